@@ -1,0 +1,274 @@
+// Package cql is the lease store on Apache Cassandra: one statement per
+// method, each sent at most once. Nothing in here decides anything about
+// leases.
+package cql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/leader-election/leader_election/gateway/internal/lease"
+)
+
+// statements of the lease table. The lock is in static columns, so that one
+// transaction can cover it and a job's claim. Each statement that writes a
+// cell gives its TTL: the table must have no default.
+type statements struct {
+	read, epoch, hold, burn, renew, release   string
+	list, claim, complete, oneClaim, allClaim string
+}
+
+func newStatements(table string) statements {
+	return statements{
+		read:  `SELECT epoch, owner, value, attempt, rev, TTL(owner) FROM ` + table + ` WHERE name = ? LIMIT 1`,
+		epoch: `UPDATE ` + table + ` USING TTL 0 SET epoch = ? WHERE name = ? IF epoch = ? AND owner = NULL`,
+		hold:  `UPDATE ` + table + ` USING TTL ? SET owner = ?, value = ?, attempt = ?, rev = 1 WHERE name = ?`,
+		burn:  `UPDATE ` + table + ` USING TTL 0 SET epoch = ? WHERE name = ? IF epoch = ? AND owner = NULL`,
+		renew: `UPDATE ` + table + ` USING TTL ? SET owner = ?, value = ?, attempt = ?, rev = ?` +
+			` WHERE name = ? IF epoch = ? AND owner = ? AND rev = ?`,
+		release: `DELETE owner, value, attempt, rev FROM ` + table + ` WHERE name = ? IF epoch = ? AND owner = ? AND rev = ?`,
+		list:    `SELECT DISTINCT name, epoch, owner, value, rev, TTL(owner) FROM ` + table,
+		claim: `UPDATE ` + table + ` USING TTL 0 SET tick = ?, try = ?, claim = ?, by_epoch = ?, state = 'running'` +
+			` WHERE name = ? AND job = ? IF epoch = ? AND owner = ? AND claim = ? AND state = ?`,
+		complete: `UPDATE ` + table + ` USING TTL 0 SET state = ? WHERE name = ? AND job = ? IF claim = ? AND state = 'running'`,
+		oneClaim: `SELECT epoch, owner, rev, job, tick, try, claim, by_epoch, state FROM ` + table + ` WHERE name = ? AND job = ?`,
+		allClaim: `SELECT job, tick, try, claim, by_epoch, state FROM ` + table + ` WHERE name = ?`,
+	}
+}
+
+// Observer hears of every statement.
+type Observer interface {
+	Statement(kind, outcome string, took time.Duration)
+}
+
+// DB is a lease.DB on a Cassandra session. It can be used before the session
+// is there; it then says that nothing was sent.
+type DB struct {
+	opt Options
+	st  statements
+	obs Observer
+
+	conn connection
+}
+
+var _ lease.DB = (*DB)(nil)
+
+// nullable maps the "there is none" of Go's values to NULL in a condition.
+func nullable[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func orZero[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// Read reads a lock. A lock that never existed is the zero row.
+func (db *DB) Read(ctx context.Context, name string, level lease.Level) (lease.Row, error) {
+	var epoch, rev *int64
+	var owner, value, attempt *string
+	var ttl *int
+	err := db.query(ctx, "read", func(s *gocql.Session) error {
+		return s.Query(db.st.read, name).Consistency(db.opt.readLevel(level)).
+			ScanContext(ctx, &epoch, &owner, &value, &attempt, &rev, &ttl)
+	})
+	if errors.Is(err, gocql.ErrNotFound) {
+		return lease.Row{}, nil
+	}
+	return lease.Row{Epoch: orZero(epoch), Owner: orZero(owner), Value: orZero(value),
+		Attempt: orZero(attempt), Rev: orZero(rev), TTL: orZero(ttl)}, err
+}
+
+// Acquire begins a term.
+func (db *DB) Acquire(ctx context.Context, name string, e0 int64, r lease.Row) (applied bool, err error) {
+	err = db.query(ctx, "acquire", func(s *gocql.Session) error {
+		b := s.Batch(gocql.LoggedBatch).Consistency(db.opt.write()).SerialConsistency(db.opt.serial())
+		b.Query(db.st.epoch, r.Epoch, name, nullable(e0))
+		b.Query(db.st.hold, r.TTL, r.Owner, r.Value, r.Attempt, name)
+		var iter *gocql.Iter
+		var err error
+		applied, iter, err = b.MapExecCASContext(ctx, map[string]any{})
+		if iter != nil {
+			err = errors.Join(err, iter.Close())
+		}
+		return err
+	})
+	return applied, err
+}
+
+// Burn uses up an epoch.
+func (db *DB) Burn(ctx context.Context, name string, e0, e1 int64) (bool, error) {
+	return db.cas(ctx, "burn", db.st.burn, e1, name, nullable(e0))
+}
+
+// Renew writes the next revision of a term.
+func (db *DB) Renew(ctx context.Context, name string, r lease.Row) (bool, error) {
+	return db.cas(ctx, "renew", db.st.renew, r.TTL, r.Owner, r.Value, r.Attempt, r.Rev,
+		name, r.Epoch, r.Owner, r.Rev-1)
+}
+
+// Release ends a term. Cells are deleted, never the row: the epoch stays.
+func (db *DB) Release(ctx context.Context, name, owner string, token, rev int64) (bool, error) {
+	return db.cas(ctx, "release", db.st.release, name, token, owner, rev)
+}
+
+// Claim records a claim.
+func (db *DB) Claim(ctx context.Context, name, owner string, c lease.Claim, prevID, prevState string) (bool, error) {
+	return db.cas(ctx, "claim", db.st.claim, c.Tick, c.Try, c.ID, c.Token, name, c.Job,
+		c.Token, owner, nullable(prevID), nullable(prevState))
+}
+
+// Complete ends a claim.
+func (db *DB) Complete(ctx context.Context, name, job, id, state string) (bool, error) {
+	return db.cas(ctx, "complete", db.st.complete, state, name, job, id)
+}
+
+// List reads a page of all locks at the level of a poll.
+func (db *DB) List(ctx context.Context, size int, page []byte) (list []lease.Entry, next []byte, err error) {
+	err = db.query(ctx, "list", func(s *gocql.Session) error {
+		it := s.Query(db.st.list).Consistency(db.opt.readLevel(lease.Poll)).
+			PageSize(size).PageState(page).Prefetch(0).IterContext(ctx)
+		next = it.PageState()
+		for range it.NumRows() {
+			var e lease.Entry
+			var epoch, rev *int64
+			var owner, value *string
+			var ttl *int
+			if !it.Scan(&e.Name, &epoch, &owner, &value, &rev, &ttl) {
+				break
+			}
+			e.Row = lease.Row{Epoch: orZero(epoch), Owner: orZero(owner), Value: orZero(value),
+				Rev: orZero(rev), TTL: orZero(ttl)}
+			list = append(list, e)
+		}
+		return it.Close()
+	})
+	return list, next, err
+}
+
+// ReadClaim reads a job's record and the lock in one linearizable read.
+func (db *DB) ReadClaim(ctx context.Context, name, job string) (row lease.Row, c lease.Claim, err error) {
+	var epoch, rev *int64
+	var owner *string
+	var r claimRow
+	err = db.query(ctx, "read", func(s *gocql.Session) error {
+		return s.Query(db.st.oneClaim, name, job).Consistency(db.opt.readLevel(lease.Decide)).
+			ScanContext(ctx, append([]any{&epoch, &owner, &rev}, r.columns()...)...)
+	})
+	if errors.Is(err, gocql.ErrNotFound) {
+		// No record of this job; the lock itself may exist.
+		row, err = db.Read(ctx, name, lease.Decide)
+		return row, lease.Claim{}, err
+	}
+	row = lease.Row{Epoch: orZero(epoch), Owner: orZero(owner), Rev: orZero(rev)}
+	return row, r.claim(), err
+}
+
+// ReadClaims reads the records of all jobs.
+func (db *DB) ReadClaims(ctx context.Context, name string) (list []lease.Claim, err error) {
+	err = db.query(ctx, "read", func(s *gocql.Session) error {
+		it := s.Query(db.st.allClaim, name).Consistency(db.opt.readLevel(lease.Decide)).IterContext(ctx)
+		for {
+			var r claimRow
+			if !it.Scan(r.columns()...) {
+				return it.Close()
+			}
+			if r.job != nil && r.id != nil { // a lock without jobs is a row without job
+				list = append(list, r.claim())
+			}
+		}
+	})
+	return list, err
+}
+
+type claimRow struct {
+	job, id, state *string
+	tick           *time.Time
+	try            *int
+	token          *int64
+}
+
+func (r *claimRow) columns() []any {
+	return []any{&r.job, &r.tick, &r.try, &r.id, &r.token, &r.state}
+}
+
+func (r *claimRow) claim() lease.Claim {
+	return lease.Claim{Job: orZero(r.job), Tick: orZero(r.tick).UTC(), Try: orZero(r.try),
+		ID: orZero(r.id), Token: orZero(r.token), State: orZero(r.state)}
+}
+
+// cas sends a conditional statement. What a refusal returns besides "no" is
+// ignored: its shape depends on what exists, and the caller reads anyway.
+func (db *DB) cas(ctx context.Context, kind, stmt string, args ...any) (applied bool, err error) {
+	err = db.query(ctx, kind, func(s *gocql.Session) error {
+		var err error
+		applied, err = s.Query(stmt, args...).Consistency(db.opt.write()).
+			SerialConsistency(db.opt.serial()).MapScanCASContext(ctx, map[string]any{})
+		return err
+	})
+	return applied, err
+}
+
+// query runs one statement on the session, if there is one, and classifies
+// its failure.
+func (db *DB) query(ctx context.Context, kind string, run func(*gocql.Session) error) error {
+	s, err := db.conn.session()
+	if err != nil {
+		return fmt.Errorf("%w: %w", lease.ErrNotSent, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", lease.ErrNotSent, err)
+	}
+	start := time.Now()
+	err = classify(run(s))
+	db.obs.Statement(kind, outcome(err), time.Since(start))
+	return err
+}
+
+// classify marks the failures after which a statement certainly had no
+// effect. The list is of what is certain; everything else is unknown. Even
+// UNAVAILABLE is: in Paxos v1 a later round of the same request can meet it.
+func classify(err error) error {
+	if err == nil || errors.Is(err, gocql.ErrNotFound) {
+		return err
+	}
+	if errors.Is(err, gocql.ErrNoConnections) || errors.Is(err, gocql.ErrSessionClosed) {
+		return fmt.Errorf("%w: %w", lease.ErrNotSent, err)
+	}
+	var (
+		syntax       *gocql.RequestErrSyntax
+		invalid      *gocql.RequestErrInvalid
+		config       *gocql.RequestErrConfig
+		unauthorized *gocql.RequestErrUnauthorized
+		credentials  *gocql.RequestErrCredentials
+	)
+	if errors.As(err, &syntax) || errors.As(err, &invalid) || errors.As(err, &config) ||
+		errors.As(err, &unauthorized) || errors.As(err, &credentials) {
+		return fmt.Errorf("%w: %w", lease.ErrRejected, err)
+	}
+	return err
+}
+
+func outcome(err error) string {
+	switch {
+	case err == nil || errors.Is(err, gocql.ErrNotFound):
+		return "ok"
+	case errors.Is(err, lease.ErrNotSent):
+		return "not_sent"
+	case errors.Is(err, lease.ErrRejected):
+		return "rejected"
+	case errors.Is(err, gocql.ErrTimeoutNoResponse) || errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	}
+	return "error"
+}
