@@ -179,7 +179,7 @@ func WholeTTL(d time.Duration) int {
 
 // nextToken is the token of a term that follows epoch e0.
 func nextToken(e0, minToken int64) (int64, error) {
-	e1 := max(e0, minToken) + 1
+	e1 := max(e0, min(minToken, MaxToken)) + 1 // cannot overflow
 	if e1 > MaxToken || e1-e0 > MaxTokenJump {
 		return 0, refuse(TooHigh, Row{Epoch: e0},
 			"min_token %d would move the token from %d by more than 2^40 or past 2^53", minToken, e0)
