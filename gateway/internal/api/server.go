@@ -388,6 +388,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, c *auth.Caller) (i
 		return 0, invalid("bad-request", "page is not one that this gateway gave out")
 	}
 	entries, next, err := s.svc.List(r.Context(), size, page)
+	if errors.Is(err, lease.ErrRejected) && len(page) > 0 {
+		return 0, invalid("bad-request", "page is not one that this gateway gave out")
+	}
 	if err != nil {
 		return 0, err
 	}

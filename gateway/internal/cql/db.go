@@ -253,10 +253,18 @@ func classify(err error) error {
 		credentials  *gocql.RequestErrCredentials
 	)
 	if errors.As(err, &syntax) || errors.As(err, &invalid) || errors.As(err, &config) ||
-		errors.As(err, &unauthorized) || errors.As(err, &credentials) {
+		errors.As(err, &unauthorized) || errors.As(err, &credentials) || code(err) == gocql.ErrCodeProtocol {
 		return fmt.Errorf("%w: %w", lease.ErrRejected, err)
 	}
 	return err
+}
+
+func code(err error) int {
+	var e gocql.RequestError
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return -1
 }
 
 func outcome(err error) string {

@@ -151,12 +151,16 @@ func (a *acquiring) confirm(row Row) (Grant, error) {
 	switch {
 	case a.mine(row) && row.Epoch == a.want:
 		return a.granted(row), nil
-	case row.Epoch > a.want || row.Epoch == a.want && !row.Free():
+	case row.Epoch >= a.want && !row.Free():
 		return Grant{}, refuse(Held, row, "the lock was taken over by %s at once", row.Owner)
-	case row.Epoch == a.want:
+	case row.Epoch >= a.want:
 		a.s.opt.Observer.ClockSkew()
 		return Grant{}, &NotAppliedError{errors.New(
 			"the lease had expired when it was read back: the clocks of the Cassandra nodes differ too much")}
+	}
+	// What shows has an old token: end it, or a repetition would believe it.
+	if a.mine(row) {
+		a.s.db.Release(a.work, a.req.Name, row.Owner, row.Epoch, row.Rev)
 	}
 	return Grant{}, &UnknownError{errors.New(
 		"the store confirmed the lease but does not show it: a write with a timestamp in the future hides it")}

@@ -1,0 +1,465 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// TestThreeNodes is what needs a majority that can be lost.
+func TestThreeNodes(t *testing.T) {
+	cluster(t, "start", "3")
+	s := session(t, nodes(t)[0])
+	until(t, 60*time.Second, "three nodes up", func() bool {
+		var n int
+		return s.Query("SELECT count(*) FROM system.peers_v2").Scan(&n) == nil && n == 2
+	})
+	for _, variant := range []string{"v2", "v1"} {
+		t.Run(variant, func(t *testing.T) {
+			cluster(t, "paxos", variant)
+			ks := "three_" + variant
+			if out, err := schema(t, "--replication", "datacenter1=3", "--apply", "--keyspace", ks); err != nil {
+				t.Fatal(out)
+			}
+			run := func(name string, test func(*testing.T, string)) {
+				t.Run(name, func(t *testing.T) { test(t, ks) })
+			}
+			t.Run("together", func(t *testing.T) {
+				for name, test := range map[string]func(*testing.T, string){
+					"answers to clients lost": clientAnswersLost, "answers of Cassandra lost": storeAnswersLost,
+					"gateway killed": gatewayKilled, "gateway paused": gatewayPaused} {
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						test(t, ks)
+					})
+				}
+			})
+			run("clock within bounds", clockWithinBounds)
+			run("clock out of bounds", clockOutOfBounds)
+			run("clock an hour ahead", clockAnHourAhead)
+			run("contenders", contenders)
+			run("one node frozen", oneFrozen)
+			run("two nodes frozen", twoFrozen)
+			run("nodes killed", nodesKilled)
+			if variant == "v2" {
+				run("latency", measure)
+			}
+		})
+	}
+}
+
+// clientAnswersLost: the answer to each kind of request is lost between
+// gateway and client, and the request repeated. Its effect shows once.
+func clientAnswersLost(t *testing.T, ks string) {
+	g := start(t, ks)
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(g.url, "http://"))
+	via := newProxy(t, "127.0.0.1:0", "127.0.0.1:"+port)
+	far := &proc{url: "http://" + via.Listen}
+	lost := func(done func() bool, request func(*proc) (lock, error)) (lock, error) {
+		t.Helper()
+		via.dropAnswers()
+		failed := make(chan error, 1)
+		go func() { _, err := request(far); failed <- err }()
+		until(t, 10*time.Second, "effect of the request", done)
+		via.passAnswers() // which closes the connection
+		if err := <-failed; err == nil {
+			t.Fatal("the answer was not lost")
+		}
+		return request(far)
+	}
+	stands := func(token, rev int64) func() bool {
+		return func() bool { l, err := g.get("lost", ""); return err == nil && l.Token == token && l.Rev == rev }
+	}
+	claimed := func(state string) func() bool {
+		return func() bool {
+			l, err := send(g.url, "GET", "/v1/locks/lost/claims/j", nil)
+			return err == nil && l.State == state
+		}
+	}
+	a := expect(t, 200, "")(lost(stands(1, 1), func(p *proc) (lock, error) { return p.put("lost", "a", "a1", 60) }))
+	if a.Token != 1 || a.TrustMS > 57000 {
+		t.Errorf("%s", a.raw)
+	}
+	b := expect(t, 200, "")(lost(stands(1, 2), func(p *proc) (lock, error) { return p.renew("lost", a, 60) }))
+	if b.Rev != 2 || b.TrustMS > 57000 {
+		t.Errorf("%s", b.raw)
+	}
+	expect(t, 200, "")(lost(claimed("running"), func(p *proc) (lock, error) { return p.claim("lost", "j", a, "c1", "", "") }))
+	expect(t, 200, "")(lost(claimed("done"), func(p *proc) (lock, error) { return p.complete("lost", "j", "c1", "done") }))
+	expect(t, 404, "free")(lost(stands(1, 0), func(p *proc) (lock, error) { return p.release("lost", b) }))
+	locks := []m{{"name": "lost", "token": 2, "rev": 1}}
+	expect(t, 201, "")(g.put("lost", "a", "a2", 60))
+	l := expect(t, 200, "")(lost(stands(2, 2), func(p *proc) (lock, error) {
+		return send(p.url, "POST", "/v1/renew", m{"owner": "a", "ttl": 60, "locks": locks})
+	}))
+	if !strings.Contains(l.raw, `"status":200`) {
+		t.Errorf("%s", l.raw)
+	}
+}
+
+// storeAnswersLost: the gateway's statements arrive, the answers do not. What
+// it says must be true once the store is asked directly, and repeating the
+// request must settle it.
+func storeAnswersLost(t *testing.T, ks string) {
+	hosts := nodes(t)
+	// An address of its own for the proxy: drivers know nodes by address.
+	front := strings.TrimSuffix(hosts[0], ".1") + fmt.Sprintf(".%d", 100+len(ks)%50+int(proxyCount.Load()))
+	via := newProxy(t, front+":9042", hosts[0]+":9042")
+	g := pinned(t, ks, front)
+	direct := start(t, ks)
+	broken := func(request func() (lock, error)) lock {
+		t.Helper()
+		via.dropAnswers()
+		l, err := request()
+		via.passAnswers()
+		must(t, err)
+		g.ready(t)
+		return l
+	}
+	name := "store"
+	// The acquire's first read gets no answer, so nothing was sent.
+	l := broken(func() (lock, error) { return g.put(name, "a", "a1", 60) })
+	if l.Status != 503 || l.Outcome != "not-applied" {
+		t.Errorf("acquire: %s", l.raw)
+	}
+	expect(t, 404, "free")(direct.get(name, ""))
+	a := expect(t, 201, "")(g.put(name, "a", "a1", 60))
+	l = broken(func() (lock, error) { return g.renew(name, a, 60) })
+	if l.Status != 503 || l.Outcome != "unknown" {
+		t.Errorf("renew: %s", l.raw)
+	}
+	now := expect(t, 200, "")(direct.get(name, ""))
+	a2 := expect(t, 200, "")(g.renew(name, a, 60))
+	if now.Rev != 2 || a2.Rev != 2 || a2.TrustMS > 57000 {
+		t.Errorf("after the unknown renewal %s, repeated %s", now.raw, a2.raw)
+	}
+	l = broken(func() (lock, error) { return g.claim(name, "j", a2, "c1", "", "") })
+	if l.Status != 503 || l.Outcome != "unknown" {
+		t.Errorf("claim: %s", l.raw)
+	}
+	expect(t, 200, "")(g.claim(name, "j", a2, "c1", "", ""))
+	l = broken(func() (lock, error) { return g.release(name, a2) })
+	if l.Status != 503 || l.Outcome != "unknown" {
+		t.Errorf("release: %s", l.raw)
+	}
+	expect(t, 404, "free")(g.release(name, a2))
+	// Answers that are lost for a moment only are resolved within the request.
+	b := expect(t, 201, "")(g.put(name, "b", "b1", 60))
+	via.dropAnswers()
+	time.AfterFunc(700*time.Millisecond, via.passAnswers)
+	l = expect(t, 200, "")(g.renew(name, b, 60))
+	if l.Rev != 2 || l.TrustMS > 57000 {
+		t.Errorf("a renewal resolved by a read: %s", l.raw)
+	}
+	if n := g.metric(t, `le_gateway_unknown_outcomes_total{op="renew",resolved="applied"}`); n < 1 {
+		t.Error("the unknown outcome was not counted")
+	}
+}
+
+// gatewayKilled: a gateway dies between the transaction and its answer; the
+// same attempt through another one tells what happened.
+func gatewayKilled(t *testing.T, ks string) {
+	other := start(t, ks)
+	for i := range pick(4, 40) {
+		name := fmt.Sprint("killed-", i)
+		g := start(t, ks)
+		time.AfterFunc(time.Duration(2+4*i%17)*time.Millisecond, func() { g.signal(syscall.SIGKILL) })
+		first, err := g.put(name, "a", "a1", 60)
+		again, err2 := other.put(name, "a", "a1", 60)
+		must(t, err2)
+		t.Logf("killed answer: %v %d, repeated: %d", err != nil, first.Status, again.Status)
+		if again.Status != 200 && again.Status != 201 || again.Token != 1 {
+			t.Errorf("repeated acquire: %s", again.raw)
+		}
+		if err == nil && (first.Status != 201 || again.Status != 200) {
+			t.Errorf("first %s, again %s", first.raw, again.raw)
+		}
+	}
+}
+
+// gatewayPaused: a renewal that sat in a stopped gateway for longer than the
+// TTL is refused when it wakes.
+func gatewayPaused(t *testing.T, ks string) {
+	g, other := start(t, ks), start(t, ks)
+	a := expect(t, 201, "")(g.put("paused", "a", "a1", 5))
+	g.signal(syscall.SIGSTOP)
+	type reply struct {
+		l   lock
+		err error
+	}
+	got := make(chan reply, 1)
+	go func() { l, err := g.renew("paused", a, 60); got <- reply{l, err} }()
+	var b lock
+	until(t, 10*time.Second, "takeover", func() bool {
+		var err error
+		b, err = other.put("paused", "b", "b1", 60)
+		return err == nil && b.Status == 201
+	})
+	g.signal(syscall.SIGCONT)
+	r := <-got
+	expect(t, 409, "lost")(r.l, r.err)
+	now := expect(t, 200, "")(other.get("paused", ""))
+	if now.Owner != "b" || now.Token != a.Token+1 {
+		t.Errorf("%s", now.raw)
+	}
+}
+
+// takeover holds a lock through one coordinator and takes it over through
+// another; it tells how long before (negative) or after the end of the
+// holder's belief the other got it.
+func takeover(t *testing.T, ks string, holder, taker string, ttl int) time.Duration {
+	t.Helper()
+	a, b := pinned(t, ks, holder), pinned(t, ks, taker)
+	name := fmt.Sprint("skew-", time.Now().UnixNano())
+	held := expect(t, 201, "")(a.put(name, "a", "a1", ttl))
+	var got time.Time
+	until(t, 30*time.Second, "takeover", func() bool {
+		l, err := b.put(name, "b", "b1", ttl)
+		must(t, err)
+		got = time.Now()
+		return l.Status == 201
+	})
+	return got.Sub(held.until())
+}
+
+// clockWithinBounds: nodes whose clocks differ by less than max-clock-skew
+// never let two believe, whichever of them is fast or slow.
+func clockWithinBounds(t *testing.T, ks string) {
+	h := nodes(t)
+	for _, offset := range []int{1900, -1900} {
+		cluster(t, "clock", "2", strconv.Itoa(offset))
+		var all sync.WaitGroup
+		for _, c := range [][2]string{{h[0], h[1]}, {h[1], h[0]}, {h[1], h[1]}} {
+			all.Go(func() {
+				after := takeover(t, ks, c[0], c[1], 6)
+				t.Logf("node 2 %+d ms: lease written by %s, taken over through %s %v after the end of belief", offset, c[0], c[1], after)
+				if after < 0 {
+					t.Errorf("two believed for %v", -after)
+				}
+			})
+		}
+		all.Wait()
+	}
+	cluster(t, "clock", "2", "0")
+}
+
+// clockOutOfBounds shows the limit: a coordinator that is fast by more than
+// max-clock-skew takes a lease over that is still believed in.
+func clockOutOfBounds(t *testing.T, ks string) {
+	h := nodes(t)
+	cluster(t, "clock", "2", "4500")
+	after := takeover(t, ks, h[0], h[1], 8)
+	cluster(t, "clock", "2", "0")
+	t.Logf("node 2 +4500 ms: taken over %v after the end of belief", after)
+	if after >= 0 {
+		t.Error("no overlap: the test of the bound above proves nothing")
+	}
+}
+
+// clockAnHourAhead: a clock that jumps ahead and back leaves ballots from the
+// future behind; tokens still grow, and every acquire is what it says.
+func clockAnHourAhead(t *testing.T, ks string) {
+	h := nodes(t)
+	g1, g2 := pinned(t, ks, h[0]), pinned(t, ks, h[1])
+	token := int64(0)
+	term := func(g *proc, owner string) {
+		t.Helper()
+		a := expect(t, 201, "")(g.put("hour", owner, owner+strconv.FormatInt(token, 10), 60))
+		if a.Token <= token {
+			t.Errorf("token %d after %d", a.Token, token)
+		}
+		token = a.Token
+		expect(t, 204, "")(g.release("hour", expect(t, 200, "")(g.renew("hour", a, 60))))
+	}
+	term(g1, "a")
+	cluster(t, "clock", "2", "3600000")
+	until(t, 5*time.Second, "the jump", func() bool {
+		a := expect(t, 201, "")(g2.put("jump", "x", strconv.FormatInt(time.Now().UnixNano(), 10), 60))
+		l := expect(t, 200, "")(g1.get("jump", ""))
+		expect(t, 204, "")(g2.release("jump", a))
+		return l.ExpiresMS > 3600000
+	})
+	term(g2, "b")
+	term(g1, "c")
+	cluster(t, "clock", "2", "0")
+	time.Sleep(100 * time.Millisecond) // the clock is read every 50 ms
+	term(g1, "d")
+	term(g2, "e")
+}
+
+// keep renews a term until told to stop, as a node does, and counts how it
+// went. The term must never be lost.
+type keeper struct {
+	t       testing.TB
+	g       []*proc
+	name    string
+	ttl     int
+	term    lock
+	stop    chan struct{}
+	done    sync.WaitGroup
+	failed  int
+	slowest time.Duration
+	least   time.Duration // smallest rest of belief at a renewal
+}
+
+func keep(t testing.TB, name string, term lock, ttl int, g ...*proc) *keeper {
+	k := &keeper{t: t, g: g, name: name, ttl: ttl, term: term, stop: make(chan struct{}), least: time.Hour}
+	k.done.Go(k.run)
+	return k
+}
+
+func (k *keeper) run() {
+	for i := 0; ; {
+		select {
+		case <-k.stop:
+			return
+		case <-time.After(time.Duration(k.ttl) * time.Second / 10):
+		}
+		l, err := k.g[i%len(k.g)].renew(k.name, k.term, k.ttl)
+		k.slowest = max(k.slowest, time.Since(l.sent))
+		if err != nil || l.Status == 503 {
+			k.failed++
+			i++ // as the extension does: the next gateway
+			continue
+		}
+		if l.Status != 200 {
+			k.t.Errorf("renewal of a live term: %d %s", l.Status, l.raw)
+			return
+		}
+		k.least = min(k.least, time.Until(k.term.until()))
+		k.term = l
+	}
+}
+
+func (k *keeper) end() lock {
+	close(k.stop)
+	k.done.Wait()
+	k.t.Logf("%s: revision %d, %d renewals failed, the slowest took %v, at least %v of belief left", k.name, k.term.Rev, k.failed,
+		k.slowest.Round(time.Millisecond), k.least.Round(time.Millisecond))
+	if k.least < 0 {
+		k.t.Errorf("%s: belief ran out for %v", k.name, -k.least)
+	}
+	return k.term
+}
+
+// oneFrozen: with one of three nodes stopped, terms go on and nobody else
+// gets in.
+func oneFrozen(t *testing.T, ks string) {
+	g := start(t, ks)
+	var keepers []*keeper
+	for i := range 6 { // so that each node is the first choice of some
+		name := fmt.Sprint("frozen-", i)
+		keepers = append(keepers, keep(t, name, expect(t, 201, "")(g.put(name, "a", "a1", 15)), 15, g))
+	}
+	cluster(t, "freeze", "2")
+	for end := time.Now().Add(pick(8*time.Second, time.Minute)); time.Now().Before(end); {
+		l, err := g.put("frozen-0", "b", "b1", 15)
+		if err != nil || l.Status != 409 && l.Status != 503 {
+			t.Errorf("contender: %d %v", l.Status, err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	cluster(t, "thaw", "2")
+	for _, k := range keepers {
+		expect(t, 204, "")(g.release(k.name, k.end()))
+	}
+}
+
+// twoFrozen: without a majority nothing is granted, every answer comes in
+// time, and what was under way is settled when the nodes are back.
+func twoFrozen(t *testing.T, ks string) {
+	g, other := start(t, ks), start(t, ks)
+	a := expect(t, 201, "")(g.put("two", "a", "a1", 60))
+	cluster(t, "freeze", "2")
+	cluster(t, "freeze", "3")
+	var all sync.WaitGroup
+	check := func(what string, request func() (lock, error)) {
+		all.Go(func() {
+			l, err := request()
+			took := time.Since(l.sent)
+			if err != nil || l.Status != 503 || l.Outcome == "" || l.RetryAfter == "" || took > 5*time.Second {
+				t.Errorf("%s: %d %s after %v, %v", what, l.Status, l.raw, took, err)
+			}
+			t.Logf("%s: %s after %v", what, l.Outcome, took.Round(time.Millisecond))
+		})
+	}
+	check("acquire", func() (lock, error) { return g.put("two-new", "n", "n1", 60) })
+	check("renew", func() (lock, error) { return g.renew("two", a, 60) })
+	check("get", func() (lock, error) { return g.get("two", "") })
+	check("ready", func() (lock, error) { return send(g.url, "GET", "/readyz", nil) })
+	all.Wait()
+	cluster(t, "thaw", "2")
+	cluster(t, "thaw", "3")
+	// The same requests again, through another gateway, tell what happened.
+	settle := func(request func() (lock, error)) lock {
+		t.Helper()
+		var l lock
+		until(t, 30*time.Second, "settled", func() bool {
+			var err error
+			l, err = request()
+			return err == nil && l.Status != 503
+		})
+		return l
+	}
+	b := settle(func() (lock, error) { return other.renew("two", a, 60) })
+	if b.Status != 200 || b.Token != a.Token || b.Rev != 2 {
+		t.Errorf("renewal: %s", b.raw)
+	}
+	n := settle(func() (lock, error) { return other.put("two-new", "n", "n1", 60) })
+	if n.Status/100 != 2 || n.Owner != "n" {
+		t.Errorf("acquire: %s", n.raw)
+	}
+	g.ready(t)
+	if l := expect(t, 409, "held")(g.put("two-new", "m", "m1", 60)); l.Token != n.Token {
+		t.Errorf("two holders: %s and %s", n.raw, l.raw)
+	}
+	expect(t, 204, "")(other.release("two", b))
+	expect(t, 204, "")(other.release("two-new", n))
+}
+
+// nodesKilled: kill -9 and restart, one node after the other (one only in the
+// short profile of v1): the leader keeps its term.
+func nodesKilled(t *testing.T, ks string) {
+	g, other := start(t, ks), start(t, ks)
+	k := keep(t, "killed", expect(t, 201, "")(g.put("killed", "a", "a1", 15)), 15, g, other)
+	victims := []string{"3"}
+	if long || strings.HasSuffix(ks, "v2") {
+		victims = []string{"3", "2", "1"}
+	}
+	for _, v := range victims {
+		cluster(t, "kill", v)
+		rev := func() int64 { l, _ := other.get("killed", ""); return l.Rev }
+		before := rev()
+		until(t, 20*time.Second, "renewals without node "+v, func() bool { return rev() >= before+2 })
+		if l, err := other.put("killed", "b", "b1", 15); err != nil || l.Status != 409 && l.Status != 503 {
+			t.Errorf("contender: %d %v", l.Status, err)
+		}
+		cluster(t, "start", "3")
+		variant := ks[len(ks)-2:]
+		cluster(t, "paxos", variant)
+		allUp(t)
+	}
+	a := k.end()
+	if a.Token != 1 {
+		t.Errorf("the term changed: %s", a.raw)
+	}
+	expect(t, 204, "")(g.release("killed", a))
+}
+
+// allUp waits until every node answers a read that needs all three.
+func allUp(t *testing.T) {
+	t.Helper()
+	for _, h := range nodes(t) {
+		s := session(t, h)
+		until(t, 60*time.Second, "all nodes see each other", func() bool {
+			return s.Query("SELECT name FROM three_v2.leases WHERE name = 'x'").Consistency(gocql.All).Exec() == nil
+		})
+	}
+}
