@@ -39,7 +39,7 @@ func (r *record) count(n *int) {
 // to Cassandra and another's way to its clients lose answers now and then.
 // Beliefs never overlap, tokens strictly increase, every unknown is settled.
 func contenders(t *testing.T, ks string) {
-	span := pick(20*time.Second, 5*time.Minute)
+	span := pick(15*time.Second, 5*time.Minute)
 	if strings.HasSuffix(ks, "v2") {
 		span = pick(time.Minute, 10*time.Minute)
 	}

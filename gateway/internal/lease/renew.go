@@ -15,14 +15,7 @@ type RenewRequest struct {
 	TTL         time.Duration
 }
 
-func (q *RenewRequest) check() error {
-	if q.Token < 1 || q.Rev < 1 {
-		return errors.New("token and rev start at 1")
-	}
-	return nil
-}
-
-// judge says what a row means for the renewal from q.Rev to its successor:
+// judgeRenew says what a row means for the renewal from q.Rev to its successor:
 // nothing yet (nil, nil), done before (a grant), or refused.
 func (s *Service) judgeRenew(q RenewRequest, row Row) (*Grant, error) {
 	switch {

@@ -44,6 +44,10 @@ type Model struct {
 	Fault func(kind string) Fault
 	// Slow makes every statement take its time.
 	Slow time.Duration
+	// PollSees is what a read that need not decide shows, when set.
+	PollSees *lease.Row
+	// Answer is called when a read has been made, before it is answered.
+	Answer func()
 }
 
 // New makes an empty table.
@@ -163,14 +167,23 @@ func (m *Model) read(ctx context.Context, run func()) error {
 		return err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	run()
+	answer := m.Answer
+	m.mu.Unlock()
+	if answer != nil {
+		answer()
+	}
 	return nil
 }
 
 // Read reads a lock.
-func (m *Model) Read(ctx context.Context, name string, _ lease.Level) (row lease.Row, err error) {
-	err = m.read(ctx, func() { row = m.at(name).Row })
+func (m *Model) Read(ctx context.Context, name string, level lease.Level) (row lease.Row, err error) {
+	err = m.read(ctx, func() {
+		row = m.at(name).Row
+		if m.PollSees != nil && level == lease.Poll {
+			row = *m.PollSees
+		}
+	})
 	return row, err
 }
 
