@@ -70,7 +70,7 @@ func (a *acquiring) run() (Grant, error) {
 	}
 	if a.mine(row) { // a poll refuses, it never grants
 		var err error
-		if row, err = a.s.settle(a.work, a.t); err != nil {
+		if row, err = a.s.settle(a.work, a.t, false); err != nil {
 			return Grant{}, a.s.outcome("acquire", false, err)
 		}
 	}
@@ -82,7 +82,7 @@ func (a *acquiring) run() (Grant, error) {
 		if err != nil {
 			return Grant{}, err
 		}
-		if row, err = a.s.settle(a.work, a.t); err != nil {
+		if row, err = a.s.settle(a.work, a.t, applied || a.open); err != nil {
 			a.err = err
 			return a.giveUp(applied)
 		}

@@ -44,7 +44,7 @@ func (s *Service) Claim(ctx context.Context, q ClaimRequest) (Claim, bool, error
 		default:
 			maybe = true
 		}
-		row, now, err := s.settleClaim(work, q.Name, q.Job)
+		row, now, err := s.settleClaim(work, q.Name, q.Job, maybe)
 		if err != nil {
 			return Claim{}, false, s.outcome("claim", maybe, errors.Join(cause, err))
 		}
@@ -106,7 +106,7 @@ func (s *Service) Complete(ctx context.Context, name, job, id, state string) (Cl
 		default:
 			maybe = true
 		}
-		row, now, err := s.settleClaim(work, name, job)
+		row, now, err := s.settleClaim(work, name, job, maybe || cause == nil)
 		switch {
 		case err != nil:
 			return Claim{}, s.outcome("complete", maybe || cause == nil, errors.Join(cause, err))
@@ -128,7 +128,7 @@ func (s *Service) Complete(ctx context.Context, name, job, id, state string) (Cl
 func (s *Service) GetClaim(ctx context.Context, name, job string) (Claim, error) {
 	work, cancel := s.work(ctx)
 	defer cancel()
-	row, c, err := s.settleClaim(work, name, job)
+	row, c, err := s.settleClaim(work, name, job, false)
 	if err != nil {
 		return c, s.outcome("read", false, err)
 	}
@@ -149,10 +149,10 @@ func (s *Service) GetClaims(ctx context.Context, name string) ([]Claim, error) {
 	return list, nil
 }
 
-func (s *Service) settleClaim(work context.Context, name, job string) (Row, Claim, error) {
+func (s *Service) settleClaim(work context.Context, name, job string, open bool) (Row, Claim, error) {
 	for p := newPause(); ; {
 		row, c, err := s.db.ReadClaim(work, name, job)
-		if err == nil || !p.wait(work) {
+		if err == nil || !open && harmless(err) || !p.wait(work) {
 			return row, c, err
 		}
 	}

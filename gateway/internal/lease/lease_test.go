@@ -618,6 +618,39 @@ func later(do func()) <-chan struct{} {
 	return done
 }
 
+// A caller of a gateway without a store is sent on at once; one whose question
+// is open is not.
+func TestStoreAway(t *testing.T) {
+	f := newFixture(t)
+	g := f.acquire(t, "a")
+	f.db.Fault = func(string) leasetest.Fault { return leasetest.NotSent }
+	start := time.Now()
+	_, err := f.Get(t.Context(), "l")
+	want(t, err, "not-applied")
+	_, err = f.GetClaim(t.Context(), "l", "j")
+	want(t, err, "not-applied")
+	_, err = f.Acquire(t.Context(), ask("b", "1"))
+	want(t, err, "not-applied")
+	if took := time.Since(start); took > 200*time.Millisecond {
+		t.Errorf("three refusals took %v", took)
+	}
+	reads := 0
+	f.db.Fault = func(kind string) leasetest.Fault {
+		if kind == "renew" && reads == 0 {
+			return leasetest.AnswerLost
+		}
+		if reads++; kind == "read" && reads < 3 {
+			return leasetest.NotSent
+		}
+		return leasetest.None
+	}
+	r, err := f.Renew(t.Context(), renewal(g))
+	want(t, err, "ok")
+	if !r.Repeated {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestHeld(t *testing.T) {
 	f := newFixture(t)
 	g := f.acquire(t, "a")

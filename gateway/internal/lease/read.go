@@ -19,7 +19,7 @@ func (s *Service) Get(ctx context.Context, name string) (Row, error) {
 	if row, ok := t.seenSince(Decide); ok {
 		return row, nil
 	}
-	row, err := s.settle(work, t)
+	row, err := s.settle(work, t, false)
 	if err != nil {
 		return row, s.outcome("read", false, err)
 	}

@@ -60,7 +60,7 @@ func (s *Service) Renew(ctx context.Context, q RenewRequest) (Grant, error) {
 		default:
 			maybe = true
 		}
-		row, err := s.settle(work, t)
+		row, err := s.settle(work, t, maybe)
 		if err != nil {
 			return Grant{}, s.outcome("renew", maybe, errors.Join(cause, err))
 		}
@@ -145,7 +145,7 @@ func (s *Service) Release(ctx context.Context, name, owner string, token, rev in
 		default:
 			maybe = true
 		}
-		row, err := s.settle(work, t)
+		row, err := s.settle(work, t, maybe)
 		if err != nil {
 			return s.outcome("release", maybe, errors.Join(cause, err))
 		}

@@ -104,11 +104,13 @@ func (s *Service) read(work context.Context, t *turn, level Level) (Row, error) 
 	return row, err
 }
 
-// settle reads linearizably until it succeeds or the time is over.
-func (s *Service) settle(work context.Context, t *turn) (Row, error) {
+// settle reads linearizably until it succeeds or the time is over. Where no
+// outcome is open, a store that is not there is not waited for: the caller can
+// try the next gateway meanwhile.
+func (s *Service) settle(work context.Context, t *turn, open bool) (Row, error) {
 	for p := newPause(); ; {
 		row, err := s.read(work, t, Decide)
-		if err == nil || !p.wait(work) {
+		if err == nil || !open && harmless(err) || !p.wait(work) {
 			return row, err
 		}
 	}

@@ -160,7 +160,9 @@ func (m *Model) begin(ctx context.Context, kind string) (Fault, error) {
 
 func (m *Model) read(ctx context.Context, run func()) error {
 	fault, err := m.begin(ctx, "read")
-	if err == nil && fault != None {
+	if err == nil && fault == NotSent {
+		err = lease.ErrNotSent
+	} else if err == nil && fault != None {
 		err = errLost
 	}
 	if err != nil {
