@@ -67,6 +67,8 @@ func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`
 type connection struct {
 	s   atomic.Pointer[gocql.Session]
 	why atomic.Pointer[error]
+	// missed is set when a statement found no connection to go over.
+	missed atomic.Bool
 }
 
 func (c *connection) session() (*gocql.Session, error) {
@@ -84,17 +86,31 @@ func New(opt Options, obs Observer) *DB {
 	return &DB{opt: opt, st: newStatements(opt.Table()), obs: obs}
 }
 
-// Connect connects and checks the schema, again and again until it succeeds
-// or ctx ends. A gateway may start before its Cassandra.
+// Connect connects, and keeps connected until ctx ends. A gateway may start
+// before its Cassandra.
 func (db *DB) Connect(ctx context.Context) {
-	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 4*time.Second) {
+	for {
+		s := db.open(ctx)
+		if s == nil {
+			return
+		}
+		if old := db.conn.s.Swap(s); old != nil {
+			time.AfterFunc(2*db.opt.Timeout, old.Close) // statements under way finish
+		}
+		db.opt.Log.Info("connected to Cassandra", "keyspace", db.opt.Keyspace,
+			"serial_consistency", db.opt.serial(), "consistency", db.opt.write())
+		db.watch(ctx)
+	}
+}
+
+// open opens a session and checks the schema, again and again until it
+// succeeds or ctx ends.
+func (db *DB) open(ctx context.Context) *gocql.Session {
+	for wait := 250 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 4*time.Second) {
 		s, err := Open(db.opt)
 		if err == nil {
 			if err = CheckSchema(ctx, s, db.opt); err == nil {
-				db.conn.s.Store(s)
-				db.opt.Log.Info("connected to Cassandra", "keyspace", db.opt.Keyspace,
-					"serial_consistency", db.opt.serial(), "consistency", db.opt.write())
-				return
+				return s
 			}
 			s.Close()
 		}
@@ -103,8 +119,43 @@ func (db *DB) Connect(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(wait):
+		}
+	}
+	return nil
+}
+
+// deaf is how long a session may be without any connection. The driver
+// connects again by itself, but forgets a node for good that the cluster does
+// not list by the address it was given (a proxy, NAT).
+const deaf = 4 * time.Second
+
+// watch returns when the session has had no connection for too long.
+func (db *DB) watch(ctx context.Context) {
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	var since time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if !db.conn.missed.Swap(false) { // no statement missed a connection
+			since = time.Time{}
+			continue
+		}
+		work, cancel := context.WithTimeout(ctx, db.opt.Timeout)
+		err := db.Ready(work)
+		cancel()
+		switch {
+		case !errors.Is(err, gocql.ErrNoConnections):
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > deaf:
+			db.opt.Log.Warn("the session has lost all nodes: opening another one")
+			return
 		}
 	}
 }

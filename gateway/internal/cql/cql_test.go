@@ -67,6 +67,7 @@ func TestClassify(t *testing.T) {
 		{&gocql.RequestErrSyntax{}, lease.ErrRejected},
 		{gocql.ErrTimeoutNoResponse, nil},
 		{gocql.ErrConnectionClosed, nil},
+		{gocql.ErrSessionClosed, nil},
 		{&gocql.RequestErrWriteTimeout{WriteType: "CAS"}, nil},
 		{&gocql.RequestErrWriteTimeout{WriteType: "SIMPLE"}, nil},
 		{&gocql.RequestErrCASWriteUnknown{}, nil},

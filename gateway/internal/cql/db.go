@@ -231,6 +231,9 @@ func (db *DB) query(ctx context.Context, kind string, run func(*gocql.Session) e
 	}
 	start := time.Now()
 	err = classify(run(s))
+	if errors.Is(err, gocql.ErrNoConnections) {
+		db.conn.missed.Store(true)
+	}
 	db.obs.Statement(kind, outcome(err), time.Since(start))
 	return err
 }
@@ -242,7 +245,7 @@ func classify(err error) error {
 	if err == nil || errors.Is(err, gocql.ErrNotFound) {
 		return err
 	}
-	if errors.Is(err, gocql.ErrNoConnections) || errors.Is(err, gocql.ErrSessionClosed) {
+	if errors.Is(err, gocql.ErrNoConnections) {
 		return fmt.Errorf("%w: %w", lease.ErrNotSent, err)
 	}
 	var (
