@@ -137,6 +137,16 @@ func lateDuplicates(t *testing.T, g *proc, _ string) {
 	if now.Owner != "b" || now.Token != b.Token || now.Rev != 1 {
 		t.Errorf("the duplicates changed the lock: %s", now.raw)
 	}
+	// The same owner again, at the same revision: only the token differs.
+	expect(t, 204, "")(g.release("dup", b))
+	c := expect(t, 201, "")(g.put("dup", "a", "a2", 10))
+	expect(t, 409, "held")(g.put("dup", "a", "a1", 10))
+	expect(t, 409, "lost")(g.renew("dup", a, 10))
+	expect(t, 409, "not-yours")(g.release("dup", a))
+	expect(t, 409, "claim-refused")(g.claim("dup", "job", a, "c9", "c2", "running"))
+	if now := expect(t, 200, "")(g.get("dup", "")); now.Token != c.Token || now.Rev != 1 {
+		t.Errorf("the duplicates changed the lock: %s", now.raw)
+	}
 }
 
 // expiry: nobody gets in while the holder believes, somebody does after the

@@ -232,6 +232,13 @@ func gatewayPaused(t *testing.T, ks string) {
 	}
 }
 
+// setClock sets node 2 apart from the others, until the test ends at latest.
+func setClock(t *testing.T, millis int) {
+	t.Helper()
+	cluster(t, "clock", "2", strconv.Itoa(millis))
+	t.Cleanup(func() { cluster(t, "clock", "2", "0") })
+}
+
 // takeover holds a lock through one coordinator and takes it over through
 // another; it tells how long before (negative) or after the end of the
 // holder's belief the other got it.
@@ -255,7 +262,7 @@ func takeover(t *testing.T, ks string, holder, taker string, ttl int) time.Durat
 func clockWithinBounds(t *testing.T, ks string) {
 	h := nodes(t)
 	for _, offset := range []int{1900, -1900} {
-		cluster(t, "clock", "2", strconv.Itoa(offset))
+		setClock(t, offset)
 		var all sync.WaitGroup
 		for _, c := range [][2]string{{h[0], h[1]}, {h[1], h[0]}, {h[1], h[1]}} {
 			all.Go(func() {
@@ -268,16 +275,14 @@ func clockWithinBounds(t *testing.T, ks string) {
 		}
 		all.Wait()
 	}
-	cluster(t, "clock", "2", "0")
 }
 
 // clockOutOfBounds shows the limit: a coordinator that is fast by more than
 // max-clock-skew takes a lease over that is still believed in.
 func clockOutOfBounds(t *testing.T, ks string) {
 	h := nodes(t)
-	cluster(t, "clock", "2", "4500")
+	setClock(t, 4500)
 	after := takeover(t, ks, h[0], h[1], 8)
-	cluster(t, "clock", "2", "0")
 	t.Logf("node 2 +4500 ms: taken over %v after the end of belief", after)
 	if after >= 0 {
 		t.Error("no overlap: the test of the bound above proves nothing")
@@ -300,16 +305,20 @@ func clockAnHourAhead(t *testing.T, ks string) {
 		expect(t, 204, "")(g.release("hour", expect(t, 200, "")(g.renew("hour", a, 60))))
 	}
 	term(g1, "a")
-	cluster(t, "clock", "2", "3600000")
+	setClock(t, 3600000)
 	until(t, 5*time.Second, "the jump", func() bool {
-		a := expect(t, 201, "")(g2.put("jump", "x", strconv.FormatInt(time.Now().UnixNano(), 10), 60))
+		a, err := g2.put("jump", "x", strconv.FormatInt(time.Now().UnixNano(), 10), 60)
+		must(t, err)
+		if a.Status != 201 { // written before the jump, read back after it
+			return false
+		}
 		l := expect(t, 200, "")(g1.get("jump", ""))
 		expect(t, 204, "")(g2.release("jump", a))
 		return l.ExpiresMS > 3600000
 	})
 	term(g2, "b")
 	term(g1, "c")
-	cluster(t, "clock", "2", "0")
+	setClock(t, 0)
 	time.Sleep(100 * time.Millisecond) // the clock is read every 50 ms
 	term(g1, "d")
 	term(g2, "e")
