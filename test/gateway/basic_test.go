@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ func TestOneNode(t *testing.T) {
 				{"curl", curlShape}, {"recipe of 2014", recipe2014}, {"late duplicates", lateDuplicates},
 				{"expiry", expiry}, {"waiting", waiting}, {"list", list}, {"claims", claims},
 				{"hidden by a foreign write", foreignWrite}, {"token survives", tokenSurvives}, {"names", names},
-				{"batch", batch},
+				{"batch", batch}, {"statements", statements},
 			} {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
@@ -51,6 +52,16 @@ func TestOneNode(t *testing.T) {
 	t.Run("schema check", schemaCheck)
 	t.Run("graceful shutdown", gracefulShutdown)
 	t.Run("latency", latency)
+}
+
+// statements runs the test of the bare statements, which lives with them.
+func statements(t *testing.T, _ *proc, ks string) {
+	cmd := exec.Command(os.Getenv("STATEMENTS"), "-test.run", "TestStatements", "-test.v")
+	cmd.Env = append(os.Environ(), "STATEMENTS_HOSTS="+strings.Join(nodes(t), ","), "STATEMENTS_KEYSPACE="+ks)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestStatements") {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // curlShape is the plain REST shape with curl alone: first PUT 201, second

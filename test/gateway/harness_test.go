@@ -4,6 +4,7 @@
 //	GATEWAY       the binary under test
 //	CLUSTER       the script that starts and stops Cassandra
 //	CLUSTER_DIR   where its nodes live
+//	STATEMENTS    the tests of the gateway's CQL package
 //	LONG          set: the long profile
 package gateway_test
 

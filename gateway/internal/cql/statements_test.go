@@ -1,0 +1,89 @@
+package cql
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leader-election/leader_election/gateway/internal/lease"
+)
+
+type silent struct{}
+
+func (silent) Statement(string, string, time.Duration) {}
+
+// TestStatements sends each statement late and twice to a real Cassandra,
+// past the decisions that would hold most of them back. test/gateway/run
+// names its nodes and a keyspace that exists.
+func TestStatements(t *testing.T) {
+	hosts := os.Getenv("STATEMENTS_HOSTS")
+	if hosts == "" {
+		t.Skip("STATEMENTS_HOSTS is not set: run test/gateway/run")
+	}
+	opt := Options{Hosts: strings.Split(hosts, ","), Port: 9042, Discover: true, Keyspace: os.Getenv("STATEMENTS_KEYSPACE"),
+		Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	db := New(opt, silent{})
+	go db.Connect(ctx)
+	defer db.Close()
+	for db.Ready(ctx) != nil {
+		if ctx.Err() != nil {
+			t.Fatal("not connected")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	name := "statements-" + lease.NewID()
+	want := func(what string, want bool) func(bool, error) {
+		return func(applied bool, err error) {
+			t.Helper()
+			if err != nil || applied != want {
+				t.Errorf("%s: applied %v, %v", what, applied, err)
+			}
+		}
+	}
+	row := func(epoch, rev int64, value string) lease.Row {
+		return lease.Row{Epoch: epoch, Owner: "a", Value: value, Attempt: "x", Rev: rev, TTL: 60}
+	}
+	claim := func(token int64, id string) lease.Claim {
+		return lease.Claim{Job: "j", Tick: time.UnixMilli(1000), Try: 1, ID: id, Token: token}
+	}
+	want("acquire", true)(db.Acquire(ctx, name, 0, row(1, 1, "v1")))
+	want("acquire while held", false)(db.Acquire(ctx, name, 1, row(2, 1, "v1")))
+	want("burn while held", false)(db.Burn(ctx, name, 1, 2))
+	want("claim", true)(db.Claim(ctx, name, "a", claim(1, "c1"), "", ""))
+	want("claim twice", false)(db.Claim(ctx, name, "a", claim(1, "c1"), "", ""))
+	want("renew", true)(db.Renew(ctx, name, row(1, 2, "v2")))
+	want("renew twice", false)(db.Renew(ctx, name, row(1, 2, "v2")))
+	want("renew", true)(db.Renew(ctx, name, row(1, 3, "v3")))
+	want("late renew of the same term", false)(db.Renew(ctx, name, row(1, 2, "v2")))
+	want("renew from the future", false)(db.Renew(ctx, name, row(1, 5, "v5")))
+	want("late release of the same term", false)(db.Release(ctx, name, "a", 1, 2))
+	want("release by another owner", false)(db.Release(ctx, name, "b", 1, 3))
+	want("release", true)(db.Release(ctx, name, "a", 1, 3))
+	want("release twice", false)(db.Release(ctx, name, "a", 1, 3))
+	want("claim after the release", false)(db.Claim(ctx, name, "a", claim(1, "c2"), "c1", "running"))
+	want("late acquire", false)(db.Acquire(ctx, name, 0, row(1, 1, "v1")))
+	want("burn", true)(db.Burn(ctx, name, 1, 2))
+	want("acquire of a burned epoch", false)(db.Acquire(ctx, name, 1, row(2, 1, "v1")))
+	// The same owner, attempt and revision again: only the epoch differs.
+	want("next term", true)(db.Acquire(ctx, name, 2, row(3, 1, "w1")))
+	for rev := int64(1); rev <= 3; rev++ {
+		want("late renew of the old term", false)(db.Renew(ctx, name, row(1, rev+1, "v")))
+		want("late release of the old term", false)(db.Release(ctx, name, "a", 1, rev))
+	}
+	want("late claim of the old term", false)(db.Claim(ctx, name, "a", claim(1, "c2"), "c1", "running"))
+	want("claim in the wrong state", false)(db.Claim(ctx, name, "a", claim(3, "c2"), "c1", "done"))
+	want("complete", true)(db.Complete(ctx, name, "j", "c1", "done"))
+	want("complete twice", false)(db.Complete(ctx, name, "j", "c1", "failed"))
+	want("claim again what is done", false)(db.Claim(ctx, name, "a", claim(3, "c2"), "c1", "running"))
+	want("next claim", true)(db.Claim(ctx, name, "a", claim(3, "c2"), "c1", "done"))
+	want("complete a superseded claim", false)(db.Complete(ctx, name, "j", "c1", "failed"))
+	now, err := db.Read(ctx, name, lease.Decide)
+	if err != nil || now.Epoch != 3 || now.Rev != 1 || now.Value != "w1" || now.TTL < 50 {
+		t.Errorf("the lock is %+v, %v", now, err)
+	}
+}
