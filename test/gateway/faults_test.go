@@ -135,6 +135,14 @@ func storeAnswersLost(t *testing.T, ks string) {
 		}
 		return l, err
 	}
+	// A statement that was sent must be called unknown; the driver may also
+	// have been without a connection, and then it must say so.
+	open := func(what string, l lock) {
+		t.Helper()
+		if l.Status != 503 || l.Outcome != "unknown" && !strings.HasPrefix(l.Detail, "not sent") {
+			t.Errorf("%s: %s", what, l.raw)
+		}
+	}
 	name := "store"
 	// The acquire's first read gets no answer, so nothing was sent.
 	l := broken(func() (lock, error) { return g.put(name, "a", "a1", 60) })
@@ -144,9 +152,7 @@ func storeAnswersLost(t *testing.T, ks string) {
 	expect(t, 404, "free")(direct.get(name, ""))
 	a := expect(t, 200, "")(again(func() (lock, error) { return g.put(name, "a", "a1", 60) }))
 	l = broken(func() (lock, error) { return g.renew(name, a, 60) })
-	if l.Status != 503 || l.Outcome != "unknown" {
-		t.Errorf("renew: %s", l.raw)
-	}
+	open("renew", l)
 	now := expect(t, 200, "")(direct.get(name, ""))
 	t.Logf("the unknown renewal left revision %d", now.Rev)
 	a2 := expect(t, 200, "")(again(func() (lock, error) { return g.renew(name, a, 60) }))
@@ -154,14 +160,10 @@ func storeAnswersLost(t *testing.T, ks string) {
 		t.Errorf("after the unknown renewal %s, repeated %s", now.raw, a2.raw)
 	}
 	l = broken(func() (lock, error) { return g.claim(name, "j", a2, "c1", "", "") })
-	if l.Status != 503 || l.Outcome != "unknown" {
-		t.Errorf("claim: %s", l.raw)
-	}
+	open("claim", l)
 	expect(t, 200, "")(again(func() (lock, error) { return g.claim(name, "j", a2, "c1", "", "") }))
 	l = broken(func() (lock, error) { return g.release(name, a2) })
-	if l.Status != 503 || l.Outcome != "unknown" {
-		t.Errorf("release: %s", l.raw)
-	}
+	open("release", l)
 	gone, err := again(func() (lock, error) { return g.release(name, a2) })
 	if err != nil || gone.Status != 204 && gone.problem() != "free" {
 		t.Errorf("repeated release: %s, %v", gone.raw, err)
