@@ -1,0 +1,269 @@
+# leader_election/Makefile
+#
+# Built with PGXS, for the PostgreSQL whose pg_config comes first on PATH or
+# is named by PG_CONFIG.  "make help" lists the targets.  Those that install
+# their own prerequisites (demo, test, ...) also work on a machine that has no
+# PostgreSQL headers yet, so pgxs.mk is included only when it is there.
+
+MODULE_big = leader_election
+EXTENSION = leader_election
+PGFILEDESC = "leader_election - elect a leader through a lease store"
+DATA = sql/leader_election--1.0.sql
+
+# Decisions only: compiled without any PostgreSQL header by the unit tests.
+CORE_OBJS = \
+	src/core/election.o \
+	src/core/node.o \
+	src/core/timing.o
+
+# Codecs: also compiled as frontend code by the unit tests and the fuzzers.
+STORE_OBJS = \
+	src/store/consul.o \
+	src/store/json.o \
+	src/store/local.o \
+	src/store/store.o
+
+OBJS = \
+	src/dispatch.o \
+	src/elect.o \
+	src/functions.o \
+	src/http.o \
+	src/leader_election.o \
+	src/leases.o \
+	src/observe.o \
+	src/questions.o \
+	src/requests.o \
+	src/session.o \
+	src/settings.o \
+	src/statefile.o \
+	src/status.o \
+	src/tokens.o \
+	src/watch.o \
+	src/worker.o \
+	src/xact.o \
+	$(CORE_OBJS) \
+	$(STORE_OBJS)
+
+# Every input file in sql/ but the install scripts is a regression test.
+REGRESS = $(filter-out leader_election--%, \
+	$(basename $(notdir $(sort $(wildcard $(srcdir)/sql/*.sql)))))
+REGRESS_OPTS = --inputdir=$(srcdir) --encoding=UTF8 --no-locale
+
+SHLIB_LINK += -lcurl
+
+# PostgreSQL's own headers and calling conventions do not allow for
+# -Wunused-parameter and -Wsign-compare.
+WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
+	$(if $(WERROR),-Werror)
+# Flags of another compiler, recorded in pg_config, are no concern of clang's.
+CLANG_QUIET = -Wno-unknown-warning-option -Wno-ignored-attributes \
+	-Wno-ignored-optimization-argument
+CC_QUIET = $(if $(findstring clang,$(CC)),$(CLANG_QUIET))
+
+PG_CPPFLAGS = -I$(srcdir)/src
+PG_CFLAGS = $(WARNINGS) $(CC_QUIET) -MMD -MP
+EXTRA_CLEAN = build tmp_check $(OBJS:.o=.d)
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+
+# all is the default target, whatever else follows
+all:
+
+ifneq ($(wildcard $(PGXS)),)
+include $(PGXS)
+
+# A header that changes rebuilds what includes it, bitcode too.
+-include $(OBJS:.o=.d)
+ifeq ($(with_llvm),yes)
+$(OBJS:.o=.bc): %.bc: %.o
+endif
+
+# A VPATH build needs the directories of the objects.
+ifdef VPATH
+$(OBJS): | src/core src/store
+src/core src/store:
+	$(MKDIR_P) $@
+endif
+else
+srcdir = .
+all install uninstall installcheck:
+	@echo "$(MAKE): the PostgreSQL server headers (PGXS) were not found;" \
+		"set PG_CONFIG or run \"make deps\"" >&2; exit 1
+clean:
+	rm -rf $(EXTRA_CLEAN) $(OBJS) $(OBJS:.o=.bc) $(MODULE_big).so
+endif
+
+#
+# Unit tests of core and store, by flavour: asan (the default), plain (for
+# valgrind) and fuzz.  Each test/unit/test_NAME.c is one cmocka program, each
+# test/unit/fuzz_NAME.c one libFuzzer target; the other files of the directory
+# are linked into all of them.
+#
+UNIT_TESTS = $(basename $(notdir $(wildcard test/unit/test_*.c)))
+UNIT_FUZZERS = $(basename $(notdir $(wildcard test/unit/fuzz_*.c)))
+UNIT_COMMON = $(basename $(notdir $(filter-out test/unit/test_% \
+	test/unit/fuzz_%,$(wildcard test/unit/*.c))))
+
+UNIT_CC = $(if $(filter default undefined,$(origin CC)),gcc,$(CC))
+UNIT_CFLAGS = -std=gnu99 -g $(WARNINGS) $(CC_QUIET) -fno-strict-aliasing \
+	-fwrapv -fno-omit-frame-pointer -MMD -MP -Isrc
+SANITIZE = address,undefined
+FUZZ_SECONDS ?= 20
+VALGRIND ?= valgrind --quiet --error-exitcode=9 --leak-check=full
+
+pg_dir = $(shell $(PG_CONFIG) --$(1))
+UNIT_PG_CFLAGS = -DFRONTEND -I$(call pg_dir,includedir-server) \
+	-I$(call pg_dir,includedir)
+UNIT_LIBS = -L$(call pg_dir,pkglibdir) -L$(call pg_dir,libdir) \
+	-lpgcommon -lpgport -lm -lpthread
+
+# $(call unit_flavour,NAME,COMPILER,FLAGS,FLAGS OF THE PROGRAMS)
+define unit_flavour
+build/$(1)/core/%.o: src/core/%.c
+	@mkdir -p $$(@D)
+	$(2) $$(UNIT_CFLAGS) $(3) -c -o $$@ $$<
+build/$(1)/store/%.o: src/store/%.c
+	@mkdir -p $$(@D)
+	$(2) $$(UNIT_CFLAGS) $(3) $$(UNIT_PG_CFLAGS) -c -o $$@ $$<
+build/$(1)/unit/%.o: test/unit/%.c
+	@mkdir -p $$(@D)
+	$(2) $$(UNIT_CFLAGS) $(3) $$(UNIT_PG_CFLAGS) -Itest/unit -c -o $$@ $$<
+$$(addprefix build/$(1)/,$$(UNIT_TESTS) $$(UNIT_FUZZERS)): build/$(1)/%: \
+		build/$(1)/unit/%.o $$(UNIT_COMMON:%=build/$(1)/unit/%.o) \
+		$$(patsubst src/%,build/$(1)/%,$$(CORE_OBJS) $$(STORE_OBJS))
+	$(2) $(3) $(4) -o $$@ $$^ $$(UNIT_LIBS) \
+		$$(if $$(filter test_%,$$*),-lcmocka)
+-include $$(wildcard build/$(1)/*/*.d)
+endef
+$(eval $(call unit_flavour,asan,$$(UNIT_CC),-O1 -fsanitize=$$(SANITIZE) -fno-sanitize-recover=all))
+$(eval $(call unit_flavour,plain,$$(UNIT_CC),-O1))
+$(eval $(call unit_flavour,fuzz,clang,-O1 $$(CLANG_QUIET) -fsanitize=$$(SANITIZE)$$(comma)fuzzer-no-link -fno-sanitize-recover=all,-fsanitize=fuzzer))
+comma := ,
+
+# $(call run_each,PREFIX,PROGRAMS): runs all, fails if one of them did
+run_each = @rc=0; for t in $(2); do echo "$(1)$$t"; \
+	$(1)$$t || rc=1; done; exit $$rc
+
+.PHONY: unit valgrind fuzz
+unit: $(UNIT_TESTS:%=build/asan/%)
+	$(call run_each,,$^)
+
+valgrind: $(UNIT_TESTS:%=build/plain/%)
+	$(call run_each,$(VALGRIND) ,$^)
+
+fuzz: $(UNIT_FUZZERS:%=build/fuzz/%)
+	@set -e; for f in $(UNIT_FUZZERS); do \
+		name=$${f#fuzz_}; new=build/fuzz/corpus/$$name; \
+		seeds=test/unit/corpus/$$name; \
+		mkdir -p $$new; test -d $$seeds || seeds=; \
+		echo "$$f, $(FUZZ_SECONDS) s"; \
+		build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+			-max_len=65536 -print_final_stats=1 -verbosity=0 \
+			-artifact_prefix=build/fuzz/$$f- $$new $$seeds; \
+	done
+
+#
+# Everything that starts servers: in a private directory, as an unprivileged
+# user, with the extension staged there (see scripts/sandbox).
+#
+STORE ?= local
+PROVE_JOBS ?= 2
+T ?= test/t/*.pl
+SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
+	MAKE="$(MAKE)" scripts/sandbox
+BUILD = $(MAKE) --no-print-directory all with_llvm=no
+
+.PHONY: deps test regress pgtap tap test-versions demo bench failover
+deps:
+	scripts/deps all
+
+# A new make for the rest, since deps may have installed the PGXS.
+test:
+	scripts/deps test
+	$(BUILD)
+	$(MAKE) --no-print-directory unit
+	$(SANDBOX) test/run regress pgtap tap
+
+regress pgtap:
+	$(BUILD)
+	$(SANDBOX) test/run $@
+
+tap:
+	$(BUILD)
+	$(SANDBOX) test/run tap $(T)
+
+test-versions:
+	test/versions $(VERSIONS)
+
+demo:
+	@scripts/deps demo $(STORE)
+	@$(BUILD) --silent
+	@$(SANDBOX) scripts/demo $(STORE)
+
+bench:
+	@$(BUILD) --silent
+	@$(SANDBOX) bench/run
+
+failover:
+	@$(BUILD) --silent
+	@$(SANDBOX) bench/failover
+
+#
+# The Cassandra gateway, a Go module of its own.  Its unit tests take seconds;
+# the rest starts a real Cassandra (see test/gateway/run).
+#
+.PHONY: gateway gateway-unit gateway-test
+gateway:
+	cd gateway && go build -o ../build/le-gateway ./cmd/le-gateway
+
+gateway-unit:
+	cd gateway && go vet ./... && go test ./...
+
+gateway-test:
+	test/gateway/run
+
+.PHONY: lint format
+lint:
+	scripts/style --check
+	scripts/lint
+
+format:
+	scripts/style --fix
+
+.PHONY: help
+help:
+	@echo "Usage: make [TARGET] [VARIABLE=VALUE ...]"
+	@echo
+	@echo "  all            build the extension (default)"
+	@echo "  install        install it; DESTDIR=dir stages it"
+	@echo "  uninstall      remove what install put there"
+	@echo "  installcheck   pg_regress against a running server that preloads it"
+	@echo "  clean          remove everything that was built"
+	@echo
+	@echo "  demo           a leader, its loss and the takeover; STORE=local|consul"
+	@echo "  test           unit, regress, pgtap and tap; installs what they need"
+	@echo "  unit           unit tests of core and store codecs under ASan and UBSan"
+	@echo "  regress        pg_regress on a throw-away instance"
+	@echo "  pgtap          pgTAP tests on a throw-away instance"
+	@echo "  tap            TAP tests with several instances and a real Consul;"
+	@echo "                 T=\"test/t/003*.pl\" runs some, PROVE_JOBS=n ($(PROVE_JOBS))"
+	@echo "  test-versions  build and pg_regress on PostgreSQL 16.14 and 18.6;"
+	@echo "                 VERSIONS=18.6 for one"
+	@echo "  bench          cost of a check beside pg_is_in_recovery(), and of a round"
+	@echo "                 trip through the worker"
+	@echo "  failover       time from kill -9 of a leader to the next one, beside"
+	@echo "                 Consul's own client; ROUNDS=n (3)"
+	@echo "  valgrind       unit tests under valgrind"
+	@echo "  fuzz           codecs under libFuzzer, FUZZ_SECONDS=n each ($(FUZZ_SECONDS))"
+	@echo
+	@echo "  gateway        build the Cassandra lease gateway (build/le-gateway)"
+	@echo "  gateway-unit   its unit tests"
+	@echo "  gateway-test   all its tests, on a real Cassandra; LONG=1, QUICK=1"
+	@echo
+	@echo "  lint           style check, cppcheck, shellcheck"
+	@echo "  format         repair what the style check can repair"
+	@echo "  deps           install what any of these need (as root, Debian)"
+	@echo
+	@echo "Variables: PG_CONFIG=path, CC=compiler, WERROR=1, LE_KEEP=1 (keep the"
+	@echo "private directory of the tests), LE_CONSUL=path (a consul binary)."

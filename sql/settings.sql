@@ -1,0 +1,57 @@
+-- What no setting accepts.  ALTER SYSTEM checks a value as the server's start
+-- and a reload do; nothing is changed here.
+
+-- the store's URL; credentials belong into the token file
+ALTER SYSTEM SET leader_election.consul_url = '';
+ALTER SYSTEM SET leader_election.consul_url = '127.0.0.1:8500';
+ALTER SYSTEM SET leader_election.consul_url = 'ftp://127.0.0.1';
+ALTER SYSTEM SET leader_election.consul_url = 'http://';
+ALTER SYSTEM SET leader_election.consul_url = 'https:///v1';
+ALTER SYSTEM SET leader_election.consul_url = 'http://user:secret@127.0.0.1:8500';
+ALTER SYSTEM SET leader_election.consul_url = 'http://127.0.0.1:8500?token=secret';
+ALTER SYSTEM SET leader_election.consul_url = 'http://127.0.0.1:8500#x';
+ALTER SYSTEM SET leader_election.consul_url = E'http://127.0.0.1:8500\r\nX: y';
+ALTER SYSTEM SET leader_election.consul_url = 'unix:///var/run/consul.sock';
+
+-- keys and datacenters become part of URLs
+ALTER SYSTEM SET leader_election.consul_key_prefix = '';
+ALTER SYSTEM SET leader_election.consul_key_prefix = '/x';
+ALTER SYSTEM SET leader_election.consul_key_prefix = 'x/';
+ALTER SYSTEM SET leader_election.consul_key_prefix = 'a/../b';
+ALTER SYSTEM SET leader_election.consul_key_prefix = 'a b';
+ALTER SYSTEM SET leader_election.consul_datacenter = 'dc1&stale';
+ALTER SYSTEM SET leader_election.consul_datacenter = 'dc 1';
+
+-- what is published
+ALTER SYSTEM SET leader_election.node_name = E'a\nb';
+ALTER SYSTEM SET leader_election.node_name = E'a\x7f';
+ALTER SYSTEM SET leader_election.campaign = 'good, not good, fine';
+ALTER SYSTEM SET leader_election.campaign = '../etc';
+\set long `printf '%0201d' 0`
+ALTER SYSTEM SET leader_election.consul_key_prefix = :'long';
+ALTER SYSTEM SET leader_election.campaign = :'long';
+\set VERBOSITY terse
+\set long `printf '%0256d' 0`
+ALTER SYSTEM SET leader_election.node_name = :'long';
+\set long `printf '%01025d' 0`
+ALTER SYSTEM SET leader_election.node_value = :'long';
+\set VERBOSITY default
+
+-- ranges and units
+ALTER SYSTEM SET leader_election.backend = 'zookeeper';
+ALTER SYSTEM SET leader_election.eligible = 'perhaps';
+-- the wording of ranges differs between versions
+\set VERBOSITY sqlstate
+ALTER SYSTEM SET leader_election.max_elections = 0;
+ALTER SYSTEM SET leader_election.max_elections = 100001;
+ALTER SYSTEM SET leader_election.lease_ttl = '2999ms';
+ALTER SYSTEM SET leader_election.lease_ttl = '61s';
+ALTER SYSTEM SET leader_election.lease_ttl = '15 parsecs';
+ALTER SYSTEM SET leader_election.renew_interval = '-1';
+ALTER SYSTEM SET leader_election.renew_interval = '31s';
+ALTER SYSTEM SET leader_election.safety_margin = '99ms';
+ALTER SYSTEM SET leader_election.safety_margin = '31s';
+ALTER SYSTEM SET leader_election.request_timeout = '99ms';
+ALTER SYSTEM SET leader_election.request_timeout = '61s';
+ALTER SYSTEM SET leader_election.shutdown_timeout = '-1';
+ALTER SYSTEM SET leader_election.shutdown_timeout = '61s';

@@ -1,0 +1,98 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *		Every difference between PostgreSQL versions that the server side of
+ *		the extension meets.  (The one of common/jsonapi is in store/json.c,
+ *		which also builds outside the server.)
+ *
+ * src/compat.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_COMPAT_H
+#define LE_COMPAT_H
+
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "storage/proc.h"
+#include "utils/guc.h"
+#include "utils/wait_event.h"
+
+#if PG_VERSION_NUM < 140000
+#error "leader_election needs PostgreSQL 14 or later"
+#endif
+
+#ifndef __linux__
+#error "leader_election needs Linux (CLOCK_BOOTTIME, epoll)"
+#endif
+
+/*
+ * A backend's place among all backends, 0 .. le_max_procs() - 1.
+ */
+#if PG_VERSION_NUM >= 170000
+#include "storage/procnumber.h"
+#define LE_MY_PROC		((int) MyProcNumber)
+#else
+#define LE_MY_PROC		(MyProc->pgprocno)
+#endif
+
+/*
+ * How many such places there are, before MaxBackends is known: 14 computes
+ * it only after the libraries were loaded.
+ */
+#if PG_VERSION_NUM >= 150000
+#define LE_MAX_PROCS	MaxBackends
+#else
+#include "postmaster/autovacuum.h"
+#include "replication/walsender.h"
+#define LE_MAX_PROCS \
+	(MaxConnections + autovacuum_max_workers + 1 + max_worker_processes + \
+	 max_wal_senders)
+#endif
+
+/* 15 reserves the prefix of our settings under a new name. */
+#if PG_VERSION_NUM < 150000
+#define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
+#endif
+
+/* 16 declares it for us. */
+#if PG_VERSION_NUM < 160000
+extern PGDLLEXPORT void _PG_init(void);
+#endif
+
+/* Memory that a GUC check hook hands over; 16 has functions of its own. */
+#if PG_VERSION_NUM >= 160000
+#define le_guc_strdup(s)	guc_strdup(LOG, (s))
+#define le_guc_malloc(n)	guc_malloc(LOG, (n))
+#define le_guc_free(p)		guc_free(p)
+#else
+#define le_guc_strdup(s)	strdup(s)
+#define le_guc_malloc(n)	malloc(n)
+#define le_guc_free(p)		free(p)
+#endif
+
+/* Wait events with names of our own came with 17. */
+#if PG_VERSION_NUM >= 170000
+#define LE_WAIT_EVENT(cache, name) \
+	((cache) != 0 ? (cache) : ((cache) = WaitEventExtensionNew(name)))
+#else
+#define LE_WAIT_EVENT(cache, name)	((void) (cache), PG_WAIT_EXTENSION)
+#endif
+
+#if PG_VERSION_NUM >= 180000
+#define LE_MODULE_MAGIC \
+	PG_MODULE_MAGIC_EXT(.name = "leader_election", .version = LE_VERSION)
+#else
+#define LE_MODULE_MAGIC		PG_MODULE_MAGIC
+#endif
+
+/* 17 gave LogLogicalMessage a flush of its own. */
+#if PG_VERSION_NUM >= 170000
+#define le_log_logical_message(prefix, message, size) \
+	LogLogicalMessage((prefix), (message), (size), false, false)
+#else
+#define le_log_logical_message(prefix, message, size) \
+	LogLogicalMessage((prefix), (message), (size), false)
+#endif
+
+#endif							/* LE_COMPAT_H */

@@ -1,0 +1,792 @@
+/*-------------------------------------------------------------------------
+ *
+ * election.c
+ *		State machine of one election as one node sees it.
+ *
+ * Three rules shape the table below.
+ *
+ * One request at a time: while a write is in flight or its outcome is not
+ * known, no other is sent, and a wish that arrives meanwhile (to release, to
+ * publish) waits for it.
+ *
+ * Every write names the index of the key that it was decided on, so of any
+ * two writes based on the same index at most one is ever applied, however
+ * late a copy arrives.  Resolving an unknown outcome therefore means to read
+ * the key and, if its index has not moved, to send the same write again:
+ * once one copy is applied the other must fail.  Until the index has moved
+ * the earlier copies stay unresolved, whatever becomes of the newest.
+ *
+ * Belief ends before the store is told: an action that ends a term is
+ * carried out before the request that goes with it is sent.
+ *
+ * src/core/election.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "election.h"
+
+typedef void (*Handler) (LeElection *e, const LeEvent *ev, LeActions *act);
+
+/* ---- small steps that the handlers share ---- */
+
+static void
+send(LeElection *e, LeActions *act, LeSend what, uint64_t index, LeState next)
+{
+	e->state = next;
+	e->timer_at = 0;
+	e->look_at = 0;
+	e->request++;
+	act->send = what;
+	act->index = index;
+}
+
+static void
+say(LeActions *act, LeVerdict verdict, LeOutcome outcome)
+{
+	act->verdict = verdict;
+	act->outcome = outcome;
+}
+
+static void
+end_term(LeElection *e, LeActions *act, LeReason reason)
+{
+	if (e->token == 0)
+		return;
+	e->token = 0;
+	act->term_ends = true;
+	act->reason = reason;
+}
+
+static void
+wait_until(LeElection *e, le_time when)
+{
+	e->state = LE_WAITING;
+	e->timer_at = when;
+}
+
+static void
+retry_later(LeElection *e, const LeEvent *ev)
+{
+	e->failures++;
+	e->timer_at = ev->now +
+		le_retry_delay(ev->timing, e->failures, ev->random);
+}
+
+/* Nothing is held and nothing is in flight: go on as the node wishes. */
+static void
+start_over(LeElection *e, LeActions *act)
+{
+	e->seen_index = 0;
+	e->failures = 0;
+	if (e->wanted)
+		send(e, act, LE_SEND_READ, 0, LE_READING);
+	else
+	{
+		e->state = LE_IDLE;
+		e->timer_at = 0;
+	}
+}
+
+static void
+read_key(LeElection *e, LeActions *act, LeState next)
+{
+	send(e, act, LE_SEND_READ, 0, next);
+}
+
+static void
+release(LeElection *e, LeActions *act, uint64_t index)
+{
+	send(e, act, LE_SEND_RELEASE, index, LE_RELEASING);
+}
+
+static void
+acquire(LeElection *e, LeActions *act, uint64_t index)
+{
+	e->read_index = index;
+	e->taking_over = false;
+	send(e, act, LE_SEND_ACQUIRE, index, LE_ACQUIRING);
+}
+
+static void
+take_over(LeElection *e, LeActions *act, uint64_t index)
+{
+	e->read_index = index;
+	e->taking_over = true;
+	send(e, act, LE_SEND_TAKE_OVER, index, LE_ACQUIRING);
+}
+
+/*
+ * When to look again at a key that another holds?  When it may be taken over,
+ * if it ever may, but not all waiters at once; and once per lease in any
+ * case: the watch tells of changes, but it may have told already, while the
+ * read was under way, or may be silent for long.
+ */
+static void
+wait_for_holder(LeElection *e, const LeEvent *ev, le_time silent_at)
+{
+	le_duration spread = le_earliest(ev->timing->lease / 20, LE_SEC / 4);
+	le_time		look = e->look_at;
+
+	if (silent_at != 0)
+		look = le_earliest(look, silent_at + le_jitter(spread, ev->random));
+	wait_until(e, look);
+}
+
+/*
+ * A free key whose last holder never said that it stopped believing: when may
+ * it be taken?  A whole lease of that holder after the *receipt* of the first
+ * answer that showed the key at this index.  The holder cannot have had a
+ * proof of its term after the write that freed the key, and that write is
+ * older than the answer.
+ */
+static le_time
+unreleased_until(LeElection *e, const LeEvent *ev)
+{
+	if (e->seen_index != ev->view->index)
+	{
+		e->seen_index = ev->view->index;
+		e->seen_at = ev->now;
+	}
+	return e->seen_at + ev->view->holder_lease;
+}
+
+/*
+ * Has the holder been silent for its whole lease since the receipt of its
+ * last sign of life?  Then its belief is over, and the transaction that takes
+ * over is refused should it come to life meanwhile.
+ */
+static bool
+silent(const LeKeyView *v, le_time now)
+{
+	return v->holder_ended || (v->silent_at != 0 && v->silent_at <= now);
+}
+
+/* A candidate learnt how the key stands: take it, wait, or give up on it. */
+static void
+judge(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	const LeKeyView *v = ev->view;
+	le_time		until;
+
+	e->failures = 0;
+	if (v->exists && !v->usable)
+	{
+		say(act, LE_SAY_FAILED, LE_REFUSED);
+		wait_until(e, ev->now + ev->timing->lease);
+	}
+	else if (v->holder == LE_KEY_OURS)
+		release(e, act, v->index);	/* no term stands behind it */
+	else if (v->holder == LE_KEY_OTHER && silent(v, ev->now))
+		take_over(e, act, v->index);
+	else if (v->holder == LE_KEY_OTHER)
+	{
+		e->seen_index = 0;
+		e->look_at = ev->now + ev->timing->lease -
+			le_jitter(ev->timing->lease / 10, ev->random);
+		say(act, LE_SAY_DENIED, LE_DONE);
+		wait_for_holder(e, ev, v->silent_at);
+	}
+	else if (ev->now < e->refused_until)
+	{
+		say(act, LE_SAY_TOKEN_WENT_BACK, LE_REFUSED);
+		wait_until(e, e->refused_until);
+	}
+	else if (!v->exists || v->released || v->holder_ended)
+		acquire(e, act, v->exists ? v->index : 0);
+	else if ((until = unreleased_until(e, ev)) <= ev->now)
+		acquire(e, act, v->index);
+	else
+	{
+		say(act, LE_SAY_DENIED, LE_DONE);
+		wait_until(e, until + le_jitter(ev->timing->lease / 20, ev->random));
+	}
+}
+
+/* The key is ours at this index: the acquire was applied. */
+static void
+acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
+{
+	e->failures = 0;
+	e->write_index = index;
+	if (index <= e->token_floor)
+	{
+		/*
+		 * A store that was rebuilt: its tokens would not fence anything.  The
+		 * next one is hardly higher, so do not try at once.
+		 */
+		e->refused_until = ev->now + ev->timing->lease;
+		say(act, LE_SAY_TOKEN_WENT_BACK, LE_REFUSED);
+		act->reason = LE_REASON_TOKEN;
+		release(e, act, index);
+	}
+	else if (!e->wanted)
+		release(e, act, index);
+	else
+	{
+		e->token = index;
+		e->token_floor = index;
+		e->state = LE_HELD;
+		e->timer_at = 0;
+		e->seen_index = 0;
+		act->term_begins = true;
+		say(act, LE_SAY_GRANTED, LE_DONE);
+	}
+}
+
+/* A term goes on after its write was answered, unless it was given up. */
+static void
+held_again(LeElection *e, LeActions *act)
+{
+	e->failures = 0;
+	if (e->wanted && e->token != 0)
+	{
+		e->state = LE_HELD;
+		e->timer_at = 0;
+	}
+	else
+		release(e, act, e->write_index);
+}
+
+static void
+lose(LeElection *e, LeActions *act, LeReason reason)
+{
+	bool		had_term = e->token != 0;
+
+	end_term(e, act, reason);
+	start_over(e, act);
+	if (had_term)
+		say(act, LE_SAY_LOST, LE_DONE);
+	else
+		say(act, LE_SAY_RELEASED, LE_DONE);
+}
+
+/* ---- handlers, by the state they serve ---- */
+
+static void
+want(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) ev;
+	e->wanted = true;
+	read_key(e, act, LE_READING);
+}
+
+/* The write in flight comes first; its answer will find the wish. */
+static void
+want_noted(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) ev;
+	(void) act;
+	e->wanted = true;
+}
+
+static void
+unwant_candidate(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) ev;
+	(void) act;
+	e->wanted = false;
+	e->state = LE_IDLE;
+	e->timer_at = 0;
+	e->failures = 0;
+	e->request++;				/* an answer to the read is of no use now */
+}
+
+static void
+unwant_noted(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) ev;
+	e->wanted = false;
+	end_term(e, act, LE_REASON_RELEASED);
+}
+
+static void
+unwant_holder(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) ev;
+	e->wanted = false;
+	end_term(e, act, LE_REASON_RELEASED);
+	release(e, act, e->write_index);
+}
+
+static void
+read_again(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) ev;
+	read_key(e, act, e->state == LE_WAITING ? LE_READING : e->state);
+}
+
+static void
+candidate_read_failed(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	say(act, LE_SAY_FAILED, ev->outcome);
+	e->state = LE_WAITING;
+	retry_later(e, ev);
+}
+
+/* With no candidate there is only one thing to see: a key left behind. */
+static void
+idle_seen(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (ev->view->holder == LE_KEY_OURS)
+		release(e, act, ev->view->index);
+}
+
+/*
+ * The watch may be old, but what it leads to is conditional on the index it
+ * showed.  An older one must not restart a wait that the timer is counting.
+ */
+static void
+waiting_seen(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (e->timer_at == 0 || ev->view->index >= e->seen_index)
+		judge(e, ev, act);
+}
+
+static void
+unsure_read_failed(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) act;
+	switch (e->state)
+	{
+		case LE_PUBLISH_UNSURE:
+			say(act, LE_SAY_PUBLISH_FAILED, LE_UNKNOWN);
+			break;
+		case LE_RELEASE_UNSURE:
+			say(act, LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
+			break;
+		default:
+			say(act, LE_SAY_FAILED, LE_UNKNOWN);
+			break;
+	}
+	retry_later(e, ev);
+}
+
+/*
+ * Nobody knows what became of a write, or a copy of it was in its way: only
+ * the key can tell.  A store that answers reads but loses every write must
+ * not be asked in a tight loop, nor those who wait be left without a word.
+ */
+static void
+read_back(LeElection *e, const LeEvent *ev, LeActions *act, LeState next)
+{
+	e->state = next;
+	if (e->failures < LE_ATTEMPTS)
+	{
+		e->failures++;
+		read_key(e, act, next);
+	}
+	else
+		unsure_read_failed(e, ev, act);
+}
+
+/* A sign of life moves the time at which the holder may be taken over. */
+static void
+waiting_holder(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) act;
+	if (e->look_at != 0)		/* it is a holder that is waited for */
+		wait_for_holder(e, ev, ev->silent_at);
+}
+
+static void
+acquire_done(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	acquired(e, ev, act, ev->index);
+}
+
+/*
+ * Either way the answer is about this copy only.  If it was the first, that
+ * is all; if not, an earlier one may have been what stood in its way, and
+ * the key may be ours.
+ */
+static void
+acquire_conflict(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (!e->wanted && e->failures == 0)
+		start_over(e, act);
+	else if (ev->conflict == LE_CONFLICT_LOCK_DELAY)
+	{
+		say(act, LE_SAY_DENIED, LE_DONE);
+		e->state = e->failures == 0 ? LE_WAITING : LE_ACQUIRE_UNSURE;
+		e->timer_at = ev->now + LE_SEC / 2 + le_jitter(LE_SEC, ev->random);
+	}
+	else
+		read_back(e, ev, act, LE_ACQUIRE_UNSURE);
+}
+
+static void
+acquire_not_applied(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (e->failures > 0)
+	{
+		e->state = LE_ACQUIRE_UNSURE;
+		unsure_read_failed(e, ev, act);
+		return;
+	}
+	say(act, LE_SAY_FAILED, ev->outcome);
+	if (e->wanted)
+	{
+		e->state = LE_WAITING;
+		retry_later(e, ev);
+	}
+	else
+		start_over(e, act);
+}
+
+static void
+acquire_unknown(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	read_back(e, ev, act, LE_ACQUIRE_UNSURE);
+}
+
+/*
+ * A takeover of unknown outcome, and the key still stands as it was.  While
+ * the holder is silent the same takeover is sent again.  If it has been heard
+ * of since, its node key has moved and the late copy must fail for that; to
+ * send it again with the new index would be to depose a live leader.
+ */
+static void
+taken_over_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (silent(ev->view, ev->now))
+		take_over(e, act, e->read_index);
+	else if (ev->view->silent_at == 0)
+		unsure_read_failed(e, ev, act); /* nothing is known of the holder */
+	else if (e->wanted)
+		judge(e, ev, act);
+	else
+		start_over(e, act);
+}
+
+static void
+acquire_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	const LeKeyView *v = ev->view;
+
+	if (v->holder == LE_KEY_OURS)
+		acquired(e, ev, act, v->index);
+	else if (v->index == e->read_index && e->taking_over)
+		taken_over_read_back(e, ev, act);
+	else if (v->index == e->read_index)
+		acquire(e, act, e->read_index); /* the late copy fails, or is it */
+	else if (e->wanted)
+		judge(e, ev, act);		/* the index moved: no copy can apply */
+	else
+		start_over(e, act);
+}
+
+static void
+publish(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) ev;
+	send(e, act, LE_SEND_PUBLISH, e->write_index, LE_PUBLISHING);
+}
+
+static void
+publish_done(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	e->failures = 0;
+	e->write_index = ev->index;
+	say(act, LE_SAY_PUBLISHED, LE_DONE);
+	held_again(e, act);
+}
+
+static void
+publish_unsure(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	read_back(e, ev, act, LE_PUBLISH_UNSURE);
+}
+
+static void
+publish_not_applied(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	say(act, LE_SAY_PUBLISH_FAILED,
+		e->failures > 0 ? LE_UNKNOWN : ev->outcome);
+	held_again(e, act);
+}
+
+/*
+ * Still our key: write the value again on the index that it has now.  The
+ * store treats an identical rewrite as done, so this also confirms a write
+ * whose answer was lost.
+ */
+static void
+publish_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (ev->view->holder != LE_KEY_OURS)
+		lose(e, act, LE_REASON_KEY_LOST);
+	else
+	{
+		e->write_index = ev->view->index;
+		if (e->wanted && e->token != 0)
+			publish(e, ev, act);
+		else
+			release(e, act, e->write_index);
+	}
+}
+
+/*
+ * What the watch shows ends a term only if it is newer than our last write:
+ * an answer from before it shows the key as somebody else left it.
+ */
+static void
+holder_seen(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (ev->view->holder != LE_KEY_OURS && ev->view->as_of > e->write_index)
+		lose(e, act, LE_REASON_KEY_LOST);
+}
+
+/* Without a term the answer to the write in flight leads on. */
+static void
+not_ours(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) ev;
+	if (e->token == 0)
+		return;
+	e->request++;
+	lose(e, act, LE_REASON_KEY_LOST);
+}
+
+static void
+release_done(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) ev;
+	e->failures = 0;
+	start_over(e, act);
+	if (act->verdict == LE_SAY_NOTHING)
+		say(act, LE_SAY_RELEASED, LE_DONE);
+}
+
+/* Applied or not, only the key itself can tell what is left to release. */
+static void
+release_unsure(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	read_back(e, ev, act, LE_RELEASE_UNSURE);
+}
+
+static void
+release_not_applied(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	say(act, LE_SAY_RELEASE_FAILED, ev->outcome);
+	e->state = LE_RELEASE_UNSURE;
+	retry_later(e, ev);
+}
+
+static void
+release_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (ev->view->holder == LE_KEY_OURS)
+		release(e, act, ev->view->index);
+	else
+		release_done(e, ev, act);
+}
+
+/*
+ * The store session is over, so nothing that was sent in its name counts any
+ * more: every write carries the session as a condition, and the node does
+ * not start another session before the store has ended this one.
+ */
+static void
+node_ended(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	bool		had_term = e->token != 0;
+	LeState		was = e->state;
+
+	end_term(e, act, ev->reason);
+	e->request++;
+	e->timer_at = 0;
+	e->look_at = 0;
+	e->failures = 0;
+	e->state = e->wanted ? LE_WAITING : LE_IDLE;
+	if (had_term)
+		say(act, LE_SAY_LOST, LE_DONE);
+	else if (was == LE_PUBLISHING || was == LE_PUBLISH_UNSURE ||
+			 was == LE_RELEASING || was == LE_RELEASE_UNSURE)
+	{
+		/*
+		 * A session that only expired here may still hold the key there, and
+		 * so may one that a new leader of the store did not know yet.
+		 */
+		say(act, LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
+	}
+	else if (was == LE_ACQUIRING || was == LE_ACQUIRE_UNSURE)
+		say(act, LE_SAY_FAILED, LE_LOST);
+}
+
+/*
+ * The table.  An empty cell means that the event changes nothing in that
+ * state.  The caller drops answers to requests other than the newest, so a
+ * state only ever sees answers to what it sent.
+ */
+#define ROW		[LE_NEVENTS]
+
+static const Handler table[LE_NSTATES] ROW = {
+	[LE_IDLE] = {
+		[LE_EV_WANT] = want,
+		[LE_EV_SEEN] = idle_seen,
+	},
+	[LE_READING] = {
+		[LE_EV_WANT] = want_noted,
+		[LE_EV_UNWANT] = unwant_candidate,
+		[LE_EV_READ] = judge,
+		[LE_EV_READ_FAILED] = candidate_read_failed,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+	[LE_WAITING] = {
+		[LE_EV_WANT] = want,
+		[LE_EV_UNWANT] = unwant_candidate,
+		[LE_EV_SEEN] = waiting_seen,
+		[LE_EV_TIMER] = read_again,
+		[LE_EV_HOLDER] = waiting_holder,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+	[LE_ACQUIRING] = {
+		[LE_EV_WANT] = want_noted,
+		[LE_EV_UNWANT] = unwant_noted,
+		[LE_EV_DONE] = acquire_done,
+		[LE_EV_CONFLICT] = acquire_conflict,
+		[LE_EV_NOT_APPLIED] = acquire_not_applied,
+		[LE_EV_UNKNOWN] = acquire_unknown,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+	[LE_ACQUIRE_UNSURE] = {
+		[LE_EV_WANT] = want_noted,
+		[LE_EV_UNWANT] = unwant_noted,
+		[LE_EV_READ] = acquire_read_back,
+		[LE_EV_READ_FAILED] = unsure_read_failed,
+		[LE_EV_TIMER] = read_again,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+	[LE_HELD] = {
+		[LE_EV_UNWANT] = unwant_holder,
+		[LE_EV_PUBLISH] = publish,
+		[LE_EV_SEEN] = holder_seen,
+		[LE_EV_NOT_OURS] = not_ours,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+	[LE_PUBLISHING] = {
+		[LE_EV_WANT] = want_noted,
+		[LE_EV_UNWANT] = unwant_noted,
+		[LE_EV_DONE] = publish_done,
+		[LE_EV_CONFLICT] = publish_unsure,
+		[LE_EV_NOT_APPLIED] = publish_not_applied,
+		[LE_EV_UNKNOWN] = publish_unsure,
+		[LE_EV_NOT_OURS] = not_ours,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+	[LE_PUBLISH_UNSURE] = {
+		[LE_EV_WANT] = want_noted,
+		[LE_EV_UNWANT] = unwant_noted,
+		[LE_EV_READ] = publish_read_back,
+		[LE_EV_READ_FAILED] = unsure_read_failed,
+		[LE_EV_NOT_OURS] = not_ours,
+		[LE_EV_TIMER] = read_again,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+	[LE_RELEASING] = {
+		[LE_EV_WANT] = want_noted,
+		[LE_EV_UNWANT] = unwant_noted,
+		[LE_EV_DONE] = release_done,
+		[LE_EV_CONFLICT] = release_unsure,
+		[LE_EV_NOT_APPLIED] = release_not_applied,
+		[LE_EV_UNKNOWN] = release_unsure,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+	[LE_RELEASE_UNSURE] = {
+		[LE_EV_WANT] = want_noted,
+		[LE_EV_UNWANT] = unwant_noted,
+		[LE_EV_READ] = release_read_back,
+		[LE_EV_READ_FAILED] = unsure_read_failed,
+		[LE_EV_TIMER] = read_again,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+};
+
+/* Start with no candidate and no term. */
+void
+le_election_init(LeElection *e, uint64_t token_floor)
+{
+	*e = (LeElection)
+	{
+		.state = LE_IDLE, .token_floor = token_floor
+	};
+}
+
+/* Feed one event; the caller carries the actions out in the stated order. */
+LeActions
+le_election_event(LeElection *e, const LeEvent *event)
+{
+	LeActions	act = {0};
+	Handler		handler = table[e->state][event->kind];
+
+	if (handler != NULL)
+		handler(e, event, &act);
+	return act;
+}
+
+/* Does the node hold a term, as far as the deadline allows to believe it? */
+bool
+le_election_has_term(const LeElection *e)
+{
+	return e->token != 0;
+}
+
+/* Is an answer to the newest request still to come? */
+bool
+le_election_in_flight(const LeElection *e)
+{
+	switch (e->state)
+	{
+		case LE_READING:
+		case LE_ACQUIRING:
+		case LE_PUBLISHING:
+		case LE_RELEASING:
+			return true;
+		case LE_ACQUIRE_UNSURE:
+		case LE_PUBLISH_UNSURE:
+		case LE_RELEASE_UNSURE:
+			return e->timer_at == 0;
+		default:
+			return false;
+	}
+}
+
+const char *
+le_state_name(LeState state)
+{
+	static const char *const names[LE_NSTATES] = {
+		[LE_IDLE] = "idle",
+		[LE_READING] = "reading",
+		[LE_WAITING] = "waiting",
+		[LE_ACQUIRING] = "acquiring",
+		[LE_ACQUIRE_UNSURE] = "acquire unsure",
+		[LE_HELD] = "leader",
+		[LE_PUBLISHING] = "leader, publishing",
+		[LE_PUBLISH_UNSURE] = "leader, publish unsure",
+		[LE_RELEASING] = "releasing",
+		[LE_RELEASE_UNSURE] = "release unsure",
+	};
+
+	return names[state];
+}
+
+const char *
+le_reason_name(LeReason reason)
+{
+	switch (reason)
+	{
+		case LE_REASON_NONE:
+			break;
+		case LE_REASON_RELEASED:
+			return "released";
+		case LE_REASON_KEY_LOST:
+			return "key deleted or taken";
+		case LE_REASON_SESSION_LOST:
+			return "store session ended";
+		case LE_REASON_EXPIRED:
+			return "deadline passed without proof";
+		case LE_REASON_TOKEN:
+			return "fencing token went back";
+	}
+	return "none";
+}

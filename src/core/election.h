@@ -1,0 +1,203 @@
+/*-------------------------------------------------------------------------
+ *
+ * election.h
+ *		State machine of one election as one node sees it.
+ *
+ * The machine decides what to ask the store next, when a term begins and
+ * ends, and what those who wait may be told.  It does nothing itself: an
+ * event goes in together with the time, the new state and a list of actions
+ * come out.  The state is plain data that lives in shared memory, so that a
+ * worker that replaces another finds what was in flight.
+ *
+ * The table of states and events is in election.c, a diagram of it in
+ * docs/architecture.md.
+ *
+ * src/core/election.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_ELECTION_H
+#define LE_ELECTION_H
+
+#include "timing.h"
+
+/* What became of a request to the store. */
+typedef enum LeOutcome
+{
+	LE_DONE,					/* applied, or the read answered */
+	LE_CONFLICT,				/* a condition did not hold: not applied */
+	LE_LOST,					/* the store session is gone: not applied */
+	LE_REFUSED,					/* permission or configuration: not applied */
+	LE_UNAVAILABLE,				/* certainly not applied; try later */
+	LE_UNKNOWN					/* may have been applied, or may yet be */
+} LeOutcome;
+
+/* Which condition failed, for LE_CONFLICT. */
+typedef enum LeConflict
+{
+	LE_CONFLICT_CHANGED,		/* the key is not as it was read */
+	LE_CONFLICT_HELD,			/* another session holds the key */
+	LE_CONFLICT_LOCK_DELAY		/* nobody may lock the key yet */
+} LeConflict;
+
+/* Who holds the election's key. */
+typedef enum LeKeyHolder
+{
+	LE_KEY_FREE,
+	LE_KEY_OURS,				/* this node's present store session */
+	LE_KEY_OTHER
+} LeKeyHolder;
+
+/*
+ * The election's key as an answer of the store showed it, and what the node
+ * knows of its last holder.
+ */
+typedef struct LeKeyView
+{
+	LeKeyHolder holder;
+	bool		exists;
+	bool		usable;			/* carries the lock flag; false: somebody
+								 * else's key, not to be touched */
+	bool		released;		/* the last holder had stopped believing */
+	bool		holder_ended;	/* the holder's or last holder's belief is
+								 * known to have ended, although the key does
+								 * not say so */
+	le_time		silent_at;		/* from then on the holder counts as silent;
+								 * 0: it cannot be taken over */
+	uint64_t	index;			/* of the key's last write; 0: none exists */
+	uint64_t	as_of;			/* the store's index that the answer shows */
+	le_duration holder_lease;	/* of the last holder; LE_MAX_LEASE if not
+								 * known */
+} LeKeyView;
+
+typedef enum LeState
+{
+	LE_IDLE,					/* no candidate, no term, nothing in flight */
+	LE_READING,					/* candidate; a consistent read is in flight */
+	LE_WAITING,					/* candidate; not ours to take at present */
+	LE_ACQUIRING,				/* a conditional acquire is in flight */
+	LE_ACQUIRE_UNSURE,			/* ... its outcome is not known yet */
+	LE_HELD,					/* a term, nothing in flight */
+	LE_PUBLISHING,				/* a term, a new value is in flight */
+	LE_PUBLISH_UNSURE,			/* ... its outcome is not known yet */
+	LE_RELEASING,				/* belief has ended; release in flight */
+	LE_RELEASE_UNSURE			/* ... its outcome is not known yet */
+} LeState;
+
+#define LE_NSTATES	(LE_RELEASE_UNSURE + 1)
+
+typedef enum LeEventKind
+{
+	LE_EV_WANT,					/* somebody seeks the election */
+	LE_EV_UNWANT,				/* nobody does; end the term if there is one */
+	LE_EV_PUBLISH,				/* the holder has a new value */
+	LE_EV_READ,					/* a consistent read was answered: view */
+	LE_EV_READ_FAILED,			/* it was not: outcome */
+	LE_EV_SEEN,					/* the watch shows: view */
+	LE_EV_DONE,					/* the write was applied: index */
+	LE_EV_CONFLICT,				/* the write was not applied: conflict */
+	LE_EV_NOT_APPLIED,			/* the write was not applied: outcome */
+	LE_EV_UNKNOWN,				/* nobody knows about the write */
+	LE_EV_NOT_OURS,				/* the node proof shows that the key is not
+								 * ours */
+	LE_EV_HOLDER,				/* news of the holder waited for: silent_at */
+	LE_EV_NODE_ENDED,			/* the store session is over: reason; once
+								 * another lives, LE_EV_WANT wakes who waits */
+	LE_EV_TIMER					/* timer_at has come */
+} LeEventKind;
+
+#define LE_NEVENTS	(LE_EV_TIMER + 1)
+
+/* Why a term ended. */
+typedef enum LeReason
+{
+	LE_REASON_NONE,
+	LE_REASON_RELEASED,			/* the holder let go */
+	LE_REASON_KEY_LOST,			/* the key was deleted or taken */
+	LE_REASON_SESSION_LOST,		/* the store ended the session */
+	LE_REASON_EXPIRED,			/* the deadline came first */
+	LE_REASON_TOKEN				/* the store's index went back */
+} LeReason;
+
+typedef struct LeEvent
+{
+	LeEventKind kind;
+	le_time		now;
+	uint32_t	random;			/* for jitter */
+	const LeTiming *timing;
+	const LeKeyView *view;		/* LE_EV_READ, LE_EV_SEEN */
+	uint64_t	index;			/* LE_EV_DONE */
+	LeOutcome	outcome;		/* LE_EV_READ_FAILED, LE_EV_NOT_APPLIED */
+	LeConflict	conflict;		/* LE_EV_CONFLICT */
+	LeReason	reason;			/* LE_EV_NODE_ENDED */
+	le_time		silent_at;		/* LE_EV_HOLDER */
+} LeEvent;
+
+/* What the store is to be asked. */
+typedef enum LeSend
+{
+	LE_SEND_NOTHING,
+	LE_SEND_READ,
+	LE_SEND_ACQUIRE,
+	LE_SEND_TAKE_OVER,			/* an acquire from a holder that fell silent */
+	LE_SEND_PUBLISH,
+	LE_SEND_RELEASE
+} LeSend;
+
+/* What those who wait may be told. */
+typedef enum LeVerdict
+{
+	LE_SAY_NOTHING,
+	LE_SAY_GRANTED,				/* a term began */
+	LE_SAY_DENIED,				/* certainly not ours now */
+	LE_SAY_FAILED,				/* could not find out: outcome */
+	LE_SAY_PUBLISHED,
+	LE_SAY_PUBLISH_FAILED,		/* outcome */
+	LE_SAY_RELEASED,			/* the store confirmed */
+	LE_SAY_RELEASE_FAILED,		/* not confirmed yet; it goes on: outcome */
+	LE_SAY_LOST,				/* a term ended that nobody released */
+	LE_SAY_TOKEN_WENT_BACK		/* acquired, refused for its token, given
+								 * back */
+} LeVerdict;
+
+typedef struct LeActions
+{
+	bool		term_ends;		/* carried out first: belief before message */
+	LeReason	reason;
+	bool		term_begins;
+	LeSend		send;
+	uint64_t	index;			/* condition of the write; 0: no key exists */
+	LeVerdict	verdict;
+	LeOutcome	outcome;
+} LeActions;
+
+typedef struct LeElection
+{
+	LeState		state;
+	bool		wanted;			/* somebody on this node seeks or holds it */
+	uint64_t	token;			/* fencing token of the term; 0: no term */
+	uint64_t	write_index;	/* of our last write to the key */
+	uint64_t	read_index;		/* what the acquire in flight depends on */
+	bool		taking_over;	/* it is a takeover */
+	uint64_t	token_floor;	/* a new token must be higher */
+	uint64_t	seen_index;		/* the unreleased free key that we wait out */
+	le_time		seen_at;		/* receipt of the first answer showing it */
+	le_time		refused_until;	/* its tokens were too low: acquire nothing
+								 * before */
+	le_time		look_at;		/* when to read a key that another holds, at
+								 * the latest */
+	le_time		timer_at;		/* 0: none */
+	int			failures;		/* in a row; a write that is sent while this is
+								 * not 0 may have a copy still under way */
+	uint32_t	request;		/* number of the newest request; answers to
+								 * older ones are dropped by the caller */
+} LeElection;
+
+extern void le_election_init(LeElection *e, uint64_t token_floor);
+extern LeActions le_election_event(LeElection *e, const LeEvent *event);
+extern bool le_election_has_term(const LeElection *e);
+extern bool le_election_in_flight(const LeElection *e);
+extern const char *le_state_name(LeState state);
+extern const char *le_reason_name(LeReason reason);
+
+#endif							/* LE_ELECTION_H */

@@ -1,0 +1,662 @@
+/*-------------------------------------------------------------------------
+ *
+ * node.c
+ *		State machine of a node's store session.
+ *
+ * Belief rests on two requests that are sent once per round, whatever the
+ * number of elections: the renewal that keeps the store from ending the
+ * session, and the proof, a write to the node key that succeeds only while
+ * the session lives and holds the key.  The renewal alone is no proof, since
+ * a deposed leader of the store may answer it; the proof alone does not keep
+ * the session.  The deadline follows the older of the two.
+ *
+ * A proof counts only if the node key's index has moved: the store answers an
+ * identical rewrite without looking further.  Hence every attempt carries a
+ * number never used before in the session.
+ *
+ * A deadline that has passed is final for its session.  The session is then
+ * taken out of the store, release by release, before another is created, so
+ * that nothing that is still under way in its name can ever count.
+ *
+ * src/core/node.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "node.h"
+
+typedef void (*Handler) (LeNode *n, const LeNodeEvent *ev, LeNodeActions *act);
+
+/* ---- small steps that the handlers share ---- */
+
+/* The timeout is for each request of the step; the shortest suits all. */
+static void
+request(LeNodeActions *act, unsigned what, le_duration timeout)
+{
+	if (act->send == 0 || timeout < act->timeout)
+		act->timeout = timeout;
+	act->send |= what;
+}
+
+static void
+step(LeNode *n, LeNodeActions *act, LeNodeState state, unsigned what)
+{
+	n->state = state;
+	n->step_at = 0;
+	request(act, what, n->timing.request_timeout);
+}
+
+static void
+step_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->step_failures++;
+	n->step_at = ev->now + le_retry_delay(&n->timing, n->step_failures,
+										  ev->random);
+	act->failed = true;
+	act->outcome = ev->outcome;
+}
+
+static void
+end_terms(LeNode *n, LeNodeActions *act, LeReason reason)
+{
+	if (n->deadline == 0)
+		return;
+	n->deadline = 0;
+	act->deadline_moved = true;
+	act->terms_end = true;
+	act->reason = reason;
+}
+
+static void
+create(LeNode *n, LeNodeActions *act)
+{
+	n->timing = n->next_timing;
+	n->epoch++;
+	n->gone = false;
+	n->renewing = n->proving = n->prove_again = false;
+	n->seq = 0;
+	n->proof_index = 0;
+	n->proof_failures = n->renew_failures = 0;
+	n->destroyed = false;
+	step(n, act, LE_NODE_CREATING, LE_NODE_SEND_CREATE);
+}
+
+static void
+finished(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->state = LE_NODE_NONE;
+	n->step_at = 0;
+	n->step_failures = 0;
+	act->ended = true;
+	if (!n->wanted)
+		return;
+	if (n->setup_failures == 0)
+		create(n, act);
+	else
+	{
+		/* Sessions that cannot be used must not be made in a tight loop. */
+		n->state = LE_NODE_CREATING;
+		n->step_at = ev->now + le_retry_delay(&n->timing, n->setup_failures,
+											  ev->random);
+	}
+}
+
+/* Belief is over; take the session out of the store. */
+static void
+leave(LeNode *n, LeNodeActions *act, LeReason reason)
+{
+	end_terms(n, act, reason);
+	n->epoch++;					/* answers to proofs are of no use any more */
+	n->renewing = n->proving = n->prove_again = false;
+	n->step_failures = 0;
+	if (n->gone)
+		step(n, act, LE_NODE_REVOKING, LE_NODE_SEND_REVOKE);
+	else
+		step(n, act, LE_NODE_LISTING, LE_NODE_SEND_LIST);
+}
+
+static void
+session_gone(LeNode *n, LeNodeActions *act)
+{
+	n->gone = true;
+	leave(n, act, LE_REASON_SESSION_LOST);
+}
+
+static void
+send_proof(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->proving = true;
+	n->prove_again = false;
+	n->seq++;
+	request(act, LE_NODE_SEND_PROOF,
+			le_attempt_timeout(&n->timing, ev->now, n->deadline,
+							   n->proof_failures));
+}
+
+static void
+send_renewal(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->renewing = true;
+	request(act, LE_NODE_SEND_RENEW,
+			le_attempt_timeout(&n->timing, ev->now, n->deadline,
+							   n->renew_failures));
+}
+
+/* Two proofs of trust are there: how far do they carry? */
+static void
+extend(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	le_time		deadline = le_deadline(&n->timing, n->proof_sent,
+									   n->renew_sent);
+
+	if (!le_believes(ev->now, n->deadline))
+		leave(n, act, LE_REASON_EXPIRED);
+	else if (deadline > n->deadline)
+	{
+		n->deadline = deadline;
+		act->deadline_moved = true;
+	}
+}
+
+/* ---- handlers, by the state they serve ---- */
+
+static void
+want_none(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	(void) ev;
+	n->wanted = true;
+	n->step_failures = 0;
+	create(n, act);
+}
+
+static void
+want_noted(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	(void) ev;
+	(void) act;
+	n->wanted = true;
+}
+
+static void
+unwant_noted(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	(void) ev;
+	(void) act;
+	n->wanted = false;
+}
+
+/* Waiting to create again: nothing in the store to take away. */
+static void
+unwant_creating(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->wanted = false;
+	if (n->step_at != 0)
+		finished(n, ev, act);
+}
+
+static void
+unwant_live(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	(void) ev;
+	n->wanted = false;
+	leave(n, act, LE_REASON_RELEASED);
+}
+
+static void
+created(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	/* The store counts the session's time from the create request on. */
+	n->renew_sent = ev->sent;
+	n->step_failures = 0;
+	if (n->wanted)
+		step(n, act, LE_NODE_VERIFYING, LE_NODE_SEND_VERIFY);
+	else
+		leave(n, act, LE_REASON_RELEASED);
+}
+
+/*
+ * A create that may have been applied leaves a session behind that holds
+ * nothing and goes away by itself; another attempt makes another session.
+ */
+static void
+create_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	if (n->wanted)
+		step_failed(n, ev, act);
+	else
+		finished(n, ev, act);
+}
+
+static void
+verified(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	(void) ev;
+	n->seq++;
+	step(n, act, LE_NODE_REGISTERING, LE_NODE_SEND_REGISTER);
+}
+
+/*
+ * What was created is not what was asked for, or could not be read, or its
+ * node key could not be written: do not build on it.
+ */
+static void
+setup_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->setup_failures++;
+	act->failed = true;
+	act->outcome = ev->outcome;
+	if (ev->outcome == LE_LOST)
+		n->gone = true;
+	leave(n, act, LE_REASON_SESSION_LOST);
+}
+
+static void
+registered(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	le_time		deadline = le_deadline(&n->timing, ev->sent, n->renew_sent);
+
+	if (!n->wanted || !le_believes(ev->now, deadline))
+	{
+		leave(n, act, LE_REASON_RELEASED);
+		return;
+	}
+	n->state = LE_NODE_LIVE;
+	n->step_at = 0;
+	n->step_failures = 0;
+	n->setup_failures = 0;
+	n->proof_index = ev->index;
+	n->proof_sent = ev->sent;
+	n->deadline = deadline;
+	n->prove_at = le_next_proof(&n->timing, ev->sent, ev->random);
+	n->renew_at = le_next_renewal(&n->timing, n->renew_sent, ev->random);
+	act->deadline_moved = true;
+	act->became_live = true;
+}
+
+static void
+renewed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->renewing = false;
+	n->renew_failures = 0;
+	if (ev->sent > n->renew_sent)
+		n->renew_sent = ev->sent;
+	n->renew_at = le_next_renewal(&n->timing, ev->sent, ev->random);
+	extend(n, ev, act);
+}
+
+static void
+renew_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->renewing = false;
+	if (ev->outcome == LE_LOST)
+	{
+		session_gone(n, act);
+		return;
+	}
+	n->renew_failures++;
+	n->renew_at = ev->now + le_retry_delay(&n->timing, n->renew_failures,
+										   ev->random);
+	act->failed = true;
+	act->outcome = ev->outcome;
+}
+
+static void
+proof_retry(LeNode *n, const LeNodeEvent *ev)
+{
+	n->proof_failures++;
+	n->prove_at = ev->now + le_retry_delay(&n->timing, n->proof_failures,
+										   ev->random);
+}
+
+static void
+proved(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->proving = false;
+	if (ev->index <= n->proof_index)
+	{
+		/* Applied, says the store, but nothing was written: no proof. */
+		proof_retry(n, ev);
+		return;
+	}
+	n->proof_index = ev->index;
+	n->proof_failures = 0;
+	if (ev->sent > n->proof_sent)
+		n->proof_sent = ev->sent;
+	n->prove_at = le_next_proof(&n->timing, ev->sent, ev->random);
+	extend(n, ev, act);
+	if (n->state == LE_NODE_LIVE && n->prove_again)
+		send_proof(n, ev, act);
+}
+
+static void
+proof_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->proving = false;
+	if (ev->outcome == LE_LOST)
+	{
+		/* Whether the session still lives is for the list to find out. */
+		leave(n, act, LE_REASON_SESSION_LOST);
+		return;
+	}
+	proof_retry(n, ev);
+	if (ev->outcome == LE_CONFLICT && n->proof_failures < LE_ATTEMPTS)
+	{
+		/* The caller has dropped the lost keys from the next proof. */
+		send_proof(n, ev, act);
+		return;
+	}
+	act->failed = true;
+	act->outcome = ev->outcome;
+}
+
+static void
+prove_now(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	if (!le_believes(ev->now, n->deadline))
+		leave(n, act, LE_REASON_EXPIRED);
+	else if (n->proving)
+		n->prove_again = true;
+	else
+		send_proof(n, ev, act);
+}
+
+static void
+live_timer(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	if (!le_believes(ev->now, n->deadline))
+	{
+		leave(n, act, LE_REASON_EXPIRED);
+		return;
+	}
+	if (!n->proving && ev->now >= n->prove_at)
+		send_proof(n, ev, act);
+	if (!n->renewing && ev->now >= n->renew_at)
+		send_renewal(n, ev, act);
+}
+
+/*
+ * Only a consistent list that shows no key of the session allows to destroy
+ * it: destroying a session that holds keys starts the lock-delay of each for
+ * everyone, this node included.
+ */
+static void
+listed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	n->named = ev->named;
+	n->unlocks = ev->held;
+	if (ev->held > 0)
+		step(n, act, LE_NODE_UNLOCKING, LE_NODE_SEND_UNLOCKS);
+	else
+	{
+		n->step_failures = 0;
+		step(n, act, LE_NODE_DESTROYING, LE_NODE_SEND_DESTROY);
+	}
+}
+
+/*
+ * Whatever the answers were, the next list tells what is left.  It is asked
+ * for at once only the first time: a key that cannot be released must not
+ * keep the store busy.
+ */
+static void
+unlocked(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	if (n->unlocks > 0)
+		n->unlocks--;
+	if (n->unlocks > 0)
+		return;
+	if (n->step_failures++ == 0)
+		step(n, act, LE_NODE_LISTING, LE_NODE_SEND_LIST);
+	else
+	{
+		n->state = LE_NODE_LISTING;
+		n->step_at = ev->now + le_retry_delay(&n->timing, n->step_failures,
+											  ev->random);
+	}
+}
+
+/*
+ * A key that names this session and does not say released would be waited
+ * for; the mark on the node key tells the waiters that they need not.
+ */
+static void
+destroyed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	(void) ev;
+	n->gone = true;
+	n->destroyed = true;
+	n->step_failures = 0;
+	if (n->named > 0)
+		step(n, act, LE_NODE_REVOKING, LE_NODE_SEND_REVOKE);
+	else
+		step(n, act, LE_NODE_FORGETTING, LE_NODE_SEND_FORGET);
+}
+
+/*
+ * The mark and the deletion help others; nothing depends on them.  A store
+ * that answers, whatever it answers, is not asked again.  But if the mark is
+ * refused for a session that only a renewal reported gone, that answer may
+ * have come from a new leader of the store that did not know better: the
+ * session may live and hold keys, so it is ended like any other.
+ */
+static void
+farewell_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	if (ev->outcome == LE_CONFLICT && !n->destroyed)
+	{
+		n->gone = false;
+		step(n, act, LE_NODE_LISTING, LE_NODE_SEND_LIST);
+	}
+	else if (ev->outcome == LE_UNAVAILABLE || ev->outcome == LE_UNKNOWN)
+		step_failed(n, ev, act);
+	else
+		finished(n, ev, act);
+}
+
+static void
+step_again(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	static const unsigned what[LE_NODE_NSTATES] = {
+		[LE_NODE_VERIFYING] = LE_NODE_SEND_VERIFY,
+		[LE_NODE_LISTING] = LE_NODE_SEND_LIST,
+		[LE_NODE_DESTROYING] = LE_NODE_SEND_DESTROY,
+		[LE_NODE_REVOKING] = LE_NODE_SEND_REVOKE,
+		[LE_NODE_FORGETTING] = LE_NODE_SEND_FORGET,
+	};
+
+	if (n->step_at != 0 && ev->now >= n->step_at)
+		step(n, act, n->state, what[n->state]);
+}
+
+static void
+create_timer(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+{
+	if (n->step_at == 0 || ev->now < n->step_at)
+		return;
+	if (n->wanted)
+		create(n, act);
+	else
+		finished(n, ev, act);
+}
+
+/* The table; an empty cell means that the event changes nothing. */
+#define ROW		[LE_NODE_NEVENTS]
+
+static const Handler table[LE_NODE_NSTATES] ROW = {
+	[LE_NODE_NONE] = {
+		[LE_NODE_EV_WANT] = want_none,
+		[LE_NODE_EV_UNWANT] = unwant_noted,
+	},
+	[LE_NODE_CREATING] = {
+		[LE_NODE_EV_WANT] = want_noted,
+		[LE_NODE_EV_UNWANT] = unwant_creating,
+		[LE_NODE_EV_DONE] = created,
+		[LE_NODE_EV_FAILED] = create_failed,
+		[LE_NODE_EV_TIMER] = create_timer,
+	},
+	[LE_NODE_VERIFYING] = {
+		[LE_NODE_EV_WANT] = want_noted,
+		[LE_NODE_EV_UNWANT] = unwant_noted,
+		[LE_NODE_EV_DONE] = verified,
+		[LE_NODE_EV_FAILED] = setup_failed,
+	},
+	[LE_NODE_REGISTERING] = {
+		[LE_NODE_EV_WANT] = want_noted,
+		[LE_NODE_EV_UNWANT] = unwant_noted,
+		[LE_NODE_EV_DONE] = registered,
+		[LE_NODE_EV_FAILED] = setup_failed,
+	},
+	[LE_NODE_LIVE] = {
+		[LE_NODE_EV_WANT] = want_noted,
+		[LE_NODE_EV_UNWANT] = unwant_live,
+		[LE_NODE_EV_RENEWED] = renewed,
+		[LE_NODE_EV_RENEW_FAILED] = renew_failed,
+		[LE_NODE_EV_PROVED] = proved,
+		[LE_NODE_EV_PROOF_FAILED] = proof_failed,
+		[LE_NODE_EV_PROVE_NOW] = prove_now,
+		[LE_NODE_EV_TIMER] = live_timer,
+	},
+	[LE_NODE_LISTING] = {
+		[LE_NODE_EV_WANT] = want_noted,
+		[LE_NODE_EV_UNWANT] = unwant_noted,
+		[LE_NODE_EV_LISTED] = listed,
+		[LE_NODE_EV_FAILED] = step_failed,
+		[LE_NODE_EV_TIMER] = step_again,
+	},
+	[LE_NODE_UNLOCKING] = {
+		[LE_NODE_EV_WANT] = want_noted,
+		[LE_NODE_EV_UNWANT] = unwant_noted,
+		[LE_NODE_EV_UNLOCKED] = unlocked,
+	},
+	[LE_NODE_DESTROYING] = {
+		[LE_NODE_EV_WANT] = want_noted,
+		[LE_NODE_EV_UNWANT] = unwant_noted,
+		[LE_NODE_EV_DONE] = destroyed,
+		[LE_NODE_EV_FAILED] = step_failed,
+		[LE_NODE_EV_TIMER] = step_again,
+	},
+	[LE_NODE_REVOKING] = {
+		[LE_NODE_EV_WANT] = want_noted,
+		[LE_NODE_EV_UNWANT] = unwant_noted,
+		[LE_NODE_EV_DONE] = finished,
+		[LE_NODE_EV_FAILED] = farewell_failed,
+		[LE_NODE_EV_TIMER] = step_again,
+	},
+	[LE_NODE_FORGETTING] = {
+		[LE_NODE_EV_WANT] = want_noted,
+		[LE_NODE_EV_UNWANT] = unwant_noted,
+		[LE_NODE_EV_DONE] = finished,
+		[LE_NODE_EV_FAILED] = farewell_failed,
+		[LE_NODE_EV_TIMER] = step_again,
+	},
+};
+
+void
+le_node_init(LeNode *n)
+{
+	*n = (LeNode)
+	{
+		.state = LE_NODE_NONE
+	};
+}
+
+/*
+ * Start by ending the session of this node's previous incarnation, which the
+ * caller has proven dead.  The timing is that session's; this node's own is
+ * set with le_node_set_timing().  The next LE_NODE_EV_TIMER sends the first
+ * request.
+ */
+void
+le_node_adopt_predecessor(LeNode *n, const LeTiming *timing, le_time now)
+{
+	n->timing = *timing;
+	n->state = LE_NODE_LISTING;
+	n->step_at = now;
+	n->epoch++;
+}
+
+/*
+ * A new worker found the machine as its predecessor left it: every request
+ * that was in flight is lost, and what became of it is not known.  Unless it
+ * is live, no term of its may be left: the caller ends those it finds.
+ */
+void
+le_node_resume(LeNode *n, le_time now)
+{
+	n->epoch++;
+	n->renewing = n->proving = n->prove_again = false;
+	switch (n->state)
+	{
+		case LE_NODE_NONE:
+			break;
+		case LE_NODE_LIVE:
+			n->prove_at = n->renew_at = now;
+			break;
+		case LE_NODE_CREATING:
+			n->step_at = now;
+			break;
+		case LE_NODE_VERIFYING:
+		case LE_NODE_REGISTERING:
+		case LE_NODE_UNLOCKING:
+			n->state = LE_NODE_LISTING;
+			n->step_at = now;
+			break;
+		default:
+			n->step_at = now;
+			break;
+	}
+}
+
+/* Changed settings count from the next session on. */
+void
+le_node_set_timing(LeNode *n, const LeTiming *timing)
+{
+	n->next_timing = *timing;
+	if (n->state == LE_NODE_NONE)
+		n->timing = *timing;
+}
+
+LeNodeActions
+le_node_event(LeNode *n, const LeNodeEvent *event)
+{
+	LeNodeActions act = {0};
+	Handler		handler = table[n->state][event->kind];
+
+	if (handler != NULL)
+		handler(n, event, &act);
+	return act;
+}
+
+/* When does the machine want LE_NODE_EV_TIMER?  0: not at all. */
+le_time
+le_node_timer(const LeNode *n)
+{
+	le_time		next;
+
+	if (n->state != LE_NODE_LIVE)
+		return n->step_at;
+	next = n->deadline;
+	if (!n->proving)
+		next = le_earliest(next, n->prove_at);
+	if (!n->renewing)
+		next = le_earliest(next, n->renew_at);
+	return next;
+}
+
+const char *
+le_node_state_name(LeNodeState state)
+{
+	static const char *const names[LE_NODE_NSTATES] = {
+		[LE_NODE_NONE] = "no session",
+		[LE_NODE_CREATING] = "creating session",
+		[LE_NODE_VERIFYING] = "verifying session",
+		[LE_NODE_REGISTERING] = "registering",
+		[LE_NODE_LIVE] = "live",
+		[LE_NODE_LISTING] = "ending session: listing keys",
+		[LE_NODE_UNLOCKING] = "ending session: releasing keys",
+		[LE_NODE_DESTROYING] = "ending session",
+		[LE_NODE_REVOKING] = "marking session ended",
+		[LE_NODE_FORGETTING] = "leaving",
+	};
+
+	return names[state];
+}

@@ -1,0 +1,292 @@
+/*-------------------------------------------------------------------------
+ *
+ * dispatch.c
+ *		Operations on their way to the store and back.
+ *
+ * A remote store's operation is encoded, sent and, when the response has
+ * come, decoded.  The local store answers at once, but its answer waits in a
+ * queue all the same, so that done() is never called from within the call
+ * that sent the operation, whatever the store.
+ *
+ * src/dispatch.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "nodes/pg_list.h"
+#include "replication/message.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "dispatch.h"
+#include "http.h"
+#include "settings.h"
+
+static const LeStore *store;
+static List *answered = NIL;	/* flights that perform() has to answer */
+
+/*
+ * What the store was last found wanting in, by kind of operation.  A refusal
+ * concerns its kind alone, since a token may allow one thing and not the
+ * other; it counts until that kind succeeds, or was not tried for so long.
+ */
+#define REFUSAL_LIFE	(60 * LE_SEC)
+
+static struct
+{
+	le_time		at;				/* of the last failure; 0: none */
+	bool		refused;		/* else: no answer */
+}			failing[LE_OP_SESSION_NAME + 1];
+
+static char trouble[LE_MAX_ERROR_LEN + 1];
+
+/* For jitter only, so the quality of the generator does not matter. */
+uint32
+le_random(void)
+{
+	static uint64 state = 0;
+
+	if (state == 0)
+		state = (uint64) le_now() ^ ((uint64) MyProcPid << 32);
+	state = state * UINT64CONST(6364136223846793005) +
+		UINT64CONST(1442695040888963407);
+	return (uint32) (state >> 32);
+}
+
+void
+le_dispatch_start(void)
+{
+	store = le_configured_store();
+	if (store->remote)
+		le_http_start();
+	le_dispatch_configure();
+}
+
+void
+le_dispatch_configure(void)
+{
+	if (store->remote)
+		le_http_configure(le_consul_url, le_consul_token_file);
+}
+
+const LeStore *
+le_store(void)
+{
+	return store;
+}
+
+/* How messages name the store. */
+const char *
+le_store_place(void)
+{
+	return store->remote ? le_http_origin() : "local";
+}
+
+/* Why the store was last found wanting; "" if it answers. */
+const char *
+le_store_trouble(void)
+{
+	return trouble;
+}
+
+LeFlight *
+le_flight_new(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *))
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
+												  "leader_election flight",
+												  ALLOCSET_SMALL_SIZES);
+	LeFlight   *flight = MemoryContextAllocZero(context, sizeof(LeFlight));
+
+	flight->context = context;
+	flight->slot = -1;
+	flight->done = done;
+	flight->epoch = le_table->node.epoch;
+	flight->op.kind = kind;
+	flight->op.node_name = le_my_name();
+	flight->op.incarnation = le_table->incarnation;
+	flight->op.session = le_flight_string(flight, le_table->session);
+	flight->op.lease = le_table->node.timing.lease;
+	return flight;
+}
+
+const char *
+le_flight_string(LeFlight *flight, const char *s)
+{
+	return s == NULL ? NULL : MemoryContextStrdup(flight->context, s);
+}
+
+static void
+store_settings(LeStoreSettings *settings)
+{
+	settings->consul_url = le_consul_url;
+	settings->consul_key_prefix = le_table->prefix;
+	settings->consul_datacenter = le_table->datacenter;
+}
+
+static bool
+any_failing(bool refused)
+{
+	for (int i = 0; i < lengthof(failing); i++)
+		if (failing[i].at != 0 && failing[i].refused == refused)
+			return true;
+	return false;
+}
+
+static void
+note_failure(const LeFlight *flight, bool refused, const char *detail)
+{
+	LeOpKind	kind = flight->op.kind;
+
+	if (refused ? failing[kind].at == 0 || !failing[kind].refused :
+		!any_failing(false))
+		ereport(LOG,
+				(errmsg(refused ?
+						"leader_election store at %s refused to %s: %s" :
+						"leader_election store at %s is down: could not %s: %s",
+						le_store_place(), le_op_name(kind), detail)));
+	failing[kind].at = le_now();
+	failing[kind].refused = refused;
+	strlcpy(trouble, detail, sizeof(trouble));
+}
+
+static void
+note_success(const LeFlight *flight)
+{
+	LeOpKind	kind = flight->op.kind;
+	bool		was_failing = any_failing(true) || any_failing(false);
+	le_time		old = le_now() - REFUSAL_LIFE;
+
+	/* A server that has lost all others lists the nodes it remembers. */
+	if (!was_failing || kind == LE_OP_LIST_NODES)
+		return;
+	for (int i = 0; i < lengthof(failing); i++)
+		if (i == kind || !failing[i].refused || failing[i].at < old)
+			failing[i].at = 0;
+	if (any_failing(true))
+		return;
+	trouble[0] = '\0';
+	ereport(LOG,
+			(errmsg("leader_election store at %s answers again",
+					le_store_place())));
+}
+
+/* Say in the log when the store goes and when it comes back, once each. */
+static void
+note_store(const LeFlight *flight, const LeAnswer *answer)
+{
+	switch (answer->outcome)
+	{
+		case LE_DONE:
+		case LE_CONFLICT:
+		case LE_LOST:
+			note_success(flight);
+			break;
+		case LE_UNAVAILABLE:
+		case LE_UNKNOWN:
+		case LE_REFUSED:
+			note_failure(flight, answer->outcome == LE_REFUSED,
+						 answer->detail ? answer->detail : "no answer");
+			break;
+	}
+}
+
+static void
+finish(LeFlight *flight, const LeAnswer *answer)
+{
+	note_store(flight, answer);
+	flight->done(flight, answer);
+	MemoryContextDelete(flight->context);
+}
+
+static void
+response_came(void *arg, const LeHttpResponse *response)
+{
+	LeFlight   *flight = arg;
+	LeStoreSettings settings;
+	LeAnswer	answer = {0};
+	MemoryContext old = MemoryContextSwitchTo(flight->context);
+
+	store_settings(&settings);
+	store->decode(&settings, &flight->op, response, &answer);
+	MemoryContextSwitchTo(old);
+	finish(flight, &answer);
+}
+
+/*
+ * The next token of the local store: a position in the write-ahead log that
+ * is flushed before anybody sees it.  Whatever becomes of the server, the
+ * log goes on behind it.
+ */
+static uint64
+next_local_token(void)
+{
+	static const char note[] = "term";
+	XLogRecPtr	position;
+
+	if (RecoveryInProgress())
+		return 0;
+	position = le_log_logical_message("leader_election", note, sizeof(note));
+	XLogFlush(position);
+	return position;
+}
+
+/* Send the operation; done() will be called from le_dispatch_run(). */
+void
+le_flight_send(LeFlight *flight, le_duration timeout)
+{
+	LeStoreSettings settings;
+	LeHttpRequest request = {0};
+	MemoryContext old;
+
+	flight->sent = le_now();
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	if (!store->remote)
+		answered = lappend(answered, flight);
+	MemoryContextSwitchTo(flight->context);
+	if (store->remote)
+	{
+		store_settings(&settings);
+		initStringInfo(&request.path);
+		initStringInfo(&request.body);
+		store->encode(&settings, &flight->op, &request);
+		le_http_send(&request, timeout, response_came, flight);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+static void
+run_local(void)
+{
+	while (answered != NIL)
+	{
+		LeFlight   *flight = linitial(answered);
+		LeAnswer	answer = {0};
+		MemoryContext old;
+
+		answered = list_delete_first(answered);
+		old = MemoryContextSwitchTo(flight->context);
+		flight->op.next_token = next_local_token;
+		store->perform(&flight->op, &answer);
+		MemoryContextSwitchTo(old);
+		finish(flight, &answer);
+	}
+}
+
+void
+le_dispatch_run(void)
+{
+	if (store->remote)
+		le_http_run();
+	else
+		run_local();
+}
+
+le_time
+le_dispatch_timer(void)
+{
+	if (store->remote)
+		return le_http_timer();
+	return answered == NIL ? 0 : le_now();
+}

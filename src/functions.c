@@ -1,0 +1,385 @@
+/*-------------------------------------------------------------------------
+ *
+ * functions.c
+ *		What SQL calls: checks arguments, posts a request, waits.
+ *
+ * le_is_leader() and le_fencing_token() read shared memory and nothing else.
+ * All others leave the work to the worker.
+ *
+ * src/functions.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "dispatch.h"
+#include "requests.h"
+#include "settings.h"
+#include "xact.h"
+
+PG_FUNCTION_INFO_V1(le_acquire);
+PG_FUNCTION_INFO_V1(le_renew);
+PG_FUNCTION_INFO_V1(le_release);
+PG_FUNCTION_INFO_V1(le_current_leader);
+PG_FUNCTION_INFO_V1(le_leader);
+PG_FUNCTION_INFO_V1(le_is_leader);
+PG_FUNCTION_INFO_V1(le_fencing_token);
+PG_FUNCTION_INFO_V1(le_campaign);
+PG_FUNCTION_INFO_V1(le_withdraw);
+PG_FUNCTION_INFO_V1(le_step_down);
+PG_FUNCTION_INFO_V1(le_reset_token);
+PG_FUNCTION_INFO_V1(le_version);
+
+/* The longest wait or hold-off, so that nanoseconds cannot overflow. */
+#define MAX_INTERVAL	(INT64CONST(366) * 86400 * LE_SEC)
+
+/* ---- arguments ---- */
+
+void
+le_check_preloaded(void)
+{
+	if (le_table == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("leader_election must be loaded via \"shared_preload_libraries\""),
+				 errhint("Add leader_election to \"shared_preload_libraries\" and restart the server.")));
+}
+
+static void
+check_not_null(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" must not be null", name)));
+}
+
+static void
+set_election(LeAsk *ask, text *name)
+{
+	char	   *election = text_to_cstring(name);
+
+	if (!le_valid_election_name(election))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid election name: \"%s\"",
+						pnstrdup(election,
+								 pg_mbcliplen(election, strlen(election),
+											  LE_MAX_ELECTION_LEN))),
+				 errdetail("A name consists of 1 to %d of the characters A-Z a-z 0-9 . _ - /, without empty, \".\" or \"..\" segments.",
+						   LE_MAX_ELECTION_LEN)));
+	strlcpy(ask->election, election, sizeof(ask->election));
+}
+
+/* Values travel as UTF-8, whatever this database speaks. */
+static void
+set_value(LeAsk *ask, text *value)
+{
+	char	   *server = text_to_cstring(value);
+	char	   *utf8 = pg_server_to_any(server, strlen(server), PG_UTF8);
+
+	if (strlen(utf8) > LE_MAX_VALUE_LEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
+				 errmsg("value is too long"),
+				 errdetail("A published value has at most %d bytes; this one has %d.",
+						   LE_MAX_VALUE_LEN, (int) strlen(utf8))));
+	if (!pg_verify_mbstr(PG_UTF8, utf8, strlen(utf8), true))
+		ereport(ERROR,
+				(errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
+				 errmsg("value cannot be represented in UTF-8")));
+	strlcpy(ask->value, utf8, sizeof(ask->value));
+	ask->has_value = true;
+}
+
+/* An interval as a duration; months have no fixed length and are refused. */
+static le_duration
+to_duration(Interval *interval, const char *name)
+{
+	double		seconds;
+
+	if (interval->month != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not contain months or years",
+						name)));
+	seconds = interval->day * 86400.0 + interval->time / 1000000.0;
+	if (seconds < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not be negative", name)));
+	if (seconds * LE_SEC > (double) MAX_INTERVAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not exceed 366 days", name)));
+	return (le_duration) (seconds * LE_SEC);
+}
+
+static LeOwner
+scope_owner(text *scope)
+{
+	char	   *name = text_to_cstring(scope);
+
+	if (strcmp(name, "node") == 0)
+		return LE_OWNER_NODE;
+	if (strcmp(name, "session") == 0)
+		return le_my_owner(false);
+	if (strcmp(name, "transaction") == 0)
+		return le_my_owner(true);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid scope: \"%s\"", name),
+			 errhint("The scope is \"node\", \"session\" or \"transaction\".")));
+	return LE_OWNER_NONE;		/* keep compilers quiet */
+}
+
+/* A question about the election that is the first argument. */
+static void
+start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
+{
+	memset(ask, 0, sizeof(*ask));
+	le_check_preloaded();
+	check_not_null(fcinfo, 0, "election");
+	ask->kind = kind;
+	ask->owner = le_my_owner(false);
+	set_election(ask, PG_GETARG_TEXT_PP(0));
+}
+
+static char *
+from_utf8(const char *s)
+{
+	return pg_any_to_server(pstrdup(s), strlen(s), PG_UTF8);
+}
+
+/* Post the question; an error that comes back is raised here. */
+static void
+ask_worker(LeAsk *ask, LeReply *reply)
+{
+	le_ask(ask, reply);
+	if (reply->kind == LE_REPLY_ERROR)
+		ereport(ERROR,
+				(errcode(reply->sqlstate),
+				 errmsg_internal("%s", reply->message),
+				 reply->detail[0] ? errdetail_internal("%s", reply->detail) : 0,
+				 reply->hint[0] ? errhint("%s", reply->hint) : 0));
+}
+
+/* ---- leading ---- */
+
+Datum
+le_acquire(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+	le_duration wait;
+
+	start_ask(&ask, LE_ASK_ACQUIRE, fcinfo);
+	check_not_null(fcinfo, 2, "wait");
+	check_not_null(fcinfo, 3, "scope");
+	if (!PG_ARGISNULL(1))
+		set_value(&ask, PG_GETARG_TEXT_PP(1));
+	wait = to_duration(PG_GETARG_INTERVAL_P(2), "wait");
+	ask.wait_until = wait == 0 ? 0 : le_now() + wait;
+	ask.owner = scope_owner(PG_GETARG_TEXT_PP(3));
+	if (ask.owner & LE_OWNER_XACT)
+		le_xact_prepare();
+
+	ask_worker(&ask, &reply);
+	if (reply.kind == LE_REPLY_TRUE && (ask.owner & LE_OWNER_XACT))
+		le_xact_holds(ask.election, reply.token);
+	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
+}
+
+Datum
+le_renew(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+
+	start_ask(&ask, LE_ASK_RENEW, fcinfo);
+	if (!PG_ARGISNULL(1))
+		set_value(&ask, PG_GETARG_TEXT_PP(1));
+	ask_worker(&ask, &reply);
+	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
+}
+
+Datum
+le_release(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+
+	start_ask(&ask, LE_ASK_RELEASE, fcinfo);
+	ask_worker(&ask, &reply);
+	if (reply.kind == LE_REPLY_NOT_HELD)
+		ereport(WARNING,
+				(errmsg("you do not hold election \"%s\"", ask.election)));
+	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
+}
+
+Datum
+le_campaign(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+
+	start_ask(&ask, LE_ASK_CAMPAIGN, fcinfo);
+	if (!PG_ARGISNULL(1))
+		set_value(&ask, PG_GETARG_TEXT_PP(1));
+	ask_worker(&ask, &reply);
+	PG_RETURN_VOID();
+}
+
+Datum
+le_withdraw(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+
+	start_ask(&ask, LE_ASK_WITHDRAW, fcinfo);
+	ask_worker(&ask, &reply);
+	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
+}
+
+Datum
+le_step_down(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask = {0};
+	LeReply		reply;
+
+	if (PG_ARGISNULL(0))
+	{
+		le_check_preloaded();
+		ask.kind = LE_ASK_STEP_DOWN;
+		ask.owner = le_my_owner(false);
+		ask.all = true;
+	}
+	else
+		start_ask(&ask, LE_ASK_STEP_DOWN, fcinfo);
+	check_not_null(fcinfo, 1, "hold_off");
+	ask.hold_off = to_duration(PG_GETARG_INTERVAL_P(1), "hold_off");
+	ask_worker(&ask, &reply);
+	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
+}
+
+Datum
+le_reset_token(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to reset the fencing token of an election")));
+	start_ask(&ask, LE_ASK_RESET_TOKEN, fcinfo);
+	ask_worker(&ask, &reply);
+	PG_RETURN_VOID();
+}
+
+/* ---- checks: shared memory only ---- */
+
+/*
+ * The term that counts for this backend, if one can be believed in now.  The
+ * clock is read last: reading it before the deadline would let a pause in
+ * between make an old instant meet a deadline that it is not entitled to.
+ */
+static bool
+my_term(text *name, LeTerm *term)
+{
+	char		election[LE_MAX_ELECTION_LEN + 1];
+	Size		len = VARSIZE_ANY_EXHDR(name);
+
+	le_check_preloaded();
+	if (len > LE_MAX_ELECTION_LEN)
+		return false;
+	memcpy(election, VARDATA_ANY(name), len);
+	election[len] = '\0';
+	return le_read_term(election, term) && le_is_mine(term->owner) &&
+		le_believes(le_now(), term->deadline);
+}
+
+Datum
+le_is_leader(PG_FUNCTION_ARGS)
+{
+	LeTerm		term;
+
+	PG_RETURN_BOOL(my_term(PG_GETARG_TEXT_PP(0), &term));
+}
+
+Datum
+le_fencing_token(PG_FUNCTION_ARGS)
+{
+	LeTerm		term;
+
+	if (!my_term(PG_GETARG_TEXT_PP(0), &term))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64((int64) term.token);
+}
+
+/* ---- who leads? ---- */
+
+static void
+ask_leader(FunctionCallInfo fcinfo, LeReply *reply)
+{
+	LeAsk		ask;
+
+	start_ask(&ask, LE_ASK_LEADER, fcinfo);
+	check_not_null(fcinfo, 1, "max_staleness");
+	ask.max_staleness = to_duration(PG_GETARG_INTERVAL_P(1), "max_staleness");
+	ask_worker(&ask, reply);
+}
+
+Datum
+le_current_leader(PG_FUNCTION_ARGS)
+{
+	LeReply		reply;
+
+	ask_leader(fcinfo, &reply);
+	if (!reply.has_leader)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(from_utf8(reply.leader)));
+}
+
+Datum
+le_leader(PG_FUNCTION_ARGS)
+{
+	LeReply		reply;
+	TupleDesc	desc;
+	Datum		values[6] = {0};
+	bool		nulls[6] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	ask_leader(fcinfo, &reply);
+
+	values[0] = PG_GETARG_DATUM(0);
+	nulls[1] = !reply.has_leader;
+	if (reply.has_leader)
+		values[1] = CStringGetTextDatum(from_utf8(reply.leader));
+	nulls[2] = !reply.has_value;
+	if (reply.has_value)
+		values[2] = CStringGetTextDatum(from_utf8(reply.value));
+	nulls[3] = reply.leader_token == 0;
+	values[3] = Int64GetDatum((int64) reply.leader_token);
+	values[4] = BoolGetDatum(reply.is_self);
+	values[5] = TimestampTzGetDatum(reply.observed);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+Datum
+le_version(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(LE_VERSION));
+}

@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * leader_election.c
+ *		Library entry: settings, shared memory, worker registration.
+ *
+ * src/leader_election.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#include "compat.h"
+#include "leases.h"
+#include "requests.h"
+#include "settings.h"
+#include "worker.h"
+
+LE_MODULE_MAGIC;
+
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+request_shmem(void)
+{
+	RequestAddinShmemSpace(add_size(le_leases_size(), le_requests_size()));
+}
+
+#if PG_VERSION_NUM >= 150000
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+
+static void
+shmem_request(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	request_shmem();
+}
+#endif
+
+/*
+ * Also runs when the postmaster starts over after a crash: the memory is new
+ * then, and with it the incarnation of this node.
+ */
+static void
+shmem_startup(void)
+{
+	void	   *where;
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	where = ShmemInitStruct("leader_election leases", le_leases_size(),
+							&found);
+	le_leases_init(found, where);
+	where = ShmemInitStruct("leader_election requests", le_requests_size(),
+							&found);
+	le_requests_init(found, where);
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
+ * Without preloading there is no shared memory and no worker.  The library
+ * still loads, so that CREATE EXTENSION works and the functions can say what
+ * is missing.  pg_upgrade and single-user mode must not elect anybody.
+ */
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	le_define_settings();
+	if (IsBinaryUpgrade || !IsPostmasterEnvironment)
+		return;
+
+#if PG_VERSION_NUM >= 150000
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = shmem_request;
+#else
+	request_shmem();
+#endif
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = shmem_startup;
+	le_register_worker();
+}

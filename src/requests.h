@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * requests.h
+ *		How a backend asks the worker, and gets its reply.
+ *
+ * src/requests.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_REQUESTS_H
+#define LE_REQUESTS_H
+
+#include "leases.h"
+
+typedef enum LeRequestKind
+{
+	LE_ASK_ACQUIRE,
+	LE_ASK_RENEW,
+	LE_ASK_RELEASE,
+	LE_ASK_LEADER,
+	LE_ASK_CAMPAIGN,
+	LE_ASK_WITHDRAW,
+	LE_ASK_STEP_DOWN,
+	LE_ASK_RESET_TOKEN
+} LeRequestKind;
+
+/* What a backend wants. */
+typedef struct LeAsk
+{
+	LeRequestKind kind;
+	LeOwner		owner;			/* for whom */
+	int			proc;			/* the backend's place and process id */
+	int			pid;
+	bool		by_backend;		/* owner is a backend, not the instance */
+	le_time		wait_until;		/* ACQUIRE: give up then; 0: do not wait */
+	le_duration hold_off;		/* STEP_DOWN */
+	le_duration max_staleness;	/* LEADER */
+	bool		has_value;
+	bool		all;			/* STEP_DOWN: every election */
+	char		election[LE_MAX_ELECTION_LEN + 1];
+	char		value[LE_MAX_VALUE_LEN + 1];
+} LeAsk;
+
+/* How it ended. */
+typedef enum LeReplyKind
+{
+	LE_REPLY_TRUE,
+	LE_REPLY_FALSE,
+	LE_REPLY_NOT_HELD,			/* RELEASE: not the caller's to release */
+	LE_REPLY_ERROR
+} LeReplyKind;
+
+typedef struct LeReply
+{
+	LeReplyKind kind;
+	int			sqlstate;		/* ERROR */
+	char		message[256];
+	char		detail[512];
+	char		hint[256];
+	uint64		token;			/* ACQUIRE: of the term ... */
+	bool		fresh;			/* ... which this call alone brought about */
+	/* LEADER */
+	bool		has_leader;
+	bool		has_value;
+	bool		is_self;
+	uint64		leader_token;	/* 0: not known */
+	TimestampTz observed;
+	char		leader[LE_MAX_NODE_NAME_LEN + 1];
+	char		value[LE_MAX_VALUE_LEN + 1];
+} LeReply;
+
+/* SQLSTATEs that a job can catch. */
+#define LE_ERRCODE_NOT_LEADER		MAKE_SQLSTATE('L','E','0','0','1')
+#define LE_ERRCODE_LOST				MAKE_SQLSTATE('L','E','0','0','2')
+#define LE_ERRCODE_UNAVAILABLE		MAKE_SQLSTATE('L','E','0','0','3')
+#define LE_ERRCODE_UNKNOWN			MAKE_SQLSTATE('L','E','0','0','4')
+#define LE_ERRCODE_REFUSED			MAKE_SQLSTATE('L','E','0','0','5')
+
+extern Size le_requests_size(void);
+extern void le_requests_init(bool found, void *where);
+
+/* in a backend */
+extern LeOwner le_my_owner(bool xact);
+extern bool le_is_mine(LeOwner owner);
+extern void le_ask(LeAsk *ask, LeReply *reply);
+extern void le_hint_worker(void);
+
+/* in the worker */
+extern void le_each_request(void (*act) (int proc, uint64 number,
+										 const LeAsk *ask),
+							bool taken_too);
+extern bool le_still_asked(int proc, uint64 number);
+extern void le_answer(int proc, uint64 number, const LeReply *reply);
+extern bool le_owner_lives(LeOwner owner, int proc);
+
+#endif							/* LE_REQUESTS_H */

@@ -1,0 +1,447 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.c
+ *		The settings of the extension (leader_election.*).
+ *
+ * A check hook sees one setting at a time, in no particular order, so what
+ * concerns several of them (do the timings leave room for three attempts?)
+ * is checked where it is used: le_explain_timing() says the arithmetic, and a
+ * node does not lead while it is wrong.
+ *
+ * src/settings.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "mb/pg_wchar.h"
+#include "postmaster/postmaster.h"
+#include "utils/builtins.h"
+#include "utils/json.h"
+
+#include "compat.h"
+#include "settings.h"
+
+int			le_backend;
+char	   *le_node_name;
+char	   *le_node_value;
+char	   *le_campaign_list;
+bool		le_eligible;
+bool		le_standby_eligible;
+int			le_max_elections;
+int			le_lease_ttl;
+int			le_renew_interval;
+int			le_safety_margin;
+int			le_request_timeout;
+int			le_shutdown_timeout;
+char	   *le_consul_url;
+char	   *le_consul_token_file;
+char	   *le_consul_datacenter;
+char	   *le_consul_key_prefix;
+bool		le_consul_takeover;
+char	   *le_ca_file;
+char	   *le_cert_file;
+char	   *le_key_file;
+
+enum
+{
+	BACKEND_LOCAL,
+	BACKEND_CONSUL
+};
+
+static const struct config_enum_entry backends[] = {
+	{"local", BACKEND_LOCAL, false},
+	{"consul", BACKEND_CONSUL, false},
+	{NULL, 0, false}
+};
+
+static bool
+printable(const char *s)
+{
+	for (; *s != '\0'; s++)
+		if ((unsigned char) *s < 0x20 || (unsigned char) *s == 0x7f)
+			return false;
+	return true;
+}
+
+static bool
+check_node_name(char **newval, void **extra, GucSource source)
+{
+	if (strlen(*newval) > LE_MAX_NODE_NAME_LEN)
+	{
+		GUC_check_errdetail("A node name has at most %d bytes.",
+							LE_MAX_NODE_NAME_LEN);
+		return false;
+	}
+	if (!printable(*newval) ||
+		!pg_verify_mbstr(PG_UTF8, *newval, strlen(*newval), true))
+	{
+		GUC_check_errdetail("A node name consists of printable characters in UTF-8.");
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_node_value(char **newval, void **extra, GucSource source)
+{
+	if (strlen(*newval) > LE_MAX_VALUE_LEN)
+	{
+		GUC_check_errdetail("A published value has at most %d bytes.",
+							LE_MAX_VALUE_LEN);
+		return false;
+	}
+	if (!pg_verify_mbstr(PG_UTF8, *newval, strlen(*newval), true))
+	{
+		GUC_check_errdetail("A published value must be valid UTF-8.");
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Take the next name off a comma-separated list.  Returns false at its end;
+ * the name, trimmed, is in buf, cut if it is too long to be valid anyway.
+ */
+static bool
+next_name(const char **list, char *buf, size_t size)
+{
+	const char *p = *list;
+	const char *end;
+	size_t		len;
+
+	while (*p == ',' || *p == ' ' || *p == '\t' || *p == '\n')
+		p++;
+	if (*p == '\0')
+		return false;
+	for (end = p; *end != '\0' && *end != ','; end++)
+		;
+	*list = end;
+	while (end > p && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\n'))
+		end--;
+	len = Min((size_t) (end - p), size - 1);
+	memcpy(buf, p, len);
+	buf[len] = '\0';
+	return true;
+}
+
+static bool
+check_campaign(char **newval, void **extra, GucSource source)
+{
+	const char *list = *newval;
+	char		name[LE_MAX_ELECTION_LEN + 2];
+
+	while (next_name(&list, name, sizeof(name)))
+	{
+		if (!le_valid_election_name(name))
+		{
+			GUC_check_errdetail("\"%s\" is not a valid election name.", name);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+check_url(char **newval, void **extra, GucSource source)
+{
+	const char *url = *newval;
+	const char *host = NULL;
+
+	if (strncmp(url, "http://", 7) == 0)
+		host = url + 7;
+	else if (strncmp(url, "https://", 8) == 0)
+		host = url + 8;
+	if (host == NULL || *host == '\0' || *host == '/' || !printable(url) ||
+		strpbrk(url, " ?#") != NULL)
+	{
+		GUC_check_errdetail("The URL must have the form http://host:port or https://host:port, optionally with a path.");
+		return false;
+	}
+	if (strcspn(host, "@") < strcspn(host, "/"))
+	{
+		GUC_check_errdetail("The URL must not contain a user or password.");
+		GUC_check_errhint("Put a token into the file that \"leader_election.consul_token_file\" names.");
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_key_prefix(char **newval, void **extra, GucSource source)
+{
+	if (!le_valid_election_name(*newval))
+	{
+		GUC_check_errdetail("A key prefix has the same form as an election name: up to %d of A-Z a-z 0-9 . _ - /, without empty, \".\" or \"..\" segments.",
+							LE_MAX_ELECTION_LEN);
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_datacenter(char **newval, void **extra, GucSource source)
+{
+	if (strspn(*newval, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(*newval))
+	{
+		GUC_check_errdetail("A datacenter's name consists of letters, digits, \"_\" and \"-\".");
+		return false;
+	}
+	return true;
+}
+
+static void
+define_string(const char *name, const char *brief, const char *detail,
+			  char **variable, const char *boot, GucStringCheckHook check)
+{
+	DefineCustomStringVariable(name, brief, detail, variable, boot,
+							   PGC_SIGHUP, 0, check, NULL, NULL);
+}
+
+static void
+define_ms(const char *name, const char *brief, const char *detail,
+		  int *variable, int boot, int min, int max)
+{
+	DefineCustomIntVariable(name, brief, detail, variable, boot, min, max,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}
+
+static void
+define_identity_settings(void)
+{
+	DefineCustomEnumVariable("leader_election.backend",
+							 "Selects the store that decides who leads.",
+							 "\"local\" elects among the sessions of this instance only.",
+							 &le_backend, BACKEND_LOCAL, backends,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("leader_election.node_name",
+							   "Sets the name under which this instance takes part.",
+							   "Empty means host name and port. It must differ between instances.",
+							   &le_node_name, "", PGC_POSTMASTER, 0,
+							   check_node_name, NULL, NULL);
+	define_string("leader_election.node_value",
+				  "Sets the value that a leader publishes unless it names another.",
+				  "Empty means a JSON object with node, host and port.",
+				  &le_node_value, "", check_node_value);
+	define_string("leader_election.campaign",
+				  "Lists elections that this instance always contends for.",
+				  "Names are separated by commas.",
+				  &le_campaign_list, "", check_campaign);
+	DefineCustomBoolVariable("leader_election.eligible",
+							 "Allows this instance to lead.",
+							 "Turning it off releases everything that the instance leads.",
+							 &le_eligible, true, PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("leader_election.standby_eligible",
+							 "Allows this instance to lead while it is a standby.",
+							 NULL,
+							 &le_standby_eligible, false, PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+	DefineCustomIntVariable("leader_election.max_elections",
+							"Sets how many elections the lease table has room for.",
+							"Each takes at most 2 kB of shared memory.",
+							&le_max_elections, 256, 1, 100000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+}
+
+static void
+define_timing_settings(void)
+{
+	define_ms("leader_election.lease_ttl",
+			  "Sets how long a lease lasts without renewal.",
+			  "A change takes effect with the next store session.",
+			  &le_lease_ttl, 15000, 3000, 60000);
+	define_ms("leader_election.renew_interval",
+			  "Sets how often leases are renewed.",
+			  "0 means a third of lease_ttl.",
+			  &le_renew_interval, 0, 0, 30000);
+	define_ms("leader_election.safety_margin",
+			  "Sets how long before a lease's end the leader stops believing in it.",
+			  "It covers clocks that run at different rates.",
+			  &le_safety_margin, 1000, 100, 30000);
+	define_ms("leader_election.request_timeout",
+			  "Sets how long to wait for one answer of the store.",
+			  NULL,
+			  &le_request_timeout, 5000, 100, 60000);
+	define_ms("leader_election.shutdown_timeout",
+			  "Sets how long a shutdown may wait for leases to be released.",
+			  NULL,
+			  &le_shutdown_timeout, 2000, 0, 60000);
+}
+
+static void
+define_consul_settings(void)
+{
+	define_string("leader_election.consul_url",
+				  "Sets the URL of the Consul agent.",
+				  NULL,
+				  &le_consul_url, "http://127.0.0.1:8500", check_url);
+	define_string("leader_election.consul_token_file",
+				  "Names the file that holds the Consul ACL token.",
+				  "It is read again on reload. Empty means no token.",
+				  &le_consul_token_file, "", NULL);
+	define_string("leader_election.consul_datacenter",
+				  "Sets the Consul datacenter.",
+				  "Empty means the agent's own.",
+				  &le_consul_datacenter, "", check_datacenter);
+	define_string("leader_election.consul_key_prefix",
+				  "Sets the prefix of all keys in Consul.",
+				  "All instances that elect among each other share it.",
+				  &le_consul_key_prefix, "leader_election", check_key_prefix);
+	DefineCustomBoolVariable("leader_election.consul_takeover",
+							 "Takes over from a leader that has been silent for its whole lease.",
+							 "Off means to wait until Consul ends its session.",
+							 &le_consul_takeover, true, PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+	define_string("leader_election.ca_file",
+				  "Names the file with the certificates of trusted authorities.",
+				  "Empty means those of the system.",
+				  &le_ca_file, "", NULL);
+	define_string("leader_election.cert_file",
+				  "Names the file with this client's certificate.",
+				  NULL,
+				  &le_cert_file, "", NULL);
+	define_string("leader_election.key_file",
+				  "Names the file with this client's private key.",
+				  NULL,
+				  &le_key_file, "", NULL);
+}
+
+void
+le_define_settings(void)
+{
+	define_identity_settings();
+	define_timing_settings();
+	define_consul_settings();
+	MarkGUCPrefixReserved("leader_election");
+}
+
+const LeStore *
+le_configured_store(void)
+{
+	return le_backend == BACKEND_CONSUL ? &le_store_consul : &le_store_local;
+}
+
+void
+le_configured_timing(LeTiming *timing)
+{
+	timing->lease = le_lease_ttl * LE_MSEC;
+	timing->session_ttl = le_session_ttl(timing->lease);
+	timing->margin = le_safety_margin * LE_MSEC;
+	timing->request_timeout = le_request_timeout * LE_MSEC;
+	timing->renew_interval = le_renew_interval * LE_MSEC;
+	if (timing->renew_interval == 0)
+		timing->renew_interval = le_default_interval(timing->lease);
+}
+
+#define MS(duration)	((int) ((duration) / LE_MSEC))
+
+/*
+ * True if a node may lead with these timings; otherwise the reason, with the
+ * numbers, is appended to detail.
+ */
+bool
+le_explain_timing(const LeTiming *t, StringInfo detail)
+{
+	switch (le_timing_fault(t))
+	{
+		case LE_TIMING_OK:
+			return true;
+		case LE_TIMING_MARGIN:
+			appendStringInfo(detail,
+							 "safety_margin (%d ms) must be less than half of lease_ttl (%d ms / 2 = %d ms).",
+							 MS(t->margin), MS(t->lease), MS(t->lease / 2));
+			break;
+		case LE_TIMING_INTERVAL:
+			appendStringInfo(detail,
+							 "renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms, but lease_ttl minus safety_margin leaves %d ms - %d ms = %d ms.",
+							 MS(t->renew_interval), LE_ATTEMPTS,
+							 MS(LE_MIN_ATTEMPT),
+							 MS(t->renew_interval +
+								LE_ATTEMPTS * LE_MIN_ATTEMPT),
+							 MS(t->lease), MS(t->margin),
+							 MS(t->lease - t->margin));
+			break;
+	}
+	return false;
+}
+
+static void
+host_name(char *buf, size_t size)
+{
+	if (gethostname(buf, size) != 0)
+		strlcpy(buf, "localhost", size);
+	buf[size - 1] = '\0';
+}
+
+/* This node's name; host:port unless it is set. */
+const char *
+le_my_name(void)
+{
+	static char name[LE_MAX_NODE_NAME_LEN + 1];
+
+	if (le_node_name[0] != '\0')
+		return le_node_name;
+	if (name[0] == '\0')
+	{
+		char		host[LE_MAX_NODE_NAME_LEN - 8];
+
+		host_name(host, sizeof(host));
+		snprintf(name, sizeof(name), "%s:%d", host, PostPortNumber);
+	}
+	return name;
+}
+
+static void
+append_json(StringInfo buf, const char *key, const char *value)
+{
+	escape_json(buf, key);
+	appendStringInfoString(buf, ": ");
+	escape_json(buf, value);
+}
+
+/* What this node publishes by default, in a buffer that the next call uses. */
+const char *
+le_my_value(void)
+{
+	static char value[LE_MAX_VALUE_LEN + 1];
+	StringInfoData buf;
+	char		host[256];
+
+	if (le_node_value[0] != '\0')
+		return le_node_value;
+	host_name(host, sizeof(host));
+	initStringInfo(&buf);
+	appendStringInfoChar(&buf, '{');
+	append_json(&buf, "node", le_my_name());
+	appendStringInfoString(&buf, ", ");
+	append_json(&buf, "host", host);
+	appendStringInfo(&buf, ", \"port\": %d}", PostPortNumber);
+	strlcpy(value, buf.data, sizeof(value));
+	pfree(buf.data);
+	return value;
+}
+
+bool
+le_in_campaign_setting(const char *election)
+{
+	const char *list = le_campaign_list;
+	char		name[LE_MAX_ELECTION_LEN + 2];
+
+	while (next_name(&list, name, sizeof(name)))
+		if (strcmp(name, election) == 0)
+			return true;
+	return false;
+}
+
+void
+le_each_campaign(void (*act) (const char *election))
+{
+	const char *list = le_campaign_list;
+	char		name[LE_MAX_ELECTION_LEN + 2];
+
+	while (next_name(&list, name, sizeof(name)))
+		act(name);
+}

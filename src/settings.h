@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *		The settings of the extension (leader_election.*).
+ *
+ * src/settings.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_SETTINGS_H
+#define LE_SETTINGS_H
+
+#include "lib/stringinfo.h"
+
+#include "store/store.h"
+
+#define LE_VERSION		"1.0"
+
+extern int	le_backend;			/* index into the stores, see settings.c */
+extern char *le_node_name;		/* as set; le_my_name() has the default */
+extern char *le_node_value;
+extern char *le_campaign_list;
+extern bool le_eligible;
+extern bool le_standby_eligible;
+extern int	le_max_elections;
+extern int	le_lease_ttl;		/* ms, as all times here */
+extern int	le_renew_interval;
+extern int	le_safety_margin;
+extern int	le_request_timeout;
+extern int	le_shutdown_timeout;
+extern char *le_consul_url;
+extern char *le_consul_token_file;
+extern char *le_consul_datacenter;
+extern char *le_consul_key_prefix;
+extern bool le_consul_takeover;
+extern char *le_ca_file;
+extern char *le_cert_file;
+extern char *le_key_file;
+
+extern void le_define_settings(void);
+extern const LeStore *le_configured_store(void);
+extern void le_configured_timing(LeTiming *timing);
+extern bool le_explain_timing(const LeTiming *timing, StringInfo detail);
+extern const char *le_my_name(void);
+extern const char *le_my_value(void);
+extern bool le_in_campaign_setting(const char *election);
+extern void le_each_campaign(void (*act) (const char *election));
+
+#endif							/* LE_SETTINGS_H */

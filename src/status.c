@@ -1,0 +1,224 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *		The rows behind the views le_status and le_nodes.
+ *
+ * Both come from shared memory alone: they answer while the store or the
+ * worker is down, which is when somebody looks.
+ *
+ * src/status.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+#include "compat.h"
+#include "leases.h"
+#include "requests.h"
+#include "settings.h"
+#include "xact.h"
+
+PG_FUNCTION_INFO_V1(le_status);
+PG_FUNCTION_INFO_V1(le_nodes);
+
+#define STATUS_COLUMNS	14
+#define NODES_COLUMNS	7
+
+/* A row under construction. */
+typedef struct Row
+{
+	Datum		values[STATUS_COLUMNS];
+	bool		nulls[STATUS_COLUMNS];
+	int			n;
+} Row;
+
+static void
+put(Row *row, Datum value, bool isnull)
+{
+	row->values[row->n] = value;
+	row->nulls[row->n] = isnull;
+	row->n++;
+}
+
+/*
+ * Text from the store or the worker, which is UTF-8.  A view must not fail
+ * for one character that this database cannot show.
+ */
+static void
+put_text(Row *row, const char *s)
+{
+	char	   *shown;
+
+	if (s == NULL || s[0] == '\0')
+	{
+		put(row, (Datum) 0, true);
+		return;
+	}
+	shown = pstrdup(s);
+	if (GetDatabaseEncoding() != PG_UTF8 ||
+		!pg_verify_mbstr(PG_UTF8, shown, strlen(shown), true))
+	{
+		for (char *p = shown; *p != '\0'; p++)
+			if (IS_HIGHBIT_SET(*p))
+				*p = '?';
+	}
+	put(row, CStringGetTextDatum(shown), false);
+}
+
+static void
+put_time(Row *row, TimestampTz when)
+{
+	put(row, TimestampTzGetDatum(when), when == 0);
+}
+
+static Tuplestorestate *
+begin_rows(FunctionCallInfo fcinfo, TupleDesc *desc)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext old;
+	Tuplestorestate *rows;
+
+	if (rsinfo == NULL || !IsA(rsinfo, ReturnSetInfo) ||
+		(rsinfo->allowedModes & SFRM_Materialize) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("set-valued function called in context that cannot accept a set")));
+	old = MemoryContextSwitchTo(rsinfo->econtext->ecxt_per_query_memory);
+	if (get_call_result_type(fcinfo, NULL, desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	rows = tuplestore_begin_heap(true, false, work_mem);
+	rsinfo->returnMode = SFRM_Materialize;
+	rsinfo->setResult = rows;
+	rsinfo->setDesc = *desc;
+	MemoryContextSwitchTo(old);
+	return rows;
+}
+
+static const char *
+scope_of(LeOwner owner)
+{
+	if (owner == LE_OWNER_NONE)
+		return NULL;
+	if (owner == LE_OWNER_NODE)
+		return "node";
+	return owner & LE_OWNER_XACT ? "transaction" : "session";
+}
+
+static const char *
+state_of(const LeSlot *slot, le_time deadline)
+{
+	if (le_election_has_term(&slot->election) &&
+		!le_believes(le_now(), deadline))
+		return "expired";
+	if (slot->election.state == LE_IDLE && slot->hold_off_until > le_now())
+		return "stepped down";
+	if (slot->election.state == LE_IDLE &&
+		(slot->campaign || slot->configured))
+		return "candidate";
+	return le_state_name(slot->election.state);
+}
+
+static void
+put_status(LeSlot *slot, Tuplestorestate *rows, TupleDesc desc)
+{
+	LeOwner		owner = pg_atomic_read_u64(&slot->owner);
+	le_time		deadline = (le_time) pg_atomic_read_u64(&slot->deadline);
+	uint64		token = pg_atomic_read_u64(&slot->token);
+	bool		leads = token != 0;
+	Row			row = {.n = 0};
+
+	put_text(&row, slot->name);
+	put_text(&row, state_of(slot, deadline));
+	put_text(&row, scope_of(owner));
+	put(&row, Int32GetDatum(slot->owner_pid),
+		owner == LE_OWNER_NONE || owner == LE_OWNER_NODE);
+	put_text(&row, leads ? le_my_name() : slot->holder);
+	put_text(&row, leads && slot->has_value ? slot->value : NULL);
+	put(&row, Int64GetDatum((int64) token), !leads);
+	put_time(&row, leads ? slot->term_started : 0);
+	put_time(&row, leads && deadline != 0 ? le_wall(deadline) : 0);
+	put_time(&row, leads ? slot->renewed : 0);
+	put_time(&row, slot->last_change);
+	put_text(&row, slot->last_reason == LE_REASON_NONE ? NULL :
+			 le_reason_name(slot->last_reason));
+	put_text(&row, slot->last_error);
+	put_text(&row, le_configured_store()->remote ?
+			 le_configured_store()->name : "local (this instance only)");
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+Datum
+le_status(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+
+	le_check_preloaded();
+	rows = begin_rows(fcinfo, &desc);
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_copy_slot(i, slot))
+			put_status(slot, rows, desc);
+	return (Datum) 0;
+}
+
+static void
+put_node(const LeNodeInfo *info, Tuplestorestate *rows, TupleDesc desc)
+{
+	Row			row = {.n = 0};
+	Interval   *lease = palloc0(sizeof(Interval));
+
+	lease->time = info->lease / 1000;
+	put_text(&row, info->node);
+	put(&row, BoolGetDatum(info->self), false);
+	put_text(&row, info->revoked ? "revoked" : !info->held ? "ended" :
+			 le_now() - info->first_seen > 2 * info->lease ? "silent" : "live");
+	put_text(&row, info->incarnation);
+	put_text(&row, info->session);
+	put(&row, IntervalPGetDatum(lease), false);
+	put_time(&row, info->first_seen_wall);
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+/* The local store has no other nodes to show. */
+static int
+local_node(LeNodeInfo *info)
+{
+	memset(info, 0, sizeof(*info));
+	strlcpy(info->node, le_my_name(), sizeof(info->node));
+	strlcpy(info->incarnation, le_table->incarnation,
+			sizeof(info->incarnation));
+	strlcpy(info->session, le_table->session, sizeof(info->session));
+	info->lease = le_table->node.timing.lease;
+	info->first_seen = le_table->node.proof_sent;
+	info->first_seen_wall = info->first_seen == 0 ? 0 :
+		le_wall(info->first_seen);
+	info->self = info->held = true;
+	return le_table->node.state == LE_NODE_LIVE ? 1 : 0;
+}
+
+Datum
+le_nodes(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
+	int			n;
+
+	le_check_preloaded();
+	rows = begin_rows(fcinfo, &desc);
+	n = le_configured_store()->remote ? le_copy_nodes(nodes) :
+		local_node(nodes);
+	for (int i = 0; i < n; i++)
+		put_node(&nodes[i], rows, desc);
+	return (Datum) 0;
+}

@@ -1,0 +1,1741 @@
+/*-------------------------------------------------------------------------
+ *
+ * consul.c
+ *		The store "consul": requests to Consul's HTTP API, and its answers.
+ *
+ * Keys, with P the prefix, E an election and S a store session:
+ *
+ *	P/E/leader		locked by the session of E's leader
+ *	P.nodes/S		the node key, locked by S itself
+ *
+ * Every write is one transaction (PUT /v1/txn) whose conditions are checked
+ * together with it by Consul's state machine.  A transaction is planned once,
+ * as a list of steps; encoding prints the plan, and decoding looks up in the
+ * same plan what the failure of a step means.
+ *
+ * Every write of a key carries the lock flag of Consul's own client, which
+ * refuses a key without it, as we do.
+ *
+ * Three rules govern decoding.  A write is DONE only if the answer shows what
+ * was written.  A write counts as not applied only if Consul says so in words
+ * that are known to be said before anything is applied; all else is UNKNOWN.
+ * Errors are recognised by a part of their text, since each server that one
+ * passes through puts words before it.
+ *
+ * src/store/consul.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifdef FRONTEND
+#include "postgres_fe.h"
+#else
+#include "postgres.h"
+#endif
+
+#include "json.h"
+#include "store.h"
+
+#define LOCK_FLAG		UINT64CONST(3304740253564472344)
+#define PROTO			1
+#define SESSION_NAME	"leader_election: "
+
+/* The longest answers that make sense, in bytes. */
+#define MAX_SMALL_ANSWER	(256 * 1024)
+#define MAX_KEY_ANSWER		(1024 * 1024)	/* a key of somebody else's may
+											 * hold 512 kB, in base64 */
+#define MAX_LIST_ANSWER		(128 * 1024 * 1024)
+
+/* What may come back in strings; beyond these nothing of ours is. */
+#define MAX_KEY_LEN			1024
+#define MAX_NAME_LEN		256
+#define MAX_ERROR_LEN		4096
+#define MAX_DETAIL_LEN		200
+#define MAX_STORED_VALUE	(8 * 1024)	/* our own with all of the user's
+										 * value and the node name escaped */
+
+/* ---- keys and paths ---- */
+
+/* The prefix as keys have it: no slash at either end. */
+static char *
+key_prefix(const LeStoreSettings *settings)
+{
+	const char *p = settings->consul_key_prefix;
+	size_t		len;
+
+	p += strspn(p, "/");
+	len = strlen(p);
+	while (len > 0 && p[len - 1] == '/')
+		len--;
+	return pnstrdup(p, len);
+}
+
+static char *
+election_key(const LeStoreSettings *settings, const char *election,
+			 const char *leaf)
+{
+	return psprintf("%s/%s/%s", key_prefix(settings), election, leaf);
+}
+
+static char *
+node_key(const LeStoreSettings *settings, const char *session)
+{
+	return psprintf("%s.nodes/%s", key_prefix(settings), session);
+}
+
+/* Appends s percent-encoded but for RFC 3986's unreserved characters and /. */
+static void
+append_encoded(StringInfo path, const char *s)
+{
+	const char *plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"abcdefghijklmnopqrstuvwxyz0123456789-._~/";
+
+	for (; *s != '\0'; s++)
+	{
+		if (strchr(plain, *s) != NULL)
+			appendStringInfoChar(path, *s);
+		else
+			appendStringInfo(path, "%%%02X", (unsigned char) *s);
+	}
+}
+
+/* The path of consul_url: Consul may be published below one by a proxy. */
+static void
+append_base(StringInfo path, const char *url)
+{
+	const char *authority = strstr(url, "://");
+	const char *start = strchr(authority != NULL ? authority + 3 : url, '/');
+	size_t		len;
+
+	if (start == NULL)
+		return;
+	len = strcspn(start, "?#");
+	while (len > 0 && start[len - 1] == '/')
+		len--;
+	appendBinaryStringInfo(path, start, (int) len);
+}
+
+static void
+add_query(LeHttpRequest *request, const char *parameter)
+{
+	char		mark = strchr(request->path.data, '?') == NULL ? '?' : '&';
+
+	appendStringInfo(&request->path, "%c%s", mark, parameter);
+}
+
+/* Starts a request for /v1/<endpoint><what>, without a body. */
+static void
+start_request(const LeStoreSettings *settings, LeHttpRequest *request,
+			  const char *method, const char *endpoint, const char *what,
+			  size_t max_answer)
+{
+	memset(request, 0, sizeof(*request));
+	initStringInfo(&request->path);
+	initStringInfo(&request->body);
+	request->method = method;
+	request->max_answer = max_answer;
+	append_base(&request->path, settings->consul_url);
+	appendStringInfo(&request->path, "/v1/%s", endpoint);
+	append_encoded(&request->path, what);
+	if (settings->consul_datacenter[0] != '\0')
+	{
+		add_query(request, "dc=");
+		append_encoded(&request->path, settings->consul_datacenter);
+	}
+}
+
+/* ---- values, as written ---- */
+
+static int64
+whole_seconds(le_duration d)
+{
+	return (d + LE_SEC - 1) / LE_SEC;
+}
+
+/* Consul's TTL must not be shorter than the lease, nor than Consul allows. */
+static int64
+ttl_seconds(const LeOp *op)
+{
+	return whole_seconds(le_session_ttl(op->lease));
+}
+
+static int64
+lock_delay_seconds(const LeOp *op)
+{
+	return whole_seconds(op->lease);
+}
+
+static char *
+leader_value(const LeOp *op, bool released)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "{\"proto\":%d,\"node\":", PROTO);
+	le_json_append_string(&buf, op->node_name);
+	appendStringInfoString(&buf, ",\"session\":");
+	le_json_append_string(&buf, op->session);
+	if (op->value != NULL)
+	{
+		appendStringInfoString(&buf, ",\"value\":");
+		if (le_json_embeddable(op->value))
+			appendStringInfoString(&buf, op->value);
+		else
+			le_json_append_string(&buf, op->value);
+	}
+	/* The acquiring write has the token as its index; a later one has not. */
+	if (op->kind == LE_OP_PUBLISH && op->token != 0)
+		appendStringInfo(&buf, ",\"token\":" UINT64_FORMAT, op->token);
+	appendStringInfo(&buf, ",\"released\":%s}", released ? "true" : "false");
+	return buf.data;
+}
+
+static char *
+node_key_value(const LeNodeKey *key)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "{\"proto\":%d,\"node\":", PROTO);
+	le_json_append_string(&buf, key->node);
+	appendStringInfoString(&buf, ",\"incarnation\":");
+	le_json_append_string(&buf, key->incarnation);
+	appendStringInfoString(&buf, ",\"session\":");
+	le_json_append_string(&buf, key->session);
+	appendStringInfo(&buf, ",\"lease_ms\":" INT64_FORMAT
+					 ",\"seq\":" UINT64_FORMAT ",\"revoked\":%s}",
+					 (int64) (key->lease / LE_MSEC), key->seq,
+					 key->revoked ? "true" : "false");
+	return buf.data;
+}
+
+/* The value of our own node key. */
+static char *
+node_value(const LeOp *op, bool revoked)
+{
+	LeNodeKey	key = {0};
+
+	key.session = op->session;
+	key.node = op->node_name;
+	key.incarnation = op->incarnation;
+	key.lease = op->lease;
+	key.seq = op->seq;
+	key.revoked = revoked;
+	return node_key_value(&key);
+}
+
+/* ---- transactions ---- */
+
+/* What it means when a step of a transaction fails. */
+typedef enum StepRole
+{
+	STEP_OWN,					/* our session or its node key is gone */
+	STEP_UNCHANGED,				/* the key is not as it was read */
+	STEP_FREE_OF_PATRONI,		/* the key's directory belongs to Patroni */
+	STEP_HELD,					/* this election's key is not ours */
+	STEP_WRITE					/* the write itself: its text tells */
+} StepRole;
+
+typedef struct Step
+{
+	StepRole	role;
+	const char *verb;
+	const char *key;
+	const char *session;		/* NULL: none to be sent */
+	uint64		index;			/* 0: none to be sent */
+	const char *value;			/* NULL: none to be sent */
+} Step;
+
+/* The longest: a node proof. */
+#define MAX_STEPS	(LE_MAX_CHECKED_KEYS + 2)
+
+typedef struct Plan
+{
+	int			nsteps;
+	int			write;			/* the step that writes */
+	Step		steps[MAX_STEPS];
+} Plan;
+
+static Step *
+add_step(Plan *plan, StepRole role, const char *verb, const char *key)
+{
+	Step	   *step = &plan->steps[plan->nsteps++];
+
+	memset(step, 0, sizeof(*step));
+	step->role = role;
+	step->verb = verb;
+	step->key = key;
+	return step;
+}
+
+static void
+check_session(Plan *plan, StepRole role, const char *key, const char *session)
+{
+	add_step(plan, role, "check-session", key)->session = session;
+}
+
+static void
+check_absent(Plan *plan, StepRole role, const char *key)
+{
+	add_step(plan, role, "check-not-exists", key);
+}
+
+static void
+check_index(Plan *plan, const char *key, uint64 index)
+{
+	add_step(plan, STEP_UNCHANGED, "check-index", key)->index = index;
+}
+
+static void
+write_key(Plan *plan, const char *verb, const char *key, const char *session,
+		  const char *value)
+{
+	Step	   *step;
+
+	plan->write = plan->nsteps;
+	step = add_step(plan, STEP_WRITE, verb, key);
+	step->session = session;
+	step->value = value;
+}
+
+static void
+plan_prove(const LeStoreSettings *settings, const LeOp *op, const char *node,
+		   Plan *plan)
+{
+	check_session(plan, STEP_OWN, node, op->session);
+	write_key(plan, "lock", node, op->session, node_value(op, false));
+	for (int i = 0; i < op->nheld && plan->nsteps < MAX_STEPS; i++)
+		check_session(plan, STEP_HELD,
+					  election_key(settings, op->held[i], "leader"),
+					  op->session);
+}
+
+/*
+ * The check of the own node key stops a late acquire of a session that has
+ * been given up, that of the index a late duplicate of any other write.
+ */
+static void
+plan_acquire(const LeStoreSettings *settings, const LeOp *op,
+			 const char *node, const char *key, Plan *plan)
+{
+	check_session(plan, STEP_OWN, node, op->session);
+	if (op->index != 0)
+		check_index(plan, key, op->index);
+	else
+	{
+		check_absent(plan, STEP_FREE_OF_PATRONI,
+					 election_key(settings, op->election, "config"));
+		check_absent(plan, STEP_FREE_OF_PATRONI,
+					 election_key(settings, op->election, "initialize"));
+		check_absent(plan, STEP_UNCHANGED, key);
+	}
+	write_key(plan, "lock", key, op->session, leader_value(op, false));
+}
+
+/* A step that frees or marks what the silent holder has. */
+static Step *
+take_from(Plan *plan, const char *verb, const char *key, const char *session,
+		  const char *value)
+{
+	Step	   *step = add_step(plan, STEP_UNCHANGED, verb, key);
+
+	step->session = session;
+	step->value = value;
+	return step;
+}
+
+/*
+ * Marks the holder's node key, as it was seen when the holder had been silent
+ * for a whole lease.  A proof that it made since moved the index and refuses
+ * everything.  Marked, never deleted: were the key gone, a late duplicate of
+ * the request that made it would bring it back.
+ */
+static void
+plan_revoke(const LeNodeKey *target, const char *node, Plan *plan)
+{
+	LeNodeKey	marked = *target;
+	char	   *value;
+
+	marked.revoked = true;
+	value = node_key_value(&marked);
+	check_index(plan, node, target->index);
+	check_session(plan, STEP_UNCHANGED, node,
+				  target->held ? target->session : "");
+	if (target->revoked)
+		return;
+	if (target->held)
+		take_from(plan, "unlock", node, target->session, value);
+	else
+		take_from(plan, "cas", node, NULL, value)->index = target->index;
+}
+
+static void
+plan_take_over(const LeStoreSettings *settings, const LeOp *op,
+			   const char *node, const char *key, Plan *plan)
+{
+	char	   *value = leader_value(op, false);
+
+	plan_revoke(op->target, node_key(settings, op->target->session), plan);
+	check_session(plan, STEP_OWN, node, op->session);
+	check_index(plan, key, op->index);
+	if (op->target_holds)
+		take_from(plan, "unlock", key, op->target->session, value);
+	else
+		check_session(plan, STEP_UNCHANGED, key, "");
+	write_key(plan, "lock", key, op->session, value);
+}
+
+/* False if the operation is not a transaction. */
+static bool
+make_plan(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
+{
+	char	   *node = node_key(settings, op->session);
+	char	   *key = op->election != NULL ?
+		election_key(settings, op->election, "leader") : NULL;
+
+	memset(plan, 0, sizeof(*plan));
+	switch (op->kind)
+	{
+		case LE_OP_REGISTER_NODE:
+			check_absent(plan, STEP_UNCHANGED, node);
+			write_key(plan, "lock", node, op->session,
+					  node_value(op, false));
+			return true;
+		case LE_OP_PROVE_NODE:
+			plan_prove(settings, op, node, plan);
+			return true;
+		case LE_OP_REVOKE_NODE:
+			check_session(plan, STEP_UNCHANGED, node, "");
+			write_key(plan, "set", node, NULL, node_value(op, true));
+			return true;
+		case LE_OP_FORGET_NODE:
+			check_session(plan, STEP_UNCHANGED, node, "");
+			write_key(plan, "delete", node, NULL, NULL);
+			return true;
+		case LE_OP_ACQUIRE:
+			plan_acquire(settings, op, node, key, plan);
+			return true;
+		case LE_OP_TAKE_OVER:
+			plan_take_over(settings, op, node, key, plan);
+			return true;
+		case LE_OP_PUBLISH:
+			check_session(plan, STEP_OWN, node, op->session);
+			check_index(plan, key, op->index);
+			write_key(plan, "lock", key, op->session,
+					  leader_value(op, false));
+			return true;
+		case LE_OP_RELEASE:
+			check_index(plan, key, op->index);
+			write_key(plan, "unlock", key, op->session,
+					  leader_value(op, true));
+			return true;
+		default:
+			return false;
+	}
+}
+
+static void
+append_step(StringInfo body, const Step *step)
+{
+	appendStringInfo(body, "{\"KV\":{\"Verb\":\"%s\",\"Key\":", step->verb);
+	le_json_append_string(body, step->key);
+	if (step->session != NULL)
+	{
+		appendStringInfoString(body, ",\"Session\":");
+		le_json_append_string(body, step->session);
+	}
+	if (step->index != 0)
+		appendStringInfo(body, ",\"Index\":" UINT64_FORMAT, step->index);
+	if (step->value != NULL)
+	{
+		appendStringInfo(body, ",\"Flags\":" UINT64_FORMAT ",\"Value\":\"",
+						 LOCK_FLAG);
+		le_base64_append(body, step->value, (int) strlen(step->value));
+		appendStringInfoChar(body, '"');
+	}
+	appendStringInfoString(body, "}}");
+}
+
+static void
+encode_plan(const LeStoreSettings *settings, const Plan *plan,
+			LeHttpRequest *request)
+{
+	start_request(settings, request, "PUT", "txn", "", MAX_SMALL_ANSWER);
+	request->has_body = true;
+	for (int i = 0; i < plan->nsteps; i++)
+	{
+		appendStringInfoChar(&request->body, i == 0 ? '[' : ',');
+		append_step(&request->body, &plan->steps[i]);
+	}
+	appendStringInfoChar(&request->body, ']');
+}
+
+/* ---- requests ---- */
+
+/*
+ * No checks: a session that rests on the agent's health check dies with a
+ * hiccup of the agent.  Both ways to say so, for versions before and since
+ * 1.7.
+ */
+static void
+encode_create(const LeStoreSettings *settings, const LeOp *op,
+			  LeHttpRequest *request)
+{
+	StringInfo	body = &request->body;
+
+	start_request(settings, request, "PUT", "session/create", "",
+				  MAX_SMALL_ANSWER);
+	request->has_body = true;
+	appendStringInfoString(body, "{\"Name\":");
+	le_json_append_string(body, psprintf(SESSION_NAME "%s", op->node_name));
+	appendStringInfo(body, ",\"TTL\":\"" INT64_FORMAT "s\","
+					 "\"LockDelay\":\"" INT64_FORMAT "s\","
+					 "\"Behavior\":\"release\","
+					 "\"Checks\":[],\"NodeChecks\":[]}",
+					 ttl_seconds(op), lock_delay_seconds(op));
+}
+
+static void
+encode_session(const LeStoreSettings *settings, const LeOp *op,
+			   const char *method, const char *endpoint,
+			   LeHttpRequest *request)
+{
+	start_request(settings, request, method, endpoint, op->session,
+				  MAX_SMALL_ANSWER);
+	request->has_body = strcmp(method, "PUT") == 0; /* of length 0 */
+}
+
+static void
+encode_read(const LeStoreSettings *settings, const LeOp *op,
+			LeHttpRequest *request)
+{
+	start_request(settings, request, "GET", "kv/",
+				  election_key(settings, op->election, "leader"),
+				  MAX_KEY_ANSWER);
+	add_query(request, "consistent");
+}
+
+static void
+encode_list(const LeStoreSettings *settings, const char *suffix,
+			const char *parameter, LeHttpRequest *request)
+{
+	start_request(settings, request, "GET", "kv/",
+				  psprintf("%s%s", key_prefix(settings), suffix),
+				  MAX_LIST_ANSWER);
+	add_query(request, parameter);
+}
+
+/*
+ * Watches the prefix with its slash: without, writes to node keys would wake
+ * it.  Not a consistent read: belief does not rest on it, and Consul would
+ * ask a quorum at each wake-up.
+ */
+static void
+encode_watch(const LeStoreSettings *settings, const LeOp *op,
+			 LeHttpRequest *request)
+{
+	encode_list(settings, "/", "recurse", request);
+	if (op->watch_index != 0)
+		add_query(request, psprintf("index=" UINT64_FORMAT "&wait=%dms",
+									op->watch_index, op->wait_ms));
+}
+
+static void
+consul_encode(const LeStoreSettings *settings, const LeOp *op,
+			  LeHttpRequest *request)
+{
+	Plan		plan;
+
+	switch (op->kind)
+	{
+		case LE_OP_CREATE_SESSION:
+			encode_create(settings, op, request);
+			break;
+		case LE_OP_VERIFY_SESSION:
+			encode_session(settings, op, "GET", "session/info/", request);
+			/* a server that is behind might not show it yet */
+			add_query(request, "consistent");
+			break;
+		case LE_OP_SESSION_NAME:
+			encode_session(settings, op, "GET", "session/info/", request);
+			break;
+		case LE_OP_RENEW_SESSION:
+			encode_session(settings, op, "PUT", "session/renew/", request);
+			break;
+		case LE_OP_DESTROY_SESSION:
+			encode_session(settings, op, "PUT", "session/destroy/", request);
+			break;
+		case LE_OP_CHECK_PREFIX:
+			encode_list(settings, "/", "keys&consistent", request);
+			break;
+		case LE_OP_LIST_HELD:
+			encode_list(settings, "/", "recurse&consistent", request);
+			break;
+		case LE_OP_LIST_NODES:
+			encode_list(settings, ".nodes/",
+						op->fresh ? "recurse" : "recurse&stale", request);
+			break;
+		case LE_OP_WATCH:
+			encode_watch(settings, op, request);
+			break;
+		case LE_OP_READ:
+			encode_read(settings, op, request);
+			break;
+		case LE_OP_REGISTER_NODE:
+		case LE_OP_PROVE_NODE:
+		case LE_OP_REVOKE_NODE:
+		case LE_OP_FORGET_NODE:
+		case LE_OP_ACQUIRE:
+		case LE_OP_TAKE_OVER:
+		case LE_OP_PUBLISH:
+		case LE_OP_RELEASE:
+			make_plan(settings, op, &plan);
+			encode_plan(settings, &plan, request);
+			break;
+	}
+}
+
+/* ---- answers: what people are told ---- */
+
+/* One line of at most MAX_DETAIL_LEN bytes, plain ASCII. */
+static const char *
+clean_detail(const char *s)
+{
+	char	   *result = palloc(MAX_DETAIL_LEN + 1);
+	int			n = 0;
+
+	for (; *s != '\0' && n < MAX_DETAIL_LEN; s++)
+	{
+		if (*s >= ' ' && *s <= '~')
+			result[n++] = *s;
+		else if (n > 0 && result[n - 1] != ' ')
+			result[n++] = ' ';
+	}
+	while (n > 0 && result[n - 1] == ' ')
+		n--;
+	result[n] = '\0';
+	return result;
+}
+
+/* Sets everything that is not DONE. */
+static void
+fail(LeAnswer *answer, LeOutcome outcome, const char *detail)
+{
+	memset(answer, 0, sizeof(*answer));
+	answer->outcome = outcome;
+	answer->detail = clean_detail(detail);
+}
+
+/* No answer that means anything: what that says depends on the question. */
+static void
+fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
+{
+	fail(answer, le_op_writes(op->kind) ? LE_UNKNOWN : LE_UNAVAILABLE, detail);
+}
+
+static void
+fail_shape(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+{
+	fail_open(op, answer, psprintf("HTTP %d with an answer that is not "
+								   "Consul's (%s)", response->status,
+								   response->content_type[0] != '\0' ?
+								   response->content_type : "no type"));
+}
+
+/*
+ * The text of an error, terminated.  Consul sends plain text; what a proxy
+ * says instead is not worth repeating, and might repeat our headers.
+ */
+static char *
+error_text(const LeHttpResponse *response)
+{
+	size_t		len = Min(response->body_len, MAX_ERROR_LEN);
+	char	   *text;
+
+	if (pg_strncasecmp(response->content_type, "text/html", 9) == 0)
+		return pstrdup("");
+	text = palloc(len + 1);
+	if (len > 0)
+		memcpy(text, response->body, len);
+	text[len] = '\0';
+	for (size_t i = 0; i < len; i++)
+	{
+		if (text[i] == '\0')
+			text[i] = ' ';
+		if (pg_strncasecmp(text + i, "x-consul-token", 14) == 0 ||
+			pg_strncasecmp(text + i, "authorization", 13) == 0 ||
+			pg_strncasecmp(text + i, "bearer ", 7) == 0)
+			text[i] = '\0';
+	}
+	return text;
+}
+
+static const char *
+status_detail(const LeHttpResponse *response, const char *text)
+{
+	if (text[0] == '\0')
+		return psprintf("HTTP %d", response->status);
+	return psprintf("HTTP %d: %s", response->status, text);
+}
+
+/* ---- answers: status codes and error texts ---- */
+
+typedef struct Phrase
+{
+	const char *text;
+	LeOutcome	outcome;
+} Phrase;
+
+/*
+ * Parts of error texts, the first that is found counts.  Whatever could mean
+ * that a write is on its way comes before what says that it is not.
+ */
+static const Phrase phrases[] = {
+	{"rpc error making call: EOF", LE_UNKNOWN},
+	{"i/o deadline reached", LE_UNKNOWN},
+	{"leadership lost while committing log", LE_UNKNOWN},
+	{"snapshot restored while committing log", LE_UNKNOWN},
+	{"raft is already shutdown", LE_UNKNOWN},
+
+	/* permission or configuration */
+	{"Permission denied", LE_REFUSED},
+	{"ACL not found", LE_REFUSED},
+	{"Endpoint is blocked", LE_REFUSED},
+	{"Access is restricted", LE_REFUSED},
+	{"Invalid Session TTL", LE_REFUSED},
+	{"Session TTL '", LE_REFUSED},
+	{"Invalid Behavior setting", LE_REFUSED},
+	{"cross datacenter lock must be created", LE_REFUSED},
+	{"invalid key name", LE_REFUSED},
+
+	/* the session is not there */
+	{"invalid session", LE_LOST},
+
+	/* said before anything is applied */
+	{"No cluster leader", LE_UNAVAILABLE},
+	{"No known Consul servers", LE_UNAVAILABLE},
+	{"rpc error getting client", LE_UNAVAILABLE},
+	{"Raft leader not found in server lookup mapping", LE_UNAVAILABLE},
+	{"node is not the leader", LE_UNAVAILABLE},
+	{"leadership transfer in progress", LE_UNAVAILABLE},
+	{"timed out enqueuing operation", LE_UNAVAILABLE},
+	{"Not ready to serve consistent reads", LE_UNAVAILABLE},
+	{"rate limit exceeded", LE_UNAVAILABLE},
+	{"No path to datacenter", LE_UNAVAILABLE},
+	{"Missing node registration", LE_UNAVAILABLE},
+	{"Missing check '", LE_UNAVAILABLE},
+	{"is in critical state", LE_UNAVAILABLE},
+};
+
+/* Does the request speak for a session, so that it can be told it is gone? */
+static bool
+acts_for_session(LeOpKind kind)
+{
+	switch (kind)
+	{
+		case LE_OP_RENEW_SESSION:
+		case LE_OP_REGISTER_NODE:
+		case LE_OP_PROVE_NODE:
+		case LE_OP_ACQUIRE:
+		case LE_OP_TAKE_OVER:
+		case LE_OP_PUBLISH:
+		case LE_OP_RELEASE:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* The server failed: only its words can tell whether it did so in time. */
+static void
+decode_server_error(const LeOp *op, const LeHttpResponse *response,
+					LeAnswer *answer)
+{
+	char	   *text = error_text(response);
+	const char *detail = status_detail(response, text);
+
+	for (int i = 0; i < lengthof(phrases); i++)
+	{
+		if (strstr(text, phrases[i].text) == NULL)
+			continue;
+		if (phrases[i].outcome == LE_UNKNOWN ||
+			(phrases[i].outcome == LE_LOST && !acts_for_session(op->kind)))
+			break;
+		fail(answer, phrases[i].outcome, detail);
+		return;
+	}
+	fail_open(op, answer, detail);
+}
+
+/*
+ * Consul answers a renewal with 404 when the session is gone; any other 404
+ * that is not the answer to a read (see decode) comes from something else.
+ */
+static void
+decode_not_found(const LeOp *op, const LeHttpResponse *response,
+				 LeAnswer *answer)
+{
+	char	   *text = error_text(response);
+
+	if (op->kind == LE_OP_RENEW_SESSION &&
+		strstr(text, psprintf("Session id '%s' not found", op->session)))
+		fail(answer, LE_LOST, status_detail(response, text));
+	else
+		fail(answer, LE_UNAVAILABLE, "HTTP 404 from something that is not "
+			 "Consul; check the URL");
+}
+
+static void
+decode_status(const LeOp *op, const LeHttpResponse *response,
+			  LeAnswer *answer)
+{
+	int			status = response->status;
+
+	if (status >= 300 && status <= 399)
+		fail(answer, LE_REFUSED, psprintf("HTTP %d, a redirect, which is not "
+										  "followed; check the URL", status));
+	else if (status == 404)
+		decode_not_found(op, response, answer);
+	else if (status == 425 || status == 429)
+		fail(answer, LE_UNAVAILABLE,
+			 status_detail(response, error_text(response)));
+	else if (status == 408 || status == 409)
+		fail_open(op, answer,
+				  status_detail(response, error_text(response)));
+	else if (status >= 400 && status <= 499)
+		fail(answer, LE_REFUSED,
+			 status_detail(response, error_text(response)));
+	else if (status >= 500 && status <= 599)
+		decode_server_error(op, response, answer);
+	else
+		fail_shape(op, response, answer);
+}
+
+/* ---- answers: keys ---- */
+
+/* An index must fit a bigint, since tokens are made of them; 0 is none. */
+static bool
+valid_index(uint64 index)
+{
+	return index >= 1 && index <= PG_INT64_MAX;
+}
+
+static bool
+valid_session(const char *s)
+{
+	static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+	if (strlen(s) != LE_SESSION_LEN)
+		return false;
+	for (int i = 0; i < LE_SESSION_LEN; i++)
+	{
+		if (shape[i] == '-' ? s[i] != '-' :
+			strchr("0123456789abcdefABCDEF", s[i]) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* A name that may be shown: not empty, no control characters. */
+static bool
+valid_name(const char *s)
+{
+	if (*s == '\0')
+		return false;
+	for (; *s != '\0'; s++)
+	{
+		if ((unsigned char) *s < ' ' || *s == 0x7f)
+			return false;
+	}
+	return true;
+}
+
+/* A key as an answer shows it, while it is being read. */
+typedef struct Entry
+{
+	char	   *key;			/* NULL: longer than any of ours */
+	char	   *session;		/* NULL: free */
+	uint64		index;			/* 0: not shown */
+	uint64		flags;
+	const char *value;			/* base64, in the answer; NULL: none */
+	size_t		value_len;
+} Entry;
+
+/* Takes one field of an entry; false if no Consul would say that. */
+static bool
+entry_field(Entry *entry, const LeJsonNode *node)
+{
+	int			level = node->depth - 1;
+
+	if (le_json_at(node, level, "Key"))
+	{
+		entry->key = le_json_string(node, MAX_KEY_LEN);
+		return node->type == LE_JSON_STRING;
+	}
+	if (le_json_at(node, level, "Session"))
+	{
+		entry->session = le_json_string(node, LE_SESSION_LEN);
+		if (entry->session != NULL && entry->session[0] == '\0')
+			entry->session = NULL;
+		else if (entry->session == NULL || !valid_session(entry->session))
+			return false;
+	}
+	else if (le_json_at(node, level, "ModifyIndex"))
+		return le_json_uint64(node, &entry->index) &&
+			valid_index(entry->index);
+	else if (le_json_at(node, level, "Flags"))
+		return le_json_uint64(node, &entry->flags);
+	else if (le_json_at(node, level, "Value"))
+	{
+		entry->value = node->text + 1;
+		entry->value_len = node->len - 2;
+		if (node->type == LE_JSON_NULL)
+			entry->value = NULL;
+		else
+			return node->type == LE_JSON_STRING;
+	}
+	return true;
+}
+
+/* Is s the prefix, a middle and a suffix?  Returns the middle, or NULL. */
+static char *
+between(const char *s, const char *prefix, const char *suffix)
+{
+	size_t		len = strlen(s);
+	size_t		before = strlen(prefix);
+	size_t		after = strlen(suffix);
+
+	if (len < before + after || strncmp(s, prefix, before) != 0 ||
+		strcmp(s + len - after, suffix) != 0)
+		return NULL;
+	return pnstrdup(s + before, len - before - after);
+}
+
+/*
+ * Walks the value of a key, which is JSON in base64 if it is ours.  Values
+ * that are longer than ours can be are not even decoded.
+ */
+static bool
+walk_value(const Entry *entry, LeJsonVisit visit, void *arg)
+{
+	char	   *text;
+	int			len;
+
+	if (entry->value == NULL || entry->value_len > MAX_STORED_VALUE * 4 / 3)
+		return false;
+	text = le_base64_decode(entry->value, (int) entry->value_len, &len);
+	return text != NULL && le_json_walk(text, len, visit, arg);
+}
+
+/* What our own values have in common. */
+typedef struct Header
+{
+	uint64		proto;			/* 0: not shown */
+	char	   *node;
+	char	   *session;
+} Header;
+
+static bool
+header_field(Header *header, const LeJsonNode *node)
+{
+	if (le_json_at(node, 0, "proto"))
+		return le_json_uint64(node, &header->proto);
+	if (le_json_at(node, 0, "node"))
+	{
+		header->node = le_json_string(node, LE_MAX_NODE_NAME_LEN);
+		return header->node != NULL && valid_name(header->node);
+	}
+	if (le_json_at(node, 0, "session"))
+	{
+		header->session = le_json_string(node, LE_SESSION_LEN);
+		return header->session != NULL && valid_session(header->session);
+	}
+	return true;
+}
+
+/* A higher protocol may mean anything by the same words. */
+static bool
+header_complete(const Header *header)
+{
+	return header->proto == PROTO && header->node != NULL &&
+		header->session != NULL;
+}
+
+static bool
+take_bool(const LeJsonNode *node, bool *value)
+{
+	*value = node->type == LE_JSON_TRUE;
+	return *value || node->type == LE_JSON_FALSE;
+}
+
+typedef struct LeaderValue
+{
+	Header		header;
+	char	   *value;
+	uint64		token;			/* 0: not shown */
+	bool		released;
+} LeaderValue;
+
+/* The value as the user gave it: text, or JSON that was embedded. */
+static bool
+user_value(const LeJsonNode *node, char **value)
+{
+	if (node->type == LE_JSON_NULL)
+		return true;
+	if (node->type == LE_JSON_STRING)
+		*value = le_json_string(node, LE_MAX_VALUE_LEN);
+	else if (node->len <= LE_MAX_VALUE_LEN)
+		*value = pnstrdup(node->text, node->len);
+	return *value != NULL;
+}
+
+static bool
+leader_visit(void *arg, const LeJsonNode *node)
+{
+	LeaderValue *v = arg;
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT;
+	if (node->depth > 1)
+		return true;			/* inside the user's value */
+	if (le_json_at(node, 0, "value"))
+		return user_value(node, &v->value);
+	if (le_json_at(node, 0, "token"))
+		return le_json_uint64(node, &v->token) && valid_index(v->token);
+	if (le_json_at(node, 0, "released"))
+		return take_bool(node, &v->released);
+	return header_field(&v->header, node);
+}
+
+static void
+entry_to_key(const Entry *entry, const char *election, LeKey *key)
+{
+	LeaderValue v;
+
+	memset(key, 0, sizeof(*key));
+	key->election = election;
+	key->holder = entry->session;
+	key->index = entry->index;
+	key->usable = entry->flags == LOCK_FLAG;
+	memset(&v, 0, sizeof(v));
+	if (!walk_value(entry, leader_visit, &v) || !header_complete(&v.header))
+		return;
+	key->ours = true;
+	key->node = v.header.node;
+	key->value_session = v.header.session;
+	key->value = v.value;
+	if (key->holder != NULL && strcmp(key->holder, v.header.session) == 0 &&
+		v.token <= entry->index)
+		key->token = v.token != 0 ? v.token : entry->index;
+	key->released = v.released;
+}
+
+typedef struct NodeValue
+{
+	Header		header;
+	char	   *incarnation;
+	uint64		lease_ms;
+	uint64		seq;
+	bool		revoked;
+} NodeValue;
+
+static bool
+node_visit(void *arg, const LeJsonNode *node)
+{
+	NodeValue  *v = arg;
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT;
+	if (node->depth > 1)
+		return true;
+	if (le_json_at(node, 0, "incarnation"))
+	{
+		v->incarnation = le_json_string(node, LE_INCARNATION_LEN);
+		return v->incarnation != NULL && valid_name(v->incarnation);
+	}
+	if (le_json_at(node, 0, "lease_ms"))
+		return le_json_uint64(node, &v->lease_ms);
+	if (le_json_at(node, 0, "seq"))
+		return le_json_uint64(node, &v->seq);
+	if (le_json_at(node, 0, "revoked"))
+		return take_bool(node, &v->revoked);
+	return header_field(&v->header, node);
+}
+
+/* False if it is not a node key of ours. */
+static bool
+entry_to_node(const Entry *entry, const char *session, LeNodeKey *node)
+{
+	NodeValue	v;
+
+	memset(&v, 0, sizeof(v));
+	if (!walk_value(entry, node_visit, &v) || !header_complete(&v.header) ||
+		v.incarnation == NULL || strcmp(v.header.session, session) != 0 ||
+		v.lease_ms < 1 || v.lease_ms > LE_MAX_LEASE / LE_MSEC)
+		return false;
+	memset(node, 0, sizeof(*node));
+	node->session = session;
+	node->held = entry->session != NULL &&
+		strcmp(entry->session, session) == 0;
+	node->index = entry->index;
+	node->node = v.header.node;
+	node->incarnation = v.incarnation;
+	node->lease = (le_duration) v.lease_ms * LE_MSEC;
+	node->seq = v.seq;
+	node->revoked = v.revoked;
+	return true;
+}
+
+/* ---- answers: lists of keys ---- */
+
+typedef struct List
+{
+	const LeOp *op;
+	LeAnswer   *answer;
+	char	   *prefix;			/* of the keys asked for */
+	const char *only;			/* READ: the one key asked for */
+	bool		foreign;		/* CHECK_PREFIX: keys that are Patroni's */
+	int			allocated;
+	Entry		entry;
+} List;
+
+/* Makes room for one element more in an array of the answer. */
+static void *
+grow(List *list, void *array, int used, size_t size)
+{
+	if (array == NULL)
+	{
+		list->allocated = 8;
+		return palloc(list->allocated * size);
+	}
+	if (used < list->allocated)
+		return array;
+	list->allocated *= 2;
+	return repalloc(array, list->allocated * size);
+}
+
+static void
+add_key(List *list, const char *election)
+{
+	LeAnswer   *answer = list->answer;
+
+	answer->keys = grow(list, answer->keys, answer->nkeys, sizeof(LeKey));
+	entry_to_key(&list->entry, election, &answer->keys[answer->nkeys++]);
+}
+
+static void
+add_node(List *list, const char *session)
+{
+	LeAnswer   *answer = list->answer;
+
+	answer->nodes = grow(list, answer->nodes, answer->nnodes,
+						 sizeof(LeNodeKey));
+	if (entry_to_node(&list->entry, session, &answer->nodes[answer->nnodes]))
+		answer->nnodes++;
+}
+
+/* An entry is complete: keep it if it is one that was asked for. */
+static bool
+list_entry(List *list)
+{
+	const Entry *entry = &list->entry;
+	char	   *name;
+
+	if (entry->index == 0)
+		return false;
+	if (list->only != NULL)
+	{
+		if (list->answer->nkeys > 0 || entry->key == NULL ||
+			strcmp(entry->key, list->only) != 0)
+			return false;
+		add_key(list, list->op->election);
+		return true;
+	}
+	if (entry->key == NULL)
+		return true;
+	if (list->op->kind == LE_OP_LIST_NODES)
+	{
+		name = between(entry->key, list->prefix, "");
+		if (name != NULL && valid_session(name))
+			add_node(list, name);
+		return true;
+	}
+	name = between(entry->key, list->prefix, "/leader");
+	if (name != NULL && le_valid_election_name(name))
+		add_key(list, name);
+	return true;
+}
+
+static bool
+list_visit(void *arg, const LeJsonNode *node)
+{
+	List	   *list = arg;
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_ARRAY;
+	if (node->depth == 1)
+	{
+		if (node->type != LE_JSON_OBJECT || !list_entry(list))
+			return false;
+		memset(&list->entry, 0, sizeof(list->entry));
+		return true;
+	}
+	return node->depth > 2 || entry_field(&list->entry, node);
+}
+
+/* Does a key, from its last slash of the prefix on, look like Patroni's? */
+static bool
+is_patroni(const char *key)
+{
+	return between(key, "", "/config") != NULL ||
+		between(key, "", "/initialize") != NULL ||
+		(strstr(key, "/members/") != NULL &&
+		 between(key, "", "/leader") == NULL);
+}
+
+static bool
+names_visit(void *arg, const LeJsonNode *node)
+{
+	List	   *list = arg;
+	char	   *key;
+	size_t		len = strlen(list->prefix);
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_ARRAY;
+	key = le_json_string(node, MAX_KEY_LEN);
+	if (key != NULL && strncmp(key, list->prefix, len) == 0 &&
+		is_patroni(key + len - 1))
+		list->foreign = true;
+	return node->depth == 1 && node->type == LE_JSON_STRING;
+}
+
+/*
+ * The index to wait for next.  One that went back (tombstones were collected,
+ * Consul was restored) must not be waited for: that would be to sleep through
+ * everything until the old one is reached again.
+ */
+static uint64
+next_watch_index(const LeOp *op, uint64 index)
+{
+	if (index < op->watch_index)
+		return 0;
+	return Max(index, 1);
+}
+
+static void
+decode_list(const LeStoreSettings *settings, const LeOp *op,
+			const LeHttpResponse *response, LeAnswer *answer)
+{
+	List		list;
+	bool		names = op->kind == LE_OP_CHECK_PREFIX;
+
+	memset(&list, 0, sizeof(list));
+	list.op = op;
+	list.answer = answer;
+	list.prefix = psprintf("%s%s", key_prefix(settings),
+						   op->kind == LE_OP_LIST_NODES ? ".nodes/" : "/");
+	if (op->kind == LE_OP_READ)
+		list.only = election_key(settings, op->election, "leader");
+
+	if (response->filtered)
+		fail(answer, LE_REFUSED,
+			 psprintf("Consul's ACL hides keys below \"%s\" from the token; "
+					  "it needs key:read on all of them", list.prefix));
+	else if (!response->has_index)
+		fail_shape(op, response, answer);
+	else if (response->status == 200 &&
+			 (!le_json_walk(response->body, response->body_len,
+							names ? names_visit : list_visit, &list) ||
+			  (list.only != NULL && answer->nkeys != 1)))
+		fail_shape(op, response, answer);
+	else if (list.foreign)
+		fail(answer, LE_REFUSED,
+			 psprintf("the keys below \"%s\" belong to Patroni; choose "
+					  "another key prefix", list.prefix));
+	else if (op->kind == LE_OP_WATCH)
+		answer->index = next_watch_index(op, response->index);
+	else
+		answer->index = response->index;
+}
+
+/* ---- answers: transactions ---- */
+
+typedef struct TxnAnswer
+{
+	const Plan *plan;
+	const LeOp *op;
+	LeAnswer   *answer;
+
+	/* results */
+	Entry		entry;			/* being read */
+	Entry		written;		/* the last for the key that was written */
+	bool		has_results;	/* even if there are none in it */
+
+	/* errors */
+	uint64		failed_step;	/* being read; nsteps: not shown */
+	char	   *what;			/* being read */
+	int			nerrors;
+	int			weight;			/* of the gravest so far */
+} TxnAnswer;
+
+/* What the failure of a step means, and how grave that is. */
+typedef struct Verdict
+{
+	int			weight;
+	LeOutcome	outcome;
+	LeConflict	conflict;
+} Verdict;
+
+static Verdict
+judge_text(const TxnAnswer *txn, const Step *step)
+{
+	static const Verdict denied = {.weight = 7, .outcome = LE_REFUSED};
+	static const Verdict lost = {.weight = 6, .outcome = LE_LOST};
+	static const Verdict delay = {4, LE_CONFLICT, LE_CONFLICT_LOCK_DELAY};
+	static const Verdict held = {3, LE_CONFLICT, LE_CONFLICT_HELD};
+	static const Verdict changed = {2, LE_CONFLICT, LE_CONFLICT_CHANGED};
+
+	if (strstr(txn->what, "Permission denied") != NULL ||
+		strstr(txn->what, "ACL not found") != NULL)
+		return denied;
+	if (strstr(txn->what, "invalid session") != NULL)
+		return lost;
+	if (step->role == STEP_WRITE && txn->op->kind == LE_OP_PROVE_NODE)
+		return lost;
+	if (strstr(txn->what, "due to lock delay") != NULL)
+		return delay;
+	if (strstr(txn->what, "lock is already held") != NULL)
+		return held;
+	if (strstr(txn->what, "failed session check") != NULL)
+		return held;
+	return changed;
+}
+
+static Verdict
+judge_step(const TxnAnswer *txn, const Step *step)
+{
+	static const Verdict patroni = {.weight = 5, .outcome = LE_REFUSED};
+	static const Verdict lost = {.weight = 6, .outcome = LE_LOST};
+	static const Verdict not_ours = {1, LE_CONFLICT, LE_CONFLICT_CHANGED};
+	Verdict		by_text = judge_text(txn, step);
+
+	if (by_text.outcome != LE_CONFLICT)
+		return by_text;
+	switch (step->role)
+	{
+		case STEP_OWN:
+			return lost;
+		case STEP_FREE_OF_PATRONI:
+			return patroni;
+		case STEP_HELD:
+			return not_ours;
+		case STEP_UNCHANGED:
+		case STEP_WRITE:
+			break;
+	}
+	return by_text;
+}
+
+static void
+add_lost(LeAnswer *answer, int position)
+{
+	if (answer->lost == NULL)
+		answer->lost = palloc(LE_MAX_CHECKED_KEYS * sizeof(int));
+	for (int i = 0; i < answer->nlost; i++)
+	{
+		if (answer->lost[i] == position)
+			return;
+	}
+	answer->lost[answer->nlost++] = position;
+}
+
+/* One error is complete: keep it if it is the gravest. */
+static bool
+take_error(TxnAnswer *txn)
+{
+	const Plan *plan = txn->plan;
+	LeAnswer   *answer = txn->answer;
+	const Step *step;
+	Verdict		verdict;
+
+	if (txn->what == NULL || txn->failed_step >= plan->nsteps)
+		return false;
+	txn->nerrors++;
+	step = &plan->steps[txn->failed_step];
+	verdict = judge_step(txn, step);
+	if (step->role == STEP_HELD)
+		add_lost(answer, (int) txn->failed_step - 2);
+	if (verdict.weight > txn->weight)
+	{
+		txn->weight = verdict.weight;
+		answer->outcome = verdict.outcome;
+		answer->conflict = verdict.conflict;
+		answer->detail = clean_detail(txn->what);
+		if (verdict.outcome == LE_REFUSED &&
+			step->role == STEP_FREE_OF_PATRONI &&
+			strstr(txn->what, "denied") == NULL)
+			answer->detail = clean_detail(psprintf("key \"%s\" exists: this "
+												   "name belongs to Patroni",
+												   step->key));
+	}
+	return true;
+}
+
+static bool
+error_field(TxnAnswer *txn, const LeJsonNode *node)
+{
+	if (le_json_at(node, 2, "OpIndex"))
+		return le_json_uint64(node, &txn->failed_step);
+	if (le_json_at(node, 2, "What"))
+	{
+		txn->what = le_json_string(node, MAX_ERROR_LEN);
+		return txn->what != NULL;
+	}
+	return true;
+}
+
+static void
+take_result(TxnAnswer *txn)
+{
+	const char *key = txn->plan->steps[txn->plan->write].key;
+
+	/* Checks answer too, with the key as they found it: the last counts. */
+	if (txn->entry.key != NULL && strcmp(txn->entry.key, key) == 0)
+		txn->written = txn->entry;
+	memset(&txn->entry, 0, sizeof(txn->entry));
+}
+
+static bool
+errors_visit(TxnAnswer *txn, const LeJsonNode *node)
+{
+	bool		ok;
+
+	if (node->depth == 1)
+		return node->type == LE_JSON_ARRAY || node->type == LE_JSON_NULL;
+	if (node->depth == 3)
+		return error_field(txn, node);
+	if (node->depth != 2)
+		return true;
+	ok = node->type == LE_JSON_OBJECT && take_error(txn);
+	txn->failed_step = txn->plan->nsteps;
+	txn->what = NULL;
+	return ok;
+}
+
+static bool
+results_visit(TxnAnswer *txn, const LeJsonNode *node)
+{
+	if (node->depth == 1)
+	{
+		txn->has_results = node->type == LE_JSON_ARRAY;
+		return txn->has_results || node->type == LE_JSON_NULL;
+	}
+	if (node->depth == 4 && le_json_at(node, 2, "KV"))
+		return entry_field(&txn->entry, node);
+	if (node->depth == 2)
+		take_result(txn);
+	return true;
+}
+
+static bool
+txn_visit(void *arg, const LeJsonNode *node)
+{
+	TxnAnswer  *txn = arg;
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT;
+	if (le_json_at(node, 0, "Errors"))
+		return errors_visit(txn, node);
+	if (le_json_at(node, 0, "Results"))
+		return results_visit(txn, node);
+	return true;
+}
+
+/* Does the answer show what was to be written? */
+static bool
+shows_write(const TxnAnswer *txn)
+{
+	const Step *step = &txn->plan->steps[txn->plan->write];
+	const Entry *written = &txn->written;
+
+	if (!txn->has_results || txn->nerrors > 0)
+		return false;
+	if (step->value == NULL)
+		return true;			/* a deletion leaves nothing to show */
+	if (written->index == 0 || written->flags != LOCK_FLAG)
+		return false;
+	if (strcmp(step->verb, "lock") == 0)
+		return written->session != NULL &&
+			strcmp(written->session, step->session) == 0;
+	return written->session == NULL;
+}
+
+static void
+decode_plan(const LeOp *op, const Plan *plan, const LeHttpResponse *response,
+			LeAnswer *answer)
+{
+	TxnAnswer	txn;
+
+	memset(&txn, 0, sizeof(txn));
+	txn.plan = plan;
+	txn.op = op;
+	txn.answer = answer;
+	txn.failed_step = plan->nsteps;
+	if (!le_json_walk(response->body, response->body_len, txn_visit, &txn))
+		fail_shape(op, response, answer);
+	else if (response->status == 409)
+	{
+		if (txn.nerrors == 0)
+			fail_shape(op, response, answer);
+		if (answer->outcome != LE_CONFLICT)
+			answer->nlost = 0;
+	}
+	else if (!shows_write(&txn))
+		fail_shape(op, response, answer);
+	else
+		answer->index = txn.written.index;
+}
+
+/* ---- answers: sessions ---- */
+
+typedef struct SessionInfo
+{
+	char	   *id;
+	char	   *name;
+	char	   *behavior;
+	char	   *ttl;
+	uint64		lock_delay;		/* ns */
+	bool		has_checks;
+} SessionInfo;
+
+typedef struct SessionAnswer
+{
+	SessionInfo info;			/* being read */
+	SessionInfo found;			/* the one asked for */
+	const char *id;
+} SessionAnswer;
+
+static bool
+session_field(SessionInfo *info, const LeJsonNode *node)
+{
+	if (le_json_at(node, 1, "ID"))
+		info->id = le_json_string(node, LE_SESSION_LEN);
+	else if (le_json_at(node, 1, "Name"))
+		info->name = le_json_string(node, MAX_NAME_LEN);
+	else if (le_json_at(node, 1, "Behavior"))
+		info->behavior = le_json_string(node, MAX_NAME_LEN);
+	else if (le_json_at(node, 1, "TTL"))
+		info->ttl = le_json_string(node, MAX_NAME_LEN);
+	else if (le_json_at(node, 1, "LockDelay"))
+		return le_json_uint64(node, &info->lock_delay);
+	return true;
+}
+
+static bool
+session_visit(void *arg, const LeJsonNode *node)
+{
+	SessionAnswer *s = arg;
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_ARRAY;
+	if (node->depth == 2)
+		return session_field(&s->info, node);
+	if (node->depth == 3 && (le_json_at(node, 1, "Checks") ||
+							 le_json_at(node, 1, "NodeChecks") ||
+							 le_json_at(node, 1, "ServiceChecks")))
+		s->info.has_checks = true;
+	if (node->depth == 1)
+	{
+		if (node->type != LE_JSON_OBJECT || s->info.id == NULL ||
+			strcmp(s->info.id, s->id) != 0)
+			return false;		/* not what was asked for */
+		s->found = s->info;
+		memset(&s->info, 0, sizeof(s->info));
+	}
+	return true;
+}
+
+/* Reads 15s, 1m0s, 1h0m0s, 500ms, as Go writes them; 0 if it cannot. */
+static le_duration
+parse_duration(const char *s)
+{
+	le_duration total = 0;
+
+	while (*s >= '0' && *s <= '9')
+	{
+		int64		n = 0;
+		le_duration unit;
+		size_t		len;
+
+		for (; *s >= '0' && *s <= '9'; s++)
+		{
+			n = n * 10 + (*s - '0');
+			if (n > 1000000)
+				return 0;
+		}
+		len = strspn(s, "hms");
+		if (len == 1 && *s == 'h')
+			unit = 3600 * LE_SEC;
+		else if (len == 1 && *s == 'm')
+			unit = 60 * LE_SEC;
+		else if (len == 1 && *s == 's')
+			unit = LE_SEC;
+		else if (len == 2 && strncmp(s, "ms", 2) == 0)
+			unit = LE_MSEC;
+		else
+			return 0;
+		if (total > PG_INT64_MAX / 2 - n * unit)
+			return 0;
+		total += n * unit;
+		s += len;
+	}
+	return *s == '\0' ? total : 0;
+}
+
+/*
+ * Is the session what the terms rely on?  A larger TTL than asked for only
+ * keeps the waiters longer; nothing is ever derived from it.
+ */
+static void
+verify_session(const LeOp *op, const SessionInfo *info, LeAnswer *answer)
+{
+	le_duration ttl = ttl_seconds(op) * LE_SEC;
+	le_duration lock_delay = lock_delay_seconds(op) * LE_SEC;
+
+	if (info->id == NULL)
+		fail(answer, LE_REFUSED, "the new session is not shown: the token "
+			 "needs session:read on the agent's node, or it is gone already");
+	else if (info->ttl == NULL || parse_duration(info->ttl) < ttl)
+		fail(answer, LE_REFUSED, psprintf("the session has TTL \"%s\", not "
+										  "the one asked for",
+										  info->ttl ? info->ttl : ""));
+	else if (info->lock_delay != (uint64) lock_delay)
+		fail(answer, LE_REFUSED, "the session has another lock-delay than "
+			 "was asked for");
+	else if (info->behavior == NULL || strcmp(info->behavior, "release") != 0)
+		fail(answer, LE_REFUSED, "the session has another behavior than "
+			 "\"release\"");
+	else if (info->has_checks)
+		fail(answer, LE_REFUSED, "the session depends on health checks, "
+			 "though none were asked for");
+}
+
+static void
+decode_session(const LeOp *op, const LeHttpResponse *response,
+			   LeAnswer *answer)
+{
+	SessionAnswer s;
+
+	memset(&s, 0, sizeof(s));
+	s.id = op->session;
+	if (!le_json_walk(response->body, response->body_len, session_visit, &s))
+		fail_shape(op, response, answer);
+	else if (op->kind == LE_OP_VERIFY_SESSION)
+		verify_session(op, &s.found, answer);
+	else if (op->kind == LE_OP_RENEW_SESSION && s.found.id == NULL)
+		fail_shape(op, response, answer);
+	else if (op->kind == LE_OP_SESSION_NAME && s.found.name != NULL &&
+			 valid_name(s.found.name))
+		answer->name = s.found.name;
+}
+
+static bool
+created_visit(void *arg, const LeJsonNode *node)
+{
+	LeAnswer   *answer = arg;
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT;
+	if (node->depth == 1 && le_json_at(node, 0, "ID"))
+	{
+		answer->session = le_json_string(node, LE_SESSION_LEN);
+		return answer->session != NULL && valid_session(answer->session);
+	}
+	return true;
+}
+
+static void
+decode_created(const LeOp *op, const LeHttpResponse *response,
+			   LeAnswer *answer)
+{
+	if (!le_json_walk(response->body, response->body_len, created_visit,
+					  answer) || answer->session == NULL)
+		fail_shape(op, response, answer);
+}
+
+static bool
+true_visit(void *arg, const LeJsonNode *node)
+{
+	return node->type == LE_JSON_TRUE;
+}
+
+static void
+decode_true(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+{
+	if (!le_json_walk(response->body, response->body_len, true_visit, NULL))
+		fail_shape(op, response, answer);
+}
+
+/* ---- answers ---- */
+
+static bool
+reads_keys(LeOpKind kind)
+{
+	return kind == LE_OP_READ || kind == LE_OP_LIST_HELD ||
+		kind == LE_OP_LIST_NODES || kind == LE_OP_CHECK_PREFIX ||
+		kind == LE_OP_WATCH;
+}
+
+/* A complete answer, with the status that goes with a meaningful body. */
+static void
+decode_body(const LeStoreSettings *settings, const LeOp *op,
+			const LeHttpResponse *response, LeAnswer *answer)
+{
+	Plan		plan;
+
+	if (make_plan(settings, op, &plan))
+		decode_plan(op, &plan, response, answer);
+	else if (reads_keys(op->kind))
+		decode_list(settings, op, response, answer);
+	else if (op->kind == LE_OP_CREATE_SESSION)
+		decode_created(op, response, answer);
+	else if (op->kind == LE_OP_DESTROY_SESSION)
+		decode_true(op, response, answer);
+	else
+		decode_session(op, response, answer);
+}
+
+static bool
+is_transaction(LeOpKind kind)
+{
+	return le_op_writes(kind) && kind != LE_OP_CREATE_SESSION &&
+		kind != LE_OP_RENEW_SESSION && kind != LE_OP_DESTROY_SESSION;
+}
+
+static void
+consul_decode(const LeStoreSettings *settings, const LeOp *op,
+			  const LeHttpResponse *response, LeAnswer *answer)
+{
+	int			status = response->status;
+
+	memset(answer, 0, sizeof(*answer));
+	answer->outcome = LE_DONE;
+	if (response->net == LE_NET_NOT_SENT)
+		fail(answer, LE_UNAVAILABLE, response->net_error != NULL ?
+			 response->net_error : "no connection");
+	else if (response->net == LE_NET_BROKEN)
+		fail_open(op, answer, response->net_error != NULL ?
+				  response->net_error : "no answer");
+	else if (status == 200 ||
+			 (status == 409 && is_transaction(op->kind)) ||
+			 (status == 404 && reads_keys(op->kind) && response->has_index))
+		decode_body(settings, op, response, answer);
+	else
+		decode_status(op, response, answer);
+}
+
+const LeStore le_store_consul = {
+	.name = "consul",
+	.remote = true,
+	.encode = consul_encode,
+	.decode = consul_decode,
+};

@@ -1,0 +1,125 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.c
+ *		The lease stores by name, and what holds for all of them.
+ *
+ * src/store/store.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifdef FRONTEND
+#include "postgres_fe.h"
+#else
+#include "postgres.h"
+#endif
+
+#include "store.h"
+
+static const LeStore *const stores[] = {
+	&le_store_local,
+	&le_store_consul,
+};
+
+typedef struct OpInfo
+{
+	const char *name;
+	bool		writes;
+} OpInfo;
+
+static const OpInfo ops[] = {
+	[LE_OP_CREATE_SESSION] = {"create session", true},
+	[LE_OP_VERIFY_SESSION] = {"verify session", false},
+	[LE_OP_CHECK_PREFIX] = {"check prefix", false},
+	[LE_OP_REGISTER_NODE] = {"register node", true},
+	[LE_OP_RENEW_SESSION] = {"renew session", true},
+	[LE_OP_PROVE_NODE] = {"prove node", true},
+	[LE_OP_LIST_HELD] = {"list held", false},
+	[LE_OP_DESTROY_SESSION] = {"destroy session", true},
+	[LE_OP_REVOKE_NODE] = {"revoke node", true},
+	[LE_OP_FORGET_NODE] = {"forget node", true},
+	[LE_OP_READ] = {"read", false},
+	[LE_OP_ACQUIRE] = {"acquire", true},
+	[LE_OP_TAKE_OVER] = {"take over", true},
+	[LE_OP_PUBLISH] = {"publish", true},
+	[LE_OP_RELEASE] = {"release", true},
+	[LE_OP_WATCH] = {"watch", false},
+	[LE_OP_LIST_NODES] = {"list nodes", false},
+	[LE_OP_SESSION_NAME] = {"session name", false},
+};
+
+static const char *const outcomes[] = {
+	[LE_DONE] = "done",
+	[LE_CONFLICT] = "conflict",
+	[LE_LOST] = "lost",
+	[LE_REFUSED] = "refused",
+	[LE_UNAVAILABLE] = "unavailable",
+	[LE_UNKNOWN] = "unknown",
+};
+
+/* The store of this name, or NULL. */
+const LeStore *
+le_store_by_name(const char *name)
+{
+	for (int i = 0; i < lengthof(stores); i++)
+	{
+		if (strcmp(stores[i]->name, name) == 0)
+			return stores[i];
+	}
+	return NULL;
+}
+
+/*
+ * Does it change the store?  If so, no answer means that nobody knows; a read
+ * without an answer has simply failed.
+ */
+bool
+le_op_writes(LeOpKind kind)
+{
+	return ops[kind].writes;
+}
+
+const char *
+le_op_name(LeOpKind kind)
+{
+	return ops[kind].name;
+}
+
+const char *
+le_outcome_name(LeOutcome outcome)
+{
+	return outcomes[outcome];
+}
+
+static bool
+valid_segment(const char *s, size_t len)
+{
+	if (len == 0)
+		return false;
+	return !(s[0] == '.' && (len == 1 || (len == 2 && s[1] == '.')));
+}
+
+/*
+ * 1..200 bytes of A-Z a-z 0-9 . _ - / without an empty, "." or ".." segment:
+ * what every store and every proxy in front of it leaves as it is.
+ */
+bool
+le_valid_election_name(const char *name)
+{
+	const char *allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"abcdefghijklmnopqrstuvwxyz0123456789._-/";
+	const char *segment = name;
+	size_t		len = strlen(name);
+
+	if (len < 1 || len > LE_MAX_ELECTION_LEN || strspn(name, allowed) != len)
+		return false;
+	for (;;)
+	{
+		size_t		n = strcspn(segment, "/");
+
+		if (!valid_segment(segment, n))
+			return false;
+		if (segment[n] == '\0')
+			return true;
+		segment += n + 1;
+	}
+}

@@ -1,0 +1,217 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.h
+ *		What a lease store is asked, and what it answers.
+ *
+ * A store is data in, data out: encode() turns an operation into an HTTP
+ * request, decode() turns the HTTP response into an answer.  Neither does
+ * any I/O, reads a clock or keeps state, so a store builds and runs outside
+ * the server too: in the unit tests, the fuzzer and the simulator.  Memory is
+ * palloc'd in the current context; the caller resets it.
+ *
+ * To add a store: one file with its LeStore, one line in store.c.
+ *
+ * src/store/store.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_STORE_H
+#define LE_STORE_H
+
+#include "lib/stringinfo.h"
+
+#include "core/election.h"
+
+#define LE_MAX_ELECTION_LEN		200 /* bytes in an election's name */
+#define LE_MAX_VALUE_LEN		1024	/* bytes in a published value */
+#define LE_MAX_NODE_NAME_LEN	128
+#define LE_SESSION_LEN			36	/* a store session's id */
+#define LE_INCARNATION_LEN		32	/* hex digits */
+
+/* Held keys that one node proof checks; the rest follow in rotation. */
+#define LE_MAX_CHECKED_KEYS		60
+
+typedef enum LeOpKind
+{
+	/* the node's store session */
+	LE_OP_CREATE_SESSION,		/* -> session */
+	LE_OP_VERIFY_SESSION,		/* DONE only if it is what was asked for;
+								 * REFUSED with detail otherwise */
+	LE_OP_CHECK_PREFIX,			/* REFUSED if the prefix is somebody else's */
+	LE_OP_REGISTER_NODE,		/* -> index */
+	LE_OP_RENEW_SESSION,		/* LOST: gone */
+	LE_OP_PROVE_NODE,			/* -> index; LOST: node key not ours or
+								 * session gone; CONFLICT: lost[] */
+	LE_OP_LIST_HELD,			/* -> keys: every election key of the prefix,
+								 * linearizable */
+	LE_OP_DESTROY_SESSION,
+	LE_OP_REVOKE_NODE,			/* CONFLICT: session alive, or no node key */
+	LE_OP_FORGET_NODE,			/* the same */
+
+	/* one election */
+	LE_OP_READ,					/* -> keys[0] or none, linearizable */
+	LE_OP_ACQUIRE,				/* -> index */
+	LE_OP_TAKE_OVER,			/* -> index; an acquire from "target", whose
+								 * belief is known to have ended */
+	LE_OP_PUBLISH,				/* -> index */
+	LE_OP_RELEASE,				/* -> index */
+
+	/* observation */
+	LE_OP_WATCH,				/* -> keys, index to wait for next */
+	LE_OP_LIST_NODES,			/* -> nodes; any age */
+	LE_OP_SESSION_NAME			/* -> name of a foreign session, or NULL */
+} LeOpKind;
+
+/*
+ * One election's key in the store "local", kept in shared memory by the
+ * caller for the same reason as the rest: a new worker must find it.
+ */
+typedef struct LeLocalKey
+{
+	uint64		index;			/* 0: never held */
+	bool		held;
+} LeLocalKey;
+
+/* A node key. */
+typedef struct LeNodeKey
+{
+	const char *session;		/* that the key is named after */
+	bool		held;			/* its session still holds it */
+	uint64		index;
+	const char *node;
+	const char *incarnation;
+	le_duration lease;
+	uint64		seq;			/* of its last proof */
+	bool		revoked;		/* its belief is known to have ended */
+} LeNodeKey;
+
+typedef struct LeOp
+{
+	LeOpKind	kind;
+
+	/* who asks */
+	const char *node_name;
+	const char *incarnation;
+	const char *session;		/* the store session that the operation is
+								 * about or acts for; "" if there is none */
+	le_duration lease;			/* of that session */
+
+	/* what about */
+	const char *election;
+	const char *value;			/* ACQUIRE, PUBLISH, RELEASE: the holder's
+								 * value as the user gave it; NULL: none */
+	uint64		index;			/* condition: the key's index; ACQUIRE only:
+								 * 0 means that no key exists */
+	uint64		token;			/* PUBLISH: of the term; goes with the value,
+								 * for readers to whom the index no longer
+								 * tells */
+	uint64		seq;			/* REGISTER_NODE, PROVE_NODE, REVOKE_NODE */
+	const char *const *held;	/* PROVE_NODE: elections to check */
+	int			nheld;			/* at most LE_MAX_CHECKED_KEYS */
+	uint64		watch_index;	/* WATCH: answer when past it; 0: at once */
+	int			wait_ms;		/* WATCH */
+	bool		fresh;			/* LIST_NODES: not from just any server */
+
+	/* TAKE_OVER: the silent holder, as its node key was last seen */
+	const LeNodeKey *target;
+	bool		target_holds;	/* it still holds the election's key */
+
+	/* store "local" only */
+	LeLocalKey *local;
+	uint64		(*next_token) (void);	/* 0: none to be had (standby) */
+} LeOp;
+
+/* Settings that requests are built from; strings are never NULL. */
+typedef struct LeStoreSettings
+{
+	const char *consul_url;		/* only its path part matters here */
+	const char *consul_key_prefix;
+	const char *consul_datacenter;	/* "": the agent's own */
+} LeStoreSettings;
+
+typedef struct LeHttpRequest
+{
+	const char *method;
+	StringInfoData path;		/* path and query, percent-encoded */
+	StringInfoData body;		/* sent with Content-Length if has_body */
+	bool		has_body;
+	size_t		max_answer;		/* larger answers are cut off and count as
+								 * broken */
+} LeHttpRequest;
+
+typedef enum LeNet
+{
+	LE_NET_OK,					/* a complete response */
+	LE_NET_NOT_SENT,			/* no connection, TLS refused: the store
+								 * cannot have acted on it */
+	LE_NET_BROKEN				/* sent, perhaps in part; no (whole) answer */
+} LeNet;
+
+typedef struct LeHttpResponse
+{
+	LeNet		net;
+	int			status;
+	const char *body;			/* not terminated */
+	size_t		body_len;
+	const char *content_type;	/* "" if none */
+	bool		has_index;		/* X-Consul-Index was there ... */
+	uint64		index;			/* ... with this value */
+	bool		filtered;		/* X-Consul-Results-Filtered-By-ACLs: true */
+	const char *net_error;		/* for people, when net is not OK */
+} LeHttpResponse;
+
+/* An election's key as the store holds it. */
+typedef struct LeKey
+{
+	const char *election;
+	const char *holder;			/* store session that holds it; NULL: free */
+	uint64		index;			/* of its last write */
+	bool		usable;			/* carries the lock flag */
+	bool		ours;			/* its value was written by this extension; the
+								 * following come from it, else NULL, false */
+	const char *node;
+	const char *value_session;	/* the session that wrote the value */
+	const char *value;			/* the user's value, NULL: none */
+	uint64		token;			/* of the term that wrote it; 0: not known */
+	bool		released;
+} LeKey;
+
+typedef struct LeAnswer
+{
+	LeOutcome	outcome;
+	LeConflict	conflict;
+	uint64		index;			/* of the write; of the answer for reads */
+	const char *session;
+	const char *name;
+	const char *detail;			/* for people, when outcome is not DONE: one
+								 * line, no secrets, control characters
+								 * replaced, at most 200 bytes */
+	LeKey	   *keys;
+	int			nkeys;
+	LeNodeKey  *nodes;
+	int			nnodes;
+	int		   *lost;			/* PROVE_NODE: positions in held[] */
+	int			nlost;
+} LeAnswer;
+
+typedef struct LeStore
+{
+	const char *name;
+	bool		remote;			/* false: perform() answers at once */
+	void		(*encode) (const LeStoreSettings *settings, const LeOp *op,
+						   LeHttpRequest *request);
+	void		(*decode) (const LeStoreSettings *settings, const LeOp *op,
+						   const LeHttpResponse *response, LeAnswer *answer);
+	void		(*perform) (const LeOp *op, LeAnswer *answer);
+} LeStore;
+
+extern const LeStore le_store_local;
+extern const LeStore le_store_consul;
+
+extern const LeStore *le_store_by_name(const char *name);
+extern bool le_op_writes(LeOpKind kind);
+extern const char *le_op_name(LeOpKind kind);
+extern const char *le_outcome_name(LeOutcome outcome);
+extern bool le_valid_election_name(const char *name);
+
+#endif							/* LE_STORE_H */

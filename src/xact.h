@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.h
+ *		Leases in scope "transaction".
+ *
+ * src/xact.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_XACT_H
+#define LE_XACT_H
+
+extern void le_xact_prepare(void);
+extern void le_xact_holds(const char *election, uint64 token);
+
+/* in functions.c, for status.c too */
+extern void le_check_preloaded(void);
+
+#endif							/* LE_XACT_H */

@@ -1,0 +1,374 @@
+/*-------------------------------------------------------------------------
+ *
+ * exchange.c
+ *		One request to Consul and its answer, as the corpus keeps them, and
+ *		what must hold for every answer.
+ *
+ * A file of the corpus has header lines "name: value", an empty line, and the
+ * body of the answer, byte for byte:
+ *
+ *		kind: acquire		name of the operation
+ *		status: 409
+ *		type: application/json
+ *		index: 17			X-Consul-Index, if there was one
+ *		filtered: true		X-Consul-Results-Filtered-By-ACLs, if so
+ *		watch: 12			watch_index of the operation
+ *		condition: 7		index of the operation
+ *		net: broken			or "not sent"
+ *
+ * The same text is the input of the fuzzer.
+ *
+ * test/unit/exchange.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres_fe.h"
+
+#include "exchange.h"
+#include "mb/pg_wchar.h"
+#include "store/json.h"
+
+#define NKINDS	(LE_OP_SESSION_NAME + 1)
+
+#define require(condition) \
+	do \
+	{ \
+		if (!(condition)) \
+			broken(op, answer, #condition, __LINE__); \
+	} while (0)
+
+static const char *const held[] = {"billing", "reports/daily", "a"};
+
+/* The silent holder that is taken over from. */
+static const LeNodeKey target = {
+	.session = FOREIGN,
+	.held = true,
+	.index = 5,
+	.node = "n2",
+	.incarnation = INCARNATION,
+	.lease = 15 * LE_SEC,
+	.seq = 4,
+};
+
+const LeStoreSettings test_settings = {
+	.consul_url = "http://127.0.0.1:8500",
+	.consul_key_prefix = "leader_election",
+	.consul_datacenter = "",
+};
+
+LeOp
+test_op(LeOpKind kind)
+{
+	LeOp		op;
+
+	memset(&op, 0, sizeof(op));
+	op.kind = kind;
+	op.node_name = "n1";
+	op.incarnation = INCARNATION;
+	op.session = SESSION;
+	op.lease = 15 * LE_SEC;
+	op.election = "billing";
+	op.index = 7;
+	op.seq = 3;
+	op.held = held;
+	op.nheld = lengthof(held);
+	op.wait_ms = 30000;
+	op.target = &target;
+	op.target_holds = true;
+	return op;
+}
+
+static bool
+parse_line(const char *name, const char *value, LeOp *op,
+		   LeHttpResponse *response)
+{
+	if (strcmp(name, "kind") == 0)
+	{
+		for (int kind = 0; kind < NKINDS; kind++)
+		{
+			if (strcmp(le_op_name(kind), value) == 0)
+			{
+				*op = test_op(kind);
+				return true;
+			}
+		}
+		return false;
+	}
+	if (strcmp(name, "status") == 0)
+		response->status = atoi(value);
+	else if (strcmp(name, "type") == 0)
+		response->content_type = value;
+	else if (strcmp(name, "index") == 0)
+	{
+		response->has_index = true;
+		response->index = strtoull(value, NULL, 10);
+	}
+	else if (strcmp(name, "filtered") == 0)
+		response->filtered = strcmp(value, "true") == 0;
+	else if (strcmp(name, "watch") == 0)
+		op->watch_index = strtoull(value, NULL, 10);
+	else if (strcmp(name, "condition") == 0)
+		op->index = strtoull(value, NULL, 10);
+	else if (strcmp(name, "net") == 0)
+		response->net = strcmp(value, "broken") == 0 ?
+			LE_NET_BROKEN : LE_NET_NOT_SENT;
+	else
+		return false;
+	return true;
+}
+
+bool
+parse_exchange(const char *text, size_t len, LeOp *op,
+			   LeHttpResponse *response)
+{
+	const char *end = text + len;
+	bool		has_op = false;
+
+	memset(response, 0, sizeof(*response));
+	response->content_type = "";
+	while (text < end)
+	{
+		const char *eol = memchr(text, '\n', end - text);
+		char	   *line;
+		char	   *value;
+
+		if (eol == NULL)
+			return false;
+		line = pnstrdup(text, eol - text);
+		text = eol + 1;
+		if (line[0] == '\0')
+			break;
+		value = strstr(line, ": ");
+		if (value == NULL)
+			return false;
+		*value = '\0';
+		if (!parse_line(line, value + 2, op, response))
+			return false;
+		has_op = has_op || strcmp(line, "kind") == 0;
+		if (!has_op)
+			return false;
+	}
+	/* A copy of its own, so that reading past its end is seen. */
+	response->body_len = end - text;
+	response->body = palloc(Max(response->body_len, 1));
+	memcpy(unconstify(char *, response->body), text, response->body_len);
+	return has_op;
+}
+
+/* ---- what must hold ---- */
+
+static void
+broken(const LeOp *op, const LeAnswer *answer, const char *condition, int line)
+{
+	fprintf(stderr, "exchange.c:%d: %s: not so for \"%s\", which is %s (%s)\n",
+			line, condition, le_op_name(op->kind),
+			le_outcome_name(answer->outcome),
+			answer->detail ? answer->detail : "");
+	abort();
+}
+
+static bool
+is_session(const char *s)
+{
+	return s != NULL && strlen(s) == LE_SESSION_LEN &&
+		strspn(s, "0123456789abcdefABCDEF-") == LE_SESSION_LEN;
+}
+
+static bool
+is_text(const char *s, size_t max)
+{
+	size_t		len = strlen(s);
+
+	return len <= max &&
+		pg_encoding_verifymbstr(PG_UTF8, s, (int) len) == (int) len;
+}
+
+static void
+check_key(const LeOp *op, const LeAnswer *answer, const LeKey *key)
+{
+	require(le_valid_election_name(key->election));
+	require(key->holder == NULL || is_session(key->holder));
+	require(key->index >= 1 && key->index <= PG_INT64_MAX);
+	if (!key->ours)
+	{
+		require(key->node == NULL && key->value_session == NULL);
+		require(key->value == NULL && !key->released && key->token == 0);
+		return;
+	}
+	require(key->node != NULL && key->node[0] != '\0');
+	require(is_text(key->node, LE_MAX_NODE_NAME_LEN));
+	require(strpbrk(key->node, "\r\n\t\033") == NULL);
+	require(is_session(key->value_session));
+	require(key->token <= key->index);
+	require(key->value == NULL || is_text(key->value, LE_MAX_VALUE_LEN));
+}
+
+static void
+check_node(const LeOp *op, const LeAnswer *answer, const LeNodeKey *node)
+{
+	require(is_session(node->session));
+	require(node->index >= 1 && node->index <= PG_INT64_MAX);
+	require(node->node[0] != '\0');
+	require(is_text(node->node, LE_MAX_NODE_NAME_LEN));
+	require(is_text(node->incarnation, LE_INCARNATION_LEN));
+	require(node->lease > 0 && node->lease <= LE_MAX_LEASE);
+}
+
+static void
+check_lists(const LeOp *op, const LeAnswer *answer)
+{
+	bool		keys = op->kind == LE_OP_READ ||
+		op->kind == LE_OP_LIST_HELD || op->kind == LE_OP_WATCH;
+
+	require(answer->nkeys == 0 || keys);
+	require(answer->nnodes == 0 || op->kind == LE_OP_LIST_NODES);
+	require(op->kind != LE_OP_READ || answer->nkeys <= 1);
+	for (int i = 0; i < answer->nkeys; i++)
+		check_key(op, answer, &answer->keys[i]);
+	for (int i = 0; i < answer->nnodes; i++)
+		check_node(op, answer, &answer->nodes[i]);
+	if (op->kind == LE_OP_READ && answer->nkeys == 1)
+		require(strcmp(answer->keys[0].election, op->election) == 0);
+}
+
+static bool
+is_transaction(LeOpKind kind)
+{
+	return le_op_writes(kind) && kind != LE_OP_CREATE_SESSION &&
+		kind != LE_OP_RENEW_SESSION && kind != LE_OP_DESTROY_SESSION;
+}
+
+static void
+check_done(const LeOp *op, const LeHttpResponse *response,
+		   const LeAnswer *answer)
+{
+	bool		read_nothing = response->status == 404 &&
+		!le_op_writes(op->kind) && response->has_index;
+
+	require(response->net == LE_NET_OK);
+	require(response->status == 200 || read_nothing);
+	require(!response->filtered || le_op_writes(op->kind) ||
+			op->kind == LE_OP_VERIFY_SESSION ||
+			op->kind == LE_OP_SESSION_NAME);
+	if (is_transaction(op->kind) && op->kind != LE_OP_FORGET_NODE)
+		require(answer->index >= 1 && answer->index <= PG_INT64_MAX);
+	if (op->kind == LE_OP_CREATE_SESSION)
+		require(is_session(answer->session));
+	require(answer->name == NULL || is_text(answer->name, 256));
+	require(answer->detail == NULL);
+}
+
+static void
+check_conflict(const LeOp *op, const LeHttpResponse *response,
+			   const LeAnswer *answer)
+{
+	require(response->status == 409 && is_transaction(op->kind));
+	require((op->kind == LE_OP_PROVE_NODE) == (answer->nlost > 0));
+	for (int i = 0; i < answer->nlost; i++)
+	{
+		require(answer->lost[i] >= 0 && answer->lost[i] < op->nheld);
+		for (int j = 0; j < i; j++)
+			require(answer->lost[i] != answer->lost[j]);
+	}
+}
+
+static void
+check_detail(const LeOp *op, const LeAnswer *answer)
+{
+	require(answer->detail != NULL && strlen(answer->detail) <= 200);
+	for (const char *s = answer->detail; *s != '\0'; s++)
+		require(*s >= ' ' && *s <= '~');
+	require(answer->nkeys == 0 && answer->nnodes == 0);
+	require(answer->session == NULL && answer->name == NULL);
+	require(answer->index == 0);
+}
+
+void
+check_answer(const LeOp *op, const LeHttpResponse *response,
+			 const LeAnswer *answer)
+{
+	bool		writes = le_op_writes(op->kind);
+
+	if (response->net == LE_NET_NOT_SENT)
+		require(answer->outcome == LE_UNAVAILABLE);
+	if (response->net == LE_NET_BROKEN)
+		require(answer->outcome == (writes ? LE_UNKNOWN : LE_UNAVAILABLE));
+	if (response->net == LE_NET_OK && response->status / 100 == 3)
+		require(answer->outcome == LE_REFUSED);
+	require(answer->nlost == 0 || answer->outcome == LE_CONFLICT);
+	check_lists(op, answer);
+	switch (answer->outcome)
+	{
+		case LE_DONE:
+			check_done(op, response, answer);
+			return;
+		case LE_CONFLICT:
+			check_conflict(op, response, answer);
+			break;
+		case LE_LOST:
+			require(writes && op->kind != LE_OP_CREATE_SESSION &&
+					op->kind != LE_OP_DESTROY_SESSION);
+			require(response->status == 409 || response->status >= 500 ||
+					(response->status == 404 &&
+					 op->kind == LE_OP_RENEW_SESSION));
+			break;
+		case LE_UNKNOWN:
+			require(writes);
+			break;
+		case LE_REFUSED:
+		case LE_UNAVAILABLE:
+			break;
+	}
+	check_detail(op, answer);
+}
+
+/* ---- values ---- */
+
+/* The value that a transaction writes, in base64: the last in its body. */
+static char *
+written_value(const LeHttpRequest *request)
+{
+	char	   *value = NULL;
+	char	   *s = request->body.data;
+
+	while ((s = strstr(s, "\"Value\":\"")) != NULL)
+		value = s += strlen("\"Value\":\"");
+	return pnstrdup(value, strcspn(value, "\""));
+}
+
+void
+check_value(const char *value)
+{
+	LeOp		write = test_op(LE_OP_PUBLISH);
+	LeOp		read = test_op(LE_OP_READ);
+	const LeOp *op = &read;
+	LeHttpRequest request;
+	LeHttpResponse response;
+	LeAnswer	result;
+	LeAnswer   *answer = &result;
+
+	write.value = value;
+	le_store_consul.encode(&test_settings, &write, &request);
+	memset(&response, 0, sizeof(response));
+	response.status = 200;
+	response.content_type = "application/json";
+	response.has_index = true;
+	response.index = 9;
+	response.body = psprintf("[{\"Key\":\"leader_election/billing/leader\","
+							 "\"Flags\":3304740253564472344,\"Value\":\"%s\","
+							 "\"Session\":\"%s\",\"ModifyIndex\":9}]",
+							 written_value(&request), SESSION);
+	response.body_len = strlen(response.body);
+	le_store_consul.decode(&test_settings, &read, &response, answer);
+	check_answer(&read, &response, answer);
+	require(answer->outcome == LE_DONE && answer->nkeys == 1);
+	require(answer->keys[0].ours && answer->keys[0].usable);
+	require(strcmp(answer->keys[0].node, "n1") == 0);
+	if (value == NULL)
+		require(answer->keys[0].value == NULL);
+	else
+	{
+		require(answer->keys[0].value != NULL);
+		require(strcmp(answer->keys[0].value, value) == 0);
+	}
+}

@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * exchange.h
+ *		One request to Consul and its answer, as the corpus keeps them, and
+ *		what must hold for every answer.
+ *
+ * test/unit/exchange.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_TEST_EXCHANGE_H
+#define LE_TEST_EXCHANGE_H
+
+#include "store/store.h"
+
+/* Names that the corpus uses in place of what was recorded. */
+#define SESSION		"11111111-1111-1111-1111-111111111111"
+#define FOREIGN		"22222222-2222-2222-2222-222222222222"
+#define INCARNATION	"00112233445566778899aabbccddeeff"
+
+extern const LeStoreSettings test_settings;
+
+/* An operation of the kind, with a value for everything that it may need. */
+extern LeOp test_op(LeOpKind kind);
+
+/* Reads a file of the corpus; false if it is none.  Memory is palloc'd. */
+extern bool parse_exchange(const char *text, size_t len, LeOp *op,
+						   LeHttpResponse *response);
+
+/* Aborts, saying why, if an answer is one that may never be given. */
+extern void check_answer(const LeOp *op, const LeHttpResponse *response,
+						 const LeAnswer *answer);
+
+/* The user's value must survive being stored.  Aborts if it does not. */
+extern void check_value(const char *value);
+
+#endif							/* LE_TEST_EXCHANGE_H */

@@ -1,0 +1,50 @@
+/*-------------------------------------------------------------------------
+ *
+ * fuzz_consul.c
+ *		Decodes arbitrary answers as Consul's; seeds: corpus/consul.
+ *
+ * Whatever comes, the decoder must end, stay in its memory, and give an
+ * answer that may be given (exchange.c).  The input also serves as a user's
+ * value, which must come back as it was.
+ *
+ * test/unit/fuzz_consul.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres_fe.h"
+
+#include "exchange.h"
+#include "mb/pg_wchar.h"
+#include "memory.h"
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void
+as_answer(const char *text, size_t len)
+{
+	LeOp		op;
+	LeHttpResponse response;
+	LeAnswer	answer;
+
+	if (!parse_exchange(text, len, &op, &response))
+		return;
+	le_store_consul.decode(&test_settings, &op, &response, &answer);
+	check_answer(&op, &response, &answer);
+}
+
+static void
+as_value(const char *text, size_t len)
+{
+	if (len <= LE_MAX_VALUE_LEN &&
+		pg_encoding_verifymbstr(PG_UTF8, text, (int) len) == (int) len)
+		check_value(pnstrdup(text, len));
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	as_answer((const char *) data, size);
+	as_value((const char *) data, size);
+	reset_memory();
+	return 0;
+}

@@ -1,0 +1,1415 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_election.c
+ *		Tests of src/core/election.c: every cell of its table, then stories.
+ *
+ * test/unit/test_election.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "core_test.h"
+
+#define NOW			(T0 + 100 * LE_SEC)
+#define LEASE		(15 * LE_SEC)
+#define HIS_LEASE	(20 * LE_SEC)
+#define RANDOM		(UINT32_C(1) << 31)
+
+/* ---- the cells ---- */
+
+/* Keys as the store may show them. */
+#define VIEW(...)	(&(const LeKeyView) {__VA_ARGS__})
+#define KEY_AS_OF(i, a) .exists = true, .usable = true, .index = (i), \
+						.as_of = (a), .holder_lease = HIS_LEASE
+#define ABSENT_AS_OF(a) .as_of = (a), .holder_lease = LE_MAX_LEASE
+#define ABSENT			ABSENT_AS_OF(1)
+#define RELEASED(i)		KEY_AS_OF(i, i), .released = true
+#define SILENT(i)		KEY_AS_OF(i, i)
+#define OURS(i)			KEY_AS_OF(i, i), .holder = LE_KEY_OURS
+#define OTHER(i)		KEY_AS_OF(i, i), .holder = LE_KEY_OTHER
+
+static const LeKeyView absent = {ABSENT};
+static const LeKeyView absent_newer = {ABSENT_AS_OF(106)};
+static const LeKeyView released = {RELEASED(90)};
+static const LeKeyView released_new = {RELEASED(95)};
+static const LeKeyView silent = {SILENT(90)};
+static const LeKeyView silent_old = {SILENT(80)};
+static const LeKeyView silent_new = {SILENT(95)};
+static const LeKeyView ended = {SILENT(95), .holder_ended = true};
+static const LeKeyView foreign = {
+	.exists = true, .released = true, .index = 95, .as_of = 95,
+	.holder_lease = LE_MAX_LEASE
+};
+static const LeKeyView ours = {OURS(110)};
+static const LeKeyView ours_low = {OURS(50)};
+static const LeKeyView other = {OTHER(110)};
+static const LeKeyView silent_soon = {OTHER(110), .silent_at = NOW + 1};
+static const LeKeyView silent_later = {OTHER(110), .silent_at = NOW + LEASE};
+static const LeKeyView silent_now = {OTHER(110), .silent_at = NOW};
+static const LeKeyView revoked = {OTHER(110), .holder_ended = true};
+static const LeKeyView silent_same = {OTHER(90), .silent_at = NOW};
+static const LeKeyView alive_same = {OTHER(90), .silent_at = NOW + LE_SEC};
+static const LeKeyView other_as_old = {
+	KEY_AS_OF(90, 105), .holder = LE_KEY_OTHER
+};
+static const LeKeyView other_newer = {OTHER(106)};
+
+/* How a state came about, where that matters. */
+typedef enum Past
+{
+	PLAIN,
+	GIVEN_UP,					/* nobody wants it any more */
+	AGAIN,						/* an earlier copy may be under way */
+	AGAIN_GIVEN_UP,
+	WORN,						/* LE_ATTEMPTS failures in a row */
+	COUNTING,					/* waiting out the key "silent" */
+	COUNTED,					/* ... just long enough */
+	TAKING_OVER,				/* AGAIN, and it is a takeover */
+	TAKING_OVER_GIVEN_UP,
+	LOOKING,					/* another holds the key: look in 2 s */
+	REFUSED						/* a token was refused just now */
+} Past;
+
+typedef struct Cell
+{
+	int			line;
+	LeState		from;
+	Past		past;
+	LeEventKind event;
+	const LeKeyView *view;
+	uint64_t	index;
+	LeOutcome	outcome;
+	LeConflict	conflict;
+	LeReason	reason;
+
+	/* expected */
+	LeState		to;
+	LeSend		send;
+	uint64_t	on;				/* condition of the write */
+	LeVerdict	say;
+	LeOutcome	because;
+	LeReason	ends;			/* the term ends, with this reason */
+	uint64_t	begins;			/* a term begins, with this token */
+	le_time		silent_at;		/* LE_EV_HOLDER */
+	le_duration timer;			/* from now; 0: none, -1: as before */
+	uint64_t	write_index;	/* 0: as before */
+	bool		wanted;
+	int			failures;
+} Cell;
+
+#define AT		.line = __LINE__
+#define RETRY1	(75 * LE_MSEC)	/* after one failure, at RANDOM */
+#define RETRY2	(150 * LE_MSEC)
+#define RETRY4	(600 * LE_MSEC)
+#define BACKSTOP	(LEASE - LEASE / 20)
+#define DELAYED		LE_SEC
+#define SPREAD		(LE_SEC / 8)	/* of takeovers: at most 250 ms */
+#define W		.wanted = true
+
+static const Cell cells[] = {
+	/* idle */
+	{AT, LE_IDLE, .event = LE_EV_WANT,
+		.to = LE_READING, .send = LE_SEND_READ, W},
+	{AT, LE_IDLE, .event = LE_EV_SEEN, .view = &ours,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110},
+	{AT, LE_IDLE, .event = LE_EV_SEEN, .view = &released, .to = LE_IDLE},
+	{AT, LE_IDLE, .event = LE_EV_SEEN, .view = &absent, .to = LE_IDLE},
+	{AT, LE_IDLE, .event = LE_EV_SEEN, .view = &other, .to = LE_IDLE},
+
+	/* reading */
+	{AT, LE_READING, .event = LE_EV_WANT, .to = LE_READING, W},
+	{AT, LE_READING, .event = LE_EV_UNWANT, .to = LE_IDLE},
+	{AT, LE_READING, WORN, LE_EV_UNWANT, .to = LE_IDLE},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &absent,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 0, W},
+	{AT, LE_READING, WORN, LE_EV_READ, .view = &absent,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 0, W},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &released,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &ended,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &silent,
+		.to = LE_WAITING, .say = LE_SAY_DENIED,
+		.timer = HIS_LEASE + LEASE / 40, W},
+	{AT, LE_READING, COUNTING, LE_EV_READ, .view = &silent,
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = 1 + LEASE / 40, W},
+	{AT, LE_READING, COUNTED, LE_EV_READ, .view = &silent,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W},
+	{AT, LE_READING, COUNTED, LE_EV_READ, .view = &silent_new,
+		.to = LE_WAITING, .say = LE_SAY_DENIED,
+		.timer = HIS_LEASE + LEASE / 40, W},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &other,
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = BACKSTOP, W},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &silent_soon,
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = 1 + SPREAD, W},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &silent_later,
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = BACKSTOP, W},
+	{AT, LE_READING, WORN, LE_EV_READ, .view = &silent_now,
+		.to = LE_ACQUIRING, .send = LE_SEND_TAKE_OVER, .on = 110, W},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &revoked,
+		.to = LE_ACQUIRING, .send = LE_SEND_TAKE_OVER, .on = 110, W},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &ours,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110, W},
+	{AT, LE_READING, .event = LE_EV_READ, .view = &foreign,
+		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_REFUSED,
+		.timer = LEASE, W},
+	{AT, LE_READING, REFUSED, LE_EV_READ, .view = &released,
+		.to = LE_WAITING, .say = LE_SAY_TOKEN_WENT_BACK,
+		.because = LE_REFUSED, .timer = LEASE, W},
+	{AT, LE_READING, .event = LE_EV_READ_FAILED, .outcome = LE_UNAVAILABLE,
+		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_UNAVAILABLE,
+		.timer = RETRY1, W, .failures = 1},
+	{AT, LE_READING, WORN, LE_EV_READ_FAILED, .outcome = LE_REFUSED,
+		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_REFUSED,
+		.timer = RETRY4, W, .failures = LE_ATTEMPTS + 1},
+	{AT, LE_READING, .event = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+		.to = LE_WAITING, W},
+
+	/* waiting */
+	{AT, LE_WAITING, .event = LE_EV_WANT,
+		.to = LE_READING, .send = LE_SEND_READ, W},
+	{AT, LE_WAITING, WORN, LE_EV_UNWANT, .to = LE_IDLE},
+	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &absent,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 0, W},
+	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &released,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W},
+	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &silent,
+		.to = LE_WAITING, .say = LE_SAY_DENIED,
+		.timer = HIS_LEASE + LEASE / 40, W},
+	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &silent,
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = 1 + LEASE / 40, W},
+	{AT, LE_WAITING, COUNTED, LE_EV_SEEN, .view = &silent,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W},
+	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &ended,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
+	/* what is older than the key that is waited out says nothing */
+	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &silent_old,
+		.to = LE_WAITING, .timer = -1, W},
+	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &absent,
+		.to = LE_WAITING, .timer = -1, W},
+	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &silent_new,
+		.to = LE_WAITING, .say = LE_SAY_DENIED,
+		.timer = HIS_LEASE + LEASE / 40, W},
+	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &other,
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = BACKSTOP, W},
+	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &silent_soon,
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = 1 + SPREAD, W},
+	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &silent_now,
+		.to = LE_ACQUIRING, .send = LE_SEND_TAKE_OVER, .on = 110, W},
+	{AT, LE_WAITING, LOOKING, LE_EV_HOLDER, .silent_at = NOW + LE_SEC,
+		.to = LE_WAITING, .timer = LE_SEC + SPREAD, W},
+	{AT, LE_WAITING, LOOKING, LE_EV_HOLDER, .silent_at = NOW + LEASE,
+		.to = LE_WAITING, .timer = 2 * LE_SEC, W},
+	{AT, LE_WAITING, LOOKING, LE_EV_HOLDER, .silent_at = 0,
+		.to = LE_WAITING, .timer = 2 * LE_SEC, W},
+	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &ours,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110, W},
+	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &foreign,
+		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_REFUSED,
+		.timer = LEASE, W},
+	{AT, LE_WAITING, REFUSED, LE_EV_SEEN, .view = &released,
+		.to = LE_WAITING, .say = LE_SAY_TOKEN_WENT_BACK,
+		.because = LE_REFUSED, .timer = LEASE, W},
+	{AT, LE_WAITING, .event = LE_EV_TIMER,
+		.to = LE_READING, .send = LE_SEND_READ, W},
+	{AT, LE_WAITING, .event = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+		.to = LE_WAITING, W},
+
+	/* acquiring */
+	{AT, LE_ACQUIRING, .event = LE_EV_WANT, .to = LE_ACQUIRING, W},
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_WANT, .to = LE_ACQUIRING, W},
+	{AT, LE_ACQUIRING, .event = LE_EV_UNWANT, .to = LE_ACQUIRING},
+	{AT, LE_ACQUIRING, .event = LE_EV_DONE, .index = 110,
+		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 110,
+		.write_index = 110, W},
+	{AT, LE_ACQUIRING, AGAIN, LE_EV_DONE, .index = 51,
+		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 51,
+		.write_index = 51, W},
+	{AT, LE_ACQUIRING, .event = LE_EV_DONE, .index = 50,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 50,
+		.say = LE_SAY_TOKEN_WENT_BACK, .because = LE_REFUSED,
+		.write_index = 50, W},
+	{AT, LE_ACQUIRING, .event = LE_EV_DONE, .index = 49,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 49,
+		.say = LE_SAY_TOKEN_WENT_BACK, .because = LE_REFUSED,
+		.write_index = 49, W},
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_DONE, .index = 110,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110,
+		.write_index = 110},
+	{AT, LE_ACQUIRING, .event = LE_EV_CONFLICT,
+		.conflict = LE_CONFLICT_CHANGED,
+		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
+	{AT, LE_ACQUIRING, .event = LE_EV_CONFLICT, .conflict = LE_CONFLICT_HELD,
+		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
+	{AT, LE_ACQUIRING, WORN, LE_EV_CONFLICT, .conflict = LE_CONFLICT_HELD,
+		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
+		.timer = RETRY4, W, .failures = LE_ATTEMPTS + 1},
+	{AT, LE_ACQUIRING, .event = LE_EV_CONFLICT,
+		.conflict = LE_CONFLICT_LOCK_DELAY,
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = DELAYED, W},
+	{AT, LE_ACQUIRING, AGAIN, LE_EV_CONFLICT,
+		.conflict = LE_CONFLICT_LOCK_DELAY,
+		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_DENIED, .timer = DELAYED, W,
+		.failures = 1},
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_CONFLICT,
+		.conflict = LE_CONFLICT_CHANGED,
+		.to = LE_IDLE},
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_CONFLICT,
+		.conflict = LE_CONFLICT_LOCK_DELAY,
+		.to = LE_IDLE},
+	/* an earlier copy may be why, and must not be left behind */
+	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_EV_CONFLICT,
+		.conflict = LE_CONFLICT_CHANGED,
+		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, .failures = 2},
+	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_EV_CONFLICT,
+		.conflict = LE_CONFLICT_LOCK_DELAY,
+		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_DENIED, .timer = DELAYED,
+		.failures = 1},
+	{AT, LE_ACQUIRING, .event = LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_REFUSED,
+		.timer = RETRY1, W, .failures = 1},
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_NOT_APPLIED, .outcome = LE_LOST,
+		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_LOST},
+	{AT, LE_ACQUIRING, AGAIN, LE_EV_NOT_APPLIED, .outcome = LE_UNAVAILABLE,
+		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
+		.timer = RETRY2, W, .failures = 2},
+	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_EV_NOT_APPLIED,
+		.outcome = LE_UNAVAILABLE,
+		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
+		.timer = RETRY2, .failures = 2},
+	{AT, LE_ACQUIRING, .event = LE_EV_UNKNOWN,
+		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_UNKNOWN,
+		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, .failures = 1},
+	{AT, LE_ACQUIRING, WORN, LE_EV_UNKNOWN,
+		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
+		.timer = RETRY4, W, .failures = LE_ATTEMPTS + 1},
+	{AT, LE_ACQUIRING, AGAIN, LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_LOST, W},
+	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_EXPIRED,
+		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_LOST},
+
+	/* acquire unsure */
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_WANT,
+		.to = LE_ACQUIRE_UNSURE, W, .failures = 1, .timer = -1},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_UNWANT,
+		.to = LE_ACQUIRE_UNSURE, .failures = 1, .timer = -1},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &ours,
+		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 110,
+		.write_index = 110, W},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &ours_low,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 50,
+		.say = LE_SAY_TOKEN_WENT_BACK, .because = LE_REFUSED,
+		.write_index = 50, W},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &ours,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110,
+		.write_index = 110},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &released,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W,
+		.failures = 1},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &released,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, .failures = 1},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &released_new,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &released_new,
+		.to = LE_IDLE},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &other,
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = BACKSTOP, W},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &other,
+		.to = LE_IDLE},
+	/* a takeover is sent again only while the holder is silent */
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_EV_READ, .view = &ours,
+		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 110,
+		.write_index = 110, W},
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_EV_READ, .view = &silent_same,
+		.to = LE_ACQUIRING, .send = LE_SEND_TAKE_OVER, .on = 90, W,
+		.failures = 1},
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_EV_READ, .view = &alive_same,
+		.to = LE_WAITING, .say = LE_SAY_DENIED,
+		.timer = LE_SEC + SPREAD, W},
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER_GIVEN_UP, LE_EV_READ,
+		.view = &alive_same, .to = LE_IDLE},
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_EV_READ, .view = &released_new,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ_FAILED,
+		.outcome = LE_UNAVAILABLE,
+		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
+		.timer = RETRY2, W, .failures = 2},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_TIMER,
+		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_SESSION_LOST,
+		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_LOST, W},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_SESSION_LOST,
+		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_LOST},
+
+	/* held */
+	{AT, LE_HELD, .event = LE_EV_UNWANT,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
+		.ends = LE_REASON_RELEASED},
+	{AT, LE_HELD, .event = LE_EV_PUBLISH,
+		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 105, W},
+	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours, .to = LE_HELD, W},
+	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &other_as_old,
+		.to = LE_HELD, W},
+	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &other_newer,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
+	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &absent_newer,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
+	{AT, LE_HELD, .event = LE_EV_NOT_OURS,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
+	{AT, LE_HELD, .event = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+		.to = LE_WAITING, .say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
+
+	/* publishing */
+	{AT, LE_PUBLISHING, .event = LE_EV_WANT, .to = LE_PUBLISHING, W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_WANT, .to = LE_PUBLISHING, W},
+	{AT, LE_PUBLISHING, .event = LE_EV_UNWANT,
+		.to = LE_PUBLISHING, .ends = LE_REASON_RELEASED},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_UNWANT, .to = LE_PUBLISHING},
+	{AT, LE_PUBLISHING, .event = LE_EV_DONE, .index = 120,
+		.to = LE_HELD, .say = LE_SAY_PUBLISHED, .write_index = 120, W},
+	{AT, LE_PUBLISHING, AGAIN, LE_EV_DONE, .index = 120,
+		.to = LE_HELD, .say = LE_SAY_PUBLISHED, .write_index = 120, W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_DONE, .index = 120,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 120,
+		.say = LE_SAY_PUBLISHED, .write_index = 120},
+	{AT, LE_PUBLISHING, .event = LE_EV_CONFLICT,
+		.to = LE_PUBLISH_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_CONFLICT,
+		.to = LE_PUBLISH_UNSURE, .send = LE_SEND_READ, .failures = 1},
+	{AT, LE_PUBLISHING, WORN, LE_EV_CONFLICT,
+		.to = LE_PUBLISH_UNSURE, .say = LE_SAY_PUBLISH_FAILED,
+		.because = LE_UNKNOWN, .timer = RETRY4, W,
+		.failures = LE_ATTEMPTS + 1},
+	{AT, LE_PUBLISHING, .event = LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+		.to = LE_HELD, .say = LE_SAY_PUBLISH_FAILED, .because = LE_REFUSED, W},
+	{AT, LE_PUBLISHING, AGAIN, LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+		.to = LE_HELD, .say = LE_SAY_PUBLISH_FAILED, .because = LE_UNKNOWN, W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_NOT_APPLIED,
+		.outcome = LE_UNAVAILABLE,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
+		.say = LE_SAY_PUBLISH_FAILED, .because = LE_UNAVAILABLE},
+	{AT, LE_PUBLISHING, .event = LE_EV_UNKNOWN,
+		.to = LE_PUBLISH_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
+	{AT, LE_PUBLISHING, WORN, LE_EV_UNKNOWN,
+		.to = LE_PUBLISH_UNSURE, .say = LE_SAY_PUBLISH_FAILED,
+		.because = LE_UNKNOWN, .timer = RETRY4, W,
+		.failures = LE_ATTEMPTS + 1},
+	{AT, LE_PUBLISHING, .event = LE_EV_NOT_OURS,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_NOT_OURS, .to = LE_PUBLISHING},
+	{AT, LE_PUBLISHING, .event = LE_EV_NODE_ENDED,
+		.reason = LE_REASON_SESSION_LOST,
+		.to = LE_WAITING, .say = LE_SAY_LOST, .ends = LE_REASON_SESSION_LOST,
+		W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_SESSION_LOST,
+		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
+
+	/* publish unsure */
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_WANT,
+		.to = LE_PUBLISH_UNSURE, W, .failures = 1, .timer = -1},
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_UNWANT,
+		.to = LE_PUBLISH_UNSURE, .ends = LE_REASON_RELEASED, .failures = 1,
+		.timer = -1},
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_READ, .view = &ours,
+		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 110,
+		.write_index = 110, W, .failures = 1},
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &ours,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110,
+		.write_index = 110, .failures = 1},
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_READ, .view = &other,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_READ, .view = &absent,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &other,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED},
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_READ_FAILED,
+		.outcome = LE_UNAVAILABLE,
+		.to = LE_PUBLISH_UNSURE, .say = LE_SAY_PUBLISH_FAILED,
+		.because = LE_UNKNOWN, .timer = RETRY2, W, .failures = 2},
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_NOT_OURS,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_NOT_OURS,
+		.to = LE_PUBLISH_UNSURE, .failures = 1, .timer = -1},
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_TIMER,
+		.to = LE_PUBLISH_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_EXPIRED,
+		.to = LE_WAITING, .say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_EXPIRED,
+		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
+
+	/* releasing */
+	{AT, LE_RELEASING, GIVEN_UP, LE_EV_WANT, .to = LE_RELEASING, W},
+	{AT, LE_RELEASING, .event = LE_EV_UNWANT, .to = LE_RELEASING},
+	{AT, LE_RELEASING, GIVEN_UP, LE_EV_DONE, .index = 120,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED},
+	{AT, LE_RELEASING, .event = LE_EV_DONE, .index = 120,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_RELEASED, W},
+	{AT, LE_RELEASING, GIVEN_UP, LE_EV_CONFLICT,
+		.to = LE_RELEASE_UNSURE, .send = LE_SEND_READ, .failures = 1},
+	{AT, LE_RELEASING, WORN, LE_EV_CONFLICT,
+		.to = LE_RELEASE_UNSURE, .say = LE_SAY_RELEASE_FAILED,
+		.because = LE_UNKNOWN, .timer = RETRY4, W,
+		.failures = LE_ATTEMPTS + 1},
+	{AT, LE_RELEASING, GIVEN_UP, LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+		.to = LE_RELEASE_UNSURE, .say = LE_SAY_RELEASE_FAILED,
+		.because = LE_REFUSED, .timer = RETRY1, .failures = 1},
+	{AT, LE_RELEASING, GIVEN_UP, LE_EV_UNKNOWN,
+		.to = LE_RELEASE_UNSURE, .send = LE_SEND_READ, .failures = 1},
+	{AT, LE_RELEASING, WORN, LE_EV_UNKNOWN,
+		.to = LE_RELEASE_UNSURE, .say = LE_SAY_RELEASE_FAILED,
+		.because = LE_UNKNOWN, .timer = RETRY4, W,
+		.failures = LE_ATTEMPTS + 1},
+	{AT, LE_RELEASING, GIVEN_UP, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_SESSION_LOST,
+		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
+	{AT, LE_RELEASING, .event = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+		.to = LE_WAITING, .say = LE_SAY_RELEASE_FAILED,
+		.because = LE_UNKNOWN, W},
+
+	/* release unsure */
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_WANT,
+		.to = LE_RELEASE_UNSURE, W, .failures = 1, .timer = -1},
+	{AT, LE_RELEASE_UNSURE, AGAIN, LE_EV_UNWANT,
+		.to = LE_RELEASE_UNSURE, .failures = 1, .timer = -1},
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &ours,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110, .failures = 1},
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &released,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED},
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &absent,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED},
+	{AT, LE_RELEASE_UNSURE, AGAIN, LE_EV_READ, .view = &other,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_RELEASED, W},
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ_FAILED,
+		.outcome = LE_UNAVAILABLE,
+		.to = LE_RELEASE_UNSURE, .say = LE_SAY_RELEASE_FAILED,
+		.because = LE_UNKNOWN, .timer = RETRY2, .failures = 2},
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_TIMER,
+		.to = LE_RELEASE_UNSURE, .send = LE_SEND_READ, .failures = 1},
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_SESSION_LOST,
+		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
+};
+
+/* An election in the given state, as it would have got there. */
+static LeElection
+election_in(LeState state, Past past, LeEventKind event)
+{
+	LeElection	e;
+
+	le_election_init(&e, 50);
+	e.state = state;
+	e.request = 7;
+	e.wanted = state != LE_IDLE && past != GIVEN_UP &&
+		past != AGAIN_GIVEN_UP && past != TAKING_OVER_GIVEN_UP;
+	switch (past)
+	{
+		case AGAIN:
+		case AGAIN_GIVEN_UP:
+			e.failures = 1;
+			break;
+		case TAKING_OVER:
+		case TAKING_OVER_GIVEN_UP:
+			e.failures = 1;
+			e.taking_over = true;
+			break;
+		case LOOKING:
+			e.look_at = NOW + 2 * LE_SEC;
+			break;
+		case WORN:
+			e.failures = LE_ATTEMPTS;
+			break;
+		case COUNTING:
+			e.seen_index = silent.index;
+			e.seen_at = NOW - HIS_LEASE + 1;
+			break;
+		case COUNTED:
+			e.seen_index = silent.index;
+			e.seen_at = NOW - HIS_LEASE;
+			break;
+		case REFUSED:
+			e.refused_until = NOW + LEASE;
+			break;
+		default:
+			break;
+	}
+	switch (state)
+	{
+		case LE_WAITING:
+			e.timer_at = event == LE_EV_TIMER ? NOW : NOW + LE_SEC;
+			break;
+		case LE_ACQUIRING:
+		case LE_ACQUIRE_UNSURE:
+			e.read_index = 90;
+			break;
+		case LE_HELD:
+		case LE_PUBLISHING:
+		case LE_PUBLISH_UNSURE:
+			e.token = e.wanted ? 100 : 0;
+			e.token_floor = 100;
+			e.write_index = 105;
+			break;
+		case LE_RELEASING:
+		case LE_RELEASE_UNSURE:
+			e.token_floor = 100;
+			e.write_index = 105;
+			break;
+		default:
+			break;
+	}
+	if (event == LE_EV_TIMER &&
+		(state == LE_ACQUIRE_UNSURE || state == LE_PUBLISH_UNSURE ||
+		 state == LE_RELEASE_UNSURE))
+		e.timer_at = NOW;
+	return e;
+}
+
+static void
+every_cell_does_what_the_table_says(void **state)
+{
+	(void) state;
+	for (size_t i = 0; i < lengthof(cells); i++)
+	{
+		const Cell *c = &cells[i];
+		int			line = c->line;
+		LeElection	e = election_in(c->from, c->past, c->event);
+		LeElection	before = e;
+		LeEvent		ev = {
+			.kind = c->event, .now = NOW, .random = RANDOM,
+			.timing = &defaults, .view = c->view, .index = c->index,
+			.outcome = c->outcome, .conflict = c->conflict,
+			.reason = c->reason, .silent_at = c->silent_at
+		};
+		LeActions	act = le_election_event(&e, &ev);
+		le_time		timer = c->timer == 0 ? 0 :
+			c->timer == -1 ? before.timer_at : NOW + c->timer;
+
+		check_election_step(line, &before, &ev, &e, &act);
+		check_int(e.state, c->to);
+		check_int(act.send, c->send);
+		check_int(act.index, c->on);
+		check_int(act.verdict, c->say);
+		check_int(act.outcome, c->because);
+		check_int(act.term_ends, c->ends != LE_REASON_NONE);
+		if (act.term_ends)
+			check_int(act.reason, c->ends);
+		check_int(act.term_begins, c->begins != 0);
+		if (c->begins != 0)
+			check_int(e.token, c->begins);
+		check_int(e.token_floor, c->begins != 0 ? c->begins :
+				  before.token_floor);
+		check(e.timer_at >= timer - 2048 && e.timer_at <= timer + 2048);
+		check_int(e.write_index, c->write_index != 0 ? c->write_index :
+				  before.write_index);
+		check_int(e.wanted, c->wanted);
+		check_int(e.failures, c->failures);
+		if (c->send == LE_SEND_ACQUIRE || c->send == LE_SEND_TAKE_OVER)
+		{
+			check_int(e.read_index, c->on);
+			check_int(e.taking_over, c->send == LE_SEND_TAKE_OVER);
+		}
+		/* an answer still under way must not be taken for a newer one */
+		if (le_election_in_flight(&before) &&
+			(c->to != c->from || act.send != LE_SEND_NOTHING) &&
+			(c->event == LE_EV_UNWANT || c->event == LE_EV_NOT_OURS ||
+			 c->event == LE_EV_NODE_ENDED))
+			check(e.request != before.request);
+	}
+}
+
+/* Cells that the list above does not name are empty: they change nothing. */
+static void
+every_other_cell_is_empty(void **state)
+{
+	static const Past pasts[] = {PLAIN, GIVEN_UP, AGAIN, AGAIN_GIVEN_UP};
+	bool		listed[LE_NSTATES][LE_NEVENTS] = {{false}};
+	int			empty = 0;
+
+	(void) state;
+	for (size_t i = 0; i < lengthof(cells); i++)
+		listed[cells[i].from][cells[i].event] = true;
+	for (int from = 0; from < LE_NSTATES; from++)
+	{
+		for (int event = 0; event < LE_NEVENTS; event++)
+		{
+			if (listed[from][event])
+				continue;
+			empty++;
+			for (size_t p = 0; p < lengthof(pasts); p++)
+			{
+				int			line = from * 100 + event;
+				LeElection	e = election_in(from, pasts[p], event);
+				LeElection	before = e;
+				LeEvent		ev = {
+					.kind = event, .now = NOW, .timing = &defaults,
+					.view = &ours, .index = 300,
+					.reason = LE_REASON_EXPIRED
+				};
+				LeActions	act = le_election_event(&e, &ev);
+				LeActions	none = {0};
+
+				check(memcmp(&e, &before, sizeof(e)) == 0);
+				check(memcmp(&act, &none, sizeof(act)) == 0);
+			}
+		}
+	}
+	assert_int_equal(empty, LE_NSTATES * LE_NEVENTS - 59);
+}
+
+/* ---- stories ---- */
+
+typedef struct Story
+{
+	LeElection	e;
+	le_time		now;
+	LeActions	act;			/* of the last event */
+} Story;
+
+static Story
+begin(void)
+{
+	Story		s = {.now = T0};
+
+	le_election_init(&s.e, 0);
+	return s;
+}
+
+static void
+feed(Story *s, LeEvent ev)
+{
+	LeElection	before = s->e;
+
+	ev.now = s->now;
+	ev.timing = &defaults;
+	s->act = le_election_event(&s->e, &ev);
+	check_election_step(0, &before, &ev, &s->e, &s->act);
+}
+
+#define EV(...)		feed(&s, (LeEvent) {__VA_ARGS__})
+#define WANT()		EV(.kind = LE_EV_WANT)
+#define UNWANT()	EV(.kind = LE_EV_UNWANT)
+#define READ(...)	EV(.kind = LE_EV_READ, .view = VIEW(__VA_ARGS__))
+#define SEEN(...)	EV(.kind = LE_EV_SEEN, .view = VIEW(__VA_ARGS__))
+#define DONE(i)		EV(.kind = LE_EV_DONE, .index = (i))
+#define CONFLICT(c) EV(.kind = LE_EV_CONFLICT, .conflict = (c))
+#define UNKNOWN()	EV(.kind = LE_EV_UNKNOWN)
+#define TIMER()		EV(.kind = LE_EV_TIMER)
+
+#define expect_state(st) \
+	assert_string_equal(le_state_name(s.e.state), le_state_name(st))
+#define expect_send(what, on) \
+	do { \
+		assert_int_equal(s.act.send, what); \
+		assert_int_equal(s.act.index, on); \
+	} while (0)
+#define expect_say(v, o) \
+	do { \
+		assert_int_equal(s.act.verdict, v); \
+		assert_int_equal(s.act.outcome, o); \
+	} while (0)
+
+/* A leader whose term has the token 20. */
+static Story
+leader(void)
+{
+	Story		s = begin();
+
+	WANT();
+	READ(RELEASED(10));
+	DONE(20);
+	expect_state(LE_HELD);
+	return s;
+}
+
+/* A seeker whose acquire on index 10 has an unknown outcome. */
+static Story
+unsure_seeker(void)
+{
+	Story		s = begin();
+
+	WANT();
+	READ(RELEASED(10));
+	expect_send(LE_SEND_ACQUIRE, 10);
+	s.now += 5 * LE_SEC;
+	UNKNOWN();
+	expect_state(LE_ACQUIRE_UNSURE);
+	expect_send(LE_SEND_READ, 0);
+	assert_false(le_election_has_term(&s.e));
+	return s;
+}
+
+static void
+a_term_from_wish_to_release(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	assert_false(le_election_in_flight(&s.e));
+	WANT();
+	expect_send(LE_SEND_READ, 0);
+	assert_true(le_election_in_flight(&s.e));
+	READ(ABSENT);
+	expect_send(LE_SEND_ACQUIRE, 0);
+	assert_false(le_election_has_term(&s.e));
+	DONE(12);
+	expect_say(LE_SAY_GRANTED, LE_DONE);
+	assert_true(s.act.term_begins);
+	assert_int_equal(s.e.token, 12);
+
+	/* a new value moves the write index, never the token */
+	EV(.kind = LE_EV_PUBLISH);
+	expect_send(LE_SEND_PUBLISH, 12);
+	assert_true(le_election_has_term(&s.e));
+	DONE(15);
+	expect_say(LE_SAY_PUBLISHED, LE_DONE);
+	assert_int_equal(s.e.token, 12);
+	EV(.kind = LE_EV_PUBLISH);
+	expect_send(LE_SEND_PUBLISH, 15);
+	DONE(15);					/* the same value: the index stays */
+
+	UNWANT();
+	assert_true(s.act.term_ends);
+	assert_int_equal(s.act.reason, LE_REASON_RELEASED);
+	expect_send(LE_SEND_RELEASE, 15);
+	DONE(16);
+	expect_say(LE_SAY_RELEASED, LE_DONE);
+	expect_state(LE_IDLE);
+
+	/* a new term, a higher token */
+	WANT();
+	READ(RELEASED(16));
+	DONE(17);
+	assert_int_equal(s.e.token, 17);
+}
+
+static void
+silent_holder_is_waited_out_to_the_instant(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	WANT();
+	s.now += LE_SEC;			/* the receipt counts, not the request */
+	READ(SILENT(10));
+	expect_say(LE_SAY_DENIED, LE_DONE);
+	assert_true(s.e.timer_at >= T0 + LE_SEC + HIS_LEASE);
+	assert_true(s.e.timer_at <= T0 + LE_SEC + HIS_LEASE + LEASE / 20);
+
+	/* seeing it again does not prolong the wait, from watch or read */
+	s.now += LE_SEC;
+	SEEN(SILENT(10));
+	assert_true(s.e.timer_at <= T0 + LE_SEC + HIS_LEASE + LEASE / 20);
+	WANT();
+	READ(SILENT(10));
+	expect_say(LE_SAY_DENIED, LE_DONE);
+	assert_true(s.e.timer_at <= T0 + LE_SEC + HIS_LEASE + LEASE / 20);
+
+	/* nor does it cut it short */
+	s.now = T0 + LE_SEC + HIS_LEASE - 1;
+	WANT();
+	READ(SILENT(10));
+	expect_state(LE_WAITING);
+	s.now = T0 + LE_SEC + HIS_LEASE;
+	WANT();
+	READ(SILENT(10));
+	expect_send(LE_SEND_ACQUIRE, 10);
+}
+
+static void
+waiting_starts_anew_when_the_key_has_moved(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	WANT();
+	READ(SILENT(10));
+	s.now += HIS_LEASE - 1;
+	SEEN(OTHER(11));			/* somebody led meanwhile ... */
+	s.now += LE_SEC;
+	SEEN(SILENT(12));			/* ... and fell silent */
+	expect_state(LE_WAITING);
+	assert_true(s.e.timer_at >= s.now + HIS_LEASE);
+	s.now += HIS_LEASE - 1;
+	TIMER();
+	READ(SILENT(12));
+	expect_state(LE_WAITING);
+	s.now += 1;
+	TIMER();
+	READ(SILENT(12));
+	expect_send(LE_SEND_ACQUIRE, 12);
+}
+
+/* Not even if the same index was seen free before somebody else held it. */
+static void
+held_in_between_forgets_the_wait(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	WANT();
+	READ(SILENT(10));
+	READ(SILENT(10));			/* empty cell: no read is in flight */
+	TIMER();
+	READ(OTHER(10));			/* a rebuilt store repeats its indexes */
+	s.now += HIS_LEASE;
+	TIMER();
+	READ(SILENT(10));
+	expect_state(LE_WAITING);
+	assert_true(s.e.timer_at >= s.now + HIS_LEASE);
+}
+
+static void
+mark_of_the_holder_ends_the_wait(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	WANT();
+	READ(SILENT(10));
+	SEEN(SILENT(10), .holder_ended = true);
+	expect_send(LE_SEND_ACQUIRE, 10);
+}
+
+static void
+old_watch_answer_does_not_restart_the_wait(void **state)
+{
+	Story		s = begin();
+	le_time		timer_at;
+
+	(void) state;
+	WANT();
+	READ(SILENT(10));
+	timer_at = s.e.timer_at;
+	s.now += 10 * LE_SEC;
+	SEEN(OTHER(9));
+	SEEN(SILENT(8));
+	assert_int_equal(s.e.timer_at, timer_at);
+	s.now = timer_at;
+	TIMER();
+	READ(SILENT(10));
+	expect_send(LE_SEND_ACQUIRE, 10);
+}
+
+/*
+ * The watch showed the release while a read from before it was under way, so
+ * it will not show it again.
+ */
+static void
+missed_watch_answer_is_made_up_for(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	WANT();
+	SEEN(RELEASED(11));
+	expect_state(LE_READING);
+	READ(OTHER(10));
+	expect_state(LE_WAITING);
+	assert_true(s.e.timer_at > s.now && s.e.timer_at <= s.now + LEASE);
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(RELEASED(11));
+	expect_send(LE_SEND_ACQUIRE, 11);
+}
+
+static void
+silent_leader_is_taken_over_to_the_instant(void **state)
+{
+	Story		s = begin();
+	le_time		silent_at = T0 + HIS_LEASE;
+
+	(void) state;
+	WANT();
+	READ(OTHER(10), .silent_at = silent_at);
+	expect_say(LE_SAY_DENIED, LE_DONE);
+
+	/* signs of life put it off, but the key is looked at all the same */
+	s.now = T0 + 5 * LE_SEC;
+	silent_at = s.now + HIS_LEASE;
+	EV(.kind = LE_EV_HOLDER, .silent_at = silent_at);
+	assert_true(s.e.timer_at <= T0 + LEASE);
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(OTHER(10), .silent_at = silent_at);
+	s.now = silent_at - 1;
+	TIMER();
+	READ(OTHER(10), .silent_at = silent_at);
+	expect_state(LE_WAITING);
+	s.now = silent_at;
+	TIMER();
+	READ(OTHER(10), .silent_at = silent_at);
+	expect_send(LE_SEND_TAKE_OVER, 10);
+	assert_false(le_election_has_term(&s.e));
+
+	/* an unknown outcome is resolved like that of any acquire */
+	UNKNOWN();
+	READ(OTHER(10), .silent_at = silent_at);
+	expect_send(LE_SEND_TAKE_OVER, 10);
+	CONFLICT(LE_CONFLICT_CHANGED);
+	READ(OURS(20));
+	assert_int_equal(s.e.token, 20);
+}
+
+static void
+unknown_acquire_was_applied(void **state)
+{
+	Story		s = unsure_seeker();
+
+	(void) state;
+	READ(OURS(20));
+	expect_say(LE_SAY_GRANTED, LE_DONE);
+	assert_int_equal(s.e.token, 20);
+	assert_int_equal(s.e.write_index, 20);
+}
+
+static void
+unknown_acquire_was_not_applied_and_never_will(void **state)
+{
+	Story		s = unsure_seeker();
+
+	(void) state;
+	READ(RELEASED(10));
+	expect_send(LE_SEND_ACQUIRE, 10);	/* the same write again */
+	DONE(20);
+	expect_say(LE_SAY_GRANTED, LE_DONE);
+	assert_int_equal(s.e.token, 20);
+}
+
+static void
+unknown_acquire_came_too_late(void **state)
+{
+	Story		s = unsure_seeker();
+
+	(void) state;
+	READ(OTHER(20));
+	expect_say(LE_SAY_DENIED, LE_DONE);
+	expect_state(LE_WAITING);
+	SEEN(RELEASED(21));
+	expect_send(LE_SEND_ACQUIRE, 21);	/* on the new index only */
+}
+
+/* The first copy was late, not lost: it makes the second fail. */
+static void
+unknown_acquire_overtakes_its_repetition(void **state)
+{
+	Story		s = unsure_seeker();
+
+	(void) state;
+	READ(RELEASED(10));
+	CONFLICT(LE_CONFLICT_CHANGED);
+	expect_state(LE_ACQUIRE_UNSURE);
+	READ(OURS(20));
+	expect_say(LE_SAY_GRANTED, LE_DONE);
+	assert_int_equal(s.e.token, 20);
+
+	/* the same in the shape of a lock-delay, which hides other errors */
+	s = unsure_seeker();
+	READ(RELEASED(10));
+	CONFLICT(LE_CONFLICT_LOCK_DELAY);
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(OURS(20));
+	assert_int_equal(s.e.token, 20);
+}
+
+/* Given up while unknown: what it still takes is released, however late. */
+static void
+unknown_acquire_that_was_given_up_leaves_nothing(void **state)
+{
+	Story		s = unsure_seeker();
+
+	(void) state;
+	UNWANT();
+	expect_state(LE_ACQUIRE_UNSURE);
+	READ(RELEASED(10));
+	expect_send(LE_SEND_ACQUIRE, 10);
+
+	/* the repetition was certainly not applied; the first copy still may */
+	EV(.kind = LE_EV_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
+	expect_state(LE_ACQUIRE_UNSURE);
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(OURS(20));
+	assert_false(s.act.term_begins);
+	expect_send(LE_SEND_RELEASE, 20);
+	DONE(21);
+	expect_state(LE_IDLE);
+
+	/* the first copy stood in the repetition's way */
+	s = unsure_seeker();
+	UNWANT();
+	READ(RELEASED(10));
+	CONFLICT(LE_CONFLICT_CHANGED);
+	READ(OURS(20));
+	expect_send(LE_SEND_RELEASE, 20);
+
+	/* the index has moved: nothing can come any more */
+	s = unsure_seeker();
+	UNWANT();
+	READ(SILENT(20));
+	expect_state(LE_IDLE);
+}
+
+static void
+wish_may_come_back_while_unknown(void **state)
+{
+	Story		s = unsure_seeker();
+
+	(void) state;
+	UNWANT();
+	WANT();
+	READ(OURS(20));
+	expect_say(LE_SAY_GRANTED, LE_DONE);
+	assert_int_equal(s.e.token, 20);
+}
+
+/* A store that answers every read and loses every write. */
+static void
+losing_every_write_is_neither_hectic_nor_silent(void **state)
+{
+	static const LeSend writes[] = {
+		LE_SEND_ACQUIRE, LE_SEND_PUBLISH, LE_SEND_RELEASE
+	};
+
+	(void) state;
+	for (size_t i = 0; i < lengthof(writes) * 2; i++)
+	{
+		LeSend		write = writes[i / 2];
+		Story		s = write == LE_SEND_ACQUIRE ? begin() : leader();
+		int			requests = 0;
+		int			told = 0;
+
+		if (write == LE_SEND_ACQUIRE)
+			WANT();
+		else if (write == LE_SEND_PUBLISH)
+			EV(.kind = LE_EV_PUBLISH);
+		else
+			UNWANT();
+		while (s.now < T0 + 60 * LE_SEC)
+		{
+			s.now += LE_MSEC;	/* all answers are quick */
+			if (!le_election_in_flight(&s.e))
+			{
+				if (s.now < s.e.timer_at)
+					continue;
+				TIMER();
+			}
+			else if (s.act.send == LE_SEND_READ)
+			{
+				if (write == LE_SEND_ACQUIRE)
+					READ(RELEASED(10));
+				else
+					READ(OURS(20));
+			}
+			else if (i % 2 == 0)
+				UNKNOWN();
+			else
+				CONFLICT(LE_CONFLICT_CHANGED);
+			if (s.act.send != LE_SEND_NOTHING)
+				requests++;
+			if (s.act.verdict != LE_SAY_NOTHING)
+				told++;
+		}
+		assert_in_range(requests, 20, 200);
+		assert_true(told > 5);
+	}
+}
+
+static void
+publish_mismatch_is_read_back_and_repeated(void **state)
+{
+	Story		s = leader();
+
+	(void) state;
+	EV(.kind = LE_EV_PUBLISH);
+	expect_send(LE_SEND_PUBLISH, 20);
+	UNKNOWN();					/* its answer is lost ... */
+	READ(OURS(25));				/* ... but it was applied */
+	expect_send(LE_SEND_PUBLISH, 25);
+	assert_true(le_election_has_term(&s.e));
+	DONE(25);
+	expect_say(LE_SAY_PUBLISHED, LE_DONE);
+	assert_int_equal(s.e.token, 20);
+	UNWANT();
+	expect_send(LE_SEND_RELEASE, 25);
+}
+
+/* A failed publish is applied after all: the release must cope with it. */
+static void
+release_mismatch_is_read_back_and_repeated(void **state)
+{
+	Story		s = leader();
+
+	(void) state;
+	EV(.kind = LE_EV_PUBLISH);
+	UNKNOWN();
+	READ(OURS(20));
+	EV(.kind = LE_EV_NOT_APPLIED, .outcome = LE_REFUSED);
+	expect_say(LE_SAY_PUBLISH_FAILED, LE_UNKNOWN);
+	expect_state(LE_HELD);
+	UNWANT();
+	expect_send(LE_SEND_RELEASE, 20);
+	CONFLICT(LE_CONFLICT_CHANGED);
+	READ(OURS(25));
+	expect_send(LE_SEND_RELEASE, 25);
+	DONE(26);
+	expect_say(LE_SAY_RELEASED, LE_DONE);
+	expect_state(LE_IDLE);
+}
+
+static void
+unknown_release_is_resolved_before_a_new_term(void **state)
+{
+	Story		s = leader();
+
+	(void) state;
+	UNWANT();
+	WANT();
+	expect_state(LE_RELEASING);
+	UNKNOWN();
+	WANT();
+	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNAVAILABLE);
+	expect_say(LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(OURS(20));
+	expect_send(LE_SEND_RELEASE, 20);
+	UNKNOWN();
+	READ(RELEASED(21));
+	expect_say(LE_SAY_RELEASED, LE_DONE);
+	expect_send(LE_SEND_READ, 0);
+	READ(RELEASED(21));
+	DONE(22);
+	assert_int_equal(s.e.token, 22);
+}
+
+static void
+wishes_during_a_publish_wait_for_it(void **state)
+{
+	Story		s = leader();
+
+	(void) state;
+	EV(.kind = LE_EV_PUBLISH);
+	UNWANT();
+	assert_true(s.act.term_ends);
+	assert_int_equal(s.act.send, LE_SEND_NOTHING);
+	WANT();						/* too late for this term */
+	assert_false(s.act.term_begins);
+	DONE(25);
+	expect_send(LE_SEND_RELEASE, 25);
+	DONE(26);
+	READ(RELEASED(26));
+	DONE(27);
+	assert_int_equal(s.e.token, 27);
+}
+
+static void
+watch_may_shorten_a_term_only_if_it_is_newer(void **state)
+{
+	Story		s = leader();
+
+	(void) state;
+	SEEN(RELEASED(10));
+	SEEN(OTHER(20));
+	assert_true(le_election_has_term(&s.e));
+	SEEN(OTHER(21));
+	assert_true(s.act.term_ends);
+	assert_int_equal(s.act.reason, LE_REASON_KEY_LOST);
+	expect_say(LE_SAY_LOST, LE_DONE);
+	expect_send(LE_SEND_READ, 0);
+}
+
+/* The proof was wrong or about an earlier term: what is ours is let go. */
+static void
+key_without_a_term_is_released(void **state)
+{
+	Story		s = leader();
+
+	(void) state;
+	EV(.kind = LE_EV_NOT_OURS);
+	assert_true(s.act.term_ends);
+	READ(OURS(20));
+	expect_send(LE_SEND_RELEASE, 20);
+	DONE(21);
+	READ(RELEASED(21));
+	DONE(22);
+	assert_int_equal(s.e.token, 22);
+
+	s = begin();
+	SEEN(OURS(30));				/* idle: a late acquire, found by the watch */
+	expect_send(LE_SEND_RELEASE, 30);
+	DONE(31);
+	expect_state(LE_IDLE);
+}
+
+static void
+token_that_went_back_is_refused_and_not_retried(void **state)
+{
+	Story		s = leader();
+	int			acquires = 0;
+	uint64_t	index = 5;		/* the store was rebuilt */
+
+	(void) state;
+	SEEN(ABSENT_AS_OF(21));
+	while (s.now < T0 + 60 * LE_SEC)
+	{
+		s.now += LE_MSEC;
+		if (s.act.send == LE_SEND_READ)
+			READ(RELEASED(index));
+		else if (s.act.send == LE_SEND_ACQUIRE)
+		{
+			acquires++;
+			index++;
+			DONE(index);
+			assert_false(le_election_has_term(&s.e));
+			expect_say(LE_SAY_TOKEN_WENT_BACK, LE_REFUSED);
+			expect_send(LE_SEND_RELEASE, index);
+		}
+		else if (s.act.send == LE_SEND_RELEASE)
+		{
+			index++;
+			DONE(index);
+		}
+		else if (s.now >= s.e.timer_at)
+			TIMER();
+	}
+	assert_in_range(acquires, 3, 5);
+
+	/* what le_reset_token does */
+	s.e.token_floor = 0;
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(RELEASED(index));
+	index++;
+	DONE(index);
+	assert_int_equal(s.e.token, index);
+}
+
+static void
+node_end_cuts_through_everything(void **state)
+{
+	Story		s = unsure_seeker();
+	uint32_t	request = s.e.request;
+
+	(void) state;
+	EV(.kind = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED);
+	assert_int_not_equal(s.e.request, request);
+	expect_state(LE_WAITING);
+	WANT();						/* another session lives */
+	READ(RELEASED(10));
+	DONE(30);
+	assert_int_equal(s.e.token, 30);
+
+	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_EV_NODE_ENDED, .reason = LE_REASON_SESSION_LOST);
+	expect_say(LE_SAY_LOST, LE_DONE);
+	assert_int_equal(s.act.reason, LE_REASON_SESSION_LOST);
+	assert_false(le_election_has_term(&s.e));
+	WANT();
+	READ(SILENT(31));			/* our own former self is waited out, too */
+	expect_state(LE_WAITING);
+}
+
+/*
+ * A new worker finds a request in flight and does not know what became of it:
+ * it says so, and the machine goes on.
+ */
+static void
+new_worker_finds_every_request_unknown(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	WANT();
+	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNKNOWN);
+	expect_state(LE_WAITING);
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(ABSENT);
+	UNKNOWN();
+	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNKNOWN);
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(OURS(20));
+	EV(.kind = LE_EV_PUBLISH);
+	UNKNOWN();
+	assert_true(le_election_has_term(&s.e));
+	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNKNOWN);
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(OURS(20));
+	DONE(21);
+	UNWANT();
+	UNKNOWN();
+	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNKNOWN);
+	s.now = s.e.timer_at;
+	TIMER();
+	READ(RELEASED(22));
+	expect_state(LE_IDLE);
+}
+
+static void
+every_state_and_reason_has_a_name(void **state)
+{
+	(void) state;
+	for (int a = 0; a < LE_NSTATES; a++)
+	{
+		assert_non_null(le_state_name(a));
+		for (int b = 0; b < a; b++)
+			assert_string_not_equal(le_state_name(a), le_state_name(b));
+	}
+	for (int a = 0; a <= LE_REASON_TOKEN; a++)
+	{
+		assert_non_null(le_reason_name(a));
+		for (int b = 0; b < a; b++)
+			assert_string_not_equal(le_reason_name(a), le_reason_name(b));
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_cell_does_what_the_table_says),
+		cmocka_unit_test(every_other_cell_is_empty),
+		cmocka_unit_test(a_term_from_wish_to_release),
+		cmocka_unit_test(silent_holder_is_waited_out_to_the_instant),
+		cmocka_unit_test(waiting_starts_anew_when_the_key_has_moved),
+		cmocka_unit_test(held_in_between_forgets_the_wait),
+		cmocka_unit_test(mark_of_the_holder_ends_the_wait),
+		cmocka_unit_test(old_watch_answer_does_not_restart_the_wait),
+		cmocka_unit_test(missed_watch_answer_is_made_up_for),
+		cmocka_unit_test(silent_leader_is_taken_over_to_the_instant),
+		cmocka_unit_test(unknown_acquire_was_applied),
+		cmocka_unit_test(unknown_acquire_was_not_applied_and_never_will),
+		cmocka_unit_test(unknown_acquire_came_too_late),
+		cmocka_unit_test(unknown_acquire_overtakes_its_repetition),
+		cmocka_unit_test(unknown_acquire_that_was_given_up_leaves_nothing),
+		cmocka_unit_test(wish_may_come_back_while_unknown),
+		cmocka_unit_test(losing_every_write_is_neither_hectic_nor_silent),
+		cmocka_unit_test(publish_mismatch_is_read_back_and_repeated),
+		cmocka_unit_test(release_mismatch_is_read_back_and_repeated),
+		cmocka_unit_test(unknown_release_is_resolved_before_a_new_term),
+		cmocka_unit_test(wishes_during_a_publish_wait_for_it),
+		cmocka_unit_test(watch_may_shorten_a_term_only_if_it_is_newer),
+		cmocka_unit_test(key_without_a_term_is_released),
+		cmocka_unit_test(token_that_went_back_is_refused_and_not_retried),
+		cmocka_unit_test(node_end_cuts_through_everything),
+		cmocka_unit_test(new_worker_finds_every_request_unknown),
+		cmocka_unit_test(every_state_and_reason_has_a_name),
+	};
+
+	return cmocka_run_group_tests_name("election", tests, NULL, NULL);
+}

@@ -1,0 +1,517 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_leases.c
+ *		Tests of the lease table: what a reader may see of a writer at work.
+ *
+ * src/leases.c is compiled in here, as server code, on memory of our own.
+ * test/t/030_table.pl has the same in a server, with all that is around it.
+ *
+ * test/unit/test_leases.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#undef FRONTEND
+#include "postgres.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "port/atomics.h"
+
+/* The writer may come in between any two reads of a reader. */
+static int	reads_left = -1;
+static void (*interruption) (void);
+
+static void
+about_to_read(void)
+{
+	if (reads_left >= 0 && reads_left-- == 0)
+		interruption();
+}
+
+#define pg_atomic_read_u64(p)	(about_to_read(), pg_atomic_read_u64(p))
+#define pg_atomic_read_u32(p)	(about_to_read(), pg_atomic_read_u32(p))
+
+#include "../../src/leases.c"
+
+/* ---- what the server would have ---- */
+
+int			le_max_elections;
+
+static void *table;
+
+TimestampTz
+GetCurrentTimestamp(void)
+{
+	return 0;
+}
+
+Size
+add_size(Size a, Size b)
+{
+	return a + b;
+}
+
+Size
+mul_size(Size a, Size b)
+{
+	return a * b;
+}
+
+bool
+pg_strong_random(void *buf, size_t len)
+{
+	memset(buf, 0xab, len);
+	return true;
+}
+
+bool
+errstart(int elevel, const char *domain)
+{
+	abort();
+}
+
+bool
+errstart_cold(int elevel, const char *domain)
+{
+	abort();
+}
+
+int
+errcode(int sqlerrcode)
+{
+	abort();
+}
+
+int
+errmsg(const char *format,...)
+{
+	abort();
+}
+
+void
+errfinish(const char *file, int line, const char *function)
+{
+	abort();
+}
+
+/* ---- tools ---- */
+
+static void
+make_table(int nslots)
+{
+	static uint64 layout = 0;
+
+	le_max_elections = nslots;
+	free(table);
+	table = calloc(1, le_leases_size());
+	le_leases_init(false, table);
+	/* what a reader remembers of an earlier table must not fit this one */
+	pg_atomic_write_u64(&le_table->layout, layout += 1000000000);
+}
+
+static int
+drop_table(void **state)
+{
+	free(table);
+	table = NULL;
+	return 0;
+}
+
+static void
+begin_term(LeSlot *slot, LeOwner owner, uint64 token, le_time deadline)
+{
+	le_begin_change(slot);
+	slot->election.state = LE_HELD;
+	pg_atomic_write_u64(&slot->owner, owner);
+	pg_atomic_write_u64(&slot->token, token);
+	pg_atomic_write_u64(&slot->deadline, deadline);
+	le_end_change(slot);
+}
+
+static void
+end_term(LeSlot *slot)
+{
+	le_begin_change(slot);
+	slot->election.state = LE_IDLE;
+	pg_atomic_write_u64(&slot->deadline, 0);
+	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
+	pg_atomic_write_u64(&slot->token, 0);
+	le_end_change(slot);
+}
+
+static bool
+has_term(const char *election)
+{
+	LeTerm		term;
+
+	return le_read_term(election, &term);
+}
+
+/* ---- tests ---- */
+
+static void
+test_term(void **state)
+{
+	LeSlot	   *slot;
+	LeTerm		term;
+
+	make_table(4);
+	assert_false(has_term("a"));
+	slot = le_find_or_add_slot("a");
+	assert_ptr_equal(slot, le_find_or_add_slot("a"));
+	assert_false(has_term("a"));
+	begin_term(slot, LE_OWNER_NODE, 5, 100);
+	assert_true(le_read_term("a", &term));
+	assert_int_equal(term.owner, LE_OWNER_NODE);
+	assert_int_equal(term.token, 5);
+	assert_int_equal(term.deadline, 100);
+	assert_false(has_term("A"));
+	assert_false(has_term("a/"));
+	assert_false(has_term(""));
+	assert_true(has_term("a"));
+	end_term(slot);
+	assert_false(has_term("a"));
+}
+
+/* A worker that died in a change leaves nothing to believe in. */
+static void
+test_torn(void **state)
+{
+	LeSlot	   *slot;
+	LeSlot		copy;
+
+	make_table(4);
+	slot = le_find_or_add_slot("a");
+	begin_term(slot, LE_OWNER_NODE, 5, 100);
+	le_begin_change(slot);
+	assert_false(has_term("a"));
+	assert_false(le_copy_slot(0, &copy));
+	le_end_change(slot);
+	assert_true(has_term("a"));
+	assert_true(le_copy_slot(0, &copy));
+
+	/* one that died in a change of what only people see takes no term away */
+	le_begin_note(slot);
+	assert_true(has_term("a"));
+	assert_false(le_copy_slot(0, &copy));
+
+	/* however it died, its successor's brackets are the right way round */
+	le_begin_change(slot);
+	le_begin_change(slot);
+	assert_false(has_term("a"));
+	le_end_change(slot);
+	assert_true(has_term("a"));
+	assert_true(le_copy_slot(0, &copy));
+}
+
+/* The mark of an old term must not bring a later one back. */
+static void
+test_given_up(void **state)
+{
+	LeSlot	   *slot;
+
+	make_table(4);
+	le_give_up_term("a", 5);
+	slot = le_find_or_add_slot("a");
+	begin_term(slot, 7, 5, 100);
+	le_give_up_term("a", 4);
+	assert_true(has_term("a"));
+	le_give_up_term("a", 5);
+	assert_false(has_term("a"));
+	begin_term(slot, 7, 9, 100);
+	assert_true(has_term("a"));
+	le_give_up_term("a", 9);
+	le_give_up_term("a", 5);
+	assert_false(has_term("a"));
+}
+
+/* Slots that are of use to somebody keep their names. */
+static void
+test_reuse(void **state)
+{
+	LeSlot	   *a,
+			   *b,
+			   *c;
+	uint32		request;
+
+	make_table(2);
+	a = le_find_or_add_slot("a");
+	b = le_find_or_add_slot("b");
+	begin_term(a, LE_OWNER_NODE, 5, 100);
+	b->asked = 1;
+	assert_null(le_find_or_add_slot("c"));
+	b->asked = 0;
+	b->campaign = true;
+	assert_null(le_find_or_add_slot("c"));
+	b->campaign = false;
+	b->configured = true;
+	assert_null(le_find_or_add_slot("c"));
+	b->configured = false;
+	b->election.wanted = true;
+	assert_null(le_find_or_add_slot("c"));
+	b->election.wanted = false;
+	b->hold_off_until = le_now() + 3600 * LE_SEC;
+	assert_null(le_find_or_add_slot("c"));
+	assert_true(has_term("a"));
+
+	/* an answer that is still to come for b must not be taken for c's */
+	b->hold_off_until = 0;
+	b->election.request = 7;
+	pg_atomic_write_u64(&b->given_up, 6);
+	assert_false(has_term("b"));
+	c = le_find_or_add_slot("c");
+	assert_ptr_equal(c, b);
+	request = c->election.request;
+	assert_true(request > 7);
+	assert_null(le_find_slot("b"));
+	begin_term(c, LE_OWNER_NODE, 6, 100);
+	assert_true(has_term("c"));
+	assert_false(has_term("b"));
+	assert_true(has_term("a"));
+}
+
+/* Many names in long chains, added, found and replaced. */
+static void
+test_chains(void **state)
+{
+	enum
+	{
+		SLOTS = 100,
+		NAMES = 1000
+	};
+	char		name[32];
+	LeTerm		term;
+
+	make_table(SLOTS);
+	for (int i = 0; i < NAMES; i++)
+	{
+		LeSlot	   *slot;
+
+		snprintf(name, sizeof(name), "name/%d", i);
+		slot = le_find_or_add_slot(name);
+		assert_non_null(slot);
+		begin_term(slot, LE_OWNER_NODE, i + 1, 100);
+		assert_true(le_read_term(name, &term));
+		assert_int_equal(term.token, i + 1);
+		if (i >= SLOTS / 2)
+		{
+			snprintf(name, sizeof(name), "name/%d", i - SLOTS / 2);
+			end_term(le_find_slot(name));
+		}
+	}
+	for (int i = 0; i < NAMES; i++)
+	{
+		snprintf(name, sizeof(name), "name/%d", i);
+		assert_int_equal(le_read_term(name, &term), i >= NAMES - SLOTS / 2);
+	}
+}
+
+/* ---- a writer in between a reader's steps ---- */
+
+static void
+end_it(void)
+{
+	end_term(le_slot(0));
+}
+
+static void
+end_and_begin(void)
+{
+	end_term(le_slot(0));
+	begin_term(le_slot(0), 8, 9, 200);
+}
+
+static void
+give_to_other_name(void)
+{
+	end_term(le_slot(0));
+	begin_term(le_find_or_add_slot("b"), 8, 9, 200);
+}
+
+static void
+die_in_change(void)
+{
+	le_begin_change(le_slot(0));
+	pg_atomic_write_u64(&le_slot(0)->deadline, 200);
+	pg_atomic_write_u64(&le_slot(0)->owner, 8);
+}
+
+static void
+note_value(void)
+{
+	le_begin_note(le_slot(0));
+	strlcpy(le_slot(0)->value, "x", sizeof(le_slot(0)->value));
+}
+
+/*
+ * Whenever it comes, the reader finds the term as it was before or, where
+ * there is one, as it is after, or none where that is allowed.
+ */
+static void
+interrupt_everywhere(void (*action) (void), bool may_miss, bool second_term)
+{
+	for (int known = 0; known <= 1; known++)
+	{
+		bool		done = false;
+
+		for (int k = 0; !done; k++)
+		{
+			LeTerm		term;
+			bool		found;
+
+			make_table(1);
+			begin_term(le_find_or_add_slot("a"), LE_OWNER_NODE, 5, 100);
+			if (known)
+				assert_true(has_term("a"));
+			interruption = action;
+			reads_left = k;
+			found = le_read_term("a", &term);
+			done = reads_left >= 0;
+			reads_left = -1;
+			if (!found)
+				assert_true(may_miss);
+			else if (term.token == 5)
+				assert_true(term.owner == LE_OWNER_NODE &&
+							term.deadline == 100);
+			else
+				assert_true(second_term && term.token == 9 &&
+							term.owner == 8 && term.deadline == 200);
+		}
+	}
+}
+
+static void
+test_interrupted(void **state)
+{
+	interrupt_everywhere(end_it, true, false);
+	interrupt_everywhere(end_and_begin, false, true);
+	interrupt_everywhere(give_to_other_name, true, false);
+	interrupt_everywhere(die_in_change, true, false);
+	interrupt_everywhere(note_value, false, false);
+}
+
+/* ---- a reader against a writer ---- */
+
+static volatile bool stop;
+
+/* Owner, token and deadline belong together: each term is n, n + 1, n + 2. */
+static void *
+write_terms(void *arg)
+{
+	LeSlot	   *slot = le_find_slot("a");
+
+	for (uint64 n = 2; !stop; n++)
+	{
+		begin_term(slot, n, n + 1, n + 2);
+		if (n % 4 == 0)
+			end_term(slot);
+		if (n % 256 == 0)
+			sched_yield();		/* or valgrind runs this thread only */
+	}
+	return NULL;
+}
+
+static void
+test_reader_of_terms(void **state)
+{
+	pthread_t	writer;
+	le_time		until;
+	LeTerm		term;
+	uint64		last = 0;
+	uint64		seen = 0;
+	uint64		mixed = 0;
+	uint64		went_back = 0;
+
+	make_table(4);
+	(void) le_find_or_add_slot("a");
+	stop = false;
+	assert_int_equal(pthread_create(&writer, NULL, write_terms, NULL), 0);
+	for (until = le_now() + LE_SEC; le_now() < until;)
+	{
+		if (!le_read_term("a", &term))
+			continue;
+		seen++;
+		if (term.token != term.owner + 1 || term.deadline != term.owner + 2)
+			mixed++;
+		if (term.token < last)
+			went_back++;
+		last = term.token;
+	}
+	stop = true;
+	pthread_join(writer, NULL);
+	assert_int_equal(mixed, 0);
+	assert_int_equal(went_back, 0);
+}
+
+/*
+ * One slot, two names in turn, the token tells which; and one name that is
+ * held for the whole time, at the end of the same chains.
+ */
+static void *
+write_names(void *arg)
+{
+	static const char *const names[] = {"even", "odd"};
+
+	for (uint64 n = 2; !stop; n++)
+	{
+		LeSlot	   *slot = le_find_or_add_slot(names[n % 2]);
+
+		begin_term(slot, LE_OWNER_NODE, n, 100);
+		end_term(slot);
+		if (n % 256 == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void
+test_reader_of_names(void **state)
+{
+	pthread_t	writer;
+	le_time		until;
+	LeTerm		term;
+	uint64		wrong = 0;
+	uint64		missed = 0;
+
+	make_table(2);
+	le_table->nbuckets = 1;
+	begin_term(le_find_or_add_slot("held"), LE_OWNER_NODE, 1, 100);
+	stop = false;
+	assert_int_equal(pthread_create(&writer, NULL, write_names, NULL), 0);
+	for (until = le_now() + 2 * LE_SEC; le_now() < until;)
+	{
+		if (le_read_term("even", &term) && term.token % 2 != 0)
+			wrong++;
+		if (le_read_term("odd", &term) && term.token % 2 != 1)
+			wrong++;
+		if (!le_read_term("held", &term) || term.token != 1)
+			missed++;
+	}
+	stop = true;
+	pthread_join(writer, NULL);
+	assert_int_equal(wrong, 0);
+	assert_int_equal(missed, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_term, drop_table),
+		cmocka_unit_test_teardown(test_torn, drop_table),
+		cmocka_unit_test_teardown(test_given_up, drop_table),
+		cmocka_unit_test_teardown(test_reuse, drop_table),
+		cmocka_unit_test_teardown(test_chains, drop_table),
+		cmocka_unit_test_teardown(test_interrupted, drop_table),
+		cmocka_unit_test_teardown(test_reader_of_terms, drop_table),
+		cmocka_unit_test_teardown(test_reader_of_names, drop_table),
+	};
+
+	return cmocka_run_group_tests_name("leases", tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_local.c
+ *		Tests of the store "local" and of what holds for all stores.
+ *
+ * test/unit/test_local.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "store_test.h"
+
+#include "exchange.h"
+
+static uint64 token;
+
+static uint64
+next_token(void)
+{
+	return token;
+}
+
+static LeAnswer
+perform(LeOpKind kind, uint64 index, LeLocalKey *key)
+{
+	LeOp		op = test_op(kind);
+	LeAnswer	answer;
+
+	op.index = index;
+	op.local = key;
+	op.next_token = next_token;
+	memset(&answer, 0xff, sizeof(answer));
+	le_store_local.perform(&op, &answer);
+	return answer;
+}
+
+/* Whatever is asked of the session succeeds, and moves what it has to. */
+static void
+test_session(void **state)
+{
+	static const LeOpKind plain[] = {
+		LE_OP_VERIFY_SESSION, LE_OP_CHECK_PREFIX, LE_OP_RENEW_SESSION,
+		LE_OP_LIST_HELD, LE_OP_DESTROY_SESSION, LE_OP_REVOKE_NODE,
+		LE_OP_FORGET_NODE, LE_OP_WATCH, LE_OP_LIST_NODES, LE_OP_SESSION_NAME
+	};
+	LeAnswer	a = perform(LE_OP_CREATE_SESSION, 0, NULL);
+	LeOp		op = test_op(LE_OP_PROVE_NODE);
+	uint64		before;
+
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_string_equal(a.session, "00112233-4455-6677-8899-aabbccddeeff");
+	a = perform(LE_OP_REGISTER_NODE, 0, NULL);
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.index, 1);
+	before = a.index;
+	for (op.seq = 1; op.seq < 4; op.seq++)
+	{
+		le_store_local.perform(&op, &a);
+		assert_int_equal(a.outcome, LE_DONE);
+		assert_true(a.index > before);
+		assert_int_equal(a.nlost, 0);
+		before = a.index;
+	}
+	for (int i = 0; i < lengthof(plain); i++)
+	{
+		a = perform(plain[i], 0, NULL);
+		assert_int_equal(a.outcome, LE_DONE);
+		assert_int_equal(a.nkeys, 0);
+		assert_int_equal(a.nnodes, 0);
+		assert_null(a.name);
+	}
+}
+
+static void
+test_short_incarnation(void **state)
+{
+	LeOp		op = test_op(LE_OP_CREATE_SESSION);
+	LeAnswer	a;
+
+	op.incarnation = "abc";
+	le_store_local.perform(&op, &a);
+	assert_string_equal(a.session, "abc00000-0000-0000-0000-000000000000");
+}
+
+static void
+test_term(void **state)
+{
+	LeLocalKey	key = {0, false};
+	LeAnswer	a = perform(LE_OP_READ, 0, &key);
+
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.nkeys, 0);
+
+	token = 100;
+	a = perform(LE_OP_ACQUIRE, 0, &key);
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.index, 100);
+	a = perform(LE_OP_READ, 0, &key);
+	assert_int_equal(a.nkeys, 1);
+	assert_string_equal(a.keys[0].holder, SESSION);
+	assert_int_equal(a.keys[0].index, 100);
+	assert_int_equal(a.index, 100);
+	assert_true(a.keys[0].usable && a.keys[0].ours);
+	assert_false(a.keys[0].released);
+
+	a = perform(LE_OP_PUBLISH, 100, &key);
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.index, 100);
+	assert_true(key.held && key.index == 100);
+
+	a = perform(LE_OP_RELEASE, 100, &key);
+	assert_int_equal(a.outcome, LE_DONE);
+	a = perform(LE_OP_READ, 0, &key);
+	assert_null(a.keys[0].holder);
+	assert_true(a.keys[0].released);
+
+	token = 200;
+	a = perform(LE_OP_ACQUIRE, 100, &key);
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.index, 200);
+}
+
+static void
+test_conditions(void **state)
+{
+	LeLocalKey	key = {100, false};
+	LeAnswer	a;
+
+	token = 200;
+	a = perform(LE_OP_ACQUIRE, 0, &key);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
+	a = perform(LE_OP_ACQUIRE, 99, &key);
+	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
+	a = perform(LE_OP_PUBLISH, 100, &key);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	a = perform(LE_OP_RELEASE, 100, &key);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	assert_true(key.index == 100 && !key.held);
+
+	key.held = true;
+	a = perform(LE_OP_TAKE_OVER, 100, &key);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	a = perform(LE_OP_ACQUIRE, 100, &key);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	assert_int_equal(a.conflict, LE_CONFLICT_HELD);
+	a = perform(LE_OP_RELEASE, 99, &key);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	assert_non_null(a.detail);
+	assert_true(key.index == 100 && key.held);
+}
+
+static void
+test_standby(void **state)
+{
+	LeLocalKey	key = {0, false};
+	LeAnswer	a;
+
+	token = 0;
+	a = perform(LE_OP_ACQUIRE, 0, &key);
+	assert_int_equal(a.outcome, LE_UNAVAILABLE);
+	assert_string_equal(a.detail,
+						"a standby cannot lead with the local store");
+	assert_true(key.index == 0 && !key.held);
+}
+
+static void
+test_names(void **state)
+{
+	assert_ptr_equal(le_store_by_name("local"), &le_store_local);
+	assert_ptr_equal(le_store_by_name("consul"), &le_store_consul);
+	assert_null(le_store_by_name("Consul"));
+	assert_null(le_store_by_name(""));
+	assert_false(le_store_local.remote);
+	assert_true(le_store_consul.remote);
+	for (int kind = 0; kind <= LE_OP_SESSION_NAME; kind++)
+		assert_non_null(le_op_name(kind));
+	for (int outcome = 0; outcome <= LE_UNKNOWN; outcome++)
+		assert_non_null(le_outcome_name(outcome));
+	assert_true(le_op_writes(LE_OP_ACQUIRE));
+	assert_true(le_op_writes(LE_OP_RENEW_SESSION));
+	assert_false(le_op_writes(LE_OP_READ));
+	assert_false(le_op_writes(LE_OP_VERIFY_SESSION));
+}
+
+static void
+test_election_names(void **state)
+{
+	static const char *const good[] = {
+		"a", "billing", "A-Z_0.9", "a/b/c", "...", "a/...", ".a", "a..b"
+	};
+	static const char *const bad[] = {
+		"", "/", "a/", "/a", "a//b", ".", "..", "a/.", "a/../b", "./a", "a b",
+		"a%", "\xc3\xa4", "a\n", "a?b"
+	};
+	char		name[LE_MAX_ELECTION_LEN + 2];
+
+	for (int i = 0; i < lengthof(good); i++)
+	{
+		if (!le_valid_election_name(good[i]))
+			fail_msg("refused: %s", good[i]);
+	}
+	for (int i = 0; i < lengthof(bad); i++)
+	{
+		if (le_valid_election_name(bad[i]))
+			fail_msg("accepted: %s", bad[i]);
+	}
+	memset(name, 'a', sizeof(name));
+	name[LE_MAX_ELECTION_LEN + 1] = '\0';
+	assert_false(le_valid_election_name(name));
+	name[LE_MAX_ELECTION_LEN] = '\0';
+	assert_true(le_valid_election_name(name));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		store_test(test_session),
+		store_test(test_short_incarnation),
+		store_test(test_term),
+		store_test(test_conditions),
+		store_test(test_standby),
+		store_test(test_names),
+		store_test(test_election_names),
+	};
+
+	return cmocka_run_group_tests_name("local", tests, NULL, NULL);
+}
