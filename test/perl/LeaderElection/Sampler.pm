@@ -1,0 +1,233 @@
+
+=pod
+
+=head1 NAME
+
+LeaderElection::Sampler - when did a node believe that it leads?
+
+=head1 SYNOPSIS
+
+  my @samplers = map { LeaderElection::Sampler->new($_, 'billing') } ($a, $b);
+  ... failover ...
+  $_->stop foreach @samplers;
+  is_deeply([ LeaderElection::Sampler->overlaps(@samplers) ], []);
+
+=head1 DESCRIPTION
+
+One child process per node asks le_is_leader and le_fencing_token over one
+connection, over and over, and notes CLOCK_BOOTTIME before the question and
+after the answer.  A term is never resumed, so of a row of true answers with
+one token it is certain that the node believed from the end of the first to
+the beginning of the last; these intervals are compared.  They are what was
+seen, hence too short, never too long: no overlap is reported that was none.
+
+=cut
+
+package LeaderElection::Sampler;
+
+use strict;
+use warnings;
+
+use Carp;
+use IPC::Open2;
+use LeaderElection::Util;
+use POSIX ();
+use PostgreSQL::Test::Utils ();
+use Time::HiRes ();
+
+my %running;
+my $owner = $$;
+my $number = 0;
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item new($node, $election, [ interval => s ])
+
+Starts sampling, by default every 5 ms.  A node that is down or comes back is
+no error: there are no answers while it is away.
+
+=cut
+
+sub new
+{
+	my ($class, $node, $election, %params) = @_;
+	my ($script) = $0 =~ m{([^/]+?)(\.[^.]*)?$};
+	my $file = sprintf('%s/t_%s_%s_samples%d',
+		$PostgreSQL::Test::Utils::tmp_check,
+		$script, $node->name, ++$number);
+	my $self = bless {
+		name => $node->name,
+		file => $file,
+		query => "SELECT le_is_leader('$election'), "
+		  . "le_fencing_token('$election');\n"
+	}, $class;
+	my $psql = $node->installed_command('psql');
+	my @command = (
+		'setpriv', '--pdeathsig', 'KILL', $psql, '-XAtq', '-d',
+		$node->connstr('postgres'));
+
+	open(my $fh, '>', $file) or croak "could not write $file: $!";
+	$fh->autoflush(1);
+	my $pid = fork() // croak "could not fork: $!";
+	if ($pid == 0)
+	{
+		eval {
+			_sample($fh, \@command, $self->{query}, $params{interval} // 0.005,
+				getppid());
+		};
+		POSIX::_exit(0);
+	}
+	$self->{pid} = $pid;
+	$running{$pid} = 1;
+	return $self;
+}
+
+sub _sample
+{
+	my ($fh, $command, $query, $interval, $parent) = @_;
+
+	local $SIG{TERM} = 'DEFAULT';
+	local $SIG{PIPE} = 'IGNORE';
+	open(STDERR, '>', '/dev/null');
+	while (getppid() == $parent)
+	{
+		my $pid = open2(my $out, my $in, @$command);
+
+		$in->autoflush(1);
+		while (getppid() == $parent)
+		{
+			my $before = boottime_ns();
+
+			print $in $query or last;
+			my $answer = <$out> // last;
+			my $after = boottime_ns();
+
+			print $fh "$before $after $answer";
+			Time::HiRes::usleep($interval * 1e6);
+		}
+		close $in;
+		close $out;
+		kill('KILL', $pid);
+		waitpid($pid, 0);
+		Time::HiRes::usleep(20_000);
+	}
+	return;
+}
+
+=pod
+
+=item stop()
+
+=item samples()
+
+List of [ before, after, token ], in nanoseconds of CLOCK_BOOTTIME; the token
+is undef when the node did not believe.
+
+=item beliefs()
+
+List of [ from, to, token ]: intervals of certain belief.
+
+=item overlaps(@samplers)
+
+Class method: the overlaps between different samplers' beliefs, as
+descriptions; an empty list if there are none.
+
+=back
+
+=cut
+
+sub stop
+{
+	my ($self) = @_;
+
+	return unless $self->{pid};
+	kill('TERM', $self->{pid});
+	waitpid($self->{pid}, 0);
+	delete $running{ delete $self->{pid} };
+	return;
+}
+
+sub samples
+{
+	my ($self) = @_;
+	my @samples;
+
+	open(my $fh, '<', $self->{file}) or croak "could not read: $!";
+	while (my $line = <$fh>)
+	{
+		# "t" without a token: the term ended between the two questions
+		push @samples, [ $1, $2, $3 eq 't' && $4 ne '' ? $4 : undef ]
+		  if $line =~ /^(\d+) (\d+) ([tf])\|(\d*)$/;
+	}
+	return @samples;
+}
+
+sub beliefs
+{
+	my ($self) = @_;
+	my (@beliefs, $current);
+
+	foreach my $sample ($self->samples)
+	{
+		my ($before, $after, $token) = @$sample;
+
+		if (!defined $token)
+		{
+			$current = undef;
+		}
+		elsif (!$current || $current->[2] != $token)
+		{
+			$current = [ $after, $after, $token ];
+			push @beliefs, $current;
+		}
+		else
+		{
+			$current->[1] = $before;
+		}
+	}
+	return grep { $_->[1] > $_->[0] } @beliefs;
+}
+
+sub overlaps
+{
+	my ($class, @samplers) = @_;
+	my @overlaps;
+
+	while (my $one = shift @samplers)
+	{
+		my @beliefs = $one->beliefs;
+
+		foreach my $other (@samplers)
+		{
+			foreach my $b ($other->beliefs)
+			{
+				foreach my $a (@beliefs)
+				{
+					my $from = $a->[0] > $b->[0] ? $a->[0] : $b->[0];
+					my $to = $a->[1] < $b->[1] ? $a->[1] : $b->[1];
+
+					push @overlaps,
+					  sprintf('%s and %s both led for %.3f ms at %d',
+						$one->{name}, $other->{name}, ($to - $from) / 1e6,
+						$from)
+					  if $from < $to;
+				}
+			}
+		}
+	}
+	return @overlaps;
+}
+
+END
+{
+	my $rc = $?;
+
+	kill('KILL', keys %running) if $$ == $owner && %running;
+	$? = $rc;
+}
+
+1;

@@ -1,0 +1,120 @@
+-- Signatures and markings.  Each list is complete: a function that is added
+-- without thought of its volatility, or loses its STRICT, fails here.
+BEGIN;
+SELECT plan(8);
+
+-- the functions of the extension
+CREATE TEMP VIEW mine AS
+	SELECT p.* FROM pg_proc p
+	JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+	WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
+	  AND d.refobjid = (SELECT oid FROM pg_extension
+						WHERE extname = 'leader_election');
+
+SELECT bag_eq(
+	$$SELECT proname::text, pg_get_function_arguments(oid) FROM mine$$,
+	$$VALUES
+	('le_acquire', 'election text, value text DEFAULT NULL::text, '
+		'wait interval DEFAULT ''00:00:00''::interval, '
+		'scope text DEFAULT ''node''::text'),
+	('le_renew', 'election text, value text DEFAULT NULL::text'),
+	('le_release', 'election text'),
+	('le_campaign', 'election text, value text DEFAULT NULL::text'),
+	('le_withdraw', 'election text'),
+	('le_step_down', 'election text DEFAULT NULL::text, '
+		'hold_off interval DEFAULT ''00:00:30''::interval'),
+	('le_reset_token', 'election text'),
+	('le_is_leader', 'election text'),
+	('le_fencing_token', 'election text'),
+	('le_current_leader', 'election text, '
+		'max_staleness interval DEFAULT ''00:00:00''::interval'),
+	('le_leader', 'INOUT election text, '
+		'max_staleness interval DEFAULT ''00:00:00''::interval, '
+		'OUT leader text, OUT value text, OUT fencing_token bigint, '
+		'OUT is_self boolean, OUT observed_at timestamp with time zone'),
+	('le_version', ''),
+	('le_status', 'OUT election text, OUT state text, OUT scope text, '
+		'OUT pid integer, OUT holder text, OUT value text, '
+		'OUT fencing_token bigint, '
+		'OUT term_started_at timestamp with time zone, '
+		'OUT expires_at timestamp with time zone, '
+		'OUT last_renewed_at timestamp with time zone, '
+		'OUT last_change_at timestamp with time zone, '
+		'OUT last_loss text, OUT last_error text, OUT store text'),
+	('le_nodes', 'OUT node text, OUT is_self boolean, OUT state text, '
+		'OUT incarnation text, OUT store_session text, OUT lease interval, '
+		'OUT last_proof_seen_at timestamp with time zone')$$,
+	'arguments and defaults');
+
+SELECT bag_eq(
+	$$SELECT proname::text, pg_get_function_result(oid) FROM mine$$,
+	$$VALUES
+	('le_acquire', 'boolean'),
+	('le_renew', 'boolean'),
+	('le_release', 'boolean'),
+	('le_campaign', 'void'),
+	('le_withdraw', 'boolean'),
+	('le_step_down', 'boolean'),
+	('le_reset_token', 'void'),
+	('le_is_leader', 'boolean'),
+	('le_fencing_token', 'bigint'),
+	('le_current_leader', 'text'),
+	('le_leader', 'record'),
+	('le_version', 'text'),
+	('le_status', 'SETOF record'),
+	('le_nodes', 'SETOF record')$$,
+	'results');
+
+-- v: asks again each time; u, r: not in a parallel worker, which is another
+-- backend and holds nothing in its own name
+SELECT bag_eq(
+	$$SELECT proname::text, provolatile::text, proisstrict, proparallel::text
+	FROM mine$$,
+	$$VALUES
+	('le_acquire', 'v', false, 'u'),
+	('le_renew', 'v', false, 'u'),
+	('le_release', 'v', false, 'u'),
+	('le_campaign', 'v', false, 'u'),
+	('le_withdraw', 'v', false, 'u'),
+	('le_step_down', 'v', false, 'u'),
+	('le_reset_token', 'v', false, 'u'),
+	('le_is_leader', 'v', true, 'r'),
+	('le_fencing_token', 'v', true, 'r'),
+	('le_current_leader', 'v', false, 'u'),
+	('le_leader', 'v', false, 'u'),
+	('le_version', 's', true, 's'),
+	('le_status', 'v', true, 'r'),
+	('le_nodes', 'v', true, 'r')$$,
+	'volatility, strictness, parallel safety');
+
+SELECT is_empty(
+	$$SELECT oid::regprocedure FROM mine
+	WHERE prosecdef OR proleakproof OR prokind <> 'f'
+	   OR prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')
+	   OR probin <> '$libdir/leader_election' OR proconfig IS NOT NULL$$,
+	'plain C functions that run with the rights of their caller');
+
+SELECT is_empty(
+	$$SELECT oid::regprocedure FROM mine
+	WHERE COALESCE(obj_description(oid, 'pg_proc'), '') = ''$$,
+	'every function has a comment');
+SELECT isnt(
+	(SELECT obj_description(oid, 'pg_extension') FROM pg_extension
+	 WHERE extname = 'leader_election'), NULL, 'so does the extension');
+
+SELECT is(le_version(),
+	(SELECT extversion FROM pg_extension WHERE extname = 'leader_election'),
+	'library and script are of one version');
+
+-- operators, types of its own, tables and settings of objects: none
+SELECT bag_eq(
+	$$SELECT classid::regclass::text FROM pg_depend
+	WHERE deptype = 'e' AND refclassid = 'pg_extension'::regclass
+	  AND refobjid = (SELECT oid FROM pg_extension
+					  WHERE extname = 'leader_election')
+	  AND classid NOT IN ('pg_proc'::regclass, 'pg_type'::regclass)$$,
+	$$VALUES ('pg_class'), ('pg_class')$$,
+	'functions and two views are all there is');
+
+SELECT * FROM finish();
+ROLLBACK;

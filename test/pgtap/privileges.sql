@@ -1,0 +1,69 @@
+-- Who may call and read what, unless somebody grants more.
+BEGIN;
+SELECT plan(42);
+
+CREATE ROLE le_tap_nobody;
+CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
+
+-- everybody
+SELECT function_privs_are('public', name, args, 'le_tap_nobody',
+	ARRAY['EXECUTE'], name || ' is for everybody')
+FROM (VALUES
+	('le_is_leader', ARRAY['text']),
+	('le_fencing_token', ARRAY['text']),
+	('le_version', ARRAY[]::text[])) f (name, args);
+
+-- nobody without a grant, monitoring included: these change state or cause
+-- network traffic
+CREATE TEMP TABLE restricted (name name, args text[]);
+INSERT INTO restricted VALUES
+	('le_acquire', ARRAY['text', 'text', 'interval', 'text']),
+	('le_renew', ARRAY['text', 'text']),
+	('le_release', ARRAY['text']),
+	('le_campaign', ARRAY['text', 'text']),
+	('le_withdraw', ARRAY['text']),
+	('le_step_down', ARRAY['text', 'interval']),
+	('le_reset_token', ARRAY['text']),
+	('le_current_leader', ARRAY['text', 'interval']),
+	('le_leader', ARRAY['text', 'interval']);
+SELECT function_privs_are('public', name, args, role, ARRAY[]::text[],
+	name || ' is not for ' || role)
+FROM restricted, (VALUES ('le_tap_nobody'), ('le_tap_monitor'),
+	('pg_monitor')) r (role)
+ORDER BY name, role;
+
+-- monitoring
+SELECT function_privs_are('public', name, ARRAY[]::text[], role,
+	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
+	ELSE ARRAY['EXECUTE'] END, name || '() and ' || role)
+FROM unnest(ARRAY['le_status', 'le_nodes']) name,
+	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor']) role
+ORDER BY name, role;
+SELECT table_privs_are('public', name, role,
+	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
+	ELSE ARRAY['SELECT'] END, 'view ' || name || ' and ' || role)
+FROM unnest(ARRAY['le_status', 'le_nodes']) name,
+	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor', 'pg_monitor']) role
+ORDER BY name, role;
+
+-- the same seen from the other side: all grants to somebody but the owner
+SELECT bag_eq(
+	$$SELECT p.proname::text, CASE acl.grantee WHEN 0 THEN 'public'
+		ELSE acl.grantee::regrole::text END
+	FROM pg_proc p, aclexplode(COALESCE(p.proacl,
+		acldefault('f', p.proowner))) acl
+	WHERE p.proname LIKE 'le\_%' AND acl.grantee <> p.proowner$$,
+	$$VALUES ('le_is_leader', 'public'), ('le_fencing_token', 'public'),
+		('le_version', 'public'), ('le_status', 'pg_monitor'),
+		('le_nodes', 'pg_monitor')$$,
+	'grants of functions');
+SELECT bag_eq(
+	$$SELECT c.relname::text, acl.grantee::regrole::text, acl.privilege_type
+	FROM pg_class c, aclexplode(c.relacl) acl
+	WHERE c.relname LIKE 'le\_%' AND acl.grantee <> c.relowner$$,
+	$$VALUES ('le_status', 'pg_monitor', 'SELECT'),
+		('le_nodes', 'pg_monitor', 'SELECT')$$,
+	'grants of views');
+
+SELECT * FROM finish();
+ROLLBACK;

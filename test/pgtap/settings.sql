@@ -1,0 +1,83 @@
+-- The settings: all of them, when they can be changed, their units and
+-- ranges.  The documentation names the same.
+BEGIN;
+SELECT plan(8);
+
+CREATE TEMP VIEW mine AS
+	SELECT *, replace(name, 'leader_election.', '') AS short
+	FROM pg_settings WHERE name LIKE 'leader\_election.%';
+
+SELECT bag_eq(
+	'SELECT short, vartype, context FROM mine',
+	$$VALUES
+	('backend', 'enum', 'postmaster'),
+	('node_name', 'string', 'postmaster'),
+	('max_elections', 'integer', 'postmaster'),
+	('node_value', 'string', 'sighup'),
+	('campaign', 'string', 'sighup'),
+	('eligible', 'bool', 'sighup'),
+	('standby_eligible', 'bool', 'sighup'),
+	('lease_ttl', 'integer', 'sighup'),
+	('renew_interval', 'integer', 'sighup'),
+	('safety_margin', 'integer', 'sighup'),
+	('request_timeout', 'integer', 'sighup'),
+	('shutdown_timeout', 'integer', 'sighup'),
+	('consul_url', 'string', 'sighup'),
+	('consul_token_file', 'string', 'sighup'),
+	('consul_datacenter', 'string', 'sighup'),
+	('consul_key_prefix', 'string', 'sighup'),
+	('consul_takeover', 'bool', 'sighup'),
+	('ca_file', 'string', 'sighup'),
+	('cert_file', 'string', 'sighup'),
+	('key_file', 'string', 'sighup')$$,
+	'names, types, contexts');
+
+SELECT bag_eq(
+	$$SELECT short, boot_val, unit, min_val, max_val FROM mine
+	WHERE vartype = 'integer'$$,
+	$$VALUES
+	('max_elections', '256', NULL, '1', '100000'),
+	('lease_ttl', '15000', 'ms', '3000', '60000'),
+	('renew_interval', '0', 'ms', '0', '30000'),
+	('safety_margin', '1000', 'ms', '100', '30000'),
+	('request_timeout', '5000', 'ms', '100', '60000'),
+	('shutdown_timeout', '2000', 'ms', '0', '60000')$$,
+	'defaults, units and ranges');
+
+SELECT bag_eq(
+	$$SELECT short, boot_val FROM mine WHERE vartype <> 'integer'$$,
+	$$VALUES
+	('backend', 'local'),
+	('node_name', ''),
+	('node_value', ''),
+	('campaign', ''),
+	('eligible', 'on'),
+	('standby_eligible', 'off'),
+	('consul_url', 'http://127.0.0.1:8500'),
+	('consul_token_file', ''),
+	('consul_datacenter', ''),
+	('consul_key_prefix', 'leader_election'),
+	('consul_takeover', 'on'),
+	('ca_file', ''),
+	('cert_file', ''),
+	('key_file', '')$$,
+	'other defaults');
+
+SELECT is((SELECT enumvals FROM mine WHERE short = 'backend'),
+	ARRAY['local', 'consul'], 'stores');
+
+SELECT is_empty(
+	$$SELECT name FROM mine WHERE short_desc !~ '^[A-Z].*[.]$'
+	   OR extra_desc !~ '^["A-Z0].*[.]$' OR category <> 'Customized Options'$$,
+	'each is described in a sentence');
+
+-- units are understood, and shown in a way that reads well
+SELECT is(current_setting('leader_election.lease_ttl'), '15s', 'in seconds');
+SELECT is(current_setting('leader_election.request_timeout')::interval,
+	interval '5 s', 'as an interval');
+
+SELECT throws_ok($$SET leader_election.lease_ttl = '20s'$$, '55P02', NULL,
+	'not for a session to change');
+
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,428 @@
+# A session that waits for the worker or the store can be cancelled, timed
+# out and terminated at any moment, and leaves nothing held behind: what its
+# call alone brought about is undone, what was held before stays.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use List::Util qw(max);
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $recorder = LeaderElection::Recorder->new('r', $consul->host_port)->start;
+my $node = LeaderElection::Node->create(
+	'a',
+	consul => $recorder,
+	settings => { lease_ttl => '15s', request_timeout => '1s' });
+my $admin = LeaderElection::Session->new($node);
+
+# Interrupting takes the server 100 ms at most, and this test, on a machine
+# that does other things as well, may see a second.
+my $limit = 1;
+my $timeout = 0.5;
+my %took;
+my %stopped;
+
+my %interrupt = (
+	pg_cancel_backend => {
+		error => qr/ERROR:  57014: canceling statement due to user request/,
+		act => sub { $admin->query("SELECT pg_cancel_backend($_[0])") }
+	},
+	pg_terminate_backend => {
+		error => qr/FATAL:  57P01: terminating connection/,
+		act => sub { $admin->query("SELECT pg_terminate_backend($_[0])") }
+	},
+	statement_timeout => {
+		error => qr/ERROR:  57014: canceling statement due to statement timeout/
+	});
+
+# requests of the election "e"
+my $leader_key = '"Key":"leader_election/e/leader"';
+my $create = qr{^PUT /v1/session/create};
+my $read = qr{^GET /v1/kv/leader_election/e/leader\?consistent};
+my $lock = qr{^PUT /v1/txn.*"Verb":"lock",$leader_key}s;
+my $unlock = qr{^PUT /v1/txn.*"Verb":"unlock",$leader_key}s;
+my $proof = qr{^PUT /v1/txn.*"Verb":"lock","Key":"leader_election.nodes/}s;
+
+# Runs the statement in each of the three ways until it hangs, interrupts it,
+# lets the store recover and looks at what is left.
+sub interrupted
+{
+	my ($what, $sql, %params) = @_;
+
+	foreach my $way (sort keys %interrupt)
+	{
+		my $session;
+		my $mark;
+		my $from;
+		my $result;
+
+		$params{before}->() if $params{before};
+		$session = LeaderElection::Session->new($node);
+		$session->query("SET statement_timeout = '" . $timeout * 1000 . "'")
+		  if $way eq 'statement_timeout';
+		$mark = $recorder->mark;
+		$recorder->rule(%{ $params{rule} }) if $params{rule};
+		$session->start($sql);
+		$from = $session->{started} + $timeout * 1e9;
+		if ($params{rule})
+		{
+			poll_until(
+				sub {
+					$session->is_done
+					  || $recorder->requests($params{rule}{match}, $mark);
+				},
+				"$what: request that hangs",
+				interval => 0.005);
+		}
+		if ($interrupt{$way}{act})
+		{
+			$node->wait_for(
+				'SELECT wait_event_type = $$Extension$$ FROM pg_stat_activity '
+				  . 'WHERE pid = ' . $session->pid);
+			ok(!$session->is_done, "$what: $way: waits");
+			$from = boottime_ns();
+			$interrupt{$way}{act}->($session->pid);
+		}
+		$result = $session->finish;
+		like($result->{error}, $interrupt{$way}{error}, "$what: $way: ends it");
+
+		my $seconds = ($result->{at} - $from) / 1e9;
+
+		cmp_ok($seconds, '<', $limit, "$what: $way: in time");
+		push @{ $took{$way} }, $seconds;
+		$recorder->clear_rules unless $params{keep_rules};
+		$params{after}->("$what: $way") if $params{after};
+	}
+	return;
+}
+
+# The store has recovered: nothing is held, sought or under way.
+sub nothing_left
+{
+	my ($what) = @_;
+	my $key;
+
+	$node->wait_for(
+		"SELECT count(*) = 0 FROM le_status WHERE state <> 'idle'",
+		"$what: idle", timeout => 30);
+	$key = $consul->kv('leader_election/e/leader');
+	is($key && $key->{Session}, undef, "$what: not held in Consul");
+	is($node->sql("SELECT le_is_leader('e')"), 'f', "$what: not led");
+	return;
+}
+
+my $token;
+
+sub hold
+{
+	poll_until(sub { $node->acquire('e', wait => '10s') }, 'a term');
+	$token = $node->token('e');
+	return;
+}
+
+sub still_held
+{
+	my ($what) = @_;
+
+	is($node->sql("SELECT le_renew('e')"), 't', "$what: still held");
+	is($node->token('e'), $token, "$what: the same term");
+	return;
+}
+
+# First, while there is no store session yet.
+subtest 'creating the store session' => sub {
+	$recorder->rule(match => $create, action => 'hang_request');
+	interrupted(
+		"create, $_",
+		"SELECT le_acquire('e', scope => '$_', wait => '1 min')",
+		keep_rules => 1)
+	  foreach 'node', 'session';
+	is($consul->kv('leader_election/e/leader'), undef, 'nothing happened yet');
+	$recorder->clear_rules;
+	nothing_left('create');
+};
+
+subtest 'acquiring' => sub {
+	# never arrives; arrives, but the answer does not; the answer is late
+	my %fault = (
+		hang_request => { action => 'hang_request' },
+		hang_reply => { action => 'hang_reply' },
+		delay_reply => { action => 'delay_reply', delay => 0.8 });
+	my %faults = (
+		node => [ 'hang_request', 'hang_reply', 'delay_reply' ],
+		session => [ 'hang_reply', 'delay_reply' ]);
+
+	interrupted(
+		'read',
+		"SELECT le_acquire('e', wait => '1 min')",
+		rule => { match => $read, action => 'hang_request' },
+		after => \&nothing_left);
+	foreach my $scope (sort keys %faults)
+	{
+		interrupted(
+			"$scope, $_",
+			"SELECT le_acquire('e', scope => '$scope', wait => '1 min')",
+			rule => { match => $lock, %{ $fault{$_} } },
+			after => \&nothing_left)
+		  foreach @{ $faults{$scope} };
+	}
+	interrupted(
+		'transaction, hang_reply',
+		"BEGIN; SELECT le_acquire('e', scope => 'transaction')",
+		rule => { match => $lock, action => 'hang_reply' },
+		after => \&nothing_left);
+};
+
+# What was held before the call is none of its business.
+subtest 'renewing and publishing' => sub {
+	hold();
+	interrupted(
+		'renew',
+		"SELECT le_renew('e')",
+		rule => { match => $proof, action => 'hang_request' },
+		after => \&still_held);
+	interrupted(
+		"publish, $_",
+		"SELECT le_renew('e', md5(random()::text))",
+		rule => { match => $lock, action => $_ },
+		after => \&still_held)
+	  foreach 'hang_request', 'hang_reply';
+	ok($node->release('e'), 'released in the end');
+	nothing_left('publish');
+};
+
+# A release that is interrupted goes on without the caller.
+subtest 'releasing' => sub {
+	interrupted(
+		"le_release, $_",
+		"SELECT le_release('e')",
+		before => \&hold,
+		rule => { match => $unlock, action => $_ },
+		after => \&nothing_left)
+	  foreach 'hang_request', 'hang_reply';
+	interrupted(
+		'le_step_down',
+		"SELECT le_step_down('e', '0')",
+		before => \&hold,
+		rule => { match => $unlock, action => 'hang_request' },
+		after => \&nothing_left);
+	interrupted(
+		'le_withdraw',
+		"SELECT le_withdraw('e')",
+		before => sub {
+			$node->sql("SELECT le_campaign('e')");
+			$node->wait_for_leadership('e');
+		},
+		rule => { match => $unlock, action => 'hang_request' },
+		after => \&nothing_left);
+};
+
+# "Stepped down from all" means that the store has confirmed all of it, and
+# nothing but it: a release that was under way before does not count.
+subtest 'le_step_down of all' => sub {
+	my ($one, $two) = map { LeaderElection::Session->new($node) } 1 .. 2;
+	my $other = $unlock =~ s/e\/leader/f\/leader/r;
+	my $mark;
+
+	hold();
+	ok($node->acquire('f'), 'two elections held');
+	$mark = $recorder->mark;
+	$recorder->rule(match => $unlock, action => 'delay_reply', delay => 0.3);
+	$recorder->rule(match => $other, action => 'delay_request', delay => 0.8);
+	$one->start("SELECT le_release('e')");
+	poll_until(sub { $recorder->requests($unlock, $mark) }, 'first release');
+	is($two->query("SELECT le_step_down(NULL, '0')"), 't', 'stepped down');
+	is($consul->kv('leader_election/f/leader')->{Session},
+		undef, 'confirmed by the store');
+	is($one->finish->{output}, 't', 'so is the other');
+	$recorder->clear_rules;
+	hold();
+	$recorder->rule(match => $unlock, action => 'hang_request');
+	like(
+		$two->error("SELECT le_step_down(NULL, '0')"),
+		qr/ERROR:  LE00[34]: could not release all elections at the lease store/,
+		'could not find out: an error');
+	$recorder->clear_rules;
+	nothing_left('le_step_down of all');
+};
+
+subtest 'asking who leads' => sub {
+	interrupted(
+		$_,
+		"SELECT $_('e')",
+		rule => { match => $read, action => 'hang_request' },
+		after => \&nothing_left)
+	  foreach 'le_current_leader', 'le_leader';
+};
+
+# A waiter that has gone must not be handed what it waited for.
+subtest 'waiting for another holder' => sub {
+	my $other = $consul->session;
+
+	ok($consul->lock('leader_election/e/leader', $other), 'held elsewhere');
+	interrupted(
+		'foreign holder',
+		"SELECT le_acquire('e', wait => '1 min')",
+		after => sub {
+			$node->wait_for(
+				"SELECT count(*) = 0 FROM le_status WHERE state <> 'idle'");
+			pass("$_[0]: waits no more");
+		});
+	$consul->unlock('leader_election/e/leader', $other);
+	nothing_left('foreign holder');
+	$consul->destroy($other);
+	$consul->delete('/v1/kv/leader_election/e/leader');
+
+	# and for a session of this node
+	my $holder = LeaderElection::Session->new($node);
+
+	poll_until(
+		sub {
+			$holder->query("SELECT le_acquire('e', scope => 'session')") eq 't';
+		},
+		'a term');
+	interrupted('session of this node',
+		"SELECT le_acquire('e', scope => 'session', wait => '1 min')");
+	is($holder->query("SELECT le_release('e')"), 't', 'released');
+	nothing_left('session of this node');
+};
+
+# The answer may be there already when the interrupt is noticed: a term that
+# nobody will ever know of must not stay.
+subtest 'answered and cancelled at once' => sub {
+	my $answered = sub {
+		my ($session) = @_;
+
+		# Questions are looked at in rounds: this one comes after.
+		$admin->query("SELECT le_current_leader('e')");
+		kill('INT', $session->pid);
+		kill('CONT', $session->pid);
+		delete $stopped{ $session->pid };
+		return $session->finish;
+	};
+	my $asked = sub {
+		my ($session, $sql) = @_;
+		my $worker = $node->freeze_worker;
+
+		$session->start($sql);
+		$node->wait_for(
+			'SELECT wait_event_type = $$Extension$$ FROM pg_stat_activity '
+			  . 'WHERE pid = ' . $session->pid);
+		$stopped{ $session->pid } = 1;
+		stop_process($session->pid);
+		$node->thaw_worker($worker);
+	};
+	my $result;
+
+	foreach my $scope ('node', 'session')
+	{
+		my $session = LeaderElection::Session->new($node);
+
+		$asked->($session, "SELECT le_acquire('e', scope => '$scope')");
+		$node->wait_for(
+			"SELECT state = 'leader' FROM le_status WHERE election = 'e'");
+		$result = $answered->($session);
+		like($result->{error}, qr/ERROR:  57014/, "$scope: cancelled");
+		nothing_left("$scope: answered");
+		is($session->query("SELECT le_is_leader('e')"), 'f', 'it knows');
+	}
+
+	hold();
+	my $session = LeaderElection::Session->new($node);
+
+	$asked->($session, "SELECT le_acquire('e')");
+	$result = $answered->($session);
+	like($result->{error}, qr/ERROR:  57014/, 'held before: cancelled');
+	still_held('held before');
+	$node->release('e');
+	nothing_left('held before');
+};
+
+# The lease that arrives late was sought for one who has gone: it must go to
+# the next in line, not to that one.
+subtest 'cancelled with another behind' => sub {
+	my ($first, $second) =
+	  map { LeaderElection::Session->new($node) } 1 .. 2;
+	my $acquire = "SELECT le_acquire('e', scope => 'session', wait => '30 s')";
+	my $mark = $recorder->mark;
+
+	$recorder->rule(
+		match => $lock,
+		action => 'delay_reply',
+		delay => 0.8,
+		count => 1);
+	$first->start($acquire);
+	poll_until(sub { $recorder->requests($lock, $mark) }, 'acquire');
+	$second->start($acquire);
+	$node->wait_for(
+		'SELECT wait_event_type = $$Extension$$ FROM pg_stat_activity '
+		  . 'WHERE pid = ' . $second->pid);
+	$admin->query('SELECT pg_cancel_backend(' . $first->pid . ')');
+	like($first->finish->{error}, qr/57014/, 'cancelled');
+	is($second->finish->{output}, 't', 'the next one gets it');
+	is($second->query("SELECT le_is_leader('e')"), 't', 'and believes');
+	is($first->query("SELECT le_is_leader('e')"), 'f', 'the first does not');
+	$recorder->clear_rules;
+	$second->query("SELECT le_release('e')");
+	nothing_left('behind');
+};
+
+# A worker that is stopped answers nobody, and finds nobody waiting later.
+subtest 'worker stopped' => sub {
+	my $worker = $node->freeze_worker;
+
+	interrupted('stopped', "SELECT le_acquire('e', wait => '1 min')");
+	interrupted('stopped', "SELECT le_current_leader('e')");
+	$node->thaw_worker($worker);
+	nothing_left('stopped');
+};
+
+subtest 'worker absent' => sub {
+	my ($seconds, $error);
+
+	$node->set('max_worker_processes', 0);
+	$node->restart;
+	$admin = LeaderElection::Session->new($node);
+	is($node->worker_pid, undef, 'no worker');
+	interrupted('absent', "SELECT le_acquire('e', wait => '1 min')");
+	($seconds, $error) =
+	  timed(
+		sub {
+			$node->sql_error("SET statement_timeout = '15 s';\n"
+				  . "SELECT le_acquire('e', wait => '1 min')");
+		});
+	like(
+		$error,
+		qr/ERROR:  55000: the leader_election worker is not running.*HINT:/s,
+		'left alone: an error');
+	cmp_ok($seconds, '<', 10, 'before long');
+	is($node->sql("SELECT le_is_leader('e')"), 'f', 'checks work without');
+	is($node->sql('SELECT count(*) FROM le_status'), 0, 'le_status, too');
+};
+
+foreach my $way (sort keys %took)
+{
+	note(
+		sprintf(
+			'%s: %d times, slowest %.0f ms',
+			$way,
+			scalar @{ $took{$way} },
+			1000 * max(@{ $took{$way} })));
+}
+
+done_testing();
+
+END
+{
+	my $rc = $?;
+
+	kill('CONT', keys %stopped) if %stopped;
+	$? = $rc;
+}

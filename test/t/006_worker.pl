@@ -1,0 +1,397 @@
+# The background worker: ended, killed and stopped in the middle of things;
+# shutdowns and DROP DATABASE while the store hangs; promotion; what it shows
+# and what it logs.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Sampler;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $recorder = LeaderElection::Recorder->new('r', $consul->host_port)->start;
+my $node = LeaderElection::Node->create(
+	'a',
+	allows_streaming => 1,
+	consul => $recorder,
+	settings => {
+		campaign => 'c',
+		lease_ttl => '15s',
+		request_timeout => '2s',
+		shutdown_timeout => '2s'
+	});
+
+# Writes that end terms, as the store was asked for them.
+my $ends = qr{"Verb":"unlock"|session/destroy};
+
+sub sessions
+{
+	return map { $_->{ID} } @{ $consul->get('/v1/session/list')->{json} };
+}
+
+sub count_lines
+{
+	my ($log, $pattern) = @_;
+
+	return scalar(() = $log =~ /$pattern/g);
+}
+
+subtest 'what it shows' => sub {
+	my $named = $node->sql('SHOW server_version_num') >= 170000;
+
+	$node->wait_for_leadership('c');
+	is( $node->sql(
+			'SELECT backend_type, datname, wait_event_type, wait_event FROM '
+			  . 'pg_stat_activity WHERE pid = '
+			  . $node->worker_pid),
+		'leader_election worker||Extension|'
+		  . ($named ? 'LeaderElectionMain' : 'Extension'),
+		'pg_stat_activity');
+	like(slurp_file('/proc/' . $node->worker_pid . '/cmdline'),
+		qr/leader_election worker/, 'ps');
+	ok($node->log_like(qr/leader_election worker started as node "a"/),
+		'the log');
+};
+
+# Only a shutdown of the instance lets go; the worker alone is replaced.
+subtest 'pg_terminate_backend' => sub {
+	my $session = LeaderElection::Session->new($node);
+	my $waiter = LeaderElection::Session->new($node);
+	my $other = $consul->session;
+	my $pid = $node->worker_pid;
+	my $offset = $node->log_offset;
+	my $mark = $recorder->mark;
+	my ($sampler, $seconds, @tokens, @store_sessions);
+
+	$session->query("SELECT le_acquire('s', scope => 'session')");
+	@tokens = ($node->token('c'), $session->query("SELECT le_fencing_token('s')"));
+	@store_sessions = sessions();
+	$consul->lock('leader_election/w/leader', $other);
+	$waiter->start("SELECT le_acquire('w', wait => '1 min')");
+	$recorder->wait_for_request(qr{^GET .*/w/leader}, $mark);
+	$sampler = LeaderElection::Sampler->new($node, 'c');
+	poll_until(sub { $sampler->samples > 10 }, 'samples');
+	$seconds = timed(
+		sub {
+			$node->sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+				  . "WHERE backend_type = 'leader_election worker'");
+			$node->wait_for_worker($pid);
+			$node->wait_for_log_like(qr/worker started/, $offset);
+		});
+	note(sprintf('a new worker after %.2f s', $seconds));
+	cmp_ok($seconds, '<', 5, 'there is another soon');
+	ok($node->log_like(qr/terminating the leader_election worker due to admin/,
+			$offset),
+		'the log says why');
+	is($node->sql("SELECT le_renew('c')"), 't', 'the node still leads');
+	is($node->token('c'), $tokens[0], 'in the same term');
+	is($session->query("SELECT le_renew('s')"), 't', 'so does the session');
+	is($session->query("SELECT le_fencing_token('s')"), $tokens[1], 'in its term');
+	$sampler->stop;
+	is_deeply([ grep { !defined $_->[2] } $sampler->samples ],
+		[], 'nobody was told otherwise meanwhile');
+	is_deeply([ sort { $a cmp $b } sessions() ],
+		[ sort { $a cmp $b } @store_sessions ],
+		'the same store session');
+	is(scalar($recorder->requests($ends, $mark)), 0, 'nothing was released');
+	ok(!$waiter->is_done, 'who waits, waits on');
+	$consul->delete('/v1/kv/leader_election/w/leader');
+	is($waiter->finish->{output}, 't', 'and is served by the new worker');
+	$node->release('w');
+	$session->query("SELECT le_release('s')");
+	$consul->destroy($other);
+};
+
+# A crash of one process resets shared memory: a new incarnation, which can
+# prove that the old one is dead, since it was the same data directory's.
+subtest 'kill -9' => sub {
+	my $token = $node->token('c');
+	my $offset = $node->log_offset;
+	my ($before) = sessions();
+	my $incarnation = 'SELECT incarnation FROM le_nodes WHERE is_self '
+	  . "AND state = 'live'";
+	my $was = $node->sql($incarnation);
+	my $from = boottime_ns();
+	my $seconds;
+
+	$node->kill_worker('KILL');
+	$node->wait_for("SELECT coalesce(le_fencing_token('c') > $token, false)");
+	$seconds = (boottime_ns() - $from) / 1e9;
+	note(sprintf('leads again %.2f s after kill -9 of the worker', $seconds));
+	cmp_ok($seconds, '<', 8, 'without waiting for the lease of 15 s');
+	ok($node->log_like(qr/ending the leases of this node's previous incarnation/,
+			$offset),
+		'by proof');
+	poll_until(sub { !grep { $_ eq $before } sessions() }, 'end of the session');
+	is(scalar(sessions()), 1, 'one store session');
+	$node->wait_for("SELECT count(*) > 0 FROM ($incarnation) x");
+	isnt($node->sql($incarnation), $was, 'a new incarnation');
+};
+
+# DROP DATABASE waits until every process has noticed.
+subtest 'DROP DATABASE while the store hangs' => sub {
+	my $token = $node->token('c');
+	my ($session, $seconds, $result);
+
+	$node->sql("CREATE DATABASE $_") foreach 'dropped', 'forced';
+	$node->safe_psql('forced', 'CREATE EXTENSION leader_election');
+	$session = LeaderElection::Session->new($node, dbname => 'forced');
+	my $mark = $recorder->mark;
+	$recorder->rule(match => qr{.}, action => 'hang_request');
+	$session->start("SELECT le_acquire('d', scope => 'session', wait => '1 min')");
+	poll_until(sub { $recorder->requests(qr{GET .*/d/leader}, $mark) },
+		'request that hangs');
+	$seconds = timed(sub { $node->sql('DROP DATABASE dropped') });
+	cmp_ok($seconds, '<', 5, 'not held up by the worker');
+	note(sprintf('DROP DATABASE took %.3f s', $seconds));
+	$seconds = timed(sub { $node->sql('DROP DATABASE forced WITH (FORCE)') });
+	cmp_ok($seconds, '<', 5, 'nor by a session that waits, with FORCE');
+	ok($session->finish->{lost}, 'which was terminated');
+	$recorder->clear_rules;
+	is($node->sql("SELECT le_renew('c')"), 't', 'the node leads on');
+	is($node->token('c'), $token, 'in the same term');
+	$node->wait_for("SELECT state = 'idle' FROM le_status WHERE election = 'd'");
+	ok(!($consul->kv('leader_election/d/leader') // {})->{Session},
+		'nothing held for the session that went');
+};
+
+# A store that refuses for several reasons at once must not fill the log.
+subtest 'log lines of refusals' => sub {
+	my $offset;
+	my $mark;
+	my $log;
+
+	$node->configure(lease_ttl => '10s');
+	$node->wait_for("SELECT count(*) = 1 FROM le_nodes WHERE lease = '10 s'");
+	$node->wait_for_leadership('c');
+	$offset = $node->log_offset;
+	$mark = $recorder->mark;
+	$recorder->rule(
+		match => qr{/v1/txn},
+		action => 'answer',
+		status => 403,
+		body => 'Permission denied: no key:write');
+	$recorder->rule(
+		match => qr{/v1/session/renew},
+		action => 'answer',
+		status => 403,
+		body => 'Permission denied: no session:write');
+	poll_until(
+		sub {
+			$recorder->requests(qr{/v1/txn}, $mark) > 3
+			  && $recorder->requests(qr{/v1/session/renew}, $mark) > 3;
+		},
+		'refusals');
+	$recorder->clear_rules;
+	$node->wait_for_log_like(qr/answers again/, $offset);
+	$log = $node->log_since($offset);
+	cmp_ok(count_lines($log, qr/LOG:  .*store at .* refused to/),
+		'<=', 2, 'refused: once for each reason');
+	is(count_lines($log, qr/LOG:  .*answers again/), 1, 'answers again: once');
+	$node->wait_for_leadership('c');
+};
+
+# What is logged when the store goes and comes back: each change once.
+subtest 'log lines' => sub {
+	my $offset;
+	my $log;
+
+	$node->configure(
+		lease_ttl => '3s',
+		safety_margin => '500ms',
+		request_timeout => '500ms');
+	$node->wait_for_leadership('c');
+	$node->wait_for("SELECT count(*) = 1 FROM le_nodes WHERE lease = '3 s'");
+	$offset = $node->log_offset;
+	$consul->freeze;
+	$node->wait_for_log_like(qr/no longer leader/, $offset);
+
+	# Some more failures, so that a line for each would show.
+	poll_until(
+		sub {
+			$node->sql_error("SELECT le_acquire('c')") =~ /LE003/
+			  && ++$log > 5;
+		},
+		'failures', timeout => 30);
+	$consul->thaw;
+	$node->wait_for_leadership('c');
+	$log = $node->log_since($offset);
+	is(count_lines($log, qr/LOG:  .*store at .* is down/), 1, 'down: once');
+	is(count_lines($log, qr/LOG:  .*answers again/), 1, 'up again: once');
+	is(count_lines($log, qr/LOG:  no longer leader of election "c" .*deadline/),
+		1, 'lost: once, and why');
+	is(count_lines($log, qr/LOG:  leader of election "c"/), 1, 'acquired: once');
+};
+
+# No check needs the worker, or anybody, to stop believing.
+subtest 'SIGSTOP' => sub {
+	my $holder = LeaderElection::Session->new($node);
+	my @samplers;
+	my ($worker, $deadline, $token, $before, $left, $last);
+
+	$node->wait_for_leadership('c');
+	$holder->query("SELECT le_acquire('s', scope => 'session', wait => '20 s')");
+	$token = $node->token('c');
+	@samplers = map { LeaderElection::Sampler->new($node, 'c') } 1 .. 2;
+	poll_until(sub { $_->samples > 10 }, 'samples') foreach @samplers;
+	$worker = $node->freeze_worker;
+	$left = $node->sql("SELECT extract(epoch FROM expires_at "
+		  . "- clock_timestamp()) FROM le_status WHERE election = 'c'");
+	$deadline = boottime_ns() + $left * 1e9;
+	cmp_ok($left, '<', 2.51, 'less than lease and margin are left');
+	ok($left > 0, 'but something');
+	is($holder->query("SELECT le_is_leader('s')"), 't', 'the session leads');
+	poll_until(sub { boottime_ns() > $deadline + 0.5e9 }, 'the deadline');
+	is($holder->query("SELECT le_is_leader('s'), le_fencing_token('s')"),
+		'f|', 'the session does not lead');
+	is($node->sql("SELECT le_is_leader('c'), le_fencing_token('c')"),
+		'f|', 'nor does the node');
+	is( $node->sql(
+			'SELECT DISTINCT state FROM le_status '
+			  . "WHERE election IN ('c', 's')"),
+		'expired',
+		'le_status says so');
+	$_->stop foreach @samplers;
+	foreach my $sampler (@samplers)
+	{
+		my @true = grep { defined $_->[2] } $sampler->samples;
+
+		# The deadline was computed a moment too late, at most.
+		$last = (sort { $a <=> $b } map { $_->[0] } @true)[-1];
+		cmp_ok($last, '<=', $deadline, 'nobody believed after the deadline');
+		cmp_ok($last, '>', $deadline - 1e9, 'but until then');
+	}
+
+	# Woken, it must not take up what has expired.
+	$node->thaw_worker($worker);
+	$node->wait_for("SELECT coalesce(le_fencing_token('c') > $token, false)");
+	is($holder->query("SELECT le_is_leader('s')"),
+		'f', 'an expired term is not revived');
+	$holder->quit;
+	$node->configure(lease_ttl => '15s', request_timeout => '2s');
+	$node->wait_for("SELECT count(*) = 1 FROM le_nodes WHERE lease = '15 s'");
+	$node->wait_for_leadership('c');
+};
+
+subtest 'shutdown' => sub {
+	my ($seconds, $offset, $client, $key);
+
+	# The store answers: everything is handed over.
+	$offset = $node->log_offset;
+	$seconds = timed(sub { $node->stop('fast') });
+	note(sprintf('fast shutdown: %.2f s', $seconds));
+	cmp_ok($seconds, '<', 5, 'fast');
+	$key = $consul->kv('leader_election/c/leader');
+	ok(!$key->{Session}, 'the key is free');
+	like($key->{Value}, qr/"released":true/, 'marked released');
+	is(scalar(sessions()), 0, 'the store session is gone');
+	is_deeply($consul->kv_tree('leader_election.nodes/'), {}, 'the node key too');
+	ok($node->log_like(qr/no longer leader of election "c".*released/, $offset),
+		'logged');
+
+	# The store hangs: not for longer than allowed.
+	$node->start;
+	$node->wait_for_leadership('c');
+	$offset = $node->log_offset;
+	$consul->freeze;
+	$seconds = timed(sub { $node->stop('fast') });
+	note(sprintf('fast shutdown, store hangs: %.2f s', $seconds));
+	cmp_ok($seconds, '<', 2 + 4, 'fast: within shutdown_timeout');
+	cmp_ok($seconds, '>=', 1.9, 'which was used');
+	ok($node->log_like(qr/could not leave the store in time/, $offset),
+		'logged');
+	$consul->thaw;
+	$node->start;
+	$node->wait_for_leadership('c', timeout => 8);
+	pass('the next start does not wait for the lease');
+	$consul->freeze;
+	$seconds = timed(sub { $node->stop('immediate') });
+	note(sprintf('immediate shutdown, store hangs: %.2f s', $seconds));
+
+	# The postmaster itself loses patience after 5 s.
+	cmp_ok($seconds, '<', 4, 'immediate');
+	$consul->thaw;
+	$node->start;
+	$node->wait_for_leadership('c', timeout => 8);
+
+	# Smart: as long as somebody is there to do the work, it is led.
+	$client = LeaderElection::Session->new($node);
+	$offset = $node->log_offset;
+	system_or_bail('pg_ctl', '-D', $node->data_dir, '-m', 'smart',
+		'--no-wait', 'stop');
+	$node->wait_for_log_like(qr/received smart shutdown request/, $offset);
+	is($client->query("SELECT le_is_leader('c'), le_renew('c')"),
+		't|t', 'smart: led while a client is connected');
+	$client->quit;
+	poll_until(sub { !-e $node->data_dir . '/postmaster.pid' }, 'shutdown');
+	$node->_update_pid(0);
+	$key = $consul->kv('leader_election/c/leader');
+	ok(!$key->{Session}, 'then it is released');
+	like($key->{Value}, qr/"released":true/, 'properly');
+	$node->start;
+	$node->wait_for_leadership('c');
+};
+
+# A standby contends if it may, and once it is none.
+subtest 'promotion' => sub {
+	$node->backup('b');
+
+	my $standby = LeaderElection::Node->create(
+		'b',
+		backup => [ $node, 'b', has_streaming => 1 ],
+		consul => $consul,
+		settings => { campaign => 'p', lease_ttl => '10s' });
+	my ($token, $seconds, $offset);
+
+	$node->wait_for_catchup($standby, 'replay');
+	ok(!$standby->is_leader('p'), 'a standby does not lead');
+	is($standby->sql("SELECT state FROM le_status WHERE election = 'p'"),
+		'candidate', 'nor contend');
+	like(
+		$standby->sql_error("SELECT le_acquire('q')"),
+		qr/55000: this node may not lead.*"leader_election.standby_eligible" is off/s,
+		'le_acquire says why');
+	$standby->configure(standby_eligible => 'on');
+	$standby->wait_for_leadership('p');
+	is($standby->sql('SELECT pg_is_in_recovery()'), 't', 'unless it may');
+	$token = $standby->token('p');
+	$offset = $standby->log_offset;
+	$standby->configure(standby_eligible => 'off');
+	$standby->wait_for("SELECT NOT le_is_leader('p')");
+	is($standby->leader('p'), undef, 'it lets go when it may no more');
+
+	# Started anew, its worker has no timer of a store session to wake it.
+	$standby->restart;
+	$standby->wait_for_log_like(qr/worker started/, $offset);
+	$seconds = timed(
+		sub {
+			$standby->promote;
+			$standby->wait_for_leadership('p', timeout => 10);
+		});
+	note(sprintf('leads %.2f s after pg_promote() was called', $seconds));
+	cmp_ok($standby->token('p'), '>', $token, 'promoted, it leads');
+
+	# Leading as a standby, it goes on through its promotion.
+	$standby->stop;
+	$standby->clean_node;
+	$standby = LeaderElection::Node->create(
+		'd',
+		backup => [ $node, 'b', has_streaming => 1 ],
+		consul => $consul,
+		settings => {
+			campaign => 'p', lease_ttl => '10s', standby_eligible => 'on' });
+	$standby->wait_for_leadership('p');
+	$token = $standby->token('p');
+	$standby->promote;
+	is($standby->sql("SELECT le_renew('p')"), 't', 'led through the promotion');
+	is($standby->token('p'), $token, 'in the same term');
+	$standby->stop;
+};
+
+done_testing();

@@ -1,0 +1,73 @@
+# The worker sleeps while there is nothing to do: nobody pays for an extension
+# that is installed and not used.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my %node = (
+	local => LeaderElection::Node->create('local'),
+	consul => LeaderElection::Node->create('consul', consul => $consul));
+
+# How often the process went to sleep and was woken, and for how many ticks it
+# ran without going to sleep, in some seconds that pass: there is no event to
+# poll for when nothing happens.
+sub wakeups
+{
+	my ($pid) = @_;
+	my $status = slurp_file("/proc/$pid/status");
+	my @stat = split / /, slurp_file("/proc/$pid/stat") =~ s/^.*\) //r;
+
+	$status =~ /^voluntary_ctxt_switches:\s+(\d+)/m or die $status;
+	return $1 + $stat[11] + $stat[12];
+}
+
+sub wakeups_in
+{
+	my ($seconds) = @_;
+	my %pid = map { $_ => $node{$_}->wait_for_worker } keys %node;
+	my %before = map { $_ => wakeups($pid{$_}) } keys %pid;
+	my $until = boottime_ns() + $seconds * 1e9;
+
+	poll_until(sub { boottime_ns() > $until }, 'time', interval => 0.2);
+	return map { $_ => wakeups($pid{$_}) - $before{$_} } keys %pid;
+}
+
+my %wakeups;
+
+poll_until(sub { $node{$_}->log_like(qr/worker started/) }, 'worker')
+  foreach keys %node;
+%wakeups = wakeups_in(1);    # which may still see the last of its start
+%wakeups = wakeups_in(4);
+is($wakeups{$_}, 0, "$_: not woken while nothing was ever held")
+  foreach sort keys %node;
+
+# One round in five seconds, and a parked watch.
+ok($node{$_}->acquire('e'), "$_: leads") foreach sort keys %node;
+%wakeups = wakeups_in(4);
+foreach (sort keys %node)
+{
+	cmp_ok($wakeups{$_}, '<', 40, "$_: few wake-ups while it leads");
+	note("$_: $wakeups{$_} wake-ups in 4 s");
+}
+
+# A store session that nobody needs is left after a minute.
+ok($node{$_}->release('e'), "$_: releases") foreach sort keys %node;
+poll_until(sub { !@{ $consul->get('/v1/session/list')->{json} } },
+	'end of the store session', timeout => 80, interval => 0.5);
+$node{$_}->wait_for("SELECT count(*) = 0 FROM le_nodes WHERE state = 'live'",
+	'end of the session', timeout => 80, interval => 0.5)
+  foreach sort keys %node;
+is($node{$_}->sql("SELECT state FROM le_status"), 'idle', "$_: idle")
+  foreach sort keys %node;
+%wakeups = wakeups_in(4);
+is($wakeups{$_}, 0, "$_: not woken any more") foreach sort keys %node;
+ok($node{$_}->acquire('e'), "$_: leads again") foreach sort keys %node;
+
+done_testing();

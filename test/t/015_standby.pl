@@ -1,0 +1,108 @@
+# A primary and its standby are two nodes like any others, except that a
+# standby does not lead unless it may, and contends once it is promoted.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Sampler;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my %cluster = (
+	consul => $consul,
+	settings => { lease_ttl => '10s', campaign => 'billing' });
+my $primary = LeaderElection::Node->create(
+	'primary', %cluster,
+	allows_streaming => 1);
+
+$primary->backup('base');
+
+my $standby = LeaderElection::Node->create(
+	'standby', %cluster,
+	backup => [ $primary, 'base', has_streaming => 1 ]);
+
+# It runs and knows, but does not take part.
+subtest 'standby' => sub {
+	$primary->wait_for_leadership('billing');
+	ok(!$standby->is_leader('billing'), 'a standby does not lead');
+	is($standby->leader('billing'), 'primary', 'but can ask who does');
+	like($standby->sql_error(q(SELECT le_acquire('other'))),
+		qr/55000.*\n.*is a standby/, 'and may not lead what is free');
+	ok($primary->acquire('other'), 'the primary may');
+	ok($primary->release('other'), 'the end');
+	is( $standby->sql(
+			q(SELECT state FROM le_status WHERE election = 'billing')),
+		'candidate',
+		'it is a candidate for later');
+	is( scalar(
+			grep { $_->{Name} =~ /standby/ }
+			  @{ $consul->get('/v1/session/list')->{json} }),
+		0,
+		'and needs no store session for that');
+};
+
+# Nobody leads while only a standby is there.
+subtest 'permission' => sub {
+	my $token = $primary->token('billing');
+
+	$primary->configure(eligible => 'off');
+	poll_until(sub { !$primary->is_leader('billing') }, 'the primary to drain');
+	poll_until(sub { !$consul->kv('leader_election/billing/leader')->{Session} },
+		'the release');
+	ok(!$standby->is_leader('billing'), 'a standby does not step in');
+	$standby->configure(standby_eligible => 'on');
+	$standby->wait_for_leadership('billing');
+	cmp_ok($standby->token('billing'), '>', $token, 'unless it may');
+	$primary->configure(eligible => 'on');
+	ok(!$primary->acquire('billing'), 'then the primary has to wait');
+	$standby->configure(standby_eligible => 'off');
+	poll_until(sub { !$standby->is_leader('billing') }, 'the standby to drain');
+	$primary->wait_for_leadership('billing');
+	ok(!$standby->is_leader('billing'), 'back to where it was');
+};
+
+# Promotion comes without a message to the worker.
+subtest 'promotion' => sub {
+	my @samplers =
+	  map { LeaderElection::Sampler->new($_, 'billing') } $primary, $standby;
+
+	$standby->promote;
+	ok($standby->acquire('promoted', wait => '10 s'),
+		'a former standby may lead');
+	$standby->wait_for(
+		q(SELECT state = 'waiting' FROM le_status
+		WHERE election = 'billing'), 'it to contend');
+	ok($primary->is_leader('billing'), 'who leads, leads on');
+	poll_until(sub { scalar $samplers[0]->beliefs }, 'the sampler');
+	$primary->stop('fast');
+	$standby->wait_for_leadership('billing', timeout => 9);
+	pass('the next leader, without waiting for a lease');
+	poll_until(sub { scalar $samplers[1]->beliefs }, 'the sampler');
+	$_->stop foreach @samplers;
+	is_deeply([ LeaderElection::Sampler->overlaps(@samplers) ],
+		[], 'no overlap');
+};
+
+# The usual failover: the primary is gone, the standby is promoted.
+subtest 'failover of the whole instance' => sub {
+	my ($token, $next);
+
+	$standby->backup('base');
+	$next = LeaderElection::Node->create(
+		'next', %cluster,
+		backup => [ $standby, 'base', has_streaming => 1 ]);
+	ok(!$next->log_like(qr/previous incarnation/),
+		'a standby has no predecessor to end');
+	$token = $standby->token('billing');
+	$standby->crash;
+	$next->promote;
+	ok(!$next->is_leader('billing'), 'not before the lease has run out');
+	$next->wait_for_leadership('billing');
+	cmp_ok($next->token('billing'), '>', $token, 'then with a higher token');
+};
+
+done_testing();

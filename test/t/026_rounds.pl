@@ -1,0 +1,182 @@
+# What leading costs: one renewal and one proof per round, whatever the number
+# of elections, with the held keys checked in rotation.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Requests;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $recorder =
+  LeaderElection::Recorder->new('r', $consul->host_port)->start;
+my $node = LeaderElection::Node->create(
+	'node',
+	consul => $recorder,
+	settings => {
+		lease_ttl => '10s',
+		request_timeout => '2s',
+		renew_interval => '1s'
+	});
+
+# Waits until so many rounds have passed, and returns what was asked in them,
+# by Consul's own log, as counts by kind: from one renewal to another.
+sub requests_of_rounds
+{
+	my ($rounds) = @_;
+	my $offset = $consul->log_size;
+	my $renewals = sub {
+		return scalar $consul->requests($offset, qr{^PUT /v1/session/renew});
+	};
+
+	poll_until(sub { $renewals->() > $rounds }, "$rounds rounds");
+
+	my %count = (renew => 0, txn => 0, watch => 0, other => 0);
+	my $begun = 0;
+
+	foreach my $request ($consul->requests($offset))
+	{
+		my $text = "$request->{method} $request->{url}";
+		my $kind =
+			$text =~ m{^PUT /v1/session/renew/} ? 'renew'
+		  : $text =~ m{^PUT /v1/txn} ? 'txn'
+		  : $text =~ m{^GET /v1/kv/leader_election(\.nodes)?/\?} ? 'watch'
+		  : 'other';
+
+		$begun ||= $kind eq 'renew';
+		next unless $begun;
+		$count{$kind}++;
+		last if $count{renew} > $rounds;
+	}
+	$count{renew}--;
+	return \%count;
+}
+
+# Guards against requests that grow with the number of elections.
+subtest 'requests per round' => sub {
+	my $rounds = 6;
+	my $of_one;
+
+	ok($node->acquire('e1'), 'one election');
+	foreach my $elections (1, 100)
+	{
+		if ($elections > 1)
+		{
+			is( $node->sql(
+					'SELECT count(*) FROM generate_series(2, 100) AS i '
+					  . "WHERE le_acquire('e' || i)"),
+				99,
+				'99 more');
+
+			# the news of them
+			poll_until(
+				sub {
+					$node->sql('SELECT count(*) FROM le_status '
+						  . "WHERE state = 'leader'") == 100;
+				},
+				'all held');
+		}
+		my $count = requests_of_rounds($rounds);
+
+		note explain { $elections => $count };
+		is($count->{renew}, $rounds, "$elections: rounds");
+		cmp_ok(abs($count->{txn} - $rounds), '<=', 1,
+			'one transaction in each');
+		is($count->{other}, 0, 'nothing else');
+		$of_one //= $count;
+		cmp_ok(abs($count->{watch} - $of_one->{watch}),
+			'<=', 2, 'and the watch, which is not per round');
+	}
+	cmp_ok($of_one->{watch}, '<=', 3, 'of which there is but one');
+};
+
+# Guards against keys that are never checked.
+subtest 'checked in rotation' => sub {
+	my $mark = $recorder->mark;
+	my @proofs;
+
+	poll_until(
+		sub {
+			@proofs = grep { defined $_->{status} }
+			  $recorder->requests(request_like('prove'), $mark);
+			return @proofs >= 6;
+		},
+		'six proofs');
+	foreach my $i (0 .. 4)
+	{
+		my %checked = map { $_ => 1 } map { checked_keys($_) }
+		  @proofs[ $i, $i + 1 ];
+
+		is(scalar keys %checked, 100, 'any two in a row check all keys');
+	}
+	is_deeply(
+		[ grep { $_ != 60 } map { scalar(() = checked_keys($_)) } @proofs ],
+		[], '60 at a time');
+};
+
+# Guards against a term that is called proven by a proof of others.
+subtest 'le_renew is proven with its own key' => sub {
+	foreach my $i (1, 37, 60, 61, 99, 100)
+	{
+		my $mark = $recorder->mark;
+		my $asked = boottime_ns();
+
+		is($node->sql("SELECT le_renew('e$i')"), 't', "e$i: proven");
+
+		my $answered = boottime_ns();
+		my @with = grep {
+			my $proof = $_;
+
+			($proof->{status} // 0) == 200
+			  && $proof->{received} > $asked
+			  && $proof->{answered} < $answered
+			  && grep { $_ eq "e$i" } checked_keys($proof)
+		} $recorder->requests(request_like('prove'), $mark);
+
+		cmp_ok(scalar @with, '>=', 1, 'by a proof of its key');
+	}
+};
+
+# The same when the key has gone and the watch does not tell.
+subtest 'lost keys are found without the watch' => sub {
+	my $token = $node->token('e50');
+
+	$recorder->rule(match => request_like('watch'), action => 'hang_request');
+
+	# so that the watch that is parked is answered, and the next one hangs
+	$consul->put('/v1/kv/leader_election/x', 'y');
+	poll_until(
+		sub {
+			grep { $_->{action} } $recorder->requests(request_like('watch'));
+		},
+		'the watch to hang');
+	$consul->delete('/v1/kv/leader_election/e77/leader');
+	is($node->sql("SELECT le_renew('e77')"), 'f', 'asked for: not proven');
+	ok(!$node->is_leader('e77'), 'nor believed');
+
+	my $mark = $recorder->mark;
+	my @lost = ('e2', 'e59', 'e61', 'e98');
+
+	$consul->delete("/v1/kv/leader_election/$_/leader") foreach @lost;
+	$node->wait_for(
+		'SELECT count(*) = 0 FROM le_status WHERE election = ANY (\'{'
+		  . join(',', @lost)
+		  . "}') AND le_is_leader(election)",
+		'the proofs to find the others');
+
+	my @proofs = $recorder->requests(request_like('prove'), $mark);
+
+	# Two rounds, each again once it has dropped what was lost; one may have
+	# been under way.
+	cmp_ok(scalar @proofs, '<=', 6, 'in two rounds');
+	is($node->token('e50'), $token, 'the other terms go on');
+	is($node->sql('SELECT count(*) FROM le_status WHERE le_is_leader(election)'),
+		95, 'all of them');
+};
+
+done_testing();

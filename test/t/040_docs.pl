@@ -1,0 +1,367 @@
+# The documentation says what the code does: its tables are compared with the
+# catalogs and the source, its recipes are run as they stand there.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Util;
+use JSON::PP ();
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $top = $ENV{TESTDIR};
+my $readme = slurp_file("$top/README.md");
+my $architecture = slurp_file("$top/docs/architecture.md");
+my %source = map { $_ => slurp_file($_) }
+  glob("$top/src/*.c $top/src/core/*.c $top/src/store/*.c");
+
+# The block of code, or the rows of the table, that follows a mark.
+sub block
+{
+	my ($mark) = @_;
+
+	$readme =~ /^<!-- test: \Q$mark\E -->\n```\w+\n(.*?)^```$/ms
+	  or die "README.md: no block \"$mark\"";
+	return $1;
+}
+
+sub table
+{
+	my ($text, $mark) = @_;
+
+	$text =~ /^<!-- \Q$mark\E -->\n\|.*\n\|[-|]+\n((?:\|.*\n)+)/m
+	  or die "no table \"$mark\"";
+	return map { [ map { s/^ +| +$//gr } split /\|/, s/^\|//r ] }
+	  split /\n/, $1;
+}
+
+my $node = LeaderElection::Node->create(
+	'db1',
+	conf => { cron_available() });
+
+sub cron_available
+{
+	chomp(my $share = `$ENV{PG_CONFIG} --sharedir`);
+	return -e "$share/extension/pg_cron.control" ? ('cron.database_name' => 'postgres') : ();
+}
+
+# a setting added or changed without a word to the user
+subtest 'settings' => sub {
+	my %actual = map {
+		my @row = split /\|/, $_, -1;
+		$row[0] => {
+			default => $row[1],
+			min => $row[2],
+			max => $row[3],
+			enum => $row[4],
+			context => $row[5]
+		}
+	} split /\n/, $node->sql(<<'END');
+SELECT substr(name, 17), boot_val, min_val, max_val, array_to_string(enumvals, ','), context
+FROM pg_settings WHERE name LIKE 'leader_election.%'
+END
+	my %said;
+
+	foreach my $row (table($readme, 'test: settings'))
+	{
+		my ($name, $default, $range, $effect) = @$row;
+
+		$name =~ tr/`//d;
+		$said{$name} = 1;
+		my $is = $actual{$name} or next;
+		my ($value) = $default =~ /^`([^`]*)`/;
+
+		is(number($value // ''), $is->{default}, "$name: default")
+		  unless !defined $value && $is->{default} eq '';
+		ok($is->{default} eq '', "$name: empty") if $default =~ /^empty/;
+		if ($range =~ /^(\S+) \.\. (\S+)$/)
+		{
+			is(number($1), $is->{min}, "$name: least");
+			is(number($2), $is->{max}, "$name: most");
+		}
+		is($range =~ tr/` //dr, $is->{enum}, "$name: values") if $is->{enum};
+		is( $effect =~ /^(\w+)/ && $1,
+			$is->{context} eq 'postmaster' ? 'restart' : 'reload',
+			"$name: takes effect");
+	}
+	is_deeply([ sort keys %said ], [ sort keys %actual ], 'all of them');
+};
+
+# as pg_settings has it, in ms
+sub number
+{
+	my ($text) = @_;
+
+	return $text =~ /^(\d+)s$/ ? $1 * 1000 : $text =~ /^(\d+)ms$/ ? $1 : $text;
+}
+
+# a signature changed, a function or a column added
+subtest 'functions and views' => sub {
+	my ($section) = $readme =~ /^## Functions\n(.*?)^## /ms;
+	my %said;
+
+	foreach my $cell ($section =~ /^\| (`le_.*?) \|/mg)
+	{
+		$said{$1} = join(', ', map { s/ = .*/ =/r } split /, /, $2)
+		  while $cell =~ /`(le_\w+)\((.*?)\)`/g;
+	}
+	my %actual = map {
+		my ($name, $arguments) = split /\|/, $_, -1;
+		$name => join(', ',
+			map { s/^IN(OUT)? //r =~ s/ DEFAULT .*/ =/r }
+			grep { !/^OUT / } split /, /, $arguments)
+	} split /\n/, $node->sql(<<'END');
+SELECT proname, pg_get_function_arguments(p.oid) FROM pg_proc p
+WHERE proname LIKE 'le\_%'
+END
+	is_deeply(\%said, \%actual, 'signatures');
+
+	foreach my $view ('le_status', 'le_nodes')
+	{
+		foreach my $column (split /\n/, $node->sql(<<"END"))
+SELECT attname FROM pg_attribute WHERE attrelid = '$view'::regclass AND attnum > 0
+END
+		{
+			like($readme, qr/`\Q$column\E`/, "$view.$column");
+		}
+	}
+};
+
+# an SQLSTATE that jobs cannot look up, or one that is never raised
+subtest 'errors' => sub {
+	my ($section) = $readme =~ /^## Errors\n(.*?)^## /ms;
+	my %said = map { $_ => 1 } $section =~ /^\| `(LE\d\d\d)` /mg;
+	my %name = slurp_file("$top/src/requests.h") =~
+	  /#define (LE_ERRCODE_\w+)\s+MAKE_SQLSTATE\('L','E','(?:0)','0','(\d)'\)/g;
+	my %raised;
+
+	foreach my $text (values %source)
+	{
+		$raised{"LE00$name{$_}"} = 1
+		  foreach grep { $name{$_} } $text =~ /\b(LE_ERRCODE_\w+)/g;
+	}
+	is_deeply(\%said, \%raised, 'SQLSTATEs');
+
+	# messages quoted for searching must be the ones that are written
+	my $messages = join("\n", values %source) =~ s/"\s*\n\s*"//gr;
+	$messages =~ s/\\"/"/g;
+	my ($symptoms) = $readme =~ /^## Troubleshooting\n(.*?)^## /ms;
+	foreach my $row ($symptoms =~ /^\| (`.*?) \|/mg)
+	{
+		foreach my $part (map { split /…/ } $row =~ /`(.*?)`/g)
+		{
+			$part =~ s/^[\s":]+|[\s":]+$//g;
+			# what PostgreSQL and Consul say themselves is not in our source
+			next if $part =~ /^(unrecognized|lacks perm)/ || $part !~ / \S+ \S+ /;
+			ok(index($messages, $part) >= 0, "message: $part");
+		}
+	}
+};
+
+# a diagram of yesterday's state machine
+subtest 'state tables' => sub {
+	foreach my $machine ([ 'election', 'LE_' ], [ 'node', 'LE_NODE_' ])
+	{
+		my ($name, $prefix) = @$machine;
+		my $code = slurp_file("$top/src/core/$name.c");
+		my (%actual, %said);
+
+		$code =~ /^static const Handler table.*?= \{\n(.*?)^\};/ms
+		  or die "no table in $name.c";
+		my $rows = $1;
+		while ($rows =~ /^\t\[$prefix(\w+)\] = \{\n(.*?)^\t\},/msg)
+		{
+			my ($state, $cells) = ($1, $2);
+
+			$actual{$state} = { $cells =~ /\[${prefix}EV_(\w+)\] = (\w+)/g };
+		}
+		foreach my $row (table($architecture, "table: $name"))
+		{
+			$said{ $row->[0] } = { $row->[1] =~ /(\w+) `(\w+)`/g };
+		}
+		is_deeply(\%said, \%actual, $name);
+
+		# states that an arrow of the diagram names exist
+		my ($diagram) =
+		  grep { /\b$name/i || 1 } $architecture =~
+		  /^## State machine of (?:an|the) $name\n.*?^```mermaid\n(.*?)^```$/ms;
+		my %drawn = map { $_ => 1 } $diagram =~ /\b([A-Z][A-Z_]{3,}) -->/g,
+		  $diagram =~ /--> ([A-Z][A-Z_]{3,})/g;
+		is_deeply([ sort keys %drawn ], [ sort keys %actual ],
+			"$name: states of the diagram");
+	}
+};
+
+# a link to a heading that was renamed
+subtest 'links' => sub {
+	my %anchor = map { $_ => 1 } map { anchor($_) } $readme =~ /^#+ (.*)$/mg;
+
+	foreach my $target ($readme =~ /\]\(([^)]+)\)/g)
+	{
+		next if $target =~ /^https?:/;
+		if ($target =~ /^#(.*)/)
+		{
+			ok($anchor{$1}, "heading $1");
+		}
+		else
+		{
+			ok(-e "$top/$target", "file $target");
+		}
+	}
+};
+
+sub anchor
+{
+	return lc($_[0]) =~ s/[^\w -]//gr =~ s/ /-/gr;
+}
+
+# recipes that do not run as pasted
+subtest 'recipes, store local' => sub {
+	my $start = block('quick start') =~ s/^CREATE EXTENSION.*\n//r;
+
+	is($node->sql($start =~ s/^SELECT \* FROM le_status;\n//mr) =~ s/\|\d+/|token/r,
+		"t\nt|token\nt", 'quick start');
+
+	is($node->sql_error(block('long job')), '', 'long job: created');
+	like($node->sql_error('CALL my_long_job()'),
+		qr/not the leader any more/, 'refused');
+	$node->acquire('billing');
+	is($node->sql_error('CALL my_long_job()'), '', 'and run by the leader');
+	is($node->sql(block('who leads')), "db1\ndb1\ndb1|"
+		  . $node->sql("SELECT value FROM le_status") . '|'
+		  . $node->token('billing') . '|t',
+		'who leads');
+
+	my ($create, $insert) = block('fencing') =~ /^(.*?;)\n(.*)/s;
+	$node->sql($create);
+	is($node->sql($insert), 42, 'fence: a first token');
+	is($node->sql($insert), 42, 'the same again');
+	is($node->sql($insert =~ s/42/41/r), '', 'an older one is refused');
+	is($node->sql($insert =~ s/42/43/r), 43, 'a newer one passes');
+
+	is($node->sql_error(block('errors')), '', 'error handling');
+
+	$node->sql(block('grants'));
+	my $as = sub { "SET ROLE $_[0]; $_[1]" };
+	is($node->sql($as->('billing_job', "SELECT le_is_leader('billing')")),
+		't', 'the job may ask');
+	like($node->sql_error($as->('billing_job', 'SELECT le_step_down()')),
+		qr/42501/, 'and no more');
+	is($node->sql($as->('billing_operator', 'SELECT state FROM le_status')),
+		'leader', 'the operator may look');
+	is($node->sql($as->('billing_operator', 'SELECT le_step_down()')),
+		't', 'and hand over');
+	like($node->sql_error($as->('billing_operator', "SELECT le_acquire('x')")),
+		qr/42501/, 'and no more');
+};
+
+subtest 'pg_cron' => sub {
+	plan skip_all => 'pg_cron is not installed' unless cron_available();
+	$node->set('shared_preload_libraries', 'pg_cron,leader_election');
+	$node->restart;
+	$node->sql(<<'END');
+CREATE EXTENSION pg_cron;
+CREATE TABLE runs();
+CREATE FUNCTION my_job() RETURNS void LANGUAGE sql AS 'INSERT INTO runs DEFAULT VALUES';
+END
+	$node->sql(block('pg_cron'));
+	my $command = $node->sql('SELECT command FROM cron.job');
+
+	like($node->sql("EXPLAIN $command"),
+		qr/One-Time Filter: le_is_leader/, 'evaluated once');
+	$node->sql($command);
+	is($node->sql('SELECT count(*) FROM runs'), 0, 'not the leader');
+	$node->acquire('billing');
+	$node->sql($command);
+	is($node->sql('SELECT count(*) FROM runs'), 1, 'the leader');
+};
+$node->stop;
+
+subtest 'recipes, Consul' => sub {
+	my $consul = LeaderElection::Consul->new('consul')->start;
+	my $conf = block('consul configuration');
+	my $url = $consul->url;
+	my $db1 = LeaderElection::Node->create('configured', start => 0);
+
+	like($conf, qr{http://127\.0\.0\.1:8500}, 'the usual port');
+	$conf =~ s{http://127\.0\.0\.1:8500}{$url};
+	$db1->append_conf('postgresql.conf', $conf);
+	$db1->start;
+	$db1->sql('CREATE EXTENSION leader_election');
+	$db1->wait_for_leadership('billing');
+	is($db1->leader('billing'), 'db1', 'campaigns as configured');
+
+	my ($curl, $sample) = $readme =~ /^(curl .*)\n# (\{.*\})$/m;
+	$curl =~ s{http://127\.0\.0\.1:8500}{$url};
+	my $shape = sub {
+		my $value = JSON::PP->new->utf8->decode($_[0]);
+		return [ sort(keys %$value), sort keys %{ $value->{value} } ];
+	};
+	chomp(my $answer = `$curl`);
+	is_deeply(
+		$shape->($answer),
+		$shape->($sample =~ s/…//gr),
+		'what curl shows');
+	$db1->stop;
+	$consul->stop;
+};
+
+# rules that are too narrow, or wider than they need be
+subtest 'ACL' => sub {
+	foreach my $list (0, 1)
+	{
+		my $consul = LeaderElection::Consul->new(
+			"acl$list",
+			acl => 1,
+			($list ? (config => "acl {\nenable_key_list_policy = true\n}\n") : ()))
+		  ->start;
+		my $file = "$PostgreSQL::Test::Utils::tmp_check/t_040_token$list";
+		my $secured = LeaderElection::Node->create(
+			"secured$list",
+			consul => $consul,
+			settings => { consul_token_file => $file },
+			start => 0);
+		my $use = sub {
+			my ($rules) = @_;
+
+			$rules =~ s/db1-agent/acl$list/g;
+			open(my $fh, '>', $file) or die "$file: $!";
+			print $fh $consul->acl_token($rules), "\n";
+			close $fh;
+			$secured->reload if $secured->postmaster_pid;
+		};
+		my $denied = sub {
+			my ($election) = @_;
+
+			return $secured->sql_error("SELECT le_acquire('$election')");
+		};
+
+		$use->(block('acl some'));
+		$secured->start;
+		$secured->sql('CREATE EXTENSION leader_election');
+		ok($secured->acquire('billing'), "list policy $list: some: leads");
+		like($denied->('other'), qr/LE005.*key:write/s, 'no other');
+		ok($secured->release('billing'), 'released');
+		$secured->restart;
+		$use->(block('acl'));
+		poll_until(sub { $denied->('other') eq '' }, 'the wider token');
+		ok($secured->release('other'), 'any election');
+
+		# each line is needed
+		my @rules = split /^/, block('acl');
+		foreach my $left_out (0 .. $#rules)
+		{
+			$secured->stop;
+			$use->(
+				join('', map { $rules[$_] } grep { $_ != $left_out } 0 .. $#rules));
+			$secured->start;
+			like($denied->('billing'), qr/LE005/, "without $rules[$left_out]");
+		}
+		$secured->stop;
+		$consul->stop;
+	}
+};
+
+done_testing();

@@ -1,0 +1,186 @@
+# The leader's machine dies, its worker dies or hangs, and comes back: a waiter
+# takes over after one lease, and there are never two leaders.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Requests;
+use LeaderElection::Takeover;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $through_b =
+  LeaderElection::Recorder->new('b', $consul->host_port)->start;
+my $a = LeaderElection::Node->create(
+	'a',
+	consul => $consul,
+	settings => { short_lease() });
+my $b = LeaderElection::Node->create(
+	'b',
+	consul => $through_b,
+	settings => { short_lease() });
+
+# a leads, b waits, both are sampled.
+sub set_up
+{
+	my ($election) = @_;
+
+	ok($a->acquire($election, wait => '30s'), "$election: a leads");
+	$b->sql("SELECT le_campaign('$election')");
+	wait_for_waiter($b, $election, $a);
+	return watch_election($election, $a, $b);
+}
+
+sub finish
+{
+	my ($case) = @_;
+
+	never_overlap($case);
+	$b->sql("SELECT le_withdraw('$case->{election}')");
+	return;
+}
+
+# Guards against a wait for Consul's session, which ends 20 s after the last
+# renewal and then keeps the key shut for a lock-delay; and against one lease
+# for each of the elections.
+subtest 'instance killed' => sub {
+	my @further = map { "crash$_" } 2 .. 6;
+
+	foreach my $election (@further)
+	{
+		$a->acquire($election, wait => '30s') or die;
+		$b->sql("SELECT le_campaign('$election')");
+	}
+
+	my $case = set_up('crash1');
+	my %token = map { $_ => $a->token($_) } @further;
+	my $session = leader_key($consul, 'crash1')->{Session};
+	my $mark = $through_b->mark;
+	my $killed = boottime_ns();
+
+	$a->crash;
+	taken_over($case, from => $a, to => $b, since => $killed);
+	$b->wait_for_leadership($_) foreach @further;
+	foreach my $election (@further)
+	{
+		my $line = log_line($b, $election);
+
+		is($line->{old}, $token{$election}, "$election: log: the old token");
+		is($line->{new}, $b->token($election), 'the new token');
+		cmp_ok($line->{silence}, '>=', lease_s(), 'silence');
+		cmp_ok($line->{silence}, '<', 2 * lease_s() + 8,
+			'counted from the last sign of life');
+	}
+
+	# 4a once, then 4b.
+	my %how = (first => 0, further => 0);
+	my @applied =
+	  grep { ($_->{status} // 0) == 200 }
+	  $through_b->requests(request_like('take_over'), $mark);
+
+	foreach my $request (@applied)
+	{
+		$how{ $request->{text} =~
+			  /"unlock","Key":"leader_election\.nodes/ ? 'first' : 'further' }++;
+	}
+	is_deeply(\%how, { first => 1, further => 5 },
+		'one transaction marked the node, the others found it marked');
+
+	cmp_ok(
+		($applied[-1]{received} - $applied[0]{received}) / 1e9,
+		'<', lease_s() - 0.5, 'who did not need another lease of silence');
+
+	my $node_key = node_keys($consul)->{$session};
+
+	ok($node_key->{json}{revoked}, 'node key of a marked');
+	is($node_key->{Session}, undef, 'and free');
+	is(scalar @{ $consul->get("/v1/session/info/$session")->{json} },
+		1, "while a's session lives");
+	finish($case);
+	$b->sql("SELECT le_withdraw('$_')") foreach @further;
+
+	# It comes back as a new node: no key of its old session is left.
+	$a->start;
+	ok($a->acquire('crash1', wait => '30s'), 'a leads again');
+	isnt(leader_key($consul, 'crash1')->{Session}, $session,
+		'by a new session');
+	ok($a->release('crash1'), 'released');
+};
+
+# Guards against a takeover where none is needed: the worker that follows takes
+# the terms on, or ends them by proof.
+subtest 'worker terminated, worker killed' => sub {
+	my $case = set_up('worker');
+	my $offset = $b->log_offset;
+	my $pid = $a->kill_worker('TERM');
+
+	$a->wait_for_worker($pid);
+	no_takeover_yet($case, $a, 2);
+
+	my $killed = boottime_ns();
+
+	$a->kill_worker('KILL');
+	taken_over(
+		$case,
+		to => $b,
+		since => $killed,
+		takeover => 0);
+	$a->wait_for("SELECT true");
+	ok(!$a->is_leader('worker'), 'a follows');
+	finish($case);
+};
+
+# Guards against a worker that hangs, and believes when it goes on.
+subtest 'worker frozen and thawed' => sub {
+	my $case = set_up('hung');
+	my $session = leader_key($consul, 'hung')->{Session};
+	my $offset = $a->log_offset;
+	my $frozen = boottime_ns();
+	my $pid = $a->freeze_worker;
+
+	taken_over($case, from => $a, to => $b, since => $frozen);
+	ok(!$a->is_leader('hung'), 'a does not believe any more');
+	$a->thaw_worker($pid);
+	$a->wait_for_log_like(
+		qr/no longer leader of election "hung" with fencing token $case->{token}/,
+		$offset);
+	ok(!$a->is_leader('hung'), 'nor after the thaw');
+	ok($b->is_leader('hung'), 'b leads on');
+
+	# The old session is ended; what is still under way for it cannot count.
+	poll_until(
+		sub {
+			!@{ $consul->get("/v1/session/info/$session")->{json} };
+		},
+		"the end of a's session");
+	ok(!$a->acquire('hung'), 'a is refused');
+	$b->sql("SELECT le_withdraw('hung')");
+	ok($a->acquire('hung', wait => '30s'), 'and leads when b lets go');
+	isnt(leader_key($consul, 'hung')->{Session},
+		$session, 'by a new session');
+	cmp_ok($a->token('hung'), '>', $case->{token}, 'with a new token');
+	$a->release('hung');
+	finish($case);
+};
+
+# The same for the whole machine: also what backends believe stands still.
+subtest 'instance frozen and thawed' => sub {
+	my $case = set_up('frozen');
+	my $frozen = boottime_ns();
+
+	$a->freeze;
+	taken_over($case, from => $a, to => $b, since => $frozen);
+	$a->thaw;
+	ok(!$a->is_leader('frozen'), 'not for a moment after the thaw');
+	$a->wait_for_log_like(
+		qr/no longer leader of election "frozen" with fencing token $case->{token}/);
+	ok($b->is_leader('frozen'), 'b leads on');
+	finish($case);
+};
+
+done_testing();
