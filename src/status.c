@@ -22,6 +22,7 @@
 #include "utils/tuplestore.h"
 
 #include "compat.h"
+#include "elect.h"
 #include "leases.h"
 #include "requests.h"
 #include "settings.h"
@@ -104,16 +105,6 @@ begin_rows(FunctionCallInfo fcinfo, TupleDesc *desc)
 }
 
 static const char *
-scope_of(LeOwner owner)
-{
-	if (owner == LE_OWNER_NONE)
-		return NULL;
-	if (owner == LE_OWNER_NODE)
-		return "node";
-	return owner & LE_OWNER_XACT ? "transaction" : "session";
-}
-
-static const char *
 state_of(const LeSlot *slot, le_time deadline)
 {
 	if (le_election_has_term(&slot->election) &&
@@ -138,7 +129,7 @@ put_status(LeSlot *slot, Tuplestorestate *rows, TupleDesc desc)
 
 	put_text(&row, slot->name);
 	put_text(&row, state_of(slot, deadline));
-	put_text(&row, scope_of(owner));
+	put_text(&row, owner == LE_OWNER_NONE ? NULL : le_scope_name(owner));
 	put(&row, Int32GetDatum(slot->owner_pid),
 		owner == LE_OWNER_NONE || owner == LE_OWNER_NODE);
 	put_text(&row, leads ? le_my_name() : slot->holder);

@@ -139,7 +139,7 @@ show_keys(uint64 as_of)
 
 		if (slot == NULL)
 			continue;
-		shown[slot - le_slot(0)] = true;
+		shown[le_slot_number(slot)] = true;
 		news = news || slot->holder_index != watch.keys[i].index;
 		le_elect_seen(slot, &watch.keys[i], as_of);
 	}
