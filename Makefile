@@ -26,6 +26,7 @@ STORE_OBJS = \
 OBJS = \
 	src/dispatch.o \
 	src/elect.o \
+	src/fence.o \
 	src/functions.o \
 	src/http.o \
 	src/leader_election.o \
@@ -35,6 +36,7 @@ OBJS = \
 	src/requests.o \
 	src/session.o \
 	src/settings.o \
+	src/statement.o \
 	src/statefile.o \
 	src/status.o \
 	src/tokens.o \

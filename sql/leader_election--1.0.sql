@@ -10,12 +10,13 @@ CREATE FUNCTION le_acquire(
 	election pg_catalog.text,
 	value pg_catalog.text DEFAULT NULL,
 	wait pg_catalog.interval DEFAULT '0',
-	scope pg_catalog.text DEFAULT 'node')
+	scope pg_catalog.text DEFAULT 'node',
+	on_loss pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.bool
 AS 'MODULE_PATHNAME', 'le_acquire'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION le_acquire(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.text) IS
+COMMENT ON FUNCTION le_acquire(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.text, pg_catalog.text) IS
 'seek to lead an election: true, the scope holds it now; false, somebody else does or may';
 
 CREATE FUNCTION le_renew(
@@ -90,6 +91,17 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION le_fencing_token(pg_catalog.text) IS
 'the fencing token of the caller''s term, null if it does not lead';
+
+CREATE FUNCTION le_require_leader(
+	election pg_catalog.text,
+	min_remaining pg_catalog.interval DEFAULT '0',
+	on_loss pg_catalog.text DEFAULT NULL)
+RETURNS pg_catalog.int8
+AS 'MODULE_PATHNAME', 'le_require_leader'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_require_leader(pg_catalog.text, pg_catalog.interval, pg_catalog.text) IS
+'raise an error unless the caller leads; bind its transaction to the term, so that it cannot commit after it; the fencing token';
 
 CREATE FUNCTION le_current_leader(
 	election pg_catalog.text,
@@ -180,13 +192,14 @@ COMMENT ON VIEW le_nodes IS
 -- are granted it; status is for monitoring.
 --
 REVOKE ALL ON FUNCTION
-	le_acquire(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.text),
+	le_acquire(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.text, pg_catalog.text),
 	le_renew(pg_catalog.text, pg_catalog.text),
 	le_release(pg_catalog.text),
 	le_campaign(pg_catalog.text, pg_catalog.text),
 	le_withdraw(pg_catalog.text),
 	le_step_down(pg_catalog.text, pg_catalog.interval),
 	le_reset_token(pg_catalog.text),
+	le_require_leader(pg_catalog.text, pg_catalog.interval, pg_catalog.text),
 	le_current_leader(pg_catalog.text, pg_catalog.interval),
 	le_leader(pg_catalog.text, pg_catalog.interval),
 	le_status(),

@@ -25,6 +25,7 @@ SELECT le_withdraw('regress/privileges');
 SELECT le_step_down();
 SELECT le_step_down('regress/led');
 SELECT le_reset_token('regress/led');
+SELECT le_require_leader('regress/led');
 SELECT le_current_leader('regress/led');
 SELECT * FROM le_leader('regress/led');
 SELECT * FROM le_status;
@@ -36,7 +37,7 @@ ALTER SYSTEM SET leader_election.eligible = off;
 RESET ROLE;
 
 -- what a job needs
-GRANT EXECUTE ON FUNCTION le_acquire(text, text, interval, text),
+GRANT EXECUTE ON FUNCTION le_acquire(text, text, interval, text, text),
 	le_renew(text, text), le_release(text) TO regress_le_job;
 SET ROLE regress_le_job;
 SELECT le_acquire('regress/privileges', scope => 'session');

@@ -38,16 +38,22 @@ SELECT le_is_leader('regress/xact');
 SELECT le_acquire('regress/xact', scope => 'transaction', wait => '1 min');
 SELECT le_is_leader('regress/xact');
 
--- released by hand, taken again, all in one transaction
+-- released by hand: the transaction is bound to a term that is over, and a
+-- later one does not help
 BEGIN;
 SELECT le_acquire('regress/xact', scope => 'transaction', wait => '1 min');
 SELECT le_acquire('regress/xact', scope => 'transaction');
 SELECT le_renew('regress/xact', 'x');
 SELECT le_release('regress/xact');
 SELECT le_is_leader('regress/xact');
-SELECT le_acquire('regress/xact', scope => 'transaction', wait => '1 min');
-SELECT le_is_leader('regress/xact');
+\set VERBOSITY sqlstate
 COMMIT;
+BEGIN;
+SELECT le_acquire('regress/xact', scope => 'transaction', wait => '1 min');
+SELECT le_release('regress/xact');
+SELECT le_acquire('regress/xact', scope => 'transaction', wait => '1 min');
+\set VERBOSITY default
+ROLLBACK;
 SELECT le_is_leader('regress/xact');
 
 -- ROLLBACK TO ends what was taken since the savepoint, and only that

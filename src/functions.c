@@ -23,6 +23,7 @@
 
 #include "compat.h"
 #include "dispatch.h"
+#include "fence.h"
 #include "requests.h"
 #include "settings.h"
 #include "xact.h"
@@ -34,6 +35,7 @@ PG_FUNCTION_INFO_V1(le_current_leader);
 PG_FUNCTION_INFO_V1(le_leader);
 PG_FUNCTION_INFO_V1(le_is_leader);
 PG_FUNCTION_INFO_V1(le_fencing_token);
+PG_FUNCTION_INFO_V1(le_require_leader);
 PG_FUNCTION_INFO_V1(le_campaign);
 PG_FUNCTION_INFO_V1(le_withdraw);
 PG_FUNCTION_INFO_V1(le_step_down);
@@ -143,6 +145,14 @@ scope_owner(text *scope)
 	return LE_OWNER_NONE;		/* keep compilers quiet */
 }
 
+/* What on_loss asks for; NULL: what the setting says. */
+static LeOnLoss
+on_loss_argument(FunctionCallInfo fcinfo, int n)
+{
+	return le_on_loss_named(PG_ARGISNULL(n) ? NULL :
+							text_to_cstring(PG_GETARG_TEXT_PP(n)));
+}
+
 /* A question about the election that is the first argument. */
 static void
 start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
@@ -182,6 +192,7 @@ le_acquire(PG_FUNCTION_ARGS)
 	LeAsk		ask;
 	LeReply		reply;
 	le_duration wait;
+	LeOnLoss	on_loss;
 
 	start_ask(&ask, LE_ASK_ACQUIRE, fcinfo);
 	check_not_null(fcinfo, 2, "wait");
@@ -191,12 +202,25 @@ le_acquire(PG_FUNCTION_ARGS)
 	wait = to_duration(PG_GETARG_INTERVAL_P(2), "wait");
 	ask.wait_until = wait == 0 ? 0 : le_now() + wait;
 	ask.owner = scope_owner(PG_GETARG_TEXT_PP(3));
+	on_loss = on_loss_argument(fcinfo, 4);
+	if (ask.owner == LE_OWNER_NODE && !PG_ARGISNULL(4) &&
+		on_loss != LE_ON_LOSS_NONE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"on_loss\" needs scope \"session\" or \"transaction\""),
+				 errhint("In scope \"node\" let each job call le_require_leader().")));
 	if (ask.owner & LE_OWNER_XACT)
+	{
 		le_xact_prepare();
+		le_fence_prepare();
+	}
 
 	ask_worker(&ask, &reply);
 	if (reply.kind == LE_REPLY_TRUE && (ask.owner & LE_OWNER_XACT))
+	{
 		le_xact_holds(ask.election, reply.token);
+		(void) le_fence_bind(ask.election, 0, on_loss);
+	}
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 
@@ -325,6 +349,26 @@ le_fencing_token(PG_FUNCTION_ARGS)
 	if (!my_term(PG_GETARG_TEXT_PP(0), &term))
 		PG_RETURN_NULL();
 	PG_RETURN_INT64((int64) term.token);
+}
+
+/*
+ * The gate: raises an error unless the caller leads, and binds its
+ * transaction to the term.
+ */
+Datum
+le_require_leader(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	le_duration min_remaining;
+
+	le_check_preloaded();
+	check_not_null(fcinfo, 0, "election");
+	check_not_null(fcinfo, 1, "min_remaining");
+	set_election(&ask, PG_GETARG_TEXT_PP(0));
+	min_remaining = to_duration(PG_GETARG_INTERVAL_P(1), "min_remaining");
+	PG_RETURN_INT64((int64) le_fence_bind(ask.election,
+										  min_remaining / LE_MSEC,
+										  on_loss_argument(fcinfo, 2)));
 }
 
 /* ---- who leads? ---- */

@@ -18,6 +18,7 @@
 #include "leases.h"
 #include "requests.h"
 #include "settings.h"
+#include "statement.h"
 #include "worker.h"
 
 LE_MODULE_MAGIC;
@@ -87,5 +88,6 @@ _PG_init(void)
 #endif
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = shmem_startup;
+	le_install_statement_hooks();
 	le_register_worker();
 }

@@ -216,6 +216,13 @@ find_cached(const char *election)
 	return number;
 }
 
+/* The number of the election's slot; -1: it has none. */
+int
+le_find_term(const char *election)
+{
+	return find_cached(election);
+}
+
 /*
  * Which term does this node have in the election?  False: none that could be
  * read, which callers must take for "none".  The deadline is returned as
@@ -225,7 +232,16 @@ find_cached(const char *election)
 bool
 le_read_term(const char *election, LeTerm *term)
 {
-	int			number = find_cached(election);
+	return le_read_term_at(find_cached(election), election, term);
+}
+
+/*
+ * The same at the place where the election was found before.  Keeps nothing,
+ * so a signal handler may ask, too.
+ */
+bool
+le_read_term_at(int number, const char *election, LeTerm *term)
+{
 	LeSlot	   *slot;
 
 	if (number < 0)

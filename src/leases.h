@@ -157,7 +157,9 @@ extern le_time le_now(void);
 extern TimestampTz le_wall(le_time when);
 
 /* reading, from any process */
+extern int	le_find_term(const char *election);
 extern bool le_read_term(const char *election, LeTerm *term);
+extern bool le_read_term_at(int number, const char *election, LeTerm *term);
 extern bool le_copy_slot(int number, LeSlot *copy);
 extern int	le_copy_nodes(LeNodeInfo *copy);
 extern void le_give_up_term(const char *election, uint64 token);

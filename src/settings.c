@@ -36,6 +36,9 @@ int			le_renew_interval;
 int			le_safety_margin;
 int			le_request_timeout;
 int			le_shutdown_timeout;
+int			le_on_loss;
+int			le_cancel_lead;
+int			le_commit_margin;
 char	   *le_consul_url;
 char	   *le_consul_token_file;
 char	   *le_consul_datacenter;
@@ -54,6 +57,12 @@ enum
 static const struct config_enum_entry backends[] = {
 	{"local", BACKEND_LOCAL, false},
 	{"consul", BACKEND_CONSUL, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry losses[] = {
+	{"none", LE_ON_LOSS_NONE, false},
+	{"cancel", LE_ON_LOSS_CANCEL, false},
 	{NULL, 0, false}
 };
 
@@ -272,6 +281,24 @@ define_timing_settings(void)
 }
 
 static void
+define_job_settings(void)
+{
+	DefineCustomEnumVariable("leader_election.on_loss",
+							 "Sets what happens to a running statement when its term is about to end.",
+							 "\"cancel\" cancels it cancel_lead before the deadline, \"none\" leaves it to the check at commit.",
+							 &le_on_loss, LE_ON_LOSS_NONE, losses,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	define_ms("leader_election.cancel_lead",
+			  "Sets how long before its term's deadline a statement is cancelled.",
+			  "It must be more than commit_margin.",
+			  &le_cancel_lead, 1000, 10, 30000);
+	define_ms("leader_election.commit_margin",
+			  "Sets how much time before its term's deadline a transaction needs to commit.",
+			  "With less than that left, the commit of a bound transaction is refused.",
+			  &le_commit_margin, 250, 0, 30000);
+}
+
+static void
 define_consul_settings(void)
 {
 	define_string("leader_election.consul_url",
@@ -314,6 +341,7 @@ le_define_settings(void)
 {
 	define_identity_settings();
 	define_timing_settings();
+	define_job_settings();
 	define_consul_settings();
 	MarkGUCPrefixReserved("leader_election");
 }
@@ -366,6 +394,46 @@ le_explain_timing(const LeTiming *t, StringInfo detail)
 			break;
 	}
 	return false;
+}
+
+/*
+ * The same for what protects jobs: a cancel must come before commits are
+ * refused, and not while a healthy leader waits for its next renewal.
+ */
+bool
+le_explain_cancel_lead(const LeTiming *t, StringInfo detail)
+{
+	le_duration lead = le_cancel_lead * LE_MSEC;
+	le_duration healthy = t->lease - t->margin - t->renew_interval;
+
+	if (le_cancel_lead <= le_commit_margin)
+		appendStringInfo(detail,
+						 "cancel_lead (%d ms) must be more than commit_margin (%d ms).",
+						 le_cancel_lead, le_commit_margin);
+	else if (lead >= healthy)
+		appendStringInfo(detail,
+						 "cancel_lead (%d ms) must be less than lease_ttl minus safety_margin minus renew_interval: %d ms - %d ms - %d ms = %d ms.",
+						 le_cancel_lead, MS(t->lease), MS(t->margin),
+						 MS(t->renew_interval), MS(healthy));
+	else
+		return true;
+	return false;
+}
+
+/* NULL: as the setting says. */
+LeOnLoss
+le_on_loss_named(const char *name)
+{
+	if (name == NULL)
+		return (LeOnLoss) le_on_loss;
+	for (int i = 0; losses[i].name != NULL; i++)
+		if (strcmp(name, losses[i].name) == 0)
+			return (LeOnLoss) losses[i].val;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid on_loss: \"%s\"", name),
+			 errhint("It is \"none\" or \"cancel\".")));
+	return LE_ON_LOSS_NONE;		/* keep compilers quiet */
 }
 
 static void

@@ -16,6 +16,13 @@
 
 #define LE_VERSION		"1.0"
 
+/* What becomes of a running statement when its term is about to end. */
+typedef enum LeOnLoss
+{
+	LE_ON_LOSS_NONE,			/* it goes on; its commit is refused */
+	LE_ON_LOSS_CANCEL			/* it is cancelled in time */
+} LeOnLoss;
+
 extern int	le_backend;			/* index into the stores, see settings.c */
 extern char *le_node_name;		/* as set; le_my_name() has the default */
 extern char *le_node_value;
@@ -28,6 +35,9 @@ extern int	le_renew_interval;
 extern int	le_safety_margin;
 extern int	le_request_timeout;
 extern int	le_shutdown_timeout;
+extern int	le_on_loss;			/* LeOnLoss */
+extern int	le_cancel_lead;
+extern int	le_commit_margin;
 extern char *le_consul_url;
 extern char *le_consul_token_file;
 extern char *le_consul_datacenter;
@@ -41,6 +51,8 @@ extern void le_define_settings(void);
 extern const LeStore *le_configured_store(void);
 extern void le_configured_timing(LeTiming *timing);
 extern bool le_explain_timing(const LeTiming *timing, StringInfo detail);
+extern bool le_explain_cancel_lead(const LeTiming *timing, StringInfo detail);
+extern LeOnLoss le_on_loss_named(const char *name);
 extern const char *le_my_name(void);
 extern const char *le_my_value(void);
 extern bool le_in_campaign_setting(const char *election);

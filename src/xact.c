@@ -7,7 +7,8 @@
  * until a rollback to a savepoint set before the lease was taken.  The
  * backend ends its belief itself, in the transaction's callbacks, where
  * nothing may fail and nobody may be waited for; the worker tells the store
- * afterwards.
+ * afterwards.  The transaction is bound to the term as well (fence.c), which
+ * also keeps it from being prepared.
  *
  * src/xact.c
  *
@@ -60,12 +61,6 @@ at_xact_end(XactEvent event, void *arg)
 {
 	switch (event)
 	{
-		case XACT_EVENT_PRE_PREPARE:
-			if (!slist_is_empty(&held))
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("cannot PREPARE a transaction that holds an election in scope \"transaction\"")));
-			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 			give_up(InvalidSubTransactionId);

@@ -16,7 +16,11 @@ SELECT bag_eq(
 	$$VALUES
 	('le_acquire', 'election text, value text DEFAULT NULL::text, '
 		'wait interval DEFAULT ''00:00:00''::interval, '
-		'scope text DEFAULT ''node''::text'),
+		'scope text DEFAULT ''node''::text, '
+		'on_loss text DEFAULT NULL::text'),
+	('le_require_leader', 'election text, '
+		'min_remaining interval DEFAULT ''00:00:00''::interval, '
+		'on_loss text DEFAULT NULL::text'),
 	('le_renew', 'election text, value text DEFAULT NULL::text'),
 	('le_release', 'election text'),
 	('le_campaign', 'election text, value text DEFAULT NULL::text'),
@@ -58,6 +62,7 @@ SELECT bag_eq(
 	('le_reset_token', 'void'),
 	('le_is_leader', 'boolean'),
 	('le_fencing_token', 'bigint'),
+	('le_require_leader', 'bigint'),
 	('le_current_leader', 'text'),
 	('le_leader', 'record'),
 	('le_version', 'text'),
@@ -80,6 +85,7 @@ SELECT bag_eq(
 	('le_reset_token', 'v', false, 'u'),
 	('le_is_leader', 'v', true, 'r'),
 	('le_fencing_token', 'v', true, 'r'),
+	('le_require_leader', 'v', false, 'u'),
 	('le_current_leader', 'v', false, 'u'),
 	('le_leader', 'v', false, 'u'),
 	('le_version', 's', true, 's'),

@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(42);
+SELECT plan(45);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -17,7 +17,8 @@ FROM (VALUES
 -- network traffic
 CREATE TEMP TABLE restricted (name name, args text[]);
 INSERT INTO restricted VALUES
-	('le_acquire', ARRAY['text', 'text', 'interval', 'text']),
+	('le_acquire', ARRAY['text', 'text', 'interval', 'text', 'text']),
+	('le_require_leader', ARRAY['text', 'interval', 'text']),
 	('le_renew', ARRAY['text', 'text']),
 	('le_release', ARRAY['text']),
 	('le_campaign', ARRAY['text', 'text']),

@@ -1,7 +1,7 @@
 -- The settings: all of them, when they can be changed, their units and
 -- ranges.  The documentation names the same.
 BEGIN;
-SELECT plan(8);
+SELECT plan(9);
 
 CREATE TEMP VIEW mine AS
 	SELECT *, replace(name, 'leader_election.', '') AS short
@@ -22,6 +22,9 @@ SELECT bag_eq(
 	('safety_margin', 'integer', 'sighup'),
 	('request_timeout', 'integer', 'sighup'),
 	('shutdown_timeout', 'integer', 'sighup'),
+	('on_loss', 'enum', 'user'),
+	('cancel_lead', 'integer', 'sighup'),
+	('commit_margin', 'integer', 'sighup'),
 	('consul_url', 'string', 'sighup'),
 	('consul_token_file', 'string', 'sighup'),
 	('consul_datacenter', 'string', 'sighup'),
@@ -41,7 +44,9 @@ SELECT bag_eq(
 	('renew_interval', '0', 'ms', '0', '30000'),
 	('safety_margin', '1000', 'ms', '100', '30000'),
 	('request_timeout', '5000', 'ms', '100', '60000'),
-	('shutdown_timeout', '2000', 'ms', '0', '60000')$$,
+	('shutdown_timeout', '2000', 'ms', '0', '60000'),
+	('cancel_lead', '1000', 'ms', '10', '30000'),
+	('commit_margin', '250', 'ms', '0', '30000')$$,
 	'defaults, units and ranges');
 
 SELECT bag_eq(
@@ -53,6 +58,7 @@ SELECT bag_eq(
 	('campaign', ''),
 	('eligible', 'on'),
 	('standby_eligible', 'off'),
+	('on_loss', 'none'),
 	('consul_url', 'http://127.0.0.1:8500'),
 	('consul_token_file', ''),
 	('consul_datacenter', ''),
@@ -65,6 +71,8 @@ SELECT bag_eq(
 
 SELECT is((SELECT enumvals FROM mine WHERE short = 'backend'),
 	ARRAY['local', 'consul'], 'stores');
+SELECT is((SELECT enumvals FROM mine WHERE short = 'on_loss'),
+	ARRAY['none', 'cancel'], 'what a loss can do');
 
 SELECT is_empty(
 	$$SELECT name FROM mine WHERE short_desc !~ '^[A-Z].*[.]$'

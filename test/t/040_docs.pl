@@ -83,7 +83,8 @@ END
 		}
 		is($range =~ tr/` //dr, $is->{enum}, "$name: values") if $is->{enum};
 		is( $effect =~ /^(\w+)/ && $1,
-			$is->{context} eq 'postmaster' ? 'restart' : 'reload',
+			{ postmaster => 'restart', sighup => 'reload', user => 'session' }
+			  ->{ $is->{context} },
 			"$name: takes effect");
 	}
 	is_deeply([ sort keys %said ], [ sort keys %actual ], 'all of them');
@@ -233,6 +234,8 @@ subtest 'recipes, store local' => sub {
 		  . $node->sql("SELECT value FROM le_status") . '|'
 		  . $node->token('billing') . '|t',
 		'who leads');
+
+	is($node->sql(block('fence')), $node->token('billing'), 'fence: leader');
 
 	my ($create, $insert) = block('fencing') =~ /^(.*?;)\n(.*)/s;
 	$node->sql($create);

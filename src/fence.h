@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * fence.h
+ *		Transactions bound to a term: refused at commit once it is over.
+ *
+ * src/fence.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_FENCE_H
+#define LE_FENCE_H
+
+#include "leases.h"
+#include "settings.h"
+
+/*
+ * Bind the transaction to the present term of the election and return its
+ * fencing token.  Raises LE001 if the caller does not lead, or not for
+ * min_remaining_ms more; LE002 if the transaction is bound to an earlier term
+ * of the election, which is over.
+ */
+extern uint64 le_fence_bind(const char *election, int64 min_remaining_ms,
+							LeOnLoss on_loss);
+
+/* For scope "transaction": room for the binding, before a lease is had. */
+extern void le_fence_prepare(void);
+
+/* Would a commit bound to this term be let through now? */
+extern bool le_fence_would_pass(const char *election, uint64 token);
+
+/*
+ * From here until le_fence_clear_standing(), every transaction of this
+ * session is bound to the term.  To be cleared after the last of them has
+ * committed, or when an error ends it: what it leaves open is not bound.
+ */
+extern void le_fence_set_standing(const char *election, uint64 token,
+								  LeOnLoss on_loss);
+extern void le_fence_clear_standing(void);
+
+/* for statement.c */
+extern bool le_fence_binds(void);
+extern void le_fence_be_newest(void);
+
+#endif							/* LE_FENCE_H */

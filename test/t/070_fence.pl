@@ -1,0 +1,203 @@
+# The fence where one session cannot show it: remote rows of postgres_fdw that
+# must not be committed before the check, terms that run out, and a term that
+# a later one of the same node has replaced.
+
+use strict;
+use warnings;
+
+use LeaderElection::Node;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# The shortest lease, and time to spare between the margin and the deadline.
+my $node = LeaderElection::Node->create(
+	'a',
+	settings => { lease_ttl => '3s', safety_margin => '500ms',
+		commit_margin => '400ms', cancel_lead => '500ms', campaign => 'e' });
+my $rows = 0;
+
+$node->wait_for_leadership('e');
+$node->sql(<<"END");
+CREATE EXTENSION postgres_fdw;
+CREATE SERVER self FOREIGN DATA WRAPPER postgres_fdw
+	OPTIONS (host '${\ $node->host }', port '${\ $node->port }', dbname 'postgres');
+CREATE USER MAPPING FOR PUBLIC SERVER self;
+CREATE TABLE remote (i int);
+CREATE FOREIGN TABLE far (i int) SERVER self OPTIONS (table_name 'remote');
+CREATE TABLE work (i int);
+CREATE FUNCTION write_far() RETURNS trigger LANGUAGE plpgsql AS \$\$
+BEGIN
+	INSERT INTO far VALUES (new.i);
+	RETURN NULL;
+END \$\$;
+CREATE CONSTRAINT TRIGGER write_far AFTER INSERT ON work
+	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION write_far();
+CREATE TABLE plain (i int);
+CREATE FUNCTION write_in_function(i int) RETURNS void LANGUAGE plpgsql AS \$\$
+BEGIN
+	INSERT INTO far VALUES (i);
+END \$\$;
+CREATE FUNCTION write_and_fail(i int) RETURNS void LANGUAGE plpgsql AS \$\$
+BEGIN
+	INSERT INTO far VALUES (i);
+	RAISE division_by_zero;
+EXCEPTION WHEN division_by_zero THEN
+	NULL;
+END \$\$;
+CREATE PROCEDURE write_and_commit(i int, late bool) LANGUAGE plpgsql AS \$\$
+BEGIN
+	PERFORM le_require_leader('own');
+	INSERT INTO far VALUES (i);
+	IF late THEN
+		PERFORM le_release('own');
+	END IF;
+	COMMIT;
+END \$\$;
+END
+
+sub remote_rows
+{
+	return $node->sql('SELECT count(*) FROM remote');
+}
+
+# The same transaction twice, each time in a session that has never used
+# postgres_fdw: once its term holds until the commit, once it is over by then.
+sub fenced
+{
+	my ($what, @statements) = @_;
+
+	foreach my $over (0, 1)
+	{
+		my $session = LeaderElection::Session->new($node);
+		my $before = remote_rows();
+		my $error;
+
+		$session->query("SELECT le_acquire('own', wait => '1 min')");
+		foreach my $statement (@statements)
+		{
+			$statement = "SELECT le_release('own')" x $over
+			  if $statement =~ /le_release|^$/;
+			$error = $session->error($statement =~ s/\bLATE\b/$over ? 'true' : 'false'/er);
+		}
+		if ($over)
+		{
+			like($error, qr/ERROR:  LE002: no longer leader of election "own"/,
+				"$what: refused");
+			is(remote_rows(), $before, "$what: no remote row");
+		}
+		else
+		{
+			is($error, '', "$what: passes");
+			cmp_ok(remote_rows(), '>', $before, "$what: remote rows");
+		}
+		$session->quit;
+		$node->sql("SELECT le_release('own')") if !$over;
+	}
+	return;
+}
+
+subtest 'postgres_fdw' => sub {
+	my $gate = "SELECT le_require_leader('own')";
+	my $end = "SELECT le_release('own')";
+
+	fenced('used before the bind',
+		'BEGIN', 'INSERT INTO far VALUES (1)', $gate, $end, 'COMMIT');
+	fenced('first used after it',
+		'BEGIN', $gate, $end, 'INSERT INTO far VALUES (2)', 'COMMIT');
+	fenced('first used in a deferred trigger',
+		'BEGIN', $gate, $end, 'INSERT INTO work VALUES (3)', 'COMMIT');
+	fenced('first used by COPY',
+		'BEGIN', $gate, $end,
+		q(COPY far FROM PROGRAM 'echo 4'), 'COMMIT');
+	fenced('first used in a function',
+		'BEGIN', $gate, $end, 'SELECT write_in_function(5)', 'COMMIT');
+	fenced('first used where an error was caught',
+		'BEGIN', $gate, 'SELECT write_and_fail(6)', $end,
+		'INSERT INTO far VALUES (6)', 'COMMIT');
+	fenced('first used by a cursor that is still open',
+		'BEGIN', $gate, 'DECLARE c CURSOR FOR SELECT * FROM far', 'FETCH c',
+		$end, 'INSERT INTO far VALUES (7)', 'COMMIT');
+	fenced('in a procedure that commits', 'CALL write_and_commit(8, LATE)');
+};
+
+# The deadline passes while the worker stands still.
+subtest 'a term that runs out' => sub {
+	my $session = LeaderElection::Session->new($node);
+	my $later = LeaderElection::Session->new($node);
+	my $worker;
+	my $error;
+
+	$session->query("BEGIN; SELECT le_require_leader('e'); INSERT INTO plain VALUES (1)");
+	$later->query("BEGIN; SELECT le_require_leader('e'); INSERT INTO plain VALUES (2)");
+	$worker = $node->freeze_worker;
+
+	# Close to the deadline it is too late already.
+	poll_until(
+		sub {
+			my $left = $session->query("SELECT extract(epoch FROM "
+				  . "expires_at - clock_timestamp()) FROM le_status WHERE election = 'e'");
+
+			return $left < 0.35;
+		},
+		'the margin',
+		interval => 0.01);
+	$error = $session->error('COMMIT');
+	like($error, qr/ERROR:  LE002: no longer leader of election "e"/, 'refused in the margin');
+	like($error,
+		qr/bound to the term with fencing token \d+, whose deadline (is \d+ ms away, less than commit_margin \(400 ms\)|passed)/,
+		'says so');
+	like($session->error("SELECT le_require_leader('e')"),
+		qr/ERROR:  LE001: not leader of election "e"/, 'no new gate');
+
+	poll_until(sub { !$node->is_leader('e') }, 'the deadline');
+	$error = $later->error('COMMIT');
+	like($error, qr/ERROR:  LE002/, 'refused after it');
+	like($error, qr/whose deadline passed \d+ ms ago/, 'says so');
+	like($later->error("SELECT le_require_leader('e')"),
+		qr/ERROR:  LE001.*The deadline of its term passed \d+ ms ago/s, 'no new gate');
+	$node->thaw_worker($worker);
+	$node->wait_for_leadership('e');
+	is($node->sql('SELECT count(*) FROM plain'), 0, 'nothing was committed');
+};
+
+# The node leads again, but not for those who were bound before.
+subtest 'a later term' => sub {
+	my $session = LeaderElection::Session->new($node);
+	my $token = $session->query("BEGIN; SELECT le_require_leader('e'); INSERT INTO plain VALUES (3)");
+	my $worker = $node->freeze_worker;
+
+	poll_until(sub { !$node->is_leader('e') }, 'the deadline');
+	$node->thaw_worker($worker);
+	$node->wait_for_leadership('e');
+	cmp_ok($node->token('e'), '>', $token, 'a later term');
+	is($session->query("SELECT le_is_leader('e')"), 't', 'which a check sees');
+	like($session->error('COMMIT'),
+		qr/ERROR:  LE002.*bound to the term with fencing token $token/s,
+		'the fence does not take it for the first');
+	is($node->sql('SELECT count(*) FROM plain'), 0, 'nothing was committed');
+};
+
+# Settings that could not stop a statement in time.
+subtest 'settings' => sub {
+	my $gate = "SELECT le_require_leader('e', on_loss => 'cancel')";
+
+	$node->configure(cancel_lead => '300ms', campaign => 'e,one');
+	$node->wait_for_leadership('one');
+	like($node->sql_error($gate),
+		qr/ERROR:  F0000: statements cannot be cancelled in time.*cancel_lead \(300 ms\) must be more than commit_margin \(400 ms\)/s,
+		'cancel_lead within commit_margin');
+	$node->configure(cancel_lead => '1500ms', campaign => 'e,two');
+	$node->wait_for_leadership('two');
+	like($node->sql_error($gate),
+		qr/cancel_lead \(1500 ms\) must be less than lease_ttl minus safety_margin minus renew_interval: 3000 ms - 500 ms - 1000 ms = 1500 ms/,
+		'cancel_lead that a healthy leader would reach');
+	is($node->sql_error("SELECT le_require_leader('e')"), '',
+		'no matter where nothing is cancelled');
+	$node->configure(cancel_lead => '500ms', campaign => 'e,three');
+	$node->wait_for_leadership('three');
+	is($node->sql_error($gate), '', 'good again');
+};
+
+done_testing();
