@@ -24,6 +24,7 @@ STORE_OBJS = \
 	src/store/store.o
 
 OBJS = \
+	src/cancel.o \
 	src/dispatch.o \
 	src/elect.o \
 	src/fence.o \
@@ -51,7 +52,8 @@ REGRESS = $(filter-out leader_election--%, \
 	$(basename $(notdir $(sort $(wildcard $(srcdir)/sql/*.sql)))))
 REGRESS_OPTS = --inputdir=$(srcdir) --encoding=UTF8 --no-locale
 
-SHLIB_LINK += -lcurl
+# timer_create() is in librt before glibc 2.34
+SHLIB_LINK += -lcurl -lrt
 
 # PostgreSQL's own headers and calling conventions do not allow for
 # -Wunused-parameter and -Wsign-compare.

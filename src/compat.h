@@ -79,6 +79,15 @@ extern PGDLLEXPORT void _PG_init(void);
 #define LE_WAIT_EVENT(cache, name)	((void) (cache), PG_WAIT_EXTENSION)
 #endif
 
+/* What the ExecutorRun hook was told besides, until 17. */
+#if PG_VERSION_NUM >= 180000
+#define LE_RUN_ONCE_DECL
+#define LE_RUN_ONCE
+#else
+#define LE_RUN_ONCE_DECL	, bool once
+#define LE_RUN_ONCE			, once
+#endif
+
 #if PG_VERSION_NUM >= 180000
 #define LE_MODULE_MAGIC \
 	PG_MODULE_MAGIC_EXT(.name = "leader_election", .version = LE_VERSION)

@@ -15,6 +15,9 @@
  * after each statement (statement.c), and is the newest when the last one is
  * done.
  *
+ * A binding may also ask to be stopped in time (cancel.c).  A session that
+ * holds a term in its own name may ask for that, too, without being bound.
+ *
  * src/fence.c
  *
  *-------------------------------------------------------------------------
@@ -25,24 +28,32 @@
 #include "lib/ilist.h"
 #include "utils/memutils.h"
 
+#include "cancel.h"
 #include "fence.h"
 #include "requests.h"
+
+typedef enum Kind
+{
+	BOUND,						/* the transaction */
+	STANDING,					/* this transaction and those that follow */
+	HOLDING						/* the session holds the term; not bound */
+} Kind;
 
 typedef struct Binding
 {
 	dlist_node	node;
-	bool		standing;		/* outlives its transaction */
-	SubTransactionId subxact;	/* else: ends with its rollback */
-	int			number;			/* of the election's slot */
-	uint64		token;
-	LeOnLoss	on_loss;
-	char		election[LE_MAX_ELECTION_LEN + 1];
+	Kind		kind;
+	SubTransactionId subxact;	/* BOUND: ends with its rollback */
+	LeStop		stop;			/* the term */
 } Binding;
 
 static dlist_head bindings = DLIST_STATIC_INIT(bindings);
 
 /* Between the check at commit and the end of the transaction. */
 static bool ending = false;
+
+/* The term for which the outermost statement was stopped; "": none. */
+static LeStop stopped;
 
 static void at_xact_end(XactEvent event, void *arg);
 
@@ -79,15 +90,18 @@ term_stands(int number, const char *election, uint64 token,
 
 /* Why the slot says that the term is over. */
 static const char *
-why_over(int number, const char *election)
+why_over(int number, const char *election, uint64 token)
 {
 	LeSlot	   *copy = palloc(sizeof(LeSlot));
 
-	if (number >= 0 && le_copy_slot(number, copy) &&
-		strcmp(copy->name, election) == 0 &&
-		copy->last_reason != LE_REASON_NONE)
-		return le_reason_name(copy->last_reason);
-	return "the term is over";
+	if (number < 0 || !le_copy_slot(number, copy) ||
+		strcmp(copy->name, election) != 0)
+		return "the term is over";
+	if (pg_atomic_read_u64(&copy->token) == token)
+		return "given up";
+	if (pg_atomic_read_u64(&copy->token) != 0)
+		return "a later term has begun";
+	return le_reason_name(copy->last_reason);
 }
 
 static void
@@ -106,18 +120,53 @@ raise_lost(int number, const char *election, uint64 token,
 			 errdetail("The transaction is bound to the term with fencing token " UINT64_FORMAT ", whose deadline passed %d ms ago.",
 					   token, -ms) :
 			 errdetail("The transaction is bound to the term with fencing token " UINT64_FORMAT ": %s.",
-					   token, why_over(number, election))));
+					   token, why_over(number, election, token))));
+}
+
+/* Why the session had to stop, in words that go with the token. */
+static const char *
+why_stopped(const LeStop *stop)
+{
+	LeTerm		term;
+
+	if (le_read_term_at(stop->number, stop->election, &term) &&
+		term.token == stop->token)
+		return psprintf("its deadline came closer than cancel_lead (%d ms)",
+						le_cancel_lead);
+	return why_over(stop->number, stop->election, stop->token);
+}
+
+static char *
+stop_message(const LeStop *stop)
+{
+	return psprintf("canceling statement due to loss of election \"%s\"",
+					stop->election);
+}
+
+static char *
+stop_detail(const LeStop *stop)
+{
+	return psprintf("The term with fencing token " UINT64_FORMAT ": %s.",
+					stop->token, why_stopped(stop));
 }
 
 static void
 check(const Binding *b)
 {
+	const LeStop *stop = &b->stop;
+	Standing	standing = HOLDS;
 	le_duration left;
-	Standing	standing = term_stands(b->number, b->election, b->token,
-									   le_commit_margin * LE_MSEC, &left);
 
+	if (stop->fired)
+		ereport(ERROR,
+				(errcode(LE_ERRCODE_LOST),
+				 errmsg_internal("%s", stop_message(stop)),
+				 errdetail_internal("%s", stop_detail(stop))));
+	if (b->kind != HOLDING)
+		standing = term_stands(stop->number, stop->election, stop->token,
+							   le_commit_margin * LE_MSEC, &left);
 	if (standing != HOLDS)
-		raise_lost(b->number, b->election, b->token, standing, left);
+		raise_lost(stop->number, stop->election, stop->token, standing, left);
 }
 
 bool
@@ -131,8 +180,9 @@ le_fence_would_pass(const char *election, uint64 token)
 
 /* ---- bindings ---- */
 
+/* The transaction's binding, or with "holding" the session's. */
 static Binding *
-find_binding(const char *election)
+find_binding(const char *election, bool holding)
 {
 	dlist_iter	iter;
 
@@ -140,30 +190,52 @@ find_binding(const char *election)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
-		if (strcmp(b->election, election) == 0)
+		if ((b->kind == HOLDING) == holding &&
+			strcmp(b->stop.election, election) == 0)
 			return b;
 	}
 	return NULL;
 }
 
 static void
+note_stop(const Binding *b)
+{
+	if (b->stop.fired)
+		stopped = b->stop;
+}
+
+/* After the list has changed; not once the check at commit is made. */
+static void
+resume_watch(void)
+{
+	if (!ending)
+		le_cancel_resume();
+}
+
+/* The caller lets the watch go on afterwards: resume_watch(). */
+static void
 remove_binding(Binding *b)
 {
+	note_stop(b);
+	le_cancel_unwatch(&b->stop);
 	dlist_delete(&b->node);
 	pfree(b);
 }
 
 static Binding *
-add_binding(const char *election, uint64 token, LeOnLoss on_loss)
+add_binding(Kind kind, const char *election, uint64 token, LeOnLoss on_loss)
 {
 	Binding    *b = MemoryContextAllocZero(TopMemoryContext, sizeof(Binding));
 
+	b->kind = kind;
 	b->subxact = GetCurrentSubTransactionId();
-	b->number = le_find_term(election);
-	b->token = token;
-	b->on_loss = on_loss;
-	strlcpy(b->election, election, sizeof(b->election));
+	b->stop.number = le_find_term(election);
+	b->stop.token = token;
+	b->stop.cancels = on_loss == LE_ON_LOSS_CANCEL;
+	b->stop.in_xact_only = kind == HOLDING;
+	strlcpy(b->stop.election, election, sizeof(b->stop.election));
 	dlist_push_tail(&bindings, &b->node);
+	le_cancel_watch(&b->stop);
 	return b;
 }
 
@@ -171,32 +243,59 @@ add_binding(const char *election, uint64 token, LeOnLoss on_loss)
 static void
 tighten(Binding *b, LeOnLoss on_loss)
 {
-	b->on_loss = Max(b->on_loss, on_loss);
+	if (on_loss != LE_ON_LOSS_CANCEL || b->stop.cancels)
+		return;
+	le_cancel_pause();
+	b->stop.cancels = true;
+	resume_watch();
 }
 
 /* ---- the ends of transactions ---- */
 
+/*
+ * From here to the end of the transaction no cancel can come, so none can
+ * outlive it; one that came before is found here.
+ */
 static void
 check_all(void)
 {
 	dlist_iter	iter;
 
+	le_cancel_pause();
 	dlist_foreach(iter, &bindings)
 		check(dlist_container(Binding, node, iter.cur));
 }
 
+/* In two phases a transaction could be committed by anybody at any time. */
 static void
 refuse_prepare(void)
 {
-	Binding    *b;
+	dlist_iter	iter;
 
-	if (dlist_is_empty(&bindings))
-		return;
-	b = dlist_head_element(Binding, node, &bindings);
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot PREPARE a transaction that is bound to a term of election \"%s\"",
-					b->election)));
+	dlist_foreach(iter, &bindings)
+	{
+		Binding    *b = dlist_container(Binding, node, iter.cur);
+
+		if (b->kind != HOLDING)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction that is bound to a term of election \"%s\"",
+							b->stop.election)));
+	}
+}
+
+/* A session that held a term is left in peace once that is over. */
+static void
+let_go(Binding *b)
+{
+	LeTerm		term;
+
+	note_stop(b);
+	if (!le_read_term_at(b->stop.number, b->stop.election, &term) ||
+		term.token != b->stop.token)
+		remove_binding(b);
+	else if (b->stop.fired)
+		le_cancel_excuse(&b->stop);
 }
 
 static void
@@ -204,13 +303,17 @@ unbind(void)
 {
 	dlist_mutable_iter iter;
 
+	le_cancel_pause();
 	dlist_foreach_modify(iter, &bindings)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
-		if (!b->standing)
+		if (b->kind == BOUND)
 			remove_binding(b);
+		else if (b->kind == HOLDING)
+			let_go(b);
 	}
+	resume_watch();
 }
 
 static void
@@ -224,9 +327,12 @@ at_xact_end(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			refuse_prepare();
+			ending = true;
+			check_all();
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
 			ending = false;
 			unbind();
 			break;
@@ -251,12 +357,15 @@ at_subxact_end(SubXactEvent event, SubTransactionId mine,
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
-		if (b->standing || b->subxact != mine)
+		if (b->kind != BOUND || b->subxact != mine)
 			continue;
-		if (event == SUBXACT_EVENT_ABORT_SUB)
-			remove_binding(b);
-		else
+		if (event == SUBXACT_EVENT_COMMIT_SUB)
+		{
 			b->subxact = parent;
+			continue;
+		}
+		remove_binding(b);
+		resume_watch();
 	}
 }
 
@@ -287,6 +396,7 @@ le_fence_prepare(void)
 {
 	static bool registered = false;
 
+	le_cancel_prepare();
 	if (!registered)
 	{
 		RegisterXactCallback(at_xact_end, NULL);
@@ -294,6 +404,34 @@ le_fence_prepare(void)
 		registered = true;
 	}
 	le_fence_be_newest();
+}
+
+/* ---- what the user sees of a cancel ---- */
+
+void
+le_fence_forget_stop(void)
+{
+	stopped.election[0] = '\0';
+}
+
+/*
+ * Inside, a cancel is PostgreSQL's own, which no WHEN OTHERS swallows.  Out of
+ * the outermost statement it comes as what it is: leadership lost.
+ */
+void
+le_fence_explain_cancel(ErrorData *error)
+{
+	dlist_iter	iter;
+
+	if (error->sqlerrcode != ERRCODE_QUERY_CANCELED)
+		return;
+	dlist_foreach(iter, &bindings)
+		note_stop(dlist_container(Binding, node, iter.cur));
+	if (stopped.election[0] == '\0')
+		return;
+	error->sqlerrcode = LE_ERRCODE_LOST;
+	error->message = stop_message(&stopped);
+	error->detail = stop_detail(&stopped);
 }
 
 /* ---- binding ---- */
@@ -346,12 +484,17 @@ le_fence_bind(const char *election, int64 min_remaining_ms, LeOnLoss on_loss)
 {
 	int			number = le_find_term(election);
 	le_duration min_remaining = min_remaining_ms * LE_MSEC;
-	le_duration left;
+	le_duration left = 0;
 	Standing	standing = OVER;
-	Binding    *b = find_binding(election);
+	Binding    *b = find_binding(election, false);
 	LeTerm		term;
 
 	check_on_loss(on_loss);
+	if (ending)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot bind a transaction that is about to commit to a term of election \"%s\"",
+						election)));
 	if (b != NULL)
 		check(b);
 	if (le_read_term_at(number, election, &term))
@@ -362,25 +505,25 @@ le_fence_bind(const char *election, int64 min_remaining_ms, LeOnLoss on_loss)
 	if (b == NULL)
 	{
 		le_fence_prepare();
-		b = add_binding(election, term.token, on_loss);
+		b = add_binding(BOUND, election, term.token, on_loss);
 	}
 	tighten(b, on_loss);
-	return b->token;
+	return b->stop.token;
 }
 
 void
 le_fence_set_standing(const char *election, uint64 token, LeOnLoss on_loss)
 {
-	Binding    *b = find_binding(election);
+	Binding    *b = find_binding(election, false);
 
 	check_on_loss(on_loss);
 	le_fence_prepare();
 	if (b == NULL)
-		b = add_binding(election, token, on_loss);
+		b = add_binding(STANDING, election, token, on_loss);
 	else
 		check(b);
 	tighten(b, on_loss);
-	b->standing = true;
+	b->kind = STANDING;
 }
 
 void
@@ -392,7 +535,49 @@ le_fence_clear_standing(void)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
-		if (b->standing)
+		if (b->kind == STANDING)
 			remove_binding(b);
 	}
+	resume_watch();
+}
+
+/* The session holds this term now, and is to be stopped with it, or not. */
+void
+le_fence_hold(const char *election, uint64 token, LeOnLoss on_loss)
+{
+	Binding    *b = find_binding(election, true);
+
+	if (b != NULL && b->stop.token == token &&
+		b->stop.cancels == (on_loss == LE_ON_LOSS_CANCEL))
+		return;
+	if (b != NULL)
+		remove_binding(b);
+	if (on_loss == LE_ON_LOSS_CANCEL)
+		(void) add_binding(HOLDING, election, token, on_loss);
+	resume_watch();
+}
+
+/*
+ * The session itself ends terms: not to be stopped for those that it holds,
+ * nor for the others while it waits for the store to confirm.
+ */
+void
+le_fence_leave_begin(void)
+{
+	le_cancel_pause();
+}
+
+void
+le_fence_leave_end(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &bindings)
+	{
+		Binding    *b = dlist_container(Binding, node, iter.cur);
+
+		if (b->kind == HOLDING)
+			let_go(b);
+	}
+	resume_watch();
 }

@@ -22,7 +22,10 @@
 extern uint64 le_fence_bind(const char *election, int64 min_remaining_ms,
 							LeOnLoss on_loss);
 
-/* For scope "transaction": room for the binding, before a lease is had. */
+/*
+ * What can fail of all that follows, once per session, before a lease is asked
+ * for.
+ */
 extern void le_fence_prepare(void);
 
 /* Would a commit bound to this term be let through now? */
@@ -37,8 +40,18 @@ extern void le_fence_set_standing(const char *election, uint64 token,
 								  LeOnLoss on_loss);
 extern void le_fence_clear_standing(void);
 
+/* The session holds a term in its own name; cancel it when that ends. */
+extern void le_fence_hold(const char *election, uint64 token,
+						  LeOnLoss on_loss);
+
+/* Around a call by which the session itself ends terms. */
+extern void le_fence_leave_begin(void);
+extern void le_fence_leave_end(void);
+
 /* for statement.c */
 extern bool le_fence_binds(void);
 extern void le_fence_be_newest(void);
+extern void le_fence_forget_stop(void);
+extern void le_fence_explain_cancel(ErrorData *error);
 
 #endif							/* LE_FENCE_H */

@@ -184,6 +184,22 @@ ask_worker(LeAsk *ask, LeReply *reply)
 				 reply->hint[0] ? errhint("%s", reply->hint) : 0));
 }
 
+/* The same, where the session ends terms that it may depend on itself. */
+static void
+ask_to_leave(LeAsk *ask, LeReply *reply)
+{
+	le_fence_leave_begin();
+	PG_TRY();
+	{
+		ask_worker(ask, reply);
+	}
+	PG_FINALLY();
+	{
+		le_fence_leave_end();
+	}
+	PG_END_TRY();
+}
+
 /* ---- leading ---- */
 
 Datum
@@ -210,10 +226,9 @@ le_acquire(PG_FUNCTION_ARGS)
 				 errmsg("argument \"on_loss\" needs scope \"session\" or \"transaction\""),
 				 errhint("In scope \"node\" let each job call le_require_leader().")));
 	if (ask.owner & LE_OWNER_XACT)
-	{
 		le_xact_prepare();
+	if (ask.owner != LE_OWNER_NODE)
 		le_fence_prepare();
-	}
 
 	ask_worker(&ask, &reply);
 	if (reply.kind == LE_REPLY_TRUE && (ask.owner & LE_OWNER_XACT))
@@ -221,6 +236,8 @@ le_acquire(PG_FUNCTION_ARGS)
 		le_xact_holds(ask.election, reply.token);
 		(void) le_fence_bind(ask.election, 0, on_loss);
 	}
+	else if (reply.kind == LE_REPLY_TRUE && ask.owner != LE_OWNER_NODE)
+		le_fence_hold(ask.election, reply.token, on_loss);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 
@@ -244,7 +261,7 @@ le_release(PG_FUNCTION_ARGS)
 	LeReply		reply;
 
 	start_ask(&ask, LE_ASK_RELEASE, fcinfo);
-	ask_worker(&ask, &reply);
+	ask_to_leave(&ask, &reply);
 	if (reply.kind == LE_REPLY_NOT_HELD)
 		ereport(WARNING,
 				(errmsg("you do not hold election \"%s\"", ask.election)));
@@ -271,7 +288,7 @@ le_withdraw(PG_FUNCTION_ARGS)
 	LeReply		reply;
 
 	start_ask(&ask, LE_ASK_WITHDRAW, fcinfo);
-	ask_worker(&ask, &reply);
+	ask_to_leave(&ask, &reply);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 
@@ -292,7 +309,7 @@ le_step_down(PG_FUNCTION_ARGS)
 		start_ask(&ask, LE_ASK_STEP_DOWN, fcinfo);
 	check_not_null(fcinfo, 1, "hold_off");
 	ask.hold_off = to_duration(PG_GETARG_INTERVAL_P(1), "hold_off");
-	ask_worker(&ask, &reply);
+	ask_to_leave(&ask, &reply);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 

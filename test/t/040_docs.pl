@@ -235,7 +235,8 @@ subtest 'recipes, store local' => sub {
 		  . $node->token('billing') . '|t',
 		'who leads');
 
-	is($node->sql(block('fence')), $node->token('billing'), 'fence: leader');
+	is($node->sql(block($_)), $node->token('billing'), "$_: leader")
+	  foreach 'fence', 'stop in time';
 
 	my ($create, $insert) = block('fencing') =~ /^(.*?;)\n(.*)/s;
 	$node->sql($create);

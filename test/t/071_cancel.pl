@@ -1,0 +1,317 @@
+# Stop in time: a statement is cancelled before its term's deadline, whatever
+# it does, and nothing that comes after it in the same session.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $lead = 700;    # ms
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $node = LeaderElection::Node->create(
+	'a',
+	consul => $consul,
+	settings => {
+		lease_ttl => '3s',
+		safety_margin => '500ms',
+		commit_margin => '100ms',
+		cancel_lead => "${lead}ms",
+		campaign => 'e'
+	});
+my $gate = "SELECT le_require_leader('e', on_loss => 'cancel')";
+my $lost = qr/ERROR:  LE002: canceling statement due to loss of election "e"/;
+my (@before_deadline, @after_loss);
+
+$node->wait_for_leadership('e');
+$node->sql(<<'END');
+CREATE TABLE work (i int PRIMARY KEY);
+INSERT INTO work SELECT generate_series(1, 10);
+CREATE TABLE log (what text);
+CREATE FUNCTION burn() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	LOOP
+		PERFORM 1;
+	END LOOP;
+END $$;
+CREATE FUNCTION stubborn() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_sleep(60);
+EXCEPTION WHEN OTHERS THEN
+	RAISE WARNING 'swallowed';
+END $$;
+CREATE FUNCTION deaf() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	BEGIN
+		PERFORM pg_sleep(60);
+	EXCEPTION WHEN query_canceled THEN
+		RAISE WARNING 'caught %', SQLSTATE;
+	END;
+	PERFORM pg_sleep(60);
+END $$;
+CREATE FUNCTION clumsy() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..100 LOOP
+		BEGIN
+			RAISE division_by_zero;
+		EXCEPTION WHEN division_by_zero THEN
+			NULL;
+		END;
+	END LOOP;
+	PERFORM pg_sleep(60);
+END $$;
+CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_sleep(60);
+	RETURN NULL;
+END $$;
+CREATE TABLE deferred (i int);
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON deferred
+	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late();
+CREATE PROCEDURE steps() LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..100000 LOOP
+		PERFORM le_require_leader('e', on_loss => 'cancel');
+		PERFORM pg_sleep(0.05);
+		COMMIT;
+	END LOOP;
+END $$;
+CREATE FUNCTION unrelated() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_sleep(0.03);
+	RETURN 'unrelated';
+END $$;
+END
+
+# The deadline on the clock of the test's own measurements.
+sub deadline
+{
+	my ($election) = @_;
+	my $before = boottime_ns();
+	my $left = $node->sql("SELECT extract(epoch FROM expires_at - "
+		  . "clock_timestamp()) FROM le_status WHERE election = '$election'");
+	my $after = boottime_ns();
+
+	return ($before + $left * 1e9, $after + $left * 1e9);
+}
+
+# Nothing renews the lease; statements run into its end.
+sub run_out
+{
+	my (%sessions) = @_;
+	my $worker = $node->freeze_worker;
+	my ($early, $late) = deadline('e');
+	my %result;
+
+	poll_until(
+		sub {
+			# looked at often: the time of an answer is that of its reading
+			$result{$_} = $sessions{$_}->finish
+			  foreach grep { !$result{$_} && $sessions{$_}->is_done }
+			  keys %sessions;
+			return keys %result == keys %sessions;
+		},
+		'the statements to be stopped',
+		interval => 0.002);
+	foreach my $what (sort keys %result)
+	{
+		my $at = $result{$what}->{at};
+
+		like($result{$what}->{error}, $lost, "$what: stopped");
+		cmp_ok($at, '<', $late, "$what: before the deadline");
+		cmp_ok($at, '>', $early - ($lead + 20) * 1e6,
+			"$what: not before its time");
+		push @before_deadline, ($late - $at) / 1e6;
+	}
+	$node->thaw_worker($worker);
+	$node->wait_for_leadership('e');
+	return \%result;
+}
+
+subtest 'whatever it does' => sub {
+	my %sessions = map { $_ => LeaderElection::Session->new($node) }
+	  qw(sleep burn lock stubborn deaf clumsy deferred procedure one-statement);
+	my $blocker = LeaderElection::Session->new($node);
+	my $result;
+
+	$blocker->query('BEGIN; UPDATE work SET i = i + 100 WHERE i = 1');
+	$sessions{$_}->query("BEGIN; $gate; INSERT INTO log VALUES ('$_')")
+	  foreach grep { $_ ne 'procedure' && $_ ne 'one-statement' } keys %sessions;
+	$sessions{sleep}->start('SELECT pg_sleep(60)');
+	$sessions{burn}->start('SELECT burn()');
+	$sessions{lock}->start('UPDATE work SET i = i + 100 WHERE i = 1');
+	$sessions{stubborn}->start('SELECT stubborn()');
+	$sessions{deaf}->start('SELECT deaf()');
+	$sessions{clumsy}->start('SELECT clumsy()');
+	$sessions{deferred}->start('INSERT INTO deferred VALUES (1); COMMIT');
+	$sessions{procedure}->start('CALL steps()');
+	$sessions{'one-statement'}->start("SELECT pg_sleep(60) FROM le_require_leader('e', on_loss => 'cancel')");
+	$result = run_out(%sessions);
+	like($result->{sleep}->{error},
+		qr/DETAIL:  The term with fencing token \d+: its deadline came closer than cancel_lead \($lead ms\)\./,
+		'the user is told why');
+	unlike($result->{stubborn}->{error}, qr/swallowed/, 'WHEN OTHERS does not swallow it');
+	like($result->{deaf}->{error}, qr/WARNING:.*caught 57014/,
+		'inside it is a cancel; who catches that is cancelled again');
+	$blocker->query('ROLLBACK');
+	is($node->sql('SELECT count(*) FROM log'), 0, 'nothing was committed');
+	is($sessions{$_}->query('ROLLBACK; SELECT unrelated()'), 'unrelated', "$_: the session goes on")
+	  foreach sort keys %sessions;
+};
+
+# A cancel finds nothing to cancel while the client thinks.
+subtest 'idle in transaction' => sub {
+	my ($one, $two) = map { LeaderElection::Session->new($node) } 1, 2;
+	my $worker;
+	my $early;
+	my $result;
+
+	$_->query("BEGIN; $gate; INSERT INTO log VALUES ('idle')") foreach $one, $two;
+	$worker = $node->freeze_worker;
+	($early) = deadline('e');
+	poll_until(sub { boottime_ns() > $early - ($lead - 100) * 1e6 }, 'the cancel point', interval => 0.01);
+	$result = $one->start('SELECT pg_sleep(60)')->finish;
+	like($result->{error}, $lost, 'the next statement is stopped');
+	cmp_ok($result->{seconds}, '<', 0.4, 'soon');
+	like($two->error('COMMIT'), $lost, 'and so is a commit, with time left for it');
+	cmp_ok(boottime_ns(), '<', $early, 'before the deadline');
+	$node->thaw_worker($worker);
+	is($one->query('ROLLBACK; SELECT unrelated()'), 'unrelated', 'the session goes on');
+	is($two->query('SELECT unrelated()'), 'unrelated', 'so does the other');
+	is($node->sql('SELECT count(*) FROM log'), 0, 'nothing was committed');
+	$node->wait_for_leadership('e');
+};
+
+# Renewals carry a statement past the deadline that it began with.
+subtest 'a healthy leader' => sub {
+	my $session = LeaderElection::Session->new($node);
+
+	is($session->query("BEGIN; $gate; SELECT pg_sleep(4); INSERT INTO log VALUES ('long'); COMMIT; "
+			  . 'DELETE FROM log RETURNING what') =~ s/.*\n//sr,
+		'long', 'is not cancelled');
+};
+
+# Belief ends at once, without a deadline that could have been seen coming.
+subtest 'a sudden loss' => sub {
+	foreach my $round (1 .. 3)
+	{
+		my $session = LeaderElection::Session->new($node);
+		my $none = LeaderElection::Session->new($node);
+		my $result;
+		my $from;
+
+		$session->query("BEGIN; $gate");
+		$none->query("BEGIN; SELECT le_require_leader('e', on_loss => 'none')");
+		$session->start('SELECT pg_sleep(60)');
+		$none->start('SELECT pg_sleep(2)');
+		$from = boottime_ns();
+		$consul->delete('/v1/kv/leader_election/e/leader');
+		$result = $session->finish;
+		like($result->{error}, $lost, "stopped ($round)");
+		like($result->{error}, qr/DETAIL:  The term with fencing token \d+: (key deleted or taken|a later term has begun)\./, 'the user is told why')
+		  if $round == 1;
+		push @after_loss, ($result->{at} - $from) / 1e6;
+		is($none->finish->{error}, '', 'not who did not ask for it');
+		like($none->error('COMMIT'), qr/LE002: no longer leader/, 'but the fence holds');
+		$node->wait_for_leadership('e');
+	}
+};
+
+# on_loss from the setting, and for sessions that hold a term in their name.
+subtest 'scopes and settings' => sub {
+	my ($setting, $session, $idle, $xact, $none) =
+	  map { LeaderElection::Session->new($node) } 1 .. 5;
+	my $acquire = sub {
+		my ($who, $election, $scope, $more) = @_;
+
+		return $who->query("SELECT le_acquire('$election', scope => '$scope'$more)");
+	};
+	my $worker;
+
+	$setting->query("SET leader_election.on_loss = 'cancel'; BEGIN; SELECT le_require_leader('e')");
+	is($acquire->($session, 's', 'session', ", on_loss => 'cancel'"), 't', 'session');
+	is($acquire->($idle, 'i', 'session', ", on_loss => 'cancel'"), 't', 'another');
+	$xact->query('BEGIN');
+	is($acquire->($xact, 'x', 'transaction', ", on_loss => 'cancel'"), 't', 'transaction');
+	$none->query("SET leader_election.on_loss = 'cancel'");
+	is($acquire->($none, 'n', 'session', ", on_loss => 'none'"), 't', 'not to be cancelled');
+	$_->start('SELECT pg_sleep(60)') foreach $setting, $session, $xact;
+	$none->start('SELECT pg_sleep(4)');
+	$worker = $node->freeze_worker;
+	like($_->finish->{error}, qr/ERROR:  LE002: canceling statement/, 'stopped') foreach $setting, $session, $xact;
+	ok($node->is_leader('e'), 'before the deadline');
+	$node->thaw_worker($worker);
+	is($none->finish->{error}, '', 'on_loss => none: left alone');
+	is($idle->query('SELECT unrelated()'), 'unrelated', 'nor is hit who was idle meanwhile');
+	is($session->query('SELECT unrelated()'), 'unrelated', 'nor a later statement');
+	$node->wait_for_leadership('e');
+
+	# Who lets go of a term is not stopped for it.
+	is($acquire->($idle, 'own', 'session', ", on_loss => 'cancel'"), 't', 'held again');
+	is($idle->query("BEGIN; SELECT le_release('own')"), 't', 'released');
+	is($idle->query('SELECT pg_sleep(0.3); COMMIT; SELECT unrelated()') =~ s/^\n//r, 'unrelated', 'and on it goes');
+};
+
+# Terms that end all the time, at any moment of short transactions.
+subtest 'stress: nothing else is ever hit' => sub {
+	my $n = 60;
+	my @sessions = map { LeaderElection::Session->new($node) } 0 .. 3;
+	my @scripts;
+	my %count;
+
+	foreach my $k (0 .. $#sessions)
+	{
+		my $script = '';
+
+		foreach my $i (1 .. $n)
+		{
+			my $work = sprintf('SELECT pg_sleep(%.4f)', rand(0.05));
+
+			# as statements of their own, and as one string
+			$script .= $k % 2
+			  ? "BEGIN; $gate; $work; COMMIT; SELECT unrelated();\n"
+			  : "BEGIN\\; $gate\\; $work\\; ROLLBACK\\; SELECT unrelated();\nROLLBACK;\n";
+		}
+		$sessions[$k]->start($script);
+	}
+	until (!grep { !$_->is_done } @sessions)
+	{
+		$consul->delete('/v1/kv/leader_election/e/leader');
+		sleep_ms(20 + rand(60));
+	}
+	foreach my $k (0 .. $#sessions)
+	{
+		my $result = $sessions[$k]->finish;
+		my $unrelated = () = $result->{output} =~ /unrelated/g;
+
+		$count{hit} += () = $result->{error} =~ /function unrelated/g;
+		$count{stopped} += () = $result->{error} =~ /ERROR:  (?:LE002|57014)/g;
+		$count{refused} += () = $result->{error} =~ /ERROR:  LE001/g;
+		is($unrelated, $n, "session $k: all of its other statements ran")
+		  if $k % 2;
+	}
+	is($count{hit}, 0, 'no other statement was cancelled');
+	cmp_ok($count{stopped}, '>', 10, 'many were');
+	note("$count{stopped} stopped, $count{refused} not begun");
+};
+
+sub sleep_ms
+{
+	return select(undef, undef, undef, $_[0] / 1000);
+}
+
+sub spread
+{
+	my @ms = sort { $a <=> $b } @_;
+
+	return sprintf('%.0f .. %.0f ms, median %.0f, of %d', $ms[0], $ms[-1], $ms[ @ms / 2 ], scalar @ms);
+}
+
+diag('stopped before the deadline by ' . spread(@before_deadline)
+	  . "; cancel_lead $lead ms");
+diag('stopped after a sudden loss by ' . spread(@after_loss));
+done_testing();
