@@ -27,6 +27,7 @@ OBJS = \
 	src/cancel.o \
 	src/dispatch.o \
 	src/elect.o \
+	src/events.o \
 	src/fence.o \
 	src/functions.o \
 	src/http.o \
@@ -39,6 +40,7 @@ OBJS = \
 	src/settings.o \
 	src/statement.o \
 	src/statefile.o \
+	src/stats.o \
 	src/status.o \
 	src/tokens.o \
 	src/watch.o \

@@ -187,6 +187,70 @@ CREATE VIEW le_nodes AS
 COMMENT ON VIEW le_nodes IS
 'the nodes that take part, as this instance last saw them in the store';
 
+CREATE FUNCTION le_events(
+	OUT number pg_catalog.int8,
+	OUT at pg_catalog.timestamptz,
+	OUT event pg_catalog.text,
+	OUT election pg_catalog.text,
+	OUT node pg_catalog.text,
+	OUT fencing_token pg_catalog.int8,
+	OUT pid pg_catalog.int4,
+	OUT detail pg_catalog.text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'le_events'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION le_events() IS
+'what happened last on this instance, the newest last';
+
+CREATE VIEW le_events AS
+	SELECT * FROM le_events();
+
+COMMENT ON VIEW le_events IS
+'what happened last on this instance, the newest last';
+
+CREATE FUNCTION le_stat(
+	OUT election pg_catalog.text,
+	OUT acquisitions pg_catalog.int8,
+	OUT releases pg_catalog.int8,
+	OUT losses pg_catalog.int8,
+	OUT renewals pg_catalog.int8,
+	OUT failures pg_catalog.int8,
+	OUT unknown pg_catalog.int8,
+	OUT gate_passed pg_catalog.int8,
+	OUT gate_refused pg_catalog.int8,
+	OUT fence_aborts pg_catalog.int8,
+	OUT claims pg_catalog.int8,
+	OUT runs pg_catalog.int8,
+	OUT skips pg_catalog.int8,
+	OUT cancels pg_catalog.int8,
+	OUT round_trips pg_catalog.int8,
+	OUT last_round_trip_time pg_catalog.float8,
+	OUT min_round_trip_time pg_catalog.float8,
+	OUT avg_round_trip_time pg_catalog.float8,
+	OUT max_round_trip_time pg_catalog.float8,
+	OUT stats_reset pg_catalog.timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'le_stat'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION le_stat() IS
+'counters of each election on this instance; election null: what is about none';
+
+CREATE VIEW le_stat AS
+	SELECT * FROM le_stat();
+
+COMMENT ON VIEW le_stat IS
+'counters of each election on this instance; election null: what is about none';
+
+CREATE FUNCTION le_stat_reset()
+RETURNS pg_catalog.void
+AS 'MODULE_PATHNAME', 'le_stat_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION le_stat_reset() IS
+'set all counters of le_stat to zero';
+
 --
 -- Privileges: what changes state or causes network traffic is for those who
 -- are granted it; status is for monitoring.
@@ -203,9 +267,13 @@ REVOKE ALL ON FUNCTION
 	le_current_leader(pg_catalog.text, pg_catalog.interval),
 	le_leader(pg_catalog.text, pg_catalog.interval),
 	le_status(),
-	le_nodes()
+	le_nodes(),
+	le_events(),
+	le_stat(),
+	le_stat_reset()
 FROM PUBLIC;
 
-REVOKE ALL ON le_status, le_nodes FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION le_status(), le_nodes() TO pg_monitor;
-GRANT SELECT ON le_status, le_nodes TO pg_monitor;
+REVOKE ALL ON le_status, le_nodes, le_events, le_stat FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION le_status(), le_nodes(), le_events(), le_stat()
+	TO pg_monitor;
+GRANT SELECT ON le_status, le_nodes, le_events, le_stat TO pg_monitor;

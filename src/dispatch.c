@@ -21,8 +21,10 @@
 
 #include "compat.h"
 #include "dispatch.h"
+#include "events.h"
 #include "http.h"
 #include "settings.h"
+#include "stats.h"
 
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
@@ -141,11 +143,16 @@ note_failure(const LeFlight *flight, bool refused, const char *detail)
 
 	if (refused ? failing[kind].at == 0 || !failing[kind].refused :
 		!any_failing(false))
+	{
 		ereport(LOG,
 				(errmsg(refused ?
 						"leader_election store at %s refused to %s: %s" :
 						"leader_election store at %s is down: could not %s: %s",
 						le_store_place(), le_op_name(kind), detail)));
+		le_event(refused ? LE_EVENT_STORE_REFUSED : LE_EVENT_STORE_DOWN,
+				 flight->op.election, 0, "could not %s: %s", le_op_name(kind),
+				 detail);
+	}
 	failing[kind].at = le_now();
 	failing[kind].refused = refused;
 	strlcpy(trouble, detail, sizeof(trouble));
@@ -170,6 +177,7 @@ note_success(const LeFlight *flight)
 	ereport(LOG,
 			(errmsg("leader_election store at %s answers again",
 					le_store_place())));
+	le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
 }
 
 /* Say in the log when the store goes and when it comes back, once each. */
@@ -192,9 +200,25 @@ note_store(const LeFlight *flight, const LeAnswer *answer)
 	}
 }
 
+/*
+ * A parked query is answered when something changes: the time says nothing
+ * about the store.
+ */
+static void
+count_answer(const LeFlight *flight, const LeAnswer *answer)
+{
+	const char *election = flight->op.election;
+
+	if (flight->op.kind != LE_OP_WATCH)
+		le_stat_answer(election == NULL ? LE_STAT_NODE :
+					   le_slot_number_of(election),
+					   flight->sent, answer->outcome);
+}
+
 static void
 finish(LeFlight *flight, const LeAnswer *answer)
 {
+	count_answer(flight, answer);
 	note_store(flight, answer);
 	flight->done(flight, answer);
 	MemoryContextDelete(flight->context);

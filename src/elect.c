@@ -21,10 +21,12 @@
 #include "compat.h"
 #include "dispatch.h"
 #include "elect.h"
+#include "events.h"
 #include "observe.h"
 #include "questions.h"
 #include "session.h"
 #include "settings.h"
+#include "stats.h"
 #include "tokens.h"
 #include "watch.h"
 
@@ -60,16 +62,20 @@ log_takeover(const LeSlot *slot)
 {
 	const LeNodeInfo *from = slot->holder_session[0] == '\0' ? NULL :
 		le_watch_node(slot->holder_session);
+	double		silence;
 
 	if (!slot->election.taking_over || from == NULL)
 		return;
+	silence = (le_now() - from->first_seen) / (double) LE_SEC;
 	ereport(LOG,
 			(errmsg("took over election \"%s\" from node \"%s\" after %.1f s of silence",
-					slot->name, from->node,
-					(le_now() - from->first_seen) / (double) LE_SEC),
+					slot->name, from->node, silence),
 			 errdetail("Its fencing token was " UINT64_FORMAT ", its lease %d ms; the new token is " UINT64_FORMAT ".",
 					   slot->holder_token, (int) (from->lease / LE_MSEC),
 					   slot->election.token)));
+	le_event(LE_EVENT_TOOK_OVER, slot->name, slot->election.token,
+			 "from node \"%s\" with token " UINT64_FORMAT " after %.1f s of silence",
+			 from->node, slot->holder_token, silence);
 }
 
 static void
@@ -99,7 +105,24 @@ begin_term(LeSlot *slot)
 					slot->name, e->token),
 			 errdetail("Scope %s, store %s.", le_scope_name(slot->candidate),
 					   le_store_place())));
+	le_stat_count_slot(le_slot_number(slot), LE_STAT_ACQUISITIONS);
+	le_event(LE_EVENT_ACQUIRED, slot->name, e->token, "scope %s",
+			 le_scope_name(slot->candidate));
 	log_takeover(slot);
+}
+
+static void
+note_end(const LeSlot *slot, LeReason reason, uint64 token)
+{
+	bool		by_itself = reason == LE_REASON_RELEASED;
+
+	le_stat_count_slot(le_slot_number(slot),
+					   by_itself ? LE_STAT_RELEASES : LE_STAT_LOSSES);
+	if (by_itself)
+		le_event(LE_EVENT_RELEASED, slot->name, token, NULL);
+	else
+		le_event(LE_EVENT_LOST, slot->name, token, "%s",
+				 le_reason_name(reason));
 }
 
 /* From here on no check believes in the term, whatever else happens. */
@@ -121,6 +144,7 @@ end_term(LeSlot *slot, LeReason reason)
 	ereport(LOG,
 			(errmsg("no longer leader of election \"%s\" with fencing token " UINT64_FORMAT ": %s",
 					slot->name, token, le_reason_name(reason))));
+	note_end(slot, reason, token);
 }
 
 /* A proof moved the deadline of every term; 0 ends all belief. */
@@ -772,6 +796,20 @@ le_elect_proved(le_time sent, const int *numbers, int n)
 	le_questions_proved(sent, numbers, n);
 	for (int i = 0; i < n; i++)
 		le_elect_advance(le_slot(numbers[i]));
+}
+
+/* A proof is about every term, however many keys it names. */
+void
+le_elect_count_proof(le_time sent, LeOutcome outcome, bool renewed)
+{
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		if (!quick[i].has_term)
+			continue;
+		le_stat_answer(i, sent, outcome);
+		if (renewed)
+			le_stat_count_slot(i, LE_STAT_RENEWALS);
+	}
 }
 
 /* Does anybody lead, or seek to lead? */

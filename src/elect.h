@@ -26,6 +26,8 @@ extern void le_elect_deadline(le_time deadline);
 extern void le_elect_not_ours(int slot);
 extern int	le_elect_pick_held(int max, int *slots, const char **names);
 extern void le_elect_proved(le_time sent, const int *slots, int n);
+extern void le_elect_count_proof(le_time sent, LeOutcome outcome,
+								 bool renewed);
 extern bool le_elect_need_session(void);
 
 /* from questions.c */

@@ -15,10 +15,12 @@
 #include "storage/shmem.h"
 
 #include "compat.h"
+#include "events.h"
 #include "leases.h"
 #include "requests.h"
 #include "settings.h"
 #include "statement.h"
+#include "stats.h"
 #include "worker.h"
 
 LE_MODULE_MAGIC;
@@ -29,6 +31,7 @@ static void
 request_shmem(void)
 {
 	RequestAddinShmemSpace(add_size(le_leases_size(), le_requests_size()));
+	RequestAddinShmemSpace(add_size(le_events_size(), le_stats_size()));
 }
 
 #if PG_VERSION_NUM >= 150000
@@ -63,6 +66,12 @@ shmem_startup(void)
 	where = ShmemInitStruct("leader_election requests", le_requests_size(),
 							&found);
 	le_requests_init(found, where);
+	where = ShmemInitStruct("leader_election events", le_events_size(),
+							&found);
+	le_events_init(found, where);
+	where = ShmemInitStruct("leader_election stats", le_stats_size(),
+							&found);
+	le_stats_init(found, where);
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -36,6 +36,7 @@
 #include "compat.h"
 #include "leases.h"
 #include "settings.h"
+#include "stats.h"
 
 LeTable    *le_table = NULL;
 
@@ -268,6 +269,13 @@ le_read_term_at(int number, const char *election, LeTerm *term)
 	return false;
 }
 
+/* The election's place in the table, to count in; -1: it has none. */
+int
+le_slot_number_of(const char *election)
+{
+	return find_cached(election);
+}
+
 /* Copy a slot for display; false if it is unused or could not be read. */
 bool
 le_copy_slot(int number, LeSlot *copy)
@@ -466,6 +474,7 @@ le_find_or_add_slot(const char *election)
 		le_table->nused++;
 	request = slot->election.request;
 	init_slot(slot);
+	le_stat_forget((int) (slot - slots));
 	slot->used = true;
 	slot->used_at = le_now();
 	strlcpy(slot->name, election, sizeof(slot->name));

@@ -163,6 +163,7 @@ extern bool le_read_term_at(int number, const char *election, LeTerm *term);
 extern bool le_copy_slot(int number, LeSlot *copy);
 extern int	le_copy_nodes(LeNodeInfo *copy);
 extern void le_give_up_term(const char *election, uint64 token);
+extern int	le_slot_number_of(const char *election);
 
 /* writing, from the worker only */
 extern LeSlot *le_slot(int number);

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "events.h"
 #include "observe.h"
 #include "settings.h"
 #include "tokens.h"
@@ -128,6 +129,7 @@ void
 le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 {
 	char		name[LE_MAX_NODE_NAME_LEN + 1] = "";
+	bool		other_leads;
 
 	if (view->holder != LE_KEY_OURS && view->index > 0)
 	{
@@ -141,6 +143,8 @@ le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 		snprintf(name, sizeof(name), "session:%s", key->holder);
 	else if (le_election_has_term(&slot->election))
 		strlcpy(name, le_my_name(), sizeof(name));
+	other_leads = view->holder == LE_KEY_OTHER &&
+		strcmp(slot->holder, name) != 0;
 	if (slot->holder_index != view->index || strcmp(slot->holder, name) != 0)
 	{
 		le_begin_note(slot);
@@ -148,6 +152,8 @@ le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 		strlcpy(slot->holder, name, sizeof(slot->holder));
 		le_end_note(slot);
 	}
+	if (other_leads)
+		le_event_of(name, LE_EVENT_SEEN, slot->name, key->token, NULL);
 	note_holder_session(slot, key, view);
 	slot->holder_seen = le_now();
 }

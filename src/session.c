@@ -144,6 +144,9 @@ proved(LeFlight *flight, const LeAnswer *answer)
 	event.outcome = answer->outcome;
 	if (answer->outcome != LE_DONE)
 		event.kind = LE_NODE_EV_PROOF_FAILED;
+	le_elect_count_proof(flight->sent, answer->outcome,
+						 answer->outcome == LE_DONE &&
+						 answer->index > before);
 	/*
 	 * The lost keys go first, so that the next proof is made without them.  A
 	 * term that began since is not what the proof was about.

@@ -31,6 +31,7 @@ char	   *le_campaign_list;
 bool		le_eligible;
 bool		le_standby_eligible;
 int			le_max_elections;
+int			le_max_events;
 int			le_lease_ttl;
 int			le_renew_interval;
 int			le_safety_margin;
@@ -250,8 +251,13 @@ define_identity_settings(void)
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("leader_election.max_elections",
 							"Sets how many elections the lease table has room for.",
-							"Each takes at most 2 kB of shared memory.",
+							"Each takes some 2 kB of shared memory.",
 							&le_max_elections, 256, 1, 100000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("leader_election.max_events",
+							"Sets how many events the view le_events remembers.",
+							"Each takes some 600 bytes of shared memory.",
+							&le_max_events, 1000, 16, 1000000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
 

@@ -30,6 +30,7 @@ extern char *le_campaign_list;
 extern bool le_eligible;
 extern bool le_standby_eligible;
 extern int	le_max_elections;
+extern int	le_max_events;
 extern int	le_lease_ttl;		/* ms, as all times here */
 extern int	le_renew_interval;
 extern int	le_safety_margin;

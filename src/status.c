@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * status.c
- *		The rows behind the views le_status and le_nodes.
+ *		The rows behind the views.
  *
- * Both come from shared memory alone: they answer while the store or the
+ * All come from shared memory alone: they answer while the store or the
  * worker is down, which is when somebody looks.
  *
  * src/status.c
@@ -23,22 +23,27 @@
 
 #include "compat.h"
 #include "elect.h"
+#include "events.h"
 #include "leases.h"
 #include "requests.h"
 #include "settings.h"
+#include "stats.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(le_status);
 PG_FUNCTION_INFO_V1(le_nodes);
+PG_FUNCTION_INFO_V1(le_events);
+PG_FUNCTION_INFO_V1(le_stat);
+PG_FUNCTION_INFO_V1(le_stat_reset);
 
-#define STATUS_COLUMNS	14
-#define NODES_COLUMNS	7
+/* election, the counters, the round trips, since when */
+#define MAX_COLUMNS		(1 + LE_NSTATS + 5 + 1)
 
 /* A row under construction. */
 typedef struct Row
 {
-	Datum		values[STATUS_COLUMNS];
-	bool		nulls[STATUS_COLUMNS];
+	Datum		values[MAX_COLUMNS];
+	bool		nulls[MAX_COLUMNS];
 	int			n;
 } Row;
 
@@ -212,4 +217,93 @@ le_nodes(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 		put_node(&nodes[i], rows, desc);
 	return (Datum) 0;
+}
+
+static void
+put_event(const LeRecord *record, Tuplestorestate *rows, TupleDesc desc)
+{
+	Row			row = {.n = 0};
+
+	put(&row, Int64GetDatum((int64) record->number), false);
+	put_time(&row, record->at);
+	put_text(&row, le_event_name(record->what));
+	put_text(&row, record->election);
+	put_text(&row, record->node);
+	put(&row, Int64GetDatum((int64) record->token), record->token == 0);
+	put(&row, Int32GetDatum(record->pid), false);
+	put_text(&row, record->detail);
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+/* The newest last, as a log has it. */
+Datum
+le_events(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeRecord	record;
+	uint64		newest;
+	uint64		oldest = 1;
+
+	le_check_preloaded();
+	rows = begin_rows(fcinfo, &desc);
+	newest = le_events_newest();
+	if (newest > (uint64) le_max_events)
+		oldest = newest - le_max_events + 1;
+	for (uint64 number = oldest; number <= newest; number++)
+		if (le_copy_event(number, &record))
+			put_event(&record, rows, desc);
+	return (Datum) 0;
+}
+
+/* Milliseconds, as in PostgreSQL's own statistics. */
+static void
+put_ms(Row *row, double microseconds, bool isnull)
+{
+	put(row, Float8GetDatum(microseconds / 1000), isnull);
+}
+
+static void
+put_stat(const char *election, int slot, Tuplestorestate *rows, TupleDesc desc)
+{
+	Row			row = {.n = 0};
+	LeStatRow	stat;
+	bool		none;
+
+	le_copy_stat(slot, &stat);
+	none = stat.trips == 0;
+	put_text(&row, election);
+	for (int i = 0; i < LE_NSTATS; i++)
+		put(&row, Int64GetDatum((int64) stat.counts[i]), false);
+	put(&row, Int64GetDatum((int64) stat.trips), false);
+	put_ms(&row, stat.trip_last, none);
+	put_ms(&row, stat.trip_min, none);
+	put_ms(&row, none ? 0 : (double) stat.trips_total / stat.trips, none);
+	put_ms(&row, stat.trip_max, none);
+	put_time(&row, le_stat_since());
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+Datum
+le_stat(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+
+	le_check_preloaded();
+	rows = begin_rows(fcinfo, &desc);
+	put_stat(NULL, LE_STAT_NODE, rows, desc);
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_copy_slot(i, slot))
+			put_stat(slot->name, i, rows, desc);
+	return (Datum) 0;
+}
+
+Datum
+le_stat_reset(PG_FUNCTION_ARGS)
+{
+	le_check_preloaded();
+	le_reset_stats();
+	PG_RETURN_VOID();
 }

@@ -35,6 +35,7 @@
 #include "compat.h"
 #include "dispatch.h"
 #include "elect.h"
+#include "events.h"
 #include "http.h"
 #include "questions.h"
 #include "requests.h"
@@ -210,6 +211,7 @@ start(void)
 			 le_store()->remote ?
 			 errdetail("Store %s at %s.", le_store()->name, le_store_place()) :
 			 errdetail("Store local: elections are decided inside this instance only, not between instances.")));
+	le_event(LE_EVENT_WORKER_STARTED, NULL, 0, NULL);
 	le_session_start();
 	le_elect_start();
 	pg_atomic_write_u32(&le_table->worker_proc, (uint32) LE_MY_PROC + 1);

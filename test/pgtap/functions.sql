@@ -47,7 +47,22 @@ SELECT bag_eq(
 		'OUT last_loss text, OUT last_error text, OUT store text'),
 	('le_nodes', 'OUT node text, OUT is_self boolean, OUT state text, '
 		'OUT incarnation text, OUT store_session text, OUT lease interval, '
-		'OUT last_proof_seen_at timestamp with time zone')$$,
+		'OUT last_proof_seen_at timestamp with time zone'),
+	('le_events', 'OUT number bigint, OUT at timestamp with time zone, '
+		'OUT event text, OUT election text, OUT node text, '
+		'OUT fencing_token bigint, OUT pid integer, OUT detail text'),
+	('le_stat', 'OUT election text, OUT acquisitions bigint, OUT releases bigint, '
+		'OUT losses bigint, OUT renewals bigint, OUT failures bigint, '
+		'OUT unknown bigint, OUT gate_passed bigint, '
+		'OUT gate_refused bigint, OUT fence_aborts bigint, '
+		'OUT claims bigint, OUT runs bigint, OUT skips bigint, '
+		'OUT cancels bigint, OUT round_trips bigint, '
+		'OUT last_round_trip_time double precision, '
+		'OUT min_round_trip_time double precision, '
+		'OUT avg_round_trip_time double precision, '
+		'OUT max_round_trip_time double precision, '
+		'OUT stats_reset timestamp with time zone'),
+	('le_stat_reset', '')$$,
 	'arguments and defaults');
 
 SELECT bag_eq(
@@ -67,7 +82,10 @@ SELECT bag_eq(
 	('le_leader', 'record'),
 	('le_version', 'text'),
 	('le_status', 'SETOF record'),
-	('le_nodes', 'SETOF record')$$,
+	('le_nodes', 'SETOF record'),
+	('le_events', 'SETOF record'),
+	('le_stat', 'SETOF record'),
+	('le_stat_reset', 'void')$$,
 	'results');
 
 -- v: asks again each time; u, r: not in a parallel worker, which is another
@@ -90,7 +108,10 @@ SELECT bag_eq(
 	('le_leader', 'v', false, 'u'),
 	('le_version', 's', true, 's'),
 	('le_status', 'v', true, 'r'),
-	('le_nodes', 'v', true, 'r')$$,
+	('le_nodes', 'v', true, 'r'),
+	('le_events', 'v', true, 'r'),
+	('le_stat', 'v', true, 'r'),
+	('le_stat_reset', 'v', true, 'r')$$,
 	'volatility, strictness, parallel safety');
 
 SELECT is_empty(
@@ -119,8 +140,8 @@ SELECT bag_eq(
 	  AND refobjid = (SELECT oid FROM pg_extension
 					  WHERE extname = 'leader_election')
 	  AND classid NOT IN ('pg_proc'::regclass, 'pg_type'::regclass)$$,
-	$$VALUES ('pg_class'), ('pg_class')$$,
-	'functions and two views are all there is');
+	$$VALUES ('pg_class'), ('pg_class'), ('pg_class'), ('pg_class')$$,
+	'functions and four views are all there is');
 
 SELECT * FROM finish();
 ROLLBACK;

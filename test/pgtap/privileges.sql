@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(45);
+SELECT plan(58);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -26,7 +26,8 @@ INSERT INTO restricted VALUES
 	('le_step_down', ARRAY['text', 'interval']),
 	('le_reset_token', ARRAY['text']),
 	('le_current_leader', ARRAY['text', 'interval']),
-	('le_leader', ARRAY['text', 'interval']);
+	('le_leader', ARRAY['text', 'interval']),
+	('le_stat_reset', ARRAY[]::text[]);
 SELECT function_privs_are('public', name, args, role, ARRAY[]::text[],
 	name || ' is not for ' || role)
 FROM restricted, (VALUES ('le_tap_nobody'), ('le_tap_monitor'),
@@ -37,13 +38,13 @@ ORDER BY name, role;
 SELECT function_privs_are('public', name, ARRAY[]::text[], role,
 	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
 	ELSE ARRAY['EXECUTE'] END, name || '() and ' || role)
-FROM unnest(ARRAY['le_status', 'le_nodes']) name,
+FROM unnest(ARRAY['le_status', 'le_nodes', 'le_events', 'le_stat']) name,
 	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor']) role
 ORDER BY name, role;
 SELECT table_privs_are('public', name, role,
 	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
 	ELSE ARRAY['SELECT'] END, 'view ' || name || ' and ' || role)
-FROM unnest(ARRAY['le_status', 'le_nodes']) name,
+FROM unnest(ARRAY['le_status', 'le_nodes', 'le_events', 'le_stat']) name,
 	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor', 'pg_monitor']) role
 ORDER BY name, role;
 
@@ -56,14 +57,17 @@ SELECT bag_eq(
 	WHERE p.proname LIKE 'le\_%' AND acl.grantee <> p.proowner$$,
 	$$VALUES ('le_is_leader', 'public'), ('le_fencing_token', 'public'),
 		('le_version', 'public'), ('le_status', 'pg_monitor'),
-		('le_nodes', 'pg_monitor')$$,
+		('le_nodes', 'pg_monitor'), ('le_events', 'pg_monitor'),
+		('le_stat', 'pg_monitor')$$,
 	'grants of functions');
 SELECT bag_eq(
 	$$SELECT c.relname::text, acl.grantee::regrole::text, acl.privilege_type
 	FROM pg_class c, aclexplode(c.relacl) acl
 	WHERE c.relname LIKE 'le\_%' AND acl.grantee <> c.relowner$$,
 	$$VALUES ('le_status', 'pg_monitor', 'SELECT'),
-		('le_nodes', 'pg_monitor', 'SELECT')$$,
+		('le_nodes', 'pg_monitor', 'SELECT'),
+		('le_events', 'pg_monitor', 'SELECT'),
+		('le_stat', 'pg_monitor', 'SELECT')$$,
 	'grants of views');
 
 SELECT * FROM finish();

@@ -13,6 +13,7 @@ SELECT bag_eq(
 	('backend', 'enum', 'postmaster'),
 	('node_name', 'string', 'postmaster'),
 	('max_elections', 'integer', 'postmaster'),
+	('max_events', 'integer', 'postmaster'),
 	('node_value', 'string', 'sighup'),
 	('campaign', 'string', 'sighup'),
 	('eligible', 'bool', 'sighup'),
@@ -40,6 +41,7 @@ SELECT bag_eq(
 	WHERE vartype = 'integer'$$,
 	$$VALUES
 	('max_elections', '256', NULL, '1', '100000'),
+	('max_events', '1000', NULL, '16', '1000000'),
 	('lease_ttl', '15000', 'ms', '3000', '60000'),
 	('renew_interval', '0', 'ms', '0', '30000'),
 	('safety_margin', '1000', 'ms', '100', '30000'),

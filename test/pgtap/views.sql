@@ -1,6 +1,6 @@
 -- The views that people and dashboards read.
 BEGIN;
-SELECT plan(7);
+SELECT plan(13);
 
 SELECT bag_eq(
 	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
@@ -37,14 +37,62 @@ SELECT bag_eq(
 	(7, 'last_proof_seen_at', 'timestamp with time zone')$$,
 	'columns of le_nodes');
 
+SELECT bag_eq(
+	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
+	FROM pg_attribute
+	WHERE attrelid = 'le_events'::regclass AND attnum > 0$$,
+	$$VALUES
+	(1, 'number', 'bigint'),
+	(2, 'at', 'timestamp with time zone'),
+	(3, 'event', 'text'),
+	(4, 'election', 'text'),
+	(5, 'node', 'text'),
+	(6, 'fencing_token', 'bigint'),
+	(7, 'pid', 'integer'),
+	(8, 'detail', 'text')$$,
+	'columns of le_events');
+
+SELECT bag_eq(
+	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
+	FROM pg_attribute
+	WHERE attrelid = 'le_stat'::regclass AND attnum > 0$$,
+	$$VALUES
+	(1, 'election', 'text'),
+	(2, 'acquisitions', 'bigint'),
+	(3, 'releases', 'bigint'),
+	(4, 'losses', 'bigint'),
+	(5, 'renewals', 'bigint'),
+	(6, 'failures', 'bigint'),
+	(7, 'unknown', 'bigint'),
+	(8, 'gate_passed', 'bigint'),
+	(9, 'gate_refused', 'bigint'),
+	(10, 'fence_aborts', 'bigint'),
+	(11, 'claims', 'bigint'),
+	(12, 'runs', 'bigint'),
+	(13, 'skips', 'bigint'),
+	(14, 'cancels', 'bigint'),
+	(15, 'round_trips', 'bigint'),
+	(16, 'last_round_trip_time', 'double precision'),
+	(17, 'min_round_trip_time', 'double precision'),
+	(18, 'avg_round_trip_time', 'double precision'),
+	(19, 'max_round_trip_time', 'double precision'),
+	(20, 'stats_reset', 'timestamp with time zone')$$,
+	'columns of le_stat');
+
 SELECT isnt(obj_description('le_status'::regclass, 'pg_class'), NULL,
 	'le_status has a comment');
 SELECT isnt(obj_description('le_nodes'::regclass, 'pg_class'), NULL,
 	'le_nodes has a comment');
+SELECT isnt(obj_description('le_events'::regclass, 'pg_class'), NULL,
+	'le_events has a comment');
+SELECT isnt(obj_description('le_stat'::regclass, 'pg_class'), NULL,
+	'le_stat has a comment');
 
 -- not only by name: the rows are as the functions declare them
 SELECT lives_ok('SELECT * FROM le_status', 'le_status can be read');
 SELECT lives_ok('SELECT * FROM le_nodes', 'le_nodes can be read');
+SELECT lives_ok('SELECT * FROM le_events', 'le_events can be read');
+SELECT lives_ok('SELECT * FROM le_stat', 'le_stat can be read');
 SELECT lives_ok(
 	'SELECT s.election, n.node FROM le_status s, le_nodes n
 	 WHERE s.holder = n.node', 'and joined');

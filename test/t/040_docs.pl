@@ -119,7 +119,7 @@ WHERE proname LIKE 'le\_%'
 END
 	is_deeply(\%said, \%actual, 'signatures');
 
-	foreach my $view ('le_status', 'le_nodes')
+	foreach my $view ('le_status', 'le_nodes', 'le_events', 'le_stat')
 	{
 		foreach my $column (split /\n/, $node->sql(<<"END"))
 SELECT attname FROM pg_attribute WHERE attrelid = '$view'::regclass AND attnum > 0
@@ -128,6 +128,15 @@ END
 			like($readme, qr/`\Q$column\E`/, "$view.$column");
 		}
 	}
+};
+
+# an event that nobody can look up, or one that does not exist
+subtest 'events' => sub {
+	my ($names) = $source{"$top/src/events.c"} =~ /names\[LE_NHAPPENINGS\] = \{(.*?)\};/s;
+	my @actual = sort $names =~ /"([^"]+)"/g;
+	my @said = sort map { $_->[0] =~ /`([^`]+)`/g } table($readme, 'test: events');
+
+	is_deeply(\@said, \@actual, 'all of them');
 };
 
 # an SQLSTATE that jobs cannot look up, or one that is never raised

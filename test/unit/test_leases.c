@@ -45,6 +45,11 @@ int			le_max_elections;
 
 static void *table;
 
+void
+le_stat_forget(int slot)
+{
+}
+
 TimestampTz
 GetCurrentTimestamp(void)
 {

@@ -1,0 +1,58 @@
+-- What happened, and how often; only what does not differ from run to run.
+CREATE EXTENSION leader_election;
+
+-- a term leaves its marks, the newest last
+SELECT COALESCE(max(number), 0) AS before FROM le_events \gset
+SELECT le_acquire('regress/events', scope => 'session');
+SELECT le_fencing_token('regress/events') AS token \gset
+SELECT le_release('regress/events');
+SELECT event, node IS NOT NULL AS node, pid > 0 AS pid,
+	fencing_token = :token AS same_token, detail,
+	at BETWEEN now() - interval '1 min' AND clock_timestamp() AS now
+FROM le_events WHERE election = 'regress/events' AND number > :before;
+SELECT bool_and(number > earlier) AS in_order
+FROM (SELECT number, lag(number) OVER () AS earlier FROM le_events) e
+WHERE earlier IS NOT NULL;
+
+-- what was asked in vain leaves none
+SELECT le_release('regress/events/none');
+SELECT le_is_leader('regress/events/none');
+SELECT count(*) FROM le_events WHERE election = 'regress/events/none';
+
+-- the same, counted
+SELECT le_stat_reset();
+SELECT le_acquire('regress/events');
+SELECT le_renew('regress/events');
+SELECT le_acquire('regress/events') AS again;
+SELECT acquisitions, releases, losses, renewals > 0 AS renewed, failures,
+	unknown, round_trips > 0 AS asked, stats_reset < now() AS since
+FROM le_stat WHERE election = 'regress/events';
+SELECT min_round_trip_time > 0 AS positive,
+	min_round_trip_time <= avg_round_trip_time
+	AND avg_round_trip_time <= max_round_trip_time AS ordered,
+	last_round_trip_time BETWEEN min_round_trip_time AND max_round_trip_time
+		AS last
+FROM le_stat WHERE election = 'regress/events';
+
+-- one row for what is about no election
+SELECT count(*) AS rows, sum(acquisitions) AS acquisitions,
+	sum(round_trips) > 0 AS asked
+FROM le_stat WHERE election IS NULL;
+
+-- from zero again
+SELECT stats_reset AS before FROM le_stat WHERE election IS NULL \gset
+SELECT le_stat_reset();
+SELECT acquisitions, releases, round_trips, last_round_trip_time,
+	min_round_trip_time, avg_round_trip_time, max_round_trip_time,
+	stats_reset > :'before' AS since
+FROM le_stat WHERE election = 'regress/events';
+SELECT le_release('regress/events');
+SELECT acquisitions, releases, round_trips > 0 AS asked FROM le_stat
+WHERE election = 'regress/events';
+
+-- a check is not counted: it costs nothing
+SELECT count(le_is_leader('regress/events')) FROM generate_series(1, 100);
+SELECT gate_passed, gate_refused FROM le_stat
+WHERE election = 'regress/events';
+
+DROP EXTENSION leader_election;

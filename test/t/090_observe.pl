@@ -1,0 +1,266 @@
+# What happened, and how often: le_events and le_stat tell it from shared memory
+# alone, whatever state the worker and the store are in.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Takeover;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $recorder = LeaderElection::Recorder->new('r', $consul->host_port)->start;
+my $a = LeaderElection::Node->create(
+	'a',
+	consul => $recorder,
+	settings => { short_lease(), max_events => 40 });
+my $b = LeaderElection::Node->create(
+	'b',
+	consul => $consul,
+	settings => { short_lease() });
+
+# Rows of the view since a number, without times and numbers.
+sub newest
+{
+	return $_[0]->sql('SELECT COALESCE(max(number), 0) FROM le_events');
+}
+
+sub events
+{
+	my ($node, $since, $election) = @_;
+	my $rows = $node->sql(
+		'SELECT event, node, fencing_token, detail FROM le_events '
+		  . "WHERE number > $since AND election = '$election'");
+
+	return [ split /\n/, $rows ];
+}
+
+sub stat_of
+{
+	my ($node, $column, $election) = @_;
+	my $of = defined $election ? "= '$election'" : 'IS NULL';
+
+	return $node->sql("SELECT $column FROM le_stat WHERE election $of");
+}
+
+# Reads both views while something is stopped; must not wait for it.
+sub readable
+{
+	my ($node, $what) = @_;
+	my ($seconds, $rows) = timed(
+		sub {
+			return $node->sql(
+				'SET statement_timeout = 5000; SELECT (SELECT count(*) > 0 FROM '
+				  . 'le_events) AND (SELECT count(*) > 0 FROM le_stat)');
+		});
+
+	is($rows, 't', "$what: both views can be read");
+	return;
+}
+
+subtest 'a term, and who sees it' => sub {
+	my %since = (a => newest($a), b => newest($b));
+	my ($token, $other);
+
+	$b->sql("SELECT le_campaign('term')");
+	$b->wait_for_leadership('term');
+	$b->sql("SELECT le_withdraw('term')");
+	ok($a->acquire('term', wait => '30 s'), 'a leads');
+	$token = $a->token('term');
+	$b->sql("SELECT le_campaign('term')");
+	wait_for_waiter($b, 'term', $a);
+	ok($a->release('term'), 'and lets go');
+	$b->wait_for_leadership('term');
+	$other = $b->token('term');
+	# a may or may not see b: it does not look at elections it does not seek
+	is_deeply(
+		[ @{ events($a, $since{a}, 'term') }[ 0, 1 ] ],
+		[ "acquired|a|$token|scope node", "released|a|$token|" ],
+		'as a tells it');
+	like(
+		join("\n", @{ events($b, $since{b}, 'term') }),
+		qr/\Aacquired\|b\|\d+\|scope\ node\n
+			released\|b\|\d+\|\n
+			other\ leads\|a\|$token\|\n
+			acquired\|b\|$other\|scope\ node\z/x,
+		'as b tells it');
+	is(
+		$a->sql(
+			"SELECT bool_and(at BETWEEN now() - interval '5 min' AND now()) "
+			  . "FROM le_events WHERE number > $since{a}"),
+		't',
+		'with the time');
+	is(stat_of($a, 'acquisitions, releases, losses', 'term'),
+		'1|1|0', 'as a counts it');
+	is(stat_of($b, 'acquisitions, releases, losses', 'term'),
+		'2|1|0', 'as b counts it');
+	$b->sql("SELECT le_withdraw('term')");
+};
+
+subtest 'a loss, and its reason' => sub {
+	my $since = newest($a);
+	my $token;
+
+	ok($a->acquire('loss', wait => '30 s'), 'a leads');
+	$token = $a->token('loss');
+	$consul->destroy($consul->kv('leader_election/loss/leader')->{Session});
+	$a->wait_for("SELECT NOT le_is_leader('loss')");
+	$a->wait_for("SELECT last_loss IS NOT NULL FROM le_status "
+		  . "WHERE election = 'loss'");
+	my $reason =
+	  $a->sql("SELECT last_loss FROM le_status WHERE election = 'loss'");
+	isnt($reason, 'released', 'not by itself');
+	is_deeply(
+		events($a, $since, 'loss'),
+		[ "acquired|a|$token|scope node", "lost|a|$token|$reason" ],
+		'both are told');
+	is(stat_of($a, 'acquisitions, releases, losses', 'loss'),
+		'1|0|1', 'and counted');
+};
+
+subtest 'renewals, and a store that does not answer' => sub {
+	my $since = newest($a);
+	my $proof = qr{^PUT /v1/txn.*"Verb":"lock","Key":"leader_election.nodes/}s;
+	my $before;
+
+	ok($a->acquire('renewed', wait => '30 s'), 'a leads');
+	$a->sql('SELECT le_stat_reset()');
+	poll_until(sub { stat_of($a, 'renewals', 'renewed') >= 2 }, 'renewals');
+	is(stat_of($a, 'failures + unknown', 'renewed'), 0, 'none failed');
+	is(
+		stat_of(
+			$a,
+			'min_round_trip_time > 0 AND '
+			  . 'min_round_trip_time <= avg_round_trip_time AND '
+			  . 'avg_round_trip_time <= max_round_trip_time AND '
+			  . 'max_round_trip_time < 5000 AND round_trips >= 2',
+			$_),
+		't',
+		'round trips of ' . ($_ // 'none'))
+	  foreach 'renewed', undef;
+
+	# An answer that is late shows, one that never comes counts as unknown.
+	$recorder->rule(match => $proof, action => 'delay_reply', delay => 0.4,
+		count => 1);
+	poll_until(sub { stat_of($a, 'max_round_trip_time', 'renewed') >= 400 },
+		'the slow one');
+	$recorder->rule(match => $proof, action => 'hang_reply', count => 1);
+	poll_until(sub { stat_of($a, 'unknown', 'renewed') >= 1 }, 'a hanging one');
+	poll_until(
+		sub {
+			$a->sql("SELECT count(*) FROM le_events WHERE number > $since "
+				  . "AND event = 'store up'");
+		},
+		'the end of it');
+	like(
+		$a->sql("SELECT detail FROM le_events WHERE number > $since "
+			  . "AND event = 'store down'"),
+		qr/\Acould not .*: .+\z/,
+		'store down: what and why');
+	$recorder->clear_rules;
+
+	$before = stat_of($a, 'failures');
+	$recorder->terminate;
+	poll_until(sub { stat_of($a, 'failures') > $before }, 'failures');
+	$recorder->start;
+	ok(poll_until(sub { $a->acquire('renewed', wait => '30 s') }, 'again'),
+		'leads again');
+	ok($a->release('renewed'), 'released');
+};
+
+# Guards against a lock that a process may keep: what is stopped stays in it.
+subtest 'worker stopped' => sub {
+	my $worker;
+
+	ok($a->acquire('stopped', wait => '30 s'), 'a leads');
+	$worker = $a->freeze_worker;
+	readable($a, 'worker');
+	$a->thaw_worker($worker);
+	$a->wait_for("SELECT le_acquire('stopped', wait => '30 s')");
+	ok($a->release('stopped'), 'released');
+};
+
+subtest 'worker terminated' => sub {
+	my $since = newest($a);
+	my $worker = $a->worker_pid;
+	my $before;
+
+	ok($a->acquire('kept', wait => '30 s'), 'a leads');
+	$before = stat_of($a, 'acquisitions', 'kept');
+	$a->sql("SELECT pg_terminate_backend($worker)");
+	$worker = $a->wait_for_worker($worker);
+	$a->wait_for("SELECT count(*) = 1 FROM le_events WHERE number > $since "
+		  . "AND event = 'worker started' AND pid = $worker");
+	is(stat_of($a, 'acquisitions', 'kept'), $before, 'counters are kept');
+	is_deeply(events($a, $since, 'kept'),
+		[ 'acquired|a|' . $a->token('kept') . '|scope node' ], 'and events');
+	ok($a->release('kept'), 'released');
+};
+
+# The ring is bounded, and keeps the newest.
+subtest 'many events' => sub {
+	my $newest;
+
+	$a->sql("SELECT le_acquire('many'), le_release('many')")
+	  foreach 1 .. 30;
+	$newest = newest($a);
+	cmp_ok($newest, '>=', 60, 'numbered on');
+	is(
+		$a->sql('SELECT count(*), min(number), max(number) FROM le_events'),
+		join('|', 40, $newest - 39, $newest),
+		'as many as max_events, the newest');
+};
+
+# Both tokens: the one that was taken over from, and the new one.
+subtest 'takeover' => sub {
+	my ($since, $old, $new, $line);
+
+	ok($a->acquire('taken', wait => '30 s'), 'a leads');
+	$a->sql(q{SELECT le_renew('taken', '"here"')});
+	$old = $a->token('taken');
+	$since = newest($b);
+	$b->sql("SELECT le_campaign('taken')");
+	wait_for_waiter($b, 'taken', $a);
+	$a->freeze;
+	$b->wait_for_leadership('taken');
+	$new = $b->token('taken');
+	$line = log_line($b, 'taken');
+	is_deeply(
+		events($b, $since, 'taken'),
+		[
+			"other leads|a|$old|",
+			"acquired|b|$new|scope node",
+			"took over|b|$new|from node \"a\" with token $old after "
+			  . "$line->{silence} s of silence"
+		],
+		'from whom, with both tokens');
+	is("$line->{old} $line->{new}", "$old $new", 'as the log has it');
+	$since = newest($a) if $a->thaw;
+	$a->wait_for("SELECT count(*) = 1 FROM le_events WHERE event = 'lost' "
+		  . "AND election = 'taken' AND fencing_token = $old");
+	is(stat_of($a, 'losses', 'taken'), 1, 'the old one has noticed');
+	$b->sql("SELECT le_withdraw('taken')");
+};
+
+# A process that is killed takes the ring with it; nothing half-written stays.
+subtest 'crash restart' => sub {
+	my $pid = $a->worker_pid;
+
+	ok($a->acquire('crash', wait => '30 s'), 'a leads');
+	$a->kill_worker('KILL');
+	$a->wait_for_worker($pid);
+	$a->wait_for('SELECT count(*) > 0 FROM le_events');
+	is($a->sql('SELECT event FROM le_events WHERE number = 1'),
+		'worker started', 'a new ring');
+	is(
+		$a->sql("SELECT count(*) FROM le_stat WHERE election = 'crash' "
+			  . 'AND acquisitions > 0'),
+		0,
+		'and new counters');
+};
+
+done_testing();
