@@ -132,6 +132,18 @@ SELECT le_step_down(hold_off => '0');
 SELECT le_is_leader('regress/all/1'), le_is_leader('regress/all/2');
 SELECT le_step_down(hold_off => '0');
 
+-- but nothing that is neither held nor sought here
+SELECT le_step_down('regress/all/1', '1 hour');
+SELECT le_step_down(hold_off => '1 hour');
+SELECT le_acquire('regress/all/1'), le_acquire('regress/all/2');
+SELECT le_step_down('regress/all/1', '1 hour');
+SELECT election, state, last_loss FROM le_status
+WHERE election LIKE 'regress/all/%' ORDER BY election;
+SELECT event FROM le_events WHERE election = 'regress/all/1'
+ORDER BY number DESC LIMIT 1;
+SELECT le_release('regress/all/2');
+SELECT le_step_down('regress/all/1', '0');
+
 -- tokens go on increasing after the memory of them was dropped
 SELECT le_acquire('regress/acquire');
 SELECT le_fencing_token('regress/acquire') AS token \gset

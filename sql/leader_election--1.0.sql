@@ -63,7 +63,7 @@ AS 'MODULE_PATHNAME', 'le_step_down'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION le_step_down(pg_catalog.text, pg_catalog.interval) IS
-'release an election, or all of this instance, and do not contend for hold_off; false: nothing was held';
+'release an election, or all that this instance holds or seeks, and do not contend for hold_off; false: it neither held nor sought any';
 
 CREATE FUNCTION le_reset_token(election pg_catalog.text)
 RETURNS pg_catalog.void

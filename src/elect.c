@@ -90,6 +90,7 @@ begin_term(LeSlot *slot)
 	slot->term_started = slot->last_change = GetCurrentTimestamp();
 	slot->renewed = slot->term_started;
 	slot->last_reason = LE_REASON_NONE;
+	slot->stepping_down = false;
 	slot->last_error[0] = '\0';
 	strlcpy(slot->holder, le_my_name(), sizeof(slot->holder));
 	/* After le_reset_token() a mark could be too high to be replaced. */
@@ -114,12 +115,14 @@ begin_term(LeSlot *slot)
 static void
 note_end(const LeSlot *slot, LeReason reason, uint64 token)
 {
-	bool		by_itself = reason == LE_REASON_RELEASED;
+	bool		by_itself = reason == LE_REASON_RELEASED ||
+		reason == LE_REASON_STEPPED_DOWN;
 
 	le_stat_count_slot(le_slot_number(slot),
 					   by_itself ? LE_STAT_RELEASES : LE_STAT_LOSSES);
 	if (by_itself)
-		le_event(LE_EVENT_RELEASED, slot->name, token, NULL);
+		le_event(reason == LE_REASON_RELEASED ? LE_EVENT_RELEASED :
+				 LE_EVENT_STEPPED_DOWN, slot->name, token, NULL);
 	else
 		le_event(LE_EVENT_LOST, slot->name, token, "%s",
 				 le_reason_name(reason));
@@ -131,6 +134,8 @@ end_term(LeSlot *slot, LeReason reason)
 {
 	uint64		token = pg_atomic_read_u64(&slot->token);
 
+	if (reason == LE_REASON_RELEASED && slot->stepping_down)
+		reason = LE_REASON_STEPPED_DOWN;
 	le_begin_change(slot);
 	pg_atomic_write_u64(&slot->deadline, 0);
 	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
@@ -499,6 +504,19 @@ le_elect_hold_off(LeSlot *slot, le_duration how_long)
 {
 	slot->hold_off_until = le_now() + how_long;
 	any_pause = true;
+}
+
+/*
+ * Is there anything to step down from: a term, a candidacy, or a hold-off
+ * that could be changed?  An election that was merely seen here is none of
+ * this node's business.
+ */
+bool
+le_elect_takes_part(const LeSlot *slot)
+{
+	return le_election_has_term(&slot->election) || slot->election.wanted ||
+		slot->campaign || slot->configured ||
+		slot->hold_off_until > le_now() || le_first_seeker(slot) != NULL;
 }
 
 /* The same for the campaign alone; le_acquire() may still try. */

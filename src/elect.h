@@ -36,6 +36,7 @@ extern void le_elect_advance(LeSlot *slot);
 extern bool le_elect_abandoned(const LeSlot *slot);
 extern bool le_elect_campaigns(const LeSlot *slot);
 extern void le_elect_set_campaign(LeSlot *slot, bool campaign);
+extern bool le_elect_takes_part(const LeSlot *slot);
 extern void le_elect_hold_off(LeSlot *slot, le_duration how_long);
 extern void le_elect_pause_campaign(LeSlot *slot, le_duration how_long);
 extern const char *le_scope_name(LeOwner owner);

@@ -56,6 +56,7 @@ typedef struct LeSlot
 	bool		campaign;		/* le_campaign() */
 	bool		configured;		/* in the setting leader_election.campaign */
 	bool		store_down;		/* the last request failed, and was logged */
+	bool		stepping_down;	/* le_step_down() ends the term */
 	le_time		hold_off_until; /* stepped down: do not contend before */
 	le_time		campaign_after; /* a campaign pauses until then */
 	LeOwner		candidate;		/* for whom the acquire in flight is */

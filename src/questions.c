@@ -668,15 +668,20 @@ ask_withdraw(Pending *p)
 	}
 }
 
-static void
+/* False: this node has nothing to do with it, and is not to stay away. */
+static bool
 step_down(Pending *p, LeSlot *slot)
 {
+	if (!le_elect_takes_part(slot))
+		return false;
 	le_elect_hold_off(slot, p->ask.hold_off);
 	if (!le_election_has_term(&slot->election))
-		return;
+		return true;
+	slot->stepping_down = true;
 	p->releases++;
 	if (p->ask.all)
 		p->releasing[le_slot_number(slot)] = true;
+	return true;
 }
 
 static void
@@ -684,6 +689,7 @@ ask_step_down(Pending *p)
 {
 	int			first = 0;
 	int			last = le_table->nused - 1;
+	bool		any = false;
 
 	if (!p->ask.all)
 	{
@@ -702,10 +708,10 @@ ask_step_down(Pending *p)
 											  le_table->nslots * sizeof(bool));
 	/* Count first: a release may be confirmed while the next one starts. */
 	for (int i = first; i <= last; i++)
-		step_down(p, le_slot(i));
+		any = step_down(p, le_slot(i)) || any;
 	if (p->releases == 0)
 	{
-		reply(p, LE_REPLY_FALSE);
+		reply(p, any ? LE_REPLY_TRUE : LE_REPLY_FALSE);
 		p = NULL;
 	}
 	for (int i = first; i <= last; i++)

@@ -779,6 +779,8 @@ le_reason_name(LeReason reason)
 			break;
 		case LE_REASON_RELEASED:
 			return "released";
+		case LE_REASON_STEPPED_DOWN:
+			return "stepped down";
 		case LE_REASON_KEY_LOST:
 			return "key deleted or taken";
 		case LE_REASON_SESSION_LOST:
