@@ -12,6 +12,7 @@ DATA = sql/leader_election--1.0.sql
 
 # Decisions only: compiled without any PostgreSQL header by the unit tests.
 CORE_OBJS = \
+	src/check.o \
 	src/core/election.o \
 	src/core/node.o \
 	src/core/timing.o

@@ -251,6 +251,17 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION le_stat_reset() IS
 'set all counters of le_stat to zero';
 
+CREATE FUNCTION le_check_config(
+	OUT level pg_catalog.text,
+	OUT topic pg_catalog.text,
+	OUT message pg_catalog.text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'le_check_config'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_check_config() IS
+'what the settings of this instance amount to, and whether worker, store and clock are as they should be';
+
 --
 -- Privileges: what changes state or causes network traffic is for those who
 -- are granted it; status is for monitoring.
@@ -270,7 +281,8 @@ REVOKE ALL ON FUNCTION
 	le_nodes(),
 	le_events(),
 	le_stat(),
-	le_stat_reset()
+	le_stat_reset(),
+	le_check_config()
 FROM PUBLIC;
 
 REVOKE ALL ON le_status, le_nodes, le_events, le_stat FROM PUBLIC;

@@ -35,6 +35,7 @@ SELECT * FROM le_nodes();
 SELECT * FROM le_events;
 SELECT * FROM le_stat;
 SELECT le_stat_reset();
+SELECT * FROM le_check_config();
 SET leader_election.eligible = off;
 ALTER SYSTEM SET leader_election.eligible = off;
 RESET ROLE;

@@ -736,6 +736,7 @@ le_elect_timer(void)
 void
 le_elect_node_live(void)
 {
+	le_questions_session_live();
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		LeSlot	   *slot = le_slot(i);

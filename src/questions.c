@@ -106,6 +106,8 @@ verb(LeRequestKind kind)
 			return "renew";
 		case LE_ASK_LEADER:
 			return "read";
+		case LE_ASK_CHECK:
+			return "check";
 		default:
 			return "release";
 	}
@@ -452,6 +454,12 @@ le_questions_proved(le_time sent, const int *numbers, int n)
 	}
 }
 
+static bool
+checks_session(const Pending *p)
+{
+	return p->ask.kind == LE_ASK_CHECK && p->ask.check == LE_CHECK_SESSION;
+}
+
 /* The session cannot be had at present; who does not wait is told so. */
 void
 le_questions_no_session(LeOutcome outcome)
@@ -462,6 +470,12 @@ le_questions_no_session(LeOutcome outcome)
 	{
 		Pending    *p = dlist_container(Pending, node, iter.cur);
 
+		if (checks_session(p))
+		{
+			reply_error(p, outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
+						LE_ERRCODE_UNAVAILABLE, "", le_store_trouble(), "");
+			continue;
+		}
 		if (p->ask.kind != LE_ASK_ACQUIRE || le_session_live())
 			continue;
 		p->known = true;
@@ -893,6 +907,75 @@ ask_leader(Pending *p)
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
+/* ---- is all well? ---- */
+
+/* An index that no key has: a write that depends on it changes nothing. */
+#define NO_INDEX	((uint64) PG_INT64_MAX)
+
+/*
+ * A condition that does not hold, and a session that is gone, are answers of
+ * a store that had nothing against the request.
+ */
+static void
+check_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	Pending    *p = find_pending(flight->pending, flight->slot);
+
+	if (p == NULL)
+		return;
+	if (answer->outcome == LE_DONE || answer->outcome == LE_CONFLICT ||
+		answer->outcome == LE_LOST)
+		reply(p, LE_REPLY_TRUE);
+	else
+		reply_error(p, answer->outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
+					LE_ERRCODE_UNAVAILABLE, "",
+					answer->detail ? answer->detail : "no answer", "");
+}
+
+static void
+send_check(const Pending *p, LeOpKind kind)
+{
+	LeFlight   *flight = le_flight_new(kind, check_answered);
+
+	flight->pending = p->number;
+	flight->slot = p->proc;
+	if (p->ask.election[0] != '\0')
+		flight->op.election = le_flight_string(flight, p->ask.election);
+	flight->op.index = flight->op.token = NO_INDEX;
+	le_flight_send(flight, le_table->node.timing.request_timeout);
+}
+
+static void
+ask_check(Pending *p)
+{
+	if (p->ask.check == LE_CHECK_SESSION && !le_session_live())
+		le_session_want();		/* le_questions_session_live() answers */
+	else if (p->ask.check == LE_CHECK_WORKER ||
+			 p->ask.check == LE_CHECK_SESSION || !le_store()->remote)
+		reply(p, LE_REPLY_TRUE);
+	else if (p->ask.check == LE_CHECK_PREFIX)
+		send_check(p, LE_OP_CHECK_PREFIX);
+	else if (p->ask.check == LE_CHECK_READ)
+		send_check(p, LE_OP_READ);
+	else
+		send_check(p, LE_OP_RELEASE);
+}
+
+/* The session can be had; who only wanted to know that is told so. */
+void
+le_questions_session_live(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		Pending    *p = dlist_container(Pending, node, iter.cur);
+
+		if (checks_session(p))
+			reply(p, LE_REPLY_TRUE);
+	}
+}
+
 /* A backend asks; called by requests.c for every new question. */
 void
 le_question(int proc, uint64 number, const LeAsk *ask)
@@ -906,6 +989,7 @@ le_question(int proc, uint64 number, const LeAsk *ask)
 		[LE_ASK_WITHDRAW] = ask_withdraw,
 		[LE_ASK_STEP_DOWN] = ask_step_down,
 		[LE_ASK_RESET_TOKEN] = ask_reset_token,
+		[LE_ASK_CHECK] = ask_check,
 	};
 	Pending    *p = MemoryContextAllocZero(TopMemoryContext, sizeof(Pending));
 

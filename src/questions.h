@@ -29,6 +29,7 @@ extern const char *le_value_to_publish(const LeSlot *slot);
 extern void le_pass_verdict(LeSlot *slot, const LeActions *act);
 extern void le_questions_term_ended(LeSlot *slot);
 extern void le_questions_proved(le_time sent, const int *numbers, int n);
+extern void le_questions_session_live(void);
 extern void le_questions_no_session(LeOutcome outcome);
 
 #endif							/* LE_QUESTIONS_H */

@@ -158,8 +158,9 @@ le_my_owner(bool xact)
 	return xact ? my_owner | LE_OWNER_XACT : my_owner;
 }
 
-static void
-wait_for_answer(void)
+/* False: it has not come by then (0: waits for as long as it takes). */
+static bool
+wait_for_answer(le_time until)
 {
 	static uint32 wait_event = 0;
 	Place	   *place = &places[LE_MY_PROC];
@@ -177,14 +178,17 @@ wait_for_answer(void)
 					 errmsg("the leader_election worker is not running"),
 					 errhint("Look for its messages in the server log; it is restarted one second after it fails, and starts on a standby once that has reached a consistent state.")));
 
+		if (until != 0 && le_now() >= until)
+			return false;
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
-						 absent_since == 0 ? 1000 : 100,
+						 absent_since == 0 && until == 0 ? 1000 : 100,
 						 LE_WAIT_EVENT(wait_event, "LeaderElectionReply"));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
 	pg_read_barrier();
+	return true;
 }
 
 /* Does a term of this owner count for this backend? */
@@ -204,8 +208,19 @@ le_is_mine(LeOwner owner)
 void
 le_ask(LeAsk *ask, LeReply *reply)
 {
+	(void) le_ask_within(ask, reply, 0);
+}
+
+/*
+ * The same for callers that cannot rely on the worker: false if there is no
+ * answer after so long, and the question has been taken back.
+ */
+bool
+le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience)
+{
 	Place	   *place;
 	Slot	   *slot;
+	volatile bool answered = false;
 
 	(void) le_my_owner(false);
 	place = &places[LE_MY_PROC];
@@ -221,7 +236,7 @@ le_ask(LeAsk *ask, LeReply *reply)
 
 	PG_TRY();
 	{
-		wait_for_answer();
+		answered = wait_for_answer(patience == 0 ? 0 : le_now() + patience);
 	}
 	PG_CATCH();
 	{
@@ -229,9 +244,15 @@ le_ask(LeAsk *ask, LeReply *reply)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	if (!answered)
+	{
+		withdraw();
+		return false;
+	}
 	*reply = slot->reply;
 	pg_atomic_write_u64(&place->word, WORD(pending, STATE_FREE));
 	pending = 0;
+	return true;
 }
 
 /* ---- in the worker ---- */

@@ -21,13 +21,25 @@ typedef enum LeRequestKind
 	LE_ASK_CAMPAIGN,
 	LE_ASK_WITHDRAW,
 	LE_ASK_STEP_DOWN,
-	LE_ASK_RESET_TOKEN
+	LE_ASK_RESET_TOKEN,
+	LE_ASK_CHECK
 } LeRequestKind;
+
+/* What LE_ASK_CHECK is to find out; none of it changes anything. */
+typedef enum LeCheck
+{
+	LE_CHECK_WORKER,			/* does it answer? */
+	LE_CHECK_PREFIX,			/* is the place of the keys ours to use? */
+	LE_CHECK_SESSION,			/* can a store session be had? */
+	LE_CHECK_READ,				/* may the election's key be read ... */
+	LE_CHECK_WRITE				/* ... and written? */
+} LeCheck;
 
 /* What a backend wants. */
 typedef struct LeAsk
 {
 	LeRequestKind kind;
+	LeCheck		check;
 	LeOwner		owner;			/* for whom */
 	int			proc;			/* the backend's place and process id */
 	int			pid;
@@ -83,6 +95,7 @@ extern void le_requests_init(bool found, void *where);
 extern LeOwner le_my_owner(bool xact);
 extern bool le_is_mine(LeOwner owner);
 extern void le_ask(LeAsk *ask, LeReply *reply);
+extern bool le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience);
 extern void le_hint_worker(void);
 
 /* in the worker */

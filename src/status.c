@@ -28,6 +28,7 @@
 #include "requests.h"
 #include "settings.h"
 #include "stats.h"
+#include "status.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(le_status);
@@ -56,28 +57,30 @@ put(Row *row, Datum value, bool isnull)
 }
 
 /*
- * Text from the store or the worker, which is UTF-8.  A view must not fail
- * for one character that this database cannot show.
+ * A copy of text from the store or the worker, which is UTF-8.  A view must
+ * not fail for one character that this database cannot show.
  */
+char *
+le_shown(const char *s)
+{
+	char	   *shown = pstrdup(s);
+
+	if (GetDatabaseEncoding() == PG_UTF8 &&
+		pg_verify_mbstr(PG_UTF8, shown, strlen(shown), true))
+		return shown;
+	for (char *p = shown; *p != '\0'; p++)
+		if (IS_HIGHBIT_SET(*p))
+			*p = '?';
+	return shown;
+}
+
 static void
 put_text(Row *row, const char *s)
 {
-	char	   *shown;
-
 	if (s == NULL || s[0] == '\0')
-	{
 		put(row, (Datum) 0, true);
-		return;
-	}
-	shown = pstrdup(s);
-	if (GetDatabaseEncoding() != PG_UTF8 ||
-		!pg_verify_mbstr(PG_UTF8, shown, strlen(shown), true))
-	{
-		for (char *p = shown; *p != '\0'; p++)
-			if (IS_HIGHBIT_SET(*p))
-				*p = '?';
-	}
-	put(row, CStringGetTextDatum(shown), false);
+	else
+		put(row, CStringGetTextDatum(le_shown(s)), false);
 }
 
 static void
@@ -86,8 +89,8 @@ put_time(Row *row, TimestampTz when)
 	put(row, TimestampTzGetDatum(when), when == 0);
 }
 
-static Tuplestorestate *
-begin_rows(FunctionCallInfo fcinfo, TupleDesc *desc)
+Tuplestorestate *
+le_begin_rows(FunctionCallInfo fcinfo, TupleDesc *desc)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	MemoryContext old;
@@ -160,7 +163,7 @@ le_status(PG_FUNCTION_ARGS)
 	LeSlot	   *slot = palloc(sizeof(LeSlot));
 
 	le_check_preloaded();
-	rows = begin_rows(fcinfo, &desc);
+	rows = le_begin_rows(fcinfo, &desc);
 	for (int i = 0; i < le_table->nused; i++)
 		if (le_copy_slot(i, slot))
 			put_status(slot, rows, desc);
@@ -211,7 +214,7 @@ le_nodes(PG_FUNCTION_ARGS)
 	int			n;
 
 	le_check_preloaded();
-	rows = begin_rows(fcinfo, &desc);
+	rows = le_begin_rows(fcinfo, &desc);
 	n = le_configured_store()->remote ? le_copy_nodes(nodes) :
 		local_node(nodes);
 	for (int i = 0; i < n; i++)
@@ -246,7 +249,7 @@ le_events(PG_FUNCTION_ARGS)
 	uint64		oldest = 1;
 
 	le_check_preloaded();
-	rows = begin_rows(fcinfo, &desc);
+	rows = le_begin_rows(fcinfo, &desc);
 	newest = le_events_newest();
 	if (newest > (uint64) le_max_events)
 		oldest = newest - le_max_events + 1;
@@ -292,7 +295,7 @@ le_stat(PG_FUNCTION_ARGS)
 	LeSlot	   *slot = palloc(sizeof(LeSlot));
 
 	le_check_preloaded();
-	rows = begin_rows(fcinfo, &desc);
+	rows = le_begin_rows(fcinfo, &desc);
 	put_stat(NULL, LE_STAT_NODE, rows, desc);
 	for (int i = 0; i < le_table->nused; i++)
 		if (le_copy_slot(i, slot))

@@ -62,7 +62,8 @@ SELECT bag_eq(
 		'OUT avg_round_trip_time double precision, '
 		'OUT max_round_trip_time double precision, '
 		'OUT stats_reset timestamp with time zone'),
-	('le_stat_reset', '')$$,
+	('le_stat_reset', ''),
+	('le_check_config', 'OUT level text, OUT topic text, OUT message text')$$,
 	'arguments and defaults');
 
 SELECT bag_eq(
@@ -85,7 +86,8 @@ SELECT bag_eq(
 	('le_nodes', 'SETOF record'),
 	('le_events', 'SETOF record'),
 	('le_stat', 'SETOF record'),
-	('le_stat_reset', 'void')$$,
+	('le_stat_reset', 'void'),
+	('le_check_config', 'SETOF record')$$,
 	'results');
 
 -- v: asks again each time; u, r: not in a parallel worker, which is another
@@ -111,7 +113,8 @@ SELECT bag_eq(
 	('le_nodes', 'v', true, 'r'),
 	('le_events', 'v', true, 'r'),
 	('le_stat', 'v', true, 'r'),
-	('le_stat_reset', 'v', true, 'r')$$,
+	('le_stat_reset', 'v', true, 'r'),
+	('le_check_config', 'v', true, 'u')$$,
 	'volatility, strictness, parallel safety');
 
 SELECT is_empty(

@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(58);
+SELECT plan(61);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -27,7 +27,8 @@ INSERT INTO restricted VALUES
 	('le_reset_token', ARRAY['text']),
 	('le_current_leader', ARRAY['text', 'interval']),
 	('le_leader', ARRAY['text', 'interval']),
-	('le_stat_reset', ARRAY[]::text[]);
+	('le_stat_reset', ARRAY[]::text[]),
+	('le_check_config', ARRAY[]::text[]);
 SELECT function_privs_are('public', name, args, role, ARRAY[]::text[],
 	name || ' is not for ' || role)
 FROM restricted, (VALUES ('le_tap_nobody'), ('le_tap_monitor'),
