@@ -747,6 +747,23 @@ le_elect_node_live(void)
 	}
 }
 
+/* There is no session to be had; what waits for one shall say so. */
+void
+le_elect_no_session(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		if (!quick[i].active && !quick[i].candidate && slot->asked == 0)
+			continue;
+		le_begin_note(slot);
+		strlcpy(slot->last_error, le_store_trouble(),
+				sizeof(slot->last_error));
+		le_end_note(slot);
+	}
+}
+
 void
 le_elect_node_ended(LeReason reason)
 {

@@ -21,6 +21,7 @@ extern le_time le_elect_timer(void);
 
 /* from session.c */
 extern void le_elect_node_live(void);
+extern void le_elect_no_session(void);
 extern void le_elect_node_ended(LeReason reason);
 extern void le_elect_deadline(le_time deadline);
 extern void le_elect_not_ours(int slot);

@@ -338,7 +338,10 @@ perform(const LeNodeActions *act)
 		le_elect_node_live();
 	}
 	if (act->failed && node->state != LE_NODE_LIVE)
+	{
+		le_elect_no_session();
 		le_questions_no_session(act->outcome);
+	}
 }
 
 /* ---- the rest of the worker calls these ---- */

@@ -49,9 +49,16 @@ subtest 'down at start, up later' => sub {
 		qr/ERROR:  LE003: .*"now".*\Q$url\E/,
 		'nor is it known who leads');
 	is($late->sql('SELECT count(*) FROM le_status'), 2, 'le_status answers');
+	is(
+		$late->sql("SELECT state FROM le_status WHERE election = 'always' "
+			  . "AND last_error ~ 'onnect'"),
+		'candidate',
+		'and says why there is no leader');
 	is($late->sql("SELECT le_renew('always')"), 'f', 'nothing to renew');
 	$link->up;
 	$late->wait_for_leadership('always');
+	is($late->sql("SELECT last_error FROM le_status WHERE election = 'always'"),
+		'', 'a term, and no error');
 	ok($late->acquire('now'), 'leads once it is up');
 	foreach my $line ('is down', 'answers again')
 	{
