@@ -113,14 +113,38 @@ verb(LeRequestKind kind)
 	}
 }
 
+/* Does the store's refusal concern what the token allows? */
+static bool
+is_about_token(const char *detail)
+{
+	return strstr(detail, "ermission") != NULL ||
+		strstr(detail, "ACL") != NULL || strstr(detail, "token") != NULL;
+}
+
+/* What to do about it, as far as it lies with this instance's settings. */
+static void
+store_hint(LeOutcome outcome, const char *detail, char *hint, size_t size)
+{
+	const LeStore *store = le_store();
+
+	if (outcome == LE_UNAVAILABLE && store->url_setting != NULL)
+		snprintf(hint, size,
+				 "Check that the store runs and that \"%s\" is right.",
+				 store->url_setting);
+	else if (outcome == LE_REFUSED && store->token_setting != NULL &&
+			 is_about_token(detail))
+		snprintf(hint, size, "Check the token in \"%s\" and its policy.",
+				 store->token_setting);
+}
+
 /* "Could not find out" in the words that fit the outcome. */
 static void
 reply_outcome(Pending *p, LeOutcome outcome)
 {
 	char		message[256];
 	char		detail[512];
+	char		hint[256] = "";
 	int			sqlstate = LE_ERRCODE_UNAVAILABLE;
-	const char *hint = "";
 
 	if (p->ask.all)
 		snprintf(message, sizeof(message),
@@ -131,18 +155,21 @@ reply_outcome(Pending *p, LeOutcome outcome)
 				 "could not %s election \"%s\" at the lease store %s",
 				 verb(p->ask.kind), p->ask.election, le_store_place());
 	snprintf(detail, sizeof(detail), "%s", le_store_trouble());
+	store_hint(outcome, detail, hint, sizeof(hint));
 	if (outcome == LE_REFUSED)
 		sqlstate = LE_ERRCODE_REFUSED;
 	else if (outcome == LE_UNKNOWN && p->ask.kind == LE_ASK_ACQUIRE)
 	{
 		sqlstate = LE_ERRCODE_UNKNOWN;
-		hint = "Should the request have been applied, the worker releases the lease again.";
+		strlcpy(hint, "Should the request have been applied, the worker releases the lease again.",
+				sizeof(hint));
 	}
 	else if (outcome == LE_UNKNOWN)
 		sqlstate = LE_ERRCODE_UNKNOWN;
 	if (p->ask.kind == LE_ASK_RELEASE || p->ask.kind == LE_ASK_STEP_DOWN ||
 		p->ask.kind == LE_ASK_WITHDRAW)
-		hint = "This node does not lead any more. The worker goes on telling the store; if it cannot, the lease runs out there.";
+		strlcpy(hint, "This node does not lead any more. The worker goes on telling the store; if it cannot, the lease runs out there.",
+				sizeof(hint));
 	reply_error(p, sqlstate, message, detail, hint);
 }
 
@@ -1022,14 +1049,83 @@ le_questions_withdrawn(void)
 	}
 }
 
+/* A request has been sent whose effect is not known. */
+static bool
+write_under_way(const LeSlot *slot)
+{
+	switch (slot->election.state)
+	{
+		case LE_ACQUIRING:
+		case LE_ACQUIRE_UNSURE:
+		case LE_PUBLISHING:
+		case LE_PUBLISH_UNSURE:
+		case LE_RELEASING:
+		case LE_RELEASE_UNSURE:
+			return true;
+		default:
+			return false;
+	}
+}
+
+static bool
+acquire_under_way(const LeSlot *slot)
+{
+	return slot->election.state == LE_ACQUIRING ||
+		slot->election.state == LE_ACQUIRE_UNSURE;
+}
+
+/*
+ * Has something been sent for this question that may still be applied?  An
+ * acquire that waits for another's write, or a renewal that waits for its
+ * proof, has not got that far.
+ */
+static bool
+may_be_applied(const Pending *p)
+{
+	const LeSlot *slot = p->slot < 0 ? NULL : le_slot(p->slot);
+
+	switch (p->ask.kind)
+	{
+		case LE_ASK_ACQUIRE:
+			return slot != NULL && acquire_under_way(slot) &&
+				slot->candidate == p->ask.owner;
+		case LE_ASK_RENEW:
+			return p->publishing && write_under_way(slot);
+		case LE_ASK_RELEASE:
+		case LE_ASK_WITHDRAW:
+		case LE_ASK_STEP_DOWN:
+			for (int i = 0; i < le_table->nused; i++)
+				if (waits_for_release(p, le_slot(i)) &&
+					write_under_way(le_slot(i)))
+					return true;
+			return false;
+		default:
+			return false;
+	}
+}
+
 /* A question's time is up: say what is known. */
 static void
 give_up(Pending *p)
 {
-	if (p->ask.kind == LE_ASK_ACQUIRE && p->denied)
+	if (may_be_applied(p))
+		reply_outcome(p, LE_UNKNOWN);
+	else if (p->ask.kind == LE_ASK_ACQUIRE && p->denied)
 		reply(p, LE_REPLY_FALSE);
 	else
 		reply_outcome(p, p->outcome);
+}
+
+/*
+ * Until when does somebody wait who has been told already how the last
+ * attempt ended?  Not in the middle of another.
+ */
+static le_time
+wait_ends(const Pending *p)
+{
+	if (p->ask.kind != LE_ASK_ACQUIRE || !p->known || may_be_applied(p))
+		return p->give_up;
+	return Min(p->ask.wait_until, p->give_up);
 }
 
 void
@@ -1043,9 +1139,7 @@ le_questions_run_timers(le_time now)
 
 		if (!le_still_asked(p->proc, p->number))
 			drop(p);
-		else if (now >= p->give_up ||
-				 (p->ask.kind == LE_ASK_ACQUIRE && p->known &&
-				  now >= p->ask.wait_until))
+		else if (now >= wait_ends(p))
 			give_up(p);
 	}
 }
@@ -1061,9 +1155,7 @@ le_questions_timer(void)
 	{
 		Pending    *p = dlist_container(Pending, node, iter.cur);
 
-		next = le_earliest(next, p->give_up);
-		if (p->known)
-			next = le_earliest(next, p->ask.wait_until);
+		next = le_earliest(next, wait_ends(p));
 	}
 	return next;
 }

@@ -1736,6 +1736,8 @@ consul_decode(const LeStoreSettings *settings, const LeOp *op,
 const LeStore le_store_consul = {
 	.name = "consul",
 	.remote = true,
+	.url_setting = "leader_election.consul_url",
+	.token_setting = "leader_election.consul_token_file",
 	.encode = consul_encode,
 	.decode = consul_decode,
 };

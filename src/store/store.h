@@ -198,6 +198,8 @@ typedef struct LeStore
 {
 	const char *name;
 	bool		remote;			/* false: perform() answers at once */
+	const char *url_setting;	/* for hints; NULL: none */
+	const char *token_setting;
 	void		(*encode) (const LeStoreSettings *settings, const LeOp *op,
 						   LeHttpRequest *request);
 	void		(*decode) (const LeStoreSettings *settings, const LeOp *op,

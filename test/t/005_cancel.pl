@@ -247,10 +247,41 @@ subtest 'le_step_down of all' => sub {
 	$recorder->rule(match => $unlock, action => 'hang_request');
 	like(
 		$two->error("SELECT le_step_down(NULL, '0')"),
-		qr/ERROR:  LE00[34]: could not release all elections at the lease store/,
+		qr/ERROR:  LE004: could not release all elections at the lease store/,
 		'could not find out: an error');
 	$recorder->clear_rules;
 	nothing_left('le_step_down of all');
+};
+
+# A write whose fate is open when the caller's time is up: neither "no" nor
+# "nothing was changed".
+subtest 'time up while a write hangs' => sub {
+	my $open = sub {
+		my ($sql, $what) = @_;
+
+		like($admin->error($sql),
+			qr/ERROR:  LE004: could not \w+ election "e" at/, $what);
+	};
+
+	$recorder->rule(match => $lock, action => 'hang_request');
+	$open->("SELECT le_acquire('e')", 'acquiring');
+	$recorder->clear_rules;
+	nothing_left('acquiring');
+	hold();
+	$recorder->rule(match => $lock, action => 'hang_request');
+	$open->("SELECT le_renew('e', md5(random()::text))", 'publishing');
+	$recorder->clear_rules;
+	still_held('publishing');
+	$recorder->rule(match => $unlock, action => 'hang_request');
+	$open->("SELECT le_release('e')", 'releasing');
+	$recorder->clear_rules;
+	nothing_left('releasing');
+	$recorder->rule(match => $read, action => 'hang_request');
+	like($admin->error("SELECT le_acquire('e')"),
+		qr/ERROR:  LE003: could not acquire election "e"/,
+		'only read so far: nothing was changed');
+	$recorder->clear_rules;
+	nothing_left('reading');
 };
 
 subtest 'asking who leads' => sub {

@@ -357,7 +357,7 @@ subtest 'release: unresolved' => sub {
 			'outcome unknown');
 		ok(!$a->is_leader($election), 'does not lead');
 		like($a->sql_error("SELECT le_acquire('$election')"),
-			qr/ERROR:  LE00[34]/, 'no new term while that is so');
+			qr/ERROR:  LE003/, 'no new term while that is so');
 		is( scalar $through_a->requests(
 				request_like('acquire', $election), $mark),
 			0,

@@ -99,6 +99,10 @@ subtest 'what the messages say' => sub {
 			timeout => 20);
 		like($got, qr/ERROR:  $state: .*"one".*\Q$url\E/, "$what: $state");
 		like($got, qr/DETAIL:  .*$detail/, 'with the reason');
+		like(
+			$got,
+			qr/HINT:  Check that the store runs and that "leader_election.consul_url" is right\./,
+			'and what to look at');
 		ok(!$node->is_leader('one'), 'not leader');
 	};
 
@@ -136,6 +140,10 @@ subtest 'what the messages say' => sub {
 	$got = $error->('three');
 	like($got, qr/ERROR:  LE005: .*"three"/, 'refused: LE005');
 	like($got, qr/DETAIL:  .*Permission denied/, 'with the reason');
+	like(
+		$got,
+		qr/HINT:  Check the token in "leader_election.consul_token_file" and its policy\./,
+		'and what to look at');
 	$node->stop;
 };
 
