@@ -10,7 +10,7 @@ use LeaderElection::Node;
 use LeaderElection::Recorder;
 use LeaderElection::Session;
 use LeaderElection::Util;
-use List::Util qw(max);
+use List::Util qw(max min);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -22,9 +22,10 @@ my $node = LeaderElection::Node->create(
 	settings => { lease_ttl => '15s', request_timeout => '1s' });
 my $admin = LeaderElection::Session->new($node);
 
-# Interrupting takes the server 100 ms at most, and this test, on a machine
-# that does other things as well, may see a second.
-my $limit = 1;
+# Interrupting takes the server 100 ms at most, by its own clock.  A machine
+# that does other things as well may take longer now and then, hence the tries.
+my $limit = 0.1;
+my $tries = 5;
 my $timeout = 0.5;
 my %took;
 my %stopped;
@@ -32,11 +33,11 @@ my %stopped;
 my %interrupt = (
 	pg_cancel_backend => {
 		error => qr/ERROR:  57014: canceling statement due to user request/,
-		act => sub { $admin->query("SELECT pg_cancel_backend($_[0])") }
+		act => sub { server_time("pg_cancel_backend($_[0])") }
 	},
 	pg_terminate_backend => {
 		error => qr/FATAL:  57P01: terminating connection/,
-		act => sub { $admin->query("SELECT pg_terminate_backend($_[0])") }
+		act => sub { server_time("pg_terminate_backend($_[0])") }
 	},
 	statement_timeout => {
 		error => qr/ERROR:  57014: canceling statement due to statement timeout/
@@ -50,55 +51,88 @@ my $lock = qr{^PUT /v1/txn.*"Verb":"lock",$leader_key}s;
 my $unlock = qr{^PUT /v1/txn.*"Verb":"unlock",$leader_key}s;
 my $proof = qr{^PUT /v1/txn.*"Verb":"lock","Key":"leader_election.nodes/}s;
 
-# Runs the statement in each of the three ways until it hangs, interrupts it,
-# lets the store recover and looks at what is left.
+# The server's clock just before it evaluates the expression.
+sub server_time
+{
+	my ($expression, $session) = @_;
+
+	return (split /\|/,
+		($session // $admin)->query(
+			'SELECT extract(epoch FROM clock_timestamp()), '
+			  . ($expression // 'NULL')))[0];
+}
+
+# When the server reported the end of what the session did, by the same clock.
+sub reported_at
+{
+	my ($session, $offset) = @_;
+	my $pid = $session->pid;
+	my ($at) = $node->log_since($offset) =~
+	  /^(\S+ \S+ \S+) \[$pid\] .*(?:ERROR|FATAL): +(?:canceling|terminating)/m
+	  or die 'not in the log';
+
+	return $admin->query("SELECT extract(epoch FROM '$at'::timestamptz)");
+}
+
+# Runs the statement until it hangs, interrupts it, lets the store recover and
+# looks at what is left.  Returns how long the interruption took.
+sub interrupt_once
+{
+	my ($way, $what, $sql, %params) = @_;
+	my ($session, $mark, $from, $result, $seconds, $offset);
+
+	$params{before}->() if $params{before};
+	$session = LeaderElection::Session->new($node);
+	$session->query("SET statement_timeout = '" . $timeout * 1000 . "'")
+	  if $way eq 'statement_timeout';
+	$mark = $recorder->mark;
+	$offset = $node->log_offset;
+	$recorder->rule(%{ $params{rule} }) if $params{rule};
+	$from = server_time(undef, $session) + $timeout;
+	$session->start($sql);
+	if ($params{rule})
+	{
+		poll_until(
+			sub {
+				$session->is_done
+				  || $recorder->requests($params{rule}{match}, $mark);
+			},
+			"$what: request that hangs",
+			interval => 0.005);
+	}
+	if ($interrupt{$way}{act})
+	{
+		$node->wait_for(
+			'SELECT wait_event_type = $$Extension$$ FROM pg_stat_activity '
+			  . 'WHERE pid = ' . $session->pid);
+		ok(!$session->is_done, "$what: $way: waits");
+		$from = $interrupt{$way}{act}->($session->pid);
+	}
+	$result = $session->finish;
+	like($result->{error}, $interrupt{$way}{error}, "$what: $way: ends it");
+	$seconds = reported_at($session, $offset) - $from;
+	push @{ $took{$way} }, $seconds;
+	$recorder->clear_rules unless $params{keep_rules};
+	$params{after}->("$what: $way") if $params{after};
+	return $seconds;
+}
+
+# In each of the three ways.
 sub interrupted
 {
 	my ($what, $sql, %params) = @_;
 
 	foreach my $way (sort keys %interrupt)
 	{
-		my $session;
-		my $mark;
-		my $from;
-		my $result;
+		my $best = interrupt_once($way, $what, $sql, %params);
 
-		$params{before}->() if $params{before};
-		$session = LeaderElection::Session->new($node);
-		$session->query("SET statement_timeout = '" . $timeout * 1000 . "'")
-		  if $way eq 'statement_timeout';
-		$mark = $recorder->mark;
-		$recorder->rule(%{ $params{rule} }) if $params{rule};
-		$session->start($sql);
-		$from = $session->{started} + $timeout * 1e9;
-		if ($params{rule})
+		for (my $try = 1; $best > $limit && $try < $tries; $try++)
 		{
-			poll_until(
-				sub {
-					$session->is_done
-					  || $recorder->requests($params{rule}{match}, $mark);
-				},
-				"$what: request that hangs",
-				interval => 0.005);
+			diag(sprintf '%s: %s: %.0f ms, tried again', $what, $way,
+				1000 * $best);
+			$best = min($best, interrupt_once($way, $what, $sql, %params));
 		}
-		if ($interrupt{$way}{act})
-		{
-			$node->wait_for(
-				'SELECT wait_event_type = $$Extension$$ FROM pg_stat_activity '
-				  . 'WHERE pid = ' . $session->pid);
-			ok(!$session->is_done, "$what: $way: waits");
-			$from = boottime_ns();
-			$interrupt{$way}{act}->($session->pid);
-		}
-		$result = $session->finish;
-		like($result->{error}, $interrupt{$way}{error}, "$what: $way: ends it");
-
-		my $seconds = ($result->{at} - $from) / 1e9;
-
-		cmp_ok($seconds, '<', $limit, "$what: $way: in time");
-		push @{ $took{$way} }, $seconds;
-		$recorder->clear_rules unless $params{keep_rules};
-		$params{after}->("$what: $way") if $params{after};
+		cmp_ok($best, '<=', $limit, "$what: $way: in time");
 	}
 	return;
 }
