@@ -29,8 +29,10 @@
 #include "utils/memutils.h"
 
 #include "cancel.h"
+#include "events.h"
 #include "fence.h"
 #include "requests.h"
+#include "stats.h"
 
 typedef enum Kind
 {
@@ -151,6 +153,13 @@ stop_detail(const LeStop *stop)
 }
 
 static void
+note_abort(const LeStop *stop)
+{
+	le_stat_count(stop->election, LE_STAT_FENCE_ABORTS);
+	le_event(LE_EVENT_FENCE_ABORTED, stop->election, stop->token, NULL);
+}
+
+static void
 check(const Binding *b)
 {
 	const LeStop *stop = &b->stop;
@@ -158,15 +167,21 @@ check(const Binding *b)
 	le_duration left;
 
 	if (stop->fired)
+	{
+		note_abort(stop);
 		ereport(ERROR,
 				(errcode(LE_ERRCODE_LOST),
 				 errmsg_internal("%s", stop_message(stop)),
 				 errdetail_internal("%s", stop_detail(stop))));
+	}
 	if (b->kind != HOLDING)
 		standing = term_stands(stop->number, stop->election, stop->token,
 							   le_commit_margin * LE_MSEC, &left);
 	if (standing != HOLDS)
+	{
+		note_abort(stop);
 		raise_lost(stop->number, stop->election, stop->token, standing, left);
+	}
 }
 
 bool
@@ -432,6 +447,9 @@ le_fence_explain_cancel(ErrorData *error)
 	error->sqlerrcode = LE_ERRCODE_LOST;
 	error->message = stop_message(&stopped);
 	error->detail = stop_detail(&stopped);
+	le_stat_count(stopped.election, LE_STAT_CANCELS);
+	le_event(LE_EVENT_CANCELLED, stopped.election, stopped.token, "%s",
+			 why_stopped(&stopped));
 }
 
 /* ---- binding ---- */
@@ -500,6 +518,8 @@ le_fence_bind(const char *election, int64 min_remaining_ms, LeOnLoss on_loss)
 	if (le_read_term_at(number, election, &term))
 		standing = term_stands(number, election, term.token,
 							   lead(on_loss) + min_remaining, &left);
+	le_stat_count(election, standing == HOLDS ? LE_STAT_GATE_PASSED :
+				  LE_STAT_GATE_REFUSED);
 	if (standing != HOLDS)
 		raise_not_leader(election, standing, left, min_remaining, on_loss);
 	if (b == NULL)

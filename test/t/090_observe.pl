@@ -7,6 +7,7 @@ use warnings;
 use LeaderElection::Consul;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
+use LeaderElection::Session;
 use LeaderElection::Takeover;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
@@ -170,6 +171,48 @@ subtest 'renewals, and a store that does not answer' => sub {
 	ok(poll_until(sub { $a->acquire('renewed', wait => '30 s') }, 'again'),
 		'leads again');
 	ok($a->release('renewed'), 'released');
+};
+
+subtest 'gate, fence and cancel' => sub {
+	my $since = newest($a);
+	my $session = LeaderElection::Session->new($a);
+	my ($token, $worker, $cancelled);
+
+	like($a->sql_error("SELECT le_require_leader('gate')"),
+		qr/LE001/, 'refused, with no place in the table');
+	is(stat_of($a, 'gate_refused'), 1, 'counted for none');
+	ok($a->acquire('gate', wait => '30 s'), 'a leads');
+	$token = $a->token('gate');
+	$a->sql("SELECT le_require_leader('gate')") foreach 1 .. 3;
+	like($a->sql_error("SELECT le_require_leader('gate', '1 h')"),
+		qr/LE001/, 'refused');
+	is(stat_of($a, 'gate_passed, gate_refused', 'gate'), '3|1', 'counted');
+
+	$session->query("BEGIN; SELECT le_require_leader('gate')");
+	$session->query("SELECT le_release('gate')");
+	like($session->error('COMMIT'), qr/LE002/, 'refused at commit');
+	is(stat_of($a, 'gate_passed, fence_aborts, cancels', 'gate'),
+		'4|1|0', 'counted');
+	is(
+		$a->sql('SELECT event, fencing_token FROM le_events '
+			  . "WHERE number > $since AND pid = " . $session->pid),
+		"fence aborted|$token",
+		'and told');
+
+	ok($a->acquire('gate', wait => '30 s'), 'a leads again');
+	$token = $a->token('gate');
+	$worker = $a->freeze_worker;
+	$session->start("SELECT le_require_leader('gate', on_loss => 'cancel'), "
+		  . 'pg_sleep(60)');
+	like($session->finish->{error}, qr/LE002/, 'cancelled in time');
+	is(stat_of($a, 'cancels', 'gate'), 1, 'counted');
+	$cancelled = $a->sql('SELECT event, fencing_token, detail IS NOT NULL '
+		  . "FROM le_events WHERE event = 'cancelled' AND pid = "
+		  . $session->pid);
+	is($cancelled, "cancelled|$token|t", 'and told');
+	$a->thaw_worker($worker);
+	$a->wait_for("SELECT le_acquire('gate', wait => '30 s')");
+	ok($a->release('gate'), 'released');
 };
 
 # Guards against a lock that a process may keep: what is stopped stays in it.
