@@ -12,7 +12,6 @@ DATA = sql/leader_election--1.0.sql
 
 # Decisions only: compiled without any PostgreSQL header by the unit tests.
 CORE_OBJS = \
-	src/check.o \
 	src/core/election.o \
 	src/core/node.o \
 	src/core/timing.o
@@ -26,6 +25,7 @@ STORE_OBJS = \
 
 OBJS = \
 	src/cancel.o \
+	src/check.o \
 	src/dispatch.o \
 	src/elect.o \
 	src/events.o \
