@@ -95,12 +95,11 @@ next_timer(void)
 	return le_earliest(next, le_watch_timer());
 }
 
-/* Sleep until something is due, but not past "until" (0: no limit). */
+/* Sleep until an answer, a signal, a question, or "next" (0: no limit). */
 static void
-sleep_until_due(le_time until)
+sleep_until(le_time next)
 {
 	static uint32 wait_event = 0;
-	le_time		next = le_earliest(next_timer(), until);
 	int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 	long		timeout = -1;
 
@@ -164,24 +163,29 @@ turn(bool first)
 
 /*
  * The instance shuts down.  Belief ends at once; then the store is told, for
- * as long as the administrator allows.
+ * as long as the administrator allows.  Only the timers that are looked after
+ * here count for the sleep: one of the others that is due would make it a
+ * busy loop.
  */
 static void
 drain(void)
 {
 	le_time		until = le_now() + le_shutdown_timeout * LE_MSEC;
+	le_time		next;
 
 	le_elect_release_all();
 	while (le_now() < until && !le_elect_all_released())
 	{
-		sleep_until_due(until);
+		next = le_earliest(le_dispatch_timer(), le_elect_timer());
+		sleep_until(le_earliest(next, until));
 		le_dispatch_run();
 		le_elect_run_timers();
 	}
 	le_session_unwant();
 	while (le_now() < until && !le_session_none())
 	{
-		sleep_until_due(until);
+		next = le_earliest(le_dispatch_timer(), le_session_timer());
+		sleep_until(le_earliest(next, until));
 		le_dispatch_run();
 		le_session_run_timers();
 	}
@@ -246,7 +250,7 @@ le_worker_main(Datum arg)
 		turn(first);
 		first = false;
 		MemoryContextReset(turn_context);
-		sleep_until_due(0);
+		sleep_until(next_timer());
 	}
 }
 
