@@ -1104,10 +1104,16 @@ may_be_applied(const Pending *p)
 	}
 }
 
-/* A question's time is up: say what is known. */
+/*
+ * A question's time is up: say what is known.  It may have been the last to
+ * seek the election: were that not noticed at once, the node would take the
+ * key, when it becomes free, for nobody.
+ */
 static void
 give_up(Pending *p)
 {
+	if (p->slot >= 0)
+		le_hint_worker();
 	if (may_be_applied(p))
 		reply_outcome(p, LE_UNKNOWN);
 	else if (p->ask.kind == LE_ASK_ACQUIRE && p->denied)
