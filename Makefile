@@ -194,6 +194,7 @@ test:
 	$(BUILD)
 	$(MAKE) --no-print-directory unit
 	$(SANDBOX) test/run regress pgtap tap
+	$(MAKE) --no-print-directory faults STORE=consul DURATION=4min
 
 regress pgtap:
 	$(BUILD)
@@ -218,6 +219,27 @@ bench:
 failover:
 	@$(BUILD) --silent
 	@$(SANDBOX) bench/failover
+
+#
+# Real faults (see test/faults/README.md).  The report goes to build/evidence,
+# its progress to the terminal.
+#
+DURATION ?= 4min
+FAULTS_STORE = $(if $(filter-out local,$(STORE)),$(STORE),consul)
+FAULTS_REPORT = build/evidence/faults-$(FAULTS_STORE).txt
+GO = $(or $(shell command -v go),/usr/local/go/bin/go)
+
+.PHONY: faults judge
+judge:
+	cd test/faults/judge && $(GO) vet . && $(GO) test . && \
+		$(GO) build -o ../../../build/faults-judge .
+
+faults: judge
+	@$(BUILD) --silent
+	@mkdir -p $(dir $(FAULTS_REPORT))
+	@STORE=$(FAULTS_STORE) DURATION=$(DURATION) SEED=$(SEED) ONLY="$(ONLY)" \
+		$(SANDBOX) test/faults/run > $(FAULTS_REPORT); rc=$$?; \
+		cat $(FAULTS_REPORT); exit $$rc
 
 #
 # The Cassandra gateway, a Go module of its own.  Its unit tests take seconds;
@@ -252,7 +274,7 @@ help:
 	@echo "  clean          remove everything that was built"
 	@echo
 	@echo "  demo           a leader, its loss and the takeover; STORE=local|consul"
-	@echo "  test           unit, regress, pgtap and tap; installs what they need"
+	@echo "  test           unit, regress, pgtap, tap and faults; installs what they need"
 	@echo "  unit           unit tests of core and store codecs under ASan and UBSan"
 	@echo "  regress        pg_regress on a throw-away instance"
 	@echo "  pgtap          pgTAP tests on a throw-away instance"
@@ -264,6 +286,9 @@ help:
 	@echo "                 trip through the worker"
 	@echo "  failover       time from kill -9 of a leader to the next one, beside"
 	@echo "                 Consul's own client; ROUNDS=n (3)"
+	@echo "  faults         three instances and a real store under faults, judged;"
+	@echo "                 DURATION=1h ($(DURATION)), STORE=consul, SEED=n"
+	@echo "  judge          the program that judges, and its tests"
 	@echo "  valgrind       unit tests under valgrind"
 	@echo "  fuzz           codecs under libFuzzer, FUZZ_SECONDS=n each ($(FUZZ_SECONDS))"
 	@echo

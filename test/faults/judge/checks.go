@@ -1,0 +1,367 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"sort"
+)
+
+// Violation is a proof that a promise was broken: checks report only what
+// cannot be otherwise, given how the records were taken.
+type Violation struct {
+	Check string
+	Text  string
+}
+
+// Checker judges a history; it also counts what it had to judge, so that a
+// check that saw nothing is not taken for one that passed.
+type Checker struct {
+	Name  string
+	What  string
+	Check func(*History) (violations []string, judged, excused int)
+}
+
+var checkers = []Checker{
+	{"I1", "beliefs of two holders never overlap", disjoint},
+	{"I2", "tokens strictly increase, one holder each", increasing},
+	{"I3", "no fenced commit after a later term began", fenced},
+	{"I4", "at most one run per tick and try, none lost", claimed},
+	{"I5", "gated statements end when the term does", stopped},
+	{"I6", "no release frees a successor, nothing stays held", released},
+	{"I7", "a leader within the bound once faults stop", led},
+	{"I8", "acquire, renew, release, read are linearizable", linearizable},
+	{"G5", "who hears nothing stops believing by its deadline", silenced},
+}
+
+func ms(ns int64) string {
+	return fmt.Sprintf("%.3f ms", float64(ns)/1e6)
+}
+
+// disjoint: I1. An interval of belief is from the answer to the first question
+// to the asking of the last one, so it is never longer than the belief was.
+func disjoint(h *History) (violations []string, judged, excused int) {
+	for _, election := range sortedKeys(byElection(h.beliefs)) {
+		beliefs := byElection(h.beliefs)[election] // by First
+		var open []Record
+		for _, b := range beliefs {
+			still := open[:0]
+			for _, a := range open {
+				if a.Last > b.First {
+					still = append(still, a)
+				}
+			}
+			open = still
+			for _, a := range open {
+				to := min64(a.Last, b.Last)
+				if to <= b.First || (a.Holder == b.Holder && a.Token == b.Token) {
+					continue
+				}
+				if h.exempt("I1", election, b.First) {
+					excused++
+					continue
+				}
+				violations = append(violations, fmt.Sprintf(
+					"%s: %s (token %d) and %s (token %d) both led for %s from %d on",
+					election, a.Holder, a.Token, b.Holder, b.Token, ms(to-b.First), b.First))
+			}
+			open = append(open, b)
+			judged++
+		}
+	}
+	return
+}
+
+// increasing: I2. A token was issued not before Low and not after First; an
+// acquire that returned it was over at Return.
+func increasing(h *History) (violations []string, judged, excused int) {
+	type issue struct {
+		token, low, high int64
+		holders          map[string]bool
+	}
+	all := map[string]map[int64]*issue{}
+	note := func(election, holder string, token, low, high int64) {
+		if token == 0 {
+			return
+		}
+		if all[election] == nil {
+			all[election] = map[int64]*issue{}
+		}
+		i := all[election][token]
+		if i == nil {
+			i = &issue{token: token, high: math.MaxInt64, holders: map[string]bool{}}
+			all[election][token] = i
+		}
+		i.holders[holder] = true
+		i.low = max64(i.low, low)
+		i.high = min64(i.high, high)
+	}
+	lowest := map[string]map[string]map[int64]int64{}
+	for _, b := range h.beliefs {
+		// Only the first time that this holder was seen with it tells when
+		// it was issued.
+		e := lowest[b.Election]
+		if e == nil {
+			e = map[string]map[int64]int64{}
+			lowest[b.Election] = e
+		}
+		if e[b.Holder] == nil {
+			e[b.Holder] = map[int64]int64{}
+		}
+		low := b.Low
+		if _, again := e[b.Holder][b.Token]; again {
+			low = 0
+		}
+		e[b.Holder][b.Token] = low
+		note(b.Election, b.Holder, b.Token, low, b.First)
+	}
+	for _, o := range h.ops {
+		if o.Op == "acquire" && o.Result == "true" {
+			note(o.Election, o.Holder, o.Token, 0, o.Return)
+		}
+	}
+	for _, election := range sortedKeys(all) {
+		var issues []*issue
+		for _, i := range all[election] {
+			issues = append(issues, i)
+		}
+		sort.Slice(issues, func(a, b int) bool { return issues[a].token > issues[b].token })
+		earliest := &issue{high: math.MaxInt64}
+		for _, i := range issues {
+			judged++
+			if len(i.holders) > 1 {
+				violations = append(violations, fmt.Sprintf("%s: token %d of several holders: %v",
+					election, i.token, sortedKeys(i.holders)))
+			}
+			if i.low > earliest.high {
+				violations = append(violations, fmt.Sprintf(
+					"%s: token %d (%v) was given after %d, when token %d (%v) was in use",
+					election, i.token, sortedKeys(i.holders), i.low,
+					earliest.token, sortedKeys(earliest.holders)))
+			}
+			if i.high < earliest.high {
+				earliest = i
+			}
+		}
+	}
+	return
+}
+
+// fenced: I3. The check at commit is made after COMMIT was sent. Had somebody
+// else led by then, the term was over.
+func fenced(h *History) (violations []string, judged, excused int) {
+	beliefs := byElection(h.beliefs)
+	for _, c := range h.commits {
+		if c.Result != "true" {
+			continue
+		}
+		judged++
+		for _, b := range beliefs[c.Election] {
+			if b.Token <= c.Token || b.First >= c.Call {
+				continue
+			}
+			if h.exempt("I3", c.Election, c.Call) {
+				excused++
+				break
+			}
+			violations = append(violations, fmt.Sprintf(
+				"%s: %s committed with token %d, sent at %d, %s after %s led with token %d",
+				c.Election, c.Holder, c.Token, c.Call, ms(c.Call-b.First), b.Holder, b.Token))
+			break
+		}
+	}
+	return
+}
+
+// claimed: I4.
+func claimed(h *History) (violations []string, judged, excused int) {
+	type run struct {
+		election, job, tick string
+		try                 int64
+	}
+	first := map[run]Record{}
+	last := map[run]Record{} // by tick, try 0: the newest
+	for _, c := range h.claims {
+		judged++
+		if c.Result != "true" {
+			continue
+		}
+		r := run{c.Election, c.Job, c.Tick, c.Try}
+		if other, twice := first[r]; twice {
+			violations = append(violations, fmt.Sprintf(
+				"%s: job %s, tick %s, try %d: claimed by %s (token %d) and by %s (token %d)",
+				c.Election, c.Job, c.Tick, c.Try, other.Holder, other.Token, c.Holder, c.Token))
+		}
+		first[r] = c
+	}
+	for r, c := range first {
+		t := run{r.election, r.job, r.tick, 0}
+		if l, ok := last[t]; !ok || c.Try > l.Try {
+			last[t] = c
+		}
+	}
+	for r, c := range first {
+		for other, d := range first {
+			if other.election == r.election && other.job == r.job && other.tick == r.tick &&
+				other.try > r.try && d.Token <= c.Token {
+				violations = append(violations, fmt.Sprintf(
+					"%s: job %s, tick %s: try %d with token %d, not above token %d of try %d",
+					r.election, r.job, r.tick, other.try, d.Token, c.Token, r.try))
+			}
+		}
+	}
+	for _, t := range h.ticks {
+		if !t.Required {
+			continue
+		}
+		judged++
+		if _, ok := last[run{t.Election, t.Job, t.Tick, 0}]; !ok {
+			violations = append(violations, fmt.Sprintf(
+				"%s: job %s, tick %s: no run, though no fault came near it",
+				t.Election, t.Job, t.Tick))
+		}
+	}
+	sort.Strings(violations)
+	return
+}
+
+// stopped: I5.
+func stopped(h *History) (violations []string, judged, excused int) {
+	ends := ends(h)
+	for _, g := range h.gated {
+		end, ok := ends[term{g.Holder, g.Election, g.Token}]
+		if !ok || end.until == 0 {
+			continue
+		}
+		judged++
+		if late := g.To - end.until - h.run.CancelBound; late > 0 {
+			violations = append(violations, fmt.Sprintf(
+				"%s: a statement of %s under token %d went on for %s after its term",
+				g.Election, g.Holder, g.Token, ms(g.To-end.until)))
+		}
+	}
+	return
+}
+
+// released: I6. Consul counts acquisitions of a key in LockIndex: a key that
+// was let go of without another in between, by somebody who did not hold it,
+// was taken from its holder.
+func released(h *History) (violations []string, judged, excused int) {
+	for _, election := range sortedKeys(byElection(h.keys)) {
+		var held Record
+		for _, k := range byElection(h.keys)[election] {
+			if k.Session != "" {
+				held = k
+				continue
+			}
+			if !k.Released || held.Session == "" || held.LockIndex != k.LockIndex {
+				continue
+			}
+			judged++
+			if held.Session != k.ValueSession && !h.exempt("I6", election, k.At) {
+				violations = append(violations, fmt.Sprintf(
+					"%s: held by %s at index %d, released by %s at index %d",
+					election, held.Session, held.Index, k.ValueSession, k.Index))
+			}
+		}
+	}
+	for _, l := range h.lefts {
+		violations = append(violations, fmt.Sprintf("left behind: %s", l.What))
+	}
+	return
+}
+
+// led: I7. From a heal on, until the next fault, nothing is in the way.
+func led(h *History) (violations []string, judged, excused int) {
+	beliefs := byElection(h.beliefs)
+	for _, heal := range h.heals {
+		for _, election := range heal.Elections {
+			by := int64(math.MaxInt64)
+			for _, b := range beliefs[election] {
+				if b.Last >= heal.At {
+					by = min64(by, max64(b.First, heal.At))
+				}
+			}
+			limit := heal.At + h.run.Bound
+			if by <= limit {
+				judged++
+			} else if heal.To > limit {
+				judged++
+				violations = append(violations, fmt.Sprintf(
+					"%s: no leader for %s after the faults of %d ended",
+					election, ms(min64(by, heal.To)-heal.At), heal.At))
+			}
+		}
+	}
+	return
+}
+
+// silenced: G5. A proof that was sent before the silence began counts from its
+// sending, so the deadline is no later than this.
+func silenced(h *History) (violations []string, judged, excused int) {
+	byHolder := map[string][]Record{}
+	for _, b := range h.beliefs {
+		byHolder[nodeOf(b.Holder)] = append(byHolder[nodeOf(b.Holder)], b)
+	}
+	for _, s := range h.silences {
+		deadline := s.From + h.run.Lease - h.run.Margin
+		for _, b := range byHolder[s.Holder] {
+			if b.First < s.To && b.Last > s.From {
+				judged++
+			}
+			from, to := max64(b.First, deadline), min64(b.Last, s.To)
+			if to <= from {
+				continue
+			}
+			violations = append(violations, fmt.Sprintf(
+				"%s: %s (token %d) believed for %s after its deadline, silent (%s) since %d",
+				b.Election, b.Holder, b.Token, ms(to-deadline), s.Kind, s.From))
+		}
+	}
+	return
+}
+
+// term names one holding; ends() tells when it was last seen, and by when it
+// was over (0: never seen to be over).
+type term struct {
+	holder, election string
+	token            int64
+}
+
+type termEnd struct {
+	last, until int64
+}
+
+func ends(h *History) map[term]termEnd {
+	m := map[term]termEnd{}
+	for _, b := range h.beliefs {
+		k := term{b.Holder, b.Election, b.Token}
+		if e, ok := m[k]; !ok || b.Last > e.last {
+			m[k] = termEnd{b.Last, b.Until}
+		}
+	}
+	return m
+}
+
+// nodeOf: "n1/s3" is a session on instance n1.
+func nodeOf(holder string) string {
+	for i := range holder {
+		if holder[i] == '/' {
+			return holder[:i]
+		}
+	}
+	return holder
+}
+
+func min64(a, b int64) int64 {
+	if a < b {
+		return a
+	}
+	return b
+}
+
+func max64(a, b int64) int64 {
+	if a > b {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Forged histories: each checker must accept the good one and reject each bad
+// one. Times are in seconds here.
+
+const s = int64(1e9)
+
+func belief(holder, election string, token, low, first, last, until int64) Record {
+	return Record{Type: "belief", Holder: holder, Node: nodeOf(holder), Election: election,
+		Token: token, Low: low * s, First: first * s, Last: last * s, Until: until * s}
+}
+
+func op(holder, name, result string, token, call, back int64) Record {
+	return Record{Type: "op", Op: name, Holder: holder, Node: nodeOf(holder), Election: "e",
+		Result: result, Token: token, Call: call * s, Return: back * s}
+}
+
+func read(leader string, call, back int64) Record {
+	return Record{Type: "op", Op: "read", Holder: "r", Election: "e", Result: "true",
+		Leader: leader, Call: call * s, Return: back * s}
+}
+
+func commit(holder string, token, call int64) Record {
+	return Record{Type: "commit", Holder: holder, Election: "e", Token: token, Result: "true",
+		Call: call * s, Return: (call + 1) * s}
+}
+
+func claim(holder, tick string, try, token int64) Record {
+	return Record{Type: "claim", Holder: holder, Election: "e", Job: "j", Tick: tick, Try: try,
+		Token: token, Result: "true"}
+}
+
+func key(index, lock int64, session, value string) Record {
+	return Record{Type: "key", Election: "e", Index: index, LockIndex: lock, Session: session,
+		ValueSession: value, Released: session == ""}
+}
+
+func exempt(check string, from, to int64) Record {
+	return Record{Type: "exempt", Election: "e", From: from * s, To: to * s, Checks: []string{check}}
+}
+
+func history(t *testing.T, records ...Record) *History {
+	t.Helper()
+	h := &History{}
+	all := append([]Record{
+		{Type: "run", Store: "forged", Seed: 1, Lease: 10 * s, Margin: 1 * s, Bound: 30 * s,
+			CancelBound: 1 * s, At: 1},
+		{Type: "end", At: 1000 * s},
+	}, records...)
+	for _, r := range all {
+		if err := h.add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.arrange(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func check(t *testing.T, name string, h *History) (violations []string, judged, excused int) {
+	t.Helper()
+	for _, c := range checkers {
+		if c.Name == name {
+			return c.Check(h)
+		}
+	}
+	t.Fatalf("no check %s", name)
+	return
+}
+
+var forged = []struct {
+	check string
+	name  string
+	bad   bool
+	with  []Record
+}{
+	{"I1", "one after the other", false, []Record{
+		belief("a", "e", 1, 0, 10, 20, 21), belief("b", "e", 2, 0, 20, 30, 0)}},
+	{"I1", "two at once", true, []Record{
+		belief("a", "e", 1, 0, 10, 20, 21), belief("b", "e", 2, 0, 19, 30, 0)}},
+	{"I1", "one within the other", true, []Record{
+		belief("a", "e", 1, 0, 10, 40, 41), belief("b", "e", 2, 0, 19, 20, 0)}},
+	{"I1", "the third meets the first", true, []Record{
+		belief("a", "e", 1, 0, 10, 40, 41), belief("b", "f", 2, 0, 11, 12, 0),
+		belief("c", "e", 3, 0, 39, 50, 0)}},
+	{"I1", "two sessions of one instance", true, []Record{
+		belief("a/s1", "e", 1, 0, 10, 20, 0), belief("a/s2", "e", 2, 0, 15, 30, 0)}},
+	{"I1", "different elections", false, []Record{
+		belief("a", "e", 1, 0, 10, 20, 0), belief("b", "f", 2, 0, 15, 30, 0)}},
+	{"I1", "a single sample proves nothing", false, []Record{
+		belief("a", "e", 1, 0, 10, 20, 0), belief("b", "e", 2, 0, 15, 14, 0)}},
+	{"I1", "key deleted by the harness", false, []Record{exempt("I1", 14, 16),
+		belief("a", "e", 1, 0, 10, 20, 0), belief("b", "e", 2, 0, 15, 30, 0)}},
+	{"I1", "after what the harness did is over", true, []Record{exempt("I1", 11, 14),
+		belief("a", "e", 1, 0, 10, 20, 0), belief("b", "e", 2, 0, 15, 30, 0)}},
+	{"I1", "exempt from another check only", true, []Record{exempt("I8", 14, 16),
+		belief("a", "e", 1, 0, 10, 20, 0), belief("b", "e", 2, 0, 15, 30, 0)}},
+	{"I1", "told in parts", true, []Record{
+		belief("a", "e", 1, 0, 10, 12, 0), belief("a", "e", 1, 0, 10, 20, 0),
+		belief("b", "e", 2, 0, 15, 30, 0)}},
+
+	{"I2", "rising", false, []Record{
+		belief("a", "e", 1, 5, 10, 20, 21), belief("b", "e", 2, 19, 22, 30, 0)}},
+	{"I2", "falling", true, []Record{
+		belief("a", "e", 2, 5, 10, 20, 21), belief("b", "e", 1, 19, 22, 30, 0)}},
+	{"I2", "falling, not certainly", false, []Record{
+		belief("a", "e", 2, 5, 10, 20, 21), belief("b", "e", 1, 9, 22, 30, 0)}},
+	{"I2", "two holders", true, []Record{
+		belief("a", "e", 2, 5, 10, 20, 21), belief("b", "e", 2, 19, 22, 30, 0)}},
+	{"I2", "below what an acquire returned", true, []Record{
+		op("a", "acquire", "true", 7, 1, 2), belief("b", "e", 6, 19, 22, 30, 0)}},
+	{"I2", "below the one before the last", true, []Record{
+		belief("a", "e", 9, 5, 10, 20, 21), belief("a", "e", 12, 20, 22, 23, 24),
+		belief("b", "e", 10, 25, 26, 30, 0)}},
+	{"I2", "a term that was out of sight for a while", false, []Record{
+		belief("a", "e", 1, 5, 10, 20, 21), belief("b", "e", 2, 19, 22, 30, 0),
+		belief("a", "f", 1, 25, 26, 27, 0)}},
+
+	{"I3", "committed in its term", false, []Record{
+		belief("a", "e", 1, 5, 10, 20, 21), commit("a", 1, 15), belief("b", "e", 2, 19, 22, 30, 0)}},
+	{"I3", "committed after the next one led", true, []Record{
+		belief("a", "e", 1, 5, 10, 20, 21), commit("a", 1, 23), belief("b", "e", 2, 19, 22, 30, 0)}},
+
+	{"I4", "once", false, []Record{claim("a", "1", 1, 5), claim("a", "2", 1, 5)}},
+	{"I4", "twice", true, []Record{claim("a", "1", 1, 5), claim("b", "1", 1, 6)}},
+	{"I4", "again in a later term", false, []Record{claim("a", "1", 1, 5), claim("b", "1", 2, 6)}},
+	{"I4", "again in the same term", true, []Record{claim("a", "1", 1, 5), claim("a", "1", 2, 5)}},
+	{"I4", "never", true, []Record{{Type: "tick", Election: "e", Job: "j", Tick: "1", Required: true}}},
+	{"I4", "never, in a fault", false, []Record{{Type: "tick", Election: "e", Job: "j", Tick: "1"}}},
+
+	{"I5", "in time", false, []Record{belief("a", "e", 1, 5, 10, 20, 21),
+		{Type: "gated", Holder: "a", Election: "e", Token: 1, From: 15 * s, To: 22 * s}}},
+	{"I5", "too late", true, []Record{belief("a", "e", 1, 5, 10, 20, 21),
+		{Type: "gated", Holder: "a", Election: "e", Token: 1, From: 15 * s, To: 23 * s}}},
+
+	{"I6", "released by its holder", false, []Record{key(1, 1, "S", "S"), key(2, 1, "", "S")}},
+	{"I6", "released by another", true, []Record{key(1, 1, "S", "S"), key(2, 1, "", "R")}},
+	{"I6", "somebody was missed in between", false, []Record{key(1, 1, "S", "S"), key(3, 2, "", "R")}},
+	{"I6", "something stays held", true, []Record{{Type: "left", What: "key e held by S"}}},
+
+	{"I7", "led all the time", false, []Record{belief("a", "e", 1, 5, 10, 200, 0),
+		{Type: "heal", At: 100 * s, To: 200 * s, Elections: []string{"e"}}}},
+	{"I7", "led in time", false, []Record{belief("a", "e", 1, 5, 125, 200, 0),
+		{Type: "heal", At: 100 * s, To: 200 * s, Elections: []string{"e"}}}},
+	{"I7", "led too late", true, []Record{belief("a", "e", 1, 5, 135, 200, 0),
+		{Type: "heal", At: 100 * s, To: 200 * s, Elections: []string{"e"}}}},
+	{"I7", "never", true, []Record{
+		{Type: "heal", At: 100 * s, To: 200 * s, Elections: []string{"e"}}}},
+	{"I7", "the next fault came too soon to tell", false, []Record{
+		{Type: "heal", At: 100 * s, To: 120 * s, Elections: []string{"e"}}}},
+
+	{"I8", "acquire, release, acquire", false, []Record{
+		op("a", "acquire", "true", 1, 1, 2), op("b", "acquire", "false", 0, 3, 4),
+		read("a", 3, 4), op("a", "renew", "true", 0, 5, 6), op("a", "release", "true", 0, 7, 8),
+		read("", 9, 10), op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "acquired while held", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
+		op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "acquired after the term ended", false, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 10, 11),
+		op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "a lower token", true, []Record{
+		op("a", "acquire", "true", 2, 1, 2), op("a", "release", "true", 0, 3, 4),
+		op("b", "acquire", "true", 1, 11, 12)}},
+	{"I8", "the same token again", true, []Record{
+		op("a", "acquire", "true", 2, 1, 2), op("a", "release", "true", 0, 3, 4),
+		op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "refused though free", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), op("a", "release", "true", 0, 3, 4),
+		op("b", "acquire", "false", 0, 11, 12)}},
+	{"I8", "refused to its holder", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
+		op("a", "acquire", "false", 0, 11, 12)}},
+	{"I8", "released by who does not hold it", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
+		op("b", "release", "true", 0, 3, 4)}},
+	{"I8", "renewed after another led", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 3, 4),
+		op("b", "acquire", "true", 2, 5, 6), op("a", "renew", "true", 0, 7, 8)}},
+	{"I8", "renewed after it was seen to be over", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 3, 4),
+		op("a", "renew", "true", 0, 7, 8)}},
+	{"I8", "a stale read", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), op("a", "release", "true", 0, 3, 4),
+		op("b", "acquire", "true", 2, 5, 6), read("a", 7, 8)}},
+	{"I8", "a read of nobody while held", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0), read("", 7, 8)}},
+	{"I8", "reads that flap after the end", false, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 3, 4),
+		read("a", 5, 6), read("", 7, 8), read("a", 9, 10), op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "an unknown acquire that was applied", false, []Record{
+		op("a", "acquire", "unknown", 0, 1, 2), read("a", 3, 4), op("b", "acquire", "false", 0, 5, 6),
+		op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "an acquire that was not sent, and applied", true, []Record{
+		op("a", "acquire", "unavailable", 0, 1, 2), read("a", 3, 4)}},
+	{"I8", "an unknown release that was applied", false, []Record{
+		op("a", "acquire", "true", 1, 1, 2), op("a", "release", "unknown", 0, 3, 4),
+		op("b", "acquire", "true", 2, 5, 6)}},
+
+	{"G5", "until its deadline", false, []Record{belief("a", "e", 1, 5, 10, 109, 0),
+		{Type: "silence", Holder: "a", Kind: "cut", From: 100 * s, To: 200 * s}}},
+	{"G5", "past its deadline", true, []Record{belief("a", "e", 1, 5, 10, 110, 0),
+		{Type: "silence", Holder: "a", Kind: "cut", From: 100 * s, To: 200 * s}}},
+	{"G5", "in scope session, past its deadline", true, []Record{belief("a/s1", "e", 1, 5, 10, 110, 0),
+		{Type: "silence", Holder: "a", Kind: "cut", From: 100 * s, To: 200 * s}}},
+	{"G5", "begun in silence", true, []Record{belief("a", "e", 1, 5, 110, 120, 0),
+		{Type: "silence", Holder: "a", Kind: "cut", From: 100 * s, To: 200 * s}}},
+	{"G5", "silence too short", false, []Record{belief("a", "e", 1, 5, 10, 150, 0),
+		{Type: "silence", Holder: "a", Kind: "cut", From: 100 * s, To: 108 * s}}},
+	{"G5", "the other one was silent", false, []Record{belief("a", "e", 1, 5, 10, 150, 0),
+		{Type: "silence", Holder: "b", Kind: "cut", From: 100 * s, To: 200 * s}}},
+}
+
+func TestForged(t *testing.T) {
+	bad := map[string]int{}
+	for _, c := range forged {
+		t.Run(c.check+" "+c.name, func(t *testing.T) {
+			violations, _, _ := check(t, c.check, history(t, c.with...))
+			if (len(violations) > 0) != c.bad {
+				t.Errorf("violations: %q", violations)
+			}
+		})
+		if c.bad {
+			bad[c.check]++
+		}
+	}
+	for _, c := range checkers {
+		if bad[c.Name] == 0 {
+			t.Errorf("%s has no history that it must reject", c.Name)
+		}
+	}
+}
+
+// A check that had nothing to judge must show it.
+func TestCounts(t *testing.T) {
+	h := history(t, belief("a", "e", 1, 0, 10, 20, 21), exempt("I1", 10, 16),
+		belief("b", "e", 2, 0, 15, 30, 0))
+	if _, judged, excused := check(t, "I1", h); judged != 2 || excused != 1 {
+		t.Errorf("judged %d, excused %d", judged, excused)
+	}
+	if _, judged, _ := check(t, "I3", h); judged != 0 {
+		t.Errorf("judged %d commits of none", judged)
+	}
+}
+
+func TestRead(t *testing.T) {
+	run := `{"type":"run","store":"x","lease":1}` + "\n"
+	end := `{"type":"end","at":5}` + "\n"
+	for _, c := range []struct {
+		name, text, wants string
+	}{
+		{"whole", run + end, ""},
+		{"cut off in a line", run + end + `{"type":"bel`, ""},
+		{"garbage", run + "garbage\n" + end, "line 2"},
+		{"unknown type", run + `{"type":"surprise"}` + "\n" + end, "surprise"},
+		{"unknown field", run + `{"type":"end","when":5}` + "\n", "when"},
+		{"no run", end, "no record \"run\""},
+		{"no end", run, "cut short"},
+		{"two runs", run + run + end, "two records"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "h.jsonl"), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Read(dir)
+			if (err == nil) != (c.wants == "") || (err != nil && !strings.Contains(err.Error(), c.wants)) {
+				t.Errorf("error: %v", err)
+			}
+		})
+	}
+	if _, err := Read(t.TempDir()); err == nil {
+		t.Error("an empty directory is a history")
+	}
+}
+
+func TestReport(t *testing.T) {
+	var out bytes.Buffer
+	good := []Record{belief("a", "e", 1, 0, 10, 20, 21), belief("b", "e", 2, 0, 22, 30, 0),
+		belief("a", "e", 5, 0, 40, 60, 0), {Type: "fault", Kind: "worker killed", From: 1, To: 2},
+		{Type: "heal", At: 15 * s, To: 70 * s, Elections: []string{"e"}}}
+	if n := Report(&out, history(t, good...)); n != 0 {
+		t.Errorf("%d violations:\n%s", n, &out)
+	}
+	for _, want := range []string{"no violations", "holder to another: 2\n", "2000.000 ms (least)", "worker killed"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no \"%s\" in:\n%s", want, &out)
+		}
+	}
+	out.Reset()
+	if n := Report(&out, history(t, append(good, belief("b", "e", 6, 0, 50, 70, 0))...)); n != 1 {
+		t.Errorf("%d violations", n)
+	}
+	if !strings.Contains(out.String(), "VIOLATION I1: e: a (token 5) and b (token 6)") ||
+		strings.Contains(out.String(), "95 %") {
+		t.Errorf("report:\n%s", &out)
+	}
+}
+
+func TestUpperBound(t *testing.T) {
+	for n, want := range map[int]string{1: "0.95", 100: "0.02951", 10000: "0.0002995"} {
+		if got := fmt.Sprintf("%.4g", UpperBound(n)); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// The specification of one election for Porcupine: who holds it, with which
+// token. A term that ends by itself is an event of its own, "end", which the
+// witness of belief has dated. After it the store may still show the old
+// holder for a while, or nobody, and a read may flap between the two; only an
+// acquire decides.
+//
+// A request whose outcome is unknown stays open for ever: it may have been
+// applied at any later instant, or never.
+
+type registerState struct {
+	holder string // "": free, and its last holder said so
+	node   string // as reads show it
+	token  int64  // the highest so far
+	ended  bool   // the term is over, the store may not know yet
+}
+
+type registerInput struct {
+	op     string
+	holder string
+	node   string
+	token  int64 // end: of which term
+}
+
+type registerOutput struct {
+	result string
+	token  int64
+	leader string
+}
+
+func registerModel() porcupine.Model {
+	model := porcupine.NondeterministicModel{
+		Init: func() []interface{} { return []interface{}{registerState{}} },
+		Step: func(state, input, output interface{}) []interface{} {
+			return step(state.(registerState), input.(registerInput), output.(registerOutput))
+		},
+		Equal: func(a, b interface{}) bool { return a == b },
+		DescribeOperation: func(input, output interface{}) string {
+			return describe(input.(registerInput), output.(registerOutput))
+		},
+	}
+	return model.ToModel()
+}
+
+func describe(in registerInput, out registerOutput) string {
+	switch in.op {
+	case "end":
+		return fmt.Sprintf("end of %s's term %d", in.holder, in.token)
+	case "read":
+		return fmt.Sprintf("read: %s \"%s\"", out.result, out.leader)
+	}
+	return fmt.Sprintf("%s by %s: %s, token %d", in.op, in.holder, out.result, out.token)
+}
+
+// step gives the states that may follow; none: this cannot have happened.
+func step(s registerState, in registerInput, out registerOutput) []interface{} {
+	mine := s.holder == in.holder && s.holder != ""
+	free := s.holder == "" || s.ended
+	one := func(n registerState) []interface{} { return []interface{}{n} }
+
+	switch in.op + " " + out.result {
+	case "acquire true":
+		switch {
+		case mine && !s.ended && (out.token == 0 || out.token == s.token):
+			return one(s)
+		case free && out.token == 0:
+			// lost again before its token could be read
+			return one(registerState{in.holder, in.node, s.token, true})
+		case free && out.token > s.token:
+			return one(registerState{in.holder, in.node, out.token, false})
+		}
+		return nil
+	case "acquire false":
+		if s.holder == "" || (mine && !s.ended) {
+			return nil
+		}
+		return one(s)
+	case "acquire unknown":
+		if free && !mine {
+			return []interface{}{s, registerState{in.holder, in.node, s.token, true}}
+		}
+		return one(s)
+	case "release true":
+		if !mine {
+			return nil
+		}
+		return one(registerState{"", "", s.token, false})
+	case "release false":
+		if mine && !s.ended {
+			return nil
+		}
+		return one(s)
+	case "release unknown":
+		if !mine {
+			return one(s)
+		}
+		over := s
+		over.ended = true
+		return []interface{}{s, over, registerState{"", "", s.token, false}}
+	case "renew true":
+		if !mine || s.ended {
+			return nil
+		}
+		return one(s)
+	case "renew false":
+		if mine && !s.ended {
+			return nil
+		}
+		return one(s)
+	case "read true":
+		if (out.leader == s.node && s.holder != "") || (out.leader == "" && free) {
+			return one(s)
+		}
+		return nil
+	case "end ":
+		if mine && s.token == in.token {
+			over := s
+			over.ended = true
+			return one(over)
+		}
+		return one(s)
+	}
+	return one(s) // an outcome that says nothing
+}
+
+// undecided is how long one election may take; its history is kept so short
+// that it takes milliseconds.
+const undecided = 60 * time.Second
+
+// linearizable: I8.
+func linearizable(h *History) (violations []string, judged, excused int) {
+	ends := ends(h)
+	elections := byElection(h.ops)
+	var mutex sync.Mutex
+	var wait sync.WaitGroup
+	slots := make(chan bool, 2)
+
+	for _, election := range sortedKeys(elections) {
+		history, exempt := operations(h, elections[election], ends)
+		if exempt {
+			excused++
+			continue
+		}
+		judged += len(history)
+		wait.Add(1)
+		go func(election string) {
+			defer wait.Done()
+			slots <- true
+			defer func() { <-slots }()
+			result := porcupine.CheckOperationsTimeout(registerModel(), history, undecided)
+			if result == porcupine.Ok {
+				return
+			}
+			text := fmt.Sprintf("%s: undecided after %s (%d operations)", election, undecided, len(history))
+			if result == porcupine.Illegal {
+				text = fmt.Sprintf("%s: no order of these operations explains their answers%s",
+					election, shortest(history))
+			}
+			mutex.Lock()
+			violations = append(violations, text)
+			mutex.Unlock()
+		}(election)
+	}
+	wait.Wait()
+	sort.Strings(violations)
+	return
+}
+
+// operations makes Porcupine's history of one election: what clients did, and
+// the ends of the terms that they got.
+func operations(h *History, ops []Record, ends map[term]termEnd) (history []porcupine.Operation, exempt bool) {
+	over := map[term]bool{}
+	for _, o := range ops {
+		if h.exempt("I8", o.Election, o.Call) {
+			return nil, true
+		}
+		back := o.Return
+		if o.Result == "unknown" {
+			if o.Op == "read" || o.Op == "renew" {
+				continue
+			}
+			back = math.MaxInt64
+		}
+		history = append(history, porcupine.Operation{
+			ClientId: o.Client,
+			Input:    registerInput{op: o.Op, holder: o.Holder, node: o.Node},
+			Call:     o.Call,
+			Output:   registerOutput{result: o.Result, token: o.Token, leader: o.Leader},
+			Return:   back,
+		})
+		if o.Op != "acquire" || o.Result != "true" || o.Token == 0 {
+			continue
+		}
+		t := term{o.Holder, o.Election, o.Token}
+		if over[t] {
+			continue
+		}
+		over[t] = true
+		end, seen := ends[t]
+		if !seen {
+			end.last = o.Call
+		}
+		if end.until == 0 {
+			end.until = math.MaxInt64
+		}
+		history = append(history, porcupine.Operation{
+			Input:  registerInput{op: "end", holder: o.Holder, token: o.Token},
+			Call:   max64(end.last, o.Call),
+			Output: registerOutput{},
+			Return: max64(end.until, o.Call),
+		})
+	}
+	return history, false
+}
+
+// shortest finds the first operation without which, and without all that came
+// later, the history can be explained, and shows what led to it.
+func shortest(history []porcupine.Operation) string {
+	sort.SliceStable(history, func(i, j int) bool { return history[i].Return < history[j].Return })
+	// Operations that are still open at the cut must stay in: they may have
+	// had an effect already.
+	prefix := func(n int) []porcupine.Operation {
+		cut := history[n-1].Return
+		var part []porcupine.Operation
+		for i, o := range history {
+			if i < n {
+				part = append(part, o)
+			} else if o.Call <= cut {
+				in, out := o.Input.(registerInput), o.Output.(registerOutput)
+				if in.op == "acquire" || in.op == "release" || in.op == "end" {
+					if in.op != "end" {
+						// it may or may not have happened yet, either way
+						if out.result != "true" && out.result != "unknown" {
+							continue
+						}
+					}
+					o.Return = math.MaxInt64
+					part = append(part, o)
+				}
+			}
+		}
+		return part
+	}
+	low, high := 1, len(history)
+	for low < high {
+		middle := (low + high) / 2
+		if porcupine.CheckOperationsTimeout(registerModel(), prefix(middle), undecided) == porcupine.Illegal {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	text := ""
+	for i := max64(0, int64(low)-12); i < int64(low); i++ {
+		o := history[i]
+		text += fmt.Sprintf("\n      %d .. %d  client %d  %s", o.Call, o.Return, o.ClientId,
+			describe(o.Input.(registerInput), o.Output.(registerOutput)))
+	}
+	return text
+}

@@ -1,0 +1,412 @@
+
+=pod
+
+=head1 NAME
+
+LeaderElection::Faults::Stage - instances, proxies and a store to be tormented
+
+=head1 SYNOPSIS
+
+  my $stage = LeaderElection::Faults::Stage->new(store => $store,
+    history => $dir);
+  $stage->set_up;
+  ...
+  $stage->tear_down;
+
+=cut
+
+package LeaderElection::Faults::Stage;
+
+use strict;
+use warnings;
+
+use Carp;
+use LeaderElection::Faults::Client;
+use LeaderElection::Faults::History;
+use LeaderElection::Faults::Witness;
+use LeaderElection::Node;
+use LeaderElection::Toxiproxy;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils ();
+
+# Elections that all instances campaign for all the time.  "edited" is the one
+# whose key is meddled with.
+use constant JOBS => map { "job/$_" } 1 .. 4;
+
+my %litter;
+my $owner = $$;
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item new(store => $store, history => $directory, seed => $n,
+lease => ns, margin => ns)
+
+=item set_up()
+
+Store, proxies, three instances, their witnesses and clients.
+
+=item clean_up()
+
+Ends what writes histories.
+
+=item stop()
+
+Stops the instances, as an operator would.
+
+=cut
+
+sub new
+{
+	my ($class, %params) = @_;
+	my $self = bless { targets => [], children => [], copies => 0, %params },
+	  $class;
+
+	mkdir $self->{history};
+	$self->{log} =
+	  LeaderElection::Faults::History->open($self->{history}, 'main');
+	return $self;
+}
+
+sub set_up
+{
+	my ($self) = @_;
+
+	$self->{store}->start;
+	$self->{toxiproxy} = LeaderElection::Toxiproxy->new->start;
+	foreach my $number (1 .. 3)
+	{
+		my $faked = $number == 3 && $self->_fake_clock;
+		my $target = $self->add("n$number", faked => $faked);
+
+		$self->{faked} = $target if $faked;
+	}
+	$self->_begin($self->{store}->observer($self->{history}))
+	  if $self->{store}->can('observer');
+
+	my $client = 0;
+
+	foreach my $target (@{ $self->{targets} })
+	{
+		foreach my $scope ('node', 'session', 'session')
+		{
+			$client++;
+			$self->_begin(
+				LeaderElection::Faults::Client->new(
+					history => $self->{history},
+					name => "client$client",
+					number => $client,
+					seed => $self->{seed} + $client,
+					scope => $scope,
+					jobs => [JOBS],
+					node => $target->{node}));
+		}
+	}
+	return;
+}
+
+sub _begin
+{
+	my ($self, $child) = @_;
+
+	push @{ $self->{children} }, $child->begin;
+	return $child;
+}
+
+=pod
+
+=item add($name, %params), remove($target)
+
+One more instance, with link and witness; params are those of Node's create(),
+and faked: its wall clock can be moved by jump().
+
+=item another($letter)
+
+A name that no instance had yet.
+
+=item start_node($node)
+
+Starts it in the environment it was made for.
+
+=cut
+
+sub another
+{
+	my ($self, $letter) = @_;
+
+	return $letter . ++$self->{copies};
+}
+
+sub add
+{
+	my ($self, $name, %params) = @_;
+	my $faked = delete $params{faked};
+	my %settings = %{ delete $params{settings} // {} };
+	my $number = scalar @{ $self->{targets} };
+	my $link =
+	  $self->{toxiproxy}->link($name, $self->{store}->upstream($number));
+	my $node = LeaderElection::Node->create(
+		$name,
+		start => 0,
+		($params{backup} ? () : (allows_streaming => 1)),
+		settings => {
+			$self->{store}->settings($link),
+			lease_ttl => $self->{lease} / 1e6 . 'ms',
+			safety_margin => $self->{margin} / 1e6 . 'ms',
+			request_timeout => '1s',
+			max_elections => 48,
+			campaign => join(', ', JOBS, 'edited'),
+			%settings
+		},
+		%params);
+
+	$self->{environment}{$name} = $faked if $faked;
+	$self->start_node($node);
+	$node->sql('CREATE EXTENSION leader_election') unless $params{backup};
+
+	my $target = {
+		node => $node,
+		link => $link,
+		witness => LeaderElection::Faults::Witness->new(
+			history => $self->{history},
+			name => "witness_$name",
+			node => $node)->begin
+	};
+
+	push @{ $self->{children} }, $target->{witness};
+	push @{ $self->{targets} }, $target unless $params{backup};
+	return $target;
+}
+
+sub remove
+{
+	my ($self, $target) = @_;
+
+	$self->{children} =
+	  [ grep { $_ != $target->{witness} } @{ $self->{children} } ];
+	$target->{node}->stop('fast');
+	$target->{witness}->end;
+	$target->{node}->clean_node;
+	return;
+}
+
+sub start_node
+{
+	my ($self, $node) = @_;
+	my $environment = $self->{environment}{ $node->name } // {};
+
+	my %before = map { $_ => 1 } _faketime_files();
+
+	local @ENV{ keys %$environment } = values %$environment;
+	$node->start;
+	if (%$environment)
+	{
+		$litter{$_} = 1 foreach grep { !$before{$_} } _faketime_files();
+	}
+	return;
+}
+
+# libfaketime does not remove what it made when its process is killed.
+sub _faketime_files
+{
+	return glob '/dev/shm/*faketime_s*';
+}
+
+END
+{
+	my $rc = $?;
+
+	unlink keys %litter if $$ == $owner;
+	$? = $rc;
+}
+
+# libfaketime for one instance.  It must leave CLOCK_BOOTTIME alone: were that
+# shifted, too, a jump of it would look like a machine that slept for an hour.
+sub _fake_clock
+{
+	my ($self) = @_;
+	my ($library) = glob '/usr/lib/*/faketime/libfaketime.so.1';
+
+	return unless $library;
+	$self->{clock_file} = "$PostgreSQL::Test::Utils::tmp_check/faketime";
+
+	my %environment = (
+		LD_PRELOAD => $library,
+		FAKETIME_TIMESTAMP_FILE => $self->{clock_file},
+		FAKETIME_CACHE_DURATION => 1,
+		FAKETIME_DONT_FAKE_MONOTONIC => 1);
+
+	$self->_set_clock(3600);
+
+	my ($boot, $wall) = do {
+		local @ENV{ keys %environment } = values %environment;
+
+		split / /,
+		  `$^X -MTime::HiRes -e 'printf "%.3f %d", Time::HiRes::clock_gettime(7), time'`;
+	};
+
+	croak 'faketime: the wall clock does not move'
+	  if abs($wall - time() - 3600) > 60;
+	croak 'faketime: CLOCK_BOOTTIME moves'
+	  if abs($boot - boottime_ns() / 1e9) > 60;
+	$self->_set_clock(0);
+	return \%environment;
+}
+
+sub _set_clock
+{
+	my ($self, $offset) = @_;
+
+	open(my $fh, '>', "$self->{clock_file}.new") or croak "faketime: $!";
+	printf $fh "%+d\n", $offset;
+	close $fh;
+	rename("$self->{clock_file}.new", $self->{clock_file})
+	  or croak "faketime: $!";
+	return;
+}
+
+=pod
+
+=item jump($offset)
+
+Moves the wall clock of the instance whose clock can be moved, and makes sure
+that it did, while what its terms have left (CLOCK_BOOTTIME) did not.
+
+=cut
+
+sub jump
+{
+	my ($self, $offset) = @_;
+	my $node = $self->{faked}{node};
+	my $lease = $self->{lease} / 1e9;
+
+	$self->_set_clock($offset);
+	poll_until(
+		sub {
+			my ($wall, $left) = split /\|/,
+			  $node->sql('SELECT extract(epoch FROM clock_timestamp()), '
+				  . 'coalesce(max(extract(epoch FROM expires_at - clock_timestamp())), 0) '
+				  . 'FROM le_status');
+
+			croak "faketime: a term has $left s left" if $left > $lease + 1;
+			return abs($wall - time() - $offset) < 30;
+		},
+		$node->name . "'s wall clock to move",
+		timeout => 60,
+		interval => 0.1);
+	return;
+}
+
+=pod
+
+=item silence_all($why), silence_over()
+
+Nothing that proves a term reaches any instance, from now on.
+
+=item exempt($election, $why)
+
+For a lease from now on, two may believe in it.
+
+=cut
+
+sub silence_all
+{
+	my ($self, $why) = @_;
+
+	$self->{silence} = { kind => $why, from => boottime_ns() };
+	return;
+}
+
+sub silence_over
+{
+	my ($self) = @_;
+	my $silence = delete $self->{silence} // return;
+
+	$self->{log}->write(
+		type => 'silence',
+		holder => $_->{node}->name,
+		to => boottime_ns(),
+		%$silence) foreach @{ $self->{targets} };
+	return;
+}
+
+sub exempt
+{
+	my ($self, $election, $why) = @_;
+	my $now = boottime_ns();
+
+	$self->{log}->write(
+		type => 'exempt',
+		election => $election,
+		from => $now,
+		to => $now + $self->{lease} + 1e9,
+		checks => [ 'I1', 'I3', 'I6' ],
+		what => $why);
+	return;
+}
+
+=pod
+
+=item leaders()
+
+Of how many of the jobs somebody believes to be the leader.
+
+=item check()
+
+Dies if a part of the harness itself has died.
+
+=back
+
+=cut
+
+sub leaders
+{
+	my ($self) = @_;
+	my %led;
+
+	foreach my $target (@{ $self->{targets} })
+	{
+		my $answer = eval {
+			$target->{node}->sql('SELECT election FROM le_status '
+				  . "WHERE le_is_leader(election) AND election ~ '^(job/|edited)'");
+		} // '';
+
+		$led{$_} = 1 foreach split /\n/, $answer;
+	}
+	return scalar keys %led;
+}
+
+sub elections
+{
+	return (JOBS, 'edited');
+}
+
+sub check
+{
+	my ($self) = @_;
+
+	$_->check foreach @{ $self->{children} };
+	return;
+}
+
+sub clean_up
+{
+	my ($self) = @_;
+
+	$_->end foreach reverse @{ $self->{children} };
+	$self->{children} = [];
+	return;
+}
+
+sub stop
+{
+	my ($self) = @_;
+
+	$_->{node}->stop('fast') foreach @{ $self->{targets} };
+	return;
+}
+
+1;
