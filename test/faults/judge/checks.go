@@ -224,7 +224,8 @@ func claimed(h *History) (violations []string, judged, excused int) {
 	return
 }
 
-// stopped: I5.
+// stopped: I5. A process that is itself stopped by the harness cannot end
+// anything; its commit would be refused, which is I3's concern.
 func stopped(h *History) (violations []string, judged, excused int) {
 	ends := ends(h)
 	for _, g := range h.gated {
@@ -234,12 +235,27 @@ func stopped(h *History) (violations []string, judged, excused int) {
 		}
 		judged++
 		if late := g.To - end.until - h.run.CancelBound; late > 0 {
+			if h.hindered(nodeOf(g.Holder), end.until-h.run.CancelBound, g.To) {
+				excused++
+				continue
+			}
 			violations = append(violations, fmt.Sprintf(
 				"%s: a statement of %s under token %d went on for %s after its term",
 				g.Election, g.Holder, g.Token, ms(g.To-end.until)))
 		}
 	}
 	return
+}
+
+// hindered tells whether processes of the instance were stopped meanwhile.
+func (h *History) hindered(node string, from, to int64) bool {
+	for _, f := range h.faults {
+		if f.Target == node && f.From < to && f.To > from &&
+			(f.Kind == "instance stopped" || f.Kind == "backend stopped") {
+			return true
+		}
+	}
+	return false
 }
 
 // released: I6. Consul counts acquisitions of a key in LockIndex: a key that

@@ -143,6 +143,13 @@ var forged = []struct {
 	{"I5", "too late", true, []Record{belief("a", "e", 1, 5, 10, 20, 21),
 		{Type: "gated", Holder: "a", Election: "e", Token: 1, From: 15 * s, To: 23 * s}}},
 
+	{"I5", "too late, but stopped itself", false, []Record{belief("a", "e", 1, 5, 10, 20, 21),
+		{Type: "fault", Kind: "backend stopped", Target: "a", From: 20 * s, To: 23 * s},
+		{Type: "gated", Holder: "a", Election: "e", Token: 1, From: 15 * s, To: 24 * s}}},
+	{"I5", "too late, another was stopped", true, []Record{belief("a", "e", 1, 5, 10, 20, 21),
+		{Type: "fault", Kind: "backend stopped", Target: "b", From: 20 * s, To: 23 * s},
+		{Type: "gated", Holder: "a", Election: "e", Token: 1, From: 15 * s, To: 24 * s}}},
+
 	{"I6", "released by its holder", false, []Record{key(1, 1, "S", "S"), key(2, 1, "", "S")}},
 	{"I6", "released by another", true, []Record{key(1, 1, "S", "S"), key(2, 1, "", "R")}},
 	{"I6", "somebody was missed in between", false, []Record{key(1, 1, "S", "S"), key(3, 2, "", "R")}},

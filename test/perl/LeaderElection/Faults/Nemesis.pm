@@ -114,6 +114,22 @@ sub _network
 					jitter => int(rand 300));
 			},
 			[ 'latency', 'upstream', latency => 50, jitter => 50 ]),
+		{
+			# an answer that came late must not count from when it came
+			kind => 'slow network, then half-open',
+			on => 'link',
+			silences => 1,
+			does => sub {
+				my ($stage, $target) = @_;
+				my $link = $target->{link};
+
+				$link->add('slow', 'latency', 'downstream', latency => 850);
+				Time::HiRes::sleep(3.5);
+				$link->add('lost', 'timeout', 'downstream', timeout => 0);
+				$link->add('gone', 'timeout', 'upstream', timeout => 0);
+				return sub { $link->reset; };
+			}
+		},
 		_toxic(
 			'answers cut off', 0,
 			sub { ('limit_data', 'downstream', bytes => 1 + int(rand 1500)) }),

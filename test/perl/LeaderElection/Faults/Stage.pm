@@ -23,6 +23,7 @@ use warnings;
 use Carp;
 use LeaderElection::Faults::Client;
 use LeaderElection::Faults::History;
+use LeaderElection::Faults::Job;
 use LeaderElection::Faults::Witness;
 use LeaderElection::Node;
 use LeaderElection::Toxiproxy;
@@ -104,6 +105,15 @@ sub set_up
 					jobs => [JOBS],
 					node => $target->{node}));
 		}
+		$client++;
+		$self->_begin(
+			LeaderElection::Faults::Job->new(
+				history => $self->{history},
+				name => "job$client",
+				number => $client,
+				seed => $self->{seed} + $client,
+				jobs => [JOBS],
+				node => $target->{node}));
 	}
 	return;
 }
@@ -165,7 +175,9 @@ sub add
 
 	$self->{environment}{$name} = $faked if $faked;
 	$self->start_node($node);
-	$node->sql('CREATE EXTENSION leader_election') unless $params{backup};
+	$node->sql('CREATE EXTENSION leader_election; '
+		  . 'CREATE TABLE work(job text, token bigint)')
+	  unless $params{backup};
 
 	my $target = {
 		node => $node,
