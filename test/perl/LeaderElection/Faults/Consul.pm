@@ -7,9 +7,9 @@ LeaderElection::Faults::Consul - three Consul servers, to be ill-treated
 
 =head1 DESCRIPTION
 
-What LeaderElection::Faults::Stage needs of a store: start(), upstream() for
-the proxy of each instance, settings() of an instance, nemeses(), observer(),
-tidy() and left().
+What LeaderElection::Faults::Stage needs of a store: start(), timing(),
+upstreams() for the proxies of an instance, its settings(), nemeses(),
+observer(), tidy() and left().
 
 =cut
 
@@ -46,7 +46,22 @@ sub start
 	return;
 }
 
-sub upstream
+# Short, so that many terms come and go; and the time within which there is to
+# be a leader again.  What a node that comes back to a store that comes back
+# has to wait for, in a row: the store, a session, a silent holder's lease; and
+# this is a busy machine.
+sub timing
+{
+	return {
+		lease_ttl => '5s',
+		request_timeout => '1s',
+		trust => 5e9,
+		margin => 0.5e9,
+		bound => 30e9
+	};
+}
+
+sub upstreams
 {
 	my ($self, $number) = @_;
 

@@ -43,8 +43,7 @@ my $owner = $$;
 
 =over
 
-=item new(store => $store, history => $directory, seed => $n,
-lease => ns, margin => ns)
+=item new(store => $store, history => $directory, seed => $n)
 
 =item set_up()
 
@@ -156,17 +155,20 @@ sub add
 	my $faked = delete $params{faked};
 	my %settings = %{ delete $params{settings} // {} };
 	my $number = scalar @{ $self->{targets} };
-	my $link =
-	  $self->{toxiproxy}->link($name, $self->{store}->upstream($number));
+	my $timing = $self->{store}->timing;
+	my $which = 0;
+	my @links = map {
+		$self->{toxiproxy}->link("${name}_" . ++$which, $_)
+	} $self->{store}->upstreams($number);
 	my $node = LeaderElection::Node->create(
 		$name,
 		start => 0,
 		($params{backup} ? () : (allows_streaming => 1)),
 		settings => {
-			$self->{store}->settings($link),
-			lease_ttl => $self->{lease} / 1e6 . 'ms',
-			safety_margin => $self->{margin} / 1e6 . 'ms',
-			request_timeout => '1s',
+			$self->{store}->settings(@links),
+			lease_ttl => $timing->{lease_ttl},
+			safety_margin => $timing->{margin} / 1e6 . 'ms',
+			request_timeout => $timing->{request_timeout},
 			max_elections => 48,
 			campaign => join(', ', JOBS, 'edited'),
 			%settings
@@ -181,7 +183,7 @@ sub add
 
 	my $target = {
 		node => $node,
-		link => $link,
+		link => LeaderElection::Faults::Links->new(@links),
 		witness => LeaderElection::Faults::Witness->new(
 			history => $self->{history},
 			name => "witness_$name",
@@ -293,7 +295,7 @@ sub jump
 {
 	my ($self, $offset) = @_;
 	my $node = $self->{faked}{node};
-	my $lease = $self->{lease} / 1e9;
+	my $lease = $self->{store}->timing->{trust} / 1e9;
 
 	$self->_set_clock($offset);
 	poll_until(
@@ -354,7 +356,7 @@ sub exempt
 		type => 'exempt',
 		election => $election,
 		from => $now,
-		to => $now + $self->{lease} + 1e9,
+		to => $now + $self->{store}->timing->{trust} + 1e9,
 		checks => [ 'I1', 'I3', 'I6' ],
 		what => $why);
 	return;
@@ -420,5 +422,28 @@ sub stop
 	$_->{node}->stop('fast') foreach @{ $self->{targets} };
 	return;
 }
+
+=pod
+
+=head1 LINKS
+
+All ways from one instance to its store, as if they were one
+LeaderElection::Toxiproxy link.
+
+=cut
+
+package LeaderElection::Faults::Links;
+
+sub new
+{
+	my ($class, @links) = @_;
+
+	return bless [@links], $class;
+}
+
+sub add { my ($self, @toxic) = @_; $_->add(@toxic) foreach @$self; return; }
+sub reset { $_->reset foreach @{ $_[0] }; return; }
+sub down { $_->down foreach @{ $_[0] }; return; }
+sub up { $_->up foreach @{ $_[0] }; return; }
 
 1;
