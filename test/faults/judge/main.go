@@ -150,7 +150,7 @@ func faults(w io.Writer, h *History) {
 	}
 	fmt.Fprintf(w, "\n%d faults\n", len(h.faults))
 	for _, kind := range sortedKeys(count) {
-		fmt.Fprintf(w, "  %-34s %5d   %7.1f s in all\n", kind, count[kind], seconds(time[kind]))
+		fmt.Fprintf(w, "  %-48s %5d   %7.1f s in all\n", kind, count[kind], seconds(time[kind]))
 	}
 }
 

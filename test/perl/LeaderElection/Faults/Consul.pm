@@ -148,6 +148,32 @@ sub nemeses
 			return sub { };
 		}),
 
+		# Consul's lock-delay, which a new leader of its own does not know of,
+		# is no protection for a leader that cannot be told.
+		$self->_on('cut off, session destroyed, store leader killed', sub {
+			my ($stage) = @_;
+			my $server = $self->_server;
+			my ($held) = shuffle grep { $_->{Session} }
+			  values %{ $server->kv_tree(PREFIX . '/job/') };
+			my $node = $held && eval { $json->decode($held->{Value})->{node} };
+			my ($target) = grep { $_->{node}->name eq ($node // '') }
+			  @{ $stage->{targets} };
+
+			# not reset(): others may have put something there
+			$target->{link}->add("apart_$_", 'timeout', $_, timeout => 0)
+			  foreach $target ? ('upstream', 'downstream') : ();
+			$server->destroy($held->{Session}) if $held;
+			$server->kill9;
+			return sub {
+				foreach my $way ($target ? ('upstream', 'downstream') : ())
+				{
+					eval { $target->{link}->remove("apart_$way") };
+				}
+				$server->start(wait => 0);
+				$self->_ready;
+			};
+		}),
+
 		# G1 does not hold where people edit keys: what follows is for an
 		# election of its own.  Whoever takes the key then need not wait for
 		# the belief of the one that had it, which lasts a lease at most.

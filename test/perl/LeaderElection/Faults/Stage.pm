@@ -442,6 +442,7 @@ sub new
 }
 
 sub add { my ($self, @toxic) = @_; $_->add(@toxic) foreach @$self; return; }
+sub remove { my ($self, $toxic) = @_; $_->remove($toxic) foreach @$self; return; }
 sub reset { $_->reset foreach @{ $_[0] }; return; }
 sub down { $_->down foreach @{ $_[0] }; return; }
 sub up { $_->up foreach @{ $_[0] }; return; }
