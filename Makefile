@@ -174,6 +174,43 @@ fuzz: $(UNIT_FUZZERS:%=build/fuzz/%)
 	done
 
 #
+# Deterministic simulation (test/sim): the worker's own code, its static
+# variables gathered in one section by state.lds, in a world of virtual clocks.
+#
+SIM_WORKER = $(CORE_OBJS) $(addprefix src/,dispatch.o elect.o leases.o \
+	observe.o questions.o session.o watch.o worker.o)
+SIM_OBJS = $(patsubst test/sim/%.c,build/sim/%.o,$(wildcard test/sim/*.c)) \
+	$(patsubst src/%,build/sim/%,$(STORE_OBJS))
+SIM_CFLAGS = -std=gnu99 -O2 -fno-pie $(UNIT_WARNINGS) $(CC_QUIET) \
+	-fno-strict-aliasing -fwrapv -D_GNU_SOURCE -MMD -MP -Isrc -Itest/sim \
+	-I$(call pg_dir,includedir-server) -I$(call pg_dir,includedir)/internal \
+	-I$(call pg_dir,pkgincludedir)/internal
+
+build/sim/test/%.o build/sim/%.o: test/sim/%.c
+	@mkdir -p $(@D)
+	$(UNIT_CC) $(SIM_CFLAGS) -c -o $@ $<
+build/sim/store/%.o: src/store/%.c
+	@mkdir -p $(@D)
+	$(UNIT_CC) $(SIM_CFLAGS) -c -o $@ $<
+build/sim/worker/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(UNIT_CC) $(SIM_CFLAGS) -fdata-sections -c -o $@ $<
+build/sim/worker.o: $(SIM_WORKER:src/%=build/sim/worker/%) test/sim/state.lds
+	$(LD) -r -T test/sim/state.lds -o $@ $(filter %.o,$^)
+build/sim/sim: build/sim/worker.o $(SIM_OBJS)
+	$(UNIT_CC) -no-pie -Wl,--wrap=clock_gettime -o $@ $^ $(UNIT_LIBS)
+-include $(wildcard build/sim/*.d build/sim/*/*.d build/sim/*/*/*.d)
+
+SCHEDULES ?= 500000
+.PHONY: sim sim-load
+sim: build/sim/sim
+	@test/sim/run $(if $(SEED),replay seed=$(SEED) $(EDIT),\
+		run schedules=$(SCHEDULES) $(if $(FROM),from=$(FROM)))
+
+sim-load: build/sim/sim
+	@test/sim/run load
+
+#
 # Everything that starts servers: in a private directory, as an unprivileged
 # user, with the extension staged there (see scripts/sandbox).
 #
@@ -276,6 +313,9 @@ help:
 	@echo "  demo           a leader, its loss and the takeover; STORE=local|consul"
 	@echo "  test           unit, regress, pgtap, tap and faults; installs what they need"
 	@echo "  unit           unit tests of core and store codecs under ASan and UBSan"
+	@echo "  sim            deterministic simulation, SCHEDULES=n ($(SCHEDULES));"
+	@echo "                 SEED=n replays one with a trace"
+	@echo "  sim-load       requests per second of up to 100 simulated nodes"
 	@echo "  regress        pg_regress on a throw-away instance"
 	@echo "  pgtap          pgTAP tests on a throw-away instance"
 	@echo "  tap            TAP tests with several instances and a real Consul;"

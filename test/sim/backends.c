@@ -1,0 +1,119 @@
+/*-------------------------------------------------------------------------
+ *
+ * backends.c
+ *		Backends that ask the worker.
+ *
+ * The worker's half of requests.h, over backends that do not wait: a question
+ * stands in its place until it is answered or taken back.
+ *
+ * test/sim/backends.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+/* Numbers go on counting over the whole of an instance's life. */
+void
+backends_reset(SimNode *n)
+{
+	for (int i = 0; i < MAX_BACKENDS; i++)
+	{
+		n->backends[i].owner = 0;
+		n->backends[i].state = PLACE_FREE;
+	}
+}
+
+void
+backend_ask(SimNode *n, int place, const LeAsk *ask)
+{
+	Backend    *b = &n->backends[place];
+
+	sim.counts.questions++;
+	if (b->owner == 0)
+		b->owner =
+			pg_atomic_add_fetch_u64(&node_table(n)->last_owner, 1);
+	b->ask = *ask;
+	b->ask.proc = place;
+	b->ask.pid = 100 + place;
+	if (b->ask.by_backend)
+		b->ask.owner = b->owner | b->ask.owner;
+	else
+		b->ask.owner = LE_OWNER_NODE;
+	b->number++;
+	b->state = PLACE_POSTED;
+	node_wake(n);
+}
+
+/* As withdraw() in requests.c: a term that nobody was told of has to end. */
+void
+backend_cancel(SimNode *n, int place)
+{
+	Backend    *b = &n->backends[place];
+
+	if (b->state == PLACE_ANSWERED && b->ask.kind == LE_ASK_ACQUIRE &&
+		b->reply.fresh)
+	{
+		LeSlot	   *slot = node_slot(n, election_of_name(b->ask.election));
+		uint64		marked = slot == NULL ? PG_UINT64_MAX :
+			pg_atomic_read_u64(&slot->given_up);
+
+		if (marked < b->reply.token)
+			pg_atomic_write_u64(&slot->given_up, b->reply.token);
+	}
+	b->state = PLACE_FREE;
+	pg_atomic_fetch_add_u64(&node_table(n)->hints, 1);
+	node_wake(n);
+}
+
+void
+backend_exit(SimNode *n, int place)
+{
+	backend_cancel(n, place);
+	n->backends[place].owner = 0;
+}
+
+/* ---- what the worker calls ---- */
+
+void
+le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
+				bool taken_too)
+{
+	for (int i = 0; i < MAX_BACKENDS; i++)
+	{
+		Backend    *b = &sim_node->backends[i];
+
+		if (b->state == PLACE_POSTED ||
+			(taken_too && b->state == PLACE_TAKEN))
+		{
+			b->state = PLACE_TAKEN;
+			act(i, b->number, &b->ask);
+		}
+	}
+}
+
+bool
+le_still_asked(int proc, uint64 number)
+{
+	return sim_node->backends[proc].state == PLACE_TAKEN &&
+		sim_node->backends[proc].number == number;
+}
+
+void
+le_answer(int proc, uint64 number, const LeReply *reply)
+{
+	Backend    *b = &sim_node->backends[proc];
+
+	if (!le_still_asked(proc, number))
+		return;
+	b->reply = *reply;
+	b->state = PLACE_ANSWERED;
+}
+
+bool
+le_owner_lives(LeOwner owner, int proc)
+{
+	if (owner == LE_OWNER_NODE)
+		return true;
+	return owner != LE_OWNER_NONE &&
+		sim_node->backends[proc].owner == (owner & ~LE_OWNER_XACT);
+}

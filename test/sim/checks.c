@@ -1,0 +1,228 @@
+/*-------------------------------------------------------------------------
+ *
+ * checks.c
+ *		What must hold at every step.
+ *
+ * Beliefs are read as a backend's check reads them, from the lease table and
+ * the node's clock, at the instant of the step; the terms of all nodes are
+ * compared with the keys as the store really has them.
+ *
+ * test/sim/checks.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+void
+sim_fail(const char *format,...)
+{
+	va_list		args;
+
+	if (sim.failed)
+		return;
+	sim.failed = true;
+	va_start(args, format);
+	pg_vsnprintf(sim.failure, sizeof(sim.failure), format, args);
+	va_end(args);
+	trace(NULL, "FAILED: %s", sim.failure);
+}
+
+void
+check_reset(void)
+{
+	sim.failed = false;
+	sim.digest = 0;
+	memset(sim.last_token, 0, sizeof(sim.last_token));
+	memset(sim.outside_until, 0, sizeof(sim.outside_until));
+	memset(sim.leaderless, 0, sizeof(sim.leaderless));
+}
+
+/* As le_read_term() and those who call it. */
+static bool
+believes_slot(const SimNode *n, LeSlot *slot)
+{
+	LeOwner		owner = le_owner_of(slot);
+	uint64		token = pg_atomic_read_u64(&slot->token);
+
+	if ((pg_atomic_read_u64(&slot->version) & 1) || token == 0 ||
+		pg_atomic_read_u64(&slot->given_up) == token)
+		return false;
+	if (clock_boot(n, sim.now) >=
+		(le_time) pg_atomic_read_u64(&slot->deadline))
+		return false;
+	return owner == LE_OWNER_NODE ||
+		(owner != LE_OWNER_NONE &&
+		 n->backends[slot->owner_proc].owner == (owner & ~LE_OWNER_XACT));
+}
+
+bool
+check_believes(const SimNode *n, int election)
+{
+	LeSlot	   *slot;
+
+	if (!n->up || n->term[election] == 0)
+		return false;
+	slot = node_slot((SimNode *) n, election);
+	return slot != NULL && believes_slot(n, slot);
+}
+
+int
+check_leader(int election)
+{
+	for (int i = 0; i < sim.nnodes; i++)
+		if (check_believes(sim.node[i], election))
+			return i;
+	return -1;
+}
+
+static bool
+outside(int election)
+{
+	return sim.schedule->beyond || sim.now < sim.outside_until[election];
+}
+
+/* The worker ran: which terms does its table show now? */
+void
+check_terms(SimNode *n)
+{
+	LeTable    *t = node_table(n);
+	int			session;
+
+	if (!n->up)
+		return;
+	session = session_of_name(t->session);
+	for (int e = 0; e < sim.nelections; e++)
+	{
+		LeSlot	   *slot = node_slot(n, e);
+		uint64		token;
+
+		if (slot == NULL)
+			continue;
+		token = pg_atomic_read_u64(&slot->token);
+		if ((pg_atomic_read_u64(&slot->version) & 1) ||
+			pg_atomic_read_u64(&slot->deadline) == 0)
+			token = 0;
+		if (token == n->term[e])
+			continue;
+		if (trace_on)
+			trace(n, token != 0 ? "* leads e%d with token " UINT64_FORMAT :
+				  "* leads e%d no more", e, token);
+		n->term[e] = token;
+		n->term_session[e] = session;
+		if (token == 0)
+			continue;
+		sim.counts.terms++;
+		if (token <= sim.last_token[e] && sim.now < sim.outside_until[e])
+			sim.counts.outside++;
+		else if (token <= sim.last_token[e])
+			sim_fail("token " UINT64_FORMAT " of e%d on n%d, after "
+					 UINT64_FORMAT, token, e, n->number, sim.last_token[e]);
+		sim.last_token[e] = Max(sim.last_token[e], token);
+		if (store_key(e)->session == session)
+			n->lost_at[e] = 0;	/* that was an earlier term */
+	}
+	if (session != 0 && session != n->session)
+	{
+		n->session = session;
+		memset(n->lost_at, 0, sizeof(n->lost_at));
+	}
+}
+
+/*
+ * A key was written in the name of a session (0: by the store or by hand),
+ * and perhaps taken from the one that had it.
+ */
+void
+check_write(int session, int election, const Key *before, const Key *after)
+{
+	int			owner = store_owner(before->session);
+	SimNode    *n;
+
+	if (before->session == 0 || owner < 0)
+		return;
+	n = sim.node[owner];
+	if (after->session == before->session && after->exists && after->usable)
+		return;
+	if (check_believes(n, election) &&
+		n->term_session[election] == before->session)
+	{
+		if (session != 0 && !outside(election))
+			sim_fail("e%d was taken from n%d, which believes in its term "
+					 "with token " UINT64_FORMAT ", by a message of session %d",
+					 election, owner, n->term[election], session);
+	}
+	else if (session == 0 && store_lives(before->session))
+		return;					/* by hand, before there was a term */
+	if (after->session != before->session && n->session == before->session)
+	{
+		n->lost_at[election] = clock_boot(n, sim.now);
+		n->lost_lease[election] = store_lease(before->session) -
+			n->margin_ms * LE_MSEC;
+	}
+}
+
+/* A term whose key is gone ends with the trust that its last proof gave. */
+static void
+check_lost(const SimNode *n, int election)
+{
+	if (n->lost_at[election] != 0 &&
+		n->term_session[election] == n->session &&
+		clock_boot(n, sim.now) >= n->lost_at[election] +
+		n->lost_lease[election])
+		sim_fail("n%d still believes in its term of e%d, %.3f s after its key "
+				 "was lost", n->number, election,
+				 (clock_boot(n, sim.now) - n->lost_at[election]) /
+				 (double) LE_SEC);
+}
+
+void
+check_step(void)
+{
+	sim.counts.steps++;
+	sim.digest = (sim.digest ^ (uint64) sim.now) *
+		UINT64CONST(0x100000001B3) + store_index();
+	for (int e = 0; e < sim.nelections; e++)
+	{
+		const SimNode *leader = NULL;
+
+		for (int i = 0; i < sim.nnodes; i++)
+		{
+			const SimNode *n = sim.node[i];
+
+			if (n->term[e] == 0 || !check_believes(n, e))
+				continue;
+			check_lost(n, e);
+			if (leader == NULL)
+				leader = n;
+			else if (outside(e))
+				sim.counts.outside++;
+			else
+				sim_fail("n%d and n%d both believe that they lead e%d, with "
+						 "tokens " UINT64_FORMAT " and " UINT64_FORMAT,
+						 leader->number, n->number, e, leader->term[e],
+						 n->term[e]);
+		}
+		if (leader != NULL)
+			sim.leaderless[e] = 0;
+		else if (sim.leaderless[e] == 0)
+			sim.leaderless[e] = sim.now;
+	}
+}
+
+/* Nothing is held by nobody. */
+void
+check_calm(void)
+{
+	for (int e = 0; e < sim.nelections; e++)
+	{
+		const Key  *key = store_key(e);
+		int			owner = store_owner(key->session);
+
+		if (key->session == 0)
+			continue;
+		if (owner < 0 || !check_believes(sim.node[owner], e) ||
+			sim.node[owner]->term_session[e] != key->session)
+			sim_fail("e%d is held by session %d, and nobody leads by it", e,
+					 key->session);
+	}
+}

@@ -1,0 +1,31 @@
+/*-------------------------------------------------------------------------
+ *
+ * cli.h
+ *		Between the files that make up the simulator's command line.
+ *
+ * test/sim/cli.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_SIM_CLI_H
+#define LE_SIM_CLI_H
+
+#include "sim.h"
+
+/* edit.c: a schedule, changed by words like "drop=1,2" */
+extern bool edit_schedule(Schedule *s, const char *word);
+extern void edit_print(const Schedule *s);
+
+/* jobs.c */
+extern int	jobs_run(uint64 from, uint64 schedules, int jobs);
+
+/* shrink.c */
+extern void shrink(Schedule *s);
+
+/* load.c */
+extern void load_report(void);
+
+/* exhaustive.c */
+extern int	exhaustive_run(int depth);
+
+#endif							/* LE_SIM_CLI_H */

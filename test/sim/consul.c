@@ -1,0 +1,783 @@
+/*-------------------------------------------------------------------------
+ *
+ * consul.c
+ *		A model of Consul, as hostile as its documents allow.
+ *
+ * One sequence of transactions, as Raft makes it; sessions, locks, blocking
+ * queries and lock-delay around it.  Where a rule is documented the source is
+ * named beside what models it: "docs" is Consul's documentation (sessions:
+ * docs/automate/session, txn: api-docs/txn, blocking: api-docs/features/
+ * blocking, consistency: api-docs/features/consistency), "code" the file of
+ * its source where the documents say nothing.  test/sim/real checks the
+ * transactions, sessions and lists against a real Consul.
+ *
+ * test/sim/consul.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#define HISTORY		6			/* versions of a node key that are kept */
+#define MAX_PARKED	(2 * MAX_NODES)
+#define LIST_ROOM	256			/* node keys in one answer */
+
+typedef struct Version
+{
+	uint64		index;			/* 0: none */
+	bool		exists;
+	bool		held;
+	Value		value;
+} Version;
+
+typedef struct Session
+{
+	bool		alive;
+	int			node;			/* that asked for it; -1: somebody else */
+	uint32		stamp;			/* of the expiry that counts */
+	le_duration ttl;
+	le_duration lease;
+	le_duration lock_delay;
+	Key			key;			/* its node key */
+	Version		past[HISTORY];	/* of the node key, newest first */
+} Session;
+
+/* A blocking query. */
+typedef struct Parked
+{
+	bool		used;
+	uint32		stamp;
+	int			node;
+	uint32		process;
+	int			flight;
+	uint32		number;
+	uint64		index;			/* to wait for a change past it */
+} Parked;
+
+static struct
+{
+	uint64		index;			/* of the newest write */
+	int			nsessions;
+	Key			keys[MAX_ELECTIONS];
+	uint64		deleted;		/* tombstones: index of the newest */
+	le_time		down_until;		/* no leader: nothing is answered well */
+	le_time		new_until;		/* a new leader does not know all yet */
+	le_time		watches_hang_until;
+	uint32		stamp;
+} store;
+
+static Session sessions[MAX_SESSIONS];
+static Parked parked[MAX_PARKED];
+static int	nparked;			/* places in use, or that were */
+static NodeKeyShown *spare_lists[256];
+static int	nspare_lists;
+
+static void fire_watches(void);
+
+void
+store_reset(void)
+{
+	memset(&store, 0, sizeof(store));
+	store.index = 10 + sim_below(1000);
+	nparked = 0;
+}
+
+uint64
+store_index(void)
+{
+	return store.index;
+}
+
+int
+store_nsessions(void)
+{
+	return store.nsessions;
+}
+
+bool
+store_lives(int session)
+{
+	return session > 0 && session <= store.nsessions &&
+		sessions[session].alive;
+}
+
+int
+store_owner(int session)
+{
+	return session > 0 && session <= store.nsessions ?
+		sessions[session].node : -1;
+}
+
+le_duration
+store_lease(int session)
+{
+	return sessions[session].lease;
+}
+
+Key *
+store_key(int number)
+{
+	if (number < MAX_ELECTIONS)
+		return &store.keys[number];
+	return &sessions[number - MAX_ELECTIONS].key;
+}
+
+/* ---- lists of node keys ---- */
+
+static NodeKeyShown *
+new_list(void)
+{
+	if (nspare_lists > 0)
+		return spare_lists[--nspare_lists];
+	return malloc(LIST_ROOM * sizeof(NodeKeyShown));
+}
+
+void
+store_list_free(NodeKeyShown *nodes)
+{
+	if (nodes == NULL)
+		return;
+	if (nspare_lists < (int) lengthof(spare_lists))
+		spare_lists[nspare_lists++] = nodes;
+	else
+		free(nodes);
+}
+
+/* A node key was written: remember what a server that lags still shows. */
+static void
+remember(int number)
+{
+	Session    *s;
+	Version    *v;
+
+	if (number < MAX_ELECTIONS)
+		return;
+	s = &sessions[number - MAX_ELECTIONS];
+	memmove(&s->past[1], &s->past[0], (HISTORY - 1) * sizeof(Version));
+	v = &s->past[0];
+	v->index = store.index;
+	v->exists = s->key.exists;
+	v->held = s->key.session != 0;
+	v->value = s->key.value;
+}
+
+/*
+ * docs, consistency: a stale read may come from any server, with a state of
+ * arbitrary age, though always one that the store has been in.
+ */
+static void
+list_nodes(const Request *r, Answer *a)
+{
+	uint64		as_of = store.index;
+
+	if (!r->fresh && sim_chance(sim.schedule->weather.stale_list))
+		as_of -= Min(sim_below(12), as_of - 1);
+	a->nodes = new_list();
+	a->index = as_of;
+	for (int i = 1; i <= store.nsessions && a->nnodes < LIST_ROOM; i++)
+	{
+		const Version *v = sessions[i].past;
+		int			age = 0;
+		NodeKeyShown *to;
+
+		while (age < HISTORY - 1 && v[age].index > as_of &&
+			   v[age + 1].index != 0)
+			age++;
+		if (v[age].index == 0 || v[age].index > as_of || !v[age].exists ||
+			!v[age].value.ours)
+			continue;
+		to = &a->nodes[a->nnodes++];
+		to->session = i;
+		to->held = v[age].held;
+		to->index = v[age].index;
+		to->value = v[age].value;
+	}
+}
+
+/* ---- sessions ---- */
+
+static int
+create_session(const Request *r)
+{
+	Session    *s;
+
+	if (store.nsessions == MAX_SESSIONS - 1)
+		return 0;
+	s = &sessions[++store.nsessions];
+	memset(s, 0, sizeof(*s));
+	s->alive = true;
+	s->node = r->node;
+	s->lease = r->lease;
+	s->ttl = (le_session_ttl(r->lease) + LE_SEC - 1) / LE_SEC * LE_SEC;
+	s->lock_delay = (r->lease + LE_SEC - 1) / LE_SEC * LE_SEC;
+	return store.nsessions;
+}
+
+/*
+ * docs, sessions: the TTL is a lower bound; code, session_ttl.go: the timer
+ * is set to twice the TTL.  Anywhere from the one to the other is allowed.
+ */
+static le_duration
+time_to_live(const Session *s)
+{
+	if (sim.schedule->crash_only)
+		return 2 * s->ttl;
+	return s->ttl + sim_span(0, s->ttl);
+}
+
+static void
+set_timer(int session)
+{
+	Session    *s = &sessions[session];
+
+	s->stamp = ++store.stamp;
+	network_at(sim.now + time_to_live(s), AT_EXPIRY, session, s->stamp);
+}
+
+/*
+ * docs, sessions: invalidation releases the locks, and puts lock-delay on
+ * each; code, state/session.go: at most 60 s.  A key of behaviour "release"
+ * keeps its value.
+ */
+static void
+end_session(int session)
+{
+	Session    *s = &sessions[session];
+
+	if (!s->alive)
+		return;
+	s->alive = false;
+	store.index++;
+	for (int k = -1; k < MAX_ELECTIONS; k++)
+	{
+		Key		   *key = k < 0 ? &s->key : &store.keys[k];
+		Key			before = *key;
+
+		if (key->session != session)
+			continue;
+		key->session = 0;
+		key->index = store.index;
+		key->delay_until = sim.now + Min(s->lock_delay, 60 * LE_SEC);
+		if (k >= 0)
+			check_write(0, k, &before, key);
+		else
+			remember(NODE_KEY(session));
+	}
+	fire_watches();
+}
+
+void
+store_expiry(int session, uint32 stamp)
+{
+	if (!sessions[session].alive || sessions[session].stamp != stamp)
+		return;
+	/* code, session_ttl.go: a leader that is gone ends nothing */
+	if (sim.now < store.down_until)
+	{
+		set_timer(session);
+		return;
+	}
+	sim.counts.expired++;
+	if (trace_on)
+		trace(NULL, "session %d expires", session);
+	end_session(session);
+}
+
+/* docs, sessions: by an operator, a health check, a node that is removed. */
+void
+store_invalidate(int session)
+{
+	if (!store_lives(session))
+		return;
+	sim.counts.invalidated++;
+	if (trace_on)
+		trace(NULL, "session %d is invalidated", session);
+	end_session(session);
+}
+
+/*
+ * code, leader.go: a new leader sets every session's timer anew, to its full
+ * length, once it knows them; until then a renewal may be answered by the old
+ * one, or by the new one that does not know the session yet.
+ */
+void
+store_new_server(le_duration down)
+{
+	store.down_until = sim.now + down;
+	store.new_until = store.down_until + 2 * LE_SEC;
+	for (int i = 1; i <= store.nsessions; i++)
+		if (sessions[i].alive)
+		{
+			Session    *s = &sessions[i];
+
+			s->stamp = ++store.stamp;
+			network_at(store.down_until + time_to_live(s), AT_EXPIRY, i,
+					   s->stamp);
+		}
+	if (trace_on)
+		trace(NULL, "the store has no leader for %.1f s",
+			  down / (double) LE_SEC);
+}
+
+/* Neither answer is linearizable: it does not go through Raft. */
+static void
+renew_session(const Request *r, Answer *a)
+{
+	const Weather *w = &sim.schedule->weather;
+	bool		new = sim.now < store.new_until;
+
+	if (!store_lives(r->session))
+	{
+		if (!sim_chance(new ? 300000 : w->false_renew))
+			a->outcome = LE_LOST;
+	}
+	else if (sim_chance(new ? 50000 : w->false_gone))
+		a->outcome = LE_LOST;
+	else
+		set_timer(r->session);
+}
+
+/* ---- transactions ---- */
+
+/* What a failed step says, and how grave that is; as in store/consul.c. */
+typedef struct Failure
+{
+	int			weight;
+	LeOutcome	outcome;
+	LeConflict	conflict;
+} Failure;
+
+static const Failure lost = {6, LE_LOST, LE_CONFLICT_CHANGED};
+static const Failure delayed = {4, LE_CONFLICT, LE_CONFLICT_LOCK_DELAY};
+static const Failure held = {3, LE_CONFLICT, LE_CONFLICT_HELD};
+static const Failure changed = {2, LE_CONFLICT, LE_CONFLICT_CHANGED};
+static const Failure not_ours = {1, LE_CONFLICT, LE_CONFLICT_CHANGED};
+
+static void
+note_failure(const Request *r, const Step *step, const Failure *by_text,
+			 Answer *a, int *weight)
+{
+	const Failure *f = by_text;
+
+	if (f->outcome == LE_CONFLICT && step->role == ROLE_OWN)
+		f = &lost;
+	else if (f->outcome == LE_CONFLICT && step->role == ROLE_HELD)
+		f = &not_ours;
+	else if (step->role == ROLE_WRITE && r->kind == LE_OP_PROVE_NODE)
+		f = &lost;
+	if (step->role == ROLE_HELD)
+		a->lost[a->nlost++] = (int) (step - r->steps) - 2;
+	if (f->weight > *weight)
+	{
+		*weight = f->weight;
+		a->outcome = f->outcome;
+		a->conflict = f->conflict;
+	}
+}
+
+static bool
+same_value(const Value *a, const Value *b)
+{
+	return a->ours == b->ours && a->released == b->released &&
+		a->revoked == b->revoked && a->node == b->node &&
+		a->session == b->session && a->user == b->user &&
+		a->incarnation == b->incarnation && a->token == b->token &&
+		a->seq == b->seq && a->lease == b->lease;
+}
+
+static void
+put(Key *key, const Value *value, int session)
+{
+	/* code, state/kvs.go: an identical rewrite leaves the index alone */
+	if (key->exists && key->usable && key->session == session &&
+		same_value(&key->value, value))
+		return;
+	key->exists = true;
+	key->usable = true;
+	key->session = session;
+	key->value = *value;
+	key->index = store.index + 1;
+}
+
+/* docs, txn: what each verb asks and does.  NULL: done. */
+static const Failure *
+run_step(const Request *r, const Step *step, Key *key)
+{
+	switch (step->verb)
+	{
+		case VERB_CHECK_SESSION:
+			return !key->exists ? &changed :
+				key->session != step->session ? &held : NULL;
+		case VERB_CHECK_INDEX:
+			return !key->exists || key->index != step->index ? &changed :
+				NULL;
+		case VERB_CHECK_ABSENT:
+			return key->exists ? &changed : NULL;
+		case VERB_LOCK:
+			if (!store_lives(step->session))
+				return &lost;
+			if (key->session != 0 && key->session != step->session)
+				return &held;
+			put(key, &r->values[step->value], step->session);
+			return NULL;
+		case VERB_UNLOCK:
+			/* code, state/kvs.go: a session that is gone is "invalid" */
+			if (!store_lives(step->session))
+				return &lost;
+			if (!key->exists || key->session != step->session)
+				return &changed;
+			put(key, &r->values[step->value], 0);
+			return NULL;
+		case VERB_CAS:
+			if (!key->exists || key->index != step->index)
+				return &changed;
+			put(key, &r->values[step->value], key->session);
+			return NULL;
+		case VERB_SET:
+			put(key, &r->values[step->value], key->session);
+			return NULL;
+		case VERB_DELETE:
+			key->exists = false;
+			key->session = 0;
+			key->index = store.index + 1;
+			return NULL;
+	}
+	return NULL;
+}
+
+/*
+ * code, kvs_endpoint.go: lock-delay is looked at before the transaction goes
+ * to Raft, by the leader's own clock; a lock that was looked at just before
+ * the invalidation, and applied just after, gets through.
+ */
+static bool
+refused_for_delay(const Request *r, Answer *a)
+{
+	for (int i = 0; i < r->nsteps; i++)
+	{
+		const Step *step = &r->steps[i];
+
+		if (step->verb != VERB_LOCK ||
+			store_key(step->key)->delay_until <= sim.now)
+			continue;
+		if (sim_chance(sim.schedule->weather.leak))
+		{
+			sim.counts.leaked++;
+			continue;
+		}
+		sim.counts.delayed++;
+		a->outcome = delayed.outcome;
+		a->conflict = delayed.conflict;
+		return true;
+	}
+	return false;
+}
+
+/* docs, txn: all of the steps or none, each sees what those before it did. */
+static void
+run_transaction(const Request *r, Answer *a)
+{
+	Key			before[MAX_STEPS];
+	int			weight = 0;
+	bool		failed = false;
+
+	if (refused_for_delay(r, a))
+		return;
+	for (int i = 0; i < r->nsteps; i++)
+	{
+		Key		   *key = store_key(r->steps[i].key);
+		const Failure *f;
+
+		before[i] = *key;
+		f = run_step(r, &r->steps[i], key);
+		if (f != NULL)
+		{
+			failed = true;
+			note_failure(r, &r->steps[i], f, a, &weight);
+		}
+	}
+	if (failed)
+	{
+		for (int i = r->nsteps - 1; i >= 0; i--)
+			*store_key(r->steps[i].key) = before[i];
+		if (a->outcome != LE_CONFLICT)
+			a->nlost = 0;
+		return;
+	}
+	store.index++;
+	a->index = store_key(r->steps[r->write].key)->index;
+	if (r->kind == LE_OP_TAKE_OVER)
+		sim.counts.takeovers++;
+	for (int i = 0; i < r->nsteps; i++)
+	{
+		const Step *step = &r->steps[i];
+
+		if (step->verb < VERB_LOCK)
+			continue;
+		remember(step->key);
+		if (step->key < MAX_ELECTIONS && i == r->write)
+		{
+			/* as it was before the first step that wrote it */
+			int			first = i;
+
+			for (int k = i - 1; k >= 0; k--)
+				if (r->steps[k].key == step->key)
+					first = k;
+			check_write(r->session, step->key, &before[first],
+						store_key(step->key));
+		}
+	}
+	if (r->election >= 0)
+		fire_watches();
+}
+
+/* ---- reads ---- */
+
+static void
+show_elections(Answer *a)
+{
+	a->index = store.deleted;
+	for (int e = 0; e < sim.nelections; e++)
+	{
+		if (!store.keys[e].exists)
+			continue;
+		a->keys_shown |= 1 << e;
+		a->keys[e] = store.keys[e];
+		a->index = Max(a->index, store.keys[e].index);
+	}
+	/* code, state/kvs.go: an empty prefix falls back to the table's index */
+	if (a->keys_shown == 0)
+		a->index = store.index;
+	/* code, state/kvs.go: tombstones are collected, and the index goes back */
+	if (sim_chance(sim.schedule->weather.watch_reset))
+		a->index = 1;
+}
+
+static void
+answer_parked(Parked *p)
+{
+	Answer		a = {0};
+
+	p->used = false;
+	show_elections(&a);
+	network_answer(p->node, p->process, p->flight, p->number, &a);
+}
+
+/*
+ * docs, blocking: it returns when something changed, or when the time is up,
+ * or for no reason.  One that is parked on a server that was stopped returns
+ * when that goes on, or never.
+ */
+static void
+fire_watches(void)
+{
+	if (sim.now < store.watches_hang_until)
+		return;
+	for (int i = 0; i < nparked; i++)
+		if (parked[i].used && !sim_chance(sim.schedule->weather.watch_miss))
+			answer_parked(&parked[i]);
+}
+
+void
+store_parked(int place, uint32 stamp)
+{
+	if (!parked[place].used || parked[place].stamp != stamp)
+		return;
+	if (sim.now < store.watches_hang_until)
+		network_at(store.watches_hang_until, AT_PARKED, place, stamp);
+	else
+		answer_parked(&parked[place]);
+}
+
+/* It works again as it should. */
+void
+store_clear_up(void)
+{
+	store.down_until = Min(store.down_until, sim.now);
+	store.new_until = Min(store.new_until, sim.now);
+	store.watches_hang_until = 0;
+}
+
+void
+store_hang_watches(le_time until)
+{
+	store.watches_hang_until = until;
+}
+
+/* True if it is to be answered at once. */
+static bool
+watch(const Request *r, Answer *a, int node, uint32 process, int flight,
+	  uint32 number)
+{
+	int			i = 0;
+	Parked	   *p;
+
+	show_elections(a);
+	if (r->watch_index == 0 || a->index > r->watch_index)
+		return true;
+	while (i < nparked && parked[i].used)
+		i++;
+	if (i == MAX_PARKED)
+		return true;
+	nparked = Max(nparked, i + 1);
+	p = &parked[i];
+	p->used = true;
+	p->stamp = ++store.stamp;
+	p->node = node;
+	p->process = process;
+	p->flight = flight;
+	p->number = number;
+	p->index = r->watch_index;
+	/* docs, blocking: plus up to a sixteenth */
+	network_at(sim.now + r->wait + sim_span(0, r->wait / 16), AT_PARKED, i,
+			   p->stamp);
+	return false;
+}
+
+/* ---- one request ---- */
+
+static void
+serve(const Request *r, Answer *a)
+{
+	switch (r->kind)
+	{
+		case LE_OP_CREATE_SESSION:
+			a->session = create_session(r);
+			if (a->session == 0)
+				a->outcome = LE_UNAVAILABLE;
+			else
+				set_timer(a->session);
+			break;
+		case LE_OP_VERIFY_SESSION:
+			if (!store_lives(r->session))
+				a->outcome = LE_REFUSED;
+			break;
+		case LE_OP_RENEW_SESSION:
+			renew_session(r, a);
+			break;
+		case LE_OP_DESTROY_SESSION:
+			end_session(r->session);
+			break;
+		case LE_OP_CHECK_PREFIX:
+		case LE_OP_SESSION_NAME:
+			break;
+		case LE_OP_LIST_NODES:
+			list_nodes(r, a);
+			break;
+		case LE_OP_READ:
+			a->index = store.index;
+			if (store.keys[r->election].exists)
+			{
+				a->keys_shown = 1 << r->election;
+				a->keys[r->election] = store.keys[r->election];
+				a->index = store.keys[r->election].index;
+			}
+			break;
+		case LE_OP_LIST_HELD:
+			show_elections(a);
+			break;
+		default:
+			run_transaction(r, a);
+			break;
+	}
+}
+
+/* False: no answer comes, or not yet. */
+bool
+store_apply(const Request *r, Answer *a, int node, uint32 process, int flight,
+			uint32 number)
+{
+	const Weather *w = &sim.schedule->weather;
+	bool		broken;
+
+	memset(a, 0, offsetof(Answer, keys));
+	a->outcome = LE_DONE;
+	if (sim_chance(w->refuse))
+	{
+		a->outcome = sim_chance(800000) ? LE_UNAVAILABLE : LE_REFUSED;
+		return true;
+	}
+
+	/*
+	 * docs, consistency: without a leader there are only stale reads.  code,
+	 * rpc.go: what was under way when it was lost may have been committed.
+	 */
+	if (sim.now < store.down_until && r->kind != LE_OP_LIST_NODES)
+	{
+		if (r->kind == LE_OP_RENEW_SESSION && sim_chance(200000))
+			return true;		/* by the old one, which does not know yet */
+		if (!sim_chance(300000))
+		{
+			a->outcome = LE_UNAVAILABLE;
+			return true;
+		}
+		if (!sim_chance(500000))
+			return false;
+		a->net = LE_NET_BROKEN;
+	}
+	broken = sim_chance(w->break_answer);
+	if (broken && sim_chance(500000))
+	{
+		a->net = LE_NET_BROKEN;
+		return true;
+	}
+	if (r->kind == LE_OP_WATCH)
+	{
+		if (!watch(r, a, node, process, flight, number))
+			return false;
+	}
+	else
+		serve(r, a);
+	if (broken)
+		a->net = LE_NET_BROKEN;
+	if (trace_on)
+		trace(NULL, "  applied for n%d: %s %s", node, trace_request(r),
+			  le_outcome_name(a->outcome));
+	return true;
+}
+
+/* ---- others ---- */
+
+/* By hand, past all locks. */
+void
+store_write_by_hand(int election, bool delete)
+{
+	Key		   *key = &store.keys[election];
+	Key			before = *key;
+
+	if (!key->exists)
+		return;
+	store.index++;
+	key->index = store.index;
+	key->usable = key->usable && delete;
+	if (delete)
+	{
+		store.deleted = store.index;
+		key->exists = false;
+		key->session = 0;
+	}
+	memset(&key->value, 0, sizeof(key->value));
+	check_write(0, election, &before, key);
+	fire_watches();
+}
+
+/* Consul's own client takes the key if it is free, with a value of its own. */
+void
+store_foreign_lock(int election)
+{
+	Key		   *key = &store.keys[election];
+	Key			before = *key;
+	Request		r = {.node = -1, .lease = 10 * LE_SEC};
+	int			session;
+
+	if (key->session != 0 || key->delay_until > sim.now ||
+		(session = create_session(&r)) == 0)
+		return;
+	set_timer(session);			/* it dies before it renews */
+	store.index++;
+	key->exists = key->usable = true;
+	key->session = session;
+	key->index = store.index;
+	memset(&key->value, 0, sizeof(key->value));
+	check_write(0, election, &before, key);
+	fire_watches();
+}

@@ -1,0 +1,102 @@
+/*-------------------------------------------------------------------------
+ *
+ * coroutine.c
+ *		Workers that can be stopped anywhere, and left there for ever.
+ *
+ * Each has a stack of its own.  Going from one to another saves no signal
+ * mask, so that it takes no system call; the stacks are made once.
+ *
+ * test/sim/coroutine.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#define STACK_SIZE	(256 * 1024)
+
+struct Coroutine
+{
+	void	   *now[5];			/* where it stands */
+	void	   *start[5];		/* at its beginning */
+	void		(*run) (void);
+	ucontext_t	context;
+};
+
+static Coroutine *current;
+static void *scheduler[5];
+static ucontext_t scheduler_context;
+
+/* A function of its own: compilers ask for that. */
+static pg_noinline void
+jump(void **where)
+{
+	__builtin_longjmp(where, 1);
+}
+
+static pg_noinline void
+go_back(void)
+{
+	if (__builtin_setjmp(current->now) == 0)
+		jump(scheduler);
+}
+
+/* A process that is started anew comes back to its first yield. */
+static void
+entry(void)
+{
+	Coroutine  *self = current;
+
+	if (__builtin_setjmp(self->start) == 0)
+		swapcontext(&self->context, &scheduler_context);
+	for (;;)
+	{
+		current->run();
+		go_back();
+	}
+}
+
+Coroutine *
+coroutine_new(void (*run) (void))
+{
+	Coroutine  *c = calloc(1, sizeof(Coroutine));
+	void	   *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
+							 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+							 -1, 0);
+
+	if (c == NULL || stack == MAP_FAILED)
+		abort();
+	c->run = run;
+	getcontext(&c->context);
+	c->context.uc_stack.ss_sp = stack;
+	c->context.uc_stack.ss_size = STACK_SIZE;
+	c->context.uc_link = NULL;
+	makecontext(&c->context, entry, 0);
+	current = c;
+	swapcontext(&scheduler_context, &c->context);
+	coroutine_reset(c);
+	return c;
+}
+
+/* Whatever it was doing is over; it begins at its beginning. */
+void
+coroutine_reset(Coroutine *c)
+{
+	memcpy(c->now, c->start, sizeof(c->now));
+}
+
+pg_noinline void
+coroutine_resume(Coroutine *c)
+{
+	current = c;
+	if (__builtin_setjmp(scheduler) == 0)
+		jump(c->now);
+}
+
+void
+coroutine_yield(void)
+{
+	go_back();
+}

@@ -1,0 +1,241 @@
+/*-------------------------------------------------------------------------
+ *
+ * jobs.c
+ *		Many schedules, on all processors.
+ *
+ * Each job takes every n-th seed, counts in shared memory, and goes on after
+ * a failure; a job that crashes leaves there which seed it was at.
+ *
+ * test/sim/jobs.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cli.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_JOBS		64
+#define MAX_FAILURES	8		/* of one job */
+
+typedef struct Job
+{
+	pid_t		pid;
+	volatile uint64 done;
+	volatile uint64 current;
+	volatile int nfailures;
+	uint64		seeds[MAX_FAILURES];
+	char		failures[MAX_FAILURES][256];
+	Counts		counts;
+} Job;
+
+static Job *jobs;
+static Counts total;
+
+extern int	__real_clock_gettime(clockid_t id, struct timespec *ts);
+
+static double
+seconds(void)
+{
+	struct timespec ts;
+
+	__real_clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void
+work(Job *job, uint64 first, uint64 end, int stride)
+{
+	static Schedule s;
+
+	for (uint64 seed = first; seed < end; seed += stride)
+	{
+		job->current = seed;
+		schedule_make(&s, seed);
+		schedule_run(&s);
+		if (sim.failed)
+		{
+			int			n = job->nfailures;
+
+			job->seeds[n] = seed;
+			strlcpy(job->failures[n], sim.failure, sizeof(sim.failure));
+			job->nfailures = n + 1;
+			if (n + 1 == MAX_FAILURES)
+				break;
+		}
+		job->done++;
+	}
+	job->counts = sim.counts;
+}
+
+static uint64
+done_by(int njobs)
+{
+	uint64		done = 0;
+
+	for (int i = 0; i < njobs; i++)
+		done += jobs[i].done;
+	return done;
+}
+
+static int
+failures_of(int njobs)
+{
+	int			n = 0;
+
+	for (int i = 0; i < njobs; i++)
+		n += jobs[i].nfailures;
+	return n;
+}
+
+/* Until all have ended; returns how many crashed. */
+static int
+wait_for_jobs(int njobs, uint64 schedules, double started)
+{
+	int			left = njobs;
+	int			crashed = 0;
+	double		told = started;
+	bool		to_screen = isatty(STDERR_FILENO);
+
+	while (left > 0)
+	{
+		int			status;
+		pid_t		pid = waitpid(-1, &status, WNOHANG);
+		double		now = seconds();
+
+		if (pid > 0)
+		{
+			left--;
+			for (int i = 0; i < njobs; i++)
+				if (jobs[i].pid == pid && status != 0)
+				{
+					printf("sim: crashed at seed " UINT64_FORMAT "\n",
+						   jobs[i].current);
+					crashed++;
+				}
+			continue;
+		}
+		usleep(20000);
+		if (now - told < (to_screen ? 1 : 30))
+			continue;
+		told = now;
+		fprintf(stderr, "%s" UINT64_FORMAT " of " UINT64_FORMAT
+				" schedules, %.0f/s, %d failed%s", to_screen ? "\r" : "",
+				done_by(njobs), schedules,
+				done_by(njobs) / (now - started), failures_of(njobs),
+				to_screen ? " " : "\n");
+	}
+	if (to_screen)
+		fprintf(stderr, "\r%79s\r", "");
+	return crashed;
+}
+
+static void
+add_counts(const Counts *c)
+{
+	uint64	   *to = (uint64 *) &total;
+	const uint64 *from = (const uint64 *) c;
+
+	for (size_t i = 0; i < sizeof(Counts) / sizeof(uint64); i++)
+		to[i] += from[i];
+}
+
+#define N(field)	((unsigned long long) total.field)
+
+/* Other processes share the processors, so their time is what counts. */
+static double
+cpu_seconds(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_CHILDREN, &u);
+	return u.ru_utime.tv_sec + u.ru_stime.tv_sec +
+		(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void
+summary(double elapsed, int njobs, int failed)
+{
+	double		cpu = cpu_seconds();
+
+	printf("%llu schedules in %.1f s by %d jobs, %.1f s of processor time, "
+		   "%.0f per second of it\n", N(schedules), elapsed, njobs, cpu,
+		   N(schedules) / Max(cpu, 0.001));
+	printf("%llu steps, %llu requests; %llu terms began, %llu takeovers\n",
+		   N(steps), N(requests), N(terms), N(takeovers));
+	printf("requests: %llu of unknown outcome, %llu applied after they were "
+		   "given up, %llu twice\n", N(unknown), N(late), N(duplicates));
+	printf("sessions: %llu expired, %llu invalidated; locks refused for "
+		   "lock-delay: %llu, leaked: %llu\n", N(expired), N(invalidated),
+		   N(delayed), N(leaked));
+	printf("workers: %llu stopped between two instructions, %llu killed; "
+		   "instances: %llu crashed, %llu suspended\n", N(pauses), N(kills),
+		   N(crashes), N(suspends));
+	printf("questions of backends: %llu\n", N(questions));
+	printf("crashes in fair weather, leader replaced within "
+		   "lease * 1.25 + 0.5 s: %llu\n", N(crash_handovers));
+	printf("outside the assumptions (clocks too fast, keys edited by hand) "
+		   "two believed: %llu steps\n", N(outside));
+	for (int k = 0; k < HAPPEN_KINDS; k++)
+		printf("%s%s %llu", k % 7 == 0 ? k == 0 ? "" : "\n" : ", ",
+			   happening_name(k), N(happened[k]));
+	printf("\nfailed: %d\n", failed);
+}
+
+/* The first failure, made as short as can be. */
+static void
+explain(int njobs)
+{
+	static Schedule s;
+	bool		shown = false;
+
+	for (int i = 0; i < njobs; i++)
+		for (int k = 0; k < jobs[i].nfailures; k++)
+		{
+			printf("seed " UINT64_FORMAT ": %s\n", jobs[i].seeds[k],
+				   jobs[i].failures[k]);
+			if (shown)
+				continue;
+			shown = true;
+			schedule_make(&s, jobs[i].seeds[k]);
+			shrink(&s);
+			printf("  shortest: ");
+			edit_print(&s);
+			printf("  replay: make sim SEED=" UINT64_FORMAT "\n", s.seed);
+		}
+}
+
+int
+jobs_run(uint64 from, uint64 schedules, int njobs)
+{
+	double		started = seconds();
+	double		elapsed;
+	int			failed;
+
+	njobs = Min(njobs, MAX_JOBS);
+	jobs = mmap(NULL, njobs * sizeof(Job), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (jobs == MAP_FAILED)
+		abort();
+	fflush(stdout);
+	for (int i = 0; i < njobs; i++)
+	{
+		jobs[i].pid = fork();
+		if (jobs[i].pid == 0)
+		{
+			work(&jobs[i], from + i, from + schedules, njobs);
+			_exit(0);
+		}
+	}
+	failed = wait_for_jobs(njobs, schedules, started);
+	elapsed = seconds() - started;
+	failed += failures_of(njobs);
+	for (int i = 0; i < njobs; i++)
+		add_counts(&jobs[i].counts);
+	explain(njobs);
+	summary(elapsed, njobs, failed);
+	return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,218 @@
+/*-------------------------------------------------------------------------
+ *
+ * memory.c
+ *		Memory contexts that cost next to nothing.
+ *
+ * A context is a chain of blocks from one pool; nothing is given back before
+ * the context is.  Between schedules all blocks return to the pool at once,
+ * whatever a process that was killed has left.
+ *
+ * test/sim/memory.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include "utils/memutils.h"
+
+#define BLOCK_SIZE	(8 * 1024)
+#define MAX_BLOCKS	16384
+
+typedef struct Block
+{
+	struct Block *next;
+	Size		used;
+	Size		size;			/* of data */
+	char		data[FLEXIBLE_ARRAY_MEMBER] pg_attribute_aligned(16);
+} Block;
+
+typedef struct SimContext
+{
+	Block	   *blocks;
+} SimContext;
+
+MemoryContext TopMemoryContext = NULL;
+MemoryContext CurrentMemoryContext = NULL;
+
+static Block *every[MAX_BLOCKS];
+static int	nevery = 0;
+static int	nused = 0;			/* every[0 .. nused) were handed out ... */
+static Block *returned = NULL;	/* ... and these came back */
+
+static Block *
+get_block(Size need)
+{
+	Block	   *b = returned;
+
+	if (need > BLOCK_SIZE)
+	{
+		fprintf(stderr, "sim: a worker asked for %zu bytes\n", need);
+		abort();
+	}
+	if (b != NULL)
+		returned = b->next;
+	else
+	{
+		if (nused == nevery)
+		{
+			if (nevery == MAX_BLOCKS ||
+				(every[nevery] = malloc(offsetof(Block, data) +
+										BLOCK_SIZE)) == NULL)
+				abort();
+			nevery++;
+		}
+		b = every[nused++];
+	}
+	b->next = NULL;
+	b->used = 0;
+	b->size = BLOCK_SIZE;
+	return b;
+}
+
+static void *
+get(SimContext *c, Size size)
+{
+	void	   *p;
+
+	size = (size + 15) & ~(Size) 15;
+	if (c->blocks->used + size > c->blocks->size)
+	{
+		Block	   *b = get_block(size);
+
+		b->next = c->blocks;
+		c->blocks = b;
+	}
+	p = c->blocks->data + c->blocks->used;
+	c->blocks->used += size;
+	return p;
+}
+
+/* The context itself lies in its first block. */
+SimContext *
+memory_new(void)
+{
+	Block	   *b = get_block(0);
+	SimContext *c = (SimContext *) b->data;
+
+	b->used = 16;
+	c->blocks = b;
+	return c;
+}
+
+void
+memory_reset_all(void)
+{
+	nused = 0;
+	returned = NULL;
+}
+
+/* ---- what the server's code calls ---- */
+
+MemoryContext
+AllocSetContextCreateInternal(MemoryContext parent, const char *name,
+							  Size minContextSize, Size initBlockSize,
+							  Size maxBlockSize)
+{
+	return (MemoryContext) memory_new();
+}
+
+/* The oldest block, with the context in it, stays. */
+void
+MemoryContextReset(MemoryContext context)
+{
+	SimContext *c = (SimContext *) context;
+
+	while (c->blocks->next != NULL)
+	{
+		Block	   *b = c->blocks;
+
+		c->blocks = b->next;
+		b->next = returned;
+		returned = b;
+	}
+	c->blocks->used = 16;
+}
+
+void
+MemoryContextDelete(MemoryContext context)
+{
+	Block	   *b;
+
+	MemoryContextReset(context);
+	b = ((SimContext *) context)->blocks;
+	b->next = returned;
+	returned = b;
+}
+
+void *
+MemoryContextAlloc(MemoryContext context, Size size)
+{
+	return get((SimContext *) context, size);
+}
+
+void *
+MemoryContextAllocZero(MemoryContext context, Size size)
+{
+	return memset(MemoryContextAlloc(context, size), 0, size);
+}
+
+char *
+MemoryContextStrdup(MemoryContext context, const char *string)
+{
+	Size		size = strlen(string) + 1;
+
+	return memcpy(MemoryContextAlloc(context, size), string, size);
+}
+
+void *
+palloc(Size size)
+{
+	return MemoryContextAlloc(CurrentMemoryContext, size);
+}
+
+void *
+palloc0(Size size)
+{
+	return memset(palloc(size), 0, size);
+}
+
+void *
+repalloc(void *pointer, Size size)
+{
+	/* how much there was is not known, but that much can be read */
+	return memmove(palloc(size), pointer, size);
+}
+
+char *
+pstrdup(const char *in)
+{
+	return MemoryContextStrdup(CurrentMemoryContext, in);
+}
+
+void
+pfree(void *pointer)
+{
+}
+
+char *
+pnstrdup(const char *in, Size len)
+{
+	char	   *s = palloc(len + 1);
+
+	len = strnlen(in, len);
+	memcpy(s, in, len);
+	s[len] = '\0';
+	return s;
+}
+
+Size
+add_size(Size s1, Size s2)
+{
+	return s1 + s2;
+}
+
+Size
+mul_size(Size s1, Size s2)
+{
+	return s1 * s2;
+}

@@ -1,0 +1,316 @@
+/*-------------------------------------------------------------------------
+ *
+ * node.c
+ *		Instances, their shared memory, and the life of their workers.
+ *
+ * There is one copy of the worker's code.  Its static variables are exchanged
+ * when another node's turn comes; a new process finds them as the compiler
+ * made them, and its instance's shared memory as its predecessor left it.
+ *
+ * test/sim/node.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include <signal.h>
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "worker.h"
+
+extern char __start_le_state[];
+extern char __stop_le_state[];
+
+extern char __start_le_scratch[];
+extern char __stop_le_scratch[];
+
+#define STATE_SIZE		((size_t) (__stop_le_state - __start_le_state))
+#define SCRATCH_SIZE	((size_t) (__stop_le_scratch - __start_le_scratch))
+
+SimNode    *sim_node = NULL;
+
+/* What a turn takes, and how many are too many in a second. */
+#define TURN		(50 * LE_MSEC / 1000)
+#define MAX_TURNS	4000
+
+static char *pristine = NULL;	/* the state of a process that begins */
+static bool in_worker = false;
+
+static void
+worker_process(void)
+{
+	le_worker_main((Datum) 0);
+}
+
+static SimNode *
+node_new(int number)
+{
+	SimNode    *n = calloc(1, sizeof(SimNode));
+
+	if (pristine == NULL)
+	{
+		pristine = malloc(STATE_SIZE);
+		memcpy(pristine, __start_le_state, STATE_SIZE);
+	}
+	n->number = number;
+	n->shmem = calloc(1, le_leases_size());
+	n->statics = malloc(STATE_SIZE);
+	n->scratch = malloc(SCRATCH_SIZE);
+	memcpy(n->statics, pristine, STATE_SIZE);
+	n->worker = coroutine_new(worker_process);
+	return n;
+}
+
+/* From here on the worker's code means this node. */
+void
+node_enter(SimNode *n)
+{
+	if (sim_node == n)
+		return;
+	if (sim_node != NULL)
+	{
+		memcpy(sim_node->statics, __start_le_state, STATE_SIZE);
+		sim_node->context = (struct SimContext *) CurrentMemoryContext;
+	}
+	memcpy(__start_le_state, n->statics, STATE_SIZE);
+	sim_node = n;
+	TopMemoryContext = (MemoryContext) n->top;
+	CurrentMemoryContext = (MemoryContext) n->context;
+	le_lease_ttl = n->lease_ms;
+	le_safety_margin = n->margin_ms;
+	le_consul_takeover = n->takeover;
+}
+
+LeTable *
+node_table(const SimNode *n)
+{
+	return (LeTable *) n->shmem;
+}
+
+/* The election's place in the node's lease table; NULL: it has none. */
+LeSlot *
+node_slot(SimNode *n, int election)
+{
+	LeTable    *t = node_table(n);
+	Size		offset = MAXALIGN(sizeof(LeTable)) +
+		t->nbuckets * sizeof(pg_atomic_uint32);
+	LeSlot	   *slots = (LeSlot *) (n->shmem + MAXALIGN(offset));
+
+	for (int i = 0; i < t->nused; i++)
+		if (slots[i].name[0] != '\0' &&
+			election_of_name(slots[i].name) == election)
+			return &slots[i];
+	return NULL;
+}
+
+/* ---- when does it run? ---- */
+
+/* The worker has gone to sleep: when does it wake up? */
+void
+node_plan(SimNode *n)
+{
+	le_time		at = NEVER;
+
+	if (n->latch)
+		at = sim.now;
+	else if (n->sleeps_until != 0)
+		at = clock_mono_inverse(n, n->sleeps_until);
+	at = Max(at, sim.now + TURN);
+	n->run_at = Max(at, n->frozen_until);
+}
+
+void
+node_wake(SimNode *n)
+{
+	n->latch = true;
+	if (n->running)
+		n->run_at = Max(sim.now + TURN, n->frozen_until);
+}
+
+/* After how many readings of a clock does it happen next? */
+static int
+draw_countdown(int per_million)
+{
+	if (per_million == 0)
+		return PG_INT32_MAX;
+	return 1 + (int) sim_below(2 * INT64CONST(1000000) / per_million);
+}
+
+/* A worker stops, or dies, between two of its instructions. */
+void
+node_may_pause(void)
+{
+	const Weather *w = &sim.schedule->weather;
+
+	if (!in_worker || !sim.storm)
+		return;
+	if (--sim.pause_in <= 0)
+	{
+		sim.pause_in = draw_countdown(w->pause);
+		sim.counts.pauses++;
+		sim_node->frozen_until = sim.now + sim_span(LE_MSEC, 25 * LE_SEC);
+		sim_node->run_at = sim_node->frozen_until;
+		trace(sim_node, "stops in the middle for %.3f s",
+			  (sim_node->run_at - sim.now) / (double) LE_SEC);
+		memcpy(sim_node->scratch, __start_le_scratch, SCRATCH_SIZE);
+		coroutine_yield();
+		memcpy(__start_le_scratch, sim_node->scratch, SCRATCH_SIZE);
+	}
+	else if (--sim.kill_in <= 0)
+	{
+		sim.kill_in = draw_countdown(w->kill);
+		node_kill_worker(sim_node);
+		for (;;)
+			coroutine_yield();
+	}
+}
+
+void
+node_run(SimNode *n)
+{
+	if (sim.now - n->turns_since > LE_SEC)
+	{
+		n->turns_since = sim.now;
+		n->turns = 0;
+	}
+	if (++n->turns > MAX_TURNS)
+		sim_fail("n%d runs in a tight loop", n->number);
+	node_enter(n);
+	in_worker = true;
+	coroutine_resume(n->worker);
+	in_worker = false;
+	check_terms(n);
+}
+
+/* ---- life and death ---- */
+
+void
+node_start_worker(SimNode *n)
+{
+	node_enter(n);
+	memcpy(__start_le_state, pristine, STATE_SIZE);
+	le_leases_init(true, n->shmem);
+	n->top = memory_new();
+	n->context = n->top;
+	TopMemoryContext = CurrentMemoryContext = (MemoryContext) n->top;
+	coroutine_reset(n->worker);
+	n->running = true;
+	n->latch = true;
+	n->reload = false;
+	n->on_exit = NULL;
+	n->on_sigterm = NULL;
+	n->run_at = Max(sim.now, n->frozen_until);
+	trace(n, "worker starts");
+}
+
+/* The postmaster starts another; on_exit callbacks do not run. */
+void
+node_kill_worker(SimNode *n)
+{
+	if (!n->running)
+		return;
+	trace(n, "worker is killed");
+	sim.counts.kills++;
+	network_forget(n);
+	n->running = false;
+	n->run_at = NEVER;
+	n->frozen_until = 0;
+	if (n->stopping)
+		node_stop(n);
+	else
+		network_at(sim.now + LE_SEC, AT_WORKER, n->number, n->process);
+}
+
+/* SIGTERM; a process that has no handler yet dies of it. */
+void
+node_signal(SimNode *n)
+{
+	if (!n->running)
+		return;
+	if (n->on_sigterm == NULL)
+	{
+		node_kill_worker(n);
+		return;
+	}
+	node_enter(n);
+	n->on_sigterm(SIGTERM);
+	node_wake(n);
+}
+
+void
+node_reload(SimNode *n)
+{
+	n->reload = true;
+	if (n->running)
+		node_wake(n);
+}
+
+/* A new incarnation: shared memory begins anew, files do not. */
+void
+node_start(SimNode *n)
+{
+	n->incarnation = ++sim.incarnations;
+	node_enter(n);
+	memcpy(__start_le_state, pristine, STATE_SIZE);
+	le_leases_init(false, n->shmem);
+	backends_reset(n);
+	n->up = true;
+	n->stopping = false;
+	n->frozen_until = 0;
+	node_start_worker(n);
+}
+
+/* The instance is gone, in whatever way, and its beliefs with it. */
+void
+node_stop(SimNode *n)
+{
+	network_forget(n);
+	n->up = n->running = n->stopping = false;
+	n->run_at = NEVER;
+	for (int e = 0; e < MAX_ELECTIONS; e++)
+		n->term[e] = 0;
+}
+
+static void
+node_reset(SimNode *n, const Schedule *s)
+{
+	int			i = n->number;
+	SimNode		clean;
+
+	memset(&clean, 0, offsetof(SimNode, flights));
+	clean.number = i;
+	clean.worker = n->worker;
+	clean.shmem = n->shmem;
+	clean.statics = n->statics;
+	clean.scratch = n->scratch;
+	clean.run_at = NEVER;
+	clean.lease_ms = s->lease_ms[i];
+	clean.margin_ms = s->margin_ms[i];
+	clean.takeover = s->takeover[i];
+	clean.campaigns = s->campaigns[i];
+	clean.clock.ppm = s->ppm[i];
+	clean.clock.offset = LE_SEC * (1000 + sim_below(100000));
+	clean.clock.wall = LE_SEC * INT64CONST(800000000);
+	memcpy(n, &clean, offsetof(SimNode, flights));
+	for (int k = 0; k < MAX_FLIGHTS; k++)
+		n->flights[k].used = false;
+	for (int k = 0; k < MAX_BACKENDS; k++)
+		n->backends[k].number = 0;
+}
+
+void
+nodes_reset(const Schedule *s)
+{
+	sim_node = NULL;
+	sim.incarnations = 0;
+	sim.pause_in = draw_countdown(s->weather.pause);
+	sim.kill_in = draw_countdown(s->weather.kill);
+	for (int i = 0; i < s->nnodes; i++)
+	{
+		if (sim.node[i] == NULL)
+			sim.node[i] = node_new(i);
+		node_reset(sim.node[i], s);
+	}
+}

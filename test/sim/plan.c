@@ -1,0 +1,416 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.c
+ *		The store's codec without its text.
+ *
+ * encode() makes the same steps of the same transactions as store/consul.c,
+ * decode() gives the same answers, but numbers take the place of names and
+ * JSON, which is what makes millions of schedules affordable.  "sim codec"
+ * runs schedules through both and compares every request and every answer.
+ *
+ * test/sim/plan.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include "plan.h"
+
+/* ---- names and numbers ---- */
+
+const char *
+name_of_session(int session)
+{
+	static char names[MAX_SESSIONS][LE_SESSION_LEN + 1];
+
+	if (session == 0)
+		return NULL;
+	if (names[session][0] == '\0')
+		pg_snprintf(names[session], sizeof(names[session]),
+					"00000000-0000-4000-8000-%012x", session);
+	return names[session];
+}
+
+/* The last three digits tell; "" is no session. */
+int
+session_of_name(const char *name)
+{
+	int			n = 0;
+
+	if (name == NULL || name[0] == '\0')
+		return 0;
+	for (int i = LE_SESSION_LEN - 4; i < LE_SESSION_LEN; i++)
+		n = n * 16 + (name[i] <= '9' ? name[i] - '0' : name[i] - 'a' + 10);
+	return n;
+}
+
+/* "e0", "e1", ... */
+int
+election_of_name(const char *name)
+{
+	return name[1] - '0';
+}
+
+const char *
+name_of_election(int election)
+{
+	static const char *const names[MAX_ELECTIONS] = {"e0", "e1", "e2", "e3"};
+
+	return names[election];
+}
+
+static short
+node_of_name(const char *name)
+{
+	return (short) atoi(name + 1);
+}
+
+const char *
+name_of_node(int node)
+{
+	static char names[MAX_NODES][8];
+
+	if (names[node][0] == '\0')
+		pg_snprintf(names[node], sizeof(names[node]), "n%d", node);
+	return names[node];
+}
+
+/* Values are "v" and a number. */
+static uint32
+number_of_value(const char *value)
+{
+	return value == NULL ? 0 : (uint32) atoi(value + 1) + 1;
+}
+
+const char *
+name_of_value(uint32 user)
+{
+	static char names[64][8];
+	static int	next = 0;
+
+	if (user == 0)
+		return NULL;
+	next = (next + 1) % 64;
+	pg_snprintf(names[next], sizeof(names[next]), "v%u", user - 1);
+	return names[next];
+}
+
+static uint32
+number_of_incarnation(const char *incarnation)
+{
+	uint32		n = 0;
+
+	for (int i = 0; i < 8; i++)
+		n = n * 16 + (incarnation[i] <= '9' ? incarnation[i] - '0' :
+					  incarnation[i] - 'a' + 10);
+	return n;
+}
+
+static const char *
+name_of_incarnation(uint32 number)
+{
+	static char names[1024][LE_INCARNATION_LEN + 1];
+	char	   *name = names[number % 1024];
+
+	if (name[0] == '\0')
+		pg_snprintf(name, LE_INCARNATION_LEN + 1, "%08x%024d",
+					number % 1024, 0);
+	return name;
+}
+
+/* ---- operation to request ---- */
+
+/* What encode() made, for le_http_send(), which is called next. */
+Request		plan_request;
+
+static int
+add_value(Request *r, const Value *value)
+{
+	r->values[r->nvalues] = *value;
+	return r->nvalues++;
+}
+
+static Step *
+add_step(Request *r, Role role, Verb verb, int key)
+{
+	Step	   *step = &r->steps[r->nsteps++];
+
+	step->role = role;
+	step->verb = verb;
+	step->key = key;
+	step->session = 0;
+	step->value = -1;
+	step->index = 0;
+	return step;
+}
+
+static void
+check_session(Request *r, Role role, int key, int session)
+{
+	add_step(r, role, VERB_CHECK_SESSION, key)->session = session;
+}
+
+static void
+check_index(Request *r, int key, uint64 index)
+{
+	add_step(r, ROLE_UNCHANGED, VERB_CHECK_INDEX, key)->index = index;
+}
+
+static void
+write_key(Request *r, Verb verb, int key, int session, int value)
+{
+	Step	   *step;
+
+	r->write = r->nsteps;
+	step = add_step(r, ROLE_WRITE, verb, key);
+	step->session = session;
+	step->value = value;
+}
+
+static int
+leader_value(Request *r, const LeOp *op, bool released)
+{
+	Value		v = {0};
+
+	v.ours = true;
+	v.node = node_of_name(op->node_name);
+	v.session = r->session;
+	v.user = number_of_value(op->value);
+	v.token = op->kind == LE_OP_PUBLISH ? op->token : 0;
+	v.released = released;
+	return add_value(r, &v);
+}
+
+static int
+node_value(Request *r, const LeOp *op, bool revoked)
+{
+	Value		v = {0};
+
+	v.ours = true;
+	v.node = node_of_name(op->node_name);
+	v.session = r->session;
+	v.incarnation = number_of_incarnation(op->incarnation);
+	v.lease = op->lease;
+	v.seq = op->seq;
+	v.revoked = revoked;
+	return add_value(r, &v);
+}
+
+static int
+revoked_value(Request *r, const LeNodeKey *target)
+{
+	Value		v = {0};
+
+	v.ours = true;
+	v.node = node_of_name(target->node);
+	v.session = session_of_name(target->session);
+	v.incarnation = number_of_incarnation(target->incarnation);
+	v.lease = target->lease;
+	v.seq = target->seq;
+	v.revoked = true;
+	return add_value(r, &v);
+}
+
+static void
+plan_take_over(Request *r, const LeOp *op)
+{
+	const LeNodeKey *target = op->target;
+	int			from = session_of_name(target->session);
+	int			value = leader_value(r, op, false);
+	Step	   *step;
+
+	check_index(r, NODE_KEY(from), target->index);
+	check_session(r, ROLE_UNCHANGED, NODE_KEY(from),
+				  target->held ? from : 0);
+	if (!target->revoked)
+	{
+		step = add_step(r, ROLE_UNCHANGED,
+						target->held ? VERB_UNLOCK : VERB_CAS,
+						NODE_KEY(from));
+		step->session = target->held ? from : 0;
+		step->index = target->held ? 0 : target->index;
+		step->value = revoked_value(r, target);
+	}
+	check_session(r, ROLE_OWN, NODE_KEY(r->session), r->session);
+	check_index(r, r->election, op->index);
+	if (op->target_holds)
+	{
+		step = add_step(r, ROLE_UNCHANGED, VERB_UNLOCK, r->election);
+		step->session = from;
+		step->value = value;
+	}
+	else
+		check_session(r, ROLE_UNCHANGED, r->election, 0);
+	write_key(r, VERB_LOCK, r->election, r->session, value);
+}
+
+static void
+plan_transaction(Request *r, const LeOp *op)
+{
+	int			s = r->session;
+
+	switch (op->kind)
+	{
+		case LE_OP_REGISTER_NODE:
+			add_step(r, ROLE_UNCHANGED, VERB_CHECK_ABSENT, NODE_KEY(s));
+			write_key(r, VERB_LOCK, NODE_KEY(s), s,
+					  node_value(r, op, false));
+			break;
+		case LE_OP_PROVE_NODE:
+			check_session(r, ROLE_OWN, NODE_KEY(s), s);
+			write_key(r, VERB_LOCK, NODE_KEY(s), s,
+					  node_value(r, op, false));
+			for (int i = 0; i < op->nheld; i++)
+				check_session(r, ROLE_HELD, election_of_name(op->held[i]), s);
+			break;
+		case LE_OP_REVOKE_NODE:
+			check_session(r, ROLE_UNCHANGED, NODE_KEY(s), 0);
+			write_key(r, VERB_SET, NODE_KEY(s), 0, node_value(r, op, true));
+			break;
+		case LE_OP_FORGET_NODE:
+			check_session(r, ROLE_UNCHANGED, NODE_KEY(s), 0);
+			write_key(r, VERB_DELETE, NODE_KEY(s), 0, -1);
+			break;
+		case LE_OP_ACQUIRE:
+			check_session(r, ROLE_OWN, NODE_KEY(s), s);
+			if (op->index != 0)
+				check_index(r, r->election, op->index);
+			else
+				add_step(r, ROLE_UNCHANGED, VERB_CHECK_ABSENT, r->election);
+			write_key(r, VERB_LOCK, r->election, s,
+					  leader_value(r, op, false));
+			break;
+		case LE_OP_TAKE_OVER:
+			plan_take_over(r, op);
+			break;
+		case LE_OP_PUBLISH:
+			check_session(r, ROLE_OWN, NODE_KEY(s), s);
+			check_index(r, r->election, op->index);
+			write_key(r, VERB_LOCK, r->election, s,
+					  leader_value(r, op, false));
+			break;
+		case LE_OP_RELEASE:
+			check_index(r, r->election, op->index);
+			write_key(r, VERB_UNLOCK, r->election, s,
+					  leader_value(r, op, true));
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+plan_encode(const LeStoreSettings *settings, const LeOp *op,
+			LeHttpRequest *request)
+{
+	Request    *r = &plan_request;
+
+	r->kind = op->kind;
+	r->node = sim_node->number;
+	r->session = session_of_name(op->session);
+	r->election = op->election == NULL ? -1 : election_of_name(op->election);
+	r->fresh = op->fresh;
+	r->lease = op->lease;
+	r->watch_index = op->watch_index;
+	r->wait = op->wait_ms * LE_MSEC;
+	r->nvalues = r->nsteps = 0;
+	r->write = -1;
+	plan_transaction(r, op);
+}
+
+/* ---- answer to answer ---- */
+
+static void
+show_key(LeKey *to, int election, const Key *from)
+{
+	const Value *v = &from->value;
+
+	memset(to, 0, sizeof(*to));
+	to->election = name_of_election(election);
+	to->holder = name_of_session(from->session);
+	to->index = from->index;
+	to->usable = from->usable;
+	to->ours = v->ours;
+	if (!v->ours)
+		return;
+	to->node = name_of_node(v->node);
+	to->value_session = name_of_session(v->session);
+	to->value = name_of_value(v->user);
+	if (from->session != 0 && from->session == v->session)
+		to->token = v->token != 0 ? v->token : from->index;
+	to->released = v->released;
+}
+
+static void
+show_keys(const Answer *from, LeAnswer *to)
+{
+	to->keys = palloc(MAX_ELECTIONS * sizeof(LeKey));
+	for (int e = 0; e < MAX_ELECTIONS; e++)
+		if ((from->keys_shown >> e) & 1)
+			show_key(&to->keys[to->nkeys++], e, &from->keys[e]);
+}
+
+static void
+show_nodes(const Answer *from, LeAnswer *to)
+{
+	to->nodes = palloc(Max(from->nnodes, 1) * sizeof(LeNodeKey));
+	for (int i = 0; i < from->nnodes; i++)
+	{
+		const NodeKeyShown *n = &from->nodes[i];
+		LeNodeKey  *key = &to->nodes[to->nnodes++];
+
+		key->session = name_of_session(n->session);
+		key->held = n->held;
+		key->index = n->index;
+		key->node = name_of_node(n->value.node);
+		key->incarnation = name_of_incarnation(n->value.incarnation);
+		key->lease = n->value.lease;
+		key->seq = n->value.seq;
+		key->revoked = n->value.revoked;
+	}
+}
+
+static void
+plan_decode(const LeStoreSettings *settings, const LeOp *op,
+			const LeHttpResponse *response, LeAnswer *to)
+{
+	const Answer *from = (const Answer *) response->body;
+
+	memset(to, 0, sizeof(*to));
+	if (response->net == LE_NET_NOT_SENT)
+		to->outcome = LE_UNAVAILABLE;
+	else if (response->net == LE_NET_BROKEN)
+		to->outcome = le_op_writes(op->kind) ? LE_UNKNOWN : LE_UNAVAILABLE;
+	else
+		to->outcome = from->outcome;
+	if (response->net != LE_NET_OK)
+		return;
+	to->conflict = from->conflict;
+	if (from->nlost > 0)
+	{
+		to->lost = palloc(MAX_ELECTIONS * sizeof(int));
+		memcpy(to->lost, from->lost, from->nlost * sizeof(int));
+		to->nlost = from->nlost;
+	}
+	if (to->outcome != LE_DONE)
+		return;
+	to->index = from->index;
+	if (op->kind == LE_OP_WATCH && from->index < op->watch_index)
+		to->index = 0;
+	if (op->kind == LE_OP_CREATE_SESSION)
+		to->session = name_of_session(from->session);
+	if (op->kind == LE_OP_SESSION_NAME)
+		to->name = "somebody";
+	if (op->kind == LE_OP_READ || op->kind == LE_OP_LIST_HELD ||
+		op->kind == LE_OP_WATCH)
+		show_keys(from, to);
+	if (op->kind == LE_OP_LIST_NODES)
+		show_nodes(from, to);
+}
+
+const LeStore sim_store = {
+	.name = "consul",
+	.remote = true,
+	.encode = plan_encode,
+	.decode = plan_decode,
+};

@@ -1,0 +1,436 @@
+/*-------------------------------------------------------------------------
+ *
+ * postgres.c
+ *		What the worker finds in place of a PostgreSQL server.
+ *
+ * Also its settings, and the files that outlive it.
+ *
+ * test/sim/postgres.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include <signal.h>
+
+#include "access/xlog.h"
+#include "libpq/pqsignal.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/procsignal.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "tokens.h"
+
+/* ---- variables ---- */
+
+volatile sig_atomic_t InterruptPending = false;
+volatile sig_atomic_t ConfigReloadPending = false;
+struct Latch *MyLatch = NULL;
+static PGPROC proc;
+PGPROC	   *MyProc = &proc;
+PROC_HDR   *ProcGlobal = NULL;
+int			MyProcPid = 1;
+int			MaxBackends = MAX_BACKENDS;
+char	   *DataDir = NULL;
+sigjmp_buf *PG_exception_stack = NULL;
+ErrorContextCallback *error_context_stack = NULL;
+
+int			le_backend = 1;
+bool		le_eligible = true;
+bool		le_standby_eligible = false;
+int			le_max_elections = MAX_ELECTIONS;
+int			le_lease_ttl = 15000;
+int			le_renew_interval = 0;
+int			le_safety_margin = 1000;
+int			le_request_timeout = 5000;
+int			le_shutdown_timeout = 2000;
+char	   *le_consul_url = "http://sim";
+char	   *le_consul_token_file = "";
+char	   *le_consul_datacenter = "";
+char	   *le_consul_key_prefix = "le";
+bool		le_consul_takeover = true;
+
+/* ---- messages ---- */
+
+static char message[1024];
+static int	message_level;
+
+/*
+ * Always true, since what the arguments of a message call must not depend on
+ * whether somebody reads it.
+ */
+bool
+errstart(int elevel, const char *domain)
+{
+	message_level = elevel;
+	message[0] = '\0';
+	return true;
+}
+
+bool
+errstart_cold(int elevel, const char *domain)
+{
+	return errstart(elevel, domain);
+}
+
+int
+errcode(int sqlerrcode)
+{
+	return 0;
+}
+
+int
+errcode_for_file_access(void)
+{
+	return 0;
+}
+
+#define COLLECT(...) \
+	do { \
+		va_list		args; \
+		size_t		len = strlen(message); \
+		if (!trace_on && message_level < ERROR) \
+			return 0; \
+		va_start(args, fmt); \
+		len += pg_snprintf(message + len, sizeof(message) - len, __VA_ARGS__); \
+		if (len < sizeof(message)) \
+			pg_vsnprintf(message + len, sizeof(message) - len, fmt, args); \
+		va_end(args); \
+		return 0; \
+	} while (0)
+
+int
+errmsg(const char *fmt,...)
+{
+	COLLECT("%s", "");
+}
+
+int
+errmsg_internal(const char *fmt,...)
+{
+	COLLECT("%s", "");
+}
+
+int
+errdetail(const char *fmt,...)
+{
+	COLLECT("%s", " | ");
+}
+
+int
+errdetail_internal(const char *fmt,...)
+{
+	COLLECT("%s", " | ");
+}
+
+int
+errhint(const char *fmt,...)
+{
+	return 0;
+}
+
+/* FATAL ends the process, with its exit callbacks. */
+void
+errfinish(const char *filename, int lineno, const char *funcname)
+{
+	trace(sim_node, "log: %s", message);
+	if (message_level >= FATAL)
+		proc_exit(1);
+	if (message_level >= ERROR)
+	{
+		fprintf(stderr, "sim: unexpected error: %s\n", message);
+		abort();
+	}
+}
+
+/* ---- processes ---- */
+
+pqsigfunc
+pqsignal(int signo, pqsigfunc func)
+{
+	if (signo == SIGTERM)
+		sim_node->on_sigterm = func;
+	return NULL;
+}
+
+void
+BackgroundWorkerUnblockSignals(void)
+{
+}
+
+void
+BackgroundWorkerInitializeConnection(const char *dbname, const char *username,
+									 uint32 flags)
+{
+}
+
+void
+RegisterBackgroundWorker(BackgroundWorker *worker)
+{
+}
+
+void
+SignalHandlerForConfigReload(SIGNAL_ARGS)
+{
+}
+
+void
+procsignal_sigusr1_handler(SIGNAL_ARGS)
+{
+}
+
+void
+ProcessInterrupts(void)
+{
+}
+
+void
+before_shmem_exit(pg_on_exit_callback function, Datum arg)
+{
+	sim_node->on_exit = function;
+}
+
+/* An exit with 0 is the instance's: its worker is not started again. */
+void
+proc_exit(int code)
+{
+	SimNode    *n = sim_node;
+
+	if (n->on_exit != NULL)
+		n->on_exit(code, (Datum) 0);
+	trace(n, "worker exits with %d", code);
+	network_forget(n);
+	n->running = false;
+	n->run_at = NEVER;
+	if (n->stopping)
+		node_stop(n);
+	else
+		network_at(sim.now + LE_SEC, AT_WORKER, n->number, n->process);
+	for (;;)
+		coroutine_yield();
+}
+
+void
+ProcessConfigFile(GucContext context)
+{
+	le_lease_ttl = sim_node->lease_ms;
+}
+
+bool
+RecoveryInProgress(void)
+{
+	return false;
+}
+
+bool
+pg_strong_random(void *buf, size_t len)
+{
+	uint32		n = sim_node->incarnation;
+
+	memset(buf, 0, len);
+	for (int i = 0; i < 4; i++)
+		((unsigned char *) buf)[i] = n >> (24 - 8 * i);
+	return true;
+}
+
+TimestampTz
+GetCurrentTimestamp(void)
+{
+	return (clock_boot(sim_node, sim.now) + sim_node->clock.wall) / 1000;
+}
+
+void
+pg_usleep(long microsec)
+{
+}
+
+/* ---- latches ---- */
+
+void
+SetLatch(struct Latch *latch)
+{
+	node_wake(sim_node);
+}
+
+void
+ResetLatch(struct Latch *latch)
+{
+	sim_node->latch = false;
+}
+
+/* epoll counts in CLOCK_MONOTONIC. */
+int
+WaitLatchOrSocket(struct Latch *latch, int wakeEvents, pgsocket sock,
+				  long timeout, uint32 wait_event_info)
+{
+	SimNode    *n = sim_node;
+
+	n->sleeps_until = timeout < 0 ? 0 :
+		clock_mono(n, sim.now) + timeout * LE_MSEC;
+	node_plan(n);
+	coroutine_yield();
+	ConfigReloadPending = n->reload;
+	n->reload = false;
+	return WL_LATCH_SET;
+}
+
+int
+WaitLatch(struct Latch *latch, int wakeEvents, long timeout,
+		  uint32 wait_event_info)
+{
+	return WaitLatchOrSocket(latch, wakeEvents, 0, timeout, wait_event_info);
+}
+
+/* ---- files ---- */
+
+/* Only postmaster.pid is read this way. */
+FILE *
+AllocateFile(const char *name, const char *mode)
+{
+	static char running[] = "1\n2\n3\n4\n5\n6\n7\nready\n";
+	static char stopping[] = "1\n2\n3\n4\n5\n6\n7\nstopping\n";
+	char	   *text = sim_node->stopping ? stopping : running;
+
+	return fmemopen(text, strlen(text), mode);
+}
+
+int
+FreeFile(FILE *file)
+{
+	return fclose(file);
+}
+
+void
+le_tokens_load(void)
+{
+}
+
+uint64
+le_token_floor(const char *election)
+{
+	return sim_node->token_floor[election_of_name(election)];
+}
+
+void
+le_token_seen(const char *election, uint64 token)
+{
+	uint64	   *floor = &sim_node->token_floor[election_of_name(election)];
+
+	*floor = Max(*floor, token);
+}
+
+void
+le_token_forget(const char *election)
+{
+	sim_node->token_floor[election_of_name(election)] = 0;
+}
+
+void
+le_statefile_write(const LePredecessor *session)
+{
+	sim_node->has_statefile = true;
+	sim_node->statefile = *session;
+}
+
+bool
+le_statefile_read(LePredecessor *session)
+{
+	*session = sim_node->statefile;
+	return sim_node->has_statefile;
+}
+
+void
+le_statefile_remove(void)
+{
+	sim_node->has_statefile = false;
+}
+
+/* ---- settings ---- */
+
+void
+le_configured_timing(LeTiming *timing)
+{
+	timing->lease = le_lease_ttl * LE_MSEC;
+	timing->session_ttl = le_session_ttl(timing->lease);
+	timing->margin = le_safety_margin * LE_MSEC;
+	timing->request_timeout = le_request_timeout * LE_MSEC;
+	timing->renew_interval = le_renew_interval * LE_MSEC;
+	if (timing->renew_interval == 0)
+		timing->renew_interval = le_default_interval(timing->lease);
+}
+
+bool
+le_explain_timing(const LeTiming *t, StringInfo detail)
+{
+	return le_timing_fault(t) == LE_TIMING_OK;
+}
+
+const LeStore *
+le_configured_store(void)
+{
+	return &sim_store;
+}
+
+const char *
+le_my_name(void)
+{
+	static char names[MAX_NODES][8];
+	char	   *name = names[sim_node->number];
+
+	if (name[0] == '\0')
+		pg_snprintf(name, 8, "n%d", sim_node->number);
+	return name;
+}
+
+const char *
+le_my_value(void)
+{
+	return "v0";
+}
+
+bool
+le_in_campaign_setting(const char *election)
+{
+	return (sim_node->campaigns >> election_of_name(election)) & 1;
+}
+
+void
+le_each_campaign(void (*act) (const char *election))
+{
+	for (int e = 0; e < sim.nelections; e++)
+		if ((sim_node->campaigns >> e) & 1)
+			act(name_of_election(e));
+}
+
+/* ---- only the store "local" needs these ---- */
+
+struct List *
+lappend(struct List *list, void *datum)
+{
+	abort();
+}
+
+struct List *
+list_delete_first(struct List *list)
+{
+	abort();
+}
+
+XLogRecPtr
+LogLogicalMessage(const char *prefix, const char *message_text, size_t size,
+				  bool transactional)
+{
+	abort();
+}
+
+void
+XLogFlush(XLogRecPtr RecPtr)
+{
+	abort();
+}

@@ -1,0 +1,671 @@
+/*-------------------------------------------------------------------------
+ *
+ * schedule.c
+ *		What is to happen, made from a seed, and carried out.
+ *
+ * Every schedule draws anew which kinds of trouble there are at all, so that
+ * each is also seen alone.  After a storm the weather clears up, and then all
+ * elections must get their leaders within a bound, and keep them.
+ *
+ * test/sim/schedule.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+/* An election has a leader again this long after the last fault. */
+#define CALM_BOUND	(150 * LE_SEC)
+
+/* README: a crashed leader is replaced within lease + lease/4 + 0.5 s. */
+#define CRASH_BOUND(lease)	((lease) + (lease) / 4 + LE_SEC / 2)
+
+World		sim;
+
+typedef struct Kind
+{
+	const char *name;
+	int			weight;
+	bool		swarm;			/* may be absent from a schedule */
+} Kind;
+
+static const Kind kinds[HAPPEN_KINDS] = {
+	[HAPPEN_FREEZE] = {"freeze", 6, true},
+	[HAPPEN_KILL] = {"kill", 4, true},
+	[HAPPEN_TERMINATE] = {"terminate", 2, true},
+	[HAPPEN_CRASH] = {"crash", 3, true},
+	[HAPPEN_SHUTDOWN] = {"shutdown", 2, true},
+	[HAPPEN_SUSPEND] = {"suspend", 3, true},
+	[HAPPEN_CUT] = {"cut", 5, true},
+	[HAPPEN_LOSE_ANSWERS] = {"lose-answers", 4, true},
+	[HAPPEN_WALL_JUMP] = {"wall-jump", 2, true},
+	[HAPPEN_RELOAD] = {"reload", 2, true},
+	[HAPPEN_SLOW] = {"slow", 2, true},
+	[HAPPEN_NEW_SERVER] = {"new-server", 3, true},
+	[HAPPEN_STORE_DOWN] = {"store-down", 2, true},
+	[HAPPEN_WATCH_HANGS] = {"watch-hangs", 3, true},
+	[HAPPEN_INVALIDATE] = {"invalidate", 6, true},
+	[HAPPEN_DELETE_KEY] = {"delete-key", 1, true},
+	[HAPPEN_OVERWRITE_KEY] = {"overwrite-key", 1, true},
+	[HAPPEN_FOREIGN_LOCK] = {"foreign-lock", 1, true},
+	[HAPPEN_ACQUIRE] = {"acquire", 6, true},
+	[HAPPEN_RENEW] = {"renew", 4, true},
+	[HAPPEN_RELEASE] = {"release", 6, true},
+	[HAPPEN_CAMPAIGN] = {"campaign", 2, true},
+	[HAPPEN_WITHDRAW] = {"withdraw", 2, true},
+	[HAPPEN_STEP_DOWN] = {"step-down", 3, true},
+	[HAPPEN_READ_LEADER] = {"read-leader", 1, true},
+	[HAPPEN_CANCEL] = {"cancel", 3, true},
+	[HAPPEN_EXIT] = {"exit", 3, true},
+};
+
+const char *
+happening_name(Happening what)
+{
+	return kinds[what].name;
+}
+
+/* ---- making ---- */
+
+/* One of the strengths that a kind of bad luck can have. */
+static int
+strength(int strong)
+{
+	static const int parts[] = {0, 0, 10, 3, 1};
+	int			part = parts[sim_below(lengthof(parts))];
+
+	return part == 0 ? 0 : strong / part;
+}
+
+static void
+make_weather(Weather *w)
+{
+	memset(w, 0, sizeof(*w));
+	w->leak = 250000;
+	w->watch_miss = strength(300000);
+	w->stale_list = 500000;
+	if (sim_below(8) == 0)
+		return;					/* only what happens on purpose */
+	w->lose_request = strength(100000);
+	w->lose_answer = strength(100000);
+	w->repeat = strength(200000);
+	w->delay = strength(200000);
+	w->long_delay = strength(60000);
+	w->refuse = strength(60000);
+	w->break_answer = strength(100000);
+	w->false_renew = strength(300000);
+	w->false_gone = strength(20000);
+	w->watch_reset = strength(50000);
+	w->pause = strength(2000);
+	w->kill = strength(500);
+}
+
+static void
+make_nodes(Schedule *s)
+{
+	static const int leases[] = {3000, 5000, 10000, 15000, 15000, 20000};
+	bool		mixed = sim_below(3) == 0;
+	int			lease = leases[sim_below(lengthof(leases))];
+	bool		takeover = sim_below(4) != 0;
+	int			rate = sim_below(3) == 0 ? 0 : 1 + (int) sim_below(2);
+
+	for (int i = 0; i < s->nnodes; i++)
+	{
+		int			least = lease;
+
+		if (mixed)
+			lease = leases[sim_below(lengthof(leases))];
+		s->lease_ms[i] = lease;
+		s->margin_ms[i] = lease < 5000 ? 500 : 1000;
+		least = Min(least, lease);
+		s->takeover[i] = mixed ? sim_below(2) == 0 : takeover;
+		s->campaigns[i] = (uint32) sim_below(1 << s->nelections);
+		if (i == 0 || sim_below(2) == 0)
+			s->campaigns[i] = (1 << s->nelections) - 1;
+	}
+
+	/*
+	 * G1 asks that rates differ by less than margin / lease, of any node.
+	 * Half of that each way, or, beyond, five times as much.
+	 */
+	for (int i = 0; i < s->nnodes; i++)
+	{
+		int			most = 1000000;
+
+		for (int k = 0; k < s->nnodes; k++)
+			most = Min(most, (int) (INT64CONST(1000000) * s->margin_ms[k] /
+									s->lease_ms[k]));
+		most = most * 48 / 100;
+		if (s->beyond)
+			most *= 5;
+		if (s->beyond || rate == 2)
+			s->ppm[i] = sim_below(2) == 0 ? most : -most;
+		else if (rate == 1)
+			s->ppm[i] = (int) sim_below(2 * most + 1) - most;
+	}
+}
+
+static Happening
+draw_kind(uint64 present)
+{
+	for (;;)
+	{
+		int			left = 0;
+
+		for (int k = 0; k < HAPPEN_KINDS; k++)
+			left += (present >> k) & 1 ? kinds[k].weight : 0;
+		left = (int) sim_below(left);
+		for (int k = 0; k < HAPPEN_KINDS; k++)
+		{
+			left -= (present >> k) & 1 ? kinds[k].weight : 0;
+			if (left < 0)
+				return k;
+		}
+	}
+}
+
+static void
+make_events(Schedule *s)
+{
+	uint64		present = 0;
+	int			n = 4 + (int) sim_below(20);
+
+	while (present == 0)
+		for (int k = 0; k < HAPPEN_KINDS; k++)
+			if (sim_below(2) == 0 && (kinds[k].weight > 1 ||
+									  sim_below(4) == 0))
+				present |= UINT64CONST(1) << k;
+	for (int i = 0; i < n; i++)
+	{
+		Intervention *v = &s->events[s->nevents++];
+
+		memset(v, 0, sizeof(*v));
+		v->what = draw_kind(present);
+		v->node = (int) sim_below(s->nnodes);
+		v->election = (int) sim_below(s->nelections);
+		v->at = LE_SEC + sim_span(0, s->storm);
+		v->span = sim_span(LE_MSEC, sim_below(3) == 0 ? 40 * LE_SEC :
+						   8 * LE_SEC);
+		v->random = (uint32) sim_random();
+	}
+}
+
+/* One crash in fair weather, to hold against the stated bound. */
+static void
+make_crash(Schedule *s)
+{
+	Intervention *v = &s->events[s->nevents++];
+	int			lease = s->lease_ms[0];
+
+	s->crash_only = true;
+	s->beyond = false;
+	memset(&s->weather, 0, sizeof(s->weather));
+	for (int i = 0; i < s->nnodes; i++)
+	{
+		s->lease_ms[i] = lease;
+		s->margin_ms[i] = s->margin_ms[0];
+		s->takeover[i] = true;
+		s->ppm[i] = 0;
+		s->campaigns[i] = (1 << s->nelections) - 1;
+	}
+	memset(v, 0, sizeof(*v));
+	v->what = HAPPEN_CRASH;
+	v->node = -1;				/* whoever leads */
+	v->election = (int) sim_below(s->nelections);
+	v->at = LE_SEC * 3 + sim_span(lease * LE_MSEC, 3 * lease * LE_MSEC);
+	v->span = 200 * LE_SEC;
+	s->storm = v->at - LE_SEC;
+}
+
+void
+schedule_make(Schedule *s, uint64 seed)
+{
+	memset(s, 0, offsetof(Schedule, events));
+	sim.random = sim_mix(seed);
+	s->seed = seed;
+	s->nnodes = 2 + (int) sim_below(2);
+	s->nelections = 1 + (int) sim_below(2);
+	s->storm = sim_span(15 * LE_SEC, 60 * LE_SEC);
+	s->beyond = sim_below(16) == 0;
+	memset(s->ppm, 0, sizeof(s->ppm));
+	make_weather(&s->weather);
+	make_nodes(s);
+	if (sim_below(16) == 0)
+		make_crash(s);
+	else
+		make_events(s);
+}
+
+void
+schedule_print(const Schedule *s)
+{
+	const Weather *w = &s->weather;
+
+	printf("seed " UINT64_FORMAT ": %d nodes, %d elections, storm of %.1f s%s%s\n",
+		   s->seed, s->nnodes, s->nelections, s->storm / (double) LE_SEC,
+		   s->beyond ? ", clocks beyond the assumptions" : "",
+		   s->crash_only ? ", one crash" : "");
+	printf("per million: lose %d/%d repeat %d delay %d/%d refuse %d break %d "
+		   "renew %d/%d list %d watch %d/%d leak %d pause %d kill %d\n",
+		   w->lose_request, w->lose_answer, w->repeat, w->delay,
+		   w->long_delay, w->refuse, w->break_answer, w->false_renew,
+		   w->false_gone, w->stale_list, w->watch_miss, w->watch_reset,
+		   w->leak, w->pause, w->kill);
+	for (int i = 0; i < s->nnodes; i++)
+		printf("n%d: lease %d ms, margin %d ms, clock %+d ppm, takeover %s, "
+			   "campaigns %x\n", i, s->lease_ms[i], s->margin_ms[i],
+			   s->ppm[i], s->takeover[i] ? "on" : "off", s->campaigns[i]);
+	for (int i = 0; i < s->nevents; i++)
+	{
+		const Intervention *v = &s->events[i];
+
+		if (!v->dropped)
+			printf("%2d: %10.4f %s n%d e%d, %.3f s\n", i,
+				   v->at / (double) LE_SEC, kinds[v->what].name, v->node,
+				   v->election, v->span / (double) LE_SEC);
+	}
+}
+
+/* ---- carrying out ---- */
+
+static void
+ask(SimNode *n, const Intervention *v, LeRequestKind kind)
+{
+	LeAsk		a;
+	int			place = (int) (v->random % MAX_BACKENDS);
+
+	if (n->backends[place].state == PLACE_POSTED ||
+		n->backends[place].state == PLACE_TAKEN)
+		return;
+	memset(&a, 0, offsetof(LeAsk, election));
+	a.kind = kind;
+	strlcpy(a.election, name_of_election(v->election), sizeof(a.election));
+	a.value[0] = '\0';
+	switch ((v->random >> 8) % 4)
+	{
+		case 0:
+			a.by_backend = true;
+			break;
+		case 1:
+			a.by_backend = true;
+			a.owner = LE_OWNER_XACT;
+			break;
+		default:
+			break;
+	}
+	if (((v->random >> 12) & 1) != 0)
+		a.wait_until = clock_boot(n, sim.now) + v->span;
+	a.hold_off = v->span;
+	a.all = kind == LE_ASK_STEP_DOWN && ((v->random >> 13) & 3) == 0;
+	if (((v->random >> 15) & 1) != 0)
+	{
+		a.has_value = true;
+		pg_snprintf(a.value, sizeof(a.value), "v%u", (v->random >> 16) % 3);
+	}
+	backend_ask(n, place, &a);
+}
+
+static void
+freeze(SimNode *n, le_duration span)
+{
+	if (!n->running)
+		return;
+	n->frozen_until = Max(n->frozen_until, sim.now + span);
+	n->run_at = n->run_at == NEVER ? NEVER : Max(n->run_at, n->frozen_until);
+}
+
+/* The whole machine sleeps; CLOCK_MONOTONIC does not notice. */
+static void
+suspend(SimNode *n, le_duration span)
+{
+	if (!n->running || n->frozen_until > sim.now)
+		return;
+	sim.counts.suspends++;
+	freeze(n, span);
+	n->clock.suspended += span;
+	n->wakes_at = sim.now + span;
+	if (n->run_at != NEVER && n->run_at < n->frozen_until)
+		n->run_at = n->frozen_until;
+}
+
+static void
+crash(SimNode *n, const Intervention *v)
+{
+	if (!n->up)
+		return;
+	sim.counts.crashes++;
+	if ((v->random & 1) != 0)
+		n->has_statefile = false;	/* as after a reboot, or in a copy */
+	node_stop(n);
+	network_at(sim.now + v->span, AT_START, n->number, 0);
+}
+
+static void
+shut_down(SimNode *n, const Intervention *v)
+{
+	if (!n->up || n->stopping)
+		return;
+	n->stopping = true;
+	if (!n->running)
+		node_stop(n);
+	else
+		node_signal(n);
+	network_at(sim.now + v->span + 3 * LE_SEC, AT_START, n->number, 0);
+}
+
+static void
+outside_for(int election, le_duration span)
+{
+	sim.outside_until[election] = Max(sim.outside_until[election],
+									  sim.now + span);
+}
+
+static void
+on_backend(SimNode *n, const Intervention *v)
+{
+	int			place = (int) (v->random % MAX_BACKENDS);
+	Backend    *b = &n->backends[place];
+
+	if (v->what == HAPPEN_EXIT)
+		backend_exit(n, place);
+	else if (b->state != PLACE_ANSWERED || ((v->random >> 8) & 1) != 0)
+		backend_cancel(n, place);
+}
+
+void
+schedule_happen(int number)
+{
+	const Intervention *v = &sim.schedule->events[number];
+	SimNode    *n;
+	int			leader = check_leader(v->election);
+
+	if (!sim.storm)
+		return;
+	if (v->node < 0 && leader < 0)
+		return;
+	n = sim.node[v->node < 0 ? leader : v->node];
+	sim.counts.happened[v->what]++;
+	trace(NULL, "## %s n%d e%d, %.3f s", kinds[v->what].name, n->number,
+		  v->election, v->span / (double) LE_SEC);
+	if (!n->up && v->what >= HAPPEN_ACQUIRE)
+		return;
+	switch (v->what)
+	{
+		case HAPPEN_FREEZE:
+			freeze(n, v->span);
+			break;
+		case HAPPEN_KILL:
+			node_kill_worker(n);
+			break;
+		case HAPPEN_TERMINATE:
+			node_signal(n);
+			break;
+		case HAPPEN_CRASH:
+			crash(n, v);
+			break;
+		case HAPPEN_SHUTDOWN:
+			shut_down(n, v);
+			break;
+		case HAPPEN_SUSPEND:
+			suspend(n, v->span);
+			break;
+		case HAPPEN_CUT:
+			n->cut_until = sim.now + v->span;
+			break;
+		case HAPPEN_LOSE_ANSWERS:
+			n->deaf_until = sim.now + v->span;
+			break;
+		case HAPPEN_WALL_JUMP:
+			n->clock.wall += ((v->random & 1) != 0 ? 1 : -1) * 3600 * LE_SEC;
+			break;
+		case HAPPEN_RELOAD:
+			n->lease_ms = (v->random & 1) != 0 ? 15000 : 5000;
+			n->margin_ms = 1000;
+			node_reload(n);
+			break;
+		case HAPPEN_NEW_SERVER:
+			store_new_server(v->span / 4);
+			break;
+		case HAPPEN_STORE_DOWN:
+			store_new_server(v->span);
+			break;
+		case HAPPEN_WATCH_HANGS:
+			store_hang_watches(sim.now + v->span);
+			break;
+		case HAPPEN_INVALIDATE:
+			store_invalidate(n->session);
+			break;
+		case HAPPEN_DELETE_KEY:
+		case HAPPEN_OVERWRITE_KEY:
+			outside_for(v->election, 61 * LE_SEC);
+			store_write_by_hand(v->election, v->what == HAPPEN_DELETE_KEY);
+			break;
+		case HAPPEN_FOREIGN_LOCK:
+			outside_for(v->election, 61 * LE_SEC);
+			store_foreign_lock(v->election);
+			break;
+		case HAPPEN_ACQUIRE:
+			ask(n, v, LE_ASK_ACQUIRE);
+			break;
+		case HAPPEN_RENEW:
+			ask(n, v, LE_ASK_RENEW);
+			break;
+		case HAPPEN_RELEASE:
+			ask(n, v, LE_ASK_RELEASE);
+			break;
+		case HAPPEN_CAMPAIGN:
+			ask(n, v, LE_ASK_CAMPAIGN);
+			break;
+		case HAPPEN_WITHDRAW:
+			ask(n, v, LE_ASK_WITHDRAW);
+			break;
+		case HAPPEN_STEP_DOWN:
+			ask(n, v, LE_ASK_STEP_DOWN);
+			break;
+		case HAPPEN_READ_LEADER:
+			ask(n, v, LE_ASK_LEADER);
+			break;
+		case HAPPEN_CANCEL:
+		case HAPPEN_EXIT:
+			on_backend(n, v);
+			break;
+		case HAPPEN_SLOW:
+			sim.slow_until = sim.now + v->span;
+			break;
+		case HAPPEN_KINDS:
+			break;
+	}
+}
+
+/* Whatever comes first: an event of the network, or a worker's turn. */
+static bool
+step(le_time until)
+{
+	le_time		next = network_next();
+	SimNode    *runs = NULL;
+
+	for (int i = 0; i < sim.nnodes; i++)
+		if (sim.node[i]->run_at < next)
+		{
+			runs = sim.node[i];
+			next = runs->run_at;
+		}
+	if (next > until)
+	{
+		sim.now = Max(sim.now, until);
+		return false;
+	}
+	sim.now = Max(sim.now, next);
+	if (runs != NULL)
+		node_run(runs);
+	else
+		network_step();
+	check_step();
+	return true;
+}
+
+static void
+run_until(le_time until)
+{
+	while (!sim.failed && step(until))
+		;
+}
+
+static bool
+all_led(void)
+{
+	for (int e = 0; e < sim.nelections; e++)
+		if (check_leader(e) < 0)
+			return false;
+	return true;
+}
+
+/* From now on nothing goes wrong any more. */
+static void
+clear_up(void)
+{
+	bool		deleted = false;
+
+	sim.storm = false;
+	store_clear_up();
+	for (int i = 0; i < sim.nnodes; i++)
+	{
+		SimNode    *n = sim.node[i];
+
+		n->cut_until = n->deaf_until = 0;
+		if (n->frozen_until > sim.now)
+		{
+			/* a machine that is woken early has slept for less */
+			n->clock.suspended -= Max(n->wakes_at - sim.now, 0);
+			n->wakes_at = 0;
+			n->frozen_until = sim.now;
+			if (n->run_at != NEVER)
+				n->run_at = sim.now;
+		}
+	}
+	trace(NULL, "## the weather clears up");
+
+	/* what somebody has overwritten by hand, somebody has to delete */
+	for (int e = 0; e < sim.nelections; e++)
+		if (store_key(e)->exists && !store_key(e)->usable)
+		{
+			outside_for(e, 61 * LE_SEC);
+			store_write_by_hand(e, true);
+			deleted = true;
+		}
+	if (deleted)
+		run_until(sim.now + 61 * LE_SEC);
+}
+
+/* A node whose instance is down, or that may not contend, need not lead. */
+static void
+check_leaders_come(void)
+{
+	le_time		end = sim.now + CALM_BOUND;
+	const char *missing = "";
+
+	while (!sim.failed && !all_led() && step(end))
+		;
+	if (sim.failed)
+		return;
+	for (int e = 0; e < sim.nelections; e++)
+		if (check_leader(e) < 0)
+			sim_fail("e%d has no leader %.1f s after the last fault%s", e,
+					 CALM_BOUND / (double) LE_SEC, missing);
+}
+
+/*
+ * Leaders stay, and nobody asks the store in a tight loop.  But first whoever
+ * has not noticed yet what happened to it gets the time for that.
+ */
+static void
+check_they_stay(void)
+{
+	uint64		token[MAX_ELECTIONS];
+	uint64		requests;
+	le_duration span = 8 * LE_SEC;
+	int			lease = 0;
+	int			most;
+
+	for (int i = 0; i < sim.nnodes; i++)
+		lease = Max(lease, sim.node[i]->lease_ms);
+	run_until(sim.now + lease * LE_MSEC * 11 / 10);
+	check_leaders_come();
+	for (int e = 0; e < sim.nelections; e++)
+		token[e] = sim.last_token[e];
+	requests = sim.counts.requests;
+	if (!sim.failed)
+		run_until(sim.now + span);
+	if (sim.failed)
+		return;
+	for (int e = 0; e < sim.nelections; e++)
+		if (check_leader(e) < 0 || sim.last_token[e] != token[e])
+			sim_fail("e%d changed its leader in calm weather", e);
+	most = sim.nnodes * (sim.nelections + 2) * 8 * (int) (span / LE_SEC);
+	if (sim.counts.requests - requests > (uint64) most)
+		sim_fail(UINT64_FORMAT " requests in %.0f s of calm weather",
+				 sim.counts.requests - requests, span / (double) LE_SEC);
+	check_calm();
+}
+
+static void
+check_crash(const Schedule *s)
+{
+	le_duration lease = s->lease_ms[0] * LE_MSEC;
+	le_time		crashed = sim.now;
+
+	run_until(crashed + CRASH_BOUND(lease));
+	if (!sim.failed && !all_led())
+		sim_fail("no leader %.2f s after a crash, lease %.0f s",
+				 CRASH_BOUND(lease) / (double) LE_SEC,
+				 lease / (double) LE_SEC);
+	sim.counts.crash_handovers++;
+}
+
+void
+schedule_start(const Schedule *s)
+{
+	sim.schedule = s;
+	sim.random = sim_mix(s->seed + 1);
+	sim.now = LE_SEC;
+	sim.storm = true;
+	sim.slow_until = 0;
+	sim.nnodes = s->nnodes;
+	sim.nelections = s->nelections;
+	memory_reset_all();
+	network_reset();
+	store_reset();
+	check_reset();
+	nodes_reset(s);
+	for (int i = 0; i < s->nnodes; i++)
+		node_start(sim.node[i]);
+	for (int i = 0; i < s->nevents; i++)
+		if (!s->events[i].dropped)
+			network_at(s->events[i].at, AT_HAPPENING, i, 0);
+}
+
+void
+schedule_run_until(le_time until)
+{
+	run_until(until);
+}
+
+void
+schedule_run(const Schedule *s)
+{
+	schedule_start(s);
+	run_until(LE_SEC + s->storm);
+	if (s->crash_only)
+	{
+		run_until(sim.now + LE_MSEC);
+		sim.storm = false;
+		check_crash(s);
+	}
+	else
+	{
+		clear_up();
+		check_leaders_come();
+	}
+	if (!sim.failed)
+		check_they_stay();
+	sim.counts.schedules++;
+}

@@ -1,0 +1,500 @@
+/*-------------------------------------------------------------------------
+ *
+ * sim.h
+ *		Deterministic simulation of a cluster of instances and its store.
+ *
+ * The worker's own object code runs here, one copy of its static variables
+ * and of its shared memory per node, on clocks, a network and a store that
+ * are simulated.  Everything that happens follows from a 64-bit seed.  See
+ * README.md in this directory for what is real and what is modelled.
+ *
+ * test/sim/sim.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_SIM_H
+#define LE_SIM_H
+
+#include "postgres.h"
+
+#include "http.h"
+#include "leases.h"
+#include "requests.h"
+#include "statefile.h"
+#include "store/store.h"
+
+#define MAX_NODES		128
+#define MAX_ELECTIONS	4
+#define MAX_SESSIONS	512		/* made in one schedule */
+#define MAX_STEPS		(MAX_ELECTIONS + 6)
+#define MAX_FLIGHTS		64		/* of one node at a time */
+#define MAX_BACKENDS	3		/* of one node that ask questions */
+#define MAX_EVENTS		48		/* interventions of one schedule */
+#define NEVER			PG_INT64_MAX
+
+/* ---- random.c ---- */
+
+extern uint64 sim_random(void);
+extern uint64 sim_below(uint64 n);
+extern bool sim_chance(int per_million);
+extern le_duration sim_span(le_duration least, le_duration most);
+extern uint64 sim_mix(uint64 seed);
+
+/* ---- the store, as consul.c models it ---- */
+
+/* What our values say; of others' it is known only that they are not ours. */
+typedef struct Value
+{
+	bool		ours;
+	bool		released;
+	bool		revoked;
+	short		node;			/* number of the node that is named */
+	int			session;
+	uint32		user;			/* the user's value, 0: none */
+	uint32		incarnation;
+	uint64		token;
+	uint64		seq;
+	le_duration lease;
+} Value;
+
+typedef struct Key
+{
+	bool		exists;
+	bool		usable;			/* carries the lock flag */
+	int			session;		/* holds it; 0: none */
+	uint64		index;
+	le_time		delay_until;	/* lock-delay */
+	Value		value;
+} Key;
+
+/* Keys by number: elections first, the node key of session s at NODE_KEY. */
+#define NODE_KEY(s)		(MAX_ELECTIONS + (s))
+
+typedef enum Verb
+{
+	VERB_CHECK_SESSION,
+	VERB_CHECK_INDEX,
+	VERB_CHECK_ABSENT,
+	VERB_LOCK,
+	VERB_UNLOCK,
+	VERB_CAS,
+	VERB_SET,
+	VERB_DELETE
+} Verb;
+
+/* What a failed step means; as in store/consul.c. */
+typedef enum Role
+{
+	ROLE_OWN,
+	ROLE_UNCHANGED,
+	ROLE_HELD,
+	ROLE_WRITE
+} Role;
+
+typedef struct Step
+{
+	Role		role;
+	Verb		verb;
+	int			key;
+	int			session;		/* 0: none */
+	int			value;			/* in the request's values; -1: none */
+	uint64		index;
+} Step;
+
+/* An operation on its way, complete in itself. */
+typedef struct Request
+{
+	LeOpKind	kind;
+	int			node;
+	int			session;
+	int			election;		/* -1: none */
+	bool		fresh;
+	le_duration lease;
+	uint64		watch_index;
+	le_duration wait;
+	int			nvalues;
+	int			nsteps;
+	int			write;			/* the step that writes; -1: no transaction */
+	Value		values[2];
+	Step		steps[MAX_STEPS];
+} Request;
+
+typedef struct NodeKeyShown
+{
+	int			session;
+	bool		held;
+	uint64		index;
+	Value		value;
+} NodeKeyShown;
+
+typedef struct Answer
+{
+	LeNet		net;
+	LeOutcome	outcome;
+	LeConflict	conflict;
+	uint64		index;
+	int			session;
+	uint32		keys_shown;		/* bits of elections */
+	int			nnodes;
+	NodeKeyShown *nodes;		/* from store_list() */
+	int			nlost;
+	int			lost[MAX_ELECTIONS];
+	Key			keys[MAX_ELECTIONS];
+} Answer;
+
+/* ---- schedules ---- */
+
+typedef enum Happening
+{
+	HAPPEN_FREEZE,				/* SIGSTOP of the worker */
+	HAPPEN_KILL,				/* SIGKILL; it is started again */
+	HAPPEN_TERMINATE,			/* SIGTERM of the worker alone */
+	HAPPEN_CRASH,				/* of the instance; span: until it starts */
+	HAPPEN_SHUTDOWN,			/* of the instance, in order */
+	HAPPEN_SUSPEND,				/* of the machine */
+	HAPPEN_CUT,					/* node cut off from the store */
+	HAPPEN_LOSE_ANSWERS,		/* all answers to the node are lost */
+	HAPPEN_WALL_JUMP,			/* of the node's wall clock */
+	HAPPEN_RELOAD,				/* with another lease */
+	HAPPEN_SLOW,				/* everything takes long */
+	HAPPEN_NEW_SERVER,			/* the store's leader changes */
+	HAPPEN_STORE_DOWN,
+	HAPPEN_WATCH_HANGS,			/* on a frozen server */
+	HAPPEN_INVALIDATE,			/* the node's store session */
+	HAPPEN_DELETE_KEY,			/* by hand: outside the assumptions */
+	HAPPEN_OVERWRITE_KEY,		/* by hand: outside */
+	HAPPEN_FOREIGN_LOCK,		/* another client takes a free key */
+	HAPPEN_ACQUIRE,				/* a backend asks ... */
+	HAPPEN_RENEW,
+	HAPPEN_RELEASE,
+	HAPPEN_CAMPAIGN,
+	HAPPEN_WITHDRAW,
+	HAPPEN_STEP_DOWN,
+	HAPPEN_READ_LEADER,
+	HAPPEN_CANCEL,				/* the backend stops waiting */
+	HAPPEN_EXIT,				/* the backend goes */
+	HAPPEN_KINDS
+} Happening;
+
+typedef struct Intervention
+{
+	Happening	what;
+	int			node;
+	int			election;
+	le_time		at;
+	le_duration span;
+	uint32		random;
+	bool		dropped;		/* by the search for a shorter schedule */
+} Intervention;
+
+/* How likely things go wrong on their own, per million. */
+typedef struct Weather
+{
+	int			lose_request;
+	int			lose_answer;
+	int			repeat;			/* a request arrives twice */
+	int			delay;			/* up to some seconds */
+	int			long_delay;		/* up to a minute */
+	int			refuse;			/* the store answers "no", unapplied */
+	int			break_answer;	/* "perhaps", applied or not */
+	int			false_renew;	/* renewal of a dead session answered 200 */
+	int			false_gone;		/* of a live one 404 */
+	int			stale_list;
+	int			watch_miss;
+	int			watch_reset;	/* its index goes back */
+	int			leak;			/* lock-delay not enforced */
+	int			pause;			/* worker stops between two instructions */
+	int			kill;			/* or dies there */
+} Weather;
+
+typedef struct Schedule
+{
+	uint64		seed;
+	int			nnodes;
+	int			nelections;
+	le_duration storm;			/* then the weather clears up */
+	bool		crash_only;		/* nothing but one crash: the stated bound */
+	bool		beyond;			/* clocks run apart by more than assumed */
+	Weather		weather;
+	int			nevents;
+	Intervention events[MAX_EVENTS];
+
+	/* of each node */
+	int			ppm[MAX_NODES];
+	int			lease_ms[MAX_NODES];
+	int			margin_ms[MAX_NODES];
+	bool		takeover[MAX_NODES];
+	uint32		campaigns[MAX_NODES];	/* bits of elections */
+} Schedule;
+
+/* ---- nodes ---- */
+
+typedef struct Clock
+{
+	le_time		offset;
+	int			ppm;
+	le_duration suspended;		/* so far */
+	le_duration wall;			/* what the wall clock was set by */
+} Clock;
+
+typedef struct Flight
+{
+	bool		used;
+	uint32		number;
+	bool		answered;
+	le_time		times_out;		/* on CLOCK_MONOTONIC; 0: never */
+	LeOpKind	kind;
+	LeHttpDone	done;
+	void	   *arg;
+	Answer		answer;
+} Flight;
+
+/* A backend that asks. */
+typedef struct Backend
+{
+	LeOwner		owner;			/* 0: nobody is there */
+	enum
+	{
+		PLACE_FREE, PLACE_POSTED, PLACE_TAKEN, PLACE_ANSWERED
+	}			state;
+	uint64		number;
+	LeAsk		ask;
+	LeReply		reply;
+} Backend;
+
+typedef struct Coroutine Coroutine;
+
+typedef struct SimNode
+{
+	int			number;
+	bool		up;				/* the instance runs */
+	bool		running;		/* the worker's process exists */
+	bool		latch;
+	bool		stopping;		/* the instance is being shut down */
+	uint32		incarnation;
+	uint32		process;		/* counts workers; flights belong to one */
+	le_time		run_at;			/* in true time; NEVER: not at all */
+	le_time		sleeps_until;	/* on CLOCK_MONOTONIC; 0: for ever */
+	le_time		frozen_until;	/* in true time */
+	le_time		wakes_at;		/* the machine, from its sleep */
+	le_time		cut_until;
+	le_time		deaf_until;		/* loses all answers until then */
+	Clock		clock;
+	Coroutine  *worker;
+	char	   *shmem;
+	char	   *statics;
+	char	   *scratch;
+
+	/* process-local variables of the server */
+	struct SimContext *top;
+	struct SimContext *context;
+	void		(*on_sigterm) (int);
+	void		(*on_exit) (int, Datum);
+	bool		reload;
+
+	/* settings */
+	int			lease_ms;
+	int			margin_ms;
+	bool		takeover;
+	uint32		campaigns;
+
+	/* files */
+	uint64		token_floor[MAX_ELECTIONS];
+	bool		has_statefile;
+	LePredecessor statefile;
+
+	uint32		last_flight;
+	int			nflights;		/* places that were ever used */
+
+	/* checks.c */
+	uint64		term[MAX_ELECTIONS];	/* token of the term that it has */
+	int			term_session[MAX_ELECTIONS];
+	le_time		lost_at[MAX_ELECTIONS]; /* its key in the store, on its clock */
+	le_duration lost_lease[MAX_ELECTIONS];
+	le_time		turns_since;	/* turns are counted from then */
+	int			turns;
+	int			session;		/* of its that is the newest in the store */
+
+	/* from here on not cleared, but by those who use it */
+	Flight		flights[MAX_FLIGHTS];
+	Backend		backends[MAX_BACKENDS];
+} SimNode;
+
+/* ---- the world ---- */
+
+typedef struct Counts
+{
+	uint64		schedules;
+	uint64		steps;
+	uint64		requests;
+	uint64		terms;
+	uint64		takeovers;
+	uint64		expired;		/* sessions that the store ended */
+	uint64		invalidated;
+	uint64		delayed;		/* locks refused for lock-delay */
+	uint64		leaked;
+	uint64		late;			/* requests applied after their sender had
+								 * given them up */
+	uint64		duplicates;
+	uint64		unknown;
+	uint64		pauses;
+	uint64		kills;
+	uint64		crashes;
+	uint64		suspends;
+	uint64		questions;
+	uint64		outside;		/* overlaps that the assumptions exclude */
+	uint64		crash_handovers;
+	uint64		op[LE_OP_SESSION_NAME + 1];
+	uint64		happened[HAPPEN_KINDS];
+	le_duration worst_handover;
+} Counts;
+
+typedef struct World
+{
+	uint64		random;
+	le_time		now;			/* true time */
+	bool		storm;
+	le_time		slow_until;
+	const Schedule *schedule;
+	int			nnodes;
+	int			nelections;
+	uint32		incarnations;	/* so far */
+	int			pause_in;		/* readings of a clock by workers */
+	int			kill_in;
+	SimNode    *node[MAX_NODES];
+	Counts		counts;
+
+	/* checks.c */
+	uint64		digest;			/* of all that has happened */
+	bool		failed;
+	char		failure[256];
+	uint64		last_token[MAX_ELECTIONS];
+	le_time		outside_until[MAX_ELECTIONS];	/* belief may overlap */
+	le_time		leaderless[MAX_ELECTIONS];	/* since; 0: there is a leader */
+} World;
+
+extern World sim;
+extern SimNode *sim_node;			/* whose code runs; NULL: nobody's */
+
+/* ---- clock.c ---- */
+
+extern le_time clock_boot(const SimNode *n, le_time now);
+extern le_time clock_mono(const SimNode *n, le_time now);
+extern le_time clock_mono_inverse(const SimNode *n, le_time mono);
+
+/* ---- coroutine.c ---- */
+
+extern Coroutine *coroutine_new(void (*run) (void));
+extern void coroutine_reset(Coroutine *c);
+extern void coroutine_resume(Coroutine *c);
+extern void coroutine_yield(void);
+
+/* ---- memory.c ---- */
+
+extern struct SimContext *memory_new(void);
+extern void memory_reset_all(void);
+
+/* ---- network.c ---- */
+
+extern void network_reset(void);
+extern void network_send(const Request *request, int flight);
+extern void network_answer(int node, uint32 process, int flight,
+						   uint32 number, const Answer *answer);
+extern void network_forget(SimNode *n);
+extern le_time network_next(void);
+extern void network_step(void);
+extern void network_at(le_time at, int what, int a, uint32 b);
+
+/* What network_at() can be told to do. */
+#define AT_REQUEST		0
+#define AT_ANSWER		1
+#define AT_EXPIRY		2
+#define AT_PARKED		3
+#define AT_HAPPENING	4
+#define AT_START		5		/* of an instance */
+#define AT_WORKER		6		/* of a worker */
+#define AT_KINDS		7
+
+/* ---- consul.c ---- */
+
+extern void store_reset(void);
+extern bool store_apply(const Request *request, Answer *answer, int node,
+						uint32 process, int flight, uint32 number);
+extern void store_expiry(int session, uint32 stamp);
+extern void store_parked(int place, uint32 stamp);
+extern void store_invalidate(int session);
+extern void store_new_server(le_duration down);
+extern void store_hang_watches(le_time until);
+extern void store_clear_up(void);
+extern bool store_lives(int session);
+extern Key *store_key(int number);
+extern void store_write_by_hand(int election, bool delete);
+extern void store_foreign_lock(int election);
+extern uint64 store_index(void);
+extern int	store_owner(int session);
+extern void store_list_free(NodeKeyShown *nodes);
+extern le_duration store_lease(int session);
+extern int	store_nsessions(void);
+
+/* ---- plan.c ---- */
+
+extern const LeStore sim_store;
+extern const char *name_of_session(int session);
+extern int	session_of_name(const char *name);
+extern int	election_of_name(const char *name);
+extern const char *name_of_election(int election);
+
+/* ---- node.c ---- */
+
+extern void nodes_reset(const Schedule *s);
+extern void node_start(SimNode *n);
+extern void node_stop(SimNode *n);
+extern void node_start_worker(SimNode *n);
+extern void node_kill_worker(SimNode *n);
+extern void node_signal(SimNode *n);
+extern void node_reload(SimNode *n);
+extern void node_wake(SimNode *n);
+extern void node_plan(SimNode *n);
+extern void node_run(SimNode *n);
+extern void node_enter(SimNode *n);
+extern LeSlot *node_slot(SimNode *n, int election);
+extern LeTable *node_table(const SimNode *n);
+extern void node_may_pause(void);
+
+/* ---- backends.c ---- */
+
+extern void backend_ask(SimNode *n, int place, const LeAsk *ask);
+extern void backend_cancel(SimNode *n, int place);
+extern void backend_exit(SimNode *n, int place);
+extern void backends_reset(SimNode *n);
+
+/* ---- schedule.c ---- */
+
+extern void schedule_make(Schedule *s, uint64 seed);
+extern void schedule_start(const Schedule *s);
+extern void schedule_run_until(le_time until);
+extern void schedule_run(const Schedule *s);
+extern void schedule_happen(int number);
+extern void schedule_print(const Schedule *s);
+extern const char *happening_name(Happening what);
+
+/* ---- checks.c ---- */
+
+extern void check_reset(void);
+extern void check_step(void);
+extern void check_terms(SimNode *n);
+extern void check_write(int session, int election, const Key *before,
+						const Key *after);
+extern void check_calm(void);
+extern bool check_believes(const SimNode *n, int election);
+extern int	check_leader(int election);
+extern void sim_fail(const char *format,...) pg_attribute_printf(1, 2);
+
+/* ---- trace.c ---- */
+
+extern bool trace_on;
+extern void trace(const SimNode *n, const char *format,...)
+			pg_attribute_printf(2, 3);
+extern const char *trace_request(const Request *r);
+
+#endif							/* LE_SIM_H */

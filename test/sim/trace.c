@@ -1,0 +1,74 @@
+/*-------------------------------------------------------------------------
+ *
+ * trace.c
+ *		What happens, for people.
+ *
+ * test/sim/trace.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+bool		trace_on = false;
+
+/* NULL stands for the store and for fate. */
+void
+trace(const SimNode *n, const char *format,...)
+{
+	va_list		args;
+	char		text[1200];
+
+	if (!trace_on)
+		return;
+	va_start(args, format);
+	pg_vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (n == NULL)
+		printf("%10.4f            %s\n", sim.now / (double) LE_SEC, text);
+	else
+		printf("%10.4f n%d %8.3f %s\n", sim.now / (double) LE_SEC, n->number,
+			   (clock_boot(n, sim.now) - n->clock.offset) / (double) LE_SEC,
+			   text);
+}
+
+const char *
+trace_request(const Request *r)
+{
+	static const char *const verbs[] = {
+		[VERB_CHECK_SESSION] = "session", [VERB_CHECK_INDEX] = "index",
+		[VERB_CHECK_ABSENT] = "absent", [VERB_LOCK] = "lock",
+		[VERB_UNLOCK] = "unlock", [VERB_CAS] = "cas", [VERB_SET] = "set",
+		[VERB_DELETE] = "delete",
+	};
+	static char text[512];
+	size_t		len;
+
+	pg_snprintf(text, sizeof(text), "%s", le_op_name(r->kind));
+	len = strlen(text);
+	if (r->election >= 0)
+		len += pg_snprintf(text + len, sizeof(text) - len, " e%d",
+						   r->election);
+	if (r->session != 0)
+		len += pg_snprintf(text + len, sizeof(text) - len, " (session %d)",
+						   r->session);
+	for (int i = 0; i < r->nsteps && len < sizeof(text) - 40; i++)
+	{
+		const Step *step = &r->steps[i];
+
+		len += pg_snprintf(text + len, sizeof(text) - len, "%s %s ",
+						   i == 0 ? ":" : ",", verbs[step->verb]);
+		if (step->key < MAX_ELECTIONS)
+			len += pg_snprintf(text + len, sizeof(text) - len, "e%d",
+							   step->key);
+		else
+			len += pg_snprintf(text + len, sizeof(text) - len, "node%d",
+							   step->key - MAX_ELECTIONS);
+		if (step->verb == VERB_CHECK_SESSION)
+			len += pg_snprintf(text + len, sizeof(text) - len, "=%d",
+							   step->session);
+		if (step->index != 0)
+			len += pg_snprintf(text + len, sizeof(text) - len,
+							   "=" UINT64_FORMAT, step->index);
+	}
+	return text;
+}
