@@ -18,9 +18,11 @@ CORE_OBJS = \
 
 # Codecs: also compiled as frontend code by the unit tests and the fuzzers.
 STORE_OBJS = \
+	src/store/cassandra.o \
 	src/store/consul.o \
 	src/store/json.o \
 	src/store/local.o \
+	src/store/nominal.o \
 	src/store/store.o
 
 OBJS = \
@@ -31,11 +33,14 @@ OBJS = \
 	src/events.o \
 	src/fence.o \
 	src/functions.o \
+	src/gateways.o \
 	src/http.o \
 	src/leader_election.o \
 	src/leases.o \
 	src/observe.o \
+	src/poll.o \
 	src/questions.o \
+	src/renew.o \
 	src/requests.o \
 	src/session.o \
 	src/settings.o \
@@ -229,7 +234,7 @@ deps:
 test:
 	scripts/deps test
 	$(BUILD)
-	$(MAKE) --no-print-directory unit
+	$(MAKE) --no-print-directory gateway unit
 	$(SANDBOX) test/run regress pgtap tap
 	$(MAKE) --no-print-directory faults STORE=consul DURATION=4min
 
@@ -237,7 +242,7 @@ regress pgtap:
 	$(BUILD)
 	$(SANDBOX) test/run $@
 
-tap:
+tap: gateway
 	$(BUILD)
 	$(SANDBOX) test/run tap $(T)
 
@@ -284,6 +289,7 @@ faults: judge
 #
 .PHONY: gateway gateway-unit gateway-test
 gateway:
+	@mkdir -p build
 	cd gateway && go build -o ../build/le-gateway ./cmd/le-gateway
 
 gateway-unit:

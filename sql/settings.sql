@@ -13,6 +13,13 @@ ALTER SYSTEM SET leader_election.consul_url = 'http://127.0.0.1:8500#x';
 ALTER SYSTEM SET leader_election.consul_url = E'http://127.0.0.1:8500\r\nX: y';
 ALTER SYSTEM SET leader_election.consul_url = 'unix:///var/run/consul.sock';
 
+-- the gateways' URLs, one to sixteen
+ALTER SYSTEM SET leader_election.gateway_url = ' , ';
+ALTER SYSTEM SET leader_election.gateway_url = 'http://127.0.0.1:7480, 127.0.0.1:7481';
+ALTER SYSTEM SET leader_election.gateway_url = 'http://user:secret@127.0.0.1:7480';
+SELECT string_agg('http://h', ',') AS urls FROM generate_series(1, 17) \gset
+ALTER SYSTEM SET leader_election.gateway_url = :'urls';
+
 -- keys and datacenters become part of URLs
 ALTER SYSTEM SET leader_election.consul_key_prefix = '';
 ALTER SYSTEM SET leader_election.consul_key_prefix = '/x';

@@ -52,6 +52,7 @@ typedef struct Report
 	Tuplestorestate *rows;
 	TupleDesc	desc;
 	bool		remote;			/* the store decides between instances */
+	bool		key_leases;		/* each election has a lease of its own */
 	bool		may_ask;		/* there is a worker that answers */
 	bool		eligible;		/* not told to stay away */
 	LeTiming	timing;
@@ -121,7 +122,8 @@ static void
 check_namesakes(Report *report)
 {
 	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
-	int			n = report->remote ? le_copy_nodes(nodes) : 0;
+	int			n = report->remote && !report->key_leases ?
+		le_copy_nodes(nodes) : 0;
 
 	for (int i = 0; i < n; i++)
 		if (!nodes[i].self && nodes[i].held && !nodes[i].revoked &&
@@ -197,10 +199,13 @@ check_timing(Report *report)
 		say(report, BAD, "timing", "This node does not lead: %s", detail.data);
 	else
 		say(report, OK, "timing",
-			"renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms of the %d ms that lease_ttl (%d ms) minus safety_margin (%d ms) leaves.",
+			t->granularity == 0 ?
+			"renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms of the %d ms that lease_ttl (%d ms) minus safety_margin (%d ms) leaves." :
+			"renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms of the %d ms that lease_ttl (%d ms) minus safety_margin and the store's granularity (%d ms) leaves; the gateway's --max-clock-skew takes its part of them.",
 			MS(t->renew_interval), LE_ATTEMPTS, MS(LE_MIN_ATTEMPT),
 			MS(t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT),
-			MS(t->lease - t->margin), MS(t->lease), MS(t->margin));
+			MS(t->lease - t->margin - t->granularity), MS(t->lease),
+			MS(t->margin + t->granularity));
 	pfree(detail.data);
 }
 
@@ -208,7 +213,7 @@ check_timing(Report *report)
 static le_duration
 round_budget(const LeTiming *t)
 {
-	return t->lease - t->margin - t->renew_interval;
+	return t->lease - t->margin - t->granularity - t->renew_interval;
 }
 
 static void
@@ -230,9 +235,14 @@ check_belief(Report *report)
 	const LeTiming *t = &report->timing;
 	double		percent = 100.0 * t->margin / t->lease;
 
-	say(report, OK, "belief",
-		"A leader that hears nothing stops believing at most %d ms after it sent its last proof: lease_ttl - safety_margin.",
-		MS(t->lease - t->margin));
+	if (report->key_leases)
+		say(report, OK, "belief",
+			"A leader that hears nothing stops believing at most %d ms after it sent its last renewal: lease_ttl - 1 s - safety_margin, less the gateway's --max-clock-skew.",
+			MS(t->lease - t->margin - t->granularity));
+	else
+		say(report, OK, "belief",
+			"A leader that hears nothing stops believing at most %d ms after it sent its last proof: lease_ttl - safety_margin.",
+			MS(t->lease - t->margin));
 	say(report, OK, "clock rate",
 		"Beliefs of two nodes do not overlap while the rates of their clocks differ by less than %.2f %%: safety_margin / lease_ttl.",
 		percent);
@@ -244,7 +254,11 @@ check_failover(Report *report)
 	const LeTiming *t = &report->timing;
 	le_duration jitter = le_earliest(t->lease / 20, LE_SEC / 4);
 
-	if (le_consul_takeover)
+	if (report->key_leases)
+		say(report, OK, "failover",
+			"After a crash another candidate leads within %d ms: lease_ttl + 1 s, in which the gateway looks.",
+			MS(t->lease + LE_SEC));
+	else if (le_consul_takeover)
 		say(report, OK, "failover",
 			"After a crash another candidate leads within %d ms: lease_ttl + lease_ttl / 4 + %d ms.",
 			MS(t->lease + t->lease / 4 + jitter), MS(jitter));
@@ -313,7 +327,8 @@ check_arithmetic(Report *report)
 		return;
 	check_failover(report);
 	check_handoff(report);
-	check_lock_delay(report);
+	if (!report->key_leases)
+		check_lock_delay(report);
 	check_outage(report);
 }
 
@@ -391,15 +406,28 @@ is_loopback(const char *url)
 }
 
 static void
-check_transport(Report *report)
+check_url(Report *report, const char *url, const char *token_file)
 {
-	if (strncmp(le_consul_url, "http://", 7) == 0 &&
-		!is_loopback(le_consul_url))
+	if (strncmp(url, "http://", 7) == 0 && !is_loopback(url))
 		say(report, WARN, "store",
-			"\"leader_election.consul_url\" is neither encrypted (https) nor on this machine: %s",
-			le_consul_token_file[0] != '\0' ?
+			"\"%s\" is neither encrypted (https) nor on this machine: %s",
+			le_configured_store()->url_setting,
+			token_file[0] != '\0' ?
 			"the token can be read on the network." :
 			"answers can be forged on the network.");
+}
+
+static void
+check_transport(Report *report)
+{
+	const char *list = le_gateway_urls;
+	char		url[MAXPGPATH];
+
+	if (!report->key_leases)
+		check_url(report, le_consul_url, le_consul_token_file);
+	else
+		while (le_next_name(&list, url, sizeof(url)))
+			check_url(report, url, le_gateway_token_file);
 }
 
 /* As before this report asked anything. */
@@ -484,11 +512,14 @@ check_stores(Report *report, le_time last_contact)
 	check_contact(report, last_contact, holds_or_seeks());
 	if (!report->may_ask)
 		return;
-	if (!check_store(report, LE_CHECK_PREFIX, "", "use the key prefix"))
+	if (!check_store(report, LE_CHECK_PREFIX, "",
+					 report->key_leases ? "list locks" :
+					 "use the key prefix"))
 		return;
 	if (report->sound && report->eligible &&
-		check_store(report, LE_CHECK_SESSION, "",
-					"have a store session and a node key"))
+		(report->key_leases ||
+		 check_store(report, LE_CHECK_SESSION, "",
+					 "have a store session and a node key")))
 		check_keys(report);
 }
 
@@ -501,6 +532,7 @@ le_check_config(PG_FUNCTION_ARGS)
 	le_check_preloaded();
 	report.rows = le_begin_rows(fcinfo, &report.desc);
 	report.remote = le_configured_store()->remote;
+	report.key_leases = le_configured_store()->key_leases;
 	last_contact = le_last_contact();
 	check_worker(&report);
 	check_node(&report);

@@ -23,8 +23,16 @@
 #include "dispatch.h"
 #include "events.h"
 #include "http.h"
+#include "poll.h"
 #include "settings.h"
 #include "stats.h"
+
+/* Connections to the store, those of the watch included. */
+#define CONNECTIONS			16
+#define LEASE_CONNECTIONS	(LE_MAX_POLLS + 32)
+
+/* To a gateway that is not there, when there are others. */
+#define CONNECT_MS			1000
 
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
@@ -44,6 +52,8 @@ static struct
 
 static char trouble[LE_MAX_ERROR_LEN + 1];
 
+static bool transmit(LeFlight *flight);
+
 /* For jitter only, so the quality of the generator does not matter. */
 uint32
 le_random(void)
@@ -62,15 +72,22 @@ le_dispatch_start(void)
 {
 	store = le_configured_store();
 	if (store->remote)
-		le_http_start();
+		le_http_start(store->key_leases ? LEASE_CONNECTIONS : CONNECTIONS);
 	le_dispatch_configure();
 }
 
 void
 le_dispatch_configure(void)
 {
-	if (store->remote)
-		le_http_configure(le_consul_url, le_consul_token_file);
+	if (store->key_leases)
+	{
+		le_gateways_configure(le_gateway_urls);
+		le_http_configure(le_gateway_place(), le_gateway_token_file,
+						  "Authorization: Bearer ");
+	}
+	else if (store->remote)
+		le_http_configure(le_consul_url, le_consul_token_file,
+						  "X-Consul-Token: ");
 }
 
 const LeStore *
@@ -83,6 +100,8 @@ le_store(void)
 const char *
 le_store_place(void)
 {
+	if (store->key_leases)
+		return le_gateway_place();
 	return store->remote ? le_http_origin() : "local";
 }
 
@@ -117,6 +136,14 @@ const char *
 le_flight_string(LeFlight *flight, const char *s)
 {
 	return s == NULL ? NULL : MemoryContextStrdup(flight->context, s);
+}
+
+/* Does perform() answer it at once? */
+static bool
+answers_here(LeOpKind kind)
+{
+	return !store->remote ||
+		(store->performs != NULL && store->performs(kind));
 }
 
 static void
@@ -218,10 +245,35 @@ count_answer(const LeFlight *flight, const LeAnswer *answer)
 static void
 finish(LeFlight *flight, const LeAnswer *answer)
 {
-	count_answer(flight, answer);
-	note_store(flight, answer);
+	if (!store->remote || !answers_here(flight->op.kind))
+	{
+		count_answer(flight, answer);
+		note_store(flight, answer);
+	}
 	flight->done(flight, answer);
 	MemoryContextDelete(flight->context);
+}
+
+/*
+ * The gateway that was asked has failed, or does well.  What was certainly
+ * not applied is sent to the next one, while there is time; what may have
+ * been applied is not, since only the one who decided to send it knows how to
+ * find out.
+ */
+static bool
+ask_another(LeFlight *flight, const LeHttpResponse *response,
+			const LeAnswer *answer)
+{
+	if (!store->key_leases)
+		return false;
+	if (response->net != LE_NET_OK || answer->next_server)
+		le_gateway_failed(flight->gateway,
+						  answer->detail ? answer->detail : "no answer");
+	else
+		le_gateway_answered(flight->gateway);
+	if (!answer->next_server || flight->until - le_now() < LE_MIN_ATTEMPT / 2)
+		return false;
+	return transmit(flight);
 }
 
 static void
@@ -235,7 +287,52 @@ response_came(void *arg, const LeHttpResponse *response)
 	store_settings(&settings);
 	store->decode(&settings, &flight->op, response, &answer);
 	MemoryContextSwitchTo(old);
-	finish(flight, &answer);
+	if (!ask_another(flight, response, &answer))
+		finish(flight, &answer);
+}
+
+/*
+ * How long may this server take?  A read that another could answer as well
+ * leaves time for that one, lest a server that hangs should use up the time
+ * that somebody has to wait.
+ */
+static le_duration
+patience(const LeFlight *flight)
+{
+	le_duration left = Max(flight->until - flight->sent, LE_MSEC);
+	unsigned	tried = flight->tried;
+	LeGatewayRef other;
+
+	if (!store->key_leases || le_op_writes(flight->op.kind) ||
+		flight->op.kind == LE_OP_WATCH || !le_gateway_pick(&tried, &other))
+		return left;
+	return left / 2;
+}
+
+/* Encode and send; false: there is nobody left to send it to. */
+static bool
+transmit(LeFlight *flight)
+{
+	LeStoreSettings settings;
+	LeHttpRequest request = {0};
+	MemoryContext old;
+
+	if (store->key_leases &&
+		!le_gateway_pick(&flight->tried, &flight->gateway))
+		return false;
+	old = MemoryContextSwitchTo(flight->context);
+	store_settings(&settings);
+	initStringInfo(&request.path);
+	initStringInfo(&request.body);
+	store->encode(&settings, &flight->op, &request);
+	if (store->key_leases)
+		request.base = le_gateway_url(flight->gateway);
+	if (le_gateways_several())
+		request.connect_ms = CONNECT_MS;
+	flight->sent = le_now();
+	le_http_send(&request, patience(flight), response_came, flight);
+	MemoryContextSwitchTo(old);
+	return true;
 }
 
 /*
@@ -260,23 +357,19 @@ next_local_token(void)
 void
 le_flight_send(LeFlight *flight, le_duration timeout)
 {
-	LeStoreSettings settings;
-	LeHttpRequest request = {0};
 	MemoryContext old;
 
 	flight->sent = le_now();
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	if (!store->remote)
-		answered = lappend(answered, flight);
-	MemoryContextSwitchTo(flight->context);
-	if (store->remote)
+	flight->until = flight->sent + timeout;
+	if (!answers_here(flight->op.kind))
 	{
-		store_settings(&settings);
-		initStringInfo(&request.path);
-		initStringInfo(&request.body);
-		store->encode(&settings, &flight->op, &request);
-		le_http_send(&request, timeout, response_came, flight);
+		/* The list of gateways is never empty. */
+		if (!transmit(flight))
+			elog(ERROR, "leader_election has no gateway to ask");
+		return;
 	}
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	answered = lappend(answered, flight);
 	MemoryContextSwitchTo(old);
 }
 
@@ -303,14 +396,19 @@ le_dispatch_run(void)
 {
 	if (store->remote)
 		le_http_run();
-	else
-		run_local();
+	if (store->key_leases)
+		le_gateways_run_timers();
+	run_local();
 }
 
 le_time
 le_dispatch_timer(void)
 {
+	le_time		next = answered == NIL ? 0 : le_now();
+
 	if (store->remote)
-		return le_http_timer();
-	return answered == NIL ? 0 : le_now();
+		next = le_earliest(next, le_http_timer());
+	if (store->key_leases)
+		next = le_earliest(next, le_gateways_timer());
+	return next;
 }

@@ -10,6 +10,9 @@
 #ifndef LE_DISPATCH_H
 #define LE_DISPATCH_H
 
+#include "nodes/pg_list.h"
+
+#include "gateways.h"
 #include "leases.h"
 
 /*
@@ -26,7 +29,12 @@ typedef struct LeFlight
 	uint32		request;		/* number of the election's request */
 	uint64		pending;		/* number of the backend's question, or 0 */
 	int		   *held_slots;		/* PROVE_NODE: slots of op.held ... */
-	uint64	   *held_tokens;	/* ... and of which terms */
+	uint64	   *held_tokens;	/* ... and of which terms; also for
+								 * RENEW_TERMS */
+	List	   *earlier;		/* LIST_HELD: keys of the pages before */
+	LeGatewayRef gateway;		/* that was asked last ... */
+	unsigned	tried;			/* ... and all that were, one bit each */
+	le_time		until;			/* when to give up */
 	void		(*done) (struct LeFlight *flight, const LeAnswer *answer);
 } LeFlight;
 

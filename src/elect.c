@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #include "compat.h"
@@ -24,6 +25,7 @@
 #include "events.h"
 #include "observe.h"
 #include "questions.h"
+#include "renew.h"
 #include "session.h"
 #include "settings.h"
 #include "stats.h"
@@ -34,6 +36,8 @@
 typedef struct Quick
 {
 	le_time		timer;
+	le_time		deadline;		/* of a term with a lease of its own */
+	le_time		renew_at;
 	bool		has_term;
 	bool		active;			/* not idle: is to be looked at */
 	bool		candidate;		/* campaigned for, by call or by setting */
@@ -98,7 +102,8 @@ begin_term(LeSlot *slot)
 		pg_atomic_write_u64(&slot->given_up, 0);
 	pg_atomic_write_u64(&slot->owner, slot->candidate);
 	pg_atomic_write_u64(&slot->token, e->token);
-	pg_atomic_write_u64(&slot->deadline, le_table->node.deadline);
+	pg_atomic_write_u64(&slot->deadline, e->deadline != 0 ? e->deadline :
+						le_table->node.deadline);
 	le_end_change(slot);
 	quick[le_slot_number(slot)].has_term = true;
 	ereport(LOG,
@@ -152,11 +157,22 @@ end_term(LeSlot *slot, LeReason reason)
 	note_end(slot, reason, token);
 }
 
+/* The lease of this one term was renewed. */
+static void
+move_deadline(LeSlot *slot)
+{
+	pg_atomic_write_u64(&slot->deadline, slot->election.deadline);
+	slot->renewed = GetCurrentTimestamp();
+}
+
 /* A proof moved the deadline of every term; 0 ends all belief. */
 void
 le_elect_deadline(le_time deadline)
 {
 	TimestampTz now = GetCurrentTimestamp();
+
+	if (le_store()->key_leases)
+		return;					/* each has a deadline of its own */
 
 	for (int i = 0; i < le_table->nused; i++)
 	{
@@ -307,6 +323,8 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 
 	le_make_view(&view, key, as_of);
 	le_note_holder(slot, key, &view);
+	if (!le_election_has_term(&slot->election))
+		slot->rev = key == NULL ? 0 : key->rev;
 	if (!le_session_live())
 		return;					/* nothing could be done about it */
 	if (key == NULL && le_election_has_term(&slot->election))
@@ -324,16 +342,21 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 	le_elect_advance(slot);
 }
 
-static void
-note_error(LeSlot *slot, const LeAnswer *answer)
+void
+le_elect_note_error(LeSlot *slot, LeOutcome outcome, const char *detail)
 {
-	if (answer->outcome == LE_DONE || answer->outcome == LE_CONFLICT)
+	if (outcome == LE_DONE || outcome == LE_CONFLICT)
 		return;
 	le_begin_note(slot);
 	snprintf(slot->last_error, sizeof(slot->last_error), "%s",
-			 answer->detail ? answer->detail :
-			 le_outcome_name(answer->outcome));
+			 detail ? detail : le_outcome_name(outcome));
 	le_end_note(slot);
+}
+
+static void
+note_error(LeSlot *slot, const LeAnswer *answer)
+{
+	le_elect_note_error(slot, answer->outcome, answer->detail);
 }
 
 /* Is this the answer to the election's newest request? */
@@ -359,6 +382,7 @@ read_answered(LeFlight *flight, const LeAnswer *answer)
 	{
 		le_make_view(&view, key, answer->index);
 		le_note_holder(slot, key, &view);
+		slot->rev = key == NULL ? 0 : key->rev;
 		event.view = &view;
 	}
 	else
@@ -368,6 +392,25 @@ read_answered(LeFlight *flight, const LeAnswer *answer)
 	}
 	feed(slot, &event);
 	le_elect_advance(slot);
+}
+
+/* The answer to a write of a key with a lease of its own. */
+static void
+note_lease(LeSlot *slot, LeEvent *event, const LeFlight *flight,
+		   const LeAnswer *answer)
+{
+	LeOpKind	kind = flight->op.kind;
+
+	if (answer->outcome == LE_CONFLICT && answer->conflict == LE_CONFLICT_OWN)
+		slot->rev = answer->rev;
+	if (answer->outcome != LE_DONE ||
+		(kind != LE_OP_ACQUIRE && kind != LE_OP_PUBLISH))
+		return;
+	slot->rev = answer->rev;
+	event->sent = flight->sent;
+	event->deadline = le_trusted_until(flight->sent, answer->trust);
+	if (kind == LE_OP_ACQUIRE && slot->election.failures == 0)
+		le_renew_check_trust(answer->trust);
 }
 
 static void
@@ -390,6 +433,8 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 	event.index = answer->index;
 	event.outcome = answer->outcome;
 	event.conflict = answer->conflict;
+	if (le_store()->key_leases)
+		note_lease(slot, &event, flight, answer);
 	if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_CONFLICT)
 		le_watch_doubt_node(flight->op.target->session);
 	else if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_DONE)
@@ -430,6 +475,32 @@ add_target(LeFlight *flight, const LeSlot *slot)
 	return true;
 }
 
+/*
+ * What a write of a key with a lease of its own says beside the index.  Each
+ * decision to acquire has an id of its own; a copy sent because nobody knows
+ * what became of the first has the same.
+ */
+static void
+add_lease(LeFlight *flight, LeSlot *slot)
+{
+	uint8		id[LE_ATTEMPT_LEN / 2];
+
+	flight->op.rev = slot->rev;
+	flight->op.token_floor = slot->election.token_floor;
+	if (flight->op.kind != LE_OP_ACQUIRE)
+		return;
+	if (slot->election.failures == 0 || slot->attempt[0] == '\0')
+	{
+		if (!pg_strong_random(id, sizeof(id)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random bytes")));
+		hex_encode((const char *) id, sizeof(id), slot->attempt);
+		slot->attempt[LE_ATTEMPT_LEN] = '\0';
+	}
+	flight->op.attempt = le_flight_string(flight, slot->attempt);
+}
+
 static void
 send_request(LeSlot *slot, const LeActions *act)
 {
@@ -452,8 +523,10 @@ send_request(LeSlot *slot, const LeActions *act)
 	flight->op.local = &slot->local;
 	if (slot->has_value)
 		flight->op.value = le_flight_string(flight, slot->value);
-	if (flight->op.kind == LE_OP_ACQUIRE && le_consul_takeover &&
-		add_target(flight, slot))
+	if (le_store()->key_leases)
+		add_lease(flight, slot);
+	else if (flight->op.kind == LE_OP_ACQUIRE && le_consul_takeover &&
+			 add_target(flight, slot))
 		flight->op.kind = LE_OP_TAKE_OVER;
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
@@ -467,10 +540,10 @@ static void
 feed(LeSlot *slot, LeEvent *event)
 {
 	LeActions	act;
-	Quick	   *q = &quick[le_slot_number(slot)];
 
 	event->now = le_now();
-	event->random = le_random();
+	if (event->random == 0)
+		event->random = le_random();
 	event->timing = &le_table->node.timing;
 	act = le_election_event(&slot->election, event);
 
@@ -486,16 +559,53 @@ feed(LeSlot *slot, LeEvent *event)
 		act.verdict = LE_SAY_NOTHING;
 		le_elect_feed(slot, LE_EV_UNWANT);
 	}
+	else if (act.deadline_moved)
+		move_deadline(slot);
 	if ((act.send == LE_SEND_ACQUIRE || act.send == LE_SEND_TAKE_OVER) &&
 		!choose_candidate(slot))
 		slot->candidate = LE_OWNER_NONE;	/* granted, it is given back */
 	if (act.send != LE_SEND_NOTHING)
 		send_request(slot, &act);
 	le_pass_verdict(slot, &act);
-	q->timer = slot->election.timer_at;
-	q->active = slot->election.state != LE_IDLE;
+	le_elect_note_timers(slot);
 	if (waits_for_holder(le_slot_number(slot)))
 		le_watch_follow_nodes();
+}
+
+void
+le_elect_event(LeSlot *slot, LeEvent *event)
+{
+	feed(slot, event);
+}
+
+/* What the loop looks at follows what the core has decided. */
+void
+le_elect_note_timers(const LeSlot *slot)
+{
+	Quick	   *q = &quick[le_slot_number(slot)];
+
+	q->timer = slot->election.timer_at;
+	q->deadline = slot->election.deadline;
+	q->renew_at = le_election_renew_at(&slot->election);
+	q->active = slot->election.state != LE_IDLE;
+}
+
+/* ---- leases of single terms ---- */
+
+bool
+le_elect_any_renewal_due(le_time now)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (quick[i].renew_at != 0 && now >= quick[i].renew_at)
+			return true;
+	return false;
+}
+
+void
+le_elect_renew_now(LeSlot *slot)
+{
+	le_election_renew_now(&slot->election, le_now());
+	le_elect_note_timers(slot);
 }
 
 /* Do not contend for a while, whoever asks. */
@@ -546,6 +656,8 @@ resume(LeSlot *slot)
 	LeElection *e = &slot->election;
 	LeEvent		event = {0};
 
+	le_election_resume(e, le_now());
+	le_elect_note_timers(slot);
 	switch (e->state)
 	{
 		case LE_ACQUIRING:
@@ -662,6 +774,11 @@ run_slot_timer(int i, le_time now)
 {
 	LeSlot	   *slot = le_slot(i);
 
+	if (quick[i].deadline != 0 && now >= quick[i].deadline)
+	{
+		le_elect_feed(slot, LE_EV_EXPIRED);
+		le_elect_advance(slot);
+	}
 	if (quick[i].timer != 0 && now >= quick[i].timer)
 	{
 		quick[i].timer = slot->election.timer_at = 0;
@@ -719,6 +836,8 @@ le_elect_timer(void)
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		next = le_earliest(next, quick[i].timer);
+		next = le_earliest(next, quick[i].deadline);
+		next = le_earliest(next, quick[i].renew_at);
 		if (any_pause)
 		{
 			next = le_earliest(next, le_slot(i)->hold_off_until);

@@ -31,6 +31,14 @@ extern void le_elect_count_proof(le_time sent, LeOutcome outcome,
 								 bool renewed);
 extern bool le_elect_need_session(void);
 
+/* from renew.c */
+extern void le_elect_event(LeSlot *slot, LeEvent *event);
+extern void le_elect_note_error(LeSlot *slot, LeOutcome outcome,
+								const char *detail);
+extern void le_elect_note_timers(const LeSlot *slot);
+extern bool le_elect_any_renewal_due(le_time now);
+extern void le_elect_renew_now(LeSlot *slot);
+
 /* from questions.c */
 extern void le_elect_feed(LeSlot *slot, LeEventKind kind);
 extern void le_elect_advance(LeSlot *slot);

@@ -40,11 +40,7 @@
 /* Headers of one response, altogether. */
 #define MAX_HEADERS		(64 * 1024)
 
-/* Connections to the store, the one of the watch included. */
-#define MAX_CONNECTIONS 16L
-
 #define MAX_TOKEN_LEN	4096
-#define TOKEN_HEADER	"X-Consul-Token: "
 
 typedef struct Call
 {
@@ -59,6 +55,7 @@ typedef struct Call
 	size_t		body_size;
 	size_t		max_body;
 	size_t		header_bytes;
+	size_t		token_offset;	/* in the second of headers; 0: no token */
 	bool		too_large;
 	bool		has_index;
 	uint64		index;
@@ -77,6 +74,7 @@ static dlist_head finished = DLIST_STATIC_INIT(finished);
 
 static char *origin = NULL;		/* scheme://host:port */
 static char *token_header = NULL;
+static size_t token_offset;		/* of the token in it */
 
 /* ---- what libcurl calls: no palloc, no ereport ---- */
 
@@ -218,8 +216,9 @@ leave_curl(const sigset_t *saved)
 	sigprocmask(SIG_SETMASK, saved, NULL);
 }
 
+/* "connections" to the store, those of the watch included. */
 void
-le_http_start(void)
+le_http_start(int connections)
 {
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK ||
 		(multi = curl_multi_init()) == NULL)
@@ -237,8 +236,9 @@ le_http_start(void)
 				 errmsg("could not create an epoll descriptor: %m")));
 	curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
 	curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, set_timer);
-	curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, MAX_CONNECTIONS);
-	curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, MAX_CONNECTIONS);
+	curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS,
+					  (long) connections);
+	curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long) connections);
 }
 
 /* Read the token; false, with a log line, if the file cannot be used. */
@@ -285,11 +285,13 @@ forget_secret(char **secret)
 
 /*
  * Take over the settings, at start and after a reload.  Requests in flight
- * keep what they were sent with.  False: the token cannot be read, so
- * requests go out without one until the next reload.
+ * keep what they were sent with.  The token goes into a header that begins
+ * as given.  False: it cannot be read, so requests go out without one until
+ * the next reload.
  */
 bool
-le_http_configure(const char *url, const char *token_file)
+le_http_configure(const char *url, const char *token_file,
+				  const char *header)
 {
 	char		token[MAX_TOKEN_LEN];
 	const char *host = strstr(url, "://") + 3;
@@ -308,7 +310,8 @@ le_http_configure(const char *url, const char *token_file)
 	{
 		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-		token_header = psprintf(TOKEN_HEADER "%s", token);
+		token_header = psprintf("%s%s", header, token);
+		token_offset = strlen(header);
 		MemoryContextSwitchTo(old);
 	}
 	explicit_bzero(token, sizeof(token));
@@ -361,7 +364,9 @@ set_request(Call *call, const LeHttpRequest *request, const char *url,
 	SET(CURLOPT_URL, url);
 	SET(CURLOPT_CUSTOMREQUEST, request->method);
 	SET(CURLOPT_TIMEOUT_MS, (long) Max(timeout / LE_MSEC, 1));
-	SET(CURLOPT_CONNECTTIMEOUT_MS, (long) Max(timeout / LE_MSEC, 1));
+	SET(CURLOPT_CONNECTTIMEOUT_MS,
+		request->connect_ms > 0 && request->connect_ms < timeout / LE_MSEC ?
+		(long) request->connect_ms : (long) Max(timeout / LE_MSEC, 1));
 	SET(CURLOPT_ERRORBUFFER, call->error);
 	SET(CURLOPT_WRITEFUNCTION, take_body);
 	SET(CURLOPT_WRITEDATA, call);
@@ -383,7 +388,10 @@ set_request(Call *call, const LeHttpRequest *request, const char *url,
 	}
 	call->headers = curl_slist_append(NULL, "Expect:");
 	if (call->headers && token_header)
+	{
 		call->headers = curl_slist_append(call->headers, token_header);
+		call->token_offset = token_offset;
+	}
 	if (call->headers)
 		call->headers = curl_slist_append(call->headers,
 										  "Content-Type: application/json");
@@ -401,7 +409,9 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 			 LeHttpDone done, void *arg)
 {
 	Call	   *call = MemoryContextAllocZero(TopMemoryContext, sizeof(Call));
-	char	   *url = psprintf("%s%s", origin, request->path.data);
+	char	   *url = psprintf("%s%s",
+							   request->base ? request->base : origin,
+							   request->path.data);
 	sigset_t	saved;
 	bool		ok;
 
@@ -479,10 +489,10 @@ hide_token(Call *call)
 {
 	for (struct curl_slist *h = call->headers; h != NULL; h = h->next)
 	{
-		const char *token = h->data + strlen(TOKEN_HEADER);
+		const char *token = h->data + call->token_offset;
 		size_t		len;
 
-		if (strncmp(h->data, TOKEN_HEADER, strlen(TOKEN_HEADER)) != 0)
+		if (call->token_offset == 0 || h != call->headers->next)
 			continue;
 		len = strlen(token);
 		for (size_t i = 0; i + len <= call->body_len; i++)

@@ -83,6 +83,10 @@ typedef struct LeSlot
 													 * "": none */
 	bool		holder_holds;	/* the key; false: left it unreleased */
 	uint64		holder_token;	/* of its term; 0: not known */
+
+	/* Where each key has a lease of its own. */
+	uint64		rev;			/* the key's revision, as last shown */
+	char		attempt[LE_ATTEMPT_LEN + 1];	/* the newest acquire's id */
 } LeSlot;
 
 StaticAssertDecl(sizeof(LeSlot) <= 2048, "a slot must fit into 2 KB");

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "dispatch.h"
 #include "events.h"
 #include "observe.h"
 #include "settings.h"
@@ -67,7 +68,7 @@ judge_holder(LeKeyView *view, const LeKey *key)
 {
 	const LeNodeInfo *holder;
 
-	if (!le_consul_takeover || le_foreign_key(key))
+	if (view->own_lease || !le_consul_takeover || le_foreign_key(key))
 		return;
 	holder = le_watch_node(key->holder);
 	if (holder == NULL)
@@ -83,6 +84,7 @@ le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of)
 {
 	memset(view, 0, sizeof(*view));
 	view->as_of = as_of;
+	view->own_lease = le_store()->key_leases;
 	if (key == NULL)
 		return;
 	view->exists = true;

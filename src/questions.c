@@ -630,7 +630,10 @@ ask_renew(Pending *p)
 		return;
 	}
 	attach(p, slot);
-	le_session_prove_now();
+	if (le_store()->key_leases)
+		le_elect_renew_now(slot);
+	else
+		le_session_prove_now();
 }
 
 /* Start the release of a term; the question is answered by its verdict. */
@@ -969,6 +972,7 @@ send_check(const Pending *p, LeOpKind kind)
 	if (p->ask.election[0] != '\0')
 		flight->op.election = le_flight_string(flight, p->ask.election);
 	flight->op.index = flight->op.token = NO_INDEX;
+	flight->op.rev = 1;
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
@@ -981,7 +985,8 @@ ask_check(Pending *p)
 			 p->ask.check == LE_CHECK_SESSION || !le_store()->remote)
 		reply(p, LE_REPLY_TRUE);
 	else if (p->ask.check == LE_CHECK_PREFIX)
-		send_check(p, LE_OP_CHECK_PREFIX);
+		send_check(p, le_store()->key_leases ? LE_OP_LIST_HELD :
+				   LE_OP_CHECK_PREFIX);
 	else if (p->ask.check == LE_CHECK_READ)
 		send_check(p, LE_OP_READ);
 	else

@@ -31,6 +31,7 @@ static LeNode *node;
 static le_time idle_since = 0;
 
 static void perform(const LeNodeActions *act);
+static void listed(LeFlight *flight, const LeAnswer *answer);
 
 static void
 feed(LeNodeEvent *event)
@@ -188,16 +189,75 @@ unlock(const LeKey *key)
 
 	flight->op.election = le_flight_string(flight, key->election);
 	flight->op.index = key->index;
+	flight->op.rev = key->rev;
 	flight->op.value = le_flight_string(flight, key->value);
 	if (key->node != NULL)
 		flight->op.node_name = le_flight_string(flight, key->node);
 	le_flight_send(flight, node->timing.request_timeout);
 }
 
+static const char *
+copy_string(const char *s)
+{
+	return s == NULL ? NULL : pstrdup(s);
+}
+
+static LeKey *
+copy_key(const LeKey *key)
+{
+	LeKey	   *copy = palloc(sizeof(LeKey));
+
+	*copy = *key;
+	copy->election = copy_string(key->election);
+	copy->holder = copy_string(key->holder);
+	copy->node = copy_string(key->node);
+	copy->value_session = copy_string(key->value_session);
+	copy->value = copy_string(key->value);
+	return copy;
+}
+
+/* The keys that the ending session holds: those known and the answer's. */
+static List *
+keep_held(const List *known, const LeAnswer *answer)
+{
+	List	   *held = NIL;
+	ListCell   *cell;
+
+	foreach(cell, known)
+		held = lappend(held, copy_key(lfirst(cell)));
+	for (int i = 0; i < answer->nkeys; i++)
+		if (is_session(answer->keys[i].holder, le_table->session))
+			held = lappend(held, copy_key(&answer->keys[i]));
+	return held;
+}
+
+/*
+ * A list may come in several pages; keys of the pages before are released
+ * with those of the last, since only the whole list says that none is held.
+ */
+static bool
+next_page(LeFlight *flight, const LeAnswer *answer)
+{
+	LeFlight   *next;
+	MemoryContext old;
+
+	if (answer->page == NULL)
+		return false;
+	next = le_flight_new(LE_OP_LIST_HELD, listed);
+	next->op.page = le_flight_string(next, answer->page);
+	old = MemoryContextSwitchTo(next->context);
+	next->earlier = keep_held(flight->earlier, answer);
+	MemoryContextSwitchTo(old);
+	le_flight_send(next, node->timing.request_timeout);
+	return true;
+}
+
 static void
 listed(LeFlight *flight, const LeAnswer *answer)
 {
 	LeNodeEvent event = {.kind = LE_NODE_EV_LISTED};
+	List	   *held;
+	ListCell   *cell;
 
 	if (stale(flight))
 		return;
@@ -206,20 +266,21 @@ listed(LeFlight *flight, const LeAnswer *answer)
 		step_answered(flight, answer);
 		return;
 	}
+	if (next_page(flight, answer))
+		return;
 	for (int i = 0; i < answer->nkeys; i++)
 	{
 		const LeKey *key = &answer->keys[i];
 
-		if (is_session(key->holder, le_table->session))
-			event.held++;
-		else if (key->holder == NULL && !key->released &&
-				 is_session(key->value_session, le_table->session))
+		if (key->holder == NULL && !key->released &&
+			is_session(key->value_session, le_table->session))
 			event.named++;
 	}
+	held = keep_held(flight->earlier, answer);
+	event.held = list_length(held);
 	feed(&event);
-	for (int i = 0; i < answer->nkeys; i++)
-		if (is_session(answer->keys[i].holder, le_table->session))
-			unlock(&answer->keys[i]);
+	foreach(cell, held)
+		unlock(lfirst(cell));
 }
 
 /* ---- requests ---- */

@@ -22,6 +22,7 @@
 #include "utils/json.h"
 
 #include "compat.h"
+#include "gateways.h"
 #include "settings.h"
 
 int			le_backend;
@@ -41,6 +42,8 @@ int			le_on_loss;
 int			le_cancel_lead;
 int			le_commit_margin;
 char	   *le_consul_url;
+char	   *le_gateway_urls;
+char	   *le_gateway_token_file;
 char	   *le_consul_token_file;
 char	   *le_consul_datacenter;
 char	   *le_consul_key_prefix;
@@ -52,12 +55,14 @@ char	   *le_key_file;
 enum
 {
 	BACKEND_LOCAL,
-	BACKEND_CONSUL
+	BACKEND_CONSUL,
+	BACKEND_CASSANDRA
 };
 
 static const struct config_enum_entry backends[] = {
 	{"local", BACKEND_LOCAL, false},
 	{"consul", BACKEND_CONSUL, false},
+	{"cassandra", BACKEND_CASSANDRA, false},
 	{NULL, 0, false}
 };
 
@@ -115,8 +120,8 @@ check_node_value(char **newval, void **extra, GucSource source)
  * Take the next name off a comma-separated list.  Returns false at its end;
  * the name, trimmed, is in buf, cut if it is too long to be valid anyway.
  */
-static bool
-next_name(const char **list, char *buf, size_t size)
+bool
+le_next_name(const char **list, char *buf, size_t size)
 {
 	const char *p = *list;
 	const char *end;
@@ -143,7 +148,7 @@ check_campaign(char **newval, void **extra, GucSource source)
 	const char *list = *newval;
 	char		name[LE_MAX_ELECTION_LEN + 2];
 
-	while (next_name(&list, name, sizeof(name)))
+	while (le_next_name(&list, name, sizeof(name)))
 	{
 		if (!le_valid_election_name(name))
 		{
@@ -154,10 +159,10 @@ check_campaign(char **newval, void **extra, GucSource source)
 	return true;
 }
 
+/* The settings' name of the file where a token belongs is for the hint. */
 static bool
-check_url(char **newval, void **extra, GucSource source)
+valid_url(const char *url, const char *token_setting)
 {
-	const char *url = *newval;
 	const char *host = NULL;
 
 	if (strncmp(url, "http://", 7) == 0)
@@ -173,7 +178,36 @@ check_url(char **newval, void **extra, GucSource source)
 	if (strcspn(host, "@") < strcspn(host, "/"))
 	{
 		GUC_check_errdetail("The URL must not contain a user or password.");
-		GUC_check_errhint("Put a token into the file that \"leader_election.consul_token_file\" names.");
+		GUC_check_errhint("Put a token into the file that \"%s\" names.",
+						  token_setting);
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_url(char **newval, void **extra, GucSource source)
+{
+	return valid_url(*newval, "leader_election.consul_token_file");
+}
+
+static bool
+check_gateway_url(char **newval, void **extra, GucSource source)
+{
+	const char *list = *newval;
+	char		url[MAXPGPATH];
+	int			n = 0;
+
+	while (le_next_name(&list, url, sizeof(url)))
+	{
+		if (!valid_url(url, "leader_election.gateway_token_file"))
+			return false;
+		n++;
+	}
+	if (n < 1 || n > LE_MAX_GATEWAYS)
+	{
+		GUC_check_errdetail("The list must have 1 to %d URLs.",
+							LE_MAX_GATEWAYS);
 		return false;
 	}
 	return true;
@@ -328,6 +362,25 @@ define_consul_settings(void)
 							 "Off means to wait until Consul ends its session.",
 							 &le_consul_takeover, true, PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);
+}
+
+static void
+define_gateway_settings(void)
+{
+	define_string("leader_election.gateway_url",
+				  "Lists the URLs of the gateways to Cassandra.",
+				  "They are separated by commas; the first that answers is asked.",
+				  &le_gateway_urls, "http://127.0.0.1:7480",
+				  check_gateway_url);
+	define_string("leader_election.gateway_token_file",
+				  "Names the file that holds the gateways' bearer token.",
+				  "It is read again on reload. Empty means no token.",
+				  &le_gateway_token_file, "", NULL);
+}
+
+static void
+define_tls_settings(void)
+{
 	define_string("leader_election.ca_file",
 				  "Names the file with the certificates of trusted authorities.",
 				  "Empty means those of the system.",
@@ -349,13 +402,23 @@ le_define_settings(void)
 	define_timing_settings();
 	define_job_settings();
 	define_consul_settings();
+	define_gateway_settings();
+	define_tls_settings();
 	MarkGUCPrefixReserved("leader_election");
 }
 
 const LeStore *
 le_configured_store(void)
 {
-	return le_backend == BACKEND_CONSUL ? &le_store_consul : &le_store_local;
+	switch (le_backend)
+	{
+		case BACKEND_CONSUL:
+			return &le_store_consul;
+		case BACKEND_CASSANDRA:
+			return &le_store_cassandra;
+		default:
+			return &le_store_local;
+	}
 }
 
 void
@@ -365,6 +428,12 @@ le_configured_timing(LeTiming *timing)
 	timing->session_ttl = le_session_ttl(timing->lease);
 	timing->margin = le_safety_margin * LE_MSEC;
 	timing->request_timeout = le_request_timeout * LE_MSEC;
+	timing->least_lease = timing->granularity = 0;
+	if (le_configured_store()->key_leases)
+	{
+		timing->least_lease = LE_MIN_KEY_LEASE;
+		timing->granularity = LE_SEC;
+	}
 	timing->renew_interval = le_renew_interval * LE_MSEC;
 	if (timing->renew_interval == 0)
 		timing->renew_interval = le_default_interval(timing->lease);
@@ -383,6 +452,12 @@ le_explain_timing(const LeTiming *t, StringInfo detail)
 	{
 		case LE_TIMING_OK:
 			return true;
+		case LE_TIMING_LEASE:
+			appendStringInfo(detail,
+							 "lease_ttl (%d ms) must be at least %d ms with the store \"%s\".",
+							 MS(t->lease), MS(t->least_lease),
+							 le_configured_store()->name);
+			break;
 		case LE_TIMING_MARGIN:
 			appendStringInfo(detail,
 							 "safety_margin (%d ms) must be less than half of lease_ttl (%d ms / 2 = %d ms).",
@@ -390,13 +465,15 @@ le_explain_timing(const LeTiming *t, StringInfo detail)
 			break;
 		case LE_TIMING_INTERVAL:
 			appendStringInfo(detail,
-							 "renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms, but lease_ttl minus safety_margin leaves %d ms - %d ms = %d ms.",
+							 t->granularity == 0 ?
+							 "renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms, but lease_ttl minus safety_margin leaves %d ms - %d ms = %d ms." :
+							 "renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms, but lease_ttl minus safety_margin and the store's granularity leaves %d ms - %d ms = %d ms.",
 							 MS(t->renew_interval), LE_ATTEMPTS,
 							 MS(LE_MIN_ATTEMPT),
 							 MS(t->renew_interval +
 								LE_ATTEMPTS * LE_MIN_ATTEMPT),
-							 MS(t->lease), MS(t->margin),
-							 MS(t->lease - t->margin));
+							 MS(t->lease), MS(t->margin + t->granularity),
+							 MS(t->lease - t->margin - t->granularity));
 			break;
 	}
 	return false;
@@ -504,7 +581,7 @@ le_in_campaign_setting(const char *election)
 	const char *list = le_campaign_list;
 	char		name[LE_MAX_ELECTION_LEN + 2];
 
-	while (next_name(&list, name, sizeof(name)))
+	while (le_next_name(&list, name, sizeof(name)))
 		if (strcmp(name, election) == 0)
 			return true;
 	return false;
@@ -516,6 +593,6 @@ le_each_campaign(void (*act) (const char *election))
 	const char *list = le_campaign_list;
 	char		name[LE_MAX_ELECTION_LEN + 2];
 
-	while (next_name(&list, name, sizeof(name)))
+	while (le_next_name(&list, name, sizeof(name)))
 		act(name);
 }

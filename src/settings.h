@@ -40,6 +40,8 @@ extern int	le_on_loss;			/* LeOnLoss */
 extern int	le_cancel_lead;
 extern int	le_commit_margin;
 extern char *le_consul_url;
+extern char *le_gateway_urls;
+extern char *le_gateway_token_file;
 extern char *le_consul_token_file;
 extern char *le_consul_datacenter;
 extern char *le_consul_key_prefix;
@@ -56,6 +58,7 @@ extern bool le_explain_cancel_lead(const LeTiming *timing, StringInfo detail);
 extern LeOnLoss le_on_loss_named(const char *name);
 extern const char *le_my_name(void);
 extern const char *le_my_value(void);
+extern bool le_next_name(const char **list, char *buf, size_t size);
 extern bool le_in_campaign_setting(const char *election);
 extern void le_each_campaign(void (*act) (const char *election));
 

@@ -188,9 +188,15 @@ put_node(const LeNodeInfo *info, Tuplestorestate *rows, TupleDesc desc)
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
 
-/* The local store has no other nodes to show. */
+static bool
+knows_nodes(const LeStore *store)
+{
+	return store->remote && !store->key_leases;
+}
+
+/* A store without node keys has no other nodes to show. */
 static int
-local_node(LeNodeInfo *info)
+only_node(LeNodeInfo *info)
 {
 	memset(info, 0, sizeof(*info));
 	strlcpy(info->node, le_my_name(), sizeof(info->node));
@@ -215,8 +221,8 @@ le_nodes(PG_FUNCTION_ARGS)
 
 	le_check_preloaded();
 	rows = le_begin_rows(fcinfo, &desc);
-	n = le_configured_store()->remote ? le_copy_nodes(nodes) :
-		local_node(nodes);
+	n = knows_nodes(le_configured_store()) ? le_copy_nodes(nodes) :
+		only_node(nodes);
 	for (int i = 0; i < n; i++)
 		put_node(&nodes[i], rows, desc);
 	return (Datum) 0;

@@ -208,7 +208,7 @@ send_watch(void)
 void
 le_watch_restart(void)
 {
-	if (!le_store()->remote)
+	if (!le_store()->remote || le_store()->key_leases)
 		return;
 	watch.number++;
 	watch.in_flight = false;
@@ -462,7 +462,8 @@ le_watch_follow_nodes(void)
 static bool
 needed(void)
 {
-	return le_store()->remote && le_session_live() && le_elect_need_watch();
+	return le_store()->remote && !le_store()->key_leases &&
+		le_session_live() && le_elect_need_watch();
 }
 
 void

@@ -37,7 +37,9 @@
 #include "elect.h"
 #include "events.h"
 #include "http.h"
+#include "poll.h"
 #include "questions.h"
+#include "renew.h"
 #include "requests.h"
 #include "session.h"
 #include "settings.h"
@@ -92,7 +94,8 @@ next_timer(void)
 
 	next = le_earliest(next, le_session_timer());
 	next = le_earliest(next, le_elect_timer());
-	return le_earliest(next, le_watch_timer());
+	next = le_earliest(next, le_watch_timer());
+	return le_earliest(next, le_poll_timer());
 }
 
 /* Sleep until an answer, a signal, a question, or "next" (0: no limit). */
@@ -157,8 +160,10 @@ turn(bool first)
 	le_elect_run_timers();
 	le_session_run_timers();
 	le_watch_run_timers();
+	le_poll_run_timers();
 	le_each_request(le_question, first);
 	le_elect_hints();
+	le_renew_run_timers();
 }
 
 /*
@@ -217,6 +222,7 @@ start(void)
 			 errdetail("Store local: elections are decided inside this instance only, not between instances.")));
 	le_event(LE_EVENT_WORKER_STARTED, NULL, 0, NULL);
 	le_session_start();
+	le_poll_start();
 	le_elect_start();
 	pg_atomic_write_u32(&le_table->worker_proc, (uint32) LE_MY_PROC + 1);
 }

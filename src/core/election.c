@@ -53,6 +53,8 @@ end_term(LeElection *e, LeActions *act, LeReason reason)
 	if (e->token == 0)
 		return;
 	e->token = 0;
+	e->deadline = e->renew_at = 0;
+	e->renewing = false;		/* answers to an earlier term's are dropped */
 	act->term_ends = true;
 	act->reason = reason;
 }
@@ -202,6 +204,57 @@ judge(LeElection *e, const LeEvent *ev, LeActions *act)
 	}
 }
 
+/*
+ * The answer to a write says until when the term may be trusted, counted from
+ * when its request was sent.  An earlier proof that carries further is as
+ * good as before.
+ */
+static void
+trust(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (ev->deadline == 0)
+		return;
+	e->renew_failures = 0;
+	e->renew_at = le_next_proof(ev->timing, ev->sent, ev->random);
+	if (ev->deadline <= e->deadline)
+		return;
+	e->deadline = ev->deadline;
+	act->deadline_moved = true;
+}
+
+/*
+ * The same for a term that goes on.  A deadline that has passed is final,
+ * whatever the answer says.
+ */
+static void
+extend(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (e->token == 0 || e->deadline == 0)
+		return;
+	if (le_believes(ev->now, e->deadline))
+		trust(e, ev, act);
+	else
+		end_term(e, act, LE_REASON_EXPIRED);
+}
+
+static void
+begin_term(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
+{
+	e->token = index;
+	e->token_floor = index;
+	e->state = LE_HELD;
+	e->timer_at = 0;
+	e->seen_index = 0;
+	e->deadline = 0;
+	trust(e, ev, act);
+	/* Terms that began together are not renewed together for ever. */
+	if (ev->deadline != 0)
+		e->renew_at = ev->sent + ev->timing->renew_interval -
+			le_jitter(ev->timing->renew_interval / 2, ev->random);
+	act->term_begins = true;
+	say(act, LE_SAY_GRANTED, LE_DONE);
+}
+
 /* The key is ours at this index: the acquire was applied. */
 static void
 acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
@@ -221,16 +274,14 @@ acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
 	}
 	else if (!e->wanted)
 		release(e, act, index);
-	else
+	else if (ev->deadline != 0 && !le_believes(ev->now, ev->deadline))
 	{
-		e->token = index;
-		e->token_floor = index;
-		e->state = LE_HELD;
-		e->timer_at = 0;
-		e->seen_index = 0;
-		act->term_begins = true;
-		say(act, LE_SAY_GRANTED, LE_DONE);
+		/* Found out too late: nothing of the lease is left to believe in. */
+		say(act, LE_SAY_FAILED, LE_UNAVAILABLE);
+		release(e, act, index);
 	}
+	else
+		begin_term(e, ev, act, index);
 }
 
 /* A term goes on after its write was answered, unless it was given up. */
@@ -402,7 +453,9 @@ acquire_done(LeElection *e, const LeEvent *ev, LeActions *act)
 static void
 acquire_conflict(LeElection *e, const LeEvent *ev, LeActions *act)
 {
-	if (!e->wanted && e->failures == 0)
+	if (ev->conflict == LE_CONFLICT_OWN)
+		release(e, act, ev->index); /* no term stands behind it */
+	else if (!e->wanted && e->failures == 0)
 		start_over(e, act);
 	else if (ev->conflict == LE_CONFLICT_LOCK_DELAY)
 	{
@@ -463,8 +516,10 @@ acquire_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
 {
 	const LeKeyView *v = ev->view;
 
-	if (v->holder == LE_KEY_OURS)
+	if (v->holder == LE_KEY_OURS && !v->own_lease)
 		acquired(e, ev, act, v->index);
+	else if (v->holder == LE_KEY_OURS)
+		acquire(e, act, e->read_index); /* its answer tells the deadline */
 	else if (v->index == e->read_index && e->taking_over)
 		taken_over_read_back(e, ev, act);
 	else if (v->index == e->read_index)
@@ -487,7 +542,8 @@ publish_done(LeElection *e, const LeEvent *ev, LeActions *act)
 {
 	e->failures = 0;
 	e->write_index = ev->index;
-	say(act, LE_SAY_PUBLISHED, LE_DONE);
+	extend(e, ev, act);
+	say(act, act->term_ends ? LE_SAY_LOST : LE_SAY_PUBLISHED, LE_DONE);
 	held_again(e, act);
 }
 
@@ -545,6 +601,52 @@ not_ours(LeElection *e, const LeEvent *ev, LeActions *act)
 		return;
 	e->request++;
 	lose(e, act, LE_REASON_KEY_LOST);
+}
+
+/*
+ * The deadline of the term's own lease: final, whatever answers come later.
+ * The key may still be ours in the store, so it is released; while a publish
+ * is in flight its answer leads there.
+ */
+static void
+expired(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (e->token == 0 || e->deadline == 0 ||
+		le_believes(ev->now, e->deadline))
+		return;
+	end_term(e, act, LE_REASON_EXPIRED);
+	if (e->state == LE_HELD)
+		release(e, act, e->write_index);
+	say(act, LE_SAY_LOST, LE_DONE);
+}
+
+static void
+renewed(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	e->renewing = false;
+	expired(e, ev, act);
+	extend(e, ev, act);
+}
+
+/*
+ * An unknown outcome neither extends nor ends: the next attempt finds out.
+ * The key of a term that went on without this node's knowledge, by a renewal
+ * whose answer was lost, is renewed at once from where it stands.
+ */
+static void
+renew_failed(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	e->renewing = false;
+	if (ev->outcome == LE_LOST)
+	{
+		not_ours(e, ev, act);
+		return;
+	}
+	e->renew_failures++;
+	e->renew_at = ev->now;
+	if (ev->outcome != LE_CONFLICT || e->renew_failures >= LE_ATTEMPTS)
+		e->renew_at += le_retry_delay(ev->timing, e->renew_failures,
+									  ev->random);
 }
 
 static void
@@ -662,6 +764,9 @@ static const Handler table[LE_NSTATES] ROW = {
 		[LE_EV_PUBLISH] = publish,
 		[LE_EV_SEEN] = holder_seen,
 		[LE_EV_NOT_OURS] = not_ours,
+		[LE_EV_RENEWED] = renewed,
+		[LE_EV_RENEW_FAILED] = renew_failed,
+		[LE_EV_EXPIRED] = expired,
 		[LE_EV_NODE_ENDED] = node_ended,
 	},
 	[LE_PUBLISHING] = {
@@ -672,6 +777,9 @@ static const Handler table[LE_NSTATES] ROW = {
 		[LE_EV_NOT_APPLIED] = publish_not_applied,
 		[LE_EV_UNKNOWN] = publish_unsure,
 		[LE_EV_NOT_OURS] = not_ours,
+		[LE_EV_RENEWED] = renewed,
+		[LE_EV_RENEW_FAILED] = renew_failed,
+		[LE_EV_EXPIRED] = expired,
 		[LE_EV_NODE_ENDED] = node_ended,
 	},
 	[LE_PUBLISH_UNSURE] = {
@@ -681,6 +789,9 @@ static const Handler table[LE_NSTATES] ROW = {
 		[LE_EV_READ_FAILED] = unsure_read_failed,
 		[LE_EV_NOT_OURS] = not_ours,
 		[LE_EV_TIMER] = read_again,
+		[LE_EV_RENEWED] = renewed,
+		[LE_EV_RENEW_FAILED] = renew_failed,
+		[LE_EV_EXPIRED] = expired,
 		[LE_EV_NODE_ENDED] = node_ended,
 	},
 	[LE_RELEASING] = {
@@ -749,6 +860,41 @@ le_election_in_flight(const LeElection *e)
 		default:
 			return false;
 	}
+}
+
+/*
+ * When is the lease of the term to be renewed?  0: it has none of its own, or
+ * a renewal or a publish, which renews too, is under way.
+ */
+le_time
+le_election_renew_at(const LeElection *e)
+{
+	if (e->state != LE_HELD || e->deadline == 0 || e->renewing)
+		return 0;
+	return e->renew_at;
+}
+
+/* The renewal is on its way; its answer comes as LE_EV_RENEWED or _FAILED. */
+void
+le_election_renewal_sent(LeElection *e)
+{
+	e->renewing = true;
+}
+
+/* Somebody wants the term to be proven. */
+void
+le_election_renew_now(LeElection *e, le_time now)
+{
+	if (e->deadline != 0)
+		e->renew_at = now;
+}
+
+/* A new worker: nobody knows what became of a renewal in flight. */
+void
+le_election_resume(LeElection *e, le_time now)
+{
+	e->renewing = false;
+	le_election_renew_now(e, now);
 }
 
 const char *

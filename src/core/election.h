@@ -37,7 +37,9 @@ typedef enum LeConflict
 {
 	LE_CONFLICT_CHANGED,		/* the key is not as it was read */
 	LE_CONFLICT_HELD,			/* another session holds the key */
-	LE_CONFLICT_LOCK_DELAY		/* nobody may lock the key yet */
+	LE_CONFLICT_LOCK_DELAY,		/* nobody may lock the key yet */
+	LE_CONFLICT_OWN				/* an earlier acquire of ours holds it, at
+								 * index */
 } LeConflict;
 
 /* Who holds the election's key. */
@@ -62,6 +64,8 @@ typedef struct LeKeyView
 	bool		holder_ended;	/* the holder's or last holder's belief is
 								 * known to have ended, although the key does
 								 * not say so */
+	bool		own_lease;		/* the key has a lease of its own, which only a
+								 * write's answer tells, not a read's */
 	le_time		silent_at;		/* from then on the holder counts as silent;
 								 * 0: it cannot be taken over */
 	uint64_t	index;			/* of the key's last write; 0: none exists */
@@ -100,6 +104,12 @@ typedef enum LeEventKind
 	LE_EV_UNKNOWN,				/* nobody knows about the write */
 	LE_EV_NOT_OURS,				/* the node proof shows that the key is not
 								 * ours */
+	LE_EV_RENEWED,				/* the term's own lease was renewed: sent,
+								 * deadline */
+	LE_EV_RENEW_FAILED,			/* it was not, or nobody knows: outcome;
+								 * LE_LOST: the term is over; LE_CONFLICT:
+								 * the key had moved on, renew again */
+	LE_EV_EXPIRED,				/* the term's own deadline has come */
 	LE_EV_HOLDER,				/* news of the holder waited for: silent_at */
 	LE_EV_NODE_ENDED,			/* the store session is over: reason; once
 								 * another lives, LE_EV_WANT wakes who waits */
@@ -127,11 +137,17 @@ typedef struct LeEvent
 	uint32_t	random;			/* for jitter */
 	const LeTiming *timing;
 	const LeKeyView *view;		/* LE_EV_READ, LE_EV_SEEN */
-	uint64_t	index;			/* LE_EV_DONE */
-	LeOutcome	outcome;		/* LE_EV_READ_FAILED, LE_EV_NOT_APPLIED */
+	uint64_t	index;			/* LE_EV_DONE; LE_CONFLICT_OWN */
+	LeOutcome	outcome;		/* LE_EV_READ_FAILED, LE_EV_NOT_APPLIED,
+								 * LE_EV_RENEW_FAILED */
 	LeConflict	conflict;		/* LE_EV_CONFLICT */
 	LeReason	reason;			/* LE_EV_NODE_ENDED */
 	le_time		silent_at;		/* LE_EV_HOLDER */
+	le_time		sent;			/* with deadline: of the request behind it */
+	le_time		deadline;		/* LE_EV_RENEWED; LE_EV_DONE of an acquire or a
+								 * publish: until when the term may be trusted
+								 * by itself; 0: the node's deadline carries
+								 * it */
 } LeEvent;
 
 /* What the store is to be asked. */
@@ -166,6 +182,7 @@ typedef struct LeActions
 	bool		term_ends;		/* carried out first: belief before message */
 	LeReason	reason;
 	bool		term_begins;
+	bool		deadline_moved; /* of the term's own lease */
 	LeSend		send;
 	uint64_t	index;			/* condition of the write; 0: no key exists */
 	LeVerdict	verdict;
@@ -190,6 +207,11 @@ typedef struct LeElection
 	le_time		timer_at;		/* 0: none */
 	int			failures;		/* in a row; a write that is sent while this is
 								 * not 0 may have a copy still under way */
+	le_time		deadline;		/* of the term, if it has a lease of its own;
+								 * 0: the node's counts */
+	le_time		renew_at;		/* when that lease is to be renewed */
+	bool		renewing;		/* a renewal is in flight */
+	int			renew_failures; /* in a row */
 	uint32_t	request;		/* number of the newest request; answers to
 								 * older ones are dropped by the caller */
 } LeElection;
@@ -198,6 +220,10 @@ extern void le_election_init(LeElection *e, uint64_t token_floor);
 extern LeActions le_election_event(LeElection *e, const LeEvent *event);
 extern bool le_election_has_term(const LeElection *e);
 extern bool le_election_in_flight(const LeElection *e);
+extern le_time le_election_renew_at(const LeElection *e);
+extern void le_election_renewal_sent(LeElection *e);
+extern void le_election_renew_now(LeElection *e, le_time now);
+extern void le_election_resume(LeElection *e, le_time now);
 extern const char *le_state_name(LeState state);
 extern const char *le_reason_name(LeReason reason);
 

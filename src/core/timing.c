@@ -41,11 +41,13 @@ le_session_ttl(le_duration lease)
 LeTimingFault
 le_timing_fault(const LeTiming *t)
 {
+	if (t->lease < t->least_lease)
+		return LE_TIMING_LEASE;
 	if (t->margin <= 0 || t->margin >= t->lease / 2)
 		return LE_TIMING_MARGIN;
 	if (t->renew_interval <= 0 ||
 		t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT >
-		t->lease - t->margin)
+		t->lease - t->granularity - t->margin)
 		return LE_TIMING_INTERVAL;
 	return LE_TIMING_OK;
 }

@@ -40,6 +40,9 @@ typedef int64_t le_duration;	/* ns */
 /* The shortest time that Consul grants a session. */
 #define LE_MIN_SESSION_TTL	(10 * LE_SEC)
 
+/* The shortest lease of a key with a lease of its own. */
+#define LE_MIN_KEY_LEASE	(5 * LE_SEC)
+
 /* The longest lease that a node may have; a waiter that cannot learn its
  * predecessor's lease assumes this one. */
 #define LE_MAX_LEASE		(60 * LE_SEC)
@@ -52,12 +55,16 @@ typedef struct LeTiming
 	le_duration margin;			/* safety_margin: bounds the clocks' rates */
 	le_duration renew_interval; /* start of a round to start of the next */
 	le_duration request_timeout;	/* longest wait for one answer */
+	le_duration least_lease;	/* that the store grants; 0: any */
+	le_duration granularity;	/* of the store's leases: what one may be short
+								 * of, at most; 0: nothing */
 } LeTiming;
 
 /* Why a set of timings is refused. */
 typedef enum LeTimingFault
 {
 	LE_TIMING_OK,
+	LE_TIMING_LEASE,			/* the store does not grant so short a lease */
 	LE_TIMING_MARGIN,			/* margin takes half of the lease or more */
 	LE_TIMING_INTERVAL			/* interval + attempts do not fit */
 } LeTimingFault;

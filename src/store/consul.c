@@ -49,7 +49,6 @@
 #define MAX_KEY_LEN			1024
 #define MAX_NAME_LEN		256
 #define MAX_ERROR_LEN		4096
-#define MAX_DETAIL_LEN		200
 #define MAX_STORED_VALUE	(8 * 1024)	/* our own with all of the user's
 										 * value and the node name escaped */
 
@@ -80,22 +79,6 @@ static char *
 node_key(const LeStoreSettings *settings, const char *session)
 {
 	return psprintf("%s.nodes/%s", key_prefix(settings), session);
-}
-
-/* Appends s percent-encoded but for RFC 3986's unreserved characters and /. */
-static void
-append_encoded(StringInfo path, const char *s)
-{
-	const char *plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-		"abcdefghijklmnopqrstuvwxyz0123456789-._~/";
-
-	for (; *s != '\0'; s++)
-	{
-		if (strchr(plain, *s) != NULL)
-			appendStringInfoChar(path, *s);
-		else
-			appendStringInfo(path, "%%%02X", (unsigned char) *s);
-	}
 }
 
 /* The path of consul_url: Consul may be published below one by a proxy. */
@@ -135,11 +118,11 @@ start_request(const LeStoreSettings *settings, LeHttpRequest *request,
 	request->max_answer = max_answer;
 	append_base(&request->path, settings->consul_url);
 	appendStringInfo(&request->path, "/v1/%s", endpoint);
-	append_encoded(&request->path, what);
+	le_append_encoded(&request->path, what, "/");
 	if (settings->consul_datacenter[0] != '\0')
 	{
 		add_query(request, "dc=");
-		append_encoded(&request->path, settings->consul_datacenter);
+		le_append_encoded(&request->path, settings->consul_datacenter, "");
 	}
 }
 
@@ -591,30 +574,13 @@ consul_encode(const LeStoreSettings *settings, const LeOp *op,
 			make_plan(settings, op, &plan);
 			encode_plan(settings, &plan, request);
 			break;
+		case LE_OP_RENEW_TERMS:
+			Assert(false);		/* the node's proof carries all terms */
+			break;
 	}
 }
 
 /* ---- answers: what people are told ---- */
-
-/* One line of at most MAX_DETAIL_LEN bytes, plain ASCII. */
-static const char *
-clean_detail(const char *s)
-{
-	char	   *result = palloc(MAX_DETAIL_LEN + 1);
-	int			n = 0;
-
-	for (; *s != '\0' && n < MAX_DETAIL_LEN; s++)
-	{
-		if (*s >= ' ' && *s <= '~')
-			result[n++] = *s;
-		else if (n > 0 && result[n - 1] != ' ')
-			result[n++] = ' ';
-	}
-	while (n > 0 && result[n - 1] == ' ')
-		n--;
-	result[n] = '\0';
-	return result;
-}
 
 /* Sets everything that is not DONE. */
 static void
@@ -622,7 +588,7 @@ fail(LeAnswer *answer, LeOutcome outcome, const char *detail)
 {
 	memset(answer, 0, sizeof(*answer));
 	answer->outcome = outcome;
-	answer->detail = clean_detail(detail);
+	answer->detail = le_clean_detail(detail);
 }
 
 /* No answer that means anything: what that says depends on the question. */
@@ -1369,11 +1335,11 @@ take_error(TxnAnswer *txn)
 		txn->weight = verdict.weight;
 		answer->outcome = verdict.outcome;
 		answer->conflict = verdict.conflict;
-		answer->detail = clean_detail(txn->what);
+		answer->detail = le_clean_detail(txn->what);
 		if (verdict.outcome == LE_REFUSED &&
 			step->role == STEP_FREE_OF_PATRONI &&
 			strstr(txn->what, "denied") == NULL)
-			answer->detail = clean_detail(psprintf("key \"%s\" exists: this "
+			answer->detail = le_clean_detail(psprintf("key \"%s\" exists: this "
 												   "name belongs to Patroni",
 												   step->key));
 	}

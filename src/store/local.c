@@ -20,25 +20,6 @@
 
 #include "store.h"
 
-/* The incarnation's hex digits, in the shape of a session id. */
-static char *
-session_of_incarnation(const char *incarnation)
-{
-	static const char shape[] = "........-....-....-....-............";
-	char	   *id = palloc(sizeof(shape));
-
-	StaticAssertStmt(sizeof(shape) == LE_SESSION_LEN + 1, "length of an id");
-	for (int i = 0; i < LE_SESSION_LEN; i++)
-	{
-		if (shape[i] == '-')
-			id[i] = '-';
-		else
-			id[i] = *incarnation != '\0' ? *incarnation++ : '0';
-	}
-	id[LE_SESSION_LEN] = '\0';
-	return id;
-}
-
 static void
 conflict(LeAnswer *answer, LeConflict what, const char *detail)
 {
@@ -111,28 +92,14 @@ update(const LeOp *op, bool held, LeAnswer *answer)
 static void
 local_perform(const LeOp *op, LeAnswer *answer)
 {
-	memset(answer, 0, sizeof(*answer));
-	answer->outcome = LE_DONE;
+	le_perform_session(op, answer);
 	switch (op->kind)
 	{
-		case LE_OP_CREATE_SESSION:
-			answer->session = session_of_incarnation(op->incarnation);
-			break;
-		case LE_OP_REGISTER_NODE:
-			answer->index = 1;
-			break;
-		case LE_OP_PROVE_NODE:
-			answer->index = op->seq + 1;	/* each proof above the last */
-			break;
 		case LE_OP_READ:
 			read_key(op, answer);
 			break;
 		case LE_OP_ACQUIRE:
 			acquire(op, answer);
-			break;
-		case LE_OP_TAKE_OVER:
-			conflict(answer, LE_CONFLICT_CHANGED,
-					 "there is nobody to take over from");
 			break;
 		case LE_OP_PUBLISH:
 			update(op, true, answer);
@@ -140,6 +107,9 @@ local_perform(const LeOp *op, LeAnswer *answer)
 		case LE_OP_RELEASE:
 			update(op, false, answer);
 			break;
+		case LE_OP_CREATE_SESSION:
+		case LE_OP_REGISTER_NODE:
+		case LE_OP_PROVE_NODE:
 		case LE_OP_VERIFY_SESSION:
 		case LE_OP_CHECK_PREFIX:
 		case LE_OP_RENEW_SESSION:
@@ -147,6 +117,8 @@ local_perform(const LeOp *op, LeAnswer *answer)
 		case LE_OP_DESTROY_SESSION:
 		case LE_OP_REVOKE_NODE:
 		case LE_OP_FORGET_NODE:
+		case LE_OP_TAKE_OVER:
+		case LE_OP_RENEW_TERMS:
 		case LE_OP_WATCH:
 		case LE_OP_LIST_NODES:
 		case LE_OP_SESSION_NAME:

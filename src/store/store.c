@@ -15,9 +15,12 @@
 
 #include "store.h"
 
+#define MAX_DETAIL_LEN		200
+
 static const LeStore *const stores[] = {
 	&le_store_local,
 	&le_store_consul,
+	&le_store_cassandra,
 };
 
 typedef struct OpInfo
@@ -42,6 +45,7 @@ static const OpInfo ops[] = {
 	[LE_OP_TAKE_OVER] = {"take over", true},
 	[LE_OP_PUBLISH] = {"publish", true},
 	[LE_OP_RELEASE] = {"release", true},
+	[LE_OP_RENEW_TERMS] = {"renew terms", true},
 	[LE_OP_WATCH] = {"watch", false},
 	[LE_OP_LIST_NODES] = {"list nodes", false},
 	[LE_OP_SESSION_NAME] = {"session name", false},
@@ -88,6 +92,43 @@ const char *
 le_outcome_name(LeOutcome outcome)
 {
 	return outcomes[outcome];
+}
+
+/* Appends s percent-encoded but for RFC 3986's unreserved characters and those
+ * that are to be kept. */
+void
+le_append_encoded(StringInfo path, const char *s, const char *kept)
+{
+	const char *plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"abcdefghijklmnopqrstuvwxyz0123456789-._~";
+
+	for (; *s != '\0'; s++)
+	{
+		if (strchr(plain, *s) != NULL || strchr(kept, *s) != NULL)
+			appendStringInfoChar(path, *s);
+		else
+			appendStringInfo(path, "%%%02X", (unsigned char) *s);
+	}
+}
+
+/* What people are told: one line of limited length, plain ASCII. */
+const char *
+le_clean_detail(const char *s)
+{
+	char	   *result = palloc(MAX_DETAIL_LEN + 1);
+	int			n = 0;
+
+	for (; *s != '\0' && n < MAX_DETAIL_LEN; s++)
+	{
+		if (*s >= ' ' && *s <= '~')
+			result[n++] = *s;
+		else if (n > 0 && result[n - 1] != ' ')
+			result[n++] = ' ';
+	}
+	while (n > 0 && result[n - 1] == ' ')
+		n--;
+	result[n] = '\0';
+	return result;
 }
 
 static bool

@@ -27,9 +27,16 @@
 #define LE_MAX_NODE_NAME_LEN	128
 #define LE_SESSION_LEN			36	/* a store session's id */
 #define LE_INCARNATION_LEN		32	/* hex digits */
+#define LE_ATTEMPT_LEN			32	/* of the id of an acquire: hex digits */
 
 /* Held keys that one node proof checks; the rest follow in rotation. */
 #define LE_MAX_CHECKED_KEYS		60
+
+/* How long a watch may be asked to wait. */
+#define LE_MAX_WATCH_MS			60000
+
+/* Terms that one request renews, where each key has a lease of its own. */
+#define LE_MAX_RENEWALS			100
 
 typedef enum LeOpKind
 {
@@ -55,9 +62,11 @@ typedef enum LeOpKind
 								 * belief is known to have ended */
 	LE_OP_PUBLISH,				/* -> index */
 	LE_OP_RELEASE,				/* -> index */
+	LE_OP_RENEW_TERMS,			/* -> renewals: several elections' leases */
 
 	/* observation */
-	LE_OP_WATCH,				/* -> keys, index to wait for next */
+	LE_OP_WATCH,				/* -> keys, index to wait for next; of one
+								 * election where it is named: as READ */
 	LE_OP_LIST_NODES,			/* -> nodes; any age */
 	LE_OP_SESSION_NAME			/* -> name of a foreign session, or NULL */
 } LeOpKind;
@@ -84,6 +93,14 @@ typedef struct LeNodeKey
 	uint64		seq;			/* of its last proof */
 	bool		revoked;		/* its belief is known to have ended */
 } LeNodeKey;
+
+/* One of the terms that RENEW_TERMS is about. */
+typedef struct LeTermRef
+{
+	const char *election;
+	uint64		token;
+	uint64		rev;
+} LeTermRef;
 
 typedef struct LeOp
 {
@@ -112,6 +129,15 @@ typedef struct LeOp
 	int			wait_ms;		/* WATCH */
 	bool		fresh;			/* LIST_NODES: not from just any server */
 
+	/* where each key has a lease of its own */
+	uint64		rev;			/* condition beside the index: the key's
+								 * revision; WATCH: answer when another */
+	uint64		token_floor;	/* ACQUIRE: the new index must be higher */
+	const char *attempt;		/* ACQUIRE: the same for each copy of it */
+	const LeTermRef *terms;		/* RENEW_TERMS */
+	int			nterms;
+	const char *page;			/* LIST_HELD: where to go on; NULL: begin */
+
 	/* TAKE_OVER: the silent holder, as its node key was last seen */
 	const LeNodeKey *target;
 	bool		target_holds;	/* it still holds the election's key */
@@ -137,6 +163,11 @@ typedef struct LeHttpRequest
 	bool		has_body;
 	size_t		max_answer;		/* larger answers are cut off and count as
 								 * broken */
+
+	/* set by the caller of encode() */
+	const char *base;			/* URL that the path is below; NULL: the
+								 * store's only server */
+	int			connect_ms;		/* 0: as long as for the answer */
 } LeHttpRequest;
 
 typedef enum LeNet
@@ -174,7 +205,18 @@ typedef struct LeKey
 	const char *value;			/* the user's value, NULL: none */
 	uint64		token;			/* of the term that wrote it; 0: not known */
 	bool		released;
+	uint64		rev;			/* of a key with a lease of its own, counted
+								 * within a term */
 } LeKey;
+
+/* What became of one of the terms of RENEW_TERMS. */
+typedef struct LeRenewal
+{
+	LeOutcome	outcome;		/* LOST: over; CONFLICT: it is at rev */
+	uint64		rev;
+	le_duration trust;
+	const char *detail;
+} LeRenewal;
 
 typedef struct LeAnswer
 {
@@ -192,6 +234,15 @@ typedef struct LeAnswer
 	int			nnodes;
 	int		   *lost;			/* PROVE_NODE: positions in held[] */
 	int			nlost;
+
+	/* where each key has a lease of its own */
+	uint64		rev;			/* of the key, by a write that was applied */
+	le_duration trust;			/* how long after its request was sent that
+								 * write may be trusted */
+	LeRenewal  *renewals;		/* RENEW_TERMS: as many as terms */
+	const char *page;			/* LIST_HELD: there is more, from here on */
+	bool		next_server;	/* certainly not applied, but perhaps by
+								 * another server of the list */
 } LeAnswer;
 
 typedef struct LeStore
@@ -200,6 +251,12 @@ typedef struct LeStore
 	bool		remote;			/* false: perform() answers at once */
 	const char *url_setting;	/* for hints; NULL: none */
 	const char *token_setting;
+	bool		key_leases;		/* each key has a lease of its own, which is
+								 * renewed by itself: the store session, the
+								 * node key and its proof exist in name only */
+	bool		(*performs) (LeOpKind kind);	/* does perform() answer it at
+												 * once, although the store is
+												 * remote?  NULL: never */
 	void		(*encode) (const LeStoreSettings *settings, const LeOp *op,
 						   LeHttpRequest *request);
 	void		(*decode) (const LeStoreSettings *settings, const LeOp *op,
@@ -209,11 +266,17 @@ typedef struct LeStore
 
 extern const LeStore le_store_local;
 extern const LeStore le_store_consul;
+extern const LeStore le_store_cassandra;
 
 extern const LeStore *le_store_by_name(const char *name);
 extern bool le_op_writes(LeOpKind kind);
 extern const char *le_op_name(LeOpKind kind);
 extern const char *le_outcome_name(LeOutcome outcome);
 extern bool le_valid_election_name(const char *name);
+extern void le_append_encoded(StringInfo path, const char *s,
+							  const char *kept);
+extern const char *le_clean_detail(const char *s);
+extern char *le_session_of_incarnation(const char *incarnation);
+extern void le_perform_session(const LeOp *op, LeAnswer *answer);
 
 #endif							/* LE_STORE_H */

@@ -31,6 +31,8 @@ SELECT bag_eq(
 	('consul_datacenter', 'string', 'sighup'),
 	('consul_key_prefix', 'string', 'sighup'),
 	('consul_takeover', 'bool', 'sighup'),
+	('gateway_url', 'string', 'sighup'),
+	('gateway_token_file', 'string', 'sighup'),
 	('ca_file', 'string', 'sighup'),
 	('cert_file', 'string', 'sighup'),
 	('key_file', 'string', 'sighup')$$,
@@ -66,13 +68,15 @@ SELECT bag_eq(
 	('consul_datacenter', ''),
 	('consul_key_prefix', 'leader_election'),
 	('consul_takeover', 'on'),
+	('gateway_url', 'http://127.0.0.1:7480'),
+	('gateway_token_file', ''),
 	('ca_file', ''),
 	('cert_file', ''),
 	('key_file', '')$$,
 	'other defaults');
 
 SELECT is((SELECT enumvals FROM mine WHERE short = 'backend'),
-	ARRAY['local', 'consul'], 'stores');
+	ARRAY['local', 'consul', 'cassandra'], 'stores');
 SELECT is((SELECT enumvals FROM mine WHERE short = 'on_loss'),
 	ARRAY['none', 'cancel'], 'what a loss can do');
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * exchange.c
- *		One request to Consul and its answer, as the corpus keeps them, and
+ *		One request to a store and its answer, as the corpus keeps them, and
  *		what must hold for every answer.
  *
  * A file of the corpus has header lines "name: value", an empty line, and the
@@ -14,6 +14,7 @@
  *		filtered: true		X-Consul-Results-Filtered-By-ACLs, if so
  *		watch: 12			watch_index of the operation
  *		condition: 7		index of the operation
+ *		rev: 2				its revision
  *		net: broken			or "not sent"
  *
  * The same text is the input of the fuzzer.
@@ -38,6 +39,10 @@
 	} while (0)
 
 static const char *const held[] = {"billing", "reports/daily", "a"};
+
+static const LeTermRef terms[] = {
+	{"billing", 7, 2}, {"reports/daily", 9, 1}, {"a", 3, 40}
+};
 
 /* The silent holder that is taken over from. */
 static const LeNodeKey target = {
@@ -73,6 +78,11 @@ test_op(LeOpKind kind)
 	op.held = held;
 	op.nheld = lengthof(held);
 	op.wait_ms = 30000;
+	op.rev = 2;
+	op.token_floor = 6;
+	op.attempt = ATTEMPT;
+	op.terms = terms;
+	op.nterms = lengthof(terms);
 	op.target = &target;
 	op.target_holds = true;
 	return op;
@@ -109,6 +119,8 @@ parse_line(const char *name, const char *value, LeOp *op,
 		op->watch_index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "condition") == 0)
 		op->index = strtoull(value, NULL, 10);
+	else if (strcmp(name, "rev") == 0)
+		op->rev = strtoull(value, NULL, 10);
 	else if (strcmp(name, "net") == 0)
 		response->net = strcmp(value, "broken") == 0 ?
 			LE_NET_BROKEN : LE_NET_NOT_SENT;
@@ -320,6 +332,80 @@ check_answer(const LeOp *op, const LeHttpResponse *response,
 			break;
 	}
 	check_detail(op, answer);
+}
+
+/* ---- the same for stores with leases per key ---- */
+
+static void
+check_leased_key(const LeOp *op, const LeAnswer *answer, const LeKey *key)
+{
+	bool		free = key->holder == NULL;
+
+	require(key->usable && key->ours && key->value_session != NULL);
+	require(key->released == free && key->token == key->index);
+	require(key->index <= PG_INT64_MAX && key->rev <= PG_INT64_MAX);
+	require(is_text(key->node, LE_MAX_NODE_NAME_LEN));
+	require(strpbrk(key->node, "\r\n\t\033") == NULL);
+	require(key->value == NULL || is_text(key->value, LE_MAX_VALUE_LEN));
+	require(free || strcmp(key->holder, key->value_session) == 0);
+}
+
+static void
+check_renewal(const LeOp *op, const LeAnswer *answer, int i)
+{
+	const LeRenewal *renewal = &answer->renewals[i];
+
+	require(renewal->trust >= 0 && renewal->trust <= op->lease);
+	require(renewal->outcome == LE_DONE || renewal->trust == 0);
+	if (renewal->outcome == LE_DONE)
+		require(renewal->rev == op->terms[i].rev + 1);
+}
+
+static void
+check_lease_done(const LeOp *op, const LeHttpResponse *response,
+				 const LeAnswer *answer)
+{
+	bool		grants = op->kind == LE_OP_ACQUIRE ||
+		op->kind == LE_OP_PUBLISH;
+
+	require(response->net == LE_NET_OK && answer->detail == NULL);
+	require(answer->nkeys == 0 || !le_op_writes(op->kind));
+	require(answer->nkeys <= 1 || op->kind == LE_OP_LIST_HELD);
+	require((op->kind == LE_OP_RENEW_TERMS) == (answer->renewals != NULL));
+	require(grants || answer->trust == 0);
+	require(answer->trust >= 0 && answer->trust <= op->lease);
+	require(!grants || (answer->index > 0 && answer->rev > 0));
+	require(op->kind != LE_OP_PUBLISH ||
+			(answer->index == op->index && answer->rev == op->rev + 1));
+	for (int i = 0; i < answer->nkeys; i++)
+		check_leased_key(op, answer, &answer->keys[i]);
+	for (int i = 0; answer->renewals != NULL && i < op->nterms; i++)
+		check_renewal(op, answer, i);
+}
+
+void
+check_lease_answer(const LeOp *op, const LeHttpResponse *response,
+				   const LeAnswer *answer)
+{
+	bool		writes = le_op_writes(op->kind);
+
+	if (response->net == LE_NET_NOT_SENT)
+		require(answer->outcome == LE_UNAVAILABLE && answer->next_server);
+	if (response->net == LE_NET_BROKEN)
+		require(answer->outcome == (writes ? LE_UNKNOWN : LE_UNAVAILABLE));
+	require(!answer->next_server || answer->outcome == LE_UNAVAILABLE);
+	require(answer->outcome != LE_UNKNOWN || writes);
+	require(answer->outcome != LE_LOST);
+	if (answer->outcome == LE_DONE)
+	{
+		check_lease_done(op, response, answer);
+		return;
+	}
+	require(answer->detail != NULL && strlen(answer->detail) <= 200);
+	for (const char *s = answer->detail; *s != '\0'; s++)
+		require(*s >= ' ' && *s <= '~');
+	require(answer->nkeys == 0 && answer->renewals == NULL);
+	require(answer->trust == 0);
 }
 
 /* ---- values ---- */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * exchange.h
- *		One request to Consul and its answer, as the corpus keeps them, and
+ *		One request to a store and its answer, as the corpus keeps them, and
  *		what must hold for every answer.
  *
  * test/unit/exchange.h
@@ -17,6 +17,8 @@
 #define SESSION		"11111111-1111-1111-1111-111111111111"
 #define FOREIGN		"22222222-2222-2222-2222-222222222222"
 #define INCARNATION	"00112233445566778899aabbccddeeff"
+#define OWNER		"n1#11111111111111111111111111111111"
+#define ATTEMPT		"00000000000000000000000000000001"
 
 extern const LeStoreSettings test_settings;
 
@@ -30,6 +32,10 @@ extern bool parse_exchange(const char *text, size_t len, LeOp *op,
 /* Aborts, saying why, if an answer is one that may never be given. */
 extern void check_answer(const LeOp *op, const LeHttpResponse *response,
 						 const LeAnswer *answer);
+
+/* The same for a store where each key has a lease of its own. */
+extern void check_lease_answer(const LeOp *op, const LeHttpResponse *response,
+							   const LeAnswer *answer);
 
 /* The user's value must survive being stored.  Aborts if it does not. */
 extern void check_value(const char *value);

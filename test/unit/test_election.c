@@ -41,6 +41,7 @@ static const LeKeyView foreign = {
 };
 static const LeKeyView ours = {OURS(110)};
 static const LeKeyView ours_low = {OURS(50)};
+static const LeKeyView ours_leased = {OURS(110), .own_lease = true};
 static const LeKeyView other = {OTHER(110)};
 static const LeKeyView silent_soon = {OTHER(110), .silent_at = NOW + 1};
 static const LeKeyView silent_later = {OTHER(110), .silent_at = NOW + LEASE};
@@ -65,6 +66,8 @@ typedef enum Past
 	COUNTED,					/* ... just long enough */
 	TAKING_OVER,				/* AGAIN, and it is a takeover */
 	TAKING_OVER_GIVEN_UP,
+	LEASED,						/* the term has a lease of its own */
+	LAPSED,						/* ... which has run out just now */
 	LOOKING,					/* another holds the key: look in 2 s */
 	REFUSED						/* a token was refused just now */
 } Past;
@@ -90,6 +93,8 @@ typedef struct Cell
 	LeReason	ends;			/* the term ends, with this reason */
 	uint64_t	begins;			/* a term begins, with this token */
 	le_time		silent_at;		/* LE_EV_HOLDER */
+	le_duration trusted;		/* the answer's deadline, from now; 0: none */
+	le_duration until;			/* expected deadline of the term; 0: none */
 	le_duration timer;			/* from now; 0: none, -1: as before */
 	uint64_t	write_index;	/* 0: as before */
 	bool		wanted;
@@ -103,6 +108,7 @@ typedef struct Cell
 #define BACKSTOP	(LEASE - LEASE / 20)
 #define DELAYED		LE_SEC
 #define SPREAD		(LE_SEC / 8)	/* of takeovers: at most 250 ms */
+#define TRUSTED		(4 * LE_SEC)	/* what is left of LEASED */
 #define W		.wanted = true
 
 static const Cell cells[] = {
@@ -365,6 +371,66 @@ static const Cell cells[] = {
 	{AT, LE_HELD, .event = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
 		.to = LE_WAITING, .say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
 
+	/* ... with a lease of its own */
+	{AT, LE_HELD, LEASED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+		.to = LE_HELD, .until = 10 * LE_SEC, W},
+	{AT, LE_HELD, LEASED, LE_EV_RENEWED, .trusted = LE_SEC,
+		.to = LE_HELD, .until = TRUSTED, W},
+	{AT, LE_HELD, LAPSED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
+		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
+	{AT, LE_HELD, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_UNKNOWN,
+		.to = LE_HELD, .until = TRUSTED, W},
+	{AT, LE_HELD, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_CONFLICT,
+		.to = LE_HELD, .until = TRUSTED, W},
+	{AT, LE_HELD, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_LOST,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
+	{AT, LE_HELD, LEASED, LE_EV_EXPIRED, .to = LE_HELD, .until = TRUSTED, W},
+	{AT, LE_HELD, PLAIN, LE_EV_EXPIRED, .to = LE_HELD, W},
+	{AT, LE_HELD, LAPSED, LE_EV_EXPIRED,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
+		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
+	{AT, LE_ACQUIRING, PLAIN, LE_EV_DONE, .index = 110,
+		.trusted = 10 * LE_SEC, .to = LE_HELD, .say = LE_SAY_GRANTED,
+		.begins = 110, .write_index = 110, .until = 10 * LE_SEC, W},
+	{AT, LE_ACQUIRING, PLAIN, LE_EV_DONE, .index = 110,
+		.trusted = -1, .to = LE_RELEASING, .send = LE_SEND_RELEASE,
+		.on = 110, .say = LE_SAY_FAILED, .because = LE_UNAVAILABLE,
+		.write_index = 110, W},
+	{AT, LE_ACQUIRING, PLAIN, LE_EV_CONFLICT, .conflict = LE_CONFLICT_OWN,
+		.index = 120, .to = LE_RELEASING, .send = LE_SEND_RELEASE,
+		.on = 120, W},
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &ours_leased,
+		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W,
+		.failures = 1},
+	{AT, LE_PUBLISHING, LEASED, LE_EV_DONE, .index = 105,
+		.trusted = 10 * LE_SEC, .to = LE_HELD, .say = LE_SAY_PUBLISHED,
+		.until = 10 * LE_SEC, W},
+	{AT, LE_PUBLISHING, LAPSED, LE_EV_DONE, .index = 105,
+		.trusted = 10 * LE_SEC, .to = LE_RELEASING,
+		.send = LE_SEND_RELEASE, .on = 105, .say = LE_SAY_LOST,
+		.ends = LE_REASON_EXPIRED, W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_DONE, .index = 105,
+		.trusted = 10 * LE_SEC, .to = LE_RELEASING,
+		.send = LE_SEND_RELEASE, .on = 105, .say = LE_SAY_PUBLISHED},
+	{AT, LE_PUBLISHING, LEASED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+		.to = LE_PUBLISHING, .until = 10 * LE_SEC, W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+		.to = LE_PUBLISHING},
+	{AT, LE_PUBLISHING, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_LOST,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
+	{AT, LE_PUBLISHING, LAPSED, LE_EV_EXPIRED, .to = LE_PUBLISHING,
+		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
+	{AT, LE_PUBLISH_UNSURE, LEASED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+		.to = LE_PUBLISH_UNSURE, .until = 10 * LE_SEC, .timer = -1, W},
+	{AT, LE_PUBLISH_UNSURE, LEASED, LE_EV_RENEW_FAILED,
+		.outcome = LE_UNKNOWN, .to = LE_PUBLISH_UNSURE, .until = TRUSTED,
+		.timer = -1, W},
+	{AT, LE_PUBLISH_UNSURE, LAPSED, LE_EV_EXPIRED, .to = LE_PUBLISH_UNSURE,
+		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, .timer = -1, W},
+
 	/* publishing */
 	{AT, LE_PUBLISHING, .event = LE_EV_WANT, .to = LE_PUBLISHING, W},
 	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_WANT, .to = LE_PUBLISHING, W},
@@ -525,6 +591,13 @@ election_in(LeState state, Past past, LeEventKind event)
 			e.failures = 1;
 			e.taking_over = true;
 			break;
+		case LEASED:
+			e.deadline = NOW + TRUSTED;
+			e.renewing = true;
+			break;
+		case LAPSED:
+			e.deadline = NOW;
+			break;
 		case LOOKING:
 			e.look_at = NOW + 2 * LE_SEC;
 			break;
@@ -590,7 +663,9 @@ every_cell_does_what_the_table_says(void **state)
 			.kind = c->event, .now = NOW, .random = RANDOM,
 			.timing = &defaults, .view = c->view, .index = c->index,
 			.outcome = c->outcome, .conflict = c->conflict,
-			.reason = c->reason, .silent_at = c->silent_at
+			.reason = c->reason, .silent_at = c->silent_at,
+			.sent = c->trusted != 0 ? NOW - LE_SEC : 0,
+			.deadline = c->trusted != 0 ? NOW + c->trusted : 0
 		};
 		LeActions	act = le_election_event(&e, &ev);
 		le_time		timer = c->timer == 0 ? 0 :
@@ -615,6 +690,10 @@ every_cell_does_what_the_table_says(void **state)
 				  before.write_index);
 		check_int(e.wanted, c->wanted);
 		check_int(e.failures, c->failures);
+		check_int(e.deadline, c->until != 0 ? NOW + c->until : 0);
+		check_int(act.deadline_moved, e.deadline > before.deadline);
+		if (c->event == LE_EV_RENEWED || c->event == LE_EV_RENEW_FAILED)
+			check(!e.renewing);
 		if (c->send == LE_SEND_ACQUIRE || c->send == LE_SEND_TAKE_OVER)
 		{
 			check_int(e.read_index, c->on);
@@ -665,7 +744,7 @@ every_other_cell_is_empty(void **state)
 			}
 		}
 	}
-	assert_int_equal(empty, LE_NSTATES * LE_NEVENTS - 59);
+	assert_int_equal(empty, LE_NSTATES * LE_NEVENTS - 68);
 }
 
 /* ---- stories ---- */
@@ -1378,6 +1457,70 @@ every_state_and_reason_has_a_name(void **state)
 	}
 }
 
+/*
+ * When renewals are due: spread at first, then once per interval, again soon
+ * after a failure, at once when the key had moved on, never two at a time.
+ */
+static void
+a_lease_of_its_own_is_renewed(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	WANT();
+	READ(ABSENT);
+	EV(.kind = LE_EV_DONE, .index = 5, .random = ALL_LUCK,
+	   .sent = s.now - LE_SEC, .deadline = s.now + 10 * LE_SEC);
+	expect_state(LE_HELD);
+	assert_true(s.act.deadline_moved);
+	assert_in_range(le_election_renew_at(&s.e), s.now + 1500 * LE_MSEC,
+					s.now + 1501 * LE_MSEC);
+
+	le_election_renewal_sent(&s.e);
+	assert_int_equal(le_election_renew_at(&s.e), 0);
+	s.now += 2 * LE_SEC;
+	EV(.kind = LE_EV_RENEWED, .random = NO_LUCK, .sent = s.now - LE_SEC,
+	   .deadline = s.now + 11 * LE_SEC);
+	assert_int_equal(s.e.deadline, s.now + 11 * LE_SEC);
+	assert_int_equal(le_election_renew_at(&s.e), s.now + 4 * LE_SEC);
+
+	le_election_renewal_sent(&s.e);
+	EV(.kind = LE_EV_RENEW_FAILED, .outcome = LE_CONFLICT);
+	assert_int_equal(le_election_renew_at(&s.e), s.now);
+	le_election_renewal_sent(&s.e);
+	EV(.kind = LE_EV_RENEW_FAILED, .outcome = LE_UNKNOWN);
+	assert_true(le_election_renew_at(&s.e) > s.now);
+	assert_int_equal(s.e.renew_failures, 2);
+	le_election_renewal_sent(&s.e);
+	EV(.kind = LE_EV_RENEW_FAILED, .outcome = LE_CONFLICT);
+	assert_true(le_election_renew_at(&s.e) > s.now);
+
+	le_election_renew_now(&s.e, s.now);
+	assert_int_equal(le_election_renew_at(&s.e), s.now);
+	le_election_renewal_sent(&s.e);
+	le_election_renew_now(&s.e, s.now);
+	assert_int_equal(le_election_renew_at(&s.e), 0);
+	s.now += LE_SEC;
+	le_election_resume(&s.e, s.now);
+	assert_int_equal(le_election_renew_at(&s.e), s.now);
+
+	/* a publish renews, too */
+	EV(.kind = LE_EV_PUBLISH);
+	assert_int_equal(le_election_renew_at(&s.e), 0);
+	EV(.kind = LE_EV_DONE, .index = 5, .random = NO_LUCK, .sent = s.now,
+	   .deadline = s.now + 12 * LE_SEC);
+	assert_int_equal(s.e.renew_failures, 0);
+	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);
+
+	/* the end of the term is the end of its lease */
+	UNWANT();
+	expect_send(LE_SEND_RELEASE, 5);
+	assert_int_equal(s.e.deadline, 0);
+	assert_int_equal(le_election_renew_at(&s.e), 0);
+	le_election_renew_now(&s.e, s.now);
+	assert_int_equal(s.e.renew_at, 0);
+}
+
 int
 main(void)
 {
@@ -1409,6 +1552,7 @@ main(void)
 		cmocka_unit_test(node_end_cuts_through_everything),
 		cmocka_unit_test(new_worker_finds_every_request_unknown),
 		cmocka_unit_test(every_state_and_reason_has_a_name),
+		cmocka_unit_test(a_lease_of_its_own_is_renewed),
 	};
 
 	return cmocka_run_group_tests_name("election", tests, NULL, NULL);

@@ -56,6 +56,11 @@ Parameters, besides those of PostgreSQL::Test::Cluster's init():
 a LeaderElection::Consul, a link to one, or its URL: the store (default:
 local)
 
+=item gateway
+
+a LeaderElection::Gateway, an array of such, or their URLs: the store is
+cassandra
+
 =item settings
 
 hash of settings of the extension, without prefix
@@ -83,6 +88,7 @@ sub create
 	my %settings = (node_name => $name, %{ delete $params{settings} // {} });
 	my %conf = %{ delete $params{conf} // {} };
 	my $consul = delete $params{consul};
+	my $gateway = delete $params{gateway};
 	my $backup = delete $params{backup};
 	my $start = delete $params{start} // 1;
 	my $extension = delete $params{extension} // !$backup;
@@ -102,6 +108,13 @@ sub create
 	{
 		$settings{backend} //= 'consul';
 		$settings{consul_url} //= ref $consul ? $consul->url : $consul;
+	}
+	if ($gateway)
+	{
+		$settings{backend} //= 'cassandra';
+		$settings{gateway_url} //= join(', ',
+			map { ref $_ ? $_->url : $_ }
+			  ref $gateway eq 'ARRAY' ? @$gateway : $gateway);
 	}
 	$self->append_conf('postgresql.conf',
 		"shared_preload_libraries = 'leader_election'\n"

@@ -1,0 +1,796 @@
+/*-------------------------------------------------------------------------
+ *
+ * cassandra.c
+ *		The store "cassandra": requests to le-gateway's HTTP API, which turns
+ *		them into lightweight transactions of Cassandra, and its answers.
+ *
+ * Each lock has a lease of its own, so there is no store session: the owner
+ * of a lock is "NODE#INCARNATION".  A key's index is the lock's token (its
+ * epoch), which moves with every acquire and with nothing else; its revision
+ * moves with every renewal.  Renewals and releases name both, so that a late
+ * copy changes nothing; an acquire carries the id of its attempt, so that a
+ * repetition finds out what became of it.
+ *
+ * Every lease is judged by Cassandra, skew of its clocks included: a lock
+ * that is shown free can be taken at once.
+ *
+ * Errors are told by the type of the problem document, which never changes.
+ * A write is not applied only if the gateway says so; an answer that is not
+ * the gateway's leaves its outcome unknown.
+ *
+ * src/store/cassandra.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifdef FRONTEND
+#include "postgres_fe.h"
+#else
+#include "postgres.h"
+#endif
+
+#include "json.h"
+#include "store.h"
+
+#define PROBLEM			"urn:leader-election:problem:"
+
+/* The longest answers that make sense, in bytes. */
+#define MAX_SMALL_ANSWER	(512 * 1024)	/* somebody else's value may have
+											 * 64 kB, escaped */
+#define MAX_BATCH_ANSWER	(64 * 1024 * 1024)
+#define MAX_LIST_ANSWER		(128 * 1024 * 1024)
+
+/* What may come back in strings; beyond these nothing of ours is. */
+#define MAX_OWNER_LEN		512
+#define MAX_TEXT_LEN		4096
+#define MAX_PAGE_LEN		8192
+
+/* Locks on one page of the list. */
+#define PAGE_SIZE			1000
+
+/* ---- owners ---- */
+
+/*
+ * "NODE#INCARNATION".  The incarnation is taken from the session that the
+ * operation acts for, which may be that of this node's predecessor.
+ */
+static char *
+owner_of(const LeOp *op)
+{
+	StringInfoData owner;
+
+	initStringInfo(&owner);
+	appendStringInfo(&owner, "%s#", op->node_name);
+	for (const char *s = op->session; *s != '\0'; s++)
+		if (*s != '-')
+			appendStringInfoChar(&owner, *s);
+	return owner.data;
+}
+
+/* An owner as people may see it: at most a node name's length of UTF-8, and
+ * nothing that a terminal or a log would obey. */
+static char *
+shown_name(const char *owner, size_t len)
+{
+	char	   *name;
+
+	if (len > LE_MAX_NODE_NAME_LEN)
+	{
+		len = LE_MAX_NODE_NAME_LEN;
+		while (len > 0 && ((unsigned char) owner[len] & 0xc0) == 0x80)
+			len--;
+	}
+	name = pnstrdup(owner, len);
+	for (char *s = name; *s != '\0'; s++)
+		if ((unsigned char) *s < ' ' || *s == 0x7f)
+			*s = '?';
+	return name;
+}
+
+/* Who holds the lock: a node of this extension, or anybody else, by name. */
+static void
+show_owner(const char *owner, LeKey *key)
+{
+	const char *mark = strrchr(owner, '#');
+
+	if (mark != NULL && mark > owner &&
+		mark - owner <= LE_MAX_NODE_NAME_LEN &&
+		strlen(mark + 1) == LE_INCARNATION_LEN &&
+		strspn(mark + 1, "0123456789abcdef") == LE_INCARNATION_LEN)
+	{
+		key->node = shown_name(owner, mark - owner);
+		key->holder = le_session_of_incarnation(mark + 1);
+	}
+	else
+		key->node = key->holder = shown_name(owner, strlen(owner));
+	key->value_session = key->holder;
+}
+
+/* ---- requests ---- */
+
+/* One path segment, whatever the name: the words of the API cannot clash. */
+static void
+append_lock(LeHttpRequest *request, const char *election)
+{
+	appendStringInfoString(&request->path, "/v1/locks/");
+	le_append_encoded(&request->path, election, "");
+}
+
+static void
+append_field(StringInfo body, const char *name, const char *value)
+{
+	if (value == NULL)
+		return;
+	appendStringInfo(body, "%s\"%s\":", body->len > 1 ? "," : "", name);
+	le_json_append_string(body, value);
+}
+
+static void
+append_ttl(StringInfo body, const LeOp *op)
+{
+	appendStringInfo(body, ",\"ttl\":\"%lldms\"",
+					 (long long) ((op->lease + LE_MSEC - 1) / LE_MSEC));
+}
+
+static void
+encode_acquire(const LeOp *op, LeHttpRequest *request)
+{
+	StringInfo	body = &request->body;
+
+	request->method = "PUT";
+	append_lock(request, op->election);
+	appendStringInfoChar(body, '{');
+	append_field(body, "owner", owner_of(op));
+	append_field(body, "attempt", op->attempt);
+	append_field(body, "value", op->value);
+	append_ttl(body, op);
+	appendStringInfo(body, ",\"min_token\":" UINT64_FORMAT "}",
+					 Min(op->token_floor, (uint64) PG_INT64_MAX));
+}
+
+static void
+encode_publish(const LeOp *op, LeHttpRequest *request)
+{
+	StringInfo	body = &request->body;
+
+	request->method = "POST";
+	append_lock(request, op->election);
+	appendStringInfoString(&request->path, "/renew");
+	appendStringInfoChar(body, '{');
+	append_field(body, "owner", owner_of(op));
+	append_field(body, "value", op->value);
+	append_ttl(body, op);
+	appendStringInfo(body, ",\"token\":" UINT64_FORMAT
+					 ",\"rev\":" UINT64_FORMAT "}", op->index, op->rev);
+}
+
+static void
+encode_renewals(const LeOp *op, LeHttpRequest *request)
+{
+	StringInfo	body = &request->body;
+
+	request->method = "POST";
+	request->max_answer = MAX_BATCH_ANSWER;
+	appendStringInfoString(&request->path, "/v1/renew");
+	appendStringInfoChar(body, '{');
+	append_field(body, "owner", owner_of(op));
+	append_ttl(body, op);
+	appendStringInfoString(body, ",\"locks\":[");
+	for (int i = 0; i < op->nterms; i++)
+	{
+		appendStringInfoString(body, i == 0 ? "{\"name\":" : ",{\"name\":");
+		le_json_append_string(body, op->terms[i].election);
+		appendStringInfo(body, ",\"token\":" UINT64_FORMAT
+						 ",\"rev\":" UINT64_FORMAT "}",
+						 op->terms[i].token, op->terms[i].rev);
+	}
+	appendStringInfoString(body, "]}");
+}
+
+static void
+encode_release(const LeOp *op, LeHttpRequest *request)
+{
+	request->method = "DELETE";
+	append_lock(request, op->election);
+	appendStringInfoString(&request->path, "?owner=");
+	le_append_encoded(&request->path, owner_of(op), "");
+	appendStringInfo(&request->path, "&token=" UINT64_FORMAT
+					 "&rev=" UINT64_FORMAT, op->index, op->rev);
+}
+
+static void
+encode_watch(const LeOp *op, LeHttpRequest *request)
+{
+	append_lock(request, op->election);
+	appendStringInfo(&request->path, "?wait=%dms&token=" UINT64_FORMAT
+					 "&rev=" UINT64_FORMAT,
+					 Min(op->wait_ms, LE_MAX_WATCH_MS), op->watch_index,
+					 op->rev);
+}
+
+static void
+encode_list(const LeOp *op, LeHttpRequest *request)
+{
+	request->max_answer = MAX_LIST_ANSWER;
+	appendStringInfo(&request->path, "/v1/locks?limit=%d", PAGE_SIZE);
+	if (op->page != NULL)
+	{
+		appendStringInfoString(&request->path, "&page=");
+		le_append_encoded(&request->path, op->page, "");
+	}
+}
+
+static void
+cassandra_encode(const LeStoreSettings *settings, const LeOp *op,
+				 LeHttpRequest *request)
+{
+	(void) settings;
+	request->method = "GET";
+	request->max_answer = MAX_SMALL_ANSWER;
+	switch (op->kind)
+	{
+		case LE_OP_READ:
+			append_lock(request, op->election);
+			break;
+		case LE_OP_ACQUIRE:
+			encode_acquire(op, request);
+			break;
+		case LE_OP_PUBLISH:
+			encode_publish(op, request);
+			break;
+		case LE_OP_RENEW_TERMS:
+			encode_renewals(op, request);
+			break;
+		case LE_OP_RELEASE:
+			encode_release(op, request);
+			break;
+		case LE_OP_WATCH:
+			encode_watch(op, request);
+			break;
+		case LE_OP_LIST_HELD:
+			encode_list(op, request);
+			break;
+		default:
+			Assert(false);		/* answered by perform() */
+			break;
+	}
+	request->has_body = request->body.len > 0;
+}
+
+/* ---- documents ---- */
+
+/* A lock or a problem, as far as the answer shows it. */
+typedef struct Doc
+{
+	char	   *name;
+	char	   *owner;
+	char	   *value;
+	uint64		token;
+	uint64		rev;
+	bool		has_token;
+	bool		has_rev;
+	bool		has_trust;
+	uint64		trust_ms;
+	char	   *type;			/* the last part of a problem's URN */
+	char	   *title;
+	char	   *detail;
+} Doc;
+
+static bool
+take_string(const LeJsonNode *node, size_t max, char **s)
+{
+	*s = le_json_string(node, max);
+	return *s != NULL;
+}
+
+/* What stands in the way of people's reading is left out, not refused. */
+static bool
+take_words(const LeJsonNode *node, char **s)
+{
+	*s = le_json_string(node, MAX_TEXT_LEN);
+	return true;
+}
+
+static bool
+take_type(const LeJsonNode *node, char **type)
+{
+	char	   *urn = le_json_string(node, MAX_TEXT_LEN);
+
+	if (urn == NULL || strncmp(urn, PROBLEM, strlen(PROBLEM)) != 0)
+		return false;
+	*type = urn + strlen(PROBLEM);
+	return true;
+}
+
+/* Tokens are signed on the other side. */
+static bool
+take_number(const LeJsonNode *node, uint64 *n)
+{
+	return le_json_uint64(node, n) && *n <= (uint64) PG_INT64_MAX;
+}
+
+/* Take a field of the document, which stands "level" containers deep. */
+static bool
+doc_field(Doc *doc, const LeJsonNode *node, int level)
+{
+	if (le_json_at(node, level, "name"))
+		return take_string(node, LE_MAX_ELECTION_LEN, &doc->name);
+	if (le_json_at(node, level, "owner"))
+		return take_string(node, MAX_OWNER_LEN, &doc->owner);
+	if (le_json_at(node, level, "value"))
+	{
+		/* nobody can ask for a value as long as that */
+		doc->value = le_json_string(node, LE_MAX_VALUE_LEN);
+		return node->type == LE_JSON_STRING;
+	}
+	if (le_json_at(node, level, "token"))
+		return doc->has_token = take_number(node, &doc->token);
+	if (le_json_at(node, level, "rev"))
+		return doc->has_rev = take_number(node, &doc->rev);
+	if (le_json_at(node, level, "trust_ms"))
+		return doc->has_trust = take_number(node, &doc->trust_ms);
+	if (le_json_at(node, level, "type"))
+		return take_type(node, &doc->type);
+	if (le_json_at(node, level, "title"))
+		return take_words(node, &doc->title);
+	if (le_json_at(node, level, "detail"))
+		return take_words(node, &doc->detail);
+	return true;
+}
+
+static bool
+doc_visit(void *arg, const LeJsonNode *node)
+{
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT;
+	return node->depth > 1 || doc_field(arg, node, 0);
+}
+
+static bool
+read_doc(const LeHttpResponse *response, Doc *doc)
+{
+	memset(doc, 0, sizeof(*doc));
+	return le_json_walk(response->body, response->body_len, doc_visit, doc);
+}
+
+/* ---- what went wrong ---- */
+
+static void
+fail(LeAnswer *answer, LeOutcome outcome, const char *detail)
+{
+	memset(answer, 0, sizeof(*answer));
+	answer->outcome = outcome;
+	answer->detail = le_clean_detail(detail);
+}
+
+/* No answer that means anything: what that says depends on the question. */
+static void
+fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
+{
+	fail(answer, le_op_writes(op->kind) ? LE_UNKNOWN : LE_UNAVAILABLE, detail);
+}
+
+static void
+fail_shape(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+{
+	fail_open(op, answer, psprintf("HTTP %d with an answer that is not the "
+								   "gateway's (%s)", response->status,
+								   response->content_type[0] != '\0' ?
+								   response->content_type : "no type"));
+}
+
+static const char *
+problem_detail(const Doc *doc)
+{
+	if (doc->title != NULL && doc->detail != NULL)
+		return psprintf("%s: %s", doc->title, doc->detail);
+	return doc->title != NULL ? doc->title : doc->type;
+}
+
+/*
+ * Every problem that a lock's request can meet, but for those that say how
+ * the lock stands.  What is not in the list may have been applied.
+ */
+static LeOutcome
+problem_outcome(const LeOp *op, const char *type)
+{
+	static const struct
+	{
+		const char *type;
+		LeOutcome	outcome;
+	}			known[] = {
+		{"not-applied", LE_UNAVAILABLE},
+		{"overloaded", LE_UNAVAILABLE},
+		{"bad-request", LE_REFUSED},
+		{"bad-name", LE_REFUSED},
+		{"bad-duration", LE_REFUSED},
+		{"bad-ttl", LE_REFUSED},
+		{"token-jump", LE_REFUSED},
+		{"unauthorized", LE_REFUSED},
+		{"forbidden", LE_REFUSED},
+		{"cross-origin", LE_REFUSED},
+		{"no-resource", LE_REFUSED},
+		{"method", LE_REFUSED},
+		{"too-large", LE_REFUSED},
+	};
+
+	for (int i = 0; i < lengthof(known); i++)
+		if (strcmp(type, known[i].type) == 0)
+			return known[i].outcome;
+	return le_op_writes(op->kind) ? LE_UNKNOWN : LE_UNAVAILABLE;
+}
+
+static void
+conflict(LeAnswer *answer, LeConflict what, const Doc *doc)
+{
+	fail(answer, LE_CONFLICT, problem_detail(doc));
+	answer->conflict = what;
+	answer->index = doc->token;
+	answer->rev = doc->rev;
+}
+
+static void
+add_key(LeKey *key, const char *election, const Doc *doc)
+{
+	key->election = election;
+	key->index = key->token = doc->token;
+	key->rev = doc->rev;
+	key->usable = key->ours = true;
+	if (doc->owner != NULL && doc->owner[0] != '\0')
+	{
+		show_owner(doc->owner, key);
+		key->value = doc->value;
+	}
+	else
+	{
+		/* Cassandra has judged the last lease: nobody need be waited for. */
+		key->value_session = "";
+		key->node = "";
+		key->released = true;
+	}
+}
+
+/* Nobody holds the lock; index 0: nobody ever did. */
+static void
+show_free(const LeOp *op, const Doc *doc, LeAnswer *answer)
+{
+	memset(answer, 0, sizeof(*answer));
+	/* Later than the term of this token, which its holder may take for on. */
+	answer->index = doc->token + 1;
+	if (doc->token == 0)
+		return;
+	answer->keys = palloc0(sizeof(LeKey));
+	answer->nkeys = 1;
+	add_key(answer->keys, op->election, doc);
+}
+
+static bool
+is(const Doc *doc, const char *type)
+{
+	return doc->type != NULL && strcmp(doc->type, type) == 0;
+}
+
+static void
+decode_problem(const LeOp *op, const LeHttpResponse *response,
+			   LeAnswer *answer)
+{
+	Doc			doc;
+	bool		reads = op->kind == LE_OP_READ || op->kind == LE_OP_WATCH;
+
+	if (!read_doc(response, &doc) || doc.type == NULL)
+		fail_shape(op, response, answer);
+	else if (is(&doc, "free") && doc.has_token && reads)
+		show_free(op, &doc, answer);
+	else if (op->kind == LE_OP_RELEASE &&
+			 (is(&doc, "free") || is(&doc, "not-yours")))
+		answer->index = op->index;	/* the term is over, however it ended */
+	else if (is(&doc, "held") && doc.has_token && doc.has_rev &&
+			 doc.owner != NULL && strcmp(doc.owner, owner_of(op)) == 0)
+		conflict(answer, LE_CONFLICT_OWN, &doc);
+	else if (is(&doc, "held"))
+		conflict(answer, LE_CONFLICT_HELD, &doc);
+	else if (is(&doc, "lost") || is(&doc, "stale-revision"))
+		conflict(answer, LE_CONFLICT_CHANGED, &doc);
+	else
+	{
+		fail(answer, problem_outcome(op, doc.type),
+			 psprintf("HTTP %d: %s", response->status, problem_detail(&doc)));
+		answer->next_server = answer->outcome == LE_UNAVAILABLE;
+	}
+}
+
+/* ---- answers ---- */
+
+/* Nobody may believe for longer than was asked for. */
+static le_duration
+trust_of(const LeOp *op, const Doc *doc)
+{
+	if (doc->trust_ms >= (uint64) (op->lease / LE_MSEC))
+		return op->lease;
+	return (le_duration) doc->trust_ms * LE_MSEC;
+}
+
+/* Is it a term of ours, as the answer to a write has to show it? */
+static bool
+grants(const LeOp *op, const Doc *doc, const char *election)
+{
+	return doc->name != NULL && strcmp(doc->name, election) == 0 &&
+		doc->owner != NULL && strcmp(doc->owner, owner_of(op)) == 0 &&
+		doc->has_token && doc->token > 0 && doc->has_rev && doc->rev > 0 &&
+		doc->has_trust;
+}
+
+static void
+decode_grant(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+{
+	Doc			doc;
+
+	if (!read_doc(response, &doc) || !grants(op, &doc, op->election) ||
+		(op->kind == LE_OP_PUBLISH &&
+		 (doc.token != op->index || doc.rev != op->rev + 1)))
+	{
+		fail_shape(op, response, answer);
+		return;
+	}
+	answer->index = doc.token;
+	answer->rev = doc.rev;
+	answer->trust = trust_of(op, &doc);
+}
+
+static void
+decode_lock(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+{
+	Doc			doc;
+
+	if (!read_doc(response, &doc) || doc.name == NULL ||
+		strcmp(doc.name, op->election) != 0 || doc.owner == NULL ||
+		doc.owner[0] == '\0' || !doc.has_token || doc.token == 0 ||
+		!doc.has_rev)
+	{
+		fail_shape(op, response, answer);
+		return;
+	}
+	answer->index = doc.token;
+	answer->keys = palloc0(sizeof(LeKey));
+	answer->nkeys = 1;
+	add_key(answer->keys, op->election, &doc);
+}
+
+/* The list of locks, while it is read. */
+typedef struct List
+{
+	Doc			doc;
+	LeKey	   *keys;
+	int			nkeys;
+	char	   *next;
+} List;
+
+static bool
+list_entry(List *list)
+{
+	if (list->doc.name == NULL || !list->doc.has_token ||
+		!list->doc.has_rev)
+		return false;
+	if (list->keys == NULL)
+		list->keys = palloc(PAGE_SIZE * sizeof(LeKey));
+	if (list->nkeys == PAGE_SIZE)
+		return false;
+	memset(&list->keys[list->nkeys], 0, sizeof(LeKey));
+	add_key(&list->keys[list->nkeys++], list->doc.name, &list->doc);
+	memset(&list->doc, 0, sizeof(Doc));
+	return true;
+}
+
+static bool
+list_visit(void *arg, const LeJsonNode *node)
+{
+	List	   *list = arg;
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT;
+	if (node->depth == 1 && le_json_at(node, 0, "next"))
+		return take_string(node, MAX_PAGE_LEN, &list->next);
+	if (!le_json_at(node, 0, "locks"))
+		return true;
+	if (node->depth == 1)
+		return node->type == LE_JSON_ARRAY;
+	if (node->depth == 2)
+		return node->type == LE_JSON_OBJECT && list_entry(list);
+	return node->depth > 3 || doc_field(&list->doc, node, 2);
+}
+
+static void
+decode_list(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+{
+	List		list = {.keys = NULL};
+
+	if (!le_json_walk(response->body, response->body_len, list_visit, &list))
+	{
+		fail_shape(op, response, answer);
+		return;
+	}
+	answer->keys = list.keys;
+	answer->nkeys = list.nkeys;
+	answer->page = list.next;
+}
+
+/* The results of a batch, while they are read. */
+typedef struct Batch
+{
+	const LeOp *op;
+	Doc			doc;
+	char	   *name;
+	uint64		status;
+	LeRenewal  *renewals;
+	int			n;
+} Batch;
+
+/* What one result says of the term it is about. */
+static void
+judge_renewal(const Batch *batch, const LeTermRef *term, LeRenewal *renewal)
+{
+	const Doc  *doc = &batch->doc;
+
+	memset(renewal, 0, sizeof(*renewal));
+	renewal->outcome = LE_UNKNOWN;
+	if (batch->status == 200)
+	{
+		if (!grants(batch->op, doc, term->election) ||
+			doc->token != term->token || doc->rev != term->rev + 1)
+			return;
+		renewal->outcome = LE_DONE;
+		renewal->rev = doc->rev;
+		renewal->trust = trust_of(batch->op, doc);
+		return;
+	}
+	if (doc->type == NULL)
+		return;
+	renewal->detail = le_clean_detail(problem_detail(doc));
+	if (is(doc, "lost"))
+		renewal->outcome = LE_LOST;
+	else if (is(doc, "stale-revision") && doc->token == term->token &&
+			 doc->has_rev)
+	{
+		renewal->outcome = LE_CONFLICT;
+		renewal->rev = doc->rev;
+	}
+	else
+		renewal->outcome = problem_outcome(batch->op, doc->type);
+}
+
+static bool
+batch_entry(Batch *batch)
+{
+	const LeTermRef *term = &batch->op->terms[batch->n];
+
+	if (batch->n == batch->op->nterms || batch->name == NULL ||
+		strcmp(batch->name, term->election) != 0)
+		return false;
+	judge_renewal(batch, term, &batch->renewals[batch->n++]);
+	memset(&batch->doc, 0, sizeof(Doc));
+	batch->name = NULL;
+	batch->status = 0;
+	return true;
+}
+
+static bool
+batch_visit(void *arg, const LeJsonNode *node)
+{
+	Batch	   *batch = arg;
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT;
+	if (!le_json_at(node, 0, "results"))
+		return true;
+	if (node->depth == 1)
+		return node->type == LE_JSON_ARRAY;
+	if (node->depth == 2)
+		return node->type == LE_JSON_OBJECT && batch_entry(batch);
+	if (node->depth == 3 && le_json_at(node, 2, "name"))
+		return take_string(node, LE_MAX_ELECTION_LEN, &batch->name);
+	if (node->depth == 3 && le_json_at(node, 2, "status"))
+		return le_json_uint64(node, &batch->status);
+	if (node->depth == 4 && (le_json_at(node, 2, "lock") ||
+							 le_json_at(node, 2, "problem")))
+		return doc_field(&batch->doc, node, 3);
+	return true;
+}
+
+static void
+decode_renewals(const LeOp *op, const LeHttpResponse *response,
+				LeAnswer *answer)
+{
+	Batch		batch = {.op = op};
+
+	batch.renewals = palloc0(Max(op->nterms, 1) * sizeof(LeRenewal));
+	if (!le_json_walk(response->body, response->body_len, batch_visit,
+					  &batch) || batch.n != op->nterms)
+	{
+		fail_shape(op, response, answer);
+		return;
+	}
+	answer->renewals = batch.renewals;
+}
+
+static void
+decode_success(const LeOp *op, const LeHttpResponse *response,
+			   LeAnswer *answer)
+{
+	bool		empty = response->status == 204;
+
+	if (empty != (op->kind == LE_OP_RELEASE))
+		fail_shape(op, response, answer);
+	else if (empty)
+		answer->index = op->index;
+	else if (op->kind == LE_OP_ACQUIRE || op->kind == LE_OP_PUBLISH)
+		decode_grant(op, response, answer);
+	else if (op->kind == LE_OP_RENEW_TERMS)
+		decode_renewals(op, response, answer);
+	else if (op->kind == LE_OP_LIST_HELD)
+		decode_list(op, response, answer);
+	else
+		decode_lock(op, response, answer);
+}
+
+static void
+cassandra_decode(const LeStoreSettings *settings, const LeOp *op,
+				 const LeHttpResponse *response, LeAnswer *answer)
+{
+	static const char problem[] = "application/problem+json";
+
+	(void) settings;
+	memset(answer, 0, sizeof(*answer));
+	answer->outcome = LE_DONE;
+	if (response->net == LE_NET_NOT_SENT)
+	{
+		fail(answer, LE_UNAVAILABLE, response->net_error);
+		answer->next_server = true;
+	}
+	else if (response->net == LE_NET_BROKEN)
+	{
+		fail_open(op, answer, response->net_error);
+		answer->next_server = !le_op_writes(op->kind);
+	}
+	else if (response->status == 200 || response->status == 201 ||
+			 response->status == 204)
+		decode_success(op, response, answer);
+	else if (pg_strncasecmp(response->content_type, problem,
+							strlen(problem)) == 0)
+		decode_problem(op, response, answer);
+	else if (response->status >= 300 && response->status < 500 &&
+			 response->status != 408 && response->status != 429)
+		fail(answer, LE_REFUSED,
+			 psprintf("HTTP %d, which is not the gateway's answer",
+					  response->status));
+	else
+		fail_shape(op, response, answer);
+}
+
+static bool
+cassandra_performs(LeOpKind kind)
+{
+	switch (kind)
+	{
+		case LE_OP_READ:
+		case LE_OP_ACQUIRE:
+		case LE_OP_PUBLISH:
+		case LE_OP_RELEASE:
+		case LE_OP_RENEW_TERMS:
+		case LE_OP_WATCH:
+		case LE_OP_LIST_HELD:
+			return false;
+		default:
+			return true;
+	}
+}
+
+const LeStore le_store_cassandra = {
+	.name = "cassandra",
+	.remote = true,
+	.url_setting = "leader_election.gateway_url",
+	.token_setting = "leader_election.gateway_token_file",
+	.key_leases = true,
+	.encode = cassandra_encode,
+	.decode = cassandra_decode,
+	.performs = cassandra_performs,
+	.perform = le_perform_session,
+};

@@ -1,0 +1,290 @@
+# Two instances on a real Cassandra, and what can go wrong between them and it:
+# a gateway that dies or hangs, all of them, an instance that dies and comes
+# back, a worker that goes, a lock taken away.
+
+use strict;
+use warnings;
+
+use LeaderElection::Cassandra;
+use LeaderElection::Gateway;
+use LeaderElection::Node;
+use LeaderElection::Sampler;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $cassandra = LeaderElection::Cassandra->shared;
+my $keyspace = $cassandra->keyspace;
+my @gateways = map {
+	LeaderElection::Gateway->new("gateway$_",
+		cassandra => $cassandra, keyspace => $keyspace)->start
+} 1 .. 2;
+my ($first, $second) = @gateways;
+my %settings = (lease_ttl => '9s', request_timeout => '5s');
+my $one = LeaderElection::Node->create('one',
+	gateway => \@gateways, settings => {%settings}, allows_streaming => 1);
+my $two = LeaderElection::Node->create('two',
+	gateway => \@gateways, settings => {%settings});
+
+# 9 s, less 1 s of granularity, 2 s of clock skew, 1 s of safety_margin.
+use constant TRUST => 5;
+
+sub expires
+{
+	my ($node, $election) = @_;
+
+	return $node->sql(
+		"SELECT extract(epoch FROM expires_at) FROM le_status
+		WHERE election = '$election'");
+}
+
+# The deadline moves on by more than one renewal.
+sub goes_on
+{
+	my ($node, $election, $token, $what) = @_;
+	my $before = expires($node, $election);
+
+	poll_until(
+		sub { (expires($node, $election) || 0) > $before + TRUST },
+		"renewals $what",
+		timeout => 30);
+	is($node->token($election), $token, "$what: the term goes on");
+	return;
+}
+
+# A term must not end because a gateway does.
+subtest 'a gateway of two' => sub {
+	my ($token, $offset);
+
+	ok($one->acquire('gateway'), 'one leads');
+	$token = $one->token('gateway');
+	$offset = $one->log_offset;
+	$first->kill9;
+	goes_on($one, 'gateway', $token, 'killed');
+	$one->wait_for_log_like(
+		qr/The next request goes to \Q${\$second->url}\E/,
+		$offset);
+	ok(!$two->acquire('gateway'), 'the other instance asks the other one, too');
+
+	$first->start;
+	$one->wait_for_log_like(qr/gateway at \Q${\$first->url}\E answers again/,
+		$offset, timeout => 20);
+	$second->kill9;
+	goes_on($one, 'gateway', $token, 'and the other way round');
+	$second->start;
+
+	$first->freeze;
+	goes_on($one, 'gateway', $token, 'frozen');
+	my ($seconds, $got) = timed(sub { $two->acquire('elsewhere') });
+	ok($got, 'a frozen gateway keeps nobody from acquiring');
+	cmp_ok($seconds, '<', 12, 'for long');
+	ok($two->release('elsewhere'), 'nor from releasing');
+	$first->thaw;
+	ok($one->release('gateway'), 'the end');
+	poll_until(sub { !@{ [ %{ $second->locks } ] } },
+		'all locks to be free', timeout => 20);
+};
+
+# Belief ends by the deadline, whoever is silent.
+subtest 'no gateway at all' => sub {
+	my ($token, $expires, $offset);
+	my $sampler = LeaderElection::Sampler->new($one, 'away');
+
+	ok($one->acquire('away'), 'one leads');
+	$token = $one->token('away');
+	$one->sql(q(SELECT le_campaign('away')));
+	poll_until(sub { scalar $sampler->beliefs }, 'the sampler');
+	$_->freeze foreach @gateways;
+	my $frozen = boottime_ns();
+	$offset = $one->log_offset;
+	poll_until(sub { !$one->is_leader('away') },
+		'the end of belief', timeout => 30);
+	$one->wait_for_log_like(
+		qr/no longer leader of election "away" .*deadline passed/, $offset);
+	$sampler->stop;
+	my ($belief) = $sampler->beliefs;
+
+	cmp_ok($belief->[1], '<', $frozen + (TRUST + 0.1) * 1e9,
+		'not later than the deadline after the last renewal');
+	like($one->sql_error(q(SELECT le_acquire('other'))),
+		qr/LE00[34].*could not acquire election "other" at the lease store/s,
+		'nobody is told "no"');
+	like($one->sql_error(q(SELECT le_current_leader('away'))),
+		qr/LE003/, 'nor "nobody"');
+	$_->thaw foreach @gateways;
+	$one->wait_for_leadership('away', timeout => 60);
+	cmp_ok($one->token('away'), '>', $token, 'another term afterwards');
+	is($one->sql(q(SELECT le_withdraw('away'))), 't', 'withdrawn');
+	poll_until(sub { !%{ $first->locks } },
+		'what the time without an answer has left', timeout => 60);
+	pass('nothing is left behind');
+};
+
+# The issue of all this: the leader dies, another takes over, never both.
+subtest 'a dead leader' => sub {
+	my ($token, $killed, @samplers, @beliefs);
+
+	ok($one->acquire('crash'), 'one leads');
+	$token = $one->token('crash');
+	$two->sql(q(SELECT le_campaign('crash')));
+	$two->wait_for(q(SELECT state = 'waiting' FROM le_status
+		WHERE election = 'crash'), 'two to wait');
+	@samplers =
+	  map { LeaderElection::Sampler->new($_, 'crash') } $one, $two;
+	poll_until(sub { scalar $samplers[0]->beliefs }, 'the sampler');
+	$killed = boottime_ns();
+	$one->crash;
+	$two->wait_for_leadership('crash', timeout => 30);
+	poll_until(sub { scalar $samplers[1]->beliefs }, 'the sampler');
+	$_->stop foreach @samplers;
+	@beliefs = $samplers[1]->beliefs;
+	diag(sprintf 'failover, kill -9 to le_is_leader() true on the other '
+		  . 'instance: %.2f s at lease_ttl 9s',
+		($beliefs[0][0] - $killed) / 1e9);
+	cmp_ok(($beliefs[0][0] - $killed) / 1e9, '<', 12,
+		'within the lease and a poll');
+	is_deeply([ LeaderElection::Sampler->overlaps(@samplers) ],
+		[], 'without an overlap');
+	cmp_ok($two->token('crash'), '>', $token, 'with a higher token');
+	is($two->sql(q(SELECT le_withdraw('crash'))), 't', 'withdrawn');
+	$one->start;
+};
+
+# A restarted instance ends its predecessor's terms, so nobody waits for them.
+subtest 'a restarted leader' => sub {
+	my @elections = map { "again/$_" } 1 .. 3;
+	my ($seconds, $owner);
+
+	ok($one->acquire($_), "one leads $_") foreach @elections;
+	$owner = $first->lock('again/1')->{owner};
+	($seconds) = timed(
+		sub {
+			$one->crash;
+			$one->start;
+			ok($two->acquire($_, wait => '30 s'), "two leads $_")
+			  foreach @elections;
+		});
+	cmp_ok($seconds, '<', 6, 'before the leases ran out');
+	ok($one->log_like(qr/ending the leases of this node's previous/),
+		'the log says so');
+	unlike($first->lock($_)->{owner}, qr/^\Q$owner\E$/, "$_: another owner")
+	  foreach @elections;
+	ok($two->release($_), "$_ released") foreach @elections;
+	poll_until(sub { !%{ $first->locks } }, 'all locks to be free',
+		timeout => 20);
+
+	# a copy of the data directory is not the one that led
+	ok($one->acquire('copied'), 'one leads again');
+	$one->backup('copy');
+	my $copy = LeaderElection::Node->create('copy',
+		backup => [ $one, 'copy' ], settings => { node_name => 'one' },
+		gateway => \@gateways);
+	ok($copy->sql('SELECT 1'), 'a copy of it starts');
+	ok($one->is_leader('copied'), 'and leaves the leader alone');
+	ok(!$copy->acquire('copied'), 'nor does it lead');
+	$copy->stop;
+	ok($one->release('copied'), 'the end');
+};
+
+# A worker that is terminated comes back to its terms.
+subtest 'the worker' => sub {
+	my ($token, $worker);
+
+	ok($one->acquire('worker'), 'one leads');
+	$token = $one->token('worker');
+	$worker = $one->kill_worker('TERM');
+	$one->wait_for_worker($worker);
+	goes_on($one, 'worker', $token, 'terminated');
+
+	# one that is stopped does not renew, and nobody believes
+	my $sampler = LeaderElection::Sampler->new($one, 'worker');
+	poll_until(sub { scalar $sampler->beliefs }, 'the sampler');
+	$worker = $one->freeze_worker;
+	poll_until(sub { !$one->is_leader('worker') },
+		'the end of belief', timeout => 20);
+	ok($two->acquire('worker', wait => '30 s'), 'the other one leads');
+	$one->thaw_worker($worker);
+	$one->wait_for_log_like(
+		qr/no longer leader of election "worker" with fencing token $token/);
+	ok(!$one->is_leader('worker'), 'and the first does not come back');
+	ok($two->is_leader('worker'), 'nor does it take anything away');
+	$sampler->stop;
+	ok($two->release('worker'), 'the end');
+};
+
+# Somebody with owner, token and revision ends the term over HTTP.
+subtest 'a lock taken away' => sub {
+	my ($lock, $offset);
+
+	ok($one->acquire('taken'), 'one leads');
+	$lock = $first->lock('taken');
+	$lock->{owner} =~ s/#/%23/;
+	$offset = $one->log_offset;
+	is( $first->request('DELETE',
+			"/v1/locks/taken?owner=$lock->{owner}&token=$lock->{token}"
+			  . "&rev=$lock->{rev}")->{status},
+		204, 'released by hand');
+	is($one->sql(q(SELECT le_renew('taken'))), 'f',
+		'a proof on request finds out');
+	ok(!$one->is_leader('taken'), 'and ends belief');
+	ok($one->log_like(qr/no longer leader of election "taken" .*key deleted/,
+			$offset),
+		'the log says why');
+};
+
+# More than one batch: a few requests per round, none without its term.
+subtest 'many elections' => sub {
+	my $n = 230;
+	my $before;
+	my $count = sub {
+		my $sum = 0;
+
+		foreach my $gateway (@gateways)
+		{
+			my $metrics = $gateway->get('/metrics')->{content};
+
+			$sum += $1
+			  while $metrics =~
+			  /^le_gateway_http_requests_total\{.*"renew_many".*\} (\d+)/mg;
+		}
+		return $sum;
+	};
+
+	is( $one->sql(
+			"SELECT count(*) FROM generate_series(1, $n) AS i
+			WHERE le_acquire('many/' || i)"),
+		$n, "one leads $n");
+	poll_until(
+		sub {
+			$one->sql(
+				"SELECT count(*) = $n FROM le_status
+				WHERE state = 'leader' AND last_renewed_at >
+					term_started_at") eq 't';
+		},
+		'a renewal of each', timeout => 30);
+	$before = $count->();
+	my $mark = $one->sql('SELECT clock_timestamp()');
+	my ($seconds) = timed(
+		sub {
+			poll_until(
+				sub {
+					$one->sql(
+						"SELECT count(*) = $n FROM le_status
+						WHERE state = 'leader'
+						AND last_renewed_at > '$mark'") eq 't';
+				},
+				'another round', timeout => 30);
+		});
+	cmp_ok($count->() - $before, '>=', 3, 'in batches of at most 100');
+	cmp_ok($count->() - $before, '<=', 14 * ($seconds / 3 + 1),
+		'in a few requests');
+	is( $one->sql(
+			"SELECT count(*) FROM le_status WHERE state = 'leader'
+			AND term_started_at < '$mark'"),
+		$n, 'and no term was lost');
+	is($one->sql(q(SELECT le_step_down(NULL, '1 h'))), 't', 'all released');
+	is_deeply($first->locks, {}, 'and free');
+};
+
+$_->stop foreach $one, $two;
+done_testing();

@@ -1,0 +1,577 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_cassandra.c
+ *		Tests of src/store/cassandra.c: its requests, and what it makes of
+ *		answers, recorded from a real gateway (corpus/cassandra) and made up.
+ *
+ * test/unit/test_cassandra.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "store_test.h"
+
+#include <stdio.h>
+
+#include "exchange.h"
+#include "store/json.h"
+
+#define HELD_BY_US	"00112233-4455-6677-8899-aabbccddeeff"
+
+/* ---- requests ---- */
+
+static LeHttpRequest
+encode(const LeOp *op)
+{
+	LeHttpRequest r;
+
+	memset(&r, 0, sizeof(r));
+	initStringInfo(&r.path);
+	initStringInfo(&r.body);
+	le_store_cassandra.encode(&test_settings, op, &r);
+	return r;
+}
+
+static void
+expect_request(const LeOp *op, const char *method, const char *path,
+			   const char *body)
+{
+	LeHttpRequest r = encode(op);
+
+	assert_string_equal(r.method, method);
+	assert_string_equal(r.path.data, path);
+	assert_int_equal(r.has_body, body != NULL);
+	assert_string_equal(r.body.data, body ? body : "");
+	assert_true(body == NULL ||
+				le_json_walk(r.body.data, r.body.len, NULL, NULL));
+	assert_true(r.max_answer > 0);
+}
+
+static void
+test_requests(void **state)
+{
+	static const struct
+	{
+		LeOpKind	kind;
+		const char *method;
+		const char *path;
+		const char *body;
+	}			cases[] = {
+		{LE_OP_READ, "GET", "/v1/locks/billing"},
+		{LE_OP_ACQUIRE, "PUT", "/v1/locks/billing",
+			"{\"owner\":\"" OWNER "\",\"attempt\":\"" ATTEMPT "\","
+		"\"value\":\"v\",\"ttl\":\"15000ms\",\"min_token\":6}"},
+		{LE_OP_PUBLISH, "POST", "/v1/locks/billing/renew",
+			"{\"owner\":\"" OWNER "\",\"value\":\"v\","
+		"\"ttl\":\"15000ms\",\"token\":7,\"rev\":2}"},
+		{LE_OP_RELEASE, "DELETE", "/v1/locks/billing?owner="
+		"n1%2311111111111111111111111111111111&token=7&rev=2"},
+		{LE_OP_RENEW_TERMS, "POST", "/v1/renew",
+			"{\"owner\":\"" OWNER "\",\"ttl\":\"15000ms\",\"locks\":["
+			"{\"name\":\"billing\",\"token\":7,\"rev\":2},"
+			"{\"name\":\"reports/daily\",\"token\":9,\"rev\":1},"
+		"{\"name\":\"a\",\"token\":3,\"rev\":40}]}"},
+		{LE_OP_WATCH, "GET",
+		"/v1/locks/billing?wait=30000ms&token=5&rev=2"},
+		{LE_OP_LIST_HELD, "GET", "/v1/locks?limit=1000"},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeOp		op = test_op(cases[i].kind);
+
+		op.value = "v";
+		op.watch_index = 5;
+		assert_false(le_store_cassandra.performs(op.kind));
+		expect_request(&op, cases[i].method, cases[i].path, cases[i].body);
+	}
+}
+
+/* Whatever a name or a value holds, it stays inside its place. */
+static void
+test_hostile_names(void **state)
+{
+	LeOp		op = test_op(LE_OP_RELEASE);
+
+	op.election = "reports/renew";
+	op.node_name = "n 1&rev=9\"\xc3\xa9#";
+	op.session = HELD_BY_US;
+	expect_request(&op, "DELETE", "/v1/locks/reports%2Frenew?owner="
+				   "n%201%26rev%3D9%22%C3%A9%23%23"
+				   INCARNATION "&token=7&rev=2", NULL);
+	op = test_op(LE_OP_PUBLISH);
+	op.value = "\",\"token\":1}\n";
+	expect_request(&op, "POST", "/v1/locks/billing/renew",
+				   "{\"owner\":\"" OWNER "\","
+				   "\"value\":\"\\\",\\\"token\\\":1}\\n\","
+				   "\"ttl\":\"15000ms\",\"token\":7,\"rev\":2}");
+	op = test_op(LE_OP_LIST_HELD);
+	op.page = "a/b=&c";
+	expect_request(&op, "GET", "/v1/locks?limit=1000&page=a%2Fb%3D%26c",
+				   NULL);
+}
+
+static void
+test_limits(void **state)
+{
+	LeOp		op = test_op(LE_OP_ACQUIRE);
+
+	op.lease = 5 * LE_SEC + 1;	/* rounded up, never down */
+	op.token_floor = PG_UINT64_MAX;
+	assert_non_null(strstr(encode(&op).body.data, "\"ttl\":\"5001ms\""));
+	assert_non_null(strstr(encode(&op).body.data,
+						   "\"min_token\":9223372036854775807}"));
+	op = test_op(LE_OP_WATCH);
+	op.wait_ms = 1000000;
+	assert_non_null(strstr(encode(&op).path.data, "wait=60000ms"));
+}
+
+/* The session exists in name only, the name says which incarnation it is. */
+static void
+test_session(void **state)
+{
+	int			performed = 0;
+
+	for (int kind = 0; kind <= LE_OP_SESSION_NAME; kind++)
+	{
+		LeOp		op = test_op(kind);
+		LeAnswer	a;
+
+		if (!le_store_cassandra.performs(kind))
+			continue;
+		performed++;
+		le_store_cassandra.perform(&op, &a);
+		assert_int_equal(a.outcome,
+						 kind == LE_OP_TAKE_OVER ? LE_CONFLICT : LE_DONE);
+		if (kind == LE_OP_CREATE_SESSION)
+			assert_string_equal(a.session, HELD_BY_US);
+		if (kind == LE_OP_PROVE_NODE)
+			assert_true(a.index > op.seq);
+	}
+	assert_int_equal(performed, LE_OP_SESSION_NAME + 1 - 7);
+}
+
+/* ---- recorded answers ---- */
+
+static LeAnswer
+decode(const LeOp *op, const LeHttpResponse *response)
+{
+	LeAnswer	a;
+
+	memset(&a, 0xff, sizeof(a));
+	le_store_cassandra.decode(&test_settings, op, response, &a);
+	check_lease_answer(op, response, &a);
+	return a;
+}
+
+static LeAnswer
+recorded(const char *file)
+{
+	char	   *path = psprintf("test/unit/corpus/cassandra/%s", file);
+	FILE	   *f = fopen(path, "r");
+	char	   *text = palloc(65536);
+	size_t		len;
+	LeOp	   *op = palloc(sizeof(LeOp));
+	LeHttpResponse response;
+
+	if (f == NULL)
+		fail_msg("could not open %s", path);
+	len = fread(text, 1, 65536, f);
+	fclose(f);
+	assert_true(parse_exchange(text, len, op, &response));
+	return decode(op, &response);
+}
+
+static void
+test_recorded(void **state)
+{
+	static const struct
+	{
+		const char *file;
+		LeOutcome	outcome;
+		LeConflict	conflict;
+		uint64		index;
+		uint64		rev;
+		int			trust_s;
+		int			nkeys;
+		const char *detail;
+	}			cases[] = {
+		{"acquire", LE_DONE, 0, 7, 1, 12},
+		{"acquire-repeated", LE_DONE, 0, 7, 1, -1},
+		{"acquire-own", LE_CONFLICT, LE_CONFLICT_OWN, 7, 1},
+		{"acquire-held", LE_CONFLICT, LE_CONFLICT_HELD, 3, 1},
+		{"acquire-jump", LE_REFUSED, .detail = "2^40"},
+		{"acquire-ttl", LE_REFUSED, .detail = "ttl must be between 5s"},
+		{"acquire-malformed", LE_REFUSED, .detail = "HTTP 400"},
+		{"acquire-unauthorized", LE_REFUSED, .detail = "HTTP 401"},
+		{"acquire-not-applied", LE_UNAVAILABLE, .detail = "HTTP 503"},
+		{"publish", LE_DONE, 0, 7, 2, 12},
+		{"publish-repeated", LE_DONE, 0, 7, 2, -1},
+		{"publish-stale", LE_CONFLICT, LE_CONFLICT_CHANGED, 7, 2},
+		{"publish-lost", LE_CONFLICT, LE_CONFLICT_CHANGED, 7, 2},
+		{"read", LE_DONE, 0, 7, .nkeys = 1},
+		{"read-never", LE_DONE, 0, 1},
+		{"read-free", LE_DONE, 0, 8, .nkeys = 1},
+		{"read-unavailable", LE_UNAVAILABLE, .detail = "HTTP 503"},
+		{"watch", LE_DONE, 0, 7, .nkeys = 1},
+		{"release", LE_DONE, 0, 7},
+		{"release-free", LE_DONE, 0, 7},
+		{"release-not-yours", LE_DONE, 0, 3},
+		{"release-stale", LE_CONFLICT, LE_CONFLICT_CHANGED, 7, 3},
+		{"renew-terms", LE_DONE},
+		{"renew-terms-stale", LE_DONE},
+		{"list-held", LE_DONE, .nkeys = 3},
+		{"list-held-page", LE_DONE, .nkeys = 2},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeAnswer	a = recorded(cases[i].file);
+
+		if (a.outcome != cases[i].outcome || a.index != cases[i].index ||
+			a.rev != cases[i].rev || a.nkeys != cases[i].nkeys ||
+			a.conflict != cases[i].conflict)
+			fail_msg("%s: outcome %s, conflict %d, index %d, rev %d, %d keys",
+					 cases[i].file, le_outcome_name(a.outcome), a.conflict,
+					 (int) a.index, (int) a.rev, a.nkeys);
+		if (cases[i].trust_s >= 0)
+			assert_int_equal(a.trust, cases[i].trust_s * LE_SEC);
+		else
+			assert_in_range(a.trust, 1, 12 * LE_SEC);
+		if (cases[i].detail != NULL &&
+			strstr(a.detail, cases[i].detail) == NULL)
+			fail_msg("%s: %s", cases[i].file, a.detail);
+	}
+}
+
+static void
+test_recorded_keys(void **state)
+{
+	LeAnswer	a = recorded("read");
+	LeKey	   *key = a.keys;
+
+	assert_string_equal(key->election, "billing");
+	assert_string_equal(key->holder, SESSION);
+	assert_string_equal(key->node, "n1");
+	assert_string_equal(key->value, "w");
+	assert_int_equal(key->rev, 2);
+	assert_false(key->released);
+
+	key = recorded("read-free").keys;
+	assert_null(key->holder);
+	assert_true(key->released);
+	assert_int_equal(key->index, 7);
+	assert_int_equal(key->rev, 0);
+
+	a = recorded("list-held");
+	for (int i = 0; i < a.nkeys; i++)
+	{
+		key = &a.keys[i];
+		if (strcmp(key->election, "a") == 0)
+			assert_string_equal(key->node, "other");
+		else
+			assert_string_equal(key->holder, SESSION);
+	}
+	assert_null(a.page);
+	a = recorded("list-held-page");
+	assert_non_null(a.page);
+}
+
+static void
+test_recorded_batch(void **state)
+{
+	LeAnswer	a = recorded("renew-terms");
+
+	assert_int_equal(a.renewals[0].outcome, LE_DONE);
+	assert_int_equal(a.renewals[0].rev, 3);
+	assert_int_equal(a.renewals[0].trust, 12 * LE_SEC);
+	assert_int_equal(a.renewals[1].outcome, LE_DONE);
+	assert_int_equal(a.renewals[1].rev, 2);
+	assert_int_equal(a.renewals[2].outcome, LE_LOST);
+	a = recorded("renew-terms-stale");
+	assert_int_equal(a.renewals[0].outcome, LE_CONFLICT);
+	assert_int_equal(a.renewals[0].rev, 3);
+	assert_int_equal(a.renewals[1].outcome, LE_CONFLICT);
+	assert_int_equal(a.renewals[1].rev, 2);
+	assert_int_equal(a.renewals[2].outcome, LE_LOST);
+}
+
+/* ---- answers made up ---- */
+
+#define JSON	"application/json"
+#define PROBLEM "application/problem+json"
+#define LOCK(name, owner, token, rev, trust) \
+	"{\"name\":\"" name "\",\"owner\":\"" owner "\",\"value\":\"\"," \
+	"\"token\":" token ",\"rev\":" rev ",\"expires_in_ms\":1000" trust "}"
+#define TRUST	",\"trust_ms\":12000"
+#define TYPE(t) "{\"type\":\"urn:leader-election:problem:" t "\"," \
+	"\"title\":\"T\",\"status\":0"
+
+static LeAnswer
+made_up(LeOpKind kind, int status, const char *type, const char *body)
+{
+	LeOp	   *op = palloc(sizeof(LeOp));
+	LeHttpResponse response;
+
+	*op = test_op(kind);
+	memset(&response, 0, sizeof(response));
+	response.status = status;
+	response.content_type = type;
+	response.body = body;
+	response.body_len = strlen(body);
+	return decode(op, &response);
+}
+
+/*
+ * An answer to a write counts only if it shows our own term, as asked for;
+ * any other leaves the outcome unknown.
+ */
+static void
+test_grants_of_something_else(void **state)
+{
+	static const char *const bodies[] = {
+		LOCK("billing", OWNER, "8", "3", ""),	/* no trust */
+		LOCK("other", OWNER, "7", "3", TRUST),
+		LOCK("billing", "n2#" INCARNATION, "7", "3", TRUST),
+		LOCK("billing", OWNER, "0", "3", TRUST),
+		LOCK("billing", OWNER, "-7", "3", TRUST),
+		LOCK("billing", OWNER, "9223372036854775808", "3", TRUST),
+		LOCK("billing", OWNER, "7", "0", TRUST),
+		LOCK("billing", OWNER, "7.5", "3", TRUST),
+		LOCK("billing", OWNER, "\"7\"", "3", TRUST),
+		LOCK("billing", OWNER, "7", "3", ",\"trust_ms\":-1"),
+		"{}", "[]", "null", "", "{\"name\":", "<html></html>",
+	};
+
+	for (int i = 0; i < lengthof(bodies); i++)
+	{
+		LeAnswer	a = made_up(LE_OP_ACQUIRE, 201, JSON, bodies[i]);
+
+		if (a.outcome != LE_UNKNOWN)
+			fail_msg("%s: %s", bodies[i], le_outcome_name(a.outcome));
+	}
+	assert_int_equal(made_up(LE_OP_ACQUIRE, 201, JSON,
+							 LOCK("billing", OWNER, "8", "3", TRUST)).outcome,
+					 LE_DONE);
+	/* a publish is about this term and this revision */
+	assert_int_equal(made_up(LE_OP_PUBLISH, 200, JSON,
+							 LOCK("billing", OWNER, "7", "3", TRUST)).outcome,
+					 LE_DONE);
+	assert_int_equal(made_up(LE_OP_PUBLISH, 200, JSON,
+							 LOCK("billing", OWNER, "8", "3", TRUST)).outcome,
+					 LE_UNKNOWN);
+	assert_int_equal(made_up(LE_OP_PUBLISH, 200, JSON,
+							 LOCK("billing", OWNER, "7", "4", TRUST)).outcome,
+					 LE_UNKNOWN);
+	/* nobody can be trusted for longer than was asked for */
+	assert_int_equal(made_up(LE_OP_ACQUIRE, 201, JSON,
+							 LOCK("billing", OWNER, "8", "1",
+								  ",\"trust_ms\":86400000")).trust,
+					 15 * LE_SEC);
+}
+
+static void
+test_statuses(void **state)
+{
+	static const struct
+	{
+		LeOpKind	kind;
+		int			status;
+		const char *type;
+		const char *body;
+		LeOutcome	outcome;
+		bool		next;
+	}			cases[] = {
+		{LE_OP_ACQUIRE, 503, PROBLEM, TYPE("unknown") "}", LE_UNKNOWN},
+		{LE_OP_ACQUIRE, 500, PROBLEM, TYPE("internal") "}", LE_UNKNOWN},
+		{LE_OP_ACQUIRE, 409, PROBLEM, TYPE("never-heard-of") "}", LE_UNKNOWN},
+		{LE_OP_ACQUIRE, 503, PROBLEM, TYPE("overloaded") "}",
+		LE_UNAVAILABLE, true},
+		{LE_OP_ACQUIRE, 503, PROBLEM, TYPE("not-applied") "}",
+		LE_UNAVAILABLE, true},
+		{LE_OP_ACQUIRE, 503, PROBLEM, "{\"type\":\"about:blank\"}",
+		LE_UNKNOWN},
+		{LE_OP_ACQUIRE, 503, "text/html", "<p>later</p>", LE_UNKNOWN},
+		{LE_OP_ACQUIRE, 502, "text/html", "", LE_UNKNOWN},
+		{LE_OP_ACQUIRE, 429, "text/html", "", LE_UNKNOWN},
+		{LE_OP_ACQUIRE, 404, "text/html", "", LE_REFUSED},
+		{LE_OP_ACQUIRE, 302, "text/html", "", LE_REFUSED},
+		{LE_OP_ACQUIRE, 204, "", "", LE_UNKNOWN},
+		{LE_OP_ACQUIRE, 403, PROBLEM, TYPE("forbidden") "}", LE_REFUSED},
+		{LE_OP_READ, 503, PROBLEM, TYPE("unknown") "}", LE_UNAVAILABLE, true},
+		{LE_OP_READ, 502, "text/html", "", LE_UNAVAILABLE},
+		{LE_OP_READ, 404, "text/html", "no such page", LE_REFUSED},
+		{LE_OP_READ, 404, PROBLEM, TYPE("no-resource") "}", LE_REFUSED},
+		{LE_OP_READ, 404, PROBLEM, TYPE("free") "}", LE_UNAVAILABLE, true},
+		{LE_OP_READ, 200, JSON, LOCK("other", OWNER, "7", "3", ""),
+		LE_UNAVAILABLE},
+		{LE_OP_RELEASE, 200, JSON, "{}", LE_UNKNOWN},
+		{LE_OP_RELEASE, 404, "text/html", "", LE_REFUSED},
+		{LE_OP_RELEASE, 503, PROBLEM, TYPE("unknown") "}", LE_UNKNOWN},
+		{LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":[]}", LE_UNKNOWN},
+		{LE_OP_RENEW_TERMS, 200, JSON, "{}", LE_UNKNOWN},
+		{LE_OP_RENEW_TERMS, 401, PROBLEM, TYPE("unauthorized") "}",
+		LE_REFUSED},
+		{LE_OP_LIST_HELD, 200, JSON, "{\"locks\":[]}", LE_DONE},
+		{LE_OP_LIST_HELD, 200, JSON, "{\"locks\":{}}", LE_UNAVAILABLE},
+		{LE_OP_LIST_HELD, 200, JSON, "{\"locks\":[{\"name\":\"a\"}]}",
+		LE_UNAVAILABLE},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeAnswer	a = made_up(cases[i].kind, cases[i].status,
+								cases[i].type, cases[i].body);
+
+		if (a.outcome != cases[i].outcome || a.next_server != cases[i].next)
+			fail_msg("case %d, %s: %s", i, cases[i].body,
+					 le_outcome_name(a.outcome));
+	}
+}
+
+static void
+test_network(void **state)
+{
+	static const LeOpKind kinds[] = {
+		LE_OP_READ, LE_OP_ACQUIRE, LE_OP_PUBLISH, LE_OP_RENEW_TERMS,
+		LE_OP_RELEASE, LE_OP_WATCH, LE_OP_LIST_HELD
+	};
+
+	for (int i = 0; i < lengthof(kinds); i++)
+	{
+		LeOp		op = test_op(kinds[i]);
+		LeHttpResponse response;
+
+		memset(&response, 0, sizeof(response));
+		response.content_type = response.body = "";
+		response.net_error = "Failed\r\nto\x01" "connect";
+		response.net = LE_NET_NOT_SENT;
+		assert_string_equal(decode(&op, &response).detail,
+							"Failed to connect");
+		response.net = LE_NET_BROKEN;
+		/* a read that another gateway can answer is asked again */
+		assert_int_equal(decode(&op, &response).next_server,
+						 !le_op_writes(op.kind));
+	}
+}
+
+/* One result that says something else must not vouch for its neighbours. */
+static void
+test_batches(void **state)
+{
+#define RESULT(name, body)	"{\"name\":\"" name "\"," body "}"
+#define GOOD(name, token, rev) \
+	"\"status\":200,\"lock\":" LOCK(name, OWNER, token, rev, TRUST)
+	LeAnswer	a;
+
+	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
+				RESULT("billing", GOOD("billing", "7", "3")) ","
+				RESULT("reports/daily", "\"status\":503,\"problem\":"
+					   TYPE("unknown") "}") ","
+				RESULT("a", "\"status\":503,\"problem\":"
+					   TYPE("not-applied") "}") "]}");
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.renewals[0].outcome, LE_DONE);
+	assert_int_equal(a.renewals[1].outcome, LE_UNKNOWN);
+	assert_int_equal(a.renewals[2].outcome, LE_UNAVAILABLE);
+
+	/* another term, another revision, another name inside */
+	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
+				RESULT("billing", GOOD("billing", "8", "3")) ","
+				RESULT("reports/daily", GOOD("reports/daily", "9", "3")) ","
+				RESULT("a", GOOD("billing", "3", "41")) "]}");
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(a.renewals[i].outcome, LE_UNKNOWN);
+
+	/* a result that has nothing does not inherit */
+	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
+				RESULT("billing", GOOD("billing", "7", "3")) ","
+				RESULT("reports/daily", "\"status\":200") ","
+				RESULT("a", "\"status\":409") "]}");
+	assert_int_equal(a.renewals[1].outcome, LE_UNKNOWN);
+	assert_int_equal(a.renewals[2].outcome, LE_UNKNOWN);
+
+	/* out of order: nothing counts */
+	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
+				RESULT("reports/daily", GOOD("reports/daily", "9", "2")) ","
+				RESULT("billing", GOOD("billing", "7", "3")) ","
+				RESULT("a", GOOD("a", "3", "41")) "]}");
+	assert_int_equal(a.outcome, LE_UNKNOWN);
+}
+
+/* Anybody may hold a lock; what its name holds must not reach a terminal. */
+static void
+test_owners(void **state)
+{
+	static const struct
+	{
+		const char *owner;
+		const char *node;
+		const char *holder;
+	}			cases[] = {
+		{"n1#" INCARNATION, "n1", HELD_BY_US},
+		{"a#b#" INCARNATION, "a#b", HELD_BY_US},
+		{"shell", "shell", "shell"},
+		{"#" INCARNATION, "#" INCARNATION, "#" INCARNATION},
+		{"n1#00112233445566778899AABBCCDDEEFF",
+			"n1#00112233445566778899AABBCCDDEEFF",
+		"n1#00112233445566778899AABBCCDDEEFF"},
+		{"a\\u001b[2J\\n", "a?[2J?", "a?[2J?"},
+	};
+	char		longer[200];
+	LeAnswer	a;
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		a = made_up(LE_OP_READ, 200, JSON,
+					psprintf("{\"name\":\"billing\",\"owner\":\"%s\","
+							 "\"value\":\"\",\"token\":7,\"rev\":1}",
+							 cases[i].owner));
+		assert_int_equal(a.outcome, LE_DONE);
+		assert_string_equal(a.keys[0].node, cases[i].node);
+		assert_string_equal(a.keys[0].holder, cases[i].holder);
+	}
+	/* cut between characters */
+	memset(longer, 'x', sizeof(longer));
+	memcpy(longer + LE_MAX_NODE_NAME_LEN - 1, "\xc3\xa9", 2);
+	longer[199] = '\0';
+	a = made_up(LE_OP_READ, 200, JSON,
+				psprintf("{\"name\":\"billing\",\"owner\":\"%s\","
+						 "\"value\":\"\",\"token\":7,\"rev\":1}", longer));
+	assert_int_equal(strlen(a.keys[0].node), LE_MAX_NODE_NAME_LEN - 1);
+	/* a value that nobody here could have asked for is not shown in part */
+	memset(longer, 'x', sizeof(longer));
+	longer[199] = '\0';
+	a = made_up(LE_OP_READ, 200, JSON,
+				psprintf("{\"name\":\"billing\",\"owner\":\"o\","
+						 "\"value\":\"%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s"
+						 "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s\",\"token\":7,"
+						 "\"rev\":1}", longer, longer, longer, longer, longer,
+						 longer, longer, longer, longer, longer, longer,
+						 longer, longer, longer, longer, longer, longer,
+						 longer, longer, longer, longer, longer, longer,
+						 longer, longer, longer, longer, longer, longer,
+						 longer, longer, longer, longer, longer, longer));
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_null(a.keys[0].value);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		store_test(test_requests),
+		store_test(test_hostile_names),
+		store_test(test_limits),
+		store_test(test_session),
+		store_test(test_recorded),
+		store_test(test_recorded_keys),
+		store_test(test_recorded_batch),
+		store_test(test_grants_of_something_else),
+		store_test(test_statuses),
+		store_test(test_network),
+		store_test(test_batches),
+		store_test(test_owners),
+	};
+
+	return cmocka_run_group_tests_name("cassandra", tests, NULL, NULL);
+}
