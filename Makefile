@@ -251,7 +251,7 @@ test-versions:
 
 demo:
 	@scripts/deps demo $(STORE)
-	@$(BUILD) --silent
+	@$(BUILD) --silent $(if $(filter cassandra,$(STORE)),gateway)
 	@$(SANDBOX) scripts/demo $(STORE)
 
 bench:
@@ -316,7 +316,8 @@ help:
 	@echo "  installcheck   pg_regress against a running server that preloads it"
 	@echo "  clean          remove everything that was built"
 	@echo
-	@echo "  demo           a leader, its loss and the takeover; STORE=local|consul"
+	@echo "  demo           a leader, its loss and the takeover; STORE=local|consul|"
+	@echo "                 cassandra"
 	@echo "  test           unit, regress, pgtap, tap and faults; installs what they need"
 	@echo "  unit           unit tests of core and store codecs under ASan and UBSan"
 	@echo "  sim            deterministic simulation, SCHEDULES=n ($(SCHEDULES));"

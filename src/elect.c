@@ -957,6 +957,8 @@ le_elect_proved(le_time sent, const int *numbers, int n)
 void
 le_elect_count_proof(le_time sent, LeOutcome outcome, bool renewed)
 {
+	if (le_store()->key_leases)
+		return;					/* it exists in name only */
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		if (!quick[i].has_term)

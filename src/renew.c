@@ -99,6 +99,7 @@ renewed(LeFlight *flight, const LeAnswer *answer)
 		if (slot->election.token != flight->held_tokens[i] ||
 			strcmp(slot->name, flight->op.terms[i].election) != 0)
 			continue;
+		le_stat_answer(number, flight->sent, renewal->outcome);
 		tell(flight, i, renewal, random);
 		le_elect_note_error(slot, renewal->outcome, renewal->detail);
 		if (renewal->outcome == LE_DONE)

@@ -283,6 +283,26 @@ subtest 'tokens survive the loss of the store' => sub {
 	$one->restart;
 };
 
+# The configuration of the README, as it stands there.
+subtest 'recipe' => sub {
+	my ($conf) = slurp_file("$ENV{TESTDIR}/README.md") =~
+	  /^<!-- test: cassandra configuration -->\n```ini\n(.*?)^```$/ms;
+	my $url = $gateways[0]->url;
+	my $db1 = LeaderElection::Node->create('configured', start => 0);
+
+	like($conf, qr{'http://127\.0\.0\.1:7480'}, 'the usual port');
+	$conf =~ s{http://127\.0\.0\.1:7480}{$url};
+	$db1->append_conf('postgresql.conf', $conf);
+	$db1->start;
+	$db1->sql('CREATE EXTENSION leader_election');
+	$db1->wait_for_leadership('billing');
+	is($db1->leader('billing'), 'db1', 'campaigns as configured');
+	like(qx(curl -s $url/v1/locks/billing), qr/"owner":"db1#/,
+		'and curl shows it');
+	$db1->stop;
+	ok(!lock_of('billing'), 'released at its end');
+};
+
 # The end of an instance: everything is let go of before it is gone.
 subtest 'shutdown' => sub {
 	my @elections = map { "shutdown$_" } 1 .. 5;

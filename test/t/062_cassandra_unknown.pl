@@ -1,0 +1,338 @@
+# Answers of the gateway that never arrive, and who may ask it: an acquire is
+# repeated under the same attempt, never assumed; a copy that arrives late
+# changes nothing; tokens and certificates decide who is heard.
+
+use strict;
+use warnings;
+
+use LeaderElection::Cassandra;
+use LeaderElection::Certificates;
+use LeaderElection::Gateway;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Util;
+use JSON::PP qw(decode_json);
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $cassandra = LeaderElection::Cassandra->shared;
+my $keyspace = $cassandra->keyspace;
+my $gateway = LeaderElection::Gateway->new('gateway',
+	cassandra => $cassandra, keyspace => $keyspace)->start;
+my $recorder =
+  LeaderElection::Recorder->new('a', "127.0.0.1:$gateway->{port}")->start;
+my %settings = (lease_ttl => '10s', request_timeout => '2s');
+my $node = LeaderElection::Node->create('a',
+	gateway => $recorder->url, settings => {%settings});
+my $other = LeaderElection::Node->create('b',
+	gateway => $gateway, settings => {%settings});
+
+sub attempt_of
+{
+	my ($request) = @_;
+
+	return decode_json($request->{body})->{attempt};
+}
+
+sub wait_until_free
+{
+	my ($lock) = @_;
+
+	return poll_until(sub { !$gateway->lock($lock) }, "$lock to be free",
+		timeout => 30);
+}
+
+# Guards against belief in an acquire whose answer never came, and against a
+# second term where the first was applied.
+subtest 'acquire: answer lost, or late beyond patience' => sub {
+	foreach my $action ('lose_reply', 'hang_reply')
+	{
+		my $mark = $recorder->mark;
+		my $lock = "acquire/$action";
+
+		$recorder->rule(
+			match => qr{^PUT /v1/locks/acquire%2F$action},
+			action => $action,
+			count => 1);
+		ok($node->acquire($lock), "$action: true, without waiting");
+
+		my @puts = $recorder->requests(qr{^PUT .*$action}, $mark);
+
+		is(scalar @puts, 2, 'sent twice');
+		is($puts[1]{body}, $puts[0]{body}, 'the same both times');
+		is($puts[0]{status}, 201, 'applied by the first');
+		is($puts[1]{status}, 200, 'found by the second');
+		is($node->token($lock), $gateway->lock($lock)->{token},
+			'one term, known on both sides');
+
+		# the deadline is that of the answer that came
+		my $grant = decode_json($puts[1]{reply});
+		my $expires = $node->sql(
+			"SELECT extract(epoch FROM expires_at - clock_timestamp())
+			FROM le_status WHERE election = '$lock'");
+		cmp_ok($expires, '<=', $grant->{trust_ms} / 1000 - 1,
+			'trusted for no longer than that answer says');
+		ok($node->release($lock), 'released');
+		ok(!$gateway->lock($lock), 'and free');
+	}
+};
+
+# Guards against two decisions that share an attempt, and so a term.
+subtest 'each decision has an attempt of its own' => sub {
+	my $mark = $recorder->mark;
+	my %seen;
+
+	foreach (1 .. 3)
+	{
+		ok($node->acquire('fresh'), 'leads');
+		ok($node->release('fresh'), 'released');
+	}
+	$seen{ attempt_of($_) }++
+	  foreach $recorder->requests(qr{^PUT .*fresh}, $mark);
+	is_deeply([ values %seen ], [ 1, 1, 1 ], 'three attempts');
+	like((keys %seen)[0], qr/^[0-9a-f]{32}$/, 'at random');
+};
+
+# Guards against taking "no answer" for "no", and against leases that nobody
+# gives back.
+subtest 'acquire: no answer at all' => sub {
+	$recorder->rule(
+		match => qr{^PUT .*nothing},
+		action => 'hang_reply',
+		count => 1);
+	$recorder->rule(
+		match => qr{^(GET|PUT) .*nothing},
+		action => 'hang_request',
+		count => 3);
+	like($node->sql_error(q(SELECT le_acquire('nothing'))),
+		qr/LE00[34]/, 'an error, not false');
+	wait_until_free('nothing');
+	ok(!$node->is_leader('nothing'),
+		'what came of it was given back, or has run out');
+	$recorder->clear_rules;
+	poll_until(
+		sub {
+			$node->sql(
+				q(SELECT state = 'idle' FROM le_status
+				WHERE election = 'nothing')) eq 't';
+		},
+		'the worker to have resolved it', timeout => 30);
+};
+
+# Guards against a renewal that is counted although nobody knows of it, or
+# held against the term.
+subtest 'renewal: answers lost' => sub {
+	my ($token, $mark, @renewals);
+
+	ok($node->acquire('renewal'), 'leads');
+	$token = $node->token('renewal');
+	$mark = $recorder->mark;
+	$recorder->rule(
+		match => qr{^POST /v1/renew\n},
+		action => 'lose_reply',
+		count => 2);
+	poll_until(
+		sub { 4 <= $recorder->requests(qr{^POST /v1/renew\n}, $mark) },
+		'renewals', timeout => 30);
+	is($node->token('renewal'), $token, 'the term goes on');
+	@renewals = $recorder->requests(qr{^POST /v1/renew\n}, $mark);
+	is($renewals[1]{body}, $renewals[0]{body},
+		'after an answer that was lost the same is sent again');
+	like($renewals[2]{reply}, qr/"rev":2\b/, 'and answered as done');
+
+	# an answer that is not the gateway's vouches for nothing
+	my $expires = q(SELECT extract(epoch FROM expires_at) FROM le_status
+		WHERE election = 'renewal');
+	$recorder->rule(
+		match => qr{^POST /v1/renew\n},
+		action => 'answer',
+		status => 200,
+		headers => { 'Content-Type' => 'application/json' },
+		body => '{"results":[]}');
+	my $before = $node->sql($expires);
+	$mark = $recorder->mark;
+	poll_until(
+		sub { 2 <= $recorder->requests(qr{^POST /v1/renew\n}, $mark) },
+		'answers that are none', timeout => 30);
+	cmp_ok($node->sql($expires), '<=', $before + 6,
+		'no deadline follows from them');
+	poll_until(sub { !$node->is_leader('renewal') },
+		'the end of belief', timeout => 20);
+	$recorder->clear_rules;
+	wait_until_free('renewal');
+	ok(!$node->is_leader('renewal'), 'and of the term');
+};
+
+# Guards against a value that is lost, or a term that ends, with an answer.
+subtest 'publish: answer lost' => sub {
+	my $token;
+
+	ok($node->acquire('publish'), 'leads');
+	$token = $node->token('publish');
+	$recorder->rule(
+		match => qr{^POST /v1/locks/publish/renew},
+		action => 'lose_reply',
+		count => 1);
+	is($node->sql(q(SELECT le_renew('publish', 'new'))), 't', 'published');
+	is($gateway->lock('publish')->{value}, 'new', 'indeed');
+	is($node->token('publish'), $token, 'in the same term');
+	ok($node->release('publish'), 'released');
+};
+
+# Guards against a lock that stays taken, or a second release that hits the
+# next term.
+subtest 'release: answer lost, and a copy that is late' => sub {
+	my ($mark, $release, $acquire, $token);
+
+	ok($node->acquire('release'), 'leads');
+	$mark = $recorder->mark;
+	$recorder->rule(
+		match => qr{^DELETE .*release},
+		action => 'lose_reply',
+		count => 1);
+	ok($node->release('release'), 'confirmed all the same');
+	ok(!$gateway->lock('release'), 'free');
+	ok($other->acquire('release'), 'the next term');
+	$token = $other->token('release');
+	($release) = $recorder->requests(qr{^DELETE .*release}, $mark);
+	isnt($recorder->replay($release)->{status}, 204,
+		'the release again: refused');
+	is($gateway->lock('release')->{token}, $token, 'and nothing changed');
+	ok($other->is_leader('release'), 'the other one leads on');
+	ok($other->release('release'), 'and releases');
+
+	# the acquire again, long after its term: nobody believes, and it is
+	# given back as soon as the node looks at it
+	$mark = $recorder->mark;
+	ok($node->acquire('late'), 'leads');
+	ok($node->release('late'), 'released');
+	($acquire) = $recorder->requests(qr{^PUT .*late}, $mark);
+	is($recorder->replay($acquire)->{status}, 201, 'a late copy is applied');
+	ok(!$node->is_leader('late'), 'but not believed in');
+	ok($node->acquire('late', wait => '20 s'), 'seeking it again');
+	cmp_ok($node->token('late'), '>',
+		decode_json($recorder->replay($acquire)->{body})->{token} - 1,
+		'is another term');
+	ok($node->release('late'), 'released');
+};
+
+# Unsafe settings are refused with the arithmetic.
+subtest 'timing' => sub {
+	$node->configure(lease_ttl => '4s');
+	$node->wait_for(
+		q(SELECT current_setting('leader_election.lease_ttl') = '4s'));
+	like($node->sql_error(q(SELECT le_acquire('timing'))),
+		qr/LE005.*lease_ttl \(4000 ms\) must be at least 5000 ms with the store "cassandra"/s,
+		'too short for the gateway');
+	$node->configure(lease_ttl => '5s', renew_interval => '2s');
+	$node->wait_for(
+		q(SELECT current_setting('leader_election.lease_ttl') = '5s'));
+	like($node->sql_error(q(SELECT le_acquire('timing'))),
+		qr/LE005.*granularity leaves 5000 ms - 2000 ms = 3000 ms/s,
+		'too short for three attempts');
+
+	# The gateway's clock skew takes more than this node can know.
+	my $offset = $node->log_offset;
+	$node->configure(lease_ttl => '7s', renew_interval => '2s');
+	ok($node->acquire('timing', wait => '20 s'), 'possible, but');
+	$node->wait_for_log_like(
+		qr/leases are trusted for 4000 ms only.*need 4500 ms/s, $offset);
+	ok($node->release('timing'), 'released');
+	$node->configure(%settings, renew_interval => 0);
+};
+
+# Tokens open names; nobody is heard without, nor shown one.
+subtest 'bearer tokens' => sub {
+	my $file = "$PostgreSQL::Test::Utils::tmp_check/t_062_tokens";
+	my $mine = "$PostgreSQL::Test::Utils::tmp_check/t_062_token";
+	my $write = sub {
+		my ($name, $text) = @_;
+
+		open(my $fh, '>', $name) or die "$name: $!";
+		print $fh $text;
+		close $fh;
+		chmod 0600, $name;
+	};
+
+	$write->($file, "jobs 5e5f0c1d2b3a49586776 jobs/ reports/\n"
+		  . "all 0123456789abcdef0123 *\n");
+	my $secured = LeaderElection::Gateway->new('secured',
+		cassandra => $cassandra, keyspace => $keyspace,
+		options => [ '--token-file', $file ])->start;
+	my $offset = $node->log_offset;
+
+	$node->configure(gateway_url => $secured->url);
+	poll_until(
+		sub {
+			$node->sql_error(q(SELECT le_acquire('jobs/a'))) =~
+			  /LE005.*bearer token/is;
+		},
+		'refusal without a token');
+	$write->($mine, "5e5f0c1d2b3a49586776\n");
+	$node->configure(gateway_token_file => $mine);
+	poll_until(
+		sub { $node->sql_error(q(SELECT le_acquire('jobs/a'))) eq '' },
+		'the token to be read');
+	ok($node->is_leader('jobs/a'), 'leads what the token opens');
+	like($node->sql_error(q(SELECT le_acquire('other'))),
+		qr/LE005.*does not open/s, 'and nothing else');
+	$write->($mine, "wrongwrongwrongwrong\n");
+	$node->reload;
+	poll_until(
+		sub {
+			$node->sql_error(q(SELECT le_acquire('jobs/b'))) =~ /LE005/;
+		},
+		'refusal of a wrong one');
+	unlike($node->log_since, qr/5e5f0c1d2b3a49586776|wrongwrong/,
+		'no token in the log');
+	unlike($node->sql(q(SELECT string_agg(s::text, ' ') FROM le_status s)),
+		qr/5e5f0c1d2b3a49586776|wrongwrong/, 'nor in the views');
+	$write->($mine, "0123456789abcdef0123\n");
+	$node->reload;
+	poll_until(
+		sub { $node->sql_error(q(SELECT le_acquire('other'))) eq '' },
+		'the wider token');
+	is($node->sql(q(SELECT le_step_down())), 't', 'all released');
+	$node->configure(gateway_url => $recorder->url,
+		gateway_token_file => '');
+};
+
+# TLS as for Consul: chain and name are verified, and so is the client.
+subtest 'TLS' => sub {
+	my $ca = LeaderElection::Certificates->new('ca');
+	my $stranger = LeaderElection::Certificates->new('stranger');
+	my ($cert, $key) = $ca->issue('server');
+	my ($mine, $mykey) = $ca->issue('client');
+	my $secured = LeaderElection::Gateway->new('tls',
+		cassandra => $cassandra, keyspace => $keyspace, scheme => 'https',
+		tls => {
+			verify_SSL => 1,
+			SSL_options => {
+				SSL_ca_file => $ca->file,
+				SSL_cert_file => $mine,
+				SSL_key_file => $mykey
+			}
+		},
+		options => [
+			'--tls-cert', $cert, '--tls-key', $key, '--client-ca', $ca->file
+		])->start(wait => 0);
+	my $try = sub { $node->sql_error(q(SELECT le_acquire('tls'))) };
+
+	$node->configure(gateway_url => $secured->url,
+		ca_file => $stranger->file);
+	poll_until(sub { $try->() =~ /LE003.*certificate/is },
+		'refusal of a certificate by a stranger', timeout => 30);
+	$node->configure(ca_file => $ca->file);
+	poll_until(sub { $try->() =~ /LE00[345]/ },
+		'refusal of a client without a certificate');
+	$node->configure(cert_file => $mine, key_file => $mykey);
+	$node->sql(q(SELECT le_campaign('tls')));
+	$node->wait_for_leadership('tls', timeout => 30);
+	pass('leads with one');
+	is($node->sql(q(SELECT le_withdraw('tls'))), 't', 'withdrawn');
+	$node->configure(gateway_url => $recorder->url, ca_file => '',
+		cert_file => '', key_file => '');
+};
+
+$_->stop foreach $node, $other;
+done_testing();
