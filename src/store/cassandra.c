@@ -44,6 +44,9 @@
 #define MAX_TEXT_LEN		4096
 #define MAX_PAGE_LEN		8192
 
+/* The gateway has no higher token, and accepts none. */
+#define MAX_TOKEN			(UINT64CONST(1) << 53)
+
 /* Locks on one page of the list. */
 #define PAGE_SIZE			1000
 
@@ -194,7 +197,7 @@ encode_release(const LeOp *op, LeHttpRequest *request)
 	appendStringInfoString(&request->path, "?owner=");
 	le_append_encoded(&request->path, owner_of(op), "");
 	appendStringInfo(&request->path, "&token=" UINT64_FORMAT
-					 "&rev=" UINT64_FORMAT, op->index, op->rev);
+					 "&rev=" UINT64_FORMAT, Min(op->index, MAX_TOKEN), op->rev);
 }
 
 static void

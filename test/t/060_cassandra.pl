@@ -98,6 +98,32 @@ subtest 'renewal' => sub {
 	is($one->sql(q(SELECT le_renew('billing'))), 't', 'proven on request');
 	cmp_ok(lock_of('billing')->{rev}, '>', $rev, 'by a renewal');
 	is($two->sql(q(SELECT le_renew('billing'))), 'f', 'by nobody else');
+	is( $one->sql(
+			q(SELECT renewals >= 3, losses, failures FROM le_stat
+			WHERE election = 'billing')),
+		't|0|0',
+		'le_stat counts each');
+};
+
+# What the settings amount to, with another arithmetic than Consul's.
+subtest 'le_check_config' => sub {
+	my $token = $one->token('billing');
+
+	$one->sql(q(SELECT le_campaign('billing')));
+	is($one->sql(q(SELECT * FROM le_check_config() WHERE level <> 'ok')),
+		'', 'nothing to complain of');
+	like(
+		$one->sql(q(SELECT string_agg(message, ' ') FROM le_check_config())),
+		qr/lets this instance list locks.*write election "billing"/s,
+		'the gateway was asked');
+	like(
+		$one->sql(
+			q(SELECT message FROM le_check_config() WHERE topic = 'belief')),
+		qr/at most 8000 ms .*less the gateway's --max-clock-skew/,
+		'the arithmetic of its leases');
+	is($one->token('billing'), $token, 'nothing was changed by that');
+	$one->sql(q(SELECT le_withdraw('billing')));
+	ok($one->acquire('billing'), 'one leads again');
 };
 
 subtest 'value' => sub {

@@ -120,6 +120,10 @@ test_limits(void **state)
 	assert_non_null(strstr(encode(&op).body.data, "\"ttl\":\"5001ms\""));
 	assert_non_null(strstr(encode(&op).body.data,
 						   "\"min_token\":9223372036854775807}"));
+	op = test_op(LE_OP_RELEASE);
+	op.index = PG_INT64_MAX;	/* a mere check, see questions.c */
+	assert_non_null(strstr(encode(&op).path.data,
+						   "&token=9007199254740992&rev=2"));
 	op = test_op(LE_OP_WATCH);
 	op.wait_ms = 1000000;
 	assert_non_null(strstr(encode(&op).path.data, "wait=60000ms"));
