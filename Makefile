@@ -182,8 +182,8 @@ fuzz: $(UNIT_FUZZERS:%=build/fuzz/%)
 # Deterministic simulation (test/sim): the worker's own code, its static
 # variables gathered in one section by state.lds, in a world of virtual clocks.
 #
-SIM_WORKER = $(CORE_OBJS) $(addprefix src/,dispatch.o elect.o leases.o \
-	observe.o questions.o session.o watch.o worker.o)
+SIM_WORKER = $(CORE_OBJS) $(addprefix src/,dispatch.o elect.o gateways.o \
+	leases.o observe.o poll.o questions.o renew.o session.o watch.o worker.o)
 SIM_OBJS = $(patsubst test/sim/%.c,build/sim/%.o,$(wildcard test/sim/*.c)) \
 	$(patsubst src/%,build/sim/%,$(STORE_OBJS))
 SIM_CFLAGS = -std=gnu99 -O2 -fno-pie $(UNIT_WARNINGS) $(CC_QUIET) \
@@ -226,7 +226,8 @@ SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
 	MAKE="$(MAKE)" scripts/sandbox
 BUILD = $(MAKE) --no-print-directory all with_llvm=no
 
-.PHONY: deps test regress pgtap tap test-versions demo bench failover
+.PHONY: deps test regress pgtap tap test-versions demo bench failover \
+	bench-gateway
 deps:
 	scripts/deps all
 
@@ -235,6 +236,7 @@ test:
 	scripts/deps test
 	$(BUILD)
 	$(MAKE) --no-print-directory gateway unit
+	test/gateway/run
 	$(SANDBOX) test/run regress pgtap tap
 	$(MAKE) --no-print-directory faults STORE=consul DURATION=4min
 
@@ -261,6 +263,11 @@ bench:
 failover:
 	@$(BUILD) --silent
 	@$(SANDBOX) bench/failover
+
+bench-gateway: gateway
+	@$(BUILD) --silent
+	cd test/gateway && go test -c -o ../../build/gateway-tests .
+	@$(SANDBOX) bench/gateway
 
 #
 # Real faults (see test/faults/README.md).  The report goes to build/evidence,
@@ -318,7 +325,8 @@ help:
 	@echo
 	@echo "  demo           a leader, its loss and the takeover; STORE=local|consul|"
 	@echo "                 cassandra"
-	@echo "  test           unit, regress, pgtap, tap and faults; installs what they need"
+	@echo "  test           unit, gateway-test, regress, pgtap, tap and faults;"
+	@echo "                 installs what they need"
 	@echo "  unit           unit tests of core and store codecs under ASan and UBSan"
 	@echo "  sim            deterministic simulation, SCHEDULES=n ($(SCHEDULES));"
 	@echo "                 SEED=n replays one with a trace"
@@ -333,6 +341,8 @@ help:
 	@echo "                 trip through the worker"
 	@echo "  failover       time from kill -9 of a leader to the next one, beside"
 	@echo "                 Consul's own client; ROUNDS=n (3)"
+	@echo "  bench-gateway  leases through extension and gateway beside the bare CQL"
+	@echo "                 statement; handoff, failover, renewal of many; ROUNDS=n (3)"
 	@echo "  faults         three instances and a real store under faults, judged;"
 	@echo "                 DURATION=1h ($(DURATION)), STORE=consul, SEED=n"
 	@echo "  judge          the program that judges, and its tests"

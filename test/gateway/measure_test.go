@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,17 @@ func (s sample) String() string {
 // bare CQL renewal in the same run.
 func latency(t *testing.T) {
 	measure(t, "one_v1", pick(100, 1000), 1000)
+}
+
+// TestMeasure is for bench/gateway: the same against a Cassandra that runs.
+func TestMeasure(t *testing.T) {
+	if os.Getenv("MEASURE") == "" {
+		t.Skip("only for bench/gateway")
+	}
+	if out, err := schema(t, "--replication", "datacenter1=1", "--apply", "--allow-fragile", "--keyspace", "measure"); err != nil {
+		t.Fatal(out)
+	}
+	measure(t, "measure", 200, 1000)
 }
 
 func measure(t *testing.T, ks string, times, most int) {
