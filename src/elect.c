@@ -16,7 +16,6 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #include "compat.h"
@@ -495,8 +494,8 @@ add_lease(LeFlight *flight, LeSlot *slot)
 			ereport(ERROR,
 					(errcode(ERRCODE_INTERNAL_ERROR),
 					 errmsg("could not generate random bytes")));
-		hex_encode((const char *) id, sizeof(id), slot->attempt);
-		slot->attempt[LE_ATTEMPT_LEN] = '\0';
+		for (int i = 0; i < (int) sizeof(id); i++)
+			snprintf(slot->attempt + 2 * i, 3, "%02x", id[i]);
 	}
 	flight->op.attempt = le_flight_string(flight, slot->attempt);
 }

@@ -304,13 +304,16 @@ network_forget(SimNode *n)
 /* ---- in place of http.c ---- */
 
 void
-le_http_start(void)
+le_http_start(int connections)
 {
+	(void) connections;
 }
 
 bool
-le_http_configure(const char *url, const char *token_file)
+le_http_configure(const char *url, const char *token_file,
+				  const char *header)
 {
+	(void) header;
 	return true;
 }
 

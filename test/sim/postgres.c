@@ -54,6 +54,8 @@ char	   *le_consul_url = "http://sim";
 char	   *le_consul_token_file = "";
 char	   *le_consul_datacenter = "";
 char	   *le_consul_key_prefix = "le";
+char	   *le_gateway_urls = "";	/* the simulated store has none */
+char	   *le_gateway_token_file = "";
 bool		le_consul_takeover = true;
 
 /* ---- messages ---- */
@@ -360,6 +362,7 @@ le_configured_timing(LeTiming *timing)
 	timing->session_ttl = le_session_ttl(timing->lease);
 	timing->margin = le_safety_margin * LE_MSEC;
 	timing->request_timeout = le_request_timeout * LE_MSEC;
+	timing->least_lease = timing->granularity = 0;
 	timing->renew_interval = le_renew_interval * LE_MSEC;
 	if (timing->renew_interval == 0)
 		timing->renew_interval = le_default_interval(timing->lease);
@@ -369,6 +372,12 @@ bool
 le_explain_timing(const LeTiming *t, StringInfo detail)
 {
 	return le_timing_fault(t) == LE_TIMING_OK;
+}
+
+bool
+le_next_name(const char **list, char *buf, size_t size)
+{
+	return false;
 }
 
 const LeStore *
