@@ -80,6 +80,7 @@ init_slot(LeSlot *slot)
 	pg_atomic_init_u64(&slot->token, 0);
 	pg_atomic_init_u64(&slot->given_up, 0);
 	pg_atomic_init_u32(&slot->next, 0);
+	pg_atomic_init_u32(&slot->grants, 0);
 }
 
 static void
@@ -339,6 +340,61 @@ le_give_up_term(const char *election, uint64 token)
 		   !pg_atomic_compare_exchange_u64(&slots[number].given_up,
 										   &marked, token))
 		;
+}
+
+/*
+ * One acquire may serve several calls, and any of them may be cancelled when
+ * it has been answered already.  Who takes note keeps the term for all; the
+ * last of those that do not, the worker included while it answers, gives up
+ * what nobody would know of.
+ */
+#define KEPT	(1U << 31)
+
+static LeSlot *
+slot_of_term(const char *election, uint64 token)
+{
+	int			number = find_cached(election);
+
+	if (number < 0 || pg_atomic_read_u64(&slots[number].token) != token)
+		return NULL;
+	return &slots[number];
+}
+
+void
+le_keep_term(const char *election, uint64 token)
+{
+	LeSlot	   *slot = slot_of_term(election, token);
+
+	if (slot != NULL)
+		pg_atomic_fetch_or_u32(&slot->grants, KEPT);
+}
+
+void
+le_decline_term(const char *election, uint64 token)
+{
+	LeSlot	   *slot = slot_of_term(election, token);
+
+	if (slot != NULL && pg_atomic_sub_fetch_u32(&slot->grants, 1) == 0)
+		le_give_up_term(election, token);
+}
+
+void
+le_begin_grants(LeSlot *slot)
+{
+	pg_atomic_write_u32(&slot->grants, 1);
+}
+
+/* Before the call is answered; if it cannot be, le_decline_term(). */
+void
+le_grant(LeSlot *slot)
+{
+	pg_atomic_fetch_add_u32(&slot->grants, 1);
+}
+
+void
+le_end_grants(LeSlot *slot)
+{
+	le_decline_term(slot->name, pg_atomic_read_u64(&slot->token));
 }
 
 /* ---- the worker's side ---- */

@@ -45,6 +45,8 @@ typedef struct LeSlot
 	pg_atomic_uint64 given_up;	/* token of the term that its owner ended by
 								 * itself; written by that backend only */
 	pg_atomic_uint32 next;		/* in the bucket's chain: slot number + 1 */
+	pg_atomic_uint32 grants;	/* calls that were told of the term and have
+								 * not been heard of since, see leases.c */
 	bool		used;
 	char		name[LE_MAX_ELECTION_LEN + 1];
 
@@ -168,10 +170,15 @@ extern bool le_read_term_at(int number, const char *election, LeTerm *term);
 extern bool le_copy_slot(int number, LeSlot *copy);
 extern int	le_copy_nodes(LeNodeInfo *copy);
 extern void le_give_up_term(const char *election, uint64 token);
+extern void le_keep_term(const char *election, uint64 token);
+extern void le_decline_term(const char *election, uint64 token);
 extern int	le_slot_number_of(const char *election);
 
 /* writing, from the worker only */
 extern LeSlot *le_slot(int number);
+extern void le_begin_grants(LeSlot *slot);
+extern void le_grant(LeSlot *slot);
+extern void le_end_grants(LeSlot *slot);
 extern int	le_slot_number(const LeSlot *slot);
 extern LeOwner le_owner_of(const LeSlot *slot);
 extern LeSlot *le_find_slot(const char *election);

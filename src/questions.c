@@ -270,22 +270,25 @@ verdict_granted(LeSlot *slot)
 {
 	dlist_mutable_iter iter;
 	LeReply		r = {0};
-	bool		first = true;
 
 	r.kind = LE_REPLY_TRUE;
 	r.token = slot->election.token;
+	/* A campaign would have the lease without any call, too. */
+	r.fresh = !le_elect_campaigns(slot);
+	le_begin_grants(slot);
 	dlist_foreach_modify(iter, &pendings)
 	{
 		Pending    *p = dlist_container(Pending, node, iter.cur);
 
 		if (!seeks(p, slot) || p->ask.owner != slot->candidate)
 			continue;
-		/* A campaign would have the lease without this call too. */
-		r.fresh = first && !le_elect_campaigns(slot);
-		first = false;
-		le_answer(p->proc, p->number, &r);
+		le_grant(slot);
+		if (!le_answer(p->proc, p->number, &r))
+			le_decline_term(slot->name, r.token);
 		drop(p);
 	}
+	if (r.fresh)
+		le_end_grants(slot);
 }
 
 /*

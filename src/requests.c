@@ -105,8 +105,8 @@ static uint64 pending = 0;		/* number of the question that we wait on */
 
 /*
  * Take the question back.  If the reply has come and nobody will read it, a
- * term that it announces has to end: this call alone brought it about, and
- * its caller will never know.
+ * term that it announces has to end, unless another call was told of it, too:
+ * nobody else would ever know.
  */
 static void
 withdraw(void)
@@ -124,7 +124,7 @@ withdraw(void)
 		if (!pg_atomic_compare_exchange_u64(&place->word, &word,
 											WORD(pending, STATE_FREE)) &&
 			slot->ask.kind == LE_ASK_ACQUIRE && slot->reply.fresh)
-			le_give_up_term(slot->ask.election, slot->reply.token);
+			le_decline_term(slot->ask.election, slot->reply.token);
 	}
 	pending = 0;
 	le_hint_worker();
@@ -250,6 +250,8 @@ le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience)
 		return false;
 	}
 	*reply = slot->reply;
+	if (ask->kind == LE_ASK_ACQUIRE && reply->fresh)
+		le_keep_term(ask->election, reply->token);
 	pg_atomic_write_u64(&place->word, WORD(pending, STATE_FREE));
 	pending = 0;
 	return true;
@@ -292,19 +294,24 @@ le_still_asked(int proc, uint64 number)
 		WORD(number, STATE_TAKEN);
 }
 
-/* The slot is written only while the question stands; see le_ask(). */
-void
+/*
+ * The slot is written only while the question stands; see le_ask().  False:
+ * nobody will see the reply.
+ */
+bool
 le_answer(int proc, uint64 number, const LeReply *reply)
 {
 	uint64		word = WORD(number, STATE_TAKEN);
 
 	if (!le_still_asked(proc, number))
-		return;
+		return false;
 	slots[proc].reply = *reply;
 	pg_write_barrier();
-	if (pg_atomic_compare_exchange_u64(&places[proc].word, &word,
-									   WORD(number, STATE_ANSWERED)))
-		set_latch_of(proc + 1);
+	if (!pg_atomic_compare_exchange_u64(&places[proc].word, &word,
+										WORD(number, STATE_ANSWERED)))
+		return false;
+	set_latch_of(proc + 1);
+	return true;
 }
 
 /* Is the backend that this term belongs to still there? */

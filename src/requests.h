@@ -70,7 +70,8 @@ typedef struct LeReply
 	char		detail[512];
 	char		hint[256];
 	uint64		token;			/* ACQUIRE: of the term ... */
-	bool		fresh;			/* ... which this call alone brought about */
+	bool		fresh;			/* ... which calls like this one alone brought
+								 * about */
 	/* LEADER */
 	bool		has_leader;
 	bool		has_value;
@@ -103,7 +104,7 @@ extern void le_each_request(void (*act) (int proc, uint64 number,
 										 const LeAsk *ask),
 							bool taken_too);
 extern bool le_still_asked(int proc, uint64 number);
-extern void le_answer(int proc, uint64 number, const LeReply *reply);
+extern bool le_answer(int proc, uint64 number, const LeReply *reply);
 extern bool le_owner_lives(LeOwner owner, int proc);
 
 #endif							/* LE_REQUESTS_H */

@@ -410,6 +410,54 @@ subtest 'answered and cancelled at once' => sub {
 	nothing_left('held before');
 };
 
+# One acquire serves two calls for the instance.  It belongs to both: only if
+# neither takes note of it nobody would know.
+subtest 'two answered, and cancelled' => sub {
+	my $acquire = "SELECT le_acquire('e')";
+	my $answer_both = sub {
+		my @sessions = map { LeaderElection::Session->new($node) } 1 .. 2;
+		my $worker = $node->freeze_worker;
+
+		foreach my $session (@sessions)
+		{
+			$session->start($acquire);
+			$node->wait_for(
+				'SELECT wait_event_type = $$Extension$$ FROM pg_stat_activity '
+				  . 'WHERE pid = ' . $session->pid);
+			$stopped{ $session->pid } = 1;
+			stop_process($session->pid);
+		}
+		$node->thaw_worker($worker);
+		$node->wait_for(
+			"SELECT state = 'leader' FROM le_status WHERE election = 'e'");
+		# Questions are looked at in rounds: this one comes after.
+		$admin->query("SELECT le_current_leader('e')");
+		return @sessions;
+	};
+	my $go_on = sub {
+		my ($session, $cancel) = @_;
+
+		kill('INT', $session->pid) if $cancel;
+		kill('CONT', $session->pid);
+		delete $stopped{ $session->pid };
+		return $session->finish;
+	};
+
+	foreach my $first (0, 1)
+	{
+		my @sessions = $answer_both->();
+
+		like($go_on->($sessions[$first], 1)->{error}, qr/57014/, 'cancelled');
+		is($go_on->($sessions[ 1 - $first ])->{output}, 't', 'the other is told');
+		is($node->sql("SELECT le_is_leader('e')"), 't', 'and rightly so');
+		ok($node->release('e'), 'released');
+		nothing_left("two answered, $first cancelled");
+	}
+	like($go_on->($_, 1)->{error}, qr/57014/, 'both cancelled')
+	  foreach $answer_both->();
+	nothing_left('two answered, both cancelled');
+};
+
 # The lease that arrives late was sought for one who has gone: it must go to
 # the next in line, not to that one.
 subtest 'cancelled with another behind' => sub {

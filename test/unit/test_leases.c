@@ -504,6 +504,69 @@ test_reader_of_names(void **state)
 	assert_int_equal(missed, 0);
 }
 
+/*
+ * One acquire served several calls.  In any order of what becomes of them: the
+ * term stays if one took note, and ends with the last if none did.
+ */
+static void
+test_grants(void **state)
+{
+	static const char *const orders[] = {
+		"gk.", "g.k", "gd.!", "g.d!", ".!", "gx.!", "gxgd.!", "gggdd.d!",
+		"ggkd.d", "ggd.kd", "gggd.dk", "gg.dkd", "gxgk.",
+	};
+
+	for (int i = 0; i < lengthof(orders); i++)
+	{
+		LeSlot	   *slot;
+		bool		ends = strchr(orders[i], '!') != NULL;
+
+		make_table(4);
+		slot = le_find_or_add_slot("a");
+		begin_term(slot, LE_OWNER_NODE, 5, 100);
+		le_begin_grants(slot);
+		for (const char *p = orders[i]; *p != '\0'; p++)
+		{
+			if (*p != '!')
+				assert_true(has_term("a"));
+			if (*p == 'g')
+				le_grant(slot);
+			else if (*p == '.')
+				le_end_grants(slot);
+			else if (*p == 'k')
+				le_keep_term("a", 5);
+			else if (*p == 'd' || *p == 'x')
+				le_decline_term("a", 5);
+		}
+		assert_int_equal(has_term("a"), !ends);
+	}
+}
+
+/* What comes late, from calls of an earlier term, does not concern it. */
+static void
+test_late_decline(void **state)
+{
+	LeSlot	   *slot;
+
+	make_table(4);
+	slot = le_find_or_add_slot("a");
+	begin_term(slot, LE_OWNER_NODE, 5, 100);
+	le_begin_grants(slot);
+	le_grant(slot);
+	le_end_grants(slot);
+	end_term(slot);
+	begin_term(slot, LE_OWNER_NODE, 6, 100);
+	le_begin_grants(slot);
+	le_grant(slot);
+	le_end_grants(slot);
+	le_decline_term("a", 5);
+	assert_true(has_term("a"));
+	le_keep_term("a", 5);
+	le_decline_term("b", 6);
+	le_decline_term("a", 6);
+	assert_false(has_term("a"));
+}
+
 int
 main(void)
 {
@@ -511,6 +574,8 @@ main(void)
 		cmocka_unit_test_teardown(test_term, drop_table),
 		cmocka_unit_test_teardown(test_torn, drop_table),
 		cmocka_unit_test_teardown(test_given_up, drop_table),
+		cmocka_unit_test_teardown(test_grants, drop_table),
+		cmocka_unit_test_teardown(test_late_decline, drop_table),
 		cmocka_unit_test_teardown(test_reuse, drop_table),
 		cmocka_unit_test_teardown(test_chains, drop_table),
 		cmocka_unit_test_teardown(test_interrupted, drop_table),
