@@ -348,15 +348,27 @@ proof_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
 	act->outcome = ev->outcome;
 }
 
+/* Would the session's renewal hold back the deadline of a proof sent now? */
+static bool
+renewal_is_behind(const LeNode *n, le_time now)
+{
+	return n->renew_sent + n->timing.session_ttl < now + n->timing.lease;
+}
+
 static void
 prove_now(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
 {
 	if (!le_believes(ev->now, n->deadline))
+	{
 		leave(n, act, LE_REASON_EXPIRED);
-	else if (n->proving)
+		return;
+	}
+	if (n->proving)
 		n->prove_again = true;
 	else
 		send_proof(n, ev, act);
+	if (!n->renewing && renewal_is_behind(n, ev->now))
+		send_renewal(n, ev, act);
 }
 
 static void

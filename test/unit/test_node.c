@@ -190,7 +190,8 @@ static const Cell cells[] = {
 		.outcome = LE_CONFLICT, .to = LE_NODE_LIVE, .failed = true,
 		.because = LE_CONFLICT, .timer = PAUSE3},
 	{AT, LE_NODE_LIVE, .event = LE_NODE_EV_PROVE_NOW, .to = LE_NODE_LIVE,
-		.send = LE_NODE_SEND_PROOF, .timeout = 3 * LE_SEC},
+		.send = LE_NODE_SEND_PROOF | LE_NODE_SEND_RENEW,
+		.timeout = 3 * LE_SEC},
 	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_PROVE_NOW, .to = LE_NODE_LIVE},
 	{AT, LE_NODE_LIVE, TOO_LATE, LE_NODE_EV_PROVE_NOW,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST,
@@ -785,6 +786,46 @@ proof_that_was_asked_for_is_sent_after_the_question(void **state)
 	expect_send(LE_NODE_SEND_PROOF);
 	EV(PROVED, .sent = T0, .index = 12);
 	expect_send(0);
+}
+
+/*
+ * Who asks for a proof wants the deadline to move by it, not merely up to what
+ * the last renewal allows.
+ */
+static void
+proof_that_was_asked_for_is_not_held_back(void **state)
+{
+	Story		s = live();
+
+	(void) state;
+	EV(PROVE_NOW);				/* both were sent at this very instant */
+	expect_send(LE_NODE_SEND_PROOF);
+	EV(PROVED, .sent = T0, .index = 11);
+	s.now = T0 + LE_SEC;
+	EV(PROVE_NOW);
+	expect_send(LE_NODE_SEND_PROOF | LE_NODE_SEND_RENEW);
+	EV(PROVE_NOW);				/* one renewal does for both */
+	expect_send(0);
+	EV(PROVED, .sent = T0 + LE_SEC, .index = 12);
+	expect_send(LE_NODE_SEND_PROOF);
+	EV(RENEWED, .sent = T0 + LE_SEC);
+	assert_int_equal(s.n.deadline, T0 + LE_SEC + TRUST);
+
+	/* a proof is under way already, the renewal is not */
+	s.now = T0 + 2 * LE_SEC;
+	EV(PROVE_NOW);
+	expect_send(LE_NODE_SEND_RENEW);
+
+	/* a session that outlives the lease need not be renewed so often */
+	s = live();
+	s.n.timing.session_ttl = s.n.timing.lease + 2 * LE_SEC;
+	s.now = T0 + 2 * LE_SEC;
+	EV(PROVE_NOW);
+	expect_send(LE_NODE_SEND_PROOF);
+	EV(PROVED, .sent = s.now, .index = 11);
+	s.now = T0 + 2 * LE_SEC + 1;
+	EV(PROVE_NOW);
+	expect_send(LE_NODE_SEND_PROOF | LE_NODE_SEND_RENEW);
 }
 
 /* A new leader of the store does not know the session yet: it lives on. */
@@ -2141,6 +2182,7 @@ main(void)
 		cmocka_unit_test(shortest_timeout_serves_both_requests),
 		cmocka_unit_test(lost_keys_are_dropped_without_delay_but_not_for_ever),
 		cmocka_unit_test(proof_that_was_asked_for_is_sent_after_the_question),
+		cmocka_unit_test(proof_that_was_asked_for_is_not_held_back),
 		cmocka_unit_test(false_report_of_a_lost_session),
 		cmocka_unit_test(true_report_of_a_lost_session),
 		cmocka_unit_test(stubborn_key_is_not_hammered),
