@@ -12,6 +12,7 @@ DATA = sql/leader_election--1.0.sql
 
 # Decisions only: compiled without any PostgreSQL header by the unit tests.
 CORE_OBJS = \
+	src/core/claim.o \
 	src/core/election.o \
 	src/core/node.o \
 	src/core/timing.o
@@ -19,6 +20,7 @@ CORE_OBJS = \
 # Codecs: also compiled as frontend code by the unit tests and the fuzzers.
 STORE_OBJS = \
 	src/store/cassandra.o \
+	src/store/claim.o \
 	src/store/consul.o \
 	src/store/json.o \
 	src/store/local.o \
@@ -28,6 +30,9 @@ STORE_OBJS = \
 OBJS = \
 	src/cancel.o \
 	src/check.o \
+	src/arguments.o \
+	src/claimlog.o \
+	src/claims.o \
 	src/dispatch.o \
 	src/elect.o \
 	src/events.o \
@@ -35,6 +40,7 @@ OBJS = \
 	src/functions.o \
 	src/gateways.o \
 	src/http.o \
+	src/jobs.o \
 	src/leader_election.o \
 	src/leases.o \
 	src/observe.o \
@@ -42,6 +48,7 @@ OBJS = \
 	src/questions.o \
 	src/renew.o \
 	src/requests.o \
+	src/run.o \
 	src/session.o \
 	src/settings.o \
 	src/statement.o \

@@ -263,6 +263,78 @@ COMMENT ON FUNCTION le_check_config() IS
 'what the settings of this instance amount to, and whether worker, store and clock are as they should be';
 
 --
+-- Jobs
+--
+CREATE FUNCTION le_claim(
+	election pg_catalog.text,
+	job pg_catalog.text,
+	tick pg_catalog.timestamptz)
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME', 'le_claim'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_claim(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz) IS
+'take a tick of a job: true for exactly one caller, who leads the election';
+
+CREATE FUNCTION le_complete(
+	election pg_catalog.text,
+	job pg_catalog.text,
+	tick pg_catalog.timestamptz)
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME', 'le_complete'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_complete(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz) IS
+'mark a tick that this session has claimed as done; false: it is not running any more';
+
+CREATE PROCEDURE le_run(
+	election pg_catalog.text,
+	command pg_catalog.text,
+	job pg_catalog.text DEFAULT NULL,
+	every pg_catalog.interval DEFAULT NULL,
+	tick pg_catalog.timestamptz DEFAULT NULL,
+	wait pg_catalog.interval DEFAULT '0',
+	catch_up pg_catalog.bool DEFAULT false,
+	on_loss pg_catalog.text DEFAULT 'cancel')
+AS 'MODULE_PATHNAME', 'le_run'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE le_run(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.timestamptz, pg_catalog.interval, pg_catalog.bool, pg_catalog.text) IS
+'run a command on the leader, once per tick, bound to the leader''s term';
+
+CREATE FUNCTION le_tick()
+RETURNS pg_catalog.timestamptz
+AS 'MODULE_PATHNAME', 'le_tick'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION le_tick() IS
+'the tick that le_run() is running in this session, else null';
+
+CREATE FUNCTION le_claims(
+	OUT election pg_catalog.text,
+	OUT job pg_catalog.text,
+	OUT tick pg_catalog.timestamptz,
+	OUT try pg_catalog.int4,
+	OUT state pg_catalog.text,
+	OUT node pg_catalog.text,
+	OUT fencing_token pg_catalog.int8,
+	OUT claimed_at pg_catalog.timestamptz,
+	OUT ended_at pg_catalog.timestamptz,
+	OUT claim pg_catalog.text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'le_claims'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_claims() IS
+'the last tick claimed of each job, from the store';
+
+CREATE VIEW le_claims AS
+	SELECT * FROM le_claims();
+
+COMMENT ON VIEW le_claims IS
+'the last tick claimed of each job, from the store';
+
+--
 -- Privileges: what changes state or causes network traffic is for those who
 -- are granted it; status is for monitoring.
 --
@@ -277,6 +349,9 @@ REVOKE ALL ON FUNCTION
 	le_require_leader(pg_catalog.text, pg_catalog.interval, pg_catalog.text),
 	le_current_leader(pg_catalog.text, pg_catalog.interval),
 	le_leader(pg_catalog.text, pg_catalog.interval),
+	le_claim(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
+	le_complete(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
+	le_claims(),
 	le_status(),
 	le_nodes(),
 	le_events(),
@@ -285,7 +360,12 @@ REVOKE ALL ON FUNCTION
 	le_check_config()
 FROM PUBLIC;
 
-REVOKE ALL ON le_status, le_nodes, le_events, le_stat FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION le_status(), le_nodes(), le_events(), le_stat()
+REVOKE ALL ON PROCEDURE
+	le_run(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.timestamptz, pg_catalog.interval, pg_catalog.bool, pg_catalog.text)
+FROM PUBLIC;
+
+REVOKE ALL ON le_status, le_nodes, le_events, le_stat, le_claims FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION le_status(), le_nodes(), le_events(), le_stat(),
+	le_claims() TO pg_monitor;
+GRANT SELECT ON le_status, le_nodes, le_events, le_stat, le_claims
 	TO pg_monitor;
-GRANT SELECT ON le_status, le_nodes, le_events, le_stat TO pg_monitor;

@@ -19,6 +19,7 @@
 #include "storage/fd.h"
 #include "utils/builtins.h"
 
+#include "arguments.h"
 #include "compat.h"
 #include "leases.h"
 #include "requests.h"

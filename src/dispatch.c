@@ -19,6 +19,7 @@
 #include "replication/message.h"
 #include "utils/memutils.h"
 
+#include "claimlog.h"
 #include "compat.h"
 #include "dispatch.h"
 #include "events.h"
@@ -385,6 +386,7 @@ run_local(void)
 		answered = list_delete_first(answered);
 		old = MemoryContextSwitchTo(flight->context);
 		flight->op.next_token = next_local_token;
+		flight->op.log = &le_claim_log;
 		store->perform(&flight->op, &answer);
 		MemoryContextSwitchTo(old);
 		finish(flight, &answer);

@@ -21,6 +21,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "arguments.h"
 #include "compat.h"
 #include "dispatch.h"
 #include "fence.h"
@@ -42,90 +43,7 @@ PG_FUNCTION_INFO_V1(le_step_down);
 PG_FUNCTION_INFO_V1(le_reset_token);
 PG_FUNCTION_INFO_V1(le_version);
 
-/* The longest wait or hold-off, so that nanoseconds cannot overflow. */
-#define MAX_INTERVAL	(INT64CONST(366) * 86400 * LE_SEC)
-
 /* ---- arguments ---- */
-
-void
-le_check_preloaded(void)
-{
-	if (le_table == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("leader_election must be loaded via \"shared_preload_libraries\""),
-				 errhint("Add leader_election to \"shared_preload_libraries\" and restart the server.")));
-}
-
-static void
-check_not_null(FunctionCallInfo fcinfo, int n, const char *name)
-{
-	if (PG_ARGISNULL(n))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("argument \"%s\" must not be null", name)));
-}
-
-static void
-set_election(LeAsk *ask, text *name)
-{
-	char	   *election = text_to_cstring(name);
-
-	if (!le_valid_election_name(election))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid election name: \"%s\"",
-						pnstrdup(election,
-								 pg_mbcliplen(election, strlen(election),
-											  LE_MAX_ELECTION_LEN))),
-				 errdetail("A name consists of 1 to %d of the characters A-Z a-z 0-9 . _ - /, without empty, \".\" or \"..\" segments.",
-						   LE_MAX_ELECTION_LEN)));
-	strlcpy(ask->election, election, sizeof(ask->election));
-}
-
-/* Values travel as UTF-8, whatever this database speaks. */
-static void
-set_value(LeAsk *ask, text *value)
-{
-	char	   *server = text_to_cstring(value);
-	char	   *utf8 = pg_server_to_any(server, strlen(server), PG_UTF8);
-
-	if (strlen(utf8) > LE_MAX_VALUE_LEN)
-		ereport(ERROR,
-				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
-				 errmsg("value is too long"),
-				 errdetail("A published value has at most %d bytes; this one has %d.",
-						   LE_MAX_VALUE_LEN, (int) strlen(utf8))));
-	if (!pg_verify_mbstr(PG_UTF8, utf8, strlen(utf8), true))
-		ereport(ERROR,
-				(errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
-				 errmsg("value cannot be represented in UTF-8")));
-	strlcpy(ask->value, utf8, sizeof(ask->value));
-	ask->has_value = true;
-}
-
-/* An interval as a duration; months have no fixed length and are refused. */
-static le_duration
-to_duration(Interval *interval, const char *name)
-{
-	double		seconds;
-
-	if (interval->month != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"%s\" must not contain months or years",
-						name)));
-	seconds = interval->day * 86400.0 + interval->time / 1000000.0;
-	if (seconds < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"%s\" must not be negative", name)));
-	if (seconds * LE_SEC > (double) MAX_INTERVAL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"%s\" must not exceed 366 days", name)));
-	return (le_duration) (seconds * LE_SEC);
-}
 
 static LeOwner
 scope_owner(text *scope)
@@ -153,37 +71,6 @@ on_loss_argument(FunctionCallInfo fcinfo, int n)
 							text_to_cstring(PG_GETARG_TEXT_PP(n)));
 }
 
-/* A question about the election that is the first argument. */
-static void
-start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
-{
-	memset(ask, 0, sizeof(*ask));
-	le_check_preloaded();
-	check_not_null(fcinfo, 0, "election");
-	ask->kind = kind;
-	ask->owner = le_my_owner(false);
-	set_election(ask, PG_GETARG_TEXT_PP(0));
-}
-
-static char *
-from_utf8(const char *s)
-{
-	return pg_any_to_server(pstrdup(s), strlen(s), PG_UTF8);
-}
-
-/* Post the question; an error that comes back is raised here. */
-static void
-ask_worker(LeAsk *ask, LeReply *reply)
-{
-	le_ask(ask, reply);
-	if (reply->kind == LE_REPLY_ERROR)
-		ereport(ERROR,
-				(errcode(reply->sqlstate),
-				 errmsg_internal("%s", reply->message),
-				 reply->detail[0] ? errdetail_internal("%s", reply->detail) : 0,
-				 reply->hint[0] ? errhint("%s", reply->hint) : 0));
-}
-
 /* The same, where the session ends terms that it may depend on itself. */
 static void
 ask_to_leave(LeAsk *ask, LeReply *reply)
@@ -191,7 +78,7 @@ ask_to_leave(LeAsk *ask, LeReply *reply)
 	le_fence_leave_begin();
 	PG_TRY();
 	{
-		ask_worker(ask, reply);
+		le_ask_worker(ask, reply);
 	}
 	PG_FINALLY();
 	{
@@ -210,12 +97,12 @@ le_acquire(PG_FUNCTION_ARGS)
 	le_duration wait;
 	LeOnLoss	on_loss;
 
-	start_ask(&ask, LE_ASK_ACQUIRE, fcinfo);
-	check_not_null(fcinfo, 2, "wait");
-	check_not_null(fcinfo, 3, "scope");
+	le_start_ask(&ask, LE_ASK_ACQUIRE, fcinfo);
+	le_check_not_null(fcinfo, 2, "wait");
+	le_check_not_null(fcinfo, 3, "scope");
 	if (!PG_ARGISNULL(1))
-		set_value(&ask, PG_GETARG_TEXT_PP(1));
-	wait = to_duration(PG_GETARG_INTERVAL_P(2), "wait");
+		le_set_value(&ask, PG_GETARG_TEXT_PP(1));
+	wait = le_to_duration(PG_GETARG_INTERVAL_P(2), "wait");
 	ask.wait_until = wait == 0 ? 0 : le_now() + wait;
 	ask.owner = scope_owner(PG_GETARG_TEXT_PP(3));
 	on_loss = on_loss_argument(fcinfo, 4);
@@ -230,7 +117,7 @@ le_acquire(PG_FUNCTION_ARGS)
 	if (ask.owner != LE_OWNER_NODE)
 		le_fence_prepare();
 
-	ask_worker(&ask, &reply);
+	le_ask_worker(&ask, &reply);
 	if (reply.kind == LE_REPLY_TRUE && (ask.owner & LE_OWNER_XACT))
 	{
 		le_xact_holds(ask.election, reply.token);
@@ -247,10 +134,10 @@ le_renew(PG_FUNCTION_ARGS)
 	LeAsk		ask;
 	LeReply		reply;
 
-	start_ask(&ask, LE_ASK_RENEW, fcinfo);
+	le_start_ask(&ask, LE_ASK_RENEW, fcinfo);
 	if (!PG_ARGISNULL(1))
-		set_value(&ask, PG_GETARG_TEXT_PP(1));
-	ask_worker(&ask, &reply);
+		le_set_value(&ask, PG_GETARG_TEXT_PP(1));
+	le_ask_worker(&ask, &reply);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 
@@ -260,7 +147,7 @@ le_release(PG_FUNCTION_ARGS)
 	LeAsk		ask;
 	LeReply		reply;
 
-	start_ask(&ask, LE_ASK_RELEASE, fcinfo);
+	le_start_ask(&ask, LE_ASK_RELEASE, fcinfo);
 	ask_to_leave(&ask, &reply);
 	if (reply.kind == LE_REPLY_NOT_HELD)
 		ereport(WARNING,
@@ -274,10 +161,10 @@ le_campaign(PG_FUNCTION_ARGS)
 	LeAsk		ask;
 	LeReply		reply;
 
-	start_ask(&ask, LE_ASK_CAMPAIGN, fcinfo);
+	le_start_ask(&ask, LE_ASK_CAMPAIGN, fcinfo);
 	if (!PG_ARGISNULL(1))
-		set_value(&ask, PG_GETARG_TEXT_PP(1));
-	ask_worker(&ask, &reply);
+		le_set_value(&ask, PG_GETARG_TEXT_PP(1));
+	le_ask_worker(&ask, &reply);
 	PG_RETURN_VOID();
 }
 
@@ -287,7 +174,7 @@ le_withdraw(PG_FUNCTION_ARGS)
 	LeAsk		ask;
 	LeReply		reply;
 
-	start_ask(&ask, LE_ASK_WITHDRAW, fcinfo);
+	le_start_ask(&ask, LE_ASK_WITHDRAW, fcinfo);
 	ask_to_leave(&ask, &reply);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
@@ -306,9 +193,9 @@ le_step_down(PG_FUNCTION_ARGS)
 		ask.all = true;
 	}
 	else
-		start_ask(&ask, LE_ASK_STEP_DOWN, fcinfo);
-	check_not_null(fcinfo, 1, "hold_off");
-	ask.hold_off = to_duration(PG_GETARG_INTERVAL_P(1), "hold_off");
+		le_start_ask(&ask, LE_ASK_STEP_DOWN, fcinfo);
+	le_check_not_null(fcinfo, 1, "hold_off");
+	ask.hold_off = le_to_duration(PG_GETARG_INTERVAL_P(1), "hold_off");
 	ask_to_leave(&ask, &reply);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
@@ -323,18 +210,13 @@ le_reset_token(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be superuser to reset the fencing token of an election")));
-	start_ask(&ask, LE_ASK_RESET_TOKEN, fcinfo);
-	ask_worker(&ask, &reply);
+	le_start_ask(&ask, LE_ASK_RESET_TOKEN, fcinfo);
+	le_ask_worker(&ask, &reply);
 	PG_RETURN_VOID();
 }
 
 /* ---- checks: shared memory only ---- */
 
-/*
- * The term that counts for this backend, if one can be believed in now.  The
- * clock is read last: reading it before the deadline would let a pause in
- * between make an old instant meet a deadline that it is not entitled to.
- */
 static bool
 my_term(text *name, LeTerm *term)
 {
@@ -346,8 +228,7 @@ my_term(text *name, LeTerm *term)
 		return false;
 	memcpy(election, VARDATA_ANY(name), len);
 	election[len] = '\0';
-	return le_read_term(election, term) && le_is_mine(term->owner) &&
-		le_believes(le_now(), term->deadline);
+	return le_my_term(election, term);
 }
 
 Datum
@@ -379,10 +260,10 @@ le_require_leader(PG_FUNCTION_ARGS)
 	le_duration min_remaining;
 
 	le_check_preloaded();
-	check_not_null(fcinfo, 0, "election");
-	check_not_null(fcinfo, 1, "min_remaining");
-	set_election(&ask, PG_GETARG_TEXT_PP(0));
-	min_remaining = to_duration(PG_GETARG_INTERVAL_P(1), "min_remaining");
+	le_check_not_null(fcinfo, 0, "election");
+	le_check_not_null(fcinfo, 1, "min_remaining");
+	le_set_election(&ask, PG_GETARG_TEXT_PP(0));
+	min_remaining = le_to_duration(PG_GETARG_INTERVAL_P(1), "min_remaining");
 	PG_RETURN_INT64((int64) le_fence_bind(ask.election,
 										  min_remaining / LE_MSEC,
 										  on_loss_argument(fcinfo, 2)));
@@ -395,10 +276,10 @@ ask_leader(FunctionCallInfo fcinfo, LeReply *reply)
 {
 	LeAsk		ask;
 
-	start_ask(&ask, LE_ASK_LEADER, fcinfo);
-	check_not_null(fcinfo, 1, "max_staleness");
-	ask.max_staleness = to_duration(PG_GETARG_INTERVAL_P(1), "max_staleness");
-	ask_worker(&ask, reply);
+	le_start_ask(&ask, LE_ASK_LEADER, fcinfo);
+	le_check_not_null(fcinfo, 1, "max_staleness");
+	ask.max_staleness = le_to_duration(PG_GETARG_INTERVAL_P(1), "max_staleness");
+	le_ask_worker(&ask, reply);
 }
 
 Datum
@@ -409,7 +290,7 @@ le_current_leader(PG_FUNCTION_ARGS)
 	ask_leader(fcinfo, &reply);
 	if (!reply.has_leader)
 		PG_RETURN_NULL();
-	PG_RETURN_TEXT_P(cstring_to_text(from_utf8(reply.leader)));
+	PG_RETURN_TEXT_P(cstring_to_text(le_from_utf8(reply.leader)));
 }
 
 Datum
@@ -427,10 +308,10 @@ le_leader(PG_FUNCTION_ARGS)
 	values[0] = PG_GETARG_DATUM(0);
 	nulls[1] = !reply.has_leader;
 	if (reply.has_leader)
-		values[1] = CStringGetTextDatum(from_utf8(reply.leader));
+		values[1] = CStringGetTextDatum(le_from_utf8(reply.leader));
 	nulls[2] = !reply.has_value;
 	if (reply.has_value)
-		values[2] = CStringGetTextDatum(from_utf8(reply.value));
+		values[2] = CStringGetTextDatum(le_from_utf8(reply.value));
 	nulls[3] = reply.leader_token == 0;
 	values[3] = Int64GetDatum((int64) reply.leader_token);
 	values[4] = BoolGetDatum(reply.is_self);

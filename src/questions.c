@@ -16,6 +16,7 @@
 #include "lib/ilist.h"
 #include "utils/memutils.h"
 
+#include "claims.h"
 #include "compat.h"
 #include "dispatch.h"
 #include "elect.h"
@@ -518,8 +519,8 @@ le_questions_no_session(LeOutcome outcome)
 
 /* ---- questions ---- */
 
-static bool
-held_by_caller(const LeSlot *slot, const LeAsk *ask)
+bool
+le_held_by_caller(const LeSlot *slot, const LeAsk *ask)
 {
 	LeOwner		owner = le_owner_of(slot);
 
@@ -627,7 +628,7 @@ ask_renew(Pending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 
-	if (slot == NULL || !held_by_caller(slot, &p->ask))
+	if (slot == NULL || !le_held_by_caller(slot, &p->ask))
 	{
 		reply(p, LE_REPLY_FALSE);
 		return;
@@ -652,7 +653,7 @@ ask_release(Pending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 
-	if (slot == NULL || !held_by_caller(slot, &p->ask))
+	if (slot == NULL || !le_held_by_caller(slot, &p->ask))
 	{
 		reply(p, LE_REPLY_NOT_HELD);
 		return;
@@ -1026,8 +1027,14 @@ le_question(int proc, uint64 number, const LeAsk *ask)
 		[LE_ASK_RESET_TOKEN] = ask_reset_token,
 		[LE_ASK_CHECK] = ask_check,
 	};
-	Pending    *p = MemoryContextAllocZero(TopMemoryContext, sizeof(Pending));
+	Pending    *p;
 
+	if (le_asks_for_claim(ask->kind))
+	{
+		le_claim_question(proc, number, ask);
+		return;
+	}
+	p = MemoryContextAllocZero(TopMemoryContext, sizeof(Pending));
 	p->proc = proc;
 	p->number = number;
 	p->ask = *ask;
@@ -1055,6 +1062,7 @@ le_questions_withdrawn(void)
 		if (!le_still_asked(p->proc, p->number))
 			drop(p);
 	}
+	le_claims_withdrawn();
 }
 
 /* A request has been sent whose effect is not known. */
@@ -1156,13 +1164,14 @@ le_questions_run_timers(le_time now)
 		else if (now >= wait_ends(p))
 			give_up(p);
 	}
+	le_claims_run_timers(now);
 }
 
 /* When is the next question's time up? */
 le_time
 le_questions_timer(void)
 {
-	le_time		next = 0;
+	le_time		next = le_claims_timer();
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &pendings)

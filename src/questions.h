@@ -23,6 +23,7 @@ extern const LeAsk *le_first_seeker(const LeSlot *slot);
 extern bool le_seeker_waits(const LeSlot *slot, LeOwner owner);
 extern bool le_any_seeker(bool (*may_seek) (const LeSlot *slot));
 extern bool le_renewal_asked(int slot);
+extern bool le_held_by_caller(const LeSlot *slot, const LeAsk *ask);
 extern const char *le_value_to_publish(const LeSlot *slot);
 
 /* what they tell */

@@ -200,6 +200,35 @@ le_is_mine(LeOwner owner)
 	return my_owner != LE_OWNER_NONE && (owner & ~LE_OWNER_XACT) == my_owner;
 }
 
+static void
+post(LeAsk *ask)
+{
+	Place	   *place;
+
+	(void) le_my_owner(false);
+	place = &places[LE_MY_PROC];
+	ask->proc = LE_MY_PROC;
+	ask->pid = MyProcPid;
+
+	slots[LE_MY_PROC].ask = *ask;
+	pending = WORD_NUMBER(pg_atomic_read_u64(&place->word)) + 1;
+	pg_write_barrier();
+	pg_atomic_write_u64(&place->word, WORD(pending, STATE_POSTED));
+	wake_worker();
+}
+
+static void
+take_reply(LeReply *reply)
+{
+	const Slot *slot = &slots[LE_MY_PROC];
+
+	*reply = slot->reply;
+	if (slot->ask.kind == LE_ASK_ACQUIRE && reply->fresh)
+		le_keep_term(slot->ask.election, reply->token);
+	pg_atomic_write_u64(&places[LE_MY_PROC].word, WORD(pending, STATE_FREE));
+	pending = 0;
+}
+
 /*
  * Ask the worker and wait for its reply, obeying cancel and terminate.
  * Whatever throws on the way takes the question back; so does leave(), for a
@@ -218,22 +247,9 @@ le_ask(LeAsk *ask, LeReply *reply)
 bool
 le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience)
 {
-	Place	   *place;
-	Slot	   *slot;
 	volatile bool answered = false;
 
-	(void) le_my_owner(false);
-	place = &places[LE_MY_PROC];
-	slot = &slots[LE_MY_PROC];
-	ask->proc = LE_MY_PROC;
-	ask->pid = MyProcPid;
-
-	slot->ask = *ask;
-	pending = WORD_NUMBER(pg_atomic_read_u64(&place->word)) + 1;
-	pg_write_barrier();
-	pg_atomic_write_u64(&place->word, WORD(pending, STATE_POSTED));
-	wake_worker();
-
+	post(ask);
 	PG_TRY();
 	{
 		answered = wait_for_answer(patience == 0 ? 0 : le_now() + patience);
@@ -249,11 +265,46 @@ le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience)
 		withdraw();
 		return false;
 	}
-	*reply = slot->reply;
-	if (ask->kind == LE_ASK_ACQUIRE && reply->fresh)
-		le_keep_term(ask->election, reply->token);
-	pg_atomic_write_u64(&place->word, WORD(pending, STATE_FREE));
-	pending = 0;
+	take_reply(reply);
+	return true;
+}
+
+/* Is there something that the worker's reply should not hold up? */
+static bool
+interrupted(Place *place)
+{
+	return (QueryCancelPending || ProcDiePending) &&
+		WORD_STATE(pg_atomic_read_u64(&place->word)) != STATE_POSTED;
+}
+
+/*
+ * The same where nothing may be thrown, for a question that the worker goes
+ * on with when nobody waits any more.  False if there was no reply in time,
+ * or before somebody wanted to end this.
+ */
+bool
+le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
+{
+	static uint32 wait_event = 0;
+	Place	   *place;
+	le_time		until = le_now() + patience;
+
+	post(ask);
+	place = &places[LE_MY_PROC];
+	while (pg_atomic_read_u64(&place->word) != WORD(pending, STATE_ANSWERED))
+	{
+		if (le_now() >= until || interrupted(place))
+		{
+			withdraw();
+			return false;
+		}
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT, 20,
+						 LE_WAIT_EVENT(wait_event, "LeaderElectionReply"));
+		ResetLatch(MyLatch);
+	}
+	pg_read_barrier();
+	take_reply(reply);
 	return true;
 }
 

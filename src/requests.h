@@ -22,7 +22,11 @@ typedef enum LeRequestKind
 	LE_ASK_WITHDRAW,
 	LE_ASK_STEP_DOWN,
 	LE_ASK_RESET_TOKEN,
-	LE_ASK_CHECK
+	LE_ASK_CHECK,
+	LE_ASK_CLAIM,				/* a tick */
+	LE_ASK_COMPLETE,			/* the end of a claim */
+	LE_ASK_LOOK,				/* TRUE: the tick needs nobody any more */
+	LE_ASK_CLAIMS				/* all of them, into shared memory */
 } LeRequestKind;
 
 /* What LE_ASK_CHECK is to find out; none of it changes anything. */
@@ -44,11 +48,26 @@ typedef struct LeAsk
 	int			proc;			/* the backend's place and process id */
 	int			pid;
 	bool		by_backend;		/* owner is a backend, not the instance */
-	le_time		wait_until;		/* ACQUIRE: give up then; 0: do not wait */
+	le_time		wait_until;		/* ACQUIRE: give up then; 0: do not wait;
+								 * LOOK: give up then */
 	le_duration hold_off;		/* STEP_DOWN */
 	le_duration max_staleness;	/* LEADER */
 	bool		has_value;
 	bool		all;			/* STEP_DOWN: every election */
+
+	/* CLAIM, COMPLETE, LOOK */
+	int64		tick;			/* ms since 1970-01-01 UTC */
+	uint64		token;			/* CLAIM: of the term that claims */
+	bool		catch_up;		/* CLAIM */
+	bool		to_the_end;		/* COMPLETE: also when nobody waits */
+	LeClaimState ending;		/* COMPLETE */
+	char		job[LE_MAX_JOB_LEN + 1];
+	char		claim_id[LE_CLAIM_ID_LEN + 1];
+
+	/* CLAIMS */
+	uint32		segment;		/* handle of the memory to fill ... */
+	int			room;			/* ... rows that fit */
+
 	char		election[LE_MAX_ELECTION_LEN + 1];
 	char		value[LE_MAX_VALUE_LEN + 1];
 } LeAsk;
@@ -78,9 +97,30 @@ typedef struct LeReply
 	bool		is_self;
 	uint64		leader_token;	/* 0: not known */
 	TimestampTz observed;
+	/* CLAIM */
+	bool		behind;			/* FALSE: an older tick comes first ... */
+	int64		tick;			/* ... this one */
+	int			try;			/* TRUE */
+	/* CLAIMS */
+	int			rows;			/* there are; written only if they fit */
 	char		leader[LE_MAX_NODE_NAME_LEN + 1];
 	char		value[LE_MAX_VALUE_LEN + 1];
 } LeReply;
+
+/* A row of le_claims; texts are UTF-8. */
+typedef struct LeClaimRow
+{
+	char		election[LE_MAX_ELECTION_LEN + 1];
+	char		job[LE_MAX_JOB_LEN + 1];
+	char		id[LE_CLAIM_ID_LEN + 1];
+	char		node[LE_MAX_NODE_NAME_LEN + 1]; /* "": not kept */
+	int64		tick;			/* ms since 1970-01-01 UTC, as the others */
+	int64		claimed_at;		/* 0: not kept */
+	int64		ended_at;		/* 0: not ended, or not kept */
+	uint64		token;
+	int			try;
+	LeClaimState state;
+} LeClaimRow;
 
 /* SQLSTATEs that a job can catch. */
 #define LE_ERRCODE_NOT_LEADER		MAKE_SQLSTATE('L','E','0','0','1')
@@ -97,6 +137,7 @@ extern LeOwner le_my_owner(bool xact);
 extern bool le_is_mine(LeOwner owner);
 extern void le_ask(LeAsk *ask, LeReply *reply);
 extern bool le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience);
+extern bool le_tell(LeAsk *ask, LeReply *reply, le_duration patience);
 extern void le_hint_worker(void);
 
 /* in the worker */

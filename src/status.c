@@ -3,8 +3,8 @@
  * status.c
  *		The rows behind the views.
  *
- * All come from shared memory alone: they answer while the store or the
- * worker is down, which is when somebody looks.
+ * All but le_claims come from shared memory alone: they answer while the store
+ * or the worker is down, which is when somebody looks.
  *
  * src/status.c
  *
@@ -21,9 +21,11 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+#include "arguments.h"
 #include "compat.h"
 #include "elect.h"
 #include "events.h"
+#include "jobs.h"
 #include "leases.h"
 #include "requests.h"
 #include "settings.h"
@@ -33,6 +35,7 @@
 
 PG_FUNCTION_INFO_V1(le_status);
 PG_FUNCTION_INFO_V1(le_nodes);
+PG_FUNCTION_INFO_V1(le_claims);
 PG_FUNCTION_INFO_V1(le_events);
 PG_FUNCTION_INFO_V1(le_stat);
 PG_FUNCTION_INFO_V1(le_stat_reset);
@@ -315,4 +318,43 @@ le_stat_reset(PG_FUNCTION_ARGS)
 	le_check_preloaded();
 	le_reset_stats();
 	PG_RETURN_VOID();
+}
+
+static void
+put_claim(const LeClaimRow *claim, Tuplestorestate *rows, TupleDesc desc)
+{
+	Row			row = {.n = 0};
+
+	put_text(&row, claim->election);
+	put_text(&row, claim->job);
+	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
+	put(&row, Int32GetDatum(claim->try), false);
+	put_text(&row, le_claim_state_name(claim->state));
+	put_text(&row, claim->node);
+	put(&row, Int64GetDatum((int64) claim->token), false);
+	put(&row, TimestampTzGetDatum(le_from_tick(claim->claimed_at)),
+		claim->claimed_at == 0);
+	put(&row, TimestampTzGetDatum(le_from_tick(claim->ended_at)),
+		claim->ended_at == 0);
+	put_text(&row, claim->id);
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+Datum
+le_claims(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	dsm_segment *segment;
+	LeClaimRow *claims;
+	int			n;
+
+	le_check_preloaded();
+	rows = le_begin_rows(fcinfo, &desc);
+	segment = le_fetch_claims(&n);
+	claims = dsm_segment_address(segment);
+	for (int i = 0; i < n; i++)
+		put_claim(&claims[i], rows, desc);
+	dsm_detach(segment);
+	return (Datum) 0;
 }

@@ -32,6 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/ps_status.h"
 
+#include "claimlog.h"
 #include "compat.h"
 #include "dispatch.h"
 #include "elect.h"
@@ -213,6 +214,8 @@ start(void)
 	pg_atomic_write_u32(&le_table->worker_pid, (uint32) MyProcPid);
 	le_dispatch_start();
 	le_tokens_load();
+	if (!le_store()->remote)
+		le_claim_log_load();
 	complain_of_timing();
 	ereport(LOG,
 			(errmsg("leader_election worker started as node \"%s\"",

@@ -13,7 +13,4 @@
 extern void le_xact_prepare(void);
 extern void le_xact_holds(const char *election, uint64 token);
 
-/* in functions.c, for status.c too */
-extern void le_check_preloaded(void);
-
 #endif							/* LE_XACT_H */

@@ -7,6 +7,8 @@
  *
  *	P/E/leader		locked by the session of E's leader
  *	P.nodes/S		the node key, locked by S itself
+ *	P.claims/E/J		the record of the last claim of E's job J, unlocked;
+ *				beside P, so that it wakes no watch
  *
  * Every write is one transaction (PUT /v1/txn) whose conditions are checked
  * together with it by Consul's state machine.  A transaction is planned once,
@@ -32,8 +34,8 @@
 #include "postgres.h"
 #endif
 
+#include "claim.h"
 #include "json.h"
-#include "store.h"
 
 #define LOCK_FLAG		UINT64CONST(3304740253564472344)
 #define PROTO			1
@@ -79,6 +81,18 @@ static char *
 node_key(const LeStoreSettings *settings, const char *session)
 {
 	return psprintf("%s.nodes/%s", key_prefix(settings), session);
+}
+
+static char *
+claim_key(const LeStoreSettings *settings, const char *election,
+		  const char *job)
+{
+	StringInfoData key;
+
+	initStringInfo(&key);
+	appendStringInfo(&key, "%s.claims/", key_prefix(settings));
+	le_claim_append_key(&key, election, job);
+	return key.data;
 }
 
 /* The path of consul_url: Consul may be published below one by a proxy. */
@@ -367,6 +381,43 @@ plan_take_over(const LeStoreSettings *settings, const LeOp *op,
 	write_key(plan, "lock", key, op->session, value);
 }
 
+/*
+ * The check of the session shows that the term holds, that of the index that
+ * it is this term and not a later one of the same session, as a request that
+ * was held up might find.
+ */
+static void
+plan_claim(const LeStoreSettings *settings, const LeOp *op,
+		   const char *node, const char *leader, Plan *plan)
+{
+	char	   *key = claim_key(settings, op->election, op->claim->job);
+	StringInfoData value;
+
+	initStringInfo(&value);
+	le_claim_append_text(&value, op->claim);
+	check_session(plan, STEP_OWN, node, op->session);
+	check_session(plan, STEP_UNCHANGED, leader, op->session);
+	check_index(plan, leader, op->index);
+	if (op->previous != NULL)
+		check_index(plan, key, op->previous->index);
+	else
+		check_absent(plan, STEP_UNCHANGED, key);
+	write_key(plan, "set", key, NULL, value.data);
+}
+
+/* No word of the term: work that is done is done. */
+static void
+plan_complete(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
+{
+	char	   *key = claim_key(settings, op->election, op->claim->job);
+	StringInfoData value;
+
+	initStringInfo(&value);
+	le_claim_append_text(&value, op->claim);
+	check_index(plan, key, op->previous->index);
+	write_key(plan, "set", key, NULL, value.data);
+}
+
 /* False if the operation is not a transaction. */
 static bool
 make_plan(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
@@ -410,6 +461,12 @@ make_plan(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
 			check_index(plan, key, op->index);
 			write_key(plan, "unlock", key, op->session,
 					  leader_value(op, true));
+			return true;
+		case LE_OP_CLAIM:
+			plan_claim(settings, op, node, key, plan);
+			return true;
+		case LE_OP_COMPLETE:
+			plan_complete(settings, op, plan);
 			return true;
 		default:
 			return false;
@@ -498,6 +555,16 @@ encode_read(const LeStoreSettings *settings, const LeOp *op,
 }
 
 static void
+encode_read_claim(const LeStoreSettings *settings, const LeOp *op,
+				  LeHttpRequest *request)
+{
+	start_request(settings, request, "GET", "kv/",
+				  claim_key(settings, op->election, op->job),
+				  MAX_KEY_ANSWER);
+	add_query(request, "consistent");
+}
+
+static void
 encode_list(const LeStoreSettings *settings, const char *suffix,
 			const char *parameter, LeHttpRequest *request)
 {
@@ -563,6 +630,12 @@ consul_encode(const LeStoreSettings *settings, const LeOp *op,
 		case LE_OP_READ:
 			encode_read(settings, op, request);
 			break;
+		case LE_OP_READ_CLAIM:
+			encode_read_claim(settings, op, request);
+			break;
+		case LE_OP_LIST_CLAIMS:
+			encode_list(settings, ".claims/", "recurse&consistent", request);
+			break;
 		case LE_OP_REGISTER_NODE:
 		case LE_OP_PROVE_NODE:
 		case LE_OP_REVOKE_NODE:
@@ -571,6 +644,8 @@ consul_encode(const LeStoreSettings *settings, const LeOp *op,
 		case LE_OP_TAKE_OVER:
 		case LE_OP_PUBLISH:
 		case LE_OP_RELEASE:
+		case LE_OP_CLAIM:
+		case LE_OP_COMPLETE:
 			make_plan(settings, op, &plan);
 			encode_plan(settings, &plan, request);
 			break;
@@ -877,18 +952,23 @@ between(const char *s, const char *prefix, const char *suffix)
 }
 
 /*
- * Walks the value of a key, which is JSON in base64 if it is ours.  Values
- * that are longer than ours can be are not even decoded.
+ * The value of a key, which is JSON in base64 if it is ours; NULL if it cannot
+ * be.  Values that are longer than ours can be are not even decoded.
  */
+static char *
+value_text(const Entry *entry, int *len)
+{
+	if (entry->value == NULL || entry->value_len > MAX_STORED_VALUE * 4 / 3)
+		return NULL;
+	return le_base64_decode(entry->value, (int) entry->value_len, len);
+}
+
 static bool
 walk_value(const Entry *entry, LeJsonVisit visit, void *arg)
 {
-	char	   *text;
 	int			len;
+	char	   *text = value_text(entry, &len);
 
-	if (entry->value == NULL || entry->value_len > MAX_STORED_VALUE * 4 / 3)
-		return false;
-	text = le_base64_decode(entry->value, (int) entry->value_len, &len);
 	return text != NULL && le_json_walk(text, len, visit, arg);
 }
 
@@ -1051,6 +1131,22 @@ entry_to_node(const Entry *entry, const char *session, LeNodeKey *node)
 	return true;
 }
 
+/* False if it is no claim of ours, or not one of the job its key names. */
+static bool
+entry_to_claim(const Entry *entry, const char *election, const char *job,
+			   LeClaim *claim)
+{
+	int			len;
+	char	   *text = value_text(entry, &len);
+
+	if (text == NULL || entry->flags != LOCK_FLAG || entry->session != NULL ||
+		!le_claim_parse(text, len, claim) || strcmp(claim->job, job) != 0)
+		return false;
+	claim->election = election;
+	claim->index = entry->index;
+	return true;
+}
+
 /* ---- answers: lists of keys ---- */
 
 typedef struct List
@@ -1058,8 +1154,9 @@ typedef struct List
 	const LeOp *op;
 	LeAnswer   *answer;
 	char	   *prefix;			/* of the keys asked for */
-	const char *only;			/* READ: the one key asked for */
-	bool		foreign;		/* CHECK_PREFIX: keys that are Patroni's */
+	const char *only;			/* READ, READ_CLAIM: the one key asked for */
+	bool		foreign;		/* CHECK_PREFIX: keys that are Patroni's;
+								 * READ_CLAIM: no claim of ours */
 	int			allocated;
 	Entry		entry;
 } List;
@@ -1099,6 +1196,48 @@ add_node(List *list, const char *session)
 		answer->nnodes++;
 }
 
+static bool
+add_claim(List *list, const char *election, const char *job)
+{
+	LeAnswer   *answer = list->answer;
+
+	answer->claims = grow(list, answer->claims, answer->nclaims,
+						  sizeof(LeClaim));
+	if (!entry_to_claim(&list->entry, election, job,
+						&answer->claims[answer->nclaims]))
+		return false;
+	answer->nclaims++;
+	return true;
+}
+
+/* The one key that was asked for; false if it is another, or a second. */
+static bool
+only_entry(List *list)
+{
+	const LeOp *op = list->op;
+
+	if (list->answer->nkeys > 0 || list->answer->nclaims > 0 ||
+		list->foreign || list->entry.key == NULL ||
+		strcmp(list->entry.key, list->only) != 0)
+		return false;
+	if (op->kind == LE_OP_READ)
+		add_key(list, op->election);
+	else
+		list->foreign = !add_claim(list, op->election, op->job);
+	return true;
+}
+
+static void
+list_claim(List *list)
+{
+	char	   *key = between(list->entry.key, list->prefix, "");
+	char	   *election;
+	char	   *job;
+
+	if (key != NULL && le_claim_split_key(key, &election, &job))
+		(void) add_claim(list, election, job);
+}
+
 /* An entry is complete: keep it if it is one that was asked for. */
 static bool
 list_entry(List *list)
@@ -1109,15 +1248,14 @@ list_entry(List *list)
 	if (entry->index == 0)
 		return false;
 	if (list->only != NULL)
-	{
-		if (list->answer->nkeys > 0 || entry->key == NULL ||
-			strcmp(entry->key, list->only) != 0)
-			return false;
-		add_key(list, list->op->election);
-		return true;
-	}
+		return only_entry(list);
 	if (entry->key == NULL)
 		return true;
+	if (list->op->kind == LE_OP_LIST_CLAIMS)
+	{
+		list_claim(list);
+		return true;
+	}
 	if (list->op->kind == LE_OP_LIST_NODES)
 	{
 		name = between(entry->key, list->prefix, "");
@@ -1188,19 +1326,47 @@ next_watch_index(const LeOp *op, uint64 index)
 }
 
 static void
+start_list(const LeStoreSettings *settings, const LeOp *op,
+		   LeAnswer *answer, List *list)
+{
+	const char *below = "/";
+
+	if (op->kind == LE_OP_LIST_NODES)
+		below = ".nodes/";
+	else if (op->kind == LE_OP_LIST_CLAIMS || op->kind == LE_OP_READ_CLAIM)
+		below = ".claims/";
+	memset(list, 0, sizeof(*list));
+	list->op = op;
+	list->answer = answer;
+	list->prefix = psprintf("%s%s", key_prefix(settings), below);
+	if (op->kind == LE_OP_READ)
+		list->only = election_key(settings, op->election, "leader");
+	else if (op->kind == LE_OP_READ_CLAIM)
+		list->only = claim_key(settings, op->election, op->job);
+}
+
+/* Keys that are somebody else's stand where ours should. */
+static void
+fail_foreign(const List *list, LeAnswer *answer)
+{
+	if (list->op->kind == LE_OP_READ_CLAIM)
+		fail(answer, LE_REFUSED,
+			 psprintf("key \"%s\" is not a claim of this extension",
+					  list->only));
+	else
+		fail(answer, LE_REFUSED,
+			 psprintf("the keys below \"%s\" belong to Patroni; choose "
+					  "another key prefix", list->prefix));
+}
+
+static void
 decode_list(const LeStoreSettings *settings, const LeOp *op,
 			const LeHttpResponse *response, LeAnswer *answer)
 {
 	List		list;
 	bool		names = op->kind == LE_OP_CHECK_PREFIX;
 
-	memset(&list, 0, sizeof(list));
-	list.op = op;
-	list.answer = answer;
-	list.prefix = psprintf("%s%s", key_prefix(settings),
-						   op->kind == LE_OP_LIST_NODES ? ".nodes/" : "/");
-	if (op->kind == LE_OP_READ)
-		list.only = election_key(settings, op->election, "leader");
+	start_list(settings, op, answer, &list);
 
 	if (response->filtered)
 		fail(answer, LE_REFUSED,
@@ -1211,12 +1377,11 @@ decode_list(const LeStoreSettings *settings, const LeOp *op,
 	else if (response->status == 200 &&
 			 (!le_json_walk(response->body, response->body_len,
 							names ? names_visit : list_visit, &list) ||
-			  (list.only != NULL && answer->nkeys != 1)))
+			  (list.only != NULL && !list.foreign &&
+			   answer->nkeys + answer->nclaims != 1)))
 		fail_shape(op, response, answer);
 	else if (list.foreign)
-		fail(answer, LE_REFUSED,
-			 psprintf("the keys below \"%s\" belong to Patroni; choose "
-					  "another key prefix", list.prefix));
+		fail_foreign(&list, answer);
 	else if (op->kind == LE_OP_WATCH)
 		answer->index = next_watch_index(op, response->index);
 	else
@@ -1648,7 +1813,8 @@ reads_keys(LeOpKind kind)
 {
 	return kind == LE_OP_READ || kind == LE_OP_LIST_HELD ||
 		kind == LE_OP_LIST_NODES || kind == LE_OP_CHECK_PREFIX ||
-		kind == LE_OP_WATCH;
+		kind == LE_OP_WATCH || kind == LE_OP_READ_CLAIM ||
+		kind == LE_OP_LIST_CLAIMS;
 }
 
 /* A complete answer, with the status that goes with a meaningful body. */

@@ -6,7 +6,9 @@
  * There is nobody to ask: the state of each key lies in shared memory that
  * the caller owns, one worker at a time works on it, and perform() answers at
  * once.  The store session and its node key exist in name only and never
- * fail, so that the state machines run as they do with a remote store.
+ * fail, so that the state machines run as they do with a remote store.  Claims
+ * have to outlive a crash of the instance, so they lie in a log that the
+ * caller keeps.
  *
  * src/store/local.c
  *
@@ -44,6 +46,7 @@ read_key(const LeOp *op, LeAnswer *answer)
 	key->ours = true;
 	key->node = op->node_name;
 	key->value_session = op->session;
+	key->token = op->local->held ? op->local->index : 0;
 	key->released = !op->local->held;
 	answer->keys = key;
 	answer->nkeys = 1;
@@ -89,6 +92,66 @@ update(const LeOp *op, bool held, LeAnswer *answer)
 	answer->index = op->local->index;
 }
 
+/* ---- claims ---- */
+
+static void
+show_claim(const LeClaim *claim, LeAnswer *answer)
+{
+	if (claim == NULL)
+		return;
+	if (answer->nclaims == 0)
+		answer->claims = palloc(sizeof(LeClaim));
+	else
+		answer->claims = repalloc(answer->claims,
+								  (answer->nclaims + 1) * sizeof(LeClaim));
+	answer->claims[answer->nclaims++] = *claim;
+}
+
+static void
+list_claims(const LeOp *op, LeAnswer *answer)
+{
+	const LeClaim *claim;
+	int			cursor = 0;
+
+	while ((claim = op->log->next(&cursor)) != NULL)
+		show_claim(claim, answer);
+}
+
+/* Is the record still what the write depends on? */
+static bool
+unchanged(const LeOp *op)
+{
+	const LeClaim *found = op->log->find(op->election, op->claim->job);
+
+	if (found == NULL || op->previous == NULL)
+		return found == NULL && op->previous == NULL;
+	return strcmp(found->id, op->previous->id) == 0 &&
+		found->state == op->previous->state;
+}
+
+static void
+keep_claim(const LeOp *op, LeAnswer *answer)
+{
+	if (!unchanged(op))
+		conflict(answer, LE_CONFLICT_CHANGED, "the claim has changed");
+	else if (!op->log->keep(op->claim))
+	{
+		/* It may be in the file all the same. */
+		answer->outcome = LE_UNKNOWN;
+		answer->detail = "could not write the file of claims";
+	}
+}
+
+static void
+claim(const LeOp *op, LeAnswer *answer)
+{
+	if (op->local == NULL || !op->local->held ||
+		op->local->index != op->index)
+		conflict(answer, LE_CONFLICT_HELD, "the term is over");
+	else
+		keep_claim(op, answer);
+}
+
 static void
 local_perform(const LeOp *op, LeAnswer *answer)
 {
@@ -106,6 +169,18 @@ local_perform(const LeOp *op, LeAnswer *answer)
 			break;
 		case LE_OP_RELEASE:
 			update(op, false, answer);
+			break;
+		case LE_OP_READ_CLAIM:
+			show_claim(op->log->find(op->election, op->job), answer);
+			break;
+		case LE_OP_CLAIM:
+			claim(op, answer);
+			break;
+		case LE_OP_COMPLETE:
+			keep_claim(op, answer);
+			break;
+		case LE_OP_LIST_CLAIMS:
+			list_claims(op, answer);
 			break;
 		case LE_OP_CREATE_SESSION:
 		case LE_OP_REGISTER_NODE:

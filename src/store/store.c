@@ -13,6 +13,8 @@
 #include "postgres.h"
 #endif
 
+#include "mb/pg_wchar.h"
+
 #include "store.h"
 
 #define MAX_DETAIL_LEN		200
@@ -46,6 +48,10 @@ static const OpInfo ops[] = {
 	[LE_OP_PUBLISH] = {"publish", true},
 	[LE_OP_RELEASE] = {"release", true},
 	[LE_OP_RENEW_TERMS] = {"renew terms", true},
+	[LE_OP_READ_CLAIM] = {"read claim", false},
+	[LE_OP_CLAIM] = {"claim", true},
+	[LE_OP_COMPLETE] = {"complete", true},
+	[LE_OP_LIST_CLAIMS] = {"list claims", false},
 	[LE_OP_WATCH] = {"watch", false},
 	[LE_OP_LIST_NODES] = {"list nodes", false},
 	[LE_OP_SESSION_NAME] = {"session name", false},
@@ -58,6 +64,12 @@ static const char *const outcomes[] = {
 	[LE_REFUSED] = "refused",
 	[LE_UNAVAILABLE] = "unavailable",
 	[LE_UNKNOWN] = "unknown",
+};
+
+static const char *const claim_states[] = {
+	[LE_CLAIM_RUNNING] = "running",
+	[LE_CLAIM_DONE] = "done",
+	[LE_CLAIM_FAILED] = "failed",
 };
 
 /* The store of this name, or NULL. */
@@ -131,6 +143,12 @@ le_clean_detail(const char *s)
 	return result;
 }
 
+const char *
+le_claim_state_name(LeClaimState state)
+{
+	return claim_states[state];
+}
+
 static bool
 valid_segment(const char *s, size_t len)
 {
@@ -163,4 +181,22 @@ le_valid_election_name(const char *name)
 			return true;
 		segment += n + 1;
 	}
+}
+
+/* 1..200 bytes of UTF-8 without control characters (C0, DEL, C1). */
+bool
+le_valid_job_name(const char *name)
+{
+	const unsigned char *s = (const unsigned char *) name;
+	size_t		len = strlen(name);
+
+	if (len < 1 || len > LE_MAX_JOB_LEN ||
+		pg_encoding_verifymbstr(PG_UTF8, name, (int) len) != (int) len)
+		return false;
+	for (; *s != '\0'; s++)
+	{
+		if (*s < ' ' || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
+			return false;
+	}
+	return true;
 }

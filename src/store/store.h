@@ -20,6 +20,7 @@
 
 #include "lib/stringinfo.h"
 
+#include "core/claim.h"
 #include "core/election.h"
 
 #define LE_MAX_ELECTION_LEN		200 /* bytes in an election's name */
@@ -28,6 +29,9 @@
 #define LE_SESSION_LEN			36	/* a store session's id */
 #define LE_INCARNATION_LEN		32	/* hex digits */
 #define LE_ATTEMPT_LEN			32	/* of the id of an acquire: hex digits */
+#define LE_MAX_JOB_LEN			200 /* bytes in a job's name */
+#define LE_CLAIM_ID_LEN			32	/* hex digits */
+#define LE_MAX_TICK				(INT64CONST(1) << 52)	/* ms */
 
 /* Held keys that one node proof checks; the rest follow in rotation. */
 #define LE_MAX_CHECKED_KEYS		60
@@ -64,6 +68,16 @@ typedef enum LeOpKind
 	LE_OP_RELEASE,				/* -> index */
 	LE_OP_RENEW_TERMS,			/* -> renewals: several elections' leases */
 
+	/* claims of one election's jobs */
+	LE_OP_READ_CLAIM,			/* -> claims[0] or none, linearizable; REFUSED
+								 * if the record is not ours to write */
+	LE_OP_CLAIM,				/* CONFLICT: the record is not "previous" any
+								 * more (CHANGED), or the term not the one
+								 * that index and token name (CHANGED, HELD) */
+	LE_OP_COMPLETE,				/* CONFLICT: another claim, or not running; the
+								 * term does not matter */
+	LE_OP_LIST_CLAIMS,			/* -> claims, of all elections; linearizable */
+
 	/* observation */
 	LE_OP_WATCH,				/* -> keys, index to wait for next; of one
 								 * election where it is named: as READ */
@@ -80,6 +94,35 @@ typedef struct LeLocalKey
 	uint64		index;			/* 0: never held */
 	bool		held;
 } LeLocalKey;
+
+/* A job's record of its last claim. */
+typedef struct LeClaim
+{
+	const char *election;
+	const char *job;
+	int64		tick;			/* ms since 1970-01-01 UTC, not negative */
+	int			try;			/* from 1 */
+	const char *id;				/* drawn at random by the claimant: tells
+								 * whose it is when an answer was lost */
+	uint64		token;			/* of the term that claimed */
+	const char *node;			/* NULL: not kept by the store */
+	LeClaimState state;
+	int64		claimed_at;		/* by the claimant's wall clock, as tick ... */
+	int64		ended_at;		/* ... 0: not ended, or not kept */
+	uint64		index;			/* of the record's last write, where the store
+								 * counts writes */
+} LeClaim;
+
+/*
+ * Where the store "local" keeps claims; the caller does the I/O.  What keep()
+ * has confirmed outlives a crash.
+ */
+typedef struct LeClaimLog
+{
+	const LeClaim *(*find) (const char *election, const char *job);
+	const LeClaim *(*next) (int *cursor);	/* from 0; NULL: no more */
+	bool		(*keep) (const LeClaim *claim);
+} LeClaimLog;
 
 /* A node key. */
 typedef struct LeNodeKey
@@ -121,7 +164,7 @@ typedef struct LeOp
 								 * 0 means that no key exists */
 	uint64		token;			/* PUBLISH: of the term; goes with the value,
 								 * for readers to whom the index no longer
-								 * tells */
+								 * tells.  CLAIM: of the term that claims */
 	uint64		seq;			/* REGISTER_NODE, PROVE_NODE, REVOKE_NODE */
 	const char *const *held;	/* PROVE_NODE: elections to check */
 	int			nheld;			/* at most LE_MAX_CHECKED_KEYS */
@@ -142,8 +185,16 @@ typedef struct LeOp
 	const LeNodeKey *target;
 	bool		target_holds;	/* it still holds the election's key */
 
+	/* claims */
+	const char *job;			/* READ_CLAIM */
+	const LeClaim *claim;		/* CLAIM, COMPLETE: what to write */
+	const LeClaim *previous;	/* the record as it was read, on which the
+								 * write depends; CLAIM only: NULL means that
+								 * the job has none */
+
 	/* store "local" only */
 	LeLocalKey *local;
+	const LeClaimLog *log;
 	uint64		(*next_token) (void);	/* 0: none to be had (standby) */
 } LeOp;
 
@@ -232,6 +283,8 @@ typedef struct LeAnswer
 	int			nkeys;
 	LeNodeKey  *nodes;
 	int			nnodes;
+	LeClaim    *claims;
+	int			nclaims;
 	int		   *lost;			/* PROVE_NODE: positions in held[] */
 	int			nlost;
 
@@ -278,5 +331,7 @@ extern void le_append_encoded(StringInfo path, const char *s,
 extern const char *le_clean_detail(const char *s);
 extern char *le_session_of_incarnation(const char *incarnation);
 extern void le_perform_session(const LeOp *op, LeAnswer *answer);
+extern bool le_valid_job_name(const char *name);
+extern const char *le_claim_state_name(LeClaimState state);
 
 #endif							/* LE_STORE_H */

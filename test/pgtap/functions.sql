@@ -36,6 +36,22 @@ SELECT bag_eq(
 		'max_staleness interval DEFAULT ''00:00:00''::interval, '
 		'OUT leader text, OUT value text, OUT fencing_token bigint, '
 		'OUT is_self boolean, OUT observed_at timestamp with time zone'),
+	('le_claim', 'election text, job text, tick timestamp with time zone'),
+	('le_complete', 'election text, job text, tick timestamp with time zone'),
+	('le_run', 'IN election text, IN command text, '
+		'IN job text DEFAULT NULL::text, '
+		'IN every interval DEFAULT NULL::interval, '
+		'IN tick timestamp with time zone '
+		'DEFAULT NULL::timestamp with time zone, '
+		'IN wait interval DEFAULT ''00:00:00''::interval, '
+		'IN catch_up boolean DEFAULT false, '
+		'IN on_loss text DEFAULT ''cancel''::text'),
+	('le_tick', ''),
+	('le_claims', 'OUT election text, OUT job text, '
+		'OUT tick timestamp with time zone, OUT try integer, '
+		'OUT state text, OUT node text, OUT fencing_token bigint, '
+		'OUT claimed_at timestamp with time zone, '
+		'OUT ended_at timestamp with time zone, OUT claim text'),
 	('le_version', ''),
 	('le_status', 'OUT election text, OUT state text, OUT scope text, '
 		'OUT pid integer, OUT holder text, OUT value text, '
@@ -81,6 +97,11 @@ SELECT bag_eq(
 	('le_require_leader', 'bigint'),
 	('le_current_leader', 'text'),
 	('le_leader', 'record'),
+	('le_claim', 'boolean'),
+	('le_complete', 'boolean'),
+	('le_run', NULL),
+	('le_tick', 'timestamp with time zone'),
+	('le_claims', 'SETOF record'),
 	('le_version', 'text'),
 	('le_status', 'SETOF record'),
 	('le_nodes', 'SETOF record'),
@@ -108,6 +129,11 @@ SELECT bag_eq(
 	('le_require_leader', 'v', false, 'u'),
 	('le_current_leader', 'v', false, 'u'),
 	('le_leader', 'v', false, 'u'),
+	('le_claim', 'v', false, 'u'),
+	('le_complete', 'v', false, 'u'),
+	('le_run', 'v', false, 'u'),
+	('le_tick', 'v', true, 'r'),
+	('le_claims', 'v', true, 'u'),
 	('le_version', 's', true, 's'),
 	('le_status', 'v', true, 'r'),
 	('le_nodes', 'v', true, 'r'),
@@ -119,7 +145,8 @@ SELECT bag_eq(
 
 SELECT is_empty(
 	$$SELECT oid::regprocedure FROM mine
-	WHERE prosecdef OR proleakproof OR prokind <> 'f'
+	WHERE prosecdef OR proleakproof
+	   OR prokind <> CASE proname WHEN 'le_run' THEN 'p' ELSE 'f' END
 	   OR prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')
 	   OR probin <> '$libdir/leader_election' OR proconfig IS NOT NULL$$,
 	'plain C functions that run with the rights of their caller');
@@ -143,8 +170,9 @@ SELECT bag_eq(
 	  AND refobjid = (SELECT oid FROM pg_extension
 					  WHERE extname = 'leader_election')
 	  AND classid NOT IN ('pg_proc'::regclass, 'pg_type'::regclass)$$,
-	$$VALUES ('pg_class'), ('pg_class'), ('pg_class'), ('pg_class')$$,
-	'functions and four views are all there is');
+	$$VALUES ('pg_class'), ('pg_class'), ('pg_class'), ('pg_class'),
+		('pg_class')$$,
+	'functions and five views are all there is');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(61);
+SELECT plan(76);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -11,6 +11,7 @@ SELECT function_privs_are('public', name, args, 'le_tap_nobody',
 FROM (VALUES
 	('le_is_leader', ARRAY['text']),
 	('le_fencing_token', ARRAY['text']),
+	('le_tick', ARRAY[]::text[]),
 	('le_version', ARRAY[]::text[])) f (name, args);
 
 -- nobody without a grant, monitoring included: these change state or cause
@@ -21,6 +22,10 @@ INSERT INTO restricted VALUES
 	('le_require_leader', ARRAY['text', 'interval', 'text']),
 	('le_renew', ARRAY['text', 'text']),
 	('le_release', ARRAY['text']),
+	('le_claim', ARRAY['text', 'text', 'timestamptz']),
+	('le_complete', ARRAY['text', 'text', 'timestamptz']),
+	('le_run', ARRAY['text', 'text', 'text', 'interval', 'timestamptz',
+		'interval', 'boolean', 'text']),
 	('le_campaign', ARRAY['text', 'text']),
 	('le_withdraw', ARRAY['text']),
 	('le_step_down', ARRAY['text', 'interval']),
@@ -39,13 +44,15 @@ ORDER BY name, role;
 SELECT function_privs_are('public', name, ARRAY[]::text[], role,
 	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
 	ELSE ARRAY['EXECUTE'] END, name || '() and ' || role)
-FROM unnest(ARRAY['le_status', 'le_nodes', 'le_events', 'le_stat']) name,
+FROM unnest(ARRAY['le_status', 'le_nodes', 'le_claims', 'le_events',
+	'le_stat']) name,
 	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor']) role
 ORDER BY name, role;
 SELECT table_privs_are('public', name, role,
 	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
 	ELSE ARRAY['SELECT'] END, 'view ' || name || ' and ' || role)
-FROM unnest(ARRAY['le_status', 'le_nodes', 'le_events', 'le_stat']) name,
+FROM unnest(ARRAY['le_status', 'le_nodes', 'le_claims', 'le_events',
+	'le_stat']) name,
 	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor', 'pg_monitor']) role
 ORDER BY name, role;
 
@@ -58,6 +65,7 @@ SELECT bag_eq(
 	WHERE p.proname LIKE 'le\_%' AND acl.grantee <> p.proowner$$,
 	$$VALUES ('le_is_leader', 'public'), ('le_fencing_token', 'public'),
 		('le_version', 'public'), ('le_status', 'pg_monitor'),
+		('le_tick', 'public'), ('le_claims', 'pg_monitor'),
 		('le_nodes', 'pg_monitor'), ('le_events', 'pg_monitor'),
 		('le_stat', 'pg_monitor')$$,
 	'grants of functions');
@@ -67,6 +75,7 @@ SELECT bag_eq(
 	WHERE c.relname LIKE 'le\_%' AND acl.grantee <> c.relowner$$,
 	$$VALUES ('le_status', 'pg_monitor', 'SELECT'),
 		('le_nodes', 'pg_monitor', 'SELECT'),
+		('le_claims', 'pg_monitor', 'SELECT'),
 		('le_events', 'pg_monitor', 'SELECT'),
 		('le_stat', 'pg_monitor', 'SELECT')$$,
 	'grants of views');

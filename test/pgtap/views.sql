@@ -1,6 +1,6 @@
 -- The views that people and dashboards read.
 BEGIN;
-SELECT plan(13);
+SELECT plan(16);
 
 SELECT bag_eq(
 	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
@@ -79,6 +79,23 @@ SELECT bag_eq(
 	(20, 'stats_reset', 'timestamp with time zone')$$,
 	'columns of le_stat');
 
+SELECT bag_eq(
+	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
+	FROM pg_attribute
+	WHERE attrelid = 'le_claims'::regclass AND attnum > 0$$,
+	$$VALUES
+	(1, 'election', 'text'),
+	(2, 'job', 'text'),
+	(3, 'tick', 'timestamp with time zone'),
+	(4, 'try', 'integer'),
+	(5, 'state', 'text'),
+	(6, 'node', 'text'),
+	(7, 'fencing_token', 'bigint'),
+	(8, 'claimed_at', 'timestamp with time zone'),
+	(9, 'ended_at', 'timestamp with time zone'),
+	(10, 'claim', 'text')$$,
+	'columns of le_claims');
+
 SELECT isnt(obj_description('le_status'::regclass, 'pg_class'), NULL,
 	'le_status has a comment');
 SELECT isnt(obj_description('le_nodes'::regclass, 'pg_class'), NULL,
@@ -88,11 +105,15 @@ SELECT isnt(obj_description('le_events'::regclass, 'pg_class'), NULL,
 SELECT isnt(obj_description('le_stat'::regclass, 'pg_class'), NULL,
 	'le_stat has a comment');
 
+SELECT isnt(obj_description('le_claims'::regclass, 'pg_class'), NULL,
+	'le_claims has a comment');
+
 -- not only by name: the rows are as the functions declare them
 SELECT lives_ok('SELECT * FROM le_status', 'le_status can be read');
 SELECT lives_ok('SELECT * FROM le_nodes', 'le_nodes can be read');
 SELECT lives_ok('SELECT * FROM le_events', 'le_events can be read');
 SELECT lives_ok('SELECT * FROM le_stat', 'le_stat can be read');
+SELECT lives_ok('SELECT * FROM le_claims', 'le_claims can be read');
 SELECT lives_ok(
 	'SELECT s.election, n.node FROM le_status s, le_nodes n
 	 WHERE s.holder = n.node', 'and joined');

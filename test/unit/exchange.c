@@ -55,6 +55,32 @@ static const LeNodeKey target = {
 	.seq = 4,
 };
 
+/* A tick to be claimed, and the record of the one before. */
+static const LeClaim claim = {
+	.election = "billing",
+	.job = "nightly",
+	.tick = 1800000000000,
+	.try = 1,
+	.id = CLAIM,
+	.token = 7,
+	.node = "n1",
+	.claimed_at = 1800000000123,
+};
+
+static const LeClaim previous = {
+	.election = "billing",
+	.job = "nightly",
+	.tick = 1799999940000,
+	.try = 2,
+	.id = PREVIOUS_CLAIM,
+	.token = 6,
+	.node = "n2",
+	.state = LE_CLAIM_DONE,
+	.claimed_at = 1799999940123,
+	.ended_at = 1799999941123,
+	.index = 8,
+};
+
 const LeStoreSettings test_settings = {
 	.consul_url = "http://127.0.0.1:8500",
 	.consul_key_prefix = "leader_election",
@@ -85,6 +111,9 @@ test_op(LeOpKind kind)
 	op.nterms = lengthof(terms);
 	op.target = &target;
 	op.target_holds = true;
+	op.job = "nightly";
+	op.claim = &claim;
+	op.previous = &previous;
 	return op;
 }
 
@@ -227,6 +256,25 @@ check_node(const LeOp *op, const LeAnswer *answer, const LeNodeKey *node)
 }
 
 static void
+check_claim(const LeOp *op, const LeAnswer *answer, const LeClaim *c)
+{
+	require(le_valid_election_name(c->election));
+	require(le_valid_job_name(c->job));
+	require(c->tick >= 0 && c->tick <= LE_MAX_TICK);
+	require(c->try >= 1);
+	require(c->id[0] != '\0' && is_text(c->id, LE_CLAIM_ID_LEN));
+	require(c->token >= 1 && c->token <= PG_INT64_MAX);
+	require(is_text(c->node, LE_MAX_NODE_NAME_LEN));
+	require(strpbrk(c->node, "\r\n\t\033") == NULL);
+	require(c->index >= 1 && c->index <= PG_INT64_MAX);
+	if (op->kind == LE_OP_READ_CLAIM)
+	{
+		require(strcmp(c->election, op->election) == 0);
+		require(strcmp(c->job, op->job) == 0);
+	}
+}
+
+static void
 check_lists(const LeOp *op, const LeAnswer *answer)
 {
 	bool		keys = op->kind == LE_OP_READ ||
@@ -235,6 +283,10 @@ check_lists(const LeOp *op, const LeAnswer *answer)
 	require(answer->nkeys == 0 || keys);
 	require(answer->nnodes == 0 || op->kind == LE_OP_LIST_NODES);
 	require(op->kind != LE_OP_READ || answer->nkeys <= 1);
+	require(answer->nclaims == 0 || op->kind == LE_OP_LIST_CLAIMS ||
+			(op->kind == LE_OP_READ_CLAIM && answer->nclaims == 1));
+	for (int i = 0; i < answer->nclaims; i++)
+		check_claim(op, answer, &answer->claims[i]);
 	for (int i = 0; i < answer->nkeys; i++)
 		check_key(op, answer, &answer->keys[i]);
 	for (int i = 0; i < answer->nnodes; i++)
@@ -290,7 +342,8 @@ check_detail(const LeOp *op, const LeAnswer *answer)
 	require(answer->detail != NULL && strlen(answer->detail) <= 200);
 	for (const char *s = answer->detail; *s != '\0'; s++)
 		require(*s >= ' ' && *s <= '~');
-	require(answer->nkeys == 0 && answer->nnodes == 0);
+	require(answer->nkeys == 0 && answer->nnodes == 0 &&
+			answer->nclaims == 0);
 	require(answer->session == NULL && answer->name == NULL);
 	require(answer->index == 0);
 }

@@ -32,6 +32,12 @@
 	"{\"proto\":1,\"node\":\"n1\",\"session\":\"" SESSION "\"," \
 	"\"released\":false}"
 
+#define CLAIM_KEY	"leader_election.claims/billing/nightly"
+#define CLAIM_TEXT \
+	"{\"proto\":1,\"node\":\"n1\",\"job\":\"nightly\"," \
+	"\"tick\":1800000000000,\"try\":1,\"token\":7,\"claim\":\"" CLAIM "\"," \
+	"\"state\":\"running\",\"claimed_at\":1800000000123}"
+
 static const char *corpus = "test/unit/corpus/consul";
 
 /* ---- requests ---- */
@@ -167,6 +173,25 @@ static const RequestCase requests[] = {
 		"\"Session\":\"" SESSION "\",\"Flags\":" FLAG ",\"Value\":"
 		"{\"proto\":1,\"node\":\"n1\",\"session\":\"" SESSION "\","
 	"\"released\":true}}}]"},
+	{LE_OP_READ_CLAIM, "GET", "/v1/kv/" CLAIM_KEY "?consistent"},
+	{LE_OP_CLAIM, "PUT", "/v1/txn",
+		"[{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"" NODE "\","
+		"\"Session\":\"" SESSION "\"}},"
+		"{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"" KEY "\","
+		"\"Session\":\"" SESSION "\"}},"
+		"{\"KV\":{\"Verb\":\"check-index\",\"Key\":\"" KEY "\","
+		"\"Index\":7}},"
+		"{\"KV\":{\"Verb\":\"check-index\",\"Key\":\"" CLAIM_KEY "\","
+		"\"Index\":8}},"
+		"{\"KV\":{\"Verb\":\"set\",\"Key\":\"" CLAIM_KEY "\","
+	"\"Flags\":" FLAG ",\"Value\":" CLAIM_TEXT "}}]"},
+	{LE_OP_COMPLETE, "PUT", "/v1/txn",
+		"[{\"KV\":{\"Verb\":\"check-index\",\"Key\":\"" CLAIM_KEY "\","
+		"\"Index\":8}},"
+		"{\"KV\":{\"Verb\":\"set\",\"Key\":\"" CLAIM_KEY "\","
+	"\"Flags\":" FLAG ",\"Value\":" CLAIM_TEXT "}}]"},
+	{LE_OP_LIST_CLAIMS, "GET",
+	"/v1/kv/leader_election.claims/?recurse&consistent"},
 	{LE_OP_WATCH, "GET", "/v1/kv/leader_election/?recurse"},
 	{LE_OP_LIST_NODES, "GET", "/v1/kv/leader_election.nodes/?recurse&stale"},
 	{LE_OP_SESSION_NAME, "GET", "/v1/session/info/" SESSION},
@@ -260,6 +285,25 @@ path_of(LeOpKind kind, const char *url, const char *prefix, const char *dc)
 
 	op.watch_index = 12;
 	return encode(&settings, &op).path.data;
+}
+
+/* The first claim of a job; a job whose name is no part of a URL. */
+static void
+test_claim_new(void **state)
+{
+	LeOp		op = test_op(LE_OP_CLAIM);
+	LeHttpRequest r;
+
+	op.previous = NULL;
+	r = encode(&test_settings, &op);
+	assert_non_null(strstr(r.body.data,
+						   "{\"KV\":{\"Verb\":\"check-not-exists\","
+						   "\"Key\":\"" CLAIM_KEY "\"}},"));
+	op = test_op(LE_OP_READ_CLAIM);
+	op.job = "../a b/\xc3\xa4%";
+	r = encode(&test_settings, &op);
+	assert_string_equal(r.path.data, "/v1/kv/leader_election.claims/billing/"
+						"%252E.%252Fa%2520b%252F%25C3%25A4%2525?consistent");
 }
 
 static void
@@ -700,6 +744,21 @@ static const TxnCase transactions[] = {
 	{LE_OP_RELEASE, 7, ERR(0, BAD_INDEX), LE_CONFLICT, LE_CONFLICT_CHANGED},
 	{LE_OP_RELEASE, 7, ERR(1, NOT_HELD), LE_CONFLICT, LE_CONFLICT_CHANGED},
 	{LE_OP_RELEASE, 7, ERR(1, DENIED), LE_REFUSED},
+
+	{LE_OP_CLAIM, 7, ERR(0, BAD_SESSION), LE_LOST},
+	{LE_OP_CLAIM, 7, ERR(0, NO_KEY) "," ERR(3, BAD_INDEX), LE_LOST},
+	{LE_OP_CLAIM, 7, ERR(1, BAD_SESSION), LE_CONFLICT, LE_CONFLICT_HELD},
+	{LE_OP_CLAIM, 7, ERR(1, BAD_SESSION) "," ERR(2, BAD_INDEX), LE_CONFLICT,
+	LE_CONFLICT_HELD},
+	{LE_OP_CLAIM, 7, ERR(1, NO_KEY) "," ERR(2, BAD_INDEX), LE_CONFLICT,
+	LE_CONFLICT_CHANGED},
+	{LE_OP_CLAIM, 7, ERR(2, BAD_INDEX), LE_CONFLICT, LE_CONFLICT_CHANGED},
+	{LE_OP_CLAIM, 7, ERR(3, BAD_INDEX), LE_CONFLICT, LE_CONFLICT_CHANGED},
+	{LE_OP_CLAIM, 7, ERR(4, DENIED), LE_REFUSED},
+	{LE_OP_CLAIM, 7, ERR(5, NO_KEY), LE_UNKNOWN},
+
+	{LE_OP_COMPLETE, 7, ERR(0, BAD_INDEX), LE_CONFLICT, LE_CONFLICT_CHANGED},
+	{LE_OP_COMPLETE, 7, ERR(1, DENIED), LE_REFUSED},
 
 	{LE_OP_REVOKE_NODE, 0, ERR(0, NO_KEY), LE_CONFLICT, LE_CONFLICT_CHANGED},
 	{LE_OP_REVOKE_NODE, 0, ERR(0, BAD_SESSION), LE_CONFLICT,
@@ -1445,6 +1504,17 @@ static const Recorded recorded[] = {
 	{"check-prefix-hidden", LE_REFUSED},
 	{"check-prefix-ours", LE_DONE},
 	{"check-prefix-patroni", LE_REFUSED},
+	{"claim-changed", LE_CONFLICT, LE_CONFLICT_CHANGED},
+	{"claim-denied", LE_REFUSED},
+	{"claim-done", LE_DONE},
+	{"claim-done-new", LE_DONE},
+	{"claim-exists", LE_CONFLICT, LE_CONFLICT_CHANGED},
+	{"claim-later-term", LE_CONFLICT, LE_CONFLICT_CHANGED},
+	{"claim-no-node-key", LE_LOST},
+	{"claim-not-held", LE_CONFLICT, LE_CONFLICT_HELD},
+	{"complete-changed", LE_CONFLICT, LE_CONFLICT_CHANGED},
+	{"complete-done", LE_DONE},
+	{"complete-without-term", LE_DONE},
 	{"create-blocked", LE_REFUSED},
 	{"create-denied", LE_REFUSED},
 	{"create-done", LE_DONE},
@@ -1456,6 +1526,9 @@ static const Recorded recorded[] = {
 	{"forget-absent", LE_CONFLICT, LE_CONFLICT_CHANGED},
 	{"forget-alive", LE_CONFLICT, LE_CONFLICT_HELD},
 	{"forget-done", LE_DONE},
+	{"list-claims", LE_DONE, 0, 2},
+	{"list-claims-empty", LE_DONE},
+	{"list-claims-filtered", LE_REFUSED},
 	{"list-held", LE_DONE, 0, 2},
 	/* Consul tells nobody without a token that it hides something */
 	{"list-held-anonymous", LE_DONE},
@@ -1477,6 +1550,10 @@ static const Recorded recorded[] = {
 	{"publish-session-gone", LE_CONFLICT, LE_CONFLICT_LOCK_DELAY},
 	{"read-absent", LE_DONE},
 	{"read-anonymous", LE_REFUSED},
+	{"read-claim", LE_DONE, 0, 1},
+	{"read-claim-absent", LE_DONE},
+	{"read-claim-denied", LE_REFUSED},
+	{"read-claim-foreign", LE_REFUSED},
 	{"read-denied", LE_REFUSED},
 	{"read-empty-value", LE_DONE, 0, 1},
 	{"read-foreign-holder", LE_DONE, 0, 1},
@@ -1563,9 +1640,9 @@ test_recorded(void **state)
 					 a.detail ? a.detail : "");
 		if (a.outcome == LE_CONFLICT && a.conflict != c->conflict)
 			fail_msg("%s: conflict %d", c->file, a.conflict);
-		if (a.nkeys + a.nnodes + a.nlost != c->count)
-			fail_msg("%s: %d keys, %d nodes, %d lost", c->file, a.nkeys,
-					 a.nnodes, a.nlost);
+		if (a.nkeys + a.nnodes + a.nclaims + a.nlost != c->count)
+			fail_msg("%s: %d keys, %d nodes, %d claims, %d lost", c->file,
+					 a.nkeys, a.nnodes, a.nclaims, a.nlost);
 	}
 }
 
@@ -1634,6 +1711,15 @@ test_recorded_keys(void **state)
 		assert_int_equal(a.nodes[i].revoked, revoked);
 		assert_int_equal(a.nodes[i].held, !revoked);
 	}
+	a = decode_file("read-claim");
+	assert_string_equal(a.claims[0].id, CLAIM);
+	assert_int_equal(a.claims[0].tick, 1800000000000);
+	assert_int_equal(a.claims[0].state, LE_CLAIM_RUNNING);
+	assert_int_equal(a.claims[0].index, decode_file("claim-done").index);
+	a = decode_file("list-claims");
+	assert_string_equal(a.claims[0].job, "../a b/\xc3\xa4%");
+	assert_string_equal(a.claims[1].job, "nightly");
+	assert_string_equal(a.claims[1].election, "billing");
 	assert_int_equal(decode_file("watch-timeout").index, 0);
 	assert_string_equal(decode_file("session-name").name,
 						"leader_election: n1");
@@ -1704,6 +1790,8 @@ test_damaged(void **state)
 
 static const char *held[LE_MAX_CHECKED_KEYS];
 static LeNodeKey target;
+static LeClaim claim;
+static LeClaim previous;
 
 static bool
 set_argument(LeOp *op, LeStoreSettings *settings, const char *name,
@@ -1731,6 +1819,13 @@ set_argument(LeOp *op, LeStoreSettings *settings, const char *name,
 		target.index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "target_held") == 0)
 		target.held = op->target_holds = strcmp(value, "1") == 0;
+	else if (strcmp(name, "job") == 0)
+		op->job = claim.job = value;
+	else if (strcmp(name, "previous") == 0)
+	{
+		previous.index = strtoull(value, NULL, 10);
+		op->previous = previous.index == 0 ? NULL : &previous;
+	}
 	else if (strcmp(name, "dc") == 0)
 		settings->consul_datacenter = value;
 	else if (strcmp(name, "held") == 0)
@@ -1777,6 +1872,8 @@ print_request(int argc, char **argv)
 	op = test_op(kind);
 	target = *op.target;
 	op.target = &target;
+	claim = *op.claim;
+	op.claim = &claim;
 	for (int i = 1; i < argc; i++)
 	{
 		char	   *equal = strchr(argv[i], '=');
@@ -1801,6 +1898,7 @@ main(int argc, char **argv)
 		store_test(test_requests),
 		store_test(test_acquire_new),
 		store_test(test_take_over_dead),
+		store_test(test_claim_new),
 		store_test(test_paths),
 		store_test(test_odd_names),
 		store_test(test_lease_rounding),

@@ -98,6 +98,7 @@ test_term(void **state)
 	assert_int_equal(a.nkeys, 1);
 	assert_string_equal(a.keys[0].holder, SESSION);
 	assert_int_equal(a.keys[0].index, 100);
+	assert_int_equal(a.keys[0].token, 100);
 	assert_int_equal(a.index, 100);
 	assert_true(a.keys[0].usable && a.keys[0].ours);
 	assert_false(a.keys[0].released);
@@ -111,6 +112,7 @@ test_term(void **state)
 	assert_int_equal(a.outcome, LE_DONE);
 	a = perform(LE_OP_READ, 0, &key);
 	assert_null(a.keys[0].holder);
+	assert_int_equal(a.keys[0].token, 0);
 	assert_true(a.keys[0].released);
 
 	token = 200;
@@ -147,6 +149,107 @@ test_conditions(void **state)
 	assert_int_equal(a.outcome, LE_CONFLICT);
 	assert_non_null(a.detail);
 	assert_true(key.index == 100 && key.held);
+}
+
+/* ---- claims, with a log of one record ---- */
+
+static LeClaim record;
+static bool has_record;
+static bool disk_full;
+
+static const LeClaim *
+find(const char *election, const char *job)
+{
+	return has_record && strcmp(record.job, job) == 0 ? &record : NULL;
+}
+
+static const LeClaim *
+next(int *cursor)
+{
+	return (*cursor)++ == 0 && has_record ? &record : NULL;
+}
+
+static bool
+keep(const LeClaim *claim)
+{
+	if (disk_full)
+		return false;
+	record = *claim;
+	has_record = true;
+	return true;
+}
+
+static const LeClaimLog claim_log = {find, next, keep};
+
+static LeAnswer
+perform_claim(LeOpKind kind, uint64 index, LeLocalKey *key,
+			  const LeClaim *previous)
+{
+	LeOp		op = test_op(kind);
+	LeAnswer	answer;
+
+	op.index = index;
+	op.local = key;
+	op.log = &claim_log;
+	op.previous = previous;
+	memset(&answer, 0xff, sizeof(answer));
+	le_store_local.perform(&op, &answer);
+	return answer;
+}
+
+static void
+test_claims(void **state)
+{
+	LeLocalKey	key = {100, true};
+	LeClaim		before;
+	LeAnswer	a;
+
+	has_record = disk_full = false;
+	a = perform_claim(LE_OP_READ_CLAIM, 0, NULL, NULL);
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.nclaims, 0);
+
+	/* not without the term, or with another */
+	a = perform_claim(LE_OP_CLAIM, 99, &key, NULL);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	assert_int_equal(a.conflict, LE_CONFLICT_HELD);
+	key.held = false;
+	a = perform_claim(LE_OP_CLAIM, 100, &key, NULL);
+	assert_int_equal(a.conflict, LE_CONFLICT_HELD);
+	a = perform_claim(LE_OP_CLAIM, 100, NULL, NULL);
+	assert_int_equal(a.conflict, LE_CONFLICT_HELD);
+	assert_false(has_record);
+
+	key.held = true;
+	a = perform_claim(LE_OP_CLAIM, 100, &key, NULL);
+	assert_int_equal(a.outcome, LE_DONE);
+	a = perform_claim(LE_OP_CLAIM, 100, &key, NULL);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
+	a = perform_claim(LE_OP_READ_CLAIM, 0, NULL, NULL);
+	assert_int_equal(a.nclaims, 1);
+	assert_string_equal(a.claims[0].id, CLAIM);
+	a = perform_claim(LE_OP_LIST_CLAIMS, 0, NULL, NULL);
+	assert_int_equal(a.nclaims, 1);
+
+	/* ended without the term; the state is part of the condition */
+	before = record;
+	a = perform_claim(LE_OP_COMPLETE, 0, NULL, &before);
+	assert_int_equal(a.outcome, LE_DONE);
+	before.state = LE_CLAIM_DONE;
+	a = perform_claim(LE_OP_CLAIM, 100, &key, &before);
+	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
+	before.id = PREVIOUS_CLAIM;
+	before.state = record.state;
+	a = perform_claim(LE_OP_COMPLETE, 0, NULL, &before);
+	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
+
+	/* what could not be written may be there all the same */
+	disk_full = true;
+	before = record;
+	a = perform_claim(LE_OP_CLAIM, 100, &key, &before);
+	assert_int_equal(a.outcome, LE_UNKNOWN);
+	assert_non_null(a.detail);
 }
 
 static void
@@ -219,6 +322,7 @@ main(void)
 		store_test(test_short_incarnation),
 		store_test(test_term),
 		store_test(test_conditions),
+		store_test(test_claims),
 		store_test(test_standby),
 		store_test(test_names),
 		store_test(test_election_names),

@@ -52,8 +52,8 @@ my $nodes = qr{leader_election\.nodes/};
 =item request_like($kind, [ $election ])
 
 Kinds: create, verify, register, renew, prove, read, list, watch, list_nodes,
-acquire, publish, take_over, release, revoke, forget, destroy.  The patterns of
-acquire and publish match whatever locks the key.
+acquire, publish, take_over, release, revoke, forget, destroy, claim, complete,
+read_claim.  The patterns of acquire and publish match whatever locks the key.
 
 =cut
 
@@ -78,6 +78,11 @@ sub request_like
 		  qr{"unlock","Key":"leader_election/$key/leader".*"lock","Key":"leader_election/$key/leader"},
 		release =>
 		  qr{\n\[\{"KV":\{"Verb":"check-index"[^\}]*\}\},\{"KV":\{"Verb":"unlock","Key":"leader_election/$key/leader"},
+		claim =>
+		  qr{\n\[\{"KV":\{"Verb":"check-session".*"set","Key":"leader_election\.claims/$key/},
+		complete =>
+		  qr{\n\[\{"KV":\{"Verb":"check-index"[^\}]*\}\},\{"KV":\{"Verb":"set","Key":"leader_election\.claims/$key/},
+		read_claim => qr{^GET /v1/kv/leader_election\.claims/$key/[^/?]+\?},
 		revoke => qr{"Verb":"set","Key":"$nodes},
 		forget => qr{"Verb":"delete","Key":"$nodes},
 		destroy => qr{^PUT /v1/session/destroy/});

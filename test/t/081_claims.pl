@@ -1,0 +1,212 @@
+# Claims on Consul: one for each tick, whoever asks at the same time, whatever
+# becomes of the answers, and never for a term that is over.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Requests;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul', persistent => 1)->start;
+my $recorder = LeaderElection::Recorder->new('a', $consul->host_port)->start;
+my %node = map {
+	$_ => LeaderElection::Node->create(
+		$_,
+		consul => $_ eq 'a' ? $recorder : $consul,
+		settings => { lease_ttl => '10s', request_timeout => '1s' })
+} 'a', 'b', 'c';
+my ($a, $b) = @node{ 'a', 'b' };
+my $tick = '2030-01-01 00:00:00+00';
+
+sub claim
+{
+	my ($job, $more) = @_;
+
+	return "SELECT le_claim('billing', '$job', '$tick'::timestamptz + '"
+	  . ($more // 0) . " s')";
+}
+
+sub complete { return claim(@_) =~ s/le_claim/le_complete/r; }
+
+sub record
+{
+	my ($job, $columns) = @_;
+
+	return $b->sql("SELECT $columns FROM le_claims WHERE job = '$job'");
+}
+
+$a->acquire('billing', wait => '30s');
+
+# All instances, several sessions on each, at the same time.
+subtest 'at the same time' => sub {
+	my $jobs = 60;
+	my @sessions = map {
+		my $node = $node{$_};
+		map { LeaderElection::Session->new($node) } 1 .. 3
+	} sort keys %node;
+
+	$_->query('SELECT le_is_leader(\'billing\')') foreach @sessions;
+	$_->start("SELECT n FROM (SELECT n FROM generate_series(1, $jobs) n ORDER BY random()) s WHERE le_claim('billing', 'at once ' || n, '$tick')")
+	  foreach @sessions;
+	my @won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
+
+	is_deeply({ map { $_ => 1 } map { @$_ } @won },
+		{ map { $_ => 1 } 1 .. $jobs }, 'each job once');
+	is(scalar(map { @$_ } @won), $jobs, 'and no job twice');
+	is(scalar(map { @$_ } @won[ 3 .. 8 ]), 0, 'by the leader');
+	cmp_ok(scalar(grep { @$_ } @won[ 0 .. 2 ]), '>', 1,
+		'by more than one of its sessions, so they did compete');
+	is(record('at once 7', 'state, try, node'), 'running|1|a', 'seen by the others');
+};
+
+# An answer that is lost is read back; the id says whose the claim is.
+subtest 'answers lost' => sub {
+	foreach my $action ('lose_reply', 'hang_reply', 'lose_request', 'hang_request')
+	{
+		my $mark = $recorder->mark;
+		my $session = LeaderElection::Session->new($a);
+
+		$recorder->rule(match => request_like('claim'), action => $action, count => 1);
+		$recorder->rule(match => request_like('complete'), action => $action, count => 1);
+		is($session->query(claim($action)), 't', "$action: claimed");
+		is($session->query(complete($action)), 't', 'completed');
+		is(record($action, 'state, try'), 'done|1', 'as recorded');
+
+		my $times = $action =~ /request/ ? 2 : 1;
+
+		foreach my $kind ('claim', 'complete')
+		{
+			my @sent = $recorder->requests(request_like($kind), $mark);
+
+			is(scalar @sent, $times, "$kind: sent " . ($times == 1 ? 'once' : 'again'));
+			is(scalar(grep { $_->{status} && $_->{status} == 200 } @sent),
+				1, 'applied once');
+			is($recorder->replay($sent[0])->{status}, 409, 'a late copy is refused');
+		}
+		is($b->sql("SELECT count(*) FROM le_claims WHERE job = '$action' AND state = 'done'"),
+			1, 'and changes nothing');
+	}
+};
+
+# Nobody knows: that is an error, and asking again in the same session tells.
+subtest 'outcome unknown' => sub {
+	my $session = LeaderElection::Session->new($a);
+
+	$recorder->rule(match => request_like('read_claim'), action => 'pass', count => 1);
+	$recorder->rule(match => request_like('claim'), action => 'lose_reply', count => 1);
+	$recorder->rule(match => request_like('read_claim'), action => 'answer', status => 500, body => 'No cluster leader');
+	my $error = $session->error(claim('unknown'));
+
+	like($error, qr/ERROR:  LE004: could not claim a tick of election "billing" at the lease store \Q${\ $recorder->url}\E/,
+		'said as it is');
+	like($error, qr/HINT:  Call again in the same session/, 'and what to do');
+	is(record('unknown', 'state'), 'running', 'it was recorded');
+	is($b->sql(claim('unknown')), 'f', 'nobody else');
+	$recorder->clear_rules;
+	is($a->sql(claim('unknown')), 'f', 'no other session gets it');
+	my $mark = $recorder->mark;
+	is($session->query(claim('unknown')), 't', 'this one has it');
+	is(scalar $recorder->requests(request_like('claim'), $mark), 0, 'without claiming again');
+	is($session->query(claim('unknown')), 'f', 'once');
+	is($session->query(complete('unknown')), 't', 'and completes it');
+};
+
+# A worker that is replaced while a claim is under way
+subtest 'another worker' => sub {
+	my $session = LeaderElection::Session->new($a);
+
+	$recorder->rule(match => request_like('claim'), action => 'hang_reply', count => 1);
+	my $mark = $recorder->mark;
+	$session->start(claim('worker'));
+	$recorder->wait_for_request(request_like('claim'), $mark);
+	$a->kill_worker('TERM');
+	is($session->finish->{output}, 't', 'claimed');
+	is(record('worker', 'try, state'), '1|running', 'once');
+	$recorder->clear_rules;
+};
+
+# A new value moves the index of the leader's key, not the term.
+subtest 'published' => sub {
+	ok($a->sql(q{SELECT le_renew('billing', 'another value')}), 'a new value');
+	is($a->sql(claim('published')), 't', 'and a claim');
+	my $before = leader_key($consul, 'billing')->{ModifyIndex};
+	isnt($before, $a->token('billing'), 'though the index is not the token');
+};
+
+# What was sent for a term does not count in a later one.
+subtest 'late' => sub {
+	my $mark = $recorder->mark;
+
+	$recorder->rule(match => request_like('claim'), action => 'lose_request');
+	$a->sql_error("SET statement_timeout = '500ms'; " . claim('late'));
+	my ($claim) = $recorder->requests(request_like('claim'), $mark);
+	ok($claim, 'a claim that did not arrive');
+	$recorder->clear_rules;
+	$a->release('billing');
+	is($recorder->replay($claim)->{status}, 409, 'refused when nobody leads');
+	$a->acquire('billing', wait => '30s');
+	is(leader_key($consul, 'billing')->{Session}, $consul->kv('leader_election/billing/leader')->{Session}, 'the same session leads again');
+	is($recorder->replay($claim)->{status}, 409, 'refused in a later term of the same node');
+	is(record('late', '1'), '', 'nothing is recorded');
+	is($a->sql(claim('late')), 't', 'the later term claims it');
+	is($recorder->replay($claim)->{status}, 409, 'refused when the tick is claimed');
+	is(record('late', 'fencing_token'), $a->token('billing'), 'as the record says');
+	$a->release('billing');
+	ok($b->acquire('billing', wait => '30s'), 'another node leads');
+	is($recorder->replay($claim)->{status}, 409, 'refused');
+	is($a->sql(claim('late', 60)), 'f', 'the old leader claims nothing');
+	is($b->sql(claim('late', 60)), 't', 'the new one does');
+	$b->release('billing');
+	$a->acquire('billing', wait => '30s');
+};
+
+# A record that is somebody else's is not touched.
+subtest 'foreign record' => sub {
+	$consul->put('/v1/kv/leader_election.claims/billing/foreign', '{"not":"ours"}');
+	like($a->sql_error(claim('foreign')), qr/LE005.*key "leader_election.claims\/billing\/foreign" is not a claim of this extension/s, 'refused');
+	is($consul->kv('leader_election.claims/billing/foreign')->{Value}, '{"not":"ours"}', 'and left alone');
+	is(record('foreign', '1'), '', 'not shown');
+};
+
+# What a dead leader left running, caught up by the next one
+subtest 'dead leader' => sub {
+	my $token = $a->token('billing');
+	my $session = LeaderElection::Session->new($a);
+
+	is($session->query(claim('dead')), 't', 'claimed');
+	$a->crash;
+	ok($b->acquire('billing', wait => '1 min'), 'taken over');
+	is(record('dead', 'state, fencing_token'), "running|$token", 'left running');
+	is($b->sql(claim('dead')), 'f', 'not claimed again');
+	$b->sql("CREATE TABLE ran AS SELECT le_tick() AS tick, le_fencing_token('billing') AS token LIMIT 0");
+	my $run = q{CALL le_run('billing', 'INSERT INTO ran VALUES (le_tick(), le_fencing_token(''billing''))', job => 'dead', tick => '%s'};
+	$b->sql(sprintf($run, $tick) . ')');
+	is($b->sql('SELECT count(*) FROM ran'), 0, 'nor run again');
+	$b->sql(sprintf($run, '2030-01-01 00:01+00') . ', catch_up => true)');
+	is($b->sql(q{SELECT string_agg(extract(minute FROM tick)::int::text, ',' ORDER BY tick) FROM ran}), '0,1', 'but caught up where that is asked for');
+	cmp_ok($b->sql('SELECT min(token) FROM ran'), '>', $token, 'by a higher token');
+	$b->sql(sprintf($run, $tick) . ', catch_up => true)');
+	is($b->sql('SELECT count(*) FROM ran'), 2, 'once');
+};
+
+# No store: nothing is claimed, and that is an error.
+subtest 'store down' => sub {
+	my $session = LeaderElection::Session->new($b);
+
+	is($session->query(claim('before')), 't', 'claimed before');
+	$consul->stop;
+	like($b->sql_error(claim('down')), qr/LE00[34]/, 'no claim');
+	like($b->sql_error('SELECT * FROM le_claims'), qr/LE003: could not read the claims from the lease store/, 'no view');
+	like($session->error(complete('before')), qr/LE00[34]: could not complete a tick/, 'no end');
+	$consul->start;
+	$b->wait_for('SELECT count(*) >= 0 FROM le_claims');
+	is($session->query(complete('before')), 't', 'once it is back');
+};
+
+done_testing();

@@ -1,0 +1,233 @@
+# le_run() on one instance: what it runs, what it refuses, what its claim says
+# afterwards.
+
+use strict;
+use warnings;
+
+use LeaderElection::Node;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = LeaderElection::Node->create('local');
+
+$node->sql(<<'END');
+CREATE TABLE work (n serial, what text, tick timestamptz, token bigint, at timestamptz DEFAULT now());
+CREATE PROCEDURE work(what text) LANGUAGE sql AS
+	$$INSERT INTO work (what, tick, token)
+	VALUES (what, le_tick(), le_fencing_token('billing'))$$;
+CREATE PROCEDURE batches(n int) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..n LOOP
+		CALL work('batch');
+		COMMIT;
+	END LOOP;
+END $$;
+CREATE PROCEDURE fails() LANGUAGE plpgsql AS $$
+BEGIN
+	CALL work('before');
+	COMMIT;
+	CALL work('after');
+	RAISE EXCEPTION SQLSTATE 'XX123' USING MESSAGE = 'as it does', HINT = 'none';
+END $$;
+END
+
+my $tick = '2030-01-01 00:00:00+00';
+
+sub le_run
+{
+	my ($command, $more) = @_;
+
+	$command =~ s/'/''/g;
+	return $node->sql_error("CALL le_run('billing', '$command'" . ($more // '') . ')');
+}
+
+sub at
+{
+	my ($job, $seconds) = @_;
+
+	return sprintf(", job => '%s', tick => '2030-01-01 00:00:%02d+00'", $job, $seconds // 0);
+}
+
+sub state
+{
+	my ($job) = @_;
+
+	return $node->sql("SELECT state, try FROM le_claims WHERE job = '$job'");
+}
+
+sub worked
+{
+	my ($what) = @_;
+
+	return $node->sql("SELECT count(*) FROM work WHERE what = '$what'");
+}
+
+# Not the leader: quietly nothing.
+is(le_run("CALL work('quiet')"), '', 'no error');
+is(le_run("CALL work('quiet')", at('quiet')), '', 'nor with a tick');
+is(worked('quiet'), 0, 'no work');
+is(state('quiet'), '', 'no claim');
+
+$node->acquire('billing');
+my $token = $node->token('billing');
+
+# Without a tick: gate and fence only.
+is(le_run("CALL work('plain')"), '', 'plain');
+is(le_run("CALL work('plain')"), '', 'as often as it is called');
+is($node->sql("SELECT count(*), count(tick), min(token) FROM work WHERE what = 'plain'"),
+	"2|0|$token", 'run by the leader, without a tick');
+is($node->sql('SELECT count(*) FROM le_claims'), 0, 'no claim');
+
+# With one: once.
+is(le_run("CALL work('once')", at('once')), '', 'once');
+is(le_run("CALL work('once')", at('once')), '', 'and again, quietly');
+is($node->sql("SELECT count(*), min(tick) = '$tick' FROM work WHERE what = 'once'"),
+	'1|t', 'run once, and told its tick');
+is(state('once'), 'done|1', 'done');
+is($node->sql('SELECT le_tick()'), '', 'no tick outside of le_run');
+is(le_run("CALL batches(3)", at('batches')), '', 'a command that commits');
+is(worked('batch'), 3, 'in batches');
+is(state('batches'), 'done|1', 'is done at its end');
+is(le_run("SELECT 1; CALL batches(2); INSERT INTO work (what) VALUES ('last')", at('several')),
+	'', 'several statements');
+is(worked('last'), 1, 'up to the last');
+is(le_run("DO \$\$ BEGIN CALL work('do'); ROLLBACK; CALL work('do'); COMMIT; END \$\$", at('do')), '', 'a DO block');
+is(worked('do'), 1, 'with its own rollback');
+
+# every: a job named after its command, a tick named by the clock
+is(le_run("CALL work('every')", ", every => '1 day'"), '', 'every');
+is(le_run("CALL work('every')", ", every => '1 day'"), '', 'every, again');
+is($node->sql("SELECT count(*), bool_and(tick = date_trunc('day', now() + interval '2 s', 'UTC')) FROM work WHERE what = 'every'"),
+	'1|t', 'once a day');
+is(state("CALL work(''every'')"), 'done|1', 'named after the command');
+my $long = "CALL work('" . 'x' x 300 . "')";
+is(le_run($long, ", every => '1 day'"), '', 'a long command');
+is(le_run("$long --", ", every => '1 day'"), '', 'and one that begins like it');
+is($node->sql("SELECT count(*) FROM le_claims WHERE job LIKE 'CALL work(''xxx%'"),
+	2, 'are two jobs');
+
+# An error of the command
+my $error = le_run('CALL fails()', at('fails'));
+like($error, qr/ERROR:  XX123: as it does\nHINT:  none/, 'is the error of the call, unchanged');
+is(worked('before') . worked('after'), '10', 'what was committed stays');
+is(state('fails'), 'failed|1', 'the claim says failed');
+is(le_run("CALL work('retry')", at('fails') . ', catch_up => true'), '', 'again');
+is(worked('retry'), 0, 'failed is final');
+is(le_run("CALL work('retry')", at('fails', 1)), '', 'but for the next tick');
+is(worked('retry'), 1, 'it runs');
+like(le_run('SELECT 1/0', at('division')), qr/22012/, 'an error at once');
+is(state('division'), 'failed|1', 'failed');
+$node->sql('CREATE TABLE late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)');
+like(le_run('INSERT INTO late VALUES (1), (1)', at('deferred')), qr/23505/, 'an error of the commit');
+is(state('deferred'), 'failed|1', 'failed');
+
+# Cancelled by hand: that is an error of the command too.
+my $session = LeaderElection::Session->new($node);
+$session->start("CALL le_run('billing', 'SELECT pg_sleep(60)'" . at('cancelled') . ')');
+$node->wait_for("SELECT state = 'running' FROM le_claims WHERE job = 'cancelled'");
+$node->wait_for("SELECT pg_cancel_backend(" . $session->pid . ')');
+like($session->finish->{error}, qr/57014/, 'cancelled');
+is(state('cancelled'), 'failed|1', 'failed');
+
+# Terminated: nobody is left to say so; a later term may catch up.
+$session->start("CALL le_run('billing', 'SELECT pg_sleep(60)'" . at('terminated') . ')');
+$node->wait_for("SELECT state = 'running' FROM le_claims WHERE job = 'terminated'");
+$node->sql("SELECT pg_terminate_backend(" . $session->pid . ')');
+ok($session->finish->{lost}, 'terminated');
+is(state('terminated'), 'running|1', 'still running');
+is(le_run("CALL work('caught')", at('terminated') . ', catch_up => true'), '', 'catch up');
+is(worked('caught'), 0, 'not in the same term');
+$node->release('billing');
+$node->acquire('billing');
+is(le_run("CALL work('caught')", at('terminated')), '', 'a later term');
+is(worked('caught'), 0, 'not unless asked to');
+is(le_run("CALL work('caught')", at('terminated', 1) . ', catch_up => true'), '', 'catching up');
+is($node->sql("SELECT string_agg(extract(second FROM tick)::int::text, ',' ORDER BY n) FROM work WHERE what = 'caught'"),
+	'0,1', 'first the old tick, then the new one');
+is(state('terminated'), 'done|1', 'done');
+
+# Leadership ends while the command runs: its commit is refused, and the tick
+# is left to a later term.
+$session = LeaderElection::Session->new($node);
+$session->start("CALL le_run('billing', 'DO \$\$ BEGIN CALL work(''lost''); PERFORM pg_sleep(2); END \$\$', on_loss => 'none'" . at('lost') . ')');
+$node->wait_for("SELECT state = 'running' FROM le_claims WHERE job = 'lost'");
+$node->release('billing');
+like($session->finish->{error}, qr/LE002/, 'lost: refused');
+is(worked('lost'), 0, 'lost: undone');
+is(state('lost'), 'running|1', 'lost: not failed');
+$node->acquire('billing');
+is(le_run("CALL work('lost')", at('lost') . ', catch_up => true'), '', 'lost: caught up');
+is(worked('lost') . '|' . state('lost'), '1|done|2', 'lost: by the second try');
+
+# The session is as before, whatever became of the command.
+$session = LeaderElection::Session->new($node);
+$session->error("CALL le_run('billing', 'SELECT 1/0'" . at('session') . ')');
+is($session->query('SELECT le_tick() IS NULL'), 't', 'no tick');
+$node->release('billing');
+is($session->error('INSERT INTO late VALUES (5)'), '', 'and no binding is left');
+$node->acquire('billing');
+is($session->error("CALL le_run('billing', 'CALL work(''twice'')'" . at('session', 1) . ')'), '', 'it can run again');
+
+# wait, on a node that does not lead
+$node->release('billing');
+my $seconds = timed(sub { is(le_run("CALL work('gap')", at('gap') . ", wait => '1 s'"), '', 'waits'); });
+cmp_ok($seconds, '>', 1, 'as long as it was told to');
+$session->start("CALL le_run('billing', 'CALL work(''gap'')'" . at('gap') . ", wait => '1 min')");
+$node->wait_for("SELECT wait_event_type = 'Extension' AND backend_xmin IS NULL FROM pg_stat_activity WHERE pid = " . $session->pid);
+$node->acquire('billing');
+is($session->finish->{error}, '', 'until its turn has come');
+is(worked('gap') . '|' . state('gap'), '1|done|1', 'and runs');
+$session->start("CALL le_run('other', 'SELECT 1', job => 'x', tick => '$tick', wait => '1 min')");
+$node->wait_for("SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = " . $session->pid);
+$node->sql('SELECT pg_cancel_backend(' . $session->pid . ')');
+like($session->finish->{error}, qr/57014/, 'interruptibly');
+
+# What it refuses, before a claim is made of it
+my $claims = $node->sql('SELECT count(*) FROM le_claims');
+foreach my $case (
+	[ 'VACUUM', qr/0A000: le_run\(\) cannot run VACUUM\nHINT:  It has to be the only/ ],
+	[ 'CREATE DATABASE x', qr/0A000: le_run\(\) cannot run CREATE DATABASE\nHINT/ ],
+	[ 'CREATE INDEX CONCURRENTLY ON work (n)', qr/0A000: le_run\(\) cannot run CREATE INDEX\nHINT/ ],
+	[ 'SELECT 1; COMMIT', qr/0A000: le_run\(\) cannot run COMMIT\nHINT:  The command is committed/ ],
+	[ 'BEGIN', qr/0A000: le_run\(\) cannot run BEGIN\nHINT/ ],
+	[ 'COPY work TO STDOUT', qr/0A000: le_run\(\) cannot run COPY\nHINT/ ],
+	[ '', qr/22023: argument "command" is empty/ ],
+	[ 'SELEC 1', qr/42601/ ])
+{
+	my ($command, $pattern) = @$case;
+
+	like(le_run($command, at('refused')), $pattern, "refused: $command");
+}
+foreach my $case (
+	[ ", every => '1 month'", qr/22023: argument "every" must not contain months/ ],
+	[ ", every => '0.5 s'", qr/22023: argument "every" must be at least one second/ ],
+	[ ", every => '1.0005 s'", qr/22023: argument "every" must be at least one second, in whole/ ],
+	[ ", every => '1 min', tick => now()", qr/22023: only one of the arguments/ ],
+	[ ", every => '1 min', wait => '1 min'", qr/22023: argument "wait" must be less than "every"/ ],
+	[ ", wait => '1 min'", qr/22023: the arguments "wait" and "catch_up" need/ ],
+	[ ", catch_up => true", qr/22023: the arguments "wait" and "catch_up" need/ ],
+	[ ", on_loss => 'x'", qr/22023: invalid on_loss: "x"/ ],
+	[ ", job => ''", qr/22023: invalid job name/ ],
+	[ ", wait => NULL", qr/22004: argument "wait" must not be null/ ])
+{
+	my ($more, $pattern) = @$case;
+
+	like(le_run('SELECT 1', $more), $pattern, "refused: $more");
+}
+foreach my $around ('BEGIN; %s; COMMIT', "SELECT 1\\; %s", 'DO $x$ BEGIN %s; EXCEPTION WHEN OTHERS THEN RAISE; END $x$')
+{
+	like(
+		$node->sql_error(sprintf($around, q{CALL le_run('billing', 'SELECT 1')})),
+		qr/25001: le_run\(\) cannot be called inside a transaction block\nHINT:  Let the CALL be the only/,
+		"refused: $around");
+}
+like(le_run(q{CALL le_run('billing', 'SELECT 1')}), qr/55006: le_run\(\) is already running in this session/,
+	'not inside of itself');
+is($node->sql('SELECT count(*) FROM le_claims'), $claims, 'no claim is made of it');
+is($node->sql_error(q{DO $$ BEGIN CALL le_run('billing', 'CALL work(''nested'')'); COMMIT; END $$}), '',
+	'from a procedure that may commit it runs');
+is(worked('nested'), 1, 'and works');
+
+done_testing();

@@ -1,0 +1,132 @@
+# le_run() as pg_cron calls it, in a background worker and over a connection,
+# on three instances: each minute once, also when the leader is killed just
+# before the minute.
+#
+# pg_cron knows no shorter interval than a minute, so this test takes two.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Takeover;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $sharedir = qx($ENV{PG_CONFIG} --sharedir);
+chomp $sharedir;
+plan skip_all => 'pg_cron is not installed'
+  unless -e "$sharedir/extension/pg_cron.control";
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my %mode = (one => 'on', two => 'off', three => 'on');
+my %node = map {
+	my $node = LeaderElection::Node->create(
+		$_,
+		consul => $consul,
+		settings => { short_lease(), campaign => 'billing' },
+		conf => {
+			shared_preload_libraries => 'leader_election,pg_cron',
+			'cron.use_background_workers' => $mode{$_}
+		},
+		start => 0);
+
+	$node->set('cron.host', $node->host);
+	$node->start;
+	$node->sql('CREATE EXTENSION leader_election');
+	$_ => $node
+} sort keys %mode;
+
+foreach my $node (values %node)
+{
+	$node->sql(<<'END');
+CREATE EXTENSION pg_cron;
+CREATE TABLE work (tick timestamptz, token bigint, batch int);
+CREATE PROCEDURE close_books() LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..2 LOOP
+		INSERT INTO work VALUES (le_tick(), le_fencing_token('billing'), i);
+		COMMIT;
+	END LOOP;
+END $$;
+SELECT cron.schedule('books', '* * * * *',
+	$$CALL le_run('billing', 'CALL close_books()', job => 'books', every => '1 min', wait => '50 s', catch_up => true)$$);
+SELECT cron.schedule('broken', '* * * * *',
+	$$CALL le_run('billing', 'SELECT 1/0', job => 'broken', every => '1 min')$$);
+END
+}
+
+# Of all runs that pg_cron has recorded as ended
+sub ended
+{
+	my ($node, $job, $since) = @_;
+
+	return $node->sql("SELECT count(*) FROM cron.job_run_details d JOIN cron.job j USING (jobid)
+		WHERE jobname = '$job' AND d.status NOT IN ('starting', 'running') AND start_time > '$since'");
+}
+
+sub leader
+{
+	my ($name) = poll_until(
+		sub { [ grep { $node{$_}->is_leader('billing') } sort keys %node ]->[0] }, 'a leader');
+
+	return $name;
+}
+
+# So that both modes run the job: the first leader uses background workers.
+my $first = poll_until(
+	sub {
+		my $name = leader();
+
+		return $name if $mode{$name} eq 'on';
+		$node{$name}->sql("SELECT le_step_down('billing', '5 min')");
+		return undef;
+	},
+	'a leader with background workers');
+
+my $since = '-infinity';
+poll_until(
+	sub { !grep { !ended($_, 'books', $since) || !ended($_, 'broken', $since) } values %node },
+	'pg_cron', timeout => 90, interval => 0.1);
+
+sub work
+{
+	my ($name) = @_;
+
+	return $node{$name}->sql('SELECT count(*), count(DISTINCT tick), count(DISTINCT token) FROM work');
+}
+
+my %others = map { $_ => 1 } grep { $_ ne $first } keys %node;
+is(work($first), '2|1|1', "$first: the job ran once, in a background worker, and could commit");
+is(work($_), '0|0|0', "$_: not on the others") foreach sort keys %others;
+foreach my $name (sort keys %node)
+{
+	is( $node{$name}->sql("SELECT string_agg(DISTINCT status, ',') FROM cron.job_run_details d JOIN cron.job j USING (jobid) WHERE jobname = 'books'"),
+		'succeeded', "$name: pg_cron says that it succeeded");
+}
+like($node{$first}->sql("SELECT status || ': ' || return_message FROM cron.job_run_details d JOIN cron.job j USING (jobid) WHERE jobname = 'broken'"),
+	qr/failed: .*division by zero/s, 'an error of the command is what pg_cron reports');
+is($node{$first}->sql("SELECT string_agg(job || ' ' || state, ', ' ORDER BY job) FROM le_claims"),
+	'books done, broken failed', 'and what the claims say');
+
+# The leader dies just before the minute: nobody leads when pg_cron fires.
+my ($two) = grep { $mode{$_} eq 'off' } keys %node;
+my $last = $node{$two}->sql("SELECT max(tick) FROM le_claims WHERE job = 'books'");
+$node{$_}->sql("SELECT le_step_down('billing', '3 min')") foreach grep { $_ ne $two && $_ ne $first } keys %node;
+poll_until(sub { (localtime)[0] >= 58 }, 'the end of the minute', timeout => 90);
+$node{$first}->crash;
+$since = $node{$two}->sql('SELECT clock_timestamp()');
+my @alive = grep { $_ ne $first } sort keys %node;
+poll_until(
+	sub { !grep { !ended($node{$_}, 'books', $since) } @alive },
+	'pg_cron after the failover', timeout => 90, interval => 0.1);
+is(leader(), $two, 'another node leads, which uses connections');
+is(work($two), '2|1|1', 'and has run the job once');
+is($node{$two}->sql("SELECT bool_and(tick = '$last'::timestamptz + interval '1 min') FROM work"),
+	't', 'the tick that fell into the gap');
+is($node{$two}->sql("SELECT state FROM le_claims WHERE job = 'books'"), 'done', 'done');
+$node{$first}->start;
+is( $node{$first}->sql("SELECT count(*) FROM work WHERE tick > '$last'"), 0, 'not on the old leader');
+
+done_testing();
