@@ -561,6 +561,14 @@ le_fence_clear_standing(void)
 	resume_watch();
 }
 
+bool
+le_fence_stopped(const char *election)
+{
+	const Binding *b = find_binding(election, false);
+
+	return b != NULL && b->stop.fired;
+}
+
 /* The session holds this term now, and is to be stopped with it, or not. */
 void
 le_fence_hold(const char *election, uint64 token, LeOnLoss on_loss)

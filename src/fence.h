@@ -40,6 +40,9 @@ extern void le_fence_set_standing(const char *election, uint64 token,
 								  LeOnLoss on_loss);
 extern void le_fence_clear_standing(void);
 
+/* Is the session being stopped for the end of a term that binds it? */
+extern bool le_fence_stopped(const char *election);
+
 /* The session holds a term in its own name; cancel it when that ends. */
 extern void le_fence_hold(const char *election, uint64 token,
 						  LeOnLoss on_loss);

@@ -26,7 +26,9 @@
 
 #include "arguments.h"
 #include "compat.h"
+#include "events.h"
 #include "jobs.h"
+#include "stats.h"
 
 PG_FUNCTION_INFO_V1(le_claim);
 PG_FUNCTION_INFO_V1(le_complete);
@@ -201,6 +203,10 @@ le_try_claim(LeAsk *ask, const LeTerm *term, LeReply *reply)
 	}
 	claim->ours = true;
 	claim->try = reply->try;
+	le_stat_count(ask->election, LE_STAT_CLAIMS);
+	le_event(LE_EVENT_CLAIMED, ask->election, term->token,
+			 "job %s, tick %s, try %d", ask->job,
+			 timestamptz_to_str(le_from_tick(ask->tick)), reply->try);
 	forget_others(claim, ask);
 	if (!le_my_term(ask->election, &now) || now.token != term->token)
 	{

@@ -34,9 +34,11 @@
 
 #include "arguments.h"
 #include "compat.h"
+#include "events.h"
 #include "fence.h"
 #include "jobs.h"
 #include "settings.h"
+#include "stats.h"
 
 PG_FUNCTION_INFO_V1(le_run);
 PG_FUNCTION_INFO_V1(le_tick);
@@ -323,8 +325,21 @@ failed_of_itself(const Run *run, uint64 token)
 {
 	LeTerm		term;
 
-	return geterrcode() != LE_ERRCODE_LOST && leads(run, &term) &&
-		term.token == token;
+	return geterrcode() != LE_ERRCODE_LOST &&
+		!le_fence_stopped(run->ask.election) &&
+		le_my_term(run->ask.election, &term) && term.token == token;
+}
+
+/* For le_events; the job's name is all that tells runs apart. */
+static void
+note(LeHappening what, const Run *run, uint64 token, const LeMyClaim *claim)
+{
+	if (claim == NULL)
+		le_event(what, run->ask.election, token, "job %s", run->ask.job);
+	else
+		le_event(what, run->ask.election, token, "job %s, tick %s, try %d",
+				 claim->job, timestamptz_to_str(le_from_tick(claim->tick)),
+				 claim->try);
 }
 
 static void
@@ -369,6 +384,10 @@ mark_done(LeMyClaim *claim)
 static void
 run_command(const Run *run, uint64 token, LeMyClaim *claim)
 {
+	bool		failed;
+
+	note(LE_EVENT_RUN_STARTED, run, token, claim);
+	le_stat_count(run->ask.election, LE_STAT_RUNS);
 	PG_TRY();
 	{
 		if (claim != NULL)
@@ -386,11 +405,13 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 	}
 	PG_CATCH();
 	{
+		failed = failed_of_itself(run, token);
 		le_fence_clear_standing();
 		running_tick = false;
+		note(LE_EVENT_RUN_FAILED, run, token, claim);
 		if (claim != NULL)
 		{
-			if (failed_of_itself(run, token))
+			if (failed)
 				mark_failed(claim);
 			le_forget_claim(claim);
 		}
@@ -398,6 +419,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 	}
 	PG_END_TRY();
 	running_tick = false;
+	note(LE_EVENT_RUN_DONE, run, token, claim);
 	if (claim != NULL)
 	{
 		mark_done(claim);
@@ -454,6 +476,7 @@ run_tick(Run *run, const LeTerm *term)
 			run_command(&older, term->token, claim);
 		return reply.kind == LE_REPLY_ERROR ? NOT_NOW : ONCE_MORE;
 	}
+	le_stat_count(run->ask.election, LE_STAT_SKIPS);
 	return OVER;
 }
 
@@ -489,12 +512,14 @@ run_when_leading(Run *run)
 				claim_at = le_now() + LOOK_INTERVAL;
 			}
 		}
-		else if (le_now() >= run->until)
+		else if (le_now() >= run->until ||
+				 (le_now() >= look_at && taken_care_of(run)))
+		{
+			le_stat_count(run->ask.election, LE_STAT_SKIPS);
 			return;
+		}
 		else if (le_now() >= look_at)
 		{
-			if (taken_care_of(run))
-				return;
 			look_at = le_now() + LOOK_INTERVAL;
 		}
 		if (progress == OVER)
@@ -517,7 +542,10 @@ le_run(PG_FUNCTION_ARGS)
 	check_context(fcinfo);
 	get_arguments(&run, fcinfo);
 	if (!leads(&run, &term) && le_now() >= run.until)
+	{
+		le_stat_count(run.ask.election, LE_STAT_SKIPS);
 		return (Datum) 0;
+	}
 
 	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect_ext failed");

@@ -111,7 +111,10 @@ subtest 'functions and views' => sub {
 	my %actual = map {
 		my ($name, $arguments) = split /\|/, $_, -1;
 		$name => join(', ',
-			map { s/^IN(OUT)? //r =~ s/ DEFAULT .*/ =/r }
+			map {
+				s/^IN(OUT)? //r =~ s/ DEFAULT .*/ =/r =~
+				  s/timestamp with time zone/timestamptz/r
+			}
 			grep { !/^OUT / } split /, /, $arguments)
 	} split /\n/, $node->sql(<<'END');
 SELECT proname, pg_get_function_arguments(p.oid) FROM pg_proc p
@@ -119,7 +122,8 @@ WHERE proname LIKE 'le\_%'
 END
 	is_deeply(\%said, \%actual, 'signatures');
 
-	foreach my $view ('le_status', 'le_nodes', 'le_events', 'le_stat')
+	foreach my $view ('le_status', 'le_nodes', 'le_events', 'le_stat',
+		'le_claims')
 	{
 		foreach my $column (split /\n/, $node->sql(<<"END"))
 SELECT attname FROM pg_attribute WHERE attrelid = '$view'::regclass AND attnum > 0
@@ -247,6 +251,10 @@ subtest 'recipes, store local' => sub {
 	is($node->sql(block($_)), $node->token('billing'), "$_: leader")
 	  foreach 'fence', 'stop in time';
 
+	my $claim = block('le_claim') =~ s/now\(\)/now() - interval '1 hour'/gr;
+	is($node->sql($claim), "t\nt", 'a tick, by hand');
+	is($node->sql($claim =~ s/^--.*//mr), "f\nf", 'once');
+
 	my ($create, $insert) = block('fencing') =~ /^(.*?;)\n(.*)/s;
 	$node->sql($create);
 	is($node->sql($insert), 42, 'fence: a first token');
@@ -262,6 +270,10 @@ subtest 'recipes, store local' => sub {
 		't', 'the job may ask');
 	like($node->sql_error($as->('billing_job', 'SELECT le_step_down()')),
 		qr/42501/, 'and no more');
+	is( $node->sql_error(
+			$as->('billing_runner', "CALL le_run('billing', 'SELECT le_tick()')")),
+		'',
+		'a role that runs jobs');
 	is($node->sql($as->('billing_operator', 'SELECT state FROM le_status')),
 		'leader', 'the operator may look');
 	is($node->sql($as->('billing_operator', 'SELECT le_step_down()')),
@@ -289,6 +301,15 @@ END
 	$node->acquire('billing');
 	$node->sql($command);
 	is($node->sql('SELECT count(*) FROM runs'), 1, 'the leader');
+
+	$node->sql('CREATE PROCEDURE close_books() LANGUAGE sql AS '
+		  . "'INSERT INTO runs DEFAULT VALUES'");
+	$node->sql(block('le_run'));
+	$command = $node->sql("SELECT command FROM cron.job WHERE jobname = 'nightly'");
+	$node->sql($command) foreach 1 .. 2;
+	is($node->sql('SELECT count(*) FROM runs'), 2, 'le_run: once per tick');
+	is($node->sql("SELECT state FROM le_claims WHERE job = 'nightly'"),
+		'done', 'and done');
 };
 $node->stop;
 
@@ -361,6 +382,15 @@ subtest 'ACL' => sub {
 		$use->(block('acl'));
 		poll_until(sub { $denied->('other') eq '' }, 'the wider token');
 		ok($secured->release('other'), 'any election');
+
+		# claims need a line of their own
+		my $claim = "SELECT le_claim('billing', 'j', '2030-01-01')";
+		ok($secured->acquire('billing'), 'leads');
+		like($secured->sql_error($claim), qr/LE005.*claims/s, 'no claims');
+		$use->(block('acl') . block('acl claims'));
+		poll_until(sub { $secured->sql_error($claim) eq '' }, 'that line');
+		is($secured->sql('SELECT job FROM le_claims'), 'j', 'claimed');
+		ok($secured->release('billing'), 'released');
 
 		# each line is needed
 		my @rules = split /^/, block('acl');

@@ -68,16 +68,17 @@ sub ended
 
 sub leader
 {
-	my ($name) = poll_until(
-		sub { [ grep { $node{$_}->is_leader('billing') } sort keys %node ]->[0] }, 'a leader');
+	my (@among) = @_;
 
-	return $name;
+	return poll_until(
+		sub { [ grep { $node{$_}->is_leader('billing') } @among ]->[0] },
+		'a leader');
 }
 
 # So that both modes run the job: the first leader uses background workers.
 my $first = poll_until(
 	sub {
-		my $name = leader();
+		my $name = leader(sort keys %node);
 
 		return $name if $mode{$name} eq 'on';
 		$node{$name}->sql("SELECT le_step_down('billing', '5 min')");
@@ -121,7 +122,7 @@ my @alive = grep { $_ ne $first } sort keys %node;
 poll_until(
 	sub { !grep { !ended($node{$_}, 'books', $since) } @alive },
 	'pg_cron after the failover', timeout => 90, interval => 0.1);
-is(leader(), $two, 'another node leads, which uses connections');
+is(leader(@alive), $two, 'another node leads, which uses connections');
 is(work($two), '2|1|1', 'and has run the job once');
 is($node{$two}->sql("SELECT bool_and(tick = '$last'::timestamptz + interval '1 min') FROM work"),
 	't', 'the tick that fell into the gap');

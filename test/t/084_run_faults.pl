@@ -76,15 +76,22 @@ sub ready
 	my ($key) = @_;
 	my $session = $session{$key} or return 1;
 
+	return 1 if $session->{idle};
 	return 0 unless $session->is_done;
-	my $result = $session->{result};
-	$calls{ $result->{lost} ? 'cut short'
-		: $result->{error} =~ /(LE\d\d\d|57014|57P0\d)/ ? $1
-		: $result->{error} ? die "$key: $result->{error}"
-		: 'returned' }++ if $result;
+	my $result = $session->finish;
+	my ($sqlstate) = $result->{error} =~ /(LE\d\d\d|57014|57P0\d)/;
+
+	die "$key: $result->{error}"
+	  if $result->{error} =~ /ERROR/ && !$sqlstate;
+	$calls{ $result->{lost} ? 'cut short' : $sqlstate // 'returned' }++;
+	$session->{idle} = 1;
 	delete $session{$key} if $result->{lost};
-	delete $session->{result};
 	return 1;
+}
+
+sub all_ready
+{
+	return !grep { !ready($_) } keys %session;
 }
 
 sub fire
@@ -101,6 +108,7 @@ sub fire
 			next;
 		}
 		$session{$key} //= LeaderElection::Session->new($node{$name});
+		$session{$key}{idle} = 0;
 		$session{$key}->start("CALL le_run('billing', 'CALL work(''$job'')', job => '$job', $call)");
 	}
 	return;
@@ -226,11 +234,7 @@ note(sprintf('%.1f s: calm', time() - $started));
 run_for($every);
 
 # A last tick of each job, which catches up what the last fault left.
-poll_until(
-	sub {
-		!grep { !ready($_) } keys %session;
-	},
-	'the last calls');
+poll_until(\&all_ready, 'the last calls');
 foreach my $n (0 .. $jobs - 1)
 {
 	my $tick = tick_of($next + $every);
@@ -238,11 +242,7 @@ foreach my $n (0 .. $jobs - 1)
 	push @fired, [ "job $n", $tick ];
 	fire("job $n", "tick => '$tick', wait => '$wait s', catch_up => true");
 }
-poll_until(
-	sub {
-		!grep { !ready($_) } keys %session;
-	},
-	'the calls of the last ticks');
+poll_until(\&all_ready, 'the calls of the last ticks');
 
 # ---- what came of it ----
 
