@@ -154,7 +154,7 @@ sub _claim
 		'claim', $job,
 		$known ? $token : 0,
 		job => 'beat',
-		tick => $tick,
+		tick => "$tick",
 		try => 1,
 		call => $before,
 		return => $claim->{at},

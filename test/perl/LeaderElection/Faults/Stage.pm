@@ -21,6 +21,7 @@ use strict;
 use warnings;
 
 use Carp;
+use JSON::PP ();
 use LeaderElection::Faults::Client;
 use LeaderElection::Faults::History;
 use LeaderElection::Faults::Job;
@@ -368,6 +369,11 @@ sub exempt
 
 Of how many of the jobs somebody believes to be the leader.
 
+=item claim($tick)
+
+Every instance tries to claim the tick of a job until one has got it; to be
+called when all is well.
+
 =item check()
 
 Dies if a part of the harness itself has died.
@@ -391,6 +397,56 @@ sub leaders
 		$led{$_} = 1 foreach split /\n/, $answer;
 	}
 	return scalar keys %led;
+}
+
+sub claim
+{
+	my ($self, $tick) = @_;
+	my $job = (JOBS)[ rand JOBS ];
+	my $sql = "SELECT le_claim('$job', 'round', to_timestamp($tick)), "
+	  . "coalesce(le_fencing_token('$job'), 0)";
+	my $limit = boottime_ns() + $self->{store}->timing->{bound};
+	my %result = (true => 0, unknown => 0);
+
+	$self->{claims} //=
+	  $self->{targets}[0]{node}
+	  ->sql("SELECT count(*) FROM pg_proc WHERE proname = 'le_claim'");
+	return unless $self->{claims};
+	until ($result{true} || $result{unknown} || boottime_ns() > $limit)
+	{
+		# not just until the first: the others must be refused
+		foreach my $target (@{ $self->{targets} })
+		{
+			my $before = boottime_ns();
+			my ($rc, $out, $error) = $target->{node}->psql('postgres',
+				"\\set VERBOSITY verbose\n$sql");
+			my ($answer, $token) = split /\|/, $out;
+			my $result =
+			    $rc == 0 ? ($answer eq 't' ? 'true' : 'false')
+			  : $error =~ /ERROR:  LE00[13]/ ? 'refused'
+			  : 'unknown';
+
+			$result{$result}++;
+			$self->{log}->write(
+				type => 'claim',
+				holder => $target->{node}->name,
+				election => $job,
+				job => 'round',
+				tick => "$tick",
+				try => 1,
+				token => $rc == 0 ? $token : 0,
+				call => $before,
+				return => boottime_ns(),
+				result => $result);
+		}
+	}
+	$self->{log}->write(
+		type => 'tick',
+		election => $job,
+		job => 'round',
+		tick => "$tick",
+		required => $result{unknown} ? JSON::PP::false : JSON::PP::true);
+	return;
 }
 
 sub elections
