@@ -59,7 +59,7 @@ sub turn
 	{
 		$self->_tidy;
 		$self->_operate('node', name('node', 1 + int rand 2));
-		$self->_step_down if $self->{jobs} && rand() < 0.04;
+		$self->_step_down if $self->{jobs} && rand() < 0.1;
 	}
 	elsif (rand() < 0.3)
 	{

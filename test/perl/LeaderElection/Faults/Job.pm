@@ -9,7 +9,8 @@ LeaderElection::Faults::Job - work that only the leader may do
 
 One process and one connection for an instance, like a job that is scheduled on
 each: transactions that are bound to the term, statements that are to be
-stopped with it, ticks that are to be claimed once.  Ticks are named by the
+stopped with it, ticks that are to be claimed once; slow ones of the former two
+if the parameter slow is true.  Ticks are named by the
 harness, so that all instances mean the same, whatever their wall clocks say.
 
 =cut
@@ -41,17 +42,13 @@ sub turn
 	my $chance = rand();
 
 	return unless $self->{session} || $self->_connect;
-	if ($chance < 0.5)
+	if ($self->{slow})
 	{
-		$self->_claim($job);
-	}
-	elsif ($chance < 0.95)
-	{
-		$self->_commit($job);
+		$chance < 0.8 ? $self->_commit($job) : $self->_gated($job);
 	}
 	else
 	{
-		$self->_gated($job);
+		$chance < 0.5 ? $self->_claim($job) : $self->_commit($job);
 	}
 	$self->pause(0.01 + rand 0.05);
 	return;
@@ -87,7 +84,7 @@ sub _write
 	return;
 }
 
-# Now and then so much time goes by that the term may end before the commit.
+# A slow one takes so much time that the term may end before the commit.
 sub _commit
 {
 	my ($self, $job) = @_;
@@ -95,7 +92,7 @@ sub _commit
 	my $work = $self->_ask(
 		"INSERT INTO work VALUES ('$job', $token)");
 
-	$self->pause(rand() < 0.08 ? rand 7 : rand 0.03)
+	$self->pause($self->{slow} ? rand 5 : rand 0.03)
 	  if $self->{session};
 	return unless $self->{session};
 

@@ -105,15 +105,19 @@ sub set_up
 					jobs => [JOBS],
 					node => $target->{node}));
 		}
-		$client++;
-		$self->_begin(
-			LeaderElection::Faults::Job->new(
-				history => $self->{history},
-				name => "job$client",
-				number => $client,
-				seed => $self->{seed} + $client,
-				jobs => [JOBS],
-				node => $target->{node}));
+		foreach my $slow (0, 1)
+		{
+			$client++;
+			$self->_begin(
+				LeaderElection::Faults::Job->new(
+					history => $self->{history},
+					name => "job$client",
+					number => $client,
+					seed => $self->{seed} + $client,
+					slow => $slow,
+					jobs => [JOBS],
+					node => $target->{node}));
+		}
 	}
 	return;
 }
