@@ -290,7 +290,7 @@ judge:
 	cd test/faults/judge && $(GO) vet . && $(GO) test . && \
 		$(GO) build -o ../../../build/faults-judge .
 
-faults: judge
+faults: judge $(if $(filter cassandra,$(FAULTS_STORE)),gateway)
 	@$(BUILD) --silent
 	@mkdir -p $(dir $(FAULTS_REPORT))
 	@STORE=$(FAULTS_STORE) DURATION=$(DURATION) SEED=$(SEED) ONLY="$(ONLY)" \
@@ -351,7 +351,8 @@ help:
 	@echo "  bench-gateway  leases through extension and gateway beside the bare CQL"
 	@echo "                 statement; handoff, failover, renewal of many; ROUNDS=n (3)"
 	@echo "  faults         three instances and a real store under faults, judged;"
-	@echo "                 DURATION=1h ($(DURATION)), STORE=consul, SEED=n"
+	@echo "                 DURATION=1h ($(DURATION)), STORE=consul|cassandra,"
+	@echo "                 SEED=n"
 	@echo "  judge          the program that judges, and its tests"
 	@echo "  valgrind       unit tests under valgrind"
 	@echo "  fuzz           codecs under libFuzzer, FUZZ_SECONDS=n each ($(FUZZ_SECONDS))"

@@ -25,6 +25,10 @@ store, machine
 true: nothing that proves a term can reach the instance while it lasts, so its
 belief must end by the deadline
 
+=item rare
+
+true: it takes so long that it comes up less often
+
 =item does
 
 code; gets the stage and the target (an instance of the stage; nothing for
