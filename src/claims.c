@@ -47,11 +47,18 @@ typedef struct Claiming
 	int			failures;
 	bool		maybe;			/* a write was sent, and may yet be applied */
 	LeOutcome	outcome;		/* of the last failure */
+
+	/* CLAIMS */
+	LeClaimRow *rows;
+	int			nrows;
+	int			next_slot;		/* whose claims are to be asked for, where
+								 * that has to be done one by one */
 } Claiming;
 
 static dlist_head claimings = DLIST_STATIC_INIT(claimings);
 
 static void look(Claiming *c);
+static void list(Claiming *c);
 
 /* ---- replies ---- */
 
@@ -61,6 +68,8 @@ drop(Claiming *c)
 	if (c->slot >= 0)
 		le_slot(c->slot)->asked--;
 	dlist_delete(&c->node);
+	if (c->rows != NULL)
+		pfree(c->rows);
 	pfree(c);
 }
 
@@ -477,11 +486,42 @@ put_row(LeClaimRow *row, const LeClaim *claim)
 }
 
 static void
+reply_rows(Claiming *c)
+{
+	LeReply		r = {0};
+	dsm_segment *segment;
+
+	r.kind = LE_REPLY_TRUE;
+	r.rows = c->nrows;
+	/* It is gone if the backend is; then nobody reads the reply either. */
+	if (c->nrows > 0 && c->nrows <= c->ask.room &&
+		(segment = dsm_attach(c->ask.segment)) != NULL)
+	{
+		memcpy(dsm_segment_address(segment), c->rows,
+			   c->nrows * sizeof(LeClaimRow));
+		dsm_detach(segment);
+	}
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
+
+static void
+keep_rows(Claiming *c, const LeAnswer *answer)
+{
+	Size		size = (c->nrows + answer->nclaims) * sizeof(LeClaimRow);
+
+	if (answer->nclaims == 0)
+		return;
+	c->rows = c->rows == NULL ? MemoryContextAlloc(TopMemoryContext, size) :
+		repalloc(c->rows, size);
+	for (int i = 0; i < answer->nclaims; i++)
+		put_row(&c->rows[c->nrows++], &answer->claims[i]);
+}
+
+static void
 listed(LeFlight *flight, const LeAnswer *answer)
 {
 	Claiming   *c = find(flight);
-	LeReply		r = {0};
-	dsm_segment *segment;
 
 	if (c == NULL)
 		return;
@@ -490,27 +530,31 @@ listed(LeFlight *flight, const LeAnswer *answer)
 		failed(c, answer->outcome);
 		return;
 	}
-	r.kind = LE_REPLY_TRUE;
-	r.rows = answer->nclaims;
-	/* It is gone if the backend is; then nobody reads the reply either. */
-	if (r.rows <= c->ask.room &&
-		(segment = dsm_attach(c->ask.segment)) != NULL)
-	{
-		LeClaimRow *rows = dsm_segment_address(segment);
-
-		for (int i = 0; i < r.rows; i++)
-			put_row(&rows[i], &answer->claims[i]);
-		dsm_detach(segment);
-	}
-	le_answer(c->proc, c->number, &r);
-	drop(c);
+	keep_rows(c, answer);
+	c->next_slot++;
+	list(c);
 }
 
+/* All at once, or election by election, of those that this node knows. */
 static void
 list(Claiming *c)
 {
+	LeFlight   *flight;
+	bool		at_once = !le_store()->key_leases;
+
 	c->again_at = 0;
-	send(new_flight(c, LE_OP_LIST_CLAIMS, listed));
+	while (!at_once && c->next_slot < le_table->nused &&
+		   !le_slot(c->next_slot)->used)
+		c->next_slot++;
+	if (c->next_slot >= (at_once ? 1 : le_table->nused))
+	{
+		reply_rows(c);
+		return;
+	}
+	flight = new_flight(c, LE_OP_LIST_CLAIMS, listed);
+	flight->op.election = at_once ? NULL :
+		le_flight_string(flight, le_slot(c->next_slot)->name);
+	send(flight);
 }
 
 /* ---- called by questions.c ---- */

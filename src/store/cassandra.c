@@ -222,6 +222,54 @@ encode_list(const LeOp *op, LeHttpRequest *request)
 	}
 }
 
+/* The record of a job, or with NULL those of all jobs of the election. */
+static void
+append_claim(const LeOp *op, const char *job, LeHttpRequest *request)
+{
+	append_lock(request, op->election);
+	appendStringInfoString(&request->path, "/claims");
+	if (job == NULL)
+		return;
+	appendStringInfoChar(&request->path, '/');
+	le_append_encoded(&request->path, job, "");
+}
+
+static void
+encode_claim(const LeOp *op, LeHttpRequest *request)
+{
+	const LeClaim *claim = op->claim;
+	StringInfo	body = &request->body;
+
+	request->method = "POST";
+	append_claim(op, claim->job, request);
+	appendStringInfoChar(body, '{');
+	append_field(body, "owner", owner_of(op));
+	append_field(body, "claim", claim->id);
+	if (op->previous != NULL)
+	{
+		append_field(body, "prev_claim", op->previous->id);
+		append_field(body, "prev_state",
+					 le_claim_state_name(op->previous->state));
+	}
+	appendStringInfo(body, ",\"token\":" UINT64_FORMAT ",\"tick\":"
+					 INT64_FORMAT ",\"try\":%d}",
+					 op->token, claim->tick, claim->try);
+}
+
+static void
+encode_complete(const LeOp *op, LeHttpRequest *request)
+{
+	StringInfo	body = &request->body;
+
+	request->method = "POST";
+	append_claim(op, op->claim->job, request);
+	appendStringInfoString(&request->path, "/complete");
+	appendStringInfoChar(body, '{');
+	append_field(body, "claim", op->claim->id);
+	append_field(body, "state", le_claim_state_name(op->claim->state));
+	appendStringInfoChar(body, '}');
+}
+
 static void
 cassandra_encode(const LeStoreSettings *settings, const LeOp *op,
 				 LeHttpRequest *request)
@@ -251,6 +299,19 @@ cassandra_encode(const LeStoreSettings *settings, const LeOp *op,
 			break;
 		case LE_OP_LIST_HELD:
 			encode_list(op, request);
+			break;
+		case LE_OP_READ_CLAIM:
+			append_claim(op, op->job, request);
+			break;
+		case LE_OP_CLAIM:
+			encode_claim(op, request);
+			break;
+		case LE_OP_COMPLETE:
+			encode_complete(op, request);
+			break;
+		case LE_OP_LIST_CLAIMS:
+			request->max_answer = MAX_LIST_ANSWER;
+			append_claim(op, NULL, request);
 			break;
 		default:
 			Assert(false);		/* answered by perform() */
@@ -491,7 +552,11 @@ decode_problem(const LeOp *op, const LeHttpResponse *response,
 		conflict(answer, LE_CONFLICT_OWN, &doc);
 	else if (is(&doc, "held"))
 		conflict(answer, LE_CONFLICT_HELD, &doc);
-	else if (is(&doc, "lost") || is(&doc, "stale-revision"))
+	else if (is(&doc, "no-claim") && op->kind == LE_OP_READ_CLAIM)
+		memset(answer, 0, sizeof(*answer));
+	else if (is(&doc, "lost") || is(&doc, "stale-revision") ||
+			 ((is(&doc, "claim-refused") || is(&doc, "no-claim")) &&
+			  (op->kind == LE_OP_CLAIM || op->kind == LE_OP_COMPLETE)))
 		conflict(answer, LE_CONFLICT_CHANGED, &doc);
 	else
 	{
@@ -714,6 +779,167 @@ decode_renewals(const LeOp *op, const LeHttpResponse *response,
 	answer->renewals = batch.renewals;
 }
 
+/* ---- claims ---- */
+
+typedef struct Claims
+{
+	const LeOp *op;
+	LeClaim		claim;			/* being read */
+	uint64		try;
+	bool		has_tick;
+	bool		has_state;
+	LeClaim    *claims;
+	int			nclaims;
+	int			room;
+} Claims;
+
+static bool
+take_state(const LeJsonNode *node, Claims *list)
+{
+	char	   *name = le_json_string(node, LE_MAX_JOB_LEN);
+
+	for (int i = 0; name != NULL && i < LE_CLAIM_NSTATES; i++)
+	{
+		if (strcmp(name, le_claim_state_name(i)) == 0)
+		{
+			list->claim.state = i;
+			list->has_state = true;
+		}
+	}
+	return list->has_state;
+}
+
+static bool
+claim_field(Claims *list, const LeJsonNode *node, int level)
+{
+	uint64		tick;
+	char	   *s = NULL;
+	bool		ok = true;
+
+	if (le_json_at(node, level, "job"))
+	{
+		ok = take_string(node, LE_MAX_JOB_LEN, &s);
+		list->claim.job = s;
+	}
+	else if (le_json_at(node, level, "claim"))
+	{
+		/* longer than ours: somebody else's, and shown in part */
+		s = le_json_string(node, MAX_TEXT_LEN);
+		ok = s != NULL;
+		list->claim.id = ok ? shown_name(s, Min(strlen(s), LE_CLAIM_ID_LEN)) :
+			NULL;
+	}
+	else if (le_json_at(node, level, "tick"))
+	{
+		ok = list->has_tick = take_number(node, &tick) && tick <= LE_MAX_TICK;
+		list->claim.tick = ok ? (int64) tick : 0;
+	}
+	else if (le_json_at(node, level, "try"))
+		ok = le_json_uint64(node, &list->try) && list->try >= 1 &&
+			list->try < PG_INT32_MAX;
+	else if (le_json_at(node, level, "token"))
+		ok = take_number(node, &list->claim.token);
+	else if (le_json_at(node, level, "state"))
+		ok = take_state(node, list);
+	return ok;
+}
+
+/* A record is complete; false if something of it is missing. */
+static bool
+take_claim(Claims *list)
+{
+	LeClaim    *claim = &list->claim;
+
+	if (claim->job == NULL || !le_valid_job_name(claim->job) ||
+		claim->id == NULL || claim->id[0] == '\0' || !list->has_tick ||
+		list->try == 0 || claim->token == 0 || !list->has_state)
+		return false;
+	claim->election = list->op->election;
+	claim->try = (int) list->try;
+	claim->index = claim->token;
+	if (list->nclaims == list->room)
+	{
+		list->room = Max(16, 2 * list->room);
+		list->claims = list->claims == NULL ?
+			palloc(list->room * sizeof(LeClaim)) :
+			repalloc(list->claims, list->room * sizeof(LeClaim));
+	}
+	list->claims[list->nclaims++] = *claim;
+	memset(claim, 0, sizeof(*claim));
+	list->try = 0;
+	list->has_tick = list->has_state = false;
+	return true;
+}
+
+static bool
+claim_visit(void *arg, const LeJsonNode *node)
+{
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT && take_claim(arg);
+	return node->depth > 1 || claim_field(arg, node, 0);
+}
+
+static bool
+claims_visit(void *arg, const LeJsonNode *node)
+{
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT;
+	if (!le_json_at(node, 0, "claims"))
+		return true;
+	if (node->depth == 1)
+		return node->type == LE_JSON_ARRAY;
+	if (node->depth == 2)
+		return node->type == LE_JSON_OBJECT && take_claim(arg);
+	return node->depth > 3 || claim_field(arg, node, 2);
+}
+
+/* Does the answer to a write show what was written? */
+static bool
+shows_claim(const LeOp *op, const LeClaim *found)
+{
+	const LeClaim *claim = op->claim;
+
+	if (strcmp(found->job, claim->job) != 0 ||
+		strcmp(found->id, claim->id) != 0)
+		return false;
+	if (op->kind == LE_OP_COMPLETE)
+		return found->state == claim->state;
+	return found->tick == claim->tick && found->try == claim->try &&
+		found->token == op->token;
+}
+
+static void
+decode_claims(const LeOp *op, const LeHttpResponse *response,
+			  LeAnswer *answer)
+{
+	Claims		list = {.op = op};
+	bool		all = op->kind == LE_OP_LIST_CLAIMS;
+
+	if (!le_json_walk(response->body, response->body_len,
+					  all ? claims_visit : claim_visit, &list) ||
+		(op->kind == LE_OP_READ_CLAIM &&
+		 strcmp(list.claims[0].job, op->job) != 0) ||
+		(le_op_writes(op->kind) && !shows_claim(op, &list.claims[0])))
+	{
+		fail_shape(op, response, answer);
+		return;
+	}
+	if (le_op_writes(op->kind))
+		answer->index = list.claims[0].index;
+	else
+	{
+		answer->claims = list.claims;
+		answer->nclaims = list.nclaims;
+	}
+}
+
+static bool
+is_about_claims(LeOpKind kind)
+{
+	return kind == LE_OP_READ_CLAIM || kind == LE_OP_CLAIM ||
+		kind == LE_OP_COMPLETE || kind == LE_OP_LIST_CLAIMS;
+}
+
 static void
 decode_success(const LeOp *op, const LeHttpResponse *response,
 			   LeAnswer *answer)
@@ -724,6 +950,8 @@ decode_success(const LeOp *op, const LeHttpResponse *response,
 		fail_shape(op, response, answer);
 	else if (empty)
 		answer->index = op->index;
+	else if (is_about_claims(op->kind))
+		decode_claims(op, response, answer);
 	else if (op->kind == LE_OP_ACQUIRE || op->kind == LE_OP_PUBLISH)
 		decode_grant(op, response, answer);
 	else if (op->kind == LE_OP_RENEW_TERMS)
@@ -780,6 +1008,10 @@ cassandra_performs(LeOpKind kind)
 		case LE_OP_RENEW_TERMS:
 		case LE_OP_WATCH:
 		case LE_OP_LIST_HELD:
+		case LE_OP_READ_CLAIM:
+		case LE_OP_CLAIM:
+		case LE_OP_COMPLETE:
+		case LE_OP_LIST_CLAIMS:
 			return false;
 		default:
 			return true;

@@ -76,7 +76,9 @@ typedef enum LeOpKind
 								 * that index and token name (CHANGED, HELD) */
 	LE_OP_COMPLETE,				/* CONFLICT: another claim, or not running; the
 								 * term does not matter */
-	LE_OP_LIST_CLAIMS,			/* -> claims, of all elections; linearizable */
+	LE_OP_LIST_CLAIMS,			/* -> claims, linearizable; where each key has
+								 * a lease of its own, of the election named,
+								 * else of all */
 
 	/* observation */
 	LE_OP_WATCH,				/* -> keys, index to wait for next; of one

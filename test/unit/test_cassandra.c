@@ -73,6 +73,14 @@ test_requests(void **state)
 		{LE_OP_WATCH, "GET",
 		"/v1/locks/billing?wait=30000ms&token=5&rev=2"},
 		{LE_OP_LIST_HELD, "GET", "/v1/locks?limit=1000"},
+		{LE_OP_READ_CLAIM, "GET", "/v1/locks/billing/claims/nightly"},
+		{LE_OP_CLAIM, "POST", "/v1/locks/billing/claims/nightly",
+			"{\"owner\":\"" OWNER "\",\"claim\":\"" CLAIM "\","
+			"\"prev_claim\":\"" PREVIOUS_CLAIM "\",\"prev_state\":\"done\","
+		"\"token\":7,\"tick\":1800000000000,\"try\":1}"},
+		{LE_OP_COMPLETE, "POST", "/v1/locks/billing/claims/nightly/complete",
+		"{\"claim\":\"" CLAIM "\",\"state\":\"running\"}"},
+		{LE_OP_LIST_CLAIMS, "GET", "/v1/locks/billing/claims"},
 	};
 
 	for (int i = 0; i < lengthof(cases); i++)
@@ -81,6 +89,7 @@ test_requests(void **state)
 
 		op.value = "v";
 		op.watch_index = 5;
+		op.token = 7;
 		assert_false(le_store_cassandra.performs(op.kind));
 		expect_request(&op, cases[i].method, cases[i].path, cases[i].body);
 	}
@@ -104,6 +113,10 @@ test_hostile_names(void **state)
 				   "{\"owner\":\"" OWNER "\","
 				   "\"value\":\"\\\",\\\"token\\\":1}\\n\","
 				   "\"ttl\":\"15000ms\",\"token\":7,\"rev\":2}");
+	op = test_op(LE_OP_READ_CLAIM);
+	op.job = "../complete a/b?\xc3\xa9";
+	expect_request(&op, "GET", "/v1/locks/billing/claims/"
+				   "..%2Fcomplete%20a%2Fb%3F%C3%A9", NULL);
 	op = test_op(LE_OP_LIST_HELD);
 	op.page = "a/b=&c";
 	expect_request(&op, "GET", "/v1/locks?limit=1000&page=a%2Fb%3D%26c",
@@ -151,7 +164,7 @@ test_session(void **state)
 		if (kind == LE_OP_PROVE_NODE)
 			assert_true(a.index > op.seq);
 	}
-	assert_int_equal(performed, LE_OP_SESSION_NAME + 1 - 7);
+	assert_int_equal(performed, LE_OP_SESSION_NAME + 1 - 11);
 }
 
 /* ---- recorded answers ---- */
@@ -559,6 +572,113 @@ test_owners(void **state)
 	assert_null(a.keys[0].value);
 }
 
+#define RECORD(job, tick, try, id, token, state) \
+	"{\"job\":\"" job "\",\"tick\":" tick ",\"try\":" try "," \
+	"\"claim\":\"" id "\",\"token\":" token ",\"state\":\"" state "\"}"
+
+/* What a claim's request is answered; only what shows it counts. */
+static void
+test_claims(void **state)
+{
+	static const struct
+	{
+		int			line;
+		LeOpKind	kind;
+		int			status;
+		const char *body;
+		LeOutcome	outcome;
+		int			nclaims;
+	}			cases[] = {
+		{__LINE__, LE_OP_CLAIM, 201, RECORD("nightly", "1800000000000", "1",
+		CLAIM, "7", "running"), LE_DONE},
+		{__LINE__, LE_OP_CLAIM, 200, RECORD("nightly", "1800000000000", "1",
+		CLAIM, "7", "done"), LE_DONE},
+		/* another job, tick, try, claim, term */
+		{__LINE__, LE_OP_CLAIM, 201, RECORD("daily", "1800000000000", "1",
+		CLAIM, "7", "running"), LE_UNKNOWN},
+		{__LINE__, LE_OP_CLAIM, 201, RECORD("nightly", "1800000000001", "1",
+		CLAIM, "7", "running"), LE_UNKNOWN},
+		{__LINE__, LE_OP_CLAIM, 201, RECORD("nightly", "1800000000000", "2",
+		CLAIM, "7", "running"), LE_UNKNOWN},
+		{__LINE__, LE_OP_CLAIM, 201, RECORD("nightly", "1800000000000", "1",
+		PREVIOUS_CLAIM, "7", "running"), LE_UNKNOWN},
+		{__LINE__, LE_OP_CLAIM, 201, RECORD("nightly", "1800000000000", "1",
+		CLAIM, "8", "running"), LE_UNKNOWN},
+		{__LINE__, LE_OP_CLAIM, 201, "{}", LE_UNKNOWN},
+		{__LINE__, LE_OP_CLAIM, 204, "", LE_UNKNOWN},
+		{__LINE__, LE_OP_CLAIM, 409, TYPE("claim-refused") "}", LE_CONFLICT},
+		{__LINE__, LE_OP_CLAIM, 404, TYPE("no-claim") "}", LE_CONFLICT},
+		{__LINE__, LE_OP_CLAIM, 503, TYPE("unknown") "}", LE_UNKNOWN},
+		{__LINE__, LE_OP_CLAIM, 503, TYPE("not-applied") "}", LE_UNAVAILABLE},
+		{__LINE__, LE_OP_CLAIM, 400, TYPE("bad-request") "}", LE_REFUSED},
+
+		{__LINE__, LE_OP_COMPLETE, 200, RECORD("nightly", "5", "3", CLAIM,
+		"6", "running"), LE_DONE},
+		{__LINE__, LE_OP_COMPLETE, 200, RECORD("nightly", "5", "3", CLAIM,
+		"6", "failed"), LE_UNKNOWN},
+		{__LINE__, LE_OP_COMPLETE, 200, RECORD("nightly", "5", "3",
+		PREVIOUS_CLAIM, "6", "running"), LE_UNKNOWN},
+		{__LINE__, LE_OP_COMPLETE, 409, TYPE("claim-refused") "}",
+		LE_CONFLICT},
+		{__LINE__, LE_OP_COMPLETE, 404, TYPE("no-claim") "}", LE_CONFLICT},
+
+		{__LINE__, LE_OP_READ_CLAIM, 200, RECORD("nightly", "5", "3", "x", "6",
+		"failed"), LE_DONE, 1},
+		{__LINE__, LE_OP_READ_CLAIM, 404, TYPE("no-claim") "}", LE_DONE, 0},
+		{__LINE__, LE_OP_READ_CLAIM, 409, TYPE("claim-refused") "}",
+		LE_UNAVAILABLE},
+		{__LINE__, LE_OP_READ_CLAIM, 200, RECORD("daily", "5", "3", "x", "6",
+		"failed"), LE_UNAVAILABLE},
+		{__LINE__, LE_OP_READ_CLAIM, 200, RECORD("nightly", "-5", "3", "x",
+		"6", "failed"), LE_UNAVAILABLE},
+		{__LINE__, LE_OP_READ_CLAIM, 200, RECORD("nightly", "5", "0", "x", "6",
+		"failed"), LE_UNAVAILABLE},
+		{__LINE__, LE_OP_READ_CLAIM, 200, RECORD("nightly", "5", "3", "", "6",
+		"failed"), LE_UNAVAILABLE},
+		{__LINE__, LE_OP_READ_CLAIM, 200, RECORD("nightly", "5", "3", "x", "0",
+		"failed"), LE_UNAVAILABLE},
+		{__LINE__, LE_OP_READ_CLAIM, 200, RECORD("nightly", "5", "3", "x", "6",
+		"over"), LE_UNAVAILABLE},
+
+		{__LINE__, LE_OP_LIST_CLAIMS, 200, "{\"claims\":[]}", LE_DONE, 0},
+		{__LINE__, LE_OP_LIST_CLAIMS, 200, "{\"claims\":["
+			RECORD("nightly", "5", "3", "x", "6", "failed") ","
+			RECORD("daily", "6", "1", "y", "7", "done") "]}", LE_DONE, 2},
+		{__LINE__, LE_OP_LIST_CLAIMS, 200, "{\"claims\":[{}]}",
+		LE_UNAVAILABLE},
+		{__LINE__, LE_OP_LIST_CLAIMS, 200, "{\"claims\":{}}", LE_UNAVAILABLE},
+		{__LINE__, LE_OP_LIST_CLAIMS, 200, "[]", LE_UNAVAILABLE},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeOp		op = test_op(cases[i].kind);
+		LeHttpResponse response;
+		LeAnswer	a;
+
+		op.token = 7;
+		memset(&response, 0, sizeof(response));
+		response.status = cases[i].status;
+		response.content_type = cases[i].status < 300 ? JSON : PROBLEM;
+		response.body = cases[i].body;
+		response.body_len = strlen(cases[i].body);
+		memset(&a, 0xff, sizeof(a));
+		le_store_cassandra.decode(&test_settings, &op, &response, &a);
+		if (a.outcome != cases[i].outcome || a.nclaims != cases[i].nclaims)
+			fail_msg("line %d: %s, %d claims (%s)", cases[i].line,
+					 le_outcome_name(a.outcome), a.nclaims,
+					 a.detail ? a.detail : "");
+		if (a.nclaims == 2)
+		{
+			assert_string_equal(a.claims[0].election, "billing");
+			assert_string_equal(a.claims[1].job, "daily");
+			assert_int_equal(a.claims[1].try, 1);
+			assert_int_equal(a.claims[0].state, LE_CLAIM_FAILED);
+			assert_null(a.claims[0].node);
+		}
+	}
+}
+
 int
 main(void)
 {
@@ -575,6 +695,7 @@ main(void)
 		store_test(test_network),
 		store_test(test_batches),
 		store_test(test_owners),
+		store_test(test_claims),
 	};
 
 	return cmocka_run_group_tests_name("cassandra", tests, NULL, NULL);
