@@ -57,7 +57,7 @@ sub timing
 		request_timeout => '1s',
 		trust => 5e9,
 		margin => 0.5e9,
-		bound => 30e9
+		bound => 60e9
 	};
 }
 
@@ -192,10 +192,16 @@ sub nemeses
 			return sub {
 
 				# without the lock flag nobody touches it but its holder
-				my $key = $self->_server->kv(PREFIX . '/edited/leader');
+				poll_until(
+					sub {
+						my $server = $self->_server;
+						my $key = $server->kv(PREFIX . '/edited/leader');
 
-				$self->_server->delete('/v1/kv/' . PREFIX . '/edited/leader')
-				  if $key && !$key->{Session} && $key->{Flags} == 0;
+						$server->delete('/v1/kv/' . PREFIX . '/edited/leader')
+						  if $key && !$key->{Session} && $key->{Flags} == 0;
+						return 1;
+					},
+					'the key to be put right');
 			};
 		}));
 }

@@ -118,7 +118,7 @@ sub _gated
 	my ($self, $job) = @_;
 	my $token = $self->_bind($job, ", on_loss => 'cancel'") // return;
 	my $before = boottime_ns();
-	my $slept = $self->_ask('SELECT pg_sleep(' . rand(8) . ')');
+	my $slept = $self->_ask('SELECT pg_sleep(' . rand(20) . ')');
 
 	# its connection lost, nobody knows when it ended
 	$self->_write(

@@ -176,7 +176,7 @@ sub recover
 	poll_until(
 		sub { $node->sql('SELECT 1') && $node->worker_pid },
 		$node->name . ' to be back',
-		timeout => 60,
+		timeout => 180,
 		interval => 0.1);
 	return;
 }
