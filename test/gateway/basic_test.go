@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -160,6 +161,10 @@ func lateDuplicates(t *testing.T, g *proc, _ string) {
 	}
 }
 
+// slack is how much longer things may take on a machine that is busy, in
+// transactions as it carries them out at the time.
+const slack = 5
+
 // expiry: nobody gets in while the holder believes, somebody does after the
 // TTL, and the old holder is told.
 func expiry(t *testing.T, g *proc, _ string) {
@@ -168,7 +173,8 @@ func expiry(t *testing.T, g *proc, _ string) {
 		t.Errorf("%s", a.raw)
 	}
 	first := expect(t, 409, "held")(g.put("exp", "b", "b0", 6))
-	if first.RetryAfter < "5" || first.RetryAfter > "6" || first.Value != "of a" {
+	left, err := strconv.Atoi(first.RetryAfter)
+	if err != nil || left < 5-int(time.Since(a.sent).Seconds()) || left > 6 || first.Value != "of a" {
 		t.Errorf("Retry-After %s: %s", first.RetryAfter, first.raw)
 	}
 	a = expect(t, 200, "")(g.renew("exp", a, 6))
@@ -177,14 +183,17 @@ func expiry(t *testing.T, g *proc, _ string) {
 		t.Errorf("a repeated renewal got %s", again.raw)
 	}
 	var b lock
-	until(t, 10*time.Second, "takeover", func() bool {
+	var request time.Duration
+	until(t, 30*time.Second, "takeover", func() bool {
 		var err error
+		begin := time.Now()
 		b, err = g.put("exp", "b", "b1", 6)
+		request = time.Since(begin)
 		must(t, err)
 		return b.Status == 201
 	})
-	if took := time.Since(a.sent); took < 5*time.Second || took > 6500*time.Millisecond {
-		t.Errorf("taken over %v after the renewal for 6 s", took)
+	if took := time.Since(a.sent); took < 5*time.Second || took > 6500*time.Millisecond+slack*request {
+		t.Errorf("taken over %v after the renewal for 6 s, by a request of %v", took, request)
 	}
 	if b.Token != a.Token+1 {
 		t.Errorf("token %d after %d", b.Token, a.Token)
@@ -208,11 +217,12 @@ func waiting(t *testing.T, g *proc, ks string) {
 		time.Sleep(200 * time.Millisecond) // until it has read the lock
 		begin := time.Now()
 		do()
+		change := time.Since(begin)
 		all.Wait()
-		took = time.Since(begin)
+		took = time.Since(begin) - change
 		must(t, err)
-		if took > limit {
-			t.Errorf("GET %s answered %v after the change", query, took)
+		if took > limit+slack*change {
+			t.Errorf("GET %s answered %v after the change, which took %v", query, took, change)
 		}
 		t.Logf("GET %s answered after %v", query, took)
 		return got
