@@ -28,6 +28,7 @@ STORE_OBJS = \
 	src/store/store.o
 
 OBJS = \
+	src/bound.o \
 	src/cancel.o \
 	src/check.o \
 	src/arguments.o \
@@ -39,6 +40,7 @@ OBJS = \
 	src/fence.o \
 	src/functions.o \
 	src/gateways.o \
+	src/guard.o \
 	src/http.o \
 	src/jobs.o \
 	src/leader_election.o \
@@ -345,8 +347,8 @@ help:
 	@echo "                 T=\"test/t/003*.pl\" runs some, PROVE_JOBS=n ($(PROVE_JOBS))"
 	@echo "  test-versions  build and pg_regress on PostgreSQL 16.14 and 18.6;"
 	@echo "                 VERSIONS=18.6 for one"
-	@echo "  bench          cost of a check beside pg_is_in_recovery(), and of a round"
-	@echo "                 trip through the worker"
+	@echo "  bench          cost of a check beside pg_is_in_recovery(), of a round trip"
+	@echo "                 through the worker, and of the fence in a transaction"
 	@echo "  failover       time from kill -9 of a leader to the next one, beside"
 	@echo "                 Consul's own client; ROUNDS=n (3)"
 	@echo "  bench-gateway  leases through extension and gateway beside the bare CQL"

@@ -180,5 +180,58 @@ CREATE TABLE regress_le_rows AS
 	SELECT i FROM generate_series(1, 3) i, le_require_leader('regress/one');
 SELECT to_regclass('regress_le_rows');
 
+-- a table that several instances write to
+CREATE TABLE "regress le guard" (note text, election text PRIMARY KEY, fencing_token bigint NOT NULL);
+SELECT le_fence_guard(NULL, 'regress/one');
+SELECT le_fence_guard('"regress le guard"', NULL);
+SELECT le_fence_guard('"regress le guard"', 'regress/one');
+SELECT le_acquire('regress/one', wait => '1 min');
+SELECT le_fence_guard('done', 'regress/one');
+\echo :LAST_ERROR_SQLSTATE
+SELECT le_fence_guard('"regress le guard"', 'regress/one') = le_fencing_token('regress/one') AS token;
+SELECT le_fence_guard('"regress le guard"', 'regress/one') = le_fencing_token('regress/one') AS again;
+SELECT election, fencing_token = le_fencing_token(election) AS noted FROM "regress le guard";
+-- an older term has left its mark, a later one is refused by nobody
+UPDATE "regress le guard" SET fencing_token = 1;
+SELECT le_fence_guard('"regress le guard"', 'regress/one') > 1 AS passes;
+-- a later term has been here
+UPDATE "regress le guard" SET fencing_token = fencing_token + 1;
+SELECT le_fence_guard('"regress le guard"', 'regress/one');
+\echo :LAST_ERROR_SQLSTATE
+-- another election, in the same table; it binds the transaction
+BEGIN;
+SELECT le_fence_guard('"regress le guard"', 'regress/one');
+ROLLBACK;
+SELECT le_acquire('regress/two', wait => '1 min');
+BEGIN;
+SELECT le_fence_guard('"regress le guard"', 'regress/two') > 0 AS passes;
+SELECT le_release('regress/two');
+COMMIT;
+\echo :LAST_ERROR_SQLSTATE
+SELECT count(*) FROM "regress le guard";
+-- whatever stands first in the search path
+CREATE SCHEMA regress_le;
+CREATE FUNCTION regress_le.yes(bigint, bigint) RETURNS bool LANGUAGE sql RETURN true;
+CREATE OPERATOR regress_le.<= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = regress_le.yes);
+SET search_path = regress_le, pg_catalog, public;
+SELECT le_fence_guard('"regress le guard"', 'regress/one');
+RESET search_path;
+SET client_min_messages = warning;
+DROP SCHEMA regress_le CASCADE;
+RESET client_min_messages;
+SELECT le_release('regress/one');
+DROP TABLE "regress le guard";
+
+-- more elections than one transaction can depend on
+SELECT count(le_acquire('regress/n' || i)) FROM generate_series(1, 17) i;
+BEGIN;
+SELECT count(le_require_leader('regress/n' || i)) FROM generate_series(1, 16) i;
+SELECT count(le_require_leader('regress/n' || i)) FROM generate_series(1, 16) i;
+SELECT le_require_leader('regress/n17');
+\echo :LAST_ERROR_SQLSTATE
+ROLLBACK;
+SELECT le_require_leader('regress/n17') > 0 AS passes;
+SELECT count(le_release('regress/n' || i)) FROM generate_series(1, 17) i;
+
 \set VERBOSITY default
 DROP EXTENSION leader_election;

@@ -103,6 +103,16 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION le_require_leader(pg_catalog.text, pg_catalog.interval, pg_catalog.text) IS
 'raise an error unless the caller leads; bind its transaction to the term, so that it cannot commit after it; the fencing token';
 
+CREATE FUNCTION le_fence_guard(
+	rel pg_catalog.regclass,
+	election pg_catalog.text)
+RETURNS pg_catalog.int8
+AS 'MODULE_PATHNAME', 'le_fence_guard'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_fence_guard(pg_catalog.regclass, pg_catalog.text) IS
+'le_require_leader(), and raise an error if a later term has been noted in the table; note this one';
+
 CREATE FUNCTION le_current_leader(
 	election pg_catalog.text,
 	max_staleness pg_catalog.interval DEFAULT '0')
@@ -347,6 +357,7 @@ REVOKE ALL ON FUNCTION
 	le_step_down(pg_catalog.text, pg_catalog.interval),
 	le_reset_token(pg_catalog.text),
 	le_require_leader(pg_catalog.text, pg_catalog.interval, pg_catalog.text),
+	le_fence_guard(pg_catalog.regclass, pg_catalog.text),
 	le_current_leader(pg_catalog.text, pg_catalog.interval),
 	le_leader(pg_catalog.text, pg_catalog.interval),
 	le_claim(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),

@@ -26,6 +26,7 @@ SELECT le_step_down();
 SELECT le_step_down('regress/led');
 SELECT le_reset_token('regress/led');
 SELECT le_require_leader('regress/led');
+SELECT le_fence_guard('pg_class', 'regress/led');
 SELECT le_current_leader('regress/led');
 SELECT * FROM le_leader('regress/led');
 SELECT * FROM le_status;

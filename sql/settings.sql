@@ -66,4 +66,6 @@ ALTER SYSTEM SET leader_election.cancel_lead = '9ms';
 ALTER SYSTEM SET leader_election.cancel_lead = '31s';
 ALTER SYSTEM SET leader_election.commit_margin = '-1';
 ALTER SYSTEM SET leader_election.commit_margin = '31s';
+ALTER SYSTEM SET leader_election.drain_timeout = '-1';
+ALTER SYSTEM SET leader_election.drain_timeout = '11min';
 SET leader_election.on_loss = 'kill';

@@ -148,3 +148,10 @@ le_my_term(const char *election, LeTerm *term)
 	return le_read_term(election, term) && le_is_mine(term->owner) &&
 		le_believes(le_now(), term->deadline);
 }
+
+/* The same for what is to begin now: not under a term that is given up. */
+bool
+le_may_begin(const char *election, LeTerm *term)
+{
+	return le_my_term(election, term) && term->drain_until == 0;
+}

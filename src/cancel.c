@@ -111,7 +111,8 @@ stop_at(LeStop *s, le_time now)
 		return s->cancels ? now : 0;
 	}
 	s->missed = false;
-	return s->cancels ? term.deadline - le_cancel_lead * LE_MSEC : 0;
+	return le_earliest(term.drain_until, s->cancels ?
+					   term.deadline - le_cancel_lead * LE_MSEC : 0);
 }
 
 /* Look at one term; returns when to look again. */

@@ -18,6 +18,7 @@
 #include "access/xlog.h"
 #include "utils/memutils.h"
 
+#include "bound.h"
 #include "compat.h"
 #include "dispatch.h"
 #include "elect.h"
@@ -39,8 +40,13 @@ typedef struct Quick
 	le_time		renew_at;
 	bool		has_term;
 	bool		active;			/* not idle: is to be looked at */
+	bool		draining;		/* has a term that is to end */
 	bool		candidate;		/* campaigned for, by call or by setting */
 } Quick;
+
+/* How often to look whether a term that is to end is still needed, should
+ * nobody say so. */
+#define DRAIN_POLL		(100 * LE_MSEC)
 
 static Quick *quick;
 static bool may_lead = false;
@@ -99,6 +105,7 @@ begin_term(LeSlot *slot)
 	/* After le_reset_token() a mark could be too high to be replaced. */
 	if (pg_atomic_read_u64(&slot->given_up) >= e->token)
 		pg_atomic_write_u64(&slot->given_up, 0);
+	pg_atomic_write_u64(&slot->drain_until, 0);
 	pg_atomic_write_u64(&slot->owner, slot->candidate);
 	pg_atomic_write_u64(&slot->token, e->token);
 	pg_atomic_write_u64(&slot->deadline, e->deadline != 0 ? e->deadline :
@@ -144,12 +151,14 @@ end_term(LeSlot *slot, LeReason reason)
 	pg_atomic_write_u64(&slot->deadline, 0);
 	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
 	pg_atomic_write_u64(&slot->token, 0);
+	pg_atomic_write_u64(&slot->drain_until, 0);
 	slot->last_reason = reason;
 	slot->last_change = GetCurrentTimestamp();
 	slot->holder[0] = '\0';
 	slot->holder_seen = 0;
 	le_end_change(slot);
 	quick[le_slot_number(slot)].has_term = false;
+	quick[le_slot_number(slot)].draining = false;
 	ereport(LOG,
 			(errmsg("no longer leader of election \"%s\" with fencing token " UINT64_FORMAT ": %s",
 					slot->name, token, le_reason_name(reason))));
@@ -162,6 +171,20 @@ move_deadline(LeSlot *slot)
 {
 	pg_atomic_write_u64(&slot->deadline, slot->election.deadline);
 	slot->renewed = GetCurrentTimestamp();
+}
+
+/*
+ * From here on the term is only for the transactions that are bound to it.
+ * The mark comes before the count of them: a backend counts itself in before
+ * it looks for the mark, so one of the two sees the other.
+ */
+static void
+drain_term(LeSlot *slot)
+{
+	pg_atomic_write_u64(&slot->drain_until,
+						slot->election.drain_until - slot->drain_grace);
+	pg_memory_barrier();
+	quick[le_slot_number(slot)].draining = true;
 }
 
 /* A proof moved the deadline of every term; 0 ends all belief. */
@@ -295,7 +318,9 @@ le_elect_advance(LeSlot *slot)
 
 	if (le_election_has_term(e))
 	{
-		if (le_elect_abandoned(slot))
+		if (le_elect_abandoned(slot) ||
+			(e->drain_until != 0 &&
+			 !le_bound_to(le_slot_number(slot), e->token)))
 			le_elect_feed(slot, LE_EV_UNWANT);
 		else if (e->state == LE_HELD)
 			push_value(slot);
@@ -551,6 +576,8 @@ feed(LeSlot *slot, LeEvent *event)
 		end_term(slot, act.reason);
 		le_questions_term_ended(slot);
 	}
+	if (act.term_drains)
+		drain_term(slot);
 	if (act.term_begins && candidate_waits(slot))
 		begin_term(slot);
 	else if (act.term_begins)
@@ -605,6 +632,36 @@ le_elect_renew_now(LeSlot *slot)
 {
 	le_election_renew_now(&slot->election, le_now());
 	le_elect_note_timers(slot);
+}
+
+/*
+ * End the term in good order: those who are bound to it may finish.  Without
+ * any it ends at once.
+ */
+void
+le_elect_drain(LeSlot *slot, le_duration patience, le_duration grace)
+{
+	LeEvent		event = {.kind = LE_EV_DRAIN};
+	const Quick *q = &quick[le_slot_number(slot)];
+	bool		told = q->draining;
+
+	event.until = le_now() + patience + grace;
+	slot->drain_grace = grace;
+	feed(slot, &event);
+	le_elect_advance(slot);
+	if (q->draining && !told)
+		ereport(LOG,
+				(errmsg("giving up election \"%s\" with fencing token " UINT64_FORMAT " when the transactions bound to it are done",
+						slot->name, slot->election.token),
+				 errdetail("They are cancelled in %d ms.",
+						   (int) (patience / LE_MSEC))));
+}
+
+/* The same, with the patience that the settings ask for. */
+void
+le_elect_give_up(LeSlot *slot)
+{
+	le_elect_drain(slot, le_drain_timeout * LE_MSEC, LE_DRAIN_GRACE);
 }
 
 /* Do not contend for a while, whoever asks. */
@@ -695,6 +752,7 @@ le_elect_start(void)
 		quick[i].has_term = le_election_has_term(&slot->election);
 		quick[i].timer = slot->election.timer_at;
 		quick[i].active = slot->election.state != LE_IDLE;
+		quick[i].draining = slot->election.drain_until != 0;
 		quick[i].candidate = slot->campaign || slot->configured;
 	}
 	any_pause = true;
@@ -741,13 +799,13 @@ le_elect_refresh(void)
 			quick[i].candidate = le_slot(i)->campaign;
 			if (le_owner_of(le_slot(i)) == LE_OWNER_NODE &&
 				!le_slot(i)->campaign)
-				le_elect_feed(le_slot(i), LE_EV_UNWANT);
+				le_elect_give_up(le_slot(i));
 		}
 	le_each_campaign(mark_configured);
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		if (!may_lead && quick[i].has_term)
-			le_elect_feed(le_slot(i), LE_EV_UNWANT);
+			le_elect_give_up(le_slot(i));
 		le_elect_advance(le_slot(i));
 	}
 }
@@ -823,6 +881,9 @@ le_elect_run_timers(void)
 		run_slot_timer(i, now);
 	le_questions_run_timers(now);
 	end_hold_offs(now);
+	for (int i = 0; i < le_table->nused; i++)
+		if (quick[i].draining)
+			le_elect_advance(le_slot(i));
 	le_elect_hints();
 }
 
@@ -837,6 +898,8 @@ le_elect_timer(void)
 		next = le_earliest(next, quick[i].timer);
 		next = le_earliest(next, quick[i].deadline);
 		next = le_earliest(next, quick[i].renew_at);
+		if (quick[i].draining)
+			next = le_earliest(next, le_now() + DRAIN_POLL);
 		if (any_pause)
 		{
 			next = le_earliest(next, le_slot(i)->hold_off_until);
@@ -1041,14 +1104,22 @@ le_elect_recheck_waiting(void)
 	}
 }
 
-/* The instance shuts down: let go of everything. */
+/*
+ * The instance shuts down: let go of everything.  Of the time that there is,
+ * half is for transactions that are about to commit, and a quarter for the
+ * store.
+ */
 void
 le_elect_release_all(void)
 {
+	le_duration time = le_shutdown_timeout * LE_MSEC;
+
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		le_slot(i)->hold_off_until = le_now() + 3600 * LE_SEC;
-		if (quick[i].active)
+		if (quick[i].has_term)
+			le_elect_drain(le_slot(i), time / 2, time / 4);
+		else if (quick[i].active)
 			le_elect_feed(le_slot(i), LE_EV_UNWANT);
 	}
 }

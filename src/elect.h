@@ -42,6 +42,9 @@ extern void le_elect_renew_now(LeSlot *slot);
 /* from questions.c */
 extern void le_elect_feed(LeSlot *slot, LeEventKind kind);
 extern void le_elect_advance(LeSlot *slot);
+extern void le_elect_drain(LeSlot *slot, le_duration patience,
+						   le_duration grace);
+extern void le_elect_give_up(LeSlot *slot);
 extern bool le_elect_abandoned(const LeSlot *slot);
 extern bool le_elect_campaigns(const LeSlot *slot);
 extern void le_elect_set_campaign(LeSlot *slot, bool campaign);

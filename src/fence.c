@@ -15,6 +15,9 @@
  * after each statement (statement.c), and is the newest when the last one is
  * done.
  *
+ * A term that is given up in good order goes on for the transactions that are
+ * bound to it, and for no others; they are counted in bound.c.
+ *
  * A binding may also ask to be stopped in time (cancel.c).  A session that
  * holds a term in its own name may ask for that, too, without being bound.
  *
@@ -28,6 +31,7 @@
 #include "lib/ilist.h"
 #include "utils/memutils.h"
 
+#include "bound.h"
 #include "cancel.h"
 #include "events.h"
 #include "fence.h"
@@ -46,6 +50,7 @@ typedef struct Binding
 	dlist_node	node;
 	Kind		kind;
 	SubTransactionId subxact;	/* BOUND: ends with its rollback */
+	int			place;			/* in bound.c; -1: not bound */
 	LeStop		stop;			/* the term */
 } Binding;
 
@@ -65,6 +70,7 @@ typedef enum Standing
 {
 	HOLDS,
 	OVER,						/* ended, or another has begun */
+	GIVEN_UP,					/* about to end: for others, if at all */
 	EXPIRED,
 	TOO_LATE					/* less than the time asked for is left */
 } Standing;
@@ -75,18 +81,22 @@ typedef enum Standing
  * that it is not entitled to.
  */
 static Standing
-term_stands(int number, const char *election, uint64 token,
+term_stands(int number, const char *election, uint64 token, bool bound,
 			le_duration needed, le_duration *left)
 {
 	LeTerm		term;
+	le_time		now;
 
 	*left = 0;
 	if (!le_read_term_at(number, election, &term) || term.token != token ||
 		!le_is_mine(term.owner))
 		return OVER;
-	*left = term.deadline - le_now();
+	now = le_now();
+	*left = term.deadline - now;
 	if (*left <= 0)
 		return EXPIRED;
+	if (term.drain_until != 0 && (!bound || now >= term.drain_until))
+		return GIVEN_UP;
 	return *left > needed ? HOLDS : TOO_LATE;
 }
 
@@ -121,6 +131,9 @@ raise_lost(int number, const char *election, uint64 token,
 			 standing == EXPIRED ?
 			 errdetail("The transaction is bound to the term with fencing token " UINT64_FORMAT ", whose deadline passed %d ms ago.",
 					   token, -ms) :
+			 standing == GIVEN_UP ?
+			 errdetail("The transaction is bound to the term with fencing token " UINT64_FORMAT ", which is given up, and was waited for.",
+					   token) :
 			 errdetail("The transaction is bound to the term with fencing token " UINT64_FORMAT ": %s.",
 					   token, why_over(number, election, token))));
 }
@@ -131,6 +144,9 @@ why_stopped(const LeStop *stop)
 {
 	LeTerm		term;
 
+	if (le_read_term_at(stop->number, stop->election, &term) &&
+		term.token == stop->token && term.drain_until != 0)
+		return "it is given up, and was waited for";
 	if (le_read_term_at(stop->number, stop->election, &term) &&
 		term.token == stop->token)
 		return psprintf("its deadline came closer than cancel_lead (%d ms)",
@@ -175,7 +191,7 @@ check(const Binding *b)
 				 errdetail_internal("%s", stop_detail(stop))));
 	}
 	if (b->kind != HOLDING)
-		standing = term_stands(stop->number, stop->election, stop->token,
+		standing = term_stands(stop->number, stop->election, stop->token, true,
 							   le_commit_margin * LE_MSEC, &left);
 	if (standing != HOLDS)
 	{
@@ -189,7 +205,7 @@ le_fence_would_pass(const char *election, uint64 token)
 {
 	le_duration left;
 
-	return term_stands(le_find_term(election), election, token,
+	return term_stands(le_find_term(election), election, token, true,
 					   le_commit_margin * LE_MSEC, &left) == HOLDS;
 }
 
@@ -233,8 +249,27 @@ remove_binding(Binding *b)
 {
 	note_stop(b);
 	le_cancel_unwatch(&b->stop);
+	if (b->place >= 0)
+	{
+		le_bound_leave(b->place);
+		if (pg_atomic_read_u64(&le_slot(b->stop.number)->drain_until) != 0)
+			le_hint_worker();
+	}
 	dlist_delete(&b->node);
 	pfree(b);
+}
+
+static void
+enter(Binding *b)
+{
+	b->place = le_bound_enter(b->stop.number, b->stop.token);
+	if (b->place >= 0)
+		return;
+	pfree(b);
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("a transaction cannot be bound to more than %d elections",
+					LE_MAX_BOUND)));
 }
 
 static Binding *
@@ -248,7 +283,10 @@ add_binding(Kind kind, const char *election, uint64 token, LeOnLoss on_loss)
 	b->stop.token = token;
 	b->stop.cancels = on_loss == LE_ON_LOSS_CANCEL;
 	b->stop.in_xact_only = kind == HOLDING;
+	b->place = -1;
 	strlcpy(b->stop.election, election, sizeof(b->stop.election));
+	if (kind != HOLDING)
+		enter(b);
 	dlist_push_tail(&bindings, &b->node);
 	le_cancel_watch(&b->stop);
 	return b;
@@ -305,11 +343,14 @@ let_go(Binding *b)
 {
 	LeTerm		term;
 
-	note_stop(b);
 	if (!le_read_term_at(b->stop.number, b->stop.election, &term) ||
 		term.token != b->stop.token)
+	{
 		remove_binding(b);
-	else if (b->stop.fired)
+		return;
+	}
+	note_stop(b);
+	if (b->stop.fired)
 		le_cancel_excuse(&b->stop);
 }
 
@@ -483,6 +524,7 @@ static void
 raise_not_leader(const char *election, Standing standing, le_duration left,
 				 le_duration min_remaining, LeOnLoss on_loss)
 {
+	le_stat_count(election, LE_STAT_GATE_REFUSED);
 	ereport(ERROR,
 			(errcode(LE_ERRCODE_NOT_LEADER),
 			 errmsg("not leader of election \"%s\"", election),
@@ -494,18 +536,77 @@ raise_not_leader(const char *election, Standing standing, le_duration left,
 					   (int) (lead(on_loss) / LE_MSEC)) :
 			 standing == EXPIRED ?
 			 errdetail("The deadline of its term passed %d ms ago.",
-					   (int) (-left / LE_MSEC)) : 0));
+					   (int) (-left / LE_MSEC)) :
+			 standing == GIVEN_UP ?
+			 errdetail("This node is giving it up.") : 0));
+}
+
+/* Does the term allow to begin something now? */
+static void
+pass_gate(int number, const char *election, uint64 token,
+		  le_duration min_remaining, LeOnLoss on_loss)
+{
+	le_duration left = 0;
+	Standing	standing = OVER;
+
+	if (token != 0)
+		standing = term_stands(number, election, token, false,
+							   lead(on_loss) + min_remaining, &left);
+	if (standing != HOLDS)
+		raise_not_leader(election, standing, left, min_remaining, on_loss);
+}
+
+/* A new binding, made before the last look: see bound.c. */
+static Binding *
+bind_transaction(int number, const char *election, le_duration min_remaining,
+				 LeOnLoss on_loss)
+{
+	LeTerm		term;
+	Binding    *b;
+
+	if (!le_read_term_at(number, election, &term))
+		term.token = 0;
+	pass_gate(number, election, term.token, min_remaining, on_loss);
+	le_fence_prepare();
+	b = add_binding(BOUND, election, term.token, on_loss);
+	PG_TRY();
+	{
+		pass_gate(number, election, term.token, min_remaining, on_loss);
+	}
+	PG_CATCH();
+	{
+		remove_binding(b);
+		resume_watch();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return b;
+}
+
+static Binding *
+bind_or_check(const char *election, le_duration min_remaining,
+			  LeOnLoss on_loss)
+{
+	int			number = le_find_term(election);
+	Binding    *b = find_binding(election, false);
+	le_duration left;
+	Standing	standing;
+
+	if (b == NULL)
+		return bind_transaction(number, election, min_remaining, on_loss);
+	check(b);
+	standing = term_stands(number, election, b->stop.token, true,
+						   lead(on_loss) + min_remaining, &left);
+	if (standing != HOLDS)
+		raise_not_leader(election, standing, left, min_remaining, on_loss);
+	tighten(b, on_loss);
+	return b;
 }
 
 uint64
 le_fence_bind(const char *election, int64 min_remaining_ms, LeOnLoss on_loss)
 {
-	int			number = le_find_term(election);
-	le_duration min_remaining = min_remaining_ms * LE_MSEC;
-	le_duration left = 0;
-	Standing	standing = OVER;
-	Binding    *b = find_binding(election, false);
-	LeTerm		term;
+	Binding    *b;
 
 	check_on_loss(on_loss);
 	if (ending)
@@ -513,21 +614,8 @@ le_fence_bind(const char *election, int64 min_remaining_ms, LeOnLoss on_loss)
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot bind a transaction that is about to commit to a term of election \"%s\"",
 						election)));
-	if (b != NULL)
-		check(b);
-	if (le_read_term_at(number, election, &term))
-		standing = term_stands(number, election, term.token,
-							   lead(on_loss) + min_remaining, &left);
-	le_stat_count(election, standing == HOLDS ? LE_STAT_GATE_PASSED :
-				  LE_STAT_GATE_REFUSED);
-	if (standing != HOLDS)
-		raise_not_leader(election, standing, left, min_remaining, on_loss);
-	if (b == NULL)
-	{
-		le_fence_prepare();
-		b = add_binding(BOUND, election, term.token, on_loss);
-	}
-	tighten(b, on_loss);
+	b = bind_or_check(election, min_remaining_ms * LE_MSEC, on_loss);
+	le_stat_count_slot(b->stop.number, LE_STAT_GATE_PASSED);
 	return b->stop.token;
 }
 
@@ -590,8 +678,9 @@ le_fence_hold(const char *election, uint64 token, LeOnLoss on_loss)
  * nor for the others while it waits for the store to confirm.
  */
 void
-le_fence_leave_begin(void)
+le_fence_leave_begin(int slot)
 {
+	le_bound_do_not_wait(slot);
 	le_cancel_pause();
 }
 
@@ -600,6 +689,7 @@ le_fence_leave_end(void)
 {
 	dlist_mutable_iter iter;
 
+	le_bound_do_not_wait(LE_BOUND_NONE);
 	dlist_foreach_modify(iter, &bindings)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);

@@ -47,8 +47,11 @@ extern bool le_fence_stopped(const char *election);
 extern void le_fence_hold(const char *election, uint64 token,
 						  LeOnLoss on_loss);
 
-/* Around a call by which the session itself ends terms. */
-extern void le_fence_leave_begin(void);
+/*
+ * Around a call by which the session itself ends the term in this slot, or in
+ * all of them (bound.h).
+ */
+extern void le_fence_leave_begin(int slot);
 extern void le_fence_leave_end(void);
 
 /* for statement.c */

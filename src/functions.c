@@ -22,9 +22,11 @@
 #include "utils/timestamp.h"
 
 #include "arguments.h"
+#include "bound.h"
 #include "compat.h"
 #include "dispatch.h"
 #include "fence.h"
+#include "guard.h"
 #include "requests.h"
 #include "settings.h"
 #include "xact.h"
@@ -37,6 +39,7 @@ PG_FUNCTION_INFO_V1(le_leader);
 PG_FUNCTION_INFO_V1(le_is_leader);
 PG_FUNCTION_INFO_V1(le_fencing_token);
 PG_FUNCTION_INFO_V1(le_require_leader);
+PG_FUNCTION_INFO_V1(le_fence_guard);
 PG_FUNCTION_INFO_V1(le_campaign);
 PG_FUNCTION_INFO_V1(le_withdraw);
 PG_FUNCTION_INFO_V1(le_step_down);
@@ -75,7 +78,8 @@ on_loss_argument(FunctionCallInfo fcinfo, int n)
 static void
 ask_to_leave(LeAsk *ask, LeReply *reply)
 {
-	le_fence_leave_begin();
+	le_fence_leave_begin(ask->all ? LE_BOUND_ALL :
+						 le_find_term(ask->election));
 	PG_TRY();
 	{
 		le_ask_worker(ask, reply);
@@ -228,7 +232,7 @@ my_term(text *name, LeTerm *term)
 		return false;
 	memcpy(election, VARDATA_ANY(name), len);
 	election[len] = '\0';
-	return le_my_term(election, term);
+	return le_may_begin(election, term);
 }
 
 Datum
@@ -267,6 +271,22 @@ le_require_leader(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64((int64) le_fence_bind(ask.election,
 										  min_remaining / LE_MSEC,
 										  on_loss_argument(fcinfo, 2)));
+}
+
+/* The gate, and the same for a table that several instances write to. */
+Datum
+le_fence_guard(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	uint64		token;
+
+	le_check_preloaded();
+	le_check_not_null(fcinfo, 0, "rel");
+	le_check_not_null(fcinfo, 1, "election");
+	le_set_election(&ask, PG_GETARG_TEXT_PP(1));
+	token = le_fence_bind(ask.election, 0, le_on_loss_named(NULL));
+	le_guard(PG_GETARG_OID(0), ask.election, token);
+	PG_RETURN_INT64((int64) token);
 }
 
 /* ---- who leads? ---- */

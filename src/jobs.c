@@ -246,7 +246,7 @@ le_claim(PG_FUNCTION_ARGS)
 	LeMyClaim  *claim;
 
 	start_tick(&ask, LE_ASK_CLAIM, fcinfo);
-	if (!le_my_term(ask.election, &term))
+	if (!le_may_begin(ask.election, &term))
 		PG_RETURN_BOOL(false);
 	claim = le_try_claim(&ask, &term, &reply);
 	if (reply.kind == LE_REPLY_ERROR)

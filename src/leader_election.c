@@ -14,6 +14,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
+#include "bound.h"
 #include "compat.h"
 #include "events.h"
 #include "leases.h"
@@ -32,6 +33,7 @@ request_shmem(void)
 {
 	RequestAddinShmemSpace(add_size(le_leases_size(), le_requests_size()));
 	RequestAddinShmemSpace(add_size(le_events_size(), le_stats_size()));
+	RequestAddinShmemSpace(le_bound_size());
 }
 
 #if PG_VERSION_NUM >= 150000
@@ -72,6 +74,8 @@ shmem_startup(void)
 	where = ShmemInitStruct("leader_election stats", le_stats_size(),
 							&found);
 	le_stats_init(found, where);
+	where = ShmemInitStruct("leader_election bound", le_bound_size(), &found);
+	le_bound_init(found, where);
 	LWLockRelease(AddinShmemInitLock);
 }
 

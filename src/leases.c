@@ -79,6 +79,7 @@ init_slot(LeSlot *slot)
 	pg_atomic_init_u64(&slot->owner, LE_OWNER_NONE);
 	pg_atomic_init_u64(&slot->token, 0);
 	pg_atomic_init_u64(&slot->given_up, 0);
+	pg_atomic_init_u64(&slot->drain_until, 0);
 	pg_atomic_init_u32(&slot->next, 0);
 	pg_atomic_init_u32(&slot->grants, 0);
 }
@@ -260,6 +261,7 @@ le_read_term_at(int number, const char *election, LeTerm *term)
 		term->deadline = (le_time) pg_atomic_read_u64(&slot->deadline);
 		term->owner = pg_atomic_read_u64(&slot->owner);
 		term->token = pg_atomic_read_u64(&slot->token);
+		term->drain_until = (le_time) pg_atomic_read_u64(&slot->drain_until);
 		if (pg_atomic_read_u64(&slot->given_up) == term->token)
 			term->deadline = 0;
 		same = strncmp(slot->name, election, sizeof(slot->name)) == 0;

@@ -31,6 +31,12 @@ typedef uint64 LeOwner;
 #define LE_OWNER_NODE		UINT64CONST(1)
 #define LE_OWNER_XACT		(UINT64CONST(1) << 63)
 
+/*
+ * A term that is to end waits for the transactions that are bound to it, then
+ * has them cancelled, then waits this long for the last to be gone.
+ */
+#define LE_DRAIN_GRACE		(3 * LE_SEC / 2)
+
 #define LE_MAX_ERROR_LEN	200
 
 /* One election. */
@@ -44,6 +50,9 @@ typedef struct LeSlot
 	pg_atomic_uint64 token;		/* of the term */
 	pg_atomic_uint64 given_up;	/* token of the term that its owner ended by
 								 * itself; written by that backend only */
+	pg_atomic_uint64 drain_until;	/* le_time; then transactions bound to the
+									 * term may not commit any more; 0: it is
+									 * not to end */
 	pg_atomic_uint32 next;		/* in the bucket's chain: slot number + 1 */
 	pg_atomic_uint32 grants;	/* calls that were told of the term and have
 								 * not been heard of since, see leases.c */
@@ -61,6 +70,7 @@ typedef struct LeSlot
 	bool		stepping_down;	/* le_step_down() ends the term */
 	le_time		hold_off_until; /* stepped down: do not contend before */
 	le_time		campaign_after; /* a campaign pauses until then */
+	le_duration drain_grace;	/* between drain_until and the term's end */
 	LeOwner		candidate;		/* for whom the acquire in flight is */
 	int			candidate_proc;
 	int			candidate_pid;
@@ -155,6 +165,7 @@ typedef struct LeTerm
 	LeOwner		owner;
 	uint64		token;
 	le_time		deadline;
+	le_time		drain_until;	/* 0: it is not to end */
 } LeTerm;
 
 extern Size le_leases_size(void);

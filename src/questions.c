@@ -598,9 +598,13 @@ ask_acquire(Pending *p)
 	{
 		LeOwner		owner = le_owner_of(slot);
 
-		if (owner == p->ask.owner)
+		/* A term that is to end is nobody's to have, only to wait for. */
+		bool		stays = slot->election.drain_until == 0;
+
+		if (stays && owner == p->ask.owner)
 			reply_held(p, slot);
-		else if (owner != LE_OWNER_NODE && p->ask.owner != LE_OWNER_NODE &&
+		else if (stays && owner != LE_OWNER_NODE &&
+				 p->ask.owner != LE_OWNER_NODE &&
 				 (owner & ~LE_OWNER_XACT) == (p->ask.owner & ~LE_OWNER_XACT))
 		{
 			snprintf(message, sizeof(message),
@@ -628,7 +632,8 @@ ask_renew(Pending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 
-	if (slot == NULL || !le_held_by_caller(slot, &p->ask))
+	if (slot == NULL || !le_held_by_caller(slot, &p->ask) ||
+		slot->election.drain_until != 0)
 	{
 		reply(p, LE_REPLY_FALSE);
 		return;
@@ -645,7 +650,7 @@ static void
 begin_release(Pending *p, LeSlot *slot)
 {
 	p->releases++;
-	le_elect_feed(slot, LE_EV_UNWANT);
+	le_elect_give_up(slot);
 }
 
 static void
@@ -765,7 +770,7 @@ ask_step_down(Pending *p)
 	for (int i = first; i <= last; i++)
 	{
 		if (le_election_has_term(&le_slot(i)->election))
-			le_elect_feed(le_slot(i), LE_EV_UNWANT);
+			le_elect_give_up(le_slot(i));
 		le_elect_advance(le_slot(i));
 	}
 }
@@ -1012,6 +1017,14 @@ le_questions_session_live(void)
 	}
 }
 
+/* May it have to wait for transactions that are bound to a term? */
+static bool
+gives_up(LeRequestKind kind)
+{
+	return kind == LE_ASK_RELEASE || kind == LE_ASK_STEP_DOWN ||
+		kind == LE_ASK_WITHDRAW;
+}
+
 /* A backend asks; called by requests.c for every new question. */
 void
 le_question(int proc, uint64 number, const LeAsk *ask)
@@ -1043,6 +1056,8 @@ le_question(int proc, uint64 number, const LeAsk *ask)
 	p->outcome = LE_UNAVAILABLE;
 	p->give_up = Max(p->asked, ask->wait_until) +
 		3 * (le_request_timeout * LE_MSEC);
+	if (gives_up(ask->kind))
+		p->give_up += le_drain_timeout * LE_MSEC + LE_DRAIN_GRACE;
 	dlist_push_tail(&pendings, &p->node);
 	handlers[ask->kind] (p);
 }

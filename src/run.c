@@ -267,7 +267,7 @@ leads(const Run *run, LeTerm *term)
 	le_duration needed = (run->on_loss == LE_ON_LOSS_CANCEL ?
 						  le_cancel_lead : le_commit_margin) * LE_MSEC;
 
-	return le_my_term(run->ask.election, term) &&
+	return le_may_begin(run->ask.election, term) &&
 		term->deadline - le_now() > needed;
 }
 

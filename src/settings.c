@@ -41,6 +41,7 @@ int			le_shutdown_timeout;
 int			le_on_loss;
 int			le_cancel_lead;
 int			le_commit_margin;
+int			le_drain_timeout;
 char	   *le_consul_url;
 char	   *le_gateway_urls;
 char	   *le_gateway_token_file;
@@ -336,6 +337,10 @@ define_job_settings(void)
 			  "Sets how much time before its term's deadline a transaction needs to commit.",
 			  "With less than that left, the commit of a bound transaction is refused.",
 			  &le_commit_margin, 250, 0, 30000);
+	define_ms("leader_election.drain_timeout",
+			  "Sets how long a term that is given up waits for the transactions bound to it.",
+			  "They are cancelled then, and the store is told.",
+			  &le_drain_timeout, 5000, 0, 600000);
 }
 
 static void

@@ -39,6 +39,7 @@ extern int	le_shutdown_timeout;
 extern int	le_on_loss;			/* LeOnLoss */
 extern int	le_cancel_lead;
 extern int	le_commit_margin;
+extern int	le_drain_timeout;
 extern char *le_consul_url;
 extern char *le_gateway_urls;
 extern char *le_gateway_token_file;

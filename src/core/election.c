@@ -55,6 +55,7 @@ end_term(LeElection *e, LeActions *act, LeReason reason)
 	e->token = 0;
 	e->deadline = e->renew_at = 0;
 	e->renewing = false;		/* answers to an earlier term's are dropped */
+	e->drain_until = 0;
 	act->term_ends = true;
 	act->reason = reason;
 }
@@ -289,7 +290,12 @@ static void
 held_again(LeElection *e, LeActions *act)
 {
 	e->failures = 0;
-	if (e->wanted && e->token != 0)
+	if (e->drain_until != 0)
+	{
+		e->state = LE_DRAINING;
+		e->timer_at = e->drain_until;
+	}
+	else if (e->wanted && e->token != 0)
 	{
 		e->state = LE_HELD;
 		e->timer_at = 0;
@@ -301,11 +307,11 @@ held_again(LeElection *e, LeActions *act)
 static void
 lose(LeElection *e, LeActions *act, LeReason reason)
 {
-	bool		had_term = e->token != 0;
+	bool		expected = e->token == 0 || e->drain_until != 0;
 
 	end_term(e, act, reason);
 	start_over(e, act);
-	if (had_term)
+	if (!expected)
 		say(act, LE_SAY_LOST, LE_DONE);
 	else
 		say(act, LE_SAY_RELEASED, LE_DONE);
@@ -357,6 +363,29 @@ unwant_holder(LeElection *e, const LeEvent *ev, LeActions *act)
 	e->wanted = false;
 	end_term(e, act, LE_REASON_RELEASED);
 	release(e, act, e->write_index);
+}
+
+/*
+ * The term is to end in good order: belief goes on for those who depend on it,
+ * and whoever counts them says when the last is done.  Asked again, the
+ * shorter patience counts.
+ */
+static void
+drain_noted(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	if (e->token == 0)
+		return;					/* it was given up before */
+	e->wanted = false;
+	e->drain_until = le_earliest(e->drain_until, ev->until);
+	act->term_drains = true;
+}
+
+static void
+drain_holder(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	drain_noted(e, ev, act);
+	e->state = LE_DRAINING;
+	e->timer_at = e->drain_until;
 }
 
 static void
@@ -574,7 +603,7 @@ publish_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
 	else
 	{
 		e->write_index = ev->view->index;
-		if (e->wanted && e->token != 0)
+		if (e->token != 0)
 			publish(e, ev, act);
 		else
 			release(e, act, e->write_index);
@@ -615,7 +644,7 @@ expired(LeElection *e, const LeEvent *ev, LeActions *act)
 		le_believes(ev->now, e->deadline))
 		return;
 	end_term(e, act, LE_REASON_EXPIRED);
-	if (e->state == LE_HELD)
+	if (e->state == LE_HELD || e->state == LE_DRAINING)
 		release(e, act, e->write_index);
 	say(act, LE_SAY_LOST, LE_DONE);
 }
@@ -692,6 +721,7 @@ static void
 node_ended(LeElection *e, const LeEvent *ev, LeActions *act)
 {
 	bool		had_term = e->token != 0;
+	bool		drained = e->drain_until != 0;
 	LeState		was = e->state;
 
 	end_term(e, act, ev->reason);
@@ -700,9 +730,9 @@ node_ended(LeElection *e, const LeEvent *ev, LeActions *act)
 	e->look_at = 0;
 	e->failures = 0;
 	e->state = e->wanted ? LE_WAITING : LE_IDLE;
-	if (had_term)
+	if (had_term && !drained)
 		say(act, LE_SAY_LOST, LE_DONE);
-	else if (was == LE_PUBLISHING || was == LE_PUBLISH_UNSURE ||
+	else if (drained || was == LE_PUBLISHING || was == LE_PUBLISH_UNSURE ||
 			 was == LE_RELEASING || was == LE_RELEASE_UNSURE)
 	{
 		/*
@@ -761,6 +791,7 @@ static const Handler table[LE_NSTATES] ROW = {
 	},
 	[LE_HELD] = {
 		[LE_EV_UNWANT] = unwant_holder,
+		[LE_EV_DRAIN] = drain_holder,
 		[LE_EV_PUBLISH] = publish,
 		[LE_EV_SEEN] = holder_seen,
 		[LE_EV_NOT_OURS] = not_ours,
@@ -772,6 +803,7 @@ static const Handler table[LE_NSTATES] ROW = {
 	[LE_PUBLISHING] = {
 		[LE_EV_WANT] = want_noted,
 		[LE_EV_UNWANT] = unwant_noted,
+		[LE_EV_DRAIN] = drain_noted,
 		[LE_EV_DONE] = publish_done,
 		[LE_EV_CONFLICT] = publish_unsure,
 		[LE_EV_NOT_APPLIED] = publish_not_applied,
@@ -785,10 +817,22 @@ static const Handler table[LE_NSTATES] ROW = {
 	[LE_PUBLISH_UNSURE] = {
 		[LE_EV_WANT] = want_noted,
 		[LE_EV_UNWANT] = unwant_noted,
+		[LE_EV_DRAIN] = drain_noted,
 		[LE_EV_READ] = publish_read_back,
 		[LE_EV_READ_FAILED] = unsure_read_failed,
 		[LE_EV_NOT_OURS] = not_ours,
 		[LE_EV_TIMER] = read_again,
+		[LE_EV_RENEWED] = renewed,
+		[LE_EV_RENEW_FAILED] = renew_failed,
+		[LE_EV_EXPIRED] = expired,
+		[LE_EV_NODE_ENDED] = node_ended,
+	},
+	[LE_DRAINING] = {
+		[LE_EV_UNWANT] = unwant_holder,
+		[LE_EV_DRAIN] = drain_holder,
+		[LE_EV_SEEN] = holder_seen,
+		[LE_EV_NOT_OURS] = not_ours,
+		[LE_EV_TIMER] = unwant_holder,
 		[LE_EV_RENEWED] = renewed,
 		[LE_EV_RENEW_FAILED] = renew_failed,
 		[LE_EV_EXPIRED] = expired,
@@ -869,7 +913,8 @@ le_election_in_flight(const LeElection *e)
 le_time
 le_election_renew_at(const LeElection *e)
 {
-	if (e->state != LE_HELD || e->deadline == 0 || e->renewing)
+	if ((e->state != LE_HELD && e->state != LE_DRAINING) ||
+		e->deadline == 0 || e->renewing)
 		return 0;
 	return e->renew_at;
 }
@@ -909,6 +954,7 @@ le_state_name(LeState state)
 		[LE_HELD] = "leader",
 		[LE_PUBLISHING] = "leader, publishing",
 		[LE_PUBLISH_UNSURE] = "leader, publish unsure",
+		[LE_DRAINING] = "draining",
 		[LE_RELEASING] = "releasing",
 		[LE_RELEASE_UNSURE] = "release unsure",
 	};

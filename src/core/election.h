@@ -84,6 +84,7 @@ typedef enum LeState
 	LE_HELD,					/* a term, nothing in flight */
 	LE_PUBLISHING,				/* a term, a new value is in flight */
 	LE_PUBLISH_UNSURE,			/* ... its outcome is not known yet */
+	LE_DRAINING,				/* a term, until nobody depends on it */
 	LE_RELEASING,				/* belief has ended; release in flight */
 	LE_RELEASE_UNSURE			/* ... its outcome is not known yet */
 } LeState;
@@ -94,6 +95,8 @@ typedef enum LeEventKind
 {
 	LE_EV_WANT,					/* somebody seeks the election */
 	LE_EV_UNWANT,				/* nobody does; end the term if there is one */
+	LE_EV_DRAIN,				/* end the term; LE_EV_UNWANT will say when,
+								 * or it ends by itself: until */
 	LE_EV_PUBLISH,				/* the holder has a new value */
 	LE_EV_READ,					/* a consistent read was answered: view */
 	LE_EV_READ_FAILED,			/* it was not: outcome */
@@ -148,6 +151,7 @@ typedef struct LeEvent
 								 * publish: until when the term may be trusted
 								 * by itself; 0: the node's deadline carries
 								 * it */
+	le_time		until;			/* LE_EV_DRAIN */
 } LeEvent;
 
 /* What the store is to be asked. */
@@ -181,6 +185,7 @@ typedef struct LeActions
 {
 	bool		term_ends;		/* carried out first: belief before message */
 	LeReason	reason;
+	bool		term_drains;	/* it is only for who depends on it now */
 	bool		term_begins;
 	bool		deadline_moved; /* of the term's own lease */
 	LeSend		send;
@@ -194,6 +199,8 @@ typedef struct LeElection
 	LeState		state;
 	bool		wanted;			/* somebody on this node seeks or holds it */
 	uint64_t	token;			/* fencing token of the term; 0: no term */
+	le_time		drain_until;	/* the term ends then, at the latest; 0: it is
+								 * not to end */
 	uint64_t	write_index;	/* of our last write to the key */
 	uint64_t	read_index;		/* what the acquire in flight depends on */
 	bool		taking_over;	/* it is a takeover */

@@ -18,6 +18,7 @@ SELECT bag_eq(
 		'wait interval DEFAULT ''00:00:00''::interval, '
 		'scope text DEFAULT ''node''::text, '
 		'on_loss text DEFAULT NULL::text'),
+	('le_fence_guard', 'rel regclass, election text'),
 	('le_require_leader', 'election text, '
 		'min_remaining interval DEFAULT ''00:00:00''::interval, '
 		'on_loss text DEFAULT NULL::text'),
@@ -95,6 +96,7 @@ SELECT bag_eq(
 	('le_is_leader', 'boolean'),
 	('le_fencing_token', 'bigint'),
 	('le_require_leader', 'bigint'),
+	('le_fence_guard', 'bigint'),
 	('le_current_leader', 'text'),
 	('le_leader', 'record'),
 	('le_claim', 'boolean'),
@@ -127,6 +129,7 @@ SELECT bag_eq(
 	('le_is_leader', 'v', true, 'r'),
 	('le_fencing_token', 'v', true, 'r'),
 	('le_require_leader', 'v', false, 'u'),
+	('le_fence_guard', 'v', false, 'u'),
 	('le_current_leader', 'v', false, 'u'),
 	('le_leader', 'v', false, 'u'),
 	('le_claim', 'v', false, 'u'),

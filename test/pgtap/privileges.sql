@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(76);
+SELECT plan(79);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -20,6 +20,7 @@ CREATE TEMP TABLE restricted (name name, args text[]);
 INSERT INTO restricted VALUES
 	('le_acquire', ARRAY['text', 'text', 'interval', 'text', 'text']),
 	('le_require_leader', ARRAY['text', 'interval', 'text']),
+	('le_fence_guard', ARRAY['regclass', 'text']),
 	('le_renew', ARRAY['text', 'text']),
 	('le_release', ARRAY['text']),
 	('le_claim', ARRAY['text', 'text', 'timestamptz']),

@@ -26,6 +26,7 @@ SELECT bag_eq(
 	('on_loss', 'enum', 'user'),
 	('cancel_lead', 'integer', 'sighup'),
 	('commit_margin', 'integer', 'sighup'),
+	('drain_timeout', 'integer', 'sighup'),
 	('consul_url', 'string', 'sighup'),
 	('consul_token_file', 'string', 'sighup'),
 	('consul_datacenter', 'string', 'sighup'),
@@ -50,7 +51,8 @@ SELECT bag_eq(
 	('request_timeout', '5000', 'ms', '100', '60000'),
 	('shutdown_timeout', '2000', 'ms', '0', '60000'),
 	('cancel_lead', '1000', 'ms', '10', '30000'),
-	('commit_margin', '250', 'ms', '0', '30000')$$,
+	('commit_margin', '250', 'ms', '0', '30000'),
+	('drain_timeout', '5000', 'ms', '0', '600000')$$,
 	'defaults, units and ranges');
 
 SELECT bag_eq(

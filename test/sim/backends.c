@@ -12,6 +12,8 @@
  */
 #include "sim.h"
 
+#include "bound.h"
+
 /* Numbers go on counting over the whole of an instance's life. */
 void
 backends_reset(SimNode *n)
@@ -98,15 +100,16 @@ le_still_asked(int proc, uint64 number)
 		sim_node->backends[proc].number == number;
 }
 
-void
+bool
 le_answer(int proc, uint64 number, const LeReply *reply)
 {
 	Backend    *b = &sim_node->backends[proc];
 
 	if (!le_still_asked(proc, number))
-		return;
+		return false;
 	b->reply = *reply;
 	b->state = PLACE_ANSWERED;
+	return true;
 }
 
 bool
@@ -116,4 +119,11 @@ le_owner_lives(LeOwner owner, int proc)
 		return true;
 	return owner != LE_OWNER_NONE &&
 		sim_node->backends[proc].owner == (owner & ~LE_OWNER_XACT);
+}
+
+/* Nothing here runs in transactions that a term would have to wait for. */
+bool
+le_bound_to(int slot, uint64 token)
+{
+	return false;
 }

@@ -50,6 +50,7 @@ int			le_renew_interval = 0;
 int			le_safety_margin = 1000;
 int			le_request_timeout = 5000;
 int			le_shutdown_timeout = 2000;
+int			le_drain_timeout = 5000;
 char	   *le_consul_url = "http://sim";
 char	   *le_consul_token_file = "";
 char	   *le_consul_datacenter = "";

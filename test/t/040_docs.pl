@@ -249,7 +249,7 @@ subtest 'recipes, store local' => sub {
 		'who leads');
 
 	is($node->sql(block($_)), $node->token('billing'), "$_: leader")
-	  foreach 'fence', 'stop in time';
+	  foreach 'fence', 'stop in time', 'guard';
 
 	my $claim = block('le_claim') =~ s/now\(\)/now() - interval '1 hour'/gr;
 	is($node->sql($claim), "t\nt", 'a tick, by hand');

@@ -179,6 +179,57 @@ subtest 'a later term' => sub {
 	is($node->sql('SELECT count(*) FROM plain'), 0, 'nothing was committed');
 };
 
+# What monitoring sees of it.
+subtest 'counted' => sub {
+	my $session = LeaderElection::Session->new($node);
+	my $count = sub {
+		return split /\|/, $node->sql("SELECT gate_passed, gate_refused, fence_aborts FROM le_stat WHERE election = 'own'");
+	};
+	my @before = $count->();
+	my $token;
+
+	$session->error("SELECT le_require_leader('own')");
+	$token = $session->query("SELECT le_acquire('own', wait => '1 min'); BEGIN; SELECT le_require_leader('own')") =~ s/.*\n//sr;
+	$session->query("SELECT le_require_leader('own'); SELECT le_release('own')");
+	$session->error('COMMIT');
+	my @after = $count->();
+	is_deeply([ map { $after[$_] - $before[$_] } 0 .. 2 ], [ 2, 1, 1 ], 'gates passed, refused, aborts');
+	is($node->sql("SELECT event, fencing_token FROM le_events WHERE event = 'fence aborted' ORDER BY number DESC LIMIT 1"),
+		"fence aborted|$token", 'event');
+};
+
+# A table for several instances: who is older fails, whatever its snapshot says.
+subtest 'guard' => sub {
+	my ($old, $new) = map { LeaderElection::Session->new($node) } 1, 2;
+	my $guard = "SELECT le_fence_guard('guard', 'e')";
+	my $result;
+
+	$node->sql('CREATE TABLE guard (election text PRIMARY KEY, fencing_token bigint NOT NULL); '
+		  . q(CREATE FOREIGN TABLE far_guard (election text, fencing_token bigint) SERVER self OPTIONS (table_name 'guard')));
+
+	# the first two of all come at once
+	$old->query("BEGIN; $guard");
+	$new->start("BEGIN; $guard");
+	$old->query('COMMIT');
+	is($new->finish->{error}, '', 'the second waits for the first, and passes');
+	$new->query('COMMIT');
+
+	# a snapshot from before a later leader's work
+	$old->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM guard');
+	$new->query("UPDATE guard SET fencing_token = fencing_token + 1000000000");
+	like($old->error($guard), qr/ERROR:  (40001|LE002)/, 'refused under REPEATABLE READ');
+	$old->query('ROLLBACK');
+	like($old->error($guard), qr/ERROR:  LE002.*Table public.guard has seen a higher fencing token/s, 'and without');
+
+	# the same from another database server
+	like($old->error("SELECT le_fence_guard('far_guard', 'e')"),
+		qr/ERROR:  LE002.*Table public.far_guard has seen a higher/s, 'refused through a foreign table');
+	$new->query('TRUNCATE guard');
+	like($old->query("SELECT le_fence_guard('far_guard', 'e')"), qr/^\d+$/, 'a first token through it');
+	is($old->query("SELECT le_fence_guard('far_guard', 'e')"),
+		$new->query('SELECT fencing_token FROM guard'), 'and again');
+};
+
 # Settings that could not stop a statement in time.
 subtest 'settings' => sub {
 	my $gate = "SELECT le_require_leader('e', on_loss => 'cancel')";

@@ -297,6 +297,7 @@ subtest 'stress: nothing else is ever hit' => sub {
 	is($count{hit}, 0, 'no other statement was cancelled');
 	cmp_ok($count{stopped}, '>', 10, 'many were');
 	note("$count{stopped} stopped, $count{refused} not begun");
+	cmp_ok($node->sql("SELECT cancels + fence_aborts FROM le_stat WHERE election = 'e'"), '>=', $count{stopped}, 'counted');
 };
 
 sub sleep_ms

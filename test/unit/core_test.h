@@ -76,11 +76,22 @@ check_election_step(int line, const LeElection *before, const LeEvent *ev,
 		act->send != LE_SEND_READ;
 
 	/* terms */
-	check(after->token == 0 || after->wanted);
+	check(after->token == 0 || after->wanted || after->drain_until != 0);
 	check((after->token != 0) == le_election_has_term(after));
 	check(after->token == 0 || after->state == LE_HELD ||
-		  after->state == LE_PUBLISHING || after->state == LE_PUBLISH_UNSURE);
+		  after->state == LE_PUBLISHING ||
+		  after->state == LE_PUBLISH_UNSURE || after->state == LE_DRAINING);
 	check(after->state != LE_HELD || after->token != 0);
+
+	/* a term that is to end does end, and never later than was said */
+	check(after->drain_until == 0 || after->token != 0);
+	check(after->state != LE_HELD || after->drain_until == 0);
+	check(after->state != LE_DRAINING ||
+		  (after->drain_until != 0 && after->timer_at == after->drain_until));
+	check(!act->term_drains || (after->drain_until != 0 && !after->wanted));
+	check(before->drain_until == 0 || after->token == 0 ||
+		  (after->drain_until != 0 &&
+		   after->drain_until <= before->drain_until));
 	check(act->term_ends == (before->token != 0 && after->token == 0));
 	check(act->term_begins == (before->token == 0 && after->token != 0));
 	check(before->token == 0 || after->token == 0 ||
@@ -112,7 +123,7 @@ check_election_step(int line, const LeElection *before, const LeEvent *ev,
 			 after->state == LE_PUBLISH_UNSURE ||
 			 after->state == LE_RELEASE_UNSURE)
 		check(le_election_in_flight(after) || after->timer_at != 0);
-	else
+	else if (after->state != LE_DRAINING)
 		check(after->timer_at == 0);
 }
 

@@ -69,7 +69,9 @@ typedef enum Past
 	LEASED,						/* the term has a lease of its own */
 	LAPSED,						/* ... which has run out just now */
 	LOOKING,					/* another holds the key: look in 2 s */
-	REFUSED						/* a token was refused just now */
+	REFUSED,					/* a token was refused just now */
+	DRAINED,					/* the term is to end in 3 s */
+	DRAINED_AGAIN				/* ... and an earlier copy may be under way */
 } Past;
 
 typedef struct Cell
@@ -99,6 +101,7 @@ typedef struct Cell
 	uint64_t	write_index;	/* 0: as before */
 	bool		wanted;
 	int			failures;
+	bool		drains;			/* the term goes on for who depends on it */
 } Cell;
 
 #define AT		.line = __LINE__
@@ -110,6 +113,7 @@ typedef struct Cell
 #define SPREAD		(LE_SEC / 8)	/* of takeovers: at most 250 ms */
 #define TRUSTED		(4 * LE_SEC)	/* what is left of LEASED */
 #define W		.wanted = true
+#define UNTIL	(2 * LE_SEC)	/* what LE_EV_DRAIN says, from now */
 
 static const Cell cells[] = {
 	/* idle */
@@ -354,6 +358,8 @@ static const Cell cells[] = {
 	{AT, LE_HELD, .event = LE_EV_UNWANT,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.ends = LE_REASON_RELEASED},
+	{AT, LE_HELD, .event = LE_EV_DRAIN,
+		.to = LE_DRAINING, .timer = UNTIL, .drains = true},
 	{AT, LE_HELD, .event = LE_EV_PUBLISH,
 		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 105, W},
 	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours, .to = LE_HELD, W},
@@ -437,6 +443,26 @@ static const Cell cells[] = {
 	{AT, LE_PUBLISHING, .event = LE_EV_UNWANT,
 		.to = LE_PUBLISHING, .ends = LE_REASON_RELEASED},
 	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_UNWANT, .to = LE_PUBLISHING},
+	{AT, LE_PUBLISHING, .event = LE_EV_DRAIN,
+		.to = LE_PUBLISHING, .drains = true},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_DRAIN, .to = LE_PUBLISHING},
+	{AT, LE_PUBLISHING, DRAINED, LE_EV_DRAIN,
+		.to = LE_PUBLISHING, .drains = true},
+	{AT, LE_PUBLISHING, DRAINED, LE_EV_WANT, .to = LE_PUBLISHING, W},
+	{AT, LE_PUBLISHING, DRAINED, LE_EV_UNWANT,
+		.to = LE_PUBLISHING, .ends = LE_REASON_RELEASED},
+	{AT, LE_PUBLISHING, DRAINED, LE_EV_DONE, .index = 120,
+		.to = LE_DRAINING, .say = LE_SAY_PUBLISHED, .write_index = 120,
+		.timer = 3 * LE_SEC},
+	{AT, LE_PUBLISHING, DRAINED, LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+		.to = LE_DRAINING, .say = LE_SAY_PUBLISH_FAILED,
+		.because = LE_REFUSED, .timer = 3 * LE_SEC},
+	{AT, LE_PUBLISHING, DRAINED, LE_EV_NOT_OURS,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
+	{AT, LE_PUBLISHING, DRAINED, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_EXPIRED,
+		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN,
+		.ends = LE_REASON_EXPIRED},
 	{AT, LE_PUBLISHING, .event = LE_EV_DONE, .index = 120,
 		.to = LE_HELD, .say = LE_SAY_PUBLISHED, .write_index = 120, W},
 	{AT, LE_PUBLISHING, AGAIN, LE_EV_DONE, .index = 120,
@@ -484,6 +510,18 @@ static const Cell cells[] = {
 	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_UNWANT,
 		.to = LE_PUBLISH_UNSURE, .ends = LE_REASON_RELEASED, .failures = 1,
 		.timer = -1},
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_DRAIN,
+		.to = LE_PUBLISH_UNSURE, .failures = 1, .timer = -1, .drains = true},
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_DRAIN,
+		.to = LE_PUBLISH_UNSURE, .failures = 1, .timer = -1},
+	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_EV_UNWANT,
+		.to = LE_PUBLISH_UNSURE, .ends = LE_REASON_RELEASED, .failures = 1,
+		.timer = -1},
+	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_EV_READ, .view = &ours,
+		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 110,
+		.write_index = 110, .failures = 1},
+	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_EV_READ, .view = &other,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
 	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_READ, .view = &ours,
 		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 110,
 		.write_index = 110, W, .failures = 1},
@@ -515,6 +553,40 @@ static const Cell cells[] = {
 	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
 		.reason = LE_REASON_EXPIRED,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
+
+	/* draining */
+	{AT, LE_DRAINING, DRAINED, LE_EV_UNWANT,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
+		.ends = LE_REASON_RELEASED},
+	{AT, LE_DRAINING, DRAINED, LE_EV_DRAIN,
+		.to = LE_DRAINING, .timer = UNTIL, .drains = true},
+	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &ours,
+		.to = LE_DRAINING, .timer = -1},
+	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &other_as_old,
+		.to = LE_DRAINING, .timer = -1},
+	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &other_newer,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
+	{AT, LE_DRAINING, DRAINED, LE_EV_NOT_OURS,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
+	{AT, LE_DRAINING, DRAINED, LE_EV_TIMER,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
+		.ends = LE_REASON_RELEASED},
+	{AT, LE_DRAINING, DRAINED, LE_EV_NODE_ENDED,
+		.reason = LE_REASON_SESSION_LOST,
+		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN,
+		.ends = LE_REASON_SESSION_LOST},
+
+	{AT, LE_DRAINING, LEASED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+		.to = LE_DRAINING, .until = 10 * LE_SEC, .timer = -1},
+	{AT, LE_DRAINING, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_UNKNOWN,
+		.to = LE_DRAINING, .until = TRUSTED, .timer = -1},
+	{AT, LE_DRAINING, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_LOST,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
+	{AT, LE_DRAINING, LEASED, LE_EV_EXPIRED,
+		.to = LE_DRAINING, .until = TRUSTED, .timer = -1},
+	{AT, LE_DRAINING, LAPSED, LE_EV_EXPIRED,
+		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
+		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED},
 
 	/* releasing */
 	{AT, LE_RELEASING, GIVEN_UP, LE_EV_WANT, .to = LE_RELEASING, W},
@@ -579,12 +651,20 @@ election_in(LeState state, Past past, LeEventKind event)
 	e.state = state;
 	e.request = 7;
 	e.wanted = state != LE_IDLE && past != GIVEN_UP &&
-		past != AGAIN_GIVEN_UP && past != TAKING_OVER_GIVEN_UP;
+		past != AGAIN_GIVEN_UP && past != TAKING_OVER_GIVEN_UP &&
+		past != DRAINED && past != DRAINED_AGAIN && state != LE_DRAINING;
 	switch (past)
 	{
 		case AGAIN:
 		case AGAIN_GIVEN_UP:
 			e.failures = 1;
+			break;
+		case DRAINED_AGAIN:
+			e.failures = 1;
+			e.drain_until = NOW + 3 * LE_SEC;
+			break;
+		case DRAINED:
+			e.drain_until = NOW + 3 * LE_SEC;
 			break;
 		case TAKING_OVER:
 		case TAKING_OVER_GIVEN_UP:
@@ -630,8 +710,14 @@ election_in(LeState state, Past past, LeEventKind event)
 		case LE_HELD:
 		case LE_PUBLISHING:
 		case LE_PUBLISH_UNSURE:
-			e.token = e.wanted ? 100 : 0;
+			e.token = e.wanted || e.drain_until != 0 ? 100 : 0;
 			e.token_floor = 100;
+			e.write_index = 105;
+			break;
+		case LE_DRAINING:
+			e.drain_until = event == LE_EV_TIMER ? NOW : NOW + 3 * LE_SEC;
+			e.timer_at = e.drain_until;
+			e.token = e.token_floor = 100;
 			e.write_index = 105;
 			break;
 		case LE_RELEASING:
@@ -665,7 +751,8 @@ every_cell_does_what_the_table_says(void **state)
 			.outcome = c->outcome, .conflict = c->conflict,
 			.reason = c->reason, .silent_at = c->silent_at,
 			.sent = c->trusted != 0 ? NOW - LE_SEC : 0,
-			.deadline = c->trusted != 0 ? NOW + c->trusted : 0
+			.deadline = c->trusted != 0 ? NOW + c->trusted : 0,
+			.until = NOW + UNTIL
 		};
 		LeActions	act = le_election_event(&e, &ev);
 		le_time		timer = c->timer == 0 ? 0 :
@@ -680,6 +767,8 @@ every_cell_does_what_the_table_says(void **state)
 		check_int(act.term_ends, c->ends != LE_REASON_NONE);
 		if (act.term_ends)
 			check_int(act.reason, c->ends);
+		check_int(act.term_drains, c->drains);
+		check(!c->drains || e.drain_until == NOW + UNTIL);
 		check_int(act.term_begins, c->begins != 0);
 		if (c->begins != 0)
 			check_int(e.token, c->begins);
@@ -744,7 +833,7 @@ every_other_cell_is_empty(void **state)
 			}
 		}
 	}
-	assert_int_equal(empty, LE_NSTATES * LE_NEVENTS - 68);
+	assert_int_equal(empty, LE_NSTATES * LE_NEVENTS - 80);
 }
 
 /* ---- stories ---- */
@@ -871,6 +960,60 @@ a_term_from_wish_to_release(void **state)
 	READ(RELEASED(16));
 	DONE(17);
 	assert_int_equal(s.e.token, 17);
+}
+
+/* Those who depend on the term may finish, but not for ever. */
+static void
+draining_ends_with_the_last_or_in_time(void **state)
+{
+	Story		s = leader();
+
+	(void) state;
+	EV(.kind = LE_EV_DRAIN, .until = s.now + 5 * LE_SEC);
+	expect_state(LE_DRAINING);
+	assert_true(s.act.term_drains);
+	assert_true(le_election_has_term(&s.e));
+	expect_send(LE_SEND_NOTHING, 0);
+	s.now += LE_SEC;
+	UNWANT();					/* the last is done */
+	assert_true(s.act.term_ends);
+	expect_send(LE_SEND_RELEASE, 20);
+	DONE(21);
+	expect_say(LE_SAY_RELEASED, LE_DONE);
+	expect_state(LE_IDLE);
+
+	/* asked again with less patience, and with more */
+	s = leader();
+	EV(.kind = LE_EV_DRAIN, .until = s.now + 5 * LE_SEC);
+	EV(.kind = LE_EV_DRAIN, .until = s.now + 2 * LE_SEC);
+	EV(.kind = LE_EV_DRAIN, .until = s.now + 9 * LE_SEC);
+	assert_int_equal(s.e.timer_at, s.now + 2 * LE_SEC);
+	s.now = s.e.timer_at;
+	TIMER();
+	assert_true(s.act.term_ends);
+	expect_send(LE_SEND_RELEASE, 20);
+
+	/* while a value is on its way: that comes first, and is not forgotten */
+	s = leader();
+	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_EV_DRAIN, .until = s.now + 5 * LE_SEC);
+	expect_state(LE_PUBLISHING);
+	UNKNOWN();
+	READ(OURS(20));
+	expect_send(LE_SEND_PUBLISH, 20);
+	DONE(22);
+	expect_state(LE_DRAINING);
+	assert_int_equal(s.e.timer_at, s.now + 5 * LE_SEC);
+	UNWANT();
+	expect_send(LE_SEND_RELEASE, 22);
+
+	/* a later term knows nothing of it */
+	DONE(23);
+	WANT();
+	READ(RELEASED(23));
+	DONE(24);
+	expect_state(LE_HELD);
+	assert_int_equal(s.e.drain_until, 0);
 }
 
 static void
@@ -1528,6 +1671,7 @@ main(void)
 		cmocka_unit_test(every_cell_does_what_the_table_says),
 		cmocka_unit_test(every_other_cell_is_empty),
 		cmocka_unit_test(a_term_from_wish_to_release),
+		cmocka_unit_test(draining_ends_with_the_last_or_in_time),
 		cmocka_unit_test(silent_holder_is_waited_out_to_the_instant),
 		cmocka_unit_test(waiting_starts_anew_when_the_key_has_moved),
 		cmocka_unit_test(held_in_between_forgets_the_wait),

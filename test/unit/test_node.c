@@ -1253,6 +1253,7 @@ typedef struct Model
 	int			requests;
 	int			terms;
 	int			lost;
+	int			drained;
 	int			unsure;
 	int			waited;
 	int			takeovers;
@@ -1676,6 +1677,7 @@ election_event(ModelNode *m, int election, LeEvent ev)
 	act = le_election_event(e, &ev);
 	check_election_step(0, &before, &ev, e, &act);
 
+	model.drained += act.term_drains;
 	model.lost += act.term_ends && act.reason != LE_REASON_RELEASED;
 	model.unsure += e->state == LE_ACQUIRE_UNSURE && act.send != 0;
 	model.waited += e->state == LE_ACQUIRING && e->seen_index != 0 &&
@@ -1696,6 +1698,10 @@ election_event(ModelNode *m, int election, LeEvent ev)
 			.victim_index = m->sightings[victim].index
 		});
 	}
+	/* a wish that came while a term was to end waits for the end */
+	if (before.state != LE_IDLE && e->state == LE_IDLE &&
+		m->wants[election] && m->node.state == LE_NODE_LIVE)
+		election_event(m, election, (LeEvent) {.kind = LE_EV_WANT});
 }
 
 /* The key as this node understands what the store showed. */
@@ -1853,7 +1859,14 @@ static void
 wish(ModelNode *m, int election, bool wants)
 {
 	m->wants[election] = wants;
-	if (!wants)
+	if (!wants && le_election_has_term(&m->elections[election]) &&
+		chance(500))
+		election_event(m, election, (LeEvent)
+		{
+			.kind = LE_EV_DRAIN, .until = clock_of(m) +
+				le_jitter(5 * LE_SEC, draw(&model.seed))
+		});
+	else if (!wants)
 		election_event(m, election, (LeEvent) {.kind = LE_EV_UNWANT});
 	else if (m->node.state == LE_NODE_LIVE)
 		election_event(m, election, (LeEvent) {.kind = LE_EV_WANT});
@@ -2151,14 +2164,15 @@ model_of_three_nodes_and_a_bad_store(void **state)
 		seed++;
 	}
 	print_message("%d episodes, %d steps, %d requests, %d terms, %d lost, "
-				  "%d unsure, %d waited out, %d taken over, %d restarts, "
+				  "%d drained, %d unsure, %d waited out, %d taken over, %d restarts, "
 				  "%d crashes\n",
 				  (int) seed - 1, model.steps, model.requests, model.terms,
-				  model.lost, model.unsure, model.waited, model.takeovers,
-				  model.restarts, model.crashes);
+				  model.lost, model.drained, model.unsure, model.waited,
+				  model.takeovers, model.restarts, model.crashes);
 	/* it did see what it is for */
 	assert_true(model.terms > 500);
 	assert_true(model.lost > 100);
+	assert_true(model.drained > 50);
 	assert_true(model.unsure > 100);
 	assert_true(model.waited > 50);
 	assert_true(model.takeovers > 50);

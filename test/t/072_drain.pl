@@ -1,0 +1,241 @@
+# A term that is given up in good order: transactions bound to it may finish,
+# within limits, and only then does anybody else lead.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my %settings = (
+	lease_ttl => '10s',
+	drain_timeout => '20s',
+	cancel_lead => '500ms',
+	eligible => 'on');
+my ($a, $b) = map {
+	LeaderElection::Node->create(
+		$_,
+		consul => $consul,
+		settings => \%settings)
+} 'a', 'b';
+my $gate = "SELECT le_require_leader('e')";
+
+$_->sql("CREATE TABLE work (what text)") foreach $a, $b;
+
+sub session
+{
+	return LeaderElection::Session->new($_[0] // $a);
+}
+
+sub status
+{
+	return $a->sql("SELECT state FROM le_status WHERE election = 'e'");
+}
+
+sub key_is_held
+{
+	my ($key) = @{ $consul->get('/v1/kv/leader_election/e/leader?consistent')->{json} // [] };
+
+	return $key && $key->{Session} ? 1 : 0;
+}
+
+# Node a leads, and a session of it is in the middle of bound work.
+sub at_work
+{
+	my ($more) = @_;
+	my $worker = session();
+
+	$a->sql("SELECT le_campaign('e')");
+	$a->wait_for_leadership('e');
+	$a->sql('TRUNCATE work');
+	$worker->query("BEGIN; SELECT le_require_leader('e'" . ($more // '') . "); INSERT INTO work VALUES ('done')");
+	return $worker;
+}
+
+sub work_done
+{
+	return $a->sql('SELECT count(*) FROM work');
+}
+
+# The ways to give up a term, each with work that is done soon.
+subtest 'short work is waited for' => sub {
+	my %ways = (
+		'le_step_down' => "SELECT le_step_down('e')",
+		'le_step_down of all' => "SELECT le_step_down()",
+		'le_release' => "SELECT le_release('e')",
+		'le_withdraw' => "SELECT le_withdraw('e')",
+		'eligible = off' => undef);
+
+	foreach my $way (sort keys %ways)
+	{
+		my $worker = at_work();
+		my $other = session();
+		my $next = session($b);
+		my $result;
+		my $committed;
+
+		$next->start("SELECT le_acquire('e', wait => '1 min')");
+		if ($ways{$way})
+		{
+			$other->start($ways{$way});
+		}
+		else
+		{
+			$a->configure(eligible => 'off');
+		}
+		poll_until(sub { status() eq 'draining' }, 'the term to drain');
+		is(session()->query("SELECT le_is_leader('e'), le_fencing_token('e') IS NULL"),
+			'f|t', "$way: no leader for others");
+		like($a->sql_error($gate), qr/ERROR:  LE001: not leader.*This node is giving it up/s, 'no new gate');
+		is($worker->query("SELECT le_is_leader('e')"), 'f', 'nor a check inside');
+		like($worker->query($gate), qr/^\d+$/, 'but the gate that it has passed');
+		ok(key_is_held(), 'the store knows nothing yet');
+		ok(!$next->is_done, 'nobody else leads');
+		ok(!$other->is_done, 'who asked waits') if $ways{$way};
+		is($worker->error('COMMIT'), '', 'the work is committed');
+		$committed = boottime_ns();
+		is(work_done(), 1, 'and there');
+		is(($result = $next->finish)->{output}, 't', 'the next leads');
+		cmp_ok($result->{at} - $committed, '<', 2e9, 'at once');
+		is($other->finish->{output}, 't', 'who asked is told')
+		  if $ways{$way};
+		$a->configure(eligible => 'on') if !$ways{$way};
+		$a->sql("SELECT le_withdraw('e')");
+		$b->release('e');
+	}
+};
+
+subtest 'a rollback is as good' => sub {
+	my $worker = at_work();
+	my $other = session()->start("SELECT le_step_down('e')");
+
+	poll_until(sub { status() eq 'draining' }, 'the term to drain');
+	$worker->query('ROLLBACK');
+	is($other->finish(timeout => 5)->{output}, 't', 'nobody is waited for');
+	$worker = at_work();
+	$other->start("SELECT le_step_down('e')");
+	poll_until(sub { status() eq 'draining' }, 'the term to drain');
+	$a->sql('SELECT pg_terminate_backend(' . $worker->pid . ')');
+	is($other->finish(timeout => 5)->{output}, 't', 'nor a session that is gone');
+};
+
+subtest 'long work is cancelled' => sub {
+	my $result;
+
+	$a->configure(drain_timeout => '1s', campaign => 'reloaded');
+	$a->wait_for_leadership('reloaded');
+	foreach my $on_loss ('none', 'cancel')
+	{
+		my $worker = at_work(", on_loss => '$on_loss'");
+		my $idle = session();
+		my $other = session();
+
+		$worker->start('SELECT pg_sleep(60)');
+		$other->start("SELECT le_step_down('e')");
+		$result = $worker->finish;
+		like($result->{error},
+			qr/ERROR:  LE002: canceling statement due to loss of election "e"\nDETAIL:  The term with fencing token \d+: it is given up, and was waited for\./,
+			"$on_loss: cancelled");
+		cmp_ok($result->{seconds}, '>', 0.9, 'not before the time is over');
+		$result = $other->finish;
+		is($result->{output}, 't', 'given up');
+		cmp_ok($result->{seconds}, '<', 2, 'soon after that');
+	}
+	is(work_done(), 0, 'nothing was committed');
+};
+
+# Not in a statement: there is nothing to cancel.
+subtest 'idle in transaction' => sub {
+	my $worker = at_work();
+	my $result = session()->start("SELECT le_step_down('e')")->finish;
+
+	is($result->{output}, 't', 'given up all the same');
+	cmp_ok($result->{seconds}, '>', 2.4, 'after drain_timeout and a grace');
+	cmp_ok($result->{seconds}, '<', 4, 'no more');
+	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'its commit is refused');
+	is(work_done(), 0, 'nothing was committed');
+
+	# Between the two, a commit is refused already.
+	$worker = at_work();
+	my $other = session()->start("SELECT le_step_down('e')");
+	poll_until(sub { status() eq 'draining' }, 'the term to drain');
+	select(undef, undef, undef, 1.2);
+	is(status(), 'draining', 'in the grace');
+	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused then, too');
+	$other->finish;
+};
+
+subtest 'who gives up its own term is not waited for' => sub {
+	foreach my $end ("SELECT le_release('e')", "SELECT le_step_down('e')",
+		"SELECT le_withdraw('e')", 'SELECT le_step_down()')
+	{
+		my $worker = at_work();
+		my $result = $worker->start($end)->finish;
+
+		is($result->{output}, 't', $end);
+		cmp_ok($result->{seconds}, '<', 0.8, 'at once');
+		like($worker->error('COMMIT'), qr/ERROR:  LE002.*: (released|stepped down)/s, 'its commit is refused');
+	}
+	# but is by others, for what it does not give up
+	my $worker = at_work();
+	my $other = session();
+	my $result;
+
+	$a->configure(drain_timeout => '20s', campaign => 'again');
+	$a->wait_for_leadership('again');
+	$worker->query("SELECT le_acquire('x'); SELECT le_release('x')");
+	$other->start("SELECT le_step_down('e')");
+	poll_until(sub { status() eq 'draining' }, 'the term to drain');
+	select(undef, undef, undef, 0.3);
+	ok(!$other->is_done, 'waited for');
+	is($worker->error('COMMIT'), '', 'committed');
+	is($other->finish->{output}, 't', 'then given up');
+};
+
+subtest 'a new worker goes on' => sub {
+	my $worker = at_work();
+	my $other = session()->start("SELECT le_step_down('e')");
+	my $pid;
+
+	poll_until(sub { status() eq 'draining' }, 'the term to drain');
+	$pid = $a->kill_worker('TERM');
+	$a->wait_for_worker($pid);
+	$a->wait_for_log_like(qr/worker started/);
+	is(status(), 'draining', 'still');
+	is($worker->error('COMMIT'), '', 'committed');
+	is($other->finish->{output}, 't', 'who asked is told');
+	is(work_done(), 1, 'the work is there');
+};
+
+# A term that is lost while it is given up is lost.
+subtest 'lost meanwhile' => sub {
+	my $worker = at_work();
+	my $other = session()->start("SELECT le_step_down('e')");
+	my $result;
+
+	poll_until(sub { status() eq 'draining' }, 'the term to drain');
+	$consul->delete('/v1/kv/leader_election/e/leader');
+	$result = $other->finish(timeout => 5);
+	is($result->{output}, 't', 'there is nothing left to give up');
+	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'the commit is refused');
+};
+
+subtest 'shutdown' => sub {
+	my $worker = at_work();
+	my $next = session($b)->start("SELECT le_acquire('e', wait => '1 min')");
+	my $from = boottime_ns();
+	my $result;
+
+	$worker->start('SELECT pg_sleep(60)');
+	$a->stop('fast');
+	$result = $next->finish;
+	is($result->{output}, 't', 'the next leads');
+	cmp_ok(($result->{at} - $from) / 1e9, '<', 3, 'soon: the key says released');
+};
+
+done_testing();
