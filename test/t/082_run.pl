@@ -230,4 +230,20 @@ is($node->sql_error(q{DO $$ BEGIN CALL le_run('billing', 'CALL work(''nested'')'
 	'from a procedure that may commit it runs');
 is(worked('nested'), 1, 'and works');
 
+# What is left to look at afterwards
+is( $node->sql(
+		q{SELECT string_agg(event, ', ' ORDER BY number) FROM le_events
+		WHERE detail LIKE 'job once, tick %, try 1'}),
+	'claimed, run started, run done', 'le_events of a tick');
+is( $node->sql(
+		q{SELECT event FROM le_events WHERE detail LIKE 'job division,%'
+		ORDER BY number DESC LIMIT 1}),
+	'run failed', 'and of one that failed');
+my ($runs, $skips, $claimed) = split /\|/,
+  $node->sql("SELECT runs, skips, claims FROM le_stat WHERE election = 'billing'");
+le_run("CALL work('once')", at('once'));
+le_run("CALL work('counted')", at('counted'));
+is( $node->sql("SELECT runs, skips, claims FROM le_stat WHERE election = 'billing'"),
+	join('|', $runs + 1, $skips + 1, $claimed + 1), 'le_stat counts both');
+
 done_testing();
