@@ -85,6 +85,7 @@ type History struct {
 	claims   []Record
 	ticks    []Record
 	gated    []Record
+	freed    []Record
 }
 
 // Read reads all files of a directory. A line that is cut off at the end of a
@@ -168,6 +169,8 @@ func (h *History) add(r Record) error {
 		h.claims = append(h.claims, r)
 	case "tick":
 		h.ticks = append(h.ticks, r)
+	case "freed":
+		h.freed = append(h.freed, r)
 	case "gated":
 		h.gated = append(h.gated, r)
 	default:

@@ -205,6 +205,18 @@ var forged = []struct {
 	{"I8", "reads that flap after the end", false, []Record{
 		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 3, 4),
 		read("a", 5, 6), read("", 7, 8), read("a", 9, 10), op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "a read of nobody after the store has freed it", false, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
+		{Type: "freed", Holder: "a", From: 6 * s}, read("", 7, 8), op("a", "renew", "false", 0, 9, 10)}},
+	{"I8", "a read of nobody before the store has freed it", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
+		{Type: "freed", Holder: "a", From: 9 * s}, read("", 7, 8), read("", 11, 12)}},
+	{"I8", "acquired while believed in, though the store has freed it", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
+		{Type: "freed", Holder: "a", From: 6 * s}, op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "another's was freed", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
+		{Type: "freed", Holder: "b", From: 6 * s}, read("", 7, 8)}},
 	{"I8", "an unknown acquire that was applied", false, []Record{
 		op("a", "acquire", "unknown", 0, 1, 2), read("a", 3, 4), op("b", "acquire", "false", 0, 5, 6),
 		op("b", "acquire", "true", 2, 11, 12)}},

@@ -16,6 +16,10 @@ import (
 // holder for a while, or nobody, and a read may flap between the two; only an
 // acquire decides.
 //
+// If the store ends the session of a holder by force, it frees the key while the
+// holder may still believe, until its deadline: reads show nobody then, but
+// nobody may acquire.
+//
 // A request whose outcome is unknown stays open for ever: it may have been
 // applied at any later instant, or never.
 
@@ -24,6 +28,7 @@ type registerState struct {
 	node   string // as reads show it
 	token  int64  // the highest so far
 	ended  bool   // the term is over, the store may not know yet
+	freed  bool   // the store has freed it, the term may not be over yet
 }
 
 type registerInput struct {
@@ -55,6 +60,8 @@ func registerModel() porcupine.Model {
 
 func describe(in registerInput, out registerOutput) string {
 	switch in.op {
+	case "freed":
+		return fmt.Sprintf("%s's session ended by force", in.node)
 	case "end":
 		return fmt.Sprintf("end of %s's term %d", in.holder, in.token)
 	case "read":
@@ -67,6 +74,7 @@ func describe(in registerInput, out registerOutput) string {
 func step(s registerState, in registerInput, out registerOutput) []interface{} {
 	mine := s.holder == in.holder && s.holder != ""
 	free := s.holder == "" || s.ended
+	certain := mine && !s.ended && !s.freed
 	one := func(n registerState) []interface{} { return []interface{}{n} }
 
 	switch in.op + " " + out.result {
@@ -76,28 +84,28 @@ func step(s registerState, in registerInput, out registerOutput) []interface{} {
 			return one(s)
 		case free && out.token == 0:
 			// lost again before its token could be read
-			return one(registerState{in.holder, in.node, s.token, true})
+			return one(registerState{holder: in.holder, node: in.node, token: s.token, ended: true})
 		case free && out.token > s.token:
-			return one(registerState{in.holder, in.node, out.token, false})
+			return one(registerState{holder: in.holder, node: in.node, token: out.token})
 		}
 		return nil
 	case "acquire false":
-		if s.holder == "" || (mine && !s.ended) {
+		if s.holder == "" || certain {
 			return nil
 		}
 		return one(s)
 	case "acquire unknown":
 		if free && !mine {
-			return []interface{}{s, registerState{in.holder, in.node, s.token, true}}
+			return []interface{}{s, registerState{holder: in.holder, node: in.node, token: s.token, ended: true}}
 		}
 		return one(s)
 	case "release true":
 		if !mine {
 			return nil
 		}
-		return one(registerState{"", "", s.token, false})
+		return one(registerState{token: s.token})
 	case "release false":
-		if mine && !s.ended {
+		if certain {
 			return nil
 		}
 		return one(s)
@@ -107,22 +115,29 @@ func step(s registerState, in registerInput, out registerOutput) []interface{} {
 		}
 		over := s
 		over.ended = true
-		return []interface{}{s, over, registerState{"", "", s.token, false}}
+		return []interface{}{s, over, registerState{token: s.token}}
 	case "renew true":
-		if !mine || s.ended {
+		if !certain {
 			return nil
 		}
 		return one(s)
 	case "renew false":
-		if mine && !s.ended {
+		if certain {
 			return nil
 		}
 		return one(s)
 	case "read true":
-		if (out.leader == s.node && s.holder != "") || (out.leader == "" && free) {
+		if (out.leader == s.node && s.holder != "") || (out.leader == "" && (free || s.freed)) {
 			return one(s)
 		}
 		return nil
+	case "freed ":
+		if s.node == in.node && s.holder != "" {
+			over := s
+			over.freed = true
+			return one(over)
+		}
+		return one(s)
 	case "end ":
 		if mine && s.token == in.token {
 			over := s
@@ -220,6 +235,16 @@ func operations(h *History, ops []Record, ends map[term]termEnd) (history []porc
 			Output: registerOutput{},
 			Return: max64(end.until, o.Call),
 		})
+	}
+	for _, f := range h.freed {
+		if f.From > ops[0].Call && f.From < ops[len(ops)-1].Return {
+			history = append(history, porcupine.Operation{
+				Input:  registerInput{op: "freed", node: f.Holder},
+				Call:   f.From,
+				Output: registerOutput{},
+				Return: math.MaxInt64,
+			})
+		}
 	}
 	return history, false
 }

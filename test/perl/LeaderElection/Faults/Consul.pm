@@ -140,11 +140,11 @@ sub nemeses
 			return sub { };
 		}),
 		$self->_on('store session destroyed', sub {
+			my ($stage) = @_;
 			my $server = $self->_server;
-			my @held = grep { $_->{Session} }
-			  values %{ $server->kv_tree(PREFIX . '/job/') };
+			my $held = _held_job($server);
 
-			$server->destroy($held[ rand @held ]{Session}) if @held;
+			_destroy($stage, $server, $held) if $held;
 			return sub { };
 		}),
 
@@ -153,16 +153,14 @@ sub nemeses
 		$self->_on('cut off, session destroyed, store leader killed', sub {
 			my ($stage) = @_;
 			my $server = $self->_server;
-			my ($held) = shuffle grep { $_->{Session} }
-			  values %{ $server->kv_tree(PREFIX . '/job/') };
-			my $node = $held && eval { $json->decode($held->{Value})->{node} };
-			my ($target) = grep { $_->{node}->name eq ($node // '') }
+			my $held = _held_job($server);
+			my ($target) = grep { $held && $_->{node}->name eq $held->{node} }
 			  @{ $stage->{targets} };
 
 			# not reset(): others may have put something there
 			$target->{link}->add("apart_$_", 'timeout', $_, timeout => 0)
 			  foreach $target ? ('upstream', 'downstream') : ();
-			$server->destroy($held->{Session}) if $held;
+			_destroy($stage, $server, $held) if $held;
 			$server->kill9;
 			return sub {
 				foreach my $way ($target ? ('upstream', 'downstream') : ())
@@ -204,6 +202,31 @@ sub nemeses
 					'the key to be put right');
 			};
 		}));
+}
+
+# The key of a job that somebody leads, with the name of that node.
+sub _held_job
+{
+	my ($server) = @_;
+	my ($held) = shuffle grep { $_->{Session} }
+	  values %{ $server->kv_tree(PREFIX . '/job/') };
+
+	$held->{node} = eval { $json->decode($held->{Value})->{node} } // ''
+	  if $held;
+	return $held;
+}
+
+# By it the store frees what the node holds, whatever that believes.
+sub _destroy
+{
+	my ($stage, $server, $held) = @_;
+
+	$stage->{log}->write(
+		type => 'freed',
+		holder => $held->{node},
+		from => boottime_ns());
+	$server->destroy($held->{Session});
+	return;
 }
 
 sub _on
