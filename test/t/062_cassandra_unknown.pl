@@ -14,6 +14,7 @@ use LeaderElection::Util;
 use JSON::PP qw(decode_json);
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $cassandra = LeaderElection::Cassandra->shared;
 my $keyspace = $cassandra->keyspace;
@@ -32,6 +33,14 @@ sub attempt_of
 	my ($request) = @_;
 
 	return decode_json($request->{body})->{attempt};
+}
+
+# When the recorder had the request, on the wall clock, as expires_at is.
+sub sent_at
+{
+	my ($request) = @_;
+
+	return time() - (boottime_ns() - $request->{received}) / 1e9;
 }
 
 sub wait_until_free
@@ -75,6 +84,46 @@ subtest 'acquire: answer lost, or late beyond patience' => sub {
 		ok($node->release($lock), 'released');
 		ok(!$gateway->lock($lock), 'and free');
 	}
+};
+
+# Guards against counting trust from the answer: Cassandra counts the lease
+# from when it carried the request out, which may have been long before.
+subtest 'trust counts from the sending of the request' => sub {
+	my $expires = q(SELECT extract(epoch FROM expires_at) FROM le_status
+		WHERE election = 'anchor');
+	my $now = q(SELECT extract(epoch FROM clock_timestamp()));
+	my $trust = 10 - 1 - 2 - 1;    # granularity, skew, safety_margin
+	my $before;
+
+	# no renewal by itself meanwhile, which would count from later
+	$recorder->rule(
+		match => qr{^POST /v1/renew\n.*anchor},
+		action => 'hang_request');
+	$recorder->rule(
+		match => qr{^PUT .*anchor},
+		action => 'delay_reply',
+		delay => 1.5,
+		count => 1);
+	$before = $node->sql($now);
+	ok($node->acquire('anchor'), 'acquired, with an answer that was slow');
+	cmp_ok($node->sql($now), '>', $before + 1.5, 'indeed');
+	# reading the lock came before, and may itself have taken its time
+	my ($put) = $recorder->requests(qr{^PUT .*anchor});
+	my $sent = sent_at($put);
+	cmp_ok($node->sql($expires), '<=', $sent + $trust + 0.2,
+		'trusted as if it had been fast');
+	$recorder->clear_rules;
+	$recorder->rule(
+		match => qr{^POST /v1/renew\n.*anchor},
+		action => 'delay_reply',
+		delay => 0.5);
+	is($node->sql(q(SELECT le_renew('anchor'))), 't', 'renewed, the same way');
+	my ($renewal) = reverse grep { defined $_->{status} }
+	  $recorder->requests(qr{^POST /v1/renew\n.*anchor});
+	$sent = sent_at($renewal);
+	cmp_ok($node->sql($expires), '<=', $sent + $trust + 0.2, 'so here');
+	$recorder->clear_rules;
+	ok($node->release('anchor'), 'released');
 };
 
 # Guards against two decisions that share an attempt, and so a term.
