@@ -735,6 +735,30 @@ resume(LeSlot *slot)
 	}
 }
 
+/*
+ * The worker before may have gone between what the core decided and what the
+ * table shows.  A term that the core has ended must not be believed in for
+ * the rest of its time; one that never was published, le_elect_advance() gives
+ * back, and until then no proof may be made to fail for it.
+ */
+static void
+settle(LeSlot *slot)
+{
+	/* A worker that died in a change: nobody believes a torn slot. */
+	if ((pg_atomic_read_u64(&slot->version) |
+		 pg_atomic_read_u64(&slot->shown)) & 1)
+		le_end_change(slot);
+	if (pg_atomic_read_u64(&slot->token) != slot->election.token)
+	{
+		le_begin_change(slot);
+		pg_atomic_write_u64(&slot->deadline, 0);
+		pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
+		pg_atomic_write_u64(&slot->token, 0);
+		le_end_change(slot);
+	}
+	slot->asked = 0;
+}
+
 void
 le_elect_start(void)
 {
@@ -744,12 +768,8 @@ le_elect_start(void)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		/* A worker that died in a change: nobody believes a torn slot. */
-		if ((pg_atomic_read_u64(&slot->version) |
-			 pg_atomic_read_u64(&slot->shown)) & 1)
-			le_end_change(slot);
-		slot->asked = 0;
-		quick[i].has_term = le_election_has_term(&slot->election);
+		settle(slot);
+		quick[i].has_term = pg_atomic_read_u64(&slot->token) != 0;
 		quick[i].timer = slot->election.timer_at;
 		quick[i].active = slot->election.state != LE_IDLE;
 		quick[i].draining = slot->election.drain_until != 0;
