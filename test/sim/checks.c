@@ -112,20 +112,16 @@ check_terms(SimNode *n)
 		if (token == 0)
 			continue;
 		sim.counts.terms++;
-		if (token <= sim.last_token[e] && sim.now < sim.outside_until[e])
-			sim.counts.outside++;
-		else if (token <= sim.last_token[e])
-			sim_fail("token " UINT64_FORMAT " of e%d on n%d, after "
-					 UINT64_FORMAT, token, e, n->number, sim.last_token[e]);
-		sim.last_token[e] = Max(sim.last_token[e], token);
 		if (store_key(e)->session == session)
 			n->lost_at[e] = 0;	/* that was an earlier term */
 	}
 	if (session != 0 && session != n->session)
 	{
 		n->session = session;
+		n->margin = t->node.timing.margin;
 		memset(n->lost_at, 0, sizeof(n->lost_at));
 	}
+	n->margin = Min(n->margin, t->node.timing.margin);
 }
 
 /*
@@ -135,9 +131,13 @@ check_terms(SimNode *n)
 void
 check_write(int session, int election, const Key *before, const Key *after)
 {
-	int			owner = store_owner(before->session);
+	int			owner = store_owner(after->session);
 	SimNode    *n;
 
+	/* it may come back: a copy of its acquire, after a deletion by hand */
+	if (owner >= 0 && sim.node[owner]->session == after->session)
+		sim.node[owner]->lost_at[election] = 0;
+	owner = store_owner(before->session);
 	if (before->session == 0 || owner < 0)
 		return;
 	n = sim.node[owner];
@@ -152,12 +152,14 @@ check_write(int session, int election, const Key *before, const Key *after)
 					 election, owner, n->term[election], session);
 	}
 	else if (session == 0 && store_lives(before->session))
-		return;					/* by hand, before there was a term */
+	{
+		n->lost_at[election] = 0;	/* by hand, before there was a term */
+		return;
+	}
 	if (after->session != before->session && n->session == before->session)
 	{
 		n->lost_at[election] = clock_boot(n, sim.now);
-		n->lost_lease[election] = store_lease(before->session) -
-			n->margin_ms * LE_MSEC;
+		n->lost_lease[election] = store_lease(before->session) - n->margin;
 	}
 }
 
@@ -175,6 +177,28 @@ check_lost(const SimNode *n, int election)
 				 (double) LE_SEC);
 }
 
+/*
+ * A term counts from the first instant at which it can be believed in.  One
+ * that was granted too late, to a worker that had stopped, never does.
+ */
+static void
+check_token(SimNode *n, int election)
+{
+	uint64		token = n->term[election];
+
+	if (token == n->term_believed[election])
+		return;
+	n->term_believed[election] = token;
+	if (token > sim.last_token[election])
+		sim.last_token[election] = token;
+	else if (outside(election))
+		sim.counts.outside++;
+	else
+		sim_fail("token " UINT64_FORMAT " of e%d on n%d, after "
+				 UINT64_FORMAT, token, election, n->number,
+				 sim.last_token[election]);
+}
+
 void
 check_step(void)
 {
@@ -187,10 +211,11 @@ check_step(void)
 
 		for (int i = 0; i < sim.nnodes; i++)
 		{
-			const SimNode *n = sim.node[i];
+			SimNode    *n = sim.node[i];
 
 			if (n->term[e] == 0 || !check_believes(n, e))
 				continue;
+			check_token(n, e);
 			check_lost(n, e);
 			if (leader == NULL)
 				leader = n;

@@ -17,7 +17,7 @@ extern bool edit_schedule(Schedule *s, const char *word);
 extern void edit_print(const Schedule *s);
 
 /* jobs.c */
-extern int	jobs_run(uint64 from, uint64 schedules, int jobs);
+extern int	jobs_run(uint64 from, uint64 schedules, int jobs, bool first);
 
 /* shrink.c */
 extern void shrink(Schedule *s);

@@ -4,7 +4,8 @@
  *		Many schedules, on all processors.
  *
  * Each job takes every n-th seed, counts in shared memory, and goes on after
- * a failure; a job that crashes leaves there which seed it was at.
+ * a failure, unless the first is enough; a job that crashes leaves there which
+ * seed it was at.
  *
  * test/sim/jobs.c
  *
@@ -27,6 +28,7 @@ typedef struct Job
 	volatile uint64 done;
 	volatile uint64 current;
 	volatile int nfailures;
+	volatile bool stop;
 	uint64		seeds[MAX_FAILURES];
 	char		failures[MAX_FAILURES][256];
 	Counts		counts;
@@ -51,7 +53,7 @@ work(Job *job, uint64 first, uint64 end, int stride)
 {
 	static Schedule s;
 
-	for (uint64 seed = first; seed < end; seed += stride)
+	for (uint64 seed = first; seed < end && !job->stop; seed += stride)
 	{
 		job->current = seed;
 		schedule_make(&s, seed);
@@ -91,9 +93,16 @@ failures_of(int njobs)
 	return n;
 }
 
+static void
+stop_jobs(int njobs)
+{
+	for (int i = 0; i < njobs; i++)
+		jobs[i].stop = true;
+}
+
 /* Until all have ended; returns how many crashed. */
 static int
-wait_for_jobs(int njobs, uint64 schedules, double started)
+wait_for_jobs(int njobs, uint64 schedules, bool first, double started)
 {
 	int			left = njobs;
 	int			crashed = 0;
@@ -119,6 +128,8 @@ wait_for_jobs(int njobs, uint64 schedules, double started)
 			continue;
 		}
 		usleep(20000);
+		if (first && failures_of(njobs) + crashed > 0)
+			stop_jobs(njobs);
 		if (now - told < (to_screen ? 1 : 30))
 			continue;
 		told = now;
@@ -187,7 +198,7 @@ summary(double elapsed, int njobs, int failed)
 
 /* The first failure, made as short as can be. */
 static void
-explain(int njobs)
+explain(int njobs, bool first)
 {
 	static Schedule s;
 	bool		shown = false;
@@ -197,7 +208,7 @@ explain(int njobs)
 		{
 			printf("seed " UINT64_FORMAT ": %s\n", jobs[i].seeds[k],
 				   jobs[i].failures[k]);
-			if (shown)
+			if (shown || first)
 				continue;
 			shown = true;
 			schedule_make(&s, jobs[i].seeds[k]);
@@ -209,7 +220,7 @@ explain(int njobs)
 }
 
 int
-jobs_run(uint64 from, uint64 schedules, int njobs)
+jobs_run(uint64 from, uint64 schedules, int njobs, bool first)
 {
 	double		started = seconds();
 	double		elapsed;
@@ -230,12 +241,12 @@ jobs_run(uint64 from, uint64 schedules, int njobs)
 			_exit(0);
 		}
 	}
-	failed = wait_for_jobs(njobs, schedules, started);
+	failed = wait_for_jobs(njobs, schedules, first, started);
 	elapsed = seconds() - started;
 	failed += failures_of(njobs);
 	for (int i = 0; i < njobs; i++)
 		add_counts(&jobs[i].counts);
-	explain(njobs);
+	explain(njobs, first);
 	summary(elapsed, njobs, failed);
 	return failed == 0 ? 0 : 1;
 }

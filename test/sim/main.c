@@ -3,7 +3,7 @@
  * main.c
  *		The simulator's command line.
  *
- *	sim run [schedules=N] [from=SEED] [jobs=N]
+ *	sim run [schedules=N] [from=SEED] [jobs=N] [first=1]
  *	sim replay seed=SEED [drop=...] [calm=...] [storm=...]
  *	sim shrink seed=SEED
  *	sim regress FILE ...
@@ -29,7 +29,7 @@ is(const char *word, const char *prefix, const char **value)
 static int
 usage(void)
 {
-	fprintf(stderr, "usage: sim run [schedules=N] [from=SEED] [jobs=N]\n"
+	fprintf(stderr, "usage: sim run [schedules=N] [from=SEED] [jobs=N] [first=1]\n"
 			"       sim replay|shrink seed=SEED [drop=N,...] [calm=NAME,...] "
 			"[storm=MS]\n"
 			"       sim regress FILE ...\n"
@@ -44,6 +44,7 @@ run(int argc, char **argv)
 	uint64		schedules = 500000;
 	uint64		from = 1;
 	int			njobs = (int) sysconf(_SC_NPROCESSORS_ONLN);
+	bool		first = false;
 	const char *value;
 
 	for (int i = 0; i < argc; i++)
@@ -54,12 +55,14 @@ run(int argc, char **argv)
 			from = strtoull(value, NULL, 10);
 		else if (is(argv[i], "jobs=", &value))
 			njobs = atoi(value);
+		else if (is(argv[i], "first=", &value))
+			first = atoi(value) != 0;
 		else
 			return usage();
 	}
 	if (schedules == 0 || njobs <= 0)
 		return usage();
-	return jobs_run(from, schedules, njobs);
+	return jobs_run(from, schedules, njobs, first);
 }
 
 static bool

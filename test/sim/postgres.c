@@ -71,6 +71,7 @@ static int	message_level;
 bool
 errstart(int elevel, const char *domain)
 {
+	node_may_pause();
 	message_level = elevel;
 	message[0] = '\0';
 	return true;
@@ -223,6 +224,7 @@ void
 ProcessConfigFile(GucContext context)
 {
 	le_lease_ttl = sim_node->lease_ms;
+	le_safety_margin = sim_node->margin_ms;
 }
 
 bool
@@ -245,6 +247,7 @@ pg_strong_random(void *buf, size_t len)
 TimestampTz
 GetCurrentTimestamp(void)
 {
+	node_may_pause();
 	return (clock_boot(sim_node, sim.now) + sim_node->clock.wall) / 1000;
 }
 
@@ -325,6 +328,7 @@ le_token_seen(const char *election, uint64 token)
 {
 	uint64	   *floor = &sim_node->token_floor[election_of_name(election)];
 
+	node_may_pause();
 	*floor = Max(*floor, token);
 }
 

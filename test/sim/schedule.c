@@ -163,6 +163,16 @@ draw_kind(uint64 present)
 	}
 }
 
+/* Misfortunes seldom come alone: this one hits where the last one ends. */
+static void
+follow(Intervention *v, const Intervention *last)
+{
+	v->node = last->node;
+	v->election = last->election;
+	v->at = last->at + sim_span(0, sim_below(2) == 0 ? last->span : 0) +
+		(sim_below(2) == 0 ? last->span : 0) + sim_span(0, LE_SEC);
+}
+
 static void
 make_events(Schedule *s)
 {
@@ -186,6 +196,8 @@ make_events(Schedule *s)
 		v->span = sim_span(LE_MSEC, sim_below(3) == 0 ? 40 * LE_SEC :
 						   8 * LE_SEC);
 		v->random = (uint32) sim_random();
+		if (i > 0 && sim_below(5) < 2)
+			follow(v, v - 1);
 	}
 }
 
@@ -418,8 +430,9 @@ schedule_happen(int number)
 			n->clock.wall += ((v->random & 1) != 0 ? 1 : -1) * 3600 * LE_SEC;
 			break;
 		case HAPPEN_RELOAD:
+			/* with a margin that allows for any of our clocks */
 			n->lease_ms = (v->random & 1) != 0 ? 15000 : 5000;
-			n->margin_ms = 1000;
+			n->margin_ms = n->lease_ms / 5;
 			node_reload(n);
 			break;
 		case HAPPEN_NEW_SERVER:

@@ -308,9 +308,11 @@ typedef struct SimNode
 
 	/* checks.c */
 	uint64		term[MAX_ELECTIONS];	/* token of the term that it has */
+	uint64		term_believed[MAX_ELECTIONS];	/* the last that counted */
 	int			term_session[MAX_ELECTIONS];
 	le_time		lost_at[MAX_ELECTIONS]; /* its key in the store, on its clock */
 	le_duration lost_lease[MAX_ELECTIONS];
+	le_duration margin;			/* the least in this session */
 	le_time		turns_since;	/* turns are counted from then */
 	int			turns;
 	int			session;		/* of its that is the newest in the store */
