@@ -217,13 +217,20 @@ build/sim/sim: build/sim/worker.o $(SIM_OBJS)
 -include $(wildcard build/sim/*.d build/sim/*/*.d build/sim/*/*/*.d)
 
 SCHEDULES ?= 500000
-.PHONY: sim sim-load
+EXHAUST ?= 1
+.PHONY: sim sim-load mutants evidence
 sim: build/sim/sim
 	@test/sim/run $(if $(SEED),replay seed=$(SEED) $(EDIT),\
-		run schedules=$(SCHEDULES) $(if $(FROM),from=$(FROM)))
+		run schedules=$(SCHEDULES) $(if $(FROM),from=$(FROM)) -- $(EXHAUST))
 
 sim-load: build/sim/sim
 	@test/sim/run load
+
+mutants:
+	@test/mutants/run $(M)
+
+evidence:
+	@scripts/evidence
 
 #
 # Everything that starts servers: in a private directory, as an unprivileged
@@ -245,7 +252,7 @@ deps:
 test:
 	scripts/deps test
 	$(BUILD)
-	$(MAKE) --no-print-directory gateway unit
+	$(MAKE) --no-print-directory gateway unit sim
 	test/gateway/run
 	$(SANDBOX) test/run regress pgtap tap
 	$(MAKE) --no-print-directory faults STORE=consul DURATION=4min
@@ -335,12 +342,15 @@ help:
 	@echo
 	@echo "  demo           a leader, its loss and the takeover; STORE=local|consul|"
 	@echo "                 cassandra"
-	@echo "  test           unit, gateway-test, regress, pgtap, tap and faults;"
+	@echo "  test           unit, sim, gateway-test, regress, pgtap, tap and faults;"
 	@echo "                 installs what they need"
 	@echo "  unit           unit tests of core and store codecs under ASan and UBSan"
 	@echo "  sim            deterministic simulation, SCHEDULES=n ($(SCHEDULES));"
 	@echo "                 SEED=n replays one with a trace"
 	@echo "  sim-load       requests per second of up to 100 simulated nodes"
+	@echo "  mutants        deliberate defects, each of which a test must catch;"
+	@echo "                 M=\"margin-0\" for one"
+	@echo "  evidence       docs/evidence.md from what the last runs left"
 	@echo "  regress        pg_regress on a throw-away instance"
 	@echo "  pgtap          pgTAP tests on a throw-away instance"
 	@echo "  tap            TAP tests with several instances and a real Consul;"

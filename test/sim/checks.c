@@ -203,6 +203,8 @@ void
 check_step(void)
 {
 	sim.counts.steps++;
+	if (exhaustive && sim.storm)
+		exhaustive_note_state();
 	sim.digest = (sim.digest ^ (uint64) sim.now) *
 		UINT64CONST(0x100000001B3) + store_index();
 	for (int e = 0; e < sim.nelections; e++)

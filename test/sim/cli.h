@@ -26,6 +26,7 @@ extern void shrink(Schedule *s);
 extern void load_report(void);
 
 /* exhaustive.c */
-extern int	exhaustive_run(int depth);
+extern int	exhaustive_run(int most);
+extern int	exhaustive_replay(const char *faults);
 
 #endif							/* LE_SIM_CLI_H */

@@ -714,6 +714,8 @@ store_apply(const Request *r, Answer *a, int node, uint32 process, int flight,
 			return false;
 		a->net = LE_NET_BROKEN;
 	}
+	if (w->invalidate != 0 && r->session != 0 && sim_chance(w->invalidate))
+		store_invalidate(r->session);
 	broken = sim_chance(w->break_answer);
 	if (broken && sim_chance(500000))
 	{

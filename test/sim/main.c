@@ -7,6 +7,7 @@
  *	sim replay seed=SEED [drop=...] [calm=...] [storm=...]
  *	sim shrink seed=SEED
  *	sim regress FILE ...
+ *	sim exhaust faults=N|replay=N,...
  *	sim load
  *
  * test/sim/main.c
@@ -33,7 +34,7 @@ usage(void)
 			"       sim replay|shrink seed=SEED [drop=N,...] [calm=NAME,...] "
 			"[storm=MS]\n"
 			"       sim regress FILE ...\n"
-			"       sim exhaust [depth=N]\n"
+			"       sim exhaust faults=N|replay=N,...\n"
 			"       sim load\n");
 	return 2;
 }
@@ -161,6 +162,12 @@ main(int argc, char **argv)
 		return shorten(argc, argv);
 	if (strcmp(mode, "regress") == 0)
 		return regress(argc, argv);
+	if (strcmp(mode, "exhaust") == 0 && argc == 1 &&
+		strncmp(argv[0], "faults=", 7) == 0)
+		return exhaustive_run(atoi(argv[0] + 7));
+	if (strcmp(mode, "exhaust") == 0 && argc == 1 &&
+		strncmp(argv[0], "replay=", 7) == 0)
+		return exhaustive_replay(argv[0] + 7);
 	if (strcmp(mode, "load") == 0 && argc == 0)
 	{
 		load_report();

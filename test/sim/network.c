@@ -249,6 +249,25 @@ deliver_answer(int number)
 	end_message(number);
 }
 
+/* What is under way, whatever the order; and how long until it arrives. */
+uint64
+network_hash(void)
+{
+	uint64		hash = 0;
+
+	for (int i = 0; i < nheap; i++)
+	{
+		const Entry *e = &heap[i];
+		uint64		one = (uint64) (e->at - sim.now) / LE_MSEC << 8 | e->what;
+
+		if (e->what == AT_REQUEST || e->what == AT_ANSWER)
+			one = sim_mix(one) ^ messages[e->a].request.kind << 8 ^
+				messages[e->a].node;
+		hash += sim_mix(one);
+	}
+	return hash;
+}
+
 void
 network_step(void)
 {
@@ -356,6 +375,7 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 	f->done = done;
 	f->arg = arg;
 	network_send(&r, i);
+	node_may_pause();
 }
 
 static le_time

@@ -135,6 +135,8 @@ draw_countdown(int per_million)
 {
 	if (per_million == 0)
 		return PG_INT32_MAX;
+	if (exhaustive)
+		return 0;
 	return 1 + (int) sim_below(2 * INT64CONST(1000000) / per_million);
 }
 
@@ -146,11 +148,12 @@ node_may_pause(void)
 
 	if (!in_worker || !sim.storm)
 		return;
-	if (--sim.pause_in <= 0)
+	if (exhaustive ? sim_chance(w->pause) : --sim.pause_in <= 0)
 	{
 		sim.pause_in = draw_countdown(w->pause);
 		sim.counts.pauses++;
-		sim_node->frozen_until = sim.now + sim_span(LE_MSEC, 25 * LE_SEC);
+		sim_node->frozen_until = sim.now +
+			sim_span(LE_MSEC, exhaustive ? 7 * LE_SEC : 25 * LE_SEC);
 		sim_node->run_at = sim_node->frozen_until;
 		trace(sim_node, "stops in the middle for %.3f s",
 			  (sim_node->run_at - sim.now) / (double) LE_SEC);
@@ -158,7 +161,7 @@ node_may_pause(void)
 		coroutine_yield();
 		memcpy(__start_le_scratch, sim_node->scratch, SCRATCH_SIZE);
 	}
-	else if (--sim.kill_in <= 0)
+	else if (exhaustive ? sim_chance(w->kill) : --sim.kill_in <= 0)
 	{
 		sim.kill_in = draw_countdown(w->kill);
 		node_kill_worker(sim_node);

@@ -102,7 +102,8 @@ errcode_for_file_access(void)
 		if (!trace_on && message_level < ERROR) \
 			return 0; \
 		va_start(args, fmt); \
-		len += pg_snprintf(message + len, sizeof(message) - len, __VA_ARGS__); \
+		len += pg_snprintf(message + len, sizeof(message) - len, \
+						   __VA_ARGS__); \
 		if (len < sizeof(message)) \
 			pg_vsnprintf(message + len, sizeof(message) - len, fmt, args); \
 		va_end(args); \

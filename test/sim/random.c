@@ -36,8 +36,11 @@ sim_below(uint64 n)
 bool
 sim_chance(int per_million)
 {
-	return per_million > 0 && sim.storm &&
-		(int) sim_below(1000000) < per_million;
+	if (per_million == 0 || !sim.storm)
+		return false;
+	if (exhaustive)
+		return exhaustive_decide();
+	return (int) sim_below(1000000) < per_million;
 }
 
 le_duration
@@ -45,6 +48,8 @@ sim_span(le_duration least, le_duration most)
 {
 	if (most <= least)
 		return least;
+	if (exhaustive)
+		return most - least < LE_SEC ? least : (least + most) / 2;
 	return least + (le_duration) (((sim_random() >> 40) *
 								   (uint64) ((most - least) >> 10) >> 24)
 								  << 10);

@@ -40,6 +40,12 @@ extern bool sim_chance(int per_million);
 extern le_duration sim_span(le_duration least, le_duration most);
 extern uint64 sim_mix(uint64 seed);
 
+/* ---- exhaustive.c: decisions in place of chance ---- */
+
+extern bool exhaustive;
+extern bool exhaustive_decide(void);
+extern void exhaustive_note_state(void);
+
 /* ---- the store, as consul.c models it ---- */
 
 /* What our values say; of others' it is known only that they are not ours. */
@@ -205,6 +211,7 @@ typedef struct Weather
 	int			leak;			/* lock-delay not enforced */
 	int			pause;			/* worker stops between two instructions */
 	int			kill;			/* or dies there */
+	int			invalidate;		/* the asker's session, at a request */
 } Weather;
 
 typedef struct Schedule
@@ -310,7 +317,7 @@ typedef struct SimNode
 	uint64		term[MAX_ELECTIONS];	/* token of the term that it has */
 	uint64		term_believed[MAX_ELECTIONS];	/* the last that counted */
 	int			term_session[MAX_ELECTIONS];
-	le_time		lost_at[MAX_ELECTIONS]; /* its key in the store, on its clock */
+	le_time		lost_at[MAX_ELECTIONS]; /* its key, on its clock */
 	le_duration lost_lease[MAX_ELECTIONS];
 	le_duration margin;			/* the least in this session */
 	le_time		turns_since;	/* turns are counted from then */
@@ -405,6 +412,7 @@ extern void network_answer(int node, uint32 process, int flight,
 extern void network_forget(SimNode *n);
 extern le_time network_next(void);
 extern void network_step(void);
+extern uint64 network_hash(void);
 extern void network_at(le_time at, int what, int a, uint32 b);
 
 /* What network_at() can be told to do. */
