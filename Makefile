@@ -257,7 +257,7 @@ test:
 	$(SANDBOX) test/run regress pgtap tap
 	$(MAKE) --no-print-directory faults STORE=consul DURATION=4min
 
-regress pgtap:
+regress pgtap: build/sim/sim
 	$(BUILD)
 	$(SANDBOX) test/run $@
 

@@ -29,4 +29,7 @@ extern void load_report(void);
 extern int	exhaustive_run(int most);
 extern int	exhaustive_replay(const char *faults);
 
+/* model.c */
+extern int	model_run(uint64 seed, int operations);
+
 #endif							/* LE_SIM_CLI_H */

@@ -195,8 +195,8 @@ list_nodes(const Request *r, Answer *a)
 
 /* ---- sessions ---- */
 
-static int
-create_session(const Request *r)
+int
+store_create(const Request *r)
 {
 	Session    *s;
 
@@ -247,9 +247,9 @@ end_session(int session)
 		return;
 	s->alive = false;
 	store.index++;
-	for (int k = -1; k < MAX_ELECTIONS; k++)
+	for (int k = NODE_KEY(store.nsessions); k >= 0; k--)
 	{
-		Key		   *key = k < 0 ? &s->key : &store.keys[k];
+		Key		   *key = store_key(k);
 		Key			before = *key;
 
 		if (key->session != session)
@@ -257,10 +257,10 @@ end_session(int session)
 		key->session = 0;
 		key->index = store.index;
 		key->delay_until = sim.now + Min(s->lock_delay, 60 * LE_SEC);
-		if (k >= 0)
+		if (k < MAX_ELECTIONS)
 			check_write(0, k, &before, key);
 		else
-			remember(NODE_KEY(session));
+			remember(k);
 	}
 	fire_watches();
 }
@@ -385,12 +385,13 @@ same_value(const Value *a, const Value *b)
 }
 
 static void
-put(Key *key, const Value *value, int session)
+put(Key *key, const Value *value, int session, uint32 lock_index)
 {
 	/* code, state/kvs.go: an identical rewrite leaves the index alone */
 	if (key->exists && key->usable && key->session == session &&
-		same_value(&key->value, value))
+		key->lock_index == lock_index && same_value(&key->value, value))
 		return;
+	key->lock_index = lock_index;
 	key->exists = true;
 	key->usable = true;
 	key->session = session;
@@ -417,7 +418,9 @@ run_step(const Request *r, const Step *step, Key *key)
 				return &lost;
 			if (key->session != 0 && key->session != step->session)
 				return &held;
-			put(key, &r->values[step->value], step->session);
+			put(key, &r->values[step->value], step->session,
+				!key->exists ? 1 :
+				key->lock_index + (key->session != step->session));
 			return NULL;
 		case VERB_UNLOCK:
 			/* code, state/kvs.go: a session that is gone is "invalid" */
@@ -425,15 +428,15 @@ run_step(const Request *r, const Step *step, Key *key)
 				return &lost;
 			if (!key->exists || key->session != step->session)
 				return &changed;
-			put(key, &r->values[step->value], 0);
+			put(key, &r->values[step->value], 0, key->lock_index);
 			return NULL;
 		case VERB_CAS:
 			if (!key->exists || key->index != step->index)
 				return &changed;
-			put(key, &r->values[step->value], key->session);
+			put(key, &r->values[step->value], key->session, 0);
 			return NULL;
 		case VERB_SET:
-			put(key, &r->values[step->value], key->session);
+			put(key, &r->values[step->value], key->session, 0);
 			return NULL;
 		case VERB_DELETE:
 			key->exists = false;
@@ -472,16 +475,19 @@ refused_for_delay(const Request *r, Answer *a)
 	return false;
 }
 
-/* docs, txn: all of the steps or none, each sees what those before it did. */
-static void
-run_transaction(const Request *r, Answer *a)
+/*
+ * docs, txn: all of the steps or none, each sees what those before it did.
+ * Returns which failed.
+ */
+uint32
+store_try(const Request *r, Answer *a)
 {
 	Key			before[MAX_STEPS];
 	int			weight = 0;
-	bool		failed = false;
+	uint32		failed = 0;
 
 	if (refused_for_delay(r, a))
-		return;
+		return 0;
 	for (int i = 0; i < r->nsteps; i++)
 	{
 		Key		   *key = store_key(r->steps[i].key);
@@ -491,17 +497,17 @@ run_transaction(const Request *r, Answer *a)
 		f = run_step(r, &r->steps[i], key);
 		if (f != NULL)
 		{
-			failed = true;
+			failed |= 1 << i;
 			note_failure(r, &r->steps[i], f, a, &weight);
 		}
 	}
-	if (failed)
+	if (failed != 0)
 	{
 		for (int i = r->nsteps - 1; i >= 0; i--)
 			*store_key(r->steps[i].key) = before[i];
 		if (a->outcome != LE_CONFLICT)
 			a->nlost = 0;
-		return;
+		return failed;
 	}
 	store.index++;
 	a->index = store_key(r->steps[r->write].key)->index;
@@ -528,6 +534,7 @@ run_transaction(const Request *r, Answer *a)
 	}
 	if (r->election >= 0)
 		fire_watches();
+	return 0;
 }
 
 /* ---- reads ---- */
@@ -641,7 +648,7 @@ serve(const Request *r, Answer *a)
 	switch (r->kind)
 	{
 		case LE_OP_CREATE_SESSION:
-			a->session = create_session(r);
+			a->session = store_create(r);
 			if (a->session == 0)
 				a->outcome = LE_UNAVAILABLE;
 			else
@@ -676,7 +683,7 @@ serve(const Request *r, Answer *a)
 			show_elections(a);
 			break;
 		default:
-			run_transaction(r, a);
+			store_try(r, a);
 			break;
 	}
 }
@@ -772,7 +779,7 @@ store_foreign_lock(int election)
 	int			session;
 
 	if (key->session != 0 || key->delay_until > sim.now ||
-		(session = create_session(&r)) == 0)
+		(session = store_create(&r)) == 0)
 		return;
 	set_timer(session);			/* it dies before it renews */
 	store.index++;

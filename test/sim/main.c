@@ -9,6 +9,7 @@
  *	sim regress FILE ...
  *	sim exhaust faults=N|replay=N,...
  *	sim load
+ *	sim model SEED OPERATIONS
  *
  * test/sim/main.c
  *
@@ -35,7 +36,8 @@ usage(void)
 			"[storm=MS]\n"
 			"       sim regress FILE ...\n"
 			"       sim exhaust faults=N|replay=N,...\n"
-			"       sim load\n");
+			"       sim load\n"
+			"       sim model SEED OPERATIONS\n");
 	return 2;
 }
 
@@ -173,5 +175,7 @@ main(int argc, char **argv)
 		load_report();
 		return 0;
 	}
+	if (strcmp(mode, "model") == 0 && argc == 2)
+		return model_run(strtoull(argv[0], NULL, 10), atoi(argv[1]));
 	return usage();
 }

@@ -149,7 +149,7 @@ latency(void)
 static bool
 cut(const SimNode *n)
 {
-	return sim.now < n->cut_until;
+	return sim.now >= n->cut_from && sim.now < n->cut_until;
 }
 
 static void

@@ -157,6 +157,13 @@ node_may_pause(void)
 		sim_node->run_at = sim_node->frozen_until;
 		trace(sim_node, "stops in the middle for %.3f s",
 			  (sim_node->run_at - sim.now) / (double) LE_SEC);
+		if (!exhaustive && sim_below(2) == 0)
+		{
+			/* what it has sent is answered, then it is alone */
+			sim_node->cut_from = sim.now + 20 * LE_MSEC;
+			sim_node->cut_until = sim_node->frozen_until +
+				sim_span(0, 20 * LE_SEC);
+		}
 		memcpy(sim_node->scratch, __start_le_scratch, SCRATCH_SIZE);
 		coroutine_yield();
 		memcpy(__start_le_scratch, sim_node->scratch, SCRATCH_SIZE);

@@ -102,21 +102,19 @@ make_weather(Weather *w)
 static void
 make_nodes(Schedule *s)
 {
-	static const int leases[] = {3000, 5000, 10000, 15000, 15000, 20000};
+	static const int leases[] = {3000, 3000, 5000, 5000, 10000, 15000, 20000};
 	bool		mixed = sim_below(3) == 0;
 	int			lease = leases[sim_below(lengthof(leases))];
-	bool		takeover = sim_below(4) != 0;
+	bool		takeover = sim_below(8) != 0;
+	int			margin = sim_below(2) == 0 ? 500 : 1000;
 	int			rate = sim_below(3) == 0 ? 0 : 1 + (int) sim_below(2);
 
 	for (int i = 0; i < s->nnodes; i++)
 	{
-		int			least = lease;
-
 		if (mixed)
 			lease = leases[sim_below(lengthof(leases))];
 		s->lease_ms[i] = lease;
-		s->margin_ms[i] = lease < 5000 ? 500 : 1000;
-		least = Min(least, lease);
+		s->margin_ms[i] = lease < 5000 ? 500 : margin;
 		s->takeover[i] = mixed ? sim_below(2) == 0 : takeover;
 		s->campaigns[i] = (uint32) sim_below(1 << s->nelections);
 		if (i == 0 || sim_below(2) == 0)
@@ -236,7 +234,7 @@ schedule_make(Schedule *s, uint64 seed)
 	s->seed = seed;
 	s->nnodes = 2 + (int) sim_below(2);
 	s->nelections = 1 + (int) sim_below(2);
-	s->storm = sim_span(15 * LE_SEC, 60 * LE_SEC);
+	s->storm = sim_span(10 * LE_SEC, 40 * LE_SEC);
 	s->beyond = sim_below(16) == 0;
 	memset(s->ppm, 0, sizeof(s->ppm));
 	make_weather(&s->weather);
@@ -421,6 +419,7 @@ schedule_happen(int number)
 			suspend(n, v->span);
 			break;
 		case HAPPEN_CUT:
+			n->cut_from = sim.now;
 			n->cut_until = sim.now + v->span;
 			break;
 		case HAPPEN_LOSE_ANSWERS:

@@ -69,6 +69,7 @@ typedef struct Key
 	bool		usable;			/* carries the lock flag */
 	int			session;		/* holds it; 0: none */
 	uint64		index;
+	uint32		lock_index;
 	le_time		delay_until;	/* lock-delay */
 	Value		value;
 } Key;
@@ -284,6 +285,7 @@ typedef struct SimNode
 	le_time		sleeps_until;	/* on CLOCK_MONOTONIC; 0: for ever */
 	le_time		frozen_until;	/* in true time */
 	le_time		wakes_at;		/* the machine, from its sleep */
+	le_time		cut_from;
 	le_time		cut_until;
 	le_time		deaf_until;		/* loses all answers until then */
 	Clock		clock;
@@ -430,6 +432,8 @@ extern void network_at(le_time at, int what, int a, uint32 b);
 extern void store_reset(void);
 extern bool store_apply(const Request *request, Answer *answer, int node,
 						uint32 process, int flight, uint32 number);
+extern uint32 store_try(const Request *request, Answer *answer);
+extern int	store_create(const Request *request);
 extern void store_expiry(int session, uint32 stamp);
 extern void store_parked(int place, uint32 stamp);
 extern void store_invalidate(int session);

@@ -1,0 +1,183 @@
+/*-------------------------------------------------------------------------
+ *
+ * model.c
+ *		Random transactions and what the model of Consul makes of them.
+ *
+ * One line of JSON per operation: what is asked, which steps fail, and how
+ * all keys stand afterwards.  test/t/110_model.pl asks a real Consul the same
+ * and compares.  Sessions and indexes are the model's own numbers; the test
+ * keeps the real ones beside them.
+ *
+ * test/sim/model.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cli.h"
+
+#define SESSIONS	4			/* alive at a time, about */
+
+static Schedule schedule;
+
+static const char *const verbs[] = {
+	[VERB_CHECK_SESSION] = "check-session",
+	[VERB_CHECK_INDEX] = "check-index",
+	[VERB_CHECK_ABSENT] = "check-not-exists",
+	[VERB_LOCK] = "lock",
+	[VERB_UNLOCK] = "unlock",
+	[VERB_CAS] = "cas",
+	[VERB_SET] = "set",
+	[VERB_DELETE] = "delete",
+};
+
+static int
+some_session(void)
+{
+	int			newest = store_nsessions();
+
+	return newest == 0 ? 0 :
+		newest - (int) sim_below(Min(newest, SESSIONS + 2));
+}
+
+static int
+some_key(void)
+{
+	int			s = some_session();
+
+	return s != 0 && sim_below(3) == 0 ? NODE_KEY(s) :
+		(int) sim_below(MAX_ELECTIONS);
+}
+
+/* Mostly what would pass, so that whole transactions do, too. */
+static void
+fill_step(Request *r, Step *step)
+{
+	const Key  *key;
+	bool		fitting = sim_below(4) != 0;
+
+	memset(step, 0, sizeof(*step));
+	step->role = ROLE_UNCHANGED;
+	step->verb = (Verb) sim_below(lengthof(verbs));
+	step->key = r->nsteps > 1 && sim_below(2) == 0 ?
+		r->steps[0].key : some_key();
+	step->value = (int) sim_below(2);
+	key = store_key(step->key);
+	switch (step->verb)
+	{
+		case VERB_CHECK_SESSION:
+		case VERB_UNLOCK:
+		case VERB_LOCK:
+			step->session = fitting && key->session != 0 ? key->session :
+				some_session();
+			if (step->verb == VERB_CHECK_SESSION && fitting)
+				step->session = key->session;
+			break;
+		case VERB_CHECK_INDEX:
+		case VERB_CAS:
+			step->index = fitting && key->index != 0 ? key->index :
+				store_index();
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+print_step(const Request *r, const Step *step)
+{
+	printf("{\"verb\":\"%s\",\"key\":%d,\"session\":%d,\"index\":"
+		   UINT64_FORMAT ",\"value\":\"v%u\"}", verbs[step->verb], step->key,
+		   step->session, step->index, r->values[step->value].user);
+}
+
+static void
+print_keys(void)
+{
+	const char *comma = "";
+
+	printf(",\"keys\":[");
+	for (int k = 0; k <= NODE_KEY(store_nsessions()); k++)
+	{
+		const Key  *key = store_key(k);
+
+		if (k >= MAX_ELECTIONS + 1 || k < MAX_ELECTIONS)
+			if (key->exists)
+			{
+				printf("%s{\"key\":%d,\"session\":%d,\"index\":" UINT64_FORMAT
+					   ",\"value\":\"v%u\"}", comma, k, key->session,
+					   key->index, key->value.user);
+				comma = ",";
+			}
+	}
+	printf("]}\n");
+}
+
+static void
+transaction(void)
+{
+	Request		r;
+	Answer		a;
+	uint32		failed;
+
+	memset(&r, 0, sizeof(r));
+	memset(&a, 0, sizeof(a));
+	r.kind = LE_OP_ACQUIRE;
+	r.nvalues = 2;
+	for (int i = 0; i < 2; i++)
+	{
+		r.values[i].ours = true;
+		r.values[i].user = (uint32) sim_below(3);
+	}
+	r.nsteps = 1 + (int) sim_below(4);
+	for (int i = 0; i < r.nsteps; i++)
+		fill_step(&r, &r.steps[i]);
+	failed = store_try(&r, &a);
+	printf("{\"op\":\"txn\",\"steps\":[");
+	for (int i = 0; i < r.nsteps; i++)
+	{
+		printf("%s", i == 0 ? "" : ",");
+		print_step(&r, &r.steps[i]);
+	}
+	printf("],\"delayed\":%s,\"failed\":[",
+		   a.conflict == LE_CONFLICT_LOCK_DELAY ? "true" : "false");
+	for (int i = 0, n = 0; i < r.nsteps; i++)
+		if ((failed >> i) & 1)
+			printf("%s%d", n++ == 0 ? "" : ",", i);
+	printf("]");
+	print_keys();
+}
+
+int
+model_run(uint64 seed, int operations)
+{
+	memset(&schedule, 0, sizeof(schedule));
+	schedule.nelections = MAX_ELECTIONS;
+	sim.schedule = &schedule;
+	sim.random = sim_mix(seed);
+	sim.nelections = MAX_ELECTIONS;
+	sim.now = LE_SEC;
+	sim.storm = false;
+	network_reset();
+	store_reset();
+	for (int i = 0; i < operations; i++)
+	{
+		uint64		what = sim_below(20);
+		int			s;
+
+		if (store_nsessions() < 2 || what == 0)
+		{
+			Request		r = {.node = -1, .lease = 60 * LE_SEC};
+
+			printf("{\"op\":\"create\",\"session\":%d", store_create(&r));
+			print_keys();
+		}
+		else if (what == 1 && (s = some_session()) != 0)
+		{
+			printf("{\"op\":\"destroy\",\"session\":%d", s);
+			store_invalidate(s);
+			print_keys();
+		}
+		else
+			transaction();
+	}
+	return 0;
+}
