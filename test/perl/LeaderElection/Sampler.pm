@@ -102,10 +102,14 @@ sub _sample
 		{
 			my $before = boottime_ns();
 
-			print $in $query or last;
+			print $in "$query\\echo .\n" or last;
 			my $answer = <$out> // last;
 			my $after = boottime_ns();
 
+			# a query that failed has no row: psql may not have noticed yet
+			# that the server is gone
+			last if $answer eq ".\n";
+			<$out> // last;
 			print $fh "$before $after $answer";
 			Time::HiRes::usleep($interval * 1e6);
 		}

@@ -155,8 +155,9 @@ sub _take
 	@lines = grep {
 		my $error = /^(psql:[^:]*:\d+: |)(ERROR|FATAL|PANIC|WARNING|NOTICE|LOG|
 			DETAIL|HINT|CONTEXT|LOCATION|STATEMENT|LINE\ \d+):/x
-		  || /^(server closed|connection to server|\tThis probably|
-			\tbefore\ or|The\ connection)/x;
+		  || /^(server\ closed|(psql:.*:\ error:\ )?connection\ to\ server|
+			\tThis\ probably|\tbefore\ or|The\ connection|
+			no\ connection\ to\ the\ server)/x;
 
 		push @error, $_ if $error;
 		!$error
@@ -165,7 +166,9 @@ sub _take
 	$self->{result} = {
 		output => join("\n", @lines),
 		error => join("\n", @error),
-		lost => $lost || scalar(grep { /server closed the connection/ } @error),
+		lost => $lost || scalar(
+			grep { /server closed the connection|no connection to the server/ }
+			  @error),
 		at => $now,
 		seconds => ($now - $self->{started}) / 1e9
 	};

@@ -30,6 +30,7 @@ use LeaderElection::Node;
 use LeaderElection::Toxiproxy;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils ();
+use Time::HiRes ();
 
 # Elections that all instances campaign for all the time.  "edited" is the one
 # whose key is meddled with.
@@ -369,6 +370,11 @@ sub exempt
 
 =pod
 
+=item witnessed()
+
+Waits until all witnesses have seen something from now on: a run whose
+witnesses are blind proves nothing.
+
 =item leaders()
 
 Of how many of the jobs somebody believes to be the leader.
@@ -401,6 +407,21 @@ sub leaders
 		$led{$_} = 1 foreach split /\n/, $answer;
 	}
 	return scalar keys %led;
+}
+
+sub witnessed
+{
+	my ($self) = @_;
+	my $now = Time::HiRes::time();
+
+	foreach my $target (@{ $self->{targets} })
+	{
+		my $file = "$self->{history}/$target->{witness}{name}.jsonl";
+
+		poll_until(sub { (Time::HiRes::stat($file))[9] > $now },
+			$target->{node}->name . "'s witness to see something");
+	}
+	return;
 }
 
 sub claim

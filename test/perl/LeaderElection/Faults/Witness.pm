@@ -26,7 +26,7 @@ use LeaderElection::Util;
 
 use constant QUERY => q{SELECT coalesce(string_agg(election || '=' ||
  le_fencing_token(election), ' '), '-') FROM le_status
- WHERE le_is_leader(election);} =~ s/\n//gr . "\n";
+ WHERE le_is_leader(election);} =~ s/\n//gr . "\n\\echo .\n";
 
 sub setup
 {
@@ -55,7 +55,11 @@ sub turn
 	  print({ $self->{in} } QUERY) ? readline($self->{out}) : undef;
 	my $after = boottime_ns();
 
-	if (!defined $answer)
+	# A query that failed has no row: psql may not have noticed yet that the
+	# server is gone.
+	if (!defined $answer
+		|| $answer eq ".\n"
+		|| !defined readline($self->{out}))
 	{
 		$self->_disconnect;
 		$self->pause(0.1);
