@@ -148,16 +148,24 @@ is($node->sql("SELECT string_agg(extract(second FROM tick)::int::text, ',' ORDER
 	'0,1', 'first the old tick, then the new one');
 is(state('terminated'), 'done|1', 'done');
 
-# Leadership ends while the command runs: its commit is refused, and the tick
+# The term runs out while the command runs: its commit is refused, and the tick
 # is left to a later term.
+$node->configure(lease_ttl => '4s');
+poll_until(sub { $node->acquire('billing') }, 'a short lease');
 $session = LeaderElection::Session->new($node);
-$session->start("CALL le_run('billing', 'DO \$\$ BEGIN CALL work(''lost''); PERFORM pg_sleep(2); END \$\$', on_loss => 'none'" . at('lost') . ')');
+$session->start(
+	"CALL le_run('billing', 'DO \$\$ BEGIN CALL work(''lost''); "
+	  . "WHILE le_is_leader(''billing'') LOOP PERFORM pg_sleep(0.01); END LOOP; END \$\$', on_loss => 'none'"
+	  . at('lost')
+	  . ')');
 $node->wait_for("SELECT state = 'running' FROM le_claims WHERE job = 'lost'");
-$node->release('billing');
+my $worker = $node->freeze_worker;
 like($session->finish->{error}, qr/LE002/, 'lost: refused');
+$node->thaw_worker($worker);
 is(worked('lost'), 0, 'lost: undone');
 is(state('lost'), 'running|1', 'lost: not failed');
-$node->acquire('billing');
+$node->configure(lease_ttl => '15s');
+poll_until(sub { $node->acquire('billing') }, 'a later term');
 is(le_run("CALL work('lost')", at('lost') . ', catch_up => true'), '', 'lost: caught up');
 is(worked('lost') . '|' . state('lost'), '1|done|2', 'lost: by the second try');
 

@@ -238,11 +238,11 @@ test_claims(void **state)
 	assert_int_equal(a.outcome, LE_DONE);
 	before.state = LE_CLAIM_DONE;
 	a = perform_claim(LE_OP_CLAIM, 100, &key, &before);
-	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
+	assert_int_equal(a.outcome, LE_CONFLICT);
 	before.id = PREVIOUS_CLAIM;
 	before.state = record.state;
 	a = perform_claim(LE_OP_COMPLETE, 0, NULL, &before);
-	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
+	assert_int_equal(a.outcome, LE_CONFLICT);
 
 	/* what could not be written may be there all the same */
 	disk_full = true;
