@@ -254,8 +254,8 @@ test:
 	$(BUILD)
 	$(MAKE) --no-print-directory gateway unit sim
 	test/gateway/run
-	$(SANDBOX) test/run regress pgtap tap
 	$(MAKE) --no-print-directory faults STORE=consul DURATION=4min
+	$(SANDBOX) test/run regress pgtap tap
 
 regress pgtap: build/sim/sim
 	$(BUILD)
