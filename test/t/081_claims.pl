@@ -51,9 +51,15 @@ subtest 'at the same time' => sub {
 		map { LeaderElection::Session->new($node) } 1 .. 3
 	} sort keys %node;
 
-	$_->query('SELECT le_is_leader(\'billing\')') foreach @sessions;
-	$_->start("SELECT n FROM (SELECT n FROM generate_series(1, $jobs) n ORDER BY random()) s WHERE le_claim('billing', 'at once ' || n, '$tick')")
-	  foreach @sessions;
+	# a common start, for which each session is there in time
+	my $start = $a->sql("SELECT now() + interval '1 s'");
+
+	$_->query("SELECT le_is_leader('billing')") foreach @sessions;
+	$_->start(<<"END") foreach @sessions;
+DO \$\$ BEGIN PERFORM pg_sleep_until('$start'); END \$\$;
+SELECT n FROM (SELECT n FROM generate_series(1, $jobs) n ORDER BY random()) s
+WHERE le_claim('billing', 'at once ' || n, '$tick')
+END
 	my @won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
 
 	is_deeply({ map { $_ => 1 } map { @$_ } @won },
