@@ -257,11 +257,11 @@ test:
 	$(MAKE) --no-print-directory faults STORE=consul DURATION=4min
 	$(SANDBOX) test/run regress pgtap tap
 
-regress pgtap: build/sim/sim
+regress pgtap:
 	$(BUILD)
 	$(SANDBOX) test/run $@
 
-tap: gateway
+tap: gateway build/sim/sim
 	$(BUILD)
 	$(SANDBOX) test/run tap $(T)
 

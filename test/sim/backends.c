@@ -127,3 +127,11 @@ le_bound_to(int slot, uint64 token)
 {
 	return false;
 }
+
+/* The worker hints itself, too. */
+void
+le_hint_worker(void)
+{
+	pg_atomic_fetch_add_u64(&node_table(sim_node)->hints, 1);
+	node_wake(sim_node);
+}

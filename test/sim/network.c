@@ -357,8 +357,7 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 	int			i = 0;
 	Flight	   *f;
 
-	/* encode() has just run; what it made must outlive the pause */
-	Request		r = plan_request;
+	Request		r = n->encoded;
 
 	node_may_pause();
 	while (i < MAX_FLIGHTS && n->flights[i].used)

@@ -289,7 +289,7 @@ node_reset(SimNode *n, const Schedule *s)
 	int			i = n->number;
 	SimNode		clean;
 
-	memset(&clean, 0, offsetof(SimNode, flights));
+	memset(&clean, 0, offsetof(SimNode, encoded));
 	clean.number = i;
 	clean.worker = n->worker;
 	clean.shmem = n->shmem;
@@ -303,7 +303,7 @@ node_reset(SimNode *n, const Schedule *s)
 	clean.clock.ppm = s->ppm[i];
 	clean.clock.offset = LE_SEC * (1000 + sim_below(100000));
 	clean.clock.wall = LE_SEC * INT64CONST(800000000);
-	memcpy(n, &clean, offsetof(SimNode, flights));
+	memcpy(n, &clean, offsetof(SimNode, encoded));
 	for (int k = 0; k < MAX_FLIGHTS; k++)
 		n->flights[k].used = false;
 	for (int k = 0; k < MAX_BACKENDS; k++)

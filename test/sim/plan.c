@@ -120,9 +120,6 @@ name_of_incarnation(uint32 number)
 
 /* ---- operation to request ---- */
 
-/* What encode() made, for le_http_send(), which is called next. */
-Request		plan_request;
-
 static int
 add_value(Request *r, const Value *value)
 {
@@ -303,7 +300,7 @@ static void
 plan_encode(const LeStoreSettings *settings, const LeOp *op,
 			LeHttpRequest *request)
 {
-	Request    *r = &plan_request;
+	Request    *r = &sim_node->encoded;
 
 	r->kind = op->kind;
 	r->node = sim_node->number;

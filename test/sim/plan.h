@@ -12,8 +12,6 @@
 
 #include "sim.h"
 
-extern Request plan_request;
-
 extern const char *name_of_node(int node);
 extern const char *name_of_value(uint32 user);
 

@@ -15,6 +15,7 @@
 
 #include "access/xlog.h"
 #include "libpq/pqsignal.h"
+#include "nodes/pg_list.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/fd.h"
@@ -423,13 +424,31 @@ le_each_campaign(void (*act) (const char *election))
 			act(name_of_election(e));
 }
 
-/* ---- only the store "local" needs these ---- */
-
+/* Lists only grow here; what they leave behind goes with its context. */
 struct List *
 lappend(struct List *list, void *datum)
 {
-	abort();
+	List	   *l = (List *) list;
+
+	if (l == NULL)
+	{
+		l = palloc0(sizeof(List));
+		l->type = T_List;
+	}
+	if (l->length == l->max_length)
+	{
+		ListCell   *before = l->elements;
+
+		l->max_length += 8;
+		l->elements = palloc(l->max_length * sizeof(ListCell));
+		if (l->length > 0)
+			memcpy(l->elements, before, l->length * sizeof(ListCell));
+	}
+	l->elements[l->length++].ptr_value = datum;
+	return (struct List *) l;
 }
+
+/* ---- only the store "local" needs these ---- */
 
 struct List *
 list_delete_first(struct List *list)

@@ -327,6 +327,7 @@ typedef struct SimNode
 	int			session;		/* of its that is the newest in the store */
 
 	/* from here on not cleared, but by those who use it */
+	Request		encoded;		/* the last; le_http_send() takes it */
 	Flight		flights[MAX_FLIGHTS];
 	Backend		backends[MAX_BACKENDS];
 } SimNode;

@@ -1,0 +1,45 @@
+/*-------------------------------------------------------------------------
+ *
+ * stats.c
+ *		Statistics and events, which decide nothing.
+ *
+ * A worker may stop, or end by an error, where it would note something.
+ *
+ * test/sim/stats.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include "events.h"
+#include "stats.h"
+
+void
+le_stat_count_slot(int slot, LeStat what)
+{
+	node_may_pause();
+}
+
+void
+le_stat_answer(int slot, le_time sent, LeOutcome outcome)
+{
+}
+
+void
+le_stat_forget(int slot)
+{
+}
+
+void
+le_event(LeHappening what, const char *election, uint64 token,
+		 const char *detail,...)
+{
+	node_may_pause();
+}
+
+void
+le_event_of(const char *node, LeHappening what, const char *election,
+			uint64 token, const char *detail,...)
+{
+	node_may_pause();
+}
