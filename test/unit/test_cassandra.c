@@ -507,6 +507,16 @@ test_batches(void **state)
 	assert_int_equal(a.renewals[1].outcome, LE_UNKNOWN);
 	assert_int_equal(a.renewals[2].outcome, LE_UNKNOWN);
 
+	/* nor is a term over because its neighbour is */
+	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
+				RESULT("billing", "\"status\":409,\"problem\":"
+					   TYPE("lost") "}") ","
+				RESULT("reports/daily", "\"status\":409") ","
+				RESULT("a", "\"status\":409") "]}");
+	assert_int_equal(a.renewals[0].outcome, LE_LOST);
+	assert_int_equal(a.renewals[1].outcome, LE_UNKNOWN);
+	assert_int_equal(a.renewals[2].outcome, LE_UNKNOWN);
+
 	/* out of order: nothing counts */
 	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
 				RESULT("reports/daily", GOOD("reports/daily", "9", "2")) ","
