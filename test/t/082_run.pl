@@ -10,7 +10,9 @@ use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = LeaderElection::Node->create('local');
+# A release does not wait for what runs: here it stands for a loss.
+my $node = LeaderElection::Node->create('local',
+	settings => { drain_timeout => '0' });
 
 $node->sql(<<'END');
 CREATE TABLE work (n serial, what text, tick timestamptz, token bigint, at timestamptz DEFAULT now());
