@@ -290,6 +290,25 @@ earliest_knows_none(void **state)
 	assert_int_equal(le_earliest(T0 + 1, T0), T0);
 }
 
+/* What a store with leases per key takes from them, and does not grant. */
+static void
+leases_per_key_have_less_room(void **state)
+{
+	LeTiming	t = defaults;
+
+	(void) state;
+	t.lease = 5 * LE_SEC;
+	t.least_lease = LE_MIN_KEY_LEASE;
+	t.granularity = LE_SEC;
+	t.renew_interval = 1500 * LE_MSEC;
+	assert_int_equal(le_timing_fault(&t), LE_TIMING_OK);
+	t.renew_interval++;
+	assert_int_equal(le_timing_fault(&t), LE_TIMING_INTERVAL);
+	t.renew_interval--;
+	t.lease--;
+	assert_int_equal(le_timing_fault(&t), LE_TIMING_LEASE);
+}
+
 int
 main(void)
 {
@@ -307,6 +326,7 @@ main(void)
 		cmocka_unit_test(pauses_double_up_to_a_sixth_of_the_lease),
 		cmocka_unit_test(jitter_stays_below_its_span),
 		cmocka_unit_test(earliest_knows_none),
+		cmocka_unit_test(leases_per_key_have_less_room),
 	};
 
 	return cmocka_run_group_tests_name("timing", tests, NULL, NULL);
