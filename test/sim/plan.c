@@ -5,8 +5,7 @@
  *
  * encode() makes the same steps of the same transactions as store/consul.c,
  * decode() gives the same answers, but numbers take the place of names and
- * JSON, which is what makes millions of schedules affordable.  "sim codec"
- * runs schedules through both and compares every request and every answer.
+ * JSON, which is what makes millions of schedules affordable.
  *
  * test/sim/plan.c
  *

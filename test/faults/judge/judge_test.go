@@ -217,6 +217,16 @@ var forged = []struct {
 	{"I8", "another's was freed", true, []Record{
 		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
 		{Type: "freed", Holder: "b", From: 6 * s}, read("", 7, 8)}},
+	{"I8", "a stale read from a leader of the store that was thawed", false, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0), read("", 7, 8),
+		{Type: "fault", Kind: "store leader stopped", Target: "store", From: 4 * s, To: 8 * s}}},
+	{"I8", "a stale read long after that", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0), read("", 9, 10),
+		{Type: "fault", Kind: "store leader stopped", Target: "store", From: 4 * s, To: 8 * s}}},
+	{"I8", "acquired while held, from a leader of the store that was thawed", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
+		{Type: "fault", Kind: "store leader stopped", Target: "store", From: 4 * s, To: 9 * s},
+		op("b", "acquire", "true", 2, 7, 8)}},
 	{"I8", "an unknown acquire that was applied", false, []Record{
 		op("a", "acquire", "unknown", 0, 1, 2), read("a", 3, 4), op("b", "acquire", "false", 0, 5, 6),
 		op("b", "acquire", "true", 2, 11, 12)}},
