@@ -973,12 +973,14 @@ cassandra_decode(const LeStoreSettings *settings, const LeOp *op,
 	answer->outcome = LE_DONE;
 	if (response->net == LE_NET_NOT_SENT)
 	{
-		fail(answer, LE_UNAVAILABLE, response->net_error);
+		fail(answer, LE_UNAVAILABLE, response->net_error != NULL ?
+			 response->net_error : "no connection");
 		answer->next_server = true;
 	}
 	else if (response->net == LE_NET_BROKEN)
 	{
-		fail_open(op, answer, response->net_error);
+		fail_open(op, answer, response->net_error != NULL ?
+				  response->net_error : "no answer");
 		answer->next_server = !le_op_writes(op->kind);
 	}
 	else if (response->status == 200 || response->status == 201 ||

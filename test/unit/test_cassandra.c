@@ -468,6 +468,10 @@ test_network(void **state)
 		/* a read that another gateway can answer is asked again */
 		assert_int_equal(decode(&op, &response).next_server,
 						 !le_op_writes(op.kind));
+		response.net_error = NULL;
+		assert_string_equal(decode(&op, &response).detail, "no answer");
+		response.net = LE_NET_NOT_SENT;
+		assert_string_equal(decode(&op, &response).detail, "no connection");
 	}
 }
 
