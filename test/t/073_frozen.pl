@@ -7,104 +7,19 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Frozen;
 use LeaderElection::Node;
 use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $per_round = 24;
 my %settings = (
 	lease_ttl => '3s',
 	safety_margin => '500ms',
 	campaign => 'e');
 my %conf = (track_commit_timestamp => 'on', max_connections => 60);
-my %count;
-
-sub prepare
-{
-	my ($node) = @_;
-
-	$node->sql(<<'END');
-CREATE TABLE work (what text, token bigint);
-CREATE TABLE locked (i int);
-INSERT INTO locked VALUES (1);
-CREATE TABLE go (i int);
-CREATE FUNCTION spin() RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-	WHILE NOT EXISTS (SELECT FROM go) LOOP
-	END LOOP;
-END $$;
-CREATE FUNCTION doze() RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-	WHILE NOT EXISTS (SELECT FROM go) LOOP
-		PERFORM pg_sleep(0.02);
-	END LOOP;
-END $$;
-END
-	return;
-}
-
-# The places where a transaction can be when it freezes.  Each has passed the
-# gate and written a row; none gets to its commit before it thaws.
-my @places = (
-	sub { return 'COMMIT' },
-	sub { return 'SELECT spin(); COMMIT' },
-	sub { return 'SELECT doze(); COMMIT' },
-	sub { return 'UPDATE locked SET i = i + 1; COMMIT' },
-	sub { return "SAVEPOINT s; INSERT INTO work VALUES ('more', 0); RELEASE s; SELECT doze(); COMMIT" },
-	sub { return 'DO' });
-
-sub freeze_in_transactions
-{
-	my ($what, $node, $until) = @_;
-	my $blocker = LeaderElection::Session->new($node);
-	my @sessions;
-	my $refused = 0;
-	my $token;
-
-	$node->wait_for_leadership('e');
-	$token = $node->token('e');
-	$node->sql('TRUNCATE go');
-	$blocker->query('BEGIN; UPDATE locked SET i = i + 1');
-	foreach my $i (1 .. $per_round)
-	{
-		my $place = $places[ $i % @places ]->();
-		my $session = LeaderElection::Session->new($node);
-
-		if ($place eq 'DO')
-		{
-			# a procedure, in a transaction of its own
-			$place = "DO 'BEGIN PERFORM le_require_leader(''e''); "
-			  . "INSERT INTO work VALUES (''$what'', $token); PERFORM doze(); COMMIT; END'";
-		}
-		else
-		{
-			$session->query("BEGIN; SELECT le_require_leader('e'); INSERT INTO work VALUES ('$what', $token)");
-		}
-		push @sessions, [ $session, $place ];
-	}
-	# What runs is running, what only commits gets its COMMIT while it sleeps.
-	$_->[0]->start($_->[1]) foreach grep { $_->[1] ne 'COMMIT' } @sessions;
-	$node->freeze;
-	$_->[0]->start($_->[1]) foreach grep { $_->[1] eq 'COMMIT' } @sessions;
-	$until->();
-	$node->thaw;
-	$node->sql('INSERT INTO go VALUES (1)');
-	$blocker->query('ROLLBACK');
-	foreach my $s (@sessions)
-	{
-		my $error = $s->[0]->finish->{error};
-
-		$refused++ if $error =~ /ERROR:  LE002: no longer leader of election "e"/;
-		diag("$s->[1]: $error") if $error !~ /LE002/;
-	}
-	$count{attempts} += $per_round;
-	$count{refused} += $refused;
-	is($refused, $per_round, "$what: all refused");
-	is($node->sql('SELECT count(*) FROM work'), 0, "$what: nothing was committed");
-	return;
-}
+my $late;
 
 subtest 'store local' => sub {
 	my $node = LeaderElection::Node->create(
@@ -137,14 +52,8 @@ subtest 'store consul' => sub {
 
 		poll_until(sub { ($leader) = grep { $_->is_leader('e') } @nodes; $leader }, 'a leader');
 		($next) = grep { $_ != $leader } @nodes;
-		freeze_in_transactions(
-			"consul $round",
-			$leader,
-			sub {
-				$next->wait_for_leadership('e');
-				is($next->sql("BEGIN; SELECT le_require_leader('e') > 0; INSERT INTO work VALUES ('next', 1); COMMIT; DELETE FROM work"),
-					't', 'meanwhile the next leader works');
-			});
+		freeze_in_transactions("consul $round", $leader,
+			sub { next_leader_works($next) });
 	}
 	$_->stop foreach @nodes;
 	$consul->stop;
@@ -209,7 +118,7 @@ END
 	$_->finish foreach @sessions;
 	$committed = $node->sql('SELECT count(*) FROM work');
 	is($committed, $n, 'the limit is as stated: they commit after their term');
-	$count{window} = "$committed of $n";
+	$late = "$committed of $n";
 
 	# Nobody else may lead before the record of a commit that has passed.
 	@sessions = $enter->(1);
@@ -224,6 +133,6 @@ END
 	$node->stop;
 };
 
-diag("fence attempts after the loss: $count{attempts}, refused: $count{refused}");
-diag("frozen between check and commit record: committed after the loss: $count{window} (a stated limit)");
+diag(attempts());
+diag("frozen between check and commit record: committed after the loss: $late (a stated limit)");
 done_testing();

@@ -1,0 +1,478 @@
+
+=pod
+
+=head1 NAME
+
+LeaderElection::Driver - jobs each few seconds on instances that fail
+
+=head1 SYNOPSIS
+
+  use LeaderElection::Driver;
+
+  plan skip_all => 'dblink is not installed'
+    unless LeaderElection::Driver->available;
+  my $driver = LeaderElection::Driver->new(
+    nodes => { a => $a, b => $b, c => $c },
+    leader => sub { ... });
+  $driver->run_for(3);
+  $driver->fault($_) foreach 'kill', 'freeze', 'step down';
+  $driver->run_for(15);
+  $driver->catch_up;
+  $driver->check(each => 40, others => 20);
+
+=head1 DESCRIPTION
+
+It stands in for a scheduler with seconds: it fires a job on all instances
+together, and on each again only when the last call has returned.  All jobs
+call le_run() in the election "billing".  What ran is written down outside of
+the elections, by an observer that the jobs tell at once, so that runs whose
+commit is refused count too.
+
+=cut
+
+package LeaderElection::Driver;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use LeaderElection::Session;
+use LeaderElection::Util;
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use Test::More;
+use Time::HiRes qw(time);
+
+our @EXPORT = qw(tick_of);
+
+# Jobs that may not lose a tick wait longer than a takeover takes, and are
+# fired less often than that, in turn.
+my $jobs = 5;
+my $every = 15;
+my $wait = 14;
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item available()
+
+Is dblink, by which the jobs tell the observer?
+
+=cut
+
+sub available
+{
+	my $sharedir = qx($ENV{PG_CONFIG} --sharedir);
+
+	chomp $sharedir;
+	return -e "$sharedir/extension/dblink.control";
+}
+
+=pod
+
+=item new(nodes => { name => $node }, leader => $code, [ faults => { what => $code } ])
+
+Prepares the instances, which campaign, and waits for a leader.  leader gives
+the name of the node that the store has, or undef.  faults are kinds of faults
+besides those that each instance can have; they get the driver and the name of
+the leader.
+
+=cut
+
+sub new
+{
+	my ($class, %params) = @_;
+	my $observer = PostgreSQL::Test::Cluster->new('observer', port => free_port());
+	my $self = bless {
+		nodes => $params{nodes},
+		leader => $params{leader},
+		observer => $observer,
+		session => {},
+		missed => 0,
+		fired => [],
+		calls => {},
+		faults => 0
+	}, $class;
+
+	$self->{kinds} = { $self->_own_faults, %{ $params{faults} // {} } };
+	$observer->init;
+	$observer->append_conf('postgresql.conf', "max_connections = 60\n");
+	$observer->start;
+	$observer->safe_psql('postgres', <<'END');
+CREATE TABLE runs (job text, tick timestamptz, token bigint, node text,
+	at timestamptz DEFAULT clock_timestamp());
+END
+	$self->_prepare($_) foreach sort keys %{ $self->{nodes} };
+	poll_until(sub { grep { $_->is_leader('billing') } values %{ $self->{nodes} } },
+		'a leader');
+	$self->{started} = time();
+	$self->{next} = int($self->{started}) + 1;
+	return $self;
+}
+
+sub _prepare
+{
+	my ($self, $name) = @_;
+	my $connstr = $self->{observer}->connstr . ' dbname=postgres';
+
+	$self->{nodes}{$name}->sql(<<"END");
+CREATE EXTENSION dblink;
+CREATE TABLE committed (job text, tick timestamptz, token bigint);
+CREATE PROCEDURE work(job text) LANGUAGE plpgsql AS \$\$
+BEGIN
+	PERFORM dblink_exec('$connstr', format(
+		'INSERT INTO runs VALUES (%L, %L, %L, ''$name'')', job, le_tick(),
+		le_fencing_token('billing')));
+	PERFORM pg_sleep(0.3);
+	INSERT INTO committed VALUES (job, le_tick(), le_fencing_token('billing'));
+END \$\$;
+END
+	return;
+}
+
+# ---- firing ----
+
+# The call has returned, or its server is gone.
+sub _ready
+{
+	my ($self, $key) = @_;
+	my $session = $self->{session}{$key} or return 1;
+
+	return 1 if $session->{idle};
+	return 0 unless $session->is_done;
+	my $result = $session->finish;
+	my ($sqlstate) = $result->{error} =~ /(LE\d\d\d|57014|57P0\d)/;
+
+	die "$key: $result->{error}"
+	  if $result->{error} =~ /ERROR/ && !$sqlstate;
+	$self->{calls}{ $result->{lost} ? 'cut short' : $sqlstate // 'returned' }++;
+	$session->{idle} = 1;
+	delete $self->{session}{$key} if $result->{lost};
+	return 1;
+}
+
+sub _all_ready
+{
+	my ($self) = @_;
+
+	return !grep { !$self->_ready($_) } keys %{ $self->{session} };
+}
+
+sub _fire
+{
+	my ($self, $job, $call, $again) = @_;
+
+	foreach my $name (sort keys %{ $self->{nodes} })
+	{
+		my $node = $self->{nodes}{$name};
+		my $key = "$name $job" . ($again // '');
+		my $session;
+
+		if ($node->{frozen_by_test} || $node->{down} || !$self->_ready($key))
+		{
+			$self->{missed}++;
+			next;
+		}
+		$session = $self->{session}{$key} //= LeaderElection::Session->new($node);
+		$session->{idle} = 0;
+		$session->start("CALL le_run('billing', 'CALL work(''$job'')', job => '$job', $call)");
+	}
+	return;
+}
+
+sub _fire_for_good
+{
+	my ($self, $job, $tick) = @_;
+
+	push @{ $self->{fired} }, [ $job, $tick ];
+	$self->_fire($job, "tick => '$tick', wait => '$wait s', catch_up => true");
+	return;
+}
+
+=pod
+
+=item tick_of($second)
+
+A second since 1970 as SQL has it.  A function.
+
+=cut
+
+sub tick_of
+{
+	my ($second) = @_;
+
+	return POSIX::strftime('%Y-%m-%d %H:%M:%S+00', gmtime($second));
+}
+
+# Waits for the next second, and fires what is due.
+sub _turn
+{
+	my ($self) = @_;
+	my $next = $self->{next};
+
+	Time::HiRes::usleep(1000) while time() < $next;
+	# and once more, as somebody might by hand while the first is under way
+	$self->_fire('each second', "every => '1 s'", $_) foreach '', ' again';
+	if ($next % ($every / $jobs) == 0)
+	{
+		$self->_fire_for_good('job ' . ($next / ($every / $jobs) % $jobs),
+			tick_of($next));
+	}
+	$self->{next} = int(time()) + 1;
+	return;
+}
+
+=pod
+
+=item run_for($seconds)
+
+Lets the jobs go on for so long.
+
+=item run_until($condition, $what, [ timeout => s ])
+
+The same until the condition is met; it is asked each second.
+
+=cut
+
+sub run_for
+{
+	my ($self, $seconds) = @_;
+	my $until = time() + $seconds;
+
+	$self->_turn while time() < $until;
+	return;
+}
+
+sub run_until
+{
+	my ($self, $condition, $what, %params) = @_;
+	my $limit =
+	  time() + ($params{timeout} // $LeaderElection::Util::timeout_default);
+
+	until ($condition->())
+	{
+		die "timed out waiting for $what" if time() > $limit;
+		$self->_turn;
+	}
+	return;
+}
+
+=pod
+
+=item run_until_taken_over($name)
+
+Until somebody else leads, and for a while longer.
+
+=cut
+
+sub run_until_taken_over
+{
+	my ($self, $old) = @_;
+
+	$self->run_until(sub { ($self->{leader}->() // $old) ne $old },
+		"somebody to take over from $old");
+	$self->run_for(2);
+	return;
+}
+
+# ---- faults ----
+
+=pod
+
+=item fault($what)
+
+Has it happen to the leader, and ends it when another leads: kill, freeze,
+freeze the worker, step down, or one of new().
+
+=cut
+
+sub fault
+{
+	my ($self, $what) = @_;
+	my $name = poll_until($self->{leader}, 'a leader');
+
+	note(sprintf('%.1f s: %s, %s', time() - $self->{started}, $name, $what));
+	$self->{kinds}{$what}->($self, $name);
+	$self->{faults}++;
+	$self->run_for(2);
+	return;
+}
+
+sub _own_faults
+{
+	return (
+		kill => sub {
+			my ($self, $name) = @_;
+			my $node = $self->{nodes}{$name};
+
+			$node->crash;
+			$node->{down} = 1;
+			$self->run_until_taken_over($name);
+			$node->start;
+			$node->{down} = 0;
+			delete @{ $self->{session} }{ grep { /^$name / } keys %{ $self->{session} } };
+		},
+		freeze => sub {
+			my ($self, $name) = @_;
+			my $node = $self->{nodes}{$name};
+
+			$node->{frozen_by_test} = 1;
+			$node->freeze;
+			$self->run_until_taken_over($name);
+			$node->thaw;
+			$node->{frozen_by_test} = 0;
+		},
+		'freeze the worker' => sub {
+			my ($self, $name) = @_;
+			my $pid = $self->{nodes}{$name}->freeze_worker;
+
+			$self->run_until_taken_over($name);
+			$self->{nodes}{$name}->thaw_worker($pid);
+		},
+		'step down' => sub {
+			my ($self, $name) = @_;
+
+			$self->{nodes}{$name}->sql("SELECT le_step_down('billing', '3 s')");
+			$self->run_until_taken_over($name);
+		});
+}
+
+# ---- what comes of it ----
+
+=pod
+
+=item started()
+
+When the jobs began, in seconds since 1970.
+
+=item catch_up([ @more ])
+
+Waits for all calls, and fires a last tick of each job that may not lose one,
+and of more that others have fired: it catches up what the last fault left.
+
+=cut
+
+sub started { return $_[0]->{started}; }
+
+sub catch_up
+{
+	my ($self, @more) = @_;
+
+	poll_until(sub { $self->_all_ready }, 'the last calls');
+	$self->_fire_for_good($_, tick_of($self->{next} + $every))
+	  foreach @more, map { "job $_" } 0 .. $jobs - 1;
+	poll_until(sub { $self->_all_ready }, 'the calls of the last ticks');
+	return;
+}
+
+=pod
+
+=item runs([ $pattern ])
+
+What the observer has seen of the jobs whose names match: the fencing tokens
+of the runs, in their order, by "job|tick".
+
+=item committed()
+
+How many commits there were, by "job|tick".
+
+=cut
+
+sub runs
+{
+	my ($self, $pattern) = @_;
+	my %runs;
+
+	foreach my $line (
+		split /\n/,
+		$self->{observer}->safe_psql('postgres',
+			"SELECT job, tick AT TIME ZONE 'UTC', token FROM runs ORDER BY at"))
+	{
+		my ($job, $tick, $token) = split /\|/, $line;
+
+		push @{ $runs{"$job|$tick"} }, $token
+		  if !defined $pattern || $job =~ $pattern;
+	}
+	return %runs;
+}
+
+sub committed
+{
+	my ($self) = @_;
+	my %committed;
+
+	foreach my $node (values %{ $self->{nodes} })
+	{
+		$committed{$_}++
+		  foreach split /\n/,
+		  $node->sql("SELECT job, tick AT TIME ZONE 'UTC' FROM committed");
+	}
+	return %committed;
+}
+
+# The runs that have another in the same term.
+sub _twice_in_a_term
+{
+	my (%runs) = @_;
+	my %by_term;
+
+	foreach my $tick (keys %runs)
+	{
+		$by_term{"$tick|$_"}++ foreach @{ $runs{$tick} };
+	}
+	return grep { $by_term{$_} > 1 } sort keys %by_term;
+}
+
+=pod
+
+=item check(each => $n, others => $n)
+
+Tests that no tick ran twice, and none was lost where that was asked for, and
+that there were so many ticks at least.
+
+=back
+
+=cut
+
+sub check
+{
+	my ($self, %least) = @_;
+	my %committed = $self->committed;
+	my %each = $self->runs(qr/^each second/);
+	my %others = $self->runs(qr/^job /);
+	my @again = sort grep { @{ $others{$_} } > 1 } keys %others;
+	my @fired = map { "$_->[0]|" . $_->[1] =~ s/\+00//r } @{ $self->{fired} };
+	my @lost = grep { !$committed{$_} } @fired;
+	my $seconds = time() - $self->{started};
+	my ($any) = values %{ $self->{nodes} };
+
+	is(join(', ', grep { @{ $each{$_} } > 1 } keys %each),
+		'', 'each second: no tick ran twice');
+	is(join(', ', grep { /^each/ && $committed{$_} > 1 } keys %committed),
+		'', 'nor was committed twice');
+	is(join(', ', _twice_in_a_term($self->runs)),
+		'', 'no tick ran twice in one term');
+	is(join(', ', @lost), '', 'with wait and catch_up no tick is lost');
+	is( $any->sql(q{SELECT string_agg(job || ' ' || state, ', ') FROM le_claims
+			WHERE job LIKE 'job %' AND state <> 'done'}),
+		'', 'all are done');
+	cmp_ok(scalar keys %others, '>=', $least{others}, 'ticks enough to tell');
+	cmp_ok(scalar keys %each, '>=', $least{each}, 'each second, too');
+
+	note(sprintf('%.0f s, %d faults; each second: %d ticks, %d of them ran, %d runs; '
+		  . 'with wait and catch_up: %d ticks, %d runs, %d ticks ran again in a later term (%s), %d lost',
+		$seconds, $self->{faults}, int($seconds), scalar keys %each,
+		scalar(map { @$_ } values %each), scalar @fired,
+		scalar(map { @$_ } values %others), scalar @again,
+		join('; ', map { "$_: @{ $others{$_} }" } @again), scalar @lost));
+	note('calls: '
+		  . join(', ', map { "$_ $self->{calls}{$_}" } sort keys %{ $self->{calls} })
+		  . '; not fired since the last one was still under way or the instance down: '
+		  . $self->{missed});
+	return;
+}
+
+1;

@@ -1,0 +1,135 @@
+# le_run() on three instances over a real Cassandra, which are killed, frozen,
+# cut off from both gateways and stepped down while jobs run, and a gateway is
+# killed: no tick runs twice, and none is lost where that was asked for.
+# pg_cron runs a job of its own in each minute meanwhile.
+
+use strict;
+use warnings;
+
+use LeaderElection::Cassandra;
+use LeaderElection::Driver;
+use LeaderElection::Gateway;
+use LeaderElection::Node;
+use LeaderElection::Toxiproxy;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+plan skip_all => 'dblink is not installed'
+  unless LeaderElection::Driver->available;
+my $sharedir = qx($ENV{PG_CONFIG} --sharedir);
+chomp $sharedir;
+my $cron = -e "$sharedir/extension/pg_cron.control";
+
+my $cassandra = LeaderElection::Cassandra->shared;
+my $keyspace = $cassandra->keyspace;
+my @gateways = map {
+	LeaderElection::Gateway->new("gateway$_",
+		cassandra => $cassandra, keyspace => $keyspace)->start
+} 1 .. 2;
+my $toxiproxy = LeaderElection::Toxiproxy->new->start;
+
+# Each instance has its own way to each gateway.
+my %links;
+foreach my $name ('a', 'b', 'c')
+{
+	$links{$name} =
+	  [ map { $toxiproxy->link("$name$_", "127.0.0.1:$gateways[$_]{port}") } 0, 1 ];
+}
+my %node = map {
+	my $node = LeaderElection::Node->create(
+		$_,
+		gateway => $links{$_},
+		settings => {
+			lease_ttl => '7s',
+			safety_margin => '500ms',
+			renew_interval => '1500ms',
+			request_timeout => '1s',
+			campaign => 'billing'
+		},
+		conf => $cron
+		? {
+			shared_preload_libraries => 'leader_election,pg_cron',
+			'cron.use_background_workers' => 'on'
+		  }
+		: {});
+
+	$_ => $node
+} sort keys %links;
+
+my $reader = $gateways[1];
+
+sub leader
+{
+	my $lock = $reader->lock('billing');
+
+	return $lock && $lock->{owner} =~ /^(\w)#/ ? $1 : undef;
+}
+
+# Before the driver begins, so that pg_cron knows the job when it does.
+if ($cron)
+{
+	$_->sql(<<'END') foreach values %node;
+CREATE EXTENSION pg_cron;
+SELECT cron.schedule('minute', '* * * * *',
+	$$CALL le_run('billing', 'CALL work(''minute'')', job => 'minute', every => '1 min', wait => '30 s', catch_up => true)$$);
+END
+}
+
+my $driver = LeaderElection::Driver->new(
+	nodes => \%node,
+	leader => \&leader,
+	faults => {
+		'cut off' => sub {
+			my ($self, $name) = @_;
+
+			$_->down foreach @{ $links{$name} };
+			$self->run_until_taken_over($name);
+			$_->up foreach @{ $links{$name} };
+		},
+		'gateway killed' => sub {
+			my ($self) = @_;
+
+			# all ask this one first; the leader may go on by the other one
+			$gateways[0]->kill9;
+			$self->run_for(3);
+			$gateways[0]->start;
+		}
+	});
+
+$driver->run_for(2);
+$driver->fault($_)
+  foreach 'kill', 'step down', 'freeze', 'gateway killed', 'cut off';
+
+# The first minute that begins while the driver is at work.
+my $minute = (int($driver->started / 60) + 1) * 60;
+
+if ($cron)
+{
+	$driver->run_until(sub { time() > $minute + 2 }, 'the minute', timeout => 90);
+	$driver->run_until(
+		sub {
+			!grep {
+				$_->sql("SELECT EXISTS (SELECT FROM cron.job_run_details
+					WHERE status IN ('starting', 'running'))") eq 't'
+			} values %node;
+		},
+		'pg_cron');
+}
+$driver->catch_up($cron ? 'minute' : ());
+$driver->check(each => 20, others => 12);
+
+SKIP:
+{
+	my $tick = 'minute|' . tick_of($minute) =~ s/\+00//r;
+	my (%runs, %committed);
+
+	skip 'pg_cron is not installed', 1 unless $cron;
+	%runs = $driver->runs(qr/^minute/);
+	%committed = $driver->committed;
+	ok($committed{$tick}, 'pg_cron: the tick of the minute is not lost');
+	note('pg_cron: ' . join('; ', map { "$_: @{ $runs{$_} }" } sort keys %runs));
+}
+
+done_testing();
