@@ -571,6 +571,7 @@ le_run(PG_FUNCTION_ARGS)
 Datum
 le_tick(PG_FUNCTION_ARGS)
 {
+	le_check_preloaded();
 	if (!running_tick)
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(le_from_tick(current_tick));
