@@ -43,32 +43,38 @@ sub record
 
 $a->acquire('billing', wait => '30s');
 
-# All instances, several sessions on each, at the same time.
+# All instances, several sessions on each, at the same time; again, if one of
+# the leader's sessions was done before the others had begun.
 subtest 'at the same time' => sub {
 	my $jobs = 60;
+	my $competed = 0;
 	my @sessions = map {
 		my $node = $node{$_};
 		map { LeaderElection::Session->new($node) } 1 .. 3
 	} sort keys %node;
 
-	# a common start, for which each session is there in time
-	my $start = $a->sql("SELECT now() + interval '1 s'");
+	foreach my $round (1 .. 5)
+	{
+		# a common start, for which each session is there in time
+		my $start = $a->sql("SELECT now() + interval '1 s'");
 
-	$_->query("SELECT le_is_leader('billing')") foreach @sessions;
-	$_->start(<<"END") foreach @sessions;
+		$_->query("SELECT le_is_leader('billing')") foreach @sessions;
+		$_->start(<<"END") foreach @sessions;
 DO \$\$ BEGIN PERFORM pg_sleep_until('$start'); END \$\$;
 SELECT n FROM (SELECT n FROM generate_series(1, $jobs) n ORDER BY random()) s
-WHERE le_claim('billing', 'at once ' || n, '$tick')
+WHERE le_claim('billing', 'at once $round ' || n, '$tick')
 END
-	my @won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
+		my @won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
 
-	is_deeply({ map { $_ => 1 } map { @$_ } @won },
-		{ map { $_ => 1 } 1 .. $jobs }, 'each job once');
-	is(scalar(map { @$_ } @won), $jobs, 'and no job twice');
-	is(scalar(map { @$_ } @won[ 3 .. 8 ]), 0, 'by the leader');
-	cmp_ok(scalar(grep { @$_ } @won[ 0 .. 2 ]), '>', 1,
-		'by more than one of its sessions, so they did compete');
-	is(record('at once 7', 'state, try, node'), 'running|1|a', 'seen by the others');
+		is_deeply({ map { $_ => 1 } map { @$_ } @won },
+			{ map { $_ => 1 } 1 .. $jobs }, 'each job once');
+		is(scalar(map { @$_ } @won), $jobs, 'and no job twice');
+		is(scalar(map { @$_ } @won[ 3 .. 8 ]), 0, 'by the leader');
+		$competed = grep { @$_ } @won[ 0 .. 2 ];
+		last if $competed > 1;
+	}
+	cmp_ok($competed, '>', 1, 'by more than one of its sessions, so they did compete');
+	is(record('at once 1 7', 'state, try, node'), 'running|1|a', 'seen by the others');
 };
 
 # An answer that is lost is read back; the id says whose the claim is.
