@@ -71,9 +71,11 @@ END
 		is(scalar(map { @$_ } @won), $jobs, 'and no job twice');
 		is(scalar(map { @$_ } @won[ 3 .. 8 ]), 0, 'by the leader');
 		$competed = grep { @$_ } @won[ 0 .. 2 ];
+		note("round $round: ", join(", ", map { scalar @$_ } @won[ 0 .. 2 ]));
 		last if $competed > 1;
 	}
-	cmp_ok($competed, '>', 1, 'by more than one of its sessions, so they did compete');
+	cmp_ok($competed, '>', 1,
+		'by more than one of its sessions, so they did compete');
 	is(record('at once 1 7', 'state, try, node'), 'running|1|a', 'seen by the others');
 };
 
