@@ -128,6 +128,13 @@ sub freeze_in_transactions
 	}
 	# What runs is running, what only commits gets its COMMIT while it sleeps.
 	$_->[0]->start($_->[1]) foreach grep { $_->[1] ne 'COMMIT' } @sessions;
+	my $procedures = grep { $_->[1] =~ /^DO/ } @sessions;
+
+	# These have passed the gate once they have written.
+	$node->poll_query_until('postgres',
+		"SELECT count(*) = $procedures FROM pg_stat_activity
+		 WHERE query LIKE 'DO %' AND state = 'active' AND backend_xid IS NOT NULL")
+	  or die 'not all procedures have begun';
 	$node->freeze;
 	$_->[0]->start($_->[1]) foreach grep { $_->[1] eq 'COMMIT' } @sessions;
 	$until->();
