@@ -419,27 +419,9 @@ read_doc(const LeHttpResponse *response, Doc *doc)
 /* ---- what went wrong ---- */
 
 static void
-fail(LeAnswer *answer, LeOutcome outcome, const char *detail)
-{
-	memset(answer, 0, sizeof(*answer));
-	answer->outcome = outcome;
-	answer->detail = le_clean_detail(detail);
-}
-
-/* No answer that means anything: what that says depends on the question. */
-static void
-fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
-{
-	fail(answer, le_op_writes(op->kind) ? LE_UNKNOWN : LE_UNAVAILABLE, detail);
-}
-
-static void
 fail_shape(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
 {
-	fail_open(op, answer, psprintf("HTTP %d with an answer that is not the "
-								   "gateway's (%s)", response->status,
-								   response->content_type[0] != '\0' ?
-								   response->content_type : "no type"));
+	le_fail_shape(op, response, "the gateway's", answer);
 }
 
 static const char *
@@ -486,7 +468,7 @@ problem_outcome(const LeOp *op, const char *type)
 static void
 conflict(LeAnswer *answer, LeConflict what, const Doc *doc)
 {
-	fail(answer, LE_CONFLICT, problem_detail(doc));
+	le_fail(answer, LE_CONFLICT, problem_detail(doc));
 	answer->conflict = what;
 	answer->index = doc->token;
 	answer->rev = doc->rev;
@@ -560,8 +542,8 @@ decode_problem(const LeOp *op, const LeHttpResponse *response,
 		conflict(answer, LE_CONFLICT_CHANGED, &doc);
 	else
 	{
-		fail(answer, problem_outcome(op, doc.type),
-			 psprintf("HTTP %d: %s", response->status, problem_detail(&doc)));
+		le_fail(answer, problem_outcome(op, doc.type),
+				psprintf("HTTP %d: %s", response->status, problem_detail(&doc)));
 		answer->next_server = answer->outcome == LE_UNAVAILABLE;
 	}
 }
@@ -971,17 +953,10 @@ cassandra_decode(const LeStoreSettings *settings, const LeOp *op,
 	(void) settings;
 	memset(answer, 0, sizeof(*answer));
 	answer->outcome = LE_DONE;
-	if (response->net == LE_NET_NOT_SENT)
+	if (response->net != LE_NET_OK)
 	{
-		fail(answer, LE_UNAVAILABLE, response->net_error != NULL ?
-			 response->net_error : "no connection");
-		answer->next_server = true;
-	}
-	else if (response->net == LE_NET_BROKEN)
-	{
-		fail_open(op, answer, response->net_error != NULL ?
-				  response->net_error : "no answer");
-		answer->next_server = !le_op_writes(op->kind);
+		le_fail_network(op, response, answer);
+		answer->next_server = answer->outcome == LE_UNAVAILABLE;
 	}
 	else if (response->status == 200 || response->status == 201 ||
 			 response->status == 204)
@@ -991,9 +966,9 @@ cassandra_decode(const LeStoreSettings *settings, const LeOp *op,
 		decode_problem(op, response, answer);
 	else if (response->status >= 300 && response->status < 500 &&
 			 response->status != 408 && response->status != 429)
-		fail(answer, LE_REFUSED,
-			 psprintf("HTTP %d, which is not the gateway's answer",
-					  response->status));
+		le_fail(answer, LE_REFUSED,
+				psprintf("HTTP %d, which is not the gateway's answer",
+						 response->status));
 	else
 		fail_shape(op, response, answer);
 }
@@ -1015,9 +990,21 @@ cassandra_performs(LeOpKind kind)
 		case LE_OP_COMPLETE:
 		case LE_OP_LIST_CLAIMS:
 			return false;
-		default:
+		case LE_OP_CREATE_SESSION:
+		case LE_OP_VERIFY_SESSION:
+		case LE_OP_CHECK_PREFIX:
+		case LE_OP_REGISTER_NODE:
+		case LE_OP_RENEW_SESSION:
+		case LE_OP_PROVE_NODE:
+		case LE_OP_DESTROY_SESSION:
+		case LE_OP_REVOKE_NODE:
+		case LE_OP_FORGET_NODE:
+		case LE_OP_TAKE_OVER:
+		case LE_OP_LIST_NODES:
+		case LE_OP_SESSION_NAME:
 			return true;
 	}
+	return false;
 }
 
 const LeStore le_store_cassandra = {

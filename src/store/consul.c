@@ -657,29 +657,10 @@ consul_encode(const LeStoreSettings *settings, const LeOp *op,
 
 /* ---- answers: what people are told ---- */
 
-/* Sets everything that is not DONE. */
-static void
-fail(LeAnswer *answer, LeOutcome outcome, const char *detail)
-{
-	memset(answer, 0, sizeof(*answer));
-	answer->outcome = outcome;
-	answer->detail = le_clean_detail(detail);
-}
-
-/* No answer that means anything: what that says depends on the question. */
-static void
-fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
-{
-	fail(answer, le_op_writes(op->kind) ? LE_UNKNOWN : LE_UNAVAILABLE, detail);
-}
-
 static void
 fail_shape(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
 {
-	fail_open(op, answer, psprintf("HTTP %d with an answer that is not "
-								   "Consul's (%s)", response->status,
-								   response->content_type[0] != '\0' ?
-								   response->content_type : "no type"));
+	le_fail_shape(op, response, "Consul's", answer);
 }
 
 /*
@@ -801,10 +782,10 @@ decode_server_error(const LeOp *op, const LeHttpResponse *response,
 		if (phrases[i].outcome == LE_UNKNOWN ||
 			(phrases[i].outcome == LE_LOST && !acts_for_session(op->kind)))
 			break;
-		fail(answer, phrases[i].outcome, detail);
+		le_fail(answer, phrases[i].outcome, detail);
 		return;
 	}
-	fail_open(op, answer, detail);
+	le_fail_open(op, answer, detail);
 }
 
 /*
@@ -819,10 +800,10 @@ decode_not_found(const LeOp *op, const LeHttpResponse *response,
 
 	if (op->kind == LE_OP_RENEW_SESSION &&
 		strstr(text, psprintf("Session id '%s' not found", op->session)))
-		fail(answer, LE_LOST, status_detail(response, text));
+		le_fail(answer, LE_LOST, status_detail(response, text));
 	else
-		fail(answer, LE_UNAVAILABLE, "HTTP 404 from something that is not "
-			 "Consul; check the URL");
+		le_fail(answer, LE_UNAVAILABLE, "HTTP 404 from something that is not "
+				"Consul; check the URL");
 }
 
 static void
@@ -832,19 +813,19 @@ decode_status(const LeOp *op, const LeHttpResponse *response,
 	int			status = response->status;
 
 	if (status >= 300 && status <= 399)
-		fail(answer, LE_REFUSED, psprintf("HTTP %d, a redirect, which is not "
-										  "followed; check the URL", status));
+		le_fail(answer, LE_REFUSED, psprintf("HTTP %d, a redirect, which is not "
+											 "followed; check the URL", status));
 	else if (status == 404)
 		decode_not_found(op, response, answer);
 	else if (status == 425 || status == 429)
-		fail(answer, LE_UNAVAILABLE,
-			 status_detail(response, error_text(response)));
+		le_fail(answer, LE_UNAVAILABLE,
+				status_detail(response, error_text(response)));
 	else if (status == 408 || status == 409)
-		fail_open(op, answer,
-				  status_detail(response, error_text(response)));
+		le_fail_open(op, answer,
+					 status_detail(response, error_text(response)));
 	else if (status >= 400 && status <= 499)
-		fail(answer, LE_REFUSED,
-			 status_detail(response, error_text(response)));
+		le_fail(answer, LE_REFUSED,
+				status_detail(response, error_text(response)));
 	else if (status >= 500 && status <= 599)
 		decode_server_error(op, response, answer);
 	else
@@ -1350,13 +1331,13 @@ static void
 fail_foreign(const List *list, LeAnswer *answer)
 {
 	if (list->op->kind == LE_OP_READ_CLAIM)
-		fail(answer, LE_REFUSED,
-			 psprintf("key \"%s\" is not a claim of this extension",
-					  list->only));
+		le_fail(answer, LE_REFUSED,
+				psprintf("key \"%s\" is not a claim of this extension",
+						 list->only));
 	else
-		fail(answer, LE_REFUSED,
-			 psprintf("the keys below \"%s\" belong to Patroni; choose "
-					  "another key prefix", list->prefix));
+		le_fail(answer, LE_REFUSED,
+				psprintf("the keys below \"%s\" belong to Patroni; choose "
+						 "another key prefix", list->prefix));
 }
 
 static void
@@ -1369,9 +1350,9 @@ decode_list(const LeStoreSettings *settings, const LeOp *op,
 	start_list(settings, op, answer, &list);
 
 	if (response->filtered)
-		fail(answer, LE_REFUSED,
-			 psprintf("Consul's ACL hides keys below \"%s\" from the token; "
-					  "it needs key:read on all of them", list.prefix));
+		le_fail(answer, LE_REFUSED,
+				psprintf("Consul's ACL hides keys below \"%s\" from the token; "
+						 "it needs key:read on all of them", list.prefix));
 	else if (!response->has_index)
 		fail_shape(op, response, answer);
 	else if (response->status == 200 &&
@@ -1733,21 +1714,21 @@ verify_session(const LeOp *op, const SessionInfo *info, LeAnswer *answer)
 	le_duration lock_delay = lock_delay_seconds(op) * LE_SEC;
 
 	if (info->id == NULL)
-		fail(answer, LE_REFUSED, "the new session is not shown: the token "
-			 "needs session:read on the agent's node, or it is gone already");
+		le_fail(answer, LE_REFUSED, "the new session is not shown: the token "
+				"needs session:read on the agent's node, or it is gone already");
 	else if (info->ttl == NULL || parse_duration(info->ttl) < ttl)
-		fail(answer, LE_REFUSED, psprintf("the session has TTL \"%s\", not "
-										  "the one asked for",
-										  info->ttl ? info->ttl : ""));
+		le_fail(answer, LE_REFUSED, psprintf("the session has TTL \"%s\", not "
+											 "the one asked for",
+											 info->ttl ? info->ttl : ""));
 	else if (info->lock_delay != (uint64) lock_delay)
-		fail(answer, LE_REFUSED, "the session has another lock-delay than "
-			 "was asked for");
+		le_fail(answer, LE_REFUSED, "the session has another lock-delay than "
+				"was asked for");
 	else if (info->behavior == NULL || strcmp(info->behavior, "release") != 0)
-		fail(answer, LE_REFUSED, "the session has another behavior than "
-			 "\"release\"");
+		le_fail(answer, LE_REFUSED, "the session has another behavior than "
+				"\"release\"");
 	else if (info->has_checks)
-		fail(answer, LE_REFUSED, "the session depends on health checks, "
-			 "though none were asked for");
+		le_fail(answer, LE_REFUSED, "the session depends on health checks, "
+				"though none were asked for");
 }
 
 static void
@@ -1851,12 +1832,8 @@ consul_decode(const LeStoreSettings *settings, const LeOp *op,
 
 	memset(answer, 0, sizeof(*answer));
 	answer->outcome = LE_DONE;
-	if (response->net == LE_NET_NOT_SENT)
-		fail(answer, LE_UNAVAILABLE, response->net_error != NULL ?
-			 response->net_error : "no connection");
-	else if (response->net == LE_NET_BROKEN)
-		fail_open(op, answer, response->net_error != NULL ?
-				  response->net_error : "no answer");
+	if (response->net != LE_NET_OK)
+		le_fail_network(op, response, answer);
 	else if (status == 200 ||
 			 (status == 409 && is_transaction(op->kind)) ||
 			 (status == 404 && reads_keys(op->kind) && response->has_index))

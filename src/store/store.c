@@ -123,26 +123,6 @@ le_append_encoded(StringInfo path, const char *s, const char *kept)
 	}
 }
 
-/* What people are told: one line of limited length, plain ASCII. */
-const char *
-le_clean_detail(const char *s)
-{
-	char	   *result = palloc(MAX_DETAIL_LEN + 1);
-	int			n = 0;
-
-	for (; *s != '\0' && n < MAX_DETAIL_LEN; s++)
-	{
-		if (*s >= ' ' && *s <= '~')
-			result[n++] = *s;
-		else if (n > 0 && result[n - 1] != ' ')
-			result[n++] = ' ';
-	}
-	while (n > 0 && result[n - 1] == ' ')
-		n--;
-	result[n] = '\0';
-	return result;
-}
-
 const char *
 le_claim_state_name(LeClaimState state)
 {
@@ -199,4 +179,68 @@ le_valid_job_name(const char *name)
 			return false;
 	}
 	return true;
+}
+
+/* ---- answers that are not DONE ---- */
+
+/* What people are told: one line of limited length, plain ASCII. */
+const char *
+le_clean_detail(const char *s)
+{
+	char	   *result = palloc(MAX_DETAIL_LEN + 1);
+	int			n = 0;
+
+	for (; *s != '\0' && n < MAX_DETAIL_LEN; s++)
+	{
+		if (*s >= ' ' && *s <= '~')
+			result[n++] = *s;
+		else if (n > 0 && result[n - 1] != ' ')
+			result[n++] = ' ';
+	}
+	while (n > 0 && result[n - 1] == ' ')
+		n--;
+	result[n] = '\0';
+	return result;
+}
+
+void
+le_fail(LeAnswer *answer, LeOutcome outcome, const char *detail)
+{
+	memset(answer, 0, sizeof(*answer));
+	answer->outcome = outcome;
+	answer->detail = le_clean_detail(detail);
+}
+
+/* No answer that means anything: what that says depends on the question. */
+void
+le_fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
+{
+	le_fail(answer, le_op_writes(op->kind) ? LE_UNKNOWN : LE_UNAVAILABLE,
+			detail);
+}
+
+/* The answer of a proxy, say: not whose it should be. */
+void
+le_fail_shape(const LeOp *op, const LeHttpResponse *response,
+			  const char *whose, LeAnswer *answer)
+{
+	le_fail_open(op, answer,
+				 psprintf("HTTP %d with an answer that is not %s (%s)",
+						  response->status, whose,
+						  response->content_type[0] != '\0' ?
+						  response->content_type : "no type"));
+}
+
+/* No answer came, to a request that was sent or that was not. */
+void
+le_fail_network(const LeOp *op, const LeHttpResponse *response,
+				LeAnswer *answer)
+{
+	const char *error = response->net_error;
+
+	if (response->net == LE_NET_NOT_SENT)
+		le_fail(answer, LE_UNAVAILABLE,
+				error != NULL ? error : "no connection");
+	else
+		le_fail_open(op, answer, error != NULL ? error : "no answer");
 }

@@ -331,6 +331,13 @@ extern bool le_valid_election_name(const char *name);
 extern void le_append_encoded(StringInfo path, const char *s,
 							  const char *kept);
 extern const char *le_clean_detail(const char *s);
+extern void le_fail(LeAnswer *answer, LeOutcome outcome, const char *detail);
+extern void le_fail_open(const LeOp *op, LeAnswer *answer,
+						 const char *detail);
+extern void le_fail_shape(const LeOp *op, const LeHttpResponse *response,
+						  const char *whose, LeAnswer *answer);
+extern void le_fail_network(const LeOp *op, const LeHttpResponse *response,
+							LeAnswer *answer);
 extern char *le_session_of_incarnation(const char *incarnation);
 extern void le_perform_session(const LeOp *op, LeAnswer *answer);
 extern bool le_valid_job_name(const char *name);
