@@ -192,6 +192,30 @@ failed(Claiming *c, LeOutcome outcome)
 		try_again(c, outcome);
 }
 
+/* A write that was not confirmed; the record tells what became of it. */
+static void
+not_written(Claiming *c, LeOutcome outcome)
+{
+	switch (outcome)
+	{
+		case LE_UNKNOWN:
+			c->maybe = true;
+			try_again(c, outcome);
+			break;
+		case LE_CONFLICT:
+		case LE_LOST:
+			try_again(c, LE_UNAVAILABLE);
+			break;
+		case LE_REFUSED:
+		case LE_UNAVAILABLE:
+			failed(c, outcome);
+			break;
+		case LE_DONE:
+			Assert(false);
+			break;
+	}
+}
+
 static LeFlight *
 new_flight(const Claiming *c, LeOpKind kind,
 		   void (*done) (LeFlight *, const LeAnswer *))
@@ -259,24 +283,10 @@ claim_written(LeFlight *flight, const LeAnswer *answer)
 		le_session_prove_now();
 	if (c == NULL)
 		return;
-	switch (answer->outcome)
-	{
-		case LE_DONE:
-			reply_claimed(c, flight->op.claim->try);
-			break;
-		case LE_UNKNOWN:
-			c->maybe = true;
-			try_again(c, answer->outcome);
-			break;
-		case LE_CONFLICT:
-		case LE_LOST:
-			try_again(c, LE_UNAVAILABLE);
-			break;
-		case LE_REFUSED:
-		case LE_UNAVAILABLE:
-			failed(c, answer->outcome);
-			break;
-	}
+	if (answer->outcome == LE_DONE)
+		reply_claimed(c, flight->op.claim->try);
+	else
+		not_written(c, answer->outcome);
 }
 
 static void
@@ -354,24 +364,10 @@ end_written(LeFlight *flight, const LeAnswer *answer)
 
 	if (c == NULL)
 		return;
-	switch (answer->outcome)
-	{
-		case LE_DONE:
-			reply(c, LE_REPLY_TRUE);
-			break;
-		case LE_UNKNOWN:
-			c->maybe = true;
-			try_again(c, answer->outcome);
-			break;
-		case LE_CONFLICT:
-		case LE_LOST:
-			try_again(c, LE_UNAVAILABLE);
-			break;
-		case LE_REFUSED:
-		case LE_UNAVAILABLE:
-			failed(c, answer->outcome);
-			break;
-	}
+	if (answer->outcome == LE_DONE)
+		reply(c, LE_REPLY_TRUE);
+	else
+		not_written(c, answer->outcome);
 }
 
 static void
