@@ -495,8 +495,8 @@ le_fence_explain_cancel(ErrorData *error)
 
 /* ---- binding ---- */
 
-static void
-check_on_loss(LeOnLoss on_loss)
+void
+le_fence_check_on_loss(LeOnLoss on_loss)
 {
 	LeTiming	timing;
 	StringInfoData detail;
@@ -608,7 +608,7 @@ le_fence_bind(const char *election, int64 min_remaining_ms, LeOnLoss on_loss)
 {
 	Binding    *b;
 
-	check_on_loss(on_loss);
+	le_fence_check_on_loss(on_loss);
 	if (ending)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
@@ -624,7 +624,7 @@ le_fence_set_standing(const char *election, uint64 token, LeOnLoss on_loss)
 {
 	Binding    *b = find_binding(election, false);
 
-	check_on_loss(on_loss);
+	le_fence_check_on_loss(on_loss);
 	le_fence_prepare();
 	if (b == NULL)
 		b = add_binding(STANDING, election, token, on_loss);

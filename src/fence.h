@@ -22,6 +22,9 @@
 extern uint64 le_fence_bind(const char *election, int64 min_remaining_ms,
 							LeOnLoss on_loss);
 
+/* Raises if these settings leave no time to cancel in. */
+extern void le_fence_check_on_loss(LeOnLoss on_loss);
+
 /*
  * What can fail of all that follows, once per session, before a lease is asked
  * for.

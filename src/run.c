@@ -186,24 +186,6 @@ to_every(Interval *interval)
 	return every;
 }
 
-/* Found out before the tick is claimed. */
-static void
-check_on_loss(LeOnLoss on_loss)
-{
-	LeTiming	timing;
-	StringInfoData detail;
-
-	if (on_loss != LE_ON_LOSS_CANCEL)
-		return;
-	le_configured_timing(&timing);
-	initStringInfo(&detail);
-	if (!le_explain_cancel_lead(&timing, &detail))
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("statements cannot be cancelled in time with these settings"),
-				 errdetail_internal("%s", detail.data)));
-}
-
 static void
 set_tick(Run *run, FunctionCallInfo fcinfo)
 {
@@ -253,7 +235,7 @@ get_arguments(Run *run, FunctionCallInfo fcinfo)
 			   PG_GETARG_TEXT_PP(2));
 	run->ask.catch_up = PG_GETARG_BOOL(6);
 	run->on_loss = le_on_loss_named(text_to_cstring(PG_GETARG_TEXT_PP(7)));
-	check_on_loss(run->on_loss);
+	le_fence_check_on_loss(run->on_loss);	/* before the tick is claimed */
 	set_tick(run, fcinfo);
 	set_wait(run, fcinfo);
 }
