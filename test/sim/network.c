@@ -374,6 +374,9 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 	f->done = done;
 	f->arg = arg;
 	network_send(&r, i);
+	if (r.kind == LE_OP_PROVE_NODE || r.kind == LE_OP_RENEW_SESSION ||
+		r.kind == LE_OP_RENEW_TERMS)
+		node_ambush();
 	node_may_pause();
 }
 

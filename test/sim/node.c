@@ -140,6 +140,35 @@ draw_countdown(int per_million)
 	return 1 + (int) sim_below(2 * INT64CONST(1000000) / per_million);
 }
 
+static void
+stop_here(void)
+{
+	memcpy(sim_node->scratch, __start_le_scratch, SCRATCH_SIZE);
+	coroutine_yield();
+	memcpy(__start_le_scratch, sim_node->scratch, SCRATCH_SIZE);
+}
+
+/*
+ * A worker that was told to has just sent a proof.  The store answers, but
+ * the worker is stopped, and nothing that it sends afterwards arrives: now it
+ * shows from when on it has counted its trust.
+ */
+void
+node_ambush(void)
+{
+	SimNode    *n = sim_node;
+
+	if (n->ambush == 0 || !in_worker || !sim.storm)
+		return;
+	n->frozen_until = n->run_at = sim.now + n->ambush;
+	n->cut_from = sim.now + 20 * LE_MSEC;
+	n->cut_until = n->frozen_until + 2 * n->lease_ms * LE_MSEC;
+	n->ambush = 0;
+	trace(n, "stops with its proof on its way for %.3f s",
+		  (n->run_at - sim.now) / (double) LE_SEC);
+	stop_here();
+}
+
 /* A worker stops, or dies, between two of its instructions. */
 void
 node_may_pause(void)
@@ -164,9 +193,7 @@ node_may_pause(void)
 			sim_node->cut_until = sim_node->frozen_until +
 				sim_span(0, 20 * LE_SEC);
 		}
-		memcpy(sim_node->scratch, __start_le_scratch, SCRATCH_SIZE);
-		coroutine_yield();
-		memcpy(__start_le_scratch, sim_node->scratch, SCRATCH_SIZE);
+		stop_here();
 	}
 	else if (exhaustive ? sim_chance(w->kill) : --sim.kill_in <= 0)
 	{

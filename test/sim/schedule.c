@@ -56,6 +56,7 @@ static const Kind kinds[HAPPEN_KINDS] = {
 	[HAPPEN_READ_LEADER] = {"read-leader", 1, true},
 	[HAPPEN_CANCEL] = {"cancel", 3, true},
 	[HAPPEN_EXIT] = {"exit", 3, true},
+	[HAPPEN_AMBUSH] = {"ambush", 0, false},
 };
 
 const char *
@@ -178,7 +179,7 @@ make_events(Schedule *s)
 	int			n = 4 + (int) sim_below(20);
 
 	while (present == 0)
-		for (int k = 0; k < HAPPEN_KINDS; k++)
+		for (int k = 0; k < HAPPEN_AMBUSH; k++)
 			if (sim_below(2) == 0 && (kinds[k].weight > 1 ||
 									  sim_below(4) == 0))
 				present |= UINT64CONST(1) << k;
@@ -197,6 +198,32 @@ make_events(Schedule *s)
 		if (i > 0 && sim_below(5) < 2)
 			follow(v, v - 1);
 	}
+}
+
+/*
+ * Trouble that chance alone would bring about too seldom.  Drawn apart, so
+ * that the rest of a schedule is what its seed always made of it.
+ */
+static void
+make_ambushes(Schedule *s)
+{
+	uint64		before = sim.random;
+	int			n;
+
+	sim.random = sim_mix(s->seed ^ UINT64CONST(0xA3B05));
+	n = sim_below(4) == 0 ? 1 + (int) sim_below(3) : 0;
+	for (int i = 0; i < n; i++)
+	{
+		Intervention *v = &s->events[s->nevents++];
+
+		memset(v, 0, sizeof(*v));
+		v->what = HAPPEN_AMBUSH;
+		v->node = sim_below(4) == 0 ? (int) sim_below(s->nnodes) : -1;
+		v->election = (int) sim_below(s->nelections);
+		v->at = LE_SEC * 4 + sim_span(0, s->storm / 2);
+		v->span = sim_span(LE_SEC / 2, 8 * LE_SEC);
+	}
+	sim.random = before;
 }
 
 /* One crash in fair weather, to hold against the stated bound. */
@@ -242,7 +269,10 @@ schedule_make(Schedule *s, uint64 seed)
 	if (sim_below(16) == 0)
 		make_crash(s);
 	else
+	{
 		make_events(s);
+		make_ambushes(s);
+	}
 }
 
 void
@@ -396,7 +426,7 @@ schedule_happen(int number)
 	sim.counts.happened[v->what]++;
 	trace(NULL, "## %s n%d e%d, %.3f s", kinds[v->what].name, n->number,
 		  v->election, v->span / (double) LE_SEC);
-	if (!n->up && v->what >= HAPPEN_ACQUIRE)
+	if (!n->up && v->what >= HAPPEN_ACQUIRE && v->what <= HAPPEN_EXIT)
 		return;
 	switch (v->what)
 	{
@@ -480,6 +510,9 @@ schedule_happen(int number)
 		case HAPPEN_EXIT:
 			on_backend(n, v);
 			break;
+		case HAPPEN_AMBUSH:
+			n->ambush = v->span;
+			break;
 		case HAPPEN_SLOW:
 			sim.slow_until = sim.now + v->span;
 			break;
@@ -543,7 +576,7 @@ clear_up(void)
 	{
 		SimNode    *n = sim.node[i];
 
-		n->cut_until = n->deaf_until = 0;
+		n->cut_until = n->deaf_until = n->ambush = 0;
 		if (n->frozen_until > sim.now)
 		{
 			/* a machine that is woken early has slept for less */

@@ -180,6 +180,7 @@ typedef enum Happening
 	HAPPEN_READ_LEADER,
 	HAPPEN_CANCEL,				/* the backend stops waiting */
 	HAPPEN_EXIT,				/* the backend goes */
+	HAPPEN_AMBUSH,				/* stopped with a proof on its way, then cut */
 	HAPPEN_KINDS
 } Happening;
 
@@ -288,6 +289,7 @@ typedef struct SimNode
 	le_time		cut_from;
 	le_time		cut_until;
 	le_time		deaf_until;		/* loses all answers until then */
+	le_duration ambush;			/* stops for this long at its next proof */
 	Clock		clock;
 	Coroutine  *worker;
 	char	   *shmem;
@@ -475,6 +477,7 @@ extern void node_enter(SimNode *n);
 extern LeSlot *node_slot(SimNode *n, int election);
 extern LeTable *node_table(const SimNode *n);
 extern void node_may_pause(void);
+extern void node_ambush(void);
 
 /* ---- backends.c ---- */
 
