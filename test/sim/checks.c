@@ -13,6 +13,9 @@
  */
 #include "sim.h"
 
+/* The index of the key as the session took it. */
+static uint64 granted[MAX_SESSIONS][MAX_ELECTIONS];
+
 void
 sim_fail(const char *format,...)
 {
@@ -32,6 +35,7 @@ check_reset(void)
 {
 	sim.failed = false;
 	sim.digest = 0;
+	memset(granted, 0, sizeof(granted));
 	memset(sim.last_token, 0, sizeof(sim.last_token));
 	memset(sim.outside_until, 0, sizeof(sim.outside_until));
 	memset(sim.leaderless, 0, sizeof(sim.leaderless));
@@ -81,6 +85,36 @@ outside(int election)
 	return sim.schedule->beyond || sim.now < sim.outside_until[election];
 }
 
+/* A session is given up when the store says that it is over, not otherwise. */
+static void
+check_gone(SimNode *n, const LeNode *node, int session)
+{
+	if (node->gone && !n->gone && !node->destroyed && n->told_lost != session)
+		sim_fail("n%d gives up session %d, of which the store said nothing",
+				 n->number, session);
+	n->gone = node->gone;
+}
+
+/* What is known of other nodes is never replaced by what was known before. */
+static void
+check_knowledge(SimNode *n, const LeTable *t)
+{
+	n->look++;
+	for (int i = 0; i < t->nnodes; i++)
+	{
+		int			session = session_of_name(t->nodes[i].session);
+
+		if (t->nodes[i].index < n->node_index[session] &&
+			n->node_look[session] == n->look - 1)
+			sim_fail("n%d goes back from index " UINT64_FORMAT " to "
+					 UINT64_FORMAT " of the node key of session %d",
+					 n->number, n->node_index[session], t->nodes[i].index,
+					 session);
+		n->node_index[session] = t->nodes[i].index;
+		n->node_look[session] = n->look;
+	}
+}
+
 /* The worker ran: which terms does its table show now? */
 void
 check_terms(SimNode *n)
@@ -91,6 +125,8 @@ check_terms(SimNode *n)
 	if (!n->up)
 		return;
 	session = session_of_name(t->session);
+	check_gone(n, &t->node, session);
+	check_knowledge(n, t);
 	for (int e = 0; e < sim.nelections; e++)
 	{
 		LeSlot	   *slot = node_slot(n, e);
@@ -133,6 +169,10 @@ check_write(int session, int election, const Key *before, const Key *after)
 {
 	int			owner = store_owner(after->session);
 	SimNode    *n;
+
+	if (session != 0 && after->session == session &&
+		before->session != session)
+		granted[session][election] = after->index;
 
 	/* it may come back: a copy of its acquire, after a deletion by hand */
 	if (owner >= 0 && sim.node[owner]->session == after->session)
@@ -189,6 +229,11 @@ check_token(SimNode *n, int election)
 	if (token == n->term_believed[election])
 		return;
 	n->term_believed[election] = token;
+	if (granted[n->term_session[election]][election] != token &&
+		!outside(election))
+		sim_fail("n%d believes in a term of e%d with token " UINT64_FORMAT
+				 " that its session %d was not granted", n->number, election,
+				 token, n->term_session[election]);
 	if (token > sim.last_token[election])
 		sim.last_token[election] = token;
 	else if (outside(election))

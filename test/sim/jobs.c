@@ -186,8 +186,8 @@ summary(double elapsed, int njobs, int failed)
 		   "instances: %llu crashed, %llu suspended\n", N(pauses), N(kills),
 		   N(crashes), N(suspends));
 	printf("questions of backends: %llu\n", N(questions));
-	printf("crashes in fair weather, leader replaced within "
-		   "lease * 1.25 + 0.5 s: %llu\n", N(crash_handovers));
+	printf("crashes in fair weather, leader back within the "
+		   "bound: %llu\n", N(crash_handovers));
 	printf("outside the assumptions (clocks too fast, keys edited by hand) "
 		   "two believed: %llu steps\n", N(outside));
 	for (int k = 0; k < HAPPEN_KINDS; k++)

@@ -370,6 +370,7 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 	f->answered = false;
 	f->number = ++n->last_flight;
 	f->kind = r.kind;
+	f->session = r.session;
 	f->times_out = clock_mono(n, sim.now) + timeout;
 	f->done = done;
 	f->arg = arg;
@@ -431,6 +432,8 @@ end_flight(Flight *f, LeNet net)
 		response.net = answer.net;
 	if (response.net != LE_NET_OK)
 		sim.counts.unknown++;
+	else if (answer.outcome == LE_LOST)
+		sim_node->told_lost = f->session;
 	f->done(f->arg, &response);
 	store_list_free(answer.nodes);
 }

@@ -293,6 +293,8 @@ node_start(SimNode *n)
 	memcpy(__start_le_state, pristine, STATE_SIZE);
 	le_leases_init(false, n->shmem);
 	backends_reset(n);
+	n->look++;					/* the table is new */
+	n->gone = false;
 	n->up = true;
 	n->stopping = false;
 	n->frozen_until = 0;

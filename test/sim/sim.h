@@ -253,6 +253,7 @@ typedef struct Flight
 	bool		answered;
 	le_time		times_out;		/* on CLOCK_MONOTONIC; 0: never */
 	LeOpKind	kind;
+	int			session;
 	LeHttpDone	done;
 	void	   *arg;
 	Answer		answer;
@@ -327,6 +328,11 @@ typedef struct SimNode
 	le_time		turns_since;	/* turns are counted from then */
 	int			turns;
 	int			session;		/* of its that is the newest in the store */
+	bool		gone;			/* its table says that its session is */
+	int			told_lost;		/* the session that a request was lost with */
+	uint32		look;			/* counts looks at its list of node keys */
+	uint32		node_look[MAX_SESSIONS];	/* the last that showed this one */
+	uint64		node_index[MAX_SESSIONS];	/* with this index */
 
 	/* from here on not cleared, but by those who use it */
 	Request		encoded;		/* the last; le_http_send() takes it */
