@@ -13,8 +13,12 @@
  */
 #include "sim.h"
 
-/* The index of the key as the session took it. */
+/*
+ * The index of the key as the session took it; and whether somebody overwrote
+ * it by hand then, which leaves the key with its holder.
+ */
 static uint64 granted[MAX_SESSIONS][MAX_ELECTIONS];
+static bool overwritten[MAX_SESSIONS][MAX_ELECTIONS];
 
 void
 sim_fail(const char *format,...)
@@ -36,6 +40,7 @@ check_reset(void)
 	sim.failed = false;
 	sim.digest = 0;
 	memset(granted, 0, sizeof(granted));
+	memset(overwritten, 0, sizeof(overwritten));
 	memset(sim.last_token, 0, sizeof(sim.last_token));
 	memset(sim.outside_until, 0, sizeof(sim.outside_until));
 	memset(sim.leaderless, 0, sizeof(sim.leaderless));
@@ -170,8 +175,9 @@ check_write(int session, int election, const Key *before, const Key *after)
 	int			owner = store_owner(after->session);
 	SimNode    *n;
 
-	if (session != 0 && after->session == session &&
-		before->session != session)
+	if (session == 0)
+		overwritten[after->session][election] = true;
+	else if (after->session == session && before->session != session)
 		granted[session][election] = after->index;
 
 	/* it may come back: a copy of its acquire, after a deletion by hand */
@@ -230,7 +236,7 @@ check_token(SimNode *n, int election)
 		return;
 	n->term_believed[election] = token;
 	if (granted[n->term_session[election]][election] != token &&
-		!outside(election))
+		!overwritten[n->term_session[election]][election])
 		sim_fail("n%d believes in a term of e%d with token " UINT64_FORMAT
 				 " that its session %d was not granted", n->number, election,
 				 token, n->term_session[election]);
@@ -281,10 +287,27 @@ check_step(void)
 	}
 }
 
-/* Nothing is held by nobody. */
+/* Nobody reads a slot that somebody is in the middle of changing. */
+static void
+check_whole(SimNode *n)
+{
+	for (int e = 0; n->running && e < sim.nelections; e++)
+	{
+		LeSlot	   *slot = node_slot(n, e);
+
+		if (slot != NULL && ((pg_atomic_read_u64(&slot->version) |
+							  pg_atomic_read_u64(&slot->shown)) & 1) != 0)
+			sim_fail("the slot of e%d on n%d is left half-written", e,
+					 n->number);
+	}
+}
+
+/* Nothing is held by nobody, and nothing half done. */
 void
 check_calm(void)
 {
+	for (int i = 0; i < sim.nnodes; i++)
+		check_whole(sim.node[i]);
 	for (int e = 0; e < sim.nelections; e++)
 	{
 		const Key  *key = store_key(e);
