@@ -35,6 +35,9 @@ PG_FUNCTION_INFO_V1(le_check_config);
 /* Nothing keeps the worker from answering for so long. */
 #define WORKER_PATIENCE	(3 * LE_SEC)
 
+/* So long may the store take, tried again as often as may be. */
+#define STORE_PATIENCE	(4 * (le_request_timeout * LE_MSEC) + LE_SEC)
+
 /* A change of Consul's leader was seen to take this long. */
 #define LEADER_CHANGE	(4 * LE_SEC)
 
@@ -249,6 +252,26 @@ check_belief(Report *report)
 		percent);
 }
 
+/* Is there time to cancel in?  It is an error where that is the default. */
+static void
+check_cancel(Report *report)
+{
+	const LeTiming *t = &report->timing;
+	StringInfoData detail;
+
+	initStringInfo(&detail);
+	if (!le_explain_cancel_lead(t, &detail))
+		say(report, le_on_loss == LE_ON_LOSS_CANCEL ? BAD : WARN, "on_loss",
+			"on_loss => 'cancel', the default of le_run(), is refused: %s",
+			detail.data);
+	else
+		say(report, OK, "on_loss",
+			"With on_loss => 'cancel' a statement has cancel_lead - commit_margin = %d ms - %d ms = %d ms to stop before commits are refused; no renewal of a healthy leader comes so late, since %d ms are left then.",
+			le_cancel_lead, le_commit_margin,
+			le_cancel_lead - le_commit_margin, MS(round_budget(t)));
+	pfree(detail.data);
+}
+
 static void
 check_failover(Report *report)
 {
@@ -324,6 +347,7 @@ check_arithmetic(Report *report)
 		return;
 	check_requests(report);
 	check_belief(report);
+	check_cancel(report);
 	if (!report->remote)
 		return;
 	check_failover(report);
@@ -454,9 +478,8 @@ check_store(Report *report, LeCheck check, const char *election,
 			const char *what)
 {
 	LeReply		reply;
-	le_duration patience = 4 * le_request_timeout * LE_MSEC + LE_SEC;
 
-	if (!ask(election, check, patience, &reply))
+	if (!ask(election, check, STORE_PATIENCE, &reply))
 		say(report, BAD, "store", "Could not %s: no answer from the worker.",
 			what);
 	else if (reply.kind == LE_REPLY_ERROR)
@@ -470,6 +493,27 @@ check_store(Report *report, LeCheck check, const char *election,
 	return false;
 }
 
+/* The records of jobs, which an instance without jobs may do without. */
+static void
+check_claims(Report *report, const char *election)
+{
+	LeReply		reply;
+	const char *trouble = NULL;
+
+	if (!ask(election, LE_CHECK_CLAIM, STORE_PATIENCE, &reply))
+		trouble = "no answer from the worker";
+	else if (reply.kind == LE_REPLY_ERROR)
+		trouble = reply.detail;
+	if (trouble == NULL)
+		say(report, OK, "claims",
+			"The store lets this instance claim ticks of election \"%s\".",
+			election);
+	else
+		say(report, WARN, "claims",
+			"Could not claim ticks of election \"%s\", which le_claim() and le_run() need: %s",
+			election, trouble);
+}
+
 /* The keys of the elections that this instance contends for. */
 static void
 check_keys(Report *report)
@@ -480,10 +524,12 @@ check_keys(Report *report)
 	{
 		if (!le_copy_slot(i, slot) || !(slot->campaign || slot->configured))
 			continue;
-		if (check_store(report, LE_CHECK_READ, slot->name,
-						psprintf("read election \"%s\"", slot->name)))
-			check_store(report, LE_CHECK_WRITE, slot->name,
-						psprintf("write election \"%s\"", slot->name));
+		if (!check_store(report, LE_CHECK_READ, slot->name,
+						 psprintf("read election \"%s\"", slot->name)))
+			continue;
+		check_store(report, LE_CHECK_WRITE, slot->name,
+					psprintf("write election \"%s\"", slot->name));
+		check_claims(report, slot->name);
 	}
 	pfree(slot);
 }

@@ -16,6 +16,7 @@
 
 #include "compat.h"
 #include "dispatch.h"
+#include "elect.h"
 #include "events.h"
 #include "observe.h"
 #include "settings.h"
@@ -157,5 +158,8 @@ le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 	if (other_leads)
 		le_event_of(name, LE_EVENT_SEEN, slot->name, key->token, NULL);
 	note_holder_session(slot, key, view);
+	if (view->exists && !view->usable)
+		le_elect_note_error(slot, LE_REFUSED,
+							"the election's key was made by something else: it lacks the lock flag of Consul's clients");
 	slot->holder_seen = le_now();
 }

@@ -138,6 +138,19 @@ store_hint(LeOutcome outcome, const char *detail, char *hint, size_t size)
 				 store->token_setting);
 }
 
+/*
+ * A refusal may be about this election alone, as of a key that is somebody
+ * else's; it was noted there just before.
+ */
+static const char *
+trouble_with(const Pending *p, LeOutcome outcome)
+{
+	if (outcome == LE_REFUSED && p->ask.kind == LE_ASK_ACQUIRE &&
+		p->slot >= 0 && le_slot(p->slot)->last_error[0] != '\0')
+		return le_slot(p->slot)->last_error;
+	return le_store_trouble();
+}
+
 /* "Could not find out" in the words that fit the outcome. */
 static void
 reply_outcome(Pending *p, LeOutcome outcome)
@@ -155,7 +168,7 @@ reply_outcome(Pending *p, LeOutcome outcome)
 		snprintf(message, sizeof(message),
 				 "could not %s election \"%s\" at the lease store %s",
 				 verb(p->ask.kind), p->ask.election, le_store_place());
-	snprintf(detail, sizeof(detail), "%s", le_store_trouble());
+	snprintf(detail, sizeof(detail), "%s", trouble_with(p, outcome));
 	store_hint(outcome, detail, hint, sizeof(hint));
 	if (outcome == LE_REFUSED)
 		sqlstate = LE_ERRCODE_REFUSED;
@@ -951,6 +964,16 @@ ask_leader(Pending *p)
 /* An index that no key has: a write that depends on it changes nothing. */
 #define NO_INDEX	((uint64) PG_INT64_MAX)
 
+/* A claim that nobody has: to end it changes nothing. */
+static const LeClaim no_claim = {
+	.job = "le_check_config()",
+	.try = 1,
+	.id = "00000000000000000000000000000000",
+	.node = "",
+	.state = LE_CLAIM_DONE,
+	.index = NO_INDEX
+};
+
 /*
  * A condition that does not hold, and a session that is gone, are answers of
  * a store that had nothing against the request.
@@ -982,6 +1005,8 @@ send_check(const Pending *p, LeOpKind kind)
 		flight->op.election = le_flight_string(flight, p->ask.election);
 	flight->op.index = flight->op.token = NO_INDEX;
 	flight->op.rev = 1;
+	if (kind == LE_OP_COMPLETE)
+		flight->op.claim = flight->op.previous = &no_claim;
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
@@ -998,8 +1023,10 @@ ask_check(Pending *p)
 				   LE_OP_CHECK_PREFIX);
 	else if (p->ask.check == LE_CHECK_READ)
 		send_check(p, LE_OP_READ);
-	else
+	else if (p->ask.check == LE_CHECK_WRITE)
 		send_check(p, LE_OP_RELEASE);
+	else
+		send_check(p, LE_OP_COMPLETE);
 }
 
 /* The session can be had; who only wanted to know that is told so. */

@@ -36,7 +36,8 @@ typedef enum LeCheck
 	LE_CHECK_PREFIX,			/* is the place of the keys ours to use? */
 	LE_CHECK_SESSION,			/* can a store session be had? */
 	LE_CHECK_READ,				/* may the election's key be read ... */
-	LE_CHECK_WRITE				/* ... and written? */
+	LE_CHECK_WRITE,				/* ... and written? */
+	LE_CHECK_CLAIM				/* may ticks of its jobs be claimed? */
 } LeCheck;
 
 /* What a backend wants. */

@@ -3,10 +3,12 @@
  * run.c
  *		le_run(): a command that runs on the leader, once per tick.
  *
- * In this order, each in a transaction of its own: claim the tick, run the
- * command with every transaction of it bound to the term, commit it, mark the
- * tick done.  So a tick that is marked done was committed, and one that a
- * leader leaves undone can be told by its claim, which goes on "running".
+ * In this order: bind the session to the term, claim the tick, run the
+ * command with every transaction of it bound, commit it, mark the tick done.
+ * So a tick that is marked done was committed, and one that a leader leaves
+ * undone can be told by its claim, which goes on "running".  A term that is
+ * given up waits for whoever is bound to it, hence for the run of a tick from
+ * its claim on.
  *
  * A claim is marked failed only if the command failed of itself.  What ends
  * because leadership ended is left to a later leader that catches up.
@@ -242,15 +244,38 @@ get_arguments(Run *run, FunctionCallInfo fcinfo)
 
 /* ---- the command ---- */
 
-/* The term, if it holds and leaves time for a transaction. */
+/* Does the term leave time for a transaction? */
 static bool
-leads(const Run *run, LeTerm *term)
+leaves_time(const Run *run, const LeTerm *term)
 {
 	le_duration needed = (run->on_loss == LE_ON_LOSS_CANCEL ?
 						  le_cancel_lead : le_commit_margin) * LE_MSEC;
 
-	return le_may_begin(run->ask.election, term) &&
-		term->deadline - le_now() > needed;
+	return term->deadline - le_now() > needed;
+}
+
+/* The term, if it holds and leaves that time. */
+static bool
+leads(const Run *run, LeTerm *term)
+{
+	return le_may_begin(run->ask.election, term) && leaves_time(run, term);
+}
+
+/*
+ * Counts this session in, before the last look at the term (bound.c): from
+ * here on, one that is given up waits for the run.  Without cancel on loss,
+ * which is for the command: a claim that takes long is not to end a wait.
+ */
+static bool
+bind_session(const Run *run, uint64 token)
+{
+	LeTerm		term;
+
+	le_fence_set_standing(run->ask.election, token, LE_ON_LOSS_NONE);
+	if (leads(run, &term) && term.token == token)
+		return true;
+	le_fence_clear_standing();
+	return false;
 }
 
 static void
@@ -275,8 +300,8 @@ wait_for_renewal(const Run *run, uint64 token)
 {
 	LeTerm		term;
 
-	while (!leads(run, &term) && le_my_term(run->ask.election, &term) &&
-		   term.token == token)
+	while (le_my_term(run->ask.election, &term) && term.token == token &&
+		   !leaves_time(run, &term))
 		sleep_a_little();
 }
 
@@ -360,8 +385,9 @@ mark_done(LeMyClaim *claim)
 }
 
 /*
- * Run the command, and commit it, as leader of this term; the claim is NULL
- * if there is none.  The transaction that is open afterwards is not bound.
+ * Run the command, and commit it, as leader of this term, to which the session
+ * is bound; the claim is NULL if there is none.  The transaction that is open
+ * afterwards is not bound.
  */
 static void
 run_command(const Run *run, uint64 token, LeMyClaim *claim)
@@ -430,7 +456,7 @@ may_change(const Run *run, const LeReply *reply)
 
 /* One claim as leader of the term, and what follows from it. */
 static Progress
-run_tick(Run *run, const LeTerm *term)
+claim_and_run(Run *run, const LeTerm *term)
 {
 	LeReply		reply;
 	LeMyClaim  *claim = le_try_claim(&run->ask, term, &reply);
@@ -460,6 +486,18 @@ run_tick(Run *run, const LeTerm *term)
 	}
 	le_stat_count(run->ask.election, LE_STAT_SKIPS);
 	return OVER;
+}
+
+static Progress
+run_tick(Run *run, const LeTerm *term)
+{
+	Progress	progress;
+
+	if (!bind_session(run, term->token))
+		return NOT_NOW;
+	progress = claim_and_run(run, term);
+	le_fence_clear_standing();
+	return progress;
 }
 
 /* Has a live term, or a later tick, relieved us of the tick? */
@@ -537,11 +575,14 @@ le_run(PG_FUNCTION_ARGS)
 		SPI_commit();			/* hold no snapshot while waiting */
 		if (run.has_tick)
 			run_when_leading(&run);
-		else
+		else if (bind_session(&run, term.token))
 			run_command(&run, term.token, NULL);
+		else
+			le_stat_count(run.ask.election, LE_STAT_SKIPS);
 	}
 	PG_FINALLY();
 	{
+		le_fence_clear_standing();
 		running = false;
 	}
 	PG_END_TRY();

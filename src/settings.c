@@ -492,7 +492,8 @@ bool
 le_explain_cancel_lead(const LeTiming *t, StringInfo detail)
 {
 	le_duration lead = le_cancel_lead * LE_MSEC;
-	le_duration healthy = t->lease - t->margin - t->renew_interval;
+	le_duration taken = t->margin + t->granularity;
+	le_duration healthy = t->lease - taken - t->renew_interval;
 
 	if (le_cancel_lead <= le_commit_margin)
 		appendStringInfo(detail,
@@ -500,8 +501,10 @@ le_explain_cancel_lead(const LeTiming *t, StringInfo detail)
 						 le_cancel_lead, le_commit_margin);
 	else if (lead >= healthy)
 		appendStringInfo(detail,
-						 "cancel_lead (%d ms) must be less than lease_ttl minus safety_margin minus renew_interval: %d ms - %d ms - %d ms = %d ms.",
-						 le_cancel_lead, MS(t->lease), MS(t->margin),
+						 t->granularity == 0 ?
+						 "cancel_lead (%d ms) must be less than lease_ttl minus safety_margin minus renew_interval: %d ms - %d ms - %d ms = %d ms." :
+						 "cancel_lead (%d ms) must be less than lease_ttl minus safety_margin and the store's granularity minus renew_interval: %d ms - %d ms - %d ms = %d ms.",
+						 le_cancel_lead, MS(t->lease), MS(taken),
 						 MS(t->renew_interval), MS(healthy));
 	else
 		return true;

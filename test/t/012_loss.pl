@@ -194,7 +194,8 @@ subtest 'keys of somebody else' => sub {
 			"bytes\0of $election");
 		$before = key($election);
 		like($_->sql_error("SELECT le_acquire('$election')"),
-			qr/LE005/, "$election: refused to " . $_->name)
+			qr/LE005: could not acquire election "$election".*\nDETAIL:  the election's key was made by something else: it lacks the lock flag of Consul's clients$/sm,
+			"$election: refused to " . $_->name)
 		  foreach $one, $two;
 		like(
 			$one->sql_error(
@@ -206,6 +207,8 @@ subtest 'keys of somebody else' => sub {
 			"SELECT state = 'waiting' AND last_change_at IS NULL "
 			  . "FROM le_status WHERE election = '$election'",
 			'the candidate to see it');
+		like($one->sql("SELECT last_error FROM le_status WHERE election = '$election'"),
+			qr/lacks the lock flag/, 'and le_status says why it waits');
 		$one->sql("SELECT le_withdraw('$election')");
 		is_deeply(key($election), $before,
 			'neither bytes nor index have changed');

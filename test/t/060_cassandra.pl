@@ -114,8 +114,9 @@ subtest 'le_check_config' => sub {
 		'', 'nothing to complain of');
 	like(
 		$one->sql(q(SELECT string_agg(message, ' ') FROM le_check_config())),
-		qr/lets this instance list locks.*write election "billing"/s,
+		qr/lets this instance list locks.*write election "billing".*claim ticks of election "billing"/s,
 		'the gateway was asked');
+	is($one->sql('SELECT count(*) FROM le_claims'), 0, 'and recorded nothing');
 	like(
 		$one->sql(
 			q(SELECT message FROM le_check_config() WHERE topic = 'belief')),

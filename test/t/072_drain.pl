@@ -6,12 +6,15 @@ use warnings;
 
 use LeaderElection::Consul;
 use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Requests;
 use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $consul = LeaderElection::Consul->new('consul')->start;
+my $recorder = LeaderElection::Recorder->new('a', $consul->host_port)->start;
 my %settings = (
 	lease_ttl => '10s',
 	drain_timeout => '20s',
@@ -20,7 +23,7 @@ my %settings = (
 my ($a, $b) = map {
 	LeaderElection::Node->create(
 		$_,
-		consul => $consul,
+		consul => $_ eq 'a' ? $recorder : $consul,
 		settings => \%settings)
 } 'a', 'b';
 my $gate = "SELECT le_require_leader('e')";
@@ -195,6 +198,32 @@ subtest 'who gives up its own term is not waited for' => sub {
 	ok(!$other->is_done, 'waited for');
 	is($worker->error('COMMIT'), '', 'committed');
 	is($other->finish->{output}, 't', 'then given up');
+};
+
+# A tick that was claimed is not to be wasted: its run has not begun yet, but
+# who claims is bound already.
+subtest 'a tick that is being claimed' => sub {
+	foreach my $on_loss ('none', 'cancel')
+	{
+		my $mark = $recorder->mark;
+		my $run = session();
+		my $other = session();
+		my $tick = "job => 'drained $on_loss', tick => '2030-01-01 00:00:00+00'";
+
+		$a->sql("SELECT le_campaign('e')");
+		$a->wait_for_leadership('e');
+		$a->sql('TRUNCATE work');
+		$recorder->rule(match => request_like('claim', 'e'), action => 'delay_reply', delay => 1, count => 1);
+		$run->start("CALL le_run('e', 'INSERT INTO work VALUES (''done'')', $tick, on_loss => '$on_loss')");
+		$recorder->wait_for_request(request_like('claim', 'e'), $mark);
+		$other->start("SELECT le_step_down('e')");
+		poll_until(sub { status() eq 'draining' }, 'the term to drain');
+		is($run->finish->{error}, '', "$on_loss: run");
+		is($other->finish->{output}, 't', 'then given up');
+		is(work_done(), 1, 'the work is there');
+		is($b->sql("SELECT state, try FROM le_claims WHERE job = 'drained $on_loss'"), 'done|1', 'and its tick done');
+	}
+	$recorder->clear_rules;
 };
 
 subtest 'a new worker goes on' => sub {

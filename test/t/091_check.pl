@@ -90,7 +90,9 @@ subtest 'all is well' => sub {
 		qr/store\|The store lets this instance use the key prefix\./,
 		qr/store\|.* have a store session and a node key\./,
 		qr/store\|.* read election "billing"\./,
-		qr/store\|.* write election "billing"\./)
+		qr/store\|.* write election "billing"\./,
+		qr/claims\|The store lets this instance claim ticks of election "billing"\./,
+		qr/on_loss\|.* 1000 ms - 250 ms = 750 ms .* since 9000 ms are left/)
 	{
 		like($rows, qr/^ok\|$said/m, $said);
 	}
@@ -100,6 +102,7 @@ subtest 'all is well' => sub {
 	is($node->token('billing'), $token, 'the same term');
 	is($consul->kv('leader_election/billing/leader')->{ModifyIndex},
 		$key->{ModifyIndex}, 'the key was not written');
+	is_deeply([ keys %{ $consul->kv_tree('leader_election.claims/') } ], [], 'nor a claim');
 };
 
 subtest 'keys that no election has written yet' => sub {
@@ -128,13 +131,14 @@ subtest 'keys that no election has written yet' => sub {
 
 subtest 'permissions' => sub {
 	my $rules = sub {
-		my ($billing) = @_;
+		my ($billing, $claims) = @_;
 
 		use_token(
 			$consul->acl_token(
 				qq(key_prefix "leader_election/" { policy = "read" }\n)
 				  . qq(key_prefix "leader_election/billing/" { policy = "$billing" }\n)
 				  . qq(key_prefix "leader_election.nodes/" { policy = "write" }\n)
+				  . ($claims ? qq(key_prefix "leader_election.claims/" { policy = "$claims" }\n) : '')
 				  . qq(session_prefix "" { policy = "write" }\n)));
 		$node->reload;
 	};
@@ -147,6 +151,16 @@ subtest 'permissions' => sub {
 	$rules->('write');
 	wait_for_row($node, qr/^ok\|store\|.* write election "billing"/m,
 		'may write');
+	foreach my $claims (undef, 'read')
+	{
+		$rules->('write', $claims);
+		wait_for_row(
+			$node,
+			qr/^warning\|claims\|Could not claim ticks of election "billing", which le_claim\(\) and le_run\(\) need: .*Permission denied/m,
+			'may not claim');
+	}
+	$rules->('write', 'write');
+	wait_for_row($node, qr/^ok\|claims\|/m, 'may claim');
 	use_token('bbbbbbbb-0000-0000-0000-000000000000');
 	$node->reload;
 	my $rows = wait_for_row($node,
@@ -199,8 +213,20 @@ subtest 'settings' => sub {
 		$node,
 		qr/^error\|timing\|This node does not lead: safety_margin \(3000 ms\) .* 2500 ms/m,
 		'unsafe');
-	unlike($rows, qr/\|(?:belief|failover|lock-delay)\|/,
+	unlike($rows, qr/\|(?:belief|failover|lock-delay|on_loss)\|/,
 		'no arithmetic with it');
+	$node->configure(safety_margin => '1 s', cancel_lead => '200 ms');
+	wait_for_row(
+		$node,
+		qr/^warning\|on_loss\|on_loss => 'cancel', the default of le_run\(\), is refused: cancel_lead \(200 ms\) must be more than commit_margin \(250 ms\)\.$/m,
+		'cancels too late');
+	$node->configure(cancel_lead => '2500 ms', on_loss => 'cancel');
+	wait_for_row(
+		$node,
+		qr/^error\|on_loss\|.*cancel_lead \(2500 ms\) must be less than .*: 5000 ms - 1000 ms - 1666 ms = 2333 ms\.$/m,
+		'too early, and is the default');
+	$node->configure(cancel_lead => '1 s', on_loss => 'none');
+	wait_for_row($node, qr/^ok\|on_loss\|/m, 'good again');
 	$node->configure(
 		lease_ttl => '15 s',
 		safety_margin => '1 s',
