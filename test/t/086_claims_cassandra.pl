@@ -44,7 +44,7 @@ ok(!$two->acquire('billing'), 'and two does not');
 # at the same time
 my $jobs = 20;
 my @sessions = map { my $node = $_; map { LeaderElection::Session->new($node) } 1 .. 2 } $one, $two;
-$_->start("SELECT n FROM (SELECT n FROM generate_series(1, $jobs) n ORDER BY random()) s WHERE le_claim('billing', 'job/' || n, '$tick')")
+$_->start("WITH s AS MATERIALIZED (SELECT n FROM generate_series(1, $jobs) n ORDER BY random()) SELECT n FROM s WHERE le_claim('billing', 'job/' || n, '$tick')")
   foreach @sessions;
 my @won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
 is(scalar(map { @$_ } @won), $jobs, 'as many claims as jobs');
