@@ -243,7 +243,7 @@ SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
 	MAKE="$(MAKE)" scripts/sandbox
 BUILD = $(MAKE) --no-print-directory all with_llvm=no
 
-.PHONY: deps test regress pgtap tap test-versions demo bench failover \
+.PHONY: deps test regress pgtap tap jobs test-versions demo bench failover \
 	bench-gateway
 deps:
 	scripts/deps all
@@ -264,6 +264,13 @@ regress pgtap:
 tap: gateway build/sim/sim
 	$(BUILD)
 	$(SANDBOX) test/run tap $(T)
+
+# Two tests of tap, for longer, and their numbers.
+jobs: DURATION = 10min
+jobs: gateway
+	$(BUILD)
+	@JOBS_DURATION=$(DURATION) $(SANDBOX) test/run tap \
+		test/t/084_run_faults.pl test/t/087_run_cassandra.pl
 
 test-versions:
 	test/versions $(VERSIONS)
@@ -356,6 +363,8 @@ help:
 	@echo "  pgtap          pgTAP tests on a throw-away instance"
 	@echo "  tap            TAP tests with several instances and a real Consul;"
 	@echo "                 T=\"test/t/003*.pl\" runs some, PROVE_JOBS=n ($(PROVE_JOBS))"
+	@echo "  jobs           scheduled jobs on three instances that fail, with Consul and"
+	@echo "                 with Cassandra; DURATION=1h (10min)"
 	@echo "  test-versions  build and pg_regress on PostgreSQL 16.14 and 18.6;"
 	@echo "                 VERSIONS=18.6 for one"
 	@echo "  bench          cost of a check beside pg_is_in_recovery(), of a round trip"

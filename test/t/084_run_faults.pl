@@ -33,6 +33,8 @@ sub leader
 	return $key && $key->{Session} && $key->{Value} =~ /"node":"(\w)"/ ? $1 : undef;
 }
 
+my $longer_than_a_lease = LeaderElection::Takeover::LEASE + 1;
+
 my $driver = LeaderElection::Driver->new(
 	nodes => \%node,
 	leader => \&leader,
@@ -50,14 +52,22 @@ my $driver = LeaderElection::Driver->new(
 			$link{$name}->add('silent', 'timeout', 'downstream', timeout => 0);
 			$self->run_until_taken_over($name);
 			$link{$name}->remove('silent');
+		},
+		'freeze the store' => sub {
+			my ($self) = @_;
+
+			# long enough for nobody to believe any more
+			$consul->freeze;
+			$self->run_for($longer_than_a_lease);
+			$consul->thaw;
 		}
 	});
 
-$driver->run_for(3);
-$driver->fault($_)
-  foreach 'kill', 'freeze', 'step down', 'cut off', 'freeze the worker', 'silence', 'step down';
-$driver->run_for(15);
+$driver->run_faults(
+	'3min',
+	'kill', 'freeze', 'step down', 'cut off', 'freeze the worker', 'silence',
+	'freeze the store', 'restart the worker');
 $driver->catch_up;
-$driver->check(each => 40, others => 20);
+$driver->check;
 
 done_testing();

@@ -35,6 +35,7 @@ use Time::HiRes ();
 
 our @EXPORT = qw(
   boottime_ns
+  duration
   free_port
   poll_until
   stop_process
@@ -97,6 +98,23 @@ sub poll_until
 		}
 		Time::HiRes::usleep($interval * 1e6);
 	}
+}
+
+=pod
+
+=item duration($text)
+
+The seconds of "90s", "10min" (or "10m") and "1h"; of a bare number, too.
+
+=cut
+
+sub duration
+{
+	my ($text) = @_;
+	my %unit = ('' => 1, s => 1, m => 60, min => 60, h => 3600);
+
+	$text =~ /^(\d+(?:\.\d+)?)(s|m|min|h|)$/ or croak "bad duration \"$text\"";
+	return $1 * $unit{$2};
 }
 
 =pod
