@@ -80,6 +80,11 @@ BEGIN
 		COMMIT;
 	END LOOP;
 END $$;
+CREATE FUNCTION spin(until timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	WHILE clock_timestamp() < until LOOP
+	END LOOP;
+END $$;
 CREATE FUNCTION unrelated() RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM pg_sleep(0.03);
@@ -219,6 +224,39 @@ subtest 'a sudden loss' => sub {
 		like($none->error('COMMIT'), qr/LE002: no longer leader/, 'but the fence holds');
 		$node->wait_for_leadership('e');
 	}
+};
+
+# A cancel that nobody has come across when its transaction is over: it comes
+# while a rollback is under way that takes a while.
+subtest 'in the middle of a rollback' => sub {
+	my $cursors = q{DO $$ BEGIN FOR i IN 1..3000 LOOP
+		EXECUTE 'DECLARE c' || i || ' CURSOR FOR SELECT 1'; END LOOP; END $$};
+	my $undisturbed = 0;
+
+	foreach my $round (1 .. 10)
+	{
+		my $session = LeaderElection::Session->new($node);
+		my ($early, $worker, $result);
+
+		$session->query("BEGIN; $cursors");
+		$early = $lead + 1000 * timed(sub { $session->query('ROLLBACK') }) / 2;
+		$session->query("BEGIN; $cursors");
+		$worker = $node->freeze_worker;
+		$session->query($gate);
+		$result = $session->start("SELECT spin(expires_at - interval '$early ms') FROM le_status WHERE election = 'e'\\; ROLLBACK\\; SELECT unrelated();")->finish;
+		$node->thaw_worker($worker);
+		$node->wait_for_leadership('e');
+		if ($result->{error} eq '')
+		{
+			last if ++$undisturbed == 4;
+			next;
+		}
+		# late: then it was met in the transaction
+		like($result->{error}, qr/ERROR:  (?:LE002|57014)/, "round $round: stopped");
+		like($session->error('SELECT 1'), qr/25P02/, "round $round: the transaction itself was hit")
+		  or diag($result->{error});
+	}
+	cmp_ok($undisturbed, '>', 0, 'what follows it is not hit');
 };
 
 # on_loss from the setting, and for sessions that hold a term in their name.

@@ -171,6 +171,21 @@ subtest 'idle in transaction' => sub {
 	is(status(), 'draining', 'in the grace');
 	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused then, too');
 	$other->finish;
+
+	# By the check, too, not only by the timer, which looks each second where
+	# nobody asked to be stopped.
+	$a->configure(drain_timeout => '200ms', campaign => 'shorter');
+	$a->wait_for_leadership('shorter');
+	$worker = at_work(", on_loss => 'none'");
+	$other->start("SELECT le_step_down('e')");
+	poll_until(sub { status() eq 'draining' }, 'the term to drain');
+	select(undef, undef, undef, 0.3);
+	is(status(), 'draining', 'in the grace');
+	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused before the timer has looked');
+	is(work_done(), 0, 'nothing was committed');
+	$other->finish;
+	$a->configure(drain_timeout => '1s', campaign => 'longer');
+	$a->wait_for_leadership('longer');
 };
 
 subtest 'who gives up its own term is not waited for' => sub {
