@@ -46,6 +46,8 @@ typedef struct Claiming
 	le_time		again_at;		/* read the record then; 0: under way */
 	int			failures;
 	bool		maybe;			/* a write was sent, and may yet be applied */
+	bool		writing;		/* one is under way; or was answered, and a
+								 * copy of it may be why */
 	LeOutcome	outcome;		/* of the last failure */
 
 	/* CLAIMS */
@@ -142,7 +144,7 @@ reply_outcome(Claiming *c, LeOutcome outcome)
 				 "could not read a claim of election \"%s\" at the lease store %s",
 				 c->ask.election, le_store_place());
 	strlcpy(r.detail, le_store_trouble(), sizeof(r.detail));
-	if (c->maybe)
+	if (c->maybe || c->writing)
 	{
 		r.sqlstate = LE_ERRCODE_UNKNOWN;
 		if (c->ask.kind == LE_ASK_CLAIM)
@@ -186,13 +188,16 @@ try_again(Claiming *c, LeOutcome outcome)
 static void
 failed(Claiming *c, LeOutcome outcome)
 {
-	if (outcome == LE_REFUSED && !c->maybe)
+	if (outcome == LE_REFUSED && !c->maybe && !c->writing)
 		reply_outcome(c, outcome);
 	else
 		try_again(c, outcome);
 }
 
-/* A write that was not confirmed; the record tells what became of it. */
+/*
+ * A write that was not confirmed; the record tells what became of it.  A
+ * conflict may be with a copy of the same request that came first.
+ */
 static void
 not_written(Claiming *c, LeOutcome outcome)
 {
@@ -208,6 +213,7 @@ not_written(Claiming *c, LeOutcome outcome)
 			break;
 		case LE_REFUSED:
 		case LE_UNAVAILABLE:
+			c->writing = false;
 			failed(c, outcome);
 			break;
 		case LE_DONE:
@@ -263,8 +269,11 @@ wall_ms(void)
 static bool
 term_stands(const Claiming *c)
 {
-	const LeSlot *slot = le_slot(c->slot);
+	const LeSlot *slot;
 
+	if (c->slot < 0)
+		return false;
+	slot = le_slot(c->slot);
 	return le_held_by_caller(slot, &c->ask) &&
 		slot->election.token == c->ask.token &&
 		le_believes(le_now(), (le_time)
@@ -311,6 +320,7 @@ send_claim(Claiming *c, const LeClaim *found, int try)
 	flight->op.index = slot->election.write_index;
 	flight->op.token = slot->election.token;
 	flight->op.local = &slot->local;
+	c->writing = true;
 	send(flight);
 }
 
@@ -393,6 +403,7 @@ end_claim(Claiming *c, const LeClaim *found)
 	claim->state = c->ask.ending;
 	claim->ended_at = wall_ms();
 	flight->op.claim = claim;
+	c->writing = true;
 	send(flight);
 }
 
@@ -446,8 +457,12 @@ looked(LeFlight *flight, const LeAnswer *answer)
 	if (c == NULL)
 		return;
 	if (answer->outcome != LE_DONE)
+	{
 		failed(c, answer->outcome);
-	else if (c->ask.kind == LE_ASK_CLAIM)
+		return;
+	}
+	c->writing = false;
+	if (c->ask.kind == LE_ASK_CLAIM)
 		judge(c, found);
 	else if (c->ask.kind == LE_ASK_COMPLETE)
 		end_claim(c, found);
@@ -593,13 +608,15 @@ le_claim_question(int proc, uint64 number, const LeAsk *ask)
 	c->proc = proc;
 	c->number = number;
 	c->ask = *ask;
+	c->maybe = ask->again;
 	c->slot = -1;
 	c->outcome = LE_UNAVAILABLE;
 	c->give_up = le_now() + 3 * (le_request_timeout * LE_MSEC);
 	if (ask->kind == LE_ASK_LOOK)
 		c->give_up = Min(c->give_up, ask->wait_until);
 	dlist_push_tail(&claimings, &c->node);
-	if (ask->kind == LE_ASK_CLAIM && !attach(c))
+	/* Without the term there is nothing to write, but perhaps to find. */
+	if (ask->kind == LE_ASK_CLAIM && !attach(c) && !c->maybe)
 		reply(c, LE_REPLY_FALSE);
 	else
 		begin(c);

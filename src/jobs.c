@@ -193,9 +193,16 @@ le_try_claim(LeAsk *ask, const LeTerm *term, LeReply *reply)
 	ask->kind = LE_ASK_CLAIM;
 	ask->token = term->token;
 	strlcpy(ask->claim_id, claim->id, sizeof(ask->claim_id));
+	ask->again = claim->maybe;
+	claim->maybe = true;		/* also if what follows is cancelled */
 	le_ask(ask, reply);
 	if (reply->kind == LE_REPLY_ERROR)
+	{
+		if (reply->sqlstate == LE_ERRCODE_UNAVAILABLE ||
+			reply->sqlstate == LE_ERRCODE_REFUSED)
+			claim->maybe = ask->again;
 		return NULL;
+	}
 	if (reply->kind != LE_REPLY_TRUE)
 	{
 		le_forget_claim(claim);

@@ -25,6 +25,7 @@ typedef struct LeMyClaim
 	uint64		token;			/* of the term */
 	int			try;
 	bool		ours;			/* the store has confirmed it */
+	bool		maybe;			/* it may have been written, or yet be */
 	char		id[LE_CLAIM_ID_LEN + 1];
 } LeMyClaim;
 

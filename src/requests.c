@@ -328,6 +328,7 @@ le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
 		{
 			pg_read_barrier();
 			ask = slots[i].ask;
+			ask.again |= WORD_STATE(word) == STATE_TAKEN;
 			/* Had it been withdrawn meanwhile, the copy might be torn. */
 			if (pg_atomic_compare_exchange_u64(&places[i].word, &word,
 											   WORD(WORD_NUMBER(word),

@@ -61,6 +61,8 @@ typedef struct LeAsk
 	uint64		token;			/* CLAIM: of the term that claims */
 	bool		catch_up;		/* CLAIM */
 	bool		to_the_end;		/* COMPLETE: also when nobody waits */
+	bool		again;			/* CLAIM, COMPLETE: was asked before, and may
+								 * have been written then */
 	LeClaimState ending;		/* COMPLETE */
 	char		job[LE_MAX_JOB_LEN + 1];
 	char		claim_id[LE_CLAIM_ID_LEN + 1];

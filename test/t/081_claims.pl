@@ -145,6 +145,19 @@ subtest 'another worker' => sub {
 	is($session->finish->{output}, 't', 'claimed');
 	is(record('worker', 'try, state'), '1|running', 'once');
 	$recorder->clear_rules;
+
+	# What its predecessor sent, the next one must not say was never sent.
+	$recorder->rule(match => request_like('read_claim'), action => 'pass', count => 1);
+	$recorder->rule(match => request_like('claim'), action => 'hang_reply', count => 1);
+	$recorder->rule(match => request_like('read_claim'), action => 'answer', status => 500, body => 'No cluster leader');
+	$mark = $recorder->mark;
+	$session->start(claim('replaced'));
+	$recorder->wait_for_request(request_like('claim'), $mark);
+	$a->kill_worker('TERM');
+	like($session->finish->{error}, qr/ERROR:  LE004/, 'not known');
+	is(record('replaced', 'state'), 'running', 'since it was recorded');
+	$recorder->clear_rules;
+	is($session->query(claim('replaced')), 't', 'as asking again tells');
 };
 
 # A new value moves the index of the leader's key, not the term.
