@@ -20,9 +20,35 @@ backends_reset(SimNode *n)
 {
 	for (int i = 0; i < MAX_BACKENDS; i++)
 	{
+		process_end(n, i);
 		n->backends[i].owner = 0;
 		n->backends[i].state = PLACE_FREE;
 	}
+}
+
+/* As le_my_owner(). */
+static LeOwner
+owner_of(SimNode *n, Backend *b)
+{
+	if (b->owner == 0)
+		b->owner =
+			pg_atomic_add_fetch_u64(&node_table(n)->last_owner, 1);
+	return b->owner;
+}
+
+/* As post() in requests.c. */
+void
+backend_post(SimNode *n, Backend *b)
+{
+	int			place = (int) (b - n->backends);
+
+	sim.counts.questions++;
+	(void) owner_of(n, b);
+	b->ask.proc = place;
+	b->ask.pid = 100 + place;
+	b->number++;
+	b->state = PLACE_POSTED;
+	node_wake(n);
 }
 
 void
@@ -30,20 +56,13 @@ backend_ask(SimNode *n, int place, const LeAsk *ask)
 {
 	Backend    *b = &n->backends[place];
 
-	sim.counts.questions++;
-	if (b->owner == 0)
-		b->owner =
-			pg_atomic_add_fetch_u64(&node_table(n)->last_owner, 1);
 	b->ask = *ask;
-	b->ask.proc = place;
-	b->ask.pid = 100 + place;
+	(void) owner_of(n, b);
 	if (b->ask.by_backend)
 		b->ask.owner = b->owner | b->ask.owner;
 	else
 		b->ask.owner = LE_OWNER_NODE;
-	b->number++;
-	b->state = PLACE_POSTED;
-	node_wake(n);
+	backend_post(n, b);
 }
 
 /* As withdraw() in requests.c: a term that nobody was told of has to end. */
@@ -70,8 +89,28 @@ backend_cancel(SimNode *n, int place)
 void
 backend_exit(SimNode *n, int place)
 {
+	process_end(n, place);
 	backend_cancel(n, place);
 	n->backends[place].owner = 0;
+}
+
+/* ---- what backends call ---- */
+
+LeOwner
+le_my_owner(bool xact)
+{
+	LeOwner		owner = owner_of(sim_node, sim_backend);
+
+	return xact ? owner | LE_OWNER_XACT : owner;
+}
+
+bool
+le_is_mine(LeOwner owner)
+{
+	if (owner == LE_OWNER_NODE)
+		return true;
+	return sim_backend->owner != 0 &&
+		(owner & ~LE_OWNER_XACT) == sim_backend->owner;
 }
 
 /* ---- what the worker calls ---- */
@@ -87,8 +126,11 @@ le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
 		if (b->state == PLACE_POSTED ||
 			(taken_too && b->state == PLACE_TAKEN))
 		{
+			LeAsk		ask = b->ask;
+
+			ask.again |= b->state == PLACE_TAKEN;
 			b->state = PLACE_TAKEN;
-			act(i, b->number, &b->ask);
+			act(i, b->number, &ask);
 		}
 	}
 }
@@ -109,6 +151,8 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 		return false;
 	b->reply = *reply;
 	b->state = PLACE_ANSWERED;
+	if (b->awaits)
+		process_wake(sim_node, proc);
 	return true;
 }
 
@@ -117,7 +161,7 @@ le_owner_lives(LeOwner owner, int proc)
 {
 	if (owner == LE_OWNER_NODE)
 		return true;
-	return owner != LE_OWNER_NONE &&
+	return owner != LE_OWNER_NONE && proc < MAX_BACKENDS &&
 		sim_node->backends[proc].owner == (owner & ~LE_OWNER_XACT);
 }
 

@@ -41,6 +41,7 @@ check_reset(void)
 	sim.digest = 0;
 	memset(granted, 0, sizeof(granted));
 	memset(overwritten, 0, sizeof(overwritten));
+	claims_reset();
 	memset(sim.last_token, 0, sizeof(sim.last_token));
 	memset(sim.outside_until, 0, sizeof(sim.outside_until));
 	memset(sim.leaderless, 0, sizeof(sim.leaderless));

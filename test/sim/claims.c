@@ -2,7 +2,7 @@
  *
  * claims.c
  *		What claims need that no schedule uses: the file of the store "local",
- *		and memory shared with a backend that reads le_claims.
+ *		memory shared with a backend that reads le_claims, and SQL's side.
  *
  * test/sim/claims.c
  *
@@ -10,7 +10,9 @@
  */
 #include "sim.h"
 
+#include "mb/pg_wchar.h"
 #include "storage/dsm.h"
+#include "utils/builtins.h"
 
 #include "claimlog.h"
 
@@ -40,4 +42,80 @@ dsm_segment_address(dsm_segment *segment)
 {
 	(void) segment;
 	abort();
+}
+
+dsm_segment *
+dsm_create(Size size, int flags)
+{
+	(void) size;
+	(void) flags;
+	abort();
+}
+
+dsm_handle
+dsm_segment_handle(dsm_segment *segment)
+{
+	(void) segment;
+	abort();
+}
+
+/* ---- arguments of SQL functions ---- */
+
+char *
+text_to_cstring(const text *t)
+{
+	(void) t;
+	abort();
+}
+
+struct varlena *
+pg_detoast_datum_packed(struct varlena *datum)
+{
+	(void) datum;
+	abort();
+}
+
+char *
+pg_server_to_any(const char *s, int len, int encoding)
+{
+	(void) s;
+	(void) len;
+	(void) encoding;
+	abort();
+}
+
+char *
+pg_any_to_server(const char *s, int len, int encoding)
+{
+	(void) s;
+	(void) len;
+	(void) encoding;
+	abort();
+}
+
+bool
+pg_verify_mbstr(int encoding, const char *mbstr, int len, bool noError)
+{
+	(void) encoding;
+	(void) mbstr;
+	(void) len;
+	(void) noError;
+	abort();
+}
+
+int
+pg_mbcliplen(const char *mbstr, int len, int limit)
+{
+	(void) mbstr;
+	(void) len;
+	(void) limit;
+	abort();
+}
+
+/* Only messages and events show it. */
+const char *
+timestamptz_to_str(TimestampTz t)
+{
+	(void) t;
+	return "";
 }

@@ -58,6 +58,7 @@ static struct
 	uint64		index;			/* of the newest write */
 	int			nsessions;
 	Key			keys[MAX_ELECTIONS];
+	Key			claims[MAX_ELECTIONS * ELECTION_JOBS];
 	uint64		deleted;		/* tombstones: index of the newest */
 	le_time		down_until;		/* no leader: nothing is answered well */
 	le_time		new_until;		/* a new leader does not know all yet */
@@ -118,6 +119,8 @@ store_key(int number)
 {
 	if (number < MAX_ELECTIONS)
 		return &store.keys[number];
+	if (IS_CLAIM_KEY(number))
+		return &store.claims[number - CLAIM_KEY(0, 0)];
 	return &sessions[number - MAX_ELECTIONS].key;
 }
 
@@ -149,7 +152,7 @@ remember(int number)
 	Session    *s;
 	Version    *v;
 
-	if (number < MAX_ELECTIONS)
+	if (number < MAX_ELECTIONS || IS_CLAIM_KEY(number))
 		return;
 	s = &sessions[number - MAX_ELECTIONS];
 	memmove(&s->past[1], &s->past[0], (HISTORY - 1) * sizeof(Version));
@@ -475,6 +478,27 @@ refused_for_delay(const Request *r, Answer *a)
 	return false;
 }
 
+/* Who holds the election, as its key has it at this instant; -1: nobody. */
+static int
+holder_of(int election, uint64 *token)
+{
+	const Key  *key = &store.keys[election];
+
+	*token = key->value.token != 0 ? key->value.token : key->index;
+	return key->exists && key->session != 0 ? store_owner(key->session) : -1;
+}
+
+static void
+note_record(const Request *r, const Key *before, const Key *after)
+{
+	ClaimRecord was = record_of_key(before);
+	ClaimRecord is = record_of_key(after);
+	uint64		token;
+	int			holder = holder_of(r->election, &token);
+
+	claim_written(r->node, r->election, r->job, &was, &is, holder, token);
+}
+
 /*
  * docs, txn: all of the steps or none, each sees what those before it did.
  * Returns which failed.
@@ -520,6 +544,8 @@ store_try(const Request *r, Answer *a)
 		if (step->verb < VERB_LOCK)
 			continue;
 		remember(step->key);
+		if (IS_CLAIM_KEY(step->key))
+			note_record(r, &before[i], store_key(step->key));
 		if (step->key < MAX_ELECTIONS && i == r->write)
 		{
 			/* as it was before the first step that wrote it */
@@ -532,7 +558,7 @@ store_try(const Request *r, Answer *a)
 						store_key(step->key));
 		}
 	}
-	if (r->election >= 0)
+	if (r->election >= 0 && !IS_CLAIM_KEY(r->steps[r->write].key))
 		fire_watches();
 	return 0;
 }
@@ -645,6 +671,8 @@ watch(const Request *r, Answer *a, int node, uint32 process, int flight,
 static void
 serve(const Request *r, Answer *a)
 {
+	const Key  *key;
+
 	switch (r->kind)
 	{
 		case LE_OP_CREATE_SESSION:
@@ -678,6 +706,12 @@ serve(const Request *r, Answer *a)
 				a->keys[r->election] = store.keys[r->election];
 				a->index = store.keys[r->election].index;
 			}
+			break;
+		case LE_OP_READ_CLAIM:
+			key = store_key(CLAIM_KEY(r->election, r->job));
+			a->index = store.index;
+			a->keys_shown = key->exists;
+			a->keys[0] = *key;
 			break;
 		case LE_OP_LIST_HELD:
 			show_elections(a);

@@ -186,6 +186,14 @@ summary(double elapsed, int njobs, int failed)
 		   "instances: %llu crashed, %llu suspended\n", N(pauses), N(kills),
 		   N(crashes), N(suspends));
 	printf("questions of backends: %llu\n", N(questions));
+	printf("claims: %llu asked, %llu granted (%llu as another try), "
+		   "%llu refused, %llu behind an older tick, %llu unknown or lost; "
+		   "%llu completed, %llu after the term\n", N(claims_asked),
+		   N(claims_granted), N(claims_again), N(claims_refused),
+		   N(claims_behind), N(claims_unknown), N(completed),
+		   N(completed_late));
+	printf("backends stopped between two instructions: %llu\n",
+		   N(backend_pauses));
 	printf("crashes in fair weather, leader back within the "
 		   "bound: %llu\n", N(crash_handovers));
 	printf("outside the assumptions (clocks too fast, keys edited by hand) "

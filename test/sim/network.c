@@ -26,7 +26,8 @@ typedef struct Message
 	uint32		process;
 	int			flight;
 	uint32		number;
-	bool		repeated;
+	bool		repeated;		/* the second of two ... */
+	bool		copied;			/* ... of which this is one */
 	Request		request;
 	Answer		answer;
 } Message;
@@ -152,7 +153,7 @@ cut(const SimNode *n)
 	return sim.now >= n->cut_from && sim.now < n->cut_until;
 }
 
-static void
+static int
 post_request(const Request *r, const SimNode *n, int flight, bool repeated)
 {
 	int			m = new_message();
@@ -162,8 +163,10 @@ post_request(const Request *r, const SimNode *n, int flight, bool repeated)
 	messages[m].flight = flight;
 	messages[m].number = n->flights[flight].number;
 	messages[m].repeated = repeated;
+	messages[m].copied = false;
 	messages[m].request = *r;
 	network_at(sim.now + latency(), AT_REQUEST, m, 0);
+	return m;
 }
 
 void
@@ -171,6 +174,7 @@ network_send(const Request *r, int flight)
 {
 	const Weather *w = &sim.schedule->weather;
 	SimNode    *n = sim_node;
+	int			m;
 
 	sim.counts.requests++;
 	sim.counts.op[r->kind]++;
@@ -182,9 +186,13 @@ network_send(const Request *r, int flight)
 			trace(n, "  lost on the way");
 		return;
 	}
-	post_request(r, n, flight, false);
+	m = post_request(r, n, flight, false);
 	if (sim_chance(w->repeat))
-		post_request(r, n, flight, true);
+	{
+		messages[m].copied = true;
+		m = post_request(r, n, flight, true);
+		messages[m].copied = true;
+	}
 }
 
 /* On its way back; answers that were held up may overtake each other. */
@@ -212,6 +220,19 @@ network_answer(int node, uint32 process, int flight, uint32 number,
 	network_at(sim.now + latency(), AT_ANSWER, m, 0);
 }
 
+/*
+ * A claim trusts a "no" that says that nothing was done.  Whoever repeats a
+ * request does so for want of an answer, so one of two is none to trust.
+ */
+static void
+distrust(const Message *m, Answer *a)
+{
+	if (m->copied && (m->request.kind == LE_OP_CLAIM ||
+					  m->request.kind == LE_OP_COMPLETE) &&
+		(a->outcome == LE_UNAVAILABLE || a->outcome == LE_REFUSED))
+		a->net = LE_NET_BROKEN;
+}
+
 static void
 deliver_request(int number)
 {
@@ -226,7 +247,10 @@ deliver_request(int number)
 		sim.counts.late++;
 	if (store_apply(&m->request, &answer, m->node, m->process, m->flight,
 					m->number))
+	{
+		distrust(m, &answer);
 		network_answer(m->node, m->process, m->flight, m->number, &answer);
+	}
 	end_message(number);
 }
 
@@ -303,6 +327,10 @@ network_step(void)
 			n = sim.node[e.a];
 			if (n->up && !n->running && !n->stopping && n->process == e.b)
 				node_start_worker(n);
+			break;
+		case AT_BACKEND:
+			process_run(sim.node[e.a / MAX_BACKENDS], e.a % MAX_BACKENDS,
+						e.b);
 			break;
 	}
 }

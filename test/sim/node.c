@@ -30,6 +30,7 @@ extern char __stop_le_scratch[];
 #define SCRATCH_SIZE	((size_t) (__stop_le_scratch - __start_le_scratch))
 
 SimNode    *sim_node = NULL;
+static SimProcess *live = NULL; /* whose static variables are in place */
 
 /* What a turn takes, and how many are too many in a second. */
 #define TURN		(50 * LE_MSEC / 1000)
@@ -56,31 +57,57 @@ node_new(int number)
 	}
 	n->number = number;
 	n->shmem = calloc(1, le_leases_size());
-	n->statics = malloc(STATE_SIZE);
+	n->main.statics = malloc(STATE_SIZE);
 	n->scratch = malloc(SCRATCH_SIZE);
-	memcpy(n->statics, pristine, STATE_SIZE);
+	memcpy(n->main.statics, pristine, STATE_SIZE);
 	n->worker = coroutine_new(worker_process);
 	return n;
 }
 
-/* From here on the worker's code means this node. */
+/* From here on the extension's code means this process of this node. */
 void
-node_enter(SimNode *n)
+node_enter_process(SimNode *n, SimProcess *p)
 {
-	if (sim_node == n)
-		return;
-	if (sim_node != NULL)
-	{
-		memcpy(sim_node->statics, __start_le_state, STATE_SIZE);
-		sim_node->context = (struct SimContext *) CurrentMemoryContext;
-	}
-	memcpy(__start_le_state, n->statics, STATE_SIZE);
 	sim_node = n;
-	TopMemoryContext = (MemoryContext) n->top;
-	CurrentMemoryContext = (MemoryContext) n->context;
+	if (live == p)
+		return;
+	if (live != NULL)
+	{
+		memcpy(live->statics, __start_le_state, STATE_SIZE);
+		live->context = (struct SimContext *) CurrentMemoryContext;
+		live->exceptions = PG_exception_stack;
+	}
+	memcpy(__start_le_state, p->statics, STATE_SIZE);
+	live = p;
+	PG_exception_stack = p->exceptions;
+	TopMemoryContext = (MemoryContext) p->top;
+	CurrentMemoryContext = (MemoryContext) p->context;
+	process_has_place(p->place);
 	le_lease_ttl = n->lease_ms;
 	le_safety_margin = n->margin_ms;
 	le_consul_takeover = n->takeover;
+}
+
+/* The same, for a process that begins. */
+void
+node_begin_process(SimNode *n, SimProcess *p)
+{
+	if (p->statics == NULL)
+		p->statics = malloc(STATE_SIZE);
+	p->top = p->context = memory_new();
+	p->exceptions = NULL;
+	if (live == p)
+		live = NULL;
+	memcpy(p->statics, pristine, STATE_SIZE);
+	node_enter_process(n, p);
+	le_leases_init(true, n->shmem);
+}
+
+/* The worker's. */
+void
+node_enter(SimNode *n)
+{
+	node_enter_process(n, &n->main);
 }
 
 LeTable *
@@ -175,6 +202,8 @@ node_may_pause(void)
 {
 	const Weather *w = &sim.schedule->weather;
 
+	if (sim_backend != NULL)
+		process_may_stop();
 	if (!in_worker || !sim.storm)
 		return;
 	if (exhaustive ? sim_chance(w->pause) : --sim.pause_in <= 0)
@@ -226,12 +255,7 @@ node_run(SimNode *n)
 void
 node_start_worker(SimNode *n)
 {
-	node_enter(n);
-	memcpy(__start_le_state, pristine, STATE_SIZE);
-	le_leases_init(true, n->shmem);
-	n->top = memory_new();
-	n->context = n->top;
-	TopMemoryContext = CurrentMemoryContext = (MemoryContext) n->top;
+	node_begin_process(n, &n->main);
 	coroutine_reset(n->worker);
 	n->running = true;
 	n->latch = true;
@@ -308,6 +332,8 @@ node_stop(SimNode *n)
 	network_forget(n);
 	n->up = n->running = n->stopping = false;
 	n->run_at = NEVER;
+	for (int i = 0; i < MAX_BACKENDS; i++)
+		process_end(n, i);
 	for (int e = 0; e < MAX_ELECTIONS; e++)
 		n->term[e] = 0;
 }
@@ -322,7 +348,7 @@ node_reset(SimNode *n, const Schedule *s)
 	clean.number = i;
 	clean.worker = n->worker;
 	clean.shmem = n->shmem;
-	clean.statics = n->statics;
+	clean.main.statics = n->main.statics;
 	clean.scratch = n->scratch;
 	clean.run_at = NEVER;
 	clean.lease_ms = s->lease_ms[i];
@@ -343,6 +369,7 @@ void
 nodes_reset(const Schedule *s)
 {
 	sim_node = NULL;
+	live = NULL;
 	sim.incarnations = 0;
 	sim.pause_in = draw_countdown(s->weather.pause);
 	sim.kill_in = draw_countdown(s->weather.kill);

@@ -240,6 +240,55 @@ plan_take_over(Request *r, const LeOp *op)
 	write_key(r, VERB_LOCK, r->election, r->session, value);
 }
 
+/* A record, in the words of other values. */
+static int
+claim_value(Request *r, const LeClaim *claim)
+{
+	Value		v = {0};
+
+	v.ours = true;
+	v.node = node_of_name(claim->node);
+	v.user = claim_of_name(claim->id);
+	v.seq = (uint64) claim->tick;
+	v.incarnation = (uint32) claim->try;
+	v.token = claim->token;
+	v.lease = claim->state;
+	return add_value(r, &v);
+}
+
+ClaimRecord
+record_of_key(const Key *key)
+{
+	const Value *v = &key->value;
+	ClaimRecord record = {0};
+
+	record.exists = key->exists;
+	record.id = v->user;
+	record.tick = (int64) v->seq;
+	record.try = (int) v->incarnation;
+	record.token = v->token;
+	record.state = (LeClaimState) v->lease;
+	return record;
+}
+
+static void
+plan_claim(Request *r, const LeOp *op)
+{
+	int			key = CLAIM_KEY(r->election, r->job);
+
+	if (op->kind == LE_OP_CLAIM)
+	{
+		check_session(r, ROLE_OWN, NODE_KEY(r->session), r->session);
+		check_session(r, ROLE_UNCHANGED, r->election, r->session);
+		check_index(r, r->election, op->index);
+	}
+	if (op->previous != NULL)
+		check_index(r, key, op->previous->index);
+	else
+		add_step(r, ROLE_UNCHANGED, VERB_CHECK_ABSENT, key);
+	write_key(r, VERB_SET, key, 0, claim_value(r, op->claim));
+}
+
 static void
 plan_transaction(Request *r, const LeOp *op)
 {
@@ -290,6 +339,10 @@ plan_transaction(Request *r, const LeOp *op)
 			write_key(r, VERB_UNLOCK, r->election, s,
 					  leader_value(r, op, true));
 			break;
+		case LE_OP_CLAIM:
+		case LE_OP_COMPLETE:
+			plan_claim(r, op);
+			break;
 		default:
 			break;
 	}
@@ -305,6 +358,7 @@ plan_encode(const LeStoreSettings *settings, const LeOp *op,
 	r->node = sim_node->number;
 	r->session = session_of_name(op->session);
 	r->election = op->election == NULL ? -1 : election_of_name(op->election);
+	r->job = op->job == NULL ? -1 : job_of_name(op->job);
 	r->fresh = op->fresh;
 	r->lease = op->lease;
 	r->watch_index = op->watch_index;
@@ -367,6 +421,28 @@ show_nodes(const Answer *from, LeAnswer *to)
 }
 
 static void
+show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
+{
+	ClaimRecord record = record_of_key(&from->keys[0]);
+	LeClaim    *claim;
+
+	if (from->keys_shown == 0)
+		return;
+	claim = palloc0(sizeof(LeClaim));
+	claim->election = op->election;
+	claim->job = op->job;
+	claim->tick = record.tick;
+	claim->try = record.try;
+	claim->id = name_of_claim(record.id);
+	claim->token = record.token;
+	claim->node = name_of_node(from->keys[0].value.node);
+	claim->state = record.state;
+	claim->index = from->keys[0].index;
+	to->claims = claim;
+	to->nclaims = 1;
+}
+
+static void
 plan_decode(const LeStoreSettings *settings, const LeOp *op,
 			const LeHttpResponse *response, LeAnswer *to)
 {
@@ -402,6 +478,8 @@ plan_decode(const LeStoreSettings *settings, const LeOp *op,
 		show_keys(from, to);
 	if (op->kind == LE_OP_LIST_NODES)
 		show_nodes(from, to);
+	if (op->kind == LE_OP_READ_CLAIM)
+		show_claim(from, op, to);
 }
 
 const LeStore sim_store = {

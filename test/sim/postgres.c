@@ -14,6 +14,7 @@
 #include <signal.h>
 
 #include "access/xlog.h"
+#include "lib/ilist.h"
 #include "libpq/pqsignal.h"
 #include "nodes/pg_list.h"
 #include "postmaster/bgworker.h"
@@ -35,6 +36,9 @@ volatile sig_atomic_t ConfigReloadPending = false;
 struct Latch *MyLatch = NULL;
 static PGPROC proc;
 PGPROC	   *MyProc = &proc;
+#if PG_VERSION_NUM >= 170000
+ProcNumber	MyProcNumber = 0;
+#endif
 PROC_HDR   *ProcGlobal = NULL;
 int			MyProcPid = 1;
 int			MaxBackends = MAX_BACKENDS;
@@ -60,10 +64,22 @@ char	   *le_gateway_urls = "";	/* the simulated store has none */
 char	   *le_gateway_token_file = "";
 bool		le_consul_takeover = true;
 
+/* What LE_MY_PROC is from here on. */
+void
+process_has_place(int place)
+{
+#if PG_VERSION_NUM >= 170000
+	MyProcNumber = place;
+#else
+	MyProc->pgprocno = place;
+#endif
+}
+
 /* ---- messages ---- */
 
 static char message[1024];
 static int	message_level;
+static int	message_sqlstate;
 
 /*
  * Always true, since what the arguments of a message call must not depend on
@@ -74,6 +90,7 @@ errstart(int elevel, const char *domain)
 {
 	node_may_pause();
 	message_level = elevel;
+	message_sqlstate = 0;
 	message[0] = '\0';
 	return true;
 }
@@ -87,6 +104,7 @@ errstart_cold(int elevel, const char *domain)
 int
 errcode(int sqlerrcode)
 {
+	message_sqlstate = sqlerrcode;
 	return 0;
 }
 
@@ -146,6 +164,11 @@ void
 errfinish(const char *filename, int lineno, const char *funcname)
 {
 	trace(sim_node, "log: %s", message);
+	if (message_level >= ERROR && sim_backend != NULL)
+	{
+		sim_backend->sqlstate = message_sqlstate;
+		siglongjmp(*PG_exception_stack, 1);
+	}
 	if (message_level >= FATAL)
 		proc_exit(1);
 	if (message_level >= ERROR)
@@ -238,7 +261,7 @@ RecoveryInProgress(void)
 bool
 pg_strong_random(void *buf, size_t len)
 {
-	uint32		n = sim_node->incarnation;
+	uint32		n = sim_backend != NULL ? claim_draw() : sim_node->incarnation;
 
 	memset(buf, 0, len);
 	for (int i = 0; i < 4; i++)
@@ -446,6 +469,17 @@ lappend(struct List *list, void *datum)
 	}
 	l->elements[l->length++].ptr_value = datum;
 	return (struct List *) l;
+}
+
+/* The list is searched for the node before. */
+void
+slist_delete(slist_head *head, slist_node *node)
+{
+	slist_node *last = &head->head;
+
+	while (last->next != node)
+		last = last->next;
+	last->next = node->next;
 }
 
 /* ---- only the store "local" needs these ---- */

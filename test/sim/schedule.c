@@ -57,6 +57,7 @@ static const Kind kinds[HAPPEN_KINDS] = {
 	[HAPPEN_CANCEL] = {"cancel", 3, true},
 	[HAPPEN_EXIT] = {"exit", 3, true},
 	[HAPPEN_AMBUSH] = {"ambush", 0, false},
+	[HAPPEN_JOB] = {"job", 0, true},	/* see make_work() */
 };
 
 const char *
@@ -200,6 +201,52 @@ make_events(Schedule *s)
 	}
 }
 
+/* Before, during or after something else, or at any time. */
+static le_time
+time_for_work(const Schedule *s, int others)
+{
+	const Intervention *v = &s->events[sim_below(others)];
+
+	switch (sim_below(3))
+	{
+		case 0:
+			return LE_SEC + sim_span(0, s->storm);
+		case 1:
+			return Max(v->at - sim_span(0, 2 * LE_SEC), LE_SEC);
+		default:
+			return v->at + sim_span(0, Min(v->span, 4 * LE_SEC));
+	}
+}
+
+/* Drawn apart, too; and half of all schedules go without. */
+static void
+make_work(Schedule *s)
+{
+	static const le_duration periods[] = {3 * LE_SEC, 10 * LE_SEC,
+	30 * LE_SEC};
+	int			others = s->nevents;
+	uint64		before = sim.random;
+	int			n;
+
+	sim.random = sim_mix(s->seed ^ UINT64CONST(0x70B5));
+	n = sim_below(2) == 0 ? 0 : 1 + (int) sim_below(8);
+	s->every = periods[sim_below(lengthof(periods))];
+	s->weather.backend_pause = strength(40000);
+	for (int i = 0; i < n && s->nevents < MAX_EVENTS; i++)
+	{
+		Intervention *v = &s->events[s->nevents++];
+
+		memset(v, 0, sizeof(*v));
+		v->what = HAPPEN_JOB;
+		v->election = (int) sim_below(s->nelections);
+		v->at = time_for_work(s, others);
+		v->span = sim_span(LE_MSEC, sim_below(3) == 0 ? 20 * LE_SEC :
+						   2 * LE_SEC);
+		v->random = (uint32) sim_random();
+	}
+	sim.random = before;
+}
+
 /*
  * Trouble that chance alone would bring about too seldom.  Drawn apart, so
  * that the rest of a schedule is what its seed always made of it.
@@ -293,6 +340,7 @@ schedule_make(Schedule *s, uint64 seed)
 	{
 		make_events(s);
 		make_ambushes(s);
+		make_work(s);
 	}
 }
 
@@ -335,7 +383,7 @@ ask(SimNode *n, const Intervention *v, LeRequestKind kind)
 	int			place = (int) (v->random % MAX_BACKENDS);
 
 	if (n->backends[place].state == PLACE_POSTED ||
-		n->backends[place].state == PLACE_TAKEN)
+		n->backends[place].state == PLACE_TAKEN || n->backends[place].busy)
 		return;
 	memset(&a, 0, offsetof(LeAsk, election));
 	a.kind = kind;
@@ -428,8 +476,52 @@ on_backend(SimNode *n, const Intervention *v)
 
 	if (v->what == HAPPEN_EXIT)
 		backend_exit(n, place);
+	else if (b->busy)
+		process_cancel(n, place);
 	else if (b->state != PLACE_ANSWERED || ((v->random >> 8) & 1) != 0)
 		backend_cancel(n, place);
+}
+
+/* A place whose backend has nothing to do; -1: all have. */
+static int
+idle_place(const SimNode *n, uint32 from)
+{
+	for (int i = 0; i < MAX_BACKENDS; i++)
+	{
+		int			place = (int) ((from + i) % MAX_BACKENDS);
+		const Backend *b = &n->backends[place];
+
+		if (!b->busy && b->state == PLACE_FREE)
+			return place;
+	}
+	return -1;
+}
+
+/* pg_cron fires on every node; some are late, or of another mind. */
+static void
+fire_job(const Intervention *v)
+{
+	uint64		r = sim_mix(v->random);
+	Script		script = {.what = HAPPEN_JOB};
+
+	script.election = v->election;
+	script.job = (int) (r & 3) == 0 ? 1 : 0;
+	script.span = v->span;
+	for (int i = 0; i < sim.nnodes; i++, r = sim_mix(r))
+	{
+		SimNode    *n = sim.node[i];
+		int			place = idle_place(n, v->random);
+
+		if (!n->up || place < 0)
+			continue;
+		script.random = (uint32) (r >> 8);
+		script.delay = (le_duration) ((r >> 40) % (300 * LE_MSEC));
+		script.tick = sim.now / sim.schedule->every;
+		if ((r & 0xf0) == 0)
+			script.tick += (r & 0x100) != 0 ? 1 : -1;
+		script.tick = script.tick * sim.schedule->every / LE_MSEC;
+		process_start(n, place, &script);
+	}
 }
 
 void
@@ -447,6 +539,11 @@ schedule_happen(int number)
 	sim.counts.happened[v->what]++;
 	trace(NULL, "## %s n%d e%d, %.3f s", kinds[v->what].name, n->number,
 		  v->election, v->span / (double) LE_SEC);
+	if (v->what == HAPPEN_JOB)
+	{
+		fire_job(v);
+		return;
+	}
 	if (!n->up && v->what >= HAPPEN_ACQUIRE && v->what <= HAPPEN_EXIT)
 		return;
 	switch (v->what)
@@ -533,6 +630,8 @@ schedule_happen(int number)
 			break;
 		case HAPPEN_AMBUSH:
 			n->ambush = v->span;
+			break;
+		case HAPPEN_JOB:
 			break;
 		case HAPPEN_SLOW:
 			sim.slow_until = sim.now + v->span;

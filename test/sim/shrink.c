@@ -78,7 +78,7 @@ calmer_weather(Schedule *s)
 		"calm=long_delay", "calm=refuse", "calm=break_answer",
 		"calm=false_renew", "calm=false_gone", "calm=stale_list",
 		"calm=watch_miss", "calm=watch_reset", "calm=leak", "calm=pause",
-		"calm=kill"
+		"calm=kill", "calm=backend_pause"
 	};
 	bool		any = false;
 

@@ -17,6 +17,8 @@
 
 #include "postgres.h"
 
+#include <setjmp.h>
+
 #include "http.h"
 #include "leases.h"
 #include "requests.h"
@@ -30,6 +32,8 @@
 #define MAX_FLIGHTS		64		/* of one node at a time */
 #define MAX_BACKENDS	3		/* of one node that ask questions */
 #define MAX_EVENTS		48		/* interventions of one schedule */
+#define ELECTION_JOBS	2		/* of one election */
+#define MAX_CLAIMS		1024	/* asked for in one schedule */
 #define NEVER			PG_INT64_MAX
 
 /* ---- random.c ---- */
@@ -63,6 +67,17 @@ typedef struct Value
 	le_duration lease;
 } Value;
 
+/* The record of a job; a store keeps it in whatever way it likes. */
+typedef struct ClaimRecord
+{
+	bool		exists;
+	uint32		id;				/* number of the claim */
+	int			try;
+	int64		tick;
+	uint64		token;
+	LeClaimState state;
+} ClaimRecord;
+
 typedef struct Key
 {
 	bool		exists;
@@ -74,8 +89,11 @@ typedef struct Key
 	Value		value;
 } Key;
 
-/* Keys by number: elections first, the node key of session s at NODE_KEY. */
+/* Keys by number: elections first, then node keys by session, then jobs. */
 #define NODE_KEY(s)		(MAX_ELECTIONS + (s))
+#define CLAIM_KEY(election, job) \
+	(NODE_KEY(MAX_SESSIONS) + (election) * ELECTION_JOBS + (job))
+#define IS_CLAIM_KEY(k)	((k) >= CLAIM_KEY(0, 0))
 
 typedef enum Verb
 {
@@ -115,6 +133,7 @@ typedef struct Request
 	int			node;
 	int			session;
 	int			election;		/* -1: none */
+	int			job;			/* of READ_CLAIM, CLAIM, COMPLETE */
 	bool		fresh;
 	le_duration lease;
 	uint64		watch_index;
@@ -141,7 +160,8 @@ typedef struct Answer
 	LeConflict	conflict;
 	uint64		index;
 	int			session;
-	uint32		keys_shown;		/* bits of elections */
+	uint32		keys_shown;		/* bits of elections; READ_CLAIM: the record
+								 * stands in place of the first */
 	int			nnodes;
 	NodeKeyShown *nodes;		/* from store_list() */
 	int			nlost;
@@ -181,6 +201,7 @@ typedef enum Happening
 	HAPPEN_CANCEL,				/* the backend stops waiting */
 	HAPPEN_EXIT,				/* the backend goes */
 	HAPPEN_AMBUSH,				/* stopped with a proof on its way, then cut */
+	HAPPEN_JOB,					/* it is time for a job, on every node */
 	HAPPEN_KINDS
 } Happening;
 
@@ -214,6 +235,7 @@ typedef struct Weather
 	int			pause;			/* worker stops between two instructions */
 	int			kill;			/* or dies there */
 	int			invalidate;		/* the asker's session, at a request */
+	int			backend_pause;	/* a backend stops between two instructions */
 } Weather;
 
 typedef struct Schedule
@@ -224,6 +246,7 @@ typedef struct Schedule
 	le_duration storm;			/* then the weather clears up */
 	bool		crash_only;		/* nothing but one crash: the stated bound */
 	bool		beyond;			/* clocks run apart by more than assumed */
+	le_duration every;			/* between ticks of jobs */
 	Weather		weather;
 	int			nevents;
 	Intervention events[MAX_EVENTS];
@@ -259,6 +282,30 @@ typedef struct Flight
 	Answer		answer;
 } Flight;
 
+typedef struct Coroutine Coroutine;
+
+/* What a process has to itself. */
+typedef struct SimProcess
+{
+	char	   *statics;
+	struct SimContext *top;
+	struct SimContext *context;
+	sigjmp_buf *exceptions;
+	int			place;			/* MyProc's */
+} SimProcess;
+
+/* What a backend is to do by itself. */
+typedef struct Script
+{
+	Happening	what;
+	int			election;
+	int			job;
+	int64		tick;
+	le_duration delay;			/* first of all */
+	le_duration span;			/* of the work */
+	uint32		random;
+} Script;
+
 /* A backend that asks. */
 typedef struct Backend
 {
@@ -270,9 +317,19 @@ typedef struct Backend
 	uint64		number;
 	LeAsk		ask;
 	LeReply		reply;
-} Backend;
 
-typedef struct Coroutine Coroutine;
+	/* process.c: not every backend has to run code of its own */
+	bool		busy;			/* with its script */
+	bool		begun;			/* the process has its static variables */
+	bool		awaits;			/* an answer */
+	bool		stopped;		/* SIGSTOP */
+	bool		cancelled;
+	uint32		stamp;			/* of what wakes it up */
+	int			sqlstate;		/* of its last error */
+	SimProcess	process;
+	Coroutine  *coroutine;
+	Script		script;
+} Backend;
 
 typedef struct SimNode
 {
@@ -294,12 +351,10 @@ typedef struct SimNode
 	Clock		clock;
 	Coroutine  *worker;
 	char	   *shmem;
-	char	   *statics;
 	char	   *scratch;
 
-	/* process-local variables of the server */
-	struct SimContext *top;
-	struct SimContext *context;
+	/* process-local variables of the worker */
+	SimProcess	main;
 	void		(*on_sigterm) (int);
 	void		(*on_exit) (int, Datum);
 	bool		reload;
@@ -362,6 +417,15 @@ typedef struct Counts
 	uint64		crashes;
 	uint64		suspends;
 	uint64		questions;
+	uint64		backend_pauses;
+	uint64		claims_asked;
+	uint64		claims_granted; /* the caller was told */
+	uint64		claims_refused;
+	uint64		claims_unknown;
+	uint64		claims_behind;	/* an older tick had to come first */
+	uint64		claims_again;	/* second and later tries */
+	uint64		completed;
+	uint64		completed_late; /* after the term's end */
 	uint64		outside;		/* overlaps that the assumptions exclude */
 	uint64		crash_handovers;
 	uint64		op[LE_OP_SESSION_NAME + 1];
@@ -379,6 +443,7 @@ typedef struct World
 	int			nnodes;
 	int			nelections;
 	uint32		incarnations;	/* so far */
+	uint32		claims;			/* asked for so far */
 	int			pause_in;		/* readings of a clock by workers */
 	int			kill_in;
 	SimNode    *node[MAX_NODES];
@@ -395,6 +460,7 @@ typedef struct World
 
 extern World sim;
 extern SimNode *sim_node;			/* whose code runs; NULL: nobody's */
+extern Backend *sim_backend;	/* and which backend's; NULL: the worker's */
 
 /* ---- clock.c ---- */
 
@@ -434,7 +500,8 @@ extern void network_at(le_time at, int what, int a, uint32 b);
 #define AT_HAPPENING	4
 #define AT_START		5		/* of an instance */
 #define AT_WORKER		6		/* of a worker */
-#define AT_KINDS		7
+#define AT_BACKEND		7		/* goes on */
+#define AT_KINDS		8
 
 /* ---- consul.c ---- */
 
@@ -465,6 +532,7 @@ extern const LeStore sim_store;
 extern const char *name_of_session(int session);
 extern int	session_of_name(const char *name);
 extern int	election_of_name(const char *name);
+extern ClaimRecord record_of_key(const Key *key);
 extern const char *name_of_election(int election);
 
 /* ---- node.c ---- */
@@ -480,6 +548,8 @@ extern void node_wake(SimNode *n);
 extern void node_plan(SimNode *n);
 extern void node_run(SimNode *n);
 extern void node_enter(SimNode *n);
+extern void node_enter_process(SimNode *n, SimProcess *p);
+extern void node_begin_process(SimNode *n, SimProcess *p);
 extern LeSlot *node_slot(SimNode *n, int election);
 extern LeTable *node_table(const SimNode *n);
 extern void node_may_pause(void);
@@ -491,6 +561,40 @@ extern void backend_ask(SimNode *n, int place, const LeAsk *ask);
 extern void backend_cancel(SimNode *n, int place);
 extern void backend_exit(SimNode *n, int place);
 extern void backends_reset(SimNode *n);
+extern void backend_post(SimNode *n, Backend *b);
+
+/* ---- postgres.c ---- */
+
+extern void process_has_place(int place);
+
+/* ---- process.c: backends with code of their own ---- */
+
+extern void process_start(SimNode *n, int place, const Script *script);
+extern void process_run(SimNode *n, int place, uint32 stamp);
+extern void process_wake(SimNode *n, int place);
+extern void process_cancel(SimNode *n, int place);
+extern void process_end(SimNode *n, int place);
+extern void process_sleep(le_duration span);
+extern void process_may_stop(void);
+
+/* ---- scripts.c: what they do ---- */
+
+extern void script_run(const Script *script);
+
+/* ---- records.c: jobs' records, and what must hold for claims ---- */
+
+extern void claims_reset(void);
+extern uint32 claim_draw(void);
+extern uint32 claim_of_name(const char *id);
+extern const char *name_of_claim(uint32 id);
+extern const char *name_of_job(int job);
+extern int	job_of_name(const char *name);
+extern void claim_asked(const LeAsk *ask);
+extern void claim_told(const LeAsk *ask, const LeReply *reply);
+extern void claim_written(int node, int election, int job,
+						  const ClaimRecord *before,
+						  const ClaimRecord *after, int holder,
+						  uint64 token);
 
 /* ---- schedule.c ---- */
 

@@ -15,6 +15,12 @@
 #include "stats.h"
 
 void
+le_stat_count(const char *election, LeStat what)
+{
+	node_may_pause();
+}
+
+void
 le_stat_count_slot(int slot, LeStat what)
 {
 	node_may_pause();

@@ -60,6 +60,9 @@ trace_request(const Request *r)
 		if (step->key < MAX_ELECTIONS)
 			len += pg_snprintf(text + len, sizeof(text) - len, "e%d",
 							   step->key);
+		else if (IS_CLAIM_KEY(step->key))
+			len += pg_snprintf(text + len, sizeof(text) - len, "job%d",
+							   r->job);
 		else
 			len += pg_snprintf(text + len, sizeof(text) - len, "node%d",
 							   step->key - MAX_ELECTIONS);

@@ -1,0 +1,243 @@
+/*-------------------------------------------------------------------------
+ *
+ * process.c
+ *		Backends that run the extension's own code.
+ *
+ * Like a worker, such a backend has static variables of its own and runs on a
+ * stack of its own; it stops where it sleeps, where it waits for an answer,
+ * and anywhere that it reads a clock, if fate wants it.  It comes into being
+ * with its first script (scripts.c) and keeps what the code remembers until
+ * the backend exits.
+ *
+ * test/sim/process.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include "arguments.h"
+
+Backend    *sim_backend = NULL;
+
+/* ---- life ---- */
+
+static void
+main_of_process(void)
+{
+	Backend    *b = sim_backend;
+	sigjmp_buf	local;
+
+	PG_exception_stack = &local;
+	if (sigsetjmp(local, 0) == 0)
+		script_run(&b->script);
+	else
+		trace(sim_node, "b%d: error, %s", b->process.place,
+			  b->sqlstate == LE_ERRCODE_NOT_LEADER ? "not leader" :
+			  b->sqlstate == LE_ERRCODE_LOST ? "lost" : "other");
+	PG_exception_stack = NULL;
+	b->busy = false;
+}
+
+/* Goes on, unless something else has woken it since. */
+void
+process_run(SimNode *n, int place, uint32 stamp)
+{
+	Backend    *b = &n->backends[place];
+
+	if (!b->busy || b->stamp != stamp)
+		return;
+	if (sim.now < n->wakes_at)
+	{
+		network_at(n->wakes_at, AT_BACKEND,
+				   n->number * MAX_BACKENDS + place, stamp);
+		return;
+	}
+	node_enter_process(n, &b->process);
+	sim_backend = b;
+	coroutine_resume(b->coroutine);
+	sim_backend = NULL;
+}
+
+static void
+run_at(SimNode *n, int place, le_time at)
+{
+	network_at(at, AT_BACKEND, n->number * MAX_BACKENDS + place,
+			   ++n->backends[place].stamp);
+}
+
+/* It must not be busy. */
+void
+process_start(SimNode *n, int place, const Script *script)
+{
+	Backend    *b = &n->backends[place];
+
+	if (b->coroutine == NULL)
+		b->coroutine = coroutine_new(main_of_process);
+	if (!b->begun)
+	{
+		coroutine_reset(b->coroutine);
+		b->process.place = place;
+		node_begin_process(n, &b->process);
+		b->begun = true;
+	}
+	b->script = *script;
+	b->busy = true;
+	b->awaits = b->stopped = b->cancelled = false;
+	run_at(n, place, sim.now + script->delay);
+}
+
+/* It has gone, wherever it stood. */
+void
+process_end(SimNode *n, int place)
+{
+	n->backends[place].begun = n->backends[place].busy = false;
+}
+
+/* ---- waiting ---- */
+
+static void
+wait_to_go_on(void)
+{
+	SimNode    *n = sim_node;
+	Backend    *b = sim_backend;
+
+	coroutine_yield();
+	Assert(sim_node == n && sim_backend == b);
+	(void) n;
+	(void) b;
+}
+
+static void
+check_for_interrupts(void)
+{
+	if (!sim_backend->cancelled)
+		return;
+	sim_backend->cancelled = false;
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("canceling statement due to user request")));
+}
+
+/* What the backend waits for has come. */
+void
+process_wake(SimNode *n, int place)
+{
+	if (!n->backends[place].stopped)
+		run_at(n, place, sim.now + sim_span(20 * LE_MSEC / 1000, LE_MSEC));
+}
+
+/* An answer, a cancel or the end of a sleep finds it here. */
+void
+process_sleep(le_duration span)
+{
+	SimNode    *n = sim_node;
+
+	run_at(n, sim_backend->process.place, sim.now + span);
+	wait_to_go_on();
+	check_for_interrupts();
+}
+
+void
+process_cancel(SimNode *n, int place)
+{
+	Backend    *b = &n->backends[place];
+
+	if (!b->busy || b->cancelled)
+		return;
+	b->cancelled = true;
+	process_wake(n, place);
+}
+
+/* SIGSTOP; nothing but its end wakes it up. */
+void
+process_may_stop(void)
+{
+	Backend    *b = sim_backend;
+
+	if (!sim_chance(sim.schedule->weather.backend_pause))
+		return;
+	sim.counts.backend_pauses++;
+	b->stopped = true;
+	run_at(sim_node, b->process.place,
+		   sim.now + sim_span(LE_MSEC, 25 * LE_SEC));
+	trace(sim_node, "b%d stops in the middle", b->process.place);
+	wait_to_go_on();
+	b->stopped = false;
+}
+
+/* ---- asking the worker, as requests.c ---- */
+
+/* As le_cancel_pause() and the like find it: a cancel may have come first. */
+static void
+withdraw(void)
+{
+	backend_cancel(sim_node, sim_backend->process.place);
+}
+
+static void
+post(LeAsk *ask)
+{
+	Backend    *b = sim_backend;
+
+	b->ask = *ask;
+	backend_post(sim_node, b);
+	if (ask->kind == LE_ASK_CLAIM)
+		claim_asked(ask);
+	process_may_stop();
+}
+
+static void
+take_reply(LeReply *reply)
+{
+	Backend    *b = sim_backend;
+
+	*reply = b->reply;
+	if (b->ask.kind == LE_ASK_ACQUIRE && reply->fresh)
+		le_keep_term(b->ask.election, reply->token);
+	b->state = PLACE_FREE;
+	claim_told(&b->ask, reply);
+}
+
+void
+le_ask(LeAsk *ask, LeReply *reply)
+{
+	Backend    *b = sim_backend;
+
+	post(ask);
+	while (b->state != PLACE_ANSWERED)
+	{
+		b->awaits = true;
+		wait_to_go_on();
+		b->awaits = false;
+		if (b->cancelled)
+		{
+			withdraw();
+			check_for_interrupts();
+		}
+	}
+	take_reply(reply);
+}
+
+bool
+le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
+{
+	Backend    *b = sim_backend;
+	le_time		until = le_now() + patience;
+
+	post(ask);
+	while (b->state != PLACE_ANSWERED)
+	{
+		if (le_now() >= until ||
+			(b->cancelled && b->state != PLACE_POSTED))
+		{
+			withdraw();
+			return false;
+		}
+		b->awaits = true;
+		run_at(sim_node, b->process.place, sim.now + LE_SEC / 5);
+		wait_to_go_on();
+		b->awaits = false;
+	}
+	take_reply(reply);
+	return true;
+}

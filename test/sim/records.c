@@ -1,0 +1,308 @@
+/*-------------------------------------------------------------------------
+ *
+ * records.c
+ *		The records of jobs, and what must hold for claims.
+ *
+ * Judged from both ends: what the store has written, and what the callers
+ * were told, whatever the worker in between believes.  A store says of each
+ * record that it writes how it was before, and who held the election at that
+ * instant.
+ *
+ * test/sim/records.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+/* A claim, known by the id that its caller drew. */
+typedef struct Claim
+{
+	bool		asked;
+	int			node;
+	LeOwner		owner;			/* the backend */
+	int			election;
+	int			job;
+	int64		tick;
+	uint64		token;
+	bool		catch_up;
+	int			try;			/* as which the store has it; 0: it has not */
+	LeClaimState state;			/* as the store had it last */
+	bool		granted;		/* so the caller was told */
+	bool		denied;			/* certainly not his, was the last answer */
+} Claim;
+
+static Claim claims[MAX_CLAIMS];
+
+/* Whose each record is at this instant. */
+static uint32 current[MAX_ELECTIONS][ELECTION_JOBS];
+
+void
+claims_reset(void)
+{
+	sim.claims = 0;
+	memset(current, 0, sizeof(current));
+}
+
+/* A random number, for once, must not come twice. */
+uint32
+claim_draw(void)
+{
+	if (sim.claims == MAX_CLAIMS - 1)
+		abort();
+	memset(&claims[++sim.claims], 0, sizeof(Claim));
+	return sim.claims;
+}
+
+/* The first eight digits tell. */
+uint32
+claim_of_name(const char *id)
+{
+	uint32		n = 0;
+
+	for (int i = 0; i < 8; i++)
+		n = n * 16 + (id[i] <= '9' ? id[i] - '0' : id[i] - 'a' + 10);
+	return n;
+}
+
+const char *
+name_of_claim(uint32 id)
+{
+	static char names[MAX_CLAIMS][LE_CLAIM_ID_LEN + 1];
+
+	if (names[id][0] == '\0')
+		pg_snprintf(names[id], sizeof(names[id]), "%08x%024d", id, 0);
+	return names[id];
+}
+
+const char *
+name_of_job(int job)
+{
+	return job == 0 ? "j0" : "j1";
+}
+
+int
+job_of_name(const char *name)
+{
+	return name[1] - '0';
+}
+
+/* ---- what the callers say and hear ---- */
+
+void
+claim_asked(const LeAsk *ask)
+{
+	Claim	   *c = &claims[claim_of_name(ask->claim_id)];
+
+	if (trace_on)
+		trace(sim_node, "b%d claims tick " INT64_FORMAT " of job%d of %s%s "
+			  "as claim %u, token " UINT64_FORMAT, sim_backend->process.place,
+			  ask->tick, job_of_name(ask->job), ask->election,
+			  ask->catch_up ? ", to catch up" : "",
+			  claim_of_name(ask->claim_id), ask->token);
+	sim.counts.claims_asked++;
+	c->asked = true;
+	c->denied = false;
+	c->node = sim_node->number;
+	c->owner = sim_backend->owner;
+	c->election = election_of_name(ask->election);
+	c->job = job_of_name(ask->job);
+	c->tick = ask->tick;
+	c->token = ask->token;
+	c->catch_up = c->catch_up || ask->catch_up;
+}
+
+static void
+told_true(uint32 id, const LeReply *reply)
+{
+	Claim	   *c = &claims[id];
+
+	sim.counts.claims_granted++;
+	c->granted = true;
+	if (c->try == 0 || c->try != reply->try)
+		sim_fail("claim %u was granted as try %d, and the store has it as %d",
+				 id, reply->try, c->try);
+	for (uint32 i = 1; i <= sim.claims; i++)
+		if (i != id && claims[i].granted && claims[i].try == c->try &&
+			claims[i].tick == c->tick && claims[i].job == c->job &&
+			claims[i].election == c->election)
+			sim_fail("claims %u and %u were both granted the tick "
+					 INT64_FORMAT " of job%d of e%d, try %d", i, id, c->tick,
+					 c->job, c->election, c->try);
+}
+
+/* Who asks for a tick again must hear of it if it was his all the time. */
+static void
+check_not_his(uint32 id)
+{
+	const Claim *c = &claims[id];
+	const Claim *had = &claims[current[c->election][c->job]];
+	const Claim *last = c - 1;
+
+	while (last > claims && (last->owner != c->owner ||
+							 last->node != c->node || last->job != c->job ||
+							 last->election != c->election))
+		last--;
+	if (last > claims && last == had && !had->granted &&
+		had->tick == c->tick && had->token == c->token)
+		sim_fail("claim %u was refused for claim %u, of the same caller, who "
+				 "does not know", id, (uint32) (had - claims));
+}
+
+/*
+ * "No" must be certain: it is not his, though it may have been until another
+ * took it.  And so must "could not find out, but nothing was done".
+ */
+static void
+told_no(uint32 id, const LeReply *reply)
+{
+	Claim	   *c = &claims[id];
+
+	if (reply->kind == LE_REPLY_FALSE)
+		sim.counts.claims_refused++;
+	else
+		sim.counts.claims_unknown++;
+	if (reply->behind)
+		sim.counts.claims_behind++;
+	if (c->granted)
+		sim_fail("claim %u was granted, and then it was not", id);
+	c->denied = reply->kind == LE_REPLY_FALSE ||
+		(reply->sqlstate != LE_ERRCODE_UNKNOWN &&
+		 reply->sqlstate != LE_ERRCODE_LOST);
+	if (c->denied && current[c->election][c->job] == id)
+		sim_fail("claim %u was refused, and the record is its", id);
+	if (reply->kind == LE_REPLY_FALSE)
+		check_not_his(id);
+	if (c->denied && c->try != 0 && reply->kind == LE_REPLY_ERROR)
+		sim_fail("claim %u had no effect, and was written", id);
+}
+
+static void
+told_end(const LeAsk *ask, const LeReply *reply)
+{
+	uint32		id = claim_of_name(ask->claim_id);
+	const Claim *c = &claims[id];
+
+	if (reply->kind == LE_REPLY_TRUE && c->state != ask->ending)
+		sim_fail("claim %u was said to be %s, and is %s in the store", id,
+				 le_claim_state_name(ask->ending),
+				 le_claim_state_name(c->state));
+	if (reply->kind == LE_REPLY_TRUE)
+		sim.counts.completed++;
+}
+
+void
+claim_told(const LeAsk *ask, const LeReply *reply)
+{
+	uint32		id = claim_of_name(ask->claim_id);
+
+	if (trace_on && (ask->kind == LE_ASK_CLAIM ||
+					 ask->kind == LE_ASK_COMPLETE))
+		trace(sim_node, "b%d hears of claim %u: %s%s",
+			  sim_backend->process.place, id,
+			  reply->kind == LE_REPLY_TRUE ? "yes" :
+			  reply->kind == LE_REPLY_FALSE ? "no" :
+			  reply->sqlstate == LE_ERRCODE_UNKNOWN ? "perhaps" :
+			  reply->sqlstate == LE_ERRCODE_LOST ? "perhaps, lost" :
+			  "an error", reply->behind ? ", behind" : "");
+	if (ask->kind == LE_ASK_COMPLETE)
+		told_end(ask, reply);
+	else if (ask->kind == LE_ASK_CLAIM && reply->kind == LE_REPLY_TRUE)
+		told_true(id, reply);
+	else if (ask->kind == LE_ASK_CLAIM)
+		told_no(id, reply);
+}
+
+/* ---- what the store does ---- */
+
+static void
+check_claim(const Claim *c, const ClaimRecord *before,
+			const ClaimRecord *after)
+{
+	if (!before->exists)
+	{
+		if (after->try != 1)
+			sim_fail("claim %u is the first of all, and try %d", after->id,
+					 after->try);
+		return;
+	}
+	if (after->tick < before->tick)
+		sim_fail("claim %u goes back from tick " INT64_FORMAT " to "
+				 INT64_FORMAT, after->id, before->tick, after->tick);
+	if (c->catch_up && after->tick > before->tick &&
+		before->state == LE_CLAIM_RUNNING && before->token < after->token)
+		sim_fail("claim %u passes over a tick that was left undone",
+				 after->id);
+	if (after->tick > before->tick && after->try != 1)
+		sim_fail("claim %u is the first of its tick, and try %d", after->id,
+				 after->try);
+	if (after->tick != before->tick)
+		return;
+	sim.counts.claims_again++;
+	if (before->state != LE_CLAIM_RUNNING)
+		sim_fail("claim %u replaces claim %u, which is %s", after->id,
+				 before->id, le_claim_state_name(before->state));
+	if (after->try != before->try + 1)
+		sim_fail("claim %u is try %d after try %d", after->id, after->try,
+				 before->try);
+	if (after->token <= before->token)
+		sim_fail("claim %u is another try of the term with token "
+				 UINT64_FORMAT, after->id, before->token);
+}
+
+static void
+check_end(int node, const Claim *c, const ClaimRecord *before,
+		  const ClaimRecord *after)
+{
+	if (!before->exists || before->id != after->id)
+		sim_fail("claim %u ends claim %u", after->id, before->id);
+	else if (node != c->node)
+		sim_fail("claim %u is ended by n%d, which has not got it", after->id,
+				 node);
+	else if (before->state != LE_CLAIM_RUNNING)
+		sim_fail("claim %u was %s, and is made %s", after->id,
+				 le_claim_state_name(before->state),
+				 le_claim_state_name(after->state));
+	else if (before->tick != after->tick || before->try != after->try ||
+			 before->token != after->token)
+		sim_fail("claim %u is another one at its end", after->id);
+	else if (!c->granted)
+		sim_fail("claim %u is ended, and nobody knew that he had it",
+				 after->id);
+}
+
+/* The record of a job was written, in the name of this node. */
+void
+claim_written(int node, int election, int job, const ClaimRecord *before,
+			  const ClaimRecord *after, int holder, uint64 token)
+{
+	Claim	   *c = &claims[after->id];
+
+	if (trace_on)
+		trace(NULL, "  claim %u: tick " INT64_FORMAT ", try %d, %s",
+			  after->id, after->tick, after->try,
+			  le_claim_state_name(after->state));
+	if (!c->asked || c->election != election || c->job != job ||
+		c->tick != after->tick || c->token != after->token)
+		sim_fail("claim %u is not what was asked for", after->id);
+	if (after->state != LE_CLAIM_RUNNING)
+	{
+		if (holder != node || token != c->token)
+			sim.counts.completed_late++;
+		check_end(node, c, before, after);
+	}
+	else
+	{
+		if (holder != node || token != after->token)
+			sim_fail("claim %u was written for n%d with token " UINT64_FORMAT
+					 ", and e%d is held by n%d with token " UINT64_FORMAT,
+					 after->id, node, after->token, election, holder, token);
+		if (c->try != 0)
+			sim_fail("claim %u was written twice", after->id);
+		if (c->denied)
+			sim_fail("claim %u was refused, and is written now", after->id);
+		check_claim(c, before, after);
+		c->try = after->try;
+	}
+	c->state = after->state;
+	current[election][job] = after->id;
+}
