@@ -191,9 +191,9 @@ fuzz: $(UNIT_FUZZERS:%=build/fuzz/%)
 # Deterministic simulation (test/sim): the worker's own code, its static
 # variables gathered in one section by state.lds, in a world of virtual clocks.
 #
-SIM_WORKER = $(CORE_OBJS) $(addprefix src/,arguments.o claims.o dispatch.o \
-	elect.o gateways.o jobs.o leases.o observe.o poll.o questions.o renew.o \
-	session.o watch.o worker.o)
+SIM_WORKER = $(CORE_OBJS) $(addprefix src/,arguments.o bound.o claims.o \
+	dispatch.o elect.o fence.o gateways.o jobs.o leases.o observe.o poll.o \
+	questions.o renew.o session.o watch.o worker.o xact.o)
 SIM_OBJS = $(patsubst test/sim/%.c,build/sim/%.o,$(wildcard test/sim/*.c)) \
 	$(patsubst src/%,build/sim/%,$(STORE_OBJS))
 SIM_CFLAGS = -std=gnu99 -O2 -fno-pie $(UNIT_WARNINGS) $(CC_QUIET) \

@@ -12,8 +12,6 @@
  */
 #include "sim.h"
 
-#include "bound.h"
-
 /* Numbers go on counting over the whole of an instance's life. */
 void
 backends_reset(SimNode *n)
@@ -163,13 +161,6 @@ le_owner_lives(LeOwner owner, int proc)
 		return true;
 	return owner != LE_OWNER_NONE && proc < MAX_BACKENDS &&
 		sim_node->backends[proc].owner == (owner & ~LE_OWNER_XACT);
-}
-
-/* Nothing here runs in transactions that a term would have to wait for. */
-bool
-le_bound_to(int slot, uint64 token)
-{
-	return false;
 }
 
 /* The worker hints itself, too. */

@@ -43,6 +43,7 @@ check_reset(void)
 	memset(overwritten, 0, sizeof(overwritten));
 	claims_reset();
 	memset(sim.last_token, 0, sizeof(sim.last_token));
+	memset(sim.released, 0, sizeof(sim.released));
 	memset(sim.outside_until, 0, sizeof(sim.outside_until));
 	memset(sim.leaderless, 0, sizeof(sim.leaderless));
 }
@@ -85,8 +86,8 @@ check_leader(int election)
 	return -1;
 }
 
-static bool
-outside(int election)
+bool
+check_outside(int election)
 {
 	return sim.schedule->beyond || sim.now < sim.outside_until[election];
 }
@@ -140,6 +141,7 @@ check_terms(SimNode *n)
 
 		if (slot == NULL)
 			continue;
+		transactions_note_drain(n, e, slot);
 		token = pg_atomic_read_u64(&slot->token);
 		if ((pg_atomic_read_u64(&slot->version) & 1) ||
 			pg_atomic_read_u64(&slot->deadline) == 0)
@@ -181,6 +183,10 @@ check_write(int session, int election, const Key *before, const Key *after)
 	else if (after->session == session && before->session != session)
 		granted[session][election] = after->index;
 
+	if (session != 0 && before->session == session && after->session == 0)
+		sim.released[election] = before->value.token != 0 ?
+			before->value.token : before->index;
+
 	/* it may come back: a copy of its acquire, after a deletion by hand */
 	if (owner >= 0 && sim.node[owner]->session == after->session)
 		sim.node[owner]->lost_at[election] = 0;
@@ -193,7 +199,7 @@ check_write(int session, int election, const Key *before, const Key *after)
 	if (check_believes(n, election) &&
 		n->term_session[election] == before->session)
 	{
-		if (session != 0 && !outside(election))
+		if (session != 0 && !check_outside(election))
 			sim_fail("e%d was taken from n%d, which believes in its term "
 					 "with token " UINT64_FORMAT ", by a message of session %d",
 					 election, owner, n->term[election], session);
@@ -243,7 +249,7 @@ check_token(SimNode *n, int election)
 				 token, n->term_session[election]);
 	if (token > sim.last_token[election])
 		sim.last_token[election] = token;
-	else if (outside(election))
+	else if (check_outside(election))
 		sim.counts.outside++;
 	else
 		sim_fail("token " UINT64_FORMAT " of e%d on n%d, after "
@@ -273,7 +279,7 @@ check_step(void)
 			check_lost(n, e);
 			if (leader == NULL)
 				leader = n;
-			else if (outside(e))
+			else if (check_outside(e))
 				sim.counts.outside++;
 			else
 				sim_fail("n%d and n%d both believe that they lead e%d, with "

@@ -63,6 +63,8 @@ __wrap_clock_gettime(clockid_t id, struct timespec *ts)
 		t = clock_boot(sim_node, sim.now) + sim_node->clock.wall;
 	ts->tv_sec = t / LE_SEC;
 	ts->tv_nsec = t % LE_SEC;
+	if (sim_backend != NULL && id == CLOCK_BOOTTIME)
+		transaction_looks();
 	node_may_pause();
 	return 0;
 }

@@ -478,13 +478,17 @@ refused_for_delay(const Request *r, Answer *a)
 	return false;
 }
 
-/* Who holds the election, as its key has it at this instant; -1: nobody. */
+/*
+ * Who holds the election, as its key has it at this instant; -1: nobody.  Of
+ * which term a value is that was written by hand cannot be told: 0.
+ */
 static int
 holder_of(int election, uint64 *token)
 {
 	const Key  *key = &store.keys[election];
 
-	*token = key->value.token != 0 ? key->value.token : key->index;
+	*token = !key->value.ours ? 0 :
+		key->value.token != 0 ? key->value.token : key->index;
 	return key->exists && key->session != 0 ? store_owner(key->session) : -1;
 }
 

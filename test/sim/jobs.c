@@ -192,6 +192,9 @@ summary(double elapsed, int njobs, int failed)
 		   N(claims_granted), N(claims_again), N(claims_refused),
 		   N(claims_behind), N(claims_unknown), N(completed),
 		   N(completed_late));
+	printf("transactions: %llu bound, %llu committed, %llu refused, %llu of "
+		   "them after they were waited for\n", N(bound), N(commits),
+		   N(refused_commits), N(cut));
 	printf("backends stopped between two instructions: %llu\n",
 		   N(backend_pauses));
 	printf("crashes in fair weather, leader back within the "

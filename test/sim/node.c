@@ -17,8 +17,12 @@
 
 #include "utils/memutils.h"
 
+#include "bound.h"
 #include "settings.h"
 #include "worker.h"
+
+/* Where the places of bound.c lie in a node's shared memory. */
+#define BOUND_AT	MAXALIGN(le_leases_size())
 
 extern char __start_le_state[];
 extern char __stop_le_state[];
@@ -56,7 +60,7 @@ node_new(int number)
 		memcpy(pristine, __start_le_state, STATE_SIZE);
 	}
 	n->number = number;
-	n->shmem = calloc(1, le_leases_size());
+	n->shmem = calloc(1, BOUND_AT + le_bound_size());
 	n->main.statics = malloc(STATE_SIZE);
 	n->scratch = malloc(SCRATCH_SIZE);
 	memcpy(n->main.statics, pristine, STATE_SIZE);
@@ -101,6 +105,7 @@ node_begin_process(SimNode *n, SimProcess *p)
 	memcpy(p->statics, pristine, STATE_SIZE);
 	node_enter_process(n, p);
 	le_leases_init(true, n->shmem);
+	le_bound_init(true, n->shmem + BOUND_AT);
 }
 
 /* The worker's. */
@@ -316,6 +321,7 @@ node_start(SimNode *n)
 	node_enter(n);
 	memcpy(__start_le_state, pristine, STATE_SIZE);
 	le_leases_init(false, n->shmem);
+	le_bound_init(false, n->shmem + BOUND_AT);
 	backends_reset(n);
 	n->look++;					/* the table is new */
 	n->gone = false;

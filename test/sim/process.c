@@ -31,9 +31,13 @@ main_of_process(void)
 	if (sigsetjmp(local, 0) == 0)
 		script_run(&b->script);
 	else
+	{
 		trace(sim_node, "b%d: error, %s", b->process.place,
 			  b->sqlstate == LE_ERRCODE_NOT_LEADER ? "not leader" :
 			  b->sqlstate == LE_ERRCODE_LOST ? "lost" : "other");
+		PG_exception_stack = NULL;
+		transaction_abort();
+	}
 	PG_exception_stack = NULL;
 	b->busy = false;
 }
@@ -79,10 +83,13 @@ process_start(SimNode *n, int place, const Script *script)
 		b->process.place = place;
 		node_begin_process(n, &b->process);
 		b->begun = true;
+		b->ncallbacks = 0;
 	}
 	b->script = *script;
 	b->busy = true;
 	b->awaits = b->stopped = b->cancelled = false;
+	b->bound = b->leaving = b->left = b->committing = false;
+	b->token = 0;
 	run_at(n, place, sim.now + script->delay);
 }
 

@@ -58,6 +58,7 @@ static const Kind kinds[HAPPEN_KINDS] = {
 	[HAPPEN_EXIT] = {"exit", 3, true},
 	[HAPPEN_AMBUSH] = {"ambush", 0, false},
 	[HAPPEN_JOB] = {"job", 0, true},	/* see make_work() */
+	[HAPPEN_TRANSACTION] = {"transaction", 0, true},
 };
 
 const char *
@@ -218,6 +219,22 @@ time_for_work(const Schedule *s, int others)
 	}
 }
 
+/* What ends a term under the transactions that are bound to it. */
+static void
+make_end(Schedule *s, const Intervention *work)
+{
+	static const Happening ends[] = {HAPPEN_RELEASE, HAPPEN_RELEASE,
+		HAPPEN_STEP_DOWN, HAPPEN_SHUTDOWN, HAPPEN_FREEZE, HAPPEN_SUSPEND,
+	HAPPEN_CUT, HAPPEN_INVALIDATE};
+	Intervention *v = &s->events[s->nevents++];
+
+	*v = *work;
+	v->what = ends[sim_below(lengthof(ends))];
+	v->at += sim_span(0, work->span + LE_SEC / 4);
+	v->span = sim_span(LE_SEC, 20 * LE_SEC);
+	v->random = (uint32) sim_random();
+}
+
 /* Drawn apart, too; and half of all schedules go without. */
 static void
 make_work(Schedule *s)
@@ -232,17 +249,24 @@ make_work(Schedule *s)
 	n = sim_below(2) == 0 ? 0 : 1 + (int) sim_below(8);
 	s->every = periods[sim_below(lengthof(periods))];
 	s->weather.backend_pause = strength(40000);
-	for (int i = 0; i < n && s->nevents < MAX_EVENTS; i++)
+	for (int i = 0; i < n && s->nevents < MAX_EVENTS - 1; i++)
 	{
 		Intervention *v = &s->events[s->nevents++];
 
 		memset(v, 0, sizeof(*v));
 		v->what = HAPPEN_JOB;
+		if (sim_below(2) == 0)
+		{
+			v->what = HAPPEN_TRANSACTION;
+			v->node = sim_below(4) == 0 ? (int) sim_below(s->nnodes) : -1;
+		}
 		v->election = (int) sim_below(s->nelections);
 		v->at = time_for_work(s, others);
 		v->span = sim_span(LE_MSEC, sim_below(3) == 0 ? 20 * LE_SEC :
 						   2 * LE_SEC);
 		v->random = (uint32) sim_random();
+		if (v->what == HAPPEN_TRANSACTION && sim_below(2) == 0)
+			make_end(s, v);
 	}
 	sim.random = before;
 }
@@ -524,6 +548,20 @@ fire_job(const Intervention *v)
 	}
 }
 
+static void
+begin_transaction(SimNode *n, const Intervention *v)
+{
+	Script		script = {.what = HAPPEN_TRANSACTION};
+	int			place = idle_place(n, v->random);
+
+	if (place < 0)
+		return;
+	script.election = v->election;
+	script.span = v->span;
+	script.random = v->random;
+	process_start(n, place, &script);
+}
+
 void
 schedule_happen(int number)
 {
@@ -544,7 +582,8 @@ schedule_happen(int number)
 		fire_job(v);
 		return;
 	}
-	if (!n->up && v->what >= HAPPEN_ACQUIRE && v->what <= HAPPEN_EXIT)
+	if (!n->up && ((v->what >= HAPPEN_ACQUIRE && v->what <= HAPPEN_EXIT) ||
+				   v->what == HAPPEN_TRANSACTION))
 		return;
 	switch (v->what)
 	{
@@ -633,6 +672,9 @@ schedule_happen(int number)
 			break;
 		case HAPPEN_JOB:
 			break;
+		case HAPPEN_TRANSACTION:
+			begin_transaction(n, v);
+			break;
 		case HAPPEN_SLOW:
 			sim.slow_until = sim.now + v->span;
 			break;
@@ -684,6 +726,20 @@ all_led(void)
 	return true;
 }
 
+/* Those under whom a term could end later on. */
+static void
+dismiss_backends(SimNode *n)
+{
+	for (int i = 0; n->up && i < MAX_BACKENDS; i++)
+	{
+		const Backend *b = &n->backends[i];
+
+		if (b->busy && (b->bound || b->stopped ||
+						b->script.what == HAPPEN_TRANSACTION))
+			backend_exit(n, i);
+	}
+}
+
 /* From now on nothing goes wrong any more. */
 static void
 clear_up(void)
@@ -697,6 +753,7 @@ clear_up(void)
 		SimNode    *n = sim.node[i];
 
 		n->cut_until = n->deaf_until = n->ambush = 0;
+		dismiss_backends(n);
 		if (n->frozen_until > sim.now)
 		{
 			/* a machine that is woken early has slept for less */

@@ -12,7 +12,112 @@
  */
 #include "sim.h"
 
+#include "bound.h"
+#include "fence.h"
 #include "jobs.h"
+#include "xact.h"
+
+/* ---- a transaction ---- */
+
+static void
+set_election(LeAsk *ask, const Script *s)
+{
+	memset(ask, 0, sizeof(*ask));
+	ask->owner = le_my_owner(false);
+	strlcpy(ask->election, name_of_election(s->election),
+			sizeof(ask->election));
+}
+
+/* As ask_to_leave() in functions.c. */
+static void
+leave(const Script *s)
+{
+	LeAsk		ask;
+	LeReply		reply;
+
+	set_election(&ask, s);
+	ask.kind = (s->random & 1) != 0 ? LE_ASK_RELEASE : LE_ASK_STEP_DOWN;
+	ask.all = ask.kind == LE_ASK_STEP_DOWN && (s->random & 2) != 0;
+	ask.hold_off = s->span;
+	sim_backend->leaving = true;
+	le_fence_leave_begin(ask.all ? LE_BOUND_ALL :
+						 le_find_term(ask.election));
+	PG_TRY();
+	{
+		le_ask(&ask, &reply);
+		sim_backend->left = reply.kind == LE_REPLY_TRUE;
+	}
+	PG_FINALLY();
+	{
+		le_fence_leave_end();
+	}
+	PG_END_TRY();
+	sim_backend->leaving = false;
+}
+
+/* As le_require_leader(). */
+static void
+pass_gate(const Script *s, int64 min_remaining)
+{
+	uint64		token = le_fence_bind(name_of_election(s->election),
+									  min_remaining, LE_ON_LOSS_NONE);
+
+	transaction_may_begin();
+	transaction_bound(token);
+}
+
+/* As le_acquire() in scope "transaction"; false: it is not to be had. */
+static bool
+take_for_transaction(const Script *s)
+{
+	LeAsk		ask;
+	LeReply		reply;
+
+	set_election(&ask, s);
+	ask.kind = LE_ASK_ACQUIRE;
+	ask.by_backend = true;
+	ask.owner = le_my_owner(true);
+	ask.wait_until = le_now() + s->span;
+	le_xact_prepare();
+	le_fence_prepare();
+	le_ask(&ask, &reply);
+	if (reply.kind != LE_REPLY_TRUE)
+		return false;
+	le_xact_holds(ask.election, reply.token);
+	pass_gate(s, 0);
+	return true;
+}
+
+static void
+work_bound(const Script *s)
+{
+	const char *election = name_of_election(s->election);
+
+	process_sleep(s->span);
+	if (((s->random >> 8) & 3) == 0)
+	{
+		(void) le_fence_bind(election, 0, LE_ON_LOSS_NONE);
+		process_sleep(s->span / 4);
+	}
+	if (((s->random >> 10) & 7) == 0)
+		leave(s);
+	transaction_commit();
+}
+
+static void
+do_transaction(const Script *s)
+{
+	static const int64 least[] = {0, 0, 500, 2000};
+
+	if (((s->random >> 13) & 7) == 0)
+	{
+		if (!take_for_transaction(s))
+			return;
+	}
+	else
+		pass_gate(s, least[(s->random >> 16) & 3]);
+	work_bound(s);
+}
 
 /* ---- a job ---- */
 
@@ -47,11 +152,56 @@ mark(LeMyClaim *claim, LeClaimState ending, le_duration patience)
 	le_forget_claim(claim);
 }
 
+/*
+ * As in run.c.  It is bound as one that has claimed before, which the end of
+ * the term waits for.
+ */
+static void
+wait_for_renewal(const LeMyClaim *claim)
+{
+	LeTerm		term;
+
+	while (!(le_may_begin(claim->election, &term) &&
+			 term.deadline - le_now() > le_commit_margin * LE_MSEC) &&
+		   le_my_term(claim->election, &term) && term.token == claim->token)
+		process_sleep(LE_SEC / 5);
+}
+
+/* As run_command(). */
+static void
+run_fenced(const Script *s, LeMyClaim *claim)
+{
+	PG_TRY();
+	{
+		wait_for_renewal(claim);
+		le_fence_set_standing(claim->election, claim->token,
+							  LE_ON_LOSS_NONE);
+		(void) le_fence_bind(claim->election, 0, LE_ON_LOSS_NONE);
+		transaction_bound(claim->token);
+		process_sleep(s->span);
+		transaction_commit();
+		le_fence_clear_standing();
+	}
+	PG_CATCH();
+	{
+		le_fence_clear_standing();
+		if ((s->random & 8) != 0)
+			mark(claim, LE_CLAIM_FAILED, 2 * LE_SEC);
+		else
+			le_forget_claim(claim);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
 /* The tick is ours: do what is to be done, and say so, or not. */
 static void
 work(const Script *s, LeMyClaim *claim)
 {
-	process_sleep(s->span);
+	if (((s->random >> 6) & 1) != 0)
+		run_fenced(s, claim);
+	else
+		process_sleep(s->span);
 	switch (s->random & 7)
 	{
 		case 0:
@@ -73,10 +223,7 @@ work(const Script *s, LeMyClaim *claim)
 static void
 set_ask(LeAsk *ask, const Script *s)
 {
-	memset(ask, 0, sizeof(*ask));
-	ask->owner = le_my_owner(false);
-	strlcpy(ask->election, name_of_election(s->election),
-			sizeof(ask->election));
+	set_election(ask, s);
 	strlcpy(ask->job, name_of_job(s->job), sizeof(ask->job));
 	ask->tick = s->tick;
 	ask->catch_up = ((s->random >> 3) & 1) != 0;
@@ -134,6 +281,7 @@ do_job(const Script *s)
 	{
 		if (le_may_begin(ask.election, &term))
 		{
+			transaction_may_begin();
 			if (claim_tick(s, &ask, &term))
 				return;
 		}
@@ -150,6 +298,9 @@ script_run(const Script *s)
 	{
 		case HAPPEN_JOB:
 			do_job(s);
+			break;
+		case HAPPEN_TRANSACTION:
+			do_transaction(s);
 			break;
 		default:
 			break;

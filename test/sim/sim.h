@@ -202,6 +202,7 @@ typedef enum Happening
 	HAPPEN_EXIT,				/* the backend goes */
 	HAPPEN_AMBUSH,				/* stopped with a proof on its way, then cut */
 	HAPPEN_JOB,					/* it is time for a job, on every node */
+	HAPPEN_TRANSACTION,			/* a backend works under the gate */
 	HAPPEN_KINDS
 } Happening;
 
@@ -294,6 +295,8 @@ typedef struct SimProcess
 	int			place;			/* MyProc's */
 } SimProcess;
 
+typedef void (*SimCallback) (void);
+
 /* What a backend is to do by itself. */
 typedef struct Script
 {
@@ -326,6 +329,19 @@ typedef struct Backend
 	bool		cancelled;
 	uint32		stamp;			/* of what wakes it up */
 	int			sqlstate;		/* of its last error */
+
+	/* transactions.c */
+	int			ncallbacks;
+	SimCallback callbacks[4];
+	bool		bound;			/* its transaction is ... */
+	uint64		token;			/* ... to this term */
+	bool		leaving;		/* it is about to end the term itself ... */
+	bool		left;			/* ... and has */
+	bool		committing;
+	const char *hindered;		/* when it last read the clock: why nothing may
+								 * begin ... */
+	const char *objected;		/* ... or be committed; NULL: it may */
+
 	SimProcess	process;
 	Coroutine  *coroutine;
 	Script		script;
@@ -379,6 +395,9 @@ typedef struct SimNode
 	int			term_session[MAX_ELECTIONS];
 	le_time		lost_at[MAX_ELECTIONS]; /* its key, on its clock */
 	le_duration lost_lease[MAX_ELECTIONS];
+	le_time		drained[MAX_ELECTIONS]; /* how long its term is waited for */
+	uint64		hasty[MAX_ELECTIONS];	/* its last term that was given up and
+										 * waited for nobody */
 	le_duration margin;			/* the least in this session */
 	le_time		turns_since;	/* turns are counted from then */
 	int			turns;
@@ -426,6 +445,10 @@ typedef struct Counts
 	uint64		claims_again;	/* second and later tries */
 	uint64		completed;
 	uint64		completed_late; /* after the term's end */
+	uint64		bound;			/* transactions */
+	uint64		commits;
+	uint64		refused_commits;
+	uint64		cut;			/* of those, waited for long enough */
 	uint64		outside;		/* overlaps that the assumptions exclude */
 	uint64		crash_handovers;
 	uint64		op[LE_OP_SESSION_NAME + 1];
@@ -454,6 +477,8 @@ typedef struct World
 	bool		failed;
 	char		failure[256];
 	uint64		last_token[MAX_ELECTIONS];
+	uint64		released[MAX_ELECTIONS];	/* the last term that the store was
+											 * told the end of */
 	le_time		outside_until[MAX_ELECTIONS];	/* belief may overlap */
 	le_time		leaderless[MAX_ELECTIONS];	/* since; 0: there is a leader */
 } World;
@@ -581,6 +606,16 @@ extern void process_may_stop(void);
 
 extern void script_run(const Script *script);
 
+/* ---- transactions.c ---- */
+
+extern void transaction_looks(void);
+extern void transaction_may_begin(void);
+extern void transaction_bound(uint64 token);
+extern void transaction_commit(void);
+extern void transaction_abort(void);
+extern void transactions_ended(SimNode *n, int election, uint64 token);
+extern void transactions_note_drain(SimNode *n, int election, LeSlot *slot);
+
 /* ---- records.c: jobs' records, and what must hold for claims ---- */
 
 extern void claims_reset(void);
@@ -616,6 +651,7 @@ extern void check_write(int session, int election, const Key *before,
 extern void check_calm(void);
 extern bool check_believes(const SimNode *n, int election);
 extern int	check_leader(int election);
+extern bool check_outside(int election);
 extern void sim_fail(const char *format,...) pg_attribute_printf(1, 2);
 
 /* ---- trace.c ---- */

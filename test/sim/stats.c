@@ -40,6 +40,8 @@ void
 le_event(LeHappening what, const char *election, uint64 token,
 		 const char *detail,...)
 {
+	if (what == LE_EVENT_RELEASED || what == LE_EVENT_STEPPED_DOWN)
+		transactions_ended(sim_node, election_of_name(election), token);
 	node_may_pause();
 }
 

@@ -1,0 +1,296 @@
+/*-------------------------------------------------------------------------
+ *
+ * transactions.c
+ *		Transactions bound to a term, and what must hold for them.
+ *
+ * In place of PostgreSQL's transactions: the callbacks of fence.c and xact.c,
+ * newest first, as the server calls them.  Each time that a backend reads the
+ * clock it is noted what is true at that very instant, of all nodes and of the
+ * store; a check that it then passes must agree with that.  What happens
+ * between the last reading and the commit is not promised.
+ *
+ * test/sim/transactions.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include "access/xact.h"
+
+#include "cancel.h"
+#include "settings.h"
+
+int			le_commit_margin = 250;
+int			le_cancel_lead = 1000;
+int			le_on_loss = LE_ON_LOSS_NONE;
+
+/* ---- what the backend's code finds ---- */
+
+void
+RegisterXactCallback(XactCallback callback, void *arg)
+{
+	Backend    *b = sim_backend;
+
+	(void) arg;
+	if (b->ncallbacks == (int) lengthof(b->callbacks))
+		abort();
+	b->callbacks[b->ncallbacks++] = (SimCallback) callback;
+	process_may_stop();
+}
+
+void
+UnregisterXactCallback(XactCallback callback, void *arg)
+{
+	Backend    *b = sim_backend;
+	int			n = 0;
+
+	(void) arg;
+	for (int i = 0; i < b->ncallbacks; i++)
+		if (b->callbacks[i] != (SimCallback) callback)
+			b->callbacks[n++] = b->callbacks[i];
+	b->ncallbacks = n;
+}
+
+/* There are no savepoints here. */
+void
+RegisterSubXactCallback(SubXactCallback callback, void *arg)
+{
+	(void) callback;
+	(void) arg;
+}
+
+SubTransactionId
+GetCurrentSubTransactionId(void)
+{
+	return TopSubTransactionId;
+}
+
+void
+pg_re_throw(void)
+{
+	siglongjmp(*PG_exception_stack, 1);
+}
+
+bool
+le_explain_cancel_lead(const LeTiming *timing, StringInfo detail)
+{
+	(void) timing;
+	(void) detail;
+	return true;
+}
+
+/* No statement is cancelled for a term: the check at commit is on its own. */
+void
+le_cancel_prepare(void)
+{
+}
+
+void
+le_cancel_watch(LeStop *stop)
+{
+	(void) stop;
+	process_may_stop();
+}
+
+void
+le_cancel_unwatch(LeStop *stop)
+{
+	(void) stop;
+}
+
+void
+le_cancel_excuse(LeStop *stop)
+{
+	(void) stop;
+}
+
+void
+le_cancel_pause(void)
+{
+	process_may_stop();
+}
+
+void
+le_cancel_resume(void)
+{
+}
+
+/* ---- what is true at this instant ---- */
+
+static const char *
+others_believe(const SimNode *n, int election)
+{
+	for (int i = 0; i < sim.nnodes; i++)
+		if (sim.node[i] != n && check_believes(sim.node[i], election) &&
+			!check_outside(election))
+			return "another node leads";
+	return NULL;
+}
+
+/* What speaks against a commit under this term? */
+static const char *
+objection(SimNode *n, const Backend *b, int election)
+{
+	LeSlot	   *slot = node_slot(n, election);
+	le_time		now = clock_boot(n, sim.now);
+	le_time		drained;
+
+	if (b->left)
+		return "it gave the term up itself";
+	if (sim.released[election] >= b->token && !check_outside(election))
+		return "the store was told of its end";
+	if (slot == NULL || pg_atomic_read_u64(&slot->token) != b->token)
+		return "it is over";
+	if ((le_time) pg_atomic_read_u64(&slot->deadline) - now <=
+		le_commit_margin * LE_MSEC)
+		return "its deadline is too close";
+	drained = (le_time) pg_atomic_read_u64(&slot->drain_until);
+	if (drained != 0 && now >= drained)
+		return "it was waited for long enough";
+	return others_believe(n, election);
+}
+
+/* And against the beginning of anything? */
+static const char *
+hindrance(SimNode *n, int election)
+{
+	LeSlot	   *slot = node_slot(n, election);
+
+	if (slot == NULL || !check_believes(n, election))
+		return "it does not lead";
+	if (pg_atomic_read_u64(&slot->drain_until) != 0)
+		return "the term is given up";
+	return others_believe(n, election);
+}
+
+/* The backend reads the clock. */
+void
+transaction_looks(void)
+{
+	Backend    *b = sim_backend;
+
+	b->hindered = hindrance(sim_node, b->script.election);
+	b->objected = b->token == 0 ? NULL :
+		objection(sim_node, b, b->script.election);
+}
+
+/* The gate has let it through. */
+void
+transaction_may_begin(void)
+{
+	if (sim_backend->hindered != NULL)
+		sim_fail("b%d of n%d begins something under e%d: %s",
+				 sim_backend->process.place, sim_node->number,
+				 sim_backend->script.election, sim_backend->hindered);
+}
+
+/* ---- transactions ---- */
+
+void
+transaction_bound(uint64 token)
+{
+	Backend    *b = sim_backend;
+
+	if (sim_node->hasty[b->script.election] == token)
+		sim_fail("e%d is given up under b%d of n%d, which has passed the gate",
+				 b->script.election, b->process.place, sim_node->number);
+	sim.counts.bound++;
+	b->bound = true;
+	b->token = token;
+	b->left = false;
+	trace(sim_node, "b%d is bound to token " UINT64_FORMAT " of e%d",
+		  b->process.place, token, b->script.election);
+}
+
+static void
+call_back(XactEvent event)
+{
+	Backend    *b = sim_backend;
+
+	for (int i = b->ncallbacks - 1; i >= 0; i--)
+		((XactCallback) b->callbacks[i]) (event, NULL);
+}
+
+static void
+note_refusal(void)
+{
+	LeSlot	   *slot = node_slot(sim_node, sim_backend->script.election);
+
+	sim.counts.refused_commits++;
+	if (slot != NULL && pg_atomic_read_u64(&slot->token) ==
+		sim_backend->token && pg_atomic_read_u64(&slot->drain_until) != 0)
+		sim.counts.cut++;
+}
+
+void
+transaction_commit(void)
+{
+	Backend    *b = sim_backend;
+
+	b->objected = "it did not look";
+	b->committing = b->bound;
+	call_back(XACT_EVENT_PRE_COMMIT);
+	b->committing = false;
+	if (b->bound && b->objected != NULL)
+		sim_fail("b%d of n%d commits under token " UINT64_FORMAT " of e%d: %s",
+				 b->process.place, sim_node->number, b->token,
+				 b->script.election, b->objected);
+	if (b->bound)
+		sim.counts.commits++;
+	if (trace_on && b->bound)
+		trace(sim_node, "b%d commits", b->process.place);
+	process_may_stop();
+	call_back(XACT_EVENT_COMMIT);
+	b->bound = false;
+	b->token = 0;
+}
+
+void
+transaction_abort(void)
+{
+	Backend    *b = sim_backend;
+
+	if (b->committing)
+		note_refusal();
+	b->committing = false;
+	call_back(XACT_EVENT_ABORT);
+	b->bound = false;
+	b->token = 0;
+}
+
+/*
+ * A term was ended in good order.  Who is bound to it was waited for, unless
+ * its time was up; a session that ends its own term waits for nobody.
+ */
+void
+transactions_ended(SimNode *n, int election, uint64 token)
+{
+	LeSlot	   *slot = node_slot(n, election);
+	le_time		now = clock_boot(n, sim.now);
+
+	if (slot == NULL || pg_atomic_read_u64(&slot->given_up) == token ||
+		node_table(n)->node.deadline - now <= le_commit_margin * LE_MSEC)
+		return;
+	if (n->drained[election] == 0)
+		n->hasty[election] = token;
+	for (int i = 0; i < MAX_BACKENDS; i++)
+	{
+		const Backend *b = &n->backends[i];
+
+		if (b->busy && b->bound && b->token == token && !b->leaving &&
+			b->script.election == election &&
+			(n->drained[election] == 0 || now < n->drained[election]))
+			sim_fail("e%d is given up under b%d of n%d, whose transaction is "
+					 "bound to it and was not waited for", election, i,
+					 n->number);
+	}
+}
+
+/* What the worker's table shows of a term that is to end. */
+void
+transactions_note_drain(SimNode *n, int election, LeSlot *slot)
+{
+	if (pg_atomic_read_u64(&slot->token) != 0)
+		n->drained[election] =
+			(le_time) pg_atomic_read_u64(&slot->drain_until);
+}
