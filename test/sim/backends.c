@@ -149,6 +149,8 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 		return false;
 	b->reply = *reply;
 	b->state = PLACE_ANSWERED;
+	if (b->ask.kind == LE_ASK_ACQUIRE && reply->token != 0)
+		b->told[election_of_name(b->ask.election)] = reply->token;
 	if (b->awaits)
 		process_wake(sim_node, proc);
 	return true;

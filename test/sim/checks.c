@@ -294,6 +294,20 @@ check_step(void)
 	}
 }
 
+/* A term that is held for a backend is known to it, or nobody ends it. */
+static void
+check_told(const SimNode *n, int election)
+{
+	const LeSlot *slot = node_slot((SimNode *) n, election);
+	LeOwner		owner = le_owner_of(slot);
+	uint64		token = pg_atomic_read_u64(&((LeSlot *) slot)->token);
+
+	if (owner != LE_OWNER_NODE &&
+		n->backends[slot->owner_proc].told[election] != token)
+		sim_fail("n%d holds e%d with token " UINT64_FORMAT " for a backend "
+				 "that nobody told of it", n->number, election, token);
+}
+
 /* Nobody reads a slot that somebody is in the middle of changing. */
 static void
 check_whole(SimNode *n)
@@ -319,7 +333,10 @@ check_calm(void)
 	{
 		const Key  *key = store_key(e);
 		int			owner = store_owner(key->session);
+		int			leader = check_leader(e);
 
+		if (leader >= 0)
+			check_told(sim.node[leader], e);
 		if (key->session == 0)
 			continue;
 		if (owner < 0 || !check_believes(sim.node[owner], e) ||

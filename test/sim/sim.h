@@ -320,6 +320,7 @@ typedef struct Backend
 	uint64		number;
 	LeAsk		ask;
 	LeReply		reply;
+	uint64		told[MAX_ELECTIONS];	/* token of the term that it knows of */
 
 	/* process.c: not every backend has to run code of its own */
 	bool		busy;			/* with its script */
