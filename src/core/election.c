@@ -106,6 +106,7 @@ static void
 acquire(LeElection *e, LeActions *act, uint64_t index)
 {
 	e->read_index = index;
+	e->acquire_floor = e->token_floor;
 	e->taking_over = false;
 	send(e, act, LE_SEND_ACQUIRE, index, LE_ACQUIRING);
 }
@@ -114,6 +115,7 @@ static void
 take_over(LeElection *e, LeActions *act, uint64_t index)
 {
 	e->read_index = index;
+	e->acquire_floor = e->token_floor;
 	e->taking_over = true;
 	send(e, act, LE_SEND_TAKE_OVER, index, LE_ACQUIRING);
 }
@@ -262,7 +264,16 @@ acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
 {
 	e->failures = 0;
 	e->write_index = index;
-	if (index <= e->token_floor)
+	if (index > e->acquire_floor && index <= e->token_floor)
+	{
+		/*
+		 * The key has been seen since, newer, and not as ours: what was
+		 * granted was gone before its answer came.
+		 */
+		say(act, LE_SAY_DENIED, LE_DONE);
+		start_over(e, act);
+	}
+	else if (index <= e->token_floor)
 	{
 		/*
 		 * A store that was rebuilt: its tokens would not fence anything.  The

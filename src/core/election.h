@@ -205,6 +205,7 @@ typedef struct LeElection
 	uint64_t	read_index;		/* what the acquire in flight depends on */
 	bool		taking_over;	/* it is a takeover */
 	uint64_t	token_floor;	/* a new token must be higher */
+	uint64_t	acquire_floor;	/* the same when the acquire was decided on */
 	uint64_t	seen_index;		/* the unreleased free key that we wait out */
 	le_time		seen_at;		/* receipt of the first answer showing it */
 	le_time		refused_until;	/* its tokens were too low: acquire nothing

@@ -122,6 +122,29 @@ check_knowledge(SimNode *n, const LeTable *t)
 	}
 }
 
+/* The store never forgets here, so no token that it gives is too low. */
+static void
+check_refused(const SimNode *n, const LeSlot *slot, int election)
+{
+	if (slot->election.refused_until != 0)
+		sim_fail("n%d refuses a token of e%d, which never went back",
+				 n->number, election);
+}
+
+/* A proof is for the terms that can be believed in, and fails for no other. */
+void
+check_proof(SimNode *n, const Request *r)
+{
+	for (int i = 0; r->kind == LE_OP_PROVE_NODE && i < r->nsteps; i++)
+	{
+		int			e = r->steps[i].key;
+
+		if (r->steps[i].role == ROLE_HELD &&
+			pg_atomic_read_u64(&node_slot(n, e)->token) == 0)
+			sim_fail("n%d proves e%d, of which it shows no term", n->number, e);
+	}
+}
+
 /* The worker ran: which terms does its table show now? */
 void
 check_terms(SimNode *n)
@@ -141,6 +164,7 @@ check_terms(SimNode *n)
 
 		if (slot == NULL)
 			continue;
+		check_refused(n, slot, e);
 		transactions_note_drain(n, e, slot);
 		token = pg_atomic_read_u64(&slot->token);
 		if ((pg_atomic_read_u64(&slot->version) & 1) ||

@@ -176,6 +176,7 @@ network_send(const Request *r, int flight)
 	SimNode    *n = sim_node;
 	int			m;
 
+	check_proof(n, r);
 	sim.counts.requests++;
 	sim.counts.op[r->kind]++;
 	if (trace_on)

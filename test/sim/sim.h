@@ -647,6 +647,7 @@ extern const char *happening_name(Happening what);
 extern void check_reset(void);
 extern void check_step(void);
 extern void check_terms(SimNode *n);
+extern void check_proof(SimNode *n, const Request *r);
 extern void check_write(int session, int election, const Key *before,
 						const Key *after);
 extern void check_calm(void);

@@ -706,6 +706,7 @@ election_in(LeState state, Past past, LeEventKind event)
 		case LE_ACQUIRING:
 		case LE_ACQUIRE_UNSURE:
 			e.read_index = 90;
+			e.acquire_floor = e.token_floor;
 			break;
 		case LE_HELD:
 		case LE_PUBLISHING:
@@ -1476,6 +1477,27 @@ key_without_a_term_is_released(void **state)
 	expect_state(LE_IDLE);
 }
 
+/* The watch was faster: it showed what became of the key after the grant. */
+static void
+grant_that_is_over_when_it_is_answered(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	WANT();
+	READ(ABSENT);
+	expect_send(LE_SEND_ACQUIRE, 0);
+	s.e.token_floor = 31;		/* free again at 31, as le_note_holder() saw */
+	DONE(30);
+	assert_false(le_election_has_term(&s.e));
+	expect_say(LE_SAY_DENIED, LE_DONE);
+	expect_send(LE_SEND_READ, 0);
+	READ(RELEASED(31));
+	expect_send(LE_SEND_ACQUIRE, 31);
+	DONE(32);
+	assert_int_equal(s.e.token, 32);
+}
+
 static void
 token_that_went_back_is_refused_and_not_retried(void **state)
 {
@@ -1692,6 +1714,7 @@ main(void)
 		cmocka_unit_test(wishes_during_a_publish_wait_for_it),
 		cmocka_unit_test(watch_may_shorten_a_term_only_if_it_is_newer),
 		cmocka_unit_test(key_without_a_term_is_released),
+		cmocka_unit_test(grant_that_is_over_when_it_is_answered),
 		cmocka_unit_test(token_that_went_back_is_refused_and_not_retried),
 		cmocka_unit_test(node_end_cuts_through_everything),
 		cmocka_unit_test(new_worker_finds_every_request_unknown),
