@@ -240,6 +240,15 @@ check_write(int session, int election, const Key *before, const Key *after)
 	}
 }
 
+/* Belief in a term ends before the store is told of its end. */
+void
+check_sent(const SimNode *n, const Request *r)
+{
+	if (r->kind == LE_OP_RELEASE && check_believes(n, r->election))
+		sim_fail("n%d gives up e%d at the store, and believes in its term",
+				 n->number, r->election);
+}
+
 /* A term whose key is gone ends with the trust that its last proof gave. */
 static void
 check_lost(const SimNode *n, int election)

@@ -3,7 +3,8 @@
  * exhaustive.c
  *		Every schedule of a small configuration with at most so many faults.
  *
- * Two nodes, one election, a lease of 3 s.  Whatever can go wrong with a
+ * Two nodes, one election, a lease of 3 s, a job, and a transaction under
+ * which the term is released.  Whatever can go wrong with a
  * message, a renewal, a list, a worker between two of its instructions or a
  * session is a decision; without a fault every decision is "no", and all
  * times are fixed.  A run is the list of decisions that are "yes".  From each
@@ -169,6 +170,19 @@ explore(int nyes, int most)
 	}
 }
 
+/* Of whoever leads; also work, and the end of the term under it. */
+static void
+add_event(Happening what, le_time at)
+{
+	Intervention *v = &schedule.events[schedule.nevents++];
+
+	v->what = what;
+	v->node = what == HAPPEN_JOB ? 0 : -1;
+	v->random = 0x2500;			/* a transaction that comes through the gate */
+	v->at = at;
+	v->span = LE_SEC / 2;
+}
+
 static void
 prepare(void)
 {
@@ -187,7 +201,12 @@ prepare(void)
 	schedule.storm = 4 * LE_SEC;
 	w->lose_request = w->lose_answer = w->repeat = w->delay = 1;
 	w->break_answer = w->false_renew = w->false_gone = w->leak = 1;
-	w->pause = w->kill = w->invalidate = 1;
+	w->pause = w->kill = w->invalidate = w->backend_pause = 1;
+	schedule.every = 10 * LE_SEC;
+	add_event(HAPPEN_JOB, 1500 * LE_MSEC);
+	add_event(HAPPEN_TRANSACTION, 1700 * LE_MSEC);
+	add_event(HAPPEN_RELEASE, 2000 * LE_MSEC);
+	add_event(HAPPEN_JOB, 4 * LE_SEC);
 	for (int i = 0; i < 2; i++)
 	{
 		schedule.lease_ms[i] = 3000;

@@ -179,6 +179,7 @@ network_send(const Request *r, int flight)
 	check_proof(n, r);
 	sim.counts.requests++;
 	sim.counts.op[r->kind]++;
+	check_sent(n, r);
 	if (trace_on)
 		trace(n, "sends %s", trace_request(r));
 	if (cut(n) || sim_chance(w->lose_request))

@@ -19,6 +19,10 @@
 /* README: a crashed leader is replaced within lease + lease/4 + 0.5 s. */
 #define CRASH_BOUND(lease)	((lease) + (lease) / 4 + LE_SEC / 2)
 
+/* le_claim() and le_complete(); what its bits mean is in scripts.c. */
+#define CALM_JOB		0x17
+#define CALM_JOB_MAY	0x48	/* be fenced, catch up */
+
 World		sim;
 
 typedef struct Kind
@@ -795,6 +799,26 @@ check_leaders_come(void)
 					 CALM_BOUND / (double) LE_SEC, missing);
 }
 
+/* A tick that is due now is claimed and done; false: nobody can be asked. */
+static bool
+begin_last_job(int election)
+{
+	SimNode    *n = sim.node[check_leader(election)];
+	int			place = idle_place(n, 0);
+	Script		script = {.what = HAPPEN_JOB};
+
+	if (sim.claims == 0 || place < 0 ||
+		le_owner_of(node_slot(n, election)) != LE_OWNER_NODE)
+		return false;
+	script.election = election;
+	script.tick = (sim.now / sim.schedule->every + 2) *
+		sim.schedule->every / LE_MSEC;
+	script.span = LE_SEC;
+	script.random = CALM_JOB | (sim.schedule->seed & CALM_JOB_MAY);
+	process_start(n, place, &script);
+	return true;
+}
+
 /*
  * Leaders stay, and nobody asks the store in a tight loop.  But first whoever
  * has not noticed yet what happened to it gets the time for that.
@@ -804,6 +828,7 @@ check_they_stay(void)
 {
 	uint64		token[MAX_ELECTIONS];
 	uint64		requests;
+	uint64		jobs;
 	le_duration span = 8 * LE_SEC;
 	int			lease = 0;
 	int			most;
@@ -815,10 +840,16 @@ check_they_stay(void)
 	for (int e = 0; e < sim.nelections; e++)
 		token[e] = sim.last_token[e];
 	requests = sim.counts.requests;
+	jobs = sim.counts.completed;
+	for (int e = 0; e < sim.nelections; e++)
+		if (begin_last_job(e))
+			jobs++;
 	if (!sim.failed)
 		run_until(sim.now + span);
 	if (sim.failed)
 		return;
+	if (sim.counts.completed < jobs)
+		sim_fail("a job was not done in calm weather");
 	for (int e = 0; e < sim.nelections; e++)
 		if (check_leader(e) < 0 || sim.last_token[e] != token[e])
 			sim_fail("e%d changed its leader in calm weather", e);

@@ -650,6 +650,7 @@ extern void check_terms(SimNode *n);
 extern void check_proof(SimNode *n, const Request *r);
 extern void check_write(int session, int election, const Key *before,
 						const Key *after);
+extern void check_sent(const SimNode *n, const Request *r);
 extern void check_calm(void);
 extern bool check_believes(const SimNode *n, int election);
 extern int	check_leader(int election);
