@@ -101,7 +101,7 @@ work_bound(const Script *s)
 	}
 	if (((s->random >> 10) & 7) == 0)
 		leave(s);
-	transaction_commit();
+	transaction_commit(false);
 }
 
 static void
@@ -152,39 +152,72 @@ mark(LeMyClaim *claim, LeClaimState ending, le_duration patience)
 	le_forget_claim(claim);
 }
 
-/*
- * As in run.c.  It is bound as one that has claimed before, which the end of
- * the term waits for.
- */
+/* le_run(), or else le_claim(). */
+static bool
+is_run(const Script *s)
+{
+	return ((s->random >> 6) & 1) != 0;
+}
+
+/* ---- as in run.c ---- */
+
+static bool
+leaves_time(const LeTerm *term)
+{
+	return term->deadline - le_now() > le_commit_margin * LE_MSEC;
+}
+
+static bool
+bind_session(const char *election, uint64 token)
+{
+	LeTerm		term;
+
+	le_fence_set_standing(election, token, LE_ON_LOSS_NONE);
+	if (le_may_begin(election, &term) && leaves_time(&term) &&
+		term.token == token)
+	{
+		transaction_may_begin();
+		transaction_bound(token);
+		return true;
+	}
+	le_fence_clear_standing();
+	return false;
+}
+
+static void
+unbind_session(void)
+{
+	le_fence_clear_standing();
+	transaction_unbound();
+}
+
 static void
 wait_for_renewal(const LeMyClaim *claim)
 {
 	LeTerm		term;
 
-	while (!(le_may_begin(claim->election, &term) &&
-			 term.deadline - le_now() > le_commit_margin * LE_MSEC) &&
-		   le_my_term(claim->election, &term) && term.token == claim->token)
+	while (le_my_term(claim->election, &term) &&
+		   term.token == claim->token && !leaves_time(&term))
 		process_sleep(LE_SEC / 5);
 }
 
-/* As run_command(). */
 static void
-run_fenced(const Script *s, LeMyClaim *claim)
+run_command(const Script *s, LeMyClaim *claim)
 {
 	PG_TRY();
 	{
 		wait_for_renewal(claim);
+		transaction_commit(true);
 		le_fence_set_standing(claim->election, claim->token,
 							  LE_ON_LOSS_NONE);
 		(void) le_fence_bind(claim->election, 0, LE_ON_LOSS_NONE);
-		transaction_bound(claim->token);
 		process_sleep(s->span);
-		transaction_commit();
-		le_fence_clear_standing();
+		transaction_commit(true);
+		unbind_session();
 	}
 	PG_CATCH();
 	{
-		le_fence_clear_standing();
+		unbind_session();
 		if ((s->random & 8) != 0)
 			mark(claim, LE_CLAIM_FAILED, 2 * LE_SEC);
 		else
@@ -198,8 +231,8 @@ run_fenced(const Script *s, LeMyClaim *claim)
 static void
 work(const Script *s, LeMyClaim *claim)
 {
-	if (((s->random >> 6) & 1) != 0)
-		run_fenced(s, claim);
+	if (is_run(s))
+		run_command(s, claim);
 	else
 		process_sleep(s->span);
 	switch (s->random & 7)
@@ -268,6 +301,28 @@ claim_tick(const Script *s, LeAsk *ask, const LeTerm *term)
 	return false;
 }
 
+/* A session that runs the tick is bound from before the claim. */
+static bool
+run_tick(const Script *s, LeAsk *ask, const LeTerm *term)
+{
+	volatile bool over = false;
+
+	if (!is_run(s))
+		return claim_tick(s, ask, term);
+	if (!bind_session(ask->election, term->token))
+		return false;
+	PG_TRY();
+	{
+		over = claim_tick(s, ask, term);
+	}
+	PG_FINALLY();
+	{
+		unbind_session();
+	}
+	PG_END_TRY();
+	return over;
+}
+
 /* One in four waits for its turn to lead, as le_run() with "wait". */
 static void
 do_job(const Script *s)
@@ -282,7 +337,7 @@ do_job(const Script *s)
 		if (le_may_begin(ask.election, &term))
 		{
 			transaction_may_begin();
-			if (claim_tick(s, &ask, &term))
+			if (run_tick(s, &ask, &term))
 				return;
 		}
 		else if (!waits || taken_care_of(&ask, 3 * LE_SEC))

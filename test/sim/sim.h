@@ -320,7 +320,7 @@ typedef struct Backend
 	uint64		number;
 	LeAsk		ask;
 	LeReply		reply;
-	uint64		told[MAX_ELECTIONS];	/* token of the term that it knows of */
+	uint64		told[MAX_ELECTIONS];	/* tokens it knows of */
 
 	/* process.c: not every backend has to run code of its own */
 	bool		busy;			/* with its script */
@@ -612,7 +612,8 @@ extern void script_run(const Script *script);
 extern void transaction_looks(void);
 extern void transaction_may_begin(void);
 extern void transaction_bound(uint64 token);
-extern void transaction_commit(void);
+extern void transaction_unbound(void);
+extern void transaction_commit(bool stays_bound);
 extern void transaction_abort(void);
 extern void transactions_ended(SimNode *n, int election, uint64 token);
 extern void transactions_note_drain(SimNode *n, int election, LeSlot *slot);

@@ -203,15 +203,6 @@ transaction_bound(uint64 token)
 }
 
 static void
-call_back(XactEvent event)
-{
-	Backend    *b = sim_backend;
-
-	for (int i = b->ncallbacks - 1; i >= 0; i--)
-		((XactCallback) b->callbacks[i]) (event, NULL);
-}
-
-static void
 note_refusal(void)
 {
 	LeSlot	   *slot = node_slot(sim_node, sim_backend->script.election);
@@ -222,8 +213,30 @@ note_refusal(void)
 		sim.counts.cut++;
 }
 
+/* Also by an error on the way to its commit. */
 void
-transaction_commit(void)
+transaction_unbound(void)
+{
+	Backend    *b = sim_backend;
+
+	if (b->committing)
+		note_refusal();
+	b->committing = b->bound = false;
+	b->token = 0;
+}
+
+static void
+call_back(XactEvent event)
+{
+	Backend    *b = sim_backend;
+
+	for (int i = b->ncallbacks - 1; i >= 0; i--)
+		((XactCallback) b->callbacks[i]) (event, NULL);
+}
+
+/* The session may stay bound, for the transactions to come. */
+void
+transaction_commit(bool stays_bound)
 {
 	Backend    *b = sim_backend;
 
@@ -241,21 +254,15 @@ transaction_commit(void)
 		trace(sim_node, "b%d commits", b->process.place);
 	process_may_stop();
 	call_back(XACT_EVENT_COMMIT);
-	b->bound = false;
-	b->token = 0;
+	if (!stays_bound)
+		transaction_unbound();
 }
 
 void
 transaction_abort(void)
 {
-	Backend    *b = sim_backend;
-
-	if (b->committing)
-		note_refusal();
-	b->committing = false;
 	call_back(XACT_EVENT_ABORT);
-	b->bound = false;
-	b->token = 0;
+	transaction_unbound();
 }
 
 /*
