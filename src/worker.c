@@ -186,6 +186,7 @@ drain(void)
 		sleep_until(le_earliest(next, until));
 		le_dispatch_run();
 		le_elect_run_timers();
+		le_renew_run_timers();
 	}
 	le_session_unwant();
 	while (le_now() < until && !le_session_none())
