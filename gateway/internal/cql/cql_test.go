@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,26 @@ func TestLevels(t *testing.T) {
 	}
 	if local.serial() != gocql.LocalSerial || local.write() != gocql.LocalQuorum || local.readLevel(lease.Decide) != gocql.LocalSerial {
 		t.Error("LOCAL_SERIAL goes with LOCAL_QUORUM")
+	}
+}
+
+// Each write is meant for one term, or one claim, at one state of it, so that
+// a copy that arrives late changes nothing; and says how long it is to live.
+func TestConditions(t *testing.T) {
+	st := newStatements("t")
+	for _, c := range []struct{ stmt, begins, condition string }{
+		{st.epoch, "UPDATE t USING TTL 0 ", "epoch = ? AND owner = NULL"},
+		{st.burn, "UPDATE t USING TTL 0 ", "epoch = ? AND owner = NULL"},
+		{st.renew, "UPDATE t USING TTL ? ", "epoch = ? AND owner = ? AND rev = ?"},
+		{st.release, "DELETE owner, value, attempt, rev FROM t ", "epoch = ? AND owner = ? AND rev = ?"},
+		{st.claim, "UPDATE t USING TTL 0 ", "epoch = ? AND owner = ? AND claim = ? AND state = ?"},
+		{st.complete, "UPDATE t USING TTL 0 ", "claim = ? AND state = 'running'"},
+		{st.hold, "UPDATE t USING TTL ? ", ""}, // goes with epoch, in one batch
+	} {
+		_, condition, _ := strings.Cut(c.stmt, " IF ")
+		if !strings.HasPrefix(c.stmt, c.begins) || condition != c.condition {
+			t.Errorf("%s: wanted %q, on condition of %q", c.stmt, c.begins, c.condition)
+		}
 	}
 }
 
