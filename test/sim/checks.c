@@ -43,6 +43,7 @@ check_reset(void)
 	memset(overwritten, 0, sizeof(overwritten));
 	claims_reset();
 	memset(sim.last_token, 0, sizeof(sim.last_token));
+	memset(sim.forgotten, 0, sizeof(sim.forgotten));
 	memset(sim.released, 0, sizeof(sim.released));
 	memset(sim.outside_until, 0, sizeof(sim.outside_until));
 	memset(sim.leaderless, 0, sizeof(sim.leaderless));
@@ -122,11 +123,11 @@ check_knowledge(SimNode *n, const LeTable *t)
 	}
 }
 
-/* The store never forgets here, so no token that it gives is too low. */
+/* Unless the store has forgotten, no token that it gives is too low. */
 static void
 check_refused(const SimNode *n, const LeSlot *slot, int election)
 {
-	if (slot->election.refused_until != 0)
+	if (slot->election.refused_until != 0 && !sim.forgotten[election])
 		sim_fail("n%d refuses a token of e%d, which never went back",
 				 n->number, election);
 }
@@ -143,6 +144,19 @@ check_proof(SimNode *n, const Request *r)
 			pg_atomic_read_u64(&node_slot(n, e)->token) == 0)
 			sim_fail("n%d proves e%d, of which it shows no term", n->number, e);
 	}
+}
+
+/* A key is given up for lost when the store has lost it, not otherwise. */
+static void
+check_reason(const SimNode *n, int election, const LeSlot *slot)
+{
+	if (slot->last_reason == LE_REASON_KEY_LOST && !check_outside(election) &&
+		sim.model->safe != NULL &&
+		sim.model->safe(n->term_session[election], election,
+						n->term[election]))
+		sim_fail("n%d gives up its term of e%d with token " UINT64_FORMAT
+				 ", which the store has not lost", n->number, election,
+				 n->term[election]);
 }
 
 /* The worker ran: which terms does its table show now? */
@@ -167,6 +181,8 @@ check_terms(SimNode *n)
 		check_refused(n, slot, e);
 		transactions_note_drain(n, e, slot);
 		token = pg_atomic_read_u64(&slot->token);
+		if (pg_atomic_read_u64(&slot->deadline) != 0)
+			n->deadline[e] = (le_time) pg_atomic_read_u64(&slot->deadline);
 		if ((pg_atomic_read_u64(&slot->version) & 1) ||
 			pg_atomic_read_u64(&slot->deadline) == 0)
 			token = 0;
@@ -175,12 +191,14 @@ check_terms(SimNode *n)
 		if (trace_on)
 			trace(n, token != 0 ? "* leads e%d with token " UINT64_FORMAT :
 				  "* leads e%d no more", e, token);
+		if (token == 0)
+			check_reason(n, e, slot);
 		n->term[e] = token;
 		n->term_session[e] = session;
 		if (token == 0)
 			continue;
 		sim.counts.terms++;
-		if (store_key(e)->session == session)
+		if (sim.model->key(e)->session == session)
 			n->lost_at[e] = 0;	/* that was an earlier term */
 	}
 	if (session != 0 && session != n->session)
@@ -199,7 +217,7 @@ check_terms(SimNode *n)
 void
 check_write(int session, int election, const Key *before, const Key *after)
 {
-	int			owner = store_owner(after->session);
+	int			owner = sim.model->owner(after->session);
 	SimNode    *n;
 
 	if (session == 0)
@@ -214,7 +232,7 @@ check_write(int session, int election, const Key *before, const Key *after)
 	/* it may come back: a copy of its acquire, after a deletion by hand */
 	if (owner >= 0 && sim.node[owner]->session == after->session)
 		sim.node[owner]->lost_at[election] = 0;
-	owner = store_owner(before->session);
+	owner = sim.model->owner(before->session);
 	if (before->session == 0 || owner < 0)
 		return;
 	n = sim.node[owner];
@@ -228,7 +246,7 @@ check_write(int session, int election, const Key *before, const Key *after)
 					 "with token " UINT64_FORMAT ", by a message of session %d",
 					 election, owner, n->term[election], session);
 	}
-	else if (session == 0 && store_lives(before->session))
+	else if (session == 0 && sim.model->lives(before->session))
 	{
 		n->lost_at[election] = 0;	/* by hand, before there was a term */
 		return;
@@ -236,7 +254,8 @@ check_write(int session, int election, const Key *before, const Key *after)
 	if (after->session != before->session && n->session == before->session)
 	{
 		n->lost_at[election] = clock_boot(n, sim.now);
-		n->lost_lease[election] = store_lease(before->session) - n->margin;
+		n->lost_lease[election] =
+			sim.model->lease(before->session) - n->margin;
 	}
 }
 
@@ -290,6 +309,19 @@ check_token(SimNode *n, int election)
 				 sim.last_token[election]);
 }
 
+/* Is the store still bound to refuse everybody else, by any of its clocks? */
+static void
+check_safe(const SimNode *n, int election)
+{
+	if (sim.model->safe == NULL || check_outside(election) ||
+		sim.model->safe(n->term_session[election], election,
+						n->term[election]))
+		return;
+	sim_fail("n%d believes in its term of e%d with token " UINT64_FORMAT
+			 ", which others could take", n->number, election,
+			 n->term[election]);
+}
+
 void
 check_step(void)
 {
@@ -297,7 +329,7 @@ check_step(void)
 	if (exhaustive && sim.storm)
 		exhaustive_note_state();
 	sim.digest = (sim.digest ^ (uint64) sim.now) *
-		UINT64CONST(0x100000001B3) + store_index();
+		UINT64CONST(0x100000001B3) + sim.model->index();
 	for (int e = 0; e < sim.nelections; e++)
 	{
 		const SimNode *leader = NULL;
@@ -310,6 +342,7 @@ check_step(void)
 				continue;
 			check_token(n, e);
 			check_lost(n, e);
+			check_safe(n, e);
 			if (leader == NULL)
 				leader = n;
 			else if (check_outside(e))
@@ -364,8 +397,8 @@ check_calm(void)
 		check_whole(sim.node[i]);
 	for (int e = 0; e < sim.nelections; e++)
 	{
-		const Key  *key = store_key(e);
-		int			owner = store_owner(key->session);
+		const Key  *key = sim.model->key(e);
+		int			owner = sim.model->owner(key->session);
 		int			leader = check_leader(e);
 
 		if (leader >= 0)

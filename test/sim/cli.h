@@ -17,6 +17,7 @@ extern bool edit_schedule(Schedule *s, const char *word);
 extern void edit_print(const Schedule *s);
 
 /* jobs.c */
+extern void jobs_store(const char *name);
 extern int	jobs_run(uint64 from, uint64 schedules, int jobs, bool first);
 
 /* shrink.c */

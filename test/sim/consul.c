@@ -828,3 +828,30 @@ store_foreign_lock(int election)
 	check_write(0, election, &before, key);
 	fire_watches();
 }
+
+static void
+store_event(int what, int a, uint32 b)
+{
+	if (what == AT_EXPIRY)
+		store_expiry(a, b);
+	else if (what == AT_PARKED)
+		store_parked(a, b);
+}
+
+const StoreModel consul_model = {
+	.store = &sim_store,
+	.reset = store_reset,
+	.apply = store_apply,
+	.event = store_event,
+	.invalidate = store_invalidate,
+	.new_server = store_new_server,
+	.hang_watches = store_hang_watches,
+	.clear_up = store_clear_up,
+	.lives = store_lives,
+	.key = store_key,
+	.write_by_hand = store_write_by_hand,
+	.foreign_lock = store_foreign_lock,
+	.index = store_index,
+	.owner = store_owner,
+	.lease = store_lease,
+};

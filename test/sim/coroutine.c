@@ -62,6 +62,7 @@ Coroutine *
 coroutine_new(void (*run) (void))
 {
 	Coroutine  *c = calloc(1, sizeof(Coroutine));
+	Coroutine  *running = current;
 	void	   *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
 							 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 							 -1, 0);
@@ -76,6 +77,7 @@ coroutine_new(void (*run) (void))
 	makecontext(&c->context, entry, 0);
 	current = c;
 	swapcontext(&scheduler_context, &c->context);
+	current = running;
 	coroutine_reset(c);
 	return c;
 }

@@ -4,8 +4,9 @@
  *		Schedules that differ from what their seed says.
  *
  * A schedule is written as words: seed=5 drop=0,3 calm=delay,repeat
- * storm=12345 (ms).  The search for a shorter schedule prints such a line, and
- * the files in seeds/ consist of them.
+ * storm=12345 (ms), perhaps with store=consul or store=cassandra after the
+ * seed.  The search for a shorter schedule prints such a line, and the files
+ * in seeds/ consist of them.
  *
  * test/sim/edit.c
  *
@@ -77,6 +78,10 @@ edit_schedule(Schedule *s, const char *word)
 {
 	if (strncmp(word, "seed=", 5) == 0)
 		schedule_make(s, strtoull(word + 5, NULL, 10));
+	else if (strcmp(word, "store=consul") == 0)
+		schedule_make_for(s, s->seed, STORE_CONSUL);
+	else if (strcmp(word, "store=cassandra") == 0)
+		schedule_make_for(s, s->seed, STORE_CASSANDRA);
 	else if (strncmp(word, "drop=", 5) == 0)
 		return drop_events(s, word + 5);
 	else if (strncmp(word, "calm=", 5) == 0)
@@ -97,6 +102,9 @@ edit_print(const Schedule *s)
 
 	schedule_make(&plain, s->seed);
 	printf("seed=" UINT64_FORMAT, s->seed);
+	if (s->store != plain.store)
+		printf(" store=%s", store_kind_name(s->store));
+	schedule_make_for(&plain, s->seed, s->store);
 	for (int i = 0; i < s->nevents; i++)
 		if (s->events[i].dropped)
 		{

@@ -36,6 +36,7 @@ typedef struct Job
 
 static Job *jobs;
 static Counts total;
+static int	only_store = -1;	/* whatever the seeds say */
 
 extern int	__real_clock_gettime(clockid_t id, struct timespec *ts);
 
@@ -48,6 +49,24 @@ seconds(void)
 	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
+/* All schedules are for this store. */
+void
+jobs_store(const char *name)
+{
+	for (int k = 0; k < STORE_KINDS; k++)
+		if (strcmp(name, store_kind_name(k)) == 0)
+			only_store = k;
+}
+
+static void
+make(Schedule *s, uint64 seed)
+{
+	if (only_store < 0)
+		schedule_make(s, seed);
+	else
+		schedule_make_for(s, seed, only_store);
+}
+
 static void
 work(Job *job, uint64 first, uint64 end, int stride)
 {
@@ -56,7 +75,7 @@ work(Job *job, uint64 first, uint64 end, int stride)
 	for (uint64 seed = first; seed < end && !job->stop; seed += stride)
 	{
 		job->current = seed;
-		schedule_make(&s, seed);
+		make(&s, seed);
 		schedule_run(&s);
 		if (sim.failed)
 		{
@@ -175,13 +194,22 @@ summary(double elapsed, int njobs, int failed)
 	printf("%llu schedules in %.1f s by %d jobs, %.1f s of processor time, "
 		   "%.0f per second of it\n", N(schedules), elapsed, njobs, cpu,
 		   N(schedules) / Max(cpu, 0.001));
-	printf("%llu steps, %llu requests; %llu terms began, %llu takeovers\n",
+	printf("by store:");
+	for (int k = 0; k < STORE_KINDS; k++)
+		printf("%s %s %llu", k == 0 ? "" : ",", store_kind_name(k),
+			   N(of_store[k]));
+	printf("\n%llu steps, %llu requests; %llu terms began, %llu takeovers\n",
 		   N(steps), N(requests), N(terms), N(takeovers));
 	printf("requests: %llu of unknown outcome, %llu applied after they were "
 		   "given up, %llu twice\n", N(unknown), N(late), N(duplicates));
 	printf("sessions: %llu expired, %llu invalidated; locks refused for "
 		   "lock-delay: %llu, leaked: %llu\n", N(expired), N(invalidated),
 		   N(delayed), N(leaked));
+	printf("statements of gateways: %llu, %llu of unknown outcome, %llu late, "
+		   "%llu finished by another, %llu burns; gateways: %llu killed, "
+		   "%llu frozen\n", N(statements), N(open_statements),
+		   N(late_statements), N(proposals), N(burned), N(gateways_killed),
+		   N(gateways_frozen));
 	printf("workers: %llu stopped between two instructions, %llu killed; "
 		   "instances: %llu crashed, %llu suspended\n", N(pauses), N(kills),
 		   N(crashes), N(suspends));
@@ -222,7 +250,7 @@ explain(int njobs, bool first)
 			if (shown || first)
 				continue;
 			shown = true;
-			schedule_make(&s, jobs[i].seeds[k]);
+			make(&s, jobs[i].seeds[k]);
 			shrink(&s);
 			printf("  shortest: ");
 			edit_print(&s);

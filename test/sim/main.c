@@ -3,8 +3,8 @@
  * main.c
  *		The simulator's command line.
  *
- *	sim run [schedules=N] [from=SEED] [jobs=N] [first=1]
- *	sim replay seed=SEED [drop=...] [calm=...] [storm=...]
+ *	sim run [schedules=N] [from=SEED] [jobs=N] [first=1] [store=NAME]
+ *	sim replay seed=SEED [store=...] [drop=...] [calm=...] [storm=...]
  *	sim shrink seed=SEED
  *	sim regress FILE ...
  *	sim exhaust faults=N|replay=N,...
@@ -31,9 +31,10 @@ is(const char *word, const char *prefix, const char **value)
 static int
 usage(void)
 {
-	fprintf(stderr, "usage: sim run [schedules=N] [from=SEED] [jobs=N] [first=1]\n"
-			"       sim replay|shrink seed=SEED [drop=N,...] [calm=NAME,...] "
-			"[storm=MS]\n"
+	fprintf(stderr, "usage: sim run [schedules=N] [from=SEED] [jobs=N] [first=1] "
+			"[store=NAME]\n"
+			"       sim replay|shrink seed=SEED [store=NAME] [drop=N,...] "
+			"[calm=NAME,...] [storm=MS]\n"
 			"       sim regress FILE ...\n"
 			"       sim exhaust faults=N|replay=N,...\n"
 			"       sim load\n"
@@ -60,6 +61,8 @@ run(int argc, char **argv)
 			njobs = atoi(value);
 		else if (is(argv[i], "first=", &value))
 			first = atoi(value) != 0;
+		else if (is(argv[i], "store=", &value))
+			jobs_store(value);
 		else
 			return usage();
 	}

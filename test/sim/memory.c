@@ -17,6 +17,8 @@
 
 #define BLOCK_SIZE	(8 * 1024)
 #define MAX_BLOCKS	16384
+#define LARGE_SIZE	(128 * 1024)	/* a list of locks */
+#define MAX_LARGE	256
 
 typedef struct Block
 {
@@ -34,39 +36,60 @@ typedef struct SimContext
 MemoryContext TopMemoryContext = NULL;
 MemoryContext CurrentMemoryContext = NULL;
 
-static Block *every[MAX_BLOCKS];
-static int	nevery = 0;
-static int	nused = 0;			/* every[0 .. nused) were handed out ... */
-static Block *returned = NULL;	/* ... and these came back */
+/* Blocks of one size. */
+typedef struct Pool
+{
+	Size		size;
+	int			most;
+	Block	  **every;
+	int			nevery;
+	int			nused;			/* every[0 .. nused) were handed out ... */
+	Block	   *returned;		/* ... and these came back */
+} Pool;
+
+static Block *small_blocks[MAX_BLOCKS];
+static Block *large_blocks[MAX_LARGE];
+static Pool small = {BLOCK_SIZE, MAX_BLOCKS, small_blocks};
+static Pool large = {LARGE_SIZE, MAX_LARGE, large_blocks};
 
 static Block *
 get_block(Size need)
 {
-	Block	   *b = returned;
+	Pool	   *pool = need > BLOCK_SIZE ? &large : &small;
+	Block	   *b = pool->returned;
 
-	if (need > BLOCK_SIZE)
+	if (need > LARGE_SIZE)
 	{
 		fprintf(stderr, "sim: a worker asked for %zu bytes\n", need);
 		abort();
 	}
 	if (b != NULL)
-		returned = b->next;
+		pool->returned = b->next;
 	else
 	{
-		if (nused == nevery)
+		if (pool->nused == pool->nevery)
 		{
-			if (nevery == MAX_BLOCKS ||
-				(every[nevery] = malloc(offsetof(Block, data) +
-										BLOCK_SIZE)) == NULL)
+			if (pool->nevery == pool->most ||
+				(pool->every[pool->nevery] = malloc(offsetof(Block, data) +
+													pool->size)) == NULL)
 				abort();
-			nevery++;
+			pool->nevery++;
 		}
-		b = every[nused++];
+		b = pool->every[pool->nused++];
 	}
 	b->next = NULL;
 	b->used = 0;
-	b->size = BLOCK_SIZE;
+	b->size = pool->size;
 	return b;
+}
+
+static void
+put_block(Block *b)
+{
+	Pool	   *pool = b->size == LARGE_SIZE ? &large : &small;
+
+	b->next = pool->returned;
+	pool->returned = b;
 }
 
 static void *
@@ -102,8 +125,8 @@ memory_new(void)
 void
 memory_reset_all(void)
 {
-	nused = 0;
-	returned = NULL;
+	small.nused = large.nused = 0;
+	small.returned = large.returned = NULL;
 }
 
 /* ---- what the server's code calls ---- */
@@ -127,8 +150,7 @@ MemoryContextReset(MemoryContext context)
 		Block	   *b = c->blocks;
 
 		c->blocks = b->next;
-		b->next = returned;
-		returned = b;
+		put_block(b);
 	}
 	c->blocks->used = 16;
 }
@@ -136,12 +158,8 @@ MemoryContextReset(MemoryContext context)
 void
 MemoryContextDelete(MemoryContext context)
 {
-	Block	   *b;
-
 	MemoryContextReset(context);
-	b = ((SimContext *) context)->blocks;
-	b->next = returned;
-	returned = b;
+	put_block(((SimContext *) context)->blocks);
 }
 
 void *

@@ -152,6 +152,7 @@ model_run(uint64 seed, int operations)
 	memset(&schedule, 0, sizeof(schedule));
 	schedule.nelections = MAX_ELECTIONS;
 	sim.schedule = &schedule;
+	sim.model = &consul_model;
 	sim.random = sim_mix(seed);
 	sim.nelections = MAX_ELECTIONS;
 	sim.now = LE_SEC;

@@ -148,9 +148,10 @@ latency(void)
 }
 
 static bool
-cut(const SimNode *n)
+cut(const SimNode *n, int gateway)
 {
-	return sim.now >= n->cut_from && sim.now < n->cut_until;
+	return sim.now >= n->cut_from && sim.now < n->cut_until &&
+		(n->cut_gateway < 0 || n->cut_gateway == gateway);
 }
 
 static int
@@ -182,7 +183,7 @@ network_send(const Request *r, int flight)
 	check_sent(n, r);
 	if (trace_on)
 		trace(n, "sends %s", trace_request(r));
-	if (cut(n) || sim_chance(w->lose_request))
+	if (cut(n, r->lock.gateway) || sim_chance(w->lose_request))
 	{
 		if (trace_on)
 			trace(n, "  lost on the way");
@@ -205,7 +206,8 @@ network_answer(int node, uint32 process, int flight, uint32 number,
 	SimNode    *n = sim.node[node];
 	int			m;
 
-	if (n->process != process || cut(n) || sim.now < n->deaf_until ||
+	if (n->process != process || cut(n, answer->lock.gateway) ||
+		sim.now < n->deaf_until ||
 		sim_chance(sim.schedule->weather.lose_answer))
 	{
 		if (trace_on)
@@ -247,8 +249,9 @@ deliver_request(int number)
 	if (m->process != sim.node[m->node]->process || !f->used ||
 		f->number != m->number)
 		sim.counts.late++;
-	if (store_apply(&m->request, &answer, m->node, m->process, m->flight,
-					m->number))
+	m->request.lock.copied = m->copied;
+	if (sim.model->apply(&m->request, &answer, m->node, m->process, m->flight,
+						 m->number))
 	{
 		distrust(m, &answer);
 		network_answer(m->node, m->process, m->flight, m->number, &answer);
@@ -309,12 +312,6 @@ network_step(void)
 		case AT_ANSWER:
 			deliver_answer(e.a);
 			break;
-		case AT_EXPIRY:
-			store_expiry(e.a, e.b);
-			break;
-		case AT_PARKED:
-			store_parked(e.a, e.b);
-			break;
 		case AT_HAPPENING:
 			schedule_happen(e.a);
 			break;
@@ -333,6 +330,9 @@ network_step(void)
 		case AT_BACKEND:
 			process_run(sim.node[e.a / MAX_BACKENDS], e.a % MAX_BACKENDS,
 						e.b);
+			break;
+		default:
+			sim.model->event(e.what, e.a, e.b);
 			break;
 	}
 }
@@ -387,8 +387,12 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 	int			i = 0;
 	Flight	   *f;
 
-	Request		r = n->encoded;
+	Request		r;
 
+	if (sim.model->read_request != NULL)
+		sim.model->read_request(request, &r);
+	else
+		r = n->encoded;
 	node_may_pause();
 	while (i < MAX_FLIGHTS && n->flights[i].used)
 		i++;
@@ -460,6 +464,8 @@ end_flight(Flight *f, LeNet net)
 	response.body_len = sizeof(answer);
 	if (net == LE_NET_OK)
 		response.net = answer.net;
+	if (sim.model->write_answer != NULL && response.net == LE_NET_OK)
+		sim.model->write_answer(&answer, &response);
 	if (response.net != LE_NET_OK)
 		sim.counts.unknown++;
 	else if (answer.outcome == LE_LOST)

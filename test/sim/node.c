@@ -193,6 +193,7 @@ node_ambush(void)
 	if (n->ambush == 0 || !in_worker || !sim.storm)
 		return;
 	n->frozen_until = n->run_at = sim.now + n->ambush;
+	n->cut_gateway = -1;
 	n->cut_from = sim.now + 20 * LE_MSEC;
 	n->cut_until = n->frozen_until + 2 * n->lease_ms * LE_MSEC;
 	n->ambush = 0;
@@ -223,6 +224,7 @@ node_may_pause(void)
 		if (!exhaustive && sim_below(2) == 0)
 		{
 			/* what it has sent is answered, then it is alone */
+			sim_node->cut_gateway = -1;
 			sim_node->cut_from = sim.now + 20 * LE_MSEC;
 			sim_node->cut_until = sim_node->frozen_until +
 				sim_span(0, 20 * LE_SEC);
@@ -376,7 +378,7 @@ nodes_reset(const Schedule *s)
 {
 	sim_node = NULL;
 	live = NULL;
-	sim.incarnations = 0;
+	sim.incarnations = sim.attempts = 0;
 	sim.pause_in = draw_countdown(s->weather.pause);
 	sim.kill_in = draw_countdown(s->weather.kill);
 	for (int i = 0; i < s->nnodes; i++)

@@ -30,17 +30,30 @@ name_of_session(int session)
 	return names[session];
 }
 
-/* The last three digits tell; "" is no session. */
+static uint32
+read_hex(const char *digits, int n)
+{
+	uint32		number = 0;
+
+	for (int i = 0; i < n; i++)
+		number = number * 16 + (digits[i] <= '9' ? digits[i] - '0' :
+								digits[i] - 'a' + 10);
+	return number;
+}
+
+/*
+ * The last digits tell, or where the session is one in name only, the first,
+ * which are those of the incarnation.  "" is no session.
+ */
 int
 session_of_name(const char *name)
 {
-	int			n = 0;
+	int			n;
 
 	if (name == NULL || name[0] == '\0')
 		return 0;
-	for (int i = LE_SESSION_LEN - 4; i < LE_SESSION_LEN; i++)
-		n = n * 16 + (name[i] <= '9' ? name[i] - '0' : name[i] - 'a' + 10);
-	return n;
+	n = (int) read_hex(name + LE_SESSION_LEN - 4, 4);
+	return n != 0 ? n : (int) read_hex(name, 8);
 }
 
 /* "e0", "e1", ... */
@@ -58,7 +71,7 @@ name_of_election(int election)
 	return names[election];
 }
 
-static short
+short
 node_of_name(const char *name)
 {
 	return (short) atoi(name + 1);
@@ -75,7 +88,7 @@ name_of_node(int node)
 }
 
 /* Values are "v" and a number. */
-static uint32
+uint32
 number_of_value(const char *value)
 {
 	return value == NULL ? 0 : (uint32) atoi(value + 1) + 1;
@@ -97,12 +110,7 @@ name_of_value(uint32 user)
 static uint32
 number_of_incarnation(const char *incarnation)
 {
-	uint32		n = 0;
-
-	for (int i = 0; i < 8; i++)
-		n = n * 16 + (incarnation[i] <= '9' ? incarnation[i] - '0' :
-					  incarnation[i] - 'a' + 10);
-	return n;
+	return read_hex(incarnation, 8);
 }
 
 static const char *

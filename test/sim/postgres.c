@@ -60,7 +60,7 @@ char	   *le_consul_url = "http://sim";
 char	   *le_consul_token_file = "";
 char	   *le_consul_datacenter = "";
 char	   *le_consul_key_prefix = "le";
-char	   *le_gateway_urls = "";	/* the simulated store has none */
+char	   *le_gateway_urls = "http://g0,http://g1";
 char	   *le_gateway_token_file = "";
 bool		le_consul_takeover = true;
 
@@ -258,14 +258,20 @@ RecoveryInProgress(void)
 	return false;
 }
 
+/* The incarnation of an instance that starts; later the id of an attempt. */
 bool
 pg_strong_random(void *buf, size_t len)
 {
 	uint32		n = sim_backend != NULL ? claim_draw() : sim_node->incarnation;
+	uint32		attempt = sim_node->up && sim_backend == NULL ?
+		++sim.attempts : 0;
 
 	memset(buf, 0, len);
 	for (int i = 0; i < 4; i++)
+	{
 		((unsigned char *) buf)[i] = n >> (24 - 8 * i);
+		((unsigned char *) buf)[i + 4] = attempt >> (24 - 8 * i);
+	}
 	return true;
 }
 
@@ -393,6 +399,11 @@ le_configured_timing(LeTiming *timing)
 	timing->margin = le_safety_margin * LE_MSEC;
 	timing->request_timeout = le_request_timeout * LE_MSEC;
 	timing->least_lease = timing->granularity = 0;
+	if (sim.model->store->key_leases)
+	{
+		timing->least_lease = LE_MIN_KEY_LEASE;
+		timing->granularity = LE_SEC;
+	}
 	timing->renew_interval = le_renew_interval * LE_MSEC;
 	if (timing->renew_interval == 0)
 		timing->renew_interval = le_default_interval(timing->lease);
@@ -407,13 +418,19 @@ le_explain_timing(const LeTiming *t, StringInfo detail)
 bool
 le_next_name(const char **list, char *buf, size_t size)
 {
-	return false;
+	size_t		len = strcspn(*list, ",");
+
+	if (len == 0)
+		return false;
+	strlcpy(buf, *list, Min(len + 1, size));
+	*list += len + ((*list)[len] == ',');
+	return true;
 }
 
 const LeStore *
 le_configured_store(void)
 {
-	return &sim_store;
+	return sim.model->store;
 }
 
 const char *
@@ -482,13 +499,17 @@ slist_delete(slist_head *head, slist_node *node)
 	last->next = node->next;
 }
 
-/* ---- only the store "local" needs these ---- */
-
 struct List *
 list_delete_first(struct List *list)
 {
-	abort();
+	List	   *l = (List *) list;
+
+	l->length--;
+	memmove(l->elements, l->elements + 1, l->length * sizeof(ListCell));
+	return l->length == 0 ? NULL : list;
 }
+
+/* ---- only the store "local" needs these ---- */
 
 XLogRecPtr
 LogLogicalMessage(const char *prefix, const char *message_text, size_t size,

@@ -88,7 +88,7 @@ process_start(SimNode *n, int place, const Script *script)
 	b->script = *script;
 	b->busy = true;
 	b->awaits = b->stopped = b->cancelled = false;
-	b->bound = b->leaving = b->left = b->committing = false;
+	b->bound = b->leaving = b->left = b->committing = b->ending = false;
 	b->token = 0;
 	run_at(n, place, sim.now + script->delay);
 }

@@ -16,8 +16,12 @@
 /* An election has a leader again this long after the last fault. */
 #define CALM_BOUND	(150 * LE_SEC)
 
-/* README: a crashed leader is replaced within lease + lease/4 + 0.5 s. */
+/* README: a crashed leader is replaced within lease + lease/4 + 0.5 s ... */
 #define CRASH_BOUND(lease)	((lease) + (lease) / 4 + LE_SEC / 2)
+
+/* ... and with Cassandra within the lease in whole seconds + 1 s. */
+#define KEY_CRASH_BOUND(lease) \
+	(((lease) + LE_SEC - 1) / LE_SEC * LE_SEC + LE_SEC)
 
 /* le_claim() and le_complete(); what its bits mean is in scripts.c. */
 #define CALM_JOB		0x17
@@ -71,6 +75,18 @@ happening_name(Happening what)
 	return kinds[what].name;
 }
 
+const char *
+store_kind_name(StoreKind store)
+{
+	return store == STORE_CASSANDRA ? "cassandra" : "consul";
+}
+
+static const StoreModel *
+model_of(StoreKind store)
+{
+	return store == STORE_CASSANDRA ? &cassandra_model : &consul_model;
+}
+
 /* ---- making ---- */
 
 /* One of the strengths that a kind of bad luck can have. */
@@ -109,9 +125,16 @@ make_weather(Weather *w)
 static void
 make_nodes(Schedule *s)
 {
-	static const int leases[] = {3000, 3000, 5000, 5000, 10000, 15000, 20000};
+	static const int session_leases[] = {
+		3000, 3000, 5000, 5000, 10000, 15000, 20000
+	};
+	static const int key_leases[] = {
+		5000, 5000, 6300, 6300, 8000, 10000, 15000
+	};
+	const int  *leases = s->store == STORE_CASSANDRA ? key_leases :
+		session_leases;
 	bool		mixed = sim_below(3) == 0;
-	int			lease = leases[sim_below(lengthof(leases))];
+	int			lease = leases[sim_below(lengthof(key_leases))];
 	bool		takeover = sim_below(8) != 0;
 	int			margin = sim_below(2) == 0 ? 500 : 1000;
 	int			rate = sim_below(3) == 0 ? 0 : 1 + (int) sim_below(2);
@@ -119,9 +142,10 @@ make_nodes(Schedule *s)
 	for (int i = 0; i < s->nnodes; i++)
 	{
 		if (mixed)
-			lease = leases[sim_below(lengthof(leases))];
+			lease = leases[sim_below(lengthof(key_leases))];
 		s->lease_ms[i] = lease;
-		s->margin_ms[i] = lease < 5000 ? 500 : margin;
+		s->margin_ms[i] = lease < (leases == key_leases ? 6000 : 5000) ? 500 :
+			margin;
 		s->takeover[i] = mixed ? sim_below(2) == 0 : takeover;
 		s->campaigns[i] = (uint32) sim_below(1 << s->nelections);
 		if (i == 0 || sim_below(2) == 0)
@@ -147,6 +171,36 @@ make_nodes(Schedule *s)
 		else if (rate == 1)
 			s->ppm[i] = (int) sim_below(2 * most + 1) - most;
 	}
+}
+
+/*
+ * The gateways allow for as much skew as leaves three attempts to renew (a
+ * worker says so if it is more), and the clocks of Cassandra stay within it;
+ * or they do not.
+ */
+static void
+make_clocks(Schedule *s)
+{
+	static const int skews[] = {2000, 1000, 500, 300, 0};
+	static const int wanders[] = {0, 50000, 400000};
+	int			most = PG_INT32_MAX;
+	int			span;
+
+	for (int i = 0; i < s->nnodes; i++)
+		most = Min(most, s->lease_ms[i] - s->lease_ms[i] / 3 -
+				   LE_ATTEMPTS * (int) (LE_MIN_ATTEMPT / LE_MSEC) - 1000 -
+				   s->margin_ms[i]);
+	for (int i = (int) sim_below(2); i < lengthof(skews); i++)
+	{
+		s->max_skew_ms = skews[i];
+		if (skews[i] <= most)
+			break;
+	}
+	span = s->crash_only ? 0 : s->beyond ? 3000 + 3 * s->max_skew_ms :
+		s->max_skew_ms;
+	for (int c = 0; c < COORDINATORS; c++)
+		s->skew_ms[c] = sim_below(4) == 0 ? span : (int) sim_below(span + 1);
+	s->wander = s->crash_only ? 0 : wanders[sim_below(lengthof(wanders))];
 }
 
 static Happening
@@ -349,12 +403,21 @@ make_crash(Schedule *s)
 	make_return(s, v);
 }
 
+/* Every third seed is for Cassandra. */
 void
 schedule_make(Schedule *s, uint64 seed)
+{
+	schedule_make_for(s, seed, seed % 3 == 1 ? STORE_CASSANDRA :
+					  STORE_CONSUL);
+}
+
+void
+schedule_make_for(Schedule *s, uint64 seed, StoreKind store)
 {
 	memset(s, 0, offsetof(Schedule, events));
 	sim.random = sim_mix(seed);
 	s->seed = seed;
+	s->store = store;
 	s->nnodes = 2 + (int) sim_below(2);
 	s->nelections = 1 + (int) sim_below(2);
 	s->storm = sim_span(10 * LE_SEC, 40 * LE_SEC);
@@ -370,6 +433,8 @@ schedule_make(Schedule *s, uint64 seed)
 		make_ambushes(s);
 		make_work(s);
 	}
+	if (store == STORE_CASSANDRA)
+		make_clocks(s);
 }
 
 void
@@ -377,8 +442,9 @@ schedule_print(const Schedule *s)
 {
 	const Weather *w = &s->weather;
 
-	printf("seed " UINT64_FORMAT ": %d nodes, %d elections, storm of %.1f s%s%s\n",
-		   s->seed, s->nnodes, s->nelections, s->storm / (double) LE_SEC,
+	printf("seed " UINT64_FORMAT ": %s, %d nodes, %d elections, storm of %.1f s%s%s\n",
+		   s->seed, store_kind_name(s->store), s->nnodes, s->nelections,
+		   s->storm / (double) LE_SEC,
 		   s->beyond ? ", clocks beyond the assumptions" : "",
 		   s->crash_only ? ", one crash" : "");
 	printf("per million: lose %d/%d repeat %d delay %d/%d refuse %d break %d "
@@ -387,6 +453,10 @@ schedule_print(const Schedule *s)
 		   w->long_delay, w->refuse, w->break_answer, w->false_renew,
 		   w->false_gone, w->stale_list, w->watch_miss, w->watch_reset,
 		   w->leak, w->pause, w->kill);
+	if (s->store == STORE_CASSANDRA)
+		printf("coordinators %d, %d, %d ms ahead, %d ms allowed for; "
+			   "%d wander\n", s->skew_ms[0], s->skew_ms[1], s->skew_ms[2],
+			   s->max_skew_ms, s->wander);
 	for (int i = 0; i < s->nnodes; i++)
 		printf("n%d: lease %d ms, margin %d ms, clock %+d ppm, takeover %s, "
 			   "campaigns %x\n", i, s->lease_ms[i], s->margin_ms[i],
@@ -547,7 +617,8 @@ fire_job(const Intervention *v)
 		script.tick = sim.now / sim.schedule->every;
 		if ((r & 0xf0) == 0)
 			script.tick += (r & 0x100) != 0 ? 1 : -1;
-		script.tick = script.tick * sim.schedule->every / LE_MSEC;
+		/* there is none before 1970 */
+		script.tick = Max(script.tick, 0) * sim.schedule->every / LE_MSEC;
 		process_start(n, place, &script);
 	}
 }
@@ -566,6 +637,15 @@ begin_transaction(SimNode *n, const Intervention *v)
 	process_start(n, place, &script);
 }
 
+/* Only who leads has a value to publish, or a term to let go of. */
+static bool
+asks_leader(const Intervention *v)
+{
+	return sim.schedule->store == STORE_CASSANDRA &&
+		(v->what == HAPPEN_RENEW || v->what == HAPPEN_RELEASE) &&
+		((v->random >> 20) & 1) != 0;
+}
+
 void
 schedule_happen(int number)
 {
@@ -577,7 +657,8 @@ schedule_happen(int number)
 		return;
 	if (v->node < 0 && leader < 0)
 		return;
-	n = sim.node[v->node < 0 ? leader : v->node];
+	n = sim.node[v->node < 0 || (leader >= 0 && asks_leader(v)) ? leader :
+				 v->node];
 	sim.counts.happened[v->what]++;
 	trace(NULL, "## %s n%d e%d, %.3f s", kinds[v->what].name, n->number,
 		  v->election, v->span / (double) LE_SEC);
@@ -610,6 +691,9 @@ schedule_happen(int number)
 			suspend(n, v->span);
 			break;
 		case HAPPEN_CUT:
+			n->cut_gateway = ((v->random >> 1) & 1) != 0 &&
+				sim.schedule->store == STORE_CASSANDRA ?
+				(int) (v->random & 1) : -1;
 			n->cut_from = sim.now;
 			n->cut_until = sim.now + v->span;
 			break;
@@ -621,30 +705,33 @@ schedule_happen(int number)
 			break;
 		case HAPPEN_RELOAD:
 			/* with a margin that allows for any of our clocks */
-			n->lease_ms = (v->random & 1) != 0 ? 15000 : 5000;
+			n->lease_ms = (v->random & 1) != 0 ? 15000 :
+				sim.schedule->store == STORE_CASSANDRA ? 10000 : 5000;
 			n->margin_ms = n->lease_ms / 5;
 			node_reload(n);
 			break;
 		case HAPPEN_NEW_SERVER:
-			store_new_server(v->span / 4);
+			sim.model->new_server(v->span / 4);
 			break;
 		case HAPPEN_STORE_DOWN:
-			store_new_server(v->span);
+			sim.model->new_server(v->span);
 			break;
 		case HAPPEN_WATCH_HANGS:
-			store_hang_watches(sim.now + v->span);
+			sim.model->hang_watches(sim.now + v->span);
 			break;
 		case HAPPEN_INVALIDATE:
-			store_invalidate(n->session);
+			sim.model->invalidate(n->session);
 			break;
 		case HAPPEN_DELETE_KEY:
 		case HAPPEN_OVERWRITE_KEY:
 			outside_for(v->election, 61 * LE_SEC);
-			store_write_by_hand(v->election, v->what == HAPPEN_DELETE_KEY);
+			sim.model->write_by_hand(v->election,
+									 v->what == HAPPEN_DELETE_KEY);
 			break;
 		case HAPPEN_FOREIGN_LOCK:
-			outside_for(v->election, 61 * LE_SEC);
-			store_foreign_lock(v->election);
+			if (sim.schedule->store == STORE_CONSUL)
+				outside_for(v->election, 61 * LE_SEC);
+			sim.model->foreign_lock(v->election);
 			break;
 		case HAPPEN_ACQUIRE:
 			ask(n, v, LE_ASK_ACQUIRE);
@@ -751,7 +838,7 @@ clear_up(void)
 	bool		deleted = false;
 
 	sim.storm = false;
-	store_clear_up();
+	sim.model->clear_up();
 	for (int i = 0; i < sim.nnodes; i++)
 	{
 		SimNode    *n = sim.node[i];
@@ -772,10 +859,10 @@ clear_up(void)
 
 	/* what somebody has overwritten by hand, somebody has to delete */
 	for (int e = 0; e < sim.nelections; e++)
-		if (store_key(e)->exists && !store_key(e)->usable)
+		if (sim.model->key(e)->exists && !sim.model->key(e)->usable)
 		{
 			outside_for(e, 61 * LE_SEC);
-			store_write_by_hand(e, true);
+			sim.model->write_by_hand(e, true);
 			deleted = true;
 		}
 	if (deleted)
@@ -864,11 +951,13 @@ static void
 check_crash(const Schedule *s)
 {
 	le_duration lease = s->lease_ms[0] * LE_MSEC;
-	le_duration bound = CRASH_BOUND(lease);
+	le_duration bound = s->store == STORE_CASSANDRA ?
+		KEY_CRASH_BOUND(lease) : CRASH_BOUND(lease);
 
 	/* the predecessor's session may end while it is watched: once more */
 	if (s->events[0].span < 200 * LE_SEC)
-		bound = 2 * bound + s->events[0].span + LE_SEC;
+		bound = (s->store == STORE_CASSANDRA ? bound : 2 * bound) +
+			s->events[0].span + LE_SEC;
 	run_until(sim.now + bound);
 	if (!sim.failed && !all_led())
 		sim_fail("no leader %.2f s after a crash, lease %.0f s",
@@ -880,6 +969,7 @@ void
 schedule_start(const Schedule *s)
 {
 	sim.schedule = s;
+	sim.model = model_of(s->store);
 	sim.random = sim_mix(s->seed + 1);
 	sim.now = LE_SEC;
 	sim.storm = true;
@@ -888,7 +978,7 @@ schedule_start(const Schedule *s)
 	sim.nelections = s->nelections;
 	memory_reset_all();
 	network_reset();
-	store_reset();
+	sim.model->reset();
 	check_reset();
 	nodes_reset(s);
 	for (int i = 0; i < s->nnodes; i++)
@@ -923,4 +1013,5 @@ schedule_run(const Schedule *s)
 	if (!sim.failed)
 		check_they_stay();
 	sim.counts.schedules++;
+	sim.counts.of_store[s->store]++;
 }

@@ -34,6 +34,8 @@
 #define MAX_EVENTS		48		/* interventions of one schedule */
 #define ELECTION_JOBS	2		/* of one election */
 #define MAX_CLAIMS		1024	/* asked for in one schedule */
+#define GATEWAYS		2		/* of Cassandra, in each schedule */
+#define COORDINATORS	3		/* Cassandra's nodes */
 #define NEVER			PG_INT64_MAX
 
 /* ---- random.c ---- */
@@ -126,6 +128,88 @@ typedef struct Step
 	uint64		index;
 } Step;
 
+/* ---- the store, as cassandra.c and gateway.c model it ---- */
+
+/* Owners by number: the store session and the node that are named. */
+#define OWNER(session, node)	((session) << 8 | (node))
+#define OWNER_SESSION(owner)	((owner) >> 8)
+#define OWNER_NODE(owner)		((owner) & 0xff)
+#define OWNER_FOREIGN			1	/* not one of ours */
+
+/* A lock as a statement shows it; gateway/internal/lease calls it so, too. */
+typedef struct Row
+{
+	uint64		epoch;			/* 0: there never was a term */
+	int			owner;			/* 0: free */
+	int			ttl;			/* whole seconds that are left */
+	uint32		value;
+	uint64		attempt;
+	uint64		rev;
+} Row;
+
+typedef enum LockVerb
+{
+	LOCK_NONE,					/* of no gateway's */
+	LOCK_READY,
+	LOCK_GET,
+	LOCK_WAIT,
+	LOCK_LIST,
+	LOCK_ACQUIRE,
+	LOCK_RENEW,
+	LOCK_RENEW_MANY,
+	LOCK_RELEASE,
+	LOCK_GET_CLAIM,
+	LOCK_CLAIM,
+	LOCK_COMPLETE
+} LockVerb;
+
+/* A request to a gateway, taken from its text. */
+typedef struct LockRequest
+{
+	LockVerb	verb;
+	int			gateway;
+	int			owner;
+	int			ttl_ms;
+	bool		has_value;
+	uint32		value;
+	uint64		attempt;
+	uint64		min_token;
+	int			n;				/* RENEW_MANY */
+	struct
+	{
+		int			election;
+		uint64		token;
+		uint64		rev;
+	}			terms[MAX_ELECTIONS];
+	int			job;			/* of claims */
+	ClaimRecord claim;
+	ClaimRecord previous;		/* its id and state; or it does not exist */
+	bool		copied;			/* it travels twice */
+} LockRequest;
+
+/* A lock or a problem, as an answer shows it. */
+typedef struct LockDoc
+{
+	int			election;		/* -1: none */
+	int			status;
+	const char *problem;		/* the last part of its URN; NULL: none */
+	bool		shows_row;		/* the problem does */
+	int			trust_ms;		/* -1: not granted */
+	Row			row;
+	bool		shows_claim;
+	ClaimRecord claim;
+} LockDoc;
+
+typedef struct LockAnswer
+{
+	LockVerb	verb;
+	int			gateway;
+	int			job;
+	bool		foreign;		/* of a proxy that got no answer in time */
+	int			ndocs;
+	LockDoc		docs[MAX_ELECTIONS];
+} LockAnswer;
+
 /* An operation on its way, complete in itself. */
 typedef struct Request
 {
@@ -141,6 +225,7 @@ typedef struct Request
 	int			nvalues;
 	int			nsteps;
 	int			write;			/* the step that writes; -1: no transaction */
+	LockRequest lock;
 	Value		values[2];
 	Step		steps[MAX_STEPS];
 } Request;
@@ -167,6 +252,7 @@ typedef struct Answer
 	int			nlost;
 	int			lost[MAX_ELECTIONS];
 	Key			keys[MAX_ELECTIONS];
+	LockAnswer	lock;
 } Answer;
 
 /* ---- schedules ---- */
@@ -239,9 +325,17 @@ typedef struct Weather
 	int			backend_pause;	/* a backend stops between two instructions */
 } Weather;
 
+typedef enum StoreKind
+{
+	STORE_CONSUL,
+	STORE_CASSANDRA,
+	STORE_KINDS
+} StoreKind;
+
 typedef struct Schedule
 {
 	uint64		seed;
+	StoreKind	store;
 	int			nnodes;
 	int			nelections;
 	le_duration storm;			/* then the weather clears up */
@@ -258,6 +352,11 @@ typedef struct Schedule
 	int			margin_ms[MAX_NODES];
 	bool		takeover[MAX_NODES];
 	uint32		campaigns[MAX_NODES];	/* bits of elections */
+
+	/* Cassandra */
+	int			max_skew_ms;	/* what the gateways allow for */
+	int			skew_ms[COORDINATORS];	/* ahead of true time, at first */
+	int			wander;			/* statements to another one, per million */
 } Schedule;
 
 /* ---- nodes ---- */
@@ -338,6 +437,7 @@ typedef struct Backend
 	uint64		token;			/* ... to this term */
 	bool		leaving;		/* it is about to end the term itself ... */
 	bool		left;			/* ... and has */
+	bool		ending;			/* but for callbacks it is over */
 	bool		committing;
 	const char *hindered;		/* when it last read the clock: why nothing may
 								 * begin ... */
@@ -363,6 +463,7 @@ typedef struct SimNode
 	le_time		wakes_at;		/* the machine, from its sleep */
 	le_time		cut_from;
 	le_time		cut_until;
+	int			cut_gateway;	/* from this one alone; -1: from the store */
 	le_time		deaf_until;		/* loses all answers until then */
 	le_duration ambush;			/* stops for this long at its next proof */
 	Clock		clock;
@@ -392,6 +493,7 @@ typedef struct SimNode
 
 	/* checks.c */
 	uint64		term[MAX_ELECTIONS];	/* token of the term that it has */
+	le_time		deadline[MAX_ELECTIONS];	/* of the last term */
 	uint64		term_believed[MAX_ELECTIONS];	/* the last that counted */
 	int			term_session[MAX_ELECTIONS];
 	le_time		lost_at[MAX_ELECTIONS]; /* its key, on its clock */
@@ -455,7 +557,46 @@ typedef struct Counts
 	uint64		op[LE_OP_SESSION_NAME + 1];
 	uint64		happened[HAPPEN_KINDS];
 	le_duration worst_handover;
+	uint64		of_store[STORE_KINDS];	/* schedules */
+	uint64		statements;		/* of gateways, to Cassandra */
+	uint64		open_statements;	/* of unknown outcome */
+	uint64		late_statements;
+	uint64		proposals;		/* left half way, and finished by another */
+	uint64		burned;
+	uint64		gateways_killed;
+	uint64		gateways_frozen;
 } Counts;
+
+/* What the worker finds beyond the network. */
+typedef struct StoreModel
+{
+	const LeStore *store;		/* what encodes and decodes for it */
+	void		(*reset) (void);
+	bool		(*apply) (const Request *request, Answer *answer, int node,
+						  uint32 process, int flight, uint32 number);
+	void		(*event) (int what, int a, uint32 b);
+	void		(*invalidate) (int session);
+	void		(*new_server) (le_duration down);
+	void		(*hang_watches) (le_time until);
+	void		(*clear_up) (void);
+	bool		(*lives) (int session);
+	Key		   *(*key) (int number);
+	void		(*write_by_hand) (int election, bool delete);
+	void		(*foreign_lock) (int election);
+	uint64		(*index) (void);
+	int			(*owner) (int session);
+	le_duration (*lease) (int session);
+
+	/* where the codec's text is real; else NULL */
+	void		(*read_request) (const LeHttpRequest *request, Request *r);
+	void		(*write_answer) (const Answer *a, LeHttpResponse *response);
+
+	/* can nobody else take the election now, by any clock?  NULL: not said */
+	bool		(*safe) (int session, int election, uint64 token);
+} StoreModel;
+
+extern const StoreModel consul_model;
+extern const StoreModel cassandra_model;
 
 typedef struct World
 {
@@ -464,10 +605,12 @@ typedef struct World
 	bool		storm;
 	le_time		slow_until;
 	const Schedule *schedule;
+	const StoreModel *model;
 	int			nnodes;
 	int			nelections;
 	uint32		incarnations;	/* so far */
 	uint32		claims;			/* asked for so far */
+	uint32		attempts;		/* ids drawn so far */
 	int			pause_in;		/* readings of a clock by workers */
 	int			kill_in;
 	SimNode    *node[MAX_NODES];
@@ -478,6 +621,7 @@ typedef struct World
 	bool		failed;
 	char		failure[256];
 	uint64		last_token[MAX_ELECTIONS];
+	bool		forgotten[MAX_ELECTIONS];	/* tokens begin anew */
 	uint64		released[MAX_ELECTIONS];	/* the last term that the store was
 											 * told the end of */
 	le_time		outside_until[MAX_ELECTIONS];	/* belief may overlap */
@@ -527,7 +671,11 @@ extern void network_at(le_time at, int what, int a, uint32 b);
 #define AT_START		5		/* of an instance */
 #define AT_WORKER		6		/* of a worker */
 #define AT_BACKEND		7		/* goes on */
-#define AT_KINDS		8
+#define AT_JOB			8		/* of a gateway: goes on */
+#define AT_HUB			9		/* of a gateway: looks at a lock */
+#define AT_GATEWAY		10		/* is there again */
+#define AT_LATE			11		/* a statement of Cassandra's */
+#define AT_KINDS		12
 
 /* ---- consul.c ---- */
 
@@ -559,6 +707,8 @@ extern const char *name_of_session(int session);
 extern int	session_of_name(const char *name);
 extern int	election_of_name(const char *name);
 extern ClaimRecord record_of_key(const Key *key);
+extern short node_of_name(const char *name);
+extern uint32 number_of_value(const char *value);
 extern const char *name_of_election(int election);
 
 /* ---- node.c ---- */
@@ -636,6 +786,8 @@ extern void claim_written(int node, int election, int job,
 /* ---- schedule.c ---- */
 
 extern void schedule_make(Schedule *s, uint64 seed);
+extern void schedule_make_for(Schedule *s, uint64 seed, StoreKind store);
+extern const char *store_kind_name(StoreKind store);
 extern void schedule_start(const Schedule *s);
 extern void schedule_run_until(le_time until);
 extern void schedule_run(const Schedule *s);

@@ -221,7 +221,7 @@ transaction_unbound(void)
 
 	if (b->committing)
 		note_refusal();
-	b->committing = b->bound = false;
+	b->committing = b->bound = b->ending = false;
 	b->token = 0;
 }
 
@@ -253,6 +253,7 @@ transaction_commit(bool stays_bound)
 	if (trace_on && b->bound)
 		trace(sim_node, "b%d commits", b->process.place);
 	process_may_stop();
+	b->ending = !stays_bound;
 	call_back(XACT_EVENT_COMMIT);
 	if (!stays_bound)
 		transaction_unbound();
@@ -261,6 +262,7 @@ transaction_commit(bool stays_bound)
 void
 transaction_abort(void)
 {
+	sim_backend->ending = true;
 	call_back(XACT_EVENT_ABORT);
 	transaction_unbound();
 }
@@ -274,9 +276,12 @@ transactions_ended(SimNode *n, int election, uint64 token)
 {
 	LeSlot	   *slot = node_slot(n, election);
 	le_time		now = clock_boot(n, sim.now);
+	le_time		deadline = node_table(n)->node.deadline;
 
+	if (sim.model->store->key_leases)
+		deadline = Min(deadline, n->deadline[election]);
 	if (slot == NULL || pg_atomic_read_u64(&slot->given_up) == token ||
-		node_table(n)->node.deadline - now <= le_commit_margin * LE_MSEC)
+		deadline - now <= le_commit_margin * LE_MSEC)
 		return;
 	if (n->drained[election] == 0)
 		n->hasty[election] = token;
@@ -285,6 +290,7 @@ transactions_ended(SimNode *n, int election, uint64 token)
 		const Backend *b = &n->backends[i];
 
 		if (b->busy && b->bound && b->token == token && !b->leaving &&
+			!b->ending &&
 			b->script.election == election &&
 			(n->drained[election] == 0 || now < n->drained[election]))
 			sim_fail("e%d is given up under b%d of n%d, whose transaction is "
