@@ -210,7 +210,7 @@ build/sim/store/%.o: src/store/%.c
 build/sim/worker/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(UNIT_CC) $(SIM_CFLAGS) -fdata-sections -c -o $@ $<
-build/sim/worker.o: $(SIM_WORKER:src/%=build/sim/worker/%) test/sim/state.lds
+build/sim/worker.o: $(SIM_WORKER:src/%=build/sim/worker/%) test/sim/state.lds Makefile
 	$(LD) -r -T test/sim/state.lds -o $@ $(filter %.o,$^)
 build/sim/sim: build/sim/worker.o $(SIM_OBJS)
 	$(UNIT_CC) -no-pie -Wl,--wrap=clock_gettime -o $@ $^ $(UNIT_LIBS)

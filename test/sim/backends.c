@@ -21,6 +21,7 @@ backends_reset(SimNode *n)
 		process_end(n, i);
 		n->backends[i].owner = 0;
 		n->backends[i].state = PLACE_FREE;
+		memset(n->backends[i].told, 0, sizeof(n->backends[i].told));
 	}
 }
 

@@ -97,7 +97,9 @@ process_start(SimNode *n, int place, const Script *script)
 void
 process_end(SimNode *n, int place)
 {
-	n->backends[place].begun = n->backends[place].busy = false;
+	Backend    *b = &n->backends[place];
+
+	b->begun = b->busy = b->awaits = b->stopped = false;
 }
 
 /* ---- waiting ---- */

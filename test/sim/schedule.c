@@ -849,11 +849,11 @@ clear_up(void)
 		{
 			/* a machine that is woken early has slept for less */
 			n->clock.suspended -= Max(n->wakes_at - sim.now, 0);
-			n->wakes_at = 0;
 			n->frozen_until = sim.now;
 			if (n->run_at != NEVER)
 				n->run_at = sim.now;
 		}
+		n->wakes_at = 0;
 	}
 	trace(NULL, "## the weather clears up");
 

@@ -173,12 +173,14 @@ bind_session(const char *election, uint64 token)
 	LeTerm		term;
 
 	le_fence_set_standing(election, token, LE_ON_LOSS_NONE);
-	if (le_may_begin(election, &term) && leaves_time(&term) &&
-		term.token == token)
+	if (le_may_begin(election, &term))
 	{
 		transaction_may_begin();
-		transaction_bound(token);
-		return true;
+		if (leaves_time(&term) && term.token == token)
+		{
+			transaction_bound(token);
+			return true;
+		}
 	}
 	le_fence_clear_standing();
 	return false;
