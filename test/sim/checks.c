@@ -263,7 +263,11 @@ check_write(int session, int election, const Key *before, const Key *after)
 void
 check_sent(const SimNode *n, const Request *r)
 {
-	if (r->kind == LE_OP_RELEASE && check_believes(n, r->election))
+	bool		other_term = r->lock.verb == LOCK_RELEASE &&
+		r->lock.terms[0].token != n->term[r->election];
+
+	if (r->kind == LE_OP_RELEASE && !other_term &&
+		check_believes(n, r->election))
 		sim_fail("n%d gives up e%d at the store, and believes in its term",
 				 n->number, r->election);
 }
