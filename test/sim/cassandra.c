@@ -42,6 +42,7 @@ typedef struct Stored
 	Cells		proposal;
 	int			proposer;		/* the node of a claim */
 	bool		shadowed;		/* by cells with a timestamp in the future */
+	uint64		ran_out;		/* the newest term that a read showed as over */
 	Key			key;			/* for those who ask store_key() */
 } Stored;
 
@@ -348,6 +349,8 @@ cassandra_execute(Cql *cql, Row *shown)
 	if (cql->kind == CQL_READ)
 	{
 		s->answered = true;
+		if (!is_held(&s->now, cql->second))
+			s->ran_out = s->now.row.epoch;
 		show(&s->now, cql->second, shown);
 		if (cql->job >= 0)
 			cql->claim = s->now.claims[cql->job];
@@ -639,6 +642,16 @@ cass_safe(int session, int election, uint64 token)
 		is_held(cells, extreme_second(true));
 }
 
+/*
+ * Somebody was shown that it had run out.  A statement of its owner that began
+ * before may bring it back all the same: it is judged by its own second.
+ */
+static bool
+cass_ran_out(int election, uint64 token)
+{
+	return cass.rows[election].ran_out == token;
+}
+
 const StoreModel cassandra_model = {
 	.store = &le_store_cassandra,
 	.reset = cass_reset,
@@ -658,4 +671,5 @@ const StoreModel cassandra_model = {
 	.read_request = cass_read_request,
 	.write_answer = cass_write_answer,
 	.safe = cass_safe,
+	.ran_out = cass_ran_out,
 };

@@ -152,6 +152,7 @@ check_reason(const SimNode *n, int election, const LeSlot *slot)
 {
 	if (slot->last_reason == LE_REASON_KEY_LOST && !check_outside(election) &&
 		sim.model->safe != NULL &&
+		!sim.model->ran_out(election, n->term[election]) &&
 		sim.model->safe(n->term_session[election], election,
 						n->term[election]))
 		sim_fail("n%d gives up its term of e%d with token " UINT64_FORMAT

@@ -593,6 +593,8 @@ typedef struct StoreModel
 
 	/* can nobody else take the election now, by any clock?  NULL: not said */
 	bool		(*safe) (int session, int election, uint64 token);
+	/* was it shown to somebody that its lease had run out? */
+	bool		(*ran_out) (int election, uint64 token);
 } StoreModel;
 
 extern const StoreModel consul_model;
