@@ -119,6 +119,19 @@ stop_jobs(int njobs)
 		jobs[i].stop = true;
 }
 
+/* A long run need not end before its failures are looked at. */
+static void
+tell_failures(int njobs)
+{
+	static int	told[MAX_JOBS];
+
+	for (int i = 0; i < njobs; i++)
+		for (; told[i] < jobs[i].nfailures; told[i]++)
+			printf("seed " UINT64_FORMAT ": %s\n", jobs[i].seeds[told[i]],
+				   jobs[i].failures[told[i]]);
+	fflush(stdout);
+}
+
 /* Until all have ended; returns how many crashed. */
 static int
 wait_for_jobs(int njobs, uint64 schedules, bool first, double started)
@@ -147,6 +160,7 @@ wait_for_jobs(int njobs, uint64 schedules, bool first, double started)
 			continue;
 		}
 		usleep(20000);
+		tell_failures(njobs);
 		if (first && failures_of(njobs) + crashed > 0)
 			stop_jobs(njobs);
 		if (now - told < (to_screen ? 1 : 30))
@@ -237,24 +251,19 @@ summary(double elapsed, int njobs, int failed)
 
 /* The first failure, made as short as can be. */
 static void
-explain(int njobs, bool first)
+explain(int njobs)
 {
 	static Schedule s;
-	bool		shown = false;
 
 	for (int i = 0; i < njobs; i++)
-		for (int k = 0; k < jobs[i].nfailures; k++)
+		if (jobs[i].nfailures > 0)
 		{
-			printf("seed " UINT64_FORMAT ": %s\n", jobs[i].seeds[k],
-				   jobs[i].failures[k]);
-			if (shown || first)
-				continue;
-			shown = true;
-			make(&s, jobs[i].seeds[k]);
+			make(&s, jobs[i].seeds[0]);
 			shrink(&s);
-			printf("  shortest: ");
+			printf("shortest: ");
 			edit_print(&s);
-			printf("  replay: make sim SEED=" UINT64_FORMAT "\n", s.seed);
+			printf("replay: make sim SEED=" UINT64_FORMAT "\n", s.seed);
+			return;
 		}
 }
 
@@ -285,7 +294,9 @@ jobs_run(uint64 from, uint64 schedules, int njobs, bool first)
 	failed += failures_of(njobs);
 	for (int i = 0; i < njobs; i++)
 		add_counts(&jobs[i].counts);
-	explain(njobs, first);
+	tell_failures(njobs);
+	if (!first)
+		explain(njobs);
 	summary(elapsed, njobs, failed);
 	return failed == 0 ? 0 : 1;
 }
