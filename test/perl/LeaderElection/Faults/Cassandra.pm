@@ -232,6 +232,8 @@ sub _on
 
 sub tidy { return; }
 
+sub put_right { return; }
+
 sub left
 {
 	my ($self) = @_;

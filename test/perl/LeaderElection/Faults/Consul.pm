@@ -187,21 +187,27 @@ sub nemeses
 
 			$stage->exempt('edited', 'key overwritten');
 			$self->_server->put('/v1/kv/' . PREFIX . '/edited/leader', 'scribble');
-			return sub {
-
-				# without the lock flag nobody touches it but its holder
-				poll_until(
-					sub {
-						my $server = $self->_server;
-						my $key = $server->kv(PREFIX . '/edited/leader');
-
-						$server->delete('/v1/kv/' . PREFIX . '/edited/leader')
-						  if $key && !$key->{Session} && $key->{Flags} == 0;
-						return 1;
-					},
-					'the key to be put right');
-			};
+			return sub { $self->put_right($stage) };
 		}));
+}
+
+# Without the lock flag nobody touches a key but its holder, who may lose it
+# rounds later: until somebody deletes it, there is no leader.
+sub put_right
+{
+	my ($self, $stage) = @_;
+
+	eval {
+		my $path = '/v1/kv/' . PREFIX . '/edited/leader';
+		my $key = $self->_server->kv(PREFIX . '/edited/leader');
+
+		if ($key && !$key->{Session} && $key->{Flags} == 0)
+		{
+			$stage->exempt('edited', 'overwritten key deleted');
+			$self->_server->delete("$path?cas=$key->{ModifyIndex}");
+		}
+	};
+	return;
 }
 
 # The key of a job that somebody leads, with the name of that node.
