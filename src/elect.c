@@ -564,6 +564,7 @@ static void
 feed(LeSlot *slot, LeEvent *event)
 {
 	LeActions	act;
+	uint32		answered = slot->election.request;
 
 	event->now = le_now();
 	if (event->random == 0)
@@ -592,7 +593,7 @@ feed(LeSlot *slot, LeEvent *event)
 		slot->candidate = LE_OWNER_NONE;	/* granted, it is given back */
 	if (act.send != LE_SEND_NOTHING)
 		send_request(slot, &act);
-	le_pass_verdict(slot, &act);
+	le_pass_verdict(slot, &act, answered);
 	le_elect_note_timers(slot);
 	if (waits_for_holder(le_slot_number(slot)))
 		le_watch_follow_nodes();

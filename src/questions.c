@@ -40,6 +40,8 @@ typedef struct Pending
 	int			slot;			/* -1: none */
 	le_time		asked;
 	le_time		give_up;		/* answer by then, whatever is known */
+	uint32		joined;			/* ACQUIRE: the request that was under way when
+								 * it was asked; 0: none */
 	bool		known;			/* there was a verdict on it ... */
 	bool		denied;			/* ... and the last said "not ours" */
 	LeOutcome	outcome;		/* of the last failure */
@@ -307,12 +309,15 @@ verdict_granted(LeSlot *slot)
 
 /*
  * Not ours now.  Whoever does not wait is told so; the others wait on, also
- * when it is this node that holds it, for somebody else.
+ * when it is this node that holds it, for somebody else.  The answer to a
+ * request that was under way when the question came may speak of a time
+ * before it: for him the store is asked again.
  */
 static void
-verdict_denied(LeSlot *slot)
+verdict_denied(LeSlot *slot, uint32 answered)
 {
 	dlist_mutable_iter iter;
+	bool		again = false;
 
 	dlist_foreach_modify(iter, &pendings)
 	{
@@ -320,10 +325,18 @@ verdict_denied(LeSlot *slot)
 
 		if (!seeks(p, slot))
 			continue;
+		if (p->joined != 0 && p->joined == answered)
+		{
+			p->joined = 0;
+			again = true;
+			continue;
+		}
 		p->known = p->denied = true;
 		if (p->ask.wait_until <= le_now())
 			reply(p, LE_REPLY_FALSE);
 	}
+	if (again && slot->election.state == LE_WAITING)
+		le_elect_feed(slot, LE_EV_WANT);
 }
 
 static void
@@ -434,7 +447,7 @@ verdict_publish(LeSlot *slot, LeVerdict verdict, LeOutcome outcome)
 }
 
 void
-le_pass_verdict(LeSlot *slot, const LeActions *act)
+le_pass_verdict(LeSlot *slot, const LeActions *act, uint32 answered)
 {
 	switch (act->verdict)
 	{
@@ -442,10 +455,10 @@ le_pass_verdict(LeSlot *slot, const LeActions *act)
 			break;
 		case LE_SAY_GRANTED:
 			verdict_granted(slot);
-			verdict_denied(slot);
+			verdict_denied(slot, 0);	/* whoever asked, and when */
 			break;
 		case LE_SAY_DENIED:
-			verdict_denied(slot);
+			verdict_denied(slot, answered);
 			break;
 		case LE_SAY_FAILED:
 			verdict_failed(slot, act->outcome);
@@ -634,6 +647,8 @@ ask_acquire(Pending *p)
 		}
 		return;
 	}
+	if (le_election_in_flight(&slot->election))
+		p->joined = slot->election.request;
 	le_elect_advance(slot);
 	/* A wait in progress may rest on old news: ask the store again. */
 	if (slot->election.state == LE_WAITING && le_session_live())

@@ -46,6 +46,7 @@ backend_post(SimNode *n, Backend *b)
 	b->ask.proc = place;
 	b->ask.pid = 100 + place;
 	b->number++;
+	b->asked_at = sim.now;
 	b->state = PLACE_POSTED;
 	node_wake(n);
 }
@@ -150,6 +151,8 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 		return false;
 	b->reply = *reply;
 	b->state = PLACE_ANSWERED;
+	if (b->ask.kind == LE_ASK_ACQUIRE && reply->kind == LE_REPLY_FALSE)
+		check_denied(sim_node, b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->token != 0)
 		b->told[election_of_name(b->ask.election)] = reply->token;
 	if (b->awaits)

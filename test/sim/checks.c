@@ -47,6 +47,7 @@ check_reset(void)
 	memset(sim.released, 0, sizeof(sim.released));
 	memset(sim.outside_until, 0, sizeof(sim.outside_until));
 	memset(sim.leaderless, 0, sizeof(sim.leaderless));
+	memset(sim.free_since, 0, sizeof(sim.free_since));
 }
 
 /* As le_read_term() and those who call it. */
@@ -329,6 +330,32 @@ check_safe(const SimNode *n, int election)
 			 n->term[election]);
 }
 
+/* Released or never held, and nothing keeps it from being taken. */
+static bool
+is_free(int election)
+{
+	const Key  *key = sim.model->key(election);
+
+	return key->session == 0 && sim.now >= key->delay_until &&
+		(!key->exists || (key->usable && key->value.ours &&
+						  key->value.released));
+}
+
+/* Who does not wait is told "false" if he could not have had it. */
+void
+check_denied(const SimNode *n, const Backend *b)
+{
+	int			e = election_of_name(b->ask.election);
+
+	if (b->ask.wait_until == 0 && sim.free_since[e] != 0 &&
+		sim.free_since[e] < b->asked_at && !check_outside(e))
+		sim_fail("b%d of n%d is told that e%d is not to be had, %.3f s after "
+				 "it asked; it has been free for %.3f s",
+				 (int) (b - n->backends), n->number, e,
+				 (sim.now - b->asked_at) / (double) LE_SEC,
+				 (sim.now - sim.free_since[e]) / (double) LE_SEC);
+}
+
 void
 check_step(void)
 {
@@ -341,6 +368,10 @@ check_step(void)
 	{
 		const SimNode *leader = NULL;
 
+		if (!is_free(e))
+			sim.free_since[e] = 0;
+		else if (sim.free_since[e] == 0)
+			sim.free_since[e] = sim.now;
 		for (int i = 0; i < sim.nnodes; i++)
 		{
 			SimNode    *n = sim.node[i];

@@ -355,6 +355,51 @@ make_ambushes(Schedule *s)
 	sim.random = before;
 }
 
+static Intervention *
+add_event(Schedule *s, Happening what, int node, int election, le_time at)
+{
+	Intervention *v = &s->events[s->nevents++];
+
+	memset(v, 0, sizeof(*v));
+	v->what = what;
+	v->node = node;
+	v->election = election;
+	v->at = at;
+	return v;
+}
+
+/*
+ * One backend asks for what another node holds, and stops waiting; the leader
+ * lets go of it; another backend asks.  All is slow, so that the answer to the
+ * first question may come when only that to the second counts.
+ */
+static void
+make_haste(Schedule *s)
+{
+	uint64		before = sim.random;
+	le_time		at;
+	int			node,
+				e;
+
+	sim.random = sim_mix(s->seed ^ UINT64CONST(0x8A57E));
+	if (sim_below(8) == 0 && s->nevents + 5 <= MAX_EVENTS)
+	{
+		at = 3 * LE_SEC + sim_span(0, s->storm / 2);
+		node = 1 + (int) sim_below(s->nnodes - 1);
+		e = (int) sim_below(s->nelections);
+		add_event(s, HAPPEN_SLOW, node, e, at)->span = 6 * LE_SEC;
+		add_event(s, HAPPEN_ACQUIRE, node, e, at + LE_MSEC);
+		add_event(s, HAPPEN_CANCEL, node, e, at + sim_span(2, 20) * LE_MSEC);
+		/* for so long that nobody has it, if nobody else contends */
+		add_event(s, HAPPEN_STEP_DOWN, -1, e, at + 50 * LE_MSEC);
+		s->events[s->nevents - 1].span = 20 * LE_SEC;
+		s->events[s->nevents - 1].random = 0x2000;	/* of this one alone */
+		add_event(s, HAPPEN_ACQUIRE, node, e,
+				  at + LE_SEC + sim_span(0, 3 * LE_SEC))->random = 1;
+	}
+	sim.random = before;
+}
+
 /*
  * Or the only candidate crashes and comes back as a copy of itself would: it
  * cannot know its predecessor but by the name, and has to wait it out.
@@ -431,6 +476,7 @@ schedule_make_for(Schedule *s, uint64 seed, StoreKind store)
 	{
 		make_events(s);
 		make_ambushes(s);
+		make_haste(s);
 		make_work(s);
 	}
 	if (store == STORE_CASSANDRA)

@@ -419,6 +419,7 @@ typedef struct Backend
 	uint64		number;
 	LeAsk		ask;
 	LeReply		reply;
+	le_time		asked_at;
 	uint64		told[MAX_ELECTIONS];	/* tokens it knows of */
 
 	/* process.c: not every backend has to run code of its own */
@@ -628,6 +629,7 @@ typedef struct World
 											 * told the end of */
 	le_time		outside_until[MAX_ELECTIONS];	/* belief may overlap */
 	le_time		leaderless[MAX_ELECTIONS];	/* since; 0: there is a leader */
+	le_time		free_since[MAX_ELECTIONS];	/* anybody's to take; 0: it is not */
 } World;
 
 extern World sim;
@@ -803,6 +805,7 @@ extern void check_reset(void);
 extern void check_step(void);
 extern void check_terms(SimNode *n);
 extern void check_proof(SimNode *n, const Request *r);
+extern void check_denied(const SimNode *n, const Backend *b);
 extern void check_write(int session, int election, const Key *before,
 						const Key *after);
 extern void check_sent(const SimNode *n, const Request *r);
