@@ -42,7 +42,7 @@ typedef struct Stored
 	Cells		proposal;
 	int			proposer;		/* the node of a claim */
 	bool		shadowed;		/* by cells with a timestamp in the future */
-	uint64		ran_out;		/* the newest term that a read showed as over */
+	uint64		ran_out;		/* the newest term that a read showed over */
 	Key			key;			/* for those who ask store_key() */
 } Stored;
 

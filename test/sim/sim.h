@@ -629,7 +629,7 @@ typedef struct World
 											 * told the end of */
 	le_time		outside_until[MAX_ELECTIONS];	/* belief may overlap */
 	le_time		leaderless[MAX_ELECTIONS];	/* since; 0: there is a leader */
-	le_time		free_since[MAX_ELECTIONS];	/* anybody's to take; 0: it is not */
+	le_time		free_since[MAX_ELECTIONS];	/* anybody could take it */
 } World;
 
 extern World sim;
