@@ -620,7 +620,9 @@ ask_acquire(Pending *p)
 					"Wait, or call le_campaign() to end the hold-off.");
 		return;
 	}
-	if (le_election_has_term(&slot->election) && !le_elect_abandoned(slot))
+	/* One that has run out says nothing any more; its end comes next. */
+	if (le_election_has_term(&slot->election) && !le_elect_abandoned(slot) &&
+		le_believes(le_now(), (le_time) pg_atomic_read_u64(&slot->deadline)))
 	{
 		LeOwner		owner = le_owner_of(slot);
 
