@@ -308,6 +308,18 @@ verdict_granted(LeSlot *slot)
 }
 
 /*
+ * A term that has run out, perhaps while the worker was stopped, says nothing
+ * of who holds the election now, though its end may be yet to come.
+ */
+static bool
+holds_now(const LeSlot *slot)
+{
+	return le_election_has_term(&slot->election) &&
+		le_believes(le_now(), (le_time)
+					pg_atomic_read_u64(&((LeSlot *) slot)->deadline));
+}
+
+/*
  * Not ours now.  Whoever does not wait is told so; the others wait on, also
  * when it is this node that holds it, for somebody else.  The answer to a
  * request that was under way when the question came may speak of a time
@@ -455,7 +467,7 @@ le_pass_verdict(LeSlot *slot, const LeActions *act, uint32 answered)
 			break;
 		case LE_SAY_GRANTED:
 			verdict_granted(slot);
-			verdict_denied(slot, 0);	/* whoever asked, and when */
+			verdict_denied(slot, holds_now(slot) ? 0 : answered);
 			break;
 		case LE_SAY_DENIED:
 			verdict_denied(slot, answered);
@@ -620,9 +632,7 @@ ask_acquire(Pending *p)
 					"Wait, or call le_campaign() to end the hold-off.");
 		return;
 	}
-	/* One that has run out says nothing any more; its end comes next. */
-	if (le_election_has_term(&slot->election) && !le_elect_abandoned(slot) &&
-		le_believes(le_now(), (le_time) pg_atomic_read_u64(&slot->deadline)))
+	if (holds_now(slot) && !le_elect_abandoned(slot))
 	{
 		LeOwner		owner = le_owner_of(slot);
 
