@@ -267,6 +267,8 @@ subtest 'Consul forgets everything' => sub {
 	is(scalar(grep { $_->[2] < $token } $sampler->beliefs),
 		0, 'nobody ever led with less');
 
+	# who is refused gives back what it got, a moment later
+	poll_until(sub { !key('gold', $dev)->{Session} }, 'release by the last');
 	is($rich->sql(q(SELECT le_reset_token('gold'))), '', 'reset');
 	ok($rich->acquire('gold'), 'leads at once');
 	cmp_ok($rich->token('gold'), '<', $token, 'with a lower token');
