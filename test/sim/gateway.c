@@ -435,6 +435,18 @@ leave(void)
 	drop(line);
 }
 
+static void
+in_turn(void (*work) (void))
+{
+	if (!enter())
+		fail(false);
+	else
+	{
+		work();
+		leave();
+	}
+}
+
 /* What others have read for us, since we arrived. */
 static bool
 seen_since(CqlKind level, Row *row)
@@ -783,13 +795,7 @@ acquire(void)
 	}
 	self->start = sim.now;
 	self->open = false;
-	if (!enter())
-	{
-		fail(false);
-		return;
-	}
-	acquire_in_turn();
-	leave();
+	in_turn(acquire_in_turn);
 }
 
 /* True: there is nothing left to do. */
@@ -929,13 +935,8 @@ renew(void)
 {
 	if (!ttl_is_good(self->request.lock.ttl_ms))
 		answer(422, "bad-ttl");
-	else if (!enter())
-		fail(false);
 	else
-	{
-		renew_in_turn();
-		leave();
-	}
+		in_turn(renew_in_turn);
 }
 
 /* ---- release (renew.go) ---- */
@@ -1003,13 +1004,7 @@ release_in_turn(void)
 static void
 release(void)
 {
-	if (!enter())
-		fail(false);
-	else
-	{
-		release_in_turn();
-		leave();
-	}
+	in_turn(release_in_turn);
 }
 
 /* ---- claims (claim.go) ---- */
@@ -1175,16 +1170,8 @@ complete_in_turn(void)
 static void
 change_claim(void)
 {
-	if (!enter())
-	{
-		fail(false);
-		return;
-	}
-	if (self->request.lock.verb == LOCK_CLAIM)
-		claim_in_turn();
-	else
-		complete_in_turn();
-	leave();
+	in_turn(self->request.lock.verb == LOCK_CLAIM ?
+			claim_in_turn : complete_in_turn);
 }
 
 static void
