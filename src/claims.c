@@ -267,7 +267,7 @@ wall_ms(void)
 
 /* Does the term for which the tick is claimed still hold? */
 static bool
-term_stands(const Claiming *c)
+its_term_stands(const Claiming *c)
 {
 	const LeSlot *slot;
 
@@ -275,9 +275,7 @@ term_stands(const Claiming *c)
 		return false;
 	slot = le_slot(c->slot);
 	return le_held_by_caller(slot, &c->ask) &&
-		slot->election.token == c->ask.token &&
-		le_believes(le_now(), (le_time)
-					pg_atomic_read_u64(&((LeSlot *) slot)->deadline));
+		slot->election.token == c->ask.token && le_term_stands(slot);
 }
 
 static void
@@ -355,7 +353,7 @@ judge(Claiming *c, const LeClaim *found)
 			reply_behind(c, found->tick);
 			break;
 		case LE_CLAIM_TAKE:
-			if (term_stands(c))
+			if (its_term_stands(c))
 				send_claim(c, found, try);
 			else if (c->maybe)
 				reply_lost(c);

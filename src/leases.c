@@ -19,8 +19,9 @@
  * Names are found through chained buckets.  A slot changes its name only
  * between two moves of "layout": one after it has left its old chain, so that
  * a reader who still stands on it looks again, and one after it has joined
- * its new chain.  The name in the slot is compared under the slot's version
- * in any case, so the worst outcome of a race is a miss.
+ * its new chain.  A reader who finds nothing looks again if layout moved.
+ * The name in the slot is compared under the slot's version in any case, so
+ * the worst outcome of a race is a miss.
  *
  * src/leases.c
  *
@@ -179,6 +180,24 @@ follow_chain(const char *election)
 	return -1;
 }
 
+/* Does the slot bear that name, and no other in the middle of a change? */
+static bool
+is_named(LeSlot *slot, const char *election)
+{
+	uint64		version = pg_atomic_read_u64(&slot->version);
+	bool		same;
+
+	pg_read_barrier();
+	same = strncmp(slot->name, election, sizeof(slot->name)) == 0;
+	pg_read_barrier();
+	return same && (version & 1) == 0 &&
+		pg_atomic_read_u64(&slot->version) == version;
+}
+
+/*
+ * That a name is not there can be said only of chains that stood still; a
+ * slot that is found speaks for itself, however fast other names move.
+ */
 static int
 look_up(const char *election, uint64 *layout)
 {
@@ -190,7 +209,8 @@ look_up(const char *election, uint64 *layout)
 		pg_read_barrier();
 		number = follow_chain(election);
 		pg_read_barrier();
-		if (pg_atomic_read_u64(&le_table->layout) == *layout)
+		if (pg_atomic_read_u64(&le_table->layout) == *layout ||
+			(number >= 0 && is_named(&slots[number], election)))
 			return number;
 	}
 	*layout = 0;
@@ -417,6 +437,19 @@ LeOwner
 le_owner_of(const LeSlot *slot)
 {
 	return pg_atomic_read_u64(&((LeSlot *) slot)->owner);
+}
+
+/*
+ * Does the node hold a term whose deadline is still to come?  One that has
+ * run out, perhaps while the worker was stopped, says nothing of who holds
+ * the election now, though the worker may not have ended it yet.
+ */
+bool
+le_term_stands(const LeSlot *slot)
+{
+	return le_election_has_term(&slot->election) &&
+		le_believes(le_now(), (le_time)
+					pg_atomic_read_u64(&((LeSlot *) slot)->deadline));
 }
 
 LeSlot *

@@ -192,6 +192,7 @@ extern void le_grant(LeSlot *slot);
 extern void le_end_grants(LeSlot *slot);
 extern int	le_slot_number(const LeSlot *slot);
 extern LeOwner le_owner_of(const LeSlot *slot);
+extern bool le_term_stands(const LeSlot *slot);
 extern LeSlot *le_find_slot(const char *election);
 extern LeSlot *le_find_or_add_slot(const char *election);
 extern void le_begin_change(LeSlot *slot);

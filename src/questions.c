@@ -308,18 +308,6 @@ verdict_granted(LeSlot *slot)
 }
 
 /*
- * A term that has run out, perhaps while the worker was stopped, says nothing
- * of who holds the election now, though its end may be yet to come.
- */
-static bool
-holds_now(const LeSlot *slot)
-{
-	return le_election_has_term(&slot->election) &&
-		le_believes(le_now(), (le_time)
-					pg_atomic_read_u64(&((LeSlot *) slot)->deadline));
-}
-
-/*
  * Not ours now.  Whoever does not wait is told so; the others wait on, also
  * when it is this node that holds it, for somebody else.  The answer to a
  * request that was under way when the question came may speak of a time
@@ -467,7 +455,7 @@ le_pass_verdict(LeSlot *slot, const LeActions *act, uint32 answered)
 			break;
 		case LE_SAY_GRANTED:
 			verdict_granted(slot);
-			verdict_denied(slot, holds_now(slot) ? 0 : answered);
+			verdict_denied(slot, le_term_stands(slot) ? 0 : answered);
 			break;
 		case LE_SAY_DENIED:
 			verdict_denied(slot, answered);
@@ -632,7 +620,7 @@ ask_acquire(Pending *p)
 					"Wait, or call le_campaign() to end the hold-off.");
 		return;
 	}
-	if (holds_now(slot) && !le_elect_abandoned(slot))
+	if (le_term_stands(slot) && !le_elect_abandoned(slot))
 	{
 		LeOwner		owner = le_owner_of(slot);
 

@@ -581,7 +581,9 @@ static void
 publish_done(LeElection *e, const LeEvent *ev, LeActions *act)
 {
 	e->failures = 0;
-	e->write_index = ev->index;
+	/* The watch may have shown a still newer one before this answer. */
+	if (e->write_index < ev->index)
+		e->write_index = ev->index;
 	extend(e, ev, act);
 	say(act, act->term_ends ? LE_SAY_LOST : LE_SAY_PUBLISHED, LE_DONE);
 	held_again(e, act);
@@ -622,13 +624,30 @@ publish_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
 }
 
 /*
+ * The key is ours and was written since our last write that is known to have
+ * been applied: by a publish whose other copy was refused, as a proxy that
+ * tries again may do, or by hand.  Nothing that names the old index, as each
+ * claim does, would be applied any more.
+ */
+static void
+own_key_seen(LeElection *e, const LeEvent *ev, LeActions *act)
+{
+	(void) act;
+	if (ev->view->holder == LE_KEY_OURS && !ev->view->own_lease &&
+		ev->view->index > e->write_index)
+		e->write_index = ev->view->index;
+}
+
+/*
  * What the watch shows ends a term only if it is newer than our last write:
  * an answer from before it shows the key as somebody else left it.
  */
 static void
 holder_seen(LeElection *e, const LeEvent *ev, LeActions *act)
 {
-	if (ev->view->holder != LE_KEY_OURS && ev->view->as_of > e->write_index)
+	if (ev->view->holder == LE_KEY_OURS)
+		own_key_seen(e, ev, act);
+	else if (ev->view->as_of > e->write_index)
 		lose(e, act, LE_REASON_KEY_LOST);
 }
 
@@ -819,6 +838,7 @@ static const Handler table[LE_NSTATES] ROW = {
 		[LE_EV_CONFLICT] = publish_unsure,
 		[LE_EV_NOT_APPLIED] = publish_not_applied,
 		[LE_EV_UNKNOWN] = publish_unsure,
+		[LE_EV_SEEN] = own_key_seen,
 		[LE_EV_NOT_OURS] = not_ours,
 		[LE_EV_RENEWED] = renewed,
 		[LE_EV_RENEW_FAILED] = renew_failed,

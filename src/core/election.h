@@ -201,7 +201,8 @@ typedef struct LeElection
 	uint64_t	token;			/* fencing token of the term; 0: no term */
 	le_time		drain_until;	/* the term ends then, at the latest; 0: it is
 								 * not to end */
-	uint64_t	write_index;	/* of our last write to the key */
+	uint64_t	write_index;	/* of our last write to the key, or of a later
+								 * one that left it ours */
 	uint64_t	read_index;		/* what the acquire in flight depends on */
 	bool		taking_over;	/* it is a takeover */
 	uint64_t	token_floor;	/* a new token must be higher */

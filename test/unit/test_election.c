@@ -362,7 +362,11 @@ static const Cell cells[] = {
 		.to = LE_DRAINING, .timer = UNTIL, .drains = true},
 	{AT, LE_HELD, .event = LE_EV_PUBLISH,
 		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 105, W},
-	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours, .to = LE_HELD, W},
+	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours, .to = LE_HELD,
+		.write_index = 110, W},
+	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours_low, .to = LE_HELD, W},
+	{AT, LE_HELD, LEASED, LE_EV_SEEN, .view = &ours_leased, .to = LE_HELD,
+		.until = TRUSTED, W},
 	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &other_as_old,
 		.to = LE_HELD, W},
 	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &other_newer,
@@ -446,6 +450,14 @@ static const Cell cells[] = {
 	{AT, LE_PUBLISHING, .event = LE_EV_DRAIN,
 		.to = LE_PUBLISHING, .drains = true},
 	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_DRAIN, .to = LE_PUBLISHING},
+	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &ours,
+		.to = LE_PUBLISHING, .write_index = 110, W},
+	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &ours_low,
+		.to = LE_PUBLISHING, W},
+	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &other_newer,
+		.to = LE_PUBLISHING, W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_SEEN, .view = &ours,
+		.to = LE_PUBLISHING, .write_index = 110},
 	{AT, LE_PUBLISHING, DRAINED, LE_EV_DRAIN,
 		.to = LE_PUBLISHING, .drains = true},
 	{AT, LE_PUBLISHING, DRAINED, LE_EV_WANT, .to = LE_PUBLISHING, W},
@@ -561,7 +573,7 @@ static const Cell cells[] = {
 	{AT, LE_DRAINING, DRAINED, LE_EV_DRAIN,
 		.to = LE_DRAINING, .timer = UNTIL, .drains = true},
 	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &ours,
-		.to = LE_DRAINING, .timer = -1},
+		.to = LE_DRAINING, .timer = -1, .write_index = 110},
 	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &other_as_old,
 		.to = LE_DRAINING, .timer = -1},
 	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &other_newer,
@@ -834,7 +846,7 @@ every_other_cell_is_empty(void **state)
 			}
 		}
 	}
-	assert_int_equal(empty, LE_NSTATES * LE_NEVENTS - 80);
+	assert_int_equal(empty, LE_NSTATES * LE_NEVENTS - 81);
 }
 
 /* ---- stories ---- */
@@ -961,6 +973,38 @@ a_term_from_wish_to_release(void **state)
 	READ(RELEASED(16));
 	DONE(17);
 	assert_int_equal(s.e.token, 17);
+}
+
+/*
+ * A publish is answered by "not applied" for one copy of it, and another was
+ * applied: what the watch shows of the own key counts from then on.
+ */
+static void
+own_key_is_followed(void **state)
+{
+	Story		s = leader();
+
+	(void) state;
+	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_EV_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
+	expect_say(LE_SAY_PUBLISH_FAILED, LE_UNAVAILABLE);
+	assert_int_equal(s.e.write_index, 20);
+	SEEN(OURS(25));
+	assert_int_equal(s.e.write_index, 25);
+	assert_int_equal(s.e.token, 20);
+	SEEN(OURS(20));				/* an answer from before */
+	assert_int_equal(s.e.write_index, 25);
+	SEEN(KEY_AS_OF(20, 20), .holder = LE_KEY_OTHER);
+	expect_state(LE_HELD);
+
+	/* shown before the answer comes, and newer than what the answer says */
+	EV(.kind = LE_EV_PUBLISH);
+	expect_send(LE_SEND_PUBLISH, 25);
+	SEEN(OURS(31));
+	DONE(30);
+	expect_say(LE_SAY_PUBLISHED, LE_DONE);
+	UNWANT();
+	expect_send(LE_SEND_RELEASE, 31);
 }
 
 /* Those who depend on the term may finish, but not for ever. */
@@ -1693,6 +1737,7 @@ main(void)
 		cmocka_unit_test(every_cell_does_what_the_table_says),
 		cmocka_unit_test(every_other_cell_is_empty),
 		cmocka_unit_test(a_term_from_wish_to_release),
+		cmocka_unit_test(own_key_is_followed),
 		cmocka_unit_test(draining_ends_with_the_last_or_in_time),
 		cmocka_unit_test(silent_holder_is_waited_out_to_the_instant),
 		cmocka_unit_test(waiting_starts_anew_when_the_key_has_moved),
