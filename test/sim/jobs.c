@@ -77,6 +77,7 @@ work(Job *job, uint64 first, uint64 end, int stride)
 		job->current = seed;
 		make(&s, seed);
 		schedule_run(&s);
+		job->done++;
 		if (sim.failed)
 		{
 			int			n = job->nfailures;
@@ -87,7 +88,6 @@ work(Job *job, uint64 first, uint64 end, int stride)
 			if (n + 1 == MAX_FAILURES)
 				break;
 		}
-		job->done++;
 	}
 	job->counts = sim.counts;
 }
@@ -132,6 +132,18 @@ tell_failures(int njobs)
 	fflush(stdout);
 }
 
+/* A job that ends without a word must not pass for one that found nothing. */
+static bool
+ended_well(const Job *job, int status)
+{
+	if (status == 0 && job->counts.schedules == job->done)
+		return true;
+	printf("sim: crashed at seed " UINT64_FORMAT ", status %d, after "
+		   UINT64_FORMAT " schedules, of which it counts " UINT64_FORMAT "\n",
+		   job->current, status, job->done, job->counts.schedules);
+	return false;
+}
+
 /* Until all have ended; returns how many crashed. */
 static int
 wait_for_jobs(int njobs, uint64 schedules, bool first, double started)
@@ -151,12 +163,8 @@ wait_for_jobs(int njobs, uint64 schedules, bool first, double started)
 		{
 			left--;
 			for (int i = 0; i < njobs; i++)
-				if (jobs[i].pid == pid && status != 0)
-				{
-					printf("sim: crashed at seed " UINT64_FORMAT "\n",
-						   jobs[i].current);
+				if (jobs[i].pid == pid && !ended_well(&jobs[i], status))
 					crashed++;
-				}
 			continue;
 		}
 		usleep(20000);
