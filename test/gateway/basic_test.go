@@ -41,7 +41,7 @@ func TestOneNode(t *testing.T) {
 				{"curl", curlShape}, {"recipe of 2014", recipe2014}, {"late duplicates", lateDuplicates},
 				{"expiry", expiry}, {"waiting", waiting}, {"list", list}, {"claims", claims},
 				{"hidden by a foreign write", foreignWrite}, {"token survives", tokenSurvives}, {"names", names},
-				{"batch", batch}, {"statements", statements},
+				{"batch", batch}, {"statements", statements}, {"model", model},
 			} {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()

@@ -5,6 +5,7 @@
 //	CLUSTER       the script that starts and stops Cassandra
 //	CLUSTER_DIR   where its nodes live
 //	STATEMENTS    the tests of the gateway's CQL package
+//	SIM           the simulator, whose models are compared with what is real
 //	LONG          set: the long profile
 package gateway_test
 

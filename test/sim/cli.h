@@ -33,4 +33,7 @@ extern int	exhaustive_replay(const char *faults);
 /* model.c */
 extern int	model_run(uint64 seed, int operations);
 
+/* model_cassandra.c */
+extern int	model_cassandra_run(uint64 seed, int operations);
+
 #endif							/* LE_SIM_CLI_H */

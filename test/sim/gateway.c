@@ -1018,18 +1018,55 @@ show_claim(int status, const ClaimRecord *c)
 	doc()->claim = *c;
 }
 
+/* A record, or none, and the lock as it was then. */
 static CqlResult
-settle_claim(bool open, Row *row, ClaimRecord *now)
+read_record(Row *row, ClaimRecord *now)
 {
 	Cql			cql = {.kind = CQL_READ, .election = self->election,
 	.job = self->request.lock.job};
+	CqlResult	result = statement(&cql, row);
 
+	*now = cql.claim;
+	return result;
+}
+
+static CqlResult
+read_lock(Row *row)
+{
+	Cql			cql = {.kind = CQL_READ, .election = self->election,
+	.job = -1};
+
+	return statement(&cql, row);
+}
+
+/*
+ * cql/db.go, ReadClaim(): of a lock without the record only a read of its own
+ * tells, and the record is looked for once more after that.
+ */
+static CqlResult
+read_claim(Row *row, ClaimRecord *now)
+{
+	Row			lock;
+	CqlResult	result = read_record(row, now);
+
+	if (result != CQL_APPLIED || now->exists)
+		return result;
+	result = read_lock(&lock);
+	if (result == CQL_APPLIED)
+		result = read_record(row, now);
+	if (result == CQL_APPLIED && !now->exists)
+		*row = lock;
+	return result;
+}
+
+static CqlResult
+settle_claim(bool open, Row *row, ClaimRecord *now)
+{
 	new_pause();
 	for (;;)
 	{
-		CqlResult	result = statement(&cql, row);
+		CqlResult	result = read_claim(row, now);
 
-		*now = cql.claim;
 		if (result == CQL_APPLIED || (!open && result == CQL_NOT_SENT) ||
 			!pause_job())
 			return result;
@@ -1324,11 +1361,21 @@ ready(void)
 
 /* ---- jobs ---- */
 
+/* api/decode.go: what is refused before anything is looked at. */
 static bool
-has_term(const LockRequest *l)
+malformed(const LockRequest *l)
 {
-	return l->owner != 0 && l->terms[0].token >= 1 &&
-		l->terms[0].token <= MAX_TOKEN && l->terms[0].rev >= 1;
+	if (l->verb == LOCK_CLAIM)
+		return l->owner == 0 || l->claim.token < 1 || l->claim.try < 1 ||
+			(l->previous.exists && l->previous.id == l->claim.id);
+	if (l->verb != LOCK_RENEW && l->verb != LOCK_RENEW_MANY &&
+		l->verb != LOCK_RELEASE)
+		return false;
+	for (int i = 0; i < l->n; i++)
+		if (l->terms[i].token < 1 || l->terms[i].token > MAX_TOKEN ||
+			l->terms[i].rev < 1)
+			return true;
+	return l->owner == 0;
 }
 
 static void
@@ -1507,8 +1554,6 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 	const Weather *w = &sim.schedule->weather;
 	const LockRequest *l = &r->lock;
 	bool		many = l->verb == LOCK_RENEW_MANY;
-	bool		by_term = l->verb == LOCK_RENEW || many ||
-		l->verb == LOCK_RELEASE;
 	Reply	   *reply;
 	int			n = many ? l->n : 1;
 
@@ -1529,7 +1574,7 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 					   "unauthorized");
 		return;
 	}
-	if (by_term && !has_term(l))
+	if (malformed(l))
 	{
 		answer_at_once(r, node, process, flight, number, LE_NET_OK, 400,
 					   "bad-request");

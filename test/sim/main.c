@@ -10,6 +10,7 @@
  *	sim exhaust faults=N|replay=N,...
  *	sim load
  *	sim model SEED OPERATIONS
+ *	sim model-cassandra SEED OPERATIONS
  *
  * test/sim/main.c
  *
@@ -38,7 +39,8 @@ usage(void)
 			"       sim regress FILE ...\n"
 			"       sim exhaust faults=N|replay=N,...\n"
 			"       sim load\n"
-			"       sim model SEED OPERATIONS\n");
+			"       sim model SEED OPERATIONS\n"
+			"       sim model-cassandra SEED OPERATIONS\n");
 	return 2;
 }
 
@@ -180,5 +182,8 @@ main(int argc, char **argv)
 	}
 	if (strcmp(mode, "model") == 0 && argc == 2)
 		return model_run(strtoull(argv[0], NULL, 10), atoi(argv[1]));
+	if (strcmp(mode, "model-cassandra") == 0 && argc == 2)
+		return model_cassandra_run(strtoull(argv[0], NULL, 10),
+								   atoi(argv[1]));
 	return usage();
 }

@@ -35,7 +35,7 @@ func newStatements(table string) statements {
 		claim: `UPDATE ` + table + ` USING TTL 0 SET tick = ?, try = ?, claim = ?, by_epoch = ?, state = 'running'` +
 			` WHERE name = ? AND job = ? IF epoch = ? AND owner = ? AND claim = ? AND state = ?`,
 		complete: `UPDATE ` + table + ` USING TTL 0 SET state = ? WHERE name = ? AND job = ? IF claim = ? AND state = 'running'`,
-		oneClaim: `SELECT epoch, owner, rev, job, tick, try, claim, by_epoch, state FROM ` + table + ` WHERE name = ? AND job = ?`,
+		oneClaim: `SELECT epoch, owner, value, attempt, rev, TTL(owner), job, tick, try, claim, by_epoch, state FROM ` + table + ` WHERE name = ? AND job = ?`,
 		allClaim: `SELECT job, tick, try, claim, by_epoch, state FROM ` + table + ` WHERE name = ?`,
 	}
 }
@@ -75,18 +75,29 @@ func orZero[T any](p *T) (v T) {
 
 // Read reads a lock. A lock that never existed is the zero row.
 func (db *DB) Read(ctx context.Context, name string, level lease.Level) (lease.Row, error) {
-	var epoch, rev *int64
-	var owner, value, attempt *string
-	var ttl *int
+	var r lockRow
 	err := db.query(ctx, "read", func(s *gocql.Session) error {
-		return s.Query(db.st.read, name).Consistency(db.opt.readLevel(level)).
-			ScanContext(ctx, &epoch, &owner, &value, &attempt, &rev, &ttl)
+		return s.Query(db.st.read, name).Consistency(db.opt.readLevel(level)).ScanContext(ctx, r.columns()...)
 	})
 	if errors.Is(err, gocql.ErrNotFound) {
 		return lease.Row{}, nil
 	}
-	return lease.Row{Epoch: orZero(epoch), Owner: orZero(owner), Value: orZero(value),
-		Attempt: orZero(attempt), Rev: orZero(rev), TTL: orZero(ttl)}, err
+	return r.row(), err
+}
+
+type lockRow struct {
+	epoch, rev            *int64
+	owner, value, attempt *string
+	ttl                   *int
+}
+
+func (r *lockRow) columns() []any {
+	return []any{&r.epoch, &r.owner, &r.value, &r.attempt, &r.rev, &r.ttl}
+}
+
+func (r *lockRow) row() lease.Row {
+	return lease.Row{Epoch: orZero(r.epoch), Owner: orZero(r.owner), Value: orZero(r.value),
+		Attempt: orZero(r.attempt), Rev: orZero(r.rev), TTL: orZero(r.ttl)}
 }
 
 // Acquire begins a term.
@@ -156,22 +167,37 @@ func (db *DB) List(ctx context.Context, size int, page []byte) (list []lease.Ent
 	return list, next, err
 }
 
-// ReadClaim reads a job's record and the lock in one linearizable read.
-func (db *DB) ReadClaim(ctx context.Context, name, job string) (row lease.Row, c lease.Claim, err error) {
-	var epoch, rev *int64
-	var owner *string
-	var r claimRow
-	err = db.query(ctx, "read", func(s *gocql.Session) error {
-		return s.Query(db.st.oneClaim, name, job).Consistency(db.opt.readLevel(lease.Decide)).
-			ScanContext(ctx, append([]any{&epoch, &owner, &rev}, r.columns()...)...)
-	})
-	if errors.Is(err, gocql.ErrNotFound) {
-		// No record of this job; the lock itself may exist.
-		row, err = db.Read(ctx, name, lease.Decide)
-		return row, lease.Claim{}, err
+// ReadClaim reads a job's record and the lock linearizably: as they were at
+// one instant, or, if the job has no record, the lock as it was shortly
+// before. In that order, since of a lock without the record only a read of
+// its own tells: a term that was over by then writes no record any more, so
+// the claim that is missing will never come. The other way round it might
+// have been written in between, and then the term have ended.
+func (db *DB) ReadClaim(ctx context.Context, name, job string) (lease.Row, lease.Claim, error) {
+	row, c, err := db.readRecord(ctx, name, job)
+	if !errors.Is(err, gocql.ErrNotFound) {
+		return row, c, err
 	}
-	row = lease.Row{Epoch: orZero(epoch), Owner: orZero(owner), Rev: orZero(rev)}
-	return row, r.claim(), err
+	lock, err := db.Read(ctx, name, lease.Decide)
+	if err != nil {
+		return lock, lease.Claim{}, err
+	}
+	row, c, err = db.readRecord(ctx, name, job)
+	if errors.Is(err, gocql.ErrNotFound) {
+		return lock, lease.Claim{}, nil
+	}
+	return row, c, err
+}
+
+// readRecord reads both at once; ErrNotFound: the job has no record.
+func (db *DB) readRecord(ctx context.Context, name, job string) (lease.Row, lease.Claim, error) {
+	var l lockRow
+	var r claimRow
+	err := db.query(ctx, "read", func(s *gocql.Session) error {
+		return s.Query(db.st.oneClaim, name, job).Consistency(db.opt.readLevel(lease.Decide)).
+			ScanContext(ctx, append(l.columns(), r.columns()...)...)
+	})
+	return l.row(), r.claim(), err
 }
 
 // ReadClaims reads the records of all jobs.

@@ -15,10 +15,8 @@ type silent struct{}
 
 func (silent) Statement(string, string, time.Duration) {}
 
-// TestStatements sends each statement late and twice to a real Cassandra,
-// past the decisions that would hold most of them back. test/gateway/run
-// names its nodes and a keyspace that exists.
-func TestStatements(t *testing.T) {
+// connected is a DB on the nodes and keyspace that test/gateway/run names.
+func connected(t *testing.T, obs Observer) (*DB, context.Context) {
 	hosts := os.Getenv("STATEMENTS_HOSTS")
 	if hosts == "" {
 		t.Skip("STATEMENTS_HOSTS is not set: run test/gateway/run")
@@ -26,16 +24,59 @@ func TestStatements(t *testing.T) {
 	opt := Options{Hosts: strings.Split(hosts, ","), Port: 9042, Discover: true, Keyspace: os.Getenv("STATEMENTS_KEYSPACE"),
 		Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	db := New(opt, silent{})
+	t.Cleanup(cancel)
+	db := New(opt, obs)
 	go db.Connect(ctx)
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
 	for db.Ready(ctx) != nil {
 		if ctx.Err() != nil {
 			t.Fatal("not connected")
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+	return db, ctx
+}
+
+// after runs something once, when the first of its statements has ended.
+type after struct{ what func() }
+
+func (a *after) Statement(string, string, time.Duration) {
+	if what := a.what; what != nil {
+		a.what = nil
+		what()
+	}
+}
+
+// TestStatementsBetweenReads: between the statements that read a claim it is
+// written, and its term ends. Whoever reads that the term is over must not
+// miss the claim.
+func TestStatementsBetweenReads(t *testing.T) {
+	db, ctx := connected(t, silent{})
+	hook := &after{}
+	reader, _ := connected(t, hook)
+	name := "between-" + lease.NewID()
+	do := func(applied bool, err error) {
+		t.Helper()
+		if err != nil || !applied {
+			t.Fatal(applied, err)
+		}
+	}
+	do(db.Acquire(ctx, name, 0, lease.Row{Epoch: 1, Owner: "a", Attempt: "x", Rev: 1, TTL: 60}))
+	hook.what = func() {
+		do(db.Claim(ctx, name, "a", lease.Claim{Job: "j", Tick: time.UnixMilli(1000), Try: 1, ID: "c1", Token: 1}, "", ""))
+		do(db.Release(ctx, name, "a", 1, 1))
+		do(db.Acquire(ctx, name, 1, lease.Row{Epoch: 2, Owner: "b", Attempt: "y", Rev: 1, TTL: 60}))
+	}
+	row, c, err := reader.ReadClaim(ctx, name, "j")
+	if err != nil || row.Epoch == 2 && c.ID != "c1" {
+		t.Errorf("the term is over (%+v), and its claim is not seen (%+v): %v", row, c, err)
+	}
+}
+
+// TestStatements sends each statement late and twice to a real Cassandra,
+// past the decisions that would hold most of them back.
+func TestStatements(t *testing.T) {
+	db, ctx := connected(t, silent{})
 	name := "statements-" + lease.NewID()
 	want := func(what string, want bool) func(bool, error) {
 		return func(applied bool, err error) {

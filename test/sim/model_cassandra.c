@@ -1,0 +1,273 @@
+/*-------------------------------------------------------------------------
+ *
+ * model_cassandra.c
+ *		Random requests and what the models of gateway and Cassandra answer.
+ *
+ * One line of JSON per request: method, path, body, and the answer's status
+ * and body.  test/gateway/model_test.go puts the same to a real le-gateway
+ * over a real Cassandra and compares.  The requests are written by
+ * store/cassandra.c; leases are so long that none runs out.
+ *
+ * The checks of the simulation judge workers.  There are none here, so what
+ * they say does not count.
+ *
+ * test/sim/model_cassandra.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cassandra.h"
+#include "cli.h"
+#include "plan.h"
+
+#include "utils/memutils.h"
+
+#define OWNERS		3
+#define ELECTIONS	3
+#define LEASE		(12 * 3600 * LE_SEC)
+
+static Schedule schedule;
+
+/* An operation, and all that it points to. */
+typedef struct Ask
+{
+	LeOp		op;
+	char		session[LE_SESSION_LEN + 1];
+	char		attempt[LE_ATTEMPT_LEN + 1];
+	LeClaim		claim;
+	LeClaim		previous;
+	LeTermRef	terms[ELECTIONS];
+} Ask;
+
+static bool
+fitting(void)
+{
+	return sim_below(5) != 0;
+}
+
+static int
+some_owner(void)
+{
+	return (int) sim_below(OWNERS);
+}
+
+/* How the lock stands, and what its job's record says. */
+static Row
+row_of(int election, int job, ClaimRecord *record)
+{
+	Cql			cql = {.kind = CQL_READ, .election = election, .job = job};
+	Row			row;
+
+	cql.second = cassandra_second(election);
+	cassandra_execute(&cql, &row);
+	*record = cql.claim;
+	return row;
+}
+
+static void
+ask_as(Ask *a, int owner)
+{
+	a->op.node_name = name_of_node(owner);
+	pg_snprintf(a->session, sizeof(a->session), "%08x%024d", owner + 1, 0);
+	a->op.session = a->session;
+}
+
+/* For the term that there is, mostly. */
+static void
+name_term(Ask *a, const Row *row)
+{
+	a->op.index = fitting() ? row->epoch : sim_below(row->epoch + 3);
+	a->op.rev = fitting() ? row->rev : sim_below(row->rev + 3);
+}
+
+static void
+fill_acquire(Ask *a, const Row *row)
+{
+	uint64		attempt = row->attempt != 0 && sim_below(3) == 0 ?
+		row->attempt : ++sim.attempts;
+
+	pg_snprintf(a->attempt, sizeof(a->attempt), "%08x%08x%016d",
+				(unsigned) (attempt >> 32), (unsigned) attempt, 0);
+	a->op.attempt = a->attempt;
+	if (sim_below(8) == 0)
+		a->op.token_floor = row->epoch + sim_below(10);
+	else if (sim_below(16) == 0)
+		a->op.token_floor = row->epoch + (UINT64CONST(1) << 41);
+	if (sim_below(16) == 0)
+		a->op.lease = LE_SEC;	/* shorter than a gateway takes */
+}
+
+static void
+fill_terms(Ask *a)
+{
+	a->op.terms = a->terms;
+	a->op.nterms = ELECTIONS;
+	for (int e = 0; e < ELECTIONS; e++)
+	{
+		ClaimRecord record;
+		Row			row = row_of(e, 0, &record);
+
+		a->terms[e].election = name_of_election(e);
+		a->terms[e].token = fitting() ? Max(row.epoch, 1) : 1 + sim_below(9);
+		a->terms[e].rev = fitting() ? Max(row.rev, 1) : 1 + sim_below(3);
+	}
+}
+
+static void
+fill_claim(Ask *a, const Row *row, const ClaimRecord *record)
+{
+	uint32		id = record->exists && sim_below(3) == 0 ? record->id :
+		claim_draw();
+
+	a->op.claim = &a->claim;
+	a->claim.id = name_of_claim(id);
+	a->claim.tick = record->tick + (int64) sim_below(2) * 1000;
+	a->claim.try = record->try + (int) sim_below(2);
+	if (a->claim.try == 0)
+		a->claim.try = 1;
+	if (id == record->id && fitting())
+	{
+		a->claim.tick = record->tick;
+		a->claim.try = record->try;
+	}
+	a->claim.state = LE_CLAIM_RUNNING;
+	a->op.token = fitting() ? row->epoch : row->epoch + sim_below(2);
+	if (record->exists == fitting())
+	{
+		a->op.previous = &a->previous;
+		a->previous.id = name_of_claim(record->exists ? record->id : id);
+		a->previous.state = fitting() ? record->state : LE_CLAIM_DONE;
+	}
+}
+
+static void
+fill_complete(Ask *a, const ClaimRecord *record)
+{
+	a->op.claim = &a->claim;
+	a->claim.id = name_of_claim(record->exists && fitting() ? record->id :
+								claim_draw());
+	a->claim.state = sim_below(2) == 0 ? LE_CLAIM_DONE : LE_CLAIM_FAILED;
+}
+
+static void
+draw(Ask *a)
+{
+	static const LeOpKind kinds[] = {
+		LE_OP_ACQUIRE, LE_OP_ACQUIRE, LE_OP_ACQUIRE, LE_OP_PUBLISH,
+		LE_OP_PUBLISH, LE_OP_RELEASE, LE_OP_RELEASE, LE_OP_RENEW_TERMS,
+		LE_OP_CLAIM, LE_OP_CLAIM, LE_OP_CLAIM, LE_OP_COMPLETE,
+		LE_OP_COMPLETE, LE_OP_READ, LE_OP_READ_CLAIM, LE_OP_LIST_HELD,
+		LE_OP_WATCH
+	};
+	int			election = (int) sim_below(ELECTIONS);
+	int			job = (int) sim_below(ELECTION_JOBS);
+	ClaimRecord record;
+	Row			row = row_of(election, job, &record);
+
+	memset(a, 0, sizeof(*a));
+	a->op.kind = kinds[sim_below(lengthof(kinds))];
+	a->op.election = name_of_election(election);
+	a->op.lease = LEASE;
+	a->op.job = a->claim.job = name_of_job(job);
+	a->op.value = name_of_value((uint32) sim_below(4));
+	ask_as(a, row.owner != 0 && fitting() ? OWNER_NODE(row.owner) :
+		   some_owner());
+	name_term(a, &row);
+	switch (a->op.kind)
+	{
+		case LE_OP_ACQUIRE:
+			fill_acquire(a, &row);
+			break;
+		case LE_OP_RENEW_TERMS:
+			fill_terms(a);
+			break;
+		case LE_OP_CLAIM:
+			fill_claim(a, &row, &record);
+			break;
+		case LE_OP_COMPLETE:
+			fill_complete(a, &record);
+			break;
+		case LE_OP_WATCH:
+			a->op.watch_index = row.epoch + 1;	/* so nothing is waited for */
+			a->op.wait_ms = 1000;
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+encode(const Ask *a, LeHttpRequest *request)
+{
+	static const LeStoreSettings settings = {0};
+
+	memset(request, 0, sizeof(*request));
+	initStringInfo(&request->path);
+	initStringInfo(&request->body);
+	request->base = "http://g0";
+	le_store_cassandra.encode(&settings, &a->op, request);
+}
+
+/* All the way: to the gateway, through its statements, and back. */
+static void
+answer_to(const LeHttpRequest *request, LeHttpResponse *response)
+{
+	SimNode    *n = sim_node;
+	Flight	   *f = &n->flights[0];
+	Request		r;
+
+	memset(f, 0, sizeof(*f));
+	f->used = true;
+	f->number = ++n->last_flight;
+	text_read_request(request, &r);
+	gateway_serve(&r, n->number, n->process, 0, f->number);
+	while (!f->answered)
+		network_step();
+	memset(response, 0, sizeof(*response));
+	text_write_answer(&f->answer, response);
+}
+
+static void
+print(const LeHttpRequest *request, const LeHttpResponse *response)
+{
+	printf("{\"method\":\"%s\",\"path\":\"%s\",\"body\":%s,\"status\":%d,"
+		   "\"answer\":%.*s}\n", request->method, request->path.data,
+		   request->has_body ? request->body.data : "null", response->status,
+		   response->body_len > 0 ? (int) response->body_len : 4,
+		   response->body_len > 0 ? response->body : "null");
+}
+
+int
+model_cassandra_run(uint64 seed, int operations)
+{
+	memset(&schedule, 0, sizeof(schedule));
+	schedule.nnodes = OWNERS;
+	schedule.nelections = ELECTIONS;
+	schedule.store = STORE_CASSANDRA;
+	sim.schedule = &schedule;
+	sim.model = &cassandra_model;
+	sim.random = sim_mix(seed);
+	sim.nnodes = OWNERS;
+	sim.nelections = ELECTIONS;
+	sim.now = LE_SEC;
+	sim.storm = false;
+	memory_reset_all();
+	CurrentMemoryContext = (MemoryContext) memory_new();
+	network_reset();
+	sim.model->reset();
+	check_reset();
+	nodes_reset(&schedule);
+	for (int i = 0; i < operations; i++)
+	{
+		Ask			ask;
+		LeHttpRequest request;
+		LeHttpResponse response;
+
+		MemoryContextReset(CurrentMemoryContext);
+		draw(&ask);
+		sim_node = sim.node[node_of_name(ask.op.node_name)];
+		encode(&ask, &request);
+		answer_to(&request, &response);
+		print(&request, &response);
+	}
+	return 0;
+}
