@@ -310,7 +310,8 @@ judge:
 faults: judge $(if $(filter cassandra,$(FAULTS_STORE)),gateway)
 	@$(BUILD) --silent
 	@mkdir -p $(dir $(FAULTS_REPORT))
-	@scripts/source-id > $(FAULTS_REPORT:.txt=.source)
+	@scripts/source-id $(if $(filter consul,$(FAULTS_STORE)),extension) \
+		> $(FAULTS_REPORT:.txt=.source)
 	@STORE=$(FAULTS_STORE) DURATION=$(DURATION) SEED=$(SEED) ONLY="$(ONLY)" \
 		$(SANDBOX) test/faults/run > $(FAULTS_REPORT); rc=$$?; \
 		cat $(FAULTS_REPORT); exit $$rc
