@@ -572,6 +572,8 @@ feed(LeSlot *slot, LeEvent *event)
 	event->timing = &le_table->node.timing;
 	act = le_election_event(&slot->election, event);
 
+	if (act.unresolved)
+		le_questions_unresolved(slot);	/* before there is another candidate */
 	if (act.term_ends && pg_atomic_read_u64(&slot->token) != 0)
 	{
 		end_term(slot, act.reason);

@@ -45,6 +45,8 @@ typedef struct Pending
 	bool		known;			/* there was a verdict on it ... */
 	bool		denied;			/* ... and the last said "not ours" */
 	LeOutcome	outcome;		/* of the last failure */
+	bool		unresolved;		/* ACQUIRE: one of its requests may have been
+								 * applied, and nobody will find out */
 	bool		publishing;		/* RENEW: proven, the value is on its way */
 	int			releases;		/* STEP_DOWN: still to be confirmed ... */
 	bool	   *releasing;		/* ... of all elections: which slots' */
@@ -187,6 +189,22 @@ reply_outcome(Pending *p, LeOutcome outcome)
 		strlcpy(hint, "This node does not lead any more. The worker goes on telling the store; if it cannot, the lease runs out there.",
 				sizeof(hint));
 	reply_error(p, sqlstate, message, detail, hint);
+}
+
+/*
+ * The end of an acquire without a grant.  Where a request of it may have been
+ * applied for a while, neither "not to be had" nor "nothing was done" is
+ * certain: others may have been refused because of it.
+ */
+static void
+reply_not_granted(Pending *p, bool denied, LeOutcome outcome)
+{
+	if (p->unresolved)
+		reply_outcome(p, LE_UNKNOWN);
+	else if (denied)
+		reply(p, LE_REPLY_FALSE);
+	else
+		reply_outcome(p, outcome);
 }
 
 /* ---- who seeks the election ---- */
@@ -333,12 +351,35 @@ verdict_denied(LeSlot *slot, uint32 answered)
 		}
 		p->known = p->denied = true;
 		if (p->ask.wait_until <= le_now())
-			reply(p, LE_REPLY_FALSE);
+			reply_not_granted(p, true, LE_DONE);
 	}
 	if (again && slot->election.state == LE_WAITING)
 		le_elect_feed(slot, LE_EV_WANT);
 }
 
+static bool
+acquire_under_way(const LeSlot *slot)
+{
+	return slot->election.state == LE_ACQUIRING ||
+		slot->election.state == LE_ACQUIRE_UNSURE;
+}
+
+/* An acquire that stays unresolved is that of him for whom it was sent. */
+void
+le_questions_unresolved(const LeSlot *slot)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pendings)
+	{
+		Pending    *p = dlist_container(Pending, node, iter.cur);
+
+		if (seeks(p, slot) && p->ask.owner == slot->candidate)
+			p->unresolved = true;
+	}
+}
+
+/* So is an outcome that is unknown. */
 static void
 verdict_failed(LeSlot *slot, LeOutcome outcome)
 {
@@ -353,8 +394,10 @@ verdict_failed(LeSlot *slot, LeOutcome outcome)
 		p->known = true;
 		p->denied = false;
 		p->outcome = outcome;
+		if (outcome == LE_UNKNOWN && p->ask.owner != slot->candidate)
+			p->outcome = LE_UNAVAILABLE;
 		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
-			reply_outcome(p, outcome);
+			reply_not_granted(p, false, p->outcome);
 	}
 }
 
@@ -539,7 +582,7 @@ le_questions_no_session(LeOutcome outcome)
 		p->denied = false;
 		p->outcome = outcome == LE_UNKNOWN ? LE_UNAVAILABLE : outcome;
 		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
-			reply_outcome(p, p->outcome);
+			reply_not_granted(p, false, p->outcome);
 	}
 }
 
@@ -1096,6 +1139,8 @@ le_question(int proc, uint64 number, const LeAsk *ask)
 	p->slot = -1;
 	p->asked = le_now();
 	p->outcome = LE_UNAVAILABLE;
+	/* The worker before this one may have sent something for it. */
+	p->unresolved = ask->again;
 	p->give_up = Max(p->asked, ask->wait_until) +
 		3 * (le_request_timeout * LE_MSEC);
 	if (gives_up(ask->kind))
@@ -1140,13 +1185,6 @@ write_under_way(const LeSlot *slot)
 	}
 }
 
-static bool
-acquire_under_way(const LeSlot *slot)
-{
-	return slot->election.state == LE_ACQUIRING ||
-		slot->election.state == LE_ACQUIRE_UNSURE;
-}
-
 /*
  * Has something been sent for this question that may still be applied?  An
  * acquire that waits for another's write, or a renewal that waits for its
@@ -1189,10 +1227,8 @@ give_up(Pending *p)
 		le_hint_worker();
 	if (may_be_applied(p))
 		reply_outcome(p, LE_UNKNOWN);
-	else if (p->ask.kind == LE_ASK_ACQUIRE && p->denied)
-		reply(p, LE_REPLY_FALSE);
 	else
-		reply_outcome(p, p->outcome);
+		reply_not_granted(p, p->denied, p->outcome);
 }
 
 /*

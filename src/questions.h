@@ -27,6 +27,7 @@ extern bool le_held_by_caller(const LeSlot *slot, const LeAsk *ask);
 extern const char *le_value_to_publish(const LeSlot *slot);
 
 /* what they tell */
+extern void le_questions_unresolved(const LeSlot *slot);
 extern void le_pass_verdict(LeSlot *slot, const LeActions *act,
 							uint32 answered);
 extern void le_questions_term_ended(LeSlot *slot);

@@ -270,7 +270,8 @@ acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
 		 * The key has been seen since, newer, and not as ours: what was
 		 * granted was gone before its answer came.
 		 */
-		say(act, LE_SAY_DENIED, LE_DONE);
+		act->unresolved = true;
+		say(act, LE_SAY_FAILED, LE_UNKNOWN);
 		start_over(e, act);
 	}
 	else if (index <= e->token_floor)
@@ -285,11 +286,15 @@ acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
 		release(e, act, index);
 	}
 	else if (!e->wanted)
+	{
+		act->unresolved = true; /* for who waits on, during a hold-off */
 		release(e, act, index);
+	}
 	else if (ev->deadline != 0 && !le_believes(ev->now, ev->deadline))
 	{
 		/* Found out too late: nothing of the lease is left to believe in. */
-		say(act, LE_SAY_FAILED, LE_UNAVAILABLE);
+		act->unresolved = true;
+		say(act, LE_SAY_FAILED, LE_UNKNOWN);
 		release(e, act, index);
 	}
 	else
@@ -494,7 +499,10 @@ static void
 acquire_conflict(LeElection *e, const LeEvent *ev, LeActions *act)
 {
 	if (ev->conflict == LE_CONFLICT_OWN)
+	{
+		act->unresolved = true;
 		release(e, act, ev->index); /* no term stands behind it */
+	}
 	else if (!e->wanted && e->failures == 0)
 		start_over(e, act);
 	else if (ev->conflict == LE_CONFLICT_LOCK_DELAY)
@@ -564,10 +572,15 @@ acquire_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
 		taken_over_read_back(e, ev, act);
 	else if (v->index == e->read_index)
 		acquire(e, act, e->read_index); /* the late copy fails, or is it */
-	else if (e->wanted)
-		judge(e, ev, act);		/* the index moved: no copy can apply */
 	else
-		start_over(e, act);
+	{
+		/* The index moved: no copy can apply, but one may have. */
+		act->unresolved = true;
+		if (e->wanted)
+			judge(e, ev, act);
+		else
+			start_over(e, act);
+	}
 }
 
 static void
@@ -772,7 +785,10 @@ node_ended(LeElection *e, const LeEvent *ev, LeActions *act)
 		say(act, LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
 	}
 	else if (was == LE_ACQUIRING || was == LE_ACQUIRE_UNSURE)
-		say(act, LE_SAY_FAILED, LE_LOST);
+	{
+		act->unresolved = true;
+		say(act, LE_SAY_FAILED, LE_UNKNOWN);
+	}
 }
 
 /*

@@ -190,6 +190,9 @@ typedef struct LeActions
 	bool		deadline_moved; /* of the term's own lease */
 	LeSend		send;
 	uint64_t	index;			/* condition of the write; 0: no key exists */
+	bool		unresolved;		/* an acquire was applied in vain, or may have
+								 * been, and nobody will find out: others may
+								 * have seen the key as held */
 	LeVerdict	verdict;
 	LeOutcome	outcome;
 } LeActions;

@@ -153,6 +153,11 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 	b->state = PLACE_ANSWERED;
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->kind == LE_REPLY_FALSE)
 		check_denied(sim_node, b);
+	if (b->ask.kind == LE_ASK_ACQUIRE &&
+		(reply->kind == LE_REPLY_FALSE ||
+		 (reply->kind == LE_REPLY_ERROR &&
+		  reply->sqlstate == LE_ERRCODE_UNAVAILABLE)))
+		check_nothing_done(sim_node, b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->token != 0)
 		b->told[election_of_name(b->ask.election)] = reply->token;
 	if (b->awaits)

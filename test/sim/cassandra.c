@@ -340,6 +340,7 @@ cassandra_execute(Cql *cql, Row *shown)
 	Stored	   *s = &cass.rows[cql->election];
 	Cells		after;
 
+	sim.copied = cql->copied;
 	if (cql->kind == CQL_POLL)
 	{
 		poll(cql, shown);

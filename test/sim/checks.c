@@ -200,6 +200,8 @@ check_terms(SimNode *n)
 		if (token == 0)
 			continue;
 		sim.counts.terms++;
+		if (token == n->took[e])
+			n->took[e] = 0;		/* somebody was told of it */
 		if (sim.model->key(e)->session == session)
 			n->lost_at[e] = 0;	/* that was an earlier term */
 	}
@@ -210,6 +212,37 @@ check_terms(SimNode *n)
 		memset(n->lost_at, 0, sizeof(n->lost_at));
 	}
 	n->margin = Min(n->margin, t->node.timing.margin);
+}
+
+/* Each backend counts its own, and asks less than 1,000. */
+static uint64
+question_of(const Backend *b, int place)
+{
+	return b->number + 1000 * (uint64) place;
+}
+
+/* For which backend's question, if for any, is it? */
+static void
+note_acquire(SimNode *n, int election)
+{
+	const LeSlot *slot = node_slot(n, election);
+	const Backend *b = &n->backends[slot->candidate_proc];
+
+	n->asked_for[election] = slot->candidate_pid == 0 ? 0 :
+		question_of(b, slot->candidate_proc);
+}
+
+static void
+note_taken(int owner, int election, uint64 index)
+{
+	SimNode    *n = owner < 0 ? NULL : sim.node[owner];
+
+	/* of two copies one may be refused for certain, and the other applied */
+	if (n == NULL || !n->up || sim.copied)
+		return;
+	n->took_at[election] = sim.now;
+	n->took[election] = index;
+	n->took_for[election] = n->asked_for[election];
 }
 
 /*
@@ -225,7 +258,10 @@ check_write(int session, int election, const Key *before, const Key *after)
 	if (session == 0)
 		overwritten[after->session][election] = true;
 	else if (after->session == session && before->session != session)
+	{
 		granted[session][election] = after->index;
+		note_taken(owner, election, after->index);
+	}
 
 	if (session != 0 && before->session == session && after->session == 0)
 		sim.released[election] = before->value.token != 0 ?
@@ -263,7 +299,7 @@ check_write(int session, int election, const Key *before, const Key *after)
 
 /* Belief in a term ends before the store is told of its end. */
 void
-check_sent(const SimNode *n, const Request *r)
+check_sent(SimNode *n, const Request *r)
 {
 	bool		other_term = r->lock.verb == LOCK_RELEASE &&
 		r->lock.terms[0].token != n->term[r->election];
@@ -272,6 +308,8 @@ check_sent(const SimNode *n, const Request *r)
 		check_believes(n, r->election))
 		sim_fail("n%d gives up e%d at the store, and believes in its term",
 				 n->number, r->election);
+	if (r->kind == LE_OP_ACQUIRE || r->kind == LE_OP_TAKE_OVER)
+		note_acquire(n, r->election);
 }
 
 /* A term whose key is gone ends with the trust that its last proof gave. */
@@ -339,6 +377,23 @@ is_free(int election)
 	return key->session == 0 && sim.now >= key->delay_until &&
 		(!key->exists || (key->usable && key->value.ours &&
 						  key->value.released));
+}
+
+/*
+ * Who is told that his acquire had no effect has not had the key meanwhile,
+ * not even for nobody: others would have been refused because of it.
+ */
+void
+check_nothing_done(const SimNode *n, const Backend *b)
+{
+	int			e = election_of_name(b->ask.election);
+
+	if (n->took[e] != 0 && n->took_at[e] > b->asked_at &&
+		n->took_for[e] == question_of(b, (int) (b - n->backends)) &&
+		!check_outside(e))
+		sim_fail("b%d of n%d is told that its acquire of e%d had no effect, "
+				 "and the store has applied it, at index " UINT64_FORMAT,
+				 (int) (b - n->backends), n->number, e, n->took[e]);
 }
 
 /* Who does not wait is told "false" if he could not have had it. */

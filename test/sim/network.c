@@ -249,7 +249,7 @@ deliver_request(int number)
 	if (m->process != sim.node[m->node]->process || !f->used ||
 		f->number != m->number)
 		sim.counts.late++;
-	m->request.lock.copied = m->copied;
+	m->request.lock.copied = sim.copied = m->copied;
 	if (sim.model->apply(&m->request, &answer, m->node, m->process, m->flight,
 						 m->number))
 	{

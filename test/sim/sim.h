@@ -494,6 +494,10 @@ typedef struct SimNode
 
 	/* checks.c */
 	uint64		term[MAX_ELECTIONS];	/* token of the term that it has */
+	le_time		took_at[MAX_ELECTIONS]; /* the store gave it the key ... */
+	uint64		took[MAX_ELECTIONS];	/* ... at this index ... */
+	uint64		took_for[MAX_ELECTIONS];	/* ... for this question */
+	uint64		asked_for[MAX_ELECTIONS];	/* the last; 0: nobody's */
 	le_time		deadline[MAX_ELECTIONS];	/* of the last term */
 	uint64		term_believed[MAX_ELECTIONS];	/* the last that counted */
 	int			term_session[MAX_ELECTIONS];
@@ -623,6 +627,7 @@ typedef struct World
 	uint64		digest;			/* of all that has happened */
 	bool		failed;
 	char		failure[256];
+	bool		copied;			/* what is applied travels twice */
 	uint64		last_token[MAX_ELECTIONS];
 	bool		forgotten[MAX_ELECTIONS];	/* tokens begin anew */
 	uint64		released[MAX_ELECTIONS];	/* the last term that the store was
@@ -806,9 +811,10 @@ extern void check_step(void);
 extern void check_terms(SimNode *n);
 extern void check_proof(SimNode *n, const Request *r);
 extern void check_denied(const SimNode *n, const Backend *b);
+extern void check_nothing_done(const SimNode *n, const Backend *b);
 extern void check_write(int session, int election, const Key *before,
 						const Key *after);
-extern void check_sent(const SimNode *n, const Request *r);
+extern void check_sent(SimNode *n, const Request *r);
 extern void check_calm(void);
 extern bool check_believes(const SimNode *n, int election);
 extern int	check_leader(int election);

@@ -294,10 +294,10 @@ static const Cell cells[] = {
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY4, W, .failures = LE_ATTEMPTS + 1},
 	{AT, LE_ACQUIRING, AGAIN, LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
-		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_LOST, W},
+		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_UNKNOWN, W},
 	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
 		.reason = LE_REASON_EXPIRED,
-		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_LOST},
+		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN},
 
 	/* acquire unsure */
 	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_WANT,
@@ -349,10 +349,10 @@ static const Cell cells[] = {
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
 	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
-		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_LOST, W},
+		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_UNKNOWN, W},
 	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
-		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_LOST},
+		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN},
 
 	/* held */
 	{AT, LE_HELD, .event = LE_EV_UNWANT,
@@ -406,7 +406,7 @@ static const Cell cells[] = {
 		.begins = 110, .write_index = 110, .until = 10 * LE_SEC, W},
 	{AT, LE_ACQUIRING, PLAIN, LE_EV_DONE, .index = 110,
 		.trusted = -1, .to = LE_RELEASING, .send = LE_SEND_RELEASE,
-		.on = 110, .say = LE_SAY_FAILED, .because = LE_UNAVAILABLE,
+		.on = 110, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.write_index = 110, W},
 	{AT, LE_ACQUIRING, PLAIN, LE_EV_CONFLICT, .conflict = LE_CONFLICT_OWN,
 		.index = 120, .to = LE_RELEASING, .send = LE_SEND_RELEASE,
@@ -975,6 +975,45 @@ a_term_from_wish_to_release(void **state)
 	assert_int_equal(s.e.token, 17);
 }
 
+/* What may have been applied, and is not to be found out, is no "no". */
+static void
+acquire_that_stays_unresolved(void **state)
+{
+	Story		s = unsure_seeker();
+
+	(void) state;
+	EV(.kind = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED);
+	assert_true(s.act.unresolved);
+	expect_say(LE_SAY_FAILED, LE_UNKNOWN);
+
+	s = unsure_seeker();
+	READ(OTHER(30));			/* or it was, and was taken */
+	assert_true(s.act.unresolved);
+	expect_say(LE_SAY_DENIED, LE_DONE);
+
+	s = unsure_seeker();
+	READ(RELEASED(10));			/* not yet: the next copy decides */
+	assert_false(s.act.unresolved);
+	expect_send(LE_SEND_ACQUIRE, 10);
+	CONFLICT(LE_CONFLICT_CHANGED);
+	assert_false(s.act.unresolved);
+
+	s = begin();
+	WANT();
+	READ(RELEASED(10));
+	UNWANT();					/* a step-down: who waits on is kept off */
+	DONE(12);
+	assert_true(s.act.unresolved);
+	expect_send(LE_SEND_RELEASE, 12);
+
+	s = begin();				/* a refusal of the only copy is certain */
+	WANT();
+	READ(RELEASED(10));
+	EV(.kind = LE_EV_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
+	assert_false(s.act.unresolved);
+	expect_say(LE_SAY_FAILED, LE_UNAVAILABLE);
+}
+
 /*
  * A publish is answered by "not applied" for one copy of it, and another was
  * applied: what the watch shows of the own key counts from then on.
@@ -1534,7 +1573,7 @@ grant_that_is_over_when_it_is_answered(void **state)
 	s.e.token_floor = 31;		/* free again at 31, as le_note_holder() saw */
 	DONE(30);
 	assert_false(le_election_has_term(&s.e));
-	expect_say(LE_SAY_DENIED, LE_DONE);
+	expect_say(LE_SAY_FAILED, LE_UNKNOWN);
 	expect_send(LE_SEND_READ, 0);
 	READ(RELEASED(31));
 	expect_send(LE_SEND_ACQUIRE, 31);
@@ -1737,6 +1776,7 @@ main(void)
 		cmocka_unit_test(every_cell_does_what_the_table_says),
 		cmocka_unit_test(every_other_cell_is_empty),
 		cmocka_unit_test(a_term_from_wish_to_release),
+		cmocka_unit_test(acquire_that_stays_unresolved),
 		cmocka_unit_test(own_key_is_followed),
 		cmocka_unit_test(draining_ends_with_the_last_or_in_time),
 		cmocka_unit_test(silent_holder_is_waited_out_to_the_instant),
