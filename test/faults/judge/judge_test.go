@@ -230,6 +230,12 @@ var forged = []struct {
 	{"I8", "an unknown acquire that was applied", false, []Record{
 		op("a", "acquire", "unknown", 0, 1, 2), read("a", 3, 4), op("b", "acquire", "false", 0, 5, 6),
 		op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "canceled when it was granted, and renewed", false, []Record{
+		op("a", "acquire", "unknown", 0, 1, 2), op("a", "renew", "true", 0, 3, 4),
+		op("b", "acquire", "false", 0, 5, 6), op("a", "release", "true", 0, 7, 8)}},
+	{"I8", "renewed after another led, though once canceled", true, []Record{
+		op("a", "acquire", "unknown", 0, 1, 2), op("b", "acquire", "true", 5, 3, 4),
+		belief("b", "e", 5, 3, 4, 20, 0), op("a", "renew", "true", 0, 5, 6)}},
 	{"I8", "an acquire that was not sent, and applied", true, []Record{
 		op("a", "acquire", "unavailable", 0, 1, 2), read("a", 3, 4)}},
 	{"I8", "an unknown release that was applied", false, []Record{

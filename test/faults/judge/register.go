@@ -21,13 +21,16 @@ import (
 // nobody may acquire.
 //
 // A request whose outcome is unknown stays open for ever: it may have been
-// applied at any later instant, or never.
+// applied at any later instant, or never. A statement that is canceled right
+// after its acquire was granted leaves a session with a term, as it leaves it
+// with an advisory lock; of such a term nobody dated the end.
 
 type registerState struct {
 	holder string // "": free, and its last holder said so
 	node   string // as reads show it
 	token  int64  // the highest so far
 	ended  bool   // the term is over, the store may not know yet
+	vague  bool   // it may not be over: acquired with an unknown outcome
 	freed  bool   // the store has freed it, the term may not be over yet
 }
 
@@ -96,7 +99,7 @@ func step(s registerState, in registerInput, out registerOutput) []interface{} {
 		return one(s)
 	case "acquire unknown":
 		if free && !mine {
-			return []interface{}{s, registerState{holder: in.holder, node: in.node, token: s.token, ended: true}}
+			return []interface{}{s, registerState{holder: in.holder, node: in.node, token: s.token, ended: true, vague: true}}
 		}
 		return one(s)
 	case "release true":
@@ -117,7 +120,7 @@ func step(s registerState, in registerInput, out registerOutput) []interface{} {
 		over.ended = true
 		return []interface{}{s, over, registerState{token: s.token}}
 	case "renew true":
-		if !certain {
+		if !certain && !(mine && s.vague) {
 			return nil
 		}
 		return one(s)
