@@ -292,20 +292,17 @@ func shortest(history []porcupine.Operation) string {
 		cut := history[n-1].Return
 		var part []porcupine.Operation
 		for i, o := range history {
-			if i < n {
+			in, out := o.Input.(registerInput), o.Output.(registerOutput)
+			open := o.Call <= cut && (in.op == "acquire" || in.op == "release") &&
+				(out.result == "true" || out.result == "unknown")
+			switch {
+			case i < n:
 				part = append(part, o)
-			} else if o.Call <= cut {
-				in, out := o.Input.(registerInput), o.Output.(registerOutput)
-				if in.op == "acquire" || in.op == "release" || in.op == "end" {
-					if in.op != "end" {
-						// it may or may not have happened yet, either way
-						if out.result != "true" && out.result != "unknown" {
-							continue
-						}
-					}
-					o.Return = math.MaxInt64
-					part = append(part, o)
-				}
+			case open || in.op == "end" || in.op == "freed":
+				// An acquire that is still open needs the end of the term
+				// before it, whenever that was.
+				o.Return = math.MaxInt64
+				part = append(part, o)
 			}
 		}
 		return part
