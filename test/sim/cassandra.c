@@ -175,7 +175,9 @@ tell_checks(int session, int election, const Cells *before, const Cells *after)
 	if (from.session == to.session && from.index != to.index)
 	{
 		check_write(session == 0 ? 0 : -1, election, &from, &none);
-		check_write(session, election, &none, &to);
+		/* a burn leaves what has run out as it is */
+		if (after->expires != before->expires)
+			check_write(session, election, &none, &to);
 	}
 	else
 		check_write(session, election, &from, &to);
