@@ -92,6 +92,7 @@ le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of)
 	view->usable = key->usable;
 	view->index = key->index;
 	view->released = key->ours && key->released;
+	view->token = key->ours ? key->token : 0;
 	if (key->holder == NULL)
 	{
 		view->holder = LE_KEY_FREE;

@@ -637,9 +637,9 @@ publish_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
 }
 
 /*
- * The key is ours and was written since our last write that is known to have
- * been applied: by a publish whose other copy was refused, as a proxy that
- * tries again may do, or by hand.  Nothing that names the old index, as each
+ * The key is ours and was written for this term since our last write that is
+ * known to have been applied: by a publish whose other copy was refused, as a
+ * proxy that tries again may do.  Nothing that names the old index, as each
  * claim does, would be applied any more.
  */
 static void
@@ -647,20 +647,26 @@ own_key_seen(LeElection *e, const LeEvent *ev, LeActions *act)
 {
 	(void) act;
 	if (ev->view->holder == LE_KEY_OURS && !ev->view->own_lease &&
+		e->token != 0 && ev->view->token == e->token &&
 		ev->view->index > e->write_index)
 		e->write_index = ev->view->index;
 }
 
 /*
  * What the watch shows ends a term only if it is newer than our last write:
- * an answer from before it shows the key as somebody else left it.
+ * an answer from before it shows the key as somebody else left it.  An acquire
+ * of ours that comes late, to a key that was deleted by hand, makes the key
+ * ours too, but not by this term.
  */
 static void
 holder_seen(LeElection *e, const LeEvent *ev, LeActions *act)
 {
-	if (ev->view->holder == LE_KEY_OURS)
+	const LeKeyView *v = ev->view;
+	bool		anew = v->token > e->token && !v->own_lease;
+
+	if (v->holder == LE_KEY_OURS && !anew)
 		own_key_seen(e, ev, act);
-	else if (ev->view->as_of > e->write_index)
+	else if (v->as_of > e->write_index)
 		lose(e, act, LE_REASON_KEY_LOST);
 }
 

@@ -70,6 +70,7 @@ typedef struct LeKeyView
 								 * 0: it cannot be taken over */
 	uint64_t	index;			/* of the key's last write; 0: none exists */
 	uint64_t	as_of;			/* the store's index that the answer shows */
+	uint64_t	token;			/* of the term that wrote it; 0: not known */
 	le_duration holder_lease;	/* of the last holder; LE_MAX_LEASE if not
 								 * known */
 } LeKeyView;

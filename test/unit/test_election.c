@@ -40,7 +40,10 @@ static const LeKeyView foreign = {
 	.holder_lease = LE_MAX_LEASE
 };
 static const LeKeyView ours = {OURS(110)};
-static const LeKeyView ours_low = {OURS(50)};
+static const LeKeyView ours_anew = {OURS(110), .token = 110};
+static const LeKeyView ours_edited = {OURS(110)};
+static const LeKeyView ours_published = {OURS(110), .token = 100};
+static const LeKeyView ours_low = {OURS(50), .token = 100};
 static const LeKeyView ours_leased = {OURS(110), .own_lease = true};
 static const LeKeyView other = {OTHER(110)};
 static const LeKeyView silent_soon = {OTHER(110), .silent_at = NOW + 1};
@@ -362,8 +365,13 @@ static const Cell cells[] = {
 		.to = LE_DRAINING, .timer = UNTIL, .drains = true},
 	{AT, LE_HELD, .event = LE_EV_PUBLISH,
 		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 105, W},
-	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours, .to = LE_HELD,
-		.write_index = 110, W},
+	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours_published,
+		.to = LE_HELD, .write_index = 110, W},
+	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours_edited,
+		.to = LE_HELD, W},
+	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours_anew,
+		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
+		.ends = LE_REASON_KEY_LOST, W},
 	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours_low, .to = LE_HELD, W},
 	{AT, LE_HELD, LEASED, LE_EV_SEEN, .view = &ours_leased, .to = LE_HELD,
 		.until = TRUSTED, W},
@@ -450,14 +458,16 @@ static const Cell cells[] = {
 	{AT, LE_PUBLISHING, .event = LE_EV_DRAIN,
 		.to = LE_PUBLISHING, .drains = true},
 	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_DRAIN, .to = LE_PUBLISHING},
-	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &ours,
+	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &ours_published,
 		.to = LE_PUBLISHING, .write_index = 110, W},
 	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &ours_low,
 		.to = LE_PUBLISHING, W},
 	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &other_newer,
 		.to = LE_PUBLISHING, W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_SEEN, .view = &ours,
-		.to = LE_PUBLISHING, .write_index = 110},
+	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &ours_anew,
+		.to = LE_PUBLISHING, W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_SEEN, .view = &ours_published,
+		.to = LE_PUBLISHING},
 	{AT, LE_PUBLISHING, DRAINED, LE_EV_DRAIN,
 		.to = LE_PUBLISHING, .drains = true},
 	{AT, LE_PUBLISHING, DRAINED, LE_EV_WANT, .to = LE_PUBLISHING, W},
@@ -572,7 +582,9 @@ static const Cell cells[] = {
 		.ends = LE_REASON_RELEASED},
 	{AT, LE_DRAINING, DRAINED, LE_EV_DRAIN,
 		.to = LE_DRAINING, .timer = UNTIL, .drains = true},
-	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &ours,
+	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &ours_anew,
+		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
+	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &ours_published,
 		.to = LE_DRAINING, .timer = -1, .write_index = 110},
 	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &other_as_old,
 		.to = LE_DRAINING, .timer = -1},
@@ -1028,10 +1040,12 @@ own_key_is_followed(void **state)
 	EV(.kind = LE_EV_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
 	expect_say(LE_SAY_PUBLISH_FAILED, LE_UNAVAILABLE);
 	assert_int_equal(s.e.write_index, 20);
-	SEEN(OURS(25));
+	SEEN(OURS(25), .token = 20);
 	assert_int_equal(s.e.write_index, 25);
 	assert_int_equal(s.e.token, 20);
 	SEEN(OURS(20));				/* an answer from before */
+	assert_int_equal(s.e.write_index, 25);
+	SEEN(OURS(28));				/* of another term */
 	assert_int_equal(s.e.write_index, 25);
 	SEEN(KEY_AS_OF(20, 20), .holder = LE_KEY_OTHER);
 	expect_state(LE_HELD);
@@ -1039,7 +1053,7 @@ own_key_is_followed(void **state)
 	/* shown before the answer comes, and newer than what the answer says */
 	EV(.kind = LE_EV_PUBLISH);
 	expect_send(LE_SEND_PUBLISH, 25);
-	SEEN(OURS(31));
+	SEEN(OURS(31), .token = 20);
 	DONE(30);
 	expect_say(LE_SAY_PUBLISHED, LE_DONE);
 	UNWANT();
