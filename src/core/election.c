@@ -107,6 +107,7 @@ acquire(LeElection *e, LeActions *act, uint64_t index)
 {
 	e->read_index = index;
 	e->acquire_floor = e->token_floor;
+	e->unsure = e->unsure && e->failures > 0;
 	e->taking_over = false;
 	send(e, act, LE_SEND_ACQUIRE, index, LE_ACQUIRING);
 }
@@ -116,6 +117,7 @@ take_over(LeElection *e, LeActions *act, uint64_t index)
 {
 	e->read_index = index;
 	e->acquire_floor = e->token_floor;
+	e->unsure = e->unsure && e->failures > 0;
 	e->taking_over = true;
 	send(e, act, LE_SEND_TAKE_OVER, index, LE_ACQUIRING);
 }
@@ -537,6 +539,7 @@ acquire_not_applied(LeElection *e, const LeEvent *ev, LeActions *act)
 static void
 acquire_unknown(LeElection *e, const LeEvent *ev, LeActions *act)
 {
+	e->unsure = true;
 	read_back(e, ev, act, LE_ACQUIRE_UNSURE);
 }
 
@@ -575,7 +578,7 @@ acquire_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
 	else
 	{
 		/* The index moved: no copy can apply, but one may have. */
-		act->unresolved = true;
+		act->unresolved = e->unsure;
 		if (e->wanted)
 			judge(e, ev, act);
 		else
@@ -792,8 +795,8 @@ node_ended(LeElection *e, const LeEvent *ev, LeActions *act)
 	}
 	else if (was == LE_ACQUIRING || was == LE_ACQUIRE_UNSURE)
 	{
-		act->unresolved = true;
-		say(act, LE_SAY_FAILED, LE_UNKNOWN);
+		act->unresolved = was == LE_ACQUIRING || e->unsure;
+		say(act, LE_SAY_FAILED, act->unresolved ? LE_UNKNOWN : LE_LOST);
 	}
 }
 

@@ -209,6 +209,7 @@ typedef struct LeElection
 								 * one that left it ours */
 	uint64_t	read_index;		/* what the acquire in flight depends on */
 	bool		taking_over;	/* it is a takeover */
+	bool		unsure;			/* a copy of it may have been applied */
 	uint64_t	token_floor;	/* a new token must be higher */
 	uint64_t	acquire_floor;	/* the same when the acquire was decided on */
 	uint64_t	seen_index;		/* the unreleased free key that we wait out */

@@ -682,9 +682,11 @@ election_in(LeState state, Past past, LeEventKind event)
 		case AGAIN:
 		case AGAIN_GIVEN_UP:
 			e.failures = 1;
+			e.unsure = true;
 			break;
 		case DRAINED_AGAIN:
 			e.failures = 1;
+			e.unsure = true;
 			e.drain_until = NOW + 3 * LE_SEC;
 			break;
 		case DRAINED:
@@ -693,6 +695,7 @@ election_in(LeState state, Past past, LeEventKind event)
 		case TAKING_OVER:
 		case TAKING_OVER_GIVEN_UP:
 			e.failures = 1;
+			e.unsure = true;
 			e.taking_over = true;
 			break;
 		case LEASED:
@@ -707,6 +710,7 @@ election_in(LeState state, Past past, LeEventKind event)
 			break;
 		case WORN:
 			e.failures = LE_ATTEMPTS;
+			e.unsure = true;
 			break;
 		case COUNTING:
 			e.seen_index = silent.index;
@@ -1009,6 +1013,14 @@ acquire_that_stays_unresolved(void **state)
 	expect_send(LE_SEND_ACQUIRE, 10);
 	CONFLICT(LE_CONFLICT_CHANGED);
 	assert_false(s.act.unresolved);
+
+	s = begin();				/* the only copy was refused: another won */
+	WANT();
+	READ(RELEASED(10));
+	CONFLICT(LE_CONFLICT_CHANGED);
+	READ(OTHER(30));
+	assert_false(s.act.unresolved);
+	expect_say(LE_SAY_DENIED, LE_DONE);
 
 	s = begin();
 	WANT();
