@@ -357,13 +357,6 @@ verdict_denied(LeSlot *slot, uint32 answered)
 		le_elect_feed(slot, LE_EV_WANT);
 }
 
-static bool
-acquire_under_way(const LeSlot *slot)
-{
-	return slot->election.state == LE_ACQUIRING ||
-		slot->election.state == LE_ACQUIRE_UNSURE;
-}
-
 /* An acquire that stays unresolved is that of him for whom it was sent. */
 void
 le_questions_unresolved(const LeSlot *slot)
@@ -379,7 +372,7 @@ le_questions_unresolved(const LeSlot *slot)
 	}
 }
 
-/* So is an outcome that is unknown. */
+/* So is an outcome that is unknown: to the others nothing was done. */
 static void
 verdict_failed(LeSlot *slot, LeOutcome outcome)
 {
@@ -1183,6 +1176,13 @@ write_under_way(const LeSlot *slot)
 		default:
 			return false;
 	}
+}
+
+static bool
+acquire_under_way(const LeSlot *slot)
+{
+	return slot->election.state == LE_ACQUIRING ||
+		slot->election.state == LE_ACQUIRE_UNSURE;
 }
 
 /*

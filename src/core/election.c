@@ -102,24 +102,27 @@ release(LeElection *e, LeActions *act, uint64_t index)
 	send(e, act, LE_SEND_RELEASE, index, LE_RELEASING);
 }
 
+/* A copy of the last attempt may be under way only while it is repeated. */
 static void
-acquire(LeElection *e, LeActions *act, uint64_t index)
+attempt(LeElection *e, LeActions *act, LeSend what, uint64_t index)
 {
 	e->read_index = index;
 	e->acquire_floor = e->token_floor;
 	e->unsure = e->unsure && e->failures > 0;
-	e->taking_over = false;
-	send(e, act, LE_SEND_ACQUIRE, index, LE_ACQUIRING);
+	e->taking_over = what == LE_SEND_TAKE_OVER;
+	send(e, act, what, index, LE_ACQUIRING);
+}
+
+static void
+acquire(LeElection *e, LeActions *act, uint64_t index)
+{
+	attempt(e, act, LE_SEND_ACQUIRE, index);
 }
 
 static void
 take_over(LeElection *e, LeActions *act, uint64_t index)
 {
-	e->read_index = index;
-	e->acquire_floor = e->token_floor;
-	e->unsure = e->unsure && e->failures > 0;
-	e->taking_over = true;
-	send(e, act, LE_SEND_TAKE_OVER, index, LE_ACQUIRING);
+	attempt(e, act, LE_SEND_TAKE_OVER, index);
 }
 
 /*
