@@ -214,6 +214,18 @@ var forged = []struct {
 	{"I8", "acquired while believed in, though the store has freed it", true, []Record{
 		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
 		{Type: "freed", Holder: "a", From: 6 * s}, op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "refused after a release, since the store had freed it", false, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 6, 7),
+		{Type: "freed", Holder: "a", From: 4 * s}, op("a", "release", "true", 0, 5, 6),
+		op("b", "acquire", "false", 0, 7, 8), read("", 9, 10), op("b", "acquire", "true", 2, 11, 12)}},
+	{"I8", "refused after a release, before the store freed it", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 6, 7),
+		op("a", "release", "true", 0, 5, 6), {Type: "freed", Holder: "a", From: 7 * s},
+		op("b", "acquire", "false", 0, 7, 8), read("", 9, 10)}},
+	{"I8", "shown as leader after a release, though the store had freed it", true, []Record{
+		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 6, 7),
+		{Type: "freed", Holder: "a", From: 4 * s}, op("a", "release", "true", 0, 5, 6),
+		read("a", 9, 10), read("", 11, 12)}},
 	{"I8", "another's was freed", true, []Record{
 		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
 		{Type: "freed", Holder: "b", From: 6 * s}, read("", 7, 8)}},

@@ -34,6 +34,9 @@ type registerState struct {
 	freed  bool   // the store has freed it, the term may not be over yet
 }
 
+// delayed stands in for the holder while a lock-delay may run.
+const delayed = "(lock-delay)"
+
 type registerInput struct {
 	op     string
 	holder string
@@ -103,8 +106,11 @@ func step(s registerState, in registerInput, out registerOutput) []interface{} {
 		}
 		return one(s)
 	case "release true":
-		if !mine {
+		switch {
+		case !mine:
 			return nil
+		case s.freed:
+			return one(registerState{holder: delayed, token: s.token, ended: true})
 		}
 		return one(registerState{token: s.token})
 	case "release false":
