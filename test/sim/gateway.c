@@ -1463,6 +1463,17 @@ job_process(void)
 	network_answer(r->node, r->process, r->flight, r->number, &r->answer);
 }
 
+static bool
+room_for(int n)
+{
+	int			room = MAX_JOBS - nused;
+
+	for (int i = 0; i < nused; i++)
+		if (!jobs[i]->used)
+			room++;
+	return room >= n;
+}
+
 static Job *
 new_job(int gateway, const Request *r, int election)
 {
@@ -1573,6 +1584,12 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 		answer_at_once(r, node, process, flight, number, LE_NET_OK,
 					   busy ? 503 : 401, busy ? "overloaded" :
 					   "unauthorized");
+		return;
+	}
+	if (!room_for(n))			/* --max-requests */
+	{
+		answer_at_once(r, node, process, flight, number, LE_NET_OK, 503,
+					   "overloaded");
 		return;
 	}
 	if (malformed(l))

@@ -290,12 +290,14 @@ jobs_run(uint64 from, uint64 schedules, int njobs, bool first)
 	fflush(stdout);
 	for (int i = 0; i < njobs; i++)
 	{
-		jobs[i].pid = fork();
-		if (jobs[i].pid == 0)
+		pid_t		pid = fork();
+
+		if (pid == 0)
 		{
 			work(&jobs[i], from + i, from + schedules, njobs);
 			_exit(0);
 		}
+		jobs[i].pid = pid;		/* shared: the child's 0 must not get here */
 	}
 	failed = wait_for_jobs(njobs, schedules, first, started);
 	elapsed = seconds() - started;
