@@ -223,22 +223,26 @@ question_of(const Backend *b, int place)
 
 /* For which backend's question, if for any, is it? */
 static void
-note_acquire(SimNode *n, int election)
+note_acquire(SimNode *n, int election, int session)
 {
 	const LeSlot *slot = node_slot(n, election);
 	const Backend *b = &n->backends[slot->candidate_proc];
 
+	n->asked_in[election] = session;
 	n->asked_for[election] = slot->candidate_pid == 0 ? 0 :
 		question_of(b, slot->candidate_proc);
 }
 
 static void
-note_taken(int owner, int election, uint64 index)
+note_taken(int owner, int election, int session, uint64 index)
 {
 	SimNode    *n = owner < 0 ? NULL : sim.node[owner];
 
 	/* of two copies one may be refused for certain, and the other applied */
 	if (n == NULL || !n->up || sim.copied)
+		return;
+	/* a late one of the node's session before is nobody's question */
+	if (session != n->asked_in[election])
 		return;
 	n->took_at[election] = sim.now;
 	n->took[election] = index;
@@ -260,7 +264,7 @@ check_write(int session, int election, const Key *before, const Key *after)
 	else if (after->session == session && before->session != session)
 	{
 		granted[session][election] = after->index;
-		note_taken(owner, election, after->index);
+		note_taken(owner, election, session, after->index);
 	}
 
 	if (session != 0 && before->session == session && after->session == 0)
@@ -309,7 +313,7 @@ check_sent(SimNode *n, const Request *r)
 		sim_fail("n%d gives up e%d at the store, and believes in its term",
 				 n->number, r->election);
 	if (r->kind == LE_OP_ACQUIRE || r->kind == LE_OP_TAKE_OVER)
-		note_acquire(n, r->election);
+		note_acquire(n, r->election, r->session);
 }
 
 /* A term whose key is gone ends with the trust that its last proof gave. */

@@ -497,7 +497,8 @@ typedef struct SimNode
 	le_time		took_at[MAX_ELECTIONS]; /* the store gave it the key ... */
 	uint64		took[MAX_ELECTIONS];	/* ... at this index ... */
 	uint64		took_for[MAX_ELECTIONS];	/* ... for this question */
-	uint64		asked_for[MAX_ELECTIONS];	/* the last; 0: nobody's */
+	uint64		asked_for[MAX_ELECTIONS];	/* the last; 0: nobody's ... */
+	int			asked_in[MAX_ELECTIONS];	/* ... and in which session */
 	le_time		deadline[MAX_ELECTIONS];	/* of the last term */
 	uint64		term_believed[MAX_ELECTIONS];	/* the last that counted */
 	int			term_session[MAX_ELECTIONS];
