@@ -108,6 +108,18 @@ reply_behind(Claiming *c, int64 tick)
 	drop(c);
 }
 
+/* The term ended before anything was written. */
+static void
+reply_no_term(Claiming *c)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_FALSE;
+	r.no_term = true;
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
+
 /* The answer must not hang on a loss: the backend is told what is known. */
 static void
 reply_lost(Claiming *c)
@@ -358,7 +370,7 @@ judge(Claiming *c, const LeClaim *found)
 			else if (c->maybe)
 				reply_lost(c);
 			else
-				reply(c, LE_REPLY_FALSE);
+				reply_no_term(c);
 			break;
 	}
 }
@@ -615,7 +627,7 @@ le_claim_question(int proc, uint64 number, const LeAsk *ask)
 	dlist_push_tail(&claimings, &c->node);
 	/* Without the term there is nothing to write, but perhaps to find. */
 	if (ask->kind == LE_ASK_CLAIM && !attach(c) && !c->maybe)
-		reply(c, LE_REPLY_FALSE);
+		reply_no_term(c);
 	else
 		begin(c);
 }

@@ -103,6 +103,8 @@ typedef struct LeReply
 	/* CLAIM */
 	bool		behind;			/* FALSE: an older tick comes first ... */
 	int64		tick;			/* ... this one */
+	bool		no_term;		/* FALSE: the term is over, and nobody has the
+								 * tick, as far as is known */
 	int			try;			/* TRUE */
 	/* CLAIMS */
 	int			rows;			/* there are; written only if they fit */

@@ -484,6 +484,9 @@ claim_and_run(Run *run, const LeTerm *term)
 			run_command(&older, term->token, claim);
 		return reply.kind == LE_REPLY_ERROR ? NOT_NOW : ONCE_MORE;
 	}
+	/* Not for this term; but the next one, perhaps ours, may have it. */
+	if (reply.no_term && le_now() < run->until)
+		return NOT_NOW;
 	le_stat_count(run->ask.election, LE_STAT_SKIPS);
 	return OVER;
 }

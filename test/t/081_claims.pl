@@ -203,6 +203,28 @@ subtest 'foreign record' => sub {
 	is(record('foreign', '1'), '', 'not shown');
 };
 
+# A tick whose claim was still being looked up when the term ended is nobody's:
+# le_run() goes on waiting for it, and runs it in the next term.
+subtest 'regained' => sub {
+	my $session = LeaderElection::Session->new($a);
+	my $mark = $recorder->mark;
+
+	$a->configure(request_timeout => '5s', renew_interval => '1s');
+	$a->sql('CREATE TABLE regained AS SELECT le_tick() AS tick LIMIT 0');
+	$recorder->rule(match => request_like('read_claim'), action => 'hang_request', count => 1);
+	$session->start("CALL le_run('billing', 'INSERT INTO regained VALUES (le_tick())', "
+		  . "job => 'regained', tick => '$tick', wait => '1 min')");
+	poll_until(sub { scalar $recorder->requests(request_like('read_claim'), $mark) },
+		'the record to be read');
+	$consul->destroy($consul->kv('leader_election/billing/leader')->{Session});
+	$a->wait_for("SELECT NOT le_is_leader('billing')");
+	ok($a->acquire('billing', wait => '40s'), 'lost and regained');
+	poll_until(sub { $session->is_done }, 'the run');
+	is($session->finish->{error} // '', '', 'no error');
+	is($a->sql('SELECT count(*) FROM regained'), 1, 'the tick has run');
+	is(record('regained', 'state, try'), 'done|1', 'once');
+};
+
 # What a dead leader left running, caught up by the next one
 subtest 'dead leader' => sub {
 	my $token = $a->token('billing');
