@@ -307,8 +307,8 @@ verdict_granted(LeSlot *slot)
 
 	r.kind = LE_REPLY_TRUE;
 	r.token = slot->election.token;
-	/* A campaign would have the lease without any call, too. */
-	r.fresh = !le_elect_campaigns(slot);
+	/* For the node a campaign would have the lease without any call, too. */
+	r.fresh = slot->candidate != LE_OWNER_NODE || !le_elect_campaigns(slot);
 	le_begin_grants(slot);
 	dlist_foreach_modify(iter, &pendings)
 	{

@@ -41,6 +41,7 @@ typedef struct Stored
 	bool		proposed;		/* by a coordinator that did not finish it */
 	Cells		proposal;
 	int			proposer;		/* the node of a claim */
+	bool		copied;			/* its request travels twice */
 	bool		shadowed;		/* by cells with a timestamp in the future */
 	uint64		ran_out;		/* the newest term that a read showed over */
 	Key			key;			/* for those who ask store_key() */
@@ -310,14 +311,17 @@ static void
 settle_proposal(int election)
 {
 	Stored	   *s = &cass.rows[election];
+	bool		copied = sim.copied;
 
 	if (s->proposed && sim_below(2) == 0)
 	{
 		sim.counts.proposals++;
+		sim.copied = s->copied;
 		if (trace_on)
 			trace(NULL, "  e%d: a half finished transaction is finished",
 				  election);
 		apply(election, &s->proposal, s->proposer >= 0, s->proposer);
+		sim.copied = copied;
 	}
 	s->proposed = false;
 }
@@ -415,6 +419,7 @@ cassandra_propose(const Cql *cql)
 	settle_proposal(cql->election);
 	s->proposed = judge(cql, &s->now, &s->proposal);
 	s->proposer = cql->kind >= CQL_CLAIM ? cql->node : -1;
+	s->copied = cql->copied;
 }
 
 bool
