@@ -18,6 +18,7 @@
  * it by hand then, which leaves the key with its holder.
  */
 static uint64 granted[MAX_SESSIONS][MAX_ELECTIONS];
+static uint64 granted_before[MAX_SESSIONS][MAX_ELECTIONS];
 static bool overwritten[MAX_SESSIONS][MAX_ELECTIONS];
 
 void
@@ -40,6 +41,7 @@ check_reset(void)
 	sim.failed = false;
 	sim.digest = 0;
 	memset(granted, 0, sizeof(granted));
+	memset(granted_before, 0, sizeof(granted_before));
 	memset(overwritten, 0, sizeof(overwritten));
 	claims_reset();
 	memset(sim.last_token, 0, sizeof(sim.last_token));
@@ -263,6 +265,7 @@ check_write(int session, int election, const Key *before, const Key *after)
 		overwritten[after->session][election] = true;
 	else if (after->session == session && before->session != session)
 	{
+		granted_before[session][election] = granted[session][election];
 		granted[session][election] = after->index;
 		note_taken(owner, election, session, after->index);
 	}
@@ -342,8 +345,13 @@ check_token(SimNode *n, int election)
 	if (token == n->term_believed[election])
 		return;
 	n->term_believed[election] = token;
-	/* with Cassandra, what is granted hangs on the clocks, too */
+	/*
+	 * A key that is deleted by hand can be granted once more, by a copy of the
+	 * request, before the first answer comes.  With Cassandra, what is granted
+	 * hangs on the clocks, too.
+	 */
 	if (granted[n->term_session[election]][election] != token &&
+		granted_before[n->term_session[election]][election] != token &&
 		!overwritten[n->term_session[election]][election] &&
 		!(sim.schedule->beyond && sim.model == &cassandra_model))
 		sim_fail("n%d believes in a term of e%d with token " UINT64_FORMAT
