@@ -14,8 +14,9 @@
 #include "sim.h"
 
 /*
- * The index of the key as the session took it; and whether somebody overwrote
- * it by hand then, which leaves the key with its holder.
+ * The index of the key as the session took it last, and the time before; and
+ * whether somebody overwrote it by hand then, which leaves the key with its
+ * holder.
  */
 static uint64 granted[MAX_SESSIONS][MAX_ELECTIONS];
 static uint64 granted_before[MAX_SESSIONS][MAX_ELECTIONS];
