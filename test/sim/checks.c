@@ -224,7 +224,11 @@ question_of(const Backend *b, int place)
 	return b->number + 1000 * (uint64) place;
 }
 
-/* For which backend's question, if for any, is it? */
+/*
+ * For which backend's question, if for any, is it?  Chosen for one that was
+ * canceled, it may be sent when the backend has asked again; the worker, which
+ * was stopped, does not know of that question yet.
+ */
 static void
 note_acquire(SimNode *n, int election, int session)
 {
@@ -232,7 +236,8 @@ note_acquire(SimNode *n, int election, int session)
 	const Backend *b = &n->backends[slot->candidate_proc];
 
 	n->asked_in[election] = session;
-	n->asked_for[election] = slot->candidate_pid == 0 ? 0 :
+	n->asked_for[election] =
+		slot->candidate_pid == 0 || b->state != PLACE_TAKEN ? 0 :
 		question_of(b, slot->candidate_proc);
 }
 
