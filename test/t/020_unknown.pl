@@ -59,14 +59,6 @@ sub id_of
 	return $created->{reply} =~ /"ID":\s*"([^"]+)"/ ? $1 : undef;
 }
 
-sub key_is_released
-{
-	my ($election) = @_;
-	my $key = leader_key($consul, $election);
-
-	return $key && !$key->{Session} && $key->{json}{released};
-}
-
 # Guards against a session that nobody knows about being taken for ours.
 subtest 'create: reply lost' => sub {
 	$through_a->rule(
@@ -187,7 +179,7 @@ subtest 'acquire: reply lost and no way to read' => sub {
 	ok(leader_key($consul, 'unread')->{Session}, 'it was applied');
 	ok(!$a->is_leader('unread'), 'not believed');
 	$through_a->clear_rules;
-	poll_until(sub { key_is_released('unread') }, 'release');
+	poll_until(sub { key_is_released($consul, 'unread') }, 'release');
 	ok(!$a->log_like(qr/leader of election "unread"/, $offset),
 		'no term began at any time');
 };
@@ -210,7 +202,7 @@ subtest 'acquire: request lost, then late' => sub {
 	is_deeply(leader_key($consul, 'twice'), $key, 'nothing changed');
 	ok($a->release('twice'), 'released');
 	is($through_a->replay($locks[0])->{status}, 409, 'refused again');
-	ok(key_is_released('twice'), 'still released');
+	ok(key_is_released($consul, 'twice'), 'still released');
 };
 
 # Guards against an orphan, or a second term, when the first copy arrives
@@ -273,7 +265,7 @@ subtest 'acquire: request lost, then between the attempts' => sub {
 			$a->wait_for("SELECT state = 'idle' FROM le_status "
 				  . "WHERE election = '$election'");
 		}
-		ok(key_is_released($election), 'nothing is held in the end');
+		ok(key_is_released($consul, $election), 'nothing is held in the end');
 	}
 };
 
@@ -296,7 +288,7 @@ subtest 'publish: reply lost' => sub {
 	}
 	is($a->token('publish'), $token, 'the term went on');
 	ok($a->release('publish'), 'released after it');
-	ok(key_is_released('publish'), 'as the store shows');
+	ok(key_is_released($consul, 'publish'), 'as the store shows');
 	is(leader_key($consul, 'publish')->{json}{value},
 		'lose_request', 'with its value');
 };
@@ -318,7 +310,7 @@ subtest 'release: reply lost' => sub {
 			count => 1);
 		ok($a->release($election), 'released');
 		$sampler->stop;
-		ok(key_is_released($election), 'as the store shows');
+		ok(key_is_released($consul, $election), 'as the store shows');
 
 		my @unlocks =
 		  $through_a->requests(request_like('release', $election), $mark);
@@ -389,7 +381,7 @@ subtest 'release: network swallows all replies' => sub {
 	$link->add('swallow', 'timeout', 'downstream', timeout => 0);
 	like($c->sql_error("SELECT le_release('swallowed')"),
 		qr/ERROR:  LE004/, 'outcome unknown');
-	ok(key_is_released('swallowed'), 'it was applied');
+	ok(key_is_released($consul, 'swallowed'), 'it was applied');
 	ok(!$c->is_leader('swallowed'), 'does not lead');
 	$link->remove('swallow');
 	ok($c->acquire('swallowed', wait => '30s'), 'leads again');
@@ -604,7 +596,7 @@ subtest 'destroy: reply lost' => sub {
 		action => 'lose_reply',
 		count => 1);
 	$b->stop('fast');
-	ok(key_is_released('destroy'), 'key released');
+	ok(key_is_released($consul, 'destroy'), 'key released');
 	ok(!(grep { $_ eq $session } sessions_of('b')), 'session ended');
 	ok( !$b->log_like(qr/could not leave the store/, $offset),
 		'seen to be so');

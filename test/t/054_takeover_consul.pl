@@ -67,7 +67,7 @@ sub finish
 		$b->sql_error("SELECT le_withdraw('$election')"),
 		qr/^$|could not release.*worker goes on telling the store/s,
 		"$election: b withdraws");
-	poll_until(sub { leader_key($follower, $election)->{json}{released} },
+	poll_until(sub { key_is_released($follower, $election) },
 		"$election: the key to be released");
 	return;
 }
@@ -105,7 +105,7 @@ foreach my $how ('destroyed', 'freed')
 			$case,
 			to => $b,
 			since => $ended,
-			bound => 1.25 * LEASE + 0.5 + 8,
+			lease => LEASE,
 			takeover => 0);
 
 		my ($belief) = $case->{samplers}{b}->beliefs;

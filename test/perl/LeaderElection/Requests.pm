@@ -35,6 +35,7 @@ use LeaderElection::Util;
 our @EXPORT = qw(
   checked_keys
   deadline_ns
+  key_is_released
   leader_key
   node_keys
   request_like
@@ -113,6 +114,10 @@ sub checked_keys
 The entry of an election's key, and a hash of those of the node keys by
 session; with the decoded value as member json.
 
+=item key_is_released($consul, $election)
+
+Does nobody hold the key, and does it say that its holder gave it up?
+
 =cut
 
 sub _with_value
@@ -128,6 +133,14 @@ sub leader_key
 	my ($consul, $election) = @_;
 
 	return _with_value($consul->kv("leader_election/$election/leader"));
+}
+
+sub key_is_released
+{
+	my ($consul, $election) = @_;
+	my $key = leader_key($consul, $election);
+
+	return $key && !$key->{Session} && $key->{json}{released};
 }
 
 sub node_keys

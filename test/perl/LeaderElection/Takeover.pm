@@ -164,8 +164,8 @@ sub log_line
 
 =pod
 
-=item taken_over($case, from => $node, to => $node, since => ns, [ bound => s,
-takeover => 0 ])
+=item taken_over($case, from => $node, to => $node, since => ns, [ lease => s,
+bound => s, takeover => 0 ])
 
 Tests that the new leader comes in time after the fault, has a higher token,
 and says in its log from whom it took over, unless takeover is 0.  Returns the
@@ -180,7 +180,8 @@ sub taken_over
 	my ($case, %params) = @_;
 	my $election = $case->{election};
 	my $to = $params{to};
-	my $bound = $params{bound} // LEASE * 1.25 + 0.5 + PATIENCE;
+	my $lease = $params{lease} // LEASE;
+	my $bound = $params{bound} // $lease * 1.25 + 0.5 + PATIENCE;
 	my ($term, $line);
 
 	poll_until(
