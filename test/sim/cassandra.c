@@ -52,6 +52,8 @@ static struct
 	Stored		rows[MAX_ELECTIONS];
 	le_duration phase;			/* of true time within a second */
 	le_duration offset[COORDINATORS];
+	int			first;			/* whose clock is ahead of all others ... */
+	int			last;			/* ... and behind */
 	int			home;			/* shifts who coordinates what */
 	le_time		down_until;
 	uint64		changes;
@@ -75,6 +77,20 @@ static struct
 	uint64		rev;
 }			told[MAX_NODES][MAX_ELECTIONS];
 
+/* Whenever one was set. */
+static void
+compare_clocks(void)
+{
+	cass.last = cass.first = 0;
+	for (int c = 1; c < COORDINATORS; c++)
+	{
+		if (cass.offset[c] < cass.offset[cass.last])
+			cass.last = c;
+		if (cass.offset[c] > cass.offset[cass.first])
+			cass.first = c;
+	}
+}
+
 static void
 cass_reset(void)
 {
@@ -89,6 +105,7 @@ cass_reset(void)
 	cass.phase = sim_span(0, LE_SEC);
 	for (int c = 0; c < COORDINATORS; c++)
 		cass.offset[c] = s->skew_ms[c] * LE_MSEC;
+	compare_clocks();
 	for (int e = 0; e < MAX_ELECTIONS; e++)
 		cass.rows[e].answered = true;
 	gateways_reset();
@@ -116,17 +133,6 @@ cassandra_second(int election)
 	if (sim_chance(sim.schedule->wander))
 		c = (int) sim_below(COORDINATORS);
 	return second_of(c);
-}
-
-static int64
-extreme_second(bool latest)
-{
-	int64		second = second_of(0);
-
-	for (int c = 1; c < COORDINATORS; c++)
-		second = latest ? Max(second, second_of(c)) :
-			Min(second, second_of(c));
-	return second;
 }
 
 /* ---- rows ---- */
@@ -456,6 +462,7 @@ cass_new_server(le_duration down)
 	cass.home = (int) sim_below(COORDINATORS);
 	if (!sim.schedule->beyond)
 		cass.offset[c] = sim_span(0, sim.schedule->max_skew_ms * LE_MSEC);
+	compare_clocks();
 	if (trace_on)
 		trace(NULL, "no majority for %.1f s; coordinator %d is %.1f s ahead",
 			  down / (double) LE_SEC, c,
@@ -607,7 +614,7 @@ cass_key(int election)
 	Stored	   *s = &cass.rows[election];
 
 	make_key(s, &s->now, &s->key);
-	if (!is_held(&s->now, extreme_second(false)))
+	if (s->key.session != 0 && !is_held(&s->now, second_of(cass.last)))
 		s->key.session = 0;
 	return &s->key;
 }
@@ -647,7 +654,7 @@ cass_safe(int session, int election, uint64 token)
 
 	return cells->row.epoch == token &&
 		OWNER_SESSION(cells->row.owner) == session &&
-		is_held(cells, extreme_second(true));
+		is_held(cells, second_of(cass.first));
 }
 
 /*

@@ -109,8 +109,13 @@ check_gone(SimNode *n, const LeNode *node, int session)
 
 /* What is known of other nodes is never replaced by what was known before. */
 static void
-check_knowledge(SimNode *n, const LeTable *t)
+check_knowledge(SimNode *n, LeTable *t)
 {
+	uint64		version = pg_atomic_read_u64(&t->nodes_version);
+
+	if (version == n->nodes_version)
+		return;
+	n->nodes_version = version;
 	n->look++;
 	for (int i = 0; i < t->nnodes; i++)
 	{

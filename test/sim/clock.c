@@ -14,34 +14,56 @@
 
 #include <time.h>
 
+#define STEP	(LE_MSEC / 10)	/* in which sleeps end */
+
 static le_time
 at_rate(const Clock *c, le_time t)
 {
-	return t + t / 1000000 * c->ppm + t % 1000000 * c->ppm / 1000000;
+	return c->ppm == 0 ? t :
+		t + t / 1000000 * c->ppm + t % 1000000 * c->ppm / 1000000;
 }
 
 le_time
-clock_boot(const SimNode *n, le_time now)
+clock_reckon(const Clock *c, const Reading *reading, le_time at)
 {
-	return n->clock.offset + at_rate(&n->clock, now);
+	Reading    *r = (Reading *) reading;
+
+	r->at = at;
+	r->shows = c->offset + at_rate(c, at);
+	r->ts.tv_sec = r->shows / LE_SEC;
+	r->ts.tv_nsec = r->shows % LE_SEC;
+	return r->shows;
 }
 
-le_time
-clock_mono(const SimNode *n, le_time now)
+void
+clock_start(SimNode *n, int ppm)
 {
-	return n->clock.offset + at_rate(&n->clock, now - n->clock.suspended);
+	n->clock.ppm = ppm;
+	n->clock.ms_per_count = 1 / (1e6 + ppm);
+	n->clock.offset = LE_SEC * (1000 + sim_below(100000));
+	n->clock.wall = LE_SEC * INT64CONST(800000000);
+	n->clock.boot.at = n->clock.mono.at = NEVER;
 }
 
-/* When, in true time, will CLOCK_MONOTONIC show this, without a suspend? */
+/*
+ * When, in true time, will CLOCK_MONOTONIC show this, without a suspend?  At
+ * the end of a step: of those within the millisecond, the first that is not
+ * too early.
+ */
 le_time
 clock_mono_inverse(const SimNode *n, le_time mono)
 {
-	le_time		t = (mono - n->clock.offset) / (1000000 + n->clock.ppm) *
-		1000000;
+	const Clock *c = &n->clock;
+	le_time		counted = mono - c->offset;
+	le_time		ms = (le_time) (counted * c->ms_per_count);
+	le_duration rest = counted - ms * (LE_MSEC + c->ppm);
+	le_duration steps = 0;
 
-	while (at_rate(&n->clock, t) + n->clock.offset < mono)
-		t += 100000;
-	return t + n->clock.suspended;
+	if (rest > 0)
+		steps = (le_duration) (rest * c->ms_per_count * (LE_MSEC / STEP));
+	while (at_rate(c, steps * STEP) < rest)
+		steps++;
+	return ms * LE_MSEC + steps * STEP + c->suspended;
 }
 
 extern int	__wrap_clock_gettime(clockid_t id, struct timespec *ts);
@@ -53,18 +75,26 @@ extern int	__wrap_clock_gettime(clockid_t id, struct timespec *ts);
 int
 __wrap_clock_gettime(clockid_t id, struct timespec *ts)
 {
-	le_time		t;
+	const Clock *c = &sim_node->clock;
 
 	if (id == CLOCK_BOOTTIME)
-		t = clock_boot(sim_node, sim.now);
+	{
+		(void) clock_boot(sim_node, sim.now);
+		*ts = c->boot.ts;
+		if (sim_backend != NULL)
+			transaction_looks();
+	}
 	else if (id == CLOCK_MONOTONIC)
-		t = clock_mono(sim_node, sim.now);
+	{
+		(void) clock_mono(sim_node, sim.now);
+		*ts = c->mono.ts;
+	}
 	else
-		t = clock_boot(sim_node, sim.now) + sim_node->clock.wall;
-	ts->tv_sec = t / LE_SEC;
-	ts->tv_nsec = t % LE_SEC;
-	if (sim_backend != NULL && id == CLOCK_BOOTTIME)
-		transaction_looks();
+	{
+		(void) clock_boot(sim_node, sim.now);
+		*ts = c->boot.ts;
+		ts->tv_sec += c->wall / LE_SEC;
+	}
 	node_may_pause();
 	return 0;
 }

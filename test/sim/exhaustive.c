@@ -157,7 +157,7 @@ explore(int nyes, int most)
 		printf(": %s\n", sim.failure);
 		return;
 	}
-	if (nyes == most)
+	if (nyes == most || nyes == MAX_FAULTS)
 		return;
 	for (int i = first; i < made; i++)
 	{

@@ -527,8 +527,8 @@ caller_is_gone(const Job *job)
 	const Reply *r = &replies[job->reply];
 	const SimNode *n = sim.node[r->node];
 
-	return n->process != r->process || !n->flights[r->flight].used ||
-		n->flights[r->flight].number != r->number;
+	return n->process != r->process ||
+		!network_awaits(n, r->flight, r->number);
 }
 
 static void
@@ -1515,7 +1515,7 @@ answer_at_once(const Request *r, int node, uint32 process, int flight,
 	memset(&a, 0, sizeof(a));
 	a.net = to_distrust(r, "any") ? LE_NET_BROKEN : net;
 	a.lock.verb = r->lock.verb;
-	a.lock.gateway = r->lock.gateway;
+	a.gateway = r->lock.gateway;
 	a.lock.ndocs = 1;
 	d->election = -1;
 	d->status = status;
@@ -1545,7 +1545,7 @@ new_reply(const Request *r, int node, uint32 process, int flight,
 	reply->answer.outcome = LE_DONE;
 	reply->answer.lock.verb = r->lock.verb;
 	reply->answer.lock.job = r->lock.job;
-	reply->answer.lock.gateway = r->lock.gateway;
+	reply->answer.gateway = r->lock.gateway;
 	return reply;
 }
 

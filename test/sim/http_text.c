@@ -259,7 +259,8 @@ text_read_request(const LeHttpRequest *request, Request *r)
 static char buffer[4096];
 static char *end;
 
-static void
+/* Mostly of constants, whose length need not be counted each time. */
+static pg_attribute_always_inline void
 put(const char *s)
 {
 	size_t		len = strlen(s);

@@ -215,15 +215,15 @@ answer_to(const LeHttpRequest *request, LeHttpResponse *response)
 	Flight	   *f = &n->flights[0];
 	Request		r;
 
-	memset(f, 0, sizeof(*f));
-	f->used = true;
 	f->number = ++n->last_flight;
+	n->in_flight = 1;
+	n->answered = 0;
 	text_read_request(request, &r);
 	gateway_serve(&r, n->number, n->process, 0, f->number);
-	while (!f->answered)
+	while (n->answered == 0)
 		network_step();
 	memset(response, 0, sizeof(*response));
-	text_write_answer(&f->answer, response);
+	text_write_answer(network_answer_to(f), response);
 }
 
 static void

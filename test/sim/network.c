@@ -14,6 +14,7 @@
 #include "sim.h"
 
 #include "lib/stringinfo.h"
+#include "port/pg_bitutils.h"
 
 #include "plan.h"
 
@@ -35,8 +36,7 @@ typedef struct Message
 typedef struct Entry
 {
 	le_time		at;
-	uint32		order;			/* of entries of one instant */
-	short		what;
+	int			what;
 	int			a;
 	uint32		b;
 } Entry;
@@ -45,69 +45,40 @@ static Message messages[MAX_MESSAGES];
 static int	free_message;
 static int	fresh_message;
 
-static Entry heap[2 * MAX_MESSAGES];
-static int	nheap;
-static uint32 last_order;
+/*
+ * What is to come, the first last.  There is little at a time, and mostly what
+ * is added comes soon: no heap is as quick.
+ */
+static Entry entries[2 * MAX_MESSAGES];
+static int	nentries;
 
 void
 network_reset(void)
 {
 	free_message = -1;
 	fresh_message = 0;
-	nheap = 0;
-	last_order = 0;
+	nentries = 0;
 }
 
 /* ---- what is to come ---- */
 
-static bool
-before(const Entry *a, const Entry *b)
-{
-	return a->at != b->at ? a->at < b->at : a->order < b->order;
-}
-
+/* After whatever is to come at the same instant. */
 void
 network_at(le_time at, int what, int a, uint32 b)
 {
-	Entry		e = {.at = at, .what = what, .a = a, .b = b};
-	int			i = nheap++;
+	int			i = nentries++;
 
-	if (nheap > 2 * MAX_MESSAGES - 1)
+	if (nentries == lengthof(entries))
 		abort();
-	e.order = ++last_order;
-	for (; i > 0 && before(&e, &heap[(i - 1) / 2]); i = (i - 1) / 2)
-		heap[i] = heap[(i - 1) / 2];
-	heap[i] = e;
+	for (; i > 0 && entries[i - 1].at <= at; i--)
+		entries[i] = entries[i - 1];
+	entries[i] = (Entry) {at, what, a, b};
 }
 
 le_time
 network_next(void)
 {
-	return nheap == 0 ? NEVER : heap[0].at;
-}
-
-static Entry
-take_first(void)
-{
-	Entry		first = heap[0];
-	Entry		last = heap[--nheap];
-	int			i = 0;
-
-	for (;;)
-	{
-		int			child = 2 * i + 1;
-
-		if (child >= nheap)
-			break;
-		if (child + 1 < nheap && before(&heap[child + 1], &heap[child]))
-			child++;
-		if (!before(&heap[child], &last))
-			break;
-		heap[i] = heap[child];
-		i = child;
-	}
-	heap[i] = last;
-	return first;
+	return nentries == 0 ? NEVER : entries[nentries - 1].at;
 }
 
 /* ---- messages ---- */
@@ -133,6 +104,27 @@ end_message(int m)
 	free_message = m;
 }
 
+static void
+end_answer(int m)
+{
+	store_list_free(messages[m].answer.nodes);
+	end_message(m);
+}
+
+bool
+network_awaits(const SimNode *n, int flight, uint32 number)
+{
+	return ((n->in_flight >> flight) & 1) != 0 &&
+		n->flights[flight].number == number;
+}
+
+/* What has come back to a worker, and it was not told of yet. */
+const Answer *
+network_answer_to(const Flight *f)
+{
+	return &messages[f->message].answer;
+}
+
 static le_duration
 latency(void)
 {
@@ -154,6 +146,14 @@ cut(const SimNode *n, int gateway)
 		(n->cut_gateway < 0 || n->cut_gateway == gateway);
 }
 
+/* Either store has the end of it for itself. */
+static size_t
+request_size(const Request *r)
+{
+	return r->lock.verb != LOCK_NONE ? offsetof(Request, values) :
+		offsetof(Request, steps) + r->nsteps * sizeof(Step);
+}
+
 static int
 post_request(const Request *r, const SimNode *n, int flight, bool repeated)
 {
@@ -165,7 +165,7 @@ post_request(const Request *r, const SimNode *n, int flight, bool repeated)
 	messages[m].number = n->flights[flight].number;
 	messages[m].repeated = repeated;
 	messages[m].copied = false;
-	messages[m].request = *r;
+	memcpy(&messages[m].request, r, request_size(r));
 	network_at(sim.now + latency(), AT_REQUEST, m, 0);
 	return m;
 }
@@ -198,6 +198,13 @@ network_send(const Request *r, int flight)
 	}
 }
 
+static size_t
+answer_size(const Answer *a)
+{
+	return sim.model == &cassandra_model || a->keys_shown != 0 ?
+		sizeof(Answer) : offsetof(Answer, keys);
+}
+
 /* On its way back; answers that were held up may overtake each other. */
 void
 network_answer(int node, uint32 process, int flight, uint32 number,
@@ -206,7 +213,7 @@ network_answer(int node, uint32 process, int flight, uint32 number,
 	SimNode    *n = sim.node[node];
 	int			m;
 
-	if (n->process != process || cut(n, answer->lock.gateway) ||
+	if (n->process != process || cut(n, answer->gateway) ||
 		sim.now < n->deaf_until ||
 		sim_chance(sim.schedule->weather.lose_answer))
 	{
@@ -220,7 +227,7 @@ network_answer(int node, uint32 process, int flight, uint32 number,
 	messages[m].process = process;
 	messages[m].flight = flight;
 	messages[m].number = number;
-	messages[m].answer = *answer;
+	memcpy(&messages[m].answer, answer, answer_size(answer));
 	network_at(sim.now + latency(), AT_ANSWER, m, 0);
 }
 
@@ -241,13 +248,12 @@ static void
 deliver_request(int number)
 {
 	Message    *m = &messages[number];
-	const Flight *f = &sim.node[m->node]->flights[m->flight];
+	const SimNode *n = sim.node[m->node];
 	Answer		answer;
 
 	if (m->repeated)
 		sim.counts.duplicates++;
-	if (m->process != sim.node[m->node]->process || !f->used ||
-		f->number != m->number)
+	if (m->process != n->process || !network_awaits(n, m->flight, m->number))
 		sim.counts.late++;
 	m->request.lock.copied = sim.copied = m->copied;
 	if (sim.model->apply(&m->request, &answer, m->node, m->process, m->flight,
@@ -264,18 +270,31 @@ deliver_answer(int number)
 {
 	Message    *m = &messages[number];
 	SimNode    *n = sim.node[m->node];
-	Flight	   *f = &n->flights[m->flight];
 
-	if (n->process == m->process && f->used && f->number == m->number &&
-		!f->answered)
+	if (n->process == m->process &&
+		network_awaits(n, m->flight, m->number) &&
+		((n->answered >> m->flight) & 1) == 0)
 	{
-		f->answered = true;
-		f->answer = m->answer;
+		n->answered |= UINT64CONST(1) << m->flight;
+		/* until the worker has taken notice of it */
+		n->flights[m->flight].message = number;
 		node_wake(n);
 	}
 	else
-		store_list_free(m->answer.nodes);
-	end_message(number);
+		end_answer(number);
+}
+
+/* Of a request, or of what an answer is to; nobody waits for some. */
+static LeOpKind
+kind_of(const Entry *e)
+{
+	const Message *m = &messages[e->a];
+	const SimNode *n = sim.node[m->node];
+
+	if (e->what == AT_REQUEST)
+		return m->request.kind;
+	return network_awaits(n, m->flight, m->number) ?
+		n->flights[m->flight].kind : 0;
 }
 
 /* What is under way, whatever the order; and how long until it arrives. */
@@ -284,14 +303,13 @@ network_hash(void)
 {
 	uint64		hash = 0;
 
-	for (int i = 0; i < nheap; i++)
+	for (int i = 0; i < nentries; i++)
 	{
-		const Entry *e = &heap[i];
+		const Entry *e = &entries[i];
 		uint64		one = (uint64) (e->at - sim.now) / LE_MSEC << 8 | e->what;
 
 		if (e->what == AT_REQUEST || e->what == AT_ANSWER)
-			one = sim_mix(one) ^ messages[e->a].request.kind << 8 ^
-				messages[e->a].node;
+			one = sim_mix(one) ^ kind_of(e) << 8 ^ messages[e->a].node;
 		hash += sim_mix(one);
 	}
 	return hash;
@@ -300,7 +318,7 @@ network_hash(void)
 void
 network_step(void)
 {
-	Entry		e = take_first();
+	Entry		e = entries[--nentries];
 	SimNode    *n;
 
 	sim.now = Max(sim.now, e.at);
@@ -341,12 +359,9 @@ network_step(void)
 void
 network_forget(SimNode *n)
 {
-	for (int i = 0; i < n->nflights; i++)
-	{
-		if (n->flights[i].used && n->flights[i].answered)
-			store_list_free(n->flights[i].answer.nodes);
-		n->flights[i].used = false;
-	}
+	for (uint64 left = n->answered; left != 0; left &= left - 1)
+		end_answer(n->flights[pg_rightmost_one_pos64(left)].message);
+	n->in_flight = n->answered = 0;
 	n->process++;
 }
 
@@ -384,33 +399,27 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 			 LeHttpDone done, void *arg)
 {
 	SimNode    *n = sim_node;
-	int			i = 0;
+	Request    *r = &n->encoded;
+	int			i;
 	Flight	   *f;
 
-	Request		r;
-
 	if (sim.model->read_request != NULL)
-		sim.model->read_request(request, &r);
-	else
-		r = n->encoded;
+		sim.model->read_request(request, r);
 	node_may_pause();
-	while (i < MAX_FLIGHTS && n->flights[i].used)
-		i++;
-	if (i == MAX_FLIGHTS)
+	if (n->in_flight == PG_UINT64_MAX)
 		abort();
-	n->nflights = Max(n->nflights, i + 1);
+	i = pg_rightmost_one_pos64(~n->in_flight);
+	n->in_flight |= UINT64CONST(1) << i;
 	f = &n->flights[i];
-	f->used = true;
-	f->answered = false;
 	f->number = ++n->last_flight;
-	f->kind = r.kind;
-	f->session = r.session;
+	f->kind = r->kind;
+	f->session = r->session;
 	f->times_out = clock_mono(n, sim.now) + timeout;
 	f->done = done;
 	f->arg = arg;
-	network_send(&r, i);
-	if (r.kind == LE_OP_PROVE_NODE || r.kind == LE_OP_RENEW_SESSION ||
-		r.kind == LE_OP_RENEW_TERMS)
+	network_send(r, i);
+	if (r->kind == LE_OP_PROVE_NODE || r->kind == LE_OP_RENEW_SESSION ||
+		r->kind == LE_OP_RENEW_TERMS)
 		node_ambush();
 	node_may_pause();
 }
@@ -420,13 +429,11 @@ first_timeout(const SimNode *n)
 {
 	le_time		next = 0;
 
-	for (int i = 0; i < n->nflights; i++)
-	{
-		const Flight *f = &n->flights[i];
-
-		if (f->used)
-			next = le_earliest(next, f->answered ? 1 : f->times_out);
-	}
+	if (n->answered != 0)
+		return 1;
+	for (uint64 left = n->in_flight; left != 0; left &= left - 1)
+		next = le_earliest(next,
+						   n->flights[pg_rightmost_one_pos64(left)].times_out);
 	return next;
 }
 
@@ -443,35 +450,59 @@ le_http_timer(void)
 }
 
 static void
-end_flight(Flight *f, LeNet net)
+end_flight(SimNode *n, int i)
 {
-	LeHttpResponse response = {.net = net, .status = 200};
-	Answer		answer = f->answer;
+	Flight	   *f = &n->flights[i];
+	LeHttpResponse response = {.net = LE_NET_BROKEN, .status = 200};
+	int			message = f->message;
+	const Answer *answer = network_answer_to(f);
+	uint64		bit = UINT64CONST(1) << i;
+	bool		answered = (n->answered & bit) != 0;
 
-	f->used = false;
-	if (net != LE_NET_OK)
+	n->in_flight &= ~bit;
+	n->answered &= ~bit;
+	if (!answered)
 	{
-		memset(&answer, 0, sizeof(answer));
 		if (trace_on)
 			trace(sim_node, "gives up waiting for an answer to %s",
 				  le_op_name(f->kind));
+		sim.counts.unknown++;
+		f->done(f->arg, &response);
+		return;
 	}
-	else if (trace_on)
+	if (trace_on)
 		trace(sim_node, "gets answer to %s: %s", le_op_name(f->kind),
-			  answer.net != LE_NET_OK ? "nothing that counts" :
-			  le_outcome_name(answer.outcome));
-	response.body = (const char *) &answer;
-	response.body_len = sizeof(answer);
-	if (net == LE_NET_OK)
-		response.net = answer.net;
+			  answer->net != LE_NET_OK ? "nothing that counts" :
+			  le_outcome_name(answer->outcome));
+	response.net = answer->net;
+	response.body = (const char *) answer;
+	response.body_len = sizeof(*answer);
 	if (sim.model->write_answer != NULL && response.net == LE_NET_OK)
-		sim.model->write_answer(&answer, &response);
+		sim.model->write_answer(answer, &response);
 	if (response.net != LE_NET_OK)
 		sim.counts.unknown++;
-	else if (answer.outcome == LE_LOST)
+	else if (answer->outcome == LE_LOST)
 		sim_node->told_lost = f->session;
 	f->done(f->arg, &response);
-	store_list_free(answer.nodes);
+	end_answer(message);
+}
+
+/* Which flight that is over was sent first?  -1: none is. */
+static int
+first_over(const SimNode *n, uint64 left, le_time now)
+{
+	int			first = -1;
+
+	for (; left != 0; left &= left - 1)
+	{
+		int			i = pg_rightmost_one_pos64(left);
+		const Flight *f = &n->flights[i];
+
+		if ((((n->answered >> i) & 1) != 0 || f->times_out <= now) &&
+			(first < 0 || f->number < n->flights[first].number))
+			first = i;
+	}
+	return first;
 }
 
 /* In the order in which they were sent, answers before timeouts. */
@@ -479,24 +510,10 @@ void
 le_http_run(void)
 {
 	SimNode    *n = sim_node;
+	int			i;
 
-	for (int pass = 0; pass < 2; pass++)
-		for (;;)
-		{
-			Flight	   *first = NULL;
-			le_time		now = clock_mono(n, sim.now);
-
-			for (int i = 0; i < n->nflights; i++)
-			{
-				Flight	   *f = &n->flights[i];
-
-				if (f->used && (f->answered || (pass == 1 &&
-												f->times_out <= now)) &&
-					(first == NULL || f->number < first->number))
-					first = f;
-			}
-			if (first == NULL)
-				break;
-			end_flight(first, first->answered ? LE_NET_OK : LE_NET_BROKEN);
-		}
+	while ((i = first_over(n, n->answered, 0)) >= 0)
+		end_flight(n, i);
+	while ((i = first_over(n, n->in_flight, clock_mono(n, sim.now))) >= 0)
+		end_flight(n, i);
 }

@@ -41,7 +41,6 @@ static SimProcess *live = NULL; /* whose static variables are in place */
 #define MAX_TURNS	4000
 
 static char *pristine = NULL;	/* the state of a process that begins */
-static bool in_worker = false;
 
 static void
 worker_process(void)
@@ -52,10 +51,15 @@ worker_process(void)
 static SimNode *
 node_new(int number)
 {
-	SimNode    *n = calloc(1, sizeof(SimNode));
+	SimNode    *n = aligned_alloc(PG_CACHE_LINE_SIZE,
+								  TYPEALIGN(PG_CACHE_LINE_SIZE,
+											sizeof(SimNode)));
 
+	memset(n, 0, sizeof(*n));
 	if (pristine == NULL)
 	{
+		if (SCRATCH_SIZE != LE_MAX_NODES * sizeof(LeNodeInfo))
+			abort();			/* see stop_here() */
 		pristine = malloc(STATE_SIZE);
 		memcpy(pristine, __start_le_state, STATE_SIZE);
 	}
@@ -121,9 +125,8 @@ node_table(const SimNode *n)
 	return (LeTable *) n->shmem;
 }
 
-/* The election's place in the node's lease table; NULL: it has none. */
 LeSlot *
-node_slot(SimNode *n, int election)
+node_find_slot(SimNode *n, int election)
 {
 	LeTable    *t = node_table(n);
 	Size		offset = MAXALIGN(sizeof(LeTable)) +
@@ -133,7 +136,7 @@ node_slot(SimNode *n, int election)
 	for (int i = 0; i < t->nused; i++)
 		if (slots[i].name[0] != '\0' &&
 			election_of_name(slots[i].name) == election)
-			return &slots[i];
+			return n->slots[election] = &slots[i];
 	return NULL;
 }
 
@@ -161,23 +164,32 @@ node_wake(SimNode *n)
 		n->run_at = Max(sim.now + TURN, n->frozen_until);
 }
 
-/* After how many readings of a clock does it happen next? */
-static int
-draw_countdown(int per_million)
+/* At which reading of a clock does it happen next? */
+static int64
+draw_reading(int per_million)
 {
 	if (per_million == 0)
-		return PG_INT32_MAX;
+		return PG_INT64_MAX;
 	if (exhaustive)
-		return 0;
-	return 1 + (int) sim_below(2 * INT64CONST(1000000) / per_million);
+		return 0;				/* at each, it may */
+	return sim.readings + 1 +
+		(int64) sim_below(2 * INT64CONST(1000000) / per_million);
 }
 
+/*
+ * The scratch space is one list of node keys, and no list shows more than
+ * there were sessions.
+ */
 static void
 stop_here(void)
 {
-	memcpy(sim_node->scratch, __start_le_scratch, SCRATCH_SIZE);
+	SimNode    *n = sim_node;
+	size_t		size = Min(SCRATCH_SIZE,
+						   store_nsessions() * sizeof(LeNodeInfo));
+
+	memcpy(n->scratch, __start_le_scratch, size);
 	coroutine_yield();
-	memcpy(__start_le_scratch, sim_node->scratch, SCRATCH_SIZE);
+	memcpy(__start_le_scratch, n->scratch, size);
 }
 
 /*
@@ -190,7 +202,7 @@ node_ambush(void)
 {
 	SimNode    *n = sim_node;
 
-	if (n->ambush == 0 || !in_worker || !sim.storm)
+	if (n->ambush == 0 || !sim.exposed)
 		return;
 	n->frozen_until = n->run_at = sim.now + n->ambush;
 	n->cut_gateway = -1;
@@ -204,17 +216,16 @@ node_ambush(void)
 
 /* A worker stops, or dies, between two of its instructions. */
 void
-node_may_pause(void)
+node_meets_fate(void)
 {
 	const Weather *w = &sim.schedule->weather;
 
-	if (sim_backend != NULL)
-		process_may_stop();
-	if (!in_worker || !sim.storm)
-		return;
-	if (exhaustive ? sim_chance(w->pause) : --sim.pause_in <= 0)
+	if (exhaustive ? sim_chance(w->pause) : sim.readings >= sim.pause_at)
 	{
-		sim.pause_in = draw_countdown(w->pause);
+		sim.pause_at = draw_reading(w->pause);
+		if (sim.kill_at != PG_INT64_MAX)
+			sim.kill_at++;		/* this reading does not count for it */
+		sim.fate_at = Min(sim.pause_at, sim.kill_at);
 		sim.counts.pauses++;
 		sim_node->frozen_until = sim.now +
 			sim_span(LE_MSEC, exhaustive ? 7 * LE_SEC : 25 * LE_SEC);
@@ -231,9 +242,10 @@ node_may_pause(void)
 		}
 		stop_here();
 	}
-	else if (exhaustive ? sim_chance(w->kill) : --sim.kill_in <= 0)
+	else if (exhaustive ? sim_chance(w->kill) : sim.readings >= sim.kill_at)
 	{
-		sim.kill_in = draw_countdown(w->kill);
+		sim.kill_at = draw_reading(w->kill);
+		sim.fate_at = Min(sim.pause_at, sim.kill_at);
 		node_kill_worker(sim_node);
 		for (;;)
 			coroutine_yield();
@@ -251,9 +263,9 @@ node_run(SimNode *n)
 	if (++n->turns > MAX_TURNS)
 		sim_fail("n%d runs in a tight loop", n->number);
 	node_enter(n);
-	in_worker = true;
+	sim.exposed = sim.storm;
 	coroutine_resume(n->worker);
-	in_worker = false;
+	sim.exposed = false;
 	check_terms(n);
 }
 
@@ -325,7 +337,9 @@ node_start(SimNode *n)
 	le_leases_init(false, n->shmem);
 	le_bound_init(false, n->shmem + BOUND_AT);
 	backends_reset(n);
-	n->look++;					/* the table is new */
+	memset(n->slots, 0, sizeof(n->slots));	/* the table is new */
+	n->look++;
+	n->nodes_version = 0;
 	n->gone = false;
 	n->up = true;
 	n->stopping = false;
@@ -363,12 +377,9 @@ node_reset(SimNode *n, const Schedule *s)
 	clean.margin_ms = s->margin_ms[i];
 	clean.takeover = s->takeover[i];
 	clean.campaigns = s->campaigns[i];
-	clean.clock.ppm = s->ppm[i];
-	clean.clock.offset = LE_SEC * (1000 + sim_below(100000));
-	clean.clock.wall = LE_SEC * INT64CONST(800000000);
+	clock_start(&clean, s->ppm[i]);
 	memcpy(n, &clean, offsetof(SimNode, encoded));
-	for (int k = 0; k < MAX_FLIGHTS; k++)
-		n->flights[k].used = false;
+	memset(&n->encoded, 0, sizeof(n->encoded));
 	for (int k = 0; k < MAX_BACKENDS; k++)
 		n->backends[k].number = 0;
 }
@@ -379,8 +390,10 @@ nodes_reset(const Schedule *s)
 	sim_node = NULL;
 	live = NULL;
 	sim.incarnations = sim.attempts = 0;
-	sim.pause_in = draw_countdown(s->weather.pause);
-	sim.kill_in = draw_countdown(s->weather.kill);
+	sim.readings = 0;
+	sim.pause_at = draw_reading(s->weather.pause);
+	sim.kill_at = draw_reading(s->weather.kill);
+	sim.fate_at = Min(sim.pause_at, sim.kill_at);
 	for (int i = 0; i < s->nnodes; i++)
 	{
 		if (sim.node[i] == NULL)

@@ -30,15 +30,24 @@ name_of_session(int session)
 	return names[session];
 }
 
+/* In ASCII, letters are 0x41 and more. */
 static uint32
-read_hex(const char *digits, int n)
+digit(char c)
 {
-	uint32		number = 0;
+	return (c & 15) + (c >> 6) * 9;
+}
 
-	for (int i = 0; i < n; i++)
-		number = number * 16 + (digits[i] <= '9' ? digits[i] - '0' :
-								digits[i] - 'a' + 10);
-	return number;
+static inline uint32
+read_4_digits(const char *s)
+{
+	return digit(s[0]) << 12 | digit(s[1]) << 8 | digit(s[2]) << 4 |
+		digit(s[3]);
+}
+
+static uint32
+read_8_digits(const char *s)
+{
+	return read_4_digits(s) << 16 | read_4_digits(s + 4);
 }
 
 /*
@@ -52,8 +61,8 @@ session_of_name(const char *name)
 
 	if (name == NULL || name[0] == '\0')
 		return 0;
-	n = (int) read_hex(name + LE_SESSION_LEN - 4, 4);
-	return n != 0 ? n : (int) read_hex(name, 8);
+	n = (int) read_4_digits(name + LE_SESSION_LEN - 4);
+	return n != 0 ? n : (int) read_8_digits(name);
 }
 
 /* "e0", "e1", ... */
@@ -97,20 +106,21 @@ number_of_value(const char *value)
 const char *
 name_of_value(uint32 user)
 {
-	static char names[64][8];
-	static int	next = 0;
+	static char names[16][8];
 
 	if (user == 0)
 		return NULL;
-	next = (next + 1) % 64;
-	pg_snprintf(names[next], sizeof(names[next]), "v%u", user - 1);
-	return names[next];
+	if (user >= lengthof(names))
+		abort();
+	if (names[user][0] == '\0')
+		pg_snprintf(names[user], sizeof(names[user]), "v%u", user - 1);
+	return names[user];
 }
 
 static uint32
 number_of_incarnation(const char *incarnation)
 {
-	return read_hex(incarnation, 8);
+	return read_8_digits(incarnation);
 }
 
 static const char *

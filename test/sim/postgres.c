@@ -509,6 +509,18 @@ list_delete_first(struct List *list)
 	return l->length == 0 ? NULL : list;
 }
 
+/* A C library has a quick one, or PostgreSQL one that goes byte by byte. */
+size_t
+strlcpy(char *dst, const char *src, size_t size)
+{
+	size_t		len = strlen(src);
+	size_t		n = Min(len, size - 1);
+
+	memcpy(dst, src, n);
+	dst[n] = '\0';
+	return len;
+}
+
 /* ---- only the store "local" needs these ---- */
 
 XLogRecPtr

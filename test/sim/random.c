@@ -32,12 +32,9 @@ sim_below(uint64 n)
 	return (uint64) (((sim_random() >> 32) * n) >> 32);
 }
 
-/* Nothing goes wrong by chance once the weather has cleared up. */
 bool
-sim_chance(int per_million)
+sim_strikes(int per_million)
 {
-	if (per_million == 0 || !sim.storm)
-		return false;
 	if (exhaustive)
 		return exhaustive_decide();
 	return (int) sim_below(1000000) < per_million;

@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include <setjmp.h>
+#include <time.h>
 
 #include "http.h"
 #include "leases.h"
@@ -42,7 +43,7 @@
 
 extern uint64 sim_random(void);
 extern uint64 sim_below(uint64 n);
-extern bool sim_chance(int per_million);
+extern bool sim_strikes(int per_million);
 extern le_duration sim_span(le_duration least, le_duration most);
 extern uint64 sim_mix(uint64 seed);
 
@@ -203,7 +204,6 @@ typedef struct LockDoc
 typedef struct LockAnswer
 {
 	LockVerb	verb;
-	int			gateway;
 	int			job;
 	bool		foreign;		/* of a proxy that got no answer in time */
 	int			ndocs;
@@ -251,8 +251,12 @@ typedef struct Answer
 	NodeKeyShown *nodes;		/* from store_list() */
 	int			nlost;
 	int			lost[MAX_ELECTIONS];
-	Key			keys[MAX_ELECTIONS];
-	LockAnswer	lock;
+	int			gateway;		/* Cassandra: which one it is of */
+	union
+	{
+		Key			keys[MAX_ELECTIONS];	/* Consul */
+		LockAnswer	lock;		/* Cassandra */
+	};
 } Answer;
 
 /* ---- schedules ---- */
@@ -361,25 +365,35 @@ typedef struct Schedule
 
 /* ---- nodes ---- */
 
+/* What a clock shows at an instant of the time that it counts. */
+typedef struct Reading
+{
+	le_time		at;
+	le_time		shows;
+	struct timespec ts;			/* the same */
+} Reading;
+
 typedef struct Clock
 {
 	le_time		offset;
 	int			ppm;
+	double		ms_per_count;	/* true time for what it counts */
 	le_duration suspended;		/* so far */
-	le_duration wall;			/* what the wall clock was set by */
+	le_duration wall;			/* what the wall clock was set by, whole
+								 * seconds */
+	Reading		boot;			/* the last of each */
+	Reading		mono;
 } Clock;
 
 typedef struct Flight
 {
-	bool		used;
 	uint32		number;
-	bool		answered;
 	le_time		times_out;		/* on CLOCK_MONOTONIC; 0: never */
 	LeOpKind	kind;
 	int			session;
 	LeHttpDone	done;
 	void	   *arg;
-	Answer		answer;
+	int			message;		/* with the answer */
 } Flight;
 
 typedef struct Coroutine Coroutine;
@@ -459,6 +473,9 @@ typedef struct SimNode
 	uint32		incarnation;
 	uint32		process;		/* counts workers; flights belong to one */
 	le_time		run_at;			/* in true time; NEVER: not at all */
+	uint64		term[MAX_ELECTIONS];	/* token of the term that it has, for
+										 * checks.c; here, since each step
+										 * looks at it */
 	le_time		sleeps_until;	/* on CLOCK_MONOTONIC; 0: for ever */
 	le_time		frozen_until;	/* in true time */
 	le_time		wakes_at;		/* the machine, from its sleep */
@@ -470,6 +487,7 @@ typedef struct SimNode
 	Clock		clock;
 	Coroutine  *worker;
 	char	   *shmem;
+	LeSlot	   *slots[MAX_ELECTIONS];	/* in it, where they were last */
 	char	   *scratch;
 
 	/* process-local variables of the worker */
@@ -490,10 +508,10 @@ typedef struct SimNode
 	LePredecessor statefile;
 
 	uint32		last_flight;
-	int			nflights;		/* places that were ever used */
+	uint64		in_flight;		/* bits of flights ... */
+	uint64		answered;		/* ... and of those that came back */
 
 	/* checks.c */
-	uint64		term[MAX_ELECTIONS];	/* token of the term that it has */
 	le_time		took_at[MAX_ELECTIONS]; /* the store gave it the key ... */
 	uint64		took[MAX_ELECTIONS];	/* ... at this index ... */
 	uint64		took_for[MAX_ELECTIONS];	/* ... for this question */
@@ -514,11 +532,12 @@ typedef struct SimNode
 	bool		gone;			/* its table says that its session is */
 	int			told_lost;		/* the session that a request was lost with */
 	uint32		look;			/* counts looks at its list of node keys */
+	uint64		nodes_version;	/* that the last look was at */
 	uint32		node_look[MAX_SESSIONS];	/* the last that showed this one */
 	uint64		node_index[MAX_SESSIONS];	/* with this index */
 
 	/* from here on not cleared, but by those who use it */
-	Request		encoded;		/* the last; le_http_send() takes it */
+	Request		encoded;		/* the last, which le_http_send() sends */
 	Flight		flights[MAX_FLIGHTS];
 	Backend		backends[MAX_BACKENDS];
 } SimNode;
@@ -619,8 +638,11 @@ typedef struct World
 	uint32		incarnations;	/* so far */
 	uint32		claims;			/* asked for so far */
 	uint32		attempts;		/* ids drawn so far */
-	int			pause_in;		/* readings of a clock by workers */
-	int			kill_in;
+	bool		exposed;		/* a worker's code runs, and may stop */
+	int64		readings;		/* of a clock, by workers so exposed */
+	int64		pause_at;		/* that many */
+	int64		kill_at;
+	int64		fate_at;		/* either */
 	SimNode    *node[MAX_NODES];
 	Counts		counts;
 
@@ -639,14 +661,40 @@ typedef struct World
 } World;
 
 extern World sim;
+
+/* Nothing goes wrong by chance once the weather has cleared up. */
+static inline bool
+sim_chance(int per_million)
+{
+	return per_million != 0 && sim.storm && sim_strikes(per_million);
+}
+
 extern SimNode *sim_node;			/* whose code runs; NULL: nobody's */
 extern Backend *sim_backend;	/* and which backend's; NULL: the worker's */
 
 /* ---- clock.c ---- */
 
-extern le_time clock_boot(const SimNode *n, le_time now);
-extern le_time clock_mono(const SimNode *n, le_time now);
+extern void clock_start(SimNode *n, int ppm);
+extern le_time clock_reckon(const Clock *c, const Reading *r, le_time at);
 extern le_time clock_mono_inverse(const SimNode *n, le_time mono);
+
+/* A turn asks for one instant many times, and it is reckoned once. */
+static inline le_time
+clock_boot(const SimNode *n, le_time now)
+{
+	const Clock *c = &n->clock;
+
+	return c->boot.at == now ? c->boot.shows : clock_reckon(c, &c->boot, now);
+}
+
+static inline le_time
+clock_mono(const SimNode *n, le_time now)
+{
+	const Clock *c = &n->clock;
+
+	now -= c->suspended;
+	return c->mono.at == now ? c->mono.shows : clock_reckon(c, &c->mono, now);
+}
 
 /* ---- coroutine.c ---- */
 
@@ -666,6 +714,8 @@ extern void network_reset(void);
 extern void network_send(const Request *request, int flight);
 extern void network_answer(int node, uint32 process, int flight,
 						   uint32 number, const Answer *answer);
+extern bool network_awaits(const SimNode *n, int flight, uint32 number);
+extern const Answer *network_answer_to(const Flight *f);
 extern void network_forget(SimNode *n);
 extern le_time network_next(void);
 extern void network_step(void);
@@ -736,10 +786,24 @@ extern void node_run(SimNode *n);
 extern void node_enter(SimNode *n);
 extern void node_enter_process(SimNode *n, SimProcess *p);
 extern void node_begin_process(SimNode *n, SimProcess *p);
-extern LeSlot *node_slot(SimNode *n, int election);
+extern LeSlot *node_find_slot(SimNode *n, int election);
 extern LeTable *node_table(const SimNode *n);
-extern void node_may_pause(void);
+extern void node_meets_fate(void);
 extern void node_ambush(void);
+
+/*
+ * The election's place in the node's lease table; NULL: it has none.  Every
+ * check asks for it, so it is looked for first where it was the last time.
+ */
+static inline LeSlot *
+node_slot(SimNode *n, int election)
+{
+	LeSlot	   *slot = n->slots[election];
+
+	if (slot != NULL && slot->name[1] == '0' + election)
+		return slot;
+	return node_find_slot(n, election);
+}
 
 /* ---- backends.c ---- */
 
@@ -762,6 +826,16 @@ extern void process_cancel(SimNode *n, int place);
 extern void process_end(SimNode *n, int place);
 extern void process_sleep(le_duration span);
 extern void process_may_stop(void);
+
+/* Between two instructions of a backend or a worker. */
+static inline void
+node_may_pause(void)
+{
+	if (sim_backend != NULL)
+		process_may_stop();
+	else if (sim.exposed && ++sim.readings >= sim.fate_at)
+		node_meets_fate();
+}
 
 /* ---- scripts.c: what they do ---- */
 
@@ -825,8 +899,10 @@ extern void sim_fail(const char *format,...) pg_attribute_printf(1, 2);
 /* ---- trace.c ---- */
 
 extern bool trace_on;
-extern void trace(const SimNode *n, const char *format,...)
+extern void trace_write(const SimNode *n, const char *format,...)
 			pg_attribute_printf(2, 3);
+
+#define trace(...)	(trace_on ? trace_write(__VA_ARGS__) : (void) 0)
 extern const char *trace_request(const Request *r);
 
 #endif							/* LE_SIM_H */

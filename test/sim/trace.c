@@ -13,13 +13,11 @@ bool		trace_on = false;
 
 /* NULL stands for the store and for fate. */
 void
-trace(const SimNode *n, const char *format,...)
+trace_write(const SimNode *n, const char *format,...)
 {
 	va_list		args;
 	char		text[1200];
 
-	if (!trace_on)
-		return;
 	va_start(args, format);
 	pg_vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
