@@ -21,6 +21,7 @@
 static uint64 granted[MAX_SESSIONS][MAX_ELECTIONS];
 static uint64 granted_before[MAX_SESSIONS][MAX_ELECTIONS];
 static bool overwritten[MAX_SESSIONS][MAX_ELECTIONS];
+static int	last_written = MAX_SESSIONS - 1;	/* of them, in this schedule */
 
 void
 sim_fail(const char *format,...)
@@ -41,9 +42,10 @@ check_reset(void)
 {
 	sim.failed = false;
 	sim.digest = 0;
-	memset(granted, 0, sizeof(granted));
-	memset(granted_before, 0, sizeof(granted_before));
-	memset(overwritten, 0, sizeof(overwritten));
+	memset(granted, 0, (last_written + 1) * sizeof(granted[0]));
+	memset(granted_before, 0, (last_written + 1) * sizeof(granted_before[0]));
+	memset(overwritten, 0, (last_written + 1) * sizeof(overwritten[0]));
+	last_written = 0;
 	claims_reset();
 	memset(sim.last_token, 0, sizeof(sim.last_token));
 	memset(sim.forgotten, 0, sizeof(sim.forgotten));
@@ -272,6 +274,7 @@ check_write(int session, int election, const Key *before, const Key *after)
 	int			owner = sim.model->owner(after->session);
 	SimNode    *n;
 
+	last_written = Max(last_written, after->session);
 	if (session == 0)
 		overwritten[after->session][election] = true;
 	else if (after->session == session && before->session != session)

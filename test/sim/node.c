@@ -366,7 +366,7 @@ node_reset(SimNode *n, const Schedule *s)
 	int			i = n->number;
 	SimNode		clean;
 
-	memset(&clean, 0, offsetof(SimNode, encoded));
+	memset(&clean, 0, offsetof(SimNode, look));
 	clean.number = i;
 	clean.worker = n->worker;
 	clean.shmem = n->shmem;
@@ -378,7 +378,7 @@ node_reset(SimNode *n, const Schedule *s)
 	clean.takeover = s->takeover[i];
 	clean.campaigns = s->campaigns[i];
 	clock_start(&clean, s->ppm[i]);
-	memcpy(n, &clean, offsetof(SimNode, encoded));
+	memcpy(n, &clean, offsetof(SimNode, look));
 	memset(&n->encoded, 0, sizeof(n->encoded));
 	for (int k = 0; k < MAX_BACKENDS; k++)
 		n->backends[k].number = 0;

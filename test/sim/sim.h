@@ -531,13 +531,14 @@ typedef struct SimNode
 	int			session;		/* of its that is the newest in the store */
 	bool		gone;			/* its table says that its session is */
 	int			told_lost;		/* the session that a request was lost with */
-	uint32		look;			/* counts looks at its list of node keys */
-	uint64		nodes_version;	/* that the last look was at */
-	uint32		node_look[MAX_SESSIONS];	/* the last that showed this one */
-	uint64		node_index[MAX_SESSIONS];	/* with this index */
+	uint64		nodes_version;	/* that its list of node keys had when it was
+								 * looked at last */
 
 	/* from here on not cleared, but by those who use it */
-	Request		encoded;		/* the last, which le_http_send() sends */
+	uint32		look;			/* counts looks at that list */
+	uint32		node_look[MAX_SESSIONS];	/* the last that showed this one */
+	uint64		node_index[MAX_SESSIONS];	/* with this index */
+	Request		encoded;		/* the last request, which le_http_send() sends */
 	Flight		flights[MAX_FLIGHTS];
 	Backend		backends[MAX_BACKENDS];
 } SimNode;
