@@ -53,6 +53,7 @@ check_reset(void)
 	memset(sim.outside_until, 0, sizeof(sim.outside_until));
 	memset(sim.leaderless, 0, sizeof(sim.leaderless));
 	memset(sim.free_since, 0, sizeof(sim.free_since));
+	memset(sim.free_until, 0, sizeof(sim.free_until));
 }
 
 /* As le_read_term() and those who call it. */
@@ -394,15 +395,23 @@ check_safe(const SimNode *n, int election)
 			 n->term[election]);
 }
 
-/* Released or never held, and nothing keeps it from being taken. */
-static bool
-is_free(int election)
+/*
+ * Released or never held, and nothing keeps it from being taken?  That changes
+ * with what the store holds, and with the end of a lock-delay.
+ */
+static void
+note_free(int election)
 {
 	const Key  *key = sim.model->key(election);
+	bool		delayed = sim.now < key->delay_until;
 
-	return key->session == 0 && sim.now >= key->delay_until &&
-		(!key->exists || (key->usable && key->value.ours &&
-						  key->value.released));
+	if (key->session != 0 || delayed ||
+		(key->exists && !(key->usable && key->value.ours &&
+						  key->value.released)))
+		sim.free_since[election] = 0;
+	else if (sim.free_since[election] == 0)
+		sim.free_since[election] = sim.now;
+	sim.free_until[election] = delayed ? key->delay_until : NEVER;
 }
 
 /*
@@ -440,19 +449,21 @@ check_denied(const SimNode *n, const Backend *b)
 void
 check_step(void)
 {
+	uint64		index = sim.model->index();
+	bool		changed = index != sim.free_index;
+
 	sim.counts.steps++;
 	if (exhaustive && sim.storm)
 		exhaustive_note_state();
 	sim.digest = (sim.digest ^ (uint64) sim.now) *
-		UINT64CONST(0x100000001B3) + sim.model->index();
+		UINT64CONST(0x100000001B3) + index;
+	sim.free_index = index;
 	for (int e = 0; e < sim.nelections; e++)
 	{
 		const SimNode *leader = NULL;
 
-		if (!is_free(e))
-			sim.free_since[e] = 0;
-		else if (sim.free_since[e] == 0)
-			sim.free_since[e] = sim.now;
+		if (changed || sim.now >= sim.free_until[e])
+			note_free(e);
 		for (int i = 0; i < sim.nnodes; i++)
 		{
 			SimNode    *n = sim.node[i];

@@ -124,12 +124,15 @@ read_claim(const char *body, LockRequest *l)
 static void
 read_body(const char *body, LockRequest *l)
 {
-	const char *value = find(body, "\"value\":\"");
-	const char *attempt = find(body, "\"attempt\":\"");
+	bool		acquires = l->verb == LOCK_ACQUIRE;
+	const char *value = !acquires && l->verb != LOCK_RENEW ? NULL :
+		find(body, "\"value\":\"");
+	const char *attempt = acquires ? find(body, "\"attempt\":\"") : NULL;
 
 	l->owner = owner_at(find(body, "\"owner\":\""), "#");
 	l->ttl_ms = (int) number_at(find(body, "\"ttl\":\""));
-	l->min_token = number_at(find(body, "\"min_token\":"));
+	if (acquires)
+		l->min_token = number_at(find(body, "\"min_token\":"));
 	if (value != NULL)
 	{
 		l->has_value = true;

@@ -215,7 +215,7 @@ node_ambush(void)
 }
 
 /* A worker stops, or dies, between two of its instructions. */
-void
+pg_noinline void
 node_meets_fate(void)
 {
 	const Weather *w = &sim.schedule->weather;

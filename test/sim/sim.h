@@ -538,7 +538,7 @@ typedef struct SimNode
 	uint32		look;			/* counts looks at that list */
 	uint32		node_look[MAX_SESSIONS];	/* the last that showed this one */
 	uint64		node_index[MAX_SESSIONS];	/* with this index */
-	Request		encoded;		/* the last request, which le_http_send() sends */
+	Request		encoded;		/* the last, which le_http_send() sends */
 	Flight		flights[MAX_FLIGHTS];
 	Backend		backends[MAX_BACKENDS];
 } SimNode;
@@ -659,6 +659,8 @@ typedef struct World
 	le_time		outside_until[MAX_ELECTIONS];	/* belief may overlap */
 	le_time		leaderless[MAX_ELECTIONS];	/* since; 0: there is a leader */
 	le_time		free_since[MAX_ELECTIONS];	/* anybody could take it */
+	uint64		free_index;		/* of the store when that was found ... */
+	le_time		free_until[MAX_ELECTIONS];	/* ... and until when it holds */
 } World;
 
 extern World sim;
