@@ -213,7 +213,8 @@ SIM_STATIC = $(eval SIM_STATIC := $(call supported,-static))$(SIM_STATIC)
 build/sim/test/%.o build/sim/%.o: test/sim/%.c
 	@mkdir -p $(@D)
 	$(UNIT_CC) $(SIM_CFLAGS) $(SIM_UNIT) -c -o $@ $<
-build/sim/coroutine.o: SIM_UNIT =	# its jumps are nobody else's
+# Its jumps must not become part of others.
+build/sim/coroutine.o: SIM_UNIT =
 build/sim/store/%.o: src/store/%.c
 	@mkdir -p $(@D)
 	$(UNIT_CC) $(SIM_CFLAGS) $(SIM_UNIT) -c -o $@ $<

@@ -323,9 +323,8 @@ settle_proposal(int election)
 	{
 		sim.counts.proposals++;
 		sim.copied = s->copied;
-		if (trace_on)
-			trace(NULL, "  e%d: a half finished transaction is finished",
-				  election);
+		trace(NULL, "  e%d: a half finished transaction is finished",
+			  election);
 		apply(election, &s->proposal, s->proposer >= 0, s->proposer);
 		sim.copied = copied;
 	}
@@ -463,10 +462,9 @@ cass_new_server(le_duration down)
 	if (!sim.schedule->beyond)
 		cass.offset[c] = sim_span(0, sim.schedule->max_skew_ms * LE_MSEC);
 	compare_clocks();
-	if (trace_on)
-		trace(NULL, "no majority for %.1f s; coordinator %d is %.1f s ahead",
-			  down / (double) LE_SEC, c,
-			  cass.offset[c] / (double) LE_SEC);
+	trace(NULL, "no majority for %.1f s; coordinator %d is %.1f s ahead",
+		  down / (double) LE_SEC, c,
+		  cass.offset[c] / (double) LE_SEC);
 }
 
 static void

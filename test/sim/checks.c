@@ -21,7 +21,6 @@
 static uint64 granted[MAX_SESSIONS][MAX_ELECTIONS];
 static uint64 granted_before[MAX_SESSIONS][MAX_ELECTIONS];
 static bool overwritten[MAX_SESSIONS][MAX_ELECTIONS];
-static int	last_written = MAX_SESSIONS - 1;	/* of them, in this schedule */
 
 void
 sim_fail(const char *format,...)
@@ -42,10 +41,9 @@ check_reset(void)
 {
 	sim.failed = false;
 	sim.digest = 0;
-	memset(granted, 0, (last_written + 1) * sizeof(granted[0]));
-	memset(granted_before, 0, (last_written + 1) * sizeof(granted_before[0]));
-	memset(overwritten, 0, (last_written + 1) * sizeof(overwritten[0]));
-	last_written = 0;
+	memset(granted, 0, sizeof(granted));
+	memset(granted_before, 0, sizeof(granted_before));
+	memset(overwritten, 0, sizeof(overwritten));
 	claims_reset();
 	memset(sim.last_token, 0, sizeof(sim.last_token));
 	memset(sim.forgotten, 0, sizeof(sim.forgotten));
@@ -201,9 +199,8 @@ check_terms(SimNode *n)
 			token = 0;
 		if (token == n->term[e])
 			continue;
-		if (trace_on)
-			trace(n, token != 0 ? "* leads e%d with token " UINT64_FORMAT :
-				  "* leads e%d no more", e, token);
+		trace(n, token != 0 ? "* leads e%d with token " UINT64_FORMAT :
+			  "* leads e%d no more", e, token);
 		if (token == 0)
 			check_reason(n, e, slot);
 		n->term[e] = token;
@@ -275,7 +272,6 @@ check_write(int session, int election, const Key *before, const Key *after)
 	int			owner = sim.model->owner(after->session);
 	SimNode    *n;
 
-	last_written = Max(last_written, after->session);
 	if (session == 0)
 		overwritten[after->session][election] = true;
 	else if (after->session == session && before->session != session)

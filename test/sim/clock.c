@@ -12,8 +12,6 @@
  */
 #include "sim.h"
 
-#include <time.h>
-
 #define STEP	(LE_MSEC / 10)	/* in which sleeps end */
 
 static le_time

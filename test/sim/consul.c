@@ -280,8 +280,7 @@ store_expiry(int session, uint32 stamp)
 		return;
 	}
 	sim.counts.expired++;
-	if (trace_on)
-		trace(NULL, "session %d expires", session);
+	trace(NULL, "session %d expires", session);
 	end_session(session);
 }
 
@@ -292,8 +291,7 @@ store_invalidate(int session)
 	if (!store_lives(session))
 		return;
 	sim.counts.invalidated++;
-	if (trace_on)
-		trace(NULL, "session %d is invalidated", session);
+	trace(NULL, "session %d is invalidated", session);
 	end_session(session);
 }
 
@@ -316,9 +314,8 @@ store_new_server(le_duration down)
 			network_at(store.down_until + time_to_live(s), AT_EXPIRY, i,
 					   s->stamp);
 		}
-	if (trace_on)
-		trace(NULL, "the store has no leader for %.1f s",
-			  down / (double) LE_SEC);
+	trace(NULL, "the store has no leader for %.1f s",
+		  down / (double) LE_SEC);
 }
 
 /* Neither answer is linearizable: it does not go through Raft. */
@@ -776,9 +773,8 @@ store_apply(const Request *r, Answer *a, int node, uint32 process, int flight,
 		serve(r, a);
 	if (broken)
 		a->net = LE_NET_BROKEN;
-	if (trace_on)
-		trace(NULL, "  applied for n%d: %s %s", node, trace_request(r),
-			  le_outcome_name(a->outcome));
+	trace(NULL, "  applied for n%d: %s %s", node, trace_request(r),
+		  le_outcome_name(a->outcome));
 	return true;
 }
 

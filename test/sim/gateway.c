@@ -290,14 +290,13 @@ write_row(CqlKind kind, uint64 e0, const Row *row)
 
 	cql.row = *row;
 	result = statement(&cql, &shown);
-	if (trace_on)
-		trace(NULL, "    gateway %d: %s e%d, token " UINT64_FORMAT ", rev "
-			  UINT64_FORMAT ": %s", self->gateway,
-			  kind == CQL_ACQUIRE ? "acquire" : kind == CQL_BURN ? "burn" :
-			  kind == CQL_RENEW ? "renew" : "release", self->election,
-			  row->epoch, row->rev, result == CQL_APPLIED ? "applied" :
-			  result == CQL_REFUSED ? "refused" :
-			  result == CQL_NOT_SENT ? "not sent" : "outcome open");
+	trace(NULL, "    gateway %d: %s e%d, token " UINT64_FORMAT ", rev "
+		  UINT64_FORMAT ": %s", self->gateway,
+		  kind == CQL_ACQUIRE ? "acquire" : kind == CQL_BURN ? "burn" :
+		  kind == CQL_RENEW ? "renew" : "release", self->election,
+		  row->epoch, row->rev, result == CQL_APPLIED ? "applied" :
+		  result == CQL_REFUSED ? "refused" :
+		  result == CQL_NOT_SENT ? "not sent" : "outcome open");
 	return result;
 }
 
@@ -525,10 +524,8 @@ static bool
 caller_is_gone(const Job *job)
 {
 	const Reply *r = &replies[job->reply];
-	const SimNode *n = sim.node[r->node];
 
-	return n->process != r->process ||
-		!network_awaits(n, r->flight, r->number);
+	return !network_awaits(r->node, r->process, r->flight, r->number);
 }
 
 static void
@@ -1087,12 +1084,11 @@ write_claim(CqlKind kind)
 	cql.row.owner = l->owner;
 	cql.row.epoch = l->claim.token;
 	result = statement(&cql, &shown);
-	if (trace_on)
-		trace(NULL, "    gateway %d: %s claim %u of e%d: %s", self->gateway,
-			  kind == CQL_CLAIM ? "write" : "end", l->claim.id,
-			  self->election, result == CQL_APPLIED ? "applied" :
-			  result == CQL_REFUSED ? "refused" :
-			  result == CQL_NOT_SENT ? "not sent" : "outcome open");
+	trace(NULL, "    gateway %d: %s claim %u of e%d: %s", self->gateway,
+		  kind == CQL_CLAIM ? "write" : "end", l->claim.id,
+		  self->election, result == CQL_APPLIED ? "applied" :
+		  result == CQL_REFUSED ? "refused" :
+		  result == CQL_NOT_SENT ? "not sent" : "outcome open");
 	return result;
 }
 
@@ -1631,9 +1627,8 @@ gateway_freeze(int number, le_time until)
 	if (!g->up)
 		return;
 	sim.counts.gateways_frozen++;
-	if (trace_on)
-		trace(NULL, "gateway %d stops for %.3f s", number,
-			  (until - sim.now) / (double) LE_SEC);
+	trace(NULL, "gateway %d stops for %.3f s", number,
+		  (until - sim.now) / (double) LE_SEC);
 	g->frozen_until = Max(g->frozen_until, until);
 }
 
@@ -1644,9 +1639,8 @@ gateway_kill(int number, le_duration down)
 	if (!gateways[number].up)
 		return;
 	sim.counts.gateways_killed++;
-	if (trace_on)
-		trace(NULL, "gateway %d is killed, for %.3f s", number,
-			  down / (double) LE_SEC);
+	trace(NULL, "gateway %d is killed, for %.3f s", number,
+		  down / (double) LE_SEC);
 	for (int i = 0; i < nused; i++)
 	{
 		Job		   *job = jobs[i];

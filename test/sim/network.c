@@ -111,11 +111,20 @@ end_answer(int m)
 	end_message(m);
 }
 
+/* Does the worker that sent it still wait for an answer? */
 bool
-network_awaits(const SimNode *n, int flight, uint32 number)
+network_awaits(int node, uint32 process, int flight, uint32 number)
 {
-	return ((n->in_flight >> flight) & 1) != 0 &&
+	const SimNode *n = sim.node[node];
+
+	return n->process == process && ((n->in_flight >> flight) & 1) != 0 &&
 		n->flights[flight].number == number;
+}
+
+static bool
+is_awaited(const Message *m)
+{
+	return network_awaits(m->node, m->process, m->flight, m->number);
 }
 
 /* What has come back to a worker, and it was not told of yet. */
@@ -181,12 +190,10 @@ network_send(const Request *r, int flight)
 	sim.counts.requests++;
 	sim.counts.op[r->kind]++;
 	check_sent(n, r);
-	if (trace_on)
-		trace(n, "sends %s", trace_request(r));
+	trace(n, "sends %s", trace_request(r));
 	if (cut(n, r->lock.gateway) || sim_chance(w->lose_request))
 	{
-		if (trace_on)
-			trace(n, "  lost on the way");
+		trace(n, "  lost on the way");
 		return;
 	}
 	m = post_request(r, n, flight, false);
@@ -217,8 +224,7 @@ network_answer(int node, uint32 process, int flight, uint32 number,
 		sim.now < n->deaf_until ||
 		sim_chance(sim.schedule->weather.lose_answer))
 	{
-		if (trace_on)
-			trace(n, "  answer lost");
+		trace(n, "  answer lost");
 		store_list_free(answer->nodes);
 		return;
 	}
@@ -248,12 +254,11 @@ static void
 deliver_request(int number)
 {
 	Message    *m = &messages[number];
-	const SimNode *n = sim.node[m->node];
 	Answer		answer;
 
 	if (m->repeated)
 		sim.counts.duplicates++;
-	if (m->process != n->process || !network_awaits(n, m->flight, m->number))
+	if (!is_awaited(m))
 		sim.counts.late++;
 	m->request.lock.copied = sim.copied = m->copied;
 	if (sim.model->apply(&m->request, &answer, m->node, m->process, m->flight,
@@ -271,11 +276,11 @@ deliver_answer(int number)
 	Message    *m = &messages[number];
 	SimNode    *n = sim.node[m->node];
 
-	if (n->process == m->process &&
-		network_awaits(n, m->flight, m->number) &&
-		((n->answered >> m->flight) & 1) == 0)
+	uint64		bit = UINT64CONST(1) << m->flight;
+
+	if (is_awaited(m) && (n->answered & bit) == 0)
 	{
-		n->answered |= UINT64CONST(1) << m->flight;
+		n->answered |= bit;
 		/* until the worker has taken notice of it */
 		n->flights[m->flight].message = number;
 		node_wake(n);
@@ -289,12 +294,10 @@ static LeOpKind
 kind_of(const Entry *e)
 {
 	const Message *m = &messages[e->a];
-	const SimNode *n = sim.node[m->node];
 
 	if (e->what == AT_REQUEST)
 		return m->request.kind;
-	return network_awaits(n, m->flight, m->number) ?
-		n->flights[m->flight].kind : 0;
+	return is_awaited(m) ? sim.node[m->node]->flights[m->flight].kind : 0;
 }
 
 /* What is under way, whatever the order; and how long until it arrives. */
@@ -450,31 +453,26 @@ le_http_timer(void)
 }
 
 static void
-end_flight(SimNode *n, int i)
+give_up_waiting(const Flight *f)
 {
-	Flight	   *f = &n->flights[i];
 	LeHttpResponse response = {.net = LE_NET_BROKEN, .status = 200};
+
+	trace(sim_node, "gives up waiting for an answer to %s",
+		  le_op_name(f->kind));
+	sim.counts.unknown++;
+	f->done(f->arg, &response);
+}
+
+static void
+take_notice(const Flight *f)
+{
 	int			message = f->message;
 	const Answer *answer = network_answer_to(f);
-	uint64		bit = UINT64CONST(1) << i;
-	bool		answered = (n->answered & bit) != 0;
+	LeHttpResponse response = {.net = answer->net, .status = 200};
 
-	n->in_flight &= ~bit;
-	n->answered &= ~bit;
-	if (!answered)
-	{
-		if (trace_on)
-			trace(sim_node, "gives up waiting for an answer to %s",
-				  le_op_name(f->kind));
-		sim.counts.unknown++;
-		f->done(f->arg, &response);
-		return;
-	}
-	if (trace_on)
-		trace(sim_node, "gets answer to %s: %s", le_op_name(f->kind),
-			  answer->net != LE_NET_OK ? "nothing that counts" :
-			  le_outcome_name(answer->outcome));
-	response.net = answer->net;
+	trace(sim_node, "gets answer to %s: %s", le_op_name(f->kind),
+		  answer->net != LE_NET_OK ? "nothing that counts" :
+		  le_outcome_name(answer->outcome));
 	response.body = (const char *) answer;
 	response.body_len = sizeof(*answer);
 	if (sim.model->write_answer != NULL && response.net == LE_NET_OK)
@@ -485,6 +483,20 @@ end_flight(SimNode *n, int i)
 		sim_node->told_lost = f->session;
 	f->done(f->arg, &response);
 	end_answer(message);
+}
+
+static void
+end_flight(SimNode *n, int i)
+{
+	uint64		bit = UINT64CONST(1) << i;
+	bool		answered = (n->answered & bit) != 0;
+
+	n->in_flight &= ~bit;
+	n->answered &= ~bit;
+	if (answered)
+		take_notice(&n->flights[i]);
+	else
+		give_up_waiting(&n->flights[i]);
 }
 
 /* Which flight that is over was sent first?  -1: none is. */

@@ -176,6 +176,14 @@ draw_reading(int per_million)
 		(int64) sim_below(2 * INT64CONST(1000000) / per_million);
 }
 
+static void
+expect_fate(int64 pause_at, int64 kill_at)
+{
+	sim.pause_at = pause_at;
+	sim.kill_at = kill_at;
+	sim.fate_at = Min(pause_at, kill_at);
+}
+
 /*
  * The scratch space is one list of node keys, and no list shows more than
  * there were sessions.
@@ -222,10 +230,9 @@ node_meets_fate(void)
 
 	if (exhaustive ? sim_chance(w->pause) : sim.readings >= sim.pause_at)
 	{
-		sim.pause_at = draw_reading(w->pause);
-		if (sim.kill_at != PG_INT64_MAX)
-			sim.kill_at++;		/* this reading does not count for it */
-		sim.fate_at = Min(sim.pause_at, sim.kill_at);
+		/* this reading does not count for the other */
+		expect_fate(draw_reading(w->pause),
+					sim.kill_at + (sim.kill_at != PG_INT64_MAX));
 		sim.counts.pauses++;
 		sim_node->frozen_until = sim.now +
 			sim_span(LE_MSEC, exhaustive ? 7 * LE_SEC : 25 * LE_SEC);
@@ -244,8 +251,7 @@ node_meets_fate(void)
 	}
 	else if (exhaustive ? sim_chance(w->kill) : sim.readings >= sim.kill_at)
 	{
-		sim.kill_at = draw_reading(w->kill);
-		sim.fate_at = Min(sim.pause_at, sim.kill_at);
+		expect_fate(sim.pause_at, draw_reading(w->kill));
 		node_kill_worker(sim_node);
 		for (;;)
 			coroutine_yield();
@@ -366,7 +372,7 @@ node_reset(SimNode *n, const Schedule *s)
 	int			i = n->number;
 	SimNode		clean;
 
-	memset(&clean, 0, offsetof(SimNode, look));
+	memset(&clean, 0, offsetof(SimNode, flights));
 	clean.number = i;
 	clean.worker = n->worker;
 	clean.shmem = n->shmem;
@@ -378,8 +384,7 @@ node_reset(SimNode *n, const Schedule *s)
 	clean.takeover = s->takeover[i];
 	clean.campaigns = s->campaigns[i];
 	clock_start(&clean, s->ppm[i]);
-	memcpy(n, &clean, offsetof(SimNode, look));
-	memset(&n->encoded, 0, sizeof(n->encoded));
+	memcpy(n, &clean, offsetof(SimNode, flights));
 	for (int k = 0; k < MAX_BACKENDS; k++)
 		n->backends[k].number = 0;
 }
@@ -392,8 +397,7 @@ nodes_reset(const Schedule *s)
 	sim.incarnations = sim.attempts = 0;
 	sim.readings = 0;
 	sim.pause_at = draw_reading(s->weather.pause);
-	sim.kill_at = draw_reading(s->weather.kill);
-	sim.fate_at = Min(sim.pause_at, sim.kill_at);
+	expect_fate(sim.pause_at, draw_reading(s->weather.kill));
 	for (int i = 0; i < s->nnodes; i++)
 	{
 		if (sim.node[i] == NULL)

@@ -509,7 +509,10 @@ list_delete_first(struct List *list)
 	return l->length == 0 ? NULL : list;
 }
 
-/* A C library has a quick one, or PostgreSQL one that goes byte by byte. */
+/*
+ * As libpgport's, which goes byte by byte: names are copied so often that it
+ * shows.  No caller has a buffer of nothing.
+ */
 size_t
 strlcpy(char *dst, const char *src, size_t size)
 {

@@ -93,12 +93,11 @@ claim_asked(const LeAsk *ask)
 {
 	Claim	   *c = &claims[claim_of_name(ask->claim_id)];
 
-	if (trace_on)
-		trace(sim_node, "b%d claims tick " INT64_FORMAT " of job%d of %s%s "
-			  "as claim %u, token " UINT64_FORMAT, sim_backend->process.place,
-			  ask->tick, job_of_name(ask->job), ask->election,
-			  ask->catch_up ? ", to catch up" : "",
-			  claim_of_name(ask->claim_id), ask->token);
+	trace(sim_node, "b%d claims tick " INT64_FORMAT " of job%d of %s%s "
+		  "as claim %u, token " UINT64_FORMAT, sim_backend->process.place,
+		  ask->tick, job_of_name(ask->job), ask->election,
+		  ask->catch_up ? ", to catch up" : "",
+		  claim_of_name(ask->claim_id), ask->token);
 	sim.counts.claims_asked++;
 	c->asked = true;
 	c->denied = false;
@@ -280,10 +279,9 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 {
 	Claim	   *c = &claims[after->id];
 
-	if (trace_on)
-		trace(NULL, "  claim %u: tick " INT64_FORMAT ", try %d, %s",
-			  after->id, after->tick, after->try,
-			  le_claim_state_name(after->state));
+	trace(NULL, "  claim %u: tick " INT64_FORMAT ", try %d, %s",
+		  after->id, after->tick, after->try,
+		  le_claim_state_name(after->state));
 	if (!c->asked || c->election != election || c->job != job ||
 		c->tick != after->tick || c->token != after->token)
 		sim_fail("claim %u is not what was asked for", after->id);

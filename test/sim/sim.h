@@ -533,12 +533,12 @@ typedef struct SimNode
 	int			told_lost;		/* the session that a request was lost with */
 	uint64		nodes_version;	/* that its list of node keys had when it was
 								 * looked at last */
-
-	/* from here on not cleared, but by those who use it */
 	uint32		look;			/* counts looks at that list */
 	uint32		node_look[MAX_SESSIONS];	/* the last that showed this one */
 	uint64		node_index[MAX_SESSIONS];	/* with this index */
 	Request		encoded;		/* the last, which le_http_send() sends */
+
+	/* from here on not cleared, but by those who use it */
 	Flight		flights[MAX_FLIGHTS];
 	Backend		backends[MAX_BACKENDS];
 } SimNode;
@@ -717,7 +717,8 @@ extern void network_reset(void);
 extern void network_send(const Request *request, int flight);
 extern void network_answer(int node, uint32 process, int flight,
 						   uint32 number, const Answer *answer);
-extern bool network_awaits(const SimNode *n, int flight, uint32 number);
+extern bool network_awaits(int node, uint32 process, int flight,
+						   uint32 number);
 extern const Answer *network_answer_to(const Flight *f);
 extern void network_forget(SimNode *n);
 extern le_time network_next(void);
