@@ -196,31 +196,50 @@ SIM_WORKER = $(CORE_OBJS) $(addprefix src/,arguments.o bound.o claims.o \
 	questions.o renew.o session.o watch.o worker.o xact.o)
 SIM_OBJS = $(patsubst test/sim/%.c,build/sim/%.o,$(wildcard test/sim/*.c)) \
 	$(patsubst src/%,build/sim/%,$(STORE_OBJS))
-SIM_CFLAGS = -std=gnu99 -O3 $(SIM_NATIVE) -fno-pie $(UNIT_WARNINGS) $(CC_QUIET) \
-	-fno-strict-aliasing -fwrapv -D_GNU_SOURCE -MMD -MP -Isrc -Itest/sim \
+SIM_CFLAGS = -std=gnu99 -O3 $(SIM_NATIVE) $(SIM_PROFILE) -fno-pie \
+	$(UNIT_WARNINGS) $(CC_QUIET) -fno-strict-aliasing -fwrapv -D_GNU_SOURCE \
+	-MMD -MP -Isrc -Itest/sim \
 	-I$(call pg_dir,includedir-server) -I$(call pg_dir,includedir)/internal \
 	-I$(call pg_dir,pkgincludedir)/internal
 
 # What makes it quicker, where it is to be had: many small functions that call
 # each other are compiled as one (Clang would need another linker for that),
-# for this very machine, and without a detour to those of the C library.
+# for this very machine, without a detour to those of the C library, and as
+# some schedules of a first build have shown which way is taken how often.
 supported = $(shell echo 'int main(void) { return 0; }' | \
 	$(UNIT_CC) $(1) -x c -o /dev/null - 2> /dev/null && echo '$(1)')
 SIM_UNIT = $(if $(findstring clang,$(UNIT_CC)),,-flto -flto-partition=one)
 SIM_NATIVE = $(eval SIM_NATIVE := $(call supported,-march=native))$(SIM_NATIVE)
 SIM_STATIC = $(eval SIM_STATIC := $(call supported,-static))$(SIM_STATIC)
+SIM_LEARNED = $(if $(SIM_UNIT),build/learned)
+SIM_PROFILE = $(if $(SIM_LEARNED),-fprofile-use -Wno-missing-profile)
+
+# In the same place, since what was counted is found by the objects' names.
+# Schedules that fail or hang leave nothing to learn from, and no harm is done.
+build/learned: $(wildcard test/sim/*.[ch] src/*.[ch] src/*/*.[ch]) \
+		test/sim/state.lds Makefile
+	@rm -rf build/sim
+	@$(MAKE) --no-print-directory SIM_LEARNED= \
+		SIM_PROFILE=-fprofile-generate build/sim/sim
+	-seq -f seed=%.0f 3000 | timeout 60 build/sim/sim regress /dev/stdin > $@.log
+	@find build/sim -type f ! -name '*.gcda' -delete
+	@touch $@
+$(SIM_OBJS) $(SIM_WORKER:src/%=build/sim/worker/%): $(SIM_LEARNED)
 
 build/sim/test/%.o build/sim/%.o: test/sim/%.c
 	@mkdir -p $(@D)
 	$(UNIT_CC) $(SIM_CFLAGS) $(SIM_UNIT) -c -o $@ $<
-# Its jumps must not become part of others.
+# Its jumps must not become part of others, nor be counted.
 build/sim/coroutine.o: SIM_UNIT =
+build/sim/coroutine.o: override SIM_PROFILE =
 build/sim/store/%.o: src/store/%.c
 	@mkdir -p $(@D)
 	$(UNIT_CC) $(SIM_CFLAGS) $(SIM_UNIT) -c -o $@ $<
 build/sim/worker/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(UNIT_CC) $(SIM_CFLAGS) $(SIM_UNIT) -fdata-sections -c -o $@ $<
+# The libraries that do the counting are no part of the worker.
+build/sim/worker.o: private override SIM_PROFILE =
 build/sim/worker.o: $(SIM_WORKER:src/%=build/sim/worker/%) test/sim/state.lds Makefile
 	$(UNIT_CC) $(SIM_CFLAGS) $(SIM_UNIT) -fdata-sections -r -nostdlib \
 		$(and $(SIM_UNIT),-flinker-output=nolto-rel) -o build/sim/unit.o \
