@@ -17,6 +17,8 @@
  */
 #include "sim.h"
 
+#include "utils/memutils.h"
+
 #define HISTORY		6			/* versions of a node key that are kept */
 #define MAX_PARKED	(2 * MAX_NODES)
 #define LIST_ROOM	256			/* node keys in one answer */
@@ -69,8 +71,6 @@ static struct
 static Session sessions[MAX_SESSIONS];
 static Parked parked[MAX_PARKED];
 static int	nparked;			/* places in use, or that were */
-static NodeKeyShown *spare_lists[256];
-static int	nspare_lists;
 
 static void fire_watches(void);
 
@@ -126,23 +126,21 @@ store_key(int number)
 
 /* ---- lists of node keys ---- */
 
-static NodeKeyShown *
-new_list(void)
+/* Whatever becomes of it, it goes with the schedule. */
+static void
+new_list(Answer *a)
 {
-	if (nspare_lists > 0)
-		return spare_lists[--nspare_lists];
-	return malloc(LIST_ROOM * sizeof(NodeKeyShown));
+	a->list = memory_new();
+	a->nodes = MemoryContextAlloc((MemoryContext) a->list,
+								  Min(store.nsessions, LIST_ROOM) *
+								  sizeof(NodeKeyShown));
 }
 
 void
-store_list_free(NodeKeyShown *nodes)
+store_list_free(const Answer *a)
 {
-	if (nodes == NULL)
-		return;
-	if (nspare_lists < (int) lengthof(spare_lists))
-		spare_lists[nspare_lists++] = nodes;
-	else
-		free(nodes);
+	if (a->list != NULL)
+		MemoryContextDelete((MemoryContext) a->list);
 }
 
 /* A node key was written: remember what a server that lags still shows. */
@@ -174,7 +172,7 @@ list_nodes(const Request *r, Answer *a)
 
 	if (!r->fresh && sim_chance(sim.schedule->weather.stale_list))
 		as_of -= Min(sim_below(12), as_of - 1);
-	a->nodes = new_list();
+	new_list(a);
 	a->index = as_of;
 	for (int i = 1; i <= store.nsessions && a->nnodes < LIST_ROOM; i++)
 	{

@@ -107,7 +107,7 @@ end_message(int m)
 static void
 end_answer(int m)
 {
-	store_list_free(messages[m].answer.nodes);
+	store_list_free(&messages[m].answer);
 	end_message(m);
 }
 
@@ -225,7 +225,7 @@ network_answer(int node, uint32 process, int flight, uint32 number,
 		sim_chance(sim.schedule->weather.lose_answer))
 	{
 		trace(n, "  answer lost");
-		store_list_free(answer->nodes);
+		store_list_free(answer);
 		return;
 	}
 	m = new_message();

@@ -248,7 +248,8 @@ typedef struct Answer
 	uint32		keys_shown;		/* bits of elections; READ_CLAIM: the record
 								 * stands in place of the first */
 	int			nnodes;
-	NodeKeyShown *nodes;		/* from store_list() */
+	NodeKeyShown *nodes;
+	struct SimContext *list;	/* where these are */
 	int			nlost;
 	int			lost[MAX_ELECTIONS];
 	int			gateway;		/* Cassandra: which one it is of */
@@ -760,7 +761,7 @@ extern void store_write_by_hand(int election, bool delete);
 extern void store_foreign_lock(int election);
 extern uint64 store_index(void);
 extern int	store_owner(int session);
-extern void store_list_free(NodeKeyShown *nodes);
+extern void store_list_free(const Answer *a);
 extern le_duration store_lease(int session);
 extern int	store_nsessions(void);
 
