@@ -215,7 +215,7 @@ SIM_LEARNED = $(if $(SIM_UNIT),build/learned)
 SIM_PROFILE = $(if $(SIM_LEARNED),-fprofile-use -Wno-missing-profile)
 
 # In the same place, since what was counted is found by the objects' names.
-# Schedules that fail or hang leave nothing to learn from, and no harm is done.
+# Schedules that crash or hang leave nothing to learn from; that does no harm.
 build/learned: $(wildcard test/sim/*.[ch] src/*.[ch] src/*/*.[ch]) \
 		test/sim/state.lds Makefile
 	@rm -rf build/sim
