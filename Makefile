@@ -87,11 +87,13 @@ EXTRA_CLEAN = build tmp_check $(OBJS:.o=.d)
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+# Debian's client package has pgxs.mk, so that alone shows nothing.
+PG_HEADER := $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)/postgres.h
 
 # all is the default target, whatever else follows
 all:
 
-ifneq ($(wildcard $(PGXS)),)
+ifneq ($(and $(wildcard $(PGXS)),$(wildcard $(PG_HEADER))),)
 include $(PGXS)
 
 # A header that changes rebuilds what includes it, bitcode too.
