@@ -4,7 +4,6 @@
 use strict;
 use warnings;
 
-use IPC::Run ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -22,13 +21,13 @@ append_to_file(
 	'esac', '');
 chmod 0755, $pg_config or die "chmod: $!";
 
-# Standard output and error of a command, and its exit code.
+# What a command prints, and its exit code.
 sub run_with
 {
 	my ($found, @command) = @_;
 
 	local $ENV{PG_CONFIG} = $found;
-	IPC::Run::run(\@command, '<', \undef, '>&', \my $output);
+	my $output = join "\n", grep { $_ ne '' } run_command(\@command);
 	return ($output, $? >> 8);
 }
 
