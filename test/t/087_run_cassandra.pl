@@ -112,16 +112,21 @@ $driver->run_faults(
 
 # The minutes that have begun while the driver was at work.
 my @minutes = map { $_ * 60 }
-  int($driver->started / 60) + 1 .. int((time() - 2) / 60);
+  int($driver->started / 60) + 1 .. int(time() / 60);
 
-if ($cron)
+# pg_cron may be late, too.
+if ($cron && @minutes)
 {
 	$driver->run_until(
 		sub {
-			!grep {
-				$_->sql("SELECT EXISTS (SELECT FROM cron.job_run_details
-					WHERE status IN ('starting', 'running'))") eq 't'
+			my $since = "start_time >= to_timestamp($minutes[-1])";
+			my @jobs = map {
+				$_->sql("SELECT count(*) FILTER (WHERE $since),
+					count(*) FILTER (WHERE status IN ('starting', 'running'))
+					FROM cron.job_run_details")
 			} values %node;
+
+			return (grep { !/^0\|/ } @jobs) && !grep { !/\|0$/ } @jobs;
 		},
 		'pg_cron');
 }

@@ -390,13 +390,21 @@ The same for all processes of the instance: a machine that hangs.
 
 =cut
 
+sub _stop
+{
+	my ($pid) = @_;
+
+	$frozen{$pid} = 1;
+	stop_process($pid);
+	return;
+}
+
 sub freeze_worker
 {
 	my ($self) = @_;
 	my $pid = $self->worker_pid // croak $self->name . ': no worker';
 
-	$frozen{$pid} = 1;
-	stop_process($pid);
+	_stop($pid);
 	return $pid;
 }
 
@@ -434,16 +442,22 @@ sub _processes
 	return @pids;
 }
 
+# The postmaster is stopped first: a process that is born while its siblings are
+# looked for would be overlooked.
+sub _all_processes
+{
+	my ($self) = @_;
+	my $postmaster = $self->postmaster_pid // return;
+
+	_stop($postmaster);
+	return $self->_processes;
+}
+
 sub freeze
 {
 	my ($self) = @_;
 
-	# the postmaster first, so that no process is born meanwhile
-	foreach my $pid ($self->_processes)
-	{
-		$frozen{$pid} = 1;
-		stop_process($pid);
-	}
+	_stop($_) foreach $self->_all_processes;
 	return;
 }
 
@@ -473,7 +487,7 @@ Afterwards start() starts the instance again.
 sub crash
 {
 	my ($self) = @_;
-	my @pids = $self->_processes;
+	my @pids = $self->_all_processes;
 
 	kill('KILL', @pids);
 	delete @frozen{@pids};
