@@ -114,19 +114,23 @@ $driver->run_faults(
 my @minutes = map { $_ * 60 }
   int($driver->started / 60) + 1 .. int(time() / 60);
 
-# pg_cron may be late, too.
+# Has pg_cron a run of this kind, on any instance?
+sub cron_has
+{
+	my ($where) = @_;
+
+	return scalar grep {
+		$_->sql("SELECT EXISTS (SELECT FROM cron.job_run_details WHERE $where)") eq 't'
+	} values %node;
+}
+
+# It may be late, too.
 if ($cron && @minutes)
 {
 	$driver->run_until(
 		sub {
-			my $since = "start_time >= to_timestamp($minutes[-1])";
-			my @jobs = map {
-				$_->sql("SELECT count(*) FILTER (WHERE $since),
-					count(*) FILTER (WHERE status IN ('starting', 'running'))
-					FROM cron.job_run_details")
-			} values %node;
-
-			return (grep { !/^0\|/ } @jobs) && !grep { !/\|0$/ } @jobs;
+			cron_has("start_time >= to_timestamp($minutes[-1])")
+			  && !cron_has("status IN ('starting', 'running')");
 		},
 		'pg_cron');
 }
