@@ -241,7 +241,7 @@ sub ends_with_its_backend
 			{
 				kill('KILL', $one->pid);
 				$two->start('SELECT 1')->finish;
-				$node->wait_for('SELECT true', 'crash restart');
+				$node->wait_for_restart;
 				$two = session();
 			}
 			else

@@ -321,6 +321,7 @@ subtest 'shutdown' => sub {
 	$node->wait_for_leadership('c', timeout => 8);
 
 	# Smart: as long as somebody is there to do the work, it is led.
+	$node->hang_up;
 	$client = LeaderElection::Session->new($node);
 	$offset = $node->log_offset;
 	system_or_bail('pg_ctl', '-D', $node->data_dir, '-m', 'smart',

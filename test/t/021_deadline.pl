@@ -133,8 +133,8 @@ subtest 'no proof: not leader by the deadline' => sub {
 			'not beyond its deadline');
 		cmp_ok($first->[1], '>', $deadline{$fault} - 1.5e9,
 			'and not given up early');
-		is_deeply([ grep { $_->[2] == $token{$fault} } @more ],
-			[], 'never again');
+		never([ map { "believed until $_->[1]" } grep { $_->[2] == $token{$fault} } @more ],
+			'never again');
 	}
 };
 
@@ -209,17 +209,17 @@ foreach my $fault (@faults)
 {
 	$sampler{$fault}->stop;
 	$rival_sampler{$fault}->stop;
-	is_deeply(
-		[
-			LeaderElection::Sampler->overlaps($sampler{$fault},
-				$rival_sampler{$fault})
-		],
-		[],
+	never(
+		[ LeaderElection::Sampler->overlaps($sampler{$fault}, $rival_sampler{$fault}) ],
 		"$fault: never two leaders");
 	cmp_ok(scalar $rival_sampler{$fault}->beliefs, '>=', 1, 'one after another');
-	is_deeply([ grep { $_->[2] == $token{$fault} && $_->[1] > $deadline{$fault} }
-			$sampler{$fault}->beliefs ],
-		[], 'never beyond the deadline');
+	never(
+		[
+			map { "believed until $_->[1]" }
+			grep { $_->[2] == $token{$fault} && $_->[1] > $deadline{$fault} }
+			$sampler{$fault}->beliefs
+		],
+		'never beyond the deadline');
 }
 
 done_testing();

@@ -68,10 +68,12 @@ WITH shuffled AS MATERIALIZED (
 SELECT n FROM shuffled WHERE le_claim('billing', 'at once $round ' || n, '$tick')
 END
 		my @won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
+		my %times;
 
 		is_deeply({ map { $_ => 1 } map { @$_ } @won },
 			{ map { $_ => 1 } 1 .. $jobs }, 'each job once');
-		is(scalar(map { @$_ } @won), $jobs, 'and no job twice');
+		$times{$_}++ foreach map { @$_ } @won;
+		never([ grep { $times{$_} > 1 } keys %times ], 'and no job twice');
 		is(scalar(map { @$_ } @won[ 3 .. 8 ]), 0, 'by the leader');
 		note("round $round: ", join(', ', map { scalar @$_ } @won[ 0 .. 2 ]));
 		$competed = !grep { !@$_ } @won[ 0 .. 2 ];

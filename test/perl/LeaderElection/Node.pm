@@ -32,6 +32,7 @@ use warnings;
 use parent -norequire, 'PostgreSQL::Test::Cluster';
 
 use Carp;
+use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -174,6 +175,16 @@ The result of a query in database postgres; dies on error.
 
 The error of a query, in full (verbose: with SQLSTATE); '' if there is none.
 
+=item ask($query)
+
+The same as sql() for a query that changes nothing, over a connection that is
+kept: it may be asked many times a second.  A psql for each would take so much
+of a small machine that what is waited for is late.
+
+=item hang_up()
+
+Ends that connection.
+
 =cut
 
 sub sql
@@ -190,6 +201,33 @@ sub sql_error
 	  $self->psql('postgres', "\\set VERBOSITY verbose\n$query");
 
 	return $rc == 0 ? '' : $stderr;
+}
+
+# One that was lost with its server is made anew, once.
+sub ask
+{
+	my ($self, $query) = @_;
+
+	foreach my $last (0, 1)
+	{
+		my $session = delete $self->{asking}{$$} // LeaderElection::Session->new($self);
+		my $result = $session->start($query)->finish;
+
+		$self->{asking}{$$} = $session unless $result->{lost};
+		next if $result->{lost} && !$last;
+		croak "$query: $result->{error}"
+		  if $result->{lost} || $result->{error} =~ /^(psql:.*)?(ERROR|FATAL)/m;
+		return $result->{output};
+	}
+}
+
+sub hang_up
+{
+	my ($self) = @_;
+	my $session = delete $self->{asking}{$$} or return;
+
+	$session->quit;
+	return;
 }
 
 =pod
@@ -215,7 +253,7 @@ sub is_leader
 {
 	my ($self, $election) = @_;
 
-	return $self->sql("SELECT le_is_leader(" . _quote($election) . ")") eq 't';
+	return $self->ask("SELECT le_is_leader(" . _quote($election) . ")") eq 't';
 }
 
 sub acquire
@@ -239,7 +277,7 @@ sub token
 {
 	my ($self, $election) = @_;
 	my $token =
-	  $self->sql("SELECT le_fencing_token(" . _quote($election) . ")");
+	  $self->ask("SELECT le_fencing_token(" . _quote($election) . ")");
 
 	return $token eq '' ? undef : $token;
 }
@@ -261,6 +299,11 @@ Polls until the query gives true.
 
 =item wait_for_leadership($election, %params)
 
+=item wait_for_restart()
+
+After the crash of a server process.  The connection that is kept may not be
+gone yet.
+
 =cut
 
 sub wait_for
@@ -268,7 +311,7 @@ sub wait_for
 	my ($self, $query, $what, %params) = @_;
 
 	return poll_until(
-		sub { $self->sql($query) eq 't' },
+		sub { $self->ask($query) eq 't' },
 		$what // $self->name . ": $query", %params);
 }
 
@@ -279,6 +322,14 @@ sub wait_for_leadership
 	return poll_until(
 		sub { $self->is_leader($election) },
 		$self->name . " to lead $election", %params);
+}
+
+sub wait_for_restart
+{
+	my ($self) = @_;
+
+	$self->hang_up;
+	return $self->wait_for('SELECT NOT pg_is_in_recovery()', 'crash restart');
 }
 
 =pod

@@ -155,45 +155,61 @@ sub stop
 	return;
 }
 
+# Reads what has come since it was asked last: tests poll these while the
+# samples grow.
+sub _read
+{
+	my ($self) = @_;
+
+	open(my $fh, '<', $self->{file}) or croak "could not read: $!";
+	seek($fh, $self->{read} // 0, 0);
+	while (my $line = <$fh>)
+	{
+		last if $line !~ /\n$/;    # it is being written
+		$self->{read} += length $line;
+
+		# "t" without a token: the term ended between the two questions
+		$self->_take([ $1, $2, $3 eq 't' && $4 ne '' ? $4 : undef ])
+		  if $line =~ /^(\d+) (\d+) ([tf])\|(\d*)$/;
+	}
+	return;
+}
+
+sub _take
+{
+	my ($self, $sample) = @_;
+	my ($before, $after, $token) = @$sample;
+
+	push @{ $self->{samples} }, $sample;
+	if (!defined $token)
+	{
+		delete $self->{current};
+	}
+	elsif (!$self->{current} || $self->{current}[2] != $token)
+	{
+		push @{ $self->{beliefs} }, $self->{current} = [ $after, $after, $token ];
+	}
+	else
+	{
+		$self->{current}[1] = $before;
+	}
+	return;
+}
+
 sub samples
 {
 	my ($self) = @_;
-	my @samples;
 
-	open(my $fh, '<', $self->{file}) or croak "could not read: $!";
-	while (my $line = <$fh>)
-	{
-		# "t" without a token: the term ended between the two questions
-		push @samples, [ $1, $2, $3 eq 't' && $4 ne '' ? $4 : undef ]
-		  if $line =~ /^(\d+) (\d+) ([tf])\|(\d*)$/;
-	}
-	return @samples;
+	$self->_read;
+	return @{ $self->{samples} // [] };
 }
 
 sub beliefs
 {
 	my ($self) = @_;
-	my (@beliefs, $current);
 
-	foreach my $sample ($self->samples)
-	{
-		my ($before, $after, $token) = @$sample;
-
-		if (!defined $token)
-		{
-			$current = undef;
-		}
-		elsif (!$current || $current->[2] != $token)
-		{
-			$current = [ $after, $after, $token ];
-			push @beliefs, $current;
-		}
-		else
-		{
-			$current->[1] = $before;
-		}
-	}
-	return grep { $_->[1] > $_->[0] } @beliefs;
+	$self->_read;
+	return map { [@$_] } grep { $_->[1] > $_->[0] } @{ $self->{beliefs} // [] };
 }
 
 sub overlaps

@@ -30,13 +30,16 @@ use Carp;
 use Exporter 'import';
 use Fcntl qw(:flock);
 use IO::Socket::INET;
+use List::Util qw(max min);
 use Socket qw(SOCK_STREAM SOCK_DGRAM);
+use Test::Builder;
 use Time::HiRes ();
 
 our @EXPORT = qw(
   boottime_ns
   duration
   free_port
+  never
   poll_until
   stop_process
   timed
@@ -73,7 +76,8 @@ sub boottime_ns
 
 Calls the condition until it returns true, and returns that value.  A
 condition that dies is taken as not yet met.  After the timeout dies with
-$what and the last error.
+$what and the last error.  A condition that takes its time is given as much
+pause, so that it leaves the machine to what is waited for.
 
 =cut
 
@@ -86,8 +90,10 @@ sub poll_until
 
 	for (;;)
 	{
+		my $asked = boottime_ns();
 		my $result = eval { $condition->() };
 		my $error = $@;
+		my $took = (boottime_ns() - $asked) / 1e9;
 
 		return $result if $result;
 		if (boottime_ns() > $limit)
@@ -96,8 +102,27 @@ sub poll_until
 			  . ($what // 'a condition')
 			  . ($error ? ": $error" : '');
 		}
-		Time::HiRes::usleep($interval * 1e6);
+		Time::HiRes::usleep(max($interval, min($took, 0.2)) * 1e6);
 	}
+}
+
+=pod
+
+=item never($found, $what)
+
+Tests that the list is empty: what must not happen however slow the machine is.
+A test in which it does is not run again (test/stalls).
+
+=cut
+
+sub never
+{
+	my ($found, $what) = @_;
+	my $test = Test::Builder->new;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return $test->ok(!@$found, $what)
+	  || $test->diag(map { "must never happen: $_\n" } @$found);
 }
 
 =pod
