@@ -91,7 +91,8 @@ sub hosts { return $_[0]->{hosts}; }
 
 =item keyspace()
 
-The name of a new keyspace with the gateway's table.
+The name of a new keyspace with the gateway's table, also when a test is run
+again.
 
 =back
 
@@ -103,7 +104,7 @@ sub keyspace
 {
 	my ($self) = @_;
 	my ($script) = $0 =~ m{([^/]+?)(\.[^.]*)?$};
-	my $name = sprintf('t_%s_%d', $script, ++$keyspaces);
+	my $name = sprintf('t_%s_%d_%d', $script, ++$keyspaces, $$);
 
 	my ($out, $err) = ('', '');
 
