@@ -14,6 +14,10 @@ use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# Here most leaders are to go on: long enough for that where the machine stands
+# still for some seconds.
+use constant LEASE => 8;
+
 my $consul = LeaderElection::Consul->new('consul')->start;
 my (%node, %recorder);
 
@@ -24,7 +28,7 @@ foreach my $name ('a', 'b', 'c')
 	$node{$name} = LeaderElection::Node->create(
 		$name,
 		consul => $recorder{$name},
-		settings => { short_lease() });
+		settings => { short_lease(lease_ttl => LEASE . 's') });
 }
 
 my ($a, $b, $c) = @node{ 'a', 'b', 'c' };
@@ -50,9 +54,9 @@ subtest 'a waiter that was suspended' => sub {
 	my $frozen = boottime_ns();
 	my $pid = $b->freeze_worker;
 
-	no_takeover_yet($case, $a, lease_s() + 2);
+	no_takeover_yet($case, $a, LEASE + 2);
 	$b->thaw_worker($pid);
-	no_takeover_yet($case, $a, lease_s());
+	no_takeover_yet($case, $a, LEASE);
 	is(scalar(grep { $_->{status} == 200 } take_overs('b', $mark)),
 		0, 'b took nothing');
 
@@ -64,7 +68,7 @@ subtest 'a waiter that was suspended' => sub {
 	my $killed = boottime_ns();
 
 	$a->crash;
-	poll_until(sub { boottime_ns() > $killed + (lease_s() - 2) * 1e9 },
+	poll_until(sub { boottime_ns() > $killed + (LEASE - 2) * 1e9 },
 		'b to sleep');
 	$b->thaw;
 	taken_over(
@@ -72,7 +76,8 @@ subtest 'a waiter that was suspended' => sub {
 		from => $a,
 		to => $b,
 		since => $killed,
-		bound => 3 * lease_s() + 8);
+		lease => LEASE,
+		bound => 3 * LEASE + 8);
 	never_overlap($case);
 	$b->sql("SELECT le_withdraw('slept')");
 	$a->start;
@@ -96,7 +101,7 @@ subtest 'a waiter that begins to wait' => sub {
 		$mark);
 
 	cmp_ok(($next->{received} - $listed->{received}) / 1e9,
-		'<', 0.75 * lease_s(), 'b looks more often at once');
+		'<', 0.75 * LEASE, 'b looks more often at once');
 	$b->sql("SELECT le_withdraw('begun')");
 	ok($b->release('own'), 'released');
 	ok($a->release('begun'), 'released');
@@ -145,7 +150,7 @@ subtest 'stale lists' => sub {
 		'the next try',
 		timeout => 40);
 	cmp_ok(($again->{received} - $refused->{answered}) / 1e9,
-		'>=', lease_s(), 'a whole lease later');
+		'>=', LEASE, 'a whole lease later');
 	is($again->{status}, 409, 'refused again');
 
 	my ($first, $second) =
@@ -227,7 +232,7 @@ subtest 'a waiter that starts late' => sub {
 
 	my $died = boottime_ns();
 
-	poll_until(sub { boottime_ns() > $died + (lease_s() - 1) * 1e9 },
+	poll_until(sub { boottime_ns() > $died + (LEASE - 1) * 1e9 },
 		'silence that nobody sees');
 
 	my $mark = $recorder{c}->mark;
@@ -239,13 +244,14 @@ subtest 'a waiter that starts late' => sub {
 		from => $a,
 		to => $c,
 		since => $died,
-		bound => 3 * lease_s() + 10);
+		lease => LEASE,
+		bound => 3 * LEASE + 10);
 
 	my ($listed) = $recorder{c}->requests(request_like('list_nodes'), $mark);
 	my ($taken) = take_overs('c', $mark);
 
 	cmp_ok(($taken->{received} - $listed->{answered}) / 1e9,
-		'>=', lease_s(), 'a whole lease after c saw a first');
+		'>=', LEASE, 'a whole lease after c saw a first');
 	never_overlap($case);
 };
 

@@ -25,6 +25,10 @@ my $node = LeaderElection::Node->create(
 	});
 my $gate = "SELECT le_require_leader('e', on_loss => 'cancel')";
 my $lost = qr/ERROR:  LE002: canceling statement due to loss of election "e"/;
+
+# The same for a statement that comes past the point: the cancel may meet it while
+# it is being parsed.
+my $stopped = qr/$lost|ERROR:  57014: canceling statement due to user request/;
 my (@before_deadline, @after_loss);
 
 $node->wait_for_leadership('e');
@@ -163,7 +167,7 @@ subtest 'whatever it does' => sub {
 	like($result->{deaf}->{error}, qr/WARNING:.*caught 57014/,
 		'inside it is a cancel; who catches that is cancelled again');
 	$blocker->query('ROLLBACK');
-	is($node->sql('SELECT count(*) FROM log'), 0, 'nothing was committed');
+	never([ split /\n/, $node->sql('TABLE log') ], 'nothing was committed');
 	is($sessions{$_}->query('ROLLBACK; SELECT unrelated()'), 'unrelated', "$_: the session goes on")
 	  foreach sort keys %sessions;
 };
@@ -180,14 +184,14 @@ subtest 'idle in transaction' => sub {
 	($early) = deadline('e');
 	poll_until(sub { boottime_ns() > $early - ($lead - 100) * 1e6 }, 'the cancel point', interval => 0.01);
 	$result = $one->start('SELECT pg_sleep(60)')->finish;
-	like($result->{error}, $lost, 'the next statement is stopped');
+	like($result->{error}, $stopped, 'the next statement is stopped');
 	cmp_ok($result->{seconds}, '<', 0.4, 'soon');
-	like($two->error('COMMIT'), $lost, 'and so is a commit, with time left for it');
+	like($two->error('COMMIT'), $stopped, 'and so is a commit, with time left for it');
 	cmp_ok(boottime_ns(), '<', $early, 'before the deadline');
 	$node->thaw_worker($worker);
 	is($one->query('ROLLBACK; SELECT unrelated()'), 'unrelated', 'the session goes on');
 	is($two->query('SELECT unrelated()'), 'unrelated', 'so does the other');
-	is($node->sql('SELECT count(*) FROM log'), 0, 'nothing was committed');
+	never([ split /\n/, $node->sql('TABLE log') ], 'nothing was committed');
 	$node->wait_for_leadership('e');
 };
 

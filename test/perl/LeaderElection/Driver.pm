@@ -57,6 +57,9 @@ my $wait = 29;
 # So long at the end nothing fails, so that what is late is done.
 my $quiet = 15;
 
+# Ticks at the end, of which each catches up what the one before left.
+my $rounds = 5;
+
 # Of the seconds, how many must have seen a tick run at least: less than half of
 # what a machine with two busy processors was seen to do.
 my $least_each = 0.3;
@@ -103,6 +106,7 @@ sub new
 		observer => $observer,
 		session => {},
 		missed => 0,
+		late => 0,
 		fired => [],
 		calls => {},
 		faults => 0
@@ -179,32 +183,47 @@ sub _all_ready
 	return !grep { !$self->_ready($_) } keys %{ $self->{session} };
 }
 
+sub _up
+{
+	my ($self, $name) = @_;
+
+	return !$self->{nodes}{$name}{frozen_by_test} && !$self->{nodes}{$name}{down};
+}
+
 sub _fire
 {
 	my ($self, $job, $call, $again) = @_;
 
 	foreach my $name (sort keys %{ $self->{nodes} })
 	{
-		my $node = $self->{nodes}{$name};
 		my $key = "$name $job" . ($again // '');
 		my $session;
 
-		if ($node->{frozen_by_test} || $node->{down} || !$self->_ready($key))
+		if (!$self->_up($name) || !$self->_ready($key))
 		{
 			$self->{missed}++;
 			next;
 		}
-		$session = $self->{session}{$key} //= LeaderElection::Session->new($node);
+		$session =
+		  $self->{session}{$key} //= LeaderElection::Session->new($self->{nodes}{$name});
 		$session->{idle} = 0;
 		$session->start("CALL le_run('billing', 'CALL work(''$job'')', job => '$job', $call)");
 	}
 	return;
 }
 
+# One that is still under way on an instance that is up is not fired at all: the
+# others have a wait, but if that instance leads all the time they do not run it.
 sub _fire_for_good
 {
 	my ($self, $job, $tick) = @_;
+	my @up = grep { $self->_up($_) } keys %{ $self->{nodes} };
 
+	if (grep { !$self->_ready("$_ $job") } @up)
+	{
+		$self->{late}++;
+		return;
+	}
 	push @{ $self->{fired} }, [ $job, $tick ];
 	$self->_fire($job, "tick => '$tick', wait => '$wait s', catch_up => true");
 	return;
@@ -401,6 +420,8 @@ When the jobs began, in seconds since 1970.
 
 Waits for all calls, and fires a last tick of each job that may not lose one,
 and of more that others have fired: it catches up what the last fault left.
+Where a machine that stalls ends a term meanwhile, the next tick does, as it
+would if the jobs went on.
 
 =cut
 
@@ -412,12 +433,17 @@ sub catch_up
 
 	$self->{stopped} = time();
 	poll_until(sub { $self->_all_ready }, 'the last calls');
-	$self->_fire_for_good($_, tick_of($self->{next} + $every))
-	  foreach @more, map { "job $_" } 0 .. $jobs - 1;
-	poll_until(sub { $self->_all_ready }, 'the calls of the last ticks');
+	foreach my $round (1 .. $rounds)
+	{
+		$self->_fire_for_good($_, tick_of($self->{next} + $round * $every))
+		  foreach @more, map { "job $_" } 0 .. $jobs - 1;
+		poll_until(sub { $self->_all_ready }, 'the calls of the last ticks');
 
-	# le_run() may return before the store has "done"; what has not is for check()
-	eval { poll_until(sub { $self->_undone eq '' }, 'claims to be done') };
+		# le_run() may return before the store has "done"
+		last
+		  if eval { poll_until(sub { $self->_undone eq '' }, 'claims to be done', timeout => 10) };
+		note("left for another tick: " . $self->_undone);
+	}
 	return;
 }
 
@@ -523,12 +549,9 @@ sub check
 	my $seconds = $self->{stopped} - $self->{started};
 	my $say = $ENV{JOBS_DURATION} ? \&diag : \&note;
 
-	is(join(', ', grep { @{ $each{$_} } > 1 } keys %each),
-		'', 'each second: no tick ran twice');
-	is(join(', ', grep { /^each/ && $committed{$_} > 1 } keys %committed),
-		'', 'nor was committed twice');
-	is(join(', ', _twice_in_a_term($self->runs)),
-		'', 'no tick ran twice in one term');
+	never([ grep { @{ $each{$_} } > 1 } keys %each ], 'each second: no tick ran twice');
+	never([ grep { /^each/ && $committed{$_} > 1 } keys %committed ], 'nor was committed twice');
+	never([ _twice_in_a_term($self->runs) ], 'no tick ran twice in one term');
 	is(join(', ', @lost), '', 'with wait and catch_up no tick is lost');
 	is($self->_undone, '', 'all are done');
 	cmp_ok(scalar keys %others, '>=', $least_others * $seconds, 'ticks enough to tell');
@@ -546,7 +569,7 @@ sub check
 	$say->('calls: '
 		  . join(', ', map { "$_ $self->{calls}{$_}" } sort keys %{ $self->{calls} })
 		  . '; not fired since the last one was still under way or the instance down: '
-		  . $self->{missed});
+		  . "$self->{missed}, with wait and catch_up nowhere $self->{late}");
 	return;
 }
 
