@@ -215,6 +215,34 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// An acquire whose answer Cassandra lost, and that a read has settled, may be one
+// of an earlier request; but not if nobody else can know its attempt.
+func TestSettledAcquire(t *testing.T) {
+	f := newFixture(t, nil)
+	for name, c := range map[string]struct {
+		body   string
+		status int
+	}{
+		"bare":    {"", 201},
+		"owner":   {`{"owner":"o"}`, 201},
+		"attempt": {`{"owner":"o","attempt":"a"}`, 200},
+	} {
+		lost := false
+		f.db.Fault = func(kind string) leasetest.Fault {
+			if kind != "acquire" || lost {
+				return leasetest.None
+			}
+			lost = true
+			return leasetest.AnswerLost
+		}
+		a := f.want("PUT", "/v1/locks/"+name, c.body, c.status, "")
+		if a.num("token") != 1 || a.num("trust_ms") > 177000 || !lost {
+			t.Errorf("%s: %s", name, a.raw)
+		}
+		f.want("PUT", "/v1/locks/"+name, "", 409, "held")
+	}
+}
+
 func TestClaimLife(t *testing.T) {
 	f := newFixture(t, nil)
 	f.want("PUT", "/v1/locks/l", `{"owner":"o"}`, 201, "")

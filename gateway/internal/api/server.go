@@ -241,8 +241,10 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, rt route) (int,
 	if err != nil {
 		return 0, err
 	}
+	// An attempt that was made up here cannot have held the lock before, even if
+	// only a read has shown that it does.
 	code := http.StatusCreated
-	if g.Repeated {
+	if g.Repeated && b.Attempt != "" {
 		code = http.StatusOK
 	}
 	return reply(w, code, grantOf(rt.name, g))
