@@ -121,7 +121,7 @@ func hold(t *testing.T, r *record, ways []*proc, g *proc, l lock) {
 		}
 		if next.Status != 200 {
 			if time.Now().Before(trust) {
-				t.Errorf("a believed term was lost: %s", next.raw)
+				never(t, "a believed term was lost: %s", next.raw)
 			}
 			b.end = trust
 			r.add(b)
@@ -164,10 +164,10 @@ func (r *record) judge(t *testing.T) {
 	for i := 1; i < len(r.terms); i++ {
 		a, b := r.terms[i-1], r.terms[i]
 		if b.begin.Before(a.end) && b.end.After(b.begin) {
-			t.Errorf("%s (token %d) believed for %v into the term of %s (token %d)", a.owner, a.token, a.end.Sub(b.begin), b.owner, b.token)
+			never(t, "%s (token %d) believed for %v into the term of %s (token %d)", a.owner, a.token, a.end.Sub(b.begin), b.owner, b.token)
 		}
 		if b.token <= a.token {
-			t.Errorf("token %d after %d", b.token, a.token)
+			never(t, "token %d after %d", b.token, a.token)
 		}
 	}
 	t.Logf("%d terms, %d renewals (%v), %d refusals, %d unknown or lost answers, %d requests settled by repeating",

@@ -81,6 +81,19 @@ func schema(t testing.TB, args ...string) (string, error) {
 	return string(out), err
 }
 
+// keyspace creates one for the gateways, with so many copies of each row. A
+// single one must be allowed, since it does not survive its node.
+func keyspace(t testing.TB, name string, copies int) {
+	t.Helper()
+	args := []string{"--replication", fmt.Sprint("datacenter1=", copies), "--apply", "--keyspace", name}
+	if copies == 1 {
+		args = append(args, "--allow-fragile")
+	}
+	if out, err := schema(t, args...); err != nil {
+		t.Fatal(out)
+	}
+}
+
 // until polls for a condition.
 func until(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
@@ -89,6 +102,13 @@ func until(t testing.TB, limit time.Duration, what string, ok func() bool) {
 			t.Fatalf("%s: not within %v", what, limit)
 		}
 	}
+}
+
+// never fails a test for what must not happen however slow the machine is;
+// test/gateway/run does not run such a test again.
+func never(t testing.TB, format string, args ...any) {
+	t.Helper()
+	t.Errorf("must never happen: "+format, args...)
 }
 
 // proc is a running gateway.

@@ -26,7 +26,8 @@ func (s sample) String() string {
 // latency measures acquire, renew and release through the gateway beside the
 // bare CQL renewal in the same run.
 func latency(t *testing.T) {
-	measure(t, "one_v1", pick(100, 1000), 1000)
+	keyspace(t, "latency", 1)
+	measure(t, "latency", pick(100, 1000), 1000)
 }
 
 // TestMeasure is for bench/gateway: the same against a Cassandra that runs.
@@ -34,9 +35,7 @@ func TestMeasure(t *testing.T) {
 	if os.Getenv("MEASURE") == "" {
 		t.Skip("only for bench/gateway")
 	}
-	if out, err := schema(t, "--replication", "datacenter1=1", "--apply", "--allow-fragile", "--keyspace", "measure"); err != nil {
-		t.Fatal(out)
-	}
+	keyspace(t, "measure", 1)
 	measure(t, "measure", 200, 1000)
 }
 

@@ -211,13 +211,10 @@ sub ask
 	foreach my $last (0, 1)
 	{
 		my $session = delete $self->{asking}{$$} // LeaderElection::Session->new($self);
-		my $result = $session->start($query)->finish;
+		my $lost = $session->start($query)->finish->{lost};
 
-		$self->{asking}{$$} = $session unless $result->{lost};
-		next if $result->{lost} && !$last;
-		croak "$query: $result->{error}"
-		  if $result->{lost} || $result->{error} =~ /^(psql:.*)?(ERROR|FATAL)/m;
-		return $result->{output};
+		$self->{asking}{$$} = $session unless $lost;
+		return $session->rows if !$lost || $last;
 	}
 }
 

@@ -41,11 +41,9 @@ use JSON::PP ();
 use LeaderElection::Util;
 use MIME::Base64 qw(decode_base64 encode_base64);
 use PostgreSQL::Test::Utils ();
-use Storable ();
-
 # What the two sides of this module tell each other is Storable's: JSON in plain
 # Perl takes so long for a large answer that the others are late.
-my $json = JSON::PP->new->utf8->canonical;
+use Storable ();
 
 =pod
 
@@ -248,8 +246,9 @@ sub replay
 	return {
 		status => $reply->{status},
 		body => $reply->{content},
-		json =>
-		  scalar eval { $json->allow_nonref->decode($reply->{content}) }
+		json => scalar eval {
+			JSON::PP->new->utf8->allow_nonref->decode($reply->{content});
+		}
 	};
 }
 

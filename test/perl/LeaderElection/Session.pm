@@ -117,6 +117,7 @@ sub start
 	croak 'a statement is under way' if $self->{mark};
 	$self->{mark} = '--done-' . ++$number . '--';
 	$self->{buffer} = '';
+	$self->{sql} = $sql;
 	$self->{started} = boottime_ns();
 	delete $self->{result};
 	local $SIG{PIPE} = 'IGNORE';
@@ -191,6 +192,10 @@ sub finish
 
 =pod
 
+=item rows()
+
+The rows of that; dies on error.
+
 =item query($sql)
 
 The rows of a statement; dies on error.
@@ -201,14 +206,21 @@ Its error or warning, verbose; '' if there is none.
 
 =cut
 
+sub rows
+{
+	my ($self) = @_;
+	my $result = $self->finish;
+
+	croak "$self->{sql}: $result->{error}"
+	  if $result->{lost} || $result->{error} =~ /^(psql:.*)?(ERROR|FATAL)/m;
+	return $result->{output};
+}
+
 sub query
 {
 	my ($self, $sql) = @_;
-	my $result = $self->start($sql)->finish;
 
-	croak "$sql: $result->{error}"
-	  if $result->{lost} || $result->{error} =~ /^(psql:.*)?(ERROR|FATAL)/m;
-	return $result->{output};
+	return $self->start($sql)->rows;
 }
 
 sub error

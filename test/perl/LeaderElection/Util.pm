@@ -93,10 +93,11 @@ sub poll_until
 		my $asked = boottime_ns();
 		my $result = eval { $condition->() };
 		my $error = $@;
-		my $took = (boottime_ns() - $asked) / 1e9;
+		my $now = boottime_ns();
+		my $took = ($now - $asked) / 1e9;
 
 		return $result if $result;
-		if (boottime_ns() > $limit)
+		if ($now > $limit)
 		{
 			croak "timed out after $timeout s waiting for "
 			  . ($what // 'a condition')
