@@ -137,7 +137,7 @@ sub run_out
 		push @before_deadline, ($late - $at) / 1e6;
 	}
 	$node->thaw_worker($worker);
-	$node->wait_for_leadership('e');
+	$node->wait_for_leadership('e', left => 1.5);
 	return \%result;
 }
 
@@ -192,7 +192,7 @@ subtest 'idle in transaction' => sub {
 	is($one->query('ROLLBACK; SELECT unrelated()'), 'unrelated', 'the session goes on');
 	is($two->query('SELECT unrelated()'), 'unrelated', 'so does the other');
 	never([ split /\n/, $node->sql('TABLE log') ], 'nothing was committed');
-	$node->wait_for_leadership('e');
+	$node->wait_for_leadership('e', left => 1.5);
 };
 
 # Renewals carry a statement past the deadline that it began with.
@@ -251,7 +251,7 @@ subtest 'in the middle of a rollback' => sub {
 		$session->query($gate);
 		$result = $session->start("SELECT spin(expires_at - interval '$early ms') FROM le_status WHERE election = 'e'\\; ROLLBACK\\; SELECT unrelated();")->finish;
 		$node->thaw_worker($worker);
-		$node->wait_for_leadership('e');
+		$node->wait_for_leadership('e', left => 1.5);
 		if ($result->{error} eq '')
 		{
 			last if ++$undisturbed == 4;
@@ -292,7 +292,7 @@ subtest 'scopes and settings' => sub {
 	is($none->finish->{error}, '', 'on_loss => none: left alone');
 	is($idle->query('SELECT unrelated()'), 'unrelated', 'nor is hit who was idle meanwhile');
 	is($session->query('SELECT unrelated()'), 'unrelated', 'nor a later statement');
-	$node->wait_for_leadership('e');
+	$node->wait_for_leadership('e', left => 1.5);
 
 	# Who lets go of a term is not stopped for it.
 	is($acquire->($idle, 'own', 'session', ", on_loss => 'cancel'"), 't', 'held again');

@@ -62,7 +62,7 @@ sub without_renewal
 
 	$code->();
 	$node->thaw_worker($pid);
-	$node->wait_for_leadership('billing');
+	$node->wait_for_leadership('billing', left => 1.5);
 	return;
 }
 

@@ -294,7 +294,11 @@ sub leader
 
 Polls until the query gives true.
 
-=item wait_for_leadership($election, %params)
+=item wait_for_leadership($election, [ left => s, timeout => s ])
+
+Until it leads; with "left", until it will for so long even if nothing renews its
+lease: one that ran out almost to its end is still believed in when its worker
+goes on, but lets nobody through a gate.
 
 =item wait_for_restart()
 
@@ -315,9 +319,14 @@ sub wait_for
 sub wait_for_leadership
 {
 	my ($self, $election, %params) = @_;
+	my $left = delete $params{left};
+	my $renewed = defined $left
+	  ? "SELECT expires_at - clock_timestamp() > interval '$left s' "
+	  . 'FROM le_status WHERE election = ' . _quote($election)
+	  : 'SELECT true';
 
 	return poll_until(
-		sub { $self->is_leader($election) },
+		sub { $self->is_leader($election) && $self->ask($renewed) eq 't' },
 		$self->name . " to lead $election", %params);
 }
 
