@@ -61,13 +61,7 @@ sub start
 	$self->{hosts} = $self->_cluster('hosts');
 	$self->{keyspace} = 'faults';
 
-	my $file = "$PostgreSQL::Test::Utils::tmp_check/schema.log";
-
-	system(qq("$ENV{LE_BIN}/le-gateway" schema --hosts "$self->{hosts}" )
-		  . '--replication datacenter1=3 --keyspace faults --apply '
-		  . qq(>"$file" 2>&1 </dev/null)) == 0
-	  or croak 'le-gateway schema: '
-	  . PostgreSQL::Test::Utils::slurp_file($file);
+	$self->_make_keyspace;
 	$self->{gateways} = [
 		map {
 			LeaderElection::Gateway->new(
@@ -79,6 +73,25 @@ sub start
 
 	# without javac the nodes have the machine's clock
 	$self->{clocks} = eval { $self->_cluster('clock', 1, 0); 1; };
+	return;
+}
+
+# Nodes that have just begun to listen may not know of each other yet: one has the
+# keyspace then, and the next is asked for a table in it.
+sub _make_keyspace
+{
+	my ($self) = @_;
+	my $file = "$PostgreSQL::Test::Utils::tmp_check/schema.log";
+
+	poll_until(
+		sub {
+			system(qq("$ENV{LE_BIN}/le-gateway" schema --hosts "$self->{hosts}" )
+				  . "--replication datacenter1=3 --keyspace $self->{keyspace} --apply "
+				  . qq(>"$file" 2>&1 </dev/null)) == 0
+			  or croak 'le-gateway schema: '
+			  . PostgreSQL::Test::Utils::slurp_file($file);
+		},
+		'the keyspace', timeout => 60, interval => 1);
 	return;
 }
 
