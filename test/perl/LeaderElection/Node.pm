@@ -320,14 +320,12 @@ sub wait_for_leadership
 {
 	my ($self, $election, %params) = @_;
 	my $left = delete $params{left};
-	my $renewed = defined $left
-	  ? "SELECT expires_at - clock_timestamp() > interval '$left s' "
-	  . 'FROM le_status WHERE election = ' . _quote($election)
-	  : 'SELECT true';
+	my $name = _quote($election);
+	my $query = "SELECT le_is_leader($name)";
 
-	return poll_until(
-		sub { $self->is_leader($election) && $self->ask($renewed) eq 't' },
-		$self->name . " to lead $election", %params);
+	$query .= " AND expires_at - clock_timestamp() > interval '$left s' "
+	  . "FROM le_status WHERE election = $name" if defined $left;
+	return $self->wait_for($query, $self->name . " to lead $election", %params);
 }
 
 sub wait_for_restart

@@ -41,6 +41,7 @@ use JSON::PP ();
 use LeaderElection::Util;
 use MIME::Base64 qw(decode_base64 encode_base64);
 use PostgreSQL::Test::Utils ();
+
 # What the two sides of this module tell each other is Storable's: JSON in plain
 # Perl takes so long for a large answer that the others are late.
 use Storable ();
