@@ -10,59 +10,18 @@ EXTENSION = leader_election
 PGFILEDESC = "leader_election - elect a leader through a lease store"
 DATA = sql/leader_election--1.0.sql
 
+# Every C file below src/ is part of the library; its folders are the rooms of
+# docs/architecture.md.
+in_room = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/src/$(1)*.c)))
+
 # Decisions only: compiled without any PostgreSQL header by the unit tests.
-CORE_OBJS = \
-	src/core/claim.o \
-	src/core/election.o \
-	src/core/node.o \
-	src/core/timing.o
+CORE_OBJS = $(call in_room,core/)
 
 # Codecs: also compiled as frontend code by the unit tests and the fuzzers.
-STORE_OBJS = \
-	src/store/cassandra.o \
-	src/store/claim.o \
-	src/store/consul.o \
-	src/store/json.o \
-	src/store/local.o \
-	src/store/nominal.o \
-	src/store/store.o
+STORE_OBJS = $(call in_room,store/)
 
-OBJS = \
-	src/bound.o \
-	src/cancel.o \
-	src/check.o \
-	src/arguments.o \
-	src/claimlog.o \
-	src/claims.o \
-	src/dispatch.o \
-	src/elect.o \
-	src/events.o \
-	src/fence.o \
-	src/functions.o \
-	src/gateways.o \
-	src/guard.o \
-	src/http.o \
-	src/jobs.o \
-	src/leader_election.o \
-	src/leases.o \
-	src/observe.o \
-	src/poll.o \
-	src/questions.o \
-	src/renew.o \
-	src/requests.o \
-	src/run.o \
-	src/session.o \
-	src/settings.o \
-	src/statement.o \
-	src/statefile.o \
-	src/stats.o \
-	src/status.o \
-	src/tokens.o \
-	src/watch.o \
-	src/worker.o \
-	src/xact.o \
-	$(CORE_OBJS) \
-	$(STORE_OBJS)
+OBJS = $(call in_room) $(CORE_OBJS) $(STORE_OBJS) $(call in_room,shmem/) \
+	$(call in_room,worker/) $(call in_room,sql/)
 
 # Every input file in sql/ but the install scripts is a regression test.
 REGRESS = $(filter-out leader_election--%, \
@@ -104,8 +63,9 @@ endif
 
 # A VPATH build needs the directories of the objects.
 ifdef VPATH
-$(OBJS): | src/core src/store
-src/core src/store:
+ROOMS = src/core src/store src/shmem src/worker src/sql
+$(OBJS): | $(ROOMS)
+$(ROOMS):
 	$(MKDIR_P) $@
 endif
 else
@@ -193,9 +153,11 @@ fuzz: $(UNIT_FUZZERS:%=build/fuzz/%)
 # Deterministic simulation (test/sim): the worker's own code, its static
 # variables gathered in one section by state.lds, in a world of virtual clocks.
 #
-SIM_WORKER = $(CORE_OBJS) $(addprefix src/,arguments.o bound.o claims.o \
-	dispatch.o elect.o fence.o gateways.o jobs.o leases.o observe.o poll.o \
-	questions.o renew.o session.o watch.o worker.o xact.o)
+SIM_MODELLED = $(addprefix src/worker/,claimlog.o http.o statefile.o tokens.o)
+SIM_WORKER = $(CORE_OBJS) \
+	$(filter-out $(SIM_MODELLED),$(call in_room,worker/)) \
+	$(addprefix src/,shmem/bound.o shmem/leases.o sql/arguments.o \
+		sql/fence.o sql/jobs.o sql/xact.o)
 SIM_OBJS = $(patsubst test/sim/%.c,build/sim/%.o,$(wildcard test/sim/*.c)) \
 	$(patsubst src/%,build/sim/%,$(STORE_OBJS))
 SIM_CFLAGS = -std=gnu99 -O3 $(SIM_NATIVE) $(SIM_PROFILE) -fno-pie \

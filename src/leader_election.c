@@ -14,15 +14,15 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
-#include "bound.h"
 #include "compat.h"
-#include "events.h"
-#include "leases.h"
-#include "requests.h"
 #include "settings.h"
-#include "statement.h"
-#include "stats.h"
-#include "worker.h"
+#include "shmem/bound.h"
+#include "shmem/events.h"
+#include "shmem/leases.h"
+#include "shmem/requests.h"
+#include "shmem/stats.h"
+#include "sql/statement.h"
+#include "worker/worker.h"
 
 LE_MODULE_MAGIC;
 

@@ -22,8 +22,8 @@
 #include "utils/json.h"
 
 #include "compat.h"
-#include "gateways.h"
 #include "settings.h"
+#include "worker/gateways.h"
 
 int			le_backend;
 char	   *le_node_name;

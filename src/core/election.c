@@ -23,9 +23,9 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "election.h"
+#include "core/election.h"
 
-typedef void (*Handler) (LeElection *e, const LeEvent *ev, LeActions *act);
+typedef void (*Handler) (LeElection *e, const LeInput *in, LeActions *act);
 
 /* ---- small steps that the handlers share ---- */
 
@@ -68,11 +68,11 @@ wait_until(LeElection *e, le_time when)
 }
 
 static void
-retry_later(LeElection *e, const LeEvent *ev)
+retry_later(LeElection *e, const LeInput *in)
 {
 	e->failures++;
-	e->timer_at = ev->now +
-		le_retry_delay(ev->timing, e->failures, ev->random);
+	e->timer_at = in->now +
+		le_retry_delay(in->timing, e->failures, in->random);
 }
 
 /* Nothing is held and nothing is in flight: go on as the node wishes. */
@@ -132,13 +132,13 @@ take_over(LeElection *e, LeActions *act, uint64_t index)
  * read was under way, or may be silent for long.
  */
 static void
-wait_for_holder(LeElection *e, const LeEvent *ev, le_time silent_at)
+wait_for_holder(LeElection *e, const LeInput *in, le_time silent_at)
 {
-	le_duration spread = le_earliest(ev->timing->lease / 20, LE_SEC / 4);
+	le_duration spread = le_earliest(in->timing->lease / 20, LE_SEC / 4);
 	le_time		look = e->look_at;
 
 	if (silent_at != 0)
-		look = le_earliest(look, silent_at + le_jitter(spread, ev->random));
+		look = le_earliest(look, silent_at + le_jitter(spread, in->random));
 	wait_until(e, look);
 }
 
@@ -150,14 +150,14 @@ wait_for_holder(LeElection *e, const LeEvent *ev, le_time silent_at)
  * older than the answer.
  */
 static le_time
-unreleased_until(LeElection *e, const LeEvent *ev)
+unreleased_until(LeElection *e, const LeInput *in)
 {
-	if (e->seen_index != ev->view->index)
+	if (e->seen_index != in->view->index)
 	{
-		e->seen_index = ev->view->index;
-		e->seen_at = ev->now;
+		e->seen_index = in->view->index;
+		e->seen_at = in->now;
 	}
-	return e->seen_at + ev->view->holder_lease;
+	return e->seen_at + in->view->holder_lease;
 }
 
 /*
@@ -173,42 +173,42 @@ silent(const LeKeyView *v, le_time now)
 
 /* A candidate learnt how the key stands: take it, wait, or give up on it. */
 static void
-judge(LeElection *e, const LeEvent *ev, LeActions *act)
+judge(LeElection *e, const LeInput *in, LeActions *act)
 {
-	const LeKeyView *v = ev->view;
+	const LeKeyView *v = in->view;
 	le_time		until;
 
 	e->failures = 0;
 	if (v->exists && !v->usable)
 	{
 		say(act, LE_SAY_FAILED, LE_REFUSED);
-		wait_until(e, ev->now + ev->timing->lease);
+		wait_until(e, in->now + in->timing->lease);
 	}
 	else if (v->holder == LE_KEY_OURS)
 		release(e, act, v->index);	/* no term stands behind it */
-	else if (v->holder == LE_KEY_OTHER && silent(v, ev->now))
+	else if (v->holder == LE_KEY_OTHER && silent(v, in->now))
 		take_over(e, act, v->index);
 	else if (v->holder == LE_KEY_OTHER)
 	{
 		e->seen_index = 0;
-		e->look_at = ev->now + ev->timing->lease -
-			le_jitter(ev->timing->lease / 10, ev->random);
+		e->look_at = in->now + in->timing->lease -
+			le_jitter(in->timing->lease / 10, in->random);
 		say(act, LE_SAY_DENIED, LE_DONE);
-		wait_for_holder(e, ev, v->silent_at);
+		wait_for_holder(e, in, v->silent_at);
 	}
-	else if (ev->now < e->refused_until)
+	else if (in->now < e->refused_until)
 	{
 		say(act, LE_SAY_TOKEN_WENT_BACK, LE_REFUSED);
 		wait_until(e, e->refused_until);
 	}
 	else if (!v->exists || v->released || v->holder_ended)
 		acquire(e, act, v->exists ? v->index : 0);
-	else if ((until = unreleased_until(e, ev)) <= ev->now)
+	else if ((until = unreleased_until(e, in)) <= in->now)
 		acquire(e, act, v->index);
 	else
 	{
 		say(act, LE_SAY_DENIED, LE_DONE);
-		wait_until(e, until + le_jitter(ev->timing->lease / 20, ev->random));
+		wait_until(e, until + le_jitter(in->timing->lease / 20, in->random));
 	}
 }
 
@@ -218,15 +218,15 @@ judge(LeElection *e, const LeEvent *ev, LeActions *act)
  * good as before.
  */
 static void
-trust(LeElection *e, const LeEvent *ev, LeActions *act)
+trust(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (ev->deadline == 0)
+	if (in->deadline == 0)
 		return;
 	e->renew_failures = 0;
-	e->renew_at = le_next_proof(ev->timing, ev->sent, ev->random);
-	if (ev->deadline <= e->deadline)
+	e->renew_at = le_next_proof(in->timing, in->sent, in->random);
+	if (in->deadline <= e->deadline)
 		return;
-	e->deadline = ev->deadline;
+	e->deadline = in->deadline;
 	act->deadline_moved = true;
 }
 
@@ -235,18 +235,18 @@ trust(LeElection *e, const LeEvent *ev, LeActions *act)
  * whatever the answer says.
  */
 static void
-extend(LeElection *e, const LeEvent *ev, LeActions *act)
+extend(LeElection *e, const LeInput *in, LeActions *act)
 {
 	if (e->token == 0 || e->deadline == 0)
 		return;
-	if (le_believes(ev->now, e->deadline))
-		trust(e, ev, act);
+	if (le_believes(in->now, e->deadline))
+		trust(e, in, act);
 	else
 		end_term(e, act, LE_REASON_EXPIRED);
 }
 
 static void
-begin_term(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
+begin_term(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 {
 	e->token = index;
 	e->token_floor = index;
@@ -254,18 +254,18 @@ begin_term(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
 	e->timer_at = 0;
 	e->seen_index = 0;
 	e->deadline = 0;
-	trust(e, ev, act);
+	trust(e, in, act);
 	/* Terms that began together are not renewed together for ever. */
-	if (ev->deadline != 0)
-		e->renew_at = ev->sent + ev->timing->renew_interval -
-			le_jitter(ev->timing->renew_interval / 2, ev->random);
+	if (in->deadline != 0)
+		e->renew_at = in->sent + in->timing->renew_interval -
+			le_jitter(in->timing->renew_interval / 2, in->random);
 	act->term_begins = true;
 	say(act, LE_SAY_GRANTED, LE_DONE);
 }
 
 /* The key is ours at this index: the acquire was applied. */
 static void
-acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
+acquired(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 {
 	e->failures = 0;
 	e->write_index = index;
@@ -285,7 +285,7 @@ acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
 		 * A store that was rebuilt: its tokens would not fence anything.  The
 		 * next one is hardly higher, so do not try at once.
 		 */
-		e->refused_until = ev->now + ev->timing->lease;
+		e->refused_until = in->now + in->timing->lease;
 		say(act, LE_SAY_TOKEN_WENT_BACK, LE_REFUSED);
 		act->reason = LE_REASON_TOKEN;
 		release(e, act, index);
@@ -295,7 +295,7 @@ acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
 		act->unresolved = true; /* for who waits on, during a hold-off */
 		release(e, act, index);
 	}
-	else if (ev->deadline != 0 && !le_believes(ev->now, ev->deadline))
+	else if (in->deadline != 0 && !le_believes(in->now, in->deadline))
 	{
 		/* Found out too late: nothing of the lease is left to believe in. */
 		act->unresolved = true;
@@ -303,7 +303,7 @@ acquired(LeElection *e, const LeEvent *ev, LeActions *act, uint64_t index)
 		release(e, act, index);
 	}
 	else
-		begin_term(e, ev, act, index);
+		begin_term(e, in, act, index);
 }
 
 /* A term goes on after its write was answered, unless it was given up. */
@@ -341,26 +341,26 @@ lose(LeElection *e, LeActions *act, LeReason reason)
 /* ---- handlers, by the state they serve ---- */
 
 static void
-want(LeElection *e, const LeEvent *ev, LeActions *act)
+want(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) ev;
+	(void) in;
 	e->wanted = true;
 	read_key(e, act, LE_READING);
 }
 
 /* The write in flight comes first; its answer will find the wish. */
 static void
-want_noted(LeElection *e, const LeEvent *ev, LeActions *act)
+want_noted(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) ev;
+	(void) in;
 	(void) act;
 	e->wanted = true;
 }
 
 static void
-unwant_candidate(LeElection *e, const LeEvent *ev, LeActions *act)
+unwant_candidate(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) ev;
+	(void) in;
 	(void) act;
 	e->wanted = false;
 	e->state = LE_IDLE;
@@ -370,17 +370,17 @@ unwant_candidate(LeElection *e, const LeEvent *ev, LeActions *act)
 }
 
 static void
-unwant_noted(LeElection *e, const LeEvent *ev, LeActions *act)
+unwant_noted(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) ev;
+	(void) in;
 	e->wanted = false;
 	end_term(e, act, LE_REASON_RELEASED);
 }
 
 static void
-unwant_holder(LeElection *e, const LeEvent *ev, LeActions *act)
+unwant_holder(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) ev;
+	(void) in;
 	e->wanted = false;
 	end_term(e, act, LE_REASON_RELEASED);
 	release(e, act, e->write_index);
@@ -392,44 +392,44 @@ unwant_holder(LeElection *e, const LeEvent *ev, LeActions *act)
  * shorter patience counts.
  */
 static void
-drain_noted(LeElection *e, const LeEvent *ev, LeActions *act)
+drain_noted(LeElection *e, const LeInput *in, LeActions *act)
 {
 	if (e->token == 0)
 		return;					/* it was given up before */
 	e->wanted = false;
-	e->drain_until = le_earliest(e->drain_until, ev->until);
+	e->drain_until = le_earliest(e->drain_until, in->until);
 	act->term_drains = true;
 }
 
 static void
-drain_holder(LeElection *e, const LeEvent *ev, LeActions *act)
+drain_holder(LeElection *e, const LeInput *in, LeActions *act)
 {
-	drain_noted(e, ev, act);
+	drain_noted(e, in, act);
 	e->state = LE_DRAINING;
 	e->timer_at = e->drain_until;
 }
 
 static void
-read_again(LeElection *e, const LeEvent *ev, LeActions *act)
+read_again(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) ev;
+	(void) in;
 	read_key(e, act, e->state == LE_WAITING ? LE_READING : e->state);
 }
 
 static void
-candidate_read_failed(LeElection *e, const LeEvent *ev, LeActions *act)
+candidate_read_failed(LeElection *e, const LeInput *in, LeActions *act)
 {
-	say(act, LE_SAY_FAILED, ev->outcome);
+	say(act, LE_SAY_FAILED, in->outcome);
 	e->state = LE_WAITING;
-	retry_later(e, ev);
+	retry_later(e, in);
 }
 
 /* With no candidate there is only one thing to see: a key left behind. */
 static void
-idle_seen(LeElection *e, const LeEvent *ev, LeActions *act)
+idle_seen(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (ev->view->holder == LE_KEY_OURS)
-		release(e, act, ev->view->index);
+	if (in->view->holder == LE_KEY_OURS)
+		release(e, act, in->view->index);
 }
 
 /*
@@ -437,14 +437,14 @@ idle_seen(LeElection *e, const LeEvent *ev, LeActions *act)
  * showed.  An older one must not restart a wait that the timer is counting.
  */
 static void
-waiting_seen(LeElection *e, const LeEvent *ev, LeActions *act)
+waiting_seen(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (e->timer_at == 0 || ev->view->index >= e->seen_index)
-		judge(e, ev, act);
+	if (e->timer_at == 0 || in->view->index >= e->seen_index)
+		judge(e, in, act);
 }
 
 static void
-unsure_read_failed(LeElection *e, const LeEvent *ev, LeActions *act)
+unsure_read_failed(LeElection *e, const LeInput *in, LeActions *act)
 {
 	(void) act;
 	switch (e->state)
@@ -459,7 +459,7 @@ unsure_read_failed(LeElection *e, const LeEvent *ev, LeActions *act)
 			say(act, LE_SAY_FAILED, LE_UNKNOWN);
 			break;
 	}
-	retry_later(e, ev);
+	retry_later(e, in);
 }
 
 /*
@@ -468,7 +468,7 @@ unsure_read_failed(LeElection *e, const LeEvent *ev, LeActions *act)
  * not be asked in a tight loop, nor those who wait be left without a word.
  */
 static void
-read_back(LeElection *e, const LeEvent *ev, LeActions *act, LeState next)
+read_back(LeElection *e, const LeInput *in, LeActions *act, LeState next)
 {
 	e->state = next;
 	if (e->failures < LE_ATTEMPTS)
@@ -477,22 +477,22 @@ read_back(LeElection *e, const LeEvent *ev, LeActions *act, LeState next)
 		read_key(e, act, next);
 	}
 	else
-		unsure_read_failed(e, ev, act);
+		unsure_read_failed(e, in, act);
 }
 
 /* A sign of life moves the time at which the holder may be taken over. */
 static void
-waiting_holder(LeElection *e, const LeEvent *ev, LeActions *act)
+waiting_holder(LeElection *e, const LeInput *in, LeActions *act)
 {
 	(void) act;
 	if (e->look_at != 0)		/* it is a holder that is waited for */
-		wait_for_holder(e, ev, ev->silent_at);
+		wait_for_holder(e, in, in->silent_at);
 }
 
 static void
-acquire_done(LeElection *e, const LeEvent *ev, LeActions *act)
+acquire_done(LeElection *e, const LeInput *in, LeActions *act)
 {
-	acquired(e, ev, act, ev->index);
+	acquired(e, in, act, in->index);
 }
 
 /*
@@ -501,49 +501,49 @@ acquire_done(LeElection *e, const LeEvent *ev, LeActions *act)
  * the key may be ours.
  */
 static void
-acquire_conflict(LeElection *e, const LeEvent *ev, LeActions *act)
+acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (ev->conflict == LE_CONFLICT_OWN)
+	if (in->conflict == LE_CONFLICT_OWN)
 	{
 		act->unresolved = true;
-		release(e, act, ev->index); /* no term stands behind it */
+		release(e, act, in->index); /* no term stands behind it */
 	}
 	else if (!e->wanted && e->failures == 0)
 		start_over(e, act);
-	else if (ev->conflict == LE_CONFLICT_LOCK_DELAY)
+	else if (in->conflict == LE_CONFLICT_LOCK_DELAY)
 	{
 		say(act, LE_SAY_DENIED, LE_DONE);
 		e->state = e->failures == 0 ? LE_WAITING : LE_ACQUIRE_UNSURE;
-		e->timer_at = ev->now + LE_SEC / 2 + le_jitter(LE_SEC, ev->random);
+		e->timer_at = in->now + LE_SEC / 2 + le_jitter(LE_SEC, in->random);
 	}
 	else
-		read_back(e, ev, act, LE_ACQUIRE_UNSURE);
+		read_back(e, in, act, LE_ACQUIRE_UNSURE);
 }
 
 static void
-acquire_not_applied(LeElection *e, const LeEvent *ev, LeActions *act)
+acquire_not_applied(LeElection *e, const LeInput *in, LeActions *act)
 {
 	if (e->failures > 0)
 	{
 		e->state = LE_ACQUIRE_UNSURE;
-		unsure_read_failed(e, ev, act);
+		unsure_read_failed(e, in, act);
 		return;
 	}
-	say(act, LE_SAY_FAILED, ev->outcome);
+	say(act, LE_SAY_FAILED, in->outcome);
 	if (e->wanted)
 	{
 		e->state = LE_WAITING;
-		retry_later(e, ev);
+		retry_later(e, in);
 	}
 	else
 		start_over(e, act);
 }
 
 static void
-acquire_unknown(LeElection *e, const LeEvent *ev, LeActions *act)
+acquire_unknown(LeElection *e, const LeInput *in, LeActions *act)
 {
 	e->unsure = true;
-	read_back(e, ev, act, LE_ACQUIRE_UNSURE);
+	read_back(e, in, act, LE_ACQUIRE_UNSURE);
 }
 
 /*
@@ -553,29 +553,29 @@ acquire_unknown(LeElection *e, const LeEvent *ev, LeActions *act)
  * send it again with the new index would be to depose a live leader.
  */
 static void
-taken_over_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
+taken_over_read_back(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (silent(ev->view, ev->now))
+	if (silent(in->view, in->now))
 		take_over(e, act, e->read_index);
-	else if (ev->view->silent_at == 0)
-		unsure_read_failed(e, ev, act); /* nothing is known of the holder */
+	else if (in->view->silent_at == 0)
+		unsure_read_failed(e, in, act); /* nothing is known of the holder */
 	else if (e->wanted)
-		judge(e, ev, act);
+		judge(e, in, act);
 	else
 		start_over(e, act);
 }
 
 static void
-acquire_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
+acquire_read_back(LeElection *e, const LeInput *in, LeActions *act)
 {
-	const LeKeyView *v = ev->view;
+	const LeKeyView *v = in->view;
 
 	if (v->holder == LE_KEY_OURS && !v->own_lease)
-		acquired(e, ev, act, v->index);
+		acquired(e, in, act, v->index);
 	else if (v->holder == LE_KEY_OURS)
 		acquire(e, act, e->read_index); /* its answer tells the deadline */
 	else if (v->index == e->read_index && e->taking_over)
-		taken_over_read_back(e, ev, act);
+		taken_over_read_back(e, in, act);
 	else if (v->index == e->read_index)
 		acquire(e, act, e->read_index); /* the late copy fails, or is it */
 	else
@@ -583,42 +583,42 @@ acquire_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
 		/* The index moved: no copy can apply, but one may have. */
 		act->unresolved = e->unsure;
 		if (e->wanted)
-			judge(e, ev, act);
+			judge(e, in, act);
 		else
 			start_over(e, act);
 	}
 }
 
 static void
-publish(LeElection *e, const LeEvent *ev, LeActions *act)
+publish(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) ev;
+	(void) in;
 	send(e, act, LE_SEND_PUBLISH, e->write_index, LE_PUBLISHING);
 }
 
 static void
-publish_done(LeElection *e, const LeEvent *ev, LeActions *act)
+publish_done(LeElection *e, const LeInput *in, LeActions *act)
 {
 	e->failures = 0;
 	/* The watch may have shown a still newer one before this answer. */
-	if (e->write_index < ev->index)
-		e->write_index = ev->index;
-	extend(e, ev, act);
+	if (e->write_index < in->index)
+		e->write_index = in->index;
+	extend(e, in, act);
 	say(act, act->term_ends ? LE_SAY_LOST : LE_SAY_PUBLISHED, LE_DONE);
 	held_again(e, act);
 }
 
 static void
-publish_unsure(LeElection *e, const LeEvent *ev, LeActions *act)
+publish_unsure(LeElection *e, const LeInput *in, LeActions *act)
 {
-	read_back(e, ev, act, LE_PUBLISH_UNSURE);
+	read_back(e, in, act, LE_PUBLISH_UNSURE);
 }
 
 static void
-publish_not_applied(LeElection *e, const LeEvent *ev, LeActions *act)
+publish_not_applied(LeElection *e, const LeInput *in, LeActions *act)
 {
 	say(act, LE_SAY_PUBLISH_FAILED,
-		e->failures > 0 ? LE_UNKNOWN : ev->outcome);
+		e->failures > 0 ? LE_UNKNOWN : in->outcome);
 	held_again(e, act);
 }
 
@@ -628,15 +628,15 @@ publish_not_applied(LeElection *e, const LeEvent *ev, LeActions *act)
  * whose answer was lost.
  */
 static void
-publish_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
+publish_read_back(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (ev->view->holder != LE_KEY_OURS)
+	if (in->view->holder != LE_KEY_OURS)
 		lose(e, act, LE_REASON_KEY_LOST);
 	else
 	{
-		e->write_index = ev->view->index;
+		e->write_index = in->view->index;
 		if (e->token != 0)
-			publish(e, ev, act);
+			publish(e, in, act);
 		else
 			release(e, act, e->write_index);
 	}
@@ -649,13 +649,13 @@ publish_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
  * claim does, would be applied any more.
  */
 static void
-own_key_seen(LeElection *e, const LeEvent *ev, LeActions *act)
+own_key_seen(LeElection *e, const LeInput *in, LeActions *act)
 {
 	(void) act;
-	if (ev->view->holder == LE_KEY_OURS && !ev->view->own_lease &&
-		e->token != 0 && ev->view->token == e->token &&
-		ev->view->index > e->write_index)
-		e->write_index = ev->view->index;
+	if (in->view->holder == LE_KEY_OURS && !in->view->own_lease &&
+		e->token != 0 && in->view->token == e->token &&
+		in->view->index > e->write_index)
+		e->write_index = in->view->index;
 }
 
 /*
@@ -665,22 +665,22 @@ own_key_seen(LeElection *e, const LeEvent *ev, LeActions *act)
  * ours too, but not by this term.
  */
 static void
-holder_seen(LeElection *e, const LeEvent *ev, LeActions *act)
+holder_seen(LeElection *e, const LeInput *in, LeActions *act)
 {
-	const LeKeyView *v = ev->view;
+	const LeKeyView *v = in->view;
 	bool		anew = v->token > e->token && !v->own_lease;
 
 	if (v->holder == LE_KEY_OURS && !anew)
-		own_key_seen(e, ev, act);
+		own_key_seen(e, in, act);
 	else if (v->as_of > e->write_index)
 		lose(e, act, LE_REASON_KEY_LOST);
 }
 
 /* Without a term the answer to the write in flight leads on. */
 static void
-not_ours(LeElection *e, const LeEvent *ev, LeActions *act)
+not_ours(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) ev;
+	(void) in;
 	if (e->token == 0)
 		return;
 	e->request++;
@@ -693,10 +693,10 @@ not_ours(LeElection *e, const LeEvent *ev, LeActions *act)
  * is in flight its answer leads there.
  */
 static void
-expired(LeElection *e, const LeEvent *ev, LeActions *act)
+expired(LeElection *e, const LeInput *in, LeActions *act)
 {
 	if (e->token == 0 || e->deadline == 0 ||
-		le_believes(ev->now, e->deadline))
+		le_believes(in->now, e->deadline))
 		return;
 	end_term(e, act, LE_REASON_EXPIRED);
 	if (e->state == LE_HELD || e->state == LE_DRAINING)
@@ -705,11 +705,11 @@ expired(LeElection *e, const LeEvent *ev, LeActions *act)
 }
 
 static void
-renewed(LeElection *e, const LeEvent *ev, LeActions *act)
+renewed(LeElection *e, const LeInput *in, LeActions *act)
 {
 	e->renewing = false;
-	expired(e, ev, act);
-	extend(e, ev, act);
+	expired(e, in, act);
+	extend(e, in, act);
 }
 
 /*
@@ -718,25 +718,25 @@ renewed(LeElection *e, const LeEvent *ev, LeActions *act)
  * whose answer was lost, is renewed at once from where it stands.
  */
 static void
-renew_failed(LeElection *e, const LeEvent *ev, LeActions *act)
+renew_failed(LeElection *e, const LeInput *in, LeActions *act)
 {
 	e->renewing = false;
-	if (ev->outcome == LE_LOST)
+	if (in->outcome == LE_LOST)
 	{
-		not_ours(e, ev, act);
+		not_ours(e, in, act);
 		return;
 	}
 	e->renew_failures++;
-	e->renew_at = ev->now;
-	if (ev->outcome != LE_CONFLICT || e->renew_failures >= LE_ATTEMPTS)
-		e->renew_at += le_retry_delay(ev->timing, e->renew_failures,
-									  ev->random);
+	e->renew_at = in->now;
+	if (in->outcome != LE_CONFLICT || e->renew_failures >= LE_ATTEMPTS)
+		e->renew_at += le_retry_delay(in->timing, e->renew_failures,
+									  in->random);
 }
 
 static void
-release_done(LeElection *e, const LeEvent *ev, LeActions *act)
+release_done(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) ev;
+	(void) in;
 	e->failures = 0;
 	start_over(e, act);
 	if (act->verdict == LE_SAY_NOTHING)
@@ -745,26 +745,26 @@ release_done(LeElection *e, const LeEvent *ev, LeActions *act)
 
 /* Applied or not, only the key itself can tell what is left to release. */
 static void
-release_unsure(LeElection *e, const LeEvent *ev, LeActions *act)
+release_unsure(LeElection *e, const LeInput *in, LeActions *act)
 {
-	read_back(e, ev, act, LE_RELEASE_UNSURE);
+	read_back(e, in, act, LE_RELEASE_UNSURE);
 }
 
 static void
-release_not_applied(LeElection *e, const LeEvent *ev, LeActions *act)
+release_not_applied(LeElection *e, const LeInput *in, LeActions *act)
 {
-	say(act, LE_SAY_RELEASE_FAILED, ev->outcome);
+	say(act, LE_SAY_RELEASE_FAILED, in->outcome);
 	e->state = LE_RELEASE_UNSURE;
-	retry_later(e, ev);
+	retry_later(e, in);
 }
 
 static void
-release_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
+release_read_back(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (ev->view->holder == LE_KEY_OURS)
-		release(e, act, ev->view->index);
+	if (in->view->holder == LE_KEY_OURS)
+		release(e, act, in->view->index);
 	else
-		release_done(e, ev, act);
+		release_done(e, in, act);
 }
 
 /*
@@ -773,13 +773,13 @@ release_read_back(LeElection *e, const LeEvent *ev, LeActions *act)
  * not start another session before the store has ended this one.
  */
 static void
-node_ended(LeElection *e, const LeEvent *ev, LeActions *act)
+node_ended(LeElection *e, const LeInput *in, LeActions *act)
 {
 	bool		had_term = e->token != 0;
 	bool		drained = e->drain_until != 0;
 	LeState		was = e->state;
 
-	end_term(e, act, ev->reason);
+	end_term(e, act, in->reason);
 	e->request++;
 	e->timer_at = 0;
 	e->look_at = 0;
@@ -804,115 +804,115 @@ node_ended(LeElection *e, const LeEvent *ev, LeActions *act)
 }
 
 /*
- * The table.  An empty cell means that the event changes nothing in that
+ * The table.  An empty cell means that the input changes nothing in that
  * state.  The caller drops answers to requests other than the newest, so a
  * state only ever sees answers to what it sent.
  */
-#define ROW		[LE_NEVENTS]
+#define ROW		[LE_NINPUTS]
 
 static const Handler table[LE_NSTATES] ROW = {
 	[LE_IDLE] = {
-		[LE_EV_WANT] = want,
-		[LE_EV_SEEN] = idle_seen,
+		[LE_IN_WANT] = want,
+		[LE_IN_SEEN] = idle_seen,
 	},
 	[LE_READING] = {
-		[LE_EV_WANT] = want_noted,
-		[LE_EV_UNWANT] = unwant_candidate,
-		[LE_EV_READ] = judge,
-		[LE_EV_READ_FAILED] = candidate_read_failed,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_WANT] = want_noted,
+		[LE_IN_UNWANT] = unwant_candidate,
+		[LE_IN_READ] = judge,
+		[LE_IN_READ_FAILED] = candidate_read_failed,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 	[LE_WAITING] = {
-		[LE_EV_WANT] = want,
-		[LE_EV_UNWANT] = unwant_candidate,
-		[LE_EV_SEEN] = waiting_seen,
-		[LE_EV_TIMER] = read_again,
-		[LE_EV_HOLDER] = waiting_holder,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_WANT] = want,
+		[LE_IN_UNWANT] = unwant_candidate,
+		[LE_IN_SEEN] = waiting_seen,
+		[LE_IN_TIMER] = read_again,
+		[LE_IN_HOLDER] = waiting_holder,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 	[LE_ACQUIRING] = {
-		[LE_EV_WANT] = want_noted,
-		[LE_EV_UNWANT] = unwant_noted,
-		[LE_EV_DONE] = acquire_done,
-		[LE_EV_CONFLICT] = acquire_conflict,
-		[LE_EV_NOT_APPLIED] = acquire_not_applied,
-		[LE_EV_UNKNOWN] = acquire_unknown,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_WANT] = want_noted,
+		[LE_IN_UNWANT] = unwant_noted,
+		[LE_IN_DONE] = acquire_done,
+		[LE_IN_CONFLICT] = acquire_conflict,
+		[LE_IN_NOT_APPLIED] = acquire_not_applied,
+		[LE_IN_UNKNOWN] = acquire_unknown,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 	[LE_ACQUIRE_UNSURE] = {
-		[LE_EV_WANT] = want_noted,
-		[LE_EV_UNWANT] = unwant_noted,
-		[LE_EV_READ] = acquire_read_back,
-		[LE_EV_READ_FAILED] = unsure_read_failed,
-		[LE_EV_TIMER] = read_again,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_WANT] = want_noted,
+		[LE_IN_UNWANT] = unwant_noted,
+		[LE_IN_READ] = acquire_read_back,
+		[LE_IN_READ_FAILED] = unsure_read_failed,
+		[LE_IN_TIMER] = read_again,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 	[LE_HELD] = {
-		[LE_EV_UNWANT] = unwant_holder,
-		[LE_EV_DRAIN] = drain_holder,
-		[LE_EV_PUBLISH] = publish,
-		[LE_EV_SEEN] = holder_seen,
-		[LE_EV_NOT_OURS] = not_ours,
-		[LE_EV_RENEWED] = renewed,
-		[LE_EV_RENEW_FAILED] = renew_failed,
-		[LE_EV_EXPIRED] = expired,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_UNWANT] = unwant_holder,
+		[LE_IN_DRAIN] = drain_holder,
+		[LE_IN_PUBLISH] = publish,
+		[LE_IN_SEEN] = holder_seen,
+		[LE_IN_NOT_OURS] = not_ours,
+		[LE_IN_RENEWED] = renewed,
+		[LE_IN_RENEW_FAILED] = renew_failed,
+		[LE_IN_EXPIRED] = expired,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 	[LE_PUBLISHING] = {
-		[LE_EV_WANT] = want_noted,
-		[LE_EV_UNWANT] = unwant_noted,
-		[LE_EV_DRAIN] = drain_noted,
-		[LE_EV_DONE] = publish_done,
-		[LE_EV_CONFLICT] = publish_unsure,
-		[LE_EV_NOT_APPLIED] = publish_not_applied,
-		[LE_EV_UNKNOWN] = publish_unsure,
-		[LE_EV_SEEN] = own_key_seen,
-		[LE_EV_NOT_OURS] = not_ours,
-		[LE_EV_RENEWED] = renewed,
-		[LE_EV_RENEW_FAILED] = renew_failed,
-		[LE_EV_EXPIRED] = expired,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_WANT] = want_noted,
+		[LE_IN_UNWANT] = unwant_noted,
+		[LE_IN_DRAIN] = drain_noted,
+		[LE_IN_DONE] = publish_done,
+		[LE_IN_CONFLICT] = publish_unsure,
+		[LE_IN_NOT_APPLIED] = publish_not_applied,
+		[LE_IN_UNKNOWN] = publish_unsure,
+		[LE_IN_SEEN] = own_key_seen,
+		[LE_IN_NOT_OURS] = not_ours,
+		[LE_IN_RENEWED] = renewed,
+		[LE_IN_RENEW_FAILED] = renew_failed,
+		[LE_IN_EXPIRED] = expired,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 	[LE_PUBLISH_UNSURE] = {
-		[LE_EV_WANT] = want_noted,
-		[LE_EV_UNWANT] = unwant_noted,
-		[LE_EV_DRAIN] = drain_noted,
-		[LE_EV_READ] = publish_read_back,
-		[LE_EV_READ_FAILED] = unsure_read_failed,
-		[LE_EV_NOT_OURS] = not_ours,
-		[LE_EV_TIMER] = read_again,
-		[LE_EV_RENEWED] = renewed,
-		[LE_EV_RENEW_FAILED] = renew_failed,
-		[LE_EV_EXPIRED] = expired,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_WANT] = want_noted,
+		[LE_IN_UNWANT] = unwant_noted,
+		[LE_IN_DRAIN] = drain_noted,
+		[LE_IN_READ] = publish_read_back,
+		[LE_IN_READ_FAILED] = unsure_read_failed,
+		[LE_IN_NOT_OURS] = not_ours,
+		[LE_IN_TIMER] = read_again,
+		[LE_IN_RENEWED] = renewed,
+		[LE_IN_RENEW_FAILED] = renew_failed,
+		[LE_IN_EXPIRED] = expired,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 	[LE_DRAINING] = {
-		[LE_EV_UNWANT] = unwant_holder,
-		[LE_EV_DRAIN] = drain_holder,
-		[LE_EV_SEEN] = holder_seen,
-		[LE_EV_NOT_OURS] = not_ours,
-		[LE_EV_TIMER] = unwant_holder,
-		[LE_EV_RENEWED] = renewed,
-		[LE_EV_RENEW_FAILED] = renew_failed,
-		[LE_EV_EXPIRED] = expired,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_UNWANT] = unwant_holder,
+		[LE_IN_DRAIN] = drain_holder,
+		[LE_IN_SEEN] = holder_seen,
+		[LE_IN_NOT_OURS] = not_ours,
+		[LE_IN_TIMER] = unwant_holder,
+		[LE_IN_RENEWED] = renewed,
+		[LE_IN_RENEW_FAILED] = renew_failed,
+		[LE_IN_EXPIRED] = expired,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 	[LE_RELEASING] = {
-		[LE_EV_WANT] = want_noted,
-		[LE_EV_UNWANT] = unwant_noted,
-		[LE_EV_DONE] = release_done,
-		[LE_EV_CONFLICT] = release_unsure,
-		[LE_EV_NOT_APPLIED] = release_not_applied,
-		[LE_EV_UNKNOWN] = release_unsure,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_WANT] = want_noted,
+		[LE_IN_UNWANT] = unwant_noted,
+		[LE_IN_DONE] = release_done,
+		[LE_IN_CONFLICT] = release_unsure,
+		[LE_IN_NOT_APPLIED] = release_not_applied,
+		[LE_IN_UNKNOWN] = release_unsure,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 	[LE_RELEASE_UNSURE] = {
-		[LE_EV_WANT] = want_noted,
-		[LE_EV_UNWANT] = unwant_noted,
-		[LE_EV_READ] = release_read_back,
-		[LE_EV_READ_FAILED] = unsure_read_failed,
-		[LE_EV_TIMER] = read_again,
-		[LE_EV_NODE_ENDED] = node_ended,
+		[LE_IN_WANT] = want_noted,
+		[LE_IN_UNWANT] = unwant_noted,
+		[LE_IN_READ] = release_read_back,
+		[LE_IN_READ_FAILED] = unsure_read_failed,
+		[LE_IN_TIMER] = read_again,
+		[LE_IN_NODE_ENDED] = node_ended,
 	},
 };
 
@@ -926,15 +926,15 @@ le_election_init(LeElection *e, uint64_t token_floor)
 	};
 }
 
-/* Feed one event; the caller carries the actions out in the stated order. */
+/* Feed one input; the caller carries the actions out in the stated order. */
 LeActions
-le_election_event(LeElection *e, const LeEvent *event)
+le_election_input(LeElection *e, const LeInput *input)
 {
 	LeActions	act = {0};
-	Handler		handler = table[e->state][event->kind];
+	Handler		handler = table[e->state][input->kind];
 
 	if (handler != NULL)
-		handler(e, event, &act);
+		handler(e, input, &act);
 	return act;
 }
 
@@ -978,7 +978,7 @@ le_election_renew_at(const LeElection *e)
 	return e->renew_at;
 }
 
-/* The renewal is on its way; its answer comes as LE_EV_RENEWED or _FAILED. */
+/* The renewal is on its way; its answer comes as LE_IN_RENEWED or _FAILED. */
 void
 le_election_renewal_sent(LeElection *e)
 {

@@ -5,7 +5,7 @@
  *
  * The machine decides what to ask the store next, when a term begins and
  * ends, and what those who wait may be told.  It does nothing itself: an
- * event goes in together with the time, the new state and a list of actions
+ * input goes in together with the time, the new state and a list of actions
  * come out.  The state is plain data that lives in shared memory, so that a
  * worker that replaces another finds what was in flight.
  *
@@ -19,7 +19,7 @@
 #ifndef LE_ELECTION_H
 #define LE_ELECTION_H
 
-#include "timing.h"
+#include "core/timing.h"
 
 /* What became of a request to the store. */
 typedef enum LeOutcome
@@ -92,35 +92,35 @@ typedef enum LeState
 
 #define LE_NSTATES	(LE_RELEASE_UNSURE + 1)
 
-typedef enum LeEventKind
+typedef enum LeInputKind
 {
-	LE_EV_WANT,					/* somebody seeks the election */
-	LE_EV_UNWANT,				/* nobody does; end the term if there is one */
-	LE_EV_DRAIN,				/* end the term; LE_EV_UNWANT will say when,
+	LE_IN_WANT,					/* somebody seeks the election */
+	LE_IN_UNWANT,				/* nobody does; end the term if there is one */
+	LE_IN_DRAIN,				/* end the term; LE_IN_UNWANT will say when,
 								 * or it ends by itself: until */
-	LE_EV_PUBLISH,				/* the holder has a new value */
-	LE_EV_READ,					/* a consistent read was answered: view */
-	LE_EV_READ_FAILED,			/* it was not: outcome */
-	LE_EV_SEEN,					/* the watch shows: view */
-	LE_EV_DONE,					/* the write was applied: index */
-	LE_EV_CONFLICT,				/* the write was not applied: conflict */
-	LE_EV_NOT_APPLIED,			/* the write was not applied: outcome */
-	LE_EV_UNKNOWN,				/* nobody knows about the write */
-	LE_EV_NOT_OURS,				/* the node proof shows that the key is not
+	LE_IN_PUBLISH,				/* the holder has a new value */
+	LE_IN_READ,					/* a consistent read was answered: view */
+	LE_IN_READ_FAILED,			/* it was not: outcome */
+	LE_IN_SEEN,					/* the watch shows: view */
+	LE_IN_DONE,					/* the write was applied: index */
+	LE_IN_CONFLICT,				/* the write was not applied: conflict */
+	LE_IN_NOT_APPLIED,			/* the write was not applied: outcome */
+	LE_IN_UNKNOWN,				/* nobody knows about the write */
+	LE_IN_NOT_OURS,				/* the node proof shows that the key is not
 								 * ours */
-	LE_EV_RENEWED,				/* the term's own lease was renewed: sent,
+	LE_IN_RENEWED,				/* the term's own lease was renewed: sent,
 								 * deadline */
-	LE_EV_RENEW_FAILED,			/* it was not, or nobody knows: outcome;
+	LE_IN_RENEW_FAILED,			/* it was not, or nobody knows: outcome;
 								 * LE_LOST: the term is over; LE_CONFLICT:
 								 * the key had moved on, renew again */
-	LE_EV_EXPIRED,				/* the term's own deadline has come */
-	LE_EV_HOLDER,				/* news of the holder waited for: silent_at */
-	LE_EV_NODE_ENDED,			/* the store session is over: reason; once
-								 * another lives, LE_EV_WANT wakes who waits */
-	LE_EV_TIMER					/* timer_at has come */
-} LeEventKind;
+	LE_IN_EXPIRED,				/* the term's own deadline has come */
+	LE_IN_HOLDER,				/* news of the holder waited for: silent_at */
+	LE_IN_NODE_ENDED,			/* the store session is over: reason; once
+								 * another lives, LE_IN_WANT wakes who waits */
+	LE_IN_TIMER					/* timer_at has come */
+} LeInputKind;
 
-#define LE_NEVENTS	(LE_EV_TIMER + 1)
+#define LE_NINPUTS	(LE_IN_TIMER + 1)
 
 /* Why a term ended. */
 typedef enum LeReason
@@ -134,26 +134,26 @@ typedef enum LeReason
 	LE_REASON_TOKEN				/* the store's index went back */
 } LeReason;
 
-typedef struct LeEvent
+typedef struct LeInput
 {
-	LeEventKind kind;
+	LeInputKind kind;
 	le_time		now;
 	uint32_t	random;			/* for jitter */
 	const LeTiming *timing;
-	const LeKeyView *view;		/* LE_EV_READ, LE_EV_SEEN */
-	uint64_t	index;			/* LE_EV_DONE; LE_CONFLICT_OWN */
-	LeOutcome	outcome;		/* LE_EV_READ_FAILED, LE_EV_NOT_APPLIED,
-								 * LE_EV_RENEW_FAILED */
-	LeConflict	conflict;		/* LE_EV_CONFLICT */
-	LeReason	reason;			/* LE_EV_NODE_ENDED */
-	le_time		silent_at;		/* LE_EV_HOLDER */
+	const LeKeyView *view;		/* LE_IN_READ, LE_IN_SEEN */
+	uint64_t	index;			/* LE_IN_DONE; LE_CONFLICT_OWN */
+	LeOutcome	outcome;		/* LE_IN_READ_FAILED, LE_IN_NOT_APPLIED,
+								 * LE_IN_RENEW_FAILED */
+	LeConflict	conflict;		/* LE_IN_CONFLICT */
+	LeReason	reason;			/* LE_IN_NODE_ENDED */
+	le_time		silent_at;		/* LE_IN_HOLDER */
 	le_time		sent;			/* with deadline: of the request behind it */
-	le_time		deadline;		/* LE_EV_RENEWED; LE_EV_DONE of an acquire or a
+	le_time		deadline;		/* LE_IN_RENEWED; LE_IN_DONE of an acquire or a
 								 * publish: until when the term may be trusted
 								 * by itself; 0: the node's deadline carries
 								 * it */
-	le_time		until;			/* LE_EV_DRAIN */
-} LeEvent;
+	le_time		until;			/* LE_IN_DRAIN */
+} LeInput;
 
 /* What the store is to be asked. */
 typedef enum LeSend
@@ -231,7 +231,7 @@ typedef struct LeElection
 } LeElection;
 
 extern void le_election_init(LeElection *e, uint64_t token_floor);
-extern LeActions le_election_event(LeElection *e, const LeEvent *event);
+extern LeActions le_election_input(LeElection *e, const LeInput *input);
 extern bool le_election_has_term(const LeElection *e);
 extern bool le_election_in_flight(const LeElection *e);
 extern le_time le_election_renew_at(const LeElection *e);

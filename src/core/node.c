@@ -22,9 +22,9 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "node.h"
+#include "core/node.h"
 
-typedef void (*Handler) (LeNode *n, const LeNodeEvent *ev, LeNodeActions *act);
+typedef void (*Handler) (LeNode *n, const LeNodeInput *in, LeNodeActions *act);
 
 /* ---- small steps that the handlers share ---- */
 
@@ -46,13 +46,13 @@ step(LeNode *n, LeNodeActions *act, LeNodeState state, unsigned what)
 }
 
 static void
-step_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+step_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->step_failures++;
-	n->step_at = ev->now + le_retry_delay(&n->timing, n->step_failures,
-										  ev->random);
+	n->step_at = in->now + le_retry_delay(&n->timing, n->step_failures,
+										  in->random);
 	act->failed = true;
-	act->outcome = ev->outcome;
+	act->outcome = in->outcome;
 }
 
 static void
@@ -81,7 +81,7 @@ create(LeNode *n, LeNodeActions *act)
 }
 
 static void
-finished(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+finished(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->state = LE_NODE_NONE;
 	n->step_at = 0;
@@ -95,8 +95,8 @@ finished(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
 	{
 		/* Sessions that cannot be used must not be made in a tight loop. */
 		n->state = LE_NODE_CREATING;
-		n->step_at = ev->now + le_retry_delay(&n->timing, n->setup_failures,
-											  ev->random);
+		n->step_at = in->now + le_retry_delay(&n->timing, n->setup_failures,
+											  in->random);
 	}
 }
 
@@ -122,33 +122,33 @@ session_gone(LeNode *n, LeNodeActions *act)
 }
 
 static void
-send_proof(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+send_proof(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->proving = true;
 	n->prove_again = false;
 	n->seq++;
 	request(act, LE_NODE_SEND_PROOF,
-			le_attempt_timeout(&n->timing, ev->now, n->deadline,
+			le_attempt_timeout(&n->timing, in->now, n->deadline,
 							   n->proof_failures));
 }
 
 static void
-send_renewal(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+send_renewal(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->renewing = true;
 	request(act, LE_NODE_SEND_RENEW,
-			le_attempt_timeout(&n->timing, ev->now, n->deadline,
+			le_attempt_timeout(&n->timing, in->now, n->deadline,
 							   n->renew_failures));
 }
 
 /* Two proofs of trust are there: how far do they carry? */
 static void
-extend(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+extend(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	le_time		deadline = le_deadline(&n->timing, n->proof_sent,
 									   n->renew_sent);
 
-	if (!le_believes(ev->now, n->deadline))
+	if (!le_believes(in->now, n->deadline))
 		leave(n, act, LE_REASON_EXPIRED);
 	else if (deadline > n->deadline)
 	{
@@ -160,52 +160,52 @@ extend(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
 /* ---- handlers, by the state they serve ---- */
 
 static void
-want_none(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+want_none(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	(void) ev;
+	(void) in;
 	n->wanted = true;
 	n->step_failures = 0;
 	create(n, act);
 }
 
 static void
-want_noted(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+want_noted(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	(void) ev;
+	(void) in;
 	(void) act;
 	n->wanted = true;
 }
 
 static void
-unwant_noted(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+unwant_noted(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	(void) ev;
+	(void) in;
 	(void) act;
 	n->wanted = false;
 }
 
 /* Waiting to create again: nothing in the store to take away. */
 static void
-unwant_creating(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+unwant_creating(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->wanted = false;
 	if (n->step_at != 0)
-		finished(n, ev, act);
+		finished(n, in, act);
 }
 
 static void
-unwant_live(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+unwant_live(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	(void) ev;
+	(void) in;
 	n->wanted = false;
 	leave(n, act, LE_REASON_RELEASED);
 }
 
 static void
-created(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+created(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	/* The store counts the session's time from the create request on. */
-	n->renew_sent = ev->sent;
+	n->renew_sent = in->sent;
 	n->step_failures = 0;
 	if (n->wanted)
 		step(n, act, LE_NODE_VERIFYING, LE_NODE_SEND_VERIFY);
@@ -218,18 +218,18 @@ created(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
  * nothing and goes away by itself; another attempt makes another session.
  */
 static void
-create_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+create_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	if (n->wanted)
-		step_failed(n, ev, act);
+		step_failed(n, in, act);
 	else
-		finished(n, ev, act);
+		finished(n, in, act);
 }
 
 static void
-verified(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+verified(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	(void) ev;
+	(void) in;
 	n->seq++;
 	step(n, act, LE_NODE_REGISTERING, LE_NODE_SEND_REGISTER);
 }
@@ -239,22 +239,22 @@ verified(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
  * node key could not be written: do not build on it.
  */
 static void
-setup_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+setup_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->setup_failures++;
 	act->failed = true;
-	act->outcome = ev->outcome;
-	if (ev->outcome == LE_LOST)
+	act->outcome = in->outcome;
+	if (in->outcome == LE_LOST)
 		n->gone = true;
 	leave(n, act, LE_REASON_SESSION_LOST);
 }
 
 static void
-registered(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+registered(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	le_time		deadline = le_deadline(&n->timing, ev->sent, n->renew_sent);
+	le_time		deadline = le_deadline(&n->timing, in->sent, n->renew_sent);
 
-	if (!n->wanted || !le_believes(ev->now, deadline))
+	if (!n->wanted || !le_believes(in->now, deadline))
 	{
 		leave(n, act, LE_REASON_RELEASED);
 		return;
@@ -263,89 +263,89 @@ registered(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
 	n->step_at = 0;
 	n->step_failures = 0;
 	n->setup_failures = 0;
-	n->proof_index = ev->index;
-	n->proof_sent = ev->sent;
+	n->proof_index = in->index;
+	n->proof_sent = in->sent;
 	n->deadline = deadline;
-	n->prove_at = le_next_proof(&n->timing, ev->sent, ev->random);
-	n->renew_at = le_next_renewal(&n->timing, n->renew_sent, ev->random);
+	n->prove_at = le_next_proof(&n->timing, in->sent, in->random);
+	n->renew_at = le_next_renewal(&n->timing, n->renew_sent, in->random);
 	act->deadline_moved = true;
 	act->became_live = true;
 }
 
 static void
-renewed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+renewed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->renewing = false;
 	n->renew_failures = 0;
-	if (ev->sent > n->renew_sent)
-		n->renew_sent = ev->sent;
-	n->renew_at = le_next_renewal(&n->timing, ev->sent, ev->random);
-	extend(n, ev, act);
+	if (in->sent > n->renew_sent)
+		n->renew_sent = in->sent;
+	n->renew_at = le_next_renewal(&n->timing, in->sent, in->random);
+	extend(n, in, act);
 }
 
 static void
-renew_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+renew_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->renewing = false;
-	if (ev->outcome == LE_LOST)
+	if (in->outcome == LE_LOST)
 	{
 		session_gone(n, act);
 		return;
 	}
 	n->renew_failures++;
-	n->renew_at = ev->now + le_retry_delay(&n->timing, n->renew_failures,
-										   ev->random);
+	n->renew_at = in->now + le_retry_delay(&n->timing, n->renew_failures,
+										   in->random);
 	act->failed = true;
-	act->outcome = ev->outcome;
+	act->outcome = in->outcome;
 }
 
 static void
-proof_retry(LeNode *n, const LeNodeEvent *ev)
+proof_retry(LeNode *n, const LeNodeInput *in)
 {
 	n->proof_failures++;
-	n->prove_at = ev->now + le_retry_delay(&n->timing, n->proof_failures,
-										   ev->random);
+	n->prove_at = in->now + le_retry_delay(&n->timing, n->proof_failures,
+										   in->random);
 }
 
 static void
-proved(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+proved(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->proving = false;
-	if (ev->index <= n->proof_index)
+	if (in->index <= n->proof_index)
 	{
 		/* Applied, says the store, but nothing was written: no proof. */
-		proof_retry(n, ev);
+		proof_retry(n, in);
 		return;
 	}
-	n->proof_index = ev->index;
+	n->proof_index = in->index;
 	n->proof_failures = 0;
-	if (ev->sent > n->proof_sent)
-		n->proof_sent = ev->sent;
-	n->prove_at = le_next_proof(&n->timing, ev->sent, ev->random);
-	extend(n, ev, act);
+	if (in->sent > n->proof_sent)
+		n->proof_sent = in->sent;
+	n->prove_at = le_next_proof(&n->timing, in->sent, in->random);
+	extend(n, in, act);
 	if (n->state == LE_NODE_LIVE && n->prove_again)
-		send_proof(n, ev, act);
+		send_proof(n, in, act);
 }
 
 static void
-proof_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+proof_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->proving = false;
-	if (ev->outcome == LE_LOST)
+	if (in->outcome == LE_LOST)
 	{
 		/* Whether the session still lives is for the list to find out. */
 		leave(n, act, LE_REASON_SESSION_LOST);
 		return;
 	}
-	proof_retry(n, ev);
-	if (ev->outcome == LE_CONFLICT && n->proof_failures < LE_ATTEMPTS)
+	proof_retry(n, in);
+	if (in->outcome == LE_CONFLICT && n->proof_failures < LE_ATTEMPTS)
 	{
 		/* The caller has dropped the lost keys from the next proof. */
-		send_proof(n, ev, act);
+		send_proof(n, in, act);
 		return;
 	}
 	act->failed = true;
-	act->outcome = ev->outcome;
+	act->outcome = in->outcome;
 }
 
 /* Would the session's renewal hold back the deadline of a proof sent now? */
@@ -356,9 +356,9 @@ renewal_is_behind(const LeNode *n, le_time now)
 }
 
 static void
-prove_now(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+prove_now(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	if (!le_believes(ev->now, n->deadline))
+	if (!le_believes(in->now, n->deadline))
 	{
 		leave(n, act, LE_REASON_EXPIRED);
 		return;
@@ -366,23 +366,23 @@ prove_now(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
 	if (n->proving)
 		n->prove_again = true;
 	else
-		send_proof(n, ev, act);
-	if (!n->renewing && renewal_is_behind(n, ev->now))
-		send_renewal(n, ev, act);
+		send_proof(n, in, act);
+	if (!n->renewing && renewal_is_behind(n, in->now))
+		send_renewal(n, in, act);
 }
 
 static void
-live_timer(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+live_timer(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	if (!le_believes(ev->now, n->deadline))
+	if (!le_believes(in->now, n->deadline))
 	{
 		leave(n, act, LE_REASON_EXPIRED);
 		return;
 	}
-	if (!n->proving && ev->now >= n->prove_at)
-		send_proof(n, ev, act);
-	if (!n->renewing && ev->now >= n->renew_at)
-		send_renewal(n, ev, act);
+	if (!n->proving && in->now >= n->prove_at)
+		send_proof(n, in, act);
+	if (!n->renewing && in->now >= n->renew_at)
+		send_renewal(n, in, act);
 }
 
 /*
@@ -391,11 +391,11 @@ live_timer(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
  * everyone, this node included.
  */
 static void
-listed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+listed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	n->named = ev->named;
-	n->unlocks = ev->held;
-	if (ev->held > 0)
+	n->named = in->named;
+	n->unlocks = in->held;
+	if (in->held > 0)
 		step(n, act, LE_NODE_UNLOCKING, LE_NODE_SEND_UNLOCKS);
 	else
 	{
@@ -410,7 +410,7 @@ listed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
  * keep the store busy.
  */
 static void
-unlocked(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+unlocked(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	if (n->unlocks > 0)
 		n->unlocks--;
@@ -421,8 +421,8 @@ unlocked(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
 	else
 	{
 		n->state = LE_NODE_LISTING;
-		n->step_at = ev->now + le_retry_delay(&n->timing, n->step_failures,
-											  ev->random);
+		n->step_at = in->now + le_retry_delay(&n->timing, n->step_failures,
+											  in->random);
 	}
 }
 
@@ -431,9 +431,9 @@ unlocked(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
  * for; the mark on the node key tells the waiters that they need not.
  */
 static void
-destroyed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+destroyed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	(void) ev;
+	(void) in;
 	n->gone = true;
 	n->destroyed = true;
 	n->step_failures = 0;
@@ -451,21 +451,21 @@ destroyed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
  * session may live and hold keys, so it is ended like any other.
  */
 static void
-farewell_failed(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+farewell_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	if (ev->outcome == LE_CONFLICT && !n->destroyed)
+	if (in->outcome == LE_CONFLICT && !n->destroyed)
 	{
 		n->gone = false;
 		step(n, act, LE_NODE_LISTING, LE_NODE_SEND_LIST);
 	}
-	else if (ev->outcome == LE_UNAVAILABLE || ev->outcome == LE_UNKNOWN)
-		step_failed(n, ev, act);
+	else if (in->outcome == LE_UNAVAILABLE || in->outcome == LE_UNKNOWN)
+		step_failed(n, in, act);
 	else
-		finished(n, ev, act);
+		finished(n, in, act);
 }
 
 static void
-step_again(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+step_again(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	static const unsigned what[LE_NODE_NSTATES] = {
 		[LE_NODE_VERIFYING] = LE_NODE_SEND_VERIFY,
@@ -475,90 +475,90 @@ step_again(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
 		[LE_NODE_FORGETTING] = LE_NODE_SEND_FORGET,
 	};
 
-	if (n->step_at != 0 && ev->now >= n->step_at)
+	if (n->step_at != 0 && in->now >= n->step_at)
 		step(n, act, n->state, what[n->state]);
 }
 
 static void
-create_timer(LeNode *n, const LeNodeEvent *ev, LeNodeActions *act)
+create_timer(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
-	if (n->step_at == 0 || ev->now < n->step_at)
+	if (n->step_at == 0 || in->now < n->step_at)
 		return;
 	if (n->wanted)
 		create(n, act);
 	else
-		finished(n, ev, act);
+		finished(n, in, act);
 }
 
-/* The table; an empty cell means that the event changes nothing. */
-#define ROW		[LE_NODE_NEVENTS]
+/* The table; an empty cell means that the input changes nothing. */
+#define ROW		[LE_NODE_NINPUTS]
 
 static const Handler table[LE_NODE_NSTATES] ROW = {
 	[LE_NODE_NONE] = {
-		[LE_NODE_EV_WANT] = want_none,
-		[LE_NODE_EV_UNWANT] = unwant_noted,
+		[LE_NODE_IN_WANT] = want_none,
+		[LE_NODE_IN_UNWANT] = unwant_noted,
 	},
 	[LE_NODE_CREATING] = {
-		[LE_NODE_EV_WANT] = want_noted,
-		[LE_NODE_EV_UNWANT] = unwant_creating,
-		[LE_NODE_EV_DONE] = created,
-		[LE_NODE_EV_FAILED] = create_failed,
-		[LE_NODE_EV_TIMER] = create_timer,
+		[LE_NODE_IN_WANT] = want_noted,
+		[LE_NODE_IN_UNWANT] = unwant_creating,
+		[LE_NODE_IN_DONE] = created,
+		[LE_NODE_IN_FAILED] = create_failed,
+		[LE_NODE_IN_TIMER] = create_timer,
 	},
 	[LE_NODE_VERIFYING] = {
-		[LE_NODE_EV_WANT] = want_noted,
-		[LE_NODE_EV_UNWANT] = unwant_noted,
-		[LE_NODE_EV_DONE] = verified,
-		[LE_NODE_EV_FAILED] = setup_failed,
+		[LE_NODE_IN_WANT] = want_noted,
+		[LE_NODE_IN_UNWANT] = unwant_noted,
+		[LE_NODE_IN_DONE] = verified,
+		[LE_NODE_IN_FAILED] = setup_failed,
 	},
 	[LE_NODE_REGISTERING] = {
-		[LE_NODE_EV_WANT] = want_noted,
-		[LE_NODE_EV_UNWANT] = unwant_noted,
-		[LE_NODE_EV_DONE] = registered,
-		[LE_NODE_EV_FAILED] = setup_failed,
+		[LE_NODE_IN_WANT] = want_noted,
+		[LE_NODE_IN_UNWANT] = unwant_noted,
+		[LE_NODE_IN_DONE] = registered,
+		[LE_NODE_IN_FAILED] = setup_failed,
 	},
 	[LE_NODE_LIVE] = {
-		[LE_NODE_EV_WANT] = want_noted,
-		[LE_NODE_EV_UNWANT] = unwant_live,
-		[LE_NODE_EV_RENEWED] = renewed,
-		[LE_NODE_EV_RENEW_FAILED] = renew_failed,
-		[LE_NODE_EV_PROVED] = proved,
-		[LE_NODE_EV_PROOF_FAILED] = proof_failed,
-		[LE_NODE_EV_PROVE_NOW] = prove_now,
-		[LE_NODE_EV_TIMER] = live_timer,
+		[LE_NODE_IN_WANT] = want_noted,
+		[LE_NODE_IN_UNWANT] = unwant_live,
+		[LE_NODE_IN_RENEWED] = renewed,
+		[LE_NODE_IN_RENEW_FAILED] = renew_failed,
+		[LE_NODE_IN_PROVED] = proved,
+		[LE_NODE_IN_PROOF_FAILED] = proof_failed,
+		[LE_NODE_IN_PROVE_NOW] = prove_now,
+		[LE_NODE_IN_TIMER] = live_timer,
 	},
 	[LE_NODE_LISTING] = {
-		[LE_NODE_EV_WANT] = want_noted,
-		[LE_NODE_EV_UNWANT] = unwant_noted,
-		[LE_NODE_EV_LISTED] = listed,
-		[LE_NODE_EV_FAILED] = step_failed,
-		[LE_NODE_EV_TIMER] = step_again,
+		[LE_NODE_IN_WANT] = want_noted,
+		[LE_NODE_IN_UNWANT] = unwant_noted,
+		[LE_NODE_IN_LISTED] = listed,
+		[LE_NODE_IN_FAILED] = step_failed,
+		[LE_NODE_IN_TIMER] = step_again,
 	},
 	[LE_NODE_UNLOCKING] = {
-		[LE_NODE_EV_WANT] = want_noted,
-		[LE_NODE_EV_UNWANT] = unwant_noted,
-		[LE_NODE_EV_UNLOCKED] = unlocked,
+		[LE_NODE_IN_WANT] = want_noted,
+		[LE_NODE_IN_UNWANT] = unwant_noted,
+		[LE_NODE_IN_UNLOCKED] = unlocked,
 	},
 	[LE_NODE_DESTROYING] = {
-		[LE_NODE_EV_WANT] = want_noted,
-		[LE_NODE_EV_UNWANT] = unwant_noted,
-		[LE_NODE_EV_DONE] = destroyed,
-		[LE_NODE_EV_FAILED] = step_failed,
-		[LE_NODE_EV_TIMER] = step_again,
+		[LE_NODE_IN_WANT] = want_noted,
+		[LE_NODE_IN_UNWANT] = unwant_noted,
+		[LE_NODE_IN_DONE] = destroyed,
+		[LE_NODE_IN_FAILED] = step_failed,
+		[LE_NODE_IN_TIMER] = step_again,
 	},
 	[LE_NODE_REVOKING] = {
-		[LE_NODE_EV_WANT] = want_noted,
-		[LE_NODE_EV_UNWANT] = unwant_noted,
-		[LE_NODE_EV_DONE] = finished,
-		[LE_NODE_EV_FAILED] = farewell_failed,
-		[LE_NODE_EV_TIMER] = step_again,
+		[LE_NODE_IN_WANT] = want_noted,
+		[LE_NODE_IN_UNWANT] = unwant_noted,
+		[LE_NODE_IN_DONE] = finished,
+		[LE_NODE_IN_FAILED] = farewell_failed,
+		[LE_NODE_IN_TIMER] = step_again,
 	},
 	[LE_NODE_FORGETTING] = {
-		[LE_NODE_EV_WANT] = want_noted,
-		[LE_NODE_EV_UNWANT] = unwant_noted,
-		[LE_NODE_EV_DONE] = finished,
-		[LE_NODE_EV_FAILED] = farewell_failed,
-		[LE_NODE_EV_TIMER] = step_again,
+		[LE_NODE_IN_WANT] = want_noted,
+		[LE_NODE_IN_UNWANT] = unwant_noted,
+		[LE_NODE_IN_DONE] = finished,
+		[LE_NODE_IN_FAILED] = farewell_failed,
+		[LE_NODE_IN_TIMER] = step_again,
 	},
 };
 
@@ -574,7 +574,7 @@ le_node_init(LeNode *n)
 /*
  * Start by ending the session of this node's previous incarnation, which the
  * caller has proven dead.  The timing is that session's; this node's own is
- * set with le_node_set_timing().  The next LE_NODE_EV_TIMER sends the first
+ * set with le_node_set_timing().  The next LE_NODE_IN_TIMER sends the first
  * request.
  */
 void
@@ -628,17 +628,17 @@ le_node_set_timing(LeNode *n, const LeTiming *timing)
 }
 
 LeNodeActions
-le_node_event(LeNode *n, const LeNodeEvent *event)
+le_node_input(LeNode *n, const LeNodeInput *input)
 {
 	LeNodeActions act = {0};
-	Handler		handler = table[n->state][event->kind];
+	Handler		handler = table[n->state][input->kind];
 
 	if (handler != NULL)
-		handler(n, event, &act);
+		handler(n, input, &act);
 	return act;
 }
 
-/* When does the machine want LE_NODE_EV_TIMER?  0: not at all. */
+/* When does the machine want LE_NODE_IN_TIMER?  0: not at all. */
 le_time
 le_node_timer(const LeNode *n)
 {

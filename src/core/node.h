@@ -15,7 +15,7 @@
 #ifndef LE_NODE_H
 #define LE_NODE_H
 
-#include "election.h"
+#include "core/election.h"
 
 typedef enum LeNodeState
 {
@@ -33,28 +33,28 @@ typedef enum LeNodeState
 
 #define LE_NODE_NSTATES	(LE_NODE_FORGETTING + 1)
 
-typedef enum LeNodeEventKind
+typedef enum LeNodeInputKind
 {
-	LE_NODE_EV_WANT,			/* an election needs the session */
-	LE_NODE_EV_UNWANT,			/* none does any more, or all must go */
-	LE_NODE_EV_DONE,			/* the step's request was applied */
-	LE_NODE_EV_FAILED,			/* it was not, or nobody knows: outcome */
-	LE_NODE_EV_RENEWED,			/* the session renewal was answered: sent */
-	LE_NODE_EV_RENEW_FAILED,	/* outcome; LE_LOST: the session is gone */
-	LE_NODE_EV_PROVED,			/* the proof was applied: sent, index */
-	LE_NODE_EV_PROOF_FAILED,	/* outcome; LE_LOST: the node key is not ours;
+	LE_NODE_IN_WANT,			/* an election needs the session */
+	LE_NODE_IN_UNWANT,			/* none does any more, or all must go */
+	LE_NODE_IN_DONE,			/* the step's request was applied */
+	LE_NODE_IN_FAILED,			/* it was not, or nobody knows: outcome */
+	LE_NODE_IN_RENEWED,			/* the session renewal was answered: sent */
+	LE_NODE_IN_RENEW_FAILED,	/* outcome; LE_LOST: the session is gone */
+	LE_NODE_IN_PROVED,			/* the proof was applied: sent, index */
+	LE_NODE_IN_PROOF_FAILED,	/* outcome; LE_LOST: the node key is not ours;
 								 * LE_CONFLICT: an election's key is not */
-	LE_NODE_EV_LISTED,			/* held, named */
-	LE_NODE_EV_UNLOCKED,		/* one of the releases was answered */
-	LE_NODE_EV_PROVE_NOW,		/* somebody asked for a proof */
-	LE_NODE_EV_TIMER
-} LeNodeEventKind;
+	LE_NODE_IN_LISTED,			/* held, named */
+	LE_NODE_IN_UNLOCKED,		/* one of the releases was answered */
+	LE_NODE_IN_PROVE_NOW,		/* somebody asked for a proof */
+	LE_NODE_IN_TIMER
+} LeNodeInputKind;
 
-#define LE_NODE_NEVENTS	(LE_NODE_EV_TIMER + 1)
+#define LE_NODE_NINPUTS	(LE_NODE_IN_TIMER + 1)
 
-typedef struct LeNodeEvent
+typedef struct LeNodeInput
 {
-	LeNodeEventKind kind;
+	LeNodeInputKind kind;
 	le_time		now;
 	uint32_t	random;
 	LeOutcome	outcome;
@@ -62,7 +62,7 @@ typedef struct LeNodeEvent
 	uint64_t	index;			/* of the node key: registered, PROVED */
 	int			held;			/* LISTED: keys that the session holds */
 	int			named;			/* LISTED: free keys left unreleased by it */
-} LeNodeEvent;
+} LeNodeInput;
 
 /* What to send; several may be asked for at once. */
 #define LE_NODE_SEND_CREATE		0x0001
@@ -123,7 +123,7 @@ extern void le_node_adopt_predecessor(LeNode *n, const LeTiming *timing,
 									  le_time now);
 extern void le_node_resume(LeNode *n, le_time now);
 extern void le_node_set_timing(LeNode *n, const LeTiming *timing);
-extern LeNodeActions le_node_event(LeNode *n, const LeNodeEvent *event);
+extern LeNodeActions le_node_input(LeNode *n, const LeNodeInput *input);
 extern le_time le_node_timer(const LeNode *n);
 extern const char *le_node_state_name(LeNodeState state);
 

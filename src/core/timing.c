@@ -7,7 +7,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "timing.h"
+#include "core/timing.h"
 
 /*
  * The renewal interval that renew_interval = 0 stands for: a third of the

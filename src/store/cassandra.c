@@ -28,8 +28,8 @@
 #include "postgres.h"
 #endif
 
-#include "json.h"
-#include "store.h"
+#include "store/json.h"
+#include "store/store.h"
 
 #define PROBLEM			"urn:leader-election:problem:"
 

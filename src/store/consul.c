@@ -34,8 +34,8 @@
 #include "postgres.h"
 #endif
 
-#include "claim.h"
-#include "json.h"
+#include "store/claim_record.h"
+#include "store/json.h"
 
 #define LOCK_FLAG		UINT64CONST(3304740253564472344)
 #define PROTO			1

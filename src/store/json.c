@@ -28,7 +28,7 @@
 #include "common/jsonapi.h"
 #include "mb/pg_wchar.h"
 
-#include "json.h"
+#include "store/json.h"
 
 /* What the grammar allows next. */
 typedef enum Expect

@@ -20,7 +20,7 @@
 #include "postgres.h"
 #endif
 
-#include "store.h"
+#include "store/store.h"
 
 static void
 conflict(LeAnswer *answer, LeConflict what, const char *detail)

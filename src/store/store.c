@@ -15,7 +15,7 @@
 
 #include "mb/pg_wchar.h"
 
-#include "store.h"
+#include "store/store.h"
 
 #define MAX_DETAIL_LEN		200
 

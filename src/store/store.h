@@ -20,8 +20,8 @@
 
 #include "lib/stringinfo.h"
 
-#include "core/claim.h"
 #include "core/election.h"
+#include "core/tick.h"
 
 #define LE_MAX_ELECTION_LEN		200 /* bytes in an election's name */
 #define LE_MAX_VALUE_LEN		1024	/* bytes in a published value */

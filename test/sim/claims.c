@@ -14,7 +14,7 @@
 #include "storage/dsm.h"
 #include "utils/builtins.h"
 
-#include "claimlog.h"
+#include "worker/claimlog.h"
 
 const LeClaimLog le_claim_log = {NULL, NULL, NULL};
 

@@ -17,9 +17,9 @@
 
 #include "utils/memutils.h"
 
-#include "bound.h"
 #include "settings.h"
-#include "worker.h"
+#include "shmem/bound.h"
+#include "worker/worker.h"
 
 /* Where the places of bound.c lie in a node's shared memory. */
 #define BOUND_AT	MAXALIGN(le_leases_size())

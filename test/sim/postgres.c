@@ -27,7 +27,7 @@
 
 #include "compat.h"
 #include "settings.h"
-#include "tokens.h"
+#include "worker/tokens.h"
 
 /* ---- variables ---- */
 

@@ -15,7 +15,7 @@
  */
 #include "sim.h"
 
-#include "arguments.h"
+#include "sql/arguments.h"
 
 Backend    *sim_backend = NULL;
 

@@ -12,10 +12,10 @@
  */
 #include "sim.h"
 
-#include "bound.h"
-#include "fence.h"
-#include "jobs.h"
-#include "xact.h"
+#include "shmem/bound.h"
+#include "sql/fence.h"
+#include "sql/jobs.h"
+#include "sql/xact.h"
 
 /* ---- a transaction ---- */
 

@@ -20,11 +20,11 @@
 #include <setjmp.h>
 #include <time.h>
 
-#include "http.h"
-#include "leases.h"
-#include "requests.h"
-#include "statefile.h"
+#include "shmem/leases.h"
+#include "shmem/requests.h"
 #include "store/store.h"
+#include "worker/http.h"
+#include "worker/statefile.h"
 
 #define MAX_NODES		128
 #define MAX_ELECTIONS	4

@@ -11,8 +11,8 @@
  */
 #include "sim.h"
 
-#include "events.h"
-#include "stats.h"
+#include "shmem/events.h"
+#include "shmem/stats.h"
 
 void
 le_stat_count(const char *election, LeStat what)
@@ -37,7 +37,7 @@ le_stat_forget(int slot)
 }
 
 void
-le_event(LeHappening what, const char *election, uint64 token,
+le_event(LeEventKind what, const char *election, uint64 token,
 		 const char *detail,...)
 {
 	if (what == LE_EVENT_RELEASED || what == LE_EVENT_STEPPED_DOWN)
@@ -46,7 +46,7 @@ le_event(LeHappening what, const char *election, uint64 token,
 }
 
 void
-le_event_of(const char *node, LeHappening what, const char *election,
+le_event_of(const char *node, LeEventKind what, const char *election,
 			uint64 token, const char *detail,...)
 {
 	node_may_pause();

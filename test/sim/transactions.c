@@ -17,8 +17,8 @@
 
 #include "access/xact.h"
 
-#include "cancel.h"
 #include "settings.h"
+#include "sql/cancel.h"
 
 int			le_commit_margin = 250;
 int			le_cancel_lead = 1000;

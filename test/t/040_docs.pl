@@ -15,7 +15,7 @@ my $top = $ENV{TESTDIR};
 my $readme = slurp_file("$top/README.md");
 my $architecture = slurp_file("$top/docs/architecture.md");
 my %source = map { $_ => slurp_file($_) }
-  glob("$top/src/*.c $top/src/core/*.c $top/src/store/*.c");
+  glob("$top/src/*.c $top/src/*/*.c");
 
 # The block of code, or the rows of the table, that follows a mark.
 sub block
@@ -136,7 +136,7 @@ END
 
 # an event that nobody can look up, or one that does not exist
 subtest 'events' => sub {
-	my ($names) = $source{"$top/src/events.c"} =~ /names\[LE_NHAPPENINGS\] = \{(.*?)\};/s;
+	my ($names) = $source{"$top/src/shmem/events.c"} =~ /names\[LE_NEVENTKINDS\] = \{(.*?)\};/s;
 	my @actual = sort $names =~ /"([^"]+)"/g;
 	my @said = sort map { $_->[0] =~ /`([^`]+)`/g } table($readme, 'test: events');
 
@@ -147,7 +147,7 @@ subtest 'events' => sub {
 subtest 'errors' => sub {
 	my ($section) = $readme =~ /^## Errors\n(.*?)^## /ms;
 	my %said = map { $_ => 1 } $section =~ /^\| `(LE\d\d\d)` /mg;
-	my %name = slurp_file("$top/src/requests.h") =~
+	my %name = slurp_file("$top/src/shmem/requests.h") =~
 	  /#define (LE_ERRCODE_\w+)\s+MAKE_SQLSTATE\('L','E','(?:0)','0','(\d)'\)/g;
 	my %raised;
 
@@ -189,7 +189,7 @@ subtest 'state tables' => sub {
 		{
 			my ($state, $cells) = ($1, $2);
 
-			$actual{$state} = { $cells =~ /\[${prefix}EV_(\w+)\] = (\w+)/g };
+			$actual{$state} = { $cells =~ /\[${prefix}IN_(\w+)\] = (\w+)/g };
 		}
 		foreach my $row (table($architecture, "table: $name"))
 		{

@@ -69,7 +69,7 @@ draw(uint64_t *seed)
  * of election.h to the caller.
  */
 static inline void
-check_election_step(int line, const LeElection *before, const LeEvent *ev,
+check_election_step(int line, const LeElection *before, const LeInput *ev,
 					const LeElection *after, const LeActions *act)
 {
 	bool		write = act->send != LE_SEND_NOTHING &&
@@ -108,16 +108,16 @@ check_election_step(int line, const LeElection *before, const LeEvent *ev,
 	check(act->send != LE_SEND_TAKE_OVER || after->token == 0);
 	check(act->send != LE_SEND_PUBLISH || after->token != 0);
 	if (le_election_in_flight(before) && act->send != LE_SEND_NOTHING)
-		check(ev->kind != LE_EV_WANT && ev->kind != LE_EV_UNWANT &&
-			  ev->kind != LE_EV_PUBLISH && ev->kind != LE_EV_SEEN &&
-			  (!write || ev->kind == LE_EV_READ || ev->kind == LE_EV_DONE ||
-			   ev->kind == LE_EV_CONFLICT || ev->kind == LE_EV_NOT_APPLIED));
+		check(ev->kind != LE_IN_WANT && ev->kind != LE_IN_UNWANT &&
+			  ev->kind != LE_IN_PUBLISH && ev->kind != LE_IN_SEEN &&
+			  (!write || ev->kind == LE_IN_READ || ev->kind == LE_IN_DONE ||
+			   ev->kind == LE_IN_CONFLICT || ev->kind == LE_IN_NOT_APPLIED));
 
 	/* something leads on: an answer, a timer, the node, or a wish */
 	if (after->state == LE_WAITING)
 		check(after->wanted &&
-			  (after->timer_at > ev->now || ev->kind == LE_EV_NODE_ENDED ||
-			   (ev->kind == LE_EV_HOLDER && after->timer_at != 0) ||
+			  (after->timer_at > ev->now || ev->kind == LE_IN_NODE_ENDED ||
+			   (ev->kind == LE_IN_HOLDER && after->timer_at != 0) ||
 			   memcmp(before, after, sizeof(*before)) == 0));
 	else if (after->state == LE_ACQUIRE_UNSURE ||
 			 after->state == LE_PUBLISH_UNSURE ||
@@ -129,7 +129,7 @@ check_election_step(int line, const LeElection *before, const LeEvent *ev,
 
 /* The same for a step of the node. */
 static inline void
-check_node_step(int line, const LeNode *before, const LeNodeEvent *ev,
+check_node_step(int line, const LeNode *before, const LeNodeInput *ev,
 				const LeNode *after, const LeNodeActions *act)
 {
 	const unsigned leaving = LE_NODE_SEND_LIST | LE_NODE_SEND_UNLOCKS |
@@ -152,7 +152,7 @@ check_node_step(int line, const LeNode *before, const LeNodeEvent *ev,
 	check((act->send & leaving) == 0 || after->deadline == 0);
 	check((act->send & LE_NODE_SEND_DESTROY) == 0 ||
 		  before->state == LE_NODE_DESTROYING ||
-		  (ev->kind == LE_NODE_EV_LISTED && ev->held == 0));
+		  (ev->kind == LE_NODE_IN_LISTED && ev->held == 0));
 
 	/* numbers are never used twice, late answers never count */
 	check((after->seq == before->seq + 1) ==

@@ -82,7 +82,7 @@ typedef struct Cell
 	int			line;
 	LeState		from;
 	Past		past;
-	LeEventKind event;
+	LeInputKind event;
 	const LeKeyView *view;
 	uint64_t	index;
 	LeOutcome	outcome;
@@ -97,7 +97,7 @@ typedef struct Cell
 	LeOutcome	because;
 	LeReason	ends;			/* the term ends, with this reason */
 	uint64_t	begins;			/* a term begins, with this token */
-	le_time		silent_at;		/* LE_EV_HOLDER */
+	le_time		silent_at;		/* LE_IN_HOLDER */
 	le_duration trusted;		/* the answer's deadline, from now; 0: none */
 	le_duration until;			/* expected deadline of the term; 0: none */
 	le_duration timer;			/* from now; 0: none, -1: as before */
@@ -116,558 +116,558 @@ typedef struct Cell
 #define SPREAD		(LE_SEC / 8)	/* of takeovers: at most 250 ms */
 #define TRUSTED		(4 * LE_SEC)	/* what is left of LEASED */
 #define W		.wanted = true
-#define UNTIL	(2 * LE_SEC)	/* what LE_EV_DRAIN says, from now */
+#define UNTIL	(2 * LE_SEC)	/* what LE_IN_DRAIN says, from now */
 
 static const Cell cells[] = {
 	/* idle */
-	{AT, LE_IDLE, .event = LE_EV_WANT,
+	{AT, LE_IDLE, .event = LE_IN_WANT,
 		.to = LE_READING, .send = LE_SEND_READ, W},
-	{AT, LE_IDLE, .event = LE_EV_SEEN, .view = &ours,
+	{AT, LE_IDLE, .event = LE_IN_SEEN, .view = &ours,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110},
-	{AT, LE_IDLE, .event = LE_EV_SEEN, .view = &released, .to = LE_IDLE},
-	{AT, LE_IDLE, .event = LE_EV_SEEN, .view = &absent, .to = LE_IDLE},
-	{AT, LE_IDLE, .event = LE_EV_SEEN, .view = &other, .to = LE_IDLE},
+	{AT, LE_IDLE, .event = LE_IN_SEEN, .view = &released, .to = LE_IDLE},
+	{AT, LE_IDLE, .event = LE_IN_SEEN, .view = &absent, .to = LE_IDLE},
+	{AT, LE_IDLE, .event = LE_IN_SEEN, .view = &other, .to = LE_IDLE},
 
 	/* reading */
-	{AT, LE_READING, .event = LE_EV_WANT, .to = LE_READING, W},
-	{AT, LE_READING, .event = LE_EV_UNWANT, .to = LE_IDLE},
-	{AT, LE_READING, WORN, LE_EV_UNWANT, .to = LE_IDLE},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &absent,
+	{AT, LE_READING, .event = LE_IN_WANT, .to = LE_READING, W},
+	{AT, LE_READING, .event = LE_IN_UNWANT, .to = LE_IDLE},
+	{AT, LE_READING, WORN, LE_IN_UNWANT, .to = LE_IDLE},
+	{AT, LE_READING, .event = LE_IN_READ, .view = &absent,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 0, W},
-	{AT, LE_READING, WORN, LE_EV_READ, .view = &absent,
+	{AT, LE_READING, WORN, LE_IN_READ, .view = &absent,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 0, W},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &released,
+	{AT, LE_READING, .event = LE_IN_READ, .view = &released,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &ended,
+	{AT, LE_READING, .event = LE_IN_READ, .view = &ended,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &silent,
+	{AT, LE_READING, .event = LE_IN_READ, .view = &silent,
 		.to = LE_WAITING, .say = LE_SAY_DENIED,
 		.timer = HIS_LEASE + LEASE / 40, W},
-	{AT, LE_READING, COUNTING, LE_EV_READ, .view = &silent,
+	{AT, LE_READING, COUNTING, LE_IN_READ, .view = &silent,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = 1 + LEASE / 40, W},
-	{AT, LE_READING, COUNTED, LE_EV_READ, .view = &silent,
+	{AT, LE_READING, COUNTED, LE_IN_READ, .view = &silent,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W},
-	{AT, LE_READING, COUNTED, LE_EV_READ, .view = &silent_new,
+	{AT, LE_READING, COUNTED, LE_IN_READ, .view = &silent_new,
 		.to = LE_WAITING, .say = LE_SAY_DENIED,
 		.timer = HIS_LEASE + LEASE / 40, W},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &other,
+	{AT, LE_READING, .event = LE_IN_READ, .view = &other,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = BACKSTOP, W},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &silent_soon,
+	{AT, LE_READING, .event = LE_IN_READ, .view = &silent_soon,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = 1 + SPREAD, W},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &silent_later,
+	{AT, LE_READING, .event = LE_IN_READ, .view = &silent_later,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = BACKSTOP, W},
-	{AT, LE_READING, WORN, LE_EV_READ, .view = &silent_now,
+	{AT, LE_READING, WORN, LE_IN_READ, .view = &silent_now,
 		.to = LE_ACQUIRING, .send = LE_SEND_TAKE_OVER, .on = 110, W},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &revoked,
+	{AT, LE_READING, .event = LE_IN_READ, .view = &revoked,
 		.to = LE_ACQUIRING, .send = LE_SEND_TAKE_OVER, .on = 110, W},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &ours,
+	{AT, LE_READING, .event = LE_IN_READ, .view = &ours,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110, W},
-	{AT, LE_READING, .event = LE_EV_READ, .view = &foreign,
+	{AT, LE_READING, .event = LE_IN_READ, .view = &foreign,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_REFUSED,
 		.timer = LEASE, W},
-	{AT, LE_READING, REFUSED, LE_EV_READ, .view = &released,
+	{AT, LE_READING, REFUSED, LE_IN_READ, .view = &released,
 		.to = LE_WAITING, .say = LE_SAY_TOKEN_WENT_BACK,
 		.because = LE_REFUSED, .timer = LEASE, W},
-	{AT, LE_READING, .event = LE_EV_READ_FAILED, .outcome = LE_UNAVAILABLE,
+	{AT, LE_READING, .event = LE_IN_READ_FAILED, .outcome = LE_UNAVAILABLE,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_UNAVAILABLE,
 		.timer = RETRY1, W, .failures = 1},
-	{AT, LE_READING, WORN, LE_EV_READ_FAILED, .outcome = LE_REFUSED,
+	{AT, LE_READING, WORN, LE_IN_READ_FAILED, .outcome = LE_REFUSED,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_REFUSED,
 		.timer = RETRY4, W, .failures = LE_ATTEMPTS + 1},
-	{AT, LE_READING, .event = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+	{AT, LE_READING, .event = LE_IN_NODE_ENDED, .reason = LE_REASON_EXPIRED,
 		.to = LE_WAITING, W},
 
 	/* waiting */
-	{AT, LE_WAITING, .event = LE_EV_WANT,
+	{AT, LE_WAITING, .event = LE_IN_WANT,
 		.to = LE_READING, .send = LE_SEND_READ, W},
-	{AT, LE_WAITING, WORN, LE_EV_UNWANT, .to = LE_IDLE},
-	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &absent,
+	{AT, LE_WAITING, WORN, LE_IN_UNWANT, .to = LE_IDLE},
+	{AT, LE_WAITING, .event = LE_IN_SEEN, .view = &absent,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 0, W},
-	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &released,
+	{AT, LE_WAITING, .event = LE_IN_SEEN, .view = &released,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W},
-	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &silent,
+	{AT, LE_WAITING, .event = LE_IN_SEEN, .view = &silent,
 		.to = LE_WAITING, .say = LE_SAY_DENIED,
 		.timer = HIS_LEASE + LEASE / 40, W},
-	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &silent,
+	{AT, LE_WAITING, COUNTING, LE_IN_SEEN, .view = &silent,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = 1 + LEASE / 40, W},
-	{AT, LE_WAITING, COUNTED, LE_EV_SEEN, .view = &silent,
+	{AT, LE_WAITING, COUNTED, LE_IN_SEEN, .view = &silent,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W},
-	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &ended,
+	{AT, LE_WAITING, COUNTING, LE_IN_SEEN, .view = &ended,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
 	/* what is older than the key that is waited out says nothing */
-	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &silent_old,
+	{AT, LE_WAITING, COUNTING, LE_IN_SEEN, .view = &silent_old,
 		.to = LE_WAITING, .timer = -1, W},
-	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &absent,
+	{AT, LE_WAITING, COUNTING, LE_IN_SEEN, .view = &absent,
 		.to = LE_WAITING, .timer = -1, W},
-	{AT, LE_WAITING, COUNTING, LE_EV_SEEN, .view = &silent_new,
+	{AT, LE_WAITING, COUNTING, LE_IN_SEEN, .view = &silent_new,
 		.to = LE_WAITING, .say = LE_SAY_DENIED,
 		.timer = HIS_LEASE + LEASE / 40, W},
-	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &other,
+	{AT, LE_WAITING, .event = LE_IN_SEEN, .view = &other,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = BACKSTOP, W},
-	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &silent_soon,
+	{AT, LE_WAITING, .event = LE_IN_SEEN, .view = &silent_soon,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = 1 + SPREAD, W},
-	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &silent_now,
+	{AT, LE_WAITING, .event = LE_IN_SEEN, .view = &silent_now,
 		.to = LE_ACQUIRING, .send = LE_SEND_TAKE_OVER, .on = 110, W},
-	{AT, LE_WAITING, LOOKING, LE_EV_HOLDER, .silent_at = NOW + LE_SEC,
+	{AT, LE_WAITING, LOOKING, LE_IN_HOLDER, .silent_at = NOW + LE_SEC,
 		.to = LE_WAITING, .timer = LE_SEC + SPREAD, W},
-	{AT, LE_WAITING, LOOKING, LE_EV_HOLDER, .silent_at = NOW + LEASE,
+	{AT, LE_WAITING, LOOKING, LE_IN_HOLDER, .silent_at = NOW + LEASE,
 		.to = LE_WAITING, .timer = 2 * LE_SEC, W},
-	{AT, LE_WAITING, LOOKING, LE_EV_HOLDER, .silent_at = 0,
+	{AT, LE_WAITING, LOOKING, LE_IN_HOLDER, .silent_at = 0,
 		.to = LE_WAITING, .timer = 2 * LE_SEC, W},
-	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &ours,
+	{AT, LE_WAITING, .event = LE_IN_SEEN, .view = &ours,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110, W},
-	{AT, LE_WAITING, .event = LE_EV_SEEN, .view = &foreign,
+	{AT, LE_WAITING, .event = LE_IN_SEEN, .view = &foreign,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_REFUSED,
 		.timer = LEASE, W},
-	{AT, LE_WAITING, REFUSED, LE_EV_SEEN, .view = &released,
+	{AT, LE_WAITING, REFUSED, LE_IN_SEEN, .view = &released,
 		.to = LE_WAITING, .say = LE_SAY_TOKEN_WENT_BACK,
 		.because = LE_REFUSED, .timer = LEASE, W},
-	{AT, LE_WAITING, .event = LE_EV_TIMER,
+	{AT, LE_WAITING, .event = LE_IN_TIMER,
 		.to = LE_READING, .send = LE_SEND_READ, W},
-	{AT, LE_WAITING, .event = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+	{AT, LE_WAITING, .event = LE_IN_NODE_ENDED, .reason = LE_REASON_EXPIRED,
 		.to = LE_WAITING, W},
 
 	/* acquiring */
-	{AT, LE_ACQUIRING, .event = LE_EV_WANT, .to = LE_ACQUIRING, W},
-	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_WANT, .to = LE_ACQUIRING, W},
-	{AT, LE_ACQUIRING, .event = LE_EV_UNWANT, .to = LE_ACQUIRING},
-	{AT, LE_ACQUIRING, .event = LE_EV_DONE, .index = 110,
+	{AT, LE_ACQUIRING, .event = LE_IN_WANT, .to = LE_ACQUIRING, W},
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_WANT, .to = LE_ACQUIRING, W},
+	{AT, LE_ACQUIRING, .event = LE_IN_UNWANT, .to = LE_ACQUIRING},
+	{AT, LE_ACQUIRING, .event = LE_IN_DONE, .index = 110,
 		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 110,
 		.write_index = 110, W},
-	{AT, LE_ACQUIRING, AGAIN, LE_EV_DONE, .index = 51,
+	{AT, LE_ACQUIRING, AGAIN, LE_IN_DONE, .index = 51,
 		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 51,
 		.write_index = 51, W},
-	{AT, LE_ACQUIRING, .event = LE_EV_DONE, .index = 50,
+	{AT, LE_ACQUIRING, .event = LE_IN_DONE, .index = 50,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 50,
 		.say = LE_SAY_TOKEN_WENT_BACK, .because = LE_REFUSED,
 		.write_index = 50, W},
-	{AT, LE_ACQUIRING, .event = LE_EV_DONE, .index = 49,
+	{AT, LE_ACQUIRING, .event = LE_IN_DONE, .index = 49,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 49,
 		.say = LE_SAY_TOKEN_WENT_BACK, .because = LE_REFUSED,
 		.write_index = 49, W},
-	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_DONE, .index = 110,
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_DONE, .index = 110,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110,
 		.write_index = 110},
-	{AT, LE_ACQUIRING, .event = LE_EV_CONFLICT,
+	{AT, LE_ACQUIRING, .event = LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_CHANGED,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	{AT, LE_ACQUIRING, .event = LE_EV_CONFLICT, .conflict = LE_CONFLICT_HELD,
+	{AT, LE_ACQUIRING, .event = LE_IN_CONFLICT, .conflict = LE_CONFLICT_HELD,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	{AT, LE_ACQUIRING, WORN, LE_EV_CONFLICT, .conflict = LE_CONFLICT_HELD,
+	{AT, LE_ACQUIRING, WORN, LE_IN_CONFLICT, .conflict = LE_CONFLICT_HELD,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY4, W, .failures = LE_ATTEMPTS + 1},
-	{AT, LE_ACQUIRING, .event = LE_EV_CONFLICT,
+	{AT, LE_ACQUIRING, .event = LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = DELAYED, W},
-	{AT, LE_ACQUIRING, AGAIN, LE_EV_CONFLICT,
+	{AT, LE_ACQUIRING, AGAIN, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_DENIED, .timer = DELAYED, W,
 		.failures = 1},
-	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_CONFLICT,
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_CHANGED,
 		.to = LE_IDLE},
-	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_CONFLICT,
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_IDLE},
 	/* an earlier copy may be why, and must not be left behind */
-	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_EV_CONFLICT,
+	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_CHANGED,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, .failures = 2},
-	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_EV_CONFLICT,
+	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_DENIED, .timer = DELAYED,
 		.failures = 1},
-	{AT, LE_ACQUIRING, .event = LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+	{AT, LE_ACQUIRING, .event = LE_IN_NOT_APPLIED, .outcome = LE_REFUSED,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_REFUSED,
 		.timer = RETRY1, W, .failures = 1},
-	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_NOT_APPLIED, .outcome = LE_LOST,
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_NOT_APPLIED, .outcome = LE_LOST,
 		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_LOST},
-	{AT, LE_ACQUIRING, AGAIN, LE_EV_NOT_APPLIED, .outcome = LE_UNAVAILABLE,
+	{AT, LE_ACQUIRING, AGAIN, LE_IN_NOT_APPLIED, .outcome = LE_UNAVAILABLE,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY2, W, .failures = 2},
-	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_EV_NOT_APPLIED,
+	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_NOT_APPLIED,
 		.outcome = LE_UNAVAILABLE,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY2, .failures = 2},
-	{AT, LE_ACQUIRING, .event = LE_EV_UNKNOWN,
+	{AT, LE_ACQUIRING, .event = LE_IN_UNKNOWN,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	{AT, LE_ACQUIRING, GIVEN_UP, LE_EV_UNKNOWN,
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_UNKNOWN,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, .failures = 1},
-	{AT, LE_ACQUIRING, WORN, LE_EV_UNKNOWN,
+	{AT, LE_ACQUIRING, WORN, LE_IN_UNKNOWN,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY4, W, .failures = LE_ATTEMPTS + 1},
-	{AT, LE_ACQUIRING, AGAIN, LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+	{AT, LE_ACQUIRING, AGAIN, LE_IN_NODE_ENDED, .reason = LE_REASON_EXPIRED,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_UNKNOWN, W},
-	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
+	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_EXPIRED,
 		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN},
 
 	/* acquire unsure */
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_WANT,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_WANT,
 		.to = LE_ACQUIRE_UNSURE, W, .failures = 1, .timer = -1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_UNWANT,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_UNWANT,
 		.to = LE_ACQUIRE_UNSURE, .failures = 1, .timer = -1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &ours,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &ours,
 		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 110,
 		.write_index = 110, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &ours_low,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &ours_low,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 50,
 		.say = LE_SAY_TOKEN_WENT_BACK, .because = LE_REFUSED,
 		.write_index = 50, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &ours,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &ours,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110,
 		.write_index = 110},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &released,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &released,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W,
 		.failures = 1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &released,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &released,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, .failures = 1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &released_new,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &released_new,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &released_new,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &released_new,
 		.to = LE_IDLE},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &other,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &other,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = BACKSTOP, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &other,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &other,
 		.to = LE_IDLE},
 	/* a takeover is sent again only while the holder is silent */
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_EV_READ, .view = &ours,
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_IN_READ, .view = &ours,
 		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 110,
 		.write_index = 110, W},
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_EV_READ, .view = &silent_same,
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_IN_READ, .view = &silent_same,
 		.to = LE_ACQUIRING, .send = LE_SEND_TAKE_OVER, .on = 90, W,
 		.failures = 1},
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_EV_READ, .view = &alive_same,
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_IN_READ, .view = &alive_same,
 		.to = LE_WAITING, .say = LE_SAY_DENIED,
 		.timer = LE_SEC + SPREAD, W},
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER_GIVEN_UP, LE_EV_READ,
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER_GIVEN_UP, LE_IN_READ,
 		.view = &alive_same, .to = LE_IDLE},
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_EV_READ, .view = &released_new,
+	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_IN_READ, .view = &released_new,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ_FAILED,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ_FAILED,
 		.outcome = LE_UNAVAILABLE,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY2, W, .failures = 2},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_TIMER,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_TIMER,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_NODE_ENDED,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_UNKNOWN, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN},
 
 	/* held */
-	{AT, LE_HELD, .event = LE_EV_UNWANT,
+	{AT, LE_HELD, .event = LE_IN_UNWANT,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.ends = LE_REASON_RELEASED},
-	{AT, LE_HELD, .event = LE_EV_DRAIN,
+	{AT, LE_HELD, .event = LE_IN_DRAIN,
 		.to = LE_DRAINING, .timer = UNTIL, .drains = true},
-	{AT, LE_HELD, .event = LE_EV_PUBLISH,
+	{AT, LE_HELD, .event = LE_IN_PUBLISH,
 		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 105, W},
-	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours_published,
+	{AT, LE_HELD, .event = LE_IN_SEEN, .view = &ours_published,
 		.to = LE_HELD, .write_index = 110, W},
-	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours_edited,
+	{AT, LE_HELD, .event = LE_IN_SEEN, .view = &ours_edited,
 		.to = LE_HELD, W},
-	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours_anew,
+	{AT, LE_HELD, .event = LE_IN_SEEN, .view = &ours_anew,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &ours_low, .to = LE_HELD, W},
-	{AT, LE_HELD, LEASED, LE_EV_SEEN, .view = &ours_leased, .to = LE_HELD,
+	{AT, LE_HELD, .event = LE_IN_SEEN, .view = &ours_low, .to = LE_HELD, W},
+	{AT, LE_HELD, LEASED, LE_IN_SEEN, .view = &ours_leased, .to = LE_HELD,
 		.until = TRUSTED, W},
-	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &other_as_old,
+	{AT, LE_HELD, .event = LE_IN_SEEN, .view = &other_as_old,
 		.to = LE_HELD, W},
-	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &other_newer,
+	{AT, LE_HELD, .event = LE_IN_SEEN, .view = &other_newer,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_HELD, .event = LE_EV_SEEN, .view = &absent_newer,
+	{AT, LE_HELD, .event = LE_IN_SEEN, .view = &absent_newer,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_HELD, .event = LE_EV_NOT_OURS,
+	{AT, LE_HELD, .event = LE_IN_NOT_OURS,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_HELD, .event = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+	{AT, LE_HELD, .event = LE_IN_NODE_ENDED, .reason = LE_REASON_EXPIRED,
 		.to = LE_WAITING, .say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
 
 	/* ... with a lease of its own */
-	{AT, LE_HELD, LEASED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+	{AT, LE_HELD, LEASED, LE_IN_RENEWED, .trusted = 10 * LE_SEC,
 		.to = LE_HELD, .until = 10 * LE_SEC, W},
-	{AT, LE_HELD, LEASED, LE_EV_RENEWED, .trusted = LE_SEC,
+	{AT, LE_HELD, LEASED, LE_IN_RENEWED, .trusted = LE_SEC,
 		.to = LE_HELD, .until = TRUSTED, W},
-	{AT, LE_HELD, LAPSED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+	{AT, LE_HELD, LAPSED, LE_IN_RENEWED, .trusted = 10 * LE_SEC,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
-	{AT, LE_HELD, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_UNKNOWN,
+	{AT, LE_HELD, LEASED, LE_IN_RENEW_FAILED, .outcome = LE_UNKNOWN,
 		.to = LE_HELD, .until = TRUSTED, W},
-	{AT, LE_HELD, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_CONFLICT,
+	{AT, LE_HELD, LEASED, LE_IN_RENEW_FAILED, .outcome = LE_CONFLICT,
 		.to = LE_HELD, .until = TRUSTED, W},
-	{AT, LE_HELD, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_LOST,
+	{AT, LE_HELD, LEASED, LE_IN_RENEW_FAILED, .outcome = LE_LOST,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_HELD, LEASED, LE_EV_EXPIRED, .to = LE_HELD, .until = TRUSTED, W},
-	{AT, LE_HELD, PLAIN, LE_EV_EXPIRED, .to = LE_HELD, W},
-	{AT, LE_HELD, LAPSED, LE_EV_EXPIRED,
+	{AT, LE_HELD, LEASED, LE_IN_EXPIRED, .to = LE_HELD, .until = TRUSTED, W},
+	{AT, LE_HELD, PLAIN, LE_IN_EXPIRED, .to = LE_HELD, W},
+	{AT, LE_HELD, LAPSED, LE_IN_EXPIRED,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
-	{AT, LE_ACQUIRING, PLAIN, LE_EV_DONE, .index = 110,
+	{AT, LE_ACQUIRING, PLAIN, LE_IN_DONE, .index = 110,
 		.trusted = 10 * LE_SEC, .to = LE_HELD, .say = LE_SAY_GRANTED,
 		.begins = 110, .write_index = 110, .until = 10 * LE_SEC, W},
-	{AT, LE_ACQUIRING, PLAIN, LE_EV_DONE, .index = 110,
+	{AT, LE_ACQUIRING, PLAIN, LE_IN_DONE, .index = 110,
 		.trusted = -1, .to = LE_RELEASING, .send = LE_SEND_RELEASE,
 		.on = 110, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.write_index = 110, W},
-	{AT, LE_ACQUIRING, PLAIN, LE_EV_CONFLICT, .conflict = LE_CONFLICT_OWN,
+	{AT, LE_ACQUIRING, PLAIN, LE_IN_CONFLICT, .conflict = LE_CONFLICT_OWN,
 		.index = 120, .to = LE_RELEASING, .send = LE_SEND_RELEASE,
 		.on = 120, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_EV_READ, .view = &ours_leased,
+	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &ours_leased,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W,
 		.failures = 1},
-	{AT, LE_PUBLISHING, LEASED, LE_EV_DONE, .index = 105,
+	{AT, LE_PUBLISHING, LEASED, LE_IN_DONE, .index = 105,
 		.trusted = 10 * LE_SEC, .to = LE_HELD, .say = LE_SAY_PUBLISHED,
 		.until = 10 * LE_SEC, W},
-	{AT, LE_PUBLISHING, LAPSED, LE_EV_DONE, .index = 105,
+	{AT, LE_PUBLISHING, LAPSED, LE_IN_DONE, .index = 105,
 		.trusted = 10 * LE_SEC, .to = LE_RELEASING,
 		.send = LE_SEND_RELEASE, .on = 105, .say = LE_SAY_LOST,
 		.ends = LE_REASON_EXPIRED, W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_DONE, .index = 105,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_DONE, .index = 105,
 		.trusted = 10 * LE_SEC, .to = LE_RELEASING,
 		.send = LE_SEND_RELEASE, .on = 105, .say = LE_SAY_PUBLISHED},
-	{AT, LE_PUBLISHING, LEASED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+	{AT, LE_PUBLISHING, LEASED, LE_IN_RENEWED, .trusted = 10 * LE_SEC,
 		.to = LE_PUBLISHING, .until = 10 * LE_SEC, W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_RENEWED, .trusted = 10 * LE_SEC,
 		.to = LE_PUBLISHING},
-	{AT, LE_PUBLISHING, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_LOST,
+	{AT, LE_PUBLISHING, LEASED, LE_IN_RENEW_FAILED, .outcome = LE_LOST,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_PUBLISHING, LAPSED, LE_EV_EXPIRED, .to = LE_PUBLISHING,
+	{AT, LE_PUBLISHING, LAPSED, LE_IN_EXPIRED, .to = LE_PUBLISHING,
 		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
-	{AT, LE_PUBLISH_UNSURE, LEASED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+	{AT, LE_PUBLISH_UNSURE, LEASED, LE_IN_RENEWED, .trusted = 10 * LE_SEC,
 		.to = LE_PUBLISH_UNSURE, .until = 10 * LE_SEC, .timer = -1, W},
-	{AT, LE_PUBLISH_UNSURE, LEASED, LE_EV_RENEW_FAILED,
+	{AT, LE_PUBLISH_UNSURE, LEASED, LE_IN_RENEW_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_PUBLISH_UNSURE, .until = TRUSTED,
 		.timer = -1, W},
-	{AT, LE_PUBLISH_UNSURE, LAPSED, LE_EV_EXPIRED, .to = LE_PUBLISH_UNSURE,
+	{AT, LE_PUBLISH_UNSURE, LAPSED, LE_IN_EXPIRED, .to = LE_PUBLISH_UNSURE,
 		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, .timer = -1, W},
 
 	/* publishing */
-	{AT, LE_PUBLISHING, .event = LE_EV_WANT, .to = LE_PUBLISHING, W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_WANT, .to = LE_PUBLISHING, W},
-	{AT, LE_PUBLISHING, .event = LE_EV_UNWANT,
+	{AT, LE_PUBLISHING, .event = LE_IN_WANT, .to = LE_PUBLISHING, W},
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_WANT, .to = LE_PUBLISHING, W},
+	{AT, LE_PUBLISHING, .event = LE_IN_UNWANT,
 		.to = LE_PUBLISHING, .ends = LE_REASON_RELEASED},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_UNWANT, .to = LE_PUBLISHING},
-	{AT, LE_PUBLISHING, .event = LE_EV_DRAIN,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_UNWANT, .to = LE_PUBLISHING},
+	{AT, LE_PUBLISHING, .event = LE_IN_DRAIN,
 		.to = LE_PUBLISHING, .drains = true},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_DRAIN, .to = LE_PUBLISHING},
-	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &ours_published,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_DRAIN, .to = LE_PUBLISHING},
+	{AT, LE_PUBLISHING, .event = LE_IN_SEEN, .view = &ours_published,
 		.to = LE_PUBLISHING, .write_index = 110, W},
-	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &ours_low,
+	{AT, LE_PUBLISHING, .event = LE_IN_SEEN, .view = &ours_low,
 		.to = LE_PUBLISHING, W},
-	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &other_newer,
+	{AT, LE_PUBLISHING, .event = LE_IN_SEEN, .view = &other_newer,
 		.to = LE_PUBLISHING, W},
-	{AT, LE_PUBLISHING, .event = LE_EV_SEEN, .view = &ours_anew,
+	{AT, LE_PUBLISHING, .event = LE_IN_SEEN, .view = &ours_anew,
 		.to = LE_PUBLISHING, W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_SEEN, .view = &ours_published,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_SEEN, .view = &ours_published,
 		.to = LE_PUBLISHING},
-	{AT, LE_PUBLISHING, DRAINED, LE_EV_DRAIN,
+	{AT, LE_PUBLISHING, DRAINED, LE_IN_DRAIN,
 		.to = LE_PUBLISHING, .drains = true},
-	{AT, LE_PUBLISHING, DRAINED, LE_EV_WANT, .to = LE_PUBLISHING, W},
-	{AT, LE_PUBLISHING, DRAINED, LE_EV_UNWANT,
+	{AT, LE_PUBLISHING, DRAINED, LE_IN_WANT, .to = LE_PUBLISHING, W},
+	{AT, LE_PUBLISHING, DRAINED, LE_IN_UNWANT,
 		.to = LE_PUBLISHING, .ends = LE_REASON_RELEASED},
-	{AT, LE_PUBLISHING, DRAINED, LE_EV_DONE, .index = 120,
+	{AT, LE_PUBLISHING, DRAINED, LE_IN_DONE, .index = 120,
 		.to = LE_DRAINING, .say = LE_SAY_PUBLISHED, .write_index = 120,
 		.timer = 3 * LE_SEC},
-	{AT, LE_PUBLISHING, DRAINED, LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+	{AT, LE_PUBLISHING, DRAINED, LE_IN_NOT_APPLIED, .outcome = LE_REFUSED,
 		.to = LE_DRAINING, .say = LE_SAY_PUBLISH_FAILED,
 		.because = LE_REFUSED, .timer = 3 * LE_SEC},
-	{AT, LE_PUBLISHING, DRAINED, LE_EV_NOT_OURS,
+	{AT, LE_PUBLISHING, DRAINED, LE_IN_NOT_OURS,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_PUBLISHING, DRAINED, LE_EV_NODE_ENDED,
+	{AT, LE_PUBLISHING, DRAINED, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_EXPIRED,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN,
 		.ends = LE_REASON_EXPIRED},
-	{AT, LE_PUBLISHING, .event = LE_EV_DONE, .index = 120,
+	{AT, LE_PUBLISHING, .event = LE_IN_DONE, .index = 120,
 		.to = LE_HELD, .say = LE_SAY_PUBLISHED, .write_index = 120, W},
-	{AT, LE_PUBLISHING, AGAIN, LE_EV_DONE, .index = 120,
+	{AT, LE_PUBLISHING, AGAIN, LE_IN_DONE, .index = 120,
 		.to = LE_HELD, .say = LE_SAY_PUBLISHED, .write_index = 120, W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_DONE, .index = 120,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_DONE, .index = 120,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 120,
 		.say = LE_SAY_PUBLISHED, .write_index = 120},
-	{AT, LE_PUBLISHING, .event = LE_EV_CONFLICT,
+	{AT, LE_PUBLISHING, .event = LE_IN_CONFLICT,
 		.to = LE_PUBLISH_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_CONFLICT,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_CONFLICT,
 		.to = LE_PUBLISH_UNSURE, .send = LE_SEND_READ, .failures = 1},
-	{AT, LE_PUBLISHING, WORN, LE_EV_CONFLICT,
+	{AT, LE_PUBLISHING, WORN, LE_IN_CONFLICT,
 		.to = LE_PUBLISH_UNSURE, .say = LE_SAY_PUBLISH_FAILED,
 		.because = LE_UNKNOWN, .timer = RETRY4, W,
 		.failures = LE_ATTEMPTS + 1},
-	{AT, LE_PUBLISHING, .event = LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+	{AT, LE_PUBLISHING, .event = LE_IN_NOT_APPLIED, .outcome = LE_REFUSED,
 		.to = LE_HELD, .say = LE_SAY_PUBLISH_FAILED, .because = LE_REFUSED, W},
-	{AT, LE_PUBLISHING, AGAIN, LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+	{AT, LE_PUBLISHING, AGAIN, LE_IN_NOT_APPLIED, .outcome = LE_REFUSED,
 		.to = LE_HELD, .say = LE_SAY_PUBLISH_FAILED, .because = LE_UNKNOWN, W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_NOT_APPLIED,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_NOT_APPLIED,
 		.outcome = LE_UNAVAILABLE,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.say = LE_SAY_PUBLISH_FAILED, .because = LE_UNAVAILABLE},
-	{AT, LE_PUBLISHING, .event = LE_EV_UNKNOWN,
+	{AT, LE_PUBLISHING, .event = LE_IN_UNKNOWN,
 		.to = LE_PUBLISH_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	{AT, LE_PUBLISHING, WORN, LE_EV_UNKNOWN,
+	{AT, LE_PUBLISHING, WORN, LE_IN_UNKNOWN,
 		.to = LE_PUBLISH_UNSURE, .say = LE_SAY_PUBLISH_FAILED,
 		.because = LE_UNKNOWN, .timer = RETRY4, W,
 		.failures = LE_ATTEMPTS + 1},
-	{AT, LE_PUBLISHING, .event = LE_EV_NOT_OURS,
+	{AT, LE_PUBLISHING, .event = LE_IN_NOT_OURS,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_NOT_OURS, .to = LE_PUBLISHING},
-	{AT, LE_PUBLISHING, .event = LE_EV_NODE_ENDED,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_NOT_OURS, .to = LE_PUBLISHING},
+	{AT, LE_PUBLISHING, .event = LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_WAITING, .say = LE_SAY_LOST, .ends = LE_REASON_SESSION_LOST,
 		W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_EV_NODE_ENDED,
+	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
 
 	/* publish unsure */
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_WANT,
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_WANT,
 		.to = LE_PUBLISH_UNSURE, W, .failures = 1, .timer = -1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_UNWANT,
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_UNWANT,
 		.to = LE_PUBLISH_UNSURE, .ends = LE_REASON_RELEASED, .failures = 1,
 		.timer = -1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_DRAIN,
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_DRAIN,
 		.to = LE_PUBLISH_UNSURE, .failures = 1, .timer = -1, .drains = true},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_DRAIN,
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_DRAIN,
 		.to = LE_PUBLISH_UNSURE, .failures = 1, .timer = -1},
-	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_EV_UNWANT,
+	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_IN_UNWANT,
 		.to = LE_PUBLISH_UNSURE, .ends = LE_REASON_RELEASED, .failures = 1,
 		.timer = -1},
-	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_EV_READ, .view = &ours,
+	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_IN_READ, .view = &ours,
 		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 110,
 		.write_index = 110, .failures = 1},
-	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_EV_READ, .view = &other,
+	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_IN_READ, .view = &other,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_READ, .view = &ours,
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_READ, .view = &ours,
 		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 110,
 		.write_index = 110, W, .failures = 1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &ours,
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &ours,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110,
 		.write_index = 110, .failures = 1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_READ, .view = &other,
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_READ, .view = &other,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_READ, .view = &absent,
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_READ, .view = &absent,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &other,
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &other,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_READ_FAILED,
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_READ_FAILED,
 		.outcome = LE_UNAVAILABLE,
 		.to = LE_PUBLISH_UNSURE, .say = LE_SAY_PUBLISH_FAILED,
 		.because = LE_UNKNOWN, .timer = RETRY2, W, .failures = 2},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_NOT_OURS,
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_NOT_OURS,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_NOT_OURS,
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_NOT_OURS,
 		.to = LE_PUBLISH_UNSURE, .failures = 1, .timer = -1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_TIMER,
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_TIMER,
 		.to = LE_PUBLISH_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_EV_NODE_ENDED,
+	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_EXPIRED,
 		.to = LE_WAITING, .say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
+	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_EXPIRED,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
 
 	/* draining */
-	{AT, LE_DRAINING, DRAINED, LE_EV_UNWANT,
+	{AT, LE_DRAINING, DRAINED, LE_IN_UNWANT,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.ends = LE_REASON_RELEASED},
-	{AT, LE_DRAINING, DRAINED, LE_EV_DRAIN,
+	{AT, LE_DRAINING, DRAINED, LE_IN_DRAIN,
 		.to = LE_DRAINING, .timer = UNTIL, .drains = true},
-	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &ours_anew,
+	{AT, LE_DRAINING, DRAINED, LE_IN_SEEN, .view = &ours_anew,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &ours_published,
+	{AT, LE_DRAINING, DRAINED, LE_IN_SEEN, .view = &ours_published,
 		.to = LE_DRAINING, .timer = -1, .write_index = 110},
-	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &other_as_old,
+	{AT, LE_DRAINING, DRAINED, LE_IN_SEEN, .view = &other_as_old,
 		.to = LE_DRAINING, .timer = -1},
-	{AT, LE_DRAINING, DRAINED, LE_EV_SEEN, .view = &other_newer,
+	{AT, LE_DRAINING, DRAINED, LE_IN_SEEN, .view = &other_newer,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_DRAINING, DRAINED, LE_EV_NOT_OURS,
+	{AT, LE_DRAINING, DRAINED, LE_IN_NOT_OURS,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_DRAINING, DRAINED, LE_EV_TIMER,
+	{AT, LE_DRAINING, DRAINED, LE_IN_TIMER,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.ends = LE_REASON_RELEASED},
-	{AT, LE_DRAINING, DRAINED, LE_EV_NODE_ENDED,
+	{AT, LE_DRAINING, DRAINED, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN,
 		.ends = LE_REASON_SESSION_LOST},
 
-	{AT, LE_DRAINING, LEASED, LE_EV_RENEWED, .trusted = 10 * LE_SEC,
+	{AT, LE_DRAINING, LEASED, LE_IN_RENEWED, .trusted = 10 * LE_SEC,
 		.to = LE_DRAINING, .until = 10 * LE_SEC, .timer = -1},
-	{AT, LE_DRAINING, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_UNKNOWN,
+	{AT, LE_DRAINING, LEASED, LE_IN_RENEW_FAILED, .outcome = LE_UNKNOWN,
 		.to = LE_DRAINING, .until = TRUSTED, .timer = -1},
-	{AT, LE_DRAINING, LEASED, LE_EV_RENEW_FAILED, .outcome = LE_LOST,
+	{AT, LE_DRAINING, LEASED, LE_IN_RENEW_FAILED, .outcome = LE_LOST,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_DRAINING, LEASED, LE_EV_EXPIRED,
+	{AT, LE_DRAINING, LEASED, LE_IN_EXPIRED,
 		.to = LE_DRAINING, .until = TRUSTED, .timer = -1},
-	{AT, LE_DRAINING, LAPSED, LE_EV_EXPIRED,
+	{AT, LE_DRAINING, LAPSED, LE_IN_EXPIRED,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED},
 
 	/* releasing */
-	{AT, LE_RELEASING, GIVEN_UP, LE_EV_WANT, .to = LE_RELEASING, W},
-	{AT, LE_RELEASING, .event = LE_EV_UNWANT, .to = LE_RELEASING},
-	{AT, LE_RELEASING, GIVEN_UP, LE_EV_DONE, .index = 120,
+	{AT, LE_RELEASING, GIVEN_UP, LE_IN_WANT, .to = LE_RELEASING, W},
+	{AT, LE_RELEASING, .event = LE_IN_UNWANT, .to = LE_RELEASING},
+	{AT, LE_RELEASING, GIVEN_UP, LE_IN_DONE, .index = 120,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED},
-	{AT, LE_RELEASING, .event = LE_EV_DONE, .index = 120,
+	{AT, LE_RELEASING, .event = LE_IN_DONE, .index = 120,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_RELEASED, W},
-	{AT, LE_RELEASING, GIVEN_UP, LE_EV_CONFLICT,
+	{AT, LE_RELEASING, GIVEN_UP, LE_IN_CONFLICT,
 		.to = LE_RELEASE_UNSURE, .send = LE_SEND_READ, .failures = 1},
-	{AT, LE_RELEASING, WORN, LE_EV_CONFLICT,
+	{AT, LE_RELEASING, WORN, LE_IN_CONFLICT,
 		.to = LE_RELEASE_UNSURE, .say = LE_SAY_RELEASE_FAILED,
 		.because = LE_UNKNOWN, .timer = RETRY4, W,
 		.failures = LE_ATTEMPTS + 1},
-	{AT, LE_RELEASING, GIVEN_UP, LE_EV_NOT_APPLIED, .outcome = LE_REFUSED,
+	{AT, LE_RELEASING, GIVEN_UP, LE_IN_NOT_APPLIED, .outcome = LE_REFUSED,
 		.to = LE_RELEASE_UNSURE, .say = LE_SAY_RELEASE_FAILED,
 		.because = LE_REFUSED, .timer = RETRY1, .failures = 1},
-	{AT, LE_RELEASING, GIVEN_UP, LE_EV_UNKNOWN,
+	{AT, LE_RELEASING, GIVEN_UP, LE_IN_UNKNOWN,
 		.to = LE_RELEASE_UNSURE, .send = LE_SEND_READ, .failures = 1},
-	{AT, LE_RELEASING, WORN, LE_EV_UNKNOWN,
+	{AT, LE_RELEASING, WORN, LE_IN_UNKNOWN,
 		.to = LE_RELEASE_UNSURE, .say = LE_SAY_RELEASE_FAILED,
 		.because = LE_UNKNOWN, .timer = RETRY4, W,
 		.failures = LE_ATTEMPTS + 1},
-	{AT, LE_RELEASING, GIVEN_UP, LE_EV_NODE_ENDED,
+	{AT, LE_RELEASING, GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
-	{AT, LE_RELEASING, .event = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED,
+	{AT, LE_RELEASING, .event = LE_IN_NODE_ENDED, .reason = LE_REASON_EXPIRED,
 		.to = LE_WAITING, .say = LE_SAY_RELEASE_FAILED,
 		.because = LE_UNKNOWN, W},
 
 	/* release unsure */
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_WANT,
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_WANT,
 		.to = LE_RELEASE_UNSURE, W, .failures = 1, .timer = -1},
-	{AT, LE_RELEASE_UNSURE, AGAIN, LE_EV_UNWANT,
+	{AT, LE_RELEASE_UNSURE, AGAIN, LE_IN_UNWANT,
 		.to = LE_RELEASE_UNSURE, .failures = 1, .timer = -1},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &ours,
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &ours,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110, .failures = 1},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &released,
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &released,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ, .view = &absent,
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &absent,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED},
-	{AT, LE_RELEASE_UNSURE, AGAIN, LE_EV_READ, .view = &other,
+	{AT, LE_RELEASE_UNSURE, AGAIN, LE_IN_READ, .view = &other,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_RELEASED, W},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_READ_FAILED,
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ_FAILED,
 		.outcome = LE_UNAVAILABLE,
 		.to = LE_RELEASE_UNSURE, .say = LE_SAY_RELEASE_FAILED,
 		.because = LE_UNKNOWN, .timer = RETRY2, .failures = 2},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_TIMER,
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_TIMER,
 		.to = LE_RELEASE_UNSURE, .send = LE_SEND_READ, .failures = 1},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_EV_NODE_ENDED,
+	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
 };
 
 /* An election in the given state, as it would have got there. */
 static LeElection
-election_in(LeState state, Past past, LeEventKind event)
+election_in(LeState state, Past past, LeInputKind event)
 {
 	LeElection	e;
 
@@ -729,7 +729,7 @@ election_in(LeState state, Past past, LeEventKind event)
 	switch (state)
 	{
 		case LE_WAITING:
-			e.timer_at = event == LE_EV_TIMER ? NOW : NOW + LE_SEC;
+			e.timer_at = event == LE_IN_TIMER ? NOW : NOW + LE_SEC;
 			break;
 		case LE_ACQUIRING:
 		case LE_ACQUIRE_UNSURE:
@@ -744,7 +744,7 @@ election_in(LeState state, Past past, LeEventKind event)
 			e.write_index = 105;
 			break;
 		case LE_DRAINING:
-			e.drain_until = event == LE_EV_TIMER ? NOW : NOW + 3 * LE_SEC;
+			e.drain_until = event == LE_IN_TIMER ? NOW : NOW + 3 * LE_SEC;
 			e.timer_at = e.drain_until;
 			e.token = e.token_floor = 100;
 			e.write_index = 105;
@@ -757,7 +757,7 @@ election_in(LeState state, Past past, LeEventKind event)
 		default:
 			break;
 	}
-	if (event == LE_EV_TIMER &&
+	if (event == LE_IN_TIMER &&
 		(state == LE_ACQUIRE_UNSURE || state == LE_PUBLISH_UNSURE ||
 		 state == LE_RELEASE_UNSURE))
 		e.timer_at = NOW;
@@ -774,7 +774,7 @@ every_cell_does_what_the_table_says(void **state)
 		int			line = c->line;
 		LeElection	e = election_in(c->from, c->past, c->event);
 		LeElection	before = e;
-		LeEvent		ev = {
+		LeInput		ev = {
 			.kind = c->event, .now = NOW, .random = RANDOM,
 			.timing = &defaults, .view = c->view, .index = c->index,
 			.outcome = c->outcome, .conflict = c->conflict,
@@ -783,7 +783,7 @@ every_cell_does_what_the_table_says(void **state)
 			.deadline = c->trusted != 0 ? NOW + c->trusted : 0,
 			.until = NOW + UNTIL
 		};
-		LeActions	act = le_election_event(&e, &ev);
+		LeActions	act = le_election_input(&e, &ev);
 		le_time		timer = c->timer == 0 ? 0 :
 			c->timer == -1 ? before.timer_at : NOW + c->timer;
 
@@ -810,7 +810,7 @@ every_cell_does_what_the_table_says(void **state)
 		check_int(e.failures, c->failures);
 		check_int(e.deadline, c->until != 0 ? NOW + c->until : 0);
 		check_int(act.deadline_moved, e.deadline > before.deadline);
-		if (c->event == LE_EV_RENEWED || c->event == LE_EV_RENEW_FAILED)
+		if (c->event == LE_IN_RENEWED || c->event == LE_IN_RENEW_FAILED)
 			check(!e.renewing);
 		if (c->send == LE_SEND_ACQUIRE || c->send == LE_SEND_TAKE_OVER)
 		{
@@ -820,8 +820,8 @@ every_cell_does_what_the_table_says(void **state)
 		/* an answer still under way must not be taken for a newer one */
 		if (le_election_in_flight(&before) &&
 			(c->to != c->from || act.send != LE_SEND_NOTHING) &&
-			(c->event == LE_EV_UNWANT || c->event == LE_EV_NOT_OURS ||
-			 c->event == LE_EV_NODE_ENDED))
+			(c->event == LE_IN_UNWANT || c->event == LE_IN_NOT_OURS ||
+			 c->event == LE_IN_NODE_ENDED))
 			check(e.request != before.request);
 	}
 }
@@ -831,7 +831,7 @@ static void
 every_other_cell_is_empty(void **state)
 {
 	static const Past pasts[] = {PLAIN, GIVEN_UP, AGAIN, AGAIN_GIVEN_UP};
-	bool		listed[LE_NSTATES][LE_NEVENTS] = {{false}};
+	bool		listed[LE_NSTATES][LE_NINPUTS] = {{false}};
 	int			empty = 0;
 
 	(void) state;
@@ -839,7 +839,7 @@ every_other_cell_is_empty(void **state)
 		listed[cells[i].from][cells[i].event] = true;
 	for (int from = 0; from < LE_NSTATES; from++)
 	{
-		for (int event = 0; event < LE_NEVENTS; event++)
+		for (int event = 0; event < LE_NINPUTS; event++)
 		{
 			if (listed[from][event])
 				continue;
@@ -849,12 +849,12 @@ every_other_cell_is_empty(void **state)
 				int			line = from * 100 + event;
 				LeElection	e = election_in(from, pasts[p], event);
 				LeElection	before = e;
-				LeEvent		ev = {
+				LeInput		ev = {
 					.kind = event, .now = NOW, .timing = &defaults,
 					.view = &ours, .index = 300,
 					.reason = LE_REASON_EXPIRED
 				};
-				LeActions	act = le_election_event(&e, &ev);
+				LeActions	act = le_election_input(&e, &ev);
 				LeActions	none = {0};
 
 				check(memcmp(&e, &before, sizeof(e)) == 0);
@@ -862,7 +862,7 @@ every_other_cell_is_empty(void **state)
 			}
 		}
 	}
-	assert_int_equal(empty, LE_NSTATES * LE_NEVENTS - 81);
+	assert_int_equal(empty, LE_NSTATES * LE_NINPUTS - 81);
 }
 
 /* ---- stories ---- */
@@ -884,25 +884,25 @@ begin(void)
 }
 
 static void
-feed(Story *s, LeEvent ev)
+feed(Story *s, LeInput ev)
 {
 	LeElection	before = s->e;
 
 	ev.now = s->now;
 	ev.timing = &defaults;
-	s->act = le_election_event(&s->e, &ev);
+	s->act = le_election_input(&s->e, &ev);
 	check_election_step(0, &before, &ev, &s->e, &s->act);
 }
 
-#define EV(...)		feed(&s, (LeEvent) {__VA_ARGS__})
-#define WANT()		EV(.kind = LE_EV_WANT)
-#define UNWANT()	EV(.kind = LE_EV_UNWANT)
-#define READ(...)	EV(.kind = LE_EV_READ, .view = VIEW(__VA_ARGS__))
-#define SEEN(...)	EV(.kind = LE_EV_SEEN, .view = VIEW(__VA_ARGS__))
-#define DONE(i)		EV(.kind = LE_EV_DONE, .index = (i))
-#define CONFLICT(c) EV(.kind = LE_EV_CONFLICT, .conflict = (c))
-#define UNKNOWN()	EV(.kind = LE_EV_UNKNOWN)
-#define TIMER()		EV(.kind = LE_EV_TIMER)
+#define EV(...)		feed(&s, (LeInput) {__VA_ARGS__})
+#define WANT()		EV(.kind = LE_IN_WANT)
+#define UNWANT()	EV(.kind = LE_IN_UNWANT)
+#define READ(...)	EV(.kind = LE_IN_READ, .view = VIEW(__VA_ARGS__))
+#define SEEN(...)	EV(.kind = LE_IN_SEEN, .view = VIEW(__VA_ARGS__))
+#define DONE(i)		EV(.kind = LE_IN_DONE, .index = (i))
+#define CONFLICT(c) EV(.kind = LE_IN_CONFLICT, .conflict = (c))
+#define UNKNOWN()	EV(.kind = LE_IN_UNKNOWN)
+#define TIMER()		EV(.kind = LE_IN_TIMER)
 
 #define expect_state(st) \
 	assert_string_equal(le_state_name(s.e.state), le_state_name(st))
@@ -966,13 +966,13 @@ a_term_from_wish_to_release(void **state)
 	assert_int_equal(s.e.token, 12);
 
 	/* a new value moves the write index, never the token */
-	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_IN_PUBLISH);
 	expect_send(LE_SEND_PUBLISH, 12);
 	assert_true(le_election_has_term(&s.e));
 	DONE(15);
 	expect_say(LE_SAY_PUBLISHED, LE_DONE);
 	assert_int_equal(s.e.token, 12);
-	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_IN_PUBLISH);
 	expect_send(LE_SEND_PUBLISH, 15);
 	DONE(15);					/* the same value: the index stays */
 
@@ -998,7 +998,7 @@ acquire_that_stays_unresolved(void **state)
 	Story		s = unsure_seeker();
 
 	(void) state;
-	EV(.kind = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED);
+	EV(.kind = LE_IN_NODE_ENDED, .reason = LE_REASON_EXPIRED);
 	assert_true(s.act.unresolved);
 	expect_say(LE_SAY_FAILED, LE_UNKNOWN);
 
@@ -1033,7 +1033,7 @@ acquire_that_stays_unresolved(void **state)
 	s = begin();				/* a refusal of the only copy is certain */
 	WANT();
 	READ(RELEASED(10));
-	EV(.kind = LE_EV_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
+	EV(.kind = LE_IN_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
 	assert_false(s.act.unresolved);
 	expect_say(LE_SAY_FAILED, LE_UNAVAILABLE);
 }
@@ -1048,8 +1048,8 @@ own_key_is_followed(void **state)
 	Story		s = leader();
 
 	(void) state;
-	EV(.kind = LE_EV_PUBLISH);
-	EV(.kind = LE_EV_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
+	EV(.kind = LE_IN_PUBLISH);
+	EV(.kind = LE_IN_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
 	expect_say(LE_SAY_PUBLISH_FAILED, LE_UNAVAILABLE);
 	assert_int_equal(s.e.write_index, 20);
 	SEEN(OURS(25), .token = 20);
@@ -1063,7 +1063,7 @@ own_key_is_followed(void **state)
 	expect_state(LE_HELD);
 
 	/* shown before the answer comes, and newer than what the answer says */
-	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_IN_PUBLISH);
 	expect_send(LE_SEND_PUBLISH, 25);
 	SEEN(OURS(31), .token = 20);
 	DONE(30);
@@ -1079,7 +1079,7 @@ draining_ends_with_the_last_or_in_time(void **state)
 	Story		s = leader();
 
 	(void) state;
-	EV(.kind = LE_EV_DRAIN, .until = s.now + 5 * LE_SEC);
+	EV(.kind = LE_IN_DRAIN, .until = s.now + 5 * LE_SEC);
 	expect_state(LE_DRAINING);
 	assert_true(s.act.term_drains);
 	assert_true(le_election_has_term(&s.e));
@@ -1094,9 +1094,9 @@ draining_ends_with_the_last_or_in_time(void **state)
 
 	/* asked again with less patience, and with more */
 	s = leader();
-	EV(.kind = LE_EV_DRAIN, .until = s.now + 5 * LE_SEC);
-	EV(.kind = LE_EV_DRAIN, .until = s.now + 2 * LE_SEC);
-	EV(.kind = LE_EV_DRAIN, .until = s.now + 9 * LE_SEC);
+	EV(.kind = LE_IN_DRAIN, .until = s.now + 5 * LE_SEC);
+	EV(.kind = LE_IN_DRAIN, .until = s.now + 2 * LE_SEC);
+	EV(.kind = LE_IN_DRAIN, .until = s.now + 9 * LE_SEC);
 	assert_int_equal(s.e.timer_at, s.now + 2 * LE_SEC);
 	s.now = s.e.timer_at;
 	TIMER();
@@ -1105,8 +1105,8 @@ draining_ends_with_the_last_or_in_time(void **state)
 
 	/* while a value is on its way: that comes first, and is not forgotten */
 	s = leader();
-	EV(.kind = LE_EV_PUBLISH);
-	EV(.kind = LE_EV_DRAIN, .until = s.now + 5 * LE_SEC);
+	EV(.kind = LE_IN_PUBLISH);
+	EV(.kind = LE_IN_DRAIN, .until = s.now + 5 * LE_SEC);
 	expect_state(LE_PUBLISHING);
 	UNKNOWN();
 	READ(OURS(20));
@@ -1270,7 +1270,7 @@ silent_leader_is_taken_over_to_the_instant(void **state)
 	/* signs of life put it off, but the key is looked at all the same */
 	s.now = T0 + 5 * LE_SEC;
 	silent_at = s.now + HIS_LEASE;
-	EV(.kind = LE_EV_HOLDER, .silent_at = silent_at);
+	EV(.kind = LE_IN_HOLDER, .silent_at = silent_at);
 	assert_true(s.e.timer_at <= T0 + LEASE);
 	s.now = s.e.timer_at;
 	TIMER();
@@ -1369,7 +1369,7 @@ unknown_acquire_that_was_given_up_leaves_nothing(void **state)
 	expect_send(LE_SEND_ACQUIRE, 10);
 
 	/* the repetition was certainly not applied; the first copy still may */
-	EV(.kind = LE_EV_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
+	EV(.kind = LE_IN_NOT_APPLIED, .outcome = LE_UNAVAILABLE);
 	expect_state(LE_ACQUIRE_UNSURE);
 	s.now = s.e.timer_at;
 	TIMER();
@@ -1426,7 +1426,7 @@ losing_every_write_is_neither_hectic_nor_silent(void **state)
 		if (write == LE_SEND_ACQUIRE)
 			WANT();
 		else if (write == LE_SEND_PUBLISH)
-			EV(.kind = LE_EV_PUBLISH);
+			EV(.kind = LE_IN_PUBLISH);
 		else
 			UNWANT();
 		while (s.now < T0 + 60 * LE_SEC)
@@ -1465,7 +1465,7 @@ publish_mismatch_is_read_back_and_repeated(void **state)
 	Story		s = leader();
 
 	(void) state;
-	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_IN_PUBLISH);
 	expect_send(LE_SEND_PUBLISH, 20);
 	UNKNOWN();					/* its answer is lost ... */
 	READ(OURS(25));				/* ... but it was applied */
@@ -1485,10 +1485,10 @@ release_mismatch_is_read_back_and_repeated(void **state)
 	Story		s = leader();
 
 	(void) state;
-	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_IN_PUBLISH);
 	UNKNOWN();
 	READ(OURS(20));
-	EV(.kind = LE_EV_NOT_APPLIED, .outcome = LE_REFUSED);
+	EV(.kind = LE_IN_NOT_APPLIED, .outcome = LE_REFUSED);
 	expect_say(LE_SAY_PUBLISH_FAILED, LE_UNKNOWN);
 	expect_state(LE_HELD);
 	UNWANT();
@@ -1512,7 +1512,7 @@ unknown_release_is_resolved_before_a_new_term(void **state)
 	expect_state(LE_RELEASING);
 	UNKNOWN();
 	WANT();
-	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNAVAILABLE);
+	EV(.kind = LE_IN_READ_FAILED, .outcome = LE_UNAVAILABLE);
 	expect_say(LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
 	s.now = s.e.timer_at;
 	TIMER();
@@ -1533,7 +1533,7 @@ wishes_during_a_publish_wait_for_it(void **state)
 	Story		s = leader();
 
 	(void) state;
-	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_IN_PUBLISH);
 	UNWANT();
 	assert_true(s.act.term_ends);
 	assert_int_equal(s.act.send, LE_SEND_NOTHING);
@@ -1570,7 +1570,7 @@ key_without_a_term_is_released(void **state)
 	Story		s = leader();
 
 	(void) state;
-	EV(.kind = LE_EV_NOT_OURS);
+	EV(.kind = LE_IN_NOT_OURS);
 	assert_true(s.act.term_ends);
 	READ(OURS(20));
 	expect_send(LE_SEND_RELEASE, 20);
@@ -1657,7 +1657,7 @@ node_end_cuts_through_everything(void **state)
 	uint32_t	request = s.e.request;
 
 	(void) state;
-	EV(.kind = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED);
+	EV(.kind = LE_IN_NODE_ENDED, .reason = LE_REASON_EXPIRED);
 	assert_int_not_equal(s.e.request, request);
 	expect_state(LE_WAITING);
 	WANT();						/* another session lives */
@@ -1665,8 +1665,8 @@ node_end_cuts_through_everything(void **state)
 	DONE(30);
 	assert_int_equal(s.e.token, 30);
 
-	EV(.kind = LE_EV_PUBLISH);
-	EV(.kind = LE_EV_NODE_ENDED, .reason = LE_REASON_SESSION_LOST);
+	EV(.kind = LE_IN_PUBLISH);
+	EV(.kind = LE_IN_NODE_ENDED, .reason = LE_REASON_SESSION_LOST);
 	expect_say(LE_SAY_LOST, LE_DONE);
 	assert_int_equal(s.act.reason, LE_REASON_SESSION_LOST);
 	assert_false(le_election_has_term(&s.e));
@@ -1686,27 +1686,27 @@ new_worker_finds_every_request_unknown(void **state)
 
 	(void) state;
 	WANT();
-	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNKNOWN);
+	EV(.kind = LE_IN_READ_FAILED, .outcome = LE_UNKNOWN);
 	expect_state(LE_WAITING);
 	s.now = s.e.timer_at;
 	TIMER();
 	READ(ABSENT);
 	UNKNOWN();
-	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNKNOWN);
+	EV(.kind = LE_IN_READ_FAILED, .outcome = LE_UNKNOWN);
 	s.now = s.e.timer_at;
 	TIMER();
 	READ(OURS(20));
-	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_IN_PUBLISH);
 	UNKNOWN();
 	assert_true(le_election_has_term(&s.e));
-	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNKNOWN);
+	EV(.kind = LE_IN_READ_FAILED, .outcome = LE_UNKNOWN);
 	s.now = s.e.timer_at;
 	TIMER();
 	READ(OURS(20));
 	DONE(21);
 	UNWANT();
 	UNKNOWN();
-	EV(.kind = LE_EV_READ_FAILED, .outcome = LE_UNKNOWN);
+	EV(.kind = LE_IN_READ_FAILED, .outcome = LE_UNKNOWN);
 	s.now = s.e.timer_at;
 	TIMER();
 	READ(RELEASED(22));
@@ -1743,7 +1743,7 @@ a_lease_of_its_own_is_renewed(void **state)
 	(void) state;
 	WANT();
 	READ(ABSENT);
-	EV(.kind = LE_EV_DONE, .index = 5, .random = ALL_LUCK,
+	EV(.kind = LE_IN_DONE, .index = 5, .random = ALL_LUCK,
 	   .sent = s.now - LE_SEC, .deadline = s.now + 10 * LE_SEC);
 	expect_state(LE_HELD);
 	assert_true(s.act.deadline_moved);
@@ -1753,20 +1753,20 @@ a_lease_of_its_own_is_renewed(void **state)
 	le_election_renewal_sent(&s.e);
 	assert_int_equal(le_election_renew_at(&s.e), 0);
 	s.now += 2 * LE_SEC;
-	EV(.kind = LE_EV_RENEWED, .random = NO_LUCK, .sent = s.now - LE_SEC,
+	EV(.kind = LE_IN_RENEWED, .random = NO_LUCK, .sent = s.now - LE_SEC,
 	   .deadline = s.now + 11 * LE_SEC);
 	assert_int_equal(s.e.deadline, s.now + 11 * LE_SEC);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 4 * LE_SEC);
 
 	le_election_renewal_sent(&s.e);
-	EV(.kind = LE_EV_RENEW_FAILED, .outcome = LE_CONFLICT);
+	EV(.kind = LE_IN_RENEW_FAILED, .outcome = LE_CONFLICT);
 	assert_int_equal(le_election_renew_at(&s.e), s.now);
 	le_election_renewal_sent(&s.e);
-	EV(.kind = LE_EV_RENEW_FAILED, .outcome = LE_UNKNOWN);
+	EV(.kind = LE_IN_RENEW_FAILED, .outcome = LE_UNKNOWN);
 	assert_true(le_election_renew_at(&s.e) > s.now);
 	assert_int_equal(s.e.renew_failures, 2);
 	le_election_renewal_sent(&s.e);
-	EV(.kind = LE_EV_RENEW_FAILED, .outcome = LE_CONFLICT);
+	EV(.kind = LE_IN_RENEW_FAILED, .outcome = LE_CONFLICT);
 	assert_true(le_election_renew_at(&s.e) > s.now);
 
 	le_election_renew_now(&s.e, s.now);
@@ -1779,9 +1779,9 @@ a_lease_of_its_own_is_renewed(void **state)
 	assert_int_equal(le_election_renew_at(&s.e), s.now);
 
 	/* a publish renews, too */
-	EV(.kind = LE_EV_PUBLISH);
+	EV(.kind = LE_IN_PUBLISH);
 	assert_int_equal(le_election_renew_at(&s.e), 0);
-	EV(.kind = LE_EV_DONE, .index = 5, .random = NO_LUCK, .sent = s.now,
+	EV(.kind = LE_IN_DONE, .index = 5, .random = NO_LUCK, .sent = s.now,
 	   .deadline = s.now + 12 * LE_SEC);
 	assert_int_equal(s.e.renew_failures, 0);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);

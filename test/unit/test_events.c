@@ -4,7 +4,7 @@
  *		Tests of the ring of events: writers and readers that are stopped
  *		anywhere must neither hinder nor mislead the others.
  *
- * src/events.c is compiled in here, as server code, on memory of our own.
+ * shmem/events.c is compiled in here, as server code, on memory of our own.
  *
  * test/unit/test_events.c
  *
@@ -42,7 +42,7 @@ about_to_access(void)
 #define pg_atomic_compare_exchange_u64(p, e, v) \
 	(about_to_access(), pg_atomic_compare_exchange_u64(p, e, v))
 
-#include "../../src/events.c"
+#include "shmem/events.c"
 
 /* ---- what the server would have ---- */
 
@@ -120,7 +120,7 @@ write_event(uint64 token)
 }
 
 static bool
-is_whole(const LeRecord *r)
+is_whole(const LeEvent *r)
 {
 	char		election[32];
 	char		detail[32];
@@ -135,7 +135,7 @@ is_whole(const LeRecord *r)
 static uint64
 token_of(uint64 number)
 {
-	LeRecord	r;
+	LeEvent	r;
 
 	if (!le_copy_event(number, &r))
 		return 0;
@@ -149,7 +149,7 @@ token_of(uint64 number)
 static void
 test_record(void **state)
 {
-	LeRecord	r;
+	LeEvent	r;
 
 	make_ring(4);
 	assert_int_equal(le_events_newest(), 0);
@@ -181,7 +181,7 @@ static void
 test_long_detail(void **state)
 {
 	char		text[600];
-	LeRecord	r;
+	LeEvent	r;
 
 	make_ring(4);
 	for (int before = 0; before < 3; before++)
@@ -203,7 +203,7 @@ test_long_detail(void **state)
 static void
 test_names(void **state)
 {
-	for (int i = 0; i < LE_NHAPPENINGS; i++)
+	for (int i = 0; i < LE_NEVENTKINDS; i++)
 	{
 		assert_non_null(le_event_name(i));
 		for (int k = 0; k < i; k++)
@@ -263,7 +263,7 @@ test_stopped_writer(void **state)
 
 		for (step = 0;; step++)
 		{
-			LeRecord	r;
+			LeEvent	r;
 			int			own = 0;
 			int			all = 0;
 
@@ -398,7 +398,7 @@ test_under_load(void **state)
 	{
 		for (int i = 0; i < 1000; i++)
 		{
-			LeRecord	r;
+			LeEvent	r;
 
 			if (!le_copy_event(Max(le_events_newest(), 2) - i % 2, &r))
 				continue;

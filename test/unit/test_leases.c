@@ -3,7 +3,7 @@
  * test_leases.c
  *		Tests of the lease table: what a reader may see of a writer at work.
  *
- * src/leases.c is compiled in here, as server code, on memory of our own.
+ * shmem/leases.c is compiled in here, as server code, on memory of our own.
  * test/t/030_table.pl has the same in a server, with all that is around it.
  *
  * test/unit/test_leases.c
@@ -37,7 +37,7 @@ about_to_read(void)
 #define pg_atomic_read_u64(p)	(about_to_read(), pg_atomic_read_u64(p))
 #define pg_atomic_read_u32(p)	(about_to_read(), pg_atomic_read_u32(p))
 
-#include "../../src/leases.c"
+#include "shmem/leases.c"
 
 /* ---- what the server would have ---- */
 

@@ -41,7 +41,7 @@ typedef struct Cell
 	int			line;
 	LeNodeState from;
 	Past		past;
-	LeNodeEventKind event;
+	LeNodeInputKind event;
 	LeOutcome	outcome;
 	le_time		sent;			/* before NOW */
 	uint64_t	index;
@@ -71,235 +71,235 @@ typedef struct Cell
 
 static const Cell cells[] = {
 	/* none */
-	{AT, LE_NODE_NONE, UNWANTED, LE_NODE_EV_WANT,
+	{AT, LE_NODE_NONE, UNWANTED, LE_NODE_IN_WANT,
 		.to = LE_NODE_CREATING, .send = LE_NODE_SEND_CREATE},
-	{AT, LE_NODE_NONE, UNWANTED, LE_NODE_EV_UNWANT, .to = LE_NODE_NONE, U},
+	{AT, LE_NODE_NONE, UNWANTED, LE_NODE_IN_UNWANT, .to = LE_NODE_NONE, U},
 
 	/* creating */
-	{AT, LE_NODE_CREATING, UNWANTED, LE_NODE_EV_WANT,
+	{AT, LE_NODE_CREATING, UNWANTED, LE_NODE_IN_WANT,
 		.to = LE_NODE_CREATING},
-	{AT, LE_NODE_CREATING, .event = LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_CREATING, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_CREATING, U},
-	{AT, LE_NODE_CREATING, EARLY, LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_CREATING, EARLY, LE_NODE_IN_UNWANT,
 		.to = LE_NODE_NONE, .ended = true, U},
-	{AT, LE_NODE_CREATING, .event = LE_NODE_EV_DONE, .sent = LE_SEC,
+	{AT, LE_NODE_CREATING, .event = LE_NODE_IN_DONE, .sent = LE_SEC,
 		.to = LE_NODE_VERIFYING, .send = LE_NODE_SEND_VERIFY},
-	{AT, LE_NODE_CREATING, UNWANTED, LE_NODE_EV_DONE, .sent = LE_SEC,
+	{AT, LE_NODE_CREATING, UNWANTED, LE_NODE_IN_DONE, .sent = LE_SEC,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST, U},
-	{AT, LE_NODE_CREATING, .event = LE_NODE_EV_FAILED,
+	{AT, LE_NODE_CREATING, .event = LE_NODE_IN_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_NODE_CREATING, .failed = true,
 		.because = LE_UNKNOWN, .pause = PAUSE1},
-	{AT, LE_NODE_CREATING, OFTEN, LE_NODE_EV_FAILED, .outcome = LE_REFUSED,
+	{AT, LE_NODE_CREATING, OFTEN, LE_NODE_IN_FAILED, .outcome = LE_REFUSED,
 		.to = LE_NODE_CREATING, .failed = true, .because = LE_REFUSED,
 		.pause = PAUSE3},
-	{AT, LE_NODE_CREATING, UNWANTED, LE_NODE_EV_FAILED,
+	{AT, LE_NODE_CREATING, UNWANTED, LE_NODE_IN_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_NODE_NONE, .ended = true, U},
-	{AT, LE_NODE_CREATING, EARLY, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_CREATING, EARLY, LE_NODE_IN_TIMER,
 		.to = LE_NODE_CREATING, .pause = 1},
-	{AT, LE_NODE_CREATING, DUE, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_CREATING, DUE, LE_NODE_IN_TIMER,
 		.to = LE_NODE_CREATING, .send = LE_NODE_SEND_CREATE},
-	{AT, LE_NODE_CREATING, DUE_UNWANTED, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_CREATING, DUE_UNWANTED, LE_NODE_IN_TIMER,
 		.to = LE_NODE_NONE, .ended = true, U},
-	{AT, LE_NODE_CREATING, .event = LE_NODE_EV_TIMER,
+	{AT, LE_NODE_CREATING, .event = LE_NODE_IN_TIMER,
 		.to = LE_NODE_CREATING},
 
 	/* verifying */
-	{AT, LE_NODE_VERIFYING, UNWANTED, LE_NODE_EV_WANT,
+	{AT, LE_NODE_VERIFYING, UNWANTED, LE_NODE_IN_WANT,
 		.to = LE_NODE_VERIFYING},
-	{AT, LE_NODE_VERIFYING, .event = LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_VERIFYING, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_VERIFYING, U},
-	{AT, LE_NODE_VERIFYING, .event = LE_NODE_EV_DONE,
+	{AT, LE_NODE_VERIFYING, .event = LE_NODE_IN_DONE,
 		.to = LE_NODE_REGISTERING, .send = LE_NODE_SEND_REGISTER},
-	{AT, LE_NODE_VERIFYING, .event = LE_NODE_EV_FAILED,
+	{AT, LE_NODE_VERIFYING, .event = LE_NODE_IN_FAILED,
 		.outcome = LE_REFUSED, .to = LE_NODE_LISTING,
 		.send = LE_NODE_SEND_LIST, .failed = true, .because = LE_REFUSED},
-	{AT, LE_NODE_VERIFYING, .event = LE_NODE_EV_FAILED, .outcome = LE_LOST,
+	{AT, LE_NODE_VERIFYING, .event = LE_NODE_IN_FAILED, .outcome = LE_LOST,
 		.to = LE_NODE_REVOKING, .send = LE_NODE_SEND_REVOKE,
 		.failed = true, .because = LE_LOST},
 
 	/* registering */
-	{AT, LE_NODE_REGISTERING, UNWANTED, LE_NODE_EV_WANT,
+	{AT, LE_NODE_REGISTERING, UNWANTED, LE_NODE_IN_WANT,
 		.to = LE_NODE_REGISTERING},
-	{AT, LE_NODE_REGISTERING, .event = LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_REGISTERING, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_REGISTERING, U},
-	{AT, LE_NODE_REGISTERING, .event = LE_NODE_EV_DONE, .sent = LE_SEC,
+	{AT, LE_NODE_REGISTERING, .event = LE_NODE_IN_DONE, .sent = LE_SEC,
 		.index = 40, .to = LE_NODE_LIVE, .deadline = TRUST - 2 * LE_SEC,
 		.live = true, .timer = 3 * LE_SEC - LE_SEC / 4},
-	{AT, LE_NODE_REGISTERING, UNWANTED, LE_NODE_EV_DONE, .sent = LE_SEC,
+	{AT, LE_NODE_REGISTERING, UNWANTED, LE_NODE_IN_DONE, .sent = LE_SEC,
 		.index = 40, .to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST, U},
-	{AT, LE_NODE_REGISTERING, .event = LE_NODE_EV_DONE,
+	{AT, LE_NODE_REGISTERING, .event = LE_NODE_IN_DONE,
 		.sent = TRUST - 1, .index = 40, .to = LE_NODE_LIVE, .deadline = 1,
 		.live = true, .timer = 5 * LE_SEC - TRUST - LE_SEC / 4},
-	{AT, LE_NODE_REGISTERING, .event = LE_NODE_EV_DONE,
+	{AT, LE_NODE_REGISTERING, .event = LE_NODE_IN_DONE,
 		.sent = TRUST, .index = 40, .to = LE_NODE_LISTING,
 		.send = LE_NODE_SEND_LIST},
-	{AT, LE_NODE_REGISTERING, .event = LE_NODE_EV_FAILED,
+	{AT, LE_NODE_REGISTERING, .event = LE_NODE_IN_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_NODE_LISTING,
 		.send = LE_NODE_SEND_LIST, .failed = true, .because = LE_UNKNOWN},
-	{AT, LE_NODE_REGISTERING, .event = LE_NODE_EV_FAILED,
+	{AT, LE_NODE_REGISTERING, .event = LE_NODE_IN_FAILED,
 		.outcome = LE_LOST, .to = LE_NODE_REVOKING,
 		.send = LE_NODE_SEND_REVOKE, .failed = true, .because = LE_LOST},
 
 	/* live: proof sent 5 s ago, renewal 4 s ago, deadline in 9 s */
-	{AT, LE_NODE_LIVE, UNWANTED, LE_NODE_EV_WANT, .to = LE_NODE_LIVE},
-	{AT, LE_NODE_LIVE, .event = LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_LIVE, UNWANTED, LE_NODE_IN_WANT, .to = LE_NODE_LIVE},
+	{AT, LE_NODE_LIVE, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST,
 		.ends = LE_REASON_RELEASED, U},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_RENEWED, .sent = LE_SEC,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_RENEWED, .sent = LE_SEC,
 		.to = LE_NODE_LIVE, .timer = 4 * LE_SEC - LE_SEC / 4},
-	{AT, LE_NODE_LIVE, LAST_SECOND, LE_NODE_EV_RENEWED, .sent = LE_SEC,
+	{AT, LE_NODE_LIVE, LAST_SECOND, LE_NODE_IN_RENEWED, .sent = LE_SEC,
 		.to = LE_NODE_LIVE, .timer = 1},
-	{AT, LE_NODE_LIVE, TOO_LATE, LE_NODE_EV_RENEWED, .sent = LE_SEC,
+	{AT, LE_NODE_LIVE, TOO_LATE, LE_NODE_IN_RENEWED, .sent = LE_SEC,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST,
 		.ends = LE_REASON_EXPIRED},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_RENEW_FAILED,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_RENEW_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_NODE_LIVE, .failed = true,
 		.because = LE_UNKNOWN, .timer = PAUSE1},
-	{AT, LE_NODE_LIVE, WORN, LE_NODE_EV_RENEW_FAILED,
+	{AT, LE_NODE_LIVE, WORN, LE_NODE_IN_RENEW_FAILED,
 		.outcome = LE_UNAVAILABLE, .to = LE_NODE_LIVE, .failed = true,
 		.because = LE_UNAVAILABLE, .timer = PAUSE3},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_RENEW_FAILED, .outcome = LE_LOST,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_RENEW_FAILED, .outcome = LE_LOST,
 		.to = LE_NODE_REVOKING, .send = LE_NODE_SEND_REVOKE,
 		.ends = LE_REASON_SESSION_LOST},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_PROVED, .sent = LE_SEC, .index = 41,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_PROVED, .sent = LE_SEC, .index = 41,
 		.to = LE_NODE_LIVE, .deadline = TRUST - 4 * LE_SEC,
 		.timer = 4 * LE_SEC - LE_SEC / 4},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_PROVED, .sent = LE_SEC, .index = 40,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_PROVED, .sent = LE_SEC, .index = 40,
 		.to = LE_NODE_LIVE, .timer = PAUSE1},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_PROVED, .sent = LE_SEC, .index = 39,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_PROVED, .sent = LE_SEC, .index = 39,
 		.to = LE_NODE_LIVE, .timer = PAUSE1},
-	{AT, LE_NODE_LIVE, LAST_SECOND, LE_NODE_EV_PROVED, .sent = LE_SEC,
+	{AT, LE_NODE_LIVE, LAST_SECOND, LE_NODE_IN_PROVED, .sent = LE_SEC,
 		.index = 41, .to = LE_NODE_LIVE, .deadline = TRUST - 4 * LE_SEC,
 		.timer = 4 * LE_SEC - LE_SEC / 4},
-	{AT, LE_NODE_LIVE, TOO_LATE, LE_NODE_EV_PROVED, .sent = LE_SEC,
+	{AT, LE_NODE_LIVE, TOO_LATE, LE_NODE_IN_PROVED, .sent = LE_SEC,
 		.index = 41, .to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST,
 		.ends = LE_REASON_EXPIRED},
-	{AT, LE_NODE_LIVE, ASKED, LE_NODE_EV_PROVED, .sent = LE_SEC,
+	{AT, LE_NODE_LIVE, ASKED, LE_NODE_IN_PROVED, .sent = LE_SEC,
 		.index = 41, .to = LE_NODE_LIVE, .deadline = TRUST - 4 * LE_SEC,
 		.send = LE_NODE_SEND_PROOF, .timeout = 10 * LE_SEC / 3},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_PROOF_FAILED,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_PROOF_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_NODE_LIVE, .failed = true,
 		.because = LE_UNKNOWN, .timer = PAUSE1},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_PROOF_FAILED, .outcome = LE_LOST,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_PROOF_FAILED, .outcome = LE_LOST,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST,
 		.ends = LE_REASON_SESSION_LOST},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_PROOF_FAILED,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_PROOF_FAILED,
 		.outcome = LE_CONFLICT, .to = LE_NODE_LIVE,
 		.send = LE_NODE_SEND_PROOF, .timeout = 9 * LE_SEC / 2},
-	{AT, LE_NODE_LIVE, WORN, LE_NODE_EV_PROOF_FAILED,
+	{AT, LE_NODE_LIVE, WORN, LE_NODE_IN_PROOF_FAILED,
 		.outcome = LE_CONFLICT, .to = LE_NODE_LIVE, .failed = true,
 		.because = LE_CONFLICT, .timer = PAUSE3},
-	{AT, LE_NODE_LIVE, .event = LE_NODE_EV_PROVE_NOW, .to = LE_NODE_LIVE,
+	{AT, LE_NODE_LIVE, .event = LE_NODE_IN_PROVE_NOW, .to = LE_NODE_LIVE,
 		.send = LE_NODE_SEND_PROOF | LE_NODE_SEND_RENEW,
 		.timeout = 3 * LE_SEC},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_PROVE_NOW, .to = LE_NODE_LIVE},
-	{AT, LE_NODE_LIVE, TOO_LATE, LE_NODE_EV_PROVE_NOW,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_PROVE_NOW, .to = LE_NODE_LIVE},
+	{AT, LE_NODE_LIVE, TOO_LATE, LE_NODE_IN_PROVE_NOW,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST,
 		.ends = LE_REASON_EXPIRED},
-	{AT, LE_NODE_LIVE, .event = LE_NODE_EV_TIMER, .to = LE_NODE_LIVE,
+	{AT, LE_NODE_LIVE, .event = LE_NODE_IN_TIMER, .to = LE_NODE_LIVE,
 		.timer = 1},
-	{AT, LE_NODE_LIVE, ROUND, LE_NODE_EV_TIMER, .to = LE_NODE_LIVE,
+	{AT, LE_NODE_LIVE, ROUND, LE_NODE_IN_TIMER, .to = LE_NODE_LIVE,
 		.send = LE_NODE_SEND_PROOF | LE_NODE_SEND_RENEW,
 		.timeout = 3 * LE_SEC, .timer = 9 * LE_SEC},
-	{AT, LE_NODE_LIVE, BUSY, LE_NODE_EV_TIMER, .to = LE_NODE_LIVE,
+	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_TIMER, .to = LE_NODE_LIVE,
 		.timer = 9 * LE_SEC},
-	{AT, LE_NODE_LIVE, LAST_SECOND, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_LIVE, LAST_SECOND, LE_NODE_IN_TIMER,
 		.to = LE_NODE_LIVE, .timer = 1},
-	{AT, LE_NODE_LIVE, TOO_LATE, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_LIVE, TOO_LATE, LE_NODE_IN_TIMER,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST,
 		.ends = LE_REASON_EXPIRED},
 
 	/* listing */
-	{AT, LE_NODE_LISTING, UNWANTED, LE_NODE_EV_WANT, .to = LE_NODE_LISTING},
-	{AT, LE_NODE_LISTING, .event = LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_LISTING, UNWANTED, LE_NODE_IN_WANT, .to = LE_NODE_LISTING},
+	{AT, LE_NODE_LISTING, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_LISTING, U},
-	{AT, LE_NODE_LISTING, OFTEN, LE_NODE_EV_LISTED, .held = 0,
+	{AT, LE_NODE_LISTING, OFTEN, LE_NODE_IN_LISTED, .held = 0,
 		.to = LE_NODE_DESTROYING, .send = LE_NODE_SEND_DESTROY},
-	{AT, LE_NODE_LISTING, .event = LE_NODE_EV_LISTED, .held = 1,
+	{AT, LE_NODE_LISTING, .event = LE_NODE_IN_LISTED, .held = 1,
 		.to = LE_NODE_UNLOCKING, .send = LE_NODE_SEND_UNLOCKS},
-	{AT, LE_NODE_LISTING, .event = LE_NODE_EV_FAILED, .outcome = LE_REFUSED,
+	{AT, LE_NODE_LISTING, .event = LE_NODE_IN_FAILED, .outcome = LE_REFUSED,
 		.to = LE_NODE_LISTING, .failed = true, .because = LE_REFUSED,
 		.pause = PAUSE1},
-	{AT, LE_NODE_LISTING, EARLY, LE_NODE_EV_TIMER, .to = LE_NODE_LISTING,
+	{AT, LE_NODE_LISTING, EARLY, LE_NODE_IN_TIMER, .to = LE_NODE_LISTING,
 		.pause = 1},
-	{AT, LE_NODE_LISTING, DUE, LE_NODE_EV_TIMER, .to = LE_NODE_LISTING,
+	{AT, LE_NODE_LISTING, DUE, LE_NODE_IN_TIMER, .to = LE_NODE_LISTING,
 		.send = LE_NODE_SEND_LIST},
-	{AT, LE_NODE_LISTING, .event = LE_NODE_EV_TIMER, .to = LE_NODE_LISTING},
+	{AT, LE_NODE_LISTING, .event = LE_NODE_IN_TIMER, .to = LE_NODE_LISTING},
 
 	/* unlocking: one key */
-	{AT, LE_NODE_UNLOCKING, UNWANTED, LE_NODE_EV_WANT,
+	{AT, LE_NODE_UNLOCKING, UNWANTED, LE_NODE_IN_WANT,
 		.to = LE_NODE_UNLOCKING},
-	{AT, LE_NODE_UNLOCKING, .event = LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_UNLOCKING, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_UNLOCKING, U},
-	{AT, LE_NODE_UNLOCKING, .event = LE_NODE_EV_UNLOCKED,
+	{AT, LE_NODE_UNLOCKING, .event = LE_NODE_IN_UNLOCKED,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST},
-	{AT, LE_NODE_UNLOCKING, OFTEN, LE_NODE_EV_UNLOCKED,
+	{AT, LE_NODE_UNLOCKING, OFTEN, LE_NODE_IN_UNLOCKED,
 		.to = LE_NODE_LISTING, .pause = PAUSE3},
 
 	/* destroying */
-	{AT, LE_NODE_DESTROYING, UNWANTED, LE_NODE_EV_WANT,
+	{AT, LE_NODE_DESTROYING, UNWANTED, LE_NODE_IN_WANT,
 		.to = LE_NODE_DESTROYING},
-	{AT, LE_NODE_DESTROYING, .event = LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_DESTROYING, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_DESTROYING, U},
-	{AT, LE_NODE_DESTROYING, .event = LE_NODE_EV_DONE,
+	{AT, LE_NODE_DESTROYING, .event = LE_NODE_IN_DONE,
 		.to = LE_NODE_FORGETTING, .send = LE_NODE_SEND_FORGET},
-	{AT, LE_NODE_DESTROYING, .named = 1, .event = LE_NODE_EV_DONE,
+	{AT, LE_NODE_DESTROYING, .named = 1, .event = LE_NODE_IN_DONE,
 		.to = LE_NODE_REVOKING, .send = LE_NODE_SEND_REVOKE},
-	{AT, LE_NODE_DESTROYING, .event = LE_NODE_EV_FAILED,
+	{AT, LE_NODE_DESTROYING, .event = LE_NODE_IN_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_NODE_DESTROYING, .failed = true,
 		.because = LE_UNKNOWN, .pause = PAUSE1},
-	{AT, LE_NODE_DESTROYING, EARLY, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_DESTROYING, EARLY, LE_NODE_IN_TIMER,
 		.to = LE_NODE_DESTROYING, .pause = 1},
-	{AT, LE_NODE_DESTROYING, DUE, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_DESTROYING, DUE, LE_NODE_IN_TIMER,
 		.to = LE_NODE_DESTROYING, .send = LE_NODE_SEND_DESTROY},
 
 	/* revoking */
-	{AT, LE_NODE_REVOKING, UNWANTED, LE_NODE_EV_WANT,
+	{AT, LE_NODE_REVOKING, UNWANTED, LE_NODE_IN_WANT,
 		.to = LE_NODE_REVOKING},
-	{AT, LE_NODE_REVOKING, .event = LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_REVOKING, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_REVOKING, U},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_EV_DONE, .to = LE_NODE_CREATING,
+	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_DONE, .to = LE_NODE_CREATING,
 		.send = LE_NODE_SEND_CREATE, .ended = true},
-	{AT, LE_NODE_REVOKING, UNWANTED, LE_NODE_EV_DONE, .to = LE_NODE_NONE,
+	{AT, LE_NODE_REVOKING, UNWANTED, LE_NODE_IN_DONE, .to = LE_NODE_NONE,
 		.ended = true, U},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_EV_FAILED, .outcome = LE_CONFLICT,
+	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_FAILED, .outcome = LE_CONFLICT,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST},
-	{AT, LE_NODE_REVOKING, DESTROYED, LE_NODE_EV_FAILED,
+	{AT, LE_NODE_REVOKING, DESTROYED, LE_NODE_IN_FAILED,
 		.outcome = LE_CONFLICT, .to = LE_NODE_CREATING,
 		.send = LE_NODE_SEND_CREATE, .ended = true},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_EV_FAILED,
+	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_NODE_REVOKING, .failed = true,
 		.because = LE_UNKNOWN, .pause = PAUSE1},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_EV_FAILED,
+	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_FAILED,
 		.outcome = LE_UNAVAILABLE, .to = LE_NODE_REVOKING, .failed = true,
 		.because = LE_UNAVAILABLE, .pause = PAUSE1},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_EV_FAILED,
+	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_FAILED,
 		.outcome = LE_REFUSED, .to = LE_NODE_CREATING,
 		.send = LE_NODE_SEND_CREATE, .ended = true},
-	{AT, LE_NODE_REVOKING, BAD_SETUPS, LE_NODE_EV_DONE,
+	{AT, LE_NODE_REVOKING, BAD_SETUPS, LE_NODE_IN_DONE,
 		.to = LE_NODE_CREATING, .ended = true, .pause = PAUSE2},
-	{AT, LE_NODE_REVOKING, EARLY, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_REVOKING, EARLY, LE_NODE_IN_TIMER,
 		.to = LE_NODE_REVOKING, .pause = 1},
-	{AT, LE_NODE_REVOKING, DUE, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_REVOKING, DUE, LE_NODE_IN_TIMER,
 		.to = LE_NODE_REVOKING, .send = LE_NODE_SEND_REVOKE},
 
 	/* forgetting */
-	{AT, LE_NODE_FORGETTING, UNWANTED, LE_NODE_EV_WANT,
+	{AT, LE_NODE_FORGETTING, UNWANTED, LE_NODE_IN_WANT,
 		.to = LE_NODE_FORGETTING},
-	{AT, LE_NODE_FORGETTING, .event = LE_NODE_EV_UNWANT,
+	{AT, LE_NODE_FORGETTING, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_FORGETTING, U},
-	{AT, LE_NODE_FORGETTING, DESTROYED, LE_NODE_EV_DONE,
+	{AT, LE_NODE_FORGETTING, DESTROYED, LE_NODE_IN_DONE,
 		.to = LE_NODE_CREATING, .send = LE_NODE_SEND_CREATE,
 		.ended = true},
-	{AT, LE_NODE_FORGETTING, UNWANTED, LE_NODE_EV_DONE,
+	{AT, LE_NODE_FORGETTING, UNWANTED, LE_NODE_IN_DONE,
 		.to = LE_NODE_NONE, .ended = true, U},
-	{AT, LE_NODE_FORGETTING, DESTROYED, LE_NODE_EV_FAILED,
+	{AT, LE_NODE_FORGETTING, DESTROYED, LE_NODE_IN_FAILED,
 		.outcome = LE_CONFLICT, .to = LE_NODE_CREATING,
 		.send = LE_NODE_SEND_CREATE, .ended = true},
-	{AT, LE_NODE_FORGETTING, DESTROYED, LE_NODE_EV_FAILED,
+	{AT, LE_NODE_FORGETTING, DESTROYED, LE_NODE_IN_FAILED,
 		.outcome = LE_UNAVAILABLE, .to = LE_NODE_FORGETTING,
 		.failed = true, .because = LE_UNAVAILABLE, .pause = PAUSE1},
-	{AT, LE_NODE_FORGETTING, DUE, LE_NODE_EV_TIMER,
+	{AT, LE_NODE_FORGETTING, DUE, LE_NODE_IN_TIMER,
 		.to = LE_NODE_FORGETTING, .send = LE_NODE_SEND_FORGET},
 };
 
@@ -385,7 +385,7 @@ every_cell_does_what_the_table_says(void **state)
 		int			line = c->line;
 		LeNode		n = node_in(c->from, c->past);
 		LeNode		before;
-		LeNodeEvent ev = {
+		LeNodeInput ev = {
 			.kind = c->event, .now = NOW, .random = RANDOM,
 			.outcome = c->outcome, .sent = NOW - c->sent,
 			.index = c->index, .held = c->held, .named = c->named
@@ -395,7 +395,7 @@ every_cell_does_what_the_table_says(void **state)
 		if (c->from == LE_NODE_DESTROYING)
 			n.named = c->named;
 		before = n;
-		act = le_node_event(&n, &ev);
+		act = le_node_input(&n, &ev);
 		check_node_step(line, &before, &ev, &n, &act);
 		check_int(n.state, c->to);
 		check_int(act.send, c->send);
@@ -430,7 +430,7 @@ static void
 every_other_cell_is_empty(void **state)
 {
 	static const Past pasts[] = {PLAIN, UNWANTED, DUE, BUSY};
-	bool		listed[LE_NODE_NSTATES][LE_NODE_NEVENTS] = {{false}};
+	bool		listed[LE_NODE_NSTATES][LE_NODE_NINPUTS] = {{false}};
 	int			empty = 0;
 
 	(void) state;
@@ -438,7 +438,7 @@ every_other_cell_is_empty(void **state)
 		listed[cells[i].from][cells[i].event] = true;
 	for (int from = 0; from < LE_NODE_NSTATES; from++)
 	{
-		for (int event = 0; event < LE_NODE_NEVENTS; event++)
+		for (int event = 0; event < LE_NODE_NINPUTS; event++)
 		{
 			if (listed[from][event])
 				continue;
@@ -448,11 +448,11 @@ every_other_cell_is_empty(void **state)
 				int			line = from * 100 + event;
 				LeNode		n = node_in(from, pasts[p]);
 				LeNode		before = n;
-				LeNodeEvent ev = {
+				LeNodeInput ev = {
 					.kind = event, .now = NOW, .sent = NOW - 1,
 					.index = 300, .outcome = LE_LOST
 				};
-				LeNodeActions act = le_node_event(&n, &ev);
+				LeNodeActions act = le_node_input(&n, &ev);
 				LeNodeActions none = {0};
 
 				check(memcmp(&n, &before, sizeof(n)) == 0);
@@ -460,7 +460,7 @@ every_other_cell_is_empty(void **state)
 			}
 		}
 	}
-	assert_int_equal(empty, LE_NODE_NSTATES * LE_NODE_NEVENTS - 46);
+	assert_int_equal(empty, LE_NODE_NSTATES * LE_NODE_NINPUTS - 46);
 }
 
 /* ---- stories ---- */
@@ -473,17 +473,17 @@ typedef struct Story
 } Story;
 
 static void
-feed(Story *s, LeNodeEvent ev)
+feed(Story *s, LeNodeInput ev)
 {
 	LeNode		before = s->n;
 
 	ev.now = s->now;
-	s->act = le_node_event(&s->n, &ev);
+	s->act = le_node_input(&s->n, &ev);
 	check_node_step(0, &before, &ev, &s->n, &s->act);
 }
 
 #define EV(k, ...) \
-	feed(&s, (LeNodeEvent) {.kind = LE_NODE_EV_##k, ##__VA_ARGS__})
+	feed(&s, (LeNodeInput) {.kind = LE_NODE_IN_##k, ##__VA_ARGS__})
 #define FAILED(o)	EV(FAILED, .outcome = (o))
 
 #define expect_state(st) \
@@ -1562,8 +1562,8 @@ serve(Message m)
 
 /* ---- the model's worker ---- */
 
-static void node_event(ModelNode *m, LeNodeEvent ev);
-static void election_event(ModelNode *m, int election, LeEvent ev);
+static void node_event(ModelNode *m, LeNodeInput ev);
+static void election_event(ModelNode *m, int election, LeInput ev);
 
 static void
 ask(ModelNode *m, int slot, unsigned what, le_duration timeout,
@@ -1596,14 +1596,14 @@ believes(const ModelNode *m, int election)
 
 /* The node event's actions, in the order that node.h asks for. */
 static void
-node_event(ModelNode *m, LeNodeEvent ev)
+node_event(ModelNode *m, LeNodeInput ev)
 {
 	LeNode		before = m->node;
 	LeNodeActions act;
 
 	ev.now = clock_of(m);
 	ev.random = draw(&model.seed);
-	act = le_node_event(&m->node, &ev);
+	act = le_node_input(&m->node, &ev);
 	check_node_step(0, &before, &ev, &m->node, &act);
 
 	if (act.terms_end || (before.state == LE_NODE_LIVE &&
@@ -1612,9 +1612,9 @@ node_event(ModelNode *m, LeNodeEvent ev)
 		for (int e = 0; e < ELECTIONS; e++)
 		{
 			m->pending[e].active = false;
-			election_event(m, e, (LeEvent)
+			election_event(m, e, (LeInput)
 			{
-				.kind = LE_EV_NODE_ENDED, .reason = act.reason
+				.kind = LE_IN_NODE_ENDED, .reason = act.reason
 			});
 		}
 	}
@@ -1658,13 +1658,13 @@ node_event(ModelNode *m, LeNodeEvent ev)
 		for (int e = 0; e < ELECTIONS; e++)
 		{
 			if (m->wants[e] || m->elections[e].wanted)
-				election_event(m, e, (LeEvent) {.kind = LE_EV_WANT});
+				election_event(m, e, (LeInput) {.kind = LE_IN_WANT});
 		}
 	}
 }
 
 static void
-election_event(ModelNode *m, int election, LeEvent ev)
+election_event(ModelNode *m, int election, LeInput ev)
 {
 	LeElection *e = &m->elections[election];
 	LeElection	before = *e;
@@ -1674,7 +1674,7 @@ election_event(ModelNode *m, int election, LeEvent ev)
 	ev.now = clock_of(m);
 	ev.random = draw(&model.seed);
 	ev.timing = &m->timing;
-	act = le_election_event(e, &ev);
+	act = le_election_input(e, &ev);
 	check_election_step(0, &before, &ev, e, &act);
 
 	model.drained += act.term_drains;
@@ -1701,7 +1701,7 @@ election_event(ModelNode *m, int election, LeEvent ev)
 	/* a wish that came while a term was to end waits for the end */
 	if (before.state != LE_IDLE && e->state == LE_IDLE &&
 		m->wants[election] && m->node.state == LE_NODE_LIVE)
-		election_event(m, election, (LeEvent) {.kind = LE_EV_WANT});
+		election_event(m, election, (LeInput) {.kind = LE_IN_WANT});
 }
 
 /* The key as this node understands what the store showed. */
@@ -1746,7 +1746,7 @@ answered(ModelNode *m, const Message *a)
 	if (a->slot < ELECTIONS)
 	{
 		LeKeyView	view;
-		LeEvent		ev = {
+		LeInput		ev = {
 			.view = &view, .index = a->index, .outcome = outcome,
 			.conflict = a->conflict
 		};
@@ -1754,42 +1754,42 @@ answered(ModelNode *m, const Message *a)
 		if (p->what == LE_SEND_READ && outcome == LE_DONE)
 			view = view_of(m, a->slot, a);
 		if (p->what == LE_SEND_READ)
-			ev.kind = outcome == LE_DONE ? LE_EV_READ : LE_EV_READ_FAILED;
+			ev.kind = outcome == LE_DONE ? LE_IN_READ : LE_IN_READ_FAILED;
 		else
-			ev.kind = outcome == LE_DONE ? LE_EV_DONE :
-				outcome == LE_CONFLICT ? LE_EV_CONFLICT :
-				outcome == LE_UNKNOWN ? LE_EV_UNKNOWN : LE_EV_NOT_APPLIED;
+			ev.kind = outcome == LE_DONE ? LE_IN_DONE :
+				outcome == LE_CONFLICT ? LE_IN_CONFLICT :
+				outcome == LE_UNKNOWN ? LE_IN_UNKNOWN : LE_IN_NOT_APPLIED;
 		election_event(m, a->slot, ev);
 		if (outcome == LE_LOST)
-			node_event(m, (LeNodeEvent) {.kind = LE_NODE_EV_PROVE_NOW});
+			node_event(m, (LeNodeInput) {.kind = LE_NODE_IN_PROVE_NOW});
 	}
 	else if (a->slot >= FOR_UNLOCK)
-		node_event(m, (LeNodeEvent) {.kind = LE_NODE_EV_UNLOCKED});
+		node_event(m, (LeNodeInput) {.kind = LE_NODE_IN_UNLOCKED});
 	else
 	{
-		LeNodeEvent ev = {
+		LeNodeInput ev = {
 			.outcome = outcome, .sent = sent, .index = a->index,
 			.named = a->named
 		};
 		bool		done = outcome == LE_DONE;
 
-		ev.kind = done ? LE_NODE_EV_DONE : LE_NODE_EV_FAILED;
+		ev.kind = done ? LE_NODE_IN_DONE : LE_NODE_IN_FAILED;
 		if (a->slot == FOR_PROOF)
 		{
-			ev.kind = done ? LE_NODE_EV_PROVED : LE_NODE_EV_PROOF_FAILED;
+			ev.kind = done ? LE_NODE_IN_PROVED : LE_NODE_IN_PROOF_FAILED;
 			for (int e = 0; outcome == LE_CONFLICT && e < ELECTIONS; e++)
 			{
 				if (a->held & (1 << e))
-					election_event(m, e, (LeEvent) {.kind = LE_EV_NOT_OURS});
+					election_event(m, e, (LeInput) {.kind = LE_IN_NOT_OURS});
 			}
 		}
 		else if (a->slot == FOR_RENEWAL)
-			ev.kind = done ? LE_NODE_EV_RENEWED : LE_NODE_EV_RENEW_FAILED;
+			ev.kind = done ? LE_NODE_IN_RENEWED : LE_NODE_IN_RENEW_FAILED;
 		else if (done && p->what == LE_NODE_SEND_CREATE)
 			m->session = a->session;
 		else if (done && p->what == LE_NODE_SEND_LIST)
 		{
-			ev.kind = LE_NODE_EV_LISTED;
+			ev.kind = LE_NODE_IN_LISTED;
 			for (int e = 0; e < ELECTIONS; e++)
 			{
 				m->listed[e] = a->indexes[e];
@@ -1816,17 +1816,17 @@ thaw(ModelNode *m)
 		LeElection *el = &m->elections[e];
 
 		if (m->node.state != LE_NODE_LIVE)
-			election_event(m, e, (LeEvent)
+			election_event(m, e, (LeInput)
 			{
-				.kind = LE_EV_NODE_ENDED, .reason = LE_REASON_EXPIRED
+				.kind = LE_IN_NODE_ENDED, .reason = LE_REASON_EXPIRED
 			});
 		else if (el->state == LE_ACQUIRING || el->state == LE_PUBLISHING ||
 				 el->state == LE_RELEASING)
-			election_event(m, e, (LeEvent) {.kind = LE_EV_UNKNOWN});
+			election_event(m, e, (LeInput) {.kind = LE_IN_UNKNOWN});
 		else if (le_election_in_flight(el))
-			election_event(m, e, (LeEvent)
+			election_event(m, e, (LeInput)
 			{
-				.kind = LE_EV_READ_FAILED, .outcome = LE_UNKNOWN
+				.kind = LE_IN_READ_FAILED, .outcome = LE_UNKNOWN
 			});
 	}
 }
@@ -1852,7 +1852,7 @@ start(ModelNode *m)
 		le_node_adopt_predecessor(&m->node, &m->timing, clock_of(m));
 	}
 	le_node_set_timing(&m->node, &m->timing);
-	node_event(m, (LeNodeEvent) {.kind = LE_NODE_EV_WANT});
+	node_event(m, (LeNodeInput) {.kind = LE_NODE_IN_WANT});
 }
 
 static void
@@ -1861,15 +1861,15 @@ wish(ModelNode *m, int election, bool wants)
 	m->wants[election] = wants;
 	if (!wants && le_election_has_term(&m->elections[election]) &&
 		chance(500))
-		election_event(m, election, (LeEvent)
+		election_event(m, election, (LeInput)
 		{
-			.kind = LE_EV_DRAIN, .until = clock_of(m) +
+			.kind = LE_IN_DRAIN, .until = clock_of(m) +
 				le_jitter(5 * LE_SEC, draw(&model.seed))
 		});
 	else if (!wants)
-		election_event(m, election, (LeEvent) {.kind = LE_EV_UNWANT});
+		election_event(m, election, (LeInput) {.kind = LE_IN_UNWANT});
 	else if (m->node.state == LE_NODE_LIVE)
-		election_event(m, election, (LeEvent) {.kind = LE_EV_WANT});
+		election_event(m, election, (LeInput) {.kind = LE_IN_WANT});
 }
 
 /* Users and misfortune: one of them, somewhere. */
@@ -1901,16 +1901,16 @@ interfere(void)
 			break;
 		case 1:
 			if (m->elections[e].state == LE_HELD)
-				election_event(m, e, (LeEvent) {.kind = LE_EV_PUBLISH});
+				election_event(m, e, (LeInput) {.kind = LE_IN_PUBLISH});
 			break;
 		case 2:
-			node_event(m, (LeNodeEvent) {.kind = LE_NODE_EV_PROVE_NOW});
+			node_event(m, (LeNodeInput) {.kind = LE_NODE_IN_PROVE_NOW});
 			break;
 		case 3:
 			if (chance(100))
 			{
-				node_event(m, (LeNodeEvent) {.kind = LE_NODE_EV_UNWANT});
-				node_event(m, (LeNodeEvent) {.kind = LE_NODE_EV_WANT});
+				node_event(m, (LeNodeInput) {.kind = LE_NODE_IN_UNWANT});
+				node_event(m, (LeNodeInput) {.kind = LE_NODE_IN_WANT});
 			}
 			break;
 		default:
@@ -1962,12 +1962,12 @@ ring(ModelNode *m)
 		if (m->elections[e].timer_at != 0 &&
 			clock_of(m) >= m->elections[e].timer_at)
 		{
-			election_event(m, e, (LeEvent) {.kind = LE_EV_TIMER});
+			election_event(m, e, (LeInput) {.kind = LE_IN_TIMER});
 			return;
 		}
 	}
 	if (le_node_timer(&m->node) != 0 && clock_of(m) >= le_node_timer(&m->node))
-		node_event(m, (LeNodeEvent) {.kind = LE_NODE_EV_TIMER});
+		node_event(m, (LeNodeInput) {.kind = LE_NODE_IN_TIMER});
 }
 
 static void
@@ -1993,13 +1993,13 @@ deliver(Message *message)
 
 		if (view.holder == LE_KEY_OTHER && view.silent_at != 0 &&
 			to->elections[m.slot].look_at != 0)
-			election_event(to, m.slot, (LeEvent)
+			election_event(to, m.slot, (LeInput)
 			{
-				.kind = LE_EV_HOLDER, .silent_at = view.silent_at
+				.kind = LE_IN_HOLDER, .silent_at = view.silent_at
 			});
-		election_event(to, m.slot, (LeEvent)
+		election_event(to, m.slot, (LeInput)
 		{
-			.kind = LE_EV_SEEN, .view = &view
+			.kind = LE_IN_SEEN, .view = &view
 		});
 	}
 }
@@ -2141,7 +2141,7 @@ play(uint64_t seed)
 	}
 	for (int i = 0; i < NODES; i++)
 		node_event(&model.nodes[i],
-				   (LeNodeEvent) {.kind = LE_NODE_EV_UNWANT});
+				   (LeNodeInput) {.kind = LE_NODE_IN_UNWANT});
 	run_for(10 * LE_SEC, 0);
 	for (int i = 0; i < NODES; i++)
 	{

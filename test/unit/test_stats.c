@@ -3,7 +3,7 @@
  * test_stats.c
  *		Tests of the counters behind le_stat.
  *
- * src/stats.c is compiled in here, as server code, on memory of our own.
+ * shmem/stats.c is compiled in here, as server code, on memory of our own.
  *
  * test/unit/test_stats.c
  *
@@ -19,7 +19,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "../../src/stats.c"
+#include "shmem/stats.c"
 
 /* ---- what the server would have ---- */
 

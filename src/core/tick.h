@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * tick.h
+ *		Which tick of a job may be claimed, and which tick it is.
+ *
+ * A job has one record in the store: the last tick that was claimed of it,
+ * by which term, and what became of it.  Whether another claim is in order
+ * follows from that record alone; the store then makes sure that the record
+ * and the claimant's term are still the same when it is written.
+ *
+ * src/core/tick.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_TICK_H
+#define LE_TICK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum LeClaimState
+{
+	LE_CLAIM_RUNNING,
+	LE_CLAIM_DONE,
+	LE_CLAIM_FAILED				/* final: it is not claimed again */
+} LeClaimState;
+
+#define LE_CLAIM_NSTATES	(LE_CLAIM_FAILED + 1)
+
+/* A job's record, as far as the next claim depends on it. */
+typedef struct LeClaimView
+{
+	bool		exists;			/* false: the job was never claimed */
+	bool		ours;			/* written by this very claim */
+	int64_t		tick;
+	int			try;
+	uint64_t	token;			/* of the term that claimed */
+	LeClaimState state;
+} LeClaimView;
+
+/* What is to be claimed. */
+typedef struct LeClaimWish
+{
+	int64_t		tick;
+	uint64_t	token;			/* of the claimant's term */
+	bool		catch_up;		/* also what a dead term left undone */
+} LeClaimWish;
+
+typedef enum LeClaimVerdict
+{
+	LE_CLAIM_TAKE,				/* write it, as this try */
+	LE_CLAIM_OURS,				/* it is written already */
+	LE_CLAIM_TAKEN,				/* no: the tick, or a later one, is taken */
+	LE_CLAIM_BEHIND				/* an older tick has to be caught up first */
+} LeClaimVerdict;
+
+extern LeClaimVerdict le_judge_claim(const LeClaimView *found,
+									 const LeClaimWish *wish, int *try);
+extern int64_t le_tick_at(int64_t now, int64_t every);
+
+#endif							/* LE_TICK_H */

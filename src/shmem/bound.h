@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * bound.h
+ *		Which sessions have transactions that are bound to a term.
+ *
+ * src/shmem/bound.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_BOUND_H
+#define LE_BOUND_H
+
+#include "shmem/leases.h"
+
+/* To how many terms one session's transaction may be bound. */
+#define LE_MAX_BOUND	16
+
+#define LE_BOUND_NONE	(-1)	/* no election */
+#define LE_BOUND_ALL	(-2)	/* every election */
+
+extern Size le_bound_size(void);
+extern void le_bound_init(bool found, void *where);
+
+/* in a backend */
+extern int	le_bound_enter(int slot, uint64 token);
+extern void le_bound_leave(int place);
+extern void le_bound_do_not_wait(int slot);
+
+/* in the worker */
+extern bool le_bound_to(int slot, uint64 token);
+
+#endif							/* LE_BOUND_H */

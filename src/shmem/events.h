@@ -1,0 +1,80 @@
+/*-------------------------------------------------------------------------
+ *
+ * events.h
+ *		What happened last: the ring behind the view le_events.
+ *
+ * Any process of the instance may write, with one call; readers wait for
+ * nobody.  See events.c for how.
+ *
+ * src/shmem/events.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_EVENTS_H
+#define LE_EVENTS_H
+
+#include "shmem/leases.h"
+
+/* What may happen; le_event_name() has the words. */
+typedef enum LeEventKind
+{
+	/* terms of this node */
+	LE_EVENT_ACQUIRED,
+	LE_EVENT_TOOK_OVER,			/* follows ACQUIRED: from whom, and why */
+	LE_EVENT_RELEASED,
+	LE_EVENT_STEPPED_DOWN,
+	LE_EVENT_LOST,
+
+	/* another node's term, as this node sees it */
+	LE_EVENT_SEEN,
+
+	/* the store, and the worker */
+	LE_EVENT_STORE_DOWN,
+	LE_EVENT_STORE_REFUSED,
+	LE_EVENT_STORE_UP,
+	LE_EVENT_WORKER_STARTED,
+
+	/* jobs */
+	LE_EVENT_FENCE_ABORTED,		/* a bound transaction failed its check */
+	LE_EVENT_CANCELLED,			/* a session was stopped before the deadline */
+	LE_EVENT_CLAIMED,
+	LE_EVENT_RUN_STARTED,
+	LE_EVENT_RUN_DONE,
+	LE_EVENT_RUN_FAILED
+} LeEventKind;
+
+#define LE_NEVENTKINDS	(LE_EVENT_RUN_FAILED + 1)
+
+#define LE_MAX_EVENT_DETAIL	255
+
+/* One of them. */
+typedef struct LeEvent
+{
+	uint64		number;			/* 1, 2, ... since the start */
+	TimestampTz at;
+	LeEventKind what;
+	int			pid;			/* of the process that wrote it */
+	uint64		token;			/* 0: of no term */
+	char		election[LE_MAX_ELECTION_LEN + 1];	/* "": of none */
+	char		node[LE_MAX_NODE_NAME_LEN + 1];
+	char		detail[LE_MAX_EVENT_DETAIL + 1];	/* UTF-8; "": none */
+} LeEvent;
+
+extern Size le_events_size(void);
+extern void le_events_init(bool found, void *where);
+
+/* About this node; election NULL: about none, detail NULL: none. */
+extern void le_event(LeEventKind what, const char *election, uint64 token,
+					 const char *detail,...) pg_attribute_printf(4, 5);
+
+/* About another node. */
+extern void le_event_of(const char *node, LeEventKind what,
+						const char *election, uint64 token,
+						const char *detail,...) pg_attribute_printf(5, 6);
+
+/* The number of the newest; and a copy of one, false if it is not there. */
+extern uint64 le_events_newest(void);
+extern bool le_copy_event(uint64 number, LeEvent *copy);
+extern const char *le_event_name(LeEventKind what);
+
+#endif							/* LE_EVENTS_H */

@@ -1,0 +1,581 @@
+/*-------------------------------------------------------------------------
+ *
+ * leases.c
+ *		The lease table: what this node holds, seeks and has seen.
+ *
+ * A check must be cheap and must never wait for the worker, which may be
+ * stopped, swapped out or dead.  So there is no lock.  The worker brackets
+ * each change of a slot by making its version odd and then even again; a
+ * reader takes what it read only if the version was even and did not move
+ * meanwhile.  It tries a few times and then says "no term": a worker that
+ * died in the middle of a change leaves a slot that nobody believes in.
+ *
+ * Renewing a lease moves the deadline alone, forward and within one term, so
+ * that needs no bracket; and what only people look at (the value, the holder,
+ * errors) has a version of its own, "shown".  So a leader's readers never have
+ * to try twice, nor hear "no term" from a worker that was stopped at the wrong
+ * moment.
+ *
+ * Names are found through chained buckets.  A slot changes its name only
+ * between two moves of "layout": one after it has left its old chain, so that
+ * a reader who still stands on it looks again, and one after it has joined
+ * its new chain.  A reader who finds nothing looks again if layout moved.
+ * The name in the slot is compared under the slot's version in any case, so
+ * the worst outcome of a race is a miss.
+ *
+ * src/shmem/leases.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <time.h>
+
+#include "common/hashfn.h"
+#include "storage/shmem.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "shmem/leases.h"
+#include "shmem/stats.h"
+
+LeTable    *le_table = NULL;
+
+static pg_atomic_uint32 *buckets;
+static LeSlot *slots;
+
+/* How often a reader tries before it fails closed. */
+#define LE_READ_TRIES	64
+
+static int
+bucket_count(int nslots)
+{
+	int			n = 16;
+
+	while (n < nslots)
+		n *= 2;
+	return n;
+}
+
+Size
+le_leases_size(void)
+{
+	Size		size = MAXALIGN(sizeof(LeTable));
+
+	size = add_size(size, mul_size(bucket_count(le_max_elections),
+								   sizeof(pg_atomic_uint32)));
+	size = add_size(MAXALIGN(size),
+					mul_size(le_max_elections, sizeof(LeSlot)));
+	return size;
+}
+
+/* All but the versions, which must go on counting while readers watch them. */
+static void
+init_slot(LeSlot *slot)
+{
+	const Size	versions = offsetof(LeSlot, deadline);
+
+	memset((char *) slot + versions, 0, sizeof(*slot) - versions);
+	pg_atomic_init_u64(&slot->deadline, 0);
+	pg_atomic_init_u64(&slot->owner, LE_OWNER_NONE);
+	pg_atomic_init_u64(&slot->token, 0);
+	pg_atomic_init_u64(&slot->given_up, 0);
+	pg_atomic_init_u64(&slot->drain_until, 0);
+	pg_atomic_init_u32(&slot->next, 0);
+	pg_atomic_init_u32(&slot->grants, 0);
+}
+
+static void
+init_table(void)
+{
+	unsigned char raw[LE_INCARNATION_LEN / 2];
+
+	memset(le_table, 0, sizeof(*le_table));
+	if (!pg_strong_random(raw, sizeof(raw)))
+		ereport(FATAL,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random incarnation for leader_election")));
+	for (int i = 0; i < (int) sizeof(raw); i++)
+		snprintf(le_table->incarnation + 2 * i, 3, "%02x", raw[i]);
+
+	pg_atomic_init_u32(&le_table->worker_proc, 0);
+	pg_atomic_init_u32(&le_table->worker_pid, 0);
+	pg_atomic_init_u64(&le_table->last_owner, LE_OWNER_NODE);
+	pg_atomic_init_u64(&le_table->hints, 0);
+	pg_atomic_init_u64(&le_table->nodes_version, 0);
+	pg_atomic_init_u64(&le_table->layout, 1);
+	le_node_init(&le_table->node);
+	le_table->nslots = le_max_elections;
+	le_table->nbuckets = bucket_count(le_max_elections);
+}
+
+/* Called with AddinShmemInitLock held, in every process that attaches. */
+void
+le_leases_init(bool found, void *where)
+{
+	char	   *base = where;
+	Size		offset = MAXALIGN(sizeof(LeTable));
+
+	le_table = where;
+	if (!found)
+		init_table();
+	buckets = (pg_atomic_uint32 *) (base + offset);
+	offset += (Size) le_table->nbuckets * sizeof(pg_atomic_uint32);
+	slots = (LeSlot *) (base + MAXALIGN(offset));
+	if (found)
+		return;
+	for (int i = 0; i < le_table->nbuckets; i++)
+		pg_atomic_init_u32(&buckets[i], 0);
+	for (int i = 0; i < le_table->nslots; i++)
+	{
+		pg_atomic_init_u64(&slots[i].version, 0);
+		pg_atomic_init_u64(&slots[i].shown, 0);
+		init_slot(&slots[i]);
+	}
+}
+
+/*
+ * The clock of every deadline.  CLOCK_BOOTTIME goes on while the machine
+ * sleeps and is not set by anybody; reading it takes no system call.
+ */
+le_time
+le_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (le_time) ts.tv_sec * LE_SEC + ts.tv_nsec;
+}
+
+/* For display only: what the wall clock shows at that instant. */
+TimestampTz
+le_wall(le_time when)
+{
+	return GetCurrentTimestamp() + (when - le_now()) / 1000;
+}
+
+static pg_atomic_uint32 *
+bucket_of(const char *election)
+{
+	uint32		hash = hash_bytes((const unsigned char *) election,
+								  strlen(election));
+
+	return &buckets[hash & (le_table->nbuckets - 1)];
+}
+
+static int
+follow_chain(const char *election)
+{
+	uint32		next = pg_atomic_read_u32(bucket_of(election));
+
+	/* A chain that changes under us could lead in a circle. */
+	for (int steps = 0; next != 0 && steps < le_table->nslots; steps++)
+	{
+		LeSlot	   *slot = &slots[next - 1];
+
+		if (strncmp(slot->name, election, sizeof(slot->name)) == 0)
+			return next - 1;
+		next = pg_atomic_read_u32(&slot->next);
+	}
+	return -1;
+}
+
+/* Does the slot bear that name, and no other in the middle of a change? */
+static bool
+is_named(LeSlot *slot, const char *election)
+{
+	uint64		version = pg_atomic_read_u64(&slot->version);
+	bool		same;
+
+	pg_read_barrier();
+	same = strncmp(slot->name, election, sizeof(slot->name)) == 0;
+	pg_read_barrier();
+	return same && (version & 1) == 0 &&
+		pg_atomic_read_u64(&slot->version) == version;
+}
+
+/*
+ * That a name is not there can be said only of chains that stood still; a
+ * slot that is found speaks for itself, however fast other names move.
+ */
+static int
+look_up(const char *election, uint64 *layout)
+{
+	for (int i = 0; i < LE_READ_TRIES; i++)
+	{
+		int			number;
+
+		*layout = pg_atomic_read_u64(&le_table->layout);
+		pg_read_barrier();
+		number = follow_chain(election);
+		pg_read_barrier();
+		if (pg_atomic_read_u64(&le_table->layout) == *layout ||
+			(number >= 0 && is_named(&slots[number], election)))
+			return number;
+	}
+	*layout = 0;
+	return -1;
+}
+
+/*
+ * Where is the election?  Most sessions ask about one, whose place is kept
+ * until names move.  To remember more of them would take a hash table of our
+ * own, which costs as much as the one in shared memory and grows with every
+ * name that is asked about.
+ */
+static int
+find_cached(const char *election)
+{
+	static char name[LE_MAX_ELECTION_LEN + 1];
+	static uint64 as_of = 0;	/* the layout, never 0 */
+	static int	number = -1;
+
+	if (as_of != pg_atomic_read_u64(&le_table->layout) ||
+		strcmp(name, election) != 0)
+	{
+		strlcpy(name, election, sizeof(name));
+		number = look_up(election, &as_of);
+	}
+	return number;
+}
+
+/* The number of the election's slot; -1: it has none. */
+int
+le_find_term(const char *election)
+{
+	return find_cached(election);
+}
+
+/*
+ * Which term does this node have in the election?  False: none that could be
+ * read, which callers must take for "none".  The deadline is returned as
+ * found; to compare it with the clock is left to the caller, who knows whom
+ * the term must belong to.
+ */
+bool
+le_read_term(const char *election, LeTerm *term)
+{
+	return le_read_term_at(find_cached(election), election, term);
+}
+
+/*
+ * The same at the place where the election was found before.  Keeps nothing,
+ * so a signal handler may ask, too.
+ */
+bool
+le_read_term_at(int number, const char *election, LeTerm *term)
+{
+	LeSlot	   *slot;
+
+	if (number < 0)
+		return false;
+	slot = &slots[number];
+	for (int i = 0; i < LE_READ_TRIES; i++)
+	{
+		uint64		version = pg_atomic_read_u64(&slot->version);
+		bool		same;
+
+		if (version & 1)
+			continue;
+		pg_read_barrier();
+		term->deadline = (le_time) pg_atomic_read_u64(&slot->deadline);
+		term->owner = pg_atomic_read_u64(&slot->owner);
+		term->token = pg_atomic_read_u64(&slot->token);
+		term->drain_until = (le_time) pg_atomic_read_u64(&slot->drain_until);
+		if (pg_atomic_read_u64(&slot->given_up) == term->token)
+			term->deadline = 0;
+		same = strncmp(slot->name, election, sizeof(slot->name)) == 0;
+		pg_read_barrier();
+		if (pg_atomic_read_u64(&slot->version) == version)
+			return same && term->deadline != 0 && term->token != 0;
+	}
+	return false;
+}
+
+/* The election's place in the table, to count in; -1: it has none. */
+int
+le_slot_number_of(const char *election)
+{
+	return find_cached(election);
+}
+
+/* Copy a slot for display; false if it is unused or could not be read. */
+bool
+le_copy_slot(int number, LeSlot *copy)
+{
+	LeSlot	   *slot = &slots[number];
+
+	for (int i = 0; i < LE_READ_TRIES; i++)
+	{
+		uint64		version = pg_atomic_read_u64(&slot->shown);
+
+		if (version & 1)
+		{
+			pg_usleep(10);
+			continue;
+		}
+		pg_read_barrier();
+		memcpy(copy, slot, sizeof(*copy));
+		pg_read_barrier();
+		if (pg_atomic_read_u64(&slot->shown) == version)
+			return copy->used;
+	}
+	return false;
+}
+
+/* Copy the known nodes for display into LE_MAX_NODES places. */
+int
+le_copy_nodes(LeNodeInfo *copy)
+{
+	for (int i = 0; i < LE_READ_TRIES; i++)
+	{
+		uint64		version = pg_atomic_read_u64(&le_table->nodes_version);
+		int			n;
+
+		pg_read_barrier();
+		n = Min(le_table->nnodes, LE_MAX_NODES);
+		memcpy(copy, le_table->nodes, n * sizeof(LeNodeInfo));
+		pg_read_barrier();
+		if ((version & 1) == 0 &&
+			pg_atomic_read_u64(&le_table->nodes_version) == version)
+			return n;
+		pg_usleep(10);
+	}
+	return 0;
+}
+
+/*
+ * A backend ends its own term: at once for every reader, without waiting for
+ * the worker, who will find the mark and tell the store.  The mark of a term
+ * that is over must not replace that of a later one: tokens only grow.
+ */
+void
+le_give_up_term(const char *election, uint64 token)
+{
+	int			number = find_cached(election);
+	uint64		marked;
+
+	if (number < 0)
+		return;
+	marked = pg_atomic_read_u64(&slots[number].given_up);
+	while (marked < token &&
+		   !pg_atomic_compare_exchange_u64(&slots[number].given_up,
+										   &marked, token))
+		;
+}
+
+/*
+ * One acquire may serve several calls, and any of them may be cancelled when
+ * it has been answered already.  Who takes note keeps the term for all; the
+ * last of those that do not, the worker included while it answers, gives up
+ * what nobody would know of.
+ */
+#define KEPT	(1U << 31)
+
+static LeSlot *
+slot_of_term(const char *election, uint64 token)
+{
+	int			number = find_cached(election);
+
+	if (number < 0 || pg_atomic_read_u64(&slots[number].token) != token)
+		return NULL;
+	return &slots[number];
+}
+
+void
+le_keep_term(const char *election, uint64 token)
+{
+	LeSlot	   *slot = slot_of_term(election, token);
+
+	if (slot != NULL)
+		pg_atomic_fetch_or_u32(&slot->grants, KEPT);
+}
+
+void
+le_decline_term(const char *election, uint64 token)
+{
+	LeSlot	   *slot = slot_of_term(election, token);
+
+	if (slot != NULL && pg_atomic_sub_fetch_u32(&slot->grants, 1) == 0)
+		le_give_up_term(election, token);
+}
+
+void
+le_begin_grants(LeSlot *slot)
+{
+	pg_atomic_write_u32(&slot->grants, 1);
+}
+
+/* Before the call is answered; if it cannot be, le_decline_term(). */
+void
+le_grant(LeSlot *slot)
+{
+	pg_atomic_fetch_add_u32(&slot->grants, 1);
+}
+
+void
+le_end_grants(LeSlot *slot)
+{
+	le_decline_term(slot->name, pg_atomic_read_u64(&slot->token));
+}
+
+/* ---- the worker's side ---- */
+
+LeSlot *
+le_slot(int number)
+{
+	return &slots[number];
+}
+
+int
+le_slot_number(const LeSlot *slot)
+{
+	return (int) (slot - slots);
+}
+
+LeOwner
+le_owner_of(const LeSlot *slot)
+{
+	return pg_atomic_read_u64(&((LeSlot *) slot)->owner);
+}
+
+/*
+ * Does the node hold a term whose deadline is still to come?  One that has
+ * run out, perhaps while the worker was stopped, says nothing of who holds
+ * the election now, though the worker may not have ended it yet.
+ */
+bool
+le_term_stands(const LeSlot *slot)
+{
+	return le_election_has_term(&slot->election) &&
+		le_believes(le_now(), (le_time)
+					pg_atomic_read_u64(&((LeSlot *) slot)->deadline));
+}
+
+LeSlot *
+le_find_slot(const char *election)
+{
+	int			number = follow_chain(election);
+
+	return number < 0 ? NULL : &slots[number];
+}
+
+static void
+make_odd(pg_atomic_uint64 *version)
+{
+	pg_atomic_write_u64(version, pg_atomic_read_u64(version) | 1);
+	pg_write_barrier();
+}
+
+static void
+make_even(pg_atomic_uint64 *version)
+{
+	pg_write_barrier();
+	pg_atomic_write_u64(version, (pg_atomic_read_u64(version) | 1) + 1);
+}
+
+/* Around changes of what a check reads, and of anything else. */
+void
+le_begin_change(LeSlot *slot)
+{
+	make_odd(&slot->version);
+	make_odd(&slot->shown);
+}
+
+void
+le_end_change(LeSlot *slot)
+{
+	make_even(&slot->shown);
+	make_even(&slot->version);
+}
+
+/* Around changes of what only status views show. */
+void
+le_begin_note(LeSlot *slot)
+{
+	make_odd(&slot->shown);
+}
+
+void
+le_end_note(LeSlot *slot)
+{
+	make_even(&slot->shown);
+}
+
+/* Nothing is held, sought or under way in it. */
+static bool
+can_be_reused(const LeSlot *slot)
+{
+	return slot->election.state == LE_IDLE && !slot->election.wanted &&
+		slot->asked == 0 && !slot->campaign && !slot->configured &&
+		slot->hold_off_until <= le_now();
+}
+
+static void
+unlink_slot(LeSlot *slot)
+{
+	pg_atomic_uint32 *link = bucket_of(slot->name);
+	uint32		self = (uint32) (slot - slots) + 1;
+
+	while (pg_atomic_read_u32(link) != self)
+		link = &slots[pg_atomic_read_u32(link) - 1].next;
+	pg_atomic_write_u32(link, pg_atomic_read_u32(&slot->next));
+}
+
+/* An unused slot, or else the one that has been of no use for longest. */
+static LeSlot *
+slot_for_new_name(void)
+{
+	LeSlot	   *oldest = NULL;
+
+	if (le_table->nused < le_table->nslots)
+		return &slots[le_table->nused];
+	for (int i = 0; i < le_table->nslots; i++)
+		if (can_be_reused(&slots[i]) &&
+			(oldest == NULL || slots[i].used_at < oldest->used_at))
+			oldest = &slots[i];
+	return oldest;
+}
+
+/* NULL: the table is full of elections that are held or sought. */
+LeSlot *
+le_find_or_add_slot(const char *election)
+{
+	LeSlot	   *slot = le_find_slot(election);
+	pg_atomic_uint32 *bucket = bucket_of(election);
+	uint32		request;
+
+	if (slot != NULL)
+	{
+		slot->used_at = le_now();
+		return slot;
+	}
+	slot = slot_for_new_name();
+	if (slot == NULL)
+		return NULL;
+
+	le_begin_change(slot);
+	if (slot->used)
+	{
+		unlink_slot(slot);
+		pg_write_barrier();
+		pg_atomic_fetch_add_u64(&le_table->layout, 1);
+	}
+	else
+		le_table->nused++;
+	request = slot->election.request;
+	init_slot(slot);
+	le_stat_forget((int) (slot - slots));
+	slot->used = true;
+	slot->used_at = le_now();
+	strlcpy(slot->name, election, sizeof(slot->name));
+	le_election_init(&slot->election, 0);
+	slot->election.request = request + 1;	/* late answers are not for it */
+	pg_atomic_write_u32(&slot->next, pg_atomic_read_u32(bucket));
+	pg_write_barrier();
+	pg_atomic_write_u32(bucket, (uint32) (slot - slots) + 1);
+	le_end_change(slot);
+	pg_write_barrier();
+	pg_atomic_fetch_add_u64(&le_table->layout, 1);
+	return slot;
+}

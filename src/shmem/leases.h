@@ -1,0 +1,203 @@
+/*-------------------------------------------------------------------------
+ *
+ * leases.h
+ *		The lease table: what this node holds, seeks and has seen.
+ *
+ * The table lies in shared memory.  The worker is its only writer; every
+ * other process reads without a lock.  See leases.c for how.
+ *
+ * src/shmem/leases.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_LEASES_H
+#define LE_LEASES_H
+
+#include "port/atomics.h"
+#include "utils/timestamp.h"
+
+#include "core/election.h"
+#include "core/node.h"
+#include "store/store.h"
+
+/*
+ * Who holds a term on this node.  0: nobody; LE_OWNER_NODE: the instance;
+ * anything else: one backend, by the number that it drew when it first used
+ * the extension, in scope "transaction" with LE_OWNER_XACT added.
+ */
+typedef uint64 LeOwner;
+
+#define LE_OWNER_NONE		UINT64CONST(0)
+#define LE_OWNER_NODE		UINT64CONST(1)
+#define LE_OWNER_XACT		(UINT64CONST(1) << 63)
+
+/*
+ * A term that is to end waits for the transactions that are bound to it, then
+ * has them cancelled, then waits this long for the last to be gone.
+ */
+#define LE_DRAIN_GRACE		(3 * LE_SEC / 2)
+
+#define LE_MAX_ERROR_LEN	200
+
+/* One election. */
+typedef struct LeSlot
+{
+	/* What a check reads; changes of it are bracketed by "version". */
+	pg_atomic_uint64 version;	/* odd while the term is being changed */
+	pg_atomic_uint64 shown;		/* odd while anything is being changed */
+	pg_atomic_uint64 deadline;	/* le_time; 0: no belief */
+	pg_atomic_uint64 owner;		/* LeOwner of the term */
+	pg_atomic_uint64 token;		/* of the term */
+	pg_atomic_uint64 given_up;	/* token of the term that its owner ended by
+								 * itself; written by that backend only */
+	pg_atomic_uint64 drain_until;	/* le_time; then transactions bound to the
+									 * term may not commit any more; 0: it is
+									 * not to end */
+	pg_atomic_uint32 next;		/* in the bucket's chain: slot number + 1 */
+	pg_atomic_uint32 grants;	/* calls that were told of the term and have
+								 * not been heard of since, see leases.c */
+	bool		used;
+	char		name[LE_MAX_ELECTION_LEN + 1];
+
+	/* The worker's own state; status views copy it under "shown". */
+	LeElection	election;
+	LeLocalKey	local;
+	int			owner_proc;		/* place of the owning backend */
+	int			owner_pid;
+	bool		campaign;		/* le_campaign() */
+	bool		configured;		/* in the setting leader_election.campaign */
+	bool		store_down;		/* the last request failed, and was logged */
+	bool		stepping_down;	/* le_step_down() ends the term */
+	le_time		hold_off_until; /* stepped down: do not contend before */
+	le_time		campaign_after; /* a campaign pauses until then */
+	le_duration drain_grace;	/* between drain_until and the term's end */
+	LeOwner		candidate;		/* for whom the acquire in flight is */
+	int			candidate_proc;
+	int			candidate_pid;
+	int			asked;			/* questions under way about the slot */
+	le_time		used_at;		/* for choosing a slot to reuse */
+
+	/* For people. */
+	TimestampTz term_started;
+	TimestampTz renewed;
+	TimestampTz last_change;
+	LeReason	last_reason;
+	char		last_error[LE_MAX_ERROR_LEN + 1];
+
+	/* The value to publish, and what the store was seen to hold. */
+	char		value[LE_MAX_VALUE_LEN + 1];
+	bool		has_value;
+	char		holder[LE_MAX_NODE_NAME_LEN + 1];
+	uint64		holder_index;
+	le_time		holder_seen;	/* receipt; 0: never */
+	char		holder_session[LE_SESSION_LEN + 1]; /* of another node of ours
+													 * that must be waited for;
+													 * "": none */
+	bool		holder_holds;	/* the key; false: left it unreleased */
+	uint64		holder_token;	/* of its term; 0: not known */
+
+	/* Where each key has a lease of its own. */
+	uint64		rev;			/* the key's revision, as last shown */
+	char		attempt[LE_ATTEMPT_LEN + 1];	/* the newest acquire's id */
+} LeSlot;
+
+StaticAssertDecl(sizeof(LeSlot) <= 2048, "a slot must fit into 2 KB");
+
+/* A node of the cluster, as the store shows it. */
+typedef struct LeNodeInfo
+{
+	char		session[LE_SESSION_LEN + 1];
+	char		node[LE_MAX_NODE_NAME_LEN + 1];
+	char		incarnation[LE_INCARNATION_LEN + 1];
+	uint64		index;
+	uint64		seq;
+	le_duration lease;
+	le_time		first_seen;		/* receipt of the first answer that showed
+								 * this index; the mark "revoked" is no sign
+								 * of life, and does not count */
+	TimestampTz first_seen_wall;
+	le_time		doubted;		/* a takeover from it was refused then; 0:
+								 * never */
+	bool		held;
+	bool		revoked;
+	bool		self;
+} LeNodeInfo;
+
+#define LE_MAX_NODES	256
+
+/* The whole of it, followed by the buckets and the slots. */
+typedef struct LeTable
+{
+	/* who this is */
+	char		incarnation[LE_INCARNATION_LEN + 1];
+	bool		worker_started; /* some worker has run in this incarnation */
+	pg_atomic_uint32 worker_proc;	/* its place + 1; 0: none runs */
+	pg_atomic_uint32 worker_pid;
+	pg_atomic_uint64 last_owner;	/* numbers drawn by backends so far */
+	pg_atomic_uint64 hints;		/* counts what backends did on their own:
+								 * left, gave up a term, stopped waiting */
+
+	/* the store session; see core/node.h */
+	LeNode		node;
+	char		session[LE_SESSION_LEN + 1];
+	char		session_incarnation[LE_INCARNATION_LEN + 1];
+	char		previous[LE_SESSION_LEN + 1];	/* the session before it */
+	char		prefix[LE_MAX_ELECTION_LEN + 1];	/* it was made under */
+	char		datacenter[64];
+
+	/* the cluster; changes bracketed by nodes_version */
+	pg_atomic_uint64 nodes_version;
+	int			nnodes;
+	LeNodeInfo	nodes[LE_MAX_NODES];
+
+	/* elections */
+	pg_atomic_uint64 layout;	/* moves when a slot gets or loses its name */
+	int			nslots;
+	int			nbuckets;		/* power of two */
+	int			nused;
+} LeTable;
+
+extern LeTable *le_table;
+
+/* What a check finds. */
+typedef struct LeTerm
+{
+	LeOwner		owner;
+	uint64		token;
+	le_time		deadline;
+	le_time		drain_until;	/* 0: it is not to end */
+} LeTerm;
+
+extern Size le_leases_size(void);
+extern void le_leases_init(bool found, void *where);
+
+extern le_time le_now(void);
+extern TimestampTz le_wall(le_time when);
+
+/* reading, from any process */
+extern int	le_find_term(const char *election);
+extern bool le_read_term(const char *election, LeTerm *term);
+extern bool le_read_term_at(int number, const char *election, LeTerm *term);
+extern bool le_copy_slot(int number, LeSlot *copy);
+extern int	le_copy_nodes(LeNodeInfo *copy);
+extern void le_give_up_term(const char *election, uint64 token);
+extern void le_keep_term(const char *election, uint64 token);
+extern void le_decline_term(const char *election, uint64 token);
+extern int	le_slot_number_of(const char *election);
+
+/* writing, from the worker only */
+extern LeSlot *le_slot(int number);
+extern void le_begin_grants(LeSlot *slot);
+extern void le_grant(LeSlot *slot);
+extern void le_end_grants(LeSlot *slot);
+extern int	le_slot_number(const LeSlot *slot);
+extern LeOwner le_owner_of(const LeSlot *slot);
+extern bool le_term_stands(const LeSlot *slot);
+extern LeSlot *le_find_slot(const char *election);
+extern LeSlot *le_find_or_add_slot(const char *election);
+extern void le_begin_change(LeSlot *slot);
+extern void le_end_change(LeSlot *slot);
+extern void le_begin_note(LeSlot *slot);
+extern void le_end_note(LeSlot *slot);
+
+#endif							/* LE_LEASES_H */

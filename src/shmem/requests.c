@@ -1,0 +1,377 @@
+/*-------------------------------------------------------------------------
+ *
+ * requests.c
+ *		How a backend asks the worker, and gets its reply.
+ *
+ * Every backend has one slot in shared memory.  It writes its question there,
+ * numbers it, and wakes the worker; the worker copies the question, and
+ * writes the reply if the number still stands.  A backend that is cancelled
+ * or terminated takes its number back and goes: the worker then finds that
+ * nobody waits, and gives back what the call alone had brought about.
+ *
+ * The numbers live apart from the slots, close together, so that the worker
+ * finds the questions without touching the slots of silent backends.
+ *
+ * src/shmem/requests.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/shmem.h"
+
+#include "compat.h"
+#include "shmem/requests.h"
+
+/* A slot's word is its state in the low two bits and its number above. */
+#define STATE_FREE		0
+#define STATE_POSTED	1		/* the worker has not seen it */
+#define STATE_TAKEN		2		/* the worker is at it */
+#define STATE_ANSWERED	3
+
+#define WORD(number, state)		(((number) << 2) | (state))
+#define WORD_STATE(word)		((int) ((word) & 3))
+#define WORD_NUMBER(word)		((word) >> 2)
+
+typedef struct Place
+{
+	pg_atomic_uint64 word;
+	pg_atomic_uint64 owner;		/* who is there now; 0: nobody we know */
+} Place;
+
+typedef struct Slot
+{
+	LeAsk		ask;
+	LeReply		reply;
+} Slot;
+
+static Place *places;
+static Slot *slots;
+
+/* How long a worker may be absent before a backend stops hoping for it. */
+#define LE_WORKER_ABSENCE	(3 * LE_SEC)
+
+Size
+le_requests_size(void)
+{
+	return add_size(MAXALIGN(mul_size(LE_MAX_PROCS, sizeof(Place))),
+					mul_size(LE_MAX_PROCS, sizeof(Slot)));
+}
+
+void
+le_requests_init(bool found, void *where)
+{
+	places = where;
+	slots = (Slot *) ((char *) where +
+					  MAXALIGN(LE_MAX_PROCS * sizeof(Place)));
+	if (found)
+		return;
+	memset(where, 0, le_requests_size());
+	for (int i = 0; i < LE_MAX_PROCS; i++)
+	{
+		pg_atomic_init_u64(&places[i].word, WORD(UINT64CONST(0), STATE_FREE));
+		pg_atomic_init_u64(&places[i].owner, 0);
+	}
+}
+
+/* ---- in a backend ---- */
+
+static void
+set_latch_of(uint32 proc_plus_one)
+{
+	if (proc_plus_one != 0)
+		SetLatch(&ProcGlobal->allProcs[proc_plus_one - 1].procLatch);
+}
+
+static void
+wake_worker(void)
+{
+	set_latch_of(pg_atomic_read_u32(&le_table->worker_proc));
+}
+
+/* The worker should look at what backends did without asking. */
+void
+le_hint_worker(void)
+{
+	pg_atomic_fetch_add_u64(&le_table->hints, 1);
+	wake_worker();
+}
+
+static LeOwner my_owner = LE_OWNER_NONE;
+static uint64 pending = 0;		/* number of the question that we wait on */
+
+/*
+ * Take the question back.  If the reply has come and nobody will read it, a
+ * term that it announces has to end, unless another call was told of it, too:
+ * nobody else would ever know.
+ */
+static void
+withdraw(void)
+{
+	Place	   *place = &places[LE_MY_PROC];
+	Slot	   *slot = &slots[LE_MY_PROC];
+	uint64		word = WORD(pending, STATE_POSTED);
+
+	if (pending == 0)
+		return;
+	if (!pg_atomic_compare_exchange_u64(&place->word, &word,
+										WORD(pending, STATE_FREE)))
+	{
+		word = WORD(pending, STATE_TAKEN);
+		if (!pg_atomic_compare_exchange_u64(&place->word, &word,
+											WORD(pending, STATE_FREE)) &&
+			slot->ask.kind == LE_ASK_ACQUIRE && slot->reply.fresh)
+			le_decline_term(slot->ask.election, slot->reply.token);
+	}
+	pending = 0;
+	le_hint_worker();
+}
+
+/*
+ * The last act of a backend that has used the extension: what it held in its
+ * own name is void from here on, and the worker is told to tell the store.
+ */
+static void
+leave(int code, Datum arg)
+{
+	withdraw();
+	pg_atomic_write_u64(&places[LE_MY_PROC].owner, 0);
+	le_hint_worker();
+}
+
+/*
+ * The number of this backend, or of its present transaction.  Numbers are
+ * never used twice, so whoever sits in this place next is somebody else.
+ */
+LeOwner
+le_my_owner(bool xact)
+{
+	if (my_owner == LE_OWNER_NONE)
+	{
+		before_shmem_exit(leave, (Datum) 0);
+		my_owner = pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
+		pg_atomic_write_u64(&places[LE_MY_PROC].owner, my_owner);
+	}
+	return xact ? my_owner | LE_OWNER_XACT : my_owner;
+}
+
+/* False: it has not come by then (0: waits for as long as it takes). */
+static bool
+wait_for_answer(le_time until)
+{
+	static uint32 wait_event = 0;
+	Place	   *place = &places[LE_MY_PROC];
+	le_time		absent_since = 0;
+
+	while (pg_atomic_read_u64(&place->word) != WORD(pending, STATE_ANSWERED))
+	{
+		if (pg_atomic_read_u32(&le_table->worker_proc) != 0)
+			absent_since = 0;
+		else if (absent_since == 0)
+			absent_since = le_now();
+		else if (le_now() - absent_since > LE_WORKER_ABSENCE)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the leader_election worker is not running"),
+					 errhint("Look for its messages in the server log; it is restarted one second after it fails, and starts on a standby once that has reached a consistent state.")));
+
+		if (until != 0 && le_now() >= until)
+			return false;
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
+						 absent_since == 0 && until == 0 ? 1000 : 100,
+						 LE_WAIT_EVENT(wait_event, "LeaderElectionReply"));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	pg_read_barrier();
+	return true;
+}
+
+/* Does a term of this owner count for this backend? */
+bool
+le_is_mine(LeOwner owner)
+{
+	if (owner == LE_OWNER_NODE)
+		return true;
+	return my_owner != LE_OWNER_NONE && (owner & ~LE_OWNER_XACT) == my_owner;
+}
+
+static void
+post(LeAsk *ask)
+{
+	Place	   *place;
+
+	(void) le_my_owner(false);
+	place = &places[LE_MY_PROC];
+	ask->proc = LE_MY_PROC;
+	ask->pid = MyProcPid;
+
+	slots[LE_MY_PROC].ask = *ask;
+	pending = WORD_NUMBER(pg_atomic_read_u64(&place->word)) + 1;
+	pg_write_barrier();
+	pg_atomic_write_u64(&place->word, WORD(pending, STATE_POSTED));
+	wake_worker();
+}
+
+static void
+take_reply(LeReply *reply)
+{
+	const Slot *slot = &slots[LE_MY_PROC];
+
+	*reply = slot->reply;
+	if (slot->ask.kind == LE_ASK_ACQUIRE && reply->fresh)
+		le_keep_term(slot->ask.election, reply->token);
+	pg_atomic_write_u64(&places[LE_MY_PROC].word, WORD(pending, STATE_FREE));
+	pending = 0;
+}
+
+/*
+ * Ask the worker and wait for its reply, obeying cancel and terminate.
+ * Whatever throws on the way takes the question back; so does leave(), for a
+ * backend that is terminated goes without passing through here.
+ */
+void
+le_ask(LeAsk *ask, LeReply *reply)
+{
+	(void) le_ask_within(ask, reply, 0);
+}
+
+/*
+ * The same for callers that cannot rely on the worker: false if there is no
+ * answer after so long, and the question has been taken back.
+ */
+bool
+le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience)
+{
+	volatile bool answered = false;
+
+	post(ask);
+	PG_TRY();
+	{
+		answered = wait_for_answer(patience == 0 ? 0 : le_now() + patience);
+	}
+	PG_CATCH();
+	{
+		withdraw();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (!answered)
+	{
+		withdraw();
+		return false;
+	}
+	take_reply(reply);
+	return true;
+}
+
+/* Is there something that the worker's reply should not hold up? */
+static bool
+interrupted(Place *place)
+{
+	return (QueryCancelPending || ProcDiePending) &&
+		WORD_STATE(pg_atomic_read_u64(&place->word)) != STATE_POSTED;
+}
+
+/*
+ * The same where nothing may be thrown, for a question that the worker goes
+ * on with when nobody waits any more.  False if there was no reply in time,
+ * or before somebody wanted to end this.
+ */
+bool
+le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
+{
+	static uint32 wait_event = 0;
+	Place	   *place;
+	le_time		until = le_now() + patience;
+
+	post(ask);
+	place = &places[LE_MY_PROC];
+	while (pg_atomic_read_u64(&place->word) != WORD(pending, STATE_ANSWERED))
+	{
+		if (le_now() >= until || interrupted(place))
+		{
+			withdraw();
+			return false;
+		}
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT, 20,
+						 LE_WAIT_EVENT(wait_event, "LeaderElectionReply"));
+		ResetLatch(MyLatch);
+	}
+	pg_read_barrier();
+	take_reply(reply);
+	return true;
+}
+
+/* ---- in the worker ---- */
+
+/*
+ * Show every new question to act().  A new worker asks for those too that
+ * its predecessor had taken and not answered.
+ */
+void
+le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
+				bool taken_too)
+{
+	for (int i = 0; i < LE_MAX_PROCS; i++)
+	{
+		uint64		word = pg_atomic_read_u64(&places[i].word);
+		LeAsk		ask;
+
+		if (WORD_STATE(word) == STATE_POSTED ||
+			(taken_too && WORD_STATE(word) == STATE_TAKEN))
+		{
+			pg_read_barrier();
+			ask = slots[i].ask;
+			ask.again |= WORD_STATE(word) == STATE_TAKEN;
+			/* Had it been withdrawn meanwhile, the copy might be torn. */
+			if (pg_atomic_compare_exchange_u64(&places[i].word, &word,
+											   WORD(WORD_NUMBER(word),
+													STATE_TAKEN)))
+				act(i, WORD_NUMBER(word), &ask);
+		}
+	}
+}
+
+/* Does the backend still wait for the reply to this question? */
+bool
+le_still_asked(int proc, uint64 number)
+{
+	return pg_atomic_read_u64(&places[proc].word) ==
+		WORD(number, STATE_TAKEN);
+}
+
+/*
+ * The slot is written only while the question stands; see le_ask().  False:
+ * nobody will see the reply.
+ */
+bool
+le_answer(int proc, uint64 number, const LeReply *reply)
+{
+	uint64		word = WORD(number, STATE_TAKEN);
+
+	if (!le_still_asked(proc, number))
+		return false;
+	slots[proc].reply = *reply;
+	pg_write_barrier();
+	if (!pg_atomic_compare_exchange_u64(&places[proc].word, &word,
+										WORD(number, STATE_ANSWERED)))
+		return false;
+	set_latch_of(proc + 1);
+	return true;
+}
+
+/* Is the backend that this term belongs to still there? */
+bool
+le_owner_lives(LeOwner owner, int proc)
+{
+	if (owner == LE_OWNER_NODE)
+		return true;
+	return owner != LE_OWNER_NONE &&
+		pg_atomic_read_u64(&places[proc].owner) == (owner & ~LE_OWNER_XACT);
+}

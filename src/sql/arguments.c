@@ -1,0 +1,157 @@
+/*-------------------------------------------------------------------------
+ *
+ * arguments.c
+ *		What SQL functions have in common: arguments, questions, terms.
+ *
+ * src/sql/arguments.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "sql/arguments.h"
+
+/* The longest wait or hold-off, so that nanoseconds cannot overflow. */
+#define MAX_INTERVAL	(INT64CONST(366) * 86400 * LE_SEC)
+
+void
+le_check_preloaded(void)
+{
+	if (le_table == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("leader_election must be loaded via \"shared_preload_libraries\""),
+				 errhint("Add leader_election to \"shared_preload_libraries\" and restart the server.")));
+}
+
+void
+le_check_not_null(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" must not be null", name)));
+}
+
+void
+le_set_election(LeAsk *ask, text *name)
+{
+	char	   *election = text_to_cstring(name);
+
+	if (!le_valid_election_name(election))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid election name: \"%s\"",
+						pnstrdup(election,
+								 pg_mbcliplen(election, strlen(election),
+											  LE_MAX_ELECTION_LEN))),
+				 errdetail("A name consists of 1 to %d of the characters A-Z a-z 0-9 . _ - /, without empty, \".\" or \"..\" segments.",
+						   LE_MAX_ELECTION_LEN)));
+	strlcpy(ask->election, election, sizeof(ask->election));
+}
+
+/* Values travel as UTF-8, whatever this database speaks. */
+void
+le_set_value(LeAsk *ask, text *value)
+{
+	char	   *server = text_to_cstring(value);
+	char	   *utf8 = pg_server_to_any(server, strlen(server), PG_UTF8);
+
+	if (strlen(utf8) > LE_MAX_VALUE_LEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
+				 errmsg("value is too long"),
+				 errdetail("A published value has at most %d bytes; this one has %d.",
+						   LE_MAX_VALUE_LEN, (int) strlen(utf8))));
+	if (!pg_verify_mbstr(PG_UTF8, utf8, strlen(utf8), true))
+		ereport(ERROR,
+				(errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE),
+				 errmsg("value cannot be represented in UTF-8")));
+	strlcpy(ask->value, utf8, sizeof(ask->value));
+	ask->has_value = true;
+}
+
+/* An interval as a duration; months have no fixed length and are refused. */
+le_duration
+le_to_duration(Interval *interval, const char *name)
+{
+	double		seconds;
+
+	if (interval->month != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not contain months or years",
+						name)));
+	seconds = interval->day * 86400.0 + interval->time / 1000000.0;
+	if (seconds < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not be negative", name)));
+	if (seconds * LE_SEC > (double) MAX_INTERVAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not exceed 366 days", name)));
+	return (le_duration) (seconds * LE_SEC);
+}
+
+/* A question about the election that is the first argument. */
+void
+le_start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
+{
+	memset(ask, 0, sizeof(*ask));
+	le_check_preloaded();
+	le_check_not_null(fcinfo, 0, "election");
+	ask->kind = kind;
+	ask->owner = le_my_owner(false);
+	le_set_election(ask, PG_GETARG_TEXT_PP(0));
+}
+
+char *
+le_from_utf8(const char *s)
+{
+	return pg_any_to_server(pstrdup(s), strlen(s), PG_UTF8);
+}
+
+/* Raise the error that the worker replied. */
+void
+le_throw(const LeReply *reply)
+{
+	ereport(ERROR,
+			(errcode(reply->sqlstate),
+			 errmsg_internal("%s", reply->message),
+			 reply->detail[0] ? errdetail_internal("%s", reply->detail) : 0,
+			 reply->hint[0] ? errhint("%s", reply->hint) : 0));
+}
+
+/* Post the question; an error that comes back is raised here. */
+void
+le_ask_worker(LeAsk *ask, LeReply *reply)
+{
+	le_ask(ask, reply);
+	if (reply->kind == LE_REPLY_ERROR)
+		le_throw(reply);
+}
+
+/*
+ * The term that counts for this backend, if one can be believed in now.  The
+ * clock is read last: reading it before the deadline would let a pause in
+ * between make an old instant meet a deadline that it is not entitled to.
+ */
+bool
+le_my_term(const char *election, LeTerm *term)
+{
+	return le_read_term(election, term) && le_is_mine(term->owner) &&
+		le_believes(le_now(), term->deadline);
+}
+
+/* The same for what is to begin now: not under a term that is given up. */
+bool
+le_may_begin(const char *election, LeTerm *term)
+{
+	return le_my_term(election, term) && term->drain_until == 0;
+}

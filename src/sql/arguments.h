@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * arguments.h
+ *		What SQL functions have in common: arguments, questions, terms.
+ *
+ * src/sql/arguments.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_ARGUMENTS_H
+#define LE_ARGUMENTS_H
+
+#include "fmgr.h"
+#include "utils/timestamp.h"
+
+#include "shmem/requests.h"
+
+extern void le_check_preloaded(void);
+extern void le_check_not_null(FunctionCallInfo fcinfo, int n,
+							  const char *name);
+extern void le_set_election(LeAsk *ask, text *name);
+extern void le_set_value(LeAsk *ask, text *value);
+extern le_duration le_to_duration(Interval *interval, const char *name);
+extern void le_start_ask(LeAsk *ask, LeRequestKind kind,
+						 FunctionCallInfo fcinfo);
+extern char *le_from_utf8(const char *s);
+extern void le_throw(const LeReply *reply);
+extern void le_ask_worker(LeAsk *ask, LeReply *reply);
+extern bool le_my_term(const char *election, LeTerm *term);
+extern bool le_may_begin(const char *election, LeTerm *term);
+
+#endif							/* LE_ARGUMENTS_H */

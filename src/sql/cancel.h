@@ -1,0 +1,42 @@
+/*-------------------------------------------------------------------------
+ *
+ * cancel.h
+ *		Stop in time: a timer that cancels this session's statement.
+ *
+ * src/sql/cancel.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_CANCEL_H
+#define LE_CANCEL_H
+
+#include <signal.h>
+
+#include "lib/ilist.h"
+
+#include "shmem/leases.h"
+
+/*
+ * A term at whose end this session is to stop.  Owned by fence.c, read by a
+ * signal handler while it is watched.
+ */
+typedef struct LeStop
+{
+	dlist_node	node;
+	int			number;			/* of the election's slot */
+	uint64		token;
+	bool		cancels;		/* before the deadline; else not for that */
+	bool		in_xact_only;	/* nothing to stop between transactions */
+	bool		missed;			/* the last look found no such term */
+	volatile sig_atomic_t fired;	/* its transaction must not commit */
+	char		election[LE_MAX_ELECTION_LEN + 1];
+} LeStop;
+
+extern void le_cancel_prepare(void);
+extern void le_cancel_watch(LeStop *stop);
+extern void le_cancel_unwatch(LeStop *stop);
+extern void le_cancel_excuse(LeStop *stop);
+extern void le_cancel_pause(void);
+extern void le_cancel_resume(void);
+
+#endif							/* LE_CANCEL_H */

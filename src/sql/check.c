@@ -1,0 +1,591 @@
+/*-------------------------------------------------------------------------
+ *
+ * check.c
+ *		le_check_config(): what the settings amount to, and whether all that
+ *		they rest on is as it should be.
+ *
+ * What can be seen in shared memory and on this machine is looked at here;
+ * the worker is asked about the store, one question at a time, and with
+ * little patience: that it does not answer is one of the findings.
+ *
+ * src/sql/check.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "funcapi.h"
+#include "storage/fd.h"
+#include "utils/builtins.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "shmem/leases.h"
+#include "shmem/requests.h"
+#include "shmem/stats.h"
+#include "sql/arguments.h"
+#include "sql/status.h"
+#include "sql/xact.h"
+
+PG_FUNCTION_INFO_V1(le_check_config);
+
+#define MS(duration)	((int) ((duration) / LE_MSEC))
+
+/* Nothing keeps the worker from answering for so long. */
+#define WORKER_PATIENCE	(3 * LE_SEC)
+
+/* So long may the store take, tried again as often as may be. */
+#define STORE_PATIENCE	(4 * (le_request_timeout * LE_MSEC) + LE_SEC)
+
+/* A change of Consul's leader was seen to take this long. */
+#define LEADER_CHANGE	(4 * LE_SEC)
+
+/* A clock that takes longer to read makes checks slow. */
+#define SLOW_CLOCK		(500)
+
+#define CLOCK_SOURCE \
+	"/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+static const char *const OK = "ok";
+static const char *const WARN = "warning";
+static const char *const BAD = "error";
+
+typedef struct Report
+{
+	Tuplestorestate *rows;
+	TupleDesc	desc;
+	bool		remote;			/* the store decides between instances */
+	bool		key_leases;		/* each election has a lease of its own */
+	bool		may_ask;		/* there is a worker that answers */
+	bool		eligible;		/* not told to stay away */
+	LeTiming	timing;
+	bool		sound;			/* the timing may be led with */
+} Report;
+
+static void say(Report *report, const char *level, const char *topic,
+				const char *format,...) pg_attribute_printf(4, 5);
+
+static void
+say(Report *report, const char *level, const char *topic,
+	const char *format,...)
+{
+	char		text[1024];
+	va_list		args;
+	Datum		values[3];
+	bool		nulls[3] = {false};
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	values[0] = CStringGetTextDatum(level);
+	values[1] = CStringGetTextDatum(topic);
+	values[2] = CStringGetTextDatum(le_shown(text));
+	tuplestore_putvalues(report->rows, report->desc, values, nulls);
+}
+
+/* ---- worker ---- */
+
+static bool
+ask(const char *election, LeCheck check, le_duration patience,
+	LeReply *reply)
+{
+	LeAsk		question = {0};
+
+	question.kind = LE_ASK_CHECK;
+	question.check = check;
+	question.owner = le_my_owner(false);
+	strlcpy(question.election, election, sizeof(question.election));
+	return le_ask_within(&question, reply, patience);
+}
+
+static void
+check_worker(Report *report)
+{
+	uint32		pid = pg_atomic_read_u32(&le_table->worker_pid);
+	LeReply		reply;
+
+	report->may_ask = false;
+	if (pg_atomic_read_u32(&le_table->worker_proc) == 0)
+		say(report, BAD, "worker",
+			"The worker is not running; the server log says why. It starts again one second after it fails.");
+	else if (!ask("", LE_CHECK_WORKER, WORKER_PATIENCE, &reply))
+		say(report, BAD, "worker",
+			"The worker, process %u, has not answered for %d ms: it hangs or is stopped.",
+			pid, MS(WORKER_PATIENCE));
+	else
+	{
+		report->may_ask = true;
+		say(report, OK, "worker", "The worker, process %u, answers.", pid);
+	}
+}
+
+/* ---- this node ---- */
+
+static void
+check_namesakes(Report *report)
+{
+	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
+	int			n = report->remote && !report->key_leases ?
+		le_copy_nodes(nodes) : 0;
+
+	for (int i = 0; i < n; i++)
+		if (!nodes[i].self && nodes[i].held && !nodes[i].revoked &&
+			strcmp(nodes[i].node, le_my_name()) == 0 &&
+			le_now() - nodes[i].first_seen < 2 * nodes[i].lease)
+			say(report, BAD, "node",
+				"Another live node calls itself \"%s\"; its store session is %s. Set \"leader_election.node_name\" to a different name on each instance.",
+				nodes[i].node, nodes[i].session);
+	pfree(nodes);
+}
+
+static void
+check_node(Report *report)
+{
+	say(report, OK, "node",
+		"This is node \"%s\", incarnation %s, with the store \"%s\".",
+		le_my_name(), le_table->incarnation, le_configured_store()->name);
+	check_namesakes(report);
+	report->eligible = le_eligible &&
+		(!RecoveryInProgress() || (le_standby_eligible && report->remote));
+	if (!le_eligible)
+		say(report, WARN, "node",
+			"It does not lead: \"leader_election.eligible\" is off.");
+	else if (RecoveryInProgress() && !report->remote)
+		say(report, WARN, "node",
+			"It does not lead: a standby cannot with the store \"local\".");
+	else if (RecoveryInProgress() && !le_standby_eligible)
+		say(report, OK, "node",
+			"It does not lead while it is a standby: \"leader_election.standby_eligible\" is off.");
+}
+
+static int
+count_campaigns(void)
+{
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+	int			n = 0;
+
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_copy_slot(i, slot) && (slot->campaign || slot->configured))
+			n++;
+	pfree(slot);
+	return n;
+}
+
+static void
+check_campaigns(Report *report)
+{
+	int			n = count_campaigns();
+
+	if (n == 0)
+		say(report, WARN, "campaign",
+			"This instance contends for nothing by itself: \"leader_election.campaign\" is empty, and le_campaign() was not called.");
+	else
+		say(report, OK, "campaign", "This instance contends for %d %s.", n,
+			n == 1 ? "election" : "elections");
+	if (le_table->nused >= le_table->nslots)
+		say(report, WARN, "campaign",
+			"The lease table is full: %d of max_elections (%d) are in use. A new name takes the place of one that is neither held nor sought.",
+			le_table->nused, le_table->nslots);
+}
+
+/* ---- arithmetic ---- */
+
+static void
+check_timing(Report *report)
+{
+	const LeTiming *t = &report->timing;
+	StringInfoData detail;
+
+	initStringInfo(&detail);
+	report->sound = le_explain_timing(t, &detail);
+	if (!report->sound)
+		say(report, BAD, "timing", "This node does not lead: %s", detail.data);
+	else
+		say(report, OK, "timing",
+			t->granularity == 0 ?
+			"renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms of the %d ms that lease_ttl (%d ms) minus safety_margin (%d ms) leaves." :
+			"renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms of the %d ms that lease_ttl (%d ms) minus safety_margin and the store's granularity (%d ms) leaves; the gateway's --max-clock-skew takes its part of them.",
+			MS(t->renew_interval), LE_ATTEMPTS, MS(LE_MIN_ATTEMPT),
+			MS(t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT),
+			MS(t->lease - t->margin - t->granularity), MS(t->lease),
+			MS(t->margin + t->granularity));
+	pfree(detail.data);
+}
+
+/* What is left of the term when a round begins, at worst. */
+static le_duration
+round_budget(const LeTiming *t)
+{
+	return t->lease - t->margin - t->granularity - t->renew_interval;
+}
+
+static void
+check_requests(Report *report)
+{
+	const LeTiming *t = &report->timing;
+	le_duration first = le_attempt_timeout(t, t->lease,
+										   t->lease + round_budget(t), 0);
+
+	say(report, OK, "requests",
+		"A round that begins when %d ms are left (lease_ttl - safety_margin - renew_interval) gives its first of %d attempts %d ms: the least of request_timeout (%d ms) and a third of what is left. A call is answered after its wait plus at most 3 x request_timeout = %d ms.",
+		MS(round_budget(t)), LE_ATTEMPTS, MS(first), MS(t->request_timeout),
+		MS(3 * t->request_timeout));
+}
+
+static void
+check_belief(Report *report)
+{
+	const LeTiming *t = &report->timing;
+	double		percent = 100.0 * t->margin / t->lease;
+
+	if (report->key_leases)
+		say(report, OK, "belief",
+			"A leader that hears nothing stops believing at most %d ms after it sent its last renewal: lease_ttl - 1 s - safety_margin, less the gateway's --max-clock-skew.",
+			MS(t->lease - t->margin - t->granularity));
+	else
+		say(report, OK, "belief",
+			"A leader that hears nothing stops believing at most %d ms after it sent its last proof: lease_ttl - safety_margin.",
+			MS(t->lease - t->margin));
+	say(report, OK, "clock rate",
+		"Beliefs of two nodes do not overlap while the rates of their clocks differ by less than %.2f %%: safety_margin / lease_ttl.",
+		percent);
+}
+
+/* Is there time to cancel in?  It is an error where that is the default. */
+static void
+check_cancel(Report *report)
+{
+	const LeTiming *t = &report->timing;
+	StringInfoData detail;
+
+	initStringInfo(&detail);
+	if (!le_explain_cancel_lead(t, &detail))
+		say(report, le_on_loss == LE_ON_LOSS_CANCEL ? BAD : WARN, "on_loss",
+			"on_loss => 'cancel', the default of le_run(), is refused: %s",
+			detail.data);
+	else
+		say(report, OK, "on_loss",
+			"With on_loss => 'cancel' a statement has cancel_lead - commit_margin = %d ms - %d ms = %d ms to stop before commits are refused; no renewal of a healthy leader comes so late, since %d ms are left then.",
+			le_cancel_lead, le_commit_margin,
+			le_cancel_lead - le_commit_margin, MS(round_budget(t)));
+	pfree(detail.data);
+}
+
+static void
+check_failover(Report *report)
+{
+	const LeTiming *t = &report->timing;
+	le_duration jitter = le_earliest(t->lease / 20, LE_SEC / 4);
+
+	if (report->key_leases)
+		say(report, OK, "failover",
+			"After a crash another candidate leads within %d ms: lease_ttl + 1 s, in which the gateway looks.",
+			MS(t->lease + LE_SEC));
+	else if (le_consul_takeover)
+		say(report, OK, "failover",
+			"After a crash another candidate leads within %d ms: lease_ttl + lease_ttl / 4 + %d ms.",
+			MS(t->lease + t->lease / 4 + jitter), MS(jitter));
+	else
+		say(report, WARN, "failover",
+			"After a crash another candidate leads within %d ms only: 2 x session TTL (%d ms) + lease_ttl + lease_ttl / 20, because \"leader_election.consul_takeover\" is off.",
+			MS(2 * t->session_ttl + t->lease + t->lease / 20),
+			MS(t->session_ttl));
+}
+
+static void
+check_handoff(Report *report)
+{
+	LeStatRow	row;
+
+	le_copy_stat(LE_STAT_NODE, &row);
+	if (row.trips == 0)
+		say(report, OK, "handoff",
+			"A candidate follows a leader that releases after two round trips to the store; none was measured yet.");
+	else
+		say(report, OK, "handoff",
+			"A candidate follows a leader that releases after two round trips to the store: 2 x %.1f ms on average, 2 x %.1f ms at worst so far.",
+			row.trips_total / 1000.0 / row.trips, row.trip_max / 1000.0);
+	if (le_shutdown_timeout == 0)
+		say(report, WARN, "handoff",
+			"A shutdown releases nothing: \"leader_election.shutdown_timeout\" is 0. Others wait as after a crash.");
+}
+
+/* Consul is told a lock-delay in whole seconds. */
+static void
+check_lock_delay(Report *report)
+{
+	const LeTiming *t = &report->timing;
+	le_duration delay = (t->lease + LE_SEC - 1) / LE_SEC * LE_SEC;
+
+	say(report, delay >= t->lease - t->margin ? OK : BAD, "lock-delay",
+		"Consul's lock-delay (%d ms) covers the %d ms for which a leader may believe after its last proof; session TTL %d ms.",
+		MS(delay), MS(t->lease - t->margin), MS(t->session_ttl));
+}
+
+static void
+check_outage(Report *report)
+{
+	le_duration budget = round_budget(&report->timing);
+
+	if (budget < LEADER_CHANGE)
+		say(report, WARN, "store outage",
+			"A store that does not answer for %d ms (lease_ttl - safety_margin - renew_interval) may depose every leader; a change of Consul's own leader was seen to take %d ms.",
+			MS(budget), MS(LEADER_CHANGE));
+	else
+		say(report, OK, "store outage",
+			"Leaders survive a store that does not answer for %d ms: lease_ttl - safety_margin - renew_interval.",
+			MS(budget));
+}
+
+static void
+check_arithmetic(Report *report)
+{
+	le_configured_timing(&report->timing);
+	check_timing(report);
+	if (!report->sound)
+		return;
+	check_requests(report);
+	check_belief(report);
+	check_cancel(report);
+	if (!report->remote)
+		return;
+	check_failover(report);
+	check_handoff(report);
+	if (!report->key_leases)
+		check_lock_delay(report);
+	check_outage(report);
+}
+
+/* ---- clock ---- */
+
+static bool
+clock_source(char *buf, int size)
+{
+	FILE	   *file = AllocateFile(CLOCK_SOURCE, "r");
+	bool		found;
+
+	if (file == NULL)
+		return false;
+	found = fgets(buf, size, file) != NULL;
+	FreeFile(file);
+	if (found)
+		buf[strcspn(buf, "\n")] = '\0';
+	return found && buf[0] != '\0';
+}
+
+/* Sources that are coarse, or known to go wrong. */
+static bool
+poor_source(const char *name)
+{
+	static const char *const poor[] = {
+		"jiffies", "refined-jiffies", "pit", "acpi_pm", "hpet"
+	};
+
+	for (int i = 0; i < lengthof(poor); i++)
+		if (strcmp(name, poor[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Nanoseconds for one reading, on average. */
+static int
+reading_time(void)
+{
+	const int	n = 2000;
+	le_time		start = le_now();
+
+	for (int i = 1; i < n; i++)
+		(void) le_now();
+	return (int) ((le_now() - start) / n);
+}
+
+static void
+check_clock(Report *report)
+{
+	char		name[64];
+	int			ns = reading_time();
+
+	if (!clock_source(name, sizeof(name)))
+		say(report, WARN, "clock source",
+			"The kernel's clock source could not be read from %s.",
+			CLOCK_SOURCE);
+	else
+		say(report, poor_source(name) ? WARN : OK, "clock source",
+			"The kernel's clock source is \"%s\"%s.", name,
+			poor_source(name) ? ", which is slow or not accurate" : "");
+	say(report, ns > SLOW_CLOCK ? WARN : OK, "clock source",
+		"Reading the clock takes %d ns; each check reads it once.", ns);
+}
+
+/* ---- store ---- */
+
+static bool
+is_loopback(const char *url)
+{
+	const char *host = strstr(url, "://") + 3;
+
+	return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
+		(strncmp(host, "localhost", 9) == 0 &&
+		 strchr(":/", host[9]) != NULL);
+}
+
+static void
+check_url(Report *report, const char *url, const char *token_file)
+{
+	if (strncmp(url, "http://", 7) == 0 && !is_loopback(url))
+		say(report, WARN, "store",
+			"\"%s\" is neither encrypted (https) nor on this machine: %s",
+			le_configured_store()->url_setting,
+			token_file[0] != '\0' ?
+			"the token can be read on the network." :
+			"answers can be forged on the network.");
+}
+
+static void
+check_transport(Report *report)
+{
+	const char *list = le_gateway_urls;
+	char		url[MAXPGPATH];
+
+	if (!report->key_leases)
+		check_url(report, le_consul_url, le_consul_token_file);
+	else
+		while (le_next_name(&list, url, sizeof(url)))
+			check_url(report, url, le_gateway_token_file);
+}
+
+/* As before this report asked anything. */
+static void
+check_contact(Report *report, le_time last, bool holds)
+{
+	le_duration ago = le_now() - last;
+	le_duration limit = 2 * report->timing.renew_interval;
+
+	if (last == 0)
+		say(report, OK, "contact",
+			"The store has not been asked since the start.");
+	else
+		say(report, holds && ago > limit ? WARN : OK, "contact",
+			"The store last answered %.1f s before this check%s.",
+			ago / (double) LE_SEC,
+			holds ? "" : "; nothing is held or sought");
+}
+
+/* Asks the worker; says what came of it. */
+static bool
+check_store(Report *report, LeCheck check, const char *election,
+			const char *what)
+{
+	LeReply		reply;
+
+	if (!ask(election, check, STORE_PATIENCE, &reply))
+		say(report, BAD, "store", "Could not %s: no answer from the worker.",
+			what);
+	else if (reply.kind == LE_REPLY_ERROR)
+		say(report, BAD, "store", "Could not %s: %s", what,
+			reply.detail[0] != '\0' ? reply.detail : "no answer");
+	else
+	{
+		say(report, OK, "store", "The store lets this instance %s.", what);
+		return true;
+	}
+	return false;
+}
+
+/* The records of jobs, which an instance without jobs may do without. */
+static void
+check_claims(Report *report, const char *election)
+{
+	LeReply		reply;
+	const char *trouble = NULL;
+
+	if (!ask(election, LE_CHECK_CLAIM, STORE_PATIENCE, &reply))
+		trouble = "no answer from the worker";
+	else if (reply.kind == LE_REPLY_ERROR)
+		trouble = reply.detail;
+	if (trouble == NULL)
+		say(report, OK, "claims",
+			"The store lets this instance claim ticks of election \"%s\".",
+			election);
+	else
+		say(report, WARN, "claims",
+			"Could not claim ticks of election \"%s\", which le_claim() and le_run() need: %s",
+			election, trouble);
+}
+
+/* The keys of the elections that this instance contends for. */
+static void
+check_keys(Report *report)
+{
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		if (!le_copy_slot(i, slot) || !(slot->campaign || slot->configured))
+			continue;
+		if (!check_store(report, LE_CHECK_READ, slot->name,
+						 psprintf("read election \"%s\"", slot->name)))
+			continue;
+		check_store(report, LE_CHECK_WRITE, slot->name,
+					psprintf("write election \"%s\"", slot->name));
+		check_claims(report, slot->name);
+	}
+	pfree(slot);
+}
+
+static bool
+holds_or_seeks(void)
+{
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+	bool		any = false;
+
+	for (int i = 0; i < le_table->nused && !any; i++)
+		any = le_copy_slot(i, slot) && slot->election.state != LE_IDLE;
+	pfree(slot);
+	return any;
+}
+
+static void
+check_stores(Report *report, le_time last_contact)
+{
+	if (!report->remote)
+	{
+		say(report, OK, "store",
+			"The store \"local\" elects among the sessions of this instance only, not between instances.");
+		return;
+	}
+	check_transport(report);
+	check_contact(report, last_contact, holds_or_seeks());
+	if (!report->may_ask)
+		return;
+	if (!check_store(report, LE_CHECK_PREFIX, "",
+					 report->key_leases ? "list locks" :
+					 "use the key prefix"))
+		return;
+	if (report->sound && report->eligible &&
+		(report->key_leases ||
+		 check_store(report, LE_CHECK_SESSION, "",
+					 "have a store session and a node key")))
+		check_keys(report);
+}
+
+Datum
+le_check_config(PG_FUNCTION_ARGS)
+{
+	Report		report = {0};
+	le_time		last_contact;
+
+	le_check_preloaded();
+	report.rows = le_begin_rows(fcinfo, &report.desc);
+	report.remote = le_configured_store()->remote;
+	report.key_leases = le_configured_store()->key_leases;
+	last_contact = le_last_contact();
+	check_worker(&report);
+	check_node(&report);
+	check_campaigns(&report);
+	check_arithmetic(&report);
+	check_clock(&report);
+	check_stores(&report, last_contact);
+	return (Datum) 0;
+}

@@ -1,0 +1,701 @@
+/*-------------------------------------------------------------------------
+ *
+ * fence.c
+ *		Transactions bound to a term: refused at commit once it is over.
+ *
+ * A transaction that asked for the gate, or took an election in scope
+ * "transaction", is bound to the term that it found.  When it is about to
+ * commit the same term must still hold, with commit_margin left.  It stays
+ * bound until the commit or the abort is done, not only until the check.
+ *
+ * The check must come before the commit work of other extensions: postgres_fdw
+ * commits its remote transactions in the same kind of callback, and a fence
+ * that fails after that has failed for the remote rows.  PostgreSQL calls the
+ * newest callback first, so while something is bound ours is registered anew
+ * after each statement (statement.c), and is the newest when the last one is
+ * done.
+ *
+ * A term that is given up in good order goes on for the transactions that are
+ * bound to it, and for no others; they are counted in bound.c.
+ *
+ * A binding may also ask to be stopped in time (cancel.c).  A session that
+ * holds a term in its own name may ask for that, too, without being bound.
+ *
+ * src/sql/fence.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "lib/ilist.h"
+#include "utils/memutils.h"
+
+#include "shmem/bound.h"
+#include "shmem/events.h"
+#include "shmem/requests.h"
+#include "shmem/stats.h"
+#include "sql/cancel.h"
+#include "sql/fence.h"
+
+typedef enum Kind
+{
+	BOUND,						/* the transaction */
+	STANDING,					/* this transaction and those that follow */
+	HOLDING						/* the session holds the term; not bound */
+} Kind;
+
+typedef struct Binding
+{
+	dlist_node	node;
+	Kind		kind;
+	SubTransactionId subxact;	/* BOUND: ends with its rollback */
+	int			place;			/* in bound.c; -1: not bound */
+	LeStop		stop;			/* the term */
+} Binding;
+
+static dlist_head bindings = DLIST_STATIC_INIT(bindings);
+
+/* Between the check at commit and the end of the transaction. */
+static bool ending = false;
+
+/* The term for which the outermost statement was stopped; "": none. */
+static LeStop stopped;
+
+static void at_xact_end(XactEvent event, void *arg);
+
+/* ---- the term that a binding names ---- */
+
+typedef enum Standing
+{
+	HOLDS,
+	OVER,						/* ended, or another has begun */
+	GIVEN_UP,					/* about to end: for others, if at all */
+	EXPIRED,
+	TOO_LATE					/* less than the time asked for is left */
+} Standing;
+
+/*
+ * How does the term stand?  The clock is read last: reading it before the
+ * deadline would let a pause in between make an old instant meet a deadline
+ * that it is not entitled to.
+ */
+static Standing
+term_stands(int number, const char *election, uint64 token, bool bound,
+			le_duration needed, le_duration *left)
+{
+	LeTerm		term;
+	le_time		now;
+
+	*left = 0;
+	if (!le_read_term_at(number, election, &term) || term.token != token ||
+		!le_is_mine(term.owner))
+		return OVER;
+	now = le_now();
+	*left = term.deadline - now;
+	if (*left <= 0)
+		return EXPIRED;
+	if (term.drain_until != 0 && (!bound || now >= term.drain_until))
+		return GIVEN_UP;
+	return *left > needed ? HOLDS : TOO_LATE;
+}
+
+/* Why the slot says that the term is over. */
+static const char *
+why_over(int number, const char *election, uint64 token)
+{
+	LeSlot	   *copy = palloc(sizeof(LeSlot));
+
+	if (number < 0 || !le_copy_slot(number, copy) ||
+		strcmp(copy->name, election) != 0)
+		return "the term is over";
+	if (pg_atomic_read_u64(&copy->token) == token)
+		return "given up";
+	if (pg_atomic_read_u64(&copy->token) != 0)
+		return "a later term has begun";
+	return le_reason_name(copy->last_reason);
+}
+
+static void
+raise_lost(int number, const char *election, uint64 token,
+		   Standing standing, le_duration left)
+{
+	int			ms = (int) (left / LE_MSEC);
+
+	ereport(ERROR,
+			(errcode(LE_ERRCODE_LOST),
+			 errmsg("no longer leader of election \"%s\"", election),
+			 standing == TOO_LATE ?
+			 errdetail("The transaction is bound to the term with fencing token " UINT64_FORMAT ", whose deadline is %d ms away, less than commit_margin (%d ms).",
+					   token, ms, le_commit_margin) :
+			 standing == EXPIRED ?
+			 errdetail("The transaction is bound to the term with fencing token " UINT64_FORMAT ", whose deadline passed %d ms ago.",
+					   token, -ms) :
+			 standing == GIVEN_UP ?
+			 errdetail("The transaction is bound to the term with fencing token " UINT64_FORMAT ", which is given up, and was waited for.",
+					   token) :
+			 errdetail("The transaction is bound to the term with fencing token " UINT64_FORMAT ": %s.",
+					   token, why_over(number, election, token))));
+}
+
+/* Why the session had to stop, in words that go with the token. */
+static const char *
+why_stopped(const LeStop *stop)
+{
+	LeTerm		term;
+
+	if (le_read_term_at(stop->number, stop->election, &term) &&
+		term.token == stop->token && term.drain_until != 0)
+		return "it is given up, and was waited for";
+	if (le_read_term_at(stop->number, stop->election, &term) &&
+		term.token == stop->token)
+		return psprintf("its deadline came closer than cancel_lead (%d ms)",
+						le_cancel_lead);
+	return why_over(stop->number, stop->election, stop->token);
+}
+
+static char *
+stop_message(const LeStop *stop)
+{
+	return psprintf("canceling statement due to loss of election \"%s\"",
+					stop->election);
+}
+
+static char *
+stop_detail(const LeStop *stop)
+{
+	return psprintf("The term with fencing token " UINT64_FORMAT ": %s.",
+					stop->token, why_stopped(stop));
+}
+
+static void
+note_abort(const LeStop *stop)
+{
+	le_stat_count(stop->election, LE_STAT_FENCE_ABORTS);
+	le_event(LE_EVENT_FENCE_ABORTED, stop->election, stop->token, NULL);
+}
+
+static void
+check(const Binding *b)
+{
+	const LeStop *stop = &b->stop;
+	Standing	standing = HOLDS;
+	le_duration left;
+
+	if (stop->fired)
+	{
+		note_abort(stop);
+		ereport(ERROR,
+				(errcode(LE_ERRCODE_LOST),
+				 errmsg_internal("%s", stop_message(stop)),
+				 errdetail_internal("%s", stop_detail(stop))));
+	}
+	if (b->kind != HOLDING)
+		standing = term_stands(stop->number, stop->election, stop->token, true,
+							   le_commit_margin * LE_MSEC, &left);
+	if (standing != HOLDS)
+	{
+		note_abort(stop);
+		raise_lost(stop->number, stop->election, stop->token, standing, left);
+	}
+}
+
+bool
+le_fence_would_pass(const char *election, uint64 token)
+{
+	le_duration left;
+
+	return term_stands(le_find_term(election), election, token, true,
+					   le_commit_margin * LE_MSEC, &left) == HOLDS;
+}
+
+/* ---- bindings ---- */
+
+/* The transaction's binding, or with "holding" the session's. */
+static Binding *
+find_binding(const char *election, bool holding)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &bindings)
+	{
+		Binding    *b = dlist_container(Binding, node, iter.cur);
+
+		if ((b->kind == HOLDING) == holding &&
+			strcmp(b->stop.election, election) == 0)
+			return b;
+	}
+	return NULL;
+}
+
+static void
+note_stop(const Binding *b)
+{
+	if (b->stop.fired)
+		stopped = b->stop;
+}
+
+/* After the list has changed; not once the check at commit is made. */
+static void
+resume_watch(void)
+{
+	if (!ending)
+		le_cancel_resume();
+}
+
+/* The caller lets the watch go on afterwards: resume_watch(). */
+static void
+remove_binding(Binding *b)
+{
+	note_stop(b);
+	le_cancel_unwatch(&b->stop);
+	if (b->place >= 0)
+	{
+		le_bound_leave(b->place);
+		if (pg_atomic_read_u64(&le_slot(b->stop.number)->drain_until) != 0)
+			le_hint_worker();
+	}
+	dlist_delete(&b->node);
+	pfree(b);
+}
+
+static void
+enter(Binding *b)
+{
+	b->place = le_bound_enter(b->stop.number, b->stop.token);
+	if (b->place >= 0)
+		return;
+	pfree(b);
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("a transaction cannot be bound to more than %d elections",
+					LE_MAX_BOUND)));
+}
+
+static Binding *
+add_binding(Kind kind, const char *election, uint64 token, LeOnLoss on_loss)
+{
+	Binding    *b = MemoryContextAllocZero(TopMemoryContext, sizeof(Binding));
+
+	b->kind = kind;
+	b->subxact = GetCurrentSubTransactionId();
+	b->stop.number = le_find_term(election);
+	b->stop.token = token;
+	b->stop.cancels = on_loss == LE_ON_LOSS_CANCEL;
+	b->stop.in_xact_only = kind == HOLDING;
+	b->place = -1;
+	strlcpy(b->stop.election, election, sizeof(b->stop.election));
+	if (kind != HOLDING)
+		enter(b);
+	dlist_push_tail(&bindings, &b->node);
+	le_cancel_watch(&b->stop);
+	return b;
+}
+
+/* Of all that was asked for the strictest counts. */
+static void
+tighten(Binding *b, LeOnLoss on_loss)
+{
+	if (on_loss != LE_ON_LOSS_CANCEL || b->stop.cancels)
+		return;
+	le_cancel_pause();
+	b->stop.cancels = true;
+	resume_watch();
+}
+
+/* ---- the ends of transactions ---- */
+
+/*
+ * From here to the end of the transaction no cancel can come, so none can
+ * outlive it; one that came before is found here.
+ */
+static void
+check_all(void)
+{
+	dlist_iter	iter;
+
+	le_cancel_pause();
+	dlist_foreach(iter, &bindings)
+		check(dlist_container(Binding, node, iter.cur));
+}
+
+/* In two phases a transaction could be committed by anybody at any time. */
+static void
+refuse_prepare(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &bindings)
+	{
+		Binding    *b = dlist_container(Binding, node, iter.cur);
+
+		if (b->kind != HOLDING)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction that is bound to a term of election \"%s\"",
+							b->stop.election)));
+	}
+}
+
+/* A session that held a term is left in peace once that is over. */
+static void
+let_go(Binding *b)
+{
+	LeTerm		term;
+
+	if (!le_read_term_at(b->stop.number, b->stop.election, &term) ||
+		term.token != b->stop.token)
+	{
+		remove_binding(b);
+		return;
+	}
+	note_stop(b);
+	if (b->stop.fired)
+		le_cancel_excuse(&b->stop);
+}
+
+static void
+unbind(void)
+{
+	dlist_mutable_iter iter;
+
+	le_cancel_pause();
+	dlist_foreach_modify(iter, &bindings)
+	{
+		Binding    *b = dlist_container(Binding, node, iter.cur);
+
+		if (b->kind == BOUND)
+			remove_binding(b);
+		else if (b->kind == HOLDING)
+			let_go(b);
+	}
+	resume_watch();
+}
+
+static void
+at_xact_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			ending = true;
+			check_all();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			refuse_prepare();
+			ending = true;
+			check_all();
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			ending = false;
+			unbind();
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * A rollback to a savepoint undoes what was done under the gate since, and
+ * ends the binding with it, as it ends a lease in scope "transaction".
+ */
+static void
+at_subxact_end(SubXactEvent event, SubTransactionId mine,
+			   SubTransactionId parent, void *arg)
+{
+	dlist_mutable_iter iter;
+
+	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
+		return;
+	dlist_foreach_modify(iter, &bindings)
+	{
+		Binding    *b = dlist_container(Binding, node, iter.cur);
+
+		if (b->kind != BOUND || b->subxact != mine)
+			continue;
+		if (event == SUBXACT_EVENT_COMMIT_SUB)
+		{
+			b->subxact = parent;
+			continue;
+		}
+		remove_binding(b);
+		resume_watch();
+	}
+}
+
+bool
+le_fence_binds(void)
+{
+	return !dlist_is_empty(&bindings);
+}
+
+/*
+ * Make our callback the one that is called first.  Not while callbacks are
+ * being called: the list of them must stand still then.  Were one that is
+ * newer than ours to run statements of its own at commit, we would be among
+ * those still to come and not know it; so the old entry goes before the new
+ * one comes, which then gets the same piece of memory and leads nowhere else.
+ */
+void
+le_fence_be_newest(void)
+{
+	if (ending)
+		return;
+	UnregisterXactCallback(at_xact_end, NULL);
+	RegisterXactCallback(at_xact_end, NULL);
+}
+
+void
+le_fence_prepare(void)
+{
+	static bool registered = false;
+
+	le_cancel_prepare();
+	if (!registered)
+	{
+		RegisterXactCallback(at_xact_end, NULL);
+		RegisterSubXactCallback(at_subxact_end, NULL);
+		registered = true;
+	}
+	le_fence_be_newest();
+}
+
+/* ---- what the user sees of a cancel ---- */
+
+void
+le_fence_forget_stop(void)
+{
+	stopped.election[0] = '\0';
+}
+
+/*
+ * Inside, a cancel is PostgreSQL's own, which no WHEN OTHERS swallows.  Out of
+ * the outermost statement it comes as what it is: leadership lost.
+ */
+void
+le_fence_explain_cancel(ErrorData *error)
+{
+	dlist_iter	iter;
+
+	if (error->sqlerrcode != ERRCODE_QUERY_CANCELED)
+		return;
+	dlist_foreach(iter, &bindings)
+		note_stop(dlist_container(Binding, node, iter.cur));
+	if (stopped.election[0] == '\0')
+		return;
+	error->sqlerrcode = LE_ERRCODE_LOST;
+	error->message = stop_message(&stopped);
+	error->detail = stop_detail(&stopped);
+	le_stat_count(stopped.election, LE_STAT_CANCELS);
+	le_event(LE_EVENT_CANCELLED, stopped.election, stopped.token, "%s",
+			 why_stopped(&stopped));
+}
+
+/* ---- binding ---- */
+
+void
+le_fence_check_on_loss(LeOnLoss on_loss)
+{
+	LeTiming	timing;
+	StringInfoData detail;
+
+	if (on_loss != LE_ON_LOSS_CANCEL)
+		return;
+	le_configured_timing(&timing);
+	initStringInfo(&detail);
+	if (!le_explain_cancel_lead(&timing, &detail))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("statements cannot be cancelled in time with these settings"),
+				 errdetail_internal("%s", detail.data)));
+}
+
+/* What is left when a commit is refused, or before that when it cancels. */
+static le_duration
+lead(LeOnLoss on_loss)
+{
+	return (on_loss == LE_ON_LOSS_CANCEL ? le_cancel_lead : le_commit_margin) *
+		LE_MSEC;
+}
+
+static void
+raise_not_leader(const char *election, Standing standing, le_duration left,
+				 le_duration min_remaining, LeOnLoss on_loss)
+{
+	le_stat_count(election, LE_STAT_GATE_REFUSED);
+	ereport(ERROR,
+			(errcode(LE_ERRCODE_NOT_LEADER),
+			 errmsg("not leader of election \"%s\"", election),
+			 standing == TOO_LATE ?
+			 errdetail("The deadline of its term is %d ms away, which leaves less than min_remaining (" INT64_FORMAT " ms) before %s (%d ms).",
+					   (int) (left / LE_MSEC), min_remaining / LE_MSEC,
+					   on_loss == LE_ON_LOSS_CANCEL ?
+					   "cancel_lead" : "commit_margin",
+					   (int) (lead(on_loss) / LE_MSEC)) :
+			 standing == EXPIRED ?
+			 errdetail("The deadline of its term passed %d ms ago.",
+					   (int) (-left / LE_MSEC)) :
+			 standing == GIVEN_UP ?
+			 errdetail("This node is giving it up.") : 0));
+}
+
+/* Does the term allow to begin something now? */
+static void
+pass_gate(int number, const char *election, uint64 token,
+		  le_duration min_remaining, LeOnLoss on_loss)
+{
+	le_duration left = 0;
+	Standing	standing = OVER;
+
+	if (token != 0)
+		standing = term_stands(number, election, token, false,
+							   lead(on_loss) + min_remaining, &left);
+	if (standing != HOLDS)
+		raise_not_leader(election, standing, left, min_remaining, on_loss);
+}
+
+/* A new binding, made before the last look: see bound.c. */
+static Binding *
+bind_transaction(int number, const char *election, le_duration min_remaining,
+				 LeOnLoss on_loss)
+{
+	LeTerm		term;
+	Binding    *b;
+
+	if (!le_read_term_at(number, election, &term))
+		term.token = 0;
+	pass_gate(number, election, term.token, min_remaining, on_loss);
+	le_fence_prepare();
+	b = add_binding(BOUND, election, term.token, on_loss);
+	PG_TRY();
+	{
+		pass_gate(number, election, term.token, min_remaining, on_loss);
+	}
+	PG_CATCH();
+	{
+		remove_binding(b);
+		resume_watch();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return b;
+}
+
+static Binding *
+bind_or_check(const char *election, le_duration min_remaining,
+			  LeOnLoss on_loss)
+{
+	int			number = le_find_term(election);
+	Binding    *b = find_binding(election, false);
+	le_duration left;
+	Standing	standing;
+
+	if (b == NULL)
+		return bind_transaction(number, election, min_remaining, on_loss);
+	check(b);
+	standing = term_stands(number, election, b->stop.token, true,
+						   lead(on_loss) + min_remaining, &left);
+	if (standing != HOLDS)
+		raise_not_leader(election, standing, left, min_remaining, on_loss);
+	tighten(b, on_loss);
+	return b;
+}
+
+uint64
+le_fence_bind(const char *election, int64 min_remaining_ms, LeOnLoss on_loss)
+{
+	Binding    *b;
+
+	le_fence_check_on_loss(on_loss);
+	if (ending)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot bind a transaction that is about to commit to a term of election \"%s\"",
+						election)));
+	b = bind_or_check(election, min_remaining_ms * LE_MSEC, on_loss);
+	le_stat_count_slot(b->stop.number, LE_STAT_GATE_PASSED);
+	return b->stop.token;
+}
+
+void
+le_fence_set_standing(const char *election, uint64 token, LeOnLoss on_loss)
+{
+	Binding    *b = find_binding(election, false);
+
+	le_fence_check_on_loss(on_loss);
+	le_fence_prepare();
+	if (b == NULL)
+		b = add_binding(STANDING, election, token, on_loss);
+	else
+		check(b);
+	tighten(b, on_loss);
+	b->kind = STANDING;
+}
+
+void
+le_fence_clear_standing(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &bindings)
+	{
+		Binding    *b = dlist_container(Binding, node, iter.cur);
+
+		if (b->kind == STANDING)
+			remove_binding(b);
+	}
+	resume_watch();
+}
+
+bool
+le_fence_stopped(const char *election)
+{
+	const Binding *b = find_binding(election, false);
+
+	return b != NULL && b->stop.fired;
+}
+
+/* The session holds this term now, and is to be stopped with it, or not. */
+void
+le_fence_hold(const char *election, uint64 token, LeOnLoss on_loss)
+{
+	Binding    *b = find_binding(election, true);
+
+	if (b != NULL && b->stop.token == token &&
+		b->stop.cancels == (on_loss == LE_ON_LOSS_CANCEL))
+		return;
+	if (b != NULL)
+		remove_binding(b);
+	if (on_loss == LE_ON_LOSS_CANCEL)
+		(void) add_binding(HOLDING, election, token, on_loss);
+	resume_watch();
+}
+
+/*
+ * The session itself ends terms: not to be stopped for those that it holds,
+ * nor for the others while it waits for the store to confirm.
+ */
+void
+le_fence_leave_begin(int slot)
+{
+	le_bound_do_not_wait(slot);
+	le_cancel_pause();
+}
+
+void
+le_fence_leave_end(void)
+{
+	dlist_mutable_iter iter;
+
+	le_bound_do_not_wait(LE_BOUND_NONE);
+	dlist_foreach_modify(iter, &bindings)
+	{
+		Binding    *b = dlist_container(Binding, node, iter.cur);
+
+		if (b->kind == HOLDING)
+			let_go(b);
+	}
+	resume_watch();
+}

@@ -1,0 +1,66 @@
+/*-------------------------------------------------------------------------
+ *
+ * fence.h
+ *		Transactions bound to a term: refused at commit once it is over.
+ *
+ * src/sql/fence.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_FENCE_H
+#define LE_FENCE_H
+
+#include "settings.h"
+#include "shmem/leases.h"
+
+/*
+ * Bind the transaction to the present term of the election and return its
+ * fencing token.  Raises LE001 if the caller does not lead, or not for
+ * min_remaining_ms more; LE002 if the transaction is bound to an earlier term
+ * of the election, which is over.
+ */
+extern uint64 le_fence_bind(const char *election, int64 min_remaining_ms,
+							LeOnLoss on_loss);
+
+/* Raises if these settings leave no time to cancel in. */
+extern void le_fence_check_on_loss(LeOnLoss on_loss);
+
+/*
+ * What can fail of all that follows, once per session, before a lease is asked
+ * for.
+ */
+extern void le_fence_prepare(void);
+
+/* Would a commit bound to this term be let through now? */
+extern bool le_fence_would_pass(const char *election, uint64 token);
+
+/*
+ * From here until le_fence_clear_standing(), every transaction of this
+ * session is bound to the term.  To be cleared after the last of them has
+ * committed, or when an error ends it: what it leaves open is not bound.
+ */
+extern void le_fence_set_standing(const char *election, uint64 token,
+								  LeOnLoss on_loss);
+extern void le_fence_clear_standing(void);
+
+/* Is the session being stopped for the end of a term that binds it? */
+extern bool le_fence_stopped(const char *election);
+
+/* The session holds a term in its own name; cancel it when that ends. */
+extern void le_fence_hold(const char *election, uint64 token,
+						  LeOnLoss on_loss);
+
+/*
+ * Around a call by which the session itself ends the term in this slot, or in
+ * all of them (bound.h).
+ */
+extern void le_fence_leave_begin(int slot);
+extern void le_fence_leave_end(void);
+
+/* for statement.c */
+extern bool le_fence_binds(void);
+extern void le_fence_be_newest(void);
+extern void le_fence_forget_stop(void);
+extern void le_fence_explain_cancel(ErrorData *error);
+
+#endif							/* LE_FENCE_H */

@@ -1,0 +1,315 @@
+/*-------------------------------------------------------------------------
+ *
+ * jobs.c
+ *		Ticks of jobs, as a backend claims and ends them.
+ *
+ * A claim is known by an id that the backend draws.  The backend keeps it:
+ * until it knows whether the store has recorded the claim, so that asking
+ * again finds out and does not claim twice; and then until the claim is ended,
+ * since only whoever claimed a tick may end it.
+ *
+ * Claims do not roll back: the store has decided.
+ *
+ * src/sql/jobs.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lib/ilist.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/dsm.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "shmem/events.h"
+#include "shmem/stats.h"
+#include "sql/arguments.h"
+#include "sql/jobs.h"
+
+PG_FUNCTION_INFO_V1(le_claim);
+PG_FUNCTION_INFO_V1(le_complete);
+
+static slist_head my_claims = SLIST_STATIC_INIT(my_claims);
+
+/* ---- arguments ---- */
+
+#define EPOCH_SHIFT \
+	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+/* Stores count milliseconds; a tick that they cannot tell apart is no tick. */
+int64
+le_to_tick(TimestampTz when)
+{
+	int64		us = when + EPOCH_SHIFT;
+
+	if (TIMESTAMP_NOT_FINITE(when) || us < 0 || us / 1000 > LE_MAX_TICK)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("tick out of range: %s", timestamptz_to_str(when))));
+	if (us % 1000 != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("tick is not a whole millisecond: %s",
+						timestamptz_to_str(when)),
+				 errhint("All nodes must name the same tick, for example date_trunc('minute', now()).")));
+	return us / 1000;
+}
+
+TimestampTz
+le_from_tick(int64 tick)
+{
+	return tick * 1000 - EPOCH_SHIFT;
+}
+
+/* Names of jobs travel as UTF-8, whatever this database speaks. */
+void
+le_set_job(LeAsk *ask, text *job)
+{
+	char	   *server = text_to_cstring(job);
+	char	   *utf8 = pg_server_to_any(server, strlen(server), PG_UTF8);
+
+	if (!le_valid_job_name(utf8))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid job name: \"%s\"",
+						pnstrdup(server, pg_mbcliplen(server, strlen(server),
+													  LE_MAX_JOB_LEN))),
+				 errdetail("A job's name has 1 to %d bytes in UTF-8, without control characters.",
+						   LE_MAX_JOB_LEN)));
+	strlcpy(ask->job, utf8, sizeof(ask->job));
+}
+
+static void
+start_tick(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
+{
+	le_start_ask(ask, kind, fcinfo);
+	le_check_not_null(fcinfo, 1, "job");
+	le_check_not_null(fcinfo, 2, "tick");
+	le_set_job(ask, PG_GETARG_TEXT_PP(1));
+	ask->tick = le_to_tick(PG_GETARG_TIMESTAMPTZ(2));
+}
+
+/* ---- the claims of this backend ---- */
+
+static bool
+same_job(const LeMyClaim *claim, const LeAsk *ask)
+{
+	return strcmp(claim->election, ask->election) == 0 &&
+		strcmp(claim->job, ask->job) == 0;
+}
+
+static LeMyClaim *
+find_claim(const LeAsk *ask)
+{
+	slist_iter	iter;
+
+	slist_foreach(iter, &my_claims)
+	{
+		LeMyClaim  *claim = slist_container(LeMyClaim, node, iter.cur);
+
+		if (same_job(claim, ask) && claim->tick == ask->tick)
+			return claim;
+	}
+	return NULL;
+}
+
+void
+le_forget_claim(LeMyClaim *claim)
+{
+	slist_delete(&my_claims, &claim->node);
+	pfree(claim);
+}
+
+/*
+ * What the job's new claim makes void: older ones if it is known to stand,
+ * else those that nobody asked about again.
+ */
+static void
+forget_others(const LeMyClaim *kept, const LeAsk *ask)
+{
+	slist_mutable_iter iter;
+
+	slist_foreach_modify(iter, &my_claims)
+	{
+		LeMyClaim  *claim = slist_container(LeMyClaim, node, iter.cur);
+
+		if (claim == kept || !same_job(claim, ask) ||
+			(claim->ours && !kept->ours))
+			continue;
+		slist_delete_current(&iter);
+		pfree(claim);
+	}
+}
+
+static LeMyClaim *
+new_claim(const LeAsk *ask, uint64 token)
+{
+	LeMyClaim  *claim = MemoryContextAllocZero(TopMemoryContext,
+											   sizeof(LeMyClaim));
+	uint8		random[LE_CLAIM_ID_LEN / 2];
+
+	if (!pg_strong_random(random, sizeof(random)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	for (int i = 0; i < lengthof(random); i++)
+		snprintf(claim->id + 2 * i, 3, "%02x", random[i]);
+	strlcpy(claim->election, ask->election, sizeof(claim->election));
+	strlcpy(claim->job, ask->job, sizeof(claim->job));
+	claim->tick = ask->tick;
+	claim->token = token;
+	slist_push_head(&my_claims, &claim->node);
+	return claim;
+}
+
+/*
+ * Claims the tick for this term; NULL if it was not to be had, with the
+ * reason in the reply, an error included.  An id whose fate is not known is
+ * used again, in the same term: the record will say whether it was ours.
+ */
+LeMyClaim *
+le_try_claim(LeAsk *ask, const LeTerm *term, LeReply *reply)
+{
+	LeMyClaim  *claim = find_claim(ask);
+	LeTerm		now;
+
+	memset(reply, 0, sizeof(*reply));
+	reply->kind = LE_REPLY_FALSE;
+	if (claim != NULL && claim->token == term->token && claim->ours)
+		return NULL;			/* once is enough */
+	if (claim != NULL && claim->token != term->token)
+	{
+		le_forget_claim(claim);
+		claim = NULL;
+	}
+	if (claim == NULL)
+		claim = new_claim(ask, term->token);
+	forget_others(claim, ask);
+
+	ask->kind = LE_ASK_CLAIM;
+	ask->token = term->token;
+	strlcpy(ask->claim_id, claim->id, sizeof(ask->claim_id));
+	ask->again = claim->maybe;
+	claim->maybe = true;		/* also if what follows is cancelled */
+	le_ask(ask, reply);
+	if (reply->kind == LE_REPLY_ERROR)
+	{
+		if (reply->sqlstate == LE_ERRCODE_UNAVAILABLE ||
+			reply->sqlstate == LE_ERRCODE_REFUSED)
+			claim->maybe = ask->again;
+		return NULL;
+	}
+	if (reply->kind != LE_REPLY_TRUE)
+	{
+		le_forget_claim(claim);
+		return NULL;
+	}
+	claim->ours = true;
+	claim->try = reply->try;
+	le_stat_count(ask->election, LE_STAT_CLAIMS);
+	le_event(LE_EVENT_CLAIMED, ask->election, term->token,
+			 "job %s, tick %s, try %d", ask->job,
+			 timestamptz_to_str(le_from_tick(ask->tick)), reply->try);
+	forget_others(claim, ask);
+	if (!le_my_term(ask->election, &now) || now.token != term->token)
+	{
+		le_forget_claim(claim);
+		ereport(ERROR,
+				(errcode(LE_ERRCODE_LOST),
+				 errmsg("leadership of election \"%s\" was lost while a tick was being claimed",
+						ask->election),
+				 errdetail("The tick is recorded as claimed by the term with fencing token " UINT64_FORMAT ".",
+						   term->token)));
+	}
+	return claim;
+}
+
+/* The question that ends a claim. */
+void
+le_end_ask(LeAsk *ask, const LeMyClaim *claim, LeClaimState ending)
+{
+	memset(ask, 0, sizeof(*ask));
+	ask->kind = LE_ASK_COMPLETE;
+	ask->owner = le_my_owner(false);
+	strlcpy(ask->election, claim->election, sizeof(ask->election));
+	strlcpy(ask->job, claim->job, sizeof(ask->job));
+	strlcpy(ask->claim_id, claim->id, sizeof(ask->claim_id));
+	ask->tick = claim->tick;
+	ask->ending = ending;
+}
+
+/* ---- SQL ---- */
+
+Datum
+le_claim(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+	LeTerm		term;
+	LeMyClaim  *claim;
+
+	start_tick(&ask, LE_ASK_CLAIM, fcinfo);
+	if (!le_may_begin(ask.election, &term))
+		PG_RETURN_BOOL(false);
+	claim = le_try_claim(&ask, &term, &reply);
+	if (reply.kind == LE_REPLY_ERROR)
+		le_throw(&reply);
+	PG_RETURN_BOOL(claim != NULL);
+}
+
+Datum
+le_complete(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+	LeMyClaim  *claim;
+
+	start_tick(&ask, LE_ASK_COMPLETE, fcinfo);
+	claim = find_claim(&ask);
+	if (claim == NULL || !claim->ours)
+	{
+		ereport(WARNING,
+				(errmsg("you have not claimed that tick of job \"%s\" of election \"%s\"",
+						text_to_cstring(PG_GETARG_TEXT_PP(1)),
+						ask.election)));
+		PG_RETURN_BOOL(false);
+	}
+	le_end_ask(&ask, claim, LE_CLAIM_DONE);
+	le_ask_worker(&ask, &reply);
+	le_forget_claim(claim);
+	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
+}
+
+/* ---- all claims, for the view ---- */
+
+#define FIRST_ROOM	64			/* rows */
+
+/*
+ * The worker writes the rows into memory that this backend provides, since
+ * there may be many.  If they do not fit they are asked for again.
+ */
+dsm_segment *
+le_fetch_claims(int *nrows)
+{
+	LeAsk		ask = {0};
+	LeReply		reply;
+	dsm_segment *segment;
+
+	ask.kind = LE_ASK_CLAIMS;
+	ask.owner = le_my_owner(false);
+	for (int room = FIRST_ROOM;; room = reply.rows + FIRST_ROOM)
+	{
+		segment = dsm_create(mul_size(room, sizeof(LeClaimRow)), 0);
+		ask.segment = dsm_segment_handle(segment);
+		ask.room = room;
+		le_ask_worker(&ask, &reply);
+		*nrows = reply.rows;
+		if (reply.rows <= room)
+			return segment;
+		dsm_detach(segment);
+	}
+}

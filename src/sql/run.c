@@ -1,0 +1,604 @@
+/*-------------------------------------------------------------------------
+ *
+ * run.c
+ *		le_run(): a command that runs on the leader, once per tick.
+ *
+ * In this order: bind the session to the term, claim the tick, run the
+ * command with every transaction of it bound, commit it, mark the tick done.
+ * So a tick that is marked done was committed, and one that a leader leaves
+ * undone can be told by its claim, which goes on "running".  A term that is
+ * given up waits for whoever is bound to it, hence for the run of a tick from
+ * its claim on.
+ *
+ * A claim is marked failed only if the command failed of itself.  What ends
+ * because leadership ended is left to a later leader that catches up.
+ *
+ * src/sql/run.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "executor/spi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "storage/latch.h"
+#include "tcop/cmdtag.h"
+#include "tcop/pquery.h"
+#include "tcop/tcopprot.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "shmem/events.h"
+#include "shmem/stats.h"
+#include "sql/arguments.h"
+#include "sql/fence.h"
+#include "sql/jobs.h"
+
+PG_FUNCTION_INFO_V1(le_run);
+PG_FUNCTION_INFO_V1(le_tick);
+
+/* How often a node that waits asks what became of the tick. */
+#define LOOK_INTERVAL	LE_SEC
+
+/* How often it looks whether it leads. */
+#define TURN_INTERVAL	50		/* ms */
+
+/* How long a failed command waits until its claim says so. */
+#define FAILURE_PATIENCE	LE_SEC
+
+typedef struct Run
+{
+	char	   *command;
+	bool		has_tick;
+	int64		every;			/* µs; 0: not given */
+	le_time		until;			/* of the wait */
+	LeOnLoss	on_loss;
+	LeAsk		ask;			/* election, job, tick, catch_up */
+} Run;
+
+/* The tick that is being run in this session. */
+static bool running = false;
+static bool running_tick = false;
+static int64 current_tick;
+
+/* ---- arguments ---- */
+
+static void
+check_context(FunctionCallInfo fcinfo)
+{
+	CallContext *context = (CallContext *) fcinfo->context;
+
+	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
+		IsSubTransaction())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("le_run() cannot be called inside a transaction block"),
+				 errhint("Let the CALL be the only statement of its string, outside of BEGIN, functions and exception handlers.")));
+	if (running)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("le_run() is already running in this session")));
+}
+
+static void
+refuse(RawStmt *statement, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("le_run() cannot run %s",
+					GetCommandTagName(CreateCommandTag(statement->stmt))),
+			 errhint("%s", hint)));
+}
+
+/* Does the statement insist on a transaction of its own? */
+static bool
+runs_alone(Node *statement)
+{
+	switch (nodeTag(statement))
+	{
+		case T_VacuumStmt:
+			return ((VacuumStmt *) statement)->is_vacuumcmd;
+		case T_IndexStmt:
+			return ((IndexStmt *) statement)->concurrent;
+		case T_DropStmt:
+			return ((DropStmt *) statement)->concurrent;
+		case T_ReindexStmt:
+			return ((ReindexStmt *) statement)->kind >= REINDEX_OBJECT_SCHEMA;
+		case T_ClusterStmt:
+			return ((ClusterStmt *) statement)->relation == NULL;
+		case T_CreatedbStmt:
+		case T_DropdbStmt:
+		case T_CreateTableSpaceStmt:
+		case T_DropTableSpaceStmt:
+		case T_AlterSystemStmt:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * What cannot run here is refused before a tick is claimed for it.  A syntax
+ * error comes out here too.
+ */
+static void
+check_command(const char *command)
+{
+	List	   *statements = pg_parse_query(command);
+	ListCell   *lc;
+
+	if (statements == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"command\" is empty")));
+	foreach(lc, statements)
+	{
+		RawStmt    *statement = lfirst_node(RawStmt, lc);
+
+		if (IsA(statement->stmt, TransactionStmt))
+			refuse(statement, "The command is committed at its end. What has to commit in between can be a procedure: let the command be its CALL.");
+		if (runs_alone(statement->stmt))
+			refuse(statement, "It has to be the only statement of its transaction. Schedule it without le_run().");
+		if (IsA(statement->stmt, CopyStmt) &&
+			((CopyStmt *) statement->stmt)->filename == NULL)
+			refuse(statement, "There is no client to copy from or to. Use a file or a program.");
+	}
+}
+
+/* The name of a job that got none: its command, or enough of that. */
+static text *
+job_of_command(const char *command)
+{
+	char	   *utf8 = pg_server_to_any(pstrdup(command), strlen(command),
+										PG_UTF8);
+	uint64		hash;
+
+	if (le_valid_job_name(utf8))
+		return cstring_to_text(command);
+	hash = hash_bytes_extended((const unsigned char *) utf8,
+							   (int) strlen(utf8), 0);
+	command = pnstrdup(command, pg_mbcliplen(command, strlen(command), 100));
+	for (char *s = unconstify(char *, command); *s != '\0'; s++)
+		if ((unsigned char) *s < ' ' || *s == 0x7f)
+			*s = ' ';
+	return cstring_to_text(psprintf("%s %08x%08x", command,
+									(uint32) (hash >> 32), (uint32) hash));
+}
+
+/* An interval between ticks, in µs. */
+static int64
+to_every(Interval *interval)
+{
+	int64		every;
+
+	(void) le_to_duration(interval, "every");
+	every = interval->day * USECS_PER_DAY + interval->time;
+	if (every < USECS_PER_SEC || every % 1000 != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"every\" must be at least one second, in whole milliseconds")));
+	return every;
+}
+
+static void
+set_tick(Run *run, FunctionCallInfo fcinfo)
+{
+	if (!PG_ARGISNULL(3) && !PG_ARGISNULL(4))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("only one of the arguments \"every\" and \"tick\" can be given")));
+	if (!PG_ARGISNULL(3))
+	{
+		run->every = to_every(PG_GETARG_INTERVAL_P(3));
+		run->ask.tick = le_to_tick(le_tick_at(GetCurrentTimestamp(),
+											  run->every));
+	}
+	else if (!PG_ARGISNULL(4))
+		run->ask.tick = le_to_tick(PG_GETARG_TIMESTAMPTZ(4));
+	run->has_tick = !PG_ARGISNULL(3) || !PG_ARGISNULL(4);
+}
+
+static void
+set_wait(Run *run, FunctionCallInfo fcinfo)
+{
+	le_duration wait = le_to_duration(PG_GETARG_INTERVAL_P(5), "wait");
+
+	if (run->every != 0 && wait >= run->every * 1000)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"wait\" must be less than \"every\"")));
+	if (!run->has_tick && (wait != 0 || run->ask.catch_up))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the arguments \"wait\" and \"catch_up\" need \"every\" or \"tick\"")));
+	run->until = le_now() + wait;
+}
+
+static void
+get_arguments(Run *run, FunctionCallInfo fcinfo)
+{
+	memset(run, 0, sizeof(*run));
+	le_start_ask(&run->ask, LE_ASK_CLAIM, fcinfo);
+	le_check_not_null(fcinfo, 1, "command");
+	le_check_not_null(fcinfo, 5, "wait");
+	le_check_not_null(fcinfo, 6, "catch_up");
+	le_check_not_null(fcinfo, 7, "on_loss");
+	run->command = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	check_command(run->command);
+	le_set_job(&run->ask, PG_ARGISNULL(2) ? job_of_command(run->command) :
+			   PG_GETARG_TEXT_PP(2));
+	run->ask.catch_up = PG_GETARG_BOOL(6);
+	run->on_loss = le_on_loss_named(text_to_cstring(PG_GETARG_TEXT_PP(7)));
+	le_fence_check_on_loss(run->on_loss);	/* before the tick is claimed */
+	set_tick(run, fcinfo);
+	set_wait(run, fcinfo);
+}
+
+/* ---- the command ---- */
+
+/* Does the term leave time for a transaction? */
+static bool
+leaves_time(const Run *run, const LeTerm *term)
+{
+	le_duration needed = (run->on_loss == LE_ON_LOSS_CANCEL ?
+						  le_cancel_lead : le_commit_margin) * LE_MSEC;
+
+	return term->deadline - le_now() > needed;
+}
+
+/* The term, if it holds and leaves that time. */
+static bool
+leads(const Run *run, LeTerm *term)
+{
+	return le_may_begin(run->ask.election, term) && leaves_time(run, term);
+}
+
+/*
+ * Counts this session in, before the last look at the term (bound.c): from
+ * here on, one that is given up waits for the run.  Without cancel on loss,
+ * which is for the command: a claim that takes long is not to end a wait.
+ */
+static bool
+bind_session(const Run *run, uint64 token)
+{
+	LeTerm		term;
+
+	le_fence_set_standing(run->ask.election, token, LE_ON_LOSS_NONE);
+	if (leads(run, &term) && term.token == token)
+		return true;
+	le_fence_clear_standing();
+	return false;
+}
+
+static void
+sleep_a_little(void)
+{
+	static uint32 wait_event = 0;
+
+	(void) WaitLatch(MyLatch,
+					 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
+					 TURN_INTERVAL,
+					 LE_WAIT_EVENT(wait_event, "LeaderElectionRun"));
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * Between the claim and the command the deadline may have come close, while
+ * the next proof is under way.  To fail now would waste the tick.
+ */
+static void
+wait_for_renewal(const Run *run, uint64 token)
+{
+	LeTerm		term;
+
+	while (le_my_term(run->ask.election, &term) && term.token == token &&
+		   !leaves_time(run, &term))
+		sleep_a_little();
+}
+
+static void
+execute(const char *command)
+{
+	SPIExecuteOptions options = {0};
+	int			rc;
+
+	EnsurePortalSnapshotExists();
+	options.allow_nonatomic = true;
+	options.dest = None_Receiver;
+	rc = SPI_execute_extended(command, &options);
+	if (rc < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("le_run() cannot run this command: %s",
+						SPI_result_code_string(rc))));
+}
+
+/*
+ * Did the command fail of itself, and is the term still there to say so?  The
+ * fence and the cancel on loss speak for the end of the term, although it may
+ * be renewed in the last moment.
+ */
+static bool
+failed_of_itself(const Run *run, uint64 token)
+{
+	LeTerm		term;
+
+	return geterrcode() != LE_ERRCODE_LOST &&
+		!le_fence_stopped(run->ask.election) &&
+		le_my_term(run->ask.election, &term) && term.token == token;
+}
+
+/* For le_events; the job's name is all that tells runs apart. */
+static void
+note(LeEventKind what, const Run *run, uint64 token, const LeMyClaim *claim)
+{
+	if (claim == NULL)
+		le_event(what, run->ask.election, token, "job %s", run->ask.job);
+	else
+		le_event(what, run->ask.election, token, "job %s, tick %s, try %d",
+				 claim->job, timestamptz_to_str(le_from_tick(claim->tick)),
+				 claim->try);
+}
+
+static void
+mark_failed(LeMyClaim *claim)
+{
+	LeAsk		ask;
+	LeReply		reply;
+
+	le_end_ask(&ask, claim, LE_CLAIM_FAILED);
+	ask.to_the_end = true;
+	(void) le_tell(&ask, &reply, FAILURE_PATIENCE);
+}
+
+static void
+mark_done(LeMyClaim *claim)
+{
+	LeAsk		ask;
+	LeReply		reply;
+
+	le_end_ask(&ask, claim, LE_CLAIM_DONE);
+	ask.to_the_end = true;
+	if (!le_tell(&ask, &reply, 3 * (le_request_timeout * LE_MSEC)) ||
+		reply.kind == LE_REPLY_ERROR)
+		ereport(WARNING,
+				(errcode(LE_ERRCODE_UNKNOWN),
+				 errmsg("could not confirm that the tick %s of job \"%s\" is marked as done",
+						timestamptz_to_str(le_from_tick(claim->tick)),
+						le_from_utf8(claim->job)),
+				 errdetail("The command was run and committed. The worker goes on telling the store.")));
+	else if (reply.kind != LE_REPLY_TRUE)
+		ereport(WARNING,
+				(errmsg("the tick %s of job \"%s\" was overtaken by a later one before it was done",
+						timestamptz_to_str(le_from_tick(claim->tick)),
+						le_from_utf8(claim->job)),
+				 errdetail("The command was run and committed.")));
+}
+
+/*
+ * Run the command, and commit it, as leader of this term, to which the session
+ * is bound; the claim is NULL if there is none.  The transaction that is open
+ * afterwards is not bound.
+ */
+static void
+run_command(const Run *run, uint64 token, LeMyClaim *claim)
+{
+	bool		failed;
+
+	note(LE_EVENT_RUN_STARTED, run, token, claim);
+	le_stat_count(run->ask.election, LE_STAT_RUNS);
+	PG_TRY();
+	{
+		if (claim != NULL)
+		{
+			running_tick = true;
+			current_tick = claim->tick;
+		}
+		wait_for_renewal(run, token);
+		SPI_commit();			/* the command gets a transaction of its own */
+		le_fence_set_standing(run->ask.election, token, run->on_loss);
+		(void) le_fence_bind(run->ask.election, 0, run->on_loss);
+		execute(run->command);
+		SPI_commit();
+		le_fence_clear_standing();
+	}
+	PG_CATCH();
+	{
+		failed = failed_of_itself(run, token);
+		le_fence_clear_standing();
+		running_tick = false;
+		note(LE_EVENT_RUN_FAILED, run, token, claim);
+		if (claim != NULL)
+		{
+			if (failed)
+				mark_failed(claim);
+			le_forget_claim(claim);
+		}
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	running_tick = false;
+	note(LE_EVENT_RUN_DONE, run, token, claim);
+	if (claim != NULL)
+	{
+		mark_done(claim);
+		le_forget_claim(claim);
+	}
+}
+
+/* ---- the tick ---- */
+
+typedef enum Progress
+{
+	OVER,						/* run, or not ours to run */
+	ONCE_MORE,					/* an older tick came first */
+	NOT_NOW						/* the store did not say */
+} Progress;
+
+/* The store's answers that may be other ones a moment later. */
+static bool
+may_change(const Run *run, const LeReply *reply)
+{
+	return le_now() < run->until &&
+		(reply->sqlstate == LE_ERRCODE_UNAVAILABLE ||
+		 reply->sqlstate == LE_ERRCODE_UNKNOWN ||
+		 reply->sqlstate == LE_ERRCODE_LOST);
+}
+
+/* One claim as leader of the term, and what follows from it. */
+static Progress
+claim_and_run(Run *run, const LeTerm *term)
+{
+	LeReply		reply;
+	LeMyClaim  *claim = le_try_claim(&run->ask, term, &reply);
+
+	if (reply.kind == LE_REPLY_ERROR)
+	{
+		if (!may_change(run, &reply))
+			le_throw(&reply);
+		return NOT_NOW;
+	}
+	if (claim != NULL)
+	{
+		run_command(run, term->token, claim);
+		return OVER;
+	}
+	if (reply.behind)
+	{
+		Run			older = *run;
+
+		older.ask.tick = reply.tick;
+		claim = le_try_claim(&older.ask, term, &reply);
+		if (reply.kind == LE_REPLY_ERROR && !may_change(run, &reply))
+			le_throw(&reply);
+		if (claim != NULL)
+			run_command(&older, term->token, claim);
+		return reply.kind == LE_REPLY_ERROR ? NOT_NOW : ONCE_MORE;
+	}
+	/* Not for this term; but the next one, perhaps ours, may have it. */
+	if (reply.no_term && le_now() < run->until)
+		return NOT_NOW;
+	le_stat_count(run->ask.election, LE_STAT_SKIPS);
+	return OVER;
+}
+
+static Progress
+run_tick(Run *run, const LeTerm *term)
+{
+	Progress	progress;
+
+	if (!bind_session(run, term->token))
+		return NOT_NOW;
+	progress = claim_and_run(run, term);
+	le_fence_clear_standing();
+	return progress;
+}
+
+/* Has a live term, or a later tick, relieved us of the tick? */
+static bool
+taken_care_of(const Run *run)
+{
+	LeAsk		ask = run->ask;
+	LeReply		reply;
+
+	ask.kind = LE_ASK_LOOK;
+	ask.wait_until = run->until;
+	le_ask(&ask, &reply);
+	return reply.kind == LE_REPLY_TRUE;
+}
+
+static void
+run_when_leading(Run *run)
+{
+	le_time		claim_at = 0;
+	le_time		look_at = 0;
+
+	for (;;)
+	{
+		Progress	progress = NOT_NOW;
+		LeTerm		term;
+
+		if (leads(run, &term))
+		{
+			if (le_now() >= claim_at)
+			{
+				progress = run_tick(run, &term);
+				claim_at = le_now() + LOOK_INTERVAL;
+			}
+		}
+		else if (le_now() >= run->until ||
+				 (le_now() >= look_at && taken_care_of(run)))
+		{
+			le_stat_count(run->ask.election, LE_STAT_SKIPS);
+			return;
+		}
+		else if (le_now() >= look_at)
+		{
+			look_at = le_now() + LOOK_INTERVAL;
+		}
+		if (progress == OVER)
+			return;
+		if (progress == ONCE_MORE)
+			claim_at = 0;
+		else
+			sleep_a_little();
+	}
+}
+
+/* ---- SQL ---- */
+
+Datum
+le_run(PG_FUNCTION_ARGS)
+{
+	Run			run;
+	LeTerm		term;
+
+	check_context(fcinfo);
+	get_arguments(&run, fcinfo);
+	if (!leads(&run, &term) && le_now() >= run.until)
+	{
+		le_stat_count(run.ask.election, LE_STAT_SKIPS);
+		return (Datum) 0;
+	}
+
+	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect_ext failed");
+	running = true;
+	PG_TRY();
+	{
+		SPI_commit();			/* hold no snapshot while waiting */
+		if (run.has_tick)
+			run_when_leading(&run);
+		else if (bind_session(&run, term.token))
+			run_command(&run, term.token, NULL);
+		else
+			le_stat_count(run.ask.election, LE_STAT_SKIPS);
+	}
+	PG_FINALLY();
+	{
+		le_fence_clear_standing();
+		running = false;
+	}
+	PG_END_TRY();
+	SPI_finish();
+	return (Datum) 0;
+}
+
+/* The tick that le_run() is running in this session; else NULL. */
+Datum
+le_tick(PG_FUNCTION_ARGS)
+{
+	le_check_preloaded();
+	if (!running_tick)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(le_from_tick(current_tick));
+}

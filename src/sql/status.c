@@ -1,0 +1,360 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *		The rows behind the views.
+ *
+ * All but le_claims come from shared memory alone: they answer while the store
+ * or the worker is down, which is when somebody looks.
+ *
+ * src/sql/status.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "shmem/events.h"
+#include "shmem/leases.h"
+#include "shmem/requests.h"
+#include "shmem/stats.h"
+#include "sql/arguments.h"
+#include "sql/jobs.h"
+#include "sql/status.h"
+#include "sql/xact.h"
+#include "worker/elect.h"
+
+PG_FUNCTION_INFO_V1(le_status);
+PG_FUNCTION_INFO_V1(le_nodes);
+PG_FUNCTION_INFO_V1(le_claims);
+PG_FUNCTION_INFO_V1(le_events);
+PG_FUNCTION_INFO_V1(le_stat);
+PG_FUNCTION_INFO_V1(le_stat_reset);
+
+/* election, the counters, the round trips, since when */
+#define MAX_COLUMNS		(1 + LE_NSTATS + 5 + 1)
+
+/* A row under construction. */
+typedef struct Row
+{
+	Datum		values[MAX_COLUMNS];
+	bool		nulls[MAX_COLUMNS];
+	int			n;
+} Row;
+
+static void
+put(Row *row, Datum value, bool isnull)
+{
+	row->values[row->n] = value;
+	row->nulls[row->n] = isnull;
+	row->n++;
+}
+
+/*
+ * A copy of text from the store or the worker, which is UTF-8.  A view must
+ * not fail for one character that this database cannot show.
+ */
+char *
+le_shown(const char *s)
+{
+	char	   *shown = pstrdup(s);
+
+	if (GetDatabaseEncoding() == PG_UTF8 &&
+		pg_verify_mbstr(PG_UTF8, shown, strlen(shown), true))
+		return shown;
+	for (char *p = shown; *p != '\0'; p++)
+		if (IS_HIGHBIT_SET(*p))
+			*p = '?';
+	return shown;
+}
+
+static void
+put_text(Row *row, const char *s)
+{
+	if (s == NULL || s[0] == '\0')
+		put(row, (Datum) 0, true);
+	else
+		put(row, CStringGetTextDatum(le_shown(s)), false);
+}
+
+static void
+put_time(Row *row, TimestampTz when)
+{
+	put(row, TimestampTzGetDatum(when), when == 0);
+}
+
+Tuplestorestate *
+le_begin_rows(FunctionCallInfo fcinfo, TupleDesc *desc)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext old;
+	Tuplestorestate *rows;
+
+	if (rsinfo == NULL || !IsA(rsinfo, ReturnSetInfo) ||
+		(rsinfo->allowedModes & SFRM_Materialize) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("set-valued function called in context that cannot accept a set")));
+	old = MemoryContextSwitchTo(rsinfo->econtext->ecxt_per_query_memory);
+	if (get_call_result_type(fcinfo, NULL, desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	rows = tuplestore_begin_heap(true, false, work_mem);
+	rsinfo->returnMode = SFRM_Materialize;
+	rsinfo->setResult = rows;
+	rsinfo->setDesc = *desc;
+	MemoryContextSwitchTo(old);
+	return rows;
+}
+
+static const char *
+state_of(const LeSlot *slot, le_time deadline)
+{
+	if (le_election_has_term(&slot->election) &&
+		!le_believes(le_now(), deadline))
+		return "expired";
+	if (slot->election.state == LE_IDLE && slot->hold_off_until > le_now())
+		return "stepped down";
+	if (slot->election.state == LE_IDLE &&
+		(slot->campaign || slot->configured))
+		return "candidate";
+	return le_state_name(slot->election.state);
+}
+
+static void
+put_status(LeSlot *slot, Tuplestorestate *rows, TupleDesc desc)
+{
+	LeOwner		owner = pg_atomic_read_u64(&slot->owner);
+	le_time		deadline = (le_time) pg_atomic_read_u64(&slot->deadline);
+	uint64		token = pg_atomic_read_u64(&slot->token);
+	bool		leads = token != 0;
+	Row			row = {.n = 0};
+
+	put_text(&row, slot->name);
+	put_text(&row, state_of(slot, deadline));
+	put_text(&row, owner == LE_OWNER_NONE ? NULL : le_scope_name(owner));
+	put(&row, Int32GetDatum(slot->owner_pid),
+		owner == LE_OWNER_NONE || owner == LE_OWNER_NODE);
+	put_text(&row, leads ? le_my_name() : slot->holder);
+	put_text(&row, leads && slot->has_value ? slot->value : NULL);
+	put(&row, Int64GetDatum((int64) token), !leads);
+	put_time(&row, leads ? slot->term_started : 0);
+	put_time(&row, leads && deadline != 0 ? le_wall(deadline) : 0);
+	put_time(&row, leads ? slot->renewed : 0);
+	put_time(&row, slot->last_change);
+	put_text(&row, slot->last_reason == LE_REASON_NONE ? NULL :
+			 le_reason_name(slot->last_reason));
+	put_text(&row, slot->last_error);
+	put_text(&row, le_configured_store()->remote ?
+			 le_configured_store()->name : "local (this instance only)");
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+Datum
+le_status(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+
+	le_check_preloaded();
+	rows = le_begin_rows(fcinfo, &desc);
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_copy_slot(i, slot))
+			put_status(slot, rows, desc);
+	return (Datum) 0;
+}
+
+static void
+put_node(const LeNodeInfo *info, Tuplestorestate *rows, TupleDesc desc)
+{
+	Row			row = {.n = 0};
+	Interval   *lease = palloc0(sizeof(Interval));
+
+	lease->time = info->lease / 1000;
+	put_text(&row, info->node);
+	put(&row, BoolGetDatum(info->self), false);
+	put_text(&row, info->revoked ? "revoked" : !info->held ? "ended" :
+			 le_now() - info->first_seen > 2 * info->lease ? "silent" : "live");
+	put_text(&row, info->incarnation);
+	put_text(&row, info->session);
+	put(&row, IntervalPGetDatum(lease), false);
+	put_time(&row, info->first_seen_wall);
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+static bool
+knows_nodes(const LeStore *store)
+{
+	return store->remote && !store->key_leases;
+}
+
+/* A store without node keys has no other nodes to show. */
+static int
+only_node(LeNodeInfo *info)
+{
+	memset(info, 0, sizeof(*info));
+	strlcpy(info->node, le_my_name(), sizeof(info->node));
+	strlcpy(info->incarnation, le_table->incarnation,
+			sizeof(info->incarnation));
+	strlcpy(info->session, le_table->session, sizeof(info->session));
+	info->lease = le_table->node.timing.lease;
+	info->first_seen = le_table->node.proof_sent;
+	info->first_seen_wall = info->first_seen == 0 ? 0 :
+		le_wall(info->first_seen);
+	info->self = info->held = true;
+	return le_table->node.state == LE_NODE_LIVE ? 1 : 0;
+}
+
+Datum
+le_nodes(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
+	int			n;
+
+	le_check_preloaded();
+	rows = le_begin_rows(fcinfo, &desc);
+	n = knows_nodes(le_configured_store()) ? le_copy_nodes(nodes) :
+		only_node(nodes);
+	for (int i = 0; i < n; i++)
+		put_node(&nodes[i], rows, desc);
+	return (Datum) 0;
+}
+
+static void
+put_event(const LeEvent *record, Tuplestorestate *rows, TupleDesc desc)
+{
+	Row			row = {.n = 0};
+
+	put(&row, Int64GetDatum((int64) record->number), false);
+	put_time(&row, record->at);
+	put_text(&row, le_event_name(record->what));
+	put_text(&row, record->election);
+	put_text(&row, record->node);
+	put(&row, Int64GetDatum((int64) record->token), record->token == 0);
+	put(&row, Int32GetDatum(record->pid), false);
+	put_text(&row, record->detail);
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+/* The newest last, as a log has it. */
+Datum
+le_events(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeEvent	record;
+	uint64		newest;
+	uint64		oldest = 1;
+
+	le_check_preloaded();
+	rows = le_begin_rows(fcinfo, &desc);
+	newest = le_events_newest();
+	if (newest > (uint64) le_max_events)
+		oldest = newest - le_max_events + 1;
+	for (uint64 number = oldest; number <= newest; number++)
+		if (le_copy_event(number, &record))
+			put_event(&record, rows, desc);
+	return (Datum) 0;
+}
+
+/* Milliseconds, as in PostgreSQL's own statistics. */
+static void
+put_ms(Row *row, double microseconds, bool isnull)
+{
+	put(row, Float8GetDatum(microseconds / 1000), isnull);
+}
+
+static void
+put_stat(const char *election, int slot, Tuplestorestate *rows, TupleDesc desc)
+{
+	Row			row = {.n = 0};
+	LeStatRow	stat;
+	bool		none;
+
+	le_copy_stat(slot, &stat);
+	none = stat.trips == 0;
+	put_text(&row, election);
+	for (int i = 0; i < LE_NSTATS; i++)
+		put(&row, Int64GetDatum((int64) stat.counts[i]), false);
+	put(&row, Int64GetDatum((int64) stat.trips), false);
+	put_ms(&row, stat.trip_last, none);
+	put_ms(&row, stat.trip_min, none);
+	put_ms(&row, none ? 0 : (double) stat.trips_total / stat.trips, none);
+	put_ms(&row, stat.trip_max, none);
+	put_time(&row, le_stat_since());
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+Datum
+le_stat(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+
+	le_check_preloaded();
+	rows = le_begin_rows(fcinfo, &desc);
+	put_stat(NULL, LE_STAT_NODE, rows, desc);
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_copy_slot(i, slot))
+			put_stat(slot->name, i, rows, desc);
+	return (Datum) 0;
+}
+
+Datum
+le_stat_reset(PG_FUNCTION_ARGS)
+{
+	le_check_preloaded();
+	le_reset_stats();
+	PG_RETURN_VOID();
+}
+
+static void
+put_claim(const LeClaimRow *claim, Tuplestorestate *rows, TupleDesc desc)
+{
+	Row			row = {.n = 0};
+
+	put_text(&row, claim->election);
+	put_text(&row, claim->job);
+	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
+	put(&row, Int32GetDatum(claim->try), false);
+	put_text(&row, le_claim_state_name(claim->state));
+	put_text(&row, claim->node);
+	put(&row, Int64GetDatum((int64) claim->token), false);
+	put(&row, TimestampTzGetDatum(le_from_tick(claim->claimed_at)),
+		claim->claimed_at == 0);
+	put(&row, TimestampTzGetDatum(le_from_tick(claim->ended_at)),
+		claim->ended_at == 0);
+	put_text(&row, claim->id);
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+Datum
+le_claims(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	dsm_segment *segment;
+	LeClaimRow *claims;
+	int			n;
+
+	le_check_preloaded();
+	rows = le_begin_rows(fcinfo, &desc);
+	segment = le_fetch_claims(&n);
+	claims = dsm_segment_address(segment);
+	for (int i = 0; i < n; i++)
+		put_claim(&claims[i], rows, desc);
+	dsm_detach(segment);
+	return (Datum) 0;
+}

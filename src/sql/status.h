@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.h
+ *		What functions that return rows have in common.
+ *
+ * src/sql/status.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_STATUS_H
+#define LE_STATUS_H
+
+#include "access/tupdesc.h"
+#include "fmgr.h"
+#include "utils/tuplestore.h"
+
+extern Tuplestorestate *le_begin_rows(FunctionCallInfo fcinfo,
+									  TupleDesc *desc);
+extern char *le_shown(const char *s);
+
+#endif							/* LE_STATUS_H */

@@ -1,0 +1,139 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.c
+ *		Leases in scope "transaction".
+ *
+ * They follow pg_advisory_xact_lock(): held until the transaction ends, or
+ * until a rollback to a savepoint set before the lease was taken.  The
+ * backend ends its belief itself, in the transaction's callbacks, where
+ * nothing may fail and nobody may be waited for; the worker tells the store
+ * afterwards.  The transaction is bound to the term as well (fence.c), which
+ * also keeps it from being prepared.
+ *
+ * src/sql/xact.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "lib/ilist.h"
+#include "utils/memutils.h"
+
+#include "shmem/leases.h"
+#include "shmem/requests.h"
+#include "sql/xact.h"
+
+typedef struct Held
+{
+	slist_node	node;
+	SubTransactionId subxact;
+	uint64		token;
+	char		election[LE_MAX_ELECTION_LEN + 1];
+} Held;
+
+static slist_head held = SLIST_STATIC_INIT(held);
+
+/* End the leases taken in this subtransaction, or in all of them. */
+static void
+give_up(SubTransactionId subxact)
+{
+	slist_mutable_iter iter;
+	bool		any = false;
+
+	slist_foreach_modify(iter, &held)
+	{
+		Held	   *h = slist_container(Held, node, iter.cur);
+
+		if (subxact != InvalidSubTransactionId && h->subxact != subxact)
+			continue;
+		le_give_up_term(h->election, h->token);
+		slist_delete_current(&iter);
+		pfree(h);
+		any = true;
+	}
+	if (any)
+		le_hint_worker();
+}
+
+static void
+at_xact_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+			give_up(InvalidSubTransactionId);
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+at_subxact_end(SubXactEvent event, SubTransactionId mine,
+			   SubTransactionId parent, void *arg)
+{
+	slist_iter	iter;
+
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		give_up(mine);
+	if (event != SUBXACT_EVENT_COMMIT_SUB)
+		return;
+	slist_foreach(iter, &held)
+	{
+		Held	   *h = slist_container(Held, node, iter.cur);
+
+		if (h->subxact == mine)
+			h->subxact = parent;
+	}
+}
+
+/* Called before a lease is asked for: nothing may fail once it is had. */
+void
+le_xact_prepare(void)
+{
+	static bool registered = false;
+
+	if (registered)
+		return;
+	RegisterXactCallback(at_xact_end, NULL);
+	RegisterSubXactCallback(at_subxact_end, NULL);
+	registered = true;
+}
+
+static Held *
+find_held(const char *election)
+{
+	slist_iter	iter;
+
+	slist_foreach(iter, &held)
+	{
+		Held	   *h = slist_container(Held, node, iter.cur);
+
+		if (strcmp(h->election, election) == 0)
+			return h;
+	}
+	return NULL;
+}
+
+/*
+ * The transaction holds this term now; to say so twice is harmless.  An
+ * earlier term of the election, released since, needs no end any more.
+ */
+void
+le_xact_holds(const char *election, uint64 token)
+{
+	Held	   *h = find_held(election);
+
+	if (h == NULL)
+	{
+		h = MemoryContextAlloc(TopMemoryContext, sizeof(Held));
+		strlcpy(h->election, election, sizeof(h->election));
+		slist_push_head(&held, &h->node);
+	}
+	else if (h->token == token)
+		return;
+	h->subxact = GetCurrentSubTransactionId();
+	h->token = token;
+}

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * claimlog.h
+ *		The claims of the store "local", kept on disk.
+ *
+ * src/worker/claimlog.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_CLAIMLOG_H
+#define LE_CLAIMLOG_H
+
+#include "store/store.h"
+
+extern const LeClaimLog le_claim_log;
+
+extern void le_claim_log_load(void);
+
+#endif							/* LE_CLAIMLOG_H */

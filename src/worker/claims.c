@@ -1,0 +1,694 @@
+/*-------------------------------------------------------------------------
+ *
+ * claims.c
+ *		The worker's side of claims: ticks of jobs, once each.
+ *
+ * Each question begins with a linearizable read of the job's record.  What
+ * the record allows (core/claim.c) is then written on the condition that the
+ * record, and for a claim the term, are still as they were.  Whatever comes of
+ * the write but a plain yes, the record is read again: the claim's id, drawn
+ * by the backend, says whose it is.  So an answer that was lost, a worker that
+ * was replaced and a question that was asked twice all end in the same way.
+ *
+ * What has been claimed stays so; the end of a claim is told to the store even
+ * if the backend that tells it is in a hurry (to_the_end).
+ *
+ * src/worker/claims.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lib/ilist.h"
+#include "storage/dsm.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "worker/ask.h"
+#include "worker/claims.h"
+#include "worker/dispatch.h"
+#include "worker/elect.h"
+#include "worker/session.h"
+
+/* How long the store is told of the end of a claim that nobody waits for. */
+#define TO_THE_END		(5 * 60 * LE_SEC)
+
+/* A question that has not been answered yet. */
+typedef struct Claiming
+{
+	dlist_node	node;
+	int			proc;
+	uint64		number;
+	LeAsk		ask;
+	int			slot;			/* of the election; -1: none */
+	le_time		give_up;
+	le_time		again_at;		/* read the record then; 0: under way */
+	int			failures;
+	bool		maybe;			/* a write was sent, and may yet be applied */
+	bool		writing;		/* one is under way; or was answered, and a
+								 * copy of it may be why */
+	LeOutcome	outcome;		/* of the last failure */
+
+	/* CLAIMS */
+	LeClaimRow *rows;
+	int			nrows;
+	int			next_slot;		/* whose claims are to be asked for, where
+								 * that has to be done one by one */
+} Claiming;
+
+static dlist_head claimings = DLIST_STATIC_INIT(claimings);
+
+static void look(Claiming *c);
+static void list(Claiming *c);
+
+/* ---- replies ---- */
+
+static void
+drop(Claiming *c)
+{
+	if (c->slot >= 0)
+		le_slot(c->slot)->asked--;
+	dlist_delete(&c->node);
+	if (c->rows != NULL)
+		pfree(c->rows);
+	pfree(c);
+}
+
+static void
+reply(Claiming *c, LeReplyKind kind)
+{
+	LeReply		r = {0};
+
+	r.kind = kind;
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
+
+static void
+reply_claimed(Claiming *c, int try)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_TRUE;
+	r.try = try;
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
+
+static void
+reply_behind(Claiming *c, int64 tick)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_FALSE;
+	r.behind = true;
+	r.tick = tick;
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
+
+/* The term ended before anything was written. */
+static void
+reply_no_term(Claiming *c)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_FALSE;
+	r.no_term = true;
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
+
+/* The answer must not hang on a loss: the backend is told what is known. */
+static void
+reply_lost(Claiming *c)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_ERROR;
+	r.sqlstate = LE_ERRCODE_LOST;
+	snprintf(r.message, sizeof(r.message),
+			 "leadership of election \"%s\" was lost while a tick was being claimed",
+			 c->ask.election);
+	strlcpy(r.detail, "The store may have recorded the claim.",
+			sizeof(r.detail));
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
+
+static void
+reply_outcome(Claiming *c, LeOutcome outcome)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_ERROR;
+	if (c->ask.kind == LE_ASK_CLAIMS)
+		snprintf(r.message, sizeof(r.message),
+				 "could not read the claims from the lease store %s",
+				 le_store_place());
+	else
+		snprintf(r.message, sizeof(r.message),
+				 c->ask.kind == LE_ASK_CLAIM ?
+				 "could not claim a tick of election \"%s\" at the lease store %s" :
+				 c->ask.kind == LE_ASK_COMPLETE ?
+				 "could not complete a tick of election \"%s\" at the lease store %s" :
+				 "could not read a claim of election \"%s\" at the lease store %s",
+				 c->ask.election, le_store_place());
+	strlcpy(r.detail, le_store_trouble(), sizeof(r.detail));
+	if (c->maybe || c->writing)
+	{
+		r.sqlstate = LE_ERRCODE_UNKNOWN;
+		if (c->ask.kind == LE_ASK_CLAIM)
+			strlcpy(r.hint, "Call again in the same session, with the same tick, to find out.",
+					sizeof(r.hint));
+	}
+	else if (outcome == LE_REFUSED)
+		r.sqlstate = LE_ERRCODE_REFUSED;
+	else
+		r.sqlstate = LE_ERRCODE_UNAVAILABLE;
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
+
+/* ---- requests ---- */
+
+static Claiming *
+find(const LeFlight *flight)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &claimings)
+	{
+		Claiming   *c = dlist_container(Claiming, node, iter.cur);
+
+		if (c->number == flight->pending && c->proc == flight->slot)
+			return c;
+	}
+	return NULL;
+}
+
+static void
+try_again(Claiming *c, LeOutcome outcome)
+{
+	c->outcome = outcome;
+	c->again_at = le_now() +
+		le_retry_delay(&le_table->node.timing, ++c->failures, le_random());
+}
+
+/* No answer, or one that says no: what follows is the question's to say. */
+static void
+failed(Claiming *c, LeOutcome outcome)
+{
+	if (outcome == LE_REFUSED && !c->maybe && !c->writing)
+		reply_outcome(c, outcome);
+	else
+		try_again(c, outcome);
+}
+
+/*
+ * A write that was not confirmed; the record tells what became of it.  A
+ * conflict may be with a copy of the same request that came first.
+ */
+static void
+not_written(Claiming *c, LeOutcome outcome)
+{
+	switch (outcome)
+	{
+		case LE_UNKNOWN:
+			c->maybe = true;
+			try_again(c, outcome);
+			break;
+		case LE_CONFLICT:
+		case LE_LOST:
+			try_again(c, LE_UNAVAILABLE);
+			break;
+		case LE_REFUSED:
+		case LE_UNAVAILABLE:
+			c->writing = false;
+			failed(c, outcome);
+			break;
+		case LE_DONE:
+			Assert(false);
+			break;
+	}
+}
+
+static LeFlight *
+new_flight(const Claiming *c, LeOpKind kind,
+		   void (*done) (LeFlight *, const LeAnswer *))
+{
+	LeFlight   *flight = le_flight_new(kind, done);
+
+	flight->op.election = le_flight_string(flight, c->ask.election);
+	flight->op.job = le_flight_string(flight, c->ask.job);
+	flight->pending = c->number;
+	flight->slot = c->proc;
+	return flight;
+}
+
+static void
+send(LeFlight *flight)
+{
+	le_flight_send(flight, le_table->node.timing.request_timeout);
+}
+
+static LeClaim *
+copy_claim(LeFlight *flight, const LeClaim *claim)
+{
+	LeClaim    *copy = MemoryContextAlloc(flight->context, sizeof(LeClaim));
+
+	*copy = *claim;
+	copy->election = le_flight_string(flight, claim->election);
+	copy->job = le_flight_string(flight, claim->job);
+	copy->id = le_flight_string(flight, claim->id);
+	copy->node = le_flight_string(flight, claim->node);
+	return copy;
+}
+
+static int64
+wall_ms(void)
+{
+	int64		us = GetCurrentTimestamp() +
+		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+
+	return us / 1000;
+}
+
+/* ---- claiming ---- */
+
+/* Does the term for which the tick is claimed still hold? */
+static bool
+its_term_stands(const Claiming *c)
+{
+	const LeSlot *slot;
+
+	if (c->slot < 0)
+		return false;
+	slot = le_slot(c->slot);
+	return le_held_by_caller(slot, &c->ask) &&
+		slot->election.token == c->ask.token && le_term_stands(slot);
+}
+
+static void
+claim_written(LeFlight *flight, const LeAnswer *answer)
+{
+	Claiming   *c = find(flight);
+
+	/* Our session is gone, or the key: the proof tells for all of us. */
+	if (answer->outcome == LE_LOST ||
+		(answer->outcome == LE_CONFLICT &&
+		 answer->conflict == LE_CONFLICT_HELD))
+		le_session_prove_now();
+	if (c == NULL)
+		return;
+	if (answer->outcome == LE_DONE)
+		reply_claimed(c, flight->op.claim->try);
+	else
+		not_written(c, answer->outcome);
+}
+
+static void
+send_claim(Claiming *c, const LeClaim *found, int try)
+{
+	LeFlight   *flight = new_flight(c, LE_OP_CLAIM, claim_written);
+	LeSlot	   *slot = le_slot(c->slot);
+	LeClaim		claim = {0};
+
+	claim.election = c->ask.election;
+	claim.job = c->ask.job;
+	claim.tick = c->ask.tick;
+	claim.try = try;
+	claim.id = c->ask.claim_id;
+	claim.token = c->ask.token;
+	claim.node = le_my_name();
+	claim.state = LE_CLAIM_RUNNING;
+	claim.claimed_at = wall_ms();
+	flight->op.claim = copy_claim(flight, &claim);
+	if (found != NULL)
+		flight->op.previous = copy_claim(flight, found);
+	flight->op.index = slot->election.write_index;
+	flight->op.token = slot->election.token;
+	flight->op.local = &slot->local;
+	c->writing = true;
+	send(flight);
+}
+
+static void
+judge(Claiming *c, const LeClaim *found)
+{
+	LeClaimView view = {0};
+	LeClaimWish wish = {0};
+	int			try;
+
+	if (found != NULL)
+	{
+		view.exists = true;
+		view.ours = strcmp(found->id, c->ask.claim_id) == 0;
+		view.tick = found->tick;
+		view.try = found->try;
+		view.token = found->token;
+		view.state = found->state;
+	}
+	wish.tick = c->ask.tick;
+	wish.token = c->ask.token;
+	wish.catch_up = c->ask.catch_up;
+	switch (le_judge_claim(&view, &wish, &try))
+	{
+		case LE_CLAIM_OURS:
+			reply_claimed(c, try);
+			break;
+		case LE_CLAIM_TAKEN:
+			reply(c, LE_REPLY_FALSE);
+			break;
+		case LE_CLAIM_BEHIND:
+			reply_behind(c, found->tick);
+			break;
+		case LE_CLAIM_TAKE:
+			if (its_term_stands(c))
+				send_claim(c, found, try);
+			else if (c->maybe)
+				reply_lost(c);
+			else
+				reply_no_term(c);
+			break;
+	}
+}
+
+/* ---- completing ---- */
+
+static void
+end_written(LeFlight *flight, const LeAnswer *answer)
+{
+	Claiming   *c = find(flight);
+
+	if (c == NULL)
+		return;
+	if (answer->outcome == LE_DONE)
+		reply(c, LE_REPLY_TRUE);
+	else
+		not_written(c, answer->outcome);
+}
+
+static void
+end_claim(Claiming *c, const LeClaim *found)
+{
+	LeFlight   *flight;
+	LeClaim    *claim;
+
+	if (found == NULL || strcmp(found->id, c->ask.claim_id) != 0)
+	{
+		reply(c, LE_REPLY_FALSE);
+		return;
+	}
+	if (found->state != LE_CLAIM_RUNNING)
+	{
+		reply(c, found->state == c->ask.ending ? LE_REPLY_TRUE :
+			  LE_REPLY_FALSE);
+		return;
+	}
+	flight = new_flight(c, LE_OP_COMPLETE, end_written);
+	flight->op.previous = copy_claim(flight, found);
+	claim = copy_claim(flight, found);
+	claim->state = c->ask.ending;
+	claim->ended_at = wall_ms();
+	flight->op.claim = claim;
+	c->writing = true;
+	send(flight);
+}
+
+/* ---- is the tick taken care of? ---- */
+
+/* The holder of the key is believed in by the store, which is enough here. */
+static void
+leader_read(LeFlight *flight, const LeAnswer *answer)
+{
+	Claiming   *c = find(flight);
+
+	if (c == NULL)
+		return;
+	if (answer->outcome != LE_DONE)
+		failed(c, answer->outcome);
+	else
+		reply(c, answer->nkeys > 0 && answer->keys[0].holder != NULL &&
+			  answer->keys[0].token == flight->op.token ? LE_REPLY_TRUE :
+			  LE_REPLY_FALSE);
+}
+
+static void
+judge_care(Claiming *c, const LeClaim *found)
+{
+	static LeLocalKey nobody = {0};
+	LeFlight   *flight;
+	LeSlot	   *slot;
+
+	if (found == NULL || found->tick < c->ask.tick)
+		reply(c, LE_REPLY_FALSE);
+	else if (found->tick > c->ask.tick || found->state != LE_CLAIM_RUNNING)
+		reply(c, LE_REPLY_TRUE);
+	else
+	{
+		flight = new_flight(c, LE_OP_READ, leader_read);
+		flight->op.token = found->token;
+		slot = le_find_slot(c->ask.election);
+		flight->op.local = slot == NULL ? &nobody : &slot->local;
+		send(flight);
+	}
+}
+
+/* ---- the record ---- */
+
+static void
+looked(LeFlight *flight, const LeAnswer *answer)
+{
+	Claiming   *c = find(flight);
+	const LeClaim *found = answer->nclaims > 0 ? &answer->claims[0] : NULL;
+
+	if (c == NULL)
+		return;
+	if (answer->outcome != LE_DONE)
+	{
+		failed(c, answer->outcome);
+		return;
+	}
+	c->writing = false;
+	if (c->ask.kind == LE_ASK_CLAIM)
+		judge(c, found);
+	else if (c->ask.kind == LE_ASK_COMPLETE)
+		end_claim(c, found);
+	else
+		judge_care(c, found);
+}
+
+static void
+look(Claiming *c)
+{
+	c->again_at = 0;
+	send(new_flight(c, LE_OP_READ_CLAIM, looked));
+}
+
+/* ---- all of them ---- */
+
+static void
+put_row(LeClaimRow *row, const LeClaim *claim)
+{
+	memset(row, 0, sizeof(*row));
+	strlcpy(row->election, claim->election, sizeof(row->election));
+	strlcpy(row->job, claim->job, sizeof(row->job));
+	strlcpy(row->id, claim->id, sizeof(row->id));
+	if (claim->node != NULL)
+		strlcpy(row->node, claim->node, sizeof(row->node));
+	row->tick = claim->tick;
+	row->claimed_at = claim->claimed_at;
+	row->ended_at = claim->ended_at;
+	row->token = claim->token;
+	row->try = claim->try;
+	row->state = claim->state;
+}
+
+static void
+reply_rows(Claiming *c)
+{
+	LeReply		r = {0};
+	dsm_segment *segment;
+
+	r.kind = LE_REPLY_TRUE;
+	r.rows = c->nrows;
+	/* It is gone if the backend is; then nobody reads the reply either. */
+	if (c->nrows > 0 && c->nrows <= c->ask.room &&
+		(segment = dsm_attach(c->ask.segment)) != NULL)
+	{
+		memcpy(dsm_segment_address(segment), c->rows,
+			   c->nrows * sizeof(LeClaimRow));
+		dsm_detach(segment);
+	}
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
+
+static void
+keep_rows(Claiming *c, const LeAnswer *answer)
+{
+	Size		size = (c->nrows + answer->nclaims) * sizeof(LeClaimRow);
+
+	if (answer->nclaims == 0)
+		return;
+	c->rows = c->rows == NULL ? MemoryContextAlloc(TopMemoryContext, size) :
+		repalloc(c->rows, size);
+	for (int i = 0; i < answer->nclaims; i++)
+		put_row(&c->rows[c->nrows++], &answer->claims[i]);
+}
+
+static void
+listed(LeFlight *flight, const LeAnswer *answer)
+{
+	Claiming   *c = find(flight);
+
+	if (c == NULL)
+		return;
+	if (answer->outcome != LE_DONE)
+	{
+		failed(c, answer->outcome);
+		return;
+	}
+	keep_rows(c, answer);
+	c->next_slot++;
+	list(c);
+}
+
+/* All at once, or election by election, of those that this node knows. */
+static void
+list(Claiming *c)
+{
+	LeFlight   *flight;
+	bool		at_once = !le_store()->key_leases;
+
+	c->again_at = 0;
+	while (!at_once && c->next_slot < le_table->nused &&
+		   !le_slot(c->next_slot)->used)
+		c->next_slot++;
+	if (c->next_slot >= (at_once ? 1 : le_table->nused))
+	{
+		reply_rows(c);
+		return;
+	}
+	flight = new_flight(c, LE_OP_LIST_CLAIMS, listed);
+	flight->op.election = at_once ? NULL :
+		le_flight_string(flight, le_slot(c->next_slot)->name);
+	send(flight);
+}
+
+/* ---- called by questions.c ---- */
+
+bool
+le_asks_for_claim(LeRequestKind kind)
+{
+	return kind == LE_ASK_CLAIM || kind == LE_ASK_COMPLETE ||
+		kind == LE_ASK_LOOK || kind == LE_ASK_CLAIMS;
+}
+
+static void
+begin(Claiming *c)
+{
+	if (c->ask.kind == LE_ASK_CLAIMS)
+		list(c);
+	else
+		look(c);
+}
+
+/* The slot must not get another name while the claim is under way. */
+static bool
+attach(Claiming *c)
+{
+	LeSlot	   *slot = le_find_slot(c->ask.election);
+
+	if (slot == NULL || !le_held_by_caller(slot, &c->ask))
+		return false;
+	c->slot = le_slot_number(slot);
+	slot->asked++;
+	return true;
+}
+
+void
+le_claim_question(int proc, uint64 number, const LeAsk *ask)
+{
+	Claiming   *c = MemoryContextAllocZero(TopMemoryContext,
+										   sizeof(Claiming));
+
+	c->proc = proc;
+	c->number = number;
+	c->ask = *ask;
+	c->maybe = ask->again;
+	c->slot = -1;
+	c->outcome = LE_UNAVAILABLE;
+	c->give_up = le_now() + 3 * (le_request_timeout * LE_MSEC);
+	if (ask->kind == LE_ASK_LOOK)
+		c->give_up = Min(c->give_up, ask->wait_until);
+	dlist_push_tail(&claimings, &c->node);
+	/* Without the term there is nothing to write, but perhaps to find. */
+	if (ask->kind == LE_ASK_CLAIM && !attach(c) && !c->maybe)
+		reply_no_term(c);
+	else
+		begin(c);
+}
+
+/* Does anybody wait for the answer, or is it worth going on without? */
+static bool
+wanted(Claiming *c, le_time now)
+{
+	if (le_still_asked(c->proc, c->number))
+		return true;
+	return c->ask.to_the_end && now < c->give_up + TO_THE_END;
+}
+
+/* Drop the questions that nobody waits for any more. */
+void
+le_claims_withdrawn(void)
+{
+	dlist_mutable_iter iter;
+	le_time		now = le_now();
+
+	dlist_foreach_modify(iter, &claimings)
+	{
+		Claiming   *c = dlist_container(Claiming, node, iter.cur);
+
+		if (!wanted(c, now))
+			drop(c);
+	}
+}
+
+void
+le_claims_run_timers(le_time now)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &claimings)
+	{
+		Claiming   *c = dlist_container(Claiming, node, iter.cur);
+
+		if (!wanted(c, now))
+			drop(c);
+		else if (now >= c->give_up && !c->ask.to_the_end)
+			reply_outcome(c, c->outcome);
+		else if (c->again_at != 0 && now >= c->again_at)
+			begin(c);
+	}
+}
+
+/* When is there something to do next? */
+le_time
+le_claims_timer(void)
+{
+	le_time		next = 0;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &claimings)
+	{
+		Claiming   *c = dlist_container(Claiming, node, iter.cur);
+
+		next = le_earliest(next, c->again_at);
+		if (!c->ask.to_the_end)
+			next = le_earliest(next, c->give_up);
+	}
+	return next;
+}

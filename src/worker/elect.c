@@ -1,0 +1,1157 @@
+/*-------------------------------------------------------------------------
+ *
+ * elect.c
+ *		The worker's elections: between core/election.h and the rest.
+ *
+ * What the core decides is carried out here: terms are published in the lease
+ * table, requests sent, verdicts passed on to those who asked (questions.c).
+ * And for each election it is worked out, again after everything that
+ * happens, whether this node should seek it: wishes are never passed on as a
+ * chain of events that could lose a link.
+ *
+ * src/worker/elect.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "shmem/bound.h"
+#include "shmem/events.h"
+#include "shmem/stats.h"
+#include "worker/ask.h"
+#include "worker/dispatch.h"
+#include "worker/elect.h"
+#include "worker/observe.h"
+#include "worker/renew.h"
+#include "worker/session.h"
+#include "worker/tokens.h"
+#include "worker/watch.h"
+
+/* What the loop looks at often, close together. */
+typedef struct Quick
+{
+	le_time		timer;
+	le_time		deadline;		/* of a term with a lease of its own */
+	le_time		renew_at;
+	bool		has_term;
+	bool		active;			/* not idle: is to be looked at */
+	bool		draining;		/* has a term that is to end */
+	bool		candidate;		/* campaigned for, by call or by setting */
+} Quick;
+
+/* How often to look whether a term that is to end is still needed, should
+ * nobody say so. */
+#define DRAIN_POLL		(100 * LE_MSEC)
+
+static Quick *quick;
+static bool may_lead = false;
+static bool any_pause = false;	/* some slot waits out a hold-off */
+
+static void feed(LeSlot *slot, LeInput *input);
+static bool waits_for_holder(int i);
+
+/* ---- terms ---- */
+
+const char *
+le_scope_name(LeOwner owner)
+{
+	if (owner == LE_OWNER_NODE)
+		return "node";
+	return owner & LE_OWNER_XACT ? "transaction" : "session";
+}
+
+/* Say whom the term was taken from, and why that was allowed. */
+static void
+log_takeover(const LeSlot *slot)
+{
+	const LeNodeInfo *from = slot->holder_session[0] == '\0' ? NULL :
+		le_watch_node(slot->holder_session);
+	double		silence;
+
+	if (!slot->election.taking_over || from == NULL)
+		return;
+	silence = (le_now() - from->first_seen) / (double) LE_SEC;
+	ereport(LOG,
+			(errmsg("took over election \"%s\" from node \"%s\" after %.1f s of silence",
+					slot->name, from->node, silence),
+			 errdetail("Its fencing token was " UINT64_FORMAT ", its lease %d ms; the new token is " UINT64_FORMAT ".",
+					   slot->holder_token, (int) (from->lease / LE_MSEC),
+					   slot->election.token)));
+	le_event(LE_EVENT_TOOK_OVER, slot->name, slot->election.token,
+			 "from node \"%s\" with token " UINT64_FORMAT " after %.1f s of silence",
+			 from->node, slot->holder_token, silence);
+}
+
+static void
+begin_term(LeSlot *slot)
+{
+	LeElection *e = &slot->election;
+
+	le_token_seen(slot->name, e->token);
+	le_begin_change(slot);
+	slot->owner_proc = slot->candidate_proc;
+	slot->owner_pid = slot->candidate_pid;
+	slot->term_started = slot->last_change = GetCurrentTimestamp();
+	slot->renewed = slot->term_started;
+	slot->last_reason = LE_REASON_NONE;
+	slot->stepping_down = false;
+	slot->last_error[0] = '\0';
+	strlcpy(slot->holder, le_my_name(), sizeof(slot->holder));
+	/* After le_reset_token() a mark could be too high to be replaced. */
+	if (pg_atomic_read_u64(&slot->given_up) >= e->token)
+		pg_atomic_write_u64(&slot->given_up, 0);
+	pg_atomic_write_u64(&slot->drain_until, 0);
+	pg_atomic_write_u64(&slot->owner, slot->candidate);
+	pg_atomic_write_u64(&slot->token, e->token);
+	pg_atomic_write_u64(&slot->deadline, e->deadline != 0 ? e->deadline :
+						le_table->node.deadline);
+	le_end_change(slot);
+	quick[le_slot_number(slot)].has_term = true;
+	ereport(LOG,
+			(errmsg("leader of election \"%s\" with fencing token " UINT64_FORMAT,
+					slot->name, e->token),
+			 errdetail("Scope %s, store %s.", le_scope_name(slot->candidate),
+					   le_store_place())));
+	le_stat_count_slot(le_slot_number(slot), LE_STAT_ACQUISITIONS);
+	le_event(LE_EVENT_ACQUIRED, slot->name, e->token, "scope %s",
+			 le_scope_name(slot->candidate));
+	log_takeover(slot);
+}
+
+static void
+note_end(const LeSlot *slot, LeReason reason, uint64 token)
+{
+	bool		by_itself = reason == LE_REASON_RELEASED ||
+		reason == LE_REASON_STEPPED_DOWN;
+
+	le_stat_count_slot(le_slot_number(slot),
+					   by_itself ? LE_STAT_RELEASES : LE_STAT_LOSSES);
+	if (by_itself)
+		le_event(reason == LE_REASON_RELEASED ? LE_EVENT_RELEASED :
+				 LE_EVENT_STEPPED_DOWN, slot->name, token, NULL);
+	else
+		le_event(LE_EVENT_LOST, slot->name, token, "%s",
+				 le_reason_name(reason));
+}
+
+/* From here on no check believes in the term, whatever else happens. */
+static void
+end_term(LeSlot *slot, LeReason reason)
+{
+	uint64		token = pg_atomic_read_u64(&slot->token);
+
+	if (reason == LE_REASON_RELEASED && slot->stepping_down)
+		reason = LE_REASON_STEPPED_DOWN;
+	le_begin_change(slot);
+	pg_atomic_write_u64(&slot->deadline, 0);
+	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
+	pg_atomic_write_u64(&slot->token, 0);
+	pg_atomic_write_u64(&slot->drain_until, 0);
+	slot->last_reason = reason;
+	slot->last_change = GetCurrentTimestamp();
+	slot->holder[0] = '\0';
+	slot->holder_seen = 0;
+	le_end_change(slot);
+	quick[le_slot_number(slot)].has_term = false;
+	quick[le_slot_number(slot)].draining = false;
+	ereport(LOG,
+			(errmsg("no longer leader of election \"%s\" with fencing token " UINT64_FORMAT ": %s",
+					slot->name, token, le_reason_name(reason))));
+	note_end(slot, reason, token);
+}
+
+/* The lease of this one term was renewed. */
+static void
+move_deadline(LeSlot *slot)
+{
+	pg_atomic_write_u64(&slot->deadline, slot->election.deadline);
+	slot->renewed = GetCurrentTimestamp();
+}
+
+/*
+ * From here on the term is only for the transactions that are bound to it.
+ * The mark comes before the count of them: a backend counts itself in before
+ * it looks for the mark, so one of the two sees the other.
+ */
+static void
+drain_term(LeSlot *slot)
+{
+	pg_atomic_write_u64(&slot->drain_until,
+						slot->election.drain_until - slot->drain_grace);
+	pg_memory_barrier();
+	quick[le_slot_number(slot)].draining = true;
+}
+
+/* A proof moved the deadline of every term; 0 ends all belief. */
+void
+le_elect_deadline(le_time deadline)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (le_store()->key_leases)
+		return;					/* each has a deadline of its own */
+
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		if (!quick[i].has_term)
+			continue;
+		pg_atomic_write_u64(&slot->deadline, deadline);
+		slot->renewed = now;
+	}
+}
+
+/* ---- who wants the election ---- */
+
+bool
+le_elect_campaigns(const LeSlot *slot)
+{
+	return (slot->campaign || slot->configured) &&
+		le_now() >= slot->campaign_after;
+}
+
+static bool
+sought(const LeSlot *slot)
+{
+	if (!may_lead || le_now() < slot->hold_off_until)
+		return false;
+	return le_elect_campaigns(slot) || le_first_seeker(slot) != NULL;
+}
+
+/* Has the owner of the term let go of it, or died? */
+bool
+le_elect_abandoned(const LeSlot *slot)
+{
+	LeOwner		owner = le_owner_of(slot);
+
+	return !le_owner_lives(owner, slot->owner_proc) ||
+		pg_atomic_read_u64(&((LeSlot *) slot)->given_up) ==
+		slot->election.token;
+}
+
+/*
+ * For whom is the acquire that is about to be sent?  Decided before it is
+ * sent, since its value goes with it.
+ */
+static bool
+choose_candidate(LeSlot *slot)
+{
+	const LeAsk *ask = le_first_seeker(slot);
+	const char *value = NULL;
+
+	if (ask != NULL)
+	{
+		slot->candidate = ask->owner;
+		slot->candidate_proc = ask->proc;
+		slot->candidate_pid = ask->pid;
+		if (ask->has_value)
+			value = ask->value;
+		else if (slot->campaign && slot->has_value)
+			value = slot->value;
+	}
+	else if (le_elect_campaigns(slot))
+	{
+		slot->candidate = LE_OWNER_NODE;
+		slot->candidate_proc = slot->candidate_pid = 0;
+		if (slot->campaign && slot->has_value)
+			value = slot->value;
+	}
+	else
+		return false;
+	if (value == NULL)
+		value = le_my_value();
+	le_begin_note(slot);
+	if (value != slot->value)
+		strlcpy(slot->value, value, sizeof(slot->value));
+	slot->has_value = true;
+	le_end_note(slot);
+	return true;
+}
+
+/* Is the one that an acquired term was meant for still there? */
+static bool
+candidate_waits(LeSlot *slot)
+{
+	if (slot->candidate == LE_OWNER_NODE && le_elect_campaigns(slot))
+		return true;
+	return le_seeker_waits(slot, slot->candidate);
+}
+
+void
+le_elect_feed(LeSlot *slot, LeInputKind kind)
+{
+	LeInput		input = {.kind = kind};
+
+	feed(slot, &input);
+}
+
+/* The holder has a new value: send it, if nothing else is under way. */
+static void
+push_value(LeSlot *slot)
+{
+	const char *value = le_value_to_publish(slot);
+
+	if (value == NULL)
+		return;
+	le_begin_note(slot);
+	strlcpy(slot->value, value, sizeof(slot->value));
+	slot->has_value = true;
+	le_end_note(slot);
+	le_elect_feed(slot, LE_IN_PUBLISH);
+}
+
+/*
+ * Bring the core's idea of what this node wants up to date.  Called after
+ * everything that may have changed it; does nothing if nothing has.
+ */
+void
+le_elect_advance(LeSlot *slot)
+{
+	LeElection *e = &slot->election;
+	bool		wanted;
+
+	if (le_election_has_term(e))
+	{
+		if (le_elect_abandoned(slot) ||
+			(e->drain_until != 0 &&
+			 !le_bound_to(le_slot_number(slot), e->token)))
+			le_elect_feed(slot, LE_IN_UNWANT);
+		else if (e->state == LE_HELD)
+			push_value(slot);
+	}
+	if (le_election_has_term(e))
+		return;
+	wanted = sought(slot);
+	if (wanted && !le_session_live())
+		le_session_want();
+	else if (wanted && !e->wanted)
+		le_elect_feed(slot, LE_IN_WANT);
+	else if (!wanted && e->wanted)
+		le_elect_feed(slot, LE_IN_UNWANT);
+}
+
+/* ---- what the store says ---- */
+
+/* The watch shows the key; NULL: no such key. */
+void
+le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
+{
+	LeInput		input = {.kind = LE_IN_SEEN};
+	LeKeyView	view;
+
+	le_make_view(&view, key, as_of);
+	le_note_holder(slot, key, &view);
+	if (!le_election_has_term(&slot->election))
+		slot->rev = key == NULL ? 0 : key->rev;
+	if (!le_session_live())
+		return;					/* nothing could be done about it */
+	if (key == NULL && le_election_has_term(&slot->election))
+	{
+		/*
+		 * A key that is absent from a list may merely be hidden.  The next
+		 * proof decides, and it is sent now.
+		 */
+		if (as_of > slot->election.write_index)
+			le_session_prove_now();
+		return;
+	}
+	input.view = &view;
+	feed(slot, &input);
+	le_elect_advance(slot);
+}
+
+void
+le_elect_note_error(LeSlot *slot, LeOutcome outcome, const char *detail)
+{
+	if (outcome == LE_DONE || outcome == LE_CONFLICT)
+		return;
+	le_begin_note(slot);
+	snprintf(slot->last_error, sizeof(slot->last_error), "%s",
+			 detail ? detail : le_outcome_name(outcome));
+	le_end_note(slot);
+}
+
+static void
+note_error(LeSlot *slot, const LeAnswer *answer)
+{
+	le_elect_note_error(slot, answer->outcome, answer->detail);
+}
+
+/* Is this the answer to the election's newest request? */
+static bool
+stale(const LeFlight *flight)
+{
+	return flight->epoch != le_table->node.epoch ||
+		flight->request != le_slot(flight->slot)->election.request;
+}
+
+static void
+read_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	LeSlot	   *slot = le_slot(flight->slot);
+	LeInput		input = {.kind = LE_IN_READ};
+	const LeKey *key = answer->nkeys > 0 ? &answer->keys[0] : NULL;
+	LeKeyView	view;
+
+	if (stale(flight))
+		return;
+	note_error(slot, answer);
+	if (answer->outcome == LE_DONE)
+	{
+		le_make_view(&view, key, answer->index);
+		le_note_holder(slot, key, &view);
+		slot->rev = key == NULL ? 0 : key->rev;
+		input.view = &view;
+	}
+	else
+	{
+		input.kind = LE_IN_READ_FAILED;
+		input.outcome = answer->outcome;
+	}
+	feed(slot, &input);
+	le_elect_advance(slot);
+}
+
+/* The answer to a write of a key with a lease of its own. */
+static void
+note_lease(LeSlot *slot, LeInput *input, const LeFlight *flight,
+		   const LeAnswer *answer)
+{
+	LeOpKind	kind = flight->op.kind;
+
+	if (answer->outcome == LE_CONFLICT && answer->conflict == LE_CONFLICT_OWN)
+		slot->rev = answer->rev;
+	if (answer->outcome != LE_DONE ||
+		(kind != LE_OP_ACQUIRE && kind != LE_OP_PUBLISH))
+		return;
+	slot->rev = answer->rev;
+	input->sent = flight->sent;
+	input->deadline = le_trusted_until(flight->sent, answer->trust);
+	if (kind == LE_OP_ACQUIRE && slot->election.failures == 0)
+		le_renew_check_trust(answer->trust);
+}
+
+static void
+write_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	static const LeInputKind kinds[] = {
+		[LE_DONE] = LE_IN_DONE,
+		[LE_CONFLICT] = LE_IN_CONFLICT,
+		[LE_LOST] = LE_IN_NOT_APPLIED,
+		[LE_REFUSED] = LE_IN_NOT_APPLIED,
+		[LE_UNAVAILABLE] = LE_IN_NOT_APPLIED,
+		[LE_UNKNOWN] = LE_IN_UNKNOWN,
+	};
+	LeSlot	   *slot = le_slot(flight->slot);
+	LeInput		input = {.kind = kinds[answer->outcome]};
+
+	if (stale(flight))
+		return;
+	note_error(slot, answer);
+	input.index = answer->index;
+	input.outcome = answer->outcome;
+	input.conflict = answer->conflict;
+	if (le_store()->key_leases)
+		note_lease(slot, &input, flight, answer);
+	if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_CONFLICT)
+		le_watch_doubt_node(flight->op.target->session);
+	else if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_DONE)
+		le_watch_took_over();
+	feed(slot, &input);
+	/* Our session is gone, says the store: the proof tells for all of us. */
+	if (answer->outcome == LE_LOST)
+		le_session_prove_now();
+	le_elect_advance(slot);
+}
+
+/*
+ * The node key of the node that the term is taken from.  Also for a key that
+ * Consul has freed: marking its last holder spares the wait for that node's
+ * other elections.
+ */
+static bool
+add_target(LeFlight *flight, const LeSlot *slot)
+{
+	const LeNodeInfo *from;
+	LeNodeKey  *target;
+
+	if (slot->holder_session[0] == '\0' || flight->op.index == 0 ||
+		(from = le_watch_node(slot->holder_session)) == NULL ||
+		(!slot->holder_holds && (from->held || from->revoked)))
+		return false;
+	target = MemoryContextAllocZero(flight->context, sizeof(LeNodeKey));
+	target->session = le_flight_string(flight, from->session);
+	target->node = le_flight_string(flight, from->node);
+	target->incarnation = le_flight_string(flight, from->incarnation);
+	target->index = from->index;
+	target->lease = from->lease;
+	target->seq = from->seq;
+	target->held = from->held && !from->revoked;
+	target->revoked = from->revoked;
+	flight->op.target = target;
+	flight->op.target_holds = slot->holder_holds;
+	return true;
+}
+
+/*
+ * What a write of a key with a lease of its own says beside the index.  Each
+ * decision to acquire has an id of its own; a copy sent because nobody knows
+ * what became of the first has the same.
+ */
+static void
+add_lease(LeFlight *flight, LeSlot *slot)
+{
+	uint8		id[LE_ATTEMPT_LEN / 2];
+
+	flight->op.rev = slot->rev;
+	flight->op.token_floor = slot->election.token_floor;
+	if (flight->op.kind != LE_OP_ACQUIRE)
+		return;
+	if (slot->election.failures == 0 || slot->attempt[0] == '\0')
+	{
+		if (!pg_strong_random(id, sizeof(id)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random bytes")));
+		for (int i = 0; i < (int) sizeof(id); i++)
+			snprintf(slot->attempt + 2 * i, 3, "%02x", id[i]);
+	}
+	flight->op.attempt = le_flight_string(flight, slot->attempt);
+}
+
+static void
+send_request(LeSlot *slot, const LeActions *act)
+{
+	static const LeOpKind kinds[] = {
+		[LE_SEND_READ] = LE_OP_READ,
+		[LE_SEND_ACQUIRE] = LE_OP_ACQUIRE,
+		[LE_SEND_TAKE_OVER] = LE_OP_ACQUIRE,
+		[LE_SEND_PUBLISH] = LE_OP_PUBLISH,
+		[LE_SEND_RELEASE] = LE_OP_RELEASE,
+	};
+	LeFlight   *flight = le_flight_new(kinds[act->send],
+									   act->send == LE_SEND_READ ?
+									   read_answered : write_answered);
+
+	flight->slot = le_slot_number(slot);
+	flight->request = slot->election.request;
+	flight->op.election = le_flight_string(flight, slot->name);
+	flight->op.index = act->index;
+	flight->op.token = slot->election.token;
+	flight->op.local = &slot->local;
+	if (slot->has_value)
+		flight->op.value = le_flight_string(flight, slot->value);
+	if (le_store()->key_leases)
+		add_lease(flight, slot);
+	else if (flight->op.kind == LE_OP_ACQUIRE && le_consul_takeover &&
+			 add_target(flight, slot))
+		flight->op.kind = LE_OP_TAKE_OVER;
+	le_flight_send(flight, le_table->node.timing.request_timeout);
+}
+
+/*
+ * One input through the core, and its actions in the order that safety asks
+ * for: belief ends before anything is sent, and begins only for somebody
+ * who is still there to have it.
+ */
+static void
+feed(LeSlot *slot, LeInput *input)
+{
+	LeActions	act;
+	uint32		answered = slot->election.request;
+
+	input->now = le_now();
+	if (input->random == 0)
+		input->random = le_random();
+	input->timing = &le_table->node.timing;
+	act = le_election_input(&slot->election, input);
+
+	if (act.unresolved)
+		le_questions_unresolved(slot);	/* before there is another candidate */
+	if (act.term_ends && pg_atomic_read_u64(&slot->token) != 0)
+	{
+		end_term(slot, act.reason);
+		le_questions_term_ended(slot);
+	}
+	if (act.term_drains)
+		drain_term(slot);
+	if (act.term_begins && candidate_waits(slot))
+		begin_term(slot);
+	else if (act.term_begins)
+	{
+		act.verdict = LE_SAY_NOTHING;
+		le_elect_feed(slot, LE_IN_UNWANT);
+	}
+	else if (act.deadline_moved)
+		move_deadline(slot);
+	if ((act.send == LE_SEND_ACQUIRE || act.send == LE_SEND_TAKE_OVER) &&
+		!choose_candidate(slot))
+		slot->candidate = LE_OWNER_NONE;	/* granted, it is given back */
+	if (act.send != LE_SEND_NOTHING)
+		send_request(slot, &act);
+	le_pass_verdict(slot, &act, answered);
+	le_elect_note_timers(slot);
+	if (waits_for_holder(le_slot_number(slot)))
+		le_watch_follow_nodes();
+}
+
+void
+le_elect_input(LeSlot *slot, LeInput *input)
+{
+	feed(slot, input);
+}
+
+/* What the loop looks at follows what the core has decided. */
+void
+le_elect_note_timers(const LeSlot *slot)
+{
+	Quick	   *q = &quick[le_slot_number(slot)];
+
+	q->timer = slot->election.timer_at;
+	q->deadline = slot->election.deadline;
+	q->renew_at = le_election_renew_at(&slot->election);
+	q->active = slot->election.state != LE_IDLE;
+}
+
+/* ---- leases of single terms ---- */
+
+bool
+le_elect_any_renewal_due(le_time now)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (quick[i].renew_at != 0 && now >= quick[i].renew_at)
+			return true;
+	return false;
+}
+
+void
+le_elect_renew_now(LeSlot *slot)
+{
+	le_election_renew_now(&slot->election, le_now());
+	le_elect_note_timers(slot);
+}
+
+/*
+ * End the term in good order: those who are bound to it may finish.  Without
+ * any it ends at once.
+ */
+void
+le_elect_drain(LeSlot *slot, le_duration patience, le_duration grace)
+{
+	LeInput		input = {.kind = LE_IN_DRAIN};
+	const Quick *q = &quick[le_slot_number(slot)];
+	bool		told = q->draining;
+
+	input.until = le_now() + patience + grace;
+	slot->drain_grace = grace;
+	feed(slot, &input);
+	le_elect_advance(slot);
+	if (q->draining && !told)
+		ereport(LOG,
+				(errmsg("giving up election \"%s\" with fencing token " UINT64_FORMAT " when the transactions bound to it are done",
+						slot->name, slot->election.token),
+				 errdetail("They are cancelled in %d ms.",
+						   (int) (patience / LE_MSEC))));
+}
+
+/* The same, with the patience that the settings ask for. */
+void
+le_elect_give_up(LeSlot *slot)
+{
+	le_elect_drain(slot, le_drain_timeout * LE_MSEC, LE_DRAIN_GRACE);
+}
+
+/* Do not contend for a while, whoever asks. */
+void
+le_elect_hold_off(LeSlot *slot, le_duration how_long)
+{
+	slot->hold_off_until = le_now() + how_long;
+	any_pause = true;
+}
+
+/*
+ * Is there anything to step down from: a term, a candidacy, or a hold-off
+ * that could be changed?  An election that was merely seen here is none of
+ * this node's business.
+ */
+bool
+le_elect_takes_part(const LeSlot *slot)
+{
+	return le_election_has_term(&slot->election) || slot->election.wanted ||
+		slot->campaign || slot->configured ||
+		slot->hold_off_until > le_now() || le_first_seeker(slot) != NULL;
+}
+
+/* The same for the campaign alone; le_acquire() may still try. */
+void
+le_elect_pause_campaign(LeSlot *slot, le_duration how_long)
+{
+	slot->campaign_after = le_now() + how_long;
+	any_pause = true;
+}
+
+void
+le_elect_set_campaign(LeSlot *slot, bool campaign)
+{
+	slot->campaign = campaign;
+	quick[le_slot_number(slot)].candidate = campaign || slot->configured;
+}
+
+/* ---- called by the rest of the worker ---- */
+
+/*
+ * A new worker: requests that its predecessor had in flight are lost, and
+ * what became of them is not known.
+ */
+static void
+resume(LeSlot *slot)
+{
+	LeElection *e = &slot->election;
+	LeInput		input = {0};
+
+	le_election_resume(e, le_now());
+	le_elect_note_timers(slot);
+	switch (e->state)
+	{
+		case LE_ACQUIRING:
+		case LE_PUBLISHING:
+		case LE_RELEASING:
+			input.kind = LE_IN_UNKNOWN;
+			feed(slot, &input);
+			break;
+		case LE_READING:
+		case LE_ACQUIRE_UNSURE:
+		case LE_PUBLISH_UNSURE:
+		case LE_RELEASE_UNSURE:
+			input.kind = LE_IN_READ_FAILED;
+			input.outcome = LE_UNAVAILABLE;
+			feed(slot, &input);
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * The worker before may have gone between what the core decided and what the
+ * table shows.  A term that the core has ended must not be believed in for
+ * the rest of its time; one that never was published, le_elect_advance() gives
+ * back, and until then no proof may be made to fail for it.
+ */
+static void
+settle(LeSlot *slot)
+{
+	/* A worker that died in a change: nobody believes a torn slot. */
+	if ((pg_atomic_read_u64(&slot->version) |
+		 pg_atomic_read_u64(&slot->shown)) & 1)
+		le_end_change(slot);
+	if (pg_atomic_read_u64(&slot->token) != slot->election.token)
+	{
+		le_begin_change(slot);
+		pg_atomic_write_u64(&slot->deadline, 0);
+		pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
+		pg_atomic_write_u64(&slot->token, 0);
+		le_end_change(slot);
+	}
+	slot->asked = 0;
+}
+
+void
+le_elect_start(void)
+{
+	quick = MemoryContextAllocZero(TopMemoryContext,
+								   le_table->nslots * sizeof(Quick));
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		settle(slot);
+		quick[i].has_term = pg_atomic_read_u64(&slot->token) != 0;
+		quick[i].timer = slot->election.timer_at;
+		quick[i].active = slot->election.state != LE_IDLE;
+		quick[i].draining = slot->election.drain_until != 0;
+		quick[i].candidate = slot->campaign || slot->configured;
+	}
+	any_pause = true;
+	/* The worker before may have gone while it was ending the terms. */
+	if (!le_session_live())
+		le_elect_node_ended(LE_REASON_EXPIRED);
+	for (int i = 0; i < le_table->nused; i++)
+		resume(le_slot(i));
+	le_elect_refresh();
+}
+
+static void
+mark_configured(const char *election)
+{
+	LeSlot	   *slot = le_find_or_add_slot(election);
+
+	if (slot == NULL)
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("no room for election \"%s\" in the lease table",
+						election),
+				 errhint("Raise \"leader_election.max_elections\" and restart.")));
+	else
+	{
+		slot->configured = quick[le_slot_number(slot)].candidate = true;
+		slot->election.token_floor = Max(slot->election.token_floor,
+										 le_token_floor(election));
+	}
+}
+
+/* After a reload, a promotion, or anything else that concerns them all. */
+void
+le_elect_refresh(void)
+{
+	char		why[256];
+	int			sqlstate;
+
+	may_lead = le_may_lead(why, sizeof(why), &sqlstate);
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_slot(i)->configured &&
+			!le_in_campaign_setting(le_slot(i)->name))
+		{
+			le_slot(i)->configured = false;
+			quick[i].candidate = le_slot(i)->campaign;
+			if (le_owner_of(le_slot(i)) == LE_OWNER_NODE &&
+				!le_slot(i)->campaign)
+				le_elect_give_up(le_slot(i));
+		}
+	le_each_campaign(mark_configured);
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		if (!may_lead && quick[i].has_term)
+			le_elect_give_up(le_slot(i));
+		le_elect_advance(le_slot(i));
+	}
+}
+
+/* Look after what backends did without asking, if they did anything. */
+void
+le_elect_hints(void)
+{
+	static uint64 last = PG_UINT64_MAX;
+	uint64		hints = pg_atomic_read_u64(&le_table->hints);
+
+	if (hints == last)
+		return;
+	last = hints;
+	le_questions_withdrawn();
+	for (int i = 0; i < le_table->nused; i++)
+		if (quick[i].active)
+			le_elect_advance(le_slot(i));
+}
+
+static void
+run_slot_timer(int i, le_time now)
+{
+	LeSlot	   *slot = le_slot(i);
+
+	if (quick[i].deadline != 0 && now >= quick[i].deadline)
+	{
+		le_elect_feed(slot, LE_IN_EXPIRED);
+		le_elect_advance(slot);
+	}
+	if (quick[i].timer != 0 && now >= quick[i].timer)
+	{
+		quick[i].timer = slot->election.timer_at = 0;
+		if (slot->election.state == LE_WAITING && !le_session_live())
+			return;				/* le_elect_node_live() will ask again */
+		le_elect_feed(slot, LE_IN_TIMER);
+	}
+}
+
+static void
+end_hold_offs(le_time now)
+{
+	if (!any_pause)
+		return;
+	any_pause = false;
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		any_pause = any_pause || slot->hold_off_until > now ||
+			slot->campaign_after > now;
+		if (slot->hold_off_until != 0 && now >= slot->hold_off_until)
+			slot->hold_off_until = 0;
+		else if (slot->campaign_after != 0 && now >= slot->campaign_after)
+			slot->campaign_after = 0;
+		else
+			continue;
+		le_elect_advance(slot);
+	}
+}
+
+void
+le_elect_run_timers(void)
+{
+	le_time		now = le_now();
+	char		why[256];
+	int			sqlstate;
+
+	/* A promotion comes without a message. */
+	if (may_lead != le_may_lead(why, sizeof(why), &sqlstate))
+		le_elect_refresh();
+	for (int i = 0; i < le_table->nused; i++)
+		run_slot_timer(i, now);
+	le_questions_run_timers(now);
+	end_hold_offs(now);
+	for (int i = 0; i < le_table->nused; i++)
+		if (quick[i].draining)
+			le_elect_advance(le_slot(i));
+	le_elect_hints();
+}
+
+le_time
+le_elect_timer(void)
+{
+	le_time		next = 0;
+	bool		campaigning = false;
+
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		next = le_earliest(next, quick[i].timer);
+		next = le_earliest(next, quick[i].deadline);
+		next = le_earliest(next, quick[i].renew_at);
+		if (quick[i].draining)
+			next = le_earliest(next, le_now() + DRAIN_POLL);
+		if (any_pause)
+		{
+			next = le_earliest(next, le_slot(i)->hold_off_until);
+			next = le_earliest(next, le_slot(i)->campaign_after);
+		}
+		campaigning = campaigning || quick[i].candidate;
+	}
+	/* Nobody tells a worker that its standby was promoted. */
+	if (campaigning && !may_lead && RecoveryInProgress())
+		next = le_earliest(next, le_now() + LE_SEC);
+	return le_earliest(next, le_questions_timer());
+}
+
+/* The session can carry terms now: everybody who waited for it goes ahead. */
+void
+le_elect_node_live(void)
+{
+	le_questions_session_live();
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		le_elect_advance(slot);
+		if (slot->election.state == LE_WAITING)
+			le_elect_feed(slot, LE_IN_WANT);
+	}
+}
+
+/* There is no session to be had; what waits for one shall say so. */
+void
+le_elect_no_session(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		if (!quick[i].active && !quick[i].candidate && slot->asked == 0)
+			continue;
+		le_begin_note(slot);
+		strlcpy(slot->last_error, le_store_trouble(),
+				sizeof(slot->last_error));
+		le_end_note(slot);
+	}
+}
+
+void
+le_elect_node_ended(LeReason reason)
+{
+	/* All belief ends before the first message about any of it is written. */
+	for (int i = 0; i < le_table->nused; i++)
+		if (quick[i].has_term)
+			pg_atomic_write_u64(&le_slot(i)->deadline, 0);
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeInput		input = {.kind = LE_IN_NODE_ENDED};
+
+		input.reason = reason;
+		if (quick[i].active)
+			feed(le_slot(i), &input);
+	}
+}
+
+/* The proof shows that the key is not ours any more. */
+void
+le_elect_not_ours(int number)
+{
+	LeSlot	   *slot = le_slot(number);
+
+	le_elect_feed(slot, LE_IN_NOT_OURS);
+	le_elect_advance(slot);
+}
+
+static int
+pick(int i, int n, int *numbers, const char **names)
+{
+	for (int k = 0; k < n; k++)
+		if (numbers[k] == i)
+			return n;
+	numbers[n] = i;
+	names[n] = le_slot(i)->name;
+	return n + 1;
+}
+
+/*
+ * Which held keys does the next proof check?  Those that somebody asked to
+ * be proven, then the others in rotation.
+ */
+int
+le_elect_pick_held(int max, int *numbers, const char **names)
+{
+	static int	cursor = 0;
+	int			n = 0;
+	int			total = le_table->nused;
+
+	for (int i = 0; i < total && n < max; i++)
+		if (quick[i].has_term && le_renewal_asked(i))
+			n = pick(i, n, numbers, names);
+	for (int k = 0; k < total && n < max; k++)
+	{
+		cursor = (cursor + 1) % total;
+		if (quick[cursor].has_term)
+			n = pick(cursor, n, numbers, names);
+	}
+	return n;
+}
+
+/* A proof that was sent then covers these elections. */
+void
+le_elect_proved(le_time sent, const int *numbers, int n)
+{
+	le_questions_proved(sent, numbers, n);
+	for (int i = 0; i < n; i++)
+		le_elect_advance(le_slot(numbers[i]));
+}
+
+/* A proof is about every term, however many keys it names. */
+void
+le_elect_count_proof(le_time sent, LeOutcome outcome, bool renewed)
+{
+	if (le_store()->key_leases)
+		return;					/* it exists in name only */
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		if (!quick[i].has_term)
+			continue;
+		le_stat_answer(i, sent, outcome);
+		if (renewed)
+			le_stat_count_slot(i, LE_STAT_RENEWALS);
+	}
+}
+
+/* Does anybody lead, or seek to lead? */
+bool
+le_elect_need_session(void)
+{
+
+	for (int i = 0; i < le_table->nused; i++)
+		if (quick[i].active ||
+			(quick[i].candidate && sought(le_slot(i))))
+			return true;
+	return le_any_seeker(sought);
+}
+
+/* Is there anything whose fate the watch could tell? */
+bool
+le_elect_need_watch(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (quick[i].active)
+			return true;
+	return false;
+}
+
+/* Is another node's term what this node waits for? */
+static bool
+waits_for_holder(int i)
+{
+	const LeSlot *slot = le_slot(i);
+
+	return quick[i].active && slot->election.state == LE_WAITING &&
+		slot->holder_session[0] != '\0' && slot->holder_holds;
+}
+
+bool
+le_elect_waits_for_holder(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (waits_for_holder(i))
+			return true;
+	return false;
+}
+
+static void
+recheck_holder(LeSlot *slot)
+{
+	const LeNodeInfo *holder = le_watch_node(slot->holder_session);
+	LeInput		input = {.kind = LE_IN_HOLDER};
+
+	if (!le_consul_takeover || holder == NULL)
+		return;
+	if (holder->revoked)
+		input.kind = LE_IN_TIMER;	/* to read the key, and take it */
+	input.silent_at = le_watch_silent_at(holder);
+	feed(slot, &input);
+}
+
+/* The node keys have news about holders that are being waited out. */
+void
+le_elect_recheck_waiting(void)
+{
+	if (!le_session_live())
+		return;
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		if (waits_for_holder(i))
+			recheck_holder(slot);
+		else if (quick[i].active && slot->election.state == LE_WAITING &&
+				 slot->election.seen_index != 0)
+			le_elect_feed(slot, LE_IN_TIMER);
+	}
+}
+
+/*
+ * The instance shuts down: let go of everything.  Of the time that there is,
+ * half is for transactions that are about to commit, and a quarter for the
+ * store.
+ */
+void
+le_elect_release_all(void)
+{
+	le_duration time = le_shutdown_timeout * LE_MSEC;
+
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		le_slot(i)->hold_off_until = le_now() + 3600 * LE_SEC;
+		if (quick[i].has_term)
+			le_elect_drain(le_slot(i), time / 2, time / 4);
+		else if (quick[i].active)
+			le_elect_feed(le_slot(i), LE_IN_UNWANT);
+	}
+}
+
+bool
+le_elect_all_released(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (quick[i].active)
+			return false;
+	return true;
+}

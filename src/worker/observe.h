@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * observe.h
+ *		What an answer of the store says about one election.
+ *
+ * src/worker/observe.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_OBSERVE_H
+#define LE_OBSERVE_H
+
+#include "shmem/leases.h"
+
+extern bool le_foreign_key(const LeKey *key);
+extern void le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of);
+extern void le_note_holder(LeSlot *slot, const LeKey *key,
+						   const LeKeyView *view);
+
+#endif							/* LE_OBSERVE_H */

@@ -1,0 +1,199 @@
+/*-------------------------------------------------------------------------
+ *
+ * renew.c
+ *		Renewing terms that have leases of their own, many at a time.
+ *
+ * The core says when a term's lease is to be renewed, and what an answer
+ * means for it.  This file puts terms that are due at about the same time
+ * into one request, and so spreads the requests of a node that holds many
+ * over the renewal interval.
+ *
+ * src/worker/renew.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "shmem/stats.h"
+#include "worker/ask.h"
+#include "worker/dispatch.h"
+#include "worker/elect.h"
+#include "worker/renew.h"
+
+static le_time alone_until = 0; /* renew terms one by one */
+
+/* Until when may a term be trusted whose lease was written or renewed by the
+ * request sent then? */
+le_time
+le_trusted_until(le_time sent, le_duration trust)
+{
+	return sent + trust - le_table->node.timing.margin;
+}
+
+/*
+ * The gateway knows what of a lease is lost to clocks, this node only how
+ * often it renews: say so if the two do not fit.  It is safe, but every
+ * hitch of the store costs the lead.
+ */
+void
+le_renew_check_trust(le_duration trust)
+{
+	static le_duration told = 0;
+	const LeTiming *t = &le_table->node.timing;
+	le_duration need = t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT +
+		t->margin;
+
+	if (trust >= need || trust == told)
+		return;
+	told = trust;
+	ereport(LOG,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("leader_election leases are trusted for %d ms only, too short for three attempts to renew them",
+					(int) (trust / LE_MSEC)),
+			 errdetail("renew_interval (%d ms), 3 attempts of at least %d ms and safety_margin (%d ms) need %d ms.",
+					   (int) (t->renew_interval / LE_MSEC),
+					   (int) (LE_MIN_ATTEMPT / LE_MSEC),
+					   (int) (t->margin / LE_MSEC), (int) (need / LE_MSEC)),
+			 errhint("Raise \"leader_election.lease_ttl\", or lower the gateway's --max-clock-skew if the clocks allow it.")));
+}
+
+/* The core hears what became of one of the terms. */
+static void
+tell(LeFlight *flight, int i, const LeRenewal *renewal, uint32 random)
+{
+	LeSlot	   *slot = le_slot(flight->held_slots[i]);
+	LeInput		input = {.kind = LE_IN_RENEW_FAILED};
+
+	input.random = random;
+	input.outcome = renewal->outcome;
+	if (renewal->outcome == LE_DONE)
+	{
+		input.kind = LE_IN_RENEWED;
+		input.sent = flight->sent;
+		input.deadline = le_trusted_until(flight->sent, renewal->trust);
+	}
+	if (renewal->outcome == LE_DONE || renewal->outcome == LE_CONFLICT)
+		slot->rev = renewal->rev;
+	le_elect_input(slot, &input);
+}
+
+static void
+renewed(LeFlight *flight, const LeAnswer *answer)
+{
+	uint32		random = le_random();	/* one for all: they stay together */
+	LeRenewal	all = {.outcome = answer->outcome, .detail = answer->detail};
+	int			ndone = 0;
+	int		   *done = palloc(flight->op.nterms * sizeof(int));
+
+	if (answer->outcome == LE_REFUSED && flight->op.nterms > 1)
+		alone_until = le_now() + le_table->node.timing.lease;
+	for (int i = 0; i < flight->op.nterms; i++)
+	{
+		int			number = flight->held_slots[i];
+		LeSlot	   *slot = le_slot(number);
+		const LeRenewal *renewal = answer->outcome == LE_DONE ?
+			&answer->renewals[i] : &all;
+
+		/* A term that ended since needs nothing any more. */
+		if (slot->election.token != flight->held_tokens[i] ||
+			strcmp(slot->name, flight->op.terms[i].election) != 0)
+			continue;
+		le_stat_answer(number, flight->sent, renewal->outcome);
+		tell(flight, i, renewal, random);
+		le_elect_note_error(slot, renewal->outcome, renewal->detail);
+		if (renewal->outcome == LE_DONE)
+		{
+			done[ndone++] = number;
+			le_stat_count_slot(number, LE_STAT_RENEWALS);
+		}
+		else
+			le_elect_advance(slot);
+	}
+	le_elect_proved(flight->sent, done, ndone);
+	/* Asked for while this request was under way. */
+	for (int i = 0; i < ndone; i++)
+		if (le_renewal_asked(done[i]))
+			le_elect_renew_now(le_slot(done[i]));
+}
+
+typedef struct Due
+{
+	le_time		at;
+	int			slot;
+} Due;
+
+static int
+compare_due(const void *a, const void *b)
+{
+	le_time		x = ((const Due *) a)->at;
+	le_time		y = ((const Due *) b)->at;
+
+	return x < y ? -1 : x > y ? 1 : 0;
+}
+
+static void
+send_batch(const Due *due, int n)
+{
+	LeFlight   *flight = le_flight_new(LE_OP_RENEW_TERMS, renewed);
+	LeTermRef  *terms = MemoryContextAlloc(flight->context,
+										   n * sizeof(LeTermRef));
+	le_time		deadline = 0;
+	int			failures = 0;
+
+	flight->held_slots = MemoryContextAlloc(flight->context, n * sizeof(int));
+	flight->held_tokens = MemoryContextAlloc(flight->context,
+											 n * sizeof(uint64));
+	for (int i = 0; i < n; i++)
+	{
+		LeSlot	   *slot = le_slot(due[i].slot);
+
+		flight->held_slots[i] = due[i].slot;
+		flight->held_tokens[i] = slot->election.token;
+		terms[i].election = le_flight_string(flight, slot->name);
+		terms[i].token = slot->election.token;
+		terms[i].rev = slot->rev;
+		deadline = le_earliest(deadline, slot->election.deadline);
+		failures = Max(failures, slot->election.renew_failures);
+		le_election_renewal_sent(&slot->election);
+		le_elect_note_timers(slot);
+	}
+	flight->op.terms = terms;
+	flight->op.nterms = n;
+	le_flight_send(flight, le_attempt_timeout(&le_table->node.timing,
+											  le_now(), deadline, failures));
+}
+
+/*
+ * If a term is due, it takes along those that will be soon: the next half of
+ * the interval's share of one request, so that requests stay apart.
+ */
+void
+le_renew_run_timers(void)
+{
+	le_time		now = le_now();
+	Due		   *due;
+	int			held = 0;
+	int			n = 0;
+	le_duration ahead;
+	int			most = now < alone_until ? 1 : LE_MAX_RENEWALS;
+
+	if (!le_store()->key_leases || !le_elect_any_renewal_due(now))
+		return;
+	due = palloc(le_table->nused * sizeof(Due));
+	for (int i = 0; i < le_table->nused; i++)
+		held += le_election_has_term(&le_slot(i)->election) ? 1 : 0;
+	ahead = le_table->node.timing.renew_interval /
+		(2 * (1 + (held - 1) / LE_MAX_RENEWALS));
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		le_time		at = le_election_renew_at(&le_slot(i)->election);
+
+		if (at != 0 && at <= now + ahead)
+			due[n++] = (Due) {at, i};
+	}
+	qsort(due, n, sizeof(Due), compare_due);
+	for (int i = 0; i < n && due[i].at <= now; i += most)
+		send_batch(&due[i], Min(n - i, most));
+	pfree(due);
+}

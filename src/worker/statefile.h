@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * statefile.h
+ *		Which store session this data directory's node last had.
+ *
+ * src/worker/statefile.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_STATEFILE_H
+#define LE_STATEFILE_H
+
+#include "shmem/leases.h"
+
+typedef struct LePredecessor
+{
+	char		session[LE_SESSION_LEN + 1];
+	char		incarnation[LE_INCARNATION_LEN + 1];
+	char		prefix[LE_MAX_ELECTION_LEN + 1];
+	char		datacenter[64];
+	le_duration lease;
+} LePredecessor;
+
+extern void le_statefile_write(const LePredecessor *session);
+extern bool le_statefile_read(LePredecessor *session);
+extern void le_statefile_remove(void);
+
+#endif							/* LE_STATEFILE_H */

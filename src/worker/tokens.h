@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * tokens.h
+ *		The highest fencing token seen of each election, kept on disk.
+ *
+ * src/worker/tokens.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_TOKENS_H
+#define LE_TOKENS_H
+
+extern void le_tokens_load(void);
+extern uint64 le_token_floor(const char *election);
+extern void le_token_seen(const char *election, uint64 token);
+extern void le_token_forget(const char *election);
+
+#endif							/* LE_TOKENS_H */

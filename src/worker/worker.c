@@ -1,0 +1,282 @@
+/*-------------------------------------------------------------------------
+ *
+ * worker.c
+ *		The background worker: one loop, one latch.
+ *
+ * The worker sleeps until something is due: a timer, an answer, a question,
+ * a signal.  It holds no transaction, takes no lock that a backend might
+ * hold, and never blocks in a call of its own, so DROP DATABASE, reloads and
+ * shutdowns pass it by at once even while the store hangs.
+ *
+ * It is restarted one second after it fails or is terminated, and takes its
+ * leases up from shared memory.  A shutdown of the instance is another thing:
+ * then everything is released first, for at most shutdown_timeout.  SIGTERM
+ * means both; postmaster.pid tells which.
+ *
+ * src/worker/worker.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "libpq/pqsignal.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/procsignal.h"
+#include "tcop/tcopprot.h"
+#include "utils/memutils.h"
+#include "utils/ps_status.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "shmem/events.h"
+#include "shmem/requests.h"
+#include "worker/ask.h"
+#include "worker/claimlog.h"
+#include "worker/dispatch.h"
+#include "worker/elect.h"
+#include "worker/http.h"
+#include "worker/poll.h"
+#include "worker/renew.h"
+#include "worker/session.h"
+#include "worker/tokens.h"
+#include "worker/watch.h"
+#include "worker/worker.h"
+
+static volatile sig_atomic_t got_sigterm = false;
+
+static void
+handle_sigterm(SIGNAL_ARGS)
+{
+	int			save_errno = errno;
+
+	got_sigterm = true;
+	SetLatch(MyLatch);
+	errno = save_errno;
+}
+
+/*
+ * Is the instance shutting down, or was only this process terminated?  The
+ * postmaster notes the first in its lock file before it sends any signal.
+ */
+static bool
+instance_stops(void)
+{
+	FILE	   *file = AllocateFile("postmaster.pid", "r");
+	char		line[MAXPGPATH];
+	bool		stopping = false;
+
+	if (file == NULL)
+		return true;			/* no lock file: no server */
+	for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++)
+		if (number == 8)		/* LOCK_FILE_LINE_PM_STATUS */
+			stopping = strncmp(line, "stopping", 8) == 0;
+	FreeFile(file);
+	return stopping;
+}
+
+/* Nobody should wait for a worker that is not there. */
+static void
+worker_leaves(int code, Datum arg)
+{
+	pg_atomic_write_u32(&le_table->worker_proc, 0);
+	pg_atomic_write_u32(&le_table->worker_pid, 0);
+}
+
+static le_time
+next_timer(void)
+{
+	le_time		next = le_dispatch_timer();
+
+	next = le_earliest(next, le_session_timer());
+	next = le_earliest(next, le_elect_timer());
+	next = le_earliest(next, le_watch_timer());
+	return le_earliest(next, le_poll_timer());
+}
+
+/* Sleep until an answer, a signal, a question, or "next" (0: no limit). */
+static void
+sleep_until(le_time next)
+{
+	static uint32 wait_event = 0;
+	int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+	long		timeout = -1;
+
+	if (next != 0)
+	{
+		le_duration left = next - le_now();
+
+		/* Round up, or the last millisecond is spent in a busy loop. */
+		timeout = left <= 0 ? 0 : (long) ((left + LE_MSEC - 1) / LE_MSEC);
+		timeout = Min(timeout, 3600 * 1000L);
+		events |= WL_TIMEOUT;
+	}
+	if (le_store()->remote)
+		(void) WaitLatchOrSocket(MyLatch, events | WL_SOCKET_READABLE,
+								 le_http_socket(), timeout,
+								 LE_WAIT_EVENT(wait_event, "LeaderElectionMain"));
+	else
+		(void) WaitLatch(MyLatch, events, timeout,
+						 LE_WAIT_EVENT(wait_event, "LeaderElectionMain"));
+	ResetLatch(MyLatch);
+}
+
+static void
+complain_of_timing(void)
+{
+	LeTiming	timing;
+	StringInfoData detail;
+
+	le_configured_timing(&timing);
+	initStringInfo(&detail);
+	if (!le_explain_timing(&timing, &detail))
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("leader_election timing is unsafe: this node does not lead"),
+				 errdetail_internal("%s", detail.data)));
+	pfree(detail.data);
+}
+
+static void
+reload(void)
+{
+	ConfigReloadPending = false;
+	ProcessConfigFile(PGC_SIGHUP);
+	complain_of_timing();
+	le_dispatch_configure();
+	le_session_configure();
+	le_elect_refresh();
+}
+
+/* Do all that is due. */
+static void
+turn(bool first)
+{
+	le_dispatch_run();
+	le_elect_run_timers();
+	le_session_run_timers();
+	le_watch_run_timers();
+	le_poll_run_timers();
+	le_each_request(le_question, first);
+	le_elect_hints();
+	le_renew_run_timers();
+}
+
+/*
+ * The instance shuts down.  Belief ends at once; then the store is told, for
+ * as long as the administrator allows.  Only the timers that are looked after
+ * here count for the sleep: one of the others that is due would make it a
+ * busy loop.
+ */
+static void
+drain(void)
+{
+	le_time		until = le_now() + le_shutdown_timeout * LE_MSEC;
+	le_time		next;
+
+	le_elect_release_all();
+	while (le_now() < until && !le_elect_all_released())
+	{
+		next = le_earliest(le_dispatch_timer(), le_elect_timer());
+		sleep_until(le_earliest(next, until));
+		le_dispatch_run();
+		le_elect_run_timers();
+		le_renew_run_timers();
+	}
+	le_session_unwant();
+	while (le_now() < until && !le_session_none())
+	{
+		next = le_earliest(le_dispatch_timer(), le_session_timer());
+		sleep_until(le_earliest(next, until));
+		le_dispatch_run();
+		le_session_run_timers();
+	}
+	if (!le_session_none())
+		ereport(LOG,
+				(errmsg("leader_election could not leave the store in time"),
+				 errdetail("The next start on this data directory ends the session, or it runs out.")));
+}
+
+static void
+start(void)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, handle_sigterm);
+	pqsignal(SIGUSR1, procsignal_sigusr1_handler);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+
+	before_shmem_exit(worker_leaves, (Datum) 0);
+	pg_atomic_write_u32(&le_table->worker_pid, (uint32) MyProcPid);
+	le_dispatch_start();
+	le_tokens_load();
+	if (!le_store()->remote)
+		le_claim_log_load();
+	complain_of_timing();
+	ereport(LOG,
+			(errmsg("leader_election worker started as node \"%s\"",
+					le_my_name()),
+			 le_store()->remote ?
+			 errdetail("Store %s at %s.", le_store()->name, le_store_place()) :
+			 errdetail("Store local: elections are decided inside this instance only, not between instances.")));
+	le_event(LE_EVENT_WORKER_STARTED, NULL, 0, NULL);
+	le_session_start();
+	le_poll_start();
+	le_elect_start();
+	pg_atomic_write_u32(&le_table->worker_proc, (uint32) LE_MY_PROC + 1);
+}
+
+void
+le_worker_main(Datum arg)
+{
+	MemoryContext turn_context;
+	bool		first = true;
+
+	start();
+	turn_context = AllocSetContextCreate(TopMemoryContext,
+										 "leader_election turn",
+										 ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(turn_context);
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+			reload();
+		if (got_sigterm && instance_stops())
+		{
+			drain();
+			proc_exit(0);
+		}
+		if (got_sigterm)
+			ereport(FATAL,
+					(errcode(ERRCODE_ADMIN_SHUTDOWN),
+					 errmsg("terminating the leader_election worker due to administrator command"),
+					 errdetail("It starts again in one second and keeps its leases.")));
+		turn(first);
+		first = false;
+		MemoryContextReset(turn_context);
+		sleep_until(next_timer());
+	}
+}
+
+void
+le_register_worker(void)
+{
+	BackgroundWorker worker = {0};
+
+	strlcpy(worker.bgw_name, "leader_election worker", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "leader_election worker", BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "leader_election",
+			sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "le_worker_main", BGW_MAXLEN);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
+		BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_ConsistentState;
+	worker.bgw_restart_time = 1;
+	RegisterBackgroundWorker(&worker);
+}

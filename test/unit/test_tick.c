@@ -1,0 +1,308 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_tick.c
+ *		Tests of core/tick.c and store/claim_record.c: which tick may be
+ *		claimed, which tick it is, and the record of a claim.
+ *
+ * test/unit/test_tick.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "store_test.h"
+
+#include "store/claim_record.h"
+
+#define OURS	.exists = true, .ours = true
+#define FOUND	.exists = true
+#define SEC		INT64_C(1000000)
+
+typedef struct JudgeCase
+{
+	int			line;
+	LeClaimView found;
+	bool		catch_up;
+	LeClaimVerdict verdict;
+	int			try;
+} JudgeCase;
+
+/* Tick 100 is wished for, by the term 50. */
+static const JudgeCase judgements[] = {
+	{__LINE__, {.exists = false}, false, LE_CLAIM_TAKE, 1},
+	{__LINE__, {.exists = false}, true, LE_CLAIM_TAKE, 1},
+
+	/* an older tick, however it ended */
+	{__LINE__, {FOUND, false, 99, 3, 40, LE_CLAIM_DONE}, false,
+	LE_CLAIM_TAKE, 1},
+	{__LINE__, {FOUND, false, 99, 3, 40, LE_CLAIM_FAILED}, true,
+	LE_CLAIM_TAKE, 1},
+	{__LINE__, {FOUND, false, 99, 3, 40, LE_CLAIM_RUNNING}, false,
+	LE_CLAIM_TAKE, 1},
+	/* it is caught up first, if a dead term left it */
+	{__LINE__, {FOUND, false, 99, 3, 49, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_BEHIND},
+	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_TAKE, 1},
+	{__LINE__, {FOUND, false, 99, 3, 51, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_TAKE, 1},
+
+	/* this tick */
+	{__LINE__, {FOUND, false, 100, 1, 49, LE_CLAIM_RUNNING}, false,
+	LE_CLAIM_TAKEN},
+	{__LINE__, {FOUND, false, 100, 1, 49, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_TAKE, 2},
+	{__LINE__, {FOUND, false, 100, 2, 1, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_TAKE, 3},
+	/* never twice in one term, or in an earlier one than before */
+	{__LINE__, {FOUND, false, 100, 1, 50, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_TAKEN},
+	{__LINE__, {FOUND, false, 100, 1, 51, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_TAKEN},
+	/* what is over stays so */
+	{__LINE__, {FOUND, false, 100, 1, 49, LE_CLAIM_DONE}, true,
+	LE_CLAIM_TAKEN},
+	{__LINE__, {FOUND, false, 100, 1, 49, LE_CLAIM_FAILED}, true,
+	LE_CLAIM_TAKEN},
+
+	/* a later tick */
+	{__LINE__, {FOUND, false, 101, 1, 49, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_TAKEN},
+	{__LINE__, {FOUND, false, 101, 1, 49, LE_CLAIM_DONE}, false,
+	LE_CLAIM_TAKEN},
+
+	/* written already, by a request whose answer was lost */
+	{__LINE__, {OURS, 100, 2, 50, LE_CLAIM_RUNNING}, true, LE_CLAIM_OURS, 2},
+	{__LINE__, {OURS, 100, 1, 50, LE_CLAIM_RUNNING}, false, LE_CLAIM_OURS, 1},
+};
+
+static void
+test_judge(void **state)
+{
+	const LeClaimWish plain = {.tick = 100, .token = 50};
+
+	for (int i = 0; i < lengthof(judgements); i++)
+	{
+		const JudgeCase *c = &judgements[i];
+		LeClaimWish wish = plain;
+		int			try = -1;
+		LeClaimVerdict verdict;
+
+		wish.catch_up = c->catch_up;
+		verdict = le_judge_claim(&c->found, &wish, &try);
+		if (verdict != c->verdict)
+			fail_msg("line %d: verdict %d", c->line, verdict);
+		if (c->try != 0 && try != c->try)
+			fail_msg("line %d: try %d", c->line, try);
+	}
+}
+
+/* The tick that a timer means, firing a little early or late, or not. */
+static void
+test_tick(void **state)
+{
+	static const struct
+	{
+		int			line;
+		int64		every;
+		int64		now;
+		int64		tick;
+	}			cases[] = {
+		{__LINE__, 60 * SEC, 600 * SEC, 600 * SEC},
+		{__LINE__, 60 * SEC, 600 * SEC - 2 * SEC, 600 * SEC},
+		{__LINE__, 60 * SEC, 600 * SEC - 2 * SEC - 1, 540 * SEC},
+		{__LINE__, 60 * SEC, 657 * SEC, 600 * SEC},
+		/* a quarter of a short interval */
+		{__LINE__, 4 * SEC, 8 * SEC - SEC, 8 * SEC},
+		{__LINE__, 4 * SEC, 8 * SEC - SEC - 1, 4 * SEC},
+		{__LINE__, 8 * SEC, 16 * SEC - 2 * SEC, 16 * SEC},
+		{__LINE__, 8 * SEC, 16 * SEC - 2 * SEC - 1, 8 * SEC},
+		/* before 2000 */
+		{__LINE__, 60 * SEC, -60 * SEC, -60 * SEC},
+		{__LINE__, 60 * SEC, -61 * SEC, -60 * SEC},
+		{__LINE__, 60 * SEC, -63 * SEC, -120 * SEC},
+		{__LINE__, 60 * SEC, -1 * SEC, 0},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		int64		tick = le_tick_at(cases[i].now, cases[i].every);
+
+		if (tick != cases[i].tick)
+			fail_msg("line %d: %lld", cases[i].line, (long long) tick);
+	}
+}
+
+static const char *
+key_of(const char *election, const char *job)
+{
+	StringInfoData key;
+
+	initStringInfo(&key);
+	le_claim_append_key(&key, election, job);
+	return key.data;
+}
+
+static void
+test_keys(void **state)
+{
+	static const char *const jobs[][2] = {
+		{"nightly", "a/b/nightly"},
+		{"a/b", "a/b/a%2Fb"},
+		{"x.y-z_1", "a/b/x.y-z_1"},
+		{".", "a/b/%2E"},
+		{"..", "a/b/%2E."},
+		{"CALL f('x')", "a/b/CALL%20f%28%27x%27%29"},
+		{"100%", "a/b/100%25"},
+		{"\xc3\xa4", "a/b/%C3%A4"},
+	};
+	static const char *const bad[] = {
+		"", "nightly", "a/", "/x", "a/x%", "a/x%2", "a/x%2f", "a/x%zz",
+		"a/%00", "a/%61", "a/.x", "a/x y", "a b/x", "a//x", "a/%0A"
+	};
+	char	   *election;
+	char	   *job;
+
+	for (int i = 0; i < lengthof(jobs); i++)
+	{
+		assert_string_equal(key_of("a/b", jobs[i][0]), jobs[i][1]);
+		assert_true(le_claim_split_key(jobs[i][1], &election, &job));
+		assert_string_equal(election, "a/b");
+		assert_string_equal(job, jobs[i][0]);
+	}
+	for (int i = 0; i < lengthof(bad); i++)
+	{
+		if (le_claim_split_key(bad[i], &election, &job))
+			fail_msg("accepted: %s", bad[i]);
+	}
+	/* two elections, two jobs, not one key */
+	assert_string_not_equal(key_of("a", "b/c"), key_of("a/b", "c"));
+}
+
+static const LeClaim sample = {
+	.election = "billing",
+	.job = "tidy \"up\" \xc3\xa4",
+	.tick = 1800000000000,
+	.try = 3,
+	.id = "0123456789abcdef0123456789abcdef",
+	.token = PG_INT64_MAX,
+	.node = "n \\ 1",
+	.state = LE_CLAIM_FAILED,
+	.claimed_at = 1800000000123,
+	.ended_at = 1800000000456,
+};
+
+static void
+test_record(void **state)
+{
+	for (int i = 0; i < LE_CLAIM_NSTATES; i++)
+	{
+		LeClaim		claim = sample;
+		LeClaim		back;
+		StringInfoData text;
+
+		claim.state = i;
+		claim.ended_at = i == LE_CLAIM_RUNNING ? 0 : sample.ended_at;
+		initStringInfo(&text);
+		le_claim_append_text(&text, &claim);
+		assert_true(text.len < LE_MAX_CLAIM_TEXT);
+		assert_null(strchr(text.data, '\n'));
+		memset(&back, 0xff, sizeof(back));
+		assert_true(le_claim_parse(text.data, text.len, &back));
+		assert_string_equal(back.job, claim.job);
+		assert_string_equal(back.node, claim.node);
+		assert_string_equal(back.id, claim.id);
+		assert_int_equal(back.tick, claim.tick);
+		assert_int_equal(back.try, claim.try);
+		assert_true(back.token == claim.token);
+		assert_int_equal(back.state, claim.state);
+		assert_int_equal(back.claimed_at, claim.claimed_at);
+		assert_int_equal(back.ended_at, claim.ended_at);
+		/* a part of a record is none */
+		for (int len = 0; len < text.len; len++)
+			assert_false(le_claim_parse(text.data, len, &back));
+	}
+}
+
+/* Each field is needed, and has to be what it should. */
+static void
+test_bad_records(void **state)
+{
+	static const char good[] = "{\"proto\":1,\"node\":\"n\",\"job\":\"j\","
+		"\"tick\":5,\"try\":1,\"token\":7,\"claim\":\"c\","
+		"\"state\":\"done\",\"claimed_at\":5}";
+	static const char *const changes[][2] = {
+		{"\"proto\":1", "\"proto\":2"},
+		{"\"proto\":1,", ""},
+		{"\"node\":\"n\",", ""},
+		{"\"node\":\"n\"", "\"node\":1"},
+		{"\"node\":\"n\"", "\"node\":\"\\n\""},
+		{"\"job\":\"j\",", ""},
+		{"\"job\":\"j\"", "\"job\":\"\""},
+		{"\"job\":\"j\"", "\"job\":\"\\u0001\""},
+		{"\"tick\":5,", ""},
+		{"\"tick\":5", "\"tick\":-5"},
+		{"\"tick\":5", "\"tick\":5.5"},
+		{"\"tick\":5", "\"tick\":9007199254740992"},
+		{"\"try\":1,", ""},
+		{"\"try\":1", "\"try\":0"},
+		{"\"try\":1", "\"try\":2147483647"},
+		{"\"token\":7,", ""},
+		{"\"token\":7", "\"token\":0"},
+		{"\"token\":7", "\"token\":9223372036854775808"},
+		{"\"claim\":\"c\",", ""},
+		{"\"claim\":\"c\"", "\"claim\":\"\""},
+		{"\"claim\":\"c\"", "\"claim\":\"0123456789abcdef0123456789abcdef0\""},
+		{"\"state\":\"done\",", ""},
+		{"\"state\":\"done\"", "\"state\":\"over\""},
+		{"\"claimed_at\":5", "\"claimed_at\":\"5\""},
+		{"{", "["},
+	};
+	LeClaim		claim;
+
+	assert_true(le_claim_parse(good, strlen(good), &claim));
+	for (int i = 0; i < lengthof(changes); i++)
+	{
+		const char *at = strstr(good, changes[i][0]);
+		char	   *bad = psprintf("%.*s%s%s", (int) (at - good), good,
+								   changes[i][1], at + strlen(changes[i][0]));
+
+		if (le_claim_parse(bad, strlen(bad), &claim))
+			fail_msg("accepted: %s", bad);
+	}
+}
+
+static void
+test_job_names(void **state)
+{
+	char		name[LE_MAX_JOB_LEN + 2];
+
+	assert_true(le_valid_job_name("a"));
+	assert_true(le_valid_job_name("CALL f('\xc3\xa4'); -- ?"));
+	assert_true(le_valid_job_name("\xc2\xa0"));
+	assert_false(le_valid_job_name(""));
+	assert_false(le_valid_job_name("a\nb"));
+	assert_false(le_valid_job_name("a\x7f"));
+	assert_false(le_valid_job_name("\xc2\x85"));
+	assert_false(le_valid_job_name("\xc3"));
+	memset(name, 'a', sizeof(name));
+	name[LE_MAX_JOB_LEN + 1] = '\0';
+	assert_false(le_valid_job_name(name));
+	name[LE_MAX_JOB_LEN] = '\0';
+	assert_true(le_valid_job_name(name));
+	for (int i = 0; i < LE_CLAIM_NSTATES; i++)
+		assert_non_null(le_claim_state_name(i));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		store_test(test_judge),
+		store_test(test_tick),
+		store_test(test_keys),
+		store_test(test_record),
+		store_test(test_bad_records),
+		store_test(test_job_names),
+	};
+
+	return cmocka_run_group_tests_name("claim", tests, NULL, NULL);
+}
