@@ -34,6 +34,7 @@ SHLIB_LINK += -lcurl -lrt
 # PostgreSQL's own headers and calling conventions do not allow for
 # -Wunused-parameter and -Wsign-compare.
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
+	-Werror=implicit-function-declaration \
 	$(if $(WERROR),-Werror)
 # Flags of another compiler, recorded in pg_config, are no concern of clang's.
 CLANG_QUIET = -Wno-unknown-warning-option -Wno-ignored-attributes \
@@ -156,7 +157,7 @@ fuzz: $(UNIT_FUZZERS:%=build/fuzz/%)
 SIM_MODELLED = $(addprefix src/worker/,claimlog.o http.o statefile.o tokens.o)
 SIM_WORKER = $(CORE_OBJS) \
 	$(filter-out $(SIM_MODELLED),$(call in_room,worker/)) \
-	$(addprefix src/,shmem/bound.o shmem/leases.o sql/arguments.o \
+	$(addprefix src/,shmem/bound.o shmem/clock.o shmem/leases.o sql/arguments.o \
 		sql/fence.o sql/jobs.o sql/xact.o)
 SIM_OBJS = $(patsubst test/sim/%.c,build/sim/%.o,$(wildcard test/sim/*.c)) \
 	$(patsubst src/%,build/sim/%,$(STORE_OBJS))

@@ -23,7 +23,6 @@
 
 #include "compat.h"
 #include "settings.h"
-#include "worker/gateways.h"
 
 int			le_backend;
 char	   *le_node_name;

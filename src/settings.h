@@ -16,6 +16,9 @@
 
 #define LE_VERSION		"1.0"
 
+/* More gateways than anybody runs. */
+#define LE_MAX_GATEWAYS		16
+
 /* What becomes of a running statement when its term is about to end. */
 typedef enum LeOnLoss
 {

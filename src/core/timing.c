@@ -73,6 +73,16 @@ le_deadline(const LeTiming *t, le_time proof_sent, le_time renew_sent)
 					   renew_sent + t->session_ttl) - t->margin;
 }
 
+/*
+ * The same for a term with a lease of its own, written or renewed by the
+ * request sent then, of which the store says for how long it may be trusted.
+ */
+le_time
+le_trusted_until(const LeTiming *t, le_time sent, le_duration trust)
+{
+	return sent + trust - t->margin;
+}
+
 /* At the deadline itself belief has ended already. */
 bool
 le_believes(le_time now, le_time deadline)

@@ -75,6 +75,8 @@ extern LeTimingFault le_timing_fault(const LeTiming *t);
 
 extern le_time le_deadline(const LeTiming *t, le_time proof_sent,
 						   le_time renew_sent);
+extern le_time le_trusted_until(const LeTiming *t, le_time sent,
+								le_duration trust);
 extern bool le_believes(le_time now, le_time deadline);
 extern le_duration le_attempt_timeout(const LeTiming *t, le_time now,
 									  le_time deadline, int failures);

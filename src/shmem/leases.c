@@ -29,15 +29,13 @@
  */
 #include "postgres.h"
 
-#include <time.h>
-
 #include "common/hashfn.h"
 #include "storage/shmem.h"
 
 #include "compat.h"
 #include "settings.h"
+#include "shmem/clock.h"
 #include "shmem/leases.h"
-#include "shmem/stats.h"
 
 LeTable    *le_table = NULL;
 
@@ -132,26 +130,6 @@ le_leases_init(bool found, void *where)
 		pg_atomic_init_u64(&slots[i].shown, 0);
 		init_slot(&slots[i]);
 	}
-}
-
-/*
- * The clock of every deadline.  CLOCK_BOOTTIME goes on while the machine
- * sleeps and is not set by anybody; reading it takes no system call.
- */
-le_time
-le_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (le_time) ts.tv_sec * LE_SEC + ts.tv_nsec;
-}
-
-/* For display only: what the wall clock shows at that instant. */
-TimestampTz
-le_wall(le_time when)
-{
-	return GetCurrentTimestamp() + (when - le_now()) / 1000;
 }
 
 static pg_atomic_uint32 *
@@ -460,6 +438,28 @@ le_find_slot(const char *election)
 	return number < 0 ? NULL : &slots[number];
 }
 
+const char *
+le_scope_name(LeOwner owner)
+{
+	if (owner == LE_OWNER_NODE)
+		return "node";
+	return owner & LE_OWNER_XACT ? "transaction" : "session";
+}
+
+/* May the node hold terms at present? */
+bool
+le_session_live(void)
+{
+	return le_table->node.state == LE_NODE_LIVE;
+}
+
+/* Has it left nothing at the store? */
+bool
+le_session_none(void)
+{
+	return le_table->node.state == LE_NODE_NONE;
+}
+
 static void
 make_odd(pg_atomic_uint64 *version)
 {
@@ -502,6 +502,18 @@ le_end_note(LeSlot *slot)
 	make_even(&slot->shown);
 }
 
+/* Keep what went wrong for le_status. */
+void
+le_note_error(LeSlot *slot, LeOutcome outcome, const char *detail)
+{
+	if (outcome == LE_DONE || outcome == LE_CONFLICT)
+		return;
+	le_begin_note(slot);
+	snprintf(slot->last_error, sizeof(slot->last_error), "%s",
+			 detail ? detail : le_outcome_name(outcome));
+	le_end_note(slot);
+}
+
 /* Nothing is held, sought or under way in it. */
 static bool
 can_be_reused(const LeSlot *slot)
@@ -537,14 +549,18 @@ slot_for_new_name(void)
 	return oldest;
 }
 
-/* NULL: the table is full of elections that are held or sought. */
+/*
+ * NULL: the table is full of elections that are held or sought.  Whatever is
+ * kept elsewhere about the slot is another election's if it was added.
+ */
 LeSlot *
-le_find_or_add_slot(const char *election)
+le_find_or_add_slot(const char *election, bool *added)
 {
 	LeSlot	   *slot = le_find_slot(election);
 	pg_atomic_uint32 *bucket = bucket_of(election);
 	uint32		request;
 
+	*added = false;
 	if (slot != NULL)
 	{
 		slot->used_at = le_now();
@@ -554,6 +570,7 @@ le_find_or_add_slot(const char *election)
 	if (slot == NULL)
 		return NULL;
 
+	*added = true;
 	le_begin_change(slot);
 	if (slot->used)
 	{
@@ -565,7 +582,6 @@ le_find_or_add_slot(const char *election)
 		le_table->nused++;
 	request = slot->election.request;
 	init_slot(slot);
-	le_stat_forget((int) (slot - slots));
 	slot->used = true;
 	slot->used_at = le_now();
 	strlcpy(slot->name, election, sizeof(slot->name));

@@ -18,6 +18,7 @@
 
 #include "core/election.h"
 #include "core/node.h"
+#include "shmem/clock.h"
 #include "store/store.h"
 
 /*
@@ -171,10 +172,8 @@ typedef struct LeTerm
 extern Size le_leases_size(void);
 extern void le_leases_init(bool found, void *where);
 
-extern le_time le_now(void);
-extern TimestampTz le_wall(le_time when);
-
 /* reading, from any process */
+extern const char *le_scope_name(LeOwner owner);
 extern int	le_find_term(const char *election);
 extern bool le_read_term(const char *election, LeTerm *term);
 extern bool le_read_term_at(int number, const char *election, LeTerm *term);
@@ -194,10 +193,14 @@ extern int	le_slot_number(const LeSlot *slot);
 extern LeOwner le_owner_of(const LeSlot *slot);
 extern bool le_term_stands(const LeSlot *slot);
 extern LeSlot *le_find_slot(const char *election);
-extern LeSlot *le_find_or_add_slot(const char *election);
+extern LeSlot *le_find_or_add_slot(const char *election, bool *added);
+extern bool le_session_live(void);
+extern bool le_session_none(void);
 extern void le_begin_change(LeSlot *slot);
 extern void le_end_change(LeSlot *slot);
 extern void le_begin_note(LeSlot *slot);
 extern void le_end_note(LeSlot *slot);
+extern void le_note_error(LeSlot *slot, LeOutcome outcome,
+						  const char *detail);
 
 #endif							/* LE_LEASES_H */

@@ -29,7 +29,6 @@
 #include "sql/fence.h"
 #include "sql/guard.h"
 #include "sql/xact.h"
-#include "worker/dispatch.h"
 
 PG_FUNCTION_INFO_V1(le_acquire);
 PG_FUNCTION_INFO_V1(le_renew);

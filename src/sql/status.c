@@ -31,7 +31,6 @@
 #include "sql/jobs.h"
 #include "sql/status.h"
 #include "sql/xact.h"
-#include "worker/elect.h"
 
 PG_FUNCTION_INFO_V1(le_status);
 PG_FUNCTION_INFO_V1(le_nodes);

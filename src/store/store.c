@@ -181,6 +181,24 @@ le_valid_job_name(const char *name)
 	return true;
 }
 
+static const char *
+copy_string(const char *s)
+{
+	return s == NULL ? NULL : pstrdup(s);
+}
+
+/* With its strings, in the current context. */
+void
+le_copy_key(LeKey *to, const LeKey *from)
+{
+	*to = *from;
+	to->election = copy_string(from->election);
+	to->holder = copy_string(from->holder);
+	to->node = copy_string(from->node);
+	to->value_session = copy_string(from->value_session);
+	to->value = copy_string(from->value);
+}
+
 /* ---- answers that are not DONE ---- */
 
 /* What people are told: one line of limited length, plain ASCII. */

@@ -330,6 +330,7 @@ extern const char *le_outcome_name(LeOutcome outcome);
 extern bool le_valid_election_name(const char *name);
 extern void le_append_encoded(StringInfo path, const char *s,
 							  const char *kept);
+extern void le_copy_key(LeKey *to, const LeKey *from);
 extern const char *le_clean_detail(const char *s);
 extern void le_fail(LeAnswer *answer, LeOutcome outcome, const char *detail);
 extern void le_fail_open(const LeOp *op, LeAnswer *answer,

@@ -25,11 +25,10 @@
 
 #include "compat.h"
 #include "settings.h"
-#include "worker/ask.h"
 #include "worker/claims.h"
 #include "worker/dispatch.h"
-#include "worker/elect.h"
-#include "worker/session.h"
+#include "worker/term.h"
+#include "worker/wishes.h"
 
 /* How long the store is told of the end of a claim that nobody waits for. */
 #define TO_THE_END		(5 * 60 * LE_SEC)
@@ -299,7 +298,7 @@ claim_written(LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome == LE_LOST ||
 		(answer->outcome == LE_CONFLICT &&
 		 answer->conflict == LE_CONFLICT_HELD))
-		le_session_prove_now();
+		le_wish_proof();
 	if (c == NULL)
 		return;
 	if (answer->outcome == LE_DONE)
@@ -578,7 +577,7 @@ list(Claiming *c)
 	send(flight);
 }
 
-/* ---- called by questions.c ---- */
+/* ---- called by ask.c ---- */
 
 bool
 le_asks_for_claim(LeRequestKind kind)
@@ -658,8 +657,9 @@ le_claims_withdrawn(void)
 }
 
 void
-le_claims_run_timers(le_time now)
+le_claims_run_timers(void)
 {
+	le_time		now = le_now();
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, &claimings)

@@ -15,7 +15,7 @@
 extern bool le_asks_for_claim(LeRequestKind kind);
 extern void le_claim_question(int proc, uint64 number, const LeAsk *ask);
 extern void le_claims_withdrawn(void);
-extern void le_claims_run_timers(le_time now);
+extern void le_claims_run_timers(void);
 extern le_time le_claims_timer(void);
 
 #endif							/* LE_CLAIMS_H */

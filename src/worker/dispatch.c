@@ -26,7 +26,6 @@
 #include "worker/claimlog.h"
 #include "worker/dispatch.h"
 #include "worker/http.h"
-#include "worker/poll.h"
 
 /* Connections to the store, those of the watch included. */
 #define CONNECTIONS			16

@@ -38,6 +38,9 @@ typedef struct LeFlight
 	void		(*done) (struct LeFlight *flight, const LeAnswer *answer);
 } LeFlight;
 
+/* Requests that may stay parked at the store, one by one. */
+#define LE_MAX_POLLS		64
+
 extern void le_dispatch_start(void);
 extern void le_dispatch_configure(void);
 extern LeFlight *le_flight_new(LeOpKind kind,

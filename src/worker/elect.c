@@ -18,22 +18,27 @@
 #include "access/xlog.h"
 #include "utils/memutils.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "shmem/bound.h"
-#include "shmem/events.h"
+#include "shmem/clock.h"
 #include "shmem/stats.h"
-#include "worker/ask.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
+#include "worker/eligible.h"
+#include "worker/known.h"
 #include "worker/observe.h"
-#include "worker/renew.h"
-#include "worker/session.h"
+#include "worker/pending.h"
+#include "worker/term.h"
 #include "worker/tokens.h"
-#include "worker/watch.h"
+#include "worker/wishes.h"
 
-/* What the loop looks at often, close together. */
-typedef struct Quick
+/*
+ * What the loop looks at in each turn, close together: without it each turn
+ * would touch every slot of the table, most of whose lines are cold.  It
+ * follows from the slot, by brief_of(), and is worked out anew after whatever
+ * may have changed it.
+ */
+typedef struct Brief
 {
 	le_time		timer;
 	le_time		deadline;		/* of a term with a lease of its own */
@@ -42,150 +47,47 @@ typedef struct Quick
 	bool		active;			/* not idle: is to be looked at */
 	bool		draining;		/* has a term that is to end */
 	bool		candidate;		/* campaigned for, by call or by setting */
-} Quick;
+} Brief;
 
 /* How often to look whether a term that is to end is still needed, should
  * nobody say so. */
 #define DRAIN_POLL		(100 * LE_MSEC)
 
-static Quick *quick;
+/* How long a campaign rests whose tokens the store gave out before. */
+#define TOKEN_PAUSE		(30 * LE_SEC)
+
+static Brief *briefs;
 static bool may_lead = false;
 static bool any_pause = false;	/* some slot waits out a hold-off */
 
 static void feed(LeSlot *slot, LeInput *input);
 static bool waits_for_holder(int i);
 
+static Brief
+brief_of(const LeSlot *slot)
+{
+	const LeElection *e = &slot->election;
+
+	return (Brief)
+	{
+		.timer = e->timer_at,
+		.deadline = e->deadline,
+		.renew_at = le_election_renew_at(e),
+		.has_term = pg_atomic_read_u64(&((LeSlot *) slot)->token) != 0,
+		.active = e->state != LE_IDLE,
+		.draining = e->drain_until != 0,
+		.candidate = slot->campaign || slot->configured,
+	};
+}
+
+/* After whatever may have changed what the loop looks at. */
+static void
+note(const LeSlot *slot)
+{
+	briefs[le_slot_number(slot)] = brief_of(slot);
+}
+
 /* ---- terms ---- */
-
-const char *
-le_scope_name(LeOwner owner)
-{
-	if (owner == LE_OWNER_NODE)
-		return "node";
-	return owner & LE_OWNER_XACT ? "transaction" : "session";
-}
-
-/* Say whom the term was taken from, and why that was allowed. */
-static void
-log_takeover(const LeSlot *slot)
-{
-	const LeNodeInfo *from = slot->holder_session[0] == '\0' ? NULL :
-		le_watch_node(slot->holder_session);
-	double		silence;
-
-	if (!slot->election.taking_over || from == NULL)
-		return;
-	silence = (le_now() - from->first_seen) / (double) LE_SEC;
-	ereport(LOG,
-			(errmsg("took over election \"%s\" from node \"%s\" after %.1f s of silence",
-					slot->name, from->node, silence),
-			 errdetail("Its fencing token was " UINT64_FORMAT ", its lease %d ms; the new token is " UINT64_FORMAT ".",
-					   slot->holder_token, (int) (from->lease / LE_MSEC),
-					   slot->election.token)));
-	le_event(LE_EVENT_TOOK_OVER, slot->name, slot->election.token,
-			 "from node \"%s\" with token " UINT64_FORMAT " after %.1f s of silence",
-			 from->node, slot->holder_token, silence);
-}
-
-static void
-begin_term(LeSlot *slot)
-{
-	LeElection *e = &slot->election;
-
-	le_token_seen(slot->name, e->token);
-	le_begin_change(slot);
-	slot->owner_proc = slot->candidate_proc;
-	slot->owner_pid = slot->candidate_pid;
-	slot->term_started = slot->last_change = GetCurrentTimestamp();
-	slot->renewed = slot->term_started;
-	slot->last_reason = LE_REASON_NONE;
-	slot->stepping_down = false;
-	slot->last_error[0] = '\0';
-	strlcpy(slot->holder, le_my_name(), sizeof(slot->holder));
-	/* After le_reset_token() a mark could be too high to be replaced. */
-	if (pg_atomic_read_u64(&slot->given_up) >= e->token)
-		pg_atomic_write_u64(&slot->given_up, 0);
-	pg_atomic_write_u64(&slot->drain_until, 0);
-	pg_atomic_write_u64(&slot->owner, slot->candidate);
-	pg_atomic_write_u64(&slot->token, e->token);
-	pg_atomic_write_u64(&slot->deadline, e->deadline != 0 ? e->deadline :
-						le_table->node.deadline);
-	le_end_change(slot);
-	quick[le_slot_number(slot)].has_term = true;
-	ereport(LOG,
-			(errmsg("leader of election \"%s\" with fencing token " UINT64_FORMAT,
-					slot->name, e->token),
-			 errdetail("Scope %s, store %s.", le_scope_name(slot->candidate),
-					   le_store_place())));
-	le_stat_count_slot(le_slot_number(slot), LE_STAT_ACQUISITIONS);
-	le_event(LE_EVENT_ACQUIRED, slot->name, e->token, "scope %s",
-			 le_scope_name(slot->candidate));
-	log_takeover(slot);
-}
-
-static void
-note_end(const LeSlot *slot, LeReason reason, uint64 token)
-{
-	bool		by_itself = reason == LE_REASON_RELEASED ||
-		reason == LE_REASON_STEPPED_DOWN;
-
-	le_stat_count_slot(le_slot_number(slot),
-					   by_itself ? LE_STAT_RELEASES : LE_STAT_LOSSES);
-	if (by_itself)
-		le_event(reason == LE_REASON_RELEASED ? LE_EVENT_RELEASED :
-				 LE_EVENT_STEPPED_DOWN, slot->name, token, NULL);
-	else
-		le_event(LE_EVENT_LOST, slot->name, token, "%s",
-				 le_reason_name(reason));
-}
-
-/* From here on no check believes in the term, whatever else happens. */
-static void
-end_term(LeSlot *slot, LeReason reason)
-{
-	uint64		token = pg_atomic_read_u64(&slot->token);
-
-	if (reason == LE_REASON_RELEASED && slot->stepping_down)
-		reason = LE_REASON_STEPPED_DOWN;
-	le_begin_change(slot);
-	pg_atomic_write_u64(&slot->deadline, 0);
-	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
-	pg_atomic_write_u64(&slot->token, 0);
-	pg_atomic_write_u64(&slot->drain_until, 0);
-	slot->last_reason = reason;
-	slot->last_change = GetCurrentTimestamp();
-	slot->holder[0] = '\0';
-	slot->holder_seen = 0;
-	le_end_change(slot);
-	quick[le_slot_number(slot)].has_term = false;
-	quick[le_slot_number(slot)].draining = false;
-	ereport(LOG,
-			(errmsg("no longer leader of election \"%s\" with fencing token " UINT64_FORMAT ": %s",
-					slot->name, token, le_reason_name(reason))));
-	note_end(slot, reason, token);
-}
-
-/* The lease of this one term was renewed. */
-static void
-move_deadline(LeSlot *slot)
-{
-	pg_atomic_write_u64(&slot->deadline, slot->election.deadline);
-	slot->renewed = GetCurrentTimestamp();
-}
-
-/*
- * From here on the term is only for the transactions that are bound to it.
- * The mark comes before the count of them: a backend counts itself in before
- * it looks for the mark, so one of the two sees the other.
- */
-static void
-drain_term(LeSlot *slot)
-{
-	pg_atomic_write_u64(&slot->drain_until,
-						slot->election.drain_until - slot->drain_grace);
-	pg_memory_barrier();
-	quick[le_slot_number(slot)].draining = true;
-}
 
 /* A proof moved the deadline of every term; 0 ends all belief. */
 void
@@ -200,7 +102,7 @@ le_elect_deadline(le_time deadline)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		if (!quick[i].has_term)
+		if (!briefs[i].has_term)
 			continue;
 		pg_atomic_write_u64(&slot->deadline, deadline);
 		slot->renewed = now;
@@ -209,30 +111,12 @@ le_elect_deadline(le_time deadline)
 
 /* ---- who wants the election ---- */
 
-bool
-le_elect_campaigns(const LeSlot *slot)
-{
-	return (slot->campaign || slot->configured) &&
-		le_now() >= slot->campaign_after;
-}
-
 static bool
 sought(const LeSlot *slot)
 {
 	if (!may_lead || le_now() < slot->hold_off_until)
 		return false;
-	return le_elect_campaigns(slot) || le_first_seeker(slot) != NULL;
-}
-
-/* Has the owner of the term let go of it, or died? */
-bool
-le_elect_abandoned(const LeSlot *slot)
-{
-	LeOwner		owner = le_owner_of(slot);
-
-	return !le_owner_lives(owner, slot->owner_proc) ||
-		pg_atomic_read_u64(&((LeSlot *) slot)->given_up) ==
-		slot->election.token;
+	return le_campaigns(slot) || le_first_seeker(slot) != NULL;
 }
 
 /*
@@ -255,7 +139,7 @@ choose_candidate(LeSlot *slot)
 		else if (slot->campaign && slot->has_value)
 			value = slot->value;
 	}
-	else if (le_elect_campaigns(slot))
+	else if (le_campaigns(slot))
 	{
 		slot->candidate = LE_OWNER_NODE;
 		slot->candidate_proc = slot->candidate_pid = 0;
@@ -278,7 +162,7 @@ choose_candidate(LeSlot *slot)
 static bool
 candidate_waits(LeSlot *slot)
 {
-	if (slot->candidate == LE_OWNER_NODE && le_elect_campaigns(slot))
+	if (slot->candidate == LE_OWNER_NODE && le_campaigns(slot))
 		return true;
 	return le_seeker_waits(slot, slot->candidate);
 }
@@ -318,7 +202,7 @@ le_elect_advance(LeSlot *slot)
 
 	if (le_election_has_term(e))
 	{
-		if (le_elect_abandoned(slot) ||
+		if (le_term_abandoned(slot) ||
 			(e->drain_until != 0 &&
 			 !le_bound_to(le_slot_number(slot), e->token)))
 			le_elect_feed(slot, LE_IN_UNWANT);
@@ -329,11 +213,19 @@ le_elect_advance(LeSlot *slot)
 		return;
 	wanted = sought(slot);
 	if (wanted && !le_session_live())
-		le_session_want();
+		le_wish_session();
 	else if (wanted && !e->wanted)
 		le_elect_feed(slot, LE_IN_WANT);
 	else if (!wanted && e->wanted)
 		le_elect_feed(slot, LE_IN_UNWANT);
+}
+
+/* A campaign rests for a while; le_acquire() may still try. */
+static void
+pause_campaign(LeSlot *slot, le_duration how_long)
+{
+	slot->campaign_after = le_now() + how_long;
+	any_pause = true;
 }
 
 /* ---- what the store says ---- */
@@ -358,7 +250,7 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 		 * proof decides, and it is sent now.
 		 */
 		if (as_of > slot->election.write_index)
-			le_session_prove_now();
+			le_wish_proof();
 		return;
 	}
 	input.view = &view;
@@ -366,21 +258,10 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 	le_elect_advance(slot);
 }
 
-void
-le_elect_note_error(LeSlot *slot, LeOutcome outcome, const char *detail)
-{
-	if (outcome == LE_DONE || outcome == LE_CONFLICT)
-		return;
-	le_begin_note(slot);
-	snprintf(slot->last_error, sizeof(slot->last_error), "%s",
-			 detail ? detail : le_outcome_name(outcome));
-	le_end_note(slot);
-}
-
 static void
 note_error(LeSlot *slot, const LeAnswer *answer)
 {
-	le_elect_note_error(slot, answer->outcome, answer->detail);
+	le_note_error(slot, answer->outcome, answer->detail);
 }
 
 /* Is this the answer to the election's newest request? */
@@ -432,9 +313,10 @@ note_lease(LeSlot *slot, LeInput *input, const LeFlight *flight,
 		return;
 	slot->rev = answer->rev;
 	input->sent = flight->sent;
-	input->deadline = le_trusted_until(flight->sent, answer->trust);
+	input->deadline = le_trusted_until(&le_table->node.timing,
+									   flight->sent, answer->trust);
 	if (kind == LE_OP_ACQUIRE && slot->election.failures == 0)
-		le_renew_check_trust(answer->trust);
+		le_check_trust(answer->trust);
 }
 
 static void
@@ -460,13 +342,16 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 	if (le_store()->key_leases)
 		note_lease(slot, &input, flight, answer);
 	if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_CONFLICT)
-		le_watch_doubt_node(flight->op.target->session);
+	{
+		le_known_doubt(flight->op.target->session);
+		le_wish_fresh_nodes();
+	}
 	else if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_DONE)
-		le_watch_took_over();
+		le_wish_fresh_nodes();	/* the mark spares waits for its others */
 	feed(slot, &input);
 	/* Our session is gone, says the store: the proof tells for all of us. */
 	if (answer->outcome == LE_LOST)
-		le_session_prove_now();
+		le_wish_proof();
 	le_elect_advance(slot);
 }
 
@@ -482,7 +367,7 @@ add_target(LeFlight *flight, const LeSlot *slot)
 	LeNodeKey  *target;
 
 	if (slot->holder_session[0] == '\0' || flight->op.index == 0 ||
-		(from = le_watch_node(slot->holder_session)) == NULL ||
+		(from = le_known_node(slot->holder_session)) == NULL ||
 		(!slot->holder_holds && (from->held || from->revoked)))
 		return false;
 	target = MemoryContextAllocZero(flight->context, sizeof(LeNodeKey));
@@ -555,16 +440,21 @@ send_request(LeSlot *slot, const LeActions *act)
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
+/* Nothing follows from what was fed. */
+#define NO_INPUT	LE_NINPUTS
+
 /*
  * One input through the core, and its actions in the order that safety asks
  * for: belief ends before anything is sent, and begins only for somebody
- * who is still there to have it.
+ * who is still there to have it.  Returns the input that follows from it,
+ * which is not fed from in here: this one has to be done with first.
  */
-static void
-feed(LeSlot *slot, LeInput *input)
+static LeInputKind
+step(LeSlot *slot, LeInput *input)
 {
 	LeActions	act;
 	uint32		answered = slot->election.request;
+	LeInputKind next = NO_INPUT;
 
 	input->now = le_now();
 	if (input->random == 0)
@@ -573,32 +463,50 @@ feed(LeSlot *slot, LeInput *input)
 	act = le_election_input(&slot->election, input);
 
 	if (act.unresolved)
-		le_questions_unresolved(slot);	/* before there is another candidate */
+		le_pending_unresolved(slot);	/* before there is another candidate */
 	if (act.term_ends && pg_atomic_read_u64(&slot->token) != 0)
 	{
-		end_term(slot, act.reason);
-		le_questions_term_ended(slot);
+		le_end_term(slot, act.reason);
+		le_pending_term_ended(slot);
 	}
 	if (act.term_drains)
-		drain_term(slot);
+		le_drain_term(slot);
 	if (act.term_begins && candidate_waits(slot))
-		begin_term(slot);
+		le_begin_term(slot);
 	else if (act.term_begins)
 	{
 		act.verdict = LE_SAY_NOTHING;
-		le_elect_feed(slot, LE_IN_UNWANT);
+		next = LE_IN_UNWANT;
 	}
 	else if (act.deadline_moved)
-		move_deadline(slot);
+		le_move_deadline(slot);
 	if ((act.send == LE_SEND_ACQUIRE || act.send == LE_SEND_TAKE_OVER) &&
 		!choose_candidate(slot))
 		slot->candidate = LE_OWNER_NONE;	/* granted, it is given back */
 	if (act.send != LE_SEND_NOTHING)
 		send_request(slot, &act);
-	le_pass_verdict(slot, &act, answered);
-	le_elect_note_timers(slot);
+	if (act.verdict == LE_SAY_TOKEN_WENT_BACK)
+		pause_campaign(slot, TOKEN_PAUSE);
+	if (le_pass_verdict(slot, &act, answered) &&
+		slot->election.state == LE_WAITING)
+		next = LE_IN_WANT;
+	note(slot);
+	return next;
+}
+
+static void
+feed(LeSlot *slot, LeInput *input)
+{
+	LeInputKind next = step(slot, input);
+
+	while (next != NO_INPUT)
+	{
+		LeInput		following = {.kind = next};
+
+		next = step(slot, &following);
+	}
 	if (waits_for_holder(le_slot_number(slot)))
-		le_watch_follow_nodes();
+		le_wish_nodes(le_table->node.timing.lease / 4);
 }
 
 void
@@ -607,25 +515,21 @@ le_elect_input(LeSlot *slot, LeInput *input)
 	feed(slot, input);
 }
 
-/* What the loop looks at follows what the core has decided. */
-void
-le_elect_note_timers(const LeSlot *slot)
-{
-	Quick	   *q = &quick[le_slot_number(slot)];
-
-	q->timer = slot->election.timer_at;
-	q->deadline = slot->election.deadline;
-	q->renew_at = le_election_renew_at(&slot->election);
-	q->active = slot->election.state != LE_IDLE;
-}
-
 /* ---- leases of single terms ---- */
+
+/* A renewal of the term's lease is on its way. */
+void
+le_elect_renewal_sent(LeSlot *slot)
+{
+	le_election_renewal_sent(&slot->election);
+	note(slot);
+}
 
 bool
 le_elect_any_renewal_due(le_time now)
 {
 	for (int i = 0; i < le_table->nused; i++)
-		if (quick[i].renew_at != 0 && now >= quick[i].renew_at)
+		if (briefs[i].renew_at != 0 && now >= briefs[i].renew_at)
 			return true;
 	return false;
 }
@@ -634,7 +538,7 @@ void
 le_elect_renew_now(LeSlot *slot)
 {
 	le_election_renew_now(&slot->election, le_now());
-	le_elect_note_timers(slot);
+	note(slot);
 }
 
 /*
@@ -645,14 +549,14 @@ void
 le_elect_drain(LeSlot *slot, le_duration patience, le_duration grace)
 {
 	LeInput		input = {.kind = LE_IN_DRAIN};
-	const Quick *q = &quick[le_slot_number(slot)];
-	bool		told = q->draining;
+	const Brief *brief = &briefs[le_slot_number(slot)];
+	bool		told = brief->draining;
 
 	input.until = le_now() + patience + grace;
 	slot->drain_grace = grace;
 	feed(slot, &input);
 	le_elect_advance(slot);
-	if (q->draining && !told)
+	if (brief->draining && !told)
 		ereport(LOG,
 				(errmsg("giving up election \"%s\" with fencing token " UINT64_FORMAT " when the transactions bound to it are done",
 						slot->name, slot->election.token),
@@ -688,19 +592,11 @@ le_elect_takes_part(const LeSlot *slot)
 		slot->hold_off_until > le_now() || le_first_seeker(slot) != NULL;
 }
 
-/* The same for the campaign alone; le_acquire() may still try. */
-void
-le_elect_pause_campaign(LeSlot *slot, le_duration how_long)
-{
-	slot->campaign_after = le_now() + how_long;
-	any_pause = true;
-}
-
 void
 le_elect_set_campaign(LeSlot *slot, bool campaign)
 {
 	slot->campaign = campaign;
-	quick[le_slot_number(slot)].candidate = campaign || slot->configured;
+	note(slot);
 }
 
 /* ---- called by the rest of the worker ---- */
@@ -716,7 +612,7 @@ resume(LeSlot *slot)
 	LeInput		input = {0};
 
 	le_election_resume(e, le_now());
-	le_elect_note_timers(slot);
+	note(slot);
 	switch (e->state)
 	{
 		case LE_ACQUIRING:
@@ -765,18 +661,12 @@ settle(LeSlot *slot)
 void
 le_elect_start(void)
 {
-	quick = MemoryContextAllocZero(TopMemoryContext,
-								   le_table->nslots * sizeof(Quick));
+	briefs = MemoryContextAllocZero(TopMemoryContext,
+									le_table->nslots * sizeof(Brief));
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		LeSlot	   *slot = le_slot(i);
-
-		settle(slot);
-		quick[i].has_term = pg_atomic_read_u64(&slot->token) != 0;
-		quick[i].timer = slot->election.timer_at;
-		quick[i].active = slot->election.state != LE_IDLE;
-		quick[i].draining = slot->election.drain_until != 0;
-		quick[i].candidate = slot->campaign || slot->configured;
+		settle(le_slot(i));
+		note(le_slot(i));
 	}
 	any_pause = true;
 	/* The worker before may have gone while it was ending the terms. */
@@ -787,10 +677,32 @@ le_elect_start(void)
 	le_elect_refresh();
 }
 
+/*
+ * The election's slot, a new one if it has none; NULL: the table is full.
+ * What was counted under another name in that place is forgotten.
+ */
+LeSlot *
+le_elect_slot(const char *election)
+{
+	bool		added;
+	LeSlot	   *slot = le_find_or_add_slot(election, &added);
+
+	if (slot == NULL)
+		return NULL;
+	if (added)
+	{
+		le_stat_forget(le_slot_number(slot));
+		note(slot);
+	}
+	slot->election.token_floor = Max(slot->election.token_floor,
+									 le_token_floor(election));
+	return slot;
+}
+
 static void
 mark_configured(const char *election)
 {
-	LeSlot	   *slot = le_find_or_add_slot(election);
+	LeSlot	   *slot = le_elect_slot(election);
 
 	if (slot == NULL)
 		ereport(LOG,
@@ -800,9 +712,8 @@ mark_configured(const char *election)
 				 errhint("Raise \"leader_election.max_elections\" and restart.")));
 	else
 	{
-		slot->configured = quick[le_slot_number(slot)].candidate = true;
-		slot->election.token_floor = Max(slot->election.token_floor,
-										 le_token_floor(election));
+		slot->configured = true;
+		note(slot);
 	}
 }
 
@@ -819,7 +730,7 @@ le_elect_refresh(void)
 			!le_in_campaign_setting(le_slot(i)->name))
 		{
 			le_slot(i)->configured = false;
-			quick[i].candidate = le_slot(i)->campaign;
+			note(le_slot(i));
 			if (le_owner_of(le_slot(i)) == LE_OWNER_NODE &&
 				!le_slot(i)->campaign)
 				le_elect_give_up(le_slot(i));
@@ -827,25 +738,18 @@ le_elect_refresh(void)
 	le_each_campaign(mark_configured);
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		if (!may_lead && quick[i].has_term)
+		if (!may_lead && briefs[i].has_term)
 			le_elect_give_up(le_slot(i));
 		le_elect_advance(le_slot(i));
 	}
 }
 
-/* Look after what backends did without asking, if they did anything. */
+/* Backends have given something up, or gone: does it concern an election? */
 void
-le_elect_hints(void)
+le_elect_recheck(void)
 {
-	static uint64 last = PG_UINT64_MAX;
-	uint64		hints = pg_atomic_read_u64(&le_table->hints);
-
-	if (hints == last)
-		return;
-	last = hints;
-	le_questions_withdrawn();
 	for (int i = 0; i < le_table->nused; i++)
-		if (quick[i].active)
+		if (briefs[i].active)
 			le_elect_advance(le_slot(i));
 }
 
@@ -854,14 +758,15 @@ run_slot_timer(int i, le_time now)
 {
 	LeSlot	   *slot = le_slot(i);
 
-	if (quick[i].deadline != 0 && now >= quick[i].deadline)
+	if (briefs[i].deadline != 0 && now >= briefs[i].deadline)
 	{
 		le_elect_feed(slot, LE_IN_EXPIRED);
 		le_elect_advance(slot);
 	}
-	if (quick[i].timer != 0 && now >= quick[i].timer)
+	if (briefs[i].timer != 0 && now >= briefs[i].timer)
 	{
-		quick[i].timer = slot->election.timer_at = 0;
+		slot->election.timer_at = 0;
+		note(slot);
 		if (slot->election.state == LE_WAITING && !le_session_live())
 			return;				/* le_elect_node_live() will ask again */
 		le_elect_feed(slot, LE_IN_TIMER);
@@ -902,12 +807,10 @@ le_elect_run_timers(void)
 		le_elect_refresh();
 	for (int i = 0; i < le_table->nused; i++)
 		run_slot_timer(i, now);
-	le_questions_run_timers(now);
 	end_hold_offs(now);
 	for (int i = 0; i < le_table->nused; i++)
-		if (quick[i].draining)
+		if (briefs[i].draining)
 			le_elect_advance(le_slot(i));
-	le_elect_hints();
 }
 
 le_time
@@ -918,29 +821,29 @@ le_elect_timer(void)
 
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		next = le_earliest(next, quick[i].timer);
-		next = le_earliest(next, quick[i].deadline);
-		next = le_earliest(next, quick[i].renew_at);
-		if (quick[i].draining)
+		next = le_earliest(next, briefs[i].timer);
+		next = le_earliest(next, briefs[i].deadline);
+		next = le_earliest(next, briefs[i].renew_at);
+		if (briefs[i].draining)
 			next = le_earliest(next, le_now() + DRAIN_POLL);
 		if (any_pause)
 		{
 			next = le_earliest(next, le_slot(i)->hold_off_until);
 			next = le_earliest(next, le_slot(i)->campaign_after);
 		}
-		campaigning = campaigning || quick[i].candidate;
+		campaigning = campaigning || briefs[i].candidate;
 	}
 	/* Nobody tells a worker that its standby was promoted. */
 	if (campaigning && !may_lead && RecoveryInProgress())
 		next = le_earliest(next, le_now() + LE_SEC);
-	return le_earliest(next, le_questions_timer());
+	return next;
 }
 
 /* The session can carry terms now: everybody who waited for it goes ahead. */
 void
 le_elect_node_live(void)
 {
-	le_questions_session_live();
+	le_pending_session_live();
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		LeSlot	   *slot = le_slot(i);
@@ -959,7 +862,7 @@ le_elect_no_session(void)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		if (!quick[i].active && !quick[i].candidate && slot->asked == 0)
+		if (!briefs[i].active && !briefs[i].candidate && slot->asked == 0)
 			continue;
 		le_begin_note(slot);
 		strlcpy(slot->last_error, le_store_trouble(),
@@ -973,14 +876,14 @@ le_elect_node_ended(LeReason reason)
 {
 	/* All belief ends before the first message about any of it is written. */
 	for (int i = 0; i < le_table->nused; i++)
-		if (quick[i].has_term)
+		if (briefs[i].has_term)
 			pg_atomic_write_u64(&le_slot(i)->deadline, 0);
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		LeInput		input = {.kind = LE_IN_NODE_ENDED};
 
 		input.reason = reason;
-		if (quick[i].active)
+		if (briefs[i].active)
 			feed(le_slot(i), &input);
 	}
 }
@@ -1018,12 +921,12 @@ le_elect_pick_held(int max, int *numbers, const char **names)
 	int			total = le_table->nused;
 
 	for (int i = 0; i < total && n < max; i++)
-		if (quick[i].has_term && le_renewal_asked(i))
+		if (briefs[i].has_term && le_renewal_asked(i))
 			n = pick(i, n, numbers, names);
 	for (int k = 0; k < total && n < max; k++)
 	{
 		cursor = (cursor + 1) % total;
-		if (quick[cursor].has_term)
+		if (briefs[cursor].has_term)
 			n = pick(cursor, n, numbers, names);
 	}
 	return n;
@@ -1033,7 +936,7 @@ le_elect_pick_held(int max, int *numbers, const char **names)
 void
 le_elect_proved(le_time sent, const int *numbers, int n)
 {
-	le_questions_proved(sent, numbers, n);
+	le_pending_proved(sent, numbers, n);
 	for (int i = 0; i < n; i++)
 		le_elect_advance(le_slot(numbers[i]));
 }
@@ -1046,7 +949,7 @@ le_elect_count_proof(le_time sent, LeOutcome outcome, bool renewed)
 		return;					/* it exists in name only */
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		if (!quick[i].has_term)
+		if (!briefs[i].has_term)
 			continue;
 		le_stat_answer(i, sent, outcome);
 		if (renewed)
@@ -1060,8 +963,8 @@ le_elect_need_session(void)
 {
 
 	for (int i = 0; i < le_table->nused; i++)
-		if (quick[i].active ||
-			(quick[i].candidate && sought(le_slot(i))))
+		if (briefs[i].active ||
+			(briefs[i].candidate && sought(le_slot(i))))
 			return true;
 	return le_any_seeker(sought);
 }
@@ -1071,7 +974,7 @@ bool
 le_elect_need_watch(void)
 {
 	for (int i = 0; i < le_table->nused; i++)
-		if (quick[i].active)
+		if (briefs[i].active)
 			return true;
 	return false;
 }
@@ -1082,7 +985,7 @@ waits_for_holder(int i)
 {
 	const LeSlot *slot = le_slot(i);
 
-	return quick[i].active && slot->election.state == LE_WAITING &&
+	return briefs[i].active && slot->election.state == LE_WAITING &&
 		slot->holder_session[0] != '\0' && slot->holder_holds;
 }
 
@@ -1098,14 +1001,14 @@ le_elect_waits_for_holder(void)
 static void
 recheck_holder(LeSlot *slot)
 {
-	const LeNodeInfo *holder = le_watch_node(slot->holder_session);
+	const LeNodeInfo *holder = le_known_node(slot->holder_session);
 	LeInput		input = {.kind = LE_IN_HOLDER};
 
 	if (!le_consul_takeover || holder == NULL)
 		return;
 	if (holder->revoked)
 		input.kind = LE_IN_TIMER;	/* to read the key, and take it */
-	input.silent_at = le_watch_silent_at(holder);
+	input.silent_at = le_known_silent_at(holder);
 	feed(slot, &input);
 }
 
@@ -1121,7 +1024,7 @@ le_elect_recheck_waiting(void)
 
 		if (waits_for_holder(i))
 			recheck_holder(slot);
-		else if (quick[i].active && slot->election.state == LE_WAITING &&
+		else if (briefs[i].active && slot->election.state == LE_WAITING &&
 				 slot->election.seen_index != 0)
 			le_elect_feed(slot, LE_IN_TIMER);
 	}
@@ -1140,9 +1043,9 @@ le_elect_release_all(void)
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		le_slot(i)->hold_off_until = le_now() + 3600 * LE_SEC;
-		if (quick[i].has_term)
+		if (briefs[i].has_term)
 			le_elect_drain(le_slot(i), time / 2, time / 4);
-		else if (quick[i].active)
+		else if (briefs[i].active)
 			le_elect_feed(le_slot(i), LE_IN_UNWANT);
 	}
 }
@@ -1151,7 +1054,7 @@ bool
 le_elect_all_released(void)
 {
 	for (int i = 0; i < le_table->nused; i++)
-		if (quick[i].active)
+		if (briefs[i].active)
 			return false;
 	return true;
 }

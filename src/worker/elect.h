@@ -11,15 +11,17 @@
 #define LE_ELECT_H
 
 #include "shmem/leases.h"
-#include "shmem/requests.h"
 
+/* the loop */
 extern void le_elect_start(void);
 extern void le_elect_refresh(void);
-extern void le_elect_hints(void);
+extern void le_elect_recheck(void);
 extern void le_elect_run_timers(void);
 extern le_time le_elect_timer(void);
+extern void le_elect_release_all(void);
+extern bool le_elect_all_released(void);
 
-/* from session.c */
+/* the node's session, and its proofs */
 extern void le_elect_node_live(void);
 extern void le_elect_no_session(void);
 extern void le_elect_node_ended(LeReason reason);
@@ -31,36 +33,27 @@ extern void le_elect_count_proof(le_time sent, LeOutcome outcome,
 								 bool renewed);
 extern bool le_elect_need_session(void);
 
-/* from renew.c */
+/* terms with leases of their own */
 extern void le_elect_input(LeSlot *slot, LeInput *input);
-extern void le_elect_note_error(LeSlot *slot, LeOutcome outcome,
-								const char *detail);
-extern void le_elect_note_timers(const LeSlot *slot);
 extern bool le_elect_any_renewal_due(le_time now);
 extern void le_elect_renew_now(LeSlot *slot);
+extern void le_elect_renewal_sent(LeSlot *slot);
 
-/* from questions.c */
+/* what backends ask */
+extern LeSlot *le_elect_slot(const char *election);
 extern void le_elect_feed(LeSlot *slot, LeInputKind kind);
 extern void le_elect_advance(LeSlot *slot);
 extern void le_elect_drain(LeSlot *slot, le_duration patience,
 						   le_duration grace);
 extern void le_elect_give_up(LeSlot *slot);
-extern bool le_elect_abandoned(const LeSlot *slot);
-extern bool le_elect_campaigns(const LeSlot *slot);
 extern void le_elect_set_campaign(LeSlot *slot, bool campaign);
 extern bool le_elect_takes_part(const LeSlot *slot);
 extern void le_elect_hold_off(LeSlot *slot, le_duration how_long);
-extern void le_elect_pause_campaign(LeSlot *slot, le_duration how_long);
-extern const char *le_scope_name(LeOwner owner);
 
-/* from watch.c */
+/* what the store shows without being asked */
 extern void le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of);
 extern void le_elect_recheck_waiting(void);
 extern bool le_elect_waits_for_holder(void);
 extern bool le_elect_need_watch(void);
-
-/* from worker.c */
-extern void le_elect_release_all(void);
-extern bool le_elect_all_released(void);
 
 #endif							/* LE_ELECT_H */

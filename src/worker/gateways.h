@@ -12,9 +12,6 @@
 
 #include "core/timing.h"
 
-/* More than anybody runs; what follows in the setting is left out. */
-#define LE_MAX_GATEWAYS		16
-
 /* A gateway of the present list; it means nothing after the next reload. */
 typedef struct LeGatewayRef
 {

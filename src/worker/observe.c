@@ -18,10 +18,10 @@
 #include "settings.h"
 #include "shmem/events.h"
 #include "worker/dispatch.h"
-#include "worker/elect.h"
+#include "worker/known.h"
 #include "worker/observe.h"
 #include "worker/tokens.h"
-#include "worker/watch.h"
+#include "worker/wishes.h"
 
 bool
 le_foreign_key(const LeKey *key)
@@ -49,9 +49,9 @@ judge_last_holder(LeKeyView *view, const LeKey *key)
 		view->holder_ended = true;	/* we know when we stopped believing */
 		return;
 	}
-	last = le_watch_node(key->value_session);
+	last = le_known_node(key->value_session);
 	if (last == NULL)
-		le_watch_nodes_soon();
+		le_wish_nodes(LE_SOON);
 	else
 	{
 		view->holder_lease = Min(last->lease, LE_MAX_LEASE);
@@ -71,13 +71,13 @@ judge_holder(LeKeyView *view, const LeKey *key)
 
 	if (view->own_lease || !le_consul_takeover || le_foreign_key(key))
 		return;
-	holder = le_watch_node(key->holder);
+	holder = le_known_node(key->holder);
 	if (holder == NULL)
-		le_watch_nodes_soon();
+		le_wish_nodes(LE_SOON);
 	else if (holder->revoked)
 		view->holder_ended = true;
 	else
-		view->silent_at = le_watch_silent_at(holder);
+		view->silent_at = le_known_silent_at(holder);
 }
 
 void
@@ -160,7 +160,7 @@ le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 		le_event_of(name, LE_EVENT_SEEN, slot->name, key->token, NULL);
 	note_holder_session(slot, key, view);
 	if (view->exists && !view->usable)
-		le_elect_note_error(slot, LE_REFUSED,
+		le_note_error(slot, LE_REFUSED,
 							"the election's key was made by something else: it lacks the lock flag of Consul's clients");
 	slot->holder_seen = le_now();
 }

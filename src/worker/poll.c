@@ -24,7 +24,6 @@
 #include "worker/dispatch.h"
 #include "worker/elect.h"
 #include "worker/poll.h"
-#include "worker/session.h"
 
 /* How long one wait stays parked at the store, if all can be. */
 #define PARK_MS			30000

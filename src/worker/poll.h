@@ -12,9 +12,6 @@
 
 #include "core/timing.h"
 
-/* Waits that are parked at the store at once. */
-#define LE_MAX_POLLS		64
-
 extern void le_poll_start(void);
 extern void le_poll_run_timers(void);
 extern le_time le_poll_timer(void);

@@ -16,47 +16,12 @@
 
 #include "compat.h"
 #include "shmem/stats.h"
-#include "worker/ask.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
+#include "worker/pending.h"
 #include "worker/renew.h"
 
 static le_time alone_until = 0; /* renew terms one by one */
-
-/* Until when may a term be trusted whose lease was written or renewed by the
- * request sent then? */
-le_time
-le_trusted_until(le_time sent, le_duration trust)
-{
-	return sent + trust - le_table->node.timing.margin;
-}
-
-/*
- * The gateway knows what of a lease is lost to clocks, this node only how
- * often it renews: say so if the two do not fit.  It is safe, but every
- * hitch of the store costs the lead.
- */
-void
-le_renew_check_trust(le_duration trust)
-{
-	static le_duration told = 0;
-	const LeTiming *t = &le_table->node.timing;
-	le_duration need = t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT +
-		t->margin;
-
-	if (trust >= need || trust == told)
-		return;
-	told = trust;
-	ereport(LOG,
-			(errcode(ERRCODE_CONFIG_FILE_ERROR),
-			 errmsg("leader_election leases are trusted for %d ms only, too short for three attempts to renew them",
-					(int) (trust / LE_MSEC)),
-			 errdetail("renew_interval (%d ms), 3 attempts of at least %d ms and safety_margin (%d ms) need %d ms.",
-					   (int) (t->renew_interval / LE_MSEC),
-					   (int) (LE_MIN_ATTEMPT / LE_MSEC),
-					   (int) (t->margin / LE_MSEC), (int) (need / LE_MSEC)),
-			 errhint("Raise \"leader_election.lease_ttl\", or lower the gateway's --max-clock-skew if the clocks allow it.")));
-}
 
 /* The core hears what became of one of the terms. */
 static void
@@ -71,7 +36,8 @@ tell(LeFlight *flight, int i, const LeRenewal *renewal, uint32 random)
 	{
 		input.kind = LE_IN_RENEWED;
 		input.sent = flight->sent;
-		input.deadline = le_trusted_until(flight->sent, renewal->trust);
+		input.deadline = le_trusted_until(&le_table->node.timing, flight->sent,
+										  renewal->trust);
 	}
 	if (renewal->outcome == LE_DONE || renewal->outcome == LE_CONFLICT)
 		slot->rev = renewal->rev;
@@ -79,7 +45,7 @@ tell(LeFlight *flight, int i, const LeRenewal *renewal, uint32 random)
 }
 
 static void
-renewed(LeFlight *flight, const LeAnswer *answer)
+terms_answered(LeFlight *flight, const LeAnswer *answer)
 {
 	uint32		random = le_random();	/* one for all: they stay together */
 	LeRenewal	all = {.outcome = answer->outcome, .detail = answer->detail};
@@ -101,7 +67,7 @@ renewed(LeFlight *flight, const LeAnswer *answer)
 			continue;
 		le_stat_answer(number, flight->sent, renewal->outcome);
 		tell(flight, i, renewal, random);
-		le_elect_note_error(slot, renewal->outcome, renewal->detail);
+		le_note_error(slot, renewal->outcome, renewal->detail);
 		if (renewal->outcome == LE_DONE)
 		{
 			done[ndone++] = number;
@@ -135,7 +101,7 @@ compare_due(const void *a, const void *b)
 static void
 send_batch(const Due *due, int n)
 {
-	LeFlight   *flight = le_flight_new(LE_OP_RENEW_TERMS, renewed);
+	LeFlight   *flight = le_flight_new(LE_OP_RENEW_TERMS, terms_answered);
 	LeTermRef  *terms = MemoryContextAlloc(flight->context,
 										   n * sizeof(LeTermRef));
 	le_time		deadline = 0;
@@ -155,8 +121,7 @@ send_batch(const Due *due, int n)
 		terms[i].rev = slot->rev;
 		deadline = le_earliest(deadline, slot->election.deadline);
 		failures = Max(failures, slot->election.renew_failures);
-		le_election_renewal_sent(&slot->election);
-		le_elect_note_timers(slot);
+		le_elect_renewal_sent(slot);
 	}
 	flight->op.terms = terms;
 	flight->op.nterms = n;

@@ -17,12 +17,13 @@
 
 #include "compat.h"
 #include "settings.h"
-#include "worker/ask.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
+#include "worker/known.h"
+#include "worker/pending.h"
 #include "worker/session.h"
 #include "worker/statefile.h"
-#include "worker/watch.h"
+#include "worker/wishes.h"
 
 /* A session that no election needs is kept this long for the next one. */
 #define LINGER	(60 * LE_SEC)
@@ -119,7 +120,7 @@ verified(LeFlight *flight, const LeAnswer *answer)
 }
 
 static void
-renewed(LeFlight *flight, const LeAnswer *answer)
+renewal_answered(LeFlight *flight, const LeAnswer *answer)
 {
 	LeNodeInput input = {.kind = LE_NODE_IN_RENEWED};
 
@@ -133,7 +134,7 @@ renewed(LeFlight *flight, const LeAnswer *answer)
 }
 
 static void
-proved(LeFlight *flight, const LeAnswer *answer)
+proof_answered(LeFlight *flight, const LeAnswer *answer)
 {
 	LeNodeInput input = {.kind = LE_NODE_IN_PROVED};
 	uint64		before = node->proof_index;
@@ -196,23 +197,12 @@ unlock(const LeKey *key)
 	le_flight_send(flight, node->timing.request_timeout);
 }
 
-static const char *
-copy_string(const char *s)
-{
-	return s == NULL ? NULL : pstrdup(s);
-}
-
 static LeKey *
 copy_key(const LeKey *key)
 {
 	LeKey	   *copy = palloc(sizeof(LeKey));
 
-	*copy = *key;
-	copy->election = copy_string(key->election);
-	copy->holder = copy_string(key->holder);
-	copy->node = copy_string(key->node);
-	copy->value_session = copy_string(key->value_session);
-	copy->value = copy_string(key->value);
+	le_copy_key(copy, key);
 	return copy;
 }
 
@@ -300,7 +290,7 @@ send_step(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *),
 static void
 send_proof(le_duration timeout)
 {
-	LeFlight   *flight = le_flight_new(LE_OP_PROVE_NODE, proved);
+	LeFlight   *flight = le_flight_new(LE_OP_PROVE_NODE, proof_answered);
 	const char **names;
 
 	names = MemoryContextAlloc(flight->context,
@@ -335,7 +325,7 @@ send_requests(const LeNodeActions *act)
 		{LE_NODE_SEND_CREATE, LE_OP_CREATE_SESSION, created},
 		{LE_NODE_SEND_VERIFY, LE_OP_VERIFY_SESSION, verified},
 		{LE_NODE_SEND_REGISTER, LE_OP_REGISTER_NODE, step_answered},
-		{LE_NODE_SEND_RENEW, LE_OP_RENEW_SESSION, renewed},
+		{LE_NODE_SEND_RENEW, LE_OP_RENEW_SESSION, renewal_answered},
 		{LE_NODE_SEND_LIST, LE_OP_LIST_HELD, listed},
 		{LE_NODE_SEND_DESTROY, LE_OP_DESTROY_SESSION, step_answered},
 		{LE_NODE_SEND_REVOKE, LE_OP_REVOKE_NODE, step_answered},
@@ -373,7 +363,7 @@ adopt_settings(void)
 		return;
 	if (strcmp(le_table->prefix, le_consul_key_prefix) != 0 ||
 		strcmp(le_table->datacenter, le_consul_datacenter) != 0)
-		le_watch_forget();
+		le_known_forget_keys();
 	strlcpy(le_table->prefix, le_consul_key_prefix,
 			sizeof(le_table->prefix));
 	strlcpy(le_table->datacenter, le_consul_datacenter,
@@ -394,14 +384,11 @@ perform(const LeNodeActions *act)
 		adopt_settings();
 	send_requests(act);
 	if (act->became_live)
-	{
-		le_watch_restart();
 		le_elect_node_live();
-	}
 	if (act->failed && node->state != LE_NODE_LIVE)
 	{
 		le_elect_no_session();
-		le_questions_no_session(act->outcome);
+		le_pending_no_session(act->outcome);
 	}
 }
 
@@ -485,7 +472,14 @@ le_session_configure(void)
 }
 
 void
-le_session_want(void)
+le_session_unwant(void)
+{
+	if (node->wanted || node->state == LE_NODE_LIVE)
+		feed_kind(LE_NODE_IN_UNWANT);
+}
+
+static void
+want(void)
 {
 	idle_since = 0;
 	if (!node->wanted)
@@ -495,39 +489,21 @@ le_session_want(void)
 	}
 }
 
-void
-le_session_unwant(void)
+/* What elections and questions of this turn have asked for. */
+static void
+hear_wishes(void)
 {
-	if (node->wanted || node->state == LE_NODE_LIVE)
-		feed_kind(LE_NODE_IN_UNWANT);
-}
-
-void
-le_session_prove_now(void)
-{
-	feed_kind(LE_NODE_IN_PROVE_NOW);
-}
-
-bool
-le_session_live(void)
-{
-	return node->state == LE_NODE_LIVE;
-}
-
-bool
-le_session_none(void)
-{
-	return node->state == LE_NODE_NONE;
+	if (le_take_session_wish())
+		want();
+	if (le_take_proof_wish())
+		feed_kind(LE_NODE_IN_PROVE_NOW);
 }
 
 static void
 leave_if_idle(void)
 {
 	if (le_elect_need_session())
-	{
-		idle_since = 0;
-		le_session_want();
-	}
+		want();
 	else if (!node->wanted)
 		idle_since = 0;
 	else if (idle_since == 0)
@@ -544,6 +520,7 @@ le_session_run_timers(void)
 {
 	le_time		timer;
 
+	hear_wishes();
 	leave_if_idle();
 	timer = le_node_timer(node);
 	if (timer != 0 && le_now() >= timer)
@@ -556,40 +533,4 @@ le_session_timer(void)
 	le_time		linger = idle_since == 0 ? 0 : idle_since + LINGER;
 
 	return le_earliest(le_node_timer(node), linger);
-}
-
-/*
- * May this node contend at all?  If not, says why, for an error message or
- * for the status view.
- */
-bool
-le_may_lead(char *why, size_t size, int *sqlstate)
-{
-	LeTiming	timing;
-	StringInfoData detail;
-
-	*sqlstate = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
-	if (!le_eligible)
-	{
-		strlcpy(why, "\"leader_election.eligible\" is off on this instance.", size);
-		return false;
-	}
-	if (RecoveryInProgress() && (!le_standby_eligible || !le_store()->remote))
-	{
-		strlcpy(why, le_store()->remote ?
-				"This instance is a standby and \"leader_election.standby_eligible\" is off." :
-				"A standby cannot lead with the store \"local\".", size);
-		return false;
-	}
-	le_configured_timing(&timing);
-	if (le_timing_fault(&timing) != LE_TIMING_OK)
-	{
-		initStringInfo(&detail);
-		le_explain_timing(&timing, &detail);
-		*sqlstate = LE_ERRCODE_REFUSED;
-		strlcpy(why, detail.data, size);
-		pfree(detail.data);
-		return false;
-	}
-	return true;
 }

@@ -14,13 +14,8 @@
 
 extern void le_session_start(void);
 extern void le_session_configure(void);
-extern void le_session_want(void);
 extern void le_session_unwant(void);
-extern void le_session_prove_now(void);
-extern bool le_session_live(void);
-extern bool le_session_none(void);
 extern void le_session_run_timers(void);
 extern le_time le_session_timer(void);
-extern bool le_may_lead(char *why, size_t size, int *sqlstate);
 
 #endif							/* LE_SESSION_H */

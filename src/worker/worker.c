@@ -38,14 +38,17 @@
 #include "shmem/requests.h"
 #include "worker/ask.h"
 #include "worker/claimlog.h"
+#include "worker/claims.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
 #include "worker/http.h"
+#include "worker/pending.h"
 #include "worker/poll.h"
 #include "worker/renew.h"
 #include "worker/session.h"
 #include "worker/tokens.h"
 #include "worker/watch.h"
+#include "worker/wishes.h"
 #include "worker/worker.h"
 
 static volatile sig_atomic_t got_sigterm = false;
@@ -91,10 +94,12 @@ worker_leaves(int code, Datum arg)
 static le_time
 next_timer(void)
 {
-	le_time		next = le_dispatch_timer();
+	le_time		next = le_any_wish() ? le_now() : le_dispatch_timer();
 
 	next = le_earliest(next, le_session_timer());
 	next = le_earliest(next, le_elect_timer());
+	next = le_earliest(next, le_pending_timer());
+	next = le_earliest(next, le_claims_timer());
 	next = le_earliest(next, le_watch_timer());
 	return le_earliest(next, le_poll_timer());
 }
@@ -153,17 +158,40 @@ reload(void)
 	le_elect_refresh();
 }
 
-/* Do all that is due. */
+/*
+ * Look after what backends did without asking, if they did anything: gave up
+ * a term, stopped waiting, or went.
+ */
+static void
+look_after_backends(void)
+{
+	static uint64 last = PG_UINT64_MAX;
+	uint64		hints = pg_atomic_read_u64(&le_table->hints);
+
+	if (hints == last)
+		return;
+	last = hints;
+	le_pending_withdrawn();
+	le_claims_withdrawn();
+	le_elect_recheck();
+}
+
+/*
+ * Do all that is due: what the store has answered, what the clock asks for,
+ * what backends want, and then what all of that has made necessary.
+ */
 static void
 turn(bool first)
 {
 	le_dispatch_run();
 	le_elect_run_timers();
+	le_pending_run_timers();
+	le_claims_run_timers();
+	le_each_request(le_question, first);
+	look_after_backends();
 	le_session_run_timers();
 	le_watch_run_timers();
 	le_poll_run_timers();
-	le_each_request(le_question, first);
-	le_elect_hints();
 	le_renew_run_timers();
 }
 
@@ -183,9 +211,16 @@ drain(void)
 	while (le_now() < until && !le_elect_all_released())
 	{
 		next = le_earliest(le_dispatch_timer(), le_elect_timer());
+		next = le_earliest(next, le_pending_timer());
+		next = le_earliest(next, le_claims_timer());
+		next = le_earliest(next, le_session_timer());
 		sleep_until(le_earliest(next, until));
 		le_dispatch_run();
 		le_elect_run_timers();
+		le_pending_run_timers();
+		le_claims_run_timers();
+		look_after_backends();
+		le_session_run_timers();
 		le_renew_run_timers();
 	}
 	le_session_unwant();

@@ -27,11 +27,7 @@
 extern char __start_le_state[];
 extern char __stop_le_state[];
 
-extern char __start_le_scratch[];
-extern char __stop_le_scratch[];
-
 #define STATE_SIZE		((size_t) (__stop_le_state - __start_le_state))
-#define SCRATCH_SIZE	((size_t) (__stop_le_scratch - __start_le_scratch))
 
 SimNode    *sim_node = NULL;
 static SimProcess *live = NULL; /* whose static variables are in place */
@@ -58,15 +54,12 @@ node_new(int number)
 	memset(n, 0, sizeof(*n));
 	if (pristine == NULL)
 	{
-		if (SCRATCH_SIZE != LE_MAX_NODES * sizeof(LeNodeInfo))
-			abort();			/* see stop_here() */
 		pristine = malloc(STATE_SIZE);
 		memcpy(pristine, __start_le_state, STATE_SIZE);
 	}
 	n->number = number;
 	n->shmem = calloc(1, BOUND_AT + le_bound_size());
 	n->main.statics = malloc(STATE_SIZE);
-	n->scratch = malloc(SCRATCH_SIZE);
 	memcpy(n->main.statics, pristine, STATE_SIZE);
 	n->worker = coroutine_new(worker_process);
 	return n;
@@ -185,22 +178,6 @@ expect_fate(int64 pause_at, int64 kill_at)
 }
 
 /*
- * The scratch space is one list of node keys, and no list shows more than
- * there were sessions.
- */
-static void
-stop_here(void)
-{
-	SimNode    *n = sim_node;
-	size_t		size = Min(SCRATCH_SIZE,
-						   store_nsessions() * sizeof(LeNodeInfo));
-
-	memcpy(n->scratch, __start_le_scratch, size);
-	coroutine_yield();
-	memcpy(__start_le_scratch, n->scratch, size);
-}
-
-/*
  * A worker that was told to has just sent a proof.  The store answers, but
  * the worker is stopped, and nothing that it sends afterwards arrives: now it
  * shows from when on it has counted its trust.
@@ -219,7 +196,7 @@ node_ambush(void)
 	n->ambush = 0;
 	trace(n, "stops with its proof on its way for %.3f s",
 		  (n->run_at - sim.now) / (double) LE_SEC);
-	stop_here();
+	coroutine_yield();
 }
 
 /* A worker stops, or dies, between two of its instructions. */
@@ -247,7 +224,7 @@ node_meets_fate(void)
 			sim_node->cut_until = sim_node->frozen_until +
 				sim_span(0, 20 * LE_SEC);
 		}
-		stop_here();
+		coroutine_yield();
 	}
 	else if (exhaustive ? sim_chance(w->kill) : sim.readings >= sim.kill_at)
 	{
@@ -377,7 +354,6 @@ node_reset(SimNode *n, const Schedule *s)
 	clean.worker = n->worker;
 	clean.shmem = n->shmem;
 	clean.main.statics = n->main.statics;
-	clean.scratch = n->scratch;
 	clean.run_at = NEVER;
 	clean.lease_ms = s->lease_ms[i];
 	clean.margin_ms = s->margin_ms[i];

@@ -489,7 +489,6 @@ typedef struct SimNode
 	Coroutine  *worker;
 	char	   *shmem;
 	LeSlot	   *slots[MAX_ELECTIONS];	/* in it, where they were last */
-	char	   *scratch;
 
 	/* process-local variables of the worker */
 	SimProcess	main;

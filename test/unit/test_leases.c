@@ -37,6 +37,7 @@ about_to_read(void)
 #define pg_atomic_read_u64(p)	(about_to_read(), pg_atomic_read_u64(p))
 #define pg_atomic_read_u32(p)	(about_to_read(), pg_atomic_read_u32(p))
 
+#include "shmem/clock.c"
 #include "shmem/leases.c"
 
 /* ---- what the server would have ---- */
@@ -45,9 +46,12 @@ int			le_max_elections;
 
 static void *table;
 
-void
-le_stat_forget(int slot)
+static LeSlot *
+find_or_add(const char *election)
 {
+	bool		added;
+
+	return le_find_or_add_slot(election, &added);
 }
 
 TimestampTz
@@ -168,8 +172,8 @@ test_term(void **state)
 
 	make_table(4);
 	assert_false(has_term("a"));
-	slot = le_find_or_add_slot("a");
-	assert_ptr_equal(slot, le_find_or_add_slot("a"));
+	slot = find_or_add("a");
+	assert_ptr_equal(slot, find_or_add("a"));
 	assert_false(has_term("a"));
 	begin_term(slot, LE_OWNER_NODE, 5, 100);
 	assert_true(le_read_term("a", &term));
@@ -192,7 +196,7 @@ test_torn(void **state)
 	LeSlot		copy;
 
 	make_table(4);
-	slot = le_find_or_add_slot("a");
+	slot = find_or_add("a");
 	begin_term(slot, LE_OWNER_NODE, 5, 100);
 	le_begin_change(slot);
 	assert_false(has_term("a"));
@@ -223,7 +227,7 @@ test_given_up(void **state)
 
 	make_table(4);
 	le_give_up_term("a", 5);
-	slot = le_find_or_add_slot("a");
+	slot = find_or_add("a");
 	begin_term(slot, 7, 5, 100);
 	le_give_up_term("a", 4);
 	assert_true(has_term("a"));
@@ -246,23 +250,23 @@ test_reuse(void **state)
 	uint32		request;
 
 	make_table(2);
-	a = le_find_or_add_slot("a");
-	b = le_find_or_add_slot("b");
+	a = find_or_add("a");
+	b = find_or_add("b");
 	begin_term(a, LE_OWNER_NODE, 5, 100);
 	b->asked = 1;
-	assert_null(le_find_or_add_slot("c"));
+	assert_null(find_or_add("c"));
 	b->asked = 0;
 	b->campaign = true;
-	assert_null(le_find_or_add_slot("c"));
+	assert_null(find_or_add("c"));
 	b->campaign = false;
 	b->configured = true;
-	assert_null(le_find_or_add_slot("c"));
+	assert_null(find_or_add("c"));
 	b->configured = false;
 	b->election.wanted = true;
-	assert_null(le_find_or_add_slot("c"));
+	assert_null(find_or_add("c"));
 	b->election.wanted = false;
 	b->hold_off_until = le_now() + 3600 * LE_SEC;
-	assert_null(le_find_or_add_slot("c"));
+	assert_null(find_or_add("c"));
 	assert_true(has_term("a"));
 
 	/* an answer that is still to come for b must not be taken for c's */
@@ -270,7 +274,7 @@ test_reuse(void **state)
 	b->election.request = 7;
 	pg_atomic_write_u64(&b->given_up, 6);
 	assert_false(has_term("b"));
-	c = le_find_or_add_slot("c");
+	c = find_or_add("c");
 	assert_ptr_equal(c, b);
 	request = c->election.request;
 	assert_true(request > 7);
@@ -299,7 +303,7 @@ test_chains(void **state)
 		LeSlot	   *slot;
 
 		snprintf(name, sizeof(name), "name/%d", i);
-		slot = le_find_or_add_slot(name);
+		slot = find_or_add(name);
 		assert_non_null(slot);
 		begin_term(slot, LE_OWNER_NODE, i + 1, 100);
 		assert_true(le_read_term(name, &term));
@@ -336,7 +340,7 @@ static void
 give_to_other_name(void)
 {
 	end_term(le_slot(0));
-	begin_term(le_find_or_add_slot("b"), 8, 9, 200);
+	begin_term(find_or_add("b"), 8, 9, 200);
 }
 
 static void
@@ -371,7 +375,7 @@ interrupt_everywhere(void (*action) (void), bool may_miss, bool second_term)
 			bool		found;
 
 			make_table(1);
-			begin_term(le_find_or_add_slot("a"), LE_OWNER_NODE, 5, 100);
+			begin_term(find_or_add("a"), LE_OWNER_NODE, 5, 100);
 			if (known)
 				assert_true(has_term("a"));
 			interruption = action;
@@ -434,7 +438,7 @@ test_reader_of_terms(void **state)
 	uint64		went_back = 0;
 
 	make_table(4);
-	(void) le_find_or_add_slot("a");
+	(void) find_or_add("a");
 	stop = false;
 	assert_int_equal(pthread_create(&writer, NULL, write_terms, NULL), 0);
 	for (until = le_now() + LE_SEC; le_now() < until;)
@@ -465,7 +469,7 @@ write_names(void *arg)
 
 	for (uint64 n = 2; !stop; n++)
 	{
-		LeSlot	   *slot = le_find_or_add_slot(names[n % 2]);
+		LeSlot	   *slot = find_or_add(names[n % 2]);
 
 		begin_term(slot, LE_OWNER_NODE, n, 100);
 		end_term(slot);
@@ -486,7 +490,7 @@ test_reader_of_names(void **state)
 
 	make_table(2);
 	le_table->nbuckets = 1;
-	begin_term(le_find_or_add_slot("held"), LE_OWNER_NODE, 1, 100);
+	begin_term(find_or_add("held"), LE_OWNER_NODE, 1, 100);
 	stop = false;
 	assert_int_equal(pthread_create(&writer, NULL, write_names, NULL), 0);
 	for (until = le_now() + 2 * LE_SEC; le_now() < until;)
@@ -522,7 +526,7 @@ test_grants(void **state)
 		bool		ends = strchr(orders[i], '!') != NULL;
 
 		make_table(4);
-		slot = le_find_or_add_slot("a");
+		slot = find_or_add("a");
 		begin_term(slot, LE_OWNER_NODE, 5, 100);
 		le_begin_grants(slot);
 		for (const char *p = orders[i]; *p != '\0'; p++)
@@ -549,7 +553,7 @@ test_late_decline(void **state)
 	LeSlot	   *slot;
 
 	make_table(4);
-	slot = le_find_or_add_slot("a");
+	slot = find_or_add("a");
 	begin_term(slot, LE_OWNER_NODE, 5, 100);
 	le_begin_grants(slot);
 	le_grant(slot);

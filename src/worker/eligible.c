@@ -1,0 +1,89 @@
+/*-------------------------------------------------------------------------
+ *
+ * eligible.c
+ *		May this node lead, does it want to, and do its timings allow it?
+ *
+ * src/worker/eligible.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/requests.h"
+#include "worker/eligible.h"
+
+/*
+ * May this node contend at all?  If not, says why, for an error message or
+ * for the status view.
+ */
+bool
+le_may_lead(char *why, size_t size, int *sqlstate)
+{
+	bool		remote = le_configured_store()->remote;
+	LeTiming	timing;
+	StringInfoData detail;
+
+	*sqlstate = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+	if (!le_eligible)
+	{
+		strlcpy(why, "\"leader_election.eligible\" is off on this instance.", size);
+		return false;
+	}
+	if (RecoveryInProgress() && (!le_standby_eligible || !remote))
+	{
+		strlcpy(why, remote ?
+				"This instance is a standby and \"leader_election.standby_eligible\" is off." :
+				"A standby cannot lead with the store \"local\".", size);
+		return false;
+	}
+	le_configured_timing(&timing);
+	if (le_timing_fault(&timing) != LE_TIMING_OK)
+	{
+		initStringInfo(&detail);
+		le_explain_timing(&timing, &detail);
+		*sqlstate = LE_ERRCODE_REFUSED;
+		strlcpy(why, detail.data, size);
+		pfree(detail.data);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * The gateway knows what of a lease is lost to clocks, this node only how
+ * often it renews: say so if the two do not fit.  It is safe, but every
+ * hitch of the store costs the lead.
+ */
+void
+le_check_trust(le_duration trust)
+{
+	static le_duration told = 0;
+	const LeTiming *t = &le_table->node.timing;
+	le_duration need = t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT +
+		t->margin;
+
+	if (trust >= need || trust == told)
+		return;
+	told = trust;
+	ereport(LOG,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("leader_election leases are trusted for %d ms only, too short for three attempts to renew them",
+					(int) (trust / LE_MSEC)),
+			 errdetail("renew_interval (%d ms), 3 attempts of at least %d ms and safety_margin (%d ms) need %d ms.",
+					   (int) (t->renew_interval / LE_MSEC),
+					   (int) (LE_MIN_ATTEMPT / LE_MSEC),
+					   (int) (t->margin / LE_MSEC), (int) (need / LE_MSEC)),
+			 errhint("Raise \"leader_election.lease_ttl\", or lower the gateway's --max-clock-skew if the clocks allow it.")));
+}
+
+/* Does it contend for the election by itself, without a call that waits? */
+bool
+le_campaigns(const LeSlot *slot)
+{
+	return (slot->campaign || slot->configured) &&
+		le_now() >= slot->campaign_after;
+}

@@ -1,0 +1,202 @@
+/*-------------------------------------------------------------------------
+ *
+ * known.c
+ *		What the store was last seen to hold: keys, and other nodes.
+ *
+ * watch.c asks; what it hears is kept here, for everybody who has to judge a
+ * key or to answer a question.  None of it is a proof: it may be old.
+ *
+ * src/worker/known.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "worker/known.h"
+
+static struct
+{
+	MemoryContext context;		/* of keys */
+	LeKey	   *keys;
+	int			nkeys;
+	le_time		as_of;			/* when the query behind them was sent; 0:
+								 * nothing is known */
+} known;
+
+/* The incarnation of the namesake that was last warned of. */
+static char warned[LE_INCARNATION_LEN + 1];
+
+/* ---- election keys ---- */
+
+/* Keep the keys for answers of limited age. */
+void
+le_known_keep_keys(const LeAnswer *answer, le_time sent)
+{
+	MemoryContext old;
+
+	if (known.context == NULL)
+		known.context = AllocSetContextCreate(TopMemoryContext,
+											  "leader_election keys",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContextReset(known.context);
+	old = MemoryContextSwitchTo(known.context);
+	known.as_of = sent;
+	known.nkeys = answer->nkeys;
+	known.keys = palloc(Max(answer->nkeys, 1) * sizeof(LeKey));
+	for (int i = 0; i < answer->nkeys; i++)
+		le_copy_key(&known.keys[i], &answer->keys[i]);
+	MemoryContextSwitchTo(old);
+}
+
+/* The keys are elsewhere from now on: what was seen says nothing. */
+void
+le_known_forget_keys(void)
+{
+	known.nkeys = 0;
+	known.as_of = 0;
+}
+
+/* How many there are; valid until the next are kept. */
+int
+le_known_keys(const LeKey **keys)
+{
+	*keys = known.keys;
+	return known.nkeys;
+}
+
+/* NULL: there was none. */
+const LeKey *
+le_known_key(const char *election)
+{
+	for (int i = 0; i < known.nkeys; i++)
+		if (strcmp(known.keys[i].election, election) == 0)
+			return &known.keys[i];
+	return NULL;
+}
+
+/* As of when is what the keys say?  0: nothing is known. */
+le_time
+le_known_as_of(void)
+{
+	return known.as_of;
+}
+
+/* Does a free key still name the session, so that somebody may want to know
+ * about it? */
+bool
+le_known_to_be_named(const char *session)
+{
+	for (int i = 0; i < known.nkeys; i++)
+		if (known.keys[i].value_session != NULL && !known.keys[i].released &&
+			strcmp(known.keys[i].value_session, session) == 0)
+			return true;
+	return false;
+}
+
+/* ---- node keys ---- */
+
+const LeNodeInfo *
+le_known_node(const char *session)
+{
+	for (int i = 0; i < le_table->nnodes; i++)
+		if (strcmp(le_table->nodes[i].session, session) == 0)
+			return &le_table->nodes[i];
+	return NULL;
+}
+
+/*
+ * When will the node have been silent for its whole lease?  Counted from the
+ * receipt of its last sign of life, or from when it was seen to have given
+ * one that was not shown here yet.
+ */
+le_time
+le_known_silent_at(const LeNodeInfo *info)
+{
+	return Max(info->first_seen, info->doubted) + info->lease;
+}
+
+/* Two live instances under one name: each is told from the other by its
+ * incarnation, but people cannot. */
+static void
+warn_of_namesake(const LeNodeInfo *info, bool alive)
+{
+	if (!alive || !info->held || info->self || info->revoked ||
+		strcmp(info->node, le_my_name()) != 0 ||
+		strcmp(info->incarnation, warned) == 0)
+		return;
+	strlcpy(warned, info->incarnation, sizeof(warned));
+	ereport(WARNING,
+			(errmsg("another live node calls itself \"%s\"", info->node),
+			 errdetail("Its store session is %s.", info->session),
+			 errhint("Set \"leader_election.node_name\" to a different name on each instance.")));
+}
+
+static void
+fill_node(LeNodeInfo *info, const LeNodeKey *key)
+{
+	const LeNodeInfo *before = le_known_node(key->session);
+	bool		alive = false;
+
+	if (before != NULL && before->index > key->index)
+	{
+		*info = *before;		/* the answer is older than what is known */
+		return;
+	}
+	memset(info, 0, sizeof(*info));
+	strlcpy(info->session, key->session, sizeof(info->session));
+	strlcpy(info->node, key->node, sizeof(info->node));
+	strlcpy(info->incarnation, key->incarnation, sizeof(info->incarnation));
+	info->index = key->index;
+	info->lease = key->lease;
+	info->seq = key->seq;
+	info->held = key->held;
+	info->revoked = key->revoked;
+	info->self = strcmp(key->incarnation, le_table->incarnation) == 0;
+	info->doubted = before != NULL ? before->doubted : 0;
+	if (before != NULL && (before->index == key->index || key->revoked))
+	{
+		info->first_seen = before->first_seen;
+		info->first_seen_wall = before->first_seen_wall;
+	}
+	else
+	{
+		alive = before != NULL;
+		info->first_seen = le_now();
+		info->first_seen_wall = GetCurrentTimestamp();
+	}
+	warn_of_namesake(info, alive);
+}
+
+void
+le_known_keep_nodes(const LeAnswer *answer)
+{
+	int			n = Min(answer->nnodes, LE_MAX_NODES);
+	LeNodeInfo *fresh = palloc(Max(n, 1) * sizeof(LeNodeInfo));
+
+	for (int i = 0; i < n; i++)
+		fill_node(&fresh[i], &answer->nodes[i]);
+
+	pg_atomic_fetch_add_u64(&le_table->nodes_version, 1);
+	pg_write_barrier();
+	memcpy(le_table->nodes, fresh, n * sizeof(LeNodeInfo));
+	le_table->nnodes = n;
+	pg_write_barrier();
+	pg_atomic_fetch_add_u64(&le_table->nodes_version, 1);
+	pfree(fresh);
+}
+
+/*
+ * A takeover was refused: the node has given a sign of life that was not
+ * shown here yet.  Until it is, the wait starts anew.
+ */
+void
+le_known_doubt(const char *session)
+{
+	for (int i = 0; i < le_table->nnodes; i++)
+		if (strcmp(le_table->nodes[i].session, session) == 0)
+			le_table->nodes[i].doubted = le_now();
+}

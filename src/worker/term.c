@@ -1,0 +1,163 @@
+/*-------------------------------------------------------------------------
+ *
+ * term.c
+ *		A term in the lease table: how it begins, drains and ends.
+ *
+ * The core decides; this is what its decisions look like to every process of
+ * the instance, to the log and to the history.
+ *
+ * src/worker/term.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/events.h"
+#include "shmem/stats.h"
+#include "worker/dispatch.h"
+#include "worker/known.h"
+#include "worker/term.h"
+#include "worker/tokens.h"
+
+/* Say whom the term was taken from, and why that was allowed. */
+static void
+log_takeover(const LeSlot *slot)
+{
+	const LeNodeInfo *from = slot->holder_session[0] == '\0' ? NULL :
+		le_known_node(slot->holder_session);
+	double		silence;
+
+	if (!slot->election.taking_over || from == NULL)
+		return;
+	silence = (le_now() - from->first_seen) / (double) LE_SEC;
+	ereport(LOG,
+			(errmsg("took over election \"%s\" from node \"%s\" after %.1f s of silence",
+					slot->name, from->node, silence),
+			 errdetail("Its fencing token was " UINT64_FORMAT ", its lease %d ms; the new token is " UINT64_FORMAT ".",
+					   slot->holder_token, (int) (from->lease / LE_MSEC),
+					   slot->election.token)));
+	le_event(LE_EVENT_TOOK_OVER, slot->name, slot->election.token,
+			 "from node \"%s\" with token " UINT64_FORMAT " after %.1f s of silence",
+			 from->node, slot->holder_token, silence);
+}
+
+void
+le_begin_term(LeSlot *slot)
+{
+	LeElection *e = &slot->election;
+
+	le_token_seen(slot->name, e->token);
+	le_begin_change(slot);
+	slot->owner_proc = slot->candidate_proc;
+	slot->owner_pid = slot->candidate_pid;
+	slot->term_started = slot->last_change = GetCurrentTimestamp();
+	slot->renewed = slot->term_started;
+	slot->last_reason = LE_REASON_NONE;
+	slot->stepping_down = false;
+	slot->last_error[0] = '\0';
+	strlcpy(slot->holder, le_my_name(), sizeof(slot->holder));
+	/* After le_reset_token() a mark could be too high to be replaced. */
+	if (pg_atomic_read_u64(&slot->given_up) >= e->token)
+		pg_atomic_write_u64(&slot->given_up, 0);
+	pg_atomic_write_u64(&slot->drain_until, 0);
+	pg_atomic_write_u64(&slot->owner, slot->candidate);
+	pg_atomic_write_u64(&slot->token, e->token);
+	pg_atomic_write_u64(&slot->deadline, e->deadline != 0 ? e->deadline :
+						le_table->node.deadline);
+	le_end_change(slot);
+	ereport(LOG,
+			(errmsg("leader of election \"%s\" with fencing token " UINT64_FORMAT,
+					slot->name, e->token),
+			 errdetail("Scope %s, store %s.", le_scope_name(slot->candidate),
+					   le_store_place())));
+	le_stat_count_slot(le_slot_number(slot), LE_STAT_ACQUISITIONS);
+	le_event(LE_EVENT_ACQUIRED, slot->name, e->token, "scope %s",
+			 le_scope_name(slot->candidate));
+	log_takeover(slot);
+}
+
+static void
+note_end(const LeSlot *slot, LeReason reason, uint64 token)
+{
+	bool		by_itself = reason == LE_REASON_RELEASED ||
+		reason == LE_REASON_STEPPED_DOWN;
+
+	le_stat_count_slot(le_slot_number(slot),
+					   by_itself ? LE_STAT_RELEASES : LE_STAT_LOSSES);
+	if (by_itself)
+		le_event(reason == LE_REASON_RELEASED ? LE_EVENT_RELEASED :
+				 LE_EVENT_STEPPED_DOWN, slot->name, token, NULL);
+	else
+		le_event(LE_EVENT_LOST, slot->name, token, "%s",
+				 le_reason_name(reason));
+}
+
+/* From here on no check believes in the term, whatever else happens. */
+void
+le_end_term(LeSlot *slot, LeReason reason)
+{
+	uint64		token = pg_atomic_read_u64(&slot->token);
+
+	if (reason == LE_REASON_RELEASED && slot->stepping_down)
+		reason = LE_REASON_STEPPED_DOWN;
+	le_begin_change(slot);
+	pg_atomic_write_u64(&slot->deadline, 0);
+	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
+	pg_atomic_write_u64(&slot->token, 0);
+	pg_atomic_write_u64(&slot->drain_until, 0);
+	slot->last_reason = reason;
+	slot->last_change = GetCurrentTimestamp();
+	slot->holder[0] = '\0';
+	slot->holder_seen = 0;
+	le_end_change(slot);
+	ereport(LOG,
+			(errmsg("no longer leader of election \"%s\" with fencing token " UINT64_FORMAT ": %s",
+					slot->name, token, le_reason_name(reason))));
+	note_end(slot, reason, token);
+}
+
+/* The lease of this one term was renewed. */
+void
+le_move_deadline(LeSlot *slot)
+{
+	pg_atomic_write_u64(&slot->deadline, slot->election.deadline);
+	slot->renewed = GetCurrentTimestamp();
+}
+
+/*
+ * From here on the term is only for the transactions that are bound to it.
+ * The mark comes before the count of them: a backend counts itself in before
+ * it looks for the mark, so one of the two sees the other.
+ */
+void
+le_drain_term(LeSlot *slot)
+{
+	pg_atomic_write_u64(&slot->drain_until,
+						slot->election.drain_until - slot->drain_grace);
+	pg_memory_barrier();
+}
+
+/* Has the owner of the term let go of it, or died? */
+bool
+le_term_abandoned(const LeSlot *slot)
+{
+	LeOwner		owner = le_owner_of(slot);
+
+	return !le_owner_lives(owner, slot->owner_proc) ||
+		pg_atomic_read_u64(&((LeSlot *) slot)->given_up) ==
+		slot->election.token;
+}
+
+/* Does the one who asks hold the election, or the instance for all of it? */
+bool
+le_held_by_caller(const LeSlot *slot, const LeAsk *ask)
+{
+	LeOwner		owner = le_owner_of(slot);
+
+	if (!le_election_has_term(&slot->election) || le_term_abandoned(slot))
+		return false;
+	return owner == LE_OWNER_NODE ||
+		(owner & ~LE_OWNER_XACT) == (ask->owner & ~LE_OWNER_XACT);
+}
