@@ -20,11 +20,12 @@
 #include "postmaster/postmaster.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
+#include "utils/memutils.h"
 
 #include "compat.h"
 #include "settings.h"
 
-int			le_backend;
+int			le_store_chosen;
 char	   *le_node_name;
 char	   *le_node_value;
 char	   *le_campaign_list;
@@ -41,30 +42,9 @@ int			le_on_loss;
 int			le_cancel_lead;
 int			le_commit_margin;
 int			le_drain_timeout;
-char	   *le_consul_url;
-char	   *le_gateway_urls;
-char	   *le_gateway_token_file;
-char	   *le_consul_token_file;
-char	   *le_consul_datacenter;
-char	   *le_consul_key_prefix;
-bool		le_consul_takeover;
 char	   *le_ca_file;
 char	   *le_cert_file;
 char	   *le_key_file;
-
-enum
-{
-	BACKEND_LOCAL,
-	BACKEND_CONSUL,
-	BACKEND_CASSANDRA
-};
-
-static const struct config_enum_entry backends[] = {
-	{"local", BACKEND_LOCAL, false},
-	{"consul", BACKEND_CONSUL, false},
-	{"cassandra", BACKEND_CASSANDRA, false},
-	{NULL, 0, false}
-};
 
 static const struct config_enum_entry losses[] = {
 	{"none", LE_ON_LOSS_NONE, false},
@@ -159,9 +139,8 @@ check_campaign(char **newval, void **extra, GucSource source)
 	return true;
 }
 
-/* The settings' name of the file where a token belongs is for the hint. */
 static bool
-valid_url(const char *url, const char *token_setting)
+valid_url(const char *url)
 {
 	const char *host = NULL;
 
@@ -170,7 +149,7 @@ valid_url(const char *url, const char *token_setting)
 	else if (strncmp(url, "https://", 8) == 0)
 		host = url + 8;
 	if (host == NULL || *host == '\0' || *host == '/' || !printable(url) ||
-		strpbrk(url, " ?#") != NULL)
+		strpbrk(url, " ?#,") != NULL)
 	{
 		GUC_check_errdetail("The URL must have the form http://host:port or https://host:port, optionally with a path.");
 		return false;
@@ -178,21 +157,22 @@ valid_url(const char *url, const char *token_setting)
 	if (strcspn(host, "@") < strcspn(host, "/"))
 	{
 		GUC_check_errdetail("The URL must not contain a user or password.");
-		GUC_check_errhint("Put a token into the file that \"%s\" names.",
-						  token_setting);
+		GUC_check_errhint("Put a token into the file that the store's setting for it names.");
 		return false;
 	}
 	return true;
 }
 
+/* Check hooks of the stores' settings, by kind. */
+
 static bool
 check_url(char **newval, void **extra, GucSource source)
 {
-	return valid_url(*newval, "leader_election.consul_token_file");
+	return valid_url(*newval);
 }
 
 static bool
-check_gateway_url(char **newval, void **extra, GucSource source)
+check_urls(char **newval, void **extra, GucSource source)
 {
 	const char *list = *newval;
 	char		url[MAXPGPATH];
@@ -200,21 +180,21 @@ check_gateway_url(char **newval, void **extra, GucSource source)
 
 	while (le_next_name(&list, url, sizeof(url)))
 	{
-		if (!valid_url(url, "leader_election.gateway_token_file"))
+		if (!valid_url(url))
 			return false;
 		n++;
 	}
-	if (n < 1 || n > LE_MAX_GATEWAYS)
+	if (n < 1 || n > LE_MAX_SERVERS)
 	{
 		GUC_check_errdetail("The list must have 1 to %d URLs.",
-							LE_MAX_GATEWAYS);
+							LE_MAX_SERVERS);
 		return false;
 	}
 	return true;
 }
 
 static bool
-check_key_prefix(char **newval, void **extra, GucSource source)
+check_prefix(char **newval, void **extra, GucSource source)
 {
 	if (!le_valid_election_name(*newval))
 	{
@@ -226,11 +206,16 @@ check_key_prefix(char **newval, void **extra, GucSource source)
 }
 
 static bool
-check_datacenter(char **newval, void **extra, GucSource source)
+check_word(char **newval, void **extra, GucSource source)
 {
-	if (strspn(*newval, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(*newval))
+	const char *allowed = "abcdefghijklmnopqrstuvwxyz"
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+
+	if (strspn(*newval, allowed) != strlen(*newval) ||
+		strlen(*newval) > LE_MAX_PART_LEN)
 	{
-		GUC_check_errdetail("A datacenter's name consists of letters, digits, \"_\" and \"-\".");
+		GUC_check_errdetail("The name consists of up to %d letters, digits, \"_\" and \"-\".",
+							LE_MAX_PART_LEN);
 		return false;
 	}
 	return true;
@@ -252,13 +237,32 @@ define_ms(const char *name, const char *brief, const char *detail,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
+/* The registry as a list of names; the first, which needs no server, is the
+ * default. */
+static const struct config_enum_entry *
+store_names(void)
+{
+	struct config_enum_entry *names;
+	int			n = 0;
+
+	while (le_store_number(n) != NULL)
+		n++;
+	names = MemoryContextAllocZero(TopMemoryContext, (n + 1) * sizeof(*names));
+	for (int i = 0; i < n; i++)
+	{
+		names[i].name = le_store_number(i)->name;
+		names[i].val = i;
+	}
+	return names;
+}
+
 static void
 define_identity_settings(void)
 {
 	DefineCustomEnumVariable("leader_election.backend",
 							 "Selects the store that decides who leads.",
 							 "\"local\" elects among the sessions of this instance only.",
-							 &le_backend, BACKEND_LOCAL, backends,
+							 &le_store_chosen, 0, store_names(),
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("leader_election.node_name",
 							   "Sets the name under which this instance takes part.",
@@ -342,44 +346,45 @@ define_job_settings(void)
 			  &le_drain_timeout, 5000, 0, 600000);
 }
 
+static const GucStringCheckHook text_checks[] = {
+	[LE_SETTING_URL] = check_url,
+	[LE_SETTING_URLS] = check_urls,
+	[LE_SETTING_PREFIX] = check_prefix,
+	[LE_SETTING_WORD] = check_word,
+	[LE_SETTING_FILE] = NULL,
+};
+
+/* Its variable holds the default until then. */
 static void
-define_consul_settings(void)
+define_store_setting(const LeSetting *s)
 {
-	define_string("leader_election.consul_url",
-				  "Sets the URL of the Consul agent.",
-				  NULL,
-				  &le_consul_url, "http://127.0.0.1:8500", check_url);
-	define_string("leader_election.consul_token_file",
-				  "Names the file that holds the Consul ACL token.",
-				  "It is read again on reload. Empty means no token.",
-				  &le_consul_token_file, "", NULL);
-	define_string("leader_election.consul_datacenter",
-				  "Sets the Consul datacenter.",
-				  "Empty means the agent's own.",
-				  &le_consul_datacenter, "", check_datacenter);
-	define_string("leader_election.consul_key_prefix",
-				  "Sets the prefix of all keys in Consul.",
-				  "All instances that elect among each other share it.",
-				  &le_consul_key_prefix, "leader_election", check_key_prefix);
-	DefineCustomBoolVariable("leader_election.consul_takeover",
-							 "Takes over from a leader that has been silent for its whole lease.",
-							 "Off means to wait until Consul ends its session.",
-							 &le_consul_takeover, true, PGC_SIGHUP, 0,
-							 NULL, NULL, NULL);
+	switch (s->kind)
+	{
+		case LE_SETTING_FLAG:
+			DefineCustomBoolVariable(s->name, s->brief, s->detail, s->flag,
+									 *s->flag, PGC_SIGHUP, 0,
+									 NULL, NULL, NULL);
+			break;
+		case LE_SETTING_MS:
+			define_ms(s->name, s->brief, s->detail, s->ms, *s->ms, s->min_ms,
+					  s->max_ms);
+			break;
+		default:
+			define_string(s->name, s->brief, s->detail, s->text, *s->text,
+						  text_checks[s->kind]);
+			break;
+	}
 }
 
+/* All stores', whichever is chosen: a file may be shared, or prepared. */
 static void
-define_gateway_settings(void)
+define_store_settings(void)
 {
-	define_string("leader_election.gateway_url",
-				  "Lists the URLs of the gateways to Cassandra.",
-				  "They are separated by commas; the first that answers is asked.",
-				  &le_gateway_urls, "http://127.0.0.1:7480",
-				  check_gateway_url);
-	define_string("leader_election.gateway_token_file",
-				  "Names the file that holds the gateways' bearer token.",
-				  "It is read again on reload. Empty means no token.",
-				  &le_gateway_token_file, "", NULL);
+	const LeStore *store;
+
+	for (int i = 0; (store = le_store_number(i)) != NULL; i++)
+		for (int k = 0; k < store->nsettings; k++)
+			define_store_setting(&store->settings[k]);
 }
 
 static void
@@ -405,8 +410,7 @@ le_define_settings(void)
 	define_identity_settings();
 	define_timing_settings();
 	define_job_settings();
-	define_consul_settings();
-	define_gateway_settings();
+	define_store_settings();
 	define_tls_settings();
 	MarkGUCPrefixReserved("leader_election");
 }
@@ -414,36 +418,20 @@ le_define_settings(void)
 const LeStore *
 le_configured_store(void)
 {
-	switch (le_backend)
-	{
-		case BACKEND_CONSUL:
-			return &le_store_consul;
-		case BACKEND_CASSANDRA:
-			return &le_store_cassandra;
-		default:
-			return &le_store_local;
-	}
+	return le_store_number(le_store_chosen);
 }
 
 void
 le_configured_timing(LeTiming *timing)
 {
 	timing->lease = le_lease_ttl * LE_MSEC;
-	timing->session_ttl = le_session_ttl(timing->lease);
 	timing->margin = le_safety_margin * LE_MSEC;
 	timing->request_timeout = le_request_timeout * LE_MSEC;
-	timing->least_lease = timing->granularity = 0;
-	if (le_configured_store()->key_leases)
-	{
-		timing->least_lease = LE_MIN_KEY_LEASE;
-		timing->granularity = LE_SEC;
-	}
+	le_store_limits(le_configured_store(), timing);
 	timing->renew_interval = le_renew_interval * LE_MSEC;
 	if (timing->renew_interval == 0)
 		timing->renew_interval = le_default_interval(timing->lease);
 }
-
-#define MS(duration)	((int) ((duration) / LE_MSEC))
 
 /*
  * True if a node may lead with these timings; otherwise the reason, with the
@@ -458,26 +446,31 @@ le_explain_timing(const LeTiming *t, StringInfo detail)
 			return true;
 		case LE_TIMING_LEASE:
 			appendStringInfo(detail,
-							 "lease_ttl (%d ms) must be at least %d ms with the store \"%s\".",
-							 MS(t->lease), MS(t->least_lease),
+							 "lease_ttl (%d ms) must be at %s %d ms with the store \"%s\".",
+							 LE_MS(t->lease),
+							 t->lease < t->least_lease ? "least" : "most",
+							 LE_MS(t->lease < t->least_lease ? t->least_lease :
+								   t->most_lease),
 							 le_configured_store()->name);
 			break;
 		case LE_TIMING_MARGIN:
 			appendStringInfo(detail,
 							 "safety_margin (%d ms) must be less than half of lease_ttl (%d ms / 2 = %d ms).",
-							 MS(t->margin), MS(t->lease), MS(t->lease / 2));
+							 LE_MS(t->margin), LE_MS(t->lease),
+							 LE_MS(t->lease / 2));
 			break;
 		case LE_TIMING_INTERVAL:
 			appendStringInfo(detail,
 							 t->granularity == 0 ?
 							 "renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms, but lease_ttl minus safety_margin leaves %d ms - %d ms = %d ms." :
 							 "renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms, but lease_ttl minus safety_margin and the store's granularity leaves %d ms - %d ms = %d ms.",
-							 MS(t->renew_interval), LE_ATTEMPTS,
-							 MS(LE_MIN_ATTEMPT),
-							 MS(t->renew_interval +
-								LE_ATTEMPTS * LE_MIN_ATTEMPT),
-							 MS(t->lease), MS(t->margin + t->granularity),
-							 MS(t->lease - t->margin - t->granularity));
+							 LE_MS(t->renew_interval), LE_ATTEMPTS,
+							 LE_MS(LE_MIN_ATTEMPT),
+							 LE_MS(t->renew_interval +
+								   LE_ATTEMPTS * LE_MIN_ATTEMPT),
+							 LE_MS(t->lease),
+							 LE_MS(t->margin + t->granularity),
+							 LE_MS(t->lease - t->margin - t->granularity));
 			break;
 	}
 	return false;
@@ -503,8 +496,8 @@ le_explain_cancel_lead(const LeTiming *t, StringInfo detail)
 						 t->granularity == 0 ?
 						 "cancel_lead (%d ms) must be less than lease_ttl minus safety_margin minus renew_interval: %d ms - %d ms - %d ms = %d ms." :
 						 "cancel_lead (%d ms) must be less than lease_ttl minus safety_margin and the store's granularity minus renew_interval: %d ms - %d ms - %d ms = %d ms.",
-						 le_cancel_lead, MS(t->lease), MS(taken),
-						 MS(t->renew_interval), MS(healthy));
+						 le_cancel_lead, LE_MS(t->lease), LE_MS(taken),
+						 LE_MS(t->renew_interval), LE_MS(healthy));
 	else
 		return true;
 	return false;

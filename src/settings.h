@@ -16,9 +16,6 @@
 
 #define LE_VERSION		"1.0"
 
-/* More gateways than anybody runs. */
-#define LE_MAX_GATEWAYS		16
-
 /* What becomes of a running statement when its term is about to end. */
 typedef enum LeOnLoss
 {
@@ -26,7 +23,8 @@ typedef enum LeOnLoss
 	LE_ON_LOSS_CANCEL			/* it is cancelled in time */
 } LeOnLoss;
 
-extern int	le_backend;			/* index into the stores, see settings.c */
+extern int	le_store_chosen;	/* leader_election.backend: its number in the
+								 * registry of stores */
 extern char *le_node_name;		/* as set; le_my_name() has the default */
 extern char *le_node_value;
 extern char *le_campaign_list;
@@ -43,13 +41,6 @@ extern int	le_on_loss;			/* LeOnLoss */
 extern int	le_cancel_lead;
 extern int	le_commit_margin;
 extern int	le_drain_timeout;
-extern char *le_consul_url;
-extern char *le_gateway_urls;
-extern char *le_gateway_token_file;
-extern char *le_consul_token_file;
-extern char *le_consul_datacenter;
-extern char *le_consul_key_prefix;
-extern bool le_consul_takeover;
 extern char *le_ca_file;
 extern char *le_cert_file;
 extern char *le_key_file;

@@ -25,9 +25,9 @@ le_default_interval(le_duration lease)
  * session has a schedule of its own.
  */
 le_duration
-le_session_ttl(le_duration lease)
+le_session_ttl(le_duration lease, le_duration least)
 {
-	return lease < LE_MIN_SESSION_TTL ? LE_MIN_SESSION_TTL : lease;
+	return lease < least ? least : lease;
 }
 
 /*
@@ -41,7 +41,8 @@ le_session_ttl(le_duration lease)
 LeTimingFault
 le_timing_fault(const LeTiming *t)
 {
-	if (t->lease < t->least_lease)
+	if (t->lease < t->least_lease ||
+		(t->most_lease != 0 && t->lease > t->most_lease))
 		return LE_TIMING_LEASE;
 	if (t->margin <= 0 || t->margin >= t->lease / 2)
 		return LE_TIMING_MARGIN;

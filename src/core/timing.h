@@ -28,6 +28,9 @@ typedef int64_t le_duration;	/* ns */
 #define LE_MSEC		INT64_C(1000000)
 #define LE_SEC		INT64_C(1000000000)
 
+/* For people: whole milliseconds. */
+#define LE_MS(duration)	((int) ((duration) / LE_MSEC))
+
 /*
  * The least room for one attempt: half of it for the answer, since a request
  * that gets less is not worth sending, the rest for the pause that follows.
@@ -36,12 +39,6 @@ typedef int64_t le_duration;	/* ns */
 
 /* How many attempts must fit between the start of a round and the deadline. */
 #define LE_ATTEMPTS			3
-
-/* The shortest time that Consul grants a session. */
-#define LE_MIN_SESSION_TTL	(10 * LE_SEC)
-
-/* The shortest lease of a key with a lease of its own. */
-#define LE_MIN_KEY_LEASE	(5 * LE_SEC)
 
 /* The longest lease that a node may have; a waiter that cannot learn its
  * predecessor's lease assumes this one. */
@@ -56,6 +53,7 @@ typedef struct LeTiming
 	le_duration renew_interval; /* start of a round to start of the next */
 	le_duration request_timeout;	/* longest wait for one answer */
 	le_duration least_lease;	/* that the store grants; 0: any */
+	le_duration most_lease;		/* 0: any */
 	le_duration granularity;	/* of the store's leases: what one may be short
 								 * of, at most; 0: nothing */
 } LeTiming;
@@ -64,13 +62,13 @@ typedef struct LeTiming
 typedef enum LeTimingFault
 {
 	LE_TIMING_OK,
-	LE_TIMING_LEASE,			/* the store does not grant so short a lease */
+	LE_TIMING_LEASE,			/* the store does not grant such a lease */
 	LE_TIMING_MARGIN,			/* margin takes half of the lease or more */
 	LE_TIMING_INTERVAL			/* interval + attempts do not fit */
 } LeTimingFault;
 
 extern le_duration le_default_interval(le_duration lease);
-extern le_duration le_session_ttl(le_duration lease);
+extern le_duration le_session_ttl(le_duration lease, le_duration least);
 extern LeTimingFault le_timing_fault(const LeTiming *t);
 
 extern le_time le_deadline(const LeTiming *t, le_time proof_sent,

@@ -143,8 +143,7 @@ typedef struct LeTable
 	char		session[LE_SESSION_LEN + 1];
 	char		session_incarnation[LE_INCARNATION_LEN + 1];
 	char		previous[LE_SESSION_LEN + 1];	/* the session before it */
-	char		prefix[LE_MAX_ELECTION_LEN + 1];	/* it was made under */
-	char		datacenter[64];
+	LePlace		place;			/* where it was made */
 
 	/* the cluster; changes bracketed by nodes_version */
 	pg_atomic_uint64 nodes_version;

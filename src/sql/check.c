@@ -30,16 +30,11 @@
 
 PG_FUNCTION_INFO_V1(le_check_config);
 
-#define MS(duration)	((int) ((duration) / LE_MSEC))
-
 /* Nothing keeps the worker from answering for so long. */
 #define WORKER_PATIENCE	(3 * LE_SEC)
 
 /* So long may the store take, tried again as often as may be. */
 #define STORE_PATIENCE	(4 * (le_request_timeout * LE_MSEC) + LE_SEC)
-
-/* A change of Consul's leader was seen to take this long. */
-#define LEADER_CHANGE	(4 * LE_SEC)
 
 /* A clock that takes longer to read makes checks slow. */
 #define SLOW_CLOCK		(500)
@@ -55,8 +50,7 @@ typedef struct Report
 {
 	Tuplestorestate *rows;
 	TupleDesc	desc;
-	bool		remote;			/* the store decides between instances */
-	bool		key_leases;		/* each election has a lease of its own */
+	const LeStore *store;
 	bool		may_ask;		/* there is a worker that answers */
 	bool		eligible;		/* not told to stay away */
 	LeTiming	timing;
@@ -112,7 +106,7 @@ check_worker(Report *report)
 	else if (!ask("", LE_CHECK_WORKER, WORKER_PATIENCE, &reply))
 		say(report, BAD, "worker",
 			"The worker, process %u, has not answered for %d ms: it hangs or is stopped.",
-			pid, MS(WORKER_PATIENCE));
+			pid, LE_MS(WORKER_PATIENCE));
 	else
 	{
 		report->may_ask = true;
@@ -126,8 +120,7 @@ static void
 check_namesakes(Report *report)
 {
 	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
-	int			n = report->remote && !report->key_leases ?
-		le_copy_nodes(nodes) : 0;
+	int			n = report->store->has_sessions ? le_copy_nodes(nodes) : 0;
 
 	for (int i = 0; i < n; i++)
 		if (!nodes[i].self && nodes[i].held && !nodes[i].revoked &&
@@ -147,11 +140,12 @@ check_node(Report *report)
 		le_my_name(), le_table->incarnation, le_configured_store()->name);
 	check_namesakes(report);
 	report->eligible = le_eligible &&
-		(!RecoveryInProgress() || (le_standby_eligible && report->remote));
+		(!RecoveryInProgress() ||
+		 (le_standby_eligible && report->store->between_instances));
 	if (!le_eligible)
 		say(report, WARN, "node",
 			"It does not lead: \"leader_election.eligible\" is off.");
-	else if (RecoveryInProgress() && !report->remote)
+	else if (RecoveryInProgress() && !report->store->between_instances)
 		say(report, WARN, "node",
 			"It does not lead: a standby cannot with the store \"local\".");
 	else if (RecoveryInProgress() && !le_standby_eligible)
@@ -191,6 +185,15 @@ check_campaigns(Report *report)
 
 /* ---- arithmetic ---- */
 
+/* What the store takes off its leases by a setting of its own. */
+static const char *
+also_takes(const Report *report, const char *before)
+{
+	const char *what = report->store->takes_more;
+
+	return what == NULL ? "" : psprintf("%s%s", before, what);
+}
+
 static void
 check_timing(Report *report)
 {
@@ -205,11 +208,13 @@ check_timing(Report *report)
 		say(report, OK, "timing",
 			t->granularity == 0 ?
 			"renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms of the %d ms that lease_ttl (%d ms) minus safety_margin (%d ms) leaves." :
-			"renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms of the %d ms that lease_ttl (%d ms) minus safety_margin and the store's granularity (%d ms) leaves; the gateway's --max-clock-skew takes its part of them.",
-			MS(t->renew_interval), LE_ATTEMPTS, MS(LE_MIN_ATTEMPT),
-			MS(t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT),
-			MS(t->lease - t->margin - t->granularity), MS(t->lease),
-			MS(t->margin + t->granularity));
+			"renew_interval (%d ms) plus %d attempts of at least %d ms need %d ms of the %d ms that lease_ttl (%d ms) minus safety_margin and the store's granularity (%d ms) leaves%s%s.",
+			LE_MS(t->renew_interval), LE_ATTEMPTS, LE_MS(LE_MIN_ATTEMPT),
+			LE_MS(t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT),
+			LE_MS(t->lease - t->margin - t->granularity), LE_MS(t->lease),
+			LE_MS(t->margin + t->granularity), also_takes(report, "; "),
+			report->store->takes_more == NULL ? "" :
+			" takes its part of them");
 	pfree(detail.data);
 }
 
@@ -229,8 +234,9 @@ check_requests(Report *report)
 
 	say(report, OK, "requests",
 		"A round that begins when %d ms are left (lease_ttl - safety_margin - renew_interval) gives its first of %d attempts %d ms: the least of request_timeout (%d ms) and a third of what is left. A call is answered after its wait plus at most 3 x request_timeout = %d ms.",
-		MS(round_budget(t)), LE_ATTEMPTS, MS(first), MS(t->request_timeout),
-		MS(3 * t->request_timeout));
+		LE_MS(round_budget(t)), LE_ATTEMPTS, LE_MS(first),
+		LE_MS(t->request_timeout),
+		LE_MS(3 * t->request_timeout));
 }
 
 static void
@@ -239,14 +245,17 @@ check_belief(Report *report)
 	const LeTiming *t = &report->timing;
 	double		percent = 100.0 * t->margin / t->lease;
 
-	if (report->key_leases)
+	if (report->store->key_leases)
 		say(report, OK, "belief",
-			"A leader that hears nothing stops believing at most %d ms after it sent its last renewal: lease_ttl - 1 s - safety_margin, less the gateway's --max-clock-skew.",
-			MS(t->lease - t->margin - t->granularity));
+			"A leader that hears nothing stops believing at most %d ms after it sent its last renewal: lease_ttl%s - safety_margin%s.",
+			LE_MS(t->lease - t->margin - t->granularity),
+			t->granularity == 0 ? "" :
+			psprintf(" - %d s", (int) (t->granularity / LE_SEC)),
+			also_takes(report, ", less "));
 	else
 		say(report, OK, "belief",
 			"A leader that hears nothing stops believing at most %d ms after it sent its last proof: lease_ttl - safety_margin.",
-			MS(t->lease - t->margin));
+			LE_MS(t->lease - t->margin));
 	say(report, OK, "clock rate",
 		"Beliefs of two nodes do not overlap while the rates of their clocks differ by less than %.2f %%: safety_margin / lease_ttl.",
 		percent);
@@ -268,29 +277,22 @@ check_cancel(Report *report)
 		say(report, OK, "on_loss",
 			"With on_loss => 'cancel' a statement has cancel_lead - commit_margin = %d ms - %d ms = %d ms to stop before commits are refused; no renewal of a healthy leader comes so late, since %d ms are left then.",
 			le_cancel_lead, le_commit_margin,
-			le_cancel_lead - le_commit_margin, MS(round_budget(t)));
+			le_cancel_lead - le_commit_margin, LE_MS(round_budget(t)));
 	pfree(detail.data);
 }
 
+/* What the store has to say: how long until another leads, and the like. */
 static void
-check_failover(Report *report)
+check_findings(Report *report)
 {
-	const LeTiming *t = &report->timing;
-	le_duration jitter = le_earliest(t->lease / 20, LE_SEC / 4);
+	LeFinding	findings[LE_MAX_FINDINGS];
+	int			n = report->store->explain == NULL ? 0 :
+		report->store->explain(&report->timing, findings);
 
-	if (report->key_leases)
-		say(report, OK, "failover",
-			"After a crash another candidate leads within %d ms: lease_ttl + 1 s, in which the gateway looks.",
-			MS(t->lease + LE_SEC));
-	else if (le_consul_takeover)
-		say(report, OK, "failover",
-			"After a crash another candidate leads within %d ms: lease_ttl + lease_ttl / 4 + %d ms.",
-			MS(t->lease + t->lease / 4 + jitter), MS(jitter));
-	else
-		say(report, WARN, "failover",
-			"After a crash another candidate leads within %d ms only: 2 x session TTL (%d ms) + lease_ttl + lease_ttl / 20, because \"leader_election.consul_takeover\" is off.",
-			MS(2 * t->session_ttl + t->lease + t->lease / 20),
-			MS(t->session_ttl));
+	for (int i = 0; i < n; i++)
+		say(report, findings[i].level == LE_LEVEL_OK ? OK :
+			findings[i].level == LE_LEVEL_WARNING ? WARN : BAD,
+			findings[i].topic, "%s", findings[i].text);
 }
 
 static void
@@ -311,31 +313,20 @@ check_handoff(Report *report)
 			"A shutdown releases nothing: \"leader_election.shutdown_timeout\" is 0. Others wait as after a crash.");
 }
 
-/* Consul is told a lock-delay in whole seconds. */
-static void
-check_lock_delay(Report *report)
-{
-	const LeTiming *t = &report->timing;
-	le_duration delay = (t->lease + LE_SEC - 1) / LE_SEC * LE_SEC;
-
-	say(report, delay >= t->lease - t->margin ? OK : BAD, "lock-delay",
-		"Consul's lock-delay (%d ms) covers the %d ms for which a leader may believe after its last proof; session TTL %d ms.",
-		MS(delay), MS(t->lease - t->margin), MS(t->session_ttl));
-}
-
 static void
 check_outage(Report *report)
 {
 	le_duration budget = round_budget(&report->timing);
 
-	if (budget < LEADER_CHANGE)
+	if (budget < report->store->hiccup)
 		say(report, WARN, "store outage",
-			"A store that does not answer for %d ms (lease_ttl - safety_margin - renew_interval) may depose every leader; a change of Consul's own leader was seen to take %d ms.",
-			MS(budget), MS(LEADER_CHANGE));
+			"A store that does not answer for %d ms (lease_ttl - safety_margin - renew_interval) may depose every leader; %s was seen to take %d ms.",
+			LE_MS(budget), report->store->hiccup_cause,
+			LE_MS(report->store->hiccup));
 	else
 		say(report, OK, "store outage",
 			"Leaders survive a store that does not answer for %d ms: lease_ttl - safety_margin - renew_interval.",
-			MS(budget));
+			LE_MS(budget));
 }
 
 static void
@@ -348,12 +339,10 @@ check_arithmetic(Report *report)
 	check_requests(report);
 	check_belief(report);
 	check_cancel(report);
-	if (!report->remote)
+	if (!report->store->between_instances)
 		return;
-	check_failover(report);
+	check_findings(report);
 	check_handoff(report);
-	if (!report->key_leases)
-		check_lock_delay(report);
 	check_outage(report);
 }
 
@@ -445,14 +434,13 @@ check_url(Report *report, const char *url, const char *token_file)
 static void
 check_transport(Report *report)
 {
-	const char *list = le_gateway_urls;
+	const LeStore *store = report->store;
+	const char *list = store->servers();
 	char		url[MAXPGPATH];
 
-	if (!report->key_leases)
-		check_url(report, le_consul_url, le_consul_token_file);
-	else
-		while (le_next_name(&list, url, sizeof(url)))
-			check_url(report, url, le_gateway_token_file);
+	while (le_next_name(&list, url, sizeof(url)))
+		check_url(report, url,
+				  store->secret_file == NULL ? "" : store->secret_file());
 }
 
 /* As before this report asked anything. */
@@ -549,7 +537,7 @@ holds_or_seeks(void)
 static void
 check_stores(Report *report, le_time last_contact)
 {
-	if (!report->remote)
+	if (!report->store->between_instances)
 	{
 		say(report, OK, "store",
 			"The store \"local\" elects among the sessions of this instance only, not between instances.");
@@ -559,12 +547,10 @@ check_stores(Report *report, le_time last_contact)
 	check_contact(report, last_contact, holds_or_seeks());
 	if (!report->may_ask)
 		return;
-	if (!check_store(report, LE_CHECK_PREFIX, "",
-					 report->key_leases ? "list locks" :
-					 "use the key prefix"))
+	if (!check_store(report, LE_CHECK_PREFIX, "", report->store->place_verb))
 		return;
 	if (report->sound && report->eligible &&
-		(report->key_leases ||
+		(!report->store->has_sessions ||
 		 check_store(report, LE_CHECK_SESSION, "",
 					 "have a store session and a node key")))
 		check_keys(report);
@@ -578,8 +564,7 @@ le_check_config(PG_FUNCTION_ARGS)
 
 	le_check_preloaded();
 	report.rows = le_begin_rows(fcinfo, &report.desc);
-	report.remote = le_configured_store()->remote;
-	report.key_leases = le_configured_store()->key_leases;
+	report.store = le_configured_store();
 	last_contact = le_last_contact();
 	check_worker(&report);
 	check_node(&report);

@@ -152,7 +152,7 @@ put_status(LeSlot *slot, Tuplestorestate *rows, TupleDesc desc)
 	put_text(&row, slot->last_reason == LE_REASON_NONE ? NULL :
 			 le_reason_name(slot->last_reason));
 	put_text(&row, slot->last_error);
-	put_text(&row, le_configured_store()->remote ?
+	put_text(&row, le_configured_store()->between_instances ?
 			 le_configured_store()->name : "local (this instance only)");
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
@@ -193,7 +193,7 @@ put_node(const LeNodeInfo *info, Tuplestorestate *rows, TupleDesc desc)
 static bool
 knows_nodes(const LeStore *store)
 {
-	return store->remote && !store->key_leases;
+	return store->has_sessions;
 }
 
 /* A store without node keys has no other nodes to show. */

@@ -47,6 +47,9 @@
 /* The gateway has no higher token, and accepts none. */
 #define MAX_TOKEN			(UINT64CONST(1) << 53)
 
+/* Waits that are parked at the gateways at a time. */
+#define MAX_PARKED			64
+
 /* Locks on one page of the list. */
 #define PAGE_SIZE			1000
 
@@ -271,10 +274,10 @@ encode_complete(const LeOp *op, LeHttpRequest *request)
 }
 
 static void
-cassandra_encode(const LeStoreSettings *settings, const LeOp *op,
+cassandra_encode(const LePlace *place, const LeOp *op,
 				 LeHttpRequest *request)
 {
-	(void) settings;
+	(void) place;
 	request->method = "GET";
 	request->max_answer = MAX_SMALL_ANSWER;
 	switch (op->kind)
@@ -945,12 +948,12 @@ decode_success(const LeOp *op, const LeHttpResponse *response,
 }
 
 static void
-cassandra_decode(const LeStoreSettings *settings, const LeOp *op,
+cassandra_decode(const LePlace *place, const LeOp *op,
 				 const LeHttpResponse *response, LeAnswer *answer)
 {
 	static const char problem[] = "application/problem+json";
 
-	(void) settings;
+	(void) place;
 	memset(answer, 0, sizeof(*answer));
 	answer->outcome = LE_DONE;
 	if (response->net != LE_NET_OK)
@@ -1002,17 +1005,84 @@ cassandra_performs(LeOpKind kind)
 		case LE_OP_TAKE_OVER:
 		case LE_OP_LIST_NODES:
 		case LE_OP_SESSION_NAME:
+		case LE_OP_AUTHENTICATE:
 			return true;
 	}
 	return false;
 }
 
+/* ---- the store ---- */
+
+static char *urls = "http://127.0.0.1:7480";
+static char *token_file = "";
+
+static const LeSetting settings[] = {
+	{
+		.name = "leader_election.gateway_url",
+		.kind = LE_SETTING_URLS,
+		.brief = "Lists the URLs of the gateways to Cassandra.",
+		.detail = "They are separated by commas; the first that answers is asked.",
+		.text = &urls
+	},
+	{
+		.name = "leader_election.gateway_token_file",
+		.kind = LE_SETTING_FILE,
+		.brief = "Names the file that holds the gateways' bearer token.",
+		.detail = "It is read again on reload. Empty means no token.",
+		.text = &token_file
+	},
+};
+
+static const char *
+cassandra_servers(void)
+{
+	return urls;
+}
+
+static const char *
+cassandra_token_file(void)
+{
+	return token_file;
+}
+
+static int
+cassandra_explain(const LeTiming *timing, LeFinding *findings)
+{
+	findings[0] = (LeFinding)
+	{
+		.level = LE_LEVEL_OK,
+		.topic = "failover",
+		.text = psprintf("After a crash another candidate leads within %d ms: lease_ttl + 1 s, in which the gateway looks.",
+						 LE_MS(timing->lease + LE_SEC))
+	};
+	return 1;
+}
+
 const LeStore le_store_cassandra = {
 	.name = "cassandra",
-	.remote = true,
-	.url_setting = "leader_election.gateway_url",
-	.token_setting = "leader_election.gateway_token_file",
+	.between_instances = true,
 	.key_leases = true,
+	.least_lease = 5 * LE_SEC,
+	.most_lease = LE_MAX_LEASE,
+	.granularity = LE_SEC,
+	.takes_more = "the gateway's --max-clock-skew",
+	.connections = MAX_PARKED + 32,
+	.max_renewals = 100,
+	.watching = LE_WATCH_EACH,
+	.park_ms = 30000,
+	.park_grace_ms = 10000,
+	.max_parked = MAX_PARKED,
+	.settings = settings,
+	.nsettings = lengthof(settings),
+	.servers = cassandra_servers,
+	.url_setting = "leader_election.gateway_url",
+	.secret_file = cassandra_token_file,
+	.secret_setting = "leader_election.gateway_token_file",
+	.secret_header = "Authorization: Bearer ",
+	.ready_path = "/readyz",
+	.place_check = LE_OP_LIST_HELD,
+	.place_verb = "list locks",
+	.explain = cassandra_explain,
 	.encode = cassandra_encode,
 	.decode = cassandra_decode,
 	.performs = cassandra_performs,

@@ -54,13 +54,16 @@
 #define MAX_STORED_VALUE	(8 * 1024)	/* our own with all of the user's
 										 * value and the node name escaped */
 
+/* The shortest TTL that Consul grants a session. */
+#define LEAST_SESSION	(10 * LE_SEC)
+
 /* ---- keys and paths ---- */
 
 /* The prefix as keys have it: no slash at either end. */
 static char *
-key_prefix(const LeStoreSettings *settings)
+key_prefix(const LePlace *place)
 {
-	const char *p = settings->consul_key_prefix;
+	const char *p = place->prefix;
 	size_t		len;
 
 	p += strspn(p, "/");
@@ -71,44 +74,28 @@ key_prefix(const LeStoreSettings *settings)
 }
 
 static char *
-election_key(const LeStoreSettings *settings, const char *election,
+election_key(const LePlace *place, const char *election,
 			 const char *leaf)
 {
-	return psprintf("%s/%s/%s", key_prefix(settings), election, leaf);
+	return psprintf("%s/%s/%s", key_prefix(place), election, leaf);
 }
 
 static char *
-node_key(const LeStoreSettings *settings, const char *session)
+node_key(const LePlace *place, const char *session)
 {
-	return psprintf("%s.nodes/%s", key_prefix(settings), session);
+	return psprintf("%s.nodes/%s", key_prefix(place), session);
 }
 
 static char *
-claim_key(const LeStoreSettings *settings, const char *election,
+claim_key(const LePlace *place, const char *election,
 		  const char *job)
 {
 	StringInfoData key;
 
 	initStringInfo(&key);
-	appendStringInfo(&key, "%s.claims/", key_prefix(settings));
+	appendStringInfo(&key, "%s.claims/", key_prefix(place));
 	le_claim_append_key(&key, election, job);
 	return key.data;
-}
-
-/* The path of consul_url: Consul may be published below one by a proxy. */
-static void
-append_base(StringInfo path, const char *url)
-{
-	const char *authority = strstr(url, "://");
-	const char *start = strchr(authority != NULL ? authority + 3 : url, '/');
-	size_t		len;
-
-	if (start == NULL)
-		return;
-	len = strcspn(start, "?#");
-	while (len > 0 && start[len - 1] == '/')
-		len--;
-	appendBinaryStringInfo(path, start, (int) len);
 }
 
 static void
@@ -121,22 +108,22 @@ add_query(LeHttpRequest *request, const char *parameter)
 
 /* Starts a request for /v1/<endpoint><what>, without a body. */
 static void
-start_request(const LeStoreSettings *settings, LeHttpRequest *request,
+start_request(const LePlace *place, LeHttpRequest *request,
 			  const char *method, const char *endpoint, const char *what,
 			  size_t max_answer)
 {
 	memset(request, 0, sizeof(*request));
 	initStringInfo(&request->path);
+	initStringInfo(&request->headers);
 	initStringInfo(&request->body);
 	request->method = method;
 	request->max_answer = max_answer;
-	append_base(&request->path, settings->consul_url);
 	appendStringInfo(&request->path, "/v1/%s", endpoint);
 	le_append_encoded(&request->path, what, "/");
-	if (settings->consul_datacenter[0] != '\0')
+	if (place->part[0] != '\0')
 	{
 		add_query(request, "dc=");
-		le_append_encoded(&request->path, settings->consul_datacenter, "");
+		le_append_encoded(&request->path, place->part, "");
 	}
 }
 
@@ -152,7 +139,7 @@ whole_seconds(le_duration d)
 static int64
 ttl_seconds(const LeOp *op)
 {
-	return whole_seconds(le_session_ttl(op->lease));
+	return whole_seconds(le_session_ttl(op->lease, LEAST_SESSION));
 }
 
 static int64
@@ -295,14 +282,14 @@ write_key(Plan *plan, const char *verb, const char *key, const char *session,
 }
 
 static void
-plan_prove(const LeStoreSettings *settings, const LeOp *op, const char *node,
+plan_prove(const LePlace *place, const LeOp *op, const char *node,
 		   Plan *plan)
 {
 	check_session(plan, STEP_OWN, node, op->session);
 	write_key(plan, "lock", node, op->session, node_value(op, false));
 	for (int i = 0; i < op->nheld && plan->nsteps < MAX_STEPS; i++)
 		check_session(plan, STEP_HELD,
-					  election_key(settings, op->held[i], "leader"),
+					  election_key(place, op->held[i], "leader"),
 					  op->session);
 }
 
@@ -311,7 +298,7 @@ plan_prove(const LeStoreSettings *settings, const LeOp *op, const char *node,
  * been given up, that of the index a late duplicate of any other write.
  */
 static void
-plan_acquire(const LeStoreSettings *settings, const LeOp *op,
+plan_acquire(const LePlace *place, const LeOp *op,
 			 const char *node, const char *key, Plan *plan)
 {
 	check_session(plan, STEP_OWN, node, op->session);
@@ -320,9 +307,9 @@ plan_acquire(const LeStoreSettings *settings, const LeOp *op,
 	else
 	{
 		check_absent(plan, STEP_FREE_OF_PATRONI,
-					 election_key(settings, op->election, "config"));
+					 election_key(place, op->election, "config"));
 		check_absent(plan, STEP_FREE_OF_PATRONI,
-					 election_key(settings, op->election, "initialize"));
+					 election_key(place, op->election, "initialize"));
 		check_absent(plan, STEP_UNCHANGED, key);
 	}
 	write_key(plan, "lock", key, op->session, leader_value(op, false));
@@ -366,12 +353,12 @@ plan_revoke(const LeNodeKey *target, const char *node, Plan *plan)
 }
 
 static void
-plan_take_over(const LeStoreSettings *settings, const LeOp *op,
+plan_take_over(const LePlace *place, const LeOp *op,
 			   const char *node, const char *key, Plan *plan)
 {
 	char	   *value = leader_value(op, false);
 
-	plan_revoke(op->target, node_key(settings, op->target->session), plan);
+	plan_revoke(op->target, node_key(place, op->target->session), plan);
 	check_session(plan, STEP_OWN, node, op->session);
 	check_index(plan, key, op->index);
 	if (op->target_holds)
@@ -387,10 +374,10 @@ plan_take_over(const LeStoreSettings *settings, const LeOp *op,
  * was held up might find.
  */
 static void
-plan_claim(const LeStoreSettings *settings, const LeOp *op,
+plan_claim(const LePlace *place, const LeOp *op,
 		   const char *node, const char *leader, Plan *plan)
 {
-	char	   *key = claim_key(settings, op->election, op->claim->job);
+	char	   *key = claim_key(place, op->election, op->claim->job);
 	StringInfoData value;
 
 	initStringInfo(&value);
@@ -407,9 +394,9 @@ plan_claim(const LeStoreSettings *settings, const LeOp *op,
 
 /* No word of the term: work that is done is done. */
 static void
-plan_complete(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
+plan_complete(const LePlace *place, const LeOp *op, Plan *plan)
 {
-	char	   *key = claim_key(settings, op->election, op->claim->job);
+	char	   *key = claim_key(place, op->election, op->claim->job);
 	StringInfoData value;
 
 	initStringInfo(&value);
@@ -420,11 +407,11 @@ plan_complete(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
 
 /* False if the operation is not a transaction. */
 static bool
-make_plan(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
+make_plan(const LePlace *place, const LeOp *op, Plan *plan)
 {
-	char	   *node = node_key(settings, op->session);
+	char	   *node = node_key(place, op->session);
 	char	   *key = op->election != NULL ?
-		election_key(settings, op->election, "leader") : NULL;
+		election_key(place, op->election, "leader") : NULL;
 
 	memset(plan, 0, sizeof(*plan));
 	switch (op->kind)
@@ -435,7 +422,7 @@ make_plan(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
 					  node_value(op, false));
 			return true;
 		case LE_OP_PROVE_NODE:
-			plan_prove(settings, op, node, plan);
+			plan_prove(place, op, node, plan);
 			return true;
 		case LE_OP_REVOKE_NODE:
 			check_session(plan, STEP_UNCHANGED, node, "");
@@ -446,10 +433,10 @@ make_plan(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
 			write_key(plan, "delete", node, NULL, NULL);
 			return true;
 		case LE_OP_ACQUIRE:
-			plan_acquire(settings, op, node, key, plan);
+			plan_acquire(place, op, node, key, plan);
 			return true;
 		case LE_OP_TAKE_OVER:
-			plan_take_over(settings, op, node, key, plan);
+			plan_take_over(place, op, node, key, plan);
 			return true;
 		case LE_OP_PUBLISH:
 			check_session(plan, STEP_OWN, node, op->session);
@@ -463,10 +450,10 @@ make_plan(const LeStoreSettings *settings, const LeOp *op, Plan *plan)
 					  leader_value(op, true));
 			return true;
 		case LE_OP_CLAIM:
-			plan_claim(settings, op, node, key, plan);
+			plan_claim(place, op, node, key, plan);
 			return true;
 		case LE_OP_COMPLETE:
-			plan_complete(settings, op, plan);
+			plan_complete(place, op, plan);
 			return true;
 		default:
 			return false;
@@ -496,10 +483,10 @@ append_step(StringInfo body, const Step *step)
 }
 
 static void
-encode_plan(const LeStoreSettings *settings, const Plan *plan,
+encode_plan(const LePlace *place, const Plan *plan,
 			LeHttpRequest *request)
 {
-	start_request(settings, request, "PUT", "txn", "", MAX_SMALL_ANSWER);
+	start_request(place, request, "PUT", "txn", "", MAX_SMALL_ANSWER);
 	request->has_body = true;
 	for (int i = 0; i < plan->nsteps; i++)
 	{
@@ -517,12 +504,12 @@ encode_plan(const LeStoreSettings *settings, const Plan *plan,
  * 1.7.
  */
 static void
-encode_create(const LeStoreSettings *settings, const LeOp *op,
+encode_create(const LePlace *place, const LeOp *op,
 			  LeHttpRequest *request)
 {
 	StringInfo	body = &request->body;
 
-	start_request(settings, request, "PUT", "session/create", "",
+	start_request(place, request, "PUT", "session/create", "",
 				  MAX_SMALL_ANSWER);
 	request->has_body = true;
 	appendStringInfoString(body, "{\"Name\":");
@@ -535,41 +522,41 @@ encode_create(const LeStoreSettings *settings, const LeOp *op,
 }
 
 static void
-encode_session(const LeStoreSettings *settings, const LeOp *op,
+encode_session(const LePlace *place, const LeOp *op,
 			   const char *method, const char *endpoint,
 			   LeHttpRequest *request)
 {
-	start_request(settings, request, method, endpoint, op->session,
+	start_request(place, request, method, endpoint, op->session,
 				  MAX_SMALL_ANSWER);
 	request->has_body = strcmp(method, "PUT") == 0; /* of length 0 */
 }
 
 static void
-encode_read(const LeStoreSettings *settings, const LeOp *op,
+encode_read(const LePlace *place, const LeOp *op,
 			LeHttpRequest *request)
 {
-	start_request(settings, request, "GET", "kv/",
-				  election_key(settings, op->election, "leader"),
+	start_request(place, request, "GET", "kv/",
+				  election_key(place, op->election, "leader"),
 				  MAX_KEY_ANSWER);
 	add_query(request, "consistent");
 }
 
 static void
-encode_read_claim(const LeStoreSettings *settings, const LeOp *op,
+encode_read_claim(const LePlace *place, const LeOp *op,
 				  LeHttpRequest *request)
 {
-	start_request(settings, request, "GET", "kv/",
-				  claim_key(settings, op->election, op->job),
+	start_request(place, request, "GET", "kv/",
+				  claim_key(place, op->election, op->job),
 				  MAX_KEY_ANSWER);
 	add_query(request, "consistent");
 }
 
 static void
-encode_list(const LeStoreSettings *settings, const char *suffix,
+encode_list(const LePlace *place, const char *suffix,
 			const char *parameter, LeHttpRequest *request)
 {
-	start_request(settings, request, "GET", "kv/",
-				  psprintf("%s%s", key_prefix(settings), suffix),
+	start_request(place, request, "GET", "kv/",
+				  psprintf("%s%s", key_prefix(place), suffix),
 				  MAX_LIST_ANSWER);
 	add_query(request, parameter);
 }
@@ -580,17 +567,17 @@ encode_list(const LeStoreSettings *settings, const char *suffix,
  * ask a quorum at each wake-up.
  */
 static void
-encode_watch(const LeStoreSettings *settings, const LeOp *op,
+encode_watch(const LePlace *place, const LeOp *op,
 			 LeHttpRequest *request)
 {
-	encode_list(settings, "/", "recurse", request);
+	encode_list(place, "/", "recurse", request);
 	if (op->watch_index != 0)
 		add_query(request, psprintf("index=" UINT64_FORMAT "&wait=%dms",
 									op->watch_index, op->wait_ms));
 }
 
 static void
-consul_encode(const LeStoreSettings *settings, const LeOp *op,
+consul_encode(const LePlace *place, const LeOp *op,
 			  LeHttpRequest *request)
 {
 	Plan		plan;
@@ -598,43 +585,43 @@ consul_encode(const LeStoreSettings *settings, const LeOp *op,
 	switch (op->kind)
 	{
 		case LE_OP_CREATE_SESSION:
-			encode_create(settings, op, request);
+			encode_create(place, op, request);
 			break;
 		case LE_OP_VERIFY_SESSION:
-			encode_session(settings, op, "GET", "session/info/", request);
+			encode_session(place, op, "GET", "session/info/", request);
 			/* a server that is behind might not show it yet */
 			add_query(request, "consistent");
 			break;
 		case LE_OP_SESSION_NAME:
-			encode_session(settings, op, "GET", "session/info/", request);
+			encode_session(place, op, "GET", "session/info/", request);
 			break;
 		case LE_OP_RENEW_SESSION:
-			encode_session(settings, op, "PUT", "session/renew/", request);
+			encode_session(place, op, "PUT", "session/renew/", request);
 			break;
 		case LE_OP_DESTROY_SESSION:
-			encode_session(settings, op, "PUT", "session/destroy/", request);
+			encode_session(place, op, "PUT", "session/destroy/", request);
 			break;
 		case LE_OP_CHECK_PREFIX:
-			encode_list(settings, "/", "keys&consistent", request);
+			encode_list(place, "/", "keys&consistent", request);
 			break;
 		case LE_OP_LIST_HELD:
-			encode_list(settings, "/", "recurse&consistent", request);
+			encode_list(place, "/", "recurse&consistent", request);
 			break;
 		case LE_OP_LIST_NODES:
-			encode_list(settings, ".nodes/",
+			encode_list(place, ".nodes/",
 						op->fresh ? "recurse" : "recurse&stale", request);
 			break;
 		case LE_OP_WATCH:
-			encode_watch(settings, op, request);
+			encode_watch(place, op, request);
 			break;
 		case LE_OP_READ:
-			encode_read(settings, op, request);
+			encode_read(place, op, request);
 			break;
 		case LE_OP_READ_CLAIM:
-			encode_read_claim(settings, op, request);
+			encode_read_claim(place, op, request);
 			break;
 		case LE_OP_LIST_CLAIMS:
-			encode_list(settings, ".claims/", "recurse&consistent", request);
+			encode_list(place, ".claims/", "recurse&consistent", request);
 			break;
 		case LE_OP_REGISTER_NODE:
 		case LE_OP_PROVE_NODE:
@@ -646,11 +633,12 @@ consul_encode(const LeStoreSettings *settings, const LeOp *op,
 		case LE_OP_RELEASE:
 		case LE_OP_CLAIM:
 		case LE_OP_COMPLETE:
-			make_plan(settings, op, &plan);
-			encode_plan(settings, &plan, request);
+			make_plan(place, op, &plan);
+			encode_plan(place, &plan, request);
 			break;
-		case LE_OP_RENEW_TERMS:
-			Assert(false);		/* the node's proof carries all terms */
+		case LE_OP_RENEW_TERMS: /* the node's proof carries all terms */
+		case LE_OP_AUTHENTICATE:	/* a token does not run out */
+			Assert(false);
 			break;
 	}
 }
@@ -1307,7 +1295,7 @@ next_watch_index(const LeOp *op, uint64 index)
 }
 
 static void
-start_list(const LeStoreSettings *settings, const LeOp *op,
+start_list(const LePlace *place, const LeOp *op,
 		   LeAnswer *answer, List *list)
 {
 	const char *below = "/";
@@ -1319,11 +1307,11 @@ start_list(const LeStoreSettings *settings, const LeOp *op,
 	memset(list, 0, sizeof(*list));
 	list->op = op;
 	list->answer = answer;
-	list->prefix = psprintf("%s%s", key_prefix(settings), below);
+	list->prefix = psprintf("%s%s", key_prefix(place), below);
 	if (op->kind == LE_OP_READ)
-		list->only = election_key(settings, op->election, "leader");
+		list->only = election_key(place, op->election, "leader");
 	else if (op->kind == LE_OP_READ_CLAIM)
-		list->only = claim_key(settings, op->election, op->job);
+		list->only = claim_key(place, op->election, op->job);
 }
 
 /* Keys that are somebody else's stand where ours should. */
@@ -1340,20 +1328,45 @@ fail_foreign(const List *list, LeAnswer *answer)
 						 "another key prefix", list->prefix));
 }
 
+/* Each answer about keys that is Consul's own has an index. */
+static bool
+has_index(const LeHttpResponse *response, uint64 *index)
+{
+	char		value[24];
+	char	   *end;
+
+	if (!le_header(response, "X-Consul-Index", value, sizeof(value)) ||
+		value[0] < '0' || value[0] > '9')
+		return false;
+	*index = strtou64(value, &end, 10);
+	return *end == '\0';
+}
+
+/* Were keys left out that the token may not read? */
+static bool
+is_filtered(const LeHttpResponse *response)
+{
+	char		value[8];
+
+	return le_header(response, "X-Consul-Results-Filtered-By-ACLs", value,
+					 sizeof(value)) && strcmp(value, "true") == 0;
+}
+
 static void
-decode_list(const LeStoreSettings *settings, const LeOp *op,
+decode_list(const LePlace *place, const LeOp *op,
 			const LeHttpResponse *response, LeAnswer *answer)
 {
 	List		list;
 	bool		names = op->kind == LE_OP_CHECK_PREFIX;
+	uint64		index;
 
-	start_list(settings, op, answer, &list);
+	start_list(place, op, answer, &list);
 
-	if (response->filtered)
+	if (is_filtered(response))
 		le_fail(answer, LE_REFUSED,
 				psprintf("Consul's ACL hides keys below \"%s\" from the token; "
 						 "it needs key:read on all of them", list.prefix));
-	else if (!response->has_index)
+	else if (!has_index(response, &index))
 		fail_shape(op, response, answer);
 	else if (response->status == 200 &&
 			 (!le_json_walk(response->body, response->body_len,
@@ -1364,9 +1377,9 @@ decode_list(const LeStoreSettings *settings, const LeOp *op,
 	else if (list.foreign)
 		fail_foreign(&list, answer);
 	else if (op->kind == LE_OP_WATCH)
-		answer->index = next_watch_index(op, response->index);
+		answer->index = next_watch_index(op, index);
 	else
-		answer->index = response->index;
+		answer->index = index;
 }
 
 /* ---- answers: transactions ---- */
@@ -1800,15 +1813,15 @@ reads_keys(LeOpKind kind)
 
 /* A complete answer, with the status that goes with a meaningful body. */
 static void
-decode_body(const LeStoreSettings *settings, const LeOp *op,
+decode_body(const LePlace *place, const LeOp *op,
 			const LeHttpResponse *response, LeAnswer *answer)
 {
 	Plan		plan;
 
-	if (make_plan(settings, op, &plan))
+	if (make_plan(place, op, &plan))
 		decode_plan(op, &plan, response, answer);
 	else if (reads_keys(op->kind))
-		decode_list(settings, op, response, answer);
+		decode_list(place, op, response, answer);
 	else if (op->kind == LE_OP_CREATE_SESSION)
 		decode_created(op, response, answer);
 	else if (op->kind == LE_OP_DESTROY_SESSION)
@@ -1825,10 +1838,11 @@ is_transaction(LeOpKind kind)
 }
 
 static void
-consul_decode(const LeStoreSettings *settings, const LeOp *op,
+consul_decode(const LePlace *place, const LeOp *op,
 			  const LeHttpResponse *response, LeAnswer *answer)
 {
 	int			status = response->status;
+	uint64		index;
 
 	memset(answer, 0, sizeof(*answer));
 	answer->outcome = LE_DONE;
@@ -1836,17 +1850,156 @@ consul_decode(const LeStoreSettings *settings, const LeOp *op,
 		le_fail_network(op, response, answer);
 	else if (status == 200 ||
 			 (status == 409 && is_transaction(op->kind)) ||
-			 (status == 404 && reads_keys(op->kind) && response->has_index))
-		decode_body(settings, op, response, answer);
+			 (status == 404 && reads_keys(op->kind) &&
+			  has_index(response, &index)))
+		decode_body(place, op, response, answer);
 	else
 		decode_status(op, response, answer);
 }
 
+/* ---- the store ---- */
+
+static char *url = "http://127.0.0.1:8500";
+static char *token_file = "";
+static char *datacenter = "";
+static char *prefix = "leader_election";
+static bool takeover = true;
+
+static const LeSetting settings[] = {
+	{
+		.name = "leader_election.consul_url",
+		.kind = LE_SETTING_URL,
+		.brief = "Sets the URL of the Consul agent.",
+		.text = &url
+	},
+	{
+		.name = "leader_election.consul_token_file",
+		.kind = LE_SETTING_FILE,
+		.brief = "Names the file that holds the Consul ACL token.",
+		.detail = "It is read again on reload. Empty means no token.",
+		.text = &token_file
+	},
+	{
+		.name = "leader_election.consul_datacenter",
+		.kind = LE_SETTING_WORD,
+		.brief = "Sets the Consul datacenter.",
+		.detail = "Empty means the agent's own.",
+		.text = &datacenter
+	},
+	{
+		.name = "leader_election.consul_key_prefix",
+		.kind = LE_SETTING_PREFIX,
+		.brief = "Sets the prefix of all keys in Consul.",
+		.detail = "All instances that elect among each other share it.",
+		.text = &prefix
+	},
+	{
+		.name = "leader_election.consul_takeover",
+		.kind = LE_SETTING_FLAG,
+		.brief = "Takes over from a leader that has been silent for its whole lease.",
+		.detail = "Off means to wait until Consul ends its session.",
+		.flag = &takeover
+	},
+};
+
+static const char *
+consul_servers(void)
+{
+	return url;
+}
+
+static const char *
+consul_token_file(void)
+{
+	return token_file;
+}
+
+static void
+consul_place(LePlace *place)
+{
+	strlcpy(place->prefix, prefix, sizeof(place->prefix));
+	strlcpy(place->part, datacenter, sizeof(place->part));
+}
+
+static bool
+consul_takes_over(void)
+{
+	return takeover;
+}
+
+/* When is there another leader after a crash? */
+static LeFinding
+failover(const LeTiming *t)
+{
+	le_duration jitter = le_earliest(t->lease / 20, LE_SEC / 4);
+	LeFinding	finding = {LE_LEVEL_OK, "failover", NULL};
+
+	if (takeover)
+		finding.text = psprintf("After a crash another candidate leads within %d ms: lease_ttl + lease_ttl / 4 + %d ms.",
+								LE_MS(t->lease + t->lease / 4 + jitter),
+								LE_MS(jitter));
+	else
+	{
+		finding.level = LE_LEVEL_WARNING;
+		finding.text = psprintf("After a crash another candidate leads within %d ms only: 2 x session TTL (%d ms) + lease_ttl + lease_ttl / 20, because \"leader_election.consul_takeover\" is off.",
+								LE_MS(2 * t->session_ttl + t->lease +
+									  t->lease / 20),
+								LE_MS(t->session_ttl));
+	}
+	return finding;
+}
+
+/* Consul is told a lock-delay in whole seconds. */
+static LeFinding
+lock_delay(const LeTiming *t)
+{
+	le_duration delay = whole_seconds(t->lease) * LE_SEC;
+	le_duration trusted = t->lease - t->margin;
+
+	return (LeFinding)
+	{
+		.level = delay >= trusted ? LE_LEVEL_OK : LE_LEVEL_ERROR,
+		.topic = "lock-delay",
+		.text = psprintf("Consul's lock-delay (%d ms) covers the %d ms for which a leader may believe after its last proof; session TTL %d ms.",
+						 LE_MS(delay), LE_MS(trusted), LE_MS(t->session_ttl))
+	};
+}
+
+static int
+consul_explain(const LeTiming *timing, LeFinding *findings)
+{
+	findings[0] = failover(timing);
+	findings[1] = lock_delay(timing);
+	return 2;
+}
+
 const LeStore le_store_consul = {
 	.name = "consul",
-	.remote = true,
+	.between_instances = true,
+	.has_sessions = true,
+	.takes_over = consul_takes_over,
+	.most_lease = LE_MAX_LEASE,
+	.least_session = LEAST_SESSION,
+	.hiccup = 4 * LE_SEC,
+	.hiccup_cause = "a change of Consul's own leader",
+	.connections = 16,
+	.watching = LE_WATCH_ALL,
+	.park_ms = 10000,
+	.park_grace_ms = 10000 / 16 + 8000, /* a sixteenth, and 7 s when Consul has
+										 * no leader */
+	.lists_all_claims = true,
+	.settings = settings,
+	.nsettings = lengthof(settings),
+	.servers = consul_servers,
 	.url_setting = "leader_election.consul_url",
-	.token_setting = "leader_election.consul_token_file",
+	.place = consul_place,
+	.secret_file = consul_token_file,
+	.secret_setting = "leader_election.consul_token_file",
+	.secret_header = "X-Consul-Token: ",
+	.place_check = LE_OP_CHECK_PREFIX,
+	.place_verb = "use the key prefix",
+	.foreign_key = "the election's key was made by something else: it lacks the lock flag of Consul's clients",
+	.explain = consul_explain,
 	.encode = consul_encode,
 	.decode = consul_decode,
 };

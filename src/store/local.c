@@ -197,12 +197,14 @@ local_perform(const LeOp *op, LeAnswer *answer)
 		case LE_OP_WATCH:
 		case LE_OP_LIST_NODES:
 		case LE_OP_SESSION_NAME:
+		case LE_OP_AUTHENTICATE:
 			break;
 	}
 }
 
 const LeStore le_store_local = {
 	.name = "local",
-	.remote = false,
+	.most_lease = LE_MAX_LEASE,
+	.lists_all_claims = true,
 	.perform = local_perform,
 };

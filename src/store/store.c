@@ -19,6 +19,7 @@
 
 #define MAX_DETAIL_LEN		200
 
+/* The registry; its order is that of the list that a wrong name brings up. */
 static const LeStore *const stores[] = {
 	&le_store_local,
 	&le_store_consul,
@@ -55,6 +56,7 @@ static const OpInfo ops[] = {
 	[LE_OP_WATCH] = {"watch", false},
 	[LE_OP_LIST_NODES] = {"list nodes", false},
 	[LE_OP_SESSION_NAME] = {"session name", false},
+	[LE_OP_AUTHENTICATE] = {"authenticate", false},
 };
 
 static const char *const outcomes[] = {
@@ -72,16 +74,29 @@ static const char *const claim_states[] = {
 	[LE_CLAIM_FAILED] = "failed",
 };
 
-/* The store of this name, or NULL. */
+/* The stores in the order of the registry; NULL: there are no more. */
 const LeStore *
-le_store_by_name(const char *name)
+le_store_number(int number)
 {
-	for (int i = 0; i < lengthof(stores); i++)
-	{
-		if (strcmp(stores[i]->name, name) == 0)
-			return stores[i];
-	}
-	return NULL;
+	return number < lengthof(stores) ? stores[number] : NULL;
+}
+
+/* What the store asks of a lease; the rest of the timing is the settings'. */
+void
+le_store_limits(const LeStore *store, LeTiming *timing)
+{
+	timing->session_ttl = le_session_ttl(timing->lease, store->least_session);
+	timing->least_lease = store->least_lease;
+	timing->most_lease = store->most_lease;
+	timing->granularity = store->granularity;
+}
+
+/* Is the operation answered by perform(), without asking anybody? */
+bool
+le_performs(const LeStore *store, LeOpKind kind)
+{
+	return !store->between_instances ||
+		(store->performs != NULL && store->performs(kind));
 }
 
 /*
@@ -104,6 +119,53 @@ const char *
 le_outcome_name(LeOutcome outcome)
 {
 	return outcomes[outcome];
+}
+
+/* The value of a header if the line is one of that name, else NULL. */
+const char *
+le_header_of_line(const char *line, size_t len, const char *name)
+{
+	size_t		n = strlen(name);
+
+	if (len <= n || pg_strncasecmp(line, name, n) != 0 || line[n] != ':')
+		return NULL;
+	for (line += n + 1; *line == ' ' || *line == '\t'; line++)
+		;
+	return line;
+}
+
+/*
+ * The value of a header of the answer; false if there is none, or it does not
+ * fit.  Of several of one name the last counts.
+ */
+bool
+le_header(const LeHttpResponse *response, const char *name, char *value,
+		  size_t size)
+{
+	bool		found = false;
+
+	for (const char *line = response->headers; line != NULL && *line != '\0';)
+	{
+		size_t		len = strcspn(line, "\r\n");
+		const char *at = le_header_of_line(line, len, name);
+
+		if (at != NULL)
+		{
+			size_t		n = at > line + len ? 0 : line + len - at;
+
+			while (n > 0 && (at[n - 1] == ' ' || at[n - 1] == '\t'))
+				n--;
+			found = n < size;
+			if (found)
+			{
+				memcpy(value, at, n);
+				value[n] = '\0';
+			}
+		}
+		line += len;
+		line += strspn(line, "\r\n");
+	}
+	return found;
 }
 
 /* Appends s percent-encoded but for RFC 3986's unreserved characters and those

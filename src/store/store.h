@@ -9,7 +9,11 @@
  * the server too: in the unit tests, the fuzzer and the simulator.  Memory is
  * palloc'd in the current context; the caller resets it.
  *
- * To add a store: one file with its LeStore, one line in store.c.
+ * Everything that tells one store from another stands in its LeStore, its
+ * settings included.  Nobody asks which store it is, only what it can do.
+ *
+ * To add a store: one file with its LeStore, one line in store.c's registry;
+ * docs/adding-a-store.md walks through it.
  *
  * src/store/store.h
  *
@@ -39,8 +43,12 @@
 /* How long a watch may be asked to wait. */
 #define LE_MAX_WATCH_MS			60000
 
-/* Terms that one request renews, where each key has a lease of its own. */
-#define LE_MAX_RENEWALS			100
+/* Servers of one store: more than anybody runs. */
+#define LE_MAX_SERVERS			16
+
+#define LE_MAX_PART_LEN			255 /* bytes in the name of a store's part */
+#define LE_MAX_TAG_LEN			64	/* bytes of an ETag or the like */
+#define LE_MAX_SECRET_LEN		4096	/* bytes of a token or the like */
 
 typedef enum LeOpKind
 {
@@ -84,8 +92,33 @@ typedef enum LeOpKind
 	LE_OP_WATCH,				/* -> keys, index to wait for next; of one
 								 * election where it is named: as READ */
 	LE_OP_LIST_NODES,			/* -> nodes; any age */
-	LE_OP_SESSION_NAME			/* -> name of a foreign session, or NULL */
+	LE_OP_SESSION_NAME,			/* -> name of a foreign session, or NULL */
+
+	/* who we are */
+	LE_OP_AUTHENTICATE			/* -> secret, lasts: for the requests that
+								 * follow */
 } LeOpKind;
+
+#define LE_NOPS	(LE_OP_AUTHENTICATE + 1)
+
+/*
+ * Where its keys are, for as long as a store session lasts: a change of the
+ * settings behind it takes effect with the next.
+ */
+typedef struct LePlace
+{
+	char		prefix[LE_MAX_ELECTION_LEN + 1];	/* of all keys */
+	char		part[LE_MAX_PART_LEN + 1];	/* of the store, as Consul's
+											 * datacenter; "": the usual */
+} LePlace;
+
+/* What one request of an operation that takes several leaves to the next. */
+typedef struct LeStep
+{
+	int			number;			/* from 0 */
+	uint64		index;
+	char		tag[LE_MAX_TAG_LEN + 1];	/* opaque, as an ETag */
+} LeStep;
 
 /*
  * One election's key in the store "local", kept in shared memory by the
@@ -183,6 +216,11 @@ typedef struct LeOp
 	int			nterms;
 	const char *page;			/* LIST_HELD: where to go on; NULL: begin */
 
+	/* where it takes several requests */
+	LeStep		step;			/* of the request to encode or decode */
+
+	const char *secret;			/* AUTHENTICATE: what the store's file says */
+
 	/* TAKE_OVER: the silent holder, as its node key was last seen */
 	const LeNodeKey *target;
 	bool		target_holds;	/* it still holds the election's key */
@@ -200,27 +238,32 @@ typedef struct LeOp
 	uint64		(*next_token) (void);	/* 0: none to be had (standby) */
 } LeOp;
 
-/* Settings that requests are built from; strings are never NULL. */
-typedef struct LeStoreSettings
-{
-	const char *consul_url;		/* only its path part matters here */
-	const char *consul_key_prefix;
-	const char *consul_datacenter;	/* "": the agent's own */
-} LeStoreSettings;
-
 typedef struct LeHttpRequest
 {
-	const char *method;
-	StringInfoData path;		/* path and query, percent-encoded */
+	const char *method;			/* HEAD too */
+	StringInfoData path;		/* path and query, percent-encoded, below the
+								 * URL of a server */
+	StringInfoData headers;		/* "Name: value", each ended by a newline */
 	StringInfoData body;		/* sent with Content-Length if has_body */
 	bool		has_body;
 	size_t		max_answer;		/* larger answers are cut off and count as
 								 * broken */
 
+	/*
+	 * Has enough of the answer come?  If so it ends there, whole; NULL: never
+	 * before its end.  Runs inside libcurl: it may only look.
+	 */
+	bool		(*enough) (const char *body, size_t len);
+
+	bool		without_secret; /* as one that asks for it */
+
 	/* set by the caller of encode() */
-	const char *base;			/* URL that the path is below; NULL: the
-								 * store's only server */
+	const char *base;			/* URL of the server, without a slash at its
+								 * end; encode() may name another one */
 	int			connect_ms;		/* 0: as long as for the answer */
+	const char *secret;			/* NULL: none; it goes behind ... */
+	const char *secret_header;	/* ... this, or if that is NULL into the
+								 * query */
 } LeHttpRequest;
 
 typedef enum LeNet
@@ -238,9 +281,8 @@ typedef struct LeHttpResponse
 	const char *body;			/* not terminated */
 	size_t		body_len;
 	const char *content_type;	/* "" if none */
-	bool		has_index;		/* X-Consul-Index was there ... */
-	uint64		index;			/* ... with this value */
-	bool		filtered;		/* X-Consul-Results-Filtered-By-ACLs: true */
+	const char *headers;		/* as they came, a line each; NULL: none.  See
+								 * le_header() */
 	const char *net_error;		/* for people, when net is not OK */
 } LeHttpResponse;
 
@@ -298,23 +340,151 @@ typedef struct LeAnswer
 	const char *page;			/* LIST_HELD: there is more, from here on */
 	bool		next_server;	/* certainly not applied, but perhaps by
 								 * another server of the list */
+
+	/* where it takes several requests */
+	bool		again;			/* another follows, as "next" says; nothing
+								 * else of the answer counts */
+	LeStep		next;
+	bool		anchors;		/* this request, not one that follows, took or
+								 * renewed the lease: trust counts from when it
+								 * was sent */
+
+	/* where a secret has to be fetched */
+	const char *secret;			/* AUTHENTICATE */
+	le_duration lasts;			/* AUTHENTICATE: 0: until it is refused */
+	bool		stale_secret;	/* certainly not applied, but perhaps with a
+								 * new one */
 } LeAnswer;
 
-typedef struct LeStore
+/* How this node learns that a key has changed hands. */
+typedef enum LeWatching
+{
+	LE_WATCH_NOTHING,			/* there is nobody else */
+	LE_WATCH_ALL,				/* one parked query shows every key */
+	LE_WATCH_EACH				/* a query for each key that is waited for */
+} LeWatching;
+
+/* A setting of a store; its name begins with "leader_election.". */
+typedef enum LeSettingKind
+{
+	LE_SETTING_URL,
+	LE_SETTING_URLS,			/* a list, the first that answers is asked */
+	LE_SETTING_PREFIX,			/* of keys */
+	LE_SETTING_WORD,			/* letters, digits, "_" and "-"; or empty */
+	LE_SETTING_FILE,
+	LE_SETTING_FLAG,
+	LE_SETTING_MS
+} LeSettingKind;
+
+typedef struct LeSetting
 {
 	const char *name;
-	bool		remote;			/* false: perform() answers at once */
-	const char *url_setting;	/* for hints; NULL: none */
-	const char *token_setting;
+	LeSettingKind kind;
+	const char *brief;
+	const char *detail;			/* NULL: none */
+	char	  **text;			/* the variable, by kind; until then it has the
+								 * default */
+	bool	   *flag;
+	int		   *ms;
+	int			min_ms;			/* MS */
+	int			max_ms;
+} LeSetting;
+
+/* How good a finding of le_check_config() is. */
+typedef enum LeLevel
+{
+	LE_LEVEL_OK,
+	LE_LEVEL_WARNING,
+	LE_LEVEL_ERROR
+} LeLevel;
+
+typedef struct LeFinding
+{
+	LeLevel		level;
+	const char *topic;
+	const char *text;
+} LeFinding;
+
+#define LE_MAX_FINDINGS		4	/* that one store has to say */
+
+/*
+ * A store: what it can do, and how it is asked.  What is left out is 0, false
+ * or NULL.  All of it may be called from any process of the server.
+ */
+typedef struct LeStore
+{
+	const char *name;			/* in leader_election.backend */
+
+	/* what it decides */
+	bool		between_instances;	/* false: perform() answers everything, at
+									 * once, for this instance alone */
+	bool		has_sessions;	/* a store session per node carries all its
+								 * terms, its node key tells the others of it;
+								 * false: both exist in name only */
 	bool		key_leases;		/* each key has a lease of its own, which is
-								 * renewed by itself: the store session, the
-								 * node key and its proof exist in name only */
+								 * renewed by itself */
+	bool		(*takes_over) (void);	/* may a holder that was silent for
+										 * its whole lease be deposed?  NULL:
+										 * the store judges its leases */
+
+	/* its leases */
+	le_duration least_lease;	/* 0: any */
+	le_duration most_lease;
+	le_duration granularity;	/* what one may be short of, at most */
+	le_duration least_session;	/* the shortest TTL that it grants */
+	const char *takes_more;		/* what else it takes off a lease, by the
+								 * setting that says how much */
+	le_duration hiccup;			/* how long it may be silent in good health */
+	const char *hiccup_cause;
+
+	/* how many at a time */
+	int			connections;
+	int			max_renewals;	/* terms of one RENEW_TERMS; at least 1 where
+								 * keys have leases */
+	LeWatching	watching;
+	int			park_ms;		/* how long a WATCH stays parked ... */
+	int			park_grace_ms;	/* ... and what the store may add */
+	int			max_parked;		/* EACH: how many may be parked at a time */
+	int			poll_ms;		/* EACH: a WATCH is answered at once, the next
+								 * is sent so much later; 0: it is parked */
+	bool		lists_all_claims;	/* LIST_CLAIMS: of all elections; false: of
+									 * the one that is named */
+
+	/* its settings, and what they say */
+	const LeSetting *settings;
+	int			nsettings;
+	const char *(*servers) (void);	/* URLs, separated by commas */
+	const char *url_setting;	/* for hints */
+	void		(*place) (LePlace *place);	/* as the settings have it now */
+
+	/* its secret */
+	const char *(*secret_file) (void);	/* "": none is sent */
+	const char *secret_setting; /* for hints */
+	const char *secret_header;	/* the secret goes behind it, as in
+								 * "Authorization: Bearer "; NULL: into the
+								 * query, as it is */
+	bool		(*authenticates) (void);	/* is AUTHENTICATE to be asked for
+											 * it?  NULL: never */
+
+	/* several servers */
+	const char *ready_path;		/* answers 200 if the server can be asked;
+								 * NULL: it is found out by asking */
+
+	/* what people are told */
+	LeOpKind	place_check;	/* the operation that le_check_config() asks
+								 * for to find out whether the place is ours
+								 * to use; it is said to ... */
+	const char *place_verb;		/* "use the key prefix" */
+	const char *foreign_key;	/* why a key that is not usable is not */
+	int			(*explain) (const LeTiming *timing, LeFinding *findings);
+
+	/* requests and answers */
 	bool		(*performs) (LeOpKind kind);	/* does perform() answer it at
-												 * once, although the store is
-												 * remote?  NULL: never */
-	void		(*encode) (const LeStoreSettings *settings, const LeOp *op,
+												 * once, although others are
+												 * asked?  NULL: never */
+	void		(*encode) (const LePlace *place, const LeOp *op,
 						   LeHttpRequest *request);
-	void		(*decode) (const LeStoreSettings *settings, const LeOp *op,
+	void		(*decode) (const LePlace *place, const LeOp *op,
 						   const LeHttpResponse *response, LeAnswer *answer);
 	void		(*perform) (const LeOp *op, LeAnswer *answer);
 } LeStore;
@@ -323,7 +493,13 @@ extern const LeStore le_store_local;
 extern const LeStore le_store_consul;
 extern const LeStore le_store_cassandra;
 
-extern const LeStore *le_store_by_name(const char *name);
+extern const LeStore *le_store_number(int number);
+extern void le_store_limits(const LeStore *store, LeTiming *timing);
+extern bool le_performs(const LeStore *store, LeOpKind kind);
+extern bool le_header(const LeHttpResponse *response, const char *name,
+					  char *value, size_t size);
+extern const char *le_header_of_line(const char *line, size_t len,
+									 const char *name);
 extern bool le_op_writes(LeOpKind kind);
 extern const char *le_op_name(LeOpKind kind);
 extern const char *le_outcome_name(LeOutcome outcome);

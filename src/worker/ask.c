@@ -141,7 +141,7 @@ ask_renew(LePending *p)
 		return;
 	}
 	le_pending_attach(p, slot);
-	if (le_store()->key_leases)
+	if (le_configured_store()->key_leases)
 		le_elect_renew_now(slot);
 	else
 		le_wish_proof();

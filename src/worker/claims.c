@@ -560,7 +560,7 @@ static void
 list(Claiming *c)
 {
 	LeFlight   *flight;
-	bool		at_once = !le_store()->key_leases;
+	bool		at_once = le_configured_store()->lists_all_claims;
 
 	c->again_at = 0;
 	while (!at_once && c->next_slot < le_table->nused &&

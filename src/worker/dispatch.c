@@ -26,16 +26,15 @@
 #include "worker/claimlog.h"
 #include "worker/dispatch.h"
 #include "worker/http.h"
+#include "worker/secret.h"
 
-/* Connections to the store, those of the watch included. */
-#define CONNECTIONS			16
-#define LEASE_CONNECTIONS	(LE_MAX_POLLS + 32)
-
-/* To a gateway that is not there, when there are others. */
+/* To a server that is not there, when there are others. */
 #define CONNECT_MS			1000
 
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
+static List *secretless = NIL;	/* ... and that wait for a secret */
+static bool authenticating = false;
 
 /*
  * What the store was last found wanting in, by kind of operation.  A refusal
@@ -48,7 +47,7 @@ static struct
 {
 	le_time		at;				/* of the last failure; 0: none */
 	bool		refused;		/* else: no answer */
-}			failing[LE_OP_SESSION_NAME + 1];
+}			failing[LE_NOPS];
 
 static char trouble[LE_MAX_ERROR_LEN + 1];
 
@@ -71,38 +70,26 @@ void
 le_dispatch_start(void)
 {
 	store = le_configured_store();
-	if (store->remote)
-		le_http_start(store->key_leases ? LEASE_CONNECTIONS : CONNECTIONS);
+	if (store->between_instances)
+		le_http_start(store->connections);
 	le_dispatch_configure();
 }
 
+/* Take over the settings, at start and after a reload. */
 void
 le_dispatch_configure(void)
 {
-	if (store->key_leases)
-	{
-		le_gateways_configure(le_gateway_urls);
-		le_http_configure(le_gateway_place(), le_gateway_token_file,
-						  "Authorization: Bearer ");
-	}
-	else if (store->remote)
-		le_http_configure(le_consul_url, le_consul_token_file,
-						  "X-Consul-Token: ");
-}
-
-const LeStore *
-le_store(void)
-{
-	return store;
+	if (!store->between_instances)
+		return;
+	le_servers_configure(store->servers());
+	le_secret_configure();
 }
 
 /* How messages name the store. */
 const char *
 le_store_place(void)
 {
-	if (store->key_leases)
-		return le_gateway_place();
-	return store->remote ? le_http_origin() : "local";
+	return store->between_instances ? le_server_place() : store->name;
 }
 
 /* Why the store was last found wanting; "" if it answers. */
@@ -136,22 +123,6 @@ const char *
 le_flight_string(LeFlight *flight, const char *s)
 {
 	return s == NULL ? NULL : MemoryContextStrdup(flight->context, s);
-}
-
-/* Does perform() answer it at once? */
-static bool
-answers_here(LeOpKind kind)
-{
-	return !store->remote ||
-		(store->performs != NULL && store->performs(kind));
-}
-
-static void
-store_settings(LeStoreSettings *settings)
-{
-	settings->consul_url = le_consul_url;
-	settings->consul_key_prefix = le_table->prefix;
-	settings->consul_datacenter = le_table->datacenter;
 }
 
 static bool
@@ -245,7 +216,7 @@ count_answer(const LeFlight *flight, const LeAnswer *answer)
 static void
 finish(LeFlight *flight, const LeAnswer *answer)
 {
-	if (!store->remote || !answers_here(flight->op.kind))
+	if (!store->between_instances || !le_performs(store, flight->op.kind))
 	{
 		count_answer(flight, answer);
 		note_store(flight, answer);
@@ -254,40 +225,138 @@ finish(LeFlight *flight, const LeAnswer *answer)
 	MemoryContextDelete(flight->context);
 }
 
+/* There is no answer, and none is to be had: certainly not applied. */
+static void
+fail(LeFlight *flight, const char *why)
+{
+	LeAnswer	answer = {0};
+
+	le_fail(&answer, LE_UNAVAILABLE, why);
+	finish(flight, &answer);
+}
+
+/* ---- a secret that has to be fetched ---- */
+
+/* All that waited for one go ahead; without one they have failed. */
+static void
+authenticated(LeFlight *flight, const LeAnswer *answer)
+{
+	List	   *waiting = secretless;
+
+	secretless = NIL;
+	authenticating = false;
+	if (answer->outcome == LE_DONE)
+		le_secret_fetched(answer->secret, answer->lasts);
+	while (waiting != NIL)
+	{
+		LeFlight   *next = linitial(waiting);
+
+		waiting = list_delete_first(waiting);
+		if (answer->outcome != LE_DONE)
+			fail(next, answer->detail ? answer->detail : "no answer");
+		else if (le_now() >= next->until || !transmit(next))
+			fail(next, "there was no time left after authentication");
+	}
+}
+
+static void
+authenticate(void)
+{
+	LeFlight   *flight;
+
+	if (authenticating)
+		return;
+	authenticating = true;
+	flight = le_flight_new(LE_OP_AUTHENTICATE, authenticated);
+	flight->op.secret = le_secret_of_file();
+	le_flight_send(flight, le_table->node.timing.request_timeout);
+}
+
+static void
+await_secret(LeFlight *flight)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	secretless = lappend(secretless, flight);
+	MemoryContextSwitchTo(old);
+	authenticate();
+}
+
 /*
- * The gateway that was asked has failed, or does well.  What was certainly
- * not applied is sent to the next one, while there is time; what may have
- * been applied is not, since only the one who decided to send it knows how to
- * find out.
+ * The secret that was sent has run out: with a new one, once more, and only
+ * once, lest one that is never accepted should be fetched for ever.
+ */
+static bool
+ask_with_new_secret(LeFlight *flight, const LeAnswer *answer)
+{
+	if (!answer->stale_secret || flight->renewed_secret ||
+		flight->op.kind == LE_OP_AUTHENTICATE)
+		return false;
+	flight->renewed_secret = true;
+	le_secret_refused();
+	if (!le_secret_missing())
+		return false;			/* it is the file's: nobody has a newer one */
+	await_secret(flight);
+	return true;
+}
+
+/* ---- requests ---- */
+
+/*
+ * The server that was asked has failed, or does well.  What was certainly not
+ * applied is sent to the next one, while there is time; what may have been
+ * applied is not, since only the one who decided to send it knows how to find
+ * out.
  */
 static bool
 ask_another(LeFlight *flight, const LeHttpResponse *response,
 			const LeAnswer *answer)
 {
-	if (!store->key_leases)
-		return false;
 	if (response->net != LE_NET_OK || answer->next_server)
-		le_gateway_failed(flight->gateway,
-						  answer->detail ? answer->detail : "no answer");
+		le_server_failed(flight->server,
+						 answer->detail ? answer->detail : "no answer");
 	else
-		le_gateway_answered(flight->gateway);
+		le_server_answered(flight->server);
 	if (!answer->next_server || flight->until - le_now() < LE_MIN_ATTEMPT / 2)
 		return false;
 	return transmit(flight);
 }
 
+/* The operation goes on with another request, to whatever server is best. */
+static bool
+go_on(LeFlight *flight, const LeAnswer *answer)
+{
+	if (!answer->again)
+		return false;
+	flight->op.step = answer->next;
+	flight->tried = 0;
+	if (le_now() >= flight->until || !transmit(flight))
+	{
+		LeAnswer	late = {0};
+
+		le_fail_open(&flight->op, &late, "there was no time left for the rest of it");
+		finish(flight, &late);
+	}
+	return true;
+}
+
+/*
+ * Whoever waits for the answer counts trust from flight->sent.  Of several
+ * requests that is the one that took or renewed the lease: what was sent after
+ * it says nothing about how long ago that was.
+ */
 static void
 response_came(void *arg, const LeHttpResponse *response)
 {
 	LeFlight   *flight = arg;
-	LeStoreSettings settings;
 	LeAnswer	answer = {0};
 	MemoryContext old = MemoryContextSwitchTo(flight->context);
 
-	store_settings(&settings);
-	store->decode(&settings, &flight->op, response, &answer);
+	store->decode(&le_table->place, &flight->op, response, &answer);
 	MemoryContextSwitchTo(old);
-	if (!ask_another(flight, response, &answer))
+	flight->anchored = flight->anchored || answer.anchors;
+	if (!ask_another(flight, response, &answer) &&
+		!ask_with_new_secret(flight, &answer) && !go_on(flight, &answer))
 		finish(flight, &answer);
 }
 
@@ -299,12 +368,12 @@ response_came(void *arg, const LeHttpResponse *response)
 static le_duration
 patience(const LeFlight *flight)
 {
-	le_duration left = Max(flight->until - flight->sent, LE_MSEC);
+	le_duration left = Max(flight->until - flight->transmitted, LE_MSEC);
 	unsigned	tried = flight->tried;
-	LeGatewayRef other;
+	LeServerRef other;
 
-	if (!store->key_leases || le_op_writes(flight->op.kind) ||
-		flight->op.kind == LE_OP_WATCH || !le_gateway_pick(&tried, &other))
+	if (le_op_writes(flight->op.kind) || flight->op.kind == LE_OP_WATCH ||
+		!le_server_pick(&tried, &other))
 		return left;
 	return left / 2;
 }
@@ -313,23 +382,26 @@ patience(const LeFlight *flight)
 static bool
 transmit(LeFlight *flight)
 {
-	LeStoreSettings settings;
 	LeHttpRequest request = {0};
 	MemoryContext old;
 
-	if (store->key_leases &&
-		!le_gateway_pick(&flight->tried, &flight->gateway))
+	if (!le_server_pick(&flight->tried, &flight->server))
 		return false;
 	old = MemoryContextSwitchTo(flight->context);
-	store_settings(&settings);
 	initStringInfo(&request.path);
+	initStringInfo(&request.headers);
 	initStringInfo(&request.body);
-	store->encode(&settings, &flight->op, &request);
-	if (store->key_leases)
-		request.base = le_gateway_url(flight->gateway);
-	if (le_gateways_several())
+	store->encode(&le_table->place, &flight->op, &request);
+	if (request.base == NULL)
+		request.base = le_server_url(flight->server);
+	if (!request.without_secret)
+		request.secret = le_secret();
+	request.secret_header = store->secret_header;
+	if (le_servers_several())
 		request.connect_ms = CONNECT_MS;
-	flight->sent = le_now();
+	flight->transmitted = le_now();
+	if (!flight->anchored)
+		flight->sent = flight->transmitted;
 	le_http_send(&request, patience(flight), response_came, flight);
 	MemoryContextSwitchTo(old);
 	return true;
@@ -359,18 +431,18 @@ le_flight_send(LeFlight *flight, le_duration timeout)
 {
 	MemoryContext old;
 
-	flight->sent = le_now();
+	flight->sent = flight->transmitted = le_now();
 	flight->until = flight->sent + timeout;
-	if (!answers_here(flight->op.kind))
+	if (le_performs(store, flight->op.kind))
 	{
-		/* The list of gateways is never empty. */
-		if (!transmit(flight))
-			elog(ERROR, "leader_election has no gateway to ask");
-		return;
+		old = MemoryContextSwitchTo(TopMemoryContext);
+		answered = lappend(answered, flight);
+		MemoryContextSwitchTo(old);
 	}
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	answered = lappend(answered, flight);
-	MemoryContextSwitchTo(old);
+	else if (flight->op.kind != LE_OP_AUTHENTICATE && le_secret_missing())
+		await_secret(flight);
+	else if (!transmit(flight))
+		elog(ERROR, "leader_election has no server to ask");	/* never empty */
 }
 
 static void
@@ -395,10 +467,13 @@ run_local(void)
 void
 le_dispatch_run(void)
 {
-	if (store->remote)
+	if (store->between_instances)
+	{
 		le_http_run();
-	if (store->key_leases)
-		le_gateways_run_timers();
+		le_servers_run_timers();
+		if (le_secret_due() != 0 && le_now() >= le_secret_due())
+			authenticate();
+	}
 	run_local();
 }
 
@@ -407,9 +482,12 @@ le_dispatch_timer(void)
 {
 	le_time		next = answered == NIL ? 0 : le_now();
 
-	if (store->remote)
+	if (store->between_instances)
+	{
 		next = le_earliest(next, le_http_timer());
-	if (store->key_leases)
-		next = le_earliest(next, le_gateways_timer());
+		next = le_earliest(next, le_servers_timer());
+		if (!authenticating)
+			next = le_earliest(next, le_secret_due());
+	}
 	return next;
 }

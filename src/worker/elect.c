@@ -95,7 +95,7 @@ le_elect_deadline(le_time deadline)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	if (le_store()->key_leases)
+	if (le_configured_store()->key_leases)
 		return;					/* each has a deadline of its own */
 
 	for (int i = 0; i < le_table->nused; i++)
@@ -339,7 +339,7 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 	input.index = answer->index;
 	input.outcome = answer->outcome;
 	input.conflict = answer->conflict;
-	if (le_store()->key_leases)
+	if (le_configured_store()->key_leases)
 		note_lease(slot, &input, flight, answer);
 	if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_CONFLICT)
 	{
@@ -357,7 +357,7 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 
 /*
  * The node key of the node that the term is taken from.  Also for a key that
- * Consul has freed: marking its last holder spares the wait for that node's
+ * the store has freed: marking its last holder spares the wait for that node's
  * other elections.
  */
 static bool
@@ -432,9 +432,9 @@ send_request(LeSlot *slot, const LeActions *act)
 	flight->op.local = &slot->local;
 	if (slot->has_value)
 		flight->op.value = le_flight_string(flight, slot->value);
-	if (le_store()->key_leases)
+	if (le_configured_store()->key_leases)
 		add_lease(flight, slot);
-	else if (flight->op.kind == LE_OP_ACQUIRE && le_consul_takeover &&
+	else if (flight->op.kind == LE_OP_ACQUIRE && le_takes_over() &&
 			 add_target(flight, slot))
 		flight->op.kind = LE_OP_TAKE_OVER;
 	le_flight_send(flight, le_table->node.timing.request_timeout);
@@ -945,7 +945,7 @@ le_elect_proved(le_time sent, const int *numbers, int n)
 void
 le_elect_count_proof(le_time sent, LeOutcome outcome, bool renewed)
 {
-	if (le_store()->key_leases)
+	if (le_configured_store()->key_leases)
 		return;					/* it exists in name only */
 	for (int i = 0; i < le_table->nused; i++)
 	{
@@ -1004,7 +1004,7 @@ recheck_holder(LeSlot *slot)
 	const LeNodeInfo *holder = le_known_node(slot->holder_session);
 	LeInput		input = {.kind = LE_IN_HOLDER};
 
-	if (!le_consul_takeover || holder == NULL)
+	if (!le_takes_over() || holder == NULL)
 		return;
 	if (holder->revoked)
 		input.kind = LE_IN_TIMER;	/* to read the key, and take it */

@@ -23,7 +23,7 @@
 bool
 le_may_lead(char *why, size_t size, int *sqlstate)
 {
-	bool		remote = le_configured_store()->remote;
+	bool		between = le_configured_store()->between_instances;
 	LeTiming	timing;
 	StringInfoData detail;
 
@@ -33,9 +33,9 @@ le_may_lead(char *why, size_t size, int *sqlstate)
 		strlcpy(why, "\"leader_election.eligible\" is off on this instance.", size);
 		return false;
 	}
-	if (RecoveryInProgress() && (!le_standby_eligible || !remote))
+	if (RecoveryInProgress() && (!le_standby_eligible || !between))
 	{
-		strlcpy(why, remote ?
+		strlcpy(why, between ?
 				"This instance is a standby and \"leader_election.standby_eligible\" is off." :
 				"A standby cannot lead with the store \"local\".", size);
 		return false;

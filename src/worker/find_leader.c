@@ -138,7 +138,7 @@ le_ask_leader(LePending *p)
 {
 	LeFlight   *flight;
 
-	if (!le_store()->remote)
+	if (!le_configured_store()->between_instances)
 	{
 		answer_local_leader(p);
 		return;

@@ -40,8 +40,6 @@
 /* Headers of one response, altogether. */
 #define MAX_HEADERS		(64 * 1024)
 
-#define MAX_TOKEN_LEN	4096
-
 typedef struct Call
 {
 	dlist_node	node;			/* in finished */
@@ -55,12 +53,12 @@ typedef struct Call
 	size_t		body_size;
 	size_t		max_body;
 	size_t		header_bytes;
-	size_t		token_offset;	/* in the second of headers; 0: no token */
+	char	   *secret;			/* that it was sent with; NULL: none */
+	char	   *header_text;	/* all lines, from malloc */
+	bool		(*enough) (const char *body, size_t len);
+	bool		ended;			/* since enough of it had come */
 	bool		too_large;
-	bool		has_index;
-	uint64		index;
-	bool		filtered;
-	char		content_type[64];
+	char		content_type[256];
 	char		error[CURL_ERROR_SIZE];
 	CURLcode	result;
 	LeHttpDone	done;
@@ -71,10 +69,6 @@ static CURLM *multi = NULL;
 static int	epoll_fd = -1;
 static le_time timer_at = 0;
 static dlist_head finished = DLIST_STATIC_INIT(finished);
-
-static char *origin = NULL;		/* scheme://host:port */
-static char *token_header = NULL;
-static size_t token_offset;		/* of the token in it */
 
 /* ---- what libcurl calls: no palloc, no ereport ---- */
 
@@ -148,57 +142,34 @@ take_body(char *data, size_t size, size_t n, void *arg)
 	}
 	memcpy(call->body + call->body_len, data, len);
 	call->body_len += len;
+	if (call->enough != NULL && call->enough(call->body, call->body_len))
+	{
+		call->ended = true;
+		return 0;				/* ends the transfer, and its connection */
+	}
 	return len;
 }
 
-/* The value of a header if the line is one of that name, else NULL. */
-static const char *
-header_value(const char *line, size_t len, const char *name)
-{
-	size_t		n = strlen(name);
-
-	if (len <= n || pg_strncasecmp(line, name, n) != 0 || line[n] != ':')
-		return NULL;
-	for (line += n + 1; *line == ' '; line++)
-		;
-	return line;
-}
-
-static void
-take_index(Call *call, const char *value)
-{
-	uint64		index = 0;
-	int			digits = 0;
-
-	for (; *value >= '0' && *value <= '9' && digits < 19; value++, digits++)
-		index = index * 10 + (*value - '0');
-	call->has_index = digits > 0;
-	call->index = index;
-}
-
+/* Keeps the line, as it came, with a NUL behind the last. */
 static size_t
 take_header(char *data, size_t size, size_t n, void *arg)
 {
 	Call	   *call = arg;
 	size_t		len = size * n;
-	char		line[128];
-	const char *value;
+	char	   *bigger;
 
-	call->header_bytes += len;
-	if (call->header_bytes > MAX_HEADERS)
+	if (call->header_bytes + len > MAX_HEADERS)
 	{
 		call->too_large = true;
 		return 0;
 	}
-	strlcpy(line, data, Min(len + 1, sizeof(line)));
-	line[strcspn(line, "\r\n")] = '\0';
-	if ((value = header_value(line, strlen(line), "X-Consul-Index")) != NULL)
-		take_index(call, value);
-	else if ((value = header_value(line, strlen(line),
-								   "X-Consul-Results-Filtered-By-ACLs")) != NULL)
-		call->filtered = strcmp(value, "true") == 0;
-	else if ((value = header_value(line, strlen(line), "Content-Type")) != NULL)
-		strlcpy(call->content_type, value, sizeof(call->content_type));
+	bigger = realloc(call->header_text, call->header_bytes + len + 1);
+	if (bigger == NULL)
+		return 0;
+	call->header_text = bigger;
+	memcpy(bigger + call->header_bytes, data, len);
+	call->header_bytes += len;
+	bigger[call->header_bytes] = '\0';
 	return len;
 }
 
@@ -241,89 +212,6 @@ le_http_start(int connections)
 	curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long) connections);
 }
 
-/* Read the token; false, with a log line, if the file cannot be used. */
-static bool
-read_token(const char *path, char *token, size_t size)
-{
-	FILE	   *file = AllocateFile(path, "r");
-	size_t		len;
-
-	if (file == NULL)
-	{
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not open token file \"%s\": %m", path)));
-		return false;
-	}
-	len = fread(token, 1, size - 1, file);
-	FreeFile(file);
-	token[len] = '\0';
-	token[strcspn(token, "\r\n")] = '\0';
-	for (char *p = token; *p != '\0'; p++)
-	{
-		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 0x7f)
-		{
-			ereport(LOG,
-					(errcode(ERRCODE_CONFIG_FILE_ERROR),
-					 errmsg("token file \"%s\" does not hold one printable token",
-							path)));
-			return false;
-		}
-	}
-	return true;
-}
-
-static void
-forget_secret(char **secret)
-{
-	if (*secret == NULL)
-		return;
-	explicit_bzero(*secret, strlen(*secret));
-	pfree(*secret);
-	*secret = NULL;
-}
-
-/*
- * Take over the settings, at start and after a reload.  Requests in flight
- * keep what they were sent with.  The token goes into a header that begins
- * as given.  False: it cannot be read, so requests go out without one until
- * the next reload.
- */
-bool
-le_http_configure(const char *url, const char *token_file,
-				  const char *header)
-{
-	char		token[MAX_TOKEN_LEN];
-	const char *host = strstr(url, "://") + 3;
-	bool		ok = true;
-
-	if (origin != NULL)
-		pfree(origin);
-	origin = MemoryContextStrdup(TopMemoryContext, url);
-	origin[(host - url) + strcspn(host, "/")] = '\0';
-
-	forget_secret(&token_header);
-	if (token_file[0] == '\0')
-		return true;
-	ok = read_token(token_file, token, sizeof(token));
-	if (ok && token[0] != '\0')
-	{
-		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-		token_header = psprintf("%s%s", header, token);
-		token_offset = strlen(header);
-		MemoryContextSwitchTo(old);
-	}
-	explicit_bzero(token, sizeof(token));
-	return ok;
-}
-
-const char *
-le_http_origin(void)
-{
-	return origin;
-}
-
 static bool
 set_transport(Call *call)
 {
@@ -355,6 +243,33 @@ set_transport(Call *call)
 }
 
 static bool
+add_header(Call *call, const char *header)
+{
+	struct curl_slist *more = curl_slist_append(call->headers, header);
+
+	if (more == NULL)
+		return false;
+	call->headers = more;
+	return true;
+}
+
+/* A line each. */
+static bool
+add_headers(Call *call, const char *lines)
+{
+	bool		ok = true;
+
+	while (ok && *lines != '\0')
+	{
+		size_t		len = strcspn(lines, "\n");
+
+		ok = add_header(call, pnstrdup(lines, len));
+		lines += len + (lines[len] == '\n');
+	}
+	return ok;
+}
+
+static bool
 set_request(Call *call, const LeHttpRequest *request, const char *url,
 			le_duration timeout)
 {
@@ -362,7 +277,11 @@ set_request(Call *call, const LeHttpRequest *request, const char *url,
 	bool		ok = true;
 
 	SET(CURLOPT_URL, url);
-	SET(CURLOPT_CUSTOMREQUEST, request->method);
+	/* By its name alone libcurl would wait for a body that never comes. */
+	if (strcmp(request->method, "HEAD") == 0)
+		SET(CURLOPT_NOBODY, 1L);
+	else
+		SET(CURLOPT_CUSTOMREQUEST, request->method);
 	SET(CURLOPT_TIMEOUT_MS, (long) Max(timeout / LE_MSEC, 1));
 	SET(CURLOPT_CONNECTTIMEOUT_MS,
 		request->connect_ms > 0 && request->connect_ms < timeout / LE_MSEC ?
@@ -386,18 +305,26 @@ set_request(Call *call, const LeHttpRequest *request, const char *url,
 		SET(CURLOPT_POSTFIELDSIZE, 0L);
 		SET(CURLOPT_COPYPOSTFIELDS, "");
 	}
-	call->headers = curl_slist_append(NULL, "Expect:");
-	if (call->headers && token_header)
-	{
-		call->headers = curl_slist_append(call->headers, token_header);
-		call->token_offset = token_offset;
-	}
-	if (call->headers)
-		call->headers = curl_slist_append(call->headers,
-										  "Content-Type: application/json");
+	ok = ok && add_header(call, "Expect:") &&
+		add_header(call, "Content-Type: application/json") &&
+		add_headers(call, request->headers.data) &&
+		(request->secret == NULL || request->secret_header == NULL ||
+		 add_header(call, psprintf("%s%s", request->secret_header,
+								   request->secret)));
 	SET(CURLOPT_HTTPHEADER, call->headers);
-	return ok && call->headers != NULL;
+	return ok;
 #undef SET
+}
+
+/* A secret that has no header of its own goes into the query, as it is. */
+static char *
+url_of(const LeHttpRequest *request)
+{
+	if (request->secret == NULL || request->secret_header != NULL)
+		return psprintf("%s%s", request->base, request->path.data);
+	return psprintf("%s%s%c%s", request->base, request->path.data,
+					strchr(request->path.data, '?') == NULL ? '?' : '&',
+					request->secret);
 }
 
 /*
@@ -409,13 +336,14 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 			 LeHttpDone done, void *arg)
 {
 	Call	   *call = MemoryContextAllocZero(TopMemoryContext, sizeof(Call));
-	char	   *url = psprintf("%s%s",
-							   request->base ? request->base : origin,
-							   request->path.data);
+	char	   *url = url_of(request);
 	sigset_t	saved;
 	bool		ok;
 
 	call->max_body = request->max_answer;
+	call->enough = request->enough;
+	if (request->secret != NULL)
+		call->secret = MemoryContextStrdup(TopMemoryContext, request->secret);
 	call->done = done;
 	call->arg = arg;
 	if (request->has_body)
@@ -482,23 +410,16 @@ never_sent(Call *call)
 
 /*
  * Whatever is in front of the store may quote what it was sent, and messages
- * quote it in turn: the token is taken out before.
+ * quote it in turn: the secret is taken out before.
  */
 static void
-hide_token(Call *call)
+hide_secret(Call *call)
 {
-	for (struct curl_slist *h = call->headers; h != NULL; h = h->next)
-	{
-		const char *token = h->data + call->token_offset;
-		size_t		len;
+	size_t		len = call->secret == NULL ? 0 : strlen(call->secret);
 
-		if (call->token_offset == 0 || h != call->headers->next)
-			continue;
-		len = strlen(token);
-		for (size_t i = 0; i + len <= call->body_len; i++)
-			if (memcmp(call->body + i, token, len) == 0)
-				memset(call->body + i, '*', len);
-	}
+	for (size_t i = 0; len > 0 && i + len <= call->body_len; i++)
+		if (memcmp(call->body + i, call->secret, len) == 0)
+			memset(call->body + i, '*', len);
 }
 
 static void
@@ -507,19 +428,22 @@ hand_out(Call *call)
 	LeHttpResponse response = {0};
 	long		status = 0;
 
-	response.content_type = call->content_type;
+	response.content_type = "";
+	if (call->ended && call->result == CURLE_WRITE_ERROR)
+		call->result = CURLE_OK;
 	if (call->result == CURLE_OK)
 	{
 		curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
 		if (status != 200)
-			hide_token(call);
+			hide_secret(call);
 		response.net = LE_NET_OK;
 		response.status = (int) status;
 		response.body = call->body ? call->body : "";
 		response.body_len = call->body_len;
-		response.has_index = call->has_index;
-		response.index = call->index;
-		response.filtered = call->filtered;
+		response.headers = call->header_text;
+		if (le_header(&response, "Content-Type", call->content_type,
+					  sizeof(call->content_type)))
+			response.content_type = call->content_type;
 	}
 	else
 	{
@@ -545,6 +469,12 @@ free_call(Call *call)
 	curl_slist_free_all(call->headers);
 	leave_curl(&saved);
 	free(call->body);
+	free(call->header_text);
+	if (call->secret != NULL)
+	{
+		explicit_bzero(call->secret, strlen(call->secret));
+		pfree(call->secret);
+	}
 	if (call->request_body != NULL)
 		pfree(call->request_body);
 	pfree(call);

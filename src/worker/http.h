@@ -16,13 +16,10 @@
 typedef void (*LeHttpDone) (void *arg, const LeHttpResponse *response);
 
 extern void le_http_start(int connections);
-extern bool le_http_configure(const char *url, const char *token_file,
-							  const char *header);
 extern void le_http_send(const LeHttpRequest *request, le_duration timeout,
 						 LeHttpDone done, void *arg);
 extern int	le_http_socket(void);
 extern le_time le_http_timer(void);
 extern void le_http_run(void);
-extern const char *le_http_origin(void);
 
 #endif							/* LE_HTTP_H */

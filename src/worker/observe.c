@@ -40,7 +40,7 @@ judge_last_holder(LeKeyView *view, const LeKey *key)
 	view->holder_lease = LE_MAX_LEASE;
 	if (le_foreign_key(key))
 	{
-		/* Consul's own client: its lock-delay stands in for a lease. */
+		/* Another client's: nobody knows its lease, so ours stands in. */
 		view->holder_lease = le_table->node.timing.lease;
 		return;
 	}
@@ -59,17 +59,26 @@ judge_last_holder(LeKeyView *view, const LeKey *key)
 	}
 }
 
+/* Does this node depose silent holders, rather than wait for the store to? */
+bool
+le_takes_over(void)
+{
+	const LeStore *store = le_configured_store();
+
+	return store->takes_over != NULL && store->takes_over();
+}
+
 /*
  * From when on may the key be taken from the node that holds it?  Only nodes
  * of this extension prove themselves; whoever else holds a key is waited for
- * as Consul wants it.
+ * as the store wants it.
  */
 static void
 judge_holder(LeKeyView *view, const LeKey *key)
 {
 	const LeNodeInfo *holder;
 
-	if (view->own_lease || !le_consul_takeover || le_foreign_key(key))
+	if (!le_takes_over() || le_foreign_key(key))
 		return;
 	holder = le_known_node(key->holder);
 	if (holder == NULL)
@@ -85,7 +94,7 @@ le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of)
 {
 	memset(view, 0, sizeof(*view));
 	view->as_of = as_of;
-	view->own_lease = le_store()->key_leases;
+	view->own_lease = le_configured_store()->key_leases;
 	if (key == NULL)
 		return;
 	view->exists = true;
@@ -160,7 +169,6 @@ le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 		le_event_of(name, LE_EVENT_SEEN, slot->name, key->token, NULL);
 	note_holder_session(slot, key, view);
 	if (view->exists && !view->usable)
-		le_note_error(slot, LE_REFUSED,
-							"the election's key was made by something else: it lacks the lock flag of Consul's clients");
+		le_note_error(slot, LE_REFUSED, le_configured_store()->foreign_key);
 	slot->holder_seen = le_now();
 }

@@ -12,6 +12,7 @@
 
 #include "shmem/leases.h"
 
+extern bool le_takes_over(void);
 extern bool le_foreign_key(const LeKey *key);
 extern void le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of);
 extern void le_note_holder(LeSlot *slot, const LeKey *key,

@@ -101,16 +101,16 @@ is_about_token(const char *detail)
 static void
 store_hint(LeOutcome outcome, const char *detail, char *hint, size_t size)
 {
-	const LeStore *store = le_store();
+	const LeStore *store = le_configured_store();
 
 	if (outcome == LE_UNAVAILABLE && store->url_setting != NULL)
 		snprintf(hint, size,
 				 "Check that the store runs and that \"%s\" is right.",
 				 store->url_setting);
-	else if (outcome == LE_REFUSED && store->token_setting != NULL &&
+	else if (outcome == LE_REFUSED && store->secret_setting != NULL &&
 			 is_about_token(detail))
 		snprintf(hint, size, "Check the token in \"%s\" and its policy.",
-				 store->token_setting);
+				 store->secret_setting);
 }
 
 /*
@@ -388,7 +388,7 @@ verdict_token(LeSlot *slot)
 		snprintf(detail, sizeof(detail), "Highest token seen: " UINT64_FORMAT ".",
 				 slot->election.token_floor);
 		le_reply_error(p, LE_ERRCODE_REFUSED, message, detail,
-					   "If the store was rebuilt or restored on purpose, follow the runbook \"rebuilt Consul\" and call le_reset_token().");
+					   "If the store was rebuilt or restored on purpose, follow the runbook for that and call le_reset_token().");
 	}
 }
 

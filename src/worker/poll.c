@@ -3,10 +3,11 @@
  * poll.c
  *		Waiting for keys one by one, where each has a lease of its own.
  *
- * A store with leases per key is asked about each election that this node
- * waits for: the request is parked there until holder, term or value differ
- * from what was seen last.  What this node holds is not watched: its renewals
- * tell, and until its lease has run out nobody else can take it.
+ * A store that cannot show all keys at once is asked about each election
+ * that this node waits for: the request is parked there until holder, term
+ * or value differ from what was seen last, or is repeated every so often.
+ * What this node holds is not watched: its renewals tell, and until its lease
+ * has run out nobody else can take it.
  *
  * Waits hold connections, so there is a limit to how many are parked at once.
  * Beyond it they take turns, each for a shorter time; and the core looks at
@@ -20,17 +21,13 @@
 
 #include "utils/memutils.h"
 
-#include "compat.h"
+#include "settings.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
 #include "worker/poll.h"
 
-/* How long one wait stays parked at the store, if all can be. */
-#define PARK_MS			30000
+/* With more than can be parked each gets a share of the time, but this. */
 #define LEAST_PARK_MS	1000
-
-/* What the store may need beyond that. */
-#define PARK_GRACE		(10 * LE_SEC)
 
 typedef struct Poll
 {
@@ -66,6 +63,16 @@ count_watched(void)
 	return n;
 }
 
+/* A parked wait is followed by another at once; where each is answered at
+ * once, nodes that began together drift apart. */
+static le_time
+next_look(void)
+{
+	le_duration gap = le_configured_store()->poll_ms * LE_MSEC;
+
+	return gap == 0 ? 0 : le_now() + gap - le_jitter(gap / 10, le_random());
+}
+
 static void
 poll_answered(LeFlight *flight, const LeAnswer *answer)
 {
@@ -83,7 +90,7 @@ poll_answered(LeFlight *flight, const LeAnswer *answer)
 		return;
 	}
 	poll->failures = 0;
-	poll->next_at = 0;
+	poll->next_at = next_look();
 	/* The slot may have another name by now, or the node another session. */
 	if (strcmp(slot->name, flight->op.election) == 0 &&
 		flight->epoch == le_table->node.epoch)
@@ -96,10 +103,11 @@ park(int i, int watched)
 {
 	LeSlot	   *slot = le_slot(i);
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH, poll_answered);
-	int			wait_ms = PARK_MS;
+	const LeStore *store = le_configured_store();
+	int			wait_ms = store->park_ms;
 
-	if (watched > LE_MAX_POLLS)
-		wait_ms = Max(PARK_MS / watched * LE_MAX_POLLS, LEAST_PARK_MS);
+	if (watched > store->max_parked)
+		wait_ms = Max(wait_ms / watched * store->max_parked, LEAST_PARK_MS);
 	flight->slot = i;
 	flight->op.election = le_flight_string(flight, slot->name);
 	flight->op.watch_index = slot->holder_index;
@@ -107,7 +115,7 @@ park(int i, int watched)
 	flight->op.wait_ms = wait_ms;
 	polls[i].parked = true;
 	parked++;
-	le_flight_send(flight, wait_ms * LE_MSEC + PARK_GRACE);
+	le_flight_send(flight, (wait_ms + store->park_grace_ms) * LE_MSEC);
 }
 
 static bool
@@ -119,18 +127,20 @@ is_due(int i, le_time now)
 static bool
 needed(void)
 {
-	return le_store()->key_leases && le_session_live();
+	return le_configured_store()->watching == LE_WATCH_EACH &&
+		le_session_live();
 }
 
 void
 le_poll_run_timers(void)
 {
+	int			most = le_configured_store()->max_parked;
 	le_time		now = le_now();
 	int			watched;
 
 	if (!needed() || (watched = count_watched()) == 0)
 		return;
-	for (int k = 0; k < le_table->nused && parked < LE_MAX_POLLS; k++)
+	for (int k = 0; k < le_table->nused && parked < most; k++)
 	{
 		turn = (turn + 1) % le_table->nused;
 		if (is_due(turn, now))
@@ -144,7 +154,7 @@ le_poll_timer(void)
 	le_time		next = 0;
 	le_time		now = le_now();
 
-	if (!needed() || parked >= LE_MAX_POLLS)
+	if (!needed() || parked >= le_configured_store()->max_parked)
 		return 0;
 	for (int i = 0; i < le_table->nused; i++)
 		if (to_be_watched(i) && !polls[i].parked)

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "settings.h"
 #include "worker/dispatch.h"
 #include "worker/probe.h"
 #include "worker/wishes.h"
@@ -68,14 +69,15 @@ send_check(const LePending *p, LeOpKind kind)
 void
 le_ask_check(LePending *p)
 {
+	const LeStore *store = le_configured_store();
+
 	if (p->ask.check == LE_CHECK_SESSION && !le_session_live())
 		le_wish_session();		/* le_pending_session_live() answers */
 	else if (p->ask.check == LE_CHECK_WORKER ||
-			 p->ask.check == LE_CHECK_SESSION || !le_store()->remote)
+			 p->ask.check == LE_CHECK_SESSION || !store->between_instances)
 		le_reply(p, LE_REPLY_TRUE);
 	else if (p->ask.check == LE_CHECK_PREFIX)
-		send_check(p, le_store()->key_leases ? LE_OP_LIST_HELD :
-				   LE_OP_CHECK_PREFIX);
+		send_check(p, store->place_check);
 	else if (p->ask.check == LE_CHECK_READ)
 		send_check(p, LE_OP_READ);
 	else if (p->ask.check == LE_CHECK_WRITE)

@@ -14,7 +14,7 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
+#include "settings.h"
 #include "shmem/stats.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
@@ -141,15 +141,16 @@ le_renew_run_timers(void)
 	int			held = 0;
 	int			n = 0;
 	le_duration ahead;
-	int			most = now < alone_until ? 1 : LE_MAX_RENEWALS;
+	int			together = le_configured_store()->max_renewals;
+	int			most = now < alone_until ? 1 : together;
 
-	if (!le_store()->key_leases || !le_elect_any_renewal_due(now))
+	if (!le_configured_store()->key_leases || !le_elect_any_renewal_due(now))
 		return;
 	due = palloc(le_table->nused * sizeof(Due));
 	for (int i = 0; i < le_table->nused; i++)
 		held += le_election_has_term(&le_slot(i)->election) ? 1 : 0;
 	ahead = le_table->node.timing.renew_interval /
-		(2 * (1 + (held - 1) / LE_MAX_RENEWALS));
+		(2 * (1 + (held - 1) / together));
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		le_time		at = le_election_renew_at(&le_slot(i)->election);

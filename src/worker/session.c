@@ -86,12 +86,11 @@ remember_session(const char *session)
 	strlcpy(le_table->session, session, sizeof(le_table->session));
 	strlcpy(le_table->session_incarnation, le_table->incarnation,
 			sizeof(le_table->session_incarnation));
-	if (!le_store()->remote)
+	if (!le_configured_store()->between_instances)
 		return;
 	strlcpy(mine.session, session, sizeof(mine.session));
 	strlcpy(mine.incarnation, le_table->incarnation, sizeof(mine.incarnation));
-	strlcpy(mine.prefix, le_table->prefix, sizeof(mine.prefix));
-	strlcpy(mine.datacenter, le_table->datacenter, sizeof(mine.datacenter));
+	mine.place = le_table->place;
 	mine.lease = node->timing.lease;
 	le_statefile_write(&mine);
 }
@@ -347,8 +346,27 @@ session_over(void)
 	strlcpy(le_table->previous, le_table->session,
 			sizeof(le_table->previous));
 	le_table->session[0] = '\0';
-	if (le_store()->remote)
+	if (le_configured_store()->between_instances)
 		le_statefile_remove();
+}
+
+static LePlace
+configured_place(void)
+{
+	LePlace		place = {0};
+
+	if (le_configured_store()->place != NULL)
+		le_configured_store()->place(&place);
+	return place;
+}
+
+static bool
+place_changed(void)
+{
+	LePlace		place = configured_place();
+
+	return strcmp(le_table->place.prefix, place.prefix) != 0 ||
+		strcmp(le_table->place.part, place.part) != 0;
 }
 
 /* Where the next session's keys go, and for how long it is asked. */
@@ -361,13 +379,9 @@ adopt_settings(void)
 	le_node_set_timing(node, &timing);
 	if (node->state != LE_NODE_NONE && node->state != LE_NODE_CREATING)
 		return;
-	if (strcmp(le_table->prefix, le_consul_key_prefix) != 0 ||
-		strcmp(le_table->datacenter, le_consul_datacenter) != 0)
+	if (place_changed())
 		le_known_forget_keys();
-	strlcpy(le_table->prefix, le_consul_key_prefix,
-			sizeof(le_table->prefix));
-	strlcpy(le_table->datacenter, le_consul_datacenter,
-			sizeof(le_table->datacenter));
+	le_table->place = configured_place();
 }
 
 /* Belief first, then messages, then news. */
@@ -411,19 +425,18 @@ le_session_start(void)
 	}
 	le_table->worker_started = true;
 	adopt_settings();
-	if (le_store()->remote && le_statefile_read(&before))
+	if (le_configured_store()->between_instances &&
+		le_statefile_read(&before))
 	{
 		LeTiming	timing;
 
 		le_configured_timing(&timing);
 		timing.lease = before.lease;
-		timing.session_ttl = le_session_ttl(before.lease);
+		le_store_limits(le_configured_store(), &timing);
 		strlcpy(le_table->session, before.session, sizeof(le_table->session));
 		strlcpy(le_table->session_incarnation, before.incarnation,
 				sizeof(le_table->session_incarnation));
-		strlcpy(le_table->prefix, before.prefix, sizeof(le_table->prefix));
-		strlcpy(le_table->datacenter, before.datacenter,
-				sizeof(le_table->datacenter));
+		le_table->place = before.place;
 		ereport(LOG,
 				(errmsg("ending the leases of this node's previous incarnation"),
 				 errdetail("Store session %s at %s.", before.session,
@@ -438,9 +451,7 @@ lease_or_place_changed(void)
 	LeTiming	timing;
 
 	le_configured_timing(&timing);
-	return timing.lease != node->timing.lease ||
-		strcmp(le_table->prefix, le_consul_key_prefix) != 0 ||
-		strcmp(le_table->datacenter, le_consul_datacenter) != 0;
+	return timing.lease != node->timing.lease || place_changed();
 }
 
 /*

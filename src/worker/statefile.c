@@ -65,6 +65,20 @@ identify(int fd, Identity *id)
 	return true;
 }
 
+/* A word for what is empty, so that each line has one. */
+static const char *
+shown(const char *s)
+{
+	return s[0] == '\0' ? "-" : s;
+}
+
+static void
+unshow(char *s)
+{
+	if (strcmp(s, "-") == 0)
+		s[0] = '\0';
+}
+
 static bool
 write_contents(FILE *file, const LePredecessor *p)
 {
@@ -75,7 +89,7 @@ write_contents(FILE *file, const LePredecessor *p)
 	fprintf(file, "%s\nboot %s\nfile %llu %llu\nsession %s\nincarnation %s\nlease_ms %d\nprefix %s\ndatacenter %s\npath %s\n",
 			STATE_FORMAT, id.boot_id, id.device, id.inode,
 			p->session, p->incarnation, (int) (p->lease / LE_MSEC),
-			p->prefix, p->datacenter[0] ? p->datacenter : "-", id.path);
+			shown(p->place.prefix), shown(p->place.part), id.path);
 	return fflush(file) == 0 && !ferror(file);
 }
 
@@ -113,14 +127,14 @@ read_contents(FILE *file, LePredecessor *p)
 
 	memset(p, 0, sizeof(*p));
 	if (!identify(fileno(file), &now) ||
-		fscanf(file, STATE_FORMAT "\nboot %63s\nfile %llu %llu\nsession %36s\nincarnation %32s\nlease_ms %d\nprefix %200s\ndatacenter %63s\npath %1023[^\n]",
+		fscanf(file, STATE_FORMAT "\nboot %63s\nfile %llu %llu\nsession %36s\nincarnation %32s\nlease_ms %d\nprefix %200s\ndatacenter %255s\npath %1023[^\n]",
 			   then.boot_id, &then.device, &then.inode, p->session,
-			   p->incarnation, &lease_ms, p->prefix, p->datacenter,
+			   p->incarnation, &lease_ms, p->place.prefix, p->place.part,
 			   then.path) != 9)
 		return false;
 	p->lease = lease_ms * LE_MSEC;
-	if (strcmp(p->datacenter, "-") == 0)
-		p->datacenter[0] = '\0';
+	unshow(p->place.prefix);
+	unshow(p->place.part);
 	return strcmp(then.boot_id, now.boot_id) == 0 &&
 		then.device == now.device && then.inode == now.inode &&
 		strcmp(then.path, now.path) == 0;

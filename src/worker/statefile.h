@@ -16,8 +16,7 @@ typedef struct LePredecessor
 {
 	char		session[LE_SESSION_LEN + 1];
 	char		incarnation[LE_INCARNATION_LEN + 1];
-	char		prefix[LE_MAX_ELECTION_LEN + 1];
-	char		datacenter[64];
+	LePlace		place;
 	le_duration lease;
 } LePredecessor;
 

@@ -29,12 +29,6 @@
 #include "worker/watch.h"
 #include "worker/wishes.h"
 
-/* How long one query stays parked at the store. */
-#define PARK_MS			10000
-
-/* Consul adds up to a sixteenth, and 7 s when it has no leader. */
-#define PARK_TIMEOUT	((PARK_MS + PARK_MS / 16 + 8000) * LE_MSEC)
-
 /* After so many answers in a row that came at once and brought nothing new,
  * the next query is sent no sooner than this. */
 #define IDLE_BURST		3
@@ -145,13 +139,14 @@ watch_answered(LeFlight *flight, const LeAnswer *answer)
 static void
 send_watch(void)
 {
+	const LeStore *store = le_configured_store();
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH, watch_answered);
 
 	flight->op.watch_index = watch.index;
-	flight->op.wait_ms = PARK_MS;
+	flight->op.wait_ms = store->park_ms;
 	watch.in_flight = true;
 	watch.next_at = 0;
-	le_flight_send(flight, PARK_TIMEOUT);
+	le_flight_send(flight, (store->park_ms + store->park_grace_ms) * LE_MSEC);
 }
 
 /* ---- node keys ---- */
@@ -243,7 +238,7 @@ hear_wish(void)
 static bool
 needed(void)
 {
-	return le_store()->remote && !le_store()->key_leases &&
+	return le_configured_store()->watching == LE_WATCH_ALL &&
 		le_session_live() && le_elect_need_watch();
 }
 

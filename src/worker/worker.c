@@ -121,7 +121,7 @@ sleep_until(le_time next)
 		timeout = Min(timeout, 3600 * 1000L);
 		events |= WL_TIMEOUT;
 	}
-	if (le_store()->remote)
+	if (le_configured_store()->between_instances)
 		(void) WaitLatchOrSocket(MyLatch, events | WL_SOCKET_READABLE,
 								 le_http_socket(), timeout,
 								 LE_WAIT_EVENT(wait_event, "LeaderElectionMain"));
@@ -250,14 +250,14 @@ start(void)
 	pg_atomic_write_u32(&le_table->worker_pid, (uint32) MyProcPid);
 	le_dispatch_start();
 	le_tokens_load();
-	if (!le_store()->remote)
+	if (!le_configured_store()->between_instances)
 		le_claim_log_load();
 	complain_of_timing();
 	ereport(LOG,
 			(errmsg("leader_election worker started as node \"%s\"",
 					le_my_name()),
-			 le_store()->remote ?
-			 errdetail("Store %s at %s.", le_store()->name, le_store_place()) :
+			 le_configured_store()->between_instances ?
+			 errdetail("Store %s at %s.", le_configured_store()->name, le_store_place()) :
 			 errdetail("Store local: elections are decided inside this instance only, not between instances.")));
 	le_event(LE_EVENT_WORKER_STARTED, NULL, 0, NULL);
 	le_session_start();

@@ -666,7 +666,7 @@ cass_ran_out(int election, uint64 token)
 }
 
 const StoreModel cassandra_model = {
-	.store = &le_store_cassandra,
+	.store = &sim_cassandra,
 	.reset = cass_reset,
 	.apply = cass_apply,
 	.event = cass_event,

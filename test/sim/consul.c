@@ -208,7 +208,8 @@ store_create(const Request *r)
 	s->alive = true;
 	s->node = r->node;
 	s->lease = r->lease;
-	s->ttl = (le_session_ttl(r->lease) + LE_SEC - 1) / LE_SEC * LE_SEC;
+	s->ttl = le_session_ttl(r->lease, sim_consul.least_session);
+	s->ttl = (s->ttl + LE_SEC - 1) / LE_SEC * LE_SEC;
 	s->lock_delay = (r->lease + LE_SEC - 1) / LE_SEC * LE_SEC;
 	return store.nsessions;
 }
@@ -833,7 +834,7 @@ store_event(int what, int a, uint32 b)
 }
 
 const StoreModel consul_model = {
-	.store = &sim_store,
+	.store = &sim_consul,
 	.reset = store_reset,
 	.apply = store_apply,
 	.event = store_event,

@@ -161,6 +161,7 @@ main(int argc, char **argv)
 	argc -= 2;
 	argv += 2;
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+	stores_adapt();
 	if (strcmp(mode, "run") == 0)
 		return run(argc, argv);
 	if (strcmp(mode, "replay") == 0)

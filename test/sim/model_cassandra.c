@@ -198,13 +198,14 @@ draw(Ask *a)
 static void
 encode(const Ask *a, LeHttpRequest *request)
 {
-	static const LeStoreSettings settings = {0};
+	static const LePlace place = {""};
 
 	memset(request, 0, sizeof(*request));
 	initStringInfo(&request->path);
+	initStringInfo(&request->headers);
 	initStringInfo(&request->body);
 	request->base = "http://g0";
-	le_store_cassandra.encode(&settings, &a->op, request);
+	le_store_cassandra.encode(&place, &a->op, request);
 }
 
 /* All the way: to the gateway, through its statements, and back. */

@@ -376,24 +376,10 @@ le_http_start(int connections)
 	(void) connections;
 }
 
-bool
-le_http_configure(const char *url, const char *token_file,
-				  const char *header)
-{
-	(void) header;
-	return true;
-}
-
 int
 le_http_socket(void)
 {
 	return 0;
-}
-
-const char *
-le_http_origin(void)
-{
-	return "http://sim";
 }
 
 /* libcurl times its requests by CLOCK_MONOTONIC. */

@@ -86,7 +86,6 @@ node_enter_process(SimNode *n, SimProcess *p)
 	process_has_place(p->place);
 	le_lease_ttl = n->lease_ms;
 	le_safety_margin = n->margin_ms;
-	le_consul_takeover = n->takeover;
 }
 
 /* The same, for a process that begins. */

@@ -367,7 +367,7 @@ plan_transaction(Request *r, const LeOp *op)
 }
 
 static void
-plan_encode(const LeStoreSettings *settings, const LeOp *op,
+plan_encode(const LePlace *place, const LeOp *op,
 			LeHttpRequest *request)
 {
 	Request    *r = &sim_node->encoded;
@@ -461,7 +461,7 @@ show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
 }
 
 static void
-plan_decode(const LeStoreSettings *settings, const LeOp *op,
+plan_decode(const LePlace *place, const LeOp *op,
 			const LeHttpResponse *response, LeAnswer *to)
 {
 	const Answer *from = (const Answer *) response->body;
@@ -500,9 +500,31 @@ plan_decode(const LeStoreSettings *settings, const LeOp *op,
 		show_claim(from, op, to);
 }
 
-const LeStore sim_store = {
-	.name = "consul",
-	.remote = true,
-	.encode = plan_encode,
-	.decode = plan_decode,
-};
+/* ---- the stores as the worker finds them ---- */
+
+LeStore		sim_consul;
+LeStore		sim_cassandra;
+
+static const char *
+two_gateways(void)
+{
+	return "http://g0,http://g1";
+}
+
+static bool
+node_takes_over(void)
+{
+	return sim_node->takeover;
+}
+
+/* What a store can do is what the real one says it can. */
+void
+stores_adapt(void)
+{
+	sim_consul = le_store_consul;
+	sim_consul.encode = plan_encode;
+	sim_consul.decode = plan_decode;
+	sim_consul.takes_over = node_takes_over;
+	sim_cassandra = le_store_cassandra;
+	sim_cassandra.servers = two_gateways;
+}

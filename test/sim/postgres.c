@@ -46,7 +46,6 @@ char	   *DataDir = NULL;
 sigjmp_buf *PG_exception_stack = NULL;
 ErrorContextCallback *error_context_stack = NULL;
 
-int			le_backend = 1;
 bool		le_eligible = true;
 bool		le_standby_eligible = false;
 int			le_max_elections = MAX_ELECTIONS;
@@ -56,13 +55,6 @@ int			le_safety_margin = 1000;
 int			le_request_timeout = 5000;
 int			le_shutdown_timeout = 2000;
 int			le_drain_timeout = 5000;
-char	   *le_consul_url = "http://sim";
-char	   *le_consul_token_file = "";
-char	   *le_consul_datacenter = "";
-char	   *le_consul_key_prefix = "le";
-char	   *le_gateway_urls = "http://g0,http://g1";
-char	   *le_gateway_token_file = "";
-bool		le_consul_takeover = true;
 
 /* What LE_MY_PROC is from here on. */
 void
@@ -395,15 +387,9 @@ void
 le_configured_timing(LeTiming *timing)
 {
 	timing->lease = le_lease_ttl * LE_MSEC;
-	timing->session_ttl = le_session_ttl(timing->lease);
 	timing->margin = le_safety_margin * LE_MSEC;
 	timing->request_timeout = le_request_timeout * LE_MSEC;
-	timing->least_lease = timing->granularity = 0;
-	if (sim.model->store->key_leases)
-	{
-		timing->least_lease = LE_MIN_KEY_LEASE;
-		timing->granularity = LE_SEC;
-	}
+	le_store_limits(sim.model->store, timing);
 	timing->renew_interval = le_renew_interval * LE_MSEC;
 	if (timing->renew_interval == 0)
 		timing->renew_interval = le_default_interval(timing->lease);

@@ -766,7 +766,9 @@ extern int	store_nsessions(void);
 
 /* ---- plan.c ---- */
 
-extern const LeStore sim_store;
+extern LeStore sim_consul;
+extern LeStore sim_cassandra;
+extern void stores_adapt(void);
 extern const char *name_of_session(int session);
 extern int	session_of_name(const char *name);
 extern int	election_of_name(const char *name);

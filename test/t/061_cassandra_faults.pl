@@ -73,7 +73,7 @@ subtest 'a gateway of two' => sub {
 	ok(!$two->acquire('gateway'), 'the other instance asks the other one, too');
 
 	$first->start;
-	$one->wait_for_log_like(qr/gateway at \Q${\$first->url}\E answers again/,
+	$one->wait_for_log_like(qr/store server at \Q${\$first->url}\E answers again/,
 		$offset, timeout => 20);
 	$second->kill9;
 	goes_on($one, 'gateway', $token, 'and the other way round');

@@ -30,6 +30,9 @@
 #define NO_LUCK		0			/* the two ends of "random" */
 #define ALL_LUCK	UINT32_MAX
 
+/* The shortest TTL that a store grants, as Consul does. */
+#define LEAST_SESSION	(10 * LE_SEC)
+
 /* The default settings. */
 static const LeTiming defaults = {
 	.lease = 15 * LE_SEC,

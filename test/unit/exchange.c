@@ -81,10 +81,8 @@ static const LeClaim previous = {
 	.index = 8,
 };
 
-const LeStoreSettings test_settings = {
-	.consul_url = "http://127.0.0.1:8500",
-	.consul_key_prefix = "leader_election",
-	.consul_datacenter = "",
+const LePlace test_place = {
+	.prefix = "leader_election",
 };
 
 LeOp
@@ -117,6 +115,22 @@ test_op(LeOpKind kind)
 	return op;
 }
 
+/* One more line of an answer's headers. */
+void
+add_header(LeHttpResponse *response, const char *name, const char *value)
+{
+	response->headers = psprintf("%s%s: %s\r\n", response->headers == NULL ?
+								 "" : response->headers, name, value);
+}
+
+bool
+shows_header(const LeHttpResponse *response, const char *name)
+{
+	char		value[64];
+
+	return le_header(response, name, value, sizeof(value));
+}
+
 static bool
 parse_line(const char *name, const char *value, LeOp *op,
 		   LeHttpResponse *response)
@@ -138,12 +152,9 @@ parse_line(const char *name, const char *value, LeOp *op,
 	else if (strcmp(name, "type") == 0)
 		response->content_type = value;
 	else if (strcmp(name, "index") == 0)
-	{
-		response->has_index = true;
-		response->index = strtoull(value, NULL, 10);
-	}
+		add_header(response, "X-Consul-Index", value);
 	else if (strcmp(name, "filtered") == 0)
-		response->filtered = strcmp(value, "true") == 0;
+		add_header(response, FILTERED, value);
 	else if (strcmp(name, "watch") == 0)
 		op->watch_index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "condition") == 0)
@@ -307,11 +318,11 @@ check_done(const LeOp *op, const LeHttpResponse *response,
 		   const LeAnswer *answer)
 {
 	bool		read_nothing = response->status == 404 &&
-		!le_op_writes(op->kind) && response->has_index;
+		!le_op_writes(op->kind) && shows_header(response, "X-Consul-Index");
 
 	require(response->net == LE_NET_OK);
 	require(response->status == 200 || read_nothing);
-	require(!response->filtered || le_op_writes(op->kind) ||
+	require(!shows_header(response, FILTERED) || le_op_writes(op->kind) ||
 			op->kind == LE_OP_VERIFY_SESSION ||
 			op->kind == LE_OP_SESSION_NAME);
 	if (is_transaction(op->kind) && op->kind != LE_OP_FORGET_NODE)
@@ -487,18 +498,17 @@ check_value(const char *value)
 	LeAnswer   *answer = &result;
 
 	write.value = value;
-	le_store_consul.encode(&test_settings, &write, &request);
+	le_store_consul.encode(&test_place, &write, &request);
 	memset(&response, 0, sizeof(response));
 	response.status = 200;
 	response.content_type = "application/json";
-	response.has_index = true;
-	response.index = 9;
+	add_header(&response, "X-Consul-Index", "9");
 	response.body = psprintf("[{\"Key\":\"leader_election/billing/leader\","
 							 "\"Flags\":3304740253564472344,\"Value\":\"%s\","
 							 "\"Session\":\"%s\",\"ModifyIndex\":9}]",
 							 written_value(&request), SESSION);
 	response.body_len = strlen(response.body);
-	le_store_consul.decode(&test_settings, &read, &response, answer);
+	le_store_consul.decode(&test_place, &read, &response, answer);
 	check_answer(&read, &response, answer);
 	require(answer->outcome == LE_DONE && answer->nkeys == 1);
 	require(answer->keys[0].ours && answer->keys[0].usable);

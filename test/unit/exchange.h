@@ -22,7 +22,14 @@
 #define CLAIM		"0123456789abcdef0123456789abcdef"
 #define PREVIOUS_CLAIM	"fedcba9876543210fedcba9876543210"
 
-extern const LeStoreSettings test_settings;
+extern const LePlace test_place;
+
+#define FILTERED	"X-Consul-Results-Filtered-By-ACLs"
+
+extern void add_header(LeHttpResponse *response, const char *name,
+					   const char *value);
+extern bool shows_header(const LeHttpResponse *response, const char *name);
+
 
 /* An operation of the kind, with a value for everything that it may need. */
 extern LeOp test_op(LeOpKind kind);

@@ -27,7 +27,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (parse_exchange((const char *) data, size, &op, &response) &&
 		!le_store_cassandra.performs(op.kind))
 	{
-		le_store_cassandra.decode(&test_settings, &op, &response, &answer);
+		le_store_cassandra.decode(&test_place, &op, &response, &answer);
 		check_lease_answer(&op, &response, &answer);
 	}
 	reset_memory();

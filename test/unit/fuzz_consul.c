@@ -28,7 +28,7 @@ as_answer(const char *text, size_t len)
 
 	if (!parse_exchange(text, len, &op, &response))
 		return;
-	le_store_consul.decode(&test_settings, &op, &response, &answer);
+	le_store_consul.decode(&test_place, &op, &response, &answer);
 	check_answer(&op, &response, &answer);
 }
 

@@ -27,7 +27,7 @@ encode(const LeOp *op)
 	memset(&r, 0, sizeof(r));
 	initStringInfo(&r.path);
 	initStringInfo(&r.body);
-	le_store_cassandra.encode(&test_settings, op, &r);
+	le_store_cassandra.encode(&test_place, op, &r);
 	return r;
 }
 
@@ -175,7 +175,7 @@ decode(const LeOp *op, const LeHttpResponse *response)
 	LeAnswer	a;
 
 	memset(&a, 0xff, sizeof(a));
-	le_store_cassandra.decode(&test_settings, op, response, &a);
+	le_store_cassandra.decode(&test_place, op, response, &a);
 	check_lease_answer(op, response, &a);
 	return a;
 }
@@ -677,7 +677,7 @@ test_claims(void **state)
 		response.body = cases[i].body;
 		response.body_len = strlen(cases[i].body);
 		memset(&a, 0xff, sizeof(a));
-		le_store_cassandra.decode(&test_settings, &op, &response, &a);
+		le_store_cassandra.decode(&test_place, &op, &response, &a);
 		if (a.outcome != cases[i].outcome || a.nclaims != cases[i].nclaims)
 			fail_msg("line %d: %s, %d claims (%s)", cases[i].line,
 					 le_outcome_name(a.outcome), a.nclaims,

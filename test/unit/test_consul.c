@@ -43,12 +43,12 @@ static const char *corpus = "test/unit/corpus/consul";
 /* ---- requests ---- */
 
 static LeHttpRequest
-encode(const LeStoreSettings *settings, const LeOp *op)
+encode(const LePlace *place, const LeOp *op)
 {
 	LeHttpRequest request;
 
 	memset(&request, 0xff, sizeof(request));
-	le_store_consul.encode(settings, op, &request);
+	le_store_consul.encode(place, op, &request);
 	assert_true(request.max_answer > 0);
 	return request;
 }
@@ -206,7 +206,7 @@ test_requests(void **state)
 	{
 		const RequestCase *c = &requests[i];
 		LeOp		op = test_op(c->kind);
-		LeHttpRequest r = encode(&test_settings, &op);
+		LeHttpRequest r = encode(&test_place, &op);
 
 		assert_string_equal(r.method, c->method);
 		assert_string_equal(r.path.data, c->path);
@@ -226,7 +226,7 @@ test_acquire_new(void **state)
 
 	op.index = 0;
 	op.value = "{\"a\":1}";
-	assert_string_equal(readable(encode(&test_settings, &op).body.data),
+	assert_string_equal(readable(encode(&test_place, &op).body.data),
 						"[{\"KV\":{\"Verb\":\"check-session\","
 						"\"Key\":\"" NODE "\",\"Session\":\"" SESSION "\"}},"
 						"{\"KV\":{\"Verb\":\"check-not-exists\","
@@ -270,21 +270,23 @@ test_take_over_dead(void **state)
 	dead.held = false;
 	op.target = &dead;
 	op.target_holds = false;
-	assert_string_equal(readable(encode(&test_settings, &op).body.data),
+	assert_string_equal(readable(encode(&test_place, &op).body.data),
 						psprintf("%s%s%s", start, mark, rest));
 	dead.revoked = true;
-	assert_string_equal(readable(encode(&test_settings, &op).body.data),
+	assert_string_equal(readable(encode(&test_place, &op).body.data),
 						psprintf("%s%s", start, rest));
 }
 
 static const char *
-path_of(LeOpKind kind, const char *url, const char *prefix, const char *dc)
+path_of(LeOpKind kind, const char *prefix, const char *dc)
 {
-	LeStoreSettings settings = {url, prefix, dc};
+	LePlace		place = {""};
 	LeOp		op = test_op(kind);
 
+	strlcpy(place.prefix, prefix, sizeof(place.prefix));
+	strlcpy(place.part, dc, sizeof(place.part));
 	op.watch_index = 12;
-	return encode(&settings, &op).path.data;
+	return encode(&place, &op).path.data;
 }
 
 /* The first claim of a job; a job whose name is no part of a URL. */
@@ -295,13 +297,13 @@ test_claim_new(void **state)
 	LeHttpRequest r;
 
 	op.previous = NULL;
-	r = encode(&test_settings, &op);
+	r = encode(&test_place, &op);
 	assert_non_null(strstr(r.body.data,
 						   "{\"KV\":{\"Verb\":\"check-not-exists\","
 						   "\"Key\":\"" CLAIM_KEY "\"}},"));
 	op = test_op(LE_OP_READ_CLAIM);
 	op.job = "../a b/\xc3\xa4%";
-	r = encode(&test_settings, &op);
+	r = encode(&test_place, &op);
 	assert_string_equal(r.path.data, "/v1/kv/leader_election.claims/billing/"
 						"%252E.%252Fa%2520b%252F%25C3%25A4%2525?consistent");
 }
@@ -309,43 +311,38 @@ test_claim_new(void **state)
 static void
 test_paths(void **state)
 {
-	assert_string_equal(path_of(LE_OP_READ, "http://h", "p", ""),
+	assert_string_equal(path_of(LE_OP_READ, "p", ""),
 						"/v1/kv/p/billing/leader?consistent");
-	assert_string_equal(path_of(LE_OP_READ, "http://h/", "p", ""),
-						"/v1/kv/p/billing/leader?consistent");
-	assert_string_equal(path_of(LE_OP_READ, "https://h:1/a/b//?x=/#y", "p",
-								""),
-						"/a/b/v1/kv/p/billing/leader?consistent");
-	assert_string_equal(path_of(LE_OP_READ, "h:8500/a", "p", "dc 1&x"),
-						"/a/v1/kv/p/billing/leader?dc=dc%201%26x&consistent");
-	assert_string_equal(path_of(LE_OP_READ, "", "/a b/\xc3\xa4?#%/", ""),
+	assert_string_equal(path_of(LE_OP_READ, "p", "dc 1&x"),
+						"/v1/kv/p/billing/leader?dc=dc%201%26x&consistent");
+	assert_string_equal(path_of(LE_OP_READ, "/a b/\xc3\xa4?#%/", ""),
 						"/v1/kv/a%20b/%C3%A4%3F%23%25/billing/leader"
 						"?consistent");
-	assert_string_equal(path_of(LE_OP_LIST_NODES, "http://h", "p/", ""),
+	assert_string_equal(path_of(LE_OP_LIST_NODES, "p/", ""),
 						"/v1/kv/p.nodes/?recurse&stale");
-	assert_string_equal(path_of(LE_OP_ACQUIRE, "http://h", "p", "dc1"),
+	assert_string_equal(path_of(LE_OP_ACQUIRE, "p", "dc1"),
 						"/v1/txn?dc=dc1");
-	assert_string_equal(path_of(LE_OP_RENEW_SESSION, "http://h", "p", "dc1"),
+	assert_string_equal(path_of(LE_OP_RENEW_SESSION, "p", "dc1"),
 						"/v1/session/renew/" SESSION "?dc=dc1");
-	assert_string_equal(path_of(LE_OP_CREATE_SESSION, "http://h", "p", "dc1"),
+	assert_string_equal(path_of(LE_OP_CREATE_SESSION, "p", "dc1"),
 						"/v1/session/create?dc=dc1");
-	assert_string_equal(path_of(LE_OP_WATCH, "http://h", "p", ""),
+	assert_string_equal(path_of(LE_OP_WATCH, "p", ""),
 						"/v1/kv/p/?recurse&index=12&wait=30000ms");
 }
 
 static void
 test_odd_names(void **state)
 {
-	LeStoreSettings settings = {"http://h", "a\"b\\c", ""};
+	LePlace		place = {"a\"b\\c", ""};
 	LeOp		op = test_op(LE_OP_RELEASE);
 	LeHttpRequest r;
 
 	op.node_name = "n\"1\\";
-	r = encode(&settings, &op);
+	r = encode(&place, &op);
 	assert_non_null(strstr(r.body.data, "\"Key\":\"a\\\"b\\\\c/billing/"));
 	assert_non_null(strstr(readable(r.body.data), "\"node\":\"n\\\"1\\\\\""));
 	op.kind = LE_OP_CREATE_SESSION;
-	r = encode(&settings, &op);
+	r = encode(&place, &op);
 	assert_non_null(strstr(r.body.data,
 						   "\"Name\":\"leader_election: n\\\"1\\\\\""));
 }
@@ -357,14 +354,14 @@ test_lease_rounding(void **state)
 	LeOp		op = test_op(LE_OP_CREATE_SESSION);
 
 	op.lease = 15 * LE_SEC + 1;
-	assert_non_null(strstr(encode(&test_settings, &op).body.data,
+	assert_non_null(strstr(encode(&test_place, &op).body.data,
 						   "\"TTL\":\"16s\",\"LockDelay\":\"16s\""));
 	op.lease = 60 * LE_SEC;
-	assert_non_null(strstr(encode(&test_settings, &op).body.data,
+	assert_non_null(strstr(encode(&test_place, &op).body.data,
 						   "\"TTL\":\"60s\",\"LockDelay\":\"60s\""));
 	op.kind = LE_OP_REGISTER_NODE;
 	op.lease = 15500 * LE_MSEC;
-	assert_non_null(strstr(readable(encode(&test_settings, &op).body.data),
+	assert_non_null(strstr(readable(encode(&test_place, &op).body.data),
 						   "\"lease_ms\":15500,"));
 }
 
@@ -380,7 +377,7 @@ test_proof_size(void **state)
 		names[i] = "x";
 	op.held = names;
 	op.nheld = LE_MAX_CHECKED_KEYS;
-	s = encode(&test_settings, &op).body.data;
+	s = encode(&test_place, &op).body.data;
 	while ((s = strstr(s, "\"Verb\"")) != NULL)
 	{
 		steps++;
@@ -423,7 +420,7 @@ decode(const LeOp *op, const LeHttpResponse *response)
 	LeAnswer	answer;
 
 	memset(&answer, 0xff, sizeof(answer));
-	le_store_consul.decode(&test_settings, op, response, &answer);
+	le_store_consul.decode(&test_place, op, response, &answer);
 	check_answer(op, response, &answer);
 	return answer;
 }
@@ -933,8 +930,7 @@ list(LeOpKind kind, const char *entries)
 	LeOp		op = test_op(kind);
 	LeHttpResponse r = response(200, JSON, psprintf("[%s]", entries));
 
-	r.has_index = true;
-	r.index = 50;
+	add_header(&r, "X-Consul-Index", "50");
 	return decode(&op, &r);
 }
 
@@ -1039,10 +1035,10 @@ test_token(void **state)
 			fail_msg("%s: " UINT64_FORMAT, value, a.keys[0].token);
 	}
 	op.token = 5;
-	assert_non_null(strstr(readable(encode(&test_settings, &op).body.data),
+	assert_non_null(strstr(readable(encode(&test_place, &op).body.data),
 						   ",\"token\":5,\"released\":false}"));
 	op.kind = LE_OP_ACQUIRE;
-	assert_null(strstr(readable(encode(&test_settings, &op).body.data),
+	assert_null(strstr(readable(encode(&test_place, &op).body.data),
 					   "token"));
 }
 
@@ -1136,12 +1132,11 @@ test_nothing_there(void **state)
 		assert_int_equal(a.outcome, LE_UNAVAILABLE);
 		assert_string_equal(a.detail, "HTTP 404 from something that is not "
 							"Consul; check the URL");
-		r.has_index = true;
-		r.index = 50;
+		add_header(&r, "X-Consul-Index", "50");
 		a = decode(&op, &r);
 		assert_int_equal(a.outcome, LE_DONE);
 		assert_int_equal(a.index, 50);
-		r.filtered = true;
+		add_header(&r, FILTERED, "true");
 		a = decode(&op, &r);
 		assert_int_equal(a.outcome, LE_REFUSED);
 		assert_non_null(strstr(a.detail, "key:read"));
@@ -1154,7 +1149,7 @@ test_nothing_there(void **state)
 		LeOp		op = test_op(kind);
 		LeHttpResponse r = response(404, TEXT, "");
 
-		r.has_index = true;
+		add_header(&r, "X-Consul-Index", "0");
 		if (le_op_writes(kind))
 			assert_int_equal(decode(&op, &r).outcome, LE_UNAVAILABLE);
 	}
@@ -1230,8 +1225,8 @@ test_watch_index(void **state)
 		LeHttpResponse r = response(200, JSON, "[]");
 
 		op.watch_index = cases[i].waited;
-		r.has_index = true;
-		r.index = cases[i].shown;
+		add_header(&r, "X-Consul-Index",
+				   psprintf("%lld", (long long) cases[i].shown));
 		assert_int_equal(decode(&op, &r).index, cases[i].next);
 	}
 }
@@ -1746,7 +1741,7 @@ test_truncated(void **state)
 		if (r.status != 200 && r.status != 409)
 			continue;
 		expect = le_op_writes(op.kind) ? LE_UNKNOWN : LE_UNAVAILABLE;
-		if (r.filtered)
+		if (shows_header(&r, FILTERED))
 			expect = recorded[i].outcome;
 		full = r.body_len;
 		while (full > 0 && strchr(" \n", r.body[full - 1]) != NULL)
@@ -1756,7 +1751,7 @@ test_truncated(void **state)
 			LeOutcome	outcome = decode(&op, &r).outcome;
 
 			if (outcome != expect &&
-				!(r.filtered && outcome == LE_UNAVAILABLE))
+				!(shows_header(&r, FILTERED) && outcome == LE_UNAVAILABLE))
 				fail_msg("%s, %zu bytes: %s", recorded[i].file, r.body_len,
 						 le_outcome_name(outcome));
 		}
@@ -1794,7 +1789,7 @@ static LeClaim claim;
 static LeClaim previous;
 
 static bool
-set_argument(LeOp *op, LeStoreSettings *settings, const char *name,
+set_argument(LeOp *op, LePlace *place, const char *name,
 			 char *value)
 {
 	if (strcmp(name, "session") == 0)
@@ -1827,7 +1822,7 @@ set_argument(LeOp *op, LeStoreSettings *settings, const char *name,
 		op->previous = previous.index == 0 ? NULL : &previous;
 	}
 	else if (strcmp(name, "dc") == 0)
-		settings->consul_datacenter = value;
+		strlcpy(place->part, value, sizeof(place->part));
 	else if (strcmp(name, "held") == 0)
 	{
 		op->held = held;
@@ -1861,7 +1856,7 @@ kind_by_name(const char *name, LeOpKind *kind)
 static int
 print_request(int argc, char **argv)
 {
-	LeStoreSettings settings = test_settings;
+	LePlace		place = test_place;
 	LeHttpRequest request;
 	LeOpKind	kind;
 	LeOp		op;
@@ -1881,10 +1876,10 @@ print_request(int argc, char **argv)
 		if (equal == NULL)
 			return 2;
 		*equal = '\0';
-		if (!set_argument(&op, &settings, argv[i], equal + 1))
+		if (!set_argument(&op, &place, argv[i], equal + 1))
 			return 2;
 	}
-	le_store_consul.encode(&settings, &op, &request);
+	le_store_consul.encode(&place, &op, &request);
 	printf("%s\n%s\n%s", request.method, request.path.data,
 		   request.body.data);
 	reset_memory();

@@ -266,16 +266,109 @@ test_standby(void **state)
 	assert_true(key.index == 0 && !key.held);
 }
 
+/* What everybody relies on, whichever store it is. */
+static void
+check_complete(const LeStore *store)
+{
+	assert_true(store->most_lease == LE_MAX_LEASE);
+	assert_non_null(store->between_instances && !store->has_sessions ?
+					(void *) store->performs : (void *) store);
+	if (!store->between_instances)
+	{
+		assert_non_null(store->perform);
+		assert_int_equal(store->watching, LE_WATCH_NOTHING);
+		return;
+	}
+	assert_non_null(store->encode);
+	assert_non_null(store->decode);
+	assert_non_null(store->url_setting);
+	assert_non_null(store->place_verb);
+	assert_true(store->has_sessions != store->key_leases);
+	assert_true(store->connections > store->max_parked);
+	assert_true(strstr(store->servers(), "://") != NULL);
+	assert_true(!store->key_leases || store->max_renewals > 0);
+	assert_true(store->hiccup == 0 || store->hiccup_cause != NULL);
+	assert_true(store->watching != LE_WATCH_EACH ||
+				(store->max_parked > 0 &&
+				 (store->poll_ms > 0) != (store->park_ms > 0)));
+}
+
+/* Its findings are few, and each has its words. */
+static void
+check_findings(const LeStore *store)
+{
+	LeTiming	timing = {.lease = 15 * LE_SEC, .margin = LE_SEC};
+	LeFinding	findings[LE_MAX_FINDINGS];
+	int			n = 0;
+
+	le_store_limits(store, &timing);
+	if (store->explain != NULL)
+		n = store->explain(&timing, findings);
+	assert_in_range(n, 0, LE_MAX_FINDINGS);
+	for (int i = 0; i < n; i++)
+		assert_true(findings[i].topic[0] != '\0' &&
+					findings[i].text[0] != '\0');
+}
+
+static void
+check_settings(const LeStore *store)
+{
+	for (int i = 0; i < store->nsettings; i++)
+	{
+		const LeSetting *s = &store->settings[i];
+
+		assert_int_equal(strncmp(s->name, "leader_election.", 16), 0);
+		assert_non_null(s->brief);
+		assert_non_null(s->kind == LE_SETTING_FLAG ? (void *) s->flag :
+						s->kind == LE_SETTING_MS ? (void *) s->ms :
+						(void *) s->text);
+	}
+}
+
+/* The first is the default, which needs no server. */
+static void
+test_registry(void **state)
+{
+	const LeStore *store;
+	int			n;
+
+	assert_ptr_equal(le_store_number(0), &le_store_local);
+	for (n = 0; (store = le_store_number(n)) != NULL; n++)
+	{
+		for (int i = 0; i < n; i++)
+			assert_string_not_equal(le_store_number(i)->name, store->name);
+		check_complete(store);
+		check_findings(store);
+		check_settings(store);
+	}
+	assert_true(n >= 3);
+}
+
+static void
+test_headers(void **state)
+{
+	LeHttpResponse r = {.headers = "HTTP/1.1 200 OK\r\nA: 1\r\nAB:\t two  \r\n"
+	"a: 3\r\nEmpty:\r\nLast: x"};
+	char		value[8];
+
+	assert_true(le_header(&r, "ab", value, sizeof(value)));
+	assert_string_equal(value, "two");
+	assert_true(le_header(&r, "A", value, sizeof(value)));
+	assert_string_equal(value, "3");	/* of several the last */
+	assert_true(le_header(&r, "Empty", value, sizeof(value)));
+	assert_string_equal(value, "");
+	assert_true(le_header(&r, "Last", value, sizeof(value)));
+	assert_string_equal(value, "x");
+	assert_false(le_header(&r, "HTTP/1.1", value, sizeof(value)));
+	assert_false(le_header(&r, "AB", value, 3));	/* does not fit */
+	r.headers = NULL;
+	assert_false(le_header(&r, "A", value, sizeof(value)));
+}
+
 static void
 test_names(void **state)
 {
-	assert_ptr_equal(le_store_by_name("local"), &le_store_local);
-	assert_ptr_equal(le_store_by_name("consul"), &le_store_consul);
-	assert_null(le_store_by_name("Consul"));
-	assert_null(le_store_by_name(""));
-	assert_false(le_store_local.remote);
-	assert_true(le_store_consul.remote);
-	for (int kind = 0; kind <= LE_OP_SESSION_NAME; kind++)
+	for (int kind = 0; kind < LE_NOPS; kind++)
 		assert_non_null(le_op_name(kind));
 	for (int outcome = 0; outcome <= LE_UNKNOWN; outcome++)
 		assert_non_null(le_outcome_name(outcome));
@@ -324,6 +417,8 @@ main(void)
 		store_test(test_conditions),
 		store_test(test_claims),
 		store_test(test_standby),
+		store_test(test_registry),
+		store_test(test_headers),
 		store_test(test_names),
 		store_test(test_election_names),
 	};

@@ -1391,7 +1391,7 @@ serve_node(Message *m)
 			*s = (ModelSession)
 			{
 				.alive = true, .lease = m->index,
-				.ttl = le_session_ttl(m->index)
+				.ttl = le_session_ttl(m->index, LEAST_SESSION)
 			};
 			s->dies = session_dies(s);
 			break;
@@ -2095,7 +2095,8 @@ play(uint64_t seed)
 
 		m->timing = defaults;
 		m->timing.lease = (5 + draw(&model.seed) % 4 * 5) * LE_SEC;
-		m->timing.session_ttl = le_session_ttl(m->timing.lease);
+		m->timing.session_ttl = le_session_ttl(m->timing.lease,
+												LEAST_SESSION);
 		m->timing.renew_interval = le_default_interval(m->timing.lease);
 		m->offset = T0 + draw(&model.seed) % 1000 * LE_SEC;
 		m->ppm = (int) (draw(&model.seed) % 3 - 1) * 24000;

@@ -58,7 +58,7 @@ unsafe_timings_are_refused(void **state)
 		LeTiming	t = defaults;
 
 		t.lease = cases[i].lease;
-		t.session_ttl = le_session_ttl(t.lease);
+		t.session_ttl = le_session_ttl(t.lease, LEAST_SESSION);
 		t.margin = cases[i].margin;
 		t.renew_interval = cases[i].interval;
 		check_int(le_timing_fault(&t), cases[i].fault);
@@ -74,7 +74,7 @@ default_settings_are_safe_at_every_lease(void **state)
 		LeTiming	t = defaults;
 
 		t.lease = seconds * LE_SEC;
-		t.session_ttl = le_session_ttl(t.lease);
+		t.session_ttl = le_session_ttl(t.lease, LEAST_SESSION);
 		t.renew_interval = le_default_interval(t.lease);
 		assert_int_equal(le_timing_fault(&t), LE_TIMING_OK);
 		assert_true(t.lease <= LE_MAX_LEASE);
@@ -102,19 +102,19 @@ proof_and_renewal_carry_for_their_own_time(void **state)
 
 	(void) state;
 	t.lease = 4 * LE_SEC;
-	t.session_ttl = le_session_ttl(t.lease);
-	assert_int_equal(t.session_ttl, LE_MIN_SESSION_TTL);
-	assert_int_equal(le_session_ttl(LE_MIN_SESSION_TTL - 1),
-					 LE_MIN_SESSION_TTL);
-	assert_int_equal(le_session_ttl(LE_MIN_SESSION_TTL + 1),
-					 LE_MIN_SESSION_TTL + 1);
+	t.session_ttl = le_session_ttl(t.lease, LEAST_SESSION);
+	assert_int_equal(t.session_ttl, LEAST_SESSION);
+	assert_int_equal(le_session_ttl(LEAST_SESSION - 1, LEAST_SESSION),
+					 LEAST_SESSION);
+	assert_int_equal(le_session_ttl(LEAST_SESSION + 1, LEAST_SESSION),
+					 LEAST_SESSION + 1);
 	assert_int_equal(le_deadline(&t, T0, T0), T0 + 3 * LE_SEC);
 	assert_int_equal(le_deadline(&t, T0 + 5 * LE_SEC, T0), T0 + 8 * LE_SEC);
 	assert_int_equal(le_deadline(&t, T0 + 6 * LE_SEC, T0), T0 + 9 * LE_SEC);
 	assert_int_equal(le_deadline(&t, T0 + 7 * LE_SEC, T0), T0 + 9 * LE_SEC);
 	assert_int_equal(le_deadline(&t, T0, T0 + 7 * LE_SEC), T0 + 3 * LE_SEC);
 	assert_int_equal(le_next_renewal(&t, T0, NO_LUCK),
-					 T0 + LE_MIN_SESSION_TTL / 3);
+					 T0 + LEAST_SESSION / 3);
 	assert_int_equal(le_next_renewal(&defaults, T0, ALL_LUCK),
 					 le_next_proof(&defaults, T0, ALL_LUCK));
 }
@@ -198,7 +198,7 @@ three_attempts_fit_before_the_deadline(void **state)
 			le_time		deadline;
 
 			t.lease = seconds * LE_SEC;
-			t.session_ttl = le_session_ttl(t.lease);
+			t.session_ttl = le_session_ttl(t.lease, LEAST_SESSION);
 			t.margin = tenths * LE_SEC / 10;
 			t.renew_interval = t.lease - t.margin -
 				LE_ATTEMPTS * LE_MIN_ATTEMPT;
@@ -298,7 +298,7 @@ leases_per_key_have_less_room(void **state)
 
 	(void) state;
 	t.lease = 5 * LE_SEC;
-	t.least_lease = LE_MIN_KEY_LEASE;
+	t.least_lease = (5 * LE_SEC);
 	t.granularity = LE_SEC;
 	t.renew_interval = 1500 * LE_MSEC;
 	assert_int_equal(le_timing_fault(&t), LE_TIMING_OK);
