@@ -43,7 +43,7 @@ sub error_like
 }
 
 #
-# Access control.  The rules are those of the README.
+# Access control.  The rules are those of docs/stores/consul.md.
 #
 my $consul = LeaderElection::Consul->new(
 	'acl',

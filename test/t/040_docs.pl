@@ -5,37 +5,15 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Docs;
 use LeaderElection::Node;
 use LeaderElection::Util;
-use JSON::PP ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $top = $ENV{TESTDIR};
-my $readme = slurp_file("$top/README.md");
-my $architecture = slurp_file("$top/docs/architecture.md");
 my %source = map { $_ => slurp_file($_) }
   glob("$top/src/*.c $top/src/*/*.c");
-
-# The block of code, or the rows of the table, that follows a mark.
-sub block
-{
-	my ($mark) = @_;
-
-	$readme =~ /^<!-- test: \Q$mark\E -->\n```\w+\n(.*?)^```$/ms
-	  or die "README.md: no block \"$mark\"";
-	return $1;
-}
-
-sub table
-{
-	my ($text, $mark) = @_;
-
-	$text =~ /^<!-- \Q$mark\E -->\n\|.*\n\|[-|]+\n((?:\|.*\n)+)/m
-	  or die "no table \"$mark\"";
-	return map { [ map { s/^ +| +$//gr } split /\|/, s/^\|//r ] }
-	  split /\n/, $1;
-}
 
 my $node = LeaderElection::Node->create(
 	'db1',
@@ -64,7 +42,7 @@ FROM pg_settings WHERE name LIKE 'leader_election.%'
 END
 	my %said;
 
-	foreach my $row (table($readme, 'test: settings'))
+	foreach my $row (table('settings'))
 	{
 		my ($name, $default, $range, $effect) = @$row;
 
@@ -100,10 +78,9 @@ sub number
 
 # a signature changed, a function or a column added
 subtest 'functions and views' => sub {
-	my ($section) = $readme =~ /^## Functions\n(.*?)^## /ms;
 	my %said;
 
-	foreach my $cell ($section =~ /^\| (`le_.*?) \|/mg)
+	foreach my $cell (section('docs/reference.md', 'Functions') =~ /^\| (`le_.*?) \|/mg)
 	{
 		$said{$1} = join(', ', map { s/ = .*/ =/r } split /, /, $2)
 		  while $cell =~ /`(le_\w+)\((.*?)\)`/g;
@@ -122,6 +99,7 @@ WHERE proname LIKE 'le\_%'
 END
 	is_deeply(\%said, \%actual, 'signatures');
 
+	my $monitoring = page('docs/monitoring.md');
 	foreach my $view ('le_status', 'le_nodes', 'le_events', 'le_stat',
 		'le_claims')
 	{
@@ -129,7 +107,7 @@ END
 SELECT attname FROM pg_attribute WHERE attrelid = '$view'::regclass AND attnum > 0
 END
 		{
-			like($readme, qr/`\Q$column\E`/, "$view.$column");
+			like($monitoring, qr/`\Q$column\E`/, "$view.$column");
 		}
 	}
 };
@@ -138,15 +116,15 @@ END
 subtest 'events' => sub {
 	my ($names) = $source{"$top/src/shmem/events.c"} =~ /names\[LE_NEVENTKINDS\] = \{(.*?)\};/s;
 	my @actual = sort $names =~ /"([^"]+)"/g;
-	my @said = sort map { $_->[0] =~ /`([^`]+)`/g } table($readme, 'test: events');
+	my @said = sort map { $_->[0] =~ /`([^`]+)`/g } table('events');
 
 	is_deeply(\@said, \@actual, 'all of them');
 };
 
 # an SQLSTATE that jobs cannot look up, or one that is never raised
 subtest 'errors' => sub {
-	my ($section) = $readme =~ /^## Errors\n(.*?)^## /ms;
-	my %said = map { $_ => 1 } $section =~ /^\| `(LE\d\d\d)` /mg;
+	my %said = map { $_ => 1 }
+	  section('docs/reference.md', 'Errors') =~ /^\| `(LE\d\d\d)` /mg;
 	my %name = slurp_file("$top/src/shmem/requests.h") =~
 	  /#define (LE_ERRCODE_\w+)\s+MAKE_SQLSTATE\('L','E','(?:0)','0','(\d)'\)/g;
 	my %raised;
@@ -161,10 +139,9 @@ subtest 'errors' => sub {
 	# messages quoted for searching must be the ones that are written
 	my $messages = join("\n", values %source) =~ s/"\s*\n\s*"//gr;
 	$messages =~ s/\\"/"/g;
-	my ($symptoms) = $readme =~ /^## Troubleshooting\n(.*?)^## /ms;
-	foreach my $row ($symptoms =~ /^\| (`.*?) \|/mg)
+	foreach my $row (table('troubleshooting'))
 	{
-		foreach my $part (map { split /…/ } $row =~ /`(.*?)`/g)
+		foreach my $part (map { split /…/ } $row->[0] =~ /`(.*?)`/g)
 		{
 			$part =~ s/^[\s":]+|[\s":]+$//g;
 			# what PostgreSQL and Consul say themselves is not in our source
@@ -176,9 +153,10 @@ subtest 'errors' => sub {
 
 # a diagram of yesterday's state machine
 subtest 'state tables' => sub {
-	foreach my $machine ([ 'election', 'LE_' ], [ 'node', 'LE_NODE_' ])
+	foreach my $machine ([ 'election', 'LE_', 'states: election' ],
+		[ 'node', 'LE_NODE_', 'states: node' ])
 	{
-		my ($name, $prefix) = @$machine;
+		my ($name, $prefix, $drawing) = @$machine;
 		my $code = slurp_file("$top/src/core/$name.c");
 		my (%actual, %said);
 
@@ -191,16 +169,14 @@ subtest 'state tables' => sub {
 
 			$actual{$state} = { $cells =~ /\[${prefix}IN_(\w+)\] = (\w+)/g };
 		}
-		foreach my $row (table($architecture, "table: $name"))
+		foreach my $row (table($name))
 		{
 			$said{ $row->[0] } = { $row->[1] =~ /(\w+) `(\w+)`/g };
 		}
 		is_deeply(\%said, \%actual, $name);
 
 		# states that an arrow of the diagram names exist
-		my ($diagram) =
-		  grep { /\b$name/i || 1 } $architecture =~
-		  /^## State machine of (?:an|the) $name\n.*?^```mermaid\n(.*?)^```$/ms;
+		my $diagram = block($drawing);
 		my %drawn = map { $_ => 1 } $diagram =~ /\b([A-Z][A-Z_]{3,}) -->/g,
 		  $diagram =~ /--> ([A-Z][A-Z_]{3,})/g;
 		is_deeply([ sort keys %drawn ], [ sort keys %actual ],
@@ -208,35 +184,23 @@ subtest 'state tables' => sub {
 	}
 };
 
-# a link to a heading that was renamed
-subtest 'links' => sub {
-	my %anchor = map { $_ => 1 } map { anchor($_) } $readme =~ /^#+ (.*)$/mg;
-
-	foreach my $target ($readme =~ /\]\(([^)]+)\)/g)
-	{
-		next if $target =~ /^https?:/;
-		if ($target =~ /^#(.*)/)
-		{
-			ok($anchor{$1}, "heading $1");
-		}
-		else
-		{
-			ok(-e "$top/$target", "file $target");
-		}
-	}
-};
-
-sub anchor
-{
-	return lc($_[0]) =~ s/[^\w -]//gr =~ s/ /-/gr;
-}
-
 # recipes that do not run as pasted
 subtest 'recipes, store local' => sub {
 	my $start = block('quick start') =~ s/^CREATE EXTENSION.*\n//r;
 
 	is($node->sql($start =~ s/^SELECT \* FROM le_status;\n//mr) =~ s/\|\d+/|token/r,
 		"t\nt|token\nt", 'quick start');
+
+	$node->sql(<<'END');
+CREATE SCHEMA job;
+CREATE FUNCTION job.my_job() RETURNS text LANGUAGE sql AS $$SELECT 'done'$$;
+END
+	my $job = 'SET search_path = job, public; ' . block('first');
+	is($node->sql($job), '', 'a job elsewhere');
+	is($node->sql("SELECT le_acquire('billing', scope => 'session'); $job"),
+		"t\ndone", 'and on the leader');
+	is($node->sql(block('local')), "t\nleader|session|local (this instance only)",
+		'one session of an instance');
 
 	is($node->sql_error(block('long job')), '', 'long job: created');
 	like($node->sql_error('CALL my_long_job()'),
@@ -313,6 +277,14 @@ END
 };
 $node->stop;
 
+# The keys of an object, those of its value included.
+sub shape
+{
+	my ($object) = @_;
+
+	return [ sort(keys %$object), sort keys %{ $object->{value} } ];
+}
+
 subtest 'recipes, Consul' => sub {
 	my $consul = LeaderElection::Consul->new('consul')->start;
 	my $conf = block('consul configuration');
@@ -327,17 +299,13 @@ subtest 'recipes, Consul' => sub {
 	$db1->wait_for_leadership('billing');
 	is($db1->leader('billing'), 'db1', 'campaigns as configured');
 
-	my ($curl, $sample) = $readme =~ /^(curl .*)\n# (\{.*\})$/m;
-	$curl =~ s{http://127\.0\.0\.1:8500}{$url};
-	my $shape = sub {
-		my $value = JSON::PP->new->utf8->decode($_[0]);
-		return [ sort(keys %$value), sort keys %{ $value->{value} } ];
-	};
-	chomp(my $answer = `$curl`);
-	is_deeply(
-		$shape->($answer),
-		$shape->($sample =~ s/…//gr),
-		'what curl shows');
+	my ($got, $shown) = curl('curl consul', 'http://127.0.0.1:8500', $url);
+	is_deeply(shape($got), shape($shown), 'what curl shows');
+
+	my @rows = split /\n/, $db1->sql(block('first questions'));
+	is_deeply([ @rows[ 0, 1 ] ], [ 't|db1', 'db1|t|live' ], 'what to ask first');
+	is(scalar(grep { /^(?:ok|warning|error)\|/ } @rows), @rows - 2,
+		'and whether all is well');
 	$db1->stop;
 	$consul->stop;
 };

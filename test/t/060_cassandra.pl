@@ -5,6 +5,7 @@ use strict;
 use warnings;
 
 use LeaderElection::Cassandra;
+use LeaderElection::Docs;
 use LeaderElection::Gateway;
 use LeaderElection::Node;
 use LeaderElection::Sampler;
@@ -309,10 +310,9 @@ subtest 'tokens survive the loss of the store' => sub {
 	$one->restart;
 };
 
-# The configuration of the README, as it stands there.
+# The configuration of the documentation, as it stands there.
 subtest 'recipe' => sub {
-	my ($conf) = slurp_file("$ENV{TESTDIR}/README.md") =~
-	  /^<!-- test: cassandra configuration -->\n```ini\n(.*?)^```$/ms;
+	my $conf = block('cassandra configuration');
 	my $url = $gateways[0]->url;
 	my $db1 = LeaderElection::Node->create('configured', start => 0);
 
@@ -323,8 +323,16 @@ subtest 'recipe' => sub {
 	$db1->sql('CREATE EXTENSION leader_election');
 	$db1->wait_for_leadership('billing');
 	is($db1->leader('billing'), 'db1', 'campaigns as configured');
-	like(qx(curl -s $url/v1/locks/billing), qr/"owner":"db1#/,
-		'and curl shows it');
+	my ($got, $shown) = curl('curl gateway', 'http://127.0.0.1:7480', $url);
+	is_deeply([ sort keys %$got ], [ sort keys %$shown ], 'and curl shows it');
+	like($got->{owner}, qr/^db1#/, 'with its owner');
+
+	# what the gateway's own page begins with
+	($got, $shown) = curl('curl put', 'http://127.0.0.1:7480', $url);
+	is_deeply([ sort keys %$got ], [ sort keys %$shown ], 'a lock by curl');
+	is($got->{$_}, $shown->{$_}, $_) foreach 'rev', 'expires_in_ms', 'trust_ms';
+	$gateways[0]->request('DELETE',
+		"/v1/locks/my_lock?owner=$got->{owner}&token=$got->{token}&rev=1");
 	$db1->stop;
 	ok(!lock_of('billing'), 'released at its end');
 };

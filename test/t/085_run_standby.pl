@@ -1,10 +1,11 @@
-# pg_cron on primary and standby, as the README says: jobs are scheduled once,
+# pg_cron on primary and standby, as docs/jobs.md says: jobs are scheduled once,
 # and run once while the old primary lives on beside the new one.
 
 use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Docs;
 use LeaderElection::Node;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
@@ -14,17 +15,6 @@ my $sharedir = qx($ENV{PG_CONFIG} --sharedir);
 chomp $sharedir;
 plan skip_all => 'pg_cron is not installed'
   unless -e "$sharedir/extension/pg_cron.control";
-
-my $readme = slurp_file("$ENV{TESTDIR}/README.md");
-
-sub block
-{
-	my ($mark) = @_;
-
-	$readme =~ /^<!-- test: \Q$mark\E -->\n```\w+\n(.*?)^```$/ms
-	  or die "README.md: no block \"$mark\"";
-	return $1;
-}
 
 my $consul = LeaderElection::Consul->new('consul')->start;
 my $url = $consul->url;

@@ -6,13 +6,13 @@ use warnings;
 
 use CPAN::Meta::YAML;
 use LeaderElection::Consul;
+use LeaderElection::Docs;
 use LeaderElection::Node;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $top = $ENV{TESTDIR};
-my $readme = slurp_file("$top/README.md");
 my $consul = LeaderElection::Consul->new('consul')->start;
 my ($a, $b) = map {
 	LeaderElection::Node->create(
@@ -20,15 +20,6 @@ my ($a, $b) = map {
 		consul => $consul,
 		settings => { campaign => 'billing' })
 } 'a', 'b';
-
-sub block
-{
-	my ($mark) = @_;
-
-	$readme =~ /^<!-- test: \Q$mark\E -->\n```\w+\n(.*?)^```$/ms
-	  or die "README.md: no block \"$mark\"";
-	return $1;
-}
 
 sub leading
 {

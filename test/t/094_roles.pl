@@ -5,13 +5,13 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Docs;
 use LeaderElection::Node;
 use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $readme = slurp_file("$ENV{TESTDIR}/README.md");
 my $consul = LeaderElection::Consul->new('consul')->start;
 my $node = LeaderElection::Node->create(
 	'a',
@@ -26,9 +26,7 @@ my $node = LeaderElection::Node->create(
 	});
 my $tick = "'2030-01-01 00:00:00+00'";
 
-$readme =~ /^<!-- test: grants -->\n```\w+\n(.*?)^```$/ms
-  or die 'README.md: no grants';
-$node->sql($1);
+$node->sql(block('grants'));
 $node->sql(<<'END');
 CREATE ROLE nobody LOGIN;
 CREATE TABLE others (election text PRIMARY KEY, fencing_token bigint NOT NULL);

@@ -3,12 +3,12 @@
 use strict;
 use warnings;
 
+use LeaderElection::Docs;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $top = $ENV{TESTDIR};
-my $text = slurp_file("$top/docs/guarantees.md");
-my $readme = slurp_file("$top/README.md");
+my $text = page('docs/guarantees.md');
 my $number = 0;
 
 # Rows of tables whose second column says "shown by".
@@ -35,22 +35,8 @@ while ($text =~ /^\| \| shown by \|\n\|[-|]+\n((?:\|.*\n)+)/mg)
 }
 cmp_ok($number, '>', 20, 'there were some');
 
-# Other links, and headings of the README.
-my %anchor =
-  map { lc($_) =~ s/[^\w -]//gr =~ s/ /-/gr => 1 } $readme =~ /^#+ (.*)$/mg;
-
-foreach my $link ($text =~ /\]\(([^)]+)\)/g)
-{
-	my ($file, $heading) = split /#/, $link;
-
-	ok(-e "$top/docs/$file", "file $file");
-	ok($anchor{$heading}, "heading $heading")
-	  if defined $heading && $file eq '../README.md';
-}
-
 # The short form promises no more.
-my ($table) = $readme =~ /^## Guarantees\n(.*?)^## /ms;
-my @promised = $table =~ /^\| (G\d) \|/mg;
+my @promised = section('README.md', 'Guarantees') =~ /^\| (G\d) \|/mg;
 
 cmp_ok(scalar @promised, '>', 2, 'README promises');
 like($text, qr/^\*\*$_\. /m, "$_ of README is explained")
