@@ -153,10 +153,11 @@ subtest 'errors' => sub {
 
 # a diagram of yesterday's state machine
 subtest 'state tables' => sub {
-	foreach my $machine ([ 'election', 'LE_', 'states: election' ],
-		[ 'node', 'LE_NODE_', 'states: node' ])
+	foreach my $machine (
+		[ 'election', 'LE_', block('states: election'), table('election') ],
+		[ 'node', 'LE_NODE_', block('states: node'), table('node') ])
 	{
-		my ($name, $prefix, $drawing) = @$machine;
+		my ($name, $prefix, $diagram, @rows) = @$machine;
 		my $code = slurp_file("$top/src/core/$name.c");
 		my (%actual, %said);
 
@@ -169,14 +170,13 @@ subtest 'state tables' => sub {
 
 			$actual{$state} = { $cells =~ /\[${prefix}IN_(\w+)\] = (\w+)/g };
 		}
-		foreach my $row (table($name))
+		foreach my $row (@rows)
 		{
 			$said{ $row->[0] } = { $row->[1] =~ /(\w+) `(\w+)`/g };
 		}
 		is_deeply(\%said, \%actual, $name);
 
 		# states that an arrow of the diagram names exist
-		my $diagram = block($drawing);
 		my %drawn = map { $_ => 1 } $diagram =~ /\b([A-Z][A-Z_]{3,}) -->/g,
 		  $diagram =~ /--> ([A-Z][A-Z_]{3,})/g;
 		is_deeply([ sort keys %drawn ], [ sort keys %actual ],
@@ -212,8 +212,8 @@ END
 		  . $node->token('billing') . '|t',
 		'who leads');
 
-	is($node->sql(block($_)), $node->token('billing'), "$_: leader")
-	  foreach 'fence', 'stop in time', 'guard';
+	is($node->sql($_), $node->token('billing'), /(le_\w+)/ && "$1: leader")
+	  foreach block('fence'), block('stop in time'), block('guard');
 
 	my $claim = block('le_claim') =~ s/now\(\)/now() - interval '1 hour'/gr;
 	is($node->sql($claim), "t\nt", 'a tick, by hand');
