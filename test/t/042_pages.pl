@@ -96,7 +96,7 @@ subtest 'links' => sub {
 subtest 'targets of make' => sub {
 	my %target =
 	  map { $_ => 1 } map { split } map { /^([a-z][\w -]*):(?!=)/mg }
-	  map { slurp_file($_) } "$top/Makefile", glob("$top/test/*/*.mk");
+	  map { slurp_file($_) } "$top/Makefile", glob("$top/*/*.mk $top/test/*/*.mk");
 	my %named;
 
 	# those that PGXS brings
