@@ -357,7 +357,19 @@ subtest 'ACL' => sub {
 		like($secured->sql_error($claim), qr/LE005.*claims/s, 'no claims');
 		$use->(block('acl') . block('acl claims'));
 		poll_until(sub { $secured->sql_error($claim) eq '' }, 'that line');
-		is($secured->sql('SELECT job FROM le_claims'), 'j', 'claimed');
+		my $look = 'SELECT job FROM le_claims';
+		is($secured->sql($look), 'j', 'claimed');
+
+		# to look at them, less will do
+		my $least = $list ? 'list' : 'read';
+		$use->(block('acl') . (block('acl claims') =~ s/write/$least/r));
+		poll_until(
+			sub { $secured->sql_error($claim =~ s/01'/02'/r) =~ /LE005.*claims/s },
+			'no more claims');
+		is($secured->sql($look), 'j', "$least: but a look at them");
+		$use->(block('acl') . ($list ? block('acl claims') =~ s/write/read/r : ''));
+		poll_until(sub { $secured->sql_error($look) =~ /LE005/ },
+			'nor that with less');
 		ok($secured->release('billing'), 'released');
 
 		# each line is needed
