@@ -119,6 +119,39 @@ subtest 'targets of make' => sub {
 	is(scalar @stores, 3, 'one of each store');
 };
 
+# a file or a function that has another name by now
+subtest 'names of the source' => sub {
+	my %text = map { s{^\Q$top\E/}{}r => slurp_file($_) }
+	  map { glob "$top/$_" }
+	  qw(src/*.[ch] src/*/*.[ch] sql/*.sql test/sim/*.[ch] test/unit/*.[ch]
+	  test/perl/*/*.pm scripts/* gateway/cmd/*/*.go);
+	my %file = map { $_ => 1, s{^src/}{}r => 1, s{.*/}{}r => 1 } keys %text;
+	my %word = map { $_ => 1 } map { /\w+/g } values %text;
+
+	# every file of the extension has its line
+	my @files = map { $_->[0] =~ /`([^`]+)`/g } table('files');
+	is_deeply(
+		[ sort grep { /\.c$/ } @files ],
+		[ sort map { s{.*/}{}r } grep { m{^src/.*\.c$} } keys %text ],
+		'the files of the extension');
+
+	foreach my $page (pages())
+	{
+		my @named = page($page) =~ /`([^`\n]+)`/g;
+
+		is_deeply(
+			[ grep { m{^[\w/]+\.[ch]$} && !$file{$_} } @named ],
+			[], "$page: files");
+		# the gateway puts the names of its variables and metrics together
+		is_deeply(
+			[ grep { !$word{ s/\(\)$//r } && !/^le_gateway_/i }
+				grep { /^(?:le|LE)_\w+(?:\(\))?$|^Le[A-Z]\w+$/
+					|| $page =~ /architecture/ && /^[a-z]\w+\(\)$|^[a-z]+(?:_[a-z]+)+$/ }
+				@named ],
+			[], "$page: names");
+	}
+};
+
 # The first page is read to the end only if it is short.
 subtest 'the first page' => sub {
 	my $lines = page('README.md') =~ tr/\n//;
