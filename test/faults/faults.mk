@@ -1,0 +1,29 @@
+# test/faults/faults.mk
+#
+# Real faults (see README.md in this folder).  The report goes to
+# build/evidence, its progress to the terminal.  Part of the Makefile.
+
+#: Real faults:
+#:   faults         three instances and a real store under faults, judged;
+#:                  DURATION=1h (4min), STORE=consul|cassandra, SEED=n
+#:   judge          the program that judges, and its tests
+#:
+
+DURATION ?= 4min
+FAULTS_STORE = $(if $(filter-out local,$(STORE)),$(STORE),consul)
+FAULTS_REPORT = build/evidence/faults-$(FAULTS_STORE).txt
+GO = $(or $(shell command -v go),/usr/local/go/bin/go)
+
+.PHONY: faults judge
+judge:
+	cd test/faults/judge && $(GO) vet . && $(GO) test . && \
+		$(GO) build -o ../../../build/faults-judge .
+
+faults: judge $(if $(filter cassandra,$(FAULTS_STORE)),gateway)
+	@$(BUILD) --silent
+	@mkdir -p $(dir $(FAULTS_REPORT))
+	@scripts/source-id $(if $(filter consul,$(FAULTS_STORE)),extension) \
+		> $(FAULTS_REPORT:.txt=.source)
+	@STORE=$(FAULTS_STORE) DURATION=$(DURATION) SEED=$(SEED) ONLY="$(ONLY)" \
+		$(SANDBOX) test/faults/run > $(FAULTS_REPORT); rc=$$?; \
+		cat $(FAULTS_REPORT); exit $$rc

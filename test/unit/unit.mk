@@ -1,0 +1,71 @@
+# test/unit/unit.mk
+#
+# Unit tests of the rooms core and store, by flavour: asan (the default), plain
+# (for valgrind) and fuzz.  Each test_NAME.c is one cmocka program, each
+# fuzz_NAME.c one libFuzzer target; the other files of the directory are linked
+# into all of them.  Part of the Makefile, which sets WARNINGS, CORE_OBJS, ...
+
+#: Unit tests:
+#:   unit           unit tests of core and store under ASan and UBSan;
+#:                  UNIT_TESTS=test_node for one
+#:   valgrind       the same under valgrind
+#:   fuzz           the stores' codecs under libFuzzer; FUZZ_SECONDS=n each (20)
+#:
+
+UNIT_TESTS = $(basename $(notdir $(wildcard test/unit/test_*.c)))
+UNIT_FUZZERS = $(basename $(notdir $(wildcard test/unit/fuzz_*.c)))
+UNIT_COMMON = $(basename $(notdir $(filter-out test/unit/test_% \
+	test/unit/fuzz_%,$(wildcard test/unit/*.c))))
+
+UNIT_CFLAGS = -std=gnu99 -g $(TEST_WARNINGS) -fno-strict-aliasing -fwrapv \
+	-fno-omit-frame-pointer -MMD -MP -Isrc
+UNIT_PG_CFLAGS = -DFRONTEND -I$(call pg_dir,includedir-server) \
+	-I$(call pg_dir,includedir)
+SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all
+VALGRIND ?= valgrind --quiet --error-exitcode=9 --leak-check=full
+FUZZ_SECONDS ?= 20
+
+# $(call unit_flavour,NAME,COMPILER,FLAGS,FLAGS OF THE PROGRAMS)
+define unit_flavour
+build/$(1)/core/%.o: src/core/%.c
+	@mkdir -p $$(@D)
+	$(2) $$(UNIT_CFLAGS) $(3) -c -o $$@ $$<
+build/$(1)/store/%.o: src/store/%.c
+	@mkdir -p $$(@D)
+	$(2) $$(UNIT_CFLAGS) $(3) $$(UNIT_PG_CFLAGS) -c -o $$@ $$<
+build/$(1)/unit/%.o: test/unit/%.c
+	@mkdir -p $$(@D)
+	$(2) $$(UNIT_CFLAGS) $(3) $$(UNIT_PG_CFLAGS) -Itest/unit -c -o $$@ $$<
+$$(addprefix build/$(1)/,$$(UNIT_TESTS) $$(UNIT_FUZZERS)): build/$(1)/%: \
+		build/$(1)/unit/%.o $$(UNIT_COMMON:%=build/$(1)/unit/%.o) \
+		$$(patsubst src/%,build/$(1)/%,$$(CORE_OBJS) $$(STORE_OBJS))
+	$(2) $(3) $(4) -o $$@ $$^ $$(TEST_LIBS) \
+		$$(if $$(filter test_%,$$*),-lcmocka)
+-include $$(wildcard build/$(1)/*/*.d)
+endef
+$(eval $(call unit_flavour,asan,$$(TEST_CC),-O1 $$(SANITIZE)))
+$(eval $(call unit_flavour,plain,$$(TEST_CC),-O1))
+$(eval $(call unit_flavour,fuzz,clang,-O1 $$(CLANG_QUIET) $$(SANITIZE) \
+	-fsanitize=fuzzer-no-link,-fsanitize=fuzzer))
+
+# $(call run_each,PREFIX,PROGRAMS): runs all, fails if one of them did
+run_each = @rc=0; for t in $(2); do echo "$(1)$$t"; \
+	$(1)$$t || rc=1; done; exit $$rc
+
+.PHONY: unit valgrind fuzz
+unit: $(UNIT_TESTS:%=build/asan/%)
+	$(call run_each,,$^)
+
+valgrind: $(UNIT_TESTS:%=build/plain/%)
+	$(call run_each,$(VALGRIND) ,$^)
+
+fuzz: $(UNIT_FUZZERS:%=build/fuzz/%)
+	@set -e; for f in $(UNIT_FUZZERS); do \
+		name=$${f#fuzz_}; new=build/fuzz/corpus/$$name; \
+		seeds=test/unit/corpus/$$name; \
+		mkdir -p $$new; test -d $$seeds || seeds=; \
+		echo "$$f, $(FUZZ_SECONDS) s"; \
+		build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+			-max_len=65536 -print_final_stats=1 -verbosity=0 \
+			-artifact_prefix=build/fuzz/$$f- $$new $$seeds; \
+	done
