@@ -109,6 +109,8 @@ SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
 BUILD = $(MAKE) --no-print-directory all with_llvm=no
 
 #: Tests; servers are thrown away afterwards:
+#:   test-quick     unit, a short simulation, regress and pgtap, with nothing
+#:                  but PostgreSQL; installs what they need
 #:   test           all of unit, sim, gateway-test, faults, regress, pgtap and
 #:                  tap; installs what they need
 #:   regress        pg_regress
@@ -125,9 +127,12 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:   format         repair what the style check can repair
 #:
 
-.PHONY: deps test regress pgtap tap jobs test-versions demo
+.PHONY: deps test test-quick regress pgtap tap jobs test-versions demo
 deps:
 	scripts/deps all
+
+test-quick:
+	@PG_CONFIG="$(PG_CONFIG)" test/quick
 
 # A new make for the rest, since deps may have installed the PGXS.
 test:
