@@ -227,7 +227,7 @@ finish(LeFlight *flight, const LeAnswer *answer)
 
 /* There is no answer, and none is to be had: certainly not applied. */
 static void
-fail(LeFlight *flight, const char *why)
+give_up(LeFlight *flight, const char *why)
 {
 	LeAnswer	answer = {0};
 
@@ -253,9 +253,9 @@ authenticated(LeFlight *flight, const LeAnswer *answer)
 
 		waiting = list_delete_first(waiting);
 		if (answer->outcome != LE_DONE)
-			fail(next, answer->detail ? answer->detail : "no answer");
+			give_up(next, answer->detail ? answer->detail : "no answer");
 		else if (le_now() >= next->until || !transmit(next))
-			fail(next, "there was no time left after authentication");
+			give_up(next, "there was no time left after authentication");
 	}
 }
 
@@ -293,6 +293,7 @@ ask_with_new_secret(LeFlight *flight, const LeAnswer *answer)
 		flight->op.kind == LE_OP_AUTHENTICATE)
 		return false;
 	flight->renewed_secret = true;
+	flight->tried = 0;
 	le_secret_refused();
 	if (!le_secret_missing())
 		return false;			/* it is the file's: nobody has a newer one */
