@@ -114,7 +114,7 @@ ROLLBACK;
 SELECT le_is_leader('regress/session');
 SELECT le_release('regress/session');
 
--- a cancelled wait leaves nothing, whatever the transaction goes on with
+-- a canceled wait leaves nothing, whatever the transaction goes on with
 SELECT le_acquire('regress/node');
 BEGIN;
 SAVEPOINT a;

@@ -18,7 +18,6 @@
 
 #include "mb/pg_wchar.h"
 #include "postmaster/postmaster.h"
-#include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/memutils.h"
 
@@ -333,7 +332,7 @@ define_job_settings(void)
 							 &le_on_loss, LE_ON_LOSS_NONE, losses,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	define_ms("leader_election.cancel_lead",
-			  "Sets how long before its term's deadline a statement is cancelled.",
+			  "Sets how long before its term's deadline a statement is canceled.",
 			  "It must be more than commit_margin.",
 			  &le_cancel_lead, 1000, 10, 30000);
 	define_ms("leader_election.commit_margin",
@@ -342,7 +341,7 @@ define_job_settings(void)
 			  &le_commit_margin, 250, 0, 30000);
 	define_ms("leader_election.drain_timeout",
 			  "Sets how long a term that is given up waits for the transactions bound to it.",
-			  "They are cancelled then, and the store is told.",
+			  "They are canceled then, and the store is told.",
 			  &le_drain_timeout, 5000, 0, 600000);
 }
 

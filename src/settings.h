@@ -20,7 +20,7 @@
 typedef enum LeOnLoss
 {
 	LE_ON_LOSS_NONE,			/* it goes on; its commit is refused */
-	LE_ON_LOSS_CANCEL			/* it is cancelled in time */
+	LE_ON_LOSS_CANCEL			/* it is canceled in time */
 } LeOnLoss;
 
 extern int	le_store_chosen;	/* leader_election.backend: its number in the

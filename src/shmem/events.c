@@ -30,9 +30,9 @@
 #include "postgres.h"
 
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "storage/shmem.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "shmem/events.h"
 
@@ -89,7 +89,7 @@ le_event_name(LeEventKind what)
 		[LE_EVENT_STORE_UP] = "store up",
 		[LE_EVENT_WORKER_STARTED] = "worker started",
 		[LE_EVENT_FENCE_ABORTED] = "fence aborted",
-		[LE_EVENT_CANCELLED] = "cancelled",
+		[LE_EVENT_CANCELED] = "canceled",
 		[LE_EVENT_CLAIMED] = "claimed",
 		[LE_EVENT_RUN_STARTED] = "run started",
 		[LE_EVENT_RUN_DONE] = "run done",

@@ -36,7 +36,7 @@ typedef enum LeEventKind
 
 	/* jobs */
 	LE_EVENT_FENCE_ABORTED,		/* a bound transaction failed its check */
-	LE_EVENT_CANCELLED,			/* a session was stopped before the deadline */
+	LE_EVENT_CANCELED,			/* a session was stopped before the deadline */
 	LE_EVENT_CLAIMED,
 	LE_EVENT_RUN_STARTED,
 	LE_EVENT_RUN_DONE,

@@ -32,7 +32,6 @@
 #include "common/hashfn.h"
 #include "storage/shmem.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "shmem/clock.h"
 #include "shmem/leases.h"
@@ -343,7 +342,7 @@ le_give_up_term(const char *election, uint64 token)
 }
 
 /*
- * One acquire may serve several calls, and any of them may be cancelled when
+ * One acquire may serve several calls, and any of them may be canceled when
  * it has been answered already.  Who takes note keeps the term for all; the
  * last of those that do not, the worker included while it answers, gives up
  * what nobody would know of.

@@ -34,7 +34,7 @@ typedef uint64 LeOwner;
 
 /*
  * A term that is to end waits for the transactions that are bound to it, then
- * has them cancelled, then waits this long for the last to be gone.
+ * has them canceled, then waits this long for the last to be gone.
  */
 #define LE_DRAIN_GRACE		(3 * LE_SEC / 2)
 

@@ -5,7 +5,7 @@
  *
  * Every backend has one slot in shared memory.  It writes its question there,
  * numbers it, and wakes the worker; the worker copies the question, and
- * writes the reply if the number still stands.  A backend that is cancelled
+ * writes the reply if the number still stands.  A backend that is canceled
  * or terminated takes its number back and goes: the worker then finds that
  * nobody waits, and gives back what the call alone had brought about.
  *
@@ -18,7 +18,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/shmem.h"

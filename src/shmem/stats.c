@@ -18,7 +18,6 @@
 
 #include "storage/shmem.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "shmem/stats.h"
 

@@ -11,9 +11,7 @@
 
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
-#include "utils/timestamp.h"
 
-#include "compat.h"
 #include "sql/arguments.h"
 
 /* The longest wait or hold-off, so that nanoseconds cannot overflow. */

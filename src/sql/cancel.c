@@ -16,7 +16,7 @@
  *
  * A cancel that comes while the client thinks is dropped by PostgreSQL, and
  * the next statement would run: past the point where it should stop, a
- * transaction is cancelled again and again until it is over.
+ * transaction is canceled again and again until it is over.
  *
  * The handler does nothing while "looking" is off; the list is changed only
  * then.  The timer is not stopped when the last term goes: it fires once more

@@ -15,18 +15,15 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "funcapi.h"
 #include "storage/fd.h"
 #include "utils/builtins.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "shmem/leases.h"
 #include "shmem/requests.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/status.h"
-#include "sql/xact.h"
 
 PG_FUNCTION_INFO_V1(le_check_config);
 

@@ -489,7 +489,7 @@ le_fence_explain_cancel(ErrorData *error)
 	error->message = stop_message(&stopped);
 	error->detail = stop_detail(&stopped);
 	le_stat_count(stopped.election, LE_STAT_CANCELS);
-	le_event(LE_EVENT_CANCELLED, stopped.election, stopped.token, "%s",
+	le_event(LE_EVENT_CANCELED, stopped.election, stopped.token, "%s",
 			 why_stopped(&stopped));
 }
 
@@ -508,7 +508,7 @@ le_fence_check_on_loss(LeOnLoss on_loss)
 	if (!le_explain_cancel_lead(&timing, &detail))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("statements cannot be cancelled in time with these settings"),
+				 errmsg("statements cannot be canceled in time with these settings"),
 				 errdetail_internal("%s", detail.data)));
 }
 

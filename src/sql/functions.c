@@ -13,15 +13,11 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/xact.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "shmem/bound.h"
 #include "shmem/requests.h"

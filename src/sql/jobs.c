@@ -18,13 +18,11 @@
 
 #include "lib/ilist.h"
 #include "mb/pg_wchar.h"
-#include "miscadmin.h"
 #include "storage/dsm.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "shmem/events.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
@@ -194,7 +192,7 @@ le_try_claim(LeAsk *ask, const LeTerm *term, LeReply *reply)
 	ask->token = term->token;
 	strlcpy(ask->claim_id, claim->id, sizeof(ask->claim_id));
 	ask->again = claim->maybe;
-	claim->maybe = true;		/* also if what follows is cancelled */
+	claim->maybe = true;		/* also if what follows is canceled */
 	le_ask(ask, reply);
 	if (reply->kind == LE_REPLY_ERROR)
 	{

@@ -13,7 +13,6 @@
 #include "postgres.h"
 
 #include "access/tupdesc.h"
-#include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -21,7 +20,6 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "shmem/events.h"
 #include "shmem/leases.h"
@@ -30,7 +28,6 @@
 #include "sql/arguments.h"
 #include "sql/jobs.h"
 #include "sql/status.h"
-#include "sql/xact.h"
 
 PG_FUNCTION_INFO_V1(le_status);
 PG_FUNCTION_INFO_V1(le_nodes);

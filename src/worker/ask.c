@@ -18,7 +18,6 @@
 #include "shmem/clock.h"
 #include "worker/ask.h"
 #include "worker/claims.h"
-#include "worker/dispatch.h"
 #include "worker/elect.h"
 #include "worker/eligible.h"
 #include "worker/find_leader.h"
@@ -31,7 +30,7 @@
 /* Released on request while campaigning: do not win straight back. */
 #define DEFAULT_HOLD_OFF	(30 * LE_SEC)
 
-/* It was the caller's already: nothing that a cancelled call must undo. */
+/* It was the caller's already: nothing that a canceled call must undo. */
 static void
 reply_held(LePending *p, const LeSlot *slot)
 {

@@ -25,7 +25,6 @@
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
 #include "utils/hsearch.h"
-#include "utils/memutils.h"
 
 #include "store/claim_record.h"
 #include "worker/claimlog.h"

@@ -23,7 +23,6 @@
 #include "storage/dsm.h"
 #include "utils/memutils.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "worker/claims.h"
 #include "worker/dispatch.h"

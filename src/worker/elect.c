@@ -4,7 +4,7 @@
  *		The worker's elections: between core/election.h and the rest.
  *
  * What the core decides is carried out here: terms are published in the lease
- * table, requests sent, verdicts passed on to those who asked (questions.c).
+ * table, requests sent, verdicts passed on to those who asked (pending.c).
  * And for each election it is worked out, again after everything that
  * happens, whether this node should seek it: wishes are never passed on as a
  * chain of events that could lose a link.
@@ -560,7 +560,7 @@ le_elect_drain(LeSlot *slot, le_duration patience, le_duration grace)
 		ereport(LOG,
 				(errmsg("giving up election \"%s\" with fencing token " UINT64_FORMAT " when the transactions bound to it are done",
 						slot->name, slot->election.token),
-				 errdetail("They are cancelled in %d ms.",
+				 errdetail("They are canceled in %d ms.",
 						   (int) (patience / LE_MSEC))));
 }
 

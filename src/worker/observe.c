@@ -14,10 +14,8 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "shmem/events.h"
-#include "worker/dispatch.h"
 #include "worker/known.h"
 #include "worker/observe.h"
 #include "worker/tokens.h"

@@ -16,7 +16,6 @@
 
 #include "utils/memutils.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "shmem/clock.h"
 #include "worker/http.h"

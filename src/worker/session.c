@@ -12,10 +12,7 @@
  */
 #include "postgres.h"
 
-#include "access/xlog.h"
-#include "utils/memutils.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"

@@ -22,10 +22,9 @@
 #include <unistd.h>
 
 #include "common/file_perm.h"
-#include "pgstat.h"
+#include "miscadmin.h"
 #include "storage/fd.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "worker/statefile.h"
 

@@ -30,7 +30,6 @@
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
 #include "utils/hsearch.h"
-#include "utils/memutils.h"
 
 #include "store/store.h"
 #include "worker/tokens.h"

@@ -19,9 +19,7 @@
  */
 #include "postgres.h"
 
-#include "utils/memutils.h"
 
-#include "compat.h"
 #include "settings.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"

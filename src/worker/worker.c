@@ -21,16 +21,12 @@
 
 #include <signal.h>
 
-#include "libpq/pqsignal.h"
-#include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/procsignal.h"
-#include "tcop/tcopprot.h"
 #include "utils/memutils.h"
-#include "utils/ps_status.h"
 
 #include "compat.h"
 #include "settings.h"

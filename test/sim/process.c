@@ -87,7 +87,7 @@ process_start(SimNode *n, int place, const Script *script)
 	}
 	b->script = *script;
 	b->busy = true;
-	b->awaits = b->stopped = b->cancelled = false;
+	b->awaits = b->stopped = b->canceled = false;
 	b->bound = b->leaving = b->left = b->committing = b->ending = false;
 	b->token = 0;
 	run_at(n, place, sim.now + script->delay);
@@ -119,9 +119,9 @@ wait_to_go_on(void)
 static void
 check_for_interrupts(void)
 {
-	if (!sim_backend->cancelled)
+	if (!sim_backend->canceled)
 		return;
-	sim_backend->cancelled = false;
+	sim_backend->canceled = false;
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("canceling statement due to user request")));
@@ -151,9 +151,9 @@ process_cancel(SimNode *n, int place)
 {
 	Backend    *b = &n->backends[place];
 
-	if (!b->busy || b->cancelled)
+	if (!b->busy || b->canceled)
 		return;
-	b->cancelled = true;
+	b->canceled = true;
 	process_wake(n, place);
 }
 
@@ -218,7 +218,7 @@ le_ask(LeAsk *ask, LeReply *reply)
 		b->awaits = true;
 		wait_to_go_on();
 		b->awaits = false;
-		if (b->cancelled)
+		if (b->canceled)
 		{
 			withdraw();
 			check_for_interrupts();
@@ -237,7 +237,7 @@ le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
 	while (b->state != PLACE_ANSWERED)
 	{
 		if (le_now() >= until ||
-			(b->cancelled && b->state != PLACE_POSTED))
+			(b->canceled && b->state != PLACE_POSTED))
 		{
 			withdraw();
 			return false;

@@ -442,7 +442,7 @@ typedef struct Backend
 	bool		begun;			/* the process has its static variables */
 	bool		awaits;			/* an answer */
 	bool		stopped;		/* SIGSTOP */
-	bool		cancelled;
+	bool		canceled;
 	uint32		stamp;			/* of what wakes it up */
 	int			sqlstate;		/* of its last error */
 

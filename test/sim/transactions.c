@@ -79,7 +79,7 @@ le_explain_cancel_lead(const LeTiming *timing, StringInfo detail)
 	return true;
 }
 
-/* No statement is cancelled for a term: the check at commit is on its own. */
+/* No statement is canceled for a term: the check at commit is on its own. */
 void
 le_cancel_prepare(void)
 {

@@ -1,4 +1,4 @@
-# A session that waits for the worker or the store can be cancelled, timed
+# A session that waits for the worker or the store can be canceled, timed
 # out and terminated at any moment, and leaves nothing held behind: what its
 # call alone brought about is undone, what was held before stays.
 
@@ -361,7 +361,7 @@ subtest 'waiting for another holder' => sub {
 
 # The answer may be there already when the interrupt is noticed: a term that
 # nobody will ever know of must not stay.
-subtest 'answered and cancelled at once' => sub {
+subtest 'answered and canceled at once' => sub {
 	my $answered = sub {
 		my ($session) = @_;
 
@@ -394,7 +394,7 @@ subtest 'answered and cancelled at once' => sub {
 		$node->wait_for(
 			"SELECT state = 'leader' FROM le_status WHERE election = 'e'");
 		$result = $answered->($session);
-		like($result->{error}, qr/ERROR:  57014/, "$scope: cancelled");
+		like($result->{error}, qr/ERROR:  57014/, "$scope: canceled");
 		nothing_left("$scope: answered");
 		is($session->query("SELECT le_is_leader('e')"), 'f', 'it knows');
 	}
@@ -404,7 +404,7 @@ subtest 'answered and cancelled at once' => sub {
 
 	$asked->($session, "SELECT le_acquire('e')");
 	$result = $answered->($session);
-	like($result->{error}, qr/ERROR:  57014/, 'held before: cancelled');
+	like($result->{error}, qr/ERROR:  57014/, 'held before: canceled');
 	still_held('held before');
 	$node->release('e');
 	nothing_left('held before');
@@ -412,7 +412,7 @@ subtest 'answered and cancelled at once' => sub {
 
 # One acquire serves two calls for the instance.  It belongs to both: only if
 # neither takes note of it nobody would know.
-subtest 'two answered, and cancelled' => sub {
+subtest 'two answered, and canceled' => sub {
 	my $acquire = "SELECT le_acquire('e')";
 	my $answer_both = sub {
 		my @sessions = map { LeaderElection::Session->new($node) } 1 .. 2;
@@ -447,20 +447,20 @@ subtest 'two answered, and cancelled' => sub {
 	{
 		my @sessions = $answer_both->();
 
-		like($go_on->($sessions[$first], 1)->{error}, qr/57014/, 'cancelled');
+		like($go_on->($sessions[$first], 1)->{error}, qr/57014/, 'canceled');
 		is($go_on->($sessions[ 1 - $first ])->{output}, 't', 'the other is told');
 		is($node->sql("SELECT le_is_leader('e')"), 't', 'and rightly so');
 		ok($node->release('e'), 'released');
-		nothing_left("two answered, $first cancelled");
+		nothing_left("two answered, $first canceled");
 	}
-	like($go_on->($_, 1)->{error}, qr/57014/, 'both cancelled')
+	like($go_on->($_, 1)->{error}, qr/57014/, 'both canceled')
 	  foreach $answer_both->();
-	nothing_left('two answered, both cancelled');
+	nothing_left('two answered, both canceled');
 };
 
 # The lease that arrives late was sought for one who has gone: it must go to
 # the next in line, not to that one.
-subtest 'cancelled with another behind' => sub {
+subtest 'canceled with another behind' => sub {
 	my ($first, $second) =
 	  map { LeaderElection::Session->new($node) } 1 .. 2;
 	my $acquire = "SELECT le_acquire('e', scope => 'session', wait => '30 s')";
@@ -478,7 +478,7 @@ subtest 'cancelled with another behind' => sub {
 		'SELECT wait_event_type = $$Extension$$ FROM pg_stat_activity '
 		  . 'WHERE pid = ' . $second->pid);
 	$admin->query('SELECT pg_cancel_backend(' . $first->pid . ')');
-	like($first->finish->{error}, qr/57014/, 'cancelled');
+	like($first->finish->{error}, qr/57014/, 'canceled');
 	is($second->finish->{output}, 't', 'the next one gets it');
 	is($second->query("SELECT le_is_leader('e')"), 't', 'and believes');
 	is($first->query("SELECT le_is_leader('e')"), 'f', 'the first does not');

@@ -210,8 +210,8 @@ subtest 'acquire: request lost, then late' => sub {
 subtest 'acquire: request lost, then between the attempts' => sub {
 	my %call = (
 		between => "SELECT le_campaign('between')",
-		cancelled => "SET statement_timeout = '300ms'; "
-		  . "SELECT le_acquire('cancelled')");
+		canceled => "SET statement_timeout = '300ms'; "
+		  . "SELECT le_acquire('canceled')");
 
 	foreach my $election (sort keys %call)
 	{
@@ -390,7 +390,7 @@ subtest 'release: network swallows all replies' => sub {
 };
 
 # Guards against a lease that nobody knows of: its caller is gone.
-subtest 'acquire: caller cancelled in mid-flight' => sub {
+subtest 'acquire: caller canceled in mid-flight' => sub {
 	my %rule = (
 		reply_late => [ action => 'delay_reply', delay => 1.2 ],
 		reply_lost => [ action => 'hang_reply' ],
@@ -410,7 +410,7 @@ subtest 'acquire: caller cancelled in mid-flight' => sub {
 				"SET statement_timeout = '300ms'; "
 				  . "SELECT le_acquire('$election')"),
 			qr/ERROR:  57014/,
-			"$election: cancelled");
+			"$election: canceled");
 		ok(!$a->is_leader($election), 'does not lead');
 		poll_until(
 			sub {

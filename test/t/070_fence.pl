@@ -237,7 +237,7 @@ subtest 'settings' => sub {
 	$node->configure(cancel_lead => '300ms', campaign => 'e,one');
 	$node->wait_for_leadership('one');
 	like($node->sql_error($gate),
-		qr/ERROR:  F0000: statements cannot be cancelled in time.*cancel_lead \(300 ms\) must be more than commit_margin \(400 ms\)/s,
+		qr/ERROR:  F0000: statements cannot be canceled in time.*cancel_lead \(300 ms\) must be more than commit_margin \(400 ms\)/s,
 		'cancel_lead within commit_margin');
 	$node->configure(cancel_lead => '1500ms', campaign => 'e,two');
 	$node->wait_for_leadership('two');
@@ -245,7 +245,7 @@ subtest 'settings' => sub {
 		qr/cancel_lead \(1500 ms\) must be less than lease_ttl minus safety_margin minus renew_interval: 3000 ms - 500 ms - 1000 ms = 1500 ms/,
 		'cancel_lead that a healthy leader would reach');
 	is($node->sql_error("SELECT le_require_leader('e')"), '',
-		'no matter where nothing is cancelled');
+		'no matter where nothing is canceled');
 	$node->configure(cancel_lead => '500ms', campaign => 'e,three');
 	$node->wait_for_leadership('three');
 	is($node->sql_error($gate), '', 'good again');

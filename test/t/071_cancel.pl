@@ -1,4 +1,4 @@
-# Stop in time: a statement is cancelled before its term's deadline, whatever
+# Stop in time: a statement is canceled before its term's deadline, whatever
 # it does, and nothing that comes after it in the same session.
 
 use strict;
@@ -165,7 +165,7 @@ subtest 'whatever it does' => sub {
 		'the user is told why');
 	unlike($result->{stubborn}->{error}, qr/swallowed/, 'WHEN OTHERS does not swallow it');
 	like($result->{deaf}->{error}, qr/WARNING:.*caught 57014/,
-		'inside it is a cancel; who catches that is cancelled again');
+		'inside it is a cancel; who catches that is canceled again');
 	$blocker->query('ROLLBACK');
 	never([ split /\n/, $node->sql('TABLE log') ], 'nothing was committed');
 	is($sessions{$_}->query('ROLLBACK; SELECT unrelated()'), 'unrelated', "$_: the session goes on")
@@ -201,7 +201,7 @@ subtest 'a healthy leader' => sub {
 
 	is($session->query("BEGIN; $gate; SELECT pg_sleep(4); INSERT INTO log VALUES ('long'); COMMIT; "
 			  . 'DELETE FROM log RETURNING what') =~ s/.*\n//sr,
-		'long', 'is not cancelled');
+		'long', 'is not canceled');
 };
 
 # Belief ends at once, without a deadline that could have been seen coming.
@@ -282,7 +282,7 @@ subtest 'scopes and settings' => sub {
 	$xact->query('BEGIN');
 	is($acquire->($xact, 'x', 'transaction', ", on_loss => 'cancel'"), 't', 'transaction');
 	$none->query("SET leader_election.on_loss = 'cancel'");
-	is($acquire->($none, 'n', 'session', ", on_loss => 'none'"), 't', 'not to be cancelled');
+	is($acquire->($none, 'n', 'session', ", on_loss => 'none'"), 't', 'not to be canceled');
 	$_->start('SELECT pg_sleep(60)') foreach $setting, $session, $xact;
 	$none->start('SELECT pg_sleep(4)');
 	$worker = $node->freeze_worker;
@@ -340,7 +340,7 @@ subtest 'stress: nothing else is ever hit' => sub {
 		is($unrelated, $n, "session $k: all of its other statements ran")
 		  or diag($result->{error});
 	}
-	is($count{hit}, 0, 'no other statement was cancelled');
+	is($count{hit}, 0, 'no other statement was canceled');
 	cmp_ok($count{stopped}, '>', 10, 'many were');
 	note("$count{stopped} stopped, $count{refused} not begun");
 	cmp_ok($node->sql("SELECT cancels + fence_aborts FROM le_stat WHERE election = 'e'"), '>=', $count{stopped}, 'counted');

@@ -127,7 +127,7 @@ subtest 'a rollback is as good' => sub {
 	is($other->finish(timeout => 5)->{output}, 't', 'nor a session that is gone');
 };
 
-subtest 'long work is cancelled' => sub {
+subtest 'long work is canceled' => sub {
 	my $result;
 
 	$a->configure(drain_timeout => '1s', campaign => 'reloaded');
@@ -143,7 +143,7 @@ subtest 'long work is cancelled' => sub {
 		$result = $worker->finish;
 		like($result->{error},
 			qr/ERROR:  LE002: canceling statement due to loss of election "e"\nDETAIL:  The term with fencing token \d+: it is given up, and was waited for\./,
-			"$on_loss: cancelled");
+			"$on_loss: canceled");
 		cmp_ok($result->{seconds}, '>', 0.9, 'not before the time is over');
 		$result = $other->finish;
 		is($result->{output}, 't', 'given up');

@@ -125,13 +125,13 @@ $node->sql('CREATE TABLE late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)');
 like(le_run('INSERT INTO late VALUES (1), (1)', at('deferred')), qr/23505/, 'an error of the commit');
 is(state('deferred'), 'failed|1', 'failed');
 
-# Cancelled by hand: that is an error of the command too.
+# Canceled by hand: that is an error of the command too.
 my $session = LeaderElection::Session->new($node);
-$session->start("CALL le_run('billing', 'SELECT pg_sleep(60)'" . at('cancelled') . ')');
-$node->wait_for("SELECT state = 'running' FROM le_claims WHERE job = 'cancelled'");
+$session->start("CALL le_run('billing', 'SELECT pg_sleep(60)'" . at('canceled') . ')');
+$node->wait_for("SELECT state = 'running' FROM le_claims WHERE job = 'canceled'");
 $node->wait_for("SELECT pg_cancel_backend(" . $session->pid . ')');
-like($session->finish->{error}, qr/57014/, 'cancelled');
-is(state('cancelled'), 'failed|1', 'failed');
+like($session->finish->{error}, qr/57014/, 'canceled');
+is(state('canceled'), 'failed|1', 'failed');
 
 # Terminated: nobody is left to say so; a later term may catch up.
 $session->start("CALL le_run('billing', 'SELECT pg_sleep(60)'" . at('terminated') . ')');

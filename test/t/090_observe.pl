@@ -176,7 +176,7 @@ subtest 'renewals, and a store that does not answer' => sub {
 subtest 'gate, fence and cancel' => sub {
 	my $since = newest($a);
 	my $session = LeaderElection::Session->new($a);
-	my ($token, $worker, $cancelled);
+	my ($token, $worker, $canceled);
 
 	like($a->sql_error("SELECT le_require_leader('gate')"),
 		qr/LE001/, 'refused, with no place in the table');
@@ -204,12 +204,12 @@ subtest 'gate, fence and cancel' => sub {
 	$worker = $a->freeze_worker;
 	$session->start("SELECT le_require_leader('gate', on_loss => 'cancel'), "
 		  . 'pg_sleep(60)');
-	like($session->finish->{error}, qr/LE002/, 'cancelled in time');
+	like($session->finish->{error}, qr/LE002/, 'canceled in time');
 	is(stat_of($a, 'cancels', 'gate'), 1, 'counted');
-	$cancelled = $a->sql('SELECT event, fencing_token, detail IS NOT NULL '
-		  . "FROM le_events WHERE event = 'cancelled' AND pid = "
+	$canceled = $a->sql('SELECT event, fencing_token, detail IS NOT NULL '
+		  . "FROM le_events WHERE event = 'canceled' AND pid = "
 		  . $session->pid);
-	is($cancelled, "cancelled|$token|t", 'and told');
+	is($canceled, "canceled|$token|t", 'and told');
 	$a->thaw_worker($worker);
 	$a->wait_for("SELECT le_acquire('gate', wait => '30 s')");
 	ok($a->release('gate'), 'released');

@@ -207,7 +207,7 @@ subtest 'the operator' => sub {
 	is($operator->query("SELECT le_current_leader('billing'), leader FROM le_leader('billing')"), 'a|a', 'who leads');
 	is($operator->query("SELECT state FROM le_status WHERE election = 'billing'"), 'leader', 'le_status');
 	is($operator->query('SELECT state FROM le_nodes'), 'live', 'le_nodes');
-	foreach my $event ('acquired', 'stepped down', 'claimed', 'run started', 'run done', 'run failed', 'fence aborted', 'cancelled')
+	foreach my $event ('acquired', 'stepped down', 'claimed', 'run started', 'run done', 'run failed', 'fence aborted', 'canceled')
 	{
 		cmp_ok($operator->query("SELECT count(*) FROM le_events WHERE election = 'billing' AND event = '$event'"),
 			'>', 0, "le_events: $event");
