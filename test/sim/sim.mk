@@ -25,8 +25,10 @@ SIM_OBJS = $(patsubst test/sim/%.c,build/sim/%.o,$(wildcard test/sim/*.c)) \
 	$(STORE_OBJS:src/%=build/sim/%)
 
 # For speed, many small functions that call each other are compiled as one unit
-# (Clang would need another linker for that).  "SIM_UNIT=" compiles quicker.
-SIM_UNIT = $(if $(findstring clang,$(TEST_CC)),,-flto -flto-partition=one)
+# and more of them become part of their callers than by default (Clang would
+# need another linker for that).  "SIM_UNIT=" compiles quicker.
+SIM_UNIT = $(if $(findstring clang,$(TEST_CC)),,-flto -flto-partition=one \
+	--param inline-unit-growth=150 --param max-inline-insns-auto=60)
 SIM_CFLAGS = -std=gnu99 -O3 -fno-pie $(TEST_WARNINGS) -fno-strict-aliasing \
 	-fwrapv -D_GNU_SOURCE -MMD -MP -Isrc -Itest/sim \
 	-I$(call pg_dir,includedir-server) -I$(call pg_dir,includedir)/internal \
