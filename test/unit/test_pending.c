@@ -1,0 +1,294 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_pending.c
+ *		Tests of who waits, and what they are told of a grant: a term that
+ *		nobody takes must not be kept.
+ *
+ * worker/pending.c and shmem/leases.c are compiled in here, as server code.
+ * What is told here the simulator meets once in millions of schedules.
+ *
+ * test/unit/test_pending.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#undef FRONTEND
+#include "postgres.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "shmem/leases.c"
+#include "worker/pending.c"
+
+/* ---- what the rest of the extension would be ---- */
+
+int			le_max_elections = 4;
+int			le_request_timeout = 5000;
+MemoryContext TopMemoryContext;
+
+static le_time now = 1000 * LE_SEC;
+static void *memory;
+static bool gone[4];			/* backends that do not wait any more */
+static LeReply replies[4];
+static bool campaigns;
+
+le_time
+le_now(void)
+{
+	return now;
+}
+
+bool
+le_still_asked(int proc, uint64 number)
+{
+	return true;				/* until the reply */
+}
+
+bool
+le_answer(int proc, uint64 number, const LeReply *reply)
+{
+	if (gone[proc])
+		return false;
+	replies[proc] = *reply;
+	return true;
+}
+
+void
+le_hint_worker(void)
+{
+}
+
+bool
+le_campaigns(const LeSlot *slot)
+{
+	return campaigns;
+}
+
+const LeStore *
+le_configured_store(void)
+{
+	return &le_store_local;
+}
+
+const char *
+le_store_place(void)
+{
+	return "local";
+}
+
+const char *
+le_store_trouble(void)
+{
+	return "";
+}
+
+/* ---- what the server would be ---- */
+
+Size
+add_size(Size a, Size b)
+{
+	return a + b;
+}
+
+Size
+mul_size(Size a, Size b)
+{
+	return a * b;
+}
+
+bool
+pg_strong_random(void *buf, size_t len)
+{
+	memset(buf, 0xab, len);
+	return true;
+}
+
+void *
+MemoryContextAllocZero(MemoryContext context, Size size)
+{
+	return palloc0(size);
+}
+
+bool
+errstart(int elevel, const char *domain)
+{
+	assert_true(elevel < ERROR);
+	return false;
+}
+
+bool
+errstart_cold(int elevel, const char *domain)
+{
+	return errstart(elevel, domain);
+}
+
+void
+errfinish(const char *filename, int lineno, const char *funcname)
+{
+}
+
+int
+errcode(int sqlerrcode)
+{
+	return 0;
+}
+
+int
+errmsg(const char *fmt,...)
+{
+	return 0;
+}
+
+int
+errmsg_internal(const char *fmt,...)
+{
+	return 0;
+}
+
+int
+errdetail(const char *fmt,...)
+{
+	return 0;
+}
+
+/* ---- tests ---- */
+
+#define TOKEN	7
+
+static LeSlot *slot;
+
+static int
+begin(void **state)
+{
+	bool		added;
+
+	memory = malloc(le_leases_size());
+	le_leases_init(false, memory);
+	slot = le_find_or_add_slot("a", &added);
+	memset(gone, 0, sizeof(gone));
+	memset(replies, 0, sizeof(replies));
+	campaigns = false;
+	dlist_init(&pendings);
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	free(memory);
+	return 0;
+}
+
+static void
+ask(int proc, LeOwner owner)
+{
+	LeAsk		question = {.kind = LE_ASK_ACQUIRE, .owner = owner};
+
+	strlcpy(question.election, "a", sizeof(question.election));
+	le_pending_attach(le_pending_new(proc, 1, &question), slot);
+}
+
+/* The core has granted it to those who asked for this owner. */
+static void
+grant(LeOwner owner)
+{
+	LeActions	act = {.verdict = LE_SAY_GRANTED};
+
+	slot->candidate = owner;
+	slot->election.token = TOKEN;
+	pg_atomic_write_u64(&slot->token, TOKEN);
+	pg_atomic_write_u64(&slot->owner, owner);
+	pg_atomic_write_u64(&slot->deadline, now + LE_SEC);
+	assert_false(le_pass_verdict(slot, &act, 1));
+}
+
+static bool
+is_given_up(void)
+{
+	return pg_atomic_read_u64(&slot->given_up) == TOKEN;
+}
+
+static void
+a_grant_is_kept_by_who_heard_of_it(void **state)
+{
+	ask(0, 5);
+	grant(5);
+	assert_int_equal(replies[0].kind, LE_REPLY_TRUE);
+	assert_true(replies[0].fresh);
+	le_keep_term("a", TOKEN);
+	assert_false(is_given_up());
+}
+
+/* The statement was canceled just before: nobody else will give it back. */
+static void
+a_grant_that_nobody_heard_of_is_given_up(void **state)
+{
+	gone[0] = true;
+	ask(0, 5);
+	grant(5);
+	assert_true(is_given_up());
+}
+
+/* One of two calls for the node has gone; the other keeps it. */
+static void
+one_who_heard_of_it_is_enough(void **state)
+{
+	gone[0] = true;
+	ask(0, LE_OWNER_NODE);
+	ask(1, LE_OWNER_NODE);
+	grant(LE_OWNER_NODE);
+	assert_false(is_given_up());
+	assert_int_equal(replies[1].kind, LE_REPLY_TRUE);
+	/* he too is canceled before he has read it */
+	le_decline_term("a", TOKEN);
+	assert_true(is_given_up());
+}
+
+/* A node that campaigns has the lease without any call, too. */
+static void
+a_campaign_keeps_the_nodes_term(void **state)
+{
+	campaigns = true;
+	ask(0, LE_OWNER_NODE);
+	grant(LE_OWNER_NODE);
+	assert_false(replies[0].fresh);
+	assert_false(is_given_up());
+}
+
+/* But not one that was asked for by a session, or a transaction. */
+static void
+a_campaign_keeps_no_sessions_term(void **state)
+{
+	campaigns = true;
+	ask(0, 5 | LE_OWNER_XACT);
+	grant(5 | LE_OWNER_XACT);
+	assert_true(replies[0].fresh);
+	end(state);
+	begin(state);
+	campaigns = gone[0] = true;
+	ask(0, 5 | LE_OWNER_XACT);
+	grant(5 | LE_OWNER_XACT);
+	assert_true(is_given_up());
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_grant_is_kept_by_who_heard_of_it,
+										begin, end),
+		cmocka_unit_test_setup_teardown(a_grant_that_nobody_heard_of_is_given_up,
+										begin, end),
+		cmocka_unit_test_setup_teardown(one_who_heard_of_it_is_enough,
+										begin, end),
+		cmocka_unit_test_setup_teardown(a_campaign_keeps_the_nodes_term,
+										begin, end),
+		cmocka_unit_test_setup_teardown(a_campaign_keeps_no_sessions_term,
+										begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
