@@ -705,7 +705,7 @@ expired(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 static void
-renewed(LeElection *e, const LeInput *in, LeActions *act)
+lease_renewed(LeElection *e, const LeInput *in, LeActions *act)
 {
 	e->renewing = false;
 	expired(e, in, act);
@@ -853,7 +853,7 @@ static const Handler table[LE_NSTATES] ROW = {
 		[LE_IN_PUBLISH] = publish,
 		[LE_IN_SEEN] = holder_seen,
 		[LE_IN_NOT_OURS] = not_ours,
-		[LE_IN_RENEWED] = renewed,
+		[LE_IN_RENEWED] = lease_renewed,
 		[LE_IN_RENEW_FAILED] = renew_failed,
 		[LE_IN_EXPIRED] = expired,
 		[LE_IN_NODE_ENDED] = node_ended,
@@ -868,7 +868,7 @@ static const Handler table[LE_NSTATES] ROW = {
 		[LE_IN_UNKNOWN] = publish_unsure,
 		[LE_IN_SEEN] = own_key_seen,
 		[LE_IN_NOT_OURS] = not_ours,
-		[LE_IN_RENEWED] = renewed,
+		[LE_IN_RENEWED] = lease_renewed,
 		[LE_IN_RENEW_FAILED] = renew_failed,
 		[LE_IN_EXPIRED] = expired,
 		[LE_IN_NODE_ENDED] = node_ended,
@@ -881,7 +881,7 @@ static const Handler table[LE_NSTATES] ROW = {
 		[LE_IN_READ_FAILED] = unsure_read_failed,
 		[LE_IN_NOT_OURS] = not_ours,
 		[LE_IN_TIMER] = read_again,
-		[LE_IN_RENEWED] = renewed,
+		[LE_IN_RENEWED] = lease_renewed,
 		[LE_IN_RENEW_FAILED] = renew_failed,
 		[LE_IN_EXPIRED] = expired,
 		[LE_IN_NODE_ENDED] = node_ended,
@@ -892,7 +892,7 @@ static const Handler table[LE_NSTATES] ROW = {
 		[LE_IN_SEEN] = holder_seen,
 		[LE_IN_NOT_OURS] = not_ours,
 		[LE_IN_TIMER] = unwant_holder,
-		[LE_IN_RENEWED] = renewed,
+		[LE_IN_RENEWED] = lease_renewed,
 		[LE_IN_RENEW_FAILED] = renew_failed,
 		[LE_IN_EXPIRED] = expired,
 		[LE_IN_NODE_ENDED] = node_ended,

@@ -273,7 +273,7 @@ registered(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 }
 
 static void
-renewed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
+session_renewed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->renewing = false;
 	n->renew_failures = 0;
@@ -520,7 +520,7 @@ static const Handler table[LE_NODE_NSTATES] ROW = {
 	[LE_NODE_LIVE] = {
 		[LE_NODE_IN_WANT] = want_noted,
 		[LE_NODE_IN_UNWANT] = unwant_live,
-		[LE_NODE_IN_RENEWED] = renewed,
+		[LE_NODE_IN_RENEWED] = session_renewed,
 		[LE_NODE_IN_RENEW_FAILED] = renew_failed,
 		[LE_NODE_IN_PROVED] = proved,
 		[LE_NODE_IN_PROOF_FAILED] = proof_failed,

@@ -67,7 +67,6 @@ typedef struct LeSlot
 	int			owner_pid;
 	bool		campaign;		/* le_campaign() */
 	bool		configured;		/* in the setting leader_election.campaign */
-	bool		store_down;		/* the last request failed, and was logged */
 	bool		stepping_down;	/* le_step_down() ends the term */
 	le_time		hold_off_until; /* stepped down: do not contend before */
 	le_time		campaign_after; /* a campaign pauses until then */
@@ -80,7 +79,7 @@ typedef struct LeSlot
 
 	/* For people. */
 	TimestampTz term_started;
-	TimestampTz renewed;
+	TimestampTz renewed_at;
 	TimestampTz last_change;
 	LeReason	last_reason;
 	char		last_error[LE_MAX_ERROR_LEN + 1];

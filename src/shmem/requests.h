@@ -48,7 +48,6 @@ typedef struct LeAsk
 	LeOwner		owner;			/* for whom */
 	int			proc;			/* the backend's place and process id */
 	int			pid;
-	bool		by_backend;		/* owner is a backend, not the instance */
 	le_time		wait_until;		/* ACQUIRE: give up then; 0: do not wait;
 								 * LOOK: give up then */
 	le_duration hold_off;		/* STEP_DOWN */

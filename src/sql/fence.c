@@ -200,15 +200,6 @@ check(const Binding *b)
 	}
 }
 
-bool
-le_fence_would_pass(const char *election, uint64 token)
-{
-	le_duration left;
-
-	return term_stands(le_find_term(election), election, token, true,
-					   le_commit_margin * LE_MSEC, &left) == HOLDS;
-}
-
 /* ---- bindings ---- */
 
 /* The transaction's binding, or with "holding" the session's. */

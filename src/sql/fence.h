@@ -32,7 +32,6 @@ extern void le_fence_check_on_loss(LeOnLoss on_loss);
 extern void le_fence_prepare(void);
 
 /* Would a commit bound to this term be let through now? */
-extern bool le_fence_would_pass(const char *election, uint64 token);
 
 /*
  * From here until le_fence_clear_standing(), every transaction of this

@@ -144,7 +144,7 @@ put_status(LeSlot *slot, Tuplestorestate *rows, TupleDesc desc)
 	put(&row, Int64GetDatum((int64) token), !leads);
 	put_time(&row, leads ? slot->term_started : 0);
 	put_time(&row, leads && deadline != 0 ? le_wall(deadline) : 0);
-	put_time(&row, leads ? slot->renewed : 0);
+	put_time(&row, leads ? slot->renewed_at : 0);
 	put_time(&row, slot->last_change);
 	put_text(&row, slot->last_reason == LE_REASON_NONE ? NULL :
 			 le_reason_name(slot->last_reason));

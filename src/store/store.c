@@ -122,8 +122,8 @@ le_outcome_name(LeOutcome outcome)
 }
 
 /* The value of a header if the line is one of that name, else NULL. */
-const char *
-le_header_of_line(const char *line, size_t len, const char *name)
+static const char *
+header_of_line(const char *line, size_t len, const char *name)
 {
 	size_t		n = strlen(name);
 
@@ -147,7 +147,7 @@ le_header(const LeHttpResponse *response, const char *name, char *value,
 	for (const char *line = response->headers; line != NULL && *line != '\0';)
 	{
 		size_t		len = strcspn(line, "\r\n");
-		const char *at = le_header_of_line(line, len, name);
+		const char *at = header_of_line(line, len, name);
 
 		if (at != NULL)
 		{

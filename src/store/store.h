@@ -498,8 +498,6 @@ extern void le_store_limits(const LeStore *store, LeTiming *timing);
 extern bool le_performs(const LeStore *store, LeOpKind kind);
 extern bool le_header(const LeHttpResponse *response, const char *name,
 					  char *value, size_t size);
-extern const char *le_header_of_line(const char *line, size_t len,
-									 const char *name);
 extern bool le_op_writes(LeOpKind kind);
 extern const char *le_op_name(LeOpKind kind);
 extern const char *le_outcome_name(LeOutcome outcome);

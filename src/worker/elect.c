@@ -105,7 +105,7 @@ le_elect_deadline(le_time deadline)
 		if (!briefs[i].has_term)
 			continue;
 		pg_atomic_write_u64(&slot->deadline, deadline);
-		slot->renewed = now;
+		slot->renewed_at = now;
 	}
 }
 
@@ -545,8 +545,8 @@ le_elect_renew_now(LeSlot *slot)
  * End the term in good order: those who are bound to it may finish.  Without
  * any it ends at once.
  */
-void
-le_elect_drain(LeSlot *slot, le_duration patience, le_duration grace)
+static void
+drain(LeSlot *slot, le_duration patience, le_duration grace)
 {
 	LeInput		input = {.kind = LE_IN_DRAIN};
 	const Brief *brief = &briefs[le_slot_number(slot)];
@@ -568,7 +568,7 @@ le_elect_drain(LeSlot *slot, le_duration patience, le_duration grace)
 void
 le_elect_give_up(LeSlot *slot)
 {
-	le_elect_drain(slot, le_drain_timeout * LE_MSEC, LE_DRAIN_GRACE);
+	drain(slot, le_drain_timeout * LE_MSEC, LE_DRAIN_GRACE);
 }
 
 /* Do not contend for a while, whoever asks. */
@@ -1044,7 +1044,7 @@ le_elect_release_all(void)
 	{
 		le_slot(i)->hold_off_until = le_now() + 3600 * LE_SEC;
 		if (briefs[i].has_term)
-			le_elect_drain(le_slot(i), time / 2, time / 4);
+			drain(le_slot(i), time / 2, time / 4);
 		else if (briefs[i].active)
 			le_elect_feed(le_slot(i), LE_IN_UNWANT);
 	}

@@ -43,8 +43,6 @@ extern void le_elect_renewal_sent(LeSlot *slot);
 extern LeSlot *le_elect_slot(const char *election);
 extern void le_elect_feed(LeSlot *slot, LeInputKind kind);
 extern void le_elect_advance(LeSlot *slot);
-extern void le_elect_drain(LeSlot *slot, le_duration patience,
-						   le_duration grace);
 extern void le_elect_give_up(LeSlot *slot);
 extern void le_elect_set_campaign(LeSlot *slot, bool campaign);
 extern bool le_elect_takes_part(const LeSlot *slot);

@@ -53,7 +53,7 @@ le_begin_term(LeSlot *slot)
 	slot->owner_proc = slot->candidate_proc;
 	slot->owner_pid = slot->candidate_pid;
 	slot->term_started = slot->last_change = GetCurrentTimestamp();
-	slot->renewed = slot->term_started;
+	slot->renewed_at = slot->term_started;
 	slot->last_reason = LE_REASON_NONE;
 	slot->stepping_down = false;
 	slot->last_error[0] = '\0';
@@ -123,7 +123,7 @@ void
 le_move_deadline(LeSlot *slot)
 {
 	pg_atomic_write_u64(&slot->deadline, slot->election.deadline);
-	slot->renewed = GetCurrentTimestamp();
+	slot->renewed_at = GetCurrentTimestamp();
 }
 
 /*
