@@ -18,8 +18,8 @@
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
-#if PG_VERSION_NUM < 140000
-#error "leader_election needs PostgreSQL 14 or later"
+#if PG_VERSION_NUM < 150000
+#error "leader_election needs PostgreSQL 15 or later"
 #endif
 
 #ifndef __linux__
@@ -27,32 +27,13 @@
 #endif
 
 /*
- * A backend's place among all backends, 0 .. le_max_procs() - 1.
+ * A backend's place among all backends, 0 .. MaxBackends - 1.
  */
 #if PG_VERSION_NUM >= 170000
 #include "storage/procnumber.h"
 #define LE_MY_PROC		((int) MyProcNumber)
 #else
 #define LE_MY_PROC		(MyProc->pgprocno)
-#endif
-
-/*
- * How many such places there are, before MaxBackends is known: 14 computes
- * it only after the libraries were loaded.
- */
-#if PG_VERSION_NUM >= 150000
-#define LE_MAX_PROCS	MaxBackends
-#else
-#include "postmaster/autovacuum.h"
-#include "replication/walsender.h"
-#define LE_MAX_PROCS \
-	(MaxConnections + autovacuum_max_workers + 1 + max_worker_processes + \
-	 max_wal_senders)
-#endif
-
-/* 15 reserves the prefix of our settings under a new name. */
-#if PG_VERSION_NUM < 150000
-#define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
 #endif
 
 /* 16 declares it for us. */
@@ -86,6 +67,33 @@ extern PGDLLEXPORT void _PG_init(void);
 #else
 #define LE_RUN_ONCE_DECL	, bool once
 #define LE_RUN_ONCE			, once
+#endif
+
+/*
+ * 19 made CLUSTER a form of REPACK.  Without a table they take one after the
+ * other, each in a transaction; so does REPACK while others go on writing.
+ */
+#if PG_VERSION_NUM >= 190000
+#include "commands/defrem.h"
+#define LE_T_CLUSTER	T_RepackStmt
+
+static inline bool
+le_cluster_runs_alone(Node *statement)
+{
+	RepackStmt *repack = (RepackStmt *) statement;
+
+	foreach_node(DefElem, option, repack->params)
+	{
+		if (strcmp(option->defname, "concurrently") == 0 &&
+			defGetBoolean(option))
+			return true;
+	}
+	return repack->relation == NULL;
+}
+#else
+#define LE_T_CLUSTER	T_ClusterStmt
+#define le_cluster_runs_alone(statement) \
+	(((ClusterStmt *) (statement))->relation == NULL)
 #endif
 
 #if PG_VERSION_NUM >= 180000

@@ -26,27 +26,18 @@
 
 LE_MODULE_MAGIC;
 
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
-
-static void
-request_shmem(void)
-{
-	RequestAddinShmemSpace(add_size(le_leases_size(), le_requests_size()));
-	RequestAddinShmemSpace(add_size(le_events_size(), le_stats_size()));
-	RequestAddinShmemSpace(le_bound_size());
-}
-
-#if PG_VERSION_NUM >= 150000
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 static void
 shmem_request(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	request_shmem();
+	RequestAddinShmemSpace(add_size(le_leases_size(), le_requests_size()));
+	RequestAddinShmemSpace(add_size(le_events_size(), le_stats_size()));
+	RequestAddinShmemSpace(le_bound_size());
 }
-#endif
 
 /*
  * Also runs when the postmaster starts over after a crash: the memory is new
@@ -93,12 +84,8 @@ _PG_init(void)
 	if (IsBinaryUpgrade || !IsPostmasterEnvironment)
 		return;
 
-#if PG_VERSION_NUM >= 150000
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = shmem_request;
-#else
-	request_shmem();
-#endif
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = shmem_startup;
 	le_install_statement_hooks();

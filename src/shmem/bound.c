@@ -41,7 +41,7 @@ static Backend *backends;
 Size
 le_bound_size(void)
 {
-	return mul_size(LE_MAX_PROCS, sizeof(Backend));
+	return mul_size(MaxBackends, sizeof(Backend));
 }
 
 void
@@ -50,7 +50,7 @@ le_bound_init(bool found, void *where)
 	backends = where;
 	if (found)
 		return;
-	for (int i = 0; i < LE_MAX_PROCS; i++)
+	for (int i = 0; i < MaxBackends; i++)
 	{
 		Backend    *b = &backends[i];
 
@@ -155,7 +155,7 @@ waits_for(Backend *b, int slot, uint64 token)
 bool
 le_bound_to(int slot, uint64 token)
 {
-	for (int i = 0; i < LE_MAX_PROCS; i++)
+	for (int i = 0; i < MaxBackends; i++)
 	{
 		Backend    *b = &backends[i];
 

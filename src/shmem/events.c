@@ -124,7 +124,7 @@ write_record(LeEvent *record)
 	pg_atomic_write_u64(&place->version, WRITTEN(record->number));
 }
 
-static void
+static void pg_attribute_printf(5, 0)
 record_event(const char *node, LeEventKind what, const char *election,
 			 uint64 token, const char *detail, va_list args)
 {

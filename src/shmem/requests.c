@@ -56,8 +56,8 @@ static Slot *slots;
 Size
 le_requests_size(void)
 {
-	return add_size(MAXALIGN(mul_size(LE_MAX_PROCS, sizeof(Place))),
-					mul_size(LE_MAX_PROCS, sizeof(Slot)));
+	return add_size(MAXALIGN(mul_size(MaxBackends, sizeof(Place))),
+					mul_size(MaxBackends, sizeof(Slot)));
 }
 
 void
@@ -65,11 +65,11 @@ le_requests_init(bool found, void *where)
 {
 	places = where;
 	slots = (Slot *) ((char *) where +
-					  MAXALIGN(LE_MAX_PROCS * sizeof(Place)));
+					  MAXALIGN(MaxBackends * sizeof(Place)));
 	if (found)
 		return;
 	memset(where, 0, le_requests_size());
-	for (int i = 0; i < LE_MAX_PROCS; i++)
+	for (int i = 0; i < MaxBackends; i++)
 	{
 		pg_atomic_init_u64(&places[i].word, WORD(UINT64CONST(0), STATE_FREE));
 		pg_atomic_init_u64(&places[i].owner, 0);
@@ -317,7 +317,7 @@ void
 le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
 				bool taken_too)
 {
-	for (int i = 0; i < LE_MAX_PROCS; i++)
+	for (int i = 0; i < MaxBackends; i++)
 	{
 		uint64		word = pg_atomic_read_u64(&places[i].word);
 		LeAsk		ask;

@@ -111,8 +111,8 @@ runs_alone(Node *statement)
 			return ((DropStmt *) statement)->concurrent;
 		case T_ReindexStmt:
 			return ((ReindexStmt *) statement)->kind >= REINDEX_OBJECT_SCHEMA;
-		case T_ClusterStmt:
-			return ((ClusterStmt *) statement)->relation == NULL;
+		case LE_T_CLUSTER:
+			return le_cluster_runs_alone(statement);
 		case T_CreatedbStmt:
 		case T_DropdbStmt:
 		case T_CreateTableSpaceStmt:

@@ -24,10 +24,11 @@
 #include "sql/fence.h"
 #include "sql/statement.h"
 
-static ExecutorRun_hook_type prev_executor_run = NULL;
-static ExecutorFinish_hook_type prev_executor_finish = NULL;
-static ExecutorEnd_hook_type prev_executor_end = NULL;
-static ProcessUtility_hook_type prev_process_utility = NULL;
+/* Who is called next; never NULL once the hooks are installed. */
+static ExecutorRun_hook_type next_executor_run = NULL;
+static ExecutorFinish_hook_type next_executor_finish = NULL;
+static ExecutorEnd_hook_type next_executor_end = NULL;
+static ProcessUtility_hook_type next_process_utility = NULL;
 
 /* Statements that run inside each other; 0: none. */
 static int	depth = 0;
@@ -79,28 +80,19 @@ static void
 executor_run(QueryDesc *query, ScanDirection direction,
 			 uint64 count LE_RUN_ONCE_DECL)
 {
-	ExecutorRun_hook_type next = prev_executor_run ?
-		prev_executor_run : standard_ExecutorRun;
-
-	COUNTED(next(query, direction, count LE_RUN_ONCE));
+	COUNTED(next_executor_run(query, direction, count LE_RUN_ONCE));
 }
 
 static void
 executor_finish(QueryDesc *query)
 {
-	ExecutorFinish_hook_type next = prev_executor_finish ?
-		prev_executor_finish : standard_ExecutorFinish;
-
-	COUNTED(next(query));
+	COUNTED(next_executor_finish(query));
 }
 
 static void
 executor_end(QueryDesc *query)
 {
-	if (prev_executor_end)
-		prev_executor_end(query);
-	else
-		standard_ExecutorEnd(query);
+	next_executor_end(query);
 	if (le_fence_binds())
 		le_fence_be_newest();
 }
@@ -111,11 +103,8 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only,
 				QueryEnvironment *environment, DestReceiver *dest,
 				QueryCompletion *completion)
 {
-	ProcessUtility_hook_type next = prev_process_utility ?
-		prev_process_utility : standard_ProcessUtility;
-
-	COUNTED(next(statement, text, read_only, context, params, environment,
-				 dest, completion));
+	COUNTED(next_process_utility(statement, text, read_only, context, params,
+								 environment, dest, completion));
 	if (le_fence_binds())
 		le_fence_be_newest();
 }
@@ -123,12 +112,16 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only,
 void
 le_install_statement_hooks(void)
 {
-	prev_executor_run = ExecutorRun_hook;
+	next_executor_run = ExecutorRun_hook ? ExecutorRun_hook :
+		standard_ExecutorRun;
 	ExecutorRun_hook = executor_run;
-	prev_executor_finish = ExecutorFinish_hook;
+	next_executor_finish = ExecutorFinish_hook ? ExecutorFinish_hook :
+		standard_ExecutorFinish;
 	ExecutorFinish_hook = executor_finish;
-	prev_executor_end = ExecutorEnd_hook;
+	next_executor_end = ExecutorEnd_hook ? ExecutorEnd_hook :
+		standard_ExecutorEnd;
 	ExecutorEnd_hook = executor_end;
-	prev_process_utility = ProcessUtility_hook;
+	next_process_utility = ProcessUtility_hook ? ProcessUtility_hook :
+		standard_ProcessUtility;
 	ProcessUtility_hook = process_utility;
 }
