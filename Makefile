@@ -121,8 +121,9 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:                  and with Cassandra; DURATION=1h (10min)
 #:   gateway-unit   unit tests of the gateway
 #:   gateway-test   all its tests, on a real Cassandra; LONG=1, QUICK=1
-#:   test-versions  build and pg_regress on PostgreSQL 16.14 and 18.6;
-#:                  VERSIONS=18.6 for one
+#:   test-versions  build, pg_regress and some TAP tests with PostgreSQL 15 to 18
+#:                  and a preview of 19; VERSIONS=18 for one, FRESH=1 fetches
+#:                  them anew
 #:   lint           style check, cppcheck, shellcheck
 #:   format         repair what the style check can repair
 #:
@@ -159,7 +160,7 @@ jobs: gateway
 		test/t/084_run_faults.pl test/t/087_run_cassandra.pl
 
 test-versions:
-	test/versions $(VERSIONS)
+	test/versions/run $(VERSIONS)
 
 demo:
 	@scripts/deps demo $(STORE)

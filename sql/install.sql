@@ -17,7 +17,10 @@ ORDER BY 1;
 -- relocatable, and nothing depends on the search path
 CREATE SCHEMA le;
 ALTER EXTENSION leader_election SET SCHEMA le;
+-- terse, since what is said besides differs by version
+\set VERBOSITY terse
 SELECT le_is_leader('regress/install');
+\set VERBOSITY default
 SET search_path = '';
 SELECT le.le_acquire('regress/install');
 SELECT le.le_is_leader('regress/install');
@@ -30,7 +33,9 @@ RESET search_path;
 
 -- a lease belongs to the instance: dropping the functions does not end it
 DROP EXTENSION leader_election;
+\set VERBOSITY terse
 SELECT le.le_is_leader('regress/install');
+\set VERBOSITY default
 CREATE EXTENSION leader_election SCHEMA le;
 SELECT le.le_is_leader('regress/install');
 SELECT le.le_release('regress/install');

@@ -200,6 +200,7 @@ foreach my $case (
 	[ 'VACUUM', qr/0A000: le_run\(\) cannot run VACUUM\nHINT:  It has to be the only/ ],
 	[ 'CREATE DATABASE x', qr/0A000: le_run\(\) cannot run CREATE DATABASE\nHINT/ ],
 	[ 'CREATE INDEX CONCURRENTLY ON work (n)', qr/0A000: le_run\(\) cannot run CREATE INDEX\nHINT/ ],
+	[ 'CLUSTER', qr/0A000: le_run\(\) cannot run CLUSTER\nHINT:  It has to be the only/ ],
 	[ 'SELECT 1; COMMIT', qr/0A000: le_run\(\) cannot run COMMIT\nHINT:  The command is committed/ ],
 	[ 'BEGIN', qr/0A000: le_run\(\) cannot run BEGIN\nHINT/ ],
 	[ 'COPY work TO STDOUT', qr/0A000: le_run\(\) cannot run COPY\nHINT/ ],
@@ -209,6 +210,17 @@ foreach my $case (
 	my ($command, $pattern) = @$case;
 
 	like(le_run($command, at('refused')), $pattern, "refused: $command");
+}
+SKIP:
+{
+	skip 'REPACK came with 19', 5
+	  if $node->sql('SHOW server_version_num') < 190000;
+	my $refused = qr/0A000: le_run\(\) cannot run REPACK\nHINT:  It has to be the only/;
+
+	like(le_run($_, at('refused')), $refused, "refused: $_")
+	  foreach ('REPACK', 'REPACK USING INDEX', 'REPACK (CONCURRENTLY, VERBOSE) work');
+	is(le_run("REPACK (CONCURRENTLY off) work; CALL work('repacked')"), '', 'one table can be repacked');
+	is(worked('repacked'), 1, 'and was');
 }
 foreach my $case (
 	[ ", every => '1 month'", qr/22023: argument "every" must not contain months/ ],
