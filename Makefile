@@ -26,7 +26,10 @@
 MODULE_big = leader_election
 EXTENSION = leader_election
 PGFILEDESC = "leader_election - elect a leader through a lease store"
-DATA = sql/leader_election--1.0.sql
+# The one place of the version's number; test/t/008_version.pl knows the rest.
+EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" \
+	$(srcdir)/$(EXTENSION).control)
+DATA = sql/$(EXTENSION)--$(EXTVERSION).sql
 
 # Every C file below src/ is part of the library; its folders are the rooms of
 # docs/architecture.md.
@@ -59,7 +62,7 @@ CLANG_QUIET = -Wno-unknown-warning-option -Wno-ignored-attributes \
 	-Wno-ignored-optimization-argument
 CC_QUIET = $(if $(findstring clang,$(CC)),$(CLANG_QUIET))
 
-PG_CPPFLAGS = -I$(srcdir)/src
+PG_CPPFLAGS = -I$(srcdir)/src -DLE_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS = $(WARNINGS) $(CC_QUIET) -MMD -MP
 EXTRA_CLEAN = build tmp_check $(OBJS:.o=.d)
 
@@ -76,6 +79,7 @@ include $(PGXS)
 
 # A header that changes rebuilds what includes it, bitcode too.
 -include $(OBJS:.o=.d)
+src/leader_election.o src/sql/functions.o: $(EXTENSION).control
 ifeq ($(with_llvm),yes)
 $(OBJS:.o=.bc): %.bc: %.o
 endif

@@ -1,9 +1,15 @@
 // Package gateway carries the description of the HTTP interface.
 package gateway
 
-import _ "embed"
+import (
+	_ "embed"
+	"regexp"
+)
 
 // OpenAPI is openapi.yaml, as served at /openapi.yaml.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
+
+// Version is the gateway's, and that of its description: info.version.
+var Version = string(regexp.MustCompile(`(?m)^  version: (\S+)$`).FindSubmatch(OpenAPI)[1])

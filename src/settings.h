@@ -14,8 +14,6 @@
 
 #include "store/store.h"
 
-#define LE_VERSION		"1.0"
-
 /* What becomes of a running statement when its term is about to end. */
 typedef enum LeOnLoss
 {

@@ -30,9 +30,6 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/metrics"
 )
 
-// version can be set by the linker: -X main.version=1.0.0.
-var version = "1.0.0-dev"
-
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -49,7 +46,7 @@ func run(args []string, out, errOut io.Writer) int {
 	case "schema":
 		err = schema(args, out, errOut)
 	case "version":
-		fmt.Fprintln(out, "le-gateway", version, runtime.Version())
+		fmt.Fprintln(out, "le-gateway", gateway.Version, runtime.Version())
 	case "help":
 		_, err = config.Serve([]string{"--help"}, out)
 	default:
@@ -126,7 +123,7 @@ func serve(args []string, out, errOut io.Writer) error {
 	obs.Set = metrics.New(svc.Held)
 	handler := api.New(svc, api.Options{Tokens: tokens, MaxRequests: c.MaxRequests, MaxWaiters: c.MaxWaiters,
 		Ready: db.Ready, OpenAPI: gateway.OpenAPI, Metrics: obs.Set, Log: log,
-		Version: map[string]string{"version": version, "go": runtime.Version(), "api": "v1"}})
+		Version: map[string]string{"version": gateway.Version, "go": runtime.Version(), "api": "v1"}})
 	srv := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: c.Budget + 10*time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
@@ -146,7 +143,7 @@ func serve(args []string, out, errOut io.Writer) error {
 	go reload(ctx, log, tokens, certs)
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(listener) }()
-	log.Info("listening", "address", listener.Addr().String(), "version", version, "tls", certs != nil,
+	log.Info("listening", "address", listener.Addr().String(), "version", gateway.Version, "tls", certs != nil,
 		"tokens", tokens != nil, "max_clock_skew", c.MaxClockSkew)
 	select {
 	case err := <-failed:
