@@ -52,13 +52,13 @@ backend_post(SimNode *n, Backend *b)
 }
 
 void
-backend_ask(SimNode *n, int place, const LeAsk *ask)
+backend_ask(SimNode *n, int place, const LeAsk *ask, bool by_backend)
 {
 	Backend    *b = &n->backends[place];
 
 	b->ask = *ask;
 	(void) owner_of(n, b);
-	if (b->ask.by_backend)
+	if (by_backend)
 		b->ask.owner = b->owner | b->ask.owner;
 	else
 		b->ask.owner = LE_OWNER_NODE;

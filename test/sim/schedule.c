@@ -524,6 +524,7 @@ static void
 ask(SimNode *n, const Intervention *v, LeRequestKind kind)
 {
 	LeAsk		a;
+	bool		by_backend = false;
 	int			place = (int) (v->random % MAX_BACKENDS);
 
 	if (n->backends[place].state == PLACE_POSTED ||
@@ -536,10 +537,10 @@ ask(SimNode *n, const Intervention *v, LeRequestKind kind)
 	switch ((v->random >> 8) % 4)
 	{
 		case 0:
-			a.by_backend = true;
+			by_backend = true;
 			break;
 		case 1:
-			a.by_backend = true;
+			by_backend = true;
 			a.owner = LE_OWNER_XACT;
 			break;
 		default:
@@ -554,7 +555,7 @@ ask(SimNode *n, const Intervention *v, LeRequestKind kind)
 		a.has_value = true;
 		pg_snprintf(a.value, sizeof(a.value), "v%u", (v->random >> 16) % 3);
 	}
-	backend_ask(n, place, &a);
+	backend_ask(n, place, &a, by_backend);
 }
 
 static void

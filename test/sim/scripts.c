@@ -75,7 +75,6 @@ take_for_transaction(const Script *s)
 
 	set_election(&ask, s);
 	ask.kind = LE_ASK_ACQUIRE;
-	ask.by_backend = true;
 	ask.owner = le_my_owner(true);
 	ask.wait_until = le_now() + s->span;
 	le_xact_prepare();

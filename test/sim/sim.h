@@ -813,7 +813,8 @@ node_slot(SimNode *n, int election)
 
 /* ---- backends.c ---- */
 
-extern void backend_ask(SimNode *n, int place, const LeAsk *ask);
+extern void backend_ask(SimNode *n, int place, const LeAsk *ask,
+						bool by_backend);
 extern void backend_cancel(SimNode *n, int place);
 extern void backend_exit(SimNode *n, int place);
 extern void backends_reset(SimNode *n);

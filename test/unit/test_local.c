@@ -298,7 +298,7 @@ static void
 check_findings(const LeStore *store)
 {
 	LeTiming	timing = {.lease = 15 * LE_SEC, .margin = LE_SEC};
-	LeFinding	findings[LE_MAX_FINDINGS];
+	LeFinding	findings[LE_MAX_FINDINGS] = {{0}};
 	int			n = 0;
 
 	le_store_limits(store, &timing);

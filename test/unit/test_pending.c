@@ -224,7 +224,7 @@ a_grant_is_kept_by_who_heard_of_it(void **state)
 
 /* The statement was canceled just before: nobody else will give it back. */
 static void
-a_grant_that_nobody_heard_of_is_given_up(void **state)
+a_grant_nobody_heard_of_is_given_up(void **state)
 {
 	gone[0] = true;
 	ask(0, 5);
@@ -280,7 +280,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_grant_is_kept_by_who_heard_of_it,
 										begin, end),
-		cmocka_unit_test_setup_teardown(a_grant_that_nobody_heard_of_is_given_up,
+		cmocka_unit_test_setup_teardown(a_grant_nobody_heard_of_is_given_up,
 										begin, end),
 		cmocka_unit_test_setup_teardown(one_who_heard_of_it_is_enough,
 										begin, end),
