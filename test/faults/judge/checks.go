@@ -258,10 +258,22 @@ func (h *History) hindered(node string, from, to int64) bool {
 	return false
 }
 
-// released: I6. Consul counts acquisitions of a key in LockIndex: a key that
-// was let go of without another in between, by somebody who did not hold it,
-// was taken from its holder.
+// released: I6, by what the store shows of a key, and of what is left in it.
 func released(h *History) (violations []string, judged, excused int) {
+	for _, check := range []func(*History) ([]string, int, int){byItsHolder, believedNoMore} {
+		v, j, e := check(h)
+		violations, judged, excused = append(violations, v...), judged+j, excused+e
+	}
+	for _, l := range h.lefts {
+		violations = append(violations, fmt.Sprintf("left behind: %s", l.What))
+	}
+	return
+}
+
+// byItsHolder: Consul counts acquisitions of a key in LockIndex, and its value
+// names who released it. A key that was let go of without another acquisition in
+// between, by somebody who did not hold it, was taken from its holder.
+func byItsHolder(h *History) (violations []string, judged, excused int) {
 	for _, election := range sortedKeys(byElection(h.keys)) {
 		var held Record
 		for _, k := range byElection(h.keys)[election] {
@@ -280,9 +292,56 @@ func released(h *History) (violations []string, judged, excused int) {
 			}
 		}
 	}
-	for _, l := range h.lefts {
-		violations = append(violations, fmt.Sprintf("left behind: %s", l.What))
+	return
+}
+
+// believedNoMore: a free lock in Cassandra keeps nothing but its token, so that it
+// does not tell who released it. But whoever holds a lock releases it, or lets it
+// run out, only when it does not believe in its term any more. If somebody still
+// does when the lock is seen to be free, or in a later term, then somebody else
+// has freed it. A term that is over stays so; therefore it was when the answer was
+// there, however old that was. Judged are terms that somebody believed in.
+func believedNoMore(h *History) (violations []string, judged, excused int) {
+	locks, beliefs := byElection(h.locks), byElection(h.beliefs)
+	for _, election := range sortedKeys(locks) {
+		type last struct {
+			holder string
+			at     int64
+		}
+		believed := map[int64]last{} // by token
+		for _, b := range beliefs[election] {
+			if l, ok := believed[b.Token]; !ok || b.Last > l.at {
+				believed[b.Token] = last{b.Holder, b.Last}
+			}
+		}
+		var seen int64 // the highest token shown to be over, or to be held
+		for _, l := range locks[election] {
+			if l.Token < seen {
+				violations = append(violations, fmt.Sprintf(
+					"%s: the store shows token %d at %d, and had shown %d before",
+					election, l.Token, l.Return, seen))
+			}
+			seen = max64(seen, l.Token)
+			for token, b := range believed {
+				if token > l.Token || (token == l.Token && !l.Free) {
+					continue
+				}
+				delete(believed, token)
+				judged++
+				if b.at < l.Return {
+					continue
+				}
+				if h.exempt("I6", election, l.Return) {
+					excused++
+					continue
+				}
+				violations = append(violations, fmt.Sprintf(
+					"%s: %s believed in its term, token %d, for %s after the store had shown it to be over",
+					election, b.holder, token, ms(b.at-l.Return)))
+			}
+		}
 	}
+	sort.Strings(violations)
 	return
 }
 
@@ -320,6 +379,9 @@ func silenced(h *History) (violations []string, judged, excused int) {
 	}
 	for _, s := range h.silences {
 		deadline := s.From + h.run.Lease - h.run.Margin
+		if s.To <= deadline {
+			continue // over before it could tell anything
+		}
 		for _, b := range byHolder[s.Holder] {
 			if b.First < s.To && b.Last > s.From {
 				judged++

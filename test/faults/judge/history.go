@@ -57,6 +57,10 @@ type Record struct {
 	ValueSession string `json:"value_session,omitempty"`
 	Released     bool   `json:"released,omitempty"`
 
+	// lock
+	Owner string `json:"owner,omitempty"`
+	Free  bool   `json:"free,omitempty"`
+
 	// run
 	Store       string `json:"store,omitempty"`
 	Seed        int64  `json:"seed,omitempty"`
@@ -64,6 +68,7 @@ type Record struct {
 	Margin      int64  `json:"margin,omitempty"`
 	Bound       int64  `json:"bound,omitempty"`
 	CancelBound int64  `json:"cancel_bound,omitempty"`
+	Partial     string `json:"partial,omitempty"`
 	Samples     int64  `json:"samples,omitempty"`
 }
 
@@ -80,6 +85,7 @@ type History struct {
 	heals    []Record
 	exempts  []Record
 	keys     []Record
+	locks    []Record
 	lefts    []Record
 	commits  []Record
 	claims   []Record
@@ -161,6 +167,8 @@ func (h *History) add(r Record) error {
 		h.exempts = append(h.exempts, r)
 	case "key":
 		h.keys = append(h.keys, r)
+	case "lock":
+		h.locks = append(h.locks, r)
 	case "left":
 		h.lefts = append(h.lefts, r)
 	case "commit":
@@ -214,6 +222,7 @@ func (h *History) arrange() error {
 		return h.beliefs[i].First < h.beliefs[j].First
 	})
 	sort.SliceStable(h.ops, func(i, j int) bool { return h.ops[i].Call < h.ops[j].Call })
+	sort.SliceStable(h.locks, func(i, j int) bool { return h.locks[i].Call < h.locks[j].Call })
 	sort.SliceStable(h.keys, func(i, j int) bool { return h.keys[i].Index < h.keys[j].Index })
 	return nil
 }

@@ -44,6 +44,12 @@ func key(index, lock int64, session, value string) Record {
 		ValueSession: value, Released: session == ""}
 }
 
+// lock is what a gateway answered; nobody holds it if the owner is "".
+func lock(owner string, token, call, back int64) Record {
+	return Record{Type: "lock", Election: "e", Owner: owner, Free: owner == "", Token: token,
+		Call: call * s, Return: back * s}
+}
+
 func exempt(check string, from, to int64) Record {
 	return Record{Type: "exempt", Election: "e", From: from * s, To: to * s, Checks: []string{check}}
 }
@@ -153,6 +159,25 @@ var forged = []struct {
 	{"I6", "released by its holder", false, []Record{key(1, 1, "S", "S"), key(2, 1, "", "S")}},
 	{"I6", "released by another", true, []Record{key(1, 1, "S", "S"), key(2, 1, "", "R")}},
 	{"I6", "somebody was missed in between", false, []Record{key(1, 1, "S", "S"), key(3, 2, "", "R")}},
+	{"I6", "believed in until it was released", false, []Record{belief("a", "e", 1, 5, 10, 20, 21),
+		lock("a", 1, 15, 16), lock("", 1, 22, 23)}},
+	{"I6", "free at some time while it was asked for", false, []Record{belief("a", "e", 1, 5, 10, 20, 21),
+		lock("a", 1, 15, 16), lock("", 1, 18, 21)}},
+	{"I6", "believed in though the store has it free", true, []Record{belief("a", "e", 1, 5, 10, 20, 21),
+		lock("a", 1, 15, 16), lock("", 1, 17, 18)}},
+	{"I6", "freed by its predecessor's release, and taken at once", true, []Record{
+		belief("a", "e", 1, 5, 10, 12, 13), belief("b", "e", 2, 14, 15, 30, 0),
+		lock("a", 1, 11, 12), lock("b", 2, 20, 21), lock("c", 3, 24, 25)}},
+	{"I6", "believed in anew after it was over", true, []Record{belief("a", "e", 1, 5, 10, 12, 13),
+		belief("a", "e", 1, 20, 21, 22, 0), lock("a", 1, 11, 12), lock("", 1, 14, 15)}},
+	{"I6", "its successor is seen at once", false, []Record{
+		belief("a", "e", 1, 5, 10, 12, 13), belief("b", "e", 2, 14, 15, 30, 0),
+		lock("a", 1, 11, 12), lock("b", 2, 14, 16), lock("b", 2, 20, 21)}},
+	{"I6", "another election's lock is free", false, []Record{belief("a", "f", 1, 5, 10, 20, 21),
+		lock("", 1, 17, 18)}},
+	{"I6", "freed by the harness", false, []Record{belief("a", "e", 1, 5, 10, 20, 21), exempt("I6", 16, 22),
+		lock("a", 1, 15, 16), lock("", 1, 17, 18)}},
+	{"I6", "the store forgets a term", true, []Record{lock("a", 2, 15, 16), lock("", 1, 17, 18)}},
 	{"I6", "something stays held", true, []Record{{Type: "left", What: "key e held by S"}}},
 
 	{"I7", "led all the time", false, []Record{belief("a", "e", 1, 5, 10, 200, 0),
@@ -298,6 +323,62 @@ func TestCounts(t *testing.T) {
 	if _, judged, _ := check(t, "I3", h); judged != 0 {
 		t.Errorf("judged %d commits of none", judged)
 	}
+	h = history(t, belief("a", "e", 1, 0, 10, 20, 21), belief("b", "e", 2, 22, 23, 30, 0),
+		lock("a", 1, 15, 16), lock("", 1, 21, 22), lock("b", 2, 24, 25))
+	if _, judged, _ := check(t, "I6", h); judged != 1 {
+		t.Errorf("judged %d of one term that is over", judged)
+	}
+	for to, want := range map[int64]int{108: 0, 110: 1} { // the deadline is at 109
+		h = history(t, belief("a", "e", 1, 0, 10, 105, 106),
+			Record{Type: "silence", Holder: "a", From: 100 * s, To: to * s})
+		if _, judged, _ := check(t, "G5", h); judged != want {
+			t.Errorf("silence until %d: judged %d", to, judged)
+		}
+	}
+}
+
+// each is a little of what each check judges.
+var each = []Record{
+	belief("a", "e", 1, 0, 10, 20, 21), commit("a", 1, 15), claim("a", "1", 1, 1),
+	{Type: "gated", Holder: "a", Election: "e", Token: 1, From: 15 * s, To: 20 * s},
+	key(1, 1, "S", "S"), key(2, 1, "", "S"), op("a", "acquire", "true", 1, 8, 9),
+	{Type: "heal", At: 12 * s, To: 100 * s, Elections: []string{"e"}},
+	{Type: "silence", Holder: "a", Kind: "cut", From: 15 * s, To: 40 * s},
+}
+
+// A check that judged nothing fails the run, unless that was to be expected.
+func TestIdle(t *testing.T) {
+	for missing, c := range map[string]struct {
+		without int
+		idle    string
+	}{
+		"nothing": {-1, ""}, "commits": {1, "I3"}, "claims": {2, "I4"}, "gated statements": {3, "I5"},
+		"releases": {5, "I6"}, "heals": {7, "I7"}, "silences": {8, "G5"},
+	} {
+		var some []Record
+		for i, r := range each {
+			if i != c.without {
+				some = append(some, r)
+			}
+		}
+		for _, partial := range []string{"", "some kinds of faults"} {
+			var out bytes.Buffer
+			h := history(t, some...)
+			h.run.Partial = partial
+			violations, idle := Report(&out, h)
+			want := c.idle
+			if partial != "" {
+				want = ""
+			}
+			if violations != 0 || strings.Join(idle, " ") != want {
+				t.Errorf("without %s: %d violations, idle %q\n%s", missing, violations, idle, &out)
+			}
+			if c.idle != "" && !strings.Contains(out.String(), map[bool]string{
+				true: "NOTHING JUDGED by " + c.idle + "\n", false: c.idle + " judged nothing"}[partial == ""]) {
+				t.Errorf("without %s, the report:\n%s", missing, &out)
+			}
+		}
+	}
 }
 
 func TestRead(t *testing.T) {
@@ -336,7 +417,7 @@ func TestReport(t *testing.T) {
 	good := []Record{belief("a", "e", 1, 0, 10, 20, 21), belief("b", "e", 2, 0, 22, 30, 0),
 		belief("a", "e", 5, 0, 40, 60, 0), {Type: "fault", Kind: "worker killed", From: 1, To: 2},
 		{Type: "heal", At: 15 * s, To: 70 * s, Elections: []string{"e"}}}
-	if n := Report(&out, history(t, good...)); n != 0 {
+	if n, _ := Report(&out, history(t, good...)); n != 0 {
 		t.Errorf("%d violations:\n%s", n, &out)
 	}
 	for _, want := range []string{"no violations", "holder to another: 2\n", "2000.000 ms (least)", "worker killed"} {
@@ -345,7 +426,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if n := Report(&out, history(t, append(good, belief("b", "e", 6, 0, 50, 70, 0))...)); n != 1 {
+	if n, _ := Report(&out, history(t, append(good, belief("b", "e", 6, 0, 50, 70, 0))...)); n != 1 {
 		t.Errorf("%d violations", n)
 	}
 	if !strings.Contains(out.String(), "VIOLATION I1: e: a (token 5) and b (token 6)") ||

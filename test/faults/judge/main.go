@@ -1,6 +1,7 @@
 // Judge checks the history of a run of test/faults against what
 // leader_election promises, and prints a report. It ends with 1 if a promise
-// was broken, with 2 if the history cannot be judged.
+// was broken, with 2 if the history cannot be judged, and with 3 if a check found
+// nothing in it to judge.
 package main
 
 import (
@@ -27,16 +28,22 @@ func main() {
 		fmt.Fprintln(os.Stderr, "judge:", err)
 		os.Exit(2)
 	}
-	if Report(os.Stdout, h) > 0 {
+	violations, idle := Report(os.Stdout, h)
+	if violations > 0 {
 		os.Exit(1)
+	}
+	if len(idle) > 0 {
+		os.Exit(3)
 	}
 }
 
 // shown is how many violations of one check are told in full.
 const shown = 20
 
-// Report prints everything and returns the number of violations.
-func Report(w io.Writer, h *History) int {
+// Report prints everything. It returns the number of violations, and the checks
+// that had nothing to judge though the run was one that gives each of them work:
+// they have shown nothing, and that must not pass for success.
+func Report(w io.Writer, h *History) (total int, idle []string) {
 	r := h.run
 	fmt.Fprintf(w, "store %s, seed %d, lease %.1f s, margin %.1f s, %.1f min\n",
 		r.Store, r.Seed, seconds(r.Lease), seconds(r.Margin), seconds(h.end-r.At)/60)
@@ -53,7 +60,7 @@ func Report(w io.Writer, h *History) int {
 	}
 	fmt.Fprintln(w)
 
-	total, overlaps := 0, 0
+	overlaps := 0
 	fmt.Fprintf(w, "\n%-5s %-52s %10s %8s %10s\n", "check", "", "judged", "excused", "violations")
 	var found []Violation
 	for _, checker := range checkers {
@@ -61,6 +68,9 @@ func Report(w io.Writer, h *History) int {
 		fmt.Fprintf(w, "%-5s %-52s %10d %8d %10d\n",
 			checker.Name, checker.What, judged, excused, len(violations))
 		total += len(violations)
+		if judged == 0 {
+			idle = append(idle, checker.Name)
+		}
 		if checker.Name == "I1" {
 			overlaps = len(violations)
 		}
@@ -77,13 +87,21 @@ func Report(w io.Writer, h *History) int {
 		fmt.Fprintf(w, "\nno overlap in %d handovers: with 95 %% confidence at most %.2g of handovers"+
 			" under such faults overlap\n", c.handovers, UpperBound(c.handovers))
 	}
+	if len(idle) > 0 && r.Partial != "" {
+		fmt.Fprintf(w, "%s judged nothing, as may be in a run of %s\n",
+			strings.Join(idle, ", "), r.Partial)
+		idle = nil
+	}
 	if total == 0 {
 		fmt.Fprintln(w, "no violations")
+	}
+	for _, name := range idle {
+		fmt.Fprintf(w, "NOTHING JUDGED by %s\n", name)
 	}
 	for _, v := range found {
 		fmt.Fprintf(w, "VIOLATION %s: %s\n", v.Check, v.Text)
 	}
-	return total
+	return
 }
 
 // UpperBound is the largest rate at which n clean trials in a row still have a

@@ -44,8 +44,8 @@ my $json = JSON::PP->new->canonical->allow_nonref->utf8;
 
 =item new($name, %params)
 
-Parameters: cassandra, keyspace, options (array of further flags), scheme
-(default http), tls (parameters of LeaderElection::HTTP for requests of the
+Parameters: cassandra, keyspace, options (array of further flags), timeout (of
+a request of the test itself, 40 s), scheme (default http), tls (parameters of LeaderElection::HTTP for requests of the
 test itself), token (bearer token of the same).
 
 =item url()
@@ -132,7 +132,9 @@ Every lock that somebody holds, by name.
 sub request
 {
 	my ($self, $method, $path, $body) = @_;
-	my $http = LeaderElection::HTTP->new(timeout => 40, %{ $self->{tls} // {} });
+	my $http = LeaderElection::HTTP->new(
+		timeout => $self->{timeout} // 40,
+		%{ $self->{tls} // {} });
 	my %options;
 
 	$options{content} = $json->encode($body) if defined $body;

@@ -181,18 +181,22 @@ sub nemeses
 			$self->_cluster('kill', $node);
 			return sub { $self->_cluster('start', 3); $self->_ready };
 		}),
-		$self->_on('store without a quorum', sub {
-			my ($stage) = @_;
-			my @two = (shuffle 1 .. 3)[ 0, 1 ];
+		{
+			# a silence of all instances, of which some lead (G5)
+			first => 1,
+			%{ $self->_on('store without a quorum', sub {
+				my ($stage) = @_;
+				my @two = (shuffle 1 .. 3)[ 0, 1 ];
 
-			$self->_cluster('freeze', $_) foreach @two;
-			$stage->silence_all('store without a quorum');
-			return sub {
-				$stage->silence_over;
-				$self->_cluster('thaw', $_) foreach @two;
-				$self->_ready;
-			};
-		}),
+				$self->_cluster('freeze', $_) foreach @two;
+				$stage->silence_all('store without a quorum');
+				return sub {
+					$stage->silence_over;
+					$self->_cluster('thaw', $_) foreach @two;
+					$self->_ready;
+				};
+			}) }
+		},
 		{
 			# it takes them minutes to start where processors are few
 			rare => 1,
@@ -255,6 +259,17 @@ sub left
 	return map { "lock $_, held by $locks->{$_}{owner}" } sort keys %$locks;
 }
 
+sub observer
+{
+	my ($self, $dir, @jobs) = @_;
+
+	return LeaderElection::Faults::Cassandra::Observer->new(
+		history => $dir,
+		name => 'store',
+		jobs => \@jobs,
+		gateways => $self->{gateways});
+}
+
 END
 {
 	my $rc = $?;
@@ -264,6 +279,74 @@ END
 		eval { $_->_cluster('stop') } foreach @running;
 	}
 	$? = $rc;
+}
+
+=pod
+
+=head1 THE OBSERVER
+
+A process that reads the locks of the jobs over and over, past all proxies and
+linearizably, from whichever gateway answers, and writes down every change.
+
+=cut
+
+package LeaderElection::Faults::Cassandra::Observer;
+
+use parent -norequire, 'LeaderElection::Faults::Child';
+
+use JSON::PP ();
+use LeaderElection::Util;
+
+sub setup
+{
+	my ($self) = @_;
+
+	# copies, as this is a process of its own
+	$_->{timeout} = 4 foreach @{ $self->{gateways} };
+	$self->{which} = 0;
+	$self->{seen} = {};
+	return;
+}
+
+sub turn
+{
+	my ($self) = @_;
+
+	$self->_look($_) foreach @{ $self->{jobs} };
+	$self->pause(0.1);
+	return;
+}
+
+sub _look
+{
+	my ($self, $election) = @_;
+	my $gateway = $self->{gateways}[ $self->{which} % 2 ];
+	my $before = boottime_ns();
+	my $reply = $gateway->get('/v1/locks/' . $election =~ s{/}{%2F}gr);
+	my $after = boottime_ns();
+	my $lock = $reply->{json};
+
+	if (($reply->{status} != 200 && $reply->{status} != 404)
+		|| ref $lock ne 'HASH' || !defined $lock->{token})
+	{
+		$self->{which}++;
+		return;
+	}
+
+	my $free = $reply->{status} == 404;
+	my $state = $lock->{token} . ($free ? ' free' : '');
+
+	return if $state eq ($self->{seen}{$election} // '');
+	$self->{seen}{$election} = $state;
+	$self->{log}->write(
+		type => 'lock',
+		election => $election,
+		token => $lock->{token},
+		owner => $lock->{owner},
+		free => $free ? JSON::PP::true : JSON::PP::false,
+		call => $before,
+		return => $after);
+	return;
 }
 
 1;

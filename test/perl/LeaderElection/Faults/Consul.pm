@@ -110,18 +110,22 @@ sub nemeses
 			$leader->kill9;
 			return sub { $leader->start(wait => 0); $self->_ready };
 		}),
-		$self->_on('store without a quorum', sub {
-			my ($stage) = @_;
-			my @two = (shuffle @{ $self->{servers} })[ 0, 1 ];
+		{
+			# a silence of all instances, of which some lead (G5)
+			first => 1,
+			%{ $self->_on('store without a quorum', sub {
+				my ($stage) = @_;
+				my @two = (shuffle @{ $self->{servers} })[ 0, 1 ];
 
-			$_->freeze foreach @two;
-			$stage->silence_all('store without a quorum');
-			return sub {
-				$stage->silence_over;
-				$_->thaw foreach @two;
-				$self->_ready;
-			};
-		}),
+				$_->freeze foreach @two;
+				$stage->silence_all('store without a quorum');
+				return sub {
+					$stage->silence_over;
+					$_->thaw foreach @two;
+					$self->_ready;
+				};
+			}) }
+		},
 		$self->_on('store servers killed, all', sub {
 			my ($stage) = @_;
 

@@ -29,6 +29,11 @@ belief must end by the deadline
 
 true: it takes so long that it comes up less often
 
+=item first
+
+true: every run begins with it, since without it a check may have nothing to
+judge
+
 =item does
 
 code; gets the stage and the target (an instance of the stage; nothing for

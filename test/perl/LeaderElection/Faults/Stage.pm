@@ -86,8 +86,7 @@ sub set_up
 
 		$self->{faked} = $target if $faked;
 	}
-	$self->_begin($self->{store}->observer($self->{history}))
-	  if $self->{store}->can('observer');
+	$self->_begin($self->{store}->observer($self->{history}, JOBS));
 
 	my $client = 0;
 
