@@ -32,6 +32,7 @@ use warnings;
 use parent -norequire, 'PostgreSQL::Test::Cluster';
 
 use Carp;
+use Fcntl qw(:flock);
 use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Cluster;
@@ -132,6 +133,43 @@ sub create
 		  if $extension;
 	}
 	return $self;
+}
+
+=pod
+
+=item init(%params)
+
+As the one of PostgreSQL::Test::Cluster, but what initdb makes is made once in a
+sandbox and copied from then on: that takes half of the processor's time.
+
+=cut
+
+sub init
+{
+	my ($self, %params) = @_;
+	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+
+	no warnings 'redefine';
+	local *PostgreSQL::Test::Utils::system_or_bail = sub {
+		my ($command, @arguments) = @_;
+
+		return $run->($command, @arguments)
+		  if $command ne 'initdb' || $params{extra} || !$ENV{LE_SANDBOX};
+
+		my $template = "$ENV{LE_SANDBOX}/template";
+
+		open(my $lock, '>', "$template.lock") or croak "could not open the lock: $!";
+		flock($lock, LOCK_EX) or croak "could not lock: $!";
+		unless (-d $template)
+		{
+			# -D DIRECTORY comes first
+			$run->($command, '-D', "$template.new", @arguments[ 2 .. $#arguments ]);
+			rename("$template.new", $template) or croak "rename: $!";
+		}
+		close($lock);
+		$run->('cp', '-RPp', $template, $self->data_dir);
+	};
+	return $self->SUPER::init(%params);
 }
 
 =pod

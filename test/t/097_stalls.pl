@@ -1,0 +1,134 @@
+# test/stalls: a test that failed while the machine stood still runs again, no
+# other does, and few may.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $stalls = "$ENV{TESTDIR}/test/stalls";
+my $number = 0;
+
+# What a forged test does on each of its tries, by name.
+my %forged = (
+	passes => sub { 'ok(1);' },
+	fails => sub { 'ok(0);' },
+	stalled => sub { 'stall(); ok(tries() > 1);' },
+	stalled_twice => sub { 'stall(); ok(tries() > 2);' },
+	stalled_always => sub { 'stall(); ok(0);' },
+	fails_later => sub { 'stall() if tries() == 1; ok(0);' },
+	overlaps => sub { 'stall(); LeaderElection::Util::never([1], "no overlap");' });
+
+# Runs suites of forged tests in a directory of their own.  They make the machine
+# stand still by stopping who watches it: the other children of test/stalls.
+sub run
+{
+	my (@names) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir_short() . '/' . ++$number;
+	my @files;
+
+	mkdir $_ foreach ($dir, "$dir/tmp_check", "$dir/tmp_check/log");
+	symlink("$ENV{TESTDIR}/test", "$dir/test") or die "symlink: $!";
+	foreach my $name (@names)
+	{
+		my $file = sprintf('%s/%03d_%s.pl', $dir, scalar @files, $name);
+		my $code = $forged{ $name =~ s/\d+$//r }->();
+
+		append_to_file($file, <<"END");
+use strict;
+use warnings;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+sub tries
+{
+	open(my \$fh, '>>', "$dir/$name.tries");
+	return -s "$dir/$name.tries" if our \$counted++;
+	print {\$fh} '.';
+	close \$fh;
+	return -s "$dir/$name.tries";
+}
+
+sub stall
+{
+	my \$prove = getppid();
+	my (\$stalls) = slurp_file("/proc/\$prove/stat") =~ /^\\d+ \\(.*\\) \\S (\\d+)/;
+	my \@watchers = grep { \$_ != \$prove }
+	  split / /, slurp_file("/proc/\$stalls/task/\$stalls/children");
+
+	kill('STOP', \@watchers);
+	Time::HiRes::sleep(0.7);
+	kill('CONT', \@watchers);
+	Time::HiRes::sleep(0.2);
+}
+
+tries();
+$code
+done_testing();
+END
+		push @files, $file;
+	}
+
+	local $ENV{TESTDATADIR} = "$dir/tmp_check";
+	local $ENV{TESTLOGDIR} = "$dir/tmp_check/log";
+	local $ENV{TESTDIR} = $dir;
+	local $ENV{PROVE_JOBS} = 1;    # so that no other stands still meanwhile
+	local $ENV{TEST_TRIES} = 3;
+
+	# not into this test's own log, where what must never happen would count
+	my $output = "$PostgreSQL::Test::Utils::tmp_check/stalls_$number.log";
+	my $rc = system(qq(cd "$dir" && "$stalls" tap "$dir/tmp_check/log" @files >"$output" 2>&1));
+	my $said = slurp_file($output);
+	my ($last) = $said =~ /([^\n]*)\n\z/;
+
+	return { passed => $rc == 0, said => $said, last => $last, output => $output };
+}
+
+sub again { return () = $_[0]->{said} =~ /^== again, by itself: /mg; }
+
+my $run = run('passes');
+ok($run->{passed}, 'all pass');
+is($run->{last}, 'no test ran again', 'and says so');
+
+$run = run('passes', 'fails');
+ok(!$run->{passed}, 'a failure while the machine did not stand still');
+is(again($run), 0, 'is not tried again');
+like($run->{said}, qr/001_fails\.pl: the machine did not stand still/, 'and why');
+
+$run = run('stalled', 'passes');
+ok($run->{passed}, 'a failure while the machine stood still');
+like($run->{last}, qr/^1 test ran again, as the machine stood still: \S*000_stalled\.pl$/,
+	'is tried again');
+
+my @outputs = ($run->{output}) x 3;
+is(system(qq("$stalls" count @outputs >/dev/null)), 0, 'three in all may be');
+isnt(system(qq("$stalls" count @outputs $run->{output} >/dev/null)), 0, 'four may not');
+
+$run = run('stalled_twice');
+ok($run->{passed}, 'one that passes the third time');
+is(again($run), 2, 'ran thrice');
+like($run->{last}, qr/^1 test ran again/, 'and counts once');
+
+$run = run('stalled_always');
+ok(!$run->{passed}, 'one that never passes fails');
+is(again($run), 2, 'after three times');
+
+$run = run('fails_later');
+ok(!$run->{passed}, 'one that fails again while the machine does not stand still');
+is(again($run), 1, 'has failed');
+
+$run = run('overlaps');
+ok(!$run->{passed}, 'what must never happen');
+is(again($run), 0, 'is not excused');
+
+$run = run('stalled', 'fails');
+ok(!$run->{passed}, 'one that is excused beside one that is not');
+is(again($run), 0, 'would not help');
+
+$run = run(map { "stalled$_" } 1 .. 4);
+ok(!$run->{passed}, 'four that would have to run again');
+is(again($run), 0, 'are too many');
+
+done_testing();
