@@ -106,7 +106,7 @@ endif
 # user, with the extension staged there (see scripts/sandbox).
 #
 STORE ?= local
-PROVE_JOBS ?= 2
+PROVE_JOBS ?= 6
 T ?= test/t/*.pl
 SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
 	MAKE="$(MAKE)" scripts/sandbox
@@ -116,11 +116,11 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:   test-quick     unit, a short simulation, regress and pgtap, with nothing
 #:                  but PostgreSQL; installs what they need
 #:   test           all of unit, sim, gateway-test, faults, regress, pgtap and
-#:                  tap; installs what they need
+#:                  tap, side by side; installs what they need
 #:   regress        pg_regress
 #:   pgtap          pgTAP tests
 #:   tap            several instances and real stores; T="test/t/003*.pl" runs
-#:                  some, PROVE_JOBS=n (2)
+#:                  some, PROVE_JOBS=n (6)
 #:   jobs           scheduled jobs on three instances that fail, with Consul
 #:                  and with Cassandra; DURATION=1h (10min)
 #:   gateway-unit   unit tests of the gateway
@@ -139,14 +139,10 @@ deps:
 test-quick:
 	@PG_CONFIG="$(PG_CONFIG)" test/quick
 
-# A new make for the rest, since deps may have installed the PGXS.
+# It makes the rest anew, since deps may have installed the PGXS.
 test:
 	scripts/deps test
-	$(BUILD)
-	$(MAKE) --no-print-directory gateway unit sim
-	test/gateway/run
-	$(MAKE) --no-print-directory faults STORE=consul DURATION=4min
-	$(SANDBOX) test/run regress pgtap tap
+	@$(SANDBOX:scripts/sandbox=test/all)
 
 regress pgtap:
 	$(BUILD)

@@ -193,8 +193,8 @@ sub stop_process
 
 =item free_port()
 
-A port of 127.0.0.1, free for TCP and UDP, that no other test asked for.  It
-lies below the range the kernel gives to outgoing connections, so that a
+A port of 127.0.0.1, free for TCP and UDP, that no other test asked for (of this
+sandbox, or of all that share the directory LE_PORTS).  It lies below the range the kernel gives to outgoing connections, so that a
 server can be stopped and started again on it.
 
 =back
@@ -206,7 +206,7 @@ my $next_port;
 
 sub free_port
 {
-	my $dir = ($ENV{LE_SANDBOX} // '/tmp') . '/ports';
+	my $dir = $ENV{LE_PORTS} || ($ENV{LE_SANDBOX} // '/tmp') . '/ports';
 	my ($lower, $upper) = (12000, 31999);
 
 	mkdir $dir;
