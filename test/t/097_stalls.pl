@@ -75,11 +75,64 @@ END
 	local $ENV{TESTLOGDIR} = "$dir/tmp_check/log";
 	local $ENV{TESTDIR} = $dir;
 	local $ENV{PROVE_JOBS} = 1;    # so that no other stands still meanwhile
-	local $ENV{TEST_TRIES} = 3;
+	return suite($dir, 'tap', "$dir/tmp_check/log", @files);
+}
 
-	# not into this test's own log, where what must never happen would count
+# Runs a program that says what compiled Go tests would, in a directory of its
+# own.  It gets as $try how often it has run.
+sub run_go
+{
+	my ($code) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir_short() . '/' . ++$number;
+
+	mkdir $dir;
+	append_to_file("$dir/tests", <<"END");
+#!/usr/bin/perl
+use strict;
+use warnings;
+use Time::HiRes;
+
+\$| = 1;
+open(my \$fh, '>>', "$dir/tries");
+print {\$fh} "\@ARGV\\n";
+close \$fh;
+open(\$fh, '<', "$dir/tries");
+my \$try = () = <\$fh>;
+
+sub stall
+{
+	my \$stalls = getppid();
+	open(my \$in, '<', "/proc/\$stalls/task/\$stalls/children");
+	my \@watchers = grep { \$_ != \$\$ } split / /, <\$in>;
+
+	kill('STOP', \@watchers);
+	Time::HiRes::sleep(0.7);
+	kill('CONT', \@watchers);
+	Time::HiRes::sleep(0.2);
+}
+
+sub begin { print "\\x16=== RUN   \$_[0]\\n"; }
+sub result { print "\\x16--- \$_[1]: \$_[0] (\$_[2]s)\\n"; }
+
+$code
+END
+	chmod(0755, "$dir/tests");
+
+	my $run = suite($dir, 'go', "'echo >>$dir/fresh'", "$dir/tests", '-test.count=1');
+
+	$run->{tries} = [ split /\n/, slurp_file("$dir/tries") ];
+	$run->{fresh} = -s "$dir/fresh" // 0;
+	return $run;
+}
+
+# Not into this test's own log, where what must never happen would count.
+sub suite
+{
+	my ($dir, @arguments) = @_;
 	my $output = "$PostgreSQL::Test::Utils::tmp_check/stalls_$number.log";
-	my $rc = system(qq(cd "$dir" && "$stalls" tap "$dir/tmp_check/log" @files >"$output" 2>&1));
+
+	local $ENV{TEST_TRIES} = 3;
+	my $rc = system(qq(cd "$dir" && "$stalls" @arguments >"$output" 2>&1));
 	my $said = slurp_file($output);
 	my ($last) = $said =~ /([^\n]*)\n\z/;
 
@@ -130,5 +183,60 @@ is(again($run), 0, 'would not help');
 $run = run(map { "stalled$_" } 1 .. 4);
 ok(!$run->{passed}, 'four that would have to run again');
 is(again($run), 0, 'are too many');
+
+# Go tests: the parts that failed run again, with what is around them
+$run = run_go(<<'END');
+begin('TestA');
+begin('TestA/fine');
+result('TestA/fine', 'PASS', '0.01');
+begin('TestA/late');
+if ($try == 1)
+{
+	stall();
+	print "    a_test.go:1: too late\n";
+}
+result('TestA/late', $try == 1 ? 'FAIL' : 'PASS', '0.90');
+result('TestA', $try == 1 ? 'FAIL' : 'PASS', '0.91');
+exit($try == 1);
+END
+ok($run->{passed}, 'Go: a failure while the machine stood still');
+like($run->{last}, qr/^1 test ran again, as the machine stood still: TestA\/late$/,
+	'is tried again');
+is($run->{tries}[1], '-test.count=1 -test.v=test2json -test.run ^TestA$/^late$',
+	'the part only');
+is($run->{fresh}, 1, 'after room was made for it');
+like($run->{said}, qr/a_test\.go:1: too late/, 'and what it said is shown');
+is(system(qq("$stalls" count $run->{output} @outputs >/dev/null)) >> 8, 1,
+	'it counts with the others');
+
+foreach my $case (
+	[ 'the machine had stood still before', <<'END' ],
+begin('TestB');
+stall();
+result('TestB', 'PASS', '0.90');
+begin('TestA');
+result('TestA', 'FAIL', '0.01');
+END
+	[ 'what must never happen, in what is around it', <<'END' ],
+begin('TestA');
+begin('TestA/late');
+stall();
+result('TestA/late', 'FAIL', '0.90');
+print "    a_test.go:1: must never happen: two hold it\n";
+result('TestA', 'FAIL', '0.91');
+END
+	[ 'one that ends all tests', <<'END' ],
+begin('TestA');
+stall();
+result('TestA', 'FAIL', '0.90');
+begin('TestB');
+print "panic: test timed out\n";
+END
+	[ 'the tests do not even begin', 'stall();' ])
+{
+	$run = run_go("$case->[1]exit(1);");
+	ok(!$run->{passed}, "Go: $case->[0]");
+	is(again($run), 0, 'is not tried again');
+}
 
 done_testing();
