@@ -32,6 +32,7 @@ func TestOneNode(t *testing.T) {
 			if !strings.Contains(g.log.String(), "does not survive") {
 				t.Error("no warning about the replication")
 			}
+			g.warm(t)
 			for _, c := range []struct {
 				name string
 				run  func(*testing.T, *proc, string)

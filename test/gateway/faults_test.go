@@ -26,6 +26,7 @@ func TestThreeNodes(t *testing.T) {
 			cluster(t, "paxos", variant)
 			ks := "three_" + variant
 			keyspace(t, ks, 3)
+			start(t, ks).warm(t)
 			run := func(name string, test func(*testing.T, string)) {
 				t.Run(name, func(t *testing.T) { test(t, ks) })
 			}
