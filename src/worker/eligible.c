@@ -54,7 +54,7 @@ le_may_lead(char *why, size_t size, int *sqlstate)
 }
 
 /*
- * The gateway knows what of a lease is lost to clocks, this node only how
+ * The store knows what of a lease is lost to clocks, this node only how
  * often it renews: say so if the two do not fit.  It is safe, but every
  * hitch of the store costs the lead.
  */
@@ -62,6 +62,7 @@ void
 le_check_trust(le_duration trust)
 {
 	static le_duration told = 0;
+	const char *more = le_configured_store()->takes_more;
 	const LeTiming *t = &le_table->node.timing;
 	le_duration need = t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT +
 		t->margin;
@@ -77,7 +78,10 @@ le_check_trust(le_duration trust)
 					   (int) (t->renew_interval / LE_MSEC),
 					   (int) (LE_MIN_ATTEMPT / LE_MSEC),
 					   (int) (t->margin / LE_MSEC), (int) (need / LE_MSEC)),
-			 errhint("Raise \"leader_election.lease_ttl\", or lower the gateway's --max-clock-skew if the clocks allow it.")));
+			 more == NULL ?
+			 errhint("Raise \"leader_election.lease_ttl\".") :
+			 errhint("Raise \"leader_election.lease_ttl\", or lower %s if the clocks allow it.",
+					 more)));
 }
 
 /* Does it contend for the election by itself, without a call that waits? */
