@@ -139,7 +139,7 @@ check_campaign(char **newval, void **extra, GucSource source)
 }
 
 static bool
-valid_url(const char *url)
+valid_url(const char *url, const LeStore *store)
 {
 	const char *host = NULL;
 
@@ -156,30 +156,35 @@ valid_url(const char *url)
 	if (strcspn(host, "@") < strcspn(host, "/"))
 	{
 		GUC_check_errdetail("The URL must not contain a user or password.");
-		GUC_check_errhint("Put a token into the file that the store's setting for it names.");
+		if (store->secret_setting != NULL)
+			GUC_check_errhint("Put a token into the file that \"%s\" names.",
+							  store->secret_setting);
 		return false;
 	}
 	return true;
 }
 
-/* Check hooks of the stores' settings, by kind. */
-
 static bool
-check_url(char **newval, void **extra, GucSource source)
+takes_list(const LeStore *store)
 {
-	return valid_url(*newval);
+	for (int i = 0; i < store->nsettings; i++)
+		if (store->settings[i].kind == LE_SETTING_URLS)
+			return true;
+	return false;
 }
 
+/* One URL, or several of a store that may have them. */
 static bool
-check_urls(char **newval, void **extra, GucSource source)
+valid_urls(const char *list, const LeStore *store)
 {
-	const char *list = *newval;
 	char		url[MAXPGPATH];
 	int			n = 0;
 
+	if (!takes_list(store))
+		return valid_url(list, store);
 	while (le_next_name(&list, url, sizeof(url)))
 	{
-		if (!valid_url(url))
+		if (!valid_url(url, store))
 			return false;
 		n++;
 	}
@@ -213,7 +218,7 @@ check_word(char **newval, void **extra, GucSource source)
 	if (strspn(*newval, allowed) != strlen(*newval) ||
 		strlen(*newval) > LE_MAX_PART_LEN)
 	{
-		GUC_check_errdetail("The name consists of up to %d letters, digits, \"_\" and \"-\".",
+		GUC_check_errdetail("The name consists of letters, digits, \"_\" and \"-\", at most %d of them.",
 							LE_MAX_PART_LEN);
 		return false;
 	}
@@ -345,9 +350,30 @@ define_job_settings(void)
 			  &le_drain_timeout, 5000, 0, 600000);
 }
 
+/*
+ * A check hook is not told which setting it is asked about, and the hint on a
+ * URL names another one of the same store: so there is a hook for each store.
+ */
+#define URL_CHECK(number) \
+static bool \
+check_urls_##number(char **newval, void **extra, GucSource source) \
+{ \
+	return valid_urls(*newval, le_store_number(number)); \
+}
+
+URL_CHECK(0)
+URL_CHECK(1)
+URL_CHECK(2)
+URL_CHECK(3)
+URL_CHECK(4)
+URL_CHECK(5)
+
+static const GucStringCheckHook url_checks[] = {
+	check_urls_0, check_urls_1, check_urls_2, check_urls_3, check_urls_4,
+	check_urls_5
+};
+
 static const GucStringCheckHook text_checks[] = {
-	[LE_SETTING_URL] = check_url,
-	[LE_SETTING_URLS] = check_urls,
 	[LE_SETTING_PREFIX] = check_prefix,
 	[LE_SETTING_WORD] = check_word,
 	[LE_SETTING_FILE] = NULL,
@@ -355,10 +381,17 @@ static const GucStringCheckHook text_checks[] = {
 
 /* Its variable holds the default until then. */
 static void
-define_store_setting(const LeSetting *s)
+define_store_setting(const LeSetting *s, int store)
 {
 	switch (s->kind)
 	{
+		case LE_SETTING_URL:
+		case LE_SETTING_URLS:
+			if (store >= lengthof(url_checks))
+				elog(FATAL, "leader_election has more stores than URL_CHECK()s");
+			define_string(s->name, s->brief, s->detail, s->text, *s->text,
+						  url_checks[store]);
+			break;
 		case LE_SETTING_FLAG:
 			DefineCustomBoolVariable(s->name, s->brief, s->detail, s->flag,
 									 *s->flag, PGC_SIGHUP, 0,
@@ -383,7 +416,7 @@ define_store_settings(void)
 
 	for (int i = 0; (store = le_store_number(i)) != NULL; i++)
 		for (int k = 0; k < store->nsettings; k++)
-			define_store_setting(&store->settings[k]);
+			define_store_setting(&store->settings[k], i);
 }
 
 static void

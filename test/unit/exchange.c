@@ -131,6 +131,16 @@ shows_header(const LeHttpResponse *response, const char *name)
 	return le_header(response, name, value, sizeof(value));
 }
 
+/* Does the answer say that keys were left out? */
+bool
+says_filtered(const LeHttpResponse *response)
+{
+	char		value[8];
+
+	return le_header(response, FILTERED, value, sizeof(value)) &&
+		strcmp(value, "true") == 0;
+}
+
 static bool
 parse_line(const char *name, const char *value, LeOp *op,
 		   LeHttpResponse *response)
@@ -322,7 +332,7 @@ check_done(const LeOp *op, const LeHttpResponse *response,
 
 	require(response->net == LE_NET_OK);
 	require(response->status == 200 || read_nothing);
-	require(!shows_header(response, FILTERED) || le_op_writes(op->kind) ||
+	require(!says_filtered(response) || le_op_writes(op->kind) ||
 			op->kind == LE_OP_VERIFY_SESSION ||
 			op->kind == LE_OP_SESSION_NAME);
 	if (is_transaction(op->kind) && op->kind != LE_OP_FORGET_NODE)

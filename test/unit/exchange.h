@@ -28,6 +28,7 @@ extern const LePlace test_place;
 
 extern void add_header(LeHttpResponse *response, const char *name,
 					   const char *value);
+extern bool says_filtered(const LeHttpResponse *response);
 extern bool shows_header(const LeHttpResponse *response, const char *name);
 
 
