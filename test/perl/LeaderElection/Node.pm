@@ -162,8 +162,11 @@ sub init
 		flock($lock, LOCK_EX) or croak "could not lock: $!";
 		unless (-d $template)
 		{
-			# -D DIRECTORY comes first
-			$run->($command, '-D', "$template.new", @arguments[ 2 .. $#arguments ]);
+			# where the directory stands among them differs by version
+			$run->(
+				$command,
+				map { $_ eq $self->data_dir ? "$template.new" : $_ }
+				  @arguments);
 			rename("$template.new", $template) or croak "rename: $!";
 		}
 		close($lock);
