@@ -157,6 +157,18 @@ le_my_owner(bool xact)
 	return xact ? my_owner | LE_OWNER_XACT : my_owner;
 }
 
+/*
+ * Is there a worker, or one that is on its way?  It has a process id before it
+ * reads its files and makes them durable, which a busy disk may take seconds
+ * for, and a place from when on it can be woken.
+ */
+static bool
+worker_is_there(void)
+{
+	return pg_atomic_read_u32(&le_table->worker_proc) != 0 ||
+		pg_atomic_read_u32(&le_table->worker_pid) != 0;
+}
+
 /* False: it has not come by then (0: waits for as long as it takes). */
 static bool
 wait_for_answer(le_time until)
@@ -167,7 +179,7 @@ wait_for_answer(le_time until)
 
 	while (pg_atomic_read_u64(&place->word) != WORD(pending, STATE_ANSWERED))
 	{
-		if (pg_atomic_read_u32(&le_table->worker_proc) != 0)
+		if (worker_is_there())
 			absent_since = 0;
 		else if (absent_since == 0)
 			absent_since = le_now();

@@ -11,8 +11,10 @@ use LeaderElection::Recorder;
 use LeaderElection::Sampler;
 use LeaderElection::Session;
 use LeaderElection::Util;
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $consul = LeaderElection::Consul->new('consul')->start;
 my $recorder = LeaderElection::Recorder->new('r', $consul->host_port)->start;
@@ -106,6 +108,27 @@ subtest 'pg_terminate_backend' => sub {
 	$node->release('w');
 	$session->query("SELECT le_release('s')");
 	$consul->destroy($other);
+};
+
+# A worker that is on its way, but whose disk takes seconds: here its file is a
+# pipe that nobody writes to.  Whoever asks waits for it.
+subtest 'a start that takes long' => sub {
+	my $session = LeaderElection::Session->new($node);
+	my $file = $node->data_dir . '/leader_election.tokens';
+	my $pid = $node->worker_pid;
+	my $begun = time;
+
+	unlink $file or die "$file: $!";
+	POSIX::mkfifo($file, 0600) or die "$file: $!";
+	$node->sql("SELECT pg_terminate_backend($pid)");
+	$session->start("SELECT le_acquire('slow')");
+	poll_until(sub { $session->is_done || time - $begun > 5 }, 'five seconds');
+	ok(!$session->is_done, 'nobody is told that there is no worker');
+	open(my $pipe, '>', $file) or die "$file: $!";
+	close $pipe;
+	is($session->finish->{output}, 't', 'and it answers when it is ready');
+	$node->release('slow');
+	ok(-f $file, 'the file is a file again');
 };
 
 # A crash of one process resets shared memory: a new incarnation, which can
