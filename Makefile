@@ -106,7 +106,7 @@ endif
 # user, with the extension staged there (see scripts/sandbox).
 #
 STORE ?= local
-PROVE_JOBS ?= 6
+PROVE_JOBS ?= 4
 T ?= test/t/*.pl
 SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
 	MAKE="$(MAKE)" scripts/sandbox
