@@ -120,7 +120,7 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:   regress        pg_regress
 #:   pgtap          pgTAP tests
 #:   tap            several instances and real stores; T="test/t/003*.pl" runs
-#:                  some, PROVE_JOBS=n (6)
+#:                  some, PROVE_JOBS=n (4)
 #:   jobs           scheduled jobs on three instances that fail, with Consul
 #:                  and with Cassandra; DURATION=1h (10min)
 #:   gateway-unit   unit tests of the gateway
