@@ -274,6 +274,27 @@ a_campaign_keeps_no_sessions_term(void **state)
 	assert_true(is_given_up());
 }
 
+/*
+ * The worker before has sent an acquire for the question, and nobody knows
+ * what became of it: others may have been refused because of it.
+ */
+static void
+what_was_sent_before_is_not_known(void **state)
+{
+	LeAsk		question = {.kind = LE_ASK_ACQUIRE, .owner = 5};
+	LeActions	act = {.verdict = LE_SAY_DENIED};
+
+	strlcpy(question.election, "a", sizeof(question.election));
+	le_pending_attach(le_pending_new(0, 1, &question), slot);
+	question.again = true;
+	le_pending_attach(le_pending_new(1, 1, &question), slot);
+	slot->candidate = 5;
+	assert_false(le_pass_verdict(slot, &act, 1));
+	assert_int_equal(replies[0].kind, LE_REPLY_FALSE);
+	assert_int_equal(replies[1].kind, LE_REPLY_ERROR);
+	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNKNOWN);
+}
+
 int
 main(void)
 {
@@ -287,6 +308,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(a_campaign_keeps_the_nodes_term,
 										begin, end),
 		cmocka_unit_test_setup_teardown(a_campaign_keeps_no_sessions_term,
+										begin, end),
+		cmocka_unit_test_setup_teardown(what_was_sent_before_is_not_known,
 										begin, end),
 	};
 
