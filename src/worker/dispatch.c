@@ -225,13 +225,19 @@ finish(LeFlight *flight, const LeAnswer *answer)
 	MemoryContextDelete(flight->context);
 }
 
-/* There is no answer, and none is to be had: certainly not applied. */
+/*
+ * The next request cannot be sent.  Was it the first, nothing was applied; of
+ * several, nobody knows what those before it have done.
+ */
 static void
 give_up(LeFlight *flight, const char *why)
 {
 	LeAnswer	answer = {0};
 
-	le_fail(&answer, LE_UNAVAILABLE, why);
+	if (flight->op.step.number > 0)
+		le_fail_open(&flight->op, &answer, why);
+	else
+		le_fail(&answer, LE_UNAVAILABLE, why);
 	finish(flight, &answer);
 }
 
@@ -332,12 +338,7 @@ go_on(LeFlight *flight, const LeAnswer *answer)
 	flight->op.step = answer->next;
 	flight->tried = 0;
 	if (le_now() >= flight->until || !transmit(flight))
-	{
-		LeAnswer	late = {0};
-
-		le_fail_open(&flight->op, &late, "there was no time left for the rest of it");
-		finish(flight, &late);
-	}
+		give_up(flight, "there was no time left for the rest of it");
 	return true;
 }
 

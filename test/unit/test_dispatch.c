@@ -550,6 +550,21 @@ no_secret_is_to_be_had(void **state)
 	assert_string_equal(sent[nsent - 1].path, "/authenticate/0");
 }
 
+/* But of several requests those before may have been. */
+static void
+no_secret_is_to_be_had_for_the_rest(void **state)
+{
+	fetches = true;
+	ask(LE_OP_ACQUIRE);
+	answer(LE_SEC, OK);
+	answer(LE_SEC, GO_ON_ANCHORS);
+	answer(LE_SEC, STALE);
+	answer(LE_SEC, ELSEWHERE);
+	answer(LE_SEC, ELSEWHERE);
+	assert_int_equal(answers, 1);
+	assert_int_equal(outcome, LE_UNKNOWN);
+}
+
 int
 main(void)
 {
@@ -568,6 +583,7 @@ main(void)
 		cmocka_unit_test_setup(a_secret_is_renewed_ahead, begin),
 		cmocka_unit_test_setup(a_stale_secret_is_replaced_once, begin),
 		cmocka_unit_test_setup(no_secret_is_to_be_had, begin),
+		cmocka_unit_test_setup(no_secret_is_to_be_had_for_the_rest, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
