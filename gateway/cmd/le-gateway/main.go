@@ -121,7 +121,7 @@ func serve(args []string, out, errOut io.Writer) error {
 	db := cql.New(c.Cassandra, obs)
 	svc := lease.New(db, c.Lease(log, obs))
 	obs.Set = metrics.New(svc.Held)
-	handler := api.New(svc, api.Options{Tokens: tokens, MaxRequests: c.MaxRequests, MaxWaiters: c.MaxWaiters,
+	handler := api.New(svc, api.Options{Tokens: tokens, Local: c.Local(), Hosts: c.AllowHosts(), MaxRequests: c.MaxRequests, MaxWaiters: c.MaxWaiters,
 		Ready: db.Ready, OpenAPI: gateway.OpenAPI, Metrics: obs.Set, Log: log,
 		Version: map[string]string{"version": gateway.Version, "go": runtime.Version(), "api": "v1"}})
 	srv := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -134,13 +134,12 @@ func serve(args []string, out, errOut io.Writer) error {
 	}
 	if certs != nil {
 		listener = tls.NewListener(listener, certs.config())
-	} else if tokens != nil && !isLoopback(listener.Addr()) {
-		log.Warn("tokens travel in clear text: set --tls-cert, or put a TLS proxy in front")
 	}
+	warn(log, c)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	go db.Connect(ctx)
-	go reload(ctx, log, tokens, certs)
+	go reload(ctx, log, c, tokens, certs)
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(listener) }()
 	log.Info("listening", "address", listener.Addr().String(), "version", gateway.Version, "tls", certs != nil,
@@ -170,7 +169,7 @@ func shutdown(limit time.Duration, h *api.Server, srv *http.Server, svc *lease.S
 
 // reload reads tokens and certificates again on SIGHUP. What is no good is
 // reported, and the old stays in use.
-func reload(ctx context.Context, log *slog.Logger, tokens *auth.Tokens, certs *certificates) {
+func reload(ctx context.Context, log *slog.Logger, c *config.Config, tokens *auth.Tokens, certs *certificates) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	for {
@@ -191,12 +190,15 @@ func reload(ctx context.Context, log *slog.Logger, tokens *auth.Tokens, certs *c
 		} else {
 			log.Info("reloaded tokens and certificates")
 		}
+		warn(log, c)
 	}
 }
 
-func isLoopback(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+// warn tells of settings and files that keep out fewer than they could.
+func warn(log *slog.Logger, c *config.Config) {
+	for _, weak := range c.Weak() {
+		log.Warn("weak set-up", "problem", weak)
+	}
 }
 
 // certificates is the TLS side of the service, reloadable.

@@ -224,9 +224,11 @@ func TestTLSTokensAndReload(t *testing.T) {
 	status("token-number-two2", 401)
 	before := status("token-number-one1", 503) // there is no Cassandra
 	os.WriteFile(tokens, []byte("two token-number-two2 *\n"), 0o600)
+	os.Chmod(tokens, 0o644)
 	a.issue("server", false)
 	d.cmd.Process.Signal(syscall.SIGHUP)
 	d.logged("reloaded tokens and certificates")
+	d.logged(`"level":"WARN","msg":"weak set-up","problem":"--token-file \S+ \(mode 0644\) can be read by others`)
 	status("token-number-one1", 401)
 	after := status("token-number-two2", 503)
 	if before.TLS.PeerCertificates[0].SerialNumber.Cmp(after.TLS.PeerCertificates[0].SerialNumber) == 0 {
@@ -248,6 +250,12 @@ func TestWithoutCassandra(t *testing.T) {
 		if want == 503 && !strings.Contains(body, `"outcome":"not-applied"`) {
 			t.Errorf("%s: %s", path, body)
 		}
+	}
+	// a page whose name leads here (DNS rebinding)
+	req, _ := http.NewRequest("PUT", "http://"+d.addr+"/v1/locks/l", nil)
+	req.Host = "evil.example"
+	if r, err := http.DefaultClient.Do(req); err != nil || r.StatusCode != 403 {
+		t.Errorf("a foreign host: %v %v", err, r)
 	}
 	d.cmd.Process.Signal(syscall.SIGTERM)
 	select {

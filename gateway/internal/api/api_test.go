@@ -13,7 +13,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -80,7 +83,6 @@ func loadSpec(t *testing.T) routers.Router {
 	if err != nil {
 		t.Fatal(err)
 	}
-	openapi3filter.RegisterBodyDecoder("application/yaml", openapi3filter.FileBodyDecoder)
 	return r
 }
 
@@ -135,6 +137,9 @@ func (f *fixture) do(method, path, body string) answer {
 	return a
 }
 
+// inWords is what only the words of the description forbid.
+var inWords = regexp.MustCompile(`go together|given twice|named twice|cannot be read|claim must be new|the body may have|the body has more than one|not UTF-8`)
+
 func (f *fixture) validate(req *http.Request, body string, a answer) {
 	f.Helper()
 	u, _ := url.Parse(req.URL.String())
@@ -157,8 +162,12 @@ func (f *fixture) validate(req *http.Request, body string, a answer) {
 	check.Body = io.NopCloser(strings.NewReader(body))
 	in := &openapi3filter.RequestValidationInput{Request: check, PathParams: params, Route: route,
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true}}
-	if err := openapi3filter.ValidateRequest(f.Context(), in); err != nil && a.status < 400 {
+	err = openapi3filter.ValidateRequest(f.Context(), in)
+	if err != nil && a.status < 400 {
 		f.Errorf("%s %s is accepted, but not by the description: %v", req.Method, u, err)
+	}
+	if detail, _ := a.doc["detail"].(string); err == nil && (a.status == 400 || a.status == 413) && !inWords.MatchString(detail) {
+		f.Errorf("%s %s is refused (%s), but not by the description", req.Method, u, detail)
 	}
 	err = openapi3filter.ValidateResponse(f.Context(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: in, Status: a.status, Header: a.header,
@@ -301,6 +310,7 @@ func TestBatch(t *testing.T) {
 	}
 	f.want("POST", "/v1/renew", many(100), 200, "")
 	f.want("POST", "/v1/renew", many(101), 400, "bad-request")
+	f.want("POST", "/v1/renew", `{"owner":"o","ttl":4,"locks":[{"name":"a","token":1,"rev":1}]}`, 422, "bad-ttl")
 	f.want("POST", "/v1/renew", many(0), 400, "bad-request")
 	f.want("POST", "/v1/renew", `{"owner":"o","locks":[{"name":"a","token":1,"rev":1},{"name":"a","token":1,"rev":2}]}`, 400, "bad-request")
 	f.want("POST", "/v1/renew", `{"owner":"o","locks":[{"name":"a..","token":1,"rev":1},{"name":"../a","token":1,"rev":1}]}`, 400, "bad-name")
@@ -375,6 +385,23 @@ func TestRefusesNonsense(t *testing.T) {
 		{"GET", "/v1/locks?limit=1001", "", 400, "bad-request"},
 		{"GET", "/v1/locks?free=maybe", "", 400, "bad-request"},
 		{"GET", "/v1/locks?page=%21", "", 400, "bad-request"},
+		{"GET", "/v1/locks?free=", "", 400, "bad-request"},
+		{"GET", "/v1/locks?free=true&free=false", "", 400, "bad-request"},
+		{"GET", "/v1/locks?limit=%zz", "", 400, "bad-request"},
+		{"DELETE", "/v1/locks/x?owner=o&token=1&rev=1&owner=p", "", 400, "bad-request"},
+		{"DELETE", "/v1/locks/x?owner=&token=1&rev=1", "", 400, "bad-request"},
+		{"DELETE", "/v1/locks/x?owner=o&token=9007199254740994&rev=1", "", 400, "bad-request"},
+		{"GET", "/v1/locks/x?wait=", "", 400, "bad-duration"},
+		{"GET", "/v1/locks/x?wait=61", "", 400, "bad-duration"},
+		{"GET", "/v1/locks/x?wait=1e1", "", 400, "bad-duration"},
+		{"GET", "/v1/locks/y?wait=0", "", 404, "free"},
+		{"GET", "/v1/locks/x?wait=0&token=9007199254740994&rev=0", "", 400, "bad-request"},
+		{"PUT", "/v1/locks/x", `{"ttl":"1.5h"}`, 400, "bad-duration"},
+		{"PUT", "/v1/locks/x", `{"ttl":"1h30m"}`, 400, "bad-duration"},
+		{"PUT", "/v1/locks/x", `{"ttl":"+15s"}`, 400, "bad-duration"},
+		{"PUT", "/v1/locks/x", `{"ttl":"99999999999999h"}`, 400, "bad-duration"},
+		{"POST", "/v1/locks/x/claims/j", `{"owner":"o","token":1,"tick":1,"try":1,"claim":"c","prev_claim":"","prev_state":""}`, 400, "bad-request"},
+		{"POST", "/v1/locks/x/claims/j", `{"owner":"o","token":1,"tick":1,"try":1,"claim":"c","prev_claim":null,"prev_state":null}`, 409, "claim-refused"},
 	} {
 		f.want(c.method, c.path, c.body, c.status, c.typ)
 	}
@@ -455,6 +482,7 @@ func TestTokens(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	f := newFixture(t, nil)
+	f.srv.readiness.kept = 0
 	f.want("GET", "/readyz", "", 200, "")
 	err := errors.New("down")
 	f.ready.Store(&err)
@@ -467,17 +495,84 @@ func TestReadiness(t *testing.T) {
 
 func TestOverload(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.MaxRequests, o.MaxWaiters = 1, 1 })
-	f.srv.requests <- struct{}{}
+	leave, _ := f.srv.slots.enter(opAcquire, "")
 	a := f.want("PUT", "/v1/locks/l", "", 503, "overloaded")
 	if a.header.Get("Retry-After") == "" || a.doc["outcome"] != "not-applied" {
 		t.Errorf("%v %s", a.header, a.raw)
 	}
 	f.want("GET", "/healthz", "", 200, "")
 	f.want("GET", "/v1/locks/l?wait=1ms", "", 404, "free") // long polls have a limit of their own
-	<-f.srv.requests
-	f.srv.waiters <- struct{}{}
+	leave()
+	fill(f.srv.slots, opWait, "")
 	f.want("GET", "/v1/locks/l?wait=1ms", "", 503, "overloaded")
 	f.want("PUT", "/v1/locks/l", "", 201, "")
+}
+
+// Anybody may ask whether the gateway is ready; few questions reach Cassandra.
+func TestReadinessIsKept(t *testing.T) {
+	var asked atomic.Int32
+	f := newFixture(t, func(o *Options) {
+		o.Ready = func(ctx context.Context) error {
+			asked.Add(1)
+			time.Sleep(20 * time.Millisecond)
+			return ctx.Err()
+		}
+	})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel() // the first who asks has gone away: that is not Cassandra's fault
+	f.srv.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", "/readyz", nil))
+	started := time.Now()
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { f.want("GET", "/readyz", "", 200, "") })
+	}
+	all.Wait()
+	if most := 2 + int32(time.Since(started)/time.Second); asked.Load() > most {
+		t.Errorf("asked %d times", asked.Load())
+	}
+	f.srv.Drain()
+	f.want("GET", "/readyz", "", 503, "not-applied")
+}
+
+// A page of another site whose name is made to lead to this machine is refused
+// where the machine itself need not authenticate (DNS rebinding).
+func TestForeignHost(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Hosts = []string{"db1"} })
+	for _, c := range []struct {
+		host   string
+		local  bool
+		status int
+	}{
+		{"evil.example", true, 403},
+		{"evil.example:7480", true, 403},
+		{"localhost.evil.example", true, 403},
+		{"127.0.0.1.evil.example:7480", true, 403},
+		{"10.0.0.1:7480", true, 403},
+		{"0.0.0.0:7480", true, 403},
+		{"db1.elsewhere", true, 403},
+		{"db1", true, 201},
+		{"DB1.:7480", true, 201},
+		{"localhost", true, 201},
+		{"LocalHost.:7480", true, 201},
+		{"127.0.0.1:7480", true, 201},
+		{"127.0.1.1", true, 201},
+		{"[::1]:7480", true, 201},
+		{"[::1]", true, 201},
+		{"gateway.example", false, 201},
+	} {
+		f.srv.opt.Local = c.local
+		f.db.Expire("l")
+		for path, good := range map[string]int{"PUT /v1/locks/l": 201, "GET /v1/locks": 200, "GET /readyz": 200, "GET /metrics": 200} {
+			want := good
+			if c.status == 403 {
+				want = 403
+			}
+			got, _ := f.dial().send("%s HTTP/1.1\r\nHost: %s\r\nOrigin: http://%s\r\n\r\n", path, c.host, c.host).status()
+			if got != want {
+				t.Errorf("%s of host %s: %d, want %d", path, c.host, got, want)
+			}
+		}
+	}
 }
 
 func TestCrossOrigin(t *testing.T) {
@@ -528,6 +623,36 @@ func TestProblemTypesAreDescribed(t *testing.T) {
 	}
 }
 
+// A resource is the same whatever is done with it: a method that it does not
+// know is answered with those that it does.
+func TestAllow(t *testing.T) {
+	f := newFixture(t, nil)
+	for path, allow := range map[string]string{
+		"/v1/locks":                      "GET",
+		"/v1/renew":                      "POST",
+		"/v1/locks/a":                    "DELETE, GET, PUT",
+		"/v1/locks/a/b":                  "DELETE, GET, PUT",
+		"/v1/locks/a%2Frenew":            "DELETE, GET, PUT",
+		"/v1/locks/a/renew":              "POST",
+		"/v1/locks/a/claims":             "GET",
+		"/v1/locks/a/claims/j":           "GET, POST",
+		"/v1/locks/a/claims/j/complete":  "POST",
+		"/v1/locks/a/b/claims/renew":     "GET, POST",
+		"/v1/locks/a/b/claims/a%2Frenew": "GET, POST",
+		"/healthz":                       "GET, HEAD",
+		"/metrics":                       "GET, HEAD",
+	} {
+		for _, method := range []string{"GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "LOCK"} {
+			if slices.Contains(strings.Split(allow, ", "), method) {
+				continue
+			}
+			if a := f.want(method, path, "", 405, "method"); a.header.Get("Allow") != allow {
+				t.Errorf("%s %s: Allow %q, want %q", method, path, a.header.Get("Allow"), allow)
+			}
+		}
+	}
+}
+
 func TestMatch(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
@@ -535,7 +660,8 @@ func TestMatch(t *testing.T) {
 	}{
 		{"PUT", "/v1/locks/a/b", route{opAcquire, "a/b", ""}},
 		{"PUT", "/v1/locks/a%2fb", route{opAcquire, "a/b", ""}},
-		{"PUT", "/v1/locks/a/renew", route{opAcquire, "a/renew", ""}},
+		{"PUT", "/v1/locks/a%2Frenew", route{opAcquire, "a/renew", ""}},
+		{"POST", "/v1/locks/a/claims/renew", route{opClaim, "a", "renew"}},
 		{"POST", "/v1/locks/a/renew/renew", route{opRenew, "a/renew", ""}},
 		{"POST", "/v1/locks/a%2Frenew/renew", route{opRenew, "a/renew", ""}},
 		{"GET", "/v1/locks/a%2Fclaims", route{opGet, "a/claims", ""}},

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,65 +15,48 @@ import (
 )
 
 const (
-	bodyLimit  = 64 << 10
-	batchLimit = 1 << 20
 	batchLocks = 100
+	valueBytes = bodyLimit
 	ownerBytes = 512
 	idBytes    = 128
 	waitLimit  = time.Minute
 )
 
-// duration is a time in JSON: a string with unit ("15s", "1500ms") or a
-// number of seconds.
+// duration is a time in JSON: a whole number with its unit ("15s", "1500ms"),
+// or a number of seconds.
 type duration time.Duration
 
 func (d *duration) UnmarshalJSON(b []byte) error {
-	text := string(b)
 	if len(b) > 0 && b[0] == '"' {
+		var text string
 		if err := json.Unmarshal(b, &text); err != nil {
 			return err
 		}
-		if _, err := strconv.ParseFloat(text, 64); err == nil {
-			return invalid("bad-duration", "the duration %q has no unit; write 15s, or the number 15", text)
-		}
+		v, err := parseDuration(text)
+		*d = duration(v)
+		return err
 	}
-	v, err := parseDuration(text)
-	*d = duration(v)
-	return err
+	seconds, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || !(seconds >= 0 && seconds < 1e9) {
+		return invalid("bad-duration", "the duration %.40s is no number of seconds; or write 15s, with quotes", b)
+	}
+	*d = duration(seconds * float64(time.Second))
+	return nil
 }
 
-// parseDuration reads "15s", or "15" for seconds.
+// A sign, a fraction or several units would all be durations to Go, but few
+// could say in a description which of them are too long.
+var durationForm = regexp.MustCompile(`^[0-9]+(ms|s|m|h)$`)
+
 func parseDuration(text string) (time.Duration, error) {
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(seconds >= 0 && seconds < 1e9) { // also catches NaN
-			return 0, invalid("bad-duration", "the duration %s is out of bounds", text)
-		}
-		return time.Duration(seconds * float64(time.Second)), nil
-	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, invalid("bad-duration", "%.40q is not a duration; write 15s, 1500ms, 2m", text)
+	if err != nil || !durationForm.MatchString(text) {
+		return 0, invalid("bad-duration", "%.40q is not a duration; write a whole number with its unit: 1500ms, 15s, 2m, 1h", text)
 	}
 	return d, nil
 }
 
-// body reads and decodes a request's JSON strictly: one value, known fields,
-// valid UTF-8, and no more than limit bytes. An empty body is allowed where
-// empty says that nothing is required.
-func body(w http.ResponseWriter, r *http.Request, limit int64, empty bool, into any) error {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return invalid("too-large", "the body may have %d bytes", limit)
-	case err != nil:
-		return invalid("bad-request", "the body could not be read: %v", err)
-	case len(bytes.TrimSpace(raw)) == 0 && empty:
-		return nil
-	}
-	return decode(raw, into)
-}
-
+// decode reads JSON strictly: one object, known fields, valid UTF-8.
 func decode(raw []byte, into any) error {
 	if !utf8.Valid(raw) {
 		return invalid("bad-request", "the body is not UTF-8")
@@ -155,17 +138,48 @@ func checkTerm(owner string, token, rev int64) error {
 type batchBody struct {
 	Owner string    `json:"owner"`
 	TTL   *duration `json:"ttl"`
-	Locks []struct {
-		Name  string  `json:"name"`
-		Token int64   `json:"token"`
-		Rev   int64   `json:"rev"`
-		Value *string `json:"value"`
-	} `json:"locks"`
+	Locks lockList  `json:"locks"`
+}
+
+type lockList []struct {
+	Name  string  `json:"name"`
+	Token int64   `json:"token"`
+	Rev   int64   `json:"rev"`
+	Value *string `json:"value"`
+}
+
+// UnmarshalJSON stops at the first lock that is one too many, or no lock. Left
+// to itself, encoding/json makes hundreds of thousands of locks out of a
+// megabyte before anybody can count them.
+func (l *lockList) UnmarshalJSON(b []byte) error {
+	*l = nil
+	if string(b) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return invalid("bad-request", "locks must be an array")
+	}
+	for d.More() {
+		if len(*l) == batchLocks {
+			return wrongCount()
+		}
+		*l = append(*l, make(lockList, 1)...)
+		if err := d.Decode(&(*l)[len(*l)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wrongCount() error {
+	return invalid("bad-request", "locks must have 1 to %d entries; send several requests", batchLocks)
 }
 
 func (b batchBody) requests() ([]lease.RenewRequest, error) {
-	if len(b.Locks) < 1 || len(b.Locks) > batchLocks {
-		return nil, invalid("bad-request", "locks must have 1 to %d entries; send several requests", batchLocks)
+	if len(b.Locks) == 0 {
+		return nil, wrongCount()
 	}
 	var list []lease.RenewRequest
 	seen := make(map[string]bool)
@@ -173,6 +187,9 @@ func (b batchBody) requests() ([]lease.RenewRequest, error) {
 		err := errors.Join(checkName(l.Name), checkTerm(b.Owner, l.Token, l.Rev))
 		if err == nil && seen[l.Name] {
 			err = invalid("bad-request", "the lock is named twice")
+		}
+		if err == nil && l.Value != nil && len(*l.Value) > valueBytes {
+			err = invalid("too-large", "a value may have %d bytes", valueBytes)
 		}
 		if err != nil {
 			var p *problem
@@ -187,20 +204,20 @@ func (b batchBody) requests() ([]lease.RenewRequest, error) {
 }
 
 type claimBody struct {
-	Owner     string `json:"owner"`
-	Token     int64  `json:"token"`
-	Tick      *int64 `json:"tick"`
-	Try       int32  `json:"try"`
-	Claim     string `json:"claim"`
-	PrevClaim string `json:"prev_claim"`
-	PrevState string `json:"prev_state"`
+	Owner     string  `json:"owner"`
+	Token     int64   `json:"token"`
+	Tick      *int64  `json:"tick"`
+	Try       int32   `json:"try"`
+	Claim     string  `json:"claim"`
+	PrevClaim *string `json:"prev_claim"`
+	PrevState *string `json:"prev_state"`
 }
 
 // maxTick bounds ticks to what a 64-bit count of microseconds can also hold.
 const maxTick = int64(1) << 52
 
 func (b claimBody) request(r route) (lease.ClaimRequest, error) {
-	q := lease.ClaimRequest{Name: r.name, Owner: b.Owner, PrevID: b.PrevClaim, PrevState: b.PrevState}
+	q := lease.ClaimRequest{Name: r.name, Owner: b.Owner}
 	if err := errors.Join(checkTerm(b.Owner, b.Token, 1), checkText("claim", b.Claim, idBytes)); err != nil {
 		return q, err
 	}
@@ -209,12 +226,15 @@ func (b claimBody) request(r route) (lease.ClaimRequest, error) {
 		return q, invalid("bad-request", "tick is required, in milliseconds since 1970-01-01 UTC")
 	case b.Try < 1:
 		return q, invalid("bad-request", "try starts at 1")
-	case (b.PrevClaim == "") != (b.PrevState == ""):
+	case (b.PrevClaim == nil) != (b.PrevState == nil):
 		return q, invalid("bad-request", "prev_claim and prev_state go together")
-	case b.PrevClaim == b.Claim:
-		return q, invalid("bad-request", "claim must be new, not prev_claim again")
-	case b.PrevState != "" && !ended(b.PrevState) && b.PrevState != lease.Running:
+	case b.PrevClaim == nil:
+	case *b.PrevClaim == "" || *b.PrevClaim == b.Claim:
+		return q, invalid("bad-request", "claim must be new, not prev_claim again, and prev_claim not empty")
+	case !ended(*b.PrevState) && *b.PrevState != lease.Running:
 		return q, invalid("bad-request", "prev_state is running, done or failed")
+	default:
+		q.PrevID, q.PrevState = *b.PrevClaim, *b.PrevState
 	}
 	q.Claim = lease.Claim{Job: r.job, Tick: time.UnixMilli(*b.Tick).UTC(), Try: int(b.Try), ID: b.Claim, Token: b.Token}
 	return q, nil

@@ -31,6 +31,7 @@ type problem struct {
 	Claim     *claimDoc `json:"claim,omitempty"`
 
 	retryAfter int
+	allow      string // the methods that there are, of a 405
 }
 
 func (p *problem) Error() string { return p.Type + ": " + p.Detail }
@@ -51,6 +52,7 @@ var kinds = map[string]struct {
 	"free":           {404, "Nobody holds the lock"},
 	"no-claim":       {404, "The job was never claimed"},
 	"method":         {405, "The resource does not know this method"},
+	"timeout":        {408, "The request was not finished in time"},
 	"held":           {409, "Somebody holds the lock"},
 	"lost":           {409, "The term is over"},
 	"stale-revision": {409, "The term stands at another revision"},
@@ -72,13 +74,14 @@ func describe(name string, err error) *problem {
 		refused *lease.RefusedError
 		unknown *lease.UnknownError
 		nothing *lease.NotAppliedError
+		method  *methodError
 	)
 	switch {
 	case errors.As(err, &p):
 	case errors.Is(err, errNoRoute):
 		p = &problem{Type: "no-resource"}
-	case errors.Is(err, errNoMethod):
-		p = &problem{Type: "method"}
+	case errors.As(err, &method):
+		p = &problem{Type: "method", Detail: method.Error(), allow: method.allow}
 	case errors.As(err, &refused):
 		p = refusal(refused)
 	case errors.As(err, &unknown):
@@ -124,6 +127,9 @@ func (p *problem) write(w http.ResponseWriter) {
 	h.Set("Content-Type", "application/problem+json")
 	if p.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.retryAfter))
+	}
+	if p.allow != "" {
+		h.Set("Allow", p.allow)
 	}
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="le-gateway"`)

@@ -3,10 +3,14 @@ package api
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/leader-election/leader_election/gateway/internal/lease"
 )
 
 // op names an operation, for routing and for metrics.
@@ -32,10 +36,33 @@ type route struct {
 	name, job string
 }
 
+var errNoRoute = errors.New("no such resource")
+
+// methodError: there is such a resource, but it does not know the method.
+type methodError struct{ allow string }
+
+func (e *methodError) Error() string { return "the resource knows " + e.allow }
+
+// resource is what can be done with what a path names.
+type resource map[string]op
+
 var (
-	errNoRoute  = errors.New("no such resource")
-	errNoMethod = errors.New("method not allowed here")
+	theLocks    = resource{"GET": opList}
+	theRenewals = resource{"POST": opBatch}
+	aLock       = resource{"GET": opGet, "PUT": opAcquire, "DELETE": opRelease}
+	aRenewal    = resource{"POST": opRenew}
+	theClaims   = resource{"GET": opClaims}
+	aClaim      = resource{"GET": opGetClaim, "POST": opClaim}
+	anEnd       = resource{"POST": opComplete}
 )
+
+// to finds the operation of a method.
+func (r resource) to(method string) (op, error) {
+	if o, ok := r[method]; ok {
+		return o, nil
+	}
+	return "", &methodError{strings.Join(slices.Sorted(maps.Keys(r)), ", ")}
+}
 
 const locksPath = "/v1/locks/"
 
@@ -44,16 +71,32 @@ const locksPath = "/v1/locks/"
 // the interface; a name sent with plain slashes is whatever stands between
 // /v1/locks/ and the words renew, claims and complete at the end.
 func match(method string, u *url.URL) (route, error) {
-	path := u.EscapedPath()
+	what, name, job, err := find(u.EscapedPath())
+	if err != nil {
+		return route{}, err
+	}
+	o, err := what.to(method)
+	if err != nil || name == nil {
+		return route{op: o}, err
+	}
+	if o == opGet && u.Query().Has("wait") {
+		o = opWait
+	}
+	return lock(o, name, job)
+}
+
+// find takes a path apart: the resource, the segments of the lock's name, and
+// the job, all still escaped.
+func find(path string) (what resource, name []string, job string, err error) {
 	switch path {
 	case "/v1/locks":
-		return only(method, "GET", route{op: opList})
+		return theLocks, nil, "", nil
 	case "/v1/renew":
-		return only(method, "POST", route{op: opBatch})
+		return theRenewals, nil, "", nil
 	}
 	rest, ok := strings.CutPrefix(path, locksPath)
 	if !ok {
-		return route{}, errNoRoute
+		return nil, nil, "", errNoRoute
 	}
 	seg := strings.Split(rest, "/")
 	n := len(seg)
@@ -63,39 +106,17 @@ func match(method string, u *url.URL) (route, error) {
 		}
 		return seg[n-i]
 	}
-	switch method {
-	case "PUT":
-		return lock(opAcquire, seg, "")
-	case "DELETE":
-		return lock(opRelease, seg, "")
-	case "GET":
-		switch {
-		case n > 2 && last(2) == "claims":
-			return lock(opGetClaim, seg[:n-2], last(1))
-		case n > 1 && last(1) == "claims":
-			return lock(opClaims, seg[:n-1], "")
-		case u.Query().Has("wait"):
-			return lock(opWait, seg, "")
-		}
-		return lock(opGet, seg, "")
-	case "POST":
-		switch {
-		case n > 3 && last(1) == "complete" && last(3) == "claims":
-			return lock(opComplete, seg[:n-3], last(2))
-		case n > 2 && last(2) == "claims":
-			return lock(opClaim, seg[:n-2], last(1))
-		case n > 1 && last(1) == "renew":
-			return lock(opRenew, seg[:n-1], "")
-		}
+	switch {
+	case n > 3 && last(1) == "complete" && last(3) == "claims":
+		return anEnd, seg[:n-3], last(2), nil
+	case n > 2 && last(2) == "claims":
+		return aClaim, seg[:n-2], last(1), nil
+	case n > 1 && last(1) == "claims":
+		return theClaims, seg[:n-1], "", nil
+	case n > 1 && last(1) == "renew":
+		return aRenewal, seg[:n-1], "", nil
 	}
-	return route{}, errNoMethod
-}
-
-func only(method, want string, r route) (route, error) {
-	if method != want {
-		return route{}, errNoMethod
-	}
-	return r, nil
+	return aLock, seg, "", nil
 }
 
 func lock(o op, seg []string, job string) (route, error) {
@@ -118,22 +139,10 @@ func lock(o op, seg []string, job string) (route, error) {
 	return r, nil
 }
 
-// checkName accepts the names of elections: 1 to 200 bytes of A-Z a-z 0-9 . _
-// - and /, without empty, . and .. segments.
+// checkName refuses what cannot be the name of a lock.
 func checkName(name string) error {
-	if len(name) < 1 || len(name) > 200 {
-		return invalid("bad-name", "a lock's name has 1 to 200 bytes, not %d", len(name))
-	}
-	for _, c := range []byte(name) {
-		if !('A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' ||
-			c == '.' || c == '_' || c == '-' || c == '/') {
-			return invalid("bad-name", "a lock's name is made of A-Z a-z 0-9 . _ - and /, it cannot contain %q", c)
-		}
-	}
-	for seg := range strings.SplitSeq(name, "/") {
-		if seg == "" || seg == "." || seg == ".." {
-			return invalid("bad-name", "a lock's name cannot have the segment %q", seg)
-		}
+	if err := lease.CheckName(name); err != nil {
+		return invalid("bad-name", "%v", err)
 	}
 	return nil
 }

@@ -7,8 +7,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,6 +24,8 @@ import (
 // Options are what the interface needs besides the service.
 type Options struct {
 	Tokens      *auth.Tokens // nil: no tokens are asked for
+	Local       bool         // only this machine can connect, and need not authenticate
+	Hosts       []string     // names it goes by besides localhost, in lower case
 	MaxRequests int
 	MaxWaiters  int
 	Ready       func(context.Context) error
@@ -33,20 +37,24 @@ type Options struct {
 
 // Server is the HTTP handler of a gateway.
 type Server struct {
-	svc      *lease.Service
-	opt      Options
-	requests chan struct{} // one element per request under way
-	waiters  chan struct{}
-	metrics  http.Handler
-	origin   *http.CrossOriginProtection
-	closing  atomic.Bool
+	svc       *lease.Service
+	opt       Options
+	slots     *slots
+	metrics   http.Handler
+	origin    *http.CrossOriginProtection
+	closing   atomic.Bool
+	inbound   budget // bytes of bodies that are coming in
+	pace      pace
+	patience  time.Duration // with who does not read an answer
+	failures  failures
+	readiness readiness
 }
 
 // New makes the handler.
 func New(svc *lease.Service, opt Options) *Server {
-	return &Server{svc: svc, opt: opt, requests: make(chan struct{}, opt.MaxRequests),
-		waiters: make(chan struct{}, opt.MaxWaiters), metrics: opt.Metrics.Handler(),
-		origin: http.NewCrossOriginProtection()}
+	return &Server{svc: svc, opt: opt, slots: newSlots(opt.MaxRequests, opt.MaxWaiters), metrics: opt.Metrics.Handler(),
+		origin: http.NewCrossOriginProtection(), inbound: budget{most: inboundMost}, pace: defaultPace, patience: 10 * time.Second,
+		failures: failures{log: opt.Log}, readiness: readiness{ask: opt.Ready, kept: readyKept}}
 }
 
 // Drain makes /readyz fail and answers the long polls.
@@ -60,6 +68,13 @@ func (s *Server) Drain() {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.ContentLength != 0 {
+		defer untilRead(w)()
+	}
+	if err := s.checkHost(r); err != nil {
+		describe("", err).write(w)
+		return
+	}
 	switch r.URL.EscapedPath() {
 	case "/healthz":
 		s.plain(w, r, func() { reply(w, 200, map[string]string{"status": "ok"}) })
@@ -81,14 +96,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) plain(w http.ResponseWriter, r *http.Request, answer func()) {
 	if r.Method != "GET" && r.Method != "HEAD" {
-		describe("", errNoMethod).write(w)
+		describe("", &methodError{"GET, HEAD"}).write(w)
 		return
 	}
 	answer()
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	err := s.opt.Ready(r.Context())
+	err := s.readiness.check(r.Context())
 	if s.closing.Load() {
 		err = errors.New("the gateway is being stopped")
 	}
@@ -122,12 +137,12 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) {
 
 // log tells of failures only: refusals are the daily business of a lock.
 func (s *Server) log(r *http.Request, rt route, p *problem) {
+	args := []any{"op", string(rt.op), "lock", rt.name, "status", p.Status, "type", p.Type,
+		"detail", p.Detail, "remote", r.RemoteAddr}
 	if p.Status >= 500 {
-		s.opt.Log.Warn("request failed", "op", string(rt.op), "lock", rt.name, "status", p.Status,
-			"type", p.Type, "detail", p.Detail, "remote", r.RemoteAddr)
+		s.failures.warn(p.Type, args)
 	} else {
-		s.opt.Log.Debug("request refused", "op", string(rt.op), "lock", rt.name, "status", p.Status,
-			"type", p.Type, "remote", r.RemoteAddr)
+		s.opt.Log.Debug("request refused", args...)
 	}
 }
 
@@ -139,26 +154,41 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, rt route) (int
 	if err != nil {
 		return 0, err
 	}
+	if err := checkQuery(r); err != nil {
+		return 0, err
+	}
 	if rt.name != "" && !caller.May(rt.name) {
 		return 0, invalid("forbidden", "the token of %s does not open %s", caller.Label, rt.name)
 	}
-	slots := s.requests
-	if rt.op == opWait {
-		slots = s.waiters
+	raw, err := s.receive(w, r, bodies[rt.op].limit)
+	if err != nil {
+		return 0, err
 	}
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	default:
+	leave, err := s.slots.enter(rt.op, callerOf(r, caller))
+	if err != nil {
 		s.opt.Metrics.Overloaded()
-		return 0, &problem{Type: "overloaded", Outcome: "not-applied",
-			Detail: "the gateway has as many requests under way as it may"}
+		return 0, err
 	}
+	defer leave()
 	if rt.op != opWait {
 		s.opt.Metrics.InFlight(1)
 		defer s.opt.Metrics.InFlight(-1)
 	}
-	return s.handle(w, r, rt, caller)
+	return s.handle(w, r, rt, caller, raw)
+}
+
+// checkQuery refuses parameters that could be read in more than one way.
+func checkQuery(r *http.Request) error {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return invalid("bad-request", "the parameters cannot be read: %v", err)
+	}
+	for name, values := range q {
+		if len(values) > 1 {
+			return invalid("bad-request", "the parameter %.40q is given twice", name)
+		}
+	}
+	return nil
 }
 
 func (s *Server) caller(r *http.Request) (*auth.Caller, error) {
@@ -174,12 +204,12 @@ func (s *Server) caller(r *http.Request) (*auth.Caller, error) {
 	return nil, invalid("unauthorized", "send Authorization: Bearer and a token of the gateway's token file")
 }
 
-func (s *Server) handle(w http.ResponseWriter, r *http.Request, rt route, c *auth.Caller) (int, error) {
+func (s *Server) handle(w http.ResponseWriter, r *http.Request, rt route, c *auth.Caller, raw []byte) (int, error) {
 	switch rt.op {
 	case opAcquire:
-		return s.acquire(w, r, rt)
+		return s.acquire(w, r, rt, raw)
 	case opRenew:
-		return s.renew(w, r, rt)
+		return s.renew(w, r, rt, raw)
 	case opRelease:
 		return s.release(w, r, rt)
 	case opGet, opWait:
@@ -187,11 +217,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, rt route, c *aut
 	case opList:
 		return s.list(w, r, c)
 	case opBatch:
-		return s.renewMany(w, r, c)
+		return s.renewMany(w, r, c, raw)
 	case opClaim:
-		return s.claim(w, r, rt)
+		return s.claim(w, r, rt, raw)
 	case opComplete:
-		return s.complete(w, r, rt)
+		return s.complete(w, r, rt, raw)
 	case opGetClaim:
 		return s.getClaim(w, r, rt)
 	}
@@ -203,6 +233,36 @@ func reply(w http.ResponseWriter, code int, doc any) (int, error) {
 	w.WriteHeader(code)
 	json.NewEncoder(w).Encode(doc)
 	return code, nil
+}
+
+// listing is an answer that is written item by item: a hundred values, escaped,
+// are more than anybody should have to put together in memory.
+type listing struct {
+	w     http.ResponseWriter
+	items *json.Encoder
+	comma string
+}
+
+// begin writes with patience: whoever does not read holds a slot until then.
+func begin(w http.ResponseWriter, patience time.Duration, head string) *listing {
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
+	w.Header().Set("Content-Type", "application/json")
+	l := &listing{w: w, items: json.NewEncoder(w)}
+	l.text(head)
+	return l
+}
+
+func (l *listing) text(s string) { io.WriteString(l.w, s) }
+
+func (l *listing) add(item any) {
+	l.text(l.comma)
+	l.items.Encode(item)
+	l.comma = ","
+}
+
+func (l *listing) end(tail string) (int, error) {
+	l.text(tail + "\n")
+	return http.StatusOK, nil
 }
 
 // lockDoc is a held lock, or a granted one when it has trust_ms.
@@ -228,9 +288,9 @@ func grantOf(name string, g lease.Grant) lockDoc {
 	return d
 }
 
-func (s *Server) acquire(w http.ResponseWriter, r *http.Request, rt route) (int, error) {
+func (s *Server) acquire(w http.ResponseWriter, r *http.Request, rt route, raw []byte) (int, error) {
 	var b acquireBody
-	if err := body(w, r, bodyLimit, true, &b); err != nil {
+	if err := decode(raw, &b); err != nil && !empty(raw) { // nothing is required
 		return 0, err
 	}
 	q, err := b.request(rt.name)
@@ -250,9 +310,9 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, rt route) (int,
 	return reply(w, code, grantOf(rt.name, g))
 }
 
-func (s *Server) renew(w http.ResponseWriter, r *http.Request, rt route) (int, error) {
+func (s *Server) renew(w http.ResponseWriter, r *http.Request, rt route, raw []byte) (int, error) {
 	var b renewBody
-	if err := body(w, r, bodyLimit, false, &b); err != nil {
+	if err := decode(raw, &b); err != nil {
 		return 0, err
 	}
 	q, err := b.request(rt.name)
@@ -275,9 +335,9 @@ type resultDoc struct {
 	Problem *problem `json:"problem,omitempty"`
 }
 
-func (s *Server) renewMany(w http.ResponseWriter, r *http.Request, c *auth.Caller) (int, error) {
+func (s *Server) renewMany(w http.ResponseWriter, r *http.Request, c *auth.Caller, raw []byte) (int, error) {
 	var b batchBody
-	if err := body(w, r, batchLimit, false, &b); err != nil {
+	if err := decode(raw, &b); err != nil {
 		return 0, err
 	}
 	all, err := b.requests()
@@ -289,18 +349,21 @@ func (s *Server) renewMany(w http.ResponseWriter, r *http.Request, c *auth.Calle
 			return 0, invalid("forbidden", "the token of %s does not open %s", c.Label, q.Name)
 		}
 	}
+	if err := s.svc.CheckTTL(ttlOf(b.TTL)); err != nil { // it is that of all
+		return 0, err
+	}
 	grants, errs := s.svc.RenewMany(r.Context(), all)
-	results := make([]resultDoc, len(all))
+	out := begin(w, s.patience, `{"results":[`)
 	for i, q := range all {
 		if errs[i] != nil {
 			p := describe(q.Name, errs[i])
-			results[i] = resultDoc{Name: q.Name, Status: p.Status, Problem: p}
+			out.add(resultDoc{Name: q.Name, Status: p.Status, Problem: p})
 			continue
 		}
 		d := grantOf(q.Name, grants[i])
-		results[i] = resultDoc{Name: q.Name, Status: 200, Lock: &d}
+		out.add(resultDoc{Name: q.Name, Status: 200, Lock: &d})
 	}
-	return reply(w, 200, map[string]any{"results": results})
+	return out.end(`]}`)
 }
 
 func (s *Server) release(w http.ResponseWriter, r *http.Request, rt route) (int, error) {
@@ -346,7 +409,11 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route) (int, err
 func waiting(r *http.Request) (limit time.Duration, known *lease.Known, err error) {
 	q := r.URL.Query()
 	if q.Has("wait") {
-		if limit, err = parseDuration(q.Get("wait")); err != nil {
+		text := q.Get("wait")
+		if _, err := strconv.ParseUint(text, 10, 63); err == nil {
+			text += "s"
+		}
+		if limit, err = parseDuration(text); err != nil {
 			return 0, nil, err
 		}
 		if limit > waitLimit {
@@ -358,7 +425,7 @@ func waiting(r *http.Request) (limit time.Duration, known *lease.Known, err erro
 	}
 	token, err1 := strconv.ParseInt(q.Get("token"), 10, 64)
 	rev, err2 := strconv.ParseInt(q.Get("rev"), 10, 64)
-	if err1 != nil || err2 != nil || token < 0 || rev < 0 || !q.Has("wait") {
+	if err1 != nil || err2 != nil || token < 0 || rev < 0 || token > lease.MaxToken+1 || rev > lease.MaxToken+1 || !q.Has("wait") {
 		return 0, nil, invalid("bad-request", "token and rev go together and with wait; a free lock has rev 0")
 	}
 	return limit, &lease.Known{Token: token, Rev: rev}, nil
@@ -382,7 +449,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, c *auth.Caller) (i
 		size = n
 	}
 	free := q.Get("free")
-	if free != "" && free != "true" && free != "false" {
+	if q.Has("free") && free != "true" && free != "false" {
 		return 0, invalid("bad-request", "free is true or false")
 	}
 	page, err := base64.RawURLEncoding.DecodeString(q.Get("page"))
@@ -396,17 +463,17 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, c *auth.Caller) (i
 	if err != nil {
 		return 0, err
 	}
-	locks := []lockDoc{}
+	out := begin(w, s.patience, `{"linearizable":false`)
+	if len(next) > 0 {
+		out.text(`,"next":"` + base64.RawURLEncoding.EncodeToString(next) + `"`)
+	}
+	out.text(`,"locks":[`)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name, prefix) && c.May(e.Name) && (!e.Free() || free == "true") {
-			locks = append(locks, lockOf(e.Name, e.Row))
+			out.add(lockOf(e.Name, e.Row))
 		}
 	}
-	doc := map[string]any{"locks": locks, "linearizable": false}
-	if len(next) > 0 {
-		doc["next"] = base64.RawURLEncoding.EncodeToString(next)
-	}
-	return reply(w, 200, doc)
+	return out.end(`]}`)
 }
 
 // claimDoc is the record of a claim; tick is in milliseconds since 1970.
@@ -423,9 +490,9 @@ func claimOf(c lease.Claim) claimDoc {
 	return claimDoc{Job: c.Job, Tick: c.Tick.UnixMilli(), Try: c.Try, Claim: c.ID, Token: c.Token, State: c.State}
 }
 
-func (s *Server) claim(w http.ResponseWriter, r *http.Request, rt route) (int, error) {
+func (s *Server) claim(w http.ResponseWriter, r *http.Request, rt route, raw []byte) (int, error) {
 	var b claimBody
-	if err := body(w, r, bodyLimit, false, &b); err != nil {
+	if err := decode(raw, &b); err != nil {
 		return 0, err
 	}
 	q, err := b.request(rt)
@@ -443,9 +510,9 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, rt route) (int, e
 	return reply(w, code, claimOf(c))
 }
 
-func (s *Server) complete(w http.ResponseWriter, r *http.Request, rt route) (int, error) {
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, rt route, raw []byte) (int, error) {
 	var b completeBody
-	if err := body(w, r, bodyLimit, false, &b); err != nil {
+	if err := decode(raw, &b); err != nil {
 		return 0, err
 	}
 	if err := b.check(); err != nil {

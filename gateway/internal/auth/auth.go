@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+
+	"github.com/leader-election/leader_election/gateway/internal/lease"
 )
 
 // minSecret keeps tokens that can be guessed out of the file.
@@ -47,7 +49,9 @@ type Tokens struct {
 //	LABEL SECRET PREFIX...
 //
 // where SECRET is the token, or sha256: and its hash in hex, and a PREFIX of *
-// opens every name. Empty lines and lines that begin with # are skipped.
+// opens every name. Empty lines and lines that begin with # are skipped. What
+// no name can begin with is no prefix, and the words of a comment behind one
+// would be taken for more of them: both are errors.
 func Load(file string) (*Tokens, error) {
 	t := &Tokens{file: file}
 	return t, t.Reload()
@@ -106,9 +110,17 @@ func parseLine(fields []string) (hash [sha256.Size]byte, c *Caller, err error) {
 		return hash, nil, errors.New("wants LABEL SECRET PREFIX..., with * for every name")
 	}
 	c = &Caller{Label: fields[0]}
-	for _, p := range fields[2:] {
+	for i, p := range fields[1:] {
+		if strings.HasPrefix(p, "#") {
+			return hash, nil, errors.New("a comment stands on a line of its own; here its words would be prefixes")
+		}
+		if i == 0 {
+			continue // the secret
+		}
 		if p == "*" {
 			p = ""
+		} else if !lease.BeginsNames(p) {
+			return hash, nil, fmt.Errorf("field %d is no prefix: no lock's name can begin with it", i+2)
 		}
 		c.prefixes = append(c.prefixes, p)
 	}

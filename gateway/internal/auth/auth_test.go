@@ -18,6 +18,19 @@ func TestParse(t *testing.T) {
 		{"short", "a short *\n", "16 characters"},
 		{"bad hash", "a sha256:12 *\n", "64 hex"},
 		{"twice", "a secret-of-sixteen *\nb secret-of-sixteen x\n", "line 2"},
+		// what was meant as a comment would open a/..., also..., test...
+		{"comment at the end", "billing secret-of-sixteen billing/ # also a test of b\n", "line of its own"},
+		{"comment without blank", "a secret-of-sixteen a/ #x\n", "line of its own"},
+		{"comment for a secret", "a #secret-of-sixteen a/\n", "line of its own"},
+		{"star in a prefix", "\na secret-of-sixteen billing*\n", "line 2: field 3"},
+		{"regular expression", "a secret-of-sixteen a/ ^b$\n", "field 4"},
+		{"slash first", "a secret-of-sixteen /a\n", "field 3"},
+		{"empty segment", "a secret-of-sixteen a//b\n", "field 3"},
+		{"dots", "a secret-of-sixteen a/../b\n", "field 3"},
+		{"too long", "a secret-of-sixteen " + strings.Repeat("n", 200) + "n\n", "field 3"},
+		{"no room after the slash", "a secret-of-sixteen " + strings.Repeat("n", 199) + "/\n", "field 3"},
+		{"columns exchanged", "a b/ the-secret:of-sixteen\n", "field 3"},
+		{"unusual prefixes", "a secret-of-sixteen . .. a/. b/.. c/.d - _/ " + strings.Repeat("n", 200) + "\n", ""},
 	} {
 		_, err := parse(strings.NewReader(c.text))
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {

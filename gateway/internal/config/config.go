@@ -24,6 +24,7 @@ const Env = "LE_GATEWAY_"
 type Config struct {
 	Listen      string
 	Insecure    bool
+	allowHosts  string
 	TokenFile   string
 	TLSCert     string
 	TLSKey      string
@@ -81,17 +82,18 @@ func (c *Config) serveFlags(f *flag.FlagSet) []group {
 	f.StringVar(&c.TLSKey, "tls-key", "", "`file` with its key")
 	f.StringVar(&c.ClientCA, "client-ca", "", "`file` with certificate authorities: clients must show a certificate of one of them")
 	f.BoolVar(&c.Insecure, "insecure-listen", false, "allow a non-loopback address without tokens or client certificates")
+	f.StringVar(&c.allowHosts, "allow-hosts", "", "`names` by which this machine's clients may call a gateway without authentication, besides localhost and loopback addresses; comma-separated")
 	f.DurationVar(&c.MaxClockSkew, "max-clock-skew", 2*time.Second, "by how much the clocks of two Cassandra nodes may differ; leases are believed for that much less")
 	f.DurationVar(&c.Budget, "request-timeout", 4500*time.Millisecond, "how long a request may take, unknown outcomes resolved; keep it below the clients' timeout")
 	f.DurationVar(&c.Poll, "poll-interval", 800*time.Millisecond, "how often a lock is looked at while clients wait for its change")
 	f.IntVar(&c.Parallel, "batch-parallel", 8, "how many locks of one batch are renewed at once (`n`)")
-	f.IntVar(&c.MaxRequests, "max-requests", 256, "at most `n` requests at once; more are answered 503")
-	f.IntVar(&c.MaxWaiters, "max-waiters", 4096, "at most `n` long polls at once; more are answered 503")
+	f.IntVar(&c.MaxRequests, "max-requests", 256, "at most `n` requests at once; more are answered 503. A quarter is kept for renewals and releases, and one caller gets half at most")
+	f.IntVar(&c.MaxWaiters, "max-waiters", 4096, "at most `n` long polls at once, half of them for one caller; more are answered 503")
 	f.DurationVar(&c.Shutdown, "shutdown-timeout", 10*time.Second, "how long requests under way may take when the gateway is stopped")
 	f.TextVar(&c.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error (`level`)")
 	f.StringVar(&c.LogFormat, "log-format", "text", "text or json (`format`)")
 	return []group{
-		{"Service", []string{"listen", "token-file", "tls-cert", "tls-key", "client-ca", "insecure-listen",
+		{"Service", []string{"listen", "token-file", "tls-cert", "tls-key", "client-ca", "insecure-listen", "allow-hosts",
 			"max-requests", "max-waiters", "shutdown-timeout", "log-level", "log-format"}},
 		{"Leases", []string{"max-clock-skew", "request-timeout", "poll-interval", "batch-parallel"}},
 	}
@@ -240,6 +242,18 @@ func (c *Config) checkServe() error {
 		return fmt.Errorf("--log-format is text or json, not %q", c.LogFormat)
 	}
 	return c.checkListen()
+}
+
+// Local tells whether the gateway is for this machine alone: it listens on
+// loopback, and nobody has to authenticate.
+func (c *Config) Local() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && loopback(host) && c.TokenFile == "" && c.ClientCA == ""
+}
+
+// AllowHosts is the names that a local gateway may be called by.
+func (c *Config) AllowHosts() []string {
+	return strings.FieldsFunc(strings.ToLower(c.allowHosts), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // checkListen refuses to hand locks to a whole network by accident.

@@ -3,8 +3,12 @@ package config
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +65,78 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("LE_GATEWAY_MAX_CLOCK_SKEW", "soon")
 	if _, err = Serve(nil, io.Discard); err == nil || !strings.Contains(err.Error(), "LE_GATEWAY_MAX_CLOCK_SKEW") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestLocal(t *testing.T) {
+	for args, local := range map[string]bool{
+		"":                        true,
+		"--listen [::1]:7480":     true,
+		"--listen localhost:7480": true,
+		"--listen localhost:7480 --insecure-listen": true,
+		"--token-file t":                           false,
+		"--client-ca a --tls-cert c --tls-key k":   false,
+		"--tls-cert c --tls-key k":                 true,
+		"--listen 10.0.0.1:7480 --insecure-listen": false,
+	} {
+		c, err := Serve(strings.Fields(args), io.Discard)
+		if err != nil || c.Local() != local {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	c, err := Serve([]string{"--allow-hosts", "DB1, gw.local"}, io.Discard)
+	if err != nil || !slices.Equal(c.AllowHosts(), []string{"db1", "gw.local"}) {
+		t.Errorf("%v %q", err, c.AllowHosts())
+	}
+}
+
+// What is allowed and not wise is told, and nothing else.
+func TestWeak(t *testing.T) {
+	dir := t.TempDir()
+	file := func(mode os.FileMode) string {
+		name := filepath.Join(dir, fmt.Sprintf("%04o", mode))
+		if err := errors.Join(os.WriteFile(name, []byte("secret"), 0o600), os.Chmod(name, mode)); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	fine := file(0o640)
+	for _, c := range []struct {
+		args string
+		weak []string
+	}{
+		{"", nil},
+		{"--token-file " + fine, nil},
+		{"--token-file " + file(0o600), nil},
+		{"--token-file /does/not/exist", nil},
+		{"--token-file " + file(0o644), []string{"--token-file .*read by others"}},
+		{"--token-file " + file(0o641), []string{"read by others"}},
+		{"--token-file " + file(0o660), []string{"mode 0660.*written by others"}},
+		{"--tls-cert c --tls-key " + file(0o644), []string{"--tls-key .*read by others"}},
+		{"--listen 10.0.0.1:1 --token-file " + fine, []string{"tokens travel in clear text"}},
+		{"--listen 10.0.0.1:1 --token-file " + fine + " --tls-cert c --tls-key " + fine, nil},
+		{"--listen 10.0.0.1:1 --insecure-listen", []string{"take and release every lock"}},
+		{"--listen 10.0.0.1:1 --client-ca a --tls-cert c --tls-key " + fine, []string{"every certificate .* opens every name"}},
+		{"--client-ca a --tls-cert c --tls-key " + fine, []string{"every certificate"}},
+		{"--client-ca a --tls-cert c --tls-key " + fine + " --token-file " + fine, nil},
+		{"--username u --password-file " + fine, []string{"password for Cassandra travels in clear text"}}, // to nodes it discovers
+		{"--username u --password-file " + fine + " --discover=false", nil},
+		{"--username u --password-file " + fine + " --discover=false --hosts 127.0.0.1,10.0.0.1", []string{"password for Cassandra"}},
+		{"--username u --password-file " + fine + " --cassandra-tls", nil},
+		{"--username u --password-file " + file(0o604) + " --cassandra-tls", []string{"--password-file .*read by others"}},
+		{"--cassandra-tls --cassandra-cert-file c --cassandra-key-file " + file(0o602), []string{"--cassandra-key-file .*written by others"}},
+		{"--listen 10.0.0.1:1 --username u --password-file " + fine + " --token-file " + file(0o666),
+			[]string{"tokens travel", "password for Cassandra", "--token-file"}},
+	} {
+		got, err := Serve(strings.Fields(c.args), io.Discard)
+		if err != nil {
+			t.Errorf("%s: %v", c.args, err)
+			continue
+		}
+		weak := got.Weak()
+		if !slices.EqualFunc(weak, c.weak, func(text, want string) bool { return regexp.MustCompile(want).MatchString(text) }) {
+			t.Errorf("%s:\n  %s\nwant\n  %s", c.args, strings.Join(weak, "\n  "), strings.Join(c.weak, "\n  "))
+		}
 	}
 }
 

@@ -144,8 +144,34 @@ func (db *DB) Complete(ctx context.Context, name, job, id, state string) (bool, 
 	return db.cas(ctx, "complete", db.st.complete, state, name, job, id)
 }
 
-// List reads a page of all locks at the level of a poll.
+const (
+	// A page is read in pieces of listPiece rows, and is full with listBytes:
+	// a value can have 64 kB, and a page a thousand of them.
+	listPiece = 250
+	listBytes = 4 << 20
+)
+
+// List reads a page of all locks at the level of a poll. It may be short of
+// what was asked for, and still have a next one.
 func (db *DB) List(ctx context.Context, size int, page []byte) (list []lease.Entry, next []byte, err error) {
+	next = page
+	for bytes := 0; ; {
+		var piece []lease.Entry
+		piece, next, err = db.listPiece(ctx, min(size-len(list), listPiece), next)
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, piece...)
+		for _, e := range piece {
+			bytes += len(e.Name) + len(e.Owner) + len(e.Value)
+		}
+		if len(next) == 0 || len(list) >= size || bytes >= listBytes {
+			return list, next, nil
+		}
+	}
+}
+
+func (db *DB) listPiece(ctx context.Context, size int, page []byte) (list []lease.Entry, next []byte, err error) {
 	err = db.query(ctx, "list", func(s *gocql.Session) error {
 		it := s.Query(db.st.list).Consistency(db.opt.readLevel(lease.Poll)).
 			PageSize(size).PageState(page).Prefetch(0).IterContext(ctx)

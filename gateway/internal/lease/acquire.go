@@ -31,7 +31,10 @@ type acquiring struct {
 	// apply, until the epoch is seen to have moved.
 	open     bool
 	e0, want int64
-	err      error // why the last statement failed
+	// Such a one that cannot apply any more, but may have: the epoch has moved,
+	// and what moved it is over.
+	lost bool
+	err  error // why the last statement failed
 }
 
 // Acquire begins a term, if nobody holds the lock.
@@ -123,7 +126,7 @@ func (a *acquiring) try(row Row) (bool, error) {
 	r := Row{Epoch: a.want, Owner: a.req.Owner, Value: a.req.Value, Attempt: a.req.Attempt, Rev: 1, TTL: a.ttl}
 	applied, err := a.s.db.Acquire(a.work, a.req.Name, a.e0, r)
 	if err != nil && harmless(err) && !a.open {
-		return false, a.s.outcome("acquire", false, err)
+		return false, a.s.outcome("acquire", a.lost, err)
 	}
 	if err != nil {
 		a.open, a.err = true, err
@@ -134,19 +137,28 @@ func (a *acquiring) try(row Row) (bool, error) {
 }
 
 // look closes the question whether our transaction may still apply: once the
-// epoch has moved it cannot.
+// epoch has moved it cannot. That it did not apply is certain only if somebody
+// else holds the lock under the token that it wanted. Otherwise it may have
+// been what moved the epoch, and have ended since, by hand or by a clock that
+// is ahead.
 func (a *acquiring) look(row Row) {
-	if a.open && row.Epoch != a.e0 {
-		a.open = false
-		if !a.mine(row) {
-			a.s.opt.Observer.Unknown("acquire", "not-applied")
-		}
+	if !a.open || row.Epoch == a.e0 {
+		return
+	}
+	a.open = false
+	switch {
+	case a.mine(row):
+	case !row.Free() && row.Epoch == a.want:
+		a.s.opt.Observer.Unknown("acquire", "not-applied")
+	default:
+		a.lost = true
 	}
 }
 
 // confirm believes an applied acquire only if a linearizable read shows it.
 // It does not when the coordinator's clock is so slow that the lease was born
-// expired, or when a foreign write from the future hides it.
+// expired, when somebody ended it by hand, or when a foreign write from the
+// future hides it. In none of them is it certain that nobody saw a holder.
 func (a *acquiring) confirm(row Row) (Grant, error) {
 	switch {
 	case a.mine(row) && row.Epoch == a.want:
@@ -155,8 +167,8 @@ func (a *acquiring) confirm(row Row) (Grant, error) {
 		return Grant{}, refuse(Held, row, "the lock was taken over by %s at once", row.Owner)
 	case row.Epoch >= a.want:
 		a.s.opt.Observer.ClockSkew()
-		return Grant{}, &NotAppliedError{errors.New(
-			"the lease had expired when it was read back: the clocks of the Cassandra nodes differ too much")}
+		return Grant{}, &UnknownError{errors.New("the lease was over when it was read back: " +
+			"the clocks of the Cassandra nodes differ too much, or somebody ended it by hand")}
 	}
 	// What shows has an old token: end it, or a repetition would believe it.
 	if a.mine(row) {
@@ -184,17 +196,17 @@ func (a *acquiring) granted(row Row) Grant {
 // giveUp ends an acquire that could not be settled in time. What may still
 // apply is burned, in the background where no time is left.
 func (a *acquiring) giveUp(applied bool) (Grant, error) {
-	maybe := applied || a.open
-	if maybe && !applied && a.work.Err() == nil {
+	pending := applied || a.open
+	if pending && !applied && a.work.Err() == nil {
 		if burned, err := a.s.db.Burn(a.work, a.req.Name, a.e0, a.want); err == nil && burned {
 			a.s.opt.Observer.Unknown("acquire", "burned")
-			maybe = false
+			pending = false
 		}
 	}
-	if maybe {
+	if pending {
 		a.s.abandon(a.req, a.e0, a.want)
 	}
-	return Grant{}, a.s.outcome("acquire", maybe, a.err)
+	return Grant{}, a.s.outcome("acquire", pending || a.lost, a.err)
 }
 
 // abandon makes sure that an acquire e0 -> e1 which nobody waits for does not
@@ -214,7 +226,7 @@ func (s *Service) abandon(req AcquireRequest, e0, e1 int64) {
 }
 
 func (s *Service) abandoned(work context.Context, req AcquireRequest, e0, e1 int64) bool {
-	t, err := s.lines.enter(work, req.Name)
+	t, err := s.lines.enter(work, req.Name, false)
 	if err != nil {
 		return true
 	}

@@ -91,7 +91,7 @@ func refuseClaim(q ClaimRequest, row Row, now Claim) error {
 func (s *Service) Complete(ctx context.Context, name, job, id, state string) (Claim, error) {
 	work, cancel := s.work(ctx)
 	defer cancel()
-	t, err := s.enter(ctx, work, name)
+	t, err := s.enterFirst(ctx, work, name)
 	if err != nil {
 		return Claim{}, err
 	}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,12 +17,15 @@ type lines struct {
 
 // line is the queue of one lock. It exists while somebody stands in it.
 type line struct {
-	refs   int
-	turn   chan struct{} // holds one element while nobody has the turn
-	seen   Row
-	since  time.Time // when the request that brought seen was sent
-	level  Level
-	filled bool
+	refs  int
+	taken bool
+	// Who waits for the turn, in order of arrival: those who keep or end a term
+	// come before all others.
+	first, rest []chan struct{}
+	seen        Row
+	since       time.Time // when the request that brought seen was sent
+	level       Level
+	filled      bool
 }
 
 // turn is the right to talk to the store about one lock.
@@ -34,37 +38,62 @@ type turn struct {
 
 func newLines() *lines { return &lines{m: make(map[string]*line)} }
 
-// enter waits for the turn. Channels serve waiters in order of arrival, so a
-// renewal is not starved by contenders.
-func (q *lines) enter(ctx context.Context, name string) (*turn, error) {
+// enter waits for the turn. Who keeps a term is behind one other request at
+// most, the one that has the turn, however many contend for the lock.
+func (q *lines) enter(ctx context.Context, name string, keeps bool) (*turn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	arrived := time.Now()
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	l := q.m[name]
 	if l == nil {
-		l = &line{turn: make(chan struct{}, 1)}
-		l.turn <- struct{}{}
+		l = &line{}
 		q.m[name] = l
 	}
 	l.refs++
-	q.mu.Unlock()
 	t := &turn{lines: q, name: name, line: l, arrived: arrived}
-	select {
-	case <-l.turn:
+	if !l.taken {
+		l.taken = true
 		return t, nil
+	}
+	mine, queue := make(chan struct{}), &l.rest
+	if keeps {
+		queue = &l.first
+	}
+	*queue = append(*queue, mine)
+	q.mu.Unlock()
+	select {
+	case <-mine:
 	case <-ctx.Done():
+	}
+	q.mu.Lock()
+	if i := slices.Index(*queue, mine); i >= 0 {
+		*queue = slices.Delete(*queue, i, i+1)
 		t.drop()
 		return nil, ctx.Err()
 	}
+	return t, nil // also if the time was over just then
 }
 
+// leave gives the turn to the next.
 func (t *turn) leave() {
-	t.line.turn <- struct{}{}
+	t.lines.mu.Lock()
+	defer t.lines.mu.Unlock()
+	l := t.line
+	queue := &l.first
+	if len(*queue) == 0 {
+		queue = &l.rest
+	}
+	if l.taken = len(*queue) > 0; l.taken {
+		close((*queue)[0])
+		*queue = slices.Delete(*queue, 0, 1)
+	}
 	t.drop()
 }
 
 func (t *turn) drop() {
-	t.lines.mu.Lock()
-	defer t.lines.mu.Unlock()
 	if t.line.refs--; t.line.refs == 0 {
 		delete(t.lines.m, t.name)
 	}

@@ -37,7 +37,7 @@ func (s *Service) Renew(ctx context.Context, q RenewRequest) (Grant, error) {
 	}
 	work, cancel := s.work(ctx)
 	defer cancel()
-	t, err := s.enter(ctx, work, q.Name)
+	t, err := s.enterFirst(ctx, work, q.Name)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -107,8 +107,12 @@ func (s *Service) successor(work context.Context, t *turn, q RenewRequest) (Row,
 	return row, nil, nil
 }
 
-// RenewMany renews the locks of one node, several at a time.
+// RenewMany renews the locks of one node, several at a time. Together they have
+// the time of one request to begin in, as a caller does not wait for longer;
+// those that come too late are not applied.
 func (s *Service) RenewMany(ctx context.Context, reqs []RenewRequest) ([]Grant, []error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.Budget)
+	defer cancel()
 	grants, errs := make([]Grant, len(reqs)), make([]error, len(reqs))
 	slots := make(chan struct{}, max(1, s.opt.Parallel))
 	var all sync.WaitGroup
@@ -127,7 +131,7 @@ func (s *Service) RenewMany(ctx context.Context, reqs []RenewRequest) ([]Grant, 
 func (s *Service) Release(ctx context.Context, name, owner string, token, rev int64) error {
 	work, cancel := s.work(ctx)
 	defer cancel()
-	t, err := s.enter(ctx, work, name)
+	t, err := s.enterFirst(ctx, work, name)
 	if err != nil {
 		return err
 	}

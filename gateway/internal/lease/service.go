@@ -83,11 +83,23 @@ func (s *Service) work(ctx context.Context) (context.Context, context.CancelFunc
 // enter takes the turn on a lock, for callers that will wait no longer than
 // their own patience and the budget.
 func (s *Service) enter(ctx, work context.Context, name string) (*turn, error) {
+	return s.queue(ctx, work, name, false)
+}
+
+// enterFirst is enter for those who keep or end a term.
+func (s *Service) enterFirst(ctx, work context.Context, name string) (*turn, error) {
+	return s.queue(ctx, work, name, true)
+}
+
+func (s *Service) queue(ctx, work context.Context, name string, keeps bool) (*turn, error) {
+	if ctx.Err() != nil {
+		return nil, &NotAppliedError{errors.New("no time was left to begin")}
+	}
 	both, cancel := context.WithCancel(work)
 	defer cancel()
 	stop := context.AfterFunc(ctx, cancel)
 	defer stop()
-	t, err := s.lines.enter(both, name)
+	t, err := s.lines.enter(both, name, keeps)
 	if err != nil {
 		return nil, &NotAppliedError{errors.New("other requests for this lock took all the time")}
 	}

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	bodyLimit  = 64 << 10
+	batchLimit = 1 << 20
+
+	// answerLimit is by when a request that came in whole has its answer sent.
+	answerLimit = 30 * time.Second
+
+	// inboundFree is what every body may take up while it comes in; what is
+	// beyond that in all bodies together has the limit inboundMost.
+	inboundFree = 16 << 10
+	inboundMost = 64 << 20
+)
+
+// bodies is which operations have a body, how long it may be, and whether an
+// empty one will do. Nobody reads the body of any other.
+var bodies = map[op]struct {
+	limit    int64
+	optional bool
+}{
+	opAcquire:  {bodyLimit, true},
+	opRenew:    {bodyLimit, false},
+	opBatch:    {batchLimit, false},
+	opClaim:    {bodyLimit, false},
+	opComplete: {bodyLimit, false},
+}
+
+// pace is how fast a body has to come in: never silent for longer than
+// patience, and after that time at no less than rate bytes a second.
+type pace struct {
+	patience time.Duration
+	rate     int
+}
+
+var defaultPace = pace{patience: 4 * time.Second, rate: 64 << 10}
+
+// deadline is until when the next piece has to be there, with n bytes read
+// since start.
+func (p pace) deadline(start time.Time, n int) time.Time {
+	earned := time.Duration(n) * time.Second / time.Duration(p.rate)
+	next, last := time.Now().Add(p.patience), start.Add(p.patience+earned)
+	if next.After(last) {
+		return last
+	}
+	return next
+}
+
+// budget bounds something that many requests take up together.
+type budget struct {
+	taken atomic.Int64
+	most  int64
+}
+
+func (b *budget) take(n int64) bool {
+	if b.taken.Add(n) <= b.most {
+		return true
+	}
+	b.taken.Add(-n)
+	return false
+}
+
+// untilRead closes the connection after an answer that goes out before the
+// request has been read to its end, and soon. Otherwise net/http would wait for
+// the rest, and first, for as long as the client likes.
+func untilRead(w http.ResponseWriter) (answered func()) {
+	w.Header().Set("Connection", "close")
+	return func() {
+		if w.Header().Get("Connection") != "" {
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
+		}
+	}
+}
+
+// receive reads a body to its end, before the request takes one of the slots:
+// a client that is slow, or never means to finish, is in nobody's way. What its
+// head says is judged first, so that nobody is told to go on in vain.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	tooLarge := invalid("too-large", "the body may have %d bytes", limit)
+	switch {
+	case limit == 0 || r.ContentLength == 0:
+		return nil, nil
+	case r.ContentLength > limit:
+		return nil, tooLarge
+	}
+	var counted int64
+	defer func() { s.inbound.taken.Add(-counted) }()
+	conn, start := http.NewResponseController(w), time.Now()
+	// It grows with what has come, not with what was announced.
+	for buf := make([]byte, 0, 4<<10); ; {
+		conn.SetReadDeadline(s.pace.deadline(start, len(buf)))
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		var late interface{ Timeout() bool }
+		switch {
+		case int64(len(buf)) > limit:
+			return nil, tooLarge
+		case errors.Is(err, io.EOF):
+			w.Header().Del("Connection")
+			// The server's limit began with the head.
+			conn.SetWriteDeadline(time.Now().Add(answerLimit))
+			return buf, nil
+		case errors.As(err, &late) && late.Timeout():
+			return nil, &problem{Type: "timeout", Outcome: "not-applied", Detail: "the body came too slowly"}
+		case err != nil:
+			return nil, invalid("bad-request", "the body could not be read: %v", err)
+		case len(buf) < cap(buf):
+			continue
+		}
+		more := int64(cap(buf))
+		if more >= inboundFree {
+			if !s.inbound.take(more) {
+				s.opt.Metrics.Overloaded()
+				return nil, overloaded("too much is being sent to the gateway at once")
+			}
+			counted += more
+		}
+		buf = append(make([]byte, 0, 2*more), buf...)
+	}
+}
+
+// empty tells whether there is nothing in a body.
+func empty(raw []byte) bool { return len(bytes.TrimSpace(raw)) == 0 }

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// failures logs requests that failed, at most one line a second for each type
+// of problem: the first as it comes, and of all that follow within the second
+// how many they were.
+type failures struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	more map[string]int // those that were not logged, by type, while it is quiet
+}
+
+func (f *failures) warn(kind string, args []any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n, quiet := f.more[kind]; quiet {
+		f.more[kind] = n + 1
+		return
+	}
+	if f.more == nil {
+		f.more = make(map[string]int)
+	}
+	f.more[kind] = 0
+	f.log.Warn("request failed", args...)
+	time.AfterFunc(time.Second, func() { f.tell(kind) })
+}
+
+func (f *failures) tell(kind string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.more[kind]
+	if n == 0 {
+		delete(f.more, kind)
+		return
+	}
+	f.more[kind] = 0
+	f.log.Warn("more requests failed", "type", kind, "count", n)
+	time.AfterFunc(time.Second, func() { f.tell(kind) })
+}

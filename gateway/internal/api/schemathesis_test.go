@@ -1,0 +1,59 @@
+package api
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Schemathesis puts requests to a gateway that it makes of openapi.yaml, those
+// that the description allows and those that it forbids, and judges the answers
+// by it: in all phases, with all checks, with a token and without.
+// SCHEMATHESIS names the program; test/gateway/run installs and sets it.
+func TestSchemathesis(t *testing.T) {
+	program := os.Getenv("SCHEMATHESIS")
+	if program == "" {
+		t.Skip("SCHEMATHESIS is not set")
+	}
+	examples := os.Getenv("SCHEMATHESIS_EXAMPLES")
+	if examples == "" {
+		examples = "20"
+	}
+	for name, change := range map[string]func(*Options){"open": func(*Options) {}, "token": withTokens(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, func(o *Options) {
+				change(o)
+				o.MaxRequests, o.MaxWaiters = 64, 64
+			})
+			f.svc.Drain() // long polls answer at once
+			// Two operations take only what the hooks leave of what is generated:
+			// on a slow machine that is called unhealthy.
+			args := []string{"run", f.http.URL + "/openapi.yaml", "--max-examples", examples,
+				"--suppress-health-check", "filter_too_much,too_slow"}
+			if name == "token" {
+				args = append(args, "--header", "Authorization: Bearer token-of-root-0001")
+			}
+			c := exec.CommandContext(t.Context(), program, args...)
+			c.Dir = t.TempDir() // with its settings; it leaves things there
+			if err := os.CopyFS(c.Dir, os.DirFS("testdata")); err != nil {
+				t.Fatal(err)
+			}
+			c.Env = append(os.Environ(), "NO_COLOR=1")
+			started := time.Now()
+			out, err := c.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			// One that finds no operation finds no fault with them either.
+			for _, phase := range []string{"Examples", "Coverage", "Fuzzing", "Stateful"} {
+				if !strings.Contains(string(out), "✅ "+phase) {
+					t.Errorf("the phase %s was not passed:\n%s", phase, out)
+				}
+			}
+			t.Logf("%v\n%s", time.Since(started), out)
+		})
+	}
+}

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"crypto/sha256"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/leader-election/leader_election/gateway/internal/auth"
+)
+
+// lane is what a request waits with. What seeks a term, or only looks, leaves a
+// quarter of the slots to what keeps or ends one: a term must not be lost to a
+// rush of others for it.
+type lane int
+
+const (
+	laneSeek lane = iota
+	laneKeep
+	laneWait
+	lanes
+)
+
+// laneOf is the lane of each operation that does not seek.
+var laneOf = map[op]lane{
+	opRenew:    laneKeep,
+	opBatch:    laneKeep,
+	opRelease:  laneKeep,
+	opComplete: laneKeep,
+	opWait:     laneWait,
+}
+
+// large is the operations whose answers are a hundred times those of others:
+// an eighth of the slots is open to each.
+var large = map[op]bool{opBatch: true, opList: true}
+
+// slots bounds how many requests there are at once, in all and of one caller.
+type slots struct {
+	requests, waiters int // the limits
+
+	mu    sync.Mutex
+	taken [lanes]int
+	by    map[holder]int
+	large map[op]int
+}
+
+type holder struct {
+	lane lane
+	who  string
+}
+
+func newSlots(requests, waiters int) *slots {
+	return &slots{requests: requests, waiters: waiters, by: make(map[holder]int), large: make(map[op]int)}
+}
+
+// free is how many slots a lane has left.
+func (s *slots) free(l lane) int {
+	switch all := s.requests - s.taken[laneSeek] - s.taken[laneKeep]; l {
+	case laneSeek:
+		return min(all, s.requests-s.requests/4-s.taken[laneSeek])
+	case laneWait:
+		return s.waiters - s.taken[laneWait]
+	default:
+		return all
+	}
+}
+
+// enter takes a slot and returns what gives it back, or says why there is none.
+// Nobody who can be told from others (who is not empty) may have more slots of
+// a lane than are left in it: whoever floods the gateway gets half of them, two
+// who do a third each, and there is always one for the next.
+func (s *slots) enter(o op, who string) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := holder{laneOf[o], who}
+	free := s.free(h.lane)
+	switch {
+	case free < 1 || large[o] && s.large[o] >= max(1, s.requests/8):
+		return nil, overloaded("the gateway has as many requests of this kind under way as it may")
+	case who != "" && s.by[h] >= free:
+		return nil, overloaded("the caller has its share of the requests that the gateway may have under way")
+	}
+	s.add(h, o, 1)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.add(h, o, -1)
+	}, nil
+}
+
+func (s *slots) add(h holder, o op, n int) {
+	s.taken[h.lane] += n
+	if large[o] {
+		s.large[o] += n
+	}
+	if s.by[h] += n; s.by[h] == 0 {
+		delete(s.by, h)
+	}
+}
+
+func overloaded(detail string) error {
+	return &problem{Type: "overloaded", Outcome: "not-applied", Detail: detail}
+}
+
+// callerOf names whose share a request is counted to: the label of its token, or
+// else its certificate, or else its address. All on this machine who show
+// neither are one, who shares with nobody.
+func callerOf(r *http.Request, c *auth.Caller) string {
+	if c != auth.Everyone {
+		return c.Label
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		cert := r.TLS.PeerCertificates[0]
+		if cn := cert.Subject.String(); cn != "" {
+			return cn
+		}
+		sum := sha256.Sum256(cert.Raw)
+		return string(sum[:])
+	}
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		return ""
+	}
+	return host
+}
