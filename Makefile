@@ -125,14 +125,19 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:                  and with Cassandra; DURATION=1h (10min)
 #:   gateway-unit   unit tests of the gateway
 #:   gateway-test   all its tests, on a real Cassandra; LONG=1, QUICK=1
+#:   test-postgres  PostgreSQL's own regression suite, with the extension
+#:                  preloaded and each query bound to a term, and without:
+#:                  the same output; TESTS="int4 join" for some
 #:   test-versions  build, pg_regress and some TAP tests with PostgreSQL 15 to 18
 #:                  and a preview of 19; VERSIONS=18 for one, FRESH=1 fetches
 #:                  them anew
+#:   metrics        make docs/monitoring/*.yaml anew from metrics.yaml
 #:   lint           style check, cppcheck, shellcheck
 #:   format         repair what the style check can repair
 #:
 
-.PHONY: deps test test-quick regress pgtap tap jobs test-versions demo
+.PHONY: deps test test-quick regress pgtap tap jobs test-postgres \
+	test-versions demo
 deps:
 	scripts/deps all
 
@@ -148,7 +153,7 @@ regress pgtap:
 	$(BUILD)
 	$(SANDBOX) test/run $@
 
-tap: gateway build/sim/sim
+tap: gateway goclient build/full-disk.so build/sim/sim
 	$(BUILD)
 	$(SANDBOX) test/run tap $(T)
 
@@ -159,8 +164,18 @@ jobs: gateway
 	@JOBS_DURATION=$(DURATION) $(SANDBOX) test/run tap \
 		test/t/084_run_faults.pl test/t/087_run_cassandra.pl
 
+test-postgres:
+	$(BUILD)
+	@$(SANDBOX:scripts/sandbox=test/postgres/run) $(TESTS)
+
 test-versions:
 	test/versions/run $(VERSIONS)
+
+# Consul's own Go client, beside which a TAP test runs.
+.PHONY: goclient
+goclient:
+	@mkdir -p build
+	cd test/goclient && go build -o ../../build/consul-lock .
 
 demo:
 	@scripts/deps demo $(STORE)
@@ -182,7 +197,10 @@ gateway-unit:
 gateway-test:
 	test/gateway/run
 
-.PHONY: lint format
+.PHONY: metrics lint format
+metrics:
+	scripts/metrics
+
 lint:
 	scripts/style --check
 	scripts/lint

@@ -7,11 +7,13 @@
 #:                  through the worker, and of the fence in a transaction
 #:   failover       time from kill -9 of a leader to the next one, beside
 #:                  Consul's own client; ROUNDS=n (3)
+#:   scale          many elections: time until all are held, cost of holding
+#:                  and waiting, takeover; ELECTIONS="1 100 1000 10000"
 #:   bench-gateway  leases through extension and gateway beside the bare CQL
 #:                  statement; handoff, failover, renewal of many; ROUNDS=n (3)
 #:
 
-.PHONY: bench failover bench-gateway
+.PHONY: bench failover scale bench-gateway
 bench:
 	@$(BUILD) --silent
 	@$(SANDBOX) bench/run
@@ -19,6 +21,10 @@ bench:
 failover:
 	@$(BUILD) --silent
 	@$(SANDBOX) bench/failover
+
+scale:
+	@$(BUILD) --silent
+	@$(SANDBOX) bench/scale
 
 bench-gateway: gateway
 	@$(BUILD) --silent

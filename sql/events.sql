@@ -24,31 +24,32 @@ SELECT le_stat_reset();
 SELECT le_acquire('regress/events');
 SELECT le_renew('regress/events');
 SELECT le_acquire('regress/events') AS again;
-SELECT acquisitions, releases, losses, renewals > 0 AS renewed, failures,
-	unknown, round_trips > 0 AS asked, stats_reset < now() AS since
-FROM le_stat WHERE election = 'regress/events';
-SELECT min_round_trip_time > 0 AS positive,
-	min_round_trip_time <= avg_round_trip_time
-	AND avg_round_trip_time <= max_round_trip_time AS ordered,
-	last_round_trip_time BETWEEN min_round_trip_time AND max_round_trip_time
-		AS last
-FROM le_stat WHERE election = 'regress/events';
+SELECT terms, releases, losses FROM le_stat WHERE election = 'regress/events';
+SELECT renewals > 0 AS renewed, failures, unknown, round_trips > 0 AS asked
+FROM le_stat_store WHERE election = 'regress/events';
+SELECT stats_reset < now() AS since, last_answer_at > stats_reset AS answered
+FROM le_stat_info;
+SELECT min_time > 0 AS positive,
+	min_time <= avg_time AND avg_time <= max_time AS ordered,
+	last_time BETWEEN min_time AND max_time AS last,
+	abs(total_time / round_trips - avg_time) <= 0.001 AS total
+FROM le_stat_store WHERE election = 'regress/events';
 
 -- one row for what is about no election
-SELECT count(*) AS rows, sum(acquisitions) AS acquisitions,
-	sum(round_trips) > 0 AS asked
-FROM le_stat WHERE election IS NULL;
+SELECT count(*) AS rows, sum(terms) AS terms FROM le_stat
+WHERE election IS NULL;
+SELECT count(*) AS rows, sum(round_trips) > 0 AS asked FROM le_stat_store
+WHERE election IS NULL;
 
 -- from zero again
-SELECT stats_reset AS before FROM le_stat WHERE election IS NULL \gset
+SELECT stats_reset AS before FROM le_stat_info \gset
 SELECT le_stat_reset();
-SELECT acquisitions, releases, round_trips, last_round_trip_time,
-	min_round_trip_time, avg_round_trip_time, max_round_trip_time,
-	stats_reset > :'before' AS since
-FROM le_stat WHERE election = 'regress/events';
+SELECT terms, releases FROM le_stat WHERE election = 'regress/events';
+SELECT round_trips, total_time, last_time, min_time, avg_time, max_time
+FROM le_stat_store WHERE election = 'regress/events';
+SELECT stats_reset > :'before' AS since FROM le_stat_info;
 SELECT le_release('regress/events');
-SELECT acquisitions, releases, round_trips > 0 AS asked FROM le_stat
-WHERE election = 'regress/events';
+SELECT terms, releases FROM le_stat WHERE election = 'regress/events';
 
 -- a check is not counted: it costs nothing
 SELECT count(le_is_leader('regress/events')) FROM generate_series(1, 100);

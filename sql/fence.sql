@@ -188,6 +188,8 @@ SELECT le_fence_guard('"regress le guard"', 'regress/one');
 SELECT le_acquire('regress/one', wait => '1 min');
 SELECT le_fence_guard('done', 'regress/one');
 \echo :LAST_ERROR_SQLSTATE
+SELECT le_fence_guard(0, 'regress/one');
+\echo :LAST_ERROR_SQLSTATE
 SELECT le_fence_guard('"regress le guard"', 'regress/one') = le_fencing_token('regress/one') AS token;
 SELECT le_fence_guard('"regress le guard"', 'regress/one') = le_fencing_token('regress/one') AS again;
 SELECT election, fencing_token = le_fencing_token(election) AS noted FROM "regress le guard";

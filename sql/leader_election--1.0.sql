@@ -152,17 +152,18 @@ CREATE FUNCTION le_status(
 	OUT election pg_catalog.text,
 	OUT state pg_catalog.text,
 	OUT scope pg_catalog.text,
-	OUT pid pg_catalog.int4,
 	OUT holder pg_catalog.text,
-	OUT value pg_catalog.text,
 	OUT fencing_token pg_catalog.int8,
-	OUT term_started_at pg_catalog.timestamptz,
 	OUT expires_at pg_catalog.timestamptz,
+	OUT pid pg_catalog.int4,
+	OUT term_started_at pg_catalog.timestamptz,
 	OUT last_renewed_at pg_catalog.timestamptz,
 	OUT last_change_at pg_catalog.timestamptz,
 	OUT last_loss pg_catalog.text,
+	OUT store pg_catalog.text,
+	OUT last_error_at pg_catalog.timestamptz,
 	OUT last_error pg_catalog.text,
-	OUT store pg_catalog.text)
+	OUT value pg_catalog.text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'le_status'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
@@ -176,14 +177,45 @@ CREATE VIEW le_status AS
 COMMENT ON VIEW le_status IS
 'the elections that this instance holds, seeks or has seen';
 
+COMMENT ON COLUMN le_status.election IS
+'its name';
+COMMENT ON COLUMN le_status.state IS
+'what this instance does about it: leader, waiting, candidate, idle ...';
+COMMENT ON COLUMN le_status.scope IS
+'who on this instance leads: node, session or transaction';
+COMMENT ON COLUMN le_status.holder IS
+'who leads, as lately seen; null: nobody, or not known';
+COMMENT ON COLUMN le_status.fencing_token IS
+'of this instance''s term';
+COMMENT ON COLUMN le_status.expires_at IS
+'the deadline of this instance''s term, on the wall clock';
+COMMENT ON COLUMN le_status.pid IS
+'of the session that leads, in scope session or transaction';
+COMMENT ON COLUMN le_status.term_started_at IS
+'when this instance''s term began';
+COMMENT ON COLUMN le_status.last_renewed_at IS
+'when the store last confirmed this instance''s term';
+COMMENT ON COLUMN le_status.last_change_at IS
+'when the last term of this instance began or ended';
+COMMENT ON COLUMN le_status.last_loss IS
+'why the last term of this instance ended';
+COMMENT ON COLUMN le_status.store IS
+'what decides who leads';
+COMMENT ON COLUMN le_status.last_error_at IS
+'when last_error happened';
+COMMENT ON COLUMN le_status.last_error IS
+'what is wrong with the election, or between this instance and the store; null: nothing any more';
+COMMENT ON COLUMN le_status.value IS
+'what this instance publishes as the leader';
+
 CREATE FUNCTION le_nodes(
 	OUT node pg_catalog.text,
 	OUT is_self pg_catalog.bool,
 	OUT state pg_catalog.text,
-	OUT incarnation pg_catalog.text,
-	OUT store_session pg_catalog.text,
 	OUT lease pg_catalog.interval,
-	OUT last_proof_seen_at pg_catalog.timestamptz)
+	OUT last_proof_seen_at pg_catalog.timestamptz,
+	OUT incarnation pg_catalog.text,
+	OUT store_session pg_catalog.text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'le_nodes'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
@@ -196,6 +228,21 @@ CREATE VIEW le_nodes AS
 
 COMMENT ON VIEW le_nodes IS
 'the nodes that take part, as this instance last saw them in the store';
+
+COMMENT ON COLUMN le_nodes.node IS
+'its name';
+COMMENT ON COLUMN le_nodes.is_self IS
+'is it this instance?';
+COMMENT ON COLUMN le_nodes.state IS
+'live: it may lead; ineligible, standby, refused: it cannot; silent; ended, revoked: gone';
+COMMENT ON COLUMN le_nodes.lease IS
+'how long its leases last without renewal';
+COMMENT ON COLUMN le_nodes.last_proof_seen_at IS
+'when it was last seen to be alive';
+COMMENT ON COLUMN le_nodes.incarnation IS
+'a random id, another after each start';
+COMMENT ON COLUMN le_nodes.store_session IS
+'its session at the store';
 
 CREATE FUNCTION le_events(
 	OUT number pg_catalog.int8,
@@ -219,26 +266,45 @@ CREATE VIEW le_events AS
 COMMENT ON VIEW le_events IS
 'what happened last on this instance, the newest last';
 
+COMMENT ON COLUMN le_events.number IS
+'counts from 1; one that is missing was written over or dropped';
+COMMENT ON COLUMN le_events.at IS
+'when it happened';
+COMMENT ON COLUMN le_events.event IS
+'what happened';
+COMMENT ON COLUMN le_events.election IS
+'in which election; null: in none';
+COMMENT ON COLUMN le_events.node IS
+'whom it is about';
+COMMENT ON COLUMN le_events.fencing_token IS
+'of the term that it is about';
+COMMENT ON COLUMN le_events.pid IS
+'of the process that tells it';
+COMMENT ON COLUMN le_events.detail IS
+'more, for people';
+
 CREATE FUNCTION le_stat(
 	OUT election pg_catalog.text,
-	OUT acquisitions pg_catalog.int8,
+	OUT terms pg_catalog.int8,
 	OUT releases pg_catalog.int8,
 	OUT losses pg_catalog.int8,
-	OUT renewals pg_catalog.int8,
-	OUT failures pg_catalog.int8,
-	OUT unknown pg_catalog.int8,
 	OUT gate_passed pg_catalog.int8,
 	OUT gate_refused pg_catalog.int8,
 	OUT fence_aborts pg_catalog.int8,
+	OUT cancels pg_catalog.int8,
 	OUT claims pg_catalog.int8,
 	OUT runs pg_catalog.int8,
 	OUT skips pg_catalog.int8,
-	OUT cancels pg_catalog.int8,
+	OUT renewals pg_catalog.int8,
+	OUT failures pg_catalog.int8,
+	OUT unknown pg_catalog.int8,
 	OUT round_trips pg_catalog.int8,
-	OUT last_round_trip_time pg_catalog.float8,
-	OUT min_round_trip_time pg_catalog.float8,
-	OUT avg_round_trip_time pg_catalog.float8,
-	OUT max_round_trip_time pg_catalog.float8,
+	OUT total_time pg_catalog.float8,
+	OUT last_time pg_catalog.float8,
+	OUT min_time pg_catalog.float8,
+	OUT avg_time pg_catalog.float8,
+	OUT max_time pg_catalog.float8,
+	OUT last_answer_at pg_catalog.timestamptz,
 	OUT stats_reset pg_catalog.timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'le_stat'
@@ -247,11 +313,51 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION le_stat() IS
 'counters of each election on this instance; election null: what is about none';
 
+-- In three parts, none of them wider than a screen.
 CREATE VIEW le_stat AS
-	SELECT * FROM le_stat();
+	SELECT election, terms, releases, losses, gate_passed, gate_refused,
+		fence_aborts, cancels, claims, runs, skips
+	FROM le_stat();
 
 COMMENT ON VIEW le_stat IS
-'counters of each election on this instance; election null: what is about none';
+'terms and jobs of each election on this instance, counted; election null: what is about none';
+COMMENT ON COLUMN le_stat.election IS 'null: what is about no election in particular';
+COMMENT ON COLUMN le_stat.terms IS 'terms that began here';
+COMMENT ON COLUMN le_stat.releases IS 'terms that this instance ended';
+COMMENT ON COLUMN le_stat.losses IS 'terms that ended otherwise';
+COMMENT ON COLUMN le_stat.gate_passed IS 'calls of le_require_leader() that passed';
+COMMENT ON COLUMN le_stat.gate_refused IS 'calls of le_require_leader() that were refused';
+COMMENT ON COLUMN le_stat.fence_aborts IS 'transactions refused because their term was over';
+COMMENT ON COLUMN le_stat.cancels IS 'sessions stopped before the end of the lease';
+COMMENT ON COLUMN le_stat.claims IS 'ticks claimed';
+COMMENT ON COLUMN le_stat.runs IS 'commands run by le_run()';
+COMMENT ON COLUMN le_stat.skips IS 'calls of le_run() that had nothing to do here';
+
+CREATE VIEW le_stat_store AS
+	SELECT election, renewals, failures, unknown, round_trips, total_time,
+		last_time, min_time, avg_time, max_time
+	FROM le_stat();
+
+COMMENT ON VIEW le_stat_store IS
+'requests to the store about each election, counted; election null: about none';
+COMMENT ON COLUMN le_stat_store.election IS 'null: what is about no election in particular';
+COMMENT ON COLUMN le_stat_store.renewals IS 'confirmations of the store by which a term was kept';
+COMMENT ON COLUMN le_stat_store.failures IS 'requests that certainly changed nothing';
+COMMENT ON COLUMN le_stat_store.unknown IS 'requests of which nobody knows whether they changed anything';
+COMMENT ON COLUMN le_stat_store.round_trips IS 'answers of the store';
+COMMENT ON COLUMN le_stat_store.total_time IS 'time of all these together, in milliseconds';
+COMMENT ON COLUMN le_stat_store.last_time IS 'time of the last one, in milliseconds';
+COMMENT ON COLUMN le_stat_store.min_time IS 'time of the fastest, in milliseconds';
+COMMENT ON COLUMN le_stat_store.avg_time IS 'mean time, in milliseconds';
+COMMENT ON COLUMN le_stat_store.max_time IS 'time of the slowest, in milliseconds';
+
+CREATE VIEW le_stat_info AS
+	SELECT last_answer_at, stats_reset FROM le_stat() WHERE election IS NULL;
+
+COMMENT ON VIEW le_stat_info IS
+'one row about the counters of this instance';
+COMMENT ON COLUMN le_stat_info.last_answer_at IS 'when the store last answered';
+COMMENT ON COLUMN le_stat_info.stats_reset IS 'since when is counted';
 
 CREATE FUNCTION le_stat_reset()
 RETURNS pg_catalog.void
@@ -259,7 +365,7 @@ AS 'MODULE_PATHNAME', 'le_stat_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION le_stat_reset() IS
-'set all counters of le_stat to zero';
+'set all counters of le_stat and le_stat_store to zero';
 
 CREATE FUNCTION le_check_config(
 	OUT level pg_catalog.text,
@@ -297,6 +403,16 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION le_complete(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz) IS
 'mark a tick that this session has claimed as done; false: it is not running any more';
 
+CREATE FUNCTION le_forget_job(
+	election pg_catalog.text,
+	job pg_catalog.text)
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME', 'le_forget_job'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_forget_job(pg_catalog.text, pg_catalog.text) IS
+'begin the record of a job anew, on the leader: ticks up to now count as taken, later ones can be claimed';
+
 CREATE PROCEDURE le_run(
 	election pg_catalog.text,
 	command pg_catalog.text,
@@ -323,9 +439,9 @@ COMMENT ON FUNCTION le_tick() IS
 CREATE FUNCTION le_claims(
 	OUT election pg_catalog.text,
 	OUT job pg_catalog.text,
+	OUT state pg_catalog.text,
 	OUT tick pg_catalog.timestamptz,
 	OUT try pg_catalog.int4,
-	OUT state pg_catalog.text,
 	OUT node pg_catalog.text,
 	OUT fencing_token pg_catalog.int8,
 	OUT claimed_at pg_catalog.timestamptz,
@@ -343,6 +459,27 @@ CREATE VIEW le_claims AS
 
 COMMENT ON VIEW le_claims IS
 'the last tick claimed of each job, from the store';
+
+COMMENT ON COLUMN le_claims.election IS
+'whose leader claimed the tick';
+COMMENT ON COLUMN le_claims.job IS
+'whose tick it is';
+COMMENT ON COLUMN le_claims.state IS
+'running, done or failed';
+COMMENT ON COLUMN le_claims.tick IS
+'the planned time';
+COMMENT ON COLUMN le_claims.try IS
+'1, or more after a leader was lost in the middle';
+COMMENT ON COLUMN le_claims.node IS
+'who claimed it';
+COMMENT ON COLUMN le_claims.fencing_token IS
+'of the term that claimed it';
+COMMENT ON COLUMN le_claims.claimed_at IS
+'when, by the clock of the claimant';
+COMMENT ON COLUMN le_claims.ended_at IS
+'when it was done or failed, by the clock of the claimant';
+COMMENT ON COLUMN le_claims.claim IS
+'a random id';
 
 --
 -- Privileges: what changes state or causes network traffic is for those who
@@ -362,6 +499,7 @@ REVOKE ALL ON FUNCTION
 	le_leader(pg_catalog.text, pg_catalog.interval),
 	le_claim(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
 	le_complete(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
+	le_forget_job(pg_catalog.text, pg_catalog.text),
 	le_claims(),
 	le_status(),
 	le_nodes(),
@@ -375,8 +513,9 @@ REVOKE ALL ON PROCEDURE
 	le_run(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.timestamptz, pg_catalog.interval, pg_catalog.bool, pg_catalog.text)
 FROM PUBLIC;
 
-REVOKE ALL ON le_status, le_nodes, le_events, le_stat, le_claims FROM PUBLIC;
+REVOKE ALL ON le_status, le_nodes, le_events, le_stat, le_stat_store,
+	le_stat_info, le_claims FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION le_status(), le_nodes(), le_events(), le_stat(),
 	le_claims() TO pg_monitor;
-GRANT SELECT ON le_status, le_nodes, le_events, le_stat, le_claims
-	TO pg_monitor;
+GRANT SELECT ON le_status, le_nodes, le_events, le_stat, le_stat_store,
+	le_stat_info, le_claims TO pg_monitor;

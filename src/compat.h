@@ -52,6 +52,13 @@ extern PGDLLEXPORT void _PG_init(void);
 #define le_guc_free(p)		free(p)
 #endif
 
+/* All settings; 16 has them in a hash table. */
+#if PG_VERSION_NUM >= 160000
+#define le_all_settings(n)	get_guc_variables(n)
+#else
+#define le_all_settings(n)	(*(n) = GetNumConfigOptions(), get_guc_variables())
+#endif
+
 /* Wait events with names of our own came with 17. */
 #if PG_VERSION_NUM >= 170000
 #define LE_WAIT_EVENT(cache, name) \

@@ -15,13 +15,17 @@
 #include "storage/shmem.h"
 
 #include "compat.h"
+#include "mistakes.h"
 #include "settings.h"
 #include "shmem/bound.h"
 #include "shmem/events.h"
 #include "shmem/leases.h"
 #include "shmem/requests.h"
+#include "shmem/runs.h"
 #include "shmem/stats.h"
+#include "sql/fence.h"
 #include "sql/statement.h"
+#include "worker/claimlog.h"
 #include "worker/worker.h"
 
 LE_MODULE_MAGIC;
@@ -36,7 +40,7 @@ shmem_request(void)
 		prev_shmem_request_hook();
 	RequestAddinShmemSpace(add_size(le_leases_size(), le_requests_size()));
 	RequestAddinShmemSpace(add_size(le_events_size(), le_stats_size()));
-	RequestAddinShmemSpace(le_bound_size());
+	RequestAddinShmemSpace(add_size(le_bound_size(), le_runs_size()));
 }
 
 /*
@@ -67,6 +71,8 @@ shmem_startup(void)
 	le_stats_init(found, where);
 	where = ShmemInitStruct("leader_election bound", le_bound_size(), &found);
 	le_bound_init(found, where);
+	where = ShmemInitStruct("leader_election runs", le_runs_size(), &found);
+	le_runs_init(found, where);
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -78,9 +84,13 @@ shmem_startup(void)
 void
 _PG_init(void)
 {
+	if (IsBinaryUpgrade)
+		le_claim_log_upgraded();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
+	le_mistakes_given();
 	le_define_settings();
+	le_mistakes_taken();
 	if (IsBinaryUpgrade || !IsPostmasterEnvironment)
 		return;
 
@@ -88,6 +98,8 @@ _PG_init(void)
 	shmem_request_hook = shmem_request;
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = shmem_startup;
+	le_bound_install();
+	le_fence_install();
 	le_install_statement_hooks();
 	le_register_worker();
 }

@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include <arpa/inet.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mb/pg_wchar.h"
@@ -28,10 +30,14 @@ int			le_store_chosen;
 char	   *le_node_name;
 char	   *le_node_value;
 char	   *le_campaign_list;
+char	   *le_allowed_list;
+int			le_max_hold_off;
 bool		le_eligible;
 bool		le_standby_eligible;
 int			le_max_elections;
 int			le_max_events;
+int			le_max_jobs = 1000;
+int			le_max_tick_ahead = 86400;
 int			le_lease_ttl;
 int			le_renew_interval;
 int			le_safety_margin;
@@ -136,6 +142,67 @@ check_campaign(char **newval, void **extra, GucSource source)
 		}
 	}
 	return true;
+}
+
+/* All elections, where elections are listed. */
+#define ALL_ELECTIONS	"*"
+
+/* A name, or the beginning of names up to a slash. */
+static bool
+valid_pattern(const char *pattern)
+{
+	char		name[LE_MAX_ELECTION_LEN + 2];
+	size_t		len = strlcpy(name, pattern, sizeof(name));
+
+	if (strcmp(pattern, ALL_ELECTIONS) == 0)
+		return true;
+	if (len > 0 && name[len - 1] == '/')
+		name[len - 1] = '\0';
+	return le_valid_election_name(name);
+}
+
+static bool
+check_allowed(char **newval, void **extra, GucSource source)
+{
+	const char *list = *newval;
+	char		pattern[LE_MAX_ELECTION_LEN + 2];
+
+	/* It goes to the worker in the place of a value. */
+	if (strlen(*newval) > LE_MAX_VALUE_LEN)
+	{
+		GUC_check_errdetail("The list has at most %d bytes.",
+							LE_MAX_VALUE_LEN);
+		GUC_check_errhint("Elections whose names begin alike can be listed as \"prefix/\".");
+		return false;
+	}
+	while (le_next_name(&list, pattern, sizeof(pattern)))
+	{
+		if (!valid_pattern(pattern))
+		{
+			GUC_check_errdetail("\"%s\" is neither an election's name, nor the beginning of names up to a \"/\", nor \"*\".",
+								pattern);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Does the list, which the check above has seen, name the election? */
+bool
+le_allows(const char *list, const char *election)
+{
+	char		pattern[LE_MAX_ELECTION_LEN + 2];
+
+	while (le_next_name(&list, pattern, sizeof(pattern)))
+	{
+		size_t		len = strlen(pattern);
+
+		if (strcmp(pattern, ALL_ELECTIONS) == 0 ||
+			strcmp(pattern, election) == 0 ||
+			(pattern[len - 1] == '/' && strncmp(pattern, election, len) == 0))
+			return true;
+	}
+	return false;
 }
 
 static bool
@@ -301,6 +368,31 @@ define_identity_settings(void)
 							"Each takes some 600 bytes of shared memory.",
 							&le_max_events, 1000, 16, 1000000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("leader_election.max_jobs",
+							"Sets how many jobs an election can have.",
+							"Each is a record of its last tick in the store.",
+							&le_max_jobs, 1000, 1, 1000000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("leader_election.max_tick_ahead",
+							"Sets how far ahead of the clock a tick can be claimed.",
+							"A tick in the far future would make all before it count as taken.",
+							&le_max_tick_ahead, 86400, 0, 366 * 86400,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+static void
+define_privilege_settings(void)
+{
+	DefineCustomStringVariable("leader_election.allowed_elections",
+							   "Lists elections that a session may change or depend on.",
+							   "Names, and beginnings of names up to a \"/\", are separated by commas; \"*\" means all.",
+							   &le_allowed_list, ALL_ELECTIONS, PGC_SUSET, 0,
+							   check_allowed, NULL, NULL);
+	DefineCustomIntVariable("leader_election.max_hold_off",
+							"Sets for how long a session may have this instance stay away from an election.",
+							"It bounds the hold_off of le_step_down().",
+							&le_max_hold_off, 86400, 30, 366 * 86400,
+							PGC_SUSET, GUC_UNIT_S, NULL, NULL, NULL);
 }
 
 static void
@@ -440,6 +532,7 @@ void
 le_define_settings(void)
 {
 	define_identity_settings();
+	define_privilege_settings();
 	define_timing_settings();
 	define_job_settings();
 	define_store_settings();
@@ -549,6 +642,46 @@ le_on_loss_named(const char *name)
 			 errmsg("invalid on_loss: \"%s\"", name),
 			 errhint("It is \"none\" or \"cancel\".")));
 	return LE_ON_LOSS_NONE;		/* keep compilers quiet */
+}
+
+/* Does a valid URL lead to this machine, whatever the resolver says? */
+static bool
+is_loopback(const char *url)
+{
+	const char *host = strstr(url, "://") + 3;
+	char		name[16];
+	struct in_addr address;
+
+	if (strncmp(host, "[::1]", 5) == 0)
+		return true;
+	strlcpy(name, host, Min(sizeof(name), strcspn(host, ":/") + 1));
+	return strcmp(name, "localhost") == 0 ||
+		(inet_pton(AF_INET, name, &address) == 1 &&
+		 (ntohl(address.s_addr) >> 24) == 127);
+}
+
+/* Can what goes there be read on the network? */
+bool
+le_goes_in_clear(const char *url)
+{
+	return strncmp(url, "http://", 7) == 0 && !is_loopback(url);
+}
+
+/*
+ * Could others than this server and root read a secret from the file?  Judged
+ * as PostgreSQL does for its own private key: what root owns may be readable
+ * for a group.
+ */
+bool
+le_others_can_read(const char *file)
+{
+	struct stat st;
+
+	if (file[0] == '\0' || stat(file, &st) != 0)
+		return false;
+	if (st.st_uid == 0)
+		return (st.st_mode & (S_IWGRP | S_IXGRP | S_IRWXO)) != 0;
+	return (st.st_mode & (S_IRWXG | S_IRWXO)) != 0;
 }
 
 static void

@@ -14,6 +14,18 @@
 
 #include "store/store.h"
 
+#define LE_SECRET_MODE \
+	"It must have permissions u=rw (0600) or less, or u=rw,g=r (0640) or less if owned by root."
+
+/* Files of the data directory that several processes look at. */
+#define LE_CLAIMS_FILE		"leader_election.claims"
+#define LE_TOKENS_FILE		"leader_election.tokens"
+#define LE_UPGRADED_FILE	"leader_election.upgraded"
+
+/* How a file of tokens is called that is not what was written; a number
+ * follows. */
+#define LE_TOKENS_DAMAGED	LE_TOKENS_FILE ".damaged."
+
 /* What becomes of a running statement when its term is about to end. */
 typedef enum LeOnLoss
 {
@@ -26,10 +38,14 @@ extern int	le_store_chosen;	/* leader_election.backend: its number in the
 extern char *le_node_name;		/* as set; le_my_name() has the default */
 extern char *le_node_value;
 extern char *le_campaign_list;
+extern char *le_allowed_list;	/* elections that this session may change */
+extern int	le_max_hold_off;	/* s */
 extern bool le_eligible;
 extern bool le_standby_eligible;
 extern int	le_max_elections;
 extern int	le_max_events;
+extern int	le_max_jobs;	/* of one election */
+extern int	le_max_tick_ahead;	/* s */
 extern int	le_lease_ttl;		/* ms, as all times here */
 extern int	le_renew_interval;
 extern int	le_safety_margin;
@@ -51,7 +67,10 @@ extern bool le_explain_cancel_lead(const LeTiming *timing, StringInfo detail);
 extern LeOnLoss le_on_loss_named(const char *name);
 extern const char *le_my_name(void);
 extern const char *le_my_value(void);
+extern bool le_goes_in_clear(const char *url);
+extern bool le_others_can_read(const char *file);
 extern bool le_next_name(const char **list, char *buf, size_t size);
+extern bool le_allows(const char *list, const char *election);
 extern bool le_in_campaign_setting(const char *election);
 extern void le_each_campaign(void (*act) (const char *election));
 

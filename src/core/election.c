@@ -75,21 +75,6 @@ retry_later(LeElection *e, const LeInput *in)
 		le_retry_delay(in->timing, e->failures, in->random);
 }
 
-/* Nothing is held and nothing is in flight: go on as the node wishes. */
-static void
-start_over(LeElection *e, LeActions *act)
-{
-	e->seen_index = 0;
-	e->failures = 0;
-	if (e->wanted)
-		send(e, act, LE_SEND_READ, 0, LE_READING);
-	else
-	{
-		e->state = LE_IDLE;
-		e->timer_at = 0;
-	}
-}
-
 static void
 read_key(LeElection *e, LeActions *act, LeState next)
 {
@@ -123,6 +108,47 @@ static void
 take_over(LeElection *e, LeActions *act, uint64_t index)
 {
 	attempt(e, act, LE_SEND_TAKE_OVER, index);
+}
+
+/*
+ * The key is free for anybody, as far as this shows.  However old that is, an
+ * acquire that depends on the index asks for no read before: if somebody came
+ * first it is refused, and then the key is read.  A key with a lease of its
+ * own depends on more than its index.
+ */
+static void
+note_free(LeElection *e, const LeKeyView *v)
+{
+	e->free = !v->own_lease && v->holder == LE_KEY_FREE &&
+		(!v->exists || (v->usable && v->released));
+	e->free_index = v->exists ? v->index : 0;
+}
+
+/* A candidate begins: with what was seen, once, or else with a read. */
+static void
+seek(LeElection *e, LeActions *act)
+{
+	e->failures = 0;
+	if (e->free)
+		acquire(e, act, e->free_index);
+	else
+		read_key(e, act, LE_READING);
+	e->free = false;
+}
+
+/* Nothing is held and nothing is in flight: go on as the node wishes. */
+static void
+start_over(LeElection *e, LeActions *act)
+{
+	e->seen_index = 0;
+	e->failures = 0;
+	if (e->wanted)
+		seek(e, act);
+	else
+	{
+		e->state = LE_IDLE;
+		e->timer_at = 0;
+	}
 }
 
 /*
@@ -343,9 +369,9 @@ lose(LeElection *e, LeActions *act, LeReason reason)
 static void
 want(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) in;
 	e->wanted = true;
-	read_key(e, act, LE_READING);
+	e->free = e->free && in->now >= e->refused_until;
+	seek(e, act);
 }
 
 /* The write in flight comes first; its answer will find the wish. */
@@ -428,6 +454,7 @@ candidate_read_failed(LeElection *e, const LeInput *in, LeActions *act)
 static void
 idle_seen(LeElection *e, const LeInput *in, LeActions *act)
 {
+	note_free(e, in->view);
 	if (in->view->holder == LE_KEY_OURS)
 		release(e, act, in->view->index);
 }
@@ -736,8 +763,10 @@ renew_failed(LeElection *e, const LeInput *in, LeActions *act)
 static void
 release_done(LeElection *e, const LeInput *in, LeActions *act)
 {
-	(void) in;
 	e->failures = 0;
+	e->free = in->kind == LE_IN_DONE && in->suffices &&
+		in->now >= e->refused_until;
+	e->free_index = in->index;
 	start_over(e, act);
 	if (act->verdict == LE_SAY_NOTHING)
 		say(act, LE_SAY_RELEASED, LE_DONE);
@@ -784,6 +813,7 @@ node_ended(LeElection *e, const LeInput *in, LeActions *act)
 	e->timer_at = 0;
 	e->look_at = 0;
 	e->failures = 0;
+	e->free = false;
 	e->state = e->wanted ? LE_WAITING : LE_IDLE;
 	if (had_term && !drained)
 		say(act, LE_SAY_LOST, LE_DONE);
@@ -960,6 +990,23 @@ le_election_in_flight(const LeElection *e)
 		case LE_PUBLISH_UNSURE:
 		case LE_RELEASE_UNSURE:
 			return e->timer_at == 0;
+		default:
+			return false;
+	}
+}
+
+/* Has a term ended of whose end the store has still to be told? */
+bool
+le_election_is_ending(const LeElection *e)
+{
+	switch (e->state)
+	{
+		case LE_RELEASING:
+		case LE_RELEASE_UNSURE:
+			return true;
+		case LE_PUBLISHING:
+		case LE_PUBLISH_UNSURE:
+			return e->token == 0;
 		default:
 			return false;
 	}

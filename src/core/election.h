@@ -142,6 +142,8 @@ typedef struct LeInput
 	const LeTiming *timing;
 	const LeKeyView *view;		/* LE_IN_READ, LE_IN_SEEN */
 	uint64_t	index;			/* LE_IN_DONE; LE_CONFLICT_OWN */
+	bool		suffices;		/* LE_IN_DONE of a release: the index is all
+								 * that an acquire depends on */
 	LeOutcome	outcome;		/* LE_IN_READ_FAILED, LE_IN_NOT_APPLIED,
 								 * LE_IN_RENEW_FAILED */
 	LeConflict	conflict;		/* LE_IN_CONFLICT */
@@ -210,8 +212,11 @@ typedef struct LeElection
 	uint64_t	read_index;		/* what the acquire in flight depends on */
 	bool		taking_over;	/* it is a takeover */
 	bool		unsure;			/* a copy of it may have been applied */
+	bool		free;			/* the key was last seen to be free to take */
 	uint64_t	token_floor;	/* a new token must be higher */
 	uint64_t	acquire_floor;	/* the same when the acquire was decided on */
+	uint64_t	free_index;		/* at which the key was last seen to be free to
+								 * take, if "free"; 0: there was none */
 	uint64_t	seen_index;		/* the unreleased free key that we wait out */
 	le_time		seen_at;		/* receipt of the first answer showing it */
 	le_time		refused_until;	/* its tokens were too low: acquire nothing
@@ -234,6 +239,7 @@ extern void le_election_init(LeElection *e, uint64_t token_floor);
 extern LeActions le_election_input(LeElection *e, const LeInput *input);
 extern bool le_election_has_term(const LeElection *e);
 extern bool le_election_in_flight(const LeElection *e);
+extern bool le_election_is_ending(const LeElection *e);
 extern le_time le_election_renew_at(const LeElection *e);
 extern void le_election_renewal_sent(LeElection *e);
 extern void le_election_renew_now(LeElection *e, le_time now);

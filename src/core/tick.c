@@ -13,31 +13,45 @@
 #define MAX_EARLY	INT64_C(2000000)
 
 /*
- * Was the record left running by a term that is over?  Tokens only grow, so a
- * lower one than that of a term that holds now is of the past.
+ * Was the record left running by a term that is over, or by a run that is?
+ * Tokens only grow, so a lower one than that of a term that holds now is of
+ * the past.
  */
 static bool
 left_undone(const LeClaimView *found, const LeClaimWish *wish)
 {
-	return found->state == LE_CLAIM_RUNNING && found->token < wish->token;
+	return found->state == LE_CLAIM_RUNNING &&
+		(found->token < wish->token ||
+		 (found->token == wish->token && found->over));
+}
+
+/* May somebody be at it, as far as the claimant can know? */
+static bool
+under_way(const LeClaimView *found, const LeClaimWish *wish)
+{
+	return found->state == LE_CLAIM_RUNNING && found->token == wish->token &&
+		!found->over;
 }
 
 /*
- * A tick is claimed once, and again only to catch up, in a later term.  That
- * the try rises in a later term only is what keeps two runs of one tick from
- * being under way at the same time.
+ * A tick is claimed once, and again only to catch up: in a later term, or in
+ * the same one when the run before is over.  That is what keeps two runs of
+ * one tick from being under way at the same time.  While it may be, whoever
+ * catches up does not pass over it: nobody would ever hear of it again.
  */
 LeClaimVerdict
 le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try)
 {
 	*try = 1;
 	if (!found->exists)
-		return LE_CLAIM_TAKE;
+		return wish->forget ? LE_CLAIM_TAKEN : LE_CLAIM_TAKE;
 	if (found->ours)
 	{
 		*try = found->try;
 		return LE_CLAIM_OURS;
 	}
+	if (wish->forget)
+		return LE_CLAIM_TAKE;
 	if (found->tick > wish->tick)
 		return LE_CLAIM_TAKEN;
 	if (wish->catch_up && left_undone(found, wish))
@@ -47,6 +61,8 @@ le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try)
 		*try = found->try + 1;
 		return LE_CLAIM_TAKE;
 	}
+	if (wish->catch_up && found->tick < wish->tick && under_way(found, wish))
+		return LE_CLAIM_UNDER_WAY;
 	return found->tick < wish->tick ? LE_CLAIM_TAKE : LE_CLAIM_TAKEN;
 }
 

@@ -36,6 +36,8 @@ typedef struct LeClaimView
 	int			try;
 	uint64_t	token;			/* of the term that claimed */
 	LeClaimState state;
+	bool		over;			/* of the wisher's own term: for certain nobody
+								 * acts on it, or ever will */
 } LeClaimView;
 
 /* What is to be claimed. */
@@ -43,7 +45,8 @@ typedef struct LeClaimWish
 {
 	int64_t		tick;
 	uint64_t	token;			/* of the claimant's term */
-	bool		catch_up;		/* also what a dead term left undone */
+	bool		catch_up;		/* also what was left undone */
+	bool		forget;			/* begin the record anew, whatever it says */
 } LeClaimWish;
 
 typedef enum LeClaimVerdict
@@ -51,7 +54,8 @@ typedef enum LeClaimVerdict
 	LE_CLAIM_TAKE,				/* write it, as this try */
 	LE_CLAIM_OURS,				/* it is written already */
 	LE_CLAIM_TAKEN,				/* no: the tick, or a later one, is taken */
-	LE_CLAIM_BEHIND				/* an older tick has to be caught up first */
+	LE_CLAIM_BEHIND,			/* an older tick has to be caught up first */
+	LE_CLAIM_UNDER_WAY			/* an older tick may be under way yet */
 } LeClaimVerdict;
 
 extern LeClaimVerdict le_judge_claim(const LeClaimView *found,

@@ -9,11 +9,16 @@
  * too high by a process that dies: the places of a backend that is gone count
  * for nothing.
  *
+ * It also nudges them, by a signal, to look at a term that is over before its
+ * time.  Nothing depends on it but how soon they do.
+ *
  * src/shmem/bound.c
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <signal.h>
 
 #include "compat.h"
 #include "shmem/bound.h"
@@ -23,11 +28,15 @@ typedef struct Bound
 {
 	pg_atomic_uint64 token;		/* 0: the place is free */
 	pg_atomic_uint32 slot;
+	pg_atomic_uint32 stops;		/* is to stop when the term is lost */
 } Bound;
 
 typedef struct Backend
 {
 	pg_atomic_uint64 owner;		/* whose the places are */
+	pg_atomic_uint32 pid;
+	pg_atomic_uint32 holding;	/* terms in its own name that it is to stop
+								 * for without being bound */
 	pg_atomic_uint32 used;		/* how many of them */
 	pg_atomic_uint32 excused;	/* slot + 1 of the election that this backend
 								 * itself is about to end; 0: none */
@@ -37,6 +46,9 @@ typedef struct Backend
 #define EXCUSED_ALL		PG_UINT32_MAX
 
 static Backend *backends;
+
+/* Of a nudge; 0: there are none.  Chosen before there are other processes. */
+static int	signal_number = 0;
 
 Size
 le_bound_size(void)
@@ -55,17 +67,49 @@ le_bound_init(bool found, void *where)
 		Backend    *b = &backends[i];
 
 		pg_atomic_init_u64(&b->owner, LE_OWNER_NONE);
+		pg_atomic_init_u32(&b->pid, 0);
+		pg_atomic_init_u32(&b->holding, 0);
 		pg_atomic_init_u32(&b->used, 0);
 		pg_atomic_init_u32(&b->excused, 0);
 		for (int k = 0; k < LE_MAX_BOUND; k++)
 		{
 			pg_atomic_init_u64(&b->places[k].token, 0);
 			pg_atomic_init_u32(&b->places[k].slot, 0);
+			pg_atomic_init_u32(&b->places[k].stops, 0);
+		}
+	}
+}
+
+/*
+ * Choose a real-time signal that nothing else uses, the same for all
+ * processes.  All of them ignore it until they are bound to something: one
+ * that comes late may meet another process of this server, and must not end
+ * that.
+ */
+void
+le_bound_install(void)
+{
+	for (int signo = SIGRTMIN + 3; signo <= SIGRTMAX; signo++)
+	{
+		struct sigaction old;
+
+		if (sigaction(signo, NULL, &old) == 0 &&
+			(old.sa_flags & SA_SIGINFO) == 0 && old.sa_handler == SIG_DFL)
+		{
+			signal_number = signo;
+			signal(signo, SIG_IGN);
+			return;
 		}
 	}
 }
 
 /* ---- in a backend ---- */
+
+int
+le_bound_signal(void)
+{
+	return signal_number;
+}
 
 /* Whoever sat here before may have left in a hurry. */
 static Backend *
@@ -80,6 +124,8 @@ my_places(void)
 	pg_write_barrier();
 	for (int k = 0; k < LE_MAX_BOUND; k++)
 		pg_atomic_write_u64(&b->places[k].token, 0);
+	pg_atomic_write_u32(&b->pid, MyProcPid);
+	pg_atomic_write_u32(&b->holding, 0);
 	pg_atomic_write_u32(&b->used, 0);
 	pg_atomic_write_u32(&b->excused, 0);
 	pg_write_barrier();
@@ -104,6 +150,7 @@ le_bound_enter(int slot, uint64 token)
 		if (pg_atomic_read_u64(&place->token) != 0)
 			continue;
 		pg_atomic_write_u32(&place->slot, (uint32) slot);
+		pg_atomic_write_u32(&place->stops, 0);
 		pg_write_barrier();
 		pg_atomic_write_u64(&place->token, token);
 		pg_atomic_write_u32(&b->used, pg_atomic_read_u32(&b->used) + 1);
@@ -123,6 +170,24 @@ le_bound_leave(int place)
 }
 
 /*
+ * Is the session to be told when the term is lost?  As above, the caller looks
+ * at the term again afterwards.
+ */
+void
+le_bound_stops(int place, bool stops)
+{
+	pg_atomic_write_u32(&backends[LE_MY_PROC].places[place].stops, stops);
+	pg_memory_barrier();
+}
+
+/* The same for terms that it holds in its own name: one more, or less. */
+void
+le_bound_holds(int change)
+{
+	pg_atomic_fetch_add_u32(&my_places()->holding, change);
+}
+
+/*
  * This session is about to end a term itself.  If it is bound to that, it
  * cannot be waited for: it would wait for itself, and its commit is refused
  * anyway.
@@ -138,17 +203,24 @@ le_bound_do_not_wait(int slot)
 /* ---- in the worker ---- */
 
 static bool
-waits_for(Backend *b, int slot, uint64 token)
+is_excused(Backend *b, int slot)
 {
 	uint32		excused = pg_atomic_read_u32(&b->excused);
 
-	if (excused == EXCUSED_ALL || excused == (uint32) slot + 1)
-		return false;
+	return excused == EXCUSED_ALL || excused == (uint32) slot + 1;
+}
+
+/* Its place; NULL: it is not bound to the term. */
+static Bound *
+place_of(Backend *b, int slot, uint64 token)
+{
+	if (pg_atomic_read_u32(&b->used) == 0)
+		return NULL;
 	for (int k = 0; k < LE_MAX_BOUND; k++)
 		if (pg_atomic_read_u64(&b->places[k].token) == token &&
 			pg_atomic_read_u32(&b->places[k].slot) == (uint32) slot)
-			return true;
-	return false;
+			return &b->places[k];
+	return NULL;
 }
 
 /* Is any transaction bound to this term, that could still commit? */
@@ -159,10 +231,42 @@ le_bound_to(int slot, uint64 token)
 	{
 		Backend    *b = &backends[i];
 
-		if (pg_atomic_read_u32(&b->used) > 0 &&
-			le_owner_lives(pg_atomic_read_u64(&b->owner), i) &&
-			waits_for(b, slot, token))
+		if (place_of(b, slot, token) != NULL && !is_excused(b, slot) &&
+			le_owner_lives(pg_atomic_read_u64(&b->owner), i))
 			return true;
 	}
 	return false;
+}
+
+/* Is this backend to look at the term, which it may hold itself? */
+static bool
+is_concerned(Backend *b, int slot, uint64 token, LeOwner owner, bool all)
+{
+	Bound	   *place = place_of(b, slot, token);
+
+	if (place != NULL && (all || pg_atomic_read_u32(&place->stops) != 0))
+		return true;
+	return (owner & ~LE_OWNER_XACT) == pg_atomic_read_u64(&b->owner) &&
+		pg_atomic_read_u32(&b->holding) > 0;
+}
+
+/*
+ * The term is over, or must not be committed under any more: have those look
+ * who are to stop when it is lost, or all who are bound to it.  The others are
+ * left in peace: a signal cuts short what waits in code that knows nothing of
+ * us.
+ */
+void
+le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all)
+{
+	if (signal_number == 0)
+		return;
+	for (int i = 0; i < MaxBackends; i++)
+	{
+		Backend    *b = &backends[i];
+
+		if (is_concerned(b, slot, token, owner, all) && !is_excused(b, slot) &&
+			le_owner_lives(pg_atomic_read_u64(&b->owner), i))
+			(void) kill((pid_t) pg_atomic_read_u32(&b->pid), signal_number);
+	}
 }

@@ -21,12 +21,19 @@
 extern Size le_bound_size(void);
 extern void le_bound_init(bool found, void *where);
 
+/* in the postmaster */
+extern void le_bound_install(void);
+
 /* in a backend */
+extern int	le_bound_signal(void);
 extern int	le_bound_enter(int slot, uint64 token);
 extern void le_bound_leave(int place);
+extern void le_bound_stops(int place, bool stops);
+extern void le_bound_holds(int change);
 extern void le_bound_do_not_wait(int slot);
 
 /* in the worker */
 extern bool le_bound_to(int slot, uint64 token);
+extern void le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all);
 
 #endif							/* LE_BOUND_H */

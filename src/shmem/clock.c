@@ -14,6 +14,10 @@
 
 #include "shmem/clock.h"
 
+/* From 1970 to 2000. */
+#define EPOCH_SHIFT \
+	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
 /*
  * The clock of every deadline.  CLOCK_BOOTTIME goes on while the machine
  * sleeps and is not set by anybody; reading it takes no system call.
@@ -32,4 +36,22 @@ TimestampTz
 le_wall(le_time when)
 {
 	return GetCurrentTimestamp() + (when - le_now()) / 1000;
+}
+
+int64
+le_unix_us(TimestampTz when)
+{
+	return when + EPOCH_SHIFT;
+}
+
+int64
+le_tick_now(void)
+{
+	return le_unix_us(GetCurrentTimestamp()) / 1000;
+}
+
+TimestampTz
+le_from_tick(int64 ms)
+{
+	return ms * 1000 - EPOCH_SHIFT;
 }

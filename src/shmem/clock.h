@@ -18,4 +18,9 @@
 extern le_time le_now(void);
 extern TimestampTz le_wall(le_time when);
 
+/* As stores count: since 1970-01-01 UTC; ticks in milliseconds. */
+extern int64 le_unix_us(TimestampTz when);
+extern int64 le_tick_now(void);
+extern TimestampTz le_from_tick(int64 ms);
+
 #endif							/* LE_CLOCK_H */

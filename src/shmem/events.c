@@ -83,17 +83,21 @@ le_event_name(LeEventKind what)
 		[LE_EVENT_RELEASED] = "released",
 		[LE_EVENT_STEPPED_DOWN] = "stepped down",
 		[LE_EVENT_LOST] = "lost",
+		[LE_EVENT_TOKEN_REFUSED] = "token refused",
 		[LE_EVENT_SEEN] = "other leads",
 		[LE_EVENT_STORE_DOWN] = "store down",
 		[LE_EVENT_STORE_REFUSED] = "store refused",
 		[LE_EVENT_STORE_UP] = "store up",
 		[LE_EVENT_WORKER_STARTED] = "worker started",
+		[LE_EVENT_FILE_TROUBLE] = "file trouble",
+		[LE_EVENT_FILE_WRITTEN] = "file written",
 		[LE_EVENT_FENCE_ABORTED] = "fence aborted",
 		[LE_EVENT_CANCELED] = "canceled",
 		[LE_EVENT_CLAIMED] = "claimed",
 		[LE_EVENT_RUN_STARTED] = "run started",
 		[LE_EVENT_RUN_DONE] = "run done",
 		[LE_EVENT_RUN_FAILED] = "run failed",
+		[LE_EVENT_PASSED_OVER] = "passed over",
 	};
 
 	return names[what];

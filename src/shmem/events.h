@@ -24,6 +24,8 @@ typedef enum LeEventKind
 	LE_EVENT_RELEASED,
 	LE_EVENT_STEPPED_DOWN,
 	LE_EVENT_LOST,
+	LE_EVENT_TOKEN_REFUSED,		/* one that was given back, for it was too
+								 * low */
 
 	/* another node's term, as this node sees it */
 	LE_EVENT_SEEN,
@@ -33,6 +35,9 @@ typedef enum LeEventKind
 	LE_EVENT_STORE_REFUSED,
 	LE_EVENT_STORE_UP,
 	LE_EVENT_WORKER_STARTED,
+	LE_EVENT_FILE_TROUBLE,		/* what must outlive a restart cannot be
+								 * written, or was damaged */
+	LE_EVENT_FILE_WRITTEN,		/* it can be written again */
 
 	/* jobs */
 	LE_EVENT_FENCE_ABORTED,		/* a bound transaction failed its check */
@@ -40,10 +45,11 @@ typedef enum LeEventKind
 	LE_EVENT_CLAIMED,
 	LE_EVENT_RUN_STARTED,
 	LE_EVENT_RUN_DONE,
-	LE_EVENT_RUN_FAILED
+	LE_EVENT_RUN_FAILED,
+	LE_EVENT_PASSED_OVER		/* a tick that was not done, by another */
 } LeEventKind;
 
-#define LE_NEVENTKINDS	(LE_EVENT_RUN_FAILED + 1)
+#define LE_NEVENTKINDS	(LE_EVENT_PASSED_OVER + 1)
 
 #define LE_MAX_EVENT_DETAIL	255
 

@@ -41,6 +41,8 @@ LeTable    *le_table = NULL;
 static pg_atomic_uint32 *buckets;
 static LeSlot *slots;
 
+static bool looked_up = false;	/* find_cached() has found something anew */
+
 /* How often a reader tries before it fails closed. */
 #define LE_READ_TRIES	64
 
@@ -100,6 +102,10 @@ init_table(void)
 	pg_atomic_init_u64(&le_table->last_owner, LE_OWNER_NODE);
 	pg_atomic_init_u64(&le_table->hints, 0);
 	pg_atomic_init_u64(&le_table->nodes_version, 0);
+	pg_atomic_init_u64(&le_table->trouble_version, 0);
+	pg_atomic_init_u32(&le_table->nmissing, 0);
+	for (int i = 0; i < LE_MAX_MISSING; i++)
+		pg_atomic_init_u64(&le_table->missing[i].version, 0);
 	pg_atomic_init_u64(&le_table->layout, 1);
 	le_node_init(&le_table->node);
 	le_table->nslots = le_max_elections;
@@ -212,8 +218,72 @@ find_cached(const char *election)
 	{
 		strlcpy(name, election, sizeof(name));
 		number = look_up(election, &as_of);
+		looked_up = true;
 	}
 	return number;
+}
+
+static bool
+is_missing(const LeMissing *missing, uint32 hash, const char *election)
+{
+	return missing->hash == hash &&
+		strncmp(missing->name, election, sizeof(missing->name)) == 0;
+}
+
+/*
+ * A check was asked about an election that has no place here, so it says no,
+ * and would for ever if the name is misspelt.  le_check_config() lists such
+ * names; the last few will do.  This must not wait, like any check: who finds
+ * a place being written leaves it alone.
+ */
+static void
+note_missing(const char *election)
+{
+	uint32		hash = hash_bytes((const unsigned char *) election,
+								  strlen(election));
+	LeMissing  *place = NULL;
+	uint64		version;
+
+	for (int i = 0; i < LE_MAX_MISSING && place == NULL; i++)
+		if (is_missing(&le_table->missing[i], hash, election))
+			place = &le_table->missing[i];
+	if (place == NULL)
+	{
+		uint32		n = pg_atomic_fetch_add_u32(&le_table->nmissing, 1);
+
+		place = &le_table->missing[n % LE_MAX_MISSING];
+	}
+	version = pg_atomic_read_u64(&place->version);
+	if ((version & 1) != 0 ||
+		!pg_atomic_compare_exchange_u64(&place->version, &version,
+										version + 1))
+		return;
+	place->hash = hash;
+	strlcpy(place->name, election, sizeof(place->name));
+	place->at = GetCurrentTimestamp();
+	pg_write_barrier();
+	pg_atomic_write_u64(&place->version, version + 2);
+}
+
+/*
+ * One of those names, into LE_MAX_ELECTION_LEN + 1 bytes, and when it was last
+ * looked up; 0: none there.
+ */
+TimestampTz
+le_copy_missing(int number, char *name)
+{
+	LeMissing  *place = &le_table->missing[number];
+	uint64		version = pg_atomic_read_u64(&place->version);
+	TimestampTz at;
+
+	pg_read_barrier();
+	strlcpy(name, place->name, LE_MAX_ELECTION_LEN + 1);
+	at = place->at;
+	pg_read_barrier();
+	if (version == 0 || (version & 1) != 0 ||
+		pg_atomic_read_u64(&place->version) != version)
+		return 0;
+	return at;
 }
 
 /* The number of the election's slot; -1: it has none. */
@@ -232,7 +302,15 @@ le_find_term(const char *election)
 bool
 le_read_term(const char *election, LeTerm *term)
 {
-	return le_read_term_at(find_cached(election), election, term);
+	int			number = find_cached(election);
+
+	/* Once, not at each check: the place that was found is kept, too. */
+	if (number < 0 && looked_up)
+	{
+		looked_up = false;
+		note_missing(election);
+	}
+	return le_read_term_at(number, election, term);
 }
 
 /*
@@ -276,28 +354,38 @@ le_slot_number_of(const char *election)
 	return find_cached(election);
 }
 
+/*
+ * For display: copy what the worker changes between make_odd() and
+ * make_even().  False: it was changing all the time.
+ */
+static bool
+copy_whole(pg_atomic_uint64 *version, void *to, const void *from, Size size)
+{
+	for (int i = 0; i < LE_READ_TRIES; i++)
+	{
+		uint64		before = pg_atomic_read_u64(version);
+
+		if (before & 1)
+		{
+			pg_usleep(10);
+			continue;
+		}
+		pg_read_barrier();
+		memcpy(to, from, size);
+		pg_read_barrier();
+		if (pg_atomic_read_u64(version) == before)
+			return true;
+	}
+	return false;
+}
+
 /* Copy a slot for display; false if it is unused or could not be read. */
 bool
 le_copy_slot(int number, LeSlot *copy)
 {
 	LeSlot	   *slot = &slots[number];
 
-	for (int i = 0; i < LE_READ_TRIES; i++)
-	{
-		uint64		version = pg_atomic_read_u64(&slot->shown);
-
-		if (version & 1)
-		{
-			pg_usleep(10);
-			continue;
-		}
-		pg_read_barrier();
-		memcpy(copy, slot, sizeof(*copy));
-		pg_read_barrier();
-		if (pg_atomic_read_u64(&slot->shown) == version)
-			return copy->used;
-	}
-	return false;
+	return copy_whole(&slot->shown, copy, slot, sizeof(*copy)) && copy->used;
 }
 
 /* Copy the known nodes for display into LE_MAX_NODES places. */
@@ -321,6 +409,30 @@ le_copy_nodes(LeNodeInfo *copy)
 	return 0;
 }
 
+/* Why can this node not lead, into LE_UNFIT_LEN + 1 bytes?  "": it can. */
+void
+le_copy_unfit(char *unfit)
+{
+	if (!copy_whole(&le_table->nodes_version, unfit, le_table->unfit,
+					sizeof(le_table->unfit)))
+		unfit[0] = '\0';
+}
+
+/* What is wrong with all elections, if anything is. */
+void
+le_copy_trouble(LeTrouble *trouble)
+{
+	LeTrouble	all[LE_NTROUBLES];
+	int			kind = 0;
+
+	if (!copy_whole(&le_table->trouble_version, all, le_table->troubles,
+					sizeof(all)))
+		memset(all, 0, sizeof(all));
+	while (kind < LE_NTROUBLES - 1 && all[kind].at == 0)
+		kind++;
+	*trouble = all[kind];
+}
+
 /*
  * A backend ends its own term: at once for every reader, without waiting for
  * the worker, who will find the mark and tell the store.  The mark of a term
@@ -339,6 +451,26 @@ le_give_up_term(const char *election, uint64 token)
 		   !pg_atomic_compare_exchange_u64(&slots[number].given_up,
 										   &marked, token))
 		;
+}
+
+/* The same for all that this owner holds; was there any? */
+bool
+le_give_up_terms_of(LeOwner owner)
+{
+	bool		any = false;
+
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = &slots[i];
+		LeTerm		term;
+
+		if (pg_atomic_read_u64(&slot->owner) != owner ||
+			!le_read_term_at(i, slot->name, &term) || term.owner != owner)
+			continue;
+		le_give_up_term(slot->name, term.token);
+		any = true;
+	}
+	return any;
 }
 
 /*
@@ -501,25 +633,97 @@ le_end_note(LeSlot *slot)
 	make_even(&slot->shown);
 }
 
-/* Keep what went wrong for le_status. */
-void
-le_note_error(LeSlot *slot, LeOutcome outcome, const char *detail)
+/*
+ * Does the success put an end to what was noted?  A refusal concerns what it
+ * was about alone, since a token may allow to read a key and not to write it;
+ * a fencing token that is too low, until there is a better one.  Anything else
+ * is over as soon as the store answers for the election.
+ */
+static bool
+is_over(const LeSlot *slot, LeOpKind kind)
 {
-	if (outcome == LE_DONE || outcome == LE_CONFLICT)
+	return slot->last_error_at != 0 && slot->refused_token == 0 &&
+		(!slot->refused || slot->refused_kind == le_op_right(kind));
+}
+
+/* Keep what went wrong with the election for le_status, until it goes well. */
+void
+le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome,
+			  const char *detail)
+{
+	bool		well = outcome == LE_DONE || outcome == LE_CONFLICT;
+
+	if (well && !is_over(slot, kind))
 		return;
 	le_begin_note(slot);
-	snprintf(slot->last_error, sizeof(slot->last_error), "%s",
-			 detail ? detail : le_outcome_name(outcome));
+	strlcpy(slot->last_error, well ? "" :
+			detail ? detail : le_outcome_name(outcome),
+			sizeof(slot->last_error));
+	slot->last_error_at = well ? 0 : GetCurrentTimestamp();
+	slot->refused = outcome == LE_REFUSED;
+	slot->refused_kind = le_op_right(kind);
 	le_end_note(slot);
+}
+
+/* The same for what concerns them all; "": nothing any more. */
+void
+le_set_trouble(LeTroubleKind kind, const char *text)
+{
+	LeTrouble  *trouble = &le_table->troubles[kind];
+
+	if (text[0] == '\0' && trouble->at == 0)
+		return;
+	make_odd(&le_table->trouble_version);
+	strlcpy(trouble->text, text, sizeof(trouble->text));
+	trouble->at = text[0] == '\0' ? 0 : GetCurrentTimestamp();
+	make_even(&le_table->trouble_version);
+}
+
+/* The nodes, as the store has just shown them. */
+void
+le_set_nodes(const LeNodeInfo *nodes, int n)
+{
+	make_odd(&le_table->nodes_version);
+	memcpy(le_table->nodes, nodes, n * sizeof(LeNodeInfo));
+	le_table->nnodes = n;
+	make_even(&le_table->nodes_version);
+}
+
+void
+le_set_unfit(const char *unfit)
+{
+	make_odd(&le_table->nodes_version);
+	strlcpy(le_table->unfit, unfit, sizeof(le_table->unfit));
+	make_even(&le_table->nodes_version);
 }
 
 /* Nothing is held, sought or under way in it. */
 static bool
-can_be_reused(const LeSlot *slot)
+is_idle(const LeSlot *slot)
 {
 	return slot->election.state == LE_IDLE && !slot->election.wanted &&
-		slot->asked == 0 && !slot->campaign && !slot->configured &&
-		slot->hold_off_until <= le_now();
+		slot->asked == 0 && !slot->campaign && !slot->configured;
+}
+
+/*
+ * A hold-off is kept, too: with its slot it would be forgotten, and whoever
+ * asked next would win back what somebody has told this node to stay out of.
+ */
+static bool
+can_be_reused(const LeSlot *slot)
+{
+	return is_idle(slot) && slot->hold_off_until <= le_now();
+}
+
+/* How many slots are kept by nothing but a hold-off? */
+int
+le_held_off(void)
+{
+	int			n = 0;
+
+	for (int i = 0; i < le_table->nused; i++)
+		n += is_idle(&slots[i]) && !can_be_reused(&slots[i]);
+	return n;
 }
 
 static void
@@ -549,7 +753,8 @@ slot_for_new_name(void)
 }
 
 /*
- * NULL: the table is full of elections that are held or sought.  Whatever is
+ * NULL: the table is full of elections that are held or sought, or that this
+ * node has been told to stay out of for a while (le_held_off()).  Whatever is
  * kept elsewhere about the slot is another election's if it was added.
  */
 LeSlot *

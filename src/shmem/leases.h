@@ -68,6 +68,9 @@ typedef struct LeSlot
 	bool		campaign;		/* le_campaign() */
 	bool		configured;		/* in the setting leader_election.campaign */
 	bool		stepping_down;	/* le_step_down() ends the term */
+	bool		end_confirmed;	/* the store has been told, or knew, of the
+								 * end of ... */
+	uint64		ended_token;	/* ... the term that ended last */
 	le_time		hold_off_until; /* stepped down: do not contend before */
 	le_time		campaign_after; /* a campaign pauses until then */
 	le_duration drain_grace;	/* between drain_until and the term's end */
@@ -82,7 +85,13 @@ typedef struct LeSlot
 	TimestampTz renewed_at;
 	TimestampTz last_change;
 	LeReason	last_reason;
+	LeOpKind	refused_kind;	/* if "refused": what, as le_op_right() has
+								 * it */
+	uint64		refused_token;	/* the store gave it, but it was too low; 0:
+								 * the last one was not */
+	TimestampTz last_error_at;
 	char		last_error[LE_MAX_ERROR_LEN + 1];
+	bool		refused;		/* the last error is a refusal */
 
 	/* The value to publish, and what the store was seen to hold. */
 	char		value[LE_MAX_VALUE_LEN + 1];
@@ -121,9 +130,39 @@ typedef struct LeNodeInfo
 	bool		held;
 	bool		revoked;
 	bool		self;
+	char		unfit[LE_UNFIT_LEN + 1];	/* why it cannot lead; "": it can */
 } LeNodeInfo;
 
 #define LE_MAX_NODES	256
+
+/*
+ * What concerns every election of this node, by where it arises; of several
+ * the first is shown.
+ */
+typedef enum LeTroubleKind
+{
+	LE_TROUBLE_SETTINGS,		/* they do not let it lead */
+	LE_TROUBLE_TOKENS,			/* cannot be kept on disk */
+	LE_TROUBLE_STORE,			/* does not answer, or refuses */
+	LE_NTROUBLES
+} LeTroubleKind;
+
+typedef struct LeTrouble
+{
+	TimestampTz at;				/* 0: none */
+	char		text[LE_MAX_ERROR_LEN + 1];
+} LeTrouble;
+
+/* A name that a check was asked about, and that has no place in the table. */
+typedef struct LeMissing
+{
+	pg_atomic_uint64 version;	/* odd while it is being written; 0: unused */
+	uint32		hash;
+	char		name[LE_MAX_ELECTION_LEN + 1];
+	TimestampTz at;
+} LeMissing;
+
+#define LE_MAX_MISSING	16
 
 /* The whole of it, followed by the buckets and the slots. */
 typedef struct LeTable
@@ -148,6 +187,15 @@ typedef struct LeTable
 	pg_atomic_uint64 nodes_version;
 	int			nnodes;
 	LeNodeInfo	nodes[LE_MAX_NODES];
+	char		unfit[LE_UNFIT_LEN + 1];	/* of this node; see LeNodeInfo */
+
+	/* what is wrong whatever the election; bracketed by trouble_version */
+	pg_atomic_uint64 trouble_version;
+	LeTrouble	troubles[LE_NTROUBLES];
+
+	/* written by whoever asks, see note_missing() */
+	pg_atomic_uint32 nmissing;	/* so many names were noted */
+	LeMissing	missing[LE_MAX_MISSING];
 
 	/* elections */
 	pg_atomic_uint64 layout;	/* moves when a slot gets or loses its name */
@@ -175,9 +223,13 @@ extern const char *le_scope_name(LeOwner owner);
 extern int	le_find_term(const char *election);
 extern bool le_read_term(const char *election, LeTerm *term);
 extern bool le_read_term_at(int number, const char *election, LeTerm *term);
+extern TimestampTz le_copy_missing(int number, char *name);
 extern bool le_copy_slot(int number, LeSlot *copy);
 extern int	le_copy_nodes(LeNodeInfo *copy);
+extern void le_copy_unfit(char *unfit);
+extern void le_copy_trouble(LeTrouble *trouble);
 extern void le_give_up_term(const char *election, uint64 token);
+extern bool le_give_up_terms_of(LeOwner owner);
 extern void le_keep_term(const char *election, uint64 token);
 extern void le_decline_term(const char *election, uint64 token);
 extern int	le_slot_number_of(const char *election);
@@ -192,13 +244,17 @@ extern LeOwner le_owner_of(const LeSlot *slot);
 extern bool le_term_stands(const LeSlot *slot);
 extern LeSlot *le_find_slot(const char *election);
 extern LeSlot *le_find_or_add_slot(const char *election, bool *added);
+extern int	le_held_off(void);
 extern bool le_session_live(void);
 extern bool le_session_none(void);
 extern void le_begin_change(LeSlot *slot);
 extern void le_end_change(LeSlot *slot);
 extern void le_begin_note(LeSlot *slot);
 extern void le_end_note(LeSlot *slot);
-extern void le_note_error(LeSlot *slot, LeOutcome outcome,
+extern void le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome,
 						  const char *detail);
+extern void le_set_nodes(const LeNodeInfo *nodes, int n);
+extern void le_set_unfit(const char *unfit);
+extern void le_set_trouble(LeTroubleKind kind, const char *text);
 
 #endif							/* LE_LEASES_H */

@@ -41,10 +41,25 @@ typedef struct Place
 	pg_atomic_uint64 owner;		/* who is there now; 0: nobody we know */
 } Place;
 
+/*
+ * What the worker has begun for a question that gives up terms.  Its
+ * successor cannot tell a question that came too late from one whose work is
+ * done, and whose reply alone is missing: both find nothing held.  The worker
+ * alone reads and writes it, so the number says whether it is about the
+ * question that stands.
+ */
+typedef struct Begun
+{
+	uint64		number;			/* of the question; 0: none so far */
+	uint64		token;			/* of the term that it ends; 0: none, or
+								 * several */
+} Begun;
+
 typedef struct Slot
 {
 	LeAsk		ask;
 	LeReply		reply;
+	Begun		begun;
 } Slot;
 
 static Place *places;
@@ -85,9 +100,15 @@ set_latch_of(uint32 proc_plus_one)
 		SetLatch(&ProcGlobal->allProcs[proc_plus_one - 1].procLatch);
 }
 
+/*
+ * A worker that is starting says where it can be woken, and then looks at what
+ * was left for it.  So what is left must be visible before this looks whom to
+ * wake: one of the two sees the other.
+ */
 static void
 wake_worker(void)
 {
+	pg_memory_barrier();
 	set_latch_of(pg_atomic_read_u32(&le_table->worker_proc));
 }
 
@@ -157,6 +178,13 @@ le_my_owner(bool xact)
 	return xact ? my_owner | LE_OWNER_XACT : my_owner;
 }
 
+/* Does this backend have a number already?  If not, it holds nothing. */
+bool
+le_has_owner(void)
+{
+	return my_owner != LE_OWNER_NONE;
+}
+
 /*
  * Is there a worker, or one that is on its way?  It has a process id before it
  * reads its files and makes them durable, which a busy disk may take seconds
@@ -167,6 +195,30 @@ worker_is_there(void)
 {
 	return pg_atomic_read_u32(&le_table->worker_proc) != 0 ||
 		pg_atomic_read_u32(&le_table->worker_pid) != 0;
+}
+
+/* What the question asks for may be done, though nobody says so. */
+static bool
+may_have_acted(const Place *place, LeRequestKind kind)
+{
+	if (WORD_STATE(pg_atomic_read_u64((pg_atomic_uint64 *) &place->word)) !=
+		STATE_TAKEN)
+		return false;
+	return kind != LE_ASK_LEADER && kind != LE_ASK_CHECK &&
+		kind != LE_ASK_LOOK && kind != LE_ASK_CLAIMS;
+}
+
+static void
+no_worker(const Place *place, LeRequestKind kind)
+{
+	bool		unknown = may_have_acted(place, kind);
+
+	ereport(ERROR,
+			(errcode(unknown ? LE_ERRCODE_UNKNOWN :
+					 ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the leader_election worker is not running"),
+			 unknown ? errdetail("It ended while it was at this request, which may have been carried out.") : 0,
+			 errhint("Look for its messages in the server log; it is restarted one second after it fails, and starts on a standby once that has reached a consistent state.")));
 }
 
 /* False: it has not come by then (0: waits for as long as it takes). */
@@ -184,11 +236,7 @@ wait_for_answer(le_time until)
 		else if (absent_since == 0)
 			absent_since = le_now();
 		else if (le_now() - absent_since > LE_WORKER_ABSENCE)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("the leader_election worker is not running"),
-					 errhint("Look for its messages in the server log; it is restarted one second after it fails, and starts on a standby once that has reached a consistent state.")));
-
+			no_worker(place, slots[LE_MY_PROC].ask.kind);
 		if (until != 0 && le_now() >= until)
 			return false;
 		(void) WaitLatch(MyLatch,
@@ -375,6 +423,23 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 		return false;
 	set_latch_of(proc + 1);
 	return true;
+}
+
+/* Noted before anything of it is done; see Begun. */
+void
+le_note_begun(int proc, uint64 number, uint64 token)
+{
+	slots[proc].begun = (Begun)
+	{
+		.number = number, .token = token
+	};
+}
+
+bool
+le_was_begun(int proc, uint64 number, uint64 *token)
+{
+	*token = slots[proc].begun.token;
+	return slots[proc].begun.number == number;
 }
 
 /* Is the backend that this term belongs to still there? */

@@ -33,6 +33,9 @@ typedef enum LeRequestKind
 typedef enum LeCheck
 {
 	LE_CHECK_WORKER,			/* does it answer? */
+	LE_CHECK_SETTINGS,			/* did the settings take? */
+	LE_CHECK_SECRET,			/* could it be read? */
+	LE_CHECK_FILES,				/* can it write what must outlive it? */
 	LE_CHECK_PREFIX,			/* is the place of the keys ours to use? */
 	LE_CHECK_SESSION,			/* can a store session be had? */
 	LE_CHECK_READ,				/* may the election's key be read ... */
@@ -53,12 +56,14 @@ typedef struct LeAsk
 	le_duration hold_off;		/* STEP_DOWN */
 	le_duration max_staleness;	/* LEADER */
 	bool		has_value;
-	bool		all;			/* STEP_DOWN: every election */
+	bool		all;			/* STEP_DOWN: every election that the list in
+								 * "value" allows, as le_allows() reads it */
 
 	/* CLAIM, COMPLETE, LOOK */
 	int64		tick;			/* ms since 1970-01-01 UTC */
 	uint64		token;			/* CLAIM: of the term that claims */
 	bool		catch_up;		/* CLAIM */
+	bool		forget;			/* CLAIM: over any tick, and not to be run */
 	bool		to_the_end;		/* COMPLETE: also when nobody waits */
 	bool		again;			/* CLAIM, COMPLETE: was asked before, and may
 								 * have been written then */
@@ -69,6 +74,7 @@ typedef struct LeAsk
 	/* CLAIMS */
 	uint32		segment;		/* handle of the memory to fill ... */
 	int			room;			/* ... rows that fit */
+	int			from;			/* rows that were shown before; 0: list them */
 
 	char		election[LE_MAX_ELECTION_LEN + 1];
 	char		value[LE_MAX_VALUE_LEN + 1];
@@ -102,11 +108,12 @@ typedef struct LeReply
 	/* CLAIM */
 	bool		behind;			/* FALSE: an older tick comes first ... */
 	int64		tick;			/* ... this one */
+	bool		under_way;		/* FALSE: that one may be under way yet */
 	bool		no_term;		/* FALSE: the term is over, and nobody has the
 								 * tick, as far as is known */
 	int			try;			/* TRUE */
 	/* CLAIMS */
-	int			rows;			/* there are; written only if they fit */
+	int			rows;			/* there are; as many as fit are written */
 	char		leader[LE_MAX_NODE_NAME_LEN + 1];
 	char		value[LE_MAX_VALUE_LEN + 1];
 } LeReply;
@@ -138,6 +145,7 @@ extern void le_requests_init(bool found, void *where);
 
 /* in a backend */
 extern LeOwner le_my_owner(bool xact);
+extern bool le_has_owner(void);
 extern bool le_is_mine(LeOwner owner);
 extern void le_ask(LeAsk *ask, LeReply *reply);
 extern bool le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience);
@@ -149,6 +157,8 @@ extern void le_each_request(void (*act) (int proc, uint64 number,
 										 const LeAsk *ask),
 							bool taken_too);
 extern bool le_still_asked(int proc, uint64 number);
+extern void le_note_begun(int proc, uint64 number, uint64 token);
+extern bool le_was_begun(int proc, uint64 number, uint64 *token);
 extern bool le_answer(int proc, uint64 number, const LeReply *reply);
 extern bool le_owner_lives(LeOwner owner, int proc);
 

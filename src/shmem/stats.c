@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stats.c
- *		Counters of each election: the numbers behind the view le_stat.
+ *		Counters of each election: the numbers behind the views le_stat*.
  *
  * They lie beside the lease table, not in it: a counter that moves would
  * take the cache line of a deadline away from everybody who checks it.  Any

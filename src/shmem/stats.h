@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stats.h
- *		Counters of each election: the numbers behind the view le_stat.
+ *		Counters of each election: the numbers behind the views le_stat*.
  *
  * src/shmem/stats.h
  *
@@ -12,26 +12,29 @@
 
 #include "shmem/leases.h"
 
-/* What is counted; le_stat has a column for each. */
+/* What is counted; le_stat() has a column for each, in this order. */
 typedef enum LeStat
 {
-	LE_STAT_ACQUISITIONS,		/* terms that began ... */
+	/* the view le_stat */
+	LE_STAT_TERMS,				/* terms that began ... */
 	LE_STAT_RELEASES,			/* ... that this node ended ... */
 	LE_STAT_LOSSES,				/* ... that ended otherwise */
-	LE_STAT_RENEWALS,			/* proofs that a term was kept by */
-	LE_STAT_FAILURES,			/* requests that were refused or went
-								 * unanswered without effect */
-	LE_STAT_UNKNOWN,			/* requests of unknown outcome */
 	LE_STAT_GATE_PASSED,		/* le_require_leader() and the like */
 	LE_STAT_GATE_REFUSED,
 	LE_STAT_FENCE_ABORTS,		/* transactions that failed their check */
+	LE_STAT_CANCELS,			/* sessions stopped before the deadline */
 	LE_STAT_CLAIMS,				/* ticks claimed */
 	LE_STAT_RUNS,				/* commands run by le_run() */
 	LE_STAT_SKIPS,				/* le_run() that had nothing to do here */
-	LE_STAT_CANCELS				/* sessions stopped before the deadline */
+
+	/* the view le_stat_store */
+	LE_STAT_RENEWALS,			/* proofs that a term was kept by */
+	LE_STAT_FAILURES,			/* requests that were refused or went
+								 * unanswered without effect */
+	LE_STAT_UNKNOWN				/* requests of unknown outcome */
 } LeStat;
 
-#define LE_NSTATS	(LE_STAT_CANCELS + 1)
+#define LE_NSTATS	(LE_STAT_UNKNOWN + 1)
 
 /* What is not about one election of the table is counted here. */
 #define LE_STAT_NODE	(-1)

@@ -12,6 +12,7 @@
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 
+#include "settings.h"
 #include "sql/arguments.h"
 
 /* The longest wait or hold-off, so that nanoseconds cannot overflow. */
@@ -36,8 +37,8 @@ le_check_not_null(FunctionCallInfo fcinfo, int n, const char *name)
 				 errmsg("argument \"%s\" must not be null", name)));
 }
 
-void
-le_set_election(LeAsk *ask, text *name)
+static void
+set_name(LeAsk *ask, text *name)
 {
 	char	   *election = text_to_cstring(name);
 
@@ -51,6 +52,23 @@ le_set_election(LeAsk *ask, text *name)
 				 errdetail("A name consists of 1 to %d of the characters A-Z a-z 0-9 . _ - /, without empty, \".\" or \"..\" segments.",
 						   LE_MAX_ELECTION_LEN)));
 	strlcpy(ask->election, election, sizeof(ask->election));
+}
+
+/*
+ * An election that the caller is about to change or to depend on.  What a
+ * session is allowed follows from the role and the database that it has logged
+ * in with, not from the current role: those settings apply at login.
+ */
+void
+le_set_election(LeAsk *ask, text *name)
+{
+	set_name(ask, name);
+	if (!le_allows(le_allowed_list, ask->election))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for election \"%s\"",
+						ask->election),
+				 errdetail("It is not among those that \"leader_election.allowed_elections\" lists for this session.")));
 }
 
 /* Values travel as UTF-8, whatever this database speaks. */
@@ -97,7 +115,25 @@ le_to_duration(Interval *interval, const char *name)
 	return (le_duration) (seconds * LE_SEC);
 }
 
-/* A question about the election that is the first argument. */
+/* How long this instance is to stay away from an election. */
+le_duration
+le_to_hold_off(Interval *interval)
+{
+	le_duration hold_off = le_to_duration(interval, "hold_off");
+
+	if (hold_off > le_max_hold_off * LE_SEC)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"hold_off\" must not exceed %d s",
+						le_max_hold_off),
+				 errhint("The limit is \"leader_election.max_hold_off\". To stay away for good, turn \"leader_election.eligible\" off.")));
+	return hold_off;
+}
+
+/*
+ * A question about the election that is the first argument.  Who leads it
+ * whoever was granted that question may ask.
+ */
 void
 le_start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
 {
@@ -106,7 +142,10 @@ le_start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
 	le_check_not_null(fcinfo, 0, "election");
 	ask->kind = kind;
 	ask->owner = le_my_owner(false);
-	le_set_election(ask, PG_GETARG_TEXT_PP(0));
+	if (kind == LE_ASK_LEADER)
+		set_name(ask, PG_GETARG_TEXT_PP(0));
+	else
+		le_set_election(ask, PG_GETARG_TEXT_PP(0));
 }
 
 char *

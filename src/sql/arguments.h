@@ -21,6 +21,7 @@ extern void le_check_not_null(FunctionCallInfo fcinfo, int n,
 extern void le_set_election(LeAsk *ask, text *name);
 extern void le_set_value(LeAsk *ask, text *value);
 extern le_duration le_to_duration(Interval *interval, const char *name);
+extern le_duration le_to_hold_off(Interval *interval);
 extern void le_start_ask(LeAsk *ask, LeRequestKind kind,
 						 FunctionCallInfo fcinfo);
 extern char *le_from_utf8(const char *s);

@@ -1,18 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * cancel.c
- *		Stop in time: a timer that cancels this session's statement.
+ *		Stop in time: cancel this session's statement when its term is over.
  *
- * The session's own timer looks at the terms that it works under, and cancels
- * the statement that runs when one of them is about to end.  Nobody else sends
- * a signal: the worker would have to find the right process, and a cancel that
- * comes late would hit whatever that process does next.
+ * When one of the terms that the session works under is about to end, it
+ * cancels its own statement.  Nobody else does: the worker would have to find
+ * the right process, and a cancel that comes late would hit whatever that
+ * process does next.  The session looks at its terms
+ *
+ * - when a deadline comes close: for this it needs no other process.  It is
+ *   one look per lease, since renewals move a deadline without a word to us;
+ * - when the worker nudges it (bound.c), which it does when a term is over
+ *   before its time;
+ * - when a statement starts, for what came about while there was none.
+ *
+ * In between there is no signal: it would cut short what other extensions wait
+ * for in poll(), sleep() and the like.  For the same reason who does not ask
+ * to be canceled has no timer at all.
  *
  * PostgreSQL's own timeouts will not do.  They are given up when an error is
  * caught on the way, and they follow the wall clock.  So this is a timer of
- * the kernel's on the clock of all deadlines, that tells this very thread by a
- * real-time signal that nothing else uses.  Renewals move a deadline without
- * a word to us, so the handler reads it again and sets the timer anew.
+ * the kernel's on the clock of all deadlines, that tells this very thread by
+ * the same signal as the worker does.
  *
  * A cancel that comes while the client thinks is dropped by PostgreSQL, and
  * the next statement would run: past the point where it should stop, a
@@ -39,6 +48,7 @@
 #include "storage/latch.h"
 
 #include "settings.h"
+#include "shmem/bound.h"
 #include "shmem/requests.h"
 #include "sql/cancel.h"
 
@@ -47,26 +57,36 @@
 #define sigev_notify_thread_id	_sigev_un._tid
 #endif
 
-/* How often to look at a term that may be given up, or lost, before its time:
- * for those who want to be stopped then, and for the others. */
-#define LOOK_OFTEN		(100 * LE_MSEC)
-#define LOOK_SELDOM		LE_SEC
+/* How soon to cancel once more. */
+#define FIRE_AGAIN		(100 * LE_MSEC)
 
 /* A slot that was being changed is looked at again before it counts. */
 #define LOOK_AGAIN		(10 * LE_MSEC)
 
 static dlist_head stops = DLIST_STATIC_INIT(stops);
 static volatile sig_atomic_t looking = false;
-static volatile sig_atomic_t cancel_is_ours = false;
+static volatile sig_atomic_t missed_signal = false; /* while not looking */
+static bool listening = false;	/* to the signal */
 static timer_t timer;
 static bool have_timer = false;
-static le_time timer_at = 0;
+static le_time timer_at = 0;	/* it fires then, or has */
 
+/*
+ * Cancels by others, which look like ours once they are pending: how many have
+ * come, and how many had when ours was put into an empty place.
+ */
+static struct sigaction next_sigint;
+static volatile sig_atomic_t others = 0;
+static volatile sig_atomic_t others_before = -1;
+
+/* Have the timer fire then, or earlier; 0: there is nothing to wait for. */
 static void
 set_timer(le_time when)
 {
 	struct itimerspec at = {.it_interval = {0}};
 
+	if (!have_timer || when == 0 || (timer_at > le_now() && timer_at <= when))
+		return;
 	timer_at = when;
 	at.it_value.tv_sec = when / LE_SEC;
 	at.it_value.tv_nsec = when % LE_SEC;
@@ -77,8 +97,11 @@ set_timer(le_time when)
 static void
 fire(LeStop *s)
 {
+	sig_atomic_t others_now = others;
+
 	s->fired = true;
-	cancel_is_ours = true;
+	if (!QueryCancelPending)
+		others_before = others_now;
 	if (!proc_exit_inprogress)
 	{
 		InterruptPending = true;
@@ -108,9 +131,9 @@ stop_at(LeStop *s, le_time now)
 			s->missed = true;
 			return now + LOOK_AGAIN;
 		}
-		return s->cancels ? now : 0;
+		return s->cancels && !s->too_late ? now : 0;
 	}
-	s->missed = false;
+	s->missed = s->too_late = false;
 	return le_earliest(term.drain_until, s->cancels ?
 					   term.deadline - le_cancel_lead * LE_MSEC : 0);
 }
@@ -121,14 +144,16 @@ look_at(LeStop *s, le_time now)
 {
 	le_time		when = stop_at(s, now);
 
-	if (when == 0 || when > now)
-		return le_earliest(when, now + (s->cancels && !idle(s) ?
-										LOOK_OFTEN : LOOK_SELDOM));
+	if (!s->fired && (when == 0 || when > now))
+		return when;
 	if (!idle(s))
+	{
 		fire(s);
-	else if (s->missed)
-		return 0;				/* it ended while there was nothing to stop */
-	return now + LOOK_OFTEN;
+		return now + FIRE_AGAIN;
+	}
+	if (s->missed)
+		s->too_late = true;		/* it ended while there was nothing to stop */
+	return 0;
 }
 
 static le_time
@@ -144,55 +169,86 @@ look(void)
 	return next;
 }
 
+/* The timer has fired, or the worker has something to say. */
 static void
-timer_fired(int signo)
+handle_signal(int signo)
 {
 	int			save_errno = errno;
 
 	(void) signo;
 	if (looking)
 		set_timer(look());
+	else
+		missed_signal = true;
 	errno = save_errno;
 }
 
-/* A signal of which nobody has made use yet; 0: there is none. */
-static int
-free_signal(void)
+/* Somebody else cancels, by PostgreSQL's own means. */
+static void
+handle_sigint(int signo, siginfo_t *info, void *context)
 {
-	for (int signo = SIGRTMIN + 3; signo <= SIGRTMAX; signo++)
-	{
-		struct sigaction old;
-
-		if (sigaction(signo, NULL, &old) == 0 &&
-			(old.sa_flags & SA_SIGINFO) == 0 && old.sa_handler == SIG_DFL)
-			return signo;
-	}
-	return 0;
+	others++;
+	if ((next_sigint.sa_flags & SA_SIGINFO) != 0)
+		next_sigint.sa_sigaction(signo, info, context);
+	else
+		next_sigint.sa_handler(signo);
 }
 
-/* Called before anything is watched; only this may fail. */
-void
-le_cancel_prepare(void)
+static void
+listen_to_signals(void)
 {
 	struct sigaction action = {0};
-	struct sigevent event = {0};
-	int			signo;
 
-	if (have_timer)
-		return;
-	signo = free_signal();
-	action.sa_handler = timer_fired;
-	action.sa_flags = SA_RESTART;
 	sigemptyset(&action.sa_mask);
+	action.sa_flags = SA_RESTART;
+	action.sa_handler = handle_signal;
+	if (le_bound_signal() != 0)
+		(void) sigaction(le_bound_signal(), &action, NULL);
+	if (sigaction(SIGINT, NULL, &next_sigint) == 0 &&
+		((next_sigint.sa_flags & SA_SIGINFO) != 0 ||
+		 (next_sigint.sa_handler != SIG_DFL &&
+		  next_sigint.sa_handler != SIG_IGN)))
+	{
+		action = next_sigint;
+		action.sa_flags |= SA_SIGINFO;
+		action.sa_sigaction = handle_sigint;
+		(void) sigaction(SIGINT, &action, NULL);
+	}
+	listening = true;
+}
+
+static void
+create_timer(void)
+{
+	struct sigevent event = {0};
+
 	event.sigev_notify = SIGEV_THREAD_ID;
-	event.sigev_signo = signo;
+	event.sigev_signo = le_bound_signal();
 	event.sigev_notify_thread_id = (pid_t) syscall(SYS_gettid);
-	if (signo == 0 || sigaction(signo, &action, NULL) != 0 ||
-		timer_create(CLOCK_BOOTTIME, &event, &timer) != 0)
+	if (event.sigev_signo == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("could not create a timer for leader_election: %m")));
+				 errmsg("no real-time signal is left for leader_election"),
+				 errdetail("Other libraries of this server use all of them; statements cannot be canceled when leadership is lost.")));
+	if (timer_create(CLOCK_BOOTTIME, &event, &timer) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not create a timer for leader_election: %m"),
+				 errhint("The server's limit of pending signals (ulimit -i) may be too low.")));
 	have_timer = true;
+}
+
+/*
+ * Called before anything is watched; only this may fail, and may be called
+ * again then.  What does not cancel needs no timer.
+ */
+void
+le_cancel_prepare(bool cancels)
+{
+	if (!listening)
+		listen_to_signals();
+	if (cancels && !have_timer)
+		create_timer();
 }
 
 /* The list stands still for whoever changes it or what is in it. */
@@ -203,32 +259,72 @@ le_cancel_pause(void)
 	pg_compiler_barrier();
 }
 
-/*
- * A timer that is still to fire will find us looking.  One whose time has
- * come may have fired while nobody looked.
- */
+/* What came while nobody looked is made up for. */
 void
 le_cancel_resume(void)
 {
-	le_time		next;
+	if (dlist_is_empty(&stops))
+		return;
+	do
+	{
+		le_cancel_pause();
+		missed_signal = false;
+		set_timer(look());
+		pg_compiler_barrier();
+		looking = true;
+		pg_compiler_barrier();
+	} while (missed_signal);
+}
+
+/*
+ * A statement starts.  Who was idle until now is not to stop for a term that
+ * is over already: that is not lost under it.
+ */
+void
+le_cancel_statement_starts(void)
+{
+	dlist_iter	iter;
+	LeTerm		term;
 
 	if (dlist_is_empty(&stops))
 		return;
-	next = look();
-	if (timer_at <= le_now() || next < timer_at)
-		set_timer(next);
-	pg_compiler_barrier();
-	looking = true;
-	/* It was set while we did not look, and may have come already. */
-	if (timer_at <= le_now())
-		set_timer(timer_at);
+	le_cancel_pause();
+	dlist_foreach(iter, &stops)
+	{
+		LeStop	   *s = dlist_container(LeStop, node, iter.cur);
+
+		if (s->in_xact_only && !s->fired &&
+			!le_read_term_at(s->number, s->election, &term))
+			s->too_late = true;
+	}
+	le_cancel_resume();
+}
+
+/*
+ * A statement is left by the cancel, turned into an error that could be caught
+ * on its way out: whoever does is canceled at once.
+ */
+void
+le_cancel_insist(void)
+{
+	dlist_iter	iter;
+
+	le_cancel_pause();
+	dlist_foreach(iter, &stops)
+	{
+		LeStop	   *s = dlist_container(LeStop, node, iter.cur);
+
+		if (s->fired)
+			fire(s);
+	}
+	le_cancel_resume();
 }
 
 void
 le_cancel_watch(LeStop *stop)
 {
 	le_cancel_pause();
-	stop->fired = stop->missed = false;
+	stop->fired = stop->missed = stop->too_late = false;
 	dlist_push_tail(&stops, &stop->node);
 	le_cancel_resume();
 }
@@ -236,7 +332,8 @@ le_cancel_watch(LeStop *stop)
 /*
  * What was fired for this term has no aim any more.  A cancel that nobody has
  * come across yet must not hit what comes next; core drops one that arrives
- * between statements for the same reason.
+ * between statements for the same reason.  But if others have canceled since,
+ * it is theirs as well.
  */
 void
 le_cancel_excuse(LeStop *stop)
@@ -249,9 +346,9 @@ le_cancel_excuse(LeStop *stop)
 		if (dlist_container(LeStop, node, iter.cur)->fired)
 			return;
 	}
-	if (cancel_is_ours)
+	if (others_before == others)
 		QueryCancelPending = false;
-	cancel_is_ours = false;
+	others_before = -1;
 }
 
 /* To be called while paused, or resumed after. */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cancel.h
- *		Stop in time: a timer that cancels this session's statement.
+ *		Stop in time: cancel this session's statement when its term is over.
  *
  * src/sql/cancel.h
  *
@@ -28,15 +28,18 @@ typedef struct LeStop
 	bool		cancels;		/* before the deadline; else not for that */
 	bool		in_xact_only;	/* nothing to stop between transactions */
 	bool		missed;			/* the last look found no such term */
+	bool		too_late;		/* the statement began after its end */
 	volatile sig_atomic_t fired;	/* its transaction must not commit */
 	char		election[LE_MAX_ELECTION_LEN + 1];
 } LeStop;
 
-extern void le_cancel_prepare(void);
+extern void le_cancel_prepare(bool cancels);
 extern void le_cancel_watch(LeStop *stop);
 extern void le_cancel_unwatch(LeStop *stop);
 extern void le_cancel_excuse(LeStop *stop);
 extern void le_cancel_pause(void);
 extern void le_cancel_resume(void);
+extern void le_cancel_statement_starts(void);
+extern void le_cancel_insist(void);
 
 #endif							/* LE_CANCEL_H */

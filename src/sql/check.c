@@ -14,7 +14,10 @@
  */
 #include "postgres.h"
 
+#include <unistd.h>
+
 #include "access/xlog.h"
+#include "miscadmin.h"
 #include "storage/fd.h"
 #include "utils/builtins.h"
 
@@ -111,6 +114,75 @@ check_worker(Report *report)
 	}
 }
 
+/* ---- settings ---- */
+
+/* What PostgreSQL did not take, or what was hardly meant. */
+static void
+check_settings(Report *report)
+{
+	LeReply		reply;
+
+	if (!report->may_ask ||
+		!ask("", LE_CHECK_SETTINGS, WORKER_PATIENCE, &reply) ||
+		reply.kind != LE_REPLY_ERROR)
+		return;
+	report->eligible = false;
+	say(report, BAD, "settings", "This node does not lead: %s", reply.detail);
+}
+
+/* ---- files ---- */
+
+/* Files that were found damaged stay until somebody has looked at them. */
+static void
+check_damaged(Report *report)
+{
+	DIR		   *dir = AllocateDir(DataDir);
+	struct dirent *entry;
+
+	while ((entry = ReadDirExtended(dir, DataDir, LOG)) != NULL)
+		if (strncmp(entry->d_name, LE_TOKENS_DAMAGED,
+					strlen(LE_TOKENS_DAMAGED)) == 0)
+			say(report, WARN, "files",
+				"File \"%s\" of the data directory was found damaged and put aside; the server log says why. Remove it when nobody needs it any more.",
+				entry->d_name);
+	FreeDir(dir);
+}
+
+/* See claimlog.c. */
+static void
+check_upgraded(Report *report)
+{
+	if (!report->store->between_instances &&
+		access(LE_UPGRADED_FILE, F_OK) == 0 &&
+		access(LE_CLAIMS_FILE, F_OK) != 0)
+		say(report, BAD, "files",
+			"Nothing can be claimed: pg_upgrade left \"%s\" in the old data directory. Copy it from there, or remove \"%s\" to start without what was claimed.",
+			LE_CLAIMS_FILE, LE_UPGRADED_FILE);
+}
+
+static void
+check_files(Report *report)
+{
+	LeReply		reply;
+
+	check_upgraded(report);
+	check_damaged(report);
+	if (!report->may_ask ||
+		!ask("", LE_CHECK_FILES, WORKER_PATIENCE, &reply))
+		return;
+	if (reply.kind == LE_REPLY_ERROR && reply.sqlstate == ERRCODE_WARNING)
+		say(report, WARN, "files",
+			"After a restart this instance will wait for its own lease to run out: %s",
+			reply.detail);
+	else if (reply.kind == LE_REPLY_ERROR)
+		say(report, BAD, "files",
+			"This instance begins no term, since it could not keep the fencing token: %s",
+			reply.detail);
+	else
+		say(report, OK, "files",
+			"What must outlive a restart can be kept in the data directory.");
+}
+
 /* ---- this node ---- */
 
 static void
@@ -163,6 +235,20 @@ count_campaigns(void)
 	return n;
 }
 
+/* What was acquired and had to be given back for its token. */
+static void
+check_tokens(Report *report)
+{
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_copy_slot(i, slot) && slot->refused_token != 0)
+			say(report, BAD, "token",
+				"This instance does not lead election \"%s\": the store gave it fencing token " UINT64_FORMAT ", which is not higher than " UINT64_FORMAT ", the highest seen. If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_reset_token().",
+				slot->name, slot->refused_token, slot->election.token_floor);
+	pfree(slot);
+}
+
 static void
 check_campaigns(Report *report)
 {
@@ -178,6 +264,27 @@ check_campaigns(Report *report)
 		say(report, WARN, "campaign",
 			"The lease table is full: %d of max_elections (%d) are in use. A new name takes the place of one that is neither held nor sought.",
 			le_table->nused, le_table->nslots);
+}
+
+/* Names that a check was asked about, to say no silently and for ever. */
+static void
+check_names(Report *report)
+{
+	char		name[LE_MAX_ELECTION_LEN + 1];
+	TimestampTz at;
+
+	for (int i = 0; i < LE_MAX_MISSING; i++)
+	{
+		at = le_copy_missing(i, name);
+		if (at == 0 || le_find_term(name) >= 0)
+			continue;			/* it has been sought since */
+		for (char *p = name; *p != '\0'; p++)
+			if ((unsigned char) *p < ' ' || *p == 0x7f)
+				*p = '?';		/* it came from anybody */
+		say(report, WARN, "names",
+			"A job asked at %s whether this instance leads \"%s\", which it never sought: is the name spelled right, and in \"leader_election.campaign\"?",
+			timestamptz_to_str(at), name);
+	}
 }
 
 /* ---- arithmetic ---- */
@@ -406,20 +513,10 @@ check_clock(Report *report)
 
 /* ---- store ---- */
 
-static bool
-is_loopback(const char *url)
-{
-	const char *host = strstr(url, "://") + 3;
-
-	return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
-		(strncmp(host, "localhost", 9) == 0 &&
-		 strchr(":/", host[9]) != NULL);
-}
-
 static void
 check_url(Report *report, const char *url, const char *token_file)
 {
-	if (strncmp(url, "http://", 7) == 0 && !is_loopback(url))
+	if (le_goes_in_clear(url))
 		say(report, WARN, "store",
 			"\"%s\" is neither encrypted (https) nor on this machine: %s",
 			le_configured_store()->url_setting,
@@ -438,6 +535,30 @@ check_transport(Report *report)
 	while (le_next_name(&list, url, sizeof(url)))
 		check_url(report, url,
 				  store->secret_file == NULL ? "" : store->secret_file());
+}
+
+/* What the store knows this instance by. */
+static void
+check_secrets(Report *report)
+{
+	const LeStore *store = report->store;
+	const char *file = store->secret_file == NULL ? "" : store->secret_file();
+	LeReply		reply;
+
+	if (report->may_ask &&
+		ask("", LE_CHECK_SECRET, WORKER_PATIENCE, &reply) &&
+		reply.kind == LE_REPLY_ERROR)
+		say(report, BAD, "secrets",
+			"No token is sent, although \"%s\" names a file: %s",
+			store->secret_setting, reply.detail);
+	if (le_others_can_read(file))
+		say(report, WARN, "secrets",
+			"Token file \"%s\" has group or world access. " LE_SECRET_MODE,
+			file);
+	if (le_others_can_read(le_key_file))
+		say(report, WARN, "secrets",
+			"Private key file \"%s\" has group or world access. "
+			LE_SECRET_MODE, le_key_file);
 }
 
 /* As before this report asked anything. */
@@ -499,6 +620,23 @@ check_claims(Report *report, const char *election)
 			election, trouble);
 }
 
+/* What sessions that are over have left behind, as last seen. */
+static void
+check_leftovers(Report *report)
+{
+	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
+	int			n = report->store->has_sessions ? le_copy_nodes(nodes) : 0;
+	int			over = 0;
+
+	for (int i = 0; i < n; i++)
+		over += !nodes[i].held;
+	if (over > 0)
+		say(report, OK, "leftovers",
+			"%d of %d node keys are of store sessions that are over. Whoever leads or contends removes them: five session TTL after their last sign of life if the node is back, else after an hour.",
+			over, n);
+	pfree(nodes);
+}
+
 /* The keys of the elections that this instance contends for. */
 static void
 check_keys(Report *report)
@@ -541,7 +679,9 @@ check_stores(Report *report, le_time last_contact)
 		return;
 	}
 	check_transport(report);
+	check_secrets(report);
 	check_contact(report, last_contact, holds_or_seeks());
+	check_leftovers(report);
 	if (!report->may_ask)
 		return;
 	if (!check_store(report, LE_CHECK_PREFIX, "", report->store->place_verb))
@@ -565,7 +705,11 @@ le_check_config(PG_FUNCTION_ARGS)
 	last_contact = le_last_contact();
 	check_worker(&report);
 	check_node(&report);
+	check_settings(&report);
+	check_files(&report);
 	check_campaigns(&report);
+	check_tokens(&report);
+	check_names(&report);
 	check_arithmetic(&report);
 	check_clock(&report);
 	check_stores(&report, last_contact);

@@ -8,12 +8,13 @@
  * commit the same term must still hold, with commit_margin left.  It stays
  * bound until the commit or the abort is done, not only until the check.
  *
- * The check must come before the commit work of other extensions: postgres_fdw
- * commits its remote transactions in the same kind of callback, and a fence
- * that fails after that has failed for the remote rows.  PostgreSQL calls the
- * newest callback first, so while something is bound ours is registered anew
- * after each statement (statement.c), and is the newest when the last one is
- * done.
+ * One registration of the callback that checks is as old as the process, so
+ * there is no commit that it does not see.  But the check must come before
+ * the commit work of other extensions: postgres_fdw commits its remote
+ * transactions in the same kind of callback, and a fence that fails after that
+ * has failed for the remote rows.  PostgreSQL calls the newest callback first,
+ * so while something is bound ours is registered once more after each
+ * statement (statement.c), and is the newest when the last one is done.
  *
  * A term that is given up in good order goes on for the transactions that are
  * bound to it, and for no others; they are counted in bound.c.
@@ -59,10 +60,11 @@ static dlist_head bindings = DLIST_STATIC_INIT(bindings);
 /* Between the check at commit and the end of the transaction. */
 static bool ending = false;
 
+/* How often the callback is registered beside the one that stays. */
+static int	copies = 0;
+
 /* The term for which the outermost statement was stopped; "": none. */
 static LeStop stopped;
-
-static void at_xact_end(XactEvent event, void *arg);
 
 /* ---- the term that a binding names ---- */
 
@@ -246,6 +248,8 @@ remove_binding(Binding *b)
 		if (pg_atomic_read_u64(&le_slot(b->stop.number)->drain_until) != 0)
 			le_hint_worker();
 	}
+	else if (b->kind == HOLDING)
+		le_bound_holds(-1);
 	dlist_delete(&b->node);
 	pfree(b);
 }
@@ -255,7 +259,10 @@ enter(Binding *b)
 {
 	b->place = le_bound_enter(b->stop.number, b->stop.token);
 	if (b->place >= 0)
+	{
+		le_bound_stops(b->place, b->stop.cancels);
 		return;
+	}
 	pfree(b);
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -276,7 +283,9 @@ add_binding(Kind kind, const char *election, uint64 token, LeOnLoss on_loss)
 	b->stop.in_xact_only = kind == HOLDING;
 	b->place = -1;
 	strlcpy(b->stop.election, election, sizeof(b->stop.election));
-	if (kind != HOLDING)
+	if (kind == HOLDING)
+		le_bound_holds(1);
+	else
 		enter(b);
 	dlist_push_tail(&bindings, &b->node);
 	le_cancel_watch(&b->stop);
@@ -289,8 +298,10 @@ tighten(Binding *b, LeOnLoss on_loss)
 {
 	if (on_loss != LE_ON_LOSS_CANCEL || b->stop.cancels)
 		return;
+	le_cancel_prepare(true);
 	le_cancel_pause();
 	b->stop.cancels = true;
+	le_bound_stops(b->place, true);
 	resume_watch();
 }
 
@@ -363,16 +374,24 @@ unbind(void)
 	resume_watch();
 }
 
+/*
+ * Of all registrations the newest makes the check.  Those that follow it must
+ * not: what other extensions have committed by then, they have committed.
+ */
 static void
 at_xact_end(XactEvent event, void *arg)
 {
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
+			if (ending)
+				break;
 			ending = true;
 			check_all();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
+			if (ending)
+				break;
 			refuse_prepare();
 			ending = true;
 			check_all();
@@ -416,41 +435,57 @@ at_subxact_end(SubXactEvent event, SubTransactionId mine,
 	}
 }
 
-bool
-le_fence_binds(void)
+/* In the postmaster: every process inherits what is registered there. */
+void
+le_fence_install(void)
 {
-	return !dlist_is_empty(&bindings);
+	RegisterXactCallback(at_xact_end, NULL);
+	RegisterSubXactCallback(at_subxact_end, NULL);
+}
+
+/* Is there anything to do at the end of a statement? */
+bool
+le_fence_attends(void)
+{
+	return copies > 0 || !dlist_is_empty(&bindings);
+}
+
+static void
+add_copy(void)
+{
+	RegisterXactCallback(at_xact_end, NULL);
+	copies++;
 }
 
 /*
- * Make our callback the one that is called first.  Not while callbacks are
- * being called: the list of them must stand still then.  Were one that is
- * newer than ours to run statements of its own at commit, we would be among
- * those still to come and not know it; so the old entry goes before the new
- * one comes, which then gets the same piece of memory and leads nowhere else.
+ * Make our callback the one that is called first.
+ *
+ * The list of callbacks must stand still while it is being walked.  A callback
+ * of another extension that is newer than ours may run statements in there, of
+ * which we cannot tell that a commit has begun.  To take an entry out then is
+ * to have the check skipped, where PostgreSQL looks for the next entry after
+ * the call (15), or the other callback called again from our entry's memory
+ * (16).  To put one in is harmless.  So entries go only where "no_commit" says
+ * that there is none, and the rest wait for the next such statement.
  */
 void
-le_fence_be_newest(void)
+le_fence_be_newest(bool no_commit)
 {
 	if (ending)
 		return;
-	UnregisterXactCallback(at_xact_end, NULL);
-	RegisterXactCallback(at_xact_end, NULL);
+	for (; no_commit && copies > 0; copies--)
+		UnregisterXactCallback(at_xact_end, NULL);
+	if (!dlist_is_empty(&bindings))
+		add_copy();
 }
 
+/* What may fail of a binding, before there is one. */
 void
-le_fence_prepare(void)
+le_fence_prepare(LeOnLoss on_loss)
 {
-	static bool registered = false;
-
-	le_cancel_prepare();
-	if (!registered)
-	{
-		RegisterXactCallback(at_xact_end, NULL);
-		RegisterSubXactCallback(at_subxact_end, NULL);
-		registered = true;
-	}
-	le_fence_be_newest();
+	le_cancel_prepare(on_loss == LE_ON_LOSS_CANCEL);
+	if (!ending)
+		add_copy();
 }
 
 /* ---- what the user sees of a cancel ---- */
@@ -501,6 +536,7 @@ le_fence_check_on_loss(LeOnLoss on_loss)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("statements cannot be canceled in time with these settings"),
 				 errdetail_internal("%s", detail.data)));
+	le_cancel_prepare(true);
 }
 
 /* What is left when a commit is refused, or before that when it cancels. */
@@ -558,7 +594,7 @@ bind_transaction(int number, const char *election, le_duration min_remaining,
 	if (!le_read_term_at(number, election, &term))
 		term.token = 0;
 	pass_gate(number, election, term.token, min_remaining, on_loss);
-	le_fence_prepare();
+	le_fence_prepare(on_loss);
 	b = add_binding(BOUND, election, term.token, on_loss);
 	PG_TRY();
 	{
@@ -616,7 +652,7 @@ le_fence_set_standing(const char *election, uint64 token, LeOnLoss on_loss)
 	Binding    *b = find_binding(election, false);
 
 	le_fence_check_on_loss(on_loss);
-	le_fence_prepare();
+	le_fence_prepare(on_loss);
 	if (b == NULL)
 		b = add_binding(STANDING, election, token, on_loss);
 	else
@@ -625,8 +661,8 @@ le_fence_set_standing(const char *election, uint64 token, LeOnLoss on_loss)
 	b->kind = STANDING;
 }
 
-void
-le_fence_clear_standing(void)
+static void
+remove_bindings(Kind kind)
 {
 	dlist_mutable_iter iter;
 
@@ -634,10 +670,24 @@ le_fence_clear_standing(void)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
-		if (b->kind == STANDING)
+		if (b->kind == kind)
 			remove_binding(b);
 	}
 	resume_watch();
+}
+
+void
+le_fence_clear_standing(void)
+{
+	remove_bindings(STANDING);
+}
+
+uint64
+le_fence_token(const char *election)
+{
+	const Binding *b = find_binding(election, false);
+
+	return b == NULL ? 0 : b->stop.token;
 }
 
 bool
@@ -662,6 +712,12 @@ le_fence_hold(const char *election, uint64 token, LeOnLoss on_loss)
 	if (on_loss == LE_ON_LOSS_CANCEL)
 		(void) add_binding(HOLDING, election, token, on_loss);
 	resume_watch();
+}
+
+void
+le_fence_hold_nothing(void)
+{
+	remove_bindings(HOLDING);
 }
 
 /*

@@ -22,16 +22,14 @@
 extern uint64 le_fence_bind(const char *election, int64 min_remaining_ms,
 							LeOnLoss on_loss);
 
-/* Raises if these settings leave no time to cancel in. */
+/* Raises if nothing could be canceled, or not in time with these settings. */
 extern void le_fence_check_on_loss(LeOnLoss on_loss);
 
 /*
  * What can fail of all that follows, once per session, before a lease is asked
  * for.
  */
-extern void le_fence_prepare(void);
-
-/* Would a commit bound to this term be let through now? */
+extern void le_fence_prepare(LeOnLoss on_loss);
 
 /*
  * From here until le_fence_clear_standing(), every transaction of this
@@ -42,12 +40,18 @@ extern void le_fence_set_standing(const char *election, uint64 token,
 								  LeOnLoss on_loss);
 extern void le_fence_clear_standing(void);
 
+/* The token of the term that binds the transaction; 0: there is none. */
+extern uint64 le_fence_token(const char *election);
+
 /* Is the session being stopped for the end of a term that binds it? */
 extern bool le_fence_stopped(const char *election);
 
 /* The session holds a term in its own name; cancel it when that ends. */
 extern void le_fence_hold(const char *election, uint64 token,
 						  LeOnLoss on_loss);
+
+/* Nor does it hold any more what it is to be stopped for. */
+extern void le_fence_hold_nothing(void);
 
 /*
  * Around a call by which the session itself ends the term in this slot, or in
@@ -56,9 +60,12 @@ extern void le_fence_hold(const char *election, uint64 token,
 extern void le_fence_leave_begin(int slot);
 extern void le_fence_leave_end(void);
 
+/* When the library is loaded, before anything else. */
+extern void le_fence_install(void);
+
 /* for statement.c */
-extern bool le_fence_binds(void);
-extern void le_fence_be_newest(void);
+extern bool le_fence_attends(void);
+extern void le_fence_be_newest(bool no_commit);
 extern void le_fence_forget_stop(void);
 extern void le_fence_explain_cancel(ErrorData *error);
 

@@ -114,7 +114,7 @@ le_acquire(PG_FUNCTION_ARGS)
 	if (ask.owner & LE_OWNER_XACT)
 		le_xact_prepare();
 	if (ask.owner != LE_OWNER_NODE)
-		le_fence_prepare();
+		le_fence_prepare(on_loss);
 
 	le_ask_worker(&ask, &reply);
 	if (reply.kind == LE_REPLY_TRUE && (ask.owner & LE_OWNER_XACT))
@@ -189,12 +189,13 @@ le_step_down(PG_FUNCTION_ARGS)
 		le_check_preloaded();
 		ask.kind = LE_ASK_STEP_DOWN;
 		ask.owner = le_my_owner(false);
-		ask.all = true;
+		ask.all = true;			/* that the session is allowed */
+		strlcpy(ask.value, le_allowed_list, sizeof(ask.value));
 	}
 	else
 		le_start_ask(&ask, LE_ASK_STEP_DOWN, fcinfo);
 	le_check_not_null(fcinfo, 1, "hold_off");
-	ask.hold_off = le_to_duration(PG_GETARG_INTERVAL_P(1), "hold_off");
+	ask.hold_off = le_to_hold_off(PG_GETARG_INTERVAL_P(1));
 	ask_to_leave(&ask, &reply);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
@@ -216,10 +217,10 @@ le_reset_token(PG_FUNCTION_ARGS)
 
 /* ---- checks: shared memory only ---- */
 
+/* No election has a name that does not fit. */
 static bool
-my_term(text *name, LeTerm *term)
+get_name(text *name, char *election)
 {
-	char		election[LE_MAX_ELECTION_LEN + 1];
 	Size		len = VARSIZE_ANY_EXHDR(name);
 
 	le_check_preloaded();
@@ -227,23 +228,34 @@ my_term(text *name, LeTerm *term)
 		return false;
 	memcpy(election, VARDATA_ANY(name), len);
 	election[len] = '\0';
-	return le_may_begin(election, term);
+	return true;
 }
 
 Datum
 le_is_leader(PG_FUNCTION_ARGS)
 {
+	char		election[LE_MAX_ELECTION_LEN + 1];
 	LeTerm		term;
 
-	PG_RETURN_BOOL(my_term(PG_GETARG_TEXT_PP(0), &term));
+	PG_RETURN_BOOL(get_name(PG_GETARG_TEXT_PP(0), election) &&
+				   le_may_begin(election, &term));
 }
 
+/*
+ * What is done under a term bears its token, until the transaction's end: also
+ * when nothing new may begin under it, or when it is over.  That is for those
+ * to judge who see the token, and a commit is refused anyway.
+ */
 Datum
 le_fencing_token(PG_FUNCTION_ARGS)
 {
+	char		election[LE_MAX_ELECTION_LEN + 1];
 	LeTerm		term;
 
-	if (!my_term(PG_GETARG_TEXT_PP(0), &term))
+	if (!get_name(PG_GETARG_TEXT_PP(0), election))
+		PG_RETURN_NULL();
+	term.token = le_fence_token(election);
+	if (term.token == 0 && !le_may_begin(election, &term))
 		PG_RETURN_NULL();
 	PG_RETURN_INT64((int64) term.token);
 }

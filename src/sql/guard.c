@@ -15,7 +15,7 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
+#include "access/relation.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
@@ -46,10 +46,14 @@ has_column(Relation rel, const char *name, Oid type)
 static char *
 guard_table(Oid oid)
 {
-	Relation	rel = table_open(oid, AccessShareLock);
+	Relation	rel = try_relation_open(oid, AccessShareLock);
 	char	   *name;
 	char	   *schema;
 
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", oid)));
 	if (!has_column(rel, "election", TEXTOID) ||
 		!has_column(rel, "fencing_token", INT8OID))
 		ereport(ERROR,
@@ -59,7 +63,7 @@ guard_table(Oid oid)
 				 errdetail("It needs the columns election text, as its primary key, and fencing_token bigint.")));
 	schema = get_namespace_name(RelationGetNamespace(rel));
 	name = quote_qualified_identifier(schema, RelationGetRelationName(rel));
-	table_close(rel, NoLock);
+	relation_close(rel, NoLock);
 	return name;
 }
 

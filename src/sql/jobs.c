@@ -6,7 +6,8 @@
  * A claim is known by an id that the backend draws.  The backend keeps it:
  * until it knows whether the store has recorded the claim, so that asking
  * again finds out and does not claim twice; and then until the claim is ended,
- * since only whoever claimed a tick may end it.
+ * since only whoever claimed a tick may end it.  The id ends in a number that
+ * tells the worker whether anybody may still act on the claim (runs.c).
  *
  * Claims do not roll back: the store has decided.
  *
@@ -23,26 +24,26 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "settings.h"
 #include "shmem/events.h"
+#include "shmem/runs.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/jobs.h"
 
 PG_FUNCTION_INFO_V1(le_claim);
 PG_FUNCTION_INFO_V1(le_complete);
+PG_FUNCTION_INFO_V1(le_forget_job);
 
 static slist_head my_claims = SLIST_STATIC_INIT(my_claims);
 
 /* ---- arguments ---- */
 
-#define EPOCH_SHIFT \
-	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
-
 /* Stores count milliseconds; a tick that they cannot tell apart is no tick. */
 int64
 le_to_tick(TimestampTz when)
 {
-	int64		us = when + EPOCH_SHIFT;
+	int64		us = le_unix_us(when);
 
 	if (TIMESTAMP_NOT_FINITE(when) || us < 0 || us / 1000 > LE_MAX_TICK)
 		ereport(ERROR,
@@ -57,10 +58,22 @@ le_to_tick(TimestampTz when)
 	return us / 1000;
 }
 
-TimestampTz
-le_from_tick(int64 tick)
+/*
+ * A tick is claimed when it is due.  One in the far future would make all
+ * before it count as taken, and silence the job until then.
+ */
+void
+le_check_not_ahead(TimestampTz tick)
 {
-	return tick * 1000 - EPOCH_SHIFT;
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (tick - now > le_max_tick_ahead * USECS_PER_SEC)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("tick is too far in the future: %s",
+						timestamptz_to_str(tick)),
+				 errdetail("The clock of this instance shows %s; \"leader_election.max_tick_ahead\" is %d s.",
+						   timestamptz_to_str(now), le_max_tick_ahead)));
 }
 
 /* Names of jobs travel as UTF-8, whatever this database speaks. */
@@ -115,11 +128,30 @@ find_claim(const LeAsk *ask)
 	return NULL;
 }
 
+/* Nobody acts on it from here on: a run of it, if any, is over. */
 void
 le_forget_claim(LeMyClaim *claim)
 {
+	le_runs_end(claim->run, claim->number);
 	slist_delete(&my_claims, &claim->node);
 	pfree(claim);
+}
+
+/*
+ * The run is over, however it ended.  What is not known of its claims can be
+ * asked for again, unless somebody else catches up with it before.
+ */
+void
+le_park_claims(void)
+{
+	slist_iter	iter;
+
+	slist_foreach(iter, &my_claims)
+	{
+		LeMyClaim  *claim = slist_container(LeMyClaim, node, iter.cur);
+
+		le_runs_park(claim->run, claim->number);
+	}
 }
 
 /*
@@ -138,17 +170,18 @@ forget_others(const LeMyClaim *kept, const LeAsk *ask)
 		if (claim == kept || !same_job(claim, ask) ||
 			(claim->ours && !kept->ours))
 			continue;
+		le_runs_end(claim->run, claim->number);
 		slist_delete_current(&iter);
 		pfree(claim);
 	}
 }
 
 static LeMyClaim *
-new_claim(const LeAsk *ask, uint64 token)
+new_claim(const LeAsk *ask, uint64 token, bool run)
 {
 	LeMyClaim  *claim = MemoryContextAllocZero(TopMemoryContext,
 											   sizeof(LeMyClaim));
-	uint8		random[LE_CLAIM_ID_LEN / 2];
+	uint8		random[(LE_CLAIM_ID_LEN - LE_RUN_DIGITS) / 2];
 
 	if (!pg_strong_random(random, sizeof(random)))
 		ereport(ERROR,
@@ -156,6 +189,11 @@ new_claim(const LeAsk *ask, uint64 token)
 				 errmsg("could not generate random values")));
 	for (int i = 0; i < lengthof(random); i++)
 		snprintf(claim->id + 2 * i, 3, "%02x", random[i]);
+	claim->run = -1;
+	claim->number = le_my_owner(false);
+	if (run)
+		claim->run = le_runs_begin(&claim->number);
+	le_run_print(claim->id + 2 * lengthof(random), claim->number);
 	strlcpy(claim->election, ask->election, sizeof(claim->election));
 	strlcpy(claim->job, ask->job, sizeof(claim->job));
 	claim->tick = ask->tick;
@@ -167,10 +205,11 @@ new_claim(const LeAsk *ask, uint64 token)
 /*
  * Claims the tick for this term; NULL if it was not to be had, with the
  * reason in the reply, an error included.  An id whose fate is not known is
- * used again, in the same term: the record will say whether it was ours.
+ * used again, in the same term: the record will say whether it was ours.  But
+ * not if the worker has told another session meanwhile that nobody acts on it.
  */
 LeMyClaim *
-le_try_claim(LeAsk *ask, const LeTerm *term, LeReply *reply)
+le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
 {
 	LeMyClaim  *claim = find_claim(ask);
 	LeTerm		now;
@@ -179,13 +218,14 @@ le_try_claim(LeAsk *ask, const LeTerm *term, LeReply *reply)
 	reply->kind = LE_REPLY_FALSE;
 	if (claim != NULL && claim->token == term->token && claim->ours)
 		return NULL;			/* once is enough */
-	if (claim != NULL && claim->token != term->token)
+	if (claim != NULL && (claim->token != term->token ||
+						  !le_runs_resume(claim->run, claim->number)))
 	{
 		le_forget_claim(claim);
 		claim = NULL;
 	}
 	if (claim == NULL)
-		claim = new_claim(ask, term->token);
+		claim = new_claim(ask, term->token, run);
 	forget_others(claim, ask);
 
 	ask->kind = LE_ASK_CLAIM;
@@ -251,9 +291,10 @@ le_claim(PG_FUNCTION_ARGS)
 	LeMyClaim  *claim;
 
 	start_tick(&ask, LE_ASK_CLAIM, fcinfo);
+	le_check_not_ahead(PG_GETARG_TIMESTAMPTZ(2));
 	if (!le_may_begin(ask.election, &term))
 		PG_RETURN_BOOL(false);
-	claim = le_try_claim(&ask, &term, &reply);
+	claim = le_try_claim(&ask, &term, false, &reply);
 	if (reply.kind == LE_REPLY_ERROR)
 		le_throw(&reply);
 	PG_RETURN_BOOL(claim != NULL);
@@ -282,32 +323,82 @@ le_complete(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 
+/*
+ * The job's record begins anew, at this instant: earlier ticks stay taken, so
+ * that none runs twice; later ones can be claimed, whatever was claimed
+ * before.  It is written as any claim is, by who leads, and ended at once.
+ */
+Datum
+le_forget_job(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+	LeTerm		term;
+	LeMyClaim  *claim;
+
+	le_start_ask(&ask, LE_ASK_CLAIM, fcinfo);
+	le_check_not_null(fcinfo, 1, "job");
+	le_set_job(&ask, PG_GETARG_TEXT_PP(1));
+	if (!le_may_begin(ask.election, &term))
+		ereport(ERROR,
+				(errcode(LE_ERRCODE_NOT_LEADER),
+				 errmsg("not leader of election \"%s\"", ask.election),
+				 errhint("Call it where the election is led; le_current_leader() says where.")));
+	ask.tick = le_tick_now();
+	ask.forget = true;
+	claim = le_try_claim(&ask, &term, false, &reply);
+	if (reply.kind == LE_REPLY_ERROR)
+		le_throw(&reply);
+	if (claim == NULL)
+	{
+		ereport(WARNING,
+				(errmsg("job \"%s\" of election \"%s\" has no record",
+						text_to_cstring(PG_GETARG_TEXT_PP(1)),
+						ask.election)));
+		PG_RETURN_BOOL(false);
+	}
+	le_end_ask(&ask, claim, LE_CLAIM_FAILED);
+	ask.to_the_end = true;
+	le_forget_claim(claim);
+	le_ask_worker(&ask, &reply);
+	ereport(WARNING,
+			(errmsg("the record of job \"%s\" of election \"%s\" begins anew",
+					text_to_cstring(PG_GETARG_TEXT_PP(1)), ask.election),
+			 errdetail("Ticks up to now count as taken. What was claimed of later ones is forgotten: they can run again.")));
+	PG_RETURN_BOOL(true);
+}
+
 /* ---- all claims, for the view ---- */
 
-#define FIRST_ROOM	64			/* rows */
-
 /*
- * The worker writes the rows into memory that this backend provides, since
- * there may be many.  If they do not fit they are asked for again.
+ * The worker writes the rows into memory that this backend provides, so many
+ * at a time, since there may be many, and others want to be answered too.
  */
-dsm_segment *
-le_fetch_claims(int *nrows)
+void
+le_each_claim(void (*act) (const LeClaimRow *row, void *arg), void *arg)
 {
+	dsm_segment *segment =
+		dsm_create(mul_size(LE_CLAIMS_PAGE, sizeof(LeClaimRow)), 0);
+	const LeClaimRow *rows = dsm_segment_address(segment);
 	LeAsk		ask = {0};
 	LeReply		reply;
-	dsm_segment *segment;
 
 	ask.kind = LE_ASK_CLAIMS;
 	ask.owner = le_my_owner(false);
-	for (int room = FIRST_ROOM;; room = reply.rows + FIRST_ROOM)
+	ask.segment = dsm_segment_handle(segment);
+	ask.room = LE_CLAIMS_PAGE;
+	do
 	{
-		segment = dsm_create(mul_size(room, sizeof(LeClaimRow)), 0);
-		ask.segment = dsm_segment_handle(segment);
-		ask.room = room;
 		le_ask_worker(&ask, &reply);
-		*nrows = reply.rows;
-		if (reply.rows <= room)
-			return segment;
-		dsm_detach(segment);
-	}
+		if (reply.kind != LE_REPLY_TRUE)
+			ereport(ERROR,
+					(errcode(LE_ERRCODE_UNAVAILABLE),
+					 errmsg("could not read the claims to their end"),
+					 errdetail("The leader_election worker has been replaced, or this session took too long."),
+					 errhint("Try again.")));
+		for (int i = 0; i < Min(reply.rows - ask.from, ask.room); i++)
+			act(&rows[i], arg);
+		ask.from += ask.room;
+	} while (ask.from < reply.rows);
+	dsm_detach(segment);
 }

@@ -11,7 +11,6 @@
 #define LE_JOBS_H
 
 #include "lib/ilist.h"
-#include "storage/dsm.h"
 
 #include "sql/arguments.h"
 
@@ -26,17 +25,22 @@ typedef struct LeMyClaim
 	int			try;
 	bool		ours;			/* the store has confirmed it */
 	bool		maybe;			/* it may have been written, or yet be */
+	int			run;			/* its run's place (runs.c); -1: it is the
+								 * session's */
+	uint64		number;			/* ... and number */
 	char		id[LE_CLAIM_ID_LEN + 1];
 } LeMyClaim;
 
 extern void le_set_job(LeAsk *ask, text *job);
 extern int64 le_to_tick(TimestampTz when);
-extern TimestampTz le_from_tick(int64 tick);
-extern LeMyClaim *le_try_claim(LeAsk *ask, const LeTerm *term,
+extern void le_check_not_ahead(TimestampTz tick);
+extern LeMyClaim *le_try_claim(LeAsk *ask, const LeTerm *term, bool run,
 							   LeReply *reply);
 extern void le_end_ask(LeAsk *ask, const LeMyClaim *claim,
 					   LeClaimState ending);
 extern void le_forget_claim(LeMyClaim *claim);
-extern dsm_segment *le_fetch_claims(int *nrows);
+extern void le_park_claims(void);
+extern void le_each_claim(void (*act) (const LeClaimRow *row, void *arg),
+						  void *arg);
 
 #endif							/* LE_JOBS_H */

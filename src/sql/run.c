@@ -11,7 +11,8 @@
  * its claim on.
  *
  * A claim is marked failed only if the command failed of itself.  What ends
- * because leadership ended is left to a later leader that catches up.
+ * because leadership ended is left to whoever catches up: a later leader, or
+ * the next call in the same term, which can know that this run is over.
  *
  * src/sql/run.c
  *
@@ -20,9 +21,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "common/hashfn.h"
 #include "executor/spi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/latch.h"
@@ -152,24 +151,16 @@ check_command(const char *command)
 	}
 }
 
-/* The name of a job that got none: its command, or enough of that. */
+/*
+ * What events call a run that has no record.  Not its command, which may hold
+ * a password.
+ */
 static text *
-job_of_command(const char *command)
+name_of_command(const char *command)
 {
-	char	   *utf8 = pg_server_to_any(pstrdup(command), strlen(command),
-										PG_UTF8);
-	uint64		hash;
+	RawStmt    *first = linitial_node(RawStmt, pg_parse_query(command));
 
-	if (le_valid_job_name(utf8))
-		return cstring_to_text(command);
-	hash = hash_bytes_extended((const unsigned char *) utf8,
-							   (int) strlen(utf8), 0);
-	command = pnstrdup(command, pg_mbcliplen(command, strlen(command), 100));
-	for (char *s = unconstify(char *, command); *s != '\0'; s++)
-		if ((unsigned char) *s < ' ' || *s == 0x7f)
-			*s = ' ';
-	return cstring_to_text(psprintf("%s %08x%08x", command,
-									(uint32) (hash >> 32), (uint32) hash));
+	return cstring_to_text(GetCommandTagName(CreateCommandTag(first->stmt)));
 }
 
 /* An interval between ticks, in µs. */
@@ -201,8 +192,17 @@ set_tick(Run *run, FunctionCallInfo fcinfo)
 											  run->every));
 	}
 	else if (!PG_ARGISNULL(4))
+	{
 		run->ask.tick = le_to_tick(PG_GETARG_TIMESTAMPTZ(4));
+		le_check_not_ahead(PG_GETARG_TIMESTAMPTZ(4));
+	}
 	run->has_tick = !PG_ARGISNULL(3) || !PG_ARGISNULL(4);
+	/* Made of the command, it would be another one with each edit. */
+	if (run->has_tick && PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the arguments \"every\" and \"tick\" need \"job\""),
+				 errhint("The store records ticks under the job's name, the same on all instances.")));
 }
 
 static void
@@ -232,7 +232,7 @@ get_arguments(Run *run, FunctionCallInfo fcinfo)
 	le_check_not_null(fcinfo, 7, "on_loss");
 	run->command = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	check_command(run->command);
-	le_set_job(&run->ask, PG_ARGISNULL(2) ? job_of_command(run->command) :
+	le_set_job(&run->ask, PG_ARGISNULL(2) ? name_of_command(run->command) :
 			   PG_GETARG_TEXT_PP(2));
 	run->ask.catch_up = PG_GETARG_BOOL(6);
 	run->on_loss = le_on_loss_named(text_to_cstring(PG_GETARG_TEXT_PP(7)));
@@ -453,12 +453,24 @@ may_change(const Run *run, const LeReply *reply)
 		 reply->sqlstate == LE_ERRCODE_LOST);
 }
 
+/* To claim the newer tick would lose the older one, should it fail. */
+static void
+tell_under_way(const Run *run, int64 older)
+{
+	char	   *tick = pstrdup(timestamptz_to_str(le_from_tick(older)));
+
+	ereport(NOTICE,
+			(errmsg("tick %s of job \"%s\" is not claimed: tick %s may still be under way",
+					timestamptz_to_str(le_from_tick(run->ask.tick)),
+					le_from_utf8(run->ask.job), tick)));
+}
+
 /* One claim as leader of the term, and what follows from it. */
 static Progress
 claim_and_run(Run *run, const LeTerm *term)
 {
 	LeReply		reply;
-	LeMyClaim  *claim = le_try_claim(&run->ask, term, &reply);
+	LeMyClaim  *claim = le_try_claim(&run->ask, term, true, &reply);
 
 	if (reply.kind == LE_REPLY_ERROR)
 	{
@@ -476,12 +488,18 @@ claim_and_run(Run *run, const LeTerm *term)
 		Run			older = *run;
 
 		older.ask.tick = reply.tick;
-		claim = le_try_claim(&older.ask, term, &reply);
+		claim = le_try_claim(&older.ask, term, true, &reply);
 		if (reply.kind == LE_REPLY_ERROR && !may_change(run, &reply))
 			le_throw(&reply);
 		if (claim != NULL)
 			run_command(&older, term->token, claim);
 		return reply.kind == LE_REPLY_ERROR ? NOT_NOW : ONCE_MORE;
+	}
+	if (reply.under_way)
+	{
+		if (le_now() < run->until)
+			return NOT_NOW;
+		tell_under_way(run, reply.tick);
 	}
 	/* Not for this term; but the next one, perhaps ours, may have it. */
 	if (reply.no_term && le_now() < run->until)
@@ -585,6 +603,7 @@ le_run(PG_FUNCTION_ARGS)
 	PG_FINALLY();
 	{
 		le_fence_clear_standing();
+		le_park_claims();
 		running = false;
 	}
 	PG_END_TRY();

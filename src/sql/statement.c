@@ -5,8 +5,16 @@
  *
  * After each statement of a bound transaction the fence's callback becomes
  * the newest again (fence.c says why): whatever the statement used for the
- * first time in this session may have registered one of its own.  Outside of
- * bound transactions a hook costs one look at a list.
+ * first time in this session may have registered one of its own.  That goes
+ * for statements inside others where a procedure may commit between them.
+ * Outside of bound transactions a hook costs one look at a list.
+ *
+ * Where a statement stands also tells whether a commit may have begun, of
+ * which nobody has told us yet.  What a client sends, what a procedure says
+ * and what a deferred trigger does comes before it; of other statements, such
+ * as those of another extension's callback, we cannot know.
+ *
+ * DISCARD ALL is noticed here, too (discard.c).
  *
  * And what comes out of the outermost statement as a cancel, because its term
  * was about to end, is turned into the error that says so.
@@ -17,10 +25,15 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "executor/executor.h"
+#include "executor/spi.h"
 #include "tcop/utility.h"
+#include "utils/fmgrprotos.h"
 
 #include "compat.h"
+#include "sql/cancel.h"
+#include "sql/discard.h"
 #include "sql/fence.h"
 #include "sql/statement.h"
 
@@ -33,7 +46,17 @@ static ProcessUtility_hook_type next_process_utility = NULL;
 /* Statements that run inside each other; 0: none. */
 static int	depth = 0;
 
-/* An error leaves the outermost statement. */
+/* May what runs in the outermost of them commit before that is done? */
+static bool may_commit = false;
+
+/* The query that runs, if no commit can have begun. */
+static const QueryDesc *before_commit = NULL;
+
+/*
+ * An error leaves the outermost statement.  Usually nobody is left to catch
+ * it; but we cannot tell a client's statement from one in a function that the
+ * planner or a deferred trigger calls, which might.
+ */
 static void
 leave_outermost(MemoryContext context)
 {
@@ -46,6 +69,7 @@ leave_outermost(MemoryContext context)
 	error = CopyErrorData();
 	FlushErrorState();
 	le_fence_explain_cancel(error);
+	le_cancel_insist();
 	ReThrowError(error);
 }
 
@@ -76,10 +100,45 @@ leave_outermost(MemoryContext context)
 		depth = outer_depth; \
 	} while (0)
 
+/* Is a trigger at work? */
+static bool
+in_trigger(void)
+{
+	return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, 0)) > 0;
+}
+
+/*
+ * Is this a query that runs before a commit for certain?  Asked when it runs:
+ * when it ends, its destination may be gone.
+ *
+ * Outside of other statements: the client's, or a deferred trigger's (a
+ * callback's are not in a trigger, and what these fire runs inside of them).
+ * Inside of one: a procedure's own, as only those have a connection to SPI
+ * that may commit.
+ */
+static bool
+comes_before_commit(const QueryDesc *query)
+{
+	CommandDest dest = query->dest->mydest;
+
+	if (depth > 0)
+		return dest == DestSPI && SPI_inside_nonatomic_context();
+	return dest == DestRemote || dest == DestRemoteExecute || in_trigger();
+}
+
 static void
 executor_run(QueryDesc *query, ScanDirection direction,
 			 uint64 count LE_RUN_ONCE_DECL)
 {
+	if (depth == 0)
+	{
+		may_commit = false;
+		le_cancel_statement_starts();
+	}
+	if (le_fence_attends() && comes_before_commit(query))
+		before_commit = query;
+	else if (before_commit == query)
+		before_commit = NULL;
 	COUNTED(next_executor_run(query, direction, count LE_RUN_ONCE));
 }
 
@@ -92,9 +151,13 @@ executor_finish(QueryDesc *query)
 static void
 executor_end(QueryDesc *query)
 {
+	bool		no_commit = query == before_commit;
+
 	next_executor_end(query);
-	if (le_fence_binds())
-		le_fence_be_newest();
+	if (no_commit)
+		before_commit = NULL;
+	if (le_fence_attends() && (depth == 0 || may_commit))
+		le_fence_be_newest(no_commit);
 }
 
 static void
@@ -103,10 +166,19 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only,
 				QueryEnvironment *environment, DestReceiver *dest,
 				QueryCompletion *completion)
 {
+	bool		no_commit = context == PROCESS_UTILITY_TOPLEVEL ||
+		context == PROCESS_UTILITY_QUERY_NONATOMIC;
+
+	if (depth == 0)
+	{
+		may_commit = no_commit && !IsTransactionBlock();
+		le_cancel_statement_starts();
+	}
 	COUNTED(next_process_utility(statement, text, read_only, context, params,
 								 environment, dest, completion));
-	if (le_fence_binds())
-		le_fence_be_newest();
+	le_discard_done(statement->utilityStmt);
+	if (le_fence_attends() && (depth == 0 || may_commit))
+		le_fence_be_newest(no_commit);
 }
 
 void

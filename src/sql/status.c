@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/tupdesc.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
@@ -36,8 +38,8 @@ PG_FUNCTION_INFO_V1(le_events);
 PG_FUNCTION_INFO_V1(le_stat);
 PG_FUNCTION_INFO_V1(le_stat_reset);
 
-/* election, the counters, the round trips, since when */
-#define MAX_COLUMNS		(1 + LE_NSTATS + 5 + 1)
+/* election, the counters, the round trips, the last answer, since when */
+#define MAX_COLUMNS		(1 + LE_NSTATS + 6 + 2)
 
 /* A row under construction. */
 typedef struct Row
@@ -125,8 +127,42 @@ state_of(const LeSlot *slot, le_time deadline)
 	return le_state_name(slot->election.state);
 }
 
+/*
+ * Who leads, as last seen, unless that is long ago: an instance that does not
+ * look any more, because it takes no part or cannot reach the store, would go
+ * on naming whom it saw last.
+ */
+static const char *
+holder_of(const LeSlot *slot)
+{
+	const LeStore *store = le_configured_store();
+	le_duration fresh = 2 * Max(le_table->node.timing.lease,
+								store->park_ms * LE_MSEC);
+
+	if (slot->holder_seen == 0 || le_now() - slot->holder_seen > fresh)
+		return NULL;
+	return slot->holder;
+}
+
+/* The newer of what is wrong with this election and with all of them. */
 static void
-put_status(LeSlot *slot, Tuplestorestate *rows, TupleDesc desc)
+put_error(Row *row, const LeSlot *slot, const LeTrouble *trouble)
+{
+	if (trouble->at > slot->last_error_at)
+	{
+		put_time(row, trouble->at);
+		put_text(row, trouble->text);
+	}
+	else
+	{
+		put_time(row, slot->last_error_at);
+		put_text(row, slot->last_error);
+	}
+}
+
+static void
+put_status(LeSlot *slot, const LeTrouble *trouble, Tuplestorestate *rows,
+		   TupleDesc desc)
 {
 	LeOwner		owner = pg_atomic_read_u64(&slot->owner);
 	le_time		deadline = (le_time) pg_atomic_read_u64(&slot->deadline);
@@ -137,20 +173,21 @@ put_status(LeSlot *slot, Tuplestorestate *rows, TupleDesc desc)
 	put_text(&row, slot->name);
 	put_text(&row, state_of(slot, deadline));
 	put_text(&row, owner == LE_OWNER_NONE ? NULL : le_scope_name(owner));
+	put_text(&row, !leads ? holder_of(slot) :
+			 le_believes(le_now(), deadline) ? le_my_name() : NULL);
+	put(&row, Int64GetDatum((int64) token), !leads);
+	put_time(&row, leads && deadline != 0 ? le_wall(deadline) : 0);
 	put(&row, Int32GetDatum(slot->owner_pid),
 		owner == LE_OWNER_NONE || owner == LE_OWNER_NODE);
-	put_text(&row, leads ? le_my_name() : slot->holder);
-	put_text(&row, leads && slot->has_value ? slot->value : NULL);
-	put(&row, Int64GetDatum((int64) token), !leads);
 	put_time(&row, leads ? slot->term_started : 0);
-	put_time(&row, leads && deadline != 0 ? le_wall(deadline) : 0);
 	put_time(&row, leads ? slot->renewed_at : 0);
 	put_time(&row, slot->last_change);
 	put_text(&row, slot->last_reason == LE_REASON_NONE ? NULL :
 			 le_reason_name(slot->last_reason));
-	put_text(&row, slot->last_error);
 	put_text(&row, le_configured_store()->between_instances ?
 			 le_configured_store()->name : "local (this instance only)");
+	put_error(&row, slot, trouble);
+	put_text(&row, leads && slot->has_value ? slot->value : NULL);
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
 
@@ -160,17 +197,33 @@ le_status(PG_FUNCTION_ARGS)
 	TupleDesc	desc;
 	Tuplestorestate *rows;
 	LeSlot	   *slot = palloc(sizeof(LeSlot));
+	LeTrouble	trouble;
 
 	le_check_preloaded();
 	rows = le_begin_rows(fcinfo, &desc);
+	le_copy_trouble(&trouble);
 	for (int i = 0; i < le_table->nused; i++)
 		if (le_copy_slot(i, slot))
-			put_status(slot, rows, desc);
+			put_status(slot, &trouble, rows, desc);
 	return (Datum) 0;
 }
 
+/* Whoever is not there any more need not be said to be unfit. */
+static const char *
+node_state(const LeNodeInfo *info)
+{
+	if (info->revoked)
+		return "revoked";
+	if (!info->held)
+		return "ended";
+	if (le_now() - info->first_seen > 2 * info->lease)
+		return "silent";
+	return info->unfit[0] != '\0' ? info->unfit : "live";
+}
+
 static void
-put_node(const LeNodeInfo *info, Tuplestorestate *rows, TupleDesc desc)
+put_node(const LeNodeInfo *info, const char *state, Tuplestorestate *rows,
+		 TupleDesc desc)
 {
 	Row			row = {.n = 0};
 	Interval   *lease = palloc0(sizeof(Interval));
@@ -178,12 +231,11 @@ put_node(const LeNodeInfo *info, Tuplestorestate *rows, TupleDesc desc)
 	lease->time = info->lease / 1000;
 	put_text(&row, info->node);
 	put(&row, BoolGetDatum(info->self), false);
-	put_text(&row, info->revoked ? "revoked" : !info->held ? "ended" :
-			 le_now() - info->first_seen > 2 * info->lease ? "silent" : "live");
+	put_text(&row, state);
+	put(&row, IntervalPGetDatum(lease), info->lease == 0);
+	put_time(&row, info->first_seen_wall);
 	put_text(&row, info->incarnation);
 	put_text(&row, info->session);
-	put(&row, IntervalPGetDatum(lease), false);
-	put_time(&row, info->first_seen_wall);
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
 
@@ -193,37 +245,61 @@ knows_nodes(const LeStore *store)
 	return store->has_sessions;
 }
 
-/* A store without node keys has no other nodes to show. */
-static int
-only_node(LeNodeInfo *info)
+/* This node, as it knows itself. */
+static void
+this_node(LeNodeInfo *info)
 {
+	bool		live = le_table->node.state == LE_NODE_LIVE;
+
 	memset(info, 0, sizeof(*info));
 	strlcpy(info->node, le_my_name(), sizeof(info->node));
 	strlcpy(info->incarnation, le_table->incarnation,
 			sizeof(info->incarnation));
+	info->self = true;
+	if (!live)
+		return;
 	strlcpy(info->session, le_table->session, sizeof(info->session));
 	info->lease = le_table->node.timing.lease;
 	info->first_seen = le_table->node.proof_sent;
 	info->first_seen_wall = info->first_seen == 0 ? 0 :
 		le_wall(info->first_seen);
-	info->self = info->held = true;
-	return le_table->node.state == LE_NODE_LIVE ? 1 : 0;
 }
 
+/*
+ * This instance is shown as it knows itself where the store does not tell, and
+ * where it cannot lead, even if it does not take part for that reason.
+ */
 Datum
 le_nodes(PG_FUNCTION_ARGS)
 {
 	TupleDesc	desc;
 	Tuplestorestate *rows;
 	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
+	LeNodeInfo	self;
+	char		unfit[LE_UNFIT_LEN + 1];
+	bool		seen = false;
 	int			n;
 
 	le_check_preloaded();
 	rows = le_begin_rows(fcinfo, &desc);
-	n = knows_nodes(le_configured_store()) ? le_copy_nodes(nodes) :
-		only_node(nodes);
+	le_copy_unfit(unfit);
+	n = knows_nodes(le_configured_store()) ? le_copy_nodes(nodes) : 0;
 	for (int i = 0; i < n; i++)
-		put_node(&nodes[i], rows, desc);
+	{
+		const char *state = node_state(&nodes[i]);
+		bool		here = nodes[i].self && nodes[i].held && !nodes[i].revoked;
+
+		put_node(&nodes[i], here && unfit[0] != '\0' ? unfit : state, rows,
+				 desc);
+		seen = seen || here;
+	}
+	this_node(&self);
+	if (seen)
+		return (Datum) 0;
+	if (unfit[0] != '\0')
+		put_node(&self, unfit, rows, desc);
+	else if (!knows_nodes(le_configured_store()) && self.lease != 0)
+		put_node(&self, "live", rows, desc);
 	return (Datum) 0;
 }
 
@@ -264,11 +340,14 @@ le_events(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Milliseconds, as in PostgreSQL's own statistics. */
+/*
+ * Milliseconds, as in PostgreSQL's own statistics.  Whole microseconds: that
+ * is what was measured, and a mean of sixteen digits would make a wide column.
+ */
 static void
 put_ms(Row *row, double microseconds, bool isnull)
 {
-	put(row, Float8GetDatum(microseconds / 1000), isnull);
+	put(row, Float8GetDatum(rint(microseconds) / 1000), isnull);
 }
 
 static void
@@ -284,10 +363,12 @@ put_stat(const char *election, int slot, Tuplestorestate *rows, TupleDesc desc)
 	for (int i = 0; i < LE_NSTATS; i++)
 		put(&row, Int64GetDatum((int64) stat.counts[i]), false);
 	put(&row, Int64GetDatum((int64) stat.trips), false);
+	put_ms(&row, (double) stat.trips_total, false);
 	put_ms(&row, stat.trip_last, none);
 	put_ms(&row, stat.trip_min, none);
 	put_ms(&row, none ? 0 : (double) stat.trips_total / stat.trips, none);
 	put_ms(&row, stat.trip_max, none);
+	put_time(&row, le_last_contact() == 0 ? 0 : le_wall(le_last_contact()));
 	put_time(&row, le_stat_since());
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
@@ -316,16 +397,23 @@ le_stat_reset(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-static void
-put_claim(const LeClaimRow *claim, Tuplestorestate *rows, TupleDesc desc)
+typedef struct ClaimRows
 {
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+} ClaimRows;
+
+static void
+put_claim(const LeClaimRow *claim, void *arg)
+{
+	ClaimRows  *to = arg;
 	Row			row = {.n = 0};
 
 	put_text(&row, claim->election);
 	put_text(&row, claim->job);
+	put_text(&row, le_claim_state_name(claim->state));
 	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
 	put(&row, Int32GetDatum(claim->try), false);
-	put_text(&row, le_claim_state_name(claim->state));
 	put_text(&row, claim->node);
 	put(&row, Int64GetDatum((int64) claim->token), false);
 	put(&row, TimestampTzGetDatum(le_from_tick(claim->claimed_at)),
@@ -333,24 +421,16 @@ put_claim(const LeClaimRow *claim, Tuplestorestate *rows, TupleDesc desc)
 	put(&row, TimestampTzGetDatum(le_from_tick(claim->ended_at)),
 		claim->ended_at == 0);
 	put_text(&row, claim->id);
-	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+	tuplestore_putvalues(to->rows, to->desc, row.values, row.nulls);
 }
 
 Datum
 le_claims(PG_FUNCTION_ARGS)
 {
-	TupleDesc	desc;
-	Tuplestorestate *rows;
-	dsm_segment *segment;
-	LeClaimRow *claims;
-	int			n;
+	ClaimRows	to;
 
 	le_check_preloaded();
-	rows = le_begin_rows(fcinfo, &desc);
-	segment = le_fetch_claims(&n);
-	claims = dsm_segment_address(segment);
-	for (int i = 0; i < n; i++)
-		put_claim(&claims[i], rows, desc);
-	dsm_detach(segment);
+	to.rows = le_begin_rows(fcinfo, &to.desc);
+	le_each_claim(put_claim, &to);
 	return (Datum) 0;
 }

@@ -548,6 +548,7 @@ decode_problem(const LeOp *op, const LeHttpResponse *response,
 		le_fail(answer, problem_outcome(op, doc.type),
 				psprintf("HTTP %d: %s", response->status, problem_detail(&doc)));
 		answer->next_server = answer->outcome == LE_UNAVAILABLE;
+		answer->refuses_all = is(&doc, "unauthorized");
 	}
 }
 
@@ -969,9 +970,12 @@ cassandra_decode(const LePlace *place, const LeOp *op,
 		decode_problem(op, response, answer);
 	else if (response->status >= 300 && response->status < 500 &&
 			 response->status != 408 && response->status != 429)
+	{
 		le_fail(answer, LE_REFUSED,
 				psprintf("HTTP %d, which is not the gateway's answer",
 						 response->status));
+		answer->refuses_all = true;
+	}
 	else
 		fail_shape(op, response, answer);
 }
@@ -1066,7 +1070,6 @@ const LeStore le_store_cassandra = {
 	.most_lease = LE_MAX_LEASE,
 	.granularity = LE_SEC,
 	.takes_more = "the gateway's --max-clock-skew",
-	.connections = MAX_PARKED + 32,
 	.max_renewals = 100,
 	.watching = LE_WATCH_EACH,
 	.park_ms = 30000,

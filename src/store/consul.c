@@ -42,7 +42,7 @@
 #define SESSION_NAME	"leader_election: "
 
 /* The longest answers that make sense, in bytes. */
-#define MAX_SMALL_ANSWER	(256 * 1024)
+#define MAX_SMALL_ANSWER	(1024 * 1024)
 #define MAX_KEY_ANSWER		(1024 * 1024)	/* a key of somebody else's may
 											 * hold 512 kB, in base64 */
 #define MAX_LIST_ANSWER		(128 * 1024 * 1024)
@@ -186,9 +186,15 @@ node_key_value(const LeNodeKey *key)
 	appendStringInfoString(&buf, ",\"session\":");
 	le_json_append_string(&buf, key->session);
 	appendStringInfo(&buf, ",\"lease_ms\":" INT64_FORMAT
-					 ",\"seq\":" UINT64_FORMAT ",\"revoked\":%s}",
+					 ",\"seq\":" UINT64_FORMAT ",\"revoked\":%s",
 					 (int64) (key->lease / LE_MSEC), key->seq,
 					 key->revoked ? "true" : "false");
+	if (key->unfit != NULL)
+	{
+		appendStringInfoString(&buf, ",\"unfit\":");
+		le_json_append_string(&buf, key->unfit);
+	}
+	appendStringInfoChar(&buf, '}');
 	return buf.data;
 }
 
@@ -204,6 +210,7 @@ node_value(const LeOp *op, bool revoked)
 	key.lease = op->lease;
 	key.seq = op->seq;
 	key.revoked = revoked;
+	key.unfit = op->unfit;
 	return node_key_value(&key);
 }
 
@@ -222,6 +229,7 @@ typedef enum StepRole
 typedef struct Step
 {
 	StepRole	role;
+	int			part;			/* for which of the operations; or ... */
 	const char *verb;
 	const char *key;
 	const char *session;		/* NULL: none to be sent */
@@ -229,13 +237,25 @@ typedef struct Step
 	const char *value;			/* NULL: none to be sent */
 } Step;
 
-/* The longest: a node proof. */
-#define MAX_STEPS	(LE_MAX_CHECKED_KEYS + 2)
+#define ALL_PARTS	(-1)		/* ... for each of them */
 
+/* Consul takes no more in a transaction; a node proof has nearly as many. */
+#define MAX_STEPS	64
+
+StaticAssertDecl(LE_MAX_CHECKED_KEYS + 2 <= MAX_STEPS,
+				 "a node proof is one transaction");
+
+/* What those that go in one transaction have in common: our node key, and
+ * that of the holder that is taken over from. */
+#define COMMON_STEPS	4
+
+/* One transaction, for one operation or for several that are joined in it. */
 typedef struct Plan
 {
 	int			nsteps;
-	int			write;			/* the step that writes */
+	int			nparts;
+	int			part;			/* being planned */
+	int			write[LE_MAX_JOINED];	/* the step that writes, of each */
 	Step		steps[MAX_STEPS];
 } Plan;
 
@@ -246,6 +266,7 @@ add_step(Plan *plan, StepRole role, const char *verb, const char *key)
 
 	memset(step, 0, sizeof(*step));
 	step->role = role;
+	step->part = plan->part;
 	step->verb = verb;
 	step->key = key;
 	return step;
@@ -275,7 +296,7 @@ write_key(Plan *plan, const char *verb, const char *key, const char *session,
 {
 	Step	   *step;
 
-	plan->write = plan->nsteps;
+	plan->write[plan->part] = plan->nsteps;
 	step = add_step(plan, STEP_WRITE, verb, key);
 	step->session = session;
 	step->value = value;
@@ -293,15 +314,10 @@ plan_prove(const LePlace *place, const LeOp *op, const char *node,
 					  op->session);
 }
 
-/*
- * The check of the own node key stops a late acquire of a session that has
- * been given up, that of the index a late duplicate of any other write.
- */
 static void
-plan_acquire(const LePlace *place, const LeOp *op,
-			 const char *node, const char *key, Plan *plan)
+plan_acquire(const LePlace *place, const LeOp *op, const char *key,
+			 Plan *plan)
 {
-	check_session(plan, STEP_OWN, node, op->session);
 	if (op->index != 0)
 		check_index(plan, key, op->index);
 	else
@@ -353,19 +369,62 @@ plan_revoke(const LeNodeKey *target, const char *node, Plan *plan)
 }
 
 static void
-plan_take_over(const LePlace *place, const LeOp *op,
-			   const char *node, const char *key, Plan *plan)
+plan_take_over(const LeOp *op, const char *key, Plan *plan)
 {
 	char	   *value = leader_value(op, false);
 
-	plan_revoke(op->target, node_key(place, op->target->session), plan);
-	check_session(plan, STEP_OWN, node, op->session);
 	check_index(plan, key, op->index);
 	if (op->target_holds)
 		take_from(plan, "unlock", key, op->target->session, value);
 	else
 		check_session(plan, STEP_UNCHANGED, key, "");
 	write_key(plan, "lock", key, op->session, value);
+}
+
+static void
+plan_part(const LePlace *place, const LeOp *op, Plan *plan)
+{
+	const char *key = election_key(place, op->election, "leader");
+
+	switch (op->kind)
+	{
+		case LE_OP_ACQUIRE:
+			plan_acquire(place, op, key, plan);
+			break;
+		case LE_OP_TAKE_OVER:
+			plan_take_over(op, key, plan);
+			break;
+		case LE_OP_PUBLISH:
+			check_index(plan, key, op->index);
+			write_key(plan, "lock", key, op->session,
+					  leader_value(op, false));
+			break;
+		default:				/* LE_OP_RELEASE */
+			check_index(plan, key, op->index);
+			write_key(plan, "unlock", key, op->session,
+					  leader_value(op, true));
+			break;
+	}
+}
+
+/*
+ * One or several operations of a kind, each on its own election's key.  The
+ * check of the own node key stops a late acquire of a session that has been
+ * given up, that of the index a late duplicate of any other write.
+ */
+static void
+plan_joined(const LePlace *place, const LeOp *op, const char *node,
+			Plan *plan)
+{
+	plan->nparts = 1 + op->njoined;
+	plan->part = ALL_PARTS;
+	if (op->kind == LE_OP_TAKE_OVER)
+		plan_revoke(op->target, node_key(place, op->target->session), plan);
+	if (op->kind != LE_OP_RELEASE)
+		check_session(plan, STEP_OWN, node, op->session);
+	for (plan->part = 0; plan->part < plan->nparts; plan->part++)
+		plan_part(place, plan->part == 0 ? op : op->joined[plan->part - 1],
+				  plan);
 }
 
 /*
@@ -413,7 +472,8 @@ make_plan(const LePlace *place, const LeOp *op, Plan *plan)
 	char	   *key = op->election != NULL ?
 		election_key(place, op->election, "leader") : NULL;
 
-	memset(plan, 0, sizeof(*plan));
+	memset(plan, 0, offsetof(Plan, steps));
+	plan->nparts = 1;
 	switch (op->kind)
 	{
 		case LE_OP_REGISTER_NODE:
@@ -433,21 +493,10 @@ make_plan(const LePlace *place, const LeOp *op, Plan *plan)
 			write_key(plan, "delete", node, NULL, NULL);
 			return true;
 		case LE_OP_ACQUIRE:
-			plan_acquire(place, op, node, key, plan);
-			return true;
 		case LE_OP_TAKE_OVER:
-			plan_take_over(place, op, node, key, plan);
-			return true;
 		case LE_OP_PUBLISH:
-			check_session(plan, STEP_OWN, node, op->session);
-			check_index(plan, key, op->index);
-			write_key(plan, "lock", key, op->session,
-					  leader_value(op, false));
-			return true;
 		case LE_OP_RELEASE:
-			check_index(plan, key, op->index);
-			write_key(plan, "unlock", key, op->session,
-					  leader_value(op, true));
+			plan_joined(place, op, node, plan);
 			return true;
 		case LE_OP_CLAIM:
 			plan_claim(place, op, node, key, plan);
@@ -689,6 +738,9 @@ status_detail(const LeHttpResponse *response, const char *text)
 
 /* ---- answers: status codes and error texts ---- */
 
+/* A token that Consul does not know is refused whatever it asks for. */
+static const char unknown_token[] = "ACL not found";
+
 typedef struct Phrase
 {
 	const char *text;
@@ -708,7 +760,7 @@ static const Phrase phrases[] = {
 
 	/* permission or configuration */
 	{"Permission denied", LE_REFUSED},
-	{"ACL not found", LE_REFUSED},
+	{unknown_token, LE_REFUSED},
 	{"Endpoint is blocked", LE_REFUSED},
 	{"Access is restricted", LE_REFUSED},
 	{"Invalid Session TTL", LE_REFUSED},
@@ -771,6 +823,7 @@ decode_server_error(const LeOp *op, const LeHttpResponse *response,
 			(phrases[i].outcome == LE_LOST && !acts_for_session(op->kind)))
 			break;
 		le_fail(answer, phrases[i].outcome, detail);
+		answer->refuses_all = strcmp(phrases[i].text, unknown_token) == 0;
 		return;
 	}
 	le_fail_open(op, answer, detail);
@@ -801,8 +854,11 @@ decode_status(const LeOp *op, const LeHttpResponse *response,
 	int			status = response->status;
 
 	if (status >= 300 && status <= 399)
+	{
 		le_fail(answer, LE_REFUSED, psprintf("HTTP %d, a redirect, which is not "
 											 "followed; check the URL", status));
+		answer->refuses_all = true;
+	}
 	else if (status == 404)
 		decode_not_found(op, response, answer);
 	else if (status == 425 || status == 429)
@@ -812,8 +868,11 @@ decode_status(const LeOp *op, const LeHttpResponse *response,
 		le_fail_open(op, answer,
 					 status_detail(response, error_text(response)));
 	else if (status >= 400 && status <= 499)
+	{
 		le_fail(answer, LE_REFUSED,
 				status_detail(response, error_text(response)));
+		answer->refuses_all = strstr(answer->detail, unknown_token) != NULL;
+	}
 	else if (status >= 500 && status <= 599)
 		decode_server_error(op, response, answer);
 	else
@@ -1051,7 +1110,23 @@ typedef struct NodeValue
 	uint64		lease_ms;
 	uint64		seq;
 	bool		revoked;
+	char	   *unfit;
 } NodeValue;
+
+/*
+ * Only shown, never acted upon: a word that makes no sense here must not make
+ * the node's other words be lost.
+ */
+static void
+take_unfit(const LeJsonNode *node, char **unfit)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+
+	*unfit = le_json_string(node, LE_UNFIT_LEN);
+	if (*unfit != NULL && ((*unfit)[0] == '\0' ||
+						   (*unfit)[strspn(*unfit, letters)] != '\0'))
+		*unfit = NULL;
+}
 
 static bool
 node_visit(void *arg, const LeJsonNode *node)
@@ -1073,6 +1148,8 @@ node_visit(void *arg, const LeJsonNode *node)
 		return le_json_uint64(node, &v->seq);
 	if (le_json_at(node, 0, "revoked"))
 		return take_bool(node, &v->revoked);
+	if (le_json_at(node, 0, "unfit"))
+		take_unfit(node, &v->unfit);
 	return header_field(&v->header, node);
 }
 
@@ -1097,6 +1174,7 @@ entry_to_node(const Entry *entry, const char *session, LeNodeKey *node)
 	node->lease = (le_duration) v.lease_ms * LE_MSEC;
 	node->seq = v.seq;
 	node->revoked = v.revoked;
+	node->unfit = v.unfit;
 	return true;
 }
 
@@ -1388,18 +1466,19 @@ typedef struct TxnAnswer
 {
 	const Plan *plan;
 	const LeOp *op;
-	LeAnswer   *answer;
+	LeAnswer   *answers;		/* one for each part */
 
 	/* results */
 	Entry		entry;			/* being read */
-	Entry		written;		/* the last for the key that was written */
+	Entry		written[LE_MAX_JOINED]; /* the last for the key that each part
+										 * writes */
 	bool		has_results;	/* even if there are none in it */
 
 	/* errors */
 	uint64		failed_step;	/* being read; nsteps: not shown */
 	char	   *what;			/* being read */
 	int			nerrors;
-	int			weight;			/* of the gravest so far */
+	int			weight[LE_MAX_JOINED];	/* of the gravest so far */
 } TxnAnswer;
 
 /* What the failure of a step means, and how grave that is. */
@@ -1420,7 +1499,7 @@ judge_text(const TxnAnswer *txn, const Step *step)
 	static const Verdict changed = {2, LE_CONFLICT, LE_CONFLICT_CHANGED};
 
 	if (strstr(txn->what, "Permission denied") != NULL ||
-		strstr(txn->what, "ACL not found") != NULL)
+		strstr(txn->what, unknown_token) != NULL)
 		return denied;
 	if (strstr(txn->what, "invalid session") != NULL)
 		return lost;
@@ -1473,12 +1552,32 @@ add_lost(LeAnswer *answer, int position)
 	answer->lost[answer->nlost++] = position;
 }
 
-/* One error is complete: keep it if it is the gravest. */
+/* Keep what a step says about one of the parts if it is the gravest. */
+static void
+note_verdict(TxnAnswer *txn, int part, const Step *step,
+			 const Verdict *verdict)
+{
+	LeAnswer   *answer = &txn->answers[part];
+
+	if (verdict->weight <= txn->weight[part])
+		return;
+	txn->weight[part] = verdict->weight;
+	answer->outcome = verdict->outcome;
+	answer->conflict = verdict->conflict;
+	answer->detail = le_clean_detail(txn->what);
+	if (verdict->outcome == LE_REFUSED &&
+		step->role == STEP_FREE_OF_PATRONI &&
+		strstr(txn->what, "denied") == NULL)
+		answer->detail = le_clean_detail(psprintf("key \"%s\" exists: this "
+											   "name belongs to Patroni",
+											   step->key));
+}
+
+/* One error is complete. */
 static bool
 take_error(TxnAnswer *txn)
 {
 	const Plan *plan = txn->plan;
-	LeAnswer   *answer = txn->answer;
 	const Step *step;
 	Verdict		verdict;
 
@@ -1488,20 +1587,10 @@ take_error(TxnAnswer *txn)
 	step = &plan->steps[txn->failed_step];
 	verdict = judge_step(txn, step);
 	if (step->role == STEP_HELD)
-		add_lost(answer, (int) txn->failed_step - 2);
-	if (verdict.weight > txn->weight)
-	{
-		txn->weight = verdict.weight;
-		answer->outcome = verdict.outcome;
-		answer->conflict = verdict.conflict;
-		answer->detail = le_clean_detail(txn->what);
-		if (verdict.outcome == LE_REFUSED &&
-			step->role == STEP_FREE_OF_PATRONI &&
-			strstr(txn->what, "denied") == NULL)
-			answer->detail = le_clean_detail(psprintf("key \"%s\" exists: this "
-												   "name belongs to Patroni",
-												   step->key));
-	}
+		add_lost(&txn->answers[0], (int) txn->failed_step - 2);
+	for (int i = 0; i < plan->nparts; i++)
+		if (step->part == i || step->part == ALL_PARTS)
+			note_verdict(txn, i, step, &verdict);
 	return true;
 }
 
@@ -1521,11 +1610,12 @@ error_field(TxnAnswer *txn, const LeJsonNode *node)
 static void
 take_result(TxnAnswer *txn)
 {
-	const char *key = txn->plan->steps[txn->plan->write].key;
+	const Plan *plan = txn->plan;
 
 	/* Checks answer too, with the key as they found it: the last counts. */
-	if (txn->entry.key != NULL && strcmp(txn->entry.key, key) == 0)
-		txn->written = txn->entry;
+	for (int i = 0; txn->entry.key != NULL && i < plan->nparts; i++)
+		if (strcmp(txn->entry.key, plan->steps[plan->write[i]].key) == 0)
+			txn->written[i] = txn->entry;
 	memset(&txn->entry, 0, sizeof(txn->entry));
 }
 
@@ -1575,15 +1665,13 @@ txn_visit(void *arg, const LeJsonNode *node)
 	return true;
 }
 
-/* Does the answer show what was to be written? */
+/* Does the answer show what the part was to write? */
 static bool
-shows_write(const TxnAnswer *txn)
+shows_write(const TxnAnswer *txn, int part)
 {
-	const Step *step = &txn->plan->steps[txn->plan->write];
-	const Entry *written = &txn->written;
+	const Step *step = &txn->plan->steps[txn->plan->write[part]];
+	const Entry *written = &txn->written[part];
 
-	if (!txn->has_results || txn->nerrors > 0)
-		return false;
 	if (step->value == NULL)
 		return true;			/* a deletion leaves nothing to show */
 	if (written->index == 0 || written->flags != LOCK_FLAG)
@@ -1594,30 +1682,65 @@ shows_write(const TxnAnswer *txn)
 	return written->session == NULL;
 }
 
+/* All parts are applied, or the answer is not what Consul says then. */
+static bool
+decode_results(const TxnAnswer *txn)
+{
+	if (!txn->has_results || txn->nerrors > 0)
+		return false;
+	for (int i = 0; i < txn->plan->nparts; i++)
+	{
+		if (!shows_write(txn, i))
+			return false;
+		txn->answers[i].index = txn->written[i].index;
+	}
+	return true;
+}
+
+/* None is applied; what was wrong with none of its steps may be sent again. */
+static bool
+decode_errors(const TxnAnswer *txn)
+{
+	if (txn->nerrors == 0)
+		return false;
+	for (int i = 0; i < txn->plan->nparts; i++)
+	{
+		LeAnswer   *answer = &txn->answers[i];
+
+		if (txn->weight[i] == 0)
+		{
+			le_fail(answer, LE_UNAVAILABLE, "another election's part of the "
+					"transaction was refused");
+			answer->unjudged = true;
+		}
+		if (answer->outcome != LE_CONFLICT)
+			answer->nlost = 0;
+	}
+	return true;
+}
+
 static void
 decode_plan(const LeOp *op, const Plan *plan, const LeHttpResponse *response,
 			LeAnswer *answer)
 {
-	TxnAnswer	txn;
+	TxnAnswer  *txn = palloc0(sizeof(TxnAnswer));
 
-	memset(&txn, 0, sizeof(txn));
-	txn.plan = plan;
-	txn.op = op;
-	txn.answer = answer;
-	txn.failed_step = plan->nsteps;
-	if (!le_json_walk(response->body, response->body_len, txn_visit, &txn))
+	txn->plan = plan;
+	txn->op = op;
+	txn->answers = op->njoined == 0 ? answer :
+		palloc0(plan->nparts * sizeof(LeAnswer));
+	txn->failed_step = plan->nsteps;
+	if (!le_json_walk(response->body, response->body_len, txn_visit, txn) ||
+		!(response->status == 409 ? decode_errors(txn) : decode_results(txn)))
 		fail_shape(op, response, answer);
-	else if (response->status == 409)
+	else if (op->njoined > 0)
 	{
-		if (txn.nerrors == 0)
-			fail_shape(op, response, answer);
-		if (answer->outcome != LE_CONFLICT)
-			answer->nlost = 0;
+		if (response->status == 409)
+			le_fail(answer, LE_CONFLICT, "one of the elections was refused");
+		else
+			answer->index = txn->answers[0].index;
+		answer->parts = txn->answers;
 	}
-	else if (!shows_write(&txn))
-		fail_shape(op, response, answer);
-	else
-		answer->index = txn.written.index;
 }
 
 /* ---- answers: sessions ---- */
@@ -1857,6 +1980,41 @@ consul_decode(const LePlace *place, const LeOp *op,
 		decode_status(op, response, answer);
 }
 
+/* ---- several operations in one request ---- */
+
+/* Places that the operation takes of a transaction: as many as plan_part()
+ * makes steps. */
+static int
+consul_takes(const LeOp *op)
+{
+	switch (op->kind)
+	{
+		case LE_OP_ACQUIRE:
+			return op->index != 0 ? 2 : 4;
+		case LE_OP_TAKE_OVER:
+			return 3;
+		case LE_OP_PUBLISH:
+		case LE_OP_RELEASE:
+			return 2;
+		default:
+			return 0;
+	}
+}
+
+/* Each transaction takes over from one holder, as it was last seen. */
+static bool
+consul_joins(const LeOp *op, const LeOp *other)
+{
+	const LeNodeKey *a = op->target;
+	const LeNodeKey *b = other->target;
+
+	return op->kind == other->kind &&
+		strcmp(op->session, other->session) == 0 &&
+		(op->kind != LE_OP_TAKE_OVER ||
+		 (strcmp(a->session, b->session) == 0 && a->index == b->index &&
+		  a->held == b->held && a->revoked == b->revoked));
+}
+
 /* ---- the store ---- */
 
 static char *url = "http://127.0.0.1:8500";
@@ -1941,9 +2099,9 @@ failover(const LeTiming *t)
 	else
 	{
 		finding.level = LE_LEVEL_WARNING;
-		finding.text = psprintf("After a crash another candidate leads within %d ms only: 2 x session TTL (%d ms) + lease_ttl + lease_ttl / 20, because \"leader_election.consul_takeover\" is off.",
+		finding.text = psprintf("After a crash another candidate leads within %d ms only: 2 x session TTL (%d ms) + lease_ttl + lease_ttl / 20 + 500 ms, because \"leader_election.consul_takeover\" is off.",
 								LE_MS(2 * t->session_ttl + t->lease +
-									  t->lease / 20),
+									  t->lease / 20 + LE_SEC / 2),
 								LE_MS(t->session_ttl));
 	}
 	return finding;
@@ -1982,7 +2140,9 @@ const LeStore le_store_consul = {
 	.least_session = LEAST_SESSION,
 	.hiccup = 4 * LE_SEC,
 	.hiccup_cause = "a change of Consul's own leader",
-	.connections = 16,
+	.room = MAX_STEPS - COMMON_STEPS,
+	.takes = consul_takes,
+	.joins = consul_joins,
 	.watching = LE_WATCH_ALL,
 	.park_ms = 10000,
 	.park_grace_ms = 10000 / 16 + 8000, /* a sixteenth, and 7 s when Consul has

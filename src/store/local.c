@@ -99,22 +99,23 @@ show_claim(const LeClaim *claim, LeAnswer *answer)
 {
 	if (claim == NULL)
 		return;
-	if (answer->nclaims == 0)
-		answer->claims = palloc(sizeof(LeClaim));
-	else
-		answer->claims = repalloc(answer->claims,
-								  (answer->nclaims + 1) * sizeof(LeClaim));
+	answer->claims = palloc(sizeof(LeClaim));
 	answer->claims[answer->nclaims++] = *claim;
 }
 
+/* Not more at a time than the worker has time for. */
 static void
 list_claims(const LeOp *op, LeAnswer *answer)
 {
 	const LeClaim *claim;
-	int			cursor = 0;
+	uint64		cursor = op->page == NULL ? 0 : strtoull(op->page, NULL, 10);
 
-	while ((claim = op->log->next(&cursor)) != NULL)
-		show_claim(claim, answer);
+	answer->claims = palloc(LE_CLAIMS_PAGE * sizeof(LeClaim));
+	while (answer->nclaims < LE_CLAIMS_PAGE &&
+		   (claim = op->log->next(&cursor)) != NULL)
+		answer->claims[answer->nclaims++] = *claim;
+	if (answer->nclaims == LE_CLAIMS_PAGE)
+		answer->page = psprintf(UINT64_FORMAT, cursor);
 }
 
 /* Is the record still what the write depends on? */
@@ -145,9 +146,18 @@ keep_claim(const LeOp *op, LeAnswer *answer)
 static void
 claim(const LeOp *op, LeAnswer *answer)
 {
-	if (op->local == NULL || !op->local->held ||
+	const char *lost = op->log->lost == NULL ? NULL : op->log->lost();
+
+	if (lost != NULL)
+	{
+		answer->outcome = LE_REFUSED;
+		answer->detail = lost;
+	}
+	else if (op->local == NULL || !op->local->held ||
 		op->local->index != op->index)
 		conflict(answer, LE_CONFLICT_HELD, "the term is over");
+	else if (op->previous == NULL && !op->log->has_room(op->election))
+		le_fail(answer, LE_REFUSED, "the election has as many jobs as leader_election.max_jobs allows");
 	else
 		keep_claim(op, answer);
 }

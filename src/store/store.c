@@ -109,6 +109,33 @@ le_op_writes(LeOpKind kind)
 	return ops[kind].writes;
 }
 
+/*
+ * Which operations stand and fall together where it is a matter of permission?
+ * Returns one that stands for all that write the same kind of key.
+ */
+LeOpKind
+le_op_right(LeOpKind kind)
+{
+	switch (kind)
+	{
+		case LE_OP_TAKE_OVER:
+		case LE_OP_PUBLISH:
+		case LE_OP_RELEASE:
+			return LE_OP_ACQUIRE;
+		case LE_OP_REGISTER_NODE:
+		case LE_OP_REVOKE_NODE:
+		case LE_OP_FORGET_NODE:
+			return LE_OP_PROVE_NODE;
+		case LE_OP_RENEW_SESSION:
+		case LE_OP_DESTROY_SESSION:
+			return LE_OP_CREATE_SESSION;
+		case LE_OP_COMPLETE:
+			return LE_OP_CLAIM;
+		default:
+			return kind;
+	}
+}
+
 const char *
 le_op_name(LeOpKind kind)
 {

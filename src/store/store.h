@@ -32,6 +32,7 @@
 #define LE_MAX_NODE_NAME_LEN	128
 #define LE_SESSION_LEN			36	/* a store session's id */
 #define LE_INCARNATION_LEN		32	/* hex digits */
+#define LE_UNFIT_LEN			15	/* lower-case letters */
 #define LE_ATTEMPT_LEN			32	/* of the id of an acquire: hex digits */
 #define LE_MAX_JOB_LEN			200 /* bytes in a job's name */
 #define LE_CLAIM_ID_LEN			32	/* hex digits */
@@ -39,6 +40,12 @@
 
 /* Held keys that one node proof checks; the rest follow in rotation. */
 #define LE_MAX_CHECKED_KEYS		60
+
+/* Claims that the worker shows at a time. */
+#define LE_CLAIMS_PAGE			500
+
+/* Operations that one request may carry. */
+#define LE_MAX_JOINED			100
 
 /* How long a watch may be asked to wait. */
 #define LE_MAX_WATCH_MS			60000
@@ -155,8 +162,11 @@ typedef struct LeClaim
 typedef struct LeClaimLog
 {
 	const LeClaim *(*find) (const char *election, const char *job);
-	const LeClaim *(*next) (int *cursor);	/* from 0; NULL: no more */
+	const LeClaim *(*next) (uint64 *cursor);	/* from 0; NULL: no more */
+	bool		(*has_room) (const char *election); /* for one more job */
 	bool		(*keep) (const LeClaim *claim);
+	const char *(*lost) (void); /* why earlier claims are not known; NULL:
+								 * they are */
 } LeClaimLog;
 
 /* A node key. */
@@ -170,6 +180,9 @@ typedef struct LeNodeKey
 	le_duration lease;
 	uint64		seq;			/* of its last proof */
 	bool		revoked;		/* its belief is known to have ended */
+	const char *unfit;			/* why it cannot lead, in a word for people;
+								 * NULL: it can.  One of a later version may
+								 * have words of its own */
 } LeNodeKey;
 
 /* One of the terms that RENEW_TERMS is about. */
@@ -183,6 +196,10 @@ typedef struct LeTermRef
 typedef struct LeOp
 {
 	LeOpKind	kind;
+
+	/* those that the same request carries; each is about another election */
+	const struct LeOp *const *joined;
+	int			njoined;		/* at most LE_MAX_JOINED - 1 */
 
 	/* who asks */
 	const char *node_name;
@@ -201,6 +218,7 @@ typedef struct LeOp
 								 * for readers to whom the index no longer
 								 * tells.  CLAIM: of the term that claims */
 	uint64		seq;			/* REGISTER_NODE, PROVE_NODE, REVOKE_NODE */
+	const char *unfit;			/* REGISTER_NODE, PROVE_NODE: see LeNodeKey */
 	const char *const *held;	/* PROVE_NODE: elections to check */
 	int			nheld;			/* at most LE_MAX_CHECKED_KEYS */
 	uint64		watch_index;	/* WATCH: answer when past it; 0: at once */
@@ -214,7 +232,8 @@ typedef struct LeOp
 	const char *attempt;		/* ACQUIRE: the same for each copy of it */
 	const LeTermRef *terms;		/* RENEW_TERMS */
 	int			nterms;
-	const char *page;			/* LIST_HELD: where to go on; NULL: begin */
+	const char *page;			/* LIST_HELD, LIST_CLAIMS: where to go on;
+								 * NULL: begin */
 
 	/* where it takes several requests */
 	LeStep		step;			/* of the request to encode or decode */
@@ -337,9 +356,16 @@ typedef struct LeAnswer
 	le_duration trust;			/* how long after its request was sent that
 								 * write may be trusted */
 	LeRenewal  *renewals;		/* RENEW_TERMS: as many as terms */
-	const char *page;			/* LIST_HELD: there is more, from here on */
+	const char *page;			/* LIST_HELD, LIST_CLAIMS: there is more, from
+								 * here on */
 	bool		next_server;	/* certainly not applied, but perhaps by
 								 * another server of the list */
+
+	/* where the request carries several operations */
+	struct LeAnswer *parts;		/* of each, the first included; NULL: this one
+								 * is about all */
+	bool		unjudged;		/* of a part: certainly not applied, but only
+								 * since another was refused */
 
 	/* where it takes several requests */
 	bool		again;			/* another follows, as "next" says; nothing
@@ -354,6 +380,8 @@ typedef struct LeAnswer
 	le_duration lasts;			/* AUTHENTICATE: 0: until it is refused */
 	bool		stale_secret;	/* certainly not applied, but perhaps with a
 								 * new one */
+	bool		refuses_all;	/* REFUSED not for what was asked: whoever asks
+								 * is not known, or it is not the store */
 } LeAnswer;
 
 /* How this node learns that a key has changed hands. */
@@ -438,7 +466,12 @@ typedef struct LeStore
 	const char *hiccup_cause;
 
 	/* how many at a time */
-	int			connections;
+	int			room;			/* places of a request that carries several
+								 * operations; 0: each goes alone */
+	int			(*takes) (const LeOp *op);	/* how many of these; 0: it goes
+											 * alone */
+	bool		(*joins) (const LeOp *op, const LeOp *other);	/* may both go
+																 * in one? */
 	int			max_renewals;	/* terms of one RENEW_TERMS; at least 1 where
 								 * keys have leases */
 	LeWatching	watching;
@@ -499,6 +532,7 @@ extern bool le_performs(const LeStore *store, LeOpKind kind);
 extern bool le_header(const LeHttpResponse *response, const char *name,
 					  char *value, size_t size);
 extern bool le_op_writes(LeOpKind kind);
+extern LeOpKind le_op_right(LeOpKind kind);
 extern const char *le_op_name(LeOpKind kind);
 extern const char *le_outcome_name(LeOutcome outcome);
 extern bool le_valid_election_name(const char *name);

@@ -45,9 +45,17 @@ reply_held(LePending *p, const LeSlot *slot)
 static void
 reply_full(LePending *p)
 {
+	int			held_off = le_held_off();
+	char		detail[160] = "Every election in it is held or sought.";
+
+	if (held_off > 0)
+		snprintf(detail, sizeof(detail),
+				 "Of its %d elections %d are in the hold-off of le_step_down(), the others are held or sought.",
+				 le_table->nslots, held_off);
 	le_reply_error(p, ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
 				   "no room for another election in the lease table",
-				   "Every election in it is held or sought.",
+				   detail, held_off > 0 ?
+				   "Call le_step_down(election, '0') to end a hold-off, or raise \"leader_election.max_elections\" and restart." :
 				   "Raise \"leader_election.max_elections\" and restart.");
 }
 
@@ -116,8 +124,14 @@ ask_acquire(LePending *p)
 		{
 			p->known = p->denied = true;
 			if (p->ask.wait_until <= le_now())
-				le_reply(p, LE_REPLY_FALSE);
+				le_reply_not_granted(p, true, LE_DONE);
 		}
+		return;
+	}
+	if (!le_elect_can_begin())
+	{
+		le_pending_refuse(slot, LE_ERRCODE_REFUSED, message,
+						  le_tokens_trouble(), LE_TOKENS_HINT);
 		return;
 	}
 	if (le_election_in_flight(&slot->election))
@@ -150,8 +164,43 @@ ask_renew(LePending *p)
 static void
 begin_release(LePending *p, LeSlot *slot)
 {
+	le_note_begun(p->proc, p->number, slot->election.token);
 	p->releases++;
 	le_elect_give_up(slot);
+}
+
+/* Had the worker before this one begun with the question? */
+static bool
+was_begun(const LePending *p, uint64 *token)
+{
+	return p->ask.again && le_was_begun(p->proc, p->number, token);
+}
+
+/*
+ * The worker before this one has ended a term for the question, or done what
+ * else it asked for, and did not live to say so: said now, or when it is known
+ * what came of it.  False: there is something left to be done.
+ */
+static bool
+done_before(LePending *p, LeSlot *slot)
+{
+	uint64		token;
+
+	if (!was_begun(p, &token) ||
+		(slot != NULL && token != 0 && slot->election.token == token))
+		return false;
+	if (token == 0 || (slot != NULL && slot->ended_token == token &&
+					   slot->end_confirmed))
+		le_reply(p, LE_REPLY_TRUE);
+	else if (slot != NULL && slot->ended_token == token &&
+			 le_election_is_ending(&slot->election))
+	{
+		le_pending_attach(p, slot);
+		p->releases++;
+	}
+	else
+		le_reply_outcome(p, LE_UNKNOWN);
+	return true;
 }
 
 static void
@@ -159,6 +208,8 @@ ask_release(LePending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 
+	if (done_before(p, slot))
+		return;
 	if (slot == NULL || !le_held_by_caller(slot, &p->ask))
 	{
 		le_reply(p, LE_REPLY_NOT_HELD);
@@ -196,8 +247,12 @@ static void
 ask_withdraw(LePending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
+	uint64		token = 0;
+	bool		begun = was_begun(p, &token);
 
-	if (slot != NULL && slot->configured)
+	if (done_before(p, slot))
+		return;
+	if (slot != NULL && slot->configured && !begun)
 	{
 		le_reply_error(p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 					   "cannot withdraw from an election that the configuration names",
@@ -205,37 +260,78 @@ ask_withdraw(LePending *p)
 					   "Change the setting and reload, or use le_step_down().");
 		return;
 	}
-	if (slot == NULL || !slot->campaign)
+	if (slot == NULL || (!slot->campaign && !begun))
 	{
 		le_reply(p, LE_REPLY_FALSE);
 		return;
 	}
 	le_pending_attach(p, slot);
-	le_elect_set_campaign(slot, false);
 	if (le_election_has_term(&slot->election) &&
 		le_owner_of(slot) == LE_OWNER_NODE)
+	{
+		le_elect_set_campaign(slot, false);
 		begin_release(p, slot);
+	}
 	else
 	{
+		le_note_begun(p->proc, p->number, 0);
+		le_elect_set_campaign(slot, false);
 		le_reply(p, LE_REPLY_TRUE);
 		le_elect_advance(slot);
 	}
+}
+
+static void
+wait_for_release(LePending *p, const LeSlot *slot)
+{
+	p->releases++;
+	if (p->ask.all)
+		p->releasing[le_slot_number(slot)] = true;
+}
+
+/* Of all elections, those that the caller may have stepped down from. */
+static bool
+spares(const LePending *p, const LeSlot *slot)
+{
+	return p->ask.all && !le_allows(p->ask.value, slot->name);
 }
 
 /* False: this node has nothing to do with it, and is not to stay away. */
 static bool
 step_down(LePending *p, LeSlot *slot)
 {
+	if (spares(p, slot))
+		return false;
+	/* Begun by the worker before, perhaps, of which there is one record. */
+	if (p->ask.again && le_election_is_ending(&slot->election))
+	{
+		wait_for_release(p, slot);
+		return true;
+	}
 	if (!le_elect_takes_part(slot))
 		return false;
 	le_elect_hold_off(slot, p->ask.hold_off);
 	if (!le_election_has_term(&slot->election))
 		return true;
 	slot->stepping_down = true;
-	p->releases++;
-	if (p->ask.all)
-		p->releasing[le_slot_number(slot)] = true;
+	wait_for_release(p, slot);
 	return true;
+}
+
+/* Has a term been given up of whose end the store will never be heard? */
+static bool
+any_end_unknown(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		const LeSlot *slot = le_slot(i);
+
+		if (slot->stepping_down && !slot->end_confirmed &&
+			!le_election_has_term(&slot->election) &&
+			!le_election_is_ending(&slot->election))
+			return true;
+	}
+	return false;
 }
 
 static void
@@ -243,12 +339,16 @@ ask_step_down(LePending *p)
 {
 	int			first = 0;
 	int			last = le_table->nused - 1;
-	bool		any = false;
+	uint64		token = 0;
+	bool		any = was_begun(p, &token);
+	bool		unknown = any && p->ask.all && any_end_unknown();
 
 	if (!p->ask.all)
 	{
 		LeSlot	   *slot = le_find_slot(p->ask.election);
 
+		if (done_before(p, slot))
+			return;
 		if (slot == NULL)
 		{
 			le_reply(p, LE_REPLY_FALSE);
@@ -263,14 +363,24 @@ ask_step_down(LePending *p)
 	/* Count first: a release may be confirmed while the next one starts. */
 	for (int i = first; i <= last; i++)
 		any = step_down(p, le_slot(i)) || any;
-	if (p->releases == 0)
+	if (any)
+		le_note_begun(p->proc, p->number,
+					  p->ask.all ? 0 : le_slot(first)->election.token);
+	if (unknown)
+	{
+		le_reply_outcome(p, LE_UNKNOWN);
+		p = NULL;
+	}
+	else if (p->releases == 0)
 	{
 		le_reply(p, any ? LE_REPLY_TRUE : LE_REPLY_FALSE);
 		p = NULL;
 	}
 	for (int i = first; i <= last; i++)
 	{
-		if (le_election_has_term(&le_slot(i)->election))
+		/* Of those with a term, some may have been spared. */
+		if (le_election_has_term(&le_slot(i)->election) &&
+			le_slot(i)->stepping_down)
 			le_elect_give_up(le_slot(i));
 		le_elect_advance(le_slot(i));
 	}
@@ -281,12 +391,22 @@ ask_reset_token(LePending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 
-	le_token_forget(p->ask.election);
+	if (!le_token_forget(p->ask.election))
+	{
+		le_reply_error(p, ERRCODE_IO_ERROR,
+					   "could not reset the fencing token", le_tokens_trouble(),
+					   LE_TOKENS_HINT);
+		return;
+	}
 	if (slot != NULL)
 	{
 		slot->election.token_floor = 0;
 		slot->election.refused_until = 0;
 		slot->campaign_after = 0;
+		le_begin_note(slot);
+		slot->refused_token = 0;
+		slot->last_error[0] = '\0';
+		le_end_note(slot);
 	}
 	ereport(LOG,
 			(errmsg("fencing tokens of election \"%s\" start anew",

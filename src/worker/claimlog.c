@@ -13,6 +13,12 @@
  * After a write that failed nobody knows what is in the file; before the next
  * one it is rewritten from memory.
  *
+ * pg_upgrade makes a new data directory and leaves the file in the old one.
+ * Every tick would be free there, also one that has run.  But it loads this
+ * library in the new server to see whether it can be: so a mark is left, and
+ * with the mark and without the file nothing is claimed until somebody has
+ * brought the file, or has removed the mark.
+ *
  * src/worker/claimlog.c
  *
  *-------------------------------------------------------------------------
@@ -22,15 +28,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "lib/ilist.h"
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
 #include "utils/hsearch.h"
 
+#include "settings.h"
+#include "shmem/clock.h"
 #include "store/claim_record.h"
 #include "worker/claimlog.h"
 
-#define CLAIMS_FILE		"leader_election.claims"
-#define CLAIMS_TEMP		"leader_election.claims.tmp"
+#define CLAIMS_FILE		LE_CLAIMS_FILE
+#define CLAIMS_TEMP		LE_CLAIMS_FILE ".tmp"
 
 typedef struct Key
 {
@@ -41,12 +50,20 @@ typedef struct Key
 typedef struct Entry
 {
 	Key			key;			/* hash key, first */
+	dlist_node	place;			/* in the order of ... */
+	uint64		number;
 	LeClaim		claim;			/* its strings are here: */
 	char		id[LE_CLAIM_ID_LEN + 1];
 	char		node[LE_MAX_NODE_NAME_LEN + 1];
 } Entry;
 
+/* How long a claim is kept that is in the way of another job's. */
+#define KEPT_MS			(INT64CONST(90) * 86400 * 1000)
+
 static HTAB *entries = NULL;
+static dlist_head order = DLIST_STATIC_INIT(order);
+static uint64 last_number = 0;
+static Entry *shown = NULL;		/* last, by next(); NULL: it is gone */
 static int	file = -1;			/* -1: to be rewritten first */
 static int	lines = 0;
 
@@ -73,9 +90,15 @@ remember(const LeClaim *claim)
 {
 	Key			key;
 	Entry	   *entry;
+	bool		found;
 
 	set_key(&key, claim->election, claim->job);
-	entry = hash_search(entries, &key, HASH_ENTER, NULL);
+	entry = hash_search(entries, &key, HASH_ENTER, &found);
+	if (!found)
+	{
+		entry->number = ++last_number;
+		dlist_push_tail(&order, &entry->place);
+	}
 	strlcpy(entry->id, claim->id, sizeof(entry->id));
 	strlcpy(entry->node, claim->node, sizeof(entry->node));
 	entry->claim = *claim;
@@ -96,23 +119,80 @@ find(const char *election, const char *job)
 	return entry == NULL ? NULL : &entry->claim;
 }
 
-static const LeClaim *
-next(int *cursor)
+static Entry *
+first_after(uint64 number)
 {
-	HASH_SEQ_STATUS status;
-	Entry	   *entry;
-	int			n = 0;
+	dlist_iter	iter;
 
-	hash_seq_init(&status, entries);
-	while ((entry = hash_seq_search(&status)) != NULL)
+	if (number != 0 && shown != NULL && shown->number == number)
+		return !dlist_has_next(&order, &shown->place) ? NULL :
+			dlist_container(Entry, place,
+							dlist_next_node(&order, &shown->place));
+	dlist_foreach(iter, &order)
 	{
-		if (n++ < *cursor)
-			continue;
-		hash_seq_term(&status);
-		(*cursor)++;
-		return &entry->claim;
+		Entry	   *entry = dlist_container(Entry, place, iter.cur);
+
+		if (entry->number > number)
+			return entry;
 	}
 	return NULL;
+}
+
+/* The one after that with this number, whatever was added or dropped since. */
+static const LeClaim *
+next(uint64 *cursor)
+{
+	Entry	   *entry = first_after(*cursor);
+
+	if (entry == NULL)
+		return NULL;
+	shown = entry;
+	*cursor = entry->number;
+	return &entry->claim;
+}
+
+/* Until the file is rewritten it may come back, which is no harm. */
+static void
+drop(Entry *entry)
+{
+	if (shown == entry)
+		shown = NULL;
+	dlist_delete(&entry->place);
+	(void) hash_search(entries, &entry->key, HASH_REMOVE, NULL);
+}
+
+/*
+ * May the election have one more job?  If it has all that it may, those of
+ * which nothing was heard for long make room.
+ */
+static bool
+has_room(const char *election)
+{
+	int64		old = le_tick_now() - KEPT_MS;
+	int			njobs = 0;
+	dlist_iter	each;
+	dlist_mutable_iter iter;
+
+	dlist_foreach(each, &order)
+	{
+		Entry	   *entry = dlist_container(Entry, place, each.cur);
+
+		njobs += strcmp(entry->key.election, election) == 0;
+	}
+	if (njobs < le_max_jobs)
+		return true;
+	dlist_foreach_modify(iter, &order)
+	{
+		Entry	   *entry = dlist_container(Entry, place, iter.cur);
+
+		if (strcmp(entry->key.election, election) != 0 ||
+			entry->claim.tick > old ||
+			Max(entry->claim.claimed_at, entry->claim.ended_at) > old)
+			continue;
+		drop(entry);
+		njobs--;
+	}
+	return njobs < le_max_jobs;
 }
 
 /* ---- on disk ---- */
@@ -192,12 +272,16 @@ rewrite(void)
 {
 	int			fresh = BasicOpenFile(CLAIMS_TEMP,
 									  O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
-	const LeClaim *claim;
+	dlist_iter	iter;
 	bool		ok = fresh >= 0;
 
 	lines = 0;
-	while (ok && (claim = next(&lines)) != NULL)
-		ok = write_line(fresh, claim);
+	dlist_foreach(iter, &order)
+	{
+		lines++;
+		ok = ok && write_line(fresh,
+							  &dlist_container(Entry, place, iter.cur)->claim);
+	}
 	ok = ok && pg_fsync(fresh) == 0 &&
 		durable_rename(CLAIMS_TEMP, CLAIMS_FILE, LOG) == 0;
 	if (!ok)
@@ -237,9 +321,51 @@ keep(const LeClaim *claim)
 	return true;
 }
 
+/* ---- pg_upgrade ---- */
+
+static bool
+exists(const char *name)
+{
+	return access(name, F_OK) == 0;
+}
+
+/*
+ * pg_upgrade runs, and this is the new server, or the old one: that one has
+ * the worker's files, unless no worker ever ran there.
+ */
+void
+le_claim_log_upgraded(void)
+{
+	int			fd;
+
+	if (exists(CLAIMS_FILE) || exists(LE_TOKENS_FILE))
+		return;
+	fd = BasicOpenFile(LE_UPGRADED_FILE, O_WRONLY | O_CREAT | PG_BINARY);
+	if (fd < 0 || pg_fsync(fd) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not create file \"%s\": %m", LE_UPGRADED_FILE)));
+	close(fd);
+}
+
+static const char *
+lost(void)
+{
+	if (!exists(LE_UPGRADED_FILE))
+		return NULL;
+	if (!exists(CLAIMS_FILE))
+		return "pg_upgrade left \"" CLAIMS_FILE "\" in the old data directory: copy it from there, or remove \"" LE_UPGRADED_FILE "\" to start without what was claimed";
+	le_claim_log_load();
+	if (unlink(LE_UPGRADED_FILE) != 0)
+		return "could not remove file \"" LE_UPGRADED_FILE "\"";
+	return NULL;
+}
+
 const LeClaimLog le_claim_log = {
+	.lost = lost,
 	.find = find,
 	.next = next,
+	.has_room = has_room,
 	.keep = keep,
 };
 

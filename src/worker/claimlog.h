@@ -13,6 +13,7 @@
 #include "store/store.h"
 
 extern const LeClaimLog le_claim_log;
+extern void le_claim_log_upgraded(void);
 
 extern void le_claim_log_load(void);
 

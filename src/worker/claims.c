@@ -24,6 +24,8 @@
 #include "utils/memutils.h"
 
 #include "settings.h"
+#include "shmem/events.h"
+#include "shmem/runs.h"
 #include "worker/claims.h"
 #include "worker/dispatch.h"
 #include "worker/term.h"
@@ -31,6 +33,9 @@
 
 /* How long the store is told of the end of a claim that nobody waits for. */
 #define TO_THE_END		(5 * 60 * LE_SEC)
+
+/* How long a backend may take to ask for more of the claims. */
+#define KEEP_ROWS		(10 * LE_SEC)
 
 /* A question that has not been answered yet. */
 typedef struct Claiming
@@ -47,10 +52,20 @@ typedef struct Claiming
 	bool		writing;		/* one is under way; or was answered, and a
 								 * copy of it may be why */
 	LeOutcome	outcome;		/* of the last failure */
+	struct
+	{
+		int64		tick;		/* 0: none is passed over */
+		int			try;
+		bool		over;		/* nobody acts on it */
+	}			passed;			/* by the claim that is written */
 
 	/* CLAIMS */
 	LeClaimRow *rows;
 	int			nrows;
+	int			room;			/* for so many of them */
+	bool		fetched;		/* all of them, and some were shown: kept until
+								 * give_up for whoever asks for the rest */
+	char	   *page;			/* of the listing under way; NULL: the first */
 	int			next_slot;		/* whose claims are to be asked for, where
 								 * that has to be done one by one */
 } Claiming;
@@ -70,6 +85,8 @@ drop(Claiming *c)
 	dlist_delete(&c->node);
 	if (c->rows != NULL)
 		pfree(c->rows);
+	if (c->page != NULL)
+		pfree(c->page);
 	pfree(c);
 }
 
@@ -83,24 +100,51 @@ reply(Claiming *c, LeReplyKind kind)
 	drop(c);
 }
 
+/*
+ * The claim stands in the place of one of an older tick, of which nobody will
+ * hear any more.
+ */
+static void
+note_passed(const Claiming *c)
+{
+	const char *state = c->passed.over ? "left undone" : "perhaps under way";
+	char	   *tick;
+
+	if (c->passed.try == 0)
+		return;
+	tick = pstrdup(timestamptz_to_str(le_from_tick(c->passed.tick)));
+	ereport(LOG,
+			(errmsg("tick %s of job \"%s\" of election \"%s\" was passed over",
+					tick, c->ask.job, c->ask.election),
+			 errdetail("Try %d of it was %s when tick %s was claimed, without catch_up.",
+					   c->passed.try, state,
+					   timestamptz_to_str(le_from_tick(c->ask.tick)))));
+	le_event(LE_EVENT_PASSED_OVER, c->ask.election, c->ask.token,
+			 "job %s, tick %s, try %d: %s", c->ask.job, tick, c->passed.try,
+			 state);
+}
+
 static void
 reply_claimed(Claiming *c, int try)
 {
 	LeReply		r = {0};
 
+	note_passed(c);
 	r.kind = LE_REPLY_TRUE;
 	r.try = try;
 	le_answer(c->proc, c->number, &r);
 	drop(c);
 }
 
+/* An older tick is to be caught up first, or may be under way yet. */
 static void
-reply_behind(Claiming *c, int64 tick)
+reply_older(Claiming *c, int64 tick, LeClaimVerdict verdict)
 {
 	LeReply		r = {0};
 
 	r.kind = LE_REPLY_FALSE;
-	r.behind = true;
+	r.behind = verdict == LE_CLAIM_BEHIND;
+	r.under_way = verdict == LE_CLAIM_UNDER_WAY;
 	r.tick = tick;
 	le_answer(c->proc, c->number, &r);
 	drop(c);
@@ -194,11 +238,16 @@ try_again(Claiming *c, LeOutcome outcome)
 		le_retry_delay(&le_table->node.timing, ++c->failures, le_random());
 }
 
-/* No answer, or one that says no: what follows is the question's to say. */
+/*
+ * No answer, or one that says no: what follows is the question's to say.  A
+ * list is for people, who would rather know than wait.
+ */
 static void
 failed(Claiming *c, LeOutcome outcome)
 {
-	if (outcome == LE_REFUSED && !c->maybe && !c->writing)
+	if (c->ask.kind == LE_ASK_CLAIMS)
+		reply_outcome(c, outcome);
+	else if (outcome == LE_REFUSED && !c->maybe && !c->writing)
 		reply_outcome(c, outcome);
 	else
 		try_again(c, outcome);
@@ -264,16 +313,53 @@ copy_claim(LeFlight *flight, const LeClaim *claim)
 	return copy;
 }
 
-static int64
-wall_ms(void)
-{
-	int64		us = GetCurrentTimestamp() +
-		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+/* ---- claiming ---- */
 
-	return us / 1000;
+/*
+ * How many jobs got their first record in a term, by slot.  A role that may
+ * only claim shall not fill the store with records that nobody can look
+ * through any more.
+ */
+typedef struct NewJobs
+{
+	uint64		token;			/* of the term */
+	int			n;
+} NewJobs;
+
+static NewJobs *
+new_jobs(const Claiming *c)
+{
+	static NewJobs *all = NULL;
+	NewJobs    *jobs;
+
+	if (all == NULL)
+		all = MemoryContextAllocZero(TopMemoryContext,
+									 mul_size(le_table->nslots,
+											  sizeof(NewJobs)));
+	jobs = &all[c->slot];
+	if (jobs->token != c->ask.token)
+	{
+		jobs->token = c->ask.token;
+		jobs->n = 0;
+	}
+	return jobs;
 }
 
-/* ---- claiming ---- */
+static void
+reply_too_many(Claiming *c)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_ERROR;
+	r.sqlstate = LE_ERRCODE_REFUSED;
+	snprintf(r.message, sizeof(r.message),
+			 "too many jobs of election \"%s\"", c->ask.election);
+	snprintf(r.detail, sizeof(r.detail),
+			 "In this term %d of them got their first record, as many as \"leader_election.max_jobs\" allows.",
+			 new_jobs(c)->n);
+	le_answer(c->proc, c->number, &r);
+	drop(c);
+}
 
 /* Does the term for which the tick is claimed still hold? */
 static bool
@@ -300,6 +386,8 @@ claim_written(LeFlight *flight, const LeAnswer *answer)
 		le_wish_proof();
 	if (c == NULL)
 		return;
+	if (answer->outcome == LE_DONE && flight->op.previous == NULL)
+		new_jobs(c)->n++;
 	if (answer->outcome == LE_DONE)
 		reply_claimed(c, flight->op.claim->try);
 	else
@@ -321,7 +409,13 @@ send_claim(Claiming *c, const LeClaim *found, int try)
 	claim.token = c->ask.token;
 	claim.node = le_my_name();
 	claim.state = LE_CLAIM_RUNNING;
-	claim.claimed_at = wall_ms();
+	claim.claimed_at = le_tick_now();
+	/* Some stores know only of claims that run; then that is told next. */
+	if (c->ask.forget)
+	{
+		claim.state = LE_CLAIM_FAILED;
+		claim.ended_at = claim.claimed_at;
+	}
 	flight->op.claim = copy_claim(flight, &claim);
 	if (found != NULL)
 		flight->op.previous = copy_claim(flight, found);
@@ -332,11 +426,53 @@ send_claim(Claiming *c, const LeClaim *found, int try)
 	send(flight);
 }
 
+/* Is the store still being told how the claim ended? */
+static bool
+is_being_ended(const LeClaim *found)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &claimings)
+	{
+		Claiming   *c = dlist_container(Claiming, node, iter.cur);
+
+		if (c->ask.kind == LE_ASK_COMPLETE &&
+			strcmp(c->ask.claim_id, found->id) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is nobody at it any more?  Asked of a claim of the claimant's own term: only
+ * this incarnation of this node has had that, so whoever may act on the claim
+ * is known here.
+ */
+static bool
+is_over(const Claiming *c, const LeClaim *found)
+{
+	return found->state == LE_CLAIM_RUNNING && found->token == c->ask.token &&
+		!is_being_ended(found) && le_run_is_over(found->id);
+}
+
+static void
+note_found(Claiming *c, const LeClaim *found)
+{
+	memset(&c->passed, 0, sizeof(c->passed));
+	if (found == NULL || found->state != LE_CLAIM_RUNNING ||
+		found->tick >= c->ask.tick)
+		return;
+	c->passed.tick = found->tick;
+	c->passed.try = found->try;
+	c->passed.over = found->token != c->ask.token || is_over(c, found);
+}
+
 static void
 judge(Claiming *c, const LeClaim *found)
 {
 	LeClaimView view = {0};
 	LeClaimWish wish = {0};
+	LeClaimVerdict verdict;
 	int			try;
 
 	if (found != NULL)
@@ -347,11 +483,14 @@ judge(Claiming *c, const LeClaim *found)
 		view.try = found->try;
 		view.token = found->token;
 		view.state = found->state;
+		view.over = c->ask.catch_up && is_over(c, found);
 	}
 	wish.tick = c->ask.tick;
 	wish.token = c->ask.token;
 	wish.catch_up = c->ask.catch_up;
-	switch (le_judge_claim(&view, &wish, &try))
+	wish.forget = c->ask.forget;
+	verdict = le_judge_claim(&view, &wish, &try);
+	switch (verdict)
 	{
 		case LE_CLAIM_OURS:
 			reply_claimed(c, try);
@@ -360,11 +499,18 @@ judge(Claiming *c, const LeClaim *found)
 			reply(c, LE_REPLY_FALSE);
 			break;
 		case LE_CLAIM_BEHIND:
-			reply_behind(c, found->tick);
+		case LE_CLAIM_UNDER_WAY:
+			reply_older(c, found->tick, verdict);
 			break;
 		case LE_CLAIM_TAKE:
-			if (its_term_stands(c))
+			if (its_term_stands(c) && found == NULL &&
+				new_jobs(c)->n >= le_max_jobs)
+				reply_too_many(c);
+			else if (its_term_stands(c))
+			{
+				note_found(c, found);
 				send_claim(c, found, try);
+			}
 			else if (c->maybe)
 				reply_lost(c);
 			else
@@ -396,7 +542,11 @@ end_claim(Claiming *c, const LeClaim *found)
 
 	if (found == NULL || strcmp(found->id, c->ask.claim_id) != 0)
 	{
-		reply(c, LE_REPLY_FALSE);
+		/* It may have been ended before it was replaced. */
+		if (c->maybe)
+			reply_outcome(c, LE_UNKNOWN);
+		else
+			reply(c, LE_REPLY_FALSE);
 		return;
 	}
 	if (found->state != LE_CLAIM_RUNNING)
@@ -409,7 +559,7 @@ end_claim(Claiming *c, const LeClaim *found)
 	flight->op.previous = copy_claim(flight, found);
 	claim = copy_claim(flight, found);
 	claim->state = c->ask.ending;
-	claim->ended_at = wall_ms();
+	claim->ended_at = le_tick_now();
 	flight->op.claim = claim;
 	c->writing = true;
 	send(flight);
@@ -504,35 +654,73 @@ put_row(LeClaimRow *row, const LeClaim *claim)
 	row->state = claim->state;
 }
 
+/*
+ * As many as the backend has room for, and how many there are; the others stay
+ * here for a while.
+ */
 static void
 reply_rows(Claiming *c)
 {
 	LeReply		r = {0};
+	int			n = Min(c->nrows - c->ask.from, c->ask.room);
 	dsm_segment *segment;
 
 	r.kind = LE_REPLY_TRUE;
 	r.rows = c->nrows;
 	/* It is gone if the backend is; then nobody reads the reply either. */
-	if (c->nrows > 0 && c->nrows <= c->ask.room &&
-		(segment = dsm_attach(c->ask.segment)) != NULL)
+	if (n > 0 && (segment = dsm_attach(c->ask.segment)) != NULL)
 	{
-		memcpy(dsm_segment_address(segment), c->rows,
-			   c->nrows * sizeof(LeClaimRow));
+		memcpy(dsm_segment_address(segment), c->rows + c->ask.from,
+			   n * sizeof(LeClaimRow));
 		dsm_detach(segment);
 	}
-	le_answer(c->proc, c->number, &r);
-	drop(c);
+	if (!le_answer(c->proc, c->number, &r) || c->ask.from + n >= c->nrows)
+	{
+		drop(c);
+		return;
+	}
+	c->fetched = true;
+	c->give_up = le_now() + KEEP_ROWS;
+}
+
+/* The rest of what was fetched for this backend; FALSE: it is not kept. */
+static void
+reply_rest(int proc, uint64 number, const LeAsk *ask)
+{
+	LeReply		r = {0};
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &claimings)
+	{
+		Claiming   *c = dlist_container(Claiming, node, iter.cur);
+
+		if (!c->fetched || c->proc != proc || c->ask.owner != ask->owner ||
+			ask->from < 0 || ask->from > c->nrows)
+			continue;
+		c->number = number;
+		c->ask = *ask;
+		reply_rows(c);
+		return;
+	}
+	r.kind = LE_REPLY_FALSE;
+	le_answer(proc, number, &r);
 }
 
 static void
 keep_rows(Claiming *c, const LeAnswer *answer)
 {
-	Size		size = (c->nrows + answer->nclaims) * sizeof(LeClaimRow);
-
 	if (answer->nclaims == 0)
 		return;
-	c->rows = c->rows == NULL ? MemoryContextAlloc(TopMemoryContext, size) :
-		repalloc(c->rows, size);
+	if (c->nrows + answer->nclaims > c->room)
+	{
+		Size		size;
+
+		c->room = 2 * c->nrows + answer->nclaims;
+		size = mul_size(c->room, sizeof(LeClaimRow));
+		c->rows = c->rows == NULL ?
+			MemoryContextAllocHuge(TopMemoryContext, size) :
+			repalloc_huge(c->rows, size);
+	}
 	for (int i = 0; i < answer->nclaims; i++)
 		put_row(&c->rows[c->nrows++], &answer->claims[i]);
 }
@@ -550,7 +738,12 @@ listed(LeFlight *flight, const LeAnswer *answer)
 		return;
 	}
 	keep_rows(c, answer);
-	c->next_slot++;
+	if (c->page != NULL)
+		pfree(c->page);
+	c->page = answer->page == NULL ? NULL :
+		MemoryContextStrdup(TopMemoryContext, answer->page);
+	if (c->page == NULL)
+		c->next_slot++;
 	list(c);
 }
 
@@ -573,6 +766,7 @@ list(Claiming *c)
 	flight = new_flight(c, LE_OP_LIST_CLAIMS, listed);
 	flight->op.election = at_once ? NULL :
 		le_flight_string(flight, le_slot(c->next_slot)->name);
+	flight->op.page = le_flight_string(flight, c->page);
 	send(flight);
 }
 
@@ -610,9 +804,14 @@ attach(Claiming *c)
 void
 le_claim_question(int proc, uint64 number, const LeAsk *ask)
 {
-	Claiming   *c = MemoryContextAllocZero(TopMemoryContext,
-										   sizeof(Claiming));
+	Claiming   *c;
 
+	if (ask->kind == LE_ASK_CLAIMS && ask->from != 0)
+	{
+		reply_rest(proc, number, ask);
+		return;
+	}
+	c = MemoryContextAllocZero(TopMemoryContext, sizeof(Claiming));
 	c->proc = proc;
 	c->number = number;
 	c->ask = *ask;
@@ -634,6 +833,8 @@ le_claim_question(int proc, uint64 number, const LeAsk *ask)
 static bool
 wanted(Claiming *c, le_time now)
 {
+	if (c->fetched)
+		return now < c->give_up;
 	if (le_still_asked(c->proc, c->number))
 		return true;
 	return c->ask.to_the_end && now < c->give_up + TO_THE_END;

@@ -8,6 +8,18 @@
  * queue all the same, so that done() is never called from within the call
  * that sent the operation, whatever the store.
  *
+ * Requests go in lanes, each with connections and a window of its own: what
+ * keeps a term alive never waits behind what seeks one, however much of that
+ * there is.  An operation that finds its lane's window full waits for its
+ * turn.  It is not sent yet, so its time has not begun, and the store has not
+ * failed if it takes long; whoever has stopped wanting it until then is told
+ * so instead.  No more can wait than there are elections, as each has one
+ * request at a time, and sessions that wait themselves.
+ *
+ * What waits together goes together, where the store can have several
+ * operations in one request.  Each of them is answered for itself; those that
+ * were not applied only because another was refused are sent again.
+ *
  * src/worker/dispatch.c
  *
  *-------------------------------------------------------------------------
@@ -31,6 +43,31 @@
 /* To a server that is not there, when there are others. */
 #define CONNECT_MS			1000
 
+/*
+ * How many requests of a lane may be under way.  Those that nobody may delay
+ * are never many; of the others enough to keep the store busy, and not so many
+ * that each of them is slow.
+ */
+int			le_lane_windows[LE_NLANES] = {
+	[LE_LANE_LIFE] = 8,
+	[LE_LANE_RELEASE] = 4,
+	[LE_LANE_ASKED] = 8,
+	[LE_LANE_CAMPAIGN] = 8,
+	[LE_LANE_READ] = 4,
+	[LE_LANE_WATCH] = 2,		/* and what a store parks */
+};
+
+/* Whose request was so often in vain goes by itself. */
+#define MAX_UNJUDGED	3
+
+typedef struct Lane
+{
+	int			window;
+	int			under_way;
+	dlist_head	waiting;		/* flights, the oldest first */
+} Lane;
+
+static Lane lanes[LE_NLANES];
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
 static List *secretless = NIL;	/* ... and that wait for a secret */
@@ -38,8 +75,9 @@ static bool authenticating = false;
 
 /*
  * What the store was last found wanting in, by kind of operation.  A refusal
- * concerns its kind alone, since a token may allow one thing and not the
- * other; it counts until that kind succeeds, or was not tried for so long.
+ * concerns what needs the same permission, since a token may allow one thing
+ * and not the other; it counts until such a thing succeeds, or was not tried
+ * for so long.  One that is for whoever asks ends with any success.
  */
 #define REFUSAL_LIFE	(60 * LE_SEC)
 
@@ -47,11 +85,14 @@ static struct
 {
 	le_time		at;				/* of the last failure; 0: none */
 	bool		refused;		/* else: no answer */
+	bool		all;			/* refused not for what was asked */
+	bool		node;			/* concerns every election of this node */
 }			failing[LE_NOPS];
 
 static char trouble[LE_MAX_ERROR_LEN + 1];
 
 static bool transmit(LeFlight *flight);
+static void launch(LeFlight *flight);
 
 /* For jitter only, so the quality of the generator does not matter. */
 uint32
@@ -69,9 +110,21 @@ le_random(void)
 void
 le_dispatch_start(void)
 {
+	int			connections[LE_NLANES];
+
 	store = le_configured_store();
+	le_set_trouble(LE_TROUBLE_STORE, "");	/* what the worker before knew of it */
+	for (int i = 0; i < LE_NLANES; i++)
+	{
+		lanes[i].window = le_lane_windows[i];
+		lanes[i].under_way = 0;
+		dlist_init(&lanes[i].waiting);
+		if (i == LE_LANE_WATCH)
+			lanes[i].window += store->max_parked;
+		connections[i] = lanes[i].window;
+	}
 	if (store->between_instances)
-		le_http_start(store->connections);
+		le_http_start(connections);
 	le_dispatch_configure();
 }
 
@@ -99,6 +152,33 @@ le_store_trouble(void)
 	return trouble;
 }
 
+static LeLane
+usual_lane(LeOpKind kind)
+{
+	switch (kind)
+	{
+		case LE_OP_RELEASE:
+			return LE_LANE_RELEASE;
+		case LE_OP_READ_CLAIM:
+		case LE_OP_CLAIM:
+		case LE_OP_COMPLETE:
+			return LE_LANE_ASKED;
+		case LE_OP_READ:
+		case LE_OP_ACQUIRE:
+		case LE_OP_TAKE_OVER:
+		case LE_OP_PUBLISH:
+			return LE_LANE_CAMPAIGN;
+		case LE_OP_LIST_CLAIMS:
+		case LE_OP_SESSION_NAME:
+			return LE_LANE_READ;
+		case LE_OP_WATCH:
+		case LE_OP_LIST_NODES:
+			return LE_LANE_WATCH;
+		default:
+			return LE_LANE_LIFE;
+	}
+}
+
 LeFlight *
 le_flight_new(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *))
 {
@@ -110,6 +190,7 @@ le_flight_new(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *))
 	flight->context = context;
 	flight->slot = -1;
 	flight->done = done;
+	flight->lane = usual_lane(kind);
 	flight->epoch = le_table->node.epoch;
 	flight->op.kind = kind;
 	flight->op.node_name = le_my_name();
@@ -119,28 +200,80 @@ le_flight_new(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *))
 	return flight;
 }
 
+/*
+ * A request that the store will not carry out, even if it has nothing against
+ * it, since it depends on an index that no key has.  So it must not go with
+ * any that is to be carried out: it has the lane of what people look at.
+ */
+LeFlight *
+le_flight_without_effect(LeOpKind kind, const char *election,
+						 void (*done) (LeFlight *, const LeAnswer *))
+{
+	LeFlight   *flight = le_flight_new(kind, done);
+
+	if (election[0] != '\0')
+		flight->op.election = le_flight_string(flight, election);
+	flight->op.index = flight->op.token = LE_NO_INDEX;
+	flight->op.rev = 1;
+	flight->lane = LE_LANE_READ;
+	return flight;
+}
+
 const char *
 le_flight_string(LeFlight *flight, const char *s)
 {
 	return s == NULL ? NULL : MemoryContextStrdup(flight->context, s);
 }
 
+/* Has it given no answer to something, and none to anything since? */
 static bool
-any_failing(bool refused)
+is_down(void)
 {
 	for (int i = 0; i < lengthof(failing); i++)
-		if (failing[i].at != 0 && failing[i].refused == refused)
+		if (failing[i].at != 0 && !failing[i].refused)
 			return true;
 	return false;
 }
 
+/* le_status shows what concerns all elections for as long as it does. */
 static void
-note_failure(const LeFlight *flight, bool refused, const char *detail)
+end_trouble(void)
+{
+	for (int i = 0; i < lengthof(failing); i++)
+		if (failing[i].at != 0 && failing[i].node)
+			return;
+	le_set_trouble(LE_TROUBLE_STORE, "");
+}
+
+/* Is it about the node, so that all elections depend on it? */
+static bool
+concerns_node(const LeFlight *flight, const LeAnswer *answer)
+{
+	if (answer->outcome != LE_REFUSED || answer->refuses_all)
+		return true;
+	switch (flight->op.kind)
+	{
+		case LE_OP_READ_CLAIM:
+		case LE_OP_CLAIM:
+		case LE_OP_COMPLETE:
+		case LE_OP_LIST_CLAIMS:
+		case LE_OP_SESSION_NAME:
+			return false;
+		default:
+			return flight->op.election == NULL;
+	}
+}
+
+static void
+note_failure(const LeFlight *flight, const LeAnswer *answer)
 {
 	LeOpKind	kind = flight->op.kind;
+	LeOpKind	right = le_op_right(kind);
+	bool		refused = answer->outcome == LE_REFUSED;
+	const char *detail = answer->detail ? answer->detail : "no answer";
 
-	if (refused ? failing[kind].at == 0 || !failing[kind].refused :
-		!any_failing(false))
+	if (refused ? failing[right].at == 0 || !failing[right].refused :
+		!is_down())
 	{
 		ereport(LOG,
 				(errmsg(refused ?
@@ -151,25 +284,56 @@ note_failure(const LeFlight *flight, bool refused, const char *detail)
 				 flight->op.election, 0, "could not %s: %s", le_op_name(kind),
 				 detail);
 	}
-	failing[kind].at = le_now();
-	failing[kind].refused = refused;
+	failing[right].at = le_now();
+	failing[right].refused = refused;
+	failing[right].all = answer->refuses_all;
+	failing[right].node = concerns_node(flight, answer);
 	strlcpy(trouble, detail, sizeof(trouble));
+	if (failing[right].node)
+		le_set_trouble(LE_TROUBLE_STORE, detail);
+	else
+		end_trouble();
+}
+
+/*
+ * Does the success end the failure of the other kind?  Not if it was asked for
+ * before that, as by a watch that had been parked.  A server that has lost all
+ * others lists the nodes that it remembers, so all that can be learned from
+ * that is that it may be asked to.
+ */
+static bool
+ends(const LeFlight *flight, LeOpKind other)
+{
+	LeOpKind	kind = flight->op.kind;
+
+	if (flight->transmitted < failing[other].at)
+		return false;
+	if (kind == LE_OP_LIST_NODES)
+		return other == kind && failing[other].refused;
+	return other == le_op_right(kind) || !failing[other].refused ||
+		failing[other].all || failing[other].at < le_now() - REFUSAL_LIFE;
 }
 
 static void
 note_success(const LeFlight *flight)
 {
-	LeOpKind	kind = flight->op.kind;
-	bool		was_failing = any_failing(true) || any_failing(false);
-	le_time		old = le_now() - REFUSAL_LIFE;
+	bool		any = false;
+	bool		left = false;
 
-	/* A server that has lost all others lists the nodes it remembers. */
-	if (!was_failing || kind == LE_OP_LIST_NODES)
-		return;
 	for (int i = 0; i < lengthof(failing); i++)
-		if (i == kind || !failing[i].refused || failing[i].at < old)
+	{
+		if (failing[i].at == 0)
+			continue;
+		if (ends(flight, i))
+		{
 			failing[i].at = 0;
-	if (any_failing(true))
+			any = true;
+		}
+		else
+			left = true;
+	}
+	end_trouble();
+	if (!any || left)
 		return;
 	trouble[0] = '\0';
 	ereport(LOG,
@@ -182,6 +346,9 @@ note_success(const LeFlight *flight)
 static void
 note_store(const LeFlight *flight, const LeAnswer *answer)
 {
+	/* Nothing of this instance's was refused: who asked is told. */
+	if (flight->probe && answer->outcome == LE_REFUSED)
+		return;
 	switch (answer->outcome)
 	{
 		case LE_DONE:
@@ -192,8 +359,7 @@ note_store(const LeFlight *flight, const LeAnswer *answer)
 		case LE_UNAVAILABLE:
 		case LE_UNKNOWN:
 		case LE_REFUSED:
-			note_failure(flight, answer->outcome == LE_REFUSED,
-						 answer->detail ? answer->detail : "no answer");
+			note_failure(flight, answer);
 			break;
 	}
 }
@@ -214,8 +380,17 @@ count_answer(const LeFlight *flight, const LeAnswer *answer)
 }
 
 static void
+leave_place(LeFlight *flight)
+{
+	if (flight->under_way)
+		lanes[flight->lane].under_way--;
+	flight->under_way = false;
+}
+
+static void
 finish(LeFlight *flight, const LeAnswer *answer)
 {
+	leave_place(flight);
 	if (!store->between_instances || !le_performs(store, flight->op.kind))
 	{
 		count_answer(flight, answer);
@@ -223,6 +398,101 @@ finish(LeFlight *flight, const LeAnswer *answer)
 	}
 	flight->done(flight, answer);
 	MemoryContextDelete(flight->context);
+}
+
+/* ---- several operations in one request ---- */
+
+static bool
+goes_alone(const LeFlight *flight)
+{
+	return store->room == 0 || flight->unjudged >= MAX_UNJUDGED ||
+		store->takes(&flight->op) == 0;
+}
+
+static bool
+is_about_another(const LeFlight *flight, const LeFlight *other)
+{
+	if (other->slot == flight->slot)
+		return false;
+	for (int i = 0; i < flight->op.njoined; i++)
+		if (other->slot == flight->joined[i]->slot)
+			return false;
+	return true;
+}
+
+static void
+join(LeFlight *flight, LeFlight *other)
+{
+	const LeOp **ops = (const LeOp **) flight->op.joined;
+
+	if (flight->joined == NULL)
+	{
+		flight->joined = MemoryContextAlloc(flight->context, LE_MAX_JOINED *
+											sizeof(LeFlight *));
+		ops = MemoryContextAlloc(flight->context,
+								 LE_MAX_JOINED * sizeof(LeOp *));
+		flight->op.joined = ops;
+	}
+	ops[flight->op.njoined] = &other->op;
+	flight->joined[flight->op.njoined++] = other;
+}
+
+/* Take along what waits in the same lane, as far as there are places. */
+static void
+join_others(Lane *lane, LeFlight *flight)
+{
+	int			room;
+	int			looks = 2 * LE_MAX_JOINED;
+	dlist_mutable_iter iter;
+
+	if (goes_alone(flight))
+		return;
+	room = store->room - store->takes(&flight->op);
+	dlist_foreach_modify(iter, &lane->waiting)
+	{
+		LeFlight   *other = dlist_container(LeFlight, node, iter.cur);
+
+		if (looks-- == 0 || room <= 0 ||
+			flight->op.njoined == LE_MAX_JOINED - 1)
+			break;
+		if (goes_alone(other) || store->takes(&other->op) > room ||
+			!store->joins(&flight->op, &other->op) ||
+			!is_about_another(flight, other) ||
+			(other->wanted != NULL && !other->wanted(other)))
+			continue;
+		room -= store->takes(&other->op);
+		dlist_delete(&other->node);
+		join(flight, other);
+	}
+}
+
+/* One of the operations of a request has its answer, or must go again. */
+static void
+land_one(LeFlight *flight, const LeAnswer *answer)
+{
+	if (!answer->unjudged)
+	{
+		finish(flight, answer);
+		return;
+	}
+	leave_place(flight);
+	flight->unjudged++;
+	flight->op.njoined = 0;
+	flight->tried = 0;
+	dlist_push_head(&lanes[flight->lane].waiting, &flight->node);
+}
+
+/* The answer lives as long as the one that was sent for all: it goes last. */
+static void
+land(LeFlight *flight, const LeAnswer *answer)
+{
+	int			n = flight->op.njoined;
+
+	for (int i = n; i > 0; i--)
+		land_one(flight->joined[i - 1],
+				 answer->parts != NULL ? &answer->parts[i] : answer);
+	land_one(flight, n > 0 && answer->parts != NULL ? &answer->parts[0] :
+			 answer);
 }
 
 /*
@@ -238,7 +508,7 @@ give_up(LeFlight *flight, const char *why)
 		le_fail_open(&flight->op, &answer, why);
 	else
 		le_fail(&answer, LE_UNAVAILABLE, why);
-	finish(flight, &answer);
+	land(flight, &answer);
 }
 
 /* ---- a secret that has to be fetched ---- */
@@ -265,6 +535,7 @@ authenticated(LeFlight *flight, const LeAnswer *answer)
 	}
 }
 
+/* Not in a lane's turn: those that have a place may all wait for this. */
 static void
 authenticate(void)
 {
@@ -275,7 +546,8 @@ authenticate(void)
 	authenticating = true;
 	flight = le_flight_new(LE_OP_AUTHENTICATE, authenticated);
 	flight->op.secret = le_secret_of_file();
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+	flight->patience = le_table->node.timing.request_timeout;
+	launch(flight);
 }
 
 static void
@@ -359,7 +631,7 @@ response_came(void *arg, const LeHttpResponse *response)
 	flight->anchored = flight->anchored || answer.anchors;
 	if (!ask_another(flight, response, &answer) &&
 		!ask_with_new_secret(flight, &answer) && !go_on(flight, &answer))
-		finish(flight, &answer);
+		land(flight, &answer);
 }
 
 /*
@@ -404,7 +676,10 @@ transmit(LeFlight *flight)
 	flight->transmitted = le_now();
 	if (!flight->anchored)
 		flight->sent = flight->transmitted;
-	le_http_send(&request, patience(flight), response_came, flight);
+	for (int i = 0; i < flight->op.njoined; i++)
+		flight->joined[i]->sent = flight->sent;
+	le_http_send(&request, flight->lane, patience(flight), response_came,
+				 flight);
 	MemoryContextSwitchTo(old);
 	return true;
 }
@@ -427,13 +702,18 @@ next_local_token(void)
 	return position;
 }
 
-/* Send the operation; done() will be called from le_dispatch_run(). */
+/*
+ * Have the operation sent when this turn ends, or when it is its turn; done()
+ * will be called once, later.  The store has "timeout" from when it is sent.
+ */
 void
 le_flight_send(LeFlight *flight, le_duration timeout)
 {
+	Lane	   *lane = &lanes[flight->lane];
 	MemoryContext old;
 
 	flight->sent = flight->transmitted = le_now();
+	flight->patience = timeout;
 	flight->until = flight->sent + timeout;
 	if (le_performs(store, flight->op.kind))
 	{
@@ -441,16 +721,99 @@ le_flight_send(LeFlight *flight, le_duration timeout)
 		answered = lappend(answered, flight);
 		MemoryContextSwitchTo(old);
 	}
-	else if (flight->op.kind != LE_OP_AUTHENTICATE && le_secret_missing())
+	else if (flight->lane == LE_LANE_LIFE && lane->under_way < lane->window)
+		launch(flight);			/* a proof names what is held now, not at the
+								 * end of the turn */
+	else
+		dlist_push_tail(&lane->waiting, &flight->node);
+}
+
+/* ---- whose turn it is ---- */
+
+/* It was never sent: nobody has failed, and nothing was applied. */
+static void
+finish_unsent(LeFlight *flight, const char *why)
+{
+	LeAnswer	answer = {0};
+
+	le_fail(&answer, LE_UNAVAILABLE, why);
+	flight->done(flight, &answer);
+	MemoryContextDelete(flight->context);
+}
+
+static void
+launch(LeFlight *flight)
+{
+	lanes[flight->lane].under_way++;
+	flight->under_way = true;
+	flight->sent = flight->transmitted = le_now();
+	flight->until = flight->sent + flight->patience;
+	if (flight->op.kind != LE_OP_AUTHENTICATE && le_secret_missing())
 		await_secret(flight);
 	else if (!transmit(flight))
 		elog(ERROR, "leader_election has no server to ask");	/* never empty */
 }
 
 static void
+run_lane(Lane *lane)
+{
+	while (!dlist_is_empty(&lane->waiting))
+	{
+		LeFlight   *next = dlist_container(LeFlight, node,
+										   dlist_head_node(&lane->waiting));
+		bool		wanted = next->wanted == NULL || next->wanted(next);
+		bool		late = !next->keeps_waiting && le_now() >= next->until;
+
+		if (wanted && !late && lane->under_way >= lane->window)
+			return;
+		dlist_delete(&next->node);
+		if (!wanted)
+			finish_unsent(next, "it is not wanted any more");
+		else if (late)
+			finish_unsent(next, "too many requests were waiting for their turn");
+		else
+		{
+			join_others(lane, next);
+			launch(next);
+		}
+	}
+}
+
+/* Send what this turn has made necessary, as far as there is room. */
+void
+le_dispatch_send(void)
+{
+	for (int i = 0; i < LE_NLANES; i++)
+		run_lane(&lanes[i]);
+}
+
+/* When has somebody waited for too long, should no place become free? */
+static le_time
+waiting_timer(void)
+{
+	le_time		next = 0;
+
+	for (int i = 0; i < LE_NLANES; i++)
+	{
+		const LeFlight *first;
+
+		if (dlist_is_empty(&lanes[i].waiting))
+			continue;
+		first = dlist_container(LeFlight, node,
+								dlist_head_node(&lanes[i].waiting));
+		if (lanes[i].under_way < lanes[i].window)
+			return le_now();
+		if (!first->keeps_waiting)
+			next = le_earliest(next, first->until);
+	}
+	return next;
+}
+
+static void
 run_local(void)
 {
-	while (answered != NIL)
+	/* What these send waits for the next turn: others want theirs. */
+	for (int n = list_length(answered); n > 0; n--)
 	{
 		LeFlight   *flight = linitial(answered);
 		LeAnswer	answer = {0};
@@ -488,6 +851,7 @@ le_dispatch_timer(void)
 	{
 		next = le_earliest(next, le_http_timer());
 		next = le_earliest(next, le_servers_timer());
+		next = le_earliest(next, waiting_timer());
 		if (!authenticating)
 			next = le_earliest(next, le_secret_due());
 	}

@@ -10,9 +10,11 @@
 #ifndef LE_DISPATCH_H
 #define LE_DISPATCH_H
 
+#include "lib/ilist.h"
 #include "nodes/pg_list.h"
 
 #include "shmem/leases.h"
+#include "worker/http.h"
 #include "worker/servers.h"
 
 /*
@@ -22,6 +24,17 @@
 typedef struct LeFlight
 {
 	MemoryContext context;
+	dlist_node	node;			/* while it waits for its turn ... */
+	bool		under_way;		/* ... which has come */
+	LeLane		lane;
+	bool		keeps_waiting;	/* however long that takes */
+	bool		(*wanted) (const struct LeFlight *flight);	/* still, when it
+															 * is its turn?
+															 * NULL: always */
+	struct LeFlight **joined;	/* those whose operations go with this one's
+								 * request: as many as op.njoined */
+	int			unjudged;		/* how often it was sent in vain, since
+								 * another of the same request was refused */
 	LeOp		op;				/* its strings live in context, or longer */
 	le_time		sent;			/* the request that trust counts from */
 	le_time		transmitted;	/* the newest of its requests */
@@ -37,17 +50,28 @@ typedef struct LeFlight
 	LeServerRef server;			/* that was asked last ... */
 	unsigned	tried;			/* ... and all that were, one bit each */
 	bool		renewed_secret; /* for its sake, once */
-	le_time		until;			/* when to give up */
+	bool		probe;			/* asks whether it may; who asked is told */
+	le_duration patience;		/* for the answer ... */
+	le_time		until;			/* ... and when it ends */
 	void		(*done) (struct LeFlight *flight, const LeAnswer *answer);
 } LeFlight;
+
+#define LE_NO_INDEX	((uint64) PG_INT64_MAX)	/* that no key has */
+
+extern int	le_lane_windows[LE_NLANES];
 
 extern void le_dispatch_start(void);
 extern void le_dispatch_configure(void);
 extern LeFlight *le_flight_new(LeOpKind kind,
 							   void (*done) (LeFlight *, const LeAnswer *));
+extern LeFlight *le_flight_without_effect(LeOpKind kind,
+										  const char *election,
+										  void (*done) (LeFlight *,
+														const LeAnswer *));
 extern const char *le_flight_string(LeFlight *flight, const char *s);
 extern void le_flight_send(LeFlight *flight, le_duration timeout);
 extern void le_dispatch_run(void);
+extern void le_dispatch_send(void);
 extern le_time le_dispatch_timer(void);
 extern const char *le_store_place(void);
 extern const char *le_store_trouble(void);

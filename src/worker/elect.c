@@ -21,6 +21,7 @@
 #include "settings.h"
 #include "shmem/bound.h"
 #include "shmem/clock.h"
+#include "shmem/events.h"
 #include "shmem/stats.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
@@ -56,7 +57,24 @@ typedef struct Brief
 /* How long a campaign rests whose tokens the store gave out before. */
 #define TOKEN_PAUSE		(30 * LE_SEC)
 
+/* While tokens cannot be kept on disk: how often that is tried. */
+#define TOKENS_PAUSE	(5 * LE_SEC)
+
+/* How many elections that were refused are asked about again in a round. */
+#define ASKED_AGAIN		16
+
 static Brief *briefs;
+static uint32 *granted;			/* request of the acquire by which the slot's
+								 * term will begin; 0: none will */
+static bool any_granted = false;
+static le_time tokens_try_at = 0;
+
+/* With more candidacies than that a list of all keys takes less than reading
+ * each. */
+int			le_list_from = 8;
+
+static le_time list_by = 0;		/* until then they wait for that list; 0: they
+								 * do not */
 static bool may_lead = false;
 static bool any_pause = false;	/* some slot waits out a hold-off */
 
@@ -114,7 +132,8 @@ le_elect_deadline(le_time deadline)
 static bool
 sought(const LeSlot *slot)
 {
-	if (!may_lead || le_now() < slot->hold_off_until)
+	if (!may_lead || le_tokens_trouble()[0] != '\0' ||
+		le_now() < slot->hold_off_until)
 		return false;
 	return le_campaigns(slot) || le_first_seeker(slot) != NULL;
 }
@@ -190,6 +209,13 @@ push_value(LeSlot *slot)
 	le_elect_feed(slot, LE_IN_PUBLISH);
 }
 
+/* Nobody of this instance may have to wait for the list. */
+static bool
+awaits_list(const LeSlot *slot)
+{
+	return list_by != 0 && le_first_seeker(slot) == NULL;
+}
+
 /*
  * Bring the core's idea of what this node wants up to date.  Called after
  * everything that may have changed it; does nothing if nothing has.
@@ -200,12 +226,16 @@ le_elect_advance(LeSlot *slot)
 	LeElection *e = &slot->election;
 	bool		wanted;
 
+	if (granted[le_slot_number(slot)] != 0)
+		return;					/* again when the term has begun */
 	if (le_election_has_term(e))
 	{
 		if (le_term_abandoned(slot) ||
 			(e->drain_until != 0 &&
 			 !le_bound_to(le_slot_number(slot), e->token)))
 			le_elect_feed(slot, LE_IN_UNWANT);
+		else if (e->drain_until != 0)
+			le_stop_drained(slot);
 		else if (e->state == LE_HELD)
 			push_value(slot);
 	}
@@ -214,6 +244,8 @@ le_elect_advance(LeSlot *slot)
 	wanted = sought(slot);
 	if (wanted && !le_session_live())
 		le_wish_session();
+	else if (wanted && awaits_list(slot))
+		return;
 	else if (wanted && !e->wanted)
 		le_elect_feed(slot, LE_IN_WANT);
 	else if (!wanted && e->wanted)
@@ -228,6 +260,42 @@ pause_campaign(LeSlot *slot, le_duration how_long)
 	any_pause = true;
 }
 
+/* ---- what people are told ---- */
+
+static void
+set_error(LeSlot *slot, const char *text)
+{
+	le_begin_note(slot);
+	strlcpy(slot->last_error, text, sizeof(slot->last_error));
+	slot->last_error_at = GetCurrentTimestamp();
+	slot->refused = false;
+	le_end_note(slot);
+}
+
+/*
+ * The store has given a token that is too low, just now ("anew") or lately.
+ * A campaign has nobody who waits for an answer, so that is said wherever
+ * somebody might look.
+ */
+static void
+token_refused(LeSlot *slot, bool anew)
+{
+	char		text[LE_MAX_ERROR_LEN + 1];
+
+	if (anew)
+	{
+		slot->refused_token = slot->election.write_index;
+		le_event(LE_EVENT_TOKEN_REFUSED, slot->name, slot->refused_token,
+				 "not higher than " UINT64_FORMAT ", the highest seen at store %s",
+				 slot->election.token_floor, le_store_place());
+	}
+	snprintf(text, sizeof(text),
+			 "fencing token " UINT64_FORMAT " is not higher than " UINT64_FORMAT ", the highest seen",
+			 slot->refused_token, slot->election.token_floor);
+	set_error(slot, text);
+	pause_campaign(slot, TOKEN_PAUSE);
+}
+
 /* ---- what the store says ---- */
 
 /* The watch shows the key; NULL: no such key. */
@@ -237,6 +305,8 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 	LeInput		input = {.kind = LE_IN_SEEN};
 	LeKeyView	view;
 
+	if (granted[le_slot_number(slot)] != 0)
+		le_elect_begin_terms(); /* from whom it is taken is noted here */
 	le_make_view(&view, key, as_of);
 	le_note_holder(slot, key, &view);
 	if (!le_election_has_term(&slot->election))
@@ -259,9 +329,9 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 }
 
 static void
-note_error(LeSlot *slot, const LeAnswer *answer)
+note_error(LeSlot *slot, const LeFlight *flight, const LeAnswer *answer)
 {
-	le_note_error(slot, answer->outcome, answer->detail);
+	le_note_error(slot, flight->op.kind, answer->outcome, answer->detail);
 }
 
 /* Is this the answer to the election's newest request? */
@@ -282,7 +352,7 @@ read_answered(LeFlight *flight, const LeAnswer *answer)
 
 	if (stale(flight))
 		return;
-	note_error(slot, answer);
+	note_error(slot, flight, answer);
 	if (answer->outcome == LE_DONE)
 	{
 		le_make_view(&view, key, answer->index);
@@ -335,10 +405,11 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 
 	if (stale(flight))
 		return;
-	note_error(slot, answer);
+	note_error(slot, flight, answer);
 	input.index = answer->index;
 	input.outcome = answer->outcome;
 	input.conflict = answer->conflict;
+	input.suffices = !le_configured_store()->key_leases;
 	if (le_configured_store()->key_leases)
 		note_lease(slot, &input, flight, answer);
 	if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_CONFLICT)
@@ -410,6 +481,20 @@ add_lease(LeFlight *flight, LeSlot *slot)
 	flight->op.attempt = le_flight_string(flight, slot->attempt);
 }
 
+/*
+ * When it is its turn: is it still the election's request, and wanted?  An
+ * acquire that is repeated is sent in any case: it is how to find out what
+ * became of the first.
+ */
+static bool
+still_wanted(const LeFlight *flight)
+{
+	const LeElection *e = &le_slot(flight->slot)->election;
+
+	return !stale(flight) &&
+		(e->wanted || e->state != LE_ACQUIRING || e->failures > 0);
+}
+
 static void
 send_request(LeSlot *slot, const LeActions *act)
 {
@@ -437,6 +522,10 @@ send_request(LeSlot *slot, const LeActions *act)
 	else if (flight->op.kind == LE_OP_ACQUIRE && le_takes_over() &&
 			 add_target(flight, slot))
 		flight->op.kind = LE_OP_TAKE_OVER;
+	flight->wanted = still_wanted;
+	if (slot->asked > 0 && act->send != LE_SEND_RELEASE)
+		flight->lane = LE_LANE_ASKED;
+	flight->keeps_waiting = flight->lane != LE_LANE_ASKED;
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
@@ -453,9 +542,12 @@ static LeInputKind
 step(LeSlot *slot, LeInput *input)
 {
 	LeActions	act;
-	uint32		answered = slot->election.request;
+	uint32		answered;
 	LeInputKind next = NO_INPUT;
 
+	if (granted[le_slot_number(slot)] != 0)
+		le_elect_begin_terms(); /* one thing after the other */
+	answered = slot->election.request;
 	input->now = le_now();
 	if (input->random == 0)
 		input->random = le_random();
@@ -471,12 +563,11 @@ step(LeSlot *slot, LeInput *input)
 	}
 	if (act.term_drains)
 		le_drain_term(slot);
-	if (act.term_begins && candidate_waits(slot))
-		le_begin_term(slot);
-	else if (act.term_begins)
+	if (act.term_begins)
 	{
-		act.verdict = LE_SAY_NOTHING;
-		next = LE_IN_UNWANT;
+		granted[le_slot_number(slot)] = answered;
+		any_granted = true;
+		act.verdict = LE_SAY_NOTHING;	/* not before it has begun */
 	}
 	else if (act.deadline_moved)
 		le_move_deadline(slot);
@@ -485,8 +576,10 @@ step(LeSlot *slot, LeInput *input)
 		slot->candidate = LE_OWNER_NONE;	/* granted, it is given back */
 	if (act.send != LE_SEND_NOTHING)
 		send_request(slot, &act);
+	if (act.verdict == LE_SAY_RELEASED)
+		slot->end_confirmed = true;
 	if (act.verdict == LE_SAY_TOKEN_WENT_BACK)
-		pause_campaign(slot, TOKEN_PAUSE);
+		token_refused(slot, act.reason == LE_REASON_TOKEN);
 	if (le_pass_verdict(slot, &act, answered) &&
 		slot->election.state == LE_WAITING)
 		next = LE_IN_WANT;
@@ -513,6 +606,124 @@ void
 le_elect_input(LeSlot *slot, LeInput *input)
 {
 	feed(slot, input);
+}
+
+/* ---- from a grant of the store to a term ---- */
+
+/* Its token is not on disk: what the store has granted is given back. */
+static void
+refuse_term(LeSlot *slot)
+{
+	char		message[256];
+
+	set_error(slot, le_tokens_trouble());
+	snprintf(message, sizeof(message),
+			 "could not keep the fencing token of election \"%s\"",
+			 slot->name);
+	le_pending_refuse(slot, LE_ERRCODE_REFUSED, message, le_tokens_trouble(),
+					  LE_TOKENS_HINT);
+	le_elect_feed(slot, LE_IN_UNWANT);
+}
+
+/* How long may what was granted be believed in? */
+static le_time
+granted_until(const LeSlot *slot)
+{
+	return slot->election.deadline != 0 ? slot->election.deadline :
+		le_table->node.deadline;
+}
+
+static void
+begin_term(LeSlot *slot, uint32 answered)
+{
+	LeActions	act = {.verdict = LE_SAY_GRANTED};
+
+	if (!candidate_waits(slot))
+		le_elect_feed(slot, LE_IN_UNWANT);
+	else if (!le_believes(le_now(), granted_until(slot)))
+	{
+		/* The disk took so long that nothing of the lease is left. */
+		le_pending_unresolved(slot);
+		act.verdict = LE_SAY_FAILED;
+		act.outcome = LE_UNKNOWN;
+		(void) le_pass_verdict(slot, &act, answered);
+		le_elect_feed(slot, LE_IN_UNWANT);
+	}
+	else
+	{
+		le_begin_term(slot);
+		(void) le_pass_verdict(slot, &act, answered);
+		note(slot);
+	}
+	le_elect_advance(slot);
+}
+
+/*
+ * Begin the terms that the store has granted since this was called last, in
+ * this turn of the loop: with their tokens on disk, by one write for all of
+ * them.  The store "local" takes its tokens from the write-ahead log, which is
+ * flushed already.
+ */
+void
+le_elect_begin_terms(void)
+{
+	bool		kept;
+
+	if (!any_granted)
+	{
+		(void) le_tokens_keep(false);	/* of other nodes */
+		return;
+	}
+	for (int i = 0; i < le_table->nused; i++)
+		if (granted[i] != 0)
+			le_token_seen(le_slot(i)->name, le_slot(i)->election.token);
+	kept = le_tokens_keep(le_configured_store()->between_instances);
+	any_granted = false;
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		uint32		answered = granted[i];
+
+		granted[i] = 0;
+		if (answered == 0)
+			continue;
+		if (kept)
+			begin_term(le_slot(i), answered);
+		else
+			refuse_term(le_slot(i));
+	}
+}
+
+/*
+ * The session has ended before they began: whoever waits for one cannot know
+ * what others have seen meanwhile.
+ */
+static void
+forget_granted(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (granted[i] != 0)
+		{
+			le_pending_unresolved(le_slot(i));
+			granted[i] = 0;
+		}
+	any_granted = false;
+}
+
+/* Can tokens be kept on disk?  If they could not, it is tried again. */
+bool
+le_elect_can_begin(void)
+{
+	if (le_tokens_trouble()[0] == '\0')
+		return true;
+	tokens_try_at = le_now() + TOKENS_PAUSE;
+	if (!le_tokens_try())
+	{
+		le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
+		return false;
+	}
+	le_set_trouble(LE_TROUBLE_TOKENS, "");
+	le_elect_refresh();
+	return true;
 }
 
 /* ---- leases of single terms ---- */
@@ -663,12 +874,15 @@ le_elect_start(void)
 {
 	briefs = MemoryContextAllocZero(TopMemoryContext,
 									le_table->nslots * sizeof(Brief));
+	granted = MemoryContextAllocZero(TopMemoryContext,
+									 le_table->nslots * sizeof(uint32));
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		settle(le_slot(i));
 		note(le_slot(i));
 	}
 	any_pause = true;
+	le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
 	/* The worker before may have gone while it was ending the terms. */
 	if (!le_session_live())
 		le_elect_node_ended(LE_REASON_EXPIRED);
@@ -717,11 +931,49 @@ mark_configured(const char *election)
 	}
 }
 
+/* It leads nothing, and whatever it seeks it was refused. */
+static bool
+refused_all(void)
+{
+	bool		any = false;
+
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		const LeSlot *slot = le_slot(i);
+
+		if (briefs[i].has_term)
+			return false;
+		if (!briefs[i].active || !slot->election.wanted)
+			continue;
+		if (!slot->refused)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+/*
+ * Work out anew whether this node could lead, for le_nodes here and, with the
+ * next proof, elsewhere.  True if the answer is another one.
+ */
+bool
+le_elect_note_fitness(bool session_refused)
+{
+	const char *unfit = le_unfit();
+
+	if (unfit == NULL)
+		unfit = session_refused || refused_all() ? "refused" : "";
+	if (strcmp(le_table->unfit, unfit) == 0)
+		return false;
+	le_set_unfit(unfit);
+	return true;
+}
+
 /* After a reload, a promotion, or anything else that concerns them all. */
 void
 le_elect_refresh(void)
 {
-	char		why[256];
+	char		why[LE_MAX_ERROR_LEN + 1];
 	int			sqlstate;
 
 	may_lead = le_may_lead(why, sizeof(why), &sqlstate);
@@ -742,6 +994,10 @@ le_elect_refresh(void)
 			le_elect_give_up(le_slot(i));
 		le_elect_advance(le_slot(i));
 	}
+	le_set_trouble(LE_TROUBLE_SETTINGS,
+				   !may_lead && sqlstate == LE_ERRCODE_REFUSED ? why : "");
+	if (le_elect_note_fitness(false) && le_session_live())
+		le_wish_proof();		/* others are to hear of it now */
 }
 
 /* Backends have given something up, or gone: does it concern an election? */
@@ -802,9 +1058,13 @@ le_elect_run_timers(void)
 	char		why[256];
 	int			sqlstate;
 
+	if (now >= tokens_try_at)
+		(void) le_elect_can_begin();
 	/* A promotion comes without a message. */
 	if (may_lead != le_may_lead(why, sizeof(why), &sqlstate))
 		le_elect_refresh();
+	if (list_by != 0 && now >= list_by)
+		le_elect_listed();
 	for (int i = 0; i < le_table->nused; i++)
 		run_slot_timer(i, now);
 	end_hold_offs(now);
@@ -816,9 +1076,11 @@ le_elect_run_timers(void)
 le_time
 le_elect_timer(void)
 {
-	le_time		next = 0;
+	le_time		next = list_by;
 	bool		campaigning = false;
 
+	if (le_tokens_trouble()[0] != '\0')
+		next = le_earliest(next, tokens_try_at);
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		next = le_earliest(next, briefs[i].timer);
@@ -839,41 +1101,71 @@ le_elect_timer(void)
 	return next;
 }
 
-/* The session can carry terms now: everybody who waited for it goes ahead. */
-void
-le_elect_node_live(void)
+static void
+seek_all(void)
 {
-	le_pending_session_live();
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		LeSlot	   *slot = le_slot(i);
 
 		le_elect_advance(slot);
-		if (slot->election.state == LE_WAITING)
+		if (slot->election.state == LE_WAITING && !awaits_list(slot))
 			le_elect_feed(slot, LE_IN_WANT);
 	}
 }
 
-/* There is no session to be had; what waits for one shall say so. */
+/*
+ * The session can carry terms now: everybody who waited for it goes ahead,
+ * many candidacies when the list of keys has shown what there is to take.
+ */
 void
-le_elect_no_session(void)
+le_elect_node_live(void)
+{
+	int			candidates = 0;
+
+	le_pending_session_live();
+	for (int i = 0; i < le_table->nused; i++)
+		candidates += briefs[i].candidate ? 1 : 0;
+	list_by = 0;
+	if (candidates > le_list_from &&
+		le_configured_store()->watching == LE_WATCH_ALL)
+		list_by = le_now() + le_table->node.timing.request_timeout;
+	seek_all();
+}
+
+/* The list has come, or cannot be had. */
+void
+le_elect_listed(void)
+{
+	if (list_by == 0)
+		return;
+	list_by = 0;
+	seek_all();
+}
+
+/*
+ * The keys are elsewhere from here on, with tokens of their own.  No session
+ * is there yet, so there is no term and nothing is under way.
+ */
+void
+le_elect_moved(void)
 {
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		if (!briefs[i].active && !briefs[i].candidate && slot->asked == 0)
-			continue;
-		le_begin_note(slot);
-		strlcpy(slot->last_error, le_store_trouble(),
-				sizeof(slot->last_error));
-		le_end_note(slot);
+		slot->election.token_floor = le_token_floor(slot->name);
+		slot->election.refused_until = 0;
+		slot->campaign_after = 0;
+		slot->refused_token = 0;
 	}
 }
 
 void
 le_elect_node_ended(LeReason reason)
 {
+	forget_granted();
+	list_by = 0;
 	/* All belief ends before the first message about any of it is written. */
 	for (int i = 0; i < le_table->nused; i++)
 		if (briefs[i].has_term)
@@ -941,6 +1233,53 @@ le_elect_proved(le_time sent, const int *numbers, int n)
 		le_elect_advance(le_slot(numbers[i]));
 }
 
+static void
+asked_again(LeFlight *flight, const LeAnswer *answer)
+{
+	LeSlot	   *slot = le_slot(flight->slot);
+
+	if (flight->epoch == le_table->node.epoch &&
+		strcmp(slot->name, flight->op.election) == 0)
+		note_error(slot, flight, answer);
+}
+
+/* Waits for another's term to end, and then could not lead itself. */
+static bool
+waits_in_vain(int i)
+{
+	const LeSlot *slot = le_slot(i);
+
+	return briefs[i].active && slot->election.state == LE_WAITING &&
+		slot->refused && slot->refused_kind == LE_OP_ACQUIRE;
+}
+
+/*
+ * Once per round: who was refused an election that another leads now has no
+ * reason to try again before that one is gone, and would not notice that the
+ * token may write the key by now.
+ */
+void
+le_elect_ask_refused(void)
+{
+	static int	cursor = 0;
+	int			n = 0;
+
+	for (int k = 0; k < le_table->nused && n < ASKED_AGAIN; k++)
+	{
+		LeFlight   *flight;
+
+		cursor = (cursor + 1) % le_table->nused;
+		if (!waits_in_vain(cursor))
+			continue;
+		flight = le_flight_without_effect(LE_OP_RELEASE,
+										  le_slot(cursor)->name, asked_again);
+		flight->slot = cursor;
+		flight->op.local = &le_slot(cursor)->local;
+		le_flight_send(flight, le_table->node.timing.request_timeout);
+		n++;
+	}
+}
+
 /* A proof is about every term, however many keys it names. */
 void
 le_elect_count_proof(le_time sent, LeOutcome outcome, bool renewed)
@@ -973,6 +1312,8 @@ le_elect_need_session(void)
 bool
 le_elect_need_watch(void)
 {
+	if (list_by != 0)
+		return true;
 	for (int i = 0; i < le_table->nused; i++)
 		if (briefs[i].active)
 			return true;

@@ -16,18 +16,24 @@
 extern void le_elect_start(void);
 extern void le_elect_refresh(void);
 extern void le_elect_recheck(void);
+extern void le_elect_begin_terms(void);
 extern void le_elect_run_timers(void);
 extern le_time le_elect_timer(void);
 extern void le_elect_release_all(void);
 extern bool le_elect_all_released(void);
 
 /* the node's session, and its proofs */
+extern int	le_list_from;
+
 extern void le_elect_node_live(void);
-extern void le_elect_no_session(void);
+extern void le_elect_listed(void);
+extern void le_elect_moved(void);
 extern void le_elect_node_ended(LeReason reason);
 extern void le_elect_deadline(le_time deadline);
 extern void le_elect_not_ours(int slot);
 extern int	le_elect_pick_held(int max, int *slots, const char **names);
+extern bool le_elect_note_fitness(bool session_refused);
+extern void le_elect_ask_refused(void);
 extern void le_elect_proved(le_time sent, const int *slots, int n);
 extern void le_elect_count_proof(le_time sent, LeOutcome outcome,
 								 bool renewed);
@@ -41,6 +47,7 @@ extern void le_elect_renewal_sent(LeSlot *slot);
 
 /* what backends ask */
 extern LeSlot *le_elect_slot(const char *election);
+extern bool le_elect_can_begin(void);
 extern void le_elect_feed(LeSlot *slot, LeInputKind kind);
 extern void le_elect_advance(LeSlot *slot);
 extern void le_elect_give_up(LeSlot *slot);

@@ -11,10 +11,47 @@
 
 #include "access/xlog.h"
 
+#include "mistakes.h"
 #include "settings.h"
 #include "shmem/clock.h"
 #include "shmem/requests.h"
 #include "worker/eligible.h"
+
+/* Why the settings are not such as to be led with; "": they are. */
+static char fault[512];
+
+/*
+ * Did all of the settings take?  Called at start and after a reload.
+ *
+ * A store that elects inside this instance only, because nobody named one, is
+ * right for a first try, and for jobs of one instance; but where elections
+ * are to be contended for always, it is rather a line that was forgotten, and
+ * every instance would lead.  One word says that it is meant.
+ */
+void
+le_judge_settings(void)
+{
+	StringInfoData detail;
+
+	initStringInfo(&detail);
+	if (le_explain_mistakes(&detail) && le_campaign_list[0] != '\0' &&
+		le_setting_is_default("leader_election.backend"))
+		appendStringInfoString(&detail,
+							   "\"leader_election.campaign\" is set, but \"leader_election.backend\" is not: with the store \"local\", its default, every instance would lead. If that is meant, set it to \"local\".");
+	strlcpy(fault, detail.data, sizeof(fault));
+	pfree(detail.data);
+	if (fault[0] != '\0')
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("leader_election settings are not as they were meant: this node does not lead"),
+				 errdetail_internal("%s", fault)));
+}
+
+const char *
+le_settings_fault(void)
+{
+	return fault;
+}
 
 /*
  * May this node contend at all?  If not, says why, for an error message or
@@ -27,6 +64,12 @@ le_may_lead(char *why, size_t size, int *sqlstate)
 	LeTiming	timing;
 	StringInfoData detail;
 
+	if (fault[0] != '\0')
+	{
+		*sqlstate = LE_ERRCODE_REFUSED;
+		strlcpy(why, fault, size);
+		return false;
+	}
 	*sqlstate = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
 	if (!le_eligible)
 	{
@@ -51,6 +94,20 @@ le_may_lead(char *why, size_t size, int *sqlstate)
 		return false;
 	}
 	return true;
+}
+
+/* The same in a word, for other nodes to show; NULL: it may. */
+const char *
+le_unfit(void)
+{
+	char		why[256];
+	int			sqlstate;
+
+	if (le_may_lead(why, sizeof(why), &sqlstate))
+		return NULL;
+	return le_eligible && RecoveryInProgress() &&
+		!(le_standby_eligible && le_configured_store()->between_instances) ?
+		"standby" : "ineligible";
 }
 
 /*

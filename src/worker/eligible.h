@@ -12,7 +12,10 @@
 
 #include "shmem/leases.h"
 
+extern void le_judge_settings(void);
+extern const char *le_settings_fault(void);
 extern bool le_may_lead(char *why, size_t size, int *sqlstate);
+extern const char *le_unfit(void);
 extern bool le_campaigns(const LeSlot *slot);
 extern void le_check_trust(le_duration trust);
 

@@ -14,7 +14,9 @@
 
 #include "settings.h"
 #include "shmem/clock.h"
+#include "shmem/requests.h"
 #include "worker/dispatch.h"
+#include "worker/eligible.h"
 #include "worker/find_leader.h"
 #include "worker/known.h"
 #include "worker/observe.h"
@@ -137,7 +139,17 @@ void
 le_ask_leader(LePending *p)
 {
 	LeFlight   *flight;
+	char		message[256];
 
+	/* Another store or place than was meant would say that nobody leads. */
+	if (le_settings_fault()[0] != '\0')
+	{
+		snprintf(message, sizeof(message),
+				 "could not find out who leads election \"%s\"",
+				 p->ask.election);
+		le_reply_error(p, LE_ERRCODE_REFUSED, message, le_settings_fault(), "");
+		return;
+	}
 	if (!le_configured_store()->between_instances)
 	{
 		answer_local_leader(p);
@@ -149,5 +161,6 @@ le_ask_leader(LePending *p)
 	flight->op.election = le_flight_string(flight, p->ask.election);
 	flight->pending = p->number;
 	flight->slot = p->proc;
+	flight->lane = LE_LANE_READ;
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }

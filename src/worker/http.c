@@ -8,13 +8,20 @@
  * the worker's WaitLatchOrSocket().  So requests run side by side while the
  * worker stays as responsive as any backend.
  *
- * Three rules.  Nothing is thrown through libcurl: its callbacks only copy
+ * What keeps a term alive, or gives it to others, goes over connections that
+ * nothing else may use; those are kept warm by the proofs of each round.  What
+ * a name server has said once counts for all.
+ *
+ * Four rules.  Nothing is thrown through libcurl: its callbacks only copy
  * into memory from malloc, within limits, and report failure by their return
  * value; answers are handed out after libcurl has returned.  All signals are
  * blocked while libcurl runs, because its resolver starts threads, which
- * inherit the mask and must not run PostgreSQL's handlers.  And no handle is
- * cleaned up when the process exits: that could wait for a resolver thread
- * and hold up a shutdown.
+ * inherit the mask and must not run PostgreSQL's handlers.  No handle is
+ * cleaned up while a name is being looked up for it, since libcurl would wait
+ * for its thread, for as long as the name server likes: time limits are kept
+ * here, and a call whose time is up in the resolver is answered and left
+ * behind until the thread has come back.  And for the same reason none is
+ * cleaned up when the process exits.
  *
  * src/worker/http.c
  *
@@ -40,11 +47,50 @@
 /* Headers of one response, altogether. */
 #define MAX_HEADERS		(64 * 1024)
 
+/*
+ * How many look-ups of one server's name may be left behind at a time, each
+ * with a thread of libcurl's.  With so many another would tell nothing new.
+ */
+#define MAX_LEFT_BEHIND	8
+
+/* Nothing of libcurl's own limits may come first. */
+#define NEVER_MS		(24L * 3600 * 1000)
+
+/* Requests that share connections. */
+typedef struct Pool
+{
+	CURLM	   *multi;
+	int			number;
+	le_time		timer_at;
+} Pool;
+
+enum
+{
+	POOL_TERMS, POOL_OTHERS, POOL_PARKED, NPOOLS
+};
+
+static const int pool_of[LE_NLANES] = {
+	[LE_LANE_LIFE] = POOL_TERMS,
+	[LE_LANE_RELEASE] = POOL_TERMS,
+	[LE_LANE_ASKED] = POOL_OTHERS,
+	[LE_LANE_CAMPAIGN] = POOL_OTHERS,
+	[LE_LANE_READ] = POOL_OTHERS,
+	[LE_LANE_WATCH] = POOL_PARKED,
+};
+
 typedef struct Call
 {
-	dlist_node	node;			/* in finished */
-	CURL	   *easy;
+	dlist_node	node;			/* in one of the lists below */
+	Pool	   *pool;
+	CURL	   *easy;			/* NULL: it could not be made */
+	le_time		connect_by;		/* when to give up without a connection, if not
+								 * 0 ... */
+	le_time		answer_by;		/* ... and without an answer */
+	bool		left_behind;	/* its name is still looked up, although its
+								 * time was up ... */
+	bool		handed_out;		/* ... and it has been answered */
 	struct curl_slist *headers;
+	char	   *base;			/* URL of the server */
 	char	   *request_body;
 	size_t		request_len;
 	size_t		request_given;	/* how much of it libcurl has taken */
@@ -65,41 +111,58 @@ typedef struct Call
 	void	   *arg;
 } Call;
 
-static CURLM *multi = NULL;
+static Pool pools[NPOOLS];
+static CURLSH *shared = NULL;	/* what the pools know of names and sessions */
 static int	epoll_fd = -1;
-static le_time timer_at = 0;
+static dlist_head under_way = DLIST_STATIC_INIT(under_way);
 static dlist_head finished = DLIST_STATIC_INIT(finished);
+static dlist_head left_behind = DLIST_STATIC_INIT(left_behind);
 
 /* ---- what libcurl calls: no palloc, no ereport ---- */
 
 static int
 watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
+	Pool	   *pool = arg;
 	struct epoll_event ev = {0};
 
 	if (what == CURL_POLL_REMOVE)
 	{
 		(void) epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-		curl_multi_assign(multi, fd, NULL);
+		curl_multi_assign(pool->multi, fd, NULL);
 		return 0;
 	}
 	if (what & CURL_POLL_IN)
 		ev.events |= EPOLLIN;
 	if (what & CURL_POLL_OUT)
 		ev.events |= EPOLLOUT;
-	ev.data.fd = fd;
+	ev.data.u64 = ((uint64) pool->number << 32) | (uint32) fd;
 	if (epoll_ctl(epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd,
 				  &ev) != 0)
 		return -1;
-	curl_multi_assign(multi, fd, &epoll_fd);	/* any mark will do */
+	curl_multi_assign(pool->multi, fd, pool);	/* any mark will do */
 	return 0;
 }
 
 static int
 set_timer(CURLM *m, long ms, void *arg)
 {
-	timer_at = ms < 0 ? 0 : le_now() + ms * LE_MSEC;
+	Pool	   *pool = arg;
+
+	pool->timer_at = ms < 0 ? 0 : le_now() + ms * LE_MSEC;
 	return 0;
+}
+
+/* A call that was left behind ends where its look-up does. */
+static curl_socket_t
+open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+	Call	   *call = arg;
+
+	if (call->left_behind)
+		return CURL_SOCKET_BAD;
+	return socket(address->family, address->socktype | SOCK_CLOEXEC,
+				  address->protocol);
 }
 
 /*
@@ -114,6 +177,8 @@ give_body(char *to, size_t size, size_t n, void *arg)
 	Call	   *call = arg;
 	size_t		len = Min(size * n, call->request_len - call->request_given);
 
+	if (call->left_behind)
+		return CURL_READFUNC_ABORT; /* it is said not to have been sent */
 	memcpy(to, call->request_body + call->request_given, len);
 	call->request_given += len;
 	return len;
@@ -187,12 +252,25 @@ leave_curl(const sigset_t *saved)
 	sigprocmask(SIG_SETMASK, saved, NULL);
 }
 
-/* "connections" to the store, those of the watch included. */
+/* So many connections are kept open in each lane. */
 void
-le_http_start(int connections)
+le_http_start(const int connections[LE_NLANES])
 {
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK ||
-		(multi = curl_multi_init()) == NULL)
+	bool		ok = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK &&
+		(shared = curl_share_init()) != NULL &&
+		curl_share_setopt(shared, CURLSHOPT_SHARE,
+						  CURL_LOCK_DATA_DNS) == CURLSHE_OK &&
+		curl_share_setopt(shared, CURLSHOPT_SHARE,
+						  CURL_LOCK_DATA_SSL_SESSION) == CURLSHE_OK;
+	long		kept[NPOOLS] = {0};
+
+	for (int i = 0; ok && i < NPOOLS; i++)
+	{
+		pools[i].number = i;
+		pools[i].multi = curl_multi_init();
+		ok = pools[i].multi != NULL;
+	}
+	if (!ok)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("could not initialize libcurl")));
@@ -205,11 +283,32 @@ le_http_start(int connections)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not create an epoll descriptor: %m")));
-	curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
-	curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, set_timer);
-	curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS,
-					  (long) connections);
-	curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long) connections);
+	for (int i = 0; i < LE_NLANES; i++)
+		kept[pool_of[i]] += connections[i];
+	for (int i = 0; i < NPOOLS; i++)
+	{
+		CURLM	   *multi = pools[i].multi;
+
+		curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+		curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, &pools[i]);
+		curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, set_timer);
+		curl_multi_setopt(multi, CURLMOPT_TIMERDATA, &pools[i]);
+		curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, kept[i]);
+	}
+}
+
+/*
+ * The authorities of ca_file count in place of the system's, not beside them:
+ * libcurl is often built with a directory of the latter, which it goes on
+ * trusting when it is given a file.  One that knows no directories has none.
+ */
+static bool
+forget_directory(CURL *easy, CURLoption option)
+{
+	CURLcode	result = curl_easy_setopt(easy, option, (char *) NULL);
+
+	return result == CURLE_OK || result == CURLE_NOT_BUILT_IN ||
+		result == CURLE_UNKNOWN_OPTION;
 }
 
 static bool
@@ -221,6 +320,7 @@ set_transport(Call *call)
 #define SET(option, value) \
 	(ok = ok && curl_easy_setopt(easy, (option), (value)) == CURLE_OK)
 	SET(CURLOPT_NOSIGNAL, 1L);
+	SET(CURLOPT_SHARE, shared);
 	SET(CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
 	SET(CURLOPT_FOLLOWLOCATION, 0L);	/* a redirected PUT loses its body */
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
@@ -234,7 +334,12 @@ set_transport(Call *call)
 	SET(CURLOPT_PROTOCOLS, (long) (CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 	if (le_ca_file[0] != '\0')
+	{
 		SET(CURLOPT_CAINFO, le_ca_file);
+		SET(CURLOPT_PROXY_CAINFO, le_ca_file);
+		ok = ok && forget_directory(easy, CURLOPT_CAPATH) &&
+			forget_directory(easy, CURLOPT_PROXY_CAPATH);
+	}
 	if (le_cert_file[0] != '\0')
 		SET(CURLOPT_SSLCERT, le_cert_file);
 	if (le_key_file[0] != '\0')
@@ -270,8 +375,7 @@ add_headers(Call *call, const char *lines)
 }
 
 static bool
-set_request(Call *call, const LeHttpRequest *request, const char *url,
-			le_duration timeout)
+set_request(Call *call, const LeHttpRequest *request, const char *url)
 {
 	CURL	   *easy = call->easy;
 	bool		ok = true;
@@ -282,10 +386,9 @@ set_request(Call *call, const LeHttpRequest *request, const char *url,
 		SET(CURLOPT_NOBODY, 1L);
 	else
 		SET(CURLOPT_CUSTOMREQUEST, request->method);
-	SET(CURLOPT_TIMEOUT_MS, (long) Max(timeout / LE_MSEC, 1));
-	SET(CURLOPT_CONNECTTIMEOUT_MS,
-		request->connect_ms > 0 && request->connect_ms < timeout / LE_MSEC ?
-		(long) request->connect_ms : (long) Max(timeout / LE_MSEC, 1));
+	SET(CURLOPT_CONNECTTIMEOUT_MS, NEVER_MS);
+	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	SET(CURLOPT_OPENSOCKETDATA, call);
 	SET(CURLOPT_ERRORBUFFER, call->error);
 	SET(CURLOPT_WRITEFUNCTION, take_body);
 	SET(CURLOPT_WRITEDATA, call);
@@ -328,20 +431,48 @@ url_of(const LeHttpRequest *request)
 }
 
 /*
- * Send a request.  done() is called once, from le_http_run(), never from
- * here: with the answer, or with the reason why there is none.
+ * Another look-up beside those that were left behind would only leave another
+ * thread behind.  What keeps terms goes in any case: there is little of it,
+ * and its connections are kept, so it may need no look-up.
+ */
+static bool
+resolver_hangs(Call *call)
+{
+	int			n = 0;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &left_behind)
+		n += strcmp(dlist_container(Call, node, iter.cur)->base,
+					call->base) == 0;
+	if (n < MAX_LEFT_BEHIND || call->pool == &pools[POOL_TERMS])
+		return false;
+	strlcpy(call->error, "the name server does not answer",
+			sizeof(call->error));
+	return true;
+}
+
+/*
+ * Send a request, now: its time begins here.  done() is called once, from
+ * le_http_run(), never from here: with the answer, or with the reason why
+ * there is none.
  */
 void
-le_http_send(const LeHttpRequest *request, le_duration timeout,
+le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 			 LeHttpDone done, void *arg)
 {
 	Call	   *call = MemoryContextAllocZero(TopMemoryContext, sizeof(Call));
 	char	   *url = url_of(request);
+	le_duration connect = request->connect_ms * LE_MSEC;
 	sigset_t	saved;
 	bool		ok;
 
+	call->pool = &pools[pool_of[lane]];
 	call->max_body = request->max_answer;
 	call->enough = request->enough;
+	call->answer_by = le_now() + Max(timeout, LE_MSEC);
+	if (connect > 0 && connect < timeout)
+		call->connect_by = le_now() + connect;
+	call->base = MemoryContextStrdup(TopMemoryContext, request->base);
 	if (request->secret != NULL)
 		call->secret = MemoryContextStrdup(TopMemoryContext, request->secret);
 	call->done = done;
@@ -354,17 +485,14 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 	}
 
 	enter_curl(&saved);
-	call->easy = curl_easy_init();
-	ok = call->easy != NULL && set_transport(call) &&
-		set_request(call, request, url, timeout) &&
-		curl_multi_add_handle(multi, call->easy) == CURLM_OK;
+	ok = !resolver_hangs(call) &&
+		(call->easy = curl_easy_init()) != NULL && set_transport(call) &&
+		set_request(call, request, url) &&
+		curl_multi_add_handle(call->pool->multi, call->easy) == CURLM_OK;
 	leave_curl(&saved);
 	pfree(url);
-	if (!ok)
-	{
-		call->result = CURLE_FAILED_INIT;
-		dlist_push_tail(&finished, &call->node);
-	}
+	call->result = CURLE_FAILED_INIT;
+	dlist_push_tail(ok ? &under_way : &finished, &call->node);
 }
 
 int
@@ -377,7 +505,19 @@ le_http_socket(void)
 le_time
 le_http_timer(void)
 {
-	return dlist_is_empty(&finished) ? timer_at : le_now();
+	le_time		next = dlist_is_empty(&finished) ? 0 : le_now();
+	dlist_iter	iter;
+
+	for (int i = 0; i < NPOOLS; i++)
+		next = le_earliest(next, pools[i].timer_at);
+	dlist_foreach(iter, &under_way)
+	{
+		const Call *call = dlist_container(Call, node, iter.cur);
+
+		next = le_earliest(next, call->connect_by != 0 ? call->connect_by :
+						   call->answer_by);
+	}
+	return next;
 }
 
 /* Can the store have seen the request?  Only "certainly not" counts as no. */
@@ -463,7 +603,7 @@ free_call(Call *call)
 	enter_curl(&saved);
 	if (call->easy != NULL)
 	{
-		curl_multi_remove_handle(multi, call->easy);
+		curl_multi_remove_handle(call->pool->multi, call->easy);
 		curl_easy_cleanup(call->easy);
 	}
 	curl_slist_free_all(call->headers);
@@ -475,18 +615,19 @@ free_call(Call *call)
 		explicit_bzero(call->secret, strlen(call->secret));
 		pfree(call->secret);
 	}
+	pfree(call->base);
 	if (call->request_body != NULL)
 		pfree(call->request_body);
 	pfree(call);
 }
 
 static void
-collect_finished(void)
+collect_finished(Pool *pool)
 {
 	CURLMsg    *msg;
 	int			left;
 
-	while ((msg = curl_multi_info_read(multi, &left)) != NULL)
+	while ((msg = curl_multi_info_read(pool->multi, &left)) != NULL)
 	{
 		Call	   *call = NULL;
 
@@ -494,6 +635,7 @@ collect_finished(void)
 			continue;
 		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **) &call);
 		call->result = msg->data.result;
+		dlist_delete(&call->node);
 		dlist_push_tail(&finished, &call->node);
 	}
 }
@@ -510,6 +652,7 @@ drive(void)
 	enter_curl(&saved);
 	for (int i = 0; i < n; i++)
 	{
+		Pool	   *pool = &pools[events[i].data.u64 >> 32];
 		int			flags = 0;
 
 		if (events[i].events & EPOLLIN)
@@ -518,15 +661,95 @@ drive(void)
 			flags |= CURL_CSELECT_OUT;
 		if (events[i].events & (EPOLLERR | EPOLLHUP))
 			flags |= CURL_CSELECT_ERR;
-		curl_multi_socket_action(multi, events[i].data.fd, flags, &running);
+		curl_multi_socket_action(pool->multi, (int) events[i].data.u64, flags,
+								 &running);
 	}
-	if (timer_at != 0 && le_now() >= timer_at)
+	for (int i = 0; i < NPOOLS; i++)
 	{
-		timer_at = 0;
-		curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running);
+		Pool	   *pool = &pools[i];
+
+		if (pool->timer_at != 0 && le_now() >= pool->timer_at)
+		{
+			pool->timer_at = 0;
+			curl_multi_socket_action(pool->multi, CURL_SOCKET_TIMEOUT, 0,
+									 &running);
+		}
+		collect_finished(pool);
 	}
-	collect_finished();
 	leave_curl(&saved);
+}
+
+/* ---- time limits ---- */
+
+static bool
+has_passed(const Call *call, CURLINFO stage)
+{
+	curl_off_t	after = 0;
+
+	return curl_easy_getinfo(call->easy, stage, &after) == CURLE_OK &&
+		after > 0;
+}
+
+/*
+ * Its time is up.  It is answered like one that libcurl has ended; one that
+ * is still in the resolver is told apart, and freed when that lets go of it.
+ */
+static void
+end_late(Call *call)
+{
+	const char *what = "the server's answer";
+
+	call->result = CURLE_OPERATION_TIMEDOUT;
+	if (!has_passed(call, CURLINFO_NAMELOOKUP_TIME_T) &&
+		!has_passed(call, CURLINFO_PRETRANSFER_TIME_T))
+	{
+		what = "looking up the server's name";
+		call->left_behind = true;
+	}
+	else if (!has_passed(call, CURLINFO_PRETRANSFER_TIME_T))
+		what = "connecting";
+	snprintf(call->error, sizeof(call->error), "%s timed out", what);
+	dlist_delete(&call->node);
+	dlist_push_tail(&finished, &call->node);
+}
+
+static void
+enforce_limits(le_time now)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &under_way)
+	{
+		Call	   *call = dlist_container(Call, node, iter.cur);
+
+		if (now >= call->answer_by)
+			end_late(call);
+		else if (call->connect_by == 0 || now < call->connect_by)
+			continue;
+		else if (has_passed(call, CURLINFO_PRETRANSFER_TIME_T))
+			call->connect_by = 0;
+		else
+			end_late(call);
+	}
+}
+
+/*
+ * Hand an answer out, and free its call unless a look-up still needs it.  What
+ * has been left behind comes here again when its look-up is over.
+ */
+static void
+settle(Call *call)
+{
+	if (call->left_behind && !call->handed_out)
+	{
+		dlist_push_tail(&left_behind, &call->node);
+		call->handed_out = true;
+		hand_out(call);
+		return;
+	}
+	if (!call->handed_out)
+		hand_out(call);
+	free_call(call);
 }
 
 /*
@@ -537,12 +760,7 @@ void
 le_http_run(void)
 {
 	drive();
+	enforce_limits(le_now());
 	while (!dlist_is_empty(&finished))
-	{
-		Call	   *call = dlist_container(Call, node,
-										   dlist_pop_head_node(&finished));
-
-		hand_out(call);
-		free_call(call);
-	}
+		settle(dlist_container(Call, node, dlist_pop_head_node(&finished)));
 }

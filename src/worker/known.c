@@ -155,6 +155,8 @@ fill_node(LeNodeInfo *info, const LeNodeKey *key)
 	info->seq = key->seq;
 	info->held = key->held;
 	info->revoked = key->revoked;
+	if (key->unfit != NULL)
+		strlcpy(info->unfit, key->unfit, sizeof(info->unfit));
 	info->self = strcmp(key->incarnation, le_table->incarnation) == 0;
 	info->doubted = before != NULL ? before->doubted : 0;
 	if (before != NULL && (before->index == key->index || key->revoked))
@@ -180,12 +182,7 @@ le_known_keep_nodes(const LeAnswer *answer)
 	for (int i = 0; i < n; i++)
 		fill_node(&fresh[i], &answer->nodes[i]);
 
-	pg_atomic_fetch_add_u64(&le_table->nodes_version, 1);
-	pg_write_barrier();
-	memcpy(le_table->nodes, fresh, n * sizeof(LeNodeInfo));
-	le_table->nnodes = n;
-	pg_write_barrier();
-	pg_atomic_fetch_add_u64(&le_table->nodes_version, 1);
+	le_set_nodes(fresh, n);
 	pfree(fresh);
 }
 

@@ -167,6 +167,7 @@ le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 		le_event_of(name, LE_EVENT_SEEN, slot->name, key->token, NULL);
 	note_holder_session(slot, key, view);
 	if (view->exists && !view->usable)
-		le_note_error(slot, LE_REFUSED, le_configured_store()->foreign_key);
+		le_note_error(slot, LE_OP_READ, LE_REFUSED,
+					  le_configured_store()->foreign_key);
 	slot->holder_seen = le_now();
 }

@@ -167,8 +167,8 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
  * applied for a while, neither "not to be had" nor "nothing was done" is
  * certain: others may have been refused because of it.
  */
-static void
-reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
+void
+le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
 {
 	if (p->unresolved)
 		le_reply_outcome(p, LE_UNKNOWN);
@@ -322,7 +322,7 @@ verdict_denied(const LeSlot *slot, uint32 answered)
 		}
 		p->known = p->denied = true;
 		if (p->ask.wait_until <= le_now())
-			reply_not_granted(p, true, LE_DONE);
+			le_reply_not_granted(p, true, LE_DONE);
 	}
 	return again;
 }
@@ -360,36 +360,44 @@ verdict_failed(LeSlot *slot, LeOutcome outcome)
 		if (outcome == LE_UNKNOWN && p->ask.owner != slot->candidate)
 			p->outcome = LE_UNAVAILABLE;
 		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
-			reply_not_granted(p, false, p->outcome);
+			le_reply_not_granted(p, false, p->outcome);
+	}
+}
+
+/* Nobody who seeks the election gets it now. */
+void
+le_pending_refuse(const LeSlot *slot, int sqlstate, const char *message,
+				  const char *detail, const char *hint)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (seeks(p, slot))
+			le_reply_error(p, sqlstate, message, detail, hint);
 	}
 }
 
 static void
 verdict_token(LeSlot *slot)
 {
-	dlist_mutable_iter iter;
+	static const char hint[] = "If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_reset_token().";
 	char		message[256];
+	char		detail[128];
 
 	snprintf(message, sizeof(message),
 			 "store %s gave election \"%s\" a fencing token that is not higher than one seen before",
 			 le_store_place(), slot->name);
+	snprintf(detail, sizeof(detail), "Highest token seen: " UINT64_FORMAT ".",
+			 slot->election.token_floor);
 	ereport(LOG,
 			(errcode(LE_ERRCODE_REFUSED),
 			 errmsg_internal("%s", message),
-			 errdetail("Highest token seen: " UINT64_FORMAT ".",
-					   slot->election.token_floor)));
-	dlist_foreach_modify(iter, &pendings)
-	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-		char		detail[128];
-
-		if (!seeks(p, slot))
-			continue;
-		snprintf(detail, sizeof(detail), "Highest token seen: " UINT64_FORMAT ".",
-				 slot->election.token_floor);
-		le_reply_error(p, LE_ERRCODE_REFUSED, message, detail,
-					   "If the store was rebuilt or restored on purpose, follow the runbook for that and call le_reset_token().");
-	}
+			 errdetail_internal("%s", detail),
+			 errhint("%s", hint)));
+	le_pending_refuse(slot, LE_ERRCODE_REFUSED, message, detail, hint);
 }
 
 static bool
@@ -549,7 +557,7 @@ le_pending_no_session(LeOutcome outcome)
 		p->denied = false;
 		p->outcome = outcome == LE_UNKNOWN ? LE_UNAVAILABLE : outcome;
 		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
-			reply_not_granted(p, false, p->outcome);
+			le_reply_not_granted(p, false, p->outcome);
 	}
 }
 
@@ -689,7 +697,7 @@ give_up(LePending *p)
 	if (may_be_applied(p))
 		le_reply_outcome(p, LE_UNKNOWN);
 	else
-		reply_not_granted(p, p->denied, p->outcome);
+		le_reply_not_granted(p, p->denied, p->outcome);
 }
 
 /*

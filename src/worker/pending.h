@@ -44,6 +44,7 @@ extern void le_reply(LePending *p, LeReplyKind kind);
 extern void le_reply_error(LePending *p, int sqlstate, const char *message,
 						   const char *detail, const char *hint);
 extern void le_reply_outcome(LePending *p, LeOutcome outcome);
+extern void le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome);
 
 /* what the elections need to know */
 extern const LeAsk *le_first_seeker(const LeSlot *slot);
@@ -53,6 +54,9 @@ extern bool le_renewal_asked(int slot);
 extern const char *le_value_to_publish(const LeSlot *slot);
 
 /* what they tell */
+extern void le_pending_refuse(const LeSlot *slot, int sqlstate,
+							  const char *message, const char *detail,
+							  const char *hint);
 extern void le_pending_unresolved(const LeSlot *slot);
 extern bool le_pass_verdict(LeSlot *slot, const LeActions *act,
 							uint32 answered);

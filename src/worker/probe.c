@@ -14,11 +14,13 @@
 
 #include "settings.h"
 #include "worker/dispatch.h"
+#include "worker/elect.h"
+#include "worker/eligible.h"
 #include "worker/probe.h"
+#include "worker/secret.h"
+#include "worker/statefile.h"
+#include "worker/tokens.h"
 #include "worker/wishes.h"
-
-/* An index that no key has: a write that depends on it changes nothing. */
-#define NO_INDEX	((uint64) PG_INT64_MAX)
 
 /* A claim that nobody has: to end it changes nothing. */
 static const LeClaim no_claim = {
@@ -27,7 +29,7 @@ static const LeClaim no_claim = {
 	.id = "00000000000000000000000000000000",
 	.node = "",
 	.state = LE_CLAIM_DONE,
-	.index = NO_INDEX
+	.index = LE_NO_INDEX
 };
 
 /*
@@ -53,17 +55,44 @@ check_answered(LeFlight *flight, const LeAnswer *answer)
 static void
 send_check(const LePending *p, LeOpKind kind)
 {
-	LeFlight   *flight = le_flight_new(kind, check_answered);
+	LeFlight   *flight = le_flight_without_effect(kind, p->ask.election,
+												  check_answered);
 
 	flight->pending = p->number;
 	flight->slot = p->proc;
-	if (p->ask.election[0] != '\0')
-		flight->op.election = le_flight_string(flight, p->ask.election);
-	flight->op.index = flight->op.token = NO_INDEX;
-	flight->op.rev = 1;
+	flight->probe = true;
 	if (kind == LE_OP_COMPLETE)
 		flight->op.claim = flight->op.previous = &no_claim;
 	le_flight_send(flight, le_table->node.timing.request_timeout);
+}
+
+static void
+check_settings(LePending *p)
+{
+	if (le_settings_fault()[0] == '\0')
+		le_reply(p, LE_REPLY_TRUE);
+	else
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", le_settings_fault(), "");
+}
+
+static void
+check_secret(LePending *p)
+{
+	if (le_secret_trouble()[0] == '\0')
+		le_reply(p, LE_REPLY_TRUE);
+	else
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", le_secret_trouble(), "");
+}
+
+static void
+check_files(LePending *p)
+{
+	if (!le_elect_can_begin())
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", le_tokens_trouble(), "");
+	else if (le_statefile_trouble()[0] != '\0')
+		le_reply_error(p, ERRCODE_WARNING, "", le_statefile_trouble(), "");
+	else
+		le_reply(p, LE_REPLY_TRUE);
 }
 
 void
@@ -71,7 +100,13 @@ le_ask_check(LePending *p)
 {
 	const LeStore *store = le_configured_store();
 
-	if (p->ask.check == LE_CHECK_SESSION && !le_session_live())
+	if (p->ask.check == LE_CHECK_SETTINGS)
+		check_settings(p);
+	else if (p->ask.check == LE_CHECK_SECRET)
+		check_secret(p);
+	else if (p->ask.check == LE_CHECK_FILES)
+		check_files(p);
+	else if (p->ask.check == LE_CHECK_SESSION && !le_session_live())
 		le_wish_session();		/* le_pending_session_live() answers */
 	else if (p->ask.check == LE_CHECK_WORKER ||
 			 p->ask.check == LE_CHECK_SESSION || !store->between_instances)

@@ -67,7 +67,8 @@ terms_answered(LeFlight *flight, const LeAnswer *answer)
 			continue;
 		le_stat_answer(number, flight->sent, renewal->outcome);
 		tell(flight, i, renewal, random);
-		le_note_error(slot, renewal->outcome, renewal->detail);
+		le_note_error(slot, flight->op.kind, renewal->outcome,
+					  renewal->detail);
 		if (renewal->outcome == LE_DONE)
 		{
 			done[ndone++] = number;

@@ -23,38 +23,48 @@
 #include "worker/secret.h"
 
 static char *of_file = NULL;
+static char complaint[MAXPGPATH + 200];	/* why the file cannot be used; "": it
+										 * can, or there is none */
 static char *fetched = NULL;
 static le_time due_at = 0;		/* when to fetch the next; 0: not */
 
-/* Read the file; false, with a log line, if it cannot be used. */
+/* The file cannot be used: say so in the log, and keep it for who asks. */
+static bool
+cannot(const char *format, const char *path)
+{
+	snprintf(complaint, sizeof(complaint), format, path);
+	ereport(LOG,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("%s", complaint)));
+	return false;
+}
+
+/* Read the file; false if it cannot be used. */
 static bool
 read_secret(const char *path, char *secret, size_t size)
 {
 	FILE	   *file = AllocateFile(path, "r");
 	size_t		len;
+	bool		whole;
 
 	if (file == NULL)
-	{
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not open token file \"%s\": %m", path)));
-		return false;
-	}
+		return cannot("could not open token file \"%s\": %m", path);
+	errno = 0;
 	len = fread(secret, 1, size - 1, file);
+	whole = !ferror(file);
+	if (!whole)
+		(void) cannot("could not read token file \"%s\": %m", path);
 	FreeFile(file);
+	if (!whole)
+		return false;
 	secret[len] = '\0';
 	secret[strcspn(secret, "\r\n")] = '\0';
+	if (secret[0] == '\0')
+		return cannot("token file \"%s\" is empty", path);
 	for (char *p = secret; *p != '\0'; p++)
-	{
 		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 0x7f)
-		{
-			ereport(LOG,
-					(errcode(ERRCODE_CONFIG_FILE_ERROR),
-					 errmsg("token file \"%s\" does not hold one printable token",
-							path)));
-			return false;
-		}
-	}
+			return cannot("token file \"%s\" does not hold one printable token",
+						  path);
 	return true;
 }
 
@@ -84,6 +94,46 @@ is_fetched(void)
 	return store->authenticates != NULL && store->authenticates();
 }
 
+static void
+warn_of_mode(const char *what, const char *file)
+{
+	if (le_others_can_read(file))
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("%s file \"%s\" has group or world access", what, file),
+				 errdetail(LE_SECRET_MODE)));
+}
+
+/* It goes over the network as it is. */
+static void
+warn_of_transport(void)
+{
+	const LeStore *store = le_configured_store();
+	const char *list = store->servers();
+	char		url[MAXPGPATH];
+
+	while (le_next_name(&list, url, sizeof(url)))
+		if (le_goes_in_clear(url))
+			ereport(LOG,
+					(errcode(ERRCODE_CONFIG_FILE_ERROR),
+					 errmsg("the token for %s can be read on the network", url),
+					 errhint("Use https:// in \"%s\".", store->url_setting)));
+}
+
+/* A rotation is to be seen; never what the token is. */
+static void
+log_change(const char *path, const char *before)
+{
+	static bool first = true;
+	bool		same = of_file == NULL ||
+		(before != NULL && strcmp(of_file, before) == 0);
+
+	if (!first && !same)
+		ereport(LOG,
+				(errmsg("read a new token from file \"%s\"", path)));
+	first = false;
+}
+
 /*
  * Take over the settings, at start and after a reload.  Requests in flight
  * keep what they were sent with.  A file that cannot be used counts as empty
@@ -93,16 +143,27 @@ void
 le_secret_configure(void)
 {
 	const LeStore *store = le_configured_store();
+	const char *path = store->secret_file == NULL ? "" : store->secret_file();
 	char		secret[LE_MAX_SECRET_LEN];
+	char	   *before = of_file;
 
-	forget(&of_file);
+	of_file = NULL;
 	forget(&fetched);
 	due_at = 0;
-	if (store->secret_file == NULL || store->secret_file()[0] == '\0')
-		return;
-	if (read_secret(store->secret_file(), secret, sizeof(secret)))
-		keep(&of_file, secret);
-	explicit_bzero(secret, sizeof(secret));
+	complaint[0] = '\0';
+	warn_of_mode("private key", le_key_file);
+	if (path[0] != '\0')
+	{
+		warn_of_mode("token", path);
+		if (read_secret(path, secret, sizeof(secret)))
+		{
+			keep(&of_file, secret);
+			warn_of_transport();
+		}
+		explicit_bzero(secret, sizeof(secret));
+	}
+	log_change(path, before);
+	forget(&before);
 }
 
 /* NULL: there is none. */
@@ -110,6 +171,13 @@ const char *
 le_secret_of_file(void)
 {
 	return of_file;
+}
+
+/* Why the file that is named cannot be used; "" if it can. */
+const char *
+le_secret_trouble(void)
+{
+	return complaint;
 }
 
 /* The one to send; NULL: none. */

@@ -14,6 +14,7 @@
 
 extern void le_secret_configure(void);
 extern const char *le_secret_of_file(void);
+extern const char *le_secret_trouble(void);
 extern const char *le_secret(void);
 
 /* where it is fetched from the store, or from somebody else */

@@ -195,7 +195,7 @@ probe(int number)
 	initStringInfo(&request.headers);
 	appendStringInfoString(&request.path, le_configured_store()->ready_path);
 	request.base = servers[number].url;
-	le_http_send(&request, PROBE_TIMEOUT, probe_answered, ref);
+	le_http_send(&request, LE_LANE_READ, PROBE_TIMEOUT, probe_answered, ref);
 	pfree(request.path.data);
 	pfree(request.headers.data);
 }

@@ -28,6 +28,10 @@
 static LeNode *node;
 static le_time idle_since = 0;
 
+/* The session may have been made by other settings than there are now; the
+ * worker before may have gone without a look at them. */
+static bool settings_new = true;
+
 static void perform(const LeNodeActions *act);
 static void listed(LeFlight *flight, const LeAnswer *answer);
 
@@ -158,8 +162,10 @@ proof_answered(LeFlight *flight, const LeAnswer *answer)
 			le_elect_not_ours(slot);
 	}
 	feed(&input);
-	if (answer->outcome == LE_DONE && node->proof_index > before)
-		le_elect_proved(flight->sent, flight->held_slots, flight->op.nheld);
+	if (answer->outcome != LE_DONE || node->proof_index <= before)
+		return;
+	le_elect_proved(flight->sent, flight->held_slots, flight->op.nheld);
+	le_elect_ask_refused();
 }
 
 static bool
@@ -271,6 +277,15 @@ listed(LeFlight *flight, const LeAnswer *answer)
 
 /* ---- requests ---- */
 
+/* What the node key says about this node. */
+static void
+add_fitness(LeFlight *flight)
+{
+	(void) le_elect_note_fitness(false);
+	if (le_table->unfit[0] != '\0')
+		flight->op.unfit = le_flight_string(flight, le_table->unfit);
+}
+
 static void
 send_step(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *),
 		  le_duration timeout)
@@ -278,6 +293,8 @@ send_step(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *),
 	LeFlight   *flight = le_flight_new(kind, done);
 
 	flight->op.seq = node->seq;
+	if (kind == LE_OP_REGISTER_NODE)
+		add_fitness(flight);
 	if (kind == LE_OP_REVOKE_NODE)
 		flight->op.incarnation = le_table->session_incarnation;
 	le_flight_send(flight, timeout);
@@ -306,6 +323,7 @@ send_proof(le_duration timeout)
 	}
 	flight->op.held = names;
 	flight->op.seq = node->seq;
+	add_fitness(flight);
 	le_flight_send(flight, timeout);
 }
 
@@ -366,19 +384,24 @@ place_changed(void)
 		strcmp(le_table->place.part, place.part) != 0;
 }
 
-/* Where the next session's keys go, and for how long it is asked. */
+/*
+ * Where the next session's keys go, and for how long it is asked.  A session
+ * that has been asked for already is made where it was asked for.
+ */
 static void
-adopt_settings(void)
+adopt_settings(bool creating)
 {
 	LeTiming	timing;
 
 	le_configured_timing(&timing);
 	le_node_set_timing(node, &timing);
-	if (node->state != LE_NODE_NONE && node->state != LE_NODE_CREATING)
+	if (node->state != LE_NODE_NONE && !creating)
 		return;
-	if (place_changed())
-		le_known_forget_keys();
+	if (!place_changed())
+		return;
+	le_known_forget_keys();
 	le_table->place = configured_place();
+	le_elect_moved();
 }
 
 /* Belief first, then messages, then news. */
@@ -392,13 +415,13 @@ perform(const LeNodeActions *act)
 	if (act->ended)
 		session_over();
 	if (act->ended || (act->send & LE_NODE_SEND_CREATE))
-		adopt_settings();
+		adopt_settings((act->send & LE_NODE_SEND_CREATE) != 0);
 	send_requests(act);
 	if (act->became_live)
 		le_elect_node_live();
 	if (act->failed && node->state != LE_NODE_LIVE)
 	{
-		le_elect_no_session();
+		(void) le_elect_note_fitness(act->outcome == LE_REFUSED);
 		le_pending_no_session(act->outcome);
 	}
 }
@@ -421,7 +444,7 @@ le_session_start(void)
 		return;
 	}
 	le_table->worker_started = true;
-	adopt_settings();
+	adopt_settings(false);
 	if (le_configured_store()->between_instances &&
 		le_statefile_read(&before))
 	{
@@ -454,15 +477,20 @@ lease_or_place_changed(void)
 /*
  * After a reload.  A session keeps its lease and its place for life, so a
  * change of those ends it: everything is released, and what is still wanted
- * is acquired anew.  The rest takes effect from the next round on.
+ * is acquired anew.  The rest takes effect from the next round on.  While a
+ * session is being made, all of it waits until it is.
  */
-void
-le_session_configure(void)
+static void
+apply_settings(void)
 {
 	LeTiming	timing;
 
-	adopt_settings();
-	if (node->state == LE_NODE_NONE || node->state == LE_NODE_CREATING)
+	if (!settings_new || node->state == LE_NODE_CREATING ||
+		node->state == LE_NODE_VERIFYING ||
+		node->state == LE_NODE_REGISTERING)
+		return;
+	settings_new = false;
+	if (node->state == LE_NODE_NONE)
 		return;
 	if (lease_or_place_changed())
 	{
@@ -480,6 +508,14 @@ le_session_configure(void)
 }
 
 void
+le_session_configure(void)
+{
+	adopt_settings(false);
+	settings_new = true;
+	apply_settings();
+}
+
+void
 le_session_unwant(void)
 {
 	if (node->wanted || node->state == LE_NODE_LIVE)
@@ -492,7 +528,7 @@ want(void)
 	idle_since = 0;
 	if (!node->wanted)
 	{
-		adopt_settings();
+		adopt_settings(false);
 		feed_kind(LE_NODE_IN_WANT);
 	}
 }
@@ -528,6 +564,7 @@ le_session_run_timers(void)
 {
 	le_time		timer;
 
+	apply_settings();
 	hear_wishes();
 	leave_if_idle();
 	timer = le_node_timer(node);

@@ -26,6 +26,7 @@
 #include "storage/fd.h"
 
 #include "settings.h"
+#include "shmem/events.h"
 #include "worker/statefile.h"
 
 #define STATE_DIR		"pg_stat_tmp"
@@ -41,6 +42,8 @@ typedef struct Identity
 	unsigned long long inode;
 	char		path[MAXPGPATH];
 } Identity;
+
+static char trouble[LE_MAX_ERROR_LEN + 1];
 
 static bool
 identify(int fd, Identity *id)
@@ -92,29 +95,55 @@ write_contents(FILE *file, const LePredecessor *p)
 	return fflush(file) == 0 && !ferror(file);
 }
 
+/* 0, or why it could not be done: errno of the first step that failed. */
+static int
+replace_file(const LePredecessor *session)
+{
+	FILE	   *file = AllocateFile(STATE_TEMP, PG_BINARY_W);
+	int			error = 0;
+
+	if (file == NULL)
+		return errno;
+	errno = 0;
+	if (!write_contents(file, session))
+		error = errno != 0 ? errno : ENOSPC;
+	if (FreeFile(file) != 0 && error == 0)
+		error = errno;
+	if (error == 0 && rename(STATE_TEMP, STATE_FILE) != 0)
+		error = errno;
+	return error;
+}
+
 /*
  * Remember the session, before anything is held by it.  A failure costs the
- * next incarnation a wait, so it is logged and no more.
+ * next incarnation a wait, so it is told and no more.  Nor is it synced: after
+ * a reboot the file counts for nothing.
  */
 void
 le_statefile_write(const LePredecessor *session)
 {
-	FILE	   *file;
-	bool		ok;
-
+	trouble[0] = '\0';
 	if (mkdir(STATE_DIR, pg_dir_create_mode) != 0 && errno != EEXIST)
 		ereport(LOG,
 				(errcode_for_file_access(),
 				 errmsg("could not create directory \"%s\": %m", STATE_DIR)));
-	file = AllocateFile(STATE_TEMP, PG_BINARY_W);
-	ok = file != NULL && write_contents(file, session);
-	if (file != NULL)
-		FreeFile(file);
-	if (!ok || rename(STATE_TEMP, STATE_FILE) != 0)
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not write file \"%s\": %m", STATE_FILE),
-				 errdetail("After a restart this node will wait for its own lease to run out.")));
+	errno = replace_file(session);
+	if (errno == 0)
+		return;
+	snprintf(trouble, sizeof(trouble), "could not write file \"%s\": %m",
+			 STATE_FILE);
+	ereport(LOG,
+			(errcode_for_file_access(),
+			 errmsg("%s", trouble),
+			 errdetail("After a restart this node will wait for its own lease to run out.")));
+	le_event(LE_EVENT_FILE_TROUBLE, NULL, 0, "%s", trouble);
+}
+
+/* Why the session could not be remembered; "" if it could. */
+const char *
+le_statefile_trouble(void)
+{
+	return trouble;
 }
 
 static bool

@@ -21,6 +21,7 @@ typedef struct LePredecessor
 } LePredecessor;
 
 extern void le_statefile_write(const LePredecessor *session);
+extern const char *le_statefile_trouble(void);
 extern bool le_statefile_read(LePredecessor *session);
 extern void le_statefile_remove(void);
 

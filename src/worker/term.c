@@ -13,13 +13,13 @@
 #include "postgres.h"
 
 #include "settings.h"
+#include "shmem/bound.h"
 #include "shmem/clock.h"
 #include "shmem/events.h"
 #include "shmem/stats.h"
 #include "worker/dispatch.h"
 #include "worker/known.h"
 #include "worker/term.h"
-#include "worker/tokens.h"
 
 /* Say whom the term was taken from, and why that was allowed. */
 static void
@@ -43,12 +43,12 @@ log_takeover(const LeSlot *slot)
 			 from->node, slot->holder_token, silence);
 }
 
+/* Its token is on disk. */
 void
 le_begin_term(LeSlot *slot)
 {
 	LeElection *e = &slot->election;
 
-	le_token_seen(slot->name, e->token);
 	le_begin_change(slot);
 	slot->owner_proc = slot->candidate_proc;
 	slot->owner_pid = slot->candidate_pid;
@@ -57,6 +57,9 @@ le_begin_term(LeSlot *slot)
 	slot->last_reason = LE_REASON_NONE;
 	slot->stepping_down = false;
 	slot->last_error[0] = '\0';
+	slot->refused_token = 0;
+	slot->last_error_at = 0;
+	slot->refused = false;
 	strlcpy(slot->holder, le_my_name(), sizeof(slot->holder));
 	/* After le_reset_token() a mark could be too high to be replaced. */
 	if (pg_atomic_read_u64(&slot->given_up) >= e->token)
@@ -72,7 +75,7 @@ le_begin_term(LeSlot *slot)
 					slot->name, e->token),
 			 errdetail("Scope %s, store %s.", le_scope_name(slot->candidate),
 					   le_store_place())));
-	le_stat_count_slot(le_slot_number(slot), LE_STAT_ACQUISITIONS);
+	le_stat_count_slot(le_slot_number(slot), LE_STAT_TERMS);
 	le_event(LE_EVENT_ACQUIRED, slot->name, e->token, "scope %s",
 			 le_scope_name(slot->candidate));
 	log_takeover(slot);
@@ -99,6 +102,7 @@ void
 le_end_term(LeSlot *slot, LeReason reason)
 {
 	uint64		token = pg_atomic_read_u64(&slot->token);
+	LeOwner		owner = le_owner_of(slot);
 
 	if (reason == LE_REASON_RELEASED && slot->stepping_down)
 		reason = LE_REASON_STEPPED_DOWN;
@@ -107,11 +111,14 @@ le_end_term(LeSlot *slot, LeReason reason)
 	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
 	pg_atomic_write_u64(&slot->token, 0);
 	pg_atomic_write_u64(&slot->drain_until, 0);
+	slot->ended_token = token;
+	slot->end_confirmed = false;
 	slot->last_reason = reason;
 	slot->last_change = GetCurrentTimestamp();
 	slot->holder[0] = '\0';
 	slot->holder_seen = 0;
 	le_end_change(slot);
+	le_bound_nudge(le_slot_number(slot), token, owner, false);
 	ereport(LOG,
 			(errmsg("no longer leader of election \"%s\" with fencing token " UINT64_FORMAT ": %s",
 					slot->name, token, le_reason_name(reason))));
@@ -137,6 +144,18 @@ le_drain_term(LeSlot *slot)
 	pg_atomic_write_u64(&slot->drain_until,
 						slot->election.drain_until - slot->drain_grace);
 	pg_memory_barrier();
+}
+
+/*
+ * Have those stop, whatever they asked for, who are still bound to a term that
+ * is to end when nothing may be committed under it any more.
+ */
+void
+le_stop_drained(LeSlot *slot)
+{
+	if (le_now() >= (le_time) pg_atomic_read_u64(&slot->drain_until))
+		le_bound_nudge(le_slot_number(slot), slot->election.token,
+					   le_owner_of(slot), true);
 }
 
 /* Has the owner of the term let go of it, or died? */

@@ -16,6 +16,7 @@ extern void le_begin_term(LeSlot *slot);
 extern void le_end_term(LeSlot *slot, LeReason reason);
 extern void le_move_deadline(LeSlot *slot);
 extern void le_drain_term(LeSlot *slot);
+extern void le_stop_drained(LeSlot *slot);
 extern bool le_term_abandoned(const LeSlot *slot);
 extern bool le_held_by_caller(const LeSlot *slot, const LeAsk *ask);
 

@@ -32,8 +32,23 @@
 #define IDLE_BURST		3
 #define IDLE_GAP		(500 * LE_MSEC)
 
-/* The node key of a session that ended this long ago is of no use. */
+/* Looking at an answer that shows thousands of keys takes long, and where
+ * there are so many some key always changes: then this many times as long is
+ * for other things. */
+#define COSTLY			(5 * LE_MSEC)
+#define REST			8
+
+/*
+ * The node key of a session that ended this long ago is of no use.  One whose
+ * node is back, with another session, tells people nothing either: it is kept
+ * for so many times the TTL of its session.  By then the store has ended that,
+ * and everybody has listed keys and nodes anew.
+ */
 #define NODE_KEY_LIFE	(3600 * LE_SEC)
+#define SUPERSEDED_LIFE	5
+
+/* So many of them are removed after one listing. */
+#define TIDY_AT_ONCE	8
 
 static struct
 {
@@ -103,6 +118,7 @@ watch_failed(void)
 {
 	watch.failures++;
 	watch.index = 0;
+	le_elect_listed();			/* they have to read for themselves */
 	watch.next_at = le_now() + le_retry_delay(&le_table->node.timing,
 											  watch.failures, le_random());
 }
@@ -111,6 +127,8 @@ static void
 watch_answered(LeFlight *flight, const LeAnswer *answer)
 {
 	bool		news;
+	le_time		began = le_now();
+	le_duration cost;
 
 	if (flight->epoch != le_table->node.epoch)
 		return;					/* its place may be another one by now */
@@ -122,16 +140,29 @@ watch_answered(LeFlight *flight, const LeAnswer *answer)
 	}
 	watch.failures = 0;
 	watch.index = answer->index;
-	watch.next_at = le_now();
 	le_known_keep_keys(answer, flight->sent);
 	news = show_keys(answer->index);
+	le_elect_listed();
+	cost = le_now() - began;
+	watch.next_at = le_now() + (cost > COSTLY ? REST * cost : 0);
 
 	/* A key that is absent while others change makes the query return at
 	 * once, again and again. */
 	if (news || le_now() - flight->sent >= IDLE_GAP)
 		watch.idle_answers = 0;
 	else if (++watch.idle_answers >= IDLE_BURST)
-		watch.next_at = le_now() + IDLE_GAP;
+		watch.next_at = Max(watch.next_at, le_now() + IDLE_GAP);
+}
+
+/*
+ * However little changes, who waits for an election hears of it twice per
+ * lease, and need not read each key himself.
+ */
+static int
+park_ms(void)
+{
+	return (int) Min(le_configured_store()->park_ms,
+					 le_table->node.timing.lease / LE_MSEC / 2);
 }
 
 static void
@@ -141,7 +172,7 @@ send_watch(void)
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH, watch_answered);
 
 	flight->op.watch_index = watch.index;
-	flight->op.wait_ms = store->park_ms;
+	flight->op.wait_ms = park_ms();
 	watch.in_flight = true;
 	watch.next_at = 0;
 	le_flight_send(flight, (store->park_ms + store->park_grace_ms) * LE_MSEC);
@@ -154,19 +185,59 @@ node_forgotten(LeFlight *flight, const LeAnswer *answer)
 {
 }
 
-/* Remove what a node that died long ago, and without heirs, left behind. */
-static void
-tidy(const LeNodeInfo *info)
+/* Does the node live, by another session? */
+static bool
+is_superseded(const LeNodeInfo *info)
 {
-	LeFlight   *flight;
+	for (int i = 0; i < le_table->nnodes; i++)
+	{
+		const LeNodeInfo *other = &le_table->nodes[i];
 
-	if (info->held || le_known_as_of() == 0 ||
-		le_known_to_be_named(info->session) ||
-		le_now() - info->first_seen < NODE_KEY_LIFE)
-		return;
-	flight = le_flight_new(LE_OP_FORGET_NODE, node_forgotten);
-	flight->op.session = le_flight_string(flight, info->session);
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+		if (other->held && !other->revoked && other->index > info->index &&
+			strcmp(other->node, info->node) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Has the session been over for long, and does no key name it any more that
+ * somebody may have to wait for?  Keys that were not seen for so long may say
+ * anything by now.
+ */
+static bool
+is_leftover(const LeNodeInfo *info)
+{
+	le_duration ttl = le_session_ttl(info->lease,
+									 le_configured_store()->least_session);
+	le_duration life = is_superseded(info) ? SUPERSEDED_LIFE * ttl :
+		NODE_KEY_LIFE;
+
+	return !info->held && le_now() - info->first_seen >= life &&
+		le_known_as_of() != 0 &&
+		le_now() - le_known_as_of() < LE_MAX_LEASE &&
+		!le_known_to_be_named(info->session);
+}
+
+/* Remove what sessions that ended long ago have left behind. */
+static void
+tidy(void)
+{
+	int			n = 0;
+
+	for (int i = 0; i < le_table->nnodes && n < TIDY_AT_ONCE; i++)
+	{
+		LeFlight   *flight;
+
+		if (!is_leftover(&le_table->nodes[i]))
+			continue;
+		flight = le_flight_new(LE_OP_FORGET_NODE, node_forgotten);
+		flight->lane = LE_LANE_CAMPAIGN;	/* nobody waits for it */
+		flight->op.session =
+			le_flight_string(flight, le_table->nodes[i].session);
+		le_flight_send(flight, le_table->node.timing.request_timeout);
+		n++;
+	}
 }
 
 /*
@@ -200,8 +271,7 @@ nodes_answered(LeFlight *flight, const LeAnswer *answer)
 	/* Whoever wants a fresh one has asked since this was sent. */
 	listing.next_at = listing.fresh ? le_now() + LE_SOON : next_listing();
 	le_known_keep_nodes(answer);
-	for (int i = 0; i < le_table->nnodes; i++)
-		tidy(&le_table->nodes[i]);
+	tidy();
 	le_elect_recheck_waiting();
 }
 

@@ -37,6 +37,7 @@
 #include "worker/claims.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
+#include "worker/eligible.h"
 #include "worker/http.h"
 #include "worker/pending.h"
 #include "worker/poll.h"
@@ -59,9 +60,20 @@ handle_sigterm(SIGNAL_ARGS)
 	errno = save_errno;
 }
 
+/* Nothing: what PostgreSQL calls SIG_IGN is not a handler in every version. */
+static void
+handle_sigint(SIGNAL_ARGS)
+{
+}
+
 /*
  * Is the instance shutting down, or was only this process terminated?  The
  * postmaster notes the first in its lock file before it sends any signal.
+ *
+ * A file that cannot be read, since descriptors have run out perhaps, does not
+ * tell.  To take that for a terminate is the smaller mistake: at a shutdown
+ * the leases run out by themselves, while a worker that released them and left
+ * for good would have no successor.
  */
 static bool
 instance_stops(void)
@@ -70,8 +82,16 @@ instance_stops(void)
 	char		line[MAXPGPATH];
 	bool		stopping = false;
 
-	if (file == NULL)
+	if (file == NULL && errno == ENOENT)
 		return true;			/* no lock file: no server */
+	if (file == NULL)
+	{
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m",
+						"postmaster.pid")));
+		return false;
+	}
 	for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++)
 		if (number == 8)		/* LOCK_FILE_LINE_PM_STATUS */
 			stopping = strncmp(line, "stopping", 8) == 0;
@@ -127,13 +147,15 @@ sleep_until(le_time next)
 	ResetLatch(MyLatch);
 }
 
+/* May this node lead with them?  If not, the log says why. */
 static void
-complain_of_timing(void)
+judge_settings(void)
 {
 	LeTiming	timing;
 	StringInfoData detail;
 
 	le_configured_timing(&timing);
+	le_judge_settings();
 	initStringInfo(&detail);
 	if (!le_explain_timing(&timing, &detail))
 		ereport(LOG,
@@ -148,7 +170,7 @@ reload(void)
 {
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
-	complain_of_timing();
+	judge_settings();
 	le_dispatch_configure();
 	le_session_configure();
 	le_elect_refresh();
@@ -180,6 +202,7 @@ static void
 turn(bool first)
 {
 	le_dispatch_run();
+	le_elect_begin_terms();
 	le_elect_run_timers();
 	le_pending_run_timers();
 	le_claims_run_timers();
@@ -189,6 +212,7 @@ turn(bool first)
 	le_watch_run_timers();
 	le_poll_run_timers();
 	le_renew_run_timers();
+	le_dispatch_send();
 }
 
 /*
@@ -212,12 +236,14 @@ drain(void)
 		next = le_earliest(next, le_session_timer());
 		sleep_until(le_earliest(next, until));
 		le_dispatch_run();
+		le_elect_begin_terms();
 		le_elect_run_timers();
 		le_pending_run_timers();
 		le_claims_run_timers();
 		look_after_backends();
 		le_session_run_timers();
 		le_renew_run_timers();
+		le_dispatch_send();
 	}
 	le_session_unwant();
 	while (le_now() < until && !le_session_none())
@@ -225,7 +251,9 @@ drain(void)
 		next = le_earliest(le_dispatch_timer(), le_session_timer());
 		sleep_until(le_earliest(next, until));
 		le_dispatch_run();
+		le_elect_begin_terms();
 		le_session_run_timers();
+		le_dispatch_send();
 	}
 	if (!le_session_none())
 		ereport(LOG,
@@ -238,6 +266,7 @@ start(void)
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, handle_sigterm);
+	pqsignal(SIGINT, handle_sigint);	/* there is no query to cancel */
 	pqsignal(SIGUSR1, procsignal_sigusr1_handler);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
@@ -248,7 +277,7 @@ start(void)
 	le_tokens_load();
 	if (!le_configured_store()->between_instances)
 		le_claim_log_load();
-	complain_of_timing();
+	judge_settings();
 	ereport(LOG,
 			(errmsg("leader_election worker started as node \"%s\"",
 					le_my_name()),
@@ -260,6 +289,13 @@ start(void)
 	le_poll_start();
 	le_elect_start();
 	pg_atomic_write_u32(&le_table->worker_proc, (uint32) LE_MY_PROC + 1);
+
+	/*
+	 * Whoever posted a question before he could see this is found by the
+	 * first look at the questions, which must not be made before the write is
+	 * visible; see wake_worker().
+	 */
+	pg_memory_barrier();
 }
 
 void

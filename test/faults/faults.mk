@@ -19,7 +19,12 @@ judge:
 	cd test/faults/judge && $(GO) vet . && $(GO) test . && \
 		$(GO) build -o ../../../build/faults-judge .
 
-faults: judge $(if $(filter cassandra,$(FAULTS_STORE)),gateway)
+# A disk that is full under some files of an instance.
+build/full-disk.so: test/faults/full_disk.c
+	@mkdir -p $(@D)
+	$(TEST_CC) -O2 -fPIC -shared $(TEST_WARNINGS) -o $@ $< -ldl
+
+faults: judge build/full-disk.so $(if $(filter cassandra,$(FAULTS_STORE)),gateway)
 	@$(BUILD) --silent
 	@mkdir -p $(dir $(FAULTS_REPORT))
 	@scripts/source-id $(if $(filter consul,$(FAULTS_STORE)),extension) \

@@ -302,8 +302,11 @@ func (p *proc) get(name, query string) (lock, error) {
 }
 
 func (p *proc) claim(name, job string, g lock, id, prev, prevState string) (lock, error) {
-	return send(p.url, "POST", "/v1/locks/"+url.PathEscape(name)+"/claims/"+url.PathEscape(job),
-		m{"owner": g.Owner, "token": g.Token, "tick": 1000, "try": 1, "claim": id, "prev_claim": prev, "prev_state": prevState})
+	body := m{"owner": g.Owner, "token": g.Token, "tick": 1000, "try": 1, "claim": id}
+	if prev != "" {
+		body["prev_claim"], body["prev_state"] = prev, prevState
+	}
+	return send(p.url, "POST", "/v1/locks/"+url.PathEscape(name)+"/claims/"+url.PathEscape(job), body)
 }
 
 func (p *proc) complete(name, job, id, state string) (lock, error) {

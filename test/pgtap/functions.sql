@@ -39,6 +39,7 @@ SELECT bag_eq(
 		'OUT is_self boolean, OUT observed_at timestamp with time zone'),
 	('le_claim', 'election text, job text, tick timestamp with time zone'),
 	('le_complete', 'election text, job text, tick timestamp with time zone'),
+	('le_forget_job', 'election text, job text'),
 	('le_run', 'IN election text, IN command text, '
 		'IN job text DEFAULT NULL::text, '
 		'IN every interval DEFAULT NULL::interval, '
@@ -48,36 +49,37 @@ SELECT bag_eq(
 		'IN catch_up boolean DEFAULT false, '
 		'IN on_loss text DEFAULT ''cancel''::text'),
 	('le_tick', ''),
-	('le_claims', 'OUT election text, OUT job text, '
+	('le_claims', 'OUT election text, OUT job text, OUT state text, '
 		'OUT tick timestamp with time zone, OUT try integer, '
-		'OUT state text, OUT node text, OUT fencing_token bigint, '
+		'OUT node text, OUT fencing_token bigint, '
 		'OUT claimed_at timestamp with time zone, '
 		'OUT ended_at timestamp with time zone, OUT claim text'),
 	('le_version', ''),
 	('le_status', 'OUT election text, OUT state text, OUT scope text, '
-		'OUT pid integer, OUT holder text, OUT value text, '
-		'OUT fencing_token bigint, '
+		'OUT holder text, OUT fencing_token bigint, '
+		'OUT expires_at timestamp with time zone, OUT pid integer, '
 		'OUT term_started_at timestamp with time zone, '
-		'OUT expires_at timestamp with time zone, '
 		'OUT last_renewed_at timestamp with time zone, '
-		'OUT last_change_at timestamp with time zone, '
-		'OUT last_loss text, OUT last_error text, OUT store text'),
+		'OUT last_change_at timestamp with time zone, OUT last_loss text, '
+		'OUT store text, OUT last_error_at timestamp with time zone, '
+		'OUT last_error text, OUT value text'),
 	('le_nodes', 'OUT node text, OUT is_self boolean, OUT state text, '
-		'OUT incarnation text, OUT store_session text, OUT lease interval, '
-		'OUT last_proof_seen_at timestamp with time zone'),
+		'OUT lease interval, '
+		'OUT last_proof_seen_at timestamp with time zone, '
+		'OUT incarnation text, OUT store_session text'),
 	('le_events', 'OUT number bigint, OUT at timestamp with time zone, '
 		'OUT event text, OUT election text, OUT node text, '
 		'OUT fencing_token bigint, OUT pid integer, OUT detail text'),
-	('le_stat', 'OUT election text, OUT acquisitions bigint, OUT releases bigint, '
-		'OUT losses bigint, OUT renewals bigint, OUT failures bigint, '
-		'OUT unknown bigint, OUT gate_passed bigint, '
+	('le_stat', 'OUT election text, OUT terms bigint, OUT releases bigint, '
+		'OUT losses bigint, OUT gate_passed bigint, '
 		'OUT gate_refused bigint, OUT fence_aborts bigint, '
-		'OUT claims bigint, OUT runs bigint, OUT skips bigint, '
-		'OUT cancels bigint, OUT round_trips bigint, '
-		'OUT last_round_trip_time double precision, '
-		'OUT min_round_trip_time double precision, '
-		'OUT avg_round_trip_time double precision, '
-		'OUT max_round_trip_time double precision, '
+		'OUT cancels bigint, OUT claims bigint, OUT runs bigint, '
+		'OUT skips bigint, OUT renewals bigint, OUT failures bigint, '
+		'OUT unknown bigint, OUT round_trips bigint, '
+		'OUT total_time double precision, OUT last_time double precision, '
+		'OUT min_time double precision, OUT avg_time double precision, '
+		'OUT max_time double precision, '
+		'OUT last_answer_at timestamp with time zone, '
 		'OUT stats_reset timestamp with time zone'),
 	('le_stat_reset', ''),
 	('le_check_config', 'OUT level text, OUT topic text, OUT message text')$$,
@@ -101,6 +103,7 @@ SELECT bag_eq(
 	('le_leader', 'record'),
 	('le_claim', 'boolean'),
 	('le_complete', 'boolean'),
+	('le_forget_job', 'boolean'),
 	('le_run', NULL),
 	('le_tick', 'timestamp with time zone'),
 	('le_claims', 'SETOF record'),
@@ -134,6 +137,7 @@ SELECT bag_eq(
 	('le_leader', 'v', false, 'u'),
 	('le_claim', 'v', false, 'u'),
 	('le_complete', 'v', false, 'u'),
+	('le_forget_job', 'v', false, 'u'),
 	('le_run', 'v', false, 'u'),
 	('le_tick', 'v', true, 'r'),
 	('le_claims', 'v', true, 'u'),
@@ -174,8 +178,8 @@ SELECT bag_eq(
 					  WHERE extname = 'leader_election')
 	  AND classid NOT IN ('pg_proc'::regclass, 'pg_type'::regclass)$$,
 	$$VALUES ('pg_class'), ('pg_class'), ('pg_class'), ('pg_class'),
-		('pg_class')$$,
-	'functions and five views are all there is');
+		('pg_class'), ('pg_class'), ('pg_class')$$,
+	'functions and seven views are all there is');
 
 SELECT * FROM finish();
 ROLLBACK;

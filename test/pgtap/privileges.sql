@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(79);
+SELECT plan(88);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -25,6 +25,7 @@ INSERT INTO restricted VALUES
 	('le_release', ARRAY['text']),
 	('le_claim', ARRAY['text', 'text', 'timestamptz']),
 	('le_complete', ARRAY['text', 'text', 'timestamptz']),
+	('le_forget_job', ARRAY['text', 'text']),
 	('le_run', ARRAY['text', 'text', 'text', 'interval', 'timestamptz',
 		'interval', 'boolean', 'text']),
 	('le_campaign', ARRAY['text', 'text']),
@@ -53,7 +54,7 @@ SELECT table_privs_are('public', name, role,
 	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
 	ELSE ARRAY['SELECT'] END, 'view ' || name || ' and ' || role)
 FROM unnest(ARRAY['le_status', 'le_nodes', 'le_claims', 'le_events',
-	'le_stat']) name,
+	'le_stat', 'le_stat_store', 'le_stat_info']) name,
 	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor', 'pg_monitor']) role
 ORDER BY name, role;
 
@@ -78,7 +79,9 @@ SELECT bag_eq(
 		('le_nodes', 'pg_monitor', 'SELECT'),
 		('le_claims', 'pg_monitor', 'SELECT'),
 		('le_events', 'pg_monitor', 'SELECT'),
-		('le_stat', 'pg_monitor', 'SELECT')$$,
+		('le_stat', 'pg_monitor', 'SELECT'),
+		('le_stat_store', 'pg_monitor', 'SELECT'),
+		('le_stat_info', 'pg_monitor', 'SELECT')$$,
 	'grants of views');
 
 SELECT * FROM finish();

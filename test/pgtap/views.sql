@@ -1,6 +1,6 @@
 -- The views that people and dashboards read.
 BEGIN;
-SELECT plan(16);
+SELECT plan(24);
 
 SELECT bag_eq(
 	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
@@ -10,17 +10,18 @@ SELECT bag_eq(
 	(1, 'election', 'text'),
 	(2, 'state', 'text'),
 	(3, 'scope', 'text'),
-	(4, 'pid', 'integer'),
-	(5, 'holder', 'text'),
-	(6, 'value', 'text'),
-	(7, 'fencing_token', 'bigint'),
+	(4, 'holder', 'text'),
+	(5, 'fencing_token', 'bigint'),
+	(6, 'expires_at', 'timestamp with time zone'),
+	(7, 'pid', 'integer'),
 	(8, 'term_started_at', 'timestamp with time zone'),
-	(9, 'expires_at', 'timestamp with time zone'),
-	(10, 'last_renewed_at', 'timestamp with time zone'),
-	(11, 'last_change_at', 'timestamp with time zone'),
-	(12, 'last_loss', 'text'),
-	(13, 'last_error', 'text'),
-	(14, 'store', 'text')$$,
+	(9, 'last_renewed_at', 'timestamp with time zone'),
+	(10, 'last_change_at', 'timestamp with time zone'),
+	(11, 'last_loss', 'text'),
+	(12, 'store', 'text'),
+	(13, 'last_error_at', 'timestamp with time zone'),
+	(14, 'last_error', 'text'),
+	(15, 'value', 'text')$$,
 	'columns of le_status');
 
 SELECT bag_eq(
@@ -31,10 +32,10 @@ SELECT bag_eq(
 	(1, 'node', 'text'),
 	(2, 'is_self', 'boolean'),
 	(3, 'state', 'text'),
-	(4, 'incarnation', 'text'),
-	(5, 'store_session', 'text'),
-	(6, 'lease', 'interval'),
-	(7, 'last_proof_seen_at', 'timestamp with time zone')$$,
+	(4, 'lease', 'interval'),
+	(5, 'last_proof_seen_at', 'timestamp with time zone'),
+	(6, 'incarnation', 'text'),
+	(7, 'store_session', 'text')$$,
 	'columns of le_nodes');
 
 SELECT bag_eq(
@@ -58,26 +59,51 @@ SELECT bag_eq(
 	WHERE attrelid = 'le_stat'::regclass AND attnum > 0$$,
 	$$VALUES
 	(1, 'election', 'text'),
-	(2, 'acquisitions', 'bigint'),
+	(2, 'terms', 'bigint'),
 	(3, 'releases', 'bigint'),
 	(4, 'losses', 'bigint'),
-	(5, 'renewals', 'bigint'),
-	(6, 'failures', 'bigint'),
-	(7, 'unknown', 'bigint'),
-	(8, 'gate_passed', 'bigint'),
-	(9, 'gate_refused', 'bigint'),
-	(10, 'fence_aborts', 'bigint'),
-	(11, 'claims', 'bigint'),
-	(12, 'runs', 'bigint'),
-	(13, 'skips', 'bigint'),
-	(14, 'cancels', 'bigint'),
-	(15, 'round_trips', 'bigint'),
-	(16, 'last_round_trip_time', 'double precision'),
-	(17, 'min_round_trip_time', 'double precision'),
-	(18, 'avg_round_trip_time', 'double precision'),
-	(19, 'max_round_trip_time', 'double precision'),
-	(20, 'stats_reset', 'timestamp with time zone')$$,
+	(5, 'gate_passed', 'bigint'),
+	(6, 'gate_refused', 'bigint'),
+	(7, 'fence_aborts', 'bigint'),
+	(8, 'cancels', 'bigint'),
+	(9, 'claims', 'bigint'),
+	(10, 'runs', 'bigint'),
+	(11, 'skips', 'bigint')$$,
 	'columns of le_stat');
+
+SELECT bag_eq(
+	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
+	FROM pg_attribute
+	WHERE attrelid = 'le_stat_store'::regclass AND attnum > 0$$,
+	$$VALUES
+	(1, 'election', 'text'),
+	(2, 'renewals', 'bigint'),
+	(3, 'failures', 'bigint'),
+	(4, 'unknown', 'bigint'),
+	(5, 'round_trips', 'bigint'),
+	(6, 'total_time', 'double precision'),
+	(7, 'last_time', 'double precision'),
+	(8, 'min_time', 'double precision'),
+	(9, 'avg_time', 'double precision'),
+	(10, 'max_time', 'double precision')$$,
+	'columns of le_stat_store');
+
+SELECT bag_eq(
+	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
+	FROM pg_attribute
+	WHERE attrelid = 'le_stat_info'::regclass AND attnum > 0$$,
+	$$VALUES
+	(1, 'last_answer_at', 'timestamp with time zone'),
+	(2, 'stats_reset', 'timestamp with time zone')$$,
+	'columns of le_stat_info');
+
+-- Each counter is called as le_stat() says, in whichever view it is.
+SELECT bag_eq(
+	$$SELECT DISTINCT attname::text FROM pg_attribute
+	WHERE attrelid IN ('le_stat'::regclass, 'le_stat_store'::regclass,
+		'le_stat_info'::regclass) AND attnum > 0$$,
+	$$SELECT unnest(proargnames) FROM pg_proc WHERE proname = 'le_stat'$$,
+	'nothing of le_stat() is left out');
 
 SELECT bag_eq(
 	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
@@ -86,9 +112,9 @@ SELECT bag_eq(
 	$$VALUES
 	(1, 'election', 'text'),
 	(2, 'job', 'text'),
-	(3, 'tick', 'timestamp with time zone'),
-	(4, 'try', 'integer'),
-	(5, 'state', 'text'),
+	(3, 'state', 'text'),
+	(4, 'tick', 'timestamp with time zone'),
+	(5, 'try', 'integer'),
 	(6, 'node', 'text'),
 	(7, 'fencing_token', 'bigint'),
 	(8, 'claimed_at', 'timestamp with time zone'),
@@ -104,15 +130,28 @@ SELECT isnt(obj_description('le_events'::regclass, 'pg_class'), NULL,
 	'le_events has a comment');
 SELECT isnt(obj_description('le_stat'::regclass, 'pg_class'), NULL,
 	'le_stat has a comment');
+SELECT isnt(obj_description('le_stat_store'::regclass, 'pg_class'), NULL,
+	'le_stat_store has a comment');
+SELECT isnt(obj_description('le_stat_info'::regclass, 'pg_class'), NULL,
+	'le_stat_info has a comment');
 
 SELECT isnt(obj_description('le_claims'::regclass, 'pg_class'), NULL,
 	'le_claims has a comment');
+
+SELECT is_empty(
+	$$SELECT attrelid::regclass, attname FROM pg_attribute
+	WHERE attrelid IN (SELECT oid FROM pg_class WHERE relkind = 'v'
+		AND relname ~ '^le_') AND attnum > 0
+		AND COALESCE(col_description(attrelid, attnum), '') = ''$$,
+	'each of their columns has one');
 
 -- not only by name: the rows are as the functions declare them
 SELECT lives_ok('SELECT * FROM le_status', 'le_status can be read');
 SELECT lives_ok('SELECT * FROM le_nodes', 'le_nodes can be read');
 SELECT lives_ok('SELECT * FROM le_events', 'le_events can be read');
 SELECT lives_ok('SELECT * FROM le_stat', 'le_stat can be read');
+SELECT lives_ok('SELECT * FROM le_stat_store', 'le_stat_store can be read');
+SELECT lives_ok('SELECT * FROM le_stat_info', 'le_stat_info can be read');
 SELECT lives_ok('SELECT * FROM le_claims', 'le_claims can be read');
 SELECT lives_ok(
 	'SELECT s.election, n.node FROM le_status s, le_nodes n

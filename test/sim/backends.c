@@ -20,6 +20,7 @@ backends_reset(SimNode *n)
 	{
 		process_end(n, i);
 		n->backends[i].owner = 0;
+		n->backends[i].begun_number = 0;
 		n->backends[i].state = PLACE_FREE;
 		memset(n->backends[i].told, 0, sizeof(n->backends[i].told));
 	}
@@ -160,9 +161,28 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 		check_nothing_done(sim_node, b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->token != 0)
 		b->told[election_of_name(b->ask.election)] = reply->token;
+	if (b->begun_number == number && reply->kind != LE_REPLY_TRUE &&
+		reply->kind != LE_REPLY_ERROR)
+		sim_fail("b%d of n%d is told that there is nothing to give up, and a "
+				 "worker has begun to, with token " UINT64_FORMAT,
+				 proc, sim_node->number, b->begun_token);
 	if (b->awaits)
 		process_wake(sim_node, proc);
 	return true;
+}
+
+void
+le_note_begun(int proc, uint64 number, uint64 token)
+{
+	sim_node->backends[proc].begun_number = number;
+	sim_node->backends[proc].begun_token = token;
+}
+
+bool
+le_was_begun(int proc, uint64 number, uint64 *token)
+{
+	*token = sim_node->backends[proc].begun_token;
+	return sim_node->backends[proc].begun_number == number;
 }
 
 bool

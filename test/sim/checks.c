@@ -322,12 +322,16 @@ check_sent(SimNode *n, const Request *r)
 	bool		other_term = r->lock.verb == LOCK_RELEASE &&
 		r->lock.terms[0].token != n->term[r->election];
 
-	if (r->kind == LE_OP_RELEASE && !other_term &&
-		check_believes(n, r->election))
-		sim_fail("n%d gives up e%d at the store, and believes in its term",
-				 n->number, r->election);
-	if (r->kind == LE_OP_ACQUIRE || r->kind == LE_OP_TAKE_OVER)
-		note_acquire(n, r->election, r->session);
+	for (int i = 0; i < Max(r->nparts, 1); i++)
+	{
+		int			e = r->nparts > 0 ? r->elections[i] : r->election;
+
+		if (r->kind == LE_OP_RELEASE && !other_term && check_believes(n, e))
+			sim_fail("n%d gives up e%d at the store, and believes in its term",
+					 n->number, e);
+		if (r->kind == LE_OP_ACQUIRE || r->kind == LE_OP_TAKE_OVER)
+			note_acquire(n, e, r->session);
+	}
 }
 
 /* A term whose key is gone ends with the trust that its last proof gave. */
@@ -368,6 +372,9 @@ check_token(SimNode *n, int election)
 		sim_fail("n%d believes in a term of e%d with token " UINT64_FORMAT
 				 " that its session %d was not granted", n->number, election,
 				 token, n->term_session[election]);
+	if (token > n->token_kept[election])
+		sim_fail("n%d believes in its term of e%d, whose token " UINT64_FORMAT
+				 " is not on its disk", n->number, election, token);
 	if (token > sim.last_token[election])
 		sim.last_token[election] = token;
 	else if (check_outside(election))

@@ -59,6 +59,22 @@ dsm_segment_handle(dsm_segment *segment)
 	abort();
 }
 
+void *
+MemoryContextAllocHuge(MemoryContext context, Size size)
+{
+	(void) context;
+	(void) size;
+	abort();
+}
+
+void *
+repalloc_huge(void *pointer, Size size)
+{
+	(void) pointer;
+	(void) size;
+	abort();
+}
+
 /* ---- arguments of SQL functions ---- */
 
 char *

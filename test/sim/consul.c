@@ -353,7 +353,7 @@ static const Failure not_ours = {1, LE_CONFLICT, LE_CONFLICT_CHANGED};
 
 static void
 note_failure(const Request *r, const Step *step, const Failure *by_text,
-			 Answer *a, int *weight)
+			 Answer *a)
 {
 	const Failure *f = by_text;
 
@@ -365,11 +365,14 @@ note_failure(const Request *r, const Step *step, const Failure *by_text,
 		f = &lost;
 	if (step->role == ROLE_HELD)
 		a->lost[a->nlost++] = (int) (step - r->steps) - 2;
-	if (f->weight > *weight)
+	for (int i = 0; i < r->nparts; i++)
 	{
-		*weight = f->weight;
-		a->outcome = f->outcome;
-		a->conflict = f->conflict;
+		if ((step->part != i && step->part != -1) ||
+			f->weight <= a->parts[i].weight)
+			continue;
+		a->parts[i].weight = f->weight;
+		a->parts[i].outcome = f->outcome;
+		a->parts[i].conflict = f->conflict;
 	}
 }
 
@@ -446,6 +449,19 @@ run_step(const Request *r, const Step *step, Key *key)
 	return NULL;
 }
 
+/* For one that goes alone the first part's is the whole answer. */
+static void
+sum_up(const Request *r, Answer *a)
+{
+	a->judged = true;
+	for (int i = 0; i < r->nparts; i++)
+		if (a->parts[i].weight > 0)
+		{
+			a->outcome = a->parts[i].outcome;
+			a->conflict = a->parts[i].conflict;
+		}
+}
+
 /*
  * code, kvs_endpoint.go: lock-delay is looked at before the transaction goes
  * to Raft, by the leader's own clock; a lock that was looked at just before
@@ -454,6 +470,8 @@ run_step(const Request *r, const Step *step, Key *key)
 static bool
 refused_for_delay(const Request *r, Answer *a)
 {
+	bool		refused = false;
+
 	for (int i = 0; i < r->nsteps; i++)
 	{
 		const Step *step = &r->steps[i];
@@ -467,11 +485,12 @@ refused_for_delay(const Request *r, Answer *a)
 			continue;
 		}
 		sim.counts.delayed++;
-		a->outcome = delayed.outcome;
-		a->conflict = delayed.conflict;
-		return true;
+		note_failure(r, step, &delayed, a);
+		refused = true;
 	}
-	return false;
+	if (refused)
+		sum_up(r, a);
+	return refused;
 }
 
 /*
@@ -507,7 +526,6 @@ uint32
 store_try(const Request *r, Answer *a)
 {
 	Key			before[MAX_STEPS];
-	int			weight = 0;
 	uint32		failed = 0;
 
 	if (refused_for_delay(r, a))
@@ -522,19 +540,23 @@ store_try(const Request *r, Answer *a)
 		if (f != NULL)
 		{
 			failed |= 1 << i;
-			note_failure(r, &r->steps[i], f, a, &weight);
+			note_failure(r, &r->steps[i], f, a);
 		}
 	}
 	if (failed != 0)
 	{
 		for (int i = r->nsteps - 1; i >= 0; i--)
 			*store_key(r->steps[i].key) = before[i];
+		sum_up(r, a);
 		if (a->outcome != LE_CONFLICT)
 			a->nlost = 0;
 		return failed;
 	}
 	store.index++;
-	a->index = store_key(r->steps[r->write].key)->index;
+	sum_up(r, a);
+	for (int i = 0; i < r->nparts; i++)
+		a->parts[i].index = store_key(r->steps[r->write[i]].key)->index;
+	a->index = a->parts[0].index;
 	if (r->kind == LE_OP_TAKE_OVER)
 		sim.counts.takeovers++;
 	for (int i = 0; i < r->nsteps; i++)
@@ -546,7 +568,8 @@ store_try(const Request *r, Answer *a)
 		remember(step->key);
 		if (IS_CLAIM_KEY(step->key))
 			note_record(r, &before[i], store_key(step->key));
-		if (step->key < MAX_ELECTIONS && i == r->write)
+		if (step->key < MAX_ELECTIONS && step->part >= 0 &&
+			i == r->write[step->part])
 		{
 			/* as it was before the first step that wrote it */
 			int			first = i;
@@ -558,7 +581,7 @@ store_try(const Request *r, Answer *a)
 						store_key(step->key));
 		}
 	}
-	if (r->election >= 0 && !IS_CLAIM_KEY(r->steps[r->write].key))
+	if (r->election >= 0 && !IS_CLAIM_KEY(r->steps[r->write[0]].key))
 		fire_watches();
 	return 0;
 }

@@ -24,7 +24,8 @@ static const struct
 	PART(lose_request), PART(lose_answer), PART(repeat), PART(delay),
 	PART(long_delay), PART(refuse), PART(break_answer), PART(false_renew),
 	PART(false_gone), PART(stale_list), PART(watch_miss), PART(watch_reset),
-	PART(leak), PART(pause), PART(kill), PART(backend_pause)
+	PART(leak), PART(pause), PART(kill), PART(backend_pause),
+	PART(full_disk)
 };
 
 static int *

@@ -103,6 +103,7 @@ typedef struct Job
 
 	/* an acquire */
 	bool		open;
+	bool		lost;			/* one cannot apply any more, but may have */
 	uint64		e0;
 	uint64		want;
 	le_time		start;
@@ -387,7 +388,26 @@ drop(Line *line)
 		memset(line, 0, sizeof(*line));
 }
 
-/* In order of arrival; false: others took all the time. */
+/* What keeps or ends a term goes before all others. */
+static bool
+comes_first(const Job *job)
+{
+	LockVerb	verb = job->request.lock.verb;
+
+	return !job->background &&
+		(verb == LOCK_RENEW || verb == LOCK_RENEW_MANY ||
+		 verb == LOCK_RELEASE || verb == LOCK_COMPLETE);
+}
+
+static bool
+is_before(const Job *a, const Job *b)
+{
+	if (comes_first(a) != comes_first(b))
+		return comes_first(a);
+	return a->arrival < b->arrival;
+}
+
+/* In that order, and of arrival; false: others took all the time. */
 static bool
 enter(void)
 {
@@ -423,7 +443,7 @@ leave(void)
 		if (job->used && job->queues && !job->has_turn &&
 			job->gateway == self->gateway &&
 			job->election == self->election &&
-			(next == NULL || job->arrival < next->arrival))
+			(next == NULL || is_before(job, next)))
 			next = job;
 	}
 	line->taken = next != NULL;
@@ -666,7 +686,7 @@ confirm(const Row *row)
 	else if (row->epoch >= self->want && row->owner != 0)
 		refuse(409, "held", row);
 	else if (row->epoch >= self->want)
-		fail(false);
+		fail(true);				/* over already, but perhaps not unseen */
 	else
 	{
 		/* a write from the future hides it */
@@ -681,13 +701,13 @@ static void
 give_up(bool applied)
 {
 	Row			burned = {.epoch = self->want};
-	bool		maybe = applied || self->open;
+	bool		pending = applied || self->open;
 	Job		   *rest;
 
-	if (maybe && !applied && self->deadline > sim.now &&
+	if (pending && !applied && self->deadline > sim.now &&
 		write_row(CQL_BURN, self->e0, &burned) == CQL_APPLIED)
-		maybe = false;
-	if (maybe && (rest = new_job(self->gateway, &self->request,
+		pending = false;
+	if (pending && (rest = new_job(self->gateway, &self->request,
 								 self->election)) != NULL)
 	{
 		rest->background = true;
@@ -695,7 +715,7 @@ give_up(bool applied)
 		rest->want = self->want;
 		wake_job(rest, sim.now);
 	}
-	fail(maybe);
+	fail(pending || self->lost);
 }
 
 /* False: it has been answered. */
@@ -725,7 +745,7 @@ try_acquire(const Row *row, bool *applied)
 	*applied = result == CQL_APPLIED;
 	if (result == CQL_NOT_SENT && !self->open)
 	{
-		fail(false);
+		fail(self->lost);
 		return false;
 	}
 	if (result == CQL_NOT_SENT || result == CQL_UNKNOWN)
@@ -768,7 +788,12 @@ acquire_in_turn(void)
 			return;
 		}
 		if (self->open && row.epoch != self->e0)
+		{
 			self->open = false; /* what moved it, or nothing */
+			if (!is_mine(&row) &&
+				(row.owner == 0 || row.epoch != self->want))
+				self->lost = true;
+		}
 		if (applied)
 		{
 			confirm(&row);
@@ -792,7 +817,7 @@ acquire(void)
 		return;
 	}
 	self->start = sim.now;
-	self->open = false;
+	self->open = self->lost = false;
 	in_turn(acquire_in_turn);
 }
 
@@ -1592,6 +1617,12 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 	{
 		answer_at_once(r, node, process, flight, number, LE_NET_OK, 400,
 					   "bad-request");
+		return;
+	}
+	if (many && !ttl_is_good(l->ttl_ms))	/* it is that of all */
+	{
+		answer_at_once(r, node, process, flight, number, LE_NET_OK, 422,
+					   "bad-ttl");
 		return;
 	}
 	reply = new_reply(r, node, process, flight, number);

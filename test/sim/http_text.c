@@ -231,7 +231,8 @@ text_read_request(const LeHttpRequest *request, Request *r)
 
 	memset(r, 0, offsetof(Request, values));
 	r->node = sim_node->number;
-	r->write = r->election = r->job = l->job = -1;
+	r->election = r->job = l->job = -1;
+	r->nparts = 0;
 	l->gateway = atoi(request->base + strlen("http://g"));
 	if (lock != NULL)
 	{

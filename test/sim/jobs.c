@@ -222,6 +222,8 @@ summary(double elapsed, int njobs, int failed)
 			   N(of_store[k]));
 	printf("\n%llu steps, %llu requests; %llu terms began, %llu takeovers\n",
 		   N(steps), N(requests), N(terms), N(takeovers));
+	printf("operations that went with another's: %llu, again for its sake: "
+		   "%llu\n", N(joined), N(unjudged));
 	printf("requests: %llu of unknown outcome, %llu applied after they were "
 		   "given up, %llu twice\n", N(unknown), N(late), N(duplicates));
 	printf("sessions: %llu expired, %llu invalidated; locks refused for "
@@ -235,13 +237,15 @@ summary(double elapsed, int njobs, int failed)
 	printf("workers: %llu stopped between two instructions, %llu killed; "
 		   "instances: %llu crashed, %llu suspended\n", N(pauses), N(kills),
 		   N(crashes), N(suspends));
+	printf("terms that did not begin for a full disk: %llu\n", N(unkept));
 	printf("questions of backends: %llu\n", N(questions));
-	printf("claims: %llu asked, %llu granted (%llu as another try), "
-		   "%llu refused, %llu behind an older tick, %llu unknown or lost; "
+	printf("claims: %llu asked, %llu granted (%llu as another try, %llu of "
+		   "these in the same term), %llu refused, %llu behind an older tick, "
+		   "%llu while one was under way, %llu unknown or lost; "
 		   "%llu completed, %llu after the term\n", N(claims_asked),
-		   N(claims_granted), N(claims_again), N(claims_refused),
-		   N(claims_behind), N(claims_unknown), N(completed),
-		   N(completed_late));
+		   N(claims_granted), N(claims_again), N(claims_same_term),
+		   N(claims_refused), N(claims_behind), N(claims_under_way),
+		   N(claims_unknown), N(completed), N(completed_late));
 	printf("transactions: %llu bound, %llu committed, %llu refused, %llu of "
 		   "them after they were waited for\n", N(bound), N(commits),
 		   N(refused_commits), N(cut));

@@ -122,6 +122,7 @@ transaction(void)
 	memset(&a, 0, sizeof(a));
 	r.kind = LE_OP_ACQUIRE;
 	r.nvalues = 2;
+	r.nparts = 1;
 	for (int i = 0; i < 2; i++)
 	{
 		r.values[i].ours = true;

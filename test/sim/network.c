@@ -371,7 +371,7 @@ network_forget(SimNode *n)
 /* ---- in place of http.c ---- */
 
 void
-le_http_start(int connections)
+le_http_start(const int connections[LE_NLANES])
 {
 	(void) connections;
 }
@@ -384,7 +384,7 @@ le_http_socket(void)
 
 /* libcurl times its requests by CLOCK_MONOTONIC. */
 void
-le_http_send(const LeHttpRequest *request, le_duration timeout,
+le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 			 LeHttpDone done, void *arg)
 {
 	SimNode    *n = sim_node;

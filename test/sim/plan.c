@@ -150,6 +150,7 @@ add_step(Request *r, Role role, Verb verb, int key)
 	Step	   *step = &r->steps[r->nsteps++];
 
 	step->role = role;
+	step->part = r->nparts - 1;
 	step->verb = verb;
 	step->key = key;
 	step->session = 0;
@@ -175,7 +176,7 @@ write_key(Request *r, Verb verb, int key, int session, int value)
 {
 	Step	   *step;
 
-	r->write = r->nsteps;
+	r->write[r->nparts - 1] = r->nsteps;
 	step = add_step(r, ROLE_WRITE, verb, key);
 	step->session = session;
 	step->value = value;
@@ -225,12 +226,11 @@ revoked_value(Request *r, const LeNodeKey *target)
 	return add_value(r, &v);
 }
 
+/* The steps that those joined have in common belong to none of them. */
 static void
-plan_take_over(Request *r, const LeOp *op)
+plan_revoke(Request *r, const LeNodeKey *target)
 {
-	const LeNodeKey *target = op->target;
 	int			from = session_of_name(target->session);
-	int			value = leader_value(r, op, false);
 	Step	   *step;
 
 	check_index(r, NODE_KEY(from), target->index);
@@ -245,7 +245,15 @@ plan_take_over(Request *r, const LeOp *op)
 		step->index = target->held ? 0 : target->index;
 		step->value = revoked_value(r, target);
 	}
-	check_session(r, ROLE_OWN, NODE_KEY(r->session), r->session);
+}
+
+static void
+plan_take_over(Request *r, const LeOp *op)
+{
+	int			from = session_of_name(op->target->session);
+	int			value = leader_value(r, op, false);
+	Step	   *step;
+
 	check_index(r, r->election, op->index);
 	if (op->target_holds)
 	{
@@ -308,10 +316,68 @@ plan_claim(Request *r, const LeOp *op)
 }
 
 static void
+plan_part(Request *r, const LeOp *op)
+{
+	r->election = election_of_name(op->election);
+	r->elections[r->nparts++] = r->election;
+	switch (op->kind)
+	{
+		case LE_OP_ACQUIRE:
+			if (op->index != 0)
+				check_index(r, r->election, op->index);
+			else
+				add_step(r, ROLE_UNCHANGED, VERB_CHECK_ABSENT, r->election);
+			write_key(r, VERB_LOCK, r->election, r->session,
+					  leader_value(r, op, false));
+			break;
+		case LE_OP_TAKE_OVER:
+			plan_take_over(r, op);
+			break;
+		case LE_OP_PUBLISH:
+			check_index(r, r->election, op->index);
+			write_key(r, VERB_LOCK, r->election, r->session,
+					  leader_value(r, op, false));
+			break;
+		default:				/* LE_OP_RELEASE */
+			check_index(r, r->election, op->index);
+			write_key(r, VERB_UNLOCK, r->election, r->session,
+					  leader_value(r, op, true));
+			break;
+	}
+}
+
+static void
+plan_joined(Request *r, const LeOp *op)
+{
+	if (op->kind == LE_OP_TAKE_OVER)
+		plan_revoke(r, op->target);
+	if (op->kind != LE_OP_RELEASE)
+		check_session(r, ROLE_OWN, NODE_KEY(r->session), r->session);
+	plan_part(r, op);
+	for (int i = 0; i < op->njoined; i++)
+		plan_part(r, op->joined[i]);
+	if (op->njoined > 0)
+		sim.counts.joined += op->njoined;
+}
+
+static void
 plan_transaction(Request *r, const LeOp *op)
 {
 	int			s = r->session;
 
+	switch (op->kind)
+	{
+		case LE_OP_ACQUIRE:
+		case LE_OP_TAKE_OVER:
+		case LE_OP_PUBLISH:
+		case LE_OP_RELEASE:
+			plan_joined(r, op);
+			return;
+		default:
+			r->nparts = 1;
+			r->elections[0] = r->election;
+			break;
+	}
 	switch (op->kind)
 	{
 		case LE_OP_REGISTER_NODE:
@@ -334,34 +400,12 @@ plan_transaction(Request *r, const LeOp *op)
 			check_session(r, ROLE_UNCHANGED, NODE_KEY(s), 0);
 			write_key(r, VERB_DELETE, NODE_KEY(s), 0, -1);
 			break;
-		case LE_OP_ACQUIRE:
-			check_session(r, ROLE_OWN, NODE_KEY(s), s);
-			if (op->index != 0)
-				check_index(r, r->election, op->index);
-			else
-				add_step(r, ROLE_UNCHANGED, VERB_CHECK_ABSENT, r->election);
-			write_key(r, VERB_LOCK, r->election, s,
-					  leader_value(r, op, false));
-			break;
-		case LE_OP_TAKE_OVER:
-			plan_take_over(r, op);
-			break;
-		case LE_OP_PUBLISH:
-			check_session(r, ROLE_OWN, NODE_KEY(s), s);
-			check_index(r, r->election, op->index);
-			write_key(r, VERB_LOCK, r->election, s,
-					  leader_value(r, op, false));
-			break;
-		case LE_OP_RELEASE:
-			check_index(r, r->election, op->index);
-			write_key(r, VERB_UNLOCK, r->election, s,
-					  leader_value(r, op, true));
-			break;
 		case LE_OP_CLAIM:
 		case LE_OP_COMPLETE:
 			plan_claim(r, op);
 			break;
 		default:
+			r->nparts = 0;
 			break;
 	}
 }
@@ -381,8 +425,7 @@ plan_encode(const LePlace *place, const LeOp *op,
 	r->lease = op->lease;
 	r->watch_index = op->watch_index;
 	r->wait = op->wait_ms * LE_MSEC;
-	r->nvalues = r->nsteps = 0;
-	r->write = -1;
+	r->nvalues = r->nsteps = r->nparts = 0;
 	plan_transaction(r, op);
 }
 
@@ -435,6 +478,7 @@ show_nodes(const Answer *from, LeAnswer *to)
 		key->lease = n->value.lease;
 		key->seq = n->value.seq;
 		key->revoked = n->value.revoked;
+		key->unfit = NULL;		/* nothing depends on it */
 	}
 }
 
@@ -460,6 +504,26 @@ show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
 	to->nclaims = 1;
 }
 
+/* Some part was refused, or none. */
+static void
+show_parts(const Answer *from, const LeOp *op, LeAnswer *to)
+{
+	to->parts = palloc0((1 + op->njoined) * sizeof(LeAnswer));
+	for (int i = 0; i <= op->njoined; i++)
+	{
+		LeAnswer   *part = &to->parts[i];
+
+		part->outcome = from->parts[i].outcome;
+		part->conflict = from->parts[i].conflict;
+		part->index = from->parts[i].index;
+		part->unjudged = from->outcome != LE_DONE &&
+			from->parts[i].weight == 0;
+		if (part->unjudged)
+			part->outcome = LE_UNAVAILABLE;
+		sim.counts.unjudged += part->unjudged;
+	}
+}
+
 static void
 plan_decode(const LePlace *place, const LeOp *op,
 			const LeHttpResponse *response, LeAnswer *to)
@@ -476,6 +540,8 @@ plan_decode(const LePlace *place, const LeOp *op,
 	if (response->net != LE_NET_OK)
 		return;
 	to->conflict = from->conflict;
+	if (op->njoined > 0 && from->judged)
+		show_parts(from, op, to);
 	if (from->nlost > 0)
 	{
 		to->lost = palloc(MAX_ELECTIONS * sizeof(int));

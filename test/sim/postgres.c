@@ -54,7 +54,11 @@ int			le_renew_interval = 0;
 int			le_safety_margin = 1000;
 int			le_request_timeout = 5000;
 int			le_shutdown_timeout = 2000;
+int			le_max_jobs = 1000;
+int			le_max_tick_ahead = 86400;
 int			le_drain_timeout = 5000;
+int			le_max_hold_off = 86400;
+char	   *le_allowed_list = "*";
 
 /* What LE_MY_PROC is from here on. */
 void
@@ -259,11 +263,9 @@ pg_strong_random(void *buf, size_t len)
 		++sim.attempts : 0;
 
 	memset(buf, 0, len);
-	for (int i = 0; i < 4; i++)
-	{
-		((unsigned char *) buf)[i] = n >> (24 - 8 * i);
-		((unsigned char *) buf)[i + 4] = attempt >> (24 - 8 * i);
-	}
+	for (size_t i = 0; i < Min(len, 8); i++)
+		((unsigned char *) buf)[i] =
+			(i < 4 ? n : attempt) >> (24 - 8 * (i % 4));
 	return true;
 }
 
@@ -335,9 +337,13 @@ FreeFile(FILE *file)
 	return fclose(file);
 }
 
+/* Another worker knows what is on disk. */
 void
 le_tokens_load(void)
 {
+	memcpy(sim_node->token_floor, sim_node->token_kept,
+		   sizeof(sim_node->token_floor));
+	sim_node->unkept = false;
 }
 
 uint64
@@ -355,10 +361,48 @@ le_token_seen(const char *election, uint64 token)
 	*floor = Max(*floor, token);
 }
 
-void
+bool
 le_token_forget(const char *election)
 {
 	sim_node->token_floor[election_of_name(election)] = 0;
+	return le_tokens_keep(true);
+}
+
+bool
+le_tokens_try(void)
+{
+	SimNode    *n = sim_node;
+
+	if (!n->unkept)
+		return true;
+	if (sim.now < n->disk_full_until)
+		return false;
+	n->unkept = false;
+	memcpy(n->token_kept, n->token_floor, sizeof(n->token_kept));
+	return true;
+}
+
+/* What is written without a sync may be lost, and counts for nothing here. */
+bool
+le_tokens_keep(bool sync)
+{
+	SimNode    *n = sim_node;
+
+	if (!sync)
+		return !n->unkept;
+	node_may_pause();
+	if (sim_chance(sim.schedule->weather.full_disk))
+		n->disk_full_until = sim.now + sim_span(0, 20 * LE_SEC);
+	n->unkept = true;
+	if (!le_tokens_try())
+		sim.counts.unkept++;
+	return !n->unkept;
+}
+
+const char *
+le_tokens_trouble(void)
+{
+	return sim_node->unkept ? "the disk is full" : "";
 }
 
 void
@@ -366,6 +410,12 @@ le_statefile_write(const LePredecessor *session)
 {
 	sim_node->has_statefile = true;
 	sim_node->statefile = *session;
+}
+
+const char *
+le_statefile_trouble(void)
+{
+	return "";
 }
 
 bool
@@ -382,6 +432,33 @@ le_statefile_remove(void)
 }
 
 /* ---- settings ---- */
+
+char	   *le_campaign_list = "";
+char	   *le_key_file = "";
+
+bool
+le_goes_in_clear(const char *url)
+{
+	return false;
+}
+
+bool
+le_others_can_read(const char *file)
+{
+	return false;
+}
+
+bool
+le_explain_mistakes(StringInfo detail)
+{
+	return true;
+}
+
+bool
+le_setting_is_default(const char *name)
+{
+	return false;
+}
 
 void
 le_configured_timing(LeTiming *timing)
@@ -410,6 +487,13 @@ le_next_name(const char **list, char *buf, size_t size)
 		return false;
 	strlcpy(buf, *list, Min(len + 1, size));
 	*list += len + ((*list)[len] == ',');
+	return true;
+}
+
+/* Every simulated session may change every election. */
+bool
+le_allows(const char *list, const char *election)
+{
 	return true;
 }
 

@@ -16,6 +16,8 @@
 #include "sim.h"
 
 #include "sql/arguments.h"
+#include "sql/fence.h"
+#include "sql/jobs.h"
 
 Backend    *sim_backend = NULL;
 
@@ -29,7 +31,11 @@ main_of_process(void)
 
 	PG_exception_stack = &local;
 	if (sigsetjmp(local, 0) == 0)
+	{
+		if (b->ncallbacks == 0)
+			le_fence_install();
 		script_run(&b->script);
+	}
 	else
 	{
 		trace(sim_node, "b%d: error, %s", b->process.place,
@@ -39,7 +45,11 @@ main_of_process(void)
 		transaction_abort();
 	}
 	PG_exception_stack = NULL;
+	le_park_claims();			/* as le_run() at its end */
 	b->busy = false;
+	b->acting = 0;
+	if (b->goes)
+		backend_exit(sim_node, b->process.place);
 }
 
 /* Goes on, unless something else has woken it since. */
@@ -87,7 +97,8 @@ process_start(SimNode *n, int place, const Script *script)
 	}
 	b->script = *script;
 	b->busy = true;
-	b->awaits = b->stopped = b->canceled = false;
+	b->awaits = b->stopped = b->canceled = b->goes = false;
+	b->acting = 0;
 	b->bound = b->leaving = b->left = b->committing = b->ending = false;
 	b->token = 0;
 	run_at(n, place, sim.now + script->delay);
@@ -100,6 +111,7 @@ process_end(SimNode *n, int place)
 	Backend    *b = &n->backends[place];
 
 	b->begun = b->busy = b->awaits = b->stopped = false;
+	b->acting = 0;
 }
 
 /* ---- waiting ---- */

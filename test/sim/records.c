@@ -25,6 +25,7 @@ typedef struct Claim
 	int64		tick;
 	uint64		token;
 	bool		catch_up;
+	bool		by_run;			/* of le_run(), not by hand */
 	int			try;			/* as which the store has it; 0: it has not */
 	LeClaimState state;			/* as the store had it last */
 	bool		granted;		/* so the caller was told */
@@ -43,6 +44,9 @@ claims_reset(void)
 	memset(current, 0, sizeof(current));
 }
 
+/* As its caller wrote it, if he did. */
+static char names[MAX_CLAIMS][LE_CLAIM_ID_LEN + 1];
+
 /* A random number, for once, must not come twice. */
 uint32
 claim_draw(void)
@@ -50,6 +54,7 @@ claim_draw(void)
 	if (sim.claims == MAX_CLAIMS - 1)
 		abort();
 	memset(&claims[++sim.claims], 0, sizeof(Claim));
+	names[sim.claims][0] = '\0';
 	return sim.claims;
 }
 
@@ -67,8 +72,6 @@ claim_of_name(const char *id)
 const char *
 name_of_claim(uint32 id)
 {
-	static char names[MAX_CLAIMS][LE_CLAIM_ID_LEN + 1];
-
 	if (names[id][0] == '\0')
 		pg_snprintf(names[id], sizeof(names[id]), "%08x%024d", id, 0);
 	return names[id];
@@ -108,6 +111,42 @@ claim_asked(const LeAsk *ask)
 	c->tick = ask->tick;
 	c->token = ask->token;
 	c->catch_up = c->catch_up || ask->catch_up;
+	c->by_run = c->by_run || script_is_run(&sim_backend->script);
+	strlcpy(names[c - claims], ask->claim_id, sizeof(names[0]));
+}
+
+/* Does somebody do the work of the tick at this instant? */
+static bool
+acts(uint32 id)
+{
+	SimNode    *n = sim.node[claims[id].node];
+
+	for (int i = 0; i < MAX_BACKENDS; i++)
+		if (n->backends[i].busy && n->backends[i].acting == id)
+			return true;
+	return false;
+}
+
+static bool
+same_tick(const Claim *a, const Claim *b)
+{
+	return a->tick == b->tick && a->job == b->job &&
+		a->election == b->election;
+}
+
+/*
+ * May who would catch up be kept from it: by a record of this term, whose
+ * claimant may act on it, or whose worker may still be telling the store of
+ * its end, or by an older one, which a claim by hand does not catch up with?
+ */
+bool
+claim_stays(int election, int job, uint64 token, bool by_run)
+{
+	uint32		id = current[election][job];
+	const Claim *c = &claims[id];
+
+	return id != 0 && c->state == LE_CLAIM_RUNNING &&
+		(c->token == token || !by_run);
 }
 
 static void
@@ -121,12 +160,20 @@ told_true(uint32 id, const LeReply *reply)
 		sim_fail("claim %u was granted as try %d, and the store has it as %d",
 				 id, reply->try, c->try);
 	for (uint32 i = 1; i <= sim.claims; i++)
-		if (i != id && claims[i].granted && claims[i].try == c->try &&
-			claims[i].tick == c->tick && claims[i].job == c->job &&
-			claims[i].election == c->election)
+	{
+		if (i == id || !same_tick(&claims[i], c))
+			continue;
+		if (claims[i].granted && claims[i].try == c->try)
 			sim_fail("claims %u and %u were both granted the tick "
 					 INT64_FORMAT " of job%d of e%d, try %d", i, id, c->tick,
 					 c->job, c->election, c->try);
+		if (claims[i].token == c->token && claims[i].node == c->node &&
+			(claims[i].try > c->try || acts(i)))
+			sim_fail("claims %u and %u of one term may both act on the tick "
+					 INT64_FORMAT " of job%d of e%d", i, id, c->tick, c->job,
+					 c->election);
+	}
+	sim_backend->acting = id;
 }
 
 /* Who asks for a tick again must hear of it if it was his all the time. */
@@ -162,6 +209,8 @@ told_no(uint32 id, const LeReply *reply)
 		sim.counts.claims_unknown++;
 	if (reply->behind)
 		sim.counts.claims_behind++;
+	if (reply->under_way)
+		sim.counts.claims_under_way++;
 	if (c->granted)
 		sim_fail("claim %u was granted, and then it was not", id);
 	c->denied = reply->kind == LE_REPLY_FALSE ||
@@ -228,7 +277,7 @@ check_claim(const Claim *c, const ClaimRecord *before,
 		sim_fail("claim %u goes back from tick " INT64_FORMAT " to "
 				 INT64_FORMAT, after->id, before->tick, after->tick);
 	if (c->catch_up && after->tick > before->tick &&
-		before->state == LE_CLAIM_RUNNING && before->token < after->token)
+		before->state == LE_CLAIM_RUNNING && before->token <= after->token)
 		sim_fail("claim %u passes over a tick that was left undone",
 				 after->id);
 	if (after->tick > before->tick && after->try != 1)
@@ -243,9 +292,18 @@ check_claim(const Claim *c, const ClaimRecord *before,
 	if (after->try != before->try + 1)
 		sim_fail("claim %u is try %d after try %d", after->id, after->try,
 				 before->try);
-	if (after->token <= before->token)
-		sim_fail("claim %u is another try of the term with token "
+	if (!c->catch_up)
+		sim_fail("claim %u is another try, which nobody asked for",
+				 after->id);
+	if (after->token < before->token)
+		sim_fail("claim %u is another try after that of the term with token "
 				 UINT64_FORMAT, after->id, before->token);
+	if (after->token > before->token)
+		return;
+	sim.counts.claims_same_term++;
+	if (claims[before->id].node == c->node && acts(before->id))
+		sim_fail("claim %u is another try in the term of claim %u, which "
+				 "somebody acts on", after->id, before->id);
 }
 
 static void

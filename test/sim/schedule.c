@@ -26,6 +26,7 @@
 /* le_claim() and le_complete(); what its bits mean is in scripts.c. */
 #define CALM_JOB		0x17
 #define CALM_JOB_MAY	0x48	/* be fenced, catch up */
+#define CALM_JOB_CATCHES_UP	0x08
 
 World		sim;
 
@@ -329,6 +330,17 @@ make_work(Schedule *s)
 	sim.random = before;
 }
 
+/* Drawn apart, so that most schedules are what their seed always made. */
+static void
+make_disk(Schedule *s)
+{
+	uint64		before = sim.random;
+
+	sim.random = sim_mix(s->seed ^ UINT64CONST(0xD15C));
+	s->weather.full_disk = sim_below(4) == 0 ? strength(300000) : 0;
+	sim.random = before;
+}
+
 /*
  * Trouble that chance alone would bring about too seldom.  Drawn apart, so
  * that the rest of a schedule is what its seed always made of it.
@@ -478,6 +490,7 @@ schedule_make_for(Schedule *s, uint64 seed, StoreKind store)
 		make_ambushes(s);
 		make_haste(s);
 		make_work(s);
+		make_disk(s);
 	}
 	if (store == STORE_CASSANDRA)
 		make_clocks(s);
@@ -933,6 +946,18 @@ check_leaders_come(void)
 					 CALM_BOUND / (double) LE_SEC, missing);
 }
 
+/* Is somebody of the instance at the election's jobs, or about to be? */
+static bool
+job_under_way(const SimNode *n, int election)
+{
+	for (int i = 0; i < MAX_BACKENDS; i++)
+		if (n->backends[i].busy &&
+			n->backends[i].script.what == HAPPEN_JOB &&
+			n->backends[i].script.election == election)
+			return true;
+	return false;
+}
+
 /* A tick that is due now is claimed and done; false: nobody can be asked. */
 static bool
 begin_last_job(int election)
@@ -949,6 +974,10 @@ begin_last_job(int election)
 		sim.schedule->every / LE_MSEC;
 	script.span = LE_SEC;
 	script.random = CALM_JOB | (sim.schedule->seed & CALM_JOB_MAY);
+	if (claim_stays(election, script.job, sim.last_token[election],
+					script_is_run(&script)) ||
+		job_under_way(n, election))
+		script.random &= ~CALM_JOB_CATCHES_UP;
 	process_start(n, place, &script);
 	return true;
 }

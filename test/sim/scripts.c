@@ -78,7 +78,7 @@ take_for_transaction(const Script *s)
 	ask.owner = le_my_owner(true);
 	ask.wait_until = le_now() + s->span;
 	le_xact_prepare();
-	le_fence_prepare();
+	le_fence_prepare(LE_ON_LOSS_NONE);
 	le_ask(&ask, &reply);
 	if (reply.kind != LE_REPLY_TRUE)
 		return false;
@@ -108,6 +108,7 @@ do_transaction(const Script *s)
 {
 	static const int64 least[] = {0, 0, 500, 2000};
 
+	le_fence_be_newest(true);	/* as after each statement */
 	if (((s->random >> 13) & 7) == 0)
 	{
 		if (!take_for_transaction(s))
@@ -135,6 +136,7 @@ complete(LeMyClaim *claim, int tries)
 			break;
 		process_sleep(sim_span(LE_MSEC, 2 * LE_SEC));
 	} while (--tries > 0);
+	sim_backend->goes = reply.kind == LE_REPLY_ERROR;
 	le_forget_claim(claim);
 }
 
@@ -152,8 +154,8 @@ mark(LeMyClaim *claim, LeClaimState ending, le_duration patience)
 }
 
 /* le_run(), or else le_claim(). */
-static bool
-is_run(const Script *s)
+bool
+script_is_run(const Script *s)
 {
 	return ((s->random >> 6) & 1) != 0;
 }
@@ -171,6 +173,7 @@ bind_session(const char *election, uint64 token)
 {
 	LeTerm		term;
 
+	le_fence_be_newest(true);	/* as after each statement */
 	le_fence_set_standing(election, token, LE_ON_LOSS_NONE);
 	if (le_may_begin(election, &term))
 	{
@@ -228,18 +231,23 @@ run_command(const Script *s, LeMyClaim *claim)
 	PG_END_TRY();
 }
 
-/* The tick is ours: do what is to be done, and say so, or not. */
+/*
+ * The tick is ours: do what is to be done, and say so, or go without a word.
+ * A session that keeps an unfinished claim of its own would keep others from
+ * catching up for as long as it lives.
+ */
 static void
 work(const Script *s, LeMyClaim *claim)
 {
-	if (is_run(s))
+	if (script_is_run(s))
 		run_command(s, claim);
 	else
 		process_sleep(s->span);
 	switch (s->random & 7)
 	{
 		case 0:
-			le_forget_claim(claim); /* the session ends without a word */
+			sim_backend->goes = true;
+			le_forget_claim(claim);
 			break;
 		case 1:
 			mark(claim, LE_CLAIM_FAILED, 2 * LE_SEC);
@@ -252,6 +260,7 @@ work(const Script *s, LeMyClaim *claim)
 			complete(claim, 3);
 			break;
 	}
+	sim_backend->acting = 0;
 }
 
 static void
@@ -276,6 +285,13 @@ taken_care_of(const LeAsk *claim, le_duration patience)
 	return reply.kind == LE_REPLY_TRUE;
 }
 
+/* One in four waits for its turn, as le_run() with "wait". */
+static bool
+waits(const Script *s)
+{
+	return ((s->random >> 4) & 3) == 0;
+}
+
 /*
  * One claim as leader.  False: ask again, since the store did not say, or an
  * older tick came first.
@@ -284,7 +300,7 @@ static bool
 claim_tick(const Script *s, LeAsk *ask, const LeTerm *term)
 {
 	LeReply		reply;
-	LeMyClaim  *claim = le_try_claim(ask, term, &reply);
+	LeMyClaim  *claim = le_try_claim(ask, term, script_is_run(s), &reply);
 	LeAsk		older;
 
 	if (claim != NULL)
@@ -292,10 +308,10 @@ claim_tick(const Script *s, LeAsk *ask, const LeTerm *term)
 	if (claim != NULL || reply.kind == LE_REPLY_FALSE)
 	{
 		if (!reply.behind)
-			return true;
+			return !reply.under_way || !waits(s);
 		older = *ask;
 		older.tick = reply.tick;
-		claim = le_try_claim(&older, term, &reply);
+		claim = le_try_claim(&older, term, script_is_run(s), &reply);
 		if (claim != NULL)
 			work(s, claim);
 	}
@@ -308,7 +324,7 @@ run_tick(const Script *s, LeAsk *ask, const LeTerm *term)
 {
 	volatile bool over = false;
 
-	if (!is_run(s))
+	if (!script_is_run(s))
 		return claim_tick(s, ask, term);
 	if (!bind_session(ask->election, term->token))
 		return false;
@@ -324,13 +340,11 @@ run_tick(const Script *s, LeAsk *ask, const LeTerm *term)
 	return over;
 }
 
-/* One in four waits for its turn to lead, as le_run() with "wait". */
 static void
 do_job(const Script *s)
 {
 	LeAsk		ask;
 	LeTerm		term;
-	bool		waits = ((s->random >> 4) & 3) == 0;
 
 	set_ask(&ask, s);
 	for (int tries = 0; tries < 5; tries++)
@@ -338,10 +352,10 @@ do_job(const Script *s)
 		if (le_may_begin(ask.election, &term))
 		{
 			transaction_may_begin();
-			if (run_tick(s, &ask, &term))
+			if (run_tick(s, &ask, &term) || sim_backend->goes)
 				return;
 		}
-		else if (!waits || taken_care_of(&ask, 3 * LE_SEC))
+		else if (!waits(s) || taken_care_of(&ask, 3 * LE_SEC))
 			return;
 		process_sleep(sim_span(100 * LE_MSEC, 2 * LE_SEC));
 	}

@@ -29,7 +29,7 @@
 #define MAX_NODES		128
 #define MAX_ELECTIONS	4
 #define MAX_SESSIONS	512		/* made in one schedule */
-#define MAX_STEPS		(MAX_ELECTIONS + 6)
+#define MAX_STEPS		(3 * MAX_ELECTIONS + 4)
 #define MAX_FLIGHTS		64		/* of one node at a time */
 #define MAX_BACKENDS	3		/* of one node that ask questions */
 #define MAX_EVENTS		48		/* interventions of one schedule */
@@ -122,6 +122,7 @@ typedef enum Role
 typedef struct Step
 {
 	Role		role;
+	int			part;			/* of those that are joined; -1: of all */
 	Verb		verb;
 	int			key;
 	int			session;		/* 0: none */
@@ -224,9 +225,12 @@ typedef struct Request
 	le_duration wait;
 	int			nvalues;
 	int			nsteps;
-	int			write;			/* the step that writes; -1: no transaction */
+	int			nparts;			/* operations that are joined; 0: none is a
+								 * transaction */
+	int			elections[MAX_ELECTIONS];	/* of each, and the step ... */
+	int			write[MAX_ELECTIONS];	/* ... that writes */
 	LockRequest lock;
-	Value		values[2];
+	Value		values[MAX_ELECTIONS + 1];
 	Step		steps[MAX_STEPS];
 } Request;
 
@@ -252,6 +256,14 @@ typedef struct Answer
 	struct SimContext *list;	/* where these are */
 	int			nlost;
 	int			lost[MAX_ELECTIONS];
+	bool		judged;			/* each part for itself */
+	struct
+	{
+		int			weight;
+		LeOutcome	outcome;
+		LeConflict	conflict;
+		uint64		index;
+	}			parts[MAX_ELECTIONS];
 	int			gateway;		/* Cassandra: which one it is of */
 	union
 	{
@@ -328,6 +340,7 @@ typedef struct Weather
 	int			kill;			/* or dies there */
 	int			invalidate;		/* the asker's session, at a request */
 	int			backend_pause;	/* a backend stops between two instructions */
+	int			full_disk;		/* for a while, when a term is to begin */
 } Weather;
 
 typedef enum StoreKind
@@ -435,6 +448,9 @@ typedef struct Backend
 	LeAsk		ask;
 	LeReply		reply;
 	le_time		asked_at;
+	uint64		begun_number;	/* the question that a worker has noted that
+								 * it begins with ... */
+	uint64		begun_token;	/* ... and the term that it ends */
 	uint64		told[MAX_ELECTIONS];	/* tokens it knows of */
 
 	/* process.c: not every backend has to run code of its own */
@@ -443,12 +459,14 @@ typedef struct Backend
 	bool		awaits;			/* an answer */
 	bool		stopped;		/* SIGSTOP */
 	bool		canceled;
+	bool		goes;			/* at the end of its script, without a word */
+	uint32		acting;			/* on this claim; 0: on none */
 	uint32		stamp;			/* of what wakes it up */
 	int			sqlstate;		/* of its last error */
 
 	/* transactions.c */
 	int			ncallbacks;
-	SimCallback callbacks[4];
+	SimCallback callbacks[8];
 	bool		bound;			/* its transaction is ... */
 	uint64		token;			/* ... to this term */
 	bool		leaving;		/* it is about to end the term itself ... */
@@ -503,7 +521,10 @@ typedef struct SimNode
 	uint32		campaigns;
 
 	/* files */
-	uint64		token_floor[MAX_ELECTIONS];
+	uint64		token_floor[MAX_ELECTIONS]; /* as the worker has it, and ... */
+	uint64		token_kept[MAX_ELECTIONS];	/* ... as it is on disk */
+	bool		unkept;			/* it could not be written */
+	le_time		disk_full_until;
 	bool		has_statefile;
 	LePredecessor statefile;
 
@@ -552,6 +573,9 @@ typedef struct Counts
 	uint64		requests;
 	uint64		terms;
 	uint64		takeovers;
+	uint64		joined;			/* operations that went with another's request,
+								 * and of these ... */
+	uint64		unjudged;		/* ... had to go again for another's sake */
 	uint64		expired;		/* sessions that the store ended */
 	uint64		invalidated;
 	uint64		delayed;		/* locks refused for lock-delay */
@@ -563,6 +587,7 @@ typedef struct Counts
 	uint64		pauses;
 	uint64		kills;
 	uint64		crashes;
+	uint64		unkept;			/* tokens of terms, on a full disk */
 	uint64		suspends;
 	uint64		questions;
 	uint64		backend_pauses;
@@ -572,6 +597,8 @@ typedef struct Counts
 	uint64		claims_unknown;
 	uint64		claims_behind;	/* an older tick had to come first */
 	uint64		claims_again;	/* second and later tries */
+	uint64		claims_same_term;
+	uint64		claims_under_way;
 	uint64		completed;
 	uint64		completed_late; /* after the term's end */
 	uint64		bound;			/* transactions */
@@ -847,6 +874,7 @@ node_may_pause(void)
 /* ---- scripts.c: what they do ---- */
 
 extern void script_run(const Script *script);
+extern bool script_is_run(const Script *script);
 
 /* ---- transactions.c ---- */
 
@@ -869,6 +897,7 @@ extern const char *name_of_job(int job);
 extern int	job_of_name(const char *name);
 extern void claim_asked(const LeAsk *ask);
 extern void claim_told(const LeAsk *ask, const LeReply *reply);
+extern bool claim_stays(int election, int job, uint64 token, bool by_run);
 extern void claim_written(int node, int election, int job,
 						  const ClaimRecord *before,
 						  const ClaimRecord *after, int holder,

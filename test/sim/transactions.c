@@ -42,13 +42,14 @@ void
 UnregisterXactCallback(XactCallback callback, void *arg)
 {
 	Backend    *b = sim_backend;
-	int			n = 0;
+	int			i = b->ncallbacks - 1;
 
 	(void) arg;
-	for (int i = 0; i < b->ncallbacks; i++)
-		if (b->callbacks[i] != (SimCallback) callback)
-			b->callbacks[n++] = b->callbacks[i];
-	b->ncallbacks = n;
+	while (b->callbacks[i] != (SimCallback) callback)
+		i--;					/* the newest of them */
+	b->ncallbacks--;
+	for (; i < b->ncallbacks; i++)
+		b->callbacks[i] = b->callbacks[i + 1];
 }
 
 /* There are no savepoints here. */
@@ -81,8 +82,9 @@ le_explain_cancel_lead(const LeTiming *timing, StringInfo detail)
 
 /* No statement is canceled for a term: the check at commit is on its own. */
 void
-le_cancel_prepare(void)
+le_cancel_prepare(bool cancels)
 {
+	(void) cancels;
 }
 
 void

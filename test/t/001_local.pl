@@ -130,7 +130,7 @@ subtest 'crash of one backend' => sub {
 	  $session->query("SELECT le_fencing_token('billing')");
 	kill('KILL', $session->pid);
 	ok($session->start('SELECT 1')->finish->{lost}, 'backend is gone');
-	$node->wait_for_restart;
+	$node->wait_for_restart($session->pid);
 	ok($node->acquire('billing'), 'acquired after the crash restart');
 	higher_token($node, 'billing', 'crash restart');
 };

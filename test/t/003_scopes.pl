@@ -78,6 +78,16 @@ sub who_gets_it
 	is(believes($one, 'e'), 't', 'the holder believes');
 	is(believes($two, 'e'), 'f', 'the other session does not');
 	is($two->query("SELECT le_fencing_token('e')"), '', 'nor has it a token');
+
+	$two->query('BEGIN');
+	is(acquire($two, 'mix', 'transaction'), 't', 'transaction: acquired');
+	is(acquire($two, 'mix', 'node'), 'f', 'not for the node');
+	like(
+		$two->error("SELECT le_acquire('mix', scope => 'session')"),
+		qr/ERROR:  55000: this session already holds election "mix" in scope "transaction"/,
+		'the other way round, too');
+	$two->query('ROLLBACK');
+	is_free('mix', 'free');
 	is($two->query("SELECT le_current_leader('e')"),
 		$node->name, 'though the node is shown as leader');
 	is( $two->query(
@@ -241,7 +251,7 @@ sub ends_with_its_backend
 			{
 				kill('KILL', $one->pid);
 				$two->start('SELECT 1')->finish;
-				$node->wait_for_restart;
+				$node->wait_for_restart($one->pid);
 				$two = session();
 			}
 			else
@@ -263,6 +273,35 @@ sub ends_with_its_backend
 }
 
 # Waiting on this node needs no store to wake anybody.
+# What a pool does before the session is given to another client.
+sub reset_by_a_pool
+{
+	my ($one, $two) = (session(), session());
+	my $next;
+
+	is($one->query('DISCARD ALL'), '', 'nothing to end');
+	is(acquire($one, 'n', 'node'), 't', 'node: acquired');
+	$one->query("SELECT le_acquire('c', scope => 'session', on_loss => 'cancel')");
+	is(acquire($one, 'e', 'session'), 't', 'session: acquired');
+	is(acquire($two, 'two', 'session'), 't', 'by another session, too');
+	$one->query($_) foreach 'RESET ALL', 'DISCARD PLANS', 'DISCARD TEMP', 'SELECT pg_advisory_unlock_all()';
+	is(believes($one, 'e'), 't', 'ended by no other command');
+	like($one->error("BEGIN; DISCARD ALL"), qr/ERROR:  25001/, 'nor by one that fails');
+	is($one->query("ROLLBACK; SELECT le_is_leader('e')"), 't', 'held on');
+	$next = session()->start("SELECT le_acquire('e', scope => 'session', wait => '1 min')");
+	is($one->query("DISCARD ALL; SELECT le_is_leader('e'), le_is_leader('c')"), 'f|f', 'ended');
+	is($next->finish->{output}, 't', 'and to be had');
+	is_free('c', 'the store is told of each');
+	is(believes($one, 'n'), 't', "the node's stays");
+	is(believes($two, 'two'), 't', "and the other session's");
+	is($one->query("SELECT le_acquire('c', scope => 'session', on_loss => 'cancel', wait => '1 min')"), 't', 'acquired again');
+	is($one->query("DISCARD ALL; SELECT pg_sleep(0.3)"), '', 'who does not hold it any more is not canceled for it');
+	$one->query("SELECT le_release('n')");
+	$_->quit foreach $one, $two, $next;
+	is_free($_, 'free') foreach 'e', 'n', 'two';
+	return;
+}
+
 sub waiters
 {
 	my %ways = (
@@ -463,6 +502,7 @@ foreach ('local', 'consul')
 	subtest "$store: transactions" => \&ends_of_transactions;
 	subtest "$store: PREPARE" => \&prepare_is_refused;
 	subtest "$store: backends" => \&ends_with_its_backend;
+	subtest "$store: pool" => \&reset_by_a_pool;
 	subtest "$store: waiters" => \&waiters;
 	subtest "$store: candidates" => \&candidates;
 	subtest "$store: stepping down" => \&stepping_down;

@@ -139,7 +139,8 @@ subtest 'check hooks' => sub {
 		'where the store is cannot be set from SQL');
 };
 
-# A value that is refused at reload changes nothing.
+# A value that is refused at reload changes nothing; but what others may have
+# taken, and this instance has not, keeps it from leading.
 subtest 'bad value in the file' => sub {
 	my $offset = $node->log_offset;
 	my $token;
@@ -151,9 +152,17 @@ subtest 'bad value in the file' => sub {
 	$node->configure(consul_url => 'nonsense', lease_ttl => '1s');
 	$node->wait_for_log_like(
 		qr/invalid value for parameter "leader_election.consul_url"/, $offset);
+	$node->wait_for(q(SELECT NOT le_is_leader('held')), 'the end of the term');
+	is(
+		$node->sql(
+			q(SELECT current_setting('leader_election.consul_url') ||
+			current_setting('leader_election.lease_ttl'))),
+		$consul->url . '10s',
+		'values stay as they were');
 	$node->configure(consul_url => $consul->url, lease_ttl => '10s');
 	configure();
-	is($node->token('held'), $token, 'the term goes on');
+	$node->wait_for_leadership('held');
+	cmp_ok($node->token('held'), '>', $token, 'the next term, when mended');
 };
 
 # Three attempts have to fit before the deadline, or one lost packet deposes.
@@ -223,6 +232,8 @@ subtest 'reload under a leader' => sub {
 		cancel_lead => '900ms',
 		commit_margin => '300ms',
 		drain_timeout => '4s',
+		max_jobs => '500',
+		max_tick_ahead => '1h',
 		consul_token_file => "$dir/no_token",
 		consul_url => $recorder->url,
 		consul_takeover => 'off',

@@ -8,6 +8,7 @@ use warnings;
 use LeaderElection::Consul;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
+use LeaderElection::Requests;
 use LeaderElection::Sampler;
 use LeaderElection::Session;
 use LeaderElection::Util;
@@ -35,6 +36,13 @@ my $ends = qr{"Verb":"unlock"|session/destroy};
 sub sessions
 {
 	return map { $_->{ID} } @{ $consul->get('/v1/session/list')->{json} };
+}
+
+sub is_zombie
+{
+	my ($pid) = @_;
+
+	return slurp_file("/proc/$pid/stat") =~ /\) Z /;
 }
 
 sub count_lines
@@ -108,6 +116,78 @@ subtest 'pg_terminate_backend' => sub {
 	$node->release('w');
 	$session->query("SELECT le_release('s')");
 	$consul->destroy($other);
+};
+
+# There is no query of its own that could be canceled.
+subtest 'pg_cancel_backend' => sub {
+	my $pid = $node->worker_pid;
+	my $offset = $node->log_offset;
+
+	is($node->sql("SELECT pg_cancel_backend($pid)"), 't', 'sent');
+	is($node->sql("SELECT le_renew('c')"), 't', 'the worker answers');
+
+	# A canceled one would notice as it wakes up for that question.
+	is($node->sql("SELECT le_renew('c')"), 't', 'again');
+	is($node->worker_pid, $pid, 'and is the same');
+	unlike($node->log_since($offset), qr/canceling|exited/, 'nothing is logged');
+};
+
+# Whether the instance shuts down is in a file.  One that cannot be read, as
+# when there are no descriptors left, does not say that it does.
+subtest 'terminated, and no way to tell why' => sub {
+	my $file = $node->data_dir . '/postmaster.pid';
+	my $pid = $node->worker_pid;
+	my $offset = $node->log_offset;
+	my $mark = $recorder->mark;
+	my $token = $node->token('c');
+
+	chmod 0, $file or die "$file: $!";
+	kill('TERM', $pid);
+	$node->wait_for_log_like(qr/could not open file "postmaster.pid"/, $offset);
+	poll_until(sub { !-e "/proc/$pid" }, 'the end of the worker');
+	chmod 0600, $file or die "$file: $!";
+	$node->wait_for_worker($pid);
+	is($node->sql("SELECT le_renew('c')"), 't', 'there is another');
+	is($node->token('c'), $token, 'in the same term');
+	is(scalar($recorder->requests($ends, $mark)), 0, 'nothing was released');
+};
+
+# What a session has for life is asked of the store when it is made.
+subtest 'lease_ttl changed while a session is being made' => sub {
+	my $pid = $node->worker_pid;
+	my $ttl = 20;
+
+	foreach my $kind ('create', 'verify', 'register')
+	{
+		my $mark = $recorder->mark;
+
+		$recorder->rule(
+			match => request_like($kind),
+			action => 'delay_reply',
+			delay => 1,
+			count => 1);
+		$node->configure(lease_ttl => ++$ttl . ' s');
+		poll_until(sub { $recorder->requests(request_like($kind), $mark) },
+			"$kind to be asked for");
+		$node->configure(lease_ttl => ++$ttl . ' s');
+		$node->wait_for("SELECT count(*) = 1 FROM le_nodes WHERE is_self "
+			  . "AND state = 'live' AND lease = '$ttl s'");
+		pass("$kind: the new lease counts");
+		$node->wait_for_leadership('c');
+	}
+
+	# and while there is no worker to hear of it
+	kill('STOP', $node->postmaster_pid);
+	kill('TERM', $pid);
+	poll_until(sub { !-e "/proc/$pid" || is_zombie($pid) }, 'the end of the worker');
+	$node->set('leader_election.lease_ttl', '15s');
+	kill('HUP', $node->postmaster_pid);
+	kill('CONT', $node->postmaster_pid);
+	$node->wait_for_worker($pid);
+	$node->wait_for("SELECT count(*) = 1 FROM le_nodes WHERE is_self "
+		  . "AND state = 'live' AND lease = '15 s'");
+	pass('the next worker applies it');
+	$node->wait_for_leadership('c');
 };
 
 # A worker that is on its way, but whose disk takes seconds: here its file is a

@@ -25,6 +25,16 @@ my $standby = LeaderElection::Node->create(
 	'standby', %cluster,
 	backup => [ $primary, 'base', has_streaming => 1 ]);
 
+# As the view of the first shows the second.
+sub state_of
+{
+	my ($node, $other) = @_;
+
+	return $node->sql("SELECT string_agg(DISTINCT state, ' ') FROM le_nodes WHERE node = '"
+		  . $other->name
+		  . "' AND state NOT IN ('ended', 'revoked')");
+}
+
 # It runs and knows, but does not take part.
 subtest 'standby' => sub {
 	$primary->wait_for_leadership('billing');
@@ -43,6 +53,7 @@ subtest 'standby' => sub {
 			  @{ $consul->get('/v1/session/list')->{json} }),
 		0,
 		'and needs no store session for that');
+	is(state_of($standby, $standby), 'standby', 'le_nodes says why');
 };
 
 # Nobody leads while only a standby is there.
@@ -61,6 +72,8 @@ subtest 'permission' => sub {
 	ok(!$primary->acquire('billing'), 'then the primary has to wait');
 	$standby->configure(standby_eligible => 'off');
 	poll_until(sub { !$standby->is_leader('billing') }, 'the standby to drain');
+	poll_until(sub { state_of($primary, $standby) eq 'standby' },
+		'the other to see that it is no candidate', timeout => 30);
 	$primary->wait_for_leadership('billing');
 	ok(!$standby->is_leader('billing'), 'back to where it was');
 };

@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 
+use IPC::Run;
 use LeaderElection::Certificates;
 use LeaderElection::Consul;
 use LeaderElection::Node;
@@ -232,6 +233,39 @@ subtest 'rotated and revoked' => sub {
 #
 # TLS
 #
+
+# As if libcurl had been built for another directory of authorities.
+sub shim_of_libcurl
+{
+	my $library = "$dir/t_025_security_libcurl";
+	my $output;
+
+	unlink "$library.c";
+	append_to_file("$library.c", <<'END');
+#include <stdlib.h>
+#include <dlfcn.h>
+#include <curl/curl.h>
+
+CURL *
+curl_easy_init(void)
+{
+	CURL	   *(*real) (void) = (CURL *(*) (void)) dlsym(RTLD_NEXT, "curl_easy_init");
+	CURL	   *easy = real();
+
+	if (easy != NULL && getenv("LE_TRUSTED") != NULL)
+		curl_easy_setopt(easy, CURLOPT_CAPATH, getenv("LE_TRUSTED"));
+	return easy;
+}
+END
+	IPC::Run::run(
+		[
+			$ENV{CC} // 'cc', '-D_GNU_SOURCE', '-shared', '-fPIC', '-o',
+			"$library.so", "$library.c", '-lcurl', '-ldl'
+		],
+		'>&', \$output) or die $output;
+	return "$library.so";
+}
+
 my $ca = LeaderElection::Certificates->new('ca');
 my $other_ca = LeaderElection::Certificates->new('otherca');
 my $https = LeaderElection::Consul->new(
@@ -296,6 +330,38 @@ subtest 'TLS: not trusted' => sub {
 		error_like($tls, 'HTTP 400'),
 		qr/ERROR:  LE005/,
 		'http where https is spoken: refused');
+};
+
+# libcurl is mostly built with a directory of authorities that the system
+# trusts.  Here it has one with the authority that made the server's
+# certificate: it counts as long as ca_file names no other.
+subtest 'TLS: authorities of the system' => sub {
+	my $trusted = $ca->directory;
+	my $shim = shim_of_libcurl();
+	my $node = do {
+		local $ENV{LD_PRELOAD} = join(' ', $shim, $ENV{LD_PRELOAD} // ());
+		local $ENV{LE_TRUSTED} = $trusted;
+
+		LeaderElection::Node->create(
+			'system',
+			consul => $https->https_url,
+			settings => { %settings, %good, ca_file => '' });
+	};
+
+	ok($node->acquire('system'), 'trusted without ca_file');
+	$node->configure(ca_file => $other_ca->file);
+	poll_until(
+		sub { $node->sql_error("SELECT le_current_leader('system')") },
+		'the reload');
+	like(
+		$node->sql_error("SELECT le_current_leader('system')"),
+		qr/ERROR:  LE003: .*DETAIL:  .*certificate/s,
+		'not with another authority in ca_file');
+	$node->configure(ca_file => $ca->file);
+	poll_until(
+		sub { $node->sql_error("SELECT le_current_leader('system')") eq '' },
+		'its own in ca_file');
+	$node->stop;
 };
 
 subtest 'TLS: trusted' => sub {

@@ -96,6 +96,20 @@ subtest 'full table' => sub {
 	is($holder->query("SELECT le_is_leader('full/3')"), 'f', 'the old name');
 	is($led->($holder), '1 2 4 5 6 7 8 9', 'what is led now');
 	is($node->sql('SELECT count(*) FROM le_status'), $slots, 'rows');
+
+	# A hold-off outlives the term, and is not forgotten for a new name.
+	is($holder->query("SELECT le_step_down('full/$_', '1 h')"), 't', 'stepped down')
+	  foreach 1, 2;
+	$refused = $holder->start(
+		"SELECT le_acquire('full/10', scope => 'session')")->finish;
+	like($refused->{error}, qr/53400.*DETAIL:.*Of its $slots elections 2 are in the hold-off/s,
+		'what keeps the places is said');
+	like($refused->{error}, qr/HINT:.*le_step_down\(election, '0'\)/, 'and what ends it');
+	is($holder->query("SELECT le_step_down('full/1', '0')"), 't', 'ended');
+	is($acquire->(10), 't', 'now there is room');
+	like($holder->error("SELECT le_acquire('full/2', scope => 'session')"),
+		qr/55000.*stepped down/s, 'the other is stayed out of');
+	is($holder->query("SELECT le_step_down('full/2', '0')"), 't', 'ended, too');
 	$holder->quit;
 	$other->quit;
 	$node->wait_for(

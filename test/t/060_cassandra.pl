@@ -100,7 +100,7 @@ subtest 'renewal' => sub {
 	cmp_ok(lock_of('billing')->{rev}, '>', $rev, 'by a renewal');
 	is($two->sql(q(SELECT le_renew('billing'))), 'f', 'by nobody else');
 	is( $one->sql(
-			q(SELECT renewals >= 3, losses, failures FROM le_stat
+			q(SELECT renewals >= 3, losses, failures FROM le_stat()
 			WHERE election = 'billing')),
 		't|0|0',
 		'le_stat counts each');

@@ -76,6 +76,17 @@ END $$;
 CREATE TABLE deferred (i int);
 CREATE CONSTRAINT TRIGGER late AFTER INSERT ON deferred
 	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late();
+CREATE FUNCTION late_stubborn() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_sleep(60);
+	RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+	RAISE WARNING 'swallowed';
+	RETURN NULL;
+END $$;
+CREATE TABLE deferred_stubborn (i int);
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON deferred_stubborn
+	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late_stubborn();
 CREATE PROCEDURE steps() LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1..100000 LOOP
@@ -130,7 +141,7 @@ sub run_out
 	{
 		my $at = $result{$what}->{at};
 
-		like($result{$what}->{error}, $lost, "$what: stopped");
+		like($result{$what}->{error}, $what =~ /swallows/ ? $stopped : $lost, "$what: stopped");
 		cmp_ok($at, '<', $late, "$what: before the deadline");
 		cmp_ok($at, '>', $early - ($lead + 20) * 1e6,
 			"$what: not before its time");
@@ -143,7 +154,7 @@ sub run_out
 
 subtest 'whatever it does' => sub {
 	my %sessions = map { $_ => LeaderElection::Session->new($node) }
-	  qw(sleep burn lock stubborn deaf clumsy deferred procedure one-statement);
+	  qw(sleep burn lock stubborn deaf clumsy deferred procedure one-statement swallows);
 	my $blocker = LeaderElection::Session->new($node);
 	my $result;
 
@@ -157,13 +168,15 @@ subtest 'whatever it does' => sub {
 	$sessions{deaf}->start('SELECT deaf()');
 	$sessions{clumsy}->start('SELECT clumsy()');
 	$sessions{deferred}->start('INSERT INTO deferred VALUES (1); COMMIT');
+	$sessions{swallows}->start('INSERT INTO deferred_stubborn VALUES (1); COMMIT');
 	$sessions{procedure}->start('CALL steps()');
 	$sessions{'one-statement'}->start("SELECT pg_sleep(60) FROM le_require_leader('e', on_loss => 'cancel')");
 	$result = run_out(%sessions);
 	like($result->{sleep}->{error},
 		qr/DETAIL:  The term with fencing token \d+: its deadline came closer than cancel_lead \($lead ms\)\./,
 		'the user is told why');
-	unlike($result->{stubborn}->{error}, qr/swallowed/, 'WHEN OTHERS does not swallow it');
+	unlike($result->{$_}->{error}, qr/swallowed/, "$_: WHEN OTHERS does not swallow it")
+	  foreach 'stubborn', 'swallows';
 	like($result->{deaf}->{error}, qr/WARNING:.*caught 57014/,
 		'inside it is a cancel; who catches that is canceled again');
 	$blocker->query('ROLLBACK');
@@ -228,6 +241,34 @@ subtest 'a sudden loss' => sub {
 		like($none->error('COMMIT'), qr/LE002: no longer leader/, 'but the fence holds');
 		$node->wait_for_leadership('e');
 	}
+};
+
+# The same for a session that holds the term in its own name, was idle for a while,
+# and begins a statement shortly before.
+subtest 'a sudden loss, held by the session' => sub {
+	my @late;
+
+	foreach my $round (1 .. 7)
+	{
+		my $session = LeaderElection::Session->new($node);
+		my ($result, $from);
+
+		is($session->query("SELECT le_acquire('own', wait => '1 min', scope => 'session', on_loss => 'cancel')"), 't', 'held');
+		sleep_ms(500 + 150 * $round);
+		$session->start('SELECT pg_sleep(60)');
+		poll_until(sub { $node->sql('SELECT count(*) FROM pg_stat_activity WHERE wait_event = \'PgSleep\'') == 1 }, 'the statement', interval => 0.01);
+		$from = boottime_ns();
+		$consul->delete('/v1/kv/leader_election/own/leader');
+		$result = $session->finish;
+		like($result->{error}, qr/LE002: canceling statement due to loss of election "own"/, "stopped ($round)");
+		push @late, ($result->{at} - $from) / 1e6;
+		is($session->query('SELECT unrelated()'), 'unrelated', 'the session goes on');
+
+		# of what it has lost, no later statement is told
+		is($session->query('SELECT unrelated()'), 'unrelated', 'undisturbed');
+	}
+	cmp_ok((sort { $a <=> $b } @late)[3], '<', 300, 'soon') or diag("@late");
+	diag('held by the session: ' . spread(@late));
 };
 
 # A cancel that nobody has come across when its transaction is over: it comes

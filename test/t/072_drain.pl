@@ -97,6 +97,7 @@ subtest 'short work is waited for' => sub {
 		like($a->sql_error($gate), qr/ERROR:  LE001: not leader.*This node is giving it up/s, 'no new gate');
 		is($worker->query("SELECT le_is_leader('e')"), 'f', 'nor a check inside');
 		like($worker->query($gate), qr/^\d+$/, 'but the gate that it has passed');
+		is($worker->query("SELECT le_fencing_token('e') = ($gate)"), 't', 'and its token');
 		ok(key_is_held(), 'the store knows nothing yet');
 		ok(!$next->is_done, 'nobody else leads');
 		ok(!$other->is_done, 'who asked waits') if $ways{$way};
@@ -172,8 +173,7 @@ subtest 'idle in transaction' => sub {
 	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused then, too');
 	$other->finish;
 
-	# By the check, too, not only by the timer, which looks each second where
-	# nobody asked to be stopped.
+	# By the check, too, not only by the worker's word, which takes its time.
 	$a->configure(drain_timeout => '200ms', campaign => 'shorter');
 	$a->wait_for_leadership('shorter');
 	$worker = at_work(", on_loss => 'none'");
@@ -181,7 +181,7 @@ subtest 'idle in transaction' => sub {
 	poll_until(sub { status() eq 'draining' }, 'the term to drain');
 	select(undef, undef, undef, 0.3);
 	is(status(), 'draining', 'in the grace');
-	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused before the timer has looked');
+	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused by then');
 	never([ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 	$other->finish;
 	$a->configure(drain_timeout => '1s', campaign => 'longer');
@@ -223,19 +223,19 @@ subtest 'a tick that is being claimed' => sub {
 		my $mark = $recorder->mark;
 		my $run = session();
 		my $other = session();
-		my $tick = "job => 'drained $on_loss', tick => '2030-01-01 00:00:00+00'";
+		my $tick = "job => 'drained $on_loss', tick => '2020-01-01 00:00:00+00'";
 
 		$a->sql("SELECT le_campaign('e')");
 		$a->wait_for_leadership('e');
 		$a->sql('TRUNCATE work');
 		$recorder->rule(match => request_like('claim', 'e'), action => 'delay_reply', delay => 1, count => 1);
-		$run->start("CALL le_run('e', 'INSERT INTO work VALUES (''done'')', $tick, on_loss => '$on_loss')");
+		$run->start("CALL le_run('e', 'INSERT INTO work SELECT ''done'' WHERE le_fencing_token(''e'') > 0', $tick, on_loss => '$on_loss')");
 		$recorder->wait_for_request(request_like('claim', 'e'), $mark);
 		$other->start("SELECT le_step_down('e')");
 		poll_until(sub { status() eq 'draining' }, 'the term to drain');
 		is($run->finish->{error}, '', "$on_loss: run");
 		is($other->finish->{output}, 't', 'then given up');
-		is(work_done(), 1, 'the work is there');
+		is(work_done(), 1, 'the work is there, and had a token');
 		is($b->sql("SELECT state, try FROM le_claims WHERE job = 'drained $on_loss'"), 'done|1', 'and its tick done');
 	}
 	$recorder->clear_rules;

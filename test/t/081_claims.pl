@@ -22,7 +22,7 @@ my %node = map {
 		settings => { lease_ttl => '10s', request_timeout => '1s' })
 } 'a', 'b', 'c';
 my ($a, $b) = @node{ 'a', 'b' };
-my $tick = '2030-01-01 00:00:00+00';
+my $tick = '2020-01-01 00:00:00+00';
 
 sub claim
 {
@@ -241,7 +241,7 @@ subtest 'dead leader' => sub {
 	my $run = q{CALL le_run('billing', 'INSERT INTO ran VALUES (le_tick(), le_fencing_token(''billing''))', job => 'dead', tick => '%s'};
 	$b->sql(sprintf($run, $tick) . ')');
 	is($b->sql('SELECT count(*) FROM ran'), 0, 'nor run again');
-	$b->sql(sprintf($run, '2030-01-01 00:01+00') . ', catch_up => true)');
+	$b->sql(sprintf($run, '2020-01-01 00:01+00') . ', catch_up => true)');
 	is($b->sql(q{SELECT string_agg(extract(minute FROM tick)::int::text, ',' ORDER BY tick) FROM ran}), '0,1', 'but caught up where that is asked for');
 	cmp_ok($b->sql('SELECT min(token) FROM ran'), '>', $token, 'by a higher token');
 	$b->sql(sprintf($run, $tick) . ', catch_up => true)');

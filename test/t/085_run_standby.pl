@@ -32,7 +32,8 @@ END
 $primary->sql(block('le_run'));
 $primary->backup('backup');
 my $standby = LeaderElection::Node->create('standby',
-	backup => [ $primary, 'backup', has_streaming => 1 ]);
+	backup => [ $primary, 'backup', has_streaming => 1 ],
+	settings => { backend => 'consul' });
 $primary->wait_for_catchup($standby);
 
 # As pg_cron does it, which would take until 03:00.
@@ -48,7 +49,7 @@ ok(!$standby->is_leader('billing'), 'promoted, and a candidate');
 sub ran { return map { $_->sql('SELECT count(*) FROM runs') } $primary, $standby; }
 
 # Two primaries, each with a scheduler
-my $call = $command =~ s/every => '1 day'/tick => '2030-01-01 03:00Z'/r =~ s/wait => '5 min'/wait => '1 s'/r;
+my $call = $command =~ s/every => '1 day'/tick => '2020-01-01 03:00Z'/r =~ s/wait => '5 min'/wait => '1 s'/r;
 isnt($call, $command, 'a tick of our own');
 $_->sql($call) foreach $standby, $primary;
 is_deeply([ ran() ], [ 1, 0 ], 'it runs on the old primary, which leads');
@@ -56,7 +57,7 @@ $primary->sql("SELECT le_step_down('billing')");
 $standby->wait_for_leadership('billing');
 $_->sql($call) foreach $primary, $standby;
 is_deeply([ ran() ], [ 1, 0 ], 'and not again when leadership has moved');
-$_->sql($call =~ s/2030/2031/r) foreach $primary, $standby;
+$_->sql($call =~ s/2020/2021/r) foreach $primary, $standby;
 is_deeply([ ran() ], [ 1, 1 ], 'the next tick runs on the new one');
 
 # The same as it stands, but for the wait

@@ -10,6 +10,7 @@ use LeaderElection::Recorder;
 use LeaderElection::Session;
 use LeaderElection::Takeover;
 use LeaderElection::Util;
+use List::Util qw(max);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -45,7 +46,7 @@ sub stat_of
 	my ($node, $column, $election) = @_;
 	my $of = defined $election ? "= '$election'" : 'IS NULL';
 
-	return $node->sql("SELECT $column FROM le_stat WHERE election $of");
+	return $node->sql("SELECT $column FROM le_stat() WHERE election $of");
 }
 
 # Reads both views while something is stopped; must not wait for it.
@@ -95,9 +96,9 @@ subtest 'a term, and who sees it' => sub {
 			  . "FROM le_events WHERE number > $since{a}"),
 		't',
 		'with the time');
-	is(stat_of($a, 'acquisitions, releases, losses', 'term'),
+	is(stat_of($a, 'terms, releases, losses', 'term'),
 		'1|1|0', 'as a counts it');
-	is(stat_of($b, 'acquisitions, releases, losses', 'term'),
+	is(stat_of($b, 'terms, releases, losses', 'term'),
 		'2|1|0', 'as b counts it');
 	$b->sql("SELECT le_withdraw('term')");
 };
@@ -119,7 +120,7 @@ subtest 'a loss, and its reason' => sub {
 		events($a, $since, 'loss'),
 		[ "acquired|a|$token|scope node", "lost|a|$token|$reason" ],
 		'both are told');
-	is(stat_of($a, 'acquisitions, releases, losses', 'loss'),
+	is(stat_of($a, 'terms, releases, losses', 'loss'),
 		'1|0|1', 'and counted');
 };
 
@@ -135,10 +136,9 @@ subtest 'renewals, and a store that does not answer' => sub {
 	is(
 		stat_of(
 			$a,
-			'min_round_trip_time > 0 AND '
-			  . 'min_round_trip_time <= avg_round_trip_time AND '
-			  . 'avg_round_trip_time <= max_round_trip_time AND '
-			  . 'max_round_trip_time < 5000 AND round_trips >= 2',
+			'min_time > 0 AND min_time <= avg_time AND avg_time <= max_time AND '
+			  . 'max_time < 5000 AND round_trips >= 2 AND '
+			  . 'abs(total_time - round_trips * avg_time) <= round_trips * 0.001',
 			$_),
 		't',
 		'round trips of ' . ($_ // 'none'))
@@ -147,7 +147,7 @@ subtest 'renewals, and a store that does not answer' => sub {
 	# An answer that is late shows, one that never comes counts as unknown.
 	$recorder->rule(match => $proof, action => 'delay_reply', delay => 0.4,
 		count => 1);
-	poll_until(sub { stat_of($a, 'max_round_trip_time', 'renewed') >= 400 },
+	poll_until(sub { stat_of($a, 'max_time', 'renewed') >= 400 },
 		'the slow one');
 	$recorder->rule(match => $proof, action => 'hang_reply', count => 1);
 	poll_until(sub { stat_of($a, 'unknown', 'renewed') >= 1 }, 'a hanging one');
@@ -233,12 +233,12 @@ subtest 'worker terminated' => sub {
 	my $before;
 
 	ok($a->acquire('kept', wait => '30 s'), 'a leads');
-	$before = stat_of($a, 'acquisitions', 'kept');
+	$before = stat_of($a, 'terms', 'kept');
 	$a->sql("SELECT pg_terminate_backend($worker)");
 	$worker = $a->wait_for_worker($worker);
 	$a->wait_for("SELECT count(*) = 1 FROM le_events WHERE number > $since "
 		  . "AND event = 'worker started' AND pid = $worker");
-	is(stat_of($a, 'acquisitions', 'kept'), $before, 'counters are kept');
+	is(stat_of($a, 'terms', 'kept'), $before, 'counters are kept');
 	is_deeply(events($a, $since, 'kept'),
 		[ 'acquired|a|' . $a->token('kept') . '|scope node' ], 'and events');
 	ok($a->release('kept'), 'released');
@@ -301,9 +301,25 @@ subtest 'crash restart' => sub {
 		'worker started', 'a new ring');
 	is(
 		$a->sql("SELECT count(*) FROM le_stat WHERE election = 'crash' "
-			  . 'AND acquisitions > 0'),
+			  . 'AND terms > 0'),
 		0,
 		'and new counters');
+};
+
+# Whoever is called at night reads them as they come.
+subtest 'the counters fit a screen' => sub {
+	foreach my $view ('le_stat', 'le_stat_store', 'le_stat_info')
+	{
+		my ($out) = run_command(
+			[
+				'psql', '-X', '-P', 'pager=off', '-h', $b->host, '-p', $b->port,
+				'-d', 'postgres', '-c', "SELECT * FROM $view"
+			]);
+		my $widest = max(map { length } split /\n/, $out);
+
+		cmp_ok($widest, '>', 40, "$view: seen");
+		cmp_ok($widest, '<=', 120, 'columns');
+	}
 };
 
 done_testing();

@@ -20,6 +20,7 @@ sub use_token
 	open(my $fh, '>', $token_file) or die "$token_file: $!";
 	print $fh "$token\n";
 	close $fh;
+	chmod 0600, $token_file or die "$token_file: $!";
 	return;
 }
 
@@ -151,6 +152,10 @@ subtest 'permissions' => sub {
 	$rules->('write');
 	wait_for_row($node, qr/^ok\|store\|.* write election "billing"/m,
 		'may write');
+
+	my $offset = $node->log_offset;
+	my $number = $node->sql('SELECT coalesce(max(number), 0) FROM le_events');
+
 	foreach my $claims (undef, 'read')
 	{
 		$rules->('write', $claims);
@@ -161,6 +166,9 @@ subtest 'permissions' => sub {
 	}
 	$rules->('write', 'write');
 	wait_for_row($node, qr/^ok\|claims\|/m, 'may claim');
+	ok(!$node->log_like(qr/refused to (?:complete|claim)/, $offset), 'a claim that was made up is not logged as refused');
+	is($node->sql("SELECT count(*) FROM le_events WHERE number > $number AND event = 'store refused' AND detail LIKE 'could not complete%'"),
+		0, 'nor an event');
 	use_token('bbbbbbbb-0000-0000-0000-000000000000');
 	$node->reload;
 	my $rows = wait_for_row($node,
@@ -204,7 +212,7 @@ subtest 'settings' => sub {
 	$rows = wait_for_row($node, qr/^warning\|campaign\|.* for nothing/m,
 		'no campaign');
 	like($rows, qr/^warning\|store outage\|.* for 2833 ms /m, 'short lease');
-	like($rows, qr/^warning\|failover\|.* 25250 ms .* TTL \(10000 ms\)/m,
+	like($rows, qr/^warning\|failover\|.* 25750 ms .* TTL \(10000 ms\)/m,
 		'no takeover');
 	like($rows, qr/^warning\|handoff\|A shutdown releases nothing/m,
 		'no time for a shutdown');

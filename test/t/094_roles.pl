@@ -24,7 +24,7 @@ my $node = LeaderElection::Node->create(
 		drain_timeout => '1s',
 		campaign => 'billing'
 	});
-my $tick = "'2030-01-01 00:00:00+00'";
+my $tick = "'2020-01-01 00:00:00+00'";
 
 $node->sql(block('grants'));
 $node->sql(<<'END');
@@ -150,7 +150,7 @@ subtest 'le_run' => sub {
 		return $operator->query("SELECT state, try FROM le_claims WHERE job = '$_[0]'");
 	};
 	my $at = sub {
-		return sprintf(", job => '%s', tick => '2030-01-01 00:00:%02d+00'", $_[0], $_[1] // 0);
+		return sprintf(", job => '%s', tick => '2020-01-01 00:00:%02d+00'", $_[0], $_[1] // 0);
 	};
 	my $other = as('billing_runner');
 
@@ -234,13 +234,14 @@ FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e' AND d.cla
 ORDER BY p.proname
 END
 	my $public = 'le_fencing_token le_is_leader le_tick le_version';
-	my $views = 'le_claims le_events le_nodes le_stat le_status';
+	my $rows = 'le_claims le_events le_nodes le_stat le_status';
+	my $views = "$rows le_stat_info le_stat_store";
 	my %may = (
 		nobody => $public,
 		billing_job => $public,
 		billing_runner => "$public le_run",
 		billing_worker => "$public le_acquire le_claim le_complete le_fence_guard le_release le_renew le_require_leader",
-		billing_operator => "$public $views le_check_config le_current_leader le_leader le_stat_reset le_step_down");
+		billing_operator => "$public $rows le_check_config le_current_leader le_leader le_stat_reset le_step_down");
 	my @signatures = map { [ split /\|/, $_, -1 ] } split /\n/, $node->sql($signatures);
 
 	cmp_ok(scalar @signatures, '>=', 25, 'all of them');

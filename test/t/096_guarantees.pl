@@ -1,4 +1,5 @@
-# Each promise in docs/guarantees.md names what shows it, and that exists.
+# Each promise in docs/guarantees.md names what shows it, and that exists; and each
+# sentence of the promises names the rule that judges it, or says why none does.
 
 use strict;
 use warnings;
@@ -34,6 +35,67 @@ while ($text =~ /^\| \| shown by \|\n\|[-|]+\n((?:\|.*\n)+)/mg)
 	}
 }
 cmp_ok($number, '>', 20, 'there were some');
+
+# ---- the rules ----
+
+# The sentences of the paragraphs that promise something, as they are read.
+sub sentences
+{
+	my ($promises) = @_;
+	my @sentences;
+
+	foreach my $paragraph (split /\n\n+/, $promises)
+	{
+		next unless $paragraph =~ s/^\n*\*\*(?:G\d\. )?//;
+		$paragraph =~ s/\*\*//g;
+		$paragraph =~ s/\s+/ /g;
+		push @sentences, split /(?<=[.])\s+(?=[A-Z`])/, $paragraph;
+	}
+	return @sentences;
+}
+
+# What the two judges have: by number, or by name.
+my $checked =
+  section('test/sim/README.md', 'What is checked, after every step');
+my %rules = (
+	sim => { map { $_ => 1 } $checked =~ /^(\d+)\. /mg },
+	faults => {
+		map { $_ => 1 }
+		  section('test/faults/README.md', 'The checks') =~ /^\| ([A-Z]\d) \|/mg
+	});
+
+$rules{sim}{end} = 1 if $checked =~ /^And at the end/m;
+cmp_ok(scalar keys %{ $rules{sim} }, '>', 15, 'the simulator has rules');
+
+# those that the page of the faults has are those of the program
+is_deeply(
+	[ sort keys %{ $rules{faults} } ],
+	[ sort(slurp_file("$top/test/faults/judge/checks.go") =~ /^\t\{"([A-Z]\d)",/mg) ],
+	'and the judge of the faults');
+
+my @sentences = sentences(section('docs/guarantees.md', 'What is promised'));
+my @rows = table('sentences');
+
+cmp_ok(scalar @sentences, '>', 15, 'there are sentences');
+foreach my $row (@rows)
+{
+	my ($begins, $sim, $faults) = @$row;
+	my %named = (sim => $sim, faults => $faults);
+
+	is(scalar(grep { index($_, $begins) == 0 } @sentences),
+		1, "\"$begins\" begins a sentence");
+	foreach my $judge (sort keys %named)
+	{
+		next if $named{$judge} =~ /^none: .{10}/;
+		ok($rules{$judge}{$_}, "\"$begins\": $judge has a rule \"$_\"")
+		  foreach split /, /, $named{$judge}, -1;
+	}
+}
+foreach my $sentence (@sentences)
+{
+	ok((grep { index($sentence, $_->[0]) == 0 } @rows),
+		'judged by a rule, or not for a reason: ' . substr($sentence, 0, 60));
+}
 
 # The short form promises no more.
 my @promised = section('README.md', 'Guarantees') =~ /^\| (G\d) \|/mg;

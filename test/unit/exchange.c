@@ -115,6 +115,27 @@ test_op(LeOpKind kind)
 	return op;
 }
 
+/* So many others in its request, where its kind can be joined. */
+static void
+join_ops(LeOp *op, int n)
+{
+	const LeOp **others = palloc(LE_MAX_JOINED * sizeof(LeOp *));
+
+	if (le_store_consul.takes(op) == 0)
+		return;
+	op->joined = others;
+	op->njoined = 0;			/* it may be said twice */
+	for (int i = 0; i < n && i < 10; i++)
+	{
+		LeOp	   *other = palloc(sizeof(LeOp));
+
+		*other = *op;
+		other->njoined = 0;
+		other->election = psprintf("e%d", i);
+		others[op->njoined++] = other;
+	}
+}
+
 /* One more line of an answer's headers. */
 void
 add_header(LeHttpResponse *response, const char *name, const char *value)
@@ -171,6 +192,8 @@ parse_line(const char *name, const char *value, LeOp *op,
 		op->index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "rev") == 0)
 		op->rev = strtoull(value, NULL, 10);
+	else if (strcmp(name, "joined") == 0)
+		join_ops(op, atoi(value));
 	else if (strcmp(name, "net") == 0)
 		response->net = strcmp(value, "broken") == 0 ?
 			LE_NET_BROKEN : LE_NET_NOT_SENT;
@@ -382,6 +405,11 @@ check_answer(const LeOp *op, const LeHttpResponse *response,
 	if (response->net == LE_NET_OK && response->status / 100 == 3)
 		require(answer->outcome == LE_REFUSED);
 	require(answer->nlost == 0 || answer->outcome == LE_CONFLICT);
+	for (int i = 0; answer->parts != NULL && i <= op->njoined; i++)
+		check_answer(i == 0 ? op : op->joined[i - 1], response,
+					 &answer->parts[i]);
+	require(!answer->unjudged || (answer->outcome == LE_UNAVAILABLE &&
+								  response->status == 409));
 	check_lists(op, answer);
 	switch (answer->outcome)
 	{

@@ -900,6 +900,191 @@ test_applied(void **state)
 	}
 }
 
+/* ---- several operations in one transaction ---- */
+
+#define KEY2			"leader_election/payroll/leader"
+
+/* The second of two; the first carries it. */
+static LeOp
+joined_op(LeOpKind kind, LeOp *second)
+{
+	static const LeOp *joined[1];
+	LeOp		op = test_op(kind);
+
+	*second = test_op(kind);
+	second->election = "payroll";
+	second->index = 11;
+	joined[0] = second;
+	op.joined = joined;
+	op.njoined = 1;
+	return op;
+}
+
+/* What they have in common stands there once. */
+static void
+test_joined(void **state)
+{
+	static const struct
+	{
+		LeOpKind	kind;
+		const char *verbs;
+	}			cases[] = {
+		{LE_OP_ACQUIRE, "check-session check-index lock check-index lock"},
+		{LE_OP_PUBLISH, "check-session check-index lock check-index lock"},
+		{LE_OP_RELEASE, "check-index unlock check-index unlock"},
+		{LE_OP_TAKE_OVER, "check-index check-session unlock check-session "
+			"check-index unlock lock check-index unlock lock"},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeOp		second;
+		LeOp		op = joined_op(cases[i].kind, &second);
+		const char *at = encode(&test_place, &op).body.data;
+		StringInfoData verbs;
+
+		assert_true(le_store_consul.joins(&op, &second));
+		initStringInfo(&verbs);
+		while ((at = strstr(at, "\"Verb\":\"")) != NULL)
+		{
+			at += strlen("\"Verb\":\"");
+			appendStringInfo(&verbs, "%s%.*s", verbs.len > 0 ? " " : "",
+							 (int) strcspn(at, "\""), at);
+		}
+		assert_string_equal(verbs.data, cases[i].verbs);
+	}
+}
+
+/* As many as there is room for are no more steps than Consul takes. */
+static void
+test_joined_room(void **state)
+{
+	static const LeOpKind kinds[] = {LE_OP_ACQUIRE, LE_OP_TAKE_OVER,
+	LE_OP_PUBLISH, LE_OP_RELEASE};
+
+	for (int i = 0; i < 2 * (int) lengthof(kinds); i++)
+	{
+		const LeOp *others[LE_MAX_JOINED];
+		LeOp		op = test_op(kinds[i / 2]);
+		int			left;
+		int			steps = 0;
+
+		op.index = i % 2 == 0 ? 7 : 0;
+		left = le_store_consul.room;
+		op.joined = others;
+		left -= le_store_consul.takes(&op);
+		while (left >= le_store_consul.takes(&op))
+		{
+			LeOp	   *other = palloc(sizeof(LeOp));
+
+			*other = op;
+			other->njoined = 0;
+			others[op.njoined++] = other;
+			left -= le_store_consul.takes(&op);
+		}
+		for (const char *at = encode(&test_place, &op).body.data;
+			 (at = strstr(at, "\"Verb\"")) != NULL; at++)
+			steps++;
+		assert_in_range(steps, 61 - 3, 64);
+	}
+}
+
+static LeAnswer
+joined_answer(LeOpKind kind, int status, const char *body)
+{
+	LeOp		second;
+	LeOp		op = joined_op(kind, &second);
+	LeHttpResponse r = response(status, JSON, body);
+
+	return decode(&op, &r);
+}
+
+/* Each is answered for itself, and what was not looked at goes again. */
+static void
+test_joined_refused(void **state)
+{
+	LeAnswer	a = joined_answer(LE_OP_ACQUIRE, 409, "{\"Errors\":["
+								  ERR(3, BAD_INDEX) "]}");
+
+	assert_non_null(a.parts);
+	assert_true(a.parts[0].unjudged);
+	assert_int_equal(a.parts[0].outcome, LE_UNAVAILABLE);
+	assert_false(a.parts[1].unjudged);
+	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
+	assert_int_equal(a.parts[1].conflict, LE_CONFLICT_CHANGED);
+
+	a = joined_answer(LE_OP_ACQUIRE, 409, "{\"Errors\":["
+					  ERR(2, DENIED) "," ERR(4, IS_HELD) "]}");
+	assert_int_equal(a.parts[0].outcome, LE_REFUSED);
+	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
+	assert_int_equal(a.parts[1].conflict, LE_CONFLICT_HELD);
+
+	/* our node key, or that of the holder: it concerns them all */
+	a = joined_answer(LE_OP_ACQUIRE, 409, "{\"Errors\":["
+					  ERR(0, NO_KEY) "," ERR(1, BAD_INDEX) "]}");
+	assert_int_equal(a.parts[0].outcome, LE_LOST);
+	assert_int_equal(a.parts[1].outcome, LE_LOST);
+	a = joined_answer(LE_OP_TAKE_OVER, 409, "{\"Errors\":["
+					  ERR(0, BAD_INDEX) "]}");
+	assert_int_equal(a.parts[0].outcome, LE_CONFLICT);
+	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
+}
+
+/* A list of results that does not show them all shows none. */
+static void
+test_joined_applied(void **state)
+{
+	const char *first = RESULT(KEY, BY(SESSION), 9);
+	const char *second = RESULT(KEY2, BY(SESSION), 9);
+	LeAnswer	a = joined_answer(LE_OP_ACQUIRE, 200,
+								  psprintf("{\"Results\":[%s,%s]}",
+										   first, second));
+
+	assert_int_equal(a.parts[0].outcome, LE_DONE);
+	assert_int_equal(a.parts[1].outcome, LE_DONE);
+	assert_true(a.parts[0].index == 9 && a.parts[1].index == 9);
+	a = joined_answer(LE_OP_ACQUIRE, 200,
+					  psprintf("{\"Results\":[%s]}", first));
+	assert_null(a.parts);
+	assert_int_equal(a.outcome, LE_UNKNOWN);
+	a = joined_answer(LE_OP_ACQUIRE, 200,
+					  psprintf("{\"Results\":[%s,%s],\"Errors\":["
+							   ERR(3, EXISTS) "]}", first, second));
+	assert_null(a.parts);
+	assert_int_equal(a.outcome, LE_UNKNOWN);
+	/* what is said of the whole request is said of each */
+	a = joined_answer(LE_OP_ACQUIRE, 500, "No cluster leader");
+	assert_null(a.parts);
+	assert_int_equal(a.outcome, LE_UNAVAILABLE);
+}
+
+/* Those of another kind, or from another holder, go by themselves. */
+static void
+test_not_joined(void **state)
+{
+	LeOp		a = test_op(LE_OP_TAKE_OVER);
+	LeOp		b = a;
+	LeNodeKey	other = *a.target;
+
+	assert_true(le_store_consul.joins(&a, &b));
+	b.kind = LE_OP_ACQUIRE;
+	assert_false(le_store_consul.joins(&a, &b));
+	b = a;
+	other.index++;
+	b.target = &other;
+	assert_false(le_store_consul.joins(&a, &b));
+	a = b = test_op(LE_OP_RELEASE);
+	b.session = FOREIGN;
+	assert_false(le_store_consul.joins(&a, &b));
+	for (int kind = 0; kind < LE_NOPS; kind++)
+	{
+		a = test_op(kind);
+		assert_true((le_store_consul.takes(&a) > 0) ==
+					(kind == LE_OP_ACQUIRE || kind == LE_OP_TAKE_OVER ||
+					 kind == LE_OP_PUBLISH || kind == LE_OP_RELEASE));
+	}
+}
+
 static void
 test_forget(void **state)
 {
@@ -1259,6 +1444,18 @@ test_nodes(void **state)
 		"\"lease_ms\":15000,\"incarnation\":\"0123456789abcdef"
 		"0123456789abcdef0\"}",
 	};
+
+	/* only shown: what is no word of ours does not make it less of a node */
+	static const char *const unfit[] = {
+		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":\"standby\""),
+		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":\"\""),
+		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":\"a b\""),
+		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":\"abcdefghijklmnop\""),
+		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":1"),
+		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":null"),
+		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":{\"a\":[\"b\"]}"),
+		NODE_VALUE(FOREIGN, "15000", ",\"of later\":{\"proto\":2}"),
+	};
 	LeAnswer	a;
 
 	a = list(LE_OP_LIST_NODES, node_entry(FOREIGN, FOREIGN,
@@ -1274,6 +1471,15 @@ test_nodes(void **state)
 										  NODE_VALUE(FOREIGN, "60000",
 													 ",\"revoked\":true")));
 	assert_true(!a.nodes[0].held && a.nodes[0].revoked);
+	for (int i = 0; i < lengthof(unfit); i++)
+	{
+		a = list(LE_OP_LIST_NODES, node_entry(FOREIGN, FOREIGN, unfit[i]));
+		assert_int_equal(a.nnodes, 1);
+		if (i == 0)
+			assert_string_equal(a.nodes[0].unfit, "standby");
+		else
+			assert_null(a.nodes[0].unfit);
+	}
 	a = list(LE_OP_LIST_NODES, node_entry(FOREIGN, SESSION,
 										  NODE_VALUE(FOREIGN, "1", "")));
 	assert_false(a.nodes[0].held);
@@ -1892,6 +2098,11 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		store_test(test_requests),
 		store_test(test_acquire_new),
+		store_test(test_joined),
+		store_test(test_joined_room),
+		store_test(test_joined_refused),
+		store_test(test_joined_applied),
+		store_test(test_not_joined),
 		store_test(test_take_over_dead),
 		store_test(test_claim_new),
 		store_test(test_paths),

@@ -34,6 +34,8 @@ typedef struct Sent
 	char		base[64];
 	char		path[64];
 	char		secret[64];
+	LeLane		lane;
+	le_duration timeout;
 	le_time		at;
 	LeHttpDone	done;
 	void	   *arg;
@@ -44,12 +46,12 @@ static int	nsent;
 static le_time now;
 
 void
-le_http_start(int connections)
+le_http_start(const int connections[LE_NLANES])
 {
 }
 
 void
-le_http_send(const LeHttpRequest *request, le_duration timeout,
+le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 			 LeHttpDone done, void *arg)
 {
 	Sent	   *s = &sent[nsent++];
@@ -59,6 +61,8 @@ le_http_send(const LeHttpRequest *request, le_duration timeout,
 	strlcpy(s->path, request->path.data, sizeof(s->path));
 	strlcpy(s->secret, request->secret ? request->secret : "",
 			sizeof(s->secret));
+	s->lane = lane;
+	s->timeout = timeout;
 	s->at = now;
 	s->done = done;
 	s->arg = arg;
@@ -70,11 +74,15 @@ static void
 answer(le_duration after, int status)
 {
 	LeHttpResponse response = {.net = LE_NET_OK, .status = status};
-	Sent		s = sent[nsent - 1];
+	Sent		s;
+
+	assert_true(nsent > 0);
+	s = sent[nsent - 1];
 
 	response.content_type = response.body = "";
 	now += after;
 	s.done(s.arg, &response);
+	le_dispatch_send();
 }
 
 le_time
@@ -95,7 +103,10 @@ le_http_run(void)
 #define GO_ON		202			/* ... in a step of several */
 #define GO_ON_ANCHORS 203
 #define STALE		401			/* the secret has run out */
+#define REFUSED		403
+#define STRANGER	407			/* refused, whatever was asked */
 #define ELSEWHERE	503			/* another server may do it */
+#define FIRST_REFUSED 409		/* the others were not looked at */
 
 static bool fetches = false;
 static const char *servers_setting = "http://a,http://b";
@@ -119,6 +130,8 @@ encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
 	request->without_secret = op->kind == LE_OP_AUTHENTICATE;
 	appendStringInfo(&request->path, "/%s/%d%s", le_op_name(op->kind),
 					 op->step.number, op->step.tag);
+	if (op->njoined > 0)
+		appendStringInfo(&request->path, "+%d", op->njoined);
 }
 
 static void
@@ -140,6 +153,21 @@ decode(const LePlace *place, const LeOp *op, const LeHttpResponse *response,
 		a->stale_secret = response->status == STALE;
 		a->next_server = response->status == ELSEWHERE;
 	}
+	else if (response->status == REFUSED || response->status == STRANGER)
+	{
+		le_fail(a, LE_REFUSED, le_op_name(op->kind));
+		a->refuses_all = response->status == STRANGER;
+	}
+	else if (response->status == FIRST_REFUSED)
+	{
+		a->parts = palloc0((1 + op->njoined) * sizeof(LeAnswer));
+		a->parts[0].outcome = LE_CONFLICT;
+		for (int i = 1; i <= op->njoined; i++)
+		{
+			a->parts[i].outcome = LE_UNAVAILABLE;
+			a->parts[i].unjudged = true;
+		}
+	}
 	else if (op->kind == LE_OP_AUTHENTICATE)
 	{
 		a->secret = psprintf("secret%d", nsent);
@@ -147,8 +175,23 @@ decode(const LePlace *place, const LeOp *op, const LeHttpResponse *response,
 	}
 }
 
+static int
+takes(const LeOp *op)
+{
+	return op->kind == LE_OP_RELEASE ? 2 : 0;
+}
+
+static bool
+joins(const LeOp *op, const LeOp *other)
+{
+	return op->kind == other->kind;
+}
+
 static const LeStore test_store = {
 	.name = "test",
+	.room = 20,
+	.takes = takes,
+	.joins = joins,
 	.between_instances = true,
 	.ready_path = "/ready",
 	.servers = servers_of_store,
@@ -185,6 +228,20 @@ le_my_name(void)
 	return "n1";
 }
 
+char	   *le_key_file = "";
+
+bool
+le_goes_in_clear(const char *url)
+{
+	return false;
+}
+
+bool
+le_others_can_read(const char *file)
+{
+	return false;
+}
+
 bool
 le_next_name(const char **list, char *buf, size_t size)
 {
@@ -208,10 +265,25 @@ le_stat_answer(int slot, le_time at, LeOutcome outcome)
 {
 }
 
+static int	ups;				/* "store up" */
+static int	events;
+
 void
 le_event(LeEventKind what, const char *election, uint64 token,
 		 const char *detail,...)
 {
+	events++;
+	ups += what == LE_EVENT_STORE_UP;
+}
+
+/* What le_status shows of all elections. */
+static char shown[LE_MAX_ERROR_LEN + 1];
+
+void
+le_set_trouble(LeTroubleKind kind, const char *text)
+{
+	assert_int_equal(kind, LE_TROUBLE_STORE);
+	strlcpy(shown, text, sizeof(shown));
 }
 
 /* ---- what the server would be ---- */
@@ -371,6 +443,9 @@ begin(void **state)
 	fetches = false;
 	authenticating = false;
 	secretless = NIL;
+	memset(failing, 0, sizeof(failing));
+	ups = 0;
+	events = 0;
 	table.node.timing.request_timeout = 5 * LE_SEC;
 	le_dispatch_start();
 	return 0;
@@ -380,6 +455,7 @@ static void
 ask(LeOpKind kind)
 {
 	le_flight_send(le_flight_new(kind, done), 10 * LE_SEC);
+	le_dispatch_send();
 }
 
 static void
@@ -472,6 +548,7 @@ a_failed_server_is_asked_whether_it_is_ready(void **state)
 	answer(LE_SEC, OK);
 	now += 2 * LE_SEC;
 	le_dispatch_run();
+	le_dispatch_send();
 	assert_sent(2, "http://a", "/ready");
 	ask(LE_OP_READ);
 	assert_sent(3, "http://b", "/read/0");
@@ -510,8 +587,10 @@ a_secret_is_renewed_ahead(void **state)
 	assert_true(le_dispatch_timer() == now + 20 * LE_SEC);
 	now += 20 * LE_SEC;
 	le_dispatch_run();
+	le_dispatch_send();
 	assert_sent(2, "http://a", "/authenticate/0");
 	le_dispatch_run();
+	le_dispatch_send();
 	ask(LE_OP_READ);
 	assert_int_equal(nsent, 4);
 	assert_string_equal(sent[3].secret, "secret1");
@@ -565,6 +644,264 @@ no_secret_is_to_be_had_for_the_rest(void **state)
 	assert_int_equal(outcome, LE_UNKNOWN);
 }
 
+/* An operation of this node, or about the election "e", and its answer. */
+static void
+ask_and_hear(LeOpKind kind, int status)
+{
+	LeFlight   *flight = le_flight_new(kind, done);
+
+	if (kind == LE_OP_READ || kind == LE_OP_ACQUIRE ||
+		kind == LE_OP_RELEASE || kind == LE_OP_CLAIM)
+		flight->op.election = "e";
+	le_flight_send(flight, 10 * LE_SEC);
+	le_dispatch_send();
+	answers = 0;
+	while (answers == 0)
+		answer(LE_MSEC, status);	/* of each server, if it has to be */
+	nsent = 0;
+}
+
+/* Each permission for itself; what one operation needs does for its like. */
+static void
+a_refusal_ends_with_its_like(void **state)
+{
+	ask_and_hear(LE_OP_READ, REFUSED);
+	assert_string_equal(le_store_trouble(), "read");
+	assert_string_equal(shown, "");	/* that election's alone */
+	ask_and_hear(LE_OP_PROVE_NODE, REFUSED);
+	assert_string_equal(shown, "prove node");
+	ask_and_hear(LE_OP_RENEW_SESSION, OK);
+	assert_string_equal(shown, "prove node");
+	ask_and_hear(LE_OP_REGISTER_NODE, OK);
+	assert_string_equal(shown, "");
+	assert_int_equal(ups, 0);
+	ask_and_hear(LE_OP_ACQUIRE, REFUSED);
+	ask_and_hear(LE_OP_RELEASE, OK);
+	assert_int_equal(ups, 0);
+	ask_and_hear(LE_OP_READ, OK);
+	assert_int_equal(ups, 1);
+	assert_string_equal(le_store_trouble(), "");
+}
+
+/* A node that was not known, and is now. */
+static void
+a_stranger_s_refusals_end_together(void **state)
+{
+	ask_and_hear(LE_OP_READ, STRANGER);
+	ask_and_hear(LE_OP_WATCH, STRANGER);
+	ask_and_hear(LE_OP_DESTROY_SESSION, STRANGER);
+	assert_string_equal(shown, "destroy session");
+	ask_and_hear(LE_OP_LIST_NODES, OK);	/* any server's, of any age */
+	assert_int_equal(ups, 0);
+	ask_and_hear(LE_OP_VERIFY_SESSION, OK);
+	assert_int_equal(ups, 1);
+	assert_string_equal(shown, "");
+}
+
+/* The newest refusal may be of something else. */
+static void
+trouble_is_what_is_wrong_now(void **state)
+{
+	ask_and_hear(LE_OP_READ, STRANGER);
+	assert_string_equal(shown, "read");
+	ask_and_hear(LE_OP_READ, REFUSED);
+	assert_string_equal(shown, "");
+	ask_and_hear(LE_OP_CLAIM, ELSEWHERE);
+	assert_string_equal(shown, "no");
+	ask_and_hear(LE_OP_READ, OK);
+	assert_string_equal(shown, "");
+	assert_int_equal(ups, 1);
+}
+
+static void
+a_list_of_nodes_speaks_for_itself(void **state)
+{
+	ask_and_hear(LE_OP_LIST_NODES, REFUSED);
+	ask_and_hear(LE_OP_READ, OK);
+	assert_int_equal(ups, 0);
+	ask_and_hear(LE_OP_LIST_NODES, OK);
+	assert_int_equal(ups, 1);
+	ask_and_hear(LE_OP_READ, ELSEWHERE);
+	ask_and_hear(LE_OP_LIST_NODES, OK);
+	assert_int_equal(ups, 1);	/* by a server that has lost all others */
+	ask_and_hear(LE_OP_READ, OK);
+	assert_int_equal(ups, 2);
+}
+
+/* ---- lanes ---- */
+
+static bool still_wanted;
+
+static bool
+is_wanted(const LeFlight *flight)
+{
+	return still_wanted;
+}
+
+/* As many campaigns as there are; they wait for as long as it takes. */
+static void
+campaign(int n)
+{
+	still_wanted = true;
+	for (int i = 0; i < n; i++)
+	{
+		LeFlight   *flight = le_flight_new(LE_OP_ACQUIRE, done);
+
+		flight->wanted = is_wanted;
+		flight->keeps_waiting = true;
+		le_flight_send(flight, 10 * LE_SEC);
+	}
+	le_dispatch_send();
+}
+
+static void
+give_answer(int number, int status)
+{
+	LeHttpResponse response = {.net = LE_NET_OK, .status = status};
+
+	response.content_type = response.body = "";
+	sent[number].done(sent[number].arg, &response);
+	le_dispatch_send();
+}
+
+/* However many seek a term, what keeps one does not wait for them. */
+static void
+campaigns_have_a_window(void **state)
+{
+	campaign(1000);
+	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN]);
+	le_flight_send(le_flight_new(LE_OP_PROVE_NODE, done), 10 * LE_SEC);
+	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN] + 1);
+	ask(LE_OP_RELEASE);
+	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN] + 2);
+	assert_int_equal(sent[nsent - 1].lane, LE_LANE_RELEASE);
+	give_answer(0, OK);
+	assert_int_equal(answers, 1);
+	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN] + 3);
+	assert_int_equal(sent[nsent - 1].lane, LE_LANE_CAMPAIGN);
+}
+
+/* The time that one waits for its turn is neither its own nor the store's. */
+static void
+time_begins_when_it_is_sent(void **state)
+{
+	campaign(le_lane_windows[LE_LANE_CAMPAIGN] + 1);
+	now += 60 * LE_SEC;
+	give_answer(0, OK);
+	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN] + 1);
+	assert_true(sent[nsent - 1].at == now);
+	assert_true(sent[nsent - 1].timeout > 9 * LE_SEC);
+	answer(LE_SEC, OK);
+	assert_true(counted_from == sent[nsent - 1].at);
+	assert_int_equal(events, 0);
+}
+
+static void
+what_is_not_wanted_is_not_sent(void **state)
+{
+	campaign(le_lane_windows[LE_LANE_CAMPAIGN] + 100);
+	still_wanted = false;
+	le_dispatch_send();
+	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN]);
+	assert_int_equal(answers, 100);
+	assert_int_equal(outcome, LE_UNAVAILABLE);
+	assert_int_equal(events, 0);
+}
+
+static void
+release(int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		LeFlight   *flight = le_flight_new(LE_OP_RELEASE, done);
+
+		flight->slot = i;
+		le_flight_send(flight, 10 * LE_SEC);
+	}
+	le_dispatch_send();
+}
+
+/* What waits together goes together, and all of it counts from one send. */
+static void
+several_go_in_one_request(void **state)
+{
+	release(25);
+	assert_int_equal(nsent, 3);
+	assert_sent(0, "http://a", "/release/0+9");
+	assert_sent(1, "http://a", "/release/0+9");
+	assert_sent(2, "http://a", "/release/0+4");
+	give_answer(0, OK);
+	assert_int_equal(answers, 10);
+	assert_true(counted_from == sent[0].at);
+	give_answer(1, ELSEWHERE);
+	assert_sent(3, "http://b", "/release/0+9");
+	give_answer(3, 500);
+	give_answer(2, OK);
+	assert_int_equal(answers, 25);
+	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
+}
+
+/* Two about one election never go in the same. */
+static void
+one_of_each_election(void **state)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		LeFlight   *flight = le_flight_new(LE_OP_RELEASE, done);
+
+		flight->slot = 0;
+		le_flight_send(flight, 10 * LE_SEC);
+	}
+	le_dispatch_send();
+	assert_int_equal(nsent, 2);
+	nsent = 0;
+	le_flight_send(le_flight_new(LE_OP_RELEASE, done), 10 * LE_SEC);
+	release(2);
+	assert_sent(0, "http://a", "/release/0+2");
+}
+
+/* One is refused: the others go again, at once, and in the end alone. */
+static void
+others_go_again(void **state)
+{
+	release(5);
+	assert_sent(0, "http://a", "/release/0+4");
+	give_answer(0, FIRST_REFUSED);
+	assert_int_equal(answers, 1);
+	assert_int_equal(outcome, LE_CONFLICT);
+	assert_sent(1, "http://a", "/release/0+3");
+	give_answer(1, FIRST_REFUSED);
+	assert_sent(2, "http://a", "/release/0+2");
+	give_answer(2, FIRST_REFUSED);
+	assert_int_equal(answers, 3);
+	assert_int_equal(nsent, 5);
+	assert_sent(3, "http://a", "/release/0");
+	assert_sent(4, "http://a", "/release/0");
+	give_answer(3, OK);
+	give_answer(4, OK);
+	assert_int_equal(answers, 5);
+	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
+}
+
+/* Somebody waits for the answer: he is told, and the store is not blamed. */
+static void
+a_turn_that_does_not_come(void **state)
+{
+	int			window = le_lane_windows[LE_LANE_ASKED];
+
+	for (int i = 0; i <= window; i++)
+		ask(LE_OP_CLAIM);
+	assert_int_equal(nsent, window);
+	assert_true(le_dispatch_timer() == now + 10 * LE_SEC);
+	now += 10 * LE_SEC;
+	le_dispatch_send();
+	assert_int_equal(nsent, window);
+	assert_int_equal(answers, 1);
+	assert_int_equal(outcome, LE_UNAVAILABLE);
+	assert_int_equal(events, 0);
+	assert_string_equal(le_store_trouble(), "");
+}
+
 int
 main(void)
 {
@@ -584,6 +921,17 @@ main(void)
 		cmocka_unit_test_setup(a_stale_secret_is_replaced_once, begin),
 		cmocka_unit_test_setup(no_secret_is_to_be_had, begin),
 		cmocka_unit_test_setup(no_secret_is_to_be_had_for_the_rest, begin),
+		cmocka_unit_test_setup(a_refusal_ends_with_its_like, begin),
+		cmocka_unit_test_setup(a_stranger_s_refusals_end_together, begin),
+		cmocka_unit_test_setup(trouble_is_what_is_wrong_now, begin),
+		cmocka_unit_test_setup(a_list_of_nodes_speaks_for_itself, begin),
+		cmocka_unit_test_setup(campaigns_have_a_window, begin),
+		cmocka_unit_test_setup(time_begins_when_it_is_sent, begin),
+		cmocka_unit_test_setup(what_is_not_wanted_is_not_sent, begin),
+		cmocka_unit_test_setup(several_go_in_one_request, begin),
+		cmocka_unit_test_setup(one_of_each_election, begin),
+		cmocka_unit_test_setup(others_go_again, begin),
+		cmocka_unit_test_setup(a_turn_that_does_not_come, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

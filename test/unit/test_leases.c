@@ -54,10 +54,12 @@ find_or_add(const char *election)
 	return le_find_or_add_slot(election, &added);
 }
 
+static TimestampTz wall = 1;
+
 TimestampTz
 GetCurrentTimestamp(void)
 {
-	return 0;
+	return wall;
 }
 
 Size
@@ -571,6 +573,90 @@ test_late_decline(void **state)
 	assert_false(has_term("a"));
 }
 
+/* What was wrong with an election is so until what was refused succeeds. */
+static void
+test_errors(void **state)
+{
+	static const struct
+	{
+		LeOpKind	failed;
+		LeOutcome	outcome;
+		LeOpKind	went_well;
+		bool		over;
+	}			cases[] = {
+		{LE_OP_READ, LE_UNAVAILABLE, LE_OP_ACQUIRE, true},
+		{LE_OP_ACQUIRE, LE_UNKNOWN, LE_OP_READ, true},
+		{LE_OP_ACQUIRE, LE_REFUSED, LE_OP_READ, false},
+		{LE_OP_ACQUIRE, LE_REFUSED, LE_OP_RELEASE, true},
+		{LE_OP_TAKE_OVER, LE_REFUSED, LE_OP_ACQUIRE, true},
+		{LE_OP_READ, LE_REFUSED, LE_OP_ACQUIRE, false},
+		{LE_OP_READ, LE_REFUSED, LE_OP_READ, true},
+	};
+	LeSlot	   *slot;
+
+	make_table(4);
+	slot = find_or_add("a");
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		wall++;
+		le_note_error(slot, cases[i].failed, cases[i].outcome, NULL);
+		assert_string_equal(slot->last_error,
+							le_outcome_name(cases[i].outcome));
+		assert_int_equal(slot->last_error_at, wall);
+		assert_int_equal(slot->refused, cases[i].outcome == LE_REFUSED);
+		le_note_error(slot, cases[i].went_well, LE_CONFLICT, "who cares");
+		assert_int_equal(slot->last_error_at, cases[i].over ? 0 : wall);
+		assert_int_equal(slot->last_error[0] == '\0', cases[i].over);
+		assert_int_equal(slot->refused, !cases[i].over);
+	}
+}
+
+static bool
+is_noted(const char *election)
+{
+	char		name[LE_MAX_ELECTION_LEN + 1];
+
+	for (int i = 0; i < LE_MAX_MISSING; i++)
+		if (le_copy_missing(i, name) != 0 && strcmp(name, election) == 0)
+			return true;
+	return false;
+}
+
+/* Names that checks were asked about in vain: the last few, each once. */
+static void
+test_missing(void **state)
+{
+	char		name[8];
+
+	make_table(4);
+	find_or_add("a");
+	assert_false(has_term("a"));
+	assert_false(is_noted("a"));
+	assert_int_equal(le_find_term("b"), -1);
+	assert_false(is_noted("b"));	/* that was no check */
+	for (int i = 0; i < 3; i++)
+	{
+		assert_false(has_term("b"));
+		assert_false(has_term("a"));
+	}
+	assert_true(is_noted("b"));
+	assert_int_equal(pg_atomic_read_u32(&le_table->nmissing), 1);
+	for (int i = 1; i < LE_MAX_MISSING; i++)
+	{
+		snprintf(name, sizeof(name), "c%d", i);
+		assert_false(has_term(name));
+	}
+	assert_true(is_noted("b") && is_noted("c1"));
+	assert_false(has_term("d"));
+	assert_true(!is_noted("b") && is_noted("c1") && is_noted("d"));
+
+	/* a writer that was stopped in the middle of it holds up nobody */
+	for (int i = 0; i < LE_MAX_MISSING; i++)
+		pg_atomic_fetch_add_u64(&le_table->missing[i].version, 1);
+	assert_false(has_term("e"));
+	assert_true(!is_noted("e") && !is_noted("d"));
+}
+
 int
 main(void)
 {
@@ -580,6 +666,8 @@ main(void)
 		cmocka_unit_test_teardown(test_given_up, drop_table),
 		cmocka_unit_test_teardown(test_grants, drop_table),
 		cmocka_unit_test_teardown(test_late_decline, drop_table),
+		cmocka_unit_test_teardown(test_errors, drop_table),
+		cmocka_unit_test_teardown(test_missing, drop_table),
 		cmocka_unit_test_teardown(test_reuse, drop_table),
 		cmocka_unit_test_teardown(test_chains, drop_table),
 		cmocka_unit_test_teardown(test_interrupted, drop_table),

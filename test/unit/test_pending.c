@@ -61,6 +61,12 @@ le_hint_worker(void)
 {
 }
 
+TimestampTz
+GetCurrentTimestamp(void)
+{
+	return 0;
+}
+
 bool
 le_campaigns(const LeSlot *slot)
 {
@@ -150,6 +156,18 @@ errmsg_internal(const char *fmt,...)
 
 int
 errdetail(const char *fmt,...)
+{
+	return 0;
+}
+
+int
+errdetail_internal(const char *fmt,...)
+{
+	return 0;
+}
+
+int
+errhint(const char *fmt,...)
 {
 	return 0;
 }

@@ -40,7 +40,17 @@ static const JudgeCase judgements[] = {
 	/* it is caught up first, if a dead term left it */
 	{__LINE__, {FOUND, false, 99, 3, 49, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_BEHIND},
+	/* or a run of this term that is over */
+	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_RUNNING, true}, true,
+	LE_CLAIM_BEHIND},
 	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_UNDER_WAY},
+	/* who does not catch up passes over it */
+	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_RUNNING, true}, false,
+	LE_CLAIM_TAKE, 1},
+	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_RUNNING}, false,
+	LE_CLAIM_TAKE, 1},
+	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_DONE}, true,
 	LE_CLAIM_TAKE, 1},
 	{__LINE__, {FOUND, false, 99, 3, 51, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_TAKE, 1},
@@ -52,7 +62,12 @@ static const JudgeCase judgements[] = {
 	LE_CLAIM_TAKE, 2},
 	{__LINE__, {FOUND, false, 100, 2, 1, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_TAKE, 3},
-	/* never twice in one term, or in an earlier one than before */
+	/* twice in one term only if the first run is over */
+	{__LINE__, {FOUND, false, 100, 1, 50, LE_CLAIM_RUNNING, true}, true,
+	LE_CLAIM_TAKE, 2},
+	{__LINE__, {FOUND, false, 100, 1, 50, LE_CLAIM_RUNNING, true}, false,
+	LE_CLAIM_TAKEN},
+	/* else never, nor in an earlier one than before */
 	{__LINE__, {FOUND, false, 100, 1, 50, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_TAKEN},
 	{__LINE__, {FOUND, false, 100, 1, 51, LE_CLAIM_RUNNING}, true,
@@ -92,6 +107,15 @@ test_judge(void **state)
 			fail_msg("line %d: verdict %d", c->line, verdict);
 		if (c->try != 0 && try != c->try)
 			fail_msg("line %d: try %d", c->line, try);
+
+		/* the record begins anew, if there is one */
+		wish.forget = true;
+		verdict = le_judge_claim(&c->found, &wish, &try);
+		if (verdict != (!c->found.exists ? LE_CLAIM_TAKEN : c->found.ours ?
+						LE_CLAIM_OURS : LE_CLAIM_TAKE))
+			fail_msg("line %d: verdict %d on forgetting", c->line, verdict);
+		if (verdict == LE_CLAIM_TAKE)
+			assert_int_equal(try, 1);
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sort"
+	"strconv"
 )
 
 // Violation is a proof that a promise was broken: checks report only what
@@ -220,8 +221,53 @@ func claimed(h *History) (violations []string, judged, excused int) {
 				t.Election, t.Job, t.Tick))
 		}
 	}
+	vanished, n := vanished(h)
+	violations = append(violations, vanished...)
+	judged += n
 	sort.Strings(violations)
 	return
+}
+
+// vanished: of jobs that catch up, a tick that was begun is committed before a
+// newer one is claimed, by whatever run.  The last that was begun may be left.
+func vanished(h *History) (violations []string, judged int) {
+	type job struct{ election, job string }
+	type run struct {
+		job
+		tick int64
+	}
+	newest := map[job]int64{}
+	begun := map[run]Record{}
+	ran := map[run]bool{}
+	for _, r := range h.ran {
+		ran[run{job{r.Election, r.Job}, number(r.Tick)}] = true
+	}
+	for _, b := range h.begun {
+		r := run{job{b.Election, b.Job}, number(b.Tick)}
+		begun[r] = b
+		newest[r.job] = max64(newest[r.job], r.tick)
+	}
+	for r, b := range begun {
+		if r.tick == newest[r.job] {
+			continue
+		}
+		judged++
+		if !ran[r] {
+			violations = append(violations, fmt.Sprintf(
+				"%s: job %s, tick %d: begun by %s, never done, and the tick %d was begun",
+				r.election, r.job.job, r.tick, b.Holder, newest[r.job]))
+		}
+	}
+	return
+}
+
+// number: the ticks of the harness count intervals.
+func number(tick string) int64 {
+	n, err := strconv.ParseInt(tick, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 // stopped: I5. A process that is itself stopped by the harness cannot end

@@ -90,6 +90,8 @@ type History struct {
 	commits  []Record
 	claims   []Record
 	ticks    []Record
+	begun    []Record
+	ran      []Record
 	gated    []Record
 	freed    []Record
 }
@@ -177,6 +179,10 @@ func (h *History) add(r Record) error {
 		h.claims = append(h.claims, r)
 	case "tick":
 		h.ticks = append(h.ticks, r)
+	case "begun":
+		h.begun = append(h.begun, r)
+	case "ran":
+		h.ran = append(h.ran, r)
 	case "freed":
 		h.freed = append(h.freed, r)
 	case "gated":

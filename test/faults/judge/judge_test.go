@@ -34,6 +34,10 @@ func commit(holder string, token, call int64) Record {
 		Call: call * s, Return: (call + 1) * s}
 }
 
+func begun(tick string) Record {
+	return Record{Type: "begun", Holder: "a", Election: "e", Job: "j", Tick: tick}
+}
+
 func claim(holder, tick string, try, token int64) Record {
 	return Record{Type: "claim", Holder: holder, Election: "e", Job: "j", Tick: tick, Try: try,
 		Token: token, Result: "true"}
@@ -142,6 +146,10 @@ var forged = []struct {
 	{"I4", "again in a later term", false, []Record{claim("a", "1", 1, 5), claim("b", "1", 2, 6)}},
 	{"I4", "again in the same term", true, []Record{claim("a", "1", 1, 5), claim("a", "1", 2, 5)}},
 	{"I4", "never", true, []Record{{Type: "tick", Election: "e", Job: "j", Tick: "1", Required: true}}},
+	{"I4", "caught up", false, []Record{begun("1"), begun("2"), {Type: "ran", Election: "e", Job: "j", Tick: "1"}}},
+	{"I4", "the last is left", false, []Record{begun("1"), begun("1")}},
+	{"I4", "vanished", true, []Record{begun("9"), begun("10"), {Type: "ran", Election: "e", Job: "j", Tick: "10"}}},
+	{"I4", "vanished, another job's is done", true, []Record{begun("1"), begun("2"), {Type: "ran", Election: "e", Job: "k", Tick: "1"}}},
 	{"I4", "never, in a fault", false, []Record{{Type: "tick", Election: "e", Job: "j", Tick: "1"}}},
 
 	{"I5", "in time", false, []Record{belief("a", "e", 1, 5, 10, 20, 21),

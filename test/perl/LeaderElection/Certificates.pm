@@ -42,6 +42,10 @@ Makes the authority, by openssl.
 
 Its certificate.
 
+=item directory()
+
+One with that certificate alone, as OpenSSL looks for it there.
+
 =item issue($name, [ $names ])
 
 A certificate of that common name, for the names given (default
@@ -72,6 +76,17 @@ sub new
 }
 
 sub file { return "$_[0]->{dir}/ca.crt"; }
+
+sub directory
+{
+	my ($self) = @_;
+	my $directory = "$self->{dir}/authorities";
+
+	mkdir $directory;
+	symlink $self->file,
+	  "$directory/" . $self->_openssl('x509', '-in', 'ca.crt', '-noout', '-hash') . '.0';
+	return $directory;
+}
 
 sub issue
 {
@@ -122,7 +137,8 @@ sub _openssl
 	IPC::Run::run([ 'openssl', @arguments ],
 		'>&', \$output, init => sub { chdir $self->{dir} or die $! })
 	  or croak "openssl @arguments: $output";
-	return;
+	chomp $output;
+	return $output;
 }
 
 1;

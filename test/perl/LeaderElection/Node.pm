@@ -65,7 +65,8 @@ cassandra
 
 =item settings
 
-hash of settings of the extension, without prefix
+hash of settings of the extension, without prefix; undef: not set, also where it
+would be by itself, as node_name
 
 =item conf
 
@@ -124,7 +125,9 @@ sub create
 		  . "max_connections = 40\n"
 		  . "max_worker_processes = 16\n"
 		  . "log_statement = none\n");
-	$self->set("leader_election.$_", $settings{$_}) foreach sort keys %settings;
+	$settings{backend} = 'local' unless exists $settings{backend};
+	$self->set("leader_election.$_", $settings{$_})
+	  foreach grep { defined $settings{$_} } sort keys %settings;
 	$self->set($_, $conf{$_}) foreach sort keys %conf;
 	if ($start)
 	{
@@ -371,8 +374,10 @@ sub wait_for_leadership
 
 sub wait_for_restart
 {
-	my ($self) = @_;
+	my ($self, $pid) = @_;
 
+	# Until the server has noticed, it lets everybody in as before.
+	$self->wait_for_log_like(qr/\(PID $pid\) was terminated by signal 9/);
 	$self->hang_up;
 	return $self->wait_for('SELECT NOT pg_is_in_recovery()', 'crash restart');
 }

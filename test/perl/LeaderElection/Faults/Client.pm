@@ -9,7 +9,8 @@ LeaderElection::Faults::Client - a session that acquires, renews, releases, asks
 
 One process and one connection.  What it does is drawn from a seed; what it was
 answered, and when it had asked, is its history.  Parameters: node, number,
-seed, scope (node, or session, which includes transactions).
+seed, scope (node, or session, which includes transactions), busy (does not
+pause).
 
 Elections have a new name every few seconds (see name()), the same for all
 clients: the histories that are to be linearized stay short, and the lease
@@ -92,7 +93,7 @@ sub _turn
 		$self->_operate('session', name('session', 1));
 	}
 	$self->_sample;
-	$self->pause(0.01 + rand 0.06);
+	$self->pause(0.01 + rand 0.06) unless $self->{busy};
 	return;
 }
 

@@ -9,8 +9,8 @@ LeaderElection::Faults::Job - work that only the leader may do
 
 One process and one connection for an instance, like a job that is scheduled on
 each: transactions that are bound to the term, statements that are to be
-stopped with it, ticks that are to be claimed once; slow ones of the former two
-if the parameter slow is true.  Ticks are named by the
+stopped with it, ticks that are to be claimed once, ticks that are to be run and
+none lost; slow ones if the parameter slow is true.  Ticks are named by the
 harness, so that all instances mean the same, whatever their wall clocks say.
 
 =cut
@@ -44,11 +44,15 @@ sub turn
 	return unless $self->{session} || $self->_connect;
 	if ($self->{slow})
 	{
-		$chance < 0.8 ? $self->_commit($job) : $self->_gated($job);
+		$chance < 0.6 ? $self->_commit($job)
+		  : $chance < 0.8 ? $self->_gated($job)
+		  : $self->_run($job);
 	}
 	else
 	{
-		$chance < 0.5 ? $self->_claim($job) : $self->_commit($job);
+		$chance < 0.4 ? $self->_claim($job)
+		  : $chance < 0.6 ? $self->_run($job)
+		  : $self->_commit($job);
 	}
 	$self->pause(0.01 + rand 0.05);
 	return;
@@ -158,6 +162,32 @@ sub _claim
 		result => !$known ? 'unknown' : $answer eq 't' ? 'true' : 'false');
 	$self->_ask("SELECT le_complete('$job', 'beat', to_timestamp($tick))")
 	  if $known && $answer eq 't' && rand() < 0.8;
+	return;
+}
+
+# A run says which ticks it begins, the old ones that it catches up with
+# included, so that they are known whatever becomes of it.  What it commits is
+# collected in the end.
+sub _run
+{
+	my ($self, $job) = @_;
+	my $tick = int(boottime_ns() / TICK);
+	my $seconds = $self->{slow} ? rand 3 : rand 0.3;
+	my $before = boottime_ns();
+	my $run = $self->_ask(<<"END" =~ s/\s+/ /gr);
+CALL le_run('$job', \$\$
+	DO 'BEGIN RAISE NOTICE \$q\$begun %\$q\$, extract(epoch FROM le_tick())::bigint; END';
+	INSERT INTO ran VALUES ('$job', extract(epoch FROM le_tick())::bigint);
+	SELECT pg_sleep($seconds) \$\$,
+	job => 'run', tick => to_timestamp($tick), catch_up => true)
+END
+
+	$self->_write(
+		'begun', $job, 0,
+		job => 'run',
+		tick => $_,
+		call => $before,
+		return => $run->{at}) foreach $run->{error} =~ /NOTICE: .*?begun (\d+)/g;
 	return;
 }
 

@@ -74,7 +74,7 @@ The ones that do not depend on the store.
 
 sub all
 {
-	return (_network(), _processes(), _machine(), _copies());
+	return (_network(), _processes(), _files(), _machine(), _copies());
 }
 
 # ---- between an instance and its store ----
@@ -208,6 +208,7 @@ sub _processes
 			}),
 		_instance('worker killed', 0, sub { _signal_worker('KILL', @_) }),
 		_instance('worker terminated', 0, sub { _signal_worker('TERM', @_) }),
+		_instance('worker terminated under load', 0, \&_torment_worker),
 		_instance(
 			'postmaster stopped', 0,
 			sub {
@@ -271,6 +272,25 @@ sub _processes
 				return sub { recover($target) };
 			}),
 		_instance(
+			'session terminated in the middle of a job', 0,
+			sub {
+				my ($stage, $target) = @_;
+
+				# who does not lead is through with it too soon
+				foreach my $i (1 .. 5)
+				{
+					poll_until(
+						sub { $target->{node}->sql(<<'END') eq 't' },
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE query LIKE 'CALL le_run%' AND wait_event = 'PgSleep' LIMIT 1
+END
+						'a job under way',
+						timeout => 5,
+						interval => 0.02);
+				}
+				return sub { };
+			}),
+		_instance(
 			'backend stopped', 0,
 			sub {
 				my ($stage, $target) = @_;
@@ -307,6 +327,145 @@ sub backends
 		open(my $fh, '<', "/proc/$_/cmdline");
 		$fh && (<$fh> // '') =~ /^postgres: .* \[local\] /;
 	} $node->_processes;
+}
+
+# Whoever asked something gets the worker's answer, the next one's, or none.  No
+# worker lives for long, and the store always has requests of one that is gone.
+sub _torment_worker
+{
+	my ($stage, $target) = @_;
+	my @clients = $stage->load($target);
+	my $parent = $$;
+	my $pid = fork() // die "fork: $!";
+
+	if ($pid == 0)
+	{
+		$SIG{TERM} = 'DEFAULT';
+		srand($$);
+		while (getppid() == $parent)
+		{
+			eval { $target->{node}->kill_worker('TERM') };
+			Time::HiRes::sleep(0.05 + rand 2.5);
+		}
+		POSIX::_exit(0);
+	}
+	return sub {
+		kill('KILL', $pid);
+		waitpid($pid, 0);
+		recover($target);
+		$stage->unload(@clients);
+	};
+}
+
+# ---- of its files ----
+
+# What we write: the store session, for the next incarnation, and the highest
+# tokens.  (Claims are written by the store local only.)  Half of the time the
+# one that could not write is not there any more when there is room again.
+sub _full_disk
+{
+	my ($what, @names) = @_;
+
+	return _instance(
+		"disk full under $what", 0,
+		sub {
+			my ($stage, $target) = @_;
+			my $chance = rand();
+
+			$stage->fill_disk($target, @names);
+			Time::HiRes::sleep(rand 3);
+			if ($chance < 0.3)
+			{
+				$target->{node}->crash;
+				start($stage, $target);
+			}
+			elsif ($chance < 0.6)
+			{
+				$target->{node}->kill_worker('TERM');
+			}
+			return sub {
+				if (rand() < 0.3)
+				{
+					$target->{node}->crash;
+					$stage->free_disk($target);
+					start($stage, $target);
+				}
+				$stage->free_disk($target);
+				recover($target);
+			};
+		});
+}
+
+# One slip of the pen, of those that people make: a value, a name, a quote, a
+# number that goes with no other.  They come in turn, those first that would do
+# most harm.
+my @at_start = (
+	"leader_election.backend = 'consull'",
+	"leader_election.consul_urll = 'http://127.0.0.1:1'",
+	"leader_election.consul_key_prefix = 'app/'",
+	"leader_election.campaign = 'job/1,, job//2'",
+	"leader_election.eligible = 'offf'");
+
+# For an instance that runs only: with the default lease instead of the one that
+# all have, what is promised would be judged by another's, and with the last the
+# server rightly does not start.
+my @at_reload = (
+	@at_start,
+	"leader_election.lease_ttl = '5 sec'",
+	"leader_election.safety_margin = '4s'",
+	"leader_election.request_timeout = 1s5",
+	"leader_election.lease_ttl = '5s");
+
+sub _typo
+{
+	my ($restart) = @_;
+	my @typos = $restart ? @at_start : @at_reload;
+
+	return _instance(
+		$restart ? 'restarted with a typo' : 'settings reloaded with a typo', 0,
+		sub {
+			my ($stage, $target) = @_;
+			my $node = $target->{node};
+			my $file = $node->data_dir . '/postgresql.conf';
+			my $right = PostgreSQL::Test::Utils::slurp_file($file);
+
+			push @typos, shift @typos;
+			$node->append_conf('postgresql.conf', $typos[-1]);
+			if ($restart)
+			{
+				$node->stop('fast');
+				$stage->start_node($node, fail_ok => 1);
+			}
+			else
+			{
+				$node->reload;
+				$node->kill_worker('TERM') if rand() < 0.3;
+			}
+			return sub {
+				open(my $fh, '>', $file) or die "$file: $!";
+				print $fh $right;
+				close $fh;
+				if ($restart)
+				{
+					$node->stop('fast', fail_ok => 1);
+					start($stage, $target);
+				}
+				else
+				{
+					$node->reload;
+				}
+				recover($target);
+			};
+		});
+}
+
+sub _files
+{
+	return (
+		_full_disk('the store session', 'leader_election.session'),
+		_full_disk('the tokens', 'leader_election.tokens'),
+		_full_disk('all our files', 'leader_election.'),
+		_typo(0), _typo(1));
 }
 
 # ---- of the machine ----

@@ -53,7 +53,7 @@ Store, proxies, three instances, their witnesses and clients.
 
 =item clean_up()
 
-Ends what writes histories.
+Ends what writes histories, and collects what the runs of ticks have committed.
 
 =item stop()
 
@@ -88,38 +88,34 @@ sub set_up
 	}
 	$self->_begin($self->{store}->observer($self->{history}, JOBS));
 
-	my $client = 0;
-
 	foreach my $target (@{ $self->{targets} })
 	{
 		foreach my $scope ('node', 'session', 'session')
 		{
-			$client++;
-			$self->_begin(
-				LeaderElection::Faults::Client->new(
-					history => $self->{history},
-					name => "client$client",
-					number => $client,
-					seed => $self->{seed} + $client,
-					scope => $scope,
-					jobs => [JOBS],
-					node => $target->{node}));
+			$self->_client('Client', $target, scope => $scope);
 		}
 		foreach my $slow (0, 1)
 		{
-			$client++;
-			$self->_begin(
-				LeaderElection::Faults::Job->new(
-					history => $self->{history},
-					name => "job$client",
-					number => $client,
-					seed => $self->{seed} + $client,
-					slow => $slow,
-					jobs => [JOBS],
-					node => $target->{node}));
+			$self->_client('Job', $target, slow => $slow);
 		}
 	}
 	return;
+}
+
+sub _client
+{
+	my ($self, $kind, $target, %params) = @_;
+	my $number = ++$self->{clients};
+
+	return $self->_begin(
+		"LeaderElection::Faults::$kind"->new(
+			history => $self->{history},
+			name => lc($kind) . $number,
+			number => $number,
+			seed => $self->{seed} + $number,
+			jobs => [JOBS],
+			node => $target->{node},
+			%params));
 }
 
 sub _begin
@@ -141,11 +137,66 @@ and faked: its wall clock can be moved by jump().
 
 A name that no instance had yet.
 
-=item start_node($node)
+=item start_node($node, %params)
 
-Starts it in the environment it was made for.
+Starts it in the environment it was made for; params are those of
+PostgreSQL::Test::Cluster's start(), whose result it returns.
 
 =cut
+
+=item load($target), unload(@clients)
+
+Clients that work without a pause, besides those that are there all the time; and
+their end.
+
+=item fill_disk($target, @names), free_disk($target)
+
+Nothing more gets into files of the instance whose path contains one of the names
+(test/faults/full_disk.c); and it does again.
+
+=cut
+
+sub load
+{
+	my ($self, $target) = @_;
+
+	return map {
+		$self->_client('Client', $target, scope => $_, busy => 1)
+	} qw(node session session);
+}
+
+sub unload
+{
+	my ($self, @clients) = @_;
+
+	foreach my $client (@clients)
+	{
+		$client->check;
+		$client->end;
+		$self->{children} = [ grep { $_ != $client } @{ $self->{children} } ];
+	}
+	return;
+}
+
+sub fill_disk
+{
+	my ($self, $target, @names) = @_;
+	my $file = $self->{environment}{ $target->{node}->name }{FULL_DISK};
+
+	open(my $fh, '>', "$file.new") or croak "full disk: $!";
+	print $fh "$_\n" foreach @names;
+	close $fh;
+	rename("$file.new", $file) or croak "full disk: $!";
+	return;
+}
+
+sub free_disk
+{
+	my ($self, $target) = @_;
+
+	unlink $self->{environment}{ $target->{node}->name }{FULL_DISK};
+	return;
+}
 
 sub another
 {
@@ -180,10 +231,12 @@ sub add
 		},
 		%params);
 
-	$self->{environment}{$name} = $faked if $faked;
+	$self->{environment}{$name} = $self->_environment($name, $faked)
+	  unless $params{backup};
 	$self->start_node($node);
 	$node->sql('CREATE EXTENSION leader_election; '
-		  . 'CREATE TABLE work(job text, token bigint)')
+		  . 'CREATE TABLE work(job text, token bigint); '
+		  . 'CREATE TABLE ran(job text, tick bigint)')
 	  unless $params{backup};
 
 	my $target = {
@@ -214,18 +267,35 @@ sub remove
 
 sub start_node
 {
-	my ($self, $node) = @_;
+	my ($self, $node, %params) = @_;
 	my $environment = $self->{environment}{ $node->name } // {};
 
 	my %before = map { $_ => 1 } _faketime_files();
 
 	local @ENV{ keys %$environment } = values %$environment;
-	$node->start;
+	my $started = $node->start(%params);
+
 	if (%$environment)
 	{
 		$litter{$_} = 1 foreach grep { !$before{$_} } _faketime_files();
 	}
-	return;
+	return $started;
+}
+
+# What an instance runs with: a disk that can be filled, and perhaps a wall clock
+# that can be moved.
+sub _environment
+{
+	my ($self, $name, $faked) = @_;
+	my $library = "$ENV{LE_BIN}/full-disk.so";
+	my %environment = %{ $faked || {} };
+
+	croak "no $library" unless -e $library;
+	$environment{LD_PRELOAD} = join(':',
+		grep { defined } $environment{LD_PRELOAD}, $library);
+	$environment{FULL_DISK} =
+	  "$PostgreSQL::Test::Utils::tmp_check/full_disk_$name";
+	return \%environment;
 }
 
 # libfaketime does not remove what it made when its process is killed.
@@ -492,6 +562,17 @@ sub clean_up
 
 	$_->end foreach reverse @{ $self->{children} };
 	$self->{children} = [];
+	foreach my $target (@{ $self->{targets} })
+	{
+		$self->{log}->write(
+			type => 'ran',
+			holder => $target->{node}->name,
+			election => $_->[0],
+			job => 'run',
+			tick => $_->[1])
+		  foreach map { [ split /\|/ ] }
+		  split /\n/, $target->{node}->sql('SELECT DISTINCT job, tick FROM ran');
+	}
 	return;
 }
 

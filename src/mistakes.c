@@ -1,0 +1,257 @@
+/*-------------------------------------------------------------------------
+ *
+ * mistakes.c
+ *		Settings of ours that did not take.
+ *
+ * PostgreSQL reads its configuration before it loads this library.  What it
+ * then finds to be invalid, or not to exist, it warns of in the log, and goes
+ * on with the default.  For most settings that will do.  For ours it will not:
+ * a store that is misspelt, or a key prefix, makes an instance lead beside the
+ * one that leads rightly.  A reload is no better: there the setting stays as
+ * it was, on this instance, while it changes on the others.  So a node whose
+ * settings did not all take does not lead, whichever they are.
+ *
+ * What came from the command line, and what can be set at the start only, is
+ * judged then, once and for all: was there a value, and is the setting at its
+ * default nevertheless?  What came from a file can be corrected by a reload,
+ * so the files are read again, as PostgreSQL does for pg_file_settings, by
+ * whom it concerns: the worker, when it starts and after each reload.
+ *
+ * Values are not shown, since whoever may call le_acquire() sees the message.
+ *
+ * src/mistakes.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "nodes/pg_list.h"
+#include "utils/guc.h"
+#include "utils/guc_tables.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "mistakes.h"
+
+#define PREFIX		"leader_election."
+
+/* A setting that has a value although nobody has defined it yet. */
+typedef struct Given
+{
+	const char *name;
+	const char *where;			/* for people */
+	bool		in_file;
+} Given;
+
+static List *given = NIL;
+static StringInfoData lasting;	/* mistakes that a reload cannot mend */
+static char *taken = NULL;		/* what the files said of ours when they could
+								 * last be read */
+
+static bool
+is_ours(const char *name)
+{
+	return pg_strncasecmp(name, PREFIX, strlen(PREFIX)) == 0;
+}
+
+/* NULL: there is no such setting. */
+static struct config_generic *
+find(const char *name)
+{
+	struct config_generic **all;
+	struct config_generic *found = NULL;
+	int			n;
+
+	all = le_all_settings(&n);
+	for (int i = 0; i < n && found == NULL; i++)
+		if (pg_strcasecmp(all[i]->name, name) == 0)
+			found = all[i];
+	return found;
+}
+
+bool
+le_setting_is_default(const char *name)
+{
+	struct config_generic *setting = find(name);
+
+	return setting == NULL || setting->source == PGC_S_DEFAULT;
+}
+
+static const char *
+in_line(const char *file, int line)
+{
+	const char *name = last_dir_separator(file);
+
+	return psprintf("in line %d of file \"%s\"", line,
+					name == NULL ? file : name + 1);
+}
+
+/* One sentence for each, up to a few. */
+static void
+complain(StringInfo detail, const char *format, const char *name,
+		 const char *where)
+{
+	if (detail->len > 300)
+		return;
+	if (detail->len > 0)
+		appendStringInfoChar(detail, ' ');
+	appendStringInfo(detail, format, name, where);
+}
+
+#define NO_VALUE	"\"%s\" has a value that is not valid, %s."
+#define NO_SETTING	"There is no setting \"%s\", which is set %s."
+
+/* ---- at the start ---- */
+
+/* Remember what the configuration says of settings that are still unknown. */
+void
+le_mistakes_given(void)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	struct config_generic **all;
+	int			n;
+
+	all = le_all_settings(&n);
+	for (int i = 0; i < n; i++)
+	{
+		Given	   *g;
+
+		if (!is_ours(all[i]->name))
+			continue;
+		g = palloc(sizeof(Given));
+		g->name = pstrdup(all[i]->name);
+		g->in_file = all[i]->source == PGC_S_FILE;
+		g->where = g->in_file && all[i]->sourcefile != NULL ?
+			in_line(all[i]->sourcefile, all[i]->sourceline) :
+			"on the command line";
+		given = lappend(given, g);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* They are defined now, where they exist, and have taken their values. */
+void
+le_mistakes_taken(void)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	ListCell   *cell;
+
+	initStringInfo(&lasting);
+	foreach(cell, given)
+	{
+		Given	   *g = lfirst(cell);
+		struct config_generic *setting = find(g->name);
+
+		if (setting == NULL)
+		{
+			if (!g->in_file)
+				complain(&lasting, NO_SETTING, g->name, g->where);
+		}
+		else if (setting->source == PGC_S_DEFAULT &&
+				 (!g->in_file || setting->context == PGC_POSTMASTER))
+			complain(&lasting, NO_VALUE, g->name, g->where);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* ---- the files as they are now ---- */
+
+/* Later lines replace earlier ones of the same name. */
+static bool
+counts(const ConfigVariable *item)
+{
+	for (const ConfigVariable *later = item->next; later != NULL;
+		 later = later->next)
+		if (later->name != NULL && pg_strcasecmp(later->name, item->name) == 0)
+			return false;
+	return true;
+}
+
+static void
+judge(const ConfigVariable *item, StringInfo detail)
+{
+	const char *where = in_line(item->filename, item->sourceline);
+
+	if (find(item->name) == NULL)
+		complain(detail, NO_SETTING, item->name, where);
+	else if (set_config_option(item->name, item->value, PGC_POSTMASTER,
+							   PGC_S_FILE, GUC_ACTION_SET, false, DEBUG2,
+							   false) == 0)
+		complain(detail, NO_VALUE, item->name, where);
+}
+
+/*
+ * PostgreSQL takes nothing at all of a reload where a line cannot be parsed,
+ * or names a setting that it does not know and that is no library's.
+ */
+static bool
+is_fatal(const ConfigVariable *item)
+{
+	return item->name == NULL ||
+		(strchr(item->name, '.') == NULL && find(item->name) == NULL);
+}
+
+/*
+ * The postmaster has logged what is wrong, once for all processes.  At levels
+ * for debugging, the parser gives a file up at its first error.
+ */
+#define READ_LEVEL	NOTICE
+
+static void
+read_files(StringInfo detail)
+{
+	ConfigVariable *head = NULL;
+	ConfigVariable *tail = NULL;
+	StringInfoData ours;
+	bool		whole;
+
+	whole = ParseConfigFile(ConfigFileName, true, NULL, 0, 0, READ_LEVEL,
+							&head, &tail);
+	whole = ParseConfigFile(PG_AUTOCONF_FILENAME, false, NULL, 0, 0,
+							READ_LEVEL, &head, &tail) && whole;
+	initStringInfo(&ours);
+	for (ConfigVariable *item = head; item != NULL; item = item->next)
+	{
+		whole = whole && !is_fatal(item);
+		if (item->name == NULL || !is_ours(item->name) || !counts(item))
+			continue;
+		appendStringInfo(&ours, "%s=%s\n", item->name, item->value);
+		judge(item, detail);
+	}
+	if (whole)
+	{
+		if (taken != NULL)
+			pfree(taken);
+		taken = MemoryContextStrdup(TopMemoryContext, ours.data);
+	}
+	else if (detail->len == 0 &&
+			 (taken == NULL || strcmp(taken, ours.data) != 0))
+		appendStringInfoString(detail,
+							   "The configuration files contain errors, so none of their changes took effect.");
+}
+
+/*
+ * True if every setting of ours took that somebody has set; otherwise what did
+ * not is appended to detail.
+ */
+bool
+le_explain_mistakes(StringInfo detail)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "leader_election mistakes",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	StringInfoData now;
+	bool		any;
+
+	initStringInfo(&now);
+	appendStringInfoString(&now, lasting.data);
+	if (now.len == 0)
+		read_files(&now);
+	MemoryContextSwitchTo(old);
+	any = now.len > 0;
+	appendStringInfoString(detail, now.data);
+	MemoryContextDelete(context);
+	return !any;
+}

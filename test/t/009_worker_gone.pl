@@ -1,0 +1,261 @@
+# The worker goes while it is at a question: its successor tells what came of
+# it, or that nobody knows, and never "no" of what was done.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Requests;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $recorder = LeaderElection::Recorder->new('a', $consul->host_port)->start;
+my $node = LeaderElection::Node->create(
+	'a',
+	consul => $recorder,
+	settings => { lease_ttl => '15s', request_timeout => '2s' });
+my $session = LeaderElection::Session->new($node);
+
+sub end_worker
+{
+	my $pid = $node->worker_pid;
+
+	kill('TERM', $pid);
+	$node->wait_for_worker($pid);
+	return;
+}
+
+# Asks, and has the worker go when the store has answered such a request, but
+# the answer has not arrived; returns what the session is told.
+sub interrupted
+{
+	my ($sql, $kind, $election, %rule) = @_;
+	my $mark = $recorder->mark;
+
+	$recorder->rule(
+		match => request_like($kind, $election),
+		action => 'hang_reply',
+		count => 1,
+		%rule);
+	$session->start($sql);
+	$recorder->wait_for_request(request_like($kind, $election), $mark);
+	end_worker();
+	return $session->finish;
+}
+
+# The store has confirmed, and the one who would have said so is gone.
+subtest 'what gives up a term' => sub {
+	my %begin = (
+		release => "SELECT le_acquire('release', scope => 'session')",
+		withdraw => "SELECT le_campaign('withdraw')",
+		down => "SELECT le_acquire('down', scope => 'session')",
+		all => "SELECT le_acquire('all')");
+	my %end = (
+		release => "SELECT le_release('release')",
+		withdraw => "SELECT le_withdraw('withdraw')",
+		down => "SELECT le_step_down('down', '0')",
+		all => "SELECT le_step_down(NULL, '0')");
+
+	foreach my $election ('release', 'withdraw', 'down', 'all')
+	{
+		$session->query($begin{$election});
+		$node->wait_for("SELECT state = 'leader' FROM le_status "
+			  . "WHERE election = '$election'");
+
+		my $result = interrupted($end{$election}, 'release', $election);
+
+		is($result->{output}, 't', "$election: true");
+		is($result->{error}, '', 'without a warning');
+		ok(key_is_released($consul, $election), 'as the store shows');
+		$recorder->clear_rules;
+	}
+	is($session->query("SELECT le_step_down('down')"),
+		'f', 'what was not held is still not');
+	like($session->error("SELECT le_release('release')"),
+		qr/WARNING:.*you do not hold election "release"/, 'nor released');
+	is($session->query("SELECT le_withdraw('withdraw')"), 'f', 'nor withdrawn');
+};
+
+# Terms that the first worker has not come to are given up by the second.
+subtest 'the rest of several' => sub {
+	my @elections = map { "several/$_" } 1 .. 5;
+
+	$session->query("SELECT le_acquire('$_')") foreach @elections;
+
+	my $result;
+
+	$recorder->rule(
+		match => request_like('release', $_),
+		action => 'hang_request',
+		count => 1) foreach @elections[ 1, 3 ];
+	my $mark = $recorder->mark;
+
+	$session->start("SELECT le_step_down(NULL, '0')");
+	poll_until(
+		sub {
+			$recorder->requests(request_like('release', $elections[3]), $mark);
+		},
+		'the request that hangs');
+	end_worker();
+	$result = $session->finish;
+	is($result->{output}, 't', 'true');
+	is($result->{error}, '', 'without a warning');
+	is(scalar(grep { !key_is_released($consul, $_) } @elections),
+		0, 'all are released');
+	$recorder->clear_rules;
+};
+
+subtest 'a renewal with a value' => sub {
+	$session->query("SELECT le_acquire('renew', scope => 'session')");
+
+	my $result = interrupted("SELECT le_renew('renew', 'new')",
+		'publish', 'renew');
+
+	is($result->{output}, 't', 'true');
+	is(leader_key($consul, 'renew')->{json}{value}, 'new', 'as the store shows');
+	$session->query("SELECT le_release('renew')");
+	$recorder->clear_rules;
+};
+
+# Nobody can tell: the store does not answer any more.
+subtest 'no way to find out' => sub {
+	$session->query("SELECT le_acquire('unknown', scope => 'session')");
+	$recorder->rule(
+		match => request_like('read', 'unknown'),
+		action => 'hang_request');
+
+	my $result =
+	  interrupted("SELECT le_release('unknown')", 'release', 'unknown');
+
+	like($result->{error}, qr/ERROR:  LE004: .*"unknown"/, 'outcome unknown');
+	$recorder->clear_rules;
+	$node->wait_for(
+		"SELECT state = 'idle' FROM le_status WHERE election = 'unknown'");
+	ok(key_is_released($consul, 'unknown'), 'it was released');
+};
+
+# The tick may have been marked before another claim came: nobody can tell.
+subtest 'ticks' => sub {
+	my $tick = "'2020-01-01 00:00:00+00'::timestamptz";
+	my ($result, $key, $record);
+
+	$node->acquire('ticks');
+	$result = interrupted("SELECT le_claim('ticks', 'job', $tick)",
+		'claim', 'ticks');
+	is($result->{output}, 't', 'claimed, says the new worker');
+	$result = interrupted("SELECT le_complete('ticks', 'job', $tick)",
+		'complete', 'ticks');
+	is($result->{output}, 't', 'completed, says the new worker');
+	$recorder->clear_rules;
+
+	is($session->query("SELECT le_claim('ticks', 'job', $tick + '1 min')"),
+		't', 'another');
+	$key = 'leader_election.claims/ticks/job';
+	$record = $consul->kv($key)->{Value};
+	like($record, qr/"claim":"/, 'a record with the id of the claim');
+	$record =~ s/("claim":")[0-9a-f]{4}/${1}0000/;
+
+	my $mark = $recorder->mark;
+
+	$recorder->rule(
+		match => request_like('read_claim', 'ticks'),
+		action => 'pass',
+		count => 1);
+	$recorder->rule(
+		match => request_like('read_claim', 'ticks'),
+		action => 'hang_request',
+		count => 1);
+	$recorder->rule(
+		match => request_like('complete', 'ticks'),
+		action => 'hang_reply',
+		count => 1);
+	$session->start("SELECT le_complete('ticks', 'job', $tick + '1 min')");
+	$recorder->wait_for_request(request_like('complete', 'ticks'), $mark);
+	end_worker();
+	$consul->put("/v1/kv/$key?flags=3304740253564472344", $record);
+	$result = $session->finish;
+	like($result->{error}, qr/ERROR:  LE004: could not complete a tick/,
+		'replaced since: outcome unknown');
+	is($result->{output}, '', 'not false');
+	$node->release('ticks');
+	$recorder->clear_rules;
+};
+
+# A worker that does not come back: what it was at may be done.
+subtest 'no worker' => sub {
+	my $postmaster = $node->postmaster_pid;
+	my $mark = $recorder->mark;
+	my $other = LeaderElection::Session->new($node);
+
+	$session->query("SELECT le_acquire('gone', scope => 'session')");
+	$other->query("SELECT le_is_leader('gone')");
+	$recorder->rule(
+		match => request_like('release', 'gone'),
+		action => 'hang_reply',
+		count => 1);
+	$session->start("SELECT le_release('gone')");
+	$recorder->wait_for_request(request_like('release', 'gone'), $mark);
+	my $pid = $node->worker_pid;
+	kill('STOP', $postmaster);
+	kill('TERM', $pid);
+	like($session->finish->{error},
+		qr/ERROR:  LE004: the leader_election worker is not running/,
+		'what it was at may be done');
+	like($other->error("SELECT le_release('gone')"),
+		qr/ERROR:  55000: the leader_election worker is not running/,
+		'what it never saw is not');
+	kill('CONT', $postmaster);
+	$node->wait_for_worker($pid);
+	$recorder->clear_rules;
+};
+
+# The store "local" answers at once, but not within the same turn of the loop.
+subtest 'store local, under load' => sub {
+	my $local = LeaderElection::Node->create(
+		'b', settings => { backend => 'local' });
+	my @sessions = map { LeaderElection::Session->new($local) } 1 .. 8;
+	my $rounds = 8;
+
+	$local->sql('CREATE TABLE seen (released bool)');
+	$sessions[ $_ - 1 ]->start(<<"END") foreach 1 .. @sessions;
+DO \$\$
+DECLARE held bool;
+BEGIN
+    LOOP
+        BEGIN
+            held := le_acquire('local/$_', scope => 'session');
+        EXCEPTION WHEN SQLSTATE 'LE004' THEN
+            held := false;
+        END;
+        IF held THEN
+            INSERT INTO seen VALUES (le_release('local/$_'));
+        END IF;
+        COMMIT;
+        EXIT WHEN EXISTS (SELECT FROM pg_class WHERE relname = 'enough');
+    END LOOP;
+END \$\$
+END
+	$local->wait_for('SELECT count(*) > 0 FROM seen');
+	foreach my $round (1 .. $rounds)
+	{
+		my $pid = $local->worker_pid;
+		my $sofar = $local->sql('SELECT count(*) FROM seen');
+
+		kill('TERM', $pid);
+		$local->wait_for_worker($pid);
+		$local->wait_for("SELECT count(*) > $sofar FROM seen");
+	}
+	$local->sql('CREATE TABLE enough ()');
+	my @errors = map { $_->finish->{error} } @sessions;
+
+	is(join('', @errors), '', 'no error, no warning');
+	is( $local->sql('SELECT count(*) FROM seen WHERE NOT released'), 0,
+		'who held the lease and released it was told so');
+};
+
+done_testing();

@@ -1,0 +1,97 @@
+# pg_upgrade leaves the claims of the store local behind: a tick that has run
+# must not run again because of that.
+
+use strict;
+use warnings;
+
+use File::Copy qw(copy);
+use LeaderElection::Node;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+chomp(my $bin = `"$ENV{PG_CONFIG}" --bindir`);
+
+plan skip_all => 'pg_upgrade is not installed' unless -x "$bin/pg_upgrade";
+
+my $tick = '2026-01-01 00:00:00+00';
+my $claim = "SELECT le_claim('billing', 'nightly', '$tick')";
+my $old = LeaderElection::Node->create('old');
+
+sub upgraded
+{
+	my ($name) = @_;
+	my $new = LeaderElection::Node->create($name, start => 0);
+	my $dir = "$PostgreSQL::Test::Utils::tmp_check/$name.upgrade";
+
+	mkdir $dir or die "$dir: $!";
+	system_or_bail('sh', '-c', 'cd "$1" && shift && exec "$@"', 'sh', $dir,
+		"$bin/pg_upgrade", '--no-sync',
+		'-d', $old->data_dir, '-D', $new->data_dir,
+		'-b', $bin, '-B', $bin,
+		'-s', $new->host, '-p', $old->port, '-P', $new->port);
+	return $new;
+}
+
+sub check
+{
+	my ($node) = @_;
+
+	return $node->sql(q(SELECT message FROM le_check_config()
+		WHERE level = 'error' AND topic = 'files'));
+}
+
+ok($old->acquire('billing'), 'the old one leads');
+is($old->sql($claim), 't', 'and claims a tick');
+
+my $token = $old->token('billing');
+
+$old->stop;
+ok(!-e $old->data_dir . '/leader_election.upgraded', 'no mark without need');
+
+# the directory is used as it was made, by somebody who has read nothing
+my $new = upgraded('new');
+
+$new->start;
+ok($new->acquire('billing'), 'the new one leads');
+cmp_ok($new->token('billing'), '>', $token, 'with a higher token');
+like(
+	$new->sql_error($claim),
+	qr/LE005: .*\nDETAIL: +pg_upgrade left "leader_election.claims" in the old data directory/,
+	'but claims nothing');
+like($new->sql_error(
+		"CALL le_run('billing', 'SELECT 1', job => 'nightly', tick => '$tick')"),
+	qr/LE005/, 'nor runs anything');
+like(check($new), qr/^Nothing can be claimed: pg_upgrade left/, 'the check');
+$new->restart;
+$new->acquire('billing');
+like($new->sql_error($claim), qr/LE005/, 'nor after a restart');
+
+copy($old->data_dir . '/leader_election.claims',
+	$new->data_dir . '/leader_election.claims') or die $!;
+is($new->sql($claim), 'f', 'with the file: the tick has run');
+is($new->sql("SELECT le_claim('billing', 'nightly', '2026-01-02')"),
+	't', 'and the next can be claimed');
+is(check($new), '', 'the check');
+$new->restart;
+$new->acquire('billing');
+is($new->sql($claim), 'f', 'after a restart as well');
+$new->stop;
+
+# who wants to do without says so
+my $other = upgraded('other');
+
+$other->start;
+$other->acquire('billing');
+like($other->sql_error($claim), qr/LE005/, 'another one');
+unlink $other->data_dir . '/leader_election.upgraded' or die $!;
+is($other->sql($claim), 't', 'claims when the mark is removed');
+$other->stop;
+
+# of an instance that has never led there is nothing to lose
+my $fresh = LeaderElection::Node->create('fresh');
+
+$fresh->acquire('billing');
+is($fresh->sql($claim), 't', 'no mark where nothing was upgraded');
+
+done_testing();

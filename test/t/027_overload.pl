@@ -1,0 +1,132 @@
+# What must not hold up the worker: a name server that hangs, and thousands of
+# candidacies.  Terms that are held are kept, questions are answered, and the
+# instance shuts down as fast as ever.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $dir = PostgreSQL::Test::Utils::tempdir;
+
+# A resolver that takes 20 s to find out nothing, while the file is there.
+sub resolver
+{
+	my $library = "$dir/resolver";
+	my $output;
+
+	append_to_file("$library.c", <<'END');
+#include <dlfcn.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int
+getaddrinfo(const char *name, const char *service,
+			const struct addrinfo *hints, struct addrinfo **result)
+{
+	int			(*real) (const char *, const char *, const struct addrinfo *,
+						 struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+
+	if (name == NULL || strcmp(name, "slow.example") != 0)
+		return real(name, service, hints, result);
+	for (int i = 0; i < 20 && access(getenv("LE_HANGS"), F_OK) == 0; i++)
+		sleep(1);
+	if (access(getenv("LE_HANGS"), F_OK) == 0)
+		return EAI_AGAIN;
+	return real("127.0.0.1", service, hints, result);
+}
+END
+	IPC::Run::run(
+		[
+			$ENV{CC} // 'cc', '-D_GNU_SOURCE', '-shared', '-fPIC', '-o',
+			"$library.so", "$library.c", '-ldl'
+		],
+		'>&', \$output) or die $output;
+	return "$library.so";
+}
+
+subtest 'a name server that hangs' => sub {
+	my $hangs = "$dir/hangs";
+	my $url = $consul->url =~ s{//[^:/]+}{//slow.example}r;
+	my $node;
+
+	append_to_file($hangs, '');
+	{
+		local $ENV{LD_PRELOAD} = join(' ', resolver(), $ENV{LD_PRELOAD} // ());
+		local $ENV{LE_HANGS} = $hangs;
+
+		$node = LeaderElection::Node->create('resolver',
+			consul => $url,
+			settings => { request_timeout => '1s', shutdown_timeout => '2s' });
+	}
+
+	my $took = timed(
+		sub {
+			like(
+				$node->sql_error("SELECT le_acquire('x')"),
+				qr/ERROR:  LE003: .*DETAIL:  .*name.*timed out/s,
+				'an acquire says so');
+		});
+	cmp_ok($took, '<', 6, 'in its own time');
+
+	# Each of these is answered by the worker; it never waits for a look-up.
+	my $longest = 0;
+	my $until = time + 5;
+	while (time < $until)
+	{
+		my $one = timed(sub { $node->sql("SELECT le_withdraw('x')") });
+		$longest = $one if $one > $longest;
+	}
+	cmp_ok($longest, '<', 8, 'the worker goes on meanwhile');
+
+	unlink $hangs;
+	poll_until(sub { $node->sql_error("SELECT le_acquire('x')") eq '' },
+		'the name is found');
+	ok($node->is_leader('x') || $node->acquire('x'), 'leads');
+
+	append_to_file($hangs, '');
+	ok($node->sql("SELECT le_release('x')"), 'a name that is known counts');
+	$took = timed(sub { $node->stop('fast') });
+	cmp_ok($took, '<', 8, 'a fast shutdown is fast');
+};
+
+subtest 'candidacies depose nobody' => sub {
+	my %settings = (lease_ttl => '10s', max_elections => 5000);
+	my $node = LeaderElection::Node->create('many',
+		consul => $consul, settings => \%settings);
+	my $held = "SELECT count(*) FROM generate_series(1, %d) i WHERE "
+	  . "le_is_leader('old' || i)";
+
+	$node->sql("SELECT le_campaign('old' || i) FROM generate_series(1, 200) i");
+	poll_until(sub { $node->sql(sprintf($held, 200)) == 200 }, 'all held');
+	my $losses = "SELECT coalesce(sum(losses), 0) FROM le_stat";
+	is($node->sql($losses), 0, 'none lost so far');
+
+	$node->sql(
+		"SELECT le_campaign('new' || i) FROM generate_series(1, 4000) i");
+	# While they are sought a session gets what it asks for.
+	ok($node->acquire('asked'), 'a session is served');
+	poll_until(
+		sub {
+			$node->sql("SELECT count(*) FROM generate_series(1, 4000) i "
+				  . "WHERE le_is_leader('new' || i)") == 4000;
+		},
+		'the new ones are held too');
+	is($node->sql(sprintf($held, 200)), 200, 'with those held before');
+	is($node->sql($losses), 0, 'none was lost');
+	is( $node->sql(
+			"SELECT count(*) FROM le_events WHERE event = 'store down'"),
+		0,
+		'the store is not called down');
+	$node->stop;
+};
+
+done_testing();

@@ -1,0 +1,184 @@
+# Setting up, and removing it: what the documentation has a new user paste, run
+# as it stands there against a real Consul, in directories of the test's own.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Docs;
+use LeaderElection::Node;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $top = $ENV{TESTDIR};
+my $dir = $PostgreSQL::Test::Utils::tmp_check;
+my $etc = "$dir/t_044_etc";
+my $consul = LeaderElection::Consul->new('agent', acl => 1)->start;
+my $node = LeaderElection::Node->create('db1', start => 0);
+my $data = $node->data_dir;
+my $cron = -e qx($ENV{PG_CONFIG} --sharedir) =~ s/\n//r . '/extension/pg_cron.control';
+
+# The library is removed from a copy of where it is for the tests; those of other
+# versions have it installed.
+my $stage = "$dir/t_044_stage";
+my $uninstall = -d "$ENV{LE_SANDBOX}/stage"
+  ? "make -s -C $top DESTDIR=$stage with_llvm=no uninstall"
+  : ':';
+
+mkdir $etc;
+mkdir "$etc/conf.d";
+system_or_bail('cp', '-R', "$ENV{LE_SANDBOX}/stage", $stage) if $uninstall ne ':';
+
+# Runs a block for the shell, with the paths, users and names of this test in
+# place of those of Debian; returns what it prints.
+sub run_shell
+{
+	my ($script, %env) = @_;
+	my ($name) = $script =~ /^(.*)/;
+	my ($user, $group) = (getpwuid($<) . '', getgrgid($() . '');
+
+	$script =~ s{-o postgres -g postgres}{-o $user -g $group}g;
+	$script =~ s{/etc/postgresql/15/main/}{$etc/}g;
+	$script =~ s{/etc/postgresql/}{$etc/}g;
+	$script =~ s{/var/lib/postgresql/15/main/}{$data/}g;
+	$script =~ s{^pg_ctlcluster 15 main}{pg_ctl -s -w -D $data -l $data/log}mg;
+	$script =~ s{^make PG_CONFIG=\S+ uninstall$}{$uninstall}m;
+	unlike($script, qr{ /etc/| /var/}, "$name: all paths are replaced");
+	append_to_file("$dir/t_044_block", "set -e\ncd $etc\n$script");
+
+	local %ENV = (
+		%ENV, %env,
+		PATH => ($consul->binary =~ s{/[^/]*$}{}r) . ":$ENV{PATH}",
+		CONSUL_HTTP_ADDR => $consul->url,
+		CONSUL_HTTP_TOKEN => $consul->{token},
+		PGHOST => $node->host,
+		PGPORT => $node->port,
+		PGDATABASE => 'postgres');
+	my $out = qx(sh $dir/t_044_block 2>&1);
+
+	is($?, 0, "$name: done") or diag($out);
+	unlink "$dir/t_044_block";
+	return $out;
+}
+
+my $token;
+
+subtest 'policy, token and file' => sub {
+	append_to_file("$etc/leader_election-db1.hcl",
+		block('acl') =~ s/db1-agent/agent/r);
+	run_shell(block('acl recipe'));
+	$token = slurp_file("$etc/leader_election.token");
+	like($token, qr/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\n\z/, 'a token');
+	is((stat "$etc/leader_election.token")[2] & 07777, 0600, 'that nobody else can read');
+};
+
+# One file of settings, which Debian includes.
+subtest 'settings' => sub {
+	my $conf = block('consul configuration');
+	my $line;
+
+	$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', undef);
+	$node->append_conf('postgresql.conf', "include_dir = '$etc/conf.d'\n");
+	$conf =~ s{http://127\.0\.0\.1:8500}{@{[ $consul->url ]}};
+	append_to_file("$etc/conf.d/leader_election.conf",
+		$conf . "leader_election.consul_token_file = '$etc/leader_election.token'\n");
+	if ($cron)
+	{
+		append_to_file("$etc/conf.d/leader_election.conf", block('pg_cron configuration'));
+	}
+	$node->start;
+	$node->sql('CREATE EXTENSION leader_election');
+	$line = $node->sql(block('which line'));
+	like($line, qr{^\Q$etc/conf.d/leader_election.conf\E\|\d+\|.*leader_election}, 'which line counts');
+	unlike($line, qr/\n/, 'one');
+	is($node->sql('SHOW cron.use_background_workers'), 'on', 'pg_cron without connections') if $cron;
+};
+
+subtest 'they are enough' => sub {
+	$node->wait_for_leadership('billing');
+	is($node->sql("SELECT le_claim('billing', 'j', '2020-01-01')"), 't', 'claims');
+	is($node->sql("SELECT count(*) FROM le_check_config() WHERE level = 'error'"), 0, 'all is well');
+};
+
+subtest 'curl with a token' => sub {
+	local $ENV{TOKEN} = $consul->acl_token(
+		'key_prefix "leader_election/" { policy = "read" }');
+	my ($got, $shown) = curl('curl consul token', 'http://127.0.0.1:8500', $consul->url);
+
+	is_deeply([ sort keys %$got ], [ sort keys %$shown ], 'what curl shows');
+};
+
+# A leader stays one while its token is replaced.
+subtest 'rotation' => sub {
+	my $term = $node->token('billing');
+	my ($look) = block('acl rotation') =~ /^(consul acl token list .*?)\s*#/;
+	my $offset = $node->log_offset;
+	my ($old) = do {
+		local %ENV = (
+			%ENV,
+			CONSUL_HTTP_ADDR => $consul->url,
+			CONSUL_HTTP_TOKEN => $consul->{token},
+			PATH => ($consul->binary =~ s{/[^/]*$}{}r) . ":$ENV{PATH}");
+		qx($look) =~ /"AccessorID": "([^"]+)"/;
+	};
+
+	ok($old, 'the old one is found');
+	run_shell(block('acl rotation'), OLD_ACCESSOR_ID => $old);
+	isnt(slurp_file("$etc/leader_election.token"), $token, 'a new token');
+	is((stat "$etc/leader_election.token")[2] & 07777, 0600, 'that nobody else can read');
+	is($consul->get("/v1/acl/token/$old")->{status}, 403, 'the old one is gone');
+
+	my $renewals = "SELECT renewals FROM le_stat_store WHERE election = 'billing'";
+	my $before = $node->sql($renewals);
+	$node->wait_for("SELECT ($renewals) > $before + 1", 'renewals with the new one');
+	is($node->token('billing'), $term, 'the same term');
+	ok(!$node->log_like(qr/refused|denied|ACL not found/, $offset), 'nothing was refused');
+};
+
+# Fenced work without an error on the instances that do not lead.
+subtest 'who does not lead says nothing' => sub {
+	$node->sql('CREATE TABLE done (n int); CREATE FUNCTION my_job() RETURNS void '
+		  . 'LANGUAGE sql AS $$INSERT INTO done VALUES (1)$$');
+	is($node->sql_error(block('quiet fence')), '', 'on the leader');
+	is($node->sql('SELECT count(*) FROM done'), 1, 'done');
+	$node->sql("SELECT le_step_down('billing', '1 h')");
+	$node->wait_for("SELECT NOT le_is_leader('billing')");
+	is($node->sql_error(block('quiet fence')), '', 'on another');
+	is($node->sql('SELECT count(*) FROM done'), 1, 'not done');
+	like($node->sql_error(block('fence')), qr/LE001/, 'where the gate alone is an error');
+	$node->sql("SELECT le_campaign('billing')");
+	$node->wait_for_leadership('billing');
+};
+
+subtest 'removing it' => sub {
+	my $remove = block('remove');
+
+	$node->sql('CREATE ROLE worker; ALTER ROLE worker SET leader_election.on_loss = cancel');
+	if ($cron)
+	{
+		$node->sql('CREATE EXTENSION pg_cron; ' . block('pg_cron'));
+		like($node->sql($remove =~ s/^(.*?;).*/$1/sr), qr/^\d+\|billing\|/, 'jobs');
+	}
+	else
+	{
+		$remove =~ s/^SELECT jobid.*?;\n//s;
+	}
+	like($node->sql($remove), qr/^\|worker\|\{leader_election\.on_loss=cancel\}$/m, 'settings');
+	is($node->sql("SELECT count(*) FROM pg_proc WHERE proname LIKE 'le\\_%'"), 0, 'the extension');
+
+	my @files = glob "$data/leader_election.*";
+
+	cmp_ok(scalar @files, '>', 0, 'there are files');
+	run_shell(block('remove files'));
+	is_deeply([ glob "$data/leader_election.* $data/pg_stat_tmp/leader_election.*" ], [], 'none is left');
+	is($node->sql('SHOW shared_preload_libraries'), '', 'not preloaded any more');
+	is(`find $stage -type f`, '', 'no file of the library') if $uninstall ne ':';
+
+	isnt(scalar(keys %{ $consul->kv_tree('leader_election') }), 0, 'there are keys');
+	like(run_shell(block('remove keys')), qr/"AccessorID"/, 'and tokens');
+	is_deeply($consul->kv_tree('leader_election'), {}, 'no key is left');
+	unlike($consul->get('/v1/acl/policies')->{body}, qr/leader_election-db1/, 'nor the policy');
+};
+
+done_testing();

@@ -1,0 +1,203 @@
+# What the views say when something is wrong: why nothing works, since when,
+# until it works again; who leads, as far as anybody knows; who could lead.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Session;
+use LeaderElection::Takeover;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $dir = $PostgreSQL::Test::Utils::tmp_check;
+my $rules = join "\n",
+  'key_prefix "leader_election.nodes/" { policy = "write" }',
+  'session "acl" { policy = "write" }';
+$rules .= "\n" . 'key_prefix "leader_election.claims/" { policy = "write" }';
+my $write = "$rules\n" . 'key_prefix "leader_election/" { policy = "write" }';
+my $read = "$rules\n" . 'key_prefix "leader_election/" { policy = "list" }';
+my $consul = LeaderElection::Consul->new(
+	'acl',
+	acl => 1,
+	config => 'acl { enable_key_list_policy = true }')->start;
+
+sub token_file { return "$dir/t_101_status_token_$_[0]"; }
+
+sub write_token
+{
+	my ($name, $token) = @_;
+
+	unlink token_file($name);
+	append_to_file(token_file($name), "$token\n");
+	return;
+}
+
+# A token whose rights can be changed.
+sub make_token
+{
+	my ($name, $may) = @_;
+	my $policy = $consul->put('/v1/acl/policy', { Name => $name, Rules => $may })->{json};
+	my $token = $consul->put('/v1/acl/token', { Policies => [ { Name => $name } ] })->{json};
+
+	write_token($name, $token->{SecretID});
+	return ($policy->{ID}, $token->{SecretID});
+}
+
+sub allow
+{
+	my ($id, $name, $may) = @_;
+
+	is($consul->put("/v1/acl/policy/$id", { Name => $name, Rules => $may })->{status}, 200, "rights of $name");
+	return;
+}
+
+my (%policy, %token, %node);
+
+foreach my $name ('a', 'b')
+{
+	($policy{$name}, $token{$name}) = make_token($name, $write);
+	$node{$name} = LeaderElection::Node->create(
+		$name,
+		consul => $consul,
+		settings => { short_lease(), consul_token_file => token_file($name) });
+}
+my ($a, $b) = @node{ 'a', 'b' };
+my $round = lease_s() / 3;
+
+sub status
+{
+	my ($node, $what) = @_;
+
+	return $node->sql("SELECT $what FROM le_status WHERE election = 'e'");
+}
+
+sub state_of
+{
+	my ($node, $seen_by) = @_;
+
+	return $seen_by->sql("SELECT string_agg(state, ' ' ORDER BY last_proof_seen_at DESC) FROM le_nodes WHERE node = '"
+		  . $node->name
+		  . "' AND state NOT IN ('ended', 'revoked', 'silent')");
+}
+
+$a->sql("SELECT le_campaign('e')");
+$a->wait_for_leadership('e');
+$b->sql("SELECT le_campaign('e')");
+wait_for_waiter($b, 'e', $a);
+
+# Guards against a token that Consul does not know and nobody hears of, and
+# against an error that outlives its cause.
+subtest 'a token that nobody knows' => sub {
+	is(status($b, "state, last_error, last_error_at"), 'waiting||', 'all is well');
+	write_token('b', 'bbbbbbbb-1111-2222-3333-444444444444');
+	$b->reload;
+	$b->wait_for(
+		"SELECT state IN ('waiting', 'candidate') AND last_error ~ 'ACL not found' "
+		  . "AND last_error_at > now() - interval '1 min' FROM le_status WHERE election = 'e'",
+		'le_status to say why');
+	poll_until(sub { state_of($b, $b) eq 'refused' }, 'le_nodes to say it', timeout => 30);
+
+	my $offset = $b->log_offset;
+
+	write_token('b', $token{b});
+	$b->reload;
+	$b->wait_for("SELECT last_error IS NULL AND last_error_at IS NULL AND state = 'waiting' AND holder = 'a' "
+		  . "FROM le_status WHERE election = 'e'", 'it to be well again', timeout => 30);
+	# Sessions end and begin meanwhile, each step within a round: not a minute.
+	my ($seconds) = timed(sub { $b->wait_for_log_like(qr/store .* answers again/, $offset, timeout => 30) });
+
+	cmp_ok($seconds, '<', 5, 'the log says so, too');
+	poll_until(sub { state_of($b, $a) eq 'live' && state_of($b, $b) eq 'live' }, 'live', timeout => 30);
+};
+
+# Guards against a candidate that could not lead and is counted as one.
+subtest 'a key that may not be written' => sub {
+	allow($policy{b}, 'b', $read);
+	is($a->sql("SELECT le_step_down('e', '10 s')"), 't', 'nobody leads');
+	$b->wait_for("SELECT last_error ~ 'Permission denied' FROM le_status WHERE election = 'e'", 'b to be refused');
+	poll_until(sub { state_of($b, $a) eq 'refused' && state_of($b, $b) eq 'refused' }, 'both to see it', timeout => 30);
+	$a->wait_for_leadership('e', timeout => 40);
+	is(state_of($a, $b), 'live', 'the leader can lead');
+	is(status($a, 'last_error'), '', "another's refusal is not its");
+	$b->wait_for("SELECT holder = 'a' AND state = 'waiting' AND last_error ~ 'Permission denied' FROM le_status WHERE election = 'e'",
+		'b to wait in vain');
+
+	my $offset = $b->log_offset;
+
+	allow($policy{b}, 'b', $write);
+	my ($seconds) = timed(sub {
+			$b->wait_for("SELECT last_error IS NULL FROM le_status WHERE election = 'e'", 'to be allowed again', timeout => 40);
+		});
+	cmp_ok($seconds, '<', 5 * $round, 'soon, while another leads');
+	$b->wait_for_log_like(qr/store .* answers again/, $offset, timeout => 30);
+	poll_until(sub { state_of($b, $a) eq 'live' }, 'live again', timeout => 30);
+	ok($a->is_leader('e'), 'the leader was left alone');
+};
+
+subtest 'not eligible' => sub {
+	$b->configure(eligible => 'off');
+	poll_until(sub { (state_of($b, $a) // '') eq 'ineligible' }, 'the other to see it', timeout => 20);
+	is(state_of($b, $b), 'ineligible', 'as it does itself');
+	is($a->sql("SELECT count(*) FROM le_nodes WHERE state = 'live'"), 1, 'no other candidate');
+	$b->configure(eligible => 'on');
+	poll_until(sub { state_of($b, $a) eq 'live' && state_of($b, $b) eq 'live' }, 'and back', timeout => 20);
+};
+
+# Guards against a name that was right once.
+subtest 'the holder' => sub {
+	is(status($b, 'holder'), 'a', 'seen');
+	$consul->freeze;
+	poll_until(sub { status($a, 'state') ne 'leader' }, 'the term to end', timeout => 20);
+	isnt(status($a, 'holder'), 'a', 'not as it sees itself');
+	$b->wait_for("SELECT holder IS NULL FROM le_status WHERE election = 'e'", 'nobody to be known', timeout => 60);
+	isnt(status($b, 'last_error'), '', 'and why');
+
+	my ($seconds) = timed(sub { like($b->sql_error('SELECT * FROM le_claims'), qr/LE003/, 'claims are not known, either') });
+
+	cmp_ok($seconds, '<', 3, 'and that is said at once');
+	$consul->thaw;
+	$_->wait_for("SELECT last_error IS NULL AND holder IS NOT NULL FROM le_status WHERE election = 'e'", 'all well', timeout => 60)
+	  foreach $a, $b;
+};
+
+# Guards against a check that says no for ever without anybody noticing.
+subtest 'a misspelt name' => sub {
+	my $names = "SELECT message FROM le_check_config() WHERE topic = 'names' AND level = 'warning'";
+
+	is($a->sql($names), '', 'none so far');
+	is($a->sql("SELECT le_is_leader('e') IS NOT NULL, le_is_leader('biling')"), 't|f', 'asked');
+	$a->sql("SELECT le_is_leader('b' || i || E'\\n') FROM generate_series(1, 3) i");
+	like($a->sql($names), qr/^A job asked at .* whether this instance leads "biling", which it never sought/m, 'listed');
+	like($a->sql($names), qr/"b3\?"/, 'on a line of its own');
+	unlike($a->sql($names), qr/"e"/, 'not what it seeks');
+	$a->sql("SELECT le_is_leader('x' || i) FROM generate_series(1, 100) i");
+	is($a->sql("SELECT count(*) FROM ($names) x"), 16, 'the last few');
+	$a->sql("SELECT le_campaign('x100')");
+	unlike($a->sql($names), qr/"x100"/, 'no more once it is sought');
+};
+
+# What somebody needs first is on the screen; what is wide comes behind it.
+subtest 'width' => sub {
+	my %last = (
+		le_status => 'pid',
+		le_nodes => 'last_proof_seen_at',
+		le_events => 'pid',
+		le_claims => 'fencing_token');
+
+	foreach my $view (sort keys %last)
+	{
+		my (undef, $out) = $a->psql('postgres', "SELECT * FROM $view", extra_params => [ '--no-psqlrc', '-P', 'format=aligned', '-P', 'tuples_only=off' ]);
+		my ($head) = split /\n/, $out;
+		my $from = index($head, $last{$view});
+
+		cmp_ok($from, '>', 0, "$view: has $last{$view}");
+		cmp_ok(index("$head|", '|', $from), '<=', 120, "$view: up to $last{$view}");
+	}
+};
+
+$_->stop foreach $a, $b;
+$consul->stop;
+done_testing();
