@@ -248,7 +248,13 @@ END
 
 		kill('TERM', $pid);
 		$local->wait_for_worker($pid);
-		$local->wait_for("SELECT count(*) > $sofar FROM seen");
+		# A session that has ended says why below.
+		poll_until(
+			sub {
+				$local->ask("SELECT count(*) > $sofar FROM seen") eq 't' ||
+				  grep { $_->is_done } @sessions;
+			},
+			'the sessions to go on with the next worker');
 	}
 	$local->sql('CREATE TABLE enough ()');
 	my @errors = map { $_->finish->{error} } @sessions;
