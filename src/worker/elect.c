@@ -709,21 +709,35 @@ forget_granted(void)
 	any_granted = false;
 }
 
+/*
+ * Whoever it is that finds tokens can be kept again, a term that was to begin
+ * or le_reset_token(), those that stopped seeking for it are told.
+ */
+static void
+note_tokens(void)
+{
+	static bool kept = true;
+	bool		before = kept;
+
+	kept = le_tokens_trouble()[0] == '\0';
+	if (kept != before)
+		le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
+	if (kept && !before)
+		le_elect_refresh();
+}
+
 /* Can tokens be kept on disk?  If they could not, it is tried again. */
 bool
 le_elect_can_begin(void)
 {
-	if (le_tokens_trouble()[0] == '\0')
-		return true;
-	tokens_try_at = le_now() + TOKENS_PAUSE;
-	if (!le_tokens_try())
+	if (le_tokens_trouble()[0] != '\0')
 	{
-		le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
-		return false;
+		tokens_try_at = le_now() + TOKENS_PAUSE;
+		if (!le_tokens_try())
+			le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
 	}
-	le_set_trouble(LE_TROUBLE_TOKENS, "");
-	le_elect_refresh();
-	return true;
+	note_tokens();
+	return le_tokens_trouble()[0] == '\0';
 }
 
 /* ---- leases of single terms ---- */
@@ -1060,6 +1074,7 @@ le_elect_run_timers(void)
 
 	if (now >= tokens_try_at)
 		(void) le_elect_can_begin();
+	note_tokens();
 	/* A promotion comes without a message. */
 	if (may_lead != le_may_lead(why, sizeof(why), &sqlstate))
 		le_elect_refresh();
