@@ -7,6 +7,7 @@ use warnings;
 
 use LeaderElection::Consul;
 use LeaderElection::Node;
+use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -86,6 +87,19 @@ subtest 'a name server that hangs' => sub {
 		$longest = $one if $one > $longest;
 	}
 	cmp_ok($longest, '<', 8, 'the worker goes on meanwhile');
+
+	# Each look-up costs a thread: for what people look at there is an end to
+	# it, but not for what keeps terms.
+	my @readers = map { LeaderElection::Session->new($node) } 1 .. 12;
+
+	$_->start("SELECT le_current_leader('x')") foreach @readers;
+	my @errors = map { $_->finish->{error} } @readers;
+	cmp_ok(scalar(grep { /name server does not answer/ } @errors),
+		'>', 0, 'not every question has a look-up of its own');
+	like(
+		$node->sql_error("SELECT le_acquire('x')"),
+		qr/ERROR:  LE003: .*DETAIL:  .*name.*timed out/s,
+		'a session is asked for all the same');
 
 	unlink $hangs;
 	poll_until(sub { $node->sql_error("SELECT le_acquire('x')") eq '' },

@@ -860,6 +860,21 @@ one_of_each_election(void **state)
 	assert_sent(0, "http://a", "/release/0+2");
 }
 
+/* What the store is to refuse must not make it refuse what is meant. */
+static void
+a_probe_goes_by_itself(void **state)
+{
+	LeFlight   *probe = le_flight_without_effect(LE_OP_RELEASE, "probe", done);
+
+	probe->slot = 9;
+	le_flight_send(probe, 10 * LE_SEC);
+	release(2);
+	assert_int_equal(nsent, 2);
+	assert_sent(0, "http://a", "/release/0+1");
+	assert_sent(1, "http://a", "/release/0");
+	assert_int_equal(sent[1].lane, LE_LANE_READ);
+}
+
 /* One is refused: the others go again, at once, and in the end alone. */
 static void
 others_go_again(void **state)
@@ -930,6 +945,7 @@ main(void)
 		cmocka_unit_test_setup(what_is_not_wanted_is_not_sent, begin),
 		cmocka_unit_test_setup(several_go_in_one_request, begin),
 		cmocka_unit_test_setup(one_of_each_election, begin),
+		cmocka_unit_test_setup(a_probe_goes_by_itself, begin),
 		cmocka_unit_test_setup(others_go_again, begin),
 		cmocka_unit_test_setup(a_turn_that_does_not_come, begin),
 	};
