@@ -124,6 +124,7 @@ subtest 'outcome unknown' => sub {
 	like($error, qr/ERROR:  LE004: could not claim a tick of election "billing" at the lease store \Q${\ $recorder->url}\E/,
 		'said as it is');
 	like($error, qr/HINT:  Call again in the same session/, 'and what to do');
+	like($session->error(claim('unknown')), qr/ERROR:  LE004/, 'asked again, still not known');
 	is(record('unknown', 'state'), 'running', 'it was recorded');
 	is($b->sql(claim('unknown')), 'f', 'nobody else');
 	$recorder->clear_rules;
@@ -133,6 +134,22 @@ subtest 'outcome unknown' => sub {
 	is(scalar $recorder->requests(request_like('claim'), $mark), 0, 'without claiming again');
 	is($session->query(claim('unknown')), 'f', 'once');
 	is($session->query(complete('unknown')), 't', 'and completes it');
+};
+
+# A claim that may yet arrive, and then the term was lost.
+subtest 'lost meanwhile' => sub {
+	my $session = LeaderElection::Session->new($a);
+	my $mark = $recorder->mark;
+
+	$recorder->rule(match => request_like('claim'), action => 'hang_request', count => 1);
+	$session->start(claim('lost'));
+	poll_until(sub { $recorder->requests(request_like('claim'), $mark) }, 'a claim');
+	$consul->delete('/v1/kv/leader_election/billing/leader');
+	$a->wait_for("SELECT NOT le_is_leader('billing')");
+	like($session->finish->{error}, qr/ERROR:  LE002: .*while a tick was being claimed/,
+		'nobody says that it was not claimed');
+	$recorder->clear_rules;
+	$a->acquire('billing', wait => '30s');
 };
 
 # A worker that is replaced while a claim is under way

@@ -38,6 +38,7 @@ subtest 'login' => sub {
 	like($worker->error("SELECT le_acquire('n' || i, scope => 'session') FROM generate_series(1, 300) i"),
 		$denied, 'the table cannot be filled');
 	is($worker->query("SELECT le_renew('billing')"), 't', 'its own');
+	like($worker->error("SELECT le_acquire('$_')"), $denied, "not $_") foreach 'billing2', 'bill';
 	like($worker->error("SET leader_election.allowed_elections = '*'"), qr/42501/, 'not to be widened');
 	like($worker->error("RESET leader_election.allowed_elections"), qr/42501/, 'nor reset');
 	is($worker->error('RESET ALL; DISCARD ALL'), '', 'reset with all others');
