@@ -389,6 +389,13 @@ note_lease(LeSlot *slot, LeInput *input, const LeFlight *flight,
 		le_check_trust(answer->trust);
 }
 
+/* Does it mark the node key of the holder that the term is taken from? */
+static bool
+marks_holder(const LeFlight *flight)
+{
+	return flight->op.kind == LE_OP_TAKE_OVER && !flight->op.target->revoked;
+}
+
 static void
 write_answered(LeFlight *flight, const LeAnswer *answer)
 {
@@ -403,6 +410,8 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 	LeSlot	   *slot = le_slot(flight->slot);
 	LeInput		input = {.kind = kinds[answer->outcome]};
 
+	if (marks_holder(flight))
+		le_known_marking(false);
 	if (stale(flight))
 		return;
 	note_error(slot, flight, answer);
@@ -522,6 +531,8 @@ send_request(LeSlot *slot, const LeActions *act)
 	else if (flight->op.kind == LE_OP_ACQUIRE && le_takes_over() &&
 			 add_target(flight, slot))
 		flight->op.kind = LE_OP_TAKE_OVER;
+	if (marks_holder(flight))
+		le_known_marking(true);
 	flight->wanted = still_wanted;
 	if (slot->asked > 0 && act->send != LE_SEND_RELEASE)
 		flight->lane = LE_LANE_ASKED;
@@ -1014,6 +1025,34 @@ le_elect_refresh(void)
 		le_wish_proof();		/* others are to hear of it now */
 }
 
+/*
+ * It is time to look again at the key of an election that is waited for.  The
+ * watch has shown it lately: what follows depends on its index, so there is
+ * no need to read it once more, and those of a node that went need not be read
+ * each.  After a failure, or where a read has shown something else since, it
+ * is read.
+ */
+static void
+look_again(LeSlot *slot)
+{
+	LeInput		input = {.kind = LE_IN_SEEN};
+	const LeKey *key = le_known_key(slot->name);
+	LeKeyView	view;
+	uint64		as_of;
+
+	slot->election.timer_at = 0;
+	if (slot->election.failures > 0 ||
+		!le_known_lately(le_table->node.timing.lease, &as_of) ||
+		slot->holder_index != (key == NULL ? 0 : key->index))
+	{
+		le_elect_feed(slot, LE_IN_TIMER);
+		return;
+	}
+	le_make_view(&view, key, as_of);
+	input.view = &view;
+	feed(slot, &input);
+}
+
 /* Backends have given something up, or gone: does it concern an election? */
 void
 le_elect_recheck(void)
@@ -1037,9 +1076,10 @@ run_slot_timer(int i, le_time now)
 	{
 		slot->election.timer_at = 0;
 		note(slot);
-		if (slot->election.state == LE_WAITING && !le_session_live())
-			return;				/* le_elect_node_live() will ask again */
-		le_elect_feed(slot, LE_IN_TIMER);
+		if (slot->election.state != LE_WAITING)
+			le_elect_feed(slot, LE_IN_TIMER);
+		else if (le_session_live())
+			look_again(slot);	/* if not, le_elect_node_live() asks again */
 	}
 }
 
@@ -1362,10 +1402,11 @@ recheck_holder(LeSlot *slot)
 
 	if (!le_takes_over() || holder == NULL)
 		return;
-	if (holder->revoked)
-		input.kind = LE_IN_TIMER;	/* to read the key, and take it */
 	input.silent_at = le_known_silent_at(holder);
-	feed(slot, &input);
+	if (holder->revoked)
+		look_again(slot);		/* and take it */
+	else
+		feed(slot, &input);
 }
 
 /* The node keys have news about holders that are being waited out. */
@@ -1382,7 +1423,7 @@ le_elect_recheck_waiting(void)
 			recheck_holder(slot);
 		else if (briefs[i].active && slot->election.state == LE_WAITING &&
 				 slot->election.seen_index != 0)
-			le_elect_feed(slot, LE_IN_TIMER);
+			look_again(slot);
 	}
 }
 

@@ -21,16 +21,28 @@
 static struct
 {
 	MemoryContext context;		/* of keys */
-	LeKey	   *keys;
+	LeKey	   *keys;			/* by name */
 	int			nkeys;
+	uint64		index;			/* of the answer */
 	le_time		as_of;			/* when the query behind them was sent; 0:
 								 * nothing is known */
+	le_time		heard_at;		/* when they came */
 } known;
+
+/* A node key is being marked; see le_known_marking(). */
+static bool marking = false;
 
 /* The incarnation of the namesake that was last warned of. */
 static char warned[LE_INCARNATION_LEN + 1];
 
 /* ---- election keys ---- */
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(((const LeKey *) a)->election,
+				  ((const LeKey *) b)->election);
+}
 
 /* Keep the keys for answers of limited age. */
 void
@@ -45,10 +57,13 @@ le_known_keep_keys(const LeAnswer *answer, le_time sent)
 	MemoryContextReset(known.context);
 	old = MemoryContextSwitchTo(known.context);
 	known.as_of = sent;
+	known.heard_at = le_now();
+	known.index = answer->index;
 	known.nkeys = answer->nkeys;
 	known.keys = palloc(Max(answer->nkeys, 1) * sizeof(LeKey));
 	for (int i = 0; i < answer->nkeys; i++)
 		le_copy_key(&known.keys[i], &answer->keys[i]);
+	qsort(known.keys, known.nkeys, sizeof(LeKey), by_name);
 	MemoryContextSwitchTo(old);
 }
 
@@ -57,7 +72,7 @@ void
 le_known_forget_keys(void)
 {
 	known.nkeys = 0;
-	known.as_of = 0;
+	known.as_of = known.heard_at = 0;
 }
 
 /* How many there are; valid until the next are kept. */
@@ -72,17 +87,29 @@ le_known_keys(const LeKey **keys)
 const LeKey *
 le_known_key(const char *election)
 {
-	for (int i = 0; i < known.nkeys; i++)
-		if (strcmp(known.keys[i].election, election) == 0)
-			return &known.keys[i];
-	return NULL;
+	LeKey		sought = {.election = unconstify(char *, election)};
+
+	if (known.nkeys == 0)
+		return NULL;
+	return bsearch(&sought, known.keys, known.nkeys, sizeof(LeKey), by_name);
 }
 
-/* As of when is what the keys say?  0: nothing is known. */
 le_time
 le_known_as_of(void)
 {
 	return known.as_of;
+}
+
+/*
+ * Have they come within this time?  The index is that of the answer.  Who
+ * decides on them names the index of the key, so what has changed since makes
+ * the store refuse it.
+ */
+bool
+le_known_lately(le_duration within, uint64 *index)
+{
+	*index = known.index;
+	return known.heard_at != 0 && le_now() - known.heard_at < within;
 }
 
 /* Does a free key still name the session, so that somebody may want to know
@@ -116,7 +143,23 @@ le_known_node(const char *session)
 le_time
 le_known_silent_at(const LeNodeInfo *info)
 {
-	return Max(info->first_seen, info->doubted) + info->lease;
+	le_time		at = Max(info->first_seen, info->doubted) + info->lease;
+
+	if (marking)
+		at = Max(at, le_now() + le_table->node.timing.request_timeout);
+	return at;
+}
+
+/*
+ * The first term that is taken from a silent node marks its node key, on whose
+ * index all the others depend: sent together with it, they would be refused.
+ * So nobody counts as silent until that is answered, and then there is news
+ * of the node.
+ */
+void
+le_known_marking(bool under_way)
+{
+	marking = under_way;
 }
 
 /* Two live instances under one name: each is told from the other by its

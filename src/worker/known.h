@@ -18,6 +18,7 @@ extern void le_known_forget_keys(void);
 extern int	le_known_keys(const LeKey **keys);
 extern const LeKey *le_known_key(const char *election);
 extern le_time le_known_as_of(void);
+extern bool le_known_lately(le_duration within, uint64 *index);
 extern bool le_known_to_be_named(const char *session);
 
 /* node keys */
@@ -25,5 +26,6 @@ extern void le_known_keep_nodes(const LeAnswer *answer);
 extern const LeNodeInfo *le_known_node(const char *session);
 extern le_time le_known_silent_at(const LeNodeInfo *info);
 extern void le_known_doubt(const char *session);
+extern void le_known_marking(bool under_way);
 
 #endif							/* LE_KNOWN_H */

@@ -7,6 +7,8 @@ use warnings;
 
 use LeaderElection::Consul;
 use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Requests;
 use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
@@ -141,6 +143,37 @@ subtest 'candidacies depose nobody' => sub {
 		0,
 		'the store is not called down');
 	$node->stop;
+};
+
+# Whoever waits for a node knows from the watch what that node held: it reads
+# no key, asks for one takeover to mark the node as gone, and then for the rest.
+subtest 'all terms of a node that is killed' => sub {
+	my $n = 400;
+	my %settings = (lease_ttl => '5s', max_elections => 1000);
+	my $recorder =
+	  LeaderElection::Recorder->new('waiting', $consul->host_port)->start;
+	my $leading = LeaderElection::Node->create('leading',
+		consul => $consul, settings => \%settings);
+	my $waiting = LeaderElection::Node->create('waiting',
+		consul => $recorder, settings => \%settings);
+	my $held = "SELECT count(*) = $n FROM generate_series(1, $n) i WHERE "
+	  . "le_is_leader('many' || i)";
+
+	$_->sql("SELECT le_campaign('many' || i) FROM generate_series(1, $n) i")
+	  && $leading->wait_for($held)
+	  foreach $leading, $waiting;
+	$waiting->wait_for("SELECT count(*) = $n FROM le_status "
+		  . "WHERE state = 'waiting' AND holder = 'leading'");
+
+	my $mark = $recorder->mark;
+
+	$leading->kill9;
+	$waiting->wait_for($held);
+	cmp_ok(scalar($recorder->requests(request_like('read'), $mark)),
+		'<', 10, 'no key is read');
+	cmp_ok(scalar($recorder->requests(request_like('take_over'), $mark)),
+		'<', 2 + $n / 20 + 10, 'twenty are taken over at a time');
+	$waiting->stop;
 };
 
 done_testing();
