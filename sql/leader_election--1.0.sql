@@ -298,12 +298,14 @@ CREATE FUNCTION le_stat(
 	OUT renewals pg_catalog.int8,
 	OUT failures pg_catalog.int8,
 	OUT unknown pg_catalog.int8,
+	OUT waits pg_catalog.int8,
 	OUT round_trips pg_catalog.int8,
 	OUT total_time pg_catalog.float8,
 	OUT last_time pg_catalog.float8,
 	OUT min_time pg_catalog.float8,
 	OUT avg_time pg_catalog.float8,
 	OUT max_time pg_catalog.float8,
+	OUT longest_turn pg_catalog.float8,
 	OUT last_answer_at pg_catalog.timestamptz,
 	OUT stats_reset pg_catalog.timestamptz)
 RETURNS SETOF record
@@ -352,11 +354,15 @@ COMMENT ON COLUMN le_stat_store.avg_time IS 'mean time, in milliseconds';
 COMMENT ON COLUMN le_stat_store.max_time IS 'time of the slowest, in milliseconds';
 
 CREATE VIEW le_stat_info AS
-	SELECT last_answer_at, stats_reset FROM le_stat() WHERE election IS NULL;
+	SELECT max(last_answer_at) AS last_answer_at, sum(waits)::bigint AS waits,
+		max(longest_turn) AS longest_turn, max(stats_reset) AS stats_reset
+	FROM le_stat();
 
 COMMENT ON VIEW le_stat_info IS
 'one row about the counters of this instance';
 COMMENT ON COLUMN le_stat_info.last_answer_at IS 'when the store last answered';
+COMMENT ON COLUMN le_stat_info.waits IS 'requests that waited until others were answered';
+COMMENT ON COLUMN le_stat_info.longest_turn IS 'for how long the worker was busy at a time, at most, in milliseconds';
 COMMENT ON COLUMN le_stat_info.stats_reset IS 'since when is counted';
 
 CREATE FUNCTION le_stat_reset()

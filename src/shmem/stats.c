@@ -39,6 +39,7 @@ typedef struct Stats
 	pg_atomic_uint32 resets;	/* calls of le_stat_reset() */
 	pg_atomic_uint64 since;		/* TimestampTz */
 	pg_atomic_uint64 contact;	/* le_time of the store's last answer */
+	pg_atomic_uint64 longest_turn;	/* of the worker's loop, in microseconds */
 	Entry		entries[FLEXIBLE_ARRAY_MEMBER]; /* the node's, the slots' */
 } Stats;
 
@@ -74,6 +75,7 @@ le_stats_init(bool found, void *where)
 	pg_atomic_init_u32(&stats->resets, 0);
 	pg_atomic_init_u64(&stats->since, (uint64) GetCurrentTimestamp());
 	pg_atomic_init_u64(&stats->contact, 0);
+	pg_atomic_init_u64(&stats->longest_turn, 0);
 	for (int i = LE_STAT_NODE; i < le_max_elections; i++)
 		for (int k = 0; k < LE_NSTATS; k++)
 			pg_atomic_init_u64(&entry_of(i)->counts[k], 0);
@@ -152,6 +154,19 @@ le_stat_answer(int slot, le_time sent, LeOutcome outcome)
 	pg_atomic_write_u64(&stats->contact, (uint64) le_now());
 }
 
+/*
+ * The worker's loop took so long for all that was due: for that time it heard
+ * nobody.
+ */
+void
+le_stat_turn(le_duration took)
+{
+	uint64		us = (uint64) Max(took / 1000, 0);
+
+	if (us > pg_atomic_read_u64(&stats->longest_turn))
+		pg_atomic_write_u64(&stats->longest_turn, us);
+}
+
 /* The slot is another election's from here on. */
 void
 le_stat_forget(int slot)
@@ -171,6 +186,7 @@ le_reset_stats(void)
 	pg_atomic_fetch_add_u32(&stats->resets, 1);
 	for (int i = LE_STAT_NODE; i < le_max_elections; i++)
 		zero_counts(entry_of(i));
+	pg_atomic_write_u64(&stats->longest_turn, 0);
 	pg_atomic_write_u64(&stats->since, (uint64) GetCurrentTimestamp());
 }
 
@@ -201,6 +217,13 @@ TimestampTz
 le_stat_since(void)
 {
 	return (TimestampTz) pg_atomic_read_u64(&stats->since);
+}
+
+/* In microseconds. */
+uint64
+le_longest_turn(void)
+{
+	return pg_atomic_read_u64(&stats->longest_turn);
 }
 
 /* 0: none yet */

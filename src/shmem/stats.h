@@ -31,10 +31,11 @@ typedef enum LeStat
 	LE_STAT_RENEWALS,			/* proofs that a term was kept by */
 	LE_STAT_FAILURES,			/* requests that were refused or went
 								 * unanswered without effect */
-	LE_STAT_UNKNOWN				/* requests of unknown outcome */
+	LE_STAT_UNKNOWN,			/* requests of unknown outcome */
+	LE_STAT_WAITS				/* requests that waited for their turn */
 } LeStat;
 
-#define LE_NSTATS	(LE_STAT_UNKNOWN + 1)
+#define LE_NSTATS	(LE_STAT_WAITS + 1)
 
 /* What is not about one election of the table is counted here. */
 #define LE_STAT_NODE	(-1)
@@ -65,11 +66,13 @@ extern void le_stat_count_slot(int slot, LeStat what);
 /* in the worker */
 extern void le_stat_answer(int slot, le_time sent, LeOutcome outcome);
 extern void le_stat_forget(int slot);
+extern void le_stat_turn(le_duration took);
 
 /* reading, and starting anew, from any process */
 extern void le_reset_stats(void);
 extern void le_copy_stat(int slot, LeStatRow *row);
 extern TimestampTz le_stat_since(void);
+extern uint64 le_longest_turn(void);
 extern le_time le_last_contact(void);
 
 #endif							/* LE_STATS_H */

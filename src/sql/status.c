@@ -38,8 +38,9 @@ PG_FUNCTION_INFO_V1(le_events);
 PG_FUNCTION_INFO_V1(le_stat);
 PG_FUNCTION_INFO_V1(le_stat_reset);
 
-/* election, the counters, the round trips, the last answer, since when */
-#define MAX_COLUMNS		(1 + LE_NSTATS + 6 + 2)
+/* election, the counters, the round trips, the longest turn, the last answer,
+ * since when */
+#define MAX_COLUMNS		(1 + LE_NSTATS + 6 + 3)
 
 /* A row under construction. */
 typedef struct Row
@@ -368,6 +369,7 @@ put_stat(const char *election, int slot, Tuplestorestate *rows, TupleDesc desc)
 	put_ms(&row, stat.trip_min, none);
 	put_ms(&row, none ? 0 : (double) stat.trips_total / stat.trips, none);
 	put_ms(&row, stat.trip_max, none);
+	put_ms(&row, (double) le_longest_turn(), false);
 	put_time(&row, le_last_contact() == 0 ? 0 : le_wall(le_last_contact()));
 	put_time(&row, le_stat_since());
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);

@@ -68,6 +68,7 @@ typedef struct Lane
 } Lane;
 
 static Lane lanes[LE_NLANES];
+static uint64 turns = 0;		/* of the loop so far */
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
 static List *secretless = NIL;	/* ... and that wait for a secret */
@@ -400,6 +401,17 @@ finish(LeFlight *flight, const LeAnswer *answer)
 	MemoryContextDelete(flight->context);
 }
 
+/* Its turn has come: in the turn of the loop in which it was asked for? */
+static void
+count_wait(const LeFlight *flight)
+{
+	const char *election = flight->op.election;
+
+	if (flight->turn != turns)
+		le_stat_count_slot(election == NULL ? LE_STAT_NODE :
+						   le_slot_number_of(election), LE_STAT_WAITS);
+}
+
 /* ---- several operations in one request ---- */
 
 static bool
@@ -462,6 +474,7 @@ join_others(Lane *lane, LeFlight *flight)
 			continue;
 		room -= store->takes(&other->op);
 		dlist_delete(&other->node);
+		count_wait(other);
 		join(flight, other);
 	}
 }
@@ -479,6 +492,7 @@ land_one(LeFlight *flight, const LeAnswer *answer)
 	flight->unjudged++;
 	flight->op.njoined = 0;
 	flight->tried = 0;
+	flight->turn = turns;
 	dlist_push_head(&lanes[flight->lane].waiting, &flight->node);
 }
 
@@ -725,7 +739,10 @@ le_flight_send(LeFlight *flight, le_duration timeout)
 		launch(flight);			/* a proof names what is held now, not at the
 								 * end of the turn */
 	else
+	{
+		flight->turn = turns;
 		dlist_push_tail(&lane->waiting, &flight->node);
+	}
 }
 
 /* ---- whose turn it is ---- */
@@ -767,6 +784,7 @@ run_lane(Lane *lane)
 		if (wanted && !late && lane->under_way >= lane->window)
 			return;
 		dlist_delete(&next->node);
+		count_wait(next);
 		if (!wanted)
 			finish_unsent(next, "it is not wanted any more");
 		else if (late)
@@ -785,6 +803,7 @@ le_dispatch_send(void)
 {
 	for (int i = 0; i < LE_NLANES; i++)
 		run_lane(&lanes[i]);
+	turns++;
 }
 
 /* When has somebody waited for too long, should no place become free? */

@@ -26,6 +26,7 @@ typedef struct LeFlight
 	MemoryContext context;
 	dlist_node	node;			/* while it waits for its turn ... */
 	bool		under_way;		/* ... which has come */
+	uint64		turn;			/* of the loop in which it began to wait */
 	LeLane		lane;
 	bool		keeps_waiting;	/* however long that takes */
 	bool		(*wanted) (const struct LeFlight *flight);	/* still, when it

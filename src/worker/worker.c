@@ -32,6 +32,7 @@
 #include "settings.h"
 #include "shmem/events.h"
 #include "shmem/requests.h"
+#include "shmem/stats.h"
 #include "worker/ask.h"
 #include "worker/claimlog.h"
 #include "worker/claims.h"
@@ -311,6 +312,8 @@ le_worker_main(Datum arg)
 	MemoryContextSwitchTo(turn_context);
 	for (;;)
 	{
+		le_time		began = le_now();
+
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 			reload();
@@ -327,6 +330,7 @@ le_worker_main(Datum arg)
 		turn(first);
 		first = false;
 		MemoryContextReset(turn_context);
+		le_stat_turn(le_now() - began);
 		sleep_until(next_timer());
 	}
 }

@@ -75,10 +75,10 @@ SELECT bag_eq(
 		'OUT gate_refused bigint, OUT fence_aborts bigint, '
 		'OUT cancels bigint, OUT claims bigint, OUT runs bigint, '
 		'OUT skips bigint, OUT renewals bigint, OUT failures bigint, '
-		'OUT unknown bigint, OUT round_trips bigint, '
+		'OUT unknown bigint, OUT waits bigint, OUT round_trips bigint, '
 		'OUT total_time double precision, OUT last_time double precision, '
 		'OUT min_time double precision, OUT avg_time double precision, '
-		'OUT max_time double precision, '
+		'OUT max_time double precision, OUT longest_turn double precision, '
 		'OUT last_answer_at timestamp with time zone, '
 		'OUT stats_reset timestamp with time zone'),
 	('le_stat_reset', ''),

@@ -94,7 +94,9 @@ SELECT bag_eq(
 	WHERE attrelid = 'le_stat_info'::regclass AND attnum > 0$$,
 	$$VALUES
 	(1, 'last_answer_at', 'timestamp with time zone'),
-	(2, 'stats_reset', 'timestamp with time zone')$$,
+	(2, 'waits', 'bigint'),
+	(3, 'longest_turn', 'double precision'),
+	(4, 'stats_reset', 'timestamp with time zone')$$,
 	'columns of le_stat_info');
 
 -- Each counter is called as le_stat() says, in whichever view it is.

@@ -32,6 +32,11 @@ le_stat_answer(int slot, le_time sent, LeOutcome outcome)
 }
 
 void
+le_stat_turn(le_duration took)
+{
+}
+
+void
 le_stat_forget(int slot)
 {
 }

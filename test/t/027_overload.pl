@@ -89,6 +89,9 @@ subtest 'a name server that hangs' => sub {
 		$longest = $one if $one > $longest;
 	}
 	cmp_ok($longest, '<', 8, 'the worker goes on meanwhile');
+	# Of a machine that is busy the worker has its share, late.
+	cmp_ok($node->sql('SELECT longest_turn FROM le_stat_info'),
+		'<', 1000, 'no look-up is waited for');
 
 	# Each look-up costs a thread: for what people look at there is an end to
 	# it, but not for what keeps terms.
@@ -138,6 +141,8 @@ subtest 'candidacies depose nobody' => sub {
 		'the new ones are held too');
 	is($node->sql(sprintf($held, 200)), 200, 'with those held before');
 	is($node->sql($losses), 0, 'none was lost');
+	cmp_ok($node->sql('SELECT waits FROM le_stat_info'),
+		'>', 0, 'that they waited for each other is counted');
 	is( $node->sql(
 			"SELECT count(*) FROM le_events WHERE event = 'store down'"),
 		0,

@@ -265,6 +265,14 @@ le_stat_answer(int slot, le_time at, LeOutcome outcome)
 {
 }
 
+static int	waits;
+
+void
+le_stat_count_slot(int slot, LeStat what)
+{
+	waits += what == LE_STAT_WAITS;
+}
+
 static int	ups;				/* "store up" */
 static int	events;
 
@@ -446,6 +454,7 @@ begin(void **state)
 	memset(failing, 0, sizeof(failing));
 	ups = 0;
 	events = 0;
+	waits = 0;
 	table.node.timing.request_timeout = 5 * LE_SEC;
 	le_dispatch_start();
 	return 0;
@@ -821,6 +830,26 @@ release(int n)
 	le_dispatch_send();
 }
 
+/* Who finds no room has waited, once, whether alone or along with others. */
+static void
+waits_are_counted(void **state)
+{
+	campaign(le_lane_windows[LE_LANE_CAMPAIGN]);
+	assert_int_equal(waits, 0);
+	campaign(2);
+	le_dispatch_send();
+	le_dispatch_send();
+	assert_int_equal(waits, 0);
+	give_answer(0, OK);
+	give_answer(1, OK);
+	assert_int_equal(waits, 2);
+	for (int i = 0; i < le_lane_windows[LE_LANE_RELEASE]; i++)
+		release(1);
+	release(3);
+	give_answer(nsent - 1, OK);
+	assert_int_equal(waits, 5);
+}
+
 /* What waits together goes together, and all of it counts from one send. */
 static void
 several_go_in_one_request(void **state)
@@ -943,6 +972,7 @@ main(void)
 		cmocka_unit_test_setup(campaigns_have_a_window, begin),
 		cmocka_unit_test_setup(time_begins_when_it_is_sent, begin),
 		cmocka_unit_test_setup(what_is_not_wanted_is_not_sent, begin),
+		cmocka_unit_test_setup(waits_are_counted, begin),
 		cmocka_unit_test_setup(several_go_in_one_request, begin),
 		cmocka_unit_test_setup(one_of_each_election, begin),
 		cmocka_unit_test_setup(a_probe_goes_by_itself, begin),

@@ -202,6 +202,20 @@ test_trips(void **state)
 	assert_trips(1, 0, 0, 0, 0, 0);
 }
 
+/* The longest counts, until a reset. */
+static void
+test_longest_turn(void **state)
+{
+	assert_int_equal(le_longest_turn(), 0);
+	le_stat_turn(7 * LE_MSEC);
+	le_stat_turn(3 * LE_MSEC);
+	assert_int_equal(le_longest_turn(), 7000);
+	le_reset_stats();
+	assert_int_equal(le_longest_turn(), 0);
+	le_stat_turn(LE_MSEC);
+	assert_int_equal(le_longest_turn(), 1000);
+}
+
 /* A reset counts from its own instant on, for what the worker keeps too. */
 static void
 test_reset(void **state)
@@ -262,6 +276,7 @@ main(void)
 		TEST(test_not_preloaded),
 		TEST(test_outcomes),
 		TEST(test_trips),
+		TEST(test_longest_turn),
 		TEST(test_reset),
 		TEST(test_together),
 	};
