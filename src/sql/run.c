@@ -305,20 +305,42 @@ wait_for_renewal(const Run *run, uint64 token)
 }
 
 static void
-execute(const char *command)
+execute_statement(const char *text, bool may_commit)
 {
 	SPIExecuteOptions options = {0};
 	int			rc;
 
 	EnsurePortalSnapshotExists();
-	options.allow_nonatomic = true;
+	options.allow_nonatomic = may_commit;
 	options.dest = None_Receiver;
-	rc = SPI_execute_extended(command, &options);
+	rc = SPI_execute_extended(text, &options);
 	if (rc < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("le_run() cannot run this command: %s",
 						SPI_result_code_string(rc))));
+}
+
+/*
+ * One statement after the other, each of which sees what those before it did:
+ * SPI takes a snapshot for each statement, but not where it may commit.
+ */
+static void
+execute(const char *command)
+{
+	List	   *statements = pg_parse_query(command);
+	ListCell   *lc;
+
+	foreach(lc, statements)
+	{
+		RawStmt    *statement = lfirst_node(RawStmt, lc);
+		const char *text = command + statement->stmt_location;
+		int			len = statement->stmt_len;
+
+		execute_statement(len == 0 ? text : pnstrdup(text, len),
+						  IsA(statement->stmt, CallStmt) ||
+						  IsA(statement->stmt, DoStmt));
+	}
 }
 
 /*

@@ -26,6 +26,8 @@ BEGIN
 		COMMIT;
 	END LOOP;
 END $$;
+CREATE FUNCTION made_so_far() RETURNS text LANGUAGE sql STABLE AS
+	$$SELECT what || token FROM work WHERE what = 'made'$$;
 CREATE PROCEDURE fails() LANGUAGE plpgsql AS $$
 BEGIN
 	CALL work('before');
@@ -95,6 +97,11 @@ is(state('batches'), 'done|1', 'is done at its end');
 is(le_run("SELECT 1; CALL batches(2); INSERT INTO work (what) VALUES ('last')", at('several')),
 	'', 'several statements');
 is(worked('last'), 1, 'up to the last');
+is( le_run("CREATE TABLE made AS SELECT 'made'::text AS what;\n"
+		  . " INSERT INTO work (what) SELECT what FROM made; /* ; */ UPDATE work SET token = 1 WHERE what = 'made';\n"
+		  . "CALL work(made_so_far()); DROP TABLE made;;", at('made')),
+	'', 'which build on each other');
+is(worked('made') . worked('made1'), '11', 'each sees what was done before it');
 is(le_run("DO \$\$ BEGIN CALL work('do'); ROLLBACK; CALL work('do'); COMMIT; END \$\$", at('do')), '', 'a DO block');
 is(worked('do'), 1, 'with its own rollback');
 
