@@ -488,6 +488,492 @@ COMMENT ON COLUMN le_claims.claim IS
 'a random id';
 
 --
+-- Jobs of pg_cron
+--
+CREATE FUNCTION le_run_call(
+	election pg_catalog.text,
+	command pg_catalog.text,
+	job pg_catalog.text DEFAULT NULL,
+	every pg_catalog.interval DEFAULT NULL,
+	wait pg_catalog.interval DEFAULT '0',
+	catch_up pg_catalog.bool DEFAULT false,
+	on_loss pg_catalog.text DEFAULT 'cancel')
+RETURNS pg_catalog.text
+AS 'MODULE_PATHNAME', 'le_run_call'
+LANGUAGE C STABLE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION le_run_call(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.bool, pg_catalog.text) IS
+'a CALL of le_run() with these arguments, which are checked, as text';
+
+CREATE FUNCTION le_run_command(
+	IN call pg_catalog.text,
+	OUT election pg_catalog.text,
+	OUT job pg_catalog.text,
+	OUT command pg_catalog.text)
+AS 'MODULE_PATHNAME', 'le_run_command'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION le_run_command(pg_catalog.text) IS
+'what a CALL of le_run() says, without evaluating it; null: it is none';
+
+CREATE FUNCTION le_cron_timezone()
+RETURNS pg_catalog.text
+AS 'MODULE_PATHNAME', 'le_cron_timezone'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION le_cron_timezone() IS
+'the time zone of the schedules of pg_cron';
+
+-- The functions below find each other wherever the extension is, and nothing
+-- that somebody else may have put on the caller's search_path.
+
+-- Two runs that are at least this far apart never have the same tick.
+CREATE FUNCTION le_cron_every(schedule pg_catalog.text)
+RETURNS pg_catalog.interval
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	-- minutes, hours, days of the month, months, days of the week
+	low CONSTANT int[] := '{0, 0, 1, 1, 0}';
+	high CONSTANT int[] := '{59, 23, 31, 12, 7}';
+	names CONSTANT text[] := ARRAY['', '', '',
+		'jan feb mar apr may jun jul aug sep oct nov dec',
+		'sun mon tue wed thu fri sat'];
+	line text := btrim(schedule, E' \t\n');
+	fields text[];
+	item text;
+	parts text[];
+	ends int[];
+	step int;
+	due bigint[] := '{0, 0, 0, 0, 0}';	-- a bit per value
+	last_day bool;
+	agree bool;
+	zone text;
+	shift int;		-- what summer time takes from a gap, in minutes
+	gap int;
+BEGIN
+	IF line ~* '^[0-9]{1,2}\s*seconds?$' THEN
+		step := substring(line, '^[0-9]+');
+		IF step BETWEEN 1 AND 59 THEN
+			RETURN make_interval(secs => step);
+		END IF;
+	END IF;
+
+	<<cron_line>>
+	BEGIN
+		line := CASE line
+			WHEN '@hourly' THEN '0 * * * *'
+			WHEN '@daily' THEN '0 0 * * *'
+			WHEN '@midnight' THEN '0 0 * * *'
+			WHEN '@weekly' THEN '0 0 * * 0'
+			WHEN '@monthly' THEN '0 0 1 * *'
+			ELSE line END;
+		fields := regexp_split_to_array(lower(line), '[ \t]+');
+		EXIT cron_line WHEN cardinality(fields) <> 5;
+		last_day := fields[3] = '$';
+		-- with a star, the two fields of days have to agree; else one will do
+		agree := fields[3] LIKE '*%' OR fields[5] LIKE '*%';
+
+		FOR i IN 1..5 LOOP
+			CONTINUE WHEN i = 3 AND last_day;
+			FOREACH item IN ARRAY string_to_array(fields[i], ',') LOOP
+				parts := regexp_match(item,
+					'^(?:(\*)|([0-9]{1,2}|[a-z]{3})(?:-([0-9]{1,2}|[a-z]{3}))?)(?:/([0-9]{1,2}))?$');
+				-- no step without a range
+				EXIT cron_line WHEN parts IS NULL OR
+					parts[4] IS NOT NULL AND coalesce(parts[1], parts[3]) IS NULL;
+				step := coalesce(parts[4], '1');
+				parts := CASE WHEN parts[1] IS NULL
+					THEN ARRAY[parts[2], coalesce(parts[3], parts[2])]
+					ELSE ARRAY[low[i], high[i]]::text[] END;
+				ends := ARRAY(
+					SELECT CASE WHEN part ~ '^[0-9]' THEN part::int
+						ELSE array_position(string_to_array(names[i], ' '),
+							part) - 1 + low[i] END
+					FROM unnest(parts) WITH ORDINALITY AS p (part, n)
+					ORDER BY n);
+				EXIT cron_line WHEN
+					(step > 0 AND low[i] <= ends[1] AND ends[1] <= ends[2] AND
+						ends[2] <= high[i]) IS NOT TRUE;
+				due[i] := due[i] | (SELECT bit_or(1::bigint << v)
+					FROM generate_series(ends[1], ends[2], step) v);
+			END LOOP;
+		END LOOP;
+
+		PERFORM set_config('search_path',
+			format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+		FROM pg_extension WHERE extname = 'leader_election';
+		zone := le_cron_timezone();
+		SELECT max(h) - min(h) INTO shift
+		FROM (SELECT extract(epoch FROM (t AT TIME ZONE zone) -
+					(t AT TIME ZONE 'UTC'))::int / 60 AS h
+			FROM generate_series(now(), now() + interval '1 year',
+				interval '1 week') t) h;
+
+		-- days of the month and of the week come round in 28 years
+		WITH times AS (
+			SELECT h * 60 + m AS t
+			FROM generate_series(0, 23) h, generate_series(0, 59) m
+			WHERE due[2] >> h & 1 = 1 AND due[1] >> m & 1 = 1),
+		days AS (
+			SELECT n, date '2000-01-01' + n AS day
+			FROM generate_series(0, 29 * 365) n),
+		due_days AS (
+			SELECT n FROM (
+				SELECT n, extract(month FROM day)::int AS month,
+					due[3] >> extract(day FROM day)::int & 1 = 1 OR
+					last_day AND extract(day FROM day + 1) = 1 AS by_month,
+					due[5] >> extract(dow FROM day)::int & 1 = 1 OR
+					due[5] >> extract(isodow FROM day)::int & 1 = 1 AS by_week
+				FROM days) d
+			WHERE due[4] >> month & 1 = 1 AND
+				CASE WHEN agree THEN by_month AND by_week
+				ELSE by_month OR by_week END),
+		gaps AS (
+			SELECT t - lag(t) OVER (ORDER BY t) AS minutes FROM times
+			WHERE EXISTS (SELECT FROM due_days)
+			UNION ALL
+			SELECT (n - lag(n) OVER (ORDER BY n)) * 1440 +
+				(SELECT min(t) - max(t) FROM times) FROM due_days)
+		SELECT min(CASE WHEN minutes > shift THEN minutes - shift
+			ELSE minutes END) INTO gap FROM gaps;
+		EXIT cron_line WHEN gap IS NULL;
+
+		-- what divides a day, so that ticks are at the same times each day
+		IF gap >= 1440 THEN
+			RETURN make_interval(days => least(gap / 1440, 366));
+		END IF;
+		RETURN make_interval(mins => max(n)) FROM generate_series(1, gap) n
+			WHERE 1440 % n = 0;
+	END;
+	RAISE EXCEPTION 'cannot derive "every" from schedule "%"', schedule
+		USING ERRCODE = 'invalid_parameter_value',
+		HINT = 'Give the argument "every": the tick of a run is the last multiple of it, and runs of the same tick count as one.';
+END $$;
+
+COMMENT ON FUNCTION le_cron_every(pg_catalog.text) IS
+'the longest interval that can be "every" for a schedule of pg_cron, so that no two runs have the same tick';
+
+-- The schema "cron" is pg_cron's only if its table is.
+CREATE FUNCTION le_cron_check()
+RETURNS pg_catalog.void
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	cron_database text;
+BEGIN
+	BEGIN
+		cron_database := nullif(current_setting('cron.database_name', true), '');
+	EXCEPTION WHEN insufficient_privilege THEN
+		NULL;	-- is it there? will do
+	END;
+	IF cron_database <> current_database() THEN
+		RAISE EXCEPTION 'pg_cron is not in this database'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = format('Its jobs are in database "%s".', cron_database),
+			HINT = 'Connect to that one, and create the extension leader_election there.';
+	END IF;
+	IF NOT EXISTS (
+		SELECT FROM pg_extension e
+		JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass
+			AND d.refobjid = e.oid AND d.deptype = 'e'
+		WHERE e.extname = 'pg_cron' AND d.classid = 'pg_class'::regclass
+		  AND d.objid = to_regclass('cron.job'))
+	THEN
+		RAISE EXCEPTION 'extension "pg_cron" is not installed'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Add pg_cron to "shared_preload_libraries", restart the server, and run CREATE EXTENSION pg_cron.';
+	END IF;
+END $$;
+
+COMMENT ON FUNCTION le_cron_check() IS
+'raise an error unless pg_cron has its jobs in this database';
+
+CREATE FUNCTION le_cron_jobs(
+	OUT jobid pg_catalog.int8,
+	OUT job pg_catalog.text,
+	OUT schedule pg_catalog.text,
+	OUT command pg_catalog.text,
+	OUT database pg_catalog.text,
+	OUT username pg_catalog.text,
+	OUT election pg_catalog.text,
+	OUT runs pg_catalog.text)
+RETURNS SETOF record
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	said record;
+	jobname text;
+BEGIN
+	PERFORM set_config('search_path',
+		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	FROM pg_extension WHERE extname = 'leader_election';
+	PERFORM le_cron_check();
+
+	FOR jobid, jobname, schedule, command, database, username IN
+		SELECT j.jobid, j.jobname, j.schedule, j.command, j.database,
+			j.username
+		FROM cron.job j ORDER BY j.jobid
+	LOOP
+		BEGIN
+			said := le_run_command(command);
+			election := said.election;
+			runs := said.command;
+			job := said.job;
+		EXCEPTION WHEN OTHERS THEN	-- it cannot be parsed
+			election := NULL;
+			runs := NULL;
+			job := NULL;
+		END;
+		-- The same on each instance, where jobid may be another.
+		job := coalesce(jobname, job, 'cron-' ||
+			left(md5(schedule || E'\n' || command), 16));
+		RETURN NEXT;
+	END LOOP;
+END $$;
+
+COMMENT ON FUNCTION le_cron_jobs() IS
+'the jobs of pg_cron that the caller may see, and what those run that call le_run()';
+
+CREATE FUNCTION le_cron_schedule(
+	OUT jobid pg_catalog.int8,
+	IN job pg_catalog.text,
+	IN schedule pg_catalog.text,
+	INOUT command pg_catalog.text,
+	IN election pg_catalog.text,
+	INOUT every pg_catalog.interval DEFAULT NULL,
+	IN wait pg_catalog.interval DEFAULT '0',
+	IN catch_up pg_catalog.bool DEFAULT false,
+	IN on_loss pg_catalog.text DEFAULT 'cancel')
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	other text;
+BEGIN
+	PERFORM set_config('search_path',
+		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	FROM pg_extension WHERE extname = 'leader_election';
+
+	SELECT j.username INTO other FROM le_cron_jobs() j
+	WHERE j.job = le_cron_schedule.job AND j.username <> current_user
+	  AND j.election = le_cron_schedule.election;
+	IF FOUND THEN
+		RAISE EXCEPTION 'job "%" of election "%" exists', job, election
+			USING ERRCODE = 'duplicate_object',
+			DETAIL = format('It is scheduled for role "%s"; both would have the same ticks.', other);
+	END IF;
+	IF schedule IS NULL THEN
+		RAISE EXCEPTION 'argument "schedule" must not be null'
+			USING ERRCODE = 'null_value_not_allowed';
+	END IF;
+	IF NOT has_function_privilege(to_regproc('le_run'), 'EXECUTE') THEN
+		RAISE EXCEPTION 'permission denied for procedure le_run'
+			USING ERRCODE = 'insufficient_privilege';
+	END IF;
+
+	every := coalesce(every, le_cron_every(schedule));
+	command := le_run_call(election, command, job, every, wait, catch_up,
+		on_loss);
+	jobid := cron.schedule(job, schedule, command);
+	IF NOT EXISTS (SELECT FROM cron.job j
+		WHERE j.jobid = le_cron_schedule.jobid
+		  AND j.jobname::text = le_cron_schedule.job)
+	THEN
+		RAISE EXCEPTION 'job name "%" is too long for pg_cron', job
+			USING ERRCODE = 'name_too_long';
+	END IF;
+END $$;
+
+COMMENT ON FUNCTION le_cron_schedule(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.bool, pg_catalog.text) IS
+'schedule a command with pg_cron, to be run by le_run(), once per tick';
+
+CREATE FUNCTION le_cron_unschedule(job pg_catalog.text)
+RETURNS pg_catalog.bool
+LANGUAGE plpgsql VOLATILE STRICT
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found_job record;
+BEGIN
+	PERFORM set_config('search_path',
+		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	FROM pg_extension WHERE extname = 'leader_election';
+
+	SELECT * INTO found_job FROM le_cron_jobs() j
+	WHERE j.job = le_cron_unschedule.job AND j.username = current_user;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	IF found_job.election IS NULL THEN
+		RAISE EXCEPTION 'job "%" does not call le_run()', job
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = 'Use cron.unschedule().';
+	END IF;
+	RETURN cron.unschedule(found_job.jobid);
+END $$;
+
+COMMENT ON FUNCTION le_cron_unschedule(pg_catalog.text) IS
+'end what le_cron_schedule() began; false: the caller has no such job';
+
+CREATE FUNCTION le_cron_alter(
+	jobid pg_catalog.int8,
+	command pg_catalog.text)
+RETURNS pg_catalog.void
+LANGUAGE plpgsql VOLATILE STRICT
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	job record;
+BEGIN
+	PERFORM set_config('search_path',
+		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	FROM pg_extension WHERE extname = 'leader_election';
+	PERFORM le_cron_check();
+
+	IF has_function_privilege(to_regprocedure(
+		'cron.alter_job(bigint, text, text, text, text, boolean)'), 'EXECUTE')
+	THEN
+		PERFORM cron.alter_job(jobid, command => le_cron_alter.command);
+		RETURN;
+	END IF;
+	-- everybody may schedule a job of their own anew, by its name
+	SELECT j.jobname::text, j.schedule INTO job FROM cron.job j
+	WHERE j.jobid = le_cron_alter.jobid AND j.jobname IS NOT NULL
+	  AND j.username = current_user;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'permission denied to change job %', jobid
+			USING ERRCODE = 'insufficient_privilege',
+			HINT = 'A job that has no name, or is of another role, can be changed by cron.alter_job() only.';
+	END IF;
+	PERFORM cron.schedule(job.jobname, job.schedule, command);
+END $$;
+
+COMMENT ON FUNCTION le_cron_alter(pg_catalog.int8, pg_catalog.text) IS
+'give a job of pg_cron another command';
+
+CREATE FUNCTION le_cron_adopt(
+	IN election pg_catalog.text,
+	IN jobs pg_catalog.text DEFAULT '%',
+	IN dry_run pg_catalog.bool DEFAULT true,
+	OUT jobid pg_catalog.int8,
+	OUT job pg_catalog.text,
+	OUT every pg_catalog.interval,
+	OUT old_command pg_catalog.text,
+	OUT new_command pg_catalog.text,
+	OUT remark pg_catalog.text)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	gate CONSTANT text :=
+		'\m(le_(?:is_leader|require_leader|fence_guard|acquire|claim|run))"?\s*\(';
+	old record;
+BEGIN
+	PERFORM set_config('search_path',
+		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	FROM pg_extension WHERE extname = 'leader_election';
+	PERFORM le_run_call(election, 'SELECT');	-- a name that cannot be
+	IF jobs IS NULL OR dry_run IS NULL THEN
+		RAISE EXCEPTION 'argument "%" must not be null',
+			CASE WHEN jobs IS NULL THEN 'jobs' ELSE 'dry_run' END
+			USING ERRCODE = 'null_value_not_allowed';
+	END IF;
+
+	FOR old IN
+		SELECT * FROM (
+			SELECT j.*, count(*) OVER (PARTITION BY j.job) AS namesakes
+			FROM le_cron_jobs() j) j
+		WHERE j.job LIKE jobs ORDER BY j.jobid
+	LOOP
+		jobid := old.jobid;
+		job := old.job;
+		old_command := old.command;
+		every := NULL;
+		new_command := NULL;
+		BEGIN
+			remark := CASE
+				WHEN old.election IS NOT NULL THEN
+					format('is run by le_run() already, election "%s"',
+						old.election)
+				WHEN old.command ~* gate THEN
+					format('calls %s() itself',
+						(regexp_match(old.command, gate, 'i'))[1])
+				WHEN old.database <> current_database() THEN
+					format('runs in database "%s"', old.database)
+				WHEN old.namesakes > 1 THEN
+					format('%s jobs would have the name "%s"', old.namesakes,
+						old.job)
+				WHEN NOT has_function_privilege(old.username,
+						to_regproc('le_run'), 'EXECUTE') OR
+					NOT (SELECT has_schema_privilege(old.username,
+							extnamespace, 'USAGE')
+						FROM pg_extension WHERE extname = 'leader_election') THEN
+					format('role "%s" may not call le_run()', old.username)
+				END;
+			IF remark IS NULL THEN
+				every := le_cron_every(old.schedule);
+				new_command := '/* le_cron_adopt */ ' ||
+					le_run_call(election, old.command, job, every);
+			END IF;
+		EXCEPTION WHEN OTHERS THEN
+			every := NULL;
+			remark := SQLERRM;
+		END;
+		IF new_command IS NOT NULL AND NOT dry_run THEN
+			PERFORM le_cron_alter(jobid, new_command);
+		END IF;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+
+COMMENT ON FUNCTION le_cron_adopt(pg_catalog.text, pg_catalog.text, pg_catalog.bool) IS
+'let existing jobs of pg_cron be run by le_run(); dry_run: only show what would become of them';
+
+CREATE FUNCTION le_cron_release(
+	IN election pg_catalog.text,
+	IN jobs pg_catalog.text DEFAULT '%',
+	IN dry_run pg_catalog.bool DEFAULT true,
+	OUT jobid pg_catalog.int8,
+	OUT job pg_catalog.text,
+	OUT old_command pg_catalog.text,
+	OUT new_command pg_catalog.text)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM set_config('search_path',
+		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	FROM pg_extension WHERE extname = 'leader_election';
+	PERFORM le_run_call(election, 'SELECT');	-- a name that cannot be
+	IF jobs IS NULL OR dry_run IS NULL THEN
+		RAISE EXCEPTION 'argument "%" must not be null',
+			CASE WHEN jobs IS NULL THEN 'jobs' ELSE 'dry_run' END
+			USING ERRCODE = 'null_value_not_allowed';
+	END IF;
+
+	FOR jobid, job, old_command, new_command IN
+		SELECT j.jobid, j.job, j.command, j.runs FROM le_cron_jobs() j
+		WHERE j.election = le_cron_release.election AND j.job LIKE jobs
+		  AND j.command LIKE '/* le\_cron\_adopt */ %' AND j.runs IS NOT NULL
+		ORDER BY j.jobid
+	LOOP
+		IF NOT dry_run THEN
+			PERFORM le_cron_alter(jobid, new_command);
+		END IF;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+
+COMMENT ON FUNCTION le_cron_release(pg_catalog.text, pg_catalog.text, pg_catalog.bool) IS
+'undo le_cron_adopt(); dry_run: only show what would become of the jobs';
+
+--
 -- Privileges: what changes state or causes network traffic is for those who
 -- are granted it; status is for monitoring.
 --

@@ -39,6 +39,7 @@
 #include "sql/arguments.h"
 #include "sql/fence.h"
 #include "sql/jobs.h"
+#include "sql/run.h"
 
 PG_FUNCTION_INFO_V1(le_run);
 PG_FUNCTION_INFO_V1(le_tick);
@@ -239,6 +240,15 @@ get_arguments(Run *run, FunctionCallInfo fcinfo)
 	le_fence_check_on_loss(run->on_loss);	/* before the tick is claimed */
 	set_tick(run, fcinfo);
 	set_wait(run, fcinfo);
+}
+
+/* Raises the error that le_run() would raise before it does anything. */
+void
+le_run_check_arguments(FunctionCallInfo fcinfo)
+{
+	Run			run;
+
+	get_arguments(&run, fcinfo);
 }
 
 /* ---- the command ---- */

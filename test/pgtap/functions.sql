@@ -1,7 +1,7 @@
 -- Signatures and markings.  Each list is complete: a function that is added
 -- without thought of its volatility, or loses its STRICT, fails here.
 BEGIN;
-SELECT plan(8);
+SELECT plan(10);
 
 -- the functions of the extension
 CREATE TEMP VIEW mine AS
@@ -49,6 +49,35 @@ SELECT bag_eq(
 		'IN catch_up boolean DEFAULT false, '
 		'IN on_loss text DEFAULT ''cancel''::text'),
 	('le_tick', ''),
+	('le_run_call', 'election text, command text, '
+		'job text DEFAULT NULL::text, '
+		'every interval DEFAULT NULL::interval, '
+		'wait interval DEFAULT ''00:00:00''::interval, '
+		'catch_up boolean DEFAULT false, '
+		'on_loss text DEFAULT ''cancel''::text'),
+	('le_run_command', 'call text, OUT election text, OUT job text, '
+		'OUT command text'),
+	('le_cron_timezone', ''),
+	('le_cron_check', ''),
+	('le_cron_every', 'schedule text'),
+	('le_cron_jobs', 'OUT jobid bigint, OUT job text, OUT schedule text, '
+		'OUT command text, OUT database text, OUT username text, '
+		'OUT election text, OUT runs text'),
+	('le_cron_schedule', 'OUT jobid bigint, job text, schedule text, '
+		'INOUT command text, election text, '
+		'INOUT every interval DEFAULT NULL::interval, '
+		'wait interval DEFAULT ''00:00:00''::interval, '
+		'catch_up boolean DEFAULT false, '
+		'on_loss text DEFAULT ''cancel''::text'),
+	('le_cron_unschedule', 'job text'),
+	('le_cron_alter', 'jobid bigint, command text'),
+	('le_cron_adopt', 'election text, jobs text DEFAULT ''%''::text, '
+		'dry_run boolean DEFAULT true, OUT jobid bigint, OUT job text, '
+		'OUT every interval, OUT old_command text, '
+		'OUT new_command text, OUT remark text'),
+	('le_cron_release', 'election text, jobs text DEFAULT ''%''::text, '
+		'dry_run boolean DEFAULT true, OUT jobid bigint, OUT job text, '
+		'OUT old_command text, OUT new_command text'),
 	('le_claims', 'OUT election text, OUT job text, OUT state text, '
 		'OUT tick timestamp with time zone, OUT try integer, '
 		'OUT node text, OUT fencing_token bigint, '
@@ -106,6 +135,17 @@ SELECT bag_eq(
 	('le_forget_job', 'boolean'),
 	('le_run', NULL),
 	('le_tick', 'timestamp with time zone'),
+	('le_run_call', 'text'),
+	('le_run_command', 'record'),
+	('le_cron_timezone', 'text'),
+	('le_cron_check', 'void'),
+	('le_cron_every', 'interval'),
+	('le_cron_jobs', 'SETOF record'),
+	('le_cron_schedule', 'record'),
+	('le_cron_unschedule', 'boolean'),
+	('le_cron_alter', 'void'),
+	('le_cron_adopt', 'SETOF record'),
+	('le_cron_release', 'SETOF record'),
 	('le_claims', 'SETOF record'),
 	('le_version', 'text'),
 	('le_status', 'SETOF record'),
@@ -140,6 +180,17 @@ SELECT bag_eq(
 	('le_forget_job', 'v', false, 'u'),
 	('le_run', 'v', false, 'u'),
 	('le_tick', 'v', true, 'r'),
+	('le_run_call', 's', false, 'r'),
+	('le_run_command', 'i', true, 's'),
+	('le_cron_timezone', 's', true, 's'),
+	('le_cron_check', 's', true, 'u'),
+	('le_cron_every', 's', true, 'u'),
+	('le_cron_jobs', 's', false, 'u'),
+	('le_cron_schedule', 'v', false, 'u'),
+	('le_cron_unschedule', 'v', true, 'u'),
+	('le_cron_alter', 'v', true, 'u'),
+	('le_cron_adopt', 'v', false, 'u'),
+	('le_cron_release', 'v', false, 'u'),
 	('le_claims', 'v', true, 'u'),
 	('le_version', 's', true, 's'),
 	('le_status', 'v', true, 'r'),
@@ -153,10 +204,19 @@ SELECT bag_eq(
 SELECT is_empty(
 	$$SELECT oid::regprocedure FROM mine
 	WHERE prosecdef OR proleakproof
-	   OR prokind <> CASE proname WHEN 'le_run' THEN 'p' ELSE 'f' END
-	   OR prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')
-	   OR probin <> '$libdir/leader_election' OR proconfig IS NOT NULL$$,
-	'plain C functions that run with the rights of their caller');
+	   OR prokind <> CASE proname WHEN 'le_run' THEN 'p' ELSE 'f' END$$,
+	'functions that run with the rights of their caller');
+SELECT is_empty(
+	$$SELECT oid::regprocedure FROM mine
+	WHERE proname LIKE 'le\_cron\_%' AND proname <> 'le_cron_timezone'
+	  AND proconfig IS DISTINCT FROM '{"search_path=pg_catalog, pg_temp"}'$$,
+	'those in PL/pgSQL do not depend on the search path of the caller');
+SELECT is_empty(
+	$$SELECT oid::regprocedure FROM mine
+	WHERE (proname NOT LIKE 'le\_cron\_%' OR proname = 'le_cron_timezone')
+	  AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')
+	   OR probin <> '$libdir/leader_election' OR proconfig IS NOT NULL)$$,
+	'all others are plain C functions');
 
 SELECT is_empty(
 	$$SELECT oid::regprocedure FROM mine

@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(88);
+SELECT plan(99);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -12,7 +12,20 @@ FROM (VALUES
 	('le_is_leader', ARRAY['text']),
 	('le_fencing_token', ARRAY['text']),
 	('le_tick', ARRAY[]::text[]),
-	('le_version', ARRAY[]::text[])) f (name, args);
+	('le_version', ARRAY[]::text[]),
+	('le_run_call', ARRAY['text', 'text', 'text', 'interval', 'interval',
+		'boolean', 'text']),
+	('le_run_command', ARRAY['text']),
+	('le_cron_timezone', ARRAY[]::text[]),
+	('le_cron_check', ARRAY[]::text[]),
+	('le_cron_every', ARRAY['text']),
+	('le_cron_jobs', ARRAY[]::text[]),
+	('le_cron_schedule', ARRAY['text', 'text', 'text', 'text', 'interval',
+		'interval', 'boolean', 'text']),
+	('le_cron_unschedule', ARRAY['text']),
+	('le_cron_alter', ARRAY['bigint', 'text']),
+	('le_cron_adopt', ARRAY['text', 'text', 'boolean']),
+	('le_cron_release', ARRAY['text', 'text', 'boolean'])) f (name, args);
 
 -- nobody without a grant, monitoring included: these change state or cause
 -- network traffic
@@ -68,6 +81,12 @@ SELECT bag_eq(
 	$$VALUES ('le_is_leader', 'public'), ('le_fencing_token', 'public'),
 		('le_version', 'public'), ('le_status', 'pg_monitor'),
 		('le_tick', 'public'), ('le_claims', 'pg_monitor'),
+		('le_run_call', 'public'), ('le_run_command', 'public'),
+		('le_cron_every', 'public'), ('le_cron_jobs', 'public'),
+		('le_cron_timezone', 'public'), ('le_cron_check', 'public'),
+		('le_cron_schedule', 'public'), ('le_cron_unschedule', 'public'),
+		('le_cron_alter', 'public'), ('le_cron_adopt', 'public'),
+		('le_cron_release', 'public'),
 		('le_nodes', 'pg_monitor'), ('le_events', 'pg_monitor'),
 		('le_stat', 'pg_monitor')$$,
 	'grants of functions');

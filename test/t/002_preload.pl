@@ -28,6 +28,8 @@ my $calls = <<'END';
 	JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass
 		AND d.refobjid = e.oid AND d.deptype = 'e'
 	WHERE e.extname = 'leader_election'
+	  -- these look at catalogs and at their arguments
+	  AND p.proname NOT LIKE 'le\_cron\_%' AND p.proname <> 'le_run_command'
 	ORDER BY p.proname
 END
 

@@ -280,6 +280,22 @@ END
 	is($node->sql('SELECT count(*) FROM runs'), 2, 'le_run: once per tick');
 	is($node->sql("SELECT state FROM le_claims WHERE job = 'nightly'"),
 		'done', 'and done');
+
+	my ($row) = $node->sql(block('le_cron_schedule')) =~ /^\d+\|(.*)\nt$/s;
+	is($row, q(CALL public.le_run('billing', 'CALL close_books()', job => 'nightly', every => '1 day', wait => '00:05:00')|1 day),
+		'what le_cron_schedule() writes');
+	$node->sql("SELECT cron.schedule('nightly', '0 3 * * *', 'CALL close_books()'),
+		cron.schedule('nightly clean', '0 4 * * *', 'VACUUM')");
+	my $jobs = 'SELECT j::text FROM cron.job j ORDER BY jobid';
+	my $before = $node->sql($jobs);
+	is($node->sql(block('le_cron_adopt')), <<'END' =~ s/\n\z//r, 'le_cron_adopt()');
+nightly|1 day|/* le_cron_adopt */ CALL public.le_run('billing', 'CALL close_books()', job => 'nightly', every => '1 day')|
+nightly clean|||le_run() cannot run VACUUM
+nightly|
+nightly clean|le_run() cannot run VACUUM
+nightly
+END
+	is($node->sql($jobs), $before, 'and le_cron_release()');
 };
 $node->stop;
 

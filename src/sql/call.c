@@ -1,0 +1,214 @@
+/*-------------------------------------------------------------------------
+ *
+ * call.c
+ *		The CALL of le_run() as text, for a scheduler to keep, and back.
+ *
+ * A scheduler keeps the command as a literal in a command.  To write it takes
+ * no more than to quote, and the checks of le_run(), so that it does not fail
+ * only when it is due.  To read it, it is parsed and not evaluated: whose text
+ * it is need not be trusted.
+ *
+ * src/sql/call.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "sql/run.h"
+
+PG_FUNCTION_INFO_V1(le_run_call);
+PG_FUNCTION_INFO_V1(le_run_command);
+
+/* The arguments of le_run(), by their place. */
+typedef enum LeRunArgument
+{
+	LE_RUN_ELECTION,
+	LE_RUN_COMMAND,
+	LE_RUN_JOB,
+	LE_RUN_EVERY,
+	LE_RUN_TICK,
+	LE_RUN_WAIT,
+	LE_RUN_CATCH_UP,
+	LE_RUN_ON_LOSS
+} LeRunArgument;
+
+/* ---- to text ---- */
+
+/* The arguments of le_run_call(): those of le_run() but the tick. */
+static const LeRunArgument given[] = {
+	LE_RUN_ELECTION, LE_RUN_COMMAND, LE_RUN_JOB, LE_RUN_EVERY, LE_RUN_WAIT,
+	LE_RUN_CATCH_UP, LE_RUN_ON_LOSS
+};
+
+static void
+set_arguments(FunctionCallInfo run, FunctionCallInfo fcinfo)
+{
+	for (int i = 0; i < FUNC_MAX_ARGS; i++)
+		run->args[i] = (NullableDatum) {.value = (Datum) 0, .isnull = true};
+	for (int i = 0; i < lengthof(given); i++)
+		run->args[given[i]] = fcinfo->args[i];
+}
+
+static char *
+text_of(FunctionCallInfo run, LeRunArgument n)
+{
+	return TextDatumGetCString(run->args[n].value);
+}
+
+/* In words that mean the same whatever IntervalStyle says. */
+static char *
+interval_of(FunctionCallInfo run, LeRunArgument n)
+{
+	char		buf[MAXDATELEN + 1];
+	struct pg_itm itm;
+
+	interval2itm(*DatumGetIntervalP(run->args[n].value), &itm);
+	EncodeInterval(&itm, INTSTYLE_POSTGRES, buf);
+	return pstrdup(buf);
+}
+
+static bool
+is_zero(FunctionCallInfo run, LeRunArgument n)
+{
+	Interval   *interval = DatumGetIntervalP(run->args[n].value);
+
+	return interval->time == 0 && interval->day == 0;
+}
+
+/* What differs from the defaults, by name. */
+static void
+append_options(StringInfo call, FunctionCallInfo run)
+{
+	if (!run->args[LE_RUN_JOB].isnull)
+		appendStringInfo(call, ", job => %s",
+						 quote_literal_cstr(text_of(run, LE_RUN_JOB)));
+	if (!run->args[LE_RUN_EVERY].isnull)
+		appendStringInfo(call, ", every => '%s'",
+						 interval_of(run, LE_RUN_EVERY));
+	if (!is_zero(run, LE_RUN_WAIT))
+		appendStringInfo(call, ", wait => '%s'",
+						 interval_of(run, LE_RUN_WAIT));
+	if (DatumGetBool(run->args[LE_RUN_CATCH_UP].value))
+		appendStringInfoString(call, ", catch_up => true");
+	if (strcmp(text_of(run, LE_RUN_ON_LOSS), "cancel") != 0)
+		appendStringInfo(call, ", on_loss => %s",
+						 quote_literal_cstr(text_of(run, LE_RUN_ON_LOSS)));
+}
+
+/* le_run() is where this function is, on whatever path the job will search. */
+static const char *
+my_schema(FunctionCallInfo fcinfo)
+{
+	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+
+	return quote_identifier(get_namespace_name(schema));
+}
+
+Datum
+le_run_call(PG_FUNCTION_ARGS)
+{
+	LOCAL_FCINFO(run, FUNC_MAX_ARGS);
+	StringInfoData call;
+
+	InitFunctionCallInfoData(*run, NULL, FUNC_MAX_ARGS, InvalidOid, NULL,
+							 NULL);
+	set_arguments(run, fcinfo);
+	le_run_check_arguments(run);
+	initStringInfo(&call);
+	appendStringInfo(&call, "CALL %s.le_run(%s, %s", my_schema(fcinfo),
+					 quote_literal_cstr(text_of(run, LE_RUN_ELECTION)),
+					 quote_literal_cstr(text_of(run, LE_RUN_COMMAND)));
+	append_options(&call, run);
+	appendStringInfoChar(&call, ')');
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(call.data, call.len));
+}
+
+/* ---- from text ---- */
+
+/* The call, if the text is that of one call of le_run() and nothing else. */
+static FuncCall *
+call_of_le_run(const char *text)
+{
+	List	   *statements = pg_parse_query(text);
+	Node	   *statement;
+	FuncCall   *call;
+
+	if (list_length(statements) != 1)
+		return NULL;
+	statement = linitial_node(RawStmt, statements)->stmt;
+	if (!IsA(statement, CallStmt))
+		return NULL;
+	call = ((CallStmt *) statement)->funccall;
+	return strcmp(strVal(llast(call->funcname)), "le_run") == 0 ? call : NULL;
+}
+
+/* Is it this argument, by its place or by its name? */
+static bool
+is_argument(Node *node, int at, LeRunArgument n, const char *name)
+{
+	if (IsA(node, NamedArgExpr))
+		return strcmp(((NamedArgExpr *) node)->name, name) == 0;
+	return at == (int) n;
+}
+
+/* The argument, if it is written as a literal; otherwise NULL. */
+static char *
+literal_of(FuncCall *call, LeRunArgument n, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, call->args)
+	{
+		Node	   *node = lfirst(lc);
+
+		if (!is_argument(node, foreach_current_index(lc), n, name))
+			continue;
+		if (IsA(node, NamedArgExpr))
+			node = (Node *) ((NamedArgExpr *) node)->arg;
+		if (IsA(node, A_Const) && !((A_Const *) node)->isnull &&
+			IsA(&((A_Const *) node)->val, String))
+			return strVal(&((A_Const *) node)->val);
+	}
+	return NULL;
+}
+
+static void
+set_text(Datum *value, bool *isnull, const char *text)
+{
+	*isnull = text == NULL;
+	if (text != NULL)
+		*value = CStringGetTextDatum(text);
+}
+
+/* election, job and command; nulls if it is no CALL of le_run() */
+Datum
+le_run_command(PG_FUNCTION_ARGS)
+{
+	FuncCall   *call = call_of_le_run(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	Datum		values[3] = {0};
+	bool		nulls[3] = {true, true, true};
+	TupleDesc	tupdesc;
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (call != NULL)
+	{
+		set_text(&values[0], &nulls[0],
+				 literal_of(call, LE_RUN_ELECTION, "election"));
+		set_text(&values[1], &nulls[1], literal_of(call, LE_RUN_JOB, "job"));
+		set_text(&values[2], &nulls[2],
+				 literal_of(call, LE_RUN_COMMAND, "command"));
+	}
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  values, nulls)));
+}

@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * run.h
+ *		le_run(): a command that runs on the leader, once per tick.
+ *
+ * src/sql/run.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_RUN_H
+#define LE_RUN_H
+
+#include "fmgr.h"
+
+extern void le_run_check_arguments(FunctionCallInfo fcinfo);
+
+#endif							/* LE_RUN_H */
