@@ -32,7 +32,7 @@ SELECT * FROM le_leader('a b');
 \echo :LAST_ERROR_SQLSTATE
 \set VERBOSITY default
 -- but a check just says no
-SELECT name, le_is_leader(name), le_fencing_token(name)
+SELECT name, le_is_leader(name), le_fencing_token(name), le_remaining(name)
 FROM unnest(ARRAY['', 'a b', U&'b\00fccher']) name;
 SELECT le_is_leader(repeat('x', 201)), le_is_leader(repeat('x', 1000000));
 
@@ -43,7 +43,7 @@ SELECT le_acquire('regress/.a../..b/c..d/-_.9Z');
 SELECT le_release('regress/.a../..b/c..d/-_.9Z');
 
 -- null
-SELECT le_is_leader(NULL), le_fencing_token(NULL);
+SELECT le_is_leader(NULL), le_fencing_token(NULL), le_remaining(NULL);
 SELECT le_acquire(NULL);
 \echo :LAST_ERROR_SQLSTATE
 SELECT le_renew(NULL);

@@ -92,6 +92,14 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION le_fencing_token(pg_catalog.text) IS
 'the fencing token of the caller''s term, null if it does not lead';
 
+CREATE FUNCTION le_remaining(election pg_catalog.text)
+RETURNS pg_catalog.interval
+AS 'MODULE_PATHNAME', 'le_remaining'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION le_remaining(pg_catalog.text) IS
+'for how long the caller''s term is good from now on if nothing renews it, null if it does not lead';
+
 CREATE FUNCTION le_require_leader(
 	election pg_catalog.text,
 	min_remaining pg_catalog.interval DEFAULT '0',

@@ -8,6 +8,9 @@ SELECT le_is_leader('regress/session');
 SELECT le_fencing_token('regress/session') AS token \gset
 SELECT le_acquire('regress/session', scope => 'session');
 SELECT le_fencing_token('regress/session') = :token AS same_token;
+SELECT le_remaining('regress/session') > '0'
+	AND le_remaining('regress/session') <=
+		current_setting('leader_election.lease_ttl')::interval AS remains;
 SELECT scope, pid = pg_backend_pid() AS my_pid FROM le_status
 WHERE election = 'regress/session';
 SELECT le_current_leader('regress/session') IS NOT NULL AS known;

@@ -3,7 +3,8 @@
  * functions.c
  *		What SQL calls: checks arguments, posts a request, waits.
  *
- * le_is_leader() and le_fencing_token() read shared memory and nothing else.
+ * le_is_leader(), le_fencing_token() and le_remaining() read shared memory and
+ * nothing else.
  * All others leave the work to the worker.
  *
  * src/sql/functions.c
@@ -33,6 +34,7 @@ PG_FUNCTION_INFO_V1(le_current_leader);
 PG_FUNCTION_INFO_V1(le_leader);
 PG_FUNCTION_INFO_V1(le_is_leader);
 PG_FUNCTION_INFO_V1(le_fencing_token);
+PG_FUNCTION_INFO_V1(le_remaining);
 PG_FUNCTION_INFO_V1(le_require_leader);
 PG_FUNCTION_INFO_V1(le_fence_guard);
 PG_FUNCTION_INFO_V1(le_campaign);
@@ -258,6 +260,30 @@ le_fencing_token(PG_FUNCTION_ARGS)
 	if (term.token == 0 && !le_may_begin(election, &term))
 		PG_RETURN_NULL();
 	PG_RETURN_INT64((int64) term.token);
+}
+
+/*
+ * For those who act elsewhere and cannot read our clock: they count from when
+ * they asked.  Never rounded up, and the clock is read after the deadline: who
+ * is stopped between the two says less, not more.
+ */
+Datum
+le_remaining(PG_FUNCTION_ARGS)
+{
+	char		election[LE_MAX_ELECTION_LEN + 1];
+	LeTerm		term;
+	le_duration left;
+	Interval   *remaining;
+
+	if (!get_name(PG_GETARG_TEXT_PP(0), election) ||
+		!le_may_begin(election, &term))
+		PG_RETURN_NULL();
+	left = term.deadline - le_now();
+	if (left <= 0)
+		PG_RETURN_NULL();
+	remaining = (Interval *) palloc0(sizeof(Interval));
+	remaining->time = left / 1000;
+	PG_RETURN_INTERVAL_P(remaining);
 }
 
 /*

@@ -31,6 +31,7 @@ SELECT bag_eq(
 	('le_reset_token', 'election text'),
 	('le_is_leader', 'election text'),
 	('le_fencing_token', 'election text'),
+	('le_remaining', 'election text'),
 	('le_current_leader', 'election text, '
 		'max_staleness interval DEFAULT ''00:00:00''::interval'),
 	('le_leader', 'INOUT election text, '
@@ -126,6 +127,7 @@ SELECT bag_eq(
 	('le_reset_token', 'void'),
 	('le_is_leader', 'boolean'),
 	('le_fencing_token', 'bigint'),
+	('le_remaining', 'interval'),
 	('le_require_leader', 'bigint'),
 	('le_fence_guard', 'bigint'),
 	('le_current_leader', 'text'),
@@ -171,6 +173,7 @@ SELECT bag_eq(
 	('le_reset_token', 'v', false, 'u'),
 	('le_is_leader', 'v', true, 'r'),
 	('le_fencing_token', 'v', true, 'r'),
+	('le_remaining', 'v', true, 'r'),
 	('le_require_leader', 'v', false, 'u'),
 	('le_fence_guard', 'v', false, 'u'),
 	('le_current_leader', 'v', false, 'u'),

@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(99);
+SELECT plan(100);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -11,6 +11,7 @@ SELECT function_privs_are('public', name, args, 'le_tap_nobody',
 FROM (VALUES
 	('le_is_leader', ARRAY['text']),
 	('le_fencing_token', ARRAY['text']),
+	('le_remaining', ARRAY['text']),
 	('le_tick', ARRAY[]::text[]),
 	('le_version', ARRAY[]::text[]),
 	('le_run_call', ARRAY['text', 'text', 'text', 'interval', 'interval',
@@ -80,7 +81,8 @@ SELECT bag_eq(
 	WHERE p.proname LIKE 'le\_%' AND acl.grantee <> p.proowner$$,
 	$$VALUES ('le_is_leader', 'public'), ('le_fencing_token', 'public'),
 		('le_version', 'public'), ('le_status', 'pg_monitor'),
-		('le_tick', 'public'), ('le_claims', 'pg_monitor'),
+		('le_tick', 'public'), ('le_remaining', 'public'),
+		('le_claims', 'pg_monitor'),
 		('le_run_call', 'public'), ('le_run_command', 'public'),
 		('le_cron_every', 'public'), ('le_cron_jobs', 'public'),
 		('le_cron_timezone', 'public'), ('le_cron_check', 'public'),

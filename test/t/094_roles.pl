@@ -236,7 +236,7 @@ END
 	# those for pg_cron do nothing that their caller may not do without them
 	my $cron = 'le_cron_adopt le_cron_alter le_cron_check le_cron_every le_cron_jobs'
 	  . ' le_cron_release le_cron_schedule le_cron_timezone le_cron_unschedule';
-	my $public = "$cron le_fencing_token le_is_leader le_run_call le_run_command le_tick le_version";
+	my $public = "$cron le_fencing_token le_is_leader le_remaining le_run_call le_run_command le_tick le_version";
 	my $rows = 'le_claims le_events le_nodes le_stat le_status';
 	my $views = "$rows le_stat_info le_stat_store";
 	my %may = (
