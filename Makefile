@@ -220,7 +220,8 @@ pg_dir = $(shell $(PG_CONFIG) --$(1))
 TEST_LIBS = -L$(call pg_dir,pkglibdir) -L$(call pg_dir,libdir) \
 	-lpgcommon -lpgport -lm -lpthread
 
-PARTS = test/unit/unit.mk test/sim/sim.mk test/faults/faults.mk bench/bench.mk
+PARTS = test/unit/unit.mk test/sim/sim.mk test/faults/faults.mk bench/bench.mk \
+	lectl/lectl.mk
 include $(PARTS:%=$(srcdir)/%)
 
 .PHONY: help

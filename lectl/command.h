@@ -1,0 +1,29 @@
+/*
+ * lectl/command.h
+ *
+ * The command that is run: its start, its process group, its end.
+ */
+#ifndef LECTL_COMMAND_H
+#define LECTL_COMMAND_H
+
+#include "lectl.h"
+
+#include "events.h"
+#include "guard.h"
+
+typedef struct Command
+{
+	pid_t		pid;			/* and of its group; 0: not started */
+	bool		ended;
+	bool		gone;			/* and was waited for */
+	int			code;			/* what a shell would say */
+} Command;
+
+extern bool command_start(Command *command, char **argv, int death_signal,
+						  Guarded *guarded, const Events *events);
+extern void command_signal(const Command *command, int signo);
+extern void command_look(Command *command);
+extern void command_end_rest(Command *command, Guard *guard);
+extern void command_forget(Command *command);
+
+#endif							/* LECTL_COMMAND_H */

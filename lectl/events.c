@@ -1,0 +1,102 @@
+/*
+ * lectl/events.c
+ *
+ * What lectl waits for: signals, an instant, the server.
+ */
+#include "postgres_fe.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "events.h"
+
+/*
+ * Not poll's own timeout: it does not count what the machine sleeps, and a
+ * deadline that passed meanwhile is to be seen at once.
+ */
+int
+open_timer(void)
+{
+	return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+}
+
+void
+set_timer(int timer, instant at)
+{
+	struct itimerspec spec = {.it_value = {0, 0}};
+
+	if (at != NEVER)
+	{
+		spec.it_value.tv_sec = at / SEC;
+		spec.it_value.tv_nsec = at % SEC;
+	}
+	timerfd_settime(timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+void
+clear_timer(int timer)
+{
+	uint64_t	times;
+	ssize_t		n = read(timer, &times, sizeof(times));
+
+	(void) n;
+}
+
+/* Those that are passed on, and the end of children. */
+static const int ours[] = {
+	SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD
+};
+
+bool
+events_open(Events *events)
+{
+	sigset_t	mask;
+
+	sigemptyset(&mask);
+	for (int i = 0; i < lengthof(ours); i++)
+		sigaddset(&mask, ours[i]);
+	sigprocmask(SIG_BLOCK, &mask, &events->mask_before);
+
+	/* who reads our messages may be gone; that is no reason to end */
+	events->pipe_before = signal(SIGPIPE, SIG_IGN);
+	events->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	events->timer = open_timer();
+	return events->signals >= 0 && events->timer >= 0;
+}
+
+/* For the command, which expects what lectl's caller set. */
+void
+events_give_back(const Events *events)
+{
+	signal(SIGPIPE, events->pipe_before);
+	sigprocmask(SIG_SETMASK, &events->mask_before, NULL);
+}
+
+/* Has something come from the socket (-1: none), or may it be written to? */
+bool
+events_wait(Events *events, int socket, bool to_write, instant until)
+{
+	struct pollfd fds[] = {
+		{events->signals, POLLIN, 0},
+		{events->timer, POLLIN, 0},
+		{socket, POLLIN | (to_write ? POLLOUT : 0), 0}
+	};
+
+	set_timer(events->timer, until);
+	poll(fds, lengthof(fds), -1);
+	clear_timer(events->timer);
+	return fds[2].revents != 0;
+}
+
+/* The next signal that has come, 0: none. */
+int
+events_signal(Events *events)
+{
+	struct signalfd_siginfo info;
+
+	if (read(events->signals, &info, sizeof(info)) != sizeof(info))
+		return 0;
+	return (int) info.ssi_signo;
+}

@@ -1,0 +1,518 @@
+/*
+ * lectl/exec.c
+ *
+ * lectl exec: a command that runs only while its caller leads.
+ *
+ * The session holds the election, and keeps a transaction open that is bound
+ * to the term: whoever has the term given up waits for that transaction, and
+ * so for the command.  While the command runs we ask again and again for how
+ * long the term is good.  Whatever ends it (an answer, a lost connection, no
+ * answer in time) ends the command before anybody else can lead, see
+ * deadline.c.
+ */
+#include "command.h"
+
+/* A transaction is never older than this: people watch for old ones. */
+#define BIND_EVERY		(10 * SEC)
+
+/* So long we wait for the server to confirm that the term is given up. */
+#define GOODBYE			(10 * SEC)
+
+typedef struct Exec
+{
+	const Options *options;
+	PGconn	   *conn;			/* NULL: lost, or given back */
+	char	   *election;		/* as a literal */
+	char	   *token;
+	Events		events;
+	Deadline	deadline;
+	Guard		guard;
+	Command		command;
+	instant		ask_at;
+	instant		bind_at;
+	int64_t		settle_for;
+	bool		lost;
+	bool		killed;
+	bool		released;		/* the command has ended within the term */
+	int			interrupted;	/* by this signal, before the command began */
+} Exec;
+
+/* ---- the end of the term ---- */
+
+static void
+lose(Exec *exec, const char *why)
+{
+	if (exec->lost)
+		return;
+	exec->lost = true;
+	pg_log_error("lost election \"%s\": %s", exec->options->election, why);
+	deadline_lost(&exec->deadline, now());
+	if (exec->guard.pid > 0)
+		guard_move(&exec->guard, exec->deadline.kill_at);
+	if (exec->options->on_loss != ON_LOSS_IGNORE)
+		command_signal(&exec->command, SIGTERM);
+}
+
+/* Is there anything to end?  Before the command starts it does no harm. */
+static bool
+is_at_stake(const Exec *exec)
+{
+	return exec->command.pid > 0 && !exec->released;
+}
+
+static void
+keep_deadline(Exec *exec)
+{
+	instant		at = now();
+
+	if (!is_at_stake(exec))
+		return;
+	if (!exec->lost && at >= exec->deadline.term_at)
+		lose(exec, "the server has not confirmed it in time");
+	if (exec->lost && !exec->killed && at >= exec->deadline.kill_at)
+	{
+		exec->killed = true;
+		if (exec->options->on_loss == ON_LOSS_KILL)
+			command_signal(&exec->command, SIGKILL);
+	}
+}
+
+static instant
+next_deadline(const Exec *exec)
+{
+	if (!is_at_stake(exec) || exec->killed)
+		return NEVER;
+	return exec->lost ? exec->deadline.kill_at : exec->deadline.term_at;
+}
+
+/* ---- waiting ---- */
+
+static void
+take_signals(Exec *exec)
+{
+	int			signo;
+
+	while ((signo = events_signal(&exec->events)) != 0)
+	{
+		if (signo == SIGCHLD)
+			command_look(&exec->command);
+		else if (exec->command.pid > 0)
+			command_signal(&exec->command, signo);
+		else if (signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGWINCH)
+			exec->interrupted = signo;
+	}
+}
+
+/* The session is over, and with it the term. */
+static void
+hang_up(Exec *exec)
+{
+	PQfinish(exec->conn);
+	exec->conn = NULL;
+}
+
+static void
+lose_connection(Exec *exec)
+{
+	char	   *why = pg_strdup(PQerrorMessage(exec->conn));
+
+	why[strcspn(why, "\n")] = '\0';
+	if (exec->token != NULL && !exec->released)
+		lose(exec, why);
+	else
+		pg_log_error("%s", why);
+	free(why);
+	hang_up(exec);
+}
+
+/*
+ * Waits once, until the instant or until anything happens, and sees to what
+ * has.
+ */
+static void
+turn(Exec *exec, instant until)
+{
+	bool		to_write = exec->conn != NULL && PQflush(exec->conn) == 1;
+	bool		ready = events_wait(&exec->events,
+									exec->conn ? PQsocket(exec->conn) : -1,
+									to_write, Min(until, next_deadline(exec)));
+
+	keep_deadline(exec);
+	take_signals(exec);
+	if (ready && !PQconsumeInput(exec->conn))
+		lose_connection(exec);
+}
+
+/* ---- asking ---- */
+
+/*
+ * The answer of what was sent last.  NULL: none by the instant, or it does not
+ * matter any more: the term or the connection is lost, the command has ended,
+ * or we are to end.  While the command runs its deadline is kept.
+ */
+static PGresult *
+answer(Exec *exec, instant until)
+{
+	PGresult   *last = NULL;
+	PGresult   *next;
+
+	for (;;)
+	{
+		while (exec->conn != NULL && PQisBusy(exec->conn))
+		{
+			if (exec->interrupted || exec->lost || now() >= until ||
+				(exec->command.ended && !exec->command.gone))
+			{
+				PQclear(last);
+				return NULL;
+			}
+			turn(exec, until);
+		}
+		if (exec->conn == NULL)
+		{
+			PQclear(last);
+			return NULL;
+		}
+		next = PQgetResult(exec->conn);
+		if (next == NULL)
+			return last;
+		/* of several statements the first that fails is the last */
+		PQclear(last);
+		last = next;
+	}
+}
+
+static PGresult *
+ask(Exec *exec, const char *query, instant until)
+{
+	if (exec->conn == NULL)
+		return NULL;
+	if (!PQsendQuery(exec->conn, query))
+	{
+		lose_connection(exec);
+		return NULL;
+	}
+	return answer(exec, until);
+}
+
+static bool
+has_row(const PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_TUPLES_OK &&
+		PQntuples(result) == 1 && !PQgetisnull(result, 0, 0);
+}
+
+static int64_t
+microseconds(const PGresult *result, int column)
+{
+	return strtoll(PQgetvalue(result, 0, column), NULL, 10) * 1000;
+}
+
+static char *
+literal(Exec *exec, const char *text)
+{
+	char	   *quoted = PQescapeLiteral(exec->conn, text, strlen(text));
+
+	if (quoted == NULL)
+	{
+		pg_log_error("%s", PQerrorMessage(exec->conn));
+		exit(LECTL_USAGE);
+	}
+	return quoted;
+}
+
+static void
+tell_error(const PGresult *result)
+{
+	char	   *what = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+	char	   *more = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+	char	   *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
+
+	pg_log_error("%s", what ? what : "unexpected answer of the server");
+	if (more != NULL)
+		pg_log_error_detail("%s", more);
+	if (hint != NULL)
+		pg_log_error_hint("%s", hint);
+}
+
+/* Nothing runs yet: what the server says ends us. */
+static void
+give_up(Exec *exec, const PGresult *result)
+{
+	int			code = LECTL_UNAVAILABLE;
+
+	if (exec->interrupted)
+	{
+		char		message[256];
+		PGcancel   *cancel = PQgetCancel(exec->conn);
+
+		/* a second signal need not wait for a server that does not answer */
+		events_give_back(&exec->events);
+		if (cancel != NULL)
+			PQcancel(cancel, message, sizeof(message));
+		code = 128 + exec->interrupted;
+	}
+	else if (result != NULL)
+	{
+		tell_error(result);
+		code = exit_code_of(result);
+	}
+	if (exec->conn != NULL)
+		hang_up(exec);
+	exit(code);
+}
+
+static PGresult *
+must_ask(Exec *exec, char *query)
+{
+	PGresult   *result = ask(exec, query, NEVER);
+
+	if (result == NULL || !has_row(result))
+		give_up(exec, result);
+	free(query);
+	return result;
+}
+
+/* ---- the term ---- */
+
+/*
+ * Whatever the role's settings are: our session is idle by design, functions
+ * are those of the extension, and intervals are what the server takes for
+ * them.
+ */
+static void
+prepare(Exec *exec)
+{
+	char	   *settle = literal(exec, exec->options->settle);
+	PGresult   *result;
+
+	result = must_ask(exec, psprintf("SELECT pg_catalog.count("
+									 "pg_catalog.set_config(name, '0', false)) "
+									 "FROM pg_catalog.pg_settings WHERE name IN "
+									 "('statement_timeout', 'transaction_timeout', "
+									 "'idle_session_timeout', "
+									 "'idle_in_transaction_session_timeout')"));
+	PQclear(result);
+	result = must_ask(exec, psprintf("SELECT pg_catalog.count("
+									 "pg_catalog.set_config('search_path', "
+									 "pg_catalog.quote_ident(nspname) || "
+									 "', pg_catalog, pg_temp', false)) "
+									 "FROM pg_catalog.pg_extension e "
+									 "JOIN pg_catalog.pg_namespace n "
+									 "ON n.oid = e.extnamespace "
+									 "WHERE extname = 'leader_election'"));
+	if (strcmp(PQgetvalue(result, 0, 0), "1") != 0)
+	{
+		pg_log_error("extension \"leader_election\" is not installed in database \"%s\"",
+					 PQdb(exec->conn));
+		exit(LECTL_REFUSED);
+	}
+	PQclear(result);
+	result = must_ask(exec, psprintf("SELECT (extract(epoch FROM interval %s) "
+									 "* 1000000)::bigint", settle));
+	exec->settle_for = microseconds(result, 0);
+	PQclear(result);
+}
+
+static void
+acquire(Exec *exec)
+{
+	char	   *wait = literal(exec, exec->options->wait);
+	PGresult   *result;
+
+	result = must_ask(exec,
+					  psprintf("SELECT le_acquire(%s, wait => %s, "
+							   "scope => 'session', on_loss => 'none')",
+							   exec->election, wait));
+	if (strcmp(PQgetvalue(result, 0, 0), "t") != 0)
+	{
+		pg_log_debug("not the leader of election \"%s\"",
+					exec->options->election);
+		hang_up(exec);
+		exit(LECTL_NOT_LEADER);
+	}
+	PQclear(result);
+}
+
+/* The bound transaction ends, if there is one, and another begins. */
+static char *
+bind_query(Exec *exec, bool first)
+{
+	return psprintf("%sBEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; "
+					"SELECT le_require_leader(%s, on_loss => 'none'), "
+					"(extract(epoch FROM le_remaining(%s)) * 1000000)::bigint",
+					first ? "" : "COMMIT; ", exec->election, exec->election);
+}
+
+static char *
+remaining_query(Exec *exec)
+{
+	return psprintf("SELECT %s, "
+					"(extract(epoch FROM le_remaining(%s)) * 1000000)::bigint",
+					exec->token, exec->election);
+}
+
+/* Does the answer say that the same term goes on? */
+static bool
+is_confirmed(const Exec *exec, const PGresult *result)
+{
+	return has_row(result) && !PQgetisnull(result, 0, 1) &&
+		(exec->token == NULL ||
+		 strcmp(PQgetvalue(result, 0, 0), exec->token) == 0);
+}
+
+static void
+confirm(Exec *exec)
+{
+	bool		first = exec->token == NULL;
+	instant		sent = now();
+	bool		bind = first || sent >= exec->bind_at;
+	char	   *query = bind ? bind_query(exec, first) : remaining_query(exec);
+	PGresult   *result = ask(exec, query, NEVER);
+
+	free(query);
+	if (result != NULL && is_confirmed(exec, result))
+	{
+		if (first)
+			exec->token = pg_strdup(PQgetvalue(result, 0, 0));
+		if (bind)
+			exec->bind_at = sent + BIND_EVERY;
+		if (!exec->lost)
+			deadline_learn(&exec->deadline, sent, microseconds(result, 1));
+		if (!exec->lost && exec->guard.pid > 0)
+			guard_move(&exec->guard, exec->deadline.kill_at);
+		exec->ask_at = sent + exec->deadline.ask_every;
+	}
+	else if (first)
+		give_up(exec, result);
+	else if (result != NULL)
+		lose(exec, "it is over, or being given up");
+	PQclear(result);
+}
+
+/*
+ * In good order, so that the next leader need not wait for the lease to run
+ * out.  If the commit is refused the term was over before we knew.
+ */
+static void
+release(Exec *exec)
+{
+	instant		limit = now() + GOODBYE;
+	PGresult   *result;
+	char	   *query = psprintf("SELECT le_release(%s)", exec->election);
+
+	exec->released = true;
+	if (exec->conn != NULL)
+		PQclear(answer(exec, limit));	/* a question that was under way */
+	result = ask(exec, "COMMIT", limit);
+	if (result != NULL && PQresultStatus(result) != PGRES_COMMAND_OK)
+		lose(exec, "it was over before the command had ended");
+	PQclear(result);
+	result = exec->lost ? NULL : ask(exec, query, limit);
+	if (!exec->lost && (result == NULL || !has_row(result)))
+		pg_log_warning("could not confirm that election \"%s\" is released",
+					   exec->options->election);
+	PQclear(result);
+	free(query);
+}
+
+/* ---- the command ---- */
+
+/* Confirms the term whenever that is due, until the instant or the end. */
+static void
+lead_until(Exec *exec, instant until)
+{
+	while (!exec->command.ended && !exec->interrupted && now() < until)
+	{
+		if (exec->lost || exec->conn == NULL)
+		{
+			if (exec->command.pid == 0)
+				return;
+			turn(exec, NEVER);
+		}
+		else if (now() >= exec->ask_at)
+			confirm(exec);
+		else
+			turn(exec, Min(until, exec->ask_at));
+	}
+}
+
+/*
+ * Waits until whoever led before is ended for certain, and until the term is
+ * good for a while: the store may just have come back, its next proof being
+ * under way.
+ */
+static void
+settle(Exec *exec)
+{
+	lead_until(exec, now() + exec->settle_for);
+	while (!exec->lost && !exec->interrupted &&
+		   now() >= exec->deadline.term_at)
+		lead_until(exec, now() + 10 * MSEC);
+	if (exec->interrupted)
+		give_up(exec, NULL);
+	if (exec->lost)
+		exit(LECTL_NOT_LEADER);
+}
+
+static void
+start(Exec *exec)
+{
+	static const int death_signals[] = {SIGKILL, SIGTERM, 0};
+	int			death_signal = death_signals[exec->options->on_loss];
+	bool		guarded = death_signal != 0;
+
+	setenv("LE_ELECTION", exec->options->election, 1);
+	setenv("LE_FENCING_TOKEN", exec->token, 1);
+	if ((guarded && !guard_start(&exec->guard, exec->deadline.kill_at,
+								 death_signal)) ||
+		!command_start(&exec->command, exec->options->command, death_signal,
+					   guarded ? exec->guard.guarded : NULL, &exec->events))
+	{
+		pg_log_error("could not start a process: %m");
+		exit(LECTL_SOFTWARE);
+	}
+}
+
+/* Nothing of it must run when the session ends, and the term with it. */
+static void
+finish(Exec *exec)
+{
+	if (exec->options->on_loss == ON_LOSS_KILL)
+		command_end_rest(&exec->command, &exec->guard);
+	else
+		command_forget(&exec->command);
+	if (exec->guard.pid > 0)
+		guard_dismiss(&exec->guard);
+	exec->guard.pid = 0;
+
+	/* it may have been the guard that ended it */
+	keep_deadline(exec);
+	if (!exec->lost)
+		release(exec);
+	if (exec->conn != NULL)
+		hang_up(exec);
+}
+
+int
+run_exec(const Options *options)
+{
+	Exec		exec = {.options = options};
+
+	exec.conn = connect_to(options);
+	PQsetnonblocking(exec.conn, 1);
+	if (!events_open(&exec.events))
+	{
+		pg_log_error("could not wait for signals: %m");
+		return LECTL_SOFTWARE;
+	}
+	exec.election = literal(&exec, options->election);
+	prepare(&exec);
+	acquire(&exec);
+	confirm(&exec);
+	settle(&exec);
+	start(&exec);
+	lead_until(&exec, NEVER);
+	finish(&exec);
+	return exec.lost ? LECTL_LOST : exec.command.code;
+}

@@ -1,0 +1,19 @@
+/*
+ * lectl/lectl.c
+ *
+ * Leader election at the shell.
+ */
+#include "lectl.h"
+
+const char *progname;
+
+int
+main(int argc, char **argv)
+{
+	Options		options = {0};
+
+	pg_logging_init(argv[0]);
+	progname = get_progname(argv[0]);
+	read_options(&options, argc, argv);
+	return run_exec(&options);
+}

@@ -1,0 +1,41 @@
+# lectl/lectl.mk
+#
+# lectl, a client: leader election at the shell.  PGXS builds a program or a
+# library, not both, so this has rules of its own.  Part of the Makefile, which
+# includes it after pgxs.mk, if that is there.
+
+#: The client, part of all, install and uninstall:
+#:   lectl          build it (lectl/lectl)
+#:
+
+LECTL_OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/lectl/*.c)))
+EXTRA_CLEAN += lectl/lectl $(LECTL_OBJS) $(LECTL_OBJS:.o=.d)
+
+ifdef libpq_pgport
+LECTL_DIR = $(if $(VPATH),$(CURDIR)/)lectl
+
+$(LECTL_OBJS): override CPPFLAGS += -I$(libpq_srcdir)
+$(LECTL_OBJS): $(EXTENSION).control
+-include $(LECTL_OBJS:.o=.d)
+ifdef VPATH
+$(LECTL_OBJS): | $(LECTL_DIR)
+$(LECTL_DIR):
+	$(MKDIR_P) $@
+endif
+
+lectl/lectl: $(LECTL_OBJS)
+	$(CC) $(CFLAGS) $^ $(LDFLAGS) $(LDFLAGS_EX) $(libpq_pgport) -o $@
+
+.PHONY: lectl install-lectl uninstall-lectl
+all: lectl/lectl
+lectl: lectl/lectl
+
+install: install-lectl
+install-lectl: lectl/lectl
+	$(MKDIR_P) '$(DESTDIR)$(bindir)'
+	$(INSTALL_PROGRAM) $< '$(DESTDIR)$(bindir)/lectl'
+
+uninstall: uninstall-lectl
+uninstall-lectl:
+	rm -f '$(DESTDIR)$(bindir)/lectl'
+endif

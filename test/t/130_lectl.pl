@@ -1,0 +1,241 @@
+# lectl exec, while nothing fails: what the command gets and gives, who may run
+# it, and that nothing of it is left.
+
+use strict;
+use warnings;
+
+use LeaderElection::Docs;
+use LeaderElection::Lectl;
+use LeaderElection::Node;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = LeaderElection::Node->create('a');
+my @quick = ('--settle', '0');
+
+sub released
+{
+	my ($election) = @_;
+
+	is($node->ask("SELECT le_acquire('$election') AND le_release('$election')"), 't', "$election is free");
+	return;
+}
+
+subtest 'usage' => sub {
+	my ($code, $out, $err) = lectl($node, '--help');
+
+	is("$code$err", '0', '--help');
+	like($out, qr/^Usage:\n  lectl/m, 'says how');
+	foreach my $known (64, 69, 70, 75, 77, 79, 126, 127)
+	{
+		like($out, qr/^ +$known  /m, "exit code $known");
+	}
+	($code, $out) = lectl($node, '--version');
+	is($out, "lectl (leader_election) 1.0\n", '--version');
+	foreach my $wrong (
+		[ [], qr/no command was given/ ],
+		[ ['elect'], qr/unknown command "elect"/ ],
+		[ ['exec'], qr/no election was given/ ],
+		[ [ 'exec', 'e' ], qr/nothing was given to run/ ],
+		[ [ 'exec', 'e', '--' ], qr/nothing was given to run/ ],
+		[ [ 'exec', 'e', '--nothing', 'true' ], qr/unrecognized option/ ],
+		[ [ 'exec', 'e', '--on-loss', 'hide', 'true' ], qr/invalid value for option "--on-loss": "hide"/ ],
+		[ [ 'exec', 'e', '--wait', 'long', 'true' ], qr/invalid input syntax for type interval: "long"/ ],
+		[ [ 'exec', 'e', '--settle', 'long', 'true' ], qr/invalid input syntax for type interval: "long"/ ],
+		[ [ 'exec', 'e', '--wait', '-1s', 'true' ], qr/wait/ ],
+		[ [ 'exec', 'a b', 'true' ], qr/invalid election name/ ],
+		[ [ 'exec', q(e'), 'true' ], qr/invalid election name/ ])
+	{
+		my ($arguments, $message) = @$wrong;
+
+		($code, $out, $err) = lectl($node, @$arguments);
+		is($code, 64, "@$arguments");
+		like($err, $message, 'says what is wrong');
+	}
+};
+
+subtest 'the command' => sub {
+	my @arguments = ('a b', q('), '"', '$HOME', '', "two\nlines", '--help', '*', '\\', '--');
+	my ($code, $out, $err) = lectl($node, 'exec', 'e', @quick, '--', $^X, '-e',
+		'print map { "<$_>" } @ARGV', '--', @arguments);
+
+	is("$code$err", '0', 'runs');
+	is($out, join('', map { "<$_>" } @arguments), 'its arguments are as given');
+	($code, $out) = lectl($node, @quick, 'exec', 'e', 'sh', '-c', 'echo $LE_ELECTION; echo $LE_FENCING_TOKEN; exit 7');
+	is($code, 7, 'its exit code, and "--" is not needed');
+	like($out, qr/^e\n\d+\n\z/, 'its environment');
+	my ($again) = (lectl($node, 'exec', 'e', @quick, 'sh', '-c', 'echo $LE_FENCING_TOKEN'))[1];
+	cmp_ok($again, '>', ($out =~ /(\d+)/)[0], 'a later token in a later term');
+	is((lectl($node, 'exec', 'e', @quick, 'sh', '-c', 'kill -USR1 $$'))[0], 138, 'ended by a signal');
+	($code, $out, $err) = lectl($node, 'exec', 'e', @quick, '/nowhere');
+	is($code, 127, 'not found');
+	like($err, qr{could not execute "/nowhere": No such file}, 'and said');
+	is((lectl($node, 'exec', 'e', @quick, '/'))[0], 126, 'not a program');
+	my $seconds = timed(sub { lectl($node, 'exec', 'e', 'true') });
+	cmp_ok($seconds, '>', 1, 'it settles for a second by itself');
+	released('e');
+};
+
+subtest 'one at a time' => sub {
+	my $ground = LeaderElection::Lectl::Ground->new;
+	my $one = LeaderElection::Lectl->start('one', $node, 'exec', 'e', @quick, $ground->worker('one'));
+	my $run = $ground->wait_for('one');
+	my ($code, $out, $err) = lectl($node, 'exec', 'e', @quick, 'echo', 'ran');
+
+	is("$code$out", '75', 'the other does not run it');
+	is($err, '', 'and makes no noise, for it is called each time the timer is due');
+	my $two = LeaderElection::Lectl->start('two', $node, 'exec', 'e', @quick, '--wait', '1min', $ground->worker('two'));
+	poll_until(sub { $node->ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%le_acquire%' AND state = 'active' AND pid <> pg_backend_pid()") == 1 }, 'the other to wait');
+	kill('TERM', $one->pid);
+	is($one->code, 143, 'the first is ended');
+	cmp_ok($ground->wait_for('two')->[1], '>', $run->[1], 'then comes the other');
+
+	# who waits can be told to stop, and leaves nothing behind
+	my $three = LeaderElection::Lectl->start('three', $node, 'exec', 'e', @quick, '--wait', '1min', 'true');
+	poll_until(sub { $node->ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%le_acquire%' AND state = 'active' AND pid <> pg_backend_pid()") == 1 }, 'a third to wait');
+	kill('INT', $three->pid);
+	is($three->code, 130, 'ended while it waits');
+	kill('TERM', $two->pid);
+	is($two->code, 143, 'the second, too');
+	never([ $ground->overlaps ], 'one at a time');
+	released('e');
+};
+
+subtest 'signals' => sub {
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+
+	# to the command and to what it waits for, but for those that a shell has what
+	# is in the background ignore
+	foreach my $signal (qw(HUP INT QUIT TERM USR1 USR2))
+	{
+		my $inner = $signal =~ /INT|QUIT/ ? "$dir/up.$signal" : "$dir/inner.$signal";
+		my $lectl = LeaderElection::Lectl->start("signal $signal", $node, 'exec', 'e', @quick, 'bash', '-c',
+			"trap 'until [ -e $inner ]; do sleep 0.01; done; exit 9' $signal; "
+			  . "bash -c \"trap 'touch $dir/inner.$signal' $signal; touch $dir/up.$signal; while :; do sleep 0.02; done\" & "
+			  . 'while :; do wait; done');
+
+		poll_until(sub { -e "$dir/up.$signal" }, 'the command');
+		kill($signal, $lectl->pid);
+		is($lectl->code, 9, "SIG$signal is passed on");
+	}
+	released('e');
+};
+
+# All of these would go on for a minute.
+subtest 'no orphan' => sub {
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+	my %left = (
+		'in the background' => 'sleep 60 & echo $! >> pids',
+		'in a group of its own' => 'setsid sleep 60 & echo $! >> pids',
+		'two deep' => '(setsid sh -c "sleep 60 & echo \$! >> pids; setsid sleep 60 & echo \$! >> pids") & sleep 0.2',
+		'deaf' => "perl -e '\$SIG{TERM} = \"IGNORE\"; sleep 60' & echo \$! >> pids");
+
+	foreach my $how (sort keys %left)
+	{
+		unlink "$dir/pids";
+		is((lectl($node, 'exec', 'e', @quick, 'bash', '-c', "cd $dir; $left{$how}; exit 3"))[0], 3, $how);
+		my @pids = split /\n/, slurp_file("$dir/pids");
+		cmp_ok(scalar @pids, '>', 0, 'something was left');
+		is_deeply([ grep { LeaderElection::Lectl::Ground->alive($_) } @pids ], [], 'and was ended');
+	}
+	released('e');
+};
+
+# Transactions do not grow old, and no time limit of the role ends the session.
+subtest 'for long' => sub {
+	my $ground = LeaderElection::Lectl::Ground->new;
+
+	$node->sql("CREATE ROLE hurried LOGIN SUPERUSER");
+	$node->sql("ALTER ROLE hurried SET $_ = '1s'")
+	  foreach qw(idle_in_transaction_session_timeout idle_session_timeout statement_timeout);
+	$node->sql("ALTER ROLE hurried SET default_transaction_isolation = 'serializable'");
+	my $lectl = LeaderElection::Lectl->start('long', $node->connstr('postgres') . ' user=hurried',
+		'exec', 'e', @quick, $ground->worker('long'));
+	my $run = $ground->wait_for('long');
+	my $mine = "FROM pg_stat_activity WHERE usename = 'hurried'";
+	my $first = $node->ask("SELECT xact_start $mine");
+
+	isnt($first, '', 'a transaction is open');
+	is($node->ask("SELECT backend_xmin IS NULL $mine"), 't', 'that holds up no vacuum');
+	poll_until(sub { $node->ask("SELECT xact_start > '$first' $mine") eq 't' }, 'another transaction', timeout => 20);
+	is($node->ask("SELECT max(fencing_token) FROM le_status WHERE election = 'e' AND state = 'leader'"), $run->[1], 'in the same term');
+	ok($ground->alive($run->[2]), 'the command runs');
+	kill('TERM', $lectl->pid);
+	is($lectl->code, 143, 'until it is ended');
+	released('e');
+};
+
+subtest 'who may' => sub {
+	$node->sql(block('grants'));
+	$node->sql(block('allowed elections'));
+	$node->sql('CREATE ROLE nobody LOGIN; CREATE DATABASE other');
+	my $as = $node->connstr('postgres') . ' user=';
+	my ($code, $out, $err) = lectl("${as}billing_worker", 'exec', 'billing', @quick, 'echo', 'ran');
+
+	is("$code$out$err", "0ran\n", 'an ordinary role with the documented grants');
+	($code, $out, $err) = lectl("${as}billing_worker", 'exec', 'other', @quick, 'echo', 'ran');
+	is("$code$out", '77', 'but not in any election');
+	like($err, qr/other/, 'says which');
+	($code, $out, $err) = lectl("${as}nobody", 'exec', 'billing', @quick, 'echo', 'ran');
+	is("$code$out", '77', 'nor does everybody');
+	like($err, qr/permission denied for function le_acquire/, 'says why');
+	($code, $out, $err) = lectl($node->connstr('other'), 'exec', 'billing', 'true');
+	is($code, 77, 'without the extension');
+	like($err, qr/extension "leader_election" is not installed in database "other"/, 'says so');
+	($code, $out, $err) = lectl('host=/nowhere', 'exec', 'billing', 'true');
+	is($code, 69, 'without a server');
+	like($err, qr/could not connect|connection to server/, 'says so');
+
+	# nobody's functions are taken for those of the extension
+	$node->sql(q(CREATE SCHEMA mine; ALTER ROLE billing_worker SET search_path = mine, public;
+		CREATE FUNCTION mine.le_acquire(text, text = NULL, wait interval = '0', scope text = '', on_loss text = '')
+		RETURNS boolean LANGUAGE sql AS 'SELECT true'; GRANT USAGE ON SCHEMA mine TO PUBLIC));
+	is((lectl("${as}billing_worker", 'exec', 'billing', @quick, 'true'))[0], 0, 'with functions of the same name');
+};
+
+subtest 'the recipe' => sub {
+	my ($start) = block('lectl') =~ /^ExecStart=(.*)$/m;
+	my $dump = PostgreSQL::Test::Utils::tempdir . '/dump';
+
+	like(block('lectl'), qr/^SuccessExitStatus=75$/m, 'not to lead is no failure');
+	$start =~ s{^/usr/lib/postgresql/15/bin/lectl}{$ENV{LE_BIN}/lectl} or die $start;
+	$start =~ s{ /var/backups/billing\.dump }{ $dump } or die $start;
+	$node->sql('CREATE DATABASE billing');
+	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port);
+	is(system($start), 0, 'a dump');
+	ok(-s $dump, 'is there');
+};
+
+# As psql has them.
+subtest 'connection' => sub {
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+	my $host = $node->host;
+	my $port = $node->port;
+	my @run = ('exec', 'e', @quick, 'echo', 'ran');
+	my $plain = sub {
+		my $out = '';
+
+		IPC::Run::run([ "$ENV{LE_BIN}/lectl", @_ ], '>', \$out);
+		return $out;
+	};
+
+	append_to_file("$dir/services", "[mine]\nhost=$host\nport=$port\ndbname=postgres\n");
+	my $uri_host = $host =~ s{/}{%2F}gr;
+	local %ENV = %ENV;
+	delete @ENV{grep { /^PG(HOST|PORT|USER|DATABASE)/ } keys %ENV};
+	is($plain->('-h', $host, '-p', $port, '-d', 'postgres', @run), "ran\n", 'short options');
+	is($plain->("--host=$host", "--port=$port", '--dbname=postgres', @run), "ran\n", 'long ones');
+	is($plain->(@run[0, 1], "--host=$host", "--port=$port", '--dbname=postgres', @run[2 .. 5]), "ran\n", 'after the words');
+	is($plain->('-d', "postgresql://$uri_host:$port/postgres", @run), "ran\n", 'a URI');
+	is($plain->('-d', "host=/nowhere,$host port=$port,$port dbname=postgres", @run), "ran\n", 'several hosts');
+	{
+		local $ENV{PGSERVICEFILE} = "$dir/services";
+		is($plain->('-d', 'service=mine', @run), "ran\n", 'a service');
+	}
+	@ENV{qw(PGHOST PGPORT PGDATABASE)} = ($host, $port, 'postgres');
+	is($plain->(@run), "ran\n", 'the environment');
+};
+
+done_testing();

@@ -1,0 +1,268 @@
+# lectl exec, while all kinds of things fail: the command ends before anybody
+# else's begins, and soon.
+#
+# LECTL_HANDOVERS in the environment says how many handovers there are, and has
+# the times shown.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Lectl;
+use LeaderElection::Node;
+use LeaderElection::Toxiproxy;
+use LeaderElection::Util;
+use List::Util qw(max min sum);
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $toxiproxy = LeaderElection::Toxiproxy->new->start;
+my $to_consul = $toxiproxy->link('consul', $consul->host_port);
+my %settings = (
+	lease_ttl => '3s',
+	safety_margin => '500ms',
+	commit_margin => '100ms',
+	cancel_lead => '700ms');
+my ($a, $b) = map {
+	LeaderElection::Node->create(
+		$_,
+		consul => $_ eq 'a' ? $to_consul->url : $consul,
+		settings => \%settings,
+		conf => { listen_addresses => '127.0.0.1' })
+} 'a', 'b';
+my $to_a = $toxiproxy->link('a', '127.0.0.1:' . $a->port);
+
+# How far away the deadline is at most, and how soon after a loss the command is
+# dead if that is known at once.
+my $carries = 2.5;
+my $soon = 1;
+
+my $ground = LeaderElection::Lectl::Ground->new;
+my $number = 0;
+
+sub exec_on
+{
+	my ($where, $deaf, @options) = @_;
+	my $name = 'w' . ++$number;
+	my $connstr = ref $where ? $where->connstr('postgres') : $where;
+
+	return LeaderElection::Lectl->start($name, $connstr, 'exec', 'e',
+		'--wait', '2min', @options, $ground->worker($name, $deaf));
+}
+
+sub backend_of
+{
+	my ($node) = @_;
+
+	return $node->ask("SELECT pid FROM le_status WHERE election = 'e' AND state = 'leader'");
+}
+
+sub guard_of
+{
+	my ($lectl) = @_;
+
+	foreach my $pid (split ' ', slurp_file('/proc/' . $lectl->pid . '/task/' . $lectl->pid . '/children'))
+	{
+		return $pid if slurp_file("/proc/$pid/comm") eq "lectl-guard\n";
+	}
+	die 'no guard';
+}
+
+# The seconds from an instant until the process is dead.
+sub death
+{
+	my ($pid, $from) = @_;
+
+	poll_until(sub { !$ground->alive($pid) }, "death of $pid", interval => 0.001);
+	return (boottime_ns() - $from) / 1e9;
+}
+
+# One leads on a, and another waits on b.  It happens to the first; how long did
+# its command live on?  Then the other's turn comes, and is ended.  Strict: the
+# next term begins when the command is dead, so there is no need to settle.
+# Otherwise it takes as long as the old deadline may be away, so that none of this
+# depends on how fast the machine is.
+sub loses
+{
+	my ($what, $deaf, $happen, %params) = @_;
+	my $one = exec_on($params{connstr} // $a, $deaf);
+	my $run = $ground->wait_for($one->name);
+	my $two = exec_on($b, 0, '--settle', $params{strict} ? '0' : "$carries s");
+	my ($from, $seconds);
+
+	$from = boottime_ns();
+	$happen->($one);
+	$seconds = death($run->[2], $from);
+	note("$what: dead after $seconds s");
+	cmp_ok($seconds, '<', $params{within} // $soon, "$what: dead soon");
+	$params{repair}->($one) if $params{repair};
+	is($one->code, 79, 'lectl says that it was lost') unless $params{killed};
+	cmp_ok($ground->wait_for($two->name)->[1], '>', $run->[1], 'the next has a higher token');
+	kill('TERM', $two->pid);
+	is($two->code, 143, 'and is ended');
+	$params{finally}->() if $params{finally};
+	never([ $ground->overlaps ], 'never two at a time');
+	return;
+}
+
+my $by_link = 'host=127.0.0.1 dbname=postgres port=' . ($to_a->host_port =~ /(\d+)$/)[0];
+my $terminate = sub { $a->ask('SELECT pg_terminate_backend(' . backend_of($a) . ')') };
+my $step_down = sub { $a->ask("SELECT le_step_down('e', '0')") };
+# a store that is back carries leases again only with the next proof
+my $calm = sub {
+	poll_until(sub { $a->ask("SELECT le_acquire('calm') AND le_remaining('calm') > '2 s'") eq 't' }, 'a proof');
+	$a->release('calm');
+};
+my $silence = sub { $to_a->add('silence', 'timeout', 'downstream', timeout => 0) };
+
+subtest 'a command that ends by TERM' => sub {
+	loses('backend ended', 0, $terminate);
+	loses('stepped down', 0, $step_down, strict => 1);
+	loses('no answer of the server', 0, $silence, strict => 1, connstr => $by_link,
+		within => $carries, repair => sub { $to_a->down }, finally => sub { $to_a->reset });
+};
+
+subtest 'a command that pays no heed to TERM' => sub {
+	loses('lectl killed', 1, sub { $_[0]->kill9 }, strict => 1, killed => 1);
+	loses('lectl stands still', 1, sub { $_[0]->freeze }, strict => 1,
+		within => $carries, repair => sub { $_[0]->thaw });
+	loses('backend ended', 1, $terminate);
+	loses('stepped down', 1, $step_down, strict => 1);
+	loses('key deleted', 1, sub { $consul->delete('/v1/kv/leader_election/e/leader') });
+	loses('no answer of the server', 1, $silence, strict => 1, connstr => $by_link,
+		within => $carries, repair => sub { $to_a->down }, finally => sub { $to_a->reset });
+	loses('connection closed', 1, sub { $to_a->down }, connstr => $by_link,
+		finally => sub { $to_a->up });
+	loses('no answer of the store', 1,
+		sub { $to_consul->add('silence', 'timeout', 'downstream', timeout => 0) },
+		strict => 1, within => $carries, repair => sub { $to_consul->reset }, finally => $calm);
+	loses('instance stands still', 1, sub { $a->freeze }, strict => 1, within => $carries + 0.5,
+		finally => sub { $a->thaw });
+};
+
+# What the server says is old by the time it is here.
+subtest 'a long way' => sub {
+	$to_a->add('far', 'latency', 'downstream', latency => 800);
+	my $one = exec_on($by_link, 1);
+	my $run = $ground->wait_for($one->name);
+
+	$to_consul->add('silence', 'timeout', 'downstream', timeout => 0);
+	death($run->[2], boottime_ns());
+	cmp_ok($a->ask("SELECT coalesce((SELECT extract(epoch FROM expires_at - clock_timestamp()) FROM le_status WHERE election = 'e'), -1)"),
+		'>', 0, 'dead before the deadline');
+	is($one->code, 79, 'lost');
+	$to_consul->reset;
+	$to_a->reset;
+	$calm->();
+};
+
+subtest 'the instance' => sub {
+	loses('backend killed', 0, sub {
+		my $pid = backend_of($a);
+
+		kill('KILL', $pid);
+		$_[0]->{backend} = $pid;
+	}, repair => sub { $a->wait_for_restart($_[0]->{backend}) });
+	loses('instance killed', 1, sub { $a->crash }, finally => sub { $a->start });
+	loses('shutdown', 1, sub { $a->hang_up; system('pg_ctl', '-D', $a->data_dir, '-m', 'fast', '-W', '-s', 'stop') },
+		finally => sub { $a->{_pid} = undef; poll_until(sub { !-e $a->data_dir . '/postmaster.pid' }, 'its end'); $a->start });
+};
+
+# With its guard, too.  The session ends at once then, so how soon is all.
+subtest 'the guard' => sub {
+	my $one = exec_on($a, 1);
+	my $run = $ground->wait_for($one->name);
+
+	kill('KILL', guard_of($one));
+	$one->kill9;
+	cmp_ok(death($run->[2], boottime_ns()), '<', 0.1, 'dies with lectl');
+	never([ $ground->overlaps ], 'never two at a time');
+
+	# a command that lets go of the signal: the guard has the whole group
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+
+	$one = LeaderElection::Lectl->start('group', $a, 'exec', 'e', '--wait', '1min', '--', 'bash', '-c',
+		"bash -c 'sleep 60 & echo \$! > $dir/pid.new; mv $dir/pid.new $dir/pid; wait' & wait");
+	poll_until(sub { -e "$dir/pid" }, 'the command');
+	$one->kill9;
+	cmp_ok(death(slurp_file("$dir/pid") + 0, boottime_ns()), '<', $soon, 'the group dies with lectl');
+};
+
+subtest 'on loss' => sub {
+	my $one = exec_on($a, 1, '--on-loss', 'term');
+	my $run = $ground->wait_for($one->name);
+
+	$a->ask("SELECT le_step_down('e', '0')");
+	poll_until(sub { $one->log =~ /lost election "e"/ }, 'the loss');
+	poll_until(sub { $b->ask("SELECT le_acquire('e') AND le_release('e')") eq 't' }, 'somebody else to lead');
+	ok($ground->alive($run->[2]), 'term: not killed');
+	kill('KILL', $run->[2]);
+	is($one->code, 79, 'but lost');
+
+	$one = exec_on($a, 0, '--on-loss', 'term');
+	$run = $ground->wait_for($one->name);
+	$a->ask("SELECT le_step_down('e', '0')");
+	is($one->code, 79, 'term: gets TERM');
+
+	$one = exec_on($a, 0, '--on-loss', 'ignore');
+	$run = $ground->wait_for($one->name);
+	$a->ask("SELECT le_step_down('e', '0')");
+	poll_until(sub { $one->log =~ /lost election "e"/ }, 'the loss');
+	poll_until(sub { $b->ask("SELECT le_acquire('e') AND le_release('e')") eq 't' }, 'somebody else to lead');
+	ok($ground->alive($run->[2]), 'ignore: left alone');
+	kill('TERM', $run->[2]);
+	is($one->code, 79, 'but lost');
+};
+
+# Each time one leads and another waits on the other instance.
+subtest 'handovers' => sub {
+	my $handovers = $ENV{LECTL_HANDOVERS} // 8;
+	my @nodes = ($a, $b);
+	my %faults = (
+		'killed' => sub { $_[0]->kill9 },
+		'ended' => sub { kill('TERM', $_[0]->pid) },
+		'stands still' => sub { $_[0]->freeze },
+		'backend ended' => sub { $_[1]->ask('SELECT pg_terminate_backend(' . backend_of($_[1]) . ')') },
+		'stepped down' => sub { $_[1]->ask("SELECT le_step_down('e', '0')") });
+	my @kinds = sort keys %faults;
+	my %settle = map { $_ => 0 } @kinds;
+	my $leads = exec_on($nodes[0], 1);
+	my (%death, @gap);
+
+	$settle{'backend ended'} = $carries;
+
+	for my $i (1 .. $handovers)
+	{
+		my $kind = $kinds[ $i % @kinds ];
+		my $run = $ground->wait_for($leads->name);
+		my $waits = exec_on($nodes[ $i % 2 ], 1, '--settle', "$settle{$kind} s");
+		my $from = boottime_ns();
+
+		$faults{$kind}->($leads, $nodes[ ($i - 1) % 2 ]);
+		if ($kind eq 'ended')
+		{
+			# it is passed on, and who pays no heed to it goes on
+			kill('KILL', $run->[2]);
+		}
+		push @{ $death{$kind} }, death($run->[2], $from);
+		my $dead = boottime_ns();
+		$leads->thaw if $kind eq 'stands still';
+		push @gap, ($ground->wait_for($waits->name)->[3] - $dead) / 1e9;
+		$leads->code unless $kind eq 'killed';
+		$leads = $waits;
+	}
+	kill('KILL', ($ground->wait_for($leads->name))->[2]);
+	$leads->code;
+
+	my $report = $ENV{LECTL_HANDOVERS} ? \&diag : \&note;
+	$report->(sprintf('%s: dead after %.3f s on average, %.3f s at most, of %d', $_,
+		sum(@{ $death{$_} }) / @{ $death{$_} }, max(@{ $death{$_} }), scalar @{ $death{$_} }))
+	  foreach sort keys %death;
+	$report->(sprintf('%d handovers, from one command to the next at least %.3f s, at most %.3f s',
+		scalar @gap, min(@gap), max(@gap)));
+	is(scalar @gap, $handovers, "$handovers handovers");
+	never([ $ground->overlaps ], 'never two at a time');
+};
+
+done_testing();
