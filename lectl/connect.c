@@ -75,7 +75,7 @@ exit_code_of(const PGresult *result)
 		return LECTL_UNAVAILABLE;
 	if (strcmp(sqlstate, "LE001") == 0 || strcmp(sqlstate, "LE002") == 0)
 		return LECTL_NOT_LEADER;
-	if (strncmp(sqlstate, "22", 2) == 0)
+	if (strncmp(sqlstate, "22", 2) == 0 || strncmp(sqlstate, "0A", 2) == 0)
 		return LECTL_USAGE;
 	if (strcmp(sqlstate, "LE005") == 0 || strncmp(sqlstate, "42", 2) == 0 ||
 		strncmp(sqlstate, "53", 2) == 0 || strncmp(sqlstate, "F0", 2) == 0)

@@ -33,7 +33,10 @@ typedef struct Exec
 	int64_t		settle_for;
 	bool		lost;
 	bool		killed;
-	bool		released;		/* the command has ended within the term */
+	bool		in_time;		/* the command has ended within the term */
+	bool		told_to_end;	/* by our caller */
+	char	   *due;			/* the tick that we are called for, or NULL */
+	char	   *tick;			/* that is being run */
 	int			interrupted;	/* by this signal, before the command began */
 } Exec;
 
@@ -57,7 +60,7 @@ lose(Exec *exec, const char *why)
 static bool
 is_at_stake(const Exec *exec)
 {
-	return exec->command.pid > 0 && !exec->released;
+	return exec->command.pid > 0 && !exec->in_time;
 }
 
 static void
@@ -87,6 +90,12 @@ next_deadline(const Exec *exec)
 
 /* ---- waiting ---- */
 
+static bool
+ends(int signo)
+{
+	return signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGWINCH;
+}
+
 static void
 take_signals(Exec *exec)
 {
@@ -96,9 +105,12 @@ take_signals(Exec *exec)
 	{
 		if (signo == SIGCHLD)
 			command_look(&exec->command);
-		else if (exec->command.pid > 0)
+		else if (exec->command.pid > 0 && !exec->command.gone)
+		{
 			command_signal(&exec->command, signo);
-		else if (signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGWINCH)
+			exec->told_to_end |= ends(signo);
+		}
+		else if (ends(signo))
 			exec->interrupted = signo;
 	}
 }
@@ -117,7 +129,7 @@ lose_connection(Exec *exec)
 	char	   *why = pg_strdup(PQerrorMessage(exec->conn));
 
 	why[strcspn(why, "\n")] = '\0';
-	if (exec->token != NULL && !exec->released)
+	if (exec->token != NULL && !exec->in_time)
 		lose(exec, why);
 	else
 		pg_log_error("%s", why);
@@ -275,6 +287,42 @@ must_ask(Exec *exec, char *query)
 
 /* ---- the term ---- */
 
+static void
+must_be(bool fine, const char *what)
+{
+	if (fine)
+		return;
+	pg_log_error("%s", what);
+	exit(LECTL_USAGE);
+}
+
+/*
+ * The tick that we are called for, as le_run() names it.  Named before we wait
+ * for our turn: afterwards another one may be due.
+ */
+static void
+name_tick(Exec *exec)
+{
+	char	   *every = literal(exec, exec->options->every);
+	char	   *wait = literal(exec, exec->options->wait);
+	PGresult   *result;
+
+	result = must_ask(exec, psprintf("SELECT interval %s >= '1s', "
+									 "interval %s < interval %s",
+									 every, wait, every));
+	must_be(*PQgetvalue(result, 0, 0) == 't',
+			"the interval of --every must be at least one second");
+	must_be(*PQgetvalue(result, 0, 1) == 't',
+			"the interval of --wait must be less than that of --every");
+	PQclear(result);
+	result = must_ask(exec, psprintf("SELECT date_bin(%s, clock_timestamp() + "
+									 "least(interval %s / 4, '2s'), "
+									 "'2000-01-01 00:00:00+00')",
+									 every, every));
+	exec->due = pg_strdup(PQgetvalue(result, 0, 0));
+	PQclear(result);
+}
+
 /*
  * Whatever the role's settings are: our session is idle by design, functions
  * are those of the extension, and intervals are what the server takes for
@@ -300,7 +348,9 @@ prepare(Exec *exec)
 									 "FROM pg_catalog.pg_extension e "
 									 "JOIN pg_catalog.pg_namespace n "
 									 "ON n.oid = e.extnamespace "
-									 "WHERE extname = 'leader_election'"));
+									 "WHERE extname = 'leader_election' AND "
+									 "pg_catalog.set_config('timezone', 'UTC', false) || "
+									 "pg_catalog.set_config('datestyle', 'ISO', false) <> ''"));
 	if (strcmp(PQgetvalue(result, 0, 0), "1") != 0)
 	{
 		pg_log_error("extension \"leader_election\" is not installed in database \"%s\"",
@@ -312,6 +362,8 @@ prepare(Exec *exec)
 									 "* 1000000)::bigint", settle));
 	exec->settle_for = microseconds(result, 0);
 	PQclear(result);
+	if (exec->options->job != NULL)
+		name_tick(exec);
 }
 
 static void
@@ -401,9 +453,6 @@ release(Exec *exec)
 	PGresult   *result;
 	char	   *query = psprintf("SELECT le_release(%s)", exec->election);
 
-	exec->released = true;
-	if (exec->conn != NULL)
-		PQclear(answer(exec, limit));	/* a question that was under way */
 	result = ask(exec, "COMMIT", limit);
 	if (result != NULL && PQresultStatus(result) != PGRES_COMMAND_OK)
 		lose(exec, "it was over before the command had ended");
@@ -443,9 +492,9 @@ lead_until(Exec *exec, instant until)
  * under way.
  */
 static void
-settle(Exec *exec)
+settle(Exec *exec, int64_t time)
 {
-	lead_until(exec, now() + exec->settle_for);
+	lead_until(exec, now() + time);
 	while (!exec->lost && !exec->interrupted &&
 		   now() >= exec->deadline.term_at)
 		lead_until(exec, now() + 10 * MSEC);
@@ -453,6 +502,56 @@ settle(Exec *exec)
 		give_up(exec, NULL);
 	if (exec->lost)
 		exit(LECTL_NOT_LEADER);
+}
+
+/* Takes the tick, or one that was left undone before it. */
+static void
+claim(Exec *exec)
+{
+	char	   *job = literal(exec, exec->options->job);
+	char	   *query = psprintf("SELECT le_claim_tick(%s, %s, '%s', %s)",
+								 exec->election, job, exec->due,
+								 exec->options->catch_up ? "true" : "false");
+	PGresult   *result = ask(exec, query, NEVER);
+
+	if (result == NULL || PQresultStatus(result) != PGRES_TUPLES_OK)
+		give_up(exec, result);
+	if (PQgetisnull(result, 0, 0))
+	{
+		pg_log_debug("tick %s is taken", exec->due);
+		hang_up(exec);
+		exit(LECTL_NOT_LEADER);
+	}
+	exec->tick = pg_strdup(PQgetvalue(result, 0, 0));
+	PQclear(result);
+	free(query);
+}
+
+/*
+ * What is not known to have failed of itself stays as it is, for who catches
+ * up: so does what we were told to end.
+ */
+static void
+end_claim(Exec *exec)
+{
+	char	   *job;
+	char	   *query;
+	PGresult   *result;
+	int			code = exec->command.code;
+
+	if (exec->conn == NULL || (code != 0 && exec->told_to_end))
+		return;
+	job = literal(exec, exec->options->job);
+	query = psprintf("SELECT %s(%s, %s, '%s')",
+					 code == 0 ? "le_complete" : "le_fail",
+					 exec->election, job, exec->tick);
+	result = ask(exec, query, now() + GOODBYE);
+	if (result == NULL || !has_row(result) || *PQgetvalue(result, 0, 0) != 't')
+		pg_log_warning("could not confirm that tick %s of job \"%s\" is marked as %s",
+					   exec->tick, exec->options->job,
+					   code == 0 ? "done" : "failed");
+	PQclear(result);
+	free(query);
 }
 
 static void
@@ -464,6 +563,10 @@ start(Exec *exec)
 
 	setenv("LE_ELECTION", exec->options->election, 1);
 	setenv("LE_FENCING_TOKEN", exec->token, 1);
+	if (exec->tick != NULL)
+		setenv("LE_TICK", exec->tick, 1);
+	else
+		unsetenv("LE_TICK");
 	if ((guarded && !guard_start(&exec->guard, exec->deadline.kill_at,
 								 death_signal)) ||
 		!command_start(&exec->command, exec->options->command, death_signal,
@@ -488,10 +591,28 @@ finish(Exec *exec)
 
 	/* it may have been the guard that ended it */
 	keep_deadline(exec);
-	if (!exec->lost)
-		release(exec);
-	if (exec->conn != NULL)
-		hang_up(exec);
+	exec->in_time = !exec->lost;
+	if (exec->in_time && exec->conn != NULL)
+		PQclear(answer(exec, now() + GOODBYE));	/* a question under way */
+}
+
+/* Runs it once; is there more to run? */
+static bool
+run(Exec *exec)
+{
+	memset(&exec->command, 0, sizeof(exec->command));
+	exec->in_time = false;
+	if (exec->due != NULL)
+		claim(exec);
+	settle(exec, 0);
+	start(exec);
+	lead_until(exec, NEVER);
+	finish(exec);
+	if (exec->lost || exec->due == NULL)
+		return false;
+	end_claim(exec);
+	return exec->command.code == 0 && !exec->told_to_end &&
+		exec->conn != NULL && strcmp(exec->tick, exec->due) != 0;
 }
 
 int
@@ -510,9 +631,12 @@ run_exec(const Options *options)
 	prepare(&exec);
 	acquire(&exec);
 	confirm(&exec);
-	settle(&exec);
-	start(&exec);
-	lead_until(&exec, NEVER);
-	finish(&exec);
+	settle(&exec, exec.settle_for);
+	while (run(&exec))
+		;
+	if (!exec.lost)
+		release(&exec);
+	if (exec.conn != NULL)
+		hang_up(&exec);
 	return exec.lost ? LECTL_LOST : exec.command.code;
 }

@@ -18,7 +18,7 @@
 #define LECTL_USAGE			64
 #define LECTL_UNAVAILABLE	69	/* server or store, nothing was run */
 #define LECTL_SOFTWARE		70	/* the system refused us something */
-#define LECTL_NOT_LEADER	75	/* somebody else leads, or may */
+#define LECTL_NOT_LEADER	75	/* or the tick is taken */
 #define LECTL_REFUSED		77	/* privileges, configuration */
 #define LECTL_LOST			79	/* the term was over before the command */
 #define LECTL_CANNOT_RUN	126
@@ -45,6 +45,9 @@ typedef struct Options
 	OnLoss		on_loss;
 	char	   *wait;
 	char	   *settle;
+	char	   *job;			/* NULL: no ticks */
+	char	   *every;
+	bool		catch_up;
 	char	  **command;		/* and its arguments, NULL at the end */
 } Options;
 

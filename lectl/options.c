@@ -11,7 +11,10 @@ enum
 {
 	OPT_ON_LOSS = 1,
 	OPT_WAIT,
-	OPT_SETTLE
+	OPT_SETTLE,
+	OPT_JOB,
+	OPT_EVERY,
+	OPT_CATCH_UP
 };
 
 static const struct option long_options[] = {
@@ -24,6 +27,9 @@ static const struct option long_options[] = {
 	{"on-loss", required_argument, NULL, OPT_ON_LOSS},
 	{"wait", required_argument, NULL, OPT_WAIT},
 	{"settle", required_argument, NULL, OPT_SETTLE},
+	{"job", required_argument, NULL, OPT_JOB},
+	{"every", required_argument, NULL, OPT_EVERY},
+	{"catch-up", no_argument, NULL, OPT_CATCH_UP},
 	{"help", no_argument, NULL, '?'},
 	{"version", no_argument, NULL, 'V'},
 	{NULL, 0, NULL, 0}
@@ -38,9 +44,15 @@ help(void)
 		   "Seeks to lead ELECTION for as long as COMMAND runs.  Before the term can\n"
 		   "be over, COMMAND is ended.  It finds in its environment:\n"
 		   "  LE_ELECTION        ELECTION\n"
-		   "  LE_FENCING_TOKEN   the number of the term, higher in each one\n\n"
+		   "  LE_FENCING_TOKEN   the number of the term, higher in each one\n"
+		   "  LE_TICK            with --every: the time for which it runs, in UTC\n\n"
 		   "Options:\n"
 		   "  --wait=INTERVAL    how long to wait for the turn, as in 5min (0)\n"
+		   "  --job=NAME         with --every: the job's name, the same on all hosts\n"
+		   "  --every=INTERVAL   run COMMAND once per tick, whoever leads; a tick is a\n"
+		   "                     multiple of this since 2000-01-01 UTC\n"
+		   "  --catch-up         run again a tick that was begun and not finished; then\n"
+		   "                     a tick is run at least once, else at most once\n"
 		   "  --on-loss=ACTION   what COMMAND gets when the term is about to end:\n"
 		   "                     kill: TERM, and KILL before the deadline (default)\n"
 		   "                     term: TERM only; it may run on after the term\n"
@@ -58,9 +70,9 @@ help(void)
 		   "  -W, --password           prompt for it first\n\n"
 		   "Exit codes: that of COMMAND, 128+N if signal N ended it, or\n"
 		   "   64  wrong usage\n"
-		   "   69  server or store unavailable; COMMAND was not run\n"
+		   "   69  server or store unavailable\n"
 		   "   70  the system refused what lectl needs\n"
-		   "   75  not the leader: somebody else leads, or may; COMMAND was not run\n"
+		   "   75  somebody else leads, or may, or the tick is taken; COMMAND was not run\n"
 		   "   77  refused: privileges or configuration; COMMAND was not run\n"
 		   "   79  the term was lost before COMMAND had ended\n"
 		   "  126  COMMAND could not be run\n"
@@ -119,6 +131,15 @@ take_option(Options *options, int option)
 			break;
 		case OPT_SETTLE:
 			options->settle = optarg;
+			break;
+		case OPT_JOB:
+			options->job = optarg;
+			break;
+		case OPT_EVERY:
+			options->every = optarg;
+			break;
+		case OPT_CATCH_UP:
+			options->catch_up = true;
 			break;
 		case 'V':
 			puts("lectl (leader_election) " LE_VERSION);
@@ -188,6 +209,12 @@ read_options(Options *options, int argc, char **argv)
 	{
 		pg_log_error("%s", n < 2 ? "no election was given" :
 					 "nothing was given to run");
+		wrong_usage();
+	}
+	if ((options->job == NULL) != (options->every == NULL) ||
+		(options->catch_up && options->job == NULL))
+	{
+		pg_log_error("options --job and --every need each other, and --catch-up both");
 		wrong_usage();
 	}
 }

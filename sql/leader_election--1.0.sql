@@ -417,6 +417,29 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION le_complete(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz) IS
 'mark a tick that this session has claimed as done; false: it is not running any more';
 
+CREATE FUNCTION le_claim_tick(
+	election pg_catalog.text,
+	job pg_catalog.text,
+	tick pg_catalog.timestamptz,
+	catch_up pg_catalog.bool DEFAULT false)
+RETURNS pg_catalog.timestamptz
+AS 'MODULE_PATHNAME', 'le_claim_tick'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool) IS
+'take a tick of a job, with catch_up first one that was left undone: the tick taken, null if none was';
+
+CREATE FUNCTION le_fail(
+	election pg_catalog.text,
+	job pg_catalog.text,
+	tick pg_catalog.timestamptz)
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME', 'le_fail_tick'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_fail(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz) IS
+'mark a tick that this session has claimed as failed, for good; false: it is not running any more';
+
 CREATE FUNCTION le_forget_job(
 	election pg_catalog.text,
 	job pg_catalog.text)
@@ -998,7 +1021,9 @@ REVOKE ALL ON FUNCTION
 	le_current_leader(pg_catalog.text, pg_catalog.interval),
 	le_leader(pg_catalog.text, pg_catalog.interval),
 	le_claim(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
+	le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool),
 	le_complete(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
+	le_fail(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
 	le_forget_job(pg_catalog.text, pg_catalog.text),
 	le_claims(),
 	le_status(),

@@ -32,7 +32,9 @@
 #include "sql/jobs.h"
 
 PG_FUNCTION_INFO_V1(le_claim);
+PG_FUNCTION_INFO_V1(le_claim_tick);
 PG_FUNCTION_INFO_V1(le_complete);
+PG_FUNCTION_INFO_V1(le_fail_tick);
 PG_FUNCTION_INFO_V1(le_forget_job);
 
 static slist_head my_claims = SLIST_STATIC_INIT(my_claims);
@@ -300,8 +302,39 @@ le_claim(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(claim != NULL);
 }
 
+/*
+ * The same for who also catches up: what was left undone comes first.  Which
+ * tick it has become.
+ */
 Datum
-le_complete(PG_FUNCTION_ARGS)
+le_claim_tick(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+	LeReply		reply;
+	LeTerm		term;
+	LeMyClaim  *claim;
+
+	start_tick(&ask, LE_ASK_CLAIM, fcinfo);
+	le_check_not_null(fcinfo, 3, "catch_up");
+	le_check_not_ahead(PG_GETARG_TIMESTAMPTZ(2));
+	ask.catch_up = PG_GETARG_BOOL(3);
+	if (!le_may_begin(ask.election, &term))
+		PG_RETURN_NULL();
+	claim = le_try_claim(&ask, &term, false, &reply);
+	if (claim == NULL && reply.kind != LE_REPLY_ERROR && reply.behind)
+	{
+		ask.tick = reply.tick;
+		claim = le_try_claim(&ask, &term, false, &reply);
+	}
+	if (reply.kind == LE_REPLY_ERROR)
+		le_throw(&reply);
+	if (claim == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(le_from_tick(claim->tick));
+}
+
+static Datum
+end_claim(FunctionCallInfo fcinfo, LeClaimState ending)
 {
 	LeAsk		ask;
 	LeReply		reply;
@@ -317,10 +350,22 @@ le_complete(PG_FUNCTION_ARGS)
 						ask.election)));
 		PG_RETURN_BOOL(false);
 	}
-	le_end_ask(&ask, claim, LE_CLAIM_DONE);
+	le_end_ask(&ask, claim, ending);
 	le_ask_worker(&ask, &reply);
 	le_forget_claim(claim);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
+}
+
+Datum
+le_complete(PG_FUNCTION_ARGS)
+{
+	return end_claim(fcinfo, LE_CLAIM_DONE);
+}
+
+Datum
+le_fail_tick(PG_FUNCTION_ARGS)
+{
+	return end_claim(fcinfo, LE_CLAIM_FAILED);
 }
 
 /*

@@ -39,7 +39,10 @@ SELECT bag_eq(
 		'OUT leader text, OUT value text, OUT fencing_token bigint, '
 		'OUT is_self boolean, OUT observed_at timestamp with time zone'),
 	('le_claim', 'election text, job text, tick timestamp with time zone'),
+	('le_claim_tick', 'election text, job text, '
+		'tick timestamp with time zone, catch_up boolean DEFAULT false'),
 	('le_complete', 'election text, job text, tick timestamp with time zone'),
+	('le_fail', 'election text, job text, tick timestamp with time zone'),
 	('le_forget_job', 'election text, job text'),
 	('le_run', 'IN election text, IN command text, '
 		'IN job text DEFAULT NULL::text, '
@@ -133,7 +136,9 @@ SELECT bag_eq(
 	('le_current_leader', 'text'),
 	('le_leader', 'record'),
 	('le_claim', 'boolean'),
+	('le_claim_tick', 'timestamp with time zone'),
 	('le_complete', 'boolean'),
+	('le_fail', 'boolean'),
 	('le_forget_job', 'boolean'),
 	('le_run', NULL),
 	('le_tick', 'timestamp with time zone'),
@@ -179,7 +184,9 @@ SELECT bag_eq(
 	('le_current_leader', 'v', false, 'u'),
 	('le_leader', 'v', false, 'u'),
 	('le_claim', 'v', false, 'u'),
+	('le_claim_tick', 'v', false, 'u'),
 	('le_complete', 'v', false, 'u'),
+	('le_fail', 'v', false, 'u'),
 	('le_forget_job', 'v', false, 'u'),
 	('le_run', 'v', false, 'u'),
 	('le_tick', 'v', true, 'r'),

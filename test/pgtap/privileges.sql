@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(100);
+SELECT plan(106);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -38,7 +38,9 @@ INSERT INTO restricted VALUES
 	('le_renew', ARRAY['text', 'text']),
 	('le_release', ARRAY['text']),
 	('le_claim', ARRAY['text', 'text', 'timestamptz']),
+	('le_claim_tick', ARRAY['text', 'text', 'timestamptz', 'boolean']),
 	('le_complete', ARRAY['text', 'text', 'timestamptz']),
+	('le_fail', ARRAY['text', 'text', 'timestamptz']),
 	('le_forget_job', ARRAY['text', 'text']),
 	('le_run', ARRAY['text', 'text', 'text', 'interval', 'timestamptz',
 		'interval', 'boolean', 'text']),

@@ -243,7 +243,7 @@ END
 		nobody => $public,
 		billing_job => $public,
 		billing_runner => "$public le_run",
-		billing_worker => "$public le_acquire le_claim le_complete le_fence_guard le_release le_renew le_require_leader",
+		billing_worker => "$public le_acquire le_claim le_claim_tick le_complete le_fail le_fence_guard le_release le_renew le_require_leader",
 		billing_operator => "$public $rows le_check_config le_current_leader le_leader le_stat_reset le_step_down");
 	my @signatures = map { [ split /\|/, $_, -1 ] } split /\n/, $node->sql($signatures);
 

@@ -206,6 +206,7 @@ subtest 'the recipe' => sub {
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port);
 	is(system($start), 0, 'a dump');
 	ok(-s $dump, 'is there');
+	is(system($start) >> 8, 75, 'once a day');
 };
 
 # As psql has them.
