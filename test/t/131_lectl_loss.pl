@@ -169,14 +169,14 @@ subtest 'the instance' => sub {
 		finally => sub { $a->{_pid} = undef; poll_until(sub { !-e $a->data_dir . '/postmaster.pid' }, 'its end'); $a->start });
 };
 
-# With its guard, too.  The session ends at once then, so how soon is all.
+# With its guard, too.  The session ends at once then.
 subtest 'the guard' => sub {
 	my $one = exec_on($a, 1);
 	my $run = $ground->wait_for($one->name);
 
 	kill('KILL', guard_of($one));
 	$one->kill9;
-	cmp_ok(death($run->[2], boottime_ns()), '<', 0.1, 'dies with lectl');
+	cmp_ok(death($run->[2], boottime_ns()), '<', $soon, 'dies with lectl');
 	never([ $ground->overlaps ], 'never two at a time');
 
 	# a command that lets go of the signal: the guard has the whole group
