@@ -11,7 +11,8 @@
 LECTL_OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/lectl/*.c)))
 EXTRA_CLEAN += lectl/lectl $(LECTL_OBJS) $(LECTL_OBJS:.o=.d)
 
-ifdef libpq_pgport
+# A server may be there without what clients are built with: libpq-dev.
+ifneq ($(and $(libpq_pgport),$(wildcard $(libpq_srcdir)/libpq-fe.h)),)
 LECTL_DIR = $(if $(VPATH),$(CURDIR)/)lectl
 
 $(LECTL_OBJS): override CPPFLAGS += -I$(libpq_srcdir)
@@ -23,8 +24,13 @@ $(LECTL_DIR):
 	$(MKDIR_P) $@
 endif
 
+# The static libraries of a server that somebody built need not be fit for a
+# position-independent program.
+LECTL_LINK = $(CC) $(CFLAGS) $(LECTL_OBJS) $(LDFLAGS) $(LDFLAGS_EX) \
+	$(libpq_pgport)
+
 lectl/lectl: $(LECTL_OBJS)
-	$(CC) $(CFLAGS) $^ $(LDFLAGS) $(LDFLAGS_EX) $(libpq_pgport) -o $@
+	$(LECTL_LINK) -o $@ || $(LECTL_LINK) -no-pie -o $@
 
 .PHONY: lectl install-lectl uninstall-lectl
 all: lectl/lectl

@@ -58,9 +58,6 @@ FROM unnest(ARRAY[
 	$q$DO $x$ BEGIN PERFORM 'y'; END $x$$q$, E'SELECT E''\\n'' -- no end',
 	'CALL p($_$ ''a'' $_$)', 'SELECT ''é''']) c,
 	le_run_command(le_run_call('e/f', c, E'back\\slash''s', '1 min')) back;
-SET standard_conforming_strings = off;
-SELECT back.command FROM le_run_command(le_run_call('e', E'SELECT \'a\\\\b\'')) back;
-RESET standard_conforming_strings;
 SELECT call, back.* FROM unnest(ARRAY[
 	'CALL public.le_run(command => ''SELECT 1'', election => ''e'');',
 	'CALL "le_run"(''e'', $$SELECT 1$$, every => interval ''1 min'', job => ''j'')',
