@@ -106,6 +106,10 @@ subtest 'one at a time' => sub {
 subtest 'signals' => sub {
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 
+	# who runs the tests in the background may have had these ignored, and then
+	# the shells below cannot trap them
+	local @SIG{qw(INT QUIT)} = ('DEFAULT', 'DEFAULT');
+
 	# to the command and to what it waits for, but for those that a shell has what
 	# is in the background ignore
 	foreach my $signal (qw(HUP INT QUIT TERM USR1 USR2))
