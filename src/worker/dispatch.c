@@ -365,6 +365,15 @@ note_store(const LeFlight *flight, const LeAnswer *answer)
 	}
 }
 
+/* Which row of the statistics it counts for. */
+static int
+stat_row(const LeFlight *flight)
+{
+	const char *election = flight->op.election;
+
+	return election == NULL ? LE_STAT_NODE : le_slot_number_of(election);
+}
+
 /*
  * A parked query is answered when something changes: the time says nothing
  * about the store.
@@ -372,12 +381,8 @@ note_store(const LeFlight *flight, const LeAnswer *answer)
 static void
 count_answer(const LeFlight *flight, const LeAnswer *answer)
 {
-	const char *election = flight->op.election;
-
 	if (flight->op.kind != LE_OP_WATCH)
-		le_stat_answer(election == NULL ? LE_STAT_NODE :
-					   le_slot_number_of(election),
-					   flight->sent, answer->outcome);
+		le_stat_answer(stat_row(flight), flight->sent, answer->outcome);
 }
 
 static void
@@ -405,11 +410,8 @@ finish(LeFlight *flight, const LeAnswer *answer)
 static void
 count_wait(const LeFlight *flight)
 {
-	const char *election = flight->op.election;
-
 	if (flight->turn != turns)
-		le_stat_count_slot(election == NULL ? LE_STAT_NODE :
-						   le_slot_number_of(election), LE_STAT_WAITS);
+		le_stat_count_slot(stat_row(flight), LE_STAT_WAITS);
 }
 
 /* ---- several operations in one request ---- */
