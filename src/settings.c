@@ -209,6 +209,7 @@ static bool
 valid_url(const char *url, const LeStore *store)
 {
 	const char *host = NULL;
+	const char *fault;
 
 	if (strncmp(url, "http://", 7) == 0)
 		host = url + 7;
@@ -226,6 +227,11 @@ valid_url(const char *url, const LeStore *store)
 		if (store->secret_setting != NULL)
 			GUC_check_errhint("Put a token into the file that \"%s\" names.",
 							  store->secret_setting);
+		return false;
+	}
+	if (store->url_fault != NULL && (fault = store->url_fault(url)) != NULL)
+	{
+		GUC_check_errdetail("%s", fault);
 		return false;
 	}
 	return true;

@@ -280,6 +280,7 @@ begin_term(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 	e->timer_at = 0;
 	e->seen_index = 0;
 	e->deadline = 0;
+	e->renews_apart = in->renews_apart;
 	trust(e, in, act);
 	/* Terms that began together are not renewed together for ever. */
 	if (in->deadline != 0)
@@ -1012,15 +1013,31 @@ le_election_is_ending(const LeElection *e)
 	}
 }
 
+/* Would a renewal now only be in the way?  Most publishes renew, too. */
+static bool
+may_renew(const LeElection *e)
+{
+	switch (e->state)
+	{
+		case LE_HELD:
+		case LE_DRAINING:
+			return true;
+		case LE_PUBLISHING:
+		case LE_PUBLISH_UNSURE:
+			return e->renews_apart;
+		default:
+			return false;
+	}
+}
+
 /*
  * When is the lease of the term to be renewed?  0: it has none of its own, or
- * a renewal or a publish, which renews too, is under way.
+ * a renewal or a publish that renews is under way.
  */
 le_time
 le_election_renew_at(const LeElection *e)
 {
-	if ((e->state != LE_HELD && e->state != LE_DRAINING) ||
-		e->deadline == 0 || e->renewing)
+	if (!may_renew(e) || e->deadline == 0 || e->renewing)
 		return 0;
 	return e->renew_at;
 }

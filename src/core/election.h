@@ -154,6 +154,8 @@ typedef struct LeInput
 								 * publish: until when the term may be trusted
 								 * by itself; 0: the node's deadline carries
 								 * it */
+	bool		renews_apart;	/* LE_IN_DONE of an acquire: publishing in the
+								 * term will not renew its lease */
 	le_time		until;			/* LE_IN_DRAIN */
 } LeInput;
 
@@ -230,6 +232,7 @@ typedef struct LeElection
 								 * 0: the node's counts */
 	le_time		renew_at;		/* when that lease is to be renewed */
 	bool		renewing;		/* a renewal is in flight */
+	bool		renews_apart;	/* a publish does not renew it */
 	int			renew_failures; /* in a row */
 	uint32_t	request;		/* number of the newest request; answers to
 								 * older ones are dropped by the caller */

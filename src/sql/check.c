@@ -391,7 +391,8 @@ check_findings(Report *report)
 {
 	LeFinding	findings[LE_MAX_FINDINGS];
 	int			n = report->store->explain == NULL ? 0 :
-		report->store->explain(&report->timing, findings);
+		report->store->explain(&report->timing, count_campaigns(),
+							   findings);
 
 	for (int i = 0; i < n; i++)
 		say(report, findings[i].level == LE_LEVEL_OK ? OK :

@@ -1050,8 +1050,9 @@ cassandra_token_file(void)
 }
 
 static int
-cassandra_explain(const LeTiming *timing, LeFinding *findings)
+cassandra_explain(const LeTiming *timing, int elections, LeFinding *findings)
 {
+	(void) elections;
 	findings[0] = (LeFinding)
 	{
 		.level = LE_LEVEL_OK,

@@ -2124,8 +2124,9 @@ lock_delay(const LeTiming *t)
 }
 
 static int
-consul_explain(const LeTiming *timing, LeFinding *findings)
+consul_explain(const LeTiming *timing, int elections, LeFinding *findings)
 {
+	(void) elections;
 	findings[0] = failover(timing);
 	findings[1] = lock_delay(timing);
 	return 2;

@@ -191,6 +191,7 @@ typedef struct LeTermRef
 	const char *election;
 	uint64		token;
 	uint64		rev;
+	const char *attempt;		/* that acquired it */
 } LeTermRef;
 
 typedef struct LeOp
@@ -229,7 +230,8 @@ typedef struct LeOp
 	uint64		rev;			/* condition beside the index: the key's
 								 * revision; WATCH: answer when another */
 	uint64		token_floor;	/* ACQUIRE: the new index must be higher */
-	const char *attempt;		/* ACQUIRE: the same for each copy of it */
+	const char *attempt;		/* ACQUIRE: the same for each copy of it;
+								 * PUBLISH, CLAIM: that acquired the term */
 	const LeTermRef *terms;		/* RENEW_TERMS */
 	int			nterms;
 	const char *page;			/* LIST_HELD, LIST_CLAIMS: where to go on;
@@ -478,8 +480,12 @@ typedef struct LeStore
 	int			park_ms;		/* how long a WATCH stays parked ... */
 	int			park_grace_ms;	/* ... and what the store may add */
 	int			max_parked;		/* EACH: how many may be parked at a time */
-	int			poll_ms;		/* EACH: a WATCH is answered at once, the next
-								 * is sent so much later; 0: it is parked */
+	const int  *poll_ms;		/* EACH: a WATCH is answered at once, the next
+								 * is sent so much later; NULL: it is parked */
+	bool		renews_apart;	/* PUBLISH does not renew the key's lease */
+	bool		claims_apart;	/* a claim is written first, and the term
+								 * checked then: who finds its own record asks
+								 * for CLAIM once more */
 	bool		lists_all_claims;	/* LIST_CLAIMS: of all elections; false: of
 									 * the one that is named */
 
@@ -488,6 +494,9 @@ typedef struct LeStore
 	int			nsettings;
 	const char *(*servers) (void);	/* URLs, separated by commas */
 	const char *url_setting;	/* for hints */
+	const char *(*url_fault) (const char *url); /* what is wrong with a URL
+												 * that has the form of one;
+												 * NULL: nothing */
 	void		(*place) (LePlace *place);	/* as the settings have it now */
 
 	/* its secret */
@@ -509,7 +518,9 @@ typedef struct LeStore
 								 * to use; it is said to ... */
 	const char *place_verb;		/* "use the key prefix" */
 	const char *foreign_key;	/* why a key that is not usable is not */
-	int			(*explain) (const LeTiming *timing, LeFinding *findings);
+	int			(*explain) (const LeTiming *timing, int elections,
+							LeFinding *findings);	/* of a node that contends
+													 * for so many elections */
 
 	/* requests and answers */
 	bool		(*performs) (LeOpKind kind);	/* does perform() answer it at

@@ -421,6 +421,7 @@ send_claim(Claiming *c, const LeClaim *found, int try)
 		flight->op.previous = copy_claim(flight, found);
 	flight->op.index = slot->election.write_index;
 	flight->op.token = slot->election.token;
+	flight->op.attempt = le_flight_string(flight, slot->attempt);
 	flight->op.local = &slot->local;
 	c->writing = true;
 	send(flight);
@@ -493,7 +494,12 @@ judge(Claiming *c, const LeClaim *found)
 	switch (verdict)
 	{
 		case LE_CLAIM_OURS:
-			reply_claimed(c, try);
+			if (!le_configured_store()->claims_apart)
+				reply_claimed(c, try);
+			else if (its_term_stands(c))
+				send_claim(c, found, try);	/* written, but not checked */
+			else
+				reply_lost(c);
 			break;
 		case LE_CLAIM_TAKEN:
 			reply(c, LE_REPLY_FALSE);

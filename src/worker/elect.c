@@ -382,6 +382,9 @@ note_lease(LeSlot *slot, LeInput *input, const LeFlight *flight,
 		(kind != LE_OP_ACQUIRE && kind != LE_OP_PUBLISH))
 		return;
 	slot->rev = answer->rev;
+	input->renews_apart = le_configured_store()->renews_apart;
+	if (kind == LE_OP_PUBLISH && input->renews_apart)
+		return;					/* written, but not renewed */
 	input->sent = flight->sent;
 	input->deadline = le_trusted_until(&le_table->node.timing,
 									   flight->sent, answer->trust);
@@ -476,9 +479,8 @@ add_lease(LeFlight *flight, LeSlot *slot)
 
 	flight->op.rev = slot->rev;
 	flight->op.token_floor = slot->election.token_floor;
-	if (flight->op.kind != LE_OP_ACQUIRE)
-		return;
-	if (slot->election.failures == 0 || slot->attempt[0] == '\0')
+	if (flight->op.kind == LE_OP_ACQUIRE &&
+		(slot->election.failures == 0 || slot->attempt[0] == '\0'))
 	{
 		if (!pg_strong_random(id, sizeof(id)))
 			ereport(ERROR,

@@ -419,7 +419,10 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 #undef SET
 }
 
-/* A secret that has no header of its own goes into the query, as it is. */
+/*
+ * A secret that has no header of its own goes into the query, as it is, but
+ * without the question mark that some tools put before it.
+ */
 static char *
 url_of(const LeHttpRequest *request)
 {
@@ -427,7 +430,7 @@ url_of(const LeHttpRequest *request)
 		return psprintf("%s%s", request->base, request->path.data);
 	return psprintf("%s%s%c%s", request->base, request->path.data,
 					strchr(request->path.data, '?') == NULL ? '?' : '&',
-					request->secret);
+					request->secret + (request->secret[0] == '?'));
 }
 
 /*
@@ -549,17 +552,17 @@ never_sent(Call *call)
 }
 
 /*
- * Whatever is in front of the store may quote what it was sent, and messages
- * quote it in turn: the secret is taken out before.
+ * Whatever is in front of the store, and libcurl, may quote what was sent, and
+ * messages quote it in turn: the secret is taken out before.
  */
 static void
-hide_secret(Call *call)
+hide_secret(const Call *call, char *text, size_t text_len)
 {
 	size_t		len = call->secret == NULL ? 0 : strlen(call->secret);
 
-	for (size_t i = 0; len > 0 && i + len <= call->body_len; i++)
-		if (memcmp(call->body + i, call->secret, len) == 0)
-			memset(call->body + i, '*', len);
+	for (size_t i = 0; len > 0 && i + len <= text_len; i++)
+		if (memcmp(text + i, call->secret, len) == 0)
+			memset(text + i, '*', len);
 }
 
 static void
@@ -575,7 +578,7 @@ hand_out(Call *call)
 	{
 		curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
 		if (status != 200)
-			hide_secret(call);
+			hide_secret(call, call->body, call->body_len);
 		response.net = LE_NET_OK;
 		response.status = (int) status;
 		response.body = call->body ? call->body : "";
@@ -587,6 +590,7 @@ hand_out(Call *call)
 	}
 	else
 	{
+		hide_secret(call, call->error, strlen(call->error));
 		response.net = never_sent(call) ? LE_NET_NOT_SENT : LE_NET_BROKEN;
 		response.body = "";
 		response.net_error = call->too_large ? "the answer is too large" :

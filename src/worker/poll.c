@@ -68,7 +68,8 @@ count_watched(void)
 static le_time
 next_look(void)
 {
-	le_duration gap = le_configured_store()->poll_ms * LE_MSEC;
+	const int  *ms = le_configured_store()->poll_ms;
+	le_duration gap = ms == NULL ? 0 : *ms * LE_MSEC;
 
 	return gap == 0 ? 0 : le_now() + gap - le_jitter(gap / 10, le_random());
 }

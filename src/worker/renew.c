@@ -120,6 +120,7 @@ send_batch(const Due *due, int n)
 		terms[i].election = le_flight_string(flight, slot->name);
 		terms[i].token = slot->election.token;
 		terms[i].rev = slot->rev;
+		terms[i].attempt = le_flight_string(flight, slot->attempt);
 		deadline = le_earliest(deadline, slot->election.deadline);
 		failures = Max(failures, slot->election.renew_failures);
 		le_elect_renewal_sent(slot);

@@ -15,6 +15,9 @@
  *		watch: 12			watch_index of the operation
  *		condition: 7		index of the operation
  *		rev: 2				its revision
+ *		header: ETag: "1"	a line of the answer's headers
+ *		step: 4				of the operation, with ...
+ *		token: 1			... what the request before left to it
  *		net: broken			or "not sent"
  *
  * The same text is the input of the fuzzer.
@@ -41,7 +44,8 @@
 static const char *const held[] = {"billing", "reports/daily", "a"};
 
 static const LeTermRef terms[] = {
-	{"billing", 7, 2}, {"reports/daily", 9, 1}, {"a", 3, 40}
+	{"billing", 7, 2, ATTEMPT}, {"reports/daily", 9, 1, ATTEMPT},
+	{"a", 3, 40, ATTEMPT}
 };
 
 /* The silent holder that is taken over from. */
@@ -147,7 +151,7 @@ add_header(LeHttpResponse *response, const char *name, const char *value)
 bool
 shows_header(const LeHttpResponse *response, const char *name)
 {
-	char		value[64];
+	char		value[256];
 
 	return le_header(response, name, value, sizeof(value));
 }
@@ -192,6 +196,13 @@ parse_line(const char *name, const char *value, LeOp *op,
 		op->index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "rev") == 0)
 		op->rev = strtoull(value, NULL, 10);
+	else if (strcmp(name, "step") == 0)
+		op->step.number = atoi(value);
+	else if (strcmp(name, "token") == 0)
+		op->step.index = strtoull(value, NULL, 10);
+	else if (strcmp(name, "header") == 0)
+		response->headers = psprintf("%s%s\r\n", response->headers == NULL ?
+									 "" : response->headers, value);
 	else if (strcmp(name, "joined") == 0)
 		join_ops(op, atoi(value));
 	else if (strcmp(name, "net") == 0)
@@ -508,6 +519,102 @@ check_lease_answer(const LeOp *op, const LeHttpResponse *response,
 		require(*s >= ' ' && *s <= '~');
 	require(answer->nkeys == 0 && answer->renewals == NULL);
 	require(answer->trust == 0);
+}
+
+/* ---- the same for leases on blobs ---- */
+
+static void
+check_blob_key(const LeOp *op, const LeAnswer *answer, const LeKey *key)
+{
+	require(le_valid_election_name(key->election));
+	require(key->index <= PG_INT64_MAX && key->rev == 0);
+	if (!key->ours)
+	{
+		/* somebody else's blob, or a lease that nobody has named yet */
+		require(key->usable == (key->holder != NULL));
+		require(key->value_session == NULL && key->value == NULL);
+		require(!key->released && key->token == 0);
+		return;
+	}
+	require(key->usable && key->index > 0 && key->token == key->index);
+	require(key->node != NULL && key->value_session != NULL);
+	require(is_text(key->node, LE_MAX_NODE_NAME_LEN));
+	require(strpbrk(key->node, "\r\n\t\033") == NULL);
+	require(key->released || is_session(key->value_session));
+	require(!key->released || key->holder == NULL);
+	require(key->holder == NULL ||
+			strcmp(key->holder, key->value_session) == 0);
+	require(key->value == NULL || is_text(key->value, LE_MAX_VALUE_LEN));
+}
+
+/* Belief needs an answer that names our lease id, and all but a second. */
+static void
+check_blob_trust(const LeOp *op, const LeHttpResponse *response,
+				 const LeAnswer *answer)
+{
+	const LeRenewal *renewal = answer->renewals;
+	char		id[64] = "";
+	bool		ours;
+
+	(void) le_header(response, "x-ms-lease-id", id, sizeof(id));
+	ours = strcmp(id, le_session_of_incarnation(ATTEMPT)) == 0;
+	require((op->kind == LE_OP_RENEW_TERMS) == (renewal != NULL));
+	require(!answer->anchors || (ours && op->kind == LE_OP_ACQUIRE));
+	if (renewal != NULL)
+	{
+		require(renewal->outcome == LE_DONE || renewal->outcome == LE_LOST);
+		require(renewal->outcome != LE_DONE ||
+				(ours && response->status / 100 == 2));
+		require(renewal->trust == (renewal->outcome == LE_DONE ?
+								   op->lease - LE_SEC : 0));
+	}
+	require(answer->again || answer->trust ==
+			(op->kind == LE_OP_ACQUIRE ? op->lease - LE_SEC : 0));
+	require(!answer->again || answer->trust == 0);
+	if (op->kind == LE_OP_ACQUIRE && !answer->again)
+		require(answer->anchors || op->step.number == 5);
+}
+
+static void
+check_blob_done(const LeOp *op, const LeHttpResponse *response,
+				const LeAnswer *answer)
+{
+	require(response->net == LE_NET_OK && answer->detail == NULL);
+	require(shows_header(response, "x-ms-request-id"));
+	require(answer->nkeys == 0 || !le_op_writes(op->kind));
+	require(answer->nkeys <= 1 || op->kind == LE_OP_LIST_HELD);
+	require(answer->nclaims <= 1 || op->kind == LE_OP_LIST_CLAIMS);
+	if (answer->again)
+	{
+		require(answer->next.number >= 1 && answer->next.number <= 7);
+		require(strlen(answer->next.tag) <= LE_MAX_TAG_LEN);
+		require(answer->nkeys == 0 && answer->nclaims == 0);
+	}
+	check_blob_trust(op, response, answer);
+	for (int i = 0; i < answer->nkeys; i++)
+		check_blob_key(op, answer, &answer->keys[i]);
+	for (int i = 0; i < answer->nclaims; i++)
+		check_claim(op, answer, &answer->claims[i]);
+}
+
+void
+check_blob_answer(const LeOp *op, const LeHttpResponse *response,
+				  const LeAnswer *answer)
+{
+	if (answer->outcome == LE_DONE)
+	{
+		check_blob_done(op, response, answer);
+		return;
+	}
+	require(answer->outcome != LE_UNKNOWN || le_op_writes(op->kind));
+	require(answer->outcome != LE_CONFLICT || le_op_writes(op->kind));
+	require(answer->outcome != LE_LOST || op->kind == LE_OP_CLAIM);
+	require(!answer->again && !answer->anchors && answer->trust == 0);
+	require(answer->detail != NULL && strlen(answer->detail) <= 200);
+	for (const char *s = answer->detail; *s != '\0'; s++)
+		require(*s >= ' ' && *s <= '~');
+	require(answer->nkeys == 0 && answer->nclaims == 0 &&
+			answer->renewals == NULL);
 }
 
 /* ---- values ---- */

@@ -47,6 +47,10 @@ extern void check_answer(const LeOp *op, const LeHttpResponse *response,
 extern void check_lease_answer(const LeOp *op, const LeHttpResponse *response,
 							   const LeAnswer *answer);
 
+/* The same for a store whose leases are on blobs. */
+extern void check_blob_answer(const LeOp *op, const LeHttpResponse *response,
+							  const LeAnswer *answer);
+
 /* The user's value must survive being stored.  Aborts if it does not. */
 extern void check_value(const char *value);
 

@@ -1786,6 +1786,22 @@ a_lease_of_its_own_is_renewed(void **state)
 	assert_int_equal(s.e.renew_failures, 0);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);
 
+	/* where it does not, renewals go on beside it, whatever becomes of it */
+	s.e.renews_apart = true;
+	EV(.kind = LE_IN_PUBLISH);
+	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);
+	EV(.kind = LE_IN_UNKNOWN);
+	expect_state(LE_PUBLISH_UNSURE);
+	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);
+	EV(.kind = LE_IN_RENEWED, .random = NO_LUCK, .sent = s.now,
+	   .deadline = s.now + 13 * LE_SEC);
+	assert_int_equal(s.e.deadline, s.now + 13 * LE_SEC);
+	READ(OURS(5));
+	EV(.kind = LE_IN_DONE, .index = 5);
+	expect_state(LE_HELD);
+	assert_int_equal(s.e.deadline, s.now + 13 * LE_SEC);
+	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);
+
 	/* the end of the term is the end of its lease */
 	UNWANT();
 	expect_send(LE_SEND_RELEASE, 5);

@@ -306,7 +306,7 @@ check_complete(const LeStore *store)
 	assert_true(store->hiccup == 0 || store->hiccup_cause != NULL);
 	assert_true(store->watching != LE_WATCH_EACH ||
 				(store->max_parked > 0 &&
-				 (store->poll_ms > 0) != (store->park_ms > 0)));
+				 (store->poll_ms != NULL) != (store->park_ms > 0)));
 }
 
 /* Its findings are few, and each has its words. */
@@ -319,7 +319,7 @@ check_findings(const LeStore *store)
 
 	le_store_limits(store, &timing);
 	if (store->explain != NULL)
-		n = store->explain(&timing, findings);
+		n = store->explain(&timing, 2, findings);
 	assert_in_range(n, 0, LE_MAX_FINDINGS);
 	for (int i = 0; i < n; i++)
 		assert_true(findings[i].topic[0] != '\0' &&
