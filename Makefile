@@ -18,7 +18,7 @@
 #:   installcheck   pg_regress against a running server that preloads it
 #:   clean          remove everything that was built
 #:   demo           a leader, its loss and the takeover;
-#:                  STORE=local|consul|cassandra (local)
+#:                  STORE=local|consul|cassandra|azure (local)
 #:   gateway        build the Cassandra lease gateway (build/le-gateway)
 #:   deps           install what any of these targets need (as root, Debian)
 #:

@@ -24,6 +24,7 @@ static const LeStore *const stores[] = {
 	&le_store_local,
 	&le_store_consul,
 	&le_store_cassandra,
+	&le_store_azure,
 };
 
 typedef struct OpInfo

@@ -536,6 +536,7 @@ typedef struct LeStore
 extern const LeStore le_store_local;
 extern const LeStore le_store_consul;
 extern const LeStore le_store_cassandra;
+extern const LeStore le_store_azure;
 
 extern const LeStore *le_store_number(int number);
 extern void le_store_limits(const LeStore *store, LeTiming *timing);

@@ -38,6 +38,10 @@ SELECT bag_eq(
 	('consul_takeover', 'bool', 'sighup'),
 	('gateway_url', 'string', 'sighup'),
 	('gateway_token_file', 'string', 'sighup'),
+	('azure_container_url', 'string', 'sighup'),
+	('azure_prefix', 'string', 'sighup'),
+	('azure_sas_file', 'string', 'sighup'),
+	('azure_poll_interval', 'integer', 'sighup'),
 	('ca_file', 'string', 'sighup'),
 	('cert_file', 'string', 'sighup'),
 	('key_file', 'string', 'sighup')$$,
@@ -59,7 +63,8 @@ SELECT bag_eq(
 	('max_hold_off', '86400', 's', '30', '31622400'),
 	('cancel_lead', '1000', 'ms', '10', '30000'),
 	('commit_margin', '250', 'ms', '0', '30000'),
-	('drain_timeout', '5000', 'ms', '0', '600000')$$,
+	('drain_timeout', '5000', 'ms', '0', '600000'),
+	('azure_poll_interval', '2000', 'ms', '500', '30000')$$,
 	'defaults, units and ranges');
 
 SELECT bag_eq(
@@ -80,13 +85,17 @@ SELECT bag_eq(
 	('consul_takeover', 'on'),
 	('gateway_url', 'http://127.0.0.1:7480'),
 	('gateway_token_file', ''),
+	('azure_container_url',
+		'http://127.0.0.1:10000/devstoreaccount1/leader-election'),
+	('azure_prefix', 'leader_election'),
+	('azure_sas_file', ''),
 	('ca_file', ''),
 	('cert_file', ''),
 	('key_file', '')$$,
 	'other defaults');
 
 SELECT is((SELECT enumvals FROM mine WHERE short = 'backend'),
-	ARRAY['local', 'consul', 'cassandra'], 'stores');
+	ARRAY['local', 'consul', 'cassandra', 'azure'], 'stores');
 SELECT is((SELECT enumvals FROM mine WHERE short = 'on_loss'),
 	ARRAY['none', 'cancel'], 'what a loss can do');
 

@@ -116,7 +116,7 @@ subtest 'targets of make' => sub {
 	my @stores = map { /STORE=(\w+)/ ? $1 : 'local' } split /^/,
 	  block('make demo');
 	ok($demo =~ /^demo_$_\(\)/m, "demo of $_") foreach @stores;
-	is(scalar @stores, 3, 'one of each store');
+	is(scalar @stores, 4, 'one of each store');
 };
 
 # a file or a function that has another name by now

@@ -63,6 +63,10 @@ local)
 a LeaderElection::Gateway, an array of such, or their URLs: the store is
 cassandra
 
+=item azure
+
+a LeaderElection::Azurite: the store is azure
+
 =item settings
 
 hash of settings of the extension, without prefix; undef: not set, also where it
@@ -92,6 +96,7 @@ sub create
 	my %conf = %{ delete $params{conf} // {} };
 	my $consul = delete $params{consul};
 	my $gateway = delete $params{gateway};
+	my $azure = delete $params{azure};
 	my $backup = delete $params{backup};
 	my $start = delete $params{start} // 1;
 	my $extension = delete $params{extension} // !$backup;
@@ -118,6 +123,12 @@ sub create
 		$settings{gateway_url} //= join(', ',
 			map { ref $_ ? $_->url : $_ }
 			  ref $gateway eq 'ARRAY' ? @$gateway : $gateway);
+	}
+	if ($azure)
+	{
+		$settings{backend} //= 'azure';
+		$settings{azure_container_url} //= $azure->url;
+		$settings{azure_sas_file} //= $azure->sas_file;
 	}
 	$self->append_conf('postgresql.conf',
 		"shared_preload_libraries = 'leader_election'\n"

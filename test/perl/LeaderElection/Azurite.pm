@@ -1,0 +1,188 @@
+
+=pod
+
+=head1 NAME
+
+LeaderElection::Azurite - Azure Blob Storage's emulator for tests
+
+=head1 SYNOPSIS
+
+  my $azurite = LeaderElection::Azurite->new('azurite')->start;
+  my $node = LeaderElection::Node->create('one', azure => $azurite);
+  is($azurite->blob('billing')->{token}, 7);
+  $azurite->freeze;
+
+=head1 DESCRIPTION
+
+It listens on a port of 127.0.0.1 of its own and has one container.  After a
+restart of it every lease has expired, so a test must not start it again while
+a term lasts.  See LeaderElection::Process for freeze and thaw.
+
+=cut
+
+package LeaderElection::Azurite;
+
+use strict;
+use warnings;
+
+use parent 'LeaderElection::Process';
+
+use Carp;
+use LeaderElection::HTTP;
+use LeaderElection::Util;
+use MIME::Base64 qw(decode_base64url);
+use PostgreSQL::Test::Utils ();
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item new($name), start()
+
+=item url([ $host_port ])
+
+The container's, there or behind a proxy at that address.
+
+=item host_port()
+
+=cut
+
+sub new
+{
+	my ($class, $name) = @_;
+	my $self = $class->SUPER::new($name);
+	my ($script) = $0 =~ m{([^/]+?)(\.[^.]*)?$};
+
+	croak 'there is no Azurite: test/services/azurite/install'
+	  unless $ENV{LE_AZURITE} && -d $ENV{LE_AZURITE};
+	$self->{dir} = "$PostgreSQL::Test::Utils::tmp_check/t_${script}_${name}";
+	$self->{log} = "$PostgreSQL::Test::Utils::log_path/${script}_${name}.log";
+	$self->{port} = free_port();
+	$self->{files} = 0;
+	mkdir $self->{dir};
+	return $self;
+}
+
+sub start
+{
+	my ($self) = @_;
+
+	$self->spawn(
+		cwd => $self->{dir},
+		log => $self->{log},
+		command => [
+			'node',
+			"$ENV{LE_AZURITE}/node_modules/azurite/dist/src/blob/main.js",
+			'--silent', '--disableTelemetry', '--location', $self->{dir},
+			'--blobPort', $self->{port}
+		]);
+	poll_until(
+		sub {
+			croak "$self->{name} ended: " . $self->log
+			  unless $self->is_running;
+			my $reply = LeaderElection::HTTP->new(timeout => 1)
+			  ->request('GET', 'http://' . $self->host_port . '/');
+			return $reply->{status} != 599;
+		},
+		"Azurite $self->{name}");
+	$self->{sas} = $self->_sas('--create', $self->url, 'rwld');
+	return $self;
+}
+
+sub host_port
+{
+	my ($self) = @_;
+
+	return "127.0.0.1:$self->{port}";
+}
+
+sub url
+{
+	my ($self, $host_port) = @_;
+
+	$host_port //= $self->host_port;
+	return "http://$host_port/devstoreaccount1/le-test";
+}
+
+sub _sas
+{
+	my ($self, @arguments) = @_;
+	my $sas = `test/services/azurite/sas @arguments`;
+
+	croak 'no signature' unless $? == 0;
+	chomp $sas;
+	return $sas;
+}
+
+=pod
+
+=item sas_file([ $letters, [ $expiry ] ])
+
+Writes a file with a signature that allows what the letters say (rwl, the least
+that the extension needs) and returns its name.
+
+=cut
+
+sub sas_file
+{
+	my ($self, $letters, $expiry) = @_;
+	my $file = "$self->{dir}/sas" . $self->{files}++;
+	my $sas = $self->_sas($self->url, $letters // 'rwl', $expiry // ());
+
+	open(my $fh, '>', $file) or croak "could not write $file: $!";
+	chmod 0600, $file;
+	print $fh "$sas\n";
+	close $fh;
+	return $file;
+}
+
+=pod
+
+=item request($method, $blob, [ $query ], [ %headers ])
+
+With a signature that allows everything.  Names are given as they are in the
+container; the query without question mark.
+
+=item blob($election)
+
+What its blob shows: token, node, value, attempt, session, state of the lease
+and etag; undef if there is none.
+
+=back
+
+=cut
+
+sub request
+{
+	my ($self, $method, $blob, $query, %headers) = @_;
+	my $url = $self->url . ($blob eq '' ? '' : "/$blob");
+	my $all = join('&', grep { length } $query // '', $self->{sas});
+	my %options = (headers => { 'x-ms-version' => '2021-12-02', %headers });
+
+	$options{content} = '' if $method eq 'PUT';
+	return LeaderElection::HTTP->new(timeout => 5)
+	  ->request($method, "$url?$all", \%options);
+}
+
+sub blob
+{
+	my ($self, $election) = @_;
+	my $reply = $self->request('HEAD', "leader_election/$election~leader");
+	my $headers = $reply->{headers};
+
+	return undef if $reply->{status} == 404;
+	croak "HEAD $election: $reply->{status}" unless $reply->{status} == 200;
+	return {
+		state => $headers->{'x-ms-lease-state'},
+		etag => $headers->{etag},
+		(map { $_ => $headers->{"x-ms-meta-le_$_"} } qw(token attempt session)),
+		map {
+			my $text = $headers->{"x-ms-meta-le_$_"};
+			$_ => defined $text ? decode_base64url($text) : undef
+		} qw(node value)
+	};
+}
+
+1;

@@ -1,0 +1,506 @@
+# Two instances and Azurite: who leads, what everybody sees of it, how it
+# changes hands, and what an instance that dies or restarts leaves behind.
+
+use strict;
+use warnings;
+
+use LeaderElection::Azurite;
+use LeaderElection::Docs;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Sampler;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $azurite = LeaderElection::Azurite->new('azurite')->start;
+my ($one, $two) =
+  map { LeaderElection::Node->create($_, azure => $azurite) } qw(one two);
+
+sub wait_for_state
+{
+	my ($node, $election, $state) = @_;
+
+	return $node->wait_for(
+		"SELECT state = '$state' FROM le_status WHERE election = '$election'",
+		$node->name . ": $election $state");
+}
+
+# Nothing that a signature consists of may be in a log.
+sub tells_no_secret
+{
+	my ($node) = @_;
+
+	ok(!$node->log_like(qr/sig=|se=20|%3D/), $node->name . "'s log is silent");
+	is($node->sql(q(SELECT count(*) FROM le_events WHERE detail ~ 'sig=')),
+		0, 'and so are its events');
+	return;
+}
+
+# The first duty, and what SQL says about it on both sides.
+subtest 'one leads' => sub {
+	my $blob;
+
+	ok($one->acquire('billing'), 'the first gets it');
+	ok(!$two->acquire('billing'), 'the second does not');
+	ok($one->is_leader('billing'), 'the first leads');
+	ok(!$two->is_leader('billing'), 'alone');
+	$blob = $azurite->blob('billing');
+	is($blob->{state}, 'leased', 'the blob is leased');
+	is($blob->{node}, 'one', 'and says to whom');
+	is($one->token('billing'), $blob->{token}, 'the token is in its metadata');
+	is($two->token('billing'), undef, 'no token without a term');
+	is($_->leader('billing'), 'one', $_->name . ' knows who leads')
+	  foreach $one, $two;
+};
+
+
+# A value is written under the lease, and does not renew it.
+subtest 'value' => sub {
+	my $token = $one->token('billing');
+	my $session = LeaderElection::Session->new($one);
+	my $long = "é\n" x 341;
+	my $began = boottime_ns();
+	my $n = 0;
+
+	is($session->query("SELECT le_renew('billing', '$long')"),
+		't', 'published');
+	is($two->sql("SELECT value = '$long' FROM le_leader('billing')"),
+		't', 'seen by the other node as it is');
+	is($one->sql(q(SELECT le_renew('billing', ''))), 't', 'an empty one');
+	is($two->sql(q(SELECT value = '' FROM le_leader('billing'))),
+		't', 'is not none');
+	is($two->sql(q(SELECT le_renew('billing', 'mine'))),
+		'f', 'nobody else can publish');
+
+	# for longer than a lease lasts
+	while (boottime_ns() - $began < 16e9)
+	{
+		$session->query("SELECT le_renew('billing', '" . $n++ . "')");
+	}
+	cmp_ok($n, '>', 6, 'published more often than it has to be renewed');
+	is($one->token('billing'), $token, 'it is the same term');
+	is($azurite->blob('billing')->{state}, 'leased', 'and leased');
+	is($one->sql(q(SELECT losses, failures FROM le_stat()
+		WHERE election = 'billing')), '0|0', 'without a loss');
+};
+
+# Who waits looks at the blob every two seconds.
+subtest 'handoff' => sub {
+	my @nodes = ($one, $two);
+	my @samplers = map { LeaderElection::Sampler->new($_, 'handoff') } @nodes;
+	my %session = map { $_->name => LeaderElection::Session->new($_) } @nodes;
+	my (@tokens, @took, %attempts);
+
+	ok($one->acquire('handoff'), 'one leads');
+	push @tokens, $one->token('handoff');
+	foreach my $n (1 .. 4)
+	{
+		my ($from, $to) = @nodes;
+		my $waiting = $session{ $to->name };
+
+		$waiting->start(q(SELECT le_acquire('handoff', wait => '1 min')));
+		wait_for_state($to, 'handoff', 'waiting');
+		push @took, scalar timed(
+			sub {
+				$session{ $from->name }->query(q(SELECT le_release('handoff')));
+				is($waiting->finish->{output}, 't', "$n: had by who waited");
+			});
+		push @tokens, $to->token('handoff');
+		$attempts{ $azurite->blob('handoff')->{attempt} } = 1;
+		@nodes = ($to, $from);
+	}
+	is_deeply(\@tokens, [ 1 .. 5 ], 'tokens rise by one');
+	is(scalar keys %attempts, 4, 'no lease id serves twice');
+	$_->stop foreach @samplers;
+	never([ LeaderElection::Sampler->overlaps(@samplers) ],
+		'terms do not overlap');
+	@took = sort { $a <=> $b } @took;
+	diag(sprintf 'handoff: %.1f to %.1f s', @took[ 0, -1 ]);
+	cmp_ok($took[0], '<', 3, 'within a look');
+	cmp_ok($took[-1], '<', 10, 'and none took what a lease takes');
+	ok($nodes[0]->release('handoff'), 'the end');
+	is($azurite->blob('handoff')->{state}, 'available', 'nothing is held');
+	$_->quit foreach values %session;
+};
+
+subtest 'scopes and drain' => sub {
+	my $session = LeaderElection::Session->new($one);
+
+	is($session->query(q(SELECT le_acquire('mine', scope => 'session'))),
+		't', 'a session holds it');
+	$session->quit;
+	poll_until(sub { $azurite->blob('mine')->{state} eq 'available' },
+		'its release with the session');
+	is( $one->sql(
+			q(BEGIN; SELECT le_acquire('mine', scope => 'transaction'),
+			le_is_leader('mine'); COMMIT; SELECT le_is_leader('mine'))),
+		"t|t\nf",
+		'a transaction holds it until its end');
+	$one->sql(q(SELECT le_campaign('mine')));
+	$one->wait_for_leadership('mine');
+	is($one->sql(q(SELECT le_step_down('mine', '1 h'))), 't', 'stepped down');
+	$two->acquire('mine', wait => '30 s');
+	is($two->leader('mine'), 'two', 'for another');
+	ok($two->release('mine'), 'the end');
+	$one->sql(q(SELECT le_withdraw('mine')));
+};
+
+# Names of any form that an election can have are blobs of their own.
+subtest 'names' => sub {
+	foreach my $election ('a', 'a/b', 'a.', 'a./b', 'A/b.c/d')
+	{
+		ok($one->acquire($election), "$election acquired");
+		is($two->leader($election), 'one', 'and found');
+	}
+	is($azurite->request('HEAD', 'leader_election/a.~/b~leader')->{status},
+		200, 'no segment ends in a dot');
+	$one->release($_) foreach 'a', 'a/b', 'a.', 'a./b', 'A/b.c/d';
+};
+
+# A tick is claimed once, whoever asks, and only by the leader.
+subtest 'claims' => sub {
+	my $tick = '2020-01-01 00:00:00+00';
+	my $job = "nächtlich/1 = %2F.\x{27}\x{27}";
+	my $claim = "SELECT le_claim('billing', '$job', '$tick')";
+	my $session = LeaderElection::Session->new($one);
+	my @sessions =
+	  map { my $node = $_; map { LeaderElection::Session->new($node) } 1 .. 2 }
+	  $one, $two;
+	my (@won, %won);
+
+	is($two->sql($claim), 'f', 'not by who does not lead');
+	is($session->query($claim), 't', 'claimed');
+	is($one->sql($claim), 'f', 'once');
+	is( $two->sql(
+			"SELECT state, try, tick = '$tick', fencing_token, node
+			FROM le_claims WHERE job = '$job'"),
+		'running|1|t|' . $one->token('billing') . '|one',
+		'seen by the other node');
+	is($session->query($claim =~ s/le_claim/le_complete/r), 't', 'completed');
+	is($two->sql("SELECT state FROM le_claims WHERE job = '$job'"),
+		'done', 'which is seen, too');
+
+	$_->start(
+		"WITH s AS MATERIALIZED (SELECT n FROM generate_series(1, 10) n
+		ORDER BY random())
+		SELECT n FROM s WHERE le_claim('billing', 'job/' || n, '$tick')")
+	  foreach @sessions;
+	@won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
+	%won = map { $_ => 1 } map { @$_ } @won;
+	is(scalar(map { @$_ } @won), 10, 'as many claims as jobs');
+	is(scalar keys %won, 10, 'each job once');
+	is(scalar(map { @$_ } @won[ 2, 3 ]), 0, 'by the leader');
+	is($two->sql('SELECT count(*) FROM le_claims'), 11, 'all are listed');
+
+	$one->sql('CREATE TABLE ran (tick timestamptz, token bigint)');
+	$one->sql(
+		"CALL le_run('billing', 'INSERT INTO ran VALUES (le_tick(),
+		le_fencing_token(''billing''))', job => 'run', tick => '$tick')")
+	  foreach 1 .. 2;
+	is($one->sql('SELECT count(*) FROM ran'), 1, 'le_run runs a tick once');
+};
+
+# A claim whose check got no answer is checked, not believed.
+subtest 'claim without an answer' => sub {
+	my $recorder =
+	  LeaderElection::Recorder->new('claims', $azurite->host_port)->start;
+	my $node = LeaderElection::Node->create('claims', azure => $azurite,
+		settings => {
+			azure_container_url => $azurite->url($recorder->host_port),
+			request_timeout => '1s'
+		});
+	my $claim = q(SELECT le_claim('lost', '%s', '2020-01-01 00:00+00'));
+	my ($write, $mark);
+
+	ok($node->acquire('lost'), 'leads');
+	foreach my $action ('lose_reply', 'lose_request')
+	{
+		foreach my $step (qr/^PUT \S*claims/, qr/^HEAD \S*claims/)
+		{
+			my $job = "job" . ++$write;
+
+			$mark = $recorder->mark;
+			$recorder->rule(match => $step, action => $action, count => 1);
+			is($node->sql(sprintf $claim, $job), 't', "$job is claimed");
+			is($node->sql(sprintf $claim, $job), 'f', 'once');
+			is(scalar(grep { $_->{action} } $recorder->requests(qr/claims/, $mark)),
+				1, "although a request or its answer was lost");
+			$recorder->clear_rules;
+		}
+	}
+	$node->release('lost');
+	$node->stop;
+};
+
+# Lost answers of the steps of an acquire, a publish, a release: one term, and
+# one token.
+subtest 'acquire without an answer' => sub {
+	my $recorder =
+	  LeaderElection::Recorder->new('acquire', $azurite->host_port)->start;
+	my $node = LeaderElection::Node->create('acquire', azure => $azurite,
+		settings => {
+			azure_container_url => $azurite->url($recorder->host_port),
+			request_timeout => '1s'
+		});
+	my $n = 0;
+
+	foreach my $step (
+		qr/^HEAD \S*unsure/, qr/^PUT \S*unsure\S*comp=lease/,
+		qr/^PUT \S*unsure\S*comp=metadata/)
+	{
+		foreach my $action ('lose_reply', 'lose_request')
+		{
+			$recorder->rule(match => $step, action => $action, count => 1);
+			ok($node->acquire('unsure', wait => '10 s'), "$action: acquired");
+			$recorder->clear_rules;
+			is($node->token('unsure'), ++$n, 'with the next token');
+			$recorder->rule(match => $step, action => $action, count => 1);
+			is($node->sql(qq(SELECT le_renew('unsure', '$n'))),
+				't', 'published');
+			$recorder->clear_rules;
+			is($azurite->blob('unsure')->{value}, $n, 'which can be read');
+			$recorder->rule(match => $step, action => $action, count => 1);
+			ok($node->release('unsure'), 'released');
+			$recorder->clear_rules;
+			is($azurite->blob('unsure')->{state}, 'available', 'for others');
+		}
+	}
+	$node->stop;
+};
+
+# A service that is busy slows everything down, and ends no term.
+subtest 'throttling' => sub {
+	my $recorder =
+	  LeaderElection::Recorder->new('busy', $azurite->host_port)->start;
+	my $node = LeaderElection::Node->create('busy', azure => $azurite,
+		settings => { azure_container_url => $azurite->url($recorder->host_port) });
+	my $mark = $recorder->mark;
+	my $token;
+
+	ok($node->acquire('busy'), 'leads');
+	$token = $node->token('busy');
+	foreach my $round (1 .. 2)
+	{
+		my $renewals = "SELECT renewals FROM le_stat() WHERE election = 'busy'";
+		my $before = $node->sql($renewals);
+
+		$recorder->rule(
+			match => qr/^PUT \S*busy\S*comp=lease/,
+			action => 'answer',
+			status => 503,
+			count => 2,
+			headers => {
+				'x-ms-request-id' => 'r',
+				'x-ms-error-code' => 'ServerBusy',
+				'Retry-After' => 1
+			},
+			body => '');
+		poll_until(sub { $node->sql($renewals) > $before },
+			'a renewal', timeout => 30);
+		$recorder->clear_rules;
+	}
+	is($node->token('busy'), $token, 'in the same term');
+	is(scalar(grep { ($_->{action} // '') eq 'answer' }
+		$recorder->requests(qr/busy/, $mark)), 4, 'although it was busy');
+	$node->release('busy');
+	$node->stop;
+};
+
+# A blob that is not ours is left alone, however it got its name.
+subtest 'a foreign blob' => sub {
+	my $name = 'leader_election/foreign~leader';
+	my $etag;
+
+	$azurite->request('PUT', $name, '', 'x-ms-blob-type' => 'BlockBlob',
+		'x-ms-meta-owner' => 'somebody');
+	$etag = $azurite->blob('foreign')->{etag};
+	like($one->sql_error(q(SELECT le_acquire('foreign'))),
+		qr/LE00\d|42501|55000/, 'refused');
+	is($one->leader('foreign'), undef, 'nobody leads it');
+	is($azurite->blob('foreign')->{etag}, $etag, 'untouched');
+	is($azurite->blob('foreign')->{state}, 'available', 'and not leased');
+	like($one->sql(q(SELECT last_error FROM le_status WHERE election = 'foreign')),
+		qr/not written by this extension/, 'which is said');
+};
+
+# Its lease broken by an operator: the term ends with the next renewal.
+subtest 'a broken lease' => sub {
+	my $session = LeaderElection::Session->new($two);
+	my $broken;
+
+	ok($one->acquire('broken'), 'one leads');
+	$session->start(q(SELECT le_acquire('broken', wait => '5 min')));
+	wait_for_state($two, 'broken', 'waiting');
+	is( $azurite->request('PUT', 'leader_election/broken~leader', 'comp=lease',
+			'x-ms-lease-action' => 'break', 'x-ms-lease-break-period' => 0)
+		  ->{status},
+		202,
+		'the lease is broken');
+	$broken = boottime_ns();
+	poll_until(sub { !$one->is_leader('broken') }, 'the end of the term');
+	is($session->finish(timeout => 120)->{output}, 't', 'the other leads');
+	cmp_ok((boottime_ns() - $broken) / 1e9, '>', 14,
+		'but not before the first must have stopped');
+	ok($two->release('broken'), 'the end');
+};
+
+# What is wrong with a signature is said, and never what it is.
+subtest 'signatures' => sub {
+	my $node = LeaderElection::Node->create('signed', azure => $azurite);
+	my $findings =
+	  q(SELECT string_agg(message, ' ') FROM le_check_config() WHERE level = '%s');
+
+	$node->sql(q(SELECT le_campaign('signed')));
+	$node->wait_for_leadership('signed');
+	is($node->sql(sprintf $findings, 'error'), '', 'nothing to complain of');
+	like($node->sql(sprintf $findings, 'ok'),
+		qr/518400 requests in 30 days.*1296000.*0\.23 to 0\.57 \$.*list blobs.*write election "signed".*claim ticks/s,
+		'what it costs, and what the service lets us do');
+	$node->sql(q(SELECT le_withdraw('signed')));
+	foreach my $case ([ 'r', qr/sp=rwl/ ], [ 'rw', qr/sp=rwl/ ],
+		[ 'rwl', qr/AuthorizationFailure/, '2020-01-01T00:00:00Z' ])
+	{
+		my ($letters, $complaint, $expiry) = @$case;
+
+		$node->configure(azure_sas_file => $azurite->sas_file($letters, $expiry));
+		$node->wait_for_log_like(qr/read a new token/);
+		like($node->sql(sprintf $findings, 'error'),
+			$complaint, "sp=$letters: what is missing");
+	}
+	like($node->sql_error(q(SELECT le_acquire('signed'))),
+		qr/AuthorizationFailure/, 'a call says so, too');
+	$node->configure(azure_sas_file => $azurite->sas_file);
+	ok($node->acquire('signed', wait => '30 s'), 'a new one serves');
+	tells_no_secret($node);
+	$node->stop;
+};
+
+# What cannot work is refused, with the arithmetic.
+subtest 'settings' => sub {
+	my $node = LeaderElection::Node->create('settings', azure => $azurite);
+	my %urls = (
+		'http://example.blob.core.windows.net/leases' => qr/must begin with https/,
+		'https://a-secondary.blob.core.windows.net/leases' => qr/secondary endpoint/,
+		'https://a.blob.core.windows.net' => qr/name of a container/,
+		'https://a.blob.core.windows.net/Leases' => qr/name of a container/,
+		'https://a.blob.core.windows.net/leases?sv=1' => qr/must have the form/);
+
+	foreach my $url (sort keys %urls)
+	{
+		like(
+			$node->sql_error(
+				"ALTER SYSTEM SET leader_election.azure_container_url = '$url'"),
+			$urls{$url}, $url);
+	}
+	is( $node->sql_error(
+			q(ALTER SYSTEM SET leader_election.azure_container_url =
+			'https://a.blob.core.windows.net/leases')),
+		'',
+		'that of a container');
+	$node->sql('ALTER SYSTEM RESET ALL');
+	$node->configure(lease_ttl => '14s');
+	poll_until(
+		sub {
+			$node->sql(
+				q(SELECT count(*) FROM le_check_config() WHERE topic = 'timing'
+				AND level = 'error' AND message ~ '15000')) == 1;
+		},
+		'the complaint about 14 s');
+	like($node->sql_error(q(SELECT le_acquire('short'))), qr/14000|15000/,
+		'too short a lease is refused');
+	$node->configure(lease_ttl => '15500ms');
+	ok($node->acquire('whole', wait => '10 s'), 'half a second is taken');
+	is( $node->sql(
+			q(SELECT expires_at - now() > '12.6 s' AND
+			expires_at - now() <= '13.5 s' FROM le_status
+			WHERE election = 'whole')),
+		't',
+		'and no more of it believed in than it is worth');
+	$node->stop;
+};
+
+# The configuration of the documentation, as it stands there.
+subtest 'recipe' => sub {
+	my $conf = block('azure configuration');
+	my $url = $azurite->url;
+	my $sas = $azurite->sas_file;
+	my $db1 = LeaderElection::Node->create('configured', start => 0);
+
+	$conf =~ s{https://myaccount\.blob\.core\.windows\.net/leader-election}{$url}
+	  or fail('the URL');
+	$conf =~ s{/etc/postgresql/azure-sas}{$sas} or fail('the file');
+	$db1->append_conf('postgresql.conf', $conf);
+	ok($one->release('billing'), 'nobody leads');
+	$db1->start;
+	$db1->sql('CREATE EXTENSION leader_election');
+	$db1->wait_for_leadership('billing', timeout => 30);
+	is($db1->leader('billing'), 'db1', 'campaigns as configured');
+	$db1->stop;
+};
+
+# An instance that comes back after a crash ends its predecessor's terms.
+subtest 'restart' => sub {
+	my $waiting = LeaderElection::Session->new($two);
+	my ($token, $took);
+
+	ok($one->acquire('restart'), 'one leads');
+	$token = $one->token('restart');
+	$waiting->start(q(SELECT le_acquire('restart', wait => '1 min')));
+	wait_for_state($two, 'restart', 'waiting');
+	$one->stop('immediate');
+	$took = timed(
+		sub {
+			$one->start;
+			$one->wait_for_log_like(qr/ending the leases of this node's previous/);
+			is($waiting->finish->{output}, 't', 'the other has it');
+		});
+	diag(sprintf 'restart: %.1f s', $took);
+	is($two->token('restart'), $token + 1, 'with the next token');
+	ok($two->release('restart'), 'the end');
+};
+
+# A leader that dies: its lease runs out, and not before.
+subtest 'crash' => sub {
+	my @samplers =
+	  map { LeaderElection::Sampler->new($_, 'crash') } $one, $two;
+	my $waiting = LeaderElection::Session->new($two);
+	my ($token, $killed, $took);
+
+	ok($one->acquire('crash', wait => '30 s'), 'one leads');
+	$token = $one->token('crash');
+	$waiting->start(q(SELECT le_acquire('crash', wait => '1 min')));
+	wait_for_state($two, 'crash', 'waiting');
+	poll_until(sub { scalar $samplers[0]->beliefs }, 'a sample');
+	$killed = boottime_ns();
+	$one->crash;
+	is($waiting->finish->{output}, 't', 'the other has it');
+	$took = (boottime_ns() - $killed) / 1e9;
+	diag(sprintf 'takeover after kill -9: %.1f s', $took);
+	cmp_ok($took, '<', 15 + 2 + 1.5, 'within a lease and a look');
+	is($two->token('crash'), $token + 1, 'with the next token');
+	$_->stop foreach @samplers;
+	never([ LeaderElection::Sampler->overlaps(@samplers) ],
+		'terms do not overlap');
+};
+
+# A service that stands still: belief ends in time, and begins once again.
+subtest 'a service that stands still' => sub {
+	my $token = $two->token('crash');
+	my $began = boottime_ns();
+
+	$azurite->freeze;
+	poll_until(sub { !$two->is_leader('crash') },
+		'the end of the term', timeout => 20);
+	cmp_ok((boottime_ns() - $began) / 1e9, '<', 13.5, 'belief ends in time');
+	$azurite->thaw;
+	ok($two->acquire('crash', wait => '1 min'), 'it leads again');
+	cmp_ok($two->token('crash'), '>', $token, 'in another term');
+};
+
+tells_no_secret($two);
+$two->stop;
+is($azurite->blob('crash')->{state}, 'available', 'a shutdown releases all');
+
+done_testing();
