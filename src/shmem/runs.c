@@ -217,6 +217,9 @@ acts(Backend *b, int proc, uint64 number)
  * token of a term of this incarnation?  If another one has made it, tokens
  * have gone back, and its term was an earlier one.  An id in another form is
  * none of ours and tells nothing.
+ *
+ * A run that was stopped and might be asked for again is over from here on, so
+ * this is a question for those who would go on in its place.
  */
 bool
 le_run_is_over(const char *claim_id)

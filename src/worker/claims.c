@@ -484,7 +484,12 @@ judge(Claiming *c, const LeClaim *found)
 		view.try = found->try;
 		view.token = found->token;
 		view.state = found->state;
-		view.over = c->ask.catch_up && is_over(c, found);
+
+		/*
+		 * To ask whether a run is over ends it, if its session was stopped in
+		 * it.  So nobody asks that of his own, which he may ask for again.
+		 */
+		view.over = !view.ours && c->ask.catch_up && is_over(c, found);
 	}
 	wish.tick = c->ask.tick;
 	wish.token = c->ask.token;

@@ -24,7 +24,8 @@ typedef struct Claim
 	int			job;
 	int64		tick;
 	uint64		token;
-	bool		catch_up;
+	bool		catch_up;		/* at least once that it was asked for */
+	bool		always_catch_up;	/* each time: any of them may be written */
 	bool		by_run;			/* of le_run(), not by hand */
 	int			try;			/* as which the store has it; 0: it has not */
 	LeClaimState state;			/* as the store had it last */
@@ -102,6 +103,7 @@ claim_asked(const LeAsk *ask)
 		  ask->catch_up ? ", to catch up" : "",
 		  claim_of_name(ask->claim_id), ask->token);
 	sim.counts.claims_asked++;
+	c->always_catch_up = ask->catch_up && (c->always_catch_up || !c->asked);
 	c->asked = true;
 	c->denied = false;
 	c->node = sim_node->number;
@@ -276,7 +278,7 @@ check_claim(const Claim *c, const ClaimRecord *before,
 	if (after->tick < before->tick)
 		sim_fail("claim %u goes back from tick " INT64_FORMAT " to "
 				 INT64_FORMAT, after->id, before->tick, after->tick);
-	if (c->catch_up && after->tick > before->tick &&
+	if (c->always_catch_up && after->tick > before->tick &&
 		before->state == LE_CLAIM_RUNNING && before->token <= after->token)
 		sim_fail("claim %u passes over a tick that was left undone",
 				 after->id);

@@ -983,6 +983,29 @@ begin_last_job(int election)
 }
 
 /*
+ * How long may a node believe in what it has lost?  A lease; and by a clock
+ * that is slower than is assumed, so that nothing is done in time, as long as
+ * the store's session was good for when it was renewed last.
+ */
+static le_duration
+time_to_notice(void)
+{
+	le_duration longest = 0;
+
+	for (int i = 0; i < sim.nnodes; i++)
+	{
+		le_duration span = sim.node[i]->lease_ms * LE_MSEC * 11 / 10;
+		int			ppm = sim.schedule->ppm[i];
+
+		if (sim.schedule->beyond && ppm < 0)
+			span = le_session_ttl(span, 10 * LE_SEC) * 1000000 /
+				(1000000 + ppm);
+		longest = Max(longest, span);
+	}
+	return longest;
+}
+
+/*
  * Leaders stay, and nobody asks the store in a tight loop.  But first whoever
  * has not noticed yet what happened to it gets the time for that.
  */
@@ -993,12 +1016,9 @@ check_they_stay(void)
 	uint64		requests;
 	uint64		jobs;
 	le_duration span = 8 * LE_SEC;
-	int			lease = 0;
 	int			most;
 
-	for (int i = 0; i < sim.nnodes; i++)
-		lease = Max(lease, sim.node[i]->lease_ms);
-	run_until(sim.now + lease * LE_MSEC * 11 / 10);
+	run_until(sim.now + time_to_notice());
 	check_leaders_come();
 	for (int e = 0; e < sim.nelections; e++)
 		token[e] = sim.last_token[e];
