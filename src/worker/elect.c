@@ -1435,15 +1435,16 @@ le_elect_recheck_waiting(void)
  * store.
  */
 void
-le_elect_release_all(void)
+le_elect_release_all(bool patiently)
 {
 	le_duration time = le_shutdown_timeout * LE_MSEC;
+	le_duration patience = patiently ? time / 2 : 0;
 
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		le_slot(i)->hold_off_until = le_now() + 3600 * LE_SEC;
 		if (briefs[i].has_term)
-			drain(le_slot(i), time / 2, time / 4);
+			drain(le_slot(i), patience, time / 4);
 		else if (briefs[i].active)
 			le_elect_feed(le_slot(i), LE_IN_UNWANT);
 	}

@@ -19,7 +19,7 @@ extern void le_elect_recheck(void);
 extern void le_elect_begin_terms(void);
 extern void le_elect_run_timers(void);
 extern le_time le_elect_timer(void);
-extern void le_elect_release_all(void);
+extern void le_elect_release_all(bool patiently);
 extern bool le_elect_all_released(void);
 
 /* the node's session, and its proofs */

@@ -13,12 +13,17 @@
  * then everything is released first, for at most shutdown_timeout.  SIGTERM
  * means both; postmaster.pid tells which.
  *
+ * If the postmaster dies, this process lives on for a moment, and uses it as
+ * at a shutdown: belief ends, then the store is told, so that others need not
+ * wait for the lease to run out.
+ *
  * src/worker/worker.c
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <poll.h>
 #include <signal.h>
 
 #include "postmaster/interrupt.h"
@@ -49,7 +54,12 @@
 #include "worker/wishes.h"
 #include "worker/worker.h"
 
+/* An orphan looks this often at what its latch would tell it. */
+#define ORPHAN_LOOKS_MS	10
+
 static volatile sig_atomic_t got_sigterm = false;
+
+static bool orphaned = false;	/* the postmaster is dead */
 
 static void
 handle_sigterm(SIGNAL_ARGS)
@@ -121,13 +131,29 @@ next_timer(void)
 	return le_earliest(next, le_poll_timer());
 }
 
+/*
+ * The same without a postmaster, whose death ends every wait for a latch: only
+ * the store and the clock wake an orphan.
+ */
+static void
+sleep_as_orphan(long timeout)
+{
+	struct pollfd store = {.fd = -1, .events = POLLIN};
+
+	if (le_configured_store()->between_instances)
+		store.fd = le_http_socket();
+	(void) poll(&store, 1, (int) Min((unsigned long) timeout,
+									 ORPHAN_LOOKS_MS));
+}
+
 /* Sleep until an answer, a signal, a question, or "next" (0: no limit). */
 static void
 sleep_until(le_time next)
 {
 	static uint32 wait_event = 0;
-	int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+	int			events = WL_LATCH_SET | WL_POSTMASTER_DEATH;
 	long		timeout = -1;
+	int			woken;
 
 	if (next != 0)
 	{
@@ -138,13 +164,20 @@ sleep_until(le_time next)
 		timeout = Min(timeout, 3600 * 1000L);
 		events |= WL_TIMEOUT;
 	}
+	if (orphaned)
+	{
+		sleep_as_orphan(timeout);
+		return;
+	}
 	if (le_configured_store()->between_instances)
-		(void) WaitLatchOrSocket(MyLatch, events | WL_SOCKET_READABLE,
-								 le_http_socket(), timeout,
-								 LE_WAIT_EVENT(wait_event, "LeaderElectionMain"));
+		woken = WaitLatchOrSocket(MyLatch, events | WL_SOCKET_READABLE,
+								  le_http_socket(), timeout,
+								  LE_WAIT_EVENT(wait_event, "LeaderElectionMain"));
 	else
-		(void) WaitLatch(MyLatch, events, timeout,
-						 LE_WAIT_EVENT(wait_event, "LeaderElectionMain"));
+		woken = WaitLatch(MyLatch, events, timeout,
+						  LE_WAIT_EVENT(wait_event, "LeaderElectionMain"));
+	if (woken & WL_POSTMASTER_DEATH)
+		orphaned = true;
 	ResetLatch(MyLatch);
 }
 
@@ -217,10 +250,10 @@ turn(bool first)
 }
 
 /*
- * The instance shuts down.  Belief ends at once; then the store is told, for
- * as long as the administrator allows.  Only the timers that are looked after
- * here count for the sleep: one of the others that is due would make it a
- * busy loop.
+ * The instance shuts down, or has lost its postmaster.  Belief ends at once;
+ * then the store is told, for as long as the administrator allows.  Only the
+ * timers that are looked after here count for the sleep: one of the others
+ * that is due would make it a busy loop.
  */
 static void
 drain(void)
@@ -228,7 +261,7 @@ drain(void)
 	le_time		until = le_now() + le_shutdown_timeout * LE_MSEC;
 	le_time		next;
 
-	le_elect_release_all();
+	le_elect_release_all(!orphaned);
 	while (le_now() < until && !le_elect_all_released())
 	{
 		next = le_earliest(le_dispatch_timer(), le_elect_timer());
@@ -260,6 +293,22 @@ drain(void)
 		ereport(LOG,
 				(errmsg("leader_election could not leave the store in time"),
 				 errdetail("The next start on this data directory ends the session, or it runs out.")));
+}
+
+/*
+ * Sessions outlive the postmaster, but nobody looks after them: those that
+ * are bound to a term are canceled and refused at their commit, as after any
+ * loss.  What is left is to say so to the store, which would else wait for the
+ * lease to run out.  A new postmaster does not start as long as a process of
+ * the old one is there: hence not longer than at a shutdown.
+ */
+static void
+leave_as_orphan(void)
+{
+	ereport(LOG,
+			(errmsg("leader_election releases everything, since the postmaster is dead")));
+	drain();
+	proc_exit(1);
 }
 
 static void
@@ -315,6 +364,8 @@ le_worker_main(Datum arg)
 		le_time		began = le_now();
 
 		CHECK_FOR_INTERRUPTS();
+		if (orphaned)
+			leave_as_orphan();
 		if (ConfigReloadPending)
 			reload();
 		if (got_sigterm && instance_stops())

@@ -172,7 +172,7 @@ subtest 'all terms of a node that is killed' => sub {
 
 	my $mark = $recorder->mark;
 
-	$leading->kill9;
+	$leading->crash;
 	$waiting->wait_for($held);
 	cmp_ok(scalar($recorder->requests(request_like('read'), $mark)),
 		'<', 10, 'no key is read');

@@ -1,0 +1,156 @@
+# The postmaster alone dies: its worker ends belief, tells the store and goes,
+# so that the next leader comes at once; what the sessions that are left over
+# were doing for the leader is not committed.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Sampler;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $lease = 30;
+my $shutdown = 2;
+my $consul = LeaderElection::Consul->new('consul')->start;
+my ($one, $two) = map {
+	LeaderElection::Node->create(
+		$_,
+		consul => $consul,
+		settings =>
+		  { lease_ttl => "$lease s", shutdown_timeout => "$shutdown s" })
+} 'one', 'two';
+
+# What a process does, if anything: a zombie is nobody any more.
+sub lives
+{
+	my ($pid) = @_;
+
+	open(my $stat, '<', "/proc/$pid/stat") or return 0;
+	return <$stat> !~ /\) Z/;
+}
+
+sub kill_postmaster
+{
+	my ($node) = @_;
+	my $worker = $node->worker_pid;
+
+	$node->kill9;
+	return $worker;
+}
+
+sub lead_and_wait
+{
+	my ($election) = @_;
+
+	$one->sql("SELECT le_campaign('$election')");
+	$one->wait_for_leadership($election);
+	$two->sql("SELECT le_campaign('$election')");
+	$two->wait_for(
+		"SELECT state = 'waiting' FROM le_status WHERE election = '$election'");
+	return;
+}
+
+subtest 'the next leader comes at once' => sub {
+	my (@samplers, $since, $worker, $took);
+
+	lead_and_wait('job');
+	@samplers =
+	  map { LeaderElection::Sampler->new($_, 'job', interval => 0.005) }
+	  $one, $two;
+	poll_until(sub { scalar $samplers[0]->beliefs }, 'the sampler');
+	$since = boottime_ns();
+	$worker = kill_postmaster($one);
+	$two->wait_for_leadership('job');
+	poll_until(sub { scalar $samplers[1]->beliefs }, 'the other sampler');
+	$took = (($samplers[1]->beliefs)[0][0] - $since) / 1e9;
+	cmp_ok($took, '<', $shutdown, 'within shutdown_timeout');
+	diag(sprintf 'the other leads %.0f ms after kill -9 of the postmaster',
+		1000 * $took);
+	$_->stop foreach @samplers;
+	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
+	poll_until(sub { !lives($worker) }, 'the end of the worker');
+	ok( $one->log_like(
+			qr/leader_election releases everything, since the postmaster is dead/
+		),
+		'the log says why');
+	$one->start;
+	ok(!$one->is_leader('job'), 'started again it does not lead');
+};
+
+# Sessions end as soon as they look at the postmaster, which one that works in
+# its own function does not.
+subtest 'what a session goes on with is not committed' => sub {
+	my (@sessions, $worker);
+
+	$two->sql("SELECT le_withdraw('job')");
+	lead_and_wait('bound');
+	$one->sql('CREATE TABLE done (i int)');
+	$one->sql('CREATE PROCEDURE busy() LANGUAGE plpgsql AS $$ BEGIN '
+		  . "WHILE pg_stat_file('enough', true) IS NULL LOOP END LOOP; END \$\$");
+
+	# A shutdown would wait for them for half of it.
+	$one->configure(shutdown_timeout => '30 s');
+	foreach my $on_loss ('none', 'cancel')
+	{
+		my $session = LeaderElection::Session->new($one);
+
+		push @sessions, $session;
+		$session->query("SET leader_election.on_loss = '$on_loss'");
+
+		# as one message, so that nobody waits for the client in between
+		$session->start("BEGIN\\; SELECT le_require_leader('bound')\\; "
+			  . 'INSERT INTO done VALUES (1)\\; CALL busy()\\; COMMIT');
+		$one->wait_for('SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = '
+			  . $session->pid
+			  . " AND query LIKE '%busy%' AND state = 'active')");
+	}
+	$worker = kill_postmaster($one);
+	$two->wait_for_leadership('bound', timeout => 10);
+	append_to_file($one->data_dir . '/enough', '');
+	poll_until(sub { !lives($worker) }, 'the end of the worker');
+	poll_until(
+		sub { !grep { lives($_->pid) } @sessions },
+		'the end of the sessions');
+	$one->start;
+	is($one->sql('SELECT count(*) FROM done'), 0, 'nothing is committed');
+	$one->configure(shutdown_timeout => "$shutdown s");
+};
+
+# Belief ends although nobody can be told, and the worker does not stay.
+subtest 'with the store gone' => sub {
+	my ($worker, $took);
+
+	$two->sql("SELECT le_withdraw('bound')");
+	lead_and_wait('alone');
+	$consul->freeze;
+	$worker = kill_postmaster($one);
+	$took = timed(sub { poll_until(sub { !lives($worker) }, 'its end') });
+	cmp_ok($took, '<', $shutdown + 1, 'the worker goes after shutdown_timeout');
+	ok(!$two->is_leader('alone'), 'nobody leads meanwhile');
+	$consul->thaw;
+
+	# What it sent reaches Consul now, or the lease is waited for.
+	$two->wait_for_leadership('alone', timeout => 2 * $lease);
+	$one->start;
+};
+
+subtest 'store local' => sub {
+	my $node = LeaderElection::Node->create('local');
+	my $worker;
+
+	$node->sql("SELECT le_campaign('here')");
+	$node->wait_for_leadership('here');
+	$worker = kill_postmaster($node);
+	poll_until(sub { !lives($worker) }, 'the end of the worker',
+		timeout => $shutdown);
+	pass('it goes at once');
+	$node->start;
+	$node->sql("SELECT le_campaign('here')");
+	$node->wait_for_leadership('here');
+};
+
+done_testing();
