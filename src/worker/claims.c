@@ -3,12 +3,13 @@
  * claims.c
  *		The worker's side of claims: ticks of jobs, once each.
  *
- * Each question begins with a linearizable read of the job's record.  What
- * the record allows (core/claim.c) is then written on the condition that the
- * record, and for a claim the term, are still as they were.  Whatever comes of
- * the write but a plain yes, the record is read again: the claim's id, drawn
- * by the backend, says whose it is.  So an answer that was lost, a worker that
- * was replaced and a question that was asked twice all end in the same way.
+ * Each question begins with a linearizable read of the job's record, unless
+ * this worker wrote that last and so may know it (records.c).  What the record
+ * allows (core/tick.c) is then written on the condition that the record, and
+ * for a claim the term, are still as they were.  Whatever comes of the write
+ * but a plain yes, the record is read again: the claim's id, drawn by the
+ * backend, says whose it is.  So an answer that was lost, a worker that was
+ * replaced and a question that was asked twice all end in the same way.
  *
  * What has been claimed stays so; the end of a claim is told to the store even
  * if the backend that tells it is in a hurry (to_the_end).
@@ -28,6 +29,7 @@
 #include "shmem/runs.h"
 #include "worker/claims.h"
 #include "worker/dispatch.h"
+#include "worker/records.h"
 #include "worker/term.h"
 #include "worker/wishes.h"
 
@@ -51,6 +53,7 @@ typedef struct Claiming
 	bool		maybe;			/* a write was sent, and may yet be applied */
 	bool		writing;		/* one is under way; or was answered, and a
 								 * copy of it may be why */
+	bool		guessed;		/* ... on the strength of what was kept */
 	LeOutcome	outcome;		/* of the last failure */
 	struct
 	{
@@ -267,6 +270,11 @@ not_written(Claiming *c, LeOutcome outcome)
 			try_again(c, outcome);
 			break;
 		case LE_CONFLICT:
+			if (c->guessed)
+				look(c);		/* somebody else wrote it, as is his right */
+			else
+				try_again(c, LE_UNAVAILABLE);
+			break;
 		case LE_LOST:
 			try_again(c, LE_UNAVAILABLE);
 			break;
@@ -298,19 +306,6 @@ static void
 send(LeFlight *flight)
 {
 	le_flight_send(flight, le_table->node.timing.request_timeout);
-}
-
-static LeClaim *
-copy_claim(LeFlight *flight, const LeClaim *claim)
-{
-	LeClaim    *copy = MemoryContextAlloc(flight->context, sizeof(LeClaim));
-
-	*copy = *claim;
-	copy->election = le_flight_string(flight, claim->election);
-	copy->job = le_flight_string(flight, claim->job);
-	copy->id = le_flight_string(flight, claim->id);
-	copy->node = le_flight_string(flight, claim->node);
-	return copy;
 }
 
 /* ---- claiming ---- */
@@ -389,7 +384,10 @@ claim_written(LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome == LE_DONE && flight->op.previous == NULL)
 		new_jobs(c)->n++;
 	if (answer->outcome == LE_DONE)
+	{
+		le_keep_record(flight->op.claim, answer->index);
 		reply_claimed(c, flight->op.claim->try);
+	}
 	else
 		not_written(c, answer->outcome);
 }
@@ -416,9 +414,9 @@ send_claim(Claiming *c, const LeClaim *found, int try)
 		claim.state = LE_CLAIM_FAILED;
 		claim.ended_at = claim.claimed_at;
 	}
-	flight->op.claim = copy_claim(flight, &claim);
+	flight->op.claim = le_copy_claim(flight->context, &claim);
 	if (found != NULL)
-		flight->op.previous = copy_claim(flight, found);
+		flight->op.previous = le_copy_claim(flight->context, found);
 	flight->op.index = slot->election.write_index;
 	flight->op.token = slot->election.token;
 	flight->op.attempt = le_flight_string(flight, slot->attempt);
@@ -540,7 +538,10 @@ end_written(LeFlight *flight, const LeAnswer *answer)
 	if (c == NULL)
 		return;
 	if (answer->outcome == LE_DONE)
+	{
+		le_keep_record(flight->op.claim, answer->index);
 		reply(c, LE_REPLY_TRUE);
+	}
 	else
 		not_written(c, answer->outcome);
 }
@@ -567,8 +568,8 @@ end_claim(Claiming *c, const LeClaim *found)
 		return;
 	}
 	flight = new_flight(c, LE_OP_COMPLETE, end_written);
-	flight->op.previous = copy_claim(flight, found);
-	claim = copy_claim(flight, found);
+	flight->op.previous = le_copy_claim(flight->context, found);
+	claim = le_copy_claim(flight->context, found);
 	claim->state = c->ask.ending;
 	claim->ended_at = le_tick_now();
 	flight->op.claim = claim;
@@ -630,7 +631,7 @@ looked(LeFlight *flight, const LeAnswer *answer)
 		failed(c, answer->outcome);
 		return;
 	}
-	c->writing = false;
+	c->writing = c->guessed = false;
 	if (c->ask.kind == LE_ASK_CLAIM)
 		judge(c, found);
 	else if (c->ask.kind == LE_ASK_COMPLETE)
@@ -643,7 +644,39 @@ static void
 look(Claiming *c)
 {
 	c->again_at = 0;
+	le_forget_record(c->ask.election, c->ask.job);
 	send(new_flight(c, LE_OP_READ_CLAIM, looked));
+}
+
+/*
+ * Go by what was written last.  Only the usual is done so: the next tick after
+ * one that is over, and the end of what was claimed.  All else, a refusal
+ * above all, needs the record as it is.
+ */
+static bool
+guess(Claiming *c)
+{
+	const LeClaim *known = le_kept_record(c->ask.election, c->ask.job);
+
+	if (known == NULL || c->maybe)
+		return false;
+	if (c->ask.kind == LE_ASK_CLAIM &&
+		known->state != LE_CLAIM_RUNNING && known->tick < c->ask.tick &&
+		its_term_stands(c))
+	{
+		c->guessed = true;
+		judge(c, known);
+		return true;
+	}
+	if (c->ask.kind == LE_ASK_COMPLETE &&
+		known->state == LE_CLAIM_RUNNING &&
+		strcmp(known->id, c->ask.claim_id) == 0)
+	{
+		c->guessed = true;
+		end_claim(c, known);
+		return true;
+	}
+	return false;
 }
 
 /* ---- all of them ---- */
@@ -795,7 +828,7 @@ begin(Claiming *c)
 {
 	if (c->ask.kind == LE_ASK_CLAIMS)
 		list(c);
-	else
+	else if (c->failures > 0 || !guess(c))
 		look(c);
 }
 

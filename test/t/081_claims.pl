@@ -136,6 +136,49 @@ subtest 'outcome unknown' => sub {
 	is($session->query(complete('unknown')), 't', 'and completes it');
 };
 
+# Who wrote the record last need not read it; who is mistaken in that does.
+subtest 'in rhythm' => sub {
+	my $session = LeaderElection::Session->new($a);
+	my $count = sub {
+		my ($mark) = @_;
+
+		return join ' ', map {
+			scalar $recorder->requests(request_like($_), $mark)
+		} 'read_claim', 'claim', 'complete';
+	};
+	my $mark = $recorder->mark;
+
+	is($session->query(claim('rhythm')), 't', 'the first tick');
+	is($session->query(complete('rhythm')), 't', 'done');
+	is($count->($mark), '1 1 1', 'is looked at before');
+	$mark = $recorder->mark;
+	foreach my $second (1 .. 5)
+	{
+		is($session->query(claim('rhythm', $second)), 't', "second $second");
+		is($session->query(complete('rhythm', $second)), 't', 'done');
+	}
+	is($count->($mark), '0 5 5', 'two requests for each tick');
+	$mark = $recorder->mark;
+	is($session->query(claim('rhythm', 5)), 'f', 'one that is taken');
+	is($session->query(claim('rhythm', 2)), 'f', 'and an older one');
+	is($count->($mark), '2 0 0', 'are not refused without a look');
+	is($session->query(claim('rhythm', 6)), 't', 'the next one');
+	is($session->query(complete('rhythm', 6)), 't', 'done');
+
+	$a->sql("SELECT le_step_down('billing', hold_off => '1 s')");
+	ok($b->acquire('billing', wait => '30s'), 'another leads');
+	is($b->sql(claim('rhythm', 8)), 't', 'and claims');
+	$b->sql("SELECT le_release('billing')");
+	ok($a->acquire('billing', wait => '30s'), 'the first leads again');
+	$mark = $recorder->mark;
+	is($session->query(claim('rhythm', 7)), 'f', 'an older tick than that');
+	is($count->($mark), '1 1 0', 'was refused, and then looked at');
+	is(record('rhythm', "extract(second FROM tick)::int, state"),
+		'8|running', 'and changed nothing');
+	is($session->query(claim('rhythm', 9)), 't', 'a newer one');
+	is(record('rhythm', "extract(second FROM tick)::int, try"), '9|1', 'is claimed');
+};
+
 # A claim that may yet arrive, and then the term was lost.
 subtest 'lost meanwhile' => sub {
 	my $session = LeaderElection::Session->new($a);
