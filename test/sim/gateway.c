@@ -22,7 +22,7 @@
 #define GRANULARITY		LE_SEC
 #define BUDGET			(4500 * LE_MSEC)	/* --request-timeout */
 #define STATEMENT		(2 * LE_SEC)	/* --statement-timeout */
-#define POLL			(800 * LE_MSEC) /* --poll-interval */
+#define POLL			(800 * LE_MSEC) /* where many are watched */
 #define MIN_TTL_MS		5000
 #define MAX_TTL_MS		(24 * 3600 * 1000)
 #define MAX_TOKEN		(UINT64CONST(1) << 53)

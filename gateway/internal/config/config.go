@@ -85,7 +85,7 @@ func (c *Config) serveFlags(f *flag.FlagSet) []group {
 	f.StringVar(&c.allowHosts, "allow-hosts", "", "`names` by which this machine's clients may call a gateway without authentication, besides localhost and loopback addresses; comma-separated")
 	f.DurationVar(&c.MaxClockSkew, "max-clock-skew", 2*time.Second, "by how much the clocks of two Cassandra nodes may differ; leases are believed for that much less")
 	f.DurationVar(&c.Budget, "request-timeout", 4500*time.Millisecond, "how long a request may take, unknown outcomes resolved; keep it below the clients' timeout")
-	f.DurationVar(&c.Poll, "poll-interval", 800*time.Millisecond, "how often a lock is looked at while clients wait for its change")
+	f.DurationVar(&c.Poll, "poll-interval", 250*time.Millisecond, "how often a lock is looked at while clients wait for its change; where more than 250 are watched more seldom, down to each 800ms")
 	f.IntVar(&c.Parallel, "batch-parallel", 8, "how many locks of one batch are renewed at once (`n`)")
 	f.IntVar(&c.MaxRequests, "max-requests", 256, "at most `n` requests at once; more are answered 503. A quarter is kept for renewals and releases, and one caller gets half at most")
 	f.IntVar(&c.MaxWaiters, "max-waiters", 4096, "at most `n` long polls at once, half of them for one caller; more are answered 503")

@@ -85,6 +85,13 @@ func (s *Service) Wait(ctx context.Context, name string, known *Known, limit tim
 	}
 }
 
+// What the looks at watched locks may cost Cassandra: so many a second, as long
+// as none is looked at less often than that for it.
+const (
+	looksPerSecond = 1000
+	slowestLook    = 800 * time.Millisecond
+)
+
 // hub polls each watched lock once, however many wait for it.
 type hub struct {
 	s  *Service
@@ -142,12 +149,21 @@ func (h *hub) changed(name string) {
 	}
 }
 
+// interval is how often each lock is looked at: as the settings ask, and more
+// seldom where many are watched.
+func (h *hub) interval() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	shared := time.Duration(len(h.m)) * time.Second / looksPerSecond
+	return max(h.s.opt.Poll, min(shared, slowestLook))
+}
+
 // poll looks at the lock until nobody waits for it. Reading a majority is
 // enough to notice a change that was answered; what the waiter is told is read
 // again, linearizably.
 func (h *hub) poll(ctx context.Context, w *watched) {
 	for {
-		every := h.s.opt.Poll
+		every := h.interval()
 		t := time.NewTimer(every*3/4 + rand.N(every/4+1))
 		select {
 		case <-ctx.Done():

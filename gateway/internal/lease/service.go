@@ -26,7 +26,7 @@ type Options struct {
 	MaxClockSkew time.Duration
 	// Budget is how long one request may take, unknown outcomes included.
 	Budget time.Duration
-	// Poll is how often a watched lock is looked at, at most.
+	// Poll is how often a watched lock is looked at, where few are watched.
 	Poll time.Duration
 	// Parallel is how many locks of a batch are renewed at once.
 	Parallel int
