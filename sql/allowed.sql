@@ -14,6 +14,7 @@ SELECT le_acquire('regress/b', scope => 'transaction');
 SELECT le_renew('regress/b');
 SELECT le_release('regress/b');
 SELECT le_campaign('regress/b');
+SELECT le_progress('regress/b');
 SELECT le_withdraw('regress/b');
 SELECT le_step_down('regress/b');
 SELECT le_reset_token('regress/b');

@@ -11,12 +11,13 @@ CREATE FUNCTION le_acquire(
 	value pg_catalog.text DEFAULT NULL,
 	wait pg_catalog.interval DEFAULT '0',
 	scope pg_catalog.text DEFAULT 'node',
-	on_loss pg_catalog.text DEFAULT NULL)
+	on_loss pg_catalog.text DEFAULT NULL,
+	progress_within pg_catalog.interval DEFAULT NULL)
 RETURNS pg_catalog.bool
 AS 'MODULE_PATHNAME', 'le_acquire'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION le_acquire(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.text, pg_catalog.text) IS
+COMMENT ON FUNCTION le_acquire(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.text, pg_catalog.text, pg_catalog.interval) IS
 'seek to lead an election: true, the scope holds it now; false, somebody else does or may';
 
 CREATE FUNCTION le_renew(
@@ -39,12 +40,13 @@ COMMENT ON FUNCTION le_release(pg_catalog.text) IS
 
 CREATE FUNCTION le_campaign(
 	election pg_catalog.text,
-	value pg_catalog.text DEFAULT NULL)
+	value pg_catalog.text DEFAULT NULL,
+	progress_within pg_catalog.interval DEFAULT NULL)
 RETURNS pg_catalog.void
 AS 'MODULE_PATHNAME', 'le_campaign'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION le_campaign(pg_catalog.text, pg_catalog.text) IS
+COMMENT ON FUNCTION le_campaign(pg_catalog.text, pg_catalog.text, pg_catalog.interval) IS
 'contend for an election, for the whole instance, until le_withdraw() or a restart';
 
 CREATE FUNCTION le_withdraw(election pg_catalog.text)
@@ -83,6 +85,14 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION le_is_leader(pg_catalog.text) IS
 'may the caller act as leader at this moment? reads shared memory only';
+
+CREATE FUNCTION le_progress(election pg_catalog.text)
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME', 'le_progress'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION le_progress(pg_catalog.text) IS
+'le_is_leader(), and tell that the caller does its work, which keeps the term where progress_within is set';
 
 CREATE FUNCTION le_fencing_token(election pg_catalog.text)
 RETURNS pg_catalog.int8
@@ -166,6 +176,8 @@ CREATE FUNCTION le_status(
 	OUT pid pg_catalog.int4,
 	OUT term_started_at pg_catalog.timestamptz,
 	OUT last_renewed_at pg_catalog.timestamptz,
+	OUT progress_at pg_catalog.timestamptz,
+	OUT progress_due pg_catalog.timestamptz,
 	OUT last_change_at pg_catalog.timestamptz,
 	OUT last_loss pg_catalog.text,
 	OUT store pg_catalog.text,
@@ -203,6 +215,10 @@ COMMENT ON COLUMN le_status.term_started_at IS
 'when this instance''s term began';
 COMMENT ON COLUMN le_status.last_renewed_at IS
 'when the store last confirmed this instance''s term';
+COMMENT ON COLUMN le_status.progress_at IS
+'when this instance last did something in its term, or began it';
+COMMENT ON COLUMN le_status.progress_due IS
+'it gives the term up then, unless there is progress; null: never for that';
 COMMENT ON COLUMN le_status.last_change_at IS
 'when the last term of this instance began or ended';
 COMMENT ON COLUMN le_status.last_loss IS
@@ -1009,13 +1025,14 @@ COMMENT ON FUNCTION le_cron_release(pg_catalog.text, pg_catalog.text, pg_catalog
 -- are granted it; status is for monitoring.
 --
 REVOKE ALL ON FUNCTION
-	le_acquire(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.text, pg_catalog.text),
+	le_acquire(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.text, pg_catalog.text, pg_catalog.interval),
 	le_renew(pg_catalog.text, pg_catalog.text),
 	le_release(pg_catalog.text),
-	le_campaign(pg_catalog.text, pg_catalog.text),
+	le_campaign(pg_catalog.text, pg_catalog.text, pg_catalog.interval),
 	le_withdraw(pg_catalog.text),
 	le_step_down(pg_catalog.text, pg_catalog.interval),
 	le_reset_token(pg_catalog.text),
+	le_progress(pg_catalog.text),
 	le_require_leader(pg_catalog.text, pg_catalog.interval, pg_catalog.text),
 	le_fence_guard(pg_catalog.regclass, pg_catalog.text),
 	le_current_leader(pg_catalog.text, pg_catalog.interval),

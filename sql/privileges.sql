@@ -42,7 +42,7 @@ ALTER SYSTEM SET leader_election.eligible = off;
 RESET ROLE;
 
 -- what a job needs
-GRANT EXECUTE ON FUNCTION le_acquire(text, text, interval, text, text),
+GRANT EXECUTE ON FUNCTION le_acquire(text, text, interval, text, text, interval),
 	le_renew(text, text), le_release(text) TO regress_le_job;
 SET ROLE regress_le_job;
 SELECT le_acquire('regress/privileges', scope => 'session');

@@ -68,4 +68,6 @@ ALTER SYSTEM SET leader_election.commit_margin = '-1';
 ALTER SYSTEM SET leader_election.commit_margin = '31s';
 ALTER SYSTEM SET leader_election.drain_timeout = '-1';
 ALTER SYSTEM SET leader_election.drain_timeout = '11min';
+ALTER SYSTEM SET leader_election.progress_within = '-1';
+ALTER SYSTEM SET leader_election.progress_within = '367d';
 SET leader_election.on_loss = 'kill';

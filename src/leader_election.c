@@ -20,6 +20,7 @@
 #include "shmem/bound.h"
 #include "shmem/events.h"
 #include "shmem/leases.h"
+#include "shmem/progress.h"
 #include "shmem/requests.h"
 #include "shmem/runs.h"
 #include "shmem/stats.h"
@@ -41,6 +42,7 @@ shmem_request(void)
 	RequestAddinShmemSpace(add_size(le_leases_size(), le_requests_size()));
 	RequestAddinShmemSpace(add_size(le_events_size(), le_stats_size()));
 	RequestAddinShmemSpace(add_size(le_bound_size(), le_runs_size()));
+	RequestAddinShmemSpace(le_progress_size());
 }
 
 /*
@@ -73,6 +75,9 @@ shmem_startup(void)
 	le_bound_init(found, where);
 	where = ShmemInitStruct("leader_election runs", le_runs_size(), &found);
 	le_runs_init(found, where);
+	where = ShmemInitStruct("leader_election progress", le_progress_size(),
+							&found);
+	le_progress_init(found, where);
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -47,6 +47,7 @@ int			le_on_loss;
 int			le_cancel_lead;
 int			le_commit_margin;
 int			le_drain_timeout;
+int			le_progress_within;
 char	   *le_ca_file;
 char	   *le_cert_file;
 char	   *le_key_file;
@@ -446,6 +447,12 @@ define_job_settings(void)
 			  "Sets how long a term that is given up waits for the transactions bound to it.",
 			  "They are canceled then, and the store is told.",
 			  &le_drain_timeout, 5000, 0, 600000);
+	/* Whole seconds: no schedule of pg_cron is finer. */
+	DefineCustomIntVariable("leader_election.progress_within",
+							"Sets how long this instance may lead an election without progress.",
+							"It is given up then, for as long again or longer. 0 turns this off.",
+							&le_progress_within, 0, 0, 366 * 86400,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 
 /*

@@ -55,6 +55,7 @@ extern int	le_on_loss;			/* LeOnLoss */
 extern int	le_cancel_lead;
 extern int	le_commit_margin;
 extern int	le_drain_timeout;
+extern int	le_progress_within; /* s; 0: off */
 extern char *le_ca_file;
 extern char *le_cert_file;
 extern char *le_key_file;

@@ -1096,6 +1096,8 @@ le_reason_name(LeReason reason)
 			return "released";
 		case LE_REASON_STEPPED_DOWN:
 			return "stepped down";
+		case LE_REASON_NO_PROGRESS:
+			return "no progress";
 		case LE_REASON_KEY_LOST:
 			return "key deleted or taken";
 		case LE_REASON_SESSION_LOST:

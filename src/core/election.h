@@ -128,6 +128,7 @@ typedef enum LeReason
 	LE_REASON_NONE,
 	LE_REASON_RELEASED,			/* the holder let go */
 	LE_REASON_STEPPED_DOWN,		/* it was told to */
+	LE_REASON_NO_PROGRESS,		/* nothing was done in it */
 	LE_REASON_KEY_LOST,			/* the key was deleted or taken */
 	LE_REASON_SESSION_LOST,		/* the store ended the session */
 	LE_REASON_EXPIRED,			/* the deadline came first */

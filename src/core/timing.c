@@ -151,6 +151,21 @@ le_retry_delay(const LeTiming *t, int failures, uint32_t random)
 	return delay / 2 + le_jitter(delay / 2, random);
 }
 
+/*
+ * How long is a node to stay away that made no progress within that time?  As
+ * long again, and twice as long each time ("last" is the one before, 0: it has
+ * made progress since), up to an hour: so nodes that are all of no use do not
+ * pass the lead round and round, and one that is of use gets its turn soon.
+ */
+le_duration
+le_next_hold_off(le_duration within, le_duration last)
+{
+	le_duration most = within > LE_MAX_IDLE ? within : LE_MAX_IDLE;
+	le_duration next = 2 * last < within ? within : 2 * last;
+
+	return next < most ? next : most;
+}
+
 /* A random part of span, from 0 to just below it. */
 le_duration
 le_jitter(le_duration span, uint32_t random)

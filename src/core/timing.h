@@ -44,6 +44,9 @@ typedef int64_t le_duration;	/* ns */
  * predecessor's lease assumes this one. */
 #define LE_MAX_LEASE		(60 * LE_SEC)
 
+/* The longest hold-off for lack of progress, unless a single one is longer. */
+#define LE_MAX_IDLE			(3600 * LE_SEC)
+
 typedef struct LeTiming
 {
 	le_duration lease;			/* how long a proof carries */
@@ -84,6 +87,7 @@ extern le_time le_next_renewal(const LeTiming *t, le_time sent,
 							   uint32_t random);
 extern le_duration le_retry_delay(const LeTiming *t, int failures,
 								  uint32_t random);
+extern le_duration le_next_hold_off(le_duration within, le_duration last);
 extern le_duration le_jitter(le_duration span, uint32_t random);
 extern le_time le_earliest(le_time a, le_time b);
 

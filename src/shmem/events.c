@@ -82,6 +82,7 @@ le_event_name(LeEventKind what)
 		[LE_EVENT_TOOK_OVER] = "took over",
 		[LE_EVENT_RELEASED] = "released",
 		[LE_EVENT_STEPPED_DOWN] = "stepped down",
+		[LE_EVENT_NO_PROGRESS] = "no progress",
 		[LE_EVENT_LOST] = "lost",
 		[LE_EVENT_TOKEN_REFUSED] = "token refused",
 		[LE_EVENT_SEEN] = "other leads",

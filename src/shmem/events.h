@@ -23,6 +23,7 @@ typedef enum LeEventKind
 	LE_EVENT_TOOK_OVER,			/* follows ACQUIRED: from whom, and why */
 	LE_EVENT_RELEASED,
 	LE_EVENT_STEPPED_DOWN,
+	LE_EVENT_NO_PROGRESS,		/* ended for lack of it */
 	LE_EVENT_LOST,
 	LE_EVENT_TOKEN_REFUSED,		/* one that was given back, for it was too
 								 * low */

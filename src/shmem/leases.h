@@ -71,7 +71,7 @@ typedef struct LeSlot
 	bool		end_confirmed;	/* the store has been told, or knew, of the
 								 * end of ... */
 	uint64		ended_token;	/* ... the term that ended last */
-	le_time		hold_off_until; /* stepped down: do not contend before */
+	le_time		hold_off_until; /* do not contend before */
 	le_time		campaign_after; /* a campaign pauses until then */
 	le_duration drain_grace;	/* between drain_until and the term's end */
 	LeOwner		candidate;		/* for whom the acquire in flight is */

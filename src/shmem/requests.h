@@ -54,6 +54,8 @@ typedef struct LeAsk
 	le_time		wait_until;		/* ACQUIRE: give up then; 0: do not wait;
 								 * LOOK: give up then */
 	le_duration hold_off;		/* STEP_DOWN */
+	le_duration within;			/* ACQUIRE, CAMPAIGN: progress, as in
+								 * LeProgress */
 	le_duration max_staleness;	/* LEADER */
 	bool		has_value;
 	bool		all;			/* STEP_DOWN: every election that the list in

@@ -13,6 +13,7 @@
 #include "utils/builtins.h"
 
 #include "settings.h"
+#include "shmem/progress.h"
 #include "sql/arguments.h"
 
 /* The longest wait or hold-off, so that nanoseconds cannot overflow. */
@@ -131,6 +132,28 @@ le_to_hold_off(Interval *interval)
 }
 
 /*
+ * Within which time there must be progress; '0': at any, and NULL as the
+ * setting says.  Less than a second nobody could keep: neither pg_cron nor
+ * le_run() has shorter intervals.
+ */
+le_duration
+le_to_within(FunctionCallInfo fcinfo, int n)
+{
+	le_duration within;
+
+	if (PG_ARGISNULL(n))
+		return LE_WITHIN_SETTING;
+	within = le_to_duration(PG_GETARG_INTERVAL_P(n), "progress_within");
+	if (within == 0)
+		return LE_WITHIN_ANY;
+	if (within < LE_SEC)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"progress_within\" must be at least one second, or zero")));
+	return within;
+}
+
+/*
  * A question about the election that is the first argument.  Who leads it
  * whoever was granted that question may ask.
  */
@@ -191,4 +214,20 @@ bool
 le_may_begin(const char *election, LeTerm *term)
 {
 	return le_my_term(election, term) && term->drain_until == 0;
+}
+
+/*
+ * What the caller does as leader counts as progress; false: it does not lead.
+ * For the order of the two looks at the clock see le_note_progress().
+ */
+bool
+le_make_progress(const char *election)
+{
+	le_time		now = le_now();
+	LeTerm		term;
+
+	if (!le_may_begin(election, &term))
+		return false;
+	le_note_progress(le_find_term(election), now);
+	return true;
 }

@@ -28,6 +28,8 @@ extern char *le_from_utf8(const char *s);
 extern void le_throw(const LeReply *reply);
 extern void le_ask_worker(LeAsk *ask, LeReply *reply);
 extern bool le_my_term(const char *election, LeTerm *term);
+extern bool le_make_progress(const char *election);
+extern le_duration le_to_within(FunctionCallInfo fcinfo, int n);
 extern bool le_may_begin(const char *election, LeTerm *term);
 
 #endif							/* LE_ARGUMENTS_H */

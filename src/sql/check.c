@@ -23,6 +23,7 @@
 
 #include "settings.h"
 #include "shmem/leases.h"
+#include "shmem/progress.h"
 #include "shmem/requests.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
@@ -264,6 +265,34 @@ check_campaigns(Report *report)
 		say(report, WARN, "campaign",
 			"The lease table is full: %d of max_elections (%d) are in use. A new name takes the place of one that is neither held nor sought.",
 			le_table->nused, le_table->nslots);
+}
+
+/* It led, and nothing was done; or it leads again, and nothing was yet. */
+static void
+check_progress(Report *report)
+{
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+
+	if (le_progress_within != 0)
+		say(report, OK, "progress",
+			"What this instance leads it gives up after %d s without progress (progress_within), for as long again, and twice as long each time, up to an hour.",
+			le_progress_within);
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		const LeProgress *p = le_progress_of(i);
+		le_duration left;
+
+		if (!le_copy_slot(i, slot) || p->idled == 0 ||
+			(pg_atomic_read_u64(&slot->token) != 0 && le_made_progress(i)))
+			continue;
+		left = p->idles ? slot->hold_off_until - le_now() : 0;
+		say(report, WARN, "progress",
+			"This instance gave up election \"%s\" for lack of progress, and has made none since; it %s. Do its jobs run here?",
+			slot->name, left <= 0 ? "contends again" :
+			psprintf("does not contend for another %.1f s",
+					 left / (double) LE_SEC));
+	}
+	pfree(slot);
 }
 
 /* Names that a check was asked about, to say no silently and for ever. */
@@ -710,6 +739,7 @@ le_check_config(PG_FUNCTION_ARGS)
 	check_files(&report);
 	check_campaigns(&report);
 	check_tokens(&report);
+	check_progress(&report);
 	check_names(&report);
 	check_arithmetic(&report);
 	check_clock(&report);

@@ -34,6 +34,7 @@
 
 #include "shmem/bound.h"
 #include "shmem/events.h"
+#include "shmem/progress.h"
 #include "shmem/requests.h"
 #include "shmem/stats.h"
 #include "sql/cancel.h"
@@ -52,6 +53,7 @@ typedef struct Binding
 	Kind		kind;
 	SubTransactionId subxact;	/* BOUND: ends with its rollback */
 	int			place;			/* in bound.c; -1: not bound */
+	le_time		checked_at;		/* the term was last found to hold then */
 	LeStop		stop;			/* the term */
 } Binding;
 
@@ -84,20 +86,19 @@ typedef enum Standing
  */
 static Standing
 term_stands(int number, const char *election, uint64 token, bool bound,
-			le_duration needed, le_duration *left)
+			le_duration needed, le_duration *left, le_time *now)
 {
 	LeTerm		term;
-	le_time		now;
 
 	*left = 0;
 	if (!le_read_term_at(number, election, &term) || term.token != token ||
 		!le_is_mine(term.owner))
 		return OVER;
-	now = le_now();
-	*left = term.deadline - now;
+	*now = le_now();
+	*left = term.deadline - *now;
 	if (*left <= 0)
 		return EXPIRED;
-	if (term.drain_until != 0 && (!bound || now >= term.drain_until))
+	if (term.drain_until != 0 && (!bound || *now >= term.drain_until))
 		return GIVEN_UP;
 	return *left > needed ? HOLDS : TOO_LATE;
 }
@@ -178,7 +179,7 @@ note_abort(const LeStop *stop)
 }
 
 static void
-check(const Binding *b)
+check(Binding *b)
 {
 	const LeStop *stop = &b->stop;
 	Standing	standing = HOLDS;
@@ -194,7 +195,8 @@ check(const Binding *b)
 	}
 	if (b->kind != HOLDING)
 		standing = term_stands(stop->number, stop->election, stop->token, true,
-							   le_commit_margin * LE_MSEC, &left);
+							   le_commit_margin * LE_MSEC, &left,
+							   &b->checked_at);
 	if (standing != HOLDS)
 	{
 		note_abort(stop);
@@ -321,6 +323,27 @@ check_all(void)
 		check(dlist_container(Binding, node, iter.cur));
 }
 
+/*
+ * What was committed under the gate is progress in its term, as of the check,
+ * if that term is still there; see le_note_progress().
+ */
+static void
+note_progress(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &bindings)
+	{
+		const Binding *b = dlist_container(Binding, node, iter.cur);
+		LeTerm		term;
+
+		if (b->kind != HOLDING &&
+			le_read_term_at(b->stop.number, b->stop.election, &term) &&
+			term.token == b->stop.token)
+			le_note_progress(b->stop.number, b->checked_at);
+	}
+}
+
 /* In two phases a transaction could be committed by anybody at any time. */
 static void
 refuse_prepare(void)
@@ -397,6 +420,10 @@ at_xact_end(XactEvent event, void *arg)
 			check_all();
 			break;
 		case XACT_EVENT_COMMIT:
+			note_progress();
+			ending = false;
+			unbind();
+			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			ending = false;
@@ -574,11 +601,12 @@ pass_gate(int number, const char *election, uint64 token,
 		  le_duration min_remaining, LeOnLoss on_loss)
 {
 	le_duration left = 0;
+	le_time		now;
 	Standing	standing = OVER;
 
 	if (token != 0)
 		standing = term_stands(number, election, token, false,
-							   lead(on_loss) + min_remaining, &left);
+							   lead(on_loss) + min_remaining, &left, &now);
 	if (standing != HOLDS)
 		raise_not_leader(election, standing, left, min_remaining, on_loss);
 }
@@ -617,13 +645,14 @@ bind_or_check(const char *election, le_duration min_remaining,
 	int			number = le_find_term(election);
 	Binding    *b = find_binding(election, false);
 	le_duration left;
+	le_time		now;
 	Standing	standing;
 
 	if (b == NULL)
 		return bind_transaction(number, election, min_remaining, on_loss);
 	check(b);
 	standing = term_stands(number, election, b->stop.token, true,
-						   lead(on_loss) + min_remaining, &left);
+						   lead(on_loss) + min_remaining, &left, &now);
 	if (standing != HOLDS)
 		raise_not_leader(election, standing, left, min_remaining, on_loss);
 	tighten(b, on_loss);

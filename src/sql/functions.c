@@ -4,8 +4,8 @@
  *		What SQL calls: checks arguments, posts a request, waits.
  *
  * le_is_leader(), le_fencing_token() and le_remaining() read shared memory and
- * nothing else.
- * All others leave the work to the worker.
+ * nothing else; le_progress() also writes one number there.  All others leave
+ * the work to the worker.
  *
  * src/sql/functions.c
  *
@@ -33,6 +33,7 @@ PG_FUNCTION_INFO_V1(le_release);
 PG_FUNCTION_INFO_V1(le_current_leader);
 PG_FUNCTION_INFO_V1(le_leader);
 PG_FUNCTION_INFO_V1(le_is_leader);
+PG_FUNCTION_INFO_V1(le_progress);
 PG_FUNCTION_INFO_V1(le_fencing_token);
 PG_FUNCTION_INFO_V1(le_remaining);
 PG_FUNCTION_INFO_V1(le_require_leader);
@@ -107,6 +108,7 @@ le_acquire(PG_FUNCTION_ARGS)
 	ask.wait_until = wait == 0 ? 0 : le_now() + wait;
 	ask.owner = scope_owner(PG_GETARG_TEXT_PP(3));
 	on_loss = on_loss_argument(fcinfo, 4);
+	ask.within = le_to_within(fcinfo, 5);
 	if (ask.owner == LE_OWNER_NODE && !PG_ARGISNULL(4) &&
 		on_loss != LE_ON_LOSS_NONE)
 		ereport(ERROR,
@@ -165,6 +167,7 @@ le_campaign(PG_FUNCTION_ARGS)
 	le_start_ask(&ask, LE_ASK_CAMPAIGN, fcinfo);
 	if (!PG_ARGISNULL(1))
 		le_set_value(&ask, PG_GETARG_TEXT_PP(1));
+	ask.within = le_to_within(fcinfo, 2);
 	le_ask_worker(&ask, &reply);
 	PG_RETURN_VOID();
 }
@@ -241,6 +244,23 @@ le_is_leader(PG_FUNCTION_ARGS)
 
 	PG_RETURN_BOOL(get_name(PG_GETARG_TEXT_PP(0), election) &&
 				   le_may_begin(election, &term));
+}
+
+/*
+ * The same, and it says that the caller does its work: see progress_within.
+ * It keeps a term, so it is for those who may lead; not STRICT, lest a call
+ * with NULL should pass without a look at who may.
+ */
+Datum
+le_progress(PG_FUNCTION_ARGS)
+{
+	LeAsk		ask;
+
+	le_check_preloaded();
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	le_set_election(&ask, PG_GETARG_TEXT_PP(0));
+	PG_RETURN_BOOL(le_make_progress(ask.election));
 }
 
 /*

@@ -353,6 +353,8 @@ end_claim(FunctionCallInfo fcinfo, LeClaimState ending)
 	le_end_ask(&ask, claim, ending);
 	le_ask_worker(&ask, &reply);
 	le_forget_claim(claim);
+	if (reply.kind == LE_REPLY_TRUE)
+		(void) le_make_progress(ask.election);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 

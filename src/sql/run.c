@@ -549,6 +549,8 @@ run_tick(Run *run, const LeTerm *term)
 		return NOT_NOW;
 	progress = claim_and_run(run, term);
 	le_fence_clear_standing();
+	if (progress != NOT_NOW)
+		(void) le_make_progress(run->ask.election);
 	return progress;
 }
 

@@ -25,6 +25,7 @@
 #include "settings.h"
 #include "shmem/events.h"
 #include "shmem/leases.h"
+#include "shmem/progress.h"
 #include "shmem/requests.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
@@ -115,13 +116,13 @@ le_begin_rows(FunctionCallInfo fcinfo, TupleDesc *desc)
 }
 
 static const char *
-state_of(const LeSlot *slot, le_time deadline)
+state_of(int number, const LeSlot *slot, le_time deadline)
 {
 	if (le_election_has_term(&slot->election) &&
 		!le_believes(le_now(), deadline))
 		return "expired";
 	if (slot->election.state == LE_IDLE && slot->hold_off_until > le_now())
-		return "stepped down";
+		return le_progress_of(number)->idles ? "no progress" : "stepped down";
 	if (slot->election.state == LE_IDLE &&
 		(slot->campaign || slot->configured))
 		return "candidate";
@@ -161,9 +162,21 @@ put_error(Row *row, const LeSlot *slot, const LeTrouble *trouble)
 	}
 }
 
+/* When something was done last, and until when something must be. */
 static void
-put_status(LeSlot *slot, const LeTrouble *trouble, Tuplestorestate *rows,
-		   TupleDesc desc)
+put_progress(Row *row, int number, bool leads)
+{
+	le_time		at = (le_time) pg_atomic_read_u64(&le_progress_of(number)->at);
+	le_time		until = le_progress_until(number);
+	TimestampTz shown = le_wall(at);
+
+	put_time(row, leads ? shown : 0);
+	put_time(row, leads && until != 0 ? shown + (until - at) / 1000 : 0);
+}
+
+static void
+put_status(int number, LeSlot *slot, const LeTrouble *trouble,
+		   Tuplestorestate *rows, TupleDesc desc)
 {
 	LeOwner		owner = pg_atomic_read_u64(&slot->owner);
 	le_time		deadline = (le_time) pg_atomic_read_u64(&slot->deadline);
@@ -172,7 +185,7 @@ put_status(LeSlot *slot, const LeTrouble *trouble, Tuplestorestate *rows,
 	Row			row = {.n = 0};
 
 	put_text(&row, slot->name);
-	put_text(&row, state_of(slot, deadline));
+	put_text(&row, state_of(number, slot, deadline));
 	put_text(&row, owner == LE_OWNER_NONE ? NULL : le_scope_name(owner));
 	put_text(&row, !leads ? holder_of(slot) :
 			 le_believes(le_now(), deadline) ? le_my_name() : NULL);
@@ -182,6 +195,7 @@ put_status(LeSlot *slot, const LeTrouble *trouble, Tuplestorestate *rows,
 		owner == LE_OWNER_NONE || owner == LE_OWNER_NODE);
 	put_time(&row, leads ? slot->term_started : 0);
 	put_time(&row, leads ? slot->renewed_at : 0);
+	put_progress(&row, number, leads);
 	put_time(&row, slot->last_change);
 	put_text(&row, slot->last_reason == LE_REASON_NONE ? NULL :
 			 le_reason_name(slot->last_reason));
@@ -205,7 +219,7 @@ le_status(PG_FUNCTION_ARGS)
 	le_copy_trouble(&trouble);
 	for (int i = 0; i < le_table->nused; i++)
 		if (le_copy_slot(i, slot))
-			put_status(slot, &trouble, rows, desc);
+			put_status(i, slot, &trouble, rows, desc);
 	return (Datum) 0;
 }
 

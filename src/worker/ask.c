@@ -16,6 +16,7 @@
 
 #include "settings.h"
 #include "shmem/clock.h"
+#include "shmem/progress.h"
 #include "worker/ask.h"
 #include "worker/claims.h"
 #include "worker/elect.h"
@@ -94,8 +95,10 @@ ask_acquire(LePending *p)
 		p->ask.wait_until < slot->hold_off_until)
 	{
 		snprintf(why, sizeof(why),
-				 "It stepped down and does not contend for another %d ms.",
-				 (int) ((slot->hold_off_until - le_now()) / LE_MSEC));
+				 le_progress_of(p->slot)->idles ?
+				 "It led without progress and does not contend for another " INT64_FORMAT " ms." :
+				 "It stepped down and does not contend for another " INT64_FORMAT " ms.",
+				 (int64) ((slot->hold_off_until - le_now()) / LE_MSEC));
 		le_reply_error(p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message,
 					   why,
 					   "Wait, or call le_campaign() to end the hold-off.");
@@ -109,7 +112,10 @@ ask_acquire(LePending *p)
 		bool		stays = slot->election.drain_until == 0;
 
 		if (stays && owner == p->ask.owner)
+		{
+			le_elect_shorten_progress(slot, p->ask.within);
 			reply_held(p, slot);
+		}
 		else if (stays && owner != LE_OWNER_NODE &&
 				 p->ask.owner != LE_OWNER_NODE &&
 				 (owner & ~LE_OWNER_XACT) == (p->ask.owner & ~LE_OWNER_XACT))
@@ -229,8 +235,9 @@ ask_campaign(LePending *p)
 	if (slot == NULL)
 		return;
 	le_begin_change(slot);
-	le_elect_set_campaign(slot, true);
+	le_elect_set_campaign(slot, true, p->ask.within);
 	slot->hold_off_until = slot->campaign_after = 0;
+	le_progress_of(p->slot)->idled = le_progress_of(p->slot)->useless = 0;
 	if (p->ask.has_value && !le_election_has_term(&slot->election))
 	{
 		strlcpy(slot->value, p->ask.value, sizeof(slot->value));
@@ -269,13 +276,13 @@ ask_withdraw(LePending *p)
 	if (le_election_has_term(&slot->election) &&
 		le_owner_of(slot) == LE_OWNER_NODE)
 	{
-		le_elect_set_campaign(slot, false);
+		le_elect_set_campaign(slot, false, LE_WITHIN_SETTING);
 		begin_release(p, slot);
 	}
 	else
 	{
 		le_note_begun(p->proc, p->number, 0);
-		le_elect_set_campaign(slot, false);
+		le_elect_set_campaign(slot, false, LE_WITHIN_SETTING);
 		le_reply(p, LE_REPLY_TRUE);
 		le_elect_advance(slot);
 	}

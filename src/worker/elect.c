@@ -22,6 +22,7 @@
 #include "shmem/bound.h"
 #include "shmem/clock.h"
 #include "shmem/events.h"
+#include "shmem/progress.h"
 #include "shmem/stats.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
@@ -44,6 +45,7 @@ typedef struct Brief
 	le_time		timer;
 	le_time		deadline;		/* of a term with a lease of its own */
 	le_time		renew_at;
+	le_time		progress_due;	/* by then there must be some */
 	bool		has_term;
 	bool		active;			/* not idle: is to be looked at */
 	bool		draining;		/* has a term that is to end */
@@ -91,6 +93,7 @@ brief_of(const LeSlot *slot)
 		.timer = e->timer_at,
 		.deadline = e->deadline,
 		.renew_at = le_election_renew_at(e),
+		.progress_due = le_progress_due(le_slot_number(slot)),
 		.has_term = pg_atomic_read_u64(&((LeSlot *) slot)->token) != 0,
 		.active = e->state != LE_IDLE,
 		.draining = e->drain_until != 0,
@@ -147,10 +150,14 @@ choose_candidate(LeSlot *slot)
 {
 	const LeAsk *ask = le_first_seeker(slot);
 	const char *value = NULL;
+	LeProgress *progress = le_progress_of(le_slot_number(slot));
 
+	progress->candidate_within = progress->campaign_within;
 	if (ask != NULL)
 	{
 		slot->candidate = ask->owner;
+		if (ask->within != LE_WITHIN_SETTING || ask->owner != LE_OWNER_NODE)
+			progress->candidate_within = ask->within;
 		slot->candidate_proc = ask->proc;
 		slot->candidate_pid = ask->pid;
 		if (ask->has_value)
@@ -542,6 +549,24 @@ send_request(LeSlot *slot, const LeActions *act)
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
+/* A hold-off that somebody asked for may be longer. */
+static void
+end_term(LeSlot *slot, LeReason reason)
+{
+	LeProgress *p = le_progress_of(le_slot_number(slot));
+	le_time		until;
+
+	le_end_term(slot, reason);
+	le_pending_term_ended(slot);
+	if (p->useless == 0)
+		return;
+	until = le_now() + p->idled;
+	if (slot->hold_off_until >= until)
+		return;
+	slot->hold_off_until = until;
+	p->idles = any_pause = true;
+}
+
 /* Nothing follows from what was fed. */
 #define NO_INPUT	LE_NINPUTS
 
@@ -570,10 +595,7 @@ step(LeSlot *slot, LeInput *input)
 	if (act.unresolved)
 		le_pending_unresolved(slot);	/* before there is another candidate */
 	if (act.term_ends && pg_atomic_read_u64(&slot->token) != 0)
-	{
-		le_end_term(slot, act.reason);
-		le_pending_term_ended(slot);
-	}
+		end_term(slot, act.reason);
 	if (act.term_drains)
 		le_drain_term(slot);
 	if (act.term_begins)
@@ -650,10 +672,11 @@ static void
 begin_term(LeSlot *slot, uint32 answered)
 {
 	LeActions	act = {.verdict = LE_SAY_GRANTED};
+	le_time		now = le_now();
 
 	if (!candidate_waits(slot))
 		le_elect_feed(slot, LE_IN_UNWANT);
-	else if (!le_believes(le_now(), granted_until(slot)))
+	else if (!le_believes(now, granted_until(slot)))
 	{
 		/* The disk took so long that nothing of the lease is left. */
 		le_pending_unresolved(slot);
@@ -664,7 +687,7 @@ begin_term(LeSlot *slot, uint32 answered)
 	}
 	else
 	{
-		le_begin_term(slot);
+		le_begin_term(slot, now);
 		(void) le_pass_verdict(slot, &act, answered);
 		note(slot);
 	}
@@ -814,6 +837,7 @@ void
 le_elect_hold_off(LeSlot *slot, le_duration how_long)
 {
 	slot->hold_off_until = le_now() + how_long;
+	le_progress_of(le_slot_number(slot))->idles = false;
 	any_pause = true;
 }
 
@@ -830,10 +854,26 @@ le_elect_takes_part(const LeSlot *slot)
 		slot->hold_off_until > le_now() || le_first_seeker(slot) != NULL;
 }
 
+/* "within": which progress its terms must see, also the present one. */
 void
-le_elect_set_campaign(LeSlot *slot, bool campaign)
+le_elect_set_campaign(LeSlot *slot, bool campaign, le_duration within)
 {
+	LeProgress *p = le_progress_of(le_slot_number(slot));
+
 	slot->campaign = campaign;
+	p->campaign_within = within;
+	if (campaign && le_owner_of(slot) == LE_OWNER_NODE)
+		p->within = within;
+	if (campaign && slot->candidate == LE_OWNER_NODE)
+		p->candidate_within = within;
+	note(slot);
+}
+
+/* Somebody relies on the term who was not there when it began. */
+void
+le_elect_shorten_progress(LeSlot *slot, le_duration within)
+{
+	le_progress_shorten(le_slot_number(slot), within);
 	note(slot);
 }
 
@@ -933,6 +973,7 @@ le_elect_slot(const char *election)
 	if (added)
 	{
 		le_stat_forget(le_slot_number(slot));
+		le_progress_forget(le_slot_number(slot));
 		note(slot);
 	}
 	slot->election.token_floor = Max(slot->election.token_floor,
@@ -1017,6 +1058,7 @@ le_elect_refresh(void)
 	le_each_campaign(mark_configured);
 	for (int i = 0; i < le_table->nused; i++)
 	{
+		note(le_slot(i));		/* progress_within may be another */
 		if (!may_lead && briefs[i].has_term)
 			le_elect_give_up(le_slot(i));
 		le_elect_advance(le_slot(i));
@@ -1064,6 +1106,19 @@ le_elect_recheck(void)
 			le_elect_advance(le_slot(i));
 }
 
+/*
+ * A node whose jobs do not run, or hang, goes on renewing what it leads for
+ * ever.  Others are to have it then.
+ */
+static void
+give_up_useless(LeSlot *slot)
+{
+	int			number = le_slot_number(slot);
+
+	le_progress_of(number)->useless = le_progress_limit(number);
+	le_elect_give_up(slot);
+}
+
 static void
 run_slot_timer(int i, le_time now)
 {
@@ -1082,6 +1137,12 @@ run_slot_timer(int i, le_time now)
 			le_elect_feed(slot, LE_IN_TIMER);
 		else if (le_session_live())
 			look_again(slot);	/* if not, le_elect_node_live() asks again */
+	}
+	if (briefs[i].progress_due != 0 && now >= briefs[i].progress_due)
+	{
+		note(slot);
+		if (briefs[i].progress_due != 0 && now >= briefs[i].progress_due)
+			give_up_useless(slot);
 	}
 }
 
@@ -1143,6 +1204,7 @@ le_elect_timer(void)
 		next = le_earliest(next, briefs[i].timer);
 		next = le_earliest(next, briefs[i].deadline);
 		next = le_earliest(next, briefs[i].renew_at);
+		next = le_earliest(next, briefs[i].progress_due);
 		if (briefs[i].draining)
 			next = le_earliest(next, le_now() + DRAIN_POLL);
 		if (any_pause)

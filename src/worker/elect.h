@@ -51,7 +51,9 @@ extern bool le_elect_can_begin(void);
 extern void le_elect_feed(LeSlot *slot, LeInputKind kind);
 extern void le_elect_advance(LeSlot *slot);
 extern void le_elect_give_up(LeSlot *slot);
-extern void le_elect_set_campaign(LeSlot *slot, bool campaign);
+extern void le_elect_set_campaign(LeSlot *slot, bool campaign,
+								  le_duration within);
+extern void le_elect_shorten_progress(LeSlot *slot, le_duration within);
 extern bool le_elect_takes_part(const LeSlot *slot);
 extern void le_elect_hold_off(LeSlot *slot, le_duration how_long);
 

@@ -19,6 +19,7 @@
 
 #include "settings.h"
 #include "shmem/clock.h"
+#include "shmem/progress.h"
 #include "worker/dispatch.h"
 #include "worker/eligible.h"
 #include "worker/pending.h"
@@ -287,6 +288,7 @@ verdict_granted(LeSlot *slot)
 
 		if (!seeks(p, slot) || p->ask.owner != slot->candidate)
 			continue;
+		le_progress_shorten(p->slot, p->ask.within);
 		le_grant(slot);
 		if (!le_answer(p->proc, p->number, &r))
 			le_decline_term(slot->name, r.token);

@@ -16,6 +16,7 @@
 #include "shmem/bound.h"
 #include "shmem/clock.h"
 #include "shmem/events.h"
+#include "shmem/progress.h"
 #include "shmem/stats.h"
 #include "worker/dispatch.h"
 #include "worker/known.h"
@@ -45,7 +46,7 @@ log_takeover(const LeSlot *slot)
 
 /* Its token is on disk. */
 void
-le_begin_term(LeSlot *slot)
+le_begin_term(LeSlot *slot, le_time now)
 {
 	LeElection *e = &slot->election;
 
@@ -66,6 +67,7 @@ le_begin_term(LeSlot *slot)
 		pg_atomic_write_u64(&slot->given_up, 0);
 	pg_atomic_write_u64(&slot->drain_until, 0);
 	pg_atomic_write_u64(&slot->owner, slot->candidate);
+	le_progress_begin(le_slot_number(slot), now);
 	pg_atomic_write_u64(&slot->token, e->token);
 	pg_atomic_write_u64(&slot->deadline, e->deadline != 0 ? e->deadline :
 						le_table->node.deadline);
@@ -84,12 +86,19 @@ le_begin_term(LeSlot *slot)
 static void
 note_end(const LeSlot *slot, LeReason reason, uint64 token)
 {
+	const LeProgress *p = le_progress_of(le_slot_number(slot));
 	bool		by_itself = reason == LE_REASON_RELEASED ||
-		reason == LE_REASON_STEPPED_DOWN;
+		reason == LE_REASON_STEPPED_DOWN ||
+		reason == LE_REASON_NO_PROGRESS;
 
 	le_stat_count_slot(le_slot_number(slot),
 					   by_itself ? LE_STAT_RELEASES : LE_STAT_LOSSES);
-	if (by_itself)
+	if (reason == LE_REASON_NO_PROGRESS)
+		le_event(LE_EVENT_NO_PROGRESS, slot->name, token,
+				 "none for %.1f s; does not contend for %.1f s",
+				 p->useless / (double) LE_SEC,
+				 p->idled / (double) LE_SEC);
+	else if (by_itself)
 		le_event(reason == LE_REASON_RELEASED ? LE_EVENT_RELEASED :
 				 LE_EVENT_STEPPED_DOWN, slot->name, token, NULL);
 	else
@@ -103,9 +112,13 @@ le_end_term(LeSlot *slot, LeReason reason)
 {
 	uint64		token = pg_atomic_read_u64(&slot->token);
 	LeOwner		owner = le_owner_of(slot);
+	const LeProgress *p = le_progress_of(le_slot_number(slot));
 
-	if (reason == LE_REASON_RELEASED && slot->stepping_down)
+	if (reason == LE_REASON_RELEASED && p->useless != 0)
+		reason = LE_REASON_NO_PROGRESS;
+	else if (reason == LE_REASON_RELEASED && slot->stepping_down)
 		reason = LE_REASON_STEPPED_DOWN;
+	le_progress_end(le_slot_number(slot));
 	le_begin_change(slot);
 	pg_atomic_write_u64(&slot->deadline, 0);
 	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
@@ -121,7 +134,11 @@ le_end_term(LeSlot *slot, LeReason reason)
 	le_bound_nudge(le_slot_number(slot), token, owner, false);
 	ereport(LOG,
 			(errmsg("no longer leader of election \"%s\" with fencing token " UINT64_FORMAT ": %s",
-					slot->name, token, le_reason_name(reason))));
+					slot->name, token, le_reason_name(reason)),
+			 reason != LE_REASON_NO_PROGRESS ? 0 :
+			 errdetail("There was none for %.1f s (progress_within). This node does not contend for %.1f s.",
+					   p->useless / (double) LE_SEC,
+					   p->idled / (double) LE_SEC)));
 	note_end(slot, reason, token);
 }
 

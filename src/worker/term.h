@@ -12,7 +12,7 @@
 
 #include "shmem/requests.h"
 
-extern void le_begin_term(LeSlot *slot);
+extern void le_begin_term(LeSlot *slot, le_time now);
 extern void le_end_term(LeSlot *slot, LeReason reason);
 extern void le_move_deadline(LeSlot *slot);
 extern void le_drain_term(LeSlot *slot);

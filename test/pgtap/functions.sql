@@ -17,19 +17,22 @@ SELECT bag_eq(
 	('le_acquire', 'election text, value text DEFAULT NULL::text, '
 		'wait interval DEFAULT ''00:00:00''::interval, '
 		'scope text DEFAULT ''node''::text, '
-		'on_loss text DEFAULT NULL::text'),
+		'on_loss text DEFAULT NULL::text, '
+		'progress_within interval DEFAULT NULL::interval'),
 	('le_fence_guard', 'rel regclass, election text'),
 	('le_require_leader', 'election text, '
 		'min_remaining interval DEFAULT ''00:00:00''::interval, '
 		'on_loss text DEFAULT NULL::text'),
 	('le_renew', 'election text, value text DEFAULT NULL::text'),
 	('le_release', 'election text'),
-	('le_campaign', 'election text, value text DEFAULT NULL::text'),
+	('le_campaign', 'election text, value text DEFAULT NULL::text, '
+		'progress_within interval DEFAULT NULL::interval'),
 	('le_withdraw', 'election text'),
 	('le_step_down', 'election text DEFAULT NULL::text, '
 		'hold_off interval DEFAULT ''00:00:30''::interval'),
 	('le_reset_token', 'election text'),
 	('le_is_leader', 'election text'),
+	('le_progress', 'election text'),
 	('le_fencing_token', 'election text'),
 	('le_remaining', 'election text'),
 	('le_current_leader', 'election text, '
@@ -93,6 +96,8 @@ SELECT bag_eq(
 		'OUT expires_at timestamp with time zone, OUT pid integer, '
 		'OUT term_started_at timestamp with time zone, '
 		'OUT last_renewed_at timestamp with time zone, '
+		'OUT progress_at timestamp with time zone, '
+		'OUT progress_due timestamp with time zone, '
 		'OUT last_change_at timestamp with time zone, OUT last_loss text, '
 		'OUT store text, OUT last_error_at timestamp with time zone, '
 		'OUT last_error text, OUT value text'),
@@ -130,6 +135,7 @@ SELECT bag_eq(
 	('le_reset_token', 'void'),
 	('le_is_leader', 'boolean'),
 	('le_fencing_token', 'bigint'),
+	('le_progress', 'boolean'),
 	('le_remaining', 'interval'),
 	('le_require_leader', 'bigint'),
 	('le_fence_guard', 'bigint'),
@@ -178,6 +184,7 @@ SELECT bag_eq(
 	('le_reset_token', 'v', false, 'u'),
 	('le_is_leader', 'v', true, 'r'),
 	('le_fencing_token', 'v', true, 'r'),
+	('le_progress', 'v', false, 'r'),
 	('le_remaining', 'v', true, 'r'),
 	('le_require_leader', 'v', false, 'u'),
 	('le_fence_guard', 'v', false, 'u'),

@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(106);
+SELECT plan(109);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -32,7 +32,9 @@ FROM (VALUES
 -- network traffic
 CREATE TEMP TABLE restricted (name name, args text[]);
 INSERT INTO restricted VALUES
-	('le_acquire', ARRAY['text', 'text', 'interval', 'text', 'text']),
+	('le_acquire', ARRAY['text', 'text', 'interval', 'text', 'text',
+		'interval']),
+	('le_progress', ARRAY['text']),
 	('le_require_leader', ARRAY['text', 'interval', 'text']),
 	('le_fence_guard', ARRAY['regclass', 'text']),
 	('le_renew', ARRAY['text', 'text']),
@@ -44,7 +46,7 @@ INSERT INTO restricted VALUES
 	('le_forget_job', ARRAY['text', 'text']),
 	('le_run', ARRAY['text', 'text', 'text', 'interval', 'timestamptz',
 		'interval', 'boolean', 'text']),
-	('le_campaign', ARRAY['text', 'text']),
+	('le_campaign', ARRAY['text', 'text', 'interval']),
 	('le_withdraw', ARRAY['text']),
 	('le_step_down', ARRAY['text', 'interval']),
 	('le_reset_token', ARRAY['text']),

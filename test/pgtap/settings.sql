@@ -31,6 +31,7 @@ SELECT bag_eq(
 	('cancel_lead', 'integer', 'sighup'),
 	('commit_margin', 'integer', 'sighup'),
 	('drain_timeout', 'integer', 'sighup'),
+	('progress_within', 'integer', 'sighup'),
 	('consul_url', 'string', 'sighup'),
 	('consul_token_file', 'string', 'sighup'),
 	('consul_datacenter', 'string', 'sighup'),
@@ -64,6 +65,7 @@ SELECT bag_eq(
 	('cancel_lead', '1000', 'ms', '10', '30000'),
 	('commit_margin', '250', 'ms', '0', '30000'),
 	('drain_timeout', '5000', 'ms', '0', '600000'),
+	('progress_within', '0', 's', '0', '31622400'),
 	('azure_poll_interval', '2000', 'ms', '500', '30000')$$,
 	'defaults, units and ranges');
 

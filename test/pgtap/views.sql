@@ -16,12 +16,14 @@ SELECT bag_eq(
 	(7, 'pid', 'integer'),
 	(8, 'term_started_at', 'timestamp with time zone'),
 	(9, 'last_renewed_at', 'timestamp with time zone'),
-	(10, 'last_change_at', 'timestamp with time zone'),
-	(11, 'last_loss', 'text'),
-	(12, 'store', 'text'),
-	(13, 'last_error_at', 'timestamp with time zone'),
-	(14, 'last_error', 'text'),
-	(15, 'value', 'text')$$,
+	(10, 'progress_at', 'timestamp with time zone'),
+	(11, 'progress_due', 'timestamp with time zone'),
+	(12, 'last_change_at', 'timestamp with time zone'),
+	(13, 'last_loss', 'text'),
+	(14, 'store', 'text'),
+	(15, 'last_error_at', 'timestamp with time zone'),
+	(16, 'last_error', 'text'),
+	(17, 'value', 'text')$$,
 	'columns of le_status');
 
 SELECT bag_eq(

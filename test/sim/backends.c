@@ -16,7 +16,7 @@
 void
 backends_reset(SimNode *n)
 {
-	for (int i = 0; i < MAX_BACKENDS; i++)
+	for (int i = 0; i < PLACES; i++)
 	{
 		process_end(n, i);
 		n->backends[i].owner = 0;
@@ -36,6 +36,14 @@ owner_of(SimNode *n, Backend *b)
 	return b->owner;
 }
 
+/* Does it end a hold-off, or begin another? */
+static bool
+meddles(LeRequestKind kind)
+{
+	return kind == LE_ASK_CAMPAIGN || kind == LE_ASK_STEP_DOWN ||
+		kind == LE_ASK_RELEASE;
+}
+
 /* As post() in requests.c. */
 void
 backend_post(SimNode *n, Backend *b)
@@ -43,6 +51,8 @@ backend_post(SimNode *n, Backend *b)
 	int			place = (int) (b - n->backends);
 
 	sim.counts.questions++;
+	if (meddles(b->ask.kind))
+		progress_meddled(n);
 	(void) owner_of(n, b);
 	b->ask.proc = place;
 	b->ask.pid = 100 + place;
@@ -148,6 +158,8 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 {
 	Backend    *b = &sim_node->backends[proc];
 
+	if (meddles(b->ask.kind) || b->number != number)
+		progress_meddled(sim_node);
 	if (!le_still_asked(proc, number))
 		return false;
 	b->reply = *reply;

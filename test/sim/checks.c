@@ -203,10 +203,13 @@ check_terms(SimNode *n)
 			  "* leads e%d no more", e, token);
 		if (token == 0)
 			check_reason(n, e, slot);
+		if (n->term[e] != 0)
+			progress_term_ends(n, e, slot);
 		n->term[e] = token;
 		n->term_session[e] = session;
 		if (token == 0)
 			continue;
+		progress_term_begins(n, e);
 		sim.counts.terms++;
 		if (token == n->took[e])
 			n->took[e] = 0;		/* somebody was told of it */
@@ -476,6 +479,7 @@ check_step(void)
 			check_token(n, e);
 			check_lost(n, e);
 			check_safe(n, e);
+			progress_check(n, e);
 			if (leader == NULL)
 				leader = n;
 			else if (check_outside(e))

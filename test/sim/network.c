@@ -349,8 +349,10 @@ network_step(void)
 				node_start_worker(n);
 			break;
 		case AT_BACKEND:
-			process_run(sim.node[e.a / MAX_BACKENDS], e.a % MAX_BACKENDS,
-						e.b);
+			process_run(sim.node[e.a / PLACES], e.a % PLACES, e.b);
+			break;
+		case AT_CRON:
+			cron_fires(sim.node[e.a]);
 			break;
 		default:
 			sim.model->event(e.what, e.a, e.b);

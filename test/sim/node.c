@@ -19,14 +19,16 @@
 
 #include "settings.h"
 #include "shmem/bound.h"
+#include "shmem/progress.h"
 #include "shmem/runs.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
 #include "worker/worker.h"
 
-/* Where the places of bound.c and runs.c lie in a node's shared memory. */
+/* Where bound.c, runs.c and progress.c have theirs in shared memory. */
 #define BOUND_AT	MAXALIGN(le_leases_size())
 #define RUNS_AT		(BOUND_AT + MAXALIGN(le_bound_size()))
+#define PROGRESS_AT	(RUNS_AT + MAXALIGN(le_runs_size()))
 
 extern char __start_le_state[];
 extern char __stop_le_state[];
@@ -77,7 +79,7 @@ node_new(int number)
 		memcpy(pristine, __start_le_state, STATE_SIZE);
 	}
 	n->number = number;
-	n->shmem = calloc(1, RUNS_AT + le_runs_size());
+	n->shmem = calloc(1, PROGRESS_AT + le_progress_size());
 	n->main.statics = malloc(STATE_SIZE);
 	memcpy(n->main.statics, pristine, STATE_SIZE);
 	n->worker = coroutine_new(worker_process);
@@ -122,6 +124,7 @@ node_begin_process(SimNode *n, SimProcess *p)
 	le_leases_init(true, n->shmem);
 	le_bound_init(true, n->shmem + BOUND_AT);
 	le_runs_init(true, n->shmem + RUNS_AT);
+	le_progress_init(true, n->shmem + PROGRESS_AT);
 }
 
 /* The worker's. */
@@ -150,6 +153,17 @@ node_find_slot(SimNode *n, int election)
 			election_of_name(slots[i].name) == election)
 			return n->slots[election] = &slots[i];
 	return NULL;
+}
+
+LeProgress *
+node_progress(SimNode *n, const LeSlot *slot)
+{
+	LeTable    *t = node_table(n);
+	Size		offset = MAXALIGN(sizeof(LeTable)) +
+		t->nbuckets * sizeof(pg_atomic_uint32);
+	const LeSlot *slots = (LeSlot *) (n->shmem + MAXALIGN(offset));
+
+	return (LeProgress *) (n->shmem + PROGRESS_AT) + (slot - slots);
 }
 
 /* ---- when does it run? ---- */
@@ -339,6 +353,8 @@ node_start(SimNode *n)
 	le_leases_init(false, n->shmem);
 	le_bound_init(false, n->shmem + BOUND_AT);
 	le_runs_init(false, n->shmem + RUNS_AT);
+	le_progress_init(false, n->shmem + PROGRESS_AT);
+	progress_forgotten(n);
 	backends_reset(n);
 	memset(n->slots, 0, sizeof(n->slots));	/* the table is new */
 	n->look++;
@@ -357,7 +373,7 @@ node_stop(SimNode *n)
 	network_forget(n);
 	n->up = n->running = n->stopping = false;
 	n->run_at = NEVER;
-	for (int i = 0; i < MAX_BACKENDS; i++)
+	for (int i = 0; i < PLACES; i++)
 		process_end(n, i);
 	for (int e = 0; e < MAX_ELECTIONS; e++)
 		n->term[e] = 0;
@@ -381,7 +397,7 @@ node_reset(SimNode *n, const Schedule *s)
 	clean.campaigns = s->campaigns[i];
 	clock_start(&clean, s->ppm[i]);
 	memcpy(n, &clean, offsetof(SimNode, flights));
-	for (int k = 0; k < MAX_BACKENDS; k++)
+	for (int k = 0; k < PLACES; k++)
 		n->backends[k].number = 0;
 }
 

@@ -63,7 +63,7 @@ process_run(SimNode *n, int place, uint32 stamp)
 	if (sim.now < n->wakes_at)
 	{
 		network_at(n->wakes_at, AT_BACKEND,
-				   n->number * MAX_BACKENDS + place, stamp);
+				   n->number * PLACES + place, stamp);
 		return;
 	}
 	node_enter_process(n, &b->process);
@@ -75,7 +75,7 @@ process_run(SimNode *n, int place, uint32 stamp)
 static void
 run_at(SimNode *n, int place, le_time at)
 {
-	network_at(at, AT_BACKEND, n->number * MAX_BACKENDS + place,
+	network_at(at, AT_BACKEND, n->number * PLACES + place,
 			   ++n->backends[place].stamp);
 }
 
@@ -100,6 +100,7 @@ process_start(SimNode *n, int place, const Script *script)
 	b->awaits = b->stopped = b->canceled = b->goes = false;
 	b->acting = 0;
 	b->bound = b->leaving = b->left = b->committing = b->ending = false;
+	b->reports = 0;
 	b->token = 0;
 	run_at(n, place, sim.now + script->delay);
 }
@@ -112,6 +113,7 @@ process_end(SimNode *n, int place)
 
 	b->begun = b->busy = b->awaits = b->stopped = false;
 	b->acting = 0;
+	b->reports = 0;
 }
 
 /* ---- waiting ---- */

@@ -13,6 +13,8 @@
  */
 #include "sim.h"
 
+#include "settings.h"
+
 /* An election has a leader again this long after the last fault. */
 #define CALM_BOUND	(150 * LE_SEC)
 
@@ -68,6 +70,7 @@ static const Kind kinds[HAPPEN_KINDS] = {
 	[HAPPEN_AMBUSH] = {"ambush", 0, false},
 	[HAPPEN_JOB] = {"job", 0, true},	/* see make_work() */
 	[HAPPEN_TRANSACTION] = {"transaction", 0, true},
+	[HAPPEN_CRON_STOPS] = {"cron-stops", 0, true},	/* see make_progress() */
 };
 
 const char *
@@ -330,6 +333,35 @@ make_work(Schedule *s)
 	sim.random = before;
 }
 
+/*
+ * In one of eight a term must be of use, and schedulers stop: of one node,
+ * mostly the leader's, or of all.  Drawn apart, too.
+ */
+static void
+make_progress(Schedule *s)
+{
+	static const int limits[] = {2, 3, 5, 8};
+	uint64		before = sim.random;
+	int			n;
+
+	sim.random = sim_mix(s->seed ^ UINT64CONST(0x9406E55));
+	s->within = sim_below(8) == 0 ? limits[sim_below(lengthof(limits))] : 0;
+	n = s->within == 0 ? 0 : (int) sim_below(4);
+	for (int i = 0; i < n && s->nevents < MAX_EVENTS; i++)
+	{
+		Intervention *v = &s->events[s->nevents++];
+
+		memset(v, 0, sizeof(*v));
+		v->what = HAPPEN_CRON_STOPS;
+		v->node = sim_below(4) == 0 ? (int) sim_below(s->nnodes) : -1;
+		v->election = (int) sim_below(s->nelections);
+		v->at = 2 * LE_SEC + sim_span(0, s->storm / 2);
+		v->span = sim_span(s->within * LE_SEC, s->storm);
+		v->random = (uint32) sim_below(3);	/* 0: all */
+	}
+	sim.random = before;
+}
+
 /* Drawn apart, so that most schedules are what their seed always made. */
 static void
 make_disk(Schedule *s)
@@ -491,6 +523,7 @@ schedule_make_for(Schedule *s, uint64 seed, StoreKind store)
 		make_haste(s);
 		make_work(s);
 		make_disk(s);
+		make_progress(s);
 	}
 	if (store == STORE_CASSANDRA)
 		make_clocks(s);
@@ -506,6 +539,8 @@ schedule_print(const Schedule *s)
 		   s->storm / (double) LE_SEC,
 		   s->beyond ? ", clocks beyond the assumptions" : "",
 		   s->crash_only ? ", one crash" : "");
+	if (s->within != 0)
+		printf("progress within %d s\n", s->within);
 	printf("per million: lose %d/%d repeat %d delay %d/%d refuse %d break %d "
 		   "renew %d/%d list %d watch %d/%d leak %d pause %d kill %d\n",
 		   w->lose_request, w->lose_answer, w->repeat, w->delay,
@@ -684,6 +719,15 @@ fire_job(const Intervention *v)
 }
 
 static void
+stop_cron(SimNode *n, const Intervention *v)
+{
+	for (int i = 0; i < sim.nnodes; i++)
+		if (v->random == 0 || sim.node[i] == n)
+			sim.node[i]->cron_until = Max(sim.node[i]->cron_until,
+										  sim.now + v->span);
+}
+
+static void
 begin_transaction(SimNode *n, const Intervention *v)
 {
 	Script		script = {.what = HAPPEN_TRANSACTION};
@@ -725,6 +769,11 @@ schedule_happen(int number)
 	if (v->what == HAPPEN_JOB)
 	{
 		fire_job(v);
+		return;
+	}
+	if (v->what == HAPPEN_CRON_STOPS)
+	{
+		stop_cron(n, v);
 		return;
 	}
 	if (!n->up && ((v->what >= HAPPEN_ACQUIRE && v->what <= HAPPEN_EXIT) ||
@@ -822,6 +871,7 @@ schedule_happen(int number)
 			n->ambush = v->span;
 			break;
 		case HAPPEN_JOB:
+		case HAPPEN_CRON_STOPS:
 			break;
 		case HAPPEN_TRANSACTION:
 			begin_transaction(n, v);
@@ -881,7 +931,7 @@ all_led(void)
 static void
 dismiss_backends(SimNode *n)
 {
-	for (int i = 0; n->up && i < MAX_BACKENDS; i++)
+	for (int i = 0; n->up && i < PLACES; i++)
 	{
 		const Backend *b = &n->backends[i];
 
@@ -1077,8 +1127,11 @@ schedule_start(const Schedule *s)
 	sim.model->reset();
 	check_reset();
 	nodes_reset(s);
+	le_progress_within = s->within;
 	for (int i = 0; i < s->nnodes; i++)
 		node_start(sim.node[i]);
+	for (int i = 0; s->within != 0 && i < s->nnodes; i++)
+		network_at(LE_SEC + i * LE_SEC / 8, AT_CRON, i, 0);
 	for (int i = 0; i < s->nevents; i++)
 		if (!s->events[i].dropped)
 			network_at(s->events[i].at, AT_HAPPENING, i, 0);

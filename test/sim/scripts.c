@@ -138,6 +138,8 @@ complete(LeMyClaim *claim, int tries)
 	} while (--tries > 0);
 	sim_backend->goes = reply.kind == LE_REPLY_ERROR;
 	le_forget_claim(claim);
+	if (reply.kind == LE_REPLY_TRUE)
+		progress_report(ask.election);
 }
 
 /* As le_run() does it, where nothing may be thrown. */
@@ -337,6 +339,8 @@ run_tick(const Script *s, LeAsk *ask, const LeTerm *term)
 		unbind_session();
 	}
 	PG_END_TRY();
+	if (over)
+		progress_report(ask->election);
 	return over;
 }
 
@@ -371,6 +375,9 @@ script_run(const Script *s)
 			break;
 		case HAPPEN_TRANSACTION:
 			do_transaction(s);
+			break;
+		case HAPPEN_CRON_STOPS:
+			do_cron(&sim_backend->script);
 			break;
 		default:
 			break;

@@ -32,6 +32,8 @@
 #define MAX_STEPS		(3 * MAX_ELECTIONS + 4)
 #define MAX_FLIGHTS		64		/* of one node at a time */
 #define MAX_BACKENDS	3		/* of one node that ask questions */
+#define CRON_PLACE		MAX_BACKENDS	/* of the node's scheduler */
+#define PLACES			(MAX_BACKENDS + 1)
 #define MAX_EVENTS		48		/* interventions of one schedule */
 #define ELECTION_JOBS	2		/* of one election */
 #define MAX_CLAIMS		1024	/* asked for in one schedule */
@@ -306,6 +308,7 @@ typedef enum Happening
 	HAPPEN_AMBUSH,				/* stopped with a proof on its way, then cut */
 	HAPPEN_JOB,					/* it is time for a job, on every node */
 	HAPPEN_TRANSACTION,			/* a backend works under the gate */
+	HAPPEN_CRON_STOPS,			/* the node's scheduler, or all */
 	HAPPEN_KINDS
 } Happening;
 
@@ -360,6 +363,7 @@ typedef struct Schedule
 	bool		crash_only;		/* nothing but one crash: the stated bound */
 	bool		beyond;			/* clocks run apart by more than assumed */
 	le_duration every;			/* between ticks of jobs */
+	int			within;			/* progress, in seconds; 0: need not be */
 	Weather		weather;
 	int			nevents;
 	Intervention events[MAX_EVENTS];
@@ -460,6 +464,9 @@ typedef struct Backend
 	bool		stopped;		/* SIGSTOP */
 	bool		canceled;
 	bool		goes;			/* at the end of its script, without a word */
+	int			reports;		/* progress, in this election + 1, just now; 0:
+								 * it does not */
+	le_time		reports_since;
 	uint32		acting;			/* on this claim; 0: on none */
 	uint32		stamp;			/* of what wakes it up */
 	int			sqlstate;		/* of its last error */
@@ -547,6 +554,16 @@ typedef struct SimNode
 	uint64		hasty[MAX_ELECTIONS];	/* its last term that was given up and
 										 * waited for nobody */
 	le_duration margin;			/* the least in this session */
+
+	/* progress.c; times are on its clock */
+	le_time		cron_until;		/* its scheduler is dead, in true time */
+	le_time		began[MAX_ELECTIONS];	/* its term, as was seen */
+	le_time		progress[MAX_ELECTIONS];	/* the last in it */
+	bool		made[MAX_ELECTIONS];	/* there was some since the begin */
+	le_time		idle_until[MAX_ELECTIONS];	/* it has to stay away */
+	le_duration idled[MAX_ELECTIONS];	/* for how long, the last time ... */
+	bool		meddled[MAX_ELECTIONS]; /* somebody asked for something else */
+	bool		idled_known[MAX_ELECTIONS]; /* ... or it is not known */
 	le_time		turns_since;	/* turns are counted from then */
 	int			turns;
 	int			session;		/* of its that is the newest in the store */
@@ -561,7 +578,7 @@ typedef struct SimNode
 
 	/* from here on not cleared, but by those who use it */
 	Flight		flights[MAX_FLIGHTS];
-	Backend		backends[MAX_BACKENDS];
+	Backend		backends[PLACES];
 } SimNode;
 
 /* ---- the world ---- */
@@ -605,6 +622,8 @@ typedef struct Counts
 	uint64		commits;
 	uint64		refused_commits;
 	uint64		cut;			/* of those, waited for long enough */
+	uint64		progress;		/* that was told of */
+	uint64		useless;		/* terms that were given up without */
 	uint64		outside;		/* overlaps that the assumptions exclude */
 	uint64		crash_handovers;
 	uint64		op[LE_OP_SESSION_NAME + 1];
@@ -766,7 +785,8 @@ extern void network_at(le_time at, int what, int a, uint32 b);
 #define AT_HUB			9		/* of a gateway: looks at a lock */
 #define AT_GATEWAY		10		/* is there again */
 #define AT_LATE			11		/* a statement of Cassandra's */
-#define AT_KINDS		12
+#define AT_CRON			12		/* a node's scheduler */
+#define AT_KINDS		13
 
 /* ---- consul.c ---- */
 
@@ -820,6 +840,7 @@ extern void node_enter(SimNode *n);
 extern void node_enter_process(SimNode *n, SimProcess *p);
 extern void node_begin_process(SimNode *n, SimProcess *p);
 extern LeSlot *node_find_slot(SimNode *n, int election);
+extern struct LeProgress *node_progress(SimNode *n, const LeSlot *slot);
 extern LeTable *node_table(const SimNode *n);
 extern void node_meets_fate(void);
 extern void node_ambush(void);
@@ -886,6 +907,19 @@ extern void transaction_commit(bool stays_bound);
 extern void transaction_abort(void);
 extern void transactions_ended(SimNode *n, int election, uint64 token);
 extern void transactions_note_drain(SimNode *n, int election, LeSlot *slot);
+
+/* ---- progress.c ---- */
+
+extern void progress_begins(void);
+extern void progress_ends(bool made);
+extern void progress_report(const char *election);
+extern void do_cron(Script *s);
+extern void cron_fires(SimNode *n);
+extern void progress_meddled(SimNode *n);
+extern void progress_forgotten(SimNode *n);
+extern void progress_term_begins(SimNode *n, int election);
+extern void progress_term_ends(SimNode *n, int election, LeSlot *slot);
+extern void progress_check(SimNode *n, int election);
 
 /* ---- records.c: jobs' records, and what must hold for claims ---- */
 

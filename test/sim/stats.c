@@ -45,7 +45,8 @@ void
 le_event(LeEventKind what, const char *election, uint64 token,
 		 const char *detail,...)
 {
-	if (what == LE_EVENT_RELEASED || what == LE_EVENT_STEPPED_DOWN)
+	if (what == LE_EVENT_RELEASED || what == LE_EVENT_STEPPED_DOWN ||
+		what == LE_EVENT_NO_PROGRESS)
 		transactions_ended(sim_node, election_of_name(election), token);
 	node_may_pause();
 }

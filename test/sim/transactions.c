@@ -224,6 +224,7 @@ transaction_unbound(void)
 	if (b->committing)
 		note_refusal();
 	b->committing = b->bound = b->ending = false;
+	b->reports = 0;
 	b->token = 0;
 }
 
@@ -244,6 +245,8 @@ transaction_commit(bool stays_bound)
 
 	b->objected = "it did not look";
 	b->committing = b->bound;
+	if (b->bound)
+		progress_begins();
 	call_back(XACT_EVENT_PRE_COMMIT);
 	b->committing = false;
 	if (b->bound && b->objected != NULL)
@@ -257,6 +260,8 @@ transaction_commit(bool stays_bound)
 	process_may_stop();
 	b->ending = !stays_bound;
 	call_back(XACT_EVENT_COMMIT);
+	if (b->bound)
+		progress_ends(sim_node->term[b->script.election] == b->token);
 	if (!stays_bound)
 		transaction_unbound();
 }

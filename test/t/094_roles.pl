@@ -75,6 +75,7 @@ subtest 'gate and fence' => sub {
 	$token = $worker->query("BEGIN; SELECT le_require_leader('billing')");
 	is($token, $worker->query("SELECT le_fencing_token('billing')"), 'the token');
 	is($worker->error("INSERT INTO worker.log VALUES ('gate'); COMMIT"), '', 'committed');
+	is($worker->query("SELECT le_progress('billing'), le_progress('other')"), 't|f', 'told of it');
 	like($worker->error("SELECT le_require_leader('billing', '1 min')"),
 		qr/LE001: .*min_remaining/s, 'not for as long as that');
 	like($worker->error("SELECT le_require_leader('other')"), qr/LE001/, 'not of another');
@@ -243,7 +244,7 @@ END
 		nobody => $public,
 		billing_job => $public,
 		billing_runner => "$public le_run",
-		billing_worker => "$public le_acquire le_claim le_claim_tick le_complete le_fail le_fence_guard le_release le_renew le_require_leader",
+		billing_worker => "$public le_acquire le_claim le_claim_tick le_complete le_fail le_fence_guard le_progress le_release le_renew le_require_leader",
 		billing_operator => "$public $rows le_check_config le_current_leader le_leader le_stat_reset le_step_down");
 	my @signatures = map { [ split /\|/, $_, -1 ] } split /\n/, $node->sql($signatures);
 

@@ -73,6 +73,11 @@ le_campaigns(const LeSlot *slot)
 	return campaigns;
 }
 
+void
+le_progress_shorten(int slot, le_duration within)
+{
+}
+
 const LeStore *
 le_configured_store(void)
 {

@@ -309,6 +309,32 @@ leases_per_key_have_less_room(void **state)
 	assert_int_equal(le_timing_fault(&t), LE_TIMING_LEASE);
 }
 
+static void
+hold_offs_double_up_to_an_hour(void **state)
+{
+	(void) state;
+	assert_int_equal(le_next_hold_off(10 * LE_SEC, 0), 10 * LE_SEC);
+	assert_int_equal(le_next_hold_off(10 * LE_SEC, 10 * LE_SEC), 20 * LE_SEC);
+	assert_int_equal(le_next_hold_off(10 * LE_SEC, 20 * LE_SEC), 40 * LE_SEC);
+	/* the setting was raised, or lowered, in between */
+	assert_int_equal(le_next_hold_off(300 * LE_SEC, 10 * LE_SEC),
+					 300 * LE_SEC);
+	assert_int_equal(le_next_hold_off(LE_SEC, 300 * LE_SEC), 600 * LE_SEC);
+	assert_int_equal(le_next_hold_off(10 * LE_SEC, 1800 * LE_SEC),
+					 3600 * LE_SEC);
+	assert_int_equal(le_next_hold_off(10 * LE_SEC, 1801 * LE_SEC),
+					 3600 * LE_SEC);
+	assert_int_equal(le_next_hold_off(10 * LE_SEC, 3600 * LE_SEC),
+					 3600 * LE_SEC);
+	/* never less than the time that was given */
+	assert_int_equal(le_next_hold_off(7200 * LE_SEC, 0), 7200 * LE_SEC);
+	assert_int_equal(le_next_hold_off(7200 * LE_SEC, 7200 * LE_SEC),
+					 7200 * LE_SEC);
+	assert_int_equal(le_next_hold_off(366 * 86400 * LE_SEC,
+									  366 * 86400 * LE_SEC),
+					 366 * 86400 * LE_SEC);
+}
+
 int
 main(void)
 {
@@ -327,6 +353,7 @@ main(void)
 		cmocka_unit_test(jitter_stays_below_its_span),
 		cmocka_unit_test(earliest_knows_none),
 		cmocka_unit_test(leases_per_key_have_less_room),
+		cmocka_unit_test(hold_offs_double_up_to_an_hour),
 	};
 
 	return cmocka_run_group_tests_name("timing", tests, NULL, NULL);

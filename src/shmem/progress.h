@@ -1,0 +1,58 @@
+/*-------------------------------------------------------------------------
+ *
+ * progress.h
+ *		Is a term of any use?  When something was last done in it.
+ *
+ * src/shmem/progress.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_PROGRESS_H
+#define LE_PROGRESS_H
+
+#include "shmem/leases.h"
+
+/* Within which time a term must see progress: a duration, or else ... */
+#define LE_WITHIN_SETTING	((le_duration) 0)	/* as the setting says */
+#define LE_WITHIN_ANY		((le_duration) -1)	/* it need not */
+
+/* Of an election, by the number of its slot. */
+typedef struct LeProgress
+{
+	pg_atomic_uint64 at;		/* le_time of the last, or of the term's
+								 * begin; only ever raised */
+
+	/* The worker's own state; others read it for people. */
+	le_time		began_at;		/* the term: no progress yet if "at" is this */
+	le_duration limit;			/* what counted when the worker looked last;
+								 * 0: nothing ... */
+	le_time		since;			/* ... and from when on, if that was later */
+	le_duration within;			/* the term must see progress; ... */
+	le_duration candidate_within;	/* ... the one that is sought will have
+									 * to ... */
+	le_duration campaign_within;	/* ... and those of le_campaign() */
+	le_duration useless;		/* none in this time: the term is given up; 0:
+								 * it is not, or not for that */
+	le_duration idled;			/* the last hold-off for lack of it; 0: there
+								 * was some since */
+	bool		idles;			/* the slot's hold-off is of that kind */
+} LeProgress;
+
+extern Size le_progress_size(void);
+extern void le_progress_init(bool found, void *where);
+
+/* from any process */
+extern void le_note_progress(int slot, le_time at);
+extern LeProgress *le_progress_of(int slot);
+extern le_duration le_progress_limit(int slot);
+extern le_time le_progress_until(int slot);
+extern bool le_made_progress(int slot);
+
+/* in the worker */
+extern void le_progress_forget(int slot);
+extern void le_progress_begin(int slot, le_time now);
+extern void le_progress_end(int slot);
+extern le_time le_progress_due(int slot);
+extern void le_progress_shorten(int slot, le_duration within);
+
+#endif							/* LE_PROGRESS_H */

@@ -1,0 +1,193 @@
+/*-------------------------------------------------------------------------
+ *
+ * progress.c
+ *		Terms that must be of use, and what must hold for them.
+ *
+ * In schedules with progress_within each node has a scheduler, which tells
+ * three times in that time that it is at work; or, while it is dead, only
+ * looks whether it leads.  What others do under the gate, and jobs, counts as
+ * well.  From what backends say and do it follows here until when a term may
+ * last, and for how long a node that was of no use has to stay away.
+ *
+ * test/sim/progress.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "sim.h"
+
+#include "settings.h"
+#include "shmem/progress.h"
+#include "sql/arguments.h"
+
+int			le_progress_within = 0;
+
+#define LIMIT	(le_progress_within * LE_SEC)
+
+/* ---- what backends do ---- */
+
+/* From here on it may have been noted, at any instant ... */
+void
+progress_begins(void)
+{
+	sim_backend->reports = sim_backend->script.election + 1;
+	sim_backend->reports_since = clock_boot(sim_node, sim.now);
+}
+
+/* ... up to this one, if it was the same term all the time. */
+void
+progress_ends(bool made)
+{
+	Backend    *b = sim_backend;
+	int			e = b->script.election;
+
+	b->reports = 0;
+	if (!made || b->reports_since <= sim_node->began[e] ||
+		sim_node->term[e] == 0)
+		return;
+	sim_node->progress[e] = clock_boot(sim_node, sim.now);
+	sim_node->made[e] = true;
+	sim.counts.progress++;
+}
+
+/* As le_progress(). */
+void
+progress_report(const char *election)
+{
+	if (le_progress_within == 0)
+		return;
+	progress_begins();
+	progress_ends(le_make_progress(election));
+}
+
+/* What the scheduler does when it is time to. */
+void
+do_cron(Script *s)
+{
+	LeTerm		term;
+
+	for (int e = 0; e < sim.nelections; e++)
+	{
+		s->election = e;
+		if (s->random != 0)
+			(void) le_may_begin(name_of_election(e), &term);
+		else
+			progress_report(name_of_election(e));
+	}
+}
+
+/* Its next time has come.  It is late if the one before is not through. */
+void
+cron_fires(SimNode *n)
+{
+	Script		script = {.what = HAPPEN_CRON_STOPS};
+
+	network_at(sim.now + LIMIT / 3, AT_CRON, n->number, 0);
+	if (!n->up || n->backends[CRON_PLACE].busy || sim.now < n->wakes_at)
+		return;
+	script.random = sim.storm && sim.now < n->cron_until;
+	process_start(n, CRON_PLACE, &script);
+}
+
+/* ---- what must follow ---- */
+
+static bool
+any_reports(const SimNode *n, int election)
+{
+	for (int i = 0; i < PLACES; i++)
+		if (n->backends[i].busy && n->backends[i].reports == election + 1)
+			return true;
+	return false;
+}
+
+/* What the operator asks for counts more than what the node made of it. */
+void
+progress_meddled(SimNode *n)
+{
+	memset(n->idle_until, 0, sizeof(n->idle_until));
+	memset(n->idled_known, 0, sizeof(n->idled_known));
+	memset(n->meddled, true, sizeof(n->meddled));
+}
+
+/* Shared memory is new. */
+void
+progress_forgotten(SimNode *n)
+{
+	memset(n->idle_until, 0, sizeof(n->idle_until));
+	memset(n->idled, 0, sizeof(n->idled));
+	memset(n->idled_known, true, sizeof(n->idled_known));
+}
+
+void
+progress_term_begins(SimNode *n, int election)
+{
+	le_time		now = clock_boot(n, sim.now);
+
+	n->began[election] = n->progress[election] = now;
+	n->made[election] = n->meddled[election] = false;
+	if (now < n->idle_until[election])
+		sim_fail("n%d leads e%d again, %.3f s too early: it was of no use",
+				 n->number, election,
+				 (n->idle_until[election] - now) / (double) LE_SEC);
+}
+
+/* How long it stays away, where that can be told from here. */
+static void
+check_idles(SimNode *n, int election, le_duration idled)
+{
+	le_duration expected = LIMIT;
+
+	if (!n->made[election])
+		expected = le_next_hold_off(LIMIT, n->idled[election]);
+	if ((n->made[election] || n->idled_known[election]) &&
+		!any_reports(n, election) && idled != expected)
+		sim_fail("n%d stays away from e%d for %.3f s, not %.3f s", n->number,
+				 election, idled / (double) LE_SEC,
+				 expected / (double) LE_SEC);
+}
+
+void
+progress_term_ends(SimNode *n, int election, LeSlot *slot)
+{
+	LeProgress *p = node_progress(n, slot);
+
+	if (le_progress_within == 0)
+		return;
+	if (pg_atomic_read_u64(&slot->token) != 0)
+	{
+		/* a worker that stops in the middle has more to say about it */
+		n->idled_known[election] = false;
+		return;
+	}
+	if (p->useless != 0)
+		sim.counts.useless++;
+	if (p->useless != 0 && !n->meddled[election])
+	{
+		check_idles(n, election, p->idled);
+		n->idle_until[election] = clock_boot(n, sim.now) + p->idled;
+	}
+	n->idled[election] = p->idled;
+	n->idled_known[election] = !n->meddled[election];
+}
+
+/*
+ * A node without progress holds no term for longer than progress_within, the
+ * time for which the term is waited for, and one round: a worker that is
+ * stopped has not renewed it since, so it lasts for a lease at most.
+ */
+void
+progress_check(SimNode *n, int election)
+{
+	le_duration most;
+
+	if (le_progress_within == 0)
+		return;
+	most = LIMIT + le_drain_timeout * LE_MSEC + LE_DRAIN_GRACE +
+		Max(node_table(n)->node.timing.lease, n->lease_ms * LE_MSEC);
+	if (clock_boot(n, sim.now) > n->progress[election] + most &&
+		!any_reports(n, election) &&
+		le_owner_of(node_slot(n, election)) == LE_OWNER_NODE)
+		sim_fail("n%d leads e%d, %.3f s after it made progress last",
+				 n->number, election,
+				 (clock_boot(n, sim.now) - n->progress[election]) /
+				 (double) LE_SEC);
+}
