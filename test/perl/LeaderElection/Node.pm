@@ -488,9 +488,10 @@ sub wait_for_worker
 
 =pod
 
-=item freeze_worker(), thaw_worker($pid)
+=item freeze_worker([ $pid ]), thaw_worker($pid)
 
-SIGSTOP and SIGCONT to the worker; freeze returns its pid.
+SIGSTOP and SIGCONT to the worker, or to another process of the instance;
+freeze returns its pid.
 
 =item kill_worker($signal)
 
@@ -513,9 +514,9 @@ sub _stop
 
 sub freeze_worker
 {
-	my ($self) = @_;
-	my $pid = $self->worker_pid // croak $self->name . ': no worker';
+	my ($self, $pid) = @_;
 
+	$pid //= $self->worker_pid // croak $self->name . ': no worker';
 	_stop($pid);
 	return $pid;
 }
