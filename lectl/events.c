@@ -49,14 +49,22 @@ static const int ours[] = {
 	SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD
 };
 
-bool
-events_open(Events *events)
+static sigset_t
+our_mask(void)
 {
 	sigset_t	mask;
 
 	sigemptyset(&mask);
 	for (int i = 0; i < lengthof(ours); i++)
 		sigaddset(&mask, ours[i]);
+	return mask;
+}
+
+bool
+events_open(Events *events)
+{
+	sigset_t	mask = our_mask();
+
 	sigprocmask(SIG_BLOCK, &mask, &events->mask_before);
 
 	/* who reads our messages may be gone; that is no reason to end */
@@ -72,6 +80,16 @@ events_give_back(const Events *events)
 {
 	signal(SIGPIPE, events->pipe_before);
 	sigprocmask(SIG_SETMASK, &events->mask_before, NULL);
+}
+
+/* After we have given them back for a while ourselves. */
+void
+events_take_again(const Events *events)
+{
+	sigset_t	mask = our_mask();
+
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	signal(SIGPIPE, SIG_IGN);
 }
 
 /* Has something come from the socket (-1: none), or may it be written to? */

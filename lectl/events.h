@@ -25,6 +25,7 @@ extern void clear_timer(int timer);
 
 extern bool events_open(Events *events);
 extern void events_give_back(const Events *events);
+extern void events_take_again(const Events *events);
 extern bool events_wait(Events *events, int socket, bool to_write,
 						instant until);
 extern int	events_signal(Events *events);

@@ -18,6 +18,9 @@
 /* So long we wait for the server to confirm that the term is given up. */
 #define GOODBYE			(10 * SEC)
 
+/* For how long the term of the election (a literal) is good, microseconds. */
+#define REMAINING		"(extract(epoch FROM le_remaining(%s)) * 1000000)::bigint"
+
 typedef struct Exec
 {
 	const Options *options;
@@ -233,20 +236,6 @@ literal(Exec *exec, const char *text)
 	return quoted;
 }
 
-static void
-tell_error(const PGresult *result)
-{
-	char	   *what = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-	char	   *more = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
-	char	   *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
-
-	pg_log_error("%s", what ? what : "unexpected answer of the server");
-	if (more != NULL)
-		pg_log_error_detail("%s", more);
-	if (hint != NULL)
-		pg_log_error_hint("%s", hint);
-}
-
 /* Nothing runs yet: what the server says ends us. */
 static void
 give_up(Exec *exec, const PGresult *result)
@@ -323,38 +312,18 @@ name_tick(Exec *exec)
 	PQclear(result);
 }
 
-/*
- * Whatever the role's settings are: our session is idle by design, functions
- * are those of the extension, and intervals are what the server takes for
- * them.
- */
 static void
 prepare(Exec *exec)
 {
 	char	   *settle = literal(exec, exec->options->settle);
 	PGresult   *result;
 
-	result = must_ask(exec, psprintf("SELECT pg_catalog.count("
-									 "pg_catalog.set_config(name, '0', false)) "
-									 "FROM pg_catalog.pg_settings WHERE name IN "
-									 "('statement_timeout', 'transaction_timeout', "
-									 "'idle_session_timeout', "
-									 "'idle_in_transaction_session_timeout')"));
+	result = must_ask(exec, pg_strdup(preparations[0].query));
 	PQclear(result);
-	result = must_ask(exec, psprintf("SELECT pg_catalog.count("
-									 "pg_catalog.set_config('search_path', "
-									 "pg_catalog.quote_ident(nspname) || "
-									 "', pg_catalog, pg_temp', false)) "
-									 "FROM pg_catalog.pg_extension e "
-									 "JOIN pg_catalog.pg_namespace n "
-									 "ON n.oid = e.extnamespace "
-									 "WHERE extname = 'leader_election' AND "
-									 "pg_catalog.set_config('timezone', 'UTC', false) || "
-									 "pg_catalog.set_config('datestyle', 'ISO', false) <> ''"));
-	if (strcmp(PQgetvalue(result, 0, 0), "1") != 0)
+	result = must_ask(exec, pg_strdup(preparations[1].query));
+	if (!found_extension(result))
 	{
-		pg_log_error("extension \"leader_election\" is not installed in database \"%s\"",
-					 PQdb(exec->conn));
+		tell_no_extension(exec->conn);
 		exit(LECTL_REFUSED);
 	}
 	PQclear(result);
@@ -392,16 +361,14 @@ bind_query(Exec *exec, bool first)
 {
 	return psprintf("%sBEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; "
 					"SELECT le_require_leader(%s, on_loss => 'none'), "
-					"(extract(epoch FROM le_remaining(%s)) * 1000000)::bigint",
+					REMAINING,
 					first ? "" : "COMMIT; ", exec->election, exec->election);
 }
 
 static char *
 remaining_query(Exec *exec)
 {
-	return psprintf("SELECT %s, "
-					"(extract(epoch FROM le_remaining(%s)) * 1000000)::bigint",
-					exec->token, exec->election);
+	return psprintf("SELECT %s, " REMAINING, exec->token, exec->election);
 }
 
 /* Does the answer say that the same term goes on? */

@@ -15,5 +15,5 @@ main(int argc, char **argv)
 	pg_logging_init(argv[0]);
 	progname = get_progname(argv[0]);
 	read_options(&options, argc, argv);
-	return run_exec(&options);
+	return run_command(&options);
 }

@@ -8,7 +8,10 @@
 
 #include "postgres_fe.h"
 
+#include <limits.h>
+
 #include "common/logging.h"
+#include "deadline.h"
 #include "libpq-fe.h"
 
 /*
@@ -40,27 +43,135 @@ typedef struct Options
 	char	   *dbname;
 	int			password;		/* -1 never ask, 0 when needed, 1 ask first */
 
-	char	   *word;			/* exec, ... */
-	char	   *election;
+	const char *word;			/* the command's */
+	char	  **words;			/* after the name of the command, NULL at the
+								 * end */
+	int			n_words;
+
+	/* exec */
+	char	   *election;		/* step-down and wait, too */
 	OnLoss		on_loss;
 	char	   *wait;
 	char	   *settle;
-	char	   *job;			/* NULL: no ticks */
+	char	   *job;			/* NULL: no ticks; of check: all */
 	char	   *every;
 	bool		catch_up;
 	char	  **command;		/* and its arguments, NULL at the end */
+
+	/* list */
+	bool		csv;
+	bool		json;
+
+	/* wait */
+	bool		me;
+	bool		any;
+	char	   *leader;			/* this node */
+	char	   *timeout;		/* of check, too */
+
+	/* step-down */
+	bool		all;
+	char	   *hold_off;
+
+	/* check */
+	char	   *warning;
+	char	   *critical;
+
+	/* watch */
+	char	   *run;			/* what a shell runs at each change */
+	bool		first;			/* and for what is found first */
+	char	   *interval;
 } Options;
+
+/* The columns of jobs_query. */
+typedef enum JobsColumn
+{
+	JOBS_ELECTION,
+	JOBS_JOB,
+	JOBS_NODE,
+	JOBS_STATE,
+	JOBS_TOKEN,
+	JOBS_SINCE,					/* when it began */
+	JOBS_TICK,
+	JOBS_REMARK,
+	JOBS_LOCAL,					/* the record is this instance's alone */
+	JOBS_AGE,					/* seconds since the tick */
+	JOBS_FAILED
+} JobsColumn;
+
+/* One question, and how to ask it. */
+typedef struct Question
+{
+	const char *query;
+	int			n;				/* parameters, all of them text */
+	const char *const *values;
+} Question;
+
+#define PLAIN(text)		{text, 0, NULL}
+
+#define MAX_ANSWERS		8
+
+/* One of the hosts that were named, if each is asked and not just any. */
+typedef struct Host
+{
+	char	   *name;			/* for people: host:port */
+	char	   *host;			/* these as libpq takes them, or NULL */
+	char	   *hostaddr;
+	char	   *port;
+	PGconn	   *conn;
+	char	   *error;			/* why there are no answers; NULL: there are */
+	int			code;			/* the exit code for that */
+	PGresult   *answers[MAX_ANSWERS];
+
+	/* connect.c's own */
+	int			step;			/* which question is under way, -1: none yet */
+	int			events;			/* what to poll for */
+	instant		limit;
+} Host;
 
 extern const char *progname;
 
 /* options.c */
 extern void read_options(Options *options, int argc, char **argv);
+extern void wrong_usage(void);
+extern int	run_command(const Options *options);
+
+/* help.c */
+extern void print_help(void);
 
 /* connect.c */
+#define PREPARATIONS	2
+extern const Question preparations[PREPARATIONS];
 extern PGconn *connect_to(const Options *options);
+extern PGconn *connect_again(const Options *options);
+extern PGconn *connect_ready(const Options *options, bool again);
+extern bool make_ready(PGconn *conn);
+extern char *why_lost(const PGconn *conn);
+extern PGresult *ask_server(PGconn *conn, const Question *question,
+							instant limit);
+extern bool has_rows(const PGresult *result);
+extern const char *value_of(const PGresult *result, int row, int column);
+extern bool found_extension(const PGresult *result);
+extern void tell_no_extension(const PGconn *conn);
+extern void tell_error(const PGresult *result);
+extern char *error_of(const PGresult *result);
 extern int	exit_code_of(const PGresult *result);
+extern char *first_line(const char *text);
+extern char *text_array(char **words);
+extern int64_t interval_of(PGconn *conn, const char *text);
+extern Host *hosts_of(const Options *options, int *n);
+extern void ask_hosts(const Options *options, Host *hosts, int n_hosts,
+					  const Question *questions, int n_questions,
+					  instant limit);
 
-/* exec.c */
+/* jobs.c */
+extern const char jobs_query[];
+
+/* exec.c, and a file for each of the others */
 extern int	run_exec(const Options *options);
+extern int	run_list(const Options *options);
+extern int	run_wait(const Options *options);
+extern int	run_step_down(const Options *options);
+extern int	run_check(const Options *options);
+extern int	run_watch(const Options *options);
 
 #endif							/* LECTL_H */

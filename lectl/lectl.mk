@@ -12,6 +12,7 @@ LECTL_OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/lectl/*.c)
 EXTRA_CLEAN += lectl/lectl $(LECTL_OBJS) $(LECTL_OBJS:.o=.d)
 
 # A server may be there without what clients are built with: libpq-dev.
+# libpgfeutils prints tables; all packages that have libpgcommon have it.
 ifneq ($(and $(libpq_pgport),$(wildcard $(libpq_srcdir)/libpq-fe.h)),)
 LECTL_DIR = $(if $(VPATH),$(CURDIR)/)lectl
 
@@ -24,10 +25,13 @@ $(LECTL_DIR):
 	$(MKDIR_P) $@
 endif
 
-# The static libraries of a server that somebody built need not be fit for a
-# position-independent program.
+# libpq_pgport names the libraries that it is called after with some servers only,
+# and those come behind what makes use of them.  The static libraries of a server
+# that somebody built need not be fit for a position-independent program.
+LECTL_LIBS = -L$(pkglibdir) -L$(libdir) -lpgfeutils -lpgcommon -lpgport \
+	$(libpq_pgport) -lm
 LECTL_LINK = $(CC) $(CFLAGS) $(LECTL_OBJS) $(LDFLAGS) $(LDFLAGS_EX) \
-	$(libpq_pgport)
+	$(LECTL_LIBS)
 
 lectl/lectl: $(LECTL_OBJS)
 	$(LECTL_LINK) -o $@ || $(LECTL_LINK) -no-pie -o $@

@@ -14,8 +14,23 @@ enum
 	OPT_SETTLE,
 	OPT_JOB,
 	OPT_EVERY,
-	OPT_CATCH_UP
+	OPT_CATCH_UP,
+	OPT_CSV,
+	OPT_JSON,
+	OPT_ME,
+	OPT_ANY,
+	OPT_LEADER,
+	OPT_TIMEOUT,
+	OPT_ALL,
+	OPT_HOLD_OFF,
+	OPT_EXEC,
+	OPT_FIRST,
+	OPT_INTERVAL,
+	OPT_WARNING,
+	OPT_CRITICAL
 };
+
+#define BIT(option)		(1 << (option))
 
 static const struct option long_options[] = {
 	{"host", required_argument, NULL, 'h'},
@@ -30,60 +45,61 @@ static const struct option long_options[] = {
 	{"job", required_argument, NULL, OPT_JOB},
 	{"every", required_argument, NULL, OPT_EVERY},
 	{"catch-up", no_argument, NULL, OPT_CATCH_UP},
+	{"csv", no_argument, NULL, OPT_CSV},
+	{"json", no_argument, NULL, OPT_JSON},
+	{"me", no_argument, NULL, OPT_ME},
+	{"any", no_argument, NULL, OPT_ANY},
+	{"leader", required_argument, NULL, OPT_LEADER},
+	{"timeout", required_argument, NULL, OPT_TIMEOUT},
+	{"all", no_argument, NULL, OPT_ALL},
+	{"hold-off", required_argument, NULL, OPT_HOLD_OFF},
+	{"exec", required_argument, NULL, OPT_EXEC},
+	{"first", no_argument, NULL, OPT_FIRST},
+	{"interval", required_argument, NULL, OPT_INTERVAL},
+	{"warning", required_argument, NULL, OPT_WARNING},
+	{"critical", required_argument, NULL, OPT_CRITICAL},
 	{"help", no_argument, NULL, '?'},
 	{"version", no_argument, NULL, 'V'},
 	{NULL, 0, NULL, 0}
 };
 
-static void
-help(void)
+/* The commands: their options, and how many words follow. */
+static const struct Command
 {
-	printf("lectl runs a command on the leader of an election only.\n\n"
-		   "Usage:\n"
-		   "  lectl [OPTION]... exec ELECTION [OPTION]... [--] COMMAND [ARGUMENT]...\n\n"
-		   "Seeks to lead ELECTION for as long as COMMAND runs.  Before the term can\n"
-		   "be over, COMMAND is ended.  It finds in its environment:\n"
-		   "  LE_ELECTION        ELECTION\n"
-		   "  LE_FENCING_TOKEN   the number of the term, higher in each one\n"
-		   "  LE_TICK            with --every: the time for which it runs, in UTC\n\n"
-		   "Options:\n"
-		   "  --wait=INTERVAL    how long to wait for the turn, as in 5min (0)\n"
-		   "  --job=NAME         with --every: the job's name, the same on all hosts\n"
-		   "  --every=INTERVAL   run COMMAND once per tick, whoever leads; a tick is a\n"
-		   "                     multiple of this since 2000-01-01 UTC\n"
-		   "  --catch-up         run again a tick that was begun and not finished; then\n"
-		   "                     a tick is run at least once, else at most once\n"
-		   "  --on-loss=ACTION   what COMMAND gets when the term is about to end:\n"
-		   "                     kill: TERM, and KILL before the deadline (default)\n"
-		   "                     term: TERM only; it may run on after the term\n"
-		   "                     ignore: nothing; the exit code tells\n"
-		   "  --settle=INTERVAL  time between winning and the start of COMMAND, for\n"
-		   "                     that of the leader before to be ended (1s)\n"
-		   "  -V, --version      print the version, then exit\n"
-		   "  -?, --help         show this help, then exit\n\n"
-		   "Connection options:\n"
-		   "  -h, --host=HOSTNAME      database server host or socket directory\n"
-		   "  -p, --port=PORT          database server port\n"
-		   "  -U, --username=USERNAME  database user name\n"
-		   "  -d, --dbname=DBNAME      database name, connection string or URI\n"
-		   "  -w, --no-password        never prompt for a password\n"
-		   "  -W, --password           prompt for it first\n\n"
-		   "Exit codes: that of COMMAND, 128+N if signal N ended it, or\n"
-		   "   64  wrong usage\n"
-		   "   69  server or store unavailable\n"
-		   "   70  the system refused what lectl needs\n"
-		   "   75  somebody else leads, or may, or the tick is taken; COMMAND was not run\n"
-		   "   77  refused: privileges or configuration; COMMAND was not run\n"
-		   "   79  the term was lost before COMMAND had ended\n"
-		   "  126  COMMAND could not be run\n"
-		   "  127  COMMAND was not found\n");
+	const char *word;
+	int			(*run) (const Options *options);
+	int			takes;
+	int			least;
+	int			most;
+} commands[] = {
+	{"exec", run_exec, BIT(OPT_ON_LOSS) | BIT(OPT_WAIT) | BIT(OPT_SETTLE) |
+	BIT(OPT_JOB) | BIT(OPT_EVERY) | BIT(OPT_CATCH_UP), 1, INT_MAX},
+	{"list", run_list, BIT(OPT_CSV) | BIT(OPT_JSON), 0, INT_MAX},
+	{"wait", run_wait, BIT(OPT_ME) | BIT(OPT_ANY) | BIT(OPT_LEADER) |
+	BIT(OPT_TIMEOUT), 1, 1},
+	{"step-down", run_step_down, BIT(OPT_ALL) | BIT(OPT_HOLD_OFF), 0, 1},
+	{"check", run_check, BIT(OPT_WARNING) | BIT(OPT_CRITICAL) | BIT(OPT_JOB) |
+	BIT(OPT_TIMEOUT), 1, INT_MAX},
+	{"watch", run_watch, BIT(OPT_EXEC) | BIT(OPT_FIRST) | BIT(OPT_INTERVAL),
+	0, INT_MAX}
+};
+
+/* Monitoring systems take what others say by 64 for a warning or worse. */
+#define CHECK_UNKNOWN	3
+
+static const struct Command *command;	/* that was named, or NULL */
+
+static bool
+is_check(void)
+{
+	return command != NULL && command->run == run_check;
 }
 
-static void
+void
 wrong_usage(void)
 {
 	pg_log_error_hint("Try \"%s --help\" for more information.", progname);
-	exit(LECTL_USAGE);
+	exit(is_check() ? CHECK_UNKNOWN : LECTL_USAGE);
 }
 
 static OnLoss
@@ -101,7 +117,7 @@ to_on_loss(const char *name)
 }
 
 static void
-take_option(Options *options, int option)
+take_connection_option(Options *options, int option)
 {
 	switch (option)
 	{
@@ -123,6 +139,19 @@ take_option(Options *options, int option)
 		case 'W':
 			options->password = 1;
 			break;
+		case 'V':
+			puts("lectl (leader_election) " LE_VERSION);
+			exit(0);
+		default:
+			wrong_usage();
+	}
+}
+
+static void
+take_option(Options *options, int option)
+{
+	switch (option)
+	{
 		case OPT_ON_LOSS:
 			options->on_loss = to_on_loss(optarg);
 			break;
@@ -141,11 +170,47 @@ take_option(Options *options, int option)
 		case OPT_CATCH_UP:
 			options->catch_up = true;
 			break;
-		case 'V':
-			puts("lectl (leader_election) " LE_VERSION);
-			exit(0);
+		case OPT_CSV:
+			options->csv = true;
+			break;
+		case OPT_JSON:
+			options->json = true;
+			break;
+		case OPT_ME:
+			options->me = true;
+			break;
+		case OPT_ANY:
+			options->any = true;
+			break;
+		case OPT_LEADER:
+			options->leader = optarg;
+			break;
+		case OPT_TIMEOUT:
+			options->timeout = optarg;
+			break;
+		case OPT_ALL:
+			options->all = true;
+			break;
+		case OPT_HOLD_OFF:
+			options->hold_off = optarg;
+			break;
+		case OPT_EXEC:
+			options->run = optarg;
+			break;
+		case OPT_FIRST:
+			options->first = true;
+			break;
+		case OPT_INTERVAL:
+			options->interval = optarg;
+			break;
+		case OPT_WARNING:
+			options->warning = optarg;
+			break;
+		case OPT_CRITICAL:
+			options->critical = optarg;
+			break;
 		default:
-			wrong_usage();
+			take_connection_option(options, option);
 	}
 }
 
@@ -155,66 +220,142 @@ look_for_help(int option, char **argv)
 {
 	const char *last = argv[optind - 1];
 
-	if (option == '?' && optopt == 0 && strncmp(last, "--h", 3) == 0)
+	if (option == '?' &&
+		((optopt == 0 && strncmp(last, "--h", 3) == 0) ||
+		 strcmp(last, "-?") == 0))
 	{
-		help();
-		exit(0);
-	}
-	if (option == '?' && strcmp(last, "-?") == 0)
-	{
-		help();
+		print_help();
 		exit(0);
 	}
 }
 
-/*
- * Options stand before, between and after our two words; whatever follows
- * these is the command, "--" or not, and its options are its own.
- */
-void
-read_options(Options *options, int argc, char **argv)
+static void
+name_command(Options *options, char *word)
 {
-	char	  **words[] = {&options->word, &options->election};
-	int			n = 0;
+	options->word = word;
+	for (int i = 0; i < lengthof(commands); i++)
+		if (strcmp(commands[i].word, word) == 0)
+			command = &commands[i];
+	if (command == NULL)
+	{
+		pg_log_error("unknown command \"%s\"", word);
+		wrong_usage();
+	}
+}
 
-	options->wait = "0";
-	options->settle = "1s";
+/* Those of monitoring plugins, where it is one of ours. */
+static int
+next_option(int argc, char **argv)
+{
+	int			option = getopt_long(argc, argv, is_check() ?
+									 "+h:p:U:d:w:c:WV?" : "+h:p:U:d:wWV?",
+									 long_options, NULL);
+
+	if (option == 'w' && is_check() && optarg != NULL)
+		return OPT_WARNING;
+	return option == 'c' ? OPT_CRITICAL : option;
+}
+
+/* After two words of exec comes its command, whose options are its own. */
+static bool
+takes_words(const Options *options)
+{
+	return command == NULL || command->run != run_exec ||
+		options->n_words < 1;
+}
+
+static int
+read_words(Options *options, int argc, char **argv)
+{
+	int			given = 0;
+
+	options->words = pg_malloc0((argc + 1) * sizeof(char *));
 	for (;;)
 	{
-		int			option = getopt_long(argc, argv, "+h:p:U:d:wWV?",
-										 long_options, NULL);
+		int			option = next_option(argc, argv);
 
 		if (option != -1)
 		{
 			look_for_help(option, argv);
 			take_option(options, option);
+			if (option <= OPT_CRITICAL)
+				given |= BIT(option);
 		}
-		else if (optind < argc && n < lengthof(words) &&
-				 strcmp(argv[optind - 1], "--") != 0)
-			*words[n++] = argv[optind++];
+		else if (optind < argc && takes_words(options) &&
+				 (command == NULL || command->run != run_exec ||
+				  strcmp(argv[optind - 1], "--") != 0))
+		{
+			if (command == NULL)
+				name_command(options, argv[optind++]);
+			else
+				options->words[options->n_words++] = argv[optind++];
+		}
 		else
 			break;
 	}
 	options->command = argv + optind;
+	return given;
+}
 
-	if (n == 0 || strcmp(options->word, "exec") != 0)
+static void
+refuse_options(int given)
+{
+	for (const struct option *o = long_options; o->name != NULL; o++)
+		if (o->val <= OPT_CRITICAL && (given & BIT(o->val) & ~command->takes))
+		{
+			pg_log_error("option \"--%s\" is not for \"%s\"", o->name,
+						 command->word);
+			wrong_usage();
+		}
+}
+
+static void
+must(bool fine, const char *what)
+{
+	if (fine)
+		return;
+	pg_log_error("%s", what);
+	wrong_usage();
+}
+
+/*
+ * Options stand before, between and after our words; what follows these two of
+ * exec is the command, "--" or not, and its options are its own.
+ */
+void
+read_options(Options *options, int argc, char **argv)
+{
+	int			given;
+
+	options->wait = "0";
+	options->settle = "1s";
+	given = read_words(options, argc, argv);
+	must(command != NULL, "no command was given");
+	refuse_options(given);
+	options->election = options->words[0];
+	if (is_check())
+		must(options->election != NULL, "nothing was given to check");
+	must(options->n_words >= command->least, "no election was given");
+	must(options->n_words <= command->most, "more than one election was given");
+	if (command->run == run_exec)
 	{
-		if (n == 0)
-			pg_log_error("no command was given");
-		else
-			pg_log_error("unknown command \"%s\"", options->word);
-		wrong_usage();
+		must(options->command[0] != NULL, "nothing was given to run");
+		must((options->job == NULL) == (options->every == NULL) &&
+			 (!options->catch_up || options->job != NULL),
+			 "options --job and --every need each other, and --catch-up both");
 	}
-	if (n < 2 || options->command[0] == NULL)
-	{
-		pg_log_error("%s", n < 2 ? "no election was given" :
-					 "nothing was given to run");
-		wrong_usage();
-	}
-	if ((options->job == NULL) != (options->every == NULL) ||
-		(options->catch_up && options->job == NULL))
-	{
-		pg_log_error("options --job and --every need each other, and --catch-up both");
-		wrong_usage();
-	}
+	if (command->run == run_step_down)
+		must(options->all == (options->election == NULL),
+			 "either an election or --all must be given");
+	must(options->me + options->any + (options->leader != NULL) <= 1,
+		 "only one of --me, --any and --leader can be given");
+	must(!options->csv || !options->json,
+		 "only one of --csv and --json can be given");
+	must(!options->first || options->run != NULL, "option --first needs --exec");
+}
+
+int
+run_command(const Options *options)
+{
+	return command->run(options);
 }

@@ -75,7 +75,8 @@ sub lectl
 	my ($node, @arguments) = @_;
 	my ($out, $err) = ('', '');
 
-	IPC::Run::run([ _command($node, @arguments) ], '<', \'', '>', \$out, '2>', \$err);
+	IPC::Run::run([ _command($node, @arguments) ], '<', \'', '>', \$out, '2>', \$err,
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	return (_code($?), $out, $err);
 }
 

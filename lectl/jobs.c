@@ -1,0 +1,22 @@
+/*
+ * lectl/jobs.c
+ *
+ * What is asked about jobs, by whichever command.
+ */
+#include "lectl.h"
+
+/*
+ * $1: of these elections, $2: of this job; NULL: of all.  A tick may lie in
+ * the future, since the clock of the claimant counts.
+ */
+const char	jobs_query[] =
+	"SELECT election, job, node, state, fencing_token, "
+	"pg_catalog.date_trunc('second', claimed_at), tick, "
+	"CASE WHEN try > 1 THEN 'try ' || try END, "
+	"pg_catalog.current_setting('leader_election.backend') = 'local', "
+	"greatest(0, extract(epoch FROM clock_timestamp() - tick))::bigint, "
+	"state = 'failed' "
+	"FROM le_claims "
+	"WHERE ($1::text[] IS NULL OR election = ANY ($1::text[])) "
+	"AND ($2::text IS NULL OR job = $2) "
+	"ORDER BY election, job";

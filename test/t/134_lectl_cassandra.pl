@@ -1,0 +1,90 @@
+# lectl on Cassandra: what it shows differs, since instances do not know of each
+# other's there.  exec holds, counts ticks and ends its command as elsewhere.
+
+use strict;
+use warnings;
+
+use JSON::PP;
+use LeaderElection::Cassandra;
+use LeaderElection::Gateway;
+use LeaderElection::Lectl;
+use LeaderElection::Node;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $cassandra = LeaderElection::Cassandra->shared;
+my $keyspace = $cassandra->keyspace;
+my $gateway = LeaderElection::Gateway->new('gateway', cassandra => $cassandra, keyspace => $keyspace)->start;
+my ($a, $b) = map { LeaderElection::Node->create($_, gateway => $gateway, settings => { lease_ttl => '6s' }) } 'a', 'b';
+my $both = 'host=' . $a->host . ',' . $b->host . ' port=' . $a->port . ',' . $b->port . ' dbname=postgres';
+my @quick = ('--settle', '0');
+
+sub check
+{
+	my ($expected, $line, $hosts, @arguments) = @_;
+	my ($code, $out, $err) = lectl($hosts, 'check', @arguments);
+
+	is("$code$err", $expected, "check @arguments: $expected");
+	like($out, qr/^LECTL $line\n\z/, 'its line');
+	return;
+}
+
+subtest 'exec' => sub {
+	my $ground = LeaderElection::Lectl::Ground->new;
+	my @tick = ('--job', 'nightly', '--every', '90 days');
+	my $one = LeaderElection::Lectl->start('one', $a, 'exec', 'e', @quick, $ground->worker('one'));
+	my $run = $ground->wait_for('one');
+	my $two = LeaderElection::Lectl->start('two', $b, 'exec', 'e', @quick, '--wait', '1min', $ground->worker('two'));
+
+	is((lectl($b, 'exec', 'e', @quick, 'true'))[0], 75, 'one at a time');
+	check(0, qr/LEADER OK - a leads e \| .*/, $b, 'leader', 'e');
+	is((lectl($both, 'step-down', 'e', '--hold-off', '1s'))[0], 0, 'the leader steps down');
+	is($one->code, 79, 'its command is ended');
+	cmp_ok($ground->wait_for('two')->[1], '>', $run->[1], 'then comes the other');
+	is((lectl($b, 'wait', 'e', '--leader', 'b', '--timeout', '10s'))[0], 0, 'which leads');
+	kill('TERM', $two->pid);
+	is($two->code, 143, 'until it is ended');
+	never([ $ground->overlaps ], 'one at a time');
+
+	is((lectl($a, 'exec', 'e', @quick, '--wait', '20s', @tick, 'true'))[0], 0, 'a tick');
+	is((lectl($b, 'exec', 'e', @quick, '--wait', '20s', @tick, 'true'))[0], 75, 'once');
+	is((lectl($b, 'exec', 'e', @quick, '--wait', '20s', '--job', 'broken', '--every', '90 days', 'false'))[0], 1, 'one that fails');
+};
+
+subtest 'list and check' => sub {
+	check(2, qr/LEADER CRITICAL - nobody leads e \| .*/, $a, 'leader', 'e');
+	check(3, qr/CANDIDATES UNKNOWN - the instance knows of no others: name all hosts/, $a, 'candidates');
+	ok($a->acquire('e', wait => '20s'), 'a leads');
+	$b->sql("SELECT le_campaign('e')");
+	poll_until(sub { $b->ask("SELECT state FROM le_status WHERE election = 'e'") eq 'waiting' }, 'the other to wait');
+
+	my ($code, $out, $err) = lectl($both, 'list', '--json');
+	my @rows = @{ decode_json($out) };
+	is("$code$err", '0', 'list');
+	is_deeply(
+		[ map { [ @$_{qw(election job node state)} ] } @rows ],
+		[
+			[ 'e', undef, 'a', 'leader' ],
+			[ 'e', undef, 'b', 'waiting' ],
+			[ 'e', 'broken', $rows[2]{node}, 'failed' ],
+			[ 'e', 'nightly', $rows[3]{node}, 'done' ]
+		],
+		'leader, candidate and jobs');
+	check(0, qr/CANDIDATES OK - 2 nodes can lead \| .*/, $both, 'candidates');
+	check(0, qr/CANDIDATES OK - 2 nodes can lead \| .*/, $both, 'candidates', 'e');
+	check(0, qr/JOBS OK - .*/, $both, 'jobs', '--job', 'nightly');
+	check(2, qr/JOBS CRITICAL - failed: broken of e \| .*/, $both, 'jobs');
+	check(0, qr/STORE OK - .*/, $b, 'store');
+
+	my $watch = LeaderElection::Lectl->start('watch', $both, 'watch', 'e', '--interval', '200ms');
+	poll_until(sub { $watch->log =~ /Z e: a \(token/ }, 'the leader');
+	ok($a->release('e'), 'released');
+	poll_until(sub { $watch->log =~ /Z e: .*-> b \(token/ }, 'the change');
+	kill('TERM', $watch->pid);
+	is($watch->code, 143, 'the end');
+	$gateway->terminate;
+	check(2, qr/STORE CRITICAL - .*/, $b, 'store', '--timeout', '30');
+};
+
+done_testing();
