@@ -94,6 +94,8 @@ attempt(LeElection *e, LeActions *act, LeSend what, uint64_t index)
 	e->read_index = index;
 	e->acquire_floor = e->token_floor;
 	e->unsure = e->unsure && e->failures > 0;
+	if (e->failures == 0)
+		e->decisions++;
 	e->taking_over = what == LE_SEND_TAKE_OVER;
 	send(e, act, what, index, LE_ACQUIRING);
 }

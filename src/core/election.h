@@ -215,6 +215,8 @@ typedef struct LeElection
 	uint64_t	read_index;		/* what the acquire in flight depends on */
 	bool		taking_over;	/* it is a takeover */
 	bool		unsure;			/* a copy of it may have been applied */
+	uint32_t	decisions;		/* to acquire, so far; a copy that is sent
+								 * again is none */
 	bool		free;			/* the key was last seen to be free to take */
 	uint64_t	token_floor;	/* a new token must be higher */
 	uint64_t	acquire_floor;	/* the same when the acquire was decided on */

@@ -108,6 +108,7 @@ typedef struct LeSlot
 	/* Where each key has a lease of its own. */
 	uint64		rev;			/* the key's revision, as last shown */
 	char		attempt[LE_ATTEMPT_LEN + 1];	/* the newest acquire's id */
+	uint32		attempt_of;		/* its number, among the decisions */
 } LeSlot;
 
 StaticAssertDecl(sizeof(LeSlot) <= 2048, "a slot must fit into 2 KB");

@@ -477,7 +477,9 @@ add_target(LeFlight *flight, const LeSlot *slot)
 /*
  * What a write of a key with a lease of its own says beside the index.  Each
  * decision to acquire has an id of its own; a copy sent because nobody knows
- * what became of the first has the same.
+ * what became of the first has the same.  A worker that ends between decision
+ * and id leaves the id of an earlier term, and a release of that term that is
+ * on its way would end the new one: hence the number, which is written last.
  */
 static void
 add_lease(LeFlight *flight, LeSlot *slot)
@@ -487,7 +489,8 @@ add_lease(LeFlight *flight, LeSlot *slot)
 	flight->op.rev = slot->rev;
 	flight->op.token_floor = slot->election.token_floor;
 	if (flight->op.kind == LE_OP_ACQUIRE &&
-		(slot->election.failures == 0 || slot->attempt[0] == '\0'))
+		(slot->attempt_of != slot->election.decisions ||
+		 slot->attempt[0] == '\0'))
 	{
 		if (!pg_strong_random(id, sizeof(id)))
 			ereport(ERROR,
@@ -495,6 +498,7 @@ add_lease(LeFlight *flight, LeSlot *slot)
 					 errmsg("could not generate random bytes")));
 		for (int i = 0; i < (int) sizeof(id); i++)
 			snprintf(slot->attempt + 2 * i, 3, "%02x", id[i]);
+		slot->attempt_of = slot->election.decisions;
 	}
 	flight->op.attempt = le_flight_string(flight, slot->attempt);
 }

@@ -1310,10 +1310,12 @@ static void
 unknown_acquire_was_not_applied_and_never_will(void **state)
 {
 	Story		s = unsure_seeker();
+	uint32_t	decisions = s.e.decisions;
 
 	(void) state;
 	READ(RELEASED(10));
 	expect_send(LE_SEND_ACQUIRE, 10);	/* the same write again */
+	assert_int_equal(s.e.decisions, decisions);
 	DONE(20);
 	expect_say(LE_SAY_GRANTED, LE_DONE);
 	assert_int_equal(s.e.token, 20);
@@ -1323,6 +1325,7 @@ static void
 unknown_acquire_came_too_late(void **state)
 {
 	Story		s = unsure_seeker();
+	uint32_t	decisions = s.e.decisions;
 
 	(void) state;
 	READ(OTHER(20));
@@ -1330,6 +1333,7 @@ unknown_acquire_came_too_late(void **state)
 	expect_state(LE_WAITING);
 	SEEN(RELEASED(21));
 	expect_send(LE_SEND_ACQUIRE, 21);	/* on the new index only */
+	assert_int_equal(s.e.decisions, decisions + 1);
 }
 
 /* The first copy was late, not lost: it makes the second fail. */
