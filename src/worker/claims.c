@@ -500,7 +500,11 @@ judge(Claiming *c, const LeClaim *found)
 			if (!le_configured_store()->claims_apart)
 				reply_claimed(c, try);
 			else if (its_term_stands(c))
-				send_claim(c, found, try);	/* written, but not checked */
+			{
+				/* written, but not checked: it stays, whatever comes */
+				c->maybe = true;
+				send_claim(c, found, try);
+			}
 			else
 				reply_lost(c);
 			break;
