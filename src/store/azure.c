@@ -64,8 +64,8 @@
 /* That no lease has: to find out whether one could be released. */
 #define NO_LEASE		"00000000-0000-0000-0000-000000000000"
 
-/* Whoever has a lease, but has written nothing yet. */
-#define UNNAMED			"unnamed"
+/* The session of whoever has a lease, but has written nothing yet. */
+#define UNNAMED			NO_LEASE
 
 /* ---- steps of operations that take several requests ---- */
 
@@ -686,7 +686,8 @@ typedef enum Trouble
 	MOVED,						/* the ETag is another one */
 	EXISTS,
 	OVER,						/* the lease is not, or no more, ours */
-	UNDER_LEASE,				/* a write needs a lease that we do not have */
+	UNDER_LEASE,				/* it needs a lease that we do not have ... */
+	NOT_LEASED,					/* ... or that nobody has any more */
 	REFUSED,
 	BAD_SAS,					/* whoever asks is not known, or may not */
 	BUSY						/* and whatever is not in the list */
@@ -706,9 +707,9 @@ static const struct
 	{"LeaseNotPresentWithLeaseOperation", OVER},
 	{"LeaseIsBrokenAndCannotBeRenewed", OVER},
 	{"LeaseIdMismatchWithBlobOperation", UNDER_LEASE},
-	{"LeaseNotPresentWithBlobOperation", UNDER_LEASE},
+	{"LeaseNotPresentWithBlobOperation", NOT_LEASED},
 	{"LeaseIdMissing", UNDER_LEASE},
-	{"LeaseLost", UNDER_LEASE},
+	{"LeaseLost", NOT_LEASED},
 	{"ContainerNotFound", REFUSED},
 	{"ContainerBeingDeleted", REFUSED},
 	{"ContainerDisabled", REFUSED},
@@ -894,16 +895,21 @@ decode_read(const LeOp *op, const Blob *blob, LeAnswer *answer)
 	answer->index = answer->keys->holder == NULL ? token + 1 : token;
 }
 
-/* The lease is not the one that the metadata names. */
+/*
+ * The lease is not the one that the metadata names.  Until its holder has
+ * written something the leader before, which was this node, is shown, as by
+ * all other nodes, that cannot tell; but the key is another's.
+ */
 static void
 show_unnamed(const LeOp *op, LeAnswer *answer)
 {
 	LeKey	   *key = add_key(answer);
 
 	key->election = op->election;
-	key->holder = UNNAMED;
-	key->index = answer->index = op->step.index;
-	key->usable = true;
+	key->holder = key->value_session = UNNAMED;
+	key->node = op->node_name;
+	key->index = key->token = answer->index = op->step.index;
+	key->usable = key->ours = true;
 }
 
 /* ---- acquiring ---- */
@@ -1205,7 +1211,8 @@ write_expects(const LeOp *op, Trouble trouble, LeAnswer *answer)
 {
 	if (op->kind == LE_OP_RELEASE && (trouble == OVER || trouble == NO_BLOB))
 		released(op, answer);
-	else if (trouble == UNDER_LEASE || trouble == NO_BLOB ||
+	else if (trouble == UNDER_LEASE || trouble == NOT_LEASED ||
+			 trouble == NO_BLOB ||
 			 trouble == EXISTS)
 		changed(answer);
 	else
@@ -1238,7 +1245,9 @@ is_expected(const LeOp *op, Trouble trouble, LeAnswer *answer)
 		case STEP_WHOSE:
 			if (trouble == UNDER_LEASE)
 				show_unnamed(op, answer);
-			return trouble == UNDER_LEASE;
+			else if (trouble == NOT_LEASED)
+				go_on(answer, STEP_HEAD, 0, "");	/* released meanwhile */
+			return trouble == UNDER_LEASE || trouble == NOT_LEASED;
 		case STEP_LEASE:
 			return lease_expects(trouble, answer);
 		case STEP_RENEW:

@@ -251,6 +251,7 @@ test_recorded(void **state)
 		{"watch", LE_DONE, WHOSE},
 		{"read-whose", LE_DONE, NOTHING},
 		{"read-whose-other", LE_DONE, NOTHING},
+		{"read-whose-free", LE_DONE, HEAD},
 		{"read-free", LE_DONE, NOTHING},
 		{"read-breaking", LE_DONE, WHOSE},
 		{"read-broken", LE_DONE, NOTHING},
@@ -352,9 +353,10 @@ test_recorded_keys(void **state)
 	a = decode_file("read-whose-other", &op);
 	key = a.keys;
 	assert_int_equal(key->index, 1);
-	assert_false(key->ours);
 	assert_true(key->usable);
-	assert_string_equal(key->holder, "unnamed");
+	assert_string_not_equal(key->holder, op.session);
+	assert_string_equal(key->value_session, key->holder);
+	assert_string_equal(key->node, op.node_name);	/* as others see it */
 
 	/* judged by the service, and shown later than the term itself */
 	a = decode_file("read-free", &op);
