@@ -155,7 +155,7 @@ header_of_line(const char *line, size_t len, const char *name)
 {
 	size_t		n = strlen(name);
 
-	if (len <= n || pg_strncasecmp(line, name, n) != 0 || line[n] != ':')
+	if (len <= n || line[n] != ':' || pg_strncasecmp(line, name, n) != 0)
 		return NULL;
 	for (line += n + 1; *line == ' ' || *line == '\t'; line++)
 		;
