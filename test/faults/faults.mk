@@ -5,7 +5,7 @@
 
 #: Real faults:
 #:   faults         three instances and a real store under faults, judged;
-#:                  DURATION=1h (4min), STORE=consul|cassandra, SEED=n
+#:                  DURATION=1h (4min), STORE=consul|cassandra|azure, SEED=n
 #:   judge          the program that judges, and its tests
 #:
 
