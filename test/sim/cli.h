@@ -36,4 +36,7 @@ extern int	model_run(uint64 seed, int operations);
 /* model_cassandra.c */
 extern int	model_cassandra_run(uint64 seed, int operations);
 
+/* model_azure.c */
+extern int	model_azure_run(void);
+
 #endif							/* LE_SIM_CLI_H */

@@ -4,7 +4,7 @@
  *		Schedules that differ from what their seed says.
  *
  * A schedule is written as words: seed=5 drop=0,3 calm=delay,repeat
- * storm=12345 (ms), perhaps with store=consul or store=cassandra after the
+ * storm=12345 (ms), perhaps with store=consul, cassandra or azure after the
  * seed.  The search for a shorter schedule prints such a line, and the files
  * in seeds/ consist of them.
  *
@@ -83,6 +83,8 @@ edit_schedule(Schedule *s, const char *word)
 		schedule_make_for(s, s->seed, STORE_CONSUL);
 	else if (strcmp(word, "store=cassandra") == 0)
 		schedule_make_for(s, s->seed, STORE_CASSANDRA);
+	else if (strcmp(word, "store=azure") == 0)
+		schedule_make_for(s, s->seed, STORE_AZURE);
 	else if (strncmp(word, "drop=", 5) == 0)
 		return drop_events(s, word + 5);
 	else if (strncmp(word, "calm=", 5) == 0)

@@ -234,6 +234,9 @@ summary(double elapsed, int njobs, int failed)
 		   "%llu frozen\n", N(statements), N(open_statements),
 		   N(late_statements), N(proposals), N(burned), N(gateways_killed),
 		   N(gateways_frozen));
+	printf("leases on blobs: %llu, %llu never stamped, %llu broken; requests "
+		   "refused by a busy service: %llu\n", N(leases), N(unstamped),
+		   N(broken), N(throttled));
 	printf("workers: %llu stopped between two instructions, %llu killed; "
 		   "instances: %llu crashed, %llu suspended\n", N(pauses), N(kills),
 		   N(crashes), N(suspends));

@@ -11,6 +11,7 @@
  *	sim load
  *	sim model SEED OPERATIONS
  *	sim model-cassandra SEED OPERATIONS
+ *	sim model-azure
  *
  * test/sim/main.c
  *
@@ -40,7 +41,8 @@ usage(void)
 			"       sim exhaust faults=N|replay=N,...\n"
 			"       sim load\n"
 			"       sim model SEED OPERATIONS\n"
-			"       sim model-cassandra SEED OPERATIONS\n");
+			"       sim model-cassandra SEED OPERATIONS\n"
+			"       sim model-azure\n");
 	return 2;
 }
 
@@ -186,5 +188,7 @@ main(int argc, char **argv)
 	if (strcmp(mode, "model-cassandra") == 0 && argc == 2)
 		return model_cassandra_run(strtoull(argv[0], NULL, 10),
 								   atoi(argv[1]));
+	if (strcmp(mode, "model-azure") == 0 && argc == 0)
+		return model_azure_run();
 	return usage();
 }

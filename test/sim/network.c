@@ -155,10 +155,12 @@ cut(const SimNode *n, int gateway)
 		(n->cut_gateway < 0 || n->cut_gateway == gateway);
 }
 
-/* Either store has the end of it for itself. */
+/* Each store has the end of it for itself. */
 static size_t
 request_size(const Request *r)
 {
+	if (sim.model == &azure_model)
+		return offsetof(Request, blob) + sizeof(BlobRequest);
 	return r->lock.verb != LOCK_NONE ? offsetof(Request, values) :
 		offsetof(Request, steps) + r->nsteps * sizeof(Step);
 }
@@ -208,8 +210,13 @@ network_send(const Request *r, int flight)
 static size_t
 answer_size(const Answer *a)
 {
-	return sim.model == &cassandra_model || a->keys_shown != 0 ?
-		sizeof(Answer) : offsetof(Answer, keys);
+	if (sim.model == &azure_model)
+		return offsetof(Answer, blob.shown) +
+			a->blob.nshown * sizeof(BlobShown);
+	if (sim.model == &cassandra_model)
+		return offsetof(Answer, lock) + sizeof(LockAnswer);
+	return a->keys_shown != 0 ? offsetof(Answer, keys) +
+		sizeof(a->keys) : offsetof(Answer, keys);
 }
 
 /* On its way back; answers that were held up may overtake each other. */

@@ -306,6 +306,7 @@ WaitLatchOrSocket(struct Latch *latch, int wakeEvents, pgsocket sock,
 		clock_mono(n, sim.now) + timeout * LE_MSEC;
 	node_plan(n);
 	coroutine_yield();
+	n->awake_since = sim.now;
 	ConfigReloadPending = n->reload;
 	n->reload = false;
 	return WL_LATCH_SET;

@@ -29,6 +29,7 @@ typedef struct Claim
 	bool		by_run;			/* of le_run(), not by hand */
 	int			try;			/* as which the store has it; 0: it has not */
 	LeClaimState state;			/* as the store had it last */
+	bool		confirmed;		/* its term held after it was written */
 	bool		granted;		/* so the caller was told */
 	bool		denied;			/* certainly not his, was the last answer */
 } Claim;
@@ -151,12 +152,28 @@ claim_stays(int election, int job, uint64 token, bool by_run)
 		(c->token == token || !by_run);
 }
 
+/* Where a claim is written first: this term is in force at this instant. */
+void
+claims_confirmed(int election, uint64 token)
+{
+	for (uint32 i = 1; i <= sim.claims; i++)
+	{
+		Claim	   *c = &claims[i];
+
+		if (c->election == election && c->token == token && c->try != 0)
+			c->confirmed = true;
+	}
+}
+
 static void
 told_true(uint32 id, const LeReply *reply)
 {
 	Claim	   *c = &claims[id];
 
 	sim.counts.claims_granted++;
+	if (sim.model->store->claims_apart && !c->confirmed)
+		sim_fail("claim %u was granted, and nobody knew whether its term was "
+				 "over when it was written", id);
 	c->granted = true;
 	if (c->try == 0 || c->try != reply->try)
 		sim_fail("claim %u was granted as try %d, and the store has it as %d",
@@ -353,7 +370,8 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 	}
 	else
 	{
-		if (holder != node || (token != 0 && token != after->token))
+		if (!sim.model->store->claims_apart &&
+			(holder != node || (token != 0 && token != after->token)))
 			sim_fail("claim %u was written for n%d with token " UINT64_FORMAT
 					 ", and e%d is held by n%d with token " UINT64_FORMAT,
 					 after->id, node, after->token, election, holder, token);

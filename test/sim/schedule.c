@@ -25,6 +25,10 @@
 #define KEY_CRASH_BOUND(lease) \
 	(((lease) + LE_SEC - 1) / LE_SEC * LE_SEC + LE_SEC)
 
+/* ... and with Azure that, a poll with its jitter, and a few requests. */
+#define BLOB_CRASH_BOUND(lease) \
+	(KEY_CRASH_BOUND(lease) - LE_SEC + 2 * LE_SEC * 11 / 10 + LE_SEC / 2)
+
 /* le_claim() and le_complete(); what its bits mean is in scripts.c. */
 #define CALM_JOB		0x17
 #define CALM_JOB_MAY	0x48	/* be fenced, catch up */
@@ -82,13 +86,25 @@ happening_name(Happening what)
 const char *
 store_kind_name(StoreKind store)
 {
-	return store == STORE_CASSANDRA ? "cassandra" : "consul";
+	static const char *const names[] = {
+		[STORE_CONSUL] = "consul",
+		[STORE_CASSANDRA] = "cassandra",
+		[STORE_AZURE] = "azure",
+	};
+
+	return names[store];
 }
 
 static const StoreModel *
 model_of(StoreKind store)
 {
-	return store == STORE_CASSANDRA ? &cassandra_model : &consul_model;
+	static const StoreModel *const models[] = {
+		[STORE_CONSUL] = &consul_model,
+		[STORE_CASSANDRA] = &cassandra_model,
+		[STORE_AZURE] = &azure_model,
+	};
+
+	return models[store];
 }
 
 /* ---- making ---- */
@@ -135,8 +151,11 @@ make_nodes(Schedule *s)
 	static const int key_leases[] = {
 		5000, 5000, 6300, 6300, 8000, 10000, 15000
 	};
+	static const int blob_leases[] = {
+		15000, 15000, 15000, 15500, 16000, 20000, 45000
+	};
 	const int  *leases = s->store == STORE_CASSANDRA ? key_leases :
-		session_leases;
+		s->store == STORE_AZURE ? blob_leases : session_leases;
 	bool		mixed = sim_below(3) == 0;
 	int			lease = leases[sim_below(lengthof(key_leases))];
 	bool		takeover = sim_below(8) != 0;
@@ -205,6 +224,19 @@ make_clocks(Schedule *s)
 	for (int c = 0; c < COORDINATORS; c++)
 		s->skew_ms[c] = sim_below(4) == 0 ? span : (int) sim_below(span + 1);
 	s->wander = s->crash_only ? 0 : wanders[sim_below(lengthof(wanders))];
+}
+
+/*
+ * As documented, or as Azurite; when leases begin, and how late they end.
+ */
+static void
+make_service(Schedule *s)
+{
+	static const int late[] = {0, 0, 1000, 60000};
+
+	s->azurite = sim_below(4) == 0;
+	s->cuts_off = sim_below(2) == 0;
+	s->late_ms = s->crash_only ? 0 : late[sim_below(lengthof(late))];
 }
 
 static Happening
@@ -492,12 +524,12 @@ make_crash(Schedule *s)
 	make_return(s, v);
 }
 
-/* Every third seed is for Cassandra. */
+/* Every third seed is for Cassandra, every sixth for Azure. */
 void
 schedule_make(Schedule *s, uint64 seed)
 {
 	schedule_make_for(s, seed, seed % 3 == 1 ? STORE_CASSANDRA :
-					  STORE_CONSUL);
+					  seed % 6 == 5 ? STORE_AZURE : STORE_CONSUL);
 }
 
 void
@@ -510,6 +542,8 @@ schedule_make_for(Schedule *s, uint64 seed, StoreKind store)
 	s->nnodes = 2 + (int) sim_below(2);
 	s->nelections = 1 + (int) sim_below(2);
 	s->storm = sim_span(10 * LE_SEC, 40 * LE_SEC);
+	if (store == STORE_AZURE)
+		s->storm *= 2;			/* leases are long */
 	s->beyond = sim_below(16) == 0;
 	memset(s->ppm, 0, sizeof(s->ppm));
 	make_weather(&s->weather);
@@ -527,6 +561,8 @@ schedule_make_for(Schedule *s, uint64 seed, StoreKind store)
 	}
 	if (store == STORE_CASSANDRA)
 		make_clocks(s);
+	if (store == STORE_AZURE)
+		make_service(s);
 }
 
 void
@@ -551,6 +587,10 @@ schedule_print(const Schedule *s)
 		printf("coordinators %d, %d, %d ms ahead, %d ms allowed for; "
 			   "%d wander\n", s->skew_ms[0], s->skew_ms[1], s->skew_ms[2],
 			   s->max_skew_ms, s->wander);
+	if (s->store == STORE_AZURE)
+		printf("%s, leases begin %s and end up to %d ms late\n",
+			   s->azurite ? "Azurite" : "as documented",
+			   s->cuts_off ? "with the second" : "at once", s->late_ms);
 	for (int i = 0; i < s->nnodes; i++)
 		printf("n%d: lease %d ms, margin %d ms, clock %+d ppm, takeover %s, "
 			   "campaigns %x\n", i, s->lease_ms[i], s->margin_ms[i],
@@ -745,7 +785,7 @@ begin_transaction(SimNode *n, const Intervention *v)
 static bool
 asks_leader(const Intervention *v)
 {
-	return sim.schedule->store == STORE_CASSANDRA &&
+	return sim.model->store->key_leases &&
 		(v->what == HAPPEN_RENEW || v->what == HAPPEN_RELEASE) &&
 		((v->random >> 20) & 1) != 0;
 }
@@ -815,7 +855,8 @@ schedule_happen(int number)
 		case HAPPEN_RELOAD:
 			/* with a margin that allows for any of our clocks */
 			n->lease_ms = (v->random & 1) != 0 ? 15000 :
-				sim.schedule->store == STORE_CASSANDRA ? 10000 : 5000;
+				sim.schedule->store == STORE_CASSANDRA ? 10000 :
+				sim.schedule->store == STORE_AZURE ? 20000 : 5000;
 			n->margin_ms = n->lease_ms / 5;
 			node_reload(n);
 			break;
@@ -977,6 +1018,13 @@ clear_up(void)
 		}
 	if (deleted)
 		run_until(sim.now + 61 * LE_SEC);
+	for (int e = 0; e < sim.nelections; e++)
+		if (sim.forgotten[e] && sim.model->forget != NULL)
+		{
+			/* not while somebody may believe in a token from before */
+			run_until(Max(sim.now, sim.outside_until[e]));
+			sim.model->forget(e);
+		}
 }
 
 /* A node whose instance is down, or that may not contend, need not lead. */
@@ -1097,12 +1145,14 @@ static void
 check_crash(const Schedule *s)
 {
 	le_duration lease = s->lease_ms[0] * LE_MSEC;
-	le_duration bound = s->store == STORE_CASSANDRA ?
-		KEY_CRASH_BOUND(lease) : CRASH_BOUND(lease);
+	bool		key_leases = sim.model->store->key_leases;
+	le_duration bound = s->store == STORE_CASSANDRA ? KEY_CRASH_BOUND(lease) :
+		s->store == STORE_AZURE ? BLOB_CRASH_BOUND(lease) :
+		CRASH_BOUND(lease);
 
 	/* the predecessor's session may end while it is watched: once more */
 	if (s->events[0].span < 200 * LE_SEC)
-		bound = (s->store == STORE_CASSANDRA ? bound : 2 * bound) +
+		bound = (key_leases ? bound : 2 * bound) +
 			s->events[0].span + LE_SEC;
 	run_until(sim.now + bound);
 	if (!sim.failed && !all_led())

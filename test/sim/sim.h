@@ -213,6 +213,57 @@ typedef struct LockAnswer
 	LockDoc		docs[MAX_ELECTIONS];
 } LockAnswer;
 
+/* ---- the store, as azure.c models it ---- */
+
+#define META_SIZE		480
+
+typedef enum BlobVerb
+{
+	BLOB_HEAD,
+	BLOB_PUT,
+	BLOB_METADATA,
+	BLOB_ACQUIRE,
+	BLOB_RENEW,
+	BLOB_CHANGE,
+	BLOB_RELEASE,
+	BLOB_BREAK,
+	BLOB_DELETE,
+	BLOB_LIST
+} BlobVerb;
+
+/* A request to the service, taken from its text. */
+typedef struct BlobRequest
+{
+	BlobVerb	verb;
+	int			blob;			/* by number; LIST: -1 */
+	bool		absent;			/* If-None-Match: * */
+	uint64		etag;			/* If-Match; 0: whatever it is */
+	uint64		lease_id;		/* 0: none */
+	uint64		proposed;		/* ACQUIRE, CHANGE; 0: none */
+	int			seconds;		/* ACQUIRE, BREAK */
+	char		meta[META_SIZE];	/* metadata, as lines of the request */
+} BlobRequest;
+
+/* A blob as an answer shows it. */
+typedef struct BlobShown
+{
+	int			blob;
+	const char *state;			/* of the lease */
+	uint64		etag;
+	char		meta[META_SIZE];
+} BlobShown;
+
+typedef struct BlobAnswer
+{
+	int			status;
+	const char *code;			/* NULL: it was done */
+	bool		foreign;		/* of a proxy */
+	bool		list;
+	uint64		lease_id;		/* 0: none is named */
+	int			nshown;
+	BlobShown	shown[MAX_ELECTIONS];
+} BlobAnswer;
+
 /* An operation on its way, complete in itself. */
 typedef struct Request
 {
@@ -231,8 +282,14 @@ typedef struct Request
 								 * transaction */
 	int			elections[MAX_ELECTIONS];	/* of each, and the step ... */
 	int			write[MAX_ELECTIONS];	/* ... that writes */
+	uint64		term;			/* Azure: what the token of RELEASE,
+								 * RENEW_TERMS is */
 	LockRequest lock;
-	Value		values[MAX_ELECTIONS + 1];
+	union
+	{
+		BlobRequest blob;		/* Azure */
+		Value		values[MAX_ELECTIONS + 1];	/* Consul */
+	};
 	Step		steps[MAX_STEPS];
 } Request;
 
@@ -271,6 +328,7 @@ typedef struct Answer
 	{
 		Key			keys[MAX_ELECTIONS];	/* Consul */
 		LockAnswer	lock;		/* Cassandra */
+		BlobAnswer	blob;		/* Azure */
 	};
 } Answer;
 
@@ -350,6 +408,7 @@ typedef enum StoreKind
 {
 	STORE_CONSUL,
 	STORE_CASSANDRA,
+	STORE_AZURE,
 	STORE_KINDS
 } StoreKind;
 
@@ -379,6 +438,11 @@ typedef struct Schedule
 	int			max_skew_ms;	/* what the gateways allow for */
 	int			skew_ms[COORDINATORS];	/* ahead of true time, at first */
 	int			wander;			/* statements to another one, per million */
+
+	/* Azure */
+	bool		azurite;		/* it does as Azurite, not as documented */
+	bool		cuts_off;		/* leases begin with the second */
+	int			late_ms;		/* after which a lease can be taken, at most */
 } Schedule;
 
 /* ---- nodes ---- */
@@ -503,6 +567,7 @@ typedef struct SimNode
 										 * checks.c; here, since each step
 										 * looks at it */
 	le_time		sleeps_until;	/* on CLOCK_MONOTONIC; 0: for ever */
+	le_time		awake_since;	/* in true time: its turn began then */
 	le_time		frozen_until;	/* in true time */
 	le_time		wakes_at;		/* the machine, from its sleep */
 	le_time		cut_from;
@@ -637,6 +702,10 @@ typedef struct Counts
 	uint64		burned;
 	uint64		gateways_killed;
 	uint64		gateways_frozen;
+	uint64		leases;			/* on blobs, and of these ... */
+	uint64		unstamped;		/* ... never given a token ... */
+	uint64		broken;			/* ... or broken by hand */
+	uint64		throttled;		/* requests that a busy service refused */
 } Counts;
 
 /* What the worker finds beyond the network. */
@@ -655,6 +724,8 @@ typedef struct StoreModel
 	Key		   *(*key) (int number);
 	void		(*write_by_hand) (int election, bool delete);
 	void		(*foreign_lock) (int election);
+	/* tokens began anew, and an operator says everywhere that they may */
+	void		(*forget) (int election);
 	uint64		(*index) (void);
 	int			(*owner) (int session);
 	le_duration (*lease) (int session);
@@ -671,6 +742,7 @@ typedef struct StoreModel
 
 extern const StoreModel consul_model;
 extern const StoreModel cassandra_model;
+extern const StoreModel azure_model;
 
 typedef struct World
 {
@@ -815,6 +887,7 @@ extern int	store_nsessions(void);
 
 extern LeStore sim_consul;
 extern LeStore sim_cassandra;
+extern LeStore sim_azure;
 extern void stores_adapt(void);
 extern const char *name_of_session(int session);
 extern int	session_of_name(const char *name);
@@ -936,6 +1009,7 @@ extern void claim_written(int node, int election, int job,
 						  const ClaimRecord *before,
 						  const ClaimRecord *after, int holder,
 						  uint64 token);
+extern void claims_confirmed(int election, uint64 token);
 
 /* ---- schedule.c ---- */
 
@@ -974,5 +1048,6 @@ extern void trace_write(const SimNode *n, const char *format,...)
 
 #define trace(...)	(trace_on ? trace_write(__VA_ARGS__) : (void) 0)
 extern const char *trace_request(const Request *r);
+extern const char *trace_blob_request(const BlobRequest *r);
 
 #endif							/* LE_SIM_H */

@@ -30,6 +30,25 @@ trace_write(const SimNode *n, const char *format,...)
 }
 
 const char *
+trace_blob_request(const BlobRequest *r)
+{
+	static const char *const blob_verbs[] = {
+		[BLOB_HEAD] = "head", [BLOB_PUT] = "put",
+		[BLOB_METADATA] = "set metadata", [BLOB_ACQUIRE] = "acquire",
+		[BLOB_RENEW] = "renew", [BLOB_CHANGE] = "change",
+		[BLOB_RELEASE] = "release", [BLOB_BREAK] = "break",
+		[BLOB_DELETE] = "delete", [BLOB_LIST] = "list",
+	};
+	static char text[96];
+
+	pg_snprintf(text, sizeof(text), "%s blob %d%s%s, lease %llx", blob_verbs[r->verb],
+				r->blob, r->etag != 0 ? ", if as read" : "",
+				r->absent ? ", if absent" : "",
+				(unsigned long long) (r->lease_id + r->proposed));
+	return text;
+}
+
+const char *
 trace_request(const Request *r)
 {
 	static const char *const verbs[] = {
@@ -71,5 +90,8 @@ trace_request(const Request *r)
 			len += pg_snprintf(text + len, sizeof(text) - len,
 							   "=" UINT64_FORMAT, step->index);
 	}
+	if (sim.model == &azure_model)
+		pg_snprintf(text + len, sizeof(text) - len, ": %s",
+					trace_blob_request(&r->blob));
 	return text;
 }
