@@ -206,11 +206,11 @@ le_allows(const char *list, const char *election)
 	return false;
 }
 
-static bool
-valid_url(const char *url, const LeStore *store)
+/* Where the host of a URL begins; NULL: it does not have the form of one. */
+static const char *
+host_of(const char *url)
 {
 	const char *host = NULL;
-	const char *fault;
 
 	if (strncmp(url, "http://", 7) == 0)
 		host = url + 7;
@@ -220,12 +220,24 @@ valid_url(const char *url, const LeStore *store)
 		strpbrk(url, " ?#,") != NULL)
 	{
 		GUC_check_errdetail("The URL must have the form http://host:port or https://host:port, optionally with a path.");
-		return false;
+		return NULL;
 	}
 	if (strcspn(host, "@") < strcspn(host, "/"))
 	{
 		GUC_check_errdetail("The URL must not contain a user or password.");
-		if (store->secret_setting != NULL)
+		return NULL;
+	}
+	return host;
+}
+
+static bool
+valid_url(const char *url, const LeStore *store)
+{
+	const char *fault;
+
+	if (host_of(url) == NULL)
+	{
+		if (strchr(url, '@') != NULL && store->secret_setting != NULL)
 			GUC_check_errhint("Put a token into the file that \"%s\" names.",
 							  store->secret_setting);
 		return false;
@@ -294,6 +306,27 @@ check_word(char **newval, void **extra, GucSource source)
 	{
 		GUC_check_errdetail("The name consists of letters, digits, \"_\" and \"-\", at most %d of them.",
 							LE_MAX_PART_LEN);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Secrets come from there: over the network only by https.  Addresses of the
+ * link, as 169.254.169.254, are answered by the machine's host.
+ */
+static bool
+check_issuer(char **newval, void **extra, GucSource source)
+{
+	const char *host = host_of(*newval);
+
+	if (host == NULL)
+		return false;
+	if (le_goes_in_clear(*newval) &&
+		(strncmp(host, "169.254.", 8) != 0 ||
+		 strspn(host, "0123456789.") != strcspn(host, ":/")))
+	{
+		GUC_check_errdetail("The URL must begin with https:// unless it is of this machine or of its host (169.254.0.0/16).");
 		return false;
 	}
 	return true;
@@ -481,6 +514,7 @@ static const GucStringCheckHook url_checks[] = {
 static const GucStringCheckHook text_checks[] = {
 	[LE_SETTING_PREFIX] = check_prefix,
 	[LE_SETTING_WORD] = check_word,
+	[LE_SETTING_ISSUER] = check_issuer,
 	[LE_SETTING_FILE] = NULL,
 };
 

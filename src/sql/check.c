@@ -567,6 +567,30 @@ check_transport(Report *report)
 				  store->secret_file == NULL ? "" : store->secret_file());
 }
 
+/* Whose secret it is, and what the worker says of it. */
+static void
+report_secret(Report *report, const LeReply *reply)
+{
+	const LeStore *store = report->store;
+	bool		bad = reply->sqlstate == LE_ERRCODE_REFUSED;
+	const char *level = bad ? BAD :
+		reply->sqlstate == ERRCODE_WARNING ? WARN : OK;
+
+	if (reply->message[0] != '\0')
+		say(report, level, "secrets", "%s", reply->message);
+	else if (store->authenticates == NULL || store->authenticates()[0] == '\0')
+		say(report, level, "secrets",
+			bad ?
+			"No token is sent, although \"%s\" names a file: %s" :
+			"The token is an old one, from the file that \"%s\" names: %s",
+			store->secret_setting, reply->detail);
+	else
+		say(report, level, "secrets",
+			bad ? "A token could not be fetched: %s" :
+			"A new token could not be fetched, so the last one is used: %s",
+			reply->detail);
+}
+
 /* What the store knows this instance by. */
 static void
 check_secrets(Report *report)
@@ -578,9 +602,7 @@ check_secrets(Report *report)
 	if (report->may_ask &&
 		ask("", LE_CHECK_SECRET, WORKER_PATIENCE, &reply) &&
 		reply.kind == LE_REPLY_ERROR)
-		say(report, BAD, "secrets",
-			"No token is sent, although \"%s\" names a file: %s",
-			store->secret_setting, reply.detail);
+		report_secret(report, &reply);
 	if (le_others_can_read(file))
 		say(report, WARN, "secrets",
 			"Token file \"%s\" has group or world access. " LE_SECRET_MODE,

@@ -38,6 +38,7 @@
 
 #include "mb/pg_wchar.h"
 
+#include "store/azure_auth.h"
 #include "store/json.h"
 #include "store/store.h"
 #include "store/xml.h"
@@ -66,6 +67,10 @@
 
 /* The session of whoever has a lease, but has written nothing yet. */
 #define UNNAMED			NO_LEASE
+
+/* Who this instance is, unless a signature says it; "": that does. */
+static char *identity = "";
+static char *identity_url = "http://169.254.169.254";
 
 /* ---- steps of operations that take several requests ---- */
 
@@ -662,6 +667,11 @@ blob_name(const LePlace *place, const LeOp *op)
 static void
 azure_encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
 {
+	if (op->kind == LE_OP_AUTHENTICATE)
+	{
+		le_azure_ask_token(identity, identity_url, op, request);
+		return;
+	}
 	if (place->part[0] != '\0')
 		request->base = place->part;
 	request->max_answer = MAX_SMALL_ANSWER;
@@ -689,7 +699,7 @@ typedef enum Trouble
 	UNDER_LEASE,				/* it needs a lease that we do not have ... */
 	NOT_LEASED,					/* ... or that nobody has any more */
 	REFUSED,
-	BAD_SAS,					/* whoever asks is not known, or may not */
+	UNKNOWN_ASKER,				/* whoever asks is not known, or may not */
 	BUSY						/* and whatever is not in the list */
 } Trouble;
 
@@ -716,8 +726,9 @@ static const struct
 	{"ResourceNotFound", REFUSED},
 	{"BlobImmutableDueToPolicy", REFUSED},
 	{"BlobImmutableDueToLegalHold", REFUSED},
-	{"AuthenticationFailed", BAD_SAS},
-	{"AuthorizationFailure", BAD_SAS},
+	{"AuthenticationFailed", UNKNOWN_ASKER},
+	{"AuthorizationFailure", UNKNOWN_ASKER},
+	{"InvalidAuthenticationInfo", UNKNOWN_ASKER},
 	{"AuthorizationPermissionMismatch", REFUSED},
 	{"OperationTimedOut", BUSY},
 	{"ServerBusy", BUSY},
@@ -738,9 +749,9 @@ trouble_of_status(int status)
 		case 431:
 			return REFUSED;
 		case 401:
-			return BAD_SAS;
+			return UNKNOWN_ASKER;
 		default:
-			return status / 100 == 3 ? BAD_SAS : BUSY;
+			return status / 100 == 3 ? UNKNOWN_ASKER : BUSY;
 	}
 }
 
@@ -758,12 +769,15 @@ static const char *
 detail_of(const LeHttpResponse *response, const char *code)
 {
 	const char *why = "";
+	bool		by_sas = identity[0] == '\0';
 
 	if (strcmp(code, "AuthorizationPermissionMismatch") == 0)
-		why = " (the SAS needs at least sp=rwl)";
-	else if (strcmp(code, "AuthenticationFailed") == 0 ||
-			 strcmp(code, "AuthorizationFailure") == 0)
-		why = " (is the SAS right and not expired, and is the network allowed?)";
+		why = by_sas ? " (the SAS needs at least sp=rwl)" :
+			" (the identity needs the role Storage Blob Data Contributor)";
+	else if (trouble_of(response, code) == UNKNOWN_ASKER && code[0] != '\0')
+		why = by_sas ?
+			" (is the SAS right and not expired, and is the network allowed?)" :
+			" (is the identity's token accepted, and is the network allowed?)";
 	return psprintf("HTTP %d: %s%s", response->status,
 					code[0] != '\0' ? code : "no error code", why);
 }
@@ -1263,6 +1277,20 @@ is_expected(const LeOp *op, Trouble trouble, LeAnswer *answer)
 	}
 }
 
+/*
+ * Would another secret help?  A file may have another SAS by now, whatever was
+ * wrong with the last.  A token is not refused with AuthorizationFailure, but
+ * networks are.
+ */
+static bool
+may_be_stale(const LeHttpResponse *response, const char *code)
+{
+	if (identity[0] == '\0')
+		return response->status == 401 || response->status == 403;
+	return response->status == 401 ||
+		strcmp(code, "AuthenticationFailed") == 0;
+}
+
 static void
 decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
 			 LeAnswer *answer)
@@ -1272,12 +1300,14 @@ decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
 	if (is_expected(op, trouble, answer))
 		return;
 	/* What was written before the check stays, whatever refused that. */
-	if ((trouble == REFUSED || trouble == BAD_SAS) &&
+	if ((trouble == REFUSED || trouble == UNKNOWN_ASKER) &&
 		op->step.number != STEP_CHECK)
 		le_fail(answer, LE_REFUSED, detail_of(response, code));
 	else
 		fail_open(op, answer, detail_of(response, code));
-	answer->refuses_all = answer->outcome == LE_REFUSED && trouble == BAD_SAS;
+	answer->refuses_all = answer->outcome == LE_REFUSED &&
+		trouble == UNKNOWN_ASKER;
+	answer->stale_secret = may_be_stale(response, code);
 }
 
 static bool
@@ -1286,6 +1316,23 @@ has(const LeHttpResponse *response, const char *header)
 	char		value[256];
 
 	return le_header(response, header, value, sizeof(value));
+}
+
+/* The service's answers to more than it takes, and those of a proxy. */
+static void
+note_busy(const LeHttpResponse *response, const char *code, LeAnswer *answer)
+{
+	char		seconds[16];
+
+	if (response->net != LE_NET_OK ||
+		(response->status != 429 && response->status != 503 &&
+		 strcmp(code, "OperationTimedOut") != 0))
+		return;
+	answer->busy = true;
+	if (le_header(response, "Retry-After", seconds, sizeof(seconds)) &&
+		strlen(seconds) <= 4 &&
+		strspn(seconds, "0123456789") == strlen(seconds))
+		answer->busy_for = atoi(seconds) * LE_SEC;
 }
 
 static void
@@ -1298,7 +1345,9 @@ azure_decode(const LePlace *place, const LeOp *op,
 	answer->outcome = LE_DONE;
 	if (!le_header(response, "x-ms-error-code", code, sizeof(code)))
 		code[0] = '\0';
-	if (response->net != LE_NET_OK)
+	if (op->kind == LE_OP_AUTHENTICATE)
+		le_azure_take_token(identity, response, answer);
+	else if (response->net != LE_NET_OK)
 		fail_network(op, response, answer);
 	else if (response->status >= 200 && response->status <= 202 &&
 			 has(response, "x-ms-request-id") &&
@@ -1312,6 +1361,7 @@ azure_decode(const LePlace *place, const LeOp *op,
 		decode_error(op, response, "", answer);
 	else
 		fail_shape(op, response, answer);
+	note_busy(response, code, answer);
 }
 
 /* ---- lists ---- */
@@ -1457,6 +1507,7 @@ azure_performs(LeOpKind kind)
 		case LE_OP_CLAIM:
 		case LE_OP_COMPLETE:
 		case LE_OP_LIST_CLAIMS:
+		case LE_OP_AUTHENTICATE:
 			return false;
 		default:
 			return true;
@@ -1491,8 +1542,21 @@ static const LeSetting settings[] = {
 		.name = "leader_election.azure_sas_file",
 		.kind = LE_SETTING_FILE,
 		.brief = "Names the file that holds the shared access signature.",
-		.detail = "It is read again on reload. Empty means that none is sent.",
+		.detail = "It is read again on reload, and when the service refuses the signature. Empty means that none is sent.",
 		.text = &sas_file
+	},
+	{
+		.name = "leader_election.azure_identity",
+		.kind = LE_SETTING_WORD,
+		.brief = "Sets the identity in whose name blobs are used, in place of a shared access signature.",
+		.detail = "\"system\" is the machine's own, a client id one that was assigned to it, \"workload\" that of a Kubernetes service account. Empty means none.",
+		.text = &identity
+	},
+	{
+		.name = "leader_election.azure_identity_url",
+		.kind = LE_SETTING_ISSUER,
+		.brief = "Sets the URL of the service that gives out the tokens of the machine's identities.",
+		.text = &identity_url
 	},
 	{
 		.name = "leader_election.azure_poll_interval",
@@ -1517,10 +1581,31 @@ azure_place(LePlace *place)
 	strlcpy(place->part, container_url, sizeof(place->part));
 }
 
-static const char *
-azure_sas_file(void)
+static bool
+is_workload(void)
 {
-	return sas_file;
+	return strcmp(identity, LE_AZURE_WORKLOAD) == 0;
+}
+
+static const char *
+azure_secret_file(void)
+{
+	return identity[0] == '\0' ? sas_file :
+		is_workload() ? le_azure_token_file() : "";
+}
+
+static const char *
+azure_identity(void)
+{
+	return identity;
+}
+
+static void
+azure_judge_secret(const char *secret, int64 now, LeFinding *finding)
+{
+	memset(finding, 0, sizeof(*finding));
+	if (identity[0] == '\0')
+		le_azure_judge_sas(secret, now, finding);
 }
 
 static bool
@@ -1577,6 +1662,29 @@ monthly(le_duration interval)
 /* A sample price, of "all other operations", in the Hot tier. */
 #define PRICE	(0.0044 / 10000)
 
+/* By what does the service know this instance? */
+static int
+explain_identity(LeFinding *finding)
+{
+	const char *fault = is_workload() ? le_azure_workload_fault() : NULL;
+
+	finding->topic = "secrets";
+	finding->level = LE_LEVEL_ERROR;
+	if (fault != NULL)
+		finding->text = psprintf("\"leader_election.azure_identity\" is \"workload\": %s",
+								 fault);
+	else if (identity[0] != '\0' && sas_file[0] != '\0')
+	{
+		finding->level = LE_LEVEL_WARNING;
+		finding->text = "Both \"leader_election.azure_identity\" and \"leader_election.azure_sas_file\" are set: the signature is not used.";
+	}
+	else if (identity[0] == '\0' && sas_file[0] == '\0')
+		finding->text = "Neither \"leader_election.azure_sas_file\" nor \"leader_election.azure_identity\" is set: the service does not know who asks.";
+	else
+		return 0;
+	return 1;
+}
+
 static int
 azure_explain(const LeTiming *timing, int elections, LeFinding *findings)
 {
@@ -1602,7 +1710,7 @@ azure_explain(const LeTiming *timing, int elections, LeFinding *findings)
 						 n * Min(leads, waits) * PRICE,
 						 n * Max(leads, waits) * PRICE)
 	};
-	return 2;
+	return 2 + explain_identity(&findings[2]);
 }
 
 const LeStore le_store_azure = {
@@ -1626,8 +1734,11 @@ const LeStore le_store_azure = {
 	.url_setting = "leader_election.azure_container_url",
 	.url_fault = azure_url_fault,
 	.place = azure_place,
-	.secret_file = azure_sas_file,
+	.secret_file = azure_secret_file,
 	.secret_setting = "leader_election.azure_sas_file",
+	.authenticates = azure_identity,
+	.fetched_header = "Authorization: Bearer ",
+	.judge_secret = azure_judge_secret,
 	.place_check = LE_OP_LIST_HELD,
 	.place_verb = "list blobs",
 	.foreign_key = "the blob was not written by this extension",

@@ -382,6 +382,10 @@ typedef struct LeAnswer
 	le_duration lasts;			/* AUTHENTICATE: 0: until it is refused */
 	bool		stale_secret;	/* certainly not applied, but perhaps with a
 								 * new one */
+	bool		busy;			/* it has too much to do, or was asked too
+								 * often ... */
+	le_duration busy_for;		/* ... and wants to be left alone for so long;
+								 * 0: it did not say */
 	bool		refuses_all;	/* REFUSED not for what was asked: whoever asks
 								 * is not known, or it is not the store */
 } LeAnswer;
@@ -399,6 +403,8 @@ typedef enum LeSettingKind
 {
 	LE_SETTING_URL,
 	LE_SETTING_URLS,			/* a list, the first that answers is asked */
+	LE_SETTING_ISSUER,			/* URL of who gives out secrets, of this
+								 * machine or its host, or by https */
 	LE_SETTING_PREFIX,			/* of keys */
 	LE_SETTING_WORD,			/* letters, digits, "_" and "-"; or empty */
 	LE_SETTING_FILE,
@@ -505,8 +511,15 @@ typedef struct LeStore
 	const char *secret_header;	/* the secret goes behind it, as in
 								 * "Authorization: Bearer "; NULL: into the
 								 * query, as it is */
-	bool		(*authenticates) (void);	/* is AUTHENTICATE to be asked for
-											 * it?  NULL: never */
+	const char *(*authenticates) (void);	/* as whom AUTHENTICATE is asked
+											 * for it; "": it is not.  NULL:
+											 * never */
+	const char *fetched_header; /* one that was asked for goes behind it */
+	void		(*judge_secret) (const char *secret, int64 now,
+								 LeFinding *finding);	/* what the file's says
+														 * of itself; ms since
+														 * 1970.  NULL: it says
+														 * nothing */
 
 	/* several servers */
 	const char *ready_path;		/* answers 200 if the server can be asked;

@@ -39,6 +39,7 @@
 #include "worker/dispatch.h"
 #include "worker/http.h"
 #include "worker/secret.h"
+#include "worker/throttle.h"
 
 /* To a server that is not there, when there are others. */
 #define CONNECT_MS			1000
@@ -73,6 +74,8 @@ static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
 static List *secretless = NIL;	/* ... and that wait for a secret */
 static bool authenticating = false;
+static LeOutcome no_secret = LE_UNAVAILABLE;	/* what failed attempts to get
+												 * one mean to them */
 
 /*
  * What the store was last found wanting in, by kind of operation.  A refusal
@@ -126,6 +129,7 @@ le_dispatch_start(void)
 	}
 	if (store->between_instances)
 		le_http_start(connections);
+	le_throttle_start();
 	le_dispatch_configure();
 }
 
@@ -309,6 +313,8 @@ ends(const LeFlight *flight, LeOpKind other)
 
 	if (flight->transmitted < failing[other].at)
 		return false;
+	if (kind == LE_OP_AUTHENTICATE)
+		return other == kind;	/* it says nothing about the store */
 	if (kind == LE_OP_LIST_NODES)
 		return other == kind && failing[other].refused;
 	return other == le_op_right(kind) || !failing[other].refused ||
@@ -393,11 +399,20 @@ leave_place(LeFlight *flight)
 	flight->under_way = false;
 }
 
+/* Of a secret ahead of time nobody has to know: there is the last one. */
+static bool
+is_of_interest(const LeFlight *flight, const LeAnswer *answer)
+{
+	if (flight->op.kind == LE_OP_AUTHENTICATE && !le_secret_missing())
+		return false;
+	return !store->between_instances || !le_performs(store, flight->op.kind);
+}
+
 static void
 finish(LeFlight *flight, const LeAnswer *answer)
 {
 	leave_place(flight);
-	if (!store->between_instances || !le_performs(store, flight->op.kind))
+	if (is_of_interest(flight, answer))
 	{
 		count_answer(flight, answer);
 		note_store(flight, answer);
@@ -529,23 +544,51 @@ give_up(LeFlight *flight, const char *why)
 
 /* ---- a secret that has to be fetched ---- */
 
+/* It cannot be sent, or its last request not again: nothing was applied, but
+ * perhaps by those before. */
+static void
+fail_secretless(LeFlight *flight, const char *why)
+{
+	LeAnswer	answer = {0};
+
+	if (flight->op.step.number > 0)
+		le_fail_open(&flight->op, &answer, why);
+	else
+		le_fail(&answer, no_secret, why);
+	answer.refuses_all = answer.outcome == LE_REFUSED;
+	land(flight, &answer);
+}
+
+static void
+forget_text(const char *secret)
+{
+	if (secret != NULL)
+		explicit_bzero(unconstify(char *, secret), strlen(secret));
+}
+
 /* All that waited for one go ahead; without one they have failed. */
 static void
 authenticated(LeFlight *flight, const LeAnswer *answer)
 {
+	const char *why = answer->detail ? answer->detail : "no answer";
 	List	   *waiting = secretless;
 
 	secretless = NIL;
 	authenticating = false;
+	no_secret = answer->outcome == LE_REFUSED ? LE_REFUSED : LE_UNAVAILABLE;
 	if (answer->outcome == LE_DONE)
 		le_secret_fetched(answer->secret, answer->lasts);
+	else
+		le_secret_failed(why, answer->busy_for, le_random());
+	forget_text(answer->secret);
+	forget_text(flight->op.secret);
 	while (waiting != NIL)
 	{
 		LeFlight   *next = linitial(waiting);
 
 		waiting = list_delete_first(waiting);
 		if (answer->outcome != LE_DONE)
-			give_up(next, answer->detail ? answer->detail : "no answer");
+			fail_secretless(next, why);
 		else if (le_now() >= next->until || !transmit(next))
 			give_up(next, "there was no time left after authentication");
 	}
@@ -557,11 +600,13 @@ authenticate(void)
 {
 	LeFlight   *flight;
 
-	if (authenticating)
+	if (authenticating ||
+		(le_secret_due() != 0 && le_now() < le_secret_due()))
 		return;
 	authenticating = true;
+	le_secret_read_again();
 	flight = le_flight_new(LE_OP_AUTHENTICATE, authenticated);
-	flight->op.secret = le_secret_of_file();
+	flight->op.secret = le_flight_string(flight, le_secret_of_file());
 	flight->patience = le_table->node.timing.request_timeout;
 	launch(flight);
 }
@@ -577,22 +622,77 @@ await_secret(LeFlight *flight)
 }
 
 /*
+ * Whoever waits for a secret has no more time than for an answer, and while
+ * none is being fetched, since that has failed just now, no hope.
+ */
+static void
+run_secretless(void)
+{
+	for (int n = list_length(secretless); n > 0; n--)
+	{
+		LeFlight   *flight = linitial(secretless);
+		MemoryContext old;
+
+		secretless = list_delete_first(secretless);
+		if (!authenticating)
+			fail_secretless(flight, le_secret_trouble());
+		else if (le_now() >= flight->until)
+			fail_secretless(flight, "no token could be fetched in time");
+		else
+		{
+			old = MemoryContextSwitchTo(TopMemoryContext);
+			secretless = lappend(secretless, flight);
+			MemoryContextSwitchTo(old);
+		}
+	}
+}
+
+static le_time
+secretless_timer(void)
+{
+	le_time		next = 0;
+	ListCell   *cell;
+
+	if (secretless != NIL && !authenticating)
+		return le_now();
+	foreach(cell, secretless)
+		next = le_earliest(next, ((LeFlight *) lfirst(cell))->until);
+	return next;
+}
+
+/*
  * The secret that was sent has run out: with a new one, once more, and only
  * once, lest one that is never accepted should be fetched for ever.
  */
 static bool
 ask_with_new_secret(LeFlight *flight, const LeAnswer *answer)
 {
+	LeSecretAdvice advice;
+
 	if (!answer->stale_secret || flight->renewed_secret ||
-		flight->op.kind == LE_OP_AUTHENTICATE)
+		flight->op.kind == LE_OP_AUTHENTICATE ||
+		(advice = le_secret_refused(flight->secret_number)) ==
+		LE_SECRET_GIVE_UP)
 		return false;
 	flight->renewed_secret = true;
 	flight->tried = 0;
-	le_secret_refused();
-	if (!le_secret_missing())
-		return false;			/* it is the file's: nobody has a newer one */
-	await_secret(flight);
+	if (advice == LE_SECRET_FETCH)
+		await_secret(flight);
+	else if (le_now() >= flight->until || !transmit(flight))
+		give_up(flight, "there was no time left after authentication");
 	return true;
+}
+
+/* What was wrong with it, if it says so itself. */
+static void
+explain_refusal(LeAnswer *answer)
+{
+	LeFinding	finding;
+
+	if (answer->stale_secret && answer->outcome == LE_REFUSED &&
+		le_secret_judge(&finding) && finding.level == LE_LEVEL_ERROR)
+		answer->detail = le_clean_detail(psprintf("%s %s", finding.text,
+												  answer->detail));
 }
 
 /* ---- requests ---- */
@@ -643,7 +743,10 @@ response_came(void *arg, const LeHttpResponse *response)
 	MemoryContext old = MemoryContextSwitchTo(flight->context);
 
 	store->decode(&le_table->place, &flight->op, response, &answer);
+	explain_refusal(&answer);
 	MemoryContextSwitchTo(old);
+	if (answer.busy && flight->op.kind != LE_OP_AUTHENTICATE)
+		le_throttle_busy(answer.busy_for);
 	flight->anchored = flight->anchored || answer.anchors;
 	if (!ask_another(flight, response, &answer) &&
 		!ask_with_new_secret(flight, &answer) && !go_on(flight, &answer))
@@ -686,7 +789,8 @@ transmit(LeFlight *flight)
 		request.base = le_server_url(flight->server);
 	if (!request.without_secret)
 		request.secret = le_secret();
-	request.secret_header = store->secret_header;
+	request.secret_header = le_secret_header();
+	flight->secret_number = le_secret_number();
 	if (le_servers_several())
 		request.connect_ms = CONNECT_MS;
 	flight->transmitted = le_now();
@@ -773,10 +877,18 @@ launch(LeFlight *flight)
 		elog(ERROR, "leader_election has no server to ask");	/* never empty */
 }
 
+/* What a lane waits for beside a place in it; 0: nothing. */
+static le_time
+paused_until(const Lane *lane)
+{
+	return lane == &lanes[LE_LANE_CAMPAIGN] ?
+		le_throttle_campaign(le_table->node.timing.lease) : 0;
+}
+
 static void
 run_lane(Lane *lane)
 {
-	while (!dlist_is_empty(&lane->waiting))
+	while (!dlist_is_empty(&lane->waiting) && paused_until(lane) == 0)
 	{
 		LeFlight   *next = dlist_container(LeFlight, node,
 										   dlist_head_node(&lane->waiting));
@@ -794,6 +906,8 @@ run_lane(Lane *lane)
 		else
 		{
 			join_others(lane, next);
+			if (lane == &lanes[LE_LANE_CAMPAIGN])
+				le_throttle_campaigned();
 			launch(next);
 		}
 	}
@@ -822,7 +936,9 @@ waiting_timer(void)
 			continue;
 		first = dlist_container(LeFlight, node,
 								dlist_head_node(&lanes[i].waiting));
-		if (lanes[i].under_way < lanes[i].window)
+		if (paused_until(&lanes[i]) != 0)
+			next = le_earliest(next, paused_until(&lanes[i]));
+		else if (lanes[i].under_way < lanes[i].window)
 			return le_now();
 		if (!first->keeps_waiting)
 			next = le_earliest(next, first->until);
@@ -857,8 +973,10 @@ le_dispatch_run(void)
 	{
 		le_http_run();
 		le_servers_run_timers();
+		le_secret_run_timers();
 		if (le_secret_due() != 0 && le_now() >= le_secret_due())
 			authenticate();
+		run_secretless();
 	}
 	run_local();
 }
@@ -873,6 +991,8 @@ le_dispatch_timer(void)
 		next = le_earliest(next, le_http_timer());
 		next = le_earliest(next, le_servers_timer());
 		next = le_earliest(next, waiting_timer());
+		next = le_earliest(next, le_secret_timer());
+		next = le_earliest(next, secretless_timer());
 		if (!authenticating)
 			next = le_earliest(next, le_secret_due());
 	}

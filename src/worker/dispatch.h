@@ -50,7 +50,9 @@ typedef struct LeFlight
 	List	   *earlier;		/* LIST_HELD: keys of the pages before */
 	LeServerRef server;			/* that was asked last ... */
 	unsigned	tried;			/* ... and all that were, one bit each */
-	bool		renewed_secret; /* for its sake, once */
+	uint32		secret_number;	/* that it was last sent with ... */
+	bool		renewed_secret; /* ... and which was replaced for its sake,
+								 * once */
 	bool		probe;			/* asks whether it may; who asked is told */
 	le_duration patience;		/* for the answer ... */
 	le_time		until;			/* ... and when it ends */

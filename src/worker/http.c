@@ -53,6 +53,9 @@
  */
 #define MAX_LEFT_BEHIND	8
 
+/* What the body is, unless the first of a request's headers says it. */
+#define CONTENT_TYPE	"Content-Type:"
+
 /* Nothing of libcurl's own limits may come first. */
 #define NEVER_MS		(24L * 3600 * 1000)
 
@@ -104,6 +107,7 @@ typedef struct Call
 	bool		(*enough) (const char *body, size_t len);
 	bool		ended;			/* since enough of it had come */
 	bool		too_large;
+	bool		answer_is_secret;
 	char		content_type[256];
 	char		error[CURL_ERROR_SIZE];
 	CURLcode	result;
@@ -409,7 +413,9 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 		SET(CURLOPT_COPYPOSTFIELDS, "");
 	}
 	ok = ok && add_header(call, "Expect:") &&
-		add_header(call, "Content-Type: application/json") &&
+		(strncmp(request->headers.data, CONTENT_TYPE,
+				 strlen(CONTENT_TYPE)) == 0 ||
+		 add_header(call, CONTENT_TYPE " application/json")) &&
 		add_headers(call, request->headers.data) &&
 		(request->secret == NULL || request->secret_header == NULL ||
 		 add_header(call, psprintf("%s%s", request->secret_header,
@@ -472,6 +478,7 @@ le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 	call->pool = &pools[pool_of[lane]];
 	call->max_body = request->max_answer;
 	call->enough = request->enough;
+	call->answer_is_secret = request->without_secret;
 	call->answer_by = le_now() + Max(timeout, LE_MSEC);
 	if (connect > 0 && connect < timeout)
 		call->connect_by = le_now() + connect;
@@ -612,6 +619,8 @@ free_call(Call *call)
 	}
 	curl_slist_free_all(call->headers);
 	leave_curl(&saved);
+	if (call->answer_is_secret && call->body != NULL)
+		explicit_bzero(call->body, call->body_len);
 	free(call->body);
 	free(call->header_text);
 	if (call->secret != NULL)

@@ -95,7 +95,8 @@ static bool
 is_about_token(const char *detail)
 {
 	return strstr(detail, "ermission") != NULL ||
-		strstr(detail, "ACL") != NULL || strstr(detail, "token") != NULL;
+		strstr(detail, "ACL") != NULL || strstr(detail, "token") != NULL ||
+		strstr(detail, "SAS") != NULL;
 }
 
 /* What to do about it, as far as it lies with this instance's settings. */
@@ -109,7 +110,8 @@ store_hint(LeOutcome outcome, const char *detail, char *hint, size_t size)
 				 "Check that the store runs and that \"%s\" is right.",
 				 store->url_setting);
 	else if (outcome == LE_REFUSED && store->secret_setting != NULL &&
-			 is_about_token(detail))
+			 (store->authenticates == NULL ||
+			  store->authenticates()[0] == '\0') && is_about_token(detail))
 		snprintf(hint, size, "Check the token in \"%s\" and its policy.",
 				 store->secret_setting);
 }

@@ -25,6 +25,7 @@
 #include "worker/dispatch.h"
 #include "worker/elect.h"
 #include "worker/poll.h"
+#include "worker/throttle.h"
 
 /* With more than can be parked each gets a share of the time, but this. */
 #define LEAST_PARK_MS	1000
@@ -69,7 +70,7 @@ static le_time
 next_look(void)
 {
 	const int  *ms = le_configured_store()->poll_ms;
-	le_duration gap = ms == NULL ? 0 : *ms * LE_MSEC;
+	le_duration gap = le_throttle_look(ms == NULL ? 0 : *ms * LE_MSEC);
 
 	return gap == 0 ? 0 : le_now() + gap - le_jitter(gap / 10, le_random());
 }
@@ -86,8 +87,8 @@ poll_answered(LeFlight *flight, const LeAnswer *answer)
 	{
 		poll->failures++;
 		poll->next_at = le_now() +
-			le_retry_delay(&le_table->node.timing, poll->failures,
-						   le_random());
+			le_throttle_look(le_retry_delay(&le_table->node.timing,
+											poll->failures, le_random()));
 		return;
 	}
 	poll->failures = 0;

@@ -75,13 +75,28 @@ check_settings(LePending *p)
 		le_reply_error(p, LE_ERRCODE_REFUSED, "", le_settings_fault(), "");
 }
 
+/*
+ * What is wrong with the secret, if anything, or what it says of itself: as a
+ * message, in whole sentences, with a code for how bad it is.
+ */
 static void
 check_secret(LePending *p)
 {
-	if (le_secret_trouble()[0] == '\0')
-		le_reply(p, LE_REPLY_TRUE);
+	const int	codes[] = {
+		[LE_LEVEL_OK] = ERRCODE_SUCCESSFUL_COMPLETION,
+		[LE_LEVEL_WARNING] = ERRCODE_WARNING,
+		[LE_LEVEL_ERROR] = LE_ERRCODE_REFUSED,
+	};
+	const char *trouble = le_secret_trouble();
+	LeFinding	finding;
+
+	if (trouble[0] != '\0')
+		le_reply_error(p, le_secret() == NULL ? LE_ERRCODE_REFUSED :
+					   ERRCODE_WARNING, "", trouble, "");
+	else if (le_secret_judge(&finding))
+		le_reply_error(p, codes[finding.level], finding.text, "", "");
 	else
-		le_reply_error(p, LE_ERRCODE_REFUSED, "", le_secret_trouble(), "");
+		le_reply(p, LE_REPLY_TRUE);
 }
 
 static void

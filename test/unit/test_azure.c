@@ -935,7 +935,7 @@ test_costs(void **state)
 	LeTiming	timing = {.lease = 15 * LE_SEC, .renew_interval = 5 * LE_SEC};
 	LeFinding	findings[LE_MAX_FINDINGS];
 
-	assert_int_equal(le_store_azure.explain(&timing, 10, findings), 2);
+	assert_int_equal(le_store_azure.explain(&timing, 10, findings), 3);
 	assert_non_null(strstr(findings[1].text, "518400 requests"));
 	assert_non_null(strstr(findings[1].text, "1296000 where"));
 	assert_non_null(strstr(findings[1].text, "10 of them 2.28 to 5.70 $"));

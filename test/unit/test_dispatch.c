@@ -2,11 +2,12 @@
  *
  * test_dispatch.c
  *		Tests of operations on their way: several requests, several servers, a
- *		secret that runs out.
+ *		secret that runs out, a store that is busy.
  *
- * worker/dispatch.c, servers.c and secret.c are compiled in here, as server
- * code, on a clock and a network of our own.  The store is one that does what
- * no store does yet, but what store.h promises to those to come.
+ * worker/dispatch.c, servers.c, secret.c and throttle.c are compiled in
+ * here, as server code, on a clock and a network of our own.  The store is
+ * one that does what no store does yet, but what store.h promises to those to
+ * come.
  *
  * test/unit/test_dispatch.c
  *
@@ -24,16 +25,18 @@
 #include "worker/dispatch.c"
 #include "worker/secret.c"
 #include "worker/servers.c"
+#include "worker/throttle.c"
 
 /* ---- the network ---- */
 
-#define MAX_SENT	16
+#define MAX_SENT	40
 
 typedef struct Sent
 {
 	char		base[64];
 	char		path[64];
 	char		secret[64];
+	char		secret_header[64];
 	LeLane		lane;
 	le_duration timeout;
 	le_time		at;
@@ -61,6 +64,8 @@ le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 	strlcpy(s->path, request->path.data, sizeof(s->path));
 	strlcpy(s->secret, request->secret ? request->secret : "",
 			sizeof(s->secret));
+	strlcpy(s->secret_header, request->secret_header ?
+			request->secret_header : "", sizeof(s->secret_header));
 	s->lane = lane;
 	s->timeout = timeout;
 	s->at = now;
@@ -71,17 +76,32 @@ le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 /* The answer to the newest request comes after so long: a status says it all,
  * below. */
 static void
-answer(le_duration after, int status)
+answer_to(int number, le_duration after, int status)
 {
 	LeHttpResponse response = {.net = LE_NET_OK, .status = status};
 	Sent		s;
 
-	assert_true(nsent > 0);
-	s = sent[nsent - 1];
+	assert_true(number < nsent);
+	s = sent[number];
 
 	response.content_type = response.body = "";
 	now += after;
 	s.done(s.arg, &response);
+	le_dispatch_send();
+}
+
+static void
+answer(le_duration after, int status)
+{
+	answer_to(nsent - 1, after, status);
+}
+
+/* Time passes until the next thing to do, and that is done. */
+static void
+pass(le_duration time)
+{
+	now += time;
+	le_dispatch_run();
 	le_dispatch_send();
 }
 
@@ -103,12 +123,15 @@ le_http_run(void)
 #define GO_ON		202			/* ... in a step of several */
 #define GO_ON_ANCHORS 203
 #define STALE		401			/* the secret has run out */
+#define STALE_REFUSED 402
 #define REFUSED		403
 #define STRANGER	407			/* refused, whatever was asked */
 #define ELSEWHERE	503			/* another server may do it */
+#define BUSY		429			/* not now */
 #define FIRST_REFUSED 409		/* the others were not looked at */
 
-static bool fetches = false;
+static const char *identity_setting = "";
+static const char *file_secret = "";
 static const char *servers_setting = "http://a,http://b";
 
 static const char *
@@ -117,10 +140,25 @@ servers_of_store(void)
 	return servers_setting;
 }
 
-static bool
-fetches_secret(void)
+static const char *
+identity_of_node(void)
 {
-	return fetches;
+	return identity_setting;
+}
+
+static const char *
+file_of_secret(void)
+{
+	return file_secret[0] == '\0' ? "" : "/secret";
+}
+
+/* One that ends in "!" says of itself that it is over. */
+static void
+judge_by_end(const char *secret, int64 wall, LeFinding *finding)
+{
+	memset(finding, 0, sizeof(*finding));
+	finding->level = strchr(secret, '!') ? LE_LEVEL_ERROR : LE_LEVEL_OK;
+	finding->text = "it is over";
 }
 
 static void
@@ -152,6 +190,16 @@ decode(const LePlace *place, const LeOp *op, const LeHttpResponse *response,
 		le_fail(a, LE_UNAVAILABLE, "no");
 		a->stale_secret = response->status == STALE;
 		a->next_server = response->status == ELSEWHERE;
+	}
+	else if (response->status == BUSY)
+	{
+		le_fail(a, LE_UNAVAILABLE, "busy");
+		a->busy = true;
+	}
+	else if (response->status == STALE_REFUSED)
+	{
+		le_fail(a, LE_REFUSED, "refused");
+		a->stale_secret = true;
 	}
 	else if (response->status == REFUSED || response->status == STRANGER)
 	{
@@ -195,8 +243,11 @@ static const LeStore test_store = {
 	.between_instances = true,
 	.ready_path = "/ready",
 	.servers = servers_of_store,
-	.authenticates = fetches_secret,
+	.secret_file = file_of_secret,
 	.secret_header = "Secret: ",
+	.authenticates = identity_of_node,
+	.fetched_header = "Fetched: ",
+	.judge_secret = judge_by_end,
 	.encode = encode,
 	.decode = decode,
 };
@@ -350,13 +401,14 @@ list_delete_first(List *list)
 FILE *
 AllocateFile(const char *name, const char *mode)
 {
-	return NULL;
+	return file_secret[0] == '\0' ? NULL :
+		fmemopen(unconstify(char *, file_secret), strlen(file_secret), "r");
 }
 
 int
 FreeFile(FILE *file)
 {
-	return 0;
+	return fclose(file);
 }
 
 bool
@@ -429,10 +481,17 @@ errdetail(const char *fmt,...)
 	return 0;
 }
 
+int
+errdetail_internal(const char *fmt,...)
+{
+	return 0;
+}
+
 /* ---- tests ---- */
 
 static int	answers;
 static LeOutcome outcome;
+static char detail[256];
 static le_time counted_from;	/* trust is */
 
 static void
@@ -440,6 +499,7 @@ done(LeFlight *flight, const LeAnswer *a)
 {
 	answers++;
 	outcome = a->outcome;
+	strlcpy(detail, a->detail ? a->detail : "", sizeof(detail));
 	counted_from = flight->sent;
 }
 
@@ -448,9 +508,16 @@ begin(void **state)
 {
 	nsent = answers = 0;
 	now = 1000 * LE_SEC;
-	fetches = false;
+	identity_setting = "";
+	file_secret = "";
+	identity[0] = '\0';
+	fetched = of_file = NULL;
+	due_at = fetched_at = judge_at = 0;
+	failures = 0;
+	refused = 0;
 	authenticating = false;
 	secretless = NIL;
+	table.node.timing.lease = 15 * LE_SEC;
 	memset(failing, 0, sizeof(failing));
 	ups = 0;
 	events = 0;
@@ -567,11 +634,40 @@ a_failed_server_is_asked_whether_it_is_ready(void **state)
 	assert_sent(4, "http://a", "/read/0");
 }
 
+/* As with a reload. */
+static void
+use_identity(const char *name)
+{
+	identity_setting = name;
+	le_dispatch_configure();
+}
+
+/* The first secret has come: it is "secret1", and lasts for 30 s. */
+static void
+have_secret(void)
+{
+	use_identity("me");
+	pass(0);
+	assert_sent(0, "http://a", "/authenticate/0");
+	answer(0, OK);
+	assert_int_equal(nsent, 1);
+}
+
+/* It is there before anybody needs it. */
+static void
+a_secret_is_fetched_ahead_of_all(void **state)
+{
+	have_secret();
+	ask(LE_OP_READ);
+	assert_string_equal(sent[1].secret, "secret1");
+	assert_string_equal(sent[1].secret_header, "Fetched: ");
+}
+
 /* Whoever comes before there is a secret waits for it. */
 static void
 a_secret_is_fetched_first(void **state)
 {
-	fetches = true;
+	use_identity("me");
 	ask(LE_OP_READ);
 	ask(LE_OP_ACQUIRE);
 	assert_int_equal(nsent, 1);
@@ -590,7 +686,7 @@ a_secret_is_fetched_first(void **state)
 static void
 a_secret_is_renewed_ahead(void **state)
 {
-	fetches = true;
+	use_identity("me");
 	ask(LE_OP_READ);
 	answer(LE_SEC, OK);
 	assert_true(le_dispatch_timer() == now + 20 * LE_SEC);
@@ -609,7 +705,7 @@ a_secret_is_renewed_ahead(void **state)
 static void
 a_stale_secret_is_replaced_once(void **state)
 {
-	fetches = true;
+	use_identity("me");
 	ask(LE_OP_ACQUIRE);
 	answer(LE_SEC, OK);
 	answer(LE_SEC, STALE);
@@ -628,21 +724,249 @@ a_stale_secret_is_replaced_once(void **state)
 static void
 no_secret_is_to_be_had(void **state)
 {
-	fetches = true;
+	use_identity("me");
 	ask(LE_OP_ACQUIRE);
 	answer(LE_SEC, ELSEWHERE);
 	answer(LE_SEC, ELSEWHERE);
 	assert_int_equal(answers, 1);
 	assert_int_equal(outcome, LE_UNAVAILABLE);
+}
+
+/* Nobody asks for one over and over, and nobody waits for that. */
+static void
+no_secret_is_to_be_had_for_long(void **state)
+{
+	int			asked = 0;
+	le_time		start = now;
+
+	use_identity("me");
 	ask(LE_OP_ACQUIRE);
-	assert_string_equal(sent[nsent - 1].path, "/authenticate/0");
+	answer(0, REFUSED);
+	assert_int_equal(outcome, LE_REFUSED);
+	ask(LE_OP_ACQUIRE);
+	assert_int_equal(nsent, 1);
+	assert_int_equal(answers, 1);	/* not from within its sending */
+	assert_true(le_dispatch_timer() <= now);
+	pass(0);
+	assert_int_equal(answers, 2);
+	assert_int_equal(outcome, LE_REFUSED);
+	while (now < start + 120 * LE_SEC)
+	{
+		int			before = nsent;
+
+		assert_true(le_dispatch_timer() > now);
+		pass(le_dispatch_timer() - now);
+		if (nsent > before)
+			answer(0, REFUSED);
+		asked += nsent - before;
+	}
+	assert_in_range(asked, 6, 10);	/* 1, 2, 4, 8, 16, 30, 30, ... s */
+	ask(LE_OP_ACQUIRE);
+	pass(30 * LE_SEC);
+	answer(0, OK);
+	ask(LE_OP_ACQUIRE);
+	assert_string_equal(sent[nsent - 1].path, "/acquire/0");
+}
+
+/* Whoever gives secrets out hangs: nobody waits longer than for an answer. */
+static void
+no_secret_comes_in_time(void **state)
+{
+	use_identity("me");
+	ask(LE_OP_RENEW_TERMS);
+	assert_true(le_dispatch_timer() == now + 10 * LE_SEC);
+	pass(10 * LE_SEC);
+	assert_int_equal(answers, 1);
+	assert_int_equal(outcome, LE_UNAVAILABLE);
+	assert_int_equal(nsent, 1);
+}
+
+/* Nor does anybody while the last one serves, due or refused to others. */
+static void
+a_secret_serves_until_there_is_another(void **state)
+{
+	have_secret();
+	pass(20 * LE_SEC);
+	assert_sent(1, "http://a", "/authenticate/0");
+	answer(0, REFUSED);
+	assert_string_equal(shown, "");	/* nobody needs to know */
+	assert_int_equal(events, 0);
+	ask(LE_OP_RENEW_TERMS);
+	assert_string_equal(sent[2].secret, "secret1");
+	answer(0, OK);
+	pass(LE_SEC);
+	assert_sent(3, "http://a", "/authenticate/0");	/* and hangs */
+	ask(LE_OP_READ);
+	answer(0, STALE);
+	assert_int_equal(answers, 1);	/* it waits ... */
+	ask(LE_OP_RENEW_TERMS);		/* ... and no renewal */
+	assert_string_equal(sent[5].secret, "secret1");
+	answer(0, OK);
+	assert_int_equal(outcome, LE_DONE);
+	answer_to(3, LE_SEC, OK);
+	assert_sent(6, "http://a", "/read/0");
+	assert_string_equal(sent[6].secret, "secret6");
+	answer(0, OK);
+	assert_int_equal(answers, 3);
+}
+
+/* A reload is no reason to ask for another, a new identity is. */
+static void
+a_secret_outlives_a_reload(void **state)
+{
+	have_secret();
+	le_dispatch_configure();
+	ask(LE_OP_READ);
+	assert_string_equal(sent[1].secret, "secret1");
+	use_identity("somebody");
+	ask(LE_OP_READ);
+	assert_sent(2, "http://a", "/authenticate/0");
+}
+
+/* One that is sent late, but was replaced meanwhile, is no reason either. */
+static void
+a_stale_secret_has_been_replaced(void **state)
+{
+	have_secret();
+	now += 19 * LE_SEC;
+	ask(LE_OP_READ);
+	pass(LE_SEC);
+	answer(0, OK);				/* a new one */
+	answer_to(1, 0, STALE);
+	assert_int_equal(nsent, 4);
+	assert_sent(3, "http://a", "/read/0");
+	assert_string_equal(sent[3].secret, "secret3");
+}
+
+/* A secret that never is accepted is not fetched for each who is refused. */
+static void
+a_useless_secret_is_left_alone(void **state)
+{
+	have_secret();
+	ask(LE_OP_READ);
+	answer(0, STALE);
+	answer(0, OK);
+	answer(0, STALE);
+	assert_int_equal(answers, 1);
+	for (int i = 0; i < 5; i++)
+	{
+		ask(LE_OP_READ);
+		answer(0, STALE);
+	}
+	assert_int_equal(answers, 6);
+	assert_int_equal(nsent, 4 + 5);
+	now += 5 * LE_SEC;
+	ask(LE_OP_READ);
+	answer(0, STALE);
+	assert_sent(nsent - 1, "http://a", "/authenticate/0");
+}
+
+/* The file may have a new one, which nobody has said. */
+static void
+a_file_is_read_again(void **state)
+{
+	file_secret = "one";
+	le_dispatch_configure();
+	ask(LE_OP_ACQUIRE);
+	assert_string_equal(sent[0].secret, "one");
+	assert_string_equal(sent[0].secret_header, "Secret: ");
+	answer(0, STALE_REFUSED);
+	assert_int_equal(nsent, 1);
+	assert_int_equal(outcome, LE_REFUSED);
+	assert_string_equal(detail, "refused");
+	file_secret = "two!";
+	ask(LE_OP_ACQUIRE);
+	assert_string_equal(sent[1].secret, "one");
+	answer(0, STALE_REFUSED);
+	assert_int_equal(answers, 1);
+	assert_string_equal(sent[2].secret, "two!");
+	answer(0, STALE_REFUSED);
+	assert_int_equal(answers, 2);
+	assert_string_equal(detail, "it is over refused");
+	file_secret = "";			/* is being replaced */
+	ask(LE_OP_ACQUIRE);
+	answer(0, STALE_REFUSED);
+	assert_int_equal(nsent, 4);
+	file_secret = "three";
+	ask(LE_OP_ACQUIRE);
+	answer(0, STALE_REFUSED);
+	assert_string_equal(sent[5].secret, "three");
+	answer(0, OK);
+	assert_int_equal(outcome, LE_DONE);
+}
+
+/* How often is something sent in a minute, if it is asked for all the time? */
+static int
+sent_in_a_minute(LeOpKind kind)
+{
+	le_time		end = now + 60 * LE_SEC;
+	int			n = 0;
+
+	while (now < end)
+	{
+		nsent = 0;
+		if (dlist_is_empty(&lanes[usual_lane(kind)].waiting))
+			ask(kind);
+		pass(100 * LE_MSEC);
+		if (nsent > 0)
+		{
+			answer(0, level > 0 ? BUSY : OK);
+			n++;
+		}
+	}
+	return n;
+}
+
+/* Looks slow down first, campaigns second, renewals never. */
+static void
+a_busy_store_is_asked_less(void **state)
+{
+	le_throttle_busy(0);
+	assert_true(le_throttle_look(2 * LE_SEC) == 4 * LE_SEC);
+	assert_true(le_throttle_campaign(15 * LE_SEC) == 0);
+	le_throttle_busy(0);
+	assert_true(le_throttle_look(2 * LE_SEC) == 8 * LE_SEC);
+	le_throttle_campaigned();
+	assert_true(le_throttle_campaign(15 * LE_SEC) == now + 500 * LE_MSEC);
+	assert_in_range(sent_in_a_minute(LE_OP_RENEW_TERMS), 590, 600);
+	assert_int_equal(level, 5);
+	assert_in_range(sent_in_a_minute(LE_OP_ACQUIRE), 20, 30);
+	assert_true(le_throttle_look(2 * LE_SEC) == 30 * LE_SEC);
+	assert_true(le_throttle_look(40 * LE_SEC) == 40 * LE_SEC);
+	/* step by step it is asked as before */
+	now += 10 * LE_SEC;
+	assert_true(le_throttle_look(LE_SEC) == 16 * LE_SEC);
+	now += 40 * LE_SEC;
+	assert_true(le_throttle_look(2 * LE_SEC) == 2 * LE_SEC);
+	assert_true(le_throttle_look(0) == 0);
+	assert_in_range(sent_in_a_minute(LE_OP_ACQUIRE), 590, 600);
+}
+
+/* What the store asks for holds looks up, and campaigns for a while. */
+static void
+a_busy_store_says_for_how_long(void **state)
+{
+	le_throttle_busy(20 * LE_SEC);
+	assert_true(le_throttle_look(2 * LE_SEC) == 20 * LE_SEC);
+	assert_true(le_throttle_campaign(15 * LE_SEC) == 0);
+	le_throttle_busy(20 * LE_SEC);
+	assert_true(le_throttle_campaign(15 * LE_SEC) == now + 2500 * LE_MSEC);
+	ask(LE_OP_ACQUIRE);
+	assert_int_equal(nsent, 0);
+	assert_true(le_dispatch_timer() == now + 2500 * LE_MSEC);
+	pass(2500 * LE_MSEC);
+	assert_sent(0, "http://a", "/acquire/0");
+	ask(LE_OP_RELEASE);
+	assert_int_equal(nsent, 2);
+	le_throttle_busy(3600 * LE_SEC);
+	assert_true(le_throttle_look(2 * LE_SEC) == 60 * LE_SEC);
 }
 
 /* But of several requests those before may have been. */
 static void
 no_secret_is_to_be_had_for_the_rest(void **state)
 {
-	fetches = true;
+	use_identity("me");
 	ask(LE_OP_ACQUIRE);
 	answer(LE_SEC, OK);
 	answer(LE_SEC, GO_ON_ANCHORS);
@@ -965,6 +1289,16 @@ main(void)
 		cmocka_unit_test_setup(a_stale_secret_is_replaced_once, begin),
 		cmocka_unit_test_setup(no_secret_is_to_be_had, begin),
 		cmocka_unit_test_setup(no_secret_is_to_be_had_for_the_rest, begin),
+		cmocka_unit_test_setup(no_secret_is_to_be_had_for_long, begin),
+		cmocka_unit_test_setup(no_secret_comes_in_time, begin),
+		cmocka_unit_test_setup(a_secret_is_fetched_ahead_of_all, begin),
+		cmocka_unit_test_setup(a_secret_serves_until_there_is_another, begin),
+		cmocka_unit_test_setup(a_secret_outlives_a_reload, begin),
+		cmocka_unit_test_setup(a_stale_secret_has_been_replaced, begin),
+		cmocka_unit_test_setup(a_useless_secret_is_left_alone, begin),
+		cmocka_unit_test_setup(a_file_is_read_again, begin),
+		cmocka_unit_test_setup(a_busy_store_is_asked_less, begin),
+		cmocka_unit_test_setup(a_busy_store_says_for_how_long, begin),
 		cmocka_unit_test_setup(a_refusal_ends_with_its_like, begin),
 		cmocka_unit_test_setup(a_stranger_s_refusals_end_together, begin),
 		cmocka_unit_test_setup(trouble_is_what_is_wrong_now, begin),

@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * azure_auth.h
+ *		Who this instance is to Azure: signatures and identities.
+ *
+ * src/store/azure_auth.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_AZURE_AUTH_H
+#define LE_AZURE_AUTH_H
+
+#include "store/store.h"
+
+/* Values of the setting azure_identity that are no client id. */
+#define LE_AZURE_SYSTEM		"system"
+#define LE_AZURE_WORKLOAD	"workload"
+
+extern const char *le_azure_token_file(void);
+extern const char *le_azure_workload_fault(void);
+extern void le_azure_ask_token(const char *identity, const char *url,
+							   const LeOp *op, LeHttpRequest *request);
+extern void le_azure_take_token(const char *identity,
+								const LeHttpResponse *response,
+								LeAnswer *answer);
+extern void le_azure_judge_sas(const char *sas, int64 now,
+							   LeFinding *finding);
+
+#endif							/* LE_AZURE_AUTH_H */
