@@ -7,7 +7,6 @@ use warnings;
 use LeaderElection::Azurite;
 use LeaderElection::Docs;
 use LeaderElection::Node;
-use LeaderElection::Recorder;
 use LeaderElection::Sampler;
 use LeaderElection::Session;
 use LeaderElection::Util;
@@ -202,112 +201,6 @@ subtest 'claims' => sub {
 	is($one->sql('SELECT count(*) FROM ran'), 1, 'le_run runs a tick once');
 };
 
-# A claim whose check got no answer is checked, not believed.
-subtest 'claim without an answer' => sub {
-	my $recorder =
-	  LeaderElection::Recorder->new('claims', $azurite->host_port)->start;
-	my $node = LeaderElection::Node->create('claims', azure => $azurite,
-		settings => {
-			azure_container_url => $azurite->url($recorder->host_port),
-			request_timeout => '1s'
-		});
-	my $claim = q(SELECT le_claim('lost', '%s', '2020-01-01 00:00+00'));
-	my ($write, $mark);
-
-	ok($node->acquire('lost'), 'leads');
-	foreach my $action ('lose_reply', 'lose_request')
-	{
-		foreach my $step (qr/^PUT \S*claims/, qr/^HEAD \S*claims/)
-		{
-			my $job = "job" . ++$write;
-
-			$mark = $recorder->mark;
-			$recorder->rule(match => $step, action => $action, count => 1);
-			is($node->sql(sprintf $claim, $job), 't', "$job is claimed");
-			is($node->sql(sprintf $claim, $job), 'f', 'once');
-			is(scalar(grep { $_->{action} } $recorder->requests(qr/claims/, $mark)),
-				1, "although a request or its answer was lost");
-			$recorder->clear_rules;
-		}
-	}
-	$node->release('lost');
-	$node->stop;
-};
-
-# Lost answers of the steps of an acquire, a publish, a release: one term, and
-# one token.
-subtest 'acquire without an answer' => sub {
-	my $recorder =
-	  LeaderElection::Recorder->new('acquire', $azurite->host_port)->start;
-	my $node = LeaderElection::Node->create('acquire', azure => $azurite,
-		settings => {
-			azure_container_url => $azurite->url($recorder->host_port),
-			request_timeout => '1s'
-		});
-	my $n = 0;
-
-	foreach my $step (
-		qr/^HEAD \S*unsure/, qr/^PUT \S*unsure\S*comp=lease/,
-		qr/^PUT \S*unsure\S*comp=metadata/)
-	{
-		foreach my $action ('lose_reply', 'lose_request')
-		{
-			$recorder->rule(match => $step, action => $action, count => 1);
-			ok($node->acquire('unsure', wait => '10 s'), "$action: acquired");
-			$recorder->clear_rules;
-			is($node->token('unsure'), ++$n, 'with the next token');
-			$recorder->rule(match => $step, action => $action, count => 1);
-			is($node->sql(qq(SELECT le_renew('unsure', '$n'))),
-				't', 'published');
-			$recorder->clear_rules;
-			is($azurite->blob('unsure')->{value}, $n, 'which can be read');
-			$recorder->rule(match => $step, action => $action, count => 1);
-			ok($node->release('unsure'), 'released');
-			$recorder->clear_rules;
-			is($azurite->blob('unsure')->{state}, 'available', 'for others');
-		}
-	}
-	$node->stop;
-};
-
-# A service that is busy slows everything down, and ends no term.
-subtest 'throttling' => sub {
-	my $recorder =
-	  LeaderElection::Recorder->new('busy', $azurite->host_port)->start;
-	my $node = LeaderElection::Node->create('busy', azure => $azurite,
-		settings => { azure_container_url => $azurite->url($recorder->host_port) });
-	my $mark = $recorder->mark;
-	my $token;
-
-	ok($node->acquire('busy'), 'leads');
-	$token = $node->token('busy');
-	foreach my $round (1 .. 2)
-	{
-		my $renewals = "SELECT renewals FROM le_stat() WHERE election = 'busy'";
-		my $before = $node->sql($renewals);
-
-		$recorder->rule(
-			match => qr/^PUT \S*busy\S*comp=lease/,
-			action => 'answer',
-			status => 503,
-			count => 2,
-			headers => {
-				'x-ms-request-id' => 'r',
-				'x-ms-error-code' => 'ServerBusy',
-				'Retry-After' => 1
-			},
-			body => '');
-		poll_until(sub { $node->sql($renewals) > $before },
-			'a renewal', timeout => 30);
-		$recorder->clear_rules;
-	}
-	is($node->token('busy'), $token, 'in the same term');
-	is(scalar(grep { ($_->{action} // '') eq 'answer' }
-		$recorder->requests(qr/busy/, $mark)), 4, 'although it was busy');
-	$node->release('busy');
-	$node->stop;
-};
-
 # A blob that is not ours is left alone, however it got its name.
 subtest 'a foreign blob' => sub {
 	my $name = 'leader_election/foreign~leader';
@@ -344,81 +237,6 @@ subtest 'a broken lease' => sub {
 	cmp_ok((boottime_ns() - $broken) / 1e9, '>', 14,
 		'but not before the first must have stopped');
 	ok($two->release('broken'), 'the end');
-};
-
-# What is wrong with a signature is said, and never what it is.
-subtest 'signatures' => sub {
-	my $node = LeaderElection::Node->create('signed', azure => $azurite);
-	my $findings =
-	  q(SELECT string_agg(message, ' ') FROM le_check_config() WHERE level = '%s');
-
-	$node->sql(q(SELECT le_campaign('signed')));
-	$node->wait_for_leadership('signed');
-	is($node->sql(sprintf $findings, 'error'), '', 'nothing to complain of');
-	like($node->sql(sprintf $findings, 'ok'),
-		qr/518400 requests in 30 days.*1296000.*0\.23 to 0\.57 \$.*list blobs.*write election "signed".*claim ticks/s,
-		'what it costs, and what the service lets us do');
-	$node->sql(q(SELECT le_withdraw('signed')));
-	foreach my $case ([ 'r', qr/sp=rwl/ ], [ 'rw', qr/sp=rwl/ ],
-		[ 'rwl', qr/AuthorizationFailure/, '2020-01-01T00:00:00Z' ])
-	{
-		my ($letters, $complaint, $expiry) = @$case;
-
-		$node->configure(azure_sas_file => $azurite->sas_file($letters, $expiry));
-		$node->wait_for_log_like(qr/read a new token/);
-		like($node->sql(sprintf $findings, 'error'),
-			$complaint, "sp=$letters: what is missing");
-	}
-	like($node->sql_error(q(SELECT le_acquire('signed'))),
-		qr/AuthorizationFailure/, 'a call says so, too');
-	$node->configure(azure_sas_file => $azurite->sas_file);
-	ok($node->acquire('signed', wait => '30 s'), 'a new one serves');
-	tells_no_secret($node);
-	$node->stop;
-};
-
-# What cannot work is refused, with the arithmetic.
-subtest 'settings' => sub {
-	my $node = LeaderElection::Node->create('settings', azure => $azurite);
-	my %urls = (
-		'http://example.blob.core.windows.net/leases' => qr/must begin with https/,
-		'https://a-secondary.blob.core.windows.net/leases' => qr/secondary endpoint/,
-		'https://a.blob.core.windows.net' => qr/name of a container/,
-		'https://a.blob.core.windows.net/Leases' => qr/name of a container/,
-		'https://a.blob.core.windows.net/leases?sv=1' => qr/must have the form/);
-
-	foreach my $url (sort keys %urls)
-	{
-		like(
-			$node->sql_error(
-				"ALTER SYSTEM SET leader_election.azure_container_url = '$url'"),
-			$urls{$url}, $url);
-	}
-	is( $node->sql_error(
-			q(ALTER SYSTEM SET leader_election.azure_container_url =
-			'https://a.blob.core.windows.net/leases')),
-		'',
-		'that of a container');
-	$node->sql('ALTER SYSTEM RESET ALL');
-	$node->configure(lease_ttl => '14s');
-	poll_until(
-		sub {
-			$node->sql(
-				q(SELECT count(*) FROM le_check_config() WHERE topic = 'timing'
-				AND level = 'error' AND message ~ '15000')) == 1;
-		},
-		'the complaint about 14 s');
-	like($node->sql_error(q(SELECT le_acquire('short'))), qr/14000|15000/,
-		'too short a lease is refused');
-	$node->configure(lease_ttl => '15500ms');
-	ok($node->acquire('whole', wait => '10 s'), 'half a second is taken');
-	is( $node->sql(
-			q(SELECT expires_at - now() > '12.6 s' AND
-			expires_at - now() <= '13.5 s' FROM le_status
-			WHERE election = 'whole')),
-		't',
-		'and no more of it believed in than it is worth');
-	$node->stop;
 };
 
 # The configuration of the documentation, as it stands there.
@@ -483,20 +301,6 @@ subtest 'crash' => sub {
 	$_->stop foreach @samplers;
 	never([ LeaderElection::Sampler->overlaps(@samplers) ],
 		'terms do not overlap');
-};
-
-# A service that stands still: belief ends in time, and begins once again.
-subtest 'a service that stands still' => sub {
-	my $token = $two->token('crash');
-	my $began = boottime_ns();
-
-	$azurite->freeze;
-	poll_until(sub { !$two->is_leader('crash') },
-		'the end of the term', timeout => 20);
-	cmp_ok((boottime_ns() - $began) / 1e9, '<', 13.5, 'belief ends in time');
-	$azurite->thaw;
-	ok($two->acquire('crash', wait => '1 min'), 'it leads again');
-	cmp_ok($two->token('crash'), '>', $token, 'in another term');
 };
 
 tells_no_secret($two);

@@ -28,9 +28,10 @@ use warnings;
 use parent 'LeaderElection::Process';
 
 use Carp;
+use JSON::PP ();
 use LeaderElection::HTTP;
 use LeaderElection::Util;
-use MIME::Base64 qw(decode_base64url);
+use MIME::Base64 qw(decode_base64url encode_base64url);
 use PostgreSQL::Test::Utils ();
 
 =pod
@@ -39,7 +40,10 @@ use PostgreSQL::Test::Utils ();
 
 =over
 
-=item new($name), start()
+=item new($name, [ oauth => LeaderElection::Certificates ]), start()
+
+With an authority it speaks https, with a certificate from there, and takes
+bearer tokens, too; only by curl can it be asked then.
 
 =item url([ $host_port ])
 
@@ -51,7 +55,7 @@ The container's, there or behind a proxy at that address.
 
 sub new
 {
-	my ($class, $name) = @_;
+	my ($class, $name, %params) = @_;
 	my $self = $class->SUPER::new($name);
 	my ($script) = $0 =~ m{([^/]+?)(\.[^.]*)?$};
 
@@ -61,6 +65,7 @@ sub new
 	$self->{log} = "$PostgreSQL::Test::Utils::log_path/${script}_${name}.log";
 	$self->{port} = free_port();
 	$self->{files} = 0;
+	$self->{ca} = $params{oauth};
 	mkdir $self->{dir};
 	return $self;
 }
@@ -68,6 +73,7 @@ sub new
 sub start
 {
 	my ($self) = @_;
+	my ($cert, $key) = $self->{ca} ? $self->{ca}->issue($self->{name}) : ();
 
 	$self->spawn(
 		cwd => $self->{dir},
@@ -76,19 +82,38 @@ sub start
 			'node',
 			"$ENV{LE_AZURITE}/node_modules/azurite/dist/src/blob/main.js",
 			'--silent', '--disableTelemetry', '--location', $self->{dir},
-			'--blobPort', $self->{port}
+			'--blobPort', $self->{port},
+			$cert ? ('--oauth', 'basic', '--cert', $cert, '--key', $key) : ()
 		]);
 	poll_until(
 		sub {
 			croak "$self->{name} ended: " . $self->log
 			  unless $self->is_running;
-			my $reply = LeaderElection::HTTP->new(timeout => 1)
-			  ->request('GET', 'http://' . $self->host_port . '/');
-			return $reply->{status} != 599;
+			return $self->{ca} ? $self->_create_by_token : $self->_answers;
 		},
 		"Azurite $self->{name}");
-	$self->{sas} = $self->_sas('--create', $self->url, 'rwld');
+	$self->{sas} = $self->_sas('--create', $self->url, 'rwld')
+	  unless $self->{ca};
 	return $self;
+}
+
+sub _answers
+{
+	my ($self) = @_;
+	my $reply = LeaderElection::HTTP->new(timeout => 1)
+	  ->request('GET', 'http://' . $self->host_port . '/');
+
+	return $reply->{status} != 599;
+}
+
+sub _create_by_token
+{
+	my ($self) = @_;
+
+	return system('curl', '-sf', '-m', 2, '--cacert', $self->{ca}->file,
+		'-X', 'PUT', '-H', 'Authorization: Bearer ' . $self->token,
+		'-H', 'Content-Length: 0', '-H', 'x-ms-version: 2021-12-02',
+		$self->url . '?restype=container') == 0;
 }
 
 sub host_port
@@ -103,7 +128,36 @@ sub url
 	my ($self, $host_port) = @_;
 
 	$host_port //= $self->host_port;
-	return "http://$host_port/devstoreaccount1/le-test";
+	return ($self->{ca} ? 'https' : 'http')
+	  . "://$host_port/devstoreaccount1/le-test";
+}
+
+=pod
+
+=item token([ $seconds ])
+
+A bearer token that is accepted for so long (an hour); of oauth only.
+
+=cut
+
+sub token
+{
+	my ($self, $seconds) = @_;
+	my $now = int time;
+	my @parts = (
+		{ alg => 'none', typ => 'JWT' },
+		{
+			aud => 'https://storage.azure.com',
+			iss => 'https://sts.windows.net/tenant/',
+			iat => $now - 60,
+			nbf => $now - 60,
+			exp => $now + ($seconds // 3600),
+			jti => ++$self->{tokens}
+		});
+
+	return join('.',
+		map({ encode_base64url(JSON::PP->new->canonical->encode($_)) } @parts),
+		'unsigned');
 }
 
 sub _sas

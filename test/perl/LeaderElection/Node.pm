@@ -128,7 +128,8 @@ sub create
 	{
 		$settings{backend} //= 'azure';
 		$settings{azure_container_url} //= $azure->url;
-		$settings{azure_sas_file} //= $azure->sas_file;
+		$settings{azure_sas_file} //= $azure->sas_file
+		  unless $settings{azure_identity};
 	}
 	$self->append_conf('postgresql.conf',
 		"shared_preload_libraries = 'leader_election'\n"

@@ -105,11 +105,11 @@ sub url { return 'http://' . $_[0]->host_port; }
 
 =pod
 
-=item rule(match => regexp, action => name, [ count => n ], [ delay => s ],
-[ status => n, body => text, headers => hash ])
+=item rule(match => regexp, action => name, [ count => n ], [ all_but => n ],
+[ delay => s ], [ status => n, body => text, headers => hash ])
 
 What to do with a request whose "METHOD path\nbody" matches, for the next n of
-them (default: all); transaction values appear decoded in that text, after the
+them (default: all), or for all but each n-th; transaction values appear decoded in that text, after the
 body, one per line.  The first rule that matches counts.  Actions:
 
   lose_reply    forward, then close the connection without a reply
@@ -410,6 +410,7 @@ sub _matching_rule
 		  && ($used{ $rule->{id} } // 0) >= $rule->{count};
 		next unless $text =~ /$rule->{match}/;
 		$used{ $rule->{id} }++;
+		next if $rule->{all_but} && $used{ $rule->{id} } % $rule->{all_but} == 0;
 		return $rule;
 	}
 	return { action => '' };

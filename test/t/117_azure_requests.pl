@@ -1,0 +1,256 @@
+# Requests to Azurite that are lost, late, sent twice, answered by somebody else, or
+# refused since there are too many: what comes of each.
+
+use strict;
+use warnings;
+
+use LeaderElection::Azurite;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $azurite = LeaderElection::Azurite->new('azurite')->start;
+
+# A recorder before the service, and an instance behind it.
+sub behind_recorder
+{
+	my ($name, %settings) = @_;
+	my $recorder =
+	  LeaderElection::Recorder->new($name, $azurite->host_port)->start;
+	my $node = LeaderElection::Node->create(
+		$name,
+		azure => $azurite,
+		settings => {
+			azure_container_url => $azurite->url($recorder->host_port),
+			%settings
+		});
+
+	return ($recorder, $node);
+}
+
+# A claim whose check got no answer is checked, not believed.
+subtest 'claim without an answer' => sub {
+	my ($recorder, $node) = behind_recorder('claims', request_timeout => '1s');
+	my $claim = q(SELECT le_claim('lost', '%s', '2020-01-01 00:00+00'));
+	my ($write, $mark);
+
+	ok($node->acquire('lost'), 'leads');
+	foreach my $action ('lose_reply', 'lose_request')
+	{
+		foreach my $step (qr/^PUT \S*claims/, qr/^HEAD \S*claims/)
+		{
+			my $job = "job" . ++$write;
+
+			$mark = $recorder->mark;
+			$recorder->rule(match => $step, action => $action, count => 1);
+			is($node->sql(sprintf $claim, $job), 't', "$job is claimed");
+			is($node->sql(sprintf $claim, $job), 'f', 'once');
+			is(scalar(grep { $_->{action} } $recorder->requests(qr/claims/, $mark)),
+				1, "although a request or its answer was lost");
+			$recorder->clear_rules;
+		}
+	}
+	$node->release('lost');
+	$node->stop;
+};
+
+
+# Lost answers of the steps of an acquire, a publish, a release: one term, and
+# one token.
+subtest 'acquire without an answer' => sub {
+	my ($recorder, $node) = behind_recorder('acquire', request_timeout => '1s');
+	my $n = 0;
+
+	foreach my $step (
+		qr/^HEAD \S*unsure/, qr/^PUT \S*unsure\S*comp=lease/,
+		qr/^PUT \S*unsure\S*comp=metadata/)
+	{
+		foreach my $action ('lose_reply', 'lose_request')
+		{
+			$recorder->rule(match => $step, action => $action, count => 1);
+			ok($node->acquire('unsure', wait => '10 s'), "$action: acquired");
+			$recorder->clear_rules;
+			is($node->token('unsure'), ++$n, 'with the next token');
+			$recorder->rule(match => $step, action => $action, count => 1);
+			is($node->sql(qq(SELECT le_renew('unsure', '$n'))),
+				't', 'published');
+			$recorder->clear_rules;
+			is($azurite->blob('unsure')->{value}, $n, 'which can be read');
+			$recorder->rule(match => $step, action => $action, count => 1);
+			ok($node->release('unsure'), 'released');
+			$recorder->clear_rules;
+			is($azurite->blob('unsure')->{state}, 'available', 'for others');
+		}
+	}
+	$node->stop;
+};
+
+# Copies of all that a term consisted of, once it is over and another is on.
+subtest 'late copies' => sub {
+	my ($recorder, $node) = behind_recorder('late');
+	my (@of_first, %status);
+
+	ok($node->acquire('late'), 'a term');
+	is($node->sql(q(SELECT le_renew('late', 'first'))), 't', 'published');
+	$recorder->wait_for_request(qr/^PUT \S*late\S*comp=lease/,
+		$recorder->mark, timeout => 15);    # a renewal
+	@of_first = grep { $_->{method} eq 'PUT' } $recorder->requests(qr/late~leader/);
+	ok($node->release('late'), 'is over');
+	push @of_first, grep { ($_->{headers}{'x-ms-lease-action'} // '') eq 'release' }
+	  $recorder->requests(qr/late~leader/);
+	ok($node->acquire('late'), 'another');
+	foreach my $request (@of_first)
+	{
+		my $what = $request->{headers}{'x-ms-lease-action'}
+		  // ($request->{path} =~ /comp=metadata/ ? 'write' : 'create');
+
+		$status{$what}{ $recorder->replay($request)->{status} } = 1;
+	}
+	is_deeply(
+		{ map { $_ => join(' ', sort keys %{ $status{$_} }) } keys %status },
+		{
+			create => 409,
+			acquire => 412,
+			write => 412,
+			renew => 409,
+			release => 409
+		},
+		'no copy of the first does anything');
+	is($node->sql(q(SELECT le_renew('late', 'second'))), 't', 'it goes on');
+	is($node->token('late'), 2, 'with its token');
+	is($azurite->blob('late')->{token}, 2, 'which is the last');
+	is($azurite->blob('late')->{value}, 'second', 'and its value');
+
+	# copies of what has just been sent
+	@of_first = ($recorder->requests(qr/^PUT \S*late\S*comp=(lease|metadata)/))[ -2, -1 ];
+	ok($recorder->replay($_)->{status} =~ /^(200|201|412)$/, 'a copy at once')
+	  foreach @of_first;
+	is($node->sql(q(SELECT le_renew('late', 'third'))), 't', 'does no harm');
+	ok($node->release('late'), 'released');
+	$node->stop;
+};
+
+# What somebody else answers is no answer: neither "no such blob" nor a term.
+subtest 'proxies' => sub {
+	my ($recorder, $node) = behind_recorder('proxied', request_timeout => '1s');
+	my %html = (
+		action => 'answer',
+		headers => { 'Content-Type' => 'text/html' },
+		body => '<html>sorry</html>');
+	my $token;
+
+	ok($node->acquire('proxied'), 'leads');
+	$token = $node->token('proxied');
+	foreach my $status (404, 502, 200, 403, 409)
+	{
+		$recorder->rule(%html, match => qr/^HEAD/, status => $status);
+		like($node->sql_error(q(SELECT le_current_leader('proxied'))),
+			qr/LE003/, "$status: nobody knows who leads");
+		like($node->sql_error(q(SELECT le_acquire('nobodys'))),
+			qr/LE003/, 'nor takes it');
+		$recorder->clear_rules;
+	}
+	$recorder->rule(
+		match => qr/^HEAD/,
+		action => 'answer',
+		status => 307,
+		headers => { Location => $azurite->url . '/elsewhere' },
+		body => '');
+	like($node->sql_error(q(SELECT le_current_leader('proxied'))),
+		qr/LE005.*HTTP 307/s, 'a redirection is not followed');
+	$recorder->clear_rules;
+
+	# to a renewal, one after the other
+	foreach my $status (404, 502, 200, 409)
+	{
+		$recorder->rule(%html, match => qr/^PUT \S*comp=lease/,
+			status => $status, count => 1);
+	}
+	poll_until(
+		sub {
+			4 == grep { $_->{action} } $recorder->requests(qr/^PUT \S*comp=lease/);
+		},
+		'such answers to renewals', timeout => 20);
+	$recorder->wait_for_request(qr/^PUT \S*comp=lease/, $recorder->mark);
+	is($node->token('proxied'), $token, 'end no term');
+	$node->release('proxied');
+	$node->stop;
+};
+
+# Who has the lease, and dies before he has written what makes it a term.
+subtest 'death between lease and stamp' => sub {
+	my ($recorder, $node) = behind_recorder('gate');
+	my $other = LeaderElection::Node->create('other', azure => $azurite);
+	my $session = LeaderElection::Session->new($node);
+	my $waiting = LeaderElection::Session->new($other);
+	my $took;
+
+	ok($node->acquire('gate') && $node->release('gate'), 'a first term');
+	$recorder->rule(match => qr/^PUT \S*gate\S*comp=metadata/,
+		action => 'hang_request');
+	$session->start(q(SELECT le_acquire('gate')));
+	poll_until(sub { $azurite->blob('gate')->{state} eq 'leased' }, 'the lease');
+	poll_until(sub { grep { $_->{action} } $recorder->requests(qr/gate/) },
+		'the stamp');
+	$node->crash;
+	$waiting->start(q(SELECT le_acquire('gate', wait => '1 min')));
+	$took = timed(
+		sub { is($waiting->finish->{output}, 't', 'the other leads'); });
+	cmp_ok($took, '<', 15 + 2 + 1.5, 'within a lease and a look');
+	is($other->token('gate'), 2, 'no token is left out');
+	$other->stop;
+};
+
+# Three of four requests are refused for a while, since there are too many: who
+# leads goes on to, who looks looks less often.
+subtest 'throttling' => sub {
+	my ($before_leader, $leader) = behind_recorder('busy');
+	my ($before_waiter, $waiter) = behind_recorder('patient');
+	my $session = LeaderElection::Session->new($waiter);
+	my $looks = qr/^HEAD \S*busy~leader/;
+	my ($token, $renewals, @marks, $n);
+
+	ok($leader->acquire('busy'), 'leads');
+	$token = $leader->token('busy');
+	$session->start(q(SELECT le_acquire('busy', wait => '5 min')));
+	$waiter->wait_for("SELECT state = 'waiting' FROM le_status
+		WHERE election = 'busy'", 'one who waits');
+	$_->rule(
+		match => qr/^(PUT|HEAD)/,
+		action => 'answer',
+		status => 503,
+		all_but => 4,
+		headers => {
+			'x-ms-request-id' => 'r',
+			'x-ms-error-code' => 'ServerBusy',
+			'Retry-After' => 1
+		},
+		body => '')
+	  foreach $before_leader, $before_waiter;
+	@marks = ($before_leader->mark, $before_waiter->mark);
+	$renewals = $leader->sql(
+		q(SELECT renewals FROM le_stat() WHERE election = 'busy'));
+
+	# for two leases
+	$leader->wait_for("SELECT renewals >= $renewals + 6 FROM le_stat()
+		WHERE election = 'busy'", 'renewals', timeout => 60);
+	is($leader->token('busy'), $token, 'in the same term');
+	is($leader->sql(q(SELECT losses FROM le_stat() WHERE election = 'busy')),
+		0, 'without a loss');
+	cmp_ok(
+		scalar(grep { ($_->{action} // '') eq 'answer' }
+			  $before_leader->requests(qr/busy/, $marks[0])),
+		'>=', 9, 'although the service was busy');
+	$n = scalar $before_waiter->requests($looks, $marks[1]);
+	cmp_ok($n, '>', 0, 'who waits looks');
+	cmp_ok($n, '<', 9, 'but not as often as every two seconds');
+	$_->clear_rules foreach $before_leader, $before_waiter;
+	ok($leader->release('busy'), 'in the end the election is free');
+	is($session->finish(timeout => 60)->{output}, 't', 'and taken');
+	$_->stop foreach $leader, $waiter;
+};
+
+done_testing();

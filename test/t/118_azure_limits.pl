@@ -1,0 +1,334 @@
+# What Azurite holds, and what is set, in ways that nobody would have it; and times
+# in which nothing moves.
+
+use strict;
+use warnings;
+
+use LeaderElection::Azurite;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Sampler;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use MIME::Base64 qw(encode_base64url);
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $azurite = LeaderElection::Azurite->new('azurite')->start;
+
+# Nothing that a signature consists of may be in a log.
+sub tells_no_secret
+{
+	my ($node) = @_;
+
+	ok(!$node->log_like(qr/sig=|se=20|%3D/), $node->name . "'s log is silent");
+	is($node->sql(q(SELECT count(*) FROM le_events WHERE detail ~ 'sig=')),
+		0, 'and so are its events');
+	return;
+}
+
+# What is wrong with a signature is said, and never what it is.
+subtest 'signatures' => sub {
+	my $node = LeaderElection::Node->create('signed', azure => $azurite);
+	my $findings =
+	  q(SELECT string_agg(message, ' ') FROM le_check_config() WHERE level = '%s');
+
+	$node->sql(q(SELECT le_campaign('signed')));
+	$node->wait_for_leadership('signed');
+	is($node->sql(sprintf $findings, 'error'), '', 'nothing to complain of');
+	like($node->sql(sprintf $findings, 'ok'),
+		qr/518400 requests in 30 days.*1296000.*0\.23 to 0\.57 \$.*list blobs.*write election "signed".*claim ticks/s,
+		'what it costs, and what the service lets us do');
+	$node->sql(q(SELECT le_withdraw('signed')));
+	foreach my $case ([ 'r', qr/sp=rwl\): "wl" is missing/ ],
+		[ 'rw', qr/sp=rwl\): "l" is missing/ ],
+		[ 'rwl', qr/has expired at 2020-01-01 00:00:00 UTC/, '2020-01-01T00:00:00Z' ])
+	{
+		my ($letters, $complaint, $expiry) = @$case;
+
+		$node->configure(azure_sas_file => $azurite->sas_file($letters, $expiry));
+		$node->wait_for_log_like(qr/read a new token/);
+		like($node->sql(sprintf $findings, 'error'),
+			$complaint, "sp=$letters: what is missing");
+	}
+	like($node->sql_error(q(SELECT le_acquire('signed'))),
+		qr/LE005.*The SAS has expired at 2020-01-01 00:00:00 UTC. HTTP 403: AuthorizationFailure/s,
+		'a call says so, too');
+	ok($node->log_like(qr/LOG: .*should be replaced\n.*DETAIL: .*has expired at 2020/),
+		'and the log, once');
+	$node->configure(azure_sas_file => $azurite->sas_file);
+	ok($node->acquire('signed', wait => '30 s'), 'a new one serves');
+	tells_no_secret($node);
+	$node->stop;
+};
+
+# One that runs out while its instance leads: the file has another by then.
+subtest 'a signature that runs out' => sub {
+	my $ends = sub {
+		my @t = gmtime(time + $_[0]);
+
+		return sprintf('%04d-%02d-%02dT%02d:%02d:%02dZ', $t[5] + 1900, $t[4] + 1,
+			@t[ 3, 2, 1, 0 ]);
+	};
+	my $file = $azurite->sas_file;
+	my $node = LeaderElection::Node->create(
+		'expiring',
+		azure => $azurite,
+		settings => { azure_sas_file => $file });
+	my $seen = "SELECT level || message FROM le_check_config()
+		WHERE topic = 'secrets'";
+	my ($token, $offset);
+
+	ok($node->acquire('expiring'), 'leads');
+	$token = $node->token('expiring');
+	rename($azurite->sas_file('rwl', $ends->(10)), $file) or die "$file: $!";
+	$offset = $node->log_offset;
+	$node->reload;
+	$node->wait_for_log_like(qr/read a new token from file/, $offset);
+	like($node->sql($seen), qr/^warning.*expires at .* in 0\.0 days/,
+		'it is warned of');
+	ok($node->log_like(qr/LOG: .*token file .* should be replaced/),
+		'in the log, too');
+	$offset = $node->log_offset;
+	rename($azurite->sas_file('rwl', $ends->(3600 * 24 * 30)), $file)
+	  or die "$file: $!";
+	$node->wait_for_log_like(qr/read a new token from file/, $offset);
+	$node->wait_for(q(SELECT renewals >= 4 FROM le_stat()
+		WHERE election = 'expiring'), 'renewals', timeout => 30);
+	is($node->token('expiring'), $token, 'in the same term');
+	is($node->sql(q(SELECT failures FROM le_stat()
+		WHERE election = 'expiring')), 0, 'without a failure');
+	like($node->sql($seen), qr/^ok.*expires at .* in 30\.0 days/, 'for a month');
+	tells_no_secret($node);
+	$node->stop;
+};
+
+# What cannot work is refused, with the arithmetic.
+subtest 'settings' => sub {
+	my $node = LeaderElection::Node->create('settings', azure => $azurite);
+	my %urls = (
+		'http://example.blob.core.windows.net/leases' => qr/must begin with https/,
+		'https://a-secondary.blob.core.windows.net/leases' => qr/secondary endpoint/,
+		'https://a.blob.core.windows.net' => qr/name of a container/,
+		'https://a.blob.core.windows.net/Leases' => qr/name of a container/,
+		'https://a.blob.core.windows.net/leases?sv=1' => qr/must have the form/);
+
+	foreach my $url (sort keys %urls)
+	{
+		like(
+			$node->sql_error(
+				"ALTER SYSTEM SET leader_election.azure_container_url = '$url'"),
+			$urls{$url}, $url);
+	}
+	is( $node->sql_error(
+			q(ALTER SYSTEM SET leader_election.azure_container_url =
+			'https://a.blob.core.windows.net/leases')),
+		'',
+		'that of a container');
+	$node->sql('ALTER SYSTEM RESET ALL');
+	$node->configure(lease_ttl => '14s');
+	poll_until(
+		sub {
+			$node->sql(
+				q(SELECT count(*) FROM le_check_config() WHERE topic = 'timing'
+				AND level = 'error' AND message ~ '15000')) == 1;
+		},
+		'the complaint about 14 s');
+	like($node->sql_error(q(SELECT le_acquire('short'))), qr/14000|15000/,
+		'too short a lease is refused');
+	like($node->sql_error(q(ALTER SYSTEM SET leader_election.lease_ttl = '61s')),
+		qr/outside the valid range/, 'more than a minute is no lease');
+	$node->configure(lease_ttl => '60s');
+	ok($node->acquire('minute', wait => '10 s'), 'a minute is');
+	ok($node->release('minute'), 'which can be released');
+	$node->configure(lease_ttl => '15500ms');
+	ok($node->acquire('whole', wait => '10 s'), 'half a second is taken');
+	is( $node->sql(
+			q(SELECT expires_at - now() > '12.6 s' AND
+			expires_at - now() <= '13.5 s' FROM le_status
+			WHERE election = 'whole')),
+		't',
+		'and no more of it believed in than it is worth');
+	$node->stop;
+};
+
+# Edited, deleted, in a container that is not there.
+subtest 'blobs that are tampered with' => sub {
+	my $node = LeaderElection::Node->create('tampered', azure => $azurite);
+	my $name = 'leader_election/edited~leader';
+	my $url = 'http://' . $azurite->host_port . '/devstoreaccount1/gone';
+	my $gone = "$PostgreSQL::Test::Utils::tmp_check/t_118_sas";
+	my %metadata = ('x-ms-meta-le_proto' => 1,
+		map { ("x-ms-meta-le_$_" => '00000000-0000-0000-0000-000000000001') }
+		  qw(session attempt));
+	my $renew = q(SELECT le_renew('edited', 'x'));
+
+	foreach my $n (1 .. 3)
+	{
+		ok($node->acquire('edited') && $node->release('edited'), "term $n");
+	}
+	is($azurite->request('PUT', $name, 'comp=metadata', %metadata,
+			'x-ms-meta-le_token' => 50)->{status}, 200, 'a higher token');
+	ok($node->acquire('edited', wait => '10 s'), 'is taken for one');
+	is($node->token('edited'), 51, 'the next goes on from there');
+
+	# under the lease
+	is($azurite->request('PUT', $name, 'comp=metadata', %metadata,
+			'x-ms-meta-le_token' => 60,
+			'x-ms-lease-id' => $azurite->blob('edited')->{attempt})->{status},
+		200, 'another token in a term');
+	like($node->sql($renew) . $node->sql_error($renew),
+		qr/^f|LE00/, 'ends it, when a value is published');
+	poll_until(sub { $node->acquire('edited', wait => '40 s') }, 'another');
+	cmp_ok($node->token('edited'), '>', 60, 'with a higher token');
+
+	is($azurite->request('DELETE', $name, '',
+			'x-ms-lease-id' => $azurite->blob('edited')->{attempt})->{status},
+		202, 'deleted');
+	poll_until(sub { !$node->is_leader('edited') }, 'the end of the term');
+	like($node->sql_error(q(SELECT le_acquire('edited', wait => '20 s'))),
+		qr/token/, 'and of all: tokens began anew');
+
+	$node->stop;
+	append_to_file($gone, `test/services/azurite/sas $url rwl`);
+	chmod 0600, $gone;
+	$node = LeaderElection::Node->create(
+		'nowhere',
+		azure => $azurite,
+		settings => { azure_container_url => $url, azure_sas_file => $gone });
+	like($node->sql_error(q(SELECT le_acquire('nowhere'))),
+		qr/LE005.*ContainerNotFound/s, 'no container, no election');
+	$node->stop;
+};
+
+# More than a page of claims, and others' blobs between them.
+subtest 'long lists' => sub {
+	my $node = LeaderElection::Node->create('lists', azure => $azurite);
+	my $file = "$PostgreSQL::Test::Utils::tmp_check/t_118_blobs";
+	my @common = ('request = PUT', 'header = "Content-Length: 0"',
+		'header = "x-ms-version: 2021-12-02"',
+		'header = "x-ms-blob-type: BlockBlob"', 'silent', 'output = /dev/null');
+	my $claims = 2500;
+
+	open(my $fh, '>', $file) or die "$file: $!";
+	foreach my $n (1 .. $claims)
+	{
+		my $job = encode_base64url("j$n");
+
+		print $fh join("\n", @common,
+			'url = "' . $azurite->url . "/leader_election~claims/many~/j$n?"
+			  . $azurite->{sas} . '"',
+			map({ "header = \"x-ms-meta-le_$_\"" } 'proto: 1', "job: $job",
+				'tick: 1600000000000', 'try: 1', 'token: 5', 'id: 00ff',
+				'state: done', 'node: bjE', 'claimed: 1600000000000'),
+			"next\n");
+		print $fh join("\n", @common,
+			'url = "' . $azurite->url . "/leader_election~claims/many~/j$n"
+			  . '%26%3C?' . $azurite->{sas} . '"', "next\n") if $n % 100 == 0;
+	}
+	print $fh 'url = "' . $azurite->url . '"' . "\noutput = /dev/null\nsilent\n";
+	close $fh;
+	is(system('curl', '-K', $file, '--parallel', '--parallel-max', 4) >> 8, 0,
+		"$claims of them");
+	is($node->sql(q(SELECT count(*), count(DISTINCT job) FROM le_claims
+		WHERE election = 'many')), "$claims|$claims", 'all are listed, once');
+	$node->stop;
+};
+
+# Twenty sessions of two instances want the same elections.  On a machine that is
+# too busy for that a term may end and another begin: then a token has a winner.
+subtest 'contenders' => sub {
+	my @nodes =
+	  map { LeaderElection::Node->create($_, azure => $azurite) } qw(red blue);
+	my @sessions = map { my $node = $_;
+		map { LeaderElection::Session->new($node) } 1 .. 10 } @nodes;
+	my $elections = 30;
+	my (%won, %token);
+
+	$_->sql(q(CREATE FUNCTION wins(election text) RETURNS bigint
+		LANGUAGE plpgsql AS $$
+		BEGIN
+			FOR i IN 1..20 LOOP
+				BEGIN
+					RETURN CASE WHEN le_acquire(election, scope => 'session')
+						THEN le_fencing_token(election) END;
+				EXCEPTION WHEN SQLSTATE 'LE003' OR SQLSTATE 'LE004' THEN
+				END;
+			END LOOP;
+			RAISE 'no answer for %', election;
+		END $$))
+	  foreach @nodes;
+	$_->start(
+		"WITH e AS MATERIALIZED (SELECT n FROM generate_series(1, $elections) n
+		ORDER BY random()), w AS MATERIALIZED (SELECT n, wins('race/' || n) AS token
+		FROM e) SELECT n, token FROM w WHERE token IS NOT NULL")
+	  foreach @sessions;
+	foreach my $session (@sessions)
+	{
+		foreach my $row (split /\n/, $session->finish(timeout => 150)->{output})
+		{
+			my ($n, $token) = split /\|/, $row;
+
+			$won{$n}++;
+			$token{"$n|$token"}++;
+		}
+	}
+	is(scalar keys %won, $elections, 'each has a winner');
+	is(scalar(grep { $_ != 1 } values %token), 0, 'each token has one only');
+	is(
+		scalar(grep { $won{$_} != $azurite->blob("race/$_")->{token} } keys %won),
+		0, 'and no token has none')
+	  unless grep { $_->sql('SELECT sum(failures) FROM le_stat()') } @nodes;
+	$_->quit foreach @sessions;
+	$_->stop foreach @nodes;
+};
+
+# A service that stands still, and a worker that does.
+subtest 'standing still' => sub {
+	my $recorder =
+	  LeaderElection::Recorder->new('still', $azurite->host_port)->start;
+	my $node = LeaderElection::Node->create('still', azure => $azurite,
+		settings => { azure_container_url => $azurite->url($recorder->host_port) });
+	my $other = LeaderElection::Node->create('moving', azure => $azurite);
+	my @samplers =
+	  map { LeaderElection::Sampler->new($_, 'still') } $node, $other;
+	my $waiting = LeaderElection::Session->new($other);
+	my ($token, $began, $ended, $worker, @late);
+
+	ok($node->acquire('still'), 'leads');
+	$token = $node->token('still');
+	poll_until(sub { scalar $samplers[0]->beliefs }, 'a sample');
+	$began = boottime_ns();
+	$azurite->freeze;
+	poll_until(sub { !$node->is_leader('still') },
+		'the end of the term', timeout => 20);
+	$ended = boottime_ns();
+	cmp_ok(($ended - $began) / 1e9, '<', 13.5, 'belief ends in time');
+	poll_until(sub { boottime_ns() - $began > 20e9 }, '20 s', timeout => 30);
+	@late = grep {
+		($_->{headers}{'x-ms-lease-action'} // '') eq 'renew'
+		  && $_->{received} > $ended
+	} $recorder->requests(qr/still/);
+	is(scalar @late, 0, 'no renewal is sent from then on');
+	$azurite->thaw;
+	ok($node->acquire('still', wait => '1 min'), 'it leads again');
+	cmp_ok($node->token('still'), '>', $token, 'in another term');
+
+	$token = $node->token('still');
+	$waiting->start(q(SELECT le_acquire('still', wait => '1 min')));
+	$worker = $node->freeze_worker;
+	is($waiting->finish->{output}, 't', 'the other leads');
+	ok(!$node->is_leader('still'), 'who stands still does not');
+	$node->thaw_worker($worker);
+	is($other->token('still'), $token + 1, 'with the next token');
+	like($node->sql_error(q(SELECT le_claim('still', 'job',
+		'2020-01-01 00:00+00'))) . $node->sql(q(SELECT le_claim('still', 'job',
+		'2020-01-01 00:00+00'))), qr/LE00[12]|^f/, 'nor claims, when it is back');
+	ok($other->is_leader('still'), 'the other goes on');
+	$_->stop foreach @samplers;
+	never([ LeaderElection::Sampler->overlaps(@samplers) ],
+		'terms do not overlap');
+	$_->stop foreach $other, $node;
+};
+
+done_testing();
