@@ -11,9 +11,11 @@
 #:                  and waiting, takeover; ELECTIONS="1 100 1000 10000"
 #:   bench-gateway  leases through extension and gateway beside the bare CQL
 #:                  statement; handoff, failover, renewal of many; ROUNDS=n (3)
+#:   bench-azure    leases on Azurite's blobs beside the same requests alone, by
+#:                  libcurl; handoff, failover; ROUNDS=n (5), TIMES=n (200)
 #:
 
-.PHONY: bench failover scale bench-gateway
+.PHONY: bench failover scale bench-gateway bench-azure
 bench:
 	@$(BUILD) --silent
 	@$(SANDBOX) bench/run
@@ -30,3 +32,11 @@ bench-gateway: gateway
 	@$(BUILD) --silent
 	cd test/gateway && go test -c -o ../../build/gateway-tests .
 	@$(SANDBOX) bench/gateway
+
+build/azure-bare: bench/azure_bare.c
+	@mkdir -p $(@D)
+	$(TEST_CC) -std=gnu99 -O2 $(TEST_WARNINGS) -o $@ $< -lcurl
+
+bench-azure: build/azure-bare
+	@$(BUILD) --silent
+	@$(SANDBOX) bench/azure
