@@ -319,6 +319,9 @@ CREATE FUNCTION le_stat(
 	OUT claims pg_catalog.int8,
 	OUT runs pg_catalog.int8,
 	OUT skips pg_catalog.int8,
+	OUT failed pg_catalog.int8,
+	OUT missed pg_catalog.int8,
+	OUT run_time pg_catalog.float8,
 	OUT renewals pg_catalog.int8,
 	OUT failures pg_catalog.int8,
 	OUT unknown pg_catalog.int8,
@@ -339,14 +342,14 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION le_stat() IS
 'counters of each election on this instance; election null: what is about none';
 
--- In three parts, none of them wider than a screen.
+-- In four parts, none of them wider than a screen.
 CREATE VIEW le_stat AS
 	SELECT election, terms, releases, losses, gate_passed, gate_refused,
-		fence_aborts, cancels, claims, runs, skips
+		fence_aborts, cancels
 	FROM le_stat();
 
 COMMENT ON VIEW le_stat IS
-'terms and jobs of each election on this instance, counted; election null: what is about none';
+'terms of each election on this instance, and what was bound to them, counted; election null: what is about none';
 COMMENT ON COLUMN le_stat.election IS 'null: what is about no election in particular';
 COMMENT ON COLUMN le_stat.terms IS 'terms that began here';
 COMMENT ON COLUMN le_stat.releases IS 'terms that this instance ended';
@@ -355,9 +358,20 @@ COMMENT ON COLUMN le_stat.gate_passed IS 'calls of le_require_leader() that pass
 COMMENT ON COLUMN le_stat.gate_refused IS 'calls of le_require_leader() that were refused';
 COMMENT ON COLUMN le_stat.fence_aborts IS 'transactions refused because their term was over';
 COMMENT ON COLUMN le_stat.cancels IS 'sessions stopped before the end of the lease';
-COMMENT ON COLUMN le_stat.claims IS 'ticks claimed';
-COMMENT ON COLUMN le_stat.runs IS 'commands run by le_run()';
-COMMENT ON COLUMN le_stat.skips IS 'calls of le_run() that had nothing to do here';
+
+CREATE VIEW le_stat_jobs AS
+	SELECT election, claims, runs, skips, failed, missed, run_time
+	FROM le_stat();
+
+COMMENT ON VIEW le_stat_jobs IS
+'jobs of each election on this instance, counted; election null: what is about none';
+COMMENT ON COLUMN le_stat_jobs.election IS 'null: what is about no election in particular';
+COMMENT ON COLUMN le_stat_jobs.claims IS 'ticks claimed';
+COMMENT ON COLUMN le_stat_jobs.runs IS 'commands run by le_run()';
+COMMENT ON COLUMN le_stat_jobs.skips IS 'calls of le_run() that had nothing to do here';
+COMMENT ON COLUMN le_stat_jobs.failed IS 'runs that ended in an error, and ticks claimed by hand that ended as failed';
+COMMENT ON COLUMN le_stat_jobs.missed IS 'ticks that no leader has ever claimed';
+COMMENT ON COLUMN le_stat_jobs.run_time IS 'time of all runs together, in milliseconds';
 
 CREATE VIEW le_stat_store AS
 	SELECT election, renewals, failures, unknown, round_trips, total_time,
@@ -1055,9 +1069,9 @@ REVOKE ALL ON PROCEDURE
 	le_run(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.timestamptz, pg_catalog.interval, pg_catalog.bool, pg_catalog.text)
 FROM PUBLIC;
 
-REVOKE ALL ON le_status, le_nodes, le_events, le_stat, le_stat_store,
-	le_stat_info, le_claims FROM PUBLIC;
+REVOKE ALL ON le_status, le_nodes, le_events, le_stat, le_stat_jobs,
+	le_stat_store, le_stat_info, le_claims FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION le_status(), le_nodes(), le_events(), le_stat(),
 	le_claims() TO pg_monitor;
-GRANT SELECT ON le_status, le_nodes, le_events, le_stat, le_stat_store,
-	le_stat_info, le_claims TO pg_monitor;
+GRANT SELECT ON le_status, le_nodes, le_events, le_stat, le_stat_jobs,
+	le_stat_store, le_stat_info, le_claims TO pg_monitor;

@@ -99,6 +99,10 @@ le_event_name(LeEventKind what)
 		[LE_EVENT_RUN_DONE] = "run done",
 		[LE_EVENT_RUN_FAILED] = "run failed",
 		[LE_EVENT_PASSED_OVER] = "passed over",
+		[LE_EVENT_JOB_FAILED] = "job failed",
+		[LE_EVENT_JOB_MISSED] = "job missed",
+		[LE_EVENT_JOB_ABANDONED] = "job abandoned",
+		[LE_EVENT_JOB_LATE] = "job late",
 	};
 
 	return names[what];

@@ -47,10 +47,14 @@ typedef enum LeEventKind
 	LE_EVENT_RUN_STARTED,
 	LE_EVENT_RUN_DONE,
 	LE_EVENT_RUN_FAILED,
-	LE_EVENT_PASSED_OVER		/* a tick that was not done, by another */
+	LE_EVENT_PASSED_OVER,		/* a tick that was not done, by another */
+	LE_EVENT_JOB_FAILED,		/* a claim of this node's ended so */
+	LE_EVENT_JOB_MISSED,		/* ticks that nobody has ever claimed */
+	LE_EVENT_JOB_ABANDONED,		/* a tick runs no more: its term is over */
+	LE_EVENT_JOB_LATE			/* the next tick was not claimed in time */
 } LeEventKind;
 
-#define LE_NEVENTKINDS	(LE_EVENT_PASSED_OVER + 1)
+#define LE_NEVENTKINDS	(LE_EVENT_JOB_LATE + 1)
 
 #define LE_MAX_EVENT_DETAIL	255
 

@@ -96,6 +96,14 @@ le_stat_count(const char *election, LeStat what)
 		le_stat_count_slot(le_slot_number_of(election), what);
 }
 
+void
+le_stat_add(const char *election, LeStat what, uint64 n)
+{
+	if (stats != NULL)
+		pg_atomic_fetch_add_u64(&entry_of(le_slot_number_of(election))->counts[what],
+								(int64) n);
+}
+
 static void
 forget_trips(Entry *entry)
 {

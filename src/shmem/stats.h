@@ -23,9 +23,15 @@ typedef enum LeStat
 	LE_STAT_GATE_REFUSED,
 	LE_STAT_FENCE_ABORTS,		/* transactions that failed their check */
 	LE_STAT_CANCELS,			/* sessions stopped before the deadline */
+
+	/* the view le_stat_jobs */
 	LE_STAT_CLAIMS,				/* ticks claimed */
 	LE_STAT_RUNS,				/* commands run by le_run() */
 	LE_STAT_SKIPS,				/* le_run() that had nothing to do here */
+	LE_STAT_FAILED,				/* runs that ended in an error, and claims by
+								 * hand that ended as failed */
+	LE_STAT_MISSED,				/* ticks that nobody has ever claimed */
+	LE_STAT_RUN_TIME,			/* of commands run, in microseconds */
 
 	/* the view le_stat_store */
 	LE_STAT_RENEWALS,			/* proofs that a term was kept by */
@@ -58,10 +64,11 @@ extern void le_stats_init(bool found, void *where);
 /*
  * Count one.  le_stat_count() is for any process; an election that is not in
  * the lease table counts for the node.  le_stat_count_slot() is the same for
- * those that know the slot's number.
+ * those that know the slot's number; le_stat_add() counts several.
  */
 extern void le_stat_count(const char *election, LeStat what);
 extern void le_stat_count_slot(int slot, LeStat what);
+extern void le_stat_add(const char *election, LeStat what, uint64 n);
 
 /* in the worker */
 extern void le_stat_answer(int slot, le_time sent, LeOutcome outcome);

@@ -355,6 +355,8 @@ end_claim(FunctionCallInfo fcinfo, LeClaimState ending)
 	le_forget_claim(claim);
 	if (reply.kind == LE_REPLY_TRUE)
 		(void) le_make_progress(ask.election);
+	if (reply.kind == LE_REPLY_TRUE && ending == LE_CLAIM_FAILED)
+		le_stat_count(ask.election, LE_STAT_FAILED);
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 

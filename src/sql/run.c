@@ -415,6 +415,13 @@ mark_done(LeMyClaim *claim)
 				 errdetail("The command was run and committed.")));
 }
 
+static void
+count_time(const Run *run, le_time began)
+{
+	le_stat_add(run->ask.election, LE_STAT_RUN_TIME,
+				(uint64) ((le_now() - began) / 1000));
+}
+
 /*
  * Run the command, and commit it, as leader of this term, to which the session
  * is bound; the claim is NULL if there is none.  The transaction that is open
@@ -423,6 +430,7 @@ mark_done(LeMyClaim *claim)
 static void
 run_command(const Run *run, uint64 token, LeMyClaim *claim)
 {
+	le_time		began = le_now();
 	bool		failed;
 
 	note(LE_EVENT_RUN_STARTED, run, token, claim);
@@ -448,6 +456,8 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 		le_fence_clear_standing();
 		running_tick = false;
 		note(LE_EVENT_RUN_FAILED, run, token, claim);
+		le_stat_count(run->ask.election, LE_STAT_FAILED);
+		count_time(run, began);
 		if (claim != NULL)
 		{
 			if (failed)
@@ -459,6 +469,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 	PG_END_TRY();
 	running_tick = false;
 	note(LE_EVENT_RUN_DONE, run, token, claim);
+	count_time(run, began);
 	if (claim != NULL)
 	{
 		mark_done(claim);

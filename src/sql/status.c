@@ -376,7 +376,12 @@ put_stat(const char *election, int slot, Tuplestorestate *rows, TupleDesc desc)
 	none = stat.trips == 0;
 	put_text(&row, election);
 	for (int i = 0; i < LE_NSTATS; i++)
-		put(&row, Int64GetDatum((int64) stat.counts[i]), false);
+	{
+		if (i == LE_STAT_RUN_TIME)
+			put_ms(&row, (double) stat.counts[i], false);
+		else
+			put(&row, Int64GetDatum((int64) stat.counts[i]), false);
+	}
 	put(&row, Int64GetDatum((int64) stat.trips), false);
 	put_ms(&row, (double) stat.trips_total, false);
 	put_ms(&row, stat.trip_last, none);

@@ -72,7 +72,7 @@ SELECT table_privs_are('public', name, role,
 	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
 	ELSE ARRAY['SELECT'] END, 'view ' || name || ' and ' || role)
 FROM unnest(ARRAY['le_status', 'le_nodes', 'le_claims', 'le_events',
-	'le_stat', 'le_stat_store', 'le_stat_info']) name,
+	'le_stat', 'le_stat_jobs', 'le_stat_store', 'le_stat_info']) name,
 	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor', 'pg_monitor']) role
 ORDER BY name, role;
 
@@ -105,6 +105,7 @@ SELECT bag_eq(
 		('le_claims', 'pg_monitor', 'SELECT'),
 		('le_events', 'pg_monitor', 'SELECT'),
 		('le_stat', 'pg_monitor', 'SELECT'),
+		('le_stat_jobs', 'pg_monitor', 'SELECT'),
 		('le_stat_store', 'pg_monitor', 'SELECT'),
 		('le_stat_info', 'pg_monitor', 'SELECT')$$,
 	'grants of views');

@@ -67,11 +67,22 @@ SELECT bag_eq(
 	(5, 'gate_passed', 'bigint'),
 	(6, 'gate_refused', 'bigint'),
 	(7, 'fence_aborts', 'bigint'),
-	(8, 'cancels', 'bigint'),
-	(9, 'claims', 'bigint'),
-	(10, 'runs', 'bigint'),
-	(11, 'skips', 'bigint')$$,
+	(8, 'cancels', 'bigint')$$,
 	'columns of le_stat');
+
+SELECT bag_eq(
+	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
+	FROM pg_attribute
+	WHERE attrelid = 'le_stat_jobs'::regclass AND attnum > 0$$,
+	$$VALUES
+	(1, 'election', 'text'),
+	(2, 'claims', 'bigint'),
+	(3, 'runs', 'bigint'),
+	(4, 'skips', 'bigint'),
+	(5, 'failed', 'bigint'),
+	(6, 'missed', 'bigint'),
+	(7, 'run_time', 'double precision')$$,
+	'columns of le_stat_jobs');
 
 SELECT bag_eq(
 	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
@@ -104,8 +115,8 @@ SELECT bag_eq(
 -- Each counter is called as le_stat() says, in whichever view it is.
 SELECT bag_eq(
 	$$SELECT DISTINCT attname::text FROM pg_attribute
-	WHERE attrelid IN ('le_stat'::regclass, 'le_stat_store'::regclass,
-		'le_stat_info'::regclass) AND attnum > 0$$,
+	WHERE attrelid IN ('le_stat'::regclass, 'le_stat_jobs'::regclass,
+		'le_stat_store'::regclass, 'le_stat_info'::regclass) AND attnum > 0$$,
 	$$SELECT unnest(proargnames) FROM pg_proc WHERE proname = 'le_stat'$$,
 	'nothing of le_stat() is left out');
 
@@ -134,6 +145,8 @@ SELECT isnt(obj_description('le_events'::regclass, 'pg_class'), NULL,
 	'le_events has a comment');
 SELECT isnt(obj_description('le_stat'::regclass, 'pg_class'), NULL,
 	'le_stat has a comment');
+SELECT isnt(obj_description('le_stat_jobs'::regclass, 'pg_class'), NULL,
+	'le_stat_jobs has a comment');
 SELECT isnt(obj_description('le_stat_store'::regclass, 'pg_class'), NULL,
 	'le_stat_store has a comment');
 SELECT isnt(obj_description('le_stat_info'::regclass, 'pg_class'), NULL,
@@ -154,6 +167,7 @@ SELECT lives_ok('SELECT * FROM le_status', 'le_status can be read');
 SELECT lives_ok('SELECT * FROM le_nodes', 'le_nodes can be read');
 SELECT lives_ok('SELECT * FROM le_events', 'le_events can be read');
 SELECT lives_ok('SELECT * FROM le_stat', 'le_stat can be read');
+SELECT lives_ok('SELECT * FROM le_stat_jobs', 'le_stat_jobs can be read');
 SELECT lives_ok('SELECT * FROM le_stat_store', 'le_stat_store can be read');
 SELECT lives_ok('SELECT * FROM le_stat_info', 'le_stat_info can be read');
 SELECT lives_ok('SELECT * FROM le_claims', 'le_claims can be read');

@@ -272,10 +272,10 @@ is( $node->sql(
 		ORDER BY number DESC LIMIT 1}),
 	'run failed', 'and of one that failed');
 my ($runs, $skips, $claimed) = split /\|/,
-  $node->sql("SELECT runs, skips, claims FROM le_stat WHERE election = 'billing'");
+  $node->sql("SELECT runs, skips, claims FROM le_stat_jobs WHERE election = 'billing'");
 le_run("CALL work('once')", at('once'));
 le_run("CALL work('counted')", at('counted'));
-is( $node->sql("SELECT runs, skips, claims FROM le_stat WHERE election = 'billing'"),
+is( $node->sql("SELECT runs, skips, claims FROM le_stat_jobs WHERE election = 'billing'"),
 	join('|', $runs + 1, $skips + 1, $claimed + 1), 'le_stat counts both');
 
 done_testing();

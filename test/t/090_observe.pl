@@ -308,7 +308,7 @@ subtest 'crash restart' => sub {
 
 # Whoever is called at night reads them as they come.
 subtest 'the counters fit a screen' => sub {
-	foreach my $view ('le_stat', 'le_stat_store', 'le_stat_info')
+	foreach my $view ('le_stat', 'le_stat_jobs', 'le_stat_store', 'le_stat_info')
 	{
 		my ($out) = run_command(
 			[

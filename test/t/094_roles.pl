@@ -213,14 +213,14 @@ subtest 'the operator' => sub {
 		cmp_ok($operator->query("SELECT count(*) FROM le_events WHERE election = 'billing' AND event = '$event'"),
 			'>', 0, "le_events: $event");
 	}
-	is( $operator->query('SELECT gate_passed > 5, gate_refused > 0, fence_aborts > 0, cancels > 0, runs > 5, claims > 5, skips > 0 '
-			  . "FROM le_stat WHERE election = 'billing'"),
-		't|t|t|t|t|t|t', 'le_stat');
+	is( $operator->query('SELECT gate_passed > 5, gate_refused > 0, fence_aborts > 0, cancels > 0, runs > 5, claims > 5, skips > 0, failed > 0 '
+			  . "FROM le_stat() WHERE election = 'billing'"),
+		't|t|t|t|t|t|t|t', 'le_stat');
 	is($operator->query(q(SELECT count(*) FROM le_check_config() WHERE level = 'error')), 0, 'le_check_config()');
 	like($operator->error('SELECT le_stat_reset()'), qr/42501: permission denied for function le_stat_reset/, 'le_stat_reset() needs a grant');
 	$node->sql('GRANT EXECUTE ON FUNCTION le_stat_reset TO billing_operator');
 	is($operator->error('SELECT le_stat_reset()'), '', 'and works with it');
-	is($operator->query("SELECT runs FROM le_stat WHERE election = 'billing'"), 0, 'all counters are zero');
+	is($operator->query("SELECT runs FROM le_stat_jobs WHERE election = 'billing'"), 0, 'all counters are zero');
 	like($operator->error("SET leader_election.cancel_lead = '1s'"), qr/55P02/, 'settings of the instance are not for sessions');
 };
 
@@ -239,7 +239,7 @@ END
 	  . ' le_cron_release le_cron_schedule le_cron_timezone le_cron_unschedule';
 	my $public = "$cron le_fencing_token le_is_leader le_remaining le_run_call le_run_command le_tick le_version";
 	my $rows = 'le_claims le_events le_nodes le_stat le_status';
-	my $views = "$rows le_stat_info le_stat_store";
+	my $views = "$rows le_stat_info le_stat_jobs le_stat_store";
 	my %may = (
 		nobody => $public,
 		billing_job => $public,

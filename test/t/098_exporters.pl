@@ -145,7 +145,7 @@ END
 		[
 			grep { !$counter{"${_}_total"} } split /\n/,
 			$a->sql("SELECT attname FROM pg_attribute WHERE attrelid IN "
-				  . "('le_stat'::regclass, 'le_stat_store'::regclass) "
+				  . "('le_stat'::regclass, 'le_stat_jobs'::regclass, 'le_stat_store'::regclass) "
 				  . "AND attnum > 0 AND atttypid = 'int8'::regtype")
 		],
 		[],
