@@ -256,8 +256,8 @@ SELECT bag_eq(
 					  WHERE extname = 'leader_election')
 	  AND classid NOT IN ('pg_proc'::regclass, 'pg_type'::regclass)$$,
 	$$VALUES ('pg_class'), ('pg_class'), ('pg_class'), ('pg_class'),
-		('pg_class'), ('pg_class'), ('pg_class')$$,
-	'functions and seven views are all there is');
+		('pg_class'), ('pg_class'), ('pg_class'), ('pg_class')$$,
+	'functions and eight views are all there is');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,6 +1,6 @@
 -- The views that people and dashboards read.
 BEGIN;
-SELECT plan(24);
+SELECT plan(27);
 
 SELECT bag_eq(
 	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
