@@ -38,6 +38,7 @@ int			le_max_elections;
 int			le_max_events;
 int			le_max_jobs = 1000;
 int			le_max_tick_ahead = 86400;
+bool		le_log_error = false;
 int			le_lease_ttl;
 int			le_renew_interval;
 int			le_safety_margin;
@@ -418,6 +419,11 @@ define_identity_settings(void)
 							"A tick in the far future would make all before it count as taken.",
 							&le_max_tick_ahead, 86400, 0, 366 * 86400,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomBoolVariable("leader_election.log_error",
+							 "Keeps the first line of the error message of a job that fails.",
+							 "It goes into the store, for le_jobs; off: the SQLSTATE alone.",
+							 &le_log_error, false, PGC_SUSET, 0,
+							 NULL, NULL, NULL);
 }
 
 static void

@@ -65,11 +65,17 @@ typedef struct LeAsk
 	int64		tick;			/* ms since 1970-01-01 UTC */
 	uint64		token;			/* CLAIM: of the term that claims */
 	bool		catch_up;		/* CLAIM */
-	bool		forget;			/* CLAIM: over any tick, and not to be run */
+	bool		forget;			/* CLAIM, COMPLETE: over any tick, and not to
+								 * be run */
 	bool		to_the_end;		/* COMPLETE: also when nobody waits */
 	bool		again;			/* CLAIM, COMPLETE: was asked before, and may
 								 * have been written then */
-	LeClaimState ending;		/* COMPLETE */
+	int64		every;			/* CLAIM: ms from tick to tick; 0: not known */
+	int64		wait;			/* CLAIM: ms that others wait for their turn */
+	LeClaimState ending;		/* COMPLETE ... */
+	char		sqlstate[LE_SQLSTATE_LEN + 1];	/* ... of the error that ended
+												 * it, "": none; the value is
+												 * its message */
 	char		job[LE_MAX_JOB_LEN + 1];
 	char		claim_id[LE_CLAIM_ID_LEN + 1];
 
@@ -133,6 +139,12 @@ typedef struct LeClaimRow
 	uint64		token;
 	int			try;
 	LeClaimState state;
+	int64		every;			/* in ms; 0: not known */
+	int64		wait;
+	int64		last_success;	/* 0: never, or not known */
+	int			failures;		/* -1: not known */
+	char		sqlstate[LE_SQLSTATE_LEN + 1];	/* "": none */
+	char		message[LE_MAX_MESSAGE_LEN + 1];	/* "": none */
 } LeClaimRow;
 
 /* SQLSTATEs that a job can catch. */

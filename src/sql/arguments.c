@@ -171,6 +171,25 @@ le_start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
 		le_set_election(ask, PG_GETARG_TEXT_PP(0));
 }
 
+/*
+ * A copy of text from the store or the worker, which is UTF-8, for a
+ * view, which must not fail for one character that this database cannot show;
+ * or the other way round.
+ */
+char *
+le_shown(const char *s)
+{
+	char	   *shown = pstrdup(s);
+
+	if (GetDatabaseEncoding() == PG_UTF8 &&
+		pg_verify_mbstr(PG_UTF8, shown, strlen(shown), true))
+		return shown;
+	for (char *p = shown; *p != '\0'; p++)
+		if (IS_HIGHBIT_SET(*p))
+			*p = '?';
+	return shown;
+}
+
 char *
 le_from_utf8(const char *s)
 {

@@ -408,6 +408,7 @@ le_forget_job(PG_FUNCTION_ARGS)
 	}
 	le_end_ask(&ask, claim, LE_CLAIM_FAILED);
 	ask.to_the_end = true;
+	ask.forget = true;
 	le_forget_claim(claim);
 	le_ask_worker(&ask, &reply);
 	ereport(WARNING,

@@ -191,6 +191,7 @@ set_tick(Run *run, FunctionCallInfo fcinfo)
 		run->every = to_every(PG_GETARG_INTERVAL_P(3));
 		run->ask.tick = le_to_tick(le_tick_at(GetCurrentTimestamp(),
 											  run->every));
+		run->ask.every = run->every / 1000;
 	}
 	else if (!PG_ARGISNULL(4))
 	{
@@ -220,6 +221,7 @@ set_wait(Run *run, FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the arguments \"wait\" and \"catch_up\" need \"every\" or \"tick\"")));
 	run->until = le_now() + wait;
+	run->ask.wait = wait / LE_MSEC;
 }
 
 static void
@@ -380,13 +382,31 @@ note(LeEventKind what, const Run *run, uint64 token, const LeMyClaim *claim)
 				 claim->try);
 }
 
+/*
+ * The message that comes with it can hold what the command worked on, so it is
+ * told only where the administrator says so.  Nothing may fail here; so no
+ * conversion, but by hand.
+ */
 static void
-mark_failed(LeMyClaim *claim)
+set_error(LeAsk *ask, const ErrorData *error)
+{
+	strlcpy(ask->sqlstate, unpack_sql_state(error->sqlerrcode),
+			sizeof(ask->sqlstate));
+	if (!le_log_error || error->message == NULL)
+		return;
+	ask->has_value = true;
+	strlcpy(ask->value, le_shown_message(le_shown(error->message)),
+			sizeof(ask->value));
+}
+
+static void
+mark_failed(LeMyClaim *claim, const ErrorData *error)
 {
 	LeAsk		ask;
 	LeReply		reply;
 
 	le_end_ask(&ask, claim, LE_CLAIM_FAILED);
+	set_error(&ask, error);
 	ask.to_the_end = true;
 	(void) le_tell(&ask, &reply, FAILURE_PATIENCE);
 }
@@ -430,6 +450,7 @@ count_time(const Run *run, le_time began)
 static void
 run_command(const Run *run, uint64 token, LeMyClaim *claim)
 {
+	MemoryContext caller = CurrentMemoryContext;
 	le_time		began = le_now();
 	bool		failed;
 
@@ -452,7 +473,11 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 	}
 	PG_CATCH();
 	{
+		ErrorData  *error;
+
 		failed = failed_of_itself(run, token);
+		(void) MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
 		le_fence_clear_standing();
 		running_tick = false;
 		note(LE_EVENT_RUN_FAILED, run, token, claim);
@@ -461,7 +486,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 		if (claim != NULL)
 		{
 			if (failed)
-				mark_failed(claim);
+				mark_failed(claim, error);
 			le_forget_claim(claim);
 		}
 		PG_RE_THROW();

@@ -59,24 +59,6 @@ put(Row *row, Datum value, bool isnull)
 	row->n++;
 }
 
-/*
- * A copy of text from the store or the worker, which is UTF-8.  A view must
- * not fail for one character that this database cannot show.
- */
-char *
-le_shown(const char *s)
-{
-	char	   *shown = pstrdup(s);
-
-	if (GetDatabaseEncoding() == PG_UTF8 &&
-		pg_verify_mbstr(PG_UTF8, shown, strlen(shown), true))
-		return shown;
-	for (char *p = shown; *p != '\0'; p++)
-		if (IS_HIGHBIT_SET(*p))
-			*p = '?';
-	return shown;
-}
-
 static void
 put_text(Row *row, const char *s)
 {

@@ -16,6 +16,5 @@
 
 extern Tuplestorestate *le_begin_rows(FunctionCallInfo fcinfo,
 									  TupleDesc *desc);
-extern char *le_shown(const char *s);
 
 #endif							/* LE_STATUS_H */

@@ -307,7 +307,8 @@ shown_name(const char *text)
 enum
 {
 	F_PROTO, F_TOKEN, F_ATTEMPT, F_SESSION, F_NODE, F_VALUE, F_LEASE,
-	F_JOB, F_TICK, F_TRY, F_ID, F_STATE, F_CLAIMED, F_ENDED, NFIELDS
+	F_JOB, F_TICK, F_TRY, F_ID, F_STATE, F_CLAIMED, F_ENDED,
+	F_EVERY, F_WAIT, F_SUCCESS, F_FAILURES, F_SQLSTATE, F_MESSAGE, NFIELDS
 };
 
 static const char *const field_names[NFIELDS] = {
@@ -325,6 +326,12 @@ static const char *const field_names[NFIELDS] = {
 	[F_STATE] = "le_state",
 	[F_CLAIMED] = "le_claimed",
 	[F_ENDED] = "le_ended",
+	[F_EVERY] = "le_every",
+	[F_WAIT] = "le_wait",
+	[F_SUCCESS] = "le_success",
+	[F_FAILURES] = "le_failures",
+	[F_SQLSTATE] = "le_sqlstate",
+	[F_MESSAGE] = "le_message",
 };
 
 /* How the service shows a blob's lease. */
@@ -444,6 +451,34 @@ is_claim_id(const char *s)
 		strspn(s, "0123456789abcdef") == strlen(s);
 }
 
+/* Milliseconds for people: 0 if they are not there, or are none. */
+static int64
+read_ms(const char *text)
+{
+	uint64		ms;
+
+	return read_number(text, &ms) && ms <= LE_MAX_TICK ? (int64) ms : 0;
+}
+
+/* What is for people. */
+static void
+read_report(const Blob *blob, LeClaim *claim)
+{
+	const char *const *f = blob->fields;
+	char	   *message = from_text(f[F_MESSAGE], LE_MAX_MESSAGE_LEN);
+	uint64		failures;
+
+	claim->every = read_ms(f[F_EVERY]);
+	claim->wait = read_ms(f[F_WAIT]);
+	claim->last_success = read_ms(f[F_SUCCESS]);
+	claim->failures = read_number(f[F_FAILURES], &failures) &&
+		failures < PG_INT32_MAX ? (int) failures : -1;
+	if (f[F_SQLSTATE] != NULL && le_valid_sqlstate(f[F_SQLSTATE]))
+		claim->sqlstate = f[F_SQLSTATE];
+	if (message != NULL)
+		claim->message = le_shown_message(message);
+}
+
 /* A job's record; false if it is none of ours. */
 static bool
 read_claim(const Blob *blob, const char *election, LeClaim *claim)
@@ -474,6 +509,7 @@ read_claim(const Blob *blob, const char *election, LeClaim *claim)
 	claim->claimed_at = (int64) claimed;
 	claim->ended_at = (int64) ended;
 	claim->index = claim->token;
+	read_report(blob, claim);
 	return true;
 }
 
@@ -562,6 +598,13 @@ encode_term(const LeOp *op, const char *name, uint64 token,
 		add_field(request, F_VALUE, to_text(op->value));
 }
 
+static void
+add_ms(LeHttpRequest *request, int field, int64 ms)
+{
+	if (ms != 0)
+		add_number(request, field, ms);
+}
+
 /* Of a job that has none yet, or in place of the one whose ETag was read. */
 static void
 encode_record(const LeOp *op, const char *name, LeHttpRequest *request)
@@ -580,8 +623,16 @@ encode_record(const LeOp *op, const char *name, LeHttpRequest *request)
 	add_field(request, F_STATE, le_claim_state_name(claim->state));
 	add_field(request, F_NODE, to_text(claim->node ? claim->node : ""));
 	add_number(request, F_CLAIMED, claim->claimed_at);
-	if (claim->ended_at != 0)
-		add_number(request, F_ENDED, claim->ended_at);
+	add_ms(request, F_ENDED, claim->ended_at);
+	add_ms(request, F_EVERY, claim->every);
+	add_ms(request, F_WAIT, claim->wait);
+	add_ms(request, F_SUCCESS, claim->last_success);
+	if (claim->failures >= 0)
+		add_number(request, F_FAILURES, claim->failures);
+	if (claim->sqlstate != NULL)
+		add_field(request, F_SQLSTATE, claim->sqlstate);
+	if (claim->message != NULL)
+		add_field(request, F_MESSAGE, to_text(claim->message));
 }
 
 static void

@@ -28,6 +28,7 @@
 #include "postgres.h"
 #endif
 
+#include "store/claim_record.h"
 #include "store/json.h"
 #include "store/store.h"
 
@@ -237,6 +238,20 @@ append_claim(const LeOp *op, const char *job, LeHttpRequest *request)
 	le_append_encoded(&request->path, job, "");
 }
 
+/*
+ * The gateway decides by what it knows of a claim, and keeps this text with it:
+ * the whole record, as other stores have it.
+ */
+static void
+append_info(StringInfo body, const LeClaim *claim)
+{
+	StringInfoData info;
+
+	initStringInfo(&info);
+	le_claim_append_text(&info, claim);
+	append_field(body, "info", info.data);
+}
+
 static void
 encode_claim(const LeOp *op, LeHttpRequest *request)
 {
@@ -248,6 +263,7 @@ encode_claim(const LeOp *op, LeHttpRequest *request)
 	appendStringInfoChar(body, '{');
 	append_field(body, "owner", owner_of(op));
 	append_field(body, "claim", claim->id);
+	append_info(body, claim);
 	if (op->previous != NULL)
 	{
 		append_field(body, "prev_claim", op->previous->id);
@@ -269,6 +285,7 @@ encode_complete(const LeOp *op, LeHttpRequest *request)
 	appendStringInfoString(&request->path, "/complete");
 	appendStringInfoChar(body, '{');
 	append_field(body, "claim", op->claim->id);
+	append_info(body, op->claim);
 	append_field(body, "state", le_claim_state_name(op->claim->state));
 	appendStringInfoChar(body, '}');
 }
@@ -774,6 +791,7 @@ typedef struct Claims
 	uint64		try;
 	bool		has_tick;
 	bool		has_state;
+	char	   *info;			/* NULL: none */
 	LeClaim    *claims;
 	int			nclaims;
 	int			room;
@@ -827,7 +845,33 @@ claim_field(Claims *list, const LeJsonNode *node, int level)
 		ok = take_number(node, &list->claim.token);
 	else if (le_json_at(node, level, "state"))
 		ok = take_state(node, list);
+	else if (le_json_at(node, level, "info"))
+		list->info = le_json_string(node, MAX_TEXT_LEN);
 	return ok;
+}
+
+/*
+ * What the text that goes with the claim tells, unless it is that of another
+ * or none of ours: an earlier version has left it out.
+ */
+static void
+take_info(LeClaim *claim, const char *info)
+{
+	LeClaim		told;
+
+	claim->failures = -1;
+	if (info == NULL || !le_claim_parse(info, strlen(info), &told) ||
+		strcmp(told.id, claim->id) != 0 || told.tick != claim->tick)
+		return;
+	claim->node = told.node;
+	claim->claimed_at = told.claimed_at;
+	claim->ended_at = told.ended_at;
+	claim->every = told.every;
+	claim->wait = told.wait;
+	claim->last_success = told.last_success;
+	claim->failures = told.failures;
+	claim->sqlstate = told.sqlstate;
+	claim->message = told.message;
 }
 
 /* A record is complete; false if something of it is missing. */
@@ -843,6 +887,7 @@ take_claim(Claims *list)
 	claim->election = list->op->election;
 	claim->try = (int) list->try;
 	claim->index = claim->token;
+	take_info(claim, list->info);
 	if (list->nclaims == list->room)
 	{
 		list->room = Max(16, 2 * list->room);
@@ -854,6 +899,7 @@ take_claim(Claims *list)
 	memset(claim, 0, sizeof(*claim));
 	list->try = 0;
 	list->has_tick = list->has_state = false;
+	list->info = NULL;
 	return true;
 }
 

@@ -7,7 +7,12 @@
  * "local") all keep this form, JSON in UTF-8:
  *
  *		{"proto":1,"node":N,"job":J,"tick":MS,"try":N,"token":N,"claim":ID,
- *		 "state":"running","claimed_at":MS,"ended_at":MS}
+ *		 "state":"running","claimed_at":MS,"ended_at":MS,
+ *		 "every":MS,"wait":MS,"failures":N,"last_success":MS,
+ *		 "sqlstate":CODE,"message":TEXT}
+ *
+ * From ended_at on each may be missing.  A reader ignores what it does not
+ * know, so a later version may add to it.
  *
  * The job's key is ELECTION/JOB with the job's name escaped, so that the last
  * slash is the one between the two.
@@ -104,6 +109,13 @@ le_claim_split_key(const char *key, char **election, char **job)
 	return strcmp(again.data, key) == 0;
 }
 
+static void
+append_ms(StringInfo text, const char *name, int64 ms)
+{
+	if (ms != 0)
+		appendStringInfo(text, ",\"%s\":" INT64_FORMAT, name, ms);
+}
+
 void
 le_claim_append_text(StringInfo text, const LeClaim *claim)
 {
@@ -116,9 +128,19 @@ le_claim_append_text(StringInfo text, const LeClaim *claim)
 					 "\"state\":\"%s\",\"claimed_at\":" INT64_FORMAT,
 					 claim->tick, claim->try, claim->token, claim->id,
 					 le_claim_state_name(claim->state), claim->claimed_at);
-	if (claim->ended_at != 0)
-		appendStringInfo(text, ",\"ended_at\":" INT64_FORMAT,
-						 claim->ended_at);
+	append_ms(text, "ended_at", claim->ended_at);
+	append_ms(text, "every", claim->every);
+	append_ms(text, "wait", claim->wait);
+	append_ms(text, "last_success", claim->last_success);
+	if (claim->failures >= 0)
+		appendStringInfo(text, ",\"failures\":%d", claim->failures);
+	if (claim->sqlstate != NULL)
+		appendStringInfo(text, ",\"sqlstate\":\"%s\"", claim->sqlstate);
+	if (claim->message != NULL)
+	{
+		appendStringInfoString(text, ",\"message\":");
+		le_json_append_string(text, claim->message);
+	}
 	appendStringInfoChar(text, '}');
 }
 
@@ -136,6 +158,13 @@ typedef struct Record
 	LeClaimState state;
 	uint64		claimed_at;
 	uint64		ended_at;
+	uint64		every;
+	uint64		wait;
+	uint64		last_success;
+	bool		has_failures;
+	uint64		failures;
+	char	   *sqlstate;
+	char	   *message;
 } Record;
 
 static bool
@@ -152,6 +181,25 @@ take_state(const LeJsonNode *node, Record *record)
 		}
 	}
 	return record->has_state;
+}
+
+/* What is for people. */
+static bool
+report_visit(Record *r, const LeJsonNode *node)
+{
+	if (le_json_at(node, 0, "every"))
+		return le_json_uint64(node, &r->every);
+	if (le_json_at(node, 0, "wait"))
+		return le_json_uint64(node, &r->wait);
+	if (le_json_at(node, 0, "last_success"))
+		return le_json_uint64(node, &r->last_success);
+	if (le_json_at(node, 0, "failures"))
+		return r->has_failures = le_json_uint64(node, &r->failures);
+	if (le_json_at(node, 0, "sqlstate"))
+		return (r->sqlstate = le_json_string(node, LE_SQLSTATE_LEN)) != NULL;
+	if (le_json_at(node, 0, "message"))
+		return (r->message = le_json_string(node, LE_MAX_MESSAGE_LEN)) != NULL;
+	return true;
 }
 
 static bool
@@ -183,7 +231,7 @@ record_visit(void *arg, const LeJsonNode *node)
 		return le_json_uint64(node, &r->claimed_at);
 	if (le_json_at(node, 0, "ended_at"))
 		return le_json_uint64(node, &r->ended_at);
-	return true;
+	return report_visit(r, node);
 }
 
 /* Is a name such that it may be shown? */
@@ -207,7 +255,10 @@ complete(const Record *r)
 		r->has_tick && r->tick <= LE_MAX_TICK &&
 		r->try >= 1 && r->try < PG_INT32_MAX &&
 		r->token >= 1 && r->token <= PG_INT64_MAX && r->has_state &&
-		r->claimed_at <= LE_MAX_TICK && r->ended_at <= LE_MAX_TICK;
+		r->claimed_at <= LE_MAX_TICK && r->ended_at <= LE_MAX_TICK &&
+		r->every <= LE_MAX_TICK && r->wait <= LE_MAX_TICK &&
+		r->last_success <= LE_MAX_TICK && r->failures < PG_INT32_MAX &&
+		(r->sqlstate == NULL || le_valid_sqlstate(r->sqlstate));
 }
 
 /*
@@ -232,5 +283,11 @@ le_claim_parse(const char *text, size_t len, LeClaim *claim)
 	claim->state = r.state;
 	claim->claimed_at = (int64) r.claimed_at;
 	claim->ended_at = (int64) r.ended_at;
+	claim->every = (int64) r.every;
+	claim->wait = (int64) r.wait;
+	claim->last_success = (int64) r.last_success;
+	claim->failures = r.has_failures ? (int) r.failures : -1;
+	claim->sqlstate = r.sqlstate;
+	claim->message = r.message == NULL ? NULL : le_shown_message(r.message);
 	return true;
 }

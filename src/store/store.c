@@ -271,6 +271,40 @@ le_valid_job_name(const char *name)
 	return true;
 }
 
+bool
+le_valid_sqlstate(const char *sqlstate)
+{
+	return strlen(sqlstate) == LE_SQLSTATE_LEN &&
+		strspn(sqlstate, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == LE_SQLSTATE_LEN;
+}
+
+/*
+ * Of somebody's message, valid UTF-8, what may be kept and shown: its first
+ * line, as far as there is room for whole characters, without controls.
+ */
+char *
+le_shown_message(const char *message)
+{
+	size_t		len = strcspn(message, "\r\n");
+	char	   *shown;
+
+	if (len > LE_MAX_MESSAGE_LEN)
+	{
+		len = LE_MAX_MESSAGE_LEN;
+		while (len > 0 && ((unsigned char) message[len] & 0xc0) == 0x80)
+			len--;
+	}
+	shown = pnstrdup(message, len);
+	for (unsigned char *s = (unsigned char *) shown; *s != '\0'; s++)
+	{
+		if (*s < ' ' || *s == 0x7f)
+			*s = ' ';
+		else if (*s == 0xc2 && s[1] < 0xa0)
+			s[0] = s[1] = ' ';
+	}
+	return shown;
+}
+
 static const char *
 copy_string(const char *s)
 {

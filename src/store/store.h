@@ -37,6 +37,8 @@
 #define LE_MAX_JOB_LEN			200 /* bytes in a job's name */
 #define LE_CLAIM_ID_LEN			32	/* hex digits */
 #define LE_MAX_TICK				(INT64CONST(1) << 52)	/* ms */
+#define LE_SQLSTATE_LEN			5
+#define LE_MAX_MESSAGE_LEN		200 /* bytes of a failed run's message */
 
 /* Held keys that one node proof checks; the rest follow in rotation. */
 #define LE_MAX_CHECKED_KEYS		60
@@ -151,6 +153,20 @@ typedef struct LeClaim
 	LeClaimState state;
 	int64		claimed_at;		/* by the claimant's wall clock, as tick ... */
 	int64		ended_at;		/* ... 0: not ended, or not kept */
+
+	/*
+	 * For people: nothing is decided by it, and a record of an earlier
+	 * version lacks it.
+	 */
+	int64		every;			/* ms from tick to tick; 0: not known */
+	int64		wait;			/* ms that other nodes wait for their turn */
+	int64		last_success;	/* when a tick was last done, as claimed_at; 0:
+								 * never, or not known */
+	int			failures;		/* runs in a row, up to this one, that were
+								 * not done; -1: not known */
+	const char *sqlstate;		/* of a failure; NULL: none, or not known */
+	const char *message;		/* the same: one line, if it is kept at all */
+
 	uint64		index;			/* of the record's last write, where the store
 								 * counts writes */
 } LeClaim;
@@ -575,6 +591,8 @@ extern void le_fail_network(const LeOp *op, const LeHttpResponse *response,
 extern char *le_session_of_incarnation(const char *incarnation);
 extern void le_perform_session(const LeOp *op, LeAnswer *answer);
 extern bool le_valid_job_name(const char *name);
+extern bool le_valid_sqlstate(const char *sqlstate);
+extern char *le_shown_message(const char *message);
 extern const char *le_claim_state_name(LeClaimState state);
 
 #endif							/* LE_STORE_H */

@@ -55,6 +55,8 @@ typedef struct Entry
 	LeClaim		claim;			/* its strings are here: */
 	char		id[LE_CLAIM_ID_LEN + 1];
 	char		node[LE_MAX_NODE_NAME_LEN + 1];
+	char		sqlstate[LE_SQLSTATE_LEN + 1];
+	char		message[LE_MAX_MESSAGE_LEN + 1];
 } Entry;
 
 /* How long a claim is kept that is in the way of another job's. */
@@ -85,6 +87,15 @@ set_key(Key *key, const char *election, const char *job)
 	strlcpy(key->job, job, sizeof(key->job));
 }
 
+static const char *
+keep_string(char *to, const char *s, size_t size)
+{
+	if (s == NULL)
+		return NULL;
+	strlcpy(to, s, size);
+	return to;
+}
+
 static void
 remember(const LeClaim *claim)
 {
@@ -106,6 +117,10 @@ remember(const LeClaim *claim)
 	entry->claim.job = entry->key.job;
 	entry->claim.id = entry->id;
 	entry->claim.node = entry->node;
+	entry->claim.sqlstate = keep_string(entry->sqlstate, claim->sqlstate,
+										sizeof(entry->sqlstate));
+	entry->claim.message = keep_string(entry->message, claim->message,
+									   sizeof(entry->message));
 }
 
 static const LeClaim *

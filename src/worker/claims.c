@@ -392,6 +392,21 @@ claim_written(LeFlight *flight, const LeAnswer *answer)
 		not_written(c, answer->outcome);
 }
 
+/*
+ * What the job's record goes on to tell.  A run that was left undone is none
+ * that went well, whoever is at fault.
+ */
+static void
+carry_on(LeClaim *claim, const LeClaim *found)
+{
+	if (found == NULL)
+		return;
+	claim->last_success = found->last_success;
+	claim->failures = Max(found->failures, 0);
+	if (found->state == LE_CLAIM_RUNNING && strcmp(found->id, claim->id) != 0)
+		claim->failures++;
+}
+
 static void
 send_claim(Claiming *c, const LeClaim *found, int try)
 {
@@ -408,6 +423,10 @@ send_claim(Claiming *c, const LeClaim *found, int try)
 	claim.node = le_my_name();
 	claim.state = LE_CLAIM_RUNNING;
 	claim.claimed_at = le_tick_now();
+	claim.every = c->ask.every;
+	claim.wait = c->ask.wait;
+	if (!c->ask.forget)
+		carry_on(&claim, found);
 	/* Some stores know only of claims that run; then that is told next. */
 	if (c->ask.forget)
 	{
@@ -550,6 +569,27 @@ end_written(LeFlight *flight, const LeAnswer *answer)
 		not_written(c, answer->outcome);
 }
 
+/* A record that begins anew ends as failed, and is no failure. */
+static void
+set_ending(LeFlight *flight, LeClaim *claim, const LeAsk *ask)
+{
+	claim->state = ask->ending;
+	claim->ended_at = le_tick_now();
+	if (claim->node == NULL)
+		claim->node = le_flight_string(flight, le_my_name());	/* not kept */
+	if (ask->ending == LE_CLAIM_DONE)
+	{
+		claim->last_success = claim->ended_at;
+		claim->failures = 0;
+	}
+	else if (!ask->forget)
+		claim->failures = Max(claim->failures, 0) + 1;
+	if (ask->sqlstate[0] != '\0')
+		claim->sqlstate = le_flight_string(flight, ask->sqlstate);
+	if (ask->has_value)
+		claim->message = le_flight_string(flight, ask->value);
+}
+
 static void
 end_claim(Claiming *c, const LeClaim *found)
 {
@@ -574,8 +614,7 @@ end_claim(Claiming *c, const LeClaim *found)
 	flight = new_flight(c, LE_OP_COMPLETE, end_written);
 	flight->op.previous = le_copy_claim(flight->context, found);
 	claim = le_copy_claim(flight->context, found);
-	claim->state = c->ask.ending;
-	claim->ended_at = le_tick_now();
+	set_ending(flight, claim, &c->ask);
 	flight->op.claim = claim;
 	c->writing = true;
 	send(flight);
@@ -700,6 +739,14 @@ put_row(LeClaimRow *row, const LeClaim *claim)
 	row->token = claim->token;
 	row->try = claim->try;
 	row->state = claim->state;
+	row->every = claim->every;
+	row->wait = claim->wait;
+	row->last_success = claim->last_success;
+	row->failures = claim->failures;
+	if (claim->sqlstate != NULL)
+		strlcpy(row->sqlstate, claim->sqlstate, sizeof(row->sqlstate));
+	if (claim->message != NULL)
+		strlcpy(row->message, claim->message, sizeof(row->message));
 }
 
 /*

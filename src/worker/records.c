@@ -43,6 +43,10 @@ le_copy_claim(MemoryContext context, const LeClaim *claim)
 	copy->id = MemoryContextStrdup(context, claim->id);
 	if (claim->node != NULL)
 		copy->node = MemoryContextStrdup(context, claim->node);
+	if (claim->sqlstate != NULL)
+		copy->sqlstate = MemoryContextStrdup(context, claim->sqlstate);
+	if (claim->message != NULL)
+		copy->message = MemoryContextStrdup(context, claim->message);
 	return copy;
 }
 

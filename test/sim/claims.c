@@ -109,6 +109,12 @@ pg_any_to_server(const char *s, int len, int encoding)
 	abort();
 }
 
+int
+GetDatabaseEncoding(void)
+{
+	abort();
+}
+
 bool
 pg_verify_mbstr(int encoding, const char *mbstr, int len, bool noError)
 {

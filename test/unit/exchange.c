@@ -69,6 +69,7 @@ static const LeClaim claim = {
 	.token = 7,
 	.node = "n1",
 	.claimed_at = 1800000000123,
+	.failures = -1,
 };
 
 static const LeClaim previous = {
@@ -82,6 +83,7 @@ static const LeClaim previous = {
 	.state = LE_CLAIM_DONE,
 	.claimed_at = 1799999940123,
 	.ended_at = 1799999941123,
+	.failures = -1,
 	.index = 8,
 };
 
@@ -322,6 +324,14 @@ check_claim(const LeOp *op, const LeAnswer *answer, const LeClaim *c)
 	require(is_text(c->node, LE_MAX_NODE_NAME_LEN));
 	require(strpbrk(c->node, "\r\n\t\033") == NULL);
 	require(c->index >= 1 && c->index <= PG_INT64_MAX);
+	require(c->every >= 0 && c->wait >= 0 && c->last_success >= 0);
+	require(c->failures >= -1);
+	require(c->sqlstate == NULL || le_valid_sqlstate(c->sqlstate));
+	if (c->message != NULL)
+	{
+		require(is_text(c->message, LE_MAX_MESSAGE_LEN));
+		require(strpbrk(c->message, "\r\n\t\033") == NULL);
+	}
 	if (op->kind == LE_OP_READ_CLAIM)
 	{
 		require(strcmp(c->election, op->election) == 0);

@@ -384,6 +384,49 @@ test_recorded_keys(void **state)
 	assert_int_equal(a.claims[0].state, LE_CLAIM_RUNNING);
 }
 
+/* What a record tells people; one of an earlier version tells nothing. */
+static void
+test_report(void **state)
+{
+	LeClaim		told = *test_op(LE_OP_CLAIM).claim;
+	LeOp		op = op_at(LE_OP_CLAIM, WRITE, 0);
+	LeHttpResponse response;
+	LeAnswer	a;
+
+	told.every = 60000;
+	told.wait = 5000;
+	told.last_success = 1700000000000;
+	told.failures = 2;
+	told.sqlstate = "22012";
+	told.message = "Br\xc3\xbc" "cke: 7";
+	op.claim = &told;
+	expect_request(op, "PUT", C "?comp=metadata", METADATA RECORD
+				   "x-ms-meta-le_every: 60000\nx-ms-meta-le_wait: 5000\n"
+				   "x-ms-meta-le_success: 1700000000000\n"
+				   "x-ms-meta-le_failures: 2\n"
+				   "x-ms-meta-le_sqlstate: 22012\n"
+				   "x-ms-meta-le_message: QnLDvGNrZTogNw\n");
+	response = answer_of(200, NULL, psprintf("ETag: " ETAG "\r\n"
+											 "x-ms-lease-state: available\r\n%s",
+											 encode(&op).headers.data));
+	op = op_at(LE_OP_READ_CLAIM, HEAD, 0);
+	a = decode(&op, &response);
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.nclaims, 1);
+	assert_int_equal(a.claims[0].every, 60000);
+	assert_int_equal(a.claims[0].wait, 5000);
+	assert_int_equal(a.claims[0].last_success, 1700000000000);
+	assert_int_equal(a.claims[0].failures, 2);
+	assert_string_equal(a.claims[0].sqlstate, "22012");
+	assert_string_equal(a.claims[0].message, "Br\xc3\xbc" "cke: 7");
+
+	a = decode_file("read-claim", &op);
+	assert_int_equal(a.claims[0].every, 0);
+	assert_int_equal(a.claims[0].failures, -1);
+	assert_null(a.claims[0].sqlstate);
+	assert_null(a.claims[0].message);
+}
+
 static void
 test_recorded_lists(void **state)
 {
@@ -952,6 +995,7 @@ main(void)
 		store_test(test_recorded),
 		store_test(test_recorded_renewals),
 		store_test(test_recorded_keys),
+		store_test(test_report),
 		store_test(test_recorded_lists),
 		store_test(test_anchor),
 		store_test(test_lease_ids),

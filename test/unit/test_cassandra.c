@@ -46,6 +46,12 @@ expect_request(const LeOp *op, const char *method, const char *path,
 	assert_true(r.max_answer > 0);
 }
 
+#define INFO \
+	"\"info\":\"{\\\"proto\\\":1,\\\"node\\\":\\\"n1\\\"," \
+	"\\\"job\\\":\\\"nightly\\\",\\\"tick\\\":1800000000000," \
+	"\\\"try\\\":1,\\\"token\\\":7,\\\"claim\\\":\\\"" CLAIM "\\\"," \
+	"\\\"state\\\":\\\"running\\\",\\\"claimed_at\\\":1800000000123}\""
+
 static void
 test_requests(void **state)
 {
@@ -75,11 +81,11 @@ test_requests(void **state)
 		{LE_OP_LIST_HELD, "GET", "/v1/locks?limit=1000"},
 		{LE_OP_READ_CLAIM, "GET", "/v1/locks/billing/claims/nightly"},
 		{LE_OP_CLAIM, "POST", "/v1/locks/billing/claims/nightly",
-			"{\"owner\":\"" OWNER "\",\"claim\":\"" CLAIM "\","
+			"{\"owner\":\"" OWNER "\",\"claim\":\"" CLAIM "\"," INFO ","
 			"\"prev_claim\":\"" PREVIOUS_CLAIM "\",\"prev_state\":\"done\","
 		"\"token\":7,\"tick\":1800000000000,\"try\":1}"},
 		{LE_OP_COMPLETE, "POST", "/v1/locks/billing/claims/nightly/complete",
-		"{\"claim\":\"" CLAIM "\",\"state\":\"running\"}"},
+		"{\"claim\":\"" CLAIM "\"," INFO ",\"state\":\"running\"}"},
 		{LE_OP_LIST_CLAIMS, "GET", "/v1/locks/billing/claims"},
 	};
 
@@ -693,6 +699,67 @@ test_claims(void **state)
 	}
 }
 
+/*
+ * What goes with a claim for people; nothing of it where an earlier version
+ * wrote the record, or somebody else did.
+ */
+static void
+test_info(void **state)
+{
+	static const struct
+	{
+		const char *info;
+		int			failures;
+	}			cases[] = {
+		{"\"{\\\"proto\\\":1,\\\"node\\\":\\\"n1\\\","
+			"\\\"job\\\":\\\"nightly\\\",\\\"tick\\\":5,\\\"try\\\":3,"
+			"\\\"token\\\":6,\\\"claim\\\":\\\"x\\\","
+			"\\\"state\\\":\\\"failed\\\",\\\"claimed_at\\\":7,"
+			"\\\"ended_at\\\":8,\\\"every\\\":60000,\\\"wait\\\":5000,"
+			"\\\"failures\\\":2,\\\"last_success\\\":4,"
+		"\\\"sqlstate\\\":\\\"22012\\\"}\"", 2},
+		{"\"{\\\"proto\\\":1,\\\"node\\\":\\\"n1\\\","
+			"\\\"job\\\":\\\"nightly\\\",\\\"tick\\\":5,\\\"try\\\":3,"
+			"\\\"token\\\":6,\\\"claim\\\":\\\"y\\\","
+			"\\\"state\\\":\\\"failed\\\",\\\"claimed_at\\\":7,"
+		"\\\"failures\\\":2}\"", -1},
+		{"\"no record\"", -1},
+		{"7", -1},
+		{"null", -1},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeOp		op = test_op(LE_OP_READ_CLAIM);
+		LeHttpResponse response = {.status = 200, .content_type = JSON};
+		LeAnswer	a;
+
+		response.body = psprintf("{\"info\":%s,\"job\":\"nightly\","
+								 "\"tick\":5,\"try\":3,\"claim\":\"x\","
+								 "\"token\":6,\"state\":\"failed\"}",
+								 cases[i].info);
+		response.body_len = strlen(response.body);
+		le_store_cassandra.decode(&test_place, &op, &response, &a);
+		assert_int_equal(a.outcome, LE_DONE);
+		assert_int_equal(a.nclaims, 1);
+		assert_int_equal(a.claims[0].failures, cases[i].failures);
+		if (cases[i].failures < 0)
+		{
+			assert_null(a.claims[0].node);
+			assert_null(a.claims[0].sqlstate);
+			assert_int_equal(a.claims[0].claimed_at, 0);
+			continue;
+		}
+		assert_string_equal(a.claims[0].node, "n1");
+		assert_int_equal(a.claims[0].claimed_at, 7);
+		assert_int_equal(a.claims[0].ended_at, 8);
+		assert_int_equal(a.claims[0].every, 60000);
+		assert_int_equal(a.claims[0].wait, 5000);
+		assert_int_equal(a.claims[0].last_success, 4);
+		assert_string_equal(a.claims[0].sqlstate, "22012");
+	}
+}
+
 int
 main(void)
 {
@@ -710,6 +777,7 @@ main(void)
 		store_test(test_batches),
 		store_test(test_owners),
 		store_test(test_claims),
+		store_test(test_info),
 	};
 
 	return cmocka_run_group_tests_name("cassandra", tests, NULL, NULL);

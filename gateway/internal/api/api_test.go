@@ -252,6 +252,29 @@ func TestSettledAcquire(t *testing.T) {
 	}
 }
 
+// infoLife: what a claimant says of its claim is shown with it, until the next.
+func infoLife(f *fixture, t *testing.T) {
+	shown := func(want string) {
+		t.Helper()
+		c := f.want("GET", "/v1/locks/l/claims/j", "", 200, "").doc
+		if got, _ := c["info"].(string); got != want {
+			t.Errorf("info is %q, not %q", got, want)
+		}
+	}
+	next := `{"owner":"o","token":1,"tick":2000,"try":1,"claim":"c2","prev_claim":"c1","prev_state":"done"`
+	shown("")
+	f.want("POST", "/v1/locks/l/claims/j", next+`,"info":"`+strings.Repeat("é", infoChars+1)+`"}`, 400, "bad-request")
+	f.want("POST", "/v1/locks/l/claims/j", next+`,"info":"`+strings.Repeat("é", infoChars)+`"}`, 201, "")
+	shown(strings.Repeat("é", infoChars))
+	f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c2","state":"done"}`, 200, "")
+	shown(strings.Repeat("é", infoChars))
+	f.want("POST", "/v1/locks/l/claims/j",
+		`{"owner":"o","token":1,"tick":3000,"try":1,"claim":"c3","prev_claim":"c2","prev_state":"done"}`, 201, "")
+	shown("")
+	f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c3","state":"failed","info":"why"}`, 200, "")
+	shown("why")
+}
+
 func TestClaimLife(t *testing.T) {
 	f := newFixture(t, nil)
 	f.want("PUT", "/v1/locks/l", `{"owner":"o"}`, 201, "")
@@ -265,6 +288,7 @@ func TestClaimLife(t *testing.T) {
 	}
 	f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c1","state":"running"}`, 400, "bad-request")
 	f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c1","state":"done"}`, 200, "")
+	infoLife(f, t)
 	f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c1","state":"failed"}`, 409, "claim-refused")
 	f.want("POST", "/v1/locks/l/claims/a%2Fb%20%C3%A9", claim, 201, "")
 	a = f.want("GET", "/v1/locks/l/claims", "", 200, "")

@@ -19,6 +19,7 @@ const (
 	valueBytes = bodyLimit
 	ownerBytes = 512
 	idBytes    = 128
+	infoChars  = 2048
 	waitLimit  = time.Minute
 )
 
@@ -211,6 +212,7 @@ type claimBody struct {
 	Claim     string  `json:"claim"`
 	PrevClaim *string `json:"prev_claim"`
 	PrevState *string `json:"prev_state"`
+	Info      *string `json:"info"`
 }
 
 // maxTick bounds ticks to what a 64-bit count of microseconds can also hold.
@@ -218,7 +220,7 @@ const maxTick = int64(1) << 52
 
 func (b claimBody) request(r route) (lease.ClaimRequest, error) {
 	q := lease.ClaimRequest{Name: r.name, Owner: b.Owner}
-	if err := errors.Join(checkTerm(b.Owner, b.Token, 1), checkText("claim", b.Claim, idBytes)); err != nil {
+	if err := errors.Join(checkTerm(b.Owner, b.Token, 1), checkText("claim", b.Claim, idBytes), checkInfo(b.Info)); err != nil {
 		return q, err
 	}
 	switch {
@@ -236,20 +238,37 @@ func (b claimBody) request(r route) (lease.ClaimRequest, error) {
 	default:
 		q.PrevID, q.PrevState = *b.PrevClaim, *b.PrevState
 	}
-	q.Claim = lease.Claim{Job: r.job, Tick: time.UnixMilli(*b.Tick).UTC(), Try: int(b.Try), ID: b.Claim, Token: b.Token}
+	q.Claim = lease.Claim{Job: r.job, Tick: time.UnixMilli(*b.Tick).UTC(), Try: int(b.Try), ID: b.Claim, Token: b.Token,
+		Info: infoOf(b.Info)}
 	return q, nil
+}
+
+// checkInfo: what a claimant keeps with its claim is not looked into.
+func checkInfo(info *string) error {
+	if info != nil && utf8.RuneCountInString(*info) > infoChars {
+		return invalid("bad-request", "info has at most %d characters", infoChars)
+	}
+	return nil
+}
+
+func infoOf(info *string) string {
+	if info == nil {
+		return ""
+	}
+	return *info
 }
 
 func ended(state string) bool { return state == lease.Done || state == lease.Failed }
 
 type completeBody struct {
-	Claim string `json:"claim"`
-	State string `json:"state"`
+	Claim string  `json:"claim"`
+	State string  `json:"state"`
+	Info  *string `json:"info"`
 }
 
 func (b completeBody) check() error {
 	if !ended(b.State) {
 		return invalid("bad-request", "state is done or failed")
 	}
-	return checkText("claim", b.Claim, idBytes)
+	return errors.Join(checkText("claim", b.Claim, idBytes), checkInfo(b.Info))
 }

@@ -484,10 +484,11 @@ type claimDoc struct {
 	Claim string `json:"claim"`
 	Token int64  `json:"token"`
 	State string `json:"state"`
+	Info  string `json:"info,omitempty"`
 }
 
 func claimOf(c lease.Claim) claimDoc {
-	return claimDoc{Job: c.Job, Tick: c.Tick.UnixMilli(), Try: c.Try, Claim: c.ID, Token: c.Token, State: c.State}
+	return claimDoc{Job: c.Job, Tick: c.Tick.UnixMilli(), Try: c.Try, Claim: c.ID, Token: c.Token, State: c.State, Info: c.Info}
 }
 
 func (s *Server) claim(w http.ResponseWriter, r *http.Request, rt route, raw []byte) (int, error) {
@@ -518,7 +519,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, rt route, raw 
 	if err := b.check(); err != nil {
 		return 0, err
 	}
-	c, err := s.svc.Complete(r.Context(), rt.name, rt.job, b.Claim, b.State)
+	c, err := s.svc.Complete(r.Context(), rt.name, rt.job, b.Claim, b.State, infoOf(b.Info))
 	if err != nil {
 		return 0, err
 	}

@@ -32,11 +32,11 @@ func newStatements(table string) statements {
 			` WHERE name = ? IF epoch = ? AND owner = ? AND rev = ?`,
 		release: `DELETE owner, value, attempt, rev FROM ` + table + ` WHERE name = ? IF epoch = ? AND owner = ? AND rev = ?`,
 		list:    `SELECT DISTINCT name, epoch, owner, value, rev, TTL(owner) FROM ` + table,
-		claim: `UPDATE ` + table + ` USING TTL 0 SET tick = ?, try = ?, claim = ?, by_epoch = ?, state = 'running'` +
+		claim: `UPDATE ` + table + ` USING TTL 0 SET tick = ?, try = ?, claim = ?, by_epoch = ?, info = ?, state = 'running'` +
 			` WHERE name = ? AND job = ? IF epoch = ? AND owner = ? AND claim = ? AND state = ?`,
-		complete: `UPDATE ` + table + ` USING TTL 0 SET state = ? WHERE name = ? AND job = ? IF claim = ? AND state = 'running'`,
-		oneClaim: `SELECT epoch, owner, value, attempt, rev, TTL(owner), job, tick, try, claim, by_epoch, state FROM ` + table + ` WHERE name = ? AND job = ?`,
-		allClaim: `SELECT job, tick, try, claim, by_epoch, state FROM ` + table + ` WHERE name = ?`,
+		complete: `UPDATE ` + table + ` USING TTL 0 SET state = ?, info = ? WHERE name = ? AND job = ? IF claim = ? AND state = 'running'`,
+		oneClaim: `SELECT epoch, owner, value, attempt, rev, TTL(owner), job, tick, try, claim, by_epoch, state, info FROM ` + table + ` WHERE name = ? AND job = ?`,
+		allClaim: `SELECT job, tick, try, claim, by_epoch, state, info FROM ` + table + ` WHERE name = ?`,
 	}
 }
 
@@ -135,13 +135,17 @@ func (db *DB) Release(ctx context.Context, name, owner string, token, rev int64)
 
 // Claim records a claim.
 func (db *DB) Claim(ctx context.Context, name, owner string, c lease.Claim, prevID, prevState string) (bool, error) {
-	return db.cas(ctx, "claim", db.st.claim, c.Tick, c.Try, c.ID, c.Token, name, c.Job,
+	return db.cas(ctx, "claim", db.st.claim, c.Tick, c.Try, c.ID, c.Token, nullable(c.Info), name, c.Job,
 		c.Token, owner, nullable(prevID), nullable(prevState))
 }
 
-// Complete ends a claim.
-func (db *DB) Complete(ctx context.Context, name, job, id, state string) (bool, error) {
-	return db.cas(ctx, "complete", db.st.complete, state, name, job, id)
+// Complete ends a claim. A cell that is not set stays as it is.
+func (db *DB) Complete(ctx context.Context, name, job, id, state, info string) (bool, error) {
+	kept := any(gocql.UnsetValue)
+	if info != "" {
+		kept = info
+	}
+	return db.cas(ctx, "complete", db.st.complete, state, kept, name, job, id)
 }
 
 const (
@@ -244,19 +248,19 @@ func (db *DB) ReadClaims(ctx context.Context, name string) (list []lease.Claim, 
 }
 
 type claimRow struct {
-	job, id, state *string
-	tick           *time.Time
-	try            *int
-	token          *int64
+	job, id, state, info *string
+	tick                 *time.Time
+	try                  *int
+	token                *int64
 }
 
 func (r *claimRow) columns() []any {
-	return []any{&r.job, &r.tick, &r.try, &r.id, &r.token, &r.state}
+	return []any{&r.job, &r.tick, &r.try, &r.id, &r.token, &r.state, &r.info}
 }
 
 func (r *claimRow) claim() lease.Claim {
 	return lease.Claim{Job: orZero(r.job), Tick: orZero(r.tick).UTC(), Try: orZero(r.try),
-		ID: orZero(r.id), Token: orZero(r.token), State: orZero(r.state)}
+		ID: orZero(r.id), Token: orZero(r.token), State: orZero(r.state), Info: orZero(r.info)}
 }
 
 // cas sends a conditional statement. What a refusal returns besides "no" is

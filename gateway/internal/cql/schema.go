@@ -24,7 +24,11 @@ var columns = map[string][2]string{
 	"attempt": {"text", "static"}, "rev": {"bigint", "static"},
 	"tick": {"timestamp", "regular"}, "try": {"int", "regular"}, "claim": {"text", "regular"},
 	"by_epoch": {"bigint", "regular"}, "state": {"text", "regular"},
+	"info": {"text", "regular"},
 }
+
+// added since the first version of the table.
+var added = []string{"info"}
 
 // Replication is the number of copies per datacenter.
 type Replication map[string]int
@@ -90,6 +94,7 @@ func Schema(opt Options, r Replication) []string {
   claim    text,
   by_epoch bigint,
   state    text,
+  info     text,
   PRIMARY KEY (name, job)
 ) WITH default_time_to_live = 0 AND gc_grace_seconds = 864000`,
 	}
@@ -110,6 +115,9 @@ func Apply(ctx context.Context, opt Options, r Replication) error {
 	if err := s.AwaitSchemaAgreement(ctx); err != nil {
 		return err
 	}
+	if err := upgrade(ctx, s, opt); err != nil {
+		return err
+	}
 	found, err := replication(ctx, s, opt)
 	if err != nil {
 		return err
@@ -118,6 +126,25 @@ func Apply(ctx context.Context, opt Options, r Replication) error {
 		return fmt.Errorf("keyspace %s existed before with replication %v, not %v: left as it is", opt.Keyspace, found, r)
 	}
 	return CheckSchema(ctx, s, opt)
+}
+
+// upgrade adds the columns that a table of an earlier version lacks. Gateways of
+// that version do not look at them.
+func upgrade(ctx context.Context, s *gocql.Session, opt Options) error {
+	found, err := readColumns(ctx, s, opt)
+	if err != nil {
+		return err
+	}
+	for _, name := range added {
+		if _, ok := found[name]; ok {
+			continue
+		}
+		stmt := fmt.Sprintf("ALTER TABLE %s ADD %s %s", opt.Table(), name, columns[name][0])
+		if err := s.Query(stmt).ExecContext(ctx); err != nil {
+			return err
+		}
+	}
+	return s.AwaitSchemaAgreement(ctx)
 }
 
 // CheckSchema refuses a table on which the statements would not mean what
@@ -151,7 +178,7 @@ func CheckSchema(ctx context.Context, s *gocql.Session, opt Options) error {
 	return nil
 }
 
-func checkColumns(ctx context.Context, s *gocql.Session, opt Options) error {
+func readColumns(ctx context.Context, s *gocql.Session, opt Options) (map[string][2]string, error) {
 	it := s.Query(`SELECT column_name, type, kind FROM system_schema.columns
 		WHERE keyspace_name = ? AND table_name = 'leases'`, opt.Keyspace).Consistency(gocql.One).IterContext(ctx)
 	found := make(map[string][2]string)
@@ -159,8 +186,18 @@ func checkColumns(ctx context.Context, s *gocql.Session, opt Options) error {
 	for it.Scan(&name, &typ, &kind) {
 		found[name] = [2]string{typ, kind}
 	}
-	if err := it.Close(); err != nil {
+	return found, it.Close()
+}
+
+func checkColumns(ctx context.Context, s *gocql.Session, opt Options) error {
+	found, err := readColumns(ctx, s, opt)
+	if err != nil {
 		return err
+	}
+	for _, name := range added {
+		if _, ok := found[name]; !ok {
+			return fmt.Errorf("table %s is of an earlier version, without column %s: run le-gateway schema --apply", opt.Table(), name)
+		}
 	}
 	for name, want := range columns {
 		if found[name] != want {

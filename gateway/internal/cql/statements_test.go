@@ -118,11 +118,11 @@ func TestStatements(t *testing.T) {
 	}
 	want("late claim of the old term", false)(db.Claim(ctx, name, "a", claim(1, "c2"), "c1", "running"))
 	want("claim in the wrong state", false)(db.Claim(ctx, name, "a", claim(3, "c2"), "c1", "done"))
-	want("complete", true)(db.Complete(ctx, name, "j", "c1", "done"))
-	want("complete twice", false)(db.Complete(ctx, name, "j", "c1", "failed"))
+	want("complete", true)(db.Complete(ctx, name, "j", "c1", "done", ""))
+	want("complete twice", false)(db.Complete(ctx, name, "j", "c1", "failed", ""))
 	want("claim again what is done", false)(db.Claim(ctx, name, "a", claim(3, "c2"), "c1", "running"))
 	want("next claim", true)(db.Claim(ctx, name, "a", claim(3, "c2"), "c1", "done"))
-	want("complete a superseded claim", false)(db.Complete(ctx, name, "j", "c1", "failed"))
+	want("complete a superseded claim", false)(db.Complete(ctx, name, "j", "c1", "failed", ""))
 	now, err := db.Read(ctx, name, lease.Decide)
 	if err != nil || now.Epoch != 3 || now.Rev != 1 || now.Value != "w1" || now.TTL < 50 {
 		t.Errorf("the lock is %+v, %v", now, err)

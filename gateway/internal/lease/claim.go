@@ -88,7 +88,7 @@ func refuseClaim(q ClaimRequest, row Row, now Claim) error {
 
 // Complete ends a claim. It depends on the claim alone, not on the term: work
 // that was done before a loss shall not be repeated.
-func (s *Service) Complete(ctx context.Context, name, job, id, state string) (Claim, error) {
+func (s *Service) Complete(ctx context.Context, name, job, id, state, info string) (Claim, error) {
 	work, cancel := s.work(ctx)
 	defer cancel()
 	t, err := s.enterFirst(ctx, work, name)
@@ -98,7 +98,7 @@ func (s *Service) Complete(ctx context.Context, name, job, id, state string) (Cl
 	defer t.leave()
 	maybe := false
 	for p := newPause(); ; {
-		_, cause := s.db.Complete(work, name, job, id, state)
+		_, cause := s.db.Complete(work, name, job, id, state, info)
 		switch {
 		case cause == nil:
 		case harmless(cause) && !maybe:

@@ -72,6 +72,7 @@ type Claim struct {
 	ID    string // empty: the job was never claimed
 	Token int64  // the term that claimed it
 	State string // running, done or failed
+	Info  string // the claimant's, kept with the record; empty: none
 }
 
 // Entry is a row of the list of locks.
@@ -112,7 +113,8 @@ type DB interface {
 	// Claim records c if the lock is held by owner at c.Token and the job's
 	// record is still (prevID, prevState).
 	Claim(ctx context.Context, name, owner string, c Claim, prevID, prevState string) (bool, error)
-	Complete(ctx context.Context, name, job, id, state string) (bool, error)
+	// Complete ends a claim; without an info it keeps the one that is there.
+	Complete(ctx context.Context, name, job, id, state, info string) (bool, error)
 }
 
 var (

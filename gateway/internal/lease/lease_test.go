@@ -516,13 +516,13 @@ func TestClaims(t *testing.T) {
 	}
 	_, _, err = tick(f, t, g, "c2", "", "")
 	want(t, err, "claim-refused")
-	_, err = f.Complete(t.Context(), "l", "j", "c1", Done)
+	_, err = f.Complete(t.Context(), "l", "j", "c1", Done, "")
 	want(t, err, "ok")
-	_, err = f.Complete(t.Context(), "l", "j", "c1", Done)
+	_, err = f.Complete(t.Context(), "l", "j", "c1", Done, "")
 	want(t, err, "ok")
-	_, err = f.Complete(t.Context(), "l", "j", "c1", Failed)
+	_, err = f.Complete(t.Context(), "l", "j", "c1", Failed, "")
 	want(t, err, "claim-refused")
-	_, err = f.Complete(t.Context(), "l", "other", "c1", Done)
+	_, err = f.Complete(t.Context(), "l", "other", "c1", Done, "")
 	want(t, err, "no-claim")
 	_, _, err = tick(f, t, g, "c2", "c1", Running) // the record has moved on
 	want(t, err, "claim-refused")
@@ -533,7 +533,7 @@ func TestClaims(t *testing.T) {
 		t.Error("a claim resolved by a read counts as applied in the request")
 	}
 	f.fault("complete", leasetest.AnswerLost, leasetest.None)
-	_, err = f.Complete(t.Context(), "l", "j", "c2", Failed)
+	_, err = f.Complete(t.Context(), "l", "j", "c2", Failed, "")
 	want(t, err, "ok")
 	f.db.Fault = nil
 	want(t, f.Release(t.Context(), "l", "a", g.Epoch, g.Rev), "ok")

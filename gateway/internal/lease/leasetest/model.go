@@ -278,7 +278,7 @@ func (m *Model) Claim(ctx context.Context, name, owner string, c lease.Claim, pr
 }
 
 // Complete ends a claim.
-func (m *Model) Complete(ctx context.Context, name, job, id, state string) (bool, error) {
+func (m *Model) Complete(ctx context.Context, name, job, id, state, info string) (bool, error) {
 	return m.cas(ctx, "complete", func() bool {
 		s := m.at(name)
 		c := s.claims[job]
@@ -286,6 +286,9 @@ func (m *Model) Complete(ctx context.Context, name, job, id, state string) (bool
 			return false
 		}
 		c.State = state
+		if info != "" {
+			c.Info = info
+		}
 		s.claims[job] = c
 		return true
 	})
