@@ -548,6 +548,94 @@ COMMENT ON COLUMN le_claims.ended_at IS
 COMMENT ON COLUMN le_claims.claim IS
 'a random id';
 
+CREATE FUNCTION le_jobs(
+	IN max_staleness pg_catalog.interval DEFAULT '0',
+	OUT election pg_catalog.text,
+	OUT job pg_catalog.text,
+	OUT state pg_catalog.text,
+	OUT late pg_catalog.bool,
+	OUT failures pg_catalog.int4,
+	OUT tick pg_catalog.timestamptz,
+	OUT try pg_catalog.int4,
+	OUT node pg_catalog.text,
+	OUT duration pg_catalog.interval,
+	OUT error pg_catalog.text,
+	OUT started_at pg_catalog.timestamptz,
+	OUT ended_at pg_catalog.timestamptz,
+	OUT last_success pg_catalog.timestamptz,
+	OUT every pg_catalog.interval,
+	OUT next_expected pg_catalog.timestamptz,
+	OUT fencing_token pg_catalog.int8,
+	OUT observed_at pg_catalog.timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'le_jobs'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_jobs(pg_catalog.interval) IS
+'what became of each job, from the store, or as it was seen no longer ago than max_staleness; null: as it was last seen, without asking';
+
+CREATE VIEW le_jobs AS
+	SELECT * FROM le_jobs(interval '5 s');
+
+COMMENT ON VIEW le_jobs IS
+'what became of each job, the same on every instance, no more than 5 s old';
+
+COMMENT ON COLUMN le_jobs.election IS
+'whose leader runs the job';
+COMMENT ON COLUMN le_jobs.job IS
+'its name';
+COMMENT ON COLUMN le_jobs.state IS
+'of its last tick: running, done, failed, or abandoned: it ran when its leader''s term ended';
+COMMENT ON COLUMN le_jobs.late IS
+'the next tick should have been claimed by now; null: it is not known when';
+COMMENT ON COLUMN le_jobs.failures IS
+'ticks in a row, up to the last, that were not done';
+COMMENT ON COLUMN le_jobs.tick IS
+'the planned time';
+COMMENT ON COLUMN le_jobs.try IS
+'1, or more after a leader was lost in the middle';
+COMMENT ON COLUMN le_jobs.node IS
+'who claimed it';
+COMMENT ON COLUMN le_jobs.duration IS
+'of the run, so far';
+COMMENT ON COLUMN le_jobs.error IS
+'why it failed: SQLSTATE, and the message where leader_election.log_error is on';
+COMMENT ON COLUMN le_jobs.started_at IS
+'when it was claimed, by the clock of the claimant';
+COMMENT ON COLUMN le_jobs.ended_at IS
+'when it was done or failed, by the clock of the claimant';
+COMMENT ON COLUMN le_jobs.last_success IS
+'when a tick was last done, by the clock of who did it';
+COMMENT ON COLUMN le_jobs.every IS
+'the interval that le_run() was given';
+COMMENT ON COLUMN le_jobs.next_expected IS
+'the tick that comes next';
+COMMENT ON COLUMN le_jobs.fencing_token IS
+'of the term that claimed it';
+COMMENT ON COLUMN le_jobs.observed_at IS
+'when all this was so, at the latest';
+
+CREATE FUNCTION le_history(
+	IN election pg_catalog.text DEFAULT NULL,
+	IN job pg_catalog.text DEFAULT NULL,
+	IN max_rows pg_catalog.int4 DEFAULT 20,
+	OUT election pg_catalog.text,
+	OUT job pg_catalog.text,
+	OUT tick pg_catalog.timestamptz,
+	OUT state pg_catalog.text,
+	OUT try pg_catalog.int4,
+	OUT node pg_catalog.text,
+	OUT duration pg_catalog.interval,
+	OUT error pg_catalog.text,
+	OUT started_at pg_catalog.timestamptz,
+	OUT ended_at pg_catalog.timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'le_history'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION le_history(pg_catalog.text, pg_catalog.text, pg_catalog.int4) IS
+'the last runs that this instance has seen, the newest first';
+
 --
 -- Jobs of pg_cron
 --
@@ -1057,6 +1145,8 @@ REVOKE ALL ON FUNCTION
 	le_fail(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
 	le_forget_job(pg_catalog.text, pg_catalog.text),
 	le_claims(),
+	le_jobs(pg_catalog.interval),
+	le_history(pg_catalog.text, pg_catalog.text, pg_catalog.int4),
 	le_status(),
 	le_nodes(),
 	le_events(),
@@ -1070,8 +1160,10 @@ REVOKE ALL ON PROCEDURE
 FROM PUBLIC;
 
 REVOKE ALL ON le_status, le_nodes, le_events, le_stat, le_stat_jobs,
-	le_stat_store, le_stat_info, le_claims FROM PUBLIC;
+	le_stat_store, le_stat_info, le_claims, le_jobs FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION le_status(), le_nodes(), le_events(), le_stat(),
-	le_claims() TO pg_monitor;
+	le_claims(), le_jobs(pg_catalog.interval),
+	le_history(pg_catalog.text, pg_catalog.text, pg_catalog.int4)
+TO pg_monitor;
 GRANT SELECT ON le_status, le_nodes, le_events, le_stat, le_stat_jobs,
-	le_stat_store, le_stat_info, le_claims TO pg_monitor;
+	le_stat_store, le_stat_info, le_claims, le_jobs TO pg_monitor;

@@ -17,8 +17,10 @@
 #include "compat.h"
 #include "mistakes.h"
 #include "settings.h"
+#include "shmem/board.h"
 #include "shmem/bound.h"
 #include "shmem/events.h"
+#include "shmem/history.h"
 #include "shmem/leases.h"
 #include "shmem/progress.h"
 #include "shmem/requests.h"
@@ -68,6 +70,11 @@ shmem_startup(void)
 	where = ShmemInitStruct("leader_election events", le_events_size(),
 							&found);
 	le_events_init(found, where);
+	where = ShmemInitStruct("leader_election history", le_history_size(),
+							&found);
+	le_history_init(found, where);
+	where = ShmemInitStruct("leader_election board", le_board_size(), &found);
+	le_board_init(found, where);
 	where = ShmemInitStruct("leader_election stats", le_stats_size(),
 							&found);
 	le_stats_init(found, where);

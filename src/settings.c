@@ -38,6 +38,7 @@ int			le_max_elections;
 int			le_max_events;
 int			le_max_jobs = 1000;
 int			le_max_tick_ahead = 86400;
+int			le_job_check_interval = 60000;
 bool		le_log_error = false;
 int			le_lease_ttl;
 int			le_renew_interval;
@@ -405,8 +406,8 @@ define_identity_settings(void)
 							&le_max_elections, 256, 1, 100000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("leader_election.max_events",
-							"Sets how many events the view le_events remembers.",
-							"Each takes some 600 bytes of shared memory.",
+							"Sets how many events and runs of jobs are remembered.",
+							"For le_events and le_history(); each takes some 1500 bytes of shared memory.",
 							&le_max_events, 1000, 16, 1000000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("leader_election.max_jobs",
@@ -419,6 +420,10 @@ define_identity_settings(void)
 							"A tick in the far future would make all before it count as taken.",
 							&le_max_tick_ahead, 86400, 0, 366 * 86400,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	define_ms("leader_election.job_check_interval",
+			  "Sets how often the records of all jobs are read, for events and monitoring.",
+			  "It is done while this instance holds or seeks an election; 0: only for le_jobs.",
+			  &le_job_check_interval, 60000, 0, 3600000);
 	DefineCustomBoolVariable("leader_election.log_error",
 							 "Keeps the first line of the error message of a job that fails.",
 							 "It goes into the store, for le_jobs; off: the SQLSTATE alone.",

@@ -83,3 +83,17 @@ le_tick_at(int64_t now, int64_t every)
 		n--;					/* before the epoch too, downwards */
 	return n * every;
 }
+
+/*
+ * Should the tick after this one have been claimed by now?  It may take whoever
+ * waits for its turn "wait", and a timer as much more as it may be early.  All
+ * in ms; every is 0 if it is not known.
+ */
+bool
+le_tick_is_late(int64_t now, int64_t tick, int64_t every, int64_t wait)
+{
+	int64_t		grace = every / 4 < MAX_EARLY / 1000 ? every / 4 :
+		MAX_EARLY / 1000;
+
+	return every > 0 && now > tick + every + wait + grace;
+}

@@ -61,5 +61,7 @@ typedef enum LeClaimVerdict
 extern LeClaimVerdict le_judge_claim(const LeClaimView *found,
 									 const LeClaimWish *wish, int *try);
 extern int64_t le_tick_at(int64_t now, int64_t every);
+extern bool le_tick_is_late(int64_t now, int64_t tick, int64_t every,
+							int64_t wait);
 
 #endif							/* LE_TICK_H */

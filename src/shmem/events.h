@@ -83,7 +83,8 @@ extern void le_event_of(const char *node, LeEventKind what,
 						const char *election, uint64 token,
 						const char *detail,...) pg_attribute_printf(5, 6);
 
-/* The number of the newest; and a copy of one, false if it is not there. */
+/* The numbers that may be there; a copy of one, false if it is not. */
+extern uint64 le_events_oldest(void);
 extern uint64 le_events_newest(void);
 extern bool le_copy_event(uint64 number, LeEvent *copy);
 extern const char *le_event_name(LeEventKind what);

@@ -26,6 +26,7 @@
 
 #include "settings.h"
 #include "shmem/events.h"
+#include "shmem/history.h"
 #include "shmem/runs.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
@@ -250,6 +251,7 @@ le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
 	}
 	claim->ours = true;
 	claim->try = reply->try;
+	claim->claimed_at = le_tick_now();
 	le_stat_count(ask->election, LE_STAT_CLAIMS);
 	le_event(LE_EVENT_CLAIMED, ask->election, term->token,
 			 "job %s, tick %s, try %d", ask->job,
@@ -280,6 +282,38 @@ le_end_ask(LeAsk *ask, const LeMyClaim *claim, LeClaimState ending)
 	strlcpy(ask->claim_id, claim->id, sizeof(ask->claim_id));
 	ask->tick = claim->tick;
 	ask->ending = ending;
+}
+
+/*
+ * A run of this node for le_history(); the claim is NULL if there was none.
+ * It is not asked what the store has of it.
+ */
+void
+le_note_run(const LeMyClaim *claim, const LeAsk *ask, LeClaimState state,
+			int64 began)
+{
+	LeJobRow	run;
+	LeClaimRow *row = &run.claim;
+
+	memset(&run, 0, sizeof(run));
+	strlcpy(row->election, ask->election, sizeof(row->election));
+	strlcpy(row->job, ask->job, sizeof(row->job));
+	strlcpy(row->node, le_my_name(), sizeof(row->node));
+	strlcpy(row->sqlstate, ask->sqlstate, sizeof(row->sqlstate));
+	if (ask->has_value)
+		strlcpy(row->message, ask->value, sizeof(row->message));
+	row->claimed_at = began;
+	row->ended_at = le_tick_now();
+	row->state = state;
+	run.abandoned = state == LE_CLAIM_RUNNING;
+	if (claim != NULL)
+	{
+		strlcpy(row->id, claim->id, sizeof(row->id));
+		row->tick = claim->tick;
+		row->token = claim->token;
+		row->try = claim->try;
+	}
+	le_history_note(&run);
 }
 
 /* ---- SQL ---- */
@@ -352,6 +386,8 @@ end_claim(FunctionCallInfo fcinfo, LeClaimState ending)
 	}
 	le_end_ask(&ask, claim, ending);
 	le_ask_worker(&ask, &reply);
+	if (reply.kind == LE_REPLY_TRUE)
+		le_note_run(claim, &ask, ending, claim->claimed_at);
 	le_forget_claim(claim);
 	if (reply.kind == LE_REPLY_TRUE)
 		(void) le_make_progress(ask.election);

@@ -23,6 +23,7 @@ typedef struct LeMyClaim
 	int64		tick;			/* ms since 1970-01-01 UTC */
 	uint64		token;			/* of the term */
 	int			try;
+	int64		claimed_at;		/* as known here, in ms */
 	bool		ours;			/* the store has confirmed it */
 	bool		maybe;			/* it may have been written, or yet be */
 	int			run;			/* its run's place (runs.c); -1: it is the
@@ -38,6 +39,8 @@ extern LeMyClaim *le_try_claim(LeAsk *ask, const LeTerm *term, bool run,
 							   LeReply *reply);
 extern void le_end_ask(LeAsk *ask, const LeMyClaim *claim,
 					   LeClaimState ending);
+extern void le_note_run(const LeMyClaim *claim, const LeAsk *ask,
+						LeClaimState state, int64 began);
 extern void le_forget_claim(LeMyClaim *claim);
 extern void le_park_claims(void);
 extern void le_each_claim(void (*act) (const LeClaimRow *row, void *arg),

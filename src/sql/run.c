@@ -399,6 +399,21 @@ set_error(LeAsk *ask, const ErrorData *error)
 			sizeof(ask->value));
 }
 
+/*
+ * For le_history().  One that did not fail of itself is left as it is in the
+ * store, too.
+ */
+static void
+note_failed(const Run *run, const LeMyClaim *claim, const ErrorData *error,
+			bool failed, int64 began)
+{
+	LeAsk		told = run->ask;
+
+	set_error(&told, error);
+	le_note_run(claim, &told, failed ? LE_CLAIM_FAILED : LE_CLAIM_RUNNING,
+				began);
+}
+
 static void
 mark_failed(LeMyClaim *claim, const ErrorData *error)
 {
@@ -452,6 +467,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	le_time		began = le_now();
+	int64		began_at = le_tick_now();
 	bool		failed;
 
 	note(LE_EVENT_RUN_STARTED, run, token, claim);
@@ -483,6 +499,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 		note(LE_EVENT_RUN_FAILED, run, token, claim);
 		le_stat_count(run->ask.election, LE_STAT_FAILED);
 		count_time(run, began);
+		note_failed(run, claim, error, failed || claim == NULL, began_at);
 		if (claim != NULL)
 		{
 			if (failed)
@@ -495,6 +512,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 	running_tick = false;
 	note(LE_EVENT_RUN_DONE, run, token, claim);
 	count_time(run, began);
+	le_note_run(claim, &run->ask, LE_CLAIM_DONE, began_at);
 	if (claim != NULL)
 	{
 		mark_done(claim);

@@ -3,8 +3,8 @@
  * status.c
  *		The rows behind the views.
  *
- * All but le_claims come from shared memory alone: they answer while the store
- * or the worker is down, which is when somebody looks.
+ * All but le_claims and le_jobs come from shared memory alone: they answer while
+ * the store or the worker is down, which is when somebody looks.
  *
  * src/sql/status.c
  *
@@ -23,7 +23,9 @@
 #include "utils/tuplestore.h"
 
 #include "settings.h"
+#include "shmem/board.h"
 #include "shmem/events.h"
+#include "shmem/history.h"
 #include "shmem/leases.h"
 #include "shmem/progress.h"
 #include "shmem/requests.h"
@@ -35,6 +37,8 @@
 PG_FUNCTION_INFO_V1(le_status);
 PG_FUNCTION_INFO_V1(le_nodes);
 PG_FUNCTION_INFO_V1(le_claims);
+PG_FUNCTION_INFO_V1(le_jobs);
+PG_FUNCTION_INFO_V1(le_history);
 PG_FUNCTION_INFO_V1(le_events);
 PG_FUNCTION_INFO_V1(le_stat);
 PG_FUNCTION_INFO_V1(le_stat_reset);
@@ -324,14 +328,11 @@ le_events(PG_FUNCTION_ARGS)
 	Tuplestorestate *rows;
 	LeEvent	record;
 	uint64		newest;
-	uint64		oldest = 1;
 
 	le_check_preloaded();
 	rows = le_begin_rows(fcinfo, &desc);
 	newest = le_events_newest();
-	if (newest > (uint64) le_max_events)
-		oldest = newest - le_max_events + 1;
-	for (uint64 number = oldest; number <= newest; number++)
+	for (uint64 number = le_events_oldest(); number <= newest; number++)
 		if (le_copy_event(number, &record))
 			put_event(&record, rows, desc);
 	return (Datum) 0;
@@ -435,5 +436,192 @@ le_claims(PG_FUNCTION_ARGS)
 	le_check_preloaded();
 	to.rows = le_begin_rows(fcinfo, &to.desc);
 	le_each_claim(put_claim, &to);
+	return (Datum) 0;
+}
+
+/* ---- jobs ---- */
+
+static const char *
+job_state(const LeJobRow *job)
+{
+	return job->abandoned ? "abandoned" :
+		le_claim_state_name(job->claim.state);
+}
+
+/* In milliseconds, 0: not known */
+static void
+put_tick(Row *row, int64 ms)
+{
+	put(row, TimestampTzGetDatum(le_from_tick(ms)), ms == 0);
+}
+
+static void
+put_ms_interval(Row *row, int64 ms, bool isnull)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = ms * 1000;
+	put(row, IntervalPGetDatum(interval), isnull);
+}
+
+/* How long it took, or has taken by now; not how long nobody has run it. */
+static void
+put_duration(Row *row, const LeJobRow *job)
+{
+	const LeClaimRow *claim = &job->claim;
+	int64		end = claim->ended_at;
+
+	if (end == 0 && claim->state == LE_CLAIM_RUNNING && !job->abandoned)
+		end = le_tick_now();
+	put_ms_interval(row, Max(end - claim->claimed_at, 0),
+					end == 0 || claim->claimed_at == 0);
+}
+
+static void
+put_failure(Row *row, const LeClaimRow *claim)
+{
+	if (claim->message[0] == '\0')
+		put_text(row, claim->sqlstate);
+	else
+		put_text(row, psprintf("%s: %s", claim->sqlstate, claim->message));
+}
+
+static void
+put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
+		TupleDesc desc)
+{
+	const LeClaimRow *claim = &job->claim;
+	bool		planned = claim->every != 0;
+	Row			row = {.n = 0};
+
+	put_text(&row, claim->election);
+	put_text(&row, claim->job);
+	put_text(&row, job_state(job));
+	put(&row, BoolGetDatum(le_tick_is_late(le_tick_now(), claim->tick,
+										   claim->every, claim->wait)),
+		!planned);
+	put(&row, Int32GetDatum(claim->failures), claim->failures < 0);
+	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
+	put(&row, Int32GetDatum(claim->try), false);
+	put_text(&row, claim->node);
+	put_duration(&row, job);
+	put_failure(&row, claim);
+	put_tick(&row, claim->claimed_at);
+	put_tick(&row, claim->ended_at);
+	put_tick(&row, claim->last_success);
+	put_ms_interval(&row, claim->every, !planned);
+	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick + claim->every)),
+		!planned);
+	put(&row, Int64GetDatum((int64) claim->token), false);
+	put_time(&row, le_wall(as_of));
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+static void
+have_jobs_looked_at(void)
+{
+	LeAsk		ask = {0};
+	LeReply		reply;
+
+	ask.kind = LE_ASK_JOBS;
+	ask.owner = le_my_owner(false);
+	le_ask_worker(&ask, &reply);
+}
+
+/*
+ * From what the worker last saw, unless that is older than the caller will
+ * have it; null: whatever there is, without asking anybody.
+ */
+Datum
+le_jobs(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeJobRow   *jobs = NULL;
+	int			njobs = 0;
+	le_time		as_of = 0;
+	bool		known;
+
+	le_check_preloaded();
+	rows = le_begin_rows(fcinfo, &desc);
+	known = le_board_copy(&jobs, &njobs, &as_of);
+	if (!PG_ARGISNULL(0))
+	{
+		le_duration most = le_to_duration(PG_GETARG_INTERVAL_P(0),
+										  "max_staleness");
+
+		if (!known || most == 0 || le_now() - as_of > most)
+		{
+			have_jobs_looked_at();
+			known = le_board_copy(&jobs, &njobs, &as_of);
+		}
+		if (!known)
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+					 errmsg("there was no shared memory for the list of jobs"),
+					 errhint("The server's log has more.")));
+	}
+	for (int i = 0; i < njobs; i++)
+		put_job(&jobs[i], as_of, rows, desc);
+	return (Datum) 0;
+}
+
+static void
+put_run(const LeJobRow *run, Tuplestorestate *rows, TupleDesc desc)
+{
+	const LeClaimRow *claim = &run->claim;
+	bool		claimed = claim->try != 0;
+	Row			row = {.n = 0};
+
+	put_text(&row, claim->election);
+	put_text(&row, claim->job);
+	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), !claimed);
+	put_text(&row, job_state(run));
+	put(&row, Int32GetDatum(claim->try), !claimed);
+	put_text(&row, claim->node);
+	put_duration(&row, run);
+	put_failure(&row, claim);
+	put_tick(&row, claim->claimed_at);
+	put_tick(&row, claim->ended_at);
+	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+}
+
+/* A name to look for, as the store has it; NULL: any. */
+static char *
+name_or_any(FunctionCallInfo fcinfo, int n)
+{
+	char	   *name;
+
+	if (PG_ARGISNULL(n))
+		return NULL;
+	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
+	return pg_server_to_any(name, strlen(name), PG_UTF8);
+}
+
+/* The newest first. */
+Datum
+le_history(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Tuplestorestate *rows;
+	LeJobRow   *runs;
+	int			most;
+	int			n;
+
+	le_check_preloaded();
+	le_check_not_null(fcinfo, 2, "max_rows");
+	most = PG_GETARG_INT32(2);
+	if (most < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"max_rows\" must not be negative")));
+	most = Min(most, le_max_events);
+	rows = le_begin_rows(fcinfo, &desc);
+	runs = MemoryContextAllocHuge(CurrentMemoryContext,
+								  mul_size(Max(most, 1), sizeof(LeJobRow)));
+	n = le_history_copy(name_or_any(fcinfo, 0), name_or_any(fcinfo, 1), most,
+						runs);
+	for (int i = 0; i < n; i++)
+		put_run(&runs[i], rows, desc);
 	return (Datum) 0;
 }

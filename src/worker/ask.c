@@ -24,6 +24,7 @@
 #include "worker/find_leader.h"
 #include "worker/pending.h"
 #include "worker/probe.h"
+#include "worker/survey.h"
 #include "worker/term.h"
 #include "worker/tokens.h"
 #include "worker/wishes.h"
@@ -453,6 +454,11 @@ le_question(int proc, uint64 number, const LeAsk *ask)
 	if (le_asks_for_claim(ask->kind))
 	{
 		le_claim_question(proc, number, ask);
+		return;
+	}
+	if (ask->kind == LE_ASK_JOBS)
+	{
+		le_survey_question(proc, number, ask);
 		return;
 	}
 	p = le_pending_new(proc, number, ask);

@@ -553,6 +553,19 @@ judge(Claiming *c, const LeClaim *found)
 
 /* ---- completing ---- */
 
+/* Told once: by the node that made the claim, when the store has it. */
+static void
+note_failed(const Claiming *c, const LeClaim *claim)
+{
+	if (claim->state != LE_CLAIM_FAILED || c->ask.forget)
+		return;
+	le_event(LE_EVENT_JOB_FAILED, c->ask.election, claim->token,
+			 "job %s, tick %s, try %d%s%s", claim->job,
+			 timestamptz_to_str(le_from_tick(claim->tick)), claim->try,
+			 claim->sqlstate == NULL ? "" : ": ",
+			 claim->sqlstate == NULL ? "" : claim->sqlstate);
+}
+
 static void
 end_written(LeFlight *flight, const LeAnswer *answer)
 {
@@ -563,6 +576,7 @@ end_written(LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome == LE_DONE)
 	{
 		le_keep_record(flight->op.claim, answer->index);
+		note_failed(c, flight->op.claim);
 		reply(c, LE_REPLY_TRUE);
 	}
 	else
@@ -607,6 +621,7 @@ end_claim(Claiming *c, const LeClaim *found)
 	}
 	if (found->state != LE_CLAIM_RUNNING)
 	{
+		note_failed(c, found);
 		reply(c, found->state == c->ask.ending ? LE_REPLY_TRUE :
 			  LE_REPLY_FALSE);
 		return;
@@ -724,8 +739,9 @@ guess(Claiming *c)
 
 /* ---- all of them ---- */
 
-static void
-put_row(LeClaimRow *row, const LeClaim *claim)
+/* A claim as it travels through shared memory. */
+void
+le_claim_row(LeClaimRow *row, const LeClaim *claim)
 {
 	memset(row, 0, sizeof(*row));
 	strlcpy(row->election, claim->election, sizeof(row->election));
@@ -817,7 +833,7 @@ keep_rows(Claiming *c, const LeAnswer *answer)
 			repalloc_huge(c->rows, size);
 	}
 	for (int i = 0; i < answer->nclaims; i++)
-		put_row(&c->rows[c->nrows++], &answer->claims[i]);
+		le_claim_row(&c->rows[c->nrows++], &answer->claims[i]);
 }
 
 static void

@@ -14,6 +14,7 @@
 
 extern bool le_asks_for_claim(LeRequestKind kind);
 extern void le_claim_question(int proc, uint64 number, const LeAsk *ask);
+extern void le_claim_row(LeClaimRow *row, const LeClaim *claim);
 extern void le_claims_withdrawn(void);
 extern void le_claims_run_timers(void);
 extern le_time le_claims_timer(void);

@@ -50,6 +50,7 @@
 #include "worker/renew.h"
 #include "worker/session.h"
 #include "worker/tokens.h"
+#include "worker/survey.h"
 #include "worker/watch.h"
 #include "worker/wishes.h"
 #include "worker/worker.h"
@@ -127,6 +128,7 @@ next_timer(void)
 	next = le_earliest(next, le_elect_timer());
 	next = le_earliest(next, le_pending_timer());
 	next = le_earliest(next, le_claims_timer());
+	next = le_earliest(next, le_survey_timer());
 	next = le_earliest(next, le_watch_timer());
 	return le_earliest(next, le_poll_timer());
 }
@@ -240,6 +242,7 @@ turn(bool first)
 	le_elect_run_timers();
 	le_pending_run_timers();
 	le_claims_run_timers();
+	le_survey_run_timers();
 	le_each_request(le_question, first);
 	look_after_backends();
 	le_session_run_timers();

@@ -14,6 +14,7 @@
 #include "storage/dsm.h"
 #include "utils/builtins.h"
 
+#include "shmem/history.h"
 #include "worker/claimlog.h"
 
 const LeClaimLog le_claim_log = {NULL, NULL, NULL};
@@ -107,6 +108,29 @@ pg_any_to_server(const char *s, int len, int encoding)
 	(void) len;
 	(void) encoding;
 	abort();
+}
+
+void
+le_history_note(const LeJobRow *run)
+{
+	(void) run;
+}
+
+bool
+le_board_copy(LeJobRow **rows, int *nrows, le_time *as_of)
+{
+	(void) rows;
+	(void) nrows;
+	(void) as_of;
+	return false;
+}
+
+void
+le_board_put(const LeJobRow *rows, int nrows, le_time as_of)
+{
+	(void) rows;
+	(void) nrows;
+	(void) as_of;
 }
 
 int

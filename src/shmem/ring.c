@@ -1,0 +1,140 @@
+/*-------------------------------------------------------------------------
+ *
+ * ring.c
+ *		The last records that any process wrote, in shared memory.
+ *
+ * No lock guards them, not even one that PostgreSQL frees when its holder dies:
+ * a process that is stopped, rather than dead, would keep such a lock, and
+ * the worker could then not end or renew a term for want of writing about it.
+ *
+ * Instead each place of the ring has a version.  A writer draws the next
+ * number, which names its place, and makes the version of that place odd by
+ * compare-and-swap; so there is one writer in a place at a time.  It fails if
+ * somebody is in the place already, who was stopped there while all others
+ * went once round the ring, or if somebody has been there with a higher
+ * number: then the record is dropped, and its number is missing.  A writer
+ * never waits and never tries twice.
+ *
+ * A reader takes a place only if its version says that the number looked for
+ * was written completely, before and after the copy.  A writer that is
+ * stopped in the middle makes one place unreadable until it goes on; one that
+ * is killed there takes the whole instance into a crash restart, which starts
+ * with an empty ring.  Nothing else ends a writer in the middle: interrupts
+ * are not served there, and nothing can fail.
+ *
+ * src/shmem/ring.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/atomics.h"
+#include "storage/shmem.h"
+
+#include "shmem/ring.h"
+
+typedef struct Place
+{
+	pg_atomic_uint64 version;	/* 0: never used; odd: being written */
+	char		record[FLEXIBLE_ARRAY_MEMBER];
+} Place;
+
+struct LeRing
+{
+	pg_atomic_uint64 drawn;		/* numbers drawn so far */
+	uint64		nplaces;
+	Size		record_size;
+	Size		place_size;
+	char		places[FLEXIBLE_ARRAY_MEMBER];
+};
+
+#define BEING_WRITTEN(number)	(2 * (number) - 1)
+#define WRITTEN(number)			(2 * (number))
+
+static Size
+place_size(Size record_size)
+{
+	return MAXALIGN(offsetof(Place, record) + record_size);
+}
+
+Size
+le_ring_size(int nplaces, Size record_size)
+{
+	return add_size(MAXALIGN(offsetof(LeRing, places)),
+					mul_size(nplaces, place_size(record_size)));
+}
+
+static Place *
+place_of(LeRing *ring, uint64 number)
+{
+	return (Place *) ((char *) ring + MAXALIGN(offsetof(LeRing, places)) +
+					  number % ring->nplaces * ring->place_size);
+}
+
+void
+le_ring_init(LeRing *ring, int nplaces, Size record_size)
+{
+	memset(ring, 0, le_ring_size(nplaces, record_size));
+	pg_atomic_init_u64(&ring->drawn, 0);
+	ring->nplaces = nplaces;
+	ring->record_size = record_size;
+	ring->place_size = place_size(record_size);
+	for (int i = 0; i < nplaces; i++)
+		pg_atomic_init_u64(&place_of(ring, i)->version, 0);
+}
+
+/* The number of a record that the caller is about to write: 1, 2, ... */
+uint64
+le_ring_draw(LeRing *ring)
+{
+	return pg_atomic_add_fetch_u64(&ring->drawn, 1);
+}
+
+/* Nothing in here may fail or be interrupted once the place is entered. */
+void
+le_ring_write(LeRing *ring, uint64 number, const void *record)
+{
+	Place	   *place = place_of(ring, number);
+	uint64		version = pg_atomic_read_u64(&place->version);
+
+	if ((version & 1) != 0 || version > WRITTEN(number) ||
+		!pg_atomic_compare_exchange_u64(&place->version, &version,
+										BEING_WRITTEN(number)))
+		return;
+	memcpy(place->record, record, ring->record_size);
+	pg_write_barrier();
+	pg_atomic_write_u64(&place->version, WRITTEN(number));
+}
+
+/* 0: none was written */
+uint64
+le_ring_newest(LeRing *ring)
+{
+	return pg_atomic_read_u64(&ring->drawn);
+}
+
+/* The lowest number that may be there yet. */
+uint64
+le_ring_oldest(LeRing *ring)
+{
+	uint64		newest = le_ring_newest(ring);
+
+	return newest > ring->nplaces ? newest - ring->nplaces + 1 : 1;
+}
+
+/*
+ * False: it was dropped, has been written over, or is being written right
+ * now; and of a number that is higher than any drawn.
+ */
+bool
+le_ring_copy(LeRing *ring, uint64 number, void *copy)
+{
+	Place	   *place = place_of(ring, number);
+
+	if (pg_atomic_read_u64(&place->version) != WRITTEN(number))
+		return false;
+	pg_read_barrier();
+	memcpy(copy, place->record, ring->record_size);
+	pg_read_barrier();
+	return pg_atomic_read_u64(&place->version) == WRITTEN(number);
+}
