@@ -85,8 +85,8 @@ le_tick_at(int64_t now, int64_t every)
 }
 
 /*
- * Should the tick after this one have been claimed by now?  It may take whoever
- * waits for its turn "wait", and a timer as much more as it may be early.  All
+ * Should the tick after this one have been claimed by now?  Whoever waits for
+ * its turn may take "wait", and a timer as much more as it may be early.  All
  * in ms; every is 0 if it is not known.
  */
 bool

@@ -4,9 +4,9 @@
  *		All jobs as the worker last saw them in the store: behind le_jobs().
  *
  * There may be few or many, so the rows are in dynamic shared memory.  The
- * worker makes a new piece of it each time, and lets go of the one before, which
- * goes away when the last of its readers has.  Nobody waits for anybody: a reader
- * who finds the piece gone takes the next one.
+ * worker makes a new piece of it each time, and lets go of the one before,
+ * which goes away when the last of its readers has.  Nobody waits for anybody:
+ * a reader who finds the piece gone takes the next one.
  *
  * Whatever is wrong with the memory, the leases must not suffer: then there is
  * no board.

@@ -4,8 +4,8 @@
  *		Runs of jobs that this instance has seen: behind le_history().
  *
  * Those of this instance are noted by who runs them, as they end; those of
- * others by the worker, when it looks at all jobs (survey.c) and finds one that
- * has ended.  So a run can be noted twice: its claim's id tells.
+ * others by the worker, when it looks at all jobs (survey.c) and finds one
+ * that has ended.  So a run can be noted twice: its claim's id tells.
  *
  * src/shmem/history.c
  *

@@ -3,9 +3,10 @@
  * ring.c
  *		The last records that any process wrote, in shared memory.
  *
- * No lock guards them, not even one that PostgreSQL frees when its holder dies:
- * a process that is stopped, rather than dead, would keep such a lock, and
- * the worker could then not end or renew a term for want of writing about it.
+ * No lock guards them, not even one that PostgreSQL frees when its holder
+ * dies: a process that is stopped, rather than dead, would keep such a lock,
+ * and the worker could then not end or renew a term for want of writing about
+ * it.
  *
  * Instead each place of the ring has a version.  A writer draws the next
  * number, which names its place, and makes the version of that place odd by

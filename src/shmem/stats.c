@@ -99,9 +99,12 @@ le_stat_count(const char *election, LeStat what)
 void
 le_stat_add(const char *election, LeStat what, uint64 n)
 {
-	if (stats != NULL)
-		pg_atomic_fetch_add_u64(&entry_of(le_slot_number_of(election))->counts[what],
-								(int64) n);
+	Entry	   *entry;
+
+	if (stats == NULL)
+		return;
+	entry = entry_of(le_slot_number_of(election));
+	pg_atomic_fetch_add_u64(&entry->counts[what], (int64) n);
 }
 
 static void

@@ -3,8 +3,8 @@
  * status.c
  *		The rows behind the views.
  *
- * All but le_claims and le_jobs come from shared memory alone: they answer while
- * the store or the worker is down, which is when somebody looks.
+ * All but le_claims and le_jobs come from shared memory alone: they answer
+ * while the store or the worker is down, which is when somebody looks.
  *
  * src/sql/status.c
  *

@@ -239,8 +239,8 @@ append_claim(const LeOp *op, const char *job, LeHttpRequest *request)
 }
 
 /*
- * The gateway decides by what it knows of a claim, and keeps this text with it:
- * the whole record, as other stores have it.
+ * The gateway decides by what it knows of a claim, and keeps this text with
+ * it: the whole record, as other stores have it.
  */
 static void
 append_info(StringInfo body, const LeClaim *claim)

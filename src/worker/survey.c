@@ -165,7 +165,7 @@ send(LeOpKind kind, const char *election, const char *job,
 	flight->op.local = slot == NULL ? &nobody : &slot->local;
 	flight->pending = survey.round;
 	flight->lane = LE_LANE_READ;
-	flight->probe = true;		/* a node may do without jobs, and their keys */
+	flight->probe = true;		/* a node may do without jobs */
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
@@ -442,7 +442,7 @@ is_asked_for(void)
 	return !survey.under_way && !dlist_is_empty(&waiters);
 }
 
-/* Of its own accord; not while this node has nothing to do with any election. */
+/* Of its own accord; not while this node has to do with no election. */
 static bool
 is_due(le_time now)
 {

@@ -4,7 +4,8 @@
  *		Tests of the ring of events: writers and readers that are stopped
  *		anywhere must neither hinder nor mislead the others.
  *
- * shmem/ring.c and shmem/events.c are compiled in here, as server code, on memory of our own.
+ * shmem/ring.c and shmem/events.c are compiled in here, as server code, on
+ * memory of our own.
  *
  * test/unit/test_events.c
  *
@@ -42,8 +43,8 @@ about_to_access(void)
 #define pg_atomic_compare_exchange_u64(p, e, v) \
 	(about_to_access(), pg_atomic_compare_exchange_u64(p, e, v))
 
-#include "shmem/ring.c"
 #include "shmem/events.c"
+#include "shmem/ring.c"
 
 /* ---- what the server would have ---- */
 
