@@ -464,15 +464,15 @@ put_ms_interval(Row *row, int64 ms, bool isnull)
 	put(row, IntervalPGetDatum(interval), isnull);
 }
 
-/* How long it took, or has taken by now; not how long nobody has run it. */
+/* How long it took, or had taken by then; not how long nobody has run it. */
 static void
-put_duration(Row *row, const LeJobRow *job)
+put_duration(Row *row, const LeJobRow *job, int64 then)
 {
 	const LeClaimRow *claim = &job->claim;
 	int64		end = claim->ended_at;
 
 	if (end == 0 && claim->state == LE_CLAIM_RUNNING && !job->abandoned)
-		end = le_tick_now();
+		end = then;
 	put_ms_interval(row, Max(end - claim->claimed_at, 0),
 					end == 0 || claim->claimed_at == 0);
 }
@@ -486,25 +486,27 @@ put_failure(Row *row, const LeClaimRow *claim)
 		put_text(row, psprintf("%s: %s", claim->sqlstate, claim->message));
 }
 
+/* All as of one time: what was seen long ago is not late for that. */
 static void
 put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 		TupleDesc desc)
 {
 	const LeClaimRow *claim = &job->claim;
+	int64		then = le_unix_us(le_wall(as_of)) / 1000;
 	bool		planned = claim->every != 0;
 	Row			row = {.n = 0};
 
 	put_text(&row, claim->election);
 	put_text(&row, claim->job);
 	put_text(&row, job_state(job));
-	put(&row, BoolGetDatum(le_tick_is_late(le_tick_now(), claim->tick,
-										   claim->every, claim->wait)),
+	put(&row, BoolGetDatum(le_tick_is_late(then, claim->tick, claim->every,
+										   claim->wait)),
 		!planned);
 	put(&row, Int32GetDatum(claim->failures), claim->failures < 0);
 	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
 	put(&row, Int32GetDatum(claim->try), false);
 	put_text(&row, claim->node);
-	put_duration(&row, job);
+	put_duration(&row, job, then);
 	put_failure(&row, claim);
 	put_tick(&row, claim->claimed_at);
 	put_tick(&row, claim->ended_at);
@@ -579,7 +581,7 @@ put_run(const LeJobRow *run, Tuplestorestate *rows, TupleDesc desc)
 	put_text(&row, job_state(run));
 	put(&row, Int32GetDatum(claim->try), !claimed);
 	put_text(&row, claim->node);
-	put_duration(&row, run);
+	put_duration(&row, run, le_tick_now());
 	put_failure(&row, claim);
 	put_tick(&row, claim->claimed_at);
 	put_tick(&row, claim->ended_at);

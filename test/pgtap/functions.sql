@@ -90,6 +90,24 @@ SELECT bag_eq(
 		'OUT node text, OUT fencing_token bigint, '
 		'OUT claimed_at timestamp with time zone, '
 		'OUT ended_at timestamp with time zone, OUT claim text'),
+	('le_jobs', 'max_staleness interval DEFAULT ''00:00:00''::interval, '
+		'OUT election text, OUT job text, OUT state text, '
+		'OUT late boolean, OUT failures integer, '
+		'OUT tick timestamp with time zone, OUT try integer, '
+		'OUT node text, OUT duration interval, OUT error text, '
+		'OUT started_at timestamp with time zone, '
+		'OUT ended_at timestamp with time zone, '
+		'OUT last_success timestamp with time zone, OUT every interval, '
+		'OUT next_expected timestamp with time zone, '
+		'OUT fencing_token bigint, '
+		'OUT observed_at timestamp with time zone'),
+	('le_history', 'election text DEFAULT NULL::text, '
+		'job text DEFAULT NULL::text, max_rows integer DEFAULT 20, '
+		'OUT election text, OUT job text, '
+		'OUT tick timestamp with time zone, OUT state text, '
+		'OUT try integer, OUT node text, OUT duration interval, '
+		'OUT error text, OUT started_at timestamp with time zone, '
+		'OUT ended_at timestamp with time zone'),
 	('le_version', ''),
 	('le_status', 'OUT election text, OUT state text, OUT scope text, '
 		'OUT holder text, OUT fencing_token bigint, '
@@ -161,6 +179,8 @@ SELECT bag_eq(
 	('le_cron_adopt', 'SETOF record'),
 	('le_cron_release', 'SETOF record'),
 	('le_claims', 'SETOF record'),
+	('le_jobs', 'SETOF record'),
+	('le_history', 'SETOF record'),
 	('le_version', 'text'),
 	('le_status', 'SETOF record'),
 	('le_nodes', 'SETOF record'),
@@ -210,6 +230,8 @@ SELECT bag_eq(
 	('le_cron_adopt', 'v', false, 'u'),
 	('le_cron_release', 'v', false, 'u'),
 	('le_claims', 'v', true, 'u'),
+	('le_jobs', 'v', false, 'u'),
+	('le_history', 'v', false, 'r'),
 	('le_version', 's', true, 's'),
 	('le_status', 'v', true, 'r'),
 	('le_nodes', 'v', true, 'r'),
@@ -256,8 +278,9 @@ SELECT bag_eq(
 					  WHERE extname = 'leader_election')
 	  AND classid NOT IN ('pg_proc'::regclass, 'pg_type'::regclass)$$,
 	$$VALUES ('pg_class'), ('pg_class'), ('pg_class'), ('pg_class'),
-		('pg_class'), ('pg_class'), ('pg_class'), ('pg_class')$$,
-	'functions and eight views are all there is');
+		('pg_class'), ('pg_class'), ('pg_class'), ('pg_class'),
+		('pg_class')$$,
+	'functions and nine views are all there is');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(109);
+SELECT plan(116);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -68,11 +68,18 @@ FROM unnest(ARRAY['le_status', 'le_nodes', 'le_claims', 'le_events',
 	'le_stat']) name,
 	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor']) role
 ORDER BY name, role;
+SELECT function_privs_are('public', name, args, role,
+	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
+	ELSE ARRAY['EXECUTE'] END, name || '() and ' || role)
+FROM (VALUES ('le_jobs', ARRAY['interval']),
+	('le_history', ARRAY['text', 'text', 'integer'])) f (name, args),
+	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor']) role
+ORDER BY name, role;
 SELECT table_privs_are('public', name, role,
 	CASE WHEN role = 'le_tap_nobody' THEN ARRAY[]::text[]
 	ELSE ARRAY['SELECT'] END, 'view ' || name || ' and ' || role)
 FROM unnest(ARRAY['le_status', 'le_nodes', 'le_claims', 'le_events',
-	'le_stat', 'le_stat_jobs', 'le_stat_store', 'le_stat_info']) name,
+	'le_stat', 'le_stat_jobs', 'le_stat_store', 'le_stat_info', 'le_jobs']) name,
 	unnest(ARRAY['le_tap_nobody', 'le_tap_monitor', 'pg_monitor']) role
 ORDER BY name, role;
 
@@ -87,6 +94,7 @@ SELECT bag_eq(
 		('le_version', 'public'), ('le_status', 'pg_monitor'),
 		('le_tick', 'public'), ('le_remaining', 'public'),
 		('le_claims', 'pg_monitor'),
+		('le_jobs', 'pg_monitor'), ('le_history', 'pg_monitor'),
 		('le_run_call', 'public'), ('le_run_command', 'public'),
 		('le_cron_every', 'public'), ('le_cron_jobs', 'public'),
 		('le_cron_timezone', 'public'), ('le_cron_check', 'public'),
@@ -103,6 +111,7 @@ SELECT bag_eq(
 	$$VALUES ('le_status', 'pg_monitor', 'SELECT'),
 		('le_nodes', 'pg_monitor', 'SELECT'),
 		('le_claims', 'pg_monitor', 'SELECT'),
+		('le_jobs', 'pg_monitor', 'SELECT'),
 		('le_events', 'pg_monitor', 'SELECT'),
 		('le_stat', 'pg_monitor', 'SELECT'),
 		('le_stat_jobs', 'pg_monitor', 'SELECT'),

@@ -1,6 +1,6 @@
 -- The views that people and dashboards read.
 BEGIN;
-SELECT plan(27);
+SELECT plan(31);
 
 SELECT bag_eq(
 	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
@@ -137,6 +137,30 @@ SELECT bag_eq(
 	(10, 'claim', 'text')$$,
 	'columns of le_claims');
 
+SELECT bag_eq(
+	$$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod)
+	FROM pg_attribute
+	WHERE attrelid = 'le_jobs'::regclass AND attnum > 0$$,
+	$$VALUES
+	(1, 'election', 'text'),
+	(2, 'job', 'text'),
+	(3, 'state', 'text'),
+	(4, 'late', 'boolean'),
+	(5, 'failures', 'integer'),
+	(6, 'tick', 'timestamp with time zone'),
+	(7, 'try', 'integer'),
+	(8, 'node', 'text'),
+	(9, 'duration', 'interval'),
+	(10, 'error', 'text'),
+	(11, 'started_at', 'timestamp with time zone'),
+	(12, 'ended_at', 'timestamp with time zone'),
+	(13, 'last_success', 'timestamp with time zone'),
+	(14, 'every', 'interval'),
+	(15, 'next_expected', 'timestamp with time zone'),
+	(16, 'fencing_token', 'bigint'),
+	(17, 'observed_at', 'timestamp with time zone')$$,
+	'columns of le_jobs');
+
 SELECT isnt(obj_description('le_status'::regclass, 'pg_class'), NULL,
 	'le_status has a comment');
 SELECT isnt(obj_description('le_nodes'::regclass, 'pg_class'), NULL,
@@ -154,6 +178,8 @@ SELECT isnt(obj_description('le_stat_info'::regclass, 'pg_class'), NULL,
 
 SELECT isnt(obj_description('le_claims'::regclass, 'pg_class'), NULL,
 	'le_claims has a comment');
+SELECT isnt(obj_description('le_jobs'::regclass, 'pg_class'), NULL,
+	'le_jobs has a comment');
 
 SELECT is_empty(
 	$$SELECT attrelid::regclass, attname FROM pg_attribute
@@ -171,6 +197,8 @@ SELECT lives_ok('SELECT * FROM le_stat_jobs', 'le_stat_jobs can be read');
 SELECT lives_ok('SELECT * FROM le_stat_store', 'le_stat_store can be read');
 SELECT lives_ok('SELECT * FROM le_stat_info', 'le_stat_info can be read');
 SELECT lives_ok('SELECT * FROM le_claims', 'le_claims can be read');
+SELECT lives_ok('SELECT * FROM le_jobs', 'le_jobs can be read');
+SELECT lives_ok('SELECT * FROM le_history()', 'le_history() can be read');
 SELECT lives_ok(
 	'SELECT s.election, n.node FROM le_status s, le_nodes n
 	 WHERE s.holder = n.node', 'and joined');

@@ -63,7 +63,7 @@ subtest 'not preloaded' => sub {
 	cmp_ok($functions, '>=', 25, 'that is all of them');
 	ok(not_loaded($node->sql_error("SELECT * FROM $_")), "view $_")
 	  foreach 'le_status', 'le_nodes', 'le_events', 'le_stat', 'le_stat_jobs', 'le_stat_store',
-	'le_stat_info', 'le_claims';
+	'le_stat_info', 'le_claims', 'le_jobs';
 	ok(not_loaded($node->sql_error(
 				"LOAD 'leader_election'; SELECT le_acquire('e')")),
 		'LOAD in a session does not do');

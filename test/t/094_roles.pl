@@ -216,6 +216,8 @@ subtest 'the operator' => sub {
 	is( $operator->query('SELECT gate_passed > 5, gate_refused > 0, fence_aborts > 0, cancels > 0, runs > 5, claims > 5, skips > 0, failed > 0 '
 			  . "FROM le_stat() WHERE election = 'billing'"),
 		't|t|t|t|t|t|t|t', 'le_stat');
+	is($operator->query("SELECT count(*) > 0 FROM le_jobs WHERE election = 'billing'"), 't', 'le_jobs');
+	is($operator->query("SELECT count(*) FROM le_history('billing', max_rows => 3)"), 3, 'le_history()');
 	is($operator->query(q(SELECT count(*) FROM le_check_config() WHERE level = 'error')), 0, 'le_check_config()');
 	like($operator->error('SELECT le_stat_reset()'), qr/42501: permission denied for function le_stat_reset/, 'le_stat_reset() needs a grant');
 	$node->sql('GRANT EXECUTE ON FUNCTION le_stat_reset TO billing_operator');
@@ -238,14 +240,14 @@ END
 	my $cron = 'le_cron_adopt le_cron_alter le_cron_check le_cron_every le_cron_jobs'
 	  . ' le_cron_release le_cron_schedule le_cron_timezone le_cron_unschedule';
 	my $public = "$cron le_fencing_token le_is_leader le_remaining le_run_call le_run_command le_tick le_version";
-	my $rows = 'le_claims le_events le_nodes le_stat le_status';
+	my $rows = 'le_claims le_events le_jobs le_nodes le_stat le_status';
 	my $views = "$rows le_stat_info le_stat_jobs le_stat_store";
 	my %may = (
 		nobody => $public,
 		billing_job => $public,
 		billing_runner => "$public le_run",
 		billing_worker => "$public le_acquire le_claim le_claim_tick le_complete le_fail le_fence_guard le_progress le_release le_renew le_require_leader",
-		billing_operator => "$public $rows le_check_config le_current_leader le_leader le_stat_reset le_step_down");
+		billing_operator => "$public $rows le_check_config le_history le_current_leader le_leader le_stat_reset le_step_down");
 	my @signatures = map { [ split /\|/, $_, -1 ] } split /\n/, $node->sql($signatures);
 
 	cmp_ok(scalar @signatures, '>=', 25, 'all of them');

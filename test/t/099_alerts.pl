@@ -88,6 +88,7 @@ sub instance
 			stat_losses_total => always(0),
 			stat_fence_aborts_total => always(0),
 			stat_cancels_total => always(0),
+			stat_missed_total => always(0),
 			store_failures_total => always(0),
 			store_unknown_total => always(0),
 			store_round_trips_total => growing(24),
@@ -394,6 +395,60 @@ subtest 'terms and work' => sub {
 			[ WorkRefused => @x ]);
 		fires("$metric, long ago", 85, { $with->($metric => grew(10, 11, 1)) });
 	}
+};
+
+subtest 'jobs' => sub {
+	my @job = (@x, job => 'nightly');
+	my $with = sub {
+		my (%with) = @_;
+		my %is = (
+			failed => always(0),
+			abandoned => always(0),
+			late => always(0),
+			running_seconds => always(0),
+			every_seconds => always(3600),
+			%with);
+
+		# both instances show it
+		return (
+			cluster('x'),
+			map {
+				my $labels = qq(cluster="x",instance="$_",election="billing",job="nightly");
+				map { ("leader_election_job_$_\{$labels\}" => $is{$_}) } keys %is
+			} 'a', 'b');
+	};
+
+	fires('are well', 60, { $with->() });
+	fires('failed', 60, { $with->(failed => since(60, 0, 1)) }, [ JobFailed => @job ]);
+	fires('failed, and then went well', 61, { $with->(failed => '0x29 1x29 0x30') });
+	fires('late', 60, { $with->(late => since(50, 0, 1)) }, [ JobLate => @job ]);
+	fires('late, for a moment', 60, { $with->(late => since(57, 0, 1)) });
+	fires('abandoned', 62, { $with->(abandoned => since(50, 0, 1)) }, [ JobStuck => @job ]);
+	fires('abandoned, and then caught up', 60, { $with->(abandoned => since(55, 0, 1)) });
+
+	# a run of 40 minutes by the end of which it is longer than its interval
+	my $running = '0x19 0+60x70';
+
+	fires('runs for longer than its interval', 75,
+		{ $with->(running_seconds => $running, every_seconds => always(1800)) },
+		[ JobStuck => @job ]);
+	fires('runs for as long as it may', 75, { $with->(running_seconds => $running) });
+	fires('runs for an hour, of no known interval', 80,
+		{ $with->(running_seconds => $running, every_seconds => always(0)) });
+	fires('runs for a day, of no known interval', 75,
+		{ $with->(running_seconds => '0x19 86000+60x70', every_seconds => always(0)) },
+		[ JobStuck => @job ]);
+	fires('missed', 60,
+		{
+			instance('x', 'a', elections => { billing => { leads(stat_missed_total => grew(30, 31, 1)) } }),
+			instance('x', 'b')
+		},
+		[ JobMissed => @x ]);
+	fires('missed, long ago', 85,
+		{
+			instance('x', 'a', elections => { billing => { leads(stat_missed_total => grew(10, 11, 1)) } }),
+			instance('x', 'b')
+		});
 };
 
 subtest 'the worker' => sub {

@@ -185,7 +185,8 @@ subtest 'width' => sub {
 		le_status => 'pid',
 		le_nodes => 'last_proof_seen_at',
 		le_events => 'pid',
-		le_claims => 'fencing_token');
+		le_claims => 'fencing_token',
+		le_jobs => 'error');
 
 	foreach my $view (sort keys %last)
 	{

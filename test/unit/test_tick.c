@@ -294,6 +294,27 @@ test_bad_records(void **state)
 	}
 }
 
+/* Late is the tick after the one on record, when its time has passed. */
+static void
+test_late(void **state)
+{
+	/* a minute, no wait: 2 s of grace */
+	assert_false(le_tick_is_late(60000, 0, 60000, 0));
+	assert_false(le_tick_is_late(62000, 0, 60000, 0));
+	assert_true(le_tick_is_late(62001, 0, 60000, 0));
+	/* others may wait for their turn */
+	assert_false(le_tick_is_late(72000, 0, 60000, 10000));
+	assert_true(le_tick_is_late(72001, 0, 60000, 10000));
+	/* a short interval has a quarter of it */
+	assert_false(le_tick_is_late(1250, 0, 1000, 0));
+	assert_true(le_tick_is_late(1251, 0, 1000, 0));
+	/* the record counts from its tick */
+	assert_false(le_tick_is_late(62001, 1, 60000, 0));
+	/* nobody knows when the next one is */
+	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 0, 0));
+	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 0, 10));
+}
+
 static void
 test_job_names(void **state)
 {
@@ -322,6 +343,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		store_test(test_judge),
 		store_test(test_tick),
+		store_test(test_late),
 		store_test(test_keys),
 		store_test(test_record),
 		store_test(test_bad_records),

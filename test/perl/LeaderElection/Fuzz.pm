@@ -355,7 +355,7 @@ sub _in_transaction
 sub _cursor
 {
 	my ($self) = @_;
-	my $view = _one(qw(le_status le_nodes le_events le_stat le_claims));
+	my $view = _one(qw(le_status le_nodes le_events le_stat le_claims le_jobs));
 
 	return _one(
 		"DECLARE k CURSOR FOR SELECT * FROM $view",
