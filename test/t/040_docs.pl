@@ -106,6 +106,7 @@ END
 
 	my $monitoring = page('docs/monitoring.md');
 	foreach my $view ('le_status', 'le_nodes', 'le_events', 'le_stat',
+		'le_stat_jobs', 'le_jobs',
 		'le_claims')
 	{
 		foreach my $column (split /\n/, $node->sql(<<"END"))

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Docs;
 use LeaderElection::Node;
 use LeaderElection::Session;
 use LeaderElection::Util;
@@ -123,6 +124,19 @@ foreach my $node ($local, $a)
 # What the other one ran is seen in passing, the last of each job.
 $b->sql(q(SELECT le_campaign('other')));
 $b->wait_for(q(SELECT count(*) = 1 FROM le_history('billing', 'nightly') WHERE node = 'a' AND tick = '2020-01-01 00:05+00'), 'the history of the other instance');
+
+# The questions of the README, on any instance.
+subtest 'as the pages say' => sub {
+	my @queries = page('README.md') =~ /^\| [^|]+\? \| `(SELECT [^`]+)` \|$/mg;
+
+	cmp_ok(scalar @queries, '>=', 7, 'questions');
+	foreach my $query (@queries)
+	{
+		is($_->sql_error($query), '', $_->name . ": $query") foreach $a, $b;
+	}
+	like($b->sql('SELECT job FROM (' . ($queries[0] =~ s/\*/job, state/r) . ') q'), qr/^nightly$/, 'the first one');
+	is($b->sql_error(block('did it run')), '', 'did it run');
+};
 
 # A running tick of a term that is over: also when nobody else leads.
 subtest 'abandoned' => sub {
