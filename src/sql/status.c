@@ -477,6 +477,18 @@ put_duration(Row *row, const LeJobRow *job, int64 then)
 					end == 0 || claim->claimed_at == 0);
 }
 
+/* A day is 24 hours, as le_run() takes it. */
+static void
+put_every(Row *row, int64 ms)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+	int64		us = ms * 1000;
+
+	interval->day = (int32) (us / USECS_PER_DAY);
+	interval->time = us % USECS_PER_DAY;
+	put(row, IntervalPGetDatum(interval), ms == 0);
+}
+
 static void
 put_failure(Row *row, const LeClaimRow *claim)
 {
@@ -511,7 +523,7 @@ put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 	put_tick(&row, claim->claimed_at);
 	put_tick(&row, claim->ended_at);
 	put_tick(&row, claim->last_success);
-	put_ms_interval(&row, claim->every, !planned);
+	put_every(&row, claim->every);
 	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick + claim->every)),
 		!planned);
 	put(&row, Int64GetDatum((int64) claim->token), false);

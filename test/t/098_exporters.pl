@@ -98,6 +98,11 @@ subtest 'the same for all' => sub {
 	is_deeply($query{sql}, $query{exporter}, 'by the same queries');
 };
 
+# A job, which both have looked at.
+$_->wait_for(q(SELECT le_current_leader('billing') IS NOT NULL)) foreach $a, $b;
+$_->sql(q(CALL le_run('billing', 'SELECT 1', job => 'nightly', every => '1 day'))) foreach $a, $b;
+is($_->sql(q(SELECT state FROM le_jobs('0'))), 'done', $_->name . ' has seen the job') foreach $a, $b;
+
 subtest 'queries' => sub {
 	foreach my $for (sort keys %query)
 	{
@@ -124,7 +129,7 @@ END
 			}
 			is(
 				scalar keys %type,
-				scalar(grep { /^\Q$name\E_(?!stat_|store_|worker_|seen_)/ } keys %{ $kind{exporter} }),
+				scalar(grep { /^\Q$name\E_(?!stat_|job_|store_|worker_|seen_)/ } keys %{ $kind{exporter} }),
 				'all columns');
 
 			# no null, which exporters show as NaN; and rows
