@@ -441,6 +441,17 @@ func schemaCheck(t *testing.T) {
 		}
 		must(t, s.Query("ALTER TABLE broken.leases WITH default_time_to_live = 0 AND gc_grace_seconds = 864000").Exec())
 	}
+	// a table of an earlier version
+	must(t, s.Query("ALTER TABLE broken.leases DROP info").Exec())
+	must(t, s.Query("UPDATE broken.leases SET epoch = 7 WHERE name = 'old'").Exec())
+	if why := refusal("broken"); !strings.Contains(why, "without column info: run le-gateway schema --apply") {
+		t.Errorf("earlier version: %s", why)
+	}
+	keyspace(t, "broken", 1)
+	g := start(t, "broken")
+	if l := expect(t, 201, "")(g.put("old", "o", "a", 60)); l.Token != 8 {
+		t.Errorf("token %d in an upgraded table", l.Token)
+	}
 }
 
 // gracefulShutdown: requests under way finish, long polls answer, the process
