@@ -471,14 +471,17 @@ settle(Exec *exec, int64_t time)
 		exit(LECTL_NOT_LEADER);
 }
 
-/* Takes the tick, or one that was left undone before it. */
+/* Takes the tick, or one before it that was left undone or missed. */
 static void
 claim(Exec *exec)
 {
 	char	   *job = literal(exec, exec->options->job);
-	char	   *query = psprintf("SELECT le_claim_tick(%s, %s, '%s', %s)",
+	char	   *every = literal(exec, exec->options->every);
+	const char *missed = exec->options->missed;
+	char	   *query = psprintf("SELECT le_claim_tick(%s, %s, '%s', %s, %s, '%s')",
 								 exec->election, job, exec->due,
-								 exec->options->catch_up ? "true" : "false");
+								 exec->options->catch_up ? "true" : "false",
+								 every, missed != NULL ? missed : "skip");
 	PGresult   *result = ask(exec, query, NEVER);
 
 	if (result == NULL || PQresultStatus(result) != PGRES_TUPLES_OK)

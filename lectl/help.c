@@ -30,6 +30,8 @@ static const char exec[] =
 "                     multiple of this since 2000-01-01 UTC\n"
 "  --catch-up         run again a tick that was begun and not finished; then\n"
 "                     a tick is run at least once, else at most once\n"
+"  --missed=WHICH     ticks that nobody has begun: skip them (default), run the\n"
+"                     last, or run all, the oldest first, at most 100\n"
 "  --on-loss=ACTION   what COMMAND gets when the term is about to end:\n"
 "                     kill: TERM, and KILL before the deadline (default)\n"
 "                     term: TERM only; it may run on after the term\n"

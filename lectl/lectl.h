@@ -56,6 +56,7 @@ typedef struct Options
 	char	   *job;			/* NULL: no ticks; of check: all */
 	char	   *every;
 	bool		catch_up;
+	const char *missed;			/* NULL: not said */
 	char	  **command;		/* and its arguments, NULL at the end */
 
 	/* list */

@@ -15,6 +15,7 @@ enum
 	OPT_JOB,
 	OPT_EVERY,
 	OPT_CATCH_UP,
+	OPT_MISSED,
 	OPT_CSV,
 	OPT_JSON,
 	OPT_ME,
@@ -45,6 +46,7 @@ static const struct option long_options[] = {
 	{"job", required_argument, NULL, OPT_JOB},
 	{"every", required_argument, NULL, OPT_EVERY},
 	{"catch-up", no_argument, NULL, OPT_CATCH_UP},
+	{"missed", required_argument, NULL, OPT_MISSED},
 	{"csv", no_argument, NULL, OPT_CSV},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"me", no_argument, NULL, OPT_ME},
@@ -73,7 +75,8 @@ static const struct Command
 	int			most;
 } commands[] = {
 	{"exec", run_exec, BIT(OPT_ON_LOSS) | BIT(OPT_WAIT) | BIT(OPT_SETTLE) |
-	BIT(OPT_JOB) | BIT(OPT_EVERY) | BIT(OPT_CATCH_UP), 1, INT_MAX},
+	BIT(OPT_JOB) | BIT(OPT_EVERY) | BIT(OPT_CATCH_UP) |
+	BIT(OPT_MISSED), 1, INT_MAX},
 	{"list", run_list, BIT(OPT_CSV) | BIT(OPT_JSON), 0, INT_MAX},
 	{"wait", run_wait, BIT(OPT_ME) | BIT(OPT_ANY) | BIT(OPT_LEADER) |
 	BIT(OPT_TIMEOUT), 1, 1},
@@ -113,6 +116,17 @@ to_on_loss(const char *name)
 		return ON_LOSS_IGNORE;
 	pg_log_error("invalid value for option \"%s\": \"%s\"", "--on-loss", name);
 	pg_log_error_hint("It is \"kill\", \"term\" or \"ignore\".");
+	exit(LECTL_USAGE);
+}
+
+static const char *
+to_missed(const char *name)
+{
+	if (strcmp(name, "skip") == 0 || strcmp(name, "last") == 0 ||
+		strcmp(name, "all") == 0)
+		return name;
+	pg_log_error("invalid value for option \"%s\": \"%s\"", "--missed", name);
+	pg_log_error_hint("It is \"skip\", \"last\" or \"all\".");
 	exit(LECTL_USAGE);
 }
 
@@ -169,6 +183,9 @@ take_option(Options *options, int option)
 			break;
 		case OPT_CATCH_UP:
 			options->catch_up = true;
+			break;
+		case OPT_MISSED:
+			options->missed = to_missed(optarg);
 			break;
 		case OPT_CSV:
 			options->csv = true;
@@ -341,8 +358,9 @@ read_options(Options *options, int argc, char **argv)
 	{
 		must(options->command[0] != NULL, "nothing was given to run");
 		must((options->job == NULL) == (options->every == NULL) &&
-			 (!options->catch_up || options->job != NULL),
-			 "options --job and --every need each other, and --catch-up both");
+			 (options->job != NULL ||
+			  (!options->catch_up && options->missed == NULL)),
+			 "options --job and --every need each other, and --catch-up and --missed both");
 	}
 	if (command->run == run_step_down)
 		must(options->all == (options->election == NULL),

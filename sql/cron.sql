@@ -4,8 +4,8 @@ CREATE EXTENSION leader_election;
 \set SHOW_CONTEXT never
 
 -- the longest interval of which no two runs share a multiple
-SELECT schedule, le_cron_every(schedule) AS every
-FROM unnest(ARRAY[
+-- and whether each multiple has a run
+SELECT schedule, t.* FROM unnest(ARRAY[
 	'* * * * *', '*/5 * * * *', '0,15,30,45 * * * *', '*/7 * * * *',
 	'0,7,14 * * * *', '58,59 * * * *', '*/40 * * * *', '7 * * * *',
 	'0 */6 * * *', '0 */5 * * *', '30 8-18 * * *', '*/5 8-17 * * 1-5',
@@ -15,7 +15,7 @@ FROM unnest(ARRAY[
 	'0 3 1 jan,Jul *', '0 3 1 1 *', '0 3 29 2 *', '0 3,4 1 * *',
 	'@hourly', '@daily', '@midnight', '@weekly', '@monthly',
 	'1 second', '5 seconds', ' 30  Seconds ', '59 seconds',
-	E'\t*/10   *\t* * * ']) schedule;
+	E'\t*/10   *\t* * * ']) schedule, le_cron_ticks(schedule) t;
 
 -- what is no schedule, or due never
 CREATE FUNCTION regress_le_refused(schedule text) RETURNS text
@@ -38,9 +38,9 @@ SELECT le_cron_every('@reboot');
 
 -- summer time takes an hour, and the tick's boundaries are those of UTC
 SET cron.timezone = 'Europe/Berlin';
-SELECT schedule, le_cron_every(schedule) AS every
+SELECT schedule, t.*
 FROM unnest(ARRAY['*/5 * * * *', '0 * * * *', '0,59 1,3 * * *', '0 */6 * * *',
-	'0 3 * * *', '0 3 * * 1']) schedule;
+	'0 3 * * *', '0 3 * * 1']) schedule, le_cron_ticks(schedule) t;
 SET cron.timezone = 'Asia/Kolkata';
 SELECT le_cron_every('0 3 * * *');
 RESET cron.timezone;
@@ -49,6 +49,8 @@ RESET cron.timezone;
 SELECT le_run_call('e', 'SELECT 1');
 SELECT le_run_call('e', $q$SELECT 'it''s', $$a\b$$, "x"; -- end$q$, 'night''s',
 	'1 day', '5 min', true, 'none');
+SELECT le_run_call('e', 'SELECT 1', 'j', '1 min', missed => 'all',
+	max_missed => 7, timeout => '90 s');
 SET intervalstyle = 'iso_8601';
 SELECT le_run_call('e', 'SELECT 1', 'j', '1 day 02:03:04.5');
 RESET intervalstyle;
@@ -78,6 +80,11 @@ SELECT le_run_call('e', 'SELECT 1', every => '1 day');
 SELECT le_run_call('e', 'SELECT 1', 'j', '1 month');
 SELECT le_run_call('e', 'SELECT 1', 'j', '1 min', '1 min');
 SELECT le_run_call('e', 'SELECT 1', 'j', '1 min', on_loss => 'never');
+SELECT le_run_call('e', 'SELECT 1', 'j', '1 min', missed => 'never');
+SELECT le_run_call('e', 'SELECT 1', 'j', '1 min', missed => NULL);
+SELECT le_run_call('e', 'SELECT 1', 'j', '1 min', max_missed => 0);
+SELECT le_run_call('e', 'SELECT 1', 'j', '1 min', timeout => '-1 s');
+SELECT le_run_call('e', 'SELECT 1', missed => 'all');
 
 SELECT * FROM le_cron_adopt(NULL);
 SELECT * FROM le_cron_adopt('e', jobs => NULL);

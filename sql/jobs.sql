@@ -8,7 +8,7 @@ CREATE ROLE regress_le_job;
 GRANT EXECUTE ON FUNCTION le_claim(text, text, timestamptz),
 	le_complete(text, text, timestamptz) TO regress_le_job;
 GRANT EXECUTE ON PROCEDURE le_run(text, text, text, interval, timestamptz,
-	interval, boolean, text) TO regress_le_job;
+	interval, boolean, text, text, integer, interval) TO regress_le_job;
 CREATE TABLE regress_le_work (what text, tick timestamptz);
 GRANT SELECT, INSERT ON regress_le_work TO regress_le_job;
 

@@ -451,13 +451,16 @@ CREATE FUNCTION le_claim_tick(
 	election pg_catalog.text,
 	job pg_catalog.text,
 	tick pg_catalog.timestamptz,
-	catch_up pg_catalog.bool DEFAULT false)
+	catch_up pg_catalog.bool DEFAULT false,
+	every pg_catalog.interval DEFAULT NULL,
+	missed pg_catalog.text DEFAULT 'skip',
+	max_missed pg_catalog.int4 DEFAULT 100)
 RETURNS pg_catalog.timestamptz
 AS 'MODULE_PATHNAME', 'le_claim_tick'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool) IS
-'take a tick of a job, with catch_up first one that was left undone: the tick taken, null if none was';
+COMMENT ON FUNCTION le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool, pg_catalog.interval, pg_catalog.text, pg_catalog.int4) IS
+'take a tick of a job, or first one that was left undone or missed, as catch_up and missed say: the tick taken, null if none was';
 
 CREATE FUNCTION le_fail(
 	election pg_catalog.text,
@@ -488,11 +491,14 @@ CREATE PROCEDURE le_run(
 	tick pg_catalog.timestamptz DEFAULT NULL,
 	wait pg_catalog.interval DEFAULT '0',
 	catch_up pg_catalog.bool DEFAULT false,
-	on_loss pg_catalog.text DEFAULT 'cancel')
+	on_loss pg_catalog.text DEFAULT 'cancel',
+	missed pg_catalog.text DEFAULT 'skip',
+	max_missed pg_catalog.int4 DEFAULT 100,
+	timeout pg_catalog.interval DEFAULT '0')
 AS 'MODULE_PATHNAME', 'le_run'
 LANGUAGE C;
 
-COMMENT ON PROCEDURE le_run(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.timestamptz, pg_catalog.interval, pg_catalog.bool, pg_catalog.text) IS
+COMMENT ON PROCEDURE le_run(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.timestamptz, pg_catalog.interval, pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval) IS
 'run a command on the leader, once per tick, bound to the leader''s term';
 
 CREATE FUNCTION le_tick()
@@ -646,12 +652,15 @@ CREATE FUNCTION le_run_call(
 	every pg_catalog.interval DEFAULT NULL,
 	wait pg_catalog.interval DEFAULT '0',
 	catch_up pg_catalog.bool DEFAULT false,
-	on_loss pg_catalog.text DEFAULT 'cancel')
+	on_loss pg_catalog.text DEFAULT 'cancel',
+	missed pg_catalog.text DEFAULT 'skip',
+	max_missed pg_catalog.int4 DEFAULT 100,
+	timeout pg_catalog.interval DEFAULT '0')
 RETURNS pg_catalog.text
 AS 'MODULE_PATHNAME', 'le_run_call'
 LANGUAGE C STABLE PARALLEL RESTRICTED;
 
-COMMENT ON FUNCTION le_run_call(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.bool, pg_catalog.text) IS
+COMMENT ON FUNCTION le_run_call(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval) IS
 'a CALL of le_run() with these arguments, which are checked, as text';
 
 CREATE FUNCTION le_run_command(
@@ -676,9 +685,12 @@ COMMENT ON FUNCTION le_cron_timezone() IS
 -- The functions below find each other wherever the extension is, and nothing
 -- that somebody else may have put on the caller's search_path.
 
--- Two runs that are at least this far apart never have the same tick.
-CREATE FUNCTION le_cron_every(schedule pg_catalog.text)
-RETURNS pg_catalog.interval
+-- Two runs that are at least this far apart never have the same tick.  Is there
+-- one for each tick?  Where not, those without were never due.
+CREATE FUNCTION le_cron_ticks(
+	IN schedule pg_catalog.text,
+	OUT every pg_catalog.interval,
+	OUT each pg_catalog.bool)
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -701,11 +713,14 @@ DECLARE
 	zone text;
 	shift int;		-- what summer time takes from a gap, in minutes
 	gap int;
+	longest int;
 BEGIN
+	each := false;
 	IF line ~* '^[0-9]{1,2}\s*seconds?$' THEN
 		step := substring(line, '^[0-9]+');
 		IF step BETWEEN 1 AND 59 THEN
-			RETURN make_interval(secs => step);
+			every := make_interval(secs => step);
+			RETURN;
 		END IF;
 	END IF;
 
@@ -786,19 +801,37 @@ BEGIN
 			SELECT (n - lag(n) OVER (ORDER BY n)) * 1440 +
 				(SELECT min(t) - max(t) FROM times) FROM due_days)
 		SELECT min(CASE WHEN minutes > shift THEN minutes - shift
-			ELSE minutes END) INTO gap FROM gaps;
+			ELSE minutes END), max(minutes) INTO gap, longest FROM gaps;
 		EXIT cron_line WHEN gap IS NULL;
 
 		-- what divides a day, so that ticks are at the same times each day
 		IF gap >= 1440 THEN
-			RETURN make_interval(days => least(gap / 1440, 366));
+			every := make_interval(days => least(gap / 1440, 366));
+		ELSE
+			every := make_interval(mins => max(n)) FROM generate_series(1, gap) n
+				WHERE 1440 % n = 0;
 		END IF;
-		RETURN make_interval(mins => max(n)) FROM generate_series(1, gap) n
-			WHERE 1440 % n = 0;
+		each := gap = longest AND every = make_interval(mins => gap);
+		RETURN;
 	END;
 	RAISE EXCEPTION 'cannot derive "every" from schedule "%"', schedule
 		USING ERRCODE = 'invalid_parameter_value',
 		HINT = 'Give the argument "every": the tick of a run is the last multiple of it, and runs of the same tick count as one.';
+END $$;
+
+COMMENT ON FUNCTION le_cron_ticks(pg_catalog.text) IS
+'the longest interval that can be "every" for a schedule of pg_cron, and whether each tick of it has a run';
+
+CREATE FUNCTION le_cron_every(schedule pg_catalog.text)
+RETURNS pg_catalog.interval
+LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM set_config('search_path',
+		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	FROM pg_extension WHERE extname = 'leader_election';
+	RETURN (le_cron_ticks(schedule)).every;
 END $$;
 
 COMMENT ON FUNCTION le_cron_every(pg_catalog.text) IS
@@ -896,12 +929,16 @@ CREATE FUNCTION le_cron_schedule(
 	INOUT every pg_catalog.interval DEFAULT NULL,
 	IN wait pg_catalog.interval DEFAULT '0',
 	IN catch_up pg_catalog.bool DEFAULT false,
-	IN on_loss pg_catalog.text DEFAULT 'cancel')
+	IN on_loss pg_catalog.text DEFAULT 'cancel',
+	IN missed pg_catalog.text DEFAULT NULL,
+	IN max_missed pg_catalog.int4 DEFAULT 100,
+	IN timeout pg_catalog.interval DEFAULT '0')
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	other text;
+	ticks record;
 BEGIN
 	PERFORM set_config('search_path',
 		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
@@ -924,9 +961,22 @@ BEGIN
 			USING ERRCODE = 'insufficient_privilege';
 	END IF;
 
-	every := coalesce(every, le_cron_every(schedule));
+	-- A tick that is never due is not missed, and not to be run.
+	IF every IS NULL THEN
+		ticks := le_cron_ticks(schedule);
+		every := ticks.every;
+		IF missed IN ('last', 'all') AND NOT ticks.each THEN
+			RAISE EXCEPTION 'schedule "%" does not have a run for each multiple of %',
+				schedule, every
+				USING ERRCODE = 'invalid_parameter_value',
+				DETAIL = format('With missed => %L those that it leaves out would be run as well.', missed),
+				HINT = 'Give the argument "every" if it has a run for each multiple of that.';
+		END IF;
+		missed := coalesce(missed,
+			CASE WHEN ticks.each THEN 'skip' ELSE 'ignore' END);
+	END IF;
 	command := le_run_call(election, command, job, every, wait, catch_up,
-		on_loss);
+		on_loss, coalesce(missed, 'skip'), max_missed, timeout);
 	jobid := cron.schedule(job, schedule, command);
 	IF NOT EXISTS (SELECT FROM cron.job j
 		WHERE j.jobid = le_cron_schedule.jobid
@@ -937,7 +987,7 @@ BEGIN
 	END IF;
 END $$;
 
-COMMENT ON FUNCTION le_cron_schedule(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.bool, pg_catalog.text) IS
+COMMENT ON FUNCTION le_cron_schedule(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.interval, pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval) IS
 'schedule a command with pg_cron, to be run by le_run(), once per tick';
 
 CREATE FUNCTION le_cron_unschedule(job pg_catalog.text)
@@ -1022,6 +1072,7 @@ DECLARE
 	gate CONSTANT text :=
 		'\m(le_(?:is_leader|require_leader|fence_guard|acquire|claim|run))"?\s*\(';
 	old record;
+	ticks record;
 BEGIN
 	PERFORM set_config('search_path',
 		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
@@ -1065,9 +1116,12 @@ BEGIN
 					format('role "%s" may not call le_run()', old.username)
 				END;
 			IF remark IS NULL THEN
-				every := le_cron_every(old.schedule);
+				ticks := le_cron_ticks(old.schedule);
+				every := ticks.every;
 				new_command := '/* le_cron_adopt */ ' ||
-					le_run_call(election, old.command, job, every);
+					le_run_call(election, old.command, job, every,
+						missed => CASE WHEN ticks.each THEN 'skip'
+							ELSE 'ignore' END);
 			END IF;
 		EXCEPTION WHEN OTHERS THEN
 			every := NULL;
@@ -1140,7 +1194,7 @@ REVOKE ALL ON FUNCTION
 	le_current_leader(pg_catalog.text, pg_catalog.interval),
 	le_leader(pg_catalog.text, pg_catalog.interval),
 	le_claim(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
-	le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool),
+	le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool, pg_catalog.interval, pg_catalog.text, pg_catalog.int4),
 	le_complete(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
 	le_fail(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
 	le_forget_job(pg_catalog.text, pg_catalog.text),
@@ -1156,7 +1210,7 @@ REVOKE ALL ON FUNCTION
 FROM PUBLIC;
 
 REVOKE ALL ON PROCEDURE
-	le_run(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.timestamptz, pg_catalog.interval, pg_catalog.bool, pg_catalog.text)
+	le_run(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.timestamptz, pg_catalog.interval, pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval)
 FROM PUBLIC;
 
 REVOKE ALL ON le_status, le_nodes, le_events, le_stat, le_stat_jobs,

@@ -34,15 +34,96 @@ under_way(const LeClaimView *found, const LeClaimWish *wish)
 }
 
 /*
+ * Is one tick to be over before the next is claimed?  A claim that ran beside
+ * that of an older tick would stand in its place.
+ */
+bool
+le_claims_in_order(const LeClaimWish *wish)
+{
+	return wish->catch_up || wish->missed == LE_MISSED_LAST ||
+		wish->missed == LE_MISSED_ALL;
+}
+
+/*
+ * Does the tick on record belong to the same row of ticks as the wish?  By
+ * another interval it would be anybody's guess which ticks were due since; of
+ * one that became shorter there would be a flood.
+ */
+static bool
+same_row(const LeClaimView *found, const LeClaimWish *wish)
+{
+	return found->exists && wish->every > 0 && found->every == wish->every &&
+		found->tick < wish->due &&
+		(wish->due - found->tick) % wish->every == 0;
+}
+
+/* How many ticks lie between the two? */
+static int64_t
+count_between(int64_t after, int64_t before, int64_t every)
+{
+	return (before - after) / every - 1;
+}
+
+/*
+ * The tick to claim next after that on record: the one that is wished for, due
+ * that is, unless some before it were missed, and are to be run.
+ */
+static int64_t
+next_tick(const LeClaimView *found, const LeClaimWish *wish)
+{
+	int64_t		missed;
+	int64_t		runs = 0;
+
+	if (!same_row(found, wish))
+		return wish->tick;
+	missed = count_between(found->tick, wish->due, wish->every);
+	if (wish->missed == LE_MISSED_ALL)
+		runs = missed < wish->max_missed ? missed : wish->max_missed;
+	else if (wish->missed == LE_MISSED_LAST && missed > 0)
+		runs = 1;
+	return wish->due - runs * wish->every;
+}
+
+/*
+ * What a claim of wish->tick passes over.  A record only goes forward, so what
+ * lies between it and the tick is missed for good once that is written.
+ */
+LeGap
+le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
+{
+	LeGap		gap = {0};
+
+	if (wish->missed == LE_MISSED_IGNORE || wish->every <= 0 ||
+		wish->forget || !found->exists || found->tick >= wish->tick)
+		return gap;
+	if (!same_row(found, wish))
+	{
+		if (found->every != wish->every)
+			gap.every_before = found->every;
+		return gap;
+	}
+	gap.n = count_between(found->tick, wish->tick, wish->every);
+	if (gap.n > 0)
+	{
+		gap.first = found->tick + wish->every;
+		gap.last = wish->tick - wish->every;
+	}
+	return gap;
+}
+
+/*
  * A tick is claimed once, and again only to catch up: in a later term, or in
  * the same one when the run before is over.  That is what keeps two runs of
  * one tick from being under way at the same time.  While it may be, whoever
  * catches up does not pass over it: nobody would ever hear of it again.
+ * "older" is the tick that comes first, or may be under way.
  */
 LeClaimVerdict
-le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try)
+le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try,
+			   int64_t *older)
 {
 	*try = 1;
+	*older = found->tick;
 	if (!found->exists)
 		return wish->forget ? LE_CLAIM_TAKEN : LE_CLAIM_TAKE;
 	if (found->ours)
@@ -61,9 +142,12 @@ le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try)
 		*try = found->try + 1;
 		return LE_CLAIM_TAKE;
 	}
-	if (wish->catch_up && found->tick < wish->tick && under_way(found, wish))
+	if (found->tick >= wish->tick)
+		return LE_CLAIM_TAKEN;
+	if (le_claims_in_order(wish) && under_way(found, wish))
 		return LE_CLAIM_UNDER_WAY;
-	return found->tick < wish->tick ? LE_CLAIM_TAKE : LE_CLAIM_TAKEN;
+	*older = next_tick(found, wish);
+	return *older < wish->tick ? LE_CLAIM_BEHIND : LE_CLAIM_TAKE;
 }
 
 /*

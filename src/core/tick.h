@@ -27,6 +27,17 @@ typedef enum LeClaimState
 
 #define LE_CLAIM_NSTATES	(LE_CLAIM_FAILED + 1)
 
+/* What becomes of ticks that were due and that no leader has claimed. */
+typedef enum LeMissed
+{
+	LE_MISSED_SKIP,				/* they are reported */
+	LE_MISSED_LAST,				/* the newest one is run, others reported */
+	LE_MISSED_ALL,				/* they are run, the oldest first */
+	LE_MISSED_IGNORE			/* not all ticks are due: nothing is said */
+} LeMissed;
+
+#define LE_NMISSED	(LE_MISSED_IGNORE + 1)
+
 /* A job's record, as far as the next claim depends on it. */
 typedef struct LeClaimView
 {
@@ -38,6 +49,7 @@ typedef struct LeClaimView
 	LeClaimState state;
 	bool		over;			/* of the wisher's own term: for certain nobody
 								 * acts on it, or ever will */
+	int64_t		every;			/* ms between ticks; 0: not known */
 } LeClaimView;
 
 /* What is to be claimed. */
@@ -47,6 +59,12 @@ typedef struct LeClaimWish
 	uint64_t	token;			/* of the claimant's term */
 	bool		catch_up;		/* also what was left undone */
 	bool		forget;			/* begin the record anew, whatever it says */
+
+	/* where ticks have an interval */
+	int64_t		every;			/* ms; 0: they have none */
+	int64_t		due;			/* the tick it is time for: "tick", or later */
+	LeMissed	missed;			/* of those before "due" */
+	int64_t		max_missed;		/* that LE_MISSED_ALL runs, at least 1 */
 } LeClaimWish;
 
 typedef enum LeClaimVerdict
@@ -54,12 +72,25 @@ typedef enum LeClaimVerdict
 	LE_CLAIM_TAKE,				/* write it, as this try */
 	LE_CLAIM_OURS,				/* it is written already */
 	LE_CLAIM_TAKEN,				/* no: the tick, or a later one, is taken */
-	LE_CLAIM_BEHIND,			/* an older tick has to be caught up first */
+	LE_CLAIM_BEHIND,			/* an older tick comes first */
 	LE_CLAIM_UNDER_WAY			/* an older tick may be under way yet */
 } LeClaimVerdict;
 
+/* The ticks that a claim passes over, which nobody will claim any more. */
+typedef struct LeGap
+{
+	int64_t		n;				/* so many; 0: none */
+	int64_t		first;
+	int64_t		last;
+	int64_t		every_before;	/* not known, since the interval was another
+								 * one: this; 0: it was not */
+} LeGap;
+
 extern LeClaimVerdict le_judge_claim(const LeClaimView *found,
-									 const LeClaimWish *wish, int *try);
+									 const LeClaimWish *wish, int *try,
+									 int64_t *older);
+extern bool le_claims_in_order(const LeClaimWish *wish);
+extern LeGap le_gap_before(const LeClaimView *found, const LeClaimWish *wish);
 extern int64_t le_tick_at(int64_t now, int64_t every);
 extern bool le_tick_is_late(int64_t now, int64_t tick, int64_t every,
 							int64_t wait);

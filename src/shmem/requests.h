@@ -73,6 +73,10 @@ typedef struct LeAsk
 								 * have been written then */
 	int64		every;			/* CLAIM: ms from tick to tick; 0: not known */
 	int64		wait;			/* CLAIM: ms that others wait for their turn */
+	int64		due;			/* CLAIM: the tick it is time for, if "tick" is
+								 * an older one */
+	LeMissed	missed;			/* CLAIM: what becomes of ticks before "due" */
+	int			max_missed;		/* CLAIM: that may be run */
 	LeClaimState ending;		/* COMPLETE ... */
 	char		sqlstate[LE_SQLSTATE_LEN + 1];	/* ... of the error that ended
 												 * it, "": none; the value is
@@ -116,11 +120,13 @@ typedef struct LeReply
 	TimestampTz observed;
 	/* CLAIM */
 	bool		behind;			/* FALSE: an older tick comes first ... */
-	int64		tick;			/* ... this one */
+	int64		tick;			/* ... this one; TRUE: of the record before */
 	bool		under_way;		/* FALSE: that one may be under way yet */
 	bool		no_term;		/* FALSE: the term is over, and nobody has the
 								 * tick, as far as is known */
 	int			try;			/* TRUE */
+	int64		every_before;	/* TRUE: ms between ticks, as the record had
+								 * it; 0: the same, or not known */
 	/* CLAIMS */
 	int			rows;			/* there are; as many as fit are written */
 	char		leader[LE_MAX_NODE_NAME_LEN + 1];

@@ -40,7 +40,10 @@ typedef enum LeRunArgument
 	LE_RUN_TICK,
 	LE_RUN_WAIT,
 	LE_RUN_CATCH_UP,
-	LE_RUN_ON_LOSS
+	LE_RUN_ON_LOSS,
+	LE_RUN_MISSED,
+	LE_RUN_MAX_MISSED,
+	LE_RUN_TIMEOUT
 } LeRunArgument;
 
 /* ---- to text ---- */
@@ -48,8 +51,11 @@ typedef enum LeRunArgument
 /* The arguments of le_run_call(): those of le_run() but the tick. */
 static const LeRunArgument given[] = {
 	LE_RUN_ELECTION, LE_RUN_COMMAND, LE_RUN_JOB, LE_RUN_EVERY, LE_RUN_WAIT,
-	LE_RUN_CATCH_UP, LE_RUN_ON_LOSS
+	LE_RUN_CATCH_UP, LE_RUN_ON_LOSS, LE_RUN_MISSED, LE_RUN_MAX_MISSED,
+	LE_RUN_TIMEOUT
 };
+
+#define DEFAULT_MAX_MISSED	100
 
 static void
 set_arguments(FunctionCallInfo run, FunctionCallInfo fcinfo)
@@ -90,6 +96,8 @@ is_zero(FunctionCallInfo run, LeRunArgument n)
 static void
 append_options(StringInfo call, FunctionCallInfo run)
 {
+	int32		max_missed = DatumGetInt32(run->args[LE_RUN_MAX_MISSED].value);
+
 	if (!run->args[LE_RUN_JOB].isnull)
 		appendStringInfo(call, ", job => %s",
 						 quote_literal_cstr(text_of(run, LE_RUN_JOB)));
@@ -104,6 +112,14 @@ append_options(StringInfo call, FunctionCallInfo run)
 	if (strcmp(text_of(run, LE_RUN_ON_LOSS), "cancel") != 0)
 		appendStringInfo(call, ", on_loss => %s",
 						 quote_literal_cstr(text_of(run, LE_RUN_ON_LOSS)));
+	if (strcmp(text_of(run, LE_RUN_MISSED), "skip") != 0)
+		appendStringInfo(call, ", missed => %s",
+						 quote_literal_cstr(text_of(run, LE_RUN_MISSED)));
+	if (max_missed != DEFAULT_MAX_MISSED)
+		appendStringInfo(call, ", max_missed => %d", max_missed);
+	if (!is_zero(run, LE_RUN_TIMEOUT))
+		appendStringInfo(call, ", timeout => '%s'",
+						 interval_of(run, LE_RUN_TIMEOUT));
 }
 
 /* le_run() is where this function is, on whatever path the job will search. */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cancel.c
- *		Stop in time: cancel this session's statement when its term is over.
+ *		Stop in time: cancel this session's statement when its term is over,
+ *		or its time.
  *
  * When one of the terms that the session works under is about to end, it
  * cancels its own statement.  Nobody else does: the worker would have to find
@@ -13,6 +14,10 @@
  * - when the worker nudges it (bound.c), which it does when a term is over
  *   before its time;
  * - when a statement starts, for what came about while there was none.
+ *
+ * A limit to the time of le_run()'s command goes the same way.  Unlike
+ * statement_timeout it is not over with one statement, or with an error that
+ * is caught.
  *
  * In between there is no signal: it would cut short what other extensions wait
  * for in poll(), sleep() and the like.  For the same reason who does not ask
@@ -117,12 +122,14 @@ idle(const LeStop *s)
 	return s->in_xact_only && !IsTransactionState();
 }
 
-/* When has the session to stop for this term's sake?  0: not for now. */
+/* When has the session to stop for this one's sake?  0: not for now. */
 static le_time
 stop_at(LeStop *s, le_time now)
 {
 	LeTerm		term;
 
+	if (s->at != 0)
+		return s->at;
 	if (!le_read_term_at(s->number, s->election, &term) ||
 		term.token != s->token || !le_is_mine(term.owner))
 	{

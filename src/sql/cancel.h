@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cancel.h
- *		Stop in time: cancel this session's statement when its term is over.
+ *		Stop in time: cancel this session's statement when its term is over,
+ *		or its time.
  *
  * src/sql/cancel.h
  *
@@ -17,12 +18,14 @@
 #include "shmem/leases.h"
 
 /*
- * A term at whose end this session is to stop.  Owned by fence.c, read by a
- * signal handler while it is watched.
+ * A term at whose end this session is to stop, or a time limit (run.c).  Owned
+ * by who watches it, read by a signal handler meanwhile.
  */
 typedef struct LeStop
 {
 	dlist_node	node;
+	le_time		at;				/* not a term's: then, whatever leads; 0: a
+								 * term's, to which what follows belongs */
 	int			number;			/* of the election's slot */
 	uint64		token;
 	bool		cancels;		/* before the deadline; else not for that */

@@ -97,6 +97,61 @@ le_set_job(LeAsk *ask, text *job)
 	strlcpy(ask->job, utf8, sizeof(ask->job));
 }
 
+/* An interval between ticks, in µs. */
+int64
+le_to_every(Interval *interval)
+{
+	int64		every;
+
+	(void) le_to_duration(interval, "every");
+	every = interval->day * USECS_PER_DAY + interval->time;
+	if (every < USECS_PER_SEC || every % 1000 != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"every\" must be at least one second, in whole milliseconds")));
+	return every;
+}
+
+/* It is time for the tick of the question, one of many so far apart. */
+void
+le_set_due(LeAsk *ask, int64 every)
+{
+	ask->due = ask->tick;
+	ask->every = every / 1000;
+}
+
+/* What becomes of ticks that no leader has claimed. */
+void
+le_set_missed(LeAsk *ask, text *missed, int32 max_missed)
+{
+	static const char *const names[LE_NMISSED] = {
+		[LE_MISSED_SKIP] = "skip",
+		[LE_MISSED_LAST] = "last",
+		[LE_MISSED_ALL] = "all",
+		[LE_MISSED_IGNORE] = "ignore",
+	};
+	char	   *name = text_to_cstring(missed);
+	int			i = 0;
+
+	while (i < LE_NMISSED && strcmp(name, names[i]) != 0)
+		i++;
+	if (i == LE_NMISSED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid missed: \"%s\"", name),
+				 errhint("It is \"skip\", \"last\", \"all\" or \"ignore\".")));
+	if (max_missed < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"max_missed\" must be at least 1")));
+	if (ask->every == 0 && i != LE_MISSED_SKIP)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the argument \"missed\" needs \"every\"")));
+	ask->missed = i;
+	ask->max_missed = max_missed;
+}
+
 static void
 start_tick(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
 {
@@ -206,6 +261,23 @@ new_claim(const LeAsk *ask, uint64 token, bool run)
 }
 
 /*
+ * What was due between the two nobody can tell.  To count by the new interval
+ * might be to run a job that was daily once for each minute of the day.
+ */
+static void
+tell_other_interval(const LeAsk *ask, const LeReply *reply)
+{
+	char	   *from = pstrdup(timestamptz_to_str(le_from_tick(reply->tick)));
+
+	ereport(WARNING,
+			(errmsg("the interval of job \"%s\" of election \"%s\" has changed from %g s to %g s",
+					le_from_utf8(ask->job), ask->election,
+					reply->every_before / 1000.0, ask->every / 1000.0),
+			 errdetail("No tick between %s and %s counts as missed.", from,
+					   timestamptz_to_str(le_from_tick(ask->tick)))));
+}
+
+/*
  * Claims the tick for this term; NULL if it was not to be had, with the
  * reason in the reply, an error included.  An id whose fate is not known is
  * used again, in the same term: the record will say whether it was ours.  But
@@ -257,6 +329,8 @@ le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
 			 "job %s, tick %s, try %d", ask->job,
 			 timestamptz_to_str(le_from_tick(ask->tick)), reply->try);
 	forget_others(claim, ask);
+	if (reply->every_before != 0)
+		tell_other_interval(ask, reply);
 	if (!le_my_term(ask->election, &now) || now.token != term->token)
 	{
 		le_forget_claim(claim);
@@ -337,8 +411,8 @@ le_claim(PG_FUNCTION_ARGS)
 }
 
 /*
- * The same for who also catches up: what was left undone comes first.  Which
- * tick it has become.
+ * The same for who also catches up, or makes up for what was missed: that
+ * comes first.  Which tick it has become.
  */
 Datum
 le_claim_tick(PG_FUNCTION_ARGS)
@@ -351,7 +425,12 @@ le_claim_tick(PG_FUNCTION_ARGS)
 	start_tick(&ask, LE_ASK_CLAIM, fcinfo);
 	le_check_not_null(fcinfo, 3, "catch_up");
 	le_check_not_ahead(PG_GETARG_TIMESTAMPTZ(2));
+	le_check_not_null(fcinfo, 5, "missed");
+	le_check_not_null(fcinfo, 6, "max_missed");
 	ask.catch_up = PG_GETARG_BOOL(3);
+	if (!PG_ARGISNULL(4))
+		le_set_due(&ask, le_to_every(PG_GETARG_INTERVAL_P(4)));
+	le_set_missed(&ask, PG_GETARG_TEXT_PP(5), PG_GETARG_INT32(6));
 	if (!le_may_begin(ask.election, &term))
 		PG_RETURN_NULL();
 	claim = le_try_claim(&ask, &term, false, &reply);

@@ -33,6 +33,9 @@ typedef struct LeMyClaim
 } LeMyClaim;
 
 extern void le_set_job(LeAsk *ask, text *job);
+extern int64 le_to_every(Interval *interval);
+extern void le_set_due(LeAsk *ask, int64 every);
+extern void le_set_missed(LeAsk *ask, text *missed, int32 max_missed);
 extern int64 le_to_tick(TimestampTz when);
 extern void le_check_not_ahead(TimestampTz tick);
 extern LeMyClaim *le_try_claim(LeAsk *ask, const LeTerm *term, bool run,

@@ -14,6 +14,11 @@
  * because leadership ended is left to whoever catches up: a later leader, or
  * the next call in the same term, which can know that this run is over.
  *
+ * What was left undone, or was missed, is run by the same call, before the
+ * tick that is due: one claim after the other, each of which the store is
+ * asked for anew.  So if the term ends in between, another leader goes on
+ * behind the last one that was claimed.
+ *
  * src/sql/run.c
  *
  *-------------------------------------------------------------------------
@@ -37,6 +42,7 @@
 #include "shmem/events.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
+#include "sql/cancel.h"
 #include "sql/fence.h"
 #include "sql/jobs.h"
 #include "sql/run.h"
@@ -60,8 +66,12 @@ typedef struct Run
 	int64		every;			/* µs; 0: not given */
 	le_time		until;			/* of the wait */
 	LeOnLoss	on_loss;
-	LeAsk		ask;			/* election, job, tick, catch_up */
+	le_duration timeout;		/* of the command; 0: none */
+	LeAsk		ask;			/* election, job, tick, catch_up, missed */
 } Run;
+
+/* The end of its time; "at" is 0 while no command runs that has one. */
+static LeStop time_limit;
 
 /* The tick that is being run in this session. */
 static bool running = false;
@@ -164,21 +174,6 @@ name_of_command(const char *command)
 	return cstring_to_text(GetCommandTagName(CreateCommandTag(first->stmt)));
 }
 
-/* An interval between ticks, in µs. */
-static int64
-to_every(Interval *interval)
-{
-	int64		every;
-
-	(void) le_to_duration(interval, "every");
-	every = interval->day * USECS_PER_DAY + interval->time;
-	if (every < USECS_PER_SEC || every % 1000 != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"every\" must be at least one second, in whole milliseconds")));
-	return every;
-}
-
 static void
 set_tick(Run *run, FunctionCallInfo fcinfo)
 {
@@ -188,10 +183,10 @@ set_tick(Run *run, FunctionCallInfo fcinfo)
 				 errmsg("only one of the arguments \"every\" and \"tick\" can be given")));
 	if (!PG_ARGISNULL(3))
 	{
-		run->every = to_every(PG_GETARG_INTERVAL_P(3));
+		run->every = le_to_every(PG_GETARG_INTERVAL_P(3));
 		run->ask.tick = le_to_tick(le_tick_at(GetCurrentTimestamp(),
 											  run->every));
-		run->ask.every = run->every / 1000;
+		le_set_due(&run->ask, run->every);
 	}
 	else if (!PG_ARGISNULL(4))
 	{
@@ -225,6 +220,14 @@ set_wait(Run *run, FunctionCallInfo fcinfo)
 }
 
 static void
+set_timeout(Run *run, FunctionCallInfo fcinfo)
+{
+	run->timeout = le_to_duration(PG_GETARG_INTERVAL_P(10), "timeout");
+	if (run->timeout != 0)
+		le_cancel_prepare(true);	/* before the tick is claimed */
+}
+
+static void
 get_arguments(Run *run, FunctionCallInfo fcinfo)
 {
 	memset(run, 0, sizeof(*run));
@@ -233,6 +236,9 @@ get_arguments(Run *run, FunctionCallInfo fcinfo)
 	le_check_not_null(fcinfo, 5, "wait");
 	le_check_not_null(fcinfo, 6, "catch_up");
 	le_check_not_null(fcinfo, 7, "on_loss");
+	le_check_not_null(fcinfo, 8, "missed");
+	le_check_not_null(fcinfo, 9, "max_missed");
+	le_check_not_null(fcinfo, 10, "timeout");
 	run->command = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	check_command(run->command);
 	le_set_job(&run->ask, PG_ARGISNULL(2) ? name_of_command(run->command) :
@@ -242,6 +248,8 @@ get_arguments(Run *run, FunctionCallInfo fcinfo)
 	le_fence_check_on_loss(run->on_loss);	/* before the tick is claimed */
 	set_tick(run, fcinfo);
 	set_wait(run, fcinfo);
+	le_set_missed(&run->ask, PG_GETARG_TEXT_PP(8), PG_GETARG_INT32(9));
+	set_timeout(run, fcinfo);
 }
 
 /* Raises the error that le_run() would raise before it does anything. */
@@ -353,6 +361,53 @@ execute(const char *command)
 						  IsA(statement->stmt, CallStmt) ||
 						  IsA(statement->stmt, DoStmt));
 	}
+}
+
+/* ---- its time ---- */
+
+static void
+start_time_limit(const Run *run)
+{
+	if (run->timeout == 0)
+		return;
+	memset(&time_limit, 0, sizeof(time_limit));
+	time_limit.at = le_now() + run->timeout;
+	le_cancel_watch(&time_limit);
+}
+
+/* A command that has caught the cancel is not to pass for one that ended. */
+static void
+check_time_limit(void)
+{
+	if (time_limit.at != 0 && time_limit.fired)
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("canceling statement due to timeout")));
+}
+
+/* Did it end the command? */
+static bool
+end_time_limit(void)
+{
+	bool		fired;
+
+	if (time_limit.at == 0)
+		return false;
+	le_cancel_pause();
+	fired = time_limit.fired;
+	le_cancel_unwatch(&time_limit);
+	time_limit.at = 0;
+	le_cancel_resume();
+	return fired;
+}
+
+/* What the cancel is to be called. */
+static void
+name_timeout(const Run *run, ErrorData *error)
+{
+	error->message = pstrdup("canceling command of le_run() due to its timeout");
+	error->detail = psprintf("It took longer than %g s.",
+							 run->timeout / (double) LE_SEC);
 }
 
 /*
@@ -468,6 +523,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 	MemoryContext caller = CurrentMemoryContext;
 	le_time		began = le_now();
 	int64		began_at = le_tick_now();
+	bool		timed_out;
 	bool		failed;
 
 	note(LE_EVENT_RUN_STARTED, run, token, claim);
@@ -483,17 +539,25 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 		SPI_commit();			/* the command gets a transaction of its own */
 		le_fence_set_standing(run->ask.election, token, run->on_loss);
 		(void) le_fence_bind(run->ask.election, 0, run->on_loss);
+		start_time_limit(run);
 		execute(run->command);
+		check_time_limit();
 		SPI_commit();
+		(void) end_time_limit();
 		le_fence_clear_standing();
 	}
 	PG_CATCH();
 	{
 		ErrorData  *error;
 
+		timed_out = end_time_limit() &&
+			geterrcode() == ERRCODE_QUERY_CANCELED &&
+			!le_fence_stopped(run->ask.election);
 		failed = failed_of_itself(run, token);
 		(void) MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
+		if (timed_out)
+			name_timeout(run, error);
 		le_fence_clear_standing();
 		running_tick = false;
 		note(LE_EVENT_RUN_FAILED, run, token, claim);
@@ -505,6 +569,11 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 			if (failed)
 				mark_failed(claim, error);
 			le_forget_claim(claim);
+		}
+		if (timed_out)
+		{
+			FlushErrorState();
+			ReThrowError(error);
 		}
 		PG_RE_THROW();
 	}

@@ -151,6 +151,8 @@ typedef struct LeClaim
 	uint64		token;			/* of the term that claimed */
 	const char *node;			/* NULL: not kept by the store */
 	LeClaimState state;
+	int64		every;			/* ms from tick to tick; 0: not known, as from
+								 * an earlier version */
 	int64		claimed_at;		/* by the claimant's wall clock, as tick ... */
 	int64		ended_at;		/* ... 0: not ended, or not kept */
 
@@ -158,7 +160,6 @@ typedef struct LeClaim
 	 * For people: nothing is decided by it, and a record of an earlier
 	 * version lacks it.
 	 */
-	int64		every;			/* ms from tick to tick; 0: not known */
 	int64		wait;			/* ms that other nodes wait for their turn */
 	int64		last_success;	/* when a tick was last done, as claimed_at; 0:
 								 * never, or not known */

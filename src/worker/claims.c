@@ -27,6 +27,7 @@
 #include "settings.h"
 #include "shmem/events.h"
 #include "shmem/runs.h"
+#include "shmem/stats.h"
 #include "worker/claims.h"
 #include "worker/dispatch.h"
 #include "worker/records.h"
@@ -61,6 +62,8 @@ typedef struct Claiming
 		int			try;
 		bool		over;		/* nobody acts on it */
 	}			passed;			/* by the claim that is written */
+	int64		tick_before;	/* of the record; 0: there was none */
+	LeGap		gap;			/* ticks that the claim passes over */
 
 	/* CLAIMS */
 	LeClaimRow *rows;
@@ -127,19 +130,48 @@ note_passed(const Claiming *c)
 			 state);
 }
 
+/* Nor of ticks that no leader has claimed, now that a later one is. */
+static void
+note_missed(const Claiming *c)
+{
+	char	   *first;
+	char	   *last;
+
+	if (c->gap.n == 0)
+		return;
+	le_stat_add(c->ask.election, LE_STAT_MISSED, (uint64) c->gap.n);
+	first = pstrdup(timestamptz_to_str(le_from_tick(c->gap.first)));
+	last = pstrdup(timestamptz_to_str(le_from_tick(c->gap.last)));
+	ereport(LOG,
+			(errmsg("ticks of job \"%s\" of election \"%s\" were missed: "
+					INT64_FORMAT, c->ask.job, c->ask.election, c->gap.n),
+			 errdetail("No leader has claimed what was due from %s to %s.",
+					   first, last)));
+	if (c->gap.n == 1)
+		le_event(LE_EVENT_JOB_MISSED, c->ask.election, c->ask.token,
+				 "job %s, tick %s", c->ask.job, first);
+	else
+		le_event(LE_EVENT_JOB_MISSED, c->ask.election, c->ask.token,
+				 "job %s, " INT64_FORMAT " ticks from %s to %s", c->ask.job,
+				 c->gap.n, first, last);
+}
+
 static void
 reply_claimed(Claiming *c, int try)
 {
 	LeReply		r = {0};
 
 	note_passed(c);
+	note_missed(c);
 	r.kind = LE_REPLY_TRUE;
 	r.try = try;
+	r.tick = c->tick_before;
+	r.every_before = c->gap.every_before;
 	le_answer(c->proc, c->number, &r);
 	drop(c);
 }
 
-/* An older tick is to be caught up first, or may be under way yet. */
+/* An older tick is to be claimed first, or may be under way yet. */
 static void
 reply_older(Claiming *c, int64 tick, LeClaimVerdict verdict)
 {
@@ -420,10 +452,11 @@ send_claim(Claiming *c, const LeClaim *found, int try)
 	claim.try = try;
 	claim.id = c->ask.claim_id;
 	claim.token = c->ask.token;
+	claim.every = found != NULL && found->tick == c->ask.tick ?
+		found->every : c->ask.every;
 	claim.node = le_my_name();
 	claim.state = LE_CLAIM_RUNNING;
 	claim.claimed_at = le_tick_now();
-	claim.every = c->ask.every;
 	claim.wait = c->ask.wait;
 	if (!c->ask.forget)
 		carry_on(&claim, found);
@@ -473,9 +506,12 @@ is_over(const Claiming *c, const LeClaim *found)
 		!is_being_ended(found) && le_run_is_over(found->id);
 }
 
+/* What will be told of once the claim has taken the place of the record. */
 static void
-note_found(Claiming *c, const LeClaim *found)
+note_found(Claiming *c, const LeClaim *found, const LeGap *gap)
 {
+	c->gap = *gap;
+	c->tick_before = found == NULL ? 0 : found->tick;
 	memset(&c->passed, 0, sizeof(c->passed));
 	if (found == NULL || found->state != LE_CLAIM_RUNNING ||
 		found->tick >= c->ask.tick)
@@ -491,8 +527,18 @@ judge(Claiming *c, const LeClaim *found)
 	LeClaimView view = {0};
 	LeClaimWish wish = {0};
 	LeClaimVerdict verdict;
+	LeGap		gap;
+	int64		older;
 	int			try;
 
+	wish.tick = c->ask.tick;
+	wish.token = c->ask.token;
+	wish.catch_up = c->ask.catch_up;
+	wish.forget = c->ask.forget;
+	wish.every = c->ask.every;
+	wish.due = Max(c->ask.due, c->ask.tick);
+	wish.missed = c->ask.missed;
+	wish.max_missed = c->ask.max_missed;
 	if (found != NULL)
 	{
 		view.exists = true;
@@ -501,18 +547,16 @@ judge(Claiming *c, const LeClaim *found)
 		view.try = found->try;
 		view.token = found->token;
 		view.state = found->state;
+		view.every = found->every;
 
 		/*
 		 * To ask whether a run is over ends it, if its session was stopped in
 		 * it.  So nobody asks that of his own, which he may ask for again.
 		 */
-		view.over = !view.ours && c->ask.catch_up && is_over(c, found);
+		view.over = !view.ours && le_claims_in_order(&wish) &&
+			is_over(c, found);
 	}
-	wish.tick = c->ask.tick;
-	wish.token = c->ask.token;
-	wish.catch_up = c->ask.catch_up;
-	wish.forget = c->ask.forget;
-	verdict = le_judge_claim(&view, &wish, &try);
+	verdict = le_judge_claim(&view, &wish, &try, &older);
 	switch (verdict)
 	{
 		case LE_CLAIM_OURS:
@@ -532,7 +576,7 @@ judge(Claiming *c, const LeClaim *found)
 			break;
 		case LE_CLAIM_BEHIND:
 		case LE_CLAIM_UNDER_WAY:
-			reply_older(c, found->tick, verdict);
+			reply_older(c, older, verdict);
 			break;
 		case LE_CLAIM_TAKE:
 			if (its_term_stands(c) && found == NULL &&
@@ -540,7 +584,8 @@ judge(Claiming *c, const LeClaim *found)
 				reply_too_many(c);
 			else if (its_term_stands(c))
 			{
-				note_found(c, found);
+				gap = le_gap_before(&view, &wish);
+				note_found(c, found, &gap);
 				send_claim(c, found, try);
 			}
 			else if (c->maybe)

@@ -43,7 +43,10 @@ SELECT bag_eq(
 		'OUT is_self boolean, OUT observed_at timestamp with time zone'),
 	('le_claim', 'election text, job text, tick timestamp with time zone'),
 	('le_claim_tick', 'election text, job text, '
-		'tick timestamp with time zone, catch_up boolean DEFAULT false'),
+		'tick timestamp with time zone, catch_up boolean DEFAULT false, '
+		'every interval DEFAULT NULL::interval, '
+		'missed text DEFAULT ''skip''::text, '
+		'max_missed integer DEFAULT 100'),
 	('le_complete', 'election text, job text, tick timestamp with time zone'),
 	('le_fail', 'election text, job text, tick timestamp with time zone'),
 	('le_forget_job', 'election text, job text'),
@@ -54,18 +57,26 @@ SELECT bag_eq(
 		'DEFAULT NULL::timestamp with time zone, '
 		'IN wait interval DEFAULT ''00:00:00''::interval, '
 		'IN catch_up boolean DEFAULT false, '
-		'IN on_loss text DEFAULT ''cancel''::text'),
+		'IN on_loss text DEFAULT ''cancel''::text, '
+		'IN missed text DEFAULT ''skip''::text, '
+		'IN max_missed integer DEFAULT 100, '
+		'IN timeout interval DEFAULT ''00:00:00''::interval'),
 	('le_tick', ''),
 	('le_run_call', 'election text, command text, '
 		'job text DEFAULT NULL::text, '
 		'every interval DEFAULT NULL::interval, '
 		'wait interval DEFAULT ''00:00:00''::interval, '
 		'catch_up boolean DEFAULT false, '
-		'on_loss text DEFAULT ''cancel''::text'),
+		'on_loss text DEFAULT ''cancel''::text, '
+		'missed text DEFAULT ''skip''::text, '
+		'max_missed integer DEFAULT 100, '
+		'timeout interval DEFAULT ''00:00:00''::interval'),
 	('le_run_command', 'call text, OUT election text, OUT job text, '
 		'OUT command text'),
 	('le_cron_timezone', ''),
 	('le_cron_check', ''),
+	('le_cron_ticks', 'schedule text, OUT every interval, '
+		'OUT each boolean'),
 	('le_cron_every', 'schedule text'),
 	('le_cron_jobs', 'OUT jobid bigint, OUT job text, OUT schedule text, '
 		'OUT command text, OUT database text, OUT username text, '
@@ -75,7 +86,10 @@ SELECT bag_eq(
 		'INOUT every interval DEFAULT NULL::interval, '
 		'wait interval DEFAULT ''00:00:00''::interval, '
 		'catch_up boolean DEFAULT false, '
-		'on_loss text DEFAULT ''cancel''::text'),
+		'on_loss text DEFAULT ''cancel''::text, '
+		'missed text DEFAULT NULL::text, '
+		'max_missed integer DEFAULT 100, '
+		'timeout interval DEFAULT ''00:00:00''::interval'),
 	('le_cron_unschedule', 'job text'),
 	('le_cron_alter', 'jobid bigint, command text'),
 	('le_cron_adopt', 'election text, jobs text DEFAULT ''%''::text, '
@@ -171,6 +185,7 @@ SELECT bag_eq(
 	('le_run_command', 'record'),
 	('le_cron_timezone', 'text'),
 	('le_cron_check', 'void'),
+	('le_cron_ticks', 'record'),
 	('le_cron_every', 'interval'),
 	('le_cron_jobs', 'SETOF record'),
 	('le_cron_schedule', 'record'),
@@ -222,6 +237,7 @@ SELECT bag_eq(
 	('le_run_command', 'i', true, 's'),
 	('le_cron_timezone', 's', true, 's'),
 	('le_cron_check', 's', true, 'u'),
+	('le_cron_ticks', 's', true, 'u'),
 	('le_cron_every', 's', true, 'u'),
 	('le_cron_jobs', 's', false, 'u'),
 	('le_cron_schedule', 'v', false, 'u'),

@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(116);
+SELECT plan(117);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -15,14 +15,15 @@ FROM (VALUES
 	('le_tick', ARRAY[]::text[]),
 	('le_version', ARRAY[]::text[]),
 	('le_run_call', ARRAY['text', 'text', 'text', 'interval', 'interval',
-		'boolean', 'text']),
+		'boolean', 'text', 'text', 'integer', 'interval']),
 	('le_run_command', ARRAY['text']),
 	('le_cron_timezone', ARRAY[]::text[]),
 	('le_cron_check', ARRAY[]::text[]),
+	('le_cron_ticks', ARRAY['text']),
 	('le_cron_every', ARRAY['text']),
 	('le_cron_jobs', ARRAY[]::text[]),
 	('le_cron_schedule', ARRAY['text', 'text', 'text', 'text', 'interval',
-		'interval', 'boolean', 'text']),
+		'interval', 'boolean', 'text', 'text', 'integer', 'interval']),
 	('le_cron_unschedule', ARRAY['text']),
 	('le_cron_alter', ARRAY['bigint', 'text']),
 	('le_cron_adopt', ARRAY['text', 'text', 'boolean']),
@@ -40,12 +41,13 @@ INSERT INTO restricted VALUES
 	('le_renew', ARRAY['text', 'text']),
 	('le_release', ARRAY['text']),
 	('le_claim', ARRAY['text', 'text', 'timestamptz']),
-	('le_claim_tick', ARRAY['text', 'text', 'timestamptz', 'boolean']),
+	('le_claim_tick', ARRAY['text', 'text', 'timestamptz', 'boolean',
+		'interval', 'text', 'integer']),
 	('le_complete', ARRAY['text', 'text', 'timestamptz']),
 	('le_fail', ARRAY['text', 'text', 'timestamptz']),
 	('le_forget_job', ARRAY['text', 'text']),
 	('le_run', ARRAY['text', 'text', 'text', 'interval', 'timestamptz',
-		'interval', 'boolean', 'text']),
+		'interval', 'boolean', 'text', 'text', 'integer', 'interval']),
 	('le_campaign', ARRAY['text', 'text', 'interval']),
 	('le_withdraw', ARRAY['text']),
 	('le_step_down', ARRAY['text', 'interval']),
@@ -97,6 +99,7 @@ SELECT bag_eq(
 		('le_jobs', 'pg_monitor'), ('le_history', 'pg_monitor'),
 		('le_run_call', 'public'), ('le_run_command', 'public'),
 		('le_cron_every', 'public'), ('le_cron_jobs', 'public'),
+		('le_cron_ticks', 'public'),
 		('le_cron_timezone', 'public'), ('le_cron_check', 'public'),
 		('le_cron_schedule', 'public'), ('le_cron_unschedule', 'public'),
 		('le_cron_alter', 'public'), ('le_cron_adopt', 'public'),

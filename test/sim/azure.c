@@ -258,6 +258,7 @@ read_claim(Blob *b)
 	c->id = claim_of_name(blob_field(b->meta, "id"));
 	c->tick = (int64) number_of_field(b->meta, "tick");
 	c->try = (int) number_of_field(b->meta, "try");
+	c->every = (int64) number_of_field(b->meta, "every");
 	c->token = b->token;
 	for (int i = 0; i < LE_CLAIM_NSTATES; i++)
 		if (strncmp(state, le_claim_state_name(i),

@@ -112,6 +112,7 @@ read_claim(const char *body, LockRequest *l)
 	c->tick = (int64) number_at(find(body, "\"tick\":"));
 	c->try = (int) number_at(find(body, "\"try\":"));
 	c->token = l->terms[0].token;
+	c->every = (int64) number_at(find(body, "\\\"every\\\":"));
 	c->state = LE_CLAIM_RUNNING;
 	(void) read_state(find(body, "\"state\":\""), &c->state);
 	if (previous == NULL)
@@ -320,6 +321,24 @@ put_row(const Row *row)
 	put_number(",\"expires_in_ms\":", row->ttl * 1000);
 }
 
+/* What the claimant says of it, which the gateway does not look into. */
+static void
+put_info(const ClaimRecord *c, int job)
+{
+	if (c->every == 0)
+		return;
+	put(",\"info\":\"{\\\"proto\\\":1,\\\"node\\\":\\\"-\\\",\\\"job\\\":\\\"");
+	put(name_of_job(job));
+	put("\\\",\\\"claim\\\":\\\"");
+	put(name_of_claim(c->id));
+	put("\\\",\\\"state\\\":\\\"running");
+	put_number("\\\",\\\"tick\\\":", (uint64) c->tick);
+	put_number(",\\\"try\\\":", c->try);
+	put_number(",\\\"token\\\":", c->token);
+	put_number(",\\\"every\\\":", (uint64) c->every);
+	put("}\"");
+}
+
 static void
 put_claim(const ClaimRecord *c, int job)
 {
@@ -332,7 +351,9 @@ put_claim(const ClaimRecord *c, int job)
 	put_number("\",\"token\":", c->token);
 	put(",\"state\":\"");
 	put(le_claim_state_name(c->state));
-	put("\"}");
+	put("\"");
+	put_info(c, job);
+	put("}");
 }
 
 static void

@@ -249,6 +249,9 @@ summary(double elapsed, int njobs, int failed)
 		   N(claims_granted), N(claims_again), N(claims_same_term),
 		   N(claims_refused), N(claims_behind), N(claims_under_way),
 		   N(claims_unknown), N(completed), N(completed_late));
+	printf("ticks that were missed: %llu run, %llu reported; %llu claims by "
+		   "another interval than the one before\n", N(missed_run),
+		   N(missed_told), N(intervals));
 	printf("transactions: %llu bound, %llu committed, %llu refused, %llu of "
 		   "them after they were waited for\n", N(bound), N(commits),
 		   N(refused_commits), N(cut));

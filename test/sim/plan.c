@@ -279,6 +279,7 @@ claim_value(Request *r, const LeClaim *claim)
 	v.incarnation = (uint32) claim->try;
 	v.token = claim->token;
 	v.lease = claim->state;
+	v.session = (int) claim->every;
 	return add_value(r, &v);
 }
 
@@ -294,6 +295,7 @@ record_of_key(const Key *key)
 	record.try = (int) v->incarnation;
 	record.token = v->token;
 	record.state = (LeClaimState) v->lease;
+	record.every = v->session;
 	return record;
 }
 
@@ -499,6 +501,7 @@ show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
 	claim->token = record.token;
 	claim->node = name_of_node(from->keys[0].value.node);
 	claim->state = record.state;
+	claim->every = record.every;
 	claim->index = from->keys[0].index;
 	to->claims = claim;
 	to->nclaims = 1;

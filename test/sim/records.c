@@ -26,6 +26,10 @@ typedef struct Claim
 	uint64		token;
 	bool		catch_up;		/* at least once that it was asked for */
 	bool		always_catch_up;	/* each time: any of them may be written */
+	LeClaimWish wish;			/* as the worker is asked */
+	uint32		process;		/* the worker that was asked first ... */
+	bool		again;			/* ... and it was asked once more */
+	int64		gap;			/* ticks that it passed over, to be reported */
 	bool		by_run;			/* of le_run(), not by hand */
 	int			try;			/* as which the store has it; 0: it has not */
 	LeClaimState state;			/* as the store had it last */
@@ -39,11 +43,26 @@ static Claim claims[MAX_CLAIMS];
 /* Whose each record is at this instant. */
 static uint32 current[MAX_ELECTIONS][ELECTION_JOBS];
 
+/* Ticks that were passed over, of all jobs; and those that were reported. */
+static int64 passed[MAX_ELECTIONS];
+static int64 noted[MAX_ELECTIONS];
+
+/* Those that were reported by each node, and must have been. */
+static int64 noted_by[MAX_NODES][MAX_ELECTIONS];
+static int64 heard_of[MAX_NODES][MAX_ELECTIONS];
+
 void
 claims_reset(void)
 {
 	sim.claims = 0;
 	memset(current, 0, sizeof(current));
+	memset(passed, 0, sizeof(passed));
+	memset(noted, 0, sizeof(noted));
+	for (int i = 0; i < sim.nnodes; i++)
+	{
+		memset(noted_by[i], 0, sizeof(noted_by[i]));
+		memset(heard_of[i], 0, sizeof(heard_of[i]));
+	}
 }
 
 /* As its caller wrote it, if he did. */
@@ -114,6 +133,13 @@ claim_asked(const LeAsk *ask)
 	c->tick = ask->tick;
 	c->token = ask->token;
 	c->catch_up = c->catch_up || ask->catch_up;
+	if (c->process == 0)
+		c->process = sim_node->process;
+	c->again = c->again || ask->again || c->process != sim_node->process;
+	c->wish.every = ask->every;
+	c->wish.due = ask->due;
+	c->wish.missed = ask->missed;
+	c->wish.max_missed = ask->max_missed;
 	c->by_run = c->by_run || script_is_run(&sim_backend->script);
 	strlcpy(names[c - claims], ask->claim_id, sizeof(names[0]));
 }
@@ -165,6 +191,38 @@ claims_confirmed(int election, uint64 token)
 	}
 }
 
+/* The worker says how many ticks a claim has passed over. */
+void
+missed_noted(const char *election, uint64 n)
+{
+	int			e = election_of_name(election);
+
+	sim.counts.missed_told += n;
+	noted[e] += n;
+	noted_by[sim_node->number][e] += n;
+	if (noted[e] > passed[e])
+		sim_fail(INT64_FORMAT " ticks of e%d are reported as missed, and "
+				 INT64_FORMAT " were", noted[e], e, passed[e]);
+}
+
+/*
+ * Who asked once, of one worker, has had what his claim passed over reported.
+ * What a worker knew that is gone, or was told to forget, may be lost.
+ */
+static void
+check_told_of(const Claim *c)
+{
+	int			n = c->node;
+	int			e = c->election;
+
+	if (c->again || c->process != sim_node->process)
+		return;
+	heard_of[n][e] += c->gap;
+	if (heard_of[n][e] > noted_by[n][e])
+		sim_fail("n%d has reported " INT64_FORMAT " missed ticks of e%d, and "
+				 INT64_FORMAT " were", n, noted_by[n][e], e, heard_of[n][e]);
+}
+
 static void
 told_true(uint32 id, const LeReply *reply)
 {
@@ -193,6 +251,7 @@ told_true(uint32 id, const LeReply *reply)
 					 c->election);
 	}
 	sim_backend->acting = id;
+	check_told_of(c);
 }
 
 /* Who asks for a tick again must hear of it if it was his all the time. */
@@ -281,9 +340,51 @@ claim_told(const LeAsk *ask, const LeReply *reply)
 
 /* ---- what the store does ---- */
 
+/*
+ * Of the ticks behind that on record each is claimed in its turn, or passed
+ * over because so it was asked for: the newest one runs, or the newest few.
+ */
 static void
-check_claim(const Claim *c, const ClaimRecord *before,
-			const ClaimRecord *after)
+check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
+{
+	const LeClaimWish *wish = &c->wish;
+	int64		every = wish->every;
+	int64		missed;
+	int64		runs;
+
+	if (wish->missed != LE_MISSED_SKIP && wish->missed != LE_MISSED_IGNORE &&
+		before->state == LE_CLAIM_RUNNING && before->token == after->token &&
+		claims[before->id].node == c->node && acts(before->id))
+		sim_fail("claim %u stands beside claim %u, which somebody acts on",
+				 after->id, before->id);
+	if (every == 0 || before->every != every)
+	{
+		if (every != 0 && before->every != 0)
+			sim.counts.intervals++;
+		if (after->tick != Max(wish->due, c->tick))
+			sim_fail("claim %u is for an older tick, whose interval nobody "
+					 "knows", after->id);
+		return;
+	}
+	if ((wish->due - before->tick) % every != 0)
+		return;
+	missed = (wish->due - before->tick) / every - 1;
+	runs = wish->missed == LE_MISSED_ALL ? Min(missed, wish->max_missed) :
+		wish->missed == LE_MISSED_LAST ? Min(missed, 1) : 0;
+	if (after->tick != wish->due - runs * every)
+		sim_fail("claim %u of tick " INT64_FORMAT " follows tick " INT64_FORMAT
+				 ", when " INT64_FORMAT " is due and %d may be run before it",
+				 after->id, after->tick, before->tick, wish->due, (int) runs);
+	if (runs > 0)
+		sim.counts.missed_run++;
+	if (wish->missed == LE_MISSED_IGNORE)
+		return;
+	c->gap = (after->tick - before->tick) / every - 1;
+	passed[c->election] += c->gap;
+}
+
+static void
+check_claim(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 {
 	if (!before->exists)
 	{
@@ -302,8 +403,13 @@ check_claim(const Claim *c, const ClaimRecord *before,
 	if (after->tick > before->tick && after->try != 1)
 		sim_fail("claim %u is the first of its tick, and try %d", after->id,
 				 after->try);
+	if (after->tick > before->tick)
+		check_missed(c, before, after);
 	if (after->tick != before->tick)
 		return;
+	if (after->every != before->every)
+		sim_fail("claim %u says by another interval which tick it is",
+				 after->id);
 	sim.counts.claims_again++;
 	if (before->state != LE_CLAIM_RUNNING)
 		sim_fail("claim %u replaces claim %u, which is %s", after->id,

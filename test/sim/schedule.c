@@ -749,11 +749,7 @@ fire_job(const Intervention *v)
 			continue;
 		script.random = (uint32) (r >> 8);
 		script.delay = (le_duration) ((r >> 40) % (300 * LE_MSEC));
-		script.tick = sim.now / sim.schedule->every;
-		if ((r & 0xf0) == 0)
-			script.tick += (r & 0x100) != 0 ? 1 : -1;
-		/* there is none before 1970 */
-		script.tick = Max(script.tick, 0) * sim.schedule->every / LE_MSEC;
+		script_set_tick(&script);
 		process_start(n, place, &script);
 	}
 }

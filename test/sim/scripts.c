@@ -265,6 +265,49 @@ work(const Script *s, LeMyClaim *claim)
 	sim_backend->acting = 0;
 }
 
+/*
+ * Which tick it is.  In every other schedule they follow each other so closely
+ * that some are missed.  One in eight does not say which there are, and one in
+ * sixteen goes by another interval.
+ */
+void
+script_set_tick(Script *s)
+{
+	le_duration every = sim.schedule->every;
+
+	if ((sim.schedule->seed & 1) != 0)
+		every -= every * 2 / 3 / LE_SEC * LE_SEC;
+	s->tick = sim.now / every;
+	if (((s->random >> 24) & 15) == 0)
+		s->tick += (s->random & 0x10000000) != 0 ? 1 : -1;
+	/* there is none before 1970 */
+	s->tick = Max(s->tick, 0) * every / LE_MSEC;
+	s->every = every / LE_MSEC;
+	if (((s->random >> 20) & 7) == 0)
+		s->every = 0;
+	else if (((s->random >> 19) & 15) == 15)
+	{
+		s->every *= 2;
+		s->tick -= s->tick % s->every;
+	}
+}
+
+static void
+set_missed(LeAsk *ask, const Script *s)
+{
+	static const LeMissed policies[] = {
+		LE_MISSED_SKIP, LE_MISSED_ALL, LE_MISSED_LAST, LE_MISSED_ALL
+	};
+
+	le_set_due(ask, s->every * 1000);
+	if (s->every == 0)
+		return;
+	ask->missed = policies[(s->random >> 17) & 3];
+	ask->max_missed = 1 + (int) ((s->random >> 13) & 3);
+	if (((s->random >> 8) & 15) == 15)
+		ask->missed = LE_MISSED_IGNORE;
+}
+
 static void
 set_ask(LeAsk *ask, const Script *s)
 {
@@ -272,6 +315,7 @@ set_ask(LeAsk *ask, const Script *s)
 	strlcpy(ask->job, name_of_job(s->job), sizeof(ask->job));
 	ask->tick = s->tick;
 	ask->catch_up = ((s->random >> 3) & 1) != 0;
+	set_missed(ask, s);
 }
 
 /* Has a live term, or a later tick, relieved us of the tick? */

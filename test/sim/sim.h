@@ -81,6 +81,7 @@ typedef struct ClaimRecord
 	int64		tick;
 	uint64		token;
 	LeClaimState state;
+	int64		every;
 } ClaimRecord;
 
 typedef struct Key
@@ -499,6 +500,7 @@ typedef struct Script
 	int			election;
 	int			job;
 	int64		tick;
+	int64		every;			/* ms; 0: not said */
 	le_duration delay;			/* first of all */
 	le_duration span;			/* of the work */
 	uint32		random;
@@ -681,6 +683,9 @@ typedef struct Counts
 	uint64		claims_again;	/* second and later tries */
 	uint64		claims_same_term;
 	uint64		claims_under_way;
+	uint64		missed_run;		/* ticks that nobody had claimed in time ... */
+	uint64		missed_told;	/* ... and those that were reported */
+	uint64		intervals;		/* claims after one with another interval */
 	uint64		completed;
 	uint64		completed_late; /* after the term's end */
 	uint64		bound;			/* transactions */
@@ -968,6 +973,7 @@ node_may_pause(void)
 /* ---- scripts.c: what they do ---- */
 
 extern void script_run(const Script *script);
+extern void script_set_tick(Script *s);
 extern bool script_is_run(const Script *script);
 
 /* ---- transactions.c ---- */
@@ -1003,6 +1009,7 @@ extern const char *name_of_claim(uint32 id);
 extern const char *name_of_job(int job);
 extern int	job_of_name(const char *name);
 extern void claim_asked(const LeAsk *ask);
+extern void missed_noted(const char *election, uint64 n);
 extern void claim_told(const LeAsk *ask, const LeReply *reply);
 extern bool claim_stays(int election, int job, uint64 token, bool by_run);
 extern void claim_written(int node, int election, int job,

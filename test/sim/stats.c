@@ -21,6 +21,14 @@ le_stat_count(const char *election, LeStat what)
 }
 
 void
+le_stat_add(const char *election, LeStat what, uint64 n)
+{
+	if (what == LE_STAT_MISSED)
+		missed_noted(election, n);
+	node_may_pause();
+}
+
+void
 le_stat_count_slot(int slot, LeStat what)
 {
 	node_may_pause();

@@ -200,8 +200,11 @@ subtest 'dry run' => sub {
 		is($row{$name}{remark}, undef, "$name: no remark");
 		is($row{$name}{every}, $every, 'its tick');
 		is($row{$name}{old_command}, $command, 'its command') if $command;
-		like($row{$name}{new_command}, qr{^/\* le_cron_adopt \*/ CALL public\.le_run\('billing', .*every => '$every'\)$}s, 'its CALL');
+		like($row{$name}{new_command}, qr{^/\* le_cron_adopt \*/ CALL public\.le_run\('billing', .*every => '$every'\)$}s, 'its CALL')
+		  unless $name eq 'seconds';
 	}
+	like($row{seconds}{new_command}, qr/, every => '00:00:05', missed => 'ignore'\)$/, 'seconds are not of the clock')
+	  if $row{seconds};
 	is($row{night}{every}, '1 day', 'the tick is that of the schedule');
 	is($node->sql("SELECT count(*) FROM le_cron_adopt('billing', 'qu%')"), 1, 'of some jobs');
 	is( $node->sql("SELECT DISTINCT remark FROM le_cron_adopt('billing', 'twice')"),
@@ -257,6 +260,17 @@ subtest 'le_cron_schedule' => sub {
 	is($node->sql("SELECT command FROM cron.job WHERE jobname = 'new'"),
 		$node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1', 'SELECT ''x''', 'billing', wait => '5 min', catch_up => true))),
 		'and again, the same');
+	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * *', 'SELECT 1', 'billing', missed => 'all', max_missed => 7, timeout => '1 h'))),
+		q(CALL public.le_run('billing', 'SELECT 1', job => 'new', every => '1 day', missed => 'all', max_missed => 7, timeout => '01:00:00')),
+		'and what becomes of ticks that are missed');
+	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing'))),
+		q(CALL public.le_run('billing', 'SELECT 1', job => 'new', every => '1 day', missed => 'ignore')),
+		'what a schedule leaves out is not missed');
+	like($node->sql_error(q(SELECT le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing', missed => 'all'))),
+		qr/22023: schedule "0 3 \* \* 1-5" does not have a run for each multiple of 1 day\nDETAIL:  With missed => 'all'/, 'nor run');
+	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing', every => '7 days', missed => 'last'))),
+		q(CALL public.le_run('billing', 'SELECT 1', job => 'new', every => '7 days', missed => 'last')),
+		'unless the tick is our own');
 	is($node->sql(q(SELECT every FROM le_cron_schedule('new', '@reboot', 'SELECT 1', 'billing', every => '1 hour'))), '01:00:00', 'with a tick of our own');
 	like($node->sql_error(q(SELECT le_cron_schedule('new', '@reboot', 'SELECT 1', 'billing'))),
 		qr/22023: cannot derive "every".*Give the argument "every"/s, 'without');

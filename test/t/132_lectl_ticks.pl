@@ -54,6 +54,8 @@ subtest 'usage' => sub {
 		[ [ '--job', 'j' ], qr/--job and --every need each other/ ],
 		[ [ '--every', '1d' ], qr/--job and --every need each other/ ],
 		[ ['--catch-up'], qr/--catch-up/ ],
+		[ [ '--missed', 'all' ], qr/--missed/ ],
+		[ [ '--job', 'j', '--every', '1d', '--missed', 'some' ], qr/invalid value for option "--missed": "some"/ ],
 		[ [ '--job', 'j', '--every', '100ms' ], qr/at least one second/ ],
 		[ [ '--job', 'j', '--every', '0' ], qr/at least one second/ ],
 		[ [ '--job', 'j', '--every', '1 month' ], qr/month/ ],
@@ -145,6 +147,25 @@ subtest 'an older tick' => sub {
 
 	left_undone('passed over', '2020-01-01 00:00:00+00');
 	is((lectl($b, 'exec', 'e', @every, '--job', 'passed over', @tell))[1], "$due\n", 'without it is passed over');
+};
+
+subtest 'missed' => sub {
+	my @ticks = map { $a->sql("SET timezone = 'UTC'; SELECT timestamptz '$due' - $_ * interval '90 days'") } reverse 0 .. 3;
+	my %prints = (skip => [ $due ], last => [ @ticks[ 2, 3 ] ], all => [ @ticks[ 1 .. 3 ] ]);
+
+	foreach my $which (sort keys %prints)
+	{
+		my $job = "missed $which";
+		my $session = LeaderElection::Session->new($a);
+
+		$session->query("SELECT le_acquire('e', scope => 'session')");
+		$session->query("SELECT le_claim_tick('e', '$job', '$ticks[0]', every => '90 days')");
+		is($session->query("SELECT le_complete('e', '$job', '$ticks[0]')"), 't', "$which: three ticks ago");
+		$session->query("SELECT le_release('e')");
+		$session->quit;
+		is((lectl($b, 'exec', 'e', '--wait', '30s', @every, '--job', $job, '--missed', $which, @tell))[1],
+			join('', map { "$_\n" } @{ $prints{$which} }), "$which: what is run");
+	}
 };
 
 # What lectl is made of, for those who claim by hand.

@@ -99,24 +99,222 @@ test_judge(void **state)
 		const JudgeCase *c = &judgements[i];
 		LeClaimWish wish = plain;
 		int			try = -1;
+		int64		older;
 		LeClaimVerdict verdict;
 
 		wish.catch_up = c->catch_up;
-		verdict = le_judge_claim(&c->found, &wish, &try);
+		verdict = le_judge_claim(&c->found, &wish, &try, &older);
 		if (verdict != c->verdict)
 			fail_msg("line %d: verdict %d", c->line, verdict);
 		if (c->try != 0 && try != c->try)
 			fail_msg("line %d: try %d", c->line, try);
+		if (verdict == LE_CLAIM_BEHIND)
+			assert_int_equal(older, c->found.tick);
 
 		/* the record begins anew, if there is one */
 		wish.forget = true;
-		verdict = le_judge_claim(&c->found, &wish, &try);
+		verdict = le_judge_claim(&c->found, &wish, &try, &older);
 		if (verdict != (!c->found.exists ? LE_CLAIM_TAKEN : c->found.ours ?
 						LE_CLAIM_OURS : LE_CLAIM_TAKE))
 			fail_msg("line %d: verdict %d on forgetting", c->line, verdict);
 		if (verdict == LE_CLAIM_TAKE)
 			assert_int_equal(try, 1);
 	}
+}
+
+/* ---- missed ticks ---- */
+
+#define ORIGIN		1000
+#define EVERY		10
+#define MOST		8			/* ticks from ORIGIN on */
+
+typedef struct Fate
+{
+	int			ran[MOST + 1];	/* by tick: in which place, from 1 */
+	int			missed[MOST + 1];	/* so often was it said that it was */
+	int			nran;
+} Fate;
+
+static int64
+nth(int n)
+{
+	return ORIGIN + (int64) n * EVERY;
+}
+
+/* A claim is written in the place of the record, and then done. */
+static void
+write_claim(LeClaimView *record, const LeClaimWish *wish, Fate *fate)
+{
+	LeGap		gap = le_gap_before(record, wish);
+
+	assert_int_equal(gap.every_before, 0);
+	for (int64 i = 0; i < gap.n; i++)
+	{
+		int64		tick = gap.first + i * EVERY;
+
+		assert_in_range(tick, gap.first, gap.last);
+		fate->missed[(tick - ORIGIN) / EVERY]++;
+	}
+	if (gap.n > 0)
+		assert_int_equal(gap.first + (gap.n - 1) * EVERY, gap.last);
+	fate->ran[(wish->tick - ORIGIN) / EVERY] = ++fate->nran;
+	record->exists = true;
+	record->tick = wish->tick;
+	record->every = wish->every;
+	record->state = LE_CLAIM_DONE;
+}
+
+/*
+ * All that one call of le_run() does: what comes first is claimed first, until
+ * it is the turn of the tick that is due.
+ */
+static void
+run_all(LeClaimView *record, const LeClaimWish *due, Fate *fate)
+{
+	int			try;
+	int64		older;
+	LeClaimWish wish;
+
+	for (;;)
+	{
+		wish = *due;
+		if (le_judge_claim(record, &wish, &try, &older) == LE_CLAIM_BEHIND)
+		{
+			assert_in_range(older, record->tick + 1, due->tick - 1);
+			wish.tick = older;
+		}
+		assert_int_equal(le_judge_claim(record, &wish, &try, &older),
+						 LE_CLAIM_TAKE);
+		assert_int_equal(try, 1);
+		write_claim(record, &wish, fate);
+		if (wish.tick == due->tick)
+			return;
+	}
+}
+
+/* Each tick up to the one that is due runs once or is missed once. */
+static void
+check_fate(const Fate *fate, int last, int due, LeMissed missed, int most)
+{
+	int			between = due - last - 1;
+	int			runs = missed == LE_MISSED_ALL ? Min(between, most) :
+		missed == LE_MISSED_LAST ? Min(between, 1) : 0;
+
+	for (int n = 0; n <= MOST; n++)
+	{
+		bool		runs_now = n > last && n <= due && n >= due - runs;
+
+		assert_int_equal(fate->ran[n], runs_now ? n - (due - runs) + 1 : 0);
+		assert_int_equal(fate->missed[n],
+						 n > last && n < due && !runs_now &&
+						 missed != LE_MISSED_IGNORE);
+	}
+}
+
+static void
+test_missed(void **state)
+{
+	for (int last = 0; last < MOST; last++)
+		for (int due = last + 1; due <= MOST; due++)
+			for (int missed = 0; missed < LE_NMISSED; missed++)
+				for (int most = 1; most <= MOST; most++)
+					for (int ending = 0; ending < LE_CLAIM_NSTATES; ending++)
+					{
+						/* what is left running is left by a term before */
+						LeClaimView record = {FOUND, false, nth(last), 1, 49,
+						ending, false, EVERY};
+						LeClaimWish wish = {nth(due), 50, .every = EVERY,
+						.due = nth(due), .missed = missed, .max_missed = most};
+						Fate		fate = {0};
+
+						run_all(&record, &wish, &fate);
+						check_fate(&fate, last, due, missed, most);
+					}
+}
+
+/* What was never claimed, or by another interval, has missed nothing. */
+static void
+test_missed_not_known(void **state)
+{
+	static const struct
+	{
+		int			line;
+		bool		exists;
+		int64		tick;
+		int64		every;
+		int64		told;		/* which other interval */
+	}			cases[] = {
+		{__LINE__, false},
+		{__LINE__, true, ORIGIN, 0, 0},
+		{__LINE__, true, ORIGIN, 2 * EVERY, 2 * EVERY},
+		{__LINE__, true, ORIGIN, EVERY / 2, EVERY / 2},
+		{__LINE__, true, ORIGIN + 1, 7, 7},
+		{__LINE__, true, ORIGIN + 1, EVERY, 0},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+		for (int missed = 0; missed < LE_NMISSED; missed++)
+		{
+			LeClaimView record = {cases[i].exists, false, cases[i].tick, 1, 49,
+			LE_CLAIM_DONE, false, cases[i].every};
+			LeClaimWish wish = {nth(5), 50, .every = EVERY, .due = nth(5),
+			.missed = missed, .max_missed = 100};
+			int			try;
+			int64		older;
+			LeGap		gap;
+
+			if (le_judge_claim(&record, &wish, &try, &older) != LE_CLAIM_TAKE)
+				fail_msg("line %d", cases[i].line);
+			gap = le_gap_before(&record, &wish);
+			assert_int_equal(gap.n, 0);
+			if (gap.every_before != (missed == LE_MISSED_IGNORE ? 0 :
+									 cases[i].told))
+				fail_msg("line %d: %d", cases[i].line, (int) gap.every_before);
+		}
+}
+
+/* Who runs what was missed waits for what is under way; none goes back. */
+static void
+test_missed_in_order(void **state)
+{
+	for (int missed = 0; missed < LE_NMISSED; missed++)
+		for (int catch_up = 0; catch_up < 2; catch_up++)
+		{
+			bool		in_order = catch_up || missed == LE_MISSED_LAST ||
+				missed == LE_MISSED_ALL;
+			LeClaimView record = {FOUND, false, nth(2), 1, 50,
+			LE_CLAIM_RUNNING, false, EVERY};
+			LeClaimWish wish = {nth(5), 50, catch_up, .every = EVERY,
+			.due = nth(5), .missed = missed, .max_missed = 100};
+			LeClaimVerdict verdict;
+			int			try;
+			int64		older;
+
+			verdict = le_judge_claim(&record, &wish, &try, &older);
+			assert_int_equal(verdict, in_order ? LE_CLAIM_UNDER_WAY :
+							 LE_CLAIM_TAKE);
+			if (in_order)
+				assert_int_equal(older, nth(2));
+
+			/* over: at least once, or at most once */
+			record.over = true;
+			verdict = le_judge_claim(&record, &wish, &try, &older);
+			if (catch_up)
+				assert_int_equal(older, nth(2));
+			else if (missed == LE_MISSED_ALL)
+				assert_int_equal(older, nth(3));
+			assert_int_equal(verdict, in_order ? LE_CLAIM_BEHIND :
+							 LE_CLAIM_TAKE);
+
+			/* another session was quicker */
+			wish.tick = nth(2);
+			wish.catch_up = false;
+			assert_int_equal(le_judge_claim(&record, &wish, &try, &older),
+							 LE_CLAIM_TAKEN);
+			wish.tick = nth(1);
+			assert_int_equal(le_judge_claim(&record, &wish, &try, &older),
+							 LE_CLAIM_TAKEN);
+		}
 }
 
 /* The tick that a timer means, firing a little early or late, or not. */
@@ -342,6 +540,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		store_test(test_judge),
+		store_test(test_missed),
+		store_test(test_missed_not_known),
+		store_test(test_missed_in_order),
 		store_test(test_tick),
 		store_test(test_late),
 		store_test(test_keys),
