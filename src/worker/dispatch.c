@@ -888,14 +888,15 @@ paused_until(const Lane *lane)
 static void
 run_lane(Lane *lane)
 {
-	while (!dlist_is_empty(&lane->waiting) && paused_until(lane) == 0)
+	while (!dlist_is_empty(&lane->waiting))
 	{
 		LeFlight   *next = dlist_container(LeFlight, node,
 										   dlist_head_node(&lane->waiting));
 		bool		wanted = next->wanted == NULL || next->wanted(next);
 		bool		late = !next->keeps_waiting && le_now() >= next->until;
 
-		if (wanted && !late && lane->under_way >= lane->window)
+		if (wanted && !late && (lane->under_way >= lane->window ||
+								paused_until(lane) != 0))
 			return;
 		dlist_delete(&next->node);
 		count_wait(next);

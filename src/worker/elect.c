@@ -555,20 +555,30 @@ send_request(LeSlot *slot, const LeActions *act)
 
 /* A hold-off that somebody asked for may be longer. */
 static void
-end_term(LeSlot *slot, LeReason reason)
+stay_away(LeSlot *slot, LeProgress *p)
 {
-	LeProgress *p = le_progress_of(le_slot_number(slot));
-	le_time		until;
+	le_time		until = le_now() + p->idled;
 
-	le_end_term(slot, reason);
-	le_pending_term_ended(slot);
-	if (p->useless == 0)
-		return;
-	until = le_now() + p->idled;
 	if (slot->hold_off_until >= until)
 		return;
 	slot->hold_off_until = until;
 	p->idles = any_pause = true;
+}
+
+/*
+ * A worker that stops in here leaves the rest to the next one, which would
+ * contend at once for what has ended: so staying away begins first.
+ */
+static void
+end_term(LeSlot *slot, LeReason reason)
+{
+	LeProgress *p = le_progress_of(le_slot_number(slot));
+
+	le_progress_end(le_slot_number(slot));
+	if (p->useless != 0)
+		stay_away(slot, p);
+	le_end_term(slot, reason);
+	le_pending_term_ended(slot);
 }
 
 /* Nothing follows from what was fed. */

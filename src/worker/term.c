@@ -118,7 +118,6 @@ le_end_term(LeSlot *slot, LeReason reason)
 		reason = LE_REASON_NO_PROGRESS;
 	else if (reason == LE_REASON_RELEASED && slot->stepping_down)
 		reason = LE_REASON_STEPPED_DOWN;
-	le_progress_end(le_slot_number(slot));
 	le_begin_change(slot);
 	pg_atomic_write_u64(&slot->deadline, 0);
 	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
