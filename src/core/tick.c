@@ -93,8 +93,8 @@ le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
 {
 	LeGap		gap = {0};
 
-	if (wish->missed == LE_MISSED_IGNORE || wish->every <= 0 ||
-		wish->forget || !found->exists || found->tick >= wish->tick)
+	if (wish->every <= 0 || wish->forget || !found->exists ||
+		found->tick >= wish->tick)
 		return gap;
 	if (!same_row(found, wish))
 	{

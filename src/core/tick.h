@@ -32,11 +32,10 @@ typedef enum LeMissed
 {
 	LE_MISSED_SKIP,				/* they are reported */
 	LE_MISSED_LAST,				/* the newest one is run, others reported */
-	LE_MISSED_ALL,				/* they are run, the oldest first */
-	LE_MISSED_IGNORE			/* not all ticks are due: nothing is said */
+	LE_MISSED_ALL				/* they are run, the oldest first */
 } LeMissed;
 
-#define LE_NMISSED	(LE_MISSED_IGNORE + 1)
+#define LE_NMISSED	(LE_MISSED_ALL + 1)
 
 /* A job's record, as far as the next claim depends on it. */
 typedef struct LeClaimView

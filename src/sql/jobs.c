@@ -120,22 +120,26 @@ le_set_due(LeAsk *ask, int64 every)
 	ask->every = every / 1000;
 }
 
-/* What becomes of ticks that no leader has claimed. */
+/*
+ * What becomes of ticks that no leader has claimed.  With "ignore" not all
+ * multiples of the interval are ticks of the job, so it tells nobody when one
+ * was missed, and none is late: the store is not told of it.
+ */
 void
 le_set_missed(LeAsk *ask, text *missed, int32 max_missed)
 {
-	static const char *const names[LE_NMISSED] = {
+	static const char *const names[] = {
 		[LE_MISSED_SKIP] = "skip",
 		[LE_MISSED_LAST] = "last",
 		[LE_MISSED_ALL] = "all",
-		[LE_MISSED_IGNORE] = "ignore",
+		"ignore"
 	};
 	char	   *name = text_to_cstring(missed);
 	int			i = 0;
 
-	while (i < LE_NMISSED && strcmp(name, names[i]) != 0)
+	while (i < lengthof(names) && strcmp(name, names[i]) != 0)
 		i++;
-	if (i == LE_NMISSED)
+	if (i == lengthof(names))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid missed: \"%s\"", name),
@@ -148,7 +152,10 @@ le_set_missed(LeAsk *ask, text *missed, int32 max_missed)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the argument \"missed\" needs \"every\"")));
-	ask->missed = i;
+	if (i == LE_NMISSED)
+		ask->every = 0;
+	else
+		ask->missed = i;
 	ask->max_missed = max_missed;
 }
 

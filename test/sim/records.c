@@ -352,7 +352,7 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 	int64		missed;
 	int64		runs;
 
-	if (wish->missed != LE_MISSED_SKIP && wish->missed != LE_MISSED_IGNORE &&
+	if (wish->missed != LE_MISSED_SKIP &&
 		before->state == LE_CLAIM_RUNNING && before->token == after->token &&
 		claims[before->id].node == c->node && acts(before->id))
 		sim_fail("claim %u stands beside claim %u, which somebody acts on",
@@ -377,8 +377,6 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 				 after->id, after->tick, before->tick, wish->due, (int) runs);
 	if (runs > 0)
 		sim.counts.missed_run++;
-	if (wish->missed == LE_MISSED_IGNORE)
-		return;
 	c->gap = (after->tick - before->tick) / every - 1;
 	passed[c->election] += c->gap;
 }

@@ -304,8 +304,6 @@ set_missed(LeAsk *ask, const Script *s)
 		return;
 	ask->missed = policies[(s->random >> 17) & 3];
 	ask->max_missed = 1 + (int) ((s->random >> 13) & 3);
-	if (((s->random >> 8) & 15) == 15)
-		ask->missed = LE_MISSED_IGNORE;
 }
 
 static void

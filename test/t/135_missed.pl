@@ -116,6 +116,9 @@ is(claims('all', 228, "missed => 'all', max_missed => 1"), '228', 'all: none is 
 is(claim('ignore', 10), 10, 'ignore');
 is(claims('ignore', 15, "missed => 'ignore'"), '15', 'ignore: what is due runs');
 is(missed('ignore'), '', 'ignore: nothing is reported');
+is( $node->sql("SELECT every, next_expected, late FROM le_jobs WHERE job = 'ignore'"),
+	'||', 'ignore: nobody expects the next');
+is(claims('ignore', 20, "missed => 'all'"), '20', 'ignore: what it left out is not missed later');
 
 # By whom, and that it is in order
 my $other = LeaderElection::Session->new($node);

@@ -38,6 +38,14 @@ has_step(LeOpKind kind, int step)
 	}
 }
 
+/* Whose a lease is, is asked of a term that was read, and has a token. */
+static bool
+has_index(const LeOp *op)
+{
+	return op->step.number != 7 ||
+		(op->step.index > 0 && op->step.index <= PG_INT64_MAX);
+}
+
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int
@@ -49,7 +57,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (parse_exchange((const char *) data, size, &op, &response) &&
 		!le_store_azure.performs(op.kind) &&
-		has_step(op.kind, op.step.number))
+		has_step(op.kind, op.step.number) && has_index(&op))
 	{
 		op.nterms = 1;
 		le_store_azure.decode(&test_place, &op, &response, &answer);
