@@ -1,7 +1,8 @@
 # le_run() on three instances over a real Cassandra, which are killed, frozen,
 # cut off from both gateways and stepped down while jobs run, and a gateway is
 # killed: no tick runs twice, and none is lost where that was asked for.
-# pg_cron runs a job of its own in each minute meanwhile.
+# pg_cron runs two jobs of its own in each minute meanwhile, one that was
+# scheduled by le_cron_schedule(), and one that was adopted.
 
 use strict;
 use warnings;
@@ -70,11 +71,17 @@ sub leader
 # Before the driver begins, so that pg_cron knows the job when it does.
 if ($cron)
 {
-	$_->sql(<<'END') foreach values %node;
+	foreach my $node (values %node)
+	{
+		$node->sql(<<'END');
 CREATE EXTENSION pg_cron;
-SELECT cron.schedule('minute', '* * * * *',
-	$$CALL le_run('billing', 'CALL work(''minute'')', job => 'minute', every => '1 min', wait => '30 s', catch_up => true)$$);
+SELECT le_cron_schedule('minute', '* * * * *', 'CALL work(''minute'')', 'billing',
+	wait => '30 s', catch_up => true);
+SELECT cron.schedule('adopted', '* * * * *', 'CALL work(''adopted'')');
 END
+		is($node->sql("SELECT every, remark FROM le_cron_adopt('billing', 'adopted', dry_run => false)"),
+			'00:01:00|', 'pg_cron: adopted');
+	}
 }
 
 my $driver = LeaderElection::Driver->new(
@@ -130,7 +137,8 @@ if ($cron && @minutes)
 	$driver->run_until(
 		sub {
 			cron_has("start_time >= to_timestamp($minutes[-1])")
-			  && !cron_has("status IN ('starting', 'running')");
+			  && !cron_has("status IN ('starting', 'running')")
+			  && $driver->runs(qr/^adopted/);
 		},
 		'pg_cron');
 }
@@ -142,11 +150,13 @@ SKIP:
 	my @ticks = map { 'minute|' . tick_of($_) =~ s/\+00//r } @minutes;
 	my (%runs, %committed);
 
-	skip 'pg_cron is not installed', 2 unless $cron;
+	skip 'pg_cron is not installed', 3 unless $cron;
 	%runs = $driver->runs(qr/^minute/);
 	%committed = $driver->committed;
 	cmp_ok(scalar @ticks, '>', 0, 'pg_cron: a minute has begun');
 	is(join(', ', grep { !$committed{$_} } @ticks), '', 'pg_cron: the tick of no minute is lost');
+	my %adopted = $driver->runs(qr/^adopted/);
+	never([ grep { @{ $adopted{$_} } > 1 } keys %adopted ], 'pg_cron: no tick of what was adopted ran twice');
 	note('pg_cron: ' . join('; ', map { "$_: @{ $runs{$_} }" } sort keys %runs));
 }
 
