@@ -44,6 +44,7 @@ shmem_request(void)
 	RequestAddinShmemSpace(add_size(le_leases_size(), le_requests_size()));
 	RequestAddinShmemSpace(add_size(le_events_size(), le_stats_size()));
 	RequestAddinShmemSpace(add_size(le_bound_size(), le_runs_size()));
+	RequestAddinShmemSpace(add_size(le_history_size(), le_board_size()));
 	RequestAddinShmemSpace(le_progress_size());
 }
 

@@ -1,0 +1,251 @@
+# Leases on Azurite's blobs when time goes by: requests that arrive when nobody
+# counts on them any more, leases that an operator breaks, a service that stands
+# still for longer than any lease, claims that outlast their term, and names and
+# values as long as they may be.
+
+use strict;
+use warnings;
+
+use LeaderElection::Azurite;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Sampler;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $azurite = LeaderElection::Azurite->new('azurite')->start;
+my $recorder = LeaderElection::Recorder->new('late', $azurite->host_port)->start;
+my $one = LeaderElection::Node->create(
+	'one',
+	azure => $azurite,
+	settings => { azure_container_url => $azurite->url($recorder->host_port) });
+my $two = LeaderElection::Node->create('two', azure => $azurite);
+
+sub wait_for_end
+{
+	my ($node, $election, %params) = @_;
+
+	poll_until(sub { !$node->is_leader($election) }, "the end of $election", %params);
+	return;
+}
+
+# They come when a lease would be over, and somebody has asked again.
+subtest 'delayed by 20 s' => sub {
+	foreach my $step (
+		[ 'lease' => qr/^PUT \S*delayed\S*comp=lease/ ],
+		[ 'stamp' => qr/^PUT \S*delayed\S*comp=metadata/ ])
+	{
+		my ($what, $pattern) = @$step;
+		my @samplers =
+		  map { LeaderElection::Sampler->new($_, 'delayed') } $one, $two;
+		my $before = ($azurite->blob('delayed') // {})->{token} // 0;
+		my $began = boottime_ns();
+		my $token;
+
+		$recorder->rule(match => $pattern, action => 'delay_request', delay => 20,
+			count => 1);
+		ok($one->acquire('delayed', wait => '2 min'), "$what: acquired in the end");
+		$token = $one->token('delayed');
+		cmp_ok($token, '>', $before, 'with a higher token');
+		poll_until(sub { boottime_ns() - $began > 24e9 }, 'the late one', timeout => 60);
+		ok($one->is_leader('delayed'), 'which does no harm');
+		is($one->token('delayed'), $token, 'in the same term');
+		is($azurite->blob('delayed')->{token}, $token, 'that the blob tells of');
+		$recorder->clear_rules;
+		ok($one->release('delayed'), 'released');
+		ok($two->acquire('delayed', wait => '10 s'), 'the other has it');
+		ok($two->release('delayed'), 'and gives it back');
+		$_->stop foreach @samplers;
+		never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
+	}
+};
+
+# The deadline counts from when the lease was asked for, 13 s before that.
+subtest 'a stamp that takes its time' => sub {
+	my $lease = qr/^PUT \S*stamp~leader\?\S*comp=lease/;
+	my $session = LeaderElection::Session->new($one);
+	my ($sampler, $mark, $sent);
+
+	$one->configure(request_timeout => '12500ms');
+	$sampler = LeaderElection::Sampler->new($one, 'stamp');
+	$mark = $recorder->mark;
+	$recorder->rule(match => qr/^PUT \S*stamp~leader\?\S*comp=metadata/,
+		action => 'delay_reply', delay => 12, count => 1);
+	$session->start(q(SELECT le_acquire('stamp', wait => '1 min')));
+	$sent = $recorder->wait_for_request($lease, $mark)->{received};
+	$recorder->rule(match => $lease, action => 'lose_request');    # renewals
+	poll_until(sub { boottime_ns() > $sent + 14e9 }, 'the end of the lease', timeout => 30);
+	ok(!$one->is_leader('stamp'), 'no belief beyond what the lease is good for');
+	$sampler->stop;
+	is(scalar(grep { $_->[1] > $sent + 13.1e9 } $sampler->beliefs),
+		0, 'not for longer than since it was asked for');
+	is(scalar(grep { $_->[1] - $_->[0] > 1.1e9 } $sampler->beliefs),
+		0, 'a term of a second, or none');
+	$recorder->clear_rules;
+	$session->finish(timeout => 90);
+	$one->configure(request_timeout => '5s');
+	ok($one->acquire('stamp', wait => '1 min'), 'another term');
+	ok($one->release('stamp'), 'the end');
+};
+
+# Azurite renews what has run out also for somebody else, and says for whom.
+subtest 'renewed for another' => sub {
+	ok($one->acquire('foreign'), 'leads');
+	$recorder->rule(
+		match => qr/^PUT \S*foreign~leader\?\S*comp=lease/,
+		action => 'answer',
+		status => 200,
+		headers => {
+			'x-ms-request-id' => 'r',
+			'x-ms-version' => '2021-12-02',
+			'x-ms-lease-id' => '00000000-0000-4000-8000-000000000000'
+		},
+		body => '');
+	wait_for_end($one, 'foreign', timeout => 12);
+	like($one->sql(q(SELECT last_loss FROM le_status WHERE election = 'foreign')),
+		qr/taken/, 'no term any more');
+	$recorder->clear_rules;
+	ok($one->acquire('foreign', wait => '1 min'), 'another one');
+	ok($one->release('foreign'), 'the end');
+};
+
+# A renewal whose answer is lost, and one that is lost itself, are sent again.
+subtest 'a renewal without an answer' => sub {
+	my $token;
+
+	ok($one->acquire('renewed'), 'leads');
+	$token = $one->token('renewed');
+	foreach my $action ('lose_reply', 'lose_request')
+	{
+		my $mark = $recorder->mark;
+
+		$recorder->rule(match => qr/^PUT \S*renewed~leader\?\S*comp=lease/,
+			action => $action, count => 1);
+		poll_until(sub { grep { !$_->{action} } $recorder->requests(qr/^PUT \S*renewed~leader\?\S*comp=lease/, $mark) },
+			"$action: the next", timeout => 20);
+		is($one->token('renewed'), $token, "$action: the same term");
+		$recorder->clear_rules;
+	}
+	ok($one->release('renewed'), 'the end');
+};
+
+# The third request of a claim is a renewal of the term.
+subtest 'a claim whose term is not confirmed' => sub {
+	my $claim = q(SELECT le_claim('claims', '%s', '2020-01-01 00:00+00'));
+
+	ok($one->acquire('claims'), 'leads');
+	foreach my $action ('lose_reply', 'lose_request', 'delay_reply')
+	{
+		my $session = LeaderElection::Session->new($one);
+
+		$recorder->rule(match => qr/^PUT \S*claims~leader\?\S*comp=lease/,
+			action => $action, delay => 3, count => 1);
+		is($session->query(sprintf $claim, $action), 't', "$action: claimed");
+		$recorder->clear_rules;
+		is($one->sql(sprintf $claim, $action), 'f', 'once');
+		$session->quit;
+	}
+
+	# its leader is another by then
+	my $session = LeaderElection::Session->new($one);
+
+	$recorder->rule(match => qr/^PUT \S*claims~leader\?\S*comp=lease/, action => 'hang_request');
+	$session->start(sprintf $claim, 'between');
+	$two->wait_for(q(SELECT count(*) = 1 FROM le_claims WHERE job = 'between'), 'the record', timeout => 30);
+	ok($two->acquire('claims', wait => '1 min'), 'another leads');
+	like($session->finish(timeout => 60)->{error}, qr/LE00[1245]/, 'the claim is refused');
+	$recorder->clear_rules;
+	is($two->sql(sprintf $claim, 'between'), 'f', 'its tick is taken, at most once');
+	ok($two->release('claims'), 'the end');
+};
+
+# A tick is done whoever leads when that is said.
+subtest 'an end after the term' => sub {
+	my $session = LeaderElection::Session->new($one);
+	my $tick = q('2020-01-01 00:00+00');
+
+	ok($one->acquire('ends'), 'leads');
+	is($session->query("SELECT le_claim('ends', 'job', $tick)"), 't', 'claims');
+	ok($one->release('ends'), 'leads no more');
+	ok($two->acquire('ends', wait => '10 s'), 'another does');
+	is($session->query("SELECT le_complete('ends', 'job', $tick)"), 't', 'done all the same');
+	is($two->sql(q(SELECT state FROM le_claims WHERE election = 'ends')), 'done', 'as everybody sees');
+	ok($two->release('ends'), 'the end');
+	$session->quit;
+};
+
+# Without a period, or with a long one, a lease stays until it would have run out;
+# a holder that is well gives it back before.
+subtest 'leases broken in good order' => sub {
+	foreach my $period (undef, 60)
+	{
+		my @samplers = map { LeaderElection::Sampler->new($_, 'order') } $one, $two;
+		my $session = LeaderElection::Session->new($two);
+		my $how = defined $period ? "in $period s" : 'without a period';
+
+		ok($one->acquire('order', wait => '2 min'), "$how: one leads");
+		$session->start(q(SELECT le_acquire('order', wait => '2 min')));
+		is( $azurite->request(
+				'PUT', 'leader_election/order~leader', 'comp=lease',
+				'x-ms-lease-action' => 'break',
+				defined $period ? ('x-ms-lease-break-period' => $period) : ())->{status},
+			202, 'broken');
+		wait_for_end($one, 'order', timeout => 20);
+		is($session->finish(timeout => 100)->{output}, 't', 'the other leads then');
+		ok($two->release('order'), 'the end');
+		$session->quit;
+		$_->stop foreach @samplers;
+		never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
+	}
+};
+
+# Names and values are back unchanged, and within what a blob's metadata take.
+subtest 'as long as may be' => sub {
+	my $name = 'ü' x 64;
+	my $value = 'é' x 512;
+	my $job = 'ä' x 100;
+	my $long = LeaderElection::Node->create('long', azure => $azurite,
+		settings => { node_name => $name });
+
+	ok($long->acquire('long'), 'leads');
+	is($long->sql("SELECT le_renew('long', '$value')"), 't', 'a value');
+	is($two->sql("SELECT leader = '$name', value = '$value' FROM le_leader('long')"), 't|t', 'both are back');
+	is($long->sql("SELECT le_claim('long', '$job', '2020-01-01 00:00+00')"), 't', 'a job');
+	is($two->sql("SELECT job = '$job', node = '$name' FROM le_claims WHERE election = 'long'"), 't|t', 'its record, too');
+	$long->stop;
+};
+
+# Shorter than a lease, and longer than any.
+subtest 'a service that stands still' => sub {
+	foreach my $seconds (14, 70)
+	{
+		my @samplers = map { LeaderElection::Sampler->new($_, 'still') } $one, $two;
+		my $session = LeaderElection::Session->new($two);
+		my ($began, $ended);
+
+		ok($one->acquire('still', wait => '1 min'), "$seconds s: leads");
+		$session->start(q(SELECT le_acquire('still', wait => '5 min')));
+		$two->wait_for(q(SELECT state = 'waiting' FROM le_status WHERE election = 'still'), 'one who waits');
+		$began = boottime_ns();
+		$azurite->freeze;
+		wait_for_end($one, 'still', timeout => 20);
+		$ended = boottime_ns();
+		cmp_ok(($ended - $began) / 1e9, '<', 13.5, 'belief ends in time');
+		poll_until(sub { boottime_ns() - $began > $seconds * 1e9 }, "$seconds s", timeout => 90);
+		is( scalar(
+				grep { ($_->{headers}{'x-ms-lease-action'} // '') eq 'renew' && $_->{received} > $ended }
+				  $recorder->requests(qr/still/)),
+			0, 'no renewal is sent from then on');
+		$azurite->thaw;
+		is($session->finish(timeout => 120)->{output}, 't', 'one leads then');
+		ok($two->release('still'), 'the end');
+		$session->quit;
+		$_->stop foreach @samplers;
+		never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
+	}
+};
+
+$_->stop foreach $one, $two;
+done_testing();
