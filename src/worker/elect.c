@@ -567,7 +567,8 @@ stay_away(LeSlot *slot, LeProgress *p)
 
 /*
  * A worker that stops in here leaves the rest to the next one, which would
- * contend at once for what has ended: so staying away begins first.
+ * contend at once for what has ended: so staying away begins before that, and
+ * counts from it, for one that stood still in between.
  */
 static void
 end_term(LeSlot *slot, LeReason reason)
@@ -578,6 +579,8 @@ end_term(LeSlot *slot, LeReason reason)
 	if (p->useless != 0)
 		stay_away(slot, p);
 	le_end_term(slot, reason);
+	if (p->useless != 0)
+		stay_away(slot, p);
 	le_pending_term_ended(slot);
 }
 
