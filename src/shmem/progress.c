@@ -117,7 +117,7 @@ le_progress_forget(int slot)
 	LeProgress *p = &all[slot];
 
 	pg_atomic_write_u64(&p->at, 0);
-	p->began_at = p->limit = p->since = 0;
+	p->began_at = p->limit = p->since = p->judged = 0;
 	p->within = p->candidate_within = p->campaign_within = LE_WITHIN_SETTING;
 	p->useless = p->idled = 0;
 	p->idles = false;
@@ -139,13 +139,17 @@ le_progress_begin(int slot, le_time now)
 
 /*
  * It ends: how long to stay away, if that is for lack of progress?  Decided
- * now, since what was done while the term was waited for counts.
+ * now, since what was done while the term was waited for counts; and once,
+ * although a worker may stop halfway and the next one come here again.
  */
 void
 le_progress_end(int slot)
 {
 	LeProgress *p = &all[slot];
 
+	if (p->judged == p->began_at)
+		return;
+	p->judged = p->began_at;
 	if (le_made_progress(slot))
 		p->idled = 0;
 	if (p->useless != 0)

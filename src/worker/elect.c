@@ -553,13 +553,19 @@ send_request(LeSlot *slot, const LeActions *act)
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
-/* A hold-off that somebody asked for may be longer. */
+/*
+ * A term ends: if it was of no use, the election is left alone from now on.  A
+ * hold-off that somebody asked for may be longer.
+ */
 static void
-stay_away(LeSlot *slot, LeProgress *p)
+stay_away(LeSlot *slot)
 {
-	le_time		until = le_now() + p->idled;
+	LeProgress *p = le_progress_of(le_slot_number(slot));
+	le_time		until;
 
-	if (slot->hold_off_until >= until)
+	le_progress_end(le_slot_number(slot));
+	until = le_now() + p->idled;
+	if (p->useless == 0 || slot->hold_off_until >= until)
 		return;
 	slot->hold_off_until = until;
 	p->idles = any_pause = true;
@@ -573,14 +579,9 @@ stay_away(LeSlot *slot, LeProgress *p)
 static void
 end_term(LeSlot *slot, LeReason reason)
 {
-	LeProgress *p = le_progress_of(le_slot_number(slot));
-
-	le_progress_end(le_slot_number(slot));
-	if (p->useless != 0)
-		stay_away(slot, p);
+	stay_away(slot);
 	le_end_term(slot, reason);
-	if (p->useless != 0)
-		stay_away(slot, p);
+	stay_away(slot);
 	le_pending_term_ended(slot);
 }
 
@@ -944,6 +945,8 @@ settle(LeSlot *slot)
 		le_end_change(slot);
 	if (pg_atomic_read_u64(&slot->token) != slot->election.token)
 	{
+		if (pg_atomic_read_u64(&slot->token) != 0)
+			stay_away(slot);
 		le_begin_change(slot);
 		pg_atomic_write_u64(&slot->deadline, 0);
 		pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);

@@ -197,6 +197,8 @@ check_terms(SimNode *n)
 		if ((pg_atomic_read_u64(&slot->version) & 1) ||
 			pg_atomic_read_u64(&slot->deadline) == 0)
 			token = 0;
+		if (n->ends[e] && pg_atomic_read_u64(&slot->token) == 0)
+			progress_term_ends(n, e, slot);
 		if (token == n->term[e])
 			continue;
 		trace(n, token != 0 ? "* leads e%d with token " UINT64_FORMAT :

@@ -111,6 +111,7 @@ process_end(SimNode *n, int place)
 {
 	Backend    *b = &n->backends[place];
 
+	progress_cut_off(n, b);
 	b->begun = b->busy = b->awaits = b->stopped = false;
 	b->acting = 0;
 	b->reports = 0;

@@ -49,6 +49,16 @@ progress_ends(bool made)
 	sim.counts.progress++;
 }
 
+/* Whoever was about to tell of it has gone: perhaps it was noted. */
+void
+progress_cut_off(SimNode *n, const Backend *b)
+{
+	if (b->reports == 0)
+		return;
+	n->progress[b->reports - 1] = clock_boot(n, sim.now);
+	n->unsure[b->reports - 1] = true;
+}
+
 /* As le_progress(). */
 void
 progress_report(const char *election)
@@ -114,6 +124,8 @@ progress_forgotten(SimNode *n)
 {
 	memset(n->idle_until, 0, sizeof(n->idle_until));
 	memset(n->idled, 0, sizeof(n->idled));
+	memset(n->ended_token, 0, sizeof(n->ended_token));
+	memset(n->ends, false, sizeof(n->ends));
 	memset(n->idled_known, true, sizeof(n->idled_known));
 }
 
@@ -123,7 +135,12 @@ progress_term_begins(SimNode *n, int election)
 	le_time		now = clock_boot(n, sim.now);
 
 	n->began[election] = n->progress[election] = now;
-	n->made[election] = n->meddled[election] = false;
+	n->made[election] = n->meddled[election] = n->unsure[election] = false;
+
+	/* one that began and ended within a turn has not been seen */
+	if (n->ends[election] ||
+		node_slot(n, election)->ended_token != n->ended_token[election])
+		n->idled_known[election] = n->ends[election] = false;
 	if (now < n->idle_until[election])
 		sim_fail("n%d leads e%d again, %.3f s too early: it was of no use",
 				 n->number, election,
@@ -139,7 +156,8 @@ check_idles(SimNode *n, int election, le_duration idled)
 	if (!n->made[election])
 		expected = le_next_hold_off(LIMIT, n->idled[election]);
 	if ((n->made[election] || n->idled_known[election]) &&
-		!any_reports(n, election) && idled != expected)
+		!n->unsure[election] && !any_reports(n, election) &&
+		idled != expected)
 		sim_fail("n%d stays away from e%d for %.3f s, not %.3f s", n->number,
 				 election, idled / (double) LE_SEC,
 				 expected / (double) LE_SEC);
@@ -152,12 +170,10 @@ progress_term_ends(SimNode *n, int election, LeSlot *slot)
 
 	if (le_progress_within == 0)
 		return;
-	if (pg_atomic_read_u64(&slot->token) != 0)
-	{
-		/* a worker that stops in the middle has more to say about it */
-		n->idled_known[election] = false;
+	/* a worker that stops in the middle has more to say about it */
+	n->ends[election] = pg_atomic_read_u64(&slot->token) != 0;
+	if (n->ends[election])
 		return;
-	}
 	if (p->useless != 0)
 		sim.counts.useless++;
 	if (p->useless != 0 && !n->meddled[election])
@@ -167,6 +183,7 @@ progress_term_ends(SimNode *n, int election, LeSlot *slot)
 	}
 	n->idled[election] = p->idled;
 	n->idled_known[election] = !n->meddled[election];
+	n->ended_token[election] = slot->ended_token;
 }
 
 /*

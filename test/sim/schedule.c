@@ -1114,6 +1114,8 @@ check_they_stay(void)
 
 	run_until(sim.now + time_to_notice());
 	check_leaders_come();
+	if (sim.failed)
+		return;
 	for (int e = 0; e < sim.nelections; e++)
 		token[e] = sim.last_token[e];
 	requests = sim.counts.requests;
@@ -1121,8 +1123,7 @@ check_they_stay(void)
 	for (int e = 0; e < sim.nelections; e++)
 		if (begin_last_job(e))
 			jobs++;
-	if (!sim.failed)
-		run_until(sim.now + span);
+	run_until(sim.now + span);
 	if (sim.failed)
 		return;
 	if (sim.counts.completed < jobs)

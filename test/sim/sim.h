@@ -630,6 +630,11 @@ typedef struct SimNode
 	le_time		idle_until[MAX_ELECTIONS];	/* it has to stay away */
 	le_duration idled[MAX_ELECTIONS];	/* for how long, the last time ... */
 	bool		meddled[MAX_ELECTIONS]; /* somebody asked for something else */
+	bool		unsure[MAX_ELECTIONS];	/* perhaps there was progress */
+	bool		ends[MAX_ELECTIONS];	/* nobody believes in the term, and the
+										 * worker is not done with it */
+	uint64		ended_token[MAX_ELECTIONS]; /* of the term that was seen
+											 * last */
 	bool		idled_known[MAX_ELECTIONS]; /* ... or it is not known */
 	le_time		turns_since;	/* turns are counted from then */
 	int			turns;
@@ -996,6 +1001,7 @@ extern void do_cron(Script *s);
 extern void cron_fires(SimNode *n);
 extern void progress_meddled(SimNode *n);
 extern void progress_forgotten(SimNode *n);
+extern void progress_cut_off(SimNode *n, const Backend *b);
 extern void progress_term_begins(SimNode *n, int election);
 extern void progress_term_ends(SimNode *n, int election, LeSlot *slot);
 extern void progress_check(SimNode *n, int election);

@@ -139,7 +139,9 @@ is(state('deferred'), 'failed|1', 'failed');
 # Canceled by hand: that is an error of the command too.
 my $session = LeaderElection::Session->new($node);
 $session->start("CALL le_run('billing', 'SELECT pg_sleep(60)'" . at('canceled') . ')');
-$node->wait_for("SELECT state = 'running' FROM le_claims WHERE job = 'canceled'");
+# not while it still claims: then nobody knows of a run that could have failed
+$node->wait_for("SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = " . $session->pid);
+is(state('canceled'), 'running|1', 'running');
 $node->wait_for("SELECT pg_cancel_backend(" . $session->pid . ')');
 like($session->finish->{error}, qr/57014/, 'canceled');
 is(state('canceled'), 'failed|1', 'failed');
