@@ -42,6 +42,7 @@ main_of_process(void)
 			  b->sqlstate == LE_ERRCODE_NOT_LEADER ? "not leader" :
 			  b->sqlstate == LE_ERRCODE_LOST ? "lost" : "other");
 		PG_exception_stack = NULL;
+		b->acting = 0;			/* whatever comes of its transaction */
 		transaction_abort();
 	}
 	PG_exception_stack = NULL;
