@@ -278,6 +278,8 @@ node_run(SimNode *n)
 	}
 	if (++n->turns > MAX_TURNS)
 		sim_fail("n%d runs in a tight loop", n->number);
+	if (n->frozen_until <= sim.now)
+		n->went_on = n->frozen_until;
 	node_enter(n);
 	sim.exposed = sim.storm;
 	coroutine_resume(n->worker);

@@ -189,18 +189,21 @@ progress_term_ends(SimNode *n, int election, LeSlot *slot)
 /*
  * A node without progress holds no term for longer than progress_within, the
  * time for which the term is waited for, and one round: a worker that is
- * stopped has not renewed it since, so it lasts for a lease at most.
+ * stopped has not renewed it since, so it lasts for a lease at most.  One that
+ * was stopped before that has noticed nothing until it went on.
  */
 void
 progress_check(SimNode *n, int election)
 {
+	le_time		since = Max(n->progress[election],
+							clock_boot(n, n->went_on));
 	le_duration most;
 
 	if (le_progress_within == 0)
 		return;
 	most = LIMIT + le_drain_timeout * LE_MSEC + LE_DRAIN_GRACE +
 		Max(node_table(n)->node.timing.lease, n->lease_ms * LE_MSEC);
-	if (clock_boot(n, sim.now) > n->progress[election] + most &&
+	if (clock_boot(n, sim.now) > since + most &&
 		!any_reports(n, election) &&
 		le_owner_of(node_slot(n, election)) == LE_OWNER_NODE)
 		sim_fail("n%d leads e%d, %.3f s after it made progress last",

@@ -569,6 +569,7 @@ typedef struct SimNode
 										 * checks.c; here, since each step
 										 * looks at it */
 	le_time		sleeps_until;	/* on CLOCK_MONOTONIC; 0: for ever */
+	le_time		went_on;		/* in true time: after it stood still last */
 	le_time		awake_since;	/* in true time: its turn began then */
 	le_time		frozen_until;	/* in true time */
 	le_time		wakes_at;		/* the machine, from its sleep */
