@@ -90,6 +90,35 @@ subtest 'a stamp that takes its time' => sub {
 	ok($one->release('stamp'), 'the end');
 };
 
+# Values are written all the time, and the lease is not renewed by that.
+subtest 'values in place of renewals' => sub {
+	my $lease = qr/^PUT \S*values~leader\?\S*comp=lease/;
+	my $sampler = LeaderElection::Sampler->new($one, 'values');
+	my $session = LeaderElection::Session->new($one);
+	my $mark = $recorder->mark;
+	my ($sent, $n);
+
+	ok($one->acquire('values'), 'leads');
+	$recorder->wait_for_request($lease, $mark);
+	$sent = $recorder->wait_for_request($lease, $recorder->mark, timeout => 20)->{received};
+	$recorder->rule(match => $lease, action => 'lose_request');
+	poll_until(
+		sub {
+			$session->start(q(SELECT le_renew('values', clock_timestamp()::text)));
+			$n++ if $session->finish(timeout => 60)->{output} eq 't';
+			return boottime_ns() > $sent + 14e9;
+		},
+		'the end of the lease', timeout => 60);
+	cmp_ok($n, '>', 2, 'values are published');
+	ok(!$one->is_leader('values'), 'no belief beyond what the lease is good for');
+	$sampler->stop;
+	is(scalar(grep { $_->[1] > $sent + 13.1e9 } $sampler->beliefs), 0, 'nor shortly before');
+	$recorder->clear_rules;
+	$session->quit;
+	ok($one->acquire('values', wait => '1 min'), 'another term');
+	ok($one->release('values'), 'the end');
+};
+
 # Azurite renews what has run out also for somebody else, and says for whom.
 subtest 'renewed for another' => sub {
 	ok($one->acquire('foreign'), 'leads');
