@@ -164,10 +164,6 @@ subtest 'ticks' => sub {
 
 	$recorder->rule(
 		match => request_like('read_claim', 'ticks'),
-		action => 'pass',
-		count => 1);
-	$recorder->rule(
-		match => request_like('read_claim', 'ticks'),
 		action => 'hang_request',
 		count => 1);
 	$recorder->rule(

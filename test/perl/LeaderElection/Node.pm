@@ -603,6 +603,8 @@ sub crash
 	my ($self) = @_;
 	my @pids = $self->_all_processes;
 
+	# a worker that sees its postmaster dead first would release what it leads
+	kill('STOP', @pids);
 	kill('KILL', @pids);
 	delete @frozen{@pids};
 	poll_until(sub { !grep { _is_alive($_) } @pids },
