@@ -66,7 +66,7 @@ row_of(int election, int job, ClaimRecord *record)
 static void
 ask_as(Ask *a, int owner)
 {
-	a->op.node_name = name_of_node(owner);
+	a->op.node_name = a->claim.node = name_of_node(owner);
 	pg_snprintf(a->session, sizeof(a->session), "%08x%024d", owner + 1, 0);
 	a->op.session = a->session;
 }
