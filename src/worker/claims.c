@@ -521,6 +521,14 @@ note_found(Claiming *c, const LeClaim *found, const LeGap *gap)
 	c->passed.over = found->token != c->ask.token || is_over(c, found);
 }
 
+/* Would the claim take the place of one that nobody is at any more? */
+static bool
+may_replace(const LeClaimWish *wish, const LeClaim *found)
+{
+	return wish->catch_up ||
+		(le_claims_in_order(wish) && found->tick < wish->tick);
+}
+
 static void
 judge(Claiming *c, const LeClaim *found)
 {
@@ -551,9 +559,10 @@ judge(Claiming *c, const LeClaim *found)
 
 		/*
 		 * To ask whether a run is over ends it, if its session was stopped in
-		 * it.  So nobody asks that of his own, which he may ask for again.
+		 * it.  So nobody asks that of his own, which he may ask for again, nor
+		 * of one that he would leave as it is.
 		 */
-		view.over = !view.ours && le_claims_in_order(&wish) &&
+		view.over = !view.ours && may_replace(&wish, found) &&
 			is_over(c, found);
 	}
 	verdict = le_judge_claim(&view, &wish, &try, &older);
