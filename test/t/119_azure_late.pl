@@ -109,7 +109,7 @@ subtest 'values in place of renewals' => sub {
 			return boottime_ns() > $sent + 14e9;
 		},
 		'the end of the lease', timeout => 60);
-	cmp_ok($n, '>', 2, 'values are published');
+	cmp_ok($n, '>=', 1, 'values are published');
 	ok(!$one->is_leader('values'), 'no belief beyond what the lease is good for');
 	$sampler->stop;
 	is(scalar(grep { $_->[1] > $sent + 13.1e9 } $sampler->beliefs), 0, 'nor shortly before');
