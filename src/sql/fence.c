@@ -420,12 +420,10 @@ at_xact_end(XactEvent event, void *arg)
 			check_all();
 			break;
 		case XACT_EVENT_COMMIT:
-			note_progress();
-			ending = false;
-			unbind();
-			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
+			if (event == XACT_EVENT_COMMIT)
+				note_progress();
 			ending = false;
 			unbind();
 			break;

@@ -1632,17 +1632,11 @@ azure_place(LePlace *place)
 	strlcpy(place->part, container_url, sizeof(place->part));
 }
 
-static bool
-is_workload(void)
-{
-	return strcmp(identity, LE_AZURE_WORKLOAD) == 0;
-}
-
 static const char *
 azure_secret_file(void)
 {
 	return identity[0] == '\0' ? sas_file :
-		is_workload() ? le_azure_token_file() : "";
+		le_azure_is_workload(identity) ? le_azure_token_file() : "";
 }
 
 static const char *
@@ -1717,7 +1711,8 @@ monthly(le_duration interval)
 static int
 explain_identity(LeFinding *finding)
 {
-	const char *fault = is_workload() ? le_azure_workload_fault() : NULL;
+	const char *fault = le_azure_is_workload(identity) ?
+		le_azure_workload_fault() : NULL;
 
 	finding->topic = "secrets";
 	finding->level = LE_LEVEL_ERROR;

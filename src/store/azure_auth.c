@@ -89,8 +89,8 @@ le_azure_workload_fault(void)
 	return NULL;
 }
 
-static bool
-is_workload(const char *identity)
+bool
+le_azure_is_workload(const char *identity)
 {
 	return strcmp(identity, LE_AZURE_WORKLOAD) == 0;
 }
@@ -151,7 +151,7 @@ le_azure_ask_token(const char *identity, const char *url, const LeOp *op,
 {
 	request->without_secret = true;
 	request->max_answer = MAX_TOKEN_ANSWER;
-	if (is_workload(identity))
+	if (le_azure_is_workload(identity))
 		exchange_token(op, request);
 	else
 		ask_metadata(identity, url, request);
@@ -227,7 +227,7 @@ refuse_token(const char *identity, const LeHttpResponse *response,
 			 LeAnswer *answer)
 {
 	int			status = response->status;
-	const char *whom = is_workload(identity) ? "Microsoft Entra" :
+	const char *whom = le_azure_is_workload(identity) ? "Microsoft Entra" :
 		"the machine's metadata service";
 	bool		refused = status == 400 || status == 401 || status == 403;
 
@@ -265,15 +265,6 @@ le_azure_take_token(const char *identity, const LeHttpResponse *response,
 
 /* ---- signatures ---- */
 
-static int
-hex_digit(char c)
-{
-	const char *digits = "0123456789abcdef";
-	const char *at = c == '\0' ? NULL : strchr(digits, pg_tolower(c));
-
-	return at == NULL ? -1 : (int) (at - digits);
-}
-
 /* A field of the query, decoded; NULL: it has none. */
 static char *
 sas_field(const char *sas, const char *name)
@@ -292,10 +283,10 @@ sas_field(const char *sas, const char *name)
 	initStringInfo(&value);
 	for (s += len + 1; *s != '\0' && *s != '&'; s++)
 	{
-		if (s[0] == '%' && hex_digit(s[1]) >= 0 && hex_digit(s[2]) >= 0)
+		if (s[0] == '%' && le_hex_digit(s[1]) >= 0 && le_hex_digit(s[2]) >= 0)
 		{
-			appendStringInfoChar(&value, (char) (hex_digit(s[1]) * 16 +
-												 hex_digit(s[2])));
+			appendStringInfoChar(&value, (char) (le_hex_digit(s[1]) * 16 +
+												 le_hex_digit(s[2])));
 			s += 2;
 		}
 		else

@@ -16,6 +16,7 @@
 #define LE_AZURE_SYSTEM		"system"
 #define LE_AZURE_WORKLOAD	"workload"
 
+extern bool le_azure_is_workload(const char *identity);
 extern const char *le_azure_token_file(void);
 extern const char *le_azure_workload_fault(void);
 extern void le_azure_ask_token(const char *identity, const char *url,

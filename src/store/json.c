@@ -244,8 +244,9 @@ le_json_at(const LeJsonNode *node, int level, const char *name)
 		memcmp(step->field, name, step->field_len) == 0;
 }
 
-static int
-hex_digit(char c)
+/* Of either case; -1: it is none. */
+int
+le_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -263,7 +264,7 @@ take_hex(const char **s, const char *end, pg_wchar *unit)
 	*unit = 0;
 	for (int i = 0; i < 4; i++)
 	{
-		int			digit = *s < end ? hex_digit(**s) : -1;
+		int			digit = *s < end ? le_hex_digit(**s) : -1;
 
 		if (digit < 0)
 			return false;

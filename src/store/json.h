@@ -58,6 +58,7 @@ extern bool le_json_uint64(const LeJsonNode *node, uint64 *number);
 extern bool le_json_embeddable(const char *text);
 extern void le_json_append_string(StringInfo buf, const char *s);
 
+extern int	le_hex_digit(char c);
 extern void le_base64_append(StringInfo buf, const char *data, int len);
 extern char *le_base64_decode(const char *text, int len, int *decoded_len);
 

@@ -401,7 +401,7 @@ leave_place(LeFlight *flight)
 
 /* Of a secret ahead of time nobody has to know: there is the last one. */
 static bool
-is_of_interest(const LeFlight *flight, const LeAnswer *answer)
+is_of_interest(const LeFlight *flight)
 {
 	if (flight->op.kind == LE_OP_AUTHENTICATE && !le_secret_missing())
 		return false;
@@ -412,7 +412,7 @@ static void
 finish(LeFlight *flight, const LeAnswer *answer)
 {
 	leave_place(flight);
-	if (is_of_interest(flight, answer))
+	if (is_of_interest(flight))
 	{
 		count_answer(flight, answer);
 		note_store(flight, answer);
@@ -932,13 +932,15 @@ waiting_timer(void)
 	for (int i = 0; i < LE_NLANES; i++)
 	{
 		const LeFlight *first;
+		le_time		paused;
 
 		if (dlist_is_empty(&lanes[i].waiting))
 			continue;
 		first = dlist_container(LeFlight, node,
 								dlist_head_node(&lanes[i].waiting));
-		if (paused_until(&lanes[i]) != 0)
-			next = le_earliest(next, paused_until(&lanes[i]));
+		paused = paused_until(&lanes[i]);
+		if (paused != 0)
+			next = le_earliest(next, paused);
 		else if (lanes[i].under_way < lanes[i].window)
 			return le_now();
 		if (!first->keeps_waiting)

@@ -172,13 +172,17 @@ send(LeOpKind kind, const char *election, const char *job,
 /* ---- list ---- */
 
 static int
+compare_jobs(const LeJobRow *one, const LeJobRow *two)
+{
+	int			order = strcmp(one->claim.election, two->claim.election);
+
+	return order != 0 ? order : strcmp(one->claim.job, two->claim.job);
+}
+
+static int
 compare_rows(const void *a, const void *b)
 {
-	const LeClaimRow *one = &((const Row *) a)->job.claim;
-	const LeClaimRow *two = &((const Row *) b)->job.claim;
-	int			order = strcmp(one->election, two->election);
-
-	return order != 0 ? order : strcmp(one->job, two->job);
+	return compare_jobs(&((const Row *) a)->job, &((const Row *) b)->job);
 }
 
 static void
@@ -359,14 +363,6 @@ tell_news(LeJobRow *now, const LeJobRow *before)
 	now->told_abandoned = now->abandoned ||
 		(before != NULL && before->told_abandoned);
 	now->told_late = late || (before != NULL && before->told_late);
-}
-
-static int
-compare_jobs(const LeJobRow *one, const LeJobRow *two)
-{
-	int			order = strcmp(one->claim.election, two->claim.election);
-
-	return order != 0 ? order : strcmp(one->claim.job, two->claim.job);
 }
 
 static void

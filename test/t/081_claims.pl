@@ -116,9 +116,9 @@ subtest 'answers lost' => sub {
 subtest 'outcome unknown' => sub {
 	my $session = LeaderElection::Session->new($a);
 
-	$recorder->rule(match => request_like('read_claim'), action => 'pass', count => 1);
+	$recorder->rule(match => request_like('read_claim', 'billing', 'unknown'), action => 'pass', count => 1);
 	$recorder->rule(match => request_like('claim'), action => 'lose_reply', count => 1);
-	$recorder->rule(match => request_like('read_claim'), action => 'answer', status => 500, body => 'No cluster leader');
+	$recorder->rule(match => request_like('read_claim', 'billing', 'unknown'), action => 'answer', status => 500, body => 'No cluster leader');
 	my $error = $session->error(claim('unknown'));
 
 	like($error, qr/ERROR:  LE004: could not claim a tick of election "billing" at the lease store \Q${\ $recorder->url}\E/,
@@ -209,9 +209,9 @@ subtest 'another worker' => sub {
 	$recorder->clear_rules;
 
 	# What its predecessor sent, the next one must not say was never sent.
-	$recorder->rule(match => request_like('read_claim'), action => 'pass', count => 1);
+	$recorder->rule(match => request_like('read_claim', 'billing', 'replaced'), action => 'pass', count => 1);
 	$recorder->rule(match => request_like('claim'), action => 'hang_reply', count => 1);
-	$recorder->rule(match => request_like('read_claim'), action => 'answer', status => 500, body => 'No cluster leader');
+	$recorder->rule(match => request_like('read_claim', 'billing', 'replaced'), action => 'answer', status => 500, body => 'No cluster leader');
 	$mark = $recorder->mark;
 	$session->start(claim('replaced'));
 	$recorder->wait_for_request(request_like('claim'), $mark);
@@ -273,10 +273,10 @@ subtest 'regained' => sub {
 
 	$a->configure(request_timeout => '5s', renew_interval => '1s');
 	$a->sql('CREATE TABLE regained AS SELECT le_tick() AS tick LIMIT 0');
-	$recorder->rule(match => request_like('read_claim'), action => 'hang_request', count => 1);
+	$recorder->rule(match => request_like('read_claim', 'billing', 'regained'), action => 'hang_request', count => 1);
 	$session->start("CALL le_run('billing', 'INSERT INTO regained VALUES (le_tick())', "
 		  . "job => 'regained', tick => '$tick', wait => '1 min')");
-	poll_until(sub { scalar $recorder->requests(request_like('read_claim'), $mark) },
+	poll_until(sub { scalar $recorder->requests(request_like('read_claim', 'billing', 'regained'), $mark) },
 		'the record to be read');
 	$consul->destroy($consul->kv('leader_election/billing/leader')->{Session});
 	$a->wait_for("SELECT NOT le_is_leader('billing')");

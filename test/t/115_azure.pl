@@ -26,17 +26,6 @@ sub wait_for_state
 		$node->name . ": $election $state");
 }
 
-# Nothing that a signature consists of may be in a log.
-sub tells_no_secret
-{
-	my ($node) = @_;
-
-	ok(!$node->log_like(qr/sig=|se=20|%3D/), $node->name . "'s log is silent");
-	is($node->sql(q(SELECT count(*) FROM le_events WHERE detail ~ 'sig=')),
-		0, 'and so are its events');
-	return;
-}
-
 # The first duty, and what SQL says about it on both sides.
 subtest 'one leads' => sub {
 	my $blob;
@@ -303,7 +292,7 @@ subtest 'crash' => sub {
 		'terms do not overlap');
 };
 
-tells_no_secret($two);
+$azurite->tells_no_secret($two);
 $two->stop;
 is($azurite->blob('crash')->{state}, 'available', 'a shutdown releases all');
 

@@ -33,6 +33,7 @@ use LeaderElection::HTTP;
 use LeaderElection::Util;
 use MIME::Base64 qw(decode_base64url encode_base64url);
 use PostgreSQL::Test::Utils ();
+use Test::More;
 
 =pod
 
@@ -204,6 +205,10 @@ container; the query without question mark.
 What its blob shows: token, node, value, attempt, session, state of the lease
 and etag; undef if there is none.
 
+=item tells_no_secret($node)
+
+Tests that nothing of a signature is in the node's log or among its events.
+
 =back
 
 =cut
@@ -237,6 +242,16 @@ sub blob
 			$_ => defined $text ? decode_base64url($text) : undef
 		} qw(node value)
 	};
+}
+
+sub tells_no_secret
+{
+	my ($self, $node) = @_;
+
+	ok(!$node->log_like(qr/sig=|se=20|%3D/), $node->name . "'s log is silent");
+	is($node->sql(q(SELECT count(*) FROM le_events WHERE detail ~ 'sig=')),
+		0, 'and so are its events');
+	return;
 }
 
 1;

@@ -50,18 +50,21 @@ my $nodes = qr{leader_election\.nodes/};
 
 =over
 
-=item request_like($kind, [ $election ])
+=item request_like($kind, [ $election, [ $job ] ])
 
 Kinds: create, verify, register, renew, prove, read, list, watch, list_nodes,
 acquire, publish, take_over, release, revoke, forget, destroy, claim, complete,
 read_claim.  The patterns of acquire and publish match whatever locks the key.
+Who means the read of one job's claim names it: a worker that has just started
+reads those of all jobs, for le_jobs.
 
 =cut
 
 sub request_like
 {
-	my ($kind, $election) = @_;
+	my ($kind, $election, $job) = @_;
 	my $key = defined $election ? "\Q$election\E" : '[^"?]+';
+	my $claim = defined $job ? "\Q$job\E" : '[^/?]+';
 	my %like = (
 		create => qr{^PUT /v1/session/create},
 		verify => qr{^GET /v1/session/info/},
@@ -84,7 +87,7 @@ sub request_like
 		  qr{\n\[\{"KV":\{"Verb":"check-session".*"set","Key":"leader_election\.claims/$key/},
 		complete =>
 		  qr{\n\[\{"KV":\{"Verb":"check-index"[^\}]*\}\},\{"KV":\{"Verb":"set","Key":"leader_election\.claims/$key/},
-		read_claim => qr{^GET /v1/kv/leader_election\.claims/$key/[^/?]+\?},
+		read_claim => qr{^GET /v1/kv/leader_election\.claims/$key/$claim\?},
 		revoke => qr{"Verb":"set","Key":"$nodes},
 		forget => qr{"Verb":"delete","Key":"$nodes},
 		destroy => qr{^PUT /v1/session/destroy/});
