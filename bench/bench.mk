@@ -8,7 +8,8 @@
 #:   failover       time from kill -9 of a leader to the next one, beside
 #:                  Consul's own client; ROUNDS=n (3)
 #:   scale          many elections: time until all are held, cost of holding
-#:                  and waiting, takeover; ELECTIONS="1 100 1000 10000"
+#:                  and waiting, takeover; ELECTIONS="1 100 1000 10000",
+#:                  STORE=consul|cassandra (consul)
 #:   bench-gateway  leases through extension and gateway beside the bare CQL
 #:                  statement; handoff, failover, renewal of many; ROUNDS=n (3)
 #:   bench-azure    leases on Azurite's blobs beside the same requests alone, by
@@ -25,7 +26,7 @@ failover:
 	@$(SANDBOX) bench/failover
 
 scale:
-	@$(BUILD) --silent
+	@$(BUILD) --silent $(if $(filter cassandra,$(STORE)),gateway)
 	@$(SANDBOX) bench/scale
 
 bench-gateway: gateway

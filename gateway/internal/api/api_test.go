@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -309,36 +308,6 @@ func TestClaimLife(t *testing.T) {
 	} {
 		f.want("POST", "/v1/locks/l/claims/j", bad, 400, "bad-request")
 	}
-}
-
-func TestBatch(t *testing.T) {
-	f := newFixture(t, nil)
-	f.want("PUT", "/v1/locks/a", `{"owner":"o"}`, 201, "")
-	f.want("PUT", "/v1/locks/b", `{"owner":"other"}`, 201, "")
-	a := f.want("POST", "/v1/renew", `{"owner":"o","ttl":"20s","locks":[{"name":"a","token":1,"rev":1,"value":"v"},{"name":"b","token":1,"rev":1},{"name":"c","token":1,"rev":1}]}`, 200, "")
-	var doc struct{ Results []resultDoc }
-	if err := json.Unmarshal([]byte(a.raw), &doc); err != nil {
-		t.Fatal(err)
-	}
-	r := doc.Results
-	if len(r) != 3 || r[0].Status != 200 || r[0].Lock.Rev != 2 || r[0].Lock.Value != "v" || *r[0].Lock.TrustMS != 17000 ||
-		r[1].Status != 409 || *r[1].Problem.Owner != "other" || r[2].Status != 409 || r[2].Problem.Type != urn+"lost" {
-		t.Errorf("%s", a.raw)
-	}
-	many := func(n int) string {
-		var list []string
-		for i := range n {
-			list = append(list, fmt.Sprintf(`{"name":"l%d","token":1,"rev":1}`, i))
-		}
-		return `{"owner":"o","locks":[` + strings.Join(list, ",") + `]}`
-	}
-	f.want("POST", "/v1/renew", many(100), 200, "")
-	f.want("POST", "/v1/renew", many(101), 400, "bad-request")
-	f.want("POST", "/v1/renew", `{"owner":"o","ttl":4,"locks":[{"name":"a","token":1,"rev":1}]}`, 422, "bad-ttl")
-	f.want("POST", "/v1/renew", many(0), 400, "bad-request")
-	f.want("POST", "/v1/renew", `{"owner":"o","locks":[{"name":"a","token":1,"rev":1},{"name":"a","token":1,"rev":2}]}`, 400, "bad-request")
-	f.want("POST", "/v1/renew", `{"owner":"o","locks":[{"name":"a..","token":1,"rev":1},{"name":"../a","token":1,"rev":1}]}`, 400, "bad-name")
-	f.want("POST", "/v1/renew", `{"owner":"o","locks":[{"name":"a","token":1,"rev":1,"value":"`+strings.Repeat("x", 1<<20)+`"}]}`, 413, "too-large")
 }
 
 func TestRefusesNonsense(t *testing.T) {
@@ -653,7 +622,10 @@ func TestAllow(t *testing.T) {
 	f := newFixture(t, nil)
 	for path, allow := range map[string]string{
 		"/v1/locks":                      "GET",
+		"/v1/acquire":                    "POST",
 		"/v1/renew":                      "POST",
+		"/v1/release":                    "POST",
+		"/v1/read":                       "POST",
 		"/v1/locks/a":                    "DELETE, GET, PUT",
 		"/v1/locks/a/b":                  "DELETE, GET, PUT",
 		"/v1/locks/a%2Frenew":            "DELETE, GET, PUT",
@@ -697,6 +669,10 @@ func TestMatch(t *testing.T) {
 		{"POST", "/v1/locks/a/claims/j/complete", route{opComplete, "a", "j"}},
 		{"POST", "/v1/locks/a/claims/x%2Fy", route{opClaim, "a", "x/y"}},
 		{"POST", "/v1/renew", route{opBatch, "", ""}},
+		{"POST", "/v1/acquire", route{opAcquireMany, "", ""}},
+		{"POST", "/v1/release", route{opReleaseMany, "", ""}},
+		{"POST", "/v1/read", route{opGetMany, "", ""}},
+		{"PUT", "/v1/locks/v1/acquire", route{opAcquire, "v1/acquire", ""}},
 		{"GET", "/v1/locks", route{opList, "", ""}},
 	} {
 		u, _ := url.Parse(c.path)

@@ -28,11 +28,14 @@ var bodies = map[op]struct {
 	limit    int64
 	optional bool
 }{
-	opAcquire:  {bodyLimit, true},
-	opRenew:    {bodyLimit, false},
-	opBatch:    {batchLimit, false},
-	opClaim:    {bodyLimit, false},
-	opComplete: {bodyLimit, false},
+	opAcquire:     {bodyLimit, true},
+	opRenew:       {bodyLimit, false},
+	opAcquireMany: {batchLimit, false},
+	opBatch:       {batchLimit, false},
+	opReleaseMany: {batchLimit, false},
+	opGetMany:     {batchLimit, false},
+	opClaim:       {bodyLimit, false},
+	opComplete:    {bodyLimit, false},
 }
 
 // pace is how fast a body has to come in: never silent for longer than

@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	batchLocks = 100
 	valueBytes = bodyLimit
 	ownerBytes = 512
 	idBytes    = 128
@@ -134,74 +133,6 @@ func checkTerm(owner string, token, rev int64) error {
 		return invalid("bad-request", "rev is required, 1 to 2^53")
 	}
 	return nil
-}
-
-type batchBody struct {
-	Owner string    `json:"owner"`
-	TTL   *duration `json:"ttl"`
-	Locks lockList  `json:"locks"`
-}
-
-type lockList []struct {
-	Name  string  `json:"name"`
-	Token int64   `json:"token"`
-	Rev   int64   `json:"rev"`
-	Value *string `json:"value"`
-}
-
-// UnmarshalJSON stops at the first lock that is one too many, or no lock. Left
-// to itself, encoding/json makes hundreds of thousands of locks out of a
-// megabyte before anybody can count them.
-func (l *lockList) UnmarshalJSON(b []byte) error {
-	*l = nil
-	if string(b) == "null" {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return invalid("bad-request", "locks must be an array")
-	}
-	for d.More() {
-		if len(*l) == batchLocks {
-			return wrongCount()
-		}
-		*l = append(*l, make(lockList, 1)...)
-		if err := d.Decode(&(*l)[len(*l)-1]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func wrongCount() error {
-	return invalid("bad-request", "locks must have 1 to %d entries; send several requests", batchLocks)
-}
-
-func (b batchBody) requests() ([]lease.RenewRequest, error) {
-	if len(b.Locks) == 0 {
-		return nil, wrongCount()
-	}
-	var list []lease.RenewRequest
-	seen := make(map[string]bool)
-	for i, l := range b.Locks {
-		err := errors.Join(checkName(l.Name), checkTerm(b.Owner, l.Token, l.Rev))
-		if err == nil && seen[l.Name] {
-			err = invalid("bad-request", "the lock is named twice")
-		}
-		if err == nil && l.Value != nil && len(*l.Value) > valueBytes {
-			err = invalid("too-large", "a value may have %d bytes", valueBytes)
-		}
-		if err != nil {
-			var p *problem
-			errors.As(err, &p)
-			return nil, invalid(p.Type, "locks[%d]: %s", i, p.Detail)
-		}
-		seen[l.Name] = true
-		list = append(list, lease.RenewRequest{Name: l.Name, Owner: b.Owner, Token: l.Token, Rev: l.Rev,
-			Value: l.Value, TTL: ttlOf(b.TTL)})
-	}
-	return list, nil
 }
 
 type claimBody struct {

@@ -14,7 +14,7 @@ import (
 // have, and its canonical escaped form leads to the same lock.
 func FuzzMatch(f *testing.F) {
 	for _, path := range []string{"/v1/locks/a", "/v1/locks/a%2Fb/renew", "/v1/locks/a/claims/j/complete",
-		"/v1/locks/%2E%2E", "/v1/locks/a%25", "/v1/renew"} {
+		"/v1/locks/%2E%2E", "/v1/locks/a%25", "/v1/renew", "/v1/acquire", "/v1/release", "/v1/read"} {
 		for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
 			f.Add(method, path)
 		}
@@ -50,6 +50,8 @@ func FuzzBodies(f *testing.F) {
 	for _, body := range []string{``, `{}`, `{"owner":"o","ttl":"15s","value":"v","attempt":"a","min_token":1}`,
 		`{"owner":"o","token":1,"rev":1,"ttl":15}`, `{"owner":"o","ttl":1e9,"locks":[{"name":"a/b","token":1,"rev":1,"value":null}]}`,
 		`{"owner":"o","token":1,"tick":-1,"try":1,"claim":"c","prev_claim":"p","prev_state":"done"}`,
+		`{"owner":"o","ttl":"15s","locks":[{"name":"a","attempt":"x","min_token":7},{"name":"b","attempt":"y","value":""}]}`,
+		`{"owner":"o","locks":[{"name":"a","token":7,"rev":2}]}`, `{"locks":[{"name":"a"},{"name":"a/b"}]}`,
 		`{"claim":"c","state":"failed"}`, `{"ttl":"\u0031s"}`, `{"ttl":NaN}`} {
 		f.Add(body)
 	}
@@ -76,6 +78,28 @@ func FuzzBodies(f *testing.F) {
 		if read(false, &b) {
 			if list, err := b.requests(); check(t, err) && (len(list) < 1 || len(list) > batchLocks) {
 				t.Fatalf("%q: %d locks", text, len(list))
+			}
+		}
+		var am acquireManyBody
+		if read(false, &am) {
+			if list, err := am.requests(); check(t, err) {
+				for _, q := range list {
+					if q.Owner == "" || q.Attempt == "" || q.Anonymous || q.MinToken < 0 || checkName(q.Name) != nil {
+						t.Fatalf("%q: %+v", text, q)
+					}
+				}
+			}
+		}
+		var rm releaseManyBody
+		if read(false, &rm) {
+			if list, err := rm.requests(); check(t, err) && (len(list) > batchLocks || list[0].Token < 1 || list[0].Rev < 1) {
+				t.Fatalf("%q: %+v", text, list)
+			}
+		}
+		var gm getManyBody
+		if read(false, &gm) {
+			if list, err := gm.requests(); check(t, err) && (len(list) < 1 || checkName(list[0]) != nil) {
+				t.Fatalf("%q: %q", text, list)
 			}
 		}
 		var c claimBody

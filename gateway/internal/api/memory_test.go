@@ -25,21 +25,23 @@ func allocated(run func()) uint64 {
 func TestBatchIsJudgedWhileDecoded(t *testing.T) {
 	f := newFixture(t, nil)
 	flood := strings.Repeat("{},", batchLimit/3-20)
-	for _, body := range []string{
-		`{"locks":[` + flood + `{}]}`,
-		`{"locks":[` + flood + `{}],"owner":"o","locks":[]}`,
-		`{"locks":[` + strings.Repeat(`{"value":"v"},`, batchLimit/14-10) + `{}]}`,
-		`{"locks":[` + strings.Repeat(`0,`, batchLimit/2-10) + `0]}`,
-	} {
-		bytes := allocated(func() {
-			r := httptest.NewRecorder()
-			f.srv.ServeHTTP(r, httptest.NewRequest("POST", "/v1/renew", strings.NewReader(body)))
-			if r.Code != http.StatusBadRequest {
-				t.Errorf("%.20s: %d %s", body, r.Code, r.Body)
+	for _, path := range batchPaths {
+		for _, body := range []string{
+			`{"locks":[` + flood + `{}]}`,
+			`{"locks":[` + flood + `{}],"owner":"o","locks":[]}`,
+			`{"locks":[` + strings.Repeat(`{"value":"v"},`, batchLimit/14-10) + `{}]}`,
+			`{"locks":[` + strings.Repeat(`0,`, batchLimit/2-10) + `0]}`,
+		} {
+			bytes := allocated(func() {
+				r := httptest.NewRecorder()
+				f.srv.ServeHTTP(r, httptest.NewRequest("POST", path, strings.NewReader(body)))
+				if r.Code != http.StatusBadRequest {
+					t.Errorf("%s %.20s: %d %s", path, body, r.Code, r.Body)
+				}
+			})
+			if bytes > 16<<20 {
+				t.Errorf("%s %.20s: %d bytes are allocated for one request of %d", path, body, bytes, len(body))
 			}
-		})
-		if bytes > 16<<20 {
-			t.Errorf("%.20s: %d bytes are allocated for one request of %d", body, bytes, len(body))
 		}
 	}
 }
@@ -54,19 +56,28 @@ func TestValuesOfBatchesAreBounded(t *testing.T) {
 	}
 	f.want("POST", "/v1/renew", renew(strings.Repeat("v", valueBytes+1)), 413, "too-large")
 	f.want("POST", "/v1/renew", renew(strings.Repeat("v", valueBytes)), 200, "")
+	acquire := func(value string) string {
+		return fmt.Sprintf(`{"owner":"o","locks":[{"name":"b","attempt":"x","value":%q}]}`, value)
+	}
+	f.want("POST", "/v1/acquire", acquire(strings.Repeat("v", valueBytes+1)), 413, "too-large")
+	f.want("POST", "/v1/acquire", acquire(strings.Repeat("v", valueBytes)), 200, "")
 }
 
 // An answer is written lock by lock, not put together in memory first.
 func TestAnswersAreNotPutTogether(t *testing.T) {
 	f := newFixture(t, nil)
 	value := strings.Repeat("\\u0001", 10<<10) // six bytes a letter, in JSON
-	var locks []string
+	var locks, attempts, names []string
 	for i := range batchLocks {
-		f.want("PUT", fmt.Sprintf("/v1/locks/l%d", i), `{"owner":"o","value":"`+value+`"}`, 201, "")
+		f.want("PUT", fmt.Sprintf("/v1/locks/l%d", i), `{"owner":"o","attempt":"a","value":"`+value+`"}`, 201, "")
 		locks = append(locks, fmt.Sprintf(`{"name":"l%d","token":1,"rev":1}`, i))
+		attempts = append(attempts, fmt.Sprintf(`{"name":"l%d","attempt":"a"}`, i))
+		names = append(names, fmt.Sprintf(`{"name":"l%d"}`, i))
 	}
 	for _, c := range []struct{ method, path, body, list string }{
 		{"GET", "/v1/locks", "", "locks"},
+		{"POST", "/v1/read", `{"locks":[` + strings.Join(names, ",") + `]}`, "results"},
+		{"POST", "/v1/acquire", `{"owner":"o","locks":[` + strings.Join(attempts, ",") + `]}`, "results"},
 		{"POST", "/v1/renew", `{"owner":"o","locks":[` + strings.Join(locks, ",") + `]}`, "results"},
 	} {
 		w := &counting{h: http.Header{}}

@@ -23,11 +23,16 @@ const (
 	opGet      op = "get"
 	opWait     op = "wait"
 	opList     op = "list"
-	opBatch    op = "renew_many"
 	opClaim    op = "claim"
 	opComplete op = "complete"
 	opGetClaim op = "get_claim"
 	opClaims   op = "get_claims"
+
+	// of several locks at once
+	opBatch       op = "renew_many"
+	opAcquireMany op = "acquire_many"
+	opReleaseMany op = "release_many"
+	opGetMany     op = "get_many"
 )
 
 // route is what a request is about.
@@ -48,7 +53,10 @@ type resource map[string]op
 
 var (
 	theLocks    = resource{"GET": opList}
+	theAcquires = resource{"POST": opAcquireMany}
 	theRenewals = resource{"POST": opBatch}
+	theReleases = resource{"POST": opReleaseMany}
+	theReads    = resource{"POST": opGetMany}
 	aLock       = resource{"GET": opGet, "PUT": opAcquire, "DELETE": opRelease}
 	aRenewal    = resource{"POST": opRenew}
 	theClaims   = resource{"GET": opClaims}
@@ -91,8 +99,14 @@ func find(path string) (what resource, name []string, job string, err error) {
 	switch path {
 	case "/v1/locks":
 		return theLocks, nil, "", nil
+	case "/v1/acquire":
+		return theAcquires, nil, "", nil
 	case "/v1/renew":
 		return theRenewals, nil, "", nil
+	case "/v1/release":
+		return theReleases, nil, "", nil
+	case "/v1/read":
+		return theReads, nil, "", nil
 	}
 	rest, ok := strings.CutPrefix(path, locksPath)
 	if !ok {

@@ -158,7 +158,7 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, rt route) (int
 		return 0, err
 	}
 	if rt.name != "" && !caller.May(rt.name) {
-		return 0, invalid("forbidden", "the token of %s does not open %s", caller.Label, rt.name)
+		return 0, forbidden(caller, rt.name)
 	}
 	raw, err := s.receive(w, r, bodies[rt.op].limit)
 	if err != nil {
@@ -216,8 +216,14 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, rt route, c *aut
 		return s.get(w, r, rt)
 	case opList:
 		return s.list(w, r, c)
+	case opAcquireMany:
+		return s.acquireMany(w, r, c, raw)
 	case opBatch:
 		return s.renewMany(w, r, c, raw)
+	case opReleaseMany:
+		return s.releaseMany(w, r, c, raw)
+	case opGetMany:
+		return s.getMany(w, r, c, raw)
 	case opClaim:
 		return s.claim(w, r, rt, raw)
 	case opComplete:
@@ -301,13 +307,16 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, rt route, raw [
 	if err != nil {
 		return 0, err
 	}
-	// An attempt that was made up here cannot have held the lock before, even if
-	// only a read has shown that it does.
-	code := http.StatusCreated
-	if g.Repeated && b.Attempt != "" {
-		code = http.StatusOK
+	return reply(w, acquired(g, b.Attempt), grantOf(rt.name, g))
+}
+
+// acquired is the status of a grant. An attempt that was made up here cannot
+// have held the lock before, even if only a read has shown that it does.
+func acquired(g lease.Grant, attempt string) int {
+	if g.Repeated && attempt != "" {
+		return http.StatusOK
 	}
-	return reply(w, code, grantOf(rt.name, g))
+	return http.StatusCreated
 }
 
 func (s *Server) renew(w http.ResponseWriter, r *http.Request, rt route, raw []byte) (int, error) {
@@ -324,46 +333,6 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request, rt route, raw []b
 		return 0, err
 	}
 	return reply(w, 200, grantOf(rt.name, g))
-}
-
-// resultDoc is the answer for one lock of a batch: the status it would have
-// had alone, and either the lock or the problem.
-type resultDoc struct {
-	Name    string   `json:"name"`
-	Status  int      `json:"status"`
-	Lock    *lockDoc `json:"lock,omitempty"`
-	Problem *problem `json:"problem,omitempty"`
-}
-
-func (s *Server) renewMany(w http.ResponseWriter, r *http.Request, c *auth.Caller, raw []byte) (int, error) {
-	var b batchBody
-	if err := decode(raw, &b); err != nil {
-		return 0, err
-	}
-	all, err := b.requests()
-	if err != nil {
-		return 0, err
-	}
-	for _, q := range all {
-		if !c.May(q.Name) {
-			return 0, invalid("forbidden", "the token of %s does not open %s", c.Label, q.Name)
-		}
-	}
-	if err := s.svc.CheckTTL(ttlOf(b.TTL)); err != nil { // it is that of all
-		return 0, err
-	}
-	grants, errs := s.svc.RenewMany(r.Context(), all)
-	out := begin(w, s.patience, `{"results":[`)
-	for i, q := range all {
-		if errs[i] != nil {
-			p := describe(q.Name, errs[i])
-			out.add(resultDoc{Name: q.Name, Status: p.Status, Problem: p})
-			continue
-		}
-		d := grantOf(q.Name, grants[i])
-		out.add(resultDoc{Name: q.Name, Status: 200, Lock: &d})
-	}
-	return out.end(`]}`)
 }
 
 func (s *Server) release(w http.ResponseWriter, r *http.Request, rt route) (int, error) {
@@ -396,13 +365,21 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route) (int, err
 	} else {
 		row, err = s.svc.Get(r.Context(), rt.name)
 	}
+	if err == nil {
+		err = held(row)
+	}
 	if err != nil {
 		return 0, err
 	}
-	if row.Free() {
-		return 0, &lease.RefusedError{Reason: lease.IsFree, Row: row, Detail: "nobody holds the lock"}
-	}
 	return reply(w, 200, lockOf(rt.name, row))
+}
+
+// held refuses to show a lock that nobody holds.
+func held(row lease.Row) error {
+	if row.Free() {
+		return &lease.RefusedError{Reason: lease.IsFree, Row: row, Detail: "nobody holds the lock"}
+	}
+	return nil
 }
 
 // waiting reads the parameters of a long poll.

@@ -23,16 +23,17 @@ const (
 
 // laneOf is the lane of each operation that does not seek.
 var laneOf = map[op]lane{
-	opRenew:    laneKeep,
-	opBatch:    laneKeep,
-	opRelease:  laneKeep,
-	opComplete: laneKeep,
-	opWait:     laneWait,
+	opRenew:       laneKeep,
+	opBatch:       laneKeep,
+	opRelease:     laneKeep,
+	opReleaseMany: laneKeep,
+	opComplete:    laneKeep,
+	opWait:        laneWait,
 }
 
 // large is the operations whose answers are a hundred times those of others:
 // an eighth of the slots is open to each.
-var large = map[op]bool{opBatch: true, opList: true}
+var large = map[op]bool{opAcquireMany: true, opBatch: true, opReleaseMany: true, opGetMany: true, opList: true}
 
 // slots bounds how many requests there are at once, in all and of one caller.
 type slots struct {

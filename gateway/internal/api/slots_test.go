@@ -40,6 +40,8 @@ func TestShares(t *testing.T) {
 		{"a caller that seeks may still renew", 256, 4096, []take{{opAcquire, "a", 96}, {opRenew, "a", 80}}},
 		{"acquires are not behind renewals of others", 256, 4096, []take{{opRenew, "a", 128}, {opAcquire, "b", 64}}},
 		{"batches have fewer", 256, 4096, []take{{opBatch, "", 32}, {opList, "", 32}, {opRenew, "", 192}}},
+		{"of each kind", 256, 4096, []take{{opAcquireMany, "", 32}, {opGetMany, "", 32}, {opReleaseMany, "", 32}, {opBatch, "", 32}}},
+		{"a rush of batches leaves renewals theirs", 256, 4096, []take{{opAcquireMany, "", 32}, {opGetMany, "", 32}, {opAcquire, "", 128}, {opReleaseMany, "", 32}, {opBatch, "", 32}}},
 		{"the least", 1, 1, []take{{opBatch, "a", 1}, {opAcquire, "b", 0}, {opWait, "b", 1}, {opWait, "c", 0}}},
 		{"few", 4, 2, []take{{opAcquire, "", 3}, {opRenew, "", 1}}},
 	} {

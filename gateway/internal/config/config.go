@@ -86,7 +86,7 @@ func (c *Config) serveFlags(f *flag.FlagSet) []group {
 	f.DurationVar(&c.MaxClockSkew, "max-clock-skew", 2*time.Second, "by how much the clocks of two Cassandra nodes may differ; leases are believed for that much less")
 	f.DurationVar(&c.Budget, "request-timeout", 4500*time.Millisecond, "how long a request may take, unknown outcomes resolved; keep it below the clients' timeout")
 	f.DurationVar(&c.Poll, "poll-interval", 250*time.Millisecond, "how often a lock is looked at while clients wait for its change; where more than 250 are watched more seldom, down to each 800ms")
-	f.IntVar(&c.Parallel, "batch-parallel", 8, "how many locks of one batch are renewed at once (`n`)")
+	f.IntVar(&c.Parallel, "batch-parallel", 8, "how many locks of one batch are worked on at once (`n`)")
 	f.IntVar(&c.MaxRequests, "max-requests", 256, "at most `n` requests at once; more are answered 503. A quarter is kept for renewals and releases, and one caller gets half at most")
 	f.IntVar(&c.MaxWaiters, "max-waiters", 4096, "at most `n` long polls at once, half of them for one caller; more are answered 503")
 	f.DurationVar(&c.Shutdown, "shutdown-timeout", 10*time.Second, "how long requests under way may take when the gateway is stopped")

@@ -854,3 +854,96 @@ func eventually(t *testing.T, ok func() bool) {
 		}
 	}
 }
+
+// Each lock of a batch is answered in its place and for itself: what one is
+// refused, or nobody knows of it, is no matter of the others.
+func TestBatchesAnswerEach(t *testing.T) {
+	f := newFixture(t)
+	f.acquire(t, "other") // the lock l
+	var reqs []AcquireRequest
+	for i := range 20 {
+		q := ask("a", fmt.Sprint("x", i))
+		if q.Name = fmt.Sprint("l", i); i == 7 {
+			q.Name = "l"
+		}
+		reqs = append(reqs, q)
+	}
+	grants, errs := f.AcquireMany(t.Context(), reqs)
+	var ends []ReleaseRequest
+	var names []string
+	for i, g := range grants {
+		if i == 7 {
+			want(t, errs[i], "held")
+		} else if want(t, errs[i], "ok"); g.Attempt != reqs[i].Attempt {
+			t.Errorf("%d: %+v", i, g)
+		}
+		ends = append(ends, ReleaseRequest{Name: reqs[i].Name, Owner: "a", Token: 1, Rev: int64(1 + i%2)})
+		names = append(names, reqs[i].Name)
+	}
+	rows, errs := f.GetMany(t.Context(), names)
+	for i, row := range rows {
+		if want(t, errs[i], "ok"); row.Owner != map[bool]string{true: "other", false: "a"}[i == 7] {
+			t.Errorf("%d: %+v", i, row)
+		}
+	}
+	for i, err := range f.ReleaseMany(t.Context(), ends) {
+		switch {
+		case i == 7:
+			want(t, err, "not-yours")
+		case i%2 == 1:
+			want(t, err, "stale-revision")
+		default:
+			want(t, err, "ok")
+		}
+	}
+}
+
+// deadlines is a store that notes until when its reads may take.
+type deadlines struct {
+	DB
+	mu   sync.Mutex
+	ends map[time.Time]bool
+}
+
+func (d *deadlines) Read(ctx context.Context, name string, level Level) (Row, error) {
+	end, _ := ctx.Deadline()
+	d.mu.Lock()
+	d.ends[end] = true
+	d.mu.Unlock()
+	return d.DB.Read(ctx, name, level)
+}
+
+// A batch has the time of one request, unknown outcomes included: its caller
+// waits for no longer, and would have to take all for unknown.
+func TestBatchesEndTogether(t *testing.T) {
+	f := newFixture(t) // a request may take 400 ms
+	f.db.Slow = 60 * time.Millisecond
+	store := &deadlines{DB: f.db}
+	s := f.on(store)
+	var acquires []AcquireRequest
+	var releases []ReleaseRequest
+	var names []string
+	for i := range 100 {
+		q := ask("a", "x")
+		q.Name = fmt.Sprint("l", i)
+		acquires = append(acquires, q)
+		releases = append(releases, ReleaseRequest{Name: q.Name, Owner: "a", Token: 1, Rev: 1})
+		names = append(names, q.Name)
+	}
+	for kind, run := range map[string]func() []error{
+		"acquire": func() []error { _, errs := s.AcquireMany(context.Background(), acquires); return errs },
+		"release": func() []error { return s.ReleaseMany(context.Background(), releases) },
+		"read":    func() []error { _, errs := s.GetMany(context.Background(), names); return errs },
+	} {
+		store.ends = make(map[time.Time]bool)
+		started := time.Now()
+		errs := run()
+		if took := time.Since(started); took > 2*time.Second { // all of them: 4.5 s to acquire
+			t.Errorf("%s: it took %v", kind, took)
+		}
+		if len(store.ends) != 1 {
+			t.Errorf("%s: time ends at %d instants", kind, len(store.ends))
+		}
+		want(t, errs[99], "not-applied")
+	}
+}

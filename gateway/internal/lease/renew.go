@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 )
 
@@ -105,26 +104,6 @@ func (s *Service) successor(work context.Context, t *turn, q RenewRequest) (Row,
 		row.Value = *q.Value
 	}
 	return row, nil, nil
-}
-
-// RenewMany renews the locks of one node, several at a time. Together they have
-// the time of one request to begin in, as a caller does not wait for longer;
-// those that come too late are not applied.
-func (s *Service) RenewMany(ctx context.Context, reqs []RenewRequest) ([]Grant, []error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.Budget)
-	defer cancel()
-	grants, errs := make([]Grant, len(reqs)), make([]error, len(reqs))
-	slots := make(chan struct{}, max(1, s.opt.Parallel))
-	var all sync.WaitGroup
-	for i, q := range reqs {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			grants[i], errs[i] = s.Renew(ctx, q)
-		})
-	}
-	all.Wait()
-	return grants, errs
 }
 
 // Release ends a term.

@@ -28,7 +28,7 @@ type Options struct {
 	Budget time.Duration
 	// Poll is how often a watched lock is looked at, where few are watched.
 	Poll time.Duration
-	// Parallel is how many locks of a batch are renewed at once.
+	// Parallel is how many locks of a batch are worked on at once.
 	Parallel int
 	Log      *slog.Logger
 	Observer Observer
@@ -74,10 +74,15 @@ func (s *Service) Close(ctx context.Context) {
 // have not run out since.
 func (s *Service) Held() int { return s.terms.count(time.Now()) }
 
-// work gives an operation its time. It is not tied to the caller's connection:
-// a transaction that is abandoned half way is an unknown outcome for nothing.
+// work gives an operation its time, which of a batch ends with that of all. It is
+// not tied to the caller's connection: a transaction that is abandoned half way
+// is an unknown outcome for nothing.
 func (s *Service) work(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), s.opt.Budget)
+	end := time.Now().Add(s.opt.Budget)
+	if all, ok := ctx.Value(endKey{}).(time.Time); ok && all.Before(end) {
+		end = all
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
 // enter takes the turn on a lock, for callers that will wait no longer than

@@ -17,7 +17,7 @@ def claims_again(case):
     return isinstance(body, dict) and body.get("claim") == body.get("prev_claim")
 
 
-def renews_twice(case):
+def names_twice(case):
     locks = case.body.get("locks") if isinstance(case.body, dict) else None
     names = [lock.get("name") for lock in locks or [] if isinstance(lock, dict)]
     return len(names) != len(set(map(repr, names)))
@@ -26,7 +26,10 @@ def renews_twice(case):
 IN_WORDS = {
     "GET /v1/locks/{name}": waits_badly,
     "POST /v1/locks/{name}/claims/{job}": claims_again,
-    "POST /v1/renew": renews_twice,
+    "POST /v1/acquire": names_twice,
+    "POST /v1/renew": names_twice,
+    "POST /v1/release": names_twice,
+    "POST /v1/read": names_twice,
 }
 
 
