@@ -14,6 +14,10 @@
  * Every lease is judged by Cassandra, skew of its clocks included: a lock
  * that is shown free can be taken at once.
  *
+ * Acquires of several elections go in one request, as do releases and reads.
+ * Each is answered for itself, in its place, as it would be alone; a gateway of
+ * an earlier version does not know that, and is asked for one after the other.
+ *
  * Errors are told by the type of the problem document, which never changes.
  * A write is not applied only if the gateway says so; an answer that is not
  * the gateway's leaves its outcome unknown.
@@ -139,6 +143,13 @@ append_ttl(StringInfo body, const LeOp *op)
 }
 
 static void
+append_min_token(StringInfo body, const LeOp *op)
+{
+	appendStringInfo(body, ",\"min_token\":" UINT64_FORMAT "}",
+					 Min(op->token_floor, (uint64) PG_INT64_MAX));
+}
+
+static void
 encode_acquire(const LeOp *op, LeHttpRequest *request)
 {
 	StringInfo	body = &request->body;
@@ -150,8 +161,7 @@ encode_acquire(const LeOp *op, LeHttpRequest *request)
 	append_field(body, "attempt", op->attempt);
 	append_field(body, "value", op->value);
 	append_ttl(body, op);
-	appendStringInfo(body, ",\"min_token\":" UINT64_FORMAT "}",
-					 Min(op->token_floor, (uint64) PG_INT64_MAX));
+	append_min_token(body, op);
 }
 
 static void
@@ -170,25 +180,81 @@ encode_publish(const LeOp *op, LeHttpRequest *request)
 					 ",\"rev\":" UINT64_FORMAT "}", op->index, op->rev);
 }
 
+/* A request about several locks, up to the first of them. */
 static void
-encode_renewals(const LeOp *op, LeHttpRequest *request)
+begin_batch(const LeOp *op, const char *path, LeHttpRequest *request)
 {
 	StringInfo	body = &request->body;
 
 	request->method = "POST";
 	request->max_answer = MAX_BATCH_ANSWER;
-	appendStringInfoString(&request->path, "/v1/renew");
+	appendStringInfoString(&request->path, path);
 	appendStringInfoChar(body, '{');
-	append_field(body, "owner", owner_of(op));
-	append_ttl(body, op);
-	appendStringInfoString(body, ",\"locks\":[");
+	if (op->kind != LE_OP_READ)
+		append_field(body, "owner", owner_of(op));
+	if (op->kind == LE_OP_ACQUIRE || op->kind == LE_OP_RENEW_TERMS)
+		append_ttl(body, op);
+	appendStringInfoString(body, body->len > 1 ? ",\"locks\":[" :
+						   "\"locks\":[");
+}
+
+/* One of them; what follows the name ends it. */
+static void
+append_entry(StringInfo body, int i, const char *election)
+{
+	appendStringInfoString(body, i == 0 ? "{\"name\":" : ",{\"name\":");
+	le_json_append_string(body, election);
+}
+
+static void
+append_term(StringInfo body, uint64 token, uint64 rev)
+{
+	appendStringInfo(body, ",\"token\":" UINT64_FORMAT
+					 ",\"rev\":" UINT64_FORMAT "}", token, rev);
+}
+
+static void
+encode_renewals(const LeOp *op, LeHttpRequest *request)
+{
+	begin_batch(op, "/v1/renew", request);
 	for (int i = 0; i < op->nterms; i++)
 	{
-		appendStringInfoString(body, i == 0 ? "{\"name\":" : ",{\"name\":");
-		le_json_append_string(body, op->terms[i].election);
-		appendStringInfo(body, ",\"token\":" UINT64_FORMAT
-						 ",\"rev\":" UINT64_FORMAT "}",
-						 op->terms[i].token, op->terms[i].rev);
+		append_entry(&request->body, i, op->terms[i].election);
+		append_term(&request->body, op->terms[i].token, op->terms[i].rev);
+	}
+	appendStringInfoString(&request->body, "]}");
+}
+
+/* The operation in a place of its request: itself, or one that was joined. */
+static const LeOp *
+part_of(const LeOp *op, int i)
+{
+	return i == 0 ? op : op->joined[i - 1];
+}
+
+static void
+encode_joined(const LeOp *op, LeHttpRequest *request)
+{
+	StringInfo	body = &request->body;
+
+	begin_batch(op, op->kind == LE_OP_ACQUIRE ? "/v1/acquire" :
+				op->kind == LE_OP_RELEASE ? "/v1/release" : "/v1/read",
+				request);
+	for (int i = 0; i <= op->njoined; i++)
+	{
+		const LeOp *part = part_of(op, i);
+
+		append_entry(body, i, part->election);
+		if (op->kind == LE_OP_ACQUIRE)
+		{
+			append_field(body, "attempt", part->attempt);
+			append_field(body, "value", part->value);
+			append_min_token(body, part);
+		}
+		else if (op->kind == LE_OP_RELEASE)
+			append_term(body, Min(part->index, MAX_TOKEN), part->rev);
+		else
+			appendStringInfoChar(body, '}');
 	}
 	appendStringInfoString(body, "]}");
 }
@@ -297,6 +363,12 @@ cassandra_encode(const LePlace *place, const LeOp *op,
 	(void) place;
 	request->method = "GET";
 	request->max_answer = MAX_SMALL_ANSWER;
+	if (op->njoined > 0)
+	{
+		encode_joined(op, request);
+		request->has_body = true;
+		return;
+	}
 	switch (op->kind)
 	{
 		case LE_OP_READ:
@@ -535,38 +607,79 @@ is(const Doc *doc, const char *type)
 	return doc->type != NULL && strcmp(doc->type, type) == 0;
 }
 
+/*
+ * Is the request about several locks?  Then a problem is about none of them,
+ * however they stand.
+ */
+static bool
+is_batch(const LeOp *op)
+{
+	return op->njoined > 0 || op->kind == LE_OP_RENEW_TERMS;
+}
+
+/*
+ * A batch that is refused before anything is done may be one that this gateway
+ * does not know, or that it finds fault with for one of its locks: each is
+ * asked for by itself then.  What is wrong with any of them is not.
+ */
+static bool
+spoils_one(const LeOp *op, const Doc *doc)
+{
+	return op->njoined > 0 && !is(doc, "unauthorized") && !is(doc, "bad-ttl");
+}
+
+/* A problem with the request, not with how the lock stands. */
+static void
+take_failure(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+			 LeAnswer *answer)
+{
+	le_fail(answer, problem_outcome(op, doc->type),
+			psprintf("HTTP %d: %s", response->status, problem_detail(doc)));
+	answer->next_server = answer->outcome == LE_UNAVAILABLE;
+	answer->refuses_all = is(doc, "unauthorized");
+}
+
+static void
+take_problem(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+			 LeAnswer *answer)
+{
+	bool		reads = op->kind == LE_OP_READ || op->kind == LE_OP_WATCH;
+
+	if (is(doc, "free") && doc->has_token && reads)
+		show_free(op, doc, answer);
+	else if (op->kind == LE_OP_RELEASE &&
+			 (is(doc, "free") || is(doc, "not-yours")))
+		answer->index = op->index;	/* the term is over, however it ended */
+	else if (is(doc, "held") && doc->has_token && doc->has_rev &&
+			 doc->owner != NULL && strcmp(doc->owner, owner_of(op)) == 0)
+		conflict(answer, LE_CONFLICT_OWN, doc);
+	else if (is(doc, "held"))
+		conflict(answer, LE_CONFLICT_HELD, doc);
+	else if (is(doc, "no-claim") && op->kind == LE_OP_READ_CLAIM)
+		memset(answer, 0, sizeof(*answer));
+	else if (is(doc, "lost") || is(doc, "stale-revision") ||
+			 ((is(doc, "claim-refused") || is(doc, "no-claim")) &&
+			  (op->kind == LE_OP_CLAIM || op->kind == LE_OP_COMPLETE)))
+		conflict(answer, LE_CONFLICT_CHANGED, doc);
+	else
+		take_failure(op, response, doc, answer);
+}
+
 static void
 decode_problem(const LeOp *op, const LeHttpResponse *response,
 			   LeAnswer *answer)
 {
 	Doc			doc;
-	bool		reads = op->kind == LE_OP_READ || op->kind == LE_OP_WATCH;
 
 	if (!read_doc(response, &doc) || doc.type == NULL)
 		fail_shape(op, response, answer);
-	else if (is(&doc, "free") && doc.has_token && reads)
-		show_free(op, &doc, answer);
-	else if (op->kind == LE_OP_RELEASE &&
-			 (is(&doc, "free") || is(&doc, "not-yours")))
-		answer->index = op->index;	/* the term is over, however it ended */
-	else if (is(&doc, "held") && doc.has_token && doc.has_rev &&
-			 doc.owner != NULL && strcmp(doc.owner, owner_of(op)) == 0)
-		conflict(answer, LE_CONFLICT_OWN, &doc);
-	else if (is(&doc, "held"))
-		conflict(answer, LE_CONFLICT_HELD, &doc);
-	else if (is(&doc, "no-claim") && op->kind == LE_OP_READ_CLAIM)
-		memset(answer, 0, sizeof(*answer));
-	else if (is(&doc, "lost") || is(&doc, "stale-revision") ||
-			 ((is(&doc, "claim-refused") || is(&doc, "no-claim")) &&
-			  (op->kind == LE_OP_CLAIM || op->kind == LE_OP_COMPLETE)))
-		conflict(answer, LE_CONFLICT_CHANGED, &doc);
-	else
+	else if (is_batch(op))
 	{
-		le_fail(answer, problem_outcome(op, doc.type),
-				psprintf("HTTP %d: %s", response->status, problem_detail(&doc)));
-		answer->next_server = answer->outcome == LE_UNAVAILABLE;
-		answer->refuses_all = is(&doc, "unauthorized");
+		take_failure(op, response, &doc, answer);
+		answer->apart = answer->outcome == LE_REFUSED && spoils_one(op, &doc);
 	}
+	else
+		take_problem(op, response, &doc, answer);
 }
 
 /* ---- answers ---- */
@@ -591,39 +704,57 @@ grants(const LeOp *op, const Doc *doc, const char *election)
 }
 
 static void
-decode_grant(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+take_grant(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+		   LeAnswer *answer)
 {
-	Doc			doc;
-
-	if (!read_doc(response, &doc) || !grants(op, &doc, op->election) ||
+	if (!grants(op, doc, op->election) ||
 		(op->kind == LE_OP_PUBLISH &&
-		 (doc.token != op->index || doc.rev != op->rev + 1)))
+		 (doc->token != op->index || doc->rev != op->rev + 1)))
 	{
 		fail_shape(op, response, answer);
 		return;
 	}
-	answer->index = doc.token;
-	answer->rev = doc.rev;
-	answer->trust = trust_of(op, &doc);
+	answer->index = doc->token;
+	answer->rev = doc->rev;
+	answer->trust = trust_of(op, doc);
 }
 
 static void
-decode_lock(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+take_lock(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+		  LeAnswer *answer)
 {
-	Doc			doc;
-
-	if (!read_doc(response, &doc) || doc.name == NULL ||
-		strcmp(doc.name, op->election) != 0 || doc.owner == NULL ||
-		doc.owner[0] == '\0' || !doc.has_token || doc.token == 0 ||
-		!doc.has_rev)
+	if (doc->name == NULL || strcmp(doc->name, op->election) != 0 ||
+		doc->owner == NULL || doc->owner[0] == '\0' || !doc->has_token ||
+		doc->token == 0 || !doc->has_rev)
 	{
 		fail_shape(op, response, answer);
 		return;
 	}
-	answer->index = doc.token;
+	answer->index = doc->token;
 	answer->keys = palloc0(sizeof(LeKey));
 	answer->nkeys = 1;
-	add_key(answer->keys, op->election, &doc);
+	add_key(answer->keys, op->election, doc);
+}
+
+/* It was done, to one lock, and this is what is shown of it. */
+static void
+take_success(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+			 LeAnswer *answer)
+{
+	if ((response->status == 204) != (op->kind == LE_OP_RELEASE))
+		fail_shape(op, response, answer);
+	else if (op->kind == LE_OP_RELEASE)
+		answer->index = op->index;
+	else if (op->kind == LE_OP_ACQUIRE || op->kind == LE_OP_PUBLISH)
+		take_grant(op, response, doc, answer);
+	else
+		take_lock(op, response, doc, answer);
+}
+
+static bool
+is_success(int status)
+{
+	return status == 200 || status == 201 || status == 204;
 }
 
 /* The list of locks, while it is read. */
@@ -688,11 +819,14 @@ decode_list(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
 typedef struct Batch
 {
 	const LeOp *op;
+	const LeHttpResponse *response;
 	Doc			doc;
 	char	   *name;
 	uint64		status;
-	LeRenewal  *renewals;
-	int			n;
+	LeRenewal  *renewals;		/* of RENEW_TERMS ... */
+	LeAnswer   *parts;			/* ... or of operations that were joined */
+	int			n;				/* so far ... */
+	int			total;			/* ... and in all */
 } Batch;
 
 /* What one result says of the term it is about. */
@@ -728,15 +862,44 @@ judge_renewal(const Batch *batch, const LeTermRef *term, LeRenewal *renewal)
 		renewal->outcome = problem_outcome(batch->op, doc->type);
 }
 
+/* What one result says of the operation in its place: as if it were alone. */
+static void
+judge_part(const Batch *batch, const LeOp *op, LeAnswer *answer)
+{
+	LeHttpResponse response = *batch->response;
+
+	response.status = (int) Min(batch->status, 1000);
+	memset(answer, 0, sizeof(*answer));
+	answer->outcome = LE_DONE;
+	if (is_success(response.status))
+		take_success(op, &response, &batch->doc, answer);
+	else if (batch->doc.type != NULL)
+		take_problem(op, &response, &batch->doc, answer);
+	else
+		fail_shape(op, &response, answer);
+}
+
+static const char *
+election_at(const LeOp *op, int i)
+{
+	return op->kind == LE_OP_RENEW_TERMS ? op->terms[i].election :
+		part_of(op, i)->election;
+}
+
 static bool
 batch_entry(Batch *batch)
 {
-	const LeTermRef *term = &batch->op->terms[batch->n];
+	const LeOp *op = batch->op;
+	int			i = batch->n;
 
-	if (batch->n == batch->op->nterms || batch->name == NULL ||
-		strcmp(batch->name, term->election) != 0)
+	if (i == batch->total || batch->name == NULL ||
+		strcmp(batch->name, election_at(op, i)) != 0)
 		return false;
-	judge_renewal(batch, term, &batch->renewals[batch->n++]);
+	if (op->kind == LE_OP_RENEW_TERMS)
+		judge_renewal(batch, &op->terms[i], &batch->renewals[i]);
+	else
+		judge_part(batch, part_of(op, i), &batch->parts[i]);
+	batch->n++;
 	memset(&batch->doc, 0, sizeof(Doc));
 	batch->name = NULL;
 	batch->status = 0;
@@ -766,20 +929,53 @@ batch_visit(void *arg, const LeJsonNode *node)
 	return true;
 }
 
+/* All results, each in its place; or the answer is no answer. */
+static bool
+read_batch(const LeHttpResponse *response, Batch *batch)
+{
+	return le_json_walk(response->body, response->body_len, batch_visit,
+						batch) && batch->n == batch->total;
+}
+
 static void
 decode_renewals(const LeOp *op, const LeHttpResponse *response,
 				LeAnswer *answer)
 {
-	Batch		batch = {.op = op};
+	Batch		batch = {.op = op,.response = response,.total = op->nterms};
 
 	batch.renewals = palloc0(Max(op->nterms, 1) * sizeof(LeRenewal));
-	if (!le_json_walk(response->body, response->body_len, batch_visit,
-					  &batch) || batch.n != op->nterms)
+	if (!read_batch(response, &batch))
+		fail_shape(op, response, answer);
+	else
+		answer->renewals = batch.renewals;
+}
+
+/*
+ * If none could be carried out here, though perhaps elsewhere, that is the
+ * gateway's trouble and not theirs.
+ */
+static void
+decode_joined(const LeOp *op, const LeHttpResponse *response,
+			  LeAnswer *answer)
+{
+	Batch		batch = {.op = op,.response = response,
+	.total = 1 + op->njoined};
+	bool		elsewhere = true;
+
+	batch.parts = palloc0(batch.total * sizeof(LeAnswer));
+	if (!read_batch(response, &batch))
 	{
 		fail_shape(op, response, answer);
 		return;
 	}
-	answer->renewals = batch.renewals;
+	for (int i = 0; i < batch.total; i++)
+		elsewhere = elsewhere && batch.parts[i].next_server;
+	if (elsewhere)
+	{
+		le_fail(answer, LE_UNAVAILABLE, batch.parts[0].detail);
+		answer->next_server = true;
+	}
+	answer->parts = batch.parts;
 }
 
 /* ---- claims ---- */
@@ -976,22 +1172,27 @@ static void
 decode_success(const LeOp *op, const LeHttpResponse *response,
 			   LeAnswer *answer)
 {
-	bool		empty = response->status == 204;
+	Doc			doc;
 
-	if (empty != (op->kind == LE_OP_RELEASE))
-		fail_shape(op, response, answer);
-	else if (empty)
-		answer->index = op->index;
-	else if (is_about_claims(op->kind))
+	if (op->njoined > 0)
+		decode_joined(op, response, answer);
+	else if (is_about_claims(op->kind) && response->status != 204)
 		decode_claims(op, response, answer);
-	else if (op->kind == LE_OP_ACQUIRE || op->kind == LE_OP_PUBLISH)
-		decode_grant(op, response, answer);
 	else if (op->kind == LE_OP_RENEW_TERMS)
 		decode_renewals(op, response, answer);
 	else if (op->kind == LE_OP_LIST_HELD)
 		decode_list(op, response, answer);
+	else if (response->status == 204 || read_doc(response, &doc))
+		take_success(op, response, &doc, answer);
 	else
-		decode_lock(op, response, answer);
+		fail_shape(op, response, answer);
+}
+
+/* Nobody there knows of the path, or lets anybody to it. */
+static bool
+is_no_such(int status)
+{
+	return status == 403 || status == 404 || status == 405;
 }
 
 static void
@@ -1008,8 +1209,7 @@ cassandra_decode(const LePlace *place, const LeOp *op,
 		le_fail_network(op, response, answer);
 		answer->next_server = answer->outcome == LE_UNAVAILABLE;
 	}
-	else if (response->status == 200 || response->status == 201 ||
-			 response->status == 204)
+	else if (is_success(response->status))
 		decode_success(op, response, answer);
 	else if (pg_strncasecmp(response->content_type, problem,
 							strlen(problem)) == 0)
@@ -1021,6 +1221,7 @@ cassandra_decode(const LePlace *place, const LeOp *op,
 				psprintf("HTTP %d, which is not the gateway's answer",
 						 response->status));
 		answer->refuses_all = true;
+		answer->apart = op->njoined > 0 && is_no_such(response->status);
 	}
 	else
 		fail_shape(op, response, answer);
@@ -1059,6 +1260,24 @@ cassandra_performs(LeOpKind kind)
 			return true;
 	}
 	return false;
+}
+
+/* ---- several operations in one request ---- */
+
+static int
+cassandra_takes(const LeOp *op)
+{
+	return op->kind == LE_OP_ACQUIRE || op->kind == LE_OP_RELEASE ||
+		op->kind == LE_OP_READ ? 1 : 0;
+}
+
+/* They share the owner, and of acquires the lease. */
+static bool
+cassandra_joins(const LeOp *op, const LeOp *other)
+{
+	return op->kind == other->kind && op->lease == other->lease &&
+		strcmp(op->session, other->session) == 0 &&
+		strcmp(op->node_name, other->node_name) == 0;
 }
 
 /* ---- the store ---- */
@@ -1117,6 +1336,9 @@ const LeStore le_store_cassandra = {
 	.most_lease = LE_MAX_LEASE,
 	.granularity = LE_SEC,
 	.takes_more = "the gateway's --max-clock-skew",
+	.room = LE_MAX_JOINED,
+	.takes = cassandra_takes,
+	.joins = cassandra_joins,
 	.max_renewals = 100,
 	.watching = LE_WATCH_EACH,
 	.park_ms = 30000,

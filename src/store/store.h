@@ -385,6 +385,8 @@ typedef struct LeAnswer
 								 * is about all */
 	bool		unjudged;		/* of a part: certainly not applied, but only
 								 * since another was refused */
+	bool		apart;			/* none was applied, since the server does not
+								 * take them together: each may go by itself */
 
 	/* where it takes several requests */
 	bool		again;			/* another follows, as "next" says; nothing

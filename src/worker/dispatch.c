@@ -18,7 +18,9 @@
  *
  * What waits together goes together, where the store can have several
  * operations in one request.  Each of them is answered for itself; those that
- * were not applied only because another was refused are sent again.
+ * were not applied only because another was refused are sent again.  A server
+ * that does not take them together, as one of an earlier version, is asked for
+ * one after the other, and tried again after a while.
  *
  * src/worker/dispatch.c
  *
@@ -61,6 +63,9 @@ int			le_lane_windows[LE_NLANES] = {
 /* Whose request was so often in vain goes by itself. */
 #define MAX_UNJUDGED	3
 
+/* What a server does not take together goes one by one for so long. */
+#define APART			(60 * LE_SEC)
+
 typedef struct Lane
 {
 	int			window;
@@ -70,6 +75,7 @@ typedef struct Lane
 
 static Lane lanes[LE_NLANES];
 static uint64 turns = 0;		/* of the loop so far */
+static le_time apart_until = 0; /* each operation goes alone */
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
 static List *secretless = NIL;	/* ... and that wait for a secret */
@@ -117,6 +123,7 @@ le_dispatch_start(void)
 	int			connections[LE_NLANES];
 
 	store = le_configured_store();
+	apart_until = 0;
 	le_set_trouble(LE_TROUBLE_STORE, "");	/* what the worker before knew of it */
 	for (int i = 0; i < LE_NLANES; i++)
 	{
@@ -139,6 +146,7 @@ le_dispatch_configure(void)
 {
 	if (!store->between_instances)
 		return;
+	apart_until = 0;			/* others may be asked from now on */
 	le_servers_configure(store->servers());
 	le_secret_configure();
 }
@@ -435,16 +443,17 @@ static bool
 goes_alone(const LeFlight *flight)
 {
 	return store->room == 0 || flight->unjudged >= MAX_UNJUDGED ||
-		store->takes(&flight->op) == 0;
+		store->takes(&flight->op) == 0 || le_now() < apart_until;
 }
 
+/* By their names: two sessions that ask who leads may mean the same one. */
 static bool
 is_about_another(const LeFlight *flight, const LeFlight *other)
 {
-	if (other->slot == flight->slot)
+	if (strcmp(other->op.election, flight->op.election) == 0)
 		return false;
 	for (int i = 0; i < flight->op.njoined; i++)
-		if (other->slot == flight->joined[i]->slot)
+		if (strcmp(other->op.election, flight->op.joined[i]->election) == 0)
 			return false;
 	return true;
 }
@@ -500,17 +509,32 @@ join_others(Lane *lane, LeFlight *flight)
 static void
 land_one(LeFlight *flight, const LeAnswer *answer)
 {
-	if (!answer->unjudged)
+	if (!answer->unjudged && !answer->apart)
 	{
 		finish(flight, answer);
 		return;
 	}
 	leave_place(flight);
-	flight->unjudged++;
+	flight->unjudged = answer->apart ? MAX_UNJUDGED : flight->unjudged + 1;
 	flight->op.njoined = 0;
 	flight->tried = 0;
 	flight->turn = turns;
 	dlist_push_head(&lanes[flight->lane].waiting, &flight->node);
+}
+
+/* Not all at once, then; who was asked may be replaced by a newer one. */
+static void
+note_apart(const LeFlight *flight, const LeAnswer *answer)
+{
+	if (apart_until == 0)
+		ereport(LOG,
+				(errmsg("leader_election store at %s does not take several elections in one request: %s",
+						le_store_place(), answer->detail),
+				 errdetail("Could not %s %d at once; it may be of an earlier version. Each goes by itself, until it is tried again in %d seconds.",
+						   le_op_name(flight->op.kind),
+						   1 + flight->op.njoined,
+						   (int) (APART / LE_SEC))));
+	apart_until = le_now() + APART;
 }
 
 /* The answer lives as long as the one that was sent for all: it goes last. */
@@ -519,6 +543,8 @@ land(LeFlight *flight, const LeAnswer *answer)
 {
 	int			n = flight->op.njoined;
 
+	if (answer->apart)
+		note_apart(flight, answer);
 	for (int i = n; i > 0; i--)
 		land_one(flight->joined[i - 1],
 				 answer->parts != NULL ? &answer->parts[i] : answer);
@@ -797,7 +823,10 @@ transmit(LeFlight *flight)
 	if (!flight->anchored)
 		flight->sent = flight->transmitted;
 	for (int i = 0; i < flight->op.njoined; i++)
+	{
 		flight->joined[i]->sent = flight->sent;
+		flight->joined[i]->transmitted = flight->transmitted;
+	}
 	le_http_send(&request, flight->lane, patience(flight), response_came,
 				 flight);
 	MemoryContextSwitchTo(old);

@@ -18,6 +18,7 @@
  *		header: ETag: "1"	a line of the answer's headers
  *		step: 4				of the operation, with ...
  *		token: 1			... what the request before left to it
+ *		joined: 2			so many others go with it, about "e0", "e1" ...
  *		net: broken			or "not sent"
  *
  * The same text is the input of the fuzzer.
@@ -127,7 +128,7 @@ join_ops(LeOp *op, int n)
 {
 	const LeOp **others = palloc(LE_MAX_JOINED * sizeof(LeOp *));
 
-	if (le_store_consul.takes(op) == 0)
+	if (le_store_consul.takes(op) == 0 && le_store_cassandra.takes(op) == 0)
 		return;
 	op->joined = others;
 	op->njoined = 0;			/* it may be said twice */
@@ -506,12 +507,46 @@ check_lease_done(const LeOp *op, const LeHttpResponse *response,
 		check_renewal(op, answer, i);
 }
 
+/* Each for itself; all together only where none could be carried out. */
+static void
+check_lease_parts(const LeOp *op, const LeHttpResponse *response,
+				  const LeAnswer *answer)
+{
+	bool		none = true;
+
+	require(response->net == LE_NET_OK && op->njoined > 0);
+	for (int i = 0; i <= op->njoined; i++)
+	{
+		const LeAnswer *part = &answer->parts[i];
+		LeOp		alone = i == 0 ? *op : *op->joined[i - 1];
+
+		alone.njoined = 0;
+		require(part->parts == NULL && !part->apart && !part->unjudged);
+		check_lease_answer(&alone, response, part);
+		none = none && part->next_server;
+	}
+	require(answer->next_server == none && !answer->apart);
+	require(answer->outcome == (none ? LE_UNAVAILABLE : LE_DONE));
+	require(answer->nkeys == 0 && answer->renewals == NULL);
+	require(answer->trust == 0 && answer->index == 0);
+}
+
 void
 check_lease_answer(const LeOp *op, const LeHttpResponse *response,
 				   const LeAnswer *answer)
 {
 	bool		writes = le_op_writes(op->kind);
 
+	if (answer->parts != NULL)
+	{
+		check_lease_parts(op, response, answer);
+		return;
+	}
+	/* Several are never answered by how one lock stands. */
+	require(op->njoined == 0 || (answer->outcome != LE_DONE &&
+								 answer->outcome != LE_CONFLICT));
+	require(!answer->apart || (answer->outcome == LE_REFUSED &&
+							   op->njoined > 0));
 	if (response->net == LE_NET_NOT_SENT)
 		require(answer->outcome == LE_UNAVAILABLE && answer->next_server);
 	if (response->net == LE_NET_BROKEN)

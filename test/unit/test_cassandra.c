@@ -535,6 +535,349 @@ test_batches(void **state)
 	assert_int_equal(a.outcome, LE_UNKNOWN);
 }
 
+/* ---- several operations in one request ---- */
+
+/* Of billing, reports/daily and a, in this order. */
+static LeOp
+joined_op(LeOpKind kind)
+{
+	static const char *const names[] = {"reports/daily", "a"};
+	const LeOp **others = palloc(lengthof(names) * sizeof(LeOp *));
+	LeOp		op = test_op(kind);
+
+	op.value = "v";
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		LeOp	   *other = palloc(sizeof(LeOp));
+
+		*other = test_op(kind);
+		other->election = names[i];
+		other->index = 9 + i;
+		other->rev = 4 + i;
+		other->token_floor = 8 + i;
+		other->attempt = i == 0 ? "second" : "third";
+		others[i] = other;
+		assert_true(le_store_cassandra.joins(&op, other));
+	}
+	op.joined = others;
+	op.njoined = lengthof(names);
+	return op;
+}
+
+static void
+test_joined_requests(void **state)
+{
+	LeOp		op = joined_op(LE_OP_ACQUIRE);
+
+	expect_request(&op, "POST", "/v1/acquire",
+				   "{\"owner\":\"" OWNER "\",\"ttl\":\"15000ms\",\"locks\":["
+				   "{\"name\":\"billing\",\"attempt\":\"" ATTEMPT "\","
+				   "\"value\":\"v\",\"min_token\":6},"
+				   "{\"name\":\"reports/daily\",\"attempt\":\"second\","
+				   "\"min_token\":8},"
+				   "{\"name\":\"a\",\"attempt\":\"third\","
+				   "\"min_token\":9}]}");
+	op = joined_op(LE_OP_RELEASE);
+	expect_request(&op, "POST", "/v1/release",
+				   "{\"owner\":\"" OWNER "\",\"locks\":["
+				   "{\"name\":\"billing\",\"token\":7,\"rev\":2},"
+				   "{\"name\":\"reports/daily\",\"token\":9,\"rev\":4},"
+				   "{\"name\":\"a\",\"token\":10,\"rev\":5}]}");
+	op = joined_op(LE_OP_READ);
+	expect_request(&op, "POST", "/v1/read",
+				   "{\"locks\":[{\"name\":\"billing\"},"
+				   "{\"name\":\"reports/daily\"},{\"name\":\"a\"}]}");
+}
+
+/* As many as there is room for, each as long as it can be, are a request that
+ * a gateway takes: a megabyte. */
+static void
+test_joined_room(void **state)
+{
+	LeOp		op = test_op(LE_OP_ACQUIRE);
+	const LeOp *others[LE_MAX_JOINED];
+	char		name[LE_MAX_ELECTION_LEN + 1];
+	char		value[LE_MAX_VALUE_LEN + 1];
+
+	memset(name, 'n', LE_MAX_ELECTION_LEN);
+	name[LE_MAX_ELECTION_LEN] = '\0';
+	memset(value, 1, LE_MAX_VALUE_LEN); /* six bytes each, in JSON */
+	value[LE_MAX_VALUE_LEN] = '\0';
+	op.election = name;
+	op.value = value;
+	op.token_floor = PG_UINT64_MAX;
+	assert_int_equal(le_store_cassandra.takes(&op), 1);
+	for (int i = 0; i < le_store_cassandra.room - 1; i++)
+		others[i] = &op;
+	op.joined = others;
+	op.njoined = le_store_cassandra.room - 1;
+	assert_true(op.njoined < LE_MAX_JOINED);
+	assert_in_range(encode(&op).body.len, 600 * 1024, 1024 * 1024);
+}
+
+static void
+test_not_joined(void **state)
+{
+	LeOp		a = test_op(LE_OP_ACQUIRE);
+	LeOp		b = test_op(LE_OP_RELEASE);
+
+	assert_false(le_store_cassandra.joins(&a, &b));
+	b = a;
+	b.session = FOREIGN;		/* of this node's predecessor */
+	assert_false(le_store_cassandra.joins(&a, &b));
+	b = a;
+	b.node_name = "n2";
+	assert_false(le_store_cassandra.joins(&a, &b));
+	b = a;
+	b.lease++;
+	assert_false(le_store_cassandra.joins(&a, &b));
+	for (int kind = 0; kind <= LE_OP_SESSION_NAME; kind++)
+	{
+		a = test_op(kind);
+		assert_true((le_store_cassandra.takes(&a) > 0) ==
+					(kind == LE_OP_ACQUIRE || kind == LE_OP_RELEASE ||
+					 kind == LE_OP_READ));
+	}
+}
+
+static LeAnswer
+joined_answer(LeOpKind kind, int status, const char *type, const char *body)
+{
+	LeOp		op = joined_op(kind);
+	LeHttpResponse response;
+
+	memset(&response, 0, sizeof(response));
+	response.status = status;
+	response.content_type = type;
+	response.body = body;
+	response.body_len = strlen(body);
+	return decode(&op, &response);
+}
+
+#define RESULTS(first, second, third) \
+	"{\"results\":[" first "," second "," third "]}"
+#define FAILED(name, type, more) \
+	RESULT(name, "\"status\":409,\"problem\":" TYPE(type) more "}")
+#define GRANTED(name, token) \
+	RESULT(name, "\"status\":201,\"lock\":" LOCK(name, OWNER, token, "1", TRUST))
+
+/* Each is judged by its own result, and by nothing of another's. */
+static void
+test_joined(void **state)
+{
+	LeAnswer	a;
+
+	a = joined_answer(LE_OP_ACQUIRE, 200, JSON,
+					  RESULTS(FAILED("billing", "held",
+									 ",\"owner\":\"n2\",\"token\":3,\"rev\":5"),
+							  GRANTED("reports/daily", "12"),
+							  FAILED("a", "unknown", "")));
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_false(a.next_server);
+	assert_int_equal(a.parts[0].outcome, LE_CONFLICT);
+	assert_int_equal(a.parts[0].conflict, LE_CONFLICT_HELD);
+	assert_int_equal(a.parts[0].index, 3);
+	assert_int_equal(a.parts[0].rev, 5);
+	assert_int_equal(a.parts[1].outcome, LE_DONE);
+	assert_int_equal(a.parts[1].index, 12);
+	assert_int_equal(a.parts[1].rev, 1);
+	assert_int_equal(a.parts[1].trust, 12 * LE_SEC);
+	assert_int_equal(a.parts[2].outcome, LE_UNKNOWN);
+
+	/* what is known of each, and a name that the token does not open */
+	a = joined_answer(LE_OP_ACQUIRE, 200, JSON,
+					  RESULTS(FAILED("billing", "not-applied", ""),
+							  FAILED("reports/daily", "forbidden", ""),
+							  FAILED("a", "held", ",\"owner\":\"" OWNER
+									 "\",\"token\":4,\"rev\":2")));
+	assert_int_equal(a.parts[0].outcome, LE_UNAVAILABLE);
+	assert_int_equal(a.parts[1].outcome, LE_REFUSED);
+	assert_non_null(strstr(a.parts[1].detail, "HTTP 409"));
+	assert_int_equal(a.parts[2].conflict, LE_CONFLICT_OWN);
+	assert_false(a.next_server);
+
+	a = joined_answer(LE_OP_RELEASE, 200, JSON,
+					  RESULTS(RESULT("billing", "\"status\":204"),
+							  FAILED("reports/daily", "free", ",\"token\":9"),
+							  FAILED("a", "stale-revision",
+									 ",\"token\":10,\"rev\":6")));
+	assert_int_equal(a.parts[0].outcome, LE_DONE);
+	assert_int_equal(a.parts[0].index, 7);
+	assert_int_equal(a.parts[1].outcome, LE_DONE);
+	assert_int_equal(a.parts[1].index, 9);
+	assert_int_equal(a.parts[2].outcome, LE_CONFLICT);
+	assert_int_equal(a.parts[2].conflict, LE_CONFLICT_CHANGED);
+	assert_int_equal(a.parts[2].rev, 6);
+
+	a = joined_answer(LE_OP_READ, 200, JSON,
+					  RESULTS(FAILED("billing", "free", ",\"token\":0"),
+							  RESULT("reports/daily", "\"status\":200,\"lock\":"
+									 LOCK("reports/daily", "n2#" INCARNATION,
+										  "9", "4", "")),
+							  FAILED("a", "free", ",\"token\":2")));
+	assert_int_equal(a.parts[0].nkeys, 0);
+	assert_int_equal(a.parts[0].index, 1);
+	assert_int_equal(a.parts[1].nkeys, 1);
+	assert_string_equal(a.parts[1].keys[0].holder, HELD_BY_US);
+	assert_string_equal(a.parts[1].keys[0].election, "reports/daily");
+	assert_int_equal(a.parts[2].nkeys, 1);
+	assert_true(a.parts[2].keys[0].released);
+	assert_string_equal(a.parts[2].keys[0].election, "a");
+}
+
+/* A result that does not say what was done to its lock leaves that open, and
+ * only that. */
+static void
+test_joined_results(void **state)
+{
+	static const char *const second[] = {
+		RESULT("reports/daily", "\"status\":201"),
+		RESULT("reports/daily", "\"status\":204"),
+		RESULT("reports/daily", "\"status\":409"),
+		RESULT("reports/daily", "\"lock\":"
+			   LOCK("reports/daily", OWNER, "12", "1", TRUST)),
+		RESULT("reports/daily", GOOD("a", "12", "1")),
+		RESULT("reports/daily", "\"status\":201,\"lock\":"
+			   LOCK("reports/daily", "n2#" INCARNATION, "12", "1", TRUST)),
+		RESULT("reports/daily", "\"status\":201,\"lock\":"
+			   LOCK("reports/daily", OWNER, "12", "1", "")),
+		FAILED("reports/daily", "never-heard-of", ""),
+		RESULT("reports/daily", "\"status\":99999999999,\"lock\":{}"),
+	};
+
+	for (int i = 0; i < lengthof(second); i++)
+	{
+		LeAnswer	a = joined_answer(LE_OP_ACQUIRE, 200, JSON,
+									  psprintf(RESULTS("%s", "%s", "%s"),
+											   GRANTED("billing", "8"),
+											   second[i],
+											   GRANTED("a", "3")));
+
+		assert_int_equal(a.outcome, LE_DONE);
+		assert_int_equal(a.parts[0].outcome, LE_DONE);
+		if (a.parts[1].outcome != LE_UNKNOWN)
+			fail_msg("%s: %s", second[i],
+					 le_outcome_name(a.parts[1].outcome));
+		assert_int_equal(a.parts[2].outcome, LE_DONE);
+		assert_int_equal(a.parts[2].index, 3);
+	}
+}
+
+/* What is no answer to all is an answer to none. */
+static void
+test_joined_garbled(void **state)
+{
+	static const struct
+	{
+		int			status;
+		const char *type;
+		const char *body;
+	}			cases[] = {
+		{200, JSON, ""},
+		{200, JSON, "{}"},
+		{200, JSON, "{\"results\":[]}"},
+		{200, JSON, "{\"results\":[" GRANTED("billing", "8") ","
+		GRANTED("reports/daily", "12") "]}"},
+		{200, JSON, RESULTS(GRANTED("reports/daily", "12"),
+		GRANTED("billing", "8"), GRANTED("a", "3"))},
+		{200, JSON, RESULTS(GRANTED("billing", "8"),
+		GRANTED("reports/daily", "12"), GRANTED("a", "3") ","
+		GRANTED("b", "3"))},
+		{200, JSON, "{\"results\":[" GRANTED("billing", "8") ","
+		GRANTED("reports/daily", "12") "," GRANTED("a", "3")},
+		/* the answer to one alone */
+		{201, JSON, LOCK("billing", OWNER, "8", "1", TRUST)},
+		{204, "", ""},
+		{409, PROBLEM, TYPE("held") ",\"token\":3,\"rev\":1}"},
+		{404, PROBLEM, TYPE("free") ",\"token\":3}"},
+		{409, PROBLEM, TYPE("not-yours") "}"},
+		{409, PROBLEM, TYPE("lost") "}"},
+		{503, PROBLEM, TYPE("unknown") "}"},
+		{502, "text/html", "<html></html>"},
+		{429, "text/html", ""},
+	};
+	static const LeOpKind kinds[] = {
+		LE_OP_ACQUIRE, LE_OP_RELEASE, LE_OP_READ
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+		for (int k = 0; k < lengthof(kinds); k++)
+		{
+			LeAnswer	a = joined_answer(kinds[k], cases[i].status,
+										  cases[i].type, cases[i].body);
+
+			assert_null(a.parts);
+			assert_false(a.apart);
+			if (a.outcome != (kinds[k] == LE_OP_READ ? LE_UNAVAILABLE :
+							  LE_UNKNOWN))
+				fail_msg("%d %s: %s", cases[i].status, cases[i].body,
+						 le_outcome_name(a.outcome));
+		}
+}
+
+/*
+ * A gateway that does not take several at once has done nothing, and may do
+ * each; one that refuses whoever asks, or all of them alike, will not.
+ */
+static void
+test_joined_refused(void **state)
+{
+	static const struct
+	{
+		int			status;
+		const char *type;
+		const char *body;
+		LeOutcome	outcome;
+		bool		apart;
+		bool		next;
+	}			cases[] = {
+		{404, PROBLEM, TYPE("no-resource") "}", LE_REFUSED, true},
+		{405, PROBLEM, TYPE("method") "}", LE_REFUSED, true},
+		{400, PROBLEM, TYPE("bad-request") "}", LE_REFUSED, true},
+		{403, PROBLEM, TYPE("forbidden") "}", LE_REFUSED, true},
+		{413, PROBLEM, TYPE("too-large") "}", LE_REFUSED, true},
+		{404, "text/html", "no such page", LE_REFUSED, true},
+		{405, "text/html", "", LE_REFUSED, true},
+		{403, "", "", LE_REFUSED, true},
+		{302, "text/html", "", LE_REFUSED, false},
+		{401, PROBLEM, TYPE("unauthorized") "}", LE_REFUSED, false},
+		{422, PROBLEM, TYPE("bad-ttl") "}", LE_REFUSED, false},
+		{503, PROBLEM, TYPE("overloaded") "}", LE_UNAVAILABLE, false, true},
+		{503, PROBLEM, TYPE("not-applied") "}", LE_UNAVAILABLE, false, true},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeAnswer	a = joined_answer(LE_OP_ACQUIRE, cases[i].status,
+									  cases[i].type, cases[i].body);
+
+		assert_null(a.parts);
+		if (a.outcome != cases[i].outcome || a.apart != cases[i].apart ||
+			a.next_server != cases[i].next)
+			fail_msg("%d %s: %s%s", cases[i].status, cases[i].body,
+					 le_outcome_name(a.outcome), a.apart ? ", apart" : "");
+		/* alone it is refused for good */
+		assert_false(made_up(LE_OP_ACQUIRE, cases[i].status, cases[i].type,
+							 cases[i].body).apart);
+	}
+}
+
+/* A gateway that can carry out none of them has to be left for another. */
+static void
+test_joined_elsewhere(void **state)
+{
+	LeAnswer	a = joined_answer(LE_OP_ACQUIRE, 200, JSON,
+								  RESULTS(FAILED("billing", "not-applied", ""),
+										  FAILED("reports/daily", "not-applied",
+												 ""),
+										  FAILED("a", "not-applied", "")));
+
+	assert_int_equal(a.outcome, LE_UNAVAILABLE);
+	assert_true(a.next_server);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(a.parts[i].outcome, LE_UNAVAILABLE);
+}
+
 /* Anybody may hold a lock; what its name holds must not reach a terminal. */
 static void
 test_owners(void **state)
@@ -775,6 +1118,14 @@ main(void)
 		store_test(test_statuses),
 		store_test(test_network),
 		store_test(test_batches),
+		store_test(test_joined_requests),
+		store_test(test_joined_room),
+		store_test(test_not_joined),
+		store_test(test_joined),
+		store_test(test_joined_results),
+		store_test(test_joined_garbled),
+		store_test(test_joined_refused),
+		store_test(test_joined_elsewhere),
 		store_test(test_owners),
 		store_test(test_claims),
 		store_test(test_info),

@@ -128,6 +128,7 @@ le_http_run(void)
 #define STRANGER	407			/* refused, whatever was asked */
 #define ELSEWHERE	503			/* another server may do it */
 #define BUSY		429			/* not now */
+#define NOT_TOGETHER 404		/* each by itself, perhaps */
 #define FIRST_REFUSED 409		/* the others were not looked at */
 
 static const char *identity_setting = "";
@@ -205,6 +206,11 @@ decode(const LePlace *place, const LeOp *op, const LeHttpResponse *response,
 	{
 		le_fail(a, LE_REFUSED, le_op_name(op->kind));
 		a->refuses_all = response->status == STRANGER;
+	}
+	else if (response->status == NOT_TOGETHER)
+	{
+		le_fail(a, LE_REFUSED, "no such resource");
+		a->apart = op->njoined > 0;
 	}
 	else if (response->status == FIRST_REFUSED)
 	{
@@ -1149,6 +1155,7 @@ release(int n)
 		LeFlight   *flight = le_flight_new(LE_OP_RELEASE, done);
 
 		flight->slot = i;
+		flight->op.election = psprintf("e%d", i);
 		le_flight_send(flight, 10 * LE_SEC);
 	}
 	le_dispatch_send();
@@ -1194,23 +1201,73 @@ several_go_in_one_request(void **state)
 	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
 }
 
-/* Two about one election never go in the same. */
+/* Two about one election never go in the same, whoever asked for them. */
 static void
 one_of_each_election(void **state)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 4; i++)
 	{
 		LeFlight   *flight = le_flight_new(LE_OP_RELEASE, done);
 
-		flight->slot = 0;
+		flight->slot = i;
+		flight->op.election = i < 3 ? "e0" : "e1";
 		le_flight_send(flight, 10 * LE_SEC);
 	}
 	le_dispatch_send();
-	assert_int_equal(nsent, 2);
+	assert_int_equal(nsent, 3);
+	assert_sent(0, "http://a", "/release/0+1");
+	assert_sent(1, "http://a", "/release/0");
+	assert_sent(2, "http://a", "/release/0");
+}
+
+/*
+ * A server that does not take them together is asked for one by one, and
+ * nobody hears of it; after a while it is tried again.
+ */
+static void
+some_servers_take_one_at_a_time(void **state)
+{
+	le_lane_windows[LE_LANE_RELEASE] = 10;
+	le_dispatch_start();
+	release(5);
+	assert_sent(0, "http://a", "/release/0+4");
+	give_answer(0, NOT_TOGETHER);
+	assert_int_equal(answers, 0);
+	assert_int_equal(events, 0);
+	assert_int_equal(nsent, 6);
+	for (int i = 1; i < 6; i++)
+		assert_sent(i, "http://a", "/release/0");
+	now += LE_SEC;
+	give_answer(1, NOT_TOGETHER);	/* now it is meant */
+	assert_int_equal(answers, 1);
+	assert_int_equal(outcome, LE_REFUSED);
+	for (int i = 2; i < 6; i++)
+		give_answer(i, OK);
+	assert_int_equal(answers, 5);
+	assert_int_equal(outcome, LE_DONE);
+	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
+
 	nsent = 0;
-	le_flight_send(le_flight_new(LE_OP_RELEASE, done), 10 * LE_SEC);
+	now += APART - 2 * LE_SEC;
 	release(2);
-	assert_sent(0, "http://a", "/release/0+2");
+	assert_int_equal(nsent, 2);
+	give_answer(0, OK);
+	give_answer(1, OK);
+	nsent = 0;
+	now += LE_SEC;
+	release(2);
+	assert_sent(0, "http://a", "/release/0+1");
+	give_answer(0, NOT_TOGETHER);
+	assert_int_equal(nsent, 3);
+
+	/* there may be other servers after a reload */
+	give_answer(1, OK);
+	give_answer(2, OK);
+	nsent = 0;
+	le_dispatch_configure();
+	release(2);
+	assert_sent(0, "http://a", "/release/0+1");
+	le_lane_windows[LE_LANE_RELEASE] = 4;
 }
 
 /* What the store is to refuse must not make it refuse what is meant. */
@@ -1309,6 +1366,7 @@ main(void)
 		cmocka_unit_test_setup(waits_are_counted, begin),
 		cmocka_unit_test_setup(several_go_in_one_request, begin),
 		cmocka_unit_test_setup(one_of_each_election, begin),
+		cmocka_unit_test_setup(some_servers_take_one_at_a_time, begin),
 		cmocka_unit_test_setup(a_probe_goes_by_itself, begin),
 		cmocka_unit_test_setup(others_go_again, begin),
 		cmocka_unit_test_setup(a_turn_that_does_not_come, begin),
