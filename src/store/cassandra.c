@@ -15,8 +15,8 @@
  * that is shown free can be taken at once.
  *
  * Acquires of several elections go in one request, as do releases and reads.
- * Each is answered for itself, in its place, as it would be alone; a gateway of
- * an earlier version does not know that, and is asked for one after the other.
+ * Each is answered for itself, in its place, as it would be alone; a gateway
+ * of an earlier version does not know that, and is asked for one by one.
  *
  * Errors are told by the type of the problem document, which never changes.
  * A write is not applied only if the gateway says so; an answer that is not

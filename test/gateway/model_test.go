@@ -68,15 +68,30 @@ func compared(t *testing.T, g *proc, prefix string, seed, operations int) bool {
 			t.Fatalf("seed %d: %s\n%s\nthe gateway: %d %s", seed, what, lines.Text(), got.Status, got.raw)
 		}
 		seen[fmt.Sprint(r.Status, " ", got.problem())]++
+		for _, outcome := range outcomes(r.Answer) {
+			seen[outcome]++
+		}
 	}
 	must(t, cmd.Wait())
 	// A model that refused everything would agree with any store.
-	for _, outcome := range []string{"200 ", "201 ", "204 ", "404 free", "404 no-claim", "409 held", "409 lost", "409 claim-refused"} {
+	for _, outcome := range []string{"batch 200 ", "batch 201 ", "batch 204 ", "batch 404 free", "batch 409 held", "200 ", "201 ", "204 ", "404 free", "404 no-claim", "409 held", "409 lost", "409 claim-refused"} {
 		if seen[outcome] == 0 {
 			t.Errorf("seed %d: no answer %q among %v", seed, outcome, seen)
 		}
 	}
 	return true
+}
+
+// outcomes is what became of each lock of a batch.
+func outcomes(answer map[string]any) (list []string) {
+	results, _ := answer["results"].([]any)
+	for _, r := range results {
+		r := r.(map[string]any)
+		problem, _ := r["problem"].(map[string]any)
+		kind, _ := problem["type"].(string)
+		list = append(list, fmt.Sprint("batch ", r["status"], " ", strings.TrimPrefix(kind, "urn:leader-election:problem:")))
+	}
+	return list
 }
 
 // named gives the locks in a request's body names of this seed.

@@ -337,22 +337,29 @@ check_renewed(SimNode *n, const Request *r)
 				 (double) LE_SEC);
 }
 
+/* Does the release name a term that is not the present one? */
+static bool
+other_term(const SimNode *n, const Request *r, int part, int election)
+{
+	uint64		term = sim.model == &azure_model ? r->term :
+		r->lock.verb == LOCK_RELEASE || r->lock.verb == LOCK_RELEASE_MANY ?
+		r->lock.terms[part].token : 0;
+
+	return term != 0 && term != n->term[election];
+}
+
 /* Belief in a term ends before the store is told of its end. */
 void
 check_sent(SimNode *n, const Request *r)
 {
-	uint64		term = sim.model == &azure_model ? r->term :
-		r->lock.verb == LOCK_RELEASE ? r->lock.terms[0].token : 0;
-	bool		other_term = r->kind == LE_OP_RELEASE && term != 0 &&
-		term != n->term[r->election];
-
 	if (r->kind == LE_OP_RENEW_TERMS && sim.model == &azure_model)
 		check_renewed(n, r);
 	for (int i = 0; i < Max(r->nparts, 1); i++)
 	{
 		int			e = r->nparts > 0 ? r->elections[i] : r->election;
 
-		if (r->kind == LE_OP_RELEASE && !other_term && check_believes(n, e))
+		if (r->kind == LE_OP_RELEASE && !other_term(n, r, i, e) &&
+			check_believes(n, e))
 			sim_fail("n%d gives up e%d at the store, and believes in its term",
 					 n->number, e);
 		if (r->kind == LE_OP_ACQUIRE || r->kind == LE_OP_TAKE_OVER)

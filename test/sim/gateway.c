@@ -396,7 +396,8 @@ comes_first(const Job *job)
 
 	return !job->background &&
 		(verb == LOCK_RENEW || verb == LOCK_RENEW_MANY ||
-		 verb == LOCK_RELEASE || verb == LOCK_COMPLETE);
+		 verb == LOCK_RELEASE || verb == LOCK_RELEASE_MANY ||
+		 verb == LOCK_COMPLETE);
 }
 
 static bool
@@ -1390,8 +1391,10 @@ malformed(const LockRequest *l)
 	if (l->verb == LOCK_CLAIM)
 		return l->owner == 0 || l->claim.token < 1 || l->claim.try < 1 ||
 			(l->previous.exists && l->previous.id == l->claim.id);
+	if (l->verb == LOCK_ACQUIRE_MANY)
+		return l->owner == 0;
 	if (l->verb != LOCK_RENEW && l->verb != LOCK_RENEW_MANY &&
-		l->verb != LOCK_RELEASE)
+		l->verb != LOCK_RELEASE && l->verb != LOCK_RELEASE_MANY)
 		return false;
 	for (int i = 0; i < l->n; i++)
 		if (l->terms[i].token < 1 || l->terms[i].token > MAX_TOKEN ||
@@ -1412,6 +1415,7 @@ run_job(void)
 	switch (self->request.lock.verb)
 	{
 		case LOCK_ACQUIRE:
+		case LOCK_ACQUIRE_MANY:
 			acquire();
 			break;
 		case LOCK_RENEW:
@@ -1419,6 +1423,7 @@ run_job(void)
 			renew();
 			break;
 		case LOCK_RELEASE:
+		case LOCK_RELEASE_MANY:
 			release();
 			break;
 		case LOCK_WAIT:
@@ -1580,13 +1585,33 @@ break_answer(Answer *a)
 		a->lock.foreign = true;
 }
 
+/* What is asked of one lock of several, as if it were alone. */
+static void
+take_entry(LockRequest *l, int i)
+{
+	l->has_value = l->terms[i].has_value;
+	l->value = l->terms[i].value;
+	l->attempt = l->terms[i].attempt;
+	l->min_token = l->terms[i].min_token;
+}
+
+/*
+ * Of an earlier version, which renews several locks at once and does nothing
+ * else with them?  By the seed alone, so that schedules stay what they were.
+ */
+static bool
+is_old(int gateway)
+{
+	return sim_mix(sim.schedule->seed ^ (uint64) (gateway + 71)) % 8 == 0;
+}
+
 void
 gateway_serve(const Request *r, int node, uint32 process, int flight,
 			  uint32 number)
 {
 	const Weather *w = &sim.schedule->weather;
 	const LockRequest *l = &r->lock;
-	bool		many = l->verb == LOCK_RENEW_MANY;
+	bool		many = lock_many(l->verb);
 	Reply	   *reply;
 	int			n = many ? l->n : 1;
 
@@ -1607,6 +1632,13 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 					   "unauthorized");
 		return;
 	}
+	if (many && l->verb != LOCK_RENEW_MANY && is_old(l->gateway))
+	{
+		sim.counts.apart++;
+		answer_at_once(r, node, process, flight, number, LE_NET_OK, 404,
+					   "no-resource");
+		return;
+	}
 	if (!room_for(n))			/* --max-requests */
 	{
 		answer_at_once(r, node, process, flight, number, LE_NET_OK, 503,
@@ -1619,7 +1651,8 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 					   "bad-request");
 		return;
 	}
-	if (many && !ttl_is_good(l->ttl_ms))	/* it is that of all */
+	if ((l->verb == LOCK_RENEW_MANY || l->verb == LOCK_ACQUIRE_MANY) &&
+		!ttl_is_good(l->ttl_ms))	/* it is that of all */
 	{
 		answer_at_once(r, node, process, flight, number, LE_NET_OK, 422,
 					   "bad-ttl");
@@ -1644,6 +1677,8 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 		job->doc = i;
 		job->term.token = l->terms[i].token;
 		job->term.rev = l->terms[i].rev;
+		if (l->verb == LOCK_ACQUIRE_MANY)
+			take_entry(&job->request.lock, i);
 		wake_job(job, Max(sim.now, gateways[l->gateway].frozen_until));
 	}
 }

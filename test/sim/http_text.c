@@ -72,14 +72,40 @@ owner_at(const char *s, const char *mark)
 				 node_of_name(s));
 }
 
+/* Is the request about several locks? */
+bool
+lock_many(LockVerb verb)
+{
+	return verb == LOCK_RENEW_MANY || verb == LOCK_ACQUIRE_MANY ||
+		verb == LOCK_RELEASE_MANY || verb == LOCK_GET_MANY;
+}
+
+/* What stands behind the name before the end of the entry. */
+static const char *
+find_before(const char *text, const char *name)
+{
+	const char *at = find(text, name);
+
+	return at == NULL || at > strchr(text, '}') ? NULL : at;
+}
+
 static void
 read_terms(const char *body, LockRequest *l)
 {
 	while ((body = find(body, "{\"name\":\"")) != NULL)
 	{
-		l->terms[l->n].election = election_of_name(body);
-		l->terms[l->n].token = number_at(find(body, "\"token\":"));
-		l->terms[l->n++].rev = number_at(find(body, "\"rev\":"));
+		const char *value = find_before(body, "\"value\":\"");
+		const char *attempt = find_before(body, "\"attempt\":\"");
+		int			i = l->n++;
+
+		l->terms[i].election = election_of_name(body);
+		l->terms[i].token = number_at(find_before(body, "\"token\":"));
+		l->terms[i].rev = number_at(find_before(body, "\"rev\":"));
+		l->terms[i].min_token = number_at(find_before(body,
+													  "\"min_token\":"));
+		l->terms[i].has_value = value != NULL;
+		l->terms[i].value = value != NULL ? number_of_value(value) : 0;
+		l->terms[i].attempt = attempt != NULL ? hex_at(attempt, 16) : 0;
 	}
 }
 
@@ -141,7 +167,7 @@ read_body(const char *body, LockRequest *l)
 	}
 	if (attempt != NULL)
 		l->attempt = hex_at(attempt, 16);
-	if (l->verb == LOCK_RENEW_MANY)
+	if (lock_many(l->verb))
 		read_terms(body, l);
 	else
 	{
@@ -202,12 +228,14 @@ kind_of(LockVerb verb)
 		case LOCK_LIST:
 			return LE_OP_LIST_HELD;
 		case LOCK_ACQUIRE:
+		case LOCK_ACQUIRE_MANY:
 			return LE_OP_ACQUIRE;
 		case LOCK_RENEW:
 			return LE_OP_PUBLISH;
 		case LOCK_RENEW_MANY:
 			return LE_OP_RENEW_TERMS;
 		case LOCK_RELEASE:
+		case LOCK_RELEASE_MANY:
 			return LE_OP_RELEASE;
 		case LOCK_READY:
 			return LE_OP_VERIFY_SESSION;
@@ -220,6 +248,40 @@ kind_of(LockVerb verb)
 		default:
 			return LE_OP_READ;
 	}
+}
+
+/* A request about several locks, by its path. */
+static LockVerb
+batch_verb(const char *path)
+{
+	static const struct
+	{
+		const char *path;
+		LockVerb	verb;
+	}			batches[] = {
+		{"/v1/renew", LOCK_RENEW_MANY},
+		{"/v1/acquire", LOCK_ACQUIRE_MANY},
+		{"/v1/release", LOCK_RELEASE_MANY},
+		{"/v1/read", LOCK_GET_MANY},
+	};
+
+	for (int i = 0; i < (int) lengthof(batches); i++)
+		if (strcmp(path, batches[i].path) == 0)
+			return batches[i].verb;
+	return LOCK_NONE;
+}
+
+/* Those whose operations go together, for the checks. */
+static void
+note_parts(Request *r)
+{
+	const LockRequest *l = &r->lock;
+
+	r->election = l->terms[0].election;
+	r->nparts = l->n;
+	for (int i = 0; i < l->n; i++)
+		r->elections[i] = l->terms[i].election;
+	sim.counts.joined += l->n - 1;
 }
 
 void
@@ -240,8 +302,8 @@ text_read_request(const LeHttpRequest *request, Request *r)
 		r->election = election_of_name(lock);
 		l->verb = lock_verb(request->method, lock + 2, l);
 	}
-	else if (strcmp(path, "/v1/renew") == 0)
-		l->verb = LOCK_RENEW_MANY;
+	else if (batch_verb(path) != LOCK_NONE)
+		l->verb = batch_verb(path);
 	else if (strcmp(path, "/readyz") == 0)
 		l->verb = LOCK_READY;
 	else if (strncmp(path, "/v1/locks?", 10) == 0)
@@ -252,6 +314,8 @@ text_read_request(const LeHttpRequest *request, Request *r)
 		read_query(lock, r);
 	if (l->verb == LOCK_NONE)
 		no_sense(request);
+	if (lock_many(l->verb) && l->verb != LOCK_RENEW_MANY)
+		note_parts(r);
 	r->kind = kind_of(l->verb);
 	r->job = l->job;
 	r->session = OWNER_SESSION(l->owner);
@@ -407,6 +471,11 @@ put_results(const LockAnswer *l)
 
 		put_name(i > 0 ? ",{\"name\":\"" : "{\"name\":\"", d->election);
 		put_number(",\"status\":", d->status);
+		if (d->status == 204)
+		{
+			put("}");
+			continue;
+		}
 		put(d->problem == NULL ? ",\"lock\":" : ",\"problem\":");
 		put_doc(d);
 		put("}");
@@ -441,7 +510,7 @@ text_write_answer(const Answer *a, LeHttpResponse *response)
 		put("{\"status\":\"ready\"}");
 	else if (l->verb == LOCK_LIST)
 		put_list(l);
-	else if (l->verb == LOCK_RENEW_MANY)
+	else if (lock_many(l->verb))
 		put_results(l);
 	else
 	{

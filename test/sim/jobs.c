@@ -223,7 +223,8 @@ summary(double elapsed, int njobs, int failed)
 	printf("\n%llu steps, %llu requests; %llu terms began, %llu takeovers\n",
 		   N(steps), N(requests), N(terms), N(takeovers));
 	printf("operations that went with another's: %llu, again for its sake: "
-		   "%llu\n", N(joined), N(unjudged));
+		   "%llu; gateways that know of none: %llu times\n", N(joined),
+		   N(unjudged), N(apart));
 	printf("requests: %llu of unknown outcome, %llu applied after they were "
 		   "given up, %llu twice\n", N(unknown), N(late), N(duplicates));
 	printf("sessions: %llu expired, %llu invalidated; locks refused for "

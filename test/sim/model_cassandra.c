@@ -36,6 +36,7 @@ typedef struct Ask
 	LeClaim		claim;
 	LeClaim		previous;
 	LeTermRef	terms[ELECTIONS];
+	const LeOp *joined[ELECTIONS];	/* that go with it */
 } Ask;
 
 static bool
@@ -148,6 +149,46 @@ fill_complete(Ask *a, const ClaimRecord *record)
 	a->claim.state = sim_below(2) == 0 ? LE_CLAIM_DONE : LE_CLAIM_FAILED;
 }
 
+/* One of several that is not spoils them all, which is soon seen. */
+static void
+well_formed(LeOp *op)
+{
+	op->index = Max(op->index, 1);
+	op->rev = Max(op->rev, 1);
+}
+
+/* The same is asked of the other elections, by one request. */
+static void
+join_others(Ask *a, int election)
+{
+	static Ask	others[ELECTIONS];
+	int			n = 0;
+
+	for (int e = 0; e < ELECTIONS; e++)
+	{
+		Ask		   *other = &others[e];
+		ClaimRecord record;
+		Row			row = row_of(e, 0, &record);
+
+		if (e == election || sim_below(4) == 0)
+			continue;
+		memset(other, 0, sizeof(*other));
+		other->op = a->op;
+		other->op.election = name_of_election(e);
+		other->op.value = name_of_value((uint32) sim_below(4));
+		name_term(other, &row);
+		well_formed(&other->op);
+		if (a->op.kind == LE_OP_ACQUIRE)
+			fill_acquire(other, &row);
+		other->op.lease = a->op.lease;
+		a->joined[n++] = &other->op;
+	}
+	if (n > 0)
+		well_formed(&a->op);
+	a->op.joined = a->joined;
+	a->op.njoined = n;
+}
+
 static void
 draw(Ask *a)
 {
@@ -193,6 +234,8 @@ draw(Ask *a)
 		default:
 			break;
 	}
+	if (le_store_cassandra.takes(&a->op) > 0 && sim_below(3) == 0)
+		join_others(a, election);
 }
 
 static void

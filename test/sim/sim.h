@@ -163,6 +163,9 @@ typedef enum LockVerb
 	LOCK_RENEW,
 	LOCK_RENEW_MANY,
 	LOCK_RELEASE,
+	LOCK_ACQUIRE_MANY,
+	LOCK_RELEASE_MANY,
+	LOCK_GET_MANY,
 	LOCK_GET_CLAIM,
 	LOCK_CLAIM,
 	LOCK_COMPLETE
@@ -179,12 +182,16 @@ typedef struct LockRequest
 	uint32		value;
 	uint64		attempt;
 	uint64		min_token;
-	int			n;				/* RENEW_MANY */
+	int			n;				/* of several locks */
 	struct
 	{
 		int			election;
 		uint64		token;
 		uint64		rev;
+		bool		has_value;	/* ACQUIRE_MANY, each for itself */
+		uint32		value;
+		uint64		attempt;
+		uint64		min_token;
 	}			terms[MAX_ELECTIONS];
 	int			job;			/* of claims */
 	ClaimRecord claim;
@@ -666,6 +673,8 @@ typedef struct Counts
 	uint64		joined;			/* operations that went with another's request,
 								 * and of these ... */
 	uint64		unjudged;		/* ... had to go again for another's sake */
+	uint64		apart;			/* requests of several that a gateway did not
+								 * know */
 	uint64		expired;		/* sessions that the store ended */
 	uint64		invalidated;
 	uint64		delayed;		/* locks refused for lock-delay */
