@@ -318,6 +318,41 @@ test_recorded_batch(void **state)
 	assert_int_equal(a.renewals[2].outcome, LE_LOST);
 }
 
+/* Of billing, e0 and e1; somebody else has the second. */
+static void
+test_recorded_joined(void **state)
+{
+	LeAnswer	a = recorded("acquire-many");
+
+	assert_int_equal(a.parts[0].outcome, LE_DONE);
+	assert_int_equal(a.parts[0].index, 9);
+	assert_int_equal(a.parts[0].trust, 12 * LE_SEC);
+	assert_int_equal(a.parts[1].conflict, LE_CONFLICT_HELD);
+	assert_int_equal(a.parts[1].index, 3);
+	assert_int_equal(a.parts[2].outcome, LE_DONE);
+	assert_int_equal(a.parts[2].index, 7);
+	a = recorded("acquire-many-repeated");
+	assert_int_equal(a.parts[0].index, 9);
+	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
+	assert_in_range(a.parts[2].trust, 1, 12 * LE_SEC);
+	a = recorded("read-many");
+	assert_string_equal(a.parts[0].keys[0].holder, SESSION);
+	assert_string_equal(a.parts[1].keys[0].node, "other");
+	assert_string_equal(a.parts[2].keys[0].election, "e1");
+	a = recorded("release-many");
+	assert_int_equal(a.parts[0].outcome, LE_DONE);
+	assert_int_equal(a.parts[1].outcome, LE_DONE);	/* not ours any more */
+	assert_int_equal(a.parts[2].conflict, LE_CONFLICT_CHANGED);
+	a = recorded("read-many-free");
+	assert_true(a.parts[0].keys[0].released);
+	assert_null(a.parts[0].keys[0].holder);
+	a = recorded("acquire-many-not-applied");
+	assert_true(a.next_server);
+	a = recorded("acquire-many-old");
+	assert_int_equal(a.outcome, LE_REFUSED);
+	assert_true(a.apart);
+}
+
 /* ---- answers made up ---- */
 
 #define JSON	"application/json"
@@ -862,6 +897,30 @@ test_joined_refused(void **state)
 	}
 }
 
+/* An answer that is lost leaves each of them open. */
+static void
+test_joined_network(void **state)
+{
+	static const LeOpKind kinds[] = {
+		LE_OP_ACQUIRE, LE_OP_RELEASE, LE_OP_READ
+	};
+
+	for (int i = 0; i < lengthof(kinds); i++)
+	{
+		LeOp		op = joined_op(kinds[i]);
+		LeHttpResponse response = {.net = LE_NET_BROKEN};
+		LeAnswer	a;
+
+		response.content_type = response.body = "";
+		a = decode(&op, &response);
+		assert_null(a.parts);
+		assert_int_equal(a.outcome, kinds[i] == LE_OP_READ ?
+						 LE_UNAVAILABLE : LE_UNKNOWN);
+		response.net = LE_NET_NOT_SENT;
+		assert_true(decode(&op, &response).next_server);
+	}
+}
+
 /* A gateway that can carry out none of them has to be left for another. */
 static void
 test_joined_elsewhere(void **state)
@@ -1114,6 +1173,7 @@ main(void)
 		store_test(test_recorded),
 		store_test(test_recorded_keys),
 		store_test(test_recorded_batch),
+		store_test(test_recorded_joined),
 		store_test(test_grants_of_something_else),
 		store_test(test_statuses),
 		store_test(test_network),
@@ -1125,6 +1185,7 @@ main(void)
 		store_test(test_joined_results),
 		store_test(test_joined_garbled),
 		store_test(test_joined_refused),
+		store_test(test_joined_network),
 		store_test(test_joined_elsewhere),
 		store_test(test_owners),
 		store_test(test_claims),
