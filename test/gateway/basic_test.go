@@ -386,31 +386,74 @@ func names(t *testing.T, g *proc, _ string) {
 	expect(t, 400, "bad-name")(send(g.url, "PUT", "/v1/locks/n//x", nil))
 }
 
+// result is what became of one lock of a batch.
+type result struct {
+	Name   string
+	Status int
+	Lock   *lock
+}
+
+func results(t *testing.T, g *proc, path string, body m) []result {
+	t.Helper()
+	l := expect(t, 200, "")(send(g.url, "POST", path, body))
+	var doc struct{ Results []result }
+	must(t, json.Unmarshal([]byte(l.raw), &doc))
+	if len(doc.Results) != len(body["locks"].([]m)) {
+		t.Fatalf("%s: %d results", path, len(doc.Results))
+	}
+	return doc.Results
+}
+
+// batch takes a hundred locks at once through a term: acquired, asked for once
+// more, renewed, read, released. One of them is somebody else's, and one is
+// named at another token.
 func batch(t *testing.T, g *proc, _ string) {
-	var locks []m
+	var acquires, terms, names []m
 	for i := range 100 {
 		name := fmt.Sprintf("batch/%03d", i)
-		expect(t, 201, "")(g.put(name, "o", "a", 60))
-		locks = append(locks, m{"name": name, "token": 1, "rev": 1, "value": "new"})
+		acquires = append(acquires, m{"name": name, "attempt": "a", "value": "old"})
+		terms = append(terms, m{"name": name, "token": 1, "rev": 1, "value": "new"})
+		names = append(names, m{"name": name})
 	}
-	locks[50]["token"] = 2
-	l := expect(t, 200, "")(send(g.url, "POST", "/v1/renew", m{"owner": "o", "ttl": 60, "locks": locks}))
-	var doc struct {
-		Results []struct {
-			Name   string
-			Status int
-			Lock   *lock
+	expect(t, 201, "")(g.put("batch/007", "other", "a", 60))
+	terms[50]["token"] = 2
+	check := func(path string, body m, fine func(int, result) bool) {
+		t.Helper()
+		for i, r := range results(t, g, path, body) {
+			if want := names[i]["name"]; r.Name != want || !fine(i, r) {
+				t.Errorf("%s: result %d: %+v %+v", path, i, r, r.Lock)
+			}
 		}
 	}
-	must(t, json.Unmarshal([]byte(l.raw), &doc))
-	for i, r := range doc.Results {
-		if want := locks[i]["name"]; r.Name != want || (i == 50) != (r.Status == 409) || i != 50 && (r.Lock.Rev != 2 || r.Lock.Value != "new" || r.Lock.TrustMS != 57000) {
-			t.Errorf("result %d: %+v", i, r)
+	acquire := m{"owner": "o", "ttl": 60, "locks": acquires}
+	check("/v1/acquire", acquire, func(i int, r result) bool {
+		return i == 7 && r.Status == 409 ||
+			i != 7 && r.Status == 201 && r.Lock.Token == 1 && r.Lock.Value == "old" && r.Lock.TrustMS == 57000
+	})
+	check("/v1/acquire", acquire, func(i int, r result) bool {
+		return i == 7 && r.Status == 409 || i != 7 && r.Status == 200 && r.Lock.Token == 1 && r.Lock.TrustMS <= 57000
+	})
+	check("/v1/renew", m{"owner": "o", "ttl": 60, "locks": terms}, func(i int, r result) bool {
+		return (i == 7 || i == 50) && r.Status == 409 ||
+			r.Status == 200 && r.Lock.Rev == 2 && r.Lock.Value == "new" && r.Lock.TrustMS == 57000
+	})
+	check("/v1/read", m{"locks": names}, func(i int, r result) bool {
+		return r.Status == 200 && (r.Lock.Owner == "other") == (i == 7) && (r.Lock.Rev == 1) == (i == 7 || i == 50)
+	})
+	for i, term := range terms {
+		delete(term, "value")
+		term["token"], term["rev"] = 1, 2
+		if i == 50 {
+			term["rev"] = 1
 		}
 	}
-	if len(doc.Results) != 100 {
-		t.Errorf("%d results", len(doc.Results))
-	}
+	terms[60]["rev"] = 3
+	check("/v1/release", m{"owner": "o", "locks": terms}, func(i int, r result) bool {
+		return (i == 7 || i == 60) && r.Status == 409 || i != 7 && i != 60 && r.Status == 204
+	})
+	check("/v1/read", m{"locks": names}, func(i int, r result) bool {
+		return (i == 7 || i == 60) && r.Status == 200 || i != 7 && i != 60 && r.Status == 404
+	})
 }
 
 // schemaCheck: a gateway does not serve on a table that would break tokens.

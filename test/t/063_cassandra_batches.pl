@@ -1,0 +1,330 @@
+# Many elections in few requests: a start, a takeover and a release of 200, one
+# answer of many that is refused, answers that are lost, no answers or late, and
+# a gateway of a version that knows no batches.
+
+use strict;
+use warnings;
+
+use JSON::PP qw(decode_json encode_json);
+use LeaderElection::Cassandra;
+use LeaderElection::Gateway;
+use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $cassandra = LeaderElection::Cassandra->shared;
+my $keyspace = $cassandra->keyspace;
+my $gateway = LeaderElection::Gateway->new('gateway',
+	cassandra => $cassandra, keyspace => $keyspace)->start;
+my @recorders = map {
+	LeaderElection::Recorder->new($_, "127.0.0.1:$gateway->{port}")->start
+} 'a', 'b';
+my $recorder = $recorders[0];
+use constant LEASE => 10;
+my ($one, $two) = map {
+	LeaderElection::Node->create($_ == 0 ? 'a' : 'b',
+		gateway => $recorders[$_]->url,
+		settings => {
+			lease_ttl => LEASE . 's',
+			max_elections => 1024,
+			request_timeout => '5s'
+		} )
+} 0, 1;
+
+# As the campaign of a setting has them: all at once.
+sub names
+{
+	my ($prefix, $n) = @_;
+
+	return map { sprintf('%s%03d', $prefix, $_) } 1 .. $n;
+}
+
+sub campaign
+{
+	my ($node, @names) = @_;
+
+	$node->configure(campaign => join(',', @names));
+	return;
+}
+
+sub led
+{
+	my ($node, $prefix) = @_;
+
+	return $node->ask(
+		"SELECT count(*) FROM le_status WHERE state = 'leader'
+		AND election LIKE '$prefix%' AND le_is_leader(election)");
+}
+
+sub wait_until_led
+{
+	my ($node, $prefix, $n, %params) = @_;
+
+	poll_until(sub { led($node, $prefix) == $n },
+		"$n of $prefix to be led",
+		interval => 0.1, %params);
+	return;
+}
+
+# The elections of a request, by name; of one alone just that.
+sub entries
+{
+	my ($request) = @_;
+
+	return map { $_->{name} => $_ } @{ decode_json($request->{body})->{locks} }
+	  if $request->{path} =~ m{^/v1/(acquire|release|read)$};
+	my ($name) = $request->{path} =~ m{^/v1/locks/([^/?]+)};
+	return ($name => $request->{body} ? decode_json($request->{body}) : {});
+}
+
+# How many requests of that kind, single or not, and how often each election
+# was in them.
+sub count_requests
+{
+	my ($kind, $method, $prefix, $mark, $which) = @_;
+	my @requests = ($which // $recorder)->requests(
+		qr{^(POST /v1/$kind\n.*"$prefix|$method /v1/locks/$prefix)}s, $mark);
+	my %times;
+
+	foreach my $request (@requests)
+	{
+		my %entries = entries($request);
+
+		$times{$_}++ foreach keys %entries;
+	}
+	return (scalar @requests, \%times);
+}
+
+sub acquires { return count_requests('acquire', 'PUT', @_); }
+sub releases { return count_requests('release', 'DELETE', @_); }
+
+# Of le_status: until when the terms are trusted, on the wall clock.
+sub last_deadline
+{
+	my ($prefix) = @_;
+
+	return $one->sql("SELECT extract(epoch FROM max(expires_at)) FROM le_status
+		WHERE election LIKE '$prefix%'");
+}
+
+sub give_up
+{
+	my ($prefix, @names) = @_;
+
+	campaign($one);
+	$one->sql("SELECT le_step_down(NULL, '1 s')");
+	poll_until(sub { !grep { /^$prefix/ } keys %{ $gateway->locks } },
+		"$prefix to be free", timeout => 30);
+	return;
+}
+
+my @many = names('many', 200);
+
+# Guards against a request per election.  What waits together goes together,
+# 100 at a time: 200 take two requests.  A few more where they become known in
+# parts, but never as many as a quarter.
+subtest 'a start' => sub {
+	my $mark = $recorder->mark;
+
+	campaign($one, @many);
+	wait_until_led($one, 'many', 200, timeout => 60);
+	my ($n, $times) = acquires('many', $mark);
+	is_deeply([ sort keys %$times ], \@many, 'each was asked for');
+	cmp_ok($n, '<=', 10, "in $n requests");
+	my ($reads) = count_requests('read', 'GET', 'many', $mark);
+	cmp_ok($reads, '<=', 50, "read in $reads");
+	my $locks = $gateway->locks;
+	is(scalar(grep { $locks->{$_}{owner} =~ /^a#/ && $locks->{$_}{token} == 1 }
+			  @many),
+		200, 'the first term of each');
+};
+
+# How many find out in the same turn of the worker depends on the machine; of one
+# that stood still while the leases ran out, all that it waited for at a time.
+# These are 64 (MAX_PARKED), so that 200 take four requests, or a few more.
+subtest 'a takeover' => sub {
+	my $which = $recorders[1];
+	my $parked = $which->mark;
+	my ($mark, $worker);
+
+	campaign($two, @many);
+	$two->wait_for(
+		"SELECT count(*) = 200 FROM le_status WHERE holder = 'a'
+		AND state = 'waiting'",
+		'the other to wait for each', timeout => 60);
+	$mark = $which->mark;
+	$one->crash;
+	$worker = $two->freeze_worker;
+	poll_until(sub { !%{ $gateway->locks } }, 'the end of all leases',
+		timeout => LEASE + 10, interval => 0.1);
+	poll_until(
+		sub {
+			!grep { !defined $_->{answered} }
+			  $which->requests(qr{^GET .*[?]wait=}, $parked);
+		},
+		'the gateway to have seen it', timeout => 10);
+	$two->thaw_worker($worker);
+	wait_until_led($two, 'many', 200, timeout => 60);
+	my ($n, $times) = acquires('many', $mark, $which);
+	is_deeply([ sort keys %$times ], \@many, 'each was asked for');
+	cmp_ok($n, '<=', 50, "in $n requests");
+	cmp_ok($two->sql('SELECT min(fencing_token) FROM le_status'),
+		'>', 1, 'in a later term');
+};
+
+subtest 'a release' => sub {
+	my $which = $recorders[1];
+	my $mark = $which->mark;
+
+	campaign($two);
+	poll_until(sub { !%{ $gateway->locks } }, 'all to be free', timeout => 30);
+	my ($n, $times) = releases('many', $mark, $which);
+	is_deeply([ sort keys %$times ], \@many, 'each by name');
+	cmp_ok($n, '<=', 10, "in $n requests");
+	$two->stop;
+	$one->start;
+};
+
+# What one is refused is no matter of the others, nor is its place.
+subtest 'some held by others' => sub {
+	my @names = names('some', 20);
+	my $mark = $recorder->mark;
+
+	is( $gateway->request('PUT', "/v1/locks/$_",
+			{ owner => 'shell', ttl => '60s' })->{status},
+		201, "$_ is held")
+	  foreach @names[ 0, 7, 19 ];
+	campaign($one, @names);
+	wait_until_led($one, 'some', 17, timeout => 30);
+	is( $one->sql("SELECT string_agg(election, ' ' ORDER BY election)
+		FROM le_status WHERE election LIKE 'some%' AND holder = 'shell'"),
+		join(' ', @names[ 0, 7, 19 ]), 'the others are known to be held');
+	my $locks = $gateway->locks;
+	is($locks->{$_}{token}, $one->token($_), "$_: token")
+	  foreach @names[ 1, 6, 8, 18 ];
+	ok($recorder->requests(qr{^POST /v1/(acquire|read)\n.*some007}, $mark),
+		'asked for together');
+	$gateway->request('DELETE',
+		"/v1/locks/$_?owner=shell&token=1&rev=1")
+	  foreach @names[ 0, 7, 19 ];
+	wait_until_led($one, 'some', 20, timeout => 30);
+	give_up('some');
+};
+
+# Guards against belief in what nobody answered for, and against a second term
+# where the first was applied: each is asked for again under its own attempt.
+subtest 'answers lost' => sub {
+	foreach my $case (
+		[ lost => (action => 'lose_reply') ],
+		[ garbled => (
+				action => 'answer', status => 200,
+				headers => { 'Content-Type' => 'application/json' },
+				body => '{"results":[]}') ],
+		[ foreign => (
+				action => 'answer', status => 502,
+				headers => { 'Content-Type' => 'text/html' },
+				body => '<p>later</p>') ])
+	{
+		my ($prefix, %rule) = @$case;
+		my @names = names($prefix, 30);
+		my $mark = $recorder->mark;
+		my (%attempts, $lost);
+
+		$recorder->rule(match => qr{^POST /v1/acquire\n.*$prefix}s,
+			count => 1, %rule);
+		campaign($one, @names);
+		wait_until_led($one, $prefix, 30, timeout => 30);
+		foreach my $request ($recorder->requests(
+				qr{^(POST /v1/acquire\n|PUT ).*$prefix}s, $mark))
+		{
+			my %entries = entries($request);
+
+			$lost //= { %entries };
+			push @{ $attempts{$_} }, $entries{$_}{attempt} foreach keys %entries;
+		}
+		cmp_ok(scalar keys %$lost, '>', 1, "$prefix: an answer to several");
+		is(scalar(grep { @{ $attempts{$_} } < 2
+				  || $attempts{$_}[0] ne $attempts{$_}[1] } keys %$lost),
+			0, 'each is asked for again, by the same attempt');
+		my $locks = $gateway->locks;
+		is(scalar(grep { $locks->{$_}{token} == $one->token($_) } @names),
+			30, 'the terms are those of the store');
+		is(scalar(grep { $locks->{$_}{token} != 1 } @names), 0,
+			'one of each') if $prefix eq 'lost';
+		$recorder->clear_rules;
+		give_up($prefix);
+	}
+};
+
+# Guards against counting trust from the answer.
+subtest 'trust counts from the sending of the request' => sub {
+	my $trust = LEASE - 1 - 2 - 1;    # granularity, skew, safety_margin
+	my $mark = $recorder->mark;
+
+	$recorder->rule(match => qr{^POST /v1/renew\n}, action => 'hang_request');
+	$recorder->rule(
+		match => qr{^POST /v1/acquire\n.*anchor}s,
+		action => 'delay_reply',
+		delay => 2,
+		count => 1);
+	campaign($one, names('anchor', 30));
+	wait_until_led($one, 'anchor', 30, timeout => 30);
+	my ($first) = $recorder->requests(qr{^POST /v1/acquire\n.*anchor}s, $mark);
+	my %entries = entries($first);
+	my $sent = time() - (boottime_ns() - $first->{received}) / 1e9;
+	my $names = join(',', map { "'$_'" } keys %entries);
+	cmp_ok(scalar keys %entries, '>', 1, 'several, with an answer that was slow');
+	cmp_ok( $one->sql("SELECT extract(epoch FROM max(expires_at))
+		FROM le_status WHERE election IN ($names)"),
+		'<=', $sent + $trust + 0.2, 'trusted as if it had been fast');
+	$recorder->clear_rules;
+	give_up('anchor');
+};
+
+# Guards against a gateway of an earlier version that nobody can campaign with.
+subtest 'a gateway that knows no batches' => sub {
+	my $mark = $recorder->mark;
+	my $offset = $one->log_offset;
+	my $batch = qr{^POST /v1/(acquire|release|read)\n};
+	my @names = names('old', 20);
+
+	$recorder->rule(
+		match => $batch,
+		action => 'answer',
+		status => 404,
+		headers => { 'Content-Type' => 'application/problem+json' },
+		body => encode_json(
+			{
+				type => 'urn:leader-election:problem:no-resource',
+				title => 'There is no such resource',
+				status => 404
+			}));
+	campaign($one, @names);
+	wait_until_led($one, 'old', 20, timeout => 30);
+	my @batches = $recorder->requests($batch, $mark);
+	my @singles = $recorder->requests(qr{^PUT /v1/locks/old}, $mark);
+	cmp_ok(scalar @batches, '>=', 1, 'it was asked');
+	cmp_ok(scalar @batches, '<=', 8, 'and a window of requests later no more');
+	is(scalar @singles, 20, 'each went by itself');
+	ok( $one->log_like(
+			qr/does not take several elections in one request/, $offset),
+		'the log says so');
+	is(scalar(() = substr(slurp_file($one->logfile), $offset) =~
+			/does not take several elections/g),
+		1, 'once');
+	is($one->sql("SELECT count(*) FROM le_events WHERE event = 'store refused'"),
+		0, 'and it was no refusal');
+	$recorder->clear_rules;
+	$one->reload;
+	$mark = $recorder->mark;
+	campaign($one, names('new', 20));
+	wait_until_led($one, 'new', 20, timeout => 30);
+	cmp_ok(scalar $recorder->requests(qr{^POST /v1/acquire\n.*new}s, $mark),
+		'>=', 1, 'after a reload it is tried again');
+};
+
+$_->stop foreach $one;
+done_testing();
