@@ -937,23 +937,38 @@ read_batch(const LeHttpResponse *response, Batch *batch)
 						batch) && batch->n == batch->total;
 }
 
+/*
+ * Of a batch nothing could be carried out here, though perhaps elsewhere: that
+ * is the gateway's trouble, and not one of the locks'.
+ */
+static void
+fail_here(LeAnswer *answer, const char *detail)
+{
+	le_fail(answer, LE_UNAVAILABLE, detail);
+	answer->next_server = true;
+}
+
 static void
 decode_renewals(const LeOp *op, const LeHttpResponse *response,
 				LeAnswer *answer)
 {
 	Batch		batch = {.op = op,.response = response,.total = op->nterms};
+	bool		elsewhere = op->nterms > 0;
 
 	batch.renewals = palloc0(Max(op->nterms, 1) * sizeof(LeRenewal));
 	if (!read_batch(response, &batch))
+	{
 		fail_shape(op, response, answer);
+		return;
+	}
+	for (int i = 0; i < op->nterms; i++)
+		elsewhere = elsewhere && batch.renewals[i].outcome == LE_UNAVAILABLE;
+	if (elsewhere)
+		fail_here(answer, batch.renewals[0].detail);
 	else
 		answer->renewals = batch.renewals;
 }
 
-/*
- * If none could be carried out here, though perhaps elsewhere, that is the
- * gateway's trouble and not theirs.
- */
 static void
 decode_joined(const LeOp *op, const LeHttpResponse *response,
 			  LeAnswer *answer)
@@ -971,10 +986,7 @@ decode_joined(const LeOp *op, const LeHttpResponse *response,
 	for (int i = 0; i < batch.total; i++)
 		elsewhere = elsewhere && batch.parts[i].next_server;
 	if (elsewhere)
-	{
-		le_fail(answer, LE_UNAVAILABLE, batch.parts[0].detail);
-		answer->next_server = true;
-	}
+		fail_here(answer, batch.parts[0].detail);
 	answer->parts = batch.parts;
 }
 

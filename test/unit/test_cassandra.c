@@ -536,6 +536,18 @@ test_batches(void **state)
 	assert_int_equal(a.renewals[1].outcome, LE_UNKNOWN);
 	assert_int_equal(a.renewals[2].outcome, LE_UNAVAILABLE);
 
+	/* a gateway that could renew none has to be left for another */
+	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
+				RESULT("billing", "\"status\":503,\"problem\":"
+					   TYPE("not-applied") "}") ","
+				RESULT("reports/daily", "\"status\":503,\"problem\":"
+					   TYPE("not-applied") "}") ","
+				RESULT("a", "\"status\":503,\"problem\":"
+					   TYPE("not-applied") "}") "]}");
+	assert_int_equal(a.outcome, LE_UNAVAILABLE);
+	assert_true(a.next_server);
+	assert_null(a.renewals);
+
 	/* another term, another revision, another name inside */
 	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
 				RESULT("billing", GOOD("billing", "8", "3")) ","
