@@ -898,17 +898,20 @@ func TestBatchesAnswerEach(t *testing.T) {
 	}
 }
 
-// deadlines is a store that notes until when its reads may take.
+// deadlines is a store that notes until when its reads may take, and when the
+// last one began.
 type deadlines struct {
 	DB
 	mu   sync.Mutex
 	ends map[time.Time]bool
+	last time.Time
 }
 
 func (d *deadlines) Read(ctx context.Context, name string, level Level) (Row, error) {
 	end, _ := ctx.Deadline()
 	d.mu.Lock()
 	d.ends[end] = true
+	d.last = time.Now()
 	d.mu.Unlock()
 	return d.DB.Read(ctx, name, level)
 }
@@ -945,5 +948,27 @@ func TestBatchesEndTogether(t *testing.T) {
 			t.Errorf("%s: time ends at %d instants", kind, len(store.ends))
 		}
 		want(t, errs[99], "not-applied")
+	}
+}
+
+// What of a batch would begin in the last third of its time does not: it could
+// not find out what became of it.
+func TestBatchesBeginInTime(t *testing.T) {
+	f := newFixture(t)
+	f.db.Slow = 60 * time.Millisecond // one after the other: 6 s
+	store := &deadlines{DB: f.db, ends: make(map[time.Time]bool)}
+	s := New(store, Options{MaxClockSkew: skew, Budget: 1200 * time.Millisecond, Poll: time.Minute, Parallel: 1,
+		Log: slog.New(slog.DiscardHandler), Observer: f.obs})
+	defer s.Close(context.Background())
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprint("l", i))
+	}
+	started := time.Now()
+	_, errs := s.GetMany(context.Background(), names)
+	want(t, errs[0], "ok")
+	want(t, errs[99], "not-applied")
+	if began := store.last.Sub(started); began > time.Second {
+		t.Errorf("one began after %v", began)
 	}
 }
