@@ -63,6 +63,14 @@ int			le_lane_windows[LE_NLANES] = {
 /* Whose request was so often in vain goes by itself. */
 #define MAX_UNJUDGED	3
 
+/*
+ * Where trust counts from the send of the request, the answer to many must not
+ * take long: a share of the lease, of which half is quick.  So few go together
+ * in any case.
+ */
+#define SLOW_SHARE		16
+#define LEAST_TOGETHER	8
+
 /* What a server does not take together goes one by one for so long. */
 #define APART			(60 * LE_SEC)
 
@@ -70,12 +78,15 @@ typedef struct Lane
 {
 	int			window;
 	int			under_way;
+	int			counted;		/* operations, those joined included */
 	dlist_head	waiting;		/* flights, the oldest first */
 } Lane;
 
 static Lane lanes[LE_NLANES];
 static uint64 turns = 0;		/* of the loop so far */
 static le_time apart_until = 0; /* each operation goes alone */
+static int	together;			/* so many of a lane may be under way, where
+								 * each is carried out by itself */
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
 static List *secretless = NIL;	/* ... and that wait for a secret */
@@ -124,11 +135,12 @@ le_dispatch_start(void)
 
 	store = le_configured_store();
 	apart_until = 0;
+	together = LE_MAX_JOINED;
 	le_set_trouble(LE_TROUBLE_STORE, "");	/* what the worker before knew of it */
 	for (int i = 0; i < LE_NLANES; i++)
 	{
 		lanes[i].window = le_lane_windows[i];
-		lanes[i].under_way = 0;
+		lanes[i].under_way = lanes[i].counted = 0;
 		dlist_init(&lanes[i].waiting);
 		if (i == LE_LANE_WATCH)
 			lanes[i].window += store->max_parked;
@@ -404,7 +416,9 @@ leave_place(LeFlight *flight)
 {
 	if (flight->under_way)
 		lanes[flight->lane].under_way--;
-	flight->under_way = false;
+	if (flight->counted)
+		lanes[flight->lane].counted--;
+	flight->under_way = flight->counted = false;
 }
 
 /* Of a secret ahead of time nobody has to know: there is the last one. */
@@ -446,6 +460,48 @@ goes_alone(const LeFlight *flight)
 		store->takes(&flight->op) == 0 || le_now() < apart_until;
 }
 
+/* Is it one of those of which only so many may be under way? */
+static bool
+counts(const LeFlight *flight)
+{
+	return store->key_leases && store->room > 0 &&
+		store->takes(&flight->op) > 0;
+}
+
+static void
+count(LeFlight *flight)
+{
+	flight->counted = counts(flight);
+	if (flight->counted)
+		lanes[flight->lane].counted++;
+}
+
+static bool
+has_place(const Lane *lane, const LeFlight *next)
+{
+	return lane->under_way < lane->window &&
+		(!counts(next) || lane->counted < together);
+}
+
+/*
+ * The store carries out each by itself, so that a request about many takes
+ * long when it is slow, and of what it grants little is left then.  Half as
+ * many are asked for next time; twice as many again when it is quick.
+ */
+static void
+note_pace(const LeFlight *flight)
+{
+	le_duration took = le_now() - flight->transmitted;
+	le_duration slow = le_table->node.timing.lease / SLOW_SHARE;
+
+	if (flight->op.njoined == 0 || !counts(flight))
+		return;
+	if (took > slow)
+		together = Max(together / 2, LEAST_TOGETHER);
+	else if (took < slow / 2)
+		together = Min(together * 2, LE_MAX_JOINED);
+}
+
 /* By their names: two sessions that ask who leads may mean the same one. */
 static bool
 is_about_another(const LeFlight *flight, const LeFlight *other)
@@ -471,6 +527,7 @@ join(LeFlight *flight, LeFlight *other)
 								 LE_MAX_JOINED * sizeof(LeOp *));
 		flight->op.joined = ops;
 	}
+	count(other);
 	ops[flight->op.njoined] = &other->op;
 	flight->joined[flight->op.njoined++] = other;
 }
@@ -491,7 +548,8 @@ join_others(Lane *lane, LeFlight *flight)
 		LeFlight   *other = dlist_container(LeFlight, node, iter.cur);
 
 		if (looks-- == 0 || room <= 0 ||
-			flight->op.njoined == LE_MAX_JOINED - 1)
+			flight->op.njoined == LE_MAX_JOINED - 1 ||
+			(counts(flight) && lane->counted >= together))
 			break;
 		if (goes_alone(other) || store->takes(&other->op) > room ||
 			!store->joins(&flight->op, &other->op) ||
@@ -545,6 +603,8 @@ land(LeFlight *flight, const LeAnswer *answer)
 
 	if (answer->apart)
 		note_apart(flight, answer);
+	else
+		note_pace(flight);
 	for (int i = n; i > 0; i--)
 		land_one(flight->joined[i - 1],
 				 answer->parts != NULL ? &answer->parts[i] : answer);
@@ -924,7 +984,7 @@ run_lane(Lane *lane)
 		bool		wanted = next->wanted == NULL || next->wanted(next);
 		bool		late = !next->keeps_waiting && le_now() >= next->until;
 
-		if (wanted && !late && (lane->under_way >= lane->window ||
+		if (wanted && !late && (!has_place(lane, next) ||
 								paused_until(lane) != 0))
 			return;
 		dlist_delete(&next->node);
@@ -935,6 +995,7 @@ run_lane(Lane *lane)
 			finish_unsent(next, "too many requests were waiting for their turn");
 		else
 		{
+			count(next);
 			join_others(lane, next);
 			if (lane == &lanes[LE_LANE_CAMPAIGN])
 				le_throttle_campaigned();
@@ -970,7 +1031,7 @@ waiting_timer(void)
 		paused = paused_until(&lanes[i]);
 		if (paused != 0)
 			next = le_earliest(next, paused);
-		else if (lanes[i].under_way < lanes[i].window)
+		else if (has_place(&lanes[i], first))
 			return le_now();
 		if (!first->keeps_waiting)
 			next = le_earliest(next, first->until);

@@ -29,7 +29,7 @@
 
 /* ---- the network ---- */
 
-#define MAX_SENT	40
+#define MAX_SENT	80
 
 typedef struct Sent
 {
@@ -229,10 +229,14 @@ decode(const LePlace *place, const LeOp *op, const LeHttpResponse *response,
 	}
 }
 
+static LeStore test_store;
+
 static int
 takes(const LeOp *op)
 {
-	return op->kind == LE_OP_RELEASE ? 2 : 0;
+	if (op->kind != LE_OP_RELEASE)
+		return 0;
+	return test_store.key_leases ? 1 : 2;
 }
 
 static bool
@@ -241,7 +245,7 @@ joins(const LeOp *op, const LeOp *other)
 	return op->kind == other->kind;
 }
 
-static const LeStore test_store = {
+static LeStore test_store = {
 	.name = "test",
 	.room = 20,
 	.takes = takes,
@@ -1275,6 +1279,50 @@ some_servers_take_one_at_a_time(void **state)
 	le_lane_windows[LE_LANE_RELEASE] = 4;
 }
 
+/*
+ * Where each is carried out by itself, so many of a lane are under way and no
+ * more, however few requests that are; half as many when they take long, and
+ * again as many when they are quick.
+ */
+static void
+many_are_not_let_loose_at_once(void **state)
+{
+	test_store.key_leases = true;
+	test_store.room = LE_MAX_JOINED;
+	table.node.timing.lease = 16 * LE_SEC;
+	le_dispatch_start();
+	release(250);
+	assert_int_equal(nsent, 1);
+	assert_sent(0, "http://a", "/release/0+99");
+	assert_true(le_dispatch_timer() == 0 || le_dispatch_timer() > now);
+	le_flight_send(le_flight_new(LE_OP_PROVE_NODE, done), 10 * LE_SEC);
+	assert_int_equal(nsent, 2);
+	answer_to(0, 2 * LE_SEC, OK);	/* slow */
+	assert_int_equal(answers, 100);
+	assert_sent(2, "http://a", "/release/0+49");
+	assert_int_equal(nsent, 3);
+	answer_to(2, 700 * LE_MSEC, OK);	/* neither */
+	assert_sent(3, "http://a", "/release/0+49");
+	answer_to(3, 100 * LE_MSEC, OK);	/* quick */
+	assert_sent(4, "http://a", "/release/0+49");
+	assert_int_equal(together, 100);
+	answer_to(4, 100 * LE_MSEC, OK);
+	assert_int_equal(answers, 250);
+	assert_int_equal(lanes[LE_LANE_RELEASE].counted, 0);
+
+	/* never fewer than a few */
+	for (int i = 0; i < 8; i++)
+	{
+		release(20);
+		while (lanes[LE_LANE_RELEASE].under_way > 0)
+			answer(2 * LE_SEC, OK);
+	}
+	assert_int_equal(together, LEAST_TOGETHER);
+	assert_int_equal(lanes[LE_LANE_RELEASE].counted, 0);
+	test_store.key_leases = false;
+	test_store.room = 20;
+}
+
 /* What the store is to refuse must not make it refuse what is meant. */
 static void
 a_probe_goes_by_itself(void **state)
@@ -1372,6 +1420,7 @@ main(void)
 		cmocka_unit_test_setup(several_go_in_one_request, begin),
 		cmocka_unit_test_setup(one_of_each_election, begin),
 		cmocka_unit_test_setup(some_servers_take_one_at_a_time, begin),
+		cmocka_unit_test_setup(many_are_not_let_loose_at_once, begin),
 		cmocka_unit_test_setup(a_probe_goes_by_itself, begin),
 		cmocka_unit_test_setup(others_go_again, begin),
 		cmocka_unit_test_setup(a_turn_that_does_not_come, begin),
