@@ -64,9 +64,9 @@ int			le_lane_windows[LE_NLANES] = {
 #define MAX_UNJUDGED	3
 
 /*
- * Where trust counts from the send of the request, the answer to many must not
- * take long: a share of the lease, of which half is quick.  So few go together
- * in any case.
+ * A store that carries out each by itself must not take long to answer, since
+ * trust counts from the send of the request: no more than a share of the
+ * lease, of which half is quick.  So few go together in any case.
  */
 #define SLOW_SHARE		16
 #define LEAST_TOGETHER	8
@@ -78,15 +78,15 @@ typedef struct Lane
 {
 	int			window;
 	int			under_way;
-	int			counted;		/* operations, those joined included */
+	int			carrying;		/* of these, that carry several */
 	dlist_head	waiting;		/* flights, the oldest first */
 } Lane;
 
 static Lane lanes[LE_NLANES];
 static uint64 turns = 0;		/* of the loop so far */
 static le_time apart_until = 0; /* each operation goes alone */
-static int	together;			/* so many of a lane may be under way, where
-								 * each is carried out by itself */
+static int	together;			/* so many go in one, where each is carried
+								 * out by itself */
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
 static List *secretless = NIL;	/* ... and that wait for a secret */
@@ -140,7 +140,7 @@ le_dispatch_start(void)
 	for (int i = 0; i < LE_NLANES; i++)
 	{
 		lanes[i].window = le_lane_windows[i];
-		lanes[i].under_way = lanes[i].counted = 0;
+		lanes[i].under_way = lanes[i].carrying = 0;
 		dlist_init(&lanes[i].waiting);
 		if (i == LE_LANE_WATCH)
 			lanes[i].window += store->max_parked;
@@ -416,9 +416,9 @@ leave_place(LeFlight *flight)
 {
 	if (flight->under_way)
 		lanes[flight->lane].under_way--;
-	if (flight->counted)
-		lanes[flight->lane].counted--;
-	flight->under_way = flight->counted = false;
+	if (flight->carries)
+		lanes[flight->lane].carrying--;
+	flight->under_way = flight->carries = false;
 }
 
 /* Of a secret ahead of time nobody has to know: there is the last one. */
@@ -460,27 +460,23 @@ goes_alone(const LeFlight *flight)
 		store->takes(&flight->op) == 0 || le_now() < apart_until;
 }
 
-/* Is it one of those of which only so many may be under way? */
+/* Is each carried out by itself, although it could go with others? */
 static bool
-counts(const LeFlight *flight)
+is_one_of_many(const LeFlight *flight)
 {
 	return store->key_leases && store->room > 0 &&
 		store->takes(&flight->op) > 0;
 }
 
-static void
-count(LeFlight *flight)
-{
-	flight->counted = counts(flight);
-	if (flight->counted)
-		lanes[flight->lane].counted++;
-}
-
+/*
+ * While a request carries several of those, no other of them goes: they would
+ * only take the store's time from each other, and from what keeps terms.
+ */
 static bool
 has_place(const Lane *lane, const LeFlight *next)
 {
 	return lane->under_way < lane->window &&
-		(!counts(next) || lane->counted < together);
+		(lane->carrying == 0 || !is_one_of_many(next));
 }
 
 /*
@@ -494,7 +490,7 @@ note_pace(const LeFlight *flight)
 	le_duration took = le_now() - flight->transmitted;
 	le_duration slow = le_table->node.timing.lease / SLOW_SHARE;
 
-	if (flight->op.njoined == 0 || !counts(flight))
+	if (!flight->carries)
 		return;
 	if (took > slow)
 		together = Max(together / 2, LEAST_TOGETHER);
@@ -527,7 +523,6 @@ join(LeFlight *flight, LeFlight *other)
 								 LE_MAX_JOINED * sizeof(LeOp *));
 		flight->op.joined = ops;
 	}
-	count(other);
 	ops[flight->op.njoined] = &other->op;
 	flight->joined[flight->op.njoined++] = other;
 }
@@ -549,7 +544,7 @@ join_others(Lane *lane, LeFlight *flight)
 
 		if (looks-- == 0 || room <= 0 ||
 			flight->op.njoined == LE_MAX_JOINED - 1 ||
-			(counts(flight) && lane->counted >= together))
+			(is_one_of_many(flight) && flight->op.njoined + 1 >= together))
 			break;
 		if (goes_alone(other) || store->takes(&other->op) > room ||
 			!store->joins(&flight->op, &other->op) ||
@@ -561,6 +556,9 @@ join_others(Lane *lane, LeFlight *flight)
 		count_wait(other);
 		join(flight, other);
 	}
+	flight->carries = flight->op.njoined > 0 && is_one_of_many(flight);
+	if (flight->carries)
+		lane->carrying++;
 }
 
 /* One of the operations of a request has its answer, or must go again. */
@@ -995,7 +993,6 @@ run_lane(Lane *lane)
 			finish_unsent(next, "too many requests were waiting for their turn");
 		else
 		{
-			count(next);
 			join_others(lane, next);
 			if (lane == &lanes[LE_LANE_CAMPAIGN])
 				le_throttle_campaigned();

@@ -26,8 +26,8 @@ typedef struct LeFlight
 	MemoryContext context;
 	dlist_node	node;			/* while it waits for its turn ... */
 	bool		under_way;		/* ... which has come */
-	bool		counted;		/* among those of its lane that could be
-								 * joined, and are under way */
+	bool		carries;		/* several that the store carries out each by
+								 * itself */
 	uint64		turn;			/* of the loop in which it began to wait */
 	LeLane		lane;
 	bool		keeps_waiting;	/* however long that takes */

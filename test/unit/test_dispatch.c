@@ -1280,9 +1280,9 @@ some_servers_take_one_at_a_time(void **state)
 }
 
 /*
- * Where each is carried out by itself, so many of a lane are under way and no
- * more, however few requests that are; half as many when they take long, and
- * again as many when they are quick.
+ * Where each is carried out by itself, one request of a lane carries several
+ * at a time; half as many when that takes long, and again as many when it is
+ * quick.
  */
 static void
 many_are_not_let_loose_at_once(void **state)
@@ -1308,7 +1308,7 @@ many_are_not_let_loose_at_once(void **state)
 	assert_int_equal(together, 100);
 	answer_to(4, 100 * LE_MSEC, OK);
 	assert_int_equal(answers, 250);
-	assert_int_equal(lanes[LE_LANE_RELEASE].counted, 0);
+	assert_int_equal(lanes[LE_LANE_RELEASE].carrying, 0);
 
 	/* never fewer than a few */
 	for (int i = 0; i < 8; i++)
@@ -1318,7 +1318,7 @@ many_are_not_let_loose_at_once(void **state)
 			answer(2 * LE_SEC, OK);
 	}
 	assert_int_equal(together, LEAST_TOGETHER);
-	assert_int_equal(lanes[LE_LANE_RELEASE].counted, 0);
+	assert_int_equal(lanes[LE_LANE_RELEASE].carrying, 0);
 	test_store.key_leases = false;
 	test_store.room = 20;
 }
