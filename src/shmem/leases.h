@@ -131,6 +131,7 @@ typedef struct LeNodeInfo
 	bool		held;
 	bool		revoked;
 	bool		self;
+	bool		tells;			/* it has news, of whatever it writes */
 	char		unfit[LE_UNFIT_LEN + 1];	/* why it cannot lead; "": it can */
 } LeNodeInfo;
 

@@ -1265,6 +1265,8 @@ cassandra_performs(LeOpKind kind)
 		case LE_OP_DESTROY_SESSION:
 		case LE_OP_REVOKE_NODE:
 		case LE_OP_FORGET_NODE:
+		case LE_OP_TELL_NEWS:
+		case LE_OP_WATCH_NEWS:
 		case LE_OP_TAKE_OVER:
 		case LE_OP_LIST_NODES:
 		case LE_OP_SESSION_NAME:

@@ -7,6 +7,9 @@
  *
  *	P/E/leader		locked by the session of E's leader
  *	P.nodes/S		the node key, locked by S itself
+ *	P.nodes/news/S	which election keys S wrote last, locked by it; beside the
+ *					node keys, so that what may write these may write it, and
+ *					their proofs do not wake who waits for news
  *	P.claims/E/J		the record of the last claim of E's job J, unlocked;
  *				beside P, so that it wakes no watch
  *
@@ -84,6 +87,14 @@ static char *
 node_key(const LePlace *place, const char *session)
 {
 	return psprintf("%s.nodes/%s", key_prefix(place), session);
+}
+
+#define NEWS_BELOW		".nodes/news/"
+
+static char *
+news_key(const LePlace *place, const char *session)
+{
+	return psprintf("%s" NEWS_BELOW "%s", key_prefix(place), session);
 }
 
 static char *
@@ -214,6 +225,49 @@ node_value(const LeOp *op, bool revoked)
 	return node_key_value(&key);
 }
 
+static const char *const news_kinds[] = {
+	[LE_OP_ACQUIRE] = "acquire",
+	[LE_OP_PUBLISH] = "publish",
+	[LE_OP_RELEASE] = "release",
+};
+
+static void
+append_item(StringInfo buf, const LeNewsItem *item)
+{
+	appendStringInfo(buf, "{\"number\":" UINT64_FORMAT ",\"kind\":\"%s\"",
+					 item->number, news_kinds[item->kind]);
+	if (item->index != 0)
+		appendStringInfo(buf, ",\"index\":" UINT64_FORMAT, item->index);
+	if (item->kind == LE_OP_PUBLISH)
+		appendStringInfo(buf, ",\"token\":" UINT64_FORMAT, item->token);
+	appendStringInfoString(buf, ",\"election\":");
+	le_json_append_string(buf, item->election);
+	appendStringInfoChar(buf, '}');
+}
+
+static char *
+news_value(const LeOp *op)
+{
+	const LeNews *news = op->news;
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "{\"proto\":%d,\"node\":", PROTO);
+	le_json_append_string(&buf, op->node_name);
+	appendStringInfoString(&buf, ",\"session\":");
+	le_json_append_string(&buf, op->session);
+	appendStringInfo(&buf, ",\"number\":" UINT64_FORMAT ",\"since\":"
+					 UINT64_FORMAT ",\"items\":[", news->number, news->since);
+	for (int i = 0; i < news->nitems; i++)
+	{
+		if (i > 0)
+			appendStringInfoChar(&buf, ',');
+		append_item(&buf, &news->items[i]);
+	}
+	appendStringInfoString(&buf, "]}");
+	return buf.data;
+}
+
 /* ---- transactions ---- */
 
 /* What it means when a step of a transaction fails. */
@@ -245,9 +299,9 @@ typedef struct Step
 StaticAssertDecl(LE_MAX_CHECKED_KEYS + 2 <= MAX_STEPS,
 				 "a node proof is one transaction");
 
-/* What those that go in one transaction have in common: our node key, and
- * that of the holder that is taken over from. */
-#define COMMON_STEPS	4
+/* What those that go in one transaction have in common: our node key, our
+ * news, and the node key of the holder that is taken over from. */
+#define COMMON_STEPS	5
 
 /* One transaction, for one operation or for several that are joined in it. */
 typedef struct Plan
@@ -300,6 +354,25 @@ write_key(Plan *plan, const char *verb, const char *key, const char *session,
 	step = add_step(plan, STEP_WRITE, verb, key);
 	step->session = session;
 	step->value = value;
+}
+
+/* Only our own session can fail it. */
+static void
+add_news(const LePlace *place, const LeOp *op, Plan *plan)
+{
+	Step	   *step = add_step(plan, STEP_OWN, "lock",
+								news_key(place, op->session));
+
+	step->session = op->session;
+	step->value = news_value(op);
+}
+
+static void
+plan_tell(const LePlace *place, const LeOp *op, const char *node, Plan *plan)
+{
+	check_session(plan, STEP_OWN, node, op->session);
+	write_key(plan, "lock", news_key(place, op->session), op->session,
+			  news_value(op));
 }
 
 static void
@@ -425,6 +498,9 @@ plan_joined(const LePlace *place, const LeOp *op, const char *node,
 	for (plan->part = 0; plan->part < plan->nparts; plan->part++)
 		plan_part(place, plan->part == 0 ? op : op->joined[plan->part - 1],
 				  plan);
+	plan->part = ALL_PARTS;
+	if (op->news != NULL)
+		add_news(place, op, plan);
 }
 
 /*
@@ -490,7 +566,12 @@ make_plan(const LePlace *place, const LeOp *op, Plan *plan)
 			return true;
 		case LE_OP_FORGET_NODE:
 			check_session(plan, STEP_UNCHANGED, node, "");
+			add_step(plan, STEP_UNCHANGED, "delete",
+					 news_key(place, op->session));
 			write_key(plan, "delete", node, NULL, NULL);
+			return true;
+		case LE_OP_TELL_NEWS:
+			plan_tell(place, op, node, plan);
 			return true;
 		case LE_OP_ACQUIRE:
 		case LE_OP_TAKE_OVER:
@@ -616,10 +697,10 @@ encode_list(const LePlace *place, const char *suffix,
  * ask a quorum at each wake-up.
  */
 static void
-encode_watch(const LePlace *place, const LeOp *op,
+encode_watch(const LePlace *place, const LeOp *op, const char *below,
 			 LeHttpRequest *request)
 {
-	encode_list(place, "/", "recurse", request);
+	encode_list(place, below, "recurse", request);
 	if (op->watch_index != 0)
 		add_query(request, psprintf("index=" UINT64_FORMAT "&wait=%dms",
 									op->watch_index, op->wait_ms));
@@ -661,7 +742,10 @@ consul_encode(const LePlace *place, const LeOp *op,
 						op->fresh ? "recurse" : "recurse&stale", request);
 			break;
 		case LE_OP_WATCH:
-			encode_watch(place, op, request);
+			encode_watch(place, op, "/", request);
+			break;
+		case LE_OP_WATCH_NEWS:
+			encode_watch(place, op, NEWS_BELOW, request);
 			break;
 		case LE_OP_READ:
 			encode_read(place, op, request);
@@ -676,6 +760,7 @@ consul_encode(const LePlace *place, const LeOp *op,
 		case LE_OP_PROVE_NODE:
 		case LE_OP_REVOKE_NODE:
 		case LE_OP_FORGET_NODE:
+		case LE_OP_TELL_NEWS:
 		case LE_OP_ACQUIRE:
 		case LE_OP_TAKE_OVER:
 		case LE_OP_PUBLISH:
@@ -797,6 +882,7 @@ acts_for_session(LeOpKind kind)
 		case LE_OP_RENEW_SESSION:
 		case LE_OP_REGISTER_NODE:
 		case LE_OP_PROVE_NODE:
+		case LE_OP_TELL_NEWS:
 		case LE_OP_ACQUIRE:
 		case LE_OP_TAKE_OVER:
 		case LE_OP_PUBLISH:
@@ -1178,6 +1264,132 @@ entry_to_node(const Entry *entry, const char *session, LeNodeKey *node)
 	return true;
 }
 
+typedef struct NewsValue
+{
+	Header		header;
+	uint64		number;
+	uint64		since;
+	LeNewsItem	item;			/* being read; no kind is LE_OP_CREATE_SESSION */
+	LeNewsItem *items;
+	int			nitems;
+} NewsValue;
+
+static bool
+item_kind(const LeJsonNode *node, LeNewsItem *item)
+{
+	char	   *name = le_json_string(node, MAX_NAME_LEN);
+
+	for (int i = 0; name != NULL && i < lengthof(news_kinds); i++)
+		if (news_kinds[i] != NULL && strcmp(name, news_kinds[i]) == 0)
+		{
+			item->kind = (LeOpKind) i;
+			return true;
+		}
+	return false;
+}
+
+static bool
+item_field(LeNewsItem *item, const LeJsonNode *node)
+{
+	if (le_json_at(node, 2, "number"))
+		return le_json_uint64(node, &item->number);
+	if (le_json_at(node, 2, "index"))
+		return le_json_uint64(node, &item->index) && valid_index(item->index);
+	if (le_json_at(node, 2, "token"))
+		return le_json_uint64(node, &item->token) && valid_index(item->token);
+	if (le_json_at(node, 2, "kind"))
+		return item_kind(node, item);
+	if (le_json_at(node, 2, "election"))
+	{
+		item->election = le_json_string(node, LE_MAX_ELECTION_LEN);
+		return item->election != NULL && le_valid_election_name(item->election);
+	}
+	return true;
+}
+
+static bool
+take_item(NewsValue *v)
+{
+	if (v->nitems == LE_MAX_NEWS || v->item.election == NULL ||
+		v->item.number == 0 || v->item.kind == 0)
+		return false;
+	if (v->items == NULL)
+		v->items = palloc(LE_MAX_NEWS * sizeof(LeNewsItem));
+	v->items[v->nitems++] = v->item;
+	memset(&v->item, 0, sizeof(v->item));
+	return true;
+}
+
+static bool
+news_visit(void *arg, const LeJsonNode *node)
+{
+	NewsValue  *v = arg;
+
+	if (node->depth == 0)
+		return node->type == LE_JSON_OBJECT;
+	if (!le_json_at(node, 0, "items"))
+	{
+		if (node->depth > 1)
+			return true;
+		if (le_json_at(node, 0, "number"))
+			return le_json_uint64(node, &v->number);
+		if (le_json_at(node, 0, "since"))
+			return le_json_uint64(node, &v->since);
+		return header_field(&v->header, node);
+	}
+	if (node->depth == 1)
+		return node->type == LE_JSON_ARRAY;
+	if (node->depth == 2)
+		return node->type == LE_JSON_OBJECT && take_item(v);
+	return node->depth > 3 || item_field(&v->item, node);
+}
+
+/*
+ * What is told of for the first time was written with the news, and all of one
+ * transaction have one index.  Not so a value that is published once more as
+ * it was, since then the key's index stays; and the end of the session moves
+ * that of the news.
+ */
+static bool
+settle_items(const Entry *entry, bool held, NewsValue *v)
+{
+	for (int i = 0; i < v->nitems; i++)
+	{
+		LeNewsItem *item = &v->items[i];
+
+		if (item->number > v->number || item->index > entry->index ||
+			item->token > entry->index)
+			return false;
+		if (item->number == v->number)
+			item->index = held && item->kind != LE_OP_PUBLISH ?
+				entry->index : 0;
+	}
+	return true;
+}
+
+/* Those of a later version, or of somebody else, tell nothing. */
+static void
+entry_to_news(const Entry *entry, const char *session, LeNews *news)
+{
+	NewsValue	v;
+
+	memset(news, 0, sizeof(*news));
+	news->session = session;
+	news->held = entry->session != NULL &&
+		strcmp(entry->session, session) == 0;
+	news->index = entry->index;
+	memset(&v, 0, sizeof(v));
+	if (!walk_value(entry, news_visit, &v) || !header_complete(&v.header) ||
+		strcmp(v.header.session, session) != 0 || v.number == 0 ||
+		v.since > v.number || !settle_items(entry, news->held, &v))
+		return;
+	news->node = v.header.node;
+	news->number = v.number;
+	news->since = v.since;
+	news->items = v.items;
+	news->nitems = v.nitems;
+}
+
 /* False if it is no claim of ours, or not one of the job its key names. */
 static bool
 entry_to_claim(const Entry *entry, const char *election, const char *job,
@@ -1243,6 +1455,49 @@ add_node(List *list, const char *session)
 		answer->nnodes++;
 }
 
+static void
+add_news_of(List *list, const char *session)
+{
+	LeAnswer   *answer = list->answer;
+
+	answer->news = grow(list, answer->news, answer->nnews, sizeof(LeNews));
+	entry_to_news(&list->entry, session, &answer->news[answer->nnews++]);
+}
+
+/* News come behind all node keys: "n" is no hexadecimal digit. */
+static void
+mark_telling(List *list, const char *session)
+{
+	LeAnswer   *answer = list->answer;
+
+	for (int i = 0; i < answer->nnodes; i++)
+		if (strcmp(answer->nodes[i].session, session) == 0)
+			answer->nodes[i].tells = list->entry.session != NULL &&
+				strcmp(list->entry.session, session) == 0;
+}
+
+/* Node keys, and behind them the news of some of the nodes. */
+static void
+list_node(List *list)
+{
+	char	   *name = between(list->entry.key, list->prefix, "");
+	char	   *news = name == NULL ? NULL : between(name, "news/", "");
+
+	if (name != NULL && valid_session(name))
+		add_node(list, name);
+	else if (news != NULL && valid_session(news))
+		mark_telling(list, news);
+}
+
+static void
+list_news(List *list)
+{
+	char	   *name = between(list->entry.key, list->prefix, "");
+
+	if (name != NULL && valid_session(name))
+		add_news_of(list, name);
+}
+
 static bool
 add_claim(List *list, const char *election, const char *job)
 {
@@ -1305,9 +1560,12 @@ list_entry(List *list)
 	}
 	if (list->op->kind == LE_OP_LIST_NODES)
 	{
-		name = between(entry->key, list->prefix, "");
-		if (name != NULL && valid_session(name))
-			add_node(list, name);
+		list_node(list);
+		return true;
+	}
+	if (list->op->kind == LE_OP_WATCH_NEWS)
+	{
+		list_news(list);
 		return true;
 	}
 	name = between(entry->key, list->prefix, "/leader");
@@ -1380,6 +1638,8 @@ start_list(const LePlace *place, const LeOp *op,
 
 	if (op->kind == LE_OP_LIST_NODES)
 		below = ".nodes/";
+	else if (op->kind == LE_OP_WATCH_NEWS)
+		below = NEWS_BELOW;
 	else if (op->kind == LE_OP_LIST_CLAIMS || op->kind == LE_OP_READ_CLAIM)
 		below = ".claims/";
 	memset(list, 0, sizeof(*list));
@@ -1454,7 +1714,7 @@ decode_list(const LePlace *place, const LeOp *op,
 		fail_shape(op, response, answer);
 	else if (list.foreign)
 		fail_foreign(&list, answer);
-	else if (op->kind == LE_OP_WATCH)
+	else if (op->kind == LE_OP_WATCH || op->kind == LE_OP_WATCH_NEWS)
 		answer->index = next_watch_index(op, index);
 	else
 		answer->index = index;
@@ -1930,8 +2190,8 @@ reads_keys(LeOpKind kind)
 {
 	return kind == LE_OP_READ || kind == LE_OP_LIST_HELD ||
 		kind == LE_OP_LIST_NODES || kind == LE_OP_CHECK_PREFIX ||
-		kind == LE_OP_WATCH || kind == LE_OP_READ_CLAIM ||
-		kind == LE_OP_LIST_CLAIMS;
+		kind == LE_OP_WATCH || kind == LE_OP_WATCH_NEWS ||
+		kind == LE_OP_READ_CLAIM || kind == LE_OP_LIST_CLAIMS;
 }
 
 /* A complete answer, with the status that goes with a meaningful body. */
@@ -2145,6 +2405,7 @@ const LeStore le_store_consul = {
 	.takes = consul_takes,
 	.joins = consul_joins,
 	.watching = LE_WATCH_ALL,
+	.tells = true,
 	.park_ms = 10000,
 	.park_grace_ms = 10000 / 16 + 8000, /* a sixteenth, and 7 s when Consul has
 										 * no leader */

@@ -202,6 +202,8 @@ local_perform(const LeOp *op, LeAnswer *answer)
 		case LE_OP_DESTROY_SESSION:
 		case LE_OP_REVOKE_NODE:
 		case LE_OP_FORGET_NODE:
+		case LE_OP_TELL_NEWS:
+		case LE_OP_WATCH_NEWS:
 		case LE_OP_TAKE_OVER:
 		case LE_OP_RENEW_TERMS:
 		case LE_OP_WATCH:

@@ -44,6 +44,7 @@ static const OpInfo ops[] = {
 	[LE_OP_DESTROY_SESSION] = {"destroy session", true},
 	[LE_OP_REVOKE_NODE] = {"revoke node", true},
 	[LE_OP_FORGET_NODE] = {"forget node", true},
+	[LE_OP_TELL_NEWS] = {"tell news", true},
 	[LE_OP_READ] = {"read", false},
 	[LE_OP_ACQUIRE] = {"acquire", true},
 	[LE_OP_TAKE_OVER] = {"take over", true},
@@ -55,6 +56,7 @@ static const OpInfo ops[] = {
 	[LE_OP_COMPLETE] = {"complete", true},
 	[LE_OP_LIST_CLAIMS] = {"list claims", false},
 	[LE_OP_WATCH] = {"watch", false},
+	[LE_OP_WATCH_NEWS] = {"watch news", false},
 	[LE_OP_LIST_NODES] = {"list nodes", false},
 	[LE_OP_SESSION_NAME] = {"session name", false},
 	[LE_OP_AUTHENTICATE] = {"authenticate", false},
@@ -126,6 +128,7 @@ le_op_right(LeOpKind kind)
 		case LE_OP_REGISTER_NODE:
 		case LE_OP_REVOKE_NODE:
 		case LE_OP_FORGET_NODE:
+		case LE_OP_TELL_NEWS:
 			return LE_OP_PROVE_NODE;
 		case LE_OP_RENEW_SESSION:
 		case LE_OP_DESTROY_SESSION:

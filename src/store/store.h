@@ -52,6 +52,9 @@
 /* How long a watch may be asked to wait. */
 #define LE_MAX_WATCH_MS			60000
 
+/* Writes of election keys that a node's news list. */
+#define LE_MAX_NEWS				20
+
 /* Servers of one store: more than anybody runs. */
 #define LE_MAX_SERVERS			16
 
@@ -75,6 +78,8 @@ typedef enum LeOpKind
 	LE_OP_DESTROY_SESSION,
 	LE_OP_REVOKE_NODE,			/* CONFLICT: session alive, or no node key */
 	LE_OP_FORGET_NODE,			/* the same */
+	LE_OP_TELL_NEWS,			/* -> index; LOST: our session or its node key
+								 * is gone */
 
 	/* one election */
 	LE_OP_READ,					/* -> keys[0] or none, linearizable */
@@ -100,6 +105,7 @@ typedef enum LeOpKind
 	/* observation */
 	LE_OP_WATCH,				/* -> keys, index to wait for next; of one
 								 * election where it is named: as READ */
+	LE_OP_WATCH_NEWS,			/* -> news, index to wait for next */
 	LE_OP_LIST_NODES,			/* -> nodes; any age */
 	LE_OP_SESSION_NAME,			/* -> name of a foreign session, or NULL */
 
@@ -200,7 +206,39 @@ typedef struct LeNodeKey
 	const char *unfit;			/* why it cannot lead, in a word for people;
 								 * NULL: it can.  One of a later version may
 								 * have words of its own */
+	bool		tells;			/* it has news, of whatever it writes */
 } LeNodeKey;
+
+/* One write of an election's key, as its writer's news tell of it. */
+typedef struct LeNewsItem
+{
+	const char *election;
+	LeOpKind	kind;			/* ACQUIRE, as which a takeover counts, PUBLISH
+								 * or RELEASE */
+	uint64		number;			/* of its transaction, by the writer's count */
+	uint64		index;			/* of the key by it; 0: not known, as of what
+								 * was under way when this was written */
+	uint64		token;			/* PUBLISH: of the term */
+} LeNewsItem;
+
+/*
+ * What a node tells the others of its writes, in a key of its own that is
+ * written in the same transactions.  So those that it tells of for the first
+ * time have its index, publishing excepted, which may leave a key's as it is.
+ */
+typedef struct LeNews
+{
+	const char *session;		/* that the key is named after */
+	bool		held;			/* its session still holds it */
+	uint64		index;			/* of the key's last write */
+	const char *node;			/* NULL: it cannot be read, and may tell of
+								 * anything */
+	uint64		number;			/* of the transaction that wrote it */
+	uint64		since;			/* what has no higher number is not listed, or
+								 * need not be */
+	const LeNewsItem *items;
+	int			nitems;			/* at most LE_MAX_NEWS */
+} LeNews;
 
 /* One of the terms that RENEW_TERMS is about. */
 typedef struct LeTermRef
@@ -239,8 +277,12 @@ typedef struct LeOp
 	const char *unfit;			/* REGISTER_NODE, PROVE_NODE: see LeNodeKey */
 	const char *const *held;	/* PROVE_NODE: elections to check */
 	int			nheld;			/* at most LE_MAX_CHECKED_KEYS */
-	uint64		watch_index;	/* WATCH: answer when past it; 0: at once */
-	int			wait_ms;		/* WATCH */
+	uint64		watch_index;	/* WATCH, WATCH_NEWS: answer when past it; 0:
+								 * at once */
+	int			wait_ms;		/* the same */
+	const LeNews *news;			/* TELL_NEWS, and what is written with
+								 * ACQUIRE, TAKE_OVER, PUBLISH, RELEASE; NULL:
+								 * nothing is */
 	bool		fresh;			/* LIST_NODES: not from just any server */
 
 	/* where each key has a lease of its own */
@@ -338,6 +380,7 @@ typedef struct LeKey
 	const char *value;			/* the user's value, NULL: none */
 	uint64		token;			/* of the term that wrote it; 0: not known */
 	bool		released;
+	bool		told;			/* known from news, which leave out "value" */
 	uint64		rev;			/* of a key with a lease of its own, counted
 								 * within a term */
 } LeKey;
@@ -365,6 +408,8 @@ typedef struct LeAnswer
 	int			nkeys;
 	LeNodeKey  *nodes;
 	int			nnodes;
+	LeNews	   *news;
+	int			nnews;
 	LeClaim    *claims;
 	int			nclaims;
 	int		   *lost;			/* PROVE_NODE: positions in held[] */
@@ -502,6 +547,8 @@ typedef struct LeStore
 	int			max_renewals;	/* terms of one RENEW_TERMS; at least 1 where
 								 * keys have leases */
 	LeWatching	watching;
+	bool		tells;			/* nodes may tell each other of their writes,
+								 * so that nobody has to look at all keys */
 	int			park_ms;		/* how long a WATCH stays parked ... */
 	int			park_grace_ms;	/* ... and what the store may add */
 	int			max_parked;		/* EACH: how many may be parked at a time */

@@ -40,6 +40,7 @@
 #include "worker/claimlog.h"
 #include "worker/dispatch.h"
 #include "worker/http.h"
+#include "worker/news.h"
 #include "worker/secret.h"
 #include "worker/throttle.h"
 
@@ -57,7 +58,7 @@ int			le_lane_windows[LE_NLANES] = {
 	[LE_LANE_ASKED] = 8,
 	[LE_LANE_CAMPAIGN] = 8,
 	[LE_LANE_READ] = 4,
-	[LE_LANE_WATCH] = 2,		/* and what a store parks */
+	[LE_LANE_WATCH] = 3,		/* keys, news, nodes; and what a store parks */
 };
 
 /* Whose request was so often in vain goes by itself. */
@@ -197,6 +198,7 @@ usual_lane(LeOpKind kind)
 		case LE_OP_SESSION_NAME:
 			return LE_LANE_READ;
 		case LE_OP_WATCH:
+		case LE_OP_WATCH_NEWS:
 		case LE_OP_LIST_NODES:
 			return LE_LANE_WATCH;
 		default:
@@ -400,6 +402,12 @@ stat_row(const LeFlight *flight)
 	return election == NULL ? LE_STAT_NODE : le_slot_number_of(election);
 }
 
+static bool
+may_park(LeOpKind kind)
+{
+	return kind == LE_OP_WATCH || kind == LE_OP_WATCH_NEWS;
+}
+
 /*
  * A parked query is answered when something changes: the time says nothing
  * about the store.
@@ -407,7 +415,7 @@ stat_row(const LeFlight *flight)
 static void
 count_answer(const LeFlight *flight, const LeAnswer *answer)
 {
-	if (flight->op.kind != LE_OP_WATCH)
+	if (!may_park(flight->op.kind))
 		le_stat_answer(stat_row(flight), flight->sent, answer->outcome);
 }
 
@@ -827,6 +835,8 @@ response_came(void *arg, const LeHttpResponse *response)
 	MemoryContext old = MemoryContextSwitchTo(flight->context);
 
 	store->decode(&le_table->place, &flight->op, response, &answer);
+	le_news_landed(&flight->op, &answer);
+	flight->op.news = NULL;
 	explain_refusal(&answer);
 	MemoryContextSwitchTo(old);
 	if (answer.busy && flight->op.kind != LE_OP_AUTHENTICATE)
@@ -849,7 +859,7 @@ patience(const LeFlight *flight)
 	unsigned	tried = flight->tried;
 	LeServerRef other;
 
-	if (le_op_writes(flight->op.kind) || flight->op.kind == LE_OP_WATCH ||
+	if (le_op_writes(flight->op.kind) || may_park(flight->op.kind) ||
 		!le_server_pick(&tried, &other))
 		return left;
 	return left / 2;
@@ -868,6 +878,8 @@ transmit(LeFlight *flight)
 	initStringInfo(&request.path);
 	initStringInfo(&request.headers);
 	initStringInfo(&request.body);
+	if (store->tells && flight->op.index != LE_NO_INDEX)
+		le_news_attach(&flight->op);
 	store->encode(&le_table->place, &flight->op, &request);
 	if (request.base == NULL)
 		request.base = le_server_url(flight->server);

@@ -1112,7 +1112,7 @@ look_again(LeSlot *slot)
 		le_elect_feed(slot, LE_IN_TIMER);
 		return;
 	}
-	le_make_view(&view, key, as_of);
+	le_make_view(&view, key, key == NULL ? as_of : Max(as_of, key->index));
 	input.view = &view;
 	feed(slot, &input);
 }

@@ -124,8 +124,10 @@ answer_from_watch(LePending *p)
 	if (fresh == 0 || le_now() - fresh > p->ask.max_staleness)
 		return false;
 	key = le_known_key(p->ask.election);
-	if (key != NULL && key->holder != NULL && le_foreign_key(key))
-		return false;			/* its session's name has to be asked for */
+	if (key != NULL && key->holder != NULL &&
+		(key->told || le_foreign_key(key)))
+		return false;			/* its value, or its session's name, has to be
+								 * asked for */
 	r.kind = LE_REPLY_TRUE;
 	r.observed = le_wall(fresh);
 	if (key != NULL && key->holder != NULL)

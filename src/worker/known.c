@@ -23,6 +23,7 @@ static struct
 	MemoryContext context;		/* of keys */
 	LeKey	   *keys;			/* by name */
 	int			nkeys;
+	int			room;			/* for so many */
 	uint64		index;			/* of the answer */
 	le_time		as_of;			/* when the query behind them was sent; 0:
 								 * nothing is known */
@@ -44,27 +45,123 @@ by_name(const void *a, const void *b)
 				  ((const LeKey *) b)->election);
 }
 
-/* Keep the keys for answers of limited age. */
+/* Where the key is among those known, or where it would be. */
+static int
+place_of(const char *election, bool *there)
+{
+	int			low = 0;
+	int			high = known.nkeys;
+
+	*there = false;
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+		int			order = strcmp(known.keys[middle].election, election);
+
+		if (order == 0)
+		{
+			*there = true;
+			return middle;
+		}
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Keep a key, in place of what is known of it if that is older. */
+static bool
+keep_key(const LeKey *key)
+{
+	bool		there;
+	int			place = place_of(key->election, &there);
+	MemoryContext old;
+
+	if (there ? key->index <= known.keys[place].index :
+		key->index <= known.index)
+		return false;
+	old = MemoryContextSwitchTo(known.context);
+	if (!there && known.nkeys == known.room)
+	{
+		known.room = 2 * known.room;
+		known.keys = repalloc(known.keys, known.room * sizeof(LeKey));
+	}
+	if (!there)
+	{
+		memmove(known.keys + place + 1, known.keys + place,
+				(known.nkeys - place) * sizeof(LeKey));
+		known.nkeys++;
+	}
+	le_copy_key(&known.keys[place], key);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+/*
+ * Keep the keys for answers of limited age.  What news have told since the
+ * answer stays: it may have been on its way for long.
+ */
 void
 le_known_keep_keys(const LeAnswer *answer, le_time sent)
 {
 	MemoryContext old;
+	MemoryContext before = known.context;
+	const LeKey *keys = known.keys;
+	int			nkeys = known.nkeys;
 
-	if (known.context == NULL)
-		known.context = AllocSetContextCreate(TopMemoryContext,
-											  "leader_election keys",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContextReset(known.context);
+	known.context = AllocSetContextCreate(TopMemoryContext,
+										  "leader_election keys",
+										  ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(known.context);
 	known.as_of = sent;
 	known.heard_at = le_now();
 	known.index = answer->index;
 	known.nkeys = answer->nkeys;
-	known.keys = palloc(Max(answer->nkeys, 1) * sizeof(LeKey));
+	known.room = answer->nkeys + 16;
+	known.keys = palloc(known.room * sizeof(LeKey));
 	for (int i = 0; i < answer->nkeys; i++)
 		le_copy_key(&known.keys[i], &answer->keys[i]);
 	qsort(known.keys, known.nkeys, sizeof(LeKey), by_name);
 	MemoryContextSwitchTo(old);
+	for (int i = 0; i < nkeys; i++)
+		if (keys[i].told)
+			(void) keep_key(&keys[i]);
+	if (before != NULL)
+		MemoryContextDelete(before);
+}
+
+/*
+ * A node tells of a write.  False if nothing follows from that: something newer
+ * is known, or no list was had that it could add to.
+ */
+bool
+le_known_hear(const LeNews *news, const LeNewsItem *item)
+{
+	LeKey		key = {0};
+
+	if (known.as_of == 0 || item->index == 0)
+		return false;
+	key.election = item->election;
+	key.holder = item->kind == LE_OP_RELEASE ? NULL : news->session;
+	key.index = item->index;
+	key.usable = key.ours = key.told = true;
+	key.node = news->node;
+	key.value_session = news->session;
+	if (item->kind != LE_OP_RELEASE)
+		key.token = item->kind == LE_OP_PUBLISH ? item->token : item->index;
+	key.released = item->kind == LE_OP_RELEASE;
+	return keep_key(&key);
+}
+
+/* All news have been heard: what is known is as good as a new list, but for
+ * what those have done who do not tell. */
+void
+le_known_heard(void)
+{
+	if (known.as_of != 0)
+		known.heard_at = le_now();
 }
 
 /* The keys are elsewhere from now on: what was seen says nothing. */
@@ -198,6 +295,7 @@ fill_node(LeNodeInfo *info, const LeNodeKey *key)
 	info->seq = key->seq;
 	info->held = key->held;
 	info->revoked = key->revoked;
+	info->tells = key->tells;
 	if (key->unfit != NULL)
 		strlcpy(info->unfit, key->unfit, sizeof(info->unfit));
 	info->self = strcmp(key->incarnation, le_table->incarnation) == 0;
@@ -227,6 +325,20 @@ le_known_keep_nodes(const LeAnswer *answer)
 
 	le_set_nodes(fresh, n);
 	pfree(fresh);
+}
+
+/* Do all other nodes that live tell what they write? */
+bool
+le_known_all_tell(void)
+{
+	for (int i = 0; i < le_table->nnodes; i++)
+	{
+		const LeNodeInfo *info = &le_table->nodes[i];
+
+		if (info->held && !info->revoked && !info->tells)
+			return false;
+	}
+	return le_table->nnodes > 0;
 }
 
 /*

@@ -9,6 +9,12 @@
  * are listed once per lease: they tell how long a silent holder must be
  * waited for, and who else takes part.
  *
+ * The answer to that query shows all keys, so with many of them it costs more
+ * than what changed.  Then the query is over the news of the nodes instead
+ * (news.c), if all that live tell some, and the keys are listed when news were
+ * missed, when a node is gone, and from time to time for the sake of those who
+ * tell nothing: Consul's other clients, and people.
+ *
  * Nothing here is a proof.  A watch parked on a frozen server stays silent
  * for half a minute after a key has changed hands, so what it shows may end
  * belief and wake candidates, never extend anything.
@@ -24,6 +30,7 @@
 #include "worker/dispatch.h"
 #include "worker/elect.h"
 #include "worker/known.h"
+#include "worker/news.h"
 #include "worker/watch.h"
 #include "worker/wishes.h"
 
@@ -37,6 +44,19 @@
  * for other things. */
 #define COSTLY			(5 * LE_MSEC)
 #define REST			8
+
+/*
+ * With more keys than that, news are heard instead, and all keys are listed
+ * this often.  An answer that shows so many has 40 kB, and takes as long to go
+ * through as a request of ours takes at all: half a millisecond.
+ */
+int			le_news_from = 100;
+
+#define LIST_PERIOD		(30 * LE_SEC)
+
+/* After news that have told of more than they could list, more of the kind are
+ * to be expected. */
+#define GAP_REST		(50 * LE_MSEC)
 
 /*
  * The node key of a session that ended this long ago is of no use.  One whose
@@ -57,8 +77,26 @@ static struct
 	uint64		index;			/* to wait for */
 	le_time		next_at;		/* 0: not scheduled */
 	int			failures;
-	int			idle_answers;	/* in a row, that came at once with no news */
+	int			idle_answers;	/* in a row, that came at once with nothing new */
+	le_time		listed_at;		/* when the last good one was sent */
+	bool		by_news;		/* it only lists, and "news" waits */
+	bool		wanted;			/* to list now, not when it is due */
 } watch;
+
+static struct
+{
+	bool		in_flight;
+	uint64		index;			/* to wait for */
+	le_time		next_at;
+	int			failures;
+} news;
+
+static struct
+{
+	bool		in_flight;
+	le_time		next_at;		/* not before */
+	int			failures;
+} telling;
 
 static struct
 {
@@ -88,7 +126,7 @@ static bool
 show_keys(uint64 as_of)
 {
 	bool	   *shown = palloc0(Max(le_table->nslots, 1) * sizeof(bool));
-	bool		news = false;
+	bool		changed = false;
 	const LeKey *keys;
 	int			nkeys = le_known_keys(&keys);
 
@@ -99,18 +137,27 @@ show_keys(uint64 as_of)
 		if (slot == NULL)
 			continue;
 		shown[le_slot_number(slot)] = true;
-		news = news || slot->holder_index != keys[i].index;
-		le_elect_seen(slot, &keys[i], as_of);
+		changed = changed || slot->holder_index != keys[i].index;
+		le_elect_seen(slot, &keys[i], Max(as_of, keys[i].index));
 	}
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		if (shown[i])
 			continue;
-		news = news || le_slot(i)->holder_index != 0;
+		changed = changed || le_slot(i)->holder_index != 0;
 		le_elect_seen(le_slot(i), NULL, as_of);
 	}
 	pfree(shown);
-	return news;
+	return changed;
+}
+
+static bool
+are_many(void)
+{
+	const LeKey *keys;
+
+	return le_configured_store()->tells &&
+		le_known_keys(&keys) > le_news_from;
 }
 
 static void
@@ -118,6 +165,7 @@ watch_failed(void)
 {
 	watch.failures++;
 	watch.index = 0;
+	watch.wanted = true;
 	le_elect_listed();			/* they have to read for themselves */
 	watch.next_at = le_now() + le_retry_delay(&le_table->node.timing,
 											  watch.failures, le_random());
@@ -126,7 +174,7 @@ watch_failed(void)
 static void
 watch_answered(LeFlight *flight, const LeAnswer *answer)
 {
-	bool		news;
+	bool		changed;
 	le_time		began = le_now();
 	le_duration cost;
 
@@ -140,15 +188,18 @@ watch_answered(LeFlight *flight, const LeAnswer *answer)
 	}
 	watch.failures = 0;
 	watch.index = answer->index;
+	watch.listed_at = flight->sent;
 	le_known_keep_keys(answer, flight->sent);
-	news = show_keys(answer->index);
+	if (are_many())
+		le_news_begin(le_table->node.timing.request_timeout + LE_SEC);
+	changed = show_keys(answer->index);
 	le_elect_listed();
 	cost = le_now() - began;
 	watch.next_at = le_now() + (cost > COSTLY ? REST * cost : 0);
 
 	/* A key that is absent while others change makes the query return at
 	 * once, again and again. */
-	if (news || le_now() - flight->sent >= IDLE_GAP)
+	if (changed || le_now() - flight->sent >= IDLE_GAP)
 		watch.idle_answers = 0;
 	else if (++watch.idle_answers >= IDLE_BURST)
 		watch.next_at = Max(watch.next_at, le_now() + IDLE_GAP);
@@ -171,11 +222,161 @@ send_watch(void)
 	const LeStore *store = le_configured_store();
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH, watch_answered);
 
-	flight->op.watch_index = watch.index;
+	flight->op.watch_index = watch.by_news ? 0 : watch.index;
 	flight->op.wait_ms = park_ms();
 	watch.in_flight = true;
+	watch.wanted = false;
 	watch.next_at = 0;
 	le_flight_send(flight, (store->park_ms + store->park_grace_ms) * LE_MSEC);
+}
+
+/* When is the next of them to be sent, none being under way? */
+static le_time
+next_watch(void)
+{
+	if (!watch.by_news || watch.wanted)
+		return watch.next_at;
+	return Max(watch.next_at, watch.listed_at + LIST_PERIOD);
+}
+
+/* ---- news ---- */
+
+/* The election's key as it is known since, if that is new to its slot. */
+static void
+show_told(const char *election)
+{
+	const LeKey *key = le_known_key(election);
+	LeSlot	   *slot = key == NULL ? NULL : slot_of(key);
+
+	if (slot != NULL && slot->holder_index < key->index)
+		le_elect_seen(slot, key, key->index);
+}
+
+/* All of it is taken down first: one node may tell of a release, and another
+ * that it has the election. */
+static void
+hear(const LeAnswer *answer)
+{
+	List	   *changed = NIL;
+	ListCell   *cell;
+
+	for (int i = 0; i < answer->nnews; i++)
+	{
+		const LeNews *from = &answer->news[i];
+		int			what = le_news_hear(from);
+
+		if (what & (LE_HEARD_GAP | LE_HEARD_END))
+			watch.wanted = true;
+		if (what & LE_HEARD_GAP)
+			news.next_at = le_now() + GAP_REST;
+		if (what & LE_HEARD_END)
+			le_wish_nodes(LE_SOON);
+		for (int k = 0; (what & LE_HEARD_ITEMS) && k < from->nitems; k++)
+			if (le_known_hear(from, &from->items[k]))
+				changed = lappend(changed, unconstify(char *,
+													  from->items[k].election));
+	}
+	le_news_heard(answer);
+	foreach(cell, changed)
+		show_told(lfirst(cell));
+}
+
+static void
+news_failed(void)
+{
+	news.failures++;
+	news.index = 0;
+	le_news_forget();
+	watch.wanted = true;
+	news.next_at = le_now() + le_retry_delay(&le_table->node.timing,
+											 news.failures, le_random());
+}
+
+/* Before the first of them anything may have been told. */
+static void
+news_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	if (flight->epoch != le_table->node.epoch)
+		return;
+	news.in_flight = false;
+	if (answer->outcome != LE_DONE)
+	{
+		news_failed();
+		return;
+	}
+	news.failures = 0;
+	news.index = answer->index;
+	news.next_at = le_now();
+	if (flight->op.watch_index == 0)
+		watch.wanted = true;
+	hear(answer);
+	if (!watch.wanted && !watch.in_flight)
+		le_known_heard();
+	if (answer->nnews == 0)		/* then any write answers the query */
+		news.next_at = le_now() + IDLE_GAP;
+}
+
+static void
+send_news_watch(void)
+{
+	const LeStore *store = le_configured_store();
+	LeFlight   *flight = le_flight_new(LE_OP_WATCH_NEWS, news_answered);
+
+	flight->op.watch_index = news.index;
+	flight->op.wait_ms = park_ms();
+	news.in_flight = true;
+	le_flight_send(flight, (store->park_ms + store->park_grace_ms) * LE_MSEC);
+}
+
+/* Watch the keys, or hear the news? */
+static void
+choose(void)
+{
+	bool		by_news = are_many() && le_known_all_tell();
+
+	if (by_news == watch.by_news)
+		return;
+	watch.by_news = by_news;
+	if (!by_news || news.in_flight)
+		return;
+	news.index = 0;
+	news.next_at = le_now();
+	le_news_forget();
+}
+
+static void
+news_told(LeFlight *flight, const LeAnswer *answer)
+{
+	telling.in_flight = false;
+	if (answer->outcome == LE_DONE)
+	{
+		telling.failures = 0;
+		if (!le_known_all_tell())
+			le_wish_nodes(LE_SOON);
+		return;
+	}
+	telling.failures++;
+	telling.next_at = le_now() +
+		le_retry_delay(&le_table->node.timing, telling.failures, le_random());
+}
+
+static bool
+may_tell(void)
+{
+	return le_configured_store()->tells && le_session_live() &&
+		!telling.in_flight;
+}
+
+/* What the others have not been told along with a write. */
+static void
+tell(void)
+{
+	if (!may_tell() || le_now() < telling.next_at || !le_news_untold())
+		return;
+	telling.in_flight = true;
+	telling.next_at = 0;
+	le_flight_send(le_flight_new(LE_OP_TELL_NEWS, news_told),
+				   le_table->node.timing.request_timeout);
 }
 
 /* ---- node keys ---- */
@@ -315,9 +516,11 @@ static void
 start_anew(void)
 {
 	watch.epoch = le_table->node.epoch;
-	watch.in_flight = false;
-	watch.index = 0;
+	watch.in_flight = news.in_flight = false;
+	watch.index = news.index = 0;
+	watch.by_news = watch.wanted = false;
 	watch.next_at = listing.next_at = le_now();
+	le_news_forget();
 }
 
 void
@@ -326,12 +529,16 @@ le_watch_run_timers(void)
 	le_time		now = le_now();
 
 	hear_wish();
+	tell();
 	if (!needed())
 		return;
 	if (watch.epoch != le_table->node.epoch)
 		start_anew();
-	if (!watch.in_flight && now >= watch.next_at)
+	choose();
+	if (!watch.in_flight && now >= next_watch())
 		send_watch();
+	if (watch.by_news && !news.in_flight && now >= news.next_at)
+		send_news_watch();
 	if (!listing.in_flight && now >= listing.next_at)
 		send_listing();
 }
@@ -341,10 +548,14 @@ le_watch_timer(void)
 {
 	le_time		next = 0;
 
+	if (may_tell() && le_news_timer() != 0)
+		next = Max(le_news_timer(), telling.next_at);
 	if (!needed())
-		return 0;
+		return next;
 	if (!watch.in_flight)
-		next = watch.next_at;
+		next = le_earliest(next, next_watch());
+	if (watch.by_news && !news.in_flight)
+		next = le_earliest(next, news.next_at);
 	if (!listing.in_flight)
 		next = le_earliest(next, listing.next_at);
 	return next;

@@ -12,6 +12,8 @@
 
 #include "core/timing.h"
 
+extern int	le_news_from;
+
 extern void le_watch_run_timers(void);
 extern le_time le_watch_timer(void);
 

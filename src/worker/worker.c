@@ -45,6 +45,7 @@
 #include "worker/elect.h"
 #include "worker/eligible.h"
 #include "worker/http.h"
+#include "worker/news.h"
 #include "worker/pending.h"
 #include "worker/poll.h"
 #include "worker/renew.h"
@@ -338,6 +339,8 @@ start(void)
 			 errdetail("Store %s at %s.", le_configured_store()->name, le_store_place()) :
 			 errdetail("Store local: elections are decided inside this instance only, not between instances.")));
 	le_event(LE_EVENT_WORKER_STARTED, NULL, 0, NULL);
+	if (le_configured_store()->tells)
+		le_news_start();
 	le_session_start();
 	le_poll_start();
 	le_elect_start();

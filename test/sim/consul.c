@@ -20,7 +20,7 @@
 #include "utils/memutils.h"
 
 #define HISTORY		6			/* versions of a node key that are kept */
-#define MAX_PARKED	(2 * MAX_NODES)
+#define MAX_PARKED	(3 * MAX_NODES)
 #define LIST_ROOM	256			/* node keys in one answer */
 
 typedef struct Version
@@ -41,6 +41,9 @@ typedef struct Session
 	le_duration lock_delay;
 	Key			key;			/* its node key */
 	Version		past[HISTORY];	/* of the node key, newest first */
+	Key			news_key;
+	uint64		tells_since;	/* the index of the first; 0: it has none */
+	NewsText	news;
 } Session;
 
 /* A blocking query. */
@@ -53,6 +56,7 @@ typedef struct Parked
 	int			flight;
 	uint32		number;
 	uint64		index;			/* to wait for a change past it */
+	bool		news;			/* of news, not of elections */
 } Parked;
 
 static struct
@@ -61,7 +65,8 @@ static struct
 	int			nsessions;
 	Key			keys[MAX_ELECTIONS];
 	Key			claims[MAX_ELECTIONS * ELECTION_JOBS];
-	uint64		deleted;		/* tombstones: index of the newest */
+	uint64		deleted;		/* tombstones: index of the newest ... */
+	uint64		deleted_news;	/* ... and of that of news */
 	le_time		down_until;		/* no leader: nothing is answered well */
 	le_time		new_until;		/* a new leader does not know all yet */
 	le_time		watches_hang_until;
@@ -72,7 +77,7 @@ static Session sessions[MAX_SESSIONS];
 static Parked parked[MAX_PARKED];
 static int	nparked;			/* places in use, or that were */
 
-static void fire_watches(void);
+static void fire_watches(bool news);
 
 void
 store_reset(void)
@@ -121,6 +126,8 @@ store_key(int number)
 		return &store.keys[number];
 	if (IS_CLAIM_KEY(number))
 		return &store.claims[number - CLAIM_KEY(0, 0)];
+	if (IS_NEWS_KEY(number))
+		return &sessions[number - NEWS_KEY(0)].news_key;
 	return &sessions[number - MAX_ELECTIONS].key;
 }
 
@@ -150,7 +157,8 @@ remember(int number)
 	Session    *s;
 	Version    *v;
 
-	if (number < MAX_ELECTIONS || IS_CLAIM_KEY(number))
+	if (number < MAX_ELECTIONS || IS_CLAIM_KEY(number) ||
+		IS_NEWS_KEY(number))
 		return;
 	s = &sessions[number - MAX_ELECTIONS];
 	memmove(&s->past[1], &s->past[0], (HISTORY - 1) * sizeof(Version));
@@ -190,6 +198,8 @@ list_nodes(const Request *r, Answer *a)
 		to->session = i;
 		to->held = v[age].held;
 		to->index = v[age].index;
+		to->tells = v[age].held && sessions[i].tells_since != 0 &&
+			sessions[i].tells_since <= as_of;
 		to->value = v[age].value;
 	}
 }
@@ -249,6 +259,11 @@ end_session(int session)
 		return;
 	s->alive = false;
 	store.index++;
+	if (s->news_key.session == session)
+	{
+		s->news_key.session = 0;
+		s->news_key.index = store.index;
+	}
 	for (int k = NODE_KEY(store.nsessions); k >= 0; k--)
 	{
 		Key		   *key = store_key(k);
@@ -264,7 +279,8 @@ end_session(int session)
 		else
 			remember(k);
 	}
-	fire_watches();
+	fire_watches(false);
+	fire_watches(true);
 }
 
 void
@@ -518,6 +534,17 @@ note_record(const Request *r, const Key *before, const Key *after)
 	claim_written(r->node, r->election, r->job, &was, &is, holder, token);
 }
 
+/* What the news key says from here on. */
+static void
+note_news(const Request *r)
+{
+	Session    *s = &sessions[r->session];
+
+	s->news = r->news;
+	if (s->tells_since == 0)
+		s->tells_since = store.index;
+}
+
 /*
  * docs, txn: all of the steps or none, each sees what those before it did.
  * Returns which failed.
@@ -581,8 +608,14 @@ store_try(const Request *r, Answer *a)
 						store_key(step->key));
 		}
 	}
+	if (r->tells)
+		note_news(r);
+	if (r->kind == LE_OP_FORGET_NODE)
+		store.deleted_news = store.index;
 	if (r->election >= 0 && !IS_CLAIM_KEY(r->steps[r->write[0]].key))
-		fire_watches();
+		fire_watches(false);
+	if (r->tells || r->kind == LE_OP_FORGET_NODE)
+		fire_watches(true);
 	return 0;
 }
 
@@ -609,12 +642,47 @@ show_elections(Answer *a)
 }
 
 static void
+show_news(Answer *a)
+{
+	int			n = 0;
+
+	a->index = store.deleted_news;
+	for (int i = 1; i <= store.nsessions; i++)
+		n += sessions[i].news_key.exists;
+	a->list = memory_new();
+	a->news = MemoryContextAlloc((MemoryContext) a->list,
+								 Max(n, 1) * sizeof(NewsShown));
+	for (int i = 1; i <= store.nsessions; i++)
+	{
+		const Key  *key = &sessions[i].news_key;
+		NewsShown  *to;
+
+		if (!key->exists)
+			continue;
+		to = &a->news[a->nnews++];
+		to->session = i;
+		to->held = key->session == i;
+		to->index = key->index;
+		to->text = sessions[i].news;
+		a->index = Max(a->index, key->index);
+	}
+	/* code, state/kvs.go: as for elections */
+	if (n == 0)
+		a->index = store.index;
+	if (sim_chance(sim.schedule->weather.watch_reset))
+		a->index = 1;
+}
+
+static void
 answer_parked(Parked *p)
 {
 	Answer		a = {0};
 
 	p->used = false;
-	show_elections(&a);
+	if (p->news)
+		show_news(&a);
+	else
+		show_elections(&a);
 	network_answer(p->node, p->process, p->flight, p->number, &a);
 }
 
@@ -624,12 +692,13 @@ answer_parked(Parked *p)
  * when that goes on, or never.
  */
 static void
-fire_watches(void)
+fire_watches(bool news)
 {
 	if (sim.now < store.watches_hang_until)
 		return;
 	for (int i = 0; i < nparked; i++)
-		if (parked[i].used && !sim_chance(sim.schedule->weather.watch_miss))
+		if (parked[i].used && parked[i].news == news &&
+			!sim_chance(sim.schedule->weather.watch_miss))
 			answer_parked(&parked[i]);
 }
 
@@ -667,7 +736,10 @@ watch(const Request *r, Answer *a, int node, uint32 process, int flight,
 	int			i = 0;
 	Parked	   *p;
 
-	show_elections(a);
+	if (r->kind == LE_OP_WATCH_NEWS)
+		show_news(a);
+	else
+		show_elections(a);
 	if (r->watch_index == 0 || a->index > r->watch_index)
 		return true;
 	while (i < nparked && parked[i].used)
@@ -675,7 +747,9 @@ watch(const Request *r, Answer *a, int node, uint32 process, int flight,
 	if (i == MAX_PARKED)
 		return true;
 	nparked = Max(nparked, i + 1);
+	store_list_free(a);
 	p = &parked[i];
+	p->news = r->kind == LE_OP_WATCH_NEWS;
 	p->used = true;
 	p->stamp = ++store.stamp;
 	p->node = node;
@@ -786,7 +860,7 @@ store_apply(const Request *r, Answer *a, int node, uint32 process, int flight,
 		a->net = LE_NET_BROKEN;
 		return true;
 	}
-	if (r->kind == LE_OP_WATCH)
+	if (r->kind == LE_OP_WATCH || r->kind == LE_OP_WATCH_NEWS)
 	{
 		if (!watch(r, a, node, process, flight, number))
 			return false;
@@ -822,7 +896,7 @@ store_write_by_hand(int election, bool delete)
 	}
 	memset(&key->value, 0, sizeof(key->value));
 	check_write(0, election, &before, key);
-	fire_watches();
+	fire_watches(false);
 }
 
 /* Consul's own client takes the key if it is free, with a value of its own. */
@@ -844,7 +918,7 @@ store_foreign_lock(int election)
 	key->index = store.index;
 	memset(&key->value, 0, sizeof(key->value));
 	check_write(0, election, &before, key);
-	fire_watches();
+	fire_watches(false);
 }
 
 static void

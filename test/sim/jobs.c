@@ -225,6 +225,8 @@ summary(double elapsed, int njobs, int failed)
 	printf("operations that went with another's: %llu, again for its sake: "
 		   "%llu; gateways that know of none: %llu times\n", N(joined),
 		   N(unjudged), N(apart));
+	printf("writes that news told of: %llu; news that began with a gap: "
+		   "%llu\n", N(told), N(gaps));
 	printf("requests: %llu of unknown outcome, %llu applied after they were "
 		   "given up, %llu twice\n", N(unknown), N(late), N(duplicates));
 	printf("sessions: %llu expired, %llu invalidated; locks refused for "

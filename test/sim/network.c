@@ -162,6 +162,7 @@ request_size(const Request *r)
 	if (sim.model == &azure_model)
 		return offsetof(Request, blob) + sizeof(BlobRequest);
 	return r->lock.verb != LOCK_NONE ? offsetof(Request, values) :
+		r->tells ? sizeof(Request) :
 		offsetof(Request, steps) + r->nsteps * sizeof(Step);
 }
 
@@ -177,6 +178,7 @@ post_request(const Request *r, const SimNode *n, int flight, bool repeated)
 	messages[m].repeated = repeated;
 	messages[m].copied = false;
 	memcpy(&messages[m].request, r, request_size(r));
+	messages[m].request.tells = r->tells;
 	network_at(sim.now + latency(), AT_REQUEST, m, 0);
 	return m;
 }

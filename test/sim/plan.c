@@ -226,6 +226,45 @@ revoked_value(Request *r, const LeNodeKey *target)
 	return add_value(r, &v);
 }
 
+/* The news go to a key of their own, whose index is all that its value has to
+ * make differ. */
+static void
+add_news(Request *r, const LeOp *op, bool apart)
+{
+	const LeNews *from = op->news;
+	Value		v = {0};
+	Step	   *step;
+	int			key = NEWS_KEY(r->session);
+
+	v.ours = true;
+	v.seq = from->number;
+	if (apart)
+		write_key(r, VERB_LOCK, key, r->session, add_value(r, &v));
+	else
+	{
+		step = add_step(r, ROLE_OWN, VERB_LOCK, key);
+		step->part = -1;
+		step->session = r->session;
+		step->value = add_value(r, &v);
+	}
+	r->tells = true;
+	r->news.node = node_of_name(op->node_name);
+	r->news.number = from->number;
+	r->news.since = from->since;
+	r->news.nitems = from->nitems;
+	sim.counts.gaps += from->since == from->number;
+	for (int i = 0; i < from->nitems; i++)
+	{
+		const LeNewsItem *item = &from->items[i];
+
+		r->news.items[i].election = election_of_name(item->election);
+		r->news.items[i].kind = item->kind;
+		r->news.items[i].number = item->number;
+		r->news.items[i].index = item->index;
+		r->news.items[i].token = item->token;
+	}
+}
+
 /* The steps that those joined have in common belong to none of them. */
 static void
 plan_revoke(Request *r, const LeNodeKey *target)
@@ -358,6 +397,8 @@ plan_joined(Request *r, const LeOp *op)
 	plan_part(r, op);
 	for (int i = 0; i < op->njoined; i++)
 		plan_part(r, op->joined[i]);
+	if (op->news != NULL)
+		add_news(r, op, false);
 	if (op->njoined > 0)
 		sim.counts.joined += op->njoined;
 }
@@ -400,7 +441,12 @@ plan_transaction(Request *r, const LeOp *op)
 			break;
 		case LE_OP_FORGET_NODE:
 			check_session(r, ROLE_UNCHANGED, NODE_KEY(s), 0);
+			add_step(r, ROLE_UNCHANGED, VERB_DELETE, NEWS_KEY(s));
 			write_key(r, VERB_DELETE, NODE_KEY(s), 0, -1);
+			break;
+		case LE_OP_TELL_NEWS:
+			check_session(r, ROLE_OWN, NODE_KEY(s), s);
+			add_news(r, op, true);
 			break;
 		case LE_OP_CLAIM:
 		case LE_OP_COMPLETE:
@@ -428,6 +474,7 @@ plan_encode(const LePlace *place, const LeOp *op,
 	r->watch_index = op->watch_index;
 	r->wait = op->wait_ms * LE_MSEC;
 	r->nvalues = r->nsteps = r->nparts = 0;
+	r->tells = false;
 	plan_transaction(r, op);
 }
 
@@ -480,7 +527,47 @@ show_nodes(const Answer *from, LeAnswer *to)
 		key->lease = n->value.lease;
 		key->seq = n->value.seq;
 		key->revoked = n->value.revoked;
+		key->tells = n->tells;
 		key->unfit = NULL;		/* nothing depends on it */
+	}
+}
+
+static void
+show_items(const NewsShown *from, LeNews *to)
+{
+	LeNewsItem *items = palloc0(LE_MAX_NEWS * sizeof(LeNewsItem));
+
+	for (int i = 0; i < from->text.nitems; i++)
+	{
+		items[i].election = name_of_election(from->text.items[i].election);
+		items[i].kind = from->text.items[i].kind;
+		items[i].number = from->text.items[i].number;
+		items[i].token = from->text.items[i].token;
+		items[i].index = items[i].number != from->text.number ?
+			from->text.items[i].index :
+			from->held && items[i].kind != LE_OP_PUBLISH ? from->index : 0;
+		sim.counts.told += items[i].index != 0;
+	}
+	to->items = items;
+	to->nitems = from->text.nitems;
+}
+
+static void
+show_news(const Answer *from, LeAnswer *to)
+{
+	to->news = palloc0(Max(from->nnews, 1) * sizeof(LeNews));
+	for (int i = 0; i < from->nnews; i++)
+	{
+		const NewsShown *n = &from->news[i];
+		LeNews	   *news = &to->news[to->nnews++];
+
+		news->session = name_of_session(n->session);
+		news->held = n->held;
+		news->index = n->index;
+		news->node = name_of_node(n->text.node);
+		news->number = n->text.number;
+		news->since = n->text.since;
+		show_items(n, news);
 	}
 }
 
@@ -554,7 +641,8 @@ plan_decode(const LePlace *place, const LeOp *op,
 	if (to->outcome != LE_DONE)
 		return;
 	to->index = from->index;
-	if (op->kind == LE_OP_WATCH && from->index < op->watch_index)
+	if ((op->kind == LE_OP_WATCH || op->kind == LE_OP_WATCH_NEWS) &&
+		from->index < op->watch_index)
 		to->index = 0;
 	if (op->kind == LE_OP_CREATE_SESSION)
 		to->session = name_of_session(from->session);
@@ -565,6 +653,8 @@ plan_decode(const LePlace *place, const LeOp *op,
 		show_keys(from, to);
 	if (op->kind == LE_OP_LIST_NODES)
 		show_nodes(from, to);
+	if (op->kind == LE_OP_WATCH_NEWS)
+		show_news(from, to);
 	if (op->kind == LE_OP_READ_CLAIM)
 		show_claim(from, op, to);
 }

@@ -29,7 +29,7 @@
 #define MAX_NODES		128
 #define MAX_ELECTIONS	4
 #define MAX_SESSIONS	512		/* made in one schedule */
-#define MAX_STEPS		(3 * MAX_ELECTIONS + 4)
+#define MAX_STEPS		(3 * MAX_ELECTIONS + 5)
 #define MAX_FLIGHTS		64		/* of one node at a time */
 #define MAX_BACKENDS	3		/* of one node that ask questions */
 #define CRON_PLACE		MAX_BACKENDS	/* of the node's scheduler */
@@ -95,11 +95,31 @@ typedef struct Key
 	Value		value;
 } Key;
 
-/* Keys by number: elections first, then node keys by session, then jobs. */
+/* Keys by number: elections first, then node keys by session, then jobs, then
+ * news by session. */
 #define NODE_KEY(s)		(MAX_ELECTIONS + (s))
 #define CLAIM_KEY(election, job) \
 	(NODE_KEY(MAX_SESSIONS) + (election) * ELECTION_JOBS + (job))
-#define IS_CLAIM_KEY(k)	((k) >= CLAIM_KEY(0, 0))
+#define NEWS_KEY(s)		(CLAIM_KEY(MAX_ELECTIONS, 0) + (s))
+#define IS_NEWS_KEY(k)	((k) >= NEWS_KEY(0))
+#define IS_CLAIM_KEY(k)	((k) >= CLAIM_KEY(0, 0) && !IS_NEWS_KEY(k))
+
+/* What is written to a news key. */
+typedef struct NewsText
+{
+	short		node;
+	uint64		number;
+	uint64		since;
+	int			nitems;
+	struct
+	{
+		int			election;
+		LeOpKind	kind;
+		uint64		number;
+		uint64		index;
+		uint64		token;
+	}			items[LE_MAX_NEWS];
+} NewsText;
 
 typedef enum Verb
 {
@@ -296,16 +316,27 @@ typedef struct Request
 	union
 	{
 		BlobRequest blob;		/* Azure */
-		Value		values[MAX_ELECTIONS + 1];	/* Consul */
+		Value		values[MAX_ELECTIONS + 2];	/* Consul */
 	};
 	Step		steps[MAX_STEPS];
+	bool		tells;			/* it writes ... */
+	NewsText	news;			/* ... this */
 } Request;
+
+typedef struct NewsShown
+{
+	int			session;
+	bool		held;
+	uint64		index;
+	NewsText	text;
+} NewsShown;
 
 typedef struct NodeKeyShown
 {
 	int			session;
 	bool		held;
 	uint64		index;
+	bool		tells;
 	Value		value;
 } NodeKeyShown;
 
@@ -320,6 +351,8 @@ typedef struct Answer
 								 * stands in place of the first */
 	int			nnodes;
 	NodeKeyShown *nodes;
+	int			nnews;
+	NewsShown  *news;
 	struct SimContext *list;	/* where these are */
 	int			nlost;
 	int			lost[MAX_ELECTIONS];
@@ -675,6 +708,8 @@ typedef struct Counts
 	uint64		unjudged;		/* ... had to go again for another's sake */
 	uint64		apart;			/* requests of several that a gateway did not
 								 * know */
+	uint64		told;			/* writes that news told of, in an answer */
+	uint64		gaps;			/* news that begin with one */
 	uint64		expired;		/* sessions that the store ended */
 	uint64		invalidated;
 	uint64		delayed;		/* locks refused for lock-delay */

@@ -80,6 +80,9 @@ trace_request(const Request *r)
 		else if (IS_CLAIM_KEY(step->key))
 			len += pg_snprintf(text + len, sizeof(text) - len, "job%d",
 							   r->job);
+		else if (IS_NEWS_KEY(step->key))
+			len += pg_snprintf(text + len, sizeof(text) - len, "news%d",
+							   step->key - NEWS_KEY(0));
 		else
 			len += pg_snprintf(text + len, sizeof(text) - len, "node%d",
 							   step->key - MAX_ELECTIONS);
