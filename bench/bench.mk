@@ -10,13 +10,16 @@
 #:   scale          many elections: time until all are held, cost of holding
 #:                  and waiting, takeover; ELECTIONS="1 100 1000 10000",
 #:                  STORE=consul|cassandra (consul)
+#:   handoff        one of many elections is handed over: how long it takes, and
+#:                  what it costs those that do not care; ELECTIONS="10 10000",
+#:                  ROUNDS=n (20)
 #:   bench-gateway  leases through extension and gateway beside the bare CQL
 #:                  statement; handoff, failover, renewal of many; ROUNDS=n (3)
 #:   bench-azure    leases on Azurite's blobs beside the same requests alone, by
 #:                  libcurl; handoff, failover; ROUNDS=n (5), TIMES=n (200)
 #:
 
-.PHONY: bench failover scale bench-gateway bench-azure
+.PHONY: bench failover scale handoff bench-gateway bench-azure
 bench:
 	@$(BUILD) --silent
 	@$(SANDBOX) bench/run
@@ -28,6 +31,10 @@ failover:
 scale:
 	@$(BUILD) --silent $(if $(filter cassandra,$(STORE)),gateway)
 	@$(SANDBOX) bench/scale
+
+handoff:
+	@$(BUILD) --silent
+	@$(SANDBOX) bench/handoff
 
 bench-gateway: gateway
 	@$(BUILD) --silent

@@ -50,11 +50,11 @@
 /* Of LE_MAX_NEWS places so many are used. */
 int			le_news_room = LE_MAX_NEWS;
 
-typedef struct Item
+typedef struct ToldItem
 {
 	LeNewsItem	item;
 	char		election[LE_MAX_ELECTION_LEN + 1];
-} Item;
+} ToldItem;
 
 /* What this node tells. */
 typedef struct Told
@@ -69,7 +69,7 @@ typedef struct Told
 	le_time		untold_at;		/* since when they are short of one; 0: they
 								 * are not */
 	int			nitems;
-	Item		items[LE_MAX_NEWS]; /* the oldest first */
+	ToldItem		items[LE_MAX_NEWS]; /* the oldest first */
 } Told;
 
 /* News as they go with a transaction. */
@@ -149,6 +149,7 @@ follow_session(const char *session)
 		return;
 	strlcpy(told->session, session, sizeof(told->session));
 	told->shown_index = told->shown_facts = 0;
+	told->under_way = 0;
 	begin_with_gap();
 }
 
@@ -167,14 +168,14 @@ drop_oldest(void)
 	while (n < told->nitems && told->items[n].item.number == number)
 		n++;
 	told->nitems -= n;
-	memmove(told->items, told->items + n, told->nitems * sizeof(Item));
+	memmove(told->items, told->items + n, told->nitems * sizeof(ToldItem));
 	told->since = Max(told->since, number);
 }
 
 static void
 add_item(const LeOp *op)
 {
-	Item	   *to = &told->items[told->nitems++];
+	ToldItem	   *to = &told->items[told->nitems++];
 
 	memset(to, 0, sizeof(*to));
 	strlcpy(to->election, op->election, sizeof(to->election));
@@ -309,11 +310,10 @@ le_news_landed(const LeOp *op, const LeAnswer *answer)
 	const Attached *attached = (const Attached *) op->news;
 	uint64		number;
 
-	if (attached == NULL || told == NULL)
+	if (attached == NULL || told == NULL ||
+		strcmp(told->session, op->session) != 0)
 		return;
 	told->under_way--;
-	if (strcmp(told->session, op->session) != 0)
-		return;
 	number = attached->news.number;
 	if (answer->outcome == LE_UNKNOWN)
 		begin_with_gap();

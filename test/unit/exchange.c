@@ -88,6 +88,20 @@ static const LeClaim previous = {
 	.index = 8,
 };
 
+/* What the node wrote last: just now, before, and what is under way. */
+static const LeNewsItem news_items[] = {
+	{"reports/daily", LE_OP_PUBLISH, 40, 6, 5},
+	{"a", LE_OP_ACQUIRE, 41},
+	{"billing", LE_OP_RELEASE, 42},
+};
+
+static const LeNews news = {
+	.number = 42,
+	.since = 39,
+	.items = news_items,
+	.nitems = lengthof(news_items),
+};
+
 const LePlace test_place = {
 	.prefix = "leader_election",
 };
@@ -119,7 +133,16 @@ test_op(LeOpKind kind)
 	op.job = "nightly";
 	op.claim = &claim;
 	op.previous = &previous;
+	if (kind == LE_OP_TELL_NEWS)
+		op.news = &news;
 	return op;
+}
+
+/* It takes news along. */
+void
+add_test_news(LeOp *op)
+{
+	op->news = &news;
 }
 
 /* So many others in its request, where its kind can be joined. */
@@ -208,6 +231,8 @@ parse_line(const char *name, const char *value, LeOp *op,
 									 "" : response->headers, value);
 	else if (strcmp(name, "joined") == 0)
 		join_ops(op, atoi(value));
+	else if (strcmp(name, "news") == 0)
+		op->news = &news;
 	else if (strcmp(name, "net") == 0)
 		response->net = strcmp(value, "broken") == 0 ?
 			LE_NET_BROKEN : LE_NET_NOT_SENT;
@@ -314,6 +339,31 @@ check_node(const LeOp *op, const LeAnswer *answer, const LeNodeKey *node)
 }
 
 static void
+check_news(const LeOp *op, const LeAnswer *answer, const LeNews *told)
+{
+	require(is_session(told->session));
+	require(told->index >= 1 && told->index <= PG_INT64_MAX);
+	require(told->nitems <= LE_MAX_NEWS);
+	if (told->node == NULL)
+	{
+		require(told->nitems == 0 && told->number == 0 && told->since == 0);
+		return;
+	}
+	require(is_text(told->node, LE_MAX_NODE_NAME_LEN));
+	require(told->since <= told->number);
+	for (int i = 0; i < told->nitems; i++)
+	{
+		const LeNewsItem *item = &told->items[i];
+
+		require(le_valid_election_name(item->election));
+		require(item->kind == LE_OP_ACQUIRE || item->kind == LE_OP_PUBLISH ||
+				item->kind == LE_OP_RELEASE);
+		require(item->number >= 1 && item->number <= told->number);
+		require(item->index <= told->index && item->token <= told->index);
+	}
+}
+
+static void
 check_claim(const LeOp *op, const LeAnswer *answer, const LeClaim *c)
 {
 	require(le_valid_election_name(c->election));
@@ -348,6 +398,7 @@ check_lists(const LeOp *op, const LeAnswer *answer)
 
 	require(answer->nkeys == 0 || keys);
 	require(answer->nnodes == 0 || op->kind == LE_OP_LIST_NODES);
+	require(answer->nnews == 0 || op->kind == LE_OP_WATCH_NEWS);
 	require(op->kind != LE_OP_READ || answer->nkeys <= 1);
 	require(answer->nclaims == 0 || op->kind == LE_OP_LIST_CLAIMS ||
 			(op->kind == LE_OP_READ_CLAIM && answer->nclaims == 1));
@@ -357,6 +408,8 @@ check_lists(const LeOp *op, const LeAnswer *answer)
 		check_key(op, answer, &answer->keys[i]);
 	for (int i = 0; i < answer->nnodes; i++)
 		check_node(op, answer, &answer->nodes[i]);
+	for (int i = 0; i < answer->nnews; i++)
+		check_news(op, answer, &answer->news[i]);
 	if (op->kind == LE_OP_READ && answer->nkeys == 1)
 		require(strcmp(answer->keys[0].election, op->election) == 0);
 }
@@ -409,7 +462,7 @@ check_detail(const LeOp *op, const LeAnswer *answer)
 	for (const char *s = answer->detail; *s != '\0'; s++)
 		require(*s >= ' ' && *s <= '~');
 	require(answer->nkeys == 0 && answer->nnodes == 0 &&
-			answer->nclaims == 0);
+			answer->nnews == 0 && answer->nclaims == 0);
 	require(answer->session == NULL && answer->name == NULL);
 	require(answer->index == 0);
 }

@@ -34,6 +34,7 @@ extern bool shows_header(const LeHttpResponse *response, const char *name);
 
 /* An operation of the kind, with a value for everything that it may need. */
 extern LeOp test_op(LeOpKind kind);
+extern void add_test_news(LeOp *op);
 
 /* Reads a file of the corpus; false if it is none.  Memory is palloc'd. */
 extern bool parse_exchange(const char *text, size_t len, LeOp *op,

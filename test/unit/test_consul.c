@@ -24,6 +24,17 @@
 #define KEY		"leader_election/billing/leader"
 #define FLAG	"3304740253564472344"
 #define OTHER_NODE	"leader_election.nodes/" FOREIGN
+#define NEWS	"leader_election.nodes/news/" SESSION
+#define NEWS_TEXT \
+	"{\"proto\":1,\"node\":\"n1\",\"session\":\"" SESSION "\"," \
+	"\"number\":42,\"since\":39,\"items\":[" \
+	"{\"number\":40,\"kind\":\"publish\",\"index\":6,\"token\":5," \
+	"\"election\":\"reports/daily\"}," \
+	"{\"number\":41,\"kind\":\"acquire\",\"election\":\"a\"}," \
+	"{\"number\":42,\"kind\":\"release\",\"election\":\"billing\"}]}"
+#define NEWS_STEP \
+	"{\"KV\":{\"Verb\":\"lock\",\"Key\":\"" NEWS "\"," \
+	"\"Session\":\"" SESSION "\",\"Flags\":" FLAG ",\"Value\":" NEWS_TEXT "}}"
 #define MARKED \
 	"{\"proto\":1,\"node\":\"n2\",\"incarnation\":\"" INCARNATION "\"," \
 	"\"session\":\"" FOREIGN "\",\"lease_ms\":15000,\"seq\":4," \
@@ -128,7 +139,11 @@ static const RequestCase requests[] = {
 	{LE_OP_FORGET_NODE, "PUT", "/v1/txn",
 		"[{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"" NODE "\","
 		"\"Session\":\"\"}},"
+		"{\"KV\":{\"Verb\":\"delete\",\"Key\":\"" NEWS "\"}},"
 	"{\"KV\":{\"Verb\":\"delete\",\"Key\":\"" NODE "\"}}]"},
+	{LE_OP_TELL_NEWS, "PUT", "/v1/txn",
+		"[{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"" NODE "\","
+	"\"Session\":\"" SESSION "\"}}," NEWS_STEP "]"},
 	{LE_OP_READ, "GET", "/v1/kv/" KEY "?consistent"},
 	{LE_OP_ACQUIRE, "PUT", "/v1/txn",
 		"[{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"" NODE "\","
@@ -193,6 +208,7 @@ static const RequestCase requests[] = {
 	{LE_OP_LIST_CLAIMS, "GET",
 	"/v1/kv/leader_election.claims/?recurse&consistent"},
 	{LE_OP_WATCH, "GET", "/v1/kv/leader_election/?recurse"},
+	{LE_OP_WATCH_NEWS, "GET", "/v1/kv/leader_election.nodes/news/?recurse"},
 	{LE_OP_LIST_NODES, "GET", "/v1/kv/leader_election.nodes/?recurse&stale"},
 	{LE_OP_SESSION_NAME, "GET", "/v1/session/info/" SESSION},
 };
@@ -215,6 +231,26 @@ test_requests(void **state)
 		assert_true(r.body.len == 0 || r.has_body);
 		assert_true(r.body.len == 0 ||
 					le_json_walk(r.body.data, r.body.len, NULL, NULL));
+	}
+}
+
+/* What writes election keys takes news along, behind all else. */
+static void
+test_takes_news(void **state)
+{
+	static const LeOpKind kinds[] = {
+		LE_OP_ACQUIRE, LE_OP_TAKE_OVER, LE_OP_PUBLISH, LE_OP_RELEASE
+	};
+
+	for (int i = 0; i < lengthof(kinds); i++)
+	{
+		LeOp		op = test_op(kinds[i]);
+		const char *without = readable(encode(&test_place, &op).body.data);
+
+		add_test_news(&op);
+		assert_string_equal(readable(encode(&test_place, &op).body.data),
+							psprintf("%.*s," NEWS_STEP "]",
+									 (int) strlen(without) - 1, without));
 	}
 }
 
@@ -970,6 +1006,7 @@ test_joined_room(void **state)
 		int			steps = 0;
 
 		op.index = i % 2 == 0 ? 7 : 0;
+		add_test_news(&op);
 		left = le_store_consul.room;
 		op.joined = others;
 		left -= le_store_consul.takes(&op);
@@ -1304,7 +1341,7 @@ test_nothing_there(void **state)
 {
 	static const LeOpKind kinds[] = {
 		LE_OP_READ, LE_OP_LIST_HELD, LE_OP_WATCH, LE_OP_LIST_NODES,
-		LE_OP_CHECK_PREFIX
+		LE_OP_WATCH_NEWS, LE_OP_CHECK_PREFIX
 	};
 
 	for (int i = 0; i < lengthof(kinds); i++)
@@ -1492,6 +1529,131 @@ test_nodes(void **state)
 	}
 	a = list(LE_OP_LIST_NODES, node_entry("x", "", NODE_VALUE("x", "1", "")));
 	assert_int_equal(a.nnodes, 0);
+}
+
+#define NEWS_HEAD \
+	"{\"proto\":1,\"node\":\"n2\",\"session\":\"" FOREIGN "\""
+
+static const char *
+news_entry(const char *holder, const char *value)
+{
+	return psprintf("{\"Key\":\"leader_election.nodes/news/" FOREIGN "\","
+					"\"Flags\":" FLAG ",\"ModifyIndex\":90,"
+					"\"Session\":\"%s\",\"Value\":\"%s\"}", holder,
+					base64(value));
+}
+
+/* Who has news is among the nodes; the news are no node. */
+static void
+test_nodes_that_tell(void **state)
+{
+	const char *node = node_entry(FOREIGN, FOREIGN,
+								  NODE_VALUE(FOREIGN, "15000", ""));
+	LeAnswer	a = list(LE_OP_LIST_NODES, node);
+
+	assert_false(a.nodes[0].tells);
+	a = list(LE_OP_LIST_NODES, psprintf("%s,%s", node,
+										news_entry(FOREIGN, "")));
+	assert_int_equal(a.nnodes, 1);
+	assert_true(a.nodes[0].tells);
+	a = list(LE_OP_LIST_NODES, psprintf("%s,%s", node, news_entry("", "")));
+	assert_false(a.nodes[0].tells);
+}
+
+/*
+ * What was written with the news has their index, but for a value that may
+ * have been published as it was.
+ */
+static void
+test_news(void **state)
+{
+	static const char text[] = NEWS_HEAD ",\"number\":42,\"since\":39,"
+		"\"items\":["
+		"{\"number\":40,\"kind\":\"publish\",\"index\":6,\"token\":5,"
+		"\"election\":\"a/b\"},"
+		"{\"number\":41,\"kind\":\"acquire\",\"election\":\"c\"},"
+		"{\"number\":42,\"kind\":\"release\",\"election\":\"d\"},"
+		"{\"number\":42,\"kind\":\"publish\",\"token\":7,"
+		"\"election\":\"e\"}],\"of later\":[{\"number\":0}]}";
+	LeAnswer	a = list(LE_OP_WATCH_NEWS, news_entry(FOREIGN, text));
+	const LeNews *n = a.news;
+
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.nnews, 1);
+	assert_string_equal(n->session, FOREIGN);
+	assert_true(n->held);
+	assert_int_equal(n->index, 90);
+	assert_string_equal(n->node, "n2");
+	assert_int_equal(n->number, 42);
+	assert_int_equal(n->since, 39);
+	assert_int_equal(n->nitems, 4);
+	assert_string_equal(n->items[0].election, "a/b");
+	assert_int_equal(n->items[0].kind, LE_OP_PUBLISH);
+	assert_int_equal(n->items[0].index, 6);
+	assert_int_equal(n->items[0].token, 5);
+	assert_int_equal(n->items[1].kind, LE_OP_ACQUIRE);
+	assert_int_equal(n->items[1].index, 0);
+	assert_int_equal(n->items[2].kind, LE_OP_RELEASE);
+	assert_int_equal(n->items[2].index, 90);
+	assert_int_equal(n->items[3].index, 0);
+
+	/* the end of the session has moved the index */
+	a = list(LE_OP_WATCH_NEWS, news_entry("", text));
+	assert_false(a.news[0].held);
+	assert_int_equal(a.news[0].items[0].index, 6);
+	assert_int_equal(a.news[0].items[2].index, 0);
+}
+
+/* They are there, and tell nothing that could be relied on. */
+static void
+test_strange_news(void **state)
+{
+#define ITEM(what) NEWS_HEAD ",\"number\":42,\"since\":39,\"items\":[" what "]}"
+	static const char *const texts[] = {
+		"", "{}", "[]", "x", NEWS_HEAD "}",
+		NEWS_HEAD ",\"number\":0,\"since\":0,\"items\":[]}",
+		NEWS_HEAD ",\"number\":3,\"since\":4,\"items\":[]}",
+		NEWS_HEAD ",\"number\":3,\"since\":-1,\"items\":[]}",
+		NEWS_HEAD ",\"number\":3,\"since\":1,\"items\":{}}",
+		"{\"proto\":2,\"node\":\"n2\",\"session\":\"" FOREIGN "\","
+		"\"number\":42,\"since\":39,\"items\":[]}",
+		"{\"proto\":1,\"node\":\"n2\",\"session\":\"" SESSION "\","
+		"\"number\":42,\"since\":39,\"items\":[]}",
+		ITEM("7"), ITEM("{}"),
+		ITEM("{\"number\":43,\"kind\":\"release\",\"election\":\"d\"}"),
+		ITEM("{\"number\":0,\"kind\":\"release\",\"election\":\"d\"}"),
+		ITEM("{\"number\":42,\"kind\":\"read\",\"election\":\"d\"}"),
+		ITEM("{\"number\":42,\"kind\":\"release\",\"election\":\"../d\"}"),
+		ITEM("{\"number\":42,\"kind\":\"release\"}"),
+		ITEM("{\"number\":41,\"index\":91,\"kind\":\"release\","
+			 "\"election\":\"d\"}"),
+		ITEM("{\"number\":41,\"token\":91,\"kind\":\"publish\","
+			 "\"election\":\"d\"}"),
+	};
+	StringInfoData many;
+
+	for (int i = 0; i < lengthof(texts); i++)
+	{
+		LeAnswer	a = list(LE_OP_WATCH_NEWS, news_entry(FOREIGN, texts[i]));
+
+		assert_int_equal(a.outcome, LE_DONE);
+		assert_int_equal(a.nnews, 1);
+		assert_int_equal(a.news[0].index, 90);
+		if (a.news[0].node != NULL || a.news[0].nitems != 0)
+			fail_msg("taken for news: %s", texts[i]);
+	}
+	initStringInfo(&many);
+	for (int i = 0; i <= LE_MAX_NEWS; i++)
+		appendStringInfo(&many, "%s{\"number\":42,\"kind\":\"release\","
+						 "\"election\":\"e%d\"}", i > 0 ? "," : "", i);
+	assert_null(list(LE_OP_WATCH_NEWS,
+					 news_entry(FOREIGN,
+								psprintf(NEWS_HEAD ",\"number\":42,"
+										 "\"since\":39,\"items\":[%s]}",
+										 many.data))).news[0].node);
+	assert_int_equal(list(LE_OP_WATCH_NEWS,
+						  "{\"Key\":\"leader_election.nodes/news/x\","
+						  "\"ModifyIndex\":9}").nnews, 0);
 }
 
 static void
@@ -2098,6 +2260,10 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		store_test(test_requests),
 		store_test(test_acquire_new),
+		store_test(test_takes_news),
+		store_test(test_nodes_that_tell),
+		store_test(test_news),
+		store_test(test_strange_news),
 		store_test(test_joined),
 		store_test(test_joined_room),
 		store_test(test_joined_refused),

@@ -4,7 +4,7 @@
  *		Tests of operations on their way: several requests, several servers, a
  *		secret that runs out, a store that is busy.
  *
- * worker/dispatch.c, servers.c, secret.c and throttle.c are compiled in
+ * worker/dispatch.c, news.c, servers.c, secret.c and throttle.c are compiled in
  * here, as server code, on a clock and a network of our own.  The store is
  * one that does what no store does yet, but what store.h promises to those to
  * come.
@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include "worker/dispatch.c"
+#include "worker/news.c"
 #include "worker/secret.c"
 #include "worker/servers.c"
 #include "worker/throttle.c"
