@@ -59,7 +59,7 @@ op_on(LeOpKind kind, const char *election)
 	LeOp		op = {0};
 
 	op.kind = kind;
-	op.session = table.session;
+	op.session = pstrdup(table.session);
 	op.election = election;
 	op.token = 5;
 	return op;
