@@ -1269,7 +1269,7 @@ typedef struct NewsValue
 	Header		header;
 	uint64		number;
 	uint64		since;
-	LeNewsItem	item;			/* being read; no kind is LE_OP_CREATE_SESSION */
+	LeNewsItem	item;			/* being read; kind 0: none yet */
 	LeNewsItem *items;
 	int			nitems;
 } NewsValue;
@@ -1302,7 +1302,8 @@ item_field(LeNewsItem *item, const LeJsonNode *node)
 	if (le_json_at(node, 2, "election"))
 	{
 		item->election = le_json_string(node, LE_MAX_ELECTION_LEN);
-		return item->election != NULL && le_valid_election_name(item->election);
+		return item->election != NULL &&
+			le_valid_election_name(item->election);
 	}
 	return true;
 }

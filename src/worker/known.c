@@ -133,8 +133,8 @@ le_known_keep_keys(const LeAnswer *answer, le_time sent)
 }
 
 /*
- * A node tells of a write.  False if nothing follows from that: something newer
- * is known, or no list was had that it could add to.
+ * A node tells of a write.  False if nothing follows from that: something
+ * newer is known, or there was no list yet that it could add to.
  */
 bool
 le_known_hear(const LeNews *news, const LeNewsItem *item)

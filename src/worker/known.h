@@ -12,7 +12,7 @@
 
 #include "shmem/leases.h"
 
-/* election keys, as the newest answer of the watch showed them, and news since */
+/* election keys, as the newest list showed them, and news since */
 extern void le_known_keep_keys(const LeAnswer *answer, le_time sent);
 extern bool le_known_hear(const LeNews *news, const LeNewsItem *item);
 extern void le_known_heard(void);

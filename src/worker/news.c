@@ -15,11 +15,12 @@
  * nobody knows what became of an answer that was lost.  Therefore:
  *
  * - What is told of an election is a fact: by this write its key had this
- *   index.  Facts may be heard twice and in any order; the highest index counts.
+ *   index.  Facts may be heard twice and in any order; the highest index
+ *   counts.
  * - The writes of a transaction have a number, by which its sender counts.  If
- *   it is the newest, their index is that of the news, but for a value that was
- *   published; if it was answered before, it stands beside them; if it was still
- *   under way, there is none, and later news will tell.
+ *   it is the newest, their index is that of the news, but for a value that
+ *   was published; if it was answered before, it stands beside them; if it was
+ *   still under way, there is none, and later news will tell.
  * - News say since which number they list everything.  Who has not heard all
  *   up to that one has missed something, and looks at all keys.
  * - Is the store's news key short of a fact when nothing more is under way, it
@@ -63,7 +64,7 @@ typedef struct Told
 	uint64		number;			/* the newest drawn */
 	uint64		since;			/* up to this one nothing is listed */
 	uint64		facts;			/* that were to be told so far */
-	uint64		shown_index;	/* of the news as they stand in the store ... */
+	uint64		shown_index;	/* of the news in the store ... */
 	uint64		shown_facts;	/* ... and how many facts those tell */
 	int			under_way;		/* transactions with news */
 	le_time		untold_at;		/* since when they are short of one; 0: they
@@ -76,7 +77,7 @@ typedef struct Told
 typedef struct Attached
 {
 	LeNews		news;
-	uint64		facts;			/* that are told, and will be if it is applied */
+	uint64		facts;			/* that are told when it is applied */
 } Attached;
 
 /* Of whom what was heard. */
@@ -260,7 +261,7 @@ le_news_attach(LeOp *op)
 	told->under_way++;
 }
 
-/* What was written under this number has indexes now; false: it is not listed. */
+/* What has this number was written.  False: it is not listed. */
 static bool
 settle(uint64 number, const LeAnswer *answer)
 {

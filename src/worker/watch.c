@@ -77,7 +77,7 @@ static struct
 	uint64		index;			/* to wait for */
 	le_time		next_at;		/* 0: not scheduled */
 	int			failures;
-	int			idle_answers;	/* in a row, that came at once with nothing new */
+	int			idle_answers;	/* in a row, at once and with nothing new */
 	le_time		listed_at;		/* when the last good one was sent */
 	bool		by_news;		/* it only lists, and "news" waits */
 	bool		wanted;			/* to list now, not when it is due */
@@ -252,6 +252,28 @@ show_told(const char *election)
 		le_elect_seen(slot, key, key->index);
 }
 
+/* One node's news: adds to the names of elections of which more is known. */
+static List *
+hear_one(const LeNews *from, List *changed)
+{
+	int			what = le_news_hear(from);
+
+	if (what & (LE_HEARD_GAP | LE_HEARD_END))
+		watch.wanted = true;
+	if (what & LE_HEARD_GAP)
+		news.next_at = le_now() + GAP_REST;
+	if (what & LE_HEARD_END)
+		le_wish_nodes(LE_SOON);
+	for (int i = 0; (what & LE_HEARD_ITEMS) && i < from->nitems; i++)
+	{
+		char	   *name = unconstify(char *, from->items[i].election);
+
+		if (le_known_hear(from, &from->items[i]))
+			changed = lappend(changed, name);
+	}
+	return changed;
+}
+
 /* All of it is taken down first: one node may tell of a release, and another
  * that it has the election. */
 static void
@@ -261,21 +283,7 @@ hear(const LeAnswer *answer)
 	ListCell   *cell;
 
 	for (int i = 0; i < answer->nnews; i++)
-	{
-		const LeNews *from = &answer->news[i];
-		int			what = le_news_hear(from);
-
-		if (what & (LE_HEARD_GAP | LE_HEARD_END))
-			watch.wanted = true;
-		if (what & LE_HEARD_GAP)
-			news.next_at = le_now() + GAP_REST;
-		if (what & LE_HEARD_END)
-			le_wish_nodes(LE_SOON);
-		for (int k = 0; (what & LE_HEARD_ITEMS) && k < from->nitems; k++)
-			if (le_known_hear(from, &from->items[k]))
-				changed = lappend(changed, unconstify(char *,
-													  from->items[k].election));
-	}
+		changed = hear_one(&answer->news[i], changed);
 	le_news_heard(answer);
 	foreach(cell, changed)
 		show_told(lfirst(cell));

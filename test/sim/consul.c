@@ -157,8 +157,7 @@ remember(int number)
 	Session    *s;
 	Version    *v;
 
-	if (number < MAX_ELECTIONS || IS_CLAIM_KEY(number) ||
-		IS_NEWS_KEY(number))
+	if (!IS_NODE_KEY(number))
 		return;
 	s = &sessions[number - MAX_ELECTIONS];
 	memmove(&s->past[1], &s->past[0], (HISTORY - 1) * sizeof(Version));

@@ -103,6 +103,7 @@ typedef struct Key
 #define NEWS_KEY(s)		(CLAIM_KEY(MAX_ELECTIONS, 0) + (s))
 #define IS_NEWS_KEY(k)	((k) >= NEWS_KEY(0))
 #define IS_CLAIM_KEY(k)	((k) >= CLAIM_KEY(0, 0) && !IS_NEWS_KEY(k))
+#define IS_NODE_KEY(k)	((k) >= MAX_ELECTIONS && (k) < NODE_KEY(MAX_SESSIONS))
 
 /* What is written to a news key. */
 typedef struct NewsText

@@ -4,8 +4,8 @@
  *		Tests of operations on their way: several requests, several servers, a
  *		secret that runs out, a store that is busy.
  *
- * worker/dispatch.c, news.c, servers.c, secret.c and throttle.c are compiled in
- * here, as server code, on a clock and a network of our own.  The store is
+ * worker/dispatch.c, news.c, servers.c, secret.c and throttle.c are compiled
+ * in here, as server code, on a clock and a network of our own.  The store is
  * one that does what no store does yet, but what store.h promises to those to
  * come.
  *

@@ -75,7 +75,7 @@ sent(LeOpKind kind, const char *election)
 	return op;
 }
 
-/* As the codec reads it: all of the newest number have the index of the news. */
+/* As the codec reads it: those of the newest number have the news' index. */
 static void
 applied(const LeOp *op)
 {
@@ -423,7 +423,7 @@ test_strange(void **state)
 	assert_int_equal(le_news_hear(&strange), 0);
 }
 
-/* Nothing is told that is no write of an election's key, nor before it began. */
+/* Nothing is told of but writes of election keys, nor before it began. */
 static void
 test_silent(void **state)
 {
