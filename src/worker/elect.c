@@ -75,6 +75,20 @@ static le_time tokens_try_at = 0;
  * each. */
 int			le_list_from = 8;
 
+/* Where all elections are to be looked after, so many are in a turn: a
+ * millisecond or two. */
+int			le_slots_at_once = 500;
+
+/* A pass over all elections that goes on in the turns to come. */
+typedef struct Pass
+{
+	bool		under_way;
+	int			next;			/* place */
+} Pass;
+
+static Pass seeking;
+static Pass rechecking;
+
 static le_time list_by = 0;		/* until then they wait for that list; 0: they
 								 * do not */
 static bool may_lead = false;
@@ -1217,6 +1231,9 @@ le_elect_timer(void)
 	le_time		next = list_by;
 	bool		campaigning = false;
 
+	if (seeking.under_way || rechecking.under_way)
+		return le_now();
+
 	if (le_tokens_trouble()[0] != '\0')
 		next = le_earliest(next, tokens_try_at);
 	for (int i = 0; i < le_table->nused; i++)
@@ -1240,17 +1257,33 @@ le_elect_timer(void)
 	return next;
 }
 
+/* The next places of a pass, and perhaps its end. */
 static void
-seek_all(void)
+go_on(Pass *pass, void (*look) (int place))
 {
-	for (int i = 0; i < le_table->nused; i++)
-	{
-		LeSlot	   *slot = le_slot(i);
+	int			end = Min(pass->next + le_slots_at_once, le_table->nused);
 
-		le_elect_advance(slot);
-		if (slot->election.state == LE_WAITING && !awaits_list(slot))
-			le_elect_feed(slot, LE_IN_WANT);
-	}
+	while (pass->under_way && pass->next < end)
+		look(pass->next++);
+	pass->under_way = pass->under_way && pass->next < le_table->nused;
+}
+
+static void
+start_pass(Pass *pass, void (*look) (int place))
+{
+	pass->under_way = true;
+	pass->next = 0;
+	go_on(pass, look);
+}
+
+static void
+seek(int place)
+{
+	LeSlot	   *slot = le_slot(place);
+
+	le_elect_advance(slot);
+	if (slot->election.state == LE_WAITING && !awaits_list(slot))
+		le_elect_feed(slot, LE_IN_WANT);
 }
 
 /*
@@ -1269,7 +1302,7 @@ le_elect_node_live(void)
 	if (candidates > le_list_from &&
 		le_configured_store()->watching == LE_WATCH_ALL)
 		list_by = le_now() + le_table->node.timing.request_timeout;
-	seek_all();
+	start_pass(&seeking, seek);
 }
 
 /* The list has come, or cannot be had. */
@@ -1279,7 +1312,7 @@ le_elect_listed(void)
 	if (list_by == 0)
 		return;
 	list_by = 0;
-	seek_all();
+	start_pass(&seeking, seek);
 }
 
 /*
@@ -1305,6 +1338,7 @@ le_elect_node_ended(LeReason reason)
 {
 	forget_granted();
 	list_by = 0;
+	seeking.under_way = rechecking.under_way = false;
 	/* All belief ends before the first message about any of it is written. */
 	for (int i = 0; i < le_table->nused; i++)
 		if (briefs[i].has_term)
@@ -1493,22 +1527,32 @@ recheck_holder(LeSlot *slot)
 		feed(slot, &input);
 }
 
+static void
+recheck(int place)
+{
+	LeSlot	   *slot = le_slot(place);
+
+	if (waits_for_holder(place))
+		recheck_holder(slot);
+	else if (briefs[place].active && slot->election.state == LE_WAITING &&
+			 slot->election.seen_index != 0)
+		look_again(slot);
+}
+
 /* The node keys have news about holders that are being waited out. */
 void
 le_elect_recheck_waiting(void)
 {
-	if (!le_session_live())
-		return;
-	for (int i = 0; i < le_table->nused; i++)
-	{
-		LeSlot	   *slot = le_slot(i);
+	if (le_session_live())
+		start_pass(&rechecking, recheck);
+}
 
-		if (waits_for_holder(i))
-			recheck_holder(slot);
-		else if (briefs[i].active && slot->election.state == LE_WAITING &&
-				 slot->election.seen_index != 0)
-			look_again(slot);
-	}
+/* Passes over all elections that have not come to their end. */
+void
+le_elect_go_on(void)
+{
+	go_on(&seeking, seek);
+	go_on(&rechecking, recheck);
 }
 
 /*

@@ -79,6 +79,11 @@ static struct
 	int			failures;
 	int			idle_answers;	/* in a row, at once and with nothing new */
 	le_time		listed_at;		/* when the last good one was sent */
+	bool		showing;		/* the list, to the places from "show" on */
+	int			show;
+	uint64		shown_as_of;	/* index of the list */
+	bool		changed;		/* it has shown something new */
+	le_duration cost;			/* of it, so far */
 	bool		by_news;		/* it only lists, and "news" waits */
 	bool		wanted;			/* to list now, not when it is due */
 } watch;
@@ -121,34 +126,27 @@ slot_of(const LeKey *key)
 	return le_find_slot(key->election);
 }
 
-/* Show every election of the table what the answer says about it. */
-static bool
-show_keys(uint64 as_of)
+/* A key that our session holds must have a place before any is shown. */
+static void
+add_own_slots(void)
 {
-	bool	   *shown = palloc0(Max(le_table->nslots, 1) * sizeof(bool));
-	bool		changed = false;
 	const LeKey *keys;
 	int			nkeys = le_known_keys(&keys);
 
 	for (int i = 0; i < nkeys; i++)
-	{
-		LeSlot	   *slot = slot_of(&keys[i]);
+		if (keys[i].holder != NULL)
+			(void) slot_of(&keys[i]);
+}
 
-		if (slot == NULL)
-			continue;
-		shown[le_slot_number(slot)] = true;
-		changed = changed || slot->holder_index != keys[i].index;
-		le_elect_seen(slot, &keys[i], Max(as_of, keys[i].index));
-	}
-	for (int i = 0; i < le_table->nused; i++)
-	{
-		if (shown[i])
-			continue;
-		changed = changed || le_slot(i)->holder_index != 0;
-		le_elect_seen(le_slot(i), NULL, as_of);
-	}
-	pfree(shown);
-	return changed;
+/* Show the election of this place what the list says about it. */
+static void
+show_slot(LeSlot *slot)
+{
+	const LeKey *key = le_known_key(slot->name);
+	uint64		index = key == NULL ? 0 : key->index;
+
+	watch.changed = watch.changed || slot->holder_index != index;
+	le_elect_seen(slot, key, Max(watch.shown_as_of, index));
 }
 
 static bool
@@ -171,12 +169,41 @@ watch_failed(void)
 											  watch.failures, le_random());
 }
 
+/* All places have been shown the list: what follows from that, and when the
+ * next query may be sent. */
+static void
+end_show(void)
+{
+	watch.showing = false;
+	le_elect_listed();
+	watch.next_at = le_now() + (watch.cost > COSTLY ? REST * watch.cost : 0);
+
+	/* A key that is absent while others change makes the query return at
+	 * once, again and again. */
+	if (watch.changed || le_now() - watch.listed_at >= IDLE_GAP)
+		watch.idle_answers = 0;
+	else if (++watch.idle_answers >= IDLE_BURST)
+		watch.next_at = Max(watch.next_at, le_now() + IDLE_GAP);
+}
+
+/* To some places at a time: others must not wait until all have seen it. */
+static void
+go_on_showing(void)
+{
+	le_time		began = le_now();
+	int			end = Min(watch.show + le_slots_at_once, le_table->nused);
+
+	for (; watch.show < end; watch.show++)
+		show_slot(le_slot(watch.show));
+	watch.cost += le_now() - began;
+	if (watch.show >= le_table->nused)
+		end_show();
+}
+
 static void
 watch_answered(LeFlight *flight, const LeAnswer *answer)
 {
-	bool		changed;
 	le_time		began = le_now();
-	le_duration cost;
 
 	if (flight->epoch != le_table->node.epoch)
 		return;					/* its place may be another one by now */
@@ -192,17 +219,13 @@ watch_answered(LeFlight *flight, const LeAnswer *answer)
 	le_known_keep_keys(answer, flight->sent);
 	if (are_many())
 		le_news_begin(le_table->node.timing.request_timeout + LE_SEC);
-	changed = show_keys(answer->index);
-	le_elect_listed();
-	cost = le_now() - began;
-	watch.next_at = le_now() + (cost > COSTLY ? REST * cost : 0);
-
-	/* A key that is absent while others change makes the query return at
-	 * once, again and again. */
-	if (changed || le_now() - flight->sent >= IDLE_GAP)
-		watch.idle_answers = 0;
-	else if (++watch.idle_answers >= IDLE_BURST)
-		watch.next_at = Max(watch.next_at, le_now() + IDLE_GAP);
+	add_own_slots();
+	watch.showing = true;
+	watch.show = 0;
+	watch.shown_as_of = answer->index;
+	watch.changed = false;
+	watch.cost = le_now() - began;
+	go_on_showing();
 }
 
 /*
@@ -318,7 +341,7 @@ news_answered(LeFlight *flight, const LeAnswer *answer)
 	if (flight->op.watch_index == 0)
 		watch.wanted = true;
 	hear(answer);
-	if (!watch.wanted && !watch.in_flight)
+	if (!watch.wanted && !watch.in_flight && !watch.showing)
 		le_known_heard();
 	if (answer->nnews == 0)		/* then any write answers the query */
 		news.next_at = le_now() + IDLE_GAP;
@@ -526,7 +549,7 @@ start_anew(void)
 	watch.epoch = le_table->node.epoch;
 	watch.in_flight = news.in_flight = false;
 	watch.index = news.index = 0;
-	watch.by_news = watch.wanted = false;
+	watch.by_news = watch.wanted = watch.showing = false;
 	watch.next_at = listing.next_at = le_now();
 	le_news_forget();
 }
@@ -543,7 +566,9 @@ le_watch_run_timers(void)
 	if (watch.epoch != le_table->node.epoch)
 		start_anew();
 	choose();
-	if (!watch.in_flight && now >= next_watch())
+	if (watch.showing)
+		go_on_showing();
+	else if (!watch.in_flight && now >= next_watch())
 		send_watch();
 	if (watch.by_news && !news.in_flight && now >= news.next_at)
 		send_news_watch();
@@ -560,7 +585,9 @@ le_watch_timer(void)
 		next = Max(le_news_timer(), telling.next_at);
 	if (!needed())
 		return next;
-	if (!watch.in_flight)
+	if (watch.showing)
+		next = le_now();
+	else if (!watch.in_flight)
 		next = le_earliest(next, next_watch());
 	if (watch.by_news && !news.in_flight)
 		next = le_earliest(next, news.next_at);

@@ -240,6 +240,7 @@ turn(bool first)
 {
 	le_dispatch_run();
 	le_elect_begin_terms();
+	le_elect_go_on();
 	le_elect_run_timers();
 	le_pending_run_timers();
 	le_claims_run_timers();

@@ -124,11 +124,11 @@ store_key(int number)
 {
 	if (number < MAX_ELECTIONS)
 		return &store.keys[number];
-	if (IS_CLAIM_KEY(number))
-		return &store.claims[number - CLAIM_KEY(0, 0)];
+	if (IS_NODE_KEY(number))
+		return &sessions[number - MAX_ELECTIONS].key;
 	if (IS_NEWS_KEY(number))
 		return &sessions[number - NEWS_KEY(0)].news_key;
-	return &sessions[number - MAX_ELECTIONS].key;
+	return &store.claims[number - CLAIM_KEY(0, 0)];
 }
 
 /* ---- lists of node keys ---- */

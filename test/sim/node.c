@@ -58,6 +58,7 @@ narrow_lanes(void)
 	le_lane_windows[LE_LANE_RELEASE] = le_lane_windows[LE_LANE_ASKED] =
 		le_lane_windows[LE_LANE_CAMPAIGN] = 1;
 	le_list_from = 0;
+	le_slots_at_once = 1;
 }
 
 /*
