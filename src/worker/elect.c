@@ -46,6 +46,7 @@ typedef struct Brief
 	le_time		deadline;		/* of a term with a lease of its own */
 	le_time		renew_at;
 	le_time		progress_due;	/* by then there must be some */
+	le_time		next;			/* the earliest of these; 0: there is none */
 	bool		has_term;
 	bool		active;			/* not idle: is to be looked at */
 	bool		draining;		/* has a term that is to end */
@@ -88,6 +89,7 @@ typedef struct Pass
 
 static Pass seeking;
 static Pass rechecking;
+static Pass looking;
 
 static le_time list_by = 0;		/* until then they wait for that list; 0: they
 								 * do not */
@@ -101,9 +103,7 @@ static Brief
 brief_of(const LeSlot *slot)
 {
 	const LeElection *e = &slot->election;
-
-	return (Brief)
-	{
+	Brief		brief = {
 		.timer = e->timer_at,
 		.deadline = e->deadline,
 		.renew_at = le_election_renew_at(e),
@@ -113,6 +113,10 @@ brief_of(const LeSlot *slot)
 		.draining = e->drain_until != 0,
 		.candidate = slot->campaign || slot->configured,
 	};
+
+	brief.next = le_earliest(le_earliest(brief.timer, brief.deadline),
+							 le_earliest(brief.renew_at, brief.progress_due));
+	return brief;
 }
 
 /* After whatever may have changed what the loop looks at. */
@@ -1218,7 +1222,8 @@ le_elect_run_timers(void)
 	if (list_by != 0 && now >= list_by)
 		le_elect_listed();
 	for (int i = 0; i < le_table->nused; i++)
-		run_slot_timer(i, now);
+		if (briefs[i].next != 0 && now >= briefs[i].next)
+			run_slot_timer(i, now);
 	end_hold_offs(now);
 	for (int i = 0; i < le_table->nused; i++)
 		if (briefs[i].draining)
@@ -1231,17 +1236,15 @@ le_elect_timer(void)
 	le_time		next = list_by;
 	bool		campaigning = false;
 
-	if (seeking.under_way || rechecking.under_way)
+	if (seeking.under_way || rechecking.under_way || looking.under_way)
 		return le_now();
 
 	if (le_tokens_trouble()[0] != '\0')
 		next = le_earliest(next, tokens_try_at);
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		next = le_earliest(next, briefs[i].timer);
-		next = le_earliest(next, briefs[i].deadline);
-		next = le_earliest(next, briefs[i].renew_at);
-		next = le_earliest(next, briefs[i].progress_due);
+		if (briefs[i].next != 0 && (next == 0 || briefs[i].next < next))
+			next = briefs[i].next;
 		if (briefs[i].draining)
 			next = le_earliest(next, le_now() + DRAIN_POLL);
 		if (any_pause)
@@ -1338,7 +1341,7 @@ le_elect_node_ended(LeReason reason)
 {
 	forget_granted();
 	list_by = 0;
-	seeking.under_way = rechecking.under_way = false;
+	seeking.under_way = rechecking.under_way = looking.under_way = false;
 	/* All belief ends before the first message about any of it is written. */
 	for (int i = 0; i < le_table->nused; i++)
 		if (briefs[i].has_term)
@@ -1547,12 +1550,31 @@ le_elect_recheck_waiting(void)
 		start_pass(&rechecking, recheck);
 }
 
+static void
+look(int place)
+{
+	if (briefs[place].active && le_slot(place)->election.state == LE_WAITING)
+		look_again(le_slot(place));
+}
+
+/*
+ * All that is known of the keys is as good as new.  Looking at all that are
+ * waited for at once spares a turn of the loop for each, when its time comes.
+ */
+void
+le_elect_look(void)
+{
+	if (le_session_live())
+		start_pass(&looking, look);
+}
+
 /* Passes over all elections that have not come to their end. */
 void
 le_elect_go_on(void)
 {
 	go_on(&seeking, seek);
 	go_on(&rechecking, recheck);
+	go_on(&looking, look);
 }
 
 /*

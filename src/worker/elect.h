@@ -28,6 +28,7 @@ extern int	le_slots_at_once;
 
 extern void le_elect_node_live(void);
 extern void le_elect_listed(void);
+extern void le_elect_look(void);
 extern void le_elect_go_on(void);
 extern void le_elect_moved(void);
 extern void le_elect_node_ended(LeReason reason);

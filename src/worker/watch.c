@@ -93,6 +93,7 @@ static struct
 	bool		in_flight;
 	uint64		index;			/* to wait for */
 	le_time		next_at;
+	le_time		look_at;		/* at all that are waited for, not before */
 	int			failures;
 } news;
 
@@ -323,6 +324,17 @@ news_failed(void)
 											 news.failures, le_random());
 }
 
+/* Nothing was missed: who waits for a holder need not read its key. */
+static void
+look_around(void)
+{
+	le_known_heard();
+	if (le_now() < news.look_at)
+		return;
+	news.look_at = le_now() + park_ms() * LE_MSEC / 2;
+	le_elect_look();
+}
+
 /* Before the first of them anything may have been told. */
 static void
 news_answered(LeFlight *flight, const LeAnswer *answer)
@@ -342,7 +354,7 @@ news_answered(LeFlight *flight, const LeAnswer *answer)
 		watch.wanted = true;
 	hear(answer);
 	if (!watch.wanted && !watch.in_flight && !watch.showing)
-		le_known_heard();
+		look_around();
 	if (answer->nnews == 0)		/* then any write answers the query */
 		news.next_at = le_now() + IDLE_GAP;
 }

@@ -276,6 +276,7 @@ drain(void)
 		sleep_until(le_earliest(next, until));
 		le_dispatch_run();
 		le_elect_begin_terms();
+		le_elect_go_on();
 		le_elect_run_timers();
 		le_pending_run_timers();
 		le_claims_run_timers();

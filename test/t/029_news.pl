@@ -160,16 +160,36 @@ subtest 'a node that tells nothing' => sub {
 	cmp_ok((boottime_ns() - $begun) / 1e9, '<', 3, 'and is heard at once');
 	$consul->destroy($session);
 	wait_for_news('heir');
+	sleep 10;					# as above
+};
+
+sub leads_all
+{
+	my ($name) = @_;
+
+	return $node{$name}->wait_for('SELECT count(*) = ' . MANY
+		  . ' FROM generate_series(1, ' . MANY . ') AS i '
+		  . "WHERE le_is_leader('e' || i)");
+}
+
+# Guards against a gap that is not noticed: each transaction writes more than
+# news can list.
+subtest 'more than there is room for' => sub {
+	my $begun = boottime_ns();
+
+	$node{first}->sql("SELECT le_step_down(NULL, '20 s')");
+	leads_all('heir');
+	cmp_ok((boottime_ns() - $begun) / 1e9, '<', 5, 'all are handed over');
 };
 
 # Guards against a takeover that rests on keys as they were listed last.
 subtest 'a crash' => sub {
-	my $begun = boottime_ns();
+	my $begun;
 
-	$node{first}->crash;
-	$node{heir}->wait_for('SELECT count(*) = ' . MANY
-		  . ' FROM generate_series(1, ' . MANY . ') AS i '
-		  . "WHERE le_is_leader('e' || i)");
+	sleep 21;					# until the first contends again
+	$begun = boottime_ns();
+	$node{heir}->crash;
+	leads_all('first');
 
 	# a lease, a quarter of one, the jitter, and a second of the machine's
 	cmp_ok((boottime_ns() - $begun) / 1e9,
