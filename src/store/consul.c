@@ -50,6 +50,10 @@
 											 * hold 512 kB, in base64 */
 #define MAX_LIST_ANSWER		(128 * 1024 * 1024)
 
+/* So much of a list is decoded at a time: some 300 keys of elections, which
+ * takes a millisecond or two. */
+size_t		le_consul_slice = 128 * 1024;
+
 /* What may come back in strings; beyond these nothing of ours is. */
 #define MAX_KEY_LEN			1024
 #define MAX_NAME_LEN		256
@@ -1647,6 +1651,9 @@ start_list(const LePlace *place, const LeOp *op,
 	list->op = op;
 	list->answer = answer;
 	list->prefix = psprintf("%s%s", key_prefix(place), below);
+	/* as grow() had it when the part before ended */
+	for (list->allocated = 8; list->allocated < answer->nkeys;)
+		list->allocated *= 2;
 	if (op->kind == LE_OP_READ)
 		list->only = election_key(place, op->election, "leader");
 	else if (op->kind == LE_OP_READ_CLAIM)
@@ -1691,12 +1698,115 @@ is_filtered(const LeHttpResponse *response)
 					 sizeof(value)) && strcmp(value, "true") == 0;
 }
 
+/*
+ * Where does a slice end that begins with an element of an array, or with the
+ * array's end?  Behind the first of its elements that makes it long enough.
+ */
+static size_t
+slice_end(const char *body, size_t len, size_t from)
+{
+	int			depth = 0;
+	bool		quoted = false;
+
+	for (size_t i = from; i < len; i++)
+	{
+		char		c = body[i];
+
+		if (quoted)
+		{
+			if (c == '\\')
+				i++;
+			quoted = c != '"';
+		}
+		else if (c == '"')
+			quoted = true;
+		else if (c == '{' || c == '[')
+			depth++;
+		else if ((c == '}' || c == ']') && depth-- == 0)
+			return i;			/* of the array itself */
+		else if (c == ',' && depth == 0 && i - from >= le_consul_slice)
+			return i;
+	}
+	return len;
+}
+
+static bool
+walk_part(const char *body, size_t from, size_t end, List *list)
+{
+	StringInfoData part;
+	bool		ok;
+
+	initStringInfo(&part);
+	appendStringInfoChar(&part, '[');
+	appendBinaryStringInfo(&part, body + from, (int) (end - from));
+	appendStringInfoChar(&part, ']');
+	ok = le_json_walk(part.data, part.len, list_visit, list);
+	pfree(part.data);
+	return ok;
+}
+
+static size_t
+skip_space(const LeHttpResponse *response, size_t at)
+{
+	while (at < response->body_len &&
+		   strchr(" \t\r\n", response->body[at]) != NULL &&
+		   response->body[at] != '\0')
+		at++;
+	return at;
+}
+
+/*
+ * A list that shows thousands of keys is walked through a part at a time.
+ * Behind a comma there has to be one more element, as in one piece.
+ */
+static bool
+walk_slice(const LeOp *op, const LeHttpResponse *response, List *list)
+{
+	const char *body = response->body;
+	size_t		len = response->body_len;
+	size_t		from = op->from;
+	size_t		end;
+
+	if (from == 0)
+	{
+		from = skip_space(response, 0);
+		if (from == len || body[from] != '[')
+			return false;
+		from++;
+	}
+	end = slice_end(body, len, from);
+	if (op->from != 0 && skip_space(response, from) >= end)
+		return false;
+	if (end == len || !walk_part(body, from, end, list))
+		return false;
+	if (body[end] == ',')
+		list->answer->rest = end + 1;
+	else if (body[end] == ']')
+	{
+		list->answer->rest = 0;
+		return skip_space(response, end + 1) == len;
+	}
+	else
+		return false;
+	return true;
+}
+
+static bool
+walk_list(const LeOp *op, const LeHttpResponse *response, List *list)
+{
+	if (op->kind == LE_OP_CHECK_PREFIX)
+		return le_json_walk(response->body, response->body_len, names_visit,
+							list);
+	if (op->kind == LE_OP_WATCH)
+		return walk_slice(op, response, list);
+	return le_json_walk(response->body, response->body_len, list_visit, list);
+}
+
 static void
 decode_list(const LePlace *place, const LeOp *op,
 			const LeHttpResponse *response, LeAnswer *answer)
 {
 	List		list;
-	bool		names = op->kind == LE_OP_CHECK_PREFIX;
 	uint64		index;
 
 	start_list(place, op, answer, &list);
@@ -1708,8 +1818,7 @@ decode_list(const LePlace *place, const LeOp *op,
 	else if (!has_index(response, &index))
 		fail_shape(op, response, answer);
 	else if (response->status == 200 &&
-			 (!le_json_walk(response->body, response->body_len,
-							names ? names_visit : list_visit, &list) ||
+			 (!walk_list(op, response, &list) ||
 			  (list.only != NULL && !list.foreign &&
 			   answer->nkeys + answer->nclaims != 1)))
 		fail_shape(op, response, answer);
@@ -2228,7 +2337,8 @@ consul_decode(const LePlace *place, const LeOp *op,
 	int			status = response->status;
 	uint64		index;
 
-	memset(answer, 0, sizeof(*answer));
+	if (op->from == 0)
+		memset(answer, 0, sizeof(*answer));
 	answer->outcome = LE_DONE;
 	if (response->net != LE_NET_OK)
 		le_fail_network(op, response, answer);

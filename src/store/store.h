@@ -280,6 +280,8 @@ typedef struct LeOp
 	uint64		watch_index;	/* WATCH, WATCH_NEWS: answer when past it; 0:
 								 * at once */
 	int			wait_ms;		/* the same */
+	size_t		from;			/* decode the answer from there on, as its
+								 * last part has said; 0: from its beginning */
 	const LeNews *news;			/* TELL_NEWS, and what is written with
 								 * ACQUIRE, TAKE_OVER, PUBLISH, RELEASE; NULL:
 								 * nothing is */
@@ -422,6 +424,10 @@ typedef struct LeAnswer
 	LeRenewal  *renewals;		/* RENEW_TERMS: as many as terms */
 	const char *page;			/* LIST_HELD, LIST_CLAIMS: there is more, from
 								 * here on */
+	size_t		rest;			/* it is so long that only a part has been
+								 * decoded: to be asked again, with the same
+								 * answer to add to, from there on; 0: that is
+								 * all */
 	bool		next_server;	/* certainly not applied, but perhaps by
 								 * another server of the list */
 
@@ -611,6 +617,8 @@ typedef struct LeStore
 						   const LeHttpResponse *response, LeAnswer *answer);
 	void		(*perform) (const LeOp *op, LeAnswer *answer);
 } LeStore;
+
+extern size_t le_consul_slice;
 
 extern const LeStore le_store_local;
 extern const LeStore le_store_consul;

@@ -90,6 +90,7 @@ static int	together;			/* so many go in one, where each is carried
 								 * out by itself */
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
+static List *unread = NIL;		/* answers whose decoding has begun */
 static List *secretless = NIL;	/* ... and that wait for a secret */
 static bool authenticating = false;
 static LeOutcome no_secret = LE_UNAVAILABLE;	/* what failed attempts to get
@@ -822,29 +823,100 @@ go_on(LeFlight *flight, const LeAnswer *answer)
 	return true;
 }
 
+/* An answer that is decoded in parts, one in a turn of the loop. */
+typedef struct Unread
+{
+	LeFlight   *flight;
+	LeHttpResponse response;
+	LeAnswer	answer;			/* as far as it goes */
+} Unread;
+
+/* A part of it, or all.  What it becomes lives as long as the flight. */
+static void
+decode_part(LeFlight *flight, const LeHttpResponse *response,
+			LeAnswer *answer)
+{
+	MemoryContext old = MemoryContextSwitchTo(flight->context);
+
+	flight->op.from = answer->rest;
+	store->decode(&le_table->place, &flight->op, response, answer);
+	if (answer->rest == 0)
+		explain_refusal(answer);
+	MemoryContextSwitchTo(old);
+}
+
+/* The rest of it later: the response is gone by then, so it is copied. */
+static void
+read_later(LeFlight *flight, const LeHttpResponse *response,
+		   const LeAnswer *answer)
+{
+	MemoryContext old = MemoryContextSwitchTo(flight->context);
+	Unread	   *u = palloc(sizeof(Unread));
+
+	u->flight = flight;
+	u->response = *response;
+	u->response.body = memcpy(palloc(response->body_len), response->body,
+							  response->body_len);
+	u->response.content_type = pstrdup(response->content_type);
+	if (response->headers != NULL)
+		u->response.headers = pstrdup(response->headers);
+	u->answer = *answer;
+	MemoryContextSwitchTo(TopMemoryContext);
+	unread = lappend(unread, u);
+	MemoryContextSwitchTo(old);
+}
+
 /*
  * Whoever waits for the answer counts trust from flight->sent.  Of several
  * requests that is the one that took or renewed the lease: what was sent after
  * it says nothing about how long ago that was.
  */
 static void
+act_on(LeFlight *flight, const LeHttpResponse *response, LeAnswer *answer)
+{
+	le_news_landed(&flight->op, answer);
+	flight->op.news = NULL;
+	if (answer->busy && flight->op.kind != LE_OP_AUTHENTICATE)
+		le_throttle_busy(answer->busy_for);
+	flight->anchored = flight->anchored || answer->anchors;
+	if (!ask_another(flight, response, answer) &&
+		!ask_with_new_secret(flight, answer) && !go_on(flight, answer))
+		land(flight, answer);
+}
+
+static void
 response_came(void *arg, const LeHttpResponse *response)
 {
 	LeFlight   *flight = arg;
 	LeAnswer	answer = {0};
-	MemoryContext old = MemoryContextSwitchTo(flight->context);
 
-	store->decode(&le_table->place, &flight->op, response, &answer);
-	le_news_landed(&flight->op, &answer);
-	flight->op.news = NULL;
-	explain_refusal(&answer);
-	MemoryContextSwitchTo(old);
-	if (answer.busy && flight->op.kind != LE_OP_AUTHENTICATE)
-		le_throttle_busy(answer.busy_for);
-	flight->anchored = flight->anchored || answer.anchors;
-	if (!ask_another(flight, response, &answer) &&
-		!ask_with_new_secret(flight, &answer) && !go_on(flight, &answer))
-		land(flight, &answer);
+	decode_part(flight, response, &answer);
+	if (answer.rest != 0)
+		read_later(flight, response, &answer);
+	else
+		act_on(flight, response, &answer);
+}
+
+/* One part more of each answer that is not decoded to its end. */
+static void
+run_unread(void)
+{
+	for (int n = list_length(unread); n > 0; n--)
+	{
+		Unread	   *u = linitial(unread);
+		MemoryContext old;
+
+		unread = list_delete_first(unread);
+		decode_part(u->flight, &u->response, &u->answer);
+		if (u->answer.rest == 0)
+		{
+			act_on(u->flight, &u->response, &u->answer);
+			continue;
+		}
+		old = MemoryContextSwitchTo(TopMemoryContext);
+		unread = lappend(unread, u);
+		MemoryContextSwitchTo(old);
+	}
 }
 
 /*
@@ -1073,6 +1145,7 @@ le_dispatch_run(void)
 {
 	if (store->between_instances)
 	{
+		run_unread();
 		le_http_run();
 		le_servers_run_timers();
 		le_secret_run_timers();
@@ -1086,7 +1159,7 @@ le_dispatch_run(void)
 le_time
 le_dispatch_timer(void)
 {
-	le_time		next = answered == NIL ? 0 : le_now();
+	le_time		next = answered == NIL && unread == NIL ? 0 : le_now();
 
 	if (store->between_instances)
 	{

@@ -28,7 +28,12 @@ as_answer(const char *text, size_t len)
 
 	if (!parse_exchange(text, len, &op, &response))
 		return;
-	le_store_consul.decode(&test_place, &op, &response, &answer);
+	le_consul_slice = 64;		/* a list comes in parts */
+	do
+	{
+		le_store_consul.decode(&test_place, &op, &response, &answer);
+		op.from = answer.rest;
+	} while (answer.outcome == LE_DONE && answer.rest != 0);
 	check_answer(&op, &response, &answer);
 }
 

@@ -450,13 +450,24 @@ test_values(void **state)
 
 /* ---- answers ---- */
 
+static int	nparts;				/* of the last answer */
+
 static LeAnswer
 decode(const LeOp *op, const LeHttpResponse *response)
 {
 	LeAnswer	answer;
 
+
 	memset(&answer, 0xff, sizeof(answer));
 	le_store_consul.decode(&test_place, op, response, &answer);
+	for (nparts = 1; answer.outcome == LE_DONE && answer.rest != 0; nparts++)
+	{
+		LeOp		next = *op;
+
+		assert_true(answer.rest > next.from);
+		next.from = answer.rest;
+		le_store_consul.decode(&test_place, &next, response, &answer);
+	}
 	check_answer(op, response, &answer);
 	return answer;
 }
@@ -1428,6 +1439,54 @@ test_long_list(void **state)
 	}
 }
 
+/* In parts it is what it is in one piece, whatever the parts. */
+static void
+test_slices(void **state)
+{
+	static const char *const broken[] = {
+		"[%s,]", "[,%s]", "[%s", "%s]", "[%s]]", "[%s] x", "[%s,7]",
+		"{\"a\":[%s]}", "[%s}", "[%s,{]", "[%s \"]", "[%s,{}}]"
+	};
+	static const char *const entries =
+		"{\"Key\":\"leader_election/a/leader\",\"ModifyIndex\":1},\n "
+		"{\"Key\":\"leader_election/b/leader\",\"ModifyIndex\":2,"
+		"\"X\":[{\"}]\":\",\\\"}],\"}]} ,"
+		"{\"ModifyIndex\":3,\"Key\":\"leader_election/c/leader\"}";
+	size_t		usual = le_consul_slice;
+
+	for (le_consul_slice = 1; le_consul_slice < 250; le_consul_slice++)
+	{
+		LeAnswer	a = list(LE_OP_WATCH, entries);
+
+		assert_int_equal(a.outcome, LE_DONE);
+		assert_int_equal(a.nkeys, 3);
+		for (int i = 0; i < 3; i++)
+		{
+			assert_int_equal(a.keys[i].election[0], 'a' + i);
+			assert_int_equal(a.keys[i].index, i + 1);
+		}
+		if (le_consul_slice == 1)
+			assert_int_equal(nparts, 3);
+		for (int i = 0; i < lengthof(broken); i++)
+		{
+			LeOp		op = test_op(LE_OP_WATCH);
+			char	   *body = palloc(1000);
+			LeHttpResponse r;
+
+			pg_snprintf(body, 1000, broken[i], entries);
+			r = response(200, JSON, body);
+			add_header(&r, "X-Consul-Index", "50");
+			if (decode(&op, &r).outcome != LE_UNAVAILABLE)
+				fail_msg("slices of %d: %s", (int) le_consul_slice,
+						 broken[i]);
+		}
+	}
+	le_consul_slice = 4000;
+	test_long_list(state);
+	assert_in_range(nparts, 50, 80);
+	le_consul_slice = usual;
+}
+
 static void
 test_watch_index(void **state)
 {
@@ -2291,6 +2350,7 @@ main(int argc, char **argv)
 		store_test(test_nothing_there),
 		store_test(test_list),
 		store_test(test_long_list),
+		store_test(test_slices),
 		store_test(test_watch_index),
 		store_test(test_nodes),
 		store_test(test_prefix),

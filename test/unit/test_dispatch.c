@@ -74,20 +74,29 @@ le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 	s->arg = arg;
 }
 
+#define LONG		206			/* takes three parts to decode */
+
 /* The answer to the newest request comes after so long: a status says it all,
  * below. */
 static void
 answer_to(int number, le_duration after, int status)
 {
 	LeHttpResponse response = {.net = LE_NET_OK, .status = status};
+	char		body[] = "long";
 	Sent		s;
 
 	assert_true(number < nsent);
 	s = sent[number];
 
 	response.content_type = response.body = "";
+	if (status == LONG)
+	{
+		response.body = body;
+		response.body_len = sizeof(body);
+	}
 	now += after;
 	s.done(s.arg, &response);
+	memset(body, 'x', sizeof(body) - 1);	/* it is gone now */
 	le_dispatch_send();
 }
 
@@ -178,6 +187,14 @@ static void
 decode(const LePlace *place, const LeOp *op, const LeHttpResponse *response,
 	   LeAnswer *a)
 {
+	if (response->status == LONG)
+	{
+		assert_string_equal(response->body, "long");
+		assert_int_equal(op->from, a->index);
+		a->index++;
+		a->rest = a->index < 3 ? a->index : 0;
+		return;
+	}
 	memset(a, 0, sizeof(*a));
 	a->anchors = response->status == OK_ANCHORS ||
 		response->status == GO_ON_ANCHORS;
@@ -1060,6 +1077,25 @@ trouble_is_what_is_wrong_now(void **state)
 	assert_int_equal(ups, 1);
 }
 
+/* A part in each turn, though nothing else makes one; the answer is one. */
+static void
+a_long_answer_is_decoded_in_parts(void **state)
+{
+	LeFlight   *flight = le_flight_new(LE_OP_WATCH, done);
+
+	le_flight_send(flight, 10 * LE_SEC);
+	le_dispatch_send();
+	answers = 0;
+	answer(LE_MSEC, LONG);
+	assert_int_equal(answers, 0);
+	assert_true(le_dispatch_timer() == now);
+	pass(0);
+	assert_int_equal(answers, 0);
+	pass(0);
+	assert_int_equal(answers, 1);
+	assert_true(le_dispatch_timer() != now);
+}
+
 static void
 a_list_of_nodes_speaks_for_itself(void **state)
 {
@@ -1413,6 +1449,7 @@ main(void)
 		cmocka_unit_test_setup(a_refusal_ends_with_its_like, begin),
 		cmocka_unit_test_setup(a_stranger_s_refusals_end_together, begin),
 		cmocka_unit_test_setup(trouble_is_what_is_wrong_now, begin),
+		cmocka_unit_test_setup(a_long_answer_is_decoded_in_parts, begin),
 		cmocka_unit_test_setup(a_list_of_nodes_speaks_for_itself, begin),
 		cmocka_unit_test_setup(campaigns_have_a_window, begin),
 		cmocka_unit_test_setup(time_begins_when_it_is_sent, begin),
