@@ -115,8 +115,8 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #: Tests; servers are thrown away afterwards:
 #:   test-quick     unit, a short simulation, regress and pgtap, with nothing
 #:                  but PostgreSQL; installs what they need
-#:   test           all of unit, sim, gateway-test, faults, regress, pgtap and
-#:                  tap, side by side; installs what they need
+#:   test           all of unit, sim, gateway-test, faults, regress, pgtap, tap
+#:                  and a quick bench, side by side; installs what they need
 #:   regress        pg_regress
 #:   pgtap          pgTAP tests
 #:   tap            several instances and real stores; T="test/t/003*.pl" runs

@@ -1,45 +1,65 @@
 # bench/bench.mk
 #
-# Measurements; each prints its numbers.  Part of the Makefile.
+# Measurements beside others that do the same.  Part of the Makefile.
 
-#: Measurements:
-#:   bench          cost of a check beside pg_is_in_recovery(), of a round trip
-#:                  through the worker, and of the fence in a transaction
-#:   failover       time from kill -9 of a leader to the next one, beside
-#:                  Consul's own client; ROUNDS=n (3)
-#:   scale          many elections: time until all are held, cost of holding
-#:                  and waiting, takeover; ELECTIONS="1 100 1000 10000",
+#: Measurements, in docs/performance.md:
+#:   bench          every row of the table, beside its peers in the same run;
+#:                  ONLY=row[,row] (bench/rows; number or name), ROUNDS=n (5),
+#:                  QUICK=1 (one short round, numbers mean nothing); leaves
+#:                  build/bench/results.json and plots
+#:   bench-docs     put the last results into docs/performance.md
+#:   failover       ONLY=failover: kill -9 of a leader to the next one
+#:   scale          ONLY=scale: 1 to 10,000 elections; ELECTIONS="1 100",
 #:                  STORE=consul|cassandra (consul)
+#:   bench-gateway  ONLY=cassandra,gateway: leases beside bare CQL statements
 #:   handoff        one of many elections is handed over: how long it takes, and
 #:                  what it costs those that do not care; ELECTIONS="10 10000",
 #:                  ROUNDS=n (20)
-#:   bench-gateway  leases through extension and gateway beside the bare CQL
-#:                  statement; handoff, failover, renewal of many; ROUNDS=n (3)
 #:   bench-azure    leases on Azurite's blobs beside the same requests alone, by
 #:                  libcurl; handoff, failover; ROUNDS=n (5), TIMES=n (200)
 #:
 
-.PHONY: bench failover scale handoff bench-gateway bench-azure
-bench:
+BENCH_CFLAGS = -O2 -g $(WARNINGS) $(CC_QUIET)
+
+build/bench-bare: bench/bare.c
+	@mkdir -p build
+	$(CC) $(BENCH_CFLAGS) -o $@ $< -lcurl -lpthread
+
+build/bench-floor.so: bench/floor.c
+	@mkdir -p build
+	$(CC) $(BENCH_CFLAGS) -fPIC -shared -I$(call pg_dir,includedir-server) -o $@ $<
+
+build/gateway-tests: $(wildcard test/gateway/*.go)
+	cd test/gateway && go test -c -o ../../build/gateway-tests .
+
+.PHONY: bench bench-build bench-docs failover scale handoff bench-gateway bench-azure
+bench-build: gateway goclient build/bench-bare build/bench-floor.so \
+		build/gateway-tests
 	@$(BUILD) --silent
-	@$(SANDBOX) bench/run
+
+# What could be measured is reported, whatever has failed.
+bench: bench-build
+	@mkdir -p build/bench
+	@status=0; new=build/bench/new.$$$$.json; \
+	ONLY="$(ONLY)" ROUNDS="$(ROUNDS)" QUICK="$(QUICK)" \
+		$(SANDBOX) bench/run > $$new || status=$$?; \
+	bench/report $$new && rm -f $$new && exit $$status
+
+bench-docs:
+	bench/report --docs
 
 failover:
-	@$(BUILD) --silent
-	@$(SANDBOX) bench/failover
+	@$(MAKE) --no-print-directory bench ONLY=failover
 
 scale:
-	@$(BUILD) --silent $(if $(filter cassandra,$(STORE)),gateway)
-	@$(SANDBOX) bench/scale
+	@$(MAKE) --no-print-directory bench ONLY=scale
 
 handoff:
 	@$(BUILD) --silent
 	@$(SANDBOX) bench/handoff
 
-bench-gateway: gateway
-	@$(BUILD) --silent
-	cd test/gateway && go test -c -o ../../build/gateway-tests .
-	@$(SANDBOX) bench/gateway
+bench-gateway:
+	@$(MAKE) --no-print-directory bench ONLY=cassandra,gateway
 
 build/azure-bare: bench/azure_bare.c
 	@mkdir -p $(@D)

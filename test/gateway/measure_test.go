@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -28,15 +27,6 @@ func (s sample) String() string {
 func latency(t *testing.T) {
 	keyspace(t, "latency", 1)
 	measure(t, "latency", pick(100, 1000), 1000)
-}
-
-// TestMeasure is for bench/gateway: the same against a Cassandra that runs.
-func TestMeasure(t *testing.T) {
-	if os.Getenv("MEASURE") == "" {
-		t.Skip("only for bench/gateway")
-	}
-	keyspace(t, "measure", 1)
-	measure(t, "measure", 200, 1000)
 }
 
 func measure(t *testing.T, ks string, times, most int) {

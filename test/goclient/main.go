@@ -8,6 +8,9 @@
 //
 // NS is CLOCK_BOOTTIME in nanoseconds: after the client said so for "locked",
 // before it does anything for "unlocked". It ends with its standard input.
+//
+// For measurements (bench/rows) it does something many times on one warm client
+// and tells how long each took, in microseconds; see bench.go.
 package main
 
 import (
@@ -41,6 +44,8 @@ func main() {
 	name := flag.String("name", "", "name of the session")
 	ttl := flag.String("ttl", api.DefaultLockSessionTTL, "TTL of the session")
 	delay := flag.Duration("delay", 15*time.Second, "lock-delay of the session")
+	var many bench
+	many.flags()
 	flag.Parse()
 
 	config := api.DefaultConfig()
@@ -48,6 +53,10 @@ func main() {
 	client, err := api.NewClient(config)
 	if err != nil {
 		log.Fatal(err)
+	}
+	if many.wanted() {
+		many.run(client, *key)
+		return
 	}
 	lock, err := client.LockOpts(&api.LockOptions{
 		Key:   *key,

@@ -1,56 +1,39 @@
-#!/usr/bin/perl
-#
-# bench/failover
-#
 # How long is an election without a leader when the leader's instance dies, and
-# what does that cost the store?  Runs inside scripts/sandbox ("make failover")
-# against a real Consul; the tables go to standard output.
+# what does holding it cost the store?
 #
-# Each line of the first table is a pair of its own, and all pairs run at the
-# same time.  A round kills all processes of the one that leads with SIGKILL,
-# at a random moment, and takes the time until the other is seen to lead; then
-# the dead one comes back and waits for its turn.  Beside them the same is done
-# with "consul lock" and with the calls of the Lock of Consul's Go client.
+# Each case is a pair of its own, and all pairs run at the same time.  A round
+# kills all processes of the one that leads with SIGKILL, at a random moment, and
+# takes the time until the other is seen to lead; then the dead one comes back and
+# waits for its turn.  Beside them the same is done with "consul lock" and with
+# the Lock of Consul's Go client (test/goclient).
 #
-# Variables: ROUNDS (3), FREEZES (as ROUNDS: rounds in which the leader's
-# worker is stopped, not killed, so that its backends go on to be asked),
-# ELECTIONS (20: of the pair with the shortest lease, all of which move),
-# WINDOW (30: seconds for which requests are counted).
+# Variables: ELECTIONS (20: of the pair with the shortest lease, all of which
+# move), WINDOW (30: seconds for which requests are counted).
 
 use strict;
 use warnings;
 
-my $out;
-
-# What PostgreSQL's test modules leave of standard output is a log file.
-BEGIN
-{
-	open($out, '>&', \*STDOUT) or die "stdout: $!";
-	$out->autoflush(1);
-}
-
-use IPC::Open2;
+use Bench;
 use JSON::PP ();
+use LeaderElection::Cassandra;
 use LeaderElection::Consul;
+use LeaderElection::Gateway;
 use LeaderElection::Node;
 use LeaderElection::Sampler;
 use LeaderElection::Util;
-use List::Util qw(max min sum);
+use List::Util qw(max min);
 use POSIX ();
 use PostgreSQL::Test::Utils;
-use Test::More;
 use Time::HiRes qw(usleep);
 
-die "run this as \"make failover\"\n" unless $ENV{LE_SANDBOX};
-
-my $rounds = $ENV{ROUNDS} // 3;
-my $freezes = $ENV{FREEZES} // $rounds;
-my $elections = $ENV{ELECTIONS} // 20;
-my $window = $ENV{WINDOW} // 30;
+my $rounds = how_many();
+my $elections = $ENV{ELECTIONS} // size(20, 3);
+my $window = $ENV{WINDOW} // size(30, 1);
 my $consul = LeaderElection::Consul->new('consul')->start;
+my $cassandra = LeaderElection::Cassandra->shared;
+my $gateway = LeaderElection::Gateway->new('gateway', cassandra => $cassandra,
+	keyspace => $cassandra->keyspace)->start;
 my $json = JSON::PP->new->canonical;
-
-$LeaderElection::Util::timeout_default = 180;
 
 # ---- when did a node lead what? ----
 
@@ -162,18 +145,20 @@ sub random_pause
 
 sub make_pair
 {
-	my ($name, $count, %settings) = @_;
+	my ($name, $store, $count, %settings) = @_;
 	my @elections = map { "$name$_" } 1 .. $count;
 	my %pair = (name => $name, elections => \@elections);
+	my %store = $store eq 'consul' ? (consul => $consul) : (gateway => $gateway);
+
+	$settings{consul_key_prefix} = "bench_$name" if $store eq 'consul';
 
 	foreach my $side ('x', 'y')
 	{
 		$pair{$side} = LeaderElection::Node->create(
 			"${name}_$side",
-			consul => $consul,
+			%store,
 			settings => {
 				%settings,
-				consul_key_prefix => "bench_$name",
 				campaign => join(',', @elections)
 			});
 	}
@@ -209,11 +194,12 @@ sub settle
 	my $waiter = $leader == $x ? $y : $x;
 	my $name = $leader->name;
 
+	# with Cassandra there are no keys of nodes to see
 	$waiter->wait_for(
 		"SELECT (SELECT bool_and(state = 'waiting') FROM le_status) AND "
-		  . "EXISTS (SELECT FROM le_nodes WHERE node = '$name' "
+		  . "(current_setting('leader_election.backend') <> 'consul' OR EXISTS (SELECT FROM le_nodes WHERE node = '$name' "
 		  . "AND state = 'live' AND last_proof_seen_at > "
-		  . "clock_timestamp() - 2 * lease)",
+		  . "clock_timestamp() - 2 * lease))",
 		$waiter->name . ' to wait');
 	return ($leader, $waiter);
 }
@@ -242,32 +228,27 @@ sub first_and_last
 
 sub run_pair
 {
-	my ($pair, $lease, $freezes) = @_;
+	my ($pair, $lease) = @_;
 	my %sample = map {
 		$pair->{$_}->name => Sample->start($pair->{$_},
 			@{ $pair->{elections} })
 	} 'x', 'y';
-	my %result = (takeovers => 0);
+	my %result;
 
-	foreach my $round (1 .. $rounds + $freezes)
+	foreach my $round (1 .. $rounds)
 	{
 		my ($leader, $waiter) = settle($pair);
-		my $freeze = $round > $rounds;
-		my $mark = $waiter->log_offset;
 
+		progress("$pair->{name}: round $round of $rounds");
 		random_pause($lease / 3);
 
 		my $since = boottime_ns();
-		my $pid = $freeze ? $leader->freeze_worker : $leader->crash;
+		$leader->crash;
 		my ($one, $all) =
 		  first_and_last($pair, $sample{ $waiter->name }, $since);
-		my $logged = () =
-		  $waiter->log_since($mark) =~ /took over election/g;
-
-		push @{ $result{ $freeze ? 'frozen' : 'one' } }, $one;
-		push @{ $result{all} }, $all unless $freeze;
-		$result{takeovers} += $logged;
-		$freeze ? $leader->thaw_worker($pid) : $leader->start;
+		push @{ $result{one} }, $one;
+		push @{ $result{all} }, $all;
+		$leader->start;
 	}
 	$_->stop foreach values %sample;
 	$result{overlaps} = Sample->overlaps(values %sample);
@@ -276,53 +257,20 @@ sub run_pair
 
 # ---- Consul's own client ----
 
-# The Lock of Consul's Go client: its session, its renewals every half TTL, its
-# long polls, and its wait of 5 s when the key is free and still refused.
+# The Lock of Consul's Go client tells what it has by itself.
 sub go_lock
 {
-	my ($ttl, $delay, $key, $file) = @_;
-	my $session =
-	  $consul->session(TTL => "${ttl}s", LockDelay => "${delay}s");
-	my $index;
+	my ($ttl, $key, $file) = @_;
 
-	if ((fork() // die "fork: $!") == 0)
-	{
-		for (;;)
-		{
-			usleep($ttl / 2 * 1e6);
-			$consul->renew($session);
-		}
-	}
-	for (;;)
-	{
-		my $wait = defined $index ? "&index=$index" : '';
-		my $reply = $consul->get("/v1/kv/$key?wait=15s$wait", timeout => 30);
-		my $entry = $reply->{json} ? $reply->{json}[0] : {};
-
-		if ($entry->{Session})
-		{
-			$index = $reply->{index};
-			next;
-		}
-		last if $consul->lock($key, $session, 'go');
-		$index = undef;
-		$reply = $consul->get("/v1/kv/$key");
-		usleep(5e6) unless $reply->{json} && $reply->{json}[0]{Session};
-	}
-	note_held($file);
-	sleep(3600);
-	return;
-}
-
-sub note_held
-{
-	my ($file) = @_;
-
-	open(my $fh, '>', "$file.new") or die "$file: $!";
-	print $fh boottime_ns();
-	close $fh;
-	rename("$file.new", $file);
-	return;
+	pipe(my $in, my $out) or die "pipe: $!";
+	open(my $said, '>', $file) or die "$file: $!";
+	POSIX::fcntl($out, POSIX::F_SETFD(), 0);    # it ends with its input
+	POSIX::dup2(fileno($in), 0);
+	POSIX::dup2(fileno($said), 1);
+	exec 'setpriv', '--pdeathsig', 'KILL', tool('consul-lock'), '-address',
+	  $consul->host_port, '-key', $key, '-name', 'go', '-ttl', "${ttl}s",
+	  '-delay', "${ttl}s"
+	  or die "exec: $!";
 }
 
 # "consul lock" has its command say when it got the lock.
@@ -330,7 +278,7 @@ sub consul_lock
 {
 	my ($key, $file) = @_;
 	my $command = "exec setpriv --pdeathsig KILL $^X -MTime::HiRes -e '"
-	  . 'open(F, ">", shift); printf F "%d", '
+	  . 'open(F, ">", shift); printf F "locked %d\\n", '
 	  . 'Time::HiRes::clock_gettime(7) * 1e9; close F; sleep 3600'
 	  . "' $file";
 
@@ -360,7 +308,8 @@ sub held
 {
 	my ($contender) = @_;
 
-	return -s $contender->{file} ? slurp_file($contender->{file}) : 0;
+	return -s $contender->{file}
+	  && slurp_file($contender->{file}) =~ /^locked (\d+)$/m ? $1 : 0;
 }
 
 sub run_clients
@@ -375,6 +324,7 @@ sub run_clients
 	{
 		my $waiter = contend("$name-" . ++$number, $code);
 
+		progress("$name: round $round of $rounds");
 		usleep(2e6);    # its long poll is parked by then
 		random_pause($ttl / 2);
 
@@ -486,97 +436,78 @@ sub results
 	return \%result;
 }
 
-sub median
-{
-	my @sorted = sort { $a <=> $b } @_;
-	my $middle = int(@sorted / 2);
 
-	return @sorted % 2 ? $sorted[$middle]
-	  : ($sorted[ $middle - 1 ] + $sorted[$middle]) / 2;
-}
-
-sub line
-{
-	my ($what, $took, $bound) = @_;
-	my $late = defined $bound && max(@$took) > $bound;
-
-	printf $out "%-46s %6d %7.2f %7.2f %7.2f  %s\n", $what, scalar @$took,
-	  min(@$took), median(@$took), max(@$took),
-	  defined $bound ? sprintf('%6.2f%s', $bound, $late ? ' exceeded' : '')
-	  : '     -';
-	return;
-}
-
-my %lease = (l15 => 15, l10 => 10, l3 => 3, off10 => 10);
-my %pair = (
-	l15 => make_pair('l15', 1, lease_ttl => '15s'),
-	l10 => make_pair('l10', 1, lease_ttl => '10s'),
-	l3 => make_pair(
-		'l3', $elections,
-		lease_ttl => '3s',
-		safety_margin => '500ms'),
-	off10 => make_pair(
-		'off10', 1,
-		lease_ttl => '10s',
-		consul_takeover => 'off'));
-my $counted = LeaderElection::Consul->new('counted')->start;
-my @counted = map {
-	LeaderElection::Node->create("n$_", consul => $counted)
-} 1 .. 3;
-
-print $out sprintf("Consul %s, PostgreSQL %s, %d rounds\n\n",
-	$consul->get('/v1/agent/self')->{json}{Config}{Version} // '?',
-	$pair{l15}{x}->sql('SHOW server_version'), $rounds);
+my %lease = (l15 => 15, l10 => 10, l3 => 3, off10 => 10, c15 => 15, c10 => 10);
+my @names = @{ size([ sort keys %lease ], [ 'l3', 'c10' ]) };
+my %settings = (
+	l3 => { safety_margin => '500ms' },
+	off10 => { consul_takeover => 'off' });
+my %pair = map {
+	$_ => make_pair($_, /^c/ ? 'cassandra' : 'consul', $_ eq 'l3' ? $elections : 1,
+		lease_ttl => "$lease{$_}s", %{ $settings{$_} // {} })
+} @names;
 
 foreach my $name (sort keys %pair)
 {
-	in_background($name,
-		sub { run_pair($pair{$name}, $lease{$name}, $name eq 'l3' ? $freezes : 0) }
-	);
+	in_background($name, sub { run_pair($pair{$name}, $lease{$name}) });
 }
-in_background('lock',
-	sub { run_clients('lock', 15, sub { consul_lock('bench_lock', @_) }) });
-in_background('go15',
-	sub { run_clients('go15', 15, sub { go_lock(15, 15, 'bench_go15', @_) }) }
-);
-in_background('go10',
-	sub { run_clients('go10', 10, sub { go_lock(10, 10, 'bench_go10', @_) }) }
-);
-in_background('requests', sub { count_requests($counted, @counted) });
+# A session of less does not live through a busy moment.
+my $shortest = size(10, 5);
+foreach my $ttl (size(15, ()), $shortest)
+{
+	in_background("go$ttl",
+		sub { run_clients("go$ttl", $ttl, sub { go_lock($ttl, "bench_go$ttl", @_) }) });
+}
+unless (quick())
+{
+	my $counted = LeaderElection::Consul->new('counted')->start;
+	my @counted =
+	  map { LeaderElection::Node->create("n$_", consul => $counted) } 1 .. 3;
+
+	in_background('lock',
+		sub { run_clients('lock', 15, sub { consul_lock('bench_lock', @_) }) });
+	in_background('requests', sub { count_requests($counted, @counted) });
+}
 
 my $result = results();
-my ($takeovers, $overlaps) = (0, 0);
+my $overlaps = 0;
 
-foreach my $name (keys %pair)
+foreach my $name (grep { /^(?!req)/ } keys %$result)
 {
-	$takeovers += $result->{$name}{takeovers};
-	$overlaps += $result->{$name}{overlaps};
+	take_rounds($name, @{ $result->{$name}{one} });
+	take_rounds("$name all", @{ $result->{$name}{all} }) if $result->{$name}{all};
+	$overlaps += $result->{$name}{overlaps} // 0;
+}
+take('overlaps', $overlaps);
+
+sub failover
+{
+	my ($what, $case, @more) = @_;
+
+	metric("kill -9 until the other leads: $what", unit => 's', ours => $case, @more)
+	  if $result->{ $case =~ s/ .*//r };
+	return;
 }
 
-printf $out "%-46s %6s %7s %7s %7s  %s\n",
-  'kill -9 of the leader -> the other leads, s', 'rounds', 'min', 'median',
-  'max', ' bound';
-line("lease $lease{$_} s", $result->{$_}{one}, 1.25 * $lease{$_} + 0.5)
-  foreach ('l15', 'l10', 'l3');
-line("lease 3 s, until the last of $elections elections",
-	$result->{l3}{all}, 1.25 * 3 + 0.5);
-line('lease 3 s, worker stopped (SIGSTOP)',
-	$result->{l3}{frozen}, 1.25 * 3 + 0.5) if $freezes;
-line('lease 10 s, consul_takeover = off', $result->{off10}{one});
-line('consul lock (TTL 15 s, lock-delay 15 s)', $result->{lock}{one});
-line("Go client's Lock, TTL 15 s, lock-delay 15 s", $result->{go15}{one});
-line("Go client's Lock, TTL 10 s, lock-delay 10 s", $result->{go10}{one});
-printf $out "\nbound: lease + lease/4 + 0.5 s\n";
-printf $out "takeovers: %d; moments with two leaders: %d\n", $takeovers,
-  $overlaps;
-
-printf $out "\n%-46s %7s %7s %7s\n", 'requests per second of one node', 'idle',
-  'leading', 'waiting';
-foreach my $lease ('lease 15 s', 'lease 3 s')
+failover('Consul, lease 15 s', 'l15', target => '<= ' . (1.25 * 15 + 0.5));
+failover('Consul, lease 15 s', 'l15', peer => 'lock', ratio => '< 1');
+failover('Consul, lease 15 s', 'l15', peer => 'go15', ratio => '< 1');
+failover('Consul, lease 10 s', 'l10', target => '<= ' . (1.25 * 10 + 0.5));
+failover('Consul, lease 10 s', 'l10', peer => 'go10', ratio => '< 1');
+failover('Consul, lease 3 s', 'l3', target => '<= ' . (1.25 * 3 + 0.5));
+failover("the last of $elections elections", 'l3 all',
+	target => '<= ' . (1.25 * 3 + 0.5));
+failover('Consul, lease 10 s, consul_takeover = off', 'off10', peer => 'go10');
+failover('Cassandra, lease 15 s', 'c15', target => '<= 16');
+failover('Cassandra, lease 10 s', 'c10', target => '<= 11');
+metric('moments with two leaders', unit => 'moments', ours => 'overlaps',
+	target => '= 0');
+foreach my $lease (sort keys %{ $result->{requests} // {} })
 {
-	printf $out "%-46s %7.2f %7.2f %7.2f\n", $lease,
-	  @{ $result->{requests}{$lease} }{ 'idle', 'leading', 'waiting' };
+	foreach my $what ('idle', 'leading', 'waiting')
+	{
+		take("$lease $what", $result->{requests}{$lease}{$what});
+		metric("requests of a node, $lease, $what", unit => '/s', ours => "$lease $what");
+	}
 }
-
-is($overlaps, 0, 'no overlap');
-done_testing();
+finish();

@@ -1,0 +1,242 @@
+/*
+ * bench/bare.c
+ *
+ *		bench-bare URL pairs N
+ *		bench-bare URL handoffs N
+ *
+ * The least that Consul allows: its lock by bare requests over warm
+ * connections of libcurl.  Prints how long each took, in microseconds:
+ * "acquire US" and "release US"; or "handoff US", from before one connection
+ * sends the release until the other, whose blocking query it wakes, has the
+ * answer to its acquire.
+ */
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEY "bench/bare"
+
+/* Until a blocking query that was sent is at the server. */
+#define PARKED_US 20000
+
+typedef struct Connection
+{
+	CURL	   *curl;
+	char		session[64];
+	char		body[4096];
+	size_t		length;
+	unsigned long long index;	/* X-Consul-Index of the last answer */
+} Connection;
+
+static const char *base;
+static double held_at;			/* when the waiter had it */
+
+static void
+die(const char *what)
+{
+	fprintf(stderr, "bench-bare: %s\n", what);
+	exit(1);
+}
+
+static double
+now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1e6 + ts.tv_nsec / 1e3;
+}
+
+static size_t
+take_body(char *data, size_t size, size_t n, void *arg)
+{
+	Connection *c = arg;
+	size_t		bytes = size * n;
+
+	if (c->length + bytes >= sizeof(c->body))
+		return 0;
+	memcpy(c->body + c->length, data, bytes);
+	c->length += bytes;
+	c->body[c->length] = '\0';
+	return bytes;
+}
+
+static size_t
+take_header(char *data, size_t size, size_t n, void *arg)
+{
+	Connection *c = arg;
+	static const char name[] = "X-Consul-Index: ";
+
+	if (size * n > sizeof(name) && strncmp(data, name, sizeof(name) - 1) == 0)
+		c->index = strtoull(data + sizeof(name) - 1, NULL, 10);
+	return size * n;
+}
+
+/* The answer is in c->body. */
+static void
+request(Connection *c, const char *method, const char *path, const char *body)
+{
+	char		url[512];
+	long		status;
+
+	snprintf(url, sizeof(url), "%s%s", base, path);
+	curl_easy_setopt(c->curl, CURLOPT_URL, url);
+	if (body != NULL)
+	{
+		curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, body);
+		curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE, (long) strlen(body));
+		curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
+	}
+	else
+	{
+		curl_easy_setopt(c->curl, CURLOPT_HTTPGET, 1L);
+		curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, NULL);
+	}
+	c->length = 0;
+	c->body[0] = '\0';
+	if (curl_easy_perform(c->curl) != CURLE_OK)
+		die("no answer");
+	curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (status != 200 && status != 404)
+		die(c->body);
+}
+
+static void
+open_connection(Connection *c)
+{
+	const char *id;
+
+	memset(c, 0, sizeof(*c));
+	c->curl = curl_easy_init();
+	if (c->curl == NULL)
+		die("out of memory");
+	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_body);
+	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
+	curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, take_header);
+	curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, c);
+	curl_easy_setopt(c->curl, CURLOPT_TCP_NODELAY, 1L);
+	curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
+	request(c, "PUT", "/v1/session/create",
+			"{\"TTL\":\"1h\",\"LockDelay\":\"0s\",\"Checks\":[],"
+			"\"NodeChecks\":[]}");
+	id = strstr(c->body, "\"ID\"");
+	if (id == NULL || sscanf(id, "\"ID\" : \"%63[^\"]", c->session) != 1)
+		die("no session");
+}
+
+static void
+close_connection(Connection *c)
+{
+	char		path[128];
+
+	snprintf(path, sizeof(path), "/v1/session/destroy/%s", c->session);
+	request(c, "PUT", path, "");
+	curl_easy_cleanup(c->curl);
+}
+
+static bool
+change(Connection *c, const char *what)
+{
+	char		path[256];
+
+	snprintf(path, sizeof(path), "/v1/kv/" KEY "?%s=%s", what, c->session);
+	request(c, "PUT", path, "x");
+	return strncmp(c->body, "true", 4) == 0;
+}
+
+static void
+pairs(int n)
+{
+	Connection	c;
+
+	open_connection(&c);
+	for (int i = -10; i < n; i++)	/* some to get warm */
+	{
+		double		t0 = now_us();
+		double		t1;
+		double		t2;
+
+		if (!change(&c, "acquire"))
+			die("not acquired");
+		t1 = now_us();
+		if (!change(&c, "release"))
+			die("not released");
+		t2 = now_us();
+		if (i >= 0)
+			printf("acquire %.1f\nrelease %.1f\n", t1 - t0, t2 - t1);
+	}
+	close_connection(&c);
+}
+
+/* Waits until nobody holds the key, and takes it. */
+static void *
+wait_for_it(void *arg)
+{
+	Connection *c = arg;
+	char		path[128];
+
+	do
+	{
+		do
+		{
+			snprintf(path, sizeof(path), "/v1/kv/" KEY "?wait=60s&index=%llu",
+					 c->index);
+			request(c, "GET", path, NULL);
+		} while (strstr(c->body, "\"Session\"") != NULL);
+	} while (!change(c, "acquire"));
+	held_at = now_us();
+	return NULL;
+}
+
+static void
+handoffs(int n)
+{
+	Connection	c[2];
+
+	open_connection(&c[0]);
+	open_connection(&c[1]);
+	if (!change(&c[0], "acquire"))
+		die("not acquired");
+	for (int i = -5; i < n; i++)
+	{
+		Connection *holder = &c[(i + 6) % 2 == 1 ? 0 : 1];
+		Connection *waiter = holder == &c[0] ? &c[1] : &c[0];
+		pthread_t	thread;
+		double		released;
+
+		/* what it last saw is that it is held */
+		request(waiter, "GET", "/v1/kv/" KEY, NULL);
+		if (pthread_create(&thread, NULL, wait_for_it, waiter) != 0)
+			die("no thread");
+		usleep(PARKED_US);
+		released = now_us();
+		if (!change(holder, "release"))
+			die("not released");
+		pthread_join(thread, NULL);
+		if (i >= 0)
+			printf("handoff %.1f\n", held_at - released);
+	}
+	close_connection(&c[0]);
+	close_connection(&c[1]);
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc != 4)
+		die("usage: bench-bare URL pairs|handoffs N");
+	base = argv[1];
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	if (strcmp(argv[2], "pairs") == 0)
+		pairs(atoi(argv[3]));
+	else if (strcmp(argv[2], "handoffs") == 0)
+		handoffs(atoi(argv[3]));
+	else
+		die("unknown work");
+	return 0;
+}

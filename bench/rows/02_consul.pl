@@ -1,0 +1,76 @@
+# le_acquire() and le_release() on a real Consul, beside the same two requests
+# in a bare libcurl loop plus the way to the worker and back (store local), and
+# beside Lock and Unlock of Consul's own Go client with a session it has.
+
+use strict;
+use warnings;
+
+use Bench;
+use LeaderElection::Consul;
+use LeaderElection::Session;
+
+my $times = size(1000, 50);
+my $consul = LeaderElection::Consul->new('consul', log_level => 'warn')->start;
+my %node = (
+	consul => instance('one', consul => $consul),
+	local => instance('local'));
+my %session = map { $_ => LeaderElection::Session->new($node{$_}) } keys %node;
+
+foreach my $node (values %node)
+{
+	$node->sql(<<'END');
+CREATE FUNCTION bench_trips(times int)
+RETURNS TABLE (what text, us float8) LANGUAGE plpgsql AS $$
+DECLARE
+	t0 timestamptz;
+	t1 timestamptz;
+	t2 timestamptz;
+BEGIN
+	FOR i IN 1..times LOOP
+		t0 := clock_timestamp();
+		IF NOT le_acquire('trip') THEN RAISE 'not acquired'; END IF;
+		t1 := clock_timestamp();
+		IF NOT le_release('trip') THEN RAISE 'not released'; END IF;
+		t2 := clock_timestamp();
+		what := 'acquire'; us := extract(epoch FROM t1 - t0) * 1e6; RETURN NEXT;
+		what := 'release'; us := extract(epoch FROM t2 - t1) * 1e6; RETURN NEXT;
+	END LOOP;
+END $$;
+END
+}
+
+sub trips
+{
+	my ($which, $n) = @_;
+
+	return split /\n/, $session{$which}->query("SELECT * FROM bench_trips($n)");
+}
+
+trips($_, 50) foreach keys %session;
+rounds(
+	sub {
+		my $requests = $node{consul}->ask('SELECT sum(round_trips) FROM le_stat_store');
+
+		take_lines("$_ ", 1e-3, trips($_, $times)) foreach 'consul', 'local';
+		take('requests', ($node{consul}->ask('SELECT sum(round_trips) FROM le_stat_store')
+			  - $requests) / $times);
+		take_lines('bare ', 1e-3,
+			lines_of(tool('bench-bare'), $consul->url, 'pairs', $times));
+		take_lines('Go ', 1e-3, lines_of(tool('consul-lock'), '-address',
+				$consul->host_port, '-key', 'bench/go', '-pairs', $times));
+	});
+together("bare + local $_", "bare $_", "local $_") foreach 'acquire', 'release';
+together('consul pair', 'consul acquire', 'consul release');
+together('Go Lock + Unlock', 'Go lock', 'Go unlock');
+foreach my $what ('acquire', 'release')
+{
+	metric("le_$what()", unit => 'ms', ours => "consul $what",
+		peer => "bare + local $what", ratio => '<= 1.15');
+	metric("le_$what()", unit => 'ms', ours => "consul $what", peer => "bare $what");
+	metric("le_$what(), store local", unit => 'ms', ours => "local $what");
+}
+metric('le_acquire() and le_release()', unit => 'ms', ours => 'consul pair',
+	peer => 'Go Lock + Unlock', ratio => '< 1');
+metric('requests of such a pair', unit => 'requests', ours => 'requests');
+leave_out('pgsql-http', 'not part of Debian\'s PostgreSQL');
+finish();

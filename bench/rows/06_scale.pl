@@ -1,0 +1,200 @@
+# Two instances campaign for many elections on a real Consul, or on a real
+# Cassandra through one gateway: how long until one of them holds them all, what
+# do holding and waiting cost in a quiet time, and how long until the other leads
+# them all when the first is killed?
+#
+# Variables: STORE (consul), ELECTIONS ("1 100 1000 10000"), WINDOW (30: seconds
+# in which the cost is counted).
+
+use strict;
+use warnings;
+
+use Bench;
+use LeaderElection::Cassandra;
+use LeaderElection::Consul;
+use LeaderElection::Gateway;
+use LeaderElection::Util;
+use POSIX ();
+use PostgreSQL::Test::Utils;
+use Time::HiRes qw(sleep time);
+
+my @sizes = split ' ', $ENV{ELECTIONS} // size('1 100 1000 10000', '1 100');
+my $window = $ENV{WINDOW} // size(30, 2);
+my $lease = size(10, 3);
+my $limit = 240;
+my $pair = 0;
+my $kind = $ENV{STORE} // 'consul';
+
+# The bound of docs/failover-times.md for one election.
+my $bound = 1.25 * $lease + 0.25;
+
+sub held
+{
+	my ($node, $n) = @_;
+
+	return $node->ask("SELECT count(*) FROM generate_series(1, $n) i "
+		  . "WHERE le_is_leader('$pair/' || i)");
+}
+
+# Seconds until the node holds all of them; the limit, with a note, if that is
+# too long.
+sub until_all
+{
+	my ($node, $n, $from) = @_;
+	my $held;
+
+	do
+	{
+		$held = held($node, $n);
+		return time - $from if $held == $n;
+		sleep 0.01;
+	} while (time - $from < $limit);
+	note("of $n, $held were led after $limit s");
+	return $limit;
+}
+
+sub campaign
+{
+	my ($node, $n) = @_;
+
+	$node->sql(
+		"SELECT count(le_campaign('$pair/' || i)) FROM generate_series(1, $n) i");
+	return;
+}
+
+# Of the worker: what the kernel and the extension have counted.
+sub counted
+{
+	my ($node) = @_;
+	my $pid = $node->worker_pid;
+	my @stat = split ' ', slurp_file("/proc/$pid/stat") =~ s/.*\) //sr;
+	my $status = slurp_file("/proc/$pid/status");
+	my ($io) = eval { slurp_file("/proc/$pid/io") } // '';
+	my ($requests, $renewals) = split /\|/, $node->ask(
+		'SELECT sum(round_trips), sum(renewals) FROM le_stat_store');
+
+	return {
+		at => time,
+		cpu => ($stat[11] + $stat[12]) / POSIX::sysconf(POSIX::_SC_CLK_TCK()),
+		mb => ($status =~ /VmRSS:\s+(\d+)/)[0] / 1024,
+		wakeups => ($status =~ /^voluntary_ctxt_switches:\s+(\d+)/m)[0],
+		read => ($io =~ /^rchar: (\d+)/m ? $1 : 0),
+		# a bundle's answer counts for each election in it
+		requests => $requests - $renewals,
+		lost => $node->ask('SELECT sum(losses) FROM le_stat'),
+	};
+}
+
+sub take_costs
+{
+	my ($role, $n, $before, $after) = @_;
+	my $minutes = ($after->{at} - $before->{at}) / 60;
+
+	take("$role $n $_", ($after->{$_} - $before->{$_}) / $minutes)
+	  foreach 'requests', 'wakeups';
+	take("$role $n cpu", ($after->{cpu} - $before->{cpu}) / $minutes / 0.6);
+	take("$role $n kB", ($after->{read} - $before->{read}) / 1024 / $minutes);
+	take("$role $n mb", $after->{mb});
+	return;
+}
+
+my %place = place();
+
+# How the instances reach the store; each pair has keys of its own in it.
+sub place
+{
+	my $cassandra;
+
+	return (consul =>
+		  LeaderElection::Consul->new('consul', log_level => 'warn')->start)
+	  if $kind eq 'consul';
+	die "STORE is consul or cassandra\n" if $kind ne 'cassandra';
+	$cassandra = LeaderElection::Cassandra->shared;
+	return (gateway => LeaderElection::Gateway->new('gateway',
+			cassandra => $cassandra,
+			keyspace => $cassandra->keyspace)->start);
+}
+
+sub measure
+{
+	my ($n) = @_;
+
+	$pair++;
+	my %settings = (lease_ttl => "${lease}s", max_elections => 2 * $n + 16,
+		safety_margin => $lease < 5 ? '500ms' : '1s',
+		($kind eq 'consul' ? (consul_key_prefix => "scale$pair") : ()));
+	my %node = map {
+		$_ => instance("${_}$pair", %place, settings => \%settings)
+	} 'leader', 'waiting';
+	my (%before, %after);
+	my $began = time;
+
+	campaign($node{leader}, $n);
+	take("held $n", until_all($node{leader}, $n, $began));
+	campaign($node{waiting}, $n);
+	sleep $lease * 1.5;    # what a start costs is over
+	$before{$_} = counted($node{$_}) foreach keys %node;
+	sleep $window;
+	$after{$_} = counted($node{$_}) foreach keys %node;
+	take_costs($_, $n, $before{$_}, $after{$_}) foreach keys %node;
+	take("lost $n", $after{leader}{lost});
+
+	# By arithmetic: the Go client renews a session every half TTL, client-go a
+	# Lease every 2 s.
+	take("a session per lock $n", $n * 60 / ($lease / 2));
+	take("client-go's Lease per lock $n", $n * 60 / 2);
+	my $still = held($node{leader}, $n);
+	note("of $n, $still were led before the kill") if $still != $n;
+
+	my $killed = time;
+
+	$node{leader}->crash;
+	take("taken $n", until_all($node{waiting}, $n, $killed));
+	take("turn $n", $node{waiting}->ask('SELECT longest_turn FROM le_stat_info'));
+	foreach my $node (values %node)
+	{
+		$node->hang_up;
+		eval { $node->stop('immediate') };
+		$node->clean_node;
+	}
+	return;
+}
+
+# A round is minutes long, and nothing that varies stands beside it.
+rounds(
+	sub {
+		foreach my $n (@sizes)
+		{
+			progress("$n elections");
+			measure($n);
+		}
+	},
+	2);
+
+foreach my $n (@sizes)
+{
+	metric("$n: until all are held", unit => 's', ours => "held $n",
+		target => '<= 10');
+	metric("$n: kill -9 until all are led again", unit => 's', ours => "taken $n",
+		target => '<= ' . ($bound + ($n > 1 ? 3 : 0)));
+	metric("$n: terms lost meanwhile", unit => 'terms', ours => "lost $n",
+		target => '= 0');
+	foreach my $role ('leader', 'waiting')
+	{
+		metric("$n: requests, $role", unit => '/min', ours => "$role $n requests");
+		metric("$n: read, $role", unit => 'kB/min', ours => "$role $n kB")
+		  if $n == $sizes[-1];
+		metric("$n: processor, $role", unit => '%', ours => "$role $n cpu",
+			($n == 1000 ? (target => '<= 1') : ()));
+		metric("$n: wake-ups, $role", unit => '/min', ours => "$role $n wakeups");
+		metric("$n: memory, $role", unit => 'MB', ours => "$role $n mb",
+			($n == 10000 ? (target => '<= 200') : ()));
+	}
+	metric("$n: longest turn of the worker that took over", unit => 'ms',
+		ours => "turn $n");
+	next if $n == $sizes[0];
+	metric("$n: requests of the leader", unit => '/min',
+		ours => "leader $n requests", peer => "$_ $n", ratio => '< 1')
+	  foreach 'a session per lock', 'client-go\'s Lease per lock';
+}
+finish();
