@@ -271,6 +271,34 @@ test_all_tell(void **state)
 	assert_true(le_known_all_tell());
 }
 
+/*
+ * A node whose takeover was refused has given a sign of life that no list has
+ * shown yet: it is waited for anew, also when a list comes that is older.
+ */
+static void
+test_doubted(void **state)
+{
+	LeNodeKey	node = {.session = S1, .node = "n1", .incarnation = "x",
+		.lease = 10 * LE_SEC, .index = 5, .held = true,
+	};
+	LeAnswer	answer = {.nodes = &node, .nnodes = 1};
+	le_time		seen = now;
+
+	le_known_keep_nodes(&answer);
+	assert_true(le_known_silent_at(le_known_node(S1)) == seen + 10 * LE_SEC);
+	now += 10 * LE_SEC;
+	le_known_doubt(S2);			/* of another, that is not known here */
+	assert_true(le_known_silent_at(le_known_node(S1)) == now);
+	le_known_doubt(S1);
+	assert_true(le_known_silent_at(le_known_node(S1)) == now + 10 * LE_SEC);
+	le_known_keep_nodes(&answer);
+	assert_true(le_known_silent_at(le_known_node(S1)) == now + 10 * LE_SEC);
+	now += 2 * LE_SEC;
+	node.index = 6;				/* and there it is */
+	le_known_keep_nodes(&answer);
+	assert_true(le_known_silent_at(le_known_node(S1)) == now + 10 * LE_SEC);
+}
+
 #define known_test(f)	cmocka_unit_test_setup_teardown(f, begin, end)
 
 int
@@ -283,6 +311,7 @@ main(void)
 		known_test(test_late_list),
 		known_test(test_lately),
 		known_test(test_all_tell),
+		known_test(test_doubted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
