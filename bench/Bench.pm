@@ -124,7 +124,8 @@ sub lines_of
 	my @lines = <$from>;
 
 	chomp @lines;
-	close($from) or croak "$command[0] failed: " . ($! || $? >> 8);
+	close($from)
+	  or croak "$command[0] failed: " . ($! || $? >> 8) . ": @lines[ -min(9, scalar @lines) .. -1 ]";
 	return @lines;
 }
 

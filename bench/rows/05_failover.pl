@@ -292,9 +292,11 @@ sub contend
 {
 	my ($name, $code) = @_;
 	my $file = "$PostgreSQL::Test::Utils::tmp_check/$name";
+
+	unlink $file;    # before there is one who writes it
+
 	my $pid = fork() // die "fork: $!";
 
-	unlink $file;
 	if ($pid == 0)
 	{
 		setpgrp(0, 0);
@@ -453,7 +455,7 @@ foreach my $name (sort keys %pair)
 }
 # A session of less does not live through a busy moment.
 my $shortest = size(10, 5);
-foreach my $ttl (size(15, ()), $shortest)
+foreach my $ttl (@{ size([ 15, $shortest ], [$shortest]) })
 {
 	in_background("go$ttl",
 		sub { run_clients("go$ttl", $ttl, sub { go_lock($ttl, "bench_go$ttl", @_) }) });
