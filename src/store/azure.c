@@ -932,7 +932,9 @@ add_key(LeAnswer *answer)
 /*
  * Between the lease and the stamp of another's acquire the metadata is that of
  * the term before.  If that was ours, it must not be taken for one that is
- * left behind.
+ * left behind; and people who ask who leads are not to hear of one that has
+ * given up.  So both ask whose the lease is.  Who contends for it need not: he
+ * waits for whoever it is, and looks often.
  */
 static void
 decode_read(const LeOp *op, const Blob *blob, LeAnswer *answer)
@@ -950,7 +952,7 @@ decode_read(const LeOp *op, const Blob *blob, LeAnswer *answer)
 		return;
 	}
 	if (op->step.number == STEP_HEAD && blob->lease == LEASE_HELD &&
-		field_is(blob, F_SESSION, op->session))
+		(op->for_people || field_is(blob, F_SESSION, op->session)))
 	{
 		go_on(answer, STEP_WHOSE, token, blob->fields[F_ATTEMPT]);
 		return;
@@ -961,9 +963,8 @@ decode_read(const LeOp *op, const Blob *blob, LeAnswer *answer)
 }
 
 /*
- * The lease is not the one that the metadata names.  Until its holder has
- * written something the leader before, which was this node, is shown, as by
- * all other nodes, that cannot tell; but the key is another's.
+ * The lease is not the one that the metadata names, and its holder has written
+ * nothing yet: the election is somebody's, and nobody leads.
  */
 static void
 show_unnamed(const LeOp *op, LeAnswer *answer)
@@ -972,7 +973,7 @@ show_unnamed(const LeOp *op, LeAnswer *answer)
 
 	key->election = op->election;
 	key->holder = key->value_session = UNNAMED;
-	key->node = op->node_name;
+	key->node = "";
 	key->index = key->token = answer->index = op->step.index;
 	key->usable = key->ours = true;
 }

@@ -286,6 +286,9 @@ typedef struct LeOp
 								 * ACQUIRE, TAKE_OVER, PUBLISH, RELEASE; NULL:
 								 * nothing is */
 	bool		fresh;			/* LIST_NODES: not from just any server */
+	bool		for_people;		/* READ: they are not to be told that somebody
+								 * leads who does not any more, though it may
+								 * take a request more to know */
 
 	/* where each key has a lease of its own */
 	uint64		rev;			/* condition beside the index: the key's

@@ -85,7 +85,8 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 	}
 	r.kind = LE_REPLY_TRUE;
 	r.observed = le_wall(flight->sent);
-	if (key != NULL && key->holder != NULL)
+	/* Held without a name: its holder has still to write that down. */
+	if (key != NULL && key->holder != NULL && key->node[0] != '\0')
 		fill_leader(&r, key, p->ask.election);
 	le_answer(p->proc, p->number, &r);
 	le_pending_drop(p);
@@ -161,6 +162,7 @@ le_ask_leader(LePending *p)
 		return;
 	flight = le_flight_new(LE_OP_READ, leader_read);
 	flight->op.election = le_flight_string(flight, p->ask.election);
+	flight->op.for_people = true;
 	flight->pending = p->number;
 	flight->slot = p->proc;
 	flight->lane = LE_LANE_READ;

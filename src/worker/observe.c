@@ -154,7 +154,7 @@ le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 		snprintf(name, sizeof(name), "session:%s", key->holder);
 	else if (le_election_has_term(&slot->election))
 		strlcpy(name, le_my_name(), sizeof(name));
-	other_leads = view->holder == LE_KEY_OTHER &&
+	other_leads = view->holder == LE_KEY_OTHER && name[0] != '\0' &&
 		strcmp(slot->holder, name) != 0;
 	if (slot->holder_index != view->index || strcmp(slot->holder, name) != 0)
 	{

@@ -195,6 +195,7 @@ subtest 'death between lease and stamp' => sub {
 	poll_until(sub { $azurite->blob('gate')->{state} eq 'leased' }, 'the lease');
 	poll_until(sub { grep { $_->{action} } $recorder->requests(qr/gate/) },
 		'the stamp');
+	is($other->leader('gate'), undef, 'who led before is not named any more');
 	$node->crash;
 	$waiting->start(q(SELECT le_acquire('gate', wait => '1 min')));
 	$took = timed(

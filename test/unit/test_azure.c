@@ -356,7 +356,7 @@ test_recorded_keys(void **state)
 	assert_true(key->usable);
 	assert_string_not_equal(key->holder, op.session);
 	assert_string_equal(key->value_session, key->holder);
-	assert_string_equal(key->node, op.node_name);	/* as others see it */
+	assert_string_equal(key->node, "");
 
 	/* judged by the service, and shown later than the term itself */
 	a = decode_file("read-free", &op);
@@ -584,6 +584,50 @@ test_foreign_blobs(void **state)
 		assert_int_equal(decode(&op, &r).outcome, LE_CONFLICT);
 		op = op_at(LE_OP_CLAIM, HEAD, 0);
 		assert_int_equal(decode(&op, &r).outcome, LE_REFUSED);
+	}
+}
+
+/*
+ * Whose the lease is, is asked for people, who would hear of a former leader;
+ * not for those who contend, with each look of theirs.
+ */
+static void
+test_who_asks_whose(void **state)
+{
+	static const struct
+	{
+		LeOpKind	kind;
+		bool		for_people;
+		const char *session;
+		const char *lease;
+		bool		asks;
+	}			cases[] = {
+		{LE_OP_READ, true, FOREIGN, "leased", true},
+		{LE_OP_READ, true, FOREIGN, "breaking", true},
+		{LE_OP_READ, true, FOREIGN, "expired", false},
+		{LE_OP_READ, false, FOREIGN, "leased", false},
+		{LE_OP_WATCH, false, FOREIGN, "leased", false},
+		{LE_OP_READ, true, SESSION, "leased", true},
+		{LE_OP_READ, false, SESSION, "leased", true},
+		{LE_OP_WATCH, false, SESSION, "leased", true},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeHttpResponse r = term_of(cases[i].lease, "7", cases[i].session,
+								   OTHERS);
+		LeOp		op = op_at(cases[i].kind, HEAD, 0);
+		LeAnswer	a;
+
+		op.for_people = cases[i].for_people;
+		a = decode(&op, &r);
+		assert_int_equal(a.outcome, LE_DONE);
+		assert_int_equal(a.again, cases[i].asks);
+		if (!a.again)
+			continue;
+		assert_int_equal(a.next.number, WHOSE);
+		assert_int_equal(a.next.index, 7);
+		assert_string_equal(a.next.tag, OTHERS);
 	}
 }
 
@@ -1001,6 +1045,7 @@ main(void)
 		store_test(test_lease_ids),
 		store_test(test_acquire_head),
 		store_test(test_foreign_blobs),
+		store_test(test_who_asks_whose),
 		store_test(test_other_terms),
 		store_test(test_no_term),
 		store_test(test_errors),
