@@ -10,7 +10,7 @@
  * for nothing.
  *
  * It also nudges them, by a signal, to look at a term that is over before its
- * time.  Nothing depends on it but how soon they do.
+ * time, or will be.  Nothing depends on it but how soon they do.
  *
  * src/shmem/bound.c
  *
@@ -251,10 +251,10 @@ is_concerned(Backend *b, int slot, uint64 token, LeOwner owner, bool all)
 }
 
 /*
- * The term is over, or must not be committed under any more: have those look
- * who are to stop when it is lost, or all who are bound to it.  The others are
- * left in peace: a signal cuts short what waits in code that knows nothing of
- * us.
+ * The term is over or to end, or must not be committed under any more: have
+ * those look who are to stop when it is lost, or all who are bound to it.  The
+ * others are left in peace: a signal cuts short what waits in code that knows
+ * nothing of us.
  */
 void
 le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all)

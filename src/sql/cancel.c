@@ -12,7 +12,7 @@
  * - when a deadline comes close: for this it needs no other process.  It is
  *   one look per lease, since renewals move a deadline without a word to us;
  * - when the worker nudges it (bound.c), which it does when a term is over
- *   before its time;
+ *   before its time, or is to end then;
  * - when a statement starts, for what came about while there was none.
  *
  * A limit to the time of le_run()'s command goes the same way.  Unlike

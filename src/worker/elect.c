@@ -957,19 +957,25 @@ resume(LeSlot *slot)
 static void
 settle(LeSlot *slot)
 {
+	uint64		token = pg_atomic_read_u64(&slot->token);
+
 	/* A worker that died in a change: nobody believes a torn slot. */
 	if ((pg_atomic_read_u64(&slot->version) |
 		 pg_atomic_read_u64(&slot->shown)) & 1)
 		le_end_change(slot);
-	if (pg_atomic_read_u64(&slot->token) != slot->election.token)
+	if (token != slot->election.token)
 	{
-		if (pg_atomic_read_u64(&slot->token) != 0)
+		LeOwner		owner = le_owner_of(slot);
+
+		if (token != 0)
 			stay_away(slot);
 		le_begin_change(slot);
 		pg_atomic_write_u64(&slot->deadline, 0);
 		pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
 		pg_atomic_write_u64(&slot->token, 0);
 		le_end_change(slot);
+		if (token != 0)
+			le_bound_nudge(le_slot_number(slot), token, owner, false);
 	}
 	slot->asked = 0;
 }
@@ -1342,10 +1348,21 @@ le_elect_node_ended(LeReason reason)
 	forget_granted();
 	list_by = 0;
 	seeking.under_way = rechecking.under_way = looking.under_way = false;
-	/* All belief ends before the first message about any of it is written. */
+
+	/*
+	 * All belief ends before the first message about any of it is written,
+	 * and those who are to stop for it know.
+	 */
 	for (int i = 0; i < le_table->nused; i++)
-		if (briefs[i].has_term)
-			pg_atomic_write_u64(&le_slot(i)->deadline, 0);
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		if (!briefs[i].has_term)
+			continue;
+		pg_atomic_write_u64(&slot->deadline, 0);
+		le_bound_nudge(i, pg_atomic_read_u64(&slot->token),
+					   le_owner_of(slot), false);
+	}
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		LeInput		input = {.kind = LE_IN_NODE_ENDED};

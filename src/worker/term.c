@@ -153,6 +153,9 @@ le_move_deadline(LeSlot *slot)
  * From here on the term is only for the transactions that are bound to it.
  * The mark comes before the count of them: a backend counts itself in before
  * it looks for the mark, so one of the two sees the other.
+ *
+ * Those who are to stop in time hear of it now, and watch that time as they
+ * watch the deadline: this process may stand still when it comes.
  */
 void
 le_drain_term(LeSlot *slot)
@@ -160,6 +163,8 @@ le_drain_term(LeSlot *slot)
 	pg_atomic_write_u64(&slot->drain_until,
 						slot->election.drain_until - slot->drain_grace);
 	pg_memory_barrier();
+	le_bound_nudge(le_slot_number(slot), slot->election.token,
+				   le_owner_of(slot), false);
 }
 
 /*

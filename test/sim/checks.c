@@ -191,6 +191,7 @@ check_terms(SimNode *n)
 			continue;
 		check_refused(n, slot, e);
 		transactions_note_drain(n, e, slot);
+		transactions_told(n, le_slot_number(slot), slot);
 		token = pg_atomic_read_u64(&slot->token);
 		if (pg_atomic_read_u64(&slot->deadline) != 0)
 			n->deadline[e] = (le_time) pg_atomic_read_u64(&slot->deadline);

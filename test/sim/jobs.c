@@ -258,6 +258,8 @@ summary(double elapsed, int njobs, int failed)
 	printf("transactions: %llu bound, %llu committed, %llu refused, %llu of "
 		   "them after they were waited for\n", N(bound), N(commits),
 		   N(refused_commits), N(cut));
+	printf("sessions that were nudged to look at their terms: %llu\n",
+		   N(nudges));
 	printf("progress told of: %llu; terms given up without: %llu\n",
 		   N(progress), N(useless));
 	printf("backends stopped between two instructions: %llu\n",

@@ -98,6 +98,7 @@ node_new(int number)
 	if (pristine == NULL)
 	{
 		pristine = malloc(STATE_SIZE);
+		le_bound_install();
 		memcpy(pristine, __start_le_state, STATE_SIZE);
 	}
 	n->number = number;

@@ -61,6 +61,13 @@ int			le_drain_timeout = 5000;
 int			le_max_hold_off = 86400;
 char	   *le_allowed_list = "*";
 
+/* Process ids tell the backends of a node apart, no more. */
+int
+process_of_pid(pid_t pid)
+{
+	return pid - 1;
+}
+
 /* What LE_MY_PROC is from here on. */
 void
 process_has_place(int place)
@@ -70,6 +77,7 @@ process_has_place(int place)
 #else
 	MyProc->pgprocno = place;
 #endif
+	MyProcPid = place + 1;
 }
 
 /* ---- messages ---- */

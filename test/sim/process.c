@@ -102,7 +102,7 @@ process_start(SimNode *n, int place, const Script *script)
 	b->acting = 0;
 	b->bound = b->leaving = b->left = b->committing = b->ending = false;
 	b->reports = 0;
-	b->token = 0;
+	b->token = b->stops_for = 0;
 	run_at(n, place, sim.now + script->delay);
 }
 
@@ -113,6 +113,7 @@ process_end(SimNode *n, int place)
 	Backend    *b = &n->backends[place];
 
 	progress_cut_off(n, b);
+	b->stops_for = 0;
 	b->begun = b->busy = b->awaits = b->stopped = false;
 	b->acting = 0;
 	b->reports = 0;

@@ -55,12 +55,18 @@ leave(const Script *s)
 	sim_backend->leaving = false;
 }
 
+static LeOnLoss
+on_loss(const Script *s)
+{
+	return (s->random >> 20) & 1 ? LE_ON_LOSS_CANCEL : LE_ON_LOSS_NONE;
+}
+
 /* As le_require_leader(). */
 static void
 pass_gate(const Script *s, int64 min_remaining)
 {
 	uint64		token = le_fence_bind(name_of_election(s->election),
-									  min_remaining, LE_ON_LOSS_NONE);
+									  min_remaining, on_loss(s));
 
 	transaction_may_begin();
 	transaction_bound(token);
@@ -78,7 +84,7 @@ take_for_transaction(const Script *s)
 	ask.owner = le_my_owner(true);
 	ask.wait_until = le_now() + s->span;
 	le_xact_prepare();
-	le_fence_prepare(LE_ON_LOSS_NONE);
+	le_fence_prepare(on_loss(s));
 	le_ask(&ask, &reply);
 	if (reply.kind != LE_REPLY_TRUE)
 		return false;
@@ -95,7 +101,7 @@ work_bound(const Script *s)
 	process_sleep(s->span);
 	if (((s->random >> 8) & 3) == 0)
 	{
-		(void) le_fence_bind(election, 0, LE_ON_LOSS_NONE);
+		(void) le_fence_bind(election, 0, on_loss(s));
 		process_sleep(s->span / 4);
 	}
 	if (((s->random >> 10) & 7) == 0)

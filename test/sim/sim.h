@@ -587,6 +587,10 @@ typedef struct Backend
 	bool		left;			/* ... and has */
 	bool		ending;			/* but for callbacks it is over */
 	bool		committing;
+	uint64		stops_for;		/* its statement is to stop with this term; 0:
+								 * with none ... */
+	int			stops_in;		/* ... of this slot */
+	bool		knows;			/* that it is over, or to end */
 	const char *hindered;		/* when it last read the clock: why nothing may
 								 * begin ... */
 	const char *objected;		/* ... or be committed; NULL: it may */
@@ -743,6 +747,7 @@ typedef struct Counts
 	uint64		commits;
 	uint64		refused_commits;
 	uint64		cut;			/* of those, waited for long enough */
+	uint64		nudges;			/* to look at a term */
 	uint64		progress;		/* that was told of */
 	uint64		useless;		/* terms that were given up without */
 	uint64		outside;		/* overlaps that the assumptions exclude */
@@ -1000,6 +1005,7 @@ extern void backend_post(SimNode *n, Backend *b);
 /* ---- postgres.c ---- */
 
 extern void process_has_place(int place);
+extern int	process_of_pid(pid_t pid);
 
 /* ---- process.c: backends with code of their own ---- */
 
@@ -1036,6 +1042,7 @@ extern void transaction_unbound(void);
 extern void transaction_commit(bool stays_bound);
 extern void transaction_abort(void);
 extern void transactions_ended(SimNode *n, int election, uint64 token);
+extern void transactions_told(SimNode *n, int number, LeSlot *slot);
 extern void transactions_note_drain(SimNode *n, int election, LeSlot *slot);
 
 /* ---- progress.c ---- */

@@ -80,24 +80,59 @@ le_explain_cancel_lead(const LeTiming *timing, StringInfo detail)
 	return true;
 }
 
-/* No statement is canceled for a term: the check at commit is on its own. */
+/*
+ * No statement is canceled for a term: the check at commit is on its own.  But
+ * it is noted who would have been, and whether he could know.
+ */
 void
 le_cancel_prepare(bool cancels)
 {
 	(void) cancels;
 }
 
+/* Not by its deadline: that each session watches by itself. */
+static bool
+is_to_stop(LeSlot *slot, uint64 token)
+{
+	return pg_atomic_read_u64(&slot->token) != token ||
+		pg_atomic_read_u64(&slot->deadline) == 0 ||
+		pg_atomic_read_u64(&slot->drain_until) != 0;
+}
+
+/* The backend looks at its term. */
+static void
+look(Backend *b)
+{
+	b->knows = b->stops_for != 0 &&
+		is_to_stop(le_slot(b->stops_in), b->stops_for);
+}
+
 void
 le_cancel_watch(LeStop *stop)
 {
-	(void) stop;
 	process_may_stop();
+	if (!stop->cancels)
+		return;
+	sim_backend->stops_for = stop->token;
+	sim_backend->stops_in = stop->number;
+	look(sim_backend);
 }
 
 void
 le_cancel_unwatch(LeStop *stop)
 {
-	(void) stop;
+	if (sim_backend->stops_for == stop->token)
+		sim_backend->stops_for = 0;
+}
+
+/* The worker nudges a backend. */
+int
+kill(pid_t pid, int signo)
+{
+	(void) signo;
+	sim_node->backends[process_of_pid(pid)].knows = true;
+	sim.counts.nudges++;
+	return 0;
 }
 
 void
@@ -115,6 +150,7 @@ le_cancel_pause(void)
 void
 le_cancel_resume(void)
 {
+	look(sim_backend);
 }
 
 /* ---- what is true at this instant ---- */
@@ -303,6 +339,27 @@ transactions_ended(SimNode *n, int election, uint64 token)
 			sim_fail("e%d is given up under b%d of n%d, whose transaction is "
 					 "bound to it and was not waited for", election, i,
 					 n->number);
+	}
+}
+
+/*
+ * Whoever is to stop with a term has heard of it, as soon as it is over or to
+ * end: his own clock may tell him a lease later.  Who ends it himself looks
+ * afterwards.
+ */
+void
+transactions_told(SimNode *n, int number, LeSlot *slot)
+{
+	if (pg_atomic_read_u64(&slot->version) & 1)
+		return;
+	for (int i = 0; i < MAX_BACKENDS; i++)
+	{
+		const Backend *b = &n->backends[i];
+
+		if (b->busy && b->stops_for != 0 && b->stops_in == number &&
+			!b->knows && !b->leaving && is_to_stop(slot, b->stops_for))
+			sim_fail("b%d of n%d is not told of the end of its term with "
+					 "token " UINT64_FORMAT, i, n->number, b->stops_for);
 	}
 }
 

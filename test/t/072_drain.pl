@@ -153,6 +153,26 @@ subtest 'long work is canceled' => sub {
 	never([ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 };
 
+# The worker stands still meanwhile: who is to stop in time knows when.
+subtest 'long work is canceled without the worker' => sub {
+	my $worker = at_work(", on_loss => 'cancel'");
+	my $other = session();
+	my ($stopped, $result);
+
+	$worker->start('SELECT pg_sleep(60)');
+	$other->start("SELECT le_step_down('e')");
+	poll_until(sub { status() eq 'draining' }, 'the term to drain');
+	$stopped = $a->freeze_worker;
+	$result = $worker->finish;
+	like($result->{error},
+		qr/ERROR:  LE002: .*: it is given up, and was waited for\./s, 'canceled');
+	cmp_ok($result->{seconds}, '>', 0.9, 'not before the time is over');
+	cmp_ok($result->{seconds}, '<', 3, 'long before the lease is');
+	$a->thaw_worker($stopped);
+	is($other->finish->{output}, 't', 'given up');
+	never([ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
+};
+
 # Not in a statement: there is nothing to cancel.
 subtest 'idle in transaction' => sub {
 	my $worker = at_work();
