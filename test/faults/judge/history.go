@@ -62,7 +62,6 @@ type Record struct {
 	Free  bool   `json:"free,omitempty"`
 
 	// run
-	Lingers     bool   `json:"lingers,omitempty"`
 	Store       string `json:"store,omitempty"`
 	Seed        int64  `json:"seed,omitempty"`
 	Lease       int64  `json:"lease,omitempty"`

@@ -321,27 +321,23 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// Who released it lingers in what reads show until the next one has it, but only
-// where that is said of the store, and no longer.
-func TestLingers(t *testing.T) {
+// Who released it is shown by no read any more, whoever takes it next.
+func TestReleased(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		lingers bool
-		bad     bool
-		with    []Record
+		name string
+		bad  bool
+		with []Record
 	}{
-		{"until the next", true, false, []Record{read("a", 5, 6), read("", 7, 8), read("a", 9, 10),
-			op("b", "acquire", "true", 2, 9, 12), read("b", 13, 14)}},
-		{"nowhere else", false, true, []Record{read("a", 5, 6)}},
-		{"not beyond", true, true, []Record{op("b", "acquire", "true", 2, 5, 6), read("a", 7, 8)}},
-		{"nobody but the last", true, true, []Record{read("c", 5, 6)}},
-		{"and leads no more", true, true, []Record{op("a", "renew", "true", 0, 5, 6)}},
+		{"nobody", false, []Record{read("", 5, 6)}},
+		{"the last", true, []Record{read("a", 5, 6)}},
+		{"the last, as the next one takes it", true, []Record{read("a", 9, 10),
+			op("b", "acquire", "true", 2, 8, 12), read("b", 13, 14)}},
+		{"the next, as he takes it", false, []Record{read("", 9, 10), read("b", 10, 11),
+			op("b", "acquire", "true", 2, 8, 12), read("b", 13, 14)}},
 	} {
-		h := history(t, append([]Record{
+		violations, _, _ := check(t, "I8", history(t, append([]Record{
 			op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 3, 4),
-			op("a", "release", "true", 0, 3, 4)}, c.with...)...)
-		h.run.Lingers = c.lingers
-		violations, _, _ := check(t, "I8", h)
+			op("a", "release", "true", 0, 3, 4)}, c.with...)...))
 		if (len(violations) > 0) != c.bad {
 			t.Errorf("%s: violations: %q", c.name, violations)
 		}

@@ -20,10 +20,6 @@ import (
 // holder may still believe, until its deadline: reads show nobody then, but
 // nobody may acquire.
 //
-// Where a holder lingers, an acquire takes the lease first and writes down who has
-// it next: until then, or until that lease has run out, reads show who led last,
-// also if that one has released it.
-//
 // A request whose outcome is unknown stays open for ever: it may have been
 // applied at any later instant, or never. A statement that is canceled right
 // after its acquire was granted leaves a session with a term, as it leaves it
@@ -36,7 +32,6 @@ type registerState struct {
 	ended  bool   // the term is over, the store may not know yet
 	vague  bool   // it may not be over: acquired with an unknown outcome
 	freed  bool   // the store has freed it, the term may not be over yet
-	last   string // node of who has released it, where that lingers
 }
 
 // delayed stands in for the holder while a lock-delay may run.
@@ -55,11 +50,11 @@ type registerOutput struct {
 	leader string
 }
 
-func registerModel(lingers bool) porcupine.Model {
+func registerModel() porcupine.Model {
 	model := porcupine.NondeterministicModel{
 		Init: func() []interface{} { return []interface{}{registerState{}} },
 		Step: func(state, input, output interface{}) []interface{} {
-			return step(state.(registerState), input.(registerInput), output.(registerOutput), lingers)
+			return step(state.(registerState), input.(registerInput), output.(registerOutput))
 		},
 		Equal: func(a, b interface{}) bool { return a == b },
 		DescribeOperation: func(input, output interface{}) string {
@@ -82,15 +77,11 @@ func describe(in registerInput, out registerOutput) string {
 }
 
 // step gives the states that may follow; none: this cannot have happened.
-func step(s registerState, in registerInput, out registerOutput, lingers bool) []interface{} {
+func step(s registerState, in registerInput, out registerOutput) []interface{} {
 	mine := s.holder == in.holder && s.holder != ""
 	free := s.holder == "" || s.ended
 	certain := mine && !s.ended && !s.freed
 	one := func(n registerState) []interface{} { return []interface{}{n} }
-	released := registerState{token: s.token}
-	if lingers {
-		released.last = s.node
-	}
 
 	switch in.op + " " + out.result {
 	case "acquire true":
@@ -121,7 +112,7 @@ func step(s registerState, in registerInput, out registerOutput, lingers bool) [
 		case s.freed:
 			return one(registerState{holder: delayed, token: s.token, ended: true})
 		}
-		return one(released)
+		return one(registerState{token: s.token})
 	case "release false":
 		if certain {
 			return nil
@@ -133,7 +124,7 @@ func step(s registerState, in registerInput, out registerOutput, lingers bool) [
 		}
 		over := s
 		over.ended = true
-		return []interface{}{s, over, released}
+		return []interface{}{s, over, registerState{token: s.token}}
 	case "renew true":
 		if !certain && !(mine && s.vague) {
 			return nil
@@ -146,9 +137,6 @@ func step(s registerState, in registerInput, out registerOutput, lingers bool) [
 		return one(s)
 	case "read true":
 		if (out.leader == s.node && s.holder != "") || (out.leader == "" && (free || s.freed)) {
-			return one(s)
-		}
-		if out.leader == s.last && s.last != "" && s.holder == "" {
 			return one(s)
 		}
 		return nil
@@ -199,14 +187,14 @@ func linearizable(h *History) (violations []string, judged, excused int) {
 			defer wait.Done()
 			slots <- true
 			defer func() { <-slots }()
-			result := porcupine.CheckOperationsTimeout(registerModel(h.run.Lingers), history, undecided)
+			result := porcupine.CheckOperationsTimeout(registerModel(), history, undecided)
 			if result == porcupine.Ok {
 				return
 			}
 			text := fmt.Sprintf("%s: undecided after %s (%d operations)", election, undecided, len(history))
 			if result == porcupine.Illegal {
 				text = fmt.Sprintf("%s: no order of these operations explains their answers%s",
-					election, shortest(history, h.run.Lingers))
+					election, shortest(history))
 			}
 			mutex.Lock()
 			violations = append(violations, text)
@@ -302,7 +290,7 @@ func operations(h *History, ops []Record, ends map[term]termEnd) (history []porc
 
 // shortest finds the first operation without which, and without all that came
 // later, the history can be explained, and shows what led to it.
-func shortest(history []porcupine.Operation, lingers bool) string {
+func shortest(history []porcupine.Operation) string {
 	sort.SliceStable(history, func(i, j int) bool { return history[i].Return < history[j].Return })
 	// Operations that are still open at the cut must stay in: they may have
 	// had an effect already.
@@ -328,7 +316,7 @@ func shortest(history []porcupine.Operation, lingers bool) string {
 	low, high := 1, len(history)
 	for low < high {
 		middle := (low + high) / 2
-		if porcupine.CheckOperationsTimeout(registerModel(lingers), prefix(middle), undecided) == porcupine.Illegal {
+		if porcupine.CheckOperationsTimeout(registerModel(), prefix(middle), undecided) == porcupine.Illegal {
 			high = middle
 		} else {
 			low = middle + 1

@@ -44,8 +44,7 @@ sub timing
 		request_timeout => '2s',
 		trust => 14e9,
 		margin => 0.5e9,
-		bound => 100e9,
-		lingers => 1
+		bound => 100e9
 	};
 }
 
