@@ -973,7 +973,9 @@ dismiss_backends(SimNode *n)
 		const Backend *b = &n->backends[i];
 
 		if (b->busy && (b->bound || b->stopped ||
-						b->script.what == HAPPEN_TRANSACTION))
+						b->script.what == HAPPEN_TRANSACTION ||
+						(b->script.what == HAPPEN_JOB &&
+						 script_goes(&b->script))))
 			backend_exit(n, i);
 	}
 }

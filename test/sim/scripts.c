@@ -239,6 +239,13 @@ run_command(const Script *s, LeMyClaim *claim)
 	PG_END_TRY();
 }
 
+/* Does the session of a job end with its work, and so what it has acquired? */
+bool
+script_goes(const Script *s)
+{
+	return (s->random & 7) == 0;
+}
+
 /*
  * The tick is ours: do what is to be done, and say so, or go without a word.
  * A session that keeps an unfinished claim of its own would keep others from

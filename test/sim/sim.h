@@ -1031,6 +1031,7 @@ node_may_pause(void)
 
 extern void script_run(const Script *script);
 extern void script_set_tick(Script *s);
+extern bool script_goes(const Script *s);
 extern bool script_is_run(const Script *script);
 
 /* ---- transactions.c ---- */
