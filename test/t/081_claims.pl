@@ -136,6 +136,28 @@ subtest 'outcome unknown' => sub {
 	is($session->query(complete('unknown')), 't', 'and completes it');
 };
 
+# Another session that asks for the same tick, and for those before it that were
+# missed, leaves alone a run that its own session may yet ask for again.
+subtest 'left as it is' => sub {
+	my $session = LeaderElection::Session->new($a);
+	my $run = "CALL le_run('billing', 'INSERT INTO left_alone VALUES (le_tick())', "
+	  . "job => 'left', every => '7 days', missed => 'all', wait => '0')";
+	my @read = (match => request_like('read_claim', 'billing', 'left'));
+
+	$a->sql('CREATE TABLE left_alone AS SELECT le_tick() AS tick LIMIT 0');
+	$recorder->rule(@read, action => 'pass', count => 1);
+	$recorder->rule(match => request_like('claim'), action => 'lose_reply', count => 1);
+	$recorder->rule(@read, action => 'answer', status => 500, body => 'No cluster leader');
+	like($session->error($run), qr/ERROR:  LE004/, 'not known');
+	is(record('left', 'state, try'), 'running|1', 'it was recorded');
+	$recorder->clear_rules;
+	$a->sql($run);
+	is($a->sql('SELECT count(*) FROM left_alone'), 0, 'another does not run it');
+	$session->query($run);
+	is($a->sql('SELECT count(*) FROM left_alone'), 1, 'its own session does');
+	is(record('left', 'state, try'), 'done|1', 'and it is the first try');
+};
+
 # Who wrote the record last need not read it; who is mistaken in that does.
 subtest 'in rhythm' => sub {
 	my $session = LeaderElection::Session->new($a);
