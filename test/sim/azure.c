@@ -791,8 +791,7 @@ az_by_hand(int election, bool delete)
 	else
 	{
 		memset(b, 0, sizeof(*b));
-		sim.last_token[election] = sim.released[election] = 0;
-		sim.forgotten[election] = true;
+		check_begins_anew(election);
 		az_forget(election);
 	}
 	tell_checks(election, &before, 0);

@@ -486,10 +486,7 @@ cass_by_hand(int election, bool delete)
 
 	memcpy(after.claims, s->now.claims, sizeof(after.claims));
 	if (delete && (s->shadowed || sim_below(2) == 0))
-	{
-		sim.last_token[election] = sim.released[election] = 0;
-		sim.forgotten[election] = true;
-	}
+		check_begins_anew(election);
 	else
 		after.row.epoch = s->now.row.epoch;
 	if (!delete && sim_below(2) == 0)

@@ -98,6 +98,19 @@ check_outside(int election)
 	return sim.schedule->beyond || sim.now < sim.outside_until[election];
 }
 
+/*
+ * The key was deleted by hand, and its tokens begin anew; who has believed in
+ * one of them may get the same again, for another term.
+ */
+void
+check_begins_anew(int election)
+{
+	sim.last_token[election] = sim.released[election] = 0;
+	sim.forgotten[election] = true;
+	for (int i = 0; i < sim.nnodes; i++)
+		sim.node[i]->term_believed[election] = 0;
+}
+
 /* A session is given up when the store says that it is over, not otherwise. */
 static void
 check_gone(SimNode *n, const LeNode *node, int session)
@@ -414,7 +427,12 @@ check_token(SimNode *n, int election)
 	if (token > sim.last_token[election])
 		sim.last_token[election] = token;
 	else if (check_outside(election))
+	{
+		/* a term from before the deletion may have been heard of after it */
+		if (sim.forgotten[election])
+			sim.last_token[election] = token;
 		sim.counts.outside++;
+	}
 	else
 		sim_fail("token " UINT64_FORMAT " of e%d on n%d, after "
 				 UINT64_FORMAT, token, election, n->number,

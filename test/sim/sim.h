@@ -1104,6 +1104,7 @@ extern void check_sent(SimNode *n, const Request *r);
 extern void check_calm(void);
 extern bool check_believes(const SimNode *n, int election);
 extern int	check_leader(int election);
+extern void check_begins_anew(int election);
 extern bool check_outside(int election);
 extern void sim_fail(const char *format,...) pg_attribute_printf(1, 2);
 
