@@ -585,7 +585,11 @@ judge(Claiming *c, const LeClaim *found)
 			break;
 		case LE_CLAIM_BEHIND:
 		case LE_CLAIM_UNDER_WAY:
-			reply_older(c, older, verdict);
+			/* by what is on record, whose interval others may have changed */
+			if (c->guessed)
+				look(c);
+			else
+				reply_older(c, older, verdict);
 			break;
 		case LE_CLAIM_TAKE:
 			if (its_term_stands(c) && found == NULL &&
