@@ -21,6 +21,7 @@
 static uint64 granted[MAX_SESSIONS][MAX_ELECTIONS];
 static uint64 granted_before[MAX_SESSIONS][MAX_ELECTIONS];
 static bool overwritten[MAX_SESSIONS][MAX_ELECTIONS];
+static bool anew[MAX_ELECTIONS];	/* tokens begin with the next term */
 
 void
 sim_fail(const char *format,...)
@@ -47,6 +48,7 @@ check_reset(void)
 	claims_reset();
 	memset(sim.last_token, 0, sizeof(sim.last_token));
 	memset(sim.forgotten, 0, sizeof(sim.forgotten));
+	memset(anew, 0, sizeof(anew));
 	memset(sim.released, 0, sizeof(sim.released));
 	memset(sim.outside_until, 0, sizeof(sim.outside_until));
 	memset(sim.leaderless, 0, sizeof(sim.leaderless));
@@ -99,16 +101,19 @@ check_outside(int election)
 }
 
 /*
- * The key was deleted by hand, and its tokens begin anew; who has believed in
- * one of them may get the same again, for another term.
+ * The key was deleted by hand, and its tokens begin anew: with the first term
+ * that is granted from then on, however late, and also for a node that has had
+ * the same token before.
  */
 void
 check_begins_anew(int election)
 {
 	sim.last_token[election] = sim.released[election] = 0;
 	sim.forgotten[election] = true;
+	anew[election] = true;
 	for (int i = 0; i < sim.nnodes; i++)
-		sim.node[i]->term_believed[election] = 0;
+		if (!check_believes(sim.node[i], election))
+			sim.node[i]->term_believed[election] = 0;
 }
 
 /* A session is given up when the store says that it is over, not otherwise. */
@@ -426,13 +431,14 @@ check_token(SimNode *n, int election)
 				 " is not on its disk", n->number, election, token);
 	if (token > sim.last_token[election])
 		sim.last_token[election] = token;
-	else if (check_outside(election))
+	else if (anew[election])
 	{
 		/* a term from before the deletion may have been heard of after it */
-		if (sim.forgotten[election])
-			sim.last_token[election] = token;
-		sim.counts.outside++;
+		sim.last_token[election] = token;
+		anew[election] = false;
 	}
+	else if (check_outside(election))
+		sim.counts.outside++;
 	else
 		sim_fail("token " UINT64_FORMAT " of e%d on n%d, after "
 				 UINT64_FORMAT, token, election, n->number,

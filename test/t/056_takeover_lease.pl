@@ -60,7 +60,9 @@ subtest 'the holder acquires another election meanwhile' => sub {
 
 	my @calls = map { LeaderElection::Session->new($a) } 1 .. 2;
 
+	# one after the other: what waits together goes in one transaction
 	$calls[0]->start("SELECT le_acquire('before')");
+	$recorder{a}->wait_for_request(request_like('acquire', 'before'), $mark);
 	$calls[1]->start("SELECT le_acquire('after')");
 	poll_until(
 		sub {

@@ -82,7 +82,8 @@ sub death
 # its command live on?  Then the other's turn comes, and is ended.  Strict: the
 # next term begins when the command is dead, so there is no need to settle.
 # Otherwise it takes as long as the old deadline may be away, so that none of this
-# depends on how fast the machine is.
+# depends on how fast the machine is.  What is told, and not only timed out, is told
+# soon, in one of three tries: the machine may be busy in that very moment.
 sub loses
 {
 	my ($what, $deaf, $happen, %params) = @_;
@@ -95,7 +96,8 @@ sub loses
 	$happen->($one);
 	$seconds = death($run->[2], $from);
 	note("$what: dead after $seconds s");
-	cmp_ok($seconds, '<', $params{within} // $soon, "$what: dead soon");
+	my $again = !$params{within} && $seconds >= $soon && ($params{tries} // 0) < 2;
+	cmp_ok($seconds, '<', $params{within} // ($again ? $carries : $soon), "$what: dead soon");
 	$params{repair}->($one) if $params{repair};
 	is($one->code, 79, 'lectl says that it was lost') unless $params{killed};
 	cmp_ok($ground->wait_for($two->name)->[1], '>', $run->[1], 'the next has a higher token');
@@ -103,6 +105,7 @@ sub loses
 	is($two->code, 143, 'and is ended');
 	$params{finally}->() if $params{finally};
 	never([ $ground->overlaps ], 'never two at a time');
+	loses($what, $deaf, $happen, %params, tries => ($params{tries} // 0) + 1) if $again;
 	return;
 }
 
