@@ -219,15 +219,17 @@ acts(Backend *b, int proc, uint64 number)
  * none of ours and tells nothing.
  *
  * A run that was stopped and might be asked for again is over from here on, so
- * this is a question for those who would go on in its place.
+ * this is a question for those who would go on in its place, as "asker".  The
+ * run that asks acts: by its own question it would end itself, and what it has
+ * claimed would be taken from it.
  */
 bool
-le_run_is_over(const char *claim_id)
+le_run_is_over(const char *claim_id, const char *asker)
 {
 	const char *tail;
 	uint64		number;
 
-	if (strlen(claim_id) != LE_CLAIM_ID_LEN)
+	if (strlen(claim_id) != LE_CLAIM_ID_LEN || strcmp(claim_id, asker) == 0)
 		return false;
 	tail = strchr(claim_id, '\0') - LE_RUN_DIGITS;
 	if (strncmp(tail, le_table->incarnation, INCARNATION_DIGITS) != 0)

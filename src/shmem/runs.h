@@ -26,6 +26,6 @@ extern void le_runs_park(int place, uint64 number);
 extern bool le_runs_resume(int place, uint64 number);
 
 /* in the worker */
-extern bool le_run_is_over(const char *claim_id);
+extern bool le_run_is_over(const char *claim_id, const char *asker);
 
 #endif							/* LE_RUNS_H */

@@ -503,7 +503,7 @@ static bool
 is_over(const Claiming *c, const LeClaim *found)
 {
 	return found->state == LE_CLAIM_RUNNING && found->token == c->ask.token &&
-		!is_being_ended(found) && le_run_is_over(found->id);
+		!is_being_ended(found) && le_run_is_over(found->id, c->ask.claim_id);
 }
 
 /* What will be told of once the claim has taken the place of the record. */
@@ -559,11 +559,9 @@ judge(Claiming *c, const LeClaim *found)
 
 		/*
 		 * To ask whether a run is over ends it, if its session was stopped in
-		 * it.  So nobody asks that of his own, which he may ask for again, nor
-		 * of one that he would leave as it is.
+		 * it.  So nobody asks that of one that he would leave as it is.
 		 */
-		view.over = !view.ours && may_replace(&wish, found) &&
-			is_over(c, found);
+		view.over = may_replace(&wish, found) && is_over(c, found);
 	}
 	verdict = le_judge_claim(&view, &wish, &try, &older);
 	switch (verdict)

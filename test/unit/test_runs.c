@@ -129,14 +129,14 @@ test_a_run(void **state)
 
 	assert_int_equal(strlen(one.id), LE_CLAIM_ID_LEN);
 	assert_string_not_equal(one.id, other.id);
-	assert_false(le_run_is_over(one.id));
+	assert_false(le_run_is_over(one.id, ""));
 	my_place = 1;
 	le_runs_end(one.place, one.number);
-	assert_true(le_run_is_over(one.id));
-	assert_false(le_run_is_over(other.id));
+	assert_true(le_run_is_over(one.id, ""));
+	assert_false(le_run_is_over(other.id, ""));
 	/* whoever has the place next is somebody else */
 	assert_int_equal(begin(1).place, one.place);
-	assert_true(le_run_is_over(one.id));
+	assert_true(le_run_is_over(one.id, ""));
 	assert_false(le_runs_resume(one.place, one.number));
 }
 
@@ -147,10 +147,10 @@ test_by_hand(void **state)
 
 	le_runs_end(one.place, one.number);
 	le_runs_park(one.place, one.number);
-	assert_false(le_run_is_over(one.id));
+	assert_false(le_run_is_over(one.id, ""));
 	assert_true(le_runs_resume(one.place, one.number));
 	owners[0] = 0;
-	assert_true(le_run_is_over(one.id));
+	assert_true(le_run_is_over(one.id, ""));
 }
 
 /* It exits, and the next in its seat has not used its places yet. */
@@ -160,12 +160,12 @@ test_exit(void **state)
 	Claimed		run = begin(1);
 
 	owners[1] = 0;
-	assert_true(le_run_is_over(run.id));
+	assert_true(le_run_is_over(run.id, ""));
 	my_place = 1;
 	(void) le_my_owner(false);
-	assert_true(le_run_is_over(run.id));
+	assert_true(le_run_is_over(run.id, ""));
 	(void) begin(1);
-	assert_true(le_run_is_over(run.id));
+	assert_true(le_run_is_over(run.id, ""));
 }
 
 /* Either the session goes on with it, or somebody else is told so. */
@@ -177,12 +177,27 @@ test_parked(void **state)
 	le_runs_park(one.place, one.number);
 	assert_true(le_runs_resume(one.place, one.number));
 	assert_true(le_runs_resume(one.place, one.number));
-	assert_false(le_run_is_over(one.id));
+	assert_false(le_run_is_over(one.id, ""));
 	le_runs_park(one.place, one.number);
-	assert_true(le_run_is_over(one.id));
+	assert_true(le_run_is_over(one.id, ""));
 	assert_false(le_runs_resume(one.place, one.number));
-	assert_true(le_run_is_over(one.id));
+	assert_true(le_run_is_over(one.id, ""));
 	le_runs_park(one.place, one.number);
+	assert_false(le_runs_resume(one.place, one.number));
+}
+
+/* Who asks for his own again does not end it. */
+static void
+test_asks_for_its_own(void **state)
+{
+	Claimed		other = begin(2);
+	Claimed		one = begin(1);
+
+	le_runs_park(one.place, one.number);
+	assert_false(le_run_is_over(one.id, one.id));
+	assert_true(le_runs_resume(one.place, one.number));
+	le_runs_park(one.place, one.number);
+	assert_true(le_run_is_over(one.id, other.id));
 	assert_false(le_runs_resume(one.place, one.number));
 }
 
@@ -201,18 +216,18 @@ test_places(void **state)
 	c[PLACES] = begin(1);
 	assert_int_equal(c[PLACES].place, c[3].place);
 	le_runs_end(c[3].place, c[3].number);	/* not his any more */
-	assert_false(le_run_is_over(c[PLACES].id));
-	assert_true(le_run_is_over(c[3].id));
+	assert_false(le_run_is_over(c[PLACES].id, ""));
+	assert_true(le_run_is_over(c[3].id, ""));
 	assert_true(le_runs_resume(c[5].place, c[5].number));
 
 	/* none does: as long as the session lives, it may act */
 	c[PLACES + 1] = begin(1);
 	assert_int_equal(c[PLACES + 1].place, -1);
 	le_runs_end(-1, c[PLACES + 1].number);
-	assert_false(le_run_is_over(c[PLACES + 1].id));
+	assert_false(le_run_is_over(c[PLACES + 1].id, ""));
 	for (int i = 0; i < PLACES + 1; i++)
 		if (i != 3)
-			assert_false(le_run_is_over(c[i].id));
+			assert_false(le_run_is_over(c[i].id, ""));
 }
 
 static void
@@ -224,17 +239,17 @@ test_others(void **state)
 	/* of another incarnation, whose token went back to ours */
 	strcpy(id, run.id);
 	id[LE_CLAIM_ID_LEN - LE_RUN_DIGITS] ^= 1;
-	assert_true(le_run_is_over(id));
+	assert_true(le_run_is_over(id, ""));
 	/* numbers that nobody has drawn, and ids in another form, tell nothing */
 	memset(id, '0', LE_CLAIM_ID_LEN);
 	le_run_print(id + LE_CLAIM_ID_LEN - LE_RUN_DIGITS, 0);
-	assert_false(le_run_is_over(id));
+	assert_false(le_run_is_over(id, ""));
 	le_run_print(id + LE_CLAIM_ID_LEN - LE_RUN_DIGITS, LE_OWNER_NODE);
-	assert_false(le_run_is_over(id));
+	assert_false(le_run_is_over(id, ""));
 	le_run_print(id + LE_CLAIM_ID_LEN - LE_RUN_DIGITS, 1000);
-	assert_false(le_run_is_over(id));
-	assert_false(le_run_is_over("c"));
-	assert_false(le_run_is_over(""));
+	assert_false(le_run_is_over(id, ""));
+	assert_false(le_run_is_over("c", ""));
+	assert_false(le_run_is_over("", ""));
 }
 
 #define runs_test(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -247,6 +262,7 @@ main(void)
 		runs_test(test_by_hand),
 		runs_test(test_exit),
 		runs_test(test_parked),
+		runs_test(test_asks_for_its_own),
 		runs_test(test_places),
 		runs_test(test_others),
 	};
