@@ -270,3 +270,39 @@ le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all)
 			(void) kill((pid_t) pg_atomic_read_u32(&b->pid), signal_number);
 	}
 }
+
+/* Is there any term at whose end it is to stop? */
+static bool
+is_to_look(Backend *b)
+{
+	for (int k = 0; k < LE_MAX_BOUND; k++)
+	{
+		Bound	   *place = &b->places[k];
+
+		if (pg_atomic_read_u64(&place->token) != 0 &&
+			pg_atomic_read_u32(&place->stops) != 0 &&
+			!is_excused(b, (int) pg_atomic_read_u32(&place->slot)))
+			return true;
+	}
+	return pg_atomic_read_u32(&b->holding) > 0 &&
+		pg_atomic_read_u32(&b->excused) == 0;
+}
+
+/*
+ * A worker that begins cannot know whom the one before has told: it may have
+ * gone between the end of a term and the signal.  So all look who are to stop
+ * for any term.
+ */
+void
+le_bound_nudge_all(void)
+{
+	if (signal_number == 0)
+		return;
+	for (int i = 0; i < MaxBackends; i++)
+	{
+		Backend    *b = &backends[i];
+
+		if (is_to_look(b) && le_owner_lives(pg_atomic_read_u64(&b->owner), i))
+			(void) kill((pid_t) pg_atomic_read_u32(&b->pid), signal_number);
+	}
+}

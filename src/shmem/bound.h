@@ -35,5 +35,6 @@ extern void le_bound_do_not_wait(int slot);
 /* in the worker */
 extern bool le_bound_to(int slot, uint64 token);
 extern void le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all);
+extern void le_bound_nudge_all(void);
 
 #endif							/* LE_BOUND_H */

@@ -71,6 +71,8 @@ typedef struct LeAsk
 	bool		to_the_end;		/* COMPLETE: also when nobody waits */
 	bool		again;			/* CLAIM, COMPLETE: was asked before, and may
 								 * have been written then */
+	bool		otherwise;		/* CLAIM: ... with another catch_up, every,
+								 * missed or max_missed */
 	int64		every;			/* CLAIM: ms from tick to tick; 0: not known */
 	int64		wait;			/* CLAIM: ms that others wait for their turn */
 	int64		due;			/* CLAIM: the tick it is time for, if "tick" is

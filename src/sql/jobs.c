@@ -285,6 +285,31 @@ tell_other_interval(const LeAsk *ask, const LeReply *reply)
 }
 
 /*
+ * What was asked before may have been written, or yet be, by the rules that
+ * were asked for then.  Rules that are other ones now may forbid it: a certain
+ * no would be wrong.
+ */
+static void
+note_way(LeMyClaim *claim, LeAsk *ask)
+{
+	if (!claim->maybe)
+	{
+		claim->otherwise = false;
+		claim->catch_up = ask->catch_up;
+		claim->missed = ask->missed;
+		claim->max_missed = ask->max_missed;
+		claim->every = ask->every;
+	}
+	else if (claim->catch_up != ask->catch_up ||
+			 claim->missed != ask->missed ||
+			 claim->max_missed != ask->max_missed ||
+			 claim->every != ask->every)
+		claim->otherwise = true;
+	ask->again = claim->maybe;
+	ask->otherwise = claim->otherwise;
+}
+
+/*
  * Claims the tick for this term; NULL if it was not to be had, with the
  * reason in the reply, an error included.  An id whose fate is not known is
  * used again, in the same term: the record will say whether it was ours.  But
@@ -313,7 +338,7 @@ le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
 	ask->kind = LE_ASK_CLAIM;
 	ask->token = term->token;
 	strlcpy(ask->claim_id, claim->id, sizeof(ask->claim_id));
-	ask->again = claim->maybe;
+	note_way(claim, ask);
 	claim->maybe = true;		/* also if what follows is canceled */
 	le_ask(ask, reply);
 	if (reply->kind == LE_REPLY_ERROR)

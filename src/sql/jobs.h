@@ -25,7 +25,13 @@ typedef struct LeMyClaim
 	int			try;
 	int64		claimed_at;		/* as known here, in ms */
 	bool		ours;			/* the store has confirmed it */
-	bool		maybe;			/* it may have been written, or yet be */
+	bool		maybe;			/* it may have been written, or yet be ... */
+	bool		otherwise;		/* ... as it was asked for in another way */
+	bool		catch_up;		/* how it was asked for, when that was not
+								 * known yet */
+	LeMissed	missed;
+	int			max_missed;
+	int64		every;
 	int			run;			/* its run's place (runs.c); -1: it is the
 								 * session's */
 	uint64		number;			/* ... and number */

@@ -237,7 +237,7 @@ reply_outcome(Claiming *c, LeOutcome outcome)
 	{
 		r.sqlstate = LE_ERRCODE_UNKNOWN;
 		if (c->ask.kind == LE_ASK_CLAIM)
-			strlcpy(r.hint, "Call again in the same session, with the same tick, to find out.",
+			strlcpy(r.hint, "Call again in the same session, with the same tick and options, to find out.",
 					sizeof(r.hint));
 	}
 	else if (outcome == LE_REFUSED)
@@ -529,6 +529,18 @@ may_replace(const LeClaimWish *wish, const LeClaim *found)
 		(le_claims_in_order(wish) && found->tick < wish->tick);
 }
 
+/*
+ * Asked for in another way, the tick was to be had, and a write that was sent
+ * then may yet find this record.  Until it has changed nobody can say no.
+ */
+static bool
+may_yet_be_written(const Claiming *c, const LeClaim *found)
+{
+	return c->ask.otherwise && found != NULL &&
+		(found->tick < c->ask.tick ||
+		 (found->tick == c->ask.tick && found->state == LE_CLAIM_RUNNING));
+}
+
 static void
 judge(Claiming *c, const LeClaim *found)
 {
@@ -564,6 +576,12 @@ judge(Claiming *c, const LeClaim *found)
 		view.over = may_replace(&wish, found) && is_over(c, found);
 	}
 	verdict = le_judge_claim(&view, &wish, &try, &older);
+	if (verdict != LE_CLAIM_OURS && verdict != LE_CLAIM_TAKE &&
+		may_yet_be_written(c, found))
+	{
+		try_again(c, LE_UNAVAILABLE);
+		return;
+	}
 	switch (verdict)
 	{
 		case LE_CLAIM_OURS:

@@ -965,8 +965,6 @@ settle(LeSlot *slot)
 		le_end_change(slot);
 	if (token != slot->election.token)
 	{
-		LeOwner		owner = le_owner_of(slot);
-
 		if (token != 0)
 			stay_away(slot);
 		le_begin_change(slot);
@@ -974,8 +972,6 @@ settle(LeSlot *slot)
 		pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
 		pg_atomic_write_u64(&slot->token, 0);
 		le_end_change(slot);
-		if (token != 0)
-			le_bound_nudge(le_slot_number(slot), token, owner, false);
 	}
 	slot->asked = 0;
 }
@@ -992,6 +988,7 @@ le_elect_start(void)
 		settle(le_slot(i));
 		note(le_slot(i));
 	}
+	le_bound_nudge_all();
 	any_pause = true;
 	le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
 	/* The worker before may have gone while it was ending the terms. */

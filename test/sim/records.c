@@ -26,7 +26,8 @@ typedef struct Claim
 	uint64		token;
 	bool		catch_up;		/* at least once that it was asked for */
 	bool		always_catch_up;	/* each time: any of them may be written */
-	LeClaimWish wish;			/* as the worker is asked */
+	LeClaimWish wish;			/* as the worker is asked ... */
+	bool		otherwise;		/* ... and it was not always the same */
 	uint32		process;		/* the worker that was asked first ... */
 	bool		again;			/* ... and it was asked once more */
 	int64		gap;			/* ticks that it passed over, to be reported */
@@ -140,6 +141,7 @@ claim_asked(const LeAsk *ask)
 	c->wish.due = ask->due;
 	c->wish.missed = ask->missed;
 	c->wish.max_missed = ask->max_missed;
+	c->otherwise = c->otherwise || ask->otherwise;
 	c->by_run = c->by_run || script_is_run(&sim_backend->script);
 	strlcpy(names[c - claims], ask->claim_id, sizeof(names[0]));
 }
@@ -340,6 +342,15 @@ claim_told(const LeAsk *ask, const LeReply *reply)
 
 /* ---- what the store does ---- */
 
+static void
+note_gap(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
+{
+	if (after->every == 0 || before->every != after->every)
+		return;
+	c->gap = (after->tick - before->tick) / after->every - 1;
+	passed[c->election] += c->gap;
+}
+
 /*
  * Of the ticks behind that on record each is claimed in its turn, or passed
  * over because so it was asked for: the newest one runs, or the newest few.
@@ -352,6 +363,12 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 	int64		missed;
 	int64		runs;
 
+	/* which of the wishes was written cannot be told */
+	if (c->otherwise)
+	{
+		note_gap(c, before, after);
+		return;
+	}
 	if (wish->missed != LE_MISSED_SKIP &&
 		before->state == LE_CLAIM_RUNNING && before->token == after->token &&
 		claims[before->id].node == c->node && acts(before->id))
@@ -377,8 +394,7 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 				 after->id, after->tick, before->tick, wish->due, (int) runs);
 	if (runs > 0)
 		sim.counts.missed_run++;
-	c->gap = (after->tick - before->tick) / every - 1;
-	passed[c->election] += c->gap;
+	note_gap(c, before, after);
 }
 
 static void
