@@ -144,6 +144,9 @@ subtest 'permissions' => sub {
 		$node->reload;
 	};
 
+	my $offset = $node->log_offset;
+	my $number = $node->sql('SELECT coalesce(max(number), 0) FROM le_events');
+
 	$rules->('read');
 	wait_for_row(
 		$node,
@@ -152,9 +155,6 @@ subtest 'permissions' => sub {
 	$rules->('write');
 	wait_for_row($node, qr/^ok\|store\|.* write election "billing"/m,
 		'may write');
-
-	my $offset = $node->log_offset;
-	my $number = $node->sql('SELECT coalesce(max(number), 0) FROM le_events');
 
 	foreach my $claims (undef, 'read')
 	{

@@ -130,10 +130,14 @@ subtest 'signals' => sub {
 # All of these would go on for a minute.
 subtest 'no orphan' => sub {
 	my $dir = PostgreSQL::Test::Utils::tempdir;
+	# each says itself that it is where it wanted to be before the command ends
+	append_to_file("$dir/one", 'echo $$ >> pids; exec sleep 60');
+	append_to_file("$dir/two", 'sh one & setsid sh one &');
+	my $until = 'do sleep 0.01; done';
 	my %left = (
 		'in the background' => 'sleep 60 & echo $! >> pids',
-		'in a group of its own' => 'setsid sleep 60 & echo $! >> pids',
-		'two deep' => '(setsid sh -c "sleep 60 & echo \$! >> pids; setsid sleep 60 & echo \$! >> pids") & sleep 0.2',
+		'in a group of its own' => "setsid sh one & until [ -s pids ]; $until",
+		'two deep' => "touch pids; setsid sh two & until [ `wc -l < pids` = 2 ]; $until",
 		'deaf' => "perl -e '\$SIG{TERM} = \"IGNORE\"; sleep 60' & echo \$! >> pids");
 
 	foreach my $how (sort keys %left)
