@@ -1096,8 +1096,14 @@ begin_last_job(int election)
 static le_duration
 time_to_notice(void)
 {
+	const LeStore *store = sim.model->store;
 	le_duration longest = 0;
 
+	/* of a key that was edited by hand only the watch may tell */
+	for (int e = 0; e < sim.nelections; e++)
+		if (sim.outside_until[e] != 0)
+			longest = (store->park_ms + store->park_grace_ms) * LE_MSEC *
+				11 / 10;
 	for (int i = 0; i < sim.nnodes; i++)
 	{
 		le_duration span = sim.node[i]->lease_ms * LE_MSEC * 11 / 10;
