@@ -253,7 +253,8 @@ subtest 'damaged' => sub {
 		$change->();
 		my $offset = $node->log_offset;
 		$node->start;
-		$node->wait_for_worker;
+		# which it says when it has read its files
+		$node->wait_for_log_like(qr/leader_election worker started/, $offset);
 		return $offset;
 	};
 	my $put = sub {
