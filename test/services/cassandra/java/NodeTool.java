@@ -26,10 +26,21 @@ public class NodeTool
         }
     }
 
+    /** A node that has just started may answer before all of it can be managed. */
+    private static void awaitRegistration(MBeanServerConnection node, ObjectName name) throws Exception
+    {
+        long until = System.nanoTime() + 60_000_000_000L;
+
+        while (!node.isRegistered(name) && System.nanoTime() < until)
+            Thread.sleep(100);
+    }
+
     private static void run(MBeanServerConnection node, String[] args) throws Exception
     {
         ObjectName proxy = new ObjectName("org.apache.cassandra.db:type=StorageProxy");
         ObjectName service = new ObjectName("org.apache.cassandra.db:type=StorageService");
+        awaitRegistration(node, proxy);
+        awaitRegistration(node, service);
         switch (args[1])
         {
             case "paxos":
