@@ -294,6 +294,8 @@ sub _transaction
 }
 
 # What this session believes; the instance's belief has a witness of its own.
+# The token alone is no belief: within a transaction that is bound to a term it
+# is that term's until the end, also when the term is over.
 sub _sample
 {
 	my ($self, @more) = @_;
@@ -311,7 +313,10 @@ sub _sample
 		  . join(
 			" || ' ' || ",
 			"''",
-			map { "'$_=' || coalesce(le_fencing_token('$_'), 0)" } @elections));
+			map {
+				"'$_=' || CASE WHEN le_is_leader('$_') "
+				  . "THEN coalesce(le_fencing_token('$_'), 0) ELSE 0 END"
+			} @elections));
 
 	$self->{beliefs}->sample(
 		$before,
