@@ -218,6 +218,17 @@ var forged = []struct {
 	{"I8", "refused though free", true, []Record{
 		op("a", "acquire", "true", 1, 1, 2), op("a", "release", "true", 0, 3, 4),
 		op("b", "acquire", "false", 0, 11, 12)}},
+	{"I8", "refused while another took it and gave it back", false, []Record{
+		op("a", "acquire", "gave back", 0, 1, 2), op("b", "acquire", "false", 0, 3, 4),
+		op("b", "acquire", "true", 1, 5, 6)}},
+	{"I8", "refused before another took it and gave it back", true, []Record{
+		op("b", "acquire", "false", 0, 1, 2), op("a", "acquire", "gave back", 0, 3, 4)}},
+	{"I8", "led by who gave it back", true, []Record{
+		op("a", "acquire", "gave back", 0, 1, 2), op("a", "renew", "true", 0, 3, 4),
+		op("b", "acquire", "true", 1, 5, 6), op("a", "renew", "true", 0, 7, 8)}},
+	{"I8", "refused while another is granted, by one step", true, []Record{
+		op("a", "acquire", "true", 1, 1, 9), belief("a", "e", 1, 1, 9, 20, 0),
+		op("b", "acquire", "false", 0, 2, 3), read("", 4, 5), op("a", "release", "true", 0, 21, 22)}},
 	{"I8", "refused to its holder", true, []Record{
 		op("a", "acquire", "true", 1, 1, 2), belief("a", "e", 1, 1, 2, 20, 0),
 		op("a", "acquire", "false", 0, 11, 12)}},
@@ -409,6 +420,42 @@ func TestIdle(t *testing.T) {
 				t.Errorf("without %s, the report:\n%s", missing, &out)
 			}
 		}
+	}
+}
+
+// A grant by two steps: whoever comes in between is refused, and nobody leads.
+func TestGrantBySteps(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		store string
+		bad   bool
+		with  []Record
+	}{
+		{"refused in between", "azure", false, []Record{
+			op("a", "acquire", "true", 1, 1, 9), belief("a", "e", 1, 1, 9, 20, 0),
+			op("b", "acquire", "false", 0, 2, 3), read("", 4, 5)}},
+		{"refused in between, by another store", "consul", true, []Record{
+			op("a", "acquire", "true", 1, 1, 9), belief("a", "e", 1, 1, 9, 20, 0),
+			op("b", "acquire", "false", 0, 2, 3), read("", 4, 5)}},
+		{"refused before it", "azure", true, []Record{
+			op("b", "acquire", "false", 0, 2, 3), op("a", "acquire", "true", 1, 4, 9)}},
+		{"refused after it", "azure", true, []Record{
+			op("a", "acquire", "true", 1, 1, 2), op("a", "release", "true", 0, 3, 4),
+			op("b", "acquire", "false", 0, 5, 6)}},
+		{"refused by its own", "azure", true, []Record{
+			op("b", "acquire", "true", 1, 1, 9), belief("b", "e", 1, 1, 9, 20, 0),
+			op("b", "acquire", "false", 0, 2, 3), read("", 4, 5)}},
+		{"refused by what may have been granted", "azure", false, []Record{
+			op("a", "acquire", "unknown", 0, 1, 2), op("b", "acquire", "false", 0, 5, 6)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := history(t, c.with...)
+			h.run.Store = c.store
+			violations, _, _ := linearizable(h)
+			if (len(violations) > 0) != c.bad {
+				t.Errorf("violations: %q", violations)
+			}
+		})
 	}
 }
 

@@ -24,6 +24,11 @@ import (
 // applied at any later instant, or never. A statement that is canceled right
 // after its acquire was granted leaves a session with a term, as it leaves it
 // with an advisory lock; of such a term nobody dated the end.
+//
+// An acquire that "gave back" was granted by the store, but its token could not
+// be kept; it is told so while the lease is being released. On Azure a grant
+// takes two steps, the lease and then the stamp: in between nobody leads, and
+// others are refused.
 
 type registerState struct {
 	holder string // "": free, and its last holder said so
@@ -42,6 +47,7 @@ type registerInput struct {
 	holder string
 	node   string
 	token  int64 // end: of which term
+	rival  bool  // acquire: one that was granted, by steps, was under way
 }
 
 type registerOutput struct {
@@ -96,11 +102,11 @@ func step(s registerState, in registerInput, out registerOutput) []interface{} {
 		}
 		return nil
 	case "acquire false":
-		if s.holder == "" || certain {
+		if (s.holder == "" && !in.rival) || certain {
 			return nil
 		}
 		return one(s)
-	case "acquire unknown":
+	case "acquire unknown", "acquire gave back":
 		if free && !mine {
 			return []interface{}{s, registerState{holder: in.holder, node: in.node, token: s.token, ended: true, vague: true}}
 		}
@@ -231,6 +237,24 @@ func (h *History) storeFrozen(from, to int64) bool {
 	return false
 }
 
+// hasRival tells whether a refused acquire met another's in the middle of a
+// grant that takes several steps.
+func (h *History) hasRival(o Record, ops []Record) bool {
+	if h.run.Store != "azure" || o.Op != "acquire" || o.Result != "false" {
+		return false
+	}
+	for _, p := range ops {
+		if p.Call > o.Return {
+			break
+		}
+		if p.Op == "acquire" && p.Holder != o.Holder && (p.Result == "true" || p.Result == "unknown") &&
+			(p.Return > o.Call || p.Result == "unknown") {
+			return true
+		}
+	}
+	return false
+}
+
 // operations makes Porcupine's history of one election: what clients did, and
 // the ends of the terms that they got.
 func operations(h *History, ops []Record, ends map[term]termEnd) (history []porcupine.Operation, exempt bool) {
@@ -248,7 +272,7 @@ func operations(h *History, ops []Record, ends map[term]termEnd) (history []porc
 		}
 		history = append(history, porcupine.Operation{
 			ClientId: o.Client,
-			Input:    registerInput{op: o.Op, holder: o.Holder, node: o.Node},
+			Input:    registerInput{op: o.Op, holder: o.Holder, node: o.Node, rival: h.hasRival(o, ops)},
 			Call:     o.Call,
 			Output:   registerOutput{result: o.Result, token: o.Token, leader: o.Leader},
 			Return:   back,

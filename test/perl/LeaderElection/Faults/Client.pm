@@ -206,6 +206,10 @@ sub _record
 	{
 		$seen{result} = 'unavailable';
 	}
+	elsif ($result->{error} =~ /ERROR:  LE005: could not keep the fencing token/)
+	{
+		$seen{result} = 'gave back';
+	}
 	elsif ($result->{error} =~ /ERROR:  LE005/)
 	{
 		$seen{result} = 'refused';
