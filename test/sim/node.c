@@ -322,7 +322,7 @@ node_start_worker(SimNode *n)
 	n->reload = false;
 	n->on_exit = NULL;
 	n->on_sigterm = NULL;
-	n->run_at = Max(sim.now, n->frozen_until);
+	n->run_at = n->began_at = Max(sim.now, n->frozen_until);
 	trace(n, "worker starts");
 }
 

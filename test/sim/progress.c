@@ -186,11 +186,59 @@ progress_term_ends(SimNode *n, int election, LeSlot *slot)
 	n->ended_token[election] = slot->ended_token;
 }
 
+/* What a sleep is rounded up by, and what a turn takes. */
+#define PUNCTUAL	(10 * LE_MSEC)
+
+/* Is somebody bound to the term, or about to be? */
+static bool
+any_bound(const SimNode *n, int election)
+{
+	for (int i = 0; i < MAX_BACKENDS; i++)
+		if (n->backends[i].busy &&
+			n->backends[i].script.election == election)
+			return true;
+	return false;
+}
+
 /*
- * A node without progress holds no term for longer than progress_within, the
- * time for which the term is waited for, and one round: a worker that is
- * stopped has not renewed it since, so it lasts for a lease at most.  One that
- * was stopped before that has noticed nothing until it went on.
+ * A node without progress holds no term for longer than progress_within and one
+ * round, if its worker runs, or one round after that goes on; those who are
+ * bound to it are told by then that it is given up, and it ends when they have
+ * gone.
+ */
+static void
+check_punctual(SimNode *n, int election)
+{
+	le_duration round = node_table(n)->node.timing.renew_interval + PUNCTUAL;
+	le_time		now = clock_boot(n, sim.now);
+	le_time		able = Max(n->began_at, n->frozen_until);
+	le_time		due;
+
+	if (sim.now < able)
+		return;
+	due = Max(n->progress[election] + LIMIT, clock_boot(n, able));
+	if (now <= due)
+		return;
+	if (any_bound(n, election))
+		n->bound_at[election] = now;
+	if (!n->running || n->stopping || now <= due + round ||
+		any_reports(n, election))
+		return;
+	if (n->drained[election] == 0)
+		sim_fail("n%d has not begun to give up e%d, %.3f s after it made "
+				 "progress last", n->number, election,
+				 (now - n->progress[election]) / (double) LE_SEC);
+	else if (now > n->bound_at[election] + round)
+		sim_fail("n%d leads e%d, to which nobody is bound, %.3f s after it made "
+				 "progress last", n->number, election,
+				 (now - n->progress[election]) / (double) LE_SEC);
+}
+
+/*
+ * Whatever becomes of its worker, for no longer than progress_within, the time
+ * for which the term is waited for, and a lease: a worker that is stopped has
+ * not renewed it since.  One that was stopped before that has noticed nothing
+ * until it went on.
  */
 void
 progress_check(SimNode *n, int election)
@@ -199,13 +247,13 @@ progress_check(SimNode *n, int election)
 							clock_boot(n, n->went_on));
 	le_duration most;
 
-	if (le_progress_within == 0)
+	if (le_progress_within == 0 ||
+		le_owner_of(node_slot(n, election)) != LE_OWNER_NODE)
 		return;
+	check_punctual(n, election);
 	most = LIMIT + le_drain_timeout * LE_MSEC + LE_DRAIN_GRACE +
 		Max(node_table(n)->node.timing.lease, n->lease_ms * LE_MSEC);
-	if (clock_boot(n, sim.now) > since + most &&
-		!any_reports(n, election) &&
-		le_owner_of(node_slot(n, election)) == LE_OWNER_NODE)
+	if (clock_boot(n, sim.now) > since + most && !any_reports(n, election))
 		sim_fail("n%d leads e%d, %.3f s after it made progress last",
 				 n->number, election,
 				 (clock_boot(n, sim.now) - n->progress[election]) /

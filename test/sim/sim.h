@@ -615,6 +615,7 @@ typedef struct SimNode
 										 * looks at it */
 	le_time		sleeps_until;	/* on CLOCK_MONOTONIC; 0: for ever */
 	le_time		went_on;		/* in true time: after it stood still last */
+	le_time		began_at;		/* in true time: its process */
 	le_time		awake_since;	/* in true time: its turn began then */
 	le_time		frozen_until;	/* in true time */
 	le_time		wakes_at;		/* the machine, from its sleep */
@@ -672,6 +673,8 @@ typedef struct SimNode
 	le_time		cron_until;		/* its scheduler is dead, in true time */
 	le_time		began[MAX_ELECTIONS];	/* its term, as was seen */
 	le_time		progress[MAX_ELECTIONS];	/* the last in it */
+	le_time		bound_at[MAX_ELECTIONS];	/* somebody was bound to it last,
+											 * seen when it was overdue */
 	bool		made[MAX_ELECTIONS];	/* there was some since the begin */
 	le_time		idle_until[MAX_ELECTIONS];	/* it has to stay away */
 	le_duration idled[MAX_ELECTIONS];	/* for how long, the last time ... */
