@@ -1,11 +1,12 @@
 # lectl exec, while nothing fails: what the command gets and gives, who may run
-# it, and that nothing of it is left.
+# it, and that nothing of it is left.  With the store local also what ends it.
 
 use strict;
 use warnings;
 
 use LeaderElection::Docs;
 use LeaderElection::Lectl;
+use LeaderElection::Loss;
 use LeaderElection::Node;
 use LeaderElection::Session;
 use LeaderElection::Util;
@@ -218,6 +219,19 @@ subtest 'the recipe' => sub {
 };
 
 # As psql has them.
+# Of this store nobody has to wait for a deadline: what a backend holds ends with
+# it, and the others may begin at once but for the time to settle.
+subtest 'killed' => sub {
+	lose_between($node, $node, carries => 3);
+	loses('lectl killed', 1, sub { $_[0]->kill9 }, strict => 1, killed => 1);
+	loses('backend killed', 1, sub {
+		my $pid = backend_of($node);
+
+		kill('KILL', $pid);
+		$_[0]->{backend} = $pid;
+	}, alone => 1, repair => sub { $node->wait_for_restart($_[0]->{backend}) });
+};
+
 subtest 'connection' => sub {
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 	my $host = $node->host;

@@ -9,6 +9,7 @@ use warnings;
 
 use LeaderElection::Consul;
 use LeaderElection::Lectl;
+use LeaderElection::Loss;
 use LeaderElection::Node;
 use LeaderElection::Toxiproxy;
 use LeaderElection::Util;
@@ -38,25 +39,7 @@ my $to_a = $toxiproxy->link('a', '127.0.0.1:' . $a->port);
 my $carries = 2.5;
 my $soon = 1;
 
-my $ground = LeaderElection::Lectl::Ground->new;
-my $number = 0;
-
-sub exec_on
-{
-	my ($where, $deaf, @options) = @_;
-	my $name = 'w' . ++$number;
-	my $connstr = ref $where ? $where->connstr('postgres') : $where;
-
-	return LeaderElection::Lectl->start($name, $connstr, 'exec', 'e',
-		'--wait', '2min', @options, $ground->worker($name, $deaf));
-}
-
-sub backend_of
-{
-	my ($node) = @_;
-
-	return $node->ask("SELECT pid FROM le_status WHERE election = 'e' AND state = 'leader'");
-}
+my $ground = lose_between($a, $b, carries => $carries, soon => $soon);
 
 sub guard_of
 {
@@ -67,46 +50,6 @@ sub guard_of
 		return $pid if slurp_file("/proc/$pid/comm") eq "lectl-guard\n";
 	}
 	die 'no guard';
-}
-
-# The seconds from an instant until the process is dead.
-sub death
-{
-	my ($pid, $from) = @_;
-
-	poll_until(sub { !$ground->alive($pid) }, "death of $pid", interval => 0.001);
-	return (boottime_ns() - $from) / 1e9;
-}
-
-# One leads on a, and another waits on b.  It happens to the first; how long did
-# its command live on?  Then the other's turn comes, and is ended.  Strict: the
-# next term begins when the command is dead, so there is no need to settle.
-# Otherwise it takes as long as the old deadline may be away, so that none of this
-# depends on how fast the machine is.  What is told, and not only timed out, is told
-# soon, in one of three tries: the machine may be busy in that very moment.
-sub loses
-{
-	my ($what, $deaf, $happen, %params) = @_;
-	my $one = exec_on($params{connstr} // $a, $deaf);
-	my $run = $ground->wait_for($one->name);
-	my $two = exec_on($b, 0, '--settle', $params{strict} ? '0' : "$carries s");
-	my ($from, $seconds);
-
-	$from = boottime_ns();
-	$happen->($one);
-	$seconds = death($run->[2], $from);
-	note("$what: dead after $seconds s");
-	my $again = !$params{within} && $seconds >= $soon && ($params{tries} // 0) < 2;
-	cmp_ok($seconds, '<', $params{within} // ($again ? $carries : $soon), "$what: dead soon");
-	$params{repair}->($one) if $params{repair};
-	is($one->code, 79, 'lectl says that it was lost') unless $params{killed};
-	cmp_ok($ground->wait_for($two->name)->[1], '>', $run->[1], 'the next has a higher token');
-	kill('TERM', $two->pid);
-	is($two->code, 143, 'and is ended');
-	$params{finally}->() if $params{finally};
-	never([ $ground->overlaps ], 'never two at a time');
-	loses($what, $deaf, $happen, %params, tries => ($params{tries} // 0) + 1) if $again;
-	return;
 }
 
 my $by_link = 'host=127.0.0.1 dbname=postgres port=' . ($to_a->host_port =~ /(\d+)$/)[0];

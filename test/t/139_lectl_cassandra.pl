@@ -8,7 +8,9 @@ use JSON::PP;
 use LeaderElection::Cassandra;
 use LeaderElection::Gateway;
 use LeaderElection::Lectl;
+use LeaderElection::Loss;
 use LeaderElection::Node;
+use LeaderElection::Toxiproxy;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -16,7 +18,10 @@ use Test::More;
 my $cassandra = LeaderElection::Cassandra->shared;
 my $keyspace = $cassandra->keyspace;
 my $gateway = LeaderElection::Gateway->new('gateway', cassandra => $cassandra, keyspace => $keyspace)->start;
-my ($a, $b) = map { LeaderElection::Node->create($_, gateway => $gateway, settings => { lease_ttl => '6s' }) } 'a', 'b';
+my $to_gateway = LeaderElection::Toxiproxy->new->start->link('gateway', "127.0.0.1:$gateway->{port}");
+my ($a, $b) = map {
+	LeaderElection::Node->create($_, gateway => $_ eq 'a' ? $to_gateway->url : $gateway, settings => { lease_ttl => '6s' })
+} 'a', 'b';
 my $both = 'host=' . $a->host . ',' . $b->host . ' port=' . $a->port . ',' . $b->port . ' dbname=postgres';
 my @quick = ('--settle', '0');
 
@@ -50,6 +55,24 @@ subtest 'exec' => sub {
 	is((lectl($a, 'exec', 'e', @quick, '--wait', '20s', @tick, 'true'))[0], 0, 'a tick');
 	is((lectl($b, 'exec', 'e', @quick, '--wait', '20s', @tick, 'true'))[0], 75, 'once');
 	is((lectl($b, 'exec', 'e', @quick, '--wait', '20s', '--job', 'broken', '--every', '90 days', 'false'))[0], 1, 'one that fails');
+};
+
+# The deadline is no further away than the lease, less a second of Cassandra's and
+# the margin of another.
+subtest 'exec, and what ends it' => sub {
+	my $carries = 4;
+
+	lose_between($a, $b, carries => $carries);
+	loses('lectl killed', 1, sub { $_[0]->kill9 }, strict => 1, killed => 1);
+	loses('no answer of the gateway', 1, sub { $to_gateway->add('silence', 'timeout', 'downstream', timeout => 0) },
+		strict => 1, within => $carries, repair => sub { $to_gateway->reset });
+	loses('backend killed', 1, sub {
+		my $pid = backend_of($a);
+
+		kill('KILL', $pid);
+		$_[0]->{backend} = $pid;
+	}, repair => sub { $a->wait_for_restart($_[0]->{backend}) });
+	loses('instance killed', 1, sub { $a->crash }, finally => sub { $a->start });
 };
 
 subtest 'list and check' => sub {

@@ -1,0 +1,180 @@
+
+=pod
+
+=head1 NAME
+
+LeaderElection::Loss - lectl exec on two instances, of which one loses its term
+
+=head1 SYNOPSIS
+
+  use LeaderElection::Loss;
+
+  my $ground = lose_between($a, $b, carries => 2.5);
+  loses('stepped down', 0, sub { $a->ask("SELECT le_step_down('e', '0')") },
+    strict => 1);
+
+=head1 DESCRIPTION
+
+The election is "e".  Whatever happens, the command ends before anybody else's
+begins, and soon.
+
+=cut
+
+package LeaderElection::Loss;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use LeaderElection::Lectl;
+use LeaderElection::Util;
+use Test::More;
+
+our @EXPORT = qw(
+  backend_of
+  death
+  exec_on
+  lose_between
+  loses
+);
+
+my ($a, $b, $ground, $carries, $soon);
+my $number = 0;
+
+=pod
+
+=head1 FUNCTIONS
+
+=over
+
+=item lose_between($a, $b, carries => s, [ soon => s ])
+
+From now on the first leads and the second waits; returns the ground on which
+their commands meet.  Carries: how far away the deadline is at most; soon: when,
+after a loss that is known at once, the command is dead (1 s).
+
+=cut
+
+sub lose_between
+{
+	my ($leads, $waits, %params) = @_;
+
+	($a, $b) = ($leads, $waits);
+	($carries, $soon) = ($params{carries}, $params{soon} // 1);
+	return $ground = LeaderElection::Lectl::Ground->new;
+}
+
+=pod
+
+=item exec_on($where, $deaf, @options)
+
+Starts lectl exec on an instance, or by a connection string, for a command that
+pays heed to SIGTERM, or is deaf to it.
+
+=item backend_of($node)
+
+The process that holds the election there.
+
+=item death($pid, $from)
+
+The seconds from an instant until the process is dead.
+
+=cut
+
+sub exec_on
+{
+	my ($where, $deaf, @options) = @_;
+	my $name = 'w' . ++$number;
+	my $connstr = ref $where ? $where->connstr('postgres') : $where;
+
+	return LeaderElection::Lectl->start($name, $connstr, 'exec', 'e',
+		'--wait', '2min', @options, $ground->worker($name, $deaf));
+}
+
+sub backend_of
+{
+	my ($node) = @_;
+
+	return $node->ask("SELECT pid FROM le_status WHERE election = 'e' AND state = 'leader'");
+}
+
+sub death
+{
+	my ($pid, $from) = @_;
+
+	poll_until(sub { !$ground->alive($pid) }, "death of $pid", interval => 0.001);
+	return (boottime_ns() - $from) / 1e9;
+}
+
+=pod
+
+=item loses($what, $deaf, $happen, %params)
+
+One leads on a, and another waits on b.  It happens to the first; how long did its
+command live on?  Then the other's turn comes, and is ended.  Parameters:
+
+=over
+
+=item strict
+
+The next term begins when the command is dead, so there is no need to settle.
+Otherwise the next one settles for as long as the old deadline may be away, so
+that none of this depends on how fast the machine is.
+
+=item within
+
+How soon the command is dead, in seconds.  Without it the loss is told, not only
+timed out, and the command is dead soon, in one of three tries: the machine may be
+busy in that very moment.
+
+=item connstr
+
+How the first gets to a.
+
+=item killed
+
+It was lectl that was ended: nobody asks for its exit code.
+
+=item alone
+
+The other begins to wait when all is repaired, since it happens to its instance,
+too.
+
+=item repair, finally
+
+Called when the command is dead, with lectl, and when the next one's turn is over.
+
+=back
+
+=back
+
+=cut
+
+sub loses
+{
+	my ($what, $deaf, $happen, %params) = @_;
+	my $one = exec_on($params{connstr} // $a, $deaf);
+	my $run = $ground->wait_for($one->name);
+	my $next = sub { exec_on($b, 0, '--settle', $params{strict} ? '0' : "$carries s") };
+	my $two = $params{alone} ? undef : $next->();
+	my ($from, $seconds);
+
+	$from = boottime_ns();
+	$happen->($one);
+	$seconds = death($run->[2], $from);
+	note("$what: dead after $seconds s");
+	my $again = !$params{within} && $seconds >= $soon && ($params{tries} // 0) < 2;
+	cmp_ok($seconds, '<', $params{within} // ($again ? $carries : $soon), "$what: dead soon");
+	$params{repair}->($one) if $params{repair};
+	$two //= $next->();
+	is($one->code, 79, 'lectl says that it was lost') unless $params{killed};
+	cmp_ok($ground->wait_for($two->name)->[1], '>', $run->[1], 'the next has a higher token');
+	kill('TERM', $two->pid);
+	is($two->code, 143, 'and is ended');
+	$params{finally}->() if $params{finally};
+	never([ $ground->overlaps ], 'never two at a time');
+	loses($what, $deaf, $happen, %params, tries => ($params{tries} // 0) + 1) if $again;
+	return;
+}
+
+1;
