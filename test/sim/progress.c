@@ -201,10 +201,10 @@ any_bound(const SimNode *n, int election)
 }
 
 /*
- * A node without progress holds no term for longer than progress_within and one
- * round, if its worker runs, or one round after that goes on; those who are
- * bound to it are told by then that it is given up, and it ends when they have
- * gone.
+ * A node without progress holds no term for longer than progress_within and
+ * one round, if its worker runs, or one round after that goes on; those who
+ * are bound to it are told by then that it is given up, and it ends when they
+ * have gone.
  */
 static void
 check_punctual(SimNode *n, int election)
