@@ -7,54 +7,12 @@ use warnings;
 use LeaderElection::Consul;
 use LeaderElection::Docs;
 use LeaderElection::Node;
+use LeaderElection::Progress;
 use LeaderElection::Session;
 use LeaderElection::Takeover;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes ();
-
-# Since when, what ("acquired" or "no progress") and for how long it does not
-# contend then: of all terms of the election here, in order.
-sub terms
-{
-	my ($node, $election) = @_;
-
-	return map { { at => $_->[0], what => $_->[1], hold_off => $_->[2] } }
-	  map { [ split /\|/, $_, -1 ] } split /\n/,
-	  $node->sql("SELECT extract(epoch FROM at), event, substring(detail FROM 'contend for ([0-9.]+) s')
-		FROM le_events WHERE election = '$election' AND node = '@{[ $node->name ]}'
-			AND event NOT IN ('claimed', 'run started', 'run done', 'run failed') ORDER BY number");
-}
-
-sub hold_offs
-{
-	return [ map { $_->{hold_off} } grep { $_->{what} eq 'no progress' } terms(@_) ];
-}
-
-sub wait_for_ends
-{
-	my ($node, $election, $n, %params) = @_;
-
-	return poll_until(sub { @{ hold_offs($node, $election) } >= $n },
-		$node->name . ": $n terms without progress", %params);
-}
-
-# For that many seconds the query once per interval, so that none of it is
-# missing for long on a slow machine either.
-sub keep_asking
-{
-	my ($node, $seconds, $query, $interval) = @_;
-	my $session = LeaderElection::Session->new($node);
-	my $until = boottime_ns() + $seconds * 1e9;
-
-	while (boottime_ns() < $until)
-	{
-		$session->query($query);
-		Time::HiRes::usleep(($interval // 0.1) * 1e6);
-	}
-	return;
-}
 
 # What le_check_config() has to say against it.
 sub warning
@@ -97,6 +55,7 @@ subtest 'a term without progress' => sub {
 	} 0 .. $#terms;
 
 	is(scalar @early, 0, 'and is kept');
+	ended_in_time($local, 'idle', 1);
 
 	# it is of use for longer than the time allowed, and then no more
 	poll_until(sub { $local->is_leader('idle') }, 'the fourth term');
@@ -216,13 +175,14 @@ subtest 'a job that hangs' => sub {
 	$job->start(q(CALL le_run('hung', 'SELECT pg_sleep(600)', job => 'j', every => '1 s', on_loss => 'none')));
 	keep_asking($one, 3, q(SELECT le_progress('hung')));
 	is($one->token('hung'), $token, 'another job that runs keeps the term');
-	poll_until(sub { $two->is_leader('hung') }, 'the other node to lead');
+	my $progress = last_progress($one, 'hung', sub { $two->is_leader('hung') });
 	like($job->finish->{error} // '', qr/LE002/, 'the job that hangs is canceled');
 	is($one->sql("SELECT last_loss FROM le_status WHERE election = 'hung'"), 'no progress', 'the node gave it up');
 	is(hold_offs($one, 'hung')->[0], '2.0', 'for as long as it was given');
 	cmp_ok($two->token('hung'), '>', $token, 'the token is higher');
 	keep_asking($two, 3, q(CALL le_run('hung', 'SELECT 1', job => 'k', every => '1 s')));
 	ok($two->is_leader('hung'), 'where jobs run the term stays');
+	given_up_in_time($one, 'hung', $progress, 2, 2);
 	$_->sql("SELECT le_withdraw('hung')") foreach $one, $two;
 };
 
@@ -231,32 +191,7 @@ subtest 'a job that hangs' => sub {
 # have begun five.
 subtest 'nodes that are all of no use' => sub {
 	$_->sql("SELECT le_campaign('useless')") foreach $one, $two;
-	wait_for_ends($_, 'useless', 3, timeout => 60) foreach $one, $two;
-	foreach my $node ($one, $two)
-	{
-		my @terms = terms($node, 'useless');
-		my ($ended, @early) = (undef);
-
-		is(join(' ', @{ hold_offs($node, 'useless') }[ 0 .. 2 ]), '2.0 4.0 8.0', $node->name . ': hold-offs double');
-		foreach my $term (@terms)
-		{
-			push @early, $term->{at}
-			  if $term->{what} eq 'acquired' && $ended && $term->{at} < $ended->{at} + $ended->{hold_off} - 0.05;
-			$ended = $term if $term->{what} eq 'no progress';
-		}
-		is(scalar @early, 0, $node->name . ': and are kept');
-	}
-
-	# of all that was counted until the slower of them was through
-	my ($first) = sort { $a <=> $b } map { (terms($_, 'useless'))[0]{at} } $one, $two;
-	my ($last) = sort { $b <=> $a }
-	  map { (grep { $_->{what} eq 'no progress' } terms($_, 'useless'))[2]{at} } $one, $two;
-	my $terms = grep { $_->{what} eq 'acquired' && $_->{at} <= $last } map { terms($_, 'useless') } $one, $two;
-
-	# each node's n-th term begins 2n + 2(2^n - 1) s after its first, or later
-	my $most = 1;
-	$most++ while 2 * $most + 2 * (2**$most - 1) <= $last - $first;
-	cmp_ok($terms, '<=', 2 * $most, sprintf('%d terms in %.1f s, at most %d', $terms, $last - $first, 2 * $most));
+	all_useless('useless', 2, $one, $two);
 	$_->sql('SELECT le_step_down()') foreach $one, $two;
 };
 

@@ -6,6 +6,7 @@ use warnings;
 use LeaderElection::Cassandra;
 use LeaderElection::Gateway;
 use LeaderElection::Node;
+use LeaderElection::Progress;
 use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
@@ -15,25 +16,21 @@ my $cassandra = LeaderElection::Cassandra->shared;
 my $gateway = LeaderElection::Gateway->new('gateway',
 	cassandra => $cassandra, keyspace => $cassandra->keyspace)->start;
 my ($a, $b) = map {
-	LeaderElection::Node->create($_, gateway => $gateway, settings => { lease_ttl => '10s', progress_within => '2s' })
+	LeaderElection::Node->create($_, gateway => $gateway, settings => { lease_ttl => '10s', drain_timeout => '500ms', progress_within => '2s' })
 } 'a', 'b';
 
 $a->sql("SELECT le_campaign('e')");
 $a->wait_for_leadership('e');
 
 my $token = $a->token('e');
-my $at_work = LeaderElection::Session->new($a);
-my $until = boottime_ns() + 3e9;
 
-while (boottime_ns() < $until)
-{
-	$at_work->query(q(CALL le_run('e', 'SELECT 1', job => 'j', every => '1 s')));
-	$a->sql('SELECT pg_sleep(0.1)');
-}
+keep_asking($a, 3, q(CALL le_run('e', 'SELECT 1', job => 'j', every => '1 s')));
 is($a->token('e'), $token, 'jobs keep the term');
 
 $b->sql("SELECT le_campaign('e', progress_within => '0')");
-poll_until(sub { $b->is_leader('e') }, 'the other to lead when they stop');
+my $progress = last_progress($a, 'e', sub { $b->is_leader('e') });
+
+given_up_in_time($a, 'e', $progress, 2);
 is($a->sql("SELECT last_loss FROM le_status WHERE election = 'e'"), 'no progress', 'for lack of progress');
 is($a->sql("SELECT detail FROM le_events WHERE event = 'no progress'"), 'none for 2.0 s; does not contend for 2.0 s', 'as it says');
 cmp_ok($b->token('e'), '>', $token, 'a later term');
@@ -42,5 +39,32 @@ cmp_ok($b->token('e'), '>', $token, 'a later term');
 $a->wait_for("SELECT state = 'waiting' FROM le_status WHERE election = 'e'", 'the first to contend again');
 $a->sql('SELECT pg_sleep(1)');
 ok($b->is_leader('e'), 'which is not asked for it, stays');
+
+# The scheduler does not start it anew while it runs.
+subtest 'a job that hangs' => sub {
+	my $job = LeaderElection::Session->new($a);
+
+	$a->sql("SELECT le_campaign('hung')");
+	$a->wait_for_leadership('hung');
+	$b->sql("SELECT le_campaign('hung')");
+	$token = $a->token('hung');
+	$job->start(q(CALL le_run('hung', 'SELECT pg_sleep(600)', job => 'j', every => '1 s', on_loss => 'none')));
+	my $next;
+
+	$progress = last_progress($a, 'hung', sub { $next = $b->token('hung') });
+	keep_asking($b, 3, q(CALL le_run('hung', 'SELECT 1', job => 'k', every => '1 s')));
+	is($b->token('hung'), $next, 'where jobs run the term stays');
+	cmp_ok($next, '>', $token, 'its token is higher');
+	given_up_in_time($a, 'hung', $progress, 2, 2);
+	like($job->finish->{error} // '', qr/LE002/, 'the job that hangs is canceled');
+	is($a->sql("SELECT last_loss FROM le_status WHERE election = 'hung'"), 'no progress', 'the node gave it up');
+	is(hold_offs($a, 'hung')->[0], '2.0', 'for as long as it was given');
+	$_->sql("SELECT le_withdraw('hung')") foreach $a, $b;
+};
+
+subtest 'nodes that are all of no use' => sub {
+	$_->sql("SELECT le_campaign('useless', progress_within => '1 s')") foreach $a, $b;
+	all_useless('useless', 1, $a, $b);
+};
 
 done_testing();
