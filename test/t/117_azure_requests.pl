@@ -212,7 +212,7 @@ subtest 'throttling' => sub {
 	my ($before_waiter, $waiter) = behind_recorder('patient');
 	my $session = LeaderElection::Session->new($waiter);
 	my $looks = qr/^HEAD \S*busy~leader/;
-	my ($token, $renewals, @marks, $n);
+	my ($token, $renewals, @marks, $took, $n);
 
 	ok($leader->acquire('busy'), 'leads');
 	$token = $leader->token('busy');
@@ -235,9 +235,12 @@ subtest 'throttling' => sub {
 	$renewals = $leader->sql(
 		q(SELECT renewals FROM le_stat() WHERE election = 'busy'));
 
-	# for two leases
-	$leader->wait_for("SELECT renewals >= $renewals + 6 FROM le_stat()
-		WHERE election = 'busy'", 'renewals', timeout => 60);
+	# for two leases, or more where the machine is busy, too
+	$took = timed(
+		sub {
+			$leader->wait_for("SELECT renewals >= $renewals + 6 FROM le_stat()
+				WHERE election = 'busy'", 'renewals', timeout => 60);
+		});
 	is($leader->token('busy'), $token, 'in the same term');
 	is($leader->sql(q(SELECT losses FROM le_stat() WHERE election = 'busy')),
 		0, 'without a loss');
@@ -247,7 +250,7 @@ subtest 'throttling' => sub {
 		'>=', 9, 'although the service was busy');
 	$n = scalar $before_waiter->requests($looks, $marks[1]);
 	cmp_ok($n, '>', 0, 'who waits looks');
-	cmp_ok($n, '<', 9, 'but not as often as every two seconds');
+	cmp_ok($n, '<', $took / 3, 'but not as often as every two seconds');
 	$_->clear_rules foreach $before_leader, $before_waiter;
 	ok($leader->release('busy'), 'in the end the election is free');
 	is($session->finish(timeout => 60)->{output}, 't', 'and taken');
