@@ -170,10 +170,27 @@ open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 }
 
 /*
- * Hands out the request's body once.  libcurl sends a request again by itself
- * when a kept connection breaks before the answer, and a write whose second
- * copy is refused would look as if it had never been applied.  A body that
- * cannot be had twice stops that: the request fails, its outcome unknown.
+ * libcurl sends a request again by itself when a kept connection breaks before
+ * the answer, and a write whose second copy is refused would look as if it had
+ * never been applied.  So each is sent once: the second time it fails, its
+ * outcome unknown.  A call that was left behind is said not to have been sent.
+ */
+#if LIBCURL_VERSION_NUM >= 0x075000
+static int
+send_once(void *arg, char *to, char *from, int to_port, int from_port)
+{
+	Call	   *call = arg;
+
+	if (call->left_behind || call->request_given > 0)
+		return CURL_PREREQFUNC_ABORT;
+	call->request_given = call->request_len;
+	return CURL_PREREQFUNC_OK;
+}
+#else
+
+/*
+ * A libcurl that does not ask before it sends: its body is handed out once.
+ * That costs the server a second look, since it comes after the headers.
  */
 static size_t
 give_body(char *to, size_t size, size_t n, void *arg)
@@ -182,11 +199,12 @@ give_body(char *to, size_t size, size_t n, void *arg)
 	size_t		len = Min(size * n, call->request_len - call->request_given);
 
 	if (call->left_behind)
-		return CURL_READFUNC_ABORT; /* it is said not to have been sent */
+		return CURL_READFUNC_ABORT;
 	memcpy(to, call->request_body + call->request_given, len);
 	call->request_given += len;
 	return len;
 }
+#endif
 
 static size_t
 take_body(char *data, size_t size, size_t n, void *arg)
@@ -393,6 +411,10 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 	SET(CURLOPT_CONNECTTIMEOUT_MS, NEVER_MS);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_OPENSOCKETDATA, call);
+#if LIBCURL_VERSION_NUM >= 0x075000
+	SET(CURLOPT_PREREQFUNCTION, send_once);
+	SET(CURLOPT_PREREQDATA, call);
+#endif
 	SET(CURLOPT_ERRORBUFFER, call->error);
 	SET(CURLOPT_WRITEFUNCTION, take_body);
 	SET(CURLOPT_WRITEDATA, call);
@@ -404,8 +426,12 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 	{
 		SET(CURLOPT_POST, 1L);
 		SET(CURLOPT_POSTFIELDSIZE, (long) call->request_len);
+#if LIBCURL_VERSION_NUM >= 0x075000
+		SET(CURLOPT_POSTFIELDS, call->request_body);
+#else
 		SET(CURLOPT_READFUNCTION, give_body);
 		SET(CURLOPT_READDATA, call);
+#endif
 	}
 	else if (strcmp(request->method, "PUT") == 0)
 	{
