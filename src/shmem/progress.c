@@ -117,18 +117,24 @@ le_progress_forget(int slot)
 	LeProgress *p = &all[slot];
 
 	pg_atomic_write_u64(&p->at, 0);
-	p->began_at = p->limit = p->since = p->judged = 0;
+	p->began_at = p->limit = p->since = p->judged = p->away_until = 0;
 	p->within = p->candidate_within = p->campaign_within = LE_WITHIN_SETTING;
 	p->useless = p->idled = 0;
 	p->idles = false;
 }
 
-/* A term begins, with progress at its begin.  Its owner is known. */
+/*
+ * A term begins, with progress at its begin.  Its owner is known.  Whoever was
+ * not needed for so long after a hold-off had others that were of use: what it
+ * failed at once does not keep it away when they are gone.
+ */
 void
 le_progress_begin(int slot, le_time now)
 {
 	LeProgress *p = &all[slot];
 
+	if (p->idled != 0 && now >= p->away_until + LE_MAX_IDLE)
+		p->idled = 0;
 	p->within = p->candidate_within;
 	p->useless = 0;
 	p->began_at = now;

@@ -35,6 +35,7 @@ typedef struct LeProgress
 								 * it is not, or not for that */
 	le_duration idled;			/* the last hold-off for lack of it; 0: there
 								 * was some since */
+	le_time		away_until;		/* the end of that hold-off */
 	le_time		judged;			/* began_at of the term of which that was
 								 * decided last */
 	bool		idles;			/* the slot's hold-off is of that kind */

@@ -582,8 +582,11 @@ stay_away(LeSlot *slot)
 	le_time		until;
 
 	le_progress_end(le_slot_number(slot));
+	if (p->useless == 0)
+		return;
 	until = le_now() + p->idled;
-	if (p->useless == 0 || slot->hold_off_until >= until)
+	p->away_until = Max(until, slot->hold_off_until);
+	if (slot->hold_off_until >= until)
 		return;
 	slot->hold_off_until = until;
 	p->idles = any_pause = true;

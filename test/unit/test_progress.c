@@ -204,6 +204,23 @@ hold_off_doubles_until_there_is_progress(void **state)
 	end_without_progress(10 * LE_SEC);
 }
 
+/* Others led for an hour since: they were of use, or this node was not there. */
+static void
+hold_off_begins_anew_after_an_hour(void **state)
+{
+	LeProgress *p = le_progress_of(1);
+
+	(void) state;
+	end_without_progress(10 * LE_SEC);
+	p->away_until = BEGIN + 20 * LE_SEC;
+	le_progress_begin(1, BEGIN + 20 * LE_SEC + LE_MAX_IDLE - 1);
+	end_without_progress(20 * LE_SEC);
+	p->away_until = BEGIN + 40 * LE_SEC + LE_MAX_IDLE;
+	le_progress_begin(1, BEGIN + 40 * LE_SEC + 2 * LE_MAX_IDLE);
+	assert_int_equal(p->idled, 0);
+	end_without_progress(10 * LE_SEC);
+}
+
 static void
 place_is_anothers(void **state)
 {
@@ -211,6 +228,7 @@ place_is_anothers(void **state)
 
 	(void) state;
 	p->campaign_within = 5 * LE_SEC;
+	p->away_until = BEGIN;
 	p->idles = true;
 	end_without_progress(10 * LE_SEC);
 	le_progress_forget(1);
@@ -218,6 +236,7 @@ place_is_anothers(void **state)
 	assert_int_equal(p->campaign_within, LE_WITHIN_SETTING);
 	assert_int_equal(p->idled, 0);
 	assert_int_equal(p->useless, 0);
+	assert_int_equal(p->away_until, 0);
 	assert_false(p->idles);
 }
 
@@ -234,6 +253,7 @@ main(void)
 		TEST(setting_is_for_terms_of_the_node),
 		TEST(strictest_counts),
 		TEST(hold_off_doubles_until_there_is_progress),
+		TEST(hold_off_begins_anew_after_an_hour),
 		TEST(place_is_anothers),
 	};
 
