@@ -67,6 +67,31 @@ sub crowd
 	return $transactions / $seconds;
 }
 
+# As text; of the term of each, 0 of one that is not held.
+sub tokens
+{
+	my ($node) = @_;
+
+	return $node->ask("SELECT array_agg(coalesce(le_fencing_token('e' || i), 0) "
+		  . "ORDER BY i) FROM generate_series(1, $held) i");
+}
+
+# Seconds until each is led in another term than it was.
+sub until_led_anew
+{
+	my ($node, $before) = @_;
+	my $began = time;
+
+	while ($node->ask("SELECT count(*) FROM unnest('$before'::bigint[]) "
+				. "WITH ORDINALITY AS was (token, i) "
+				. "WHERE le_fencing_token('e' || i) > token") < $held)
+	{
+		return $limit if time - $began > $limit;
+		sleep 0.05;
+	}
+	return time - $began;
+}
+
 my $number = 0;
 
 rounds(
@@ -96,11 +121,11 @@ rounds(
 		$lost = lost($node);
 		take('crowd', crowd($node));
 		take('lost by sessions', lost($node) - $lost);
+
+		my $before = tokens($node);
+
 		$node->configure(lease_ttl => '12s');
-		$node->wait_for("SELECT current_setting('leader_election.lease_ttl') = '12s'");
-		# the worker may not have begun yet
-		sleep size(2, 1);
-		take('led again', size(2, 1) + until_held($node, 1, $held));
+		take('led again', until_led_anew($node, $before));
 		$node->hang_up;
 		$node->stop('immediate');
 		$node->clean_node;

@@ -105,10 +105,10 @@ sub contend
 sub take_go
 {
 	my @lines = lines_of(tool('consul-lock'), '-address', $consul->host_port,
-		'-key', 'bench/go', '-contend', 3 * $clients, '-for', "${seconds}s");
+		'-key', 'bench/go', '-contend', 3 * $clients, '-for', "${shorter}s");
 	my @each = map { [ (split ' ')[ 1, 2 ] ] } grep { /^client / } @lines;
 
-	take('Go rate', sum(map { $_->[0] } @each) / $seconds);
+	take('Go rate', sum(map { $_->[0] } @each) / $shorter);
 	take('Go longest', max(map { $_->[1] } @each) / 1000);
 	take('Go starved', scalar grep { !$_->[0] } @each);
 	return;

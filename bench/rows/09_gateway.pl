@@ -8,7 +8,7 @@ use warnings;
 use Bench;
 use LeaderElection::Cassandra;
 
-my %params = (MILLIS => size(3000, 300), LOCKS => size(1000, 100));
+my %params = (MILLIS => size(2000, 300), LOCKS => size(1000, 100));
 my @sizes = @{ size([ 1, 3 ], [1]) };
 
 sub measure
