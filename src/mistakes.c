@@ -25,7 +25,6 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"

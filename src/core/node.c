@@ -653,22 +653,3 @@ le_node_timer(const LeNode *n)
 		next = le_earliest(next, n->renew_at);
 	return next;
 }
-
-const char *
-le_node_state_name(LeNodeState state)
-{
-	static const char *const names[LE_NODE_NSTATES] = {
-		[LE_NODE_NONE] = "no session",
-		[LE_NODE_CREATING] = "creating session",
-		[LE_NODE_VERIFYING] = "verifying session",
-		[LE_NODE_REGISTERING] = "registering",
-		[LE_NODE_LIVE] = "live",
-		[LE_NODE_LISTING] = "ending session: listing keys",
-		[LE_NODE_UNLOCKING] = "ending session: releasing keys",
-		[LE_NODE_DESTROYING] = "ending session",
-		[LE_NODE_REVOKING] = "marking session ended",
-		[LE_NODE_FORGETTING] = "leaving",
-	};
-
-	return names[state];
-}

@@ -125,6 +125,5 @@ extern void le_node_resume(LeNode *n, le_time now);
 extern void le_node_set_timing(LeNode *n, const LeTiming *timing);
 extern LeNodeActions le_node_input(LeNode *n, const LeNodeInput *input);
 extern le_time le_node_timer(const LeNode *n);
-extern const char *le_node_state_name(LeNodeState state);
 
 #endif							/* LE_NODE_H */

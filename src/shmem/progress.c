@@ -23,6 +23,7 @@
 
 #include "settings.h"
 #include "shmem/clock.h"
+#include "shmem/leases.h"
 #include "shmem/progress.h"
 
 static LeProgress *all;

@@ -10,7 +10,9 @@
 #ifndef LE_PROGRESS_H
 #define LE_PROGRESS_H
 
-#include "shmem/leases.h"
+#include "port/atomics.h"
+
+#include "core/timing.h"
 
 /* Within which time a term must see progress: a duration, or else ... */
 #define LE_WITHIN_SETTING	((le_duration) 0)	/* as the setting says */

@@ -10,8 +10,6 @@
 #ifndef LE_RUNS_H
 #define LE_RUNS_H
 
-#include "shmem/leases.h"
-
 /* Hex digits at the end of a claim's id that say who may act on it. */
 #define LE_RUN_DIGITS	24
 

@@ -19,6 +19,7 @@
 #include "storage/shmem.h"
 
 #include "settings.h"
+#include "shmem/leases.h"
 #include "shmem/stats.h"
 
 typedef struct Entry

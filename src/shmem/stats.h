@@ -10,7 +10,9 @@
 #ifndef LE_STATS_H
 #define LE_STATS_H
 
-#include "shmem/leases.h"
+#include "datatype/timestamp.h"
+
+#include "core/election.h"
 
 /* What is counted; le_stat() has a column for each, in this order. */
 typedef enum LeStat

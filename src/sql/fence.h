@@ -11,7 +11,6 @@
 #define LE_FENCE_H
 
 #include "settings.h"
-#include "shmem/leases.h"
 
 /*
  * Bind the transaction to the present term of the election and return its

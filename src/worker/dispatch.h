@@ -13,7 +13,7 @@
 #include "lib/ilist.h"
 #include "nodes/pg_list.h"
 
-#include "shmem/leases.h"
+#include "store/store.h"
 #include "worker/http.h"
 #include "worker/servers.h"
 

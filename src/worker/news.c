@@ -43,6 +43,7 @@
 #include "utils/memutils.h"
 
 #include "shmem/clock.h"
+#include "shmem/leases.h"
 #include "worker/news.h"
 
 /* So long others under way may take along what the news are short of. */
@@ -152,12 +153,6 @@ follow_session(const char *session)
 	told->shown_index = told->shown_facts = 0;
 	told->under_way = 0;
 	begin_with_gap();
-}
-
-bool
-le_news_telling(void)
-{
-	return told != NULL;
 }
 
 static void

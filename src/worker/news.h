@@ -10,14 +10,13 @@
 #ifndef LE_NEWS_H
 #define LE_NEWS_H
 
-#include "shmem/leases.h"
+#include "store/store.h"
 
 /* telling */
 extern int	le_news_room;
 
 extern void le_news_start(void);
 extern void le_news_begin(le_duration until_settled);
-extern bool le_news_telling(void);
 extern void le_news_attach(LeOp *op);
 extern void le_news_landed(const LeOp *op, const LeAnswer *answer);
 extern bool le_news_untold(void);

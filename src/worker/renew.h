@@ -10,8 +10,6 @@
 #ifndef LE_RENEW_H
 #define LE_RENEW_H
 
-#include "shmem/leases.h"
-
 extern void le_renew_run_timers(void);
 
 #endif							/* LE_RENEW_H */

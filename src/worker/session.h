@@ -10,7 +10,7 @@
 #ifndef LE_SESSION_H
 #define LE_SESSION_H
 
-#include "shmem/leases.h"
+#include "core/timing.h"
 
 extern void le_session_start(void);
 extern void le_session_configure(void);

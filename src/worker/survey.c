@@ -33,7 +33,6 @@
 #include "worker/claims.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
-#include "worker/session.h"
 #include "worker/survey.h"
 
 /* Somebody who asks. */
