@@ -39,6 +39,10 @@
  * would touch every slot of the table, most of whose lines are cold.  It
  * follows from the slot, by brief_of(), and is worked out anew after whatever
  * may have changed it.
+ *
+ * Measured: with max_elections = 100000, 20,001 names used and the store
+ * "local", an acquire and its release take 0.58 ms with it, 3.9 ms without.
+ * With one name they take 0.26 ms with it, 0.12 ms without.
  */
 typedef struct Brief
 {
