@@ -14,7 +14,6 @@
  */
 #include "postgres.h"
 
-#include <arpa/inet.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,9 +25,11 @@
 #include "compat.h"
 #include "settings.h"
 
-int			le_store_chosen;
-char	   *le_node_name;
-char	   *le_node_value;
+static int	store_chosen;		/* leader_election.backend: its number in the
+								 * registry of stores */
+static char *node_name;			/* as set; le_my_name() has the default */
+static char *node_value;
+
 char	   *le_campaign_list;
 char	   *le_allowed_list;
 int			le_max_hold_off;
@@ -375,17 +376,17 @@ define_identity_settings(void)
 	DefineCustomEnumVariable("leader_election.backend",
 							 "Selects the store that decides who leads.",
 							 "\"local\" elects among the sessions of this instance only.",
-							 &le_store_chosen, 0, store_names(),
+							 &store_chosen, 0, store_names(),
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("leader_election.node_name",
 							   "Sets the name under which this instance takes part.",
 							   "Empty means host name and port. It must differ between instances.",
-							   &le_node_name, "", PGC_POSTMASTER, 0,
+							   &node_name, "", PGC_POSTMASTER, 0,
 							   check_node_name, NULL, NULL);
 	define_string("leader_election.node_value",
 				  "Sets the value that a leader publishes unless it names another.",
 				  "Empty means a JSON object with node, host and port.",
-				  &le_node_value, "", check_node_value);
+				  &node_value, "", check_node_value);
 	define_string("leader_election.campaign",
 				  "Lists elections that this instance always contends for.",
 				  "Names are separated by commas.",
@@ -601,7 +602,7 @@ le_define_settings(void)
 const LeStore *
 le_configured_store(void)
 {
-	return le_store_number(le_store_chosen);
+	return le_store_number(store_chosen);
 }
 
 void
@@ -702,27 +703,11 @@ le_on_loss_named(const char *name)
 	return LE_ON_LOSS_NONE;		/* keep compilers quiet */
 }
 
-/* Does a valid URL lead to this machine, whatever the resolver says? */
-static bool
-is_loopback(const char *url)
-{
-	const char *host = strstr(url, "://") + 3;
-	char		name[16];
-	struct in_addr address;
-
-	if (strncmp(host, "[::1]", 5) == 0)
-		return true;
-	strlcpy(name, host, Min(sizeof(name), strcspn(host, ":/") + 1));
-	return strcmp(name, "localhost") == 0 ||
-		(inet_pton(AF_INET, name, &address) == 1 &&
-		 (ntohl(address.s_addr) >> 24) == 127);
-}
-
 /* Can what goes there be read on the network? */
 bool
 le_goes_in_clear(const char *url)
 {
-	return strncmp(url, "http://", 7) == 0 && !is_loopback(url);
+	return strncmp(url, "http://", 7) == 0 && !le_is_loopback(url);
 }
 
 /*
@@ -756,8 +741,8 @@ le_my_name(void)
 {
 	static char name[LE_MAX_NODE_NAME_LEN + 1];
 
-	if (le_node_name[0] != '\0')
-		return le_node_name;
+	if (node_name[0] != '\0')
+		return node_name;
 	if (name[0] == '\0')
 	{
 		char		host[LE_MAX_NODE_NAME_LEN - 8];
@@ -784,8 +769,8 @@ le_my_value(void)
 	StringInfoData buf;
 	char		host[256];
 
-	if (le_node_value[0] != '\0')
-		return le_node_value;
+	if (node_value[0] != '\0')
+		return node_value;
 	host_name(host, sizeof(host));
 	initStringInfo(&buf);
 	appendStringInfoChar(&buf, '{');

@@ -33,10 +33,6 @@ typedef enum LeOnLoss
 	LE_ON_LOSS_CANCEL			/* it is canceled in time */
 } LeOnLoss;
 
-extern int	le_store_chosen;	/* leader_election.backend: its number in the
-								 * registry of stores */
-extern char *le_node_name;		/* as set; le_my_name() has the default */
-extern char *le_node_value;
 extern char *le_campaign_list;
 extern char *le_allowed_list;	/* elections that this session may change */
 extern int	le_max_hold_off;	/* s */

@@ -31,7 +31,7 @@ typedef struct Bound
 	pg_atomic_uint32 stops;		/* is to stop when the term is lost */
 } Bound;
 
-typedef struct Backend
+typedef struct Bindings
 {
 	pg_atomic_uint64 owner;		/* whose the places are */
 	pg_atomic_uint32 pid;
@@ -41,11 +41,11 @@ typedef struct Backend
 	pg_atomic_uint32 excused;	/* slot + 1 of the election that this backend
 								 * itself is about to end; 0: none */
 	Bound		places[LE_MAX_BOUND];
-} Backend;
+} Bindings;
 
 #define EXCUSED_ALL		PG_UINT32_MAX
 
-static Backend *backends;
+static Bindings *backends;
 
 /* Of a nudge; 0: there are none.  Chosen before there are other processes. */
 static int	signal_number = 0;
@@ -53,7 +53,7 @@ static int	signal_number = 0;
 Size
 le_bound_size(void)
 {
-	return mul_size(MaxBackends, sizeof(Backend));
+	return mul_size(MaxBackends, sizeof(Bindings));
 }
 
 void
@@ -64,7 +64,7 @@ le_bound_init(bool found, void *where)
 		return;
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		Backend    *b = &backends[i];
+		Bindings   *b = &backends[i];
 
 		pg_atomic_init_u64(&b->owner, LE_OWNER_NONE);
 		pg_atomic_init_u32(&b->pid, 0);
@@ -112,10 +112,10 @@ le_bound_signal(void)
 }
 
 /* Whoever sat here before may have left in a hurry. */
-static Backend *
-my_places(void)
+static Bindings *
+my_bindings(void)
 {
-	Backend    *b = &backends[LE_MY_PROC];
+	Bindings   *b = &backends[LE_MY_PROC];
 	LeOwner		owner = le_my_owner(false);
 
 	if (pg_atomic_read_u64(&b->owner) == owner)
@@ -141,7 +141,7 @@ my_places(void)
 int
 le_bound_enter(int slot, uint64 token)
 {
-	Backend    *b = my_places();
+	Bindings   *b = my_bindings();
 
 	for (int k = 0; k < LE_MAX_BOUND; k++)
 	{
@@ -163,7 +163,7 @@ le_bound_enter(int slot, uint64 token)
 void
 le_bound_leave(int place)
 {
-	Backend    *b = &backends[LE_MY_PROC];
+	Bindings   *b = &backends[LE_MY_PROC];
 
 	pg_atomic_write_u64(&b->places[place].token, 0);
 	pg_atomic_write_u32(&b->used, pg_atomic_read_u32(&b->used) - 1);
@@ -184,7 +184,7 @@ le_bound_stops(int place, bool stops)
 void
 le_bound_holds(int change)
 {
-	pg_atomic_fetch_add_u32(&my_places()->holding, change);
+	pg_atomic_fetch_add_u32(&my_bindings()->holding, change);
 }
 
 /*
@@ -195,7 +195,7 @@ le_bound_holds(int change)
 void
 le_bound_do_not_wait(int slot)
 {
-	pg_atomic_write_u32(&my_places()->excused,
+	pg_atomic_write_u32(&my_bindings()->excused,
 						slot == LE_BOUND_ALL ? EXCUSED_ALL :
 						slot == LE_BOUND_NONE ? 0 : (uint32) slot + 1);
 }
@@ -203,7 +203,7 @@ le_bound_do_not_wait(int slot)
 /* ---- in the worker ---- */
 
 static bool
-is_excused(Backend *b, int slot)
+is_excused(Bindings *b, int slot)
 {
 	uint32		excused = pg_atomic_read_u32(&b->excused);
 
@@ -212,7 +212,7 @@ is_excused(Backend *b, int slot)
 
 /* Its place; NULL: it is not bound to the term. */
 static Bound *
-place_of(Backend *b, int slot, uint64 token)
+place_of(Bindings *b, int slot, uint64 token)
 {
 	if (pg_atomic_read_u32(&b->used) == 0)
 		return NULL;
@@ -229,7 +229,7 @@ le_bound_to(int slot, uint64 token)
 {
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		Backend    *b = &backends[i];
+		Bindings   *b = &backends[i];
 
 		if (place_of(b, slot, token) != NULL && !is_excused(b, slot) &&
 			le_owner_lives(pg_atomic_read_u64(&b->owner), i))
@@ -240,7 +240,7 @@ le_bound_to(int slot, uint64 token)
 
 /* Is this backend to look at the term, which it may hold itself? */
 static bool
-is_concerned(Backend *b, int slot, uint64 token, LeOwner owner, bool all)
+is_concerned(Bindings *b, int slot, uint64 token, LeOwner owner, bool all)
 {
 	Bound	   *place = place_of(b, slot, token);
 
@@ -263,7 +263,7 @@ le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all)
 		return;
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		Backend    *b = &backends[i];
+		Bindings   *b = &backends[i];
 
 		if (is_concerned(b, slot, token, owner, all) && !is_excused(b, slot) &&
 			le_owner_lives(pg_atomic_read_u64(&b->owner), i))
@@ -273,7 +273,7 @@ le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all)
 
 /* Is there any term at whose end it is to stop? */
 static bool
-is_to_look(Backend *b)
+is_to_look(Bindings *b)
 {
 	for (int k = 0; k < LE_MAX_BOUND; k++)
 	{
@@ -300,7 +300,7 @@ le_bound_nudge_all(void)
 		return;
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		Backend    *b = &backends[i];
+		Bindings   *b = &backends[i];
 
 		if (is_to_look(b) && le_owner_lives(pg_atomic_read_u64(&b->owner), i))
 			(void) kill((pid_t) pg_atomic_read_u32(&b->pid), signal_number);

@@ -294,12 +294,7 @@ shown_name(const char *text)
 {
 	char	   *name = from_text(text, LE_MAX_NODE_NAME_LEN);
 
-	if (name == NULL)
-		return pstrdup("?");
-	for (char *s = name; *s != '\0'; s++)
-		if ((unsigned char) *s < ' ' || *s == 0x7f)
-			*s = '?';
-	return name;
+	return name == NULL ? pstrdup("?") : le_shown_name(name, strlen(name));
 }
 
 /* ---- metadata ---- */
@@ -431,20 +426,6 @@ lease_id(const char *attempt)
 }
 
 static bool
-find_state(const char *name, LeClaimState *state)
-{
-	for (int i = 0; name != NULL && i < LE_CLAIM_NSTATES; i++)
-	{
-		if (strcmp(name, le_claim_state_name(i)) == 0)
-		{
-			*state = i;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool
 is_claim_id(const char *s)
 {
 	return s != NULL && s[0] != '\0' && strlen(s) <= LE_CLAIM_ID_LEN &&
@@ -496,7 +477,7 @@ read_claim(const Blob *blob, const char *election, LeClaim *claim)
 		!read_number(f[F_TICK], &tick) || tick > LE_MAX_TICK ||
 		!read_number(f[F_TRY], &try) || try < 1 || try >= PG_INT32_MAX ||
 		!read_number(f[F_TOKEN], &claim->token) || claim->token == 0 ||
-		!find_state(f[F_STATE], &claim->state) ||
+		!le_claim_state_named(f[F_STATE], &claim->state) ||
 		!read_number(f[F_CLAIMED], &claimed) || claimed > LE_MAX_TICK ||
 		(f[F_ENDED] != NULL &&
 		 (!read_number(f[F_ENDED], &ended) || ended > LE_MAX_TICK)))
@@ -1654,18 +1635,6 @@ azure_judge_secret(const char *secret, int64 now, LeFinding *finding)
 		le_azure_judge_sas(secret, now, finding);
 }
 
-static bool
-is_loopback(const char *host, size_t len)
-{
-	static const char *const names[] = {"localhost", "[::1]", "127.0.0.1"};
-
-	for (int i = 0; i < lengthof(names); i++)
-		if (strlen(names[i]) == len && strncmp(host, names[i], len) == 0)
-			return true;
-	return len > 4 && strncmp(host, "127.", 4) == 0 &&
-		strspn(host, "0123456789.") >= len;
-}
-
 /* The last segment of the path, of 3 to 63 characters. */
 static bool
 names_container(const char *path)
@@ -1689,7 +1658,7 @@ azure_url_fault(const char *url)
 		len = strcspn(host, "]") + 1;
 	if (strlen(url) > LE_MAX_PART_LEN)
 		return psprintf("The URL has at most %d bytes.", LE_MAX_PART_LEN);
-	if (!tls && !is_loopback(host, len))
+	if (!tls && !le_is_loopback(url))
 		return "The URL must begin with https:// unless it is of this machine: the signature would go over the network as it is.";
 	if (strstr(pnstrdup(host, len), "-secondary.") != NULL)
 		return "The secondary endpoint of an account lags behind and takes no leases.";

@@ -77,26 +77,6 @@ owner_of(const LeOp *op)
 	return owner.data;
 }
 
-/* An owner as people may see it: at most a node name's length of UTF-8, and
- * nothing that a terminal or a log would obey. */
-static char *
-shown_name(const char *owner, size_t len)
-{
-	char	   *name;
-
-	if (len > LE_MAX_NODE_NAME_LEN)
-	{
-		len = LE_MAX_NODE_NAME_LEN;
-		while (len > 0 && ((unsigned char) owner[len] & 0xc0) == 0x80)
-			len--;
-	}
-	name = pnstrdup(owner, len);
-	for (char *s = name; *s != '\0'; s++)
-		if ((unsigned char) *s < ' ' || *s == 0x7f)
-			*s = '?';
-	return name;
-}
-
 /* Who holds the lock: a node of this extension, or anybody else, by name. */
 static void
 show_owner(const char *owner, LeKey *key)
@@ -108,11 +88,11 @@ show_owner(const char *owner, LeKey *key)
 		strlen(mark + 1) == LE_INCARNATION_LEN &&
 		strspn(mark + 1, "0123456789abcdef") == LE_INCARNATION_LEN)
 	{
-		key->node = shown_name(owner, mark - owner);
+		key->node = le_shown_name(owner, mark - owner);
 		key->holder = le_session_of_incarnation(mark + 1);
 	}
 	else
-		key->node = key->holder = shown_name(owner, strlen(owner));
+		key->node = key->holder = le_shown_name(owner, strlen(owner));
 	key->value_session = key->holder;
 }
 
@@ -1006,22 +986,6 @@ typedef struct Claims
 } Claims;
 
 static bool
-take_state(const LeJsonNode *node, Claims *list)
-{
-	char	   *name = le_json_string(node, LE_MAX_JOB_LEN);
-
-	for (int i = 0; name != NULL && i < LE_CLAIM_NSTATES; i++)
-	{
-		if (strcmp(name, le_claim_state_name(i)) == 0)
-		{
-			list->claim.state = i;
-			list->has_state = true;
-		}
-	}
-	return list->has_state;
-}
-
-static bool
 claim_field(Claims *list, const LeJsonNode *node, int level)
 {
 	uint64		tick;
@@ -1038,8 +1002,8 @@ claim_field(Claims *list, const LeJsonNode *node, int level)
 		/* longer than ours: somebody else's, and shown in part */
 		s = le_json_string(node, MAX_TEXT_LEN);
 		ok = s != NULL;
-		list->claim.id = ok ? shown_name(s, Min(strlen(s), LE_CLAIM_ID_LEN)) :
-			NULL;
+		list->claim.id = ok ?
+			le_shown_name(s, Min(strlen(s), LE_CLAIM_ID_LEN)) : NULL;
 	}
 	else if (le_json_at(node, level, "tick"))
 	{
@@ -1052,7 +1016,10 @@ claim_field(Claims *list, const LeJsonNode *node, int level)
 	else if (le_json_at(node, level, "token"))
 		ok = take_number(node, &list->claim.token);
 	else if (le_json_at(node, level, "state"))
-		ok = take_state(node, list);
+	{
+		s = le_json_string(node, LE_MAX_JOB_LEN);
+		ok = list->has_state = le_claim_state_named(s, &list->claim.state);
+	}
 	else if (le_json_at(node, level, "info"))
 		list->info = le_json_string(node, MAX_TEXT_LEN);
 	return ok;

@@ -167,22 +167,6 @@ typedef struct Record
 	char	   *message;
 } Record;
 
-static bool
-take_state(const LeJsonNode *node, Record *record)
-{
-	char	   *name = le_json_string(node, LE_MAX_JOB_LEN);
-
-	for (int i = 0; name != NULL && i < LE_CLAIM_NSTATES; i++)
-	{
-		if (strcmp(name, le_claim_state_name(i)) == 0)
-		{
-			record->state = i;
-			record->has_state = true;
-		}
-	}
-	return record->has_state;
-}
-
 /* What is for people. */
 static bool
 report_visit(Record *r, const LeJsonNode *node)
@@ -226,7 +210,11 @@ record_visit(void *arg, const LeJsonNode *node)
 	if (le_json_at(node, 0, "token"))
 		return le_json_uint64(node, &r->token);
 	if (le_json_at(node, 0, "state"))
-		return take_state(node, r);
+	{
+		char	   *name = le_json_string(node, LE_MAX_JOB_LEN);
+
+		return r->has_state = le_claim_state_named(name, &r->state);
+	}
 	if (le_json_at(node, 0, "claimed_at"))
 		return le_json_uint64(node, &r->claimed_at);
 	if (le_json_at(node, 0, "ended_at"))

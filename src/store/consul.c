@@ -38,6 +38,7 @@
 #endif
 
 #include "store/claim_record.h"
+#include "store/consul.h"
 #include "store/json.h"
 
 #define LOCK_FLAG		UINT64CONST(3304740253564472344)

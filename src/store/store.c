@@ -13,6 +13,8 @@
 #include "postgres.h"
 #endif
 
+#include <arpa/inet.h>
+
 #include "mb/pg_wchar.h"
 
 #include "store/store.h"
@@ -222,6 +224,21 @@ le_claim_state_name(LeClaimState state)
 	return claim_states[state];
 }
 
+/* The state of that name; false: there is none, or no name. */
+bool
+le_claim_state_named(const char *name, LeClaimState *state)
+{
+	for (int i = 0; name != NULL && i < LE_CLAIM_NSTATES; i++)
+	{
+		if (strcmp(name, claim_states[i]) == 0)
+		{
+			*state = i;
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool
 valid_segment(const char *s, size_t len)
 {
@@ -282,30 +299,70 @@ le_valid_sqlstate(const char *sqlstate)
 }
 
 /*
- * Of somebody's message, valid UTF-8, what may be kept and shown: its first
- * line, as far as there is room for whole characters, without controls.
+ * A copy of UTF-8 text for people, as far as there is room for whole
+ * characters: in place of controls (C0, DEL, C1), which a terminal or a log
+ * might obey, stands "blank".
  */
-char *
-le_shown_message(const char *message)
+static char *
+without_controls(const char *text, size_t len, size_t max, char blank)
 {
-	size_t		len = strcspn(message, "\r\n");
 	char	   *shown;
 
-	if (len > LE_MAX_MESSAGE_LEN)
+	if (len > max)
 	{
-		len = LE_MAX_MESSAGE_LEN;
-		while (len > 0 && ((unsigned char) message[len] & 0xc0) == 0x80)
+		len = max;
+		while (len > 0 && ((unsigned char) text[len] & 0xc0) == 0x80)
 			len--;
 	}
-	shown = pnstrdup(message, len);
+	shown = pnstrdup(text, len);
 	for (unsigned char *s = (unsigned char *) shown; *s != '\0'; s++)
 	{
 		if (*s < ' ' || *s == 0x7f)
-			*s = ' ';
-		else if (*s == 0xc2 && s[1] < 0xa0)
-			s[0] = s[1] = ' ';
+			*s = blank;
+		else if (*s == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0)
+			s[0] = s[1] = blank;
 	}
 	return shown;
+}
+
+/* Of somebody's message what may be kept and shown: its first line. */
+char *
+le_shown_message(const char *message)
+{
+	return without_controls(message, strcspn(message, "\r\n"),
+							LE_MAX_MESSAGE_LEN, ' ');
+}
+
+/* A name that somebody else wrote, as people may see it. */
+char *
+le_shown_name(const char *name, size_t len)
+{
+	return without_controls(name, len, LE_MAX_NODE_NAME_LEN, '?');
+}
+
+/*
+ * Does a URL lead to this machine, whatever the resolver says?  Only whole
+ * addresses count: what 127.1 means is the resolver's to say.
+ */
+bool
+le_is_loopback(const char *url)
+{
+	const char *scheme = strstr(url, "://");
+	const char *host = scheme == NULL ? url : scheme + 3;
+	size_t		len = strcspn(host, host[0] == '[' ? "/" : ":/");
+	char		name[sizeof("127.255.255.255")];
+	struct in_addr address;
+
+	if (host[0] == '[')
+		return strncmp(host, "[::1]", 5) == 0 &&
+			(host[5] == '\0' || host[5] == ':' || host[5] == '/');
+	if (len >= sizeof(name))
+		return false;
+	memcpy(name, host, len);
+	name[len] = '\0';
+	return strcmp(name, "localhost") == 0 ||
+		(inet_pton(AF_INET, name, &address) == 1 &&
+		 (ntohl(address.s_addr) >> 24) == 127);
 }
 
 static const char *

@@ -621,8 +621,6 @@ typedef struct LeStore
 	void		(*perform) (const LeOp *op, LeAnswer *answer);
 } LeStore;
 
-extern size_t le_consul_slice;
-
 extern const LeStore le_store_local;
 extern const LeStore le_store_consul;
 extern const LeStore le_store_cassandra;
@@ -654,6 +652,9 @@ extern void le_perform_session(const LeOp *op, LeAnswer *answer);
 extern bool le_valid_job_name(const char *name);
 extern bool le_valid_sqlstate(const char *sqlstate);
 extern char *le_shown_message(const char *message);
+extern char *le_shown_name(const char *name, size_t len);
+extern bool le_is_loopback(const char *url);
 extern const char *le_claim_state_name(LeClaimState state);
+extern bool le_claim_state_named(const char *name, LeClaimState *state);
 
 #endif							/* LE_STORE_H */

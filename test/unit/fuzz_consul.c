@@ -16,6 +16,7 @@
 #include "exchange.h"
 #include "mb/pg_wchar.h"
 #include "memory.h"
+#include "store/consul.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,6 +15,7 @@
 #include <dirent.h>
 
 #include "exchange.h"
+#include "store/consul.h"
 #include "store/json.h"
 
 #define JSON	"application/json"
