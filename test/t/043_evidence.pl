@@ -63,8 +63,9 @@ like($text, qr/\(`make sim [^`]*`\)\. On \d{4}-\d\d-\d\d, sources 0123456789ab: 
 like($text, qr/3 nodes 2\.2 requests/, 'load');
 like($text, qr/60\.5 minutes with leases of 5\.0 s: 477 faults of 2 kinds, 171,419 operations of clients, 14,475 handovers/,
 	'faults');
-like($text, qr/\| I1 beliefs of two holders never overlap \| 19,755 \/ 3 \/ 0 \| \|/, 'a check');
-like($text, qr/Real faults, Cassandra\*\* \(`[^`]*`\)\. Not run yet\./, 'and what has not run');
+like($text, qr/\| I1 beliefs of two holders never overlap \| 19,755 \/ 3 \/ 0 \| \| \|/, 'a check');
+like($text, qr/Real faults, $_\*\* \(`[^`]*`\)\. Not run yet\./, "and what has not run: $_")
+  foreach 'Cassandra', 'Azure';
 like($text, qr/120 deliberate defects, one at a time\. Not caught: 0\./, 'mutants');
 
 # the other store comes later, from a tree without the first one's report
@@ -75,8 +76,21 @@ is(slurp_file($page), $whole, 'figures are kept without their report');
 report('faults-cassandra',
 	$report{'faults-consul'} =~ s/store consul/store cassandra/r =~ s/19755/5/r);
 $text = evidence();
-like($text, qr/\| I1 beliefs of two holders never overlap \| 19,755 \/ 3 \/ 0 \| 5 \/ 3 \/ 0 \|/,
+like($text, qr/\| I1 beliefs of two holders never overlap \| 19,755 \/ 3 \/ 0 \| 5 \/ 3 \/ 0 \| \|/,
 	'beside those of the other store');
+report('faults-azure',
+	$report{'faults-consul'} =~ s/store consul/store azure/r =~ s/19755/6/r);
+like(evidence(), qr/\| 19,755 \/ 3 \/ 0 \| 5 \/ 3 \/ 0 \| 6 \/ 3 \/ 0 \|/, 'and of the third');
+
+# a page from before that store had a column
+my $wide = slurp_file($page);
+my $narrow = $wide =~ s/^(\| judged.*) Azure \|$/$1/mr =~ s/ 6 \/ 3 \/ 0 \|$//mr;
+
+isnt($narrow, $wide, 'a column less');
+unlink $page;
+append_to_file($page, $narrow);
+evidence();
+is(slurp_file($page), $wide, 'each figure in the column of its store');
 
 # what a run has found is told
 report('mutants', "120 mutants, not caught: 2\n");
@@ -84,6 +98,17 @@ like(evidence(), qr/Not caught: 2\./, 'survivors');
 report('faults-cassandra',
 	$report{'faults-consul'} =~ s/(19755 +3 +)0/${1}7/r);
 like(evidence(), qr/\| 19,755 \/ 3 \/ 7 \|/, 'violations');
+
+# a check that had nothing to judge has shown nothing
+my $idle = $report{'faults-consul'} =~ s/store consul/store azure/r;
+
+$idle =~ s/^(G5 .* )377( )/${1}0$2/m;
+$whole = slurp_file($page);
+report('faults-azure', "$idle\nNOTHING JUDGED by G5\n");
+ok(!run_log([ "$ENV{TESTDIR}/scripts/evidence", $from, $page ]), 'a check without a case is refused');
+is(slurp_file($page), $whole, 'and the page stays as it was');
+report('faults-azure', "$idle\nI5, G5 judged nothing, as may be in a run of some kinds of faults\n");
+like(evidence(), qr/\| 0 \/ 0 \/ 0 \|/, 'unless the report says why');
 
 # a report that is cut off is none without findings
 $whole = slurp_file($page);
