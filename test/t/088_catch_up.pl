@@ -139,16 +139,12 @@ my $worker = $node->freeze_worker;
 like($stopped->finish->{error}, qr/LE002/, 'stopped before the deadline');
 $node->thaw_worker($worker);
 $node->configure(cancel_lead => '1s');
-SKIP:
-{
-	skip 'the machine stood still for too long: the term ended', 3
-	  if ($node->token('billing') // '') ne $token;
-	is(record('stopped'), '0|1|running', 'not failed');
-	# the session that was stopped is there, and idle
-	is(catch_up('stopped', 1), '', 'the next tick');
-	is(worked('stopped'), '0,1', 'after the one that was left');
-}
-$node->acquire('billing');
+# it ends on a machine that stands still: then the test runs again (test/stalls)
+is($node->token('billing') // '', $token, 'and the term goes on');
+is(record('stopped'), '0|1|running', 'not failed');
+# the session that was stopped is there, and idle
+is(catch_up('stopped', 1), '', 'the next tick');
+is(worked('stopped'), '0,1', 'after the one that was left');
 
 # By hand: for as long as the session lives it may be at it.
 my $hand = LeaderElection::Session->new($node);
