@@ -12,7 +12,8 @@
  * Everything that tells one store from another stands in its LeStore, its
  * settings included.  Nobody asks which store it is, only what it can do.
  *
- * To add a store: one file with its LeStore, one line in store.c's registry;
+ * To add a store: its file or files, with its LeStore; its declaration below,
+ * and its line in store.c's registry; its place in scripts/rooms.
  * docs/adding-a-store.md walks through it.
  *
  * src/store/store.h

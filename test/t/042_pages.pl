@@ -152,6 +152,19 @@ subtest 'names of the source' => sub {
 	}
 };
 
+# A page that leads through a struct names each of its fields.
+subtest 'a store' => sub {
+	my $page = page('docs/adding-a-store.md');
+	my ($struct) = slurp_file("$top/src/store/store.h") =~
+	  /^typedef struct LeStore\n\{\n(.*?)^\} LeStore;$/ms;
+	my @fields = $struct =~ s{/\*.*?\*/}{}gsr =~
+	  /^\t\w[^;(]*?(\w+);|\(\*(\w+)\) \(/mg;
+
+	@fields = grep { defined } @fields;
+	cmp_ok(scalar @fields, '>', 40, 'fields of LeStore');
+	like($page, qr/`$_`/, $_) foreach @fields;
+};
+
 # The first page is read to the end only if it is short.
 subtest 'the first page' => sub {
 	my $lines = page('README.md') =~ tr/\n//;
