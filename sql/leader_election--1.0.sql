@@ -454,13 +454,14 @@ CREATE FUNCTION le_claim_tick(
 	catch_up pg_catalog.bool DEFAULT false,
 	every pg_catalog.interval DEFAULT NULL,
 	missed pg_catalog.text DEFAULT 'skip',
-	max_missed pg_catalog.int4 DEFAULT 100)
+	max_missed pg_catalog.int4 DEFAULT 100,
+	wait pg_catalog.interval DEFAULT '0')
 RETURNS pg_catalog.timestamptz
 AS 'MODULE_PATHNAME', 'le_claim_tick'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool, pg_catalog.interval, pg_catalog.text, pg_catalog.int4) IS
-'take a tick of a job, or first one that was left undone or missed, as catch_up and missed say: the tick taken, null if none was';
+COMMENT ON FUNCTION le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool, pg_catalog.interval, pg_catalog.text, pg_catalog.int4, pg_catalog.interval) IS
+'take a tick of a job, or first one that was left undone or missed, as catch_up and missed say: the tick taken, null if none was; wait: how long callers wait for their turn, for le_jobs';
 
 CREATE FUNCTION le_fail(
 	election pg_catalog.text,
@@ -1194,7 +1195,7 @@ REVOKE ALL ON FUNCTION
 	le_current_leader(pg_catalog.text, pg_catalog.interval),
 	le_leader(pg_catalog.text, pg_catalog.interval),
 	le_claim(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
-	le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool, pg_catalog.interval, pg_catalog.text, pg_catalog.int4),
+	le_claim_tick(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz, pg_catalog.bool, pg_catalog.interval, pg_catalog.text, pg_catalog.int4, pg_catalog.interval),
 	le_complete(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
 	le_fail(pg_catalog.text, pg_catalog.text, pg_catalog.timestamptz),
 	le_forget_job(pg_catalog.text, pg_catalog.text),

@@ -121,6 +121,23 @@ le_set_due(LeAsk *ask, int64 every)
 }
 
 /*
+ * So long others wait for their turn, and nobody is late: the record tells.
+ * To be called before le_set_missed(), which may forget the interval.
+ */
+le_duration
+le_set_wait(LeAsk *ask, Interval *interval)
+{
+	le_duration wait = le_to_duration(interval, "wait");
+
+	if (ask->every != 0 && wait >= ask->every * LE_MSEC)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"wait\" must be less than \"every\"")));
+	ask->wait = wait / LE_MSEC;
+	return wait;
+}
+
+/*
  * What becomes of ticks that no leader has claimed.  With "ignore" not all
  * multiples of the interval are ticks of the job, so it tells nobody when one
  * was missed, and none is late: the store is not told of it.
@@ -444,7 +461,8 @@ le_claim(PG_FUNCTION_ARGS)
 
 /*
  * The same for who also catches up, or makes up for what was missed: that
- * comes first.  Which tick it has become.
+ * comes first.  Which tick it has become.  It does not wait itself: "wait" is
+ * what the caller may have waited for its turn.
  */
 Datum
 le_claim_tick(PG_FUNCTION_ARGS)
@@ -459,9 +477,11 @@ le_claim_tick(PG_FUNCTION_ARGS)
 	le_check_not_ahead(PG_GETARG_TIMESTAMPTZ(2));
 	le_check_not_null(fcinfo, 5, "missed");
 	le_check_not_null(fcinfo, 6, "max_missed");
+	le_check_not_null(fcinfo, 7, "wait");
 	ask.catch_up = PG_GETARG_BOOL(3);
 	if (!PG_ARGISNULL(4))
 		le_set_due(&ask, le_to_every(PG_GETARG_INTERVAL_P(4)));
+	(void) le_set_wait(&ask, PG_GETARG_INTERVAL_P(7));
 	le_set_missed(&ask, PG_GETARG_TEXT_PP(5), PG_GETARG_INT32(6));
 	if (!le_may_begin(ask.election, &term))
 		PG_RETURN_NULL();

@@ -41,6 +41,7 @@ typedef struct LeMyClaim
 extern void le_set_job(LeAsk *ask, text *job);
 extern int64 le_to_every(Interval *interval);
 extern void le_set_due(LeAsk *ask, int64 every);
+extern le_duration le_set_wait(LeAsk *ask, Interval *interval);
 extern void le_set_missed(LeAsk *ask, text *missed, int32 max_missed);
 extern int64 le_to_tick(TimestampTz when);
 extern void le_check_not_ahead(TimestampTz tick);

@@ -205,18 +205,13 @@ set_tick(Run *run, FunctionCallInfo fcinfo)
 static void
 set_wait(Run *run, FunctionCallInfo fcinfo)
 {
-	le_duration wait = le_to_duration(PG_GETARG_INTERVAL_P(5), "wait");
+	le_duration wait = le_set_wait(&run->ask, PG_GETARG_INTERVAL_P(5));
 
-	if (run->every != 0 && wait >= run->every * 1000)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"wait\" must be less than \"every\"")));
 	if (!run->has_tick && (wait != 0 || run->ask.catch_up))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the arguments \"wait\" and \"catch_up\" need \"every\" or \"tick\"")));
 	run->until = le_now() + wait;
-	run->ask.wait = wait / LE_MSEC;
 }
 
 static void

@@ -46,7 +46,8 @@ SELECT bag_eq(
 		'tick timestamp with time zone, catch_up boolean DEFAULT false, '
 		'every interval DEFAULT NULL::interval, '
 		'missed text DEFAULT ''skip''::text, '
-		'max_missed integer DEFAULT 100'),
+		'max_missed integer DEFAULT 100, '
+		'wait interval DEFAULT ''00:00:00''::interval'),
 	('le_complete', 'election text, job text, tick timestamp with time zone'),
 	('le_fail', 'election text, job text, tick timestamp with time zone'),
 	('le_forget_job', 'election text, job text'),

@@ -42,7 +42,7 @@ INSERT INTO restricted VALUES
 	('le_release', ARRAY['text']),
 	('le_claim', ARRAY['text', 'text', 'timestamptz']),
 	('le_claim_tick', ARRAY['text', 'text', 'timestamptz', 'boolean',
-		'interval', 'text', 'integer']),
+		'interval', 'text', 'integer', 'interval']),
 	('le_complete', ARRAY['text', 'text', 'timestamptz']),
 	('le_fail', ARRAY['text', 'text', 'timestamptz']),
 	('le_forget_job', ARRAY['text', 'text']),
