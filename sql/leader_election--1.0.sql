@@ -594,7 +594,7 @@ COMMENT ON COLUMN le_jobs.job IS
 COMMENT ON COLUMN le_jobs.state IS
 'of its last tick: running, done, failed, or abandoned: it ran when its leader''s term ended';
 COMMENT ON COLUMN le_jobs.late IS
-'the next tick should have been claimed by now; null: it is not known when';
+'the next tick was not claimed by next_expected, nor within the wait of le_run() after it; null: it is not known when';
 COMMENT ON COLUMN le_jobs.failures IS
 'ticks in a row, up to the last, that were not done';
 COMMENT ON COLUMN le_jobs.tick IS
@@ -616,7 +616,7 @@ COMMENT ON COLUMN le_jobs.last_success IS
 COMMENT ON COLUMN le_jobs.every IS
 'the interval that le_run() was given';
 COMMENT ON COLUMN le_jobs.next_expected IS
-'the tick that comes next';
+'when the next tick should be claimed: as long after its time as this one was, at most one interval';
 COMMENT ON COLUMN le_jobs.fencing_token IS
 'of the term that claimed it';
 COMMENT ON COLUMN le_jobs.observed_at IS

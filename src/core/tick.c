@@ -169,15 +169,37 @@ le_tick_at(int64_t now, int64_t every)
 }
 
 /*
+ * When is the tick after this one to be claimed?  As long after its time as
+ * this one was: a job that is called at 03:00 claims the tick of midnight.
+ * What was caught up with later than that tells nothing about when the job is
+ * called, only that it may be as late as the end of its tick.  Clocks of two
+ * nodes differ, so a claim may also seem to come before its tick.  All in ms;
+ * claimed_at is 0 if it is not known.
+ */
+int64_t
+le_next_expected(int64_t tick, int64_t claimed_at, int64_t every)
+{
+	int64_t		phase = claimed_at - tick;
+
+	if (phase < 0)
+		phase = 0;
+	if (phase > every)
+		phase = every;
+	return tick + every + phase;
+}
+
+/*
  * Should the tick after this one have been claimed by now?  Whoever waits for
  * its turn may take "wait", and a timer as much more as it may be early.  All
  * in ms; every is 0 if it is not known.
  */
 bool
-le_tick_is_late(int64_t now, int64_t tick, int64_t every, int64_t wait)
+le_tick_is_late(int64_t now, int64_t tick, int64_t claimed_at, int64_t every,
+				int64_t wait)
 {
 	int64_t		grace = every / 4 < MAX_EARLY / 1000 ? every / 4 :
 		MAX_EARLY / 1000;
 
-	return every > 0 && now > tick + every + wait + grace;
+	return every > 0 &&
+		now > le_next_expected(tick, claimed_at, every) + wait + grace;
 }

@@ -91,7 +91,9 @@ extern LeClaimVerdict le_judge_claim(const LeClaimView *found,
 extern bool le_claims_in_order(const LeClaimWish *wish);
 extern LeGap le_gap_before(const LeClaimView *found, const LeClaimWish *wish);
 extern int64_t le_tick_at(int64_t now, int64_t every);
-extern bool le_tick_is_late(int64_t now, int64_t tick, int64_t every,
-							int64_t wait);
+extern int64_t le_next_expected(int64_t tick, int64_t claimed_at,
+								int64_t every);
+extern bool le_tick_is_late(int64_t now, int64_t tick, int64_t claimed_at,
+							int64_t every, int64_t wait);
 
 #endif							/* LE_TICK_H */

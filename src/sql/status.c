@@ -506,12 +506,15 @@ put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 	const LeClaimRow *claim = &job->claim;
 	int64		then = le_unix_us(le_wall(as_of)) / 1000;
 	bool		planned = claim->every != 0;
+	int64		next = le_next_expected(claim->tick, claim->claimed_at,
+										claim->every);
 	Row			row = {.n = 0};
 
 	put_text(&row, claim->election);
 	put_text(&row, claim->job);
 	put_text(&row, job_state(job));
-	put(&row, BoolGetDatum(le_tick_is_late(then, claim->tick, claim->every,
+	put(&row, BoolGetDatum(le_tick_is_late(then, claim->tick,
+										   claim->claimed_at, claim->every,
 										   claim->wait)),
 		!planned);
 	put(&row, Int32GetDatum(claim->failures), claim->failures < 0);
@@ -524,8 +527,7 @@ put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 	put_tick(&row, claim->ended_at);
 	put_tick(&row, claim->last_success);
 	put_every(&row, claim->every);
-	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick + claim->every)),
-		!planned);
+	put(&row, TimestampTzGetDatum(le_from_tick(next)), !planned);
 	put(&row, Int64GetDatum((int64) claim->token), false);
 	put_time(&row, le_wall(as_of));
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);

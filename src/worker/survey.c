@@ -344,8 +344,8 @@ static void
 tell_news(LeJobRow *now, const LeJobRow *before)
 {
 	const LeClaimRow *row = &now->claim;
-	bool		late = le_tick_is_late(le_tick_now(), row->tick, row->every,
-									   row->wait);
+	bool		late = le_tick_is_late(le_tick_now(), row->tick,
+									   row->claimed_at, row->every, row->wait);
 
 	if (before != NULL && strcmp(before->claim.id, row->id) != 0)
 		before = NULL;

@@ -101,7 +101,7 @@ foreach my $node ($local, $a)
 
 	# late: the next tick is due, and nobody has claimed it
 	is(run($node, 'SELECT 1', q(job => 'often', every => '2 s', wait => '1 s')), '', 'runs');
-	is(job($node, 'often', "late, every, next_expected - tick, date_trunc('second', tick) = tick"), 'f|00:00:02|00:00:02|t', 'not late yet');
+	is(job($node, 'often', "late, every, next_expected = greatest(tick, started_at) + every, date_trunc('second', tick) = tick"), 'f|00:00:02|t|t', 'not late yet');
 	foreach my $by (@seen_by)
 	{
 		$by->wait_for(q(SELECT late FROM le_jobs WHERE job = 'often'), 'late, seen by ' . $by->name);
@@ -159,6 +159,46 @@ subtest 'abandoned' => sub {
 	# once
 	sleep_until_checked($b);
 	is($b->sql(events($b, 'job abandoned', 'left')), 1, 'events tell it once');
+};
+
+# A tick is a multiple of its interval, and a job is called when it is called,
+# somewhere between two.  "offset" runs half an interval after its tick; "waits"
+# is claimed by somebody who may have waited for its turn.
+subtest 'late, by when the last one began' => sub {
+	my $late = 'late AND observed_at <= greatest(tick, started_at) + every';
+	my $look = "SELECT count(*) FILTER (WHERE late), "
+	  . "count(*) FILTER (WHERE $late + CASE job WHEN 'waits' THEN interval '6 s' ELSE '0' END) "
+	  . "FROM le_jobs('0') WHERE job IN ('offset', 'waits')";
+	my $session = LeaderElection::Session->new($a);
+	my @early;
+
+	$a->acquire('billing', wait => '30s');
+	$a->wait_for('SELECT extract(epoch FROM clock_timestamp()) % 8 BETWEEN 4 AND 5', 'half way to the next tick');
+	is(run($a, 'SELECT 1', q(job => 'offset', every => '8 s')), '', 'runs');
+	my $tick = $session->query(q(SELECT date_trunc('second', clock_timestamp())));
+	my $claim = "SELECT le_claim_tick('billing', 'waits', '$tick', every => '8 s', wait => '%s') = '$tick'";
+
+	like($session->error(sprintf $claim, '8 s'), qr/22023: argument "wait" must be less than "every"/, 'as le_run() has it');
+	is($session->query(sprintf $claim, '6 s'), 't', 'claimed');
+	is($session->query("SELECT le_complete('billing', 'waits', '$tick')"), 't', 'done');
+	is(job($_, 'offset', 'late, next_expected = greatest(tick, started_at) + every'), 'f|t', 'expected an interval later, says ' . $_->name) foreach $a, $b;
+	poll_until(
+		sub {
+			my @seen = map { $_->sql($look) } $a, $b;
+
+			push @early, grep { !/\|0$/ } @seen;
+			return @early || !grep { $_ ne '2|0' } @seen;
+		},
+		'late, in the end');
+	is("@early", '', 'not before');
+	foreach my $by ($a, $b)
+	{
+		my $event = "FROM le_events WHERE event = 'job late' AND detail LIKE 'job offset, %'";
+
+		$by->wait_for("SELECT count(*) = 1 $event", 'the event of ' . $by->name);
+		is( $by->sql("SELECT (SELECT at $event) > greatest(tick, started_at) + every FROM le_jobs('0') WHERE job = 'offset'"),
+			't', 'not before that either');
+	}
 };
 
 # A run that another leader passes over is none that went well.

@@ -495,20 +495,66 @@ static void
 test_late(void **state)
 {
 	/* a minute, no wait: 2 s of grace */
-	assert_false(le_tick_is_late(60000, 0, 60000, 0));
-	assert_false(le_tick_is_late(62000, 0, 60000, 0));
-	assert_true(le_tick_is_late(62001, 0, 60000, 0));
+	assert_false(le_tick_is_late(60000, 0, 0, 60000, 0));
+	assert_false(le_tick_is_late(62000, 0, 0, 60000, 0));
+	assert_true(le_tick_is_late(62001, 0, 0, 60000, 0));
 	/* others may wait for their turn */
-	assert_false(le_tick_is_late(72000, 0, 60000, 10000));
-	assert_true(le_tick_is_late(72001, 0, 60000, 10000));
+	assert_false(le_tick_is_late(72000, 0, 0, 60000, 10000));
+	assert_true(le_tick_is_late(72001, 0, 0, 60000, 10000));
 	/* a short interval has a quarter of it */
-	assert_false(le_tick_is_late(1250, 0, 1000, 0));
-	assert_true(le_tick_is_late(1251, 0, 1000, 0));
+	assert_false(le_tick_is_late(1250, 0, 0, 1000, 0));
+	assert_true(le_tick_is_late(1251, 0, 0, 1000, 0));
 	/* the record counts from its tick */
-	assert_false(le_tick_is_late(62001, 1, 60000, 0));
+	assert_false(le_tick_is_late(62001, 1, 1, 60000, 0));
 	/* nobody knows when the next one is */
-	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 0, 0));
-	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 0, 10));
+	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 0, 0, 0));
+	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 0, 0, 10));
+	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 5, 0, 10));
+}
+
+#define HOUR	INT64_C(3600000)
+#define MINUTE	INT64_C(60000)
+
+/* A job of 03:00 claims the tick of midnight, each day three hours late. */
+static void
+test_late_by_phase(void **state)
+{
+	const int64_t day = 24 * HOUR;
+	const int64_t wait = 5 * MINUTE;
+	const int64_t tick = 20000 * day;
+	const int64_t at = tick + 3 * HOUR;
+
+	assert_int_equal(le_next_expected(tick, at, day), tick + 27 * HOUR);
+	assert_false(le_tick_is_late(tick + 23 * HOUR + 1, tick, at, day, wait));
+	assert_false(le_tick_is_late(tick + day + wait + 2001, tick, at, day,
+								 wait));
+	assert_false(le_tick_is_late(tick + 26 * HOUR + 59 * MINUTE, tick, at,
+								 day, wait));
+	assert_false(le_tick_is_late(tick + 27 * HOUR + wait + 2000, tick, at,
+								 day, wait));
+	assert_true(le_tick_is_late(tick + 27 * HOUR + wait + 2001, tick, at, day,
+								wait));
+	assert_true(le_tick_is_late(tick + 27 * HOUR + 5 * MINUTE + wait, tick,
+								at, day, wait));
+	/* who waited for its turn: the next one may come as late */
+	assert_int_equal(le_next_expected(tick, at + wait, day),
+					 tick + 27 * HOUR + wait);
+	/* caught up with after days: by the end of the next tick */
+	assert_int_equal(le_next_expected(tick, tick + day, day), tick + 2 * day);
+	assert_int_equal(le_next_expected(tick, tick + day + 1, day),
+					 tick + 2 * day);
+	assert_true(le_tick_is_late(at + 5 * day, tick, at + 5 * day, day, wait));
+	/* early, or by a clock that is behind: by the tick */
+	assert_int_equal(le_next_expected(tick, tick - 1999, day), tick + day);
+	/* not kept */
+	assert_int_equal(le_next_expected(tick, 0, day), tick + day);
+	/* whatever a record says, it is a time */
+	assert_int_equal(le_next_expected(LE_MAX_TICK, LE_MAX_TICK, LE_MAX_TICK),
+					 2 * LE_MAX_TICK);
+	assert_int_equal(le_next_expected(0, LE_MAX_TICK, LE_MAX_TICK),
+					 2 * LE_MAX_TICK);
+	/* no interval: nothing is added */
+	assert_int_equal(le_next_expected(tick, at, 0), tick);
 }
 
 static void
@@ -543,6 +589,7 @@ main(void)
 		store_test(test_missed_in_order),
 		store_test(test_tick),
 		store_test(test_late),
+		store_test(test_late_by_phase),
 		store_test(test_keys),
 		store_test(test_record),
 		store_test(test_bad_records),
