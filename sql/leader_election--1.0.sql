@@ -1071,7 +1071,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	gate CONSTANT text :=
-		'\m(le_(?:is_leader|require_leader|fence_guard|acquire|claim|run))"?\s*\(';
+		'\m(le_(?:is_leader|require_leader|fence_guard|fencing_token|remaining|progress|acquire|claim|claim_tick|run))"?\s*\(';
 	old record;
 	ticks record;
 BEGIN

@@ -118,6 +118,10 @@ my %left = (
 	checks => [ "SELECT work('checks') WHERE le_is_leader('billing')", qr/^calls le_is_leader\(\) itself$/ ],
 	gates => [ "DO \$\$BEGIN PERFORM public.LE_Require_Leader ('billing'); END\$\$", qr/^calls le_require_leader\(\) itself$/i ],
 	runs => [ "CALL le_run('billing', 'SELECT 1', job => 'runs', every => '1 min')", qr/^is run by le_run\(\) already, election "billing"$/ ],
+	heartbeat => [ "SELECT le_progress('billing')", qr/^calls le_progress\(\) itself$/ ],
+	claims => [ "SELECT le_claim_tick('billing', 'claims', date_trunc('minute', now()), every => '1 min')", qr/^calls le_claim_tick\(\) itself$/ ],
+	token => [ "SELECT work('token') WHERE \"le_fencing_token\"('billing') > 0", qr/^calls le_fencing_token\(\) itself$/ ],
+	left => [ "SELECT work('left') WHERE le_remaining('billing') > '5 s'", qr/^calls le_remaining\(\) itself$/ ],
 	built => [ "DO \$\$BEGIN EXECUTE 'CALL le_run(''billing'', ''SELECT 1'')'; END\$\$", qr/^calls le_run\(\) itself$/ ],
 );
 
