@@ -585,7 +585,7 @@ CREATE VIEW le_jobs AS
 	SELECT * FROM le_jobs(interval '5 s');
 
 COMMENT ON VIEW le_jobs IS
-'what became of each job, the same on every instance, no more than 5 s old';
+'what became of each job, the same on every instance, no more than 5 s old; with the store cassandra only jobs of the elections that the instance has in le_status';
 
 COMMENT ON COLUMN le_jobs.election IS
 'whose leader runs the job';
