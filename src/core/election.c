@@ -526,6 +526,28 @@ acquire_done(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
+ * Another holds the key, and no copy of ours can be why.  To read what the key
+ * shows would tell nothing better: where a grant takes two steps it looks free
+ * until the holder has written his name, and for a whole lease if he dies
+ * before.
+ */
+static void
+acquire_denied(LeElection *e, const LeInput *in, LeActions *act)
+{
+	le_duration tenth = in->timing->lease / 10;
+
+	e->failures = 0;
+	e->seen_index = 0;
+	if (!e->wanted)
+	{
+		start_over(e, act);
+		return;
+	}
+	say(act, LE_SAY_DENIED, LE_DONE);
+	wait_until(e, in->now + tenth + le_jitter(tenth, in->random));
+}
+
+/*
  * Either way the answer is about this copy only.  If it was the first, that
  * is all; if not, an earlier one may have been what stood in its way, and
  * the key may be ours.
@@ -540,6 +562,8 @@ acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
 	}
 	else if (!e->wanted && e->failures == 0)
 		start_over(e, act);
+	else if (in->conflict == LE_CONFLICT_HELD && !e->unsure)
+		acquire_denied(e, in, act);
 	else if (in->conflict == LE_CONFLICT_LOCK_DELAY)
 	{
 		say(act, LE_SAY_DENIED, LE_DONE);

@@ -180,28 +180,45 @@ subtest 'proxies' => sub {
 	$node->stop;
 };
 
-# Who has the lease, and dies before he has written what makes it a term.
+# Who has the lease, and dies before he has written what makes it a term: in an
+# election that has had one, and in one of which nobody has seen anything yet.
 subtest 'death between lease and stamp' => sub {
 	my ($recorder, $node) = behind_recorder('gate');
 	my $other = LeaderElection::Node->create('other', azure => $azurite);
-	my $session = LeaderElection::Session->new($node);
-	my $waiting = LeaderElection::Session->new($other);
+	my %token = (gate => 2, fresh => 1);
+	my %session = map { $_ => LeaderElection::Session->new($node) } keys %token;
+	my %waiting = map { $_ => LeaderElection::Session->new($other) } keys %token;
 	my $took;
 
 	ok($node->acquire('gate') && $node->release('gate'), 'a first term');
-	$recorder->rule(match => qr/^PUT \S*gate\S*comp=metadata/,
+	$recorder->rule(match => qr/^PUT \S*(gate|fresh)~\S*comp=metadata/,
 		action => 'hang_request');
-	$session->start(q(SELECT le_acquire('gate')));
-	poll_until(sub { $azurite->blob('gate')->{state} eq 'leased' }, 'the lease');
-	poll_until(sub { grep { $_->{action} } $recorder->requests(qr/gate/) },
-		'the stamp');
-	is($other->leader('gate'), undef, 'who led before is not named any more');
+	$session{$_}->start("SELECT le_acquire('$_')") foreach keys %session;
+	foreach my $election (sort keys %token)
+	{
+		poll_until(
+			sub {
+				(($azurite->blob($election) // {})->{state} // '') eq 'leased'
+				  && grep { $_->{action} } $recorder->requests(qr/$election~/);
+			},
+			"$election: the lease, and the stamp");
+		is($other->leader($election), undef, 'nobody is said to lead');
+		is($other->sql("SELECT le_acquire('$election')"),
+			'f', 'and nobody else does');
+	}
 	$node->crash;
-	$waiting->start(q(SELECT le_acquire('gate', wait => '1 min')));
+	is($other->sql(q(SELECT le_acquire('fresh'))),
+		'f', 'nor when who has the lease is dead');
+	$waiting{$_}->start("SELECT le_acquire('$_', wait => '1 min')")
+	  foreach keys %waiting;
 	$took = timed(
-		sub { is($waiting->finish->{output}, 't', 'the other leads'); });
+		sub {
+			is($waiting{$_}->finish->{output}, 't', "$_: the other leads")
+			  foreach sort keys %waiting;
+		});
 	cmp_ok($took, '<', 15 + 2 + 1.5, 'within a lease and a look');
-	is($other->token('gate'), 2, 'no token is left out');
+	is($other->token($_), $token{$_}, "$_: no token is left out")
+	  foreach sort keys %token;
 	$other->stop;
 };
 

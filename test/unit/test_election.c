@@ -113,6 +113,7 @@ typedef struct Cell
 #define RETRY4	(600 * LE_MSEC)
 #define BACKSTOP	(LEASE - LEASE / 20)
 #define DELAYED		LE_SEC
+#define HELD_BY_OTHER	(LEASE / 10 + LEASE / 20)	/* a look is worth it */
 #define SPREAD		(LE_SEC / 8)	/* of takeovers: at most 250 ms */
 #define TRUSTED		(4 * LE_SEC)	/* what is left of LEASED */
 #define W		.wanted = true
@@ -251,8 +252,18 @@ static const Cell cells[] = {
 	{AT, LE_ACQUIRING, .event = LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_CHANGED,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
+	/* certain: what the key shows may be older than who has it */
 	{AT, LE_ACQUIRING, .event = LE_IN_CONFLICT, .conflict = LE_CONFLICT_HELD,
-		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
+		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = HELD_BY_OTHER, W},
+	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_CONFLICT,
+		.conflict = LE_CONFLICT_HELD,
+		.to = LE_IDLE},
+	/* an earlier copy may have been applied, and the key taken since */
+	{AT, LE_ACQUIRING, AGAIN, LE_IN_CONFLICT, .conflict = LE_CONFLICT_HELD,
+		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 2},
+	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_CONFLICT,
+		.conflict = LE_CONFLICT_HELD,
+		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, .failures = 2},
 	{AT, LE_ACQUIRING, WORN, LE_IN_CONFLICT, .conflict = LE_CONFLICT_HELD,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY4, W, .failures = LE_ATTEMPTS + 1},
@@ -989,6 +1000,66 @@ a_term_from_wish_to_release(void **state)
 	READ(RELEASED(16));
 	DONE(17);
 	assert_int_equal(s.e.token, 17);
+}
+
+/*
+ * Who has just got the lease has not written his name yet, and dies: the key
+ * looks free for as long as his lease lasts.
+ */
+static void
+held_by_nobody_that_is_seen(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	WANT();
+	for (int i = 0; i < 3 * LE_ATTEMPTS; i++)
+	{
+		READ(ABSENT);
+		expect_send(LE_SEND_ACQUIRE, 0);
+		CONFLICT(LE_CONFLICT_HELD);
+		expect_say(LE_SAY_DENIED, LE_DONE);
+		expect_state(LE_WAITING);
+		assert_true(s.e.timer_at >= s.now + LEASE / 10);
+		assert_true(s.e.timer_at < s.now + LEASE / 5);
+		s.now = s.e.timer_at;
+		TIMER();
+		expect_send(LE_SEND_READ, 0);
+	}
+	READ(ABSENT);
+	DONE(1);
+	expect_say(LE_SAY_GRANTED, LE_DONE);
+
+	/* two that create the key at once: no copy of ours is under way either */
+	s = begin();
+	WANT();
+	READ(ABSENT);
+	CONFLICT(LE_CONFLICT_CHANGED);
+	READ(.as_of = 1);
+	expect_send(LE_SEND_ACQUIRE, 0);
+	CONFLICT(LE_CONFLICT_HELD);
+	expect_say(LE_SAY_DENIED, LE_DONE);
+	expect_state(LE_WAITING);
+	assert_false(s.act.unresolved);
+	assert_int_equal(s.e.failures, 0);
+
+	/* and the same after it was given up */
+	s = begin();
+	WANT();
+	READ(ABSENT);
+	CONFLICT(LE_CONFLICT_CHANGED);
+	READ(.as_of = 1);
+	UNWANT();
+	CONFLICT(LE_CONFLICT_HELD);
+	expect_state(LE_IDLE);
+	expect_send(LE_SEND_NOTHING, 0);
+
+	/* with one that may be under way only the key can tell */
+	s = unsure_seeker();
+	READ(RELEASED(10));
+	CONFLICT(LE_CONFLICT_HELD);
+	expect_state(LE_ACQUIRE_UNSURE);
+	expect_send(LE_SEND_READ, 0);
 }
 
 /* What may have been applied, and is not to be found out, is no "no". */
@@ -1822,6 +1893,7 @@ main(void)
 		cmocka_unit_test(every_cell_does_what_the_table_says),
 		cmocka_unit_test(every_other_cell_is_empty),
 		cmocka_unit_test(a_term_from_wish_to_release),
+		cmocka_unit_test(held_by_nobody_that_is_seen),
 		cmocka_unit_test(acquire_that_stays_unresolved),
 		cmocka_unit_test(own_key_is_followed),
 		cmocka_unit_test(draining_ends_with_the_last_or_in_time),
