@@ -386,6 +386,8 @@ judge_times(const char *sas, int64 now, LeFinding *finding)
 	{
 		finding->level = end - now < SAS_WARNING ? LE_LEVEL_WARNING :
 			LE_LEVEL_OK;
+		finding->lasting = psprintf("The SAS expires at %s.",
+									shown_instant(end));
 		finding->text = psprintf("The SAS expires at %s, in %.1f days.",
 								 shown_instant(end),
 								 (end - now) / (86400 * 1000.0));
@@ -413,6 +415,8 @@ le_azure_judge_sas(const char *sas, int64 now, LeFinding *finding)
 	if (finding->level == LE_LEVEL_ERROR || missing[0] == '\0')
 		return;
 	finding->level = LE_LEVEL_ERROR;
+	finding->lasting = psprintf("sp=%s %s", letters, finding->lasting ?
+								finding->lasting : finding->text);
 	finding->text = psprintf("The SAS does not allow all that is needed (sp=rwl): \"%s\" is missing. %s",
 							 missing, finding->text);
 }

@@ -513,6 +513,8 @@ typedef struct LeFinding
 	LeLevel		level;
 	const char *topic;
 	const char *text;
+	const char *lasting;		/* the same without what changes as time goes
+								 * by; NULL: nothing of it does */
 } LeFinding;
 
 #define LE_MAX_FINDINGS		4	/* that one store has to say */

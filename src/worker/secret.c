@@ -260,18 +260,20 @@ judge(void)
 	LeFinding	finding;
 	bool		bad = le_secret_judge(&finding) &&
 		finding.level != LE_LEVEL_OK;
+	const char *what = finding.lasting != NULL ? finding.lasting :
+		finding.text;
 
 	judge_at = of_file == NULL || le_configured_store()->judge_secret == NULL ?
 		0 : le_now() + JUDGE_GAP;
 	if (!bad)
 		judged[0] = '\0';
-	else if (strcmp(judged, finding.text) != 0)
+	else if (strcmp(judged, what) != 0)
 	{
-		strlcpy(judged, finding.text, sizeof(judged));
+		strlcpy(judged, what, sizeof(judged));
 		ereport(LOG,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("token file \"%s\" should be replaced", file_name()),
-				 errdetail_internal("%s", judged)));
+				 errdetail_internal("%s", finding.text)));
 	}
 }
 

@@ -163,11 +163,20 @@ file_of_secret(void)
 	return file_secret[0] == '\0' ? "" : "/secret";
 }
 
-/* One that ends in "!" says of itself that it is over. */
+/* One that ends in "!" says of itself that it is over; "?": soon. */
 static void
 judge_by_end(const char *secret, int64 wall, LeFinding *finding)
 {
+	static int	asked = 0;
+
 	memset(finding, 0, sizeof(*finding));
+	if (strchr(secret, '?'))
+	{
+		finding->level = LE_LEVEL_WARNING;
+		finding->lasting = "it ends soon";
+		finding->text = psprintf("it ends soon, %d", asked++);
+		return;
+	}
 	finding->level = strchr(secret, '!') ? LE_LEVEL_ERROR : LE_LEVEL_OK;
 	finding->text = "it is over";
 }
@@ -461,10 +470,13 @@ XLogFlush(XLogRecPtr record)
 {
 }
 
+static int	logged;				/* messages */
+
 bool
 errstart(int elevel, const char *domain)
 {
 	assert_true(elevel < ERROR);
+	logged++;
 	return false;
 }
 
@@ -924,6 +936,27 @@ a_file_is_read_again(void **state)
 	assert_string_equal(sent[5].secret, "three");
 	answer(0, OK);
 	assert_int_equal(outcome, LE_DONE);
+}
+
+/* In the last week of a secret it is told once, and not with each look. */
+static void
+a_secret_that_ends_soon(void **state)
+{
+	file_secret = "one?";
+	logged = 0;
+	le_dispatch_configure();
+	assert_true(logged > 0);
+	logged = 0;
+	for (int i = 0; i < 24 * 7; i++)
+		pass(3600 * LE_SEC);
+	assert_int_equal(logged, 0);
+	file_secret = "two!";
+	le_secret_read_again();
+	logged = 0;
+	pass(3600 * LE_SEC);
+	assert_int_equal(logged, 1);
+	pass(3600 * LE_SEC);
+	assert_int_equal(logged, 1);
 }
 
 /* How often is something sent in a minute, if it is asked for all the time? */
@@ -1444,6 +1477,7 @@ main(void)
 		cmocka_unit_test_setup(a_stale_secret_has_been_replaced, begin),
 		cmocka_unit_test_setup(a_useless_secret_is_left_alone, begin),
 		cmocka_unit_test_setup(a_file_is_read_again, begin),
+		cmocka_unit_test_setup(a_secret_that_ends_soon, begin),
 		cmocka_unit_test_setup(a_busy_store_is_asked_less, begin),
 		cmocka_unit_test_setup(a_busy_store_says_for_how_long, begin),
 		cmocka_unit_test_setup(a_refusal_ends_with_its_like, begin),
