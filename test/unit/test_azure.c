@@ -163,6 +163,28 @@ test_place_of_session(void **state)
 	assert_string_equal(r.base, "https://a.blob.core.windows.net/old");
 }
 
+/* The service takes 1,024 characters. */
+static void
+check_longest_name(void)
+{
+	LePlace		place = test_place;
+	LeOp		op = op_at(LE_OP_READ_CLAIM, HEAD, 0);
+	LeHttpRequest r = {0};
+	char		name[LE_MAX_ELECTION_LEN + 1] = "";
+	char		job[LE_MAX_JOB_LEN + 1] = "";
+
+	memset(name, 'a', LE_MAX_ELECTION_LEN);
+	memset(job, '.', LE_MAX_JOB_LEN);
+	strcpy(place.prefix, name);
+	op.election = name;
+	op.job = job;
+	initStringInfo(&r.path);
+	initStringInfo(&r.headers);
+	le_store_azure.encode(&place, &op, &r);
+	assert_int_equal(strlen(r.path.data), 1 + 1010);
+	assert_null(strchr(r.path.data, '%'));
+}
+
 static void
 test_names(void **state)
 {
@@ -183,6 +205,7 @@ test_names(void **state)
 		op.election = cases[i].election;
 		expect_request(op, "HEAD", cases[i].path, "");
 	}
+	check_longest_name();
 	op = op_at(LE_OP_READ_CLAIM, HEAD, 0);
 	op.election = "a./b";
 	op.job = "../x y?=\xc3\xa9";
@@ -1023,9 +1046,13 @@ test_costs(void **state)
 	LeFinding	findings[LE_MAX_FINDINGS];
 
 	assert_int_equal(le_store_azure.explain(&timing, 10, findings), 3);
-	assert_non_null(strstr(findings[1].text, "518400 requests"));
-	assert_non_null(strstr(findings[1].text, "1296000 where"));
-	assert_non_null(strstr(findings[1].text, "10 of them 2.28 to 5.70 $"));
+	/* 518,400 and 1,296,000 for each, and a twentieth more for the jitter */
+	assert_non_null(strstr(findings[1].text, "10 elections take"));
+	assert_non_null(strstr(findings[1].text, "5456842 requests"));
+	assert_non_null(strstr(findings[1].text, "13642105 if it waits"));
+	assert_non_null(strstr(findings[1].text, "2.40 to 6.00 $"));
+	assert_int_equal(le_store_azure.explain(&timing, 0, findings), 3);
+	assert_non_null(strstr(findings[1].text, "1 election takes about 545684"));
 }
 
 int

@@ -377,6 +377,8 @@ test_signatures(void **state)
 			strstr(finding.text, cases[i].says) == NULL)
 			fail_msg("%s: %d %s", cases[i].sas, finding.level, finding.text);
 		assert_null(strstr(finding.text, "sig=x"));
+		assert_true(strstr(finding.text, " days") == NULL ||
+					strstr(finding.lasting, " days") == NULL);
 	}
 	/* a token of a workload is no SAS */
 	set("azure_identity", "workload");
