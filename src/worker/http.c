@@ -348,6 +348,7 @@ set_transport(Call *call)
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
 	SET(CURLOPT_TCP_NODELAY, 1L);
 	SET(CURLOPT_NOPROXY, "*");
+	SET(CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);	/* at least */
 	SET(CURLOPT_SSL_VERIFYPEER, 1L);
 	SET(CURLOPT_SSL_VERIFYHOST, 2L);
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -586,15 +587,18 @@ never_sent(Call *call)
 
 /*
  * Whatever is in front of the store, and libcurl, may quote what was sent, and
- * messages quote it in turn: the secret is taken out before.
+ * messages quote it in turn: the secret is taken out before, as url_of() sends
+ * it.
  */
 static void
 hide_secret(const Call *call, char *text, size_t text_len)
 {
-	size_t		len = call->secret == NULL ? 0 : strlen(call->secret);
+	const char *secret = call->secret == NULL ? "" :
+		call->secret + (call->secret[0] == '?');
+	size_t		len = strlen(secret);
 
 	for (size_t i = 0; len > 0 && i + len <= text_len; i++)
-		if (memcmp(text + i, call->secret, len) == 0)
+		if (memcmp(text + i, secret, len) == 0)
 			memset(text + i, '*', len);
 }
 
