@@ -1005,7 +1005,7 @@ le_flight_send(LeFlight *flight, le_duration timeout)
 
 	flight->sent = flight->transmitted = le_now();
 	flight->patience = timeout;
-	flight->until = flight->sent + timeout;
+	flight->until = le_earliest(flight->sent + timeout, flight->not_after);
 	if (le_performs(store, flight->op.kind))
 	{
 		old = MemoryContextSwitchTo(TopMemoryContext);
@@ -1041,7 +1041,8 @@ launch(LeFlight *flight)
 	lanes[flight->lane].under_way++;
 	flight->under_way = true;
 	flight->sent = flight->transmitted = le_now();
-	flight->until = flight->sent + flight->patience;
+	flight->until = le_earliest(flight->sent + flight->patience,
+								flight->not_after);
 	if (flight->op.kind != LE_OP_AUTHENTICATE && le_secret_missing())
 		await_secret(flight);
 	else if (!transmit(flight))

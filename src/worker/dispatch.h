@@ -58,6 +58,8 @@ typedef struct LeFlight
 	bool		probe;			/* asks whether it may; who asked is told */
 	le_duration patience;		/* for the answer ... */
 	le_time		until;			/* ... and when it ends */
+	le_time		not_after;		/* none of its requests is sent from then on;
+								 * 0: no such limit */
 	void		(*done) (struct LeFlight *flight, const LeAnswer *answer);
 } LeFlight;
 

@@ -127,6 +127,7 @@ send_batch(const Due *due, int n)
 	}
 	flight->op.terms = terms;
 	flight->op.nterms = n;
+	flight->not_after = deadline;	/* it would only keep others off */
 	le_flight_send(flight, le_attempt_timeout(&le_table->node.timing,
 											  le_now(), deadline, failures));
 }

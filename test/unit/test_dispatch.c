@@ -938,6 +938,49 @@ a_file_is_read_again(void **state)
 	assert_int_equal(outcome, LE_DONE);
 }
 
+/* After its time nothing of it is sent, neither first nor again. */
+static void
+not_after_its_time(void **state)
+{
+	LeFlight   *flight;
+
+	file_secret = "one";
+	le_dispatch_configure();
+	flight = le_flight_new(LE_OP_RENEW_TERMS, done);
+	flight->not_after = now + 3 * LE_SEC;
+	le_flight_send(flight, 10 * LE_SEC);
+	assert_int_equal(nsent, 1);
+	assert_true(sent[0].timeout <= 3 * LE_SEC);
+	file_secret = "two";
+	answer(3 * LE_SEC, STALE_REFUSED);
+	assert_int_equal(nsent, 1);
+	assert_int_equal(answers, 1);
+	assert_int_not_equal(outcome, LE_DONE);
+
+	/* the rest of one that has begun */
+	flight = le_flight_new(LE_OP_CLAIM, done);
+	flight->not_after = now + 3 * LE_SEC;
+	le_flight_send(flight, 10 * LE_SEC);
+	le_dispatch_send();
+	answer(3 * LE_SEC, GO_ON);
+	assert_int_equal(nsent, 2);
+	assert_int_equal(outcome, LE_UNKNOWN);
+
+	/* its turn comes late, but in time: that makes its time no longer */
+	nsent = answers = 0;
+	for (int i = 0; i < le_lane_windows[LE_LANE_LIFE]; i++)
+		ask(LE_OP_RENEW_TERMS);
+	flight = le_flight_new(LE_OP_RENEW_TERMS, done);
+	flight->not_after = now + 3 * LE_SEC;
+	le_flight_send(flight, 3 * LE_SEC);
+	answer_to(0, 2 * LE_SEC, OK);
+	assert_int_equal(nsent, le_lane_windows[LE_LANE_LIFE] + 1);
+	assert_true(sent[nsent - 1].timeout <= LE_SEC);
+	file_secret = "three";
+	answer(LE_SEC, STALE_REFUSED);
+	assert_int_equal(nsent, le_lane_windows[LE_LANE_LIFE] + 1);
+}
+
 /* In the last week of a secret it is told once, and not with each look. */
 static void
 a_secret_that_ends_soon(void **state)
@@ -1478,6 +1521,7 @@ main(void)
 		cmocka_unit_test_setup(a_useless_secret_is_left_alone, begin),
 		cmocka_unit_test_setup(a_file_is_read_again, begin),
 		cmocka_unit_test_setup(a_secret_that_ends_soon, begin),
+		cmocka_unit_test_setup(not_after_its_time, begin),
 		cmocka_unit_test_setup(a_busy_store_is_asked_less, begin),
 		cmocka_unit_test_setup(a_busy_store_says_for_how_long, begin),
 		cmocka_unit_test_setup(a_refusal_ends_with_its_like, begin),
