@@ -92,6 +92,7 @@ typedef struct LeSlot
 	TimestampTz last_error_at;
 	char		last_error[LE_MAX_ERROR_LEN + 1];
 	bool		refused;		/* the last error is a refusal */
+	bool		fault_told;		/* that the key cannot be used, in the log */
 
 	/* The value to publish, and what the store was seen to hold. */
 	char		value[LE_MAX_VALUE_LEN + 1];

@@ -83,8 +83,9 @@ enum
 	STEP_LEASE,
 	STEP_STAMP,
 	STEP_RENEW,					/* ACQUIRE again, of what was stamped */
-	STEP_WHOSE					/* READ, WATCH: is the lease that of the
+	STEP_WHOSE,					/* READ, WATCH: is the lease that of the
 								 * metadata? */
+	STEP_GIVE_BACK				/* ACQUIRE: what cannot be stamped */
 };
 
 /* From which step on may no answer mean that something was applied? */
@@ -334,7 +335,8 @@ static const char *const field_names[NFIELDS] = {
 /* How the service shows a blob's lease. */
 typedef enum Lease
 {
-	LEASE_FREE,					/* never taken, released or expired */
+	LEASE_FREE,					/* never taken, or released */
+	LEASE_EXPIRED,				/* free, too, unless a renewal comes late */
 	LEASE_HELD,					/* also until a break takes effect */
 	LEASE_BROKEN,				/* ended by somebody, perhaps too early */
 	LEASE_UNCLEAR
@@ -345,6 +347,7 @@ typedef struct Blob
 {
 	const char *fields[NFIELDS];	/* NULL: not there */
 	Lease		lease;
+	bool		endless;		/* a lease that does not run out */
 } Blob;
 
 static Lease
@@ -352,8 +355,10 @@ lease_of(const char *state)
 {
 	if (strcmp(state, "leased") == 0 || strcmp(state, "breaking") == 0)
 		return LEASE_HELD;
-	if (strcmp(state, "available") == 0 || strcmp(state, "expired") == 0)
+	if (strcmp(state, "available") == 0)
 		return LEASE_FREE;
+	if (strcmp(state, "expired") == 0)
+		return LEASE_EXPIRED;
 	return strcmp(state, "broken") == 0 ? LEASE_BROKEN : LEASE_UNCLEAR;
 }
 
@@ -370,6 +375,9 @@ read_blob(const LeHttpResponse *response, Blob *blob)
 	blob->lease = LEASE_UNCLEAR;
 	if (le_header(response, "x-ms-lease-state", value, sizeof(value)))
 		blob->lease = lease_of(value);
+	blob->endless = blob->lease == LEASE_HELD &&
+		le_header(response, "x-ms-lease-duration", value, sizeof(value)) &&
+		strcmp(value, "infinite") == 0;
 }
 
 /* Digits only, and no more than others take. */
@@ -663,6 +671,9 @@ encode_step(const LeOp *op, const char *name, LeHttpRequest *request)
 		case STEP_RENEW:
 			begin_lease(request, name, "renew", lease_id(op->attempt));
 			break;
+		case STEP_GIVE_BACK:
+			begin_lease(request, name, "release", lease_id(op->attempt));
+			break;
 		default:				/* STEP_WRITE */
 			if (op->kind == LE_OP_RELEASE)
 				begin_lease(request, name, "release", op->step.tag);
@@ -790,17 +801,17 @@ trouble_of_status(int status)
 }
 
 static Trouble
-trouble_of(const LeHttpResponse *response, const char *code)
+trouble_of(int status, const char *code)
 {
 	for (int i = 0; i < lengthof(codes); i++)
 		if (strcmp(code, codes[i].code) == 0)
 			return codes[i].trouble;
-	return trouble_of_status(response->status);
+	return trouble_of_status(status);
 }
 
 /* What people are told: never a body, which may quote what was signed. */
 static const char *
-detail_of(const LeHttpResponse *response, const char *code)
+detail_of(int status, const char *code)
 {
 	const char *why = "";
 	bool		by_sas = identity[0] == '\0';
@@ -808,11 +819,11 @@ detail_of(const LeHttpResponse *response, const char *code)
 	if (strcmp(code, "AuthorizationPermissionMismatch") == 0)
 		why = by_sas ? " (the SAS needs at least sp=rwl)" :
 			" (the identity needs the role Storage Blob Data Contributor)";
-	else if (trouble_of(response, code) == UNKNOWN_ASKER && code[0] != '\0')
+	else if (trouble_of(status, code) == UNKNOWN_ASKER && code[0] != '\0')
 		why = by_sas ?
 			" (is the SAS right and not expired, and is the network allowed?)" :
 			" (is the identity's token accepted, and is the network allowed?)";
-	return psprintf("HTTP %d: %s%s", response->status,
+	return psprintf("HTTP %d: %s%s", status,
 					code[0] != '\0' ? code : "no error code", why);
 }
 
@@ -889,7 +900,7 @@ show_key(const char *election, const Blob *blob, uint64 token, LeKey *key)
 	key->election = election;
 	key->index = key->token = token;
 	key->usable = key->ours = true;
-	if (blob->lease == LEASE_FREE)
+	if (blob->lease == LEASE_FREE || blob->lease == LEASE_EXPIRED)
 	{
 		/* The service has judged the last lease: nobody is waited for. */
 		key->value_session = key->node = "";
@@ -924,9 +935,11 @@ decode_read(const LeOp *op, const Blob *blob, LeAnswer *answer)
 {
 	uint64		token;
 
-	if (!read_term(blob, &token))
+	if (!read_term(blob, &token) || blob->endless)
 	{
 		add_key(answer)->election = op->election;	/* not to be used */
+		if (blob->endless)
+			answer->keys->fault = "the blob has an infinite lease, which this extension never takes: end it by \"az storage blob lease break\"";
 		return;
 	}
 	if (token == 0)
@@ -1059,14 +1072,20 @@ decode_claim_blob(const LeOp *op, const Blob *blob, const char *etag,
 		decode_claim_head(op, &found, etag, answer);
 }
 
-/* A term is released by its lease id, which the metadata has. */
+/*
+ * A term is released by its lease id, which the metadata has.  One that has
+ * run out, too: a renewal that is still under way would take it for another
+ * lease's time.
+ */
 static void
 decode_release_head(const LeOp *op, const Blob *blob, LeAnswer *answer)
 {
+	bool		ends = blob->lease == LEASE_HELD ||
+		blob->lease == LEASE_EXPIRED;
 	uint64		token;
 
 	if (read_term(blob, &token) && token > 0 && token == op->index &&
-		blob->lease == LEASE_HELD && field_is(blob, F_SESSION, op->session))
+		ends && field_is(blob, F_SESSION, op->session))
 		go_on(answer, STEP_WRITE, token, blob->fields[F_ATTEMPT]);
 	else
 		released(op, answer);
@@ -1330,19 +1349,33 @@ static void
 decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
 			 LeAnswer *answer)
 {
-	Trouble		trouble = trouble_of(response, code);
+	Trouble		trouble = trouble_of(response->status, code);
+	const char *detail = detail_of(response->status, code);
 
 	if (is_expected(op, trouble, answer))
 		return;
 	/* What was written before the check stays, whatever refused that. */
-	if ((trouble == REFUSED || trouble == UNKNOWN_ASKER) &&
+	if (trouble == REFUSED && op->step.number == STEP_STAMP)
+		go_on(answer, STEP_GIVE_BACK, response->status, code);
+	else if ((trouble == REFUSED || trouble == UNKNOWN_ASKER) &&
 		op->step.number != STEP_CHECK)
-		le_fail(answer, LE_REFUSED, detail_of(response, code));
+		le_fail(answer, LE_REFUSED, detail);
 	else
-		fail_open(op, answer, detail_of(response, code));
+		fail_open(op, answer, detail);
 	answer->refuses_all = answer->outcome == LE_REFUSED &&
 		trouble == UNKNOWN_ASKER;
 	answer->stale_secret = may_be_stale(response, code);
+}
+
+/*
+ * The stamp was refused, so there is no term, and the lease, if it was not
+ * given back, ends by itself.  What is told is why the stamp was refused.
+ */
+static void
+given_back(const LeOp *op, LeAnswer *answer)
+{
+	le_fail(answer, LE_REFUSED,
+			detail_of((int) op->step.index, op->step.tag));
 }
 
 static bool
@@ -1382,6 +1415,8 @@ azure_decode(const LePlace *place, const LeOp *op,
 		code[0] = '\0';
 	if (op->kind == LE_OP_AUTHENTICATE)
 		le_azure_take_token(identity, response, answer);
+	else if (op->step.number == STEP_GIVE_BACK)
+		given_back(op, answer);
 	else if (response->net != LE_NET_OK)
 		fail_network(op, response, answer);
 	else if (response->status >= 200 && response->status <= 202 &&

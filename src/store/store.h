@@ -379,6 +379,8 @@ typedef struct LeKey
 	const char *holder;			/* store session that holds it; NULL: free */
 	uint64		index;			/* of its last write */
 	bool		usable;			/* carries the lock flag */
+	const char *fault;			/* why it does not serve, if not as the store
+								 * says of all such */
 	bool		ours;			/* its value was written by this extension; the
 								 * following come from it, else NULL, false */
 	const char *node;

@@ -135,6 +135,21 @@ note_holder_session(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 	slot->holder_token = waited_for ? key->token : 0;
 }
 
+/* What somebody has to look at is in the log, too, once. */
+static void
+note_unusable(LeSlot *slot, const LeKey *key)
+{
+	const char *why = key->fault != NULL ? key->fault :
+		le_configured_store()->foreign_key;
+
+	if (key->fault != NULL && !slot->fault_told)
+		ereport(LOG,
+				(errmsg("election \"%s\" cannot be led: %s", slot->name,
+						why)));
+	slot->fault_told = key->fault != NULL;
+	le_note_error(slot, LE_OP_READ, LE_REFUSED, why);
+}
+
 /* Remember who leads, for le_status and for answers of limited age. */
 void
 le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
@@ -167,7 +182,8 @@ le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 		le_event_of(name, LE_EVENT_SEEN, slot->name, key->token, NULL);
 	note_holder_session(slot, key, view);
 	if (view->exists && !view->usable)
-		le_note_error(slot, LE_OP_READ, LE_REFUSED,
-					  le_configured_store()->foreign_key);
+		note_unusable(slot, key);
+	else
+		slot->fault_told = false;
 	slot->holder_seen = le_now();
 }

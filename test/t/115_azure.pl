@@ -7,9 +7,11 @@ use warnings;
 use LeaderElection::Azurite;
 use LeaderElection::Docs;
 use LeaderElection::Node;
+use LeaderElection::Recorder;
 use LeaderElection::Sampler;
 use LeaderElection::Session;
 use LeaderElection::Util;
+use List::Util qw(max);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -207,25 +209,52 @@ subtest 'a foreign blob' => sub {
 		qr/not written by this extension/, 'which is said');
 };
 
-# Its lease broken by an operator: the term ends with the next renewal.
+# Its lease broken by an operator: the term ends with the next renewal.  One who
+# is not told, and has four times as long a lease as the others, goes on for all
+# of it: nobody knows, so everybody waits for the longest that there is.
 subtest 'a broken lease' => sub {
-	my $session = LeaderElection::Session->new($two);
+	my $recorder =
+	  LeaderElection::Recorder->new('deaf', $azurite->host_port)->start;
+	my $deaf = LeaderElection::Node->create(
+		'deaf',
+		azure => $azurite,
+		settings => {
+			azure_container_url => $azurite->url($recorder->host_port),
+			lease_ttl => '60s'
+		});
+	my @samplers = map { LeaderElection::Sampler->new($_, 'deaf') } $deaf, $two;
+	my %session = map { $_ => LeaderElection::Session->new($two) } qw(broken deaf);
 	my $broken;
 
 	ok($one->acquire('broken'), 'one leads');
-	$session->start(q(SELECT le_acquire('broken', wait => '5 min')));
-	wait_for_state($two, 'broken', 'waiting');
-	is( $azurite->request('PUT', 'leader_election/broken~leader', 'comp=lease',
+	ok($deaf->acquire('deaf'), 'and one for a minute');
+	foreach my $election (sort keys %session)
+	{
+		$session{$election}->start(
+			"SELECT le_acquire('$election', wait => '5 min')");
+		wait_for_state($two, $election, 'waiting');
+	}
+	poll_until(sub { scalar $samplers[0]->beliefs }, 'a sample');
+	$recorder->rule(match => qr/deaf~/, action => 'lose_request');
+	is( $azurite->request('PUT', "leader_election/$_~leader", 'comp=lease',
 			'x-ms-lease-action' => 'break', 'x-ms-lease-break-period' => 0)
 		  ->{status},
 		202,
-		'the lease is broken');
+		"the lease of $_ is broken")
+	  foreach sort keys %session;
 	$broken = boottime_ns();
 	poll_until(sub { !$one->is_leader('broken') }, 'the end of the term');
-	is($session->finish(timeout => 120)->{output}, 't', 'the other leads');
+	is($session{broken}->finish(timeout => 120)->{output}, 't', 'the other leads');
 	cmp_ok((boottime_ns() - $broken) / 1e9, '>', 14,
 		'but not before the first must have stopped');
-	ok($two->release('broken'), 'the end');
+	is($session{deaf}->finish(timeout => 60)->{output},
+		't', 'after who was not told as well');
+	$_->stop foreach @samplers;
+	cmp_ok((max(map { $_->[1] } $samplers[0]->beliefs) - $broken) / 1e9,
+		'>', 25, 'who went on for longer than the others would');
+	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
+	ok($two->release($_), 'the end') foreach sort keys %session;
+	$deaf->stop('immediate');
 };
 
 # The configuration of the documentation, as it stands there.

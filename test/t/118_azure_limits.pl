@@ -49,6 +49,11 @@ subtest 'signatures' => sub {
 		'and the log, once');
 	append_to_file($file, '?' . slurp_file($azurite->sas_file));
 	chmod 0600, $file;
+	$node->configure(azure_sas_file => "$file.gone");
+	like($node->sql_error(q(SELECT le_acquire('signed'))),
+		qr/LE005/, 'without a file nobody is let in');
+	like($node->sql(sprintf $findings, 'error'),
+		qr/could not open token file/, 'which is said');
 	$node->configure(azure_sas_file => $file);
 	ok($node->acquire('signed', wait => '30 s'),
 		'a new one serves, also with the question mark that some tools print');
@@ -71,8 +76,16 @@ subtest 'a signature that runs out' => sub {
 		settings => { azure_sas_file => $file });
 	my $seen = "SELECT level || message FROM le_check_config()
 		WHERE topic = 'secrets'";
+	my $end_file = $azurite->sas_file;
+	my $end = LeaderElection::Node->create(
+		'ending',
+		azure => $azurite,
+		settings => { azure_sas_file => $end_file });
 	my ($token, $offset);
 
+	ok($end->acquire('ending'), 'one leads whose file gets no other');
+	rename($azurite->sas_file('rwl', $ends->(5)), $end_file) or die "$end_file: $!";
+	$end->reload;
 	ok($node->acquire('expiring'), 'leads');
 	$token = $node->token('expiring');
 	rename($azurite->sas_file('rwl', $ends->(10)), $file) or die "$file: $!";
@@ -93,8 +106,16 @@ subtest 'a signature that runs out' => sub {
 	is($node->sql(q(SELECT failures FROM le_stat()
 		WHERE election = 'expiring')), 0, 'without a failure');
 	like($node->sql($seen), qr/^ok.*expires at .* in 30\.0 days/, 'for a month');
-	$azurite->tells_no_secret($node);
-	$node->stop;
+	poll_until(sub { !$end->is_leader('ending') }, 'the end of the other term',
+		timeout => 30);
+	like($end->sql(q(SELECT last_loss FROM le_status WHERE election = 'ending')),
+		qr/deadline/, 'by its deadline');
+	like($end->sql_error(q(SELECT le_acquire('ending'))),
+		qr/LE005.*The SAS has expired/s, 'and no other begins');
+	is(scalar(() = $end->log_since =~ /refused to renew/g),
+		1, 'which the log tells once');
+	$azurite->tells_no_secret($_) foreach $node, $end;
+	$_->stop foreach $node, $end;
 };
 
 # What cannot work is refused, with the arithmetic.
@@ -156,6 +177,7 @@ subtest 'blobs that are tampered with' => sub {
 		map { ("x-ms-meta-le_$_" => '00000000-0000-0000-0000-000000000001') }
 		  qw(session attempt));
 	my $renew = q(SELECT le_renew('edited', 'x'));
+	my $etag;
 
 	foreach my $n (1 .. 3)
 	{
@@ -183,15 +205,57 @@ subtest 'blobs that are tampered with' => sub {
 	like($node->sql_error(q(SELECT le_acquire('edited', wait => '20 s'))),
 		qr/token/, 'and of all: tokens began anew');
 
+	# somebody else's under the lease: it is renewed, and then left alone
+	ok($node->acquire('over'), 'leads');
+	$name = 'leader_election/over~leader';
+	is($azurite->request('PUT', $name, '', 'x-ms-blob-type' => 'BlockBlob',
+			'x-ms-meta-owner' => 'somebody',
+			'x-ms-lease-id' => $azurite->blob('over')->{attempt})->{status},
+		201, 'overwritten');
+	$etag = $azurite->blob('over')->{etag};
+	$renew =~ s/edited/over/;
+	like($node->sql($renew) . $node->sql_error($renew),
+		qr/^f|LE00/, 'which ends the term, when a value is published');
+	poll_until(sub { !$node->is_leader('over') }, 'its end');
+	like($node->sql_error(q(SELECT le_acquire('over'))),
+		qr/LE005.*not written by this extension/s, 'no other begins');
+	is($azurite->blob('over')->{etag}, $etag, 'and the blob is left alone');
+
+	# a tool that took a lease for ever
+	ok($node->acquire('endless') && $node->release('endless'), 'a term');
+	$name = 'leader_election/endless~leader';
+	is($azurite->request('PUT', $name, 'comp=lease',
+			'x-ms-lease-action' => 'acquire', 'x-ms-lease-duration' => -1,
+			'x-ms-proposed-lease-id' => $metadata{'x-ms-meta-le_attempt'})->{status},
+		201, 'a lease for ever');
+	like($node->sql_error(q(SELECT le_acquire('endless'))),
+		qr/LE005.*infinite lease.*az storage blob lease break/s,
+		'what to do is said')
+	  foreach 1 .. 2;
+	is(scalar(() = $node->log_since =~ /cannot be led: .*lease break/g),
+		1, 'in the log, too, once');
+	is($azurite->request('PUT', $name, 'comp=lease',
+			'x-ms-lease-action' => 'release',
+			'x-ms-lease-id' => $metadata{'x-ms-meta-le_attempt'})->{status},
+		200, 'done');
+	ok($node->acquire('endless', wait => '30 s'), 'and the election goes on');
 	$node->stop;
-	append_to_file($gone, `test/services/azurite/sas $url rwl`);
+
+	append_to_file($gone, `test/services/azurite/sas --create $url rwl`);
 	chmod 0600, $gone;
 	$node = LeaderElection::Node->create(
 		'nowhere',
 		azure => $azurite,
 		settings => { azure_container_url => $url, azure_sas_file => $gone });
-	like($node->sql_error(q(SELECT le_acquire('nowhere'))),
+	ok($node->acquire('nowhere'), 'leads');
+	is(system("test/services/azurite/sas --delete $url rwl >/dev/null"),
+		0, 'its container is deleted');
+	like($node->sql_error(q(SELECT le_acquire('another'))),
 		qr/LE005.*ContainerNotFound/s, 'no container, no election');
+	poll_until(sub { !$node->is_leader('nowhere') },
+		'the end of the term, by its deadline', timeout => 30);
+	like($node->sql_error(q(SELECT le_acquire('nowhere'))),
+		qr/LE005.*ContainerNotFound/s, 'and no other');
 	$node->stop;
 };
 
@@ -237,7 +301,7 @@ subtest 'contenders' => sub {
 	my @sessions = map { my $node = $_;
 		map { LeaderElection::Session->new($node) } 1 .. 10 } @nodes;
 	my $elections = 30;
-	my (%won, %token);
+	my (%won, %token, $failures);
 
 	$_->sql(q(CREATE FUNCTION wins(election text) RETURNS bigint
 		LANGUAGE plpgsql AS $$
@@ -247,6 +311,9 @@ subtest 'contenders' => sub {
 					RETURN CASE WHEN le_acquire(election, scope => 'session')
 						THEN le_fencing_token(election) END;
 				EXCEPTION WHEN SQLSTATE 'LE003' OR SQLSTATE 'LE004' THEN
+					PERFORM set_config('wins.unsure',
+						(coalesce(current_setting('wins.unsure', true), '0')::int
+						+ 1)::text, false);
 				END;
 			END LOOP;
 			RAISE 'no answer for %', election;
@@ -267,12 +334,18 @@ subtest 'contenders' => sub {
 			$token{"$n|$token"}++;
 		}
 	}
+	# On a machine that is too busy a request may get no answer; else each has one.
+	$failures = grep { $_->sql('SELECT sum(failures) FROM le_stat()') } @nodes;
+	is(scalar(grep {
+				($_->query(q(SELECT current_setting('wins.unsure', true)))
+				  // '') ne ''
+			} @sessions),
+		0, 'nobody is told that it is not known') unless $failures;
 	is(scalar keys %won, $elections, 'each has a winner');
 	is(scalar(grep { $_ != 1 } values %token), 0, 'each token has one only');
 	is(
 		scalar(grep { $won{$_} != $azurite->blob("race/$_")->{token} } keys %won),
-		0, 'and no token has none')
-	  unless grep { $_->sql('SELECT sum(failures) FROM le_stat()') } @nodes;
+		0, 'and no token has none') unless $failures;
 	$_->quit foreach @sessions;
 	$_->stop foreach @nodes;
 };

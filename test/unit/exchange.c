@@ -678,14 +678,15 @@ check_blob_done(const LeOp *op, const LeHttpResponse *response,
 				const LeAnswer *answer)
 {
 	require(response->net == LE_NET_OK && answer->detail == NULL);
-	require(shows_header(response, "x-ms-request-id"));
+	require(shows_header(response, "x-ms-request-id") ||
+			(answer->again && answer->next.number == 8));
 	require(answer->nkeys == 0 || !le_op_writes(op->kind));
 	require(answer->nkeys <= 1 || op->kind == LE_OP_LIST_HELD);
 	require(answer->nclaims <= 1 || op->kind == LE_OP_LIST_CLAIMS);
 	if (answer->again)
 	{
 		/* only a read may begin anew, if what it saw is over by then */
-		require(answer->next.number <= 7 &&
+		require(answer->next.number <= 8 &&
 				(answer->next.number >= 1 || op->step.number == 7));
 		require(strlen(answer->next.tag) <= LE_MAX_TAG_LEN);
 		require(answer->nkeys == 0 && answer->nclaims == 0);

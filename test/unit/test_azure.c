@@ -24,7 +24,7 @@
 
 enum
 {
-	HEAD, WRITE, CHECK, CREATE, LEASE, STAMP, RENEW, WHOSE
+	HEAD, WRITE, CHECK, CREATE, LEASE, STAMP, RENEW, WHOSE, GIVE_BACK
 };
 
 /* ---- requests ---- */
@@ -104,6 +104,8 @@ test_requests(void **state)
 				   METADATA TERM("8", SESSION));
 	expect_request(op_at(LE_OP_ACQUIRE, RENEW, 8), "PUT", K "?comp=lease",
 				   LEASES("renew") "x-ms-lease-id: " OURS "\n");
+	expect_request(op_at(LE_OP_ACQUIRE, GIVE_BACK, 409), "PUT",
+				   K "?comp=lease", LEASES("release") "x-ms-lease-id: " OURS "\n");
 	expect_request(op_at(LE_OP_PUBLISH, WRITE, 7), "PUT", K "?comp=metadata",
 				   METADATA TERM("7", SESSION));
 	expect_request(op_at(LE_OP_RENEW_TERMS, HEAD, 0), "PUT", K "?comp=lease",
@@ -672,7 +674,12 @@ test_other_terms(void **state)
 		{"leased", "7", SESSION, OTHERS, true, false},
 		{"leased", "8", SESSION, OURS, false, false},
 		{"leased", "7", FOREIGN, OTHERS, false, false},
-		{"expired", "7", SESSION, OURS, false, true},
+		/* a renewal that is under way would find it */
+		{"expired", "7", SESSION, OURS, true, true},
+		{"expired", "8", SESSION, OURS, false, false},
+		{"expired", "7", FOREIGN, OTHERS, false, false},
+		{"available", "7", SESSION, OURS, false, true},
+		{"broken", "7", SESSION, OURS, false, true},
 	};
 
 	for (int i = 0; i < lengthof(cases); i++)
@@ -688,6 +695,56 @@ test_other_terms(void **state)
 			assert_string_equal(a.next.tag, cases[i].attempt);
 		op = op_at(LE_OP_PUBLISH, HEAD, 0);
 		assert_int_equal(decode(&op, &r).again, cases[i].publishes);
+	}
+}
+
+/* A lease that cannot be stamped is given back, and why is not forgotten. */
+static void
+test_refused_stamp(void **state)
+{
+	LeOp		op = op_at(LE_OP_ACQUIRE, STAMP, 7);
+	LeHttpResponse r = answer_of(409, "BlobImmutableDueToPolicy", "");
+	LeAnswer	a = decode(&op, &r);
+
+	assert_true(a.again && !a.anchors);
+	assert_int_equal(a.next.number, GIVE_BACK);
+	op.step = a.next;
+	for (int i = 0; i < 2; i++)
+	{
+		r = i == 0 ? answer_of(200, NULL, "") :
+			(LeHttpResponse) {.net = LE_NET_BROKEN, .content_type = "",
+			.body = ""};
+		a = decode(&op, &r);
+		assert_int_equal(a.outcome, LE_REFUSED);
+		assert_string_equal(a.detail, "HTTP 409: BlobImmutableDueToPolicy");
+	}
+	/* who is not known could not give it back either */
+	op = op_at(LE_OP_ACQUIRE, STAMP, 7);
+	r = answer_of(403, "AuthenticationFailed", "");
+	assert_false(decode(&op, &r).again);
+}
+
+/* Nobody of us takes such a lease: whoever has it has to be told to let go. */
+static void
+test_infinite_lease(void **state)
+{
+	static const char *const tokens[] = {"0", "7"};
+
+	for (int i = 0; i < lengthof(tokens); i++)
+	{
+		LeHttpResponse r = term_of("leased", tokens[i], FOREIGN, OTHERS);
+		LeOp		op = op_at(LE_OP_READ, HEAD, 0);
+		LeAnswer	a;
+
+		r.headers = psprintf("%sx-ms-lease-duration: infinite\r\n",
+							 r.headers);
+		a = decode(&op, &r);
+		assert_true(a.nkeys == 1 && !a.keys[0].usable);
+		assert_non_null(strstr(a.keys[0].fault, "az storage blob lease break"));
+		r = term_of("leased", tokens[i], FOREIGN, OTHERS);
+		r.headers = psprintf("%sx-ms-lease-duration: fixed\r\n", r.headers);
+		a = decode(&op, &r);
+		assert_true(a.nkeys == 0 || a.keys[0].usable);
 	}
 }
 
@@ -739,6 +796,8 @@ test_errors(void **state)
 		LE_CONFLICT},
 		{LE_OP_ACQUIRE, STAMP, 412, "LeaseLost", LE_CONFLICT},
 		{LE_OP_ACQUIRE, STAMP, 403, "AuthorizationFailure", LE_REFUSED},
+		{LE_OP_ACQUIRE, GIVE_BACK, 200, NULL, LE_REFUSED},
+		{LE_OP_ACQUIRE, GIVE_BACK, 503, "ServerBusy", LE_REFUSED},
 		{LE_OP_ACQUIRE, RENEW, 409, "LeaseIdMismatchWithLeaseOperation",
 		LE_CONFLICT},
 		{LE_OP_PUBLISH, HEAD, 503, "ServerBusy", LE_UNAVAILABLE},
@@ -1074,6 +1133,8 @@ main(void)
 		store_test(test_foreign_blobs),
 		store_test(test_who_asks_whose),
 		store_test(test_other_terms),
+		store_test(test_refused_stamp),
+		store_test(test_infinite_lease),
 		store_test(test_no_term),
 		store_test(test_errors),
 		store_test(test_network),
