@@ -285,18 +285,23 @@ le_fencing_token(PG_FUNCTION_ARGS)
 /*
  * For those who act elsewhere and cannot read our clock: they count from when
  * they asked.  Never rounded up, and the clock is read after the deadline: who
- * is stopped between the two says less, not more.
+ * is stopped between the two says less, not more.  Who is bound to a term asks
+ * about that one, and about no other that counts for this backend since.
  */
 Datum
 le_remaining(PG_FUNCTION_ARGS)
 {
 	char		election[LE_MAX_ELECTION_LEN + 1];
 	LeTerm		term;
+	uint64		bound;
 	le_duration left;
 	Interval   *remaining;
 
 	if (!get_name(PG_GETARG_TEXT_PP(0), election) ||
 		!le_may_begin(election, &term))
+		PG_RETURN_NULL();
+	bound = le_fence_token(election);
+	if (bound != 0 && bound != term.token)
 		PG_RETURN_NULL();
 	left = term.deadline - le_now();
 	if (left <= 0)

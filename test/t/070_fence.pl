@@ -174,6 +174,8 @@ subtest 'a later term' => sub {
 	cmp_ok($node->token('e'), '>', $token, 'a later term');
 	is($session->query("SELECT le_is_leader('e')"), 't', 'which a check sees');
 	is($session->query("SELECT le_fencing_token('e')"), $token, 'what is bound to the first keeps its token');
+	is($session->query("SELECT le_remaining('e')"), '', 'of which nothing is left');
+	isnt($node->sql("SELECT le_remaining('e')"), '', 'unlike of the later');
 	like($session->error('COMMIT'),
 		qr/ERROR:  LE002.*bound to the term with fencing token $token/s,
 		'the fence does not take it for the first');
