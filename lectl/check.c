@@ -343,7 +343,43 @@ check_candidates(Check *check)
 		 performance(check, "candidates", psprintf("%d", least)));
 }
 
-/* Did the last run fail, and how long ago was its time? */
+/* Jobs of which the same is wrong. */
+typedef struct Jobs
+{
+	const char *what;
+	char	   *names;			/* NULL: none */
+	int			n;
+} Jobs;
+
+static void
+add_job(Jobs *jobs, const PGresult *result, int row)
+{
+	char	   *name = psprintf("%s of %s", PQgetvalue(result, row, JOBS_JOB),
+								PQgetvalue(result, row, JOBS_ELECTION));
+
+	jobs->names = jobs->names ? psprintf("%s, %s", jobs->names, name) :
+		psprintf("%s: %s", jobs->what, name);
+	jobs->n++;
+}
+
+static char *
+append(char *text, const char *more)
+{
+	if (more == NULL)
+		return text;
+	return text == NULL ? pg_strdup(more) : psprintf("%s; %s", text, more);
+}
+
+static int64_t
+age_of(const PGresult *result, int row)
+{
+	return strtoll(PQgetvalue(result, row, JOBS_AGE), NULL, 10);
+}
+
+/*
+ * How did the last run end, how long ago was its time, and should there have
+ * been another since?
+ */
 static void
 check_jobs(Check *check)
 {
@@ -352,11 +388,14 @@ check_jobs(Check *check)
 	};
 	const Question question = {jobs_query, 2, values};
 	PGresult   *result;
-	char	   *failed = NULL;
-	int			n_failed = 0;
+	Jobs		failed = {.what = "failed"};
+	Jobs		abandoned = {.what = "abandoned"};
+	Jobs		late = {.what = "late"};
 	int			oldest = 0;
 	Level		level;
+	Level		said;
 	char	   *text;
+	char	   *wrong;
 
 	set_thresholds(check, NULL, NULL);
 	result = must_ask(check, connect_in_time(check), &question);
@@ -364,30 +403,30 @@ check_jobs(Check *check)
 		tell(check, UNKNOWN, "no job has run", NULL);
 	for (int r = 0; r < PQntuples(result); r++)
 	{
-		char	   *name = psprintf("%s of %s", PQgetvalue(result, r, JOBS_JOB),
-									PQgetvalue(result, r, JOBS_ELECTION));
+		const char *state = PQgetvalue(result, r, JOBS_STATE);
 
-		if (strtoll(PQgetvalue(result, r, JOBS_AGE), NULL, 10) >
-			strtoll(PQgetvalue(result, oldest, JOBS_AGE), NULL, 10))
+		if (age_of(result, r) > age_of(result, oldest))
 			oldest = r;
-		if (*PQgetvalue(result, r, JOBS_FAILED) != 't')
-			continue;
-		failed = failed ? psprintf("%s, %s", failed, name) :
-			psprintf("failed: %s", name);
-		n_failed++;
+		if (strcmp(state, "failed") == 0)
+			add_job(&failed, result, r);
+		if (strcmp(state, "abandoned") == 0)
+			add_job(&abandoned, result, r);
+		if (*PQgetvalue(result, r, JOBS_LATE) == 't')
+			add_job(&late, result, r);
 	}
-	level = level_of(check,
-					 strtod(PQgetvalue(result, oldest, JOBS_AGE), NULL));
+	level = level_of(check, age_of(result, oldest));
+	said = failed.n + abandoned.n > 0 ? CRITICAL : late.n > 0 ? WARNING : OK;
 	text = psprintf("the newest tick of %s of %s was at %s",
 					PQgetvalue(result, oldest, JOBS_JOB),
 					PQgetvalue(result, oldest, JOBS_ELECTION),
 					PQgetvalue(result, oldest, JOBS_TICK));
-	if (failed != NULL)
-		text = level == OK ? failed : psprintf("%s; %s", failed, text);
-	tell(check, failed ? CRITICAL : level, text,
-		 psprintf("%s failed=%d;;0;0 jobs=%d;;;0",
+	wrong = append(append(failed.names, abandoned.names), late.names);
+	if (wrong != NULL)
+		text = level == OK ? wrong : append(wrong, text);
+	tell(check, Max(said, level), text,
+		 psprintf("%s failed=%d;;0;0 abandoned=%d;;0;0 late=%d;0;;0 jobs=%d;;;0",
 				  performance(check, "age", psprintf("%ss", PQgetvalue(result, oldest, JOBS_AGE))),
-				  n_failed, PQntuples(result)));
+				  failed.n, abandoned.n, late.n, PQntuples(result)));
 }
 
 static bool

@@ -11,12 +11,13 @@
  */
 const char	jobs_query[] =
 	"SELECT election, job, node, state, fencing_token, "
-	"pg_catalog.date_trunc('second', claimed_at), tick, "
-	"CASE WHEN try > 1 THEN 'try ' || try END, "
+	"pg_catalog.date_trunc('second', started_at), tick, "
+	"nullif(pg_catalog.concat_ws(', ', CASE WHEN try > 1 THEN 'try ' || try END, "
+	"CASE WHEN late THEN 'late' END), ''), "
 	"pg_catalog.current_setting('leader_election.backend') = 'local', "
 	"greatest(0, extract(epoch FROM clock_timestamp() - tick))::bigint, "
-	"state = 'failed' "
-	"FROM le_claims "
+	"coalesce(late, false) "
+	"FROM le_jobs('0') "
 	"WHERE ($1::text[] IS NULL OR election = ANY ($1::text[])) "
 	"AND ($2::text IS NULL OR job = $2) "
 	"ORDER BY election, job";

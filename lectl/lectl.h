@@ -96,7 +96,7 @@ typedef enum JobsColumn
 	JOBS_REMARK,
 	JOBS_LOCAL,					/* the record is this instance's alone */
 	JOBS_AGE,					/* seconds since the tick */
-	JOBS_FAILED
+	JOBS_LATE					/* the next tick should have been claimed */
 } JobsColumn;
 
 /* One question, and how to ask it. */

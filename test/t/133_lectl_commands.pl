@@ -71,6 +71,15 @@ sub listed
 	return ($code, @{ decode_json($out) });
 }
 
+# What list says of a job.
+sub listed_job
+{
+	my ($job, @arguments) = @_;
+	my (undef, @rows) = listed(@arguments);
+
+	return (grep { ($_->{job} // '') eq $job } @rows)[0];
+}
+
 my ($leader, $other) = leader_and_other();
 
 subtest 'usage' => sub {
@@ -284,12 +293,13 @@ subtest 'step-down' => sub {
 # A job whose newest tick is that old.
 sub tick_of
 {
-	my ($job, $age, $state) = @_;
+	my ($job, $age, $state, $every) = @_;
 	my $session = LeaderElection::Session->new($a);
 	my $tick = $a->ask("SELECT date_trunc('second', now() - interval '$age')");
+	my $options = defined $every ? "every => '$every'" : "every => NULL";
 
 	$session->query("SELECT le_acquire('billing/j', scope => 'session', wait => '10s')");
-	is($session->query("SELECT le_claim('billing/j', '$job', '$tick')"), 't', "a tick of $job");
+	isnt($session->query("SELECT le_claim_tick('billing/j', '$job', '$tick', $options)"), '', "a tick of $job");
 	$session->query("SELECT $state('billing/j', '$job', '$tick')");
 	$session->query("SELECT le_release('billing/j')");
 	$session->quit;
@@ -326,13 +336,17 @@ subtest 'check' => sub {
 	$other->ask("SELECT le_step_down('billing', '0')");
 
 	tick_of('hourly', '2 h', 'le_complete');
-	$check->(0, qr/JOBS OK - the newest tick of hourly of billing\/j was at .* \| age=7\d\d\ds;;;0 failed=0;;0;0 jobs=1;;;0/, $one, 'jobs', 'billing/j');
+	$check->(0, qr/JOBS OK - the newest tick of hourly of billing\/j was at .* \| age=7\d\d\ds;;;0 failed=0;;0;0 abandoned=0;;0;0 late=0;0;;0 jobs=1;;;0/, $one, 'jobs', 'billing/j');
 	$check->(1, qr/JOBS WARNING - .* \| age=7\d\d\ds;3600;86400;0 .*/, $one, 'jobs', 'billing/j', '--warning', '3600', '--critical', '86400');
 	$check->(2, qr/JOBS CRITICAL - .* \| age=7\d\d\ds;60;3600;0 .*/, hosts('looker', $a), 'jobs', '--job', 'hourly', '-w', '60', '-c', '3600');
 	tick_of('half|hourly', '5 min', 'le_fail');
-	$check->(2, qr/JOBS CRITICAL - failed: half\/hourly of billing\/j \| age=7\d\d\ds;;;0 failed=1;;0;0 jobs=2;;;0/, $one, 'jobs', 'billing/j');
+	$check->(2, qr/JOBS CRITICAL - failed: half\/hourly of billing\/j \| age=7\d\d\ds;;;0 failed=1;;0;0 abandoned=0;;0;0 late=0;0;;0 jobs=2;;;0/, $one, 'jobs', 'billing/j');
 	$check->(0, qr/JOBS OK - .*/, $one, 'jobs', '--job', 'hourly');
 	$check->(3, qr/JOBS UNKNOWN - no job has run/, $one, 'jobs', '--job', 'daily');
+	tick_of('often', '1 h', 'le_complete', '1 min');
+	$check->(1, qr/JOBS WARNING - late: often of billing\/j \| .* late=1;0;;0 jobs=1;;;0/, $one, 'jobs', '--job', 'often');
+	$check->(2, qr/JOBS CRITICAL - failed: half\/hourly of billing\/j; late: often of billing\/j; the newest tick of hourly .*/, $one, 'jobs', 'billing/j', '-c', '3600');
+	is(listed_job('often', $one, 'list', 'billing/j')->{remark}, 'late', 'list says so, too');
 
 	$check->(0, qr/STORE OK - the store answered in [\d.]+ ms \| time=0\.\d+s;;;0/, $one, 'store');
 	$check->(2, qr/STORE CRITICAL - the store answered in [\d.]+ ms \| time=0\.\d+s;\@0:9;0;0/, $one, 'store', '-w', '@0:9', '-c', '0');
@@ -463,6 +477,29 @@ subtest 'by task' => sub {
 		$leader->ask("SELECT le_step_down('billing', '0')");
 		($leader, $other) = leader_and_other();
 	}
+};
+
+# A leader that crashed in the middle of a run: nobody ends the tick any more.
+subtest 'abandoned' => sub {
+	my $ground = LeaderElection::Lectl::Ground->new;
+	my $lectl = LeaderElection::Lectl->start('crash', $b, 'exec', 'billing/c', '--settle', '0', '--job', 'nightly',
+		'--every', '90 days', $ground->worker('crash'));
+	my @check = (operator($a), 'check', 'jobs', '--job', 'nightly');
+
+	$ground->wait_for('crash');
+	like((lectl(@check))[1], qr/^LECTL JOBS OK - /, 'it runs');
+	$b->crash;
+	is($lectl->code, 79, 'no more');
+	poll_until(sub { (lectl(@check))[0] == 2 }, 'the end of its lease', timeout => 30);
+	like((lectl(@check))[1],
+		qr/^LECTL JOBS CRITICAL - abandoned: nightly of billing\/c \| .* failed=0;;0;0 abandoned=1;;0;0 late=0;0;;0 jobs=1;;;0$/,
+		'check');
+	is(listed_job('nightly', operator($a), 'list', 'billing/c')->{state}, 'abandoned', 'list');
+	$b->start;
+	($leader, $other) = leader_and_other();
+	is((lectl($b, 'exec', 'billing/c', '--settle', '0', '--wait', '10s', '--job', 'nightly', '--every', '90 days', '--catch-up', 'true'))[0],
+		0, 'somebody catches up');
+	is((lectl(@check))[0], 0, 'and all is well');
 };
 
 # The last, since it ends the store.
