@@ -15,13 +15,41 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/*
+ * A group of its own is one in the background, which is stopped when it reads
+ * from the terminal: we would lead for ever.  So it gets the terminal, if we
+ * have it, and is not to be stopped there; or an error when it reads.  Needs
+ * SIGTTOU to be ignored: see events.c.
+ */
+static bool
+have_terminal(void)
+{
+	return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static void
+take_terminal(bool take)
+{
+	if (take)
+		tcsetpgrp(STDIN_FILENO, getpid());
+	signal(take ? SIGTSTP : SIGTTIN, SIG_IGN);
+}
+
+static void
+take_terminal_back(const Command *command)
+{
+	if (command->has_terminal)
+		tcsetpgrp(STDIN_FILENO, getpgrp());
+}
+
 static void
 become(char **argv, int death_signal, pid_t parent, Guarded *guarded,
-	   const Events *events)
+	   const Events *events, bool terminal)
 {
 	int			error;
 
 	setpgid(0, 0);
+	take_terminal(terminal);
 	if (death_signal != 0)
 		prctl(PR_SET_PDEATHSIG, death_signal);
 	if (getppid() != parent)
@@ -38,16 +66,18 @@ become(char **argv, int death_signal, pid_t parent, Guarded *guarded,
 /* Death signal 0: it may outlive us. */
 bool
 command_start(Command *command, char **argv, int death_signal,
-			  Guarded *guarded, const Events *events)
+			  Guarded *guarded, const Events *events, bool at_terminal)
 {
 	pid_t		parent = getpid();
 
+	command->has_terminal = at_terminal && have_terminal();
 	if (death_signal == SIGKILL)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	fflush(NULL);
 	command->pid = fork();
 	if (command->pid == 0)
-		become(argv, death_signal, parent, guarded, events);
+		become(argv, death_signal, parent, guarded, events,
+			   command->has_terminal);
 	if (command->pid < 0)
 		return false;
 	setpgid(command->pid, command->pid);	/* whoever comes first */
@@ -112,20 +142,25 @@ end_children(pid_t guard)
 
 /*
  * The command has ended.  What it left running is ended as well and waited
- * for; what that had started is our child then.
+ * for; what that had started is our child then.  false: some of it is still
+ * there at the limit, as what the kernel does not let go of.
  */
-void
-command_end_rest(Command *command, Guard *guard)
+bool
+command_end_rest(Command *command, Guard *guard, instant limit)
 {
+	bool		rest;
+
 	kill(-command->pid, SIGKILL);
 	__atomic_store_n(&guard->guarded->group, 0, __ATOMIC_RELEASE);
-	while (end_children(guard->pid))
+	while ((rest = end_children(guard->pid)) && now() < limit)
 	{
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
 		poll(NULL, 0, 1);
 	}
 	command->gone = true;
+	take_terminal_back(command);
+	return !rest;
 }
 
 /* The same where what it left running may go on. */
@@ -134,4 +169,5 @@ command_forget(Command *command)
 {
 	waitpid(command->pid, NULL, 0);
 	command->gone = true;
+	take_terminal_back(command);
 }

@@ -16,14 +16,16 @@ typedef struct Command
 	pid_t		pid;			/* and of its group; 0: not started */
 	bool		ended;
 	bool		gone;			/* and was waited for */
+	bool		has_terminal;	/* what is typed goes to it, not to us */
 	int			code;			/* what a shell would say */
 } Command;
 
 extern bool command_start(Command *command, char **argv, int death_signal,
-						  Guarded *guarded, const Events *events);
+						  Guarded *guarded, const Events *events,
+						  bool at_terminal);
 extern void command_signal(const Command *command, int signo);
 extern void command_look(Command *command);
-extern void command_end_rest(Command *command, Guard *guard);
+extern bool command_end_rest(Command *command, Guard *guard, instant limit);
 extern void command_forget(Command *command);
 
 #endif							/* LECTL_COMMAND_H */

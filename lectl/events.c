@@ -69,6 +69,9 @@ events_open(Events *events)
 
 	/* who reads our messages may be gone; that is no reason to end */
 	events->pipe_before = signal(SIGPIPE, SIG_IGN);
+
+	/* and we go on if the terminal is the command's */
+	events->output_before = signal(SIGTTOU, SIG_IGN);
 	events->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	events->timer = open_timer();
 	return events->signals >= 0 && events->timer >= 0;
@@ -79,6 +82,7 @@ void
 events_give_back(const Events *events)
 {
 	signal(SIGPIPE, events->pipe_before);
+	signal(SIGTTOU, events->output_before);
 	sigprocmask(SIG_SETMASK, &events->mask_before, NULL);
 }
 
@@ -90,6 +94,7 @@ events_take_again(const Events *events)
 
 	sigprocmask(SIG_BLOCK, &mask, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTTOU, SIG_IGN);
 }
 
 /* Has something come from the socket (-1: none), or may it be written to? */

@@ -16,6 +16,7 @@ typedef struct Events
 	int			timer;
 	sigset_t	mask_before;	/* what the command gets back */
 	void		(*pipe_before) (int);
+	void		(*output_before) (int);
 } Events;
 
 /* a timer is over when the instant has come, whatever slept meanwhile */

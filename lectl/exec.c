@@ -12,11 +12,18 @@
  */
 #include "command.h"
 
-/* A transaction is never older than this: people watch for old ones. */
+/*
+ * A transaction is never older than this: people watch for old ones.  Tests
+ * have less of it, in milliseconds, in the environment.
+ */
 #define BIND_EVERY		(10 * SEC)
+#define BIND_EVERY_VARIABLE	"LECTL_BIND_EVERY"
 
 /* So long we wait for the server to confirm that the term is given up. */
 #define GOODBYE			(10 * SEC)
+
+/* So long what was killed has to die, if the deadline leaves less. */
+#define DYING			(1 * SEC)
 
 /* For how long the term of the election (a literal) is good, microseconds. */
 #define REMAINING		"(extract(epoch FROM le_remaining(%s)) * 1000000)::bigint"
@@ -33,6 +40,7 @@ typedef struct Exec
 	Command		command;
 	instant		ask_at;
 	instant		bind_at;
+	int64_t		bind_every;
 	int64_t		settle_for;
 	bool		lost;
 	bool		killed;
@@ -355,20 +363,47 @@ acquire(Exec *exec)
 	PQclear(result);
 }
 
-/* The bound transaction ends, if there is one, and another begins. */
+/* A transaction begins, and is bound to the term. */
 static char *
-bind_query(Exec *exec, bool first)
+bind_query(Exec *exec)
 {
-	return psprintf("%sBEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; "
+	return psprintf("BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; "
 					"SELECT le_require_leader(%s, on_loss => 'none'), "
-					REMAINING,
-					first ? "" : "COMMIT; ", exec->election, exec->election);
+					REMAINING, exec->election, exec->election);
 }
 
+/*
+ * The bound transaction ends, and another begins.  Between the two nobody who
+ * gives up the term waits for us, so it must not begin once that has: asked
+ * for in the very moment before, by an error if it has.  That must not end the
+ * transaction either, hence the savepoint.
+ */
+static char *
+rebind_query(Exec *exec)
+{
+	char	   *bind = bind_query(exec);
+	char	   *query = psprintf("SAVEPOINT bound; "
+								 "SELECT coalesce(le_remaining(%s)::text, "
+								 "'the term is being given up')::interval; "
+								 "COMMIT; %s", exec->election, bind);
+
+	free(bind);
+	return query;
+}
+
+/* Both of the term that the transaction is bound to. */
 static char *
 remaining_query(Exec *exec)
 {
-	return psprintf("SELECT %s, " REMAINING, exec->token, exec->election);
+	return psprintf("SELECT le_fencing_token(%s), " REMAINING,
+					exec->election, exec->election);
+}
+
+static bool
+is_our_term(const Exec *exec, const PGresult *result)
+{
+	return exec->token == NULL ||
+		strcmp(PQgetvalue(result, 0, 0), exec->token) == 0;
 }
 
 /* Does the answer say that the same term goes on? */
@@ -376,37 +411,102 @@ static bool
 is_confirmed(const Exec *exec, const PGresult *result)
 {
 	return has_row(result) && !PQgetisnull(result, 0, 1) &&
-		(exec->token == NULL ||
-		 strcmp(PQgetvalue(result, 0, 0), exec->token) == 0);
+		is_our_term(exec, result);
+}
+
+static void
+learn(Exec *exec, const PGresult *result, instant sent)
+{
+	if (!exec->lost)
+		deadline_learn(&exec->deadline, sent, microseconds(result, 1));
+	if (!exec->lost && exec->guard.pid > 0)
+		guard_move(&exec->guard, exec->deadline.kill_at);
+	exec->ask_at = sent + exec->deadline.ask_every;
+}
+
+static void
+bind_first(Exec *exec)
+{
+	instant		sent = now();
+	char	   *query = bind_query(exec);
+	PGresult   *result = ask(exec, query, NEVER);
+
+	free(query);
+	if (result == NULL || !is_confirmed(exec, result))
+		give_up(exec, result);
+	exec->token = pg_strdup(PQgetvalue(result, 0, 0));
+	exec->bind_at = sent + exec->bind_every;
+	learn(exec, result, sent);
+	PQclear(result);
+}
+
+/* Perhaps nobody waits for the command any more: no time for grace. */
+static void
+lose_at_once(Exec *exec, const char *why)
+{
+	exec->deadline.kill_at = Min(exec->deadline.kill_at, now());
+	lose(exec, why);
+	keep_deadline(exec);
+}
+
+static void
+rebind(Exec *exec)
+{
+	instant		sent = now();
+	char	   *query = rebind_query(exec);
+	PGresult   *result = ask(exec, query, NEVER);
+
+	free(query);
+	if (result == NULL)
+		return;
+	exec->bind_at = sent + exec->bind_every;
+	if (is_confirmed(exec, result))
+		learn(exec, result, sent);
+	else
+		lose_at_once(exec, "it was over before it could be bound again");
+	PQclear(result);
+}
+
+/*
+ * A term that is not renewed any more is not bound again: its commit might be
+ * refused, and an abort ends the binding, too.
+ */
+static bool
+is_good(const Exec *exec, const PGresult *result)
+{
+	return microseconds(result, 1) > exec->deadline.longest / 2;
 }
 
 static void
 confirm(Exec *exec)
 {
-	bool		first = exec->token == NULL;
 	instant		sent = now();
-	bool		bind = first || sent >= exec->bind_at;
-	char	   *query = bind ? bind_query(exec, first) : remaining_query(exec);
+	char	   *query = remaining_query(exec);
 	PGresult   *result = ask(exec, query, NEVER);
+	bool		bind = false;
 
 	free(query);
 	if (result != NULL && is_confirmed(exec, result))
 	{
-		if (first)
-			exec->token = pg_strdup(PQgetvalue(result, 0, 0));
-		if (bind)
-			exec->bind_at = sent + BIND_EVERY;
-		if (!exec->lost)
-			deadline_learn(&exec->deadline, sent, microseconds(result, 1));
-		if (!exec->lost && exec->guard.pid > 0)
-			guard_move(&exec->guard, exec->deadline.kill_at);
-		exec->ask_at = sent + exec->deadline.ask_every;
+		learn(exec, result, sent);
+		bind = !exec->lost && sent >= exec->bind_at && is_good(exec, result);
 	}
-	else if (first)
-		give_up(exec, result);
-	else if (result != NULL)
+	else if (result != NULL &&
+			 PQtransactionStatus(exec->conn) == PQTRANS_INTRANS)
 		lose(exec, "it is over, or being given up");
+	else if (result != NULL)	/* an error has ended the binding */
+		lose_at_once(exec, "the server does not confirm it");
 	PQclear(result);
+	if (bind)
+		rebind(exec);
+}
+
+/* To the COMMIT of a transaction that has failed the server says ROLLBACK. */
+static bool
+is_committed(PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_COMMAND_OK &&
+		strcmp(PQcmdStatus(result), "COMMIT") == 0;
 }
 
 /*
@@ -421,8 +521,8 @@ release(Exec *exec)
 	char	   *query = psprintf("SELECT le_release(%s)", exec->election);
 
 	result = ask(exec, "COMMIT", limit);
-	if (result != NULL && PQresultStatus(result) != PGRES_COMMAND_OK)
-		lose(exec, "it was over before the command had ended");
+	if (result != NULL && !is_committed(result))
+		lose(exec, "it was over, or being given up, before the command had ended");
 	PQclear(result);
 	result = exec->lost ? NULL : ask(exec, query, limit);
 	if (!exec->lost && (result == NULL || !has_row(result)))
@@ -433,6 +533,14 @@ release(Exec *exec)
 }
 
 /* ---- the command ---- */
+
+/* ^C, typed at a terminal that the command had and we had not. */
+static bool
+is_typed(const Command *command)
+{
+	return command->has_terminal &&
+		(command->code == 128 + SIGINT || command->code == 128 + SIGQUIT);
+}
 
 /* Confirms the term whenever that is due, until the instant or the end. */
 static void
@@ -499,7 +607,8 @@ claim(Exec *exec)
 
 /*
  * What is not known to have failed of itself stays as it is, for who catches
- * up: so does what we were told to end.
+ * up: so does what we were told to end.  An error must not end the bound
+ * transaction, whose commit tells whether the term has lasted.
  */
 static void
 end_claim(Exec *exec)
@@ -512,10 +621,12 @@ end_claim(Exec *exec)
 	if (exec->conn == NULL || (code != 0 && exec->told_to_end))
 		return;
 	job = literal(exec, exec->options->job);
-	query = psprintf("SELECT %s(%s, %s, '%s')",
+	query = psprintf("SAVEPOINT ended; SELECT %s(%s, %s, '%s')",
 					 code == 0 ? "le_complete" : "le_fail",
 					 exec->election, job, exec->tick);
 	result = ask(exec, query, now() + GOODBYE);
+	if (result != NULL && !has_row(result))
+		PQclear(ask(exec, "ROLLBACK TO ended", now() + GOODBYE));
 	if (result == NULL || !has_row(result) || *PQgetvalue(result, 0, 0) != 't')
 		pg_log_warning("could not confirm that tick %s of job \"%s\" is marked as %s",
 					   exec->tick, exec->options->job,
@@ -540,21 +651,50 @@ start(Exec *exec)
 	if ((guarded && !guard_start(&exec->guard, exec->deadline.kill_at,
 								 death_signal)) ||
 		!command_start(&exec->command, exec->options->command, death_signal,
-					   guarded ? exec->guard.guarded : NULL, &exec->events))
+					   guarded ? exec->guard.guarded : NULL, &exec->events,
+					   true))
 	{
 		pg_log_error("could not start a process: %m");
 		exit(LECTL_SOFTWARE);
 	}
 }
 
+/* What cannot be ended must not keep the term for ever. */
+static void
+abandon(Exec *exec)
+{
+	pg_log_error("could not end what the command has left running");
+	pg_log_error_detail("It runs on, and election \"%s\" is given up.",
+						exec->options->election);
+	guard_dismiss(&exec->guard);
+	if (exec->conn != NULL)
+		hang_up(exec);
+	exit(LECTL_SOFTWARE);
+}
+
+/*
+ * The answer of a question that was under way when the command ended.  If the
+ * transaction has been bound to another term its commit tells nothing of ours.
+ */
+static void
+take_last_answer(Exec *exec)
+{
+	PGresult   *result = answer(exec, now() + GOODBYE);
+
+	if (result != NULL && has_row(result) && !is_our_term(exec, result))
+		lose(exec, "it was over before the command had ended");
+	PQclear(result);
+}
+
 /* Nothing of it must run when the session ends, and the term with it. */
 static void
 finish(Exec *exec)
 {
-	if (exec->options->on_loss == ON_LOSS_KILL)
-		command_end_rest(&exec->command, &exec->guard);
-	else
+	if (exec->options->on_loss != ON_LOSS_KILL)
 		command_forget(&exec->command);
+	else if (!command_end_rest(&exec->command, &exec->guard,
+							   Max(exec->deadline.kill_at, now() + DYING)))
+		abandon(exec);
 	if (exec->guard.pid > 0)
 		guard_dismiss(&exec->guard);
 	exec->guard.pid = 0;
@@ -563,7 +703,7 @@ finish(Exec *exec)
 	keep_deadline(exec);
 	exec->in_time = !exec->lost;
 	if (exec->in_time && exec->conn != NULL)
-		PQclear(answer(exec, now() + GOODBYE));	/* a question under way */
+		take_last_answer(exec);
 }
 
 /* Runs it once; is there more to run? */
@@ -577,6 +717,7 @@ run(Exec *exec)
 	settle(exec, 0);
 	start(exec);
 	lead_until(exec, NEVER);
+	exec->told_to_end |= is_typed(&exec->command);
 	finish(exec);
 	if (exec->lost || exec->due == NULL)
 		return false;
@@ -585,10 +726,18 @@ run(Exec *exec)
 		exec->conn != NULL && strcmp(exec->tick, exec->due) != 0;
 }
 
+static int64_t
+bind_every(void)
+{
+	const char *value = getenv(BIND_EVERY_VARIABLE);
+
+	return value != NULL ? atoi(value) * MSEC : BIND_EVERY;
+}
+
 int
 run_exec(const Options *options)
 {
-	Exec		exec = {.options = options};
+	Exec		exec = {.options = options,.bind_every = bind_every()};
 
 	exec.conn = connect_to(options);
 	PQsetnonblocking(exec.conn, 1);
@@ -600,7 +749,7 @@ run_exec(const Options *options)
 	exec.election = literal(&exec, options->election);
 	prepare(&exec);
 	acquire(&exec);
-	confirm(&exec);
+	bind_first(&exec);
 	settle(&exec, exec.settle_for);
 	while (run(&exec))
 		;

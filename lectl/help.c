@@ -37,7 +37,9 @@ static const char exec[] =
 "                     term: TERM only; it may run on after the term\n"
 "                     ignore: nothing; the exit code tells\n"
 "  --settle=INTERVAL  time between winning and the start of COMMAND, for\n"
-"                     that of the leader before to be ended (1s)\n\n";
+"                     that of the leader before to be ended (1s)\n"
+"How long COMMAND may take is for timeout(1) to say: one that hangs keeps the\n"
+"lead.\n\n";
 
 static const char list[] =
 "list: elections, jobs and nodes.  Each host that is named is asked, all of them\n"
@@ -104,7 +106,8 @@ static const char exit_codes[] =
 "it; or\n"
 "   64  wrong usage\n"
 "   69  server or store unavailable; of list: any of the hosts\n"
-"   70  the system refused what lectl needs\n"
+"   70  the system refused what lectl needs, as an end to what COMMAND left\n"
+"       running\n"
 "   75  exec: somebody else leads, or may, or the tick is taken; COMMAND was not\n"
 "       run.  wait: not in time.  step-down: it neither led nor contended\n"
 "   77  refused: privileges or configuration\n"

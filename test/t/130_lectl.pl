@@ -10,6 +10,7 @@ use LeaderElection::Loss;
 use LeaderElection::Node;
 use LeaderElection::Session;
 use LeaderElection::Util;
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -125,6 +126,64 @@ subtest 'signals' => sub {
 		kill($signal, $lectl->pid);
 		is($lectl->code, 9, "SIG$signal is passed on");
 	}
+	released('e');
+};
+
+# A shell at a terminal of its own, and what it runs; each answer is typed when the
+# text before it has come.  All that comes, to the end.
+sub at_terminal
+{
+	my ($script, @dialog) = @_;
+	my $pty = IO::Pty->new;
+	my $shell = fork() // die "fork: $!";
+	my $out = '';
+
+	if ($shell == 0)
+	{
+		# From here on only exec or _exit: no END block of the test.
+		eval {
+			@SIG{qw(INT QUIT TSTP TTIN TTOU)} = ('DEFAULT') x 5;
+			$pty->make_slave_controlling_terminal;
+			POSIX::dup2($pty->slave->fileno, $_) foreach 0 .. 2;
+			exec 'setpriv', '--pdeathsig', 'KILL', 'bash', '-c', $script;
+		};
+		POSIX::_exit(127);
+	}
+	$pty->close_slave;
+	$pty->blocking(0);
+	poll_until(
+		sub {
+			my $n = sysread($pty, $out, 4096, length $out);
+
+			if (@dialog && $out =~ /$dialog[0]/)
+			{
+				syswrite($pty, $dialog[1]);
+				splice(@dialog, 0, 2);
+			}
+			return defined $n ? $n == 0 : !$!{EAGAIN};
+		},
+		'the end of the shell',
+		interval => 0.01);
+	waitpid($shell, 0);
+	return $out;
+}
+
+# A command that reads from the terminal must not be stopped: lectl would lead for
+# ever.
+subtest 'at a terminal' => sub {
+	plan skip_all => 'needs IO::Pty' unless eval { require IO::Pty; 1 };
+	my $exec = "$ENV{LE_BIN}/lectl -w -d '" . $node->connstr('postgres') . "' exec e @quick";
+
+	like(at_terminal("$exec -- sh -c 'echo up; read x; echo got-\$x'; echo code-\$?; read y; echo then-\$y",
+			qr/up/, "\x1aone\n", qr/code-/, "two\n"),
+		qr/got-one\r\n.*code-0\r\n.*then-two\r\n/s,
+		'the command reads from it, is not stopped there, and gives it back');
+	like(at_terminal("set -m; $exec -- sh -c 'read x || echo got-nothing' & wait \$!; echo code-\$?"),
+		qr/got-nothing\r\n.*code-0\r\n/s, 'in the background it gets an error');
+	like(at_terminal("$exec --job typed --every '90 days' -- sh -c 'echo up; exec sleep 60'; echo code-\$?",
+			qr/up/, "\x03"),
+		qr/code-130\r\n/, 'ends by what is typed');
+	is($node->ask("SELECT state FROM le_claims WHERE job = 'typed'"), 'running', 'and its tick has not failed');
 	released('e');
 };
 

@@ -8,12 +8,14 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Docs;
 use LeaderElection::Lectl;
 use LeaderElection::Loss;
 use LeaderElection::Node;
 use LeaderElection::Toxiproxy;
 use LeaderElection::Util;
 use List::Util qw(max min sum);
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -87,6 +89,33 @@ subtest 'a command that pays no heed to TERM' => sub {
 		finally => sub { $a->thaw });
 };
 
+# The transaction that holds up a step-down ends now and then, and another begins:
+# here each time that lectl asks.  The second time the server is far away, so that
+# a step-down comes between the question and the end of the transaction, too.
+subtest 'bound again and again' => sub {
+	local $ENV{LECTL_BIND_EVERY} = 0;
+
+	loses("stepped down ($_)", 1, $step_down, strict => 1) foreach 1 .. 3;
+	$to_a->add('far', 'latency', 'downstream', latency => 200);
+	loses("stepped down, far away ($_)", 1, $step_down, strict => 1, connstr => $by_link) foreach 1 .. 5;
+	$to_a->reset;
+};
+
+# Soon the instance itself leads; that is nobody lectl should believe.
+subtest 'another term of the same instance' => sub {
+	my $one = exec_on($a, 0);
+	my $run = $ground->wait_for($one->name);
+
+	$one->freeze;
+	$consul->delete('/v1/kv/leader_election/e/leader');
+	is($a->ask("SELECT le_acquire('e', wait => '30s')"), 't', 'the instance leads');
+	my $from = boottime_ns();
+	$one->thaw;
+	cmp_ok(death($run->[2], $from), '<', 5, 'the command is dead');
+	is($one->code, 79, 'lost');
+	$a->release('e');
+};
+
 # What the server says is old by the time it is here.
 subtest 'a long way' => sub {
 	$to_a->add('far', 'latency', 'downstream', latency => 800);
@@ -137,6 +166,67 @@ subtest 'the guard' => sub {
 	poll_until(sub { -e "$dir/pid" }, 'the command');
 	$one->kill9;
 	cmp_ok(death(slurp_file("$dir/pid") + 0, boottime_ns()), '<', $soon, 'the group dies with lectl');
+};
+
+# An error that is under way when the command ends, and has ended the binding.
+# Whether the term has lasted is not known then.
+subtest 'an error that comes late' => sub {
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+	my @until = ('--', 'sh', '-c', "touch $dir/up; until [ -e $dir/end ]; do sleep 0.01; done");
+	my @run = ('exec', 'billing', '--settle', '0', '--wait', '10s');
+
+	$a->sql(block('grants'));
+	$a->sql(block('allowed elections'));
+	$to_a->add('far', 'latency', 'downstream', latency => 300);
+	{
+		local $ENV{LECTL_BIND_EVERY} = 0;
+		my $one = LeaderElection::Lectl->start('late', "$by_link user=billing_worker", @run, @until);
+
+		poll_until(sub { -e "$dir/up" }, 'the command');
+		$a->sql('REVOKE EXECUTE ON FUNCTION le_require_leader FROM billing_worker');
+		poll_until(sub { $a->ask("SELECT count(*) FROM pg_stat_activity WHERE usename = 'billing_worker' AND state = 'idle in transaction (aborted)'") eq '1' },
+			'the error', interval => 0.01);
+		append_to_file("$dir/end", '');
+		is($one->code, 79, 'no success');
+		like($one->log, qr/lost election "billing"/, 'and said');
+	}
+	$a->sql('GRANT EXECUTE ON FUNCTION le_require_leader TO billing_worker');
+	$to_a->reset;
+	unlink "$dir/up", "$dir/end";
+
+	# the tick's own error is none of the term's
+	my $one = LeaderElection::Lectl->start('tick', $a->connstr('postgres') . ' user=billing_worker',
+		@run, '--job', 'j', '--every', '90 days', @until);
+
+	poll_until(sub { -e "$dir/up" }, 'the command');
+	$a->sql('REVOKE EXECUTE ON FUNCTION le_complete FROM billing_worker');
+	append_to_file("$dir/end", '');
+	is($one->code, 0, 'le_complete: the command has ended in time');
+	like($one->log, qr/could not confirm that tick .* is marked as done/, 'and the rest is said');
+};
+
+# A process that somebody traces stays until that one has looked.
+subtest 'what cannot be ended' => sub {
+	my %ptrace = (x86_64 => 101, aarch64 => 117);
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+	my $one = LeaderElection::Lectl->start('stays', $a, 'exec', 'e', '--wait', '10s', '--', 'sh', '-c',
+		"sleep 60 & echo \$! > $dir/new; mv $dir/new $dir/pid; until [ -e $dir/end ]; do sleep 0.01; done");
+
+	poll_until(sub { -e "$dir/pid" }, 'the command');
+	my $pid = slurp_file("$dir/pid") + 0;
+	my $call = $ptrace{ (POSIX::uname())[4] };
+	my $seized = defined $call && syscall($call, 0x4206, $pid, 0, 0) == 0;
+
+	append_to_file("$dir/end", '');
+	my $code = $one->code;
+	SKIP:
+	{
+		skip 'no process can be traced here', 3 unless $seized;
+		is($code, 70, 'lectl ends nevertheless');
+		like($one->log, qr/could not end what the command has left running/, 'and says why');
+		is($b->ask("SELECT le_acquire('e', wait => '10s') AND le_release('e')"), 't', 'somebody else can lead');
+		waitpid($pid, 0);
+	}
 };
 
 subtest 'on loss' => sub {
