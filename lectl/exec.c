@@ -585,11 +585,14 @@ claim(Exec *exec)
 {
 	char	   *job = literal(exec, exec->options->job);
 	char	   *every = literal(exec, exec->options->every);
+	char	   *wait = literal(exec, exec->options->wait);
 	const char *missed = exec->options->missed;
-	char	   *query = psprintf("SELECT le_claim_tick(%s, %s, '%s', %s, %s, '%s')",
+	char	   *query = psprintf("SELECT le_claim_tick(%s, %s, '%s', %s, %s, '%s', "
+								 "wait => %s)",
 								 exec->election, job, exec->due,
 								 exec->options->catch_up ? "true" : "false",
-								 every, missed != NULL ? missed : "skip");
+								 every, missed != NULL ? missed : "skip",
+								 wait);
 	PGresult   *result = ask(exec, query, NEVER);
 
 	if (result == NULL || PQresultStatus(result) != PGRES_TUPLES_OK)
