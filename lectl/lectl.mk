@@ -5,11 +5,11 @@
 # includes it after pgxs.mk, if that is there.
 
 #: The client, part of all, install and uninstall:
-#:   lectl          build it (lectl/lectl)
+#:   lectl          build it (lectl/lectl) and its manual page
 #:
 
 LECTL_OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/lectl/*.c)))
-EXTRA_CLEAN += lectl/lectl $(LECTL_OBJS) $(LECTL_OBJS:.o=.d)
+EXTRA_CLEAN += lectl/lectl lectl/lectl.1 $(LECTL_OBJS) $(LECTL_OBJS:.o=.d)
 
 # A server may be there without what clients are built with: libpq-dev.
 # libpgfeutils prints tables; all packages that have libpgcommon have it.
@@ -36,16 +36,21 @@ LECTL_LINK = $(CC) $(CFLAGS) $(LECTL_OBJS) $(LDFLAGS) $(LDFLAGS_EX) \
 lectl/lectl: $(LECTL_OBJS)
 	$(LECTL_LINK) -o $@ || $(LECTL_LINK) -no-pie -o $@
 
+# The program knows best what it does.
+lectl/lectl.1: lectl/lectl $(srcdir)/lectl/man.awk
+	lectl/lectl --help | awk -f $(srcdir)/lectl/man.awk > $@
+
 .PHONY: lectl install-lectl uninstall-lectl
-all: lectl/lectl
-lectl: lectl/lectl
+all: lectl/lectl lectl/lectl.1
+lectl: lectl/lectl lectl/lectl.1
 
 install: install-lectl
-install-lectl: lectl/lectl
-	$(MKDIR_P) '$(DESTDIR)$(bindir)'
+install-lectl: lectl/lectl lectl/lectl.1
+	$(MKDIR_P) '$(DESTDIR)$(bindir)' '$(DESTDIR)$(mandir)/man1'
 	$(INSTALL_PROGRAM) $< '$(DESTDIR)$(bindir)/lectl'
+	$(INSTALL_DATA) lectl/lectl.1 '$(DESTDIR)$(mandir)/man1/lectl.1'
 
 uninstall: uninstall-lectl
 uninstall-lectl:
-	rm -f '$(DESTDIR)$(bindir)/lectl'
+	rm -f '$(DESTDIR)$(bindir)/lectl' '$(DESTDIR)$(mandir)/man1/lectl.1'
 endif

@@ -58,6 +58,20 @@ subtest 'usage' => sub {
 	}
 };
 
+# Made of --help, and installed.
+subtest 'the manual page' => sub {
+	my ($bin, $man) = map { s/\s+\z//r } map { scalar `$ENV{PG_CONFIG} --$_` } 'bindir', 'mandir';
+	my $stage = readlink("$ENV{LE_BIN}/lectl") =~ s{\Q$bin\E/lectl\z}{}r;
+	my $page = slurp_file("$stage$man/man1/lectl.1");
+
+	like($page, qr/^\.SH NAME\nlectl \\- leader election at the shell\n/m, 'its name');
+	foreach my $section ('SYNOPSIS', 'EXEC', 'STEP-DOWN', 'CHECK', 'CONNECTION OPTIONS', 'EXIT STATUS')
+	{
+		like($page, qr/^\.SH $section\n\.nf\n\S*\s*\S/m, "section $section");
+	}
+	like($page =~ s/\\-/-/gr, qr/^  --settle=INTERVAL  time between winning/m, 'with what --help says');
+};
+
 subtest 'the command' => sub {
 	my @arguments = ('a b', q('), '"', '$HOME', '', "two\nlines", '--help', '*', '\\', '--');
 	my ($code, $out, $err) = lectl($node, 'exec', 'e', @quick, '--', $^X, '-e',
