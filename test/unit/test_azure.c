@@ -560,7 +560,13 @@ test_acquire_head(void **state)
 
 	/* which has run out since: nothing to revive */
 	r = term_of("expired", "8", SESSION, OURS);
-	assert_int_equal(decode(&op, &r).conflict, LE_CONFLICT_CHANGED);
+	a = decode(&op, &r);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
+
+	/* the ETag is that of another token */
+	r = term_of("available", "8", FOREIGN, OTHERS);
+	assert_int_equal(decode(&op, &r).outcome, LE_CONFLICT);
 
 	/* by this node, but for another reason */
 	r = term_of("leased", "8", SESSION, OTHERS);
@@ -569,7 +575,9 @@ test_acquire_head(void **state)
 	assert_int_equal(a.conflict, LE_CONFLICT_OWN);
 	assert_int_equal(a.index, 8);
 	r = term_of("leased", "8", FOREIGN, OTHERS);
-	assert_int_equal(decode(&op, &r).conflict, LE_CONFLICT_CHANGED);
+	a = decode(&op, &r);
+	assert_int_equal(a.outcome, LE_CONFLICT);
+	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
 
 	/* not ours to touch */
 	r = answer_of(200, NULL, "ETag: " ETAG "\r\nx-ms-lease-state: available\r\n");
