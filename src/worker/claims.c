@@ -473,7 +473,7 @@ send_claim(Claiming *c, const LeClaim *found, int try)
 	flight->op.token = slot->election.token;
 	flight->op.attempt = le_flight_string(flight, slot->attempt);
 	flight->op.local = &slot->local;
-	/* Its last request renews the lease: after the term that keeps others off. */
+	/* Its last request renews the lease, which would keep others off. */
 	if (le_configured_store()->claims_apart)
 		flight->not_after = slot->election.deadline;
 	c->writing = true;
