@@ -19,6 +19,7 @@
 #include "shmem/progress.h"
 #include "worker/ask.h"
 #include "worker/claims.h"
+#include "worker/dispatch.h"
 #include "worker/elect.h"
 #include "worker/eligible.h"
 #include "worker/find_leader.h"
@@ -141,7 +142,7 @@ ask_acquire(LePending *p)
 						  le_tokens_trouble(), LE_TOKENS_HINT);
 		return;
 	}
-	if (le_election_in_flight(&slot->election))
+	if (le_election_in_flight(&slot->election) && !le_flight_waits(p->slot))
 		p->joined = slot->election.request;
 	le_elect_advance(slot);
 	/* A wait in progress may rest on old news: ask the store again. */

@@ -89,6 +89,8 @@ static le_time apart_until = 0; /* each operation goes alone */
 static int	together;			/* so many go in one, where each is carried
 								 * out by itself */
 static const LeStore *store;
+static LeFlight **newest;		/* of each slot's election, while it has no
+								 * answer */
 static List *answered = NIL;	/* flights that perform() has to answer */
 static List *unread = NIL;		/* answers whose decoding has begun */
 static List *secretless = NIL;	/* ... and that wait for a secret */
@@ -139,6 +141,8 @@ le_dispatch_start(void)
 	apart_until = 0;
 	together = LE_MAX_JOINED;
 	le_set_trouble(LE_TROUBLE_STORE, "");	/* what the worker before knew of it */
+	newest = MemoryContextAllocZero(TopMemoryContext,
+									le_table->nslots * sizeof(LeFlight *));
 	for (int i = 0; i < LE_NLANES; i++)
 	{
 		lanes[i].window = le_lane_windows[i];
@@ -427,7 +431,17 @@ leave_place(LeFlight *flight)
 		lanes[flight->lane].under_way--;
 	if (flight->carries)
 		lanes[flight->lane].carrying--;
-	flight->under_way = flight->carries = false;
+	flight->under_way = flight->carries = flight->handed_over = false;
+}
+
+/* What its answer leads to may send the next for the same election. */
+static void
+deliver(LeFlight *flight, const LeAnswer *answer)
+{
+	if (flight->request != 0 && newest[flight->slot] == flight)
+		newest[flight->slot] = NULL;
+	flight->done(flight, answer);
+	MemoryContextDelete(flight->context);
 }
 
 /* Of a secret ahead of time nobody has to know: there is the last one. */
@@ -448,8 +462,7 @@ finish(LeFlight *flight, const LeAnswer *answer)
 		count_answer(flight, answer);
 		note_store(flight, answer);
 	}
-	flight->done(flight, answer);
-	MemoryContextDelete(flight->context);
+	deliver(flight, answer);
 }
 
 /* Its turn has come: in the turn of the loop in which it was asked for? */
@@ -964,8 +977,10 @@ transmit(LeFlight *flight)
 	flight->transmitted = le_now();
 	if (!flight->anchored)
 		flight->sent = flight->transmitted;
+	flight->handed_over = true;
 	for (int i = 0; i < flight->op.njoined; i++)
 	{
+		flight->joined[i]->handed_over = true;
 		flight->joined[i]->sent = flight->sent;
 		flight->joined[i]->transmitted = flight->transmitted;
 	}
@@ -1006,8 +1021,11 @@ le_flight_send(LeFlight *flight, le_duration timeout)
 	flight->sent = flight->transmitted = le_now();
 	flight->patience = timeout;
 	flight->until = le_earliest(flight->sent + timeout, flight->not_after);
+	if (flight->request != 0)
+		newest[flight->slot] = flight;
 	if (le_performs(store, flight->op.kind))
 	{
+		flight->handed_over = true;
 		old = MemoryContextSwitchTo(TopMemoryContext);
 		answered = lappend(answered, flight);
 		MemoryContextSwitchTo(old);
@@ -1022,6 +1040,32 @@ le_flight_send(LeFlight *flight, le_duration timeout)
 	}
 }
 
+/* Has the store certainly not been asked yet what the election waits for? */
+bool
+le_flight_waits(int slot)
+{
+	return newest[slot] != NULL && !newest[slot]->handed_over;
+}
+
+/*
+ * A session asks about an election whose request waits behind those that
+ * nobody waits for: from here on it is one of those that somebody does.
+ */
+void
+le_flight_hurry(int slot)
+{
+	LeFlight   *flight = newest[slot];
+
+	if (flight == NULL || flight->under_way || flight->handed_over ||
+		flight->lane != LE_LANE_CAMPAIGN)
+		return;
+	dlist_delete(&flight->node);
+	flight->lane = LE_LANE_ASKED;
+	flight->keeps_waiting = false;
+	flight->until = le_now() + flight->patience;
+	dlist_push_tail(&lanes[LE_LANE_ASKED].waiting, &flight->node);
+}
+
 /* ---- whose turn it is ---- */
 
 /* It was never sent: nobody has failed, and nothing was applied. */
@@ -1031,8 +1075,8 @@ finish_unsent(LeFlight *flight, const char *why)
 	LeAnswer	answer = {0};
 
 	le_fail(&answer, LE_UNAVAILABLE, why);
-	flight->done(flight, &answer);
-	MemoryContextDelete(flight->context);
+	answer.unsent = true;
+	deliver(flight, &answer);
 }
 
 static void

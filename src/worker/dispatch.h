@@ -26,6 +26,8 @@ typedef struct LeFlight
 	MemoryContext context;
 	dlist_node	node;			/* while it waits for its turn ... */
 	bool		under_way;		/* ... which has come */
+	bool		handed_over;	/* to the socket, so that the store may have
+								 * it; not while it waits to go again */
 	bool		carries;		/* several that the store carries out each by
 								 * itself */
 	uint64		turn;			/* of the loop in which it began to wait */
@@ -44,7 +46,8 @@ typedef struct LeFlight
 	bool		anchored;		/* "sent" is that of an earlier one */
 	uint32		epoch;			/* of the node's session when it was sent */
 	int			slot;			/* of the election, or -1 */
-	uint32		request;		/* number of the election's request */
+	uint32		request;		/* number of the election's request; 0: it is
+								 * none, and "slot" may be another's */
 	uint64		pending;		/* number of the backend's question, or 0 */
 	int		   *held_slots;		/* PROVE_NODE: slots of op.held ... */
 	uint64	   *held_tokens;	/* ... and of which terms; also for
@@ -77,6 +80,8 @@ extern LeFlight *le_flight_without_effect(LeOpKind kind,
 														const LeAnswer *));
 extern const char *le_flight_string(LeFlight *flight, const char *s);
 extern void le_flight_send(LeFlight *flight, le_duration timeout);
+extern bool le_flight_waits(int slot);
+extern void le_flight_hurry(int slot);
 extern void le_dispatch_run(void);
 extern void le_dispatch_send(void);
 extern le_time le_dispatch_timer(void);

@@ -357,10 +357,12 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 	le_elect_advance(slot);
 }
 
+/* To wait for a turn in vain is no failure of the store. */
 static void
 note_error(LeSlot *slot, const LeFlight *flight, const LeAnswer *answer)
 {
-	le_note_error(slot, flight->op.kind, answer->outcome, answer->detail);
+	if (!answer->unsent)
+		le_note_error(slot, flight->op.kind, answer->outcome, answer->detail);
 }
 
 /* Is this the answer to the election's newest request? */
@@ -381,6 +383,7 @@ read_answered(LeFlight *flight, const LeAnswer *answer)
 
 	if (stale(flight))
 		return;
+	le_pending_unsent(slot, answer->unsent);
 	note_error(slot, flight, answer);
 	if (answer->outcome == LE_DONE)
 	{
@@ -446,6 +449,7 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 		le_known_marking(false);
 	if (stale(flight))
 		return;
+	le_pending_unsent(slot, answer->unsent);
 	note_error(slot, flight, answer);
 	input.index = answer->index;
 	input.outcome = answer->outcome;
@@ -624,18 +628,20 @@ step(LeSlot *slot, LeInput *input)
 {
 	LeActions	act;
 	uint32		answered;
+	bool		unsent;
 	LeInputKind next = NO_INPUT;
 
 	if (granted[le_slot_number(slot)] != 0)
 		le_elect_begin_terms(); /* one thing after the other */
 	answered = slot->election.request;
+	unsent = le_acquire_waits(slot);
 	input->now = le_now();
 	if (input->random == 0)
 		input->random = le_random();
 	input->timing = &le_table->node.timing;
 	act = le_election_input(&slot->election, input);
 
-	if (act.unresolved)
+	if (act.unresolved && !unsent)
 		le_pending_unresolved(slot);	/* before there is another candidate */
 	if (act.term_ends && pg_atomic_read_u64(&slot->token) != 0)
 		end_term(slot, act.reason);

@@ -34,6 +34,8 @@ le_pending_attach(LePending *p, LeSlot *slot)
 {
 	p->slot = le_slot_number(slot);
 	slot->asked++;
+	if (p->ask.kind != LE_ASK_CAMPAIGN) /* which is answered at once */
+		le_flight_hurry(p->slot);
 }
 
 void
@@ -116,6 +118,18 @@ store_hint(LeOutcome outcome, const char *detail, char *hint, size_t size)
 				 store->secret_setting);
 }
 
+/* The store was not asked, so neither it nor its address is to be checked. */
+static void
+explain_no_turn(const LePending *p, char *detail, size_t detail_size,
+				char *hint, size_t hint_size)
+{
+	strlcpy(detail, "Too many requests of this instance were waiting for their turn.",
+			detail_size);
+	strlcpy(hint, p->ask.kind == LE_ASK_ACQUIRE ?
+			"Try again later, or wait longer with the argument \"wait\"." :
+			"Try again later.", hint_size);
+}
+
 /*
  * A refusal may be about this election alone, as of a key that is somebody
  * else's; it was noted there just before.
@@ -146,8 +160,13 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
 		snprintf(message, sizeof(message),
 				 "could not %s election \"%s\" at the lease store %s",
 				 verb(p->ask.kind), p->ask.election, le_store_place());
-	snprintf(detail, sizeof(detail), "%s", trouble_with(p, outcome));
-	store_hint(outcome, detail, hint, sizeof(hint));
+	if (outcome == LE_UNAVAILABLE && p->unsent)
+		explain_no_turn(p, detail, sizeof(detail), hint, sizeof(hint));
+	else
+	{
+		snprintf(detail, sizeof(detail), "%s", trouble_with(p, outcome));
+		store_hint(outcome, detail, hint, sizeof(hint));
+	}
 	if (outcome == LE_REFUSED)
 		sqlstate = LE_ERRCODE_REFUSED;
 	else if (outcome == LE_UNKNOWN && p->ask.kind == LE_ASK_ACQUIRE)
@@ -343,6 +362,23 @@ le_pending_unresolved(const LeSlot *slot)
 
 		if (seeks(p, slot) && p->ask.owner == slot->candidate)
 			p->unresolved = true;
+	}
+}
+
+/* A request for the election has its answer: from the store, or unsent. */
+void
+le_pending_unsent(const LeSlot *slot, bool unsent)
+{
+	dlist_iter	iter;
+
+	if (slot->asked == 0)
+		return;
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (p->slot == le_slot_number(slot))
+			p->unsent = unsent;
 	}
 }
 
@@ -558,7 +594,7 @@ le_pending_no_session(LeOutcome outcome)
 		if (p->ask.kind != LE_ASK_ACQUIRE || le_session_live())
 			continue;
 		p->known = true;
-		p->denied = false;
+		p->denied = p->unsent = false;
 		p->outcome = outcome == LE_UNKNOWN ? LE_UNAVAILABLE : outcome;
 		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
 			le_reply_not_granted(p, false, p->outcome);
@@ -651,11 +687,22 @@ write_under_way(const LeSlot *slot)
 	}
 }
 
+/*
+ * An acquire that waits for its turn: of no copy of it has the store heard.  If
+ * nobody seeks the election when the turn comes, it never does.
+ */
+bool
+le_acquire_waits(const LeSlot *slot)
+{
+	return slot->election.state == LE_ACQUIRING &&
+		slot->election.failures == 0 && le_flight_waits(le_slot_number(slot));
+}
+
 static bool
 acquire_under_way(const LeSlot *slot)
 {
-	return slot->election.state == LE_ACQUIRING ||
-		slot->election.state == LE_ACQUIRE_UNSURE;
+	return slot->election.state == LE_ACQUIRE_UNSURE ||
+		(slot->election.state == LE_ACQUIRING && !le_acquire_waits(slot));
 }
 
 /*
@@ -698,6 +745,9 @@ give_up(LePending *p)
 {
 	if (p->slot >= 0)
 		le_hint_worker();
+	if (p->ask.kind == LE_ASK_ACQUIRE && p->slot >= 0 &&
+		le_acquire_waits(le_slot(p->slot)))
+		p->unsent = true;
 	if (may_be_applied(p))
 		le_reply_outcome(p, LE_UNKNOWN);
 	else

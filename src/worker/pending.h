@@ -29,6 +29,7 @@ typedef struct LePending
 	bool		known;			/* there was a verdict on it ... */
 	bool		denied;			/* ... and the last said "not ours" */
 	LeOutcome	outcome;		/* of the last failure */
+	bool		unsent;			/* which is that its request got no turn */
 	bool		unresolved;		/* ACQUIRE: one of its requests may have been
 								 * applied, and nobody will find out */
 	bool		publishing;		/* RENEW: proven, the value is on its way */
@@ -51,6 +52,7 @@ extern const LeAsk *le_first_seeker(const LeSlot *slot);
 extern bool le_seeker_waits(const LeSlot *slot, LeOwner owner);
 extern bool le_any_seeker(bool (*may_seek) (const LeSlot *slot));
 extern bool le_renewal_asked(int slot);
+extern bool le_acquire_waits(const LeSlot *slot);
 extern const char *le_value_to_publish(const LeSlot *slot);
 
 /* what they tell */
@@ -58,6 +60,7 @@ extern void le_pending_refuse(const LeSlot *slot, int sqlstate,
 							  const char *message, const char *detail,
 							  const char *hint);
 extern void le_pending_unresolved(const LeSlot *slot);
+extern void le_pending_unsent(const LeSlot *slot, bool unsent);
 extern bool le_pass_verdict(LeSlot *slot, const LeActions *act,
 							uint32 answered);
 extern void le_pending_term_ended(LeSlot *slot);

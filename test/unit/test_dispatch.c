@@ -566,6 +566,7 @@ begin(void **state)
 	events = 0;
 	waits = 0;
 	table.node.timing.request_timeout = 5 * LE_SEC;
+	table.nslots = 2000;
 	le_dispatch_start();
 	return 0;
 }
@@ -1190,6 +1191,14 @@ a_list_of_nodes_speaks_for_itself(void **state)
 /* ---- lanes ---- */
 
 static bool still_wanted;
+static bool unsent;
+
+static void
+done_unsent(LeFlight *flight, const LeAnswer *a)
+{
+	unsent = a->unsent;
+	done(flight, a);
+}
 
 static bool
 is_wanted(const LeFlight *flight)
@@ -1206,6 +1215,8 @@ campaign(int n)
 	{
 		LeFlight   *flight = le_flight_new(LE_OP_ACQUIRE, done);
 
+		flight->slot = i;
+		flight->request = 1;
 		flight->wanted = is_wanted;
 		flight->keeps_waiting = true;
 		le_flight_send(flight, 10 * LE_SEC);
@@ -1474,14 +1485,87 @@ others_go_again(void **state)
 	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
 }
 
+/* Whoever asks about one of them does not wait for those before it. */
+static void
+a_question_overtakes_campaigns(void **state)
+{
+	int			window = le_lane_windows[LE_LANE_CAMPAIGN];
+
+	campaign(1000);
+	assert_false(le_flight_waits(0));
+	assert_true(le_flight_waits(950));
+	now += 60 * LE_SEC;
+	le_flight_hurry(950);
+	le_flight_hurry(950);		/* whoever else asks */
+	le_flight_hurry(0);			/* is on its way */
+	le_flight_hurry(1500);		/* there is none */
+	assert_true(le_flight_waits(950));
+	le_dispatch_send();
+	assert_int_equal(nsent, window + 1);
+	assert_int_equal(sent[window].lane, LE_LANE_ASKED);
+	assert_false(le_flight_waits(950));
+	give_answer(window, OK);
+	assert_int_equal(answers, 1);
+	assert_false(le_flight_waits(950));
+	assert_int_equal(lanes[LE_LANE_ASKED].under_way, 0);
+	assert_int_equal(lanes[LE_LANE_CAMPAIGN].under_way, window);
+}
+
+/* From then on its time is limited, as that of any other question. */
+static void
+a_question_is_not_kept_waiting(void **state)
+{
+	int			window = le_lane_windows[LE_LANE_ASKED];
+
+	for (int i = 0; i < window; i++)
+		ask(LE_OP_CLAIM);
+	campaign(100);
+	now += 5 * LE_SEC;
+	le_flight_hurry(99);
+	now += 9 * LE_SEC;
+	le_dispatch_send();
+	assert_int_equal(answers, 0);
+	now += LE_SEC;
+	le_dispatch_send();
+	assert_int_equal(answers, 1);
+	assert_int_equal(outcome, LE_UNAVAILABLE);
+	assert_false(le_flight_waits(99));
+}
+
+/* What goes again, since another was refused, was not applied. */
+static void
+what_goes_again_waits(void **state)
+{
+	for (int i = 0; i < 3; i++)
+	{
+		LeFlight   *flight = le_flight_new(LE_OP_RELEASE, done);
+
+		flight->slot = i;
+		flight->request = 1;
+		flight->op.election = psprintf("e%d", i);
+		le_flight_send(flight, 10 * LE_SEC);
+	}
+	assert_true(le_flight_waits(1));
+	le_dispatch_send();
+	assert_sent(0, "http://a", "/release/0+2");
+	assert_false(le_flight_waits(1));
+	lanes[LE_LANE_RELEASE].window = 0;
+	give_answer(0, FIRST_REFUSED);
+	assert_true(le_flight_waits(1));
+	lanes[LE_LANE_RELEASE].window = 4;
+}
+
 /* Somebody waits for the answer: he is told, and the store is not blamed. */
 static void
 a_turn_that_does_not_come(void **state)
 {
 	int			window = le_lane_windows[LE_LANE_ASKED];
 
-	for (int i = 0; i <= window; i++)
+	for (int i = 0; i < window; i++)
 		ask(LE_OP_CLAIM);
+	le_flight_send(le_flight_new(LE_OP_CLAIM, done_unsent), 10 * LE_SEC);
+	le_dispatch_send();
+	unsent = false;
 	assert_int_equal(nsent, window);
 	assert_true(le_dispatch_timer() == now + 10 * LE_SEC);
 	now += 10 * LE_SEC;
@@ -1489,6 +1573,7 @@ a_turn_that_does_not_come(void **state)
 	assert_int_equal(nsent, window);
 	assert_int_equal(answers, 1);
 	assert_int_equal(outcome, LE_UNAVAILABLE);
+	assert_true(unsent);
 	assert_int_equal(events, 0);
 	assert_string_equal(le_store_trouble(), "");
 }
@@ -1540,6 +1625,9 @@ main(void)
 		cmocka_unit_test_setup(a_probe_goes_by_itself, begin),
 		cmocka_unit_test_setup(others_go_again, begin),
 		cmocka_unit_test_setup(a_turn_that_does_not_come, begin),
+		cmocka_unit_test_setup(a_question_overtakes_campaigns, begin),
+		cmocka_unit_test_setup(a_question_is_not_kept_waiting, begin),
+		cmocka_unit_test_setup(what_goes_again_waits, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,23 @@ le_store_trouble(void)
 	return "";
 }
 
+static bool waits;				/* the election's request, for its turn */
+static int	hurried;
+
+bool
+le_flight_waits(int slot)
+{
+	assert_int_equal(slot, 0);
+	return waits;
+}
+
+void
+le_flight_hurry(int slot)
+{
+	assert_int_equal(slot, 0);
+	hurried++;
+}
+
 /* ---- what the server would be ---- */
 
 Size
@@ -193,7 +210,8 @@ begin(void **state)
 	slot = le_find_or_add_slot("a", &added);
 	memset(gone, 0, sizeof(gone));
 	memset(replies, 0, sizeof(replies));
-	campaigns = false;
+	campaigns = waits = false;
+	hurried = 0;
 	dlist_init(&pendings);
 	return 0;
 }
@@ -318,6 +336,65 @@ what_was_sent_before_is_not_known(void **state)
 	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNKNOWN);
 }
 
+/* Answered at once: nobody waits for what the campaign will ask. */
+static void
+questions_are_in_a_hurry(void **state)
+{
+	LeAsk		question = {.kind = LE_ASK_CAMPAIGN};
+
+	le_pending_attach(le_pending_new(0, 1, &question), slot);
+	assert_int_equal(hurried, 0);
+	ask(1, LE_OWNER_NODE);
+	assert_int_equal(hurried, 1);
+}
+
+/* What has not been sent cannot have been applied, and no store is to blame. */
+static void
+give_up_acquire(int failures, bool unsent)
+{
+	slot->election.state = LE_ACQUIRING;
+	slot->election.failures = failures;
+	slot->candidate = LE_OWNER_NODE;
+	waits = unsent;
+	ask(0, LE_OWNER_NODE);
+	now += 3 * le_request_timeout * LE_MSEC;
+	le_pending_run_timers();
+	assert_int_equal(replies[0].kind, LE_REPLY_ERROR);
+}
+
+static void
+what_was_not_sent_was_not_applied(void **state)
+{
+	give_up_acquire(0, true);
+	assert_int_equal(replies[0].sqlstate, LE_ERRCODE_UNAVAILABLE);
+	assert_non_null(strstr(replies[0].detail, "waiting for their turn"));
+	assert_non_null(strstr(replies[0].hint, "\"wait\""));
+	give_up_acquire(0, false);
+	assert_int_equal(replies[0].sqlstate, LE_ERRCODE_UNKNOWN);
+	give_up_acquire(1, true);	/* but a copy of it was */
+	assert_int_equal(replies[0].sqlstate, LE_ERRCODE_UNKNOWN);
+	assert_string_equal(replies[0].detail, "");
+}
+
+/* Its time was up in the queue; the next answer is the store's again. */
+static void
+no_turn_is_no_fault_of_the_store(void **state)
+{
+	LeActions	act = {.verdict = LE_SAY_FAILED, .outcome = LE_UNAVAILABLE};
+
+	ask(0, LE_OWNER_NODE);
+	le_pending_unsent(slot, true);
+	assert_false(le_pass_verdict(slot, &act, 1));
+	assert_int_equal(replies[0].sqlstate, LE_ERRCODE_UNAVAILABLE);
+	assert_non_null(strstr(replies[0].detail, "waiting for their turn"));
+	ask(1, LE_OWNER_NODE);
+	le_pending_unsent(slot, true);
+	le_pending_unsent(slot, false);
+	assert_false(le_pass_verdict(slot, &act, 1));
+	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNAVAILABLE);
+	assert_string_equal(replies[1].detail, "");
+}
+
 int
 main(void)
 {
@@ -333,6 +410,11 @@ main(void)
 		cmocka_unit_test_setup_teardown(a_campaign_keeps_no_sessions_term,
 										begin, end),
 		cmocka_unit_test_setup_teardown(what_was_sent_before_is_not_known,
+										begin, end),
+		cmocka_unit_test_setup_teardown(questions_are_in_a_hurry, begin, end),
+		cmocka_unit_test_setup_teardown(what_was_not_sent_was_not_applied,
+										begin, end),
+		cmocka_unit_test_setup_teardown(no_turn_is_no_fault_of_the_store,
 										begin, end),
 	};
 
