@@ -22,6 +22,15 @@
 #include "worker/observe.h"
 #include "worker/term.h"
 
+/* When it is its turn: does whoever asked still wait? */
+static bool
+still_asked(const LeFlight *flight)
+{
+	const LePending *p = le_pending_find(flight->pending, flight->slot);
+
+	return p != NULL && le_still_asked(p->proc, p->number);
+}
+
 static void
 session_named(LeFlight *flight, const LeAnswer *answer)
 {
@@ -70,6 +79,7 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 		return;
 	if (answer->outcome != LE_DONE)
 	{
+		p->unsent = answer->unsent;
 		le_reply_outcome(p, answer->outcome);
 		return;
 	}
@@ -80,6 +90,7 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 		next->op.session = le_flight_string(next, key->holder);
 		next->slot = flight->slot;
 		next->pending = flight->pending;
+		next->wanted = still_asked;
 		le_flight_send(next, le_table->node.timing.request_timeout);
 		return;
 	}
@@ -165,6 +176,7 @@ le_ask_leader(LePending *p)
 	flight->op.for_people = true;
 	flight->pending = p->number;
 	flight->slot = p->proc;
+	flight->wanted = still_asked;
 	flight->lane = LE_LANE_READ;
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
