@@ -1136,6 +1136,8 @@ le_dispatch_send(void)
 {
 	for (int i = 0; i < LE_NLANES; i++)
 		run_lane(&lanes[i]);
+	if (store->between_instances)
+		le_http_push();
 	turns++;
 }
 

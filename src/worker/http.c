@@ -665,6 +665,17 @@ free_call(Call *call)
 }
 
 static void
+run_timer(Pool *pool, le_time now)
+{
+	int			running;
+
+	if (pool->timer_at == 0 || now < pool->timer_at)
+		return;
+	pool->timer_at = 0;
+	curl_multi_socket_action(pool->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+}
+
+static void
 collect_finished(Pool *pool)
 {
 	CURLMsg    *msg;
@@ -681,6 +692,25 @@ collect_finished(Pool *pool)
 		dlist_delete(&call->node);
 		dlist_push_tail(&finished, &call->node);
 	}
+}
+
+/*
+ * Have libcurl begin what has just been given to it, instead of in the next
+ * turn: its timers are due at once.  Nobody is called back from here.
+ */
+void
+le_http_push(void)
+{
+	sigset_t	saved;
+	le_time		now = le_now();
+
+	enter_curl(&saved);
+	for (int i = 0; i < NPOOLS; i++)
+	{
+		run_timer(&pools[i], now);
+		collect_finished(&pools[i]);
+	}
+	leave_curl(&saved);
 }
 
 /* Tell libcurl which sockets are ready and what time it is. */
@@ -709,15 +739,8 @@ drive(void)
 	}
 	for (int i = 0; i < NPOOLS; i++)
 	{
-		Pool	   *pool = &pools[i];
-
-		if (pool->timer_at != 0 && le_now() >= pool->timer_at)
-		{
-			pool->timer_at = 0;
-			curl_multi_socket_action(pool->multi, CURL_SOCKET_TIMEOUT, 0,
-									 &running);
-		}
-		collect_finished(pool);
+		run_timer(&pools[i], le_now());
+		collect_finished(&pools[i]);
 	}
 	leave_curl(&saved);
 }

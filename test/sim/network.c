@@ -393,6 +393,18 @@ le_http_socket(void)
 	return 0;
 }
 
+bool
+le_http_looks_up_apart(void)
+{
+	return true;
+}
+
+/* What was sent is on its way. */
+void
+le_http_push(void)
+{
+}
+
 /* libcurl times its requests by CLOCK_MONOTONIC. */
 void
 le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,

@@ -54,6 +54,14 @@ le_http_start(const int connections[LE_NLANES])
 {
 }
 
+static int	pushes;
+
+void
+le_http_push(void)
+{
+	pushes = nsent;
+}
+
 void
 le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 			 LeHttpDone done, void *arg)
@@ -549,7 +557,7 @@ done(LeFlight *flight, const LeAnswer *a)
 static int
 begin(void **state)
 {
-	nsent = answers = 0;
+	nsent = answers = pushes = 0;
 	now = 1000 * LE_SEC;
 	identity_setting = "";
 	file_secret = "";
@@ -592,6 +600,7 @@ one_request(void **state)
 {
 	ask(LE_OP_ACQUIRE);
 	assert_sent(0, "http://a", "/acquire/0");
+	assert_int_equal(pushes, 1);	/* before the worker sleeps */
 	answer(3 * LE_SEC, OK);
 	assert_int_equal(answers, 1);
 	assert_int_equal(outcome, LE_DONE);
