@@ -112,6 +112,8 @@ check_worker(Report *report)
 	{
 		report->may_ask = true;
 		say(report, OK, "worker", "The worker, process %u, answers.", pid);
+		if (reply.kind == LE_REPLY_ERROR)
+			say(report, WARN, "worker", "%s", reply.detail);
 	}
 }
 

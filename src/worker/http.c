@@ -21,7 +21,9 @@
  * for its thread, for as long as the name server likes: time limits are kept
  * here, and a call whose time is up in the resolver is answered and left
  * behind until the thread has come back.  And for the same reason none is
- * cleaned up when the process exits.
+ * cleaned up when the process exits.  From 7.87 on libcurl can be told not to
+ * wait; that is for what cannot be seen here, as when the same name was found
+ * meanwhile by another call.
  *
  * src/worker/http.c
  *
@@ -50,8 +52,10 @@
 /*
  * How many look-ups of one server's name may be left behind at a time, each
  * with a thread of libcurl's.  With so many another would tell nothing new.
+ * What keeps terms is asked for longer.
  */
 #define MAX_LEFT_BEHIND	8
+#define MAX_LEFT_BEHIND_TERMS	64
 
 /* What the body is, unless the first of a request's headers says it. */
 #define CONTENT_TYPE	"Content-Type:"
@@ -89,6 +93,7 @@ typedef struct Call
 	le_time		connect_by;		/* when to give up without a connection, if not
 								 * 0 ... */
 	le_time		answer_by;		/* ... and without an answer */
+	bool		looking_up;		/* a thread may be in the resolver for it */
 	bool		left_behind;	/* its name is still looked up, although its
 								 * time was up ... */
 	bool		handed_out;		/* ... and it has been answered */
@@ -157,12 +162,24 @@ set_timer(CURLM *m, long ms, void *arg)
 	return 0;
 }
 
+/*
+ * Called when a name is in no cache, also for the second try of a call whose
+ * kept connection was found closed: libcurl's own times are the first one's.
+ */
+static int
+start_lookup(void *resolver, void *reserved, void *arg)
+{
+	((Call *) arg)->looking_up = true;
+	return 0;
+}
+
 /* A call that was left behind ends where its look-up does. */
 static curl_socket_t
 open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	Call	   *call = arg;
 
+	call->looking_up = false;
 	if (call->left_behind)
 		return CURL_SOCKET_BAD;
 	return socket(address->family, address->socktype | SOCK_CLOEXEC,
@@ -274,6 +291,14 @@ leave_curl(const sigset_t *saved)
 	sigprocmask(SIG_SETMASK, saved, NULL);
 }
 
+/* Does libcurl look names up beside what else it does? */
+bool
+le_http_looks_up_apart(void)
+{
+	return (curl_version_info(CURLVERSION_NOW)->features &
+			CURL_VERSION_ASYNCHDNS) != 0;
+}
+
 /* So many connections are kept open in each lane. */
 void
 le_http_start(const int connections[LE_NLANES])
@@ -286,6 +311,11 @@ le_http_start(const int connections[LE_NLANES])
 						  CURL_LOCK_DATA_SSL_SESSION) == CURLSHE_OK;
 	long		kept[NPOOLS] = {0};
 
+	if (!le_http_looks_up_apart())
+		ereport(WARNING,
+				(errmsg("this libcurl looks names up inside of its caller"),
+				 errdetail("A name server that hangs would hold up all that leader_election does."),
+				 errhint("Give the store's address as a number, or use a libcurl with AsynchDNS.")));
 	for (int i = 0; ok && i < NPOOLS; i++)
 	{
 		pools[i].number = i;
@@ -349,6 +379,9 @@ set_transport(Call *call)
 	SET(CURLOPT_TCP_NODELAY, 1L);
 	SET(CURLOPT_NOPROXY, "*");
 	SET(CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);	/* at least */
+#if LIBCURL_VERSION_NUM >= 0x075700
+	SET(CURLOPT_QUICK_EXIT, 1L);
+#endif
 	SET(CURLOPT_SSL_VERIFYPEER, 1L);
 	SET(CURLOPT_SSL_VERIFYHOST, 2L);
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -410,6 +443,8 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 	else
 		SET(CURLOPT_CUSTOMREQUEST, request->method);
 	SET(CURLOPT_CONNECTTIMEOUT_MS, NEVER_MS);
+	SET(CURLOPT_RESOLVER_START_FUNCTION, start_lookup);
+	SET(CURLOPT_RESOLVER_START_DATA, call);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_OPENSOCKETDATA, call);
 #if LIBCURL_VERSION_NUM >= 0x075000
@@ -468,19 +503,21 @@ url_of(const LeHttpRequest *request)
 
 /*
  * Another look-up beside those that were left behind would only leave another
- * thread behind.  What keeps terms goes in any case: there is little of it,
- * and its connections are kept, so it may need no look-up.
+ * thread behind.  What keeps terms has more of them: there is little of it, and
+ * its connections are kept, so it may need no look-up.
  */
 static bool
 resolver_hangs(Call *call)
 {
 	int			n = 0;
+	int			most = call->pool == &pools[POOL_TERMS] ?
+		MAX_LEFT_BEHIND_TERMS : MAX_LEFT_BEHIND;
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &left_behind)
 		n += strcmp(dlist_container(Call, node, iter.cur)->base,
 					call->base) == 0;
-	if (n < MAX_LEFT_BEHIND || call->pool == &pools[POOL_TERMS])
+	if (n < most)
 		return false;
 	strlcpy(call->error, "the name server does not answer",
 			sizeof(call->error));
@@ -766,8 +803,7 @@ end_late(Call *call)
 	const char *what = "the server's answer";
 
 	call->result = CURLE_OPERATION_TIMEDOUT;
-	if (!has_passed(call, CURLINFO_NAMELOOKUP_TIME_T) &&
-		!has_passed(call, CURLINFO_PRETRANSFER_TIME_T))
+	if (call->looking_up)
 	{
 		what = "looking up the server's name";
 		call->left_behind = true;

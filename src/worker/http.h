@@ -32,11 +32,12 @@ typedef enum LeLane
 
 typedef void (*LeHttpDone) (void *arg, const LeHttpResponse *response);
 
+extern bool le_http_looks_up_apart(void);
 extern void le_http_start(const int connections[LE_NLANES]);
 extern void le_http_send(const LeHttpRequest *request, LeLane lane,
 						 le_duration timeout, LeHttpDone done, void *arg);
-extern int	le_http_socket(void);
 extern void le_http_push(void);
+extern int	le_http_socket(void);
 extern le_time le_http_timer(void);
 extern void le_http_run(void);
 

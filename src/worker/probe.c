@@ -66,6 +66,18 @@ send_check(const LePending *p, LeOpKind kind)
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
+/* It answers; what could keep it from doing so is said at once. */
+static void
+check_worker(LePending *p)
+{
+	if (!le_configured_store()->between_instances || le_http_looks_up_apart())
+		le_reply(p, LE_REPLY_TRUE);
+	else
+		le_reply_error(p, ERRCODE_WARNING, "",
+					   "This server's libcurl was built without AsynchDNS, so a name server that hangs holds up the worker. Give the store's address as a number, or use another libcurl.",
+					   "");
+}
+
 static void
 check_settings(LePending *p)
 {
@@ -123,8 +135,9 @@ le_ask_check(LePending *p)
 		check_files(p);
 	else if (p->ask.check == LE_CHECK_SESSION && !le_session_live())
 		le_wish_session();		/* le_pending_session_live() answers */
-	else if (p->ask.check == LE_CHECK_WORKER ||
-			 p->ask.check == LE_CHECK_SESSION || !store->between_instances)
+	else if (p->ask.check == LE_CHECK_WORKER)
+		check_worker(p);
+	else if (p->ask.check == LE_CHECK_SESSION || !store->between_instances)
 		le_reply(p, LE_REPLY_TRUE);
 	else if (p->ask.check == LE_CHECK_PREFIX)
 		send_check(p, store->place_check);
