@@ -783,18 +783,6 @@ le_my_value(void)
 	return value;
 }
 
-bool
-le_in_campaign_setting(const char *election)
-{
-	const char *list = le_campaign_list;
-	char		name[LE_MAX_ELECTION_LEN + 2];
-
-	while (le_next_name(&list, name, sizeof(name)))
-		if (strcmp(name, election) == 0)
-			return true;
-	return false;
-}
-
 void
 le_each_campaign(void (*act) (const char *election))
 {

@@ -1035,6 +1035,18 @@ le_elect_slot(const char *election)
 	return slot;
 }
 
+/* For le_elect_refresh(): which slots the setting names. */
+static bool *named;
+
+static void
+mark_named(const char *election)
+{
+	LeSlot	   *slot = le_find_slot(election);
+
+	if (slot != NULL)
+		named[le_slot_number(slot)] = true;
+}
+
 static void
 mark_configured(const char *election)
 {
@@ -1091,6 +1103,27 @@ le_elect_note_fitness(bool session_refused)
 	return true;
 }
 
+/* Those that the setting does not name any more, in one look at the list. */
+static void
+sweep_configured(void)
+{
+	named = palloc0(le_table->nslots * sizeof(bool));
+	le_each_campaign(mark_named);
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		if (!slot->configured || named[i])
+			continue;
+		slot->configured = false;
+		note(slot);
+		if (le_owner_of(slot) == LE_OWNER_NODE && !slot->campaign)
+			le_elect_give_up(slot);
+	}
+	pfree(named);
+	named = NULL;
+}
+
 /* After a reload, a promotion, or anything else that concerns them all. */
 void
 le_elect_refresh(void)
@@ -1099,16 +1132,7 @@ le_elect_refresh(void)
 	int			sqlstate;
 
 	may_lead = le_may_lead(why, sizeof(why), &sqlstate);
-	for (int i = 0; i < le_table->nused; i++)
-		if (le_slot(i)->configured &&
-			!le_in_campaign_setting(le_slot(i)->name))
-		{
-			le_slot(i)->configured = false;
-			note(le_slot(i));
-			if (le_owner_of(le_slot(i)) == LE_OWNER_NODE &&
-				!le_slot(i)->campaign)
-				le_elect_give_up(le_slot(i));
-		}
+	sweep_configured();
 	le_each_campaign(mark_configured);
 	for (int i = 0; i < le_table->nused; i++)
 	{

@@ -530,12 +530,6 @@ le_my_value(void)
 	return "v0";
 }
 
-bool
-le_in_campaign_setting(const char *election)
-{
-	return (sim_node->campaigns >> election_of_name(election)) & 1;
-}
-
 void
 le_each_campaign(void (*act) (const char *election))
 {
