@@ -1075,6 +1075,13 @@ le_election_renewal_sent(LeElection *e)
 	e->renewing = true;
 }
 
+/* No answer will come, and nothing has failed: it was not sent. */
+void
+le_election_renewal_unsent(LeElection *e)
+{
+	e->renewing = false;
+}
+
 /* Somebody wants the term to be proven. */
 void
 le_election_renew_now(LeElection *e, le_time now)

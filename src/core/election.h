@@ -248,6 +248,7 @@ extern bool le_election_in_flight(const LeElection *e);
 extern bool le_election_is_ending(const LeElection *e);
 extern le_time le_election_renew_at(const LeElection *e);
 extern void le_election_renewal_sent(LeElection *e);
+extern void le_election_renewal_unsent(LeElection *e);
 extern void le_election_renew_now(LeElection *e, le_time now);
 extern void le_election_resume(LeElection *e, le_time now);
 extern const char *le_state_name(LeState state);

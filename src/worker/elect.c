@@ -835,6 +835,14 @@ le_elect_renewal_sent(LeSlot *slot)
 	note(slot);
 }
 
+/* It is on its way no more, and was not sent: it is due as it was. */
+void
+le_elect_renewal_unsent(LeSlot *slot)
+{
+	le_election_renewal_unsent(&slot->election);
+	note(slot);
+}
+
 bool
 le_elect_any_renewal_due(le_time now)
 {

@@ -47,6 +47,7 @@ extern void le_elect_input(LeSlot *slot, LeInput *input);
 extern bool le_elect_any_renewal_due(le_time now);
 extern void le_elect_renew_now(LeSlot *slot);
 extern void le_elect_renewal_sent(LeSlot *slot);
+extern void le_elect_renewal_unsent(LeSlot *slot);
 
 /* what backends ask */
 extern LeSlot *le_elect_slot(const char *election);

@@ -44,6 +44,26 @@ tell(LeFlight *flight, int i, const LeRenewal *renewal, uint32 random)
 	le_elect_input(slot, &input);
 }
 
+/* Is it about the term that it was sent for?  One that ended since needs
+ * nothing any more. */
+static bool
+is_current(const LeFlight *flight, int i)
+{
+	const LeSlot *slot = le_slot(flight->held_slots[i]);
+
+	return slot->election.token == flight->held_tokens[i] &&
+		strcmp(slot->name, flight->op.terms[i].election) == 0;
+}
+
+/* It got no turn: nothing has failed, and the terms are as due as before. */
+static void
+try_again(LeFlight *flight)
+{
+	for (int i = 0; i < flight->op.nterms; i++)
+		if (is_current(flight, i))
+			le_elect_renewal_unsent(le_slot(flight->held_slots[i]));
+}
+
 static void
 terms_answered(LeFlight *flight, const LeAnswer *answer)
 {
@@ -52,6 +72,11 @@ terms_answered(LeFlight *flight, const LeAnswer *answer)
 	int			ndone = 0;
 	int		   *done = palloc(flight->op.nterms * sizeof(int));
 
+	if (answer->unsent)
+	{
+		try_again(flight);
+		return;
+	}
 	if (answer->outcome == LE_REFUSED && flight->op.nterms > 1)
 		alone_until = le_now() + le_table->node.timing.lease;
 	for (int i = 0; i < flight->op.nterms; i++)
@@ -61,9 +86,7 @@ terms_answered(LeFlight *flight, const LeAnswer *answer)
 		const LeRenewal *renewal = answer->outcome == LE_DONE ?
 			&answer->renewals[i] : &all;
 
-		/* A term that ended since needs nothing any more. */
-		if (slot->election.token != flight->held_tokens[i] ||
-			strcmp(slot->name, flight->op.terms[i].election) != 0)
+		if (!is_current(flight, i))
 			continue;
 		le_stat_answer(number, flight->sent, renewal->outcome);
 		tell(flight, i, renewal, random);

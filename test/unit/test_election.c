@@ -1833,6 +1833,12 @@ a_lease_of_its_own_is_renewed(void **state)
 	assert_int_equal(s.e.deadline, s.now + 11 * LE_SEC);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 4 * LE_SEC);
 
+	/* one that got no turn is due as before, and has not failed */
+	le_election_renewal_sent(&s.e);
+	le_election_renewal_unsent(&s.e);
+	assert_int_equal(le_election_renew_at(&s.e), s.now + 4 * LE_SEC);
+	assert_int_equal(s.e.renew_failures, 0);
+
 	le_election_renewal_sent(&s.e);
 	EV(.kind = LE_IN_RENEW_FAILED, .outcome = LE_CONFLICT);
 	assert_int_equal(le_election_renew_at(&s.e), s.now);
