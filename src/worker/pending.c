@@ -208,12 +208,18 @@ seeks(const LePending *p, const LeSlot *slot)
 	return p->ask.kind == LE_ASK_ACQUIRE && p->slot == le_slot_number(slot);
 }
 
-/* The seeker that has waited longest; NULL: none.  Valid for this turn. */
+/*
+ * The seeker that has waited longest; NULL: none.  Valid for this turn.  As
+ * the following, asked about thousands of elections in a turn, and of few of
+ * them anybody has asked anything.
+ */
 const LeAsk *
 le_first_seeker(const LeSlot *slot)
 {
 	dlist_iter	iter;
 
+	if (slot->asked == 0)
+		return NULL;
 	dlist_foreach(iter, &pendings)
 	{
 		LePending  *p = dlist_container(LePending, node, iter.cur);
@@ -230,6 +236,8 @@ le_seeker_waits(const LeSlot *slot, LeOwner owner)
 {
 	dlist_iter	iter;
 
+	if (slot->asked == 0)
+		return false;
 	dlist_foreach(iter, &pendings)
 	{
 		LePending  *p = dlist_container(LePending, node, iter.cur);
@@ -264,6 +272,8 @@ le_value_to_publish(const LeSlot *slot)
 {
 	dlist_iter	iter;
 
+	if (slot->asked == 0)
+		return NULL;
 	dlist_foreach(iter, &pendings)
 	{
 		LePending  *p = dlist_container(LePending, node, iter.cur);
@@ -280,6 +290,8 @@ le_renewal_asked(int slot)
 {
 	dlist_iter	iter;
 
+	if (le_slot(slot)->asked == 0)
+		return false;
 	dlist_foreach(iter, &pendings)
 	{
 		LePending  *p = dlist_container(LePending, node, iter.cur);
