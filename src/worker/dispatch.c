@@ -72,6 +72,9 @@ int			le_lane_windows[LE_NLANES] = {
 #define SLOW_SHARE		16
 #define LEAST_TOGETHER	8
 
+/* So many that wait for their kind are passed by to find one of another. */
+#define MAX_PASSED_BY	400
+
 /* What a server does not take together goes one by one for so long. */
 #define APART			(60 * LE_SEC)
 
@@ -189,6 +192,7 @@ usual_lane(LeOpKind kind)
 	switch (kind)
 	{
 		case LE_OP_RELEASE:
+		case LE_OP_TELL_NEWS:	/* of releases, perhaps */
 			return LE_LANE_RELEASE;
 		case LE_OP_READ_CLAIM:
 		case LE_OP_CLAIM:
@@ -198,6 +202,7 @@ usual_lane(LeOpKind kind)
 		case LE_OP_ACQUIRE:
 		case LE_OP_TAKE_OVER:
 		case LE_OP_PUBLISH:
+		case LE_OP_FORGET_NODE:
 			return LE_LANE_CAMPAIGN;
 		case LE_OP_LIST_CLAIMS:
 		case LE_OP_SESSION_NAME:
@@ -1101,33 +1106,72 @@ paused_until(const Lane *lane)
 		le_throttle_campaign(le_table->node.timing.lease) : 0;
 }
 
+/* Does it wait for nothing but a request that carries others of its kind? */
+static bool
+is_passed_by(const Lane *lane, const LeFlight *next)
+{
+	return lane->under_way < lane->window && !has_place(lane, next) &&
+		paused_until(lane) == 0;
+}
+
+/* False: it is not its turn. */
+static bool
+take_turn(Lane *lane, LeFlight *next)
+{
+	bool		wanted = next->wanted == NULL || next->wanted(next);
+	bool		late = !next->keeps_waiting && le_now() >= next->until;
+
+	if (wanted && !late && (!has_place(lane, next) ||
+							paused_until(lane) != 0))
+		return false;
+	dlist_delete(&next->node);
+	count_wait(next);
+	if (!wanted)
+		finish_unsent(next, "it is not wanted any more");
+	else if (late)
+		finish_unsent(next, "too many requests were waiting for their turn");
+	else
+	{
+		join_others(lane, next);
+		if (lane == &lanes[LE_LANE_CAMPAIGN])
+			le_throttle_campaigned();
+		launch(next);
+	}
+	return true;
+}
+
+/*
+ * The oldest first; but those that wait only for their kind hold up no other
+ * kind, as a claim behind hundreds of acquires.  Whatever is sent or answered
+ * may change the list, so that one is served at a time.
+ */
+static bool
+serve_one(Lane *lane)
+{
+	int			looks = MAX_PASSED_BY;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &lane->waiting)
+	{
+		LeFlight   *next = dlist_container(LeFlight, node, iter.cur);
+
+		if (looks < MAX_PASSED_BY && is_passed_by(lane, next))
+			;					/* one of those, too */
+		else if (take_turn(lane, next))
+			return true;
+		else if (!is_passed_by(lane, next))
+			return false;
+		if (--looks == 0)
+			return false;
+	}
+	return false;
+}
+
 static void
 run_lane(Lane *lane)
 {
-	while (!dlist_is_empty(&lane->waiting))
-	{
-		LeFlight   *next = dlist_container(LeFlight, node,
-										   dlist_head_node(&lane->waiting));
-		bool		wanted = next->wanted == NULL || next->wanted(next);
-		bool		late = !next->keeps_waiting && le_now() >= next->until;
-
-		if (wanted && !late && (!has_place(lane, next) ||
-								paused_until(lane) != 0))
-			return;
-		dlist_delete(&next->node);
-		count_wait(next);
-		if (!wanted)
-			finish_unsent(next, "it is not wanted any more");
-		else if (late)
-			finish_unsent(next, "too many requests were waiting for their turn");
-		else
-		{
-			join_others(lane, next);
-			if (lane == &lanes[LE_LANE_CAMPAIGN])
-				le_throttle_campaigned();
-			launch(next);
-		}
-	}
+	while (serve_one(lane))
+		;
 }
 
 /* Send what this turn has made necessary, as far as there is room. */

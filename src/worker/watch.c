@@ -414,12 +414,15 @@ may_tell(void)
 static void
 tell(void)
 {
+	LeFlight   *flight;
+
 	if (!may_tell() || le_now() < telling.next_at || !le_news_untold())
 		return;
 	telling.in_flight = true;
 	telling.next_at = 0;
-	le_flight_send(le_flight_new(LE_OP_TELL_NEWS, news_told),
-				   le_table->node.timing.request_timeout);
+	flight = le_flight_new(LE_OP_TELL_NEWS, news_told);
+	flight->keeps_waiting = true;	/* what it tells is found out when it goes */
+	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
 /* ---- node keys ---- */
@@ -476,7 +479,6 @@ tidy(void)
 		if (!is_leftover(&le_table->nodes[i]))
 			continue;
 		flight = le_flight_new(LE_OP_FORGET_NODE, node_forgotten);
-		flight->lane = LE_LANE_CAMPAIGN;	/* nobody waits for it */
 		flight->op.session =
 			le_flight_string(flight, le_table->nodes[i].session);
 		le_flight_send(flight, le_table->node.timing.request_timeout);

@@ -1456,6 +1456,34 @@ many_are_not_let_loose_at_once(void **state)
 	test_store.room = 20;
 }
 
+/* While one carries several, others of its kind wait, but nobody else. */
+static void
+another_kind_is_not_held_up(void **state)
+{
+	int			lane = LE_LANE_RELEASE;
+
+	test_store.key_leases = true;
+	test_store.room = LE_MAX_JOINED;
+	le_dispatch_start();
+	release(400);
+	assert_int_equal(nsent, 1);
+	for (int i = 0; i < 2; i++)
+		le_flight_send(le_flight_new(LE_OP_TELL_NEWS, done), 10 * LE_SEC);
+	le_dispatch_send();
+	assert_int_equal(nsent, 3);
+	assert_string_equal(sent[1].path, sent[2].path);
+	assert_int_equal(sent[2].lane, lane);
+	give_answer(2, OK);
+	give_answer(1, OK);
+	assert_int_equal(answers, 2);
+	assert_int_equal(nsent, 3);
+	give_answer(0, OK);
+	assert_int_equal(answers, 102);
+	assert_int_equal(nsent, 4);
+	test_store.key_leases = false;
+	test_store.room = 20;
+}
+
 /* What the store is to refuse must not make it refuse what is meant. */
 static void
 a_probe_goes_by_itself(void **state)
@@ -1631,6 +1659,7 @@ main(void)
 		cmocka_unit_test_setup(one_of_each_election, begin),
 		cmocka_unit_test_setup(some_servers_take_one_at_a_time, begin),
 		cmocka_unit_test_setup(many_are_not_let_loose_at_once, begin),
+		cmocka_unit_test_setup(another_kind_is_not_held_up, begin),
 		cmocka_unit_test_setup(a_probe_goes_by_itself, begin),
 		cmocka_unit_test_setup(others_go_again, begin),
 		cmocka_unit_test_setup(a_turn_that_does_not_come, begin),
