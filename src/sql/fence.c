@@ -62,8 +62,11 @@ static dlist_head bindings = DLIST_STATIC_INIT(bindings);
 /* Between the check at commit and the end of the transaction. */
 static bool ending = false;
 
-/* How often the callback is registered beside the one that stays. */
+/* How often the callback is registered beside the one that stays ... */
 static int	copies = 0;
+
+/* ... and how often it may be where that can be helped. */
+#define MANY_COPIES 64
 
 /* The term for which the outermost statement was stopped; "": none. */
 static LeStop stopped;
@@ -491,25 +494,34 @@ add_copy(void)
  * to have the check skipped, where PostgreSQL looks for the next entry after
  * the call (15), or the other callback called again from our entry's memory
  * (16).  To put one in is harmless.  So entries go only where "no_commit" says
- * that there is none, and the rest wait for the next such statement.
+ * that there is none, and the rest wait for the next such statement.  Of them
+ * there can be millions in a loop; then "hardly_commit" will do.
  */
 void
-le_fence_be_newest(bool no_commit)
+le_fence_be_newest(bool no_commit, bool hardly_commit)
 {
+	bool		clear = no_commit ||
+		(hardly_commit && copies >= MANY_COPIES);
+
 	if (ending)
 		return;
-	for (; no_commit && copies > 0; copies--)
+	for (; clear && copies > 0; copies--)
 		UnregisterXactCallback(at_xact_end, NULL);
 	if (!dlist_is_empty(&bindings))
 		add_copy();
 }
 
-/* What may fail of a binding, before there is one. */
+/*
+ * What may fail of a binding, before there is one.  Only the first one needs a
+ * registration: at the end of its statement that is made the newest.
+ */
 void
 le_fence_prepare(LeOnLoss on_loss)
 {
 	le_cancel_prepare(on_loss == LE_ON_LOSS_CANCEL);
-	if (!ending)
+	if (!ending &&
+		(copies == 0 ||
+		 (dlist_is_empty(&bindings) && copies < MANY_COPIES)))
 		add_copy();
 }
 

@@ -64,7 +64,7 @@ extern void le_fence_install(void);
 
 /* for statement.c */
 extern bool le_fence_attends(void);
-extern void le_fence_be_newest(bool no_commit);
+extern void le_fence_be_newest(bool no_commit, bool hardly_commit);
 extern void le_fence_forget_stop(void);
 extern void le_fence_explain_cancel(ErrorData *error);
 

@@ -5,8 +5,9 @@
  *
  * After each statement of a bound transaction the fence's callback becomes
  * the newest again (fence.c says why): whatever the statement used for the
- * first time in this session may have registered one of its own.  That goes
- * for statements inside others where a procedure may commit between them.
+ * first time in this session may have registered one of its own.  A procedure
+ * or a block may commit between its statements, so that goes for each of them,
+ * too; but not for what runs inside of those, as they end before any commit.
  * Outside of bound transactions a hook costs one look at a list.
  *
  * Where a statement stands also tells whether a commit may have begun, of
@@ -28,8 +29,10 @@
 #include "access/xact.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
+#include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/fmgrprotos.h"
+#include "utils/portal.h"
 
 #include "compat.h"
 #include "sql/cancel.h"
@@ -46,8 +49,11 @@ static ProcessUtility_hook_type next_process_utility = NULL;
 /* Statements that run inside each other; 0: none. */
 static int	depth = 0;
 
-/* May what runs in the outermost of them commit before that is done? */
-static bool may_commit = false;
+/*
+ * How many of them, from the outermost on, are calls and blocks that may
+ * commit before they are done.
+ */
+static int	calls = 0;
 
 /* The query that runs, if no commit can have begun. */
 static const QueryDesc *before_commit = NULL;
@@ -62,7 +68,6 @@ leave_outermost(MemoryContext context)
 {
 	ErrorData  *error;
 
-	depth = 0;
 	if (geterrcode() != ERRCODE_QUERY_CANCELED)
 		PG_RE_THROW();
 	MemoryContextSwitchTo(context);
@@ -74,26 +79,41 @@ leave_outermost(MemoryContext context)
 }
 
 /*
- * Run "call", counting it.  Only the outermost statement needs to see errors;
- * what an error leaves of the count further in, that one sets right.
+ * May a commit follow the statement that begins, or ends, before any other
+ * ends?  Of a call that has failed, "calls" does not know yet.
  */
-#define COUNTED(call) \
+static bool
+commit_may_follow(void)
+{
+	calls = Min(calls, depth);
+	return depth == calls;
+}
+
+/*
+ * Run "call", counting it.  Only a statement that a commit may follow needs to
+ * see errors; what one leaves of the count further in, that sets right.
+ */
+#define COUNTED(sees_errors, call) \
 	do { \
 		int			outer_depth = depth++; \
 		MemoryContext outer_context = CurrentMemoryContext; \
 		\
-		if (outer_depth > 0) \
+		if (outer_depth == 0) \
+			le_fence_forget_stop(); \
+		if (!(sees_errors)) \
 			call; \
 		else \
 		{ \
-			le_fence_forget_stop(); \
 			PG_TRY(); \
 			{ \
 				call; \
 			} \
 			PG_CATCH(); \
 			{ \
-				leave_outermost(outer_context); \
+				depth = outer_depth; \
+				if (outer_depth == 0) \
+					leave_outermost(outer_context); \
+				PG_RE_THROW(); \
 			} \
 			PG_END_TRY(); \
 		} \
@@ -111,41 +131,61 @@ in_trigger(void)
  * Is this a query that runs before a commit for certain?  Asked when it runs:
  * when it ends, its destination may be gone.
  *
- * Outside of other statements: the client's, or a deferred trigger's (a
- * callback's are not in a trigger, and what these fire runs inside of them).
- * Inside of one: a procedure's own, as only those have a connection to SPI
- * that may commit.
+ * The client's does; a procedure's own, as only those have a connection to SPI
+ * that may commit; and a deferred trigger's (a callback's are not in a
+ * trigger, and what these fire runs inside of them).
  */
 static bool
 comes_before_commit(const QueryDesc *query)
 {
 	CommandDest dest = query->dest->mydest;
 
+	if (in_trigger())
+		return true;
 	if (depth > 0)
 		return dest == DestSPI && SPI_inside_nonatomic_context();
-	return dest == DestRemote || dest == DestRemoteExecute || in_trigger();
+	return dest == DestRemote || dest == DestRemoteExecute;
+}
+
+/*
+ * A procedure that commits has given its snapshot back before, and has a new
+ * one only when its next statement runs.  So while there is one, no commit is
+ * under way; unless a callback had one taken, as it should not.
+ */
+static bool
+procedure_goes_on(void)
+{
+	return depth > 0 && ActivePortal != NULL &&
+		ActivePortal->portalSnapshot != NULL;
+}
+
+/* The statement is done. */
+static void
+be_newest(bool no_commit)
+{
+	if (le_fence_attends() && commit_may_follow())
+		le_fence_be_newest(no_commit, procedure_goes_on());
 }
 
 static void
 executor_run(QueryDesc *query, ScanDirection direction,
 			 uint64 count LE_RUN_ONCE_DECL)
 {
+	bool		last = commit_may_follow();
+
 	if (depth == 0)
-	{
-		may_commit = false;
 		le_cancel_statement_starts();
-	}
-	if (le_fence_attends() && comes_before_commit(query))
+	if (last && le_fence_attends() && comes_before_commit(query))
 		before_commit = query;
 	else if (before_commit == query)
 		before_commit = NULL;
-	COUNTED(next_executor_run(query, direction, count LE_RUN_ONCE));
+	COUNTED(last, next_executor_run(query, direction, count LE_RUN_ONCE));
 }
 
 static void
 executor_finish(QueryDesc *query)
 {
-	COUNTED(next_executor_finish(query));
+	COUNTED(commit_may_follow(), next_executor_finish(query));
 }
 
 static void
@@ -156,8 +196,7 @@ executor_end(QueryDesc *query)
 	next_executor_end(query);
 	if (no_commit)
 		before_commit = NULL;
-	if (le_fence_attends() && (depth == 0 || may_commit))
-		le_fence_be_newest(no_commit);
+	be_newest(no_commit);
 }
 
 static void
@@ -166,19 +205,21 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only,
 				QueryEnvironment *environment, DestReceiver *dest,
 				QueryCompletion *completion)
 {
+	const Node *node = statement->utilityStmt;
+	bool		last = commit_may_follow();
 	bool		no_commit = context == PROCESS_UTILITY_TOPLEVEL ||
 		context == PROCESS_UTILITY_QUERY_NONATOMIC;
 
 	if (depth == 0)
-	{
-		may_commit = no_commit && !IsTransactionBlock();
 		le_cancel_statement_starts();
-	}
-	COUNTED(next_process_utility(statement, text, read_only, context, params,
-								 environment, dest, completion));
+	if (last && no_commit && (IsA(node, CallStmt) || IsA(node, DoStmt)) &&
+		!IsTransactionBlock())
+		calls = depth + 1;
+	COUNTED(last, next_process_utility(statement, text, read_only, context,
+									   params, environment, dest,
+									   completion));
 	le_discard_done(statement->utilityStmt);
-	if (le_fence_attends() && (depth == 0 || may_commit))
-		le_fence_be_newest(no_commit);
+	be_newest(no_commit);
 }
 
 void

@@ -114,7 +114,7 @@ do_transaction(const Script *s)
 {
 	static const int64 least[] = {0, 0, 500, 2000};
 
-	le_fence_be_newest(true);	/* as after each statement */
+	le_fence_be_newest(true, false);	/* as after each statement */
 	if (((s->random >> 13) & 7) == 0)
 	{
 		if (!take_for_transaction(s))
@@ -181,7 +181,7 @@ bind_session(const char *election, uint64 token)
 {
 	LeTerm		term;
 
-	le_fence_be_newest(true);	/* as after each statement */
+	le_fence_be_newest(true, false);	/* as after each statement */
 	le_fence_set_standing(election, token, LE_ON_LOSS_NONE);
 	if (le_may_begin(election, &term))
 	{

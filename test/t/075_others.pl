@@ -36,6 +36,32 @@ BEGIN
 	INSERT INTO work VALUES (one);
 	COMMIT;
 END \$\$;
+CREATE FUNCTION register_and_go_on() RETURNS int LANGUAGE plpgsql AS \$\$
+BEGIN
+	PERFORM others_at_commit('INSERT INTO audit VALUES (1)', 1);
+	PERFORM count(*) FROM work;
+	RETURN 1;
+END \$\$;
+CREATE PROCEDURE assign_and_commit(lose bool) LANGUAGE plpgsql AS \$\$
+DECLARE
+	one int;
+BEGIN
+	one := pass_and_lose(lose);
+	one := register_and_go_on();
+	COMMIT;
+END \$\$;
+CREATE PROCEDURE catch_and_commit(lose bool) LANGUAGE plpgsql AS \$\$
+DECLARE
+	one int;
+BEGIN
+	PERFORM pass_and_lose(lose);
+	BEGIN
+		PERFORM 1 / 0;
+	EXCEPTION WHEN division_by_zero THEN
+		one := register_and_go_on();
+	END;
+	COMMIT;
+END \$\$;
 CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS \$\$
 BEGIN
 	IF new.i = 1 THEN
@@ -108,6 +134,111 @@ subtest 'statements of a callback at commit' => sub {
 	at_commit('a procedure, several of the callback', 'CALL work_and_commit(LOSE::bool, 3)');
 	at_commit('in a deferred trigger',
 		"INSERT INTO deferred SELECT LOSE FROM le_require_leader('own')");
+};
+
+# Of what is newer than ours before the commit, ours is called first: also where the
+# last statement before it was in a function, or in a block that has caught an error.
+subtest 'newest at the commit of a procedure' => sub {
+	foreach my $procedure ('assign_and_commit', 'catch_and_commit')
+	{
+		my $session = session();
+
+		is($session->error("CALL $procedure(false)") =~ s/.*(called at commit).*/$1/sr, 'called at commit',
+			"$procedure: the other is called");
+		$session->query("SELECT le_release('own')");
+		$session->quit;
+		$session = session();
+		my $error = $session->error("CALL $procedure(true)");
+
+		like($error, qr/ERROR:  LE002: no longer leader of election "own"/, "$procedure: refused");
+		unlike($error, qr/called at commit/, "$procedure: before the other is called");
+		$session->quit;
+	}
+};
+
+# What a function does in a loop costs no memory of the session, however a commit
+# may follow it.
+subtest 'statements without end' => sub {
+	my $n = 100_000;
+	my $memory = q(SELECT total_bytes FROM pg_backend_memory_contexts WHERE name = 'TopMemoryContext');
+
+	$node->sql(<<'END');
+CREATE FUNCTION one_query() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM count(*) FROM audit WHERE false;
+	RETURN 1;
+END $$;
+CREATE FUNCTION many_queries(n int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. n LOOP
+		PERFORM count(*) FROM audit WHERE false;
+	END LOOP;
+	RETURN 1;
+END $$;
+CREATE PROCEDURE many_in_block(n int) LANGUAGE plpgsql AS $$
+BEGIN
+	BEGIN
+		FOR i IN 1 .. n LOOP
+			PERFORM count(*) FROM audit WHERE false;
+		END LOOP;
+	EXCEPTION WHEN division_by_zero THEN
+	END;
+	COMMIT;
+END $$;
+CREATE PROCEDURE many_assignments(n int) LANGUAGE plpgsql AS $$
+DECLARE
+	one int;
+BEGIN
+	FOR i IN 1 .. n LOOP
+		one := one_query();
+	END LOOP;
+	COMMIT;
+END $$;
+CREATE FUNCTION many_in_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM many_queries(new.i);
+	FOR i IN 1 .. new.i LOOP
+		PERFORM count(*) FROM audit WHERE false;
+	END LOOP;
+	RETURN NULL;
+END $$;
+CREATE TABLE deferred_work (i int);
+CREATE CONSTRAINT TRIGGER many AFTER INSERT ON deferred_work
+	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION many_in_trigger();
+CREATE PROCEDURE many_at_commit(n int) LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO deferred_work VALUES (n);
+	COMMIT;
+END $$;
+CREATE FUNCTION many_acquired(n int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	yes bool;
+BEGIN
+	FOR i IN 1 .. n LOOP
+		yes := le_acquire('many', scope => 'session');
+	END LOOP;
+	RETURN n;
+END $$;
+END
+	$node->wait_for_leadership('e');
+	foreach my $statement (
+		"CALL le_run('e', 'SELECT many_queries($n)')",
+		"CALL le_run('e', 'DO ''BEGIN PERFORM many_queries($n); END''')",
+		"CALL le_run('e', 'CALL many_in_block($n)')",
+		"CALL le_run('e', 'CALL many_assignments($n)')",
+		"CALL le_run('e', 'CALL many_at_commit($n)')",
+		'SELECT many_acquired(5000)')
+	{
+		my $session = LeaderElection::Session->new($node);
+		my $first = $statement =~ s/\d{4,}/10/r;
+		my $before;
+
+		is($session->error($first), '', "$first: passes");
+		$before = $session->query($memory);
+		is($session->error($statement), '', "$statement: passes");
+		cmp_ok($session->query($memory) - $before, '<', 50_000, 'in the memory that it had');
+		$session->quit;
+	}
 };
 
 # A gate that is passed only by the callback: the transaction is bound all the same.
