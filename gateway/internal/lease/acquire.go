@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -103,6 +104,9 @@ func (a *acquiring) run() (Grant, error) {
 // if our own transaction is what we see, it may have been an earlier request
 // of the same attempt that wrote it, so only the time left counts.
 func (a *acquiring) taken(row Row) (Grant, error) {
+	if !a.mine(row) && a.lost {
+		return Grant{}, a.s.outcome("acquire", true, a.err)
+	}
 	if !a.mine(row) {
 		return Grant{}, refuse(Held, row, "the lock is held by %s", row.Owner)
 	}
@@ -157,14 +161,16 @@ func (a *acquiring) look(row Row) {
 
 // confirm believes an applied acquire only if a linearizable read shows it.
 // It does not when the coordinator's clock is so slow that the lease was born
-// expired, when somebody ended it by hand, or when a foreign write from the
-// future hides it. In none of them is it certain that nobody saw a holder.
+// expired, when somebody ended it by hand, whoever has the lock by then, or when
+// a foreign write from the future hides it. In none of them is it certain that
+// nobody saw a holder.
 func (a *acquiring) confirm(row Row) (Grant, error) {
 	switch {
 	case a.mine(row) && row.Epoch == a.want:
 		return a.granted(row), nil
 	case row.Epoch >= a.want && !row.Free():
-		return Grant{}, refuse(Held, row, "the lock was taken over by %s at once", row.Owner)
+		return Grant{}, &UnknownError{fmt.Errorf("the lease was over when it was read back, and %s has the lock: "+
+			"the clocks of the Cassandra nodes differ too much, or somebody ended it by hand", row.Owner)}
 	case row.Epoch >= a.want:
 		a.s.opt.Observer.ClockSkew()
 		return Grant{}, &UnknownError{errors.New("the lease was over when it was read back: " +

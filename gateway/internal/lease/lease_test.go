@@ -359,6 +359,40 @@ func TestTakenAndLetGoByHand(t *testing.T) {
 	}
 }
 
+// Nor is it certain once somebody else has taken the lock after that.
+func TestLetGoByHandAndTakenByAnother(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault leasetest.Fault // of the acquire
+	}{
+		{"answered", leasetest.None},
+		{"answer lost", leasetest.AnswerLost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.fault("acquire", c.fault, leasetest.None)
+			other := f.another()
+			var once sync.Once
+			f.Service = f.on(taken{f.db, func() {
+				once.Do(func() {
+					if ok, err := f.db.Release(t.Context(), "l", "a", 1, 1); !ok || err != nil {
+						t.Errorf("by hand: %v %v", ok, err)
+					}
+					if _, err := other.Acquire(t.Context(), ask("b", "1")); err != nil {
+						t.Error(err)
+					}
+				})
+			}})
+			_, err := f.Acquire(t.Context(), ask("a", "1"))
+			want(t, err, "unknown")
+			f.pendingDone(t)
+			if row := f.db.Row("l"); row.Owner != "b" || row.Epoch != 2 {
+				t.Errorf("afterwards %v", row)
+			}
+		})
+	}
+}
+
 // What another has taken under the very token that was asked for was never
 // ours: that much is certain, also without an answer.
 func TestOvertaken(t *testing.T) {
