@@ -15,14 +15,18 @@
 /*
  * Was the record left running by a term that is over, or by a run that is?
  * Tokens only grow, so a lower one than that of a term that holds now is of
- * the past.
+ * the past.  One that is higher tells that tokens have gone back, or that it
+ * is our term that is over.  Where the store writes a claim only if our term
+ * holds, the latter comes to nothing; so there it is of the past, too.
  */
 static bool
 left_undone(const LeClaimView *found, const LeClaimWish *wish)
 {
-	return found->state == LE_CLAIM_RUNNING &&
-		(found->token < wish->token ||
-		 (found->token == wish->token && found->over));
+	if (found->state != LE_CLAIM_RUNNING)
+		return false;
+	if (found->token == wish->token)
+		return found->over;
+	return found->token < wish->token || wish->term_is_judged;
 }
 
 /* May somebody be at it, as far as the claimant can know? */

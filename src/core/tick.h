@@ -58,6 +58,7 @@ typedef struct LeClaimWish
 	uint64_t	token;			/* of the claimant's term */
 	bool		catch_up;		/* also what was left undone */
 	bool		forget;			/* begin the record anew, whatever it says */
+	bool		term_is_judged; /* it is written only while the term holds */
 
 	/* where ticks have an interval */
 	int64_t		every;			/* ms; 0: they have none */

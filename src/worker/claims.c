@@ -558,6 +558,7 @@ judge(Claiming *c, const LeClaim *found)
 	wish.token = c->ask.token;
 	wish.catch_up = c->ask.catch_up;
 	wish.forget = c->ask.forget;
+	wish.term_is_judged = !le_configured_store()->claims_apart;
 	wish.every = c->ask.every;
 	wish.due = Max(c->ask.due, c->ask.tick);
 	wish.missed = c->ask.missed;

@@ -23,6 +23,7 @@ typedef struct JudgeCase
 	bool		catch_up;
 	LeClaimVerdict verdict;
 	int			try;
+	bool		judged;			/* the term, by the store */
 } JudgeCase;
 
 /* Tick 100 is wished for, by the term 50. */
@@ -54,6 +55,15 @@ static const JudgeCase judgements[] = {
 	LE_CLAIM_TAKE, 1},
 	{__LINE__, {FOUND, false, 99, 3, 51, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_TAKE, 1},
+	/* by a higher token: of the past, if ours can be judged to hold */
+	{__LINE__, {FOUND, false, 99, 3, 51, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_BEHIND, 0, true},
+	{__LINE__, {FOUND, false, 99, 3, 51, LE_CLAIM_RUNNING}, false,
+	LE_CLAIM_TAKE, 1, true},
+	{__LINE__, {FOUND, false, 99, 3, 51, LE_CLAIM_DONE}, true,
+	LE_CLAIM_TAKE, 1, true},
+	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_UNDER_WAY, 0, true},
 
 	/* this tick */
 	{__LINE__, {FOUND, false, 100, 1, 49, LE_CLAIM_RUNNING}, false,
@@ -67,7 +77,11 @@ static const JudgeCase judgements[] = {
 	LE_CLAIM_TAKE, 2},
 	{__LINE__, {FOUND, false, 100, 1, 50, LE_CLAIM_RUNNING, true}, false,
 	LE_CLAIM_TAKEN},
-	/* else never, nor in an earlier one than before */
+	{__LINE__, {FOUND, false, 100, 1, 51, LE_CLAIM_RUNNING}, true,
+	LE_CLAIM_TAKE, 2, true},
+	{__LINE__, {FOUND, false, 100, 1, 51, LE_CLAIM_RUNNING}, false,
+	LE_CLAIM_TAKEN, 0, true},
+	/* else never, nor in one that may be an earlier one than before */
 	{__LINE__, {FOUND, false, 100, 1, 50, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_TAKEN},
 	{__LINE__, {FOUND, false, 100, 1, 51, LE_CLAIM_RUNNING}, true,
@@ -103,6 +117,7 @@ test_judge(void **state)
 		LeClaimVerdict verdict;
 
 		wish.catch_up = c->catch_up;
+		wish.term_is_judged = c->judged;
 		verdict = le_judge_claim(&c->found, &wish, &try, &older);
 		if (verdict != c->verdict)
 			fail_msg("line %d: verdict %d", c->line, verdict);
