@@ -178,6 +178,14 @@ le_my_owner(bool xact)
 	return xact ? my_owner | LE_OWNER_XACT : my_owner;
 }
 
+/* From here on whatever the present number stands for is nobody's. */
+void
+le_renew_owner(void)
+{
+	my_owner = pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
+	pg_atomic_write_u64(&places[LE_MY_PROC].owner, my_owner);
+}
+
 /* Does this backend have a number already?  If not, it holds nothing. */
 bool
 le_has_owner(void)

@@ -168,6 +168,7 @@ extern void le_requests_init(bool found, void *where);
 
 /* in a backend */
 extern LeOwner le_my_owner(bool xact);
+extern void le_renew_owner(void);
 extern bool le_has_owner(void);
 extern bool le_is_mine(LeOwner owner);
 extern void le_ask(LeAsk *ask, LeReply *reply);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * discard.c
- *		DISCARD ALL ends leases in scope "session".
+ *		DISCARD ALL ends leases in scope "session", and claims by hand.
  *
  * A connection pool sends it before it gives the session to another client,
  * who must not inherit what the one before has left, be it an advisory lock or
@@ -11,6 +11,10 @@
  *
  * As at the session's end, belief ends here and now, and nobody waits: the
  * worker tells the store.  A reset must not fail because that is down.
+ *
+ * Ticks that were claimed by hand are left undone, as at the session's end,
+ * too: the session goes on under another number, so that none of them counts
+ * as under way (runs.c), and the next client cannot complete them.
  *
  * src/sql/discard.c
  *
@@ -23,6 +27,7 @@
 #include "shmem/requests.h"
 #include "sql/discard.h"
 #include "sql/fence.h"
+#include "sql/jobs.h"
 
 /* The statement has been carried out. */
 void
@@ -33,6 +38,8 @@ le_discard_done(const Node *statement)
 		!le_has_owner())
 		return;
 	le_fence_hold_nothing();
+	le_forget_claims();
 	if (le_give_up_terms_of(le_my_owner(false)))
 		le_hint_worker();
+	le_renew_owner();
 }

@@ -219,6 +219,15 @@ le_forget_claim(LeMyClaim *claim)
 	pfree(claim);
 }
 
+/* The session begins anew.  What is left of its claims others may take over. */
+void
+le_forget_claims(void)
+{
+	while (!slist_is_empty(&my_claims))
+		le_forget_claim(slist_container(LeMyClaim, node,
+										slist_head_node(&my_claims)));
+}
+
 /*
  * The run is over, however it ended.  What is not known of its claims can be
  * asked for again, unless somebody else catches up with it before.

@@ -52,6 +52,7 @@ extern void le_end_ask(LeAsk *ask, const LeMyClaim *claim,
 extern void le_note_run(const LeMyClaim *claim, const LeAsk *ask,
 						LeClaimState state, int64 began);
 extern void le_forget_claim(LeMyClaim *claim);
+extern void le_forget_claims(void);
 extern void le_park_claims(void);
 extern void le_each_claim(void (*act) (const LeClaimRow *row, void *arg),
 						  void *arg);

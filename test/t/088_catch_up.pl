@@ -161,6 +161,25 @@ $node->wait_for('SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = ' . $hand
 is(catch_up('hand', 3), '', 'the tick after');
 is(worked('hand'), '1,2,3', 'with what the session left');
 
+# A session that is reset, for another client of a pool, has ended as far as this
+# goes: nobody waits for what it claimed, and the next client cannot end that.
+my $pooled = LeaderElection::Session->new($node);
+my $of_tick = sub { "SELECT $_[0]('billing', 'pooled', '2026-01-01 00:00:0$_[1]+00')" };
+
+is($pooled->query($of_tick->('le_claim', 0)), 't', 'claimed in a session of a pool');
+$pooled->query('DISCARD PLANS; RESET ALL');
+like(catch_up('pooled', 1), qr/NOTICE.*may still be under way/, 'other resets leave it alone');
+is($pooled->error('DISCARD ALL'), '', 'reset');
+like($pooled->error($of_tick->('le_complete', 0)), qr/WARNING:.*you have not claimed that tick/, 'the next client has not claimed it');
+is(record('pooled'), '0|1|running', 'and does not end it');
+is(catch_up('pooled', 1), '', 'the next tick');
+is(worked('pooled'), '0,1', 'after the one that was left');
+is($pooled->query($of_tick->('le_claim', 2)), 't', 'the next client claims');
+like(catch_up('pooled', 3), qr/NOTICE.*may still be under way/, 'and counts');
+is($pooled->query($of_tick->('le_complete', 2)), 't', 'completes');
+is(record('pooled'), '2|1|done', 'what it has claimed');
+$pooled->quit;
+
 # A worker that is new knows as much.
 my $kept = begin('kept');
 
