@@ -53,6 +53,7 @@ typedef struct Brief
 	le_time		next;			/* the earliest of these; 0: there is none */
 	bool		has_term;
 	bool		active;			/* not idle: is to be looked at */
+	bool		token_refused;	/* a candidate, whose token was too low */
 	bool		draining;		/* has a term that is to end */
 	bool		candidate;		/* campaigned for, by call or by setting */
 } Brief;
@@ -116,6 +117,8 @@ brief_of(const LeSlot *slot)
 		.active = e->state != LE_IDLE,
 		.draining = e->drain_until != 0,
 		.candidate = slot->campaign || slot->configured,
+		.token_refused = (slot->campaign || slot->configured) &&
+		slot->refused_token != 0,
 	};
 
 	brief.next = le_earliest(le_earliest(brief.timer, brief.deadline),
@@ -299,6 +302,14 @@ set_error(LeSlot *slot, const char *text)
 	slot->last_error_at = GetCurrentTimestamp();
 	slot->refused = false;
 	le_end_note(slot);
+}
+
+/* Others are to hear now whether this node could lead, if that has changed. */
+static void
+tell_fitness(void)
+{
+	if (le_elect_note_fitness(false) && le_session_live())
+		le_wish_proof();
 }
 
 /*
@@ -668,6 +679,8 @@ step(LeSlot *slot, LeInput *input)
 		slot->election.state == LE_WAITING)
 		next = LE_IN_WANT;
 	note(slot);
+	if (act.verdict == LE_SAY_TOKEN_WENT_BACK)
+		tell_fitness();
 	return next;
 }
 
@@ -805,10 +818,12 @@ note_tokens(void)
 	bool		before = kept;
 
 	kept = le_tokens_trouble()[0] == '\0';
-	if (kept != before)
-		le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
-	if (kept && !before)
+	if (kept == before)
+		return;
+	le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
+	if (kept)
 		le_elect_refresh();
+	tell_fitness();
 }
 
 /* Can tokens be kept on disk?  If they could not, it is tried again. */
@@ -1073,7 +1088,10 @@ mark_configured(const char *election)
 	}
 }
 
-/* It leads nothing, and whatever it seeks it was refused. */
+/*
+ * It leads nothing, and whatever it seeks it was refused: by the store, or for
+ * a token that is too low, after which it pauses.
+ */
 static bool
 refused_all(void)
 {
@@ -1085,9 +1103,10 @@ refused_all(void)
 
 		if (briefs[i].has_term)
 			return false;
-		if (!briefs[i].active || !slot->election.wanted)
+		if (!briefs[i].token_refused &&
+			(!briefs[i].active || !slot->election.wanted))
 			continue;
-		if (!slot->refused)
+		if (!briefs[i].token_refused && !slot->refused)
 			return false;
 		any = true;
 	}
@@ -1096,7 +1115,8 @@ refused_all(void)
 
 /*
  * Work out anew whether this node could lead, for le_nodes here and, with the
- * next proof, elsewhere.  True if the answer is another one.
+ * next proof, elsewhere.  While it cannot keep tokens it begins no term, though
+ * those that it has go on.  True if the answer is another one.
  */
 bool
 le_elect_note_fitness(bool session_refused)
@@ -1104,7 +1124,8 @@ le_elect_note_fitness(bool session_refused)
 	const char *unfit = le_unfit();
 
 	if (unfit == NULL)
-		unfit = session_refused || refused_all() ? "refused" : "";
+		unfit = session_refused || le_tokens_trouble()[0] != '\0' ||
+			refused_all() ? "refused" : "";
 	if (strcmp(le_table->unfit, unfit) == 0)
 		return false;
 	le_set_unfit(unfit);
@@ -1151,8 +1172,7 @@ le_elect_refresh(void)
 	}
 	le_set_trouble(LE_TROUBLE_SETTINGS,
 				   !may_lead && sqlstate == LE_ERRCODE_REFUSED ? why : "");
-	if (le_elect_note_fitness(false) && le_session_live())
-		le_wish_proof();		/* others are to hear of it now */
+	tell_fitness();
 }
 
 /*
@@ -1381,6 +1401,7 @@ le_elect_moved(void)
 		slot->election.refused_until = 0;
 		slot->campaign_after = 0;
 		slot->refused_token = 0;
+		note(slot);
 	}
 }
 

@@ -160,6 +160,8 @@ le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 	if (view->holder != LE_KEY_OURS && view->index > 0)
 	{
 		le_token_seen(slot->name, view->index);
+		if (view->index > slot->election.token_floor)
+			slot->refused_token = 0;	/* tokens are high enough by now */
 		slot->election.token_floor = Max(slot->election.token_floor,
 										 view->index);
 	}

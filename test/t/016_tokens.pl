@@ -6,6 +6,7 @@
 use strict;
 use warnings;
 
+use CPAN::Meta::YAML;
 use LeaderElection::Consul;
 use LeaderElection::Node;
 use LeaderElection::Util;
@@ -25,6 +26,38 @@ sub restarted_with
 	$node->set("leader_election.$_", $settings{$_}) foreach sort keys %settings;
 	$node->restart;
 	return;
+}
+
+# One that has nothing to do with what follows, and sees the others in $new.
+my $witness = LeaderElection::Node->create(
+	'witness',
+	consul => $new,
+	settings => { lease_ttl => '10s', campaign => 'witness' });
+
+# What the node is to itself, and to another one.
+sub is_seen_as
+{
+	my ($node, $state) = @_;
+
+	foreach my $seer ($node, $witness)
+	{
+		ok( $seer->wait_for(
+				'SELECT count(*) > 0 FROM le_nodes WHERE state = '
+				  . "'$state' AND node = '" . $node->name . q(')),
+			"$state, says " . $seer->name);
+	}
+	return;
+}
+
+# The metric.
+my ($metrics) = grep { $_->{name} eq 'leader_election' }
+  @{ CPAN::Meta::YAML->read("docs/monitoring/metrics.yaml")->[0] };
+
+sub contends
+{
+	my ($node, $election) = @_;
+
+	return $node->sql("SELECT contends FROM ($metrics->{query}) AS m WHERE election = '$election'");
 }
 
 sub status
@@ -85,6 +118,8 @@ subtest 'a refused token is shown' => sub {
 			WHERE topic = 'token')),
 		qr/^error:.* does not lead election "billing": .* \d{3}, .*le_reset_token\(\)/,
 		'the check');
+	is_seen_as($node, 'refused');
+	is(contends($node, 'billing'), 0, 'the metric');
 	like(
 		$node->log_since($offset),
 		qr/LOG: .*fencing token that is not higher.*\n.*DETAIL: .*\n.*HINT: .*le_reset_token\(\)/,
@@ -93,6 +128,8 @@ subtest 'a refused token is shown' => sub {
 	$node->sql(q(SELECT le_reset_token('billing')));
 	$node->wait_for_leadership('billing');
 	cmp_ok($node->token('billing'), '<', $token, 'leads when told to');
+	is_seen_as($node, 'live');
+	is(contends($node, 'billing'), 1, 'the metric');
 	is(status($node, 'last_error'), '', 'no error any more');
 	is(
 		$node->sql(q(SELECT count(*) FROM le_check_config()
@@ -162,12 +199,17 @@ sub unwritable
 		"SELECT last_error LIKE 'could not write file%' FROM le_status "
 		  . "WHERE election = '$name/y'", 'last_error');
 	ok($node->is_leader("$name/steady"), 'a term under way goes on');
+	is_seen_as($node, 'refused');
+	is( join(' ', map { contends($node, "$name/$_") } 'steady', 'y'),
+		'1 0', 'the metric');
 	like($node->sql($check), qr/^error:This instance begins no term.*: $said$/,
 		'the check');
 	is($node->sql("$events 'file trouble'"), 1, 'one event');
 
 	$mend->($node, $file);
 	$node->wait_for_leadership("$name/y");
+	is_seen_as($node, 'live');
+	is(contends($node, "$name/y"), 1, 'the metric');
 	is(
 		$node->sql(
 			"SELECT last_error FROM le_status WHERE election = '$name/y'"),
