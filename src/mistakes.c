@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "nodes/pg_list.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
@@ -45,8 +46,6 @@ typedef struct Given
 
 static List *given = NIL;
 static StringInfoData lasting;	/* mistakes that a reload cannot mend */
-static char *taken = NULL;		/* what the files said of ours when they could
-								 * last be read */
 
 static bool
 is_ours(const char *name)
@@ -191,19 +190,35 @@ is_fatal(const ConfigVariable *item)
 		(strchr(item->name, '.') == NULL && find(item->name) == NULL);
 }
 
+/* The file could not be opened; that may be another matter in a moment. */
+static bool
+is_unread(const ConfigVariable *item)
+{
+	return item->name == NULL && item->errmsg != NULL &&
+		strncmp(item->errmsg, "could not open", strlen("could not open")) == 0;
+}
+
+static uint64
+sum_of(const StringInfoData *text)
+{
+	return hash_bytes_extended((const unsigned char *) text->data, text->len,
+							   0) | 1;
+}
+
 /*
  * The postmaster has logged what is wrong, once for all processes.  At levels
  * for debugging, the parser gives a file up at its first error.
  */
 #define READ_LEVEL	NOTICE
 
-static void
-read_files(StringInfo detail)
+static LeMistakes
+read_files(StringInfo detail, uint64 *taken)
 {
 	ConfigVariable *head = NULL;
 	ConfigVariable *tail = NULL;
 	StringInfoData ours;
 	bool		whole;
+	bool		unread = false;
 
 	whole = ParseConfigFile(ConfigFileName, true, NULL, 0, 0, READ_LEVEL,
 							&head, &tail);
@@ -213,44 +228,43 @@ read_files(StringInfo detail)
 	for (ConfigVariable *item = head; item != NULL; item = item->next)
 	{
 		whole = whole && !is_fatal(item);
+		unread = unread || is_unread(item);
 		if (item->name == NULL || !is_ours(item->name) || !counts(item))
 			continue;
 		appendStringInfo(&ours, "%s=%s\n", item->name, item->value);
 		judge(item, detail);
 	}
 	if (whole)
-	{
-		if (taken != NULL)
-			pfree(taken);
-		taken = MemoryContextStrdup(TopMemoryContext, ours.data);
-	}
-	else if (detail->len == 0 &&
-			 (taken == NULL || strcmp(taken, ours.data) != 0))
+		*taken = sum_of(&ours);
+	else if (detail->len == 0 && *taken != sum_of(&ours))
 		appendStringInfoString(detail,
 							   "The configuration files contain errors, so none of their changes took effect.");
+	return detail->len == 0 ? LE_MISTAKES_NONE :
+		unread ? LE_MISTAKES_UNREAD : LE_MISTAKES_SOME;
 }
 
 /*
- * True if every setting of ours took that somebody has set; otherwise what did
- * not is appended to detail.
+ * Did every setting of ours take that somebody has set?  What did not is
+ * appended to detail.  "taken" is what the files said of ours when they could
+ * last be read, as a sum; 0: not known.  It outlives the worker, as the
+ * settings that were taken then do.
  */
-bool
-le_explain_mistakes(StringInfo detail)
+LeMistakes
+le_explain_mistakes(StringInfo detail, uint64 *taken)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
 												  "leader_election mistakes",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	StringInfoData now;
-	bool		any;
+	LeMistakes	found = LE_MISTAKES_SOME;
 
 	initStringInfo(&now);
 	appendStringInfoString(&now, lasting.data);
 	if (now.len == 0)
-		read_files(&now);
+		found = read_files(&now, taken);
 	MemoryContextSwitchTo(old);
-	any = now.len > 0;
 	appendStringInfoString(detail, now.data);
 	MemoryContextDelete(context);
-	return !any;
+	return found;
 }

@@ -16,8 +16,15 @@
 extern void le_mistakes_given(void);
 extern void le_mistakes_taken(void);
 
+typedef enum LeMistakes
+{
+	LE_MISTAKES_NONE,
+	LE_MISTAKES_SOME,
+	LE_MISTAKES_UNREAD			/* a file could not be opened */
+} LeMistakes;
+
 /* at any time after that */
-extern bool le_explain_mistakes(StringInfo detail);
+extern LeMistakes le_explain_mistakes(StringInfo detail, uint64 *taken);
 extern bool le_setting_is_default(const char *name);
 
 #endif							/* LE_MISTAKES_H */

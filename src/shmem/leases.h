@@ -179,6 +179,10 @@ typedef struct LeTable
 	pg_atomic_uint64 hints;		/* counts what backends did on their own:
 								 * left, gave up a term, stopped waiting */
 
+	/* of the worker, and of those that follow it; see worker/eligible.c */
+	uint64		settings_taken; /* what the files said last; 0: not known */
+	char		settings_fault[512];	/* why not to lead with them; "": do */
+
 	/* the store session; see core/node.h */
 	LeNode		node;
 	char		session[LE_SESSION_LEN + 1];

@@ -17,8 +17,11 @@
 #include "shmem/requests.h"
 #include "worker/eligible.h"
 
-/* Why the settings are not such as to be led with; "": they are. */
-static char fault[512];
+/* A file that cannot be opened is tried so often before it counts. */
+#define READ_TRIES	5
+#define READ_PAUSE	LE_SEC
+
+static le_time judge_again_at = 0;	/* 0: not by itself */
 
 /*
  * Did all of the settings take?  Called at start and after a reload.
@@ -31,14 +34,28 @@ static char fault[512];
 void
 le_judge_settings(void)
 {
+	static int	tries = 0;
+	char	   *fault = le_table->settings_fault;
 	StringInfoData detail;
+	LeMistakes	mistakes;
 
 	initStringInfo(&detail);
-	if (le_explain_mistakes(&detail) && le_campaign_list[0] != '\0' &&
+	mistakes = le_explain_mistakes(&detail, &le_table->settings_taken);
+	judge_again_at = 0;
+	if (mistakes != LE_MISTAKES_UNREAD)
+		tries = 0;
+	else if (le_table->settings_taken != 0 && tries++ < READ_TRIES)
+	{
+		/* what was found before counts meanwhile, also by a worker before */
+		judge_again_at = le_now() + READ_PAUSE;
+		pfree(detail.data);
+		return;
+	}
+	if (mistakes == LE_MISTAKES_NONE && le_campaign_list[0] != '\0' &&
 		le_setting_is_default("leader_election.backend"))
 		appendStringInfoString(&detail,
 							   "\"leader_election.campaign\" is set, but \"leader_election.backend\" is not: with the store \"local\", its default, every instance would lead. If that is meant, set it to \"local\".");
-	strlcpy(fault, detail.data, sizeof(fault));
+	strlcpy(fault, detail.data, sizeof(le_table->settings_fault));
 	pfree(detail.data);
 	if (fault[0] != '\0')
 		ereport(LOG,
@@ -47,10 +64,17 @@ le_judge_settings(void)
 				 errdetail_internal("%s", fault)));
 }
 
+/* When are they to be judged again, without a reload?  0: not. */
+le_time
+le_settings_timer(void)
+{
+	return judge_again_at;
+}
+
 const char *
 le_settings_fault(void)
 {
-	return fault;
+	return le_table->settings_fault;
 }
 
 /*
@@ -64,10 +88,10 @@ le_may_lead(char *why, size_t size, int *sqlstate)
 	LeTiming	timing;
 	StringInfoData detail;
 
-	if (fault[0] != '\0')
+	if (le_settings_fault()[0] != '\0')
 	{
 		*sqlstate = LE_ERRCODE_REFUSED;
-		strlcpy(why, fault, size);
+		strlcpy(why, le_settings_fault(), size);
 		return false;
 	}
 	*sqlstate = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;

@@ -13,6 +13,7 @@
 #include "shmem/leases.h"
 
 extern void le_judge_settings(void);
+extern le_time le_settings_timer(void);
 extern const char *le_settings_fault(void);
 extern bool le_may_lead(char *why, size_t size, int *sqlstate);
 extern const char *le_unfit(void);

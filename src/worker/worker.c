@@ -130,6 +130,7 @@ next_timer(void)
 	next = le_earliest(next, le_pending_timer());
 	next = le_earliest(next, le_claims_timer());
 	next = le_earliest(next, le_survey_timer());
+	next = le_earliest(next, le_settings_timer());
 	next = le_earliest(next, le_watch_timer());
 	return le_earliest(next, le_poll_timer());
 }
@@ -210,6 +211,14 @@ reload(void)
 	judge_settings();
 	le_dispatch_configure();
 	le_session_configure();
+	le_elect_refresh();
+}
+
+/* The files could not be read; by now they may be. */
+static void
+judge_again(void)
+{
+	judge_settings();
 	le_elect_refresh();
 }
 
@@ -376,6 +385,8 @@ le_worker_main(Datum arg)
 			leave_as_orphan();
 		if (ConfigReloadPending)
 			reload();
+		else if (le_settings_timer() != 0 && le_now() >= le_settings_timer())
+			judge_again();
 		if (got_sigterm && instance_stops())
 		{
 			drain();

@@ -26,6 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
+#include "mistakes.h"
 #include "settings.h"
 #include "worker/tokens.h"
 
@@ -458,10 +459,10 @@ le_others_can_read(const char *file)
 	return false;
 }
 
-bool
-le_explain_mistakes(StringInfo detail)
+LeMistakes
+le_explain_mistakes(StringInfo detail, uint64 *taken)
 {
-	return true;
+	return LE_MISTAKES_NONE;
 }
 
 bool

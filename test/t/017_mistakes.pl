@@ -232,6 +232,32 @@ subtest 'at a reload' => sub {
 	$node->sql(q(SELECT le_acquire('c')));
 	ok($node->is_leader('c') && $node->is_leader('a'),
 		'an error elsewhere');
+
+	# nor does a worker that starts afresh judge otherwise, or while the file
+	# cannot be read; but it does if that lasts
+	my %token = map { $_ => $node->token($_) } 'a', 'c';
+	my $kept = sub {
+		my ($what) = @_;
+
+		$offset = $node->log_offset;
+		$node->kill_worker('TERM');
+		$node->wait_for_log_like(qr/leader_election worker started/, $offset);
+		ok($node->sql(q(SELECT le_acquire('d') AND le_release('d'))) eq 't', "$what: may lead");
+		is_deeply({ map { $_ => $node->token($_) } 'a', 'c' }, \%token, "$what: the same terms");
+	};
+
+	$kept->('a new worker');
+	$undo->();
+	$node->reload;
+	chmod 0, conf($node) or die $!;
+	$kept->('the file cannot be read');
+	$node->wait_for(q(SELECT NOT le_is_leader('a')), 'the end of a');
+	refused($node, 'The configuration files contain errors', 'for too long', $offset);
+	chmod 0600, conf($node) or die $!;
+	$node->reload;
+	$node->wait_for_leadership('a');
+	leads($node, 'and can again');
+	$node->append_conf('postgresql.conf', "work_mem = = 1\n");
 	$offset = $node->log_offset;
 	$node->append_conf('postgresql.conf', "leader_election.eligible = off\n");
 	$node->reload;
