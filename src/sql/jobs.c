@@ -219,7 +219,7 @@ le_forget_claim(LeMyClaim *claim)
 	pfree(claim);
 }
 
-/* The session begins anew.  What is left of its claims others may take over. */
+/* The session begins anew: others may take over what is left of its claims. */
 void
 le_forget_claims(void)
 {

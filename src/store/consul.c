@@ -2462,7 +2462,7 @@ static LeFinding
 failover(const LeTiming *t)
 {
 	le_duration jitter = le_earliest(t->lease / 20, LE_SEC / 4);
-	LeFinding	finding = {LE_LEVEL_OK, "failover", NULL};
+	LeFinding	finding = {.level = LE_LEVEL_OK, .topic = "failover"};
 
 	if (takeover)
 		finding.text = psprintf("After a crash another candidate leads within %d ms: lease_ttl + lease_ttl / 4 + %d ms.",

@@ -436,8 +436,8 @@ typedef struct LeAnswer
 								 * all */
 	bool		next_server;	/* certainly not applied, but perhaps by
 								 * another server of the list */
-	bool		unsent;			/* no store's: it was never its turn, or was not
-								 * wanted any more when it came */
+	bool		unsent;			/* no store's: its turn never came, or it was
+								 * not wanted any more by then */
 
 	/* where the request carries several operations */
 	struct LeAnswer *parts;		/* of each, the first included; NULL: this one

@@ -1067,7 +1067,8 @@ le_flight_hurry(int slot)
 	dlist_delete(&flight->node);
 	flight->lane = LE_LANE_ASKED;
 	flight->keeps_waiting = false;
-	flight->until = le_earliest(le_now() + flight->patience, flight->not_after);
+	flight->until = le_earliest(le_now() + flight->patience,
+								flight->not_after);
 	dlist_push_tail(&lanes[LE_LANE_ASKED].waiting, &flight->node);
 }
 

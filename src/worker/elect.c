@@ -1115,8 +1115,8 @@ refused_all(void)
 
 /*
  * Work out anew whether this node could lead, for le_nodes here and, with the
- * next proof, elsewhere.  While it cannot keep tokens it begins no term, though
- * those that it has go on.  True if the answer is another one.
+ * next proof, elsewhere.  While it cannot keep tokens it begins no term; those
+ * that it has go on.  True if the answer is another one.
  */
 bool
 le_elect_note_fitness(bool session_refused)

@@ -503,8 +503,8 @@ url_of(const LeHttpRequest *request)
 
 /*
  * Another look-up beside those that were left behind would only leave another
- * thread behind.  What keeps terms has more of them: there is little of it, and
- * its connections are kept, so it may need no look-up.
+ * thread behind.  What keeps terms has more of them: there is little of it,
+ * and its connections are kept, so it may need no look-up.
  */
 static bool
 resolver_hangs(Call *call)

@@ -421,7 +421,7 @@ tell(void)
 	telling.in_flight = true;
 	telling.next_at = 0;
 	flight = le_flight_new(LE_OP_TELL_NEWS, news_told);
-	flight->keeps_waiting = true;	/* what it tells is found out when it goes */
+	flight->keeps_waiting = true;	/* what it tells is found when it goes */
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 

@@ -348,7 +348,7 @@ questions_are_in_a_hurry(void **state)
 	assert_int_equal(hurried, 1);
 }
 
-/* What has not been sent cannot have been applied, and no store is to blame. */
+/* What was not sent cannot have been applied, and no store is to blame. */
 static void
 give_up_acquire(int failures, bool unsent)
 {
