@@ -12,9 +12,9 @@
  * claim of le_run() has a number of its own, which stands in one of its
  * backend's places for as long as the run may act on the claim.  A claim made
  * by hand has the number of its session, which counts for as long as that
- * lives, or until DISCARD ALL gives it another.  A number that is nowhere to be
- * found is over for good: only its backend puts one into a place, once, and
- * before the store is asked.
+ * lives, or until DISCARD ALL gives it another.  A number that is nowhere to
+ * be found is over for good: only its backend puts one into a place, once,
+ * and before the store is asked.
  *
  * A run that ends without knowing what became of its claim parks its number:
  * the same session may ask for the tick again, by the same id.  So may the

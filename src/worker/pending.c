@@ -700,8 +700,8 @@ write_under_way(const LeSlot *slot)
 }
 
 /*
- * An acquire that waits for its turn: the store has heard of no copy of it, and
- * never does if nobody seeks the election when the turn comes.
+ * An acquire that waits for its turn: the store has heard of no copy of it,
+ * and never does if nobody seeks the election when the turn comes.
  */
 bool
 le_acquire_waits(const LeSlot *slot)

@@ -204,7 +204,7 @@ hold_off_doubles_until_there_is_progress(void **state)
 	end_without_progress(10 * LE_SEC);
 }
 
-/* Others led for an hour since: they were of use, or nobody was there. */
+/* Others led for an hour since: they were of use, or this node was away. */
 static void
 hold_off_begins_anew_after_an_hour(void **state)
 {
