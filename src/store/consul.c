@@ -1641,6 +1641,7 @@ start_list(const LePlace *place, const LeOp *op,
 		   LeAnswer *answer, List *list)
 {
 	const char *below = "/";
+	int			have;
 
 	if (op->kind == LE_OP_LIST_NODES)
 		below = ".nodes/";
@@ -1652,8 +1653,9 @@ start_list(const LePlace *place, const LeOp *op,
 	list->op = op;
 	list->answer = answer;
 	list->prefix = psprintf("%s%s", key_prefix(place), below);
-	/* as grow() had it when the part before ended */
-	for (list->allocated = 8; list->allocated < answer->nkeys;)
+	/* as grow() had it when the part before ended, or less */
+	have = Max(Max(answer->nkeys, answer->nnodes), answer->nclaims);
+	for (list->allocated = 8; list->allocated < have;)
 		list->allocated *= 2;
 	if (op->kind == LE_OP_READ)
 		list->only = election_key(place, op->election, "leader");
@@ -1793,12 +1795,19 @@ walk_slice(const LeOp *op, const LeHttpResponse *response, List *list)
 }
 
 static bool
+may_be_long(LeOpKind kind)
+{
+	return kind == LE_OP_WATCH || kind == LE_OP_LIST_HELD ||
+		kind == LE_OP_LIST_NODES || kind == LE_OP_LIST_CLAIMS;
+}
+
+static bool
 walk_list(const LeOp *op, const LeHttpResponse *response, List *list)
 {
 	if (op->kind == LE_OP_CHECK_PREFIX)
 		return le_json_walk(response->body, response->body_len, names_visit,
 							list);
-	if (op->kind == LE_OP_WATCH)
+	if (may_be_long(op->kind))
 		return walk_slice(op, response, list);
 	return le_json_walk(response->body, response->body_len, list_visit, list);
 }

@@ -1453,11 +1453,15 @@ test_slices(void **state)
 		"{\"Key\":\"leader_election/b/leader\",\"ModifyIndex\":2,"
 		"\"X\":[{\"}]\":\",\\\"}],\"}]} ,"
 		"{\"ModifyIndex\":3,\"Key\":\"leader_election/c/leader\"}";
+	static const LeOpKind kinds[] = {
+		LE_OP_WATCH, LE_OP_LIST_HELD, LE_OP_LIST_NODES, LE_OP_LIST_CLAIMS
+	};
 	size_t		usual = le_consul_slice;
 
 	for (le_consul_slice = 1; le_consul_slice < 250; le_consul_slice++)
 	{
-		LeAnswer	a = list(LE_OP_WATCH, entries);
+		LeOpKind	kind = kinds[le_consul_slice % 2];
+		LeAnswer	a = list(kind, entries);
 
 		assert_int_equal(a.outcome, LE_DONE);
 		assert_int_equal(a.nkeys, 3);
@@ -1470,7 +1474,7 @@ test_slices(void **state)
 			assert_int_equal(nparts, 3);
 		for (int i = 0; i < lengthof(broken); i++)
 		{
-			LeOp		op = test_op(LE_OP_WATCH);
+			LeOp		op = test_op(kinds[le_consul_slice % 4]);
 			char	   *body = palloc(1000);
 			LeHttpResponse r;
 
@@ -1485,6 +1489,36 @@ test_slices(void **state)
 	le_consul_slice = 4000;
 	test_long_list(state);
 	assert_in_range(nparts, 50, 80);
+	le_consul_slice = usual;
+}
+
+static const char *node_entry(const char *session, const char *holder,
+							  const char *value);
+
+#define NODE_VALUE(session, lease, rest) \
+	"{\"proto\":1,\"node\":\"n2\",\"incarnation\":\"abc\"," \
+	"\"session\":\"" session "\",\"lease_ms\":" lease rest "}"
+
+/* Lists of more than the first room for them, an entry at a time. */
+static void
+test_slices_of_nodes(void **state)
+{
+	size_t		usual = le_consul_slice;
+	StringInfoData nodes;
+	LeAnswer	a;
+
+	initStringInfo(&nodes);
+	for (int i = 0; i < 40; i++)
+		appendStringInfo(&nodes, "%s%s", i > 0 ? "," : "",
+						 node_entry(FOREIGN, FOREIGN,
+									NODE_VALUE(FOREIGN, "15000", "")));
+	le_consul_slice = 1;
+	a = list(LE_OP_LIST_NODES, nodes.data);
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(nparts, 40);
+	assert_int_equal(a.nnodes, 40);
+	for (int i = 0; i < 40; i++)
+		assert_string_equal(a.nodes[i].session, FOREIGN);
 	le_consul_slice = usual;
 }
 
@@ -1520,10 +1554,6 @@ node_entry(const char *session, const char *holder, const char *value)
 					",\"ModifyIndex\":9,\"Session\":\"%s\","
 					"\"Value\":\"%s\"}", session, holder, base64(value));
 }
-
-#define NODE_VALUE(session, lease, rest) \
-	"{\"proto\":1,\"node\":\"n2\",\"incarnation\":\"abc\"," \
-	"\"session\":\"" session "\",\"lease_ms\":" lease rest "}"
 
 static void
 test_nodes(void **state)
@@ -2352,6 +2382,7 @@ main(int argc, char **argv)
 		store_test(test_list),
 		store_test(test_long_list),
 		store_test(test_slices),
+		store_test(test_slices_of_nodes),
 		store_test(test_watch_index),
 		store_test(test_nodes),
 		store_test(test_prefix),
