@@ -72,6 +72,9 @@ int			le_lane_windows[LE_NLANES] = {
 #define SLOW_SHARE		16
 #define LEAST_TOGETHER	8
 
+/* So many operations of the store "local" are carried out in a turn. */
+#define LOCAL_AT_ONCE	64
+
 /* So many that wait for their kind are passed by to find one of another. */
 #define MAX_PASSED_BY	400
 
@@ -995,22 +998,23 @@ transmit(LeFlight *flight)
 	return true;
 }
 
+static XLogRecPtr last_local_token = 0; /* 0: all of them are flushed */
+
 /*
  * The next token of the local store: a position in the write-ahead log that
- * is flushed before anybody sees it.  Whatever becomes of the server, the
- * log goes on behind it.
+ * is flushed before anybody sees it, see run_local().  Whatever becomes of the
+ * server, the log goes on behind it.
  */
 static uint64
 next_local_token(void)
 {
 	static const char note[] = "term";
-	XLogRecPtr	position;
 
 	if (RecoveryInProgress())
 		return 0;
-	position = le_log_logical_message("leader_election", note, sizeof(note));
-	XLogFlush(position);
-	return position;
+	last_local_token = le_log_logical_message("leader_election", note,
+											  sizeof(note));
+	return last_local_token;
 }
 
 /*
@@ -1069,7 +1073,7 @@ le_flight_hurry(int slot)
 	flight->keeps_waiting = false;
 	flight->until = le_earliest(le_now() + flight->patience,
 								flight->not_after);
-	dlist_push_tail(&lanes[LE_LANE_ASKED].waiting, &flight->node);
+	dlist_push_tail(&lanes[flight->lane].waiting, &flight->node);
 }
 
 /* ---- whose turn it is ---- */
@@ -1213,23 +1217,37 @@ waiting_timer(void)
 }
 
 static void
+perform_next(LeFlight **flight, LeAnswer *answer)
+{
+	MemoryContext old;
+
+	*flight = linitial(answered);
+	answered = list_delete_first(answered);
+	old = MemoryContextSwitchTo((*flight)->context);
+	(*flight)->op.next_token = next_local_token;
+	(*flight)->op.log = &le_claim_log;
+	store->perform(&(*flight)->op, answer);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * So many in a turn, with one flush for the tokens of all of them.  What these
+ * send waits for the next turn: others want theirs.
+ */
+static void
 run_local(void)
 {
-	/* What these send waits for the next turn: others want theirs. */
-	for (int n = list_length(answered); n > 0; n--)
-	{
-		LeFlight   *flight = linitial(answered);
-		LeAnswer	answer = {0};
-		MemoryContext old;
+	LeFlight   *flights[LOCAL_AT_ONCE];
+	LeAnswer	answers[LOCAL_AT_ONCE] = {0};
+	int			n = Min(list_length(answered), LOCAL_AT_ONCE);
 
-		answered = list_delete_first(answered);
-		old = MemoryContextSwitchTo(flight->context);
-		flight->op.next_token = next_local_token;
-		flight->op.log = &le_claim_log;
-		store->perform(&flight->op, &answer);
-		MemoryContextSwitchTo(old);
-		finish(flight, &answer);
-	}
+	for (int i = 0; i < n; i++)
+		perform_next(&flights[i], &answers[i]);
+	if (last_local_token != 0)
+		XLogFlush(last_local_token);
+	last_local_token = 0;
+	for (int i = 0; i < n; i++)
+		finish(flights[i], &answers[i]);
 }
 
 void

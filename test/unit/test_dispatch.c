@@ -456,6 +456,10 @@ FreeFile(FILE *file)
 	return fclose(file);
 }
 
+static XLogRecPtr logged;
+static XLogRecPtr flushed;
+static int	nflushes;
+
 bool
 RecoveryInProgress(void)
 {
@@ -470,12 +474,14 @@ LogLogicalMessage(const char *prefix, const char *message, size_t size,
 #endif
 )
 {
-	return 0;
+	return ++logged;
 }
 
 void
 XLogFlush(XLogRecPtr record)
 {
+	flushed = record;
+	nflushes++;
 }
 
 static int	logged;				/* messages */
@@ -1499,6 +1505,45 @@ a_probe_goes_by_itself(void **state)
 	assert_int_equal(sent[1].lane, LE_LANE_READ);
 }
 
+static void
+perform(const LeOp *op, LeAnswer *a)
+{
+	memset(a, 0, sizeof(*a));
+	a->index = op->next_token();
+}
+
+/* A token that somebody sees is flushed. */
+static void
+done_flushed(LeFlight *flight, const LeAnswer *a)
+{
+	assert_true(a->index <= flushed);
+	done(flight, a);
+}
+
+/* What is carried out here is not all carried out in one turn, and the log is
+ * flushed once for what is. */
+static void
+the_local_store_takes_turns(void **state)
+{
+	test_store.between_instances = false;
+	test_store.perform = perform;
+	le_dispatch_start();
+	logged = flushed = nflushes = 0;
+	for (int i = 0; i < LOCAL_AT_ONCE + 6; i++)
+		le_flight_send(le_flight_new(LE_OP_ACQUIRE, done_flushed), LE_SEC);
+	pass(0);
+	assert_int_equal(answers, LOCAL_AT_ONCE);
+	assert_int_equal(nflushes, 1);
+	assert_true(le_dispatch_timer() <= now);
+	pass(0);
+	assert_int_equal(answers, LOCAL_AT_ONCE + 6);
+	assert_int_equal(nflushes, 2);
+	pass(0);
+	assert_int_equal(nflushes, 2);
+	test_store.between_instances = true;
+	test_store.perform = NULL;
+}
+
 /* One is refused: the others go again, at once, and in the end alone. */
 static void
 others_go_again(void **state)
@@ -1662,6 +1707,7 @@ main(void)
 		cmocka_unit_test_setup(another_kind_is_not_held_up, begin),
 		cmocka_unit_test_setup(a_probe_goes_by_itself, begin),
 		cmocka_unit_test_setup(others_go_again, begin),
+		cmocka_unit_test_setup(the_local_store_takes_turns, begin),
 		cmocka_unit_test_setup(a_turn_that_does_not_come, begin),
 		cmocka_unit_test_setup(a_question_overtakes_campaigns, begin),
 		cmocka_unit_test_setup(a_question_is_not_kept_waiting, begin),
