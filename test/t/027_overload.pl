@@ -9,6 +9,7 @@ use LeaderElection::Consul;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
 use LeaderElection::Requests;
+use LeaderElection::Resolver;
 use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
@@ -16,60 +17,19 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $consul = LeaderElection::Consul->new('consul')->start;
-my $dir = PostgreSQL::Test::Utils::tempdir;
-
-# A resolver that takes 20 s to find out nothing, while the file is there.
-sub resolver
-{
-	my $library = "$dir/resolver";
-	my $output;
-
-	append_to_file("$library.c", <<'END');
-#include <dlfcn.h>
-#include <netdb.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int
-getaddrinfo(const char *name, const char *service,
-			const struct addrinfo *hints, struct addrinfo **result)
-{
-	int			(*real) (const char *, const char *, const struct addrinfo *,
-						 struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
-
-	if (name == NULL || strcmp(name, "slow.example") != 0)
-		return real(name, service, hints, result);
-	for (int i = 0; i < 20 && access(getenv("LE_HANGS"), F_OK) == 0; i++)
-		sleep(1);
-	if (access(getenv("LE_HANGS"), F_OK) == 0)
-		return EAI_AGAIN;
-	return real("127.0.0.1", service, hints, result);
-}
-END
-	IPC::Run::run(
-		[
-			$ENV{CC} // 'cc', '-D_GNU_SOURCE', '-shared', '-fPIC', '-o',
-			"$library.so", "$library.c", '-ldl'
-		],
-		'>&', \$output) or die $output;
-	return "$library.so";
-}
+my $resolver = LeaderElection::Resolver->new;
 
 subtest 'a name server that hangs' => sub {
-	my $hangs = "$dir/hangs";
 	my $url = $consul->url =~ s{//[^:/]+}{//slow.example}r;
+	my %settings = (request_timeout => '1s', shutdown_timeout => '2s');
 	my $node;
 
-	append_to_file($hangs, '');
-	{
-		local $ENV{LD_PRELOAD} = join(' ', resolver(), $ENV{LD_PRELOAD} // ());
-		local $ENV{LE_HANGS} = $hangs;
-
-		$node = LeaderElection::Node->create('resolver',
-			consul => $url,
-			settings => { request_timeout => '1s', shutdown_timeout => '2s' });
-	}
+	$resolver->hang;
+	$resolver->preloaded(
+		sub {
+			$node = LeaderElection::Node->create('resolver',
+				consul => $url, settings => \%settings);
+		});
 
 	my $took = timed(
 		sub {
@@ -110,15 +70,87 @@ subtest 'a name server that hangs' => sub {
 		qr/ERROR:  LE003: .*DETAIL:  [^\n]*name[^\n]*timed out/s,
 		'a session is asked for all the same');
 
-	unlink $hangs;
+	$resolver->answer;
 	poll_until(sub { $node->sql_error("SELECT le_acquire('x')") eq '' },
 		'the name is found');
 	ok($node->is_leader('x') || $node->acquire('x'), 'leads');
 
-	append_to_file($hangs, '');
+	$resolver->hang;
 	ok($node->sql("SELECT le_release('x')"), 'a name that is known counts');
+	$node->stop;
+
+	# It has never found the name, and a thread of it is in the resolver.
+	$resolver->preloaded(
+		sub {
+			$node = LeaderElection::Node->create('never',
+				consul => $url,
+				settings => { %settings, campaign => 'y' });
+		});
+	$resolver->wait_for_lookup;
 	$took = timed(sub { $node->stop('fast') });
-	cmp_ok($took, '<', 8, 'a fast shutdown is fast');
+	note("a fast shutdown took $took s");
+	cmp_ok($took, '<', 4, 'a fast shutdown is fast');
+	cmp_ok($resolver->hanging_for, '>', $took,
+		'while the name was being looked up');
+};
+
+# Whoever asks about an election is not kept waiting by those that nobody asks
+# about, and is told the truth if he is kept waiting by others who ask.
+subtest 'who waits for whom' => sub {
+	my $recorder =
+	  LeaderElection::Recorder->new('slow', $consul->host_port)->start;
+	my $node = LeaderElection::Node->create('asked',
+		consul => $recorder,
+		settings => {
+			lease_ttl => '10s',
+			max_elections => 5000,
+			request_timeout => '1s'
+		});
+
+	ok($node->acquire('held'), 'leads something');
+
+	# 4,000 take a quarter of a minute, eight requests of nineteen at a time.
+	$recorder->rule(
+		match => request_like('acquire'),
+		action => 'delay_request',
+		delay => 0.5);
+	$node->sql(
+		"SELECT le_campaign('new' || i) FROM generate_series(1, 4000) i");
+	is($node->sql_error("SELECT le_acquire('new3990')"),
+		'', 'an election that is campaigned for, asked for');
+	cmp_ok(
+		$node->sql("SELECT count(*) FROM generate_series(1, 4000) i "
+			  . "WHERE le_is_leader('new' || i)"),
+		'<', 4000, 'before the others are led');
+	ok($node->is_leader('new3990'), 'is led');
+	$recorder->clear_rules;
+
+	# Eight may ask at a time, and get no answer in their second; when the next
+	# eight have their turn the others have waited for a second, too.
+	$recorder->rule(
+		match => qr{leader_election/busy},
+		action => 'hang_request');
+	my @busy = map { LeaderElection::Session->new($node) } 1 .. 28;
+	my $n = 0;
+
+	$_->start("SELECT le_acquire('busy" . ++$n . "')") foreach @busy;
+
+	my @errors = map { $_->finish->{error} } @busy;
+
+	is(scalar(grep { /ERROR:  LE003: .*busy/ } @errors),
+		28, 'nobody is served');
+	cmp_ok(
+		scalar(
+			grep {
+				/^DETAIL:  Too many requests of this instance were waiting for their turn\.
+HINT:  Try again later, or wait longer with the argument "wait"\.$/m
+			} @errors),
+		'>',
+		0,
+		'who got no turn is told so, and the store is not blamed');
+	$recorder->clear_rules;
+	ok($node->is_leader('held'), 'what was held is held');
+	$node->stop;
 };
 
 subtest 'candidacies depose nobody' => sub {

@@ -10,6 +10,7 @@ use LeaderElection::Certificates;
 use LeaderElection::Gateway;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
+use LeaderElection::Resolver;
 use LeaderElection::Util;
 use JSON::PP qw(decode_json);
 use PostgreSQL::Test::Utils;
@@ -384,4 +385,32 @@ subtest 'TLS' => sub {
 };
 
 $_->stop foreach $node, $other;
+# One gateway of two has a name that a name server does not find out about: what
+# is asked of the other meanwhile, renewals above all, does not wait for that.
+subtest 'a gateway that is being looked up' => sub {
+	my $resolver = LeaderElection::Resolver->new;
+	my $named;
+
+	$resolver->hang;
+	$resolver->preloaded(
+		sub {
+			$named = LeaderElection::Node->create('c',
+				gateway => [
+					"http://slow.example:$gateway->{port}", $gateway->url
+				],
+				settings => {%settings});
+		});
+	ok($named->acquire('named'), 'acquired through the other');
+	$resolver->wait_for_lookup;
+	ok($named->sql("SELECT le_renew('named') FROM generate_series(1, 3)"),
+		'renewed through it');
+	$named->wait_for("SELECT renewals >= 6 FROM le_stat WHERE election = 'named'");
+	is($named->sql("SELECT losses FROM le_stat WHERE election = 'named'"),
+		0, 'no term was lost');
+	# Of a machine that is busy the worker has its share, late.
+	cmp_ok($named->sql('SELECT longest_turn FROM le_stat_info'),
+		'<', 1000, 'no look-up was waited for');
+	$named->stop;
+};
+
 done_testing();
