@@ -105,6 +105,8 @@ subtest 'full table' => sub {
 	like($refused->{error}, qr/53400.*DETAIL:.*Of its $slots elections 2 are in the hold-off/s,
 		'what keeps the places is said');
 	like($refused->{error}, qr/HINT:.*le_step_down\(election, '0'\)/, 'and what ends it');
+	like($holder->error("SELECT le_step_down('full/1', '2 days')"), qr/22023: argument "hold_off" must not exceed 86400 s/,
+		'not for as long as anybody likes');
 	is($holder->query("SELECT le_step_down('full/1', '0')"), 't', 'ended');
 	is($acquire->(10), 't', 'now there is room');
 	like($holder->error("SELECT le_acquire('full/2', scope => 'session')"),

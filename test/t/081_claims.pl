@@ -335,25 +335,25 @@ subtest 'so many new jobs' => sub {
 	my $claim = sub { claim("limit $_[0]", $_[1]) =~ s/'billing'/'limited'/r };
 	my $is_refused = sub {
 		like(
-			$a->sql_error($claim->($_[0])),
+			$b->sql_error($claim->($_[0])),
 			qr/LE005: .*too many jobs of election "limited"\nDETAIL: .* 3 of them .*leader_election\.max_jobs/,
 			"$_[0]: refused");
 		is($b->sql("SELECT count(*) FROM le_claims WHERE job = 'limit $_[0]'"), 0, 'and not recorded');
 	};
 
-	$a->configure(max_jobs => 3);
-	$a->acquire('limited', wait => '30s');
-	is($a->sql($claim->($_)), 't', "$_: claimed") foreach 1 .. 3;
+	$b->configure(max_jobs => 3);
+	$b->acquire('limited', wait => '30s');
+	is($b->sql($claim->($_)), 't', "$_: claimed") foreach 1 .. 3;
 	$is_refused->(4);
-	is($a->sql($claim->(1, 1)), 't', 'the next tick of one of them');
-	is($a->sql(claim('beside')), 't', 'a job of another election');
-	$a->release('limited');
-	$a->acquire('limited', wait => '30s');
-	is($a->sql($claim->($_)), 't', "$_: claimed in another term") foreach 4 .. 6;
+	is($b->sql($claim->(1, 1)), 't', 'the next tick of one of them');
+	is($b->sql(claim('beside')), 't', 'a job of another election');
+	$b->release('limited');
+	$b->acquire('limited', wait => '30s');
+	is($b->sql($claim->($_)), 't', "$_: claimed in another term") foreach 4 .. 6;
 	$is_refused->(7);
-	$a->configure(max_jobs => 4);
-	is($a->sql($claim->(7)), 't', 'more, if there may be more');
-	$a->configure(max_jobs => 1000);
+	$b->configure(max_jobs => 4);
+	is($b->sql($claim->(7)), 't', 'more, if there may be more');
+	$b->configure(max_jobs => 1000);
 };
 
 # No store: nothing is claimed, and that is an error.
