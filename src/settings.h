@@ -22,9 +22,8 @@
 #define LE_TOKENS_FILE		"leader_election.tokens"
 #define LE_UPGRADED_FILE	"leader_election.upgraded"
 
-/* How a file of tokens is called that is not what was written; a number
- * follows. */
-#define LE_TOKENS_DAMAGED	LE_TOKENS_FILE ".damaged."
+/* Stands in the name of one that is not what was written; a number follows. */
+#define LE_DAMAGED			".damaged."
 
 /* What becomes of a running statement when its term is about to end. */
 typedef enum LeOnLoss

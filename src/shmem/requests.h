@@ -37,6 +37,7 @@ typedef enum LeCheck
 	LE_CHECK_SETTINGS,			/* did the settings take? */
 	LE_CHECK_SECRET,			/* could it be read? */
 	LE_CHECK_FILES,				/* can it write what must outlive it? */
+	LE_CHECK_CLAIM_FILE,		/* claims too, where it keeps them itself? */
 	LE_CHECK_PREFIX,			/* is the place of the keys ours to use? */
 	LE_CHECK_SESSION,			/* can a store session be had? */
 	LE_CHECK_READ,				/* may the election's key be read ... */

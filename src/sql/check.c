@@ -143,35 +143,38 @@ check_damaged(Report *report)
 	struct dirent *entry;
 
 	while ((entry = ReadDirExtended(dir, DataDir, LOG)) != NULL)
-		if (strncmp(entry->d_name, LE_TOKENS_DAMAGED,
-					strlen(LE_TOKENS_DAMAGED)) == 0)
+		if (strncmp(entry->d_name, "leader_election.", 16) == 0 &&
+			strstr(entry->d_name, LE_DAMAGED) != NULL)
 			say(report, WARN, "files",
 				"File \"%s\" of the data directory was found damaged and put aside; the server log says why. Remove it when nobody needs it any more.",
 				entry->d_name);
 	FreeDir(dir);
 }
 
-/* See claimlog.c. */
-static void
-check_upgraded(Report *report)
+/* See claimlog.c.  False: nothing can be claimed. */
+static bool
+check_claim_file(Report *report)
 {
-	if (!report->store->between_instances &&
-		access(LE_UPGRADED_FILE, F_OK) == 0 &&
-		access(LE_CLAIMS_FILE, F_OK) != 0)
-		say(report, BAD, "files",
-			"Nothing can be claimed: pg_upgrade left \"%s\" in the old data directory. Copy it from there, or remove \"%s\" to start without what was claimed.",
-			LE_CLAIMS_FILE, LE_UPGRADED_FILE);
+	LeReply		reply;
+
+	if (!ask("", LE_CHECK_CLAIM_FILE, WORKER_PATIENCE, &reply) ||
+		reply.kind != LE_REPLY_ERROR)
+		return true;
+	say(report, BAD, "files", "Nothing can be claimed: %s", reply.detail);
+	return false;
 }
 
 static void
 check_files(Report *report)
 {
 	LeReply		reply;
+	bool		well;
 
-	check_upgraded(report);
 	check_damaged(report);
-	if (!report->may_ask ||
-		!ask("", LE_CHECK_FILES, WORKER_PATIENCE, &reply))
+	if (!report->may_ask)
+		return;
+	well = check_claim_file(report);
+	if (!ask("", LE_CHECK_FILES, WORKER_PATIENCE, &reply))
 		return;
 	if (reply.kind == LE_REPLY_ERROR && reply.sqlstate == ERRCODE_WARNING)
 		say(report, WARN, "files",
@@ -181,7 +184,7 @@ check_files(Report *report)
 		say(report, BAD, "files",
 			"This instance begins no term, since it could not keep the fencing token: %s",
 			reply.detail);
-	else
+	else if (well)
 		say(report, OK, "files",
 			"What must outlive a restart can be kept in the data directory.");
 }

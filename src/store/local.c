@@ -130,10 +130,27 @@ unchanged(const LeOp *op)
 		found->state == op->previous->state;
 }
 
+/* A job of which nothing is known is new only if all is known. */
+static void
+read_claim(const LeOp *op, LeAnswer *answer)
+{
+	const LeClaim *found = op->log->find(op->election, op->job);
+	const char *lost = found != NULL ? NULL : op->log->lost();
+
+	if (lost != NULL)
+		le_fail(answer, LE_REFUSED, lost);
+	else
+		show_claim(found, answer);
+}
+
 static void
 keep_claim(const LeOp *op, LeAnswer *answer)
 {
-	if (!unchanged(op))
+	const char *trouble = op->log->trouble();
+
+	if (trouble != NULL)
+		le_fail(answer, LE_REFUSED, trouble);
+	else if (!unchanged(op))
 		conflict(answer, LE_CONFLICT_CHANGED, "the claim has changed");
 	else if (!op->log->keep(op->claim))
 	{
@@ -146,14 +163,7 @@ keep_claim(const LeOp *op, LeAnswer *answer)
 static void
 claim(const LeOp *op, LeAnswer *answer)
 {
-	const char *lost = op->log->lost == NULL ? NULL : op->log->lost();
-
-	if (lost != NULL)
-	{
-		answer->outcome = LE_REFUSED;
-		answer->detail = lost;
-	}
-	else if (op->local == NULL || !op->local->held ||
+	if (op->local == NULL || !op->local->held ||
 		op->local->index != op->index)
 		conflict(answer, LE_CONFLICT_HELD, "the term is over");
 	else if (op->previous == NULL && !op->log->has_room(op->election))
@@ -181,7 +191,7 @@ local_perform(const LeOp *op, LeAnswer *answer)
 			update(op, false, answer);
 			break;
 		case LE_OP_READ_CLAIM:
-			show_claim(op->log->find(op->election, op->job), answer);
+			read_claim(op, answer);
 			break;
 		case LE_OP_CLAIM:
 			claim(op, answer);

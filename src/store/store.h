@@ -189,8 +189,10 @@ typedef struct LeClaimLog
 	const LeClaim *(*next) (uint64 *cursor);	/* from 0; NULL: no more */
 	bool		(*has_room) (const char *election); /* for one more job */
 	bool		(*keep) (const LeClaim *claim);
-	const char *(*lost) (void); /* why earlier claims are not known; NULL:
-								 * they are */
+	const char *(*lost) (void); /* why not all that was claimed before is
+								 * known; NULL: it is */
+	const char *(*trouble) (void);	/* the same, or why nothing can be
+									 * written; NULL: it may be tried */
 } LeClaimLog;
 
 /* A node key. */

@@ -6,18 +6,19 @@
  * A claim that was granted must be there after any crash, or the tick would
  * run again.  So each is written and flushed before anybody hears of it.
  *
- * The file is a log, "<checksum> <election> <record>" per line; the last line
- * of a job counts.  It is rewritten when most of it is out of date.  A line
- * cut off by a crash fails its checksum and is skipped: nobody was told of it.
+ * The file is a checked log, "<election> <record>" per line; the last line of
+ * a job counts.  It is there from the first start on.
  *
- * After a write that failed nobody knows what is in the file; before the next
- * one it is rewritten from memory.
+ * Should it be missing or damaged, ticks that have run would be free.  So
+ * nothing is claimed then, until there is a whole file again: a copy that
+ * somebody brings, or, if he wants to go on with what could be read, the file
+ * of that, which is offered to him under another name.  Removing anything is
+ * no answer: it could not be told from another loss.  That a file was there
+ * before is known by the tokens that this node has led with.
  *
  * pg_upgrade makes a new data directory and leaves the file in the old one.
- * Every tick would be free there, also one that has run.  But it loads this
- * library in the new server to see whether it can be: so a mark is left, and
- * with the mark and without the file nothing is claimed until somebody has
- * brought the file, or has removed the mark.
+ * But it loads this library in the new server to see whether it can be: so a
+ * file without claims is offered there, under a name that says why.
  *
  * src/worker/claimlog.c
  *
@@ -25,21 +26,22 @@
  */
 #include "postgres.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "lib/ilist.h"
-#include "port/pg_crc32c.h"
 #include "storage/fd.h"
 #include "utils/hsearch.h"
 
 #include "settings.h"
 #include "shmem/clock.h"
 #include "store/claim_record.h"
+#include "worker/checkedlog.h"
 #include "worker/claimlog.h"
 
-#define CLAIMS_FILE		LE_CLAIMS_FILE
-#define CLAIMS_TEMP		LE_CLAIMS_FILE ".tmp"
+#define CLAIMS_KIND		"claims"
+
+/* What could be read of a file that was damaged, as one that is whole. */
+#define REST_FILE		LE_CLAIMS_FILE ".rest"
 
 typedef struct Key
 {
@@ -66,16 +68,20 @@ static HTAB *entries = NULL;
 static dlist_head order = DLIST_STATIC_INIT(order);
 static uint64 last_number = 0;
 static Entry *shown = NULL;		/* last, by next(); NULL: it is gone */
-static int	file = -1;			/* -1: to be rewritten first */
-static int	lines = 0;
+static const LeClaim *keeping = NULL;	/* being written, not known yet */
+static bool led_before = false; /* so that there has been a file */
+static bool known = false;		/* all that was claimed before is */
 
-static void
-complain(const char *what)
-{
-	ereport(LOG,
-			(errcode_for_file_access(),
-			 errmsg("could not %s file \"%s\": %m", what, CLAIMS_FILE)));
-}
+static bool take(char *line);
+static void put_all(LeLogLines *lines);
+
+static LeCheckedLog file = {
+	.file = LE_CLAIMS_FILE,
+	.kind = CLAIMS_KIND,
+	.take = take,
+	.put_all = put_all,
+	.meanwhile = "Nothing can be claimed until then.",
+};
 
 /* ---- in memory ---- */
 
@@ -212,136 +218,199 @@ has_room(const char *election)
 
 /* ---- on disk ---- */
 
-static uint32
-checksum(const char *text, size_t len)
-{
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, text, len);
-	FIN_CRC32C(crc);
-	return crc;
-}
-
-static bool
-write_line(int to, const LeClaim *claim)
+static void
+put(LeLogLines *lines, const LeClaim *claim)
 {
 	StringInfoData text;
-	char	   *line;
-	int			len;
-	bool		ok;
 
 	initStringInfo(&text);
 	appendStringInfo(&text, "%s ", claim->election);
 	le_claim_append_text(&text, claim);
-	line = psprintf("%08x %s\n", checksum(text.data, text.len), text.data);
-	len = (int) strlen(line);
-	errno = 0;
-	ok = write(to, line, len) == len;
-	if (!ok && errno == 0)
-		errno = ENOSPC;
-	pfree(line);
+	le_log_line(lines, text.data);
 	pfree(text.data);
-	return ok;
 }
 
-/* False, and nothing remembered, if the line is not whole. */
-static bool
-read_line(char *line)
+static void
+put_all(LeLogLines *lines)
 {
-	char	   *election = strchr(line, ' ');
-	char	   *record;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &order)
+		put(lines, &dlist_container(Entry, place, iter.cur)->claim);
+	if (keeping != NULL)
+		put(lines, keeping);
+}
+
+static bool
+take(char *line)
+{
+	char	   *record = strchr(line, ' ');
 	LeClaim		claim;
 
-	if (election == NULL)
-		return false;
-	*election++ = '\0';
-	if (strtoul(line, NULL, 16) != checksum(election, strlen(election)) ||
-		(record = strchr(election, ' ')) == NULL)
+	if (record == NULL)
 		return false;
 	*record++ = '\0';
 	if (!le_claim_parse(record, strlen(record), &claim) ||
-		!le_valid_election_name(election))
+		!le_valid_election_name(line))
 		return false;
-	claim.election = election;
+	claim.election = line;
 	remember(&claim);
 	return true;
-}
-
-static void
-read_lines(FILE *from)
-{
-	char	   *line = palloc(LE_MAX_CLAIM_TEXT);
-
-	while (fgets(line, LE_MAX_CLAIM_TEXT, from) != NULL)
-	{
-		line[strcspn(line, "\n")] = '\0';
-		(void) read_line(line);
-	}
-	pfree(line);
-}
-
-/* Write only what still counts, beside the old file, and put it in place. */
-static bool
-rewrite(void)
-{
-	int			fresh = BasicOpenFile(CLAIMS_TEMP,
-									  O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
-	dlist_iter	iter;
-	bool		ok = fresh >= 0;
-
-	lines = 0;
-	dlist_foreach(iter, &order)
-	{
-		lines++;
-		ok = ok && write_line(fresh,
-							  &dlist_container(Entry, place, iter.cur)->claim);
-	}
-	ok = ok && pg_fsync(fresh) == 0 &&
-		durable_rename(CLAIMS_TEMP, CLAIMS_FILE, LOG) == 0;
-	if (!ok)
-	{
-		complain("write");
-		if (fresh >= 0)
-			close(fresh);
-		return false;
-	}
-	if (file >= 0)
-		close(file);
-	file = fresh;
-	return true;
-}
-
-static void
-distrust(void)
-{
-	complain("write");
-	close(file);
-	file = -1;
 }
 
 static bool
 keep(const LeClaim *claim)
 {
-	if (file < 0 && !rewrite())
-		return false;
-	if (!write_line(file, claim) || pg_fsync(file) != 0)
-	{
-		distrust();
-		return false;
-	}
-	remember(claim);
-	if (++lines > 1024 && lines > 4 * hash_get_num_entries(entries))
-		(void) rewrite();
-	return true;
+	LeLogLines	lines;
+	bool		ok;
+
+	le_log_begin(&lines);
+	put(&lines, claim);
+	keeping = claim;
+	ok = le_log_append(&file, &lines, true);
+	keeping = NULL;
+	pfree(lines.text.data);
+	if (ok)
+		remember(claim);
+	return ok;
 }
 
-/* ---- pg_upgrade ---- */
+/* ---- what was claimed before ---- */
 
 static bool
 exists(const char *name)
 {
 	return access(name, F_OK) == 0;
+}
+
+/* It is known that the file was lost; one that is whole is waited for. */
+static bool
+offered(void)
+{
+	return exists(LE_UPGRADED_FILE) || exists(REST_FILE);
+}
+
+static void
+withdraw(const char *name)
+{
+	if (unlink(name) != 0 && errno != ENOENT)
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", name)));
+}
+
+/* What is offered stays until it is not needed any more, crash or not. */
+static void
+settle(void)
+{
+	known = true;
+	if (!le_log_rewrite(&file))
+		return;
+	withdraw(LE_UPGRADED_FILE);
+	withdraw(REST_FILE);
+}
+
+/* Say why nothing can be claimed, and what is to be done. */
+static void
+wait_for_file(const char *fault)
+{
+	const char *offer = exists(LE_UPGRADED_FILE) ?
+		"copy it from there, or rename \"" LE_UPGRADED_FILE "\" to it to start without what was claimed" :
+		"put a whole copy in its place, or rename \"" REST_FILE "\" to it to go on with what was read";
+
+	if (fault != NULL)
+		le_log_trouble(&file, "\"%s\" is not whole, %s: %s", LE_CLAIMS_FILE,
+					   fault, offer);
+	else if (exists(LE_UPGRADED_FILE))
+		le_log_trouble(&file,
+					   "pg_upgrade left \"%s\" in the old data directory: %s",
+					   LE_CLAIMS_FILE, offer);
+	else
+		le_log_trouble(&file, "\"%s\" was damaged or removed: %s",
+					   LE_CLAIMS_FILE, offer);
+}
+
+static void
+lose(void)
+{
+	if (offered() || le_log_copy(&file, REST_FILE))
+		wait_for_file(NULL);
+}
+
+/*
+ * The first time what can be read is taken, and the file goes out of the way.
+ * Later it is one that somebody is about to bring, which is left alone.
+ */
+static void
+found_damaged(const char *fault, StringInfo text)
+{
+	if (offered())
+	{
+		wait_for_file(fault);
+		return;
+	}
+	(void) le_log_take(&file, text);
+	if (le_log_copy(&file, REST_FILE) &&
+		le_log_keep_aside(&file, fault,
+						  "Nothing can be claimed, since ticks that have run might run again.",
+						  "Put a whole copy in its place, or rename \"" REST_FILE "\" to it to go on with what could be read."))
+		wait_for_file(NULL);
+}
+
+static void
+forget_all(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &order)
+		drop(dlist_container(Entry, place, iter.cur));
+}
+
+static void
+load(void)
+{
+	StringInfoData text;
+	const char *fault;
+	LeLogState	found = le_log_read(&file, LE_CLAIMS_FILE, &text, &fault);
+
+	if (found == LE_LOG_WHOLE)
+	{
+		forget_all();
+		if (!le_log_take(&file, &text))
+		{
+			found = LE_LOG_DAMAGED;
+			fault = "it was written by another version";
+		}
+	}
+	if (found == LE_LOG_WHOLE ||
+		(found == LE_LOG_ABSENT && !led_before && !offered()))
+		settle();
+	else if (found == LE_LOG_ABSENT)
+		lose();
+	else if (found == LE_LOG_DAMAGED)
+		found_damaged(fault, &text);
+	pfree(text.data);
+}
+
+/* It may have been brought since. */
+static const char *
+lost(void)
+{
+	if (!known)
+		load();
+	return known ? NULL : file.trouble;
+}
+
+/* What was in the way may be gone. */
+static const char *
+trouble(void)
+{
+	const char *why = lost();
+
+	if (why != NULL || file.trouble[0] == '\0')
+		return why;
+	settle();
+	return file.trouble[0] == '\0' ? NULL : file.trouble;
 }
 
 /*
@@ -351,60 +420,44 @@ exists(const char *name)
 void
 le_claim_log_upgraded(void)
 {
-	int			fd;
-
-	if (exists(CLAIMS_FILE) || exists(LE_TOKENS_FILE))
+	if (exists(LE_CLAIMS_FILE) || exists(LE_TOKENS_FILE) ||
+		exists(LE_UPGRADED_FILE))
 		return;
-	fd = BasicOpenFile(LE_UPGRADED_FILE, O_WRONLY | O_CREAT | PG_BINARY);
-	if (fd < 0 || pg_fsync(fd) != 0)
+	errno = le_log_create(LE_UPGRADED_FILE, CLAIMS_KIND);
+	if (errno != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not create file \"%s\": %m", LE_UPGRADED_FILE)));
-	close(fd);
-}
-
-static const char *
-lost(void)
-{
-	if (!exists(LE_UPGRADED_FILE))
-		return NULL;
-	if (!exists(CLAIMS_FILE))
-		return "pg_upgrade left \"" CLAIMS_FILE "\" in the old data directory: copy it from there, or remove \"" LE_UPGRADED_FILE "\" to start without what was claimed";
-	le_claim_log_load();
-	if (unlink(LE_UPGRADED_FILE) != 0)
-		return "could not remove file \"" LE_UPGRADED_FILE "\"";
-	return NULL;
 }
 
 const LeClaimLog le_claim_log = {
-	.lost = lost,
 	.find = find,
 	.next = next,
 	.has_room = has_room,
 	.keep = keep,
+	.lost = lost,
+	.trouble = trouble,
 };
 
-/* Read the file, at the worker's start. */
+/*
+ * Read the file, at the worker's start.  "led": this node has led before with
+ * the store "local", so that there has been one.
+ */
 void
-le_claim_log_load(void)
+le_claim_log_load(bool led)
 {
 	HASHCTL		ctl = {0};
-	FILE	   *old;
+	StringInfoData text;
+	const char *fault;
 
 	ctl.keysize = sizeof(Key);
 	ctl.entrysize = sizeof(Entry);
 	entries = hash_create("leader_election claims", 64, &ctl,
 						  HASH_ELEM | HASH_BLOBS);
-	old = AllocateFile(CLAIMS_FILE, PG_BINARY_R);
-	if (old != NULL)
-	{
-		read_lines(old);
-		FreeFile(old);
-	}
-	else if (errno != ENOENT)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not open file \"%s\": %m", CLAIMS_FILE)));
-	if (old != NULL)
-		(void) rewrite();
+	led_before = led;
+	/* lost before this start: what was known then is known now */
+	if (le_log_read(&file, REST_FILE, &text, &fault) == LE_LOG_WHOLE)
+		(void) le_log_take(&file, &text);
+	pfree(text.data);
+	load();
 }

@@ -15,6 +15,6 @@
 extern const LeClaimLog le_claim_log;
 extern void le_claim_log_upgraded(void);
 
-extern void le_claim_log_load(void);
+extern void le_claim_log_load(bool led);
 
 #endif							/* LE_CLAIMLOG_H */

@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "settings.h"
+#include "worker/claimlog.h"
 #include "worker/dispatch.h"
 #include "worker/elect.h"
 #include "worker/eligible.h"
@@ -122,6 +123,18 @@ check_files(LePending *p)
 		le_reply(p, LE_REPLY_TRUE);
 }
 
+static void
+check_claim_file(LePending *p)
+{
+	const char *trouble = le_configured_store()->between_instances ? NULL :
+		le_claim_log.trouble();
+
+	if (trouble == NULL)
+		le_reply(p, LE_REPLY_TRUE);
+	else
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", trouble, "");
+}
+
 void
 le_ask_check(LePending *p)
 {
@@ -133,6 +146,8 @@ le_ask_check(LePending *p)
 		check_secret(p);
 	else if (p->ask.check == LE_CHECK_FILES)
 		check_files(p);
+	else if (p->ask.check == LE_CHECK_CLAIM_FILE)
+		check_claim_file(p);
 	else if (p->ask.check == LE_CHECK_SESSION && !le_session_live())
 		le_wish_session();		/* le_pending_session_live() answers */
 	else if (p->ask.check == LE_CHECK_WORKER)

@@ -14,6 +14,7 @@
 	"No term begins while fencing tokens cannot be kept in the data directory."
 
 extern void le_tokens_load(void);
+extern bool le_tokens_led_before(void);
 extern bool le_tokens_try(void);
 extern bool le_tokens_keep(bool sync);
 extern const char *le_tokens_trouble(void);

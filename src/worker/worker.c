@@ -341,7 +341,7 @@ start(void)
 	le_dispatch_start();
 	le_tokens_load();
 	if (!le_configured_store()->between_instances)
-		le_claim_log_load();
+		le_claim_log_load(le_tokens_led_before());
 	judge_settings();
 	ereport(LOG,
 			(errmsg("leader_election worker started as node \"%s\"",

@@ -142,22 +142,27 @@ write(int fd, const void *buf, size_t len)
 	return full(fd) ? write_half(fd, buf, len) : NEXT(write) (fd, buf, len);
 }
 
-ssize_t
-pwrite(int fd, const void *buf, size_t len, off_t offset)
+static ssize_t
+pwrite_half(int fd, const void *buf, size_t len, off64_t offset)
 {
-	if (!full(fd))
-		return NEXT(pwrite) (fd, buf, len, offset);
+	if (len > 1)
+		return syscall(SYS_pwrite64, fd, buf, len / 2, offset);
 	errno = ENOSPC;
 	return -1;
 }
 
 ssize_t
+pwrite(int fd, const void *buf, size_t len, off_t offset)
+{
+	return full(fd) ? pwrite_half(fd, buf, len, offset) :
+		NEXT(pwrite) (fd, buf, len, offset);
+}
+
+ssize_t
 pwrite64(int fd, const void *buf, size_t len, off64_t offset)
 {
-	if (!full(fd))
-		return NEXT(pwrite64) (fd, buf, len, offset);
-	errno = ENOSPC;
-	return -1;
+	return full(fd) ? pwrite_half(fd, buf, len, offset) :
+		NEXT(pwrite64) (fd, buf, len, offset);
 }
 
 /* What waits in the buffer is lost but for its half, as after any error. */

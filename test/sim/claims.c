@@ -20,8 +20,9 @@
 const LeClaimLog le_claim_log = {NULL, NULL, NULL};
 
 void
-le_claim_log_load(void)
+le_claim_log_load(bool led)
 {
+	(void) led;
 }
 
 dsm_segment *

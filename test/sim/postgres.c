@@ -357,6 +357,12 @@ le_tokens_load(void)
 	sim_node->unkept = false;
 }
 
+bool
+le_tokens_led_before(void)
+{
+	return true;
+}
+
 uint64
 le_token_floor(const char *election)
 {

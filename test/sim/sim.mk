@@ -17,7 +17,8 @@
 # sql what is below the functions that SQL calls.
 SIM_MODELLED = $(addprefix src/,shmem/ring.o shmem/events.o shmem/history.o \
 	shmem/board.o shmem/requests.o shmem/stats.o \
-	worker/claimlog.o worker/http.o worker/statefile.o worker/tokens.o)
+	worker/checkedlog.o worker/claimlog.o worker/http.o worker/statefile.o \
+	worker/tokens.o)
 SIM_REAL = $(CORE_OBJS) $(filter-out $(SIM_MODELLED), \
 	$(call in_room,shmem/) $(call in_room,worker/)) \
 	$(addprefix src/sql/,arguments.o fence.o jobs.o xact.o)

@@ -67,9 +67,20 @@ $new->restart;
 $new->acquire('billing');
 like($new->sql_error($claim), qr/LE005/, 'nor after a restart');
 
+
+# a copy that has just begun is no file yet
+my $claims = slurp_file($old->data_dir . '/leader_election.claims');
+
+append_to_file($new->data_dir . '/leader_election.claims', substr($claims, 0, 100));
+like(
+	$new->sql_error($claim),
+	qr/LE005: .*\nDETAIL: +"leader_election.claims" is not whole, it has 100 bytes of 16384: copy it from there/,
+	'with half of the file neither');
+is(slurp_file($new->data_dir . '/leader_election.claims'), substr($claims, 0, 100), 'which is left alone');
 copy($old->data_dir . '/leader_election.claims',
 	$new->data_dir . '/leader_election.claims') or die $!;
 is($new->sql($claim), 'f', 'with the file: the tick has run');
+ok(!-e $new->data_dir . '/leader_election.upgraded', 'and the mark is gone');
 is($new->sql("SELECT le_claim('billing', 'nightly', '2026-01-02')"),
 	't', 'and the next can be claimed');
 is(check($new), '', 'the check');
@@ -84,8 +95,12 @@ my $other = upgraded('other');
 $other->start;
 $other->acquire('billing');
 like($other->sql_error($claim), qr/LE005/, 'another one');
-unlink $other->data_dir . '/leader_election.upgraded' or die $!;
-is($other->sql($claim), 't', 'claims when the mark is removed');
+$other->stop;
+rename($other->data_dir . '/leader_election.upgraded',
+	$other->data_dir . '/leader_election.claims') or die $!;
+$other->start;
+$other->acquire('billing');
+is($other->sql($claim), 't', 'claims when the mark is renamed');
 $other->stop;
 
 # of an instance that has never led there is nothing to lose

@@ -115,7 +115,7 @@ foreach my $how ('backend', 'worker', 'instance')
 $node->stop('immediate');
 my $file = $node->data_dir . '/leader_election.claims';
 open(my $log, '>>', $file) or die "$file: $!";
-my $line = (split /^/, slurp_file($file))[0];
+my $line = (split /^/, slurp_file($file))[1];
 print $log $line =~ s/"try":1/"try":9/r, substr($line, 0, 40);
 close $log;
 $node->start;
@@ -129,18 +129,27 @@ poll_until(sub { $node->acquire('billing') }, 'a term after a crash');
 is(claim('after', $minute), 'f', 'is written where it can be read');
 
 # the file cannot be written: nobody is told yes, and nothing is forgotten
+my $files = q(SELECT level || ':' || message FROM le_check_config() WHERE topic = 'files');
+
 $node->stop;
-rename("$file", "$file.saved");
 mkdir "$file.tmp";
 $node->start;
 poll_until(sub { $node->acquire('billing') }, 'a term with a bad disk');
-$node->configure(request_timeout => '200ms');
-like(
-	$node->sql_error("SELECT le_claim('billing', 'disk', '$minute')"),
-	qr/LE004: could not claim a tick of election "billing".*could not write the file of claims/s,
-	'no claim without its record');
+foreach my $try (1 .. 3)
+{
+	like(
+		$node->sql_error("SELECT le_claim('billing', 'disk', '$minute')"),
+		qr/LE005: could not claim a tick of election "billing".*DETAIL: +could not write file "leader_election.claims": Is a directory/s,
+		'no claim without its record');
+}
+is(claim('after', $minute), 'f', 'what was claimed is known');
+like($node->sql($files), qr/^error:Nothing can be claimed: could not write file "leader_election.claims": Is a directory$/, 'the check');
+is($node->sql(q(SELECT count(*) FROM le_events WHERE event = 'file trouble')), 1, 'one event');
 rmdir "$file.tmp";
 is(claim('disk', $minute), 't', 'once the disk is well again');
+is($node->sql(q(SELECT count(*) FROM le_events WHERE event = 'file written')), 1, 'which is said');
+like($node->sql($files), qr/^ok:[^\n]*$/, 'by the check as well');
+is($node->sql("SELECT count(*) FROM le_claims WHERE job IN ('slow', 'after', 'disk')"), 3, 'nothing is forgotten');
 
 # bad arguments change nothing
 my $rows = $node->sql('SELECT count(*) FROM le_claims');
@@ -234,7 +243,7 @@ sub old_claim
 		  . '"claim":"%032x","state":"done","claimed_at":%d,"ended_at":%d}',
 		$election, $job, days_ago($days), 7, (days_ago($days)) x 2);
 
-	return sprintf("%08x %s\n", crc32c($text), $text);
+	return sprintf("%s %08x\n", $text, crc32c($text));
 }
 
 $node->stop;
@@ -257,6 +266,193 @@ is($node->sql(q{SELECT string_agg(job, ',' ORDER BY job) FROM le_claims WHERE el
 	'new,young', 'by those that were over for long');
 is(claim("new $_", $minute, 'full'), 't', 'as many as there may be') foreach 1, 2;
 like($node->sql_error("SELECT le_claim('full', 'new 3', '$minute')"), qr/LE005: .*leader_election\.max_jobs/s, 'and no more');
+
+$node->stop;
+
+# What is not what was written is noticed and kept, and nothing is claimed until
+# there is a file that is whole: ticks that have run would run again.
+my $lost = LeaderElection::Node->create('lost');
+
+$file = $lost->data_dir . '/leader_election.claims';
+my $rest = "$file.rest";
+my $good = PostgreSQL::Test::Utils::tempdir . '/claims';
+my $offer = qr/put a whole copy in its place, or rename "leader_election.claims.rest" to it/;
+
+sub try_to
+{
+	my ($job) = @_;
+	my ($rc, $out, $error) = $lost->psql('postgres',
+		"\\set VERBOSITY verbose\nSELECT le_claim('e', '$job', '$minute')");
+
+	return $rc == 0 ? $out : $error;
+}
+
+sub write_to
+{
+	my ($name, $text) = @_;
+
+	open(my $fh, '>:raw', $name) or die "$name: $!";
+	print $fh $text;
+	close $fh;
+	return;
+}
+
+sub restarted_after
+{
+	my ($change) = @_;
+	my $offset;
+
+	$lost->stop('immediate');
+	$change->();
+	$offset = $lost->log_offset;
+	$lost->start;
+	poll_until(sub { $lost->acquire('e') }, 'a term');
+	return $offset;
+}
+
+sub brought
+{
+	my ($what) = @_;
+
+	write_to($file, slurp_file($good));
+	is(try_to('one'), 'f', "$what: with a good copy the ticks are taken");
+	like($lost->sql($files), qr/^(warning:[^\n]* put aside[^\n]*\n)?ok:[^\n]*$/, "$what: the check");
+	ok(!-e $rest, "$what: and nothing is offered any more");
+	is($lost->sql(q(SELECT count(*) > 0 FROM le_events WHERE event = 'file written')), 't', "$what: an event");
+	unlink glob "$file.damaged.*";
+	rmdir foreach glob "$file.damaged.*";
+	return;
+}
+
+$lost->acquire('e');
+is(try_to($_), 't', "claimed: $_") foreach 'one', 'two', 'three';
+restarted_after(sub { });
+is(try_to('one'), 'f', 'after a crash');
+$lost->stop;
+write_to($good, slurp_file($file));
+$lost->start;
+
+my @whole = split /^/, slurp_file($good) =~ s/\0+\z//r;
+
+is(scalar @whole, 4, 'a line for each, and the first');
+foreach my $case (
+	[ 'empty', 'it is empty', sub { write_to($file, '') } ],
+	[ 'cut off in a line', 'line 4 is not what was written', sub { write_to($file, substr(join('', @whole), 0, -5)) } ],
+	[ 'cut off between lines', 'it has 2 lines of 3', sub { write_to($file, join('', @whole[ 0 .. 2 ])) } ],
+	[ 'cut off behind the lines', 'it has \d+ bytes of 16384', sub { write_to($file, join('', @whole)) } ],
+	[ 'a line is not what was written', 'line 3 is not what was written', sub { write_to($file, slurp_file($good) =~ s/"two"/"owt"/r) } ],
+	[ 'random', 'its first line is not what it should be', sub { write_to($file, join '', map { chr rand 256 } 1 .. 5000) } ],
+	[ 'a directory', 'it is a directory', sub { unlink $file; mkdir $file or die "$file: $!" } ])
+{
+	my ($what, $why, $change) = @$case;
+	my $offset = restarted_after($change);
+	my @kept = glob "$file.damaged.*";
+
+	ok($lost->log_like(
+			qr/LOG: +file "leader_election.claims" is damaged: $why\n.*DETAIL: +It is kept as "leader_election.claims.damaged.\d+"/, $offset),
+		"$what: the log");
+	is(scalar @kept, 1, "$what: it is kept");
+	is($lost->sql(q(SELECT count(*) FROM le_events WHERE event = 'file trouble' AND detail LIKE '%is damaged%kept as%')),
+		1, "$what: an event");
+	like($lost->sql($files), qr/^error:Nothing can be claimed: "leader_election.claims" was damaged or removed: $offer/m, "$what: the check");
+	like(try_to('four'), qr/LE005: .*DETAIL: +"leader_election.claims" was damaged or removed: $offer/s, "$what: nothing new is claimed");
+	isnt(try_to('three'), 't', "$what: nor what was claimed before");
+	restarted_after(sub { });
+	like(try_to('four'), qr/LE005/, "$what: nor after a restart");
+	isnt(try_to('one'), 't', "$what: neither the other");
+	brought($what);
+}
+
+# What was read counts, if somebody says so.
+restarted_after(sub { write_to($file, join('', @whole[ 0 .. 2 ])) });
+is(try_to('two'), 'f', 'what could be read is known');
+restarted_after(sub { });
+is(try_to('two'), 'f', 'after a restart as well');
+rename($rest, $file) or die $!;
+is(try_to('two'), 'f', 'and when one goes on with it');
+is(try_to('three'), 't', 'which forgets the rest');
+
+# No file, although there was one; and one that is being copied.
+restarted_after(sub { unlink $file or die "$file: $!" });
+like(try_to('one'), qr/LE005: .*DETAIL: +"leader_election.claims" was damaged or removed: $offer/s, 'removed');
+unlink $rest or die $!;
+restarted_after(sub { });
+like(try_to('one'), qr/LE005/, 'nothing is settled by removing more');
+
+my $half = substr(slurp_file($good), 0, 500);
+
+write_to($file, $half);
+like(try_to('one'), qr/LE005: .*DETAIL: +"leader_election.claims" is not whole, line 4 is not what was written: $offer/s, 'a copy that has just begun');
+is(slurp_file($file), $half, 'is left alone');
+restarted_after(sub { });
+like(try_to('one'), qr/LE005: .* is not whole/s, 'also by a restart');
+is(slurp_file($file), $half, 'which does not touch it either');
+brought('copied');
+
+# It cannot be read.
+restarted_after(
+	sub {
+		unlink $file or die $!;
+		symlink('/proc/self/mem', $file) or die $!;
+	});
+like(try_to('one'), qr{LE005: .*DETAIL: +could not read file "leader_election.claims": Input/output error}s, 'an error of the disk');
+like($lost->sql($files), qr{^error:Nothing can be claimed: could not read file "leader_election.claims": Input/output error}m, 'the check');
+ok(-l $file, 'it is not written anew');
+unlink $file or die $!;
+brought('read again');
+
+# Removed or replaced under the worker: all that it knows is written anew.
+is(try_to('five'), 't', 'one more');
+unlink $file or die $!;
+is(try_to('six'), 't', 'claimed without a file');
+restarted_after(sub { });
+is(try_to($_), 'f', "$_: in the new one") foreach 'one', 'five', 'six';
+write_to("$file.old", slurp_file($good));
+rename("$file.old", $file) or die $!;
+is(try_to('seven'), 't', 'claimed with another file');
+restarted_after(sub { });
+is(try_to($_), 'f', "$_: in the right one") foreach 'one', 'five', 'six', 'seven';
+
+# A crash may leave the first line of a write without the others: nobody was told.
+sub wiped
+{
+	my ($job) = @_;
+
+	return sub {
+		write_to($file, slurp_file($file) =~ s/^[^\n]*"job":"$job"[^\n]*\n/"\0" x length $&/emr);
+	};
+}
+
+is(try_to('eight'), 't', 'the last claim but one');
+is(try_to('last'), 't', 'the last claim');
+my $offset = restarted_after(wiped('last'));
+ok(!$lost->log_like(qr/is damaged/, $offset), 'the last line is missing: no alarm');
+is(try_to('eight'), 'f', 'what was there before is');
+is(try_to('last'), 't', 'and it can be had');
+is(try_to('behind'), 't', 'one more');
+$offset = restarted_after(wiped('last'));
+ok($lost->log_like(qr/is damaged/, $offset), 'one before it is missing: damaged');
+rename($rest, $file) or die $!;
+is(try_to('behind'), 'f', 'what was read counts');
+
+# The file is full from time to time: it goes on in a new one.
+is($lost->sql("SELECT count(*) FROM generate_series(1, 300) n WHERE le_claim('e', 'many ' || n, '$minute')"), 300, 'more than there was room for');
+cmp_ok(-s $file, '>', 65536, 'a larger file');
+is((-s $file) % 16384, 0, 'in steps');
+restarted_after(sub { });
+is($lost->sql("SELECT count(*) FROM generate_series(1, 300) n WHERE le_claim('e', 'many ' || n, '$minute')"), 0, 'all are there');
+
+# No room, also for what is written in place.
+system_or_bail('prlimit', '--pid', $lost->worker_pid, '--fsize=0:');
+$lost->configure(request_timeout => '200ms');
+like(try_to('full'), qr/LE004: .*could not claim/s, 'a write that fails: nobody knows');
+like(try_to('fuller'), qr/LE005: .*DETAIL: +could not write file "leader_election.claims": File too large/s, 'and then nobody tries');
+like($lost->sql($files), qr/^error:Nothing can be claimed: could not write file "leader_election.claims": File too large/m, 'the check');
+system_or_bail('prlimit', '--pid', $lost->worker_pid, '--fsize=unlimited:');
+is(try_to('fuller'), 't', 'there is room again');
+restarted_after(sub { });
+is(try_to('fuller'), 'f', 'and it was used');
+$lost->stop;
 
 done_testing();
 

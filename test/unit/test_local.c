@@ -189,7 +189,24 @@ keep(const LeClaim *claim)
 	return true;
 }
 
-static const LeClaimLog claim_log = {find, next, has_room, keep};
+static const char *lost;		/* why not all is known */
+static const char *trouble;		/* why nothing can be written */
+
+static const char *
+why_lost(void)
+{
+	return lost;
+}
+
+static const char *
+why_not(void)
+{
+	return lost != NULL ? lost : trouble;
+}
+
+static const LeClaimLog claim_log = {
+	find, next, has_room, keep, why_lost, why_not
+};
 
 static LeAnswer
 perform_claim(LeOpKind kind, uint64 index, LeLocalKey *key,
@@ -423,6 +440,50 @@ test_election_names(void **state)
 	assert_true(le_valid_election_name(name));
 }
 
+/* Not all that was claimed before is known, or nothing can be written. */
+static void
+test_claims_lost(void **state)
+{
+	LeLocalKey	key = {100, true};
+	LeClaim		before;
+	LeAnswer	a;
+
+	has_record = disk_full = false;
+	lost = "a file was lost";
+	a = perform_claim(LE_OP_READ_CLAIM, 0, NULL, NULL);
+	assert_int_equal(a.outcome, LE_REFUSED);
+	assert_string_equal(a.detail, lost);
+	a = perform_claim(LE_OP_CLAIM, 100, &key, NULL);
+	assert_int_equal(a.outcome, LE_REFUSED);
+	assert_false(has_record);
+
+	/* what is known all the same can be read, and is not changed */
+	lost = NULL;
+	a = perform_claim(LE_OP_CLAIM, 100, &key, NULL);
+	assert_int_equal(a.outcome, LE_DONE);
+	before = record;
+	lost = "a file was lost";
+	a = perform_claim(LE_OP_READ_CLAIM, 0, NULL, NULL);
+	assert_int_equal(a.outcome, LE_DONE);
+	assert_int_equal(a.nclaims, 1);
+	a = perform_claim(LE_OP_COMPLETE, 0, NULL, &before);
+	assert_int_equal(a.outcome, LE_REFUSED);
+
+	/* all is known: what is not there can be told, and no more */
+	lost = NULL;
+	trouble = "the disk is full";
+	a = perform_claim(LE_OP_COMPLETE, 0, NULL, &before);
+	assert_int_equal(a.outcome, LE_REFUSED);
+	assert_string_equal(a.detail, trouble);
+	has_record = false;
+	a = perform_claim(LE_OP_READ_CLAIM, 0, NULL, NULL);
+	assert_int_equal(a.outcome, LE_DONE);
+	a = perform_claim(LE_OP_CLAIM, 100, &key, NULL);
+	assert_int_equal(a.outcome, LE_REFUSED);
+	assert_false(has_record);
+	trouble = NULL;
+}
+
 /* Many claims come a page at a time, each once. */
 static void
 test_pages(void **state)
@@ -460,6 +521,7 @@ main(void)
 		store_test(test_term),
 		store_test(test_conditions),
 		store_test(test_claims),
+		store_test(test_claims_lost),
 		store_test(test_pages),
 		store_test(test_standby),
 		store_test(test_registry),
