@@ -43,7 +43,7 @@
 /* Fixed in length, since it is written in place: lines, bytes. */
 #define HEADER_FORMAT	"leader_election %s 2 %010d %010d"
 
-/* What the size of a file is a multiple of, and the least room in a new one. */
+/* A file's size is a multiple of this; a new one has at least this room. */
 #define STEP			(16 * 1024)
 #define LEAST_ROOM		(4 * 1024)
 
