@@ -372,29 +372,37 @@ write_lines(const char *file, const char *kind, const LeLogLines *lines,
 	return error;
 }
 
-/* Write only what counts, in the place of the file. */
-bool
-le_log_rewrite(LeCheckedLog *log)
+/* Write only what counts; how many lines that is, or -1. */
+static int
+write_all(LeCheckedLog *log, const char *file, struct stat *st, off_t *end)
 {
 	LeLogLines	lines;
-	struct stat st;
-	off_t		end;
 	int			error;
 
 	le_log_begin(&lines);
 	log->put_all(&lines);
-	error = write_lines(log->file, log->kind, &lines, &st, &end);
+	error = write_lines(file, log->kind, &lines, st, end);
 	pfree(lines.text.data);
 	if (error != 0)
-	{
-		failed(log, "write", log->file, error);
+		failed(log, "write", file, error);
+	return error != 0 ? -1 : lines.n;
+}
+
+/* What counts, in the place of the file. */
+bool
+le_log_rewrite(LeCheckedLog *log)
+{
+	struct stat st;
+	off_t		end;
+	int			n = write_all(log, log->file, &st, &end);
+
+	if (n < 0)
 		return false;
-	}
 	log->size = st.st_size;
 	log->end = end;
 	log->device = st.st_dev;
 	log->inode = st.st_ino;
-	log->lines = log->synced = lines.n;
+	log->lines = log->synced = n;
 	succeeded(log);
 	return true;
 }
@@ -403,18 +411,10 @@ le_log_rewrite(LeCheckedLog *log)
 bool
 le_log_copy(LeCheckedLog *log, const char *file)
 {
-	LeLogLines	lines;
 	struct stat st;
 	off_t		end;
-	int			error;
 
-	le_log_begin(&lines);
-	log->put_all(&lines);
-	error = write_lines(file, log->kind, &lines, &st, &end);
-	pfree(lines.text.data);
-	if (error != 0)
-		failed(log, "write", file, error);
-	return error == 0;
+	return write_all(log, file, &st, &end) >= 0;
 }
 
 /* One without lines; 0, or errno.  Needs no worker. */
