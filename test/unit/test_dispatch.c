@@ -456,7 +456,7 @@ FreeFile(FILE *file)
 	return fclose(file);
 }
 
-static XLogRecPtr logged;
+static XLogRecPtr inserted;
 static XLogRecPtr flushed;
 static int	nflushes;
 
@@ -474,7 +474,7 @@ LogLogicalMessage(const char *prefix, const char *message, size_t size,
 #endif
 )
 {
-	return ++logged;
+	return ++inserted;
 }
 
 void
@@ -1528,7 +1528,7 @@ the_local_store_takes_turns(void **state)
 	test_store.between_instances = false;
 	test_store.perform = perform;
 	le_dispatch_start();
-	logged = flushed = nflushes = 0;
+	inserted = flushed = nflushes = 0;
 	for (int i = 0; i < LOCAL_AT_ONCE + 6; i++)
 		le_flight_send(le_flight_new(LE_OP_ACQUIRE, done_flushed), LE_SEC);
 	pass(0);
