@@ -404,8 +404,8 @@ subtest 'a gateway that is being looked up' => sub {
 	$resolver->wait_for_lookup;
 	ok($named->sql("SELECT le_renew('named') FROM generate_series(1, 3)"),
 		'renewed through it');
-	$named->wait_for("SELECT renewals >= 6 FROM le_stat WHERE election = 'named'");
-	is($named->sql("SELECT losses FROM le_stat WHERE election = 'named'"),
+	$named->wait_for("SELECT renewals >= 6 FROM le_stat() WHERE election = 'named'");
+	is($named->sql("SELECT losses FROM le_stat() WHERE election = 'named'"),
 		0, 'no term was lost');
 	# Of a machine that is busy the worker has its share, late.
 	cmp_ok($named->sql('SELECT longest_turn FROM le_stat_info'),
