@@ -555,6 +555,7 @@ join(LeFlight *flight, LeFlight *other)
 	}
 	ops[flight->op.njoined] = &other->op;
 	flight->joined[flight->op.njoined++] = other;
+	other->handed_over = true;	/* in no lane any more, from here on */
 }
 
 /* Take along what waits in the same lane, as far as there are places. */
