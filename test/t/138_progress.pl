@@ -164,7 +164,8 @@ my ($one, $two) = @node{ 'one', 'two' };
 # the election.  Guards against a term that waits for ever for who is bound to
 # it, and against one that ends while somebody else is of use.
 subtest 'a job that hangs' => sub {
-	$one->sql("SELECT le_campaign('hung')");
+	# until all are there, which takes its time on a slow machine
+	$one->sql("SELECT le_campaign('hung', progress_within => '1 min')");
 	$one->wait_for_leadership('hung');
 	$two->sql("SELECT le_campaign('hung')");
 	wait_for_waiter($two, 'hung', $one);
@@ -173,6 +174,8 @@ subtest 'a job that hangs' => sub {
 	my $token = $one->token('hung');
 
 	$job->start(q(CALL le_run('hung', 'SELECT pg_sleep(600)', job => 'j', every => '1 s', on_loss => 'none')));
+	$one->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", 'the job');
+	$one->sql("SELECT le_campaign('hung')");
 	keep_asking($one, 3, q(SELECT le_progress('hung')));
 	is($one->token('hung'), $token, 'another job that runs keeps the term');
 	my $progress = last_progress($one, 'hung', sub { $two->is_leader('hung') });
