@@ -44,11 +44,14 @@ ok($b->is_leader('e'), 'which is not asked for it, stays');
 subtest 'a job that hangs' => sub {
 	my $job = LeaderElection::Session->new($a);
 
-	$a->sql("SELECT le_campaign('hung')");
+	# until all are there, which takes its time on a slow machine
+	$a->sql("SELECT le_campaign('hung', progress_within => '1 min')");
 	$a->wait_for_leadership('hung');
 	$b->sql("SELECT le_campaign('hung')");
 	$token = $a->token('hung');
 	$job->start(q(CALL le_run('hung', 'SELECT pg_sleep(600)', job => 'j', every => '1 s', on_loss => 'none')));
+	$a->wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", 'the job');
+	$a->sql("SELECT le_campaign('hung')");
 	my $next;
 
 	$progress = last_progress($a, 'hung', sub { $next = $b->token('hung') });
