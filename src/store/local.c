@@ -94,13 +94,38 @@ update(const LeOp *op, bool held, LeAnswer *answer)
 
 /* ---- claims ---- */
 
+static const char *
+text_of(const char *s)
+{
+	return s == NULL ? NULL : pstrdup(s);
+}
+
+/*
+ * As it is now: others are carried out before the answer is looked at, and one
+ * of them may write the record.  Its new id beside its old tick would let two
+ * claim the same one.
+ */
+static LeClaim
+copy_of(const LeClaim *claim)
+{
+	LeClaim		copy = *claim;
+
+	copy.election = text_of(claim->election);
+	copy.job = text_of(claim->job);
+	copy.id = text_of(claim->id);
+	copy.node = text_of(claim->node);
+	copy.sqlstate = text_of(claim->sqlstate);
+	copy.message = text_of(claim->message);
+	return copy;
+}
+
 static void
 show_claim(const LeClaim *claim, LeAnswer *answer)
 {
 	if (claim == NULL)
 		return;
 	answer->claims = palloc(sizeof(LeClaim));
-	answer->claims[answer->nclaims++] = *claim;
+	answer->claims[answer->nclaims++] = copy_of(claim);
 }
 
 /* Not more at a time than the worker has time for. */
@@ -113,7 +138,7 @@ list_claims(const LeOp *op, LeAnswer *answer)
 	answer->claims = palloc(LE_CLAIMS_PAGE * sizeof(LeClaim));
 	while (answer->nclaims < LE_CLAIMS_PAGE &&
 		   (claim = op->log->next(&cursor)) != NULL)
-		answer->claims[answer->nclaims++] = *claim;
+		answer->claims[answer->nclaims++] = copy_of(claim);
 	if (answer->nclaims == LE_CLAIMS_PAGE)
 		answer->page = psprintf(UINT64_FORMAT, cursor);
 }

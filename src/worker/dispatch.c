@@ -138,6 +138,34 @@ le_random(void)
 	return (uint32) (state >> 32);
 }
 
+static XLogRecPtr last_local_token = 0; /* 0: all of them are flushed */
+
+/*
+ * The next token of the local store: a position in the write-ahead log that
+ * is flushed before anybody sees it, see run_local().  Whatever becomes of the
+ * server, the log goes on behind it.
+ */
+static uint64
+next_local_token(void)
+{
+	static const char note[] = "term";
+
+	if (RecoveryInProgress())
+		return 0;
+	last_local_token = le_log_logical_message("leader_election", note,
+											  sizeof(note));
+	return last_local_token;
+}
+
+/* And all before it, also of a worker that ended before it could do so. */
+static void
+flush_local_tokens(uint64 newest_token)
+{
+	if (newest_token != 0)
+		XLogFlush(newest_token);
+	last_local_token = 0;
+}
+
 void
 le_dispatch_start(void)
 {
@@ -160,6 +188,8 @@ le_dispatch_start(void)
 	}
 	if (store->between_instances)
 		le_http_start(connections);
+	else
+		flush_local_tokens(next_local_token());
 	le_throttle_start();
 	le_dispatch_configure();
 }
@@ -999,25 +1029,6 @@ transmit(LeFlight *flight)
 	return true;
 }
 
-static XLogRecPtr last_local_token = 0; /* 0: all of them are flushed */
-
-/*
- * The next token of the local store: a position in the write-ahead log that
- * is flushed before anybody sees it, see run_local().  Whatever becomes of the
- * server, the log goes on behind it.
- */
-static uint64
-next_local_token(void)
-{
-	static const char note[] = "term";
-
-	if (RecoveryInProgress())
-		return 0;
-	last_local_token = le_log_logical_message("leader_election", note,
-											  sizeof(note));
-	return last_local_token;
-}
-
 /*
  * Have the operation sent when this turn ends, or when it is its turn; done()
  * will be called once, later.  The store has "timeout" from when it is sent.
@@ -1040,7 +1051,8 @@ le_flight_send(LeFlight *flight, le_duration timeout)
 		answered = lappend(answered, flight);
 		MemoryContextSwitchTo(old);
 	}
-	else if (flight->lane == LE_LANE_LIFE && lane->under_way < lane->window)
+	else if (flight->lane == LE_LANE_LIFE && lane->under_way < lane->window &&
+			 le_now() < flight->until)
 		launch(flight);			/* a proof names what is held now, not at the
 								 * end of the turn */
 	else
@@ -1244,9 +1256,7 @@ run_local(void)
 
 	for (int i = 0; i < n; i++)
 		perform_next(&flights[i], &answers[i]);
-	if (last_local_token != 0)
-		XLogFlush(last_local_token);
-	last_local_token = 0;
+	flush_local_tokens(last_local_token);
 	for (int i = 0; i < n; i++)
 		finish(flights[i], &answers[i]);
 }

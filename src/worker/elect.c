@@ -349,6 +349,7 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 		le_elect_begin_terms(); /* from whom it is taken is noted here */
 	le_make_view(&view, key, as_of);
 	le_note_holder(slot, key, &view);
+	note(slot);					/* its token may not be refused any more */
 	if (!le_election_has_term(&slot->election))
 		slot->rev = key == NULL ? 0 : key->rev;
 	if (!le_session_live())
@@ -654,6 +655,8 @@ step(LeSlot *slot, LeInput *input)
 
 	if (act.unresolved && !unsent)
 		le_pending_unresolved(slot);	/* before there is another candidate */
+	else if (act.unresolved && act.outcome == LE_UNKNOWN)
+		act.outcome = LE_UNAVAILABLE;	/* it was never sent */
 	if (act.term_ends && pg_atomic_read_u64(&slot->token) != 0)
 		end_term(slot, act.reason);
 	if (act.term_drains)

@@ -102,6 +102,8 @@ typedef struct Call
 	char	   *request_body;
 	size_t		request_len;
 	size_t		request_given;	/* how much of it libcurl has taken */
+	bool		writes;			/* so it must not be sent twice ... */
+	bool		was_sent;		/* ... once it was */
 	char	   *body;			/* from malloc */
 	size_t		body_len;
 	size_t		body_size;
@@ -189,8 +191,8 @@ open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 /*
  * libcurl sends a request again by itself when a kept connection breaks before
  * the answer, and a write whose second copy is refused would look as if it had
- * never been applied.  So each is sent once: the second time it fails, its
- * outcome unknown.  A call that was left behind is said not to have been sent.
+ * never been applied.  So each write is sent once: the second time it fails,
+ * its outcome unknown.  What was left behind is said not to have been sent.
  */
 #if LIBCURL_VERSION_NUM >= 0x075000
 static int
@@ -198,9 +200,9 @@ send_once(void *arg, char *to, char *from, int to_port, int from_port)
 {
 	Call	   *call = arg;
 
-	if (call->left_behind || call->request_given > 0)
+	if (call->left_behind || (call->writes && call->was_sent))
 		return CURL_PREREQFUNC_ABORT;
-	call->request_given = call->request_len;
+	call->was_sent = true;
 	return CURL_PREREQFUNC_OK;
 }
 #else
@@ -437,6 +439,8 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 	bool		ok = true;
 
 	SET(CURLOPT_URL, url);
+	call->writes = strcmp(request->method, "GET") != 0 &&
+		strcmp(request->method, "HEAD") != 0;
 	/* By its name alone libcurl would wait for a body that never comes. */
 	if (strcmp(request->method, "HEAD") == 0)
 		SET(CURLOPT_NOBODY, 1L);

@@ -428,8 +428,10 @@ check_claim(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 	if (after->tick < before->tick)
 		sim_fail("claim %u goes back from tick " INT64_FORMAT " to "
 				 INT64_FORMAT, after->id, before->tick, after->tick);
+	/* written only while the term holds, whatever was before it is over */
 	if (c->always_catch_up && after->tick > before->tick &&
-		before->state == LE_CLAIM_RUNNING && before->token <= after->token)
+		before->state == LE_CLAIM_RUNNING &&
+		(before->token <= after->token || sim.model != &azure_model))
 		sim_fail("claim %u passes over a tick that was left undone",
 				 after->id);
 	if (after->tick > before->tick && after->try != 1)
@@ -452,7 +454,7 @@ check_claim(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 	if (!c->catch_up)
 		sim_fail("claim %u is another try, which nobody asked for",
 				 after->id);
-	if (after->token < before->token)
+	if (after->token < before->token && !sim.forgotten[c->election])
 		sim_fail("claim %u is another try after that of the term with token "
 				 UINT64_FORMAT, after->id, before->token);
 	if (after->token > before->token)

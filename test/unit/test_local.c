@@ -440,6 +440,29 @@ test_election_names(void **state)
 	assert_true(le_valid_election_name(name));
 }
 
+/*
+ * An answer is looked at when others have been carried out: the record's new
+ * id beside its old tick would be taken for what may be replaced.
+ */
+static void
+test_answer_is_as_of_then(void **state)
+{
+	LeLocalKey	key = {100, true};
+	char		id[] = "first";
+	LeAnswer	a;
+
+	has_record = disk_full = false;
+	lost = trouble = NULL;
+	a = perform_claim(LE_OP_CLAIM, 100, &key, NULL);
+	assert_int_equal(a.outcome, LE_DONE);
+	record.id = record.node = record.message = id;
+	a = perform_claim(LE_OP_READ_CLAIM, 0, NULL, NULL);
+	memcpy(id, "other", sizeof(id));
+	assert_string_equal(a.claims[0].id, "first");
+	assert_string_equal(a.claims[0].node, "first");
+	assert_string_equal(a.claims[0].message, "first");
+}
+
 /* Not all that was claimed before is known, or nothing can be written. */
 static void
 test_claims_lost(void **state)
@@ -521,6 +544,7 @@ main(void)
 		store_test(test_term),
 		store_test(test_conditions),
 		store_test(test_claims),
+		store_test(test_answer_is_as_of_then),
 		store_test(test_claims_lost),
 		store_test(test_pages),
 		store_test(test_standby),
