@@ -248,7 +248,8 @@ END
 		$node->stop;
 
 		# the claims of one order are not to be met by the next
-		unlink $node->data_dir . '/leader_election.claims';
+		# as if it had never led
+		unlink map { $node->data_dir . "/leader_election.$_" } 'claims', 'tokens';
 	};
 }
 
