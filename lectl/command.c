@@ -18,13 +18,15 @@
 /*
  * A group of its own is one in the background, which is stopped when it reads
  * from the terminal: we would lead for ever.  So it gets the terminal, if we
- * have it, and is not to be stopped there; or an error when it reads.  Needs
- * SIGTTOU to be ignored: see events.c.
+ * have it, and is not to be stopped there; or an error when it reads.  Not in
+ * a pipeline, in which a pager needs it.  Needs SIGTTOU to be ignored: see
+ * events.c.
  */
 static bool
 have_terminal(void)
 {
-	return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
+		tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
 static void

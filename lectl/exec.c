@@ -384,7 +384,7 @@ rebind_query(Exec *exec)
 	char	   *bind = bind_query(exec);
 	char	   *query = psprintf("SAVEPOINT bound; "
 								 "SELECT coalesce(le_remaining(%s)::text, "
-								 "'the term is being given up')::interval; "
+								 "'lectl: the term is being given up')::interval; "
 								 "COMMIT; %s", exec->election, bind);
 
 	free(bind);
@@ -449,6 +449,16 @@ lose_at_once(Exec *exec, const char *why)
 	keep_deadline(exec);
 }
 
+/* The transaction is bound still: whoever gives up the term waits for us. */
+static bool
+is_given_up(const PGresult *result)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+	return sqlstate != NULL &&
+		strcmp(sqlstate, "22007") == 0;	/* of the words for an interval */
+}
+
 static void
 rebind(Exec *exec)
 {
@@ -462,6 +472,8 @@ rebind(Exec *exec)
 	exec->bind_at = sent + exec->bind_every;
 	if (is_confirmed(exec, result))
 		learn(exec, result, sent);
+	else if (is_given_up(result))
+		lose(exec, "it is being given up");
 	else
 		lose_at_once(exec, "it was over before it could be bound again");
 	PQclear(result);
@@ -525,7 +537,8 @@ release(Exec *exec)
 		lose(exec, "it was over, or being given up, before the command had ended");
 	PQclear(result);
 	result = exec->lost ? NULL : ask(exec, query, limit);
-	if (!exec->lost && (result == NULL || !has_row(result)))
+	if (!exec->lost && (result == NULL || !has_row(result) ||
+						*PQgetvalue(result, 0, 0) != 't'))
 		pg_log_warning("could not confirm that election \"%s\" is released",
 					   exec->options->election);
 	PQclear(result);
@@ -534,12 +547,13 @@ release(Exec *exec)
 
 /* ---- the command ---- */
 
-/* ^C, typed at a terminal that the command had and we had not. */
+/* By ^C typed at a terminal that the command had and we had not, or its end. */
 static bool
 is_typed(const Command *command)
 {
 	return command->has_terminal &&
-		(command->code == 128 + SIGINT || command->code == 128 + SIGQUIT);
+		(command->code == 128 + SIGINT || command->code == 128 + SIGQUIT ||
+		 command->code == 128 + SIGHUP);
 }
 
 /* Confirms the term whenever that is due, until the instant or the end. */
@@ -686,6 +700,8 @@ take_last_answer(Exec *exec)
 
 	if (result != NULL && has_row(result) && !is_our_term(exec, result))
 		lose(exec, "it was over before the command had ended");
+	else if (result != NULL && PQtransactionStatus(exec->conn) == PQTRANS_IDLE)
+		lose(exec, "it was over before it could be bound again");
 	PQclear(result);
 }
 

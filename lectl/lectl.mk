@@ -38,7 +38,9 @@ lectl/lectl: $(LECTL_OBJS)
 
 # The program knows best what it does.
 lectl/lectl.1: lectl/lectl $(srcdir)/lectl/man.awk
-	lectl/lectl --help | awk -f $(srcdir)/lectl/man.awk > $@
+	lectl/lectl --help > $@.help
+	awk -f $(srcdir)/lectl/man.awk $@.help > $@ || { rm -f $@; exit 1; }
+	rm -f $@.help
 
 .PHONY: lectl install-lectl uninstall-lectl
 all: lectl/lectl lectl/lectl.1

@@ -160,7 +160,7 @@ subtest 'newest at the commit of a procedure' => sub {
 # may follow it.
 subtest 'statements without end' => sub {
 	my $n = 100_000;
-	my $memory = q(SELECT total_bytes FROM pg_backend_memory_contexts WHERE name = 'TopMemoryContext');
+	my $memory = q(SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'TopMemoryContext');
 
 	$node->sql(<<'END');
 CREATE FUNCTION one_query() RETURNS int LANGUAGE plpgsql AS $$

@@ -291,7 +291,6 @@ subtest 'the recipe' => sub {
 	is(system($start) >> 8, 75, 'once a day');
 };
 
-# As psql has them.
 # Of this store nobody has to wait for a deadline: what a backend holds ends with
 # it, and the others may begin at once but for the time to settle.
 subtest 'killed' => sub {
@@ -305,6 +304,7 @@ subtest 'killed' => sub {
 	}, alone => 1, repair => sub { $node->wait_for_restart($_[0]->{backend}) });
 };
 
+# As psql has them.
 subtest 'connection' => sub {
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 	my $host = $node->host;

@@ -46,7 +46,7 @@ note(const char *name)
 	char		file[1024];
 
 	snprintf(file, sizeof(file), "%s.%s", getenv("LE_HANGS"), name);
-	close(open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+	close(open(file, O_WRONLY | O_CREAT | O_EXCL, 0600));
 }
 
 int
@@ -142,7 +142,7 @@ Until one begins, which goes on for 20 s if it hangs.
 
 =item hanging_for()
 
-So many seconds ago the newest began.
+So many seconds ago the one began that was waited for.
 
 =back
 
