@@ -547,7 +547,7 @@ release(Exec *exec)
 
 /* ---- the command ---- */
 
-/* By ^C typed at a terminal that the command had and we had not, or its end. */
+/* ^C typed at a terminal that the command had and we had not, or its end. */
 static bool
 is_typed(const Command *command)
 {
