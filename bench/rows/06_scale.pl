@@ -70,7 +70,6 @@ sub counted
 	my $pid = $node->worker_pid;
 	my @stat = split ' ', slurp_file("/proc/$pid/stat") =~ s/.*\) //sr;
 	my $status = slurp_file("/proc/$pid/status");
-	my ($io) = eval { slurp_file("/proc/$pid/io") } // '';
 	my ($requests, $renewals) = split /\|/, $node->ask(
 		'SELECT sum(round_trips), sum(renewals) FROM le_stat_store');
 
@@ -79,7 +78,6 @@ sub counted
 		cpu => ($stat[11] + $stat[12]) / POSIX::sysconf(POSIX::_SC_CLK_TCK()),
 		mb => ($status =~ /VmRSS:\s+(\d+)/)[0] / 1024,
 		wakeups => ($status =~ /^voluntary_ctxt_switches:\s+(\d+)/m)[0],
-		read => ($io =~ /^rchar: (\d+)/m ? $1 : 0),
 		# a bundle's answer counts for each election in it
 		requests => $requests - $renewals,
 		lost => $node->ask('SELECT sum(losses) FROM le_stat'),
@@ -94,7 +92,6 @@ sub take_costs
 	take("$role $n $_", ($after->{$_} - $before->{$_}) / $minutes)
 	  foreach 'requests', 'wakeups';
 	take("$role $n cpu", ($after->{cpu} - $before->{cpu}) / $minutes / 0.6);
-	take("$role $n kB", ($after->{read} - $before->{read}) / 1024 / $minutes);
 	take("$role $n mb", $after->{mb});
 	return;
 }
@@ -218,8 +215,6 @@ foreach my $n (@sizes)
 	foreach my $role ('leader', 'waiting')
 	{
 		metric("$n: requests, $role", unit => '/min', ours => "$role $n requests");
-		metric("$n: read, $role", unit => 'kB/min', ours => "$role $n kB")
-		  if $n == $sizes[-1];
 		metric("$n: processor, $role", unit => '%', ours => "$role $n cpu",
 			($n == 1000 ? (target => '<= 1') : ()));
 		metric("$n: wake-ups, $role", unit => '/min', ours => "$role $n wakeups",
