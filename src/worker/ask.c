@@ -138,8 +138,9 @@ ask_acquire(LePending *p)
 	}
 	if (!le_elect_can_begin())
 	{
-		le_pending_refuse(slot, LE_ERRCODE_REFUSED, message,
-						  le_tokens_trouble(), LE_TOKENS_HINT);
+		/* Of others a request may be under way, which is to be settled. */
+		le_reply_error(p, LE_ERRCODE_REFUSED, message, le_tokens_trouble(),
+					   LE_TOKENS_HINT);
 		return;
 	}
 	if (le_election_in_flight(&slot->election) && !le_flight_waits(p->slot))
