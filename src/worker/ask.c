@@ -76,6 +76,16 @@ slot_for(LePending *p)
 	return slot;
 }
 
+/* Perhaps the worker before this one has sent a request for it. */
+static bool
+may_be_under_way(const LePending *p)
+{
+	const LeSlot *slot = p->ask.again ? le_find_slot(p->ask.election) : NULL;
+
+	return slot != NULL && slot->election.state != LE_IDLE &&
+		slot->election.state != LE_WAITING;
+}
+
 static void
 ask_acquire(LePending *p)
 {
@@ -88,7 +98,10 @@ ask_acquire(LePending *p)
 			 "this node may not lead election \"%s\"", p->ask.election);
 	if (!le_may_lead(why, sizeof(why), &sqlstate))
 	{
-		le_reply_error(p, sqlstate, message, why, "");
+		if (may_be_under_way(p))
+			le_reply_outcome(p, LE_UNKNOWN);
+		else
+			le_reply_error(p, sqlstate, message, why, "");
 		return;
 	}
 	if ((slot = slot_for(p)) == NULL)
