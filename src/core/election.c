@@ -87,15 +87,20 @@ release(LeElection *e, LeActions *act, uint64_t index)
 	send(e, act, LE_SEND_RELEASE, index, LE_RELEASING);
 }
 
-/* A copy of the last attempt may be under way only while it is repeated. */
+/*
+ * A copy of the last attempt may be under way only while it is repeated; what
+ * was the highest token before the first copy counts for all of them.
+ */
 static void
 attempt(LeElection *e, LeActions *act, LeSend what, uint64_t index)
 {
 	e->read_index = index;
-	e->acquire_floor = e->token_floor;
 	e->unsure = e->unsure && e->failures > 0;
 	if (e->failures == 0)
+	{
 		e->decisions++;
+		e->acquire_floor = e->token_floor;
+	}
 	e->taking_over = what == LE_SEND_TAKE_OVER;
 	send(e, act, what, index, LE_ACQUIRING);
 }
@@ -566,7 +571,11 @@ acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
 		acquire_denied(e, in, act);
 	else if (in->conflict == LE_CONFLICT_LOCK_DELAY)
 	{
-		say(act, LE_SAY_DENIED, LE_DONE);
+		/* by the time this is heard, an earlier copy may have got it */
+		if (e->unsure)
+			say(act, LE_SAY_FAILED, LE_UNKNOWN);
+		else
+			say(act, LE_SAY_DENIED, LE_DONE);
 		e->state = e->failures == 0 ? LE_WAITING : LE_ACQUIRE_UNSURE;
 		e->timer_at = in->now + LE_SEC / 2 + le_jitter(LE_SEC, in->random);
 	}

@@ -183,6 +183,71 @@ subtest 'ticks' => sub {
 	$recorder->clear_rules;
 };
 
+# An acquire under way, whose answer does not come, is never told "no": neither
+# by a worker that may not lead, nor because another could not begin a term.
+sub begun
+{
+	my ($election) = @_;
+	my $mark = $recorder->mark;
+	my $asked = request_like('acquire', $election);
+
+	$recorder->rule(match => $asked, action => 'hang_reply', count => 1);
+	$session->start("SELECT le_acquire('$election', scope => 'session')");
+	$recorder->wait_for_request($asked, $mark);
+	poll_until(sub { leader_key($consul, $election)->{Session} },
+		'the store to grant it');
+	return;
+}
+
+subtest 'the next worker may not lead' => sub {
+	my $pid = $node->worker_pid;
+
+	begun('mistaken');
+	kill('TERM', $pid);
+	poll_until(sub { !kill(0, $pid) }, 'the worker to go');
+	$node->configure(lease_tttl => '15s');
+	$node->wait_for_worker($pid);
+	like($session->finish->{error}, qr/ERROR:  LE004: .*"mistaken"/,
+		'outcome unknown');
+	like(
+		$node->sql_error(q(SELECT le_acquire('another'))),
+		qr/LE005: .*\nDETAIL: +.*lease_tttl/,
+		'what is asked of it is refused');
+	$node->adjust_conf('postgresql.conf', 'leader_election.lease_tttl', undef);
+	$node->reload;
+	poll_until(sub { key_is_released($consul, 'mistaken') },
+		'what was granted to be given back');
+	$recorder->clear_rules;
+	poll_until(
+		sub { $node->sql_error(q(SELECT le_acquire('mended'))) eq '' },
+		'it to lead again');
+};
+
+subtest 'others cannot begin a term' => sub {
+	my $file = $node->data_dir . '/leader_election.tokens';
+
+	begun('first');
+	rename($file, "$file.aside") or die "$file: $!";
+	mkdir $file or die "$file: $!";
+	foreach my $election ('second', 'first')
+	{
+		like(
+			$node->sql_error("SELECT le_acquire('$election')"),
+			qr/LE005: .*"$election"\nDETAIL: +could not write file/,
+			"$election: refused");
+	}
+	ok(!$session->is_done || key_is_released($consul, 'first'),
+		'whose request is under way is not, while the store shows the lease');
+	like($session->finish->{error}, qr/ERROR:  LE00[45]: .*"first"/,
+		'it ends with an error');
+	poll_until(sub { key_is_released($consul, 'first') },
+		'what was granted to be given back');
+	rmdir $file or die "$file: $!";
+	$recorder->clear_rules;
+	poll_until(sub { $node->sql_error(q(SELECT le_acquire('first'))) eq '' },
+		'it to lead again');
+};
+
 # A worker that does not come back: what it was at may be done.
 subtest 'no worker' => sub {
 	my $postmaster = $node->postmaster_pid;
@@ -220,10 +285,10 @@ sub longest_absence
 	foreach (split /\n/, $of->log_since)
 	{
 		next unless /^\S+ (\d+):(\d+):([\d.]+) .*leader_election worker(.*)/;
-		my $at = ($1 * 60 + $2) * 60 + $3;
+		my ($at, $what) = (($1 * 60 + $2) * 60 + $3, $4);
 
-		$ended = $at if $4 =~ /exited with exit code/;
-		next unless defined $ended && $4 =~ /^ started as node/;
+		$ended = $at if $what =~ /exited with exit code/;
+		next unless defined $ended && $what =~ /^ started as node/;
 		$at += 86400 if $at < $ended;
 		$longest = max($longest, $at - $ended);
 		$ended = undef;

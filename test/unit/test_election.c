@@ -270,10 +270,11 @@ static const Cell cells[] = {
 	{AT, LE_ACQUIRING, .event = LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = DELAYED, W},
+	/* ... and may be applied by the time that this one's answer is heard */
 	{AT, LE_ACQUIRING, AGAIN, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
-		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_DENIED, .timer = DELAYED, W,
-		.failures = 1},
+		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED,
+		.because = LE_UNKNOWN, .timer = DELAYED, W, .failures = 1},
 	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_CHANGED,
 		.to = LE_IDLE},
@@ -286,8 +287,8 @@ static const Cell cells[] = {
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, .failures = 2},
 	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
-		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_DENIED, .timer = DELAYED,
-		.failures = 1},
+		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED,
+		.because = LE_UNKNOWN, .timer = DELAYED, .failures = 1},
 	{AT, LE_ACQUIRING, .event = LE_IN_NOT_APPLIED, .outcome = LE_REFUSED,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_REFUSED,
 		.timer = RETRY1, W, .failures = 1},
@@ -1680,6 +1681,22 @@ grant_that_is_over_when_it_is_answered(void **state)
 	expect_send(LE_SEND_ACQUIRE, 31);
 	DONE(32);
 	assert_int_equal(s.e.token, 32);
+
+	/*
+	 * The same while the outcome was unknown, by a server whose clock is ahead:
+	 * to the one that is asked next the lease is there, and it is no store that
+	 * was rebuilt.
+	 */
+	s = unsure_seeker();
+	s.e.token_floor = 30;
+	READ(OURS(30), .own_lease = true);
+	expect_send(LE_SEND_ACQUIRE, 10);
+	DONE(30);
+	assert_false(le_election_has_term(&s.e));
+	expect_say(LE_SAY_FAILED, LE_UNKNOWN);
+	expect_send(LE_SEND_READ, 0);
+	READ(OURS(30), .own_lease = true);
+	expect_send(LE_SEND_RELEASE, 30);
 }
 
 static void
