@@ -646,6 +646,14 @@ is_mine(const Row *row)
 		row->attempt == self->request.lock.attempt;
 }
 
+/* service.go, repeated() */
+static void
+repeated(const Row *row)
+{
+	grant(200, row,
+		  trust(Min(row->ttl, whole_ttl(self->request.lock.ttl_ms))));
+}
+
 /* Somebody holds it, perhaps this very attempt: only what is left counts. */
 static void
 taken(const Row *row)
@@ -656,7 +664,7 @@ taken(const Row *row)
 		return;
 	}
 	began(row);
-	grant(200, row, trust(row->ttl));
+	repeated(row);
 }
 
 /* False: there is no such token. */
@@ -868,7 +876,7 @@ judge_renew(const Row *row)
 		return false;
 	else if (row->rev == self->term.rev + 1 &&
 			 (!l->has_value || l->value == row->value))
-		grant(200, row, trust(row->ttl));
+		repeated(row);
 	else
 		refuse(409, "stale-revision", row);
 	return true;

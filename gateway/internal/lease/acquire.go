@@ -114,7 +114,7 @@ func (a *acquiring) taken(row Row) (Grant, error) {
 		a.s.opt.Observer.Unknown("acquire", "applied")
 	}
 	a.s.began(a.req.Name, row)
-	return a.s.repeated(row), nil
+	return a.s.repeated(row, a.req.TTL), nil
 }
 
 // try sends the transaction. Without an error its effect is either known

@@ -174,6 +174,28 @@ func TestTrust(t *testing.T) {
 	}
 }
 
+// A lease that was written by a clock that is ahead shows more than was asked
+// for, until the next renewal, written by another clock, makes it shorter: that
+// is not trusted.
+func TestLongerThanAskedForIsNotTrusted(t *testing.T) {
+	f := newFixture(t)
+	g := f.acquire(t, "a")
+	f.db.Shorten("l", -2*time.Second)
+	again, err := f.Acquire(t.Context(), ask("a", "a-1"))
+	want(t, err, "ok")
+	if again.Trust != 7*time.Second || again.Expires != 12*time.Second || !again.Repeated {
+		t.Errorf("repeated acquire: %+v", again)
+	}
+	_, err = f.Renew(t.Context(), renewal(g))
+	want(t, err, "ok")
+	f.db.Shorten("l", -2*time.Second)
+	r, err := f.Renew(t.Context(), renewal(g))
+	want(t, err, "ok")
+	if r.Trust != 7*time.Second || r.Expires != 12*time.Second || !r.Repeated {
+		t.Errorf("repeated renewal: %+v", r)
+	}
+}
+
 func TestAcquireFaults(t *testing.T) {
 	type fault = leasetest.Fault
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ func (s *Service) judgeRenew(q RenewRequest, row Row) (*Grant, error) {
 	case row.Rev == q.Rev:
 		return nil, nil
 	case row.Rev == q.Rev+1 && (q.Value == nil || *q.Value == row.Value):
-		g := s.repeated(row)
+		g := s.repeated(row, q.TTL)
 		return &g, nil
 	}
 	return nil, refuse(Stale, row, "the term is at revision %d, not at %d", row.Rev, q.Rev)

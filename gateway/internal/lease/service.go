@@ -161,9 +161,11 @@ func fresh(row Row, trust time.Duration) Grant {
 }
 
 // repeated is a grant that a read has shown: only what is left may be
-// believed, never a whole lease.
-func (s *Service) repeated(row Row) Grant {
-	return Grant{Row: row, Repeated: true, Trust: s.trust(row.TTL),
+// believed, never a whole lease. Nor more than the TTL of the request, which is
+// what shows where the lease was written by a clock that is ahead: the next
+// renewal, written by another, makes it shorter, and its answer may be lost.
+func (s *Service) repeated(row Row, ttl time.Duration) Grant {
+	return Grant{Row: row, Repeated: true, Trust: s.trust(min(row.TTL, WholeTTL(ttl))),
 		Expires: time.Duration(row.TTL) * time.Second}
 }
 
