@@ -61,6 +61,16 @@ same_row(const LeClaimView *found, const LeClaimWish *wish)
 		(wish->due - found->tick) % wish->every == 0;
 }
 
+/*
+ * An older tick than the one that is due is claimed because of what was on
+ * record.  If that is of another row by now, nobody knows of it any more.
+ */
+static bool
+is_outdated(const LeClaimView *found, const LeClaimWish *wish)
+{
+	return wish->tick < wish->due && !same_row(found, wish);
+}
+
 /* How many ticks lie between the two? */
 static int64_t
 count_between(int64_t after, int64_t before, int64_t every)
@@ -129,7 +139,8 @@ le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try,
 	*try = 1;
 	*older = found->tick;
 	if (!found->exists)
-		return wish->forget ? LE_CLAIM_TAKEN : LE_CLAIM_TAKE;
+		return wish->forget || is_outdated(found, wish) ?
+			LE_CLAIM_TAKEN : LE_CLAIM_TAKE;
 	if (found->ours)
 	{
 		*try = found->try;
@@ -150,6 +161,8 @@ le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try,
 		return LE_CLAIM_TAKEN;
 	if (le_claims_in_order(wish) && under_way(found, wish))
 		return LE_CLAIM_UNDER_WAY;
+	if (is_outdated(found, wish))
+		return LE_CLAIM_TAKEN;
 	*older = next_tick(found, wish);
 	return *older < wish->tick ? LE_CLAIM_BEHIND : LE_CLAIM_TAKE;
 }

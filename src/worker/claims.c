@@ -305,7 +305,11 @@ not_written(Claiming *c, LeOutcome outcome)
 			if (c->guessed)
 				look(c);		/* somebody else wrote it, as is his right */
 			else
+			{
+				/* or the leader key has been written, by a copy of ours */
+				le_wish_keys();
 				try_again(c, LE_UNAVAILABLE);
+			}
 			break;
 		case LE_LOST:
 			try_again(c, LE_UNAVAILABLE);

@@ -486,7 +486,8 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 /*
  * The node key of the node that the term is taken from.  Also for a key that
  * the store has freed: marking its last holder spares the wait for that node's
- * other elections.
+ * other elections.  Not of a key that has changed since it was looked at, as
+ * by our own release: that node has nothing to do with it any more.
  */
 static bool
 add_target(LeFlight *flight, const LeSlot *slot)
@@ -495,6 +496,7 @@ add_target(LeFlight *flight, const LeSlot *slot)
 	LeNodeKey  *target;
 
 	if (slot->holder_session[0] == '\0' || flight->op.index == 0 ||
+		slot->holder_index != flight->op.index ||
 		(from = le_known_node(slot->holder_session)) == NULL ||
 		(!slot->holder_holds && (from->held || from->revoked)))
 		return false;

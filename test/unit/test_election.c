@@ -1683,9 +1683,9 @@ grant_that_is_over_when_it_is_answered(void **state)
 	assert_int_equal(s.e.token, 32);
 
 	/*
-	 * The same while the outcome was unknown, by a server whose clock is ahead:
-	 * to the one that is asked next the lease is there, and it is no store that
-	 * was rebuilt.
+	 * The same while the outcome was unknown, by a server whose clock is
+	 * ahead: to the one that is asked next the lease is there, and it is no
+	 * store that was rebuilt.
 	 */
 	s = unsure_seeker();
 	s.e.token_floor = 30;

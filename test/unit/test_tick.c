@@ -283,6 +283,11 @@ test_missed_not_known(void **state)
 			assert_int_equal(gap.n, 0);
 			if (gap.every_before != cases[i].told)
 				fail_msg("line %d: %d", cases[i].line, (int) gap.every_before);
+
+			/* a missed one, by what was on record before */
+			wish.tick = nth(4);
+			if (le_judge_claim(&record, &wish, &try, &older) != LE_CLAIM_TAKEN)
+				fail_msg("line %d: outdated", cases[i].line);
 		}
 }
 
