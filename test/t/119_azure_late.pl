@@ -34,32 +34,53 @@ sub wait_for_end
 
 # They come when a lease would be over, and somebody has asked again.
 subtest 'delayed by 20 s' => sub {
-	foreach my $step (
-		[ 'lease' => qr/^PUT \S*delayed\S*comp=lease/ ],
-		[ 'stamp' => qr/^PUT \S*delayed\S*comp=metadata/ ])
+	my %late = (lease => 'lease', stamp => 'metadata');
+	my (%session, %samplers, %token);
+	my $began;
+
+	# both at once: most of it is waiting
+	foreach my $what (sort keys %late)
 	{
-		my ($what, $pattern) = @$step;
-		my @samplers =
-		  map { LeaderElection::Sampler->new($_, 'delayed') } $one, $two;
-		my $before = ($azurite->blob('delayed') // {})->{token} // 0;
-		my $began = boottime_ns();
+		my $name = "delayed-$what";
+
+		# one that has had a term
+		ok($two->acquire($name) && $two->release($name), "$what: free");
+		$token{$what} = $azurite->blob($name)->{token};
+		$samplers{$what} =
+		  [ map { LeaderElection::Sampler->new($_, $name) } $one, $two ];
+		$session{$what} = LeaderElection::Session->new($one);
+		$recorder->rule(match => qr/^PUT \S*$name\S*comp=$late{$what}/,
+			action => 'delay_request', delay => 20, count => 1);
+	}
+	$began = boottime_ns();
+	$session{$_}->start("SELECT le_acquire('delayed-$_', wait => '2 min')")
+	  foreach sort keys %late;
+	foreach my $what (sort keys %late)
+	{
+		my $name = "delayed-$what";
 		my $token;
 
-		$recorder->rule(match => $pattern, action => 'delay_request', delay => 20,
-			count => 1);
-		ok($one->acquire('delayed', wait => '2 min'), "$what: acquired in the end");
-		$token = $one->token('delayed');
-		cmp_ok($token, '>', $before, 'with a higher token');
-		poll_until(sub { boottime_ns() - $began > 24e9 }, 'the late one', timeout => 60);
-		ok($one->is_leader('delayed'), 'which does no harm');
-		is($one->token('delayed'), $token, 'in the same term');
-		is($azurite->blob('delayed')->{token}, $token, 'that the blob tells of');
-		$recorder->clear_rules;
-		ok($one->release('delayed'), 'released');
-		ok($two->acquire('delayed', wait => '10 s'), 'the other has it');
-		ok($two->release('delayed'), 'and gives it back');
-		$_->stop foreach @samplers;
-		never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
+		is($session{$what}->finish(timeout => 120)->{output},
+			't', "$what: acquired in the end");
+		$token = $one->token($name);
+		cmp_ok($token, '>', $token{$what}, 'with a higher token');
+		$token{$what} = $token;
+	}
+	poll_until(sub { boottime_ns() - $began > 24e9 }, 'the late ones', timeout => 60);
+	$recorder->clear_rules;
+	foreach my $what (sort keys %late)
+	{
+		my $name = "delayed-$what";
+
+		ok($one->is_leader($name), "$what: the late one does no harm");
+		is($one->token($name), $token{$what}, 'in the same term');
+		is($azurite->blob($name)->{token}, $token{$what}, 'that the blob tells of');
+		ok($one->release($name), 'released');
+		ok($two->acquire($name, wait => '10 s'), 'the other has it');
+		ok($two->release($name), 'and gives it back');
+		$_->stop foreach @{ $samplers{$what} };
+		never([ LeaderElection::Sampler->overlaps(@{ $samplers{$what} }) ],
+			'no overlap');
 	}
 };
 
