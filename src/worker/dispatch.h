@@ -33,7 +33,7 @@ typedef struct LeFlight
 	uint64		turn;			/* of the loop in which it began to wait */
 	LeLane		lane;
 	bool		keeps_waiting;	/* however long that takes */
-	bool		(*wanted) (const struct LeFlight *flight);	/* still, when it
+	bool		(*wanted) (struct LeFlight *flight);	/* still, when it
 															 * is its turn?
 															 * NULL: always */
 	struct LeFlight **joined;	/* those whose operations go with this one's

@@ -546,15 +546,27 @@ add_lease(LeFlight *flight, LeSlot *slot)
 /*
  * When it is its turn: is it still the election's request, and wanted?  An
  * acquire that is repeated is sent in any case: it is how to find out what
- * became of the first.
+ * became of the first.  For whom a first one was meant may have gone while it
+ * waited, and been told "no"; if others seek the election, it is for them.
  */
 static bool
-still_wanted(const LeFlight *flight)
+still_wanted(LeFlight *flight)
 {
-	const LeElection *e = &le_slot(flight->slot)->election;
+	LeSlot	   *slot = le_slot(flight->slot);
+	const LeElection *e = &slot->election;
 
-	return !stale(flight) &&
-		(e->wanted || e->state != LE_ACQUIRING || e->failures > 0);
+	if (stale(flight))
+		return false;
+	if (e->state != LE_ACQUIRING || e->failures > 0)
+		return true;
+	if (!e->wanted)
+		return false;
+	if (candidate_waits(slot))
+		return true;
+	if (!choose_candidate(slot))
+		return false;
+	flight->op.value = le_flight_string(flight, slot->value);
+	return true;
 }
 
 static void

@@ -148,6 +148,37 @@ HINT:  Try again later, or wait longer with the argument "wait"\.$/m
 		'>',
 		0,
 		'who got no turn is told so, and the store is not blamed');
+
+	# An acquire that waits for its turn is for whoever is still there when that
+	# comes: the store hears of no holder whom nobody asked for.
+	my ($gone, $next) =
+	  map { LeaderElection::Session->new($node) } 1 .. 2;
+	my $mark;
+
+	# known to be free, so that nobody has to read it
+	ok($node->acquire('turn') && $node->release('turn'), 'one had it before');
+	$mark = $recorder->mark;
+	$_->start("SELECT le_acquire('busy" . ++$n . "')") foreach @busy[ 0 .. 23 ];
+	poll_until(
+		sub { $recorder->requests(qr{leader_election/busy}, $mark) >= 8 },
+		'all that may ask at a time');
+	$gone->start(q(SELECT le_acquire('turn', scope => 'session')));
+	$node->wait_for(q(SELECT state = 'acquiring' FROM le_status WHERE election = 'turn'));
+	$next->start(
+		q(SELECT le_acquire('turn', wait => '1 min', scope => 'session', value => 'next')));
+	$node->sql("SELECT pg_cancel_backend(" . $gone->pid . ")");
+	like($gone->finish->{error}, qr/57014/,
+		'the one for whom it waits has gone');
+	is($next->finish->{output}, 't', 'another has it');
+	is_deeply(
+		[
+			map { scalar($recorder->requests(request_like($_, 'turn'), $mark)) }
+			  'acquire', 'release'
+		],
+		[ 1, 0 ],
+		'by one request');
+	is(leader_key($consul, 'turn')->{json}{value}, 'next', 'which had his value');
+	$_->finish foreach @busy[ 0 .. 23 ];
 	$recorder->clear_rules;
 	ok($node->is_leader('held'), 'what was held is held');
 	$node->stop;

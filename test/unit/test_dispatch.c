@@ -1216,7 +1216,7 @@ done_unsent(LeFlight *flight, const LeAnswer *a)
 }
 
 static bool
-is_wanted(const LeFlight *flight)
+is_wanted(LeFlight *flight)
 {
 	return still_wanted;
 }
