@@ -24,7 +24,7 @@
 
 /* When it is its turn: does whoever asked still wait? */
 static bool
-still_asked(const LeFlight *flight)
+still_asked(LeFlight *flight)
 {
 	const LePending *p = le_pending_find(flight->pending, flight->slot);
 
