@@ -561,7 +561,8 @@ still_wanted(LeFlight *flight)
 		return true;
 	if (!e->wanted)
 		return false;
-	if (candidate_waits(slot))
+	if (slot->candidate == LE_OWNER_NODE ? slot->campaign || slot->configured :
+		le_seeker_heard_of(slot, slot->candidate))
 		return true;
 	if (!choose_candidate(slot))
 		return false;

@@ -249,6 +249,24 @@ le_seeker_waits(const LeSlot *slot, LeOwner owner)
 	return false;
 }
 
+/* The same, as far as has been heard: who has just gone counts still. */
+bool
+le_seeker_heard_of(const LeSlot *slot, LeOwner owner)
+{
+	dlist_iter	iter;
+
+	if (slot->asked == 0)
+		return false;
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (seeks(p, slot) && p->ask.owner == owner)
+			return true;
+	}
+	return false;
+}
+
 /* Does anybody seek an election at all? */
 bool
 le_any_seeker(bool (*may_seek) (const LeSlot *slot))

@@ -50,6 +50,7 @@ extern void le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome);
 /* what the elections need to know */
 extern const LeAsk *le_first_seeker(const LeSlot *slot);
 extern bool le_seeker_waits(const LeSlot *slot, LeOwner owner);
+extern bool le_seeker_heard_of(const LeSlot *slot, LeOwner owner);
 extern bool le_any_seeker(bool (*may_seek) (const LeSlot *slot));
 extern bool le_renewal_asked(int slot);
 extern bool le_acquire_waits(const LeSlot *slot);

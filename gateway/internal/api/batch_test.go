@@ -70,8 +70,8 @@ func TestAcquireMany(t *testing.T) {
 	if l := r[1].Lock; l.Name != "new" || l.Owner != "o" || l.Value != "v" || l.Token != 7 || l.Rev != 1 || *l.TrustMS != 17000 {
 		t.Errorf("%+v", l)
 	}
-	// its lease was another: what is left of that counts
-	if l := r[3].Lock; l.Token != 1 || *l.TrustMS <= 17000 {
+	// its lease was another, and longer: no more is trusted than was asked for
+	if l := r[3].Lock; l.Token != 1 || *l.TrustMS != 17000 || l.ExpiresMS <= 20000 {
 		t.Errorf("%+v", l)
 	}
 	r = f.outcomes("/v1/acquire", body, "theirs 409 held", "new 200", "far 422 token-jump", "mine 200", "a/b 200")
