@@ -349,6 +349,7 @@ subtest 'check' => sub {
 	is(listed_job('often', $one, 'list', 'billing/j')->{remark}, 'late', 'list says so, too');
 
 	$check->(0, qr/STORE OK - the store answered in [\d.]+ ms \| time=0\.\d+s;;;0/, $one, 'store');
+	$check->(1, qr/STORE WARNING - the store answered in [\d.]+ ms \| time=0\.\d+s;\@0:9;;0/, $one, 'store', '-w', '@0:9');
 	$check->(2, qr/STORE CRITICAL - the store answered in [\d.]+ ms \| time=0\.\d+s;\@0:9;0;0/, $one, 'store', '-w', '@0:9', '-c', '0');
 	$check->(3, qr/STORE UNKNOWN - permission denied for .*/, hosts('nobody', $a), 'store');
 };
