@@ -33,9 +33,9 @@ typedef struct LeFlight
 	uint64		turn;			/* of the loop in which it began to wait */
 	LeLane		lane;
 	bool		keeps_waiting;	/* however long that takes */
-	bool		(*wanted) (struct LeFlight *flight);	/* still, when it
-															 * is its turn?
-															 * NULL: always */
+	bool		(*wanted) (struct LeFlight *flight);	/* still, when it is
+														 * its turn?  NULL:
+														 * always */
 	struct LeFlight **joined;	/* those whose operations go with this one's
 								 * request: as many as op.njoined */
 	int			unjudged;		/* how often it was sent in vain, since

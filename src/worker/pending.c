@@ -230,9 +230,9 @@ le_first_seeker(const LeSlot *slot)
 	return NULL;
 }
 
-/* Does somebody seek the election for this owner? */
-bool
-le_seeker_waits(const LeSlot *slot, LeOwner owner)
+/* Is there a seeker for this owner, who is still there if "look"? */
+static bool
+any_seeker_of(const LeSlot *slot, LeOwner owner, bool look)
 {
 	dlist_iter	iter;
 
@@ -243,28 +243,24 @@ le_seeker_waits(const LeSlot *slot, LeOwner owner)
 		LePending  *p = dlist_container(LePending, node, iter.cur);
 
 		if (seeks(p, slot) && p->ask.owner == owner &&
-			le_still_asked(p->proc, p->number))
+			(!look || le_still_asked(p->proc, p->number)))
 			return true;
 	}
 	return false;
+}
+
+/* Does somebody seek the election for this owner? */
+bool
+le_seeker_waits(const LeSlot *slot, LeOwner owner)
+{
+	return any_seeker_of(slot, owner, true);
 }
 
 /* The same, as far as has been heard: who has just gone counts still. */
 bool
 le_seeker_heard_of(const LeSlot *slot, LeOwner owner)
 {
-	dlist_iter	iter;
-
-	if (slot->asked == 0)
-		return false;
-	dlist_foreach(iter, &pendings)
-	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
-		if (seeks(p, slot) && p->ask.owner == owner)
-			return true;
-	}
-	return false;
+	return any_seeker_of(slot, owner, false);
 }
 
 /* Does anybody seek an election at all? */
