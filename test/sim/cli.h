@@ -30,6 +30,9 @@ extern void load_report(void);
 extern int	exhaustive_run(int most);
 extern int	exhaustive_replay(const char *faults);
 
+/* kills.c */
+extern int	kills_run(uint64 from, uint64 seeds);
+
 /* model.c */
 extern int	model_run(uint64 seed, int operations);
 

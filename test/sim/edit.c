@@ -6,7 +6,8 @@
  * A schedule is written as words: seed=5 drop=0,3 calm=delay,repeat
  * storm=12345 (ms), perhaps with store=consul, cassandra or azure after the
  * seed.  The search for a shorter schedule prints such a line, and the files
- * in seeds/ consist of them.
+ * in seeds/ consist of them.  With kill=N a worker dies at the Nth reading of
+ * all, for those who look for the one instruction at which that does harm.
  *
  * test/sim/edit.c
  *
@@ -91,6 +92,8 @@ edit_schedule(Schedule *s, const char *word)
 		return calm_parts(s, word + 5);
 	else if (strncmp(word, "storm=", 6) == 0)
 		s->storm = strtoll(word + 6, NULL, 10) * LE_MSEC;
+	else if (strncmp(word, "kill=", 5) == 0)
+		s->kill_at = strtoll(word + 5, NULL, 10);
 	else
 		return false;
 	return true;
@@ -124,5 +127,7 @@ edit_print(const Schedule *s)
 		}
 	if (s->storm != plain.storm)
 		printf(" storm=" INT64_FORMAT, s->storm / LE_MSEC);
+	if (s->kill_at != 0)
+		printf(" kill=" INT64_FORMAT, s->kill_at);
 	printf("\n");
 }

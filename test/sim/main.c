@@ -5,9 +5,11 @@
  *
  *	sim run [schedules=N] [from=SEED] [jobs=N] [first=1] [store=NAME]
  *	sim replay seed=SEED [store=...] [drop=...] [calm=...] [storm=...]
+ *				[kill=...]
  *	sim shrink seed=SEED
  *	sim regress FILE ...
  *	sim exhaust faults=N|replay=N,...
+ *	sim kills [seeds=N] [from=SEED]
  *	sim load
  *	sim model SEED OPERATIONS
  *	sim model-cassandra SEED OPERATIONS
@@ -36,9 +38,10 @@ usage(void)
 	fprintf(stderr, "usage: sim run [schedules=N] [from=SEED] [jobs=N] [first=1] "
 			"[store=NAME]\n"
 			"       sim replay|shrink seed=SEED [store=NAME] [drop=N,...] "
-			"[calm=NAME,...] [storm=MS]\n"
+			"[calm=NAME,...] [storm=MS] [kill=N]\n"
 			"       sim regress FILE ...\n"
 			"       sim exhaust faults=N|replay=N,...\n"
+			"       sim kills [seeds=N] [from=SEED]\n"
 			"       sim load\n"
 			"       sim model SEED OPERATIONS\n"
 			"       sim model-cassandra SEED OPERATIONS\n"
@@ -73,6 +76,25 @@ run(int argc, char **argv)
 	if (schedules == 0 || njobs <= 0)
 		return usage();
 	return jobs_run(from, schedules, njobs, first);
+}
+
+static int
+kills(int argc, char **argv)
+{
+	uint64		from = 1;
+	uint64		seeds = 20;
+	const char *value;
+
+	for (int i = 0; i < argc; i++)
+	{
+		if (is(argv[i], "seeds=", &value))
+			seeds = strtoull(value, NULL, 10);
+		else if (is(argv[i], "from=", &value))
+			from = strtoull(value, NULL, 10);
+		else
+			return usage();
+	}
+	return kills_run(from, seeds);
 }
 
 static bool
@@ -178,6 +200,8 @@ main(int argc, char **argv)
 	if (strcmp(mode, "exhaust") == 0 && argc == 1 &&
 		strncmp(argv[0], "replay=", 7) == 0)
 		return exhaustive_replay(argv[0] + 7);
+	if (strcmp(mode, "kills") == 0)
+		return kills(argc, argv);
 	if (strcmp(mode, "load") == 0 && argc == 0)
 	{
 		load_report();

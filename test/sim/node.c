@@ -435,6 +435,8 @@ nodes_reset(const Schedule *s)
 	sim.readings = 0;
 	sim.pause_at = draw_reading(s->weather.pause);
 	expect_fate(sim.pause_at, draw_reading(s->weather.kill));
+	if (s->kill_at != 0)
+		expect_fate(sim.pause_at, s->kill_at);
 	for (int i = 0; i < s->nnodes; i++)
 	{
 		if (sim.node[i] == NULL)

@@ -466,6 +466,7 @@ typedef struct Schedule
 	le_duration every;			/* between ticks of jobs */
 	int			within;			/* progress, in seconds; 0: need not be */
 	Weather		weather;
+	int64		kill_at;		/* which reading a worker dies at; 0: any */
 	int			nevents;
 	Intervention events[MAX_EVENTS];
 
@@ -751,6 +752,7 @@ typedef struct Counts
 	uint64		refused_commits;
 	uint64		cut;			/* of those, waited for long enough */
 	uint64		nudges;			/* to look at a term */
+	uint64		nudges_late;	/* ... that was over */
 	uint64		progress;		/* that was told of */
 	uint64		useless;		/* terms that were given up without */
 	uint64		outside;		/* overlaps that the assumptions exclude */

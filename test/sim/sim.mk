@@ -59,10 +59,11 @@ build/sim/sim: build/sim/worker.o $(SIM_OBJS)
 
 SCHEDULES ?= 500000
 EXHAUST ?= 1
+KILLS ?= 20
 .PHONY: sim sim-load mutants evidence
 sim: build/sim/sim
 	@test/sim/run $(if $(SEED),replay seed=$(SEED) $(EDIT),\
-		run schedules=$(SCHEDULES) $(if $(FROM),from=$(FROM)) -- $(EXHAUST))
+		run schedules=$(SCHEDULES) $(if $(FROM),from=$(FROM)) -- $(EXHAUST) $(KILLS))
 
 sim-load: build/sim/sim
 	@test/sim/run load

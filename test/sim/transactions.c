@@ -129,8 +129,13 @@ le_cancel_unwatch(LeStop *stop)
 int
 kill(pid_t pid, int signo)
 {
+	Backend    *b = &sim_node->backends[process_of_pid(pid)];
+
 	(void) signo;
-	sim_node->backends[process_of_pid(pid)].knows = true;
+	if (!b->knows && b->stops_for != 0 &&
+		pg_atomic_read_u64(&le_slot(b->stops_in)->token) != b->stops_for)
+		sim.counts.nudges_late++;
+	b->knows = true;
 	sim.counts.nudges++;
 	return 0;
 }

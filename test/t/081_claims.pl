@@ -187,9 +187,23 @@ subtest 'in rhythm' => sub {
 	is($session->query(claim('rhythm', 6)), 't', 'the next one');
 	is($session->query(complete('rhythm', 6)), 't', 'done');
 
+	# the same job by another interval, of which no tick counts as missed
+	my $due = sub {
+		my ($in, $second, $every) = @_;
+		my $tick = $in->query("SELECT le_claim_tick('billing', 'changed', '$tick'::timestamptz + '$second s', "
+			  . "every => '$every s', missed => 'all')");
+
+		return 'none' if $tick eq '';
+		is($in->query("SELECT le_complete('billing', 'changed', '$tick')"), 't', "the tick that is due at $second");
+		return $in->query("SELECT extract(second FROM '$tick'::timestamptz)::int");
+	};
+	my $elsewhere = LeaderElection::Session->new($b);
+
+	is($due->($session, 1, 1), 1, 'is claimed by an interval of 1 s');
 	$a->sql("SELECT le_step_down('billing', hold_off => '1 s')");
 	ok($b->acquire('billing', wait => '30s'), 'another leads');
 	is($b->sql(claim('rhythm', 8)), 't', 'and claims');
+	is($due->($elsewhere, 4, 2), 4, 'is claimed there by one of 2 s');
 	$b->sql("SELECT le_release('billing')");
 	ok($a->acquire('billing', wait => '30s'), 'the first leads again');
 	$mark = $recorder->mark;
@@ -199,6 +213,7 @@ subtest 'in rhythm' => sub {
 		'8|running', 'and changed nothing');
 	is($session->query(claim('rhythm', 9)), 't', 'a newer one');
 	is(record('rhythm', "extract(second FROM tick)::int, try"), '9|1', 'is claimed');
+	is($due->($session, 8, 1), 8, 'and is claimed here, by 1 s again, at once');
 };
 
 # A claim that may yet arrive, and then the term was lost.

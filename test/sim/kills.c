@@ -1,0 +1,112 @@
+/*-------------------------------------------------------------------------
+ *
+ * kills.c
+ *		A few schedules, in which a worker dies at each of its readings.
+ *
+ * What one process says in two steps, to the table and to those who sleep, may
+ * be cut in two by its end, and the next one has to say the rest.  Among
+ * random schedules few die just there: each of these defects took a seed of
+ * its own, which lost its aim with the next change of the worker.  So every
+ * place is tried, one after another, until the schedule has no more readings;
+ * in those seeds where a session learns of the end of its term when that is
+ * over, since most have nobody who could miss it.
+ *
+ * test/sim/kills.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cli.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct Tally
+{
+	uint64		schedules;
+	uint64		failed;
+} Tally;
+
+/* The first failure of a seed is enough: those next to it are mostly alike. */
+static void
+kill_everywhere(uint64 seed, Tally *tally)
+{
+	static Schedule s;
+
+	for (int64 at = 1;; at++)
+	{
+		schedule_make(&s, seed);
+		s.kill_at = at;
+		schedule_run(&s);
+		__sync_fetch_and_add(&tally->schedules, 1);
+		if (sim.failed)
+		{
+			__sync_fetch_and_add(&tally->failed, 1);
+			printf("seed " UINT64_FORMAT " kill=" INT64_FORMAT ": %s\n", seed,
+				   at, sim.failure);
+			fflush(stdout);
+		}
+		if (sim.failed || sim.readings < at)
+			return;
+	}
+}
+
+/* Each job takes the next seed that nobody has, until there are none. */
+static void
+work(const uint64 *seeds, uint64 n, uint64 *next, Tally *tally)
+{
+	uint64		i;
+
+	while ((i = __sync_fetch_and_add(next, 1)) < n)
+		kill_everywhere(seeds[i], tally);
+}
+
+static void
+choose(uint64 *seeds, uint64 n, uint64 from)
+{
+	static Schedule s;
+
+	for (uint64 i = 0; i < n; from++)
+	{
+		uint64		before = sim.counts.nudges_late;
+
+		schedule_make(&s, from);
+		schedule_run(&s);
+		if (sim.counts.nudges_late > before)
+			seeds[i++] = from;
+	}
+}
+
+int
+kills_run(uint64 from, uint64 n)
+{
+	int			jobs = (int) sysconf(_SC_NPROCESSORS_ONLN);
+	uint64	   *seeds = calloc(Max(n, 1), sizeof(uint64));
+	uint64	   *next;
+	Tally	   *tally;
+
+	next = mmap(NULL, sizeof(*next) + sizeof(*tally), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (next == MAP_FAILED || seeds == NULL)
+		abort();
+	tally = (Tally *) (next + 1);
+	choose(seeds, n, from);
+	fflush(stdout);
+	for (int i = 0; i < jobs; i++)
+		if (fork() == 0)
+		{
+			work(seeds, n, next, tally);
+			_exit(0);
+		}
+	for (int i = 0; i < jobs; i++)
+	{
+		int			status;
+
+		wait(&status);
+		tally->failed += status != 0;
+	}
+	printf("a worker that dies at each of its readings, " UINT64_FORMAT
+		   " seeds: " UINT64_FORMAT " schedules, failed: " UINT64_FORMAT "\n",
+		   n, tally->schedules, tally->failed);
+	return tally->failed != 0;
+}
