@@ -245,6 +245,9 @@ sub quit
 	my ($self) = @_;
 
 	return unless $self->{psql};
+	# a process that was forked since may hold the other end of the pipe open
+	local $SIG{PIPE} = 'IGNORE';
+	print { $self->{in} } "\\q\n";
 	close $self->{in};
 	waitpid(delete $self->{psql}, 0);
 	return;
