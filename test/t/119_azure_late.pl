@@ -310,7 +310,7 @@ subtest 'a service that stands still' => sub {
 			0, 'no renewal is sent from then on');
 		$azurite->thaw;
 		is($session->finish(timeout => 120)->{output}, 't', 'one leads then');
-		is($two->token('still'), $token + 1, 'in the next term');
+		cmp_ok($two->token('still'), '>', $token, 'in a later term');
 		ok($two->release('still'), 'the end');
 		$session->quit;
 		$_->stop foreach @samplers;
