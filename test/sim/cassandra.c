@@ -41,7 +41,8 @@ typedef struct Stored
 	bool		proposed;		/* by a coordinator that did not finish it */
 	Cells		proposal;
 	int			proposer;		/* the node of a claim */
-	bool		copied;			/* its request travels twice */
+	bool		copied;			/* its request travels twice ... */
+	le_time		sent;			/* ... since then */
 	bool		shadowed;		/* by cells with a timestamp in the future */
 	uint64		ran_out;		/* the newest term that a read showed over */
 	Key			key;			/* for those who ask store_key() */
@@ -318,15 +319,18 @@ settle_proposal(int election)
 {
 	Stored	   *s = &cass.rows[election];
 	bool		copied = sim.copied;
+	le_time		sent = sim.sent;
 
 	if (s->proposed && sim_below(2) == 0)
 	{
 		sim.counts.proposals++;
 		sim.copied = s->copied;
+		sim.sent = s->sent;
 		trace(NULL, "  e%d: a half finished transaction is finished",
 			  election);
 		apply(election, &s->proposal, s->proposer >= 0, s->proposer);
 		sim.copied = copied;
+		sim.sent = sent;
 	}
 	s->proposed = false;
 }
@@ -352,6 +356,7 @@ cassandra_execute(Cql *cql, Row *shown)
 	Cells		after;
 
 	sim.copied = cql->copied;
+	sim.sent = cql->sent;
 	if (cql->kind == CQL_POLL)
 	{
 		poll(cql, shown);
@@ -425,6 +430,7 @@ cassandra_propose(const Cql *cql)
 	s->proposed = judge(cql, &s->now, &s->proposal);
 	s->proposer = cql->kind >= CQL_CLAIM ? cql->node : -1;
 	s->copied = cql->copied;
+	s->sent = cql->sent;
 }
 
 bool

@@ -37,7 +37,8 @@ typedef struct Cql
 	ClaimRecord claim;			/* to write; a read: what was found */
 	ClaimRecord previous;
 	int64		second;			/* by the coordinator's clock, when it began */
-	bool		copied;			/* its request travels twice */
+	bool		copied;			/* its request travels twice ... */
+	le_time		sent;			/* ... since then */
 } Cql;
 
 typedef enum CqlResult

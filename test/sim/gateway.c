@@ -254,6 +254,7 @@ statement(Cql *cql, Row *shown)
 	sim.counts.statements++;
 	cql->second = cassandra_second(cql->election);
 	cql->copied = self->request.lock.copied;
+	cql->sent = self->request.lock.sent;
 	if (self->deadline <= sim.now || sim_chance(w->refuse / 2))
 		return CQL_NOT_SENT;
 	if (cassandra_down())

@@ -179,6 +179,7 @@ post_request(const Request *r, const SimNode *n, int flight, bool repeated)
 	messages[m].copied = false;
 	memcpy(&messages[m].request, r, request_size(r));
 	messages[m].request.tells = r->tells;
+	messages[m].request.lock.sent = sim.now;
 	network_at(sim.now + latency(), AT_REQUEST, m, 0);
 	return m;
 }
@@ -270,6 +271,7 @@ deliver_request(int number)
 	if (!is_awaited(m))
 		sim.counts.late++;
 	m->request.lock.copied = sim.copied = m->copied;
+	sim.sent = m->request.lock.sent;
 	if (sim.model->apply(&m->request, &answer, m->node, m->process, m->flight,
 						 m->number))
 	{

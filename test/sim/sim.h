@@ -217,6 +217,7 @@ typedef struct LockRequest
 	int			job;			/* of claims */
 	ClaimRecord claim;
 	ClaimRecord previous;		/* its id and state; or it does not exist */
+	le_time		sent;			/* when it began to travel */
 	bool		copied;			/* it travels twice */
 } LockRequest;
 
@@ -657,7 +658,8 @@ typedef struct SimNode
 	/* checks.c */
 	le_time		took_at[MAX_ELECTIONS]; /* the store gave it the key ... */
 	uint64		took[MAX_ELECTIONS];	/* ... at this index ... */
-	uint64		took_for[MAX_ELECTIONS];	/* ... for this question */
+	uint64		took_for[MAX_ELECTIONS];	/* ... for this question, */
+	le_time		took_by[MAX_ELECTIONS]; /* by a request that was sent then */
 	uint64		asked_for[MAX_ELECTIONS];	/* the last; 0: nobody's ... */
 	int			asked_in[MAX_ELECTIONS];	/* ... and in which session */
 	le_time		deadline[MAX_ELECTIONS];	/* of the last term */
@@ -835,7 +837,8 @@ typedef struct World
 	uint64		digest;			/* of all that has happened */
 	bool		failed;
 	char		failure[256];
-	bool		copied;			/* what is applied travels twice */
+	bool		copied;			/* what is applied travels twice ... */
+	le_time		sent;			/* ... since then */
 	uint64		last_token[MAX_ELECTIONS];
 	bool		forgotten[MAX_ELECTIONS];	/* tokens begin anew */
 	uint64		released[MAX_ELECTIONS];	/* the last term that the store was
