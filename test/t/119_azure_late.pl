@@ -32,6 +32,30 @@ sub wait_for_end
 	return;
 }
 
+# An operator breaks a lease; the other node waits for it.
+my (%samplers, %waits);
+
+sub break_lease
+{
+	my ($which, $period) = @_;
+	my $name = "order-$which";
+
+	$samplers{$which} = [ map { LeaderElection::Sampler->new($_, $name) } $one, $two ];
+	$waits{$which} = LeaderElection::Session->new($two);
+	ok($one->acquire($name), "$which period: one leads");
+	$waits{$which}->start("SELECT le_acquire('$name', wait => '2 min')");
+	is( $azurite->request(
+			'PUT', "leader_election/$name~leader", 'comp=lease',
+			'x-ms-lease-action' => 'break',
+			defined $period ? ('x-ms-lease-break-period' => $period) : ())->{status},
+		202, 'broken');
+	wait_for_end($one, $name, timeout => 20);
+	return;
+}
+
+# What becomes of it is looked at below: it takes as long as all until then.
+subtest 'a lease that is broken with a period of a minute' => sub { break_lease('a-long', 60); };
+
 # They come when a lease would be over, and somebody has asked again.
 subtest 'delayed by 20 s' => sub {
 	my %late = (lease => 'lease', stamp => 'metadata');
@@ -237,32 +261,14 @@ subtest 'an end after the term' => sub {
 # Without a period a lease stays until it would have run out, and Azurite keeps it
 # for all of a longer one; its holder believes in it no more.
 subtest 'leases broken in good order' => sub {
-	my %period = ('no' => undef, 'a-long' => 20);
-	my (%samplers, %session);
-
-	# both at once: most of it is waiting
-	foreach my $which (sort keys %period)
+	break_lease('no', undef);
+	foreach my $which (sort keys %waits)
 	{
 		my $name = "order-$which";
 
-		$samplers{$which} = [ map { LeaderElection::Sampler->new($_, $name) } $one, $two ];
-		$session{$which} = LeaderElection::Session->new($two);
-		ok($one->acquire($name), "$which period: one leads");
-		$session{$which}->start("SELECT le_acquire('$name', wait => '2 min')");
-		is( $azurite->request(
-				'PUT', "leader_election/$name~leader", 'comp=lease',
-				'x-ms-lease-action' => 'break',
-				defined $period{$which} ? ('x-ms-lease-break-period' => $period{$which}) : ())->{status},
-			202, 'broken');
-	}
-	foreach my $which (sort keys %period)
-	{
-		my $name = "order-$which";
-
-		wait_for_end($one, $name, timeout => 20);
-		is($session{$which}->finish(timeout => 100)->{output}, 't', "$which period: the other leads then");
+		is($waits{$which}->finish(timeout => 100)->{output}, 't', "$which period: the other leads then");
 		ok($two->release($name), 'the end');
-		$session{$which}->quit;
+		$waits{$which}->quit;
 		$_->stop foreach @{ $samplers{$which} };
 		never([ LeaderElection::Sampler->overlaps(@{ $samplers{$which} }) ], 'no overlap');
 	}
@@ -290,9 +296,11 @@ subtest 'a service that stands still' => sub {
 	{
 		my @samplers = map { LeaderElection::Sampler->new($_, 'still') } $one, $two;
 		my $session = LeaderElection::Session->new($two);
-		my ($began, $ended, $token);
+		my ($began, $ended, $token, $alone);
 
-		ok($one->acquire('still', wait => '1 min'), "$seconds s: leads");
+		ok($one->acquire('alone', wait => '1 min'), "$seconds s: leads what nobody waits for");
+		$alone = $one->token('alone');
+		ok($one->acquire('still', wait => '1 min'), 'leads');
 		$token = $one->token('still');
 		$session->start(q(SELECT le_acquire('still', wait => '5 min')));
 		$two->wait_for(q(SELECT state = 'waiting' FROM le_status WHERE election = 'still'), 'one who waits');
@@ -303,6 +311,7 @@ subtest 'a service that stands still' => sub {
 		# What was asked last and answered with yes; $ended is when it was noticed.
 		cmp_ok((max(map { $_->[1] } $samplers[0]->beliefs) - $began) / 1e9,
 			'<', 13.5, 'belief ends in time');
+		wait_for_end($one, 'alone', timeout => 20);
 		poll_until(sub { boottime_ns() - $began > $seconds * 1e9 }, "$seconds s", timeout => 90);
 		is( scalar(
 				grep { ($_->{headers}{'x-ms-lease-action'} // '') eq 'renew' && $_->{received} > $ended }
@@ -311,6 +320,9 @@ subtest 'a service that stands still' => sub {
 		$azurite->thaw;
 		is($session->finish(timeout => 120)->{output}, 't', 'one leads then');
 		cmp_ok($two->token('still'), '>', $token, 'in a later term');
+		ok($one->acquire('alone', wait => '1 min'), 'who led alone leads again');
+		cmp_ok($one->token('alone'), '>', $alone, 'in another term');
+		ok($one->release('alone'), 'the end');
 		ok($two->release('still'), 'the end');
 		$session->quit;
 		$_->stop foreach @samplers;
