@@ -38,7 +38,7 @@ use Exporter 'import';
 use JSON::PP ();
 use List::Util qw(max min sum);
 
-our @EXPORT = qw(finish gateway_samples how_many instance leave_out lines_of median metric
+our @EXPORT = qw(consul_server finish gateway_samples how_many instance leave_out lines_of median metric
   note progress quick rounds size take take_lines
   take_rounds this_round together tool);
 
@@ -51,6 +51,7 @@ BEGIN
 	$stderr->autoflush(1);
 }
 
+use LeaderElection::Consul;
 use LeaderElection::Node;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
@@ -135,6 +136,12 @@ sub lines_of
 
 A LeaderElection::Node set up as servers are: commits reach the disk.
 
+=item consul_server()
+
+A Consul server set up as its documentation sets one up for use: what it says is
+done is on its disk.  One in memory only (B<-dev>) would answer in a third of the
+time, and make all that is beside a request look dear.
+
 =item gateway_samples($test, %environment)
 
 The lines of a test of test/gateway that measures.
@@ -153,6 +160,12 @@ sub instance
 		%{ delete $params{conf} // {} });
 
 	return LeaderElection::Node->create($node, conf => \%conf, %params);
+}
+
+sub consul_server
+{
+	return LeaderElection::Consul->new('consul', log_level => 'warn',
+		persistent => 1)->start;
 }
 
 sub gateway_samples

@@ -2,6 +2,7 @@
  * bench/bare.c
  *
  *		bench-bare URL pairs N
+ *		bench-bare URL transactions N
  *		bench-bare URL handoffs N
  *
  * The least that Consul allows: its lock by bare requests over warm
@@ -9,6 +10,10 @@
  * "acquire US" and "release US"; or "handoff US", from before one connection
  * sends the release until the other, whose blocking query it wakes, has the
  * answer to its acquire.
+ *
+ * "transactions" are the requests that the worker sends in place of "pairs":
+ * to take the key only if nobody has written it since it was seen, and its own
+ * node key is there; and to give up this very term and no later one.
  */
 #include <curl/curl.h>
 #include <pthread.h>
@@ -173,6 +178,72 @@ pairs(int n)
 	close_connection(&c);
 }
 
+/* Flags and value have about the length of the worker's. */
+static const char marks[] = "\"Flags\":3304740253564472344,\"Value\":\""
+"bGVhZGVyX2VsZWN0aW9uIHdyaXRlcyBoZXJlIHdobyBsZWFkcywgdW5kZXIgd2hpY2ggc2Vzc2lv"
+"biwgd2hlcmUgdGhhdCBub2RlIGNhbiBiZSByZWFjaGVkLCBhbmQgd2hldGhlciBpdCBoYXMgcmVs"
+"ZWFzZWQ6IHNvbWUgMTUwIGJ5dGVzIG9mIEpTT04gaW4gYmFzZTY0Lg==\"";
+
+/* Returns the key's new index. */
+static unsigned long long
+transact(Connection *c, const char *check, const char *verb,
+		 unsigned long long index)
+{
+	static const char name[] = "\"ModifyIndex\"";
+	char		body[2048];
+	const char *at = c->body;
+	unsigned long long written = 0;
+
+	snprintf(body, sizeof(body),
+			 "[%s{\"KV\":{\"Verb\":\"check-index\",\"Key\":\"" KEY
+			 "\",\"Index\":%llu}},{\"KV\":{\"Verb\":\"%s\",\"Key\":\"" KEY
+			 "\",\"Session\":\"%s\",%s}}]",
+			 check, index, verb, c->session, marks);
+	request(c, "PUT", "/v1/txn", body);
+	while ((at = strstr(at, name)) != NULL)
+	{
+		at += strlen(name);
+		written = strtoull(at + strspn(at, ": "), NULL, 10);
+	}
+	return written;				/* the last is that of the write */
+}
+
+static void
+transactions(int n)
+{
+	static const char node_key[] = "bench/nodes/bare";
+	Connection	c;
+	char		path[256];
+	char		check[256];
+	unsigned long long index;
+
+	open_connection(&c);
+	snprintf(path, sizeof(path), "/v1/kv/%s?acquire=%s", node_key, c.session);
+	request(&c, "PUT", path, "x");
+	snprintf(check, sizeof(check),
+			 "{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"%s\","
+			 "\"Session\":\"%s\"}},", node_key, c.session);
+	request(&c, "PUT", "/v1/kv/" KEY, "x");
+	request(&c, "GET", "/v1/kv/" KEY, NULL);
+	index = c.index;
+	for (int i = -10; i < n; i++)	/* some to get warm */
+	{
+		double		t0 = now_us();
+		double		t1;
+		double		t2;
+
+		if ((index = transact(&c, check, "lock", index)) == 0)
+			die("not acquired");
+		t1 = now_us();
+		if ((index = transact(&c, "", "unlock", index)) == 0)
+			die("not released");
+		t2 = now_us();
+		if (i >= 0)
+			printf("acquire %.1f\nrelease %.1f\n", t1 - t0, t2 - t1);
+	}
+	close_connection(&c);
+}
+
 /* Waits until nobody holds the key, and takes it. */
 static void *
 wait_for_it(void *arg)
@@ -229,11 +300,13 @@ int
 main(int argc, char **argv)
 {
 	if (argc != 4)
-		die("usage: bench-bare URL pairs|handoffs N");
+		die("usage: bench-bare URL pairs|transactions|handoffs N");
 	base = argv[1];
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	if (strcmp(argv[2], "pairs") == 0)
 		pairs(atoi(argv[3]));
+	else if (strcmp(argv[2], "transactions") == 0)
+		transactions(atoi(argv[3]));
 	else if (strcmp(argv[2], "handoffs") == 0)
 		handoffs(atoi(argv[3]));
 	else

@@ -59,6 +59,13 @@ extern PGDLLEXPORT void _PG_init(void);
 #define le_all_settings(n)	(*(n) = GetNumConfigOptions(), get_guc_variables())
 #endif
 
+/* For as long as the process lives; 17 has it belong to a resource owner. */
+#if PG_VERSION_NUM >= 170000
+#define le_create_wait_event_set(n)	CreateWaitEventSet(NULL, (n))
+#else
+#define le_create_wait_event_set(n)	CreateWaitEventSet(TopMemoryContext, (n))
+#endif
+
 /* Wait events with names of our own came with 17. */
 #if PG_VERSION_NUM >= 170000
 #define LE_WAIT_EVENT(cache, name) \

@@ -1,16 +1,17 @@
 # le_acquire() and le_release() on a real Consul, beside the same two requests
-# in a bare libcurl loop plus the way to the worker and back (store local), and
-# beside Lock and Unlock of Consul's own Go client with a session it has.
+# in a bare libcurl loop plus the way to the worker and back (store local): the
+# least that take and free a key, and the very requests of the worker, which also
+# check what they must.  And beside Lock and Unlock of Consul's own Go client with
+# a session it has.
 
 use strict;
 use warnings;
 
 use Bench;
-use LeaderElection::Consul;
 use LeaderElection::Session;
 
 my $times = size(1000, 50);
-my $consul = LeaderElection::Consul->new('consul', log_level => 'warn')->start;
+my $consul = consul_server();
 my %node = (
 	consul => instance('one', consul => $consul),
 	local => instance('local'));
@@ -56,10 +57,14 @@ rounds(
 			  - $requests) / $times);
 		take_lines('bare ', 1e-3,
 			lines_of(tool('bench-bare'), $consul->url, 'pairs', $times));
+		take_lines('same ', 1e-3,
+			lines_of(tool('bench-bare'), $consul->url, 'transactions', $times));
 		take_lines('Go ', 1e-3, lines_of(tool('consul-lock'), '-address',
 				$consul->host_port, '-key', 'bench/go', '-pairs', $times));
 	});
 together("bare + local $_", "bare $_", "local $_") foreach 'acquire', 'release';
+together("same requests + local $_", "same $_", "local $_")
+  foreach 'acquire', 'release';
 together('consul pair', 'consul acquire', 'consul release');
 together('Go Lock + Unlock', 'Go lock', 'Go unlock');
 foreach my $what ('acquire', 'release')
@@ -67,6 +72,8 @@ foreach my $what ('acquire', 'release')
 	metric("le_$what()", unit => 'ms', ours => "consul $what",
 		peer => "bare + local $what", ratio => '<= 1.15');
 	metric("le_$what()", unit => 'ms', ours => "consul $what", peer => "bare $what");
+	metric("le_$what()", unit => 'ms', ours => "consul $what",
+		peer => "same requests + local $what", ratio => '<= 1.15');
 	metric("le_$what(), store local", unit => 'ms', ours => "local $what");
 }
 metric('le_acquire() and le_release()', unit => 'ms', ours => 'consul pair',

@@ -8,13 +8,12 @@ use warnings;
 
 use Bench;
 use LeaderElection::Cassandra;
-use LeaderElection::Consul;
 use LeaderElection::Gateway;
 use LeaderElection::Session;
 use LeaderElection::Util;
 
 my $times = size(30, 3);
-my $consul = LeaderElection::Consul->new('consul', log_level => 'warn')->start;
+my $consul = consul_server();
 my $cassandra = LeaderElection::Cassandra->shared;
 my $keyspace = $cassandra->keyspace;
 my @gateways = map {

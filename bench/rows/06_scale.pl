@@ -12,7 +12,6 @@ use warnings;
 
 use Bench;
 use LeaderElection::Cassandra;
-use LeaderElection::Consul;
 use LeaderElection::Gateway;
 use LeaderElection::Util;
 use POSIX ();
@@ -133,9 +132,7 @@ sub place
 {
 	my $cassandra;
 
-	return (consul =>
-		  LeaderElection::Consul->new('consul', log_level => 'warn')->start)
-	  if $kind eq 'consul';
+	return (consul => consul_server()) if $kind eq 'consul';
 	die "STORE is consul or cassandra\n" if $kind ne 'cassandra';
 	$cassandra = LeaderElection::Cassandra->shared;
 	return (gateway => LeaderElection::Gateway->new('gateway',

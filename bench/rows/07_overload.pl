@@ -6,14 +6,13 @@ use strict;
 use warnings;
 
 use Bench;
-use LeaderElection::Consul;
 use LeaderElection::Session;
 use Time::HiRes qw(sleep time);
 
 my ($held, $more) = (size(1000, 100), size(9000, 400));
 my ($sessions, $seconds) = (size(200, 20), size(30, 2));
 my $limit = 120;
-my $consul = LeaderElection::Consul->new('consul', log_level => 'warn')->start;
+my $consul = consul_server();
 
 sub count_held
 {

@@ -7,14 +7,13 @@ use strict;
 use warnings;
 
 use Bench;
-use LeaderElection::Consul;
 use List::Util qw(max sum);
 use Time::HiRes qw(time);
 
 my ($clients, $few) = (size(50, 8), 2);
 my $seconds = size(30, 2);
 my $shorter = size(10, 2);    # for what is only compared with
-my $consul = LeaderElection::Consul->new('consul', log_level => 'warn')->start;
+my $consul = consul_server();
 my @nodes = map { instance("n$_", consul => $consul) } 1 .. 3;
 my $run = 0;
 

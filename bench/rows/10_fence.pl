@@ -6,14 +6,13 @@ use strict;
 use warnings;
 
 use Bench;
-use LeaderElection::Consul;
 use LeaderElection::Session;
 use Time::HiRes qw(time usleep);
 
 my $commits = size(1000, 50);
 my $times = size(20_000, 500);
 my $runs = size(200, 10);
-my $consul = LeaderElection::Consul->new('consul', log_level => 'warn')->start;
+my $consul = consul_server();
 my $node = instance('one', consul => $consul);
 my $local = instance('local');
 my ($session, $at_local);

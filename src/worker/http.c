@@ -5,8 +5,8 @@
  *
  * libcurl's multi interface tells which sockets it wants watched; they are
  * put into an epoll descriptor of our own, and that one descriptor goes into
- * the worker's WaitLatchOrSocket().  So requests run side by side while the
- * worker stays as responsive as any backend.
+ * the worker's wait.  So requests run side by side while the worker stays as
+ * responsive as any backend.
  *
  * What keeps a term alive, or gives it to others, goes over connections that
  * nothing else may use; those are kept warm by the proofs of each round.  What
@@ -705,12 +705,27 @@ free_call(Call *call)
 	pfree(call);
 }
 
+static bool
+timer_due(const Pool *pool, le_time now)
+{
+	return pool->timer_at != 0 && now >= pool->timer_at;
+}
+
+static bool
+any_timer_due(le_time now)
+{
+	for (int i = 0; i < NPOOLS; i++)
+		if (timer_due(&pools[i], now))
+			return true;
+	return false;
+}
+
 static void
 run_timer(Pool *pool, le_time now)
 {
 	int			running;
 
-	if (pool->timer_at == 0 || now < pool->timer_at)
+	if (!timer_due(pool, now))
 		return;
 	pool->timer_at = 0;
 	curl_multi_socket_action(pool->multi, CURL_SOCKET_TIMEOUT, 0, &running);
@@ -745,6 +760,8 @@ le_http_push(void)
 	sigset_t	saved;
 	le_time		now = le_now();
 
+	if (!any_timer_due(now))
+		return;
 	enter_curl(&saved);
 	for (int i = 0; i < NPOOLS; i++)
 	{
@@ -763,6 +780,8 @@ drive(void)
 	int			running;
 	int			n = epoll_wait(epoll_fd, events, lengthof(events), 0);
 
+	if (n <= 0 && !any_timer_due(le_now()))
+		return;
 	enter_curl(&saved);
 	for (int i = 0; i < n; i++)
 	{

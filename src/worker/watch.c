@@ -46,6 +46,14 @@
 #define REST			8
 
 /*
+ * Whatever the answer has made this node send goes first, and so does what the
+ * next change was made for.  A query that waits at the store is answered with
+ * every change, also this node's own, and the store and all watchers would be
+ * busy with that while somebody waits for the answer to the change itself.
+ */
+#define LEAST_REST		(2 * LE_MSEC)
+
+/*
  * With more keys than that, news are heard instead, and all keys are listed
  * this often.  An answer that shows so many has 40 kB, and takes as long to go
  * through as a request of ours takes at all: half a millisecond.
@@ -180,7 +188,8 @@ end_show(void)
 {
 	watch.showing = false;
 	le_elect_listed();
-	watch.next_at = le_now() + (watch.cost > COSTLY ? REST * watch.cost : 0);
+	watch.next_at = le_now() +
+		(watch.cost > COSTLY ? REST * watch.cost : LEAST_REST);
 
 	/* A key that is absent while others change makes the query return at
 	 * once, again and again. */
@@ -352,7 +361,7 @@ news_answered(LeFlight *flight, const LeAnswer *answer)
 	}
 	news.failures = 0;
 	news.index = answer->index;
-	news.next_at = le_now();
+	news.next_at = le_now() + LEAST_REST;
 	if (flight->op.watch_index == 0)
 		watch.wanted = true;
 	hear(answer);

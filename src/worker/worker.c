@@ -150,14 +150,28 @@ sleep_as_orphan(long timeout)
 									 ORPHAN_LOOKS_MS));
 }
 
+/* What ends a sleep.  Made once: to set it up for each costs more than it. */
+static WaitEventSet *
+what_wakes(void)
+{
+	WaitEventSet *set = le_create_wait_event_set(3);
+
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set, WL_POSTMASTER_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	if (le_configured_store()->between_instances)
+		AddWaitEventToSet(set, WL_SOCKET_READABLE, le_http_socket(), NULL,
+						  NULL);
+	return set;
+}
+
 /* Sleep until an answer, a signal, a question, or "next" (0: no limit). */
 static void
 sleep_until(le_time next)
 {
+	static WaitEventSet *wakes = NULL;
 	static uint32 wait_event = 0;
-	int			events = WL_LATCH_SET | WL_POSTMASTER_DEATH;
+	WaitEvent	woken;
 	long		timeout = -1;
-	int			woken;
 
 	if (next != 0)
 	{
@@ -166,21 +180,17 @@ sleep_until(le_time next)
 		/* Round up, or the last millisecond is spent in a busy loop. */
 		timeout = left <= 0 ? 0 : (long) ((left + LE_MSEC - 1) / LE_MSEC);
 		timeout = Min(timeout, 3600 * 1000L);
-		events |= WL_TIMEOUT;
 	}
 	if (orphaned)
 	{
 		sleep_as_orphan(timeout);
 		return;
 	}
-	if (le_configured_store()->between_instances)
-		woken = WaitLatchOrSocket(MyLatch, events | WL_SOCKET_READABLE,
-								  le_http_socket(), timeout,
-								  LE_WAIT_EVENT(wait_event, "LeaderElectionMain"));
-	else
-		woken = WaitLatch(MyLatch, events, timeout,
-						  LE_WAIT_EVENT(wait_event, "LeaderElectionMain"));
-	if (woken & WL_POSTMASTER_DEATH)
+	if (wakes == NULL)
+		wakes = what_wakes();
+	if (WaitEventSetWait(wakes, timeout, &woken, 1,
+						 LE_WAIT_EVENT(wait_event, "LeaderElectionMain")) == 1 &&
+		woken.events == WL_POSTMASTER_DEATH)
 		orphaned = true;
 	ResetLatch(MyLatch);
 }

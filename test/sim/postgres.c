@@ -305,10 +305,24 @@ ResetLatch(struct Latch *latch)
 	sim_node->latch = false;
 }
 
+/* What the set has in it does not matter: anything wakes a node. */
+WaitEventSet *
+CreateWaitEventSet(MemoryContext context, int nevents)
+{
+	return NULL;
+}
+
+int
+AddWaitEventToSet(WaitEventSet *set, uint32 events, pgsocket fd,
+				  struct Latch *latch, void *user_data)
+{
+	return 0;
+}
+
 /* epoll counts in CLOCK_MONOTONIC. */
 int
-WaitLatchOrSocket(struct Latch *latch, int wakeEvents, pgsocket sock,
-				  long timeout, uint32 wait_event_info)
+WaitEventSetWait(WaitEventSet *set, long timeout, WaitEvent *occurred,
+				 int nevents, uint32 wait_event_info)
 {
 	SimNode    *n = sim_node;
 
@@ -319,14 +333,8 @@ WaitLatchOrSocket(struct Latch *latch, int wakeEvents, pgsocket sock,
 	n->awake_since = sim.now;
 	ConfigReloadPending = n->reload;
 	n->reload = false;
-	return WL_LATCH_SET;
-}
-
-int
-WaitLatch(struct Latch *latch, int wakeEvents, long timeout,
-		  uint32 wait_event_info)
-{
-	return WaitLatchOrSocket(latch, wakeEvents, 0, timeout, wait_event_info);
+	occurred->events = WL_LATCH_SET;
+	return 1;
 }
 
 /* ---- files ---- */

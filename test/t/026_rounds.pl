@@ -179,4 +179,29 @@ subtest 'lost keys are found without the watch' => sub {
 		95, 'all of them');
 };
 
+# Guards against a watch that is at the store while the next change is: all that
+# watch would be told of this one while somebody waits for the answer to it.
+subtest 'the watch rests' => sub {
+	my $busy = LeaderElection::Node->create(
+		'busy',
+		consul => $consul,
+		settings => { consul_key_prefix => 'busy' });
+
+	ok($busy->acquire('other'), 'there is something to watch');
+
+	my $offset = $consul->log_size;
+	my ($took, $done) = timed(
+		sub {
+			$busy->sql(
+				'SELECT count(*) FROM generate_series(1, 300) '
+				  . "WHERE le_acquire('quick') AND le_release('quick')");
+		});
+	my $watches = $consul->requests($offset, qr{^GET /v1/kv/busy/\?});
+
+	note "$watches in $took s";
+	is($done, 300, 'three hundred terms');
+	cmp_ok($watches, '<=', $took * 1000 / 2 + 2, 'once in 2 ms at most');
+	cmp_ok($watches, '>=', 3, 'but it is asked');
+};
+
 done_testing();
