@@ -41,8 +41,7 @@ typedef struct Stored
 	bool		proposed;		/* by a coordinator that did not finish it */
 	Cells		proposal;
 	int			proposer;		/* the node of a claim */
-	bool		copied;			/* its request travels twice ... */
-	le_time		sent;			/* ... since then */
+	Travel		travel;			/* of its request */
 	bool		shadowed;		/* by cells with a timestamp in the future */
 	uint64		ran_out;		/* the newest term that a read showed over */
 	Key			key;			/* for those who ask store_key() */
@@ -318,19 +317,16 @@ static void
 settle_proposal(int election)
 {
 	Stored	   *s = &cass.rows[election];
-	bool		copied = sim.copied;
-	le_time		sent = sim.sent;
+	Travel		travel = sim.travel;
 
 	if (s->proposed && sim_below(2) == 0)
 	{
 		sim.counts.proposals++;
-		sim.copied = s->copied;
-		sim.sent = s->sent;
+		sim.travel = s->travel;
 		trace(NULL, "  e%d: a half finished transaction is finished",
 			  election);
 		apply(election, &s->proposal, s->proposer >= 0, s->proposer);
-		sim.copied = copied;
-		sim.sent = sent;
+		sim.travel = travel;
 	}
 	s->proposed = false;
 }
@@ -355,8 +351,7 @@ cassandra_execute(Cql *cql, Row *shown)
 	Stored	   *s = &cass.rows[cql->election];
 	Cells		after;
 
-	sim.copied = cql->copied;
-	sim.sent = cql->sent;
+	sim.travel = cql->travel;
 	if (cql->kind == CQL_POLL)
 	{
 		poll(cql, shown);
@@ -429,8 +424,7 @@ cassandra_propose(const Cql *cql)
 	settle_proposal(cql->election);
 	s->proposed = judge(cql, &s->now, &s->proposal);
 	s->proposer = cql->kind >= CQL_CLAIM ? cql->node : -1;
-	s->copied = cql->copied;
-	s->sent = cql->sent;
+	s->travel = cql->travel;
 }
 
 bool

@@ -37,8 +37,7 @@ typedef struct Cql
 	ClaimRecord claim;			/* to write; a read: what was found */
 	ClaimRecord previous;
 	int64		second;			/* by the coordinator's clock, when it began */
-	bool		copied;			/* its request travels twice ... */
-	le_time		sent;			/* ... since then */
+	Travel		travel;			/* of its request */
 } Cql;
 
 typedef enum CqlResult

@@ -276,7 +276,7 @@ note_taken(int owner, int election, int session, uint64 index)
 	SimNode    *n = owner < 0 ? NULL : sim.node[owner];
 
 	/* of two copies one may be refused for certain, and the other applied */
-	if (n == NULL || !n->up || sim.copied)
+	if (n == NULL || !n->up || sim.travel.copied)
 		return;
 	/* a late one of the node's session before is nobody's question */
 	if (session != n->asked_in[election])
@@ -284,7 +284,7 @@ note_taken(int owner, int election, int session, uint64 index)
 	n->took_at[election] = sim.now;
 	n->took[election] = index;
 	n->took_for[election] = n->asked_for[election];
-	n->took_by[election] = sim.sent;
+	n->took_by[election] = sim.travel.sent;
 }
 
 /*

@@ -253,8 +253,7 @@ statement(Cql *cql, Row *shown)
 
 	sim.counts.statements++;
 	cql->second = cassandra_second(cql->election);
-	cql->copied = self->request.lock.copied;
-	cql->sent = self->request.lock.sent;
+	cql->travel = self->request.lock.travel;
 	if (self->deadline <= sim.now || sim_chance(w->refuse / 2))
 		return CQL_NOT_SENT;
 	if (cassandra_down())
@@ -1473,7 +1472,7 @@ resume_job(Job *job)
 static bool
 to_distrust(const Request *r, const char *problem)
 {
-	return r->lock.copied &&
+	return r->lock.travel.copied &&
 		(r->lock.verb == LOCK_CLAIM || r->lock.verb == LOCK_COMPLETE) &&
 		problem != NULL && strcmp(problem, "claim-refused") != 0;
 }

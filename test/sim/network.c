@@ -27,8 +27,7 @@ typedef struct Message
 	uint32		process;
 	int			flight;
 	uint32		number;
-	bool		repeated;		/* the second of two ... */
-	bool		copied;			/* ... of which this is one */
+	bool		repeated;		/* the second of two */
 	Request		request;
 	Answer		answer;
 } Message;
@@ -176,10 +175,9 @@ post_request(const Request *r, const SimNode *n, int flight, bool repeated)
 	messages[m].flight = flight;
 	messages[m].number = n->flights[flight].number;
 	messages[m].repeated = repeated;
-	messages[m].copied = false;
 	memcpy(&messages[m].request, r, request_size(r));
 	messages[m].request.tells = r->tells;
-	messages[m].request.lock.sent = sim.now;
+	messages[m].request.lock.travel = (Travel) {.sent = sim.now};
 	network_at(sim.now + latency(), AT_REQUEST, m, 0);
 	return m;
 }
@@ -204,9 +202,9 @@ network_send(const Request *r, int flight)
 	m = post_request(r, n, flight, false);
 	if (sim_chance(w->repeat))
 	{
-		messages[m].copied = true;
+		messages[m].request.lock.travel.copied = true;
 		m = post_request(r, n, flight, true);
-		messages[m].copied = true;
+		messages[m].request.lock.travel.copied = true;
 	}
 }
 
@@ -254,8 +252,9 @@ network_answer(int node, uint32 process, int flight, uint32 number,
 static void
 distrust(const Message *m, Answer *a)
 {
-	if (m->copied && (m->request.kind == LE_OP_CLAIM ||
-					  m->request.kind == LE_OP_COMPLETE) &&
+	if (m->request.lock.travel.copied &&
+		(m->request.kind == LE_OP_CLAIM ||
+		 m->request.kind == LE_OP_COMPLETE) &&
 		(a->outcome == LE_UNAVAILABLE || a->outcome == LE_REFUSED))
 		a->net = LE_NET_BROKEN;
 }
@@ -270,8 +269,7 @@ deliver_request(int number)
 		sim.counts.duplicates++;
 	if (!is_awaited(m))
 		sim.counts.late++;
-	m->request.lock.copied = sim.copied = m->copied;
-	sim.sent = m->request.lock.sent;
+	sim.travel = m->request.lock.travel;
 	if (sim.model->apply(&m->request, &answer, m->node, m->process, m->flight,
 						 m->number))
 	{

@@ -192,6 +192,13 @@ typedef enum LockVerb
 	LOCK_COMPLETE
 } LockVerb;
 
+/* How a request came to the store. */
+typedef struct Travel
+{
+	le_time		sent;			/* when it set out */
+	bool		copied;			/* it travels twice */
+} Travel;
+
 /* A request to a gateway, taken from its text. */
 typedef struct LockRequest
 {
@@ -217,8 +224,7 @@ typedef struct LockRequest
 	int			job;			/* of claims */
 	ClaimRecord claim;
 	ClaimRecord previous;		/* its id and state; or it does not exist */
-	le_time		sent;			/* when it began to travel */
-	bool		copied;			/* it travels twice */
+	Travel		travel;
 } LockRequest;
 
 /* A lock or a problem, as an answer shows it. */
@@ -837,8 +843,7 @@ typedef struct World
 	uint64		digest;			/* of all that has happened */
 	bool		failed;
 	char		failure[256];
-	bool		copied;			/* what is applied travels twice ... */
-	le_time		sent;			/* ... since then */
+	Travel		travel;			/* of what is applied */
 	uint64		last_token[MAX_ELECTIONS];
 	bool		forgotten[MAX_ELECTIONS];	/* tokens begin anew */
 	uint64		released[MAX_ELECTIONS];	/* the last term that the store was
