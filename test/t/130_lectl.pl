@@ -14,6 +14,9 @@ use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# What ignores it, as under nohup, hands that on, and lectl leaves it so.
+$SIG{HUP} = 'DEFAULT';
+
 my $node = LeaderElection::Node->create('a');
 my @quick = ('--settle', '0');
 
