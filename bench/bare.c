@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define KEY "bench/bare"
+#define NODE_KEY "bench/nodes/bare"
 
 /* Until a blocking query that was sent is at the server. */
 #define PARKED_US 20000
@@ -35,7 +36,8 @@ typedef struct Connection
 	char		session[64];
 	char		body[4096];
 	size_t		length;
-	unsigned long long index;	/* X-Consul-Index of the last answer */
+	unsigned long long index;	/* X-Consul-Index of the last answer, or the
+								 * key's by the last transaction */
 } Connection;
 
 static const char *base;
@@ -154,27 +156,47 @@ change(Connection *c, const char *what)
 	return strncmp(c->body, "true", 4) == 0;
 }
 
-static void
-pairs(int n)
+static bool
+acquire(Connection *c)
 {
-	Connection	c;
+	return change(c, "acquire");
+}
 
-	open_connection(&c);
+static bool
+release(Connection *c)
+{
+	return change(c, "release");
+}
+
+typedef bool (*Step) (Connection *c);
+
+static void
+measure(Connection *c, int n, Step take, Step give_up)
+{
 	for (int i = -10; i < n; i++)	/* some to get warm */
 	{
 		double		t0 = now_us();
 		double		t1;
 		double		t2;
 
-		if (!change(&c, "acquire"))
+		if (!take(c))
 			die("not acquired");
 		t1 = now_us();
-		if (!change(&c, "release"))
+		if (!give_up(c))
 			die("not released");
 		t2 = now_us();
 		if (i >= 0)
 			printf("acquire %.1f\nrelease %.1f\n", t1 - t0, t2 - t1);
 	}
+}
+
+static void
+pairs(int n)
+{
+	Connection	c;
+
+	open_connection(&c);
+	measure(&c, n, acquire, release);
 	close_connection(&c);
 }
 
@@ -184,10 +206,9 @@ static const char marks[] = "\"Flags\":3304740253564472344,\"Value\":\""
 "biwgd2hlcmUgdGhhdCBub2RlIGNhbiBiZSByZWFjaGVkLCBhbmQgd2hldGhlciBpdCBoYXMgcmVs"
 "ZWFzZWQ6IHNvbWUgMTUwIGJ5dGVzIG9mIEpTT04gaW4gYmFzZTY0Lg==\"";
 
-/* Returns the key's new index. */
-static unsigned long long
-transact(Connection *c, const char *check, const char *verb,
-		 unsigned long long index)
+/* On the key as it was last seen; "check" comes before it. */
+static bool
+transact(Connection *c, const char *check, const char *verb)
 {
 	static const char name[] = "\"ModifyIndex\"";
 	char		body[2048];
@@ -198,49 +219,46 @@ transact(Connection *c, const char *check, const char *verb,
 			 "[%s{\"KV\":{\"Verb\":\"check-index\",\"Key\":\"" KEY
 			 "\",\"Index\":%llu}},{\"KV\":{\"Verb\":\"%s\",\"Key\":\"" KEY
 			 "\",\"Session\":\"%s\",%s}}]",
-			 check, index, verb, c->session, marks);
+			 check, c->index, verb, c->session, marks);
 	request(c, "PUT", "/v1/txn", body);
 	while ((at = strstr(at, name)) != NULL)
 	{
 		at += strlen(name);
 		written = strtoull(at + strspn(at, ": "), NULL, 10);
 	}
-	return written;				/* the last is that of the write */
+	c->index = written;			/* the last is that of the write */
+	return written != 0;
+}
+
+static bool
+acquire_checked(Connection *c)
+{
+	char		check[256];
+
+	snprintf(check, sizeof(check),
+			 "{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"" NODE_KEY
+			 "\",\"Session\":\"%s\"}},", c->session);
+	return transact(c, check, "lock");
+}
+
+static bool
+release_checked(Connection *c)
+{
+	return transact(c, "", "unlock");
 }
 
 static void
 transactions(int n)
 {
-	static const char node_key[] = "bench/nodes/bare";
 	Connection	c;
 	char		path[256];
-	char		check[256];
-	unsigned long long index;
 
 	open_connection(&c);
-	snprintf(path, sizeof(path), "/v1/kv/%s?acquire=%s", node_key, c.session);
+	snprintf(path, sizeof(path), "/v1/kv/" NODE_KEY "?acquire=%s", c.session);
 	request(&c, "PUT", path, "x");
-	snprintf(check, sizeof(check),
-			 "{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"%s\","
-			 "\"Session\":\"%s\"}},", node_key, c.session);
 	request(&c, "PUT", "/v1/kv/" KEY, "x");
 	request(&c, "GET", "/v1/kv/" KEY, NULL);
-	index = c.index;
-	for (int i = -10; i < n; i++)	/* some to get warm */
-	{
-		double		t0 = now_us();
-		double		t1;
-		double		t2;
-
-		if ((index = transact(&c, check, "lock", index)) == 0)
-			die("not acquired");
-		t1 = now_us();
-		if ((index = transact(&c, "", "unlock", index)) == 0)
-			die("not released");
-		t2 = now_us();
-		if (i >= 0)
-			printf("acquire %.1f\nrelease %.1f\n", t1 - t0, t2 - t1);
-	}
+	measure(&c, n, acquire_checked, release_checked);
 	close_connection(&c);
 }
 
@@ -259,7 +277,7 @@ wait_for_it(void *arg)
 					 c->index);
 			request(c, "GET", path, NULL);
 		} while (strstr(c->body, "\"Session\"") != NULL);
-	} while (!change(c, "acquire"));
+	} while (!acquire(c));
 	held_at = now_us();
 	return NULL;
 }
@@ -271,7 +289,7 @@ handoffs(int n)
 
 	open_connection(&c[0]);
 	open_connection(&c[1]);
-	if (!change(&c[0], "acquire"))
+	if (!acquire(&c[0]))
 		die("not acquired");
 	for (int i = -5; i < n; i++)
 	{
@@ -286,7 +304,7 @@ handoffs(int n)
 			die("no thread");
 		usleep(PARKED_US);
 		released = now_us();
-		if (!change(holder, "release"))
+		if (!release(holder))
 			die("not released");
 		pthread_join(thread, NULL);
 		if (i >= 0)

@@ -305,9 +305,15 @@ ResetLatch(struct Latch *latch)
 	sim_node->latch = false;
 }
 
+#if PG_VERSION_NUM >= 170000
+typedef ResourceOwner SetOwner;
+#else
+typedef MemoryContext SetOwner;
+#endif
+
 /* What the set has in it does not matter: anything wakes a node. */
 WaitEventSet *
-CreateWaitEventSet(MemoryContext context, int nevents)
+CreateWaitEventSet(SetOwner owner, int nevents)
 {
 	return NULL;
 }
