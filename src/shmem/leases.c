@@ -477,9 +477,11 @@ le_give_up_terms_of(LeOwner owner)
  * One acquire may serve several calls, and any of them may be canceled when
  * it has been answered already.  Who takes note keeps the term for all; the
  * last of those that do not, the worker included while it answers, gives up
- * what nobody would know of.
+ * what nobody would know of.  A worker that ends in between leaves the mark
+ * that it has not told them all, and the next one goes on from there.
  */
 #define KEPT	(1U << 31)
+#define TELLING	(1U << 30)
 
 static LeSlot *
 slot_of_term(const char *election, uint64 token)
@@ -509,10 +511,18 @@ le_decline_term(const char *election, uint64 token)
 		le_give_up_term(election, token);
 }
 
+/* Before the term shows: from then on somebody has to be told of it. */
 void
 le_begin_grants(LeSlot *slot)
 {
-	pg_atomic_write_u32(&slot->grants, 1);
+	pg_atomic_write_u32(&slot->grants, TELLING);
+}
+
+/* Have not all been told of the term who waited for it? */
+bool
+le_grants_open(const LeSlot *slot)
+{
+	return (pg_atomic_read_u32(&((LeSlot *) slot)->grants) & TELLING) != 0;
 }
 
 /* Before the call is answered; if it cannot be, le_decline_term(). */
@@ -525,7 +535,11 @@ le_grant(LeSlot *slot)
 void
 le_end_grants(LeSlot *slot)
 {
-	le_decline_term(slot->name, pg_atomic_read_u64(&slot->token));
+	uint32		others = ~TELLING &
+		pg_atomic_fetch_and_u32(&slot->grants, ~TELLING);
+
+	if (others == 0)
+		le_give_up_term(slot->name, pg_atomic_read_u64(&slot->token));
 }
 
 /* ---- the worker's side ---- */

@@ -244,6 +244,7 @@ extern int	le_slot_number_of(const char *election);
 /* writing, from the worker only */
 extern LeSlot *le_slot(int number);
 extern void le_begin_grants(LeSlot *slot);
+extern bool le_grants_open(const LeSlot *slot);
 extern void le_grant(LeSlot *slot);
 extern void le_end_grants(LeSlot *slot);
 extern int	le_slot_number(const LeSlot *slot);

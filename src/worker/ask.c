@@ -33,18 +33,6 @@
 /* Released on request while campaigning: do not win straight back. */
 #define DEFAULT_HOLD_OFF	(30 * LE_SEC)
 
-/* It was the caller's already: nothing that a canceled call must undo. */
-static void
-reply_held(LePending *p, const LeSlot *slot)
-{
-	LeReply		r = {0};
-
-	r.kind = LE_REPLY_TRUE;
-	r.token = slot->election.token;
-	le_answer(p->proc, p->number, &r);
-	le_pending_drop(p);
-}
-
 static void
 reply_full(LePending *p)
 {
@@ -129,7 +117,7 @@ ask_acquire(LePending *p)
 		if (stays && owner == p->ask.owner)
 		{
 			le_elect_shorten_progress(slot, p->ask.within);
-			reply_held(p, slot);
+			le_reply_granted(p, slot);
 		}
 		else if (stays && owner != LE_OWNER_NODE &&
 				 p->ask.owner != LE_OWNER_NODE &&

@@ -318,17 +318,46 @@ le_renewal_asked(int slot)
 
 /* ---- verdicts ---- */
 
-static void
-verdict_granted(LeSlot *slot)
+/* For the node a campaign would have the lease without any call, too. */
+static bool
+is_for_callers(const LeSlot *slot)
 {
-	dlist_mutable_iter iter;
+	return le_owner_of(slot) != LE_OWNER_NODE || !le_campaigns(slot);
+}
+
+/*
+ * The term is the caller's: one that began for calls like this one, or was his
+ * before.  Of the former he counts as one who knows.
+ */
+void
+le_reply_granted(LePending *p, LeSlot *slot)
+{
 	LeReply		r = {0};
 
 	r.kind = LE_REPLY_TRUE;
 	r.token = slot->election.token;
-	/* For the node a campaign would have the lease without any call, too. */
-	r.fresh = slot->candidate != LE_OWNER_NODE || !le_campaigns(slot);
-	le_begin_grants(slot);
+	r.fresh = le_grants_open(slot) && is_for_callers(slot);
+	if (r.fresh)
+		le_grant(slot);
+	if (!le_answer(p->proc, p->number, &r) && r.fresh)
+		le_decline_term(slot->name, r.token);
+	le_pending_drop(p);
+}
+
+/* All who waited for the term have been told. */
+static void
+end_grants(LeSlot *slot)
+{
+	if (!is_for_callers(slot))
+		le_keep_term(slot->name, slot->election.token);
+	le_end_grants(slot);
+}
+
+static void
+verdict_granted(LeSlot *slot)
+{
+	dlist_mutable_iter iter;
+
 	dlist_foreach_modify(iter, &pendings)
 	{
 		LePending  *p = dlist_container(LePending, node, iter.cur);
@@ -336,13 +365,22 @@ verdict_granted(LeSlot *slot)
 		if (!seeks(p, slot) || p->ask.owner != slot->candidate)
 			continue;
 		le_progress_shorten(p->slot, p->ask.within);
-		le_grant(slot);
-		if (!le_answer(p->proc, p->number, &r))
-			le_decline_term(slot->name, r.token);
-		le_pending_drop(p);
+		le_reply_granted(p, slot);
 	}
-	if (r.fresh)
-		le_end_grants(slot);
+	end_grants(slot);
+}
+
+/*
+ * The worker before may have ended when a term had begun, and nobody knew yet.
+ * Who waited for it and still does has asked this one by now; where nobody
+ * does, the term would be held for somebody who never learns of it.
+ */
+void
+le_pending_end_grants(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_grants_open(le_slot(i)))
+			end_grants(le_slot(i));
 }
 
 /*

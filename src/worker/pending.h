@@ -45,6 +45,7 @@ extern void le_reply(LePending *p, LeReplyKind kind);
 extern void le_reply_error(LePending *p, int sqlstate, const char *message,
 						   const char *detail, const char *hint);
 extern void le_reply_outcome(LePending *p, LeOutcome outcome);
+extern void le_reply_granted(LePending *p, LeSlot *slot);
 extern void le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome);
 
 /* what the elections need to know */
@@ -64,6 +65,7 @@ extern void le_pending_unresolved(const LeSlot *slot);
 extern void le_pending_unsent(const LeSlot *slot, bool unsent);
 extern bool le_pass_verdict(LeSlot *slot, const LeActions *act,
 							uint32 answered);
+extern void le_pending_end_grants(void);
 extern void le_pending_term_ended(LeSlot *slot);
 extern void le_pending_proved(le_time sent, const int *numbers, int n);
 extern void le_pending_session_live(void);

@@ -66,6 +66,7 @@ le_begin_term(LeSlot *slot, le_time now)
 	if (pg_atomic_read_u64(&slot->given_up) >= e->token)
 		pg_atomic_write_u64(&slot->given_up, 0);
 	pg_atomic_write_u64(&slot->drain_until, 0);
+	le_begin_grants(slot);
 	pg_atomic_write_u64(&slot->owner, slot->candidate);
 	le_progress_begin(le_slot_number(slot), now);
 	pg_atomic_write_u64(&slot->token, e->token);

@@ -265,6 +265,8 @@ turn(bool first)
 	le_claims_run_timers();
 	le_survey_run_timers();
 	le_each_request(le_question, first);
+	if (first)
+		le_pending_end_grants();
 	look_after_backends();
 	le_session_run_timers();
 	le_watch_run_timers();

@@ -557,18 +557,28 @@ check_step(void)
 	}
 }
 
-/* A term that is held for a backend is known to it, or nobody ends it. */
+/*
+ * A term that is held for a backend is known to it, and one for the whole
+ * instance to somebody, or to the campaign: else nobody ends it.
+ */
 static void
 check_told(const SimNode *n, int election)
 {
 	const LeSlot *slot = node_slot((SimNode *) n, election);
 	LeOwner		owner = le_owner_of(slot);
 	uint64		token = pg_atomic_read_u64(&((LeSlot *) slot)->token);
+	bool		told = false;
 
-	if (owner != LE_OWNER_NODE &&
-		n->backends[slot->owner_proc].told[election] != token)
-		sim_fail("n%d holds e%d with token " UINT64_FORMAT " for a backend "
-				 "that nobody told of it", n->number, election, token);
+	if (owner != LE_OWNER_NODE)
+		told = n->backends[slot->owner_proc].told[election] == token;
+	else if (slot->campaign || slot->configured)
+		return;
+	for (int i = 0; owner == LE_OWNER_NODE && i < PLACES; i++)
+		told = told || n->backends[i].told[election] == token;
+	if (!told)
+		sim_fail("n%d holds e%d with token " UINT64_FORMAT " for %s "
+				 "that nobody told of it", n->number, election, token,
+				 owner == LE_OWNER_NODE ? "an instance" : "a backend");
 }
 
 /* Nobody reads a slot that somebody is in the middle of changing. */

@@ -533,6 +533,8 @@ test_grants(void **state)
 		le_begin_grants(slot);
 		for (const char *p = orders[i]; *p != '\0'; p++)
 		{
+			assert_int_equal(le_grants_open(slot),
+							 memchr(orders[i], '.', p - orders[i]) == NULL);
 			if (*p != '!')
 				assert_true(has_term("a"));
 			if (*p == 'g')

@@ -232,17 +232,25 @@ ask(int proc, LeOwner owner)
 	le_pending_attach(le_pending_new(proc, 1, &question), slot);
 }
 
+/* As le_begin_term(). */
+static void
+begin_term(LeOwner owner)
+{
+	slot->candidate = owner;
+	slot->election.token = TOKEN;
+	le_begin_grants(slot);
+	pg_atomic_write_u64(&slot->token, TOKEN);
+	pg_atomic_write_u64(&slot->owner, owner);
+	pg_atomic_write_u64(&slot->deadline, now + LE_SEC);
+}
+
 /* The core has granted it to those who asked for this owner. */
 static void
 grant(LeOwner owner)
 {
 	LeActions	act = {.verdict = LE_SAY_GRANTED};
 
-	slot->candidate = owner;
-	slot->election.token = TOKEN;
-	pg_atomic_write_u64(&slot->token, TOKEN);
-	pg_atomic_write_u64(&slot->owner, owner);
-	pg_atomic_write_u64(&slot->deadline, now + LE_SEC);
+	begin_term(owner);
 	assert_false(le_pass_verdict(slot, &act, 1));
 }
 
@@ -313,6 +321,67 @@ a_campaign_keeps_no_sessions_term(void **state)
 	ask(0, 5 | LE_OWNER_XACT);
 	grant(5 | LE_OWNER_XACT);
 	assert_true(is_given_up());
+}
+
+/*
+ * A worker ended when the term had begun and nobody had been told: a call that
+ * was canceled meanwhile never asks the next one.
+ */
+static void
+a_term_nobody_was_told_of_is_given_up(void **state)
+{
+	static const LeOwner owners[] = {5, 5 | LE_OWNER_XACT, LE_OWNER_NODE};
+
+	for (int i = 0; i < lengthof(owners); i++)
+	{
+		begin_term(owners[i]);
+		le_pending_end_grants();
+		assert_true(is_given_up());
+		end(state);
+		begin(state);
+	}
+	campaigns = true;
+	begin_term(LE_OWNER_NODE);
+	le_pending_end_grants();
+	assert_false(is_given_up());
+}
+
+/* Who asks the next one knows, and may be canceled before he reads it, too. */
+static void
+the_next_worker_tells_of_it(void **state)
+{
+	for (int canceled = 0; canceled < 2; canceled++)
+	{
+		begin_term(5);
+		ask(0, 5);
+		le_reply_granted(le_pending_find(1, 0), slot);
+		assert_int_equal(replies[0].kind, LE_REPLY_TRUE);
+		assert_int_equal(replies[0].token, TOKEN);
+		assert_true(replies[0].fresh);
+		if (canceled)
+			le_decline_term("a", TOKEN);
+		else
+			le_keep_term("a", TOKEN);
+		le_pending_end_grants();
+		assert_int_equal(is_given_up(), canceled);
+		end(state);
+		begin(state);
+	}
+}
+
+/* What was his before, a canceled call leaves to him. */
+static void
+a_term_that_is_known_stays(void **state)
+{
+	ask(0, 5);
+	grant(5);
+	le_keep_term("a", TOKEN);
+	ask(1, 5);
+	le_reply_granted(le_pending_find(1, 1), slot);
+	assert_int_equal(replies[1].kind, LE_REPLY_TRUE);
+	assert_false(replies[1].fresh);
+	le_pending_end_grants();
+	assert_false(is_given_up());
 }
 
 /*
@@ -409,6 +478,12 @@ main(void)
 										begin, end),
 		cmocka_unit_test_setup_teardown(a_campaign_keeps_no_sessions_term,
 										begin, end),
+		cmocka_unit_test_setup_teardown(a_term_nobody_was_told_of_is_given_up,
+										begin, end),
+		cmocka_unit_test_setup_teardown(the_next_worker_tells_of_it, begin,
+										end),
+		cmocka_unit_test_setup_teardown(a_term_that_is_known_stays, begin,
+										end),
 		cmocka_unit_test_setup_teardown(what_was_sent_before_is_not_known,
 										begin, end),
 		cmocka_unit_test_setup_teardown(questions_are_in_a_hurry, begin, end),
