@@ -119,6 +119,23 @@ subtest 'other clients' => sub {
 		'<', LISTED_WITHIN, 'it is taken when the keys have been listed');
 };
 
+# Guards against a claim that waits for the next list of all keys: it rests on the
+# leader key as it was seen last, and of a late copy of its own write a node hears
+# no news.  All keys have just been listed.
+subtest 'a copy of its own write' => sub {
+	my $key = leader_key($consul, 'e2');
+	my $begun;
+
+	ok($node{heir}->is_leader('e2'), 'it leads');
+	ok($consul->lock($key->{Key}, $key->{Session}, $key->{Value}),
+		'the key is written once more');
+	$begun = boottime_ns();
+	is($node{heir}->sql("SELECT le_claim('e2', 'report', '2026-01-01')"),
+		't', 'a tick is claimed');
+	cmp_ok((boottime_ns() - $begun) / 1e9, '<', 5, '... at once');
+	ok($node{heir}->is_leader('e2'), '... in the same term');
+};
+
 # Guards against going by news when somebody lives who tells none, as a node of
 # an earlier version.
 subtest 'a node that tells nothing' => sub {
