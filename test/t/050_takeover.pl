@@ -187,4 +187,31 @@ subtest 'instance frozen and thawed' => sub {
 	finish($case);
 };
 
+# Guards against a key that is taken as from the node that it was taken over from,
+# after one's own release: as long as no watch has shown that it is free.
+subtest 'released after a takeover' => sub {
+	my $case = set_up('again');
+	my $watch = request_like('watch');
+	my $mark = $through_b->mark;
+
+	# the watch that is parked shows this, and the next one shows nothing
+	$through_b->rule(match => $watch, action => 'hang_request');
+	ok($a->acquire('another'), 'another key changes');
+	poll_until(sub { $through_b->requests($watch, $mark) }, 'the next watch');
+
+	my $killed = boottime_ns();
+
+	$a->crash;
+	taken_over($case, from => $a, to => $b, since => $killed);
+	$mark = $through_b->mark;
+	$b->sql("SELECT le_release('again'); SELECT le_campaign('again')");
+	$b->wait_for_leadership('again');
+	is(scalar $through_b->requests(request_like('release', 'again'), $mark), 1, 'b releases');
+	is(scalar $through_b->requests(request_like('acquire', 'again'), $mark), 1,
+		'and has it again by one request, from nobody');
+	is(scalar $through_b->requests(request_like('take_over', 'again'), $mark), 0, '... but itself');
+	$through_b->clear_rules;
+	finish($case);
+};
+
 done_testing();
