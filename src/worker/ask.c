@@ -43,11 +43,11 @@ reply_full(LePending *p)
 		snprintf(detail, sizeof(detail),
 				 "Of its %d elections %d are in the hold-off of le_step_down(), the others are held or sought.",
 				 le_table->nslots, held_off);
-	le_reply_error(p, ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-				   "no room for another election in the lease table",
-				   detail, held_off > 0 ?
-				   "Call le_step_down(election, '0') to end a hold-off, or raise \"leader_election.max_elections\" and restart." :
-				   "Raise \"leader_election.max_elections\" and restart.");
+	le_reply_refused(p, ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+					 "no room for another election in the lease table",
+					 detail, held_off > 0 ?
+					 "Call le_step_down(election, '0') to end a hold-off, or raise \"leader_election.max_elections\" and restart." :
+					 "Raise \"leader_election.max_elections\" and restart.");
 }
 
 static LeSlot *
@@ -64,16 +64,6 @@ slot_for(LePending *p)
 	return slot;
 }
 
-/* Perhaps the worker before this one has sent a request for it. */
-static bool
-may_be_under_way(const LePending *p)
-{
-	const LeSlot *slot = p->ask.again ? le_find_slot(p->ask.election) : NULL;
-
-	return slot != NULL && slot->election.state != LE_IDLE &&
-		slot->election.state != LE_WAITING;
-}
-
 static void
 ask_acquire(LePending *p)
 {
@@ -86,10 +76,7 @@ ask_acquire(LePending *p)
 			 "this node may not lead election \"%s\"", p->ask.election);
 	if (!le_may_lead(why, sizeof(why), &sqlstate))
 	{
-		if (may_be_under_way(p))
-			le_reply_outcome(p, LE_UNKNOWN);
-		else
-			le_reply_error(p, sqlstate, message, why, "");
+		le_reply_refused(p, sqlstate, message, why, "");
 		return;
 	}
 	if ((slot = slot_for(p)) == NULL)
@@ -102,9 +89,9 @@ ask_acquire(LePending *p)
 				 "It led without progress and does not contend for another " INT64_FORMAT " ms." :
 				 "It stepped down and does not contend for another " INT64_FORMAT " ms.",
 				 (int64) ((slot->hold_off_until - le_now()) / LE_MSEC));
-		le_reply_error(p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message,
-					   why,
-					   "Wait, or call le_campaign() to end the hold-off.");
+		le_reply_refused(p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message,
+						 why,
+						 "Wait, or call le_campaign() to end the hold-off.");
 		return;
 	}
 	if (le_term_stands(slot) && !le_term_abandoned(slot))
@@ -140,8 +127,8 @@ ask_acquire(LePending *p)
 	if (!le_elect_can_begin())
 	{
 		/* Of others a request may be under way, which is to be settled. */
-		le_reply_error(p, LE_ERRCODE_REFUSED, message, le_tokens_trouble(),
-					   LE_TOKENS_HINT);
+		le_reply_refused(p, LE_ERRCODE_REFUSED, message, le_tokens_trouble(),
+						 LE_TOKENS_HINT);
 		return;
 	}
 	if (le_election_in_flight(&slot->election) && !le_flight_waits(p->slot))

@@ -200,6 +200,20 @@ le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
 		le_reply_outcome(p, outcome);
 }
 
+/*
+ * The same for a reason of this node's own: of what the worker before has sent
+ * it says nothing.
+ */
+void
+le_reply_refused(LePending *p, int sqlstate, const char *message,
+				 const char *detail, const char *hint)
+{
+	if (p->unresolved && p->ask.kind == LE_ASK_ACQUIRE)
+		le_reply_outcome(p, LE_UNKNOWN);
+	else
+		le_reply_error(p, sqlstate, message, detail, hint);
+}
+
 /* ---- who seeks the election ---- */
 
 static bool
@@ -480,7 +494,7 @@ le_pending_refuse(const LeSlot *slot, int sqlstate, const char *message,
 		LePending  *p = dlist_container(LePending, node, iter.cur);
 
 		if (seeks(p, slot))
-			le_reply_error(p, sqlstate, message, detail, hint);
+			le_reply_refused(p, sqlstate, message, detail, hint);
 	}
 }
 

@@ -47,6 +47,8 @@ extern void le_reply_error(LePending *p, int sqlstate, const char *message,
 extern void le_reply_outcome(LePending *p, LeOutcome outcome);
 extern void le_reply_granted(LePending *p, LeSlot *slot);
 extern void le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome);
+extern void le_reply_refused(LePending *p, int sqlstate, const char *message,
+							 const char *detail, const char *hint);
 
 /* what the elections need to know */
 extern const LeAsk *le_first_seeker(const LeSlot *slot);

@@ -139,7 +139,8 @@ le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
 		{
 			LeAsk		ask = b->ask;
 
-			ask.again |= b->state == PLACE_TAKEN;
+			b->again = b->state == PLACE_TAKEN;
+			ask.again |= b->again;
 			b->state = PLACE_TAKEN;
 			act(i, b->number, &ask);
 		}
@@ -151,6 +152,17 @@ le_still_asked(int proc, uint64 number)
 {
 	return sim_node->backends[proc].state == PLACE_TAKEN &&
 		sim_node->backends[proc].number == number;
+}
+
+/*
+ * A worker that refuses a term for a reason of its own may have had it, and
+ * gives it back; but it knows nothing of what the worker before it did.
+ */
+static bool
+says_nothing_done(const Backend *b, const LeReply *reply)
+{
+	return reply->sqlstate == LE_ERRCODE_UNAVAILABLE ||
+		(b->again && reply->sqlstate != LE_ERRCODE_UNKNOWN);
 }
 
 bool
@@ -168,8 +180,7 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 		check_denied(sim_node, b);
 	if (b->ask.kind == LE_ASK_ACQUIRE &&
 		(reply->kind == LE_REPLY_FALSE ||
-		 (reply->kind == LE_REPLY_ERROR &&
-		  reply->sqlstate == LE_ERRCODE_UNAVAILABLE)))
+		 (reply->kind == LE_REPLY_ERROR && says_nothing_done(b, reply))))
 		check_nothing_done(sim_node, b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->token != 0)
 		b->told[election_of_name(b->ask.election)] = reply->token;

@@ -567,6 +567,7 @@ typedef struct Backend
 	LeAsk		ask;
 	LeReply		reply;
 	le_time		asked_at;
+	bool		again;			/* a worker before had taken the question */
 	uint64		begun_number;	/* the question that a worker has noted that
 								 * it begins with ... */
 	uint64		begun_token;	/* ... and the term that it ends */

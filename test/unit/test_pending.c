@@ -405,6 +405,21 @@ what_was_sent_before_is_not_known(void **state)
 	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNKNOWN);
 }
 
+/* Nor if this node may not lead any more: a reason, but not one of old. */
+static void
+what_was_sent_before_is_not_refused(void **state)
+{
+	LeAsk		question = {.kind = LE_ASK_ACQUIRE, .owner = 5};
+
+	strlcpy(question.election, "a", sizeof(question.election));
+	le_pending_attach(le_pending_new(0, 1, &question), slot);
+	question.again = true;
+	le_pending_attach(le_pending_new(1, 1, &question), slot);
+	le_pending_refuse(slot, LE_ERRCODE_REFUSED, "", "", "");
+	assert_int_equal(replies[0].sqlstate, LE_ERRCODE_REFUSED);
+	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNKNOWN);
+}
+
 /* Answered at once: nobody waits for what the campaign will ask. */
 static void
 questions_are_in_a_hurry(void **state)
@@ -485,6 +500,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(a_term_that_is_known_stays, begin,
 										end),
 		cmocka_unit_test_setup_teardown(what_was_sent_before_is_not_known,
+										begin, end),
+		cmocka_unit_test_setup_teardown(what_was_sent_before_is_not_refused,
 										begin, end),
 		cmocka_unit_test_setup_teardown(questions_are_in_a_hurry, begin, end),
 		cmocka_unit_test_setup_teardown(what_was_not_sent_was_not_applied,
