@@ -204,18 +204,20 @@ subtest 'at a terminal' => sub {
 	released('e');
 };
 
-# All of these would go on for a minute.
+# All of these would go on for a minute, and none keeps open what lectl() reads: else
+# it would wait for them to end.
 subtest 'no orphan' => sub {
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 	# each says itself that it is where it wanted to be before the command ends
-	append_to_file("$dir/one", 'echo $$ >> pids; exec sleep 60');
+	my $quiet = '> /dev/null 2>&1';
+	append_to_file("$dir/one", "echo \$\$ >> pids; exec sleep 60 $quiet");
 	append_to_file("$dir/two", 'sh one & setsid sh one &');
 	my $until = 'do sleep 0.01; done';
 	my %left = (
-		'in the background' => 'sleep 60 & echo $! >> pids',
+		'in the background' => "sleep 60 $quiet & echo \$! >> pids",
 		'in a group of its own' => "setsid sh one & until [ -s pids ]; $until",
 		'two deep' => "touch pids; setsid sh two & until [ `wc -l < pids` = 2 ]; $until",
-		'deaf' => "perl -e '\$SIG{TERM} = \"IGNORE\"; sleep 60' & echo \$! >> pids");
+		'deaf' => "perl -e '\$SIG{TERM} = \"IGNORE\"; sleep 60' $quiet & echo \$! >> pids");
 
 	foreach my $how (sort keys %left)
 	{
