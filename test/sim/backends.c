@@ -161,6 +161,8 @@ le_still_asked(int proc, uint64 number)
 static bool
 says_nothing_done(const Backend *b, const LeReply *reply)
 {
+	if (reply->kind != LE_REPLY_ERROR)
+		return reply->kind == LE_REPLY_FALSE;
 	return reply->sqlstate == LE_ERRCODE_UNAVAILABLE ||
 		(b->again && reply->sqlstate != LE_ERRCODE_UNKNOWN);
 }
@@ -178,9 +180,7 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 	b->state = PLACE_ANSWERED;
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->kind == LE_REPLY_FALSE)
 		check_denied(sim_node, b);
-	if (b->ask.kind == LE_ASK_ACQUIRE &&
-		(reply->kind == LE_REPLY_FALSE ||
-		 (reply->kind == LE_REPLY_ERROR && says_nothing_done(b, reply))))
+	if (b->ask.kind == LE_ASK_ACQUIRE && says_nothing_done(b, reply))
 		check_nothing_done(sim_node, b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->token != 0)
 		b->told[election_of_name(b->ask.election)] = reply->token;

@@ -569,12 +569,11 @@ check_told(const SimNode *n, int election)
 	uint64		token = pg_atomic_read_u64(&((LeSlot *) slot)->token);
 	bool		told = false;
 
-	if (owner != LE_OWNER_NODE)
-		told = n->backends[slot->owner_proc].told[election] == token;
-	else if (slot->campaign || slot->configured)
+	if (owner == LE_OWNER_NODE && (slot->campaign || slot->configured))
 		return;
-	for (int i = 0; owner == LE_OWNER_NODE && i < PLACES; i++)
-		told = told || n->backends[i].told[election] == token;
+	for (int i = 0; i < PLACES; i++)
+		if (owner == LE_OWNER_NODE || i == slot->owner_proc)
+			told = told || n->backends[i].told[election] == token;
 	if (!told)
 		sim_fail("n%d holds e%d with token " UINT64_FORMAT " for %s "
 				 "that nobody told of it", n->number, election, token,

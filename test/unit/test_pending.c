@@ -224,12 +224,26 @@ end(void **state)
 }
 
 static void
-ask(int proc, LeOwner owner)
+seek(int proc, LeOwner owner, bool again)
 {
-	LeAsk		question = {.kind = LE_ASK_ACQUIRE, .owner = owner};
+	LeAsk		question = {.kind = LE_ASK_ACQUIRE, .owner = owner,
+	.again = again};
 
 	strlcpy(question.election, "a", sizeof(question.election));
 	le_pending_attach(le_pending_new(proc, 1, &question), slot);
+}
+
+static void
+ask(int proc, LeOwner owner)
+{
+	seek(proc, owner, false);
+}
+
+/* What the worker before had taken. */
+static void
+ask_again(int proc, LeOwner owner)
+{
+	seek(proc, owner, true);
 }
 
 /* As le_begin_term(). */
@@ -391,13 +405,10 @@ a_term_that_is_known_stays(void **state)
 static void
 what_was_sent_before_is_not_known(void **state)
 {
-	LeAsk		question = {.kind = LE_ASK_ACQUIRE, .owner = 5};
 	LeActions	act = {.verdict = LE_SAY_DENIED};
 
-	strlcpy(question.election, "a", sizeof(question.election));
-	le_pending_attach(le_pending_new(0, 1, &question), slot);
-	question.again = true;
-	le_pending_attach(le_pending_new(1, 1, &question), slot);
+	ask(0, 5);
+	ask_again(1, 5);
 	slot->candidate = 5;
 	assert_false(le_pass_verdict(slot, &act, 1));
 	assert_int_equal(replies[0].kind, LE_REPLY_FALSE);
@@ -409,12 +420,8 @@ what_was_sent_before_is_not_known(void **state)
 static void
 what_was_sent_before_is_not_refused(void **state)
 {
-	LeAsk		question = {.kind = LE_ASK_ACQUIRE, .owner = 5};
-
-	strlcpy(question.election, "a", sizeof(question.election));
-	le_pending_attach(le_pending_new(0, 1, &question), slot);
-	question.again = true;
-	le_pending_attach(le_pending_new(1, 1, &question), slot);
+	ask(0, 5);
+	ask_again(1, 5);
 	le_pending_refuse(slot, LE_ERRCODE_REFUSED, "", "", "");
 	assert_int_equal(replies[0].sqlstate, LE_ERRCODE_REFUSED);
 	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNKNOWN);
