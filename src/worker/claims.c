@@ -30,6 +30,7 @@
 #include "shmem/stats.h"
 #include "worker/claims.h"
 #include "worker/dispatch.h"
+#include "worker/elect.h"
 #include "worker/records.h"
 #include "worker/term.h"
 #include "worker/wishes.h"
@@ -288,43 +289,6 @@ failed(Claiming *c, LeOutcome outcome)
 		try_again(c, outcome);
 }
 
-/*
- * A write that was not confirmed; the record tells what became of it.  A
- * conflict may be with a copy of the same request that came first.
- */
-static void
-not_written(Claiming *c, LeOutcome outcome)
-{
-	switch (outcome)
-	{
-		case LE_UNKNOWN:
-			c->maybe = true;
-			try_again(c, outcome);
-			break;
-		case LE_CONFLICT:
-			if (c->guessed)
-				look(c);		/* somebody else wrote it, as is his right */
-			else
-			{
-				/* or the leader key has been written, by a copy of ours */
-				le_wish_keys();
-				try_again(c, LE_UNAVAILABLE);
-			}
-			break;
-		case LE_LOST:
-			try_again(c, LE_UNAVAILABLE);
-			break;
-		case LE_REFUSED:
-		case LE_UNAVAILABLE:
-			c->writing = false;
-			failed(c, outcome);
-			break;
-		case LE_DONE:
-			Assert(false);
-			break;
-	}
-}
-
 static LeFlight *
 new_flight(const Claiming *c, LeOpKind kind,
 		   void (*done) (LeFlight *, const LeAnswer *))
@@ -342,6 +306,69 @@ static void
 send(LeFlight *flight)
 {
 	le_flight_send(flight, le_table->node.timing.request_timeout);
+}
+
+/*
+ * The leader key is not what the claim rested on: a copy of our own publish
+ * may have come late.  Of that there are no news, and the watch may hang.
+ */
+static void
+leader_shown(LeFlight *flight, const LeAnswer *answer)
+{
+	LeSlot	   *slot = le_find_slot(flight->op.election);
+	Claiming   *c;
+
+	if (answer->outcome == LE_DONE && slot != NULL &&
+		flight->epoch == le_table->node.epoch)
+		le_elect_seen(slot, answer->nkeys > 0 ? &answer->keys[0] : NULL,
+					  answer->index);
+	c = find(flight);
+	if (c != NULL)
+		try_again(c, LE_UNAVAILABLE);
+}
+
+static void
+look_at_leader(Claiming *c)
+{
+	LeFlight   *flight = new_flight(c, LE_OP_READ, leader_shown);
+
+	flight->lane = LE_LANE_ASKED;
+	send(flight);
+}
+
+/*
+ * A write that was not confirmed; the record tells what became of it.  A
+ * conflict may be with a copy of the same request that came first.
+ */
+static void
+not_written(Claiming *c, LeOutcome outcome)
+{
+	switch (outcome)
+	{
+		case LE_UNKNOWN:
+			c->maybe = true;
+			try_again(c, outcome);
+			break;
+		case LE_CONFLICT:
+			if (c->guessed)
+				look(c);		/* somebody else wrote it, as is his right */
+			else if (le_configured_store()->watching == LE_WATCH_ALL)
+				look_at_leader(c);
+			else
+				try_again(c, LE_UNAVAILABLE);
+			break;
+		case LE_LOST:
+			try_again(c, LE_UNAVAILABLE);
+			break;
+		case LE_REFUSED:
+		case LE_UNAVAILABLE:
+			c->writing = false;
+			failed(c, outcome);
+			break;
+		case LE_DONE:
+			Assert(false);
+			break;
+	}
 }
 
 /* ---- claiming ---- */

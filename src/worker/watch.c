@@ -62,9 +62,6 @@ int			le_news_from = 100;
 
 #define LIST_PERIOD		(30 * LE_SEC)
 
-/* ... and on a wish no more often than this. */
-#define LIST_GAP		LE_SEC
-
 /* After news that have told of more than they could list, more of the kind are
  * to be expected. */
 #define GAP_REST		(50 * LE_MSEC)
@@ -557,11 +554,6 @@ hear_wish(void)
 	if (by != 0 && !listing.in_flight &&
 		(listing.next_at == 0 || listing.next_at > by))
 		listing.next_at = by;
-	if (le_take_keys_wish() && watch.by_news)
-	{
-		watch.wanted = true;
-		watch.next_at = Max(watch.next_at, watch.listed_at + LIST_GAP);
-	}
 }
 
 /* ---- timers ---- */

@@ -27,7 +27,6 @@ static struct
 	bool		proof;			/* prove the node now, not when it is due */
 	le_time		nodes_by;		/* list the node keys by then; 0: no wish */
 	bool		fresh;			/* ... and not from just any server */
-	bool		keys;			/* list all keys, though no news ask for it */
 } wishes;
 
 void
@@ -54,12 +53,6 @@ le_wish_fresh_nodes(void)
 {
 	le_wish_nodes(LE_SOON);
 	wishes.fresh = true;
-}
-
-void
-le_wish_keys(void)
-{
-	wishes.keys = true;
 }
 
 static bool
@@ -94,16 +87,9 @@ le_take_nodes_wish(bool *fresh)
 	return by;
 }
 
-bool
-le_take_keys_wish(void)
-{
-	return take(&wishes.keys);
-}
-
 /* Is there one that the loop has not come to yet? */
 bool
 le_any_wish(void)
 {
-	return wishes.session || wishes.proof || wishes.keys ||
-		wishes.nodes_by != 0;
+	return wishes.session || wishes.proof || wishes.nodes_by != 0;
 }

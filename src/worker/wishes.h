@@ -20,13 +20,11 @@ extern void le_wish_session(void);
 extern void le_wish_proof(void);
 extern void le_wish_nodes(le_duration within);
 extern void le_wish_fresh_nodes(void);
-extern void le_wish_keys(void);
 
 /* taken by the pass that fulfils them: session.c, watch.c */
 extern bool le_take_session_wish(void);
 extern bool le_take_proof_wish(void);
 extern le_time le_take_nodes_wish(bool *fresh);
-extern bool le_take_keys_wish(void);
 extern bool le_any_wish(void);
 
 #endif							/* LE_WISHES_H */

@@ -43,9 +43,9 @@ my $number = 0;
 
 =over
 
-=item new($node, [ dbname => name, user => name ])
+=item new($node, [ dbname => name, user => name, options => '-c name=value' ])
 
-Connects.
+Connects.  The options are the server's: RESET goes back to them.
 
 =item pid()
 
@@ -58,7 +58,8 @@ sub new
 	my ($class, $node, %params) = @_;
 	my $dbname = $params{dbname} // 'postgres';
 	my $connstr = $node->connstr($dbname)
-	  . (defined $params{user} ? " user=$params{user}" : '');
+	  . (defined $params{user} ? " user=$params{user}" : '')
+	  . (defined $params{options} ? " options='$params{options}'" : '');
 	my @command = (
 		'setpriv', '--pdeathsig', 'KILL', $node->installed_command('psql'),
 		'-XAtq', '-v', 'VERBOSITY=verbose', '-d', $connstr);
