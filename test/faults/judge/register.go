@@ -26,9 +26,13 @@ import (
 // with an advisory lock; of such a term nobody dated the end.
 //
 // An acquire that "gave back" was granted by the store, but its token could not
-// be kept; it is told so while the lease is being released. On Azure a grant
-// takes two steps, the lease and then the stamp: in between nobody leads, and
-// others are refused.
+// be kept; it is told so while the lease is being released. One that waits may
+// have been granted before, too: of a grant that is heard of too late the node
+// lets go, and tries again. Where the store counts its grants it tells so itself:
+// of the token in between nobody has heard.
+//
+// On Azure a grant takes two steps, the lease and then the stamp: in between
+// nobody leads, and others are refused.
 
 type registerState struct {
 	holder string // "": free, and its last holder said so
@@ -255,8 +259,38 @@ func (h *History) hasRival(o Record, ops []Record) bool {
 	return false
 }
 
-// operations makes Porcupine's history of one election: what clients did, and
-// the ends of the terms that they got.
+// mostUntold bounds the search: of an election in which many grants were not
+// heard of as many are tried.
+const mostUntold = 3
+
+// untold tells how many grants an acquire may have got before the one that it
+// told of: as many as there are tokens in between that nobody was told of, since
+// the last one that was told before it was called.
+func (h *History) untold(o Record, ops []Record) (n int) {
+	if h.run.Store != "cassandra" && h.run.Store != "azure" {
+		return 0 // its tokens do not count its grants
+	}
+	told := map[int64]bool{}
+	last := int64(0)
+	for _, p := range ops {
+		if p.Op != "acquire" || p.Result != "true" {
+			continue
+		}
+		told[p.Token] = true
+		if p.Return < o.Call {
+			last = max64(last, p.Token)
+		}
+	}
+	for token := last + 1; token < o.Token && n < mostUntold; token++ {
+		if !told[token] {
+			n++
+		}
+	}
+	return n
+}
+
+// operations makes Porcupine's history of one election: what clients did, the
+// ends of the terms that they got, and what they may have got before.
 func operations(h *History, ops []Record, ends map[term]termEnd) (history []porcupine.Operation, exempt bool) {
 	over := map[term]bool{}
 	for _, o := range ops {
@@ -285,6 +319,15 @@ func operations(h *History, ops []Record, ends map[term]termEnd) (history []porc
 			continue
 		}
 		over[t] = true
+		for i := h.untold(o, ops); i > 0; i-- {
+			history = append(history, porcupine.Operation{
+				ClientId: o.Client,
+				Input:    registerInput{op: "acquire", holder: o.Holder, node: o.Node},
+				Call:     o.Call,
+				Output:   registerOutput{result: "gave back"},
+				Return:   o.Return,
+			})
+		}
 		end, seen := ends[t]
 		if !seen {
 			end.last = o.Call
