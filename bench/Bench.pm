@@ -136,7 +136,7 @@ sub lines_of
 
 A LeaderElection::Node set up as servers are: commits reach the disk.
 
-=item consul_server()
+=item consul_server(%params)
 
 A Consul server set up as its documentation sets one up for use: what it says is
 done is on its disk.  One in memory only (B<-dev>) would answer in a third of the
@@ -165,7 +165,7 @@ sub instance
 sub consul_server
 {
 	return LeaderElection::Consul->new('consul', log_level => 'warn',
-		persistent => 1)->start;
+		persistent => 1, @_)->start;
 }
 
 sub gateway_samples

@@ -460,10 +460,14 @@ foreach my $ttl (@{ size([ 15, $shortest ], [$shortest]) })
 	in_background("go$ttl",
 		sub { run_clients("go$ttl", $ttl, sub { go_lock($ttl, "bench_go$ttl", @_) }) });
 }
+
+# Both end with their variables, so these live as long as who asks them.
+my ($counted, @counted);
+
 unless (quick())
 {
-	my $counted = LeaderElection::Consul->new('counted')->start;
-	my @counted =
+	$counted = LeaderElection::Consul->new('counted')->start;
+	@counted =
 	  map { LeaderElection::Node->create("n$_", consul => $counted) } 1 .. 3;
 
 	in_background('lock',

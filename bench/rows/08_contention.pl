@@ -13,7 +13,10 @@ use Time::HiRes qw(time);
 my ($clients, $few) = (size(50, 8), 2);
 my $seconds = size(30, 2);
 my $shorter = size(10, 2);    # for what is only compared with
-my $consul = consul_server();
+
+# All Go clients are of one address, each with a connection for its lock and one
+# for its long poll; Consul allows an address 200.
+my $consul = consul_server(config => 'limits { http_max_conns_per_client = 1000 }');
 my @nodes = map { instance("n$_", consul => $consul) } 1 .. 3;
 my $run = 0;
 
@@ -28,7 +31,9 @@ sub script
 	return $file;
 }
 
-my $ours = script('ours', "SELECT le_acquire('one', wait => '5 min');\n"
+# Of each session, as the locks of the others are: in scope "node" all sessions of an
+# instance would hold it at once.
+my $ours = script('ours', "SELECT le_acquire('one', scope => 'session', wait => '5 min');\n"
 	  . "SELECT le_release('one');\n");
 my $advisory = script('advisory',
 	"SELECT pg_advisory_lock(1);\nSELECT pg_advisory_unlock(1);\n");

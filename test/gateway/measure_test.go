@@ -84,13 +84,14 @@ func rounds(t *testing.T, g *proc, n, times int) sample {
 		Rev   int64  `json:"rev"`
 	}
 	locks := make([]term, n)
+	prefix := fmt.Sprintf("round-%d-%d", n, time.Now().UnixNano()) // an earlier call's may still be held
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 8)
 	for i := range locks {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			name := fmt.Sprintf("round-%d/%04d", n, i)
+			name := fmt.Sprintf("%s/%04d", prefix, i)
 			l, err := g.put(name, "node#1", "a", 180)
 			if err != nil || l.Status != 201 {
 				t.Errorf("%s: %d %v", name, l.Status, err)
