@@ -140,7 +140,8 @@ A LeaderElection::Node set up as servers are: commits reach the disk.
 
 A Consul server set up as its documentation sets one up for use: what it says is
 done is on its disk.  One in memory only (B<-dev>) would answer in a third of the
-time, and make all that is beside a request look dear.
+time, and make all that is beside a request look dear.  Parameters are those of
+LeaderElection::Consul.
 
 =item gateway_samples($test, %environment)
 
