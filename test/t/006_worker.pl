@@ -309,8 +309,8 @@ subtest 'log lines' => sub {
 		lease_ttl => '3s',
 		safety_margin => '500ms',
 		request_timeout => '500ms');
-	$node->wait_for_leadership('c');
 	$node->wait_for("SELECT count(*) = 1 FROM le_nodes WHERE lease = '3 s'");
+	$node->wait_for_leadership('c');
 	$offset = $node->log_offset;
 	$consul->freeze;
 	$node->wait_for_log_like(qr/no longer leader/, $offset);
