@@ -165,6 +165,7 @@ is(state('terminated'), 'done|1', 'done');
 # The term runs out while the command runs: its commit is refused, and the tick
 # is left to a later term.
 $node->configure(lease_ttl => '4s');
+$node->wait_for("SELECT count(*) = 1 FROM le_nodes WHERE lease = '4 s'");
 poll_until(sub { $node->acquire('billing') }, 'a short lease');
 $session = LeaderElection::Session->new($node);
 $session->start(
