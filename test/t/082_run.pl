@@ -165,8 +165,13 @@ is(state('terminated'), 'done|1', 'done');
 # The term runs out while the command runs: its commit is refused, and the tick
 # is left to a later term.
 $node->configure(lease_ttl => '4s');
-$node->wait_for("SELECT count(*) = 1 FROM le_nodes WHERE lease = '4 s'");
-poll_until(sub { $node->acquire('billing') }, 'a short lease');
+poll_until(
+	sub {
+		$node->acquire('billing') && $node->sql(q(
+			SELECT expires_at - clock_timestamp() < '4 s' FROM le_status
+			WHERE election = 'billing')) eq 't';
+	},
+	'a short lease');
 $session = LeaderElection::Session->new($node);
 $session->start(
 	"CALL le_run('billing', 'DO \$\$ BEGIN CALL work(''lost''); "
