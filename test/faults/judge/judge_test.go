@@ -355,6 +355,38 @@ func TestReleased(t *testing.T) {
 	}
 }
 
+// Whose acquire was granted, but not answered yet, is shown to others as the
+// holder, and does not lead when another of its sessions asks.
+func TestUnheard(t *testing.T) {
+	for _, asked := range []string{"release", "renew"} {
+		for _, c := range []struct {
+			name string
+			bad  bool
+			with []Record
+		}{
+			{"while it is granted", false, []Record{
+				op("a", "acquire", "true", 1, 1, 10), op("a", asked, "false", 0, 5, 6)}},
+			{"when it was told", true, []Record{
+				op("a", "acquire", "true", 1, 1, 4), op("a", asked, "false", 0, 5, 6)}},
+			{"when another session was told", true, []Record{
+				op("a", "acquire", "true", 1, 1, 4), op("a", "acquire", "true", 1, 2, 10),
+				op("a", asked, "false", 0, 5, 6)}},
+			{"of a term of long ago", true, []Record{
+				op("a", "acquire", "true", 1, 1, 4), op("a", "acquire", "true", 1, 5, 10),
+				op("a", asked, "false", 0, 6, 7)}},
+			{"while another's is granted", true, []Record{
+				op("a", "acquire", "true", 1, 1, 4), op("b", "acquire", "false", 0, 5, 10),
+				op("a", asked, "false", 0, 6, 7)}},
+		} {
+			violations, _, _ := check(t, "I8", history(t, append([]Record{
+				belief("a", "e", 1, 1, 10, 20, 21), read("a", 3, 4)}, c.with...)...))
+			if (len(violations) > 0) != c.bad {
+				t.Errorf("%s, %s: violations: %q", asked, c.name, violations)
+			}
+		}
+	}
+}
+
 // A check that had nothing to judge must show it.
 func TestCounts(t *testing.T) {
 	h := history(t, belief("a", "e", 1, 0, 10, 20, 21), exempt("I1", 10, 16),

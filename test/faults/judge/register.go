@@ -33,6 +33,11 @@ import (
 //
 // On Azure a grant takes two steps, the lease and then the stamp: in between
 // nobody leads, and others are refused.
+//
+// The store may have granted what the node has not heard of yet, since the answer
+// was lost or is late. Others read the holder there already, while the node itself,
+// asked by another session to release or renew, says that it does not lead: it
+// does not, until its acquire returns.
 
 type registerState struct {
 	holder string // "": free, and its last holder said so
@@ -52,6 +57,7 @@ type registerInput struct {
 	node   string
 	token  int64 // end: of which term
 	rival  bool  // acquire: one that was granted, by steps, was under way
+	news   int64 // release, renew: the term of which its node had not heard yet
 }
 
 type registerOutput struct {
@@ -124,7 +130,7 @@ func step(s registerState, in registerInput, out registerOutput) []interface{} {
 		}
 		return one(registerState{token: s.token})
 	case "release false":
-		if certain {
+		if certain && s.token != in.news {
 			return nil
 		}
 		return one(s)
@@ -141,7 +147,7 @@ func step(s registerState, in registerInput, out registerOutput) []interface{} {
 		}
 		return one(s)
 	case "renew false":
-		if certain {
+		if certain && s.token != in.news {
 			return nil
 		}
 		return one(s)
@@ -259,6 +265,30 @@ func (h *History) hasRival(o Record, ops []Record) bool {
 	return false
 }
 
+// unheard gives the term of which its node had not heard when it refused a release
+// or a renewal: that of an acquire of the same holder that was under way then, if
+// nobody had been told of the term before. 0: there is none.
+func unheard(o Record, ops []Record) (token int64) {
+	if (o.Op != "release" && o.Op != "renew") || o.Result != "false" {
+		return 0
+	}
+	for _, p := range ops {
+		if p.Op != "acquire" || p.Result != "true" || p.Holder != o.Holder {
+			continue
+		}
+		if p.Call < o.Return && p.Return > o.Call && p.Token > token {
+			token = p.Token
+		}
+	}
+	for _, p := range ops {
+		if p.Op == "acquire" && p.Result == "true" && p.Holder == o.Holder &&
+			p.Token == token && p.Return <= o.Call {
+			return 0
+		}
+	}
+	return token
+}
+
 // mostUntold bounds the search: of an election in which many grants were not
 // heard of as many are tried.
 const mostUntold = 3
@@ -306,7 +336,7 @@ func operations(h *History, ops []Record, ends map[term]termEnd) (history []porc
 		}
 		history = append(history, porcupine.Operation{
 			ClientId: o.Client,
-			Input:    registerInput{op: o.Op, holder: o.Holder, node: o.Node, rival: h.hasRival(o, ops)},
+			Input:    registerInput{op: o.Op, holder: o.Holder, node: o.Node, rival: h.hasRival(o, ops), news: unheard(o, ops)},
 			Call:     o.Call,
 			Output:   registerOutput{result: o.Result, token: o.Token, leader: o.Leader},
 			Return:   back,
