@@ -267,26 +267,25 @@ func (h *History) hasRival(o Record, ops []Record) bool {
 
 // unheard gives the term of which its node had not heard when it refused a release
 // or a renewal: that of an acquire of the same holder that was under way then, if
-// nobody had been told of the term before. 0: there is none.
-func unheard(o Record, ops []Record) (token int64) {
+// nobody had been told of it before. 0: there is none.
+func unheard(o Record, ops []Record) int64 {
 	if (o.Op != "release" && o.Op != "renew") || o.Result != "false" {
 		return 0
 	}
+	var told, underWay int64
 	for _, p := range ops {
-		if p.Op != "acquire" || p.Result != "true" || p.Holder != o.Holder {
-			continue
-		}
-		if p.Call < o.Return && p.Return > o.Call && p.Token > token {
-			token = p.Token
+		switch {
+		case p.Call > o.Return || p.Op != "acquire" || p.Result != "true" || p.Holder != o.Holder:
+		case p.Return <= o.Call:
+			told = max64(told, p.Token)
+		default:
+			underWay = max64(underWay, p.Token)
 		}
 	}
-	for _, p := range ops {
-		if p.Op == "acquire" && p.Result == "true" && p.Holder == o.Holder &&
-			p.Token == token && p.Return <= o.Call {
-			return 0
-		}
+	if underWay <= told {
+		return 0 // tokens rise: what is told again is not news
 	}
-	return token
+	return underWay
 }
 
 // mostUntold bounds the search: of an election in which many grants were not
