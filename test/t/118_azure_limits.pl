@@ -156,6 +156,13 @@ subtest 'settings' => sub {
 	ok($node->acquire('minute', wait => '10 s'), 'a minute is');
 	ok($node->release('minute'), 'which can be released');
 	$node->configure(lease_ttl => '15500ms');
+	poll_until(
+		sub {
+			$node->acquire('whole', wait => '10 s') && $node->sql(q(
+				SELECT expires_at - now() <= '15 s' FROM le_status
+				WHERE election = 'whole')) eq 't';
+		},
+		'the new lease');
 	ok($node->acquire('whole', wait => '10 s'), 'half a second is taken');
 	is( $node->sql(
 			q(SELECT expires_at - now() > '12.6 s' AND
