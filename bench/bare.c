@@ -3,6 +3,7 @@
  *
  *		bench-bare URL pairs N
  *		bench-bare URL transactions N
+ *		bench-bare URL relayed N
  *		bench-bare URL handoffs N
  *
  * The least that Consul allows: its lock by bare requests over warm
@@ -18,14 +19,20 @@
 #include <curl/curl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define KEY "bench/bare"
 #define NODE_KEY "bench/nodes/bare"
+
+/* Pairs before those that count. */
+#define WARM_UP 10
 
 /* Until a blocking query that was sent is at the server. */
 #define PARKED_US 20000
@@ -173,7 +180,7 @@ typedef bool (*Step) (Connection *c);
 static void
 measure(Connection *c, int n, Step take, Step give_up)
 {
-	for (int i = -10; i < n; i++)	/* some to get warm */
+	for (int i = -WARM_UP; i < n; i++)
 	{
 		double		t0 = now_us();
 		double		t1;
@@ -248,18 +255,91 @@ release_checked(Connection *c)
 }
 
 static void
+open_for_transactions(Connection *c)
+{
+	char		path[256];
+
+	open_connection(c);
+	snprintf(path, sizeof(path), "/v1/kv/" NODE_KEY "?acquire=%s", c->session);
+	request(c, "PUT", path, "x");
+	request(c, "PUT", "/v1/kv/" KEY, "x");
+	request(c, "GET", "/v1/kv/" KEY, NULL);
+}
+
+static void
 transactions(int n)
 {
 	Connection	c;
-	char		path[256];
 
-	open_connection(&c);
-	snprintf(path, sizeof(path), "/v1/kv/" NODE_KEY "?acquire=%s", c.session);
-	request(&c, "PUT", path, "x");
-	request(&c, "PUT", "/v1/kv/" KEY, "x");
-	request(&c, "GET", "/v1/kv/" KEY, NULL);
+	open_for_transactions(&c);
 	measure(&c, n, acquire_checked, release_checked);
 	close_connection(&c);
+}
+
+/* ---- the same, asked of another process ---- */
+
+static int	questions;			/* eventfd: a step is to be taken */
+static int	answers;			/* ... and has been */
+
+static void
+signal_other(int fd)
+{
+	uint64_t	one = 1;
+
+	if (write(fd, &one, sizeof(one)) != sizeof(one))
+		die("no answer");
+}
+
+static void
+wait_for_other(int fd)
+{
+	uint64_t	count;
+
+	if (read(fd, &count, sizeof(count)) != sizeof(count))
+		die("no answer");
+}
+
+/* Takes and frees the key in turn, a step for each question. */
+static void
+serve(int steps)
+{
+	Connection	c;
+
+	open_for_transactions(&c);
+	for (int i = 0; i < steps; i++)
+	{
+		wait_for_other(questions);
+		if (!(i % 2 == 0 ? acquire_checked(&c) : release_checked(&c)))
+			die("refused");
+		signal_other(answers);
+	}
+	close_connection(&c);
+}
+
+static bool
+ask_other(Connection *c)
+{
+	signal_other(questions);
+	wait_for_other(answers);
+	return true;
+}
+
+static void
+relayed(int n)
+{
+	pid_t		pid;
+
+	questions = eventfd(0, EFD_CLOEXEC);
+	answers = eventfd(0, EFD_CLOEXEC);
+	if (questions < 0 || answers < 0 || (pid = fork()) < 0)
+		die("no other process");
+	if (pid == 0)
+	{
+		serve(2 * (n + WARM_UP));
+		exit(0);
+	}
+	measure(NULL, n, ask_other, ask_other);
+	(void) waitpid(pid, NULL, 0);
 }
 
 /* Waits until nobody holds the key, and takes it. */
@@ -318,13 +398,15 @@ int
 main(int argc, char **argv)
 {
 	if (argc != 4)
-		die("usage: bench-bare URL pairs|transactions|handoffs N");
+		die("usage: bench-bare URL pairs|transactions|relayed|handoffs N");
 	base = argv[1];
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	if (strcmp(argv[2], "pairs") == 0)
 		pairs(atoi(argv[3]));
 	else if (strcmp(argv[2], "transactions") == 0)
 		transactions(atoi(argv[3]));
+	else if (strcmp(argv[2], "relayed") == 0)
+		relayed(atoi(argv[3]));
 	else if (strcmp(argv[2], "handoffs") == 0)
 		handoffs(atoi(argv[3]));
 	else

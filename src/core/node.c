@@ -371,17 +371,33 @@ prove_now(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 		send_renewal(n, in, act);
 }
 
+/* A request of the round that waits for its time, and not after a failure. */
+static bool
+due_within(const LeNodeInput *in, bool under_way, int failures, le_time at,
+		   le_duration ahead)
+{
+	return !under_way && in->now >= at - (failures == 0 ? ahead : 0);
+}
+
+/*
+ * When one of the two is due, the other goes along if only the jitter keeps
+ * them apart: that spares the process a wake-up in each round.
+ */
 static void
 live_timer(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
+	le_duration ahead = le_most_jitter(n->timing.renew_interval);
+
 	if (!le_believes(in->now, n->deadline))
 	{
 		leave(n, act, LE_REASON_EXPIRED);
 		return;
 	}
-	if (!n->proving && in->now >= n->prove_at)
+	if (in->now < le_node_timer(n))
+		return;
+	if (due_within(in, n->proving, n->proof_failures, n->prove_at, ahead))
 		send_proof(n, in, act);
-	if (!n->renewing && in->now >= n->renew_at)
+	if (due_within(in, n->renewing, n->renew_failures, n->renew_at, ahead))
 		send_renewal(n, in, act);
 }
 

@@ -109,10 +109,17 @@ le_attempt_timeout(const LeTiming *t, le_time now, le_time deadline,
 	return share < LE_MIN_ATTEMPT / 2 ? LE_MIN_ATTEMPT / 2 : share;
 }
 
+/* So much earlier than after its interval something may be due. */
+le_duration
+le_most_jitter(le_duration interval)
+{
+	return interval / 10;
+}
+
 static le_time
 next_after(le_time sent, le_duration interval, uint32_t random)
 {
-	return sent + interval - le_jitter(interval / 10, random);
+	return sent + interval - le_jitter(le_most_jitter(interval), random);
 }
 
 /*

@@ -81,6 +81,7 @@ extern le_time le_trusted_until(const LeTiming *t, le_time sent,
 extern bool le_believes(le_time now, le_time deadline);
 extern le_duration le_attempt_timeout(const LeTiming *t, le_time now,
 									  le_time deadline, int failures);
+extern le_duration le_most_jitter(le_duration interval);
 extern le_time le_next_proof(const LeTiming *t, le_time sent,
 							 uint32_t random);
 extern le_time le_next_renewal(const LeTiming *t, le_time sent,

@@ -53,6 +53,7 @@ typedef struct Brief
 	le_time		next;			/* the earliest of these; 0: there is none */
 	bool		has_term;
 	bool		active;			/* not idle: is to be looked at */
+	bool		waiting;		/* for another's term to end */
 	bool		token_refused;	/* a candidate, whose token was too low */
 	bool		draining;		/* has a term that is to end */
 	bool		candidate;		/* campaigned for, by call or by setting */
@@ -115,6 +116,7 @@ brief_of(const LeSlot *slot)
 		.progress_due = le_progress_due(le_slot_number(slot)),
 		.has_term = pg_atomic_read_u64(&((LeSlot *) slot)->token) != 0,
 		.active = e->state != LE_IDLE,
+		.waiting = e->state == LE_WAITING,
 		.draining = e->drain_until != 0,
 		.candidate = slot->campaign || slot->configured,
 		.token_refused = (slot->campaign || slot->configured) &&
@@ -1609,6 +1611,16 @@ le_elect_waits_for_holder(void)
 {
 	for (int i = 0; i < le_table->nused; i++)
 		if (waits_for_holder(i))
+			return true;
+	return false;
+}
+
+/* Is anything sought that is another's, or was lately? */
+bool
+le_elect_any_waiting(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (briefs[i].waiting)
 			return true;
 	return false;
 }

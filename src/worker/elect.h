@@ -65,6 +65,7 @@ extern void le_elect_hold_off(LeSlot *slot, le_duration how_long);
 extern void le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of);
 extern void le_elect_recheck_waiting(void);
 extern bool le_elect_waits_for_holder(void);
+extern bool le_elect_any_waiting(void);
 extern bool le_elect_need_watch(void);
 
 #endif							/* LE_ELECT_H */

@@ -50,8 +50,11 @@
  * next change was made for.  A query that waits at the store is answered with
  * every change, also this node's own, and the store and all watchers would be
  * busy with that while somebody waits for the answer to the change itself.
+ * Where nobody waits for another's term, nothing depends on hearing of its end
+ * at once.
  */
 #define LEAST_REST		(2 * LE_MSEC)
+#define LONG_REST		(50 * LE_MSEC)
 
 /*
  * With more keys than that, news are heard instead, and all keys are listed
@@ -91,6 +94,7 @@ static struct
 	int			show;
 	uint64		shown_as_of;	/* index of the list */
 	bool		changed;		/* it has shown something new */
+	le_time		shown_at;		/* to all places, something at least; else 0 */
 	le_duration cost;			/* of it, so far */
 	bool		by_news;		/* it only lists, and "news" waits */
 	bool		wanted;			/* to list now, not when it is due */
@@ -185,13 +189,16 @@ end_show(void)
 {
 	watch.showing = false;
 	le_elect_listed();
-	watch.next_at = le_now() +
-		(watch.cost > COSTLY ? REST * watch.cost : LEAST_REST);
+	watch.shown_at = le_now();
+	watch.next_at = watch.shown_at +
+		(watch.cost > COSTLY ? REST * watch.cost : 0);
 
 	/* A key that is absent while others change makes the query return at
 	 * once, again and again. */
-	if (watch.changed || le_now() - watch.listed_at >= IDLE_GAP)
+	if (watch.changed)
 		watch.idle_answers = 0;
+	else if (watch.shown_at - watch.listed_at >= IDLE_GAP)
+		watch.idle_answers = watch.shown_at = 0;	/* nothing was set going */
 	else if (++watch.idle_answers >= IDLE_BURST)
 		watch.next_at = Max(watch.next_at, le_now() + IDLE_GAP);
 }
@@ -267,9 +274,12 @@ send_watch(void)
 static le_time
 next_watch(void)
 {
+	le_duration rest = le_elect_any_waiting() ? LEAST_REST : LONG_REST;
+	le_time		next = Max(watch.next_at, watch.shown_at + rest);
+
 	if (!watch.by_news || watch.wanted)
-		return watch.next_at;
-	return Max(watch.next_at, watch.listed_at + LIST_PERIOD);
+		return next;
+	return Max(next, watch.listed_at + LIST_PERIOD);
 }
 
 /* ---- news ---- */
@@ -573,6 +583,7 @@ start_anew(void)
 	watch.in_flight = news.in_flight = false;
 	watch.index = news.index = 0;
 	watch.by_news = watch.wanted = watch.showing = false;
+	watch.shown_at = 0;
 	watch.next_at = listing.next_at = le_now();
 	le_news_forget();
 }

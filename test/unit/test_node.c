@@ -33,6 +33,11 @@ typedef enum Past
 	BUSY,						/* live, proof and renewal are in flight */
 	ASKED,						/* ... and another proof was asked for */
 	ROUND,						/* live, the round is due */
+	CLOSE,						/* ... the renewal later by the jitter */
+	APART,						/* ... and by one nanosecond more */
+	CLOSE_PROOF,				/* ... the proof later by the jitter */
+	PAUSED,						/* the proof is due; the renewal has failed,
+								 * and is in one nanosecond */
 	WORN						/* live and busy, two attempts failed */
 } Past;
 
@@ -201,6 +206,17 @@ static const Cell cells[] = {
 	{AT, LE_NODE_LIVE, ROUND, LE_NODE_IN_TIMER, .to = LE_NODE_LIVE,
 		.send = LE_NODE_SEND_PROOF | LE_NODE_SEND_RENEW,
 		.timeout = 3 * LE_SEC, .timer = 9 * LE_SEC},
+	{AT, LE_NODE_LIVE, CLOSE, LE_NODE_IN_TIMER, .to = LE_NODE_LIVE,
+		.send = LE_NODE_SEND_PROOF | LE_NODE_SEND_RENEW,
+		.timeout = 3 * LE_SEC, .timer = 9 * LE_SEC},
+	{AT, LE_NODE_LIVE, CLOSE_PROOF, LE_NODE_IN_TIMER, .to = LE_NODE_LIVE,
+		.send = LE_NODE_SEND_PROOF | LE_NODE_SEND_RENEW,
+		.timeout = 3 * LE_SEC, .timer = 9 * LE_SEC},
+	{AT, LE_NODE_LIVE, APART, LE_NODE_IN_TIMER, .to = LE_NODE_LIVE,
+		.send = LE_NODE_SEND_PROOF, .timeout = 3 * LE_SEC,
+		.timer = LE_SEC / 2 + 1},
+	{AT, LE_NODE_LIVE, PAUSED, LE_NODE_IN_TIMER, .to = LE_NODE_LIVE,
+		.send = LE_NODE_SEND_PROOF, .timeout = 3 * LE_SEC, .timer = 1},
 	{AT, LE_NODE_LIVE, BUSY, LE_NODE_IN_TIMER, .to = LE_NODE_LIVE,
 		.timer = 9 * LE_SEC},
 	{AT, LE_NODE_LIVE, LAST_SECOND, LE_NODE_IN_TIMER,
@@ -368,6 +384,23 @@ node_in(LeNodeState state, Past past)
 			break;
 		case ROUND:
 			n.prove_at = n.renew_at = NOW;
+			break;
+		case CLOSE:
+			n.prove_at = NOW;
+			n.renew_at = NOW + LE_SEC / 2;
+			break;
+		case APART:
+			n.prove_at = NOW;
+			n.renew_at = NOW + LE_SEC / 2 + 1;
+			break;
+		case CLOSE_PROOF:
+			n.prove_at = NOW + LE_SEC / 2;
+			n.renew_at = NOW;
+			break;
+		case PAUSED:
+			n.prove_at = NOW;
+			n.renew_at = NOW + 1;
+			n.renew_failures = 1;
 			break;
 		default:
 			break;
