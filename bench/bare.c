@@ -3,8 +3,9 @@
  *
  *		bench-bare URL pairs N
  *		bench-bare URL transactions N
- *		bench-bare URL relayed N
  *		bench-bare URL handoffs N
+ *		bench-bare URL relayed N FILE
+ *		bench-bare URL relayed-handoffs N FILE
  *
  * The least that Consul allows: its lock by bare requests over warm
  * connections of libcurl.  Prints how long each took, in microseconds:
@@ -15,8 +16,14 @@
  * "transactions" are the requests that the worker sends in place of "pairs":
  * to take the key only if nobody has written it since it was seen, and its own
  * node key is there; and to give up this very term and no later one.
+ *
+ * "relayed" are those, made by another process, which is asked for each, and
+ * which writes a line to FILE and has it flushed before it says that the key
+ * is taken.  So long it takes to have that done by a worker that keeps tokens,
+ * if neither does anything else.  FILE is to be on the disk of the instances.
  */
 #include <curl/curl.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,10 +36,15 @@
 #include <unistd.h>
 
 #define KEY "bench/bare"
-#define NODE_KEY "bench/nodes/bare"
+#define NODE_KEYS "bench/nodes/"
 
 /* Pairs before those that count. */
 #define WARM_UP 10
+
+/* What is kept of a term has about these lengths. */
+#define LINE_SIZE	43
+#define HEAD_SIZE	56
+#define FILE_SIZE	16384
 
 /* Until a blocking query that was sent is at the server. */
 #define PARKED_US 20000
@@ -243,8 +255,8 @@ acquire_checked(Connection *c)
 	char		check[256];
 
 	snprintf(check, sizeof(check),
-			 "{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"" NODE_KEY
-			 "\",\"Session\":\"%s\"}},", c->session);
+			 "{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"" NODE_KEYS
+			 "%s\",\"Session\":\"%s\"}},", c->session, c->session);
 	return transact(c, check, "lock");
 }
 
@@ -260,7 +272,8 @@ open_for_transactions(Connection *c)
 	char		path[256];
 
 	open_connection(c);
-	snprintf(path, sizeof(path), "/v1/kv/" NODE_KEY "?acquire=%s", c->session);
+	snprintf(path, sizeof(path), "/v1/kv/" NODE_KEYS "%s?acquire=%s",
+			 c->session, c->session);
 	request(c, "PUT", path, "x");
 	request(c, "PUT", "/v1/kv/" KEY, "x");
 	request(c, "GET", "/v1/kv/" KEY, NULL);
@@ -280,6 +293,37 @@ transactions(int n)
 
 static int	questions;			/* eventfd: a step is to be taken */
 static int	answers;			/* ... and has been */
+static int	kept = -1;			/* the file */
+
+static void
+open_relay(const char *file)
+{
+	static char zeros[FILE_SIZE];
+
+	questions = eventfd(0, EFD_CLOEXEC);
+	answers = eventfd(0, EFD_CLOEXEC);
+	if (questions < 0 || answers < 0)
+		die("no eventfd");
+	kept = open(file, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (kept < 0 || write(kept, zeros, sizeof(zeros)) != sizeof(zeros) ||
+		fsync(kept) != 0)
+		die(file);
+}
+
+/* A line, and the first one of the file, as of a log that counts its lines. */
+static void
+keep_line(void)
+{
+	static char text[HEAD_SIZE];
+	static off_t at = HEAD_SIZE;
+
+	memset(text, 'x', sizeof(text));
+	if (pwrite(kept, text, LINE_SIZE, at) != LINE_SIZE ||
+		pwrite(kept, text, HEAD_SIZE, 0) != HEAD_SIZE ||
+		fdatasync(kept) != 0)
+		die("could not keep a line");
+	at = at + 2 * LINE_SIZE > FILE_SIZE ? HEAD_SIZE : at + LINE_SIZE;
+}
 
 static void
 signal_other(int fd)
@@ -311,14 +355,17 @@ serve(int steps)
 		wait_for_other(questions);
 		if (!(i % 2 == 0 ? acquire_checked(&c) : release_checked(&c)))
 			die("refused");
+		if (i % 2 == 0)
+			keep_line();
 		signal_other(answers);
 	}
 	close_connection(&c);
 }
 
 static bool
-ask_other(Connection *c)
+ask_other(Connection *unused)
 {
+	(void) unused;
 	signal_other(questions);
 	wait_for_other(answers);
 	return true;
@@ -327,11 +374,9 @@ ask_other(Connection *c)
 static void
 relayed(int n)
 {
-	pid_t		pid;
+	pid_t		pid = fork();
 
-	questions = eventfd(0, EFD_CLOEXEC);
-	answers = eventfd(0, EFD_CLOEXEC);
-	if (questions < 0 || answers < 0 || (pid = fork()) < 0)
+	if (pid < 0)
 		die("no other process");
 	if (pid == 0)
 	{
@@ -341,6 +386,12 @@ relayed(int n)
 	measure(NULL, n, ask_other, ask_other);
 	(void) waitpid(pid, NULL, 0);
 }
+
+/* ---- handoffs ---- */
+
+/* How the key is taken and freed; threads do it in place of processes. */
+static Step take = acquire;
+static Step give_up = release;
 
 /* Waits until nobody holds the key, and takes it. */
 static void *
@@ -357,9 +408,50 @@ wait_for_it(void *arg)
 					 c->index);
 			request(c, "GET", path, NULL);
 		} while (strstr(c->body, "\"Session\"") != NULL);
-	} while (!acquire(c));
+	} while (!take(c));
 	held_at = now_us();
+	if (kept >= 0)
+	{
+		keep_line();
+		signal_other(answers);
+	}
 	return NULL;
+}
+
+static void *
+give_up_when_asked(void *arg)
+{
+	wait_for_other(questions);
+	if (!give_up(arg))
+		die("not released");
+	return NULL;
+}
+
+static double
+handoff(Connection *holder, Connection *waiter)
+{
+	pthread_t	seeking;
+	pthread_t	leading;
+	double		released;
+
+	/* what it last saw is that it is held */
+	request(waiter, "GET", "/v1/kv/" KEY, NULL);
+	if (pthread_create(&seeking, NULL, wait_for_it, waiter) != 0 ||
+		(kept >= 0 &&
+		 pthread_create(&leading, NULL, give_up_when_asked, holder) != 0))
+		die("no thread");
+	usleep(PARKED_US);
+	released = now_us();
+	if (kept >= 0)
+	{
+		(void) ask_other(NULL);
+		held_at = now_us();
+		pthread_join(leading, NULL);
+	}
+	else if (!give_up(holder))
+		die("not released");
+	pthread_join(seeking, NULL);
+	return held_at - released;
 }
 
 static void
@@ -367,49 +459,59 @@ handoffs(int n)
 {
 	Connection	c[2];
 
-	open_connection(&c[0]);
-	open_connection(&c[1]);
-	if (!acquire(&c[0]))
+	open_for_transactions(&c[0]);
+	open_for_transactions(&c[1]);
+	request(&c[0], "GET", "/v1/kv/" KEY, NULL);
+	if (!take(&c[0]))
 		die("not acquired");
 	for (int i = -5; i < n; i++)
 	{
-		Connection *holder = &c[(i + 6) % 2 == 1 ? 0 : 1];
-		Connection *waiter = holder == &c[0] ? &c[1] : &c[0];
-		pthread_t	thread;
-		double		released;
+		int			holds = (i + 6) % 2 == 1 ? 0 : 1;
+		double		us = handoff(&c[holds], &c[1 - holds]);
 
-		/* what it last saw is that it is held */
-		request(waiter, "GET", "/v1/kv/" KEY, NULL);
-		if (pthread_create(&thread, NULL, wait_for_it, waiter) != 0)
-			die("no thread");
-		usleep(PARKED_US);
-		released = now_us();
-		if (!release(holder))
-			die("not released");
-		pthread_join(thread, NULL);
 		if (i >= 0)
-			printf("handoff %.1f\n", held_at - released);
+			printf("handoff %.1f\n", us);
 	}
 	close_connection(&c[0]);
 	close_connection(&c[1]);
 }
 
+static void
+relayed_handoffs(int n)
+{
+	take = acquire_checked;
+	give_up = release_checked;
+	handoffs(n);
+}
+
 int
 main(int argc, char **argv)
 {
-	if (argc != 4)
-		die("usage: bench-bare URL pairs|transactions|relayed|handoffs N");
-	base = argv[1];
+	static const struct
+	{
+		const char *name;
+		void		(*run) (int n);
+		bool		keeps;		/* lines in a file */
+	}			works[] = {
+		{"pairs", pairs, false},
+		{"transactions", transactions, false},
+		{"handoffs", handoffs, false},
+		{"relayed", relayed, true},
+		{"relayed-handoffs", relayed_handoffs, true},
+	};
+
 	curl_global_init(CURL_GLOBAL_DEFAULT);
-	if (strcmp(argv[2], "pairs") == 0)
-		pairs(atoi(argv[3]));
-	else if (strcmp(argv[2], "transactions") == 0)
-		transactions(atoi(argv[3]));
-	else if (strcmp(argv[2], "relayed") == 0)
-		relayed(atoi(argv[3]));
-	else if (strcmp(argv[2], "handoffs") == 0)
-		handoffs(atoi(argv[3]));
-	else
-		die("unknown work");
-	return 0;
+	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++)
+	{
+		if (argc < 4 || strcmp(argv[2], works[i].name) != 0 ||
+			argc != (works[i].keeps ? 5 : 4))
+			continue;
+		base = argv[1];
+		if (works[i].keeps)
+			open_relay(argv[4]);
+		works[i].run(atoi(argv[3]));
+		return 0;
+	}
+	die("usage: bench-bare URL pairs|transactions|handoffs N,"
+		" or bench-bare URL relayed|relayed-handoffs N FILE");
 }

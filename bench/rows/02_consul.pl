@@ -1,8 +1,9 @@
 # le_acquire() and le_release() on a real Consul, beside the same two requests
 # in a bare libcurl loop plus the way to the worker and back (store local): the
 # least that take and free a key, and the very requests of the worker, which also
-# check what they must.  And beside Lock and Unlock of Consul's own Go client with
-# a session it has.
+# check what they must.  Beside these requests made by another process, which
+# keeps a line of each acquire on the disk, as the worker keeps its token.  And
+# beside Lock and Unlock of Consul's own Go client with a session it has.
 
 use strict;
 use warnings;
@@ -59,6 +60,8 @@ rounds(
 			lines_of(tool('bench-bare'), $consul->url, 'pairs', $times));
 		take_lines('same ', 1e-3,
 			lines_of(tool('bench-bare'), $consul->url, 'transactions', $times));
+		take_lines('relayed ', 1e-3, lines_of(tool('bench-bare'), $consul->url,
+				'relayed', $times, $node{consul}->data_dir . '/relayed'));
 		take_lines('Go ', 1e-3, lines_of(tool('consul-lock'), '-address',
 				$consul->host_port, '-key', 'bench/go', '-pairs', $times));
 	});
@@ -66,6 +69,7 @@ together("bare + local $_", "bare $_", "local $_") foreach 'acquire', 'release';
 together("same requests + local $_", "same $_", "local $_")
   foreach 'acquire', 'release';
 together('consul pair', 'consul acquire', 'consul release');
+together('relayed pair', 'relayed acquire', 'relayed release');
 together('Go Lock + Unlock', 'Go lock', 'Go unlock');
 foreach my $what ('acquire', 'release')
 {
@@ -74,10 +78,16 @@ foreach my $what ('acquire', 'release')
 	metric("le_$what()", unit => 'ms', ours => "consul $what", peer => "bare $what");
 	metric("le_$what()", unit => 'ms', ours => "consul $what",
 		peer => "same requests + local $what", ratio => '<= 1.15');
+	metric("le_$what()", unit => 'ms', ours => "consul $what",
+		peer => "relayed $what");
 	metric("le_$what(), store local", unit => 'ms', ours => "local $what");
 }
 metric('le_acquire() and le_release()', unit => 'ms', ours => 'consul pair',
 	peer => 'Go Lock + Unlock', ratio => '< 1');
+metric('le_acquire() and le_release()', unit => 'ms', ours => 'consul pair',
+	peer => 'relayed pair');
+metric('the same, relayed', unit => 'ms', ours => 'relayed pair',
+	peer => 'Go Lock + Unlock');
 metric('requests of such a pair', unit => 'requests', ours => 'requests');
 leave_out('pgsql-http', 'not part of Debian\'s PostgreSQL');
 finish();

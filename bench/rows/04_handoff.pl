@@ -1,6 +1,8 @@
 # From the call of le_release() on one instance until le_acquire(), which waits
 # on the other, has said that it leads; beside a bare blocking query and lock,
-# plus the way to the worker and back (store local), and beside Lock and Unlock of
+# plus the way to the worker and back (store local); beside a blocking query and the
+# worker's own requests, each made by a thread that is asked for it, and a line
+# that is on the disk before it is said who leads; and beside Lock and Unlock of
 # Consul's Go client.  With Cassandra, over two gateways.
 
 use strict;
@@ -93,6 +95,8 @@ rounds(
 		take('Consul', handoffs($times, @consul));
 		take_lines('bare ', 1e-3,
 			lines_of(tool('bench-bare'), $consul->url, 'handoffs', $times));
+		take_lines('relayed ', 1e-3, lines_of(tool('bench-bare'), $consul->url,
+				'relayed-handoffs', $times, $local->data_dir . '/relayed'));
 		take('local', round_trips());
 		take_lines('Go ', 1e-3, lines_of(tool('consul-lock'), '-address',
 				$consul->host_port, '-key', 'bench/go', '-handoffs', $times));
@@ -104,6 +108,9 @@ metric('handoff, Consul', unit => 'ms', ours => 'Consul', peer => 'bare + local'
 metric('handoff, Consul', unit => 'ms', ours => 'Consul', peer => 'bare handoff');
 metric('handoff, Consul', unit => 'ms', ours => 'Consul', peer => 'Go handoff',
 	ratio => '< 1');
+metric('handoff, Consul', unit => 'ms', ours => 'Consul', peer => 'relayed handoff');
+metric('the same, relayed', unit => 'ms', ours => 'relayed handoff',
+	peer => 'Go handoff');
 metric('handoff, Cassandra over two gateways', unit => 'ms', ours => 'Cassandra',
 	target => '<= 300');
 $_->stop foreach $local, @consul, @cassandra;

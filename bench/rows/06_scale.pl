@@ -2,7 +2,8 @@
 # Cassandra through one gateway: how long until one of them holds them all, what
 # do holding and waiting cost in a quiet time, and how long until the other leads
 # them all when the first is killed?  Beside the wake-ups of a worker with one
-# election stand those of pg_cron's launcher, which has no job to run.
+# election stand those of pg_cron's launcher, which has no job to run; those with
+# default settings are counted, too, as a round is a part of the lease.
 #
 # Variables: STORE (consul), ELECTIONS ("1 100 1000 10000"), WINDOW (30: seconds
 # in which the cost is counted).
@@ -140,6 +141,36 @@ sub place
 			keyspace => $cassandra->keyspace)->start);
 }
 
+sub end
+{
+	my ($node) = @_;
+
+	$node->hang_up;
+	eval { $node->stop('immediate') };
+	$node->clean_node;
+	return;
+}
+
+# Of one election, which one instance leads and the other waits for.
+sub wakeups_by_default
+{
+	my %node = map { $_ => instance("${_}d", %place) } 'leader', 'waiting';
+	my %before;
+
+	$pair++;
+	campaign($node{leader}, 1);
+	until_all($node{leader}, 1, time);
+	campaign($node{waiting}, 1);
+	sleep size(22, 3);    # what a start costs is over
+	$before{$_} = counted($node{$_}) foreach keys %node;
+	sleep $window;
+	take("$_ default wakeups",
+		(counted($node{$_})->{wakeups} - $before{$_}{wakeups}) * 60 / $window)
+	  foreach keys %node;
+	end($_) foreach values %node;
+	return;
+}
+
 sub measure
 {
 	my ($n) = @_;
@@ -180,12 +211,7 @@ sub measure
 	$node{leader}->crash;
 	take("taken $n", until_all($node{waiting}, $n, $killed));
 	take("turn $n", $node{waiting}->ask('SELECT longest_turn FROM le_stat_info'));
-	foreach my $node (values %node)
-	{
-		$node->hang_up;
-		eval { $node->stop('immediate') };
-		$node->clean_node;
-	}
+	end($_) foreach values %node;
 	return;
 }
 
@@ -198,9 +224,18 @@ rounds(
 			progress("$n elections");
 			measure($n);
 		}
+		return if $_[0] > 1 || $kind ne 'consul';
+		progress('1 election, default settings');
+		wakeups_by_default();
 	},
 	2);
 
+if ($kind eq 'consul')
+{
+	metric("1, default settings: wake-ups, $_", unit => '/min',
+		ours => "$_ default wakeups", peer => 'pg_cron\'s launcher', ratio => '< 1')
+	  foreach 'leader', 'waiting';
+}
 foreach my $n (@sizes)
 {
 	metric("$n: until all are held", unit => 's', ours => "held $n",
@@ -215,7 +250,7 @@ foreach my $n (@sizes)
 		metric("$n: processor, $role", unit => '%', ours => "$role $n cpu",
 			($n == 1000 ? (target => '<= 1') : ()));
 		metric("$n: wake-ups, $role", unit => '/min', ours => "$role $n wakeups",
-			($n == 1 ? (peer => 'pg_cron\'s launcher', ratio => '< 1') : ()));
+			($n == 1 ? (peer => 'pg_cron\'s launcher') : ()));
 		metric("$n: memory, $role", unit => 'MB', ours => "$role $n mb",
 			($n == 10000 ? (target => '<= 200') : ()));
 	}
