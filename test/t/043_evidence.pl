@@ -58,9 +58,10 @@ sub evidence
 
 report($_, $report{$_}) foreach keys %report;
 my $text = evidence();
-like($text, qr/\(`make sim [^`]*`\)\. On \d{4}-\d\d-\d\d, sources 0123456789ab: 1,000 schedules .* 31,540,915 terms began, .* Failed: 0\. .* 1,958 schedules\. Failed: 0\./,
+like($text, qr/\(`make sim SCHEDULES=1000`\)\. On \d{4}-\d\d-\d\d, sources 0123456789ab: 1,000 schedules .* 31,540,915 terms began, .* Failed: 0\. .* 1,958 schedules\. Failed: 0\./,
 	'simulation');
 like($text, qr/3 nodes 2\.2 requests/, 'load');
+like($text, qr/\(`make faults DURATION=60min`\)\. On \d{4}-/, 'as it was run');
 like($text, qr/60\.5 minutes with leases of 5\.0 s: 477 faults of 2 kinds, 171,419 operations of clients, 14,475 handovers/,
 	'faults');
 like($text, qr/\| I1 beliefs of two holders never overlap \| 19,755 \/ 3 \/ 0 \| \| \|/, 'a check');
