@@ -672,6 +672,18 @@ land(LeFlight *flight, const LeAnswer *answer)
 }
 
 /*
+ * An acquire of a session that has ended since.  Who seeks the election now is
+ * told that nothing was done for him, so no request of it may still set out.
+ */
+static bool
+is_of_the_past(const LeFlight *flight)
+{
+	return (flight->op.kind == LE_OP_ACQUIRE ||
+			flight->op.kind == LE_OP_TAKE_OVER) &&
+		flight->epoch != le_table->node.epoch;
+}
+
+/*
  * The next request cannot be sent.  Was it the first, nothing was applied; of
  * several, nobody knows what those before it have done.
  */
@@ -734,6 +746,8 @@ authenticated(LeFlight *flight, const LeAnswer *answer)
 		waiting = list_delete_first(waiting);
 		if (answer->outcome != LE_DONE)
 			fail_secretless(next, why);
+		else if (is_of_the_past(next))
+			give_up(next, "its session has ended");
 		else if (le_now() >= next->until || !transmit(next))
 			give_up(next, "there was no time left after authentication");
 	}
@@ -815,7 +829,7 @@ ask_with_new_secret(LeFlight *flight, const LeAnswer *answer)
 	LeSecretAdvice advice;
 
 	if (!answer->stale_secret || flight->renewed_secret ||
-		flight->op.kind == LE_OP_AUTHENTICATE ||
+		flight->op.kind == LE_OP_AUTHENTICATE || is_of_the_past(flight) ||
 		(advice = le_secret_refused(flight->secret_number)) ==
 		LE_SECRET_GIVE_UP)
 		return false;
@@ -857,7 +871,8 @@ ask_another(LeFlight *flight, const LeHttpResponse *response,
 						 answer->detail ? answer->detail : "no answer");
 	else
 		le_server_answered(flight->server);
-	if (!answer->next_server || flight->until - le_now() < LE_MIN_ATTEMPT / 2)
+	if (!answer->next_server || is_of_the_past(flight) ||
+		flight->until - le_now() < LE_MIN_ATTEMPT / 2)
 		return false;
 	return transmit(flight);
 }
