@@ -265,8 +265,11 @@ note_acquire(SimNode *n, int election, int session)
 	const Backend *b = &n->backends[slot->candidate_proc];
 
 	n->asked_in[election] = session;
+
+	/* a repeated one may be for nobody, and another may ask from his place */
 	n->asked_for[election] =
-		slot->candidate_pid == 0 || b->state != PLACE_TAKEN ? 0 :
+		slot->candidate_pid == 0 || b->state != PLACE_TAKEN ||
+		b->ask.owner != slot->candidate ? 0 :
 		question_of(b, slot->candidate_proc);
 }
 
