@@ -274,12 +274,13 @@ send_watch(void)
 static le_time
 next_watch(void)
 {
-	le_duration rest = le_elect_any_waiting() ? LEAST_REST : LONG_REST;
-	le_time		next = Max(watch.next_at, watch.shown_at + rest);
+	le_duration rest;
 
-	if (!watch.by_news || watch.wanted)
-		return next;
-	return Max(next, watch.listed_at + LIST_PERIOD);
+	/* Long after any rest: who waits need not be looked for in each turn. */
+	if (watch.by_news && !watch.wanted)
+		return Max(watch.next_at, watch.listed_at + LIST_PERIOD);
+	rest = le_elect_any_waiting() ? LEAST_REST : LONG_REST;
+	return Max(watch.next_at, watch.shown_at + rest);
 }
 
 /* ---- news ---- */

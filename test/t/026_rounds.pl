@@ -215,8 +215,7 @@ subtest 'the watch rests' => sub {
 					'SELECT count(*) FROM generate_series(1, 300) '
 					  . "WHERE le_acquire('quick') AND le_release('quick')");
 			});
-		my $watches =
-		  $consul->requests($offset, qr{^GET /v1/kv/busy/\?.*index=[1-9]});
+		my $watches = $consul->requests($offset, qr{^GET /v1/kv/busy/\?});
 
 		note "$watches in $took s";
 		is($done, 300, 'three hundred terms');
