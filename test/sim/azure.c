@@ -65,6 +65,7 @@ typedef struct Blob
 	ClaimRecord claim;
 	bool		stamped;		/* under this lease */
 	bool		by_hand;		/* somebody broke the lease */
+	bool		cut_short;		/* ... before its holder can know */
 	Key			key;			/* for those who ask az_key() */
 } Blob;
 
@@ -155,7 +156,7 @@ end_lease(Blob *b)
 {
 	b->id = 0;
 	b->breaks = 0;
-	b->by_hand = b->stamped = false;
+	b->by_hand = b->cut_short = b->stamped = false;
 }
 
 static void
@@ -166,7 +167,7 @@ grant(Blob *b, uint64 id, int seconds)
 		if (b->id != 0 && !b->stamped)
 			sim.counts.unstamped++;
 		sim.counts.leases++;
-		b->stamped = b->by_hand = false;
+		b->stamped = b->by_hand = b->cut_short = false;
 	}
 	b->id = id;
 	start_clock(b, seconds);
@@ -396,7 +397,10 @@ break_lease(const BlobRequest *r, Blob *b, BlobAnswer *a)
 		end = b->breaks;
 	if (r->seconds != NOT_SAID && (b->seconds == FOR_EVER ||
 								   sim.now + r->seconds * LE_SEC < end))
+	{
 		end = sim.now + r->seconds * LE_SEC;
+		b->cut_short = is_locked(state);
+	}
 	if (state == LEASED || state == BREAKING)
 		b->breaks = Max(end, 1);
 	else if (state == EXPIRED)
@@ -557,6 +561,36 @@ status_of(const char *code)
 	return 409;
 }
 
+/*
+ * Who sees a broken lease waits until its holder cannot believe any more.  An
+ * acquire that was decided on before takes it at once, which is why nobody may
+ * break a lease with a period shorter than what is left of it.
+ */
+static void
+allow_overlap(int election)
+{
+	sim.outside_until[election] = sim.now + 61 * LE_SEC;
+}
+
+static void
+tell_of_acquire(int blob, const Blob *before)
+{
+	if (!IS_CLAIM_BLOB(blob) && before->cut_short &&
+		sim.travel.sent < before->breaks)
+		allow_overlap(blob);
+	tell_checks(blob, before, -1);
+}
+
+/* Is the node about to acquire, or did it try and does not know? */
+static bool
+acquires(SimNode *n, int election)
+{
+	const LeSlot *slot = n->up ? node_slot(n, election) : NULL;
+
+	return slot != NULL && (slot->election.state == LE_ACQUIRING ||
+							slot->election.state == LE_ACQUIRE_UNSURE);
+}
+
 /* Who did it: the term's session, if the request was applied. */
 static void
 tell(const BlobRequest *r, const Blob *before)
@@ -567,6 +601,9 @@ tell(const BlobRequest *r, const Blob *before)
 	{
 		case BLOB_BREAK:
 			tell_of_break(r->blob, before);
+			break;
+		case BLOB_ACQUIRE:
+			tell_of_acquire(r->blob, before);
 			break;
 		case BLOB_RELEASE:
 			tell_checks(r->blob, before,
@@ -713,6 +750,9 @@ az_break(int session)
 		r.seconds = periods[sim_below(lengthof(periods))];
 		trace(NULL, "the lease on e%d is broken, %d s", e, r.seconds);
 		azure_execute(&r, &a);
+		for (int i = 0; i < sim.nnodes && b->cut_short; i++)
+			if (acquires(sim.node[i], e))
+				allow_overlap(e);
 		return;
 	}
 }
