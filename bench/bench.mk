@@ -15,6 +15,8 @@
 #:   handoff        one of many elections is handed over: how long it takes, and
 #:                  what it costs those that do not care; ELECTIONS="10 10000",
 #:                  ROUNDS=n (20)
+#:   profile        where the worker's time goes while a session acquires and
+#:                  releases, by perf; PROFILE_SECONDS=n (10)
 #:   bench-azure    leases on Azurite's blobs beside the same requests alone, by
 #:                  libcurl; handoff, failover; ROUNDS=n (5), TIMES=n (200)
 #:
@@ -32,7 +34,8 @@ build/bench-floor.so: bench/floor.c
 build/gateway-tests: $(wildcard test/gateway/*.go)
 	cd test/gateway && go test -c -o ../../build/gateway-tests .
 
-.PHONY: bench bench-build bench-docs failover scale handoff bench-gateway bench-azure
+.PHONY: bench bench-build bench-docs failover scale handoff profile bench-gateway \
+	bench-azure
 bench-build: gateway goclient build/bench-bare build/bench-floor.so \
 		build/gateway-tests
 	@$(BUILD) --silent
@@ -64,6 +67,10 @@ bench-gateway:
 build/azure-bare: bench/azure_bare.c
 	@mkdir -p $(@D)
 	$(TEST_CC) -std=gnu99 -O2 $(TEST_WARNINGS) -o $@ $< -lcurl
+
+profile:
+	@$(BUILD) --silent
+	@$(SANDBOX:scripts/sandbox=bench/profile)
 
 bench-azure: build/azure-bare
 	@$(BUILD) --silent
