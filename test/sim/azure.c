@@ -65,7 +65,6 @@ typedef struct Blob
 	ClaimRecord claim;
 	bool		stamped;		/* under this lease */
 	bool		by_hand;		/* somebody broke the lease */
-	bool		cut_short;		/* ... before its holder can know */
 	Key			key;			/* for those who ask az_key() */
 } Blob;
 
@@ -156,7 +155,7 @@ end_lease(Blob *b)
 {
 	b->id = 0;
 	b->breaks = 0;
-	b->by_hand = b->cut_short = b->stamped = false;
+	b->by_hand = b->stamped = false;
 }
 
 static void
@@ -167,7 +166,7 @@ grant(Blob *b, uint64 id, int seconds)
 		if (b->id != 0 && !b->stamped)
 			sim.counts.unstamped++;
 		sim.counts.leases++;
-		b->stamped = b->by_hand = b->cut_short = false;
+		b->stamped = b->by_hand = false;
 	}
 	b->id = id;
 	start_clock(b, seconds);
@@ -397,10 +396,7 @@ break_lease(const BlobRequest *r, Blob *b, BlobAnswer *a)
 		end = b->breaks;
 	if (r->seconds != NOT_SAID && (b->seconds == FOR_EVER ||
 								   sim.now + r->seconds * LE_SEC < end))
-	{
 		end = sim.now + r->seconds * LE_SEC;
-		b->cut_short = is_locked(state);
-	}
 	if (state == LEASED || state == BREAKING)
 		b->breaks = Max(end, 1);
 	else if (state == EXPIRED)
@@ -561,23 +557,24 @@ status_of(const char *code)
 	return 409;
 }
 
+/* Was it broken so that it ended before its holder stops believing? */
+static bool
+cut_short(const Blob *b)
+{
+	return b->breaks != 0 && b->seconds != FOR_EVER && b->breaks < b->expires;
+}
+
 /*
  * Who sees a broken lease waits until its holder cannot believe any more.  An
  * acquire that was decided on before takes it at once, which is why nobody may
  * break a lease with a period shorter than what is left of it.
  */
 static void
-allow_overlap(int election)
-{
-	sim.outside_until[election] = sim.now + 61 * LE_SEC;
-}
-
-static void
 tell_of_acquire(int blob, const Blob *before)
 {
-	if (!IS_CLAIM_BLOB(blob) && before->cut_short &&
+	if (!IS_CLAIM_BLOB(blob) && cut_short(before) &&
 		sim.travel.sent < before->breaks)
-		allow_overlap(blob);
+		check_allow_overlap(blob);
 	tell_checks(blob, before, -1);
 }
 
@@ -750,9 +747,9 @@ az_break(int session)
 		r.seconds = periods[sim_below(lengthof(periods))];
 		trace(NULL, "the lease on e%d is broken, %d s", e, r.seconds);
 		azure_execute(&r, &a);
-		for (int i = 0; i < sim.nnodes && b->cut_short; i++)
+		for (int i = 0; i < sim.nnodes && cut_short(b); i++)
 			if (acquires(sim.node[i], e))
-				allow_overlap(e);
+				check_allow_overlap(e);
 		return;
 	}
 }

@@ -695,13 +695,6 @@ shut_down(SimNode *n, const Intervention *v)
 }
 
 static void
-outside_for(int election, le_duration span)
-{
-	sim.outside_until[election] = Max(sim.outside_until[election],
-									  sim.now + span);
-}
-
-static void
 on_backend(SimNode *n, const Intervention *v)
 {
 	int			place = (int) (v->random % MAX_BACKENDS);
@@ -870,13 +863,13 @@ schedule_happen(int number)
 			break;
 		case HAPPEN_DELETE_KEY:
 		case HAPPEN_OVERWRITE_KEY:
-			outside_for(v->election, 61 * LE_SEC);
+			check_allow_overlap(v->election);
 			sim.model->write_by_hand(v->election,
 									 v->what == HAPPEN_DELETE_KEY);
 			break;
 		case HAPPEN_FOREIGN_LOCK:
 			if (sim.schedule->store == STORE_CONSUL)
-				outside_for(v->election, 61 * LE_SEC);
+				check_allow_overlap(v->election);
 			sim.model->foreign_lock(v->election);
 			break;
 		case HAPPEN_ACQUIRE:
@@ -1010,7 +1003,7 @@ clear_up(void)
 	for (int e = 0; e < sim.nelections; e++)
 		if (sim.model->key(e)->exists && !sim.model->key(e)->usable)
 		{
-			outside_for(e, 61 * LE_SEC);
+			check_allow_overlap(e);
 			sim.model->write_by_hand(e, true);
 			deleted = true;
 		}

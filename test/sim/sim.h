@@ -1120,6 +1120,7 @@ extern bool check_believes(const SimNode *n, int election);
 extern int	check_leader(int election);
 extern void check_begins_anew(int election);
 extern bool check_outside(int election);
+extern void check_allow_overlap(int election);
 extern void sim_fail(const char *format,...) pg_attribute_printf(1, 2);
 
 /* ---- trace.c ---- */
