@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +34,8 @@ func TestOneNode(t *testing.T) {
 				t.Error("no warning about the replication")
 			}
 			g.warm(t)
+			// a hundred at once beside all others may be more than a node can do in time
+			t.Run("batch", func(t *testing.T) { batch(t, g) })
 			for _, c := range []struct {
 				name string
 				run  func(*testing.T, *proc, string)
@@ -40,7 +43,7 @@ func TestOneNode(t *testing.T) {
 				{"curl", curlShape}, {"recipe of 2014", recipe2014}, {"late duplicates", lateDuplicates},
 				{"expiry", expiry}, {"waiting", waiting}, {"list", list}, {"claims", claims},
 				{"hidden by a foreign write", foreignWrite}, {"token survives", tokenSurvives}, {"names", names},
-				{"batch", batch}, {"statements", statements}, {"model", model},
+				{"statements", statements}, {"model", model},
 			} {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
@@ -404,10 +407,27 @@ func results(t *testing.T, g *proc, path string, body m) []result {
 	return doc.Results
 }
 
+// warmBatch has a node work until it can acquire a hundred locks at once within
+// the time the gateway gives it; warm does so for one after the other.
+func warmBatch(t *testing.T, g *proc) {
+	round := 0
+	until(t, 120*time.Second, "a hundred locks at once", func() bool {
+		var locks []m
+		for i := range 100 {
+			locks = append(locks, m{"name": fmt.Sprintf("warm/%d/%03d", round, i), "attempt": "a"})
+		}
+		round++
+		return !slices.ContainsFunc(results(t, g, "/v1/acquire", m{"owner": "w", "ttl": 5, "locks": locks}),
+			func(r result) bool { return r.Status != 201 })
+	})
+	t.Logf("a hundred locks at once: %d tries", round)
+}
+
 // batch takes a hundred locks at once through a term: acquired, asked for once
 // more, renewed, read, released. One of them is somebody else's, and one is
 // named at another token.
-func batch(t *testing.T, g *proc, _ string) {
+func batch(t *testing.T, g *proc) {
+	warmBatch(t, g)
 	var acquires, terms, names []m
 	for i := range 100 {
 		name := fmt.Sprintf("batch/%03d", i)
