@@ -379,6 +379,27 @@ other_term(const SimNode *n, const Request *r, int part, int election)
 	return term != 0 && term != n->term[election];
 }
 
+/*
+ * Each decision to acquire a key with a lease of its own has an id of its own:
+ * a late release of the term that had the same would end the new one.
+ */
+static void
+check_attempt(SimNode *n, int election)
+{
+	const LeSlot *slot = node_slot(n, election);
+	uint32		decision;
+
+	if (slot == NULL || slot->attempt[0] == '\0')
+		return;
+	decision = slot->election.decisions;
+	if (decision != n->decision[election] &&
+		strcmp(slot->attempt, n->attempt[election]) == 0)
+		sim_fail("n%d acquires e%d with the id of an earlier decision",
+				 n->number, election);
+	n->decision[election] = decision;
+	strlcpy(n->attempt[election], slot->attempt, sizeof(n->attempt[election]));
+}
+
 /* Belief in a term ends before the store is told of its end. */
 void
 check_sent(SimNode *n, const Request *r)
@@ -394,7 +415,10 @@ check_sent(SimNode *n, const Request *r)
 			sim_fail("n%d gives up e%d at the store, and believes in its term",
 					 n->number, e);
 		if (r->kind == LE_OP_ACQUIRE || r->kind == LE_OP_TAKE_OVER)
+		{
 			note_acquire(n, e, r->session);
+			check_attempt(n, e);
+		}
 	}
 }
 
@@ -589,6 +613,23 @@ check_told(const SimNode *n, int election)
 		sim_fail("n%d holds e%d with token " UINT64_FORMAT " for %s "
 				 "that nobody told of it", n->number, election, token,
 				 owner == LE_OWNER_NODE ? "an instance" : "a backend");
+}
+
+/*
+ * A worker that has nothing more to do has told all who waited for a term, or
+ * the one before it had: a term that nobody knows of is nobody's to end.
+ */
+void
+check_grants(SimNode *n)
+{
+	for (int e = 0; e < sim.nelections; e++)
+	{
+		const LeSlot *slot = node_slot(n, e);
+
+		if (slot != NULL && le_grants_open(slot))
+			sim_fail("n%d rests, and has not told who waited for e%d",
+					 n->number, e);
+	}
 }
 
 /* Nobody reads a slot that somebody is in the middle of changing. */

@@ -332,6 +332,7 @@ WaitEventSetWait(WaitEventSet *set, long timeout, WaitEvent *occurred,
 {
 	SimNode    *n = sim_node;
 
+	check_grants(n);
 	n->sleeps_until = timeout < 0 ? 0 :
 		clock_mono(n, sim.now) + timeout * LE_MSEC;
 	node_plan(n);

@@ -677,6 +677,8 @@ typedef struct SimNode
 	le_time		drained[MAX_ELECTIONS]; /* how long its term is waited for */
 	uint64		hasty[MAX_ELECTIONS];	/* its last term that was given up and
 										 * waited for nobody */
+	char		attempt[MAX_ELECTIONS][LE_ATTEMPT_LEN + 1]; /* the last id ... */
+	uint32		decision[MAX_ELECTIONS];	/* ... and of which decision it is */
 	le_duration margin;			/* the least in this session */
 
 	/* progress.c; times are on its clock */
@@ -1110,6 +1112,7 @@ extern void check_reset(void);
 extern void check_step(void);
 extern void check_terms(SimNode *n);
 extern void check_proof(SimNode *n, const Request *r);
+extern void check_grants(SimNode *n);
 extern void check_denied(const SimNode *n, const Backend *b);
 extern void check_nothing_done(const SimNode *n, const Backend *b);
 extern void check_write(int session, int election, const Key *before,
