@@ -677,8 +677,8 @@ typedef struct SimNode
 	le_time		drained[MAX_ELECTIONS]; /* how long its term is waited for */
 	uint64		hasty[MAX_ELECTIONS];	/* its last term that was given up and
 										 * waited for nobody */
-	char		attempt[MAX_ELECTIONS][LE_ATTEMPT_LEN + 1]; /* the last id ... */
-	uint32		decision[MAX_ELECTIONS];	/* ... and of which decision it is */
+	char		attempt[MAX_ELECTIONS][LE_ATTEMPT_LEN + 1];	/* the last id */
+	uint32		decision[MAX_ELECTIONS];	/* which it was of */
 	le_duration margin;			/* the least in this session */
 
 	/* progress.c; times are on its clock */
