@@ -9,7 +9,8 @@
  * its own, which lost its aim with the next change of the worker.  So every
  * place is tried, one after another, until the schedule has no more readings;
  * in those seeds where a session learns of the end of its term when that is
- * over, since most have nobody who could miss it.
+ * over, or a term ends that was of no use, since most have nobody who could
+ * miss it.
  *
  * test/sim/kills.c
  *
@@ -61,6 +62,7 @@ work(const uint64 *seeds, uint64 n, uint64 *next, Tally *tally)
 		kill_everywhere(seeds[i], tally);
 }
 
+/* Half of them for the one, half for the other. */
 static void
 choose(uint64 *seeds, uint64 n, uint64 from)
 {
@@ -68,11 +70,13 @@ choose(uint64 *seeds, uint64 n, uint64 from)
 
 	for (uint64 i = 0; i < n; from++)
 	{
-		uint64		before = sim.counts.nudges_late;
+		const uint64 *happens = i % 2 == 0 ? &sim.counts.nudges_late :
+			&sim.counts.useless;
+		uint64		before = *happens;
 
 		schedule_make(&s, from);
 		schedule_run(&s);
-		if (sim.counts.nudges_late > before)
+		if (*happens > before)
 			seeds[i++] = from;
 	}
 }
