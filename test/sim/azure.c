@@ -578,14 +578,20 @@ tell_of_acquire(int blob, const Blob *before)
 	tell_checks(blob, before, -1);
 }
 
-/* Is the node about to acquire, or did it try and does not know? */
+/* Is a node about to acquire, or did one try and does not know? */
 static bool
-acquires(SimNode *n, int election)
+any_acquires(int election)
 {
-	const LeSlot *slot = n->up ? node_slot(n, election) : NULL;
+	for (int i = 0; i < sim.nnodes; i++)
+	{
+		SimNode    *n = sim.node[i];
+		const LeSlot *slot = n->up ? node_slot(n, election) : NULL;
 
-	return slot != NULL && (slot->election.state == LE_ACQUIRING ||
-							slot->election.state == LE_ACQUIRE_UNSURE);
+		if (slot != NULL && (slot->election.state == LE_ACQUIRING ||
+							 slot->election.state == LE_ACQUIRE_UNSURE))
+			return true;
+	}
+	return false;
 }
 
 /* Who did it: the term's session, if the request was applied. */
@@ -747,9 +753,8 @@ az_break(int session)
 		r.seconds = periods[sim_below(lengthof(periods))];
 		trace(NULL, "the lease on e%d is broken, %d s", e, r.seconds);
 		azure_execute(&r, &a);
-		for (int i = 0; i < sim.nnodes && cut_short(b); i++)
-			if (acquires(sim.node[i], e))
-				check_allow_overlap(e);
+		if (cut_short(b) && any_acquires(e))
+			check_allow_overlap(e);
 		return;
 	}
 }

@@ -100,8 +100,10 @@ check_outside(int election)
 	return sim.schedule->beyond || sim.now < sim.outside_until[election];
 }
 
-/* Somebody has done by hand what nobody may: until no belief from before it is
- * left, the longest lease being of 60 s. */
+/*
+ * Somebody has done by hand what nobody may: until no belief from before it is
+ * left, the longest lease being of 60 s.
+ */
 void
 check_allow_overlap(int election)
 {
@@ -625,10 +627,10 @@ check_grants(SimNode *n)
 {
 	for (int e = 0; e < sim.nelections; e++)
 	{
-		const LeSlot *slot = node_slot(n, e);
+		LeSlot	   *slot = node_slot(n, e);
 
 		if (slot != NULL && le_grants_open(slot) &&
-			pg_atomic_read_u64(&((LeSlot *) slot)->token) != 0)
+			pg_atomic_read_u64(&slot->token) != 0)
 			sim_fail("n%d rests, and has not told who waited for e%d",
 					 n->number, e);
 	}
