@@ -885,7 +885,9 @@ go_on(LeFlight *flight, const LeAnswer *answer)
 		return false;
 	flight->op.step = answer->next;
 	flight->tried = 0;
-	if (le_now() >= flight->until || !transmit(flight))
+	if (is_of_the_past(flight))
+		give_up(flight, "its session has ended");
+	else if (le_now() >= flight->until || !transmit(flight))
 		give_up(flight, "there was no time left for the rest of it");
 	return true;
 }
