@@ -27,7 +27,7 @@ belief must end by the deadline
 
 =item rare
 
-true: it takes so long that it comes up less often
+true: it takes so long that it comes up once where the others come five times
 
 =item first
 
