@@ -80,13 +80,15 @@ foreach my $what ('acquire', 'release')
 		peer => "same requests + local $what", ratio => '<= 1.15');
 	metric("le_$what()", unit => 'ms', ours => "consul $what",
 		peer => "relayed $what");
+	metric("relayed: $what", unit => 'ms', ours => "relayed $what",
+		peer => "bare + local $what");
 	metric("le_$what(), store local", unit => 'ms', ours => "local $what");
 }
 metric('le_acquire() and le_release()', unit => 'ms', ours => 'consul pair',
 	peer => 'Go Lock + Unlock', ratio => '< 1');
 metric('le_acquire() and le_release()', unit => 'ms', ours => 'consul pair',
 	peer => 'relayed pair');
-metric('the same, relayed', unit => 'ms', ours => 'relayed pair',
+metric('relayed: both', unit => 'ms', ours => 'relayed pair',
 	peer => 'Go Lock + Unlock');
 metric('requests of such a pair', unit => 'requests', ours => 'requests');
 leave_out('pgsql-http', 'not part of Debian\'s PostgreSQL');
