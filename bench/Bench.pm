@@ -39,7 +39,7 @@ use JSON::PP ();
 use List::Util qw(max min sum);
 
 our @EXPORT = qw(consul_server finish gateway_samples how_many instance leave_out lines_of median metric
-  note progress quick rounds size take take_lines
+  note pgsql_http progress quick rounds size take take_lines
   take_rounds this_round together tool);
 
 # What PostgreSQL's test modules leave of standard error is a log file.
@@ -143,6 +143,12 @@ done is on its disk.  One in memory only (B<-dev>) would answer in a third of th
 time, and make all that is beside a request look dear.  Parameters are those of
 LeaderElection::Consul.
 
+=item pgsql_http($node)
+
+Whether the server has pgsql-http (its C<make install>, or PGDG's package); creates
+it then, and keeps its connections, as its documentation says for many requests.
+Sessions that are there already do not see that.
+
 =item gateway_samples($test, %environment)
 
 The lines of a test of test/gateway that measures.
@@ -167,6 +173,28 @@ sub consul_server
 {
 	return LeaderElection::Consul->new('consul', log_level => 'warn',
 		persistent => 1, @_)->start;
+}
+
+sub pgsql_http
+{
+	my ($node) = @_;
+	my $version = $node->ask(
+		"SELECT default_version FROM pg_available_extensions WHERE name = 'http'");
+
+	if (!$version)
+	{
+		leave_out('pgsql-http', 'not installed for this PostgreSQL');
+		return 0;
+	}
+	$node->sql(<<'END');
+CREATE EXTENSION http;
+DO $$ BEGIN
+	EXECUTE format('ALTER DATABASE %I SET http.curlopt_tcp_keepalive = 1',
+		current_database());
+END $$;
+END
+	note("beside pgsql-http $version");
+	return 1;
 }
 
 sub gateway_samples

@@ -1,6 +1,6 @@
 # What does a check cost?  In a loop of one session, less the loop itself, on the
 # clock of the time that the process spent on a processor; and by pgbench as a
-# statement of its own.
+# statement of its own.  A GET of pgsql-http asks Consul who holds a key.
 
 use strict;
 use warnings;
@@ -42,6 +42,8 @@ VACUUM ANALYZE bench_lease, bench_names;
 SELECT le_acquire('bench/0'), le_release('bench/0'), le_acquire('bench/1');
 END
 
+my $consul = pgsql_http($node) ? consul_server() : undef;
+my $holder = $consul && $consul->session(TTL => '');
 my $lease = "(SELECT holder = 'me' AND expires_at > clock_timestamp() "
   . "FROM bench_lease WHERE name = 'bench/1' AND a IS NOT NULL)";
 my %expression = (
@@ -54,9 +56,30 @@ my %expression = (
 	unknown => "le_is_leader('bench/none')",
 	token => "le_fencing_token('bench/1')",
 	advisory => 'pg_try_advisory_lock(1) AND pg_advisory_unlock(1)',
-	lease => $lease);
-my %dear = (advisory => 1, lease => 1);
+	lease => $lease,
+	# asked again only if what it is asked depends on the row
+	$consul ? ('pgsql-http' => '(' . asks_consul('CASE WHEN a > 0 THEN %s END') . ')')
+	: ());
+my %nrows = (
+	advisory => size(200_000, 20_000),
+	lease => size(200_000, 20_000),
+	'pgsql-http' => size(2_000, 1_000));
 my $session = LeaderElection::Session->new($node);
+
+if ($consul)
+{
+	$consul->lock('bench/leader', $holder);
+	die 'not locked' unless $node->ask(asks_consul('%s')) eq 't';
+}
+
+# A query that is true while the key is held by whom it was locked for.
+sub asks_consul
+{
+	my ($address) = @_;
+
+	return "SELECT content::jsonb -> 0 ->> 'Session' = '$holder' FROM http_get("
+	  . sprintf($address, "'" . $consul->url . "/v1/kv/bench/leader'") . ')';
+}
 
 sub loop
 {
@@ -75,7 +98,7 @@ sub measure_loops
 
 	foreach my $case ('empty', @cases)
 	{
-		my $nrows = $dear{$case} ? size(200_000, 20_000) : size(10_000_000, 100_000);
+		my $nrows = $nrows{$case} // size(10_000_000, 100_000);
 		my $times = $nrows / 1000;
 
 		$spent{$case} = loop("SELECT count($expression{$case}) "
@@ -107,7 +130,8 @@ my %statement = (
 	advisory => 'SELECT pg_try_advisory_lock(:client_id), '
 	  . 'pg_advisory_unlock(:client_id);',
 	lease => "SELECT holder = 'me' AND expires_at > clock_timestamp() "
-	  . "FROM bench_lease WHERE name = 'bench/1';");
+	  . "FROM bench_lease WHERE name = 'bench/1';",
+	$consul ? ('pgsql-http' => asks_consul('%s') . ';') : ());
 
 sub measure_statements
 {
@@ -154,7 +178,7 @@ metric("le_is_leader(), $_->[0]", unit => 'ns', ours => $_->[1], peer => 'nothin
   [ 'unknown name', 'unknown' ];
 metric('le_fencing_token()', unit => 'ns', ours => 'token', peer => 'nothing');
 metric('le_is_leader()', unit => 'ns', ours => 'held', peer => $_)
-  foreach 'clock', 'recovery', 'advisory', 'lease';
+  foreach 'clock', 'recovery', 'advisory', 'lease', 'pgsql-http';
 foreach my $clients (1, 2)
 {
 	my @ours = (unit => '/s', ours => "rate held $clients");
@@ -162,7 +186,6 @@ foreach my $clients (1, 2)
 	metric("statements of $clients client(s)", @ours,
 		peer => "rate recovery $clients", ratio => '>= 0.98');
 	metric("statements of $clients client(s)", @ours, peer => "rate $_ $clients")
-	  foreach 'advisory', 'lease';
+	  foreach 'advisory', 'lease', 'pgsql-http';
 }
-leave_out('pgsql-http', 'not part of Debian\'s PostgreSQL');
 finish();
