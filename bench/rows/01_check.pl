@@ -12,7 +12,6 @@ use LeaderElection::Session;
 my $node = instance('check', settings => { max_elections => 10100 },
 	conf => { fsync => 'off' });
 my $floor = tool('bench-floor.so');
-my $seconds = size(3, 1);
 
 $node->sql(<<"END");
 CREATE FUNCTION bench_nothing(text) RETURNS bool STRICT LANGUAGE C
@@ -133,25 +132,38 @@ my %statement = (
 	  . "FROM bench_lease WHERE name = 'bench/1';",
 	$consul ? ('pgsql-http' => asks_consul('%s') . ';') : ());
 
+# The rates of one client depend on how fast the processors wake up, which changes
+# from second to second by more than a check costs: what has to be close takes
+# turns often.
 sub measure_statements
 {
 	my ($clients) = @_;
+	my ($turns, $seconds) = (size(3, 1), size(2, 1));
+	my @close = ('held', 'recovery');
 
+	take_rate($_, $clients, $seconds) foreach (@close) x $turns;
 	foreach my $case (sort keys %statement)
 	{
-		my $file = "$PostgreSQL::Test::Utils::tmp_check/$case.sql";
-
-		open(my $fh, '>', $file) or die "$file: $!";
-		print $fh "$statement{$case}\n";
-		close $fh;
-		my ($tps) = join("\n", lines_of(
-				$node->installed_command('pgbench'),
-				'-n', '-M', 'prepared', '-T', $seconds, '-c', $clients,
-				'-j', $clients, '-f', $file, '-h', $node->host, '-p', $node->port,
-				'postgres')) =~ /^tps = ([\d.]+)/m;
-
-		take("rate $case $clients", $tps);
+		take_rate($case, $clients, 1) unless grep { $_ eq $case } @close;
 	}
+	return;
+}
+
+sub take_rate
+{
+	my ($case, $clients, $seconds) = @_;
+	my $file = "$PostgreSQL::Test::Utils::tmp_check/$case.sql";
+
+	open(my $fh, '>', $file) or die "$file: $!";
+	print $fh "$statement{$case}\n";
+	close $fh;
+	my ($tps) = join("\n", lines_of(
+			$node->installed_command('pgbench'),
+			'-n', '-M', 'prepared', '-T', $seconds, '-c', $clients,
+			'-j', $clients, '-f', $file, '-h', $node->host, '-p', $node->port,
+			'postgres')) =~ /^tps = ([\d.]+)/m;
+
+	take("rate $case $clients", $tps);
 	return;
 }
 

@@ -55,5 +55,7 @@ foreach my $nodes (@sizes)
 	}
 	metric("$nodes node(s): renewal of $params{LOCKS} locks, 100 a request", unit => 'ms',
 		ours => "$nodes batch");
+	metric("$nodes node(s): acquires and releases that Cassandra gave up",
+		unit => 'pairs', ours => "$nodes gateway_failed", peer => "$nodes bare_failed");
 }
 finish();
