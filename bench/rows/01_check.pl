@@ -138,20 +138,20 @@ my %statement = (
 sub measure_statements
 {
 	my ($clients) = @_;
-	my ($turns, $seconds) = (size(3, 1), size(2, 1));
+	my $turns = size(6, 1);
 	my @close = ('held', 'recovery');
 
-	take_rate($_, $clients, $seconds) foreach (@close) x $turns;
+	take_rate($_, $clients) foreach (@close) x $turns;
 	foreach my $case (sort keys %statement)
 	{
-		take_rate($case, $clients, 1) unless grep { $_ eq $case } @close;
+		take_rate($case, $clients) unless grep { $_ eq $case } @close;
 	}
 	return;
 }
 
 sub take_rate
 {
-	my ($case, $clients, $seconds) = @_;
+	my ($case, $clients) = @_;
 	my $file = "$PostgreSQL::Test::Utils::tmp_check/$case.sql";
 
 	open(my $fh, '>', $file) or die "$file: $!";
@@ -159,7 +159,7 @@ sub take_rate
 	close $fh;
 	my ($tps) = join("\n", lines_of(
 			$node->installed_command('pgbench'),
-			'-n', '-M', 'prepared', '-T', $seconds, '-c', $clients,
+			'-n', '-M', 'prepared', '-T', 1, '-c', $clients,
 			'-j', $clients, '-f', $file, '-h', $node->host, '-p', $node->port,
 			'postgres')) =~ /^tps = ([\d.]+)/m;
 
