@@ -188,10 +188,7 @@ sub pgsql_http
 	}
 	$node->sql(<<'END');
 CREATE EXTENSION http;
-DO $$ BEGIN
-	EXECUTE format('ALTER DATABASE %I SET http.curlopt_tcp_keepalive = 1',
-		current_database());
-END $$;
+ALTER DATABASE postgres SET http.curlopt_tcp_keepalive = 1;
 END
 	note("beside pgsql-http $version");
 	return 1;
