@@ -41,8 +41,10 @@ CORE_OBJS = $(call in_room,core/)
 # Codecs: also compiled as frontend code by the unit tests and the fuzzers.
 STORE_OBJS = $(call in_room,store/)
 
+WORKER_OBJS = $(call in_room,worker/) $(call in_room,worker/*/)
+
 OBJS = $(call in_room) $(CORE_OBJS) $(STORE_OBJS) $(call in_room,shmem/) \
-	$(call in_room,worker/) $(call in_room,sql/)
+	$(WORKER_OBJS) $(call in_room,sql/)
 
 # Every input file in sql/ but the install scripts is a regression test.
 REGRESS = $(filter-out leader_election--%, \
@@ -107,7 +109,7 @@ endif
 #
 STORE ?= local
 PROVE_JOBS ?= 4
-T ?= test/t/*.pl
+T ?= test/t/*.pl test/contract/local.pl test/contract/consul.pl
 SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
 	MAKE="$(MAKE)" scripts/sandbox
 BUILD = $(MAKE) --no-print-directory all with_llvm=no
@@ -121,6 +123,8 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:   pgtap          pgTAP tests
 #:   tap            several instances and real stores; T="test/t/003*.pl" runs
 #:                  some, PROVE_JOBS=n (4)
+#:   store-test     the contract of all stores, judged on one; STORE=consul,
+#:                  cassandra, azure or local, or the name of a new one
 #:   jobs           scheduled jobs on three instances that fail, with Consul
 #:                  and with Cassandra; DURATION=1h (10min)
 #:   gateway-unit   unit tests of the gateway
@@ -132,12 +136,13 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:                  and a preview of 19; VERSIONS=18 for one, FRESH=1 fetches
 #:                  them anew
 #:   metrics        make docs/monitoring/*.yaml anew from metrics.yaml
-#:   lint           style check, cppcheck, shellcheck
+#:   lint           style check, cppcheck, shellcheck, and the tests of pages,
+#:                  alerts, reports, rooms and mutants in test/lint
 #:   format         repair what the style check can repair
 #:
 
-.PHONY: deps test test-quick regress pgtap tap jobs test-postgres \
-	test-versions demo
+.PHONY: deps test test-quick regress pgtap tap store-test jobs \
+	test-postgres test-versions demo
 deps:
 	scripts/deps all
 
@@ -156,6 +161,10 @@ regress pgtap:
 tap: gateway goclient build/full-disk.so build/sim/sim
 	$(BUILD)
 	$(SANDBOX) test/run tap $(T)
+
+store-test: gateway
+	$(BUILD)
+	$(SANDBOX) test/run tap test/contract/$(STORE).pl
 
 # Two tests of tap, for longer, and their numbers.
 jobs: DURATION = 10min

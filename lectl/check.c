@@ -162,20 +162,53 @@ read_timeout(const char *text)
 	return (instant) (seconds * SEC);
 }
 
+/* That no server answers is what a check is for, not a fault of its own. */
+static void
+tell_silence(const Check *check, const char *why)
+{
+	tell(check, CRITICAL, psprintf("no server answers: %s", why), NULL);
+}
+
+static void
+tell_delay(const Check *check)
+{
+	tell(check, CRITICAL, "the server has not answered in time", NULL);
+}
+
+/*
+ * One that answers, but does not let us in, and what cannot be asked at all
+ * are faults of the check.  To find that out takes as long again as it took.
+ */
+static bool
+is_silent(const Check *check, instant began)
+{
+	PGPing		ping;
+
+	if (now() + (now() - began) > check->limit)
+		return true;
+	ping = ping_server(check->options);
+	return ping == PQPING_NO_RESPONSE || ping == PQPING_REJECT;
+}
+
 /* By one of the hosts that answers. */
 static PGconn *
 connect_in_time(const Check *check)
 {
+	instant		began = now();
 	PGconn	   *conn = connect_again(check->options);
 
 	if (conn == NULL || PQstatus(conn) == CONNECTION_BAD)
+	{
+		if (is_silent(check, began))
+			tell_silence(check, why_lost(conn));
 		tell(check, UNKNOWN, why_lost(conn), NULL);
+	}
 	for (int i = 0; i < PREPARATIONS; i++)
 	{
 		PGresult   *result = ask_server(conn, &preparations[i], check->limit);
 
 		if (result == NULL)
-			tell(check, UNKNOWN, "the server has not answered in time", NULL);
+			tell_delay(check);
 		if (!has_rows(result))
 			tell_failure(check, UNKNOWN, result);
 		if (i == 1 && !found_extension(result))
@@ -192,7 +225,7 @@ must_ask(const Check *check, PGconn *conn, const Question *question)
 	PGresult   *result = ask_server(conn, question, check->limit);
 
 	if (result == NULL)
-		tell(check, UNKNOWN, "the server has not answered in time", NULL);
+		tell_delay(check);
 	if (!has_rows(result))
 		tell_failure(check, UNKNOWN, result);
 	return result;
@@ -250,6 +283,7 @@ typedef struct Candidates
 	Candidate  *list;
 	int			n;
 	int			silent;			/* hosts without an answer */
+	int			refused;		/* and those among them that said why */
 	const char *why;
 	bool		others;			/* a store that tells of other nodes */
 } Candidates;
@@ -284,6 +318,7 @@ hear_candidates(Candidates *all, const Host *host)
 	if (host->error != NULL || !has_rows(result))
 	{
 		all->silent++;
+		all->refused += host->error == NULL;
 		all->why = host->error ? host->error :
 			error_of(result);
 		return;
@@ -328,6 +363,8 @@ check_candidates(Check *check)
 			  values[0] ? &of_elections : &of_nodes, 1, check->limit);
 	for (int i = 0; i < n; i++)
 		hear_candidates(&all, &hosts[i]);
+	if (all.silent == n && all.refused == 0)
+		tell_silence(check, all.why);
 	if (all.silent == n)
 		tell(check, UNKNOWN, all.why, NULL);
 	if (n == 1 && !all.others)
@@ -450,7 +487,8 @@ check_store(Check *check)
 	const Question read = PLAIN("SELECT le_current_leader('lectl/check')");
 	const Question judge =
 	PLAIN("SELECT level, message FROM le_check_config() WHERE level <> 'ok' AND "
-		  "topic IN ('worker', 'store', 'contact', 'claims') "
+		  "(topic IN ('worker', 'store', 'contact', 'claims', 'token') "
+		  "OR level = 'error' AND topic IN ('secrets', 'files')) "
 		  "ORDER BY level = 'error' DESC LIMIT 1");
 	PGconn	   *conn;
 	PGresult   *result;
@@ -468,7 +506,7 @@ check_store(Check *check)
 	seconds = (double) (now() - sent) / SEC;
 	perf = performance(check, "time", psprintf("%.6fs", seconds));
 	if (result == NULL)
-		tell(check, UNKNOWN, "the server has not answered in time", NULL);
+		tell_delay(check);
 	if (has_sqlstate(result, "57014"))
 		tell(check, CRITICAL, "the store has not answered in time", NULL);
 	if (!has_rows(result))

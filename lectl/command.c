@@ -3,14 +3,12 @@
  *
  * The command that is run: its start, its process group, its end.
  *
- * Three things keep it from outliving us.  It dies with its parent; the guard
- * ends its process group; and what it leaves behind becomes our child, as we
- * are the reaper of our descendants, and is ended before we give up the term.
+ * It has a guard for its parent where it must not outlive us, and us where it
+ * may.  It dies with its parent; the guard ends all that it has started.
  */
 #include "command.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,42 +42,64 @@ take_terminal_back(const Command *command)
 		tcsetpgrp(STDIN_FILENO, getpgrp());
 }
 
+/* How it is to be started. */
+typedef struct Start
+{
+	char	  **argv;
+	int			death_signal;
+	const Events *events;
+	bool		terminal;
+} Start;
+
 static void
-become(char **argv, int death_signal, pid_t parent, Guarded *guarded,
-	   const Events *events, bool terminal)
+become(const Start *start, pid_t parent)
 {
 	int			error;
 
 	setpgid(0, 0);
-	take_terminal(terminal);
-	if (death_signal != 0)
-		prctl(PR_SET_PDEATHSIG, death_signal);
+	take_terminal(start->terminal);
+	if (start->death_signal != 0)
+		prctl(PR_SET_PDEATHSIG, start->death_signal);
 	if (getppid() != parent)
 		_exit(LECTL_SOFTWARE);
-	if (guarded != NULL)
-		__atomic_store_n(&guarded->group, getpid(), __ATOMIC_RELEASE);
-	events_give_back(events);
-	execvp(argv[0], argv);
+	events_give_back(start->events);
+	execvp(start->argv[0], start->argv);
 	error = errno;
-	pg_log_error("could not execute \"%s\": %m", argv[0]);
+	pg_log_error("could not execute \"%s\": %m", start->argv[0]);
 	_exit(error == ENOENT ? LECTL_NOT_FOUND : LECTL_CANNOT_RUN);
 }
 
-/* Death signal 0: it may outlive us. */
-bool
-command_start(Command *command, char **argv, int death_signal,
-			  Guarded *guarded, const Events *events, bool at_terminal)
+static pid_t
+begin(void *what)
 {
 	pid_t		parent = getpid();
+	pid_t		pid = fork();
 
-	command->has_terminal = at_terminal && have_terminal();
-	if (death_signal == SIGKILL)
-		prctl(PR_SET_CHILD_SUBREAPER, 1);
+	if (pid == 0)
+		become(what, parent);
+	return pid;
+}
+
+/* Death signal 0: it may outlive us.  With a guard that is its parent. */
+bool
+command_start(Command *command, char **argv, int death_signal,
+			  Guard *guard, instant kill_at, const Events *events,
+			  bool at_terminal)
+{
+	bool		terminal = at_terminal && have_terminal();
+	Start		start = {argv, death_signal, events, terminal};
+
+	command->has_terminal = terminal;
+	command->guard = guard;
 	fflush(NULL);
-	command->pid = fork();
-	if (command->pid == 0)
-		become(argv, death_signal, parent, guarded, events,
-			   command->has_terminal);
+	if (guard != NULL)
+	{
+		if (!guard_start(guard, kill_at, death_signal, begin, &start))
+			return false;
+		command->pid = guard->guarded->group;
+		return true;
+	}
+	command->pid = begin(&start);
 	if (command->pid < 0)
 		return false;
 	setpgid(command->pid, command->pid);	/* whoever comes first */
@@ -94,82 +114,86 @@ command_signal(const Command *command, int signo)
 }
 
 /*
+ * A child of ours has ended: the guard or one that we know nothing of, which
+ * is ours because our caller had it or because we are process 1.  Such a one
+ * is waited for and not missed.
+ */
+static void
+bury(Command *command, pid_t pid)
+{
+	waitpid(pid, NULL, 0);
+	if (command->guard != NULL && pid == command->guard->pid)
+		command->guard->dead = true;
+}
+
+/*
+ * The guard was ended by somebody, and the command with it.  If its group has
+ * others they end, too; nobody can say what else it has started.
+ */
+static void
+lose_guard(Command *command)
+{
+	pg_log_error("the process that guards the command was ended");
+	kill(-command->pid, SIGKILL);
+	command->ended = true;
+	command->code = 128 + SIGKILL;
+}
+
+/*
  * Has it ended?  It is left to be waited for: as long as it is not, nobody
- * else can have its number, nor its group's.  Whoever else has ended was
- * orphaned and has become our child.
+ * else can have its number, nor its group's.
  */
 void
 command_look(Command *command)
 {
 	siginfo_t	info = {0};
+	const Guard *guard = command->guard;
 
 	while (command->pid > 0 && !command->ended &&
 		   waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 		   info.si_pid != 0)
 	{
-		if (info.si_pid != command->pid)
+		if (guard != NULL || info.si_pid != command->pid)
 		{
-			waitpid(info.si_pid, NULL, 0);
+			bury(command, info.si_pid);
+			info.si_pid = 0;
 			continue;
 		}
 		command->ended = true;
 		command->code = info.si_code == CLD_EXITED ? info.si_status :
 			128 + info.si_status;
 	}
-}
-
-/* KILL to each child of ours but the guard; are there any? */
-static bool
-end_children(pid_t guard)
-{
-	char		path[64];
-	FILE	   *children;
-	int			pid;
-	bool		any = false;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int) getpid());
-	children = fopen(path, "r");
-	if (children == NULL)
-		return false;
-	while (fscanf(children, "%d", &pid) == 1)
+	if (guard == NULL || command->pid <= 0 || command->ended)
+		return;
+	if (__atomic_load_n(&guard->guarded->ended, __ATOMIC_ACQUIRE))
 	{
-		if (pid == guard)
-			continue;
-		kill(pid, SIGKILL);
-		any = true;
+		command->ended = true;
+		command->code = guard->guarded->code;
 	}
-	fclose(children);
-	return any;
+	else if (guard->dead)
+		lose_guard(command);
 }
 
 /*
- * The command has ended.  What it left running is ended as well and waited
- * for; what that had started is our child then.  false: some of it is still
- * there at the limit, as what the kernel does not let go of.
+ * The command has ended.  What it left running is ended as well.  false: some
+ * of it is still there at the limit.
  */
 bool
-command_end_rest(Command *command, Guard *guard, instant limit)
+command_end_rest(Command *command, instant limit)
 {
-	bool		rest;
+	bool		ended = guard_end_all(command->guard, limit);
 
-	kill(-command->pid, SIGKILL);
-	__atomic_store_n(&guard->guarded->group, 0, __ATOMIC_RELEASE);
-	while ((rest = end_children(guard->pid)) && now() < limit)
-	{
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
-		poll(NULL, 0, 1);
-	}
 	command->gone = true;
 	take_terminal_back(command);
-	return !rest;
+	return ended;
 }
 
 /* The same where what it left running may go on. */
 void
 command_forget(Command *command)
 {
-	waitpid(command->pid, NULL, 0);
+	if (command->guard == NULL)
+		waitpid(command->pid, NULL, 0);
 	command->gone = true;
 	take_terminal_back(command);
 }

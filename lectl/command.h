@@ -14,6 +14,7 @@
 typedef struct Command
 {
 	pid_t		pid;			/* and of its group; 0: not started */
+	Guard	   *guard;			/* NULL: its parent are we */
 	bool		ended;
 	bool		gone;			/* and was waited for */
 	bool		has_terminal;	/* what is typed goes to it, not to us */
@@ -21,11 +22,11 @@ typedef struct Command
 } Command;
 
 extern bool command_start(Command *command, char **argv, int death_signal,
-						  Guarded *guarded, const Events *events,
+						  Guard *guard, instant kill_at, const Events *events,
 						  bool at_terminal);
 extern void command_signal(const Command *command, int signo);
 extern void command_look(Command *command);
-extern bool command_end_rest(Command *command, Guard *guard, instant limit);
+extern bool command_end_rest(Command *command, instant limit);
 extern void command_forget(Command *command);
 
 #endif							/* LECTL_COMMAND_H */

@@ -39,10 +39,12 @@ const Question preparations[PREPARATIONS] = {
  * turn, so the kernel asks after it; who wants other times says so in the
  * connection string, which counts since it comes later.  A host that is one of
  * several comes after that: it is asked whatever it is.  The command of exec
- * gets the bytes of its caller, and so does the server.
+ * gets the bytes of its caller, and so does the server.  With ping all that is
+ * asked is whether a server is there.
  */
 static PGconn *
-try_connect(const Options *options, const char *password, const Host *host)
+try_connect(const Options *options, const char *password, const Host *host,
+			PGPing *ping)
 {
 	const char *const keywords[] = {
 		"fallback_application_name", "connect_timeout", "keepalives_idle",
@@ -60,6 +62,11 @@ try_connect(const Options *options, const char *password, const Host *host)
 		host ? host->port : NULL, "any", NULL
 	};
 
+	if (ping != NULL)
+	{
+		*ping = PQpingParams(keywords, values, 1);
+		return NULL;
+	}
 	return host ? PQconnectStartParams(keywords, values, 1) :
 		PQconnectdbParams(keywords, values, 1);
 }
@@ -100,14 +107,24 @@ connect_again(const Options *options)
 
 	if (options->password > 0 && password == NULL)
 		password = ask_password();
-	conn = try_connect(options, password, NULL);
+	conn = try_connect(options, password, NULL, NULL);
 	if (asks_password(options, conn))
 	{
 		PQfinish(conn);
 		password = ask_password();
-		conn = try_connect(options, password, NULL);
+		conn = try_connect(options, password, NULL, NULL);
 	}
 	return conn;
+}
+
+/* After that has failed: do servers answer, and might any be asked? */
+PGPing
+ping_server(const Options *options)
+{
+	PGPing		ping;
+
+	try_connect(options, NULL, NULL, &ping);
+	return ping;
 }
 
 /* Who cannot connect has run nothing; that ends us. */
@@ -543,7 +560,7 @@ host_fails(Host *host, const char *error, int code)
 static void
 host_start(const Options *options, Host *host, instant limit)
 {
-	host->conn = try_connect(options, password, host);
+	host->conn = try_connect(options, password, host, NULL);
 	host->step = -1;
 	host->events = POLLOUT;
 	host->limit = limit;

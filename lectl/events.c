@@ -60,6 +60,24 @@ our_mask(void)
 	return mask;
 }
 
+/*
+ * We cannot do without the end of children and a TERM that ends, whatever our
+ * caller does with them; nor can the command.  What else the caller ignores,
+ * as under nohup, is the command's, too.
+ */
+void
+events_reset(void)
+{
+	sigset_t	mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	sigaddset(&mask, SIGTERM);
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	sigprocmask(SIG_UNBLOCK, &mask, NULL);
+}
+
 bool
 events_open(Events *events)
 {

@@ -24,6 +24,7 @@ extern int	open_timer(void);
 extern void set_timer(int timer, instant at);
 extern void clear_timer(int timer);
 
+extern void events_reset(void);
 extern bool events_open(Events *events);
 extern void events_give_back(const Events *events);
 extern void events_take_again(const Events *events);

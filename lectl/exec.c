@@ -665,11 +665,9 @@ start(Exec *exec)
 		setenv("LE_TICK", exec->tick, 1);
 	else
 		unsetenv("LE_TICK");
-	if ((guarded && !guard_start(&exec->guard, exec->deadline.kill_at,
-								 death_signal)) ||
-		!command_start(&exec->command, exec->options->command, death_signal,
-					   guarded ? exec->guard.guarded : NULL, &exec->events,
-					   true))
+	if (!command_start(&exec->command, exec->options->command, death_signal,
+					   guarded ? &exec->guard : NULL, exec->deadline.kill_at,
+					   &exec->events, true))
 	{
 		pg_log_error("could not start a process: %m");
 		exit(LECTL_SOFTWARE);
@@ -711,12 +709,11 @@ finish(Exec *exec)
 {
 	if (exec->options->on_loss != ON_LOSS_KILL)
 		command_forget(&exec->command);
-	else if (!command_end_rest(&exec->command, &exec->guard,
+	else if (!command_end_rest(&exec->command,
 							   Max(exec->deadline.kill_at, now() + DYING)))
 		abandon(exec);
 	if (exec->guard.pid > 0)
 		guard_dismiss(&exec->guard);
-	exec->guard.pid = 0;
 
 	/* it may have been the guard that ended it */
 	keep_deadline(exec);

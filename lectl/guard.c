@@ -1,12 +1,18 @@
 /*
  * lectl/guard.c
  *
- * A second process that ends the command if lectl itself cannot: because it
- * was killed, or stands still when the deadline comes.
+ * The parent of the command: a second process that ends it, and all that it
+ * has started, also if lectl itself cannot: because it was killed, or stands
+ * still when the deadline comes.
+ *
+ * It is the reaper of its descendants, so whatever the command starts stays
+ * below it, in whichever process group or session.  They are all that is ever
+ * below it: children that lectl was born with, and orphans that come to a
+ * lectl that is process 1, are lectl's and none of the guard's business.
  *
  * It also has the connection's socket open, of which it makes no use.  So when
  * lectl is killed, the server does not see the session end, and gives nobody
- * else the lead, before the command's process group is gone.
+ * else the lead, before all of that is gone.
  */
 #include "postgres_fe.h"
 
@@ -16,6 +22,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,24 +32,154 @@
 /* So long the socket is kept open for processes that do not die. */
 #define LINGER		(5 * SEC)
 
-static void
-end_group(const Guarded *guarded)
-{
-	pid_t		group = __atomic_load_n(&guarded->group, __ATOMIC_ACQUIRE);
+/* Words on the lifeline.  Its end means that lectl is dead. */
+#define LOOK_AGAIN	'l'			/* at kill_at */
+#define END_ALL		'e'
+#define DISMISSED	'd'
 
-	if (group > 0)
-		kill(-group, guarded->signal);
+/* The guard's own. */
+typedef struct Watch
+{
+	Guarded    *guarded;
+	pid_t		lectl;
+	int			lifeline;
+	int			timer;
+	int			children;
+	bool		ending;			/* all that the command has started */
+	bool		signaled;		/* it only, by a signal that it may survive */
+	bool		alone;			/* lectl is dead */
+	instant		limit;			/* then: so long we stay */
+} Watch;
+
+/* ---- the guard ---- */
+
+/*
+ * Has the command ended?  It is left to be waited for: as long as it is not,
+ * nobody else can have its number, nor its group's.
+ */
+static void
+look_at_command(Watch *watch)
+{
+	Guarded    *guarded = watch->guarded;
+	siginfo_t	info = {0};
+
+	if (guarded->ended)
+		return;
+	waitid(P_PID, guarded->group, &info, WEXITED | WNOHANG | WNOWAIT);
+	if (info.si_pid == 0)
+		return;
+	guarded->code = info.si_code == CLD_EXITED ? info.si_status :
+		128 + info.si_status;
+	__atomic_store_n(&guarded->ended, 1, __ATOMIC_RELEASE);
+	if (getppid() == watch->lectl)
+		kill(watch->lectl, SIGCHLD);
 }
 
-/* Dead ones that nobody waits for count as there, hence the limit. */
-static void
-wait_for_group(const Guarded *guarded)
+/*
+ * KILL to each child but the command, or its end; are there any?  What a child
+ * had started is a child of ours when it is dead, so there may be more after
+ * any that was there.  If we cannot see them we do not know that there are
+ * none.
+ */
+static bool
+end_children(Watch *watch, bool to_kill)
 {
-	instant		limit = now() + LINGER;
-	pid_t		group = __atomic_load_n(&guarded->group, __ATOMIC_ACQUIRE);
+	char		path[64];
+	FILE	   *children;
+	int			pid;
+	bool		any = false;
 
-	while (group > 0 && kill(-group, 0) == 0 && now() < limit)
-		poll(NULL, 0, 1);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int) getpid());
+	children = fopen(path, "r");
+	if (children == NULL)
+		return true;
+	while (fscanf(children, "%d", &pid) == 1)
+	{
+		if (pid == watch->guarded->group)
+			continue;
+		if (waitpid(pid, NULL, WNOHANG) != pid && to_kill)
+			kill(pid, SIGKILL);
+		any = true;
+	}
+	fclose(children);
+	return any;
+}
+
+static void
+end_all(Watch *watch)
+{
+	bool		any;
+
+	kill(-watch->guarded->group, SIGKILL);
+	any = end_children(watch, true);
+	if (!any && watch->guarded->ended)
+		__atomic_store_n(&watch->guarded->gone, 1, __ATOMIC_RELEASE);
+}
+
+/* What may survive its signal is ended by no more than that. */
+static void
+end_command(Watch *watch)
+{
+	if (watch->guarded->signal == SIGKILL)
+		watch->ending = true;
+	else if (!watch->signaled)
+		kill(-watch->guarded->group, watch->guarded->signal);
+	watch->signaled = true;
+}
+
+static bool
+is_gone(const Watch *watch)
+{
+	return watch->ending ? watch->guarded->gone : watch->guarded->ended;
+}
+
+static void
+obey(Watch *watch)
+{
+	char		word = DISMISSED;
+	ssize_t		n = read(watch->lifeline, &word, 1);
+
+	if (n == 0)
+	{
+		watch->alone = true;
+		watch->limit = now() + LINGER;
+		end_command(watch);
+	}
+	else if (word == END_ALL)
+		watch->ending = true;
+	else if (word == DISMISSED)
+		_exit(0);
+}
+
+/* Waits once, and sees to what has happened. */
+static void
+turn(Watch *watch)
+{
+	instant		kill_at = __atomic_load_n(&watch->guarded->kill_at,
+										  __ATOMIC_ACQUIRE);
+	bool		busy;
+	struct pollfd fds[] = {
+		{watch->alone ? -1 : watch->lifeline, POLLIN, 0},
+		{watch->timer, POLLIN, 0},
+		{watch->children, POLLIN, 0}
+	};
+	struct signalfd_siginfo info;
+
+	if (now() >= kill_at)
+		end_command(watch);
+	if (watch->ending && !watch->guarded->gone)
+		end_all(watch);
+	busy = watch->alone || (watch->ending && !watch->guarded->gone);
+	set_timer(watch->timer, watch->signaled ? NEVER : kill_at);
+	poll(fds, lengthof(fds), busy ? 1 : -1);
+	clear_timer(watch->timer);
+	while (read(watch->children, &info, sizeof(info)) > 0)
+		;
+	look_at_command(watch);
+	if (!watch->ending && fds[2].revents != 0)
+		end_children(watch, false);
+	if (fds[0].revents != 0)
+		obey(watch);
 }
 
 static void
@@ -54,83 +191,164 @@ let_go_of_output(void)
 		dup2(null, fd);
 }
 
+static int
+open_children(void)
+{
+	sigset_t	mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 /*
  * All signals are blocked, as they are in lectl: what ends lectl in good order
  * is not for us.
  */
 static void
-watch_over(Guarded *guarded, int lifeline)
+watch_over(Watch *watch)
 {
-	int			timer = open_timer();
-	struct pollfd fds[] = {{lifeline, POLLIN, 0}, {timer, POLLIN, 0}};
-	char		word;
+	while (!watch->alone || (!is_gone(watch) && now() < watch->limit))
+		turn(watch);
+	_exit(0);
+}
 
+/* How the start went. */
+typedef struct Birth
+{
+	pid_t		pid;
+	int			error;
+} Birth;
+
+static void
+be_guard(Guarded *guarded, pid_t lectl, int lifeline, int report,
+		 StartCommand start, void *what)
+{
+	Watch		watch = {.guarded = guarded,.lectl = lectl};
+	Birth		birth;
+
+	watch.lifeline = lifeline;
 	setpgid(0, 0);
+	if (guarded->signal == SIGKILL)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+	watch.timer = open_timer();
+	watch.children = open_children();
+	birth.pid = watch.timer >= 0 && watch.children >= 0 ? start(what) : -1;
+	birth.error = errno;
+	if (birth.pid > 0)
+		setpgid(birth.pid, birth.pid);	/* whoever comes first */
+	guarded->group = birth.pid;
+	if (write(report, &birth, sizeof(birth)) != sizeof(birth) || birth.pid < 0)
+		_exit(1);
+	close(report);
 	prctl(PR_SET_NAME, "lectl-guard");
 	let_go_of_output();
-	for (;;)
-	{
-		instant		kill_at = __atomic_load_n(&guarded->kill_at,
-											  __ATOMIC_ACQUIRE);
+	watch_over(&watch);
+}
 
-		if (now() >= kill_at)
-		{
-			end_group(guarded);
-			kill_at = NEVER;
-		}
-		set_timer(timer, kill_at);
-		poll(fds, lengthof(fds), -1);
-		clear_timer(timer);
-		if (fds[0].revents == 0)
-			continue;
-		if (read(lifeline, &word, 1) == 0)	/* not dismissed: lectl is dead */
-		{
-			end_group(guarded);
-			wait_for_group(guarded);
-		}
-		_exit(0);
-	}
+/* ---- lectl ---- */
+
+static void
+say(Guard *guard, char word)
+{
+	ssize_t		written = write(guard->lifeline, &word, 1);
+
+	(void) written;
+	kill(guard->pid, SIGCONT);	/* somebody may have stopped it */
+}
+
+/* Both pipes, and what is shared. */
+static bool
+prepare(Guard *guard, int lifeline[2], int report[2])
+{
+	guard->guarded = mmap(NULL, sizeof(Guarded), PROT_READ | PROT_WRITE,
+						  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return guard->guarded != MAP_FAILED &&
+		pipe2(lifeline, O_CLOEXEC) == 0 && pipe2(report, O_CLOEXEC) == 0;
+}
+
+/* Has it started the command? */
+static bool
+take_report(int report)
+{
+	Birth		birth = {-1, ECHILD};
+	ssize_t		n;
+
+	while ((n = read(report, &birth, sizeof(birth))) < 0 && errno == EINTR)
+		;
+	close(report);
+	errno = birth.error;
+	return n == sizeof(birth) && birth.pid > 0;
 }
 
 bool
-guard_start(Guard *guard, instant kill_at, int signo)
+guard_start(Guard *guard, instant kill_at, int signo, StartCommand start,
+			void *what)
 {
-	int			ends[2];
+	pid_t		lectl = getpid();
+	int			lifeline[2];
+	int			report[2];
 
-	guard->guarded = mmap(NULL, sizeof(Guarded), PROT_READ | PROT_WRITE,
-						  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (guard->guarded == MAP_FAILED || pipe2(ends, O_CLOEXEC) != 0)
+	if (!prepare(guard, lifeline, report))
 		return false;
 	guard->guarded->kill_at = kill_at;
 	guard->guarded->signal = signo;
+	guard->dead = false;
+	fflush(NULL);
 	guard->pid = fork();
 	if (guard->pid == 0)
 	{
-		close(ends[1]);
-		watch_over(guard->guarded, ends[0]);
+		close(lifeline[1]);
+		be_guard(guard->guarded, lectl, lifeline[0], report[1], start, what);
 	}
-	close(ends[0]);
-	guard->lifeline = ends[1];
-	return guard->pid > 0;
+	close(lifeline[0]);
+	close(report[1]);
+	guard->lifeline = lifeline[1];
+	fcntl(guard->lifeline, F_SETFL, O_NONBLOCK);
+	return guard->pid > 0 && take_report(report[0]);
 }
 
-/* A guard that sleeps until an earlier instant looks again then. */
 void
 guard_move(Guard *guard, instant kill_at)
 {
-	__atomic_store_n(&guard->guarded->kill_at, kill_at, __ATOMIC_RELEASE);
+	instant		before = __atomic_exchange_n(&guard->guarded->kill_at, kill_at,
+											 __ATOMIC_ACQ_REL);
+
+	if (kill_at < before && !guard->dead)
+		say(guard, LOOK_AGAIN);
 }
 
-/* The command and its group are gone: nobody else's must be ended by us. */
+/*
+ * The command has ended: so does what it left running.  false: some of it is
+ * still there at the limit, as what the kernel does not let go of.
+ */
+bool
+guard_end_all(Guard *guard, instant limit)
+{
+	if (!guard->dead)
+		say(guard, END_ALL);
+	while (!__atomic_load_n(&guard->guarded->gone, __ATOMIC_ACQUIRE))
+	{
+		if (guard->dead || now() >= limit)
+			return false;
+		poll(NULL, 0, 1);
+		guard->dead = waitpid(guard->pid, NULL, WNOHANG) == guard->pid;
+	}
+	return true;
+}
+
+/* Nobody must be ended by it any more. */
 void
 guard_dismiss(Guard *guard)
 {
-	ssize_t		written;
-
-	__atomic_store_n(&guard->guarded->group, 0, __ATOMIC_RELEASE);
-	written = write(guard->lifeline, "", 1);
-	(void) written;
-	while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (!guard->dead)
+	{
+		say(guard, DISMISSED);
+		while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
 	close(guard->lifeline);
+	munmap(guard->guarded, sizeof(Guarded));
+	guard->guarded = NULL;
+	guard->pid = 0;
 }

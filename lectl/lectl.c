@@ -5,6 +5,8 @@
  */
 #include "lectl.h"
 
+#include "events.h"
+
 const char *progname;
 
 int
@@ -14,6 +16,7 @@ main(int argc, char **argv)
 
 	pg_logging_init(argv[0]);
 	progname = get_progname(argv[0]);
+	events_reset();
 	read_options(&options, argc, argv);
 	return run_command(&options);
 }

@@ -144,6 +144,7 @@ extern void print_help(void);
 extern const Question preparations[PREPARATIONS];
 extern PGconn *connect_to(const Options *options);
 extern PGconn *connect_again(const Options *options);
+extern PGPing ping_server(const Options *options);
 extern PGconn *connect_ready(const Options *options, bool again);
 extern bool make_ready(PGconn *conn);
 extern char *why_lost(const PGconn *conn);

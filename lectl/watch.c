@@ -122,7 +122,7 @@ start_command(Watch *watch)
 	setenv("LE_FENCING_TOKEN", change->token, 1);
 	memset(&watch->command, 0, sizeof(watch->command));
 	watch->running = command_start(&watch->command, argv, SIGTERM, NULL,
-								   &watch->events, false);
+								   NEVER, &watch->events, false);
 	if (!watch->running)
 		pg_log_error("could not start a process: %m");
 	free(change->election);

@@ -86,6 +86,14 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION le_is_leader(pg_catalog.text) IS
 'may the caller act as leader at this moment? reads shared memory only';
 
+CREATE FUNCTION le_seeks(election pg_catalog.text)
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME', 'le_seeks'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION le_seeks(pg_catalog.text) IS
+'does this instance hold or seek the election? reads shared memory only';
+
 CREATE FUNCTION le_progress(election pg_catalog.text)
 RETURNS pg_catalog.bool
 AS 'MODULE_PATHNAME', 'le_progress'
@@ -683,8 +691,9 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION le_cron_timezone() IS
 'the time zone of the schedules of pg_cron';
 
--- The functions below find each other wherever the extension is, and nothing
--- that somebody else may have put on the caller's search_path.
+-- The functions below find each other wherever the extension is, "ours", and
+-- nothing that somebody else may have put on the caller's search_path, or beside
+-- them: each call names its schema, and has arguments of known types.
 
 -- Two runs that are at least this far apart never have the same tick.  Is there
 -- one for each tick?  Where not, those without were never due.
@@ -711,6 +720,7 @@ DECLARE
 	due bigint[] := '{0, 0, 0, 0, 0}';	-- a bit per value
 	last_day bool;
 	agree bool;
+	ours text;
 	zone text;
 	shift int;		-- what summer time takes from a gap, in minutes
 	gap int;
@@ -766,10 +776,9 @@ BEGIN
 			END LOOP;
 		END LOOP;
 
-		PERFORM set_config('search_path',
-			format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+		SELECT extnamespace::regnamespace INTO STRICT ours
 		FROM pg_extension WHERE extname = 'leader_election';
-		zone := le_cron_timezone();
+		EXECUTE format('SELECT %s.le_cron_timezone()', ours) INTO zone;
 		SELECT max(h) - min(h) INTO shift
 		FROM (SELECT extract(epoch FROM (t AT TIME ZONE zone) -
 					(t AT TIME ZONE 'UTC'))::int / 60 AS h
@@ -828,11 +837,15 @@ RETURNS pg_catalog.interval
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	ours text;
+	every interval;
 BEGIN
-	PERFORM set_config('search_path',
-		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
-	RETURN (le_cron_ticks(schedule)).every;
+	EXECUTE format('SELECT every FROM %s.le_cron_ticks($1)', ours)
+		INTO every USING schedule;
+	RETURN every;
 END $$;
 
 COMMENT ON FUNCTION le_cron_every(pg_catalog.text) IS
@@ -888,13 +901,13 @@ LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	ours text;
 	said record;
 	jobname text;
 BEGIN
-	PERFORM set_config('search_path',
-		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
-	PERFORM le_cron_check();
+	EXECUTE format('SELECT %s.le_cron_check()', ours);
 
 	FOR jobid, jobname, schedule, command, database, username IN
 		SELECT j.jobid, j.jobname, j.schedule, j.command, j.database,
@@ -902,7 +915,8 @@ BEGIN
 		FROM cron.job j ORDER BY j.jobid
 	LOOP
 		BEGIN
-			said := le_run_command(command);
+			EXECUTE format('SELECT * FROM %s.le_run_command($1)', ours)
+				INTO said USING command;
 			election := said.election;
 			runs := said.command;
 			job := said.job;
@@ -938,17 +952,19 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	ours text;
 	other text;
 	ticks record;
+	seeks bool;
 BEGIN
-	PERFORM set_config('search_path',
-		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
 
-	SELECT j.username INTO other FROM le_cron_jobs() j
-	WHERE j.job = le_cron_schedule.job AND j.username <> current_user
-	  AND j.election = le_cron_schedule.election;
-	IF FOUND THEN
+	EXECUTE format('SELECT j.username FROM %s.le_cron_jobs() j
+		WHERE j.job = $1 AND j.username <> current_user AND j.election = $2
+		LIMIT 1', ours)
+		INTO other USING job, election;
+	IF other IS NOT NULL THEN
 		RAISE EXCEPTION 'job "%" of election "%" exists', job, election
 			USING ERRCODE = 'duplicate_object',
 			DETAIL = format('It is scheduled for role "%s"; both would have the same ticks.', other);
@@ -957,14 +973,15 @@ BEGIN
 		RAISE EXCEPTION 'argument "schedule" must not be null'
 			USING ERRCODE = 'null_value_not_allowed';
 	END IF;
-	IF NOT has_function_privilege(to_regproc('le_run'), 'EXECUTE') THEN
+	IF NOT has_function_privilege(format('%s.le_run(text, text, text, interval, timestamptz, interval, boolean, text, text, integer, interval)', ours), 'EXECUTE') THEN
 		RAISE EXCEPTION 'permission denied for procedure le_run'
 			USING ERRCODE = 'insufficient_privilege';
 	END IF;
 
 	-- A tick that is never due is not missed, and not to be run.
 	IF every IS NULL THEN
-		ticks := le_cron_ticks(schedule);
+		EXECUTE format('SELECT * FROM %s.le_cron_ticks($1)', ours)
+			INTO ticks USING schedule;
 		every := ticks.every;
 		IF missed IN ('last', 'all') AND NOT ticks.each THEN
 			RAISE EXCEPTION 'schedule "%" does not have a run for each multiple of %',
@@ -976,8 +993,15 @@ BEGIN
 		missed := coalesce(missed,
 			CASE WHEN ticks.each THEN 'skip' ELSE 'ignore' END);
 	END IF;
-	command := le_run_call(election, command, job, every, wait, catch_up,
-		on_loss, coalesce(missed, 'skip'), max_missed, timeout);
+	EXECUTE format('SELECT %s.le_run_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', ours)
+		INTO command USING election, command, job, every, wait, catch_up,
+			on_loss, coalesce(missed, 'skip'), max_missed, timeout;
+	EXECUTE format('SELECT %s.le_seeks($1)', ours) INTO seeks USING election;
+	IF NOT seeks THEN
+		RAISE WARNING 'this instance does not seek election "%"', election
+			USING DETAIL = 'Until it does, and leads, the job does nothing here.',
+			HINT = 'Is the name spelled right, and in "leader_election.campaign"?';
+	END IF;
 	jobid := cron.schedule(job, schedule, command);
 	IF NOT EXISTS (SELECT FROM cron.job j
 		WHERE j.jobid = le_cron_schedule.jobid
@@ -997,15 +1021,16 @@ LANGUAGE plpgsql VOLATILE STRICT
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	ours text;
 	found_job record;
 BEGIN
-	PERFORM set_config('search_path',
-		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
 
-	SELECT * INTO found_job FROM le_cron_jobs() j
-	WHERE j.job = le_cron_unschedule.job AND j.username = current_user;
-	IF NOT FOUND THEN
+	EXECUTE format('SELECT * FROM %s.le_cron_jobs() j
+		WHERE j.job = $1 AND j.username = current_user', ours)
+		INTO found_job USING job;
+	IF found_job.jobid IS NULL THEN
 		RETURN false;
 	END IF;
 	IF found_job.election IS NULL THEN
@@ -1027,12 +1052,12 @@ LANGUAGE plpgsql VOLATILE STRICT
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	ours text;
 	job record;
 BEGIN
-	PERFORM set_config('search_path',
-		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
-	PERFORM le_cron_check();
+	EXECUTE format('SELECT %s.le_cron_check()', ours);
 
 	IF has_function_privilege(to_regprocedure(
 		'cron.alter_job(bigint, text, text, text, text, boolean)'), 'EXECUTE')
@@ -1059,6 +1084,7 @@ CREATE FUNCTION le_cron_adopt(
 	IN election pg_catalog.text,
 	IN jobs pg_catalog.text DEFAULT '%',
 	IN dry_run pg_catalog.bool DEFAULT true,
+	IN force pg_catalog.bool DEFAULT false,
 	OUT jobid pg_catalog.int8,
 	OUT job pg_catalog.text,
 	OUT every pg_catalog.interval,
@@ -1072,24 +1098,41 @@ AS $$
 DECLARE
 	gate CONSTANT text :=
 		'\m(le_(?:is_leader|require_leader|fence_guard|fencing_token|remaining|progress|acquire|claim|claim_tick|run))"?\s*\(';
+	ours text;
+	seeks bool;
 	old record;
 	ticks record;
 BEGIN
-	PERFORM set_config('search_path',
-		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
-	PERFORM le_run_call(election, 'SELECT');	-- a name that cannot be
-	IF jobs IS NULL OR dry_run IS NULL THEN
+	-- a name that cannot be
+	EXECUTE format('SELECT %s.le_run_call($1, ''SELECT''::text)', ours)
+		USING election;
+	IF jobs IS NULL OR dry_run IS NULL OR force IS NULL THEN
 		RAISE EXCEPTION 'argument "%" must not be null',
-			CASE WHEN jobs IS NULL THEN 'jobs' ELSE 'dry_run' END
+			CASE WHEN jobs IS NULL THEN 'jobs' WHEN dry_run IS NULL THEN 'dry_run'
+				ELSE 'force' END
 			USING ERRCODE = 'null_value_not_allowed';
 	END IF;
 
+	-- Jobs that work would do nothing any more, and report success.
+	EXECUTE format('SELECT %s.le_seeks($1)', ours) INTO seeks USING election;
+	IF NOT seeks AND dry_run THEN
+		RAISE WARNING 'this instance does not seek election "%"', election
+			USING DETAIL = 'Its jobs would do nothing here.',
+			HINT = 'Is the name spelled right, and in "leader_election.campaign"?';
+	ELSIF NOT seeks AND NOT force THEN
+		RAISE EXCEPTION 'this instance does not seek election "%"', election
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'Its jobs would do nothing here.',
+			HINT = 'Is the name spelled right, and in "leader_election.campaign"? With force => true jobs are adopted all the same.';
+	END IF;
+
 	FOR old IN
-		SELECT * FROM (
-			SELECT j.*, count(*) OVER (PARTITION BY j.job) AS namesakes
-			FROM le_cron_jobs() j) j
-		WHERE j.job LIKE jobs ORDER BY j.jobid
+		EXECUTE format('SELECT * FROM (
+				SELECT j.*, count(*) OVER (PARTITION BY j.job) AS namesakes
+				FROM %s.le_cron_jobs() j) j
+			WHERE j.job LIKE $1 ORDER BY j.jobid', ours) USING jobs
 	LOOP
 		jobid := old.jobid;
 		job := old.job;
@@ -1109,34 +1152,35 @@ BEGIN
 				WHEN old.namesakes > 1 THEN
 					format('%s jobs would have the name "%s"', old.namesakes,
 						old.job)
-				WHEN NOT has_function_privilege(old.username,
-						to_regproc('le_run'), 'EXECUTE') OR
-					NOT (SELECT has_schema_privilege(old.username,
-							extnamespace, 'USAGE')
-						FROM pg_extension WHERE extname = 'leader_election') THEN
+				WHEN NOT has_function_privilege(old.username, format(
+						'%s.le_run(text, text, text, interval, timestamptz, interval, boolean, text, text, integer, interval)', ours), 'EXECUTE') OR
+					NOT has_schema_privilege(old.username,
+						ours::regnamespace, 'USAGE') THEN
 					format('role "%s" may not call le_run()', old.username)
 				END;
 			IF remark IS NULL THEN
-				ticks := le_cron_ticks(old.schedule);
+				EXECUTE format('SELECT * FROM %s.le_cron_ticks($1)', ours)
+					INTO ticks USING old.schedule;
 				every := ticks.every;
-				new_command := '/* le_cron_adopt */ ' ||
-					le_run_call(election, old.command, job, every,
-						missed => CASE WHEN ticks.each THEN 'skip'
-							ELSE 'ignore' END);
+				EXECUTE format('SELECT %s.le_run_call($1, $2, $3, $4, missed => $5)', ours)
+					INTO new_command USING election, old.command, job, every,
+						CASE WHEN ticks.each THEN 'skip' ELSE 'ignore' END;
+				new_command := '/* le_cron_adopt */ ' || new_command;
 			END IF;
 		EXCEPTION WHEN OTHERS THEN
 			every := NULL;
 			remark := SQLERRM;
 		END;
 		IF new_command IS NOT NULL AND NOT dry_run THEN
-			PERFORM le_cron_alter(jobid, new_command);
+			EXECUTE format('SELECT %s.le_cron_alter($1, $2)', ours)
+				USING jobid, new_command;
 		END IF;
 		RETURN NEXT;
 	END LOOP;
 END $$;
 
-COMMENT ON FUNCTION le_cron_adopt(pg_catalog.text, pg_catalog.text, pg_catalog.bool) IS
-'let existing jobs of pg_cron be run by le_run(); dry_run: only show what would become of them';
+COMMENT ON FUNCTION le_cron_adopt(pg_catalog.text, pg_catalog.text, pg_catalog.bool, pg_catalog.bool) IS
+'let existing jobs of pg_cron be run by le_run(); dry_run: only show what would become of them; force: even where this instance does not seek the election';
 
 CREATE FUNCTION le_cron_release(
 	IN election pg_catalog.text,
@@ -1150,11 +1194,14 @@ RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	ours text;
 BEGIN
-	PERFORM set_config('search_path',
-		format('pg_catalog, %s, pg_temp', extnamespace::regnamespace), true)
+	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
-	PERFORM le_run_call(election, 'SELECT');	-- a name that cannot be
+	-- a name that cannot be
+	EXECUTE format('SELECT %s.le_run_call($1, ''SELECT''::text)', ours)
+		USING election;
 	IF jobs IS NULL OR dry_run IS NULL THEN
 		RAISE EXCEPTION 'argument "%" must not be null',
 			CASE WHEN jobs IS NULL THEN 'jobs' ELSE 'dry_run' END
@@ -1162,13 +1209,16 @@ BEGIN
 	END IF;
 
 	FOR jobid, job, old_command, new_command IN
-		SELECT j.jobid, j.job, j.command, j.runs FROM le_cron_jobs() j
-		WHERE j.election = le_cron_release.election AND j.job LIKE jobs
-		  AND j.command LIKE '/* le\_cron\_adopt */ %' AND j.runs IS NOT NULL
-		ORDER BY j.jobid
+		EXECUTE format('SELECT j.jobid, j.job, j.command, j.runs
+			FROM %s.le_cron_jobs() j
+			WHERE j.election = $1 AND j.job LIKE $2
+			  AND j.command LIKE ''/* le\_cron\_adopt */ %%''
+			  AND j.runs IS NOT NULL
+			ORDER BY j.jobid', ours) USING election, jobs
 	LOOP
 		IF NOT dry_run THEN
-			PERFORM le_cron_alter(jobid, new_command);
+			EXECUTE format('SELECT %s.le_cron_alter($1, $2)', ours)
+				USING jobid, new_command;
 		END IF;
 		RETURN NEXT;
 	END LOOP;

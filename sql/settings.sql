@@ -11,7 +11,7 @@ ALTER SYSTEM SET leader_election.consul_url = 'http://user:secret@127.0.0.1:8500
 ALTER SYSTEM SET leader_election.consul_url = 'http://127.0.0.1:8500?token=secret';
 ALTER SYSTEM SET leader_election.consul_url = 'http://127.0.0.1:8500#x';
 ALTER SYSTEM SET leader_election.consul_url = E'http://127.0.0.1:8500\r\nX: y';
-ALTER SYSTEM SET leader_election.consul_url = 'unix:///var/run/consul.sock';
+ALTER SYSTEM SET leader_election.consul_url = 'unix:run/consul.sock';
 
 -- the gateways' URLs, one to sixteen
 ALTER SYSTEM SET leader_election.gateway_url = ' , ';

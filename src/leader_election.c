@@ -17,18 +17,18 @@
 #include "compat.h"
 #include "mistakes.h"
 #include "settings.h"
-#include "shmem/board.h"
 #include "shmem/bound.h"
 #include "shmem/events.h"
 #include "shmem/history.h"
+#include "shmem/job_snapshot.h"
 #include "shmem/leases.h"
 #include "shmem/progress.h"
 #include "shmem/requests.h"
-#include "shmem/runs.h"
+#include "shmem/run_registry.h"
 #include "shmem/stats.h"
 #include "sql/fence.h"
 #include "sql/statement.h"
-#include "worker/claimlog.h"
+#include "worker/disk/claimlog.h"
 #include "worker/worker.h"
 
 LE_MODULE_MAGIC;
@@ -43,8 +43,9 @@ shmem_request(void)
 		prev_shmem_request_hook();
 	RequestAddinShmemSpace(add_size(le_leases_size(), le_requests_size()));
 	RequestAddinShmemSpace(add_size(le_events_size(), le_stats_size()));
-	RequestAddinShmemSpace(add_size(le_bound_size(), le_runs_size()));
-	RequestAddinShmemSpace(add_size(le_history_size(), le_board_size()));
+	RequestAddinShmemSpace(add_size(le_bound_size(), le_run_registry_size()));
+	RequestAddinShmemSpace(add_size(le_history_size(),
+									 le_job_snapshot_size()));
 	RequestAddinShmemSpace(le_progress_size());
 }
 
@@ -74,15 +75,15 @@ shmem_startup(void)
 	where = ShmemInitStruct("leader_election history", le_history_size(),
 							&found);
 	le_history_init(found, where);
-	where = ShmemInitStruct("leader_election board", le_board_size(), &found);
-	le_board_init(found, where);
+	where = ShmemInitStruct("leader_election board", le_job_snapshot_size(), &found);
+	le_job_snapshot_init(found, where);
 	where = ShmemInitStruct("leader_election stats", le_stats_size(),
 							&found);
 	le_stats_init(found, where);
 	where = ShmemInitStruct("leader_election bound", le_bound_size(), &found);
 	le_bound_init(found, where);
-	where = ShmemInitStruct("leader_election runs", le_runs_size(), &found);
-	le_runs_init(found, where);
+	where = ShmemInitStruct("leader_election runs", le_run_registry_size(), &found);
+	le_run_registry_init(found, where);
 	where = ShmemInitStruct("leader_election progress", le_progress_size(),
 							&found);
 	le_progress_init(found, where);

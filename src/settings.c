@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "mb/pg_wchar.h"
@@ -233,11 +234,29 @@ host_of(const char *url)
 	return host;
 }
 
+/* A socket of this machine, as unix:///run/consul.sock. */
+static bool
+valid_socket(const char *url)
+{
+	struct sockaddr_un address;
+	const char *path = url + strlen(LE_UNIX_SCHEME);
+
+	if (path[0] == '/' && path[1] != '\0' && printable(url) &&
+		strpbrk(url, " ,") == NULL && strlen(path) < sizeof(address.sun_path))
+		return true;
+	GUC_check_errdetail("A socket is named unix:///path, with a path of up to %d bytes.",
+						(int) sizeof(address.sun_path) - 1);
+	return false;
+}
+
 static bool
 valid_url(const char *url, const LeStore *store)
 {
 	const char *fault;
 
+	if (store->url_fault == NULL &&
+		strncmp(url, LE_UNIX_SCHEME, strlen(LE_UNIX_SCHEME)) == 0)
+		return valid_socket(url);
 	if (host_of(url) == NULL)
 	{
 		if (strchr(url, '@') != NULL && store->secret_setting != NULL)
@@ -407,8 +426,8 @@ define_identity_settings(void)
 							&le_max_elections, 256, 1, 100000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("leader_election.max_events",
-							"Sets how many events and runs of jobs are remembered.",
-							"For le_events and le_history(); each takes some 1500 bytes of shared memory.",
+							"Sets how many events of each kind and runs of jobs are remembered.",
+							"For le_events and le_history(); each takes some 3000 bytes of shared memory.",
 							&le_max_events, 1000, 16, 1000000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("leader_election.max_jobs",

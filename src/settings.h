@@ -65,6 +65,9 @@ extern bool le_explain_cancel_lead(const LeTiming *timing, StringInfo detail);
 extern LeOnLoss le_on_loss_named(const char *name);
 extern const char *le_my_name(void);
 extern const char *le_my_value(void);
+/* Before the path of a socket, in the place of a server's URL. */
+#define LE_UNIX_SCHEME	"unix://"
+
 extern bool le_goes_in_clear(const char *url);
 extern bool le_others_can_read(const char *file);
 extern bool le_next_name(const char **list, char *buf, size_t size);

@@ -38,6 +38,7 @@ typedef struct Bindings
 	pg_atomic_uint32 holding;	/* terms in its own name that it is to stop
 								 * for without being bound */
 	pg_atomic_uint32 used;		/* how many of them */
+	pg_atomic_uint32 commits;	/* its transaction is about to commit */
 	pg_atomic_uint32 excused;	/* slot + 1 of the election that this backend
 								 * itself is about to end; 0: none */
 	Bound		places[LE_MAX_BOUND];
@@ -70,6 +71,7 @@ le_bound_init(bool found, void *where)
 		pg_atomic_init_u32(&b->pid, 0);
 		pg_atomic_init_u32(&b->holding, 0);
 		pg_atomic_init_u32(&b->used, 0);
+		pg_atomic_init_u32(&b->commits, 0);
 		pg_atomic_init_u32(&b->excused, 0);
 		for (int k = 0; k < LE_MAX_BOUND; k++)
 		{
@@ -127,6 +129,7 @@ my_bindings(void)
 	pg_atomic_write_u32(&b->pid, MyProcPid);
 	pg_atomic_write_u32(&b->holding, 0);
 	pg_atomic_write_u32(&b->used, 0);
+	pg_atomic_write_u32(&b->commits, 0);
 	pg_atomic_write_u32(&b->excused, 0);
 	pg_write_barrier();
 	pg_atomic_write_u64(&b->owner, owner);
@@ -188,6 +191,17 @@ le_bound_holds(int change)
 }
 
 /*
+ * Its transaction, which is bound to something, may pass the check at commit
+ * from here on; or that is over.
+ */
+void
+le_bound_commits(bool yes)
+{
+	pg_atomic_write_u32(&backends[LE_MY_PROC].commits, yes);
+	pg_memory_barrier();
+}
+
+/*
  * This session is about to end a term itself.  If it is bound to that, it
  * cannot be waited for: it would wait for itself, and its commit is refused
  * anyway.
@@ -233,6 +247,28 @@ le_bound_to(int slot, uint64 token)
 
 		if (place_of(b, slot, token) != NULL && !is_excused(b, slot) &&
 			le_owner_lives(pg_atomic_read_u64(&b->owner), i))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May a transaction that is bound to this term have passed the check at
+ * commit, and its commit record be yet to come?  One that waits for a standby
+ * has written it.
+ */
+bool
+le_bound_commit_under_way(int slot, uint64 token)
+{
+	pg_memory_barrier();
+	for (int i = 0; i < MaxBackends; i++)
+	{
+		Bindings   *b = &backends[i];
+
+		if (pg_atomic_read_u32(&b->commits) != 0 &&
+			place_of(b, slot, token) != NULL && !is_excused(b, slot) &&
+			le_owner_lives(pg_atomic_read_u64(&b->owner), i) &&
+			!le_waits_for_standby(i))
 			return true;
 	}
 	return false;

@@ -30,10 +30,12 @@ extern int	le_bound_enter(int slot, uint64 token);
 extern void le_bound_leave(int place);
 extern void le_bound_stops(int place, bool stops);
 extern void le_bound_holds(int change);
+extern void le_bound_commits(bool yes);
 extern void le_bound_do_not_wait(int slot);
 
 /* in the worker */
 extern bool le_bound_to(int slot, uint64 token);
+extern bool le_bound_commit_under_way(int slot, uint64 token);
 extern void le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all);
 extern void le_bound_nudge_all(void);
 

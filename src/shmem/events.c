@@ -1,10 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * events.c
- *		What happened last: the ring behind the view le_events.
+ *		What happened last: the rings behind the view le_events.
  *
  * The worker writes most of it, backends what concerns their transactions;
- * nobody waits (ring.c).
+ * nobody waits (ring.c).  Runs of jobs have a ring of their own: one job a
+ * second would push out what is needed to tell why the leader changed.  A
+ * store that goes and comes back again and again has one pair of events with a
+ * count, for the same reason.
  *
  * src/shmem/events.c
  *
@@ -14,25 +17,68 @@
 
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "port/atomics.h"
+#include "utils/timestamp.h"
 
 #include "settings.h"
 #include "shmem/events.h"
 #include "shmem/ring.h"
 
-static LeRing *ring = NULL;
+/* A store that was up for longer than this goes down anew. */
+#define REPEATED_WITHIN	(10 * INT64CONST(60000000))
+
+typedef struct Rings
+{
+	pg_atomic_uint64 numbers;	/* drawn so far, for all rings */
+	char		rings[FLEXIBLE_ARRAY_MEMBER];
+} Rings;
+
+static Rings *rings = NULL;
+
+/* The worker's: the last time that the store went, and came back. */
+typedef struct Outage
+{
+	LeEvent		event;
+	uint64		place;			/* 0: none */
+	TimestampTz first;
+	int			times;
+} Outage;
+
+static Outage down,
+			up;
+
+static LeRing *
+ring_of(LeEventRing of)
+{
+	return (LeRing *) ((char *) rings + MAXALIGN(offsetof(Rings, rings)) +
+					   of * le_ring_size(le_max_events, sizeof(LeEvent)));
+}
 
 Size
 le_events_size(void)
 {
-	return le_ring_size(le_max_events, sizeof(LeEvent));
+	return add_size(MAXALIGN(offsetof(Rings, rings)),
+					mul_size(LE_NEVENTRINGS,
+							 le_ring_size(le_max_events, sizeof(LeEvent))));
 }
 
 void
 le_events_init(bool found, void *where)
 {
-	ring = where;
-	if (!found)
-		le_ring_init(ring, le_max_events, sizeof(LeEvent));
+	rings = where;
+	down.place = up.place = 0;
+	if (found)
+		return;
+	pg_atomic_init_u64(&rings->numbers, 0);
+	for (int i = 0; i < LE_NEVENTRINGS; i++)
+		le_ring_init(ring_of(i), le_max_events, sizeof(LeEvent));
+}
+
+static LeEventRing
+ring_for(LeEventKind what)
+{
+	return what >= LE_EVENT_JOB_MISSED ? LE_RING_JOBS :
+		what >= LE_EVENT_FENCE_ABORTED ? LE_RING_RUNS : LE_RING_TERMS;
 }
 
 const char *
@@ -69,14 +115,98 @@ le_event_name(LeEventKind what)
 	return names[what];
 }
 
+/* Text of any length into the detail, not cut in the middle of a character. */
+static void
+set_detail(LeEvent *record, const char *text)
+{
+	memset(record->detail, 0, sizeof(record->detail));
+	memcpy(record->detail, text,
+		   pg_encoding_mbcliplen(PG_UTF8, text, strlen(text),
+								 LE_MAX_EVENT_DETAIL));
+}
+
+static uint64
+append(LeEvent *record)
+{
+	LeRing	   *ring = ring_of(ring_for(record->what));
+	uint64		place = le_ring_draw(ring);
+
+	record->number = pg_atomic_add_fetch_u64(&rings->numbers, 1);
+	le_ring_write(ring, place, record);
+	return place;
+}
+
+/* What was written last of all in the ring of terms is this. */
+static bool
+is_newest(const Outage *outage)
+{
+	return outage->place != 0 &&
+		outage->place == le_ring_newest(ring_of(LE_RING_TERMS));
+}
+
+/* The same happened again: it takes the place, and the number, of the last. */
+static void
+repeat(Outage *outage, const LeEvent *record)
+{
+	char		text[2 * LE_MAX_EVENT_DETAIL];
+	uint64		number = outage->event.number;
+
+	outage->event = *record;
+	outage->event.number = number;
+	outage->times++;
+	snprintf(text, sizeof(text), "%d times since %s%s%s", outage->times,
+			 timestamptz_to_str(outage->first),
+			 record->detail[0] != '\0' ? ": " : "", record->detail);
+	set_detail(&outage->event, text);
+	le_ring_write(ring_of(LE_RING_TERMS), outage->place, &outage->event);
+}
+
+static void
+begin(Outage *outage, const LeEvent *record)
+{
+	outage->event = *record;
+	outage->place = append(&outage->event);
+	outage->first = record->at;
+	outage->times = 1;
+}
+
+/*
+ * The store goes, or comes back.  If that is all that has happened since it
+ * did so before, not long ago, the two are one.  While it is away the event
+ * that said it was back is hidden.
+ */
+static void
+note_store(LeEvent *record)
+{
+	if (record->what == LE_EVENT_STORE_UP)
+	{
+		if (is_newest(&up) && up.event.hidden)
+			repeat(&up, record);
+		else
+			begin(&up, record);
+		return;
+	}
+	if (is_newest(&up) && !up.event.hidden && up.place == down.place + 1 &&
+		down.event.what == record->what &&
+		strcmp(down.event.election, record->election) == 0 &&
+		record->at - up.event.at < REPEATED_WITHIN)
+	{
+		up.event.hidden = true;
+		le_ring_write(ring_of(LE_RING_TERMS), up.place, &up.event);
+		repeat(&down, record);
+	}
+	else
+		begin(&down, record);
+}
+
 static void pg_attribute_printf(5, 0)
 record_event(const char *node, LeEventKind what, const char *election,
 			 uint64 token, const char *detail, va_list args)
 {
-	LeEvent	record = {0};
+	LeEvent		record = {0};
 	char		text[2 * LE_MAX_EVENT_DETAIL] = "";
 
-	if (ring == NULL)
+	if (rings == NULL)
 		return;					/* not preloaded */
 	record.at = GetCurrentTimestamp();
 	record.what = what;
@@ -87,12 +217,12 @@ record_event(const char *node, LeEventKind what, const char *election,
 		strlcpy(record.election, election, sizeof(record.election));
 	if (detail != NULL)
 		vsnprintf(text, sizeof(text), detail, args);
-	/* not in the middle of a character */
-	memcpy(record.detail, text,
-		   pg_encoding_mbcliplen(PG_UTF8, text, strlen(text),
-								 LE_MAX_EVENT_DETAIL));
-	record.number = le_ring_draw(ring);
-	le_ring_write(ring, record.number, &record);
+	set_detail(&record, text);
+	if (what == LE_EVENT_STORE_DOWN || what == LE_EVENT_STORE_REFUSED ||
+		what == LE_EVENT_STORE_UP)
+		note_store(&record);
+	else
+		append(&record);
 }
 
 void
@@ -118,23 +248,68 @@ le_event_of(const char *node, LeEventKind what, const char *election,
 }
 
 uint64
-le_events_newest(void)
+le_events_newest(LeEventRing of)
 {
-	return le_ring_newest(ring);
+	return le_ring_newest(ring_of(of));
 }
 
 uint64
-le_events_oldest(void)
+le_events_oldest(LeEventRing of)
 {
-	return le_ring_oldest(ring);
+	return le_ring_oldest(ring_of(of));
 }
 
 /*
  * False: it was dropped, has been written over, or is being written right
- * now; and of a number that is higher than any drawn.
+ * now; and of a place that is higher than any drawn.
  */
 bool
-le_copy_event(uint64 number, LeEvent *copy)
+le_copy_event(LeEventRing of, uint64 place, LeEvent *copy)
 {
-	return le_ring_copy(ring, number, copy);
+	return le_ring_copy(ring_of(of), place, copy);
+}
+
+static void
+read_head(LeEventReader *reader, int of)
+{
+	LeEvent    *head = &reader->heads[of];
+
+	do
+	{
+		if (reader->next[of] > reader->newest[of])
+		{
+			head->number = 0;
+			return;
+		}
+	} while (!le_copy_event(of, reader->next[of]++, head) || head->hidden);
+}
+
+void
+le_begin_events(LeEventReader *reader)
+{
+	for (int i = 0; i < LE_NEVENTRINGS; i++)
+		reader->newest[i] = le_events_newest(i);
+	for (int i = 0; i < LE_NEVENTRINGS; i++)
+	{
+		reader->next[i] = le_events_oldest(i);
+		read_head(reader, i);
+	}
+}
+
+/* The next of all rings; false: there is none. */
+bool
+le_next_event(LeEventReader *reader, LeEvent *event)
+{
+	int			first = -1;
+
+	for (int i = 0; i < LE_NEVENTRINGS; i++)
+		if (reader->heads[i].number != 0 &&
+			(first < 0 ||
+			 reader->heads[i].number < reader->heads[first].number))
+			first = i;
+	if (first < 0)
+		return false;
+	*event = reader->heads[first];
+	read_head(reader, first);
+	return true;
 }

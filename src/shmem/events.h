@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * events.h
- *		What happened last: the ring behind the view le_events.
+ *		What happened last: the rings behind the view le_events.
  *
  * Any process of the instance may write, with one call; readers wait for
  * nobody.  See events.c for how.
@@ -61,7 +61,8 @@ typedef enum LeEventKind
 /* One of them. */
 typedef struct LeEvent
 {
-	uint64		number;			/* 1, 2, ... since the start */
+	uint64		number;			/* 1, 2, ... since the start, of all rings */
+	bool		hidden;			/* part of one before it, of the same kind */
 	TimestampTz at;
 	LeEventKind what;
 	int			pid;			/* of the process that wrote it */
@@ -83,10 +84,34 @@ extern void le_event_of(const char *node, LeEventKind what,
 						const char *election, uint64 token,
 						const char *detail,...) pg_attribute_printf(5, 6);
 
-/* The numbers that may be there; a copy of one, false if it is not. */
-extern uint64 le_events_oldest(void);
-extern uint64 le_events_newest(void);
-extern bool le_copy_event(uint64 number, LeEvent *copy);
+/*
+ * What happens often must not push out what happens seldom, so each of these
+ * has a ring of its own.
+ */
+typedef enum LeEventRing
+{
+	LE_RING_TERMS,				/* who leads, the store, the worker */
+	LE_RING_RUNS,				/* each run of a job has some */
+	LE_RING_JOBS				/* what jobs have left undone */
+} LeEventRing;
+
+#define LE_NEVENTRINGS	(LE_RING_JOBS + 1)
+
+/* The places of a ring that may be there; a copy, false if it is not. */
+extern uint64 le_events_oldest(LeEventRing of);
+extern uint64 le_events_newest(LeEventRing of);
+extern bool le_copy_event(LeEventRing of, uint64 place, LeEvent *copy);
+
+/* Reads all of them, in the order of their numbers. */
+typedef struct LeEventReader
+{
+	uint64		next[LE_NEVENTRINGS];
+	uint64		newest[LE_NEVENTRINGS];
+	LeEvent		heads[LE_NEVENTRINGS];	/* number 0: none */
+} LeEventReader;
+
+extern void le_begin_events(LeEventReader *reader);
+extern bool le_next_event(LeEventReader *reader, LeEvent *event);
 extern const char *le_event_name(LeEventKind what);
 
 #endif							/* LE_EVENTS_H */

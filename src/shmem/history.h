@@ -10,7 +10,7 @@
 #ifndef LE_HISTORY_H
 #define LE_HISTORY_H
 
-#include "shmem/board.h"
+#include "shmem/job_snapshot.h"
 
 extern Size le_history_size(void);
 extern void le_history_init(bool found, void *where);

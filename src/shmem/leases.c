@@ -41,7 +41,14 @@ LeTable    *le_table = NULL;
 static pg_atomic_uint32 *buckets;
 static LeSlot *slots;
 
-static bool looked_up = false;	/* find_cached() has found something anew */
+/* The election that this process asked about last; see find_cached(). */
+static struct
+{
+	char		name[LE_MAX_ELECTION_LEN + 1];
+	uint64		as_of;			/* the layout, never 0 */
+	int			number;			/* -1: it has no slot */
+	bool		noted;			/* as one that has none, see note_missing() */
+}			cached = {.number = -1};
 
 /* How often a reader tries before it fails closed. */
 #define LE_READ_TRIES	64
@@ -100,6 +107,7 @@ init_table(void)
 	pg_atomic_init_u32(&le_table->worker_proc, 0);
 	pg_atomic_init_u32(&le_table->worker_pid, 0);
 	pg_atomic_init_u64(&le_table->last_owner, LE_OWNER_NODE);
+	pg_atomic_init_u64(&le_table->turns, 0);
 	pg_atomic_init_u64(&le_table->hints, 0);
 	pg_atomic_init_u64(&le_table->nodes_version, 0);
 	pg_atomic_init_u64(&le_table->trouble_version, 0);
@@ -201,7 +209,7 @@ look_up(const char *election, uint64 *layout)
 }
 
 /*
- * Where is the election?  Most sessions ask about one, whose place is kept
+ * Where is the election?  Most sessions ask about one, whose slot is kept
  * until names move.  To remember more of them would take a hash table of our
  * own, which costs as much as the one in shared memory and grows with every
  * name that is asked about.
@@ -209,18 +217,14 @@ look_up(const char *election, uint64 *layout)
 static int
 find_cached(const char *election)
 {
-	static char name[LE_MAX_ELECTION_LEN + 1];
-	static uint64 as_of = 0;	/* the layout, never 0 */
-	static int	number = -1;
-
-	if (as_of != pg_atomic_read_u64(&le_table->layout) ||
-		strcmp(name, election) != 0)
+	if (cached.as_of != pg_atomic_read_u64(&le_table->layout) ||
+		strcmp(cached.name, election) != 0)
 	{
-		strlcpy(name, election, sizeof(name));
-		number = look_up(election, &as_of);
-		looked_up = true;
+		strlcpy(cached.name, election, sizeof(cached.name));
+		cached.number = look_up(election, &cached.as_of);
+		cached.noted = false;
 	}
-	return number;
+	return cached.number;
 }
 
 static bool
@@ -304,10 +308,10 @@ le_read_term(const char *election, LeTerm *term)
 {
 	int			number = find_cached(election);
 
-	/* Once, not at each check: the place that was found is kept, too. */
-	if (number < 0 && looked_up)
+	/* Once, not at each check. */
+	if (number < 0 && !cached.noted)
 	{
-		looked_up = false;
+		cached.noted = true;
 		note_missing(election);
 	}
 	return le_read_term_at(number, election, term);
@@ -345,13 +349,6 @@ le_read_term_at(int number, const char *election, LeTerm *term)
 			return same && term->deadline != 0 && term->token != 0;
 	}
 	return false;
-}
-
-/* The election's place in the table, to count in; -1: it has none. */
-int
-le_slot_number_of(const char *election)
-{
-	return find_cached(election);
 }
 
 /*

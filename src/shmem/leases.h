@@ -68,6 +68,7 @@ typedef struct LeSlot
 	bool		campaign;		/* le_campaign() */
 	bool		configured;		/* in the setting leader_election.campaign */
 	bool		stepping_down;	/* le_step_down() ends the term */
+	bool		drain_told;		/* who is bound to it, that its time is up */
 	bool		end_confirmed;	/* the store has been told, or knew, of the
 								 * end of ... */
 	uint64		ended_token;	/* ... the term that ended last */
@@ -176,10 +177,11 @@ typedef struct LeTable
 	pg_atomic_uint32 worker_proc;	/* its place + 1; 0: none runs */
 	pg_atomic_uint32 worker_pid;
 	pg_atomic_uint64 last_owner;	/* numbers drawn by backends so far */
+	pg_atomic_uint64 turns;		/* of the worker's loop: it is not stopped */
 	pg_atomic_uint64 hints;		/* counts what backends did on their own:
 								 * left, gave up a term, stopped waiting */
 
-	/* of the worker, and of those that follow it; see worker/eligible.c */
+	/* of the worker and its successors; see worker/view/eligible.c */
 	uint64		settings_taken; /* what the files said last; 0: not known */
 	char		settings_fault[512];	/* why not to lead with them; "": do */
 
@@ -239,7 +241,6 @@ extern void le_give_up_term(const char *election, uint64 token);
 extern bool le_give_up_terms_of(LeOwner owner);
 extern void le_keep_term(const char *election, uint64 token);
 extern void le_decline_term(const char *election, uint64 token);
-extern int	le_slot_number_of(const char *election);
 
 /* writing, from the worker only */
 extern LeSlot *le_slot(int number);

@@ -18,11 +18,14 @@
  */
 #include "postgres.h"
 
+#include "replication/syncrep.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/procsignal.h"
 #include "storage/shmem.h"
 
 #include "compat.h"
+#include "settings.h"
 #include "shmem/requests.h"
 
 /* A slot's word is its state in the low two bits and its number above. */
@@ -67,6 +70,9 @@ static Slot *slots;
 
 /* How long a worker may be absent before a backend stops hoping for it. */
 #define LE_WORKER_ABSENCE	(3 * LE_SEC)
+
+/* A worker that was woken and makes no turn for so long is stopped. */
+#define LE_WORKER_STANDSTILL	(2 * LE_SEC)
 
 Size
 le_requests_size(void)
@@ -229,6 +235,66 @@ no_worker(const Place *place, LeRequestKind kind)
 			 errhint("Look for its messages in the server log; it is restarted one second after it fails, and starts on a standby once that has reached a consistent state.")));
 }
 
+static void
+worker_stands_still(const Place *place, LeRequestKind kind)
+{
+	bool		unknown = may_have_acted(place, kind);
+
+	ereport(ERROR,
+			(errcode(unknown ? LE_ERRCODE_UNKNOWN : LE_ERRCODE_UNAVAILABLE),
+			 errmsg("the leader_election worker does not answer"),
+			 unknown ? errdetail("It was at this request, which may have been carried out, or may yet be.") :
+			 errdetail("Process %u hangs or is stopped.",
+					   pg_atomic_read_u32(&le_table->worker_pid)),
+			 errhint("Continue the process, or end it; it is restarted one second later.")));
+}
+
+/* By when is a worker that works done with it?  See "Arguments, time and
+ * cost" in the reference. */
+static le_time
+answer_due(const LeAsk *ask)
+{
+	le_time		now = le_now();
+	le_duration allowed = 3 * (le_request_timeout * LE_MSEC);
+
+	if (ask->kind == LE_ASK_RELEASE || ask->kind == LE_ASK_WITHDRAW ||
+		ask->kind == LE_ASK_STEP_DOWN)
+		allowed += le_drain_timeout * LE_MSEC + 3 * LE_SEC / 2;
+	return Max(now, ask->wait_until) + Max(allowed, LE_WORKER_STANDSTILL);
+}
+
+/* What a backend knows of the worker's turns. */
+typedef struct Pulse
+{
+	le_time		look_at;
+	uint64		turns;
+	bool		known;
+} Pulse;
+
+/*
+ * The worker may be late for good reasons; it is not waited for when it does
+ * not even wake up any more.  It was woken when the look before was taken.
+ */
+static void
+feel_pulse(Pulse *pulse, const Place *place, LeRequestKind kind)
+{
+	uint64		turns = pg_atomic_read_u64(&le_table->turns);
+
+	if (le_now() < pulse->look_at)
+		return;
+	if (pg_atomic_read_u32(&le_table->worker_proc) == 0)
+		pulse->known = false;	/* there is none yet: no_worker() */
+	else
+	{
+		if (pulse->known && pulse->turns == turns)
+			worker_stands_still(place, kind);
+		pulse->known = true;
+		pulse->turns = turns;
+		wake_worker();
+	}
+	pulse->look_at = le_now() + LE_WORKER_STANDSTILL;
+}
+
 /* False: it has not come by then (0: waits for as long as it takes). */
 static bool
 wait_for_answer(le_time until)
@@ -236,7 +302,10 @@ wait_for_answer(le_time until)
 	static uint32 wait_event = 0;
 	Place	   *place = &places[LE_MY_PROC];
 	le_time		absent_since = 0;
+	LeRequestKind kind = slots[LE_MY_PROC].ask.kind;
+	Pulse		pulse = {0};
 
+	pulse.look_at = answer_due(&slots[LE_MY_PROC].ask) - LE_WORKER_STANDSTILL;
 	while (pg_atomic_read_u64(&place->word) != WORD(pending, STATE_ANSWERED))
 	{
 		if (worker_is_there())
@@ -244,9 +313,11 @@ wait_for_answer(le_time until)
 		else if (absent_since == 0)
 			absent_since = le_now();
 		else if (le_now() - absent_since > LE_WORKER_ABSENCE)
-			no_worker(place, slots[LE_MY_PROC].ask.kind);
+			no_worker(place, kind);
 		if (until != 0 && le_now() >= until)
 			return false;
+		if (until == 0)
+			feel_pulse(&pulse, place, kind);
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
 						 absent_since == 0 && until == 0 ? 1000 : 100,
@@ -345,9 +416,31 @@ interrupted(Place *place)
 }
 
 /*
+ * Has the worker been away for as long as the caller hopes for it?  That is
+ * not at all if its own process is to end: then the server shuts down, and no
+ * worker will come.
+ */
+static bool
+worker_gave_out(le_time *absent_since)
+{
+	le_time		now;
+
+	if (worker_is_there())
+	{
+		*absent_since = 0;
+		return false;
+	}
+	now = le_now();
+	if (*absent_since == 0)
+		*absent_since = now;
+	return ProcDiePending || now - *absent_since >= LE_WORKER_ABSENCE;
+}
+
+/*
  * The same where nothing may be thrown, for a question that the worker goes
  * on with when nobody waits any more.  False if there was no reply in time,
- * or before somebody wanted to end this.
+ * or before somebody wanted to end this, or if there is no worker.  Others
+ * who wait for all processes to take note of something do not wait for this.
  */
 bool
 le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
@@ -355,16 +448,20 @@ le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
 	static uint32 wait_event = 0;
 	Place	   *place;
 	le_time		until = le_now() + patience;
+	le_time		absent_since = 0;
 
 	post(ask);
 	place = &places[LE_MY_PROC];
 	while (pg_atomic_read_u64(&place->word) != WORD(pending, STATE_ANSWERED))
 	{
-		if (le_now() >= until || interrupted(place))
+		if (le_now() >= until || interrupted(place) ||
+			worker_gave_out(&absent_since))
 		{
 			withdraw();
 			return false;
 		}
+		if (ProcSignalBarrierPending)
+			ProcessProcSignalBarrier();
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT, 20,
 						 LE_WAIT_EVENT(wait_event, "LeaderElectionReply"));
@@ -458,4 +555,12 @@ le_owner_lives(LeOwner owner, int proc)
 		return true;
 	return owner != LE_OWNER_NONE &&
 		pg_atomic_read_u64(&places[proc].owner) == (owner & ~LE_OWNER_XACT);
+}
+
+/* Has this backend written its commit record, and waits for a standby? */
+bool
+le_waits_for_standby(int proc)
+{
+	return ((volatile PGPROC *) &ProcGlobal->allProcs[proc])->syncRepState !=
+		SYNC_REP_NOT_WAITING;
 }

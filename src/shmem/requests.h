@@ -36,6 +36,7 @@ typedef enum LeCheck
 	LE_CHECK_WORKER,			/* does it answer? */
 	LE_CHECK_SETTINGS,			/* did the settings take? */
 	LE_CHECK_SECRET,			/* could it be read? */
+	LE_CHECK_TLS,				/* could a connection by it be made? */
 	LE_CHECK_FILES,				/* can it write what must outlive it? */
 	LE_CHECK_CLAIM_FILE,		/* claims too, where it keeps them itself? */
 	LE_CHECK_PREFIX,			/* is the place of the keys ours to use? */
@@ -186,5 +187,6 @@ extern void le_note_begun(int proc, uint64 number, uint64 token);
 extern bool le_was_begun(int proc, uint64 number, uint64 *token);
 extern bool le_answer(int proc, uint64 number, const LeReply *reply);
 extern bool le_owner_lives(LeOwner owner, int proc);
+extern bool le_waits_for_standby(int proc);
 
 #endif							/* LE_REQUESTS_H */

@@ -94,7 +94,7 @@ void
 le_stat_count(const char *election, LeStat what)
 {
 	if (stats != NULL)
-		le_stat_count_slot(le_slot_number_of(election), what);
+		le_stat_count_slot(le_find_term(election), what);
 }
 
 void
@@ -104,7 +104,7 @@ le_stat_add(const char *election, LeStat what, uint64 n)
 
 	if (stats == NULL)
 		return;
-	entry = entry_of(le_slot_number_of(election));
+	entry = entry_of(le_find_term(election));
 	pg_atomic_fetch_add_u64(&entry->counts[what], (int64) n);
 }
 

@@ -235,6 +235,24 @@ le_may_begin(const char *election, LeTerm *term)
 	return le_my_term(election, term) && term->drain_until == 0;
 }
 
+/* Does this instance hold the election, seek it, or stay away for a while? */
+bool
+le_takes_part(const char *election)
+{
+	int			number = le_find_term(election);
+	LeSlot	   *slot;
+	bool		part;
+
+	if (number < 0)
+		return false;
+	slot = palloc(sizeof(LeSlot));
+	part = le_copy_slot(number, slot) &&
+		(slot->election.state != LE_IDLE || slot->campaign ||
+		 slot->configured || slot->hold_off_until > le_now());
+	pfree(slot);
+	return part;
+}
+
 /*
  * What the caller does as leader counts as progress; false: it does not lead.
  * For the order of the two looks at the clock see le_note_progress().

@@ -32,5 +32,6 @@ extern bool le_my_term(const char *election, LeTerm *term);
 extern bool le_make_progress(const char *election);
 extern le_duration le_to_within(FunctionCallInfo fcinfo, int n);
 extern bool le_may_begin(const char *election, LeTerm *term);
+extern bool le_takes_part(const char *election);
 
 #endif							/* LE_ARGUMENTS_H */

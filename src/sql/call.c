@@ -92,6 +92,26 @@ is_zero(FunctionCallInfo run, LeRunArgument n)
 	return interval->time == 0 && interval->day == 0;
 }
 
+/*
+ * An argument has the type that le_run() declares.  Literals without one might
+ * prefer an overload beside it, which had the job's privileges then.
+ */
+static void
+append_text(StringInfo call, const char *name, FunctionCallInfo run,
+			LeRunArgument n)
+{
+	appendStringInfo(call, "%s%s::text", name,
+					 quote_literal_cstr(text_of(run, n)));
+}
+
+static void
+append_interval(StringInfo call, const char *name, FunctionCallInfo run,
+				LeRunArgument n)
+{
+	appendStringInfo(call, ", %s => interval '%s'", name,
+					 interval_of(run, n));
+}
+
 /* What differs from the defaults, by name. */
 static void
 append_options(StringInfo call, FunctionCallInfo run)
@@ -99,27 +119,21 @@ append_options(StringInfo call, FunctionCallInfo run)
 	int32		max_missed = DatumGetInt32(run->args[LE_RUN_MAX_MISSED].value);
 
 	if (!run->args[LE_RUN_JOB].isnull)
-		appendStringInfo(call, ", job => %s",
-						 quote_literal_cstr(text_of(run, LE_RUN_JOB)));
+		append_text(call, ", job => ", run, LE_RUN_JOB);
 	if (!run->args[LE_RUN_EVERY].isnull)
-		appendStringInfo(call, ", every => '%s'",
-						 interval_of(run, LE_RUN_EVERY));
+		append_interval(call, "every", run, LE_RUN_EVERY);
 	if (!is_zero(run, LE_RUN_WAIT))
-		appendStringInfo(call, ", wait => '%s'",
-						 interval_of(run, LE_RUN_WAIT));
+		append_interval(call, "wait", run, LE_RUN_WAIT);
 	if (DatumGetBool(run->args[LE_RUN_CATCH_UP].value))
 		appendStringInfoString(call, ", catch_up => true");
 	if (strcmp(text_of(run, LE_RUN_ON_LOSS), "cancel") != 0)
-		appendStringInfo(call, ", on_loss => %s",
-						 quote_literal_cstr(text_of(run, LE_RUN_ON_LOSS)));
+		append_text(call, ", on_loss => ", run, LE_RUN_ON_LOSS);
 	if (strcmp(text_of(run, LE_RUN_MISSED), "skip") != 0)
-		appendStringInfo(call, ", missed => %s",
-						 quote_literal_cstr(text_of(run, LE_RUN_MISSED)));
+		append_text(call, ", missed => ", run, LE_RUN_MISSED);
 	if (max_missed != DEFAULT_MAX_MISSED)
 		appendStringInfo(call, ", max_missed => %d", max_missed);
 	if (!is_zero(run, LE_RUN_TIMEOUT))
-		appendStringInfo(call, ", timeout => '%s'",
-						 interval_of(run, LE_RUN_TIMEOUT));
+		append_interval(call, "timeout", run, LE_RUN_TIMEOUT);
 }
 
 /* le_run() is where this function is, on whatever path the job will search. */
@@ -127,8 +141,14 @@ static const char *
 my_schema(FunctionCallInfo fcinfo)
 {
 	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	char	   *name = get_namespace_name(schema);
 
-	return quote_identifier(get_namespace_name(schema));
+	/* Nothing keeps a function from being dropped while it runs. */
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"leader_election\" has been dropped")));
+	return quote_identifier(name);
 }
 
 Datum
@@ -142,9 +162,9 @@ le_run_call(PG_FUNCTION_ARGS)
 	set_arguments(run, fcinfo);
 	le_run_check_arguments(run);
 	initStringInfo(&call);
-	appendStringInfo(&call, "CALL %s.le_run(%s, %s", my_schema(fcinfo),
-					 quote_literal_cstr(text_of(run, LE_RUN_ELECTION)),
-					 quote_literal_cstr(text_of(run, LE_RUN_COMMAND)));
+	appendStringInfo(&call, "CALL %s.le_run(", my_schema(fcinfo));
+	append_text(&call, "", run, LE_RUN_ELECTION);
+	append_text(&call, ", ", run, LE_RUN_COMMAND);
 	append_options(&call, run);
 	appendStringInfoChar(&call, ')');
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(call.data, call.len));
@@ -192,6 +212,8 @@ literal_of(FuncCall *call, LeRunArgument n, const char *name)
 			continue;
 		if (IsA(node, NamedArgExpr))
 			node = (Node *) ((NamedArgExpr *) node)->arg;
+		if (IsA(node, TypeCast))
+			node = ((TypeCast *) node)->arg;
 		if (IsA(node, A_Const) && !((A_Const *) node)->isnull &&
 			IsA(&((A_Const *) node)->val, String))
 			return strVal(&((A_Const *) node)->val);

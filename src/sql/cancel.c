@@ -32,6 +32,10 @@
  * the next statement would run: past the point where it should stop, a
  * transaction is canceled again and again until it is over.
  *
+ * Between its check and the commit record a transaction is watched for every
+ * term that it is bound to, cancel on loss or not: up to commit_margin before
+ * the deadline.  When the record may have been written, nothing is canceled.
+ *
  * The handler does nothing while "looking" is off; the list is changed only
  * then.  The timer is not stopped when the last term goes: it fires once more
  * for nobody, which costs less than a system call at each commit.
@@ -52,6 +56,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 
+#include "compat.h"
 #include "settings.h"
 #include "shmem/bound.h"
 #include "shmem/requests.h"
@@ -72,6 +77,7 @@ static dlist_head stops = DLIST_STATIC_INIT(stops);
 static volatile sig_atomic_t looking = false;
 static volatile sig_atomic_t missed_signal = false; /* while not looking */
 static bool listening = false;	/* to the signal */
+static LeCommitStage commit_stage = LE_COMMIT_NONE;
 static timer_t timer;
 static bool have_timer = false;
 static le_time timer_at = 0;	/* it fires then, or has */
@@ -122,10 +128,20 @@ idle(const LeStop *s)
 	return s->in_xact_only && !IsTransactionState();
 }
 
+/* How long before the deadline; -1: it does not stop for that. */
+static le_duration
+lead_of(const LeStop *s)
+{
+	if (s->cancels)
+		return le_cancel_lead * LE_MSEC;
+	return commit_stage != LE_COMMIT_NONE ? le_commit_margin * LE_MSEC : -1;
+}
+
 /* When has the session to stop for this one's sake?  0: not for now. */
 static le_time
 stop_at(LeStop *s, le_time now)
 {
+	le_duration lead = lead_of(s);
 	LeTerm		term;
 
 	if (s->at != 0)
@@ -138,11 +154,28 @@ stop_at(LeStop *s, le_time now)
 			s->missed = true;
 			return now + LOOK_AGAIN;
 		}
-		return s->cancels && !s->too_late ? now : 0;
+		return lead >= 0 && !s->too_late ? now : 0;
 	}
 	s->missed = s->too_late = false;
-	return le_earliest(term.drain_until, s->cancels ?
-					   term.deadline - le_cancel_lead * LE_MSEC : 0);
+	return le_earliest(term.drain_until,
+					   lead >= 0 ? term.deadline - lead : 0);
+}
+
+/*
+ * Would a cancel be heard before the commit record?  Nothing of ours looks for
+ * it after the last check, and one that is pending when the record is written
+ * would end the wait for a standby.  So it has to meet a wait that PostgreSQL
+ * looks up from for cancels: not one for a disk or a lightweight lock.
+ */
+static bool
+is_heard(void)
+{
+	uint32		class = *(volatile uint32 *) my_wait_event_info & 0xFF000000;
+
+	if (commit_stage != LE_COMMIT_LAST)
+		return true;
+	return InterruptHoldoffCount == 0 && CritSectionCount == 0 &&
+		class != 0 && class != PG_WAIT_LWLOCK && class != PG_WAIT_IO;
 }
 
 /* Look at one term; returns when to look again. */
@@ -153,6 +186,8 @@ look_at(LeStop *s, le_time now)
 
 	if (!s->fired && (when == 0 || when > now))
 		return when;
+	if (!is_heard())
+		return now + (InterruptHoldoffCount == 0 ? LOOK_AGAIN : FIRE_AGAIN);
 	if (!idle(s))
 	{
 		fire(s);
@@ -224,7 +259,7 @@ listen_to_signals(void)
 	listening = true;
 }
 
-static void
+static bool
 create_timer(void)
 {
 	struct sigevent event = {0};
@@ -232,17 +267,24 @@ create_timer(void)
 	event.sigev_notify = SIGEV_THREAD_ID;
 	event.sigev_signo = le_bound_signal();
 	event.sigev_notify_thread_id = (pid_t) syscall(SYS_gettid);
-	if (event.sigev_signo == 0)
+	have_timer = event.sigev_signo != 0 &&
+		timer_create(CLOCK_BOOTTIME, &event, &timer) == 0;
+	return have_timer;
+}
+
+static void
+need_timer(void)
+{
+	if (le_bound_signal() == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no real-time signal is left for leader_election"),
 				 errdetail("Other libraries of this server use all of them; statements cannot be canceled when leadership is lost.")));
-	if (timer_create(CLOCK_BOOTTIME, &event, &timer) != 0)
+	if (!create_timer())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("could not create a timer for leader_election: %m"),
 				 errhint("The server's limit of pending signals (ulimit -i) may be too low.")));
-	have_timer = true;
 }
 
 /*
@@ -255,7 +297,7 @@ le_cancel_prepare(bool cancels)
 	if (!listening)
 		listen_to_signals();
 	if (cancels && !have_timer)
-		create_timer();
+		need_timer();
 }
 
 /* The list stands still for whoever changes it or what is in it. */
@@ -281,6 +323,41 @@ le_cancel_resume(void)
 		looking = true;
 		pg_compiler_barrier();
 	} while (missed_signal);
+}
+
+/* Does the timer fire for nobody? */
+static bool
+nobody_asked(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &stops)
+	{
+		const LeStop *s = dlist_container(LeStop, node, iter.cur);
+
+		if (s->cancels || s->at != 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The transaction is about to commit, or that is over.  To be called while
+ * paused.  Who did not ask to be canceled has a timer only meanwhile; without
+ * one, if none can be had, only the worker's nudge makes it look.
+ */
+void
+le_cancel_commit(LeCommitStage stage)
+{
+	const struct itimerspec never = {.it_interval = {0}};
+
+	commit_stage = stage;
+	if (stage == LE_COMMIT_CHECKED && !have_timer)
+		(void) create_timer();
+	if (stage != LE_COMMIT_NONE || timer_at == 0 || !nobody_asked())
+		return;
+	timer_settime(timer, 0, &never, NULL);
+	timer_at = 0;
 }
 
 /*

@@ -36,12 +36,21 @@ typedef struct LeStop
 	char		election[LE_MAX_ELECTION_LEN + 1];
 } LeStop;
 
+/* Where the transaction is on its way to the commit record. */
+typedef enum LeCommitStage
+{
+	LE_COMMIT_NONE,				/* not on its way, or over */
+	LE_COMMIT_CHECKED,			/* it is checked once more */
+	LE_COMMIT_LAST				/* it is not */
+} LeCommitStage;
+
 extern void le_cancel_prepare(bool cancels);
 extern void le_cancel_watch(LeStop *stop);
 extern void le_cancel_unwatch(LeStop *stop);
 extern void le_cancel_excuse(LeStop *stop);
 extern void le_cancel_pause(void);
 extern void le_cancel_resume(void);
+extern void le_cancel_commit(LeCommitStage stage);
 extern void le_cancel_statement_starts(void);
 extern void le_cancel_insist(void);
 

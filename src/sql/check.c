@@ -608,6 +608,10 @@ check_secrets(Report *report)
 		ask("", LE_CHECK_SECRET, WORKER_PATIENCE, &reply) &&
 		reply.kind == LE_REPLY_ERROR)
 		report_secret(report, &reply);
+	if (report->may_ask && ask("", LE_CHECK_TLS, WORKER_PATIENCE, &reply) &&
+		reply.kind == LE_REPLY_ERROR)
+		say(report, BAD, "secrets",
+			"No connection by TLS can be made: %s", reply.detail);
 	if (le_others_can_read(file))
 		say(report, WARN, "secrets",
 			"Token file \"%s\" has group or world access. " LE_SECRET_MODE,
@@ -627,7 +631,7 @@ check_contact(Report *report, le_time last, bool holds)
 
 	if (last == 0)
 		say(report, OK, "contact",
-			"The store has not been asked since the start.");
+			"The store has not answered since the start.");
 	else
 		say(report, holds && ago > limit ? WARN : OK, "contact",
 			"The store last answered %.1f s before this check%s.",

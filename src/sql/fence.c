@@ -16,6 +16,12 @@
  * so while something is bound ours is registered once more after each
  * statement (statement.c), and is the newest when the last one is done.
  *
+ * The oldest registration checks once more, when most of those others are
+ * done.  After the first check and until the commit record the session watches
+ * its terms, whatever it asked for: PostgreSQL and others may wait there for
+ * as long as they like.  And it says so in bound.c, so that a term which is
+ * given up waits for a commit that has passed the check.
+ *
  * A term that is given up in good order goes on for the transactions that are
  * bound to it, and for no others; they are counted in bound.c.
  *
@@ -61,6 +67,14 @@ static dlist_head bindings = DLIST_STATIC_INIT(bindings);
 
 /* Between the check at commit and the end of the transaction. */
 static bool ending = false;
+static bool marked = false;		/* so in bound.c, too */
+
+/* Names the cancel of a commit. */
+static ErrorContextCallback explainer;
+static bool explaining = false;
+
+/* Tells the registration that is as old as the process from its copies. */
+#define OLDEST ((void *) &bindings)
 
 /* How often the callback is registered beside the one that stays ... */
 static int	copies = 0;
@@ -155,8 +169,11 @@ why_stopped(const LeStop *stop)
 		return "it is given up, and was waited for";
 	if (le_read_term_at(stop->number, stop->election, &term) &&
 		term.token == stop->token)
-		return psprintf("its deadline came closer than cancel_lead (%d ms)",
-						le_cancel_lead);
+		return stop->cancels ?
+			psprintf("its deadline came closer than cancel_lead (%d ms)",
+					 le_cancel_lead) :
+			psprintf("its deadline came closer than commit_margin (%d ms)",
+					 le_commit_margin);
 	return why_over(stop->number, stop->election, stop->token);
 }
 
@@ -233,11 +250,11 @@ note_stop(const Binding *b)
 		stopped = b->stop;
 }
 
-/* After the list has changed; not once the check at commit is made. */
+/* After the list has changed; not at a commit that nothing is bound to. */
 static void
 resume_watch(void)
 {
-	if (!ending)
+	if (!ending || marked)
 		le_cancel_resume();
 }
 
@@ -312,10 +329,7 @@ tighten(Binding *b, LeOnLoss on_loss)
 
 /* ---- the ends of transactions ---- */
 
-/*
- * From here to the end of the transaction no cancel can come, so none can
- * outlive it; one that came before is found here.
- */
+/* A cancel that came before is found here. */
 static void
 check_all(void)
 {
@@ -324,6 +338,89 @@ check_all(void)
 	le_cancel_pause();
 	dlist_foreach(iter, &bindings)
 		check(dlist_container(Binding, node, iter.cur));
+}
+
+/*
+ * An error on the way to the commit: if it is our cancel, it comes as what it
+ * is.  No statement is there that could do so, and none that could catch it.
+ */
+static void
+explain_commit(void *arg)
+{
+	dlist_iter	iter;
+
+	if (!ending || geterrcode() != ERRCODE_QUERY_CANCELED)
+		return;
+	dlist_foreach(iter, &bindings)
+	{
+		const LeStop *stop = &dlist_container(Binding, node, iter.cur)->stop;
+
+		if (!stop->fired)
+			continue;
+		errcode(LE_ERRCODE_LOST);
+		errmsg_internal("%s", stop_message(stop));
+		errdetail_internal("%s", stop_detail(stop));
+		le_stat_count(stop->election, LE_STAT_CANCELS);
+		le_event(LE_EVENT_CANCELED, stop->election, stop->token, "%s",
+				 why_stopped(stop));
+		return;
+	}
+}
+
+static void
+explain_errors(bool yes)
+{
+	if (yes && !explaining)
+	{
+		explainer.callback = explain_commit;
+		explainer.previous = error_context_stack;
+		error_context_stack = &explainer;
+	}
+	else if (!yes && error_context_stack == &explainer)
+		error_context_stack = explainer.previous;
+	explaining = yes;
+}
+
+/*
+ * The commit begins.  The mark comes before the check: the worker looks for
+ * it when the time to wait is over, and from then on no check passes, so one
+ * of the two sees the other.
+ */
+static void
+begin_commit(void)
+{
+	ending = true;
+	le_cancel_pause();
+	if (dlist_is_empty(&bindings))
+		return;
+	marked = true;
+	le_bound_commits(true);
+	explain_errors(true);
+	check_all();
+	le_cancel_commit(LE_COMMIT_CHECKED);
+	le_cancel_resume();
+}
+
+/* The last that is heard of it before the commit record. */
+static void
+check_again(void)
+{
+	if (marked)
+		check_all();
+	le_cancel_commit(LE_COMMIT_LAST);
+	resume_watch();
+}
+
+static void
+end_commit(void)
+{
+	ending = false;
+	le_cancel_pause();
+	le_cancel_commit(LE_COMMIT_NONE);
+	explain_errors(false);
+	if (marked)
+		le_bound_commits(false);
+	marked = false;
 }
 
 /*
@@ -401,8 +498,9 @@ unbind(void)
 }
 
 /*
- * Of all registrations the newest makes the check.  Those that follow it must
- * not: what other extensions have committed by then, they have committed.
+ * Of all registrations the newest makes the check, before other extensions
+ * commit anything, and the oldest makes it again.  A term that has ended in
+ * between is worse than what they have committed by then.
  */
 static void
 at_xact_end(XactEvent event, void *arg)
@@ -410,10 +508,10 @@ at_xact_end(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			if (ending)
-				break;
-			ending = true;
-			check_all();
+			if (!ending)
+				begin_commit();
+			if (arg == OLDEST)
+				check_again();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			if (ending)
@@ -427,7 +525,8 @@ at_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			if (event == XACT_EVENT_COMMIT)
 				note_progress();
-			ending = false;
+			if (ending)
+				end_commit();
 			unbind();
 			break;
 		default:
@@ -467,7 +566,7 @@ at_subxact_end(SubXactEvent event, SubTransactionId mine,
 void
 le_fence_install(void)
 {
-	RegisterXactCallback(at_xact_end, NULL);
+	RegisterXactCallback(at_xact_end, OLDEST);
 	RegisterSubXactCallback(at_subxact_end, NULL);
 }
 

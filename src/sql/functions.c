@@ -33,6 +33,7 @@ PG_FUNCTION_INFO_V1(le_release);
 PG_FUNCTION_INFO_V1(le_current_leader);
 PG_FUNCTION_INFO_V1(le_leader);
 PG_FUNCTION_INFO_V1(le_is_leader);
+PG_FUNCTION_INFO_V1(le_seeks);
 PG_FUNCTION_INFO_V1(le_progress);
 PG_FUNCTION_INFO_V1(le_fencing_token);
 PG_FUNCTION_INFO_V1(le_remaining);
@@ -246,8 +247,18 @@ le_is_leader(PG_FUNCTION_ARGS)
 				   le_may_begin(election, &term));
 }
 
+Datum
+le_seeks(PG_FUNCTION_ARGS)
+{
+	char		election[LE_MAX_ELECTION_LEN + 1];
+
+	PG_RETURN_BOOL(get_name(PG_GETARG_TEXT_PP(0), election) &&
+				   le_takes_part(election));
+}
+
 /*
- * The same, and it says that the caller does its work: see progress_within.
+ * le_is_leader(), and it says that the caller does its work: see
+ * progress_within.
  * It keeps a term, so it is for those who may lead; not STRICT, lest a call
  * with NULL should pass without a look at who may.
  */

@@ -62,6 +62,11 @@ guard_table(Oid oid)
 						RelationGetRelationName(rel)),
 				 errdetail("It needs the columns election text, as its primary key, and fencing_token bigint.")));
 	schema = get_namespace_name(RelationGetNamespace(rel));
+	if (schema == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema with OID %u does not exist",
+						RelationGetNamespace(rel))));
 	name = quote_qualified_identifier(schema, RelationGetRelationName(rel));
 	relation_close(rel, NoLock);
 	return name;

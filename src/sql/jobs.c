@@ -17,6 +17,8 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "lib/ilist.h"
 #include "mb/pg_wchar.h"
 #include "storage/dsm.h"
@@ -27,7 +29,7 @@
 #include "settings.h"
 #include "shmem/events.h"
 #include "shmem/history.h"
-#include "shmem/runs.h"
+#include "shmem/run_registry.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/jobs.h"
@@ -214,7 +216,7 @@ find_claim(const LeAsk *ask)
 void
 le_forget_claim(LeMyClaim *claim)
 {
-	le_runs_end(claim->run, claim->number);
+	le_run_registry_end(claim->run, claim->number);
 	slist_delete(&my_claims, &claim->node);
 	pfree(claim);
 }
@@ -241,7 +243,7 @@ le_park_claims(void)
 	{
 		LeMyClaim  *claim = slist_container(LeMyClaim, node, iter.cur);
 
-		le_runs_park(claim->run, claim->number);
+		le_run_registry_park(claim->run, claim->number);
 	}
 }
 
@@ -261,7 +263,7 @@ forget_others(const LeMyClaim *kept, const LeAsk *ask)
 		if (claim == kept || !same_job(claim, ask) ||
 			(claim->ours && !kept->ours))
 			continue;
-		le_runs_end(claim->run, claim->number);
+		le_run_registry_end(claim->run, claim->number);
 		slist_delete_current(&iter);
 		pfree(claim);
 	}
@@ -283,7 +285,7 @@ new_claim(const LeAsk *ask, uint64 token, bool run)
 	claim->run = -1;
 	claim->number = le_my_owner(false);
 	if (run)
-		claim->run = le_runs_begin(&claim->number);
+		claim->run = le_run_registry_begin(&claim->number);
 	le_run_print(claim->id + 2 * lengthof(random), claim->number);
 	strlcpy(claim->election, ask->election, sizeof(claim->election));
 	strlcpy(claim->job, ask->job, sizeof(claim->job));
@@ -352,7 +354,7 @@ le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
 	if (claim != NULL && claim->token == term->token && claim->ours)
 		return NULL;			/* once is enough */
 	if (claim != NULL && (claim->token != term->token ||
-						  !le_runs_resume(claim->run, claim->number)))
+						  !le_run_registry_resume(claim->run, claim->number)))
 	{
 		le_forget_claim(claim);
 		claim = NULL;
@@ -402,7 +404,28 @@ le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
 	return claim;
 }
 
-/* The question that ends a claim. */
+/*
+ * Have all of this server's WAL on disk that was written so far.  With
+ * synchronous_commit off a commit may be lost in a crash, and work that is
+ * marked as done would be.  It may have been another session's that did it, so
+ * this goes beyond our own last commit.
+ */
+static void
+make_durable(void)
+{
+	XLogRecPtr	end;
+
+	if (RecoveryInProgress())
+		return;
+	end = GetXLogInsertRecPtr();
+	/* where a page begins it points behind the header, not yet written */
+	if (XLogSegmentOffset(end, wal_segment_size) == SizeOfXLogLongPHD ||
+		end % XLOG_BLCKSZ == SizeOfXLogShortPHD)
+		end -= end % XLOG_BLCKSZ;
+	XLogFlush(end);
+}
+
+/* The question that ends a claim; what is done by then is on disk. */
 void
 le_end_ask(LeAsk *ask, const LeMyClaim *claim, LeClaimState ending)
 {
@@ -414,6 +437,8 @@ le_end_ask(LeAsk *ask, const LeMyClaim *claim, LeClaimState ending)
 	strlcpy(ask->claim_id, claim->id, sizeof(ask->claim_id));
 	ask->tick = claim->tick;
 	ask->ending = ending;
+	if (ending == LE_CLAIM_DONE)
+		make_durable();
 }
 
 /*
@@ -582,7 +607,7 @@ le_forget_job(PG_FUNCTION_ARGS)
 						ask.election)));
 		PG_RETURN_BOOL(false);
 	}
-	le_end_ask(&ask, claim, LE_CLAIM_FAILED);
+	le_end_ask(&ask, claim, LE_CLAIM_DONE);
 	ask.to_the_end = true;
 	ask.forget = true;
 	le_forget_claim(claim);

@@ -4,8 +4,9 @@
  *		le_run(): a command that runs on the leader, once per tick.
  *
  * In this order: bind the session to the term, claim the tick, run the
- * command with every transaction of it bound, commit it, mark the tick done.
- * So a tick that is marked done was committed, and one that a leader leaves
+ * command with every transaction of it bound, commit it, have that on disk,
+ * mark the tick done.  So a tick that is marked done was committed, and one
+ * that a leader leaves
  * undone can be told by its claim, which goes on "running".  A term that is
  * given up waits for whoever is bound to it, hence for the run of a tick from
  * its claim on.
@@ -26,6 +27,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "commands/defrem.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -107,7 +109,56 @@ refuse(RawStmt *statement, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/* Does the statement insist on a transaction of its own? */
+/* The option, as the statement has it, or by default. */
+static bool
+has_option(List *options, const char *name, bool missing)
+{
+	ListCell   *lc;
+	bool		found = missing;
+
+	foreach(lc, options)
+	{
+		DefElem    *option = lfirst_node(DefElem, lc);
+
+		if (strcmp(option->defname, name) == 0)
+			found = defGetBoolean(option);
+	}
+	return found;
+}
+
+static bool
+names_option(List *options, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+detaches_concurrently(AlterTableStmt *statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_DetachPartition &&
+			((PartitionCmd *) cmd->def)->concurrent)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does the statement insist on a transaction of its own?  These are callers of
+ * PreventInTransactionBlock(), as far as the statement itself tells.
+ */
 static bool
 runs_alone(Node *statement)
 {
@@ -120,7 +171,22 @@ runs_alone(Node *statement)
 		case T_DropStmt:
 			return ((DropStmt *) statement)->concurrent;
 		case T_ReindexStmt:
-			return ((ReindexStmt *) statement)->kind >= REINDEX_OBJECT_SCHEMA;
+			if (((ReindexStmt *) statement)->kind >= REINDEX_OBJECT_SCHEMA)
+				return true;
+			return has_option(((ReindexStmt *) statement)->params,
+							  "concurrently", false);
+		case T_AlterTableStmt:
+			return detaches_concurrently((AlterTableStmt *) statement);
+		case T_AlterDatabaseStmt:
+			return names_option(((AlterDatabaseStmt *) statement)->options,
+								"tablespace");
+		case T_DiscardStmt:
+			return ((DiscardStmt *) statement)->target == DISCARD_ALL;
+		case T_CreateSubscriptionStmt:
+			return has_option(((CreateSubscriptionStmt *) statement)->options,
+							  "connect", true) &&
+				has_option(((CreateSubscriptionStmt *) statement)->options,
+						   "create_slot", true);
 		case LE_T_CLUSTER:
 			return le_cluster_runs_alone(statement);
 		case T_CreatedbStmt:
@@ -723,6 +789,19 @@ run_when_leading(Run *run)
 	}
 }
 
+/* A job that does nothing anywhere, for ever, is to be noticed. */
+static void
+warn_if_idle(const Run *run)
+{
+	if (le_takes_part(run->ask.election))
+		return;
+	ereport(WARNING,
+			(errmsg("this instance does not seek election \"%s\"",
+					run->ask.election),
+			 errdetail("The command is not run here."),
+			 errhint("Is the name spelled right, and in \"leader_election.campaign\"?")));
+}
+
 /* ---- SQL ---- */
 
 Datum
@@ -735,6 +814,7 @@ le_run(PG_FUNCTION_ARGS)
 	get_arguments(&run, fcinfo);
 	if (!leads(&run, &term) && le_now() >= run.until)
 	{
+		warn_if_idle(&run);
 		le_stat_count(run.ask.election, LE_STAT_SKIPS);
 		return (Datum) 0;
 	}

@@ -23,9 +23,9 @@
 #include "utils/tuplestore.h"
 
 #include "settings.h"
-#include "shmem/board.h"
 #include "shmem/events.h"
 #include "shmem/history.h"
+#include "shmem/job_snapshot.h"
 #include "shmem/leases.h"
 #include "shmem/progress.h"
 #include "shmem/requests.h"
@@ -326,15 +326,14 @@ le_events(PG_FUNCTION_ARGS)
 {
 	TupleDesc	desc;
 	Tuplestorestate *rows;
-	LeEvent	record;
-	uint64		newest;
+	LeEventReader reader;
+	LeEvent		record;
 
 	le_check_preloaded();
 	rows = le_begin_rows(fcinfo, &desc);
-	newest = le_events_newest();
-	for (uint64 number = le_events_oldest(); number <= newest; number++)
-		if (le_copy_event(number, &record))
-			put_event(&record, rows, desc);
+	le_begin_events(&reader);
+	while (le_next_event(&reader, &record))
+		put_event(&record, rows, desc);
 	return (Datum) 0;
 }
 
@@ -560,7 +559,7 @@ le_jobs(PG_FUNCTION_ARGS)
 
 	le_check_preloaded();
 	rows = le_begin_rows(fcinfo, &desc);
-	known = le_board_copy(&jobs, &njobs, &as_of);
+	known = le_job_snapshot_copy(&jobs, &njobs, &as_of);
 	if (!PG_ARGISNULL(0))
 	{
 		le_duration most = le_to_duration(PG_GETARG_INTERVAL_P(0),
@@ -569,7 +568,7 @@ le_jobs(PG_FUNCTION_ARGS)
 		if (!known || most == 0 || le_now() - as_of > most)
 		{
 			have_jobs_looked_at();
-			known = le_board_copy(&jobs, &njobs, &as_of);
+			known = le_job_snapshot_copy(&jobs, &njobs, &as_of);
 		}
 		if (!known)
 			ereport(ERROR,

@@ -33,6 +33,7 @@ typedef struct Held
 } Held;
 
 static slist_head held = SLIST_STATIC_INIT(held);
+static Held *spare = NULL;		/* for the next that is had */
 
 /* End the leases taken in this subtransaction, or in all of them. */
 static void
@@ -95,6 +96,8 @@ le_xact_prepare(void)
 {
 	static bool registered = false;
 
+	if (spare == NULL)
+		spare = MemoryContextAlloc(TopMemoryContext, sizeof(Held));
 	if (registered)
 		return;
 	RegisterXactCallback(at_xact_end, NULL);
@@ -120,6 +123,7 @@ find_held(const char *election)
 /*
  * The transaction holds this term now; to say so twice is harmless.  An
  * earlier term of the election, released since, needs no end any more.
+ * Nothing here can fail: le_xact_prepare() was called before.
  */
 void
 le_xact_holds(const char *election, uint64 token)
@@ -128,7 +132,8 @@ le_xact_holds(const char *election, uint64 token)
 
 	if (h == NULL)
 	{
-		h = MemoryContextAlloc(TopMemoryContext, sizeof(Held));
+		h = spare;
+		spare = NULL;
 		strlcpy(h->election, election, sizeof(h->election));
 		slist_push_head(&held, &h->node);
 	}

@@ -213,7 +213,7 @@ typedef struct LeNodeKey
 } LeNodeKey;
 
 /* One write of an election's key, as its writer's news tell of it. */
-typedef struct LeNewsItem
+typedef struct LeGossipItem
 {
 	const char *election;
 	LeOpKind	kind;			/* ACQUIRE, as which a takeover counts, PUBLISH
@@ -222,14 +222,14 @@ typedef struct LeNewsItem
 	uint64		index;			/* of the key by it; 0: not known, as of what
 								 * was under way when this was written */
 	uint64		token;			/* PUBLISH: of the term */
-} LeNewsItem;
+} LeGossipItem;
 
 /*
  * What a node tells the others of its writes, in a key of its own that is
  * written in the same transactions.  So those that it tells of for the first
  * time have its index, publishing excepted, which may leave a key's as it is.
  */
-typedef struct LeNews
+typedef struct LeGossip
 {
 	const char *session;		/* that the key is named after */
 	bool		held;			/* its session still holds it */
@@ -239,9 +239,9 @@ typedef struct LeNews
 	uint64		number;			/* of the transaction that wrote it */
 	uint64		since;			/* what has no higher number is not listed, or
 								 * need not be */
-	const LeNewsItem *items;
+	const LeGossipItem *items;
 	int			nitems;			/* at most LE_MAX_NEWS */
-} LeNews;
+} LeGossip;
 
 /* One of the terms that RENEW_TERMS is about. */
 typedef struct LeTermRef
@@ -285,7 +285,7 @@ typedef struct LeOp
 	int			wait_ms;		/* the same */
 	size_t		from;			/* decode the answer from there on, as its
 								 * last part has said; 0: from its beginning */
-	const LeNews *news;			/* TELL_NEWS, and what is written with
+	const LeGossip *news;			/* TELL_NEWS, and what is written with
 								 * ACQUIRE, TAKE_OVER, PUBLISH, RELEASE; NULL:
 								 * nothing is */
 	bool		fresh;			/* LIST_NODES: not from just any server */
@@ -348,6 +348,7 @@ typedef struct LeHttpRequest
 	/* set by the caller of encode() */
 	const char *base;			/* URL of the server, without a slash at its
 								 * end; encode() may name another one */
+	bool		fresh;			/* over a connection of its own, to try it */
 	int			connect_ms;		/* 0: as long as for the answer */
 	const char *secret;			/* NULL: none; it goes behind ... */
 	const char *secret_header;	/* ... this, or if that is NULL into the
@@ -418,7 +419,7 @@ typedef struct LeAnswer
 	int			nkeys;
 	LeNodeKey  *nodes;
 	int			nnodes;
-	LeNews	   *news;
+	LeGossip	   *news;
 	int			nnews;
 	LeClaim    *claims;
 	int			nclaims;

@@ -38,22 +38,22 @@
 #include "shmem/events.h"
 #include "shmem/requests.h"
 #include "shmem/stats.h"
-#include "worker/ask.h"
-#include "worker/claimlog.h"
-#include "worker/claims.h"
-#include "worker/dispatch.h"
-#include "worker/elect.h"
-#include "worker/eligible.h"
-#include "worker/http.h"
-#include "worker/news.h"
-#include "worker/pending.h"
-#include "worker/poll.h"
-#include "worker/renew.h"
-#include "worker/session.h"
-#include "worker/survey.h"
-#include "worker/tokens.h"
-#include "worker/watch.h"
-#include "worker/wishes.h"
+#include "worker/ask/ask.h"
+#include "worker/disk/claimlog.h"
+#include "worker/disk/tokens.h"
+#include "worker/jobs/claims.h"
+#include "worker/jobs/job_scan.h"
+#include "worker/lead/elect.h"
+#include "worker/lead/pending.h"
+#include "worker/lead/renew.h"
+#include "worker/lead/session.h"
+#include "worker/view/eligible.h"
+#include "worker/view/wishes.h"
+#include "worker/watch/watch_all.h"
+#include "worker/watch/watch_each.h"
+#include "worker/wire/dispatch.h"
+#include "worker/wire/gossip.h"
+#include "worker/wire/http.h"
 #include "worker/worker.h"
 
 /* An orphan looks this often at what its latch would tell it. */
@@ -62,6 +62,7 @@
 static volatile sig_atomic_t got_sigterm = false;
 
 static bool orphaned = false;	/* the postmaster is dead */
+static bool first_turn = true;
 
 static void
 handle_sigterm(SIGNAL_ARGS)
@@ -120,23 +121,8 @@ worker_leaves(int code, Datum arg)
 	pg_atomic_write_u32(&le_table->worker_pid, 0);
 }
 
-static le_time
-next_timer(void)
-{
-	le_time		next = le_any_wish() ? le_now() : le_dispatch_timer();
-
-	next = le_earliest(next, le_session_timer());
-	next = le_earliest(next, le_elect_timer());
-	next = le_earliest(next, le_pending_timer());
-	next = le_earliest(next, le_claims_timer());
-	next = le_earliest(next, le_survey_timer());
-	next = le_earliest(next, le_settings_timer());
-	next = le_earliest(next, le_watch_timer());
-	return le_earliest(next, le_poll_timer());
-}
-
 /*
- * The same without a postmaster, whose death ends every wait for a latch: only
+ * Sleep without a postmaster, whose death ends every wait for a latch: only
  * the store and the clock wake an orphan.
  */
 static void
@@ -164,7 +150,7 @@ what_wakes(void)
 	return set;
 }
 
-/* Sleep until an answer, a signal, a question, or "next" (0: no limit). */
+/* Sleep until an answer, a signal, a request, or "next" (0: no limit). */
 static void
 sleep_until(le_time next)
 {
@@ -250,71 +236,104 @@ look_after_backends(void)
 	le_elect_recheck();
 }
 
-/*
- * Do all that is due: what the store has answered, what the clock asks for,
- * what backends want, and then what all of that has made necessary.
- */
+/* Requests of backends; the first turn also finds those of a predecessor. */
 static void
-turn(bool first)
+take_requests(void)
 {
-	le_dispatch_run();
-	le_elect_begin_terms();
-	le_elect_go_on();
-	le_elect_run_timers();
-	le_pending_run_timers();
-	le_claims_run_timers();
-	le_survey_run_timers();
-	le_each_request(le_question, first);
-	if (first)
+	le_each_request(le_question, first_turn);
+	if (first_turn)
 		le_pending_end_grants();
-	look_after_backends();
-	le_session_run_timers();
-	le_watch_run_timers();
-	le_poll_run_timers();
-	le_renew_run_timers();
-	le_dispatch_send();
+	first_turn = false;
+}
+
+/* Phases of the worker's life; a pass belongs to one or to several. */
+typedef enum Phase
+{
+	SERVING = 1 << 0,
+	RELEASING = 1 << 1,			/* leaves: its terms end */
+	LEAVING = 1 << 2			/* leaves: its store session ends */
+} Phase;
+
+/*
+ * A turn does all that is due, in this order: answers of the store, timers of
+ * elections, requests of backends, and then what all of that made necessary.
+ * A timer ends the sleep only in the phases in which its pass runs: one that
+ * is due, but not looked after, would make the loop a busy one.
+ */
+typedef struct Pass
+{
+	void		(*run) (void);
+	le_time		(*timer) (void);	/* NULL: another pass's timer, or none */
+	int			phases;
+} Pass;
+
+static const Pass passes[] = {
+	{le_dispatch_run, le_dispatch_timer, SERVING | RELEASING | LEAVING},
+	{le_elect_begin_terms, NULL, SERVING | RELEASING | LEAVING},
+	{le_elect_go_on, NULL, SERVING | RELEASING},
+	{le_elect_run_timers, le_elect_timer, SERVING | RELEASING},
+	{le_pending_run_timers, le_pending_timer, SERVING | RELEASING},
+	{le_claims_run_timers, le_claims_timer, SERVING | RELEASING},
+	{le_job_scan_run_timers, le_job_scan_timer, SERVING},
+	{take_requests, NULL, SERVING},
+	{look_after_backends, NULL, SERVING | RELEASING},
+	{le_session_run_timers, le_session_timer, SERVING | RELEASING | LEAVING},
+	{le_watch_all_run_timers, le_watch_all_timer, SERVING},
+	{le_watch_each_run_timers, le_watch_each_timer, SERVING},
+	{le_renew_run_timers, NULL, SERVING | RELEASING},
+	{le_dispatch_send, NULL, SERVING | RELEASING | LEAVING},
+};
+
+static void
+turn(Phase phase)
+{
+	pg_atomic_fetch_add_u64(&le_table->turns, 1);
+	for (int i = 0; i < lengthof(passes); i++)
+		if (passes[i].phases & phase)
+			passes[i].run();
+}
+
+/* The next time at which a pass of that phase has something to do; 0: none. */
+static le_time
+next_timer(Phase phase)
+{
+	le_time		next = 0;
+
+	for (int i = 0; i < lengthof(passes); i++)
+		if ((passes[i].phases & phase) && passes[i].timer != NULL)
+			next = le_earliest(next, passes[i].timer());
+	return next;
+}
+
+/* While serving, a reload and a wish end the sleep as well. */
+static le_time
+next_work(void)
+{
+	if (le_any_wish())
+		return le_now();
+	return le_earliest(next_timer(SERVING), le_settings_timer());
 }
 
 /*
  * The instance shuts down, or has lost its postmaster.  Belief ends at once;
- * then the store is told, for as long as the administrator allows.  Only the
- * timers that are looked after here count for the sleep: one of the others
- * that is due would make it a busy loop.
+ * then the store is told, for as long as the administrator allows.
  */
 static void
 drain(void)
 {
 	le_time		until = le_now() + le_shutdown_timeout * LE_MSEC;
-	le_time		next;
 
 	le_elect_release_all(!orphaned);
 	while (le_now() < until && !le_elect_all_released())
 	{
-		next = le_earliest(le_dispatch_timer(), le_elect_timer());
-		next = le_earliest(next, le_pending_timer());
-		next = le_earliest(next, le_claims_timer());
-		next = le_earliest(next, le_session_timer());
-		sleep_until(le_earliest(next, until));
-		le_dispatch_run();
-		le_elect_begin_terms();
-		le_elect_go_on();
-		le_elect_run_timers();
-		le_pending_run_timers();
-		le_claims_run_timers();
-		look_after_backends();
-		le_session_run_timers();
-		le_renew_run_timers();
-		le_dispatch_send();
+		sleep_until(le_earliest(next_timer(RELEASING), until));
+		turn(RELEASING);
 	}
 	le_session_unwant();
 	while (le_now() < until && !le_session_none())
 	{
-		next = le_earliest(le_dispatch_timer(), le_session_timer());
-		sleep_until(le_earliest(next, until));
-		le_dispatch_run();
-		le_elect_begin_terms();
-		le_session_run_timers();
-		le_dispatch_send();
+		sleep_until(le_earliest(next_timer(LEAVING), until));
+		turn(LEAVING);
 	}
 	if (!le_session_none())
 		ereport(LOG,
@@ -363,9 +382,9 @@ start(void)
 			 errdetail("Store local: elections are decided inside this instance only, not between instances.")));
 	le_event(LE_EVENT_WORKER_STARTED, NULL, 0, NULL);
 	if (le_configured_store()->tells)
-		le_news_start();
+		le_gossip_start();
 	le_session_start();
-	le_poll_start();
+	le_watch_each_start();
 	le_elect_start();
 	pg_atomic_write_u32(&le_table->worker_proc, (uint32) LE_MY_PROC + 1);
 
@@ -381,7 +400,6 @@ void
 le_worker_main(Datum arg)
 {
 	MemoryContext turn_context;
-	bool		first = true;
 
 	start();
 	turn_context = AllocSetContextCreate(TopMemoryContext,
@@ -409,11 +427,10 @@ le_worker_main(Datum arg)
 					(errcode(ERRCODE_ADMIN_SHUTDOWN),
 					 errmsg("terminating the leader_election worker due to administrator command"),
 					 errdetail("It starts again in one second and keeps its leases.")));
-		turn(first);
-		first = false;
+		turn(SERVING);
 		MemoryContextReset(turn_context);
 		le_stat_turn(le_now() - began);
-		sleep_until(next_timer());
+		sleep_until(next_work());
 	}
 }
 

@@ -32,6 +32,7 @@ SELECT bag_eq(
 		'hold_off interval DEFAULT ''00:00:30''::interval'),
 	('le_reset_token', 'election text'),
 	('le_is_leader', 'election text'),
+	('le_seeks', 'election text'),
 	('le_progress', 'election text'),
 	('le_fencing_token', 'election text'),
 	('le_remaining', 'election text'),
@@ -94,8 +95,8 @@ SELECT bag_eq(
 	('le_cron_unschedule', 'job text'),
 	('le_cron_alter', 'jobid bigint, command text'),
 	('le_cron_adopt', 'election text, jobs text DEFAULT ''%''::text, '
-		'dry_run boolean DEFAULT true, OUT jobid bigint, OUT job text, '
-		'OUT every interval, OUT old_command text, '
+		'dry_run boolean DEFAULT true, force boolean DEFAULT false, '
+		'OUT jobid bigint, OUT job text, OUT every interval, OUT old_command text, '
 		'OUT new_command text, OUT remark text'),
 	('le_cron_release', 'election text, jobs text DEFAULT ''%''::text, '
 		'dry_run boolean DEFAULT true, OUT jobid bigint, OUT job text, '
@@ -168,6 +169,7 @@ SELECT bag_eq(
 	('le_step_down', 'boolean'),
 	('le_reset_token', 'void'),
 	('le_is_leader', 'boolean'),
+	('le_seeks', 'boolean'),
 	('le_fencing_token', 'bigint'),
 	('le_progress', 'boolean'),
 	('le_remaining', 'interval'),
@@ -220,6 +222,7 @@ SELECT bag_eq(
 	('le_step_down', 'v', false, 'u'),
 	('le_reset_token', 'v', false, 'u'),
 	('le_is_leader', 'v', true, 'r'),
+	('le_seeks', 'v', true, 'r'),
 	('le_fencing_token', 'v', true, 'r'),
 	('le_progress', 'v', false, 'r'),
 	('le_remaining', 'v', true, 'r'),

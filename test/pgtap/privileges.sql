@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(120);
+SELECT plan(121);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -10,6 +10,7 @@ SELECT function_privs_are('public', name, args, 'le_tap_nobody',
 	ARRAY['EXECUTE'], name || ' is for everybody')
 FROM (VALUES
 	('le_is_leader', ARRAY['text']),
+	('le_seeks', ARRAY['text']),
 	('le_fencing_token', ARRAY['text']),
 	('le_remaining', ARRAY['text']),
 	('le_tick', ARRAY[]::text[]),
@@ -26,7 +27,7 @@ FROM (VALUES
 		'interval', 'boolean', 'text', 'text', 'integer', 'interval']),
 	('le_cron_unschedule', ARRAY['text']),
 	('le_cron_alter', ARRAY['bigint', 'text']),
-	('le_cron_adopt', ARRAY['text', 'text', 'boolean']),
+	('le_cron_adopt', ARRAY['text', 'text', 'boolean', 'boolean']),
 	('le_cron_release', ARRAY['text', 'text', 'boolean'])) f (name, args);
 
 -- nobody without a grant, monitoring included: these change state or cause
@@ -92,7 +93,7 @@ SELECT bag_eq(
 	FROM pg_proc p, aclexplode(COALESCE(p.proacl,
 		acldefault('f', p.proowner))) acl
 	WHERE p.proname LIKE 'le\_%' AND acl.grantee <> p.proowner$$,
-	$$VALUES ('le_is_leader', 'public'), ('le_fencing_token', 'public'),
+	$$VALUES ('le_is_leader', 'public'), ('le_seeks', 'public'), ('le_fencing_token', 'public'),
 		('le_version', 'public'), ('le_status', 'pg_monitor'),
 		('le_tick', 'public'), ('le_remaining', 'public'),
 		('le_claims', 'pg_monitor'),

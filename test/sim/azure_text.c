@@ -13,8 +13,6 @@
  */
 #include "azure.h"
 
-#include "plan.h"
-
 #define META	"x-ms-meta-le_"
 
 /* ---- reading ---- */

@@ -217,6 +217,14 @@ le_owner_lives(LeOwner owner, int proc)
 		sim_node->backends[proc].owner == (owner & ~LE_OWNER_XACT);
 }
 
+/* There are no standbys here. */
+bool
+le_waits_for_standby(int proc)
+{
+	(void) proc;
+	return false;
+}
+
 /* The worker hints itself, too. */
 void
 le_hint_worker(void)

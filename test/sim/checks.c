@@ -178,7 +178,7 @@ check_proof(SimNode *n, const Request *r)
 	{
 		int			e = r->steps[i].key;
 
-		if (r->steps[i].role == ROLE_HELD &&
+		if (r->steps[i].role == LE_CONSUL_HELD &&
 			pg_atomic_read_u64(&node_slot(n, e)->token) == 0)
 			sim_fail("n%d proves e%d, of which it shows no term", n->number, e);
 	}

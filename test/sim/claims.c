@@ -15,7 +15,7 @@
 #include "utils/builtins.h"
 
 #include "shmem/history.h"
-#include "worker/claimlog.h"
+#include "worker/disk/claimlog.h"
 
 const LeClaimLog le_claim_log = {NULL, NULL, NULL};
 
@@ -118,7 +118,7 @@ le_history_note(const LeJobRow *run)
 }
 
 bool
-le_board_copy(LeJobRow **rows, int *nrows, le_time *as_of)
+le_job_snapshot_copy(LeJobRow **rows, int *nrows, le_time *as_of)
 {
 	(void) rows;
 	(void) nrows;
@@ -127,7 +127,7 @@ le_board_copy(LeJobRow **rows, int *nrows, le_time *as_of)
 }
 
 void
-le_board_put(const LeJobRow *rows, int nrows, le_time as_of)
+le_job_snapshot_put(const LeJobRow *rows, int nrows, le_time as_of)
 {
 	(void) rows;
 	(void) nrows;

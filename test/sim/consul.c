@@ -65,6 +65,7 @@ static struct
 	int			nsessions;
 	Key			keys[MAX_ELECTIONS];
 	Key			claims[MAX_ELECTIONS * ELECTION_JOBS];
+	Key			patroni;		/* is never there */
 	uint64		deleted;		/* tombstones: index of the newest ... */
 	uint64		deleted_news;	/* ... and of that of news */
 	le_time		down_until;		/* no leader: nothing is answered well */
@@ -128,6 +129,8 @@ store_key(int number)
 		return &sessions[number - MAX_ELECTIONS].key;
 	if (IS_NEWS_KEY(number))
 		return &sessions[number - NEWS_KEY(0)].news_key;
+	if (number == PATRONI_KEY)
+		return &store.patroni;
 	return &store.claims[number - CLAIM_KEY(0, 0)];
 }
 
@@ -217,9 +220,8 @@ store_create(const Request *r)
 	s->alive = true;
 	s->node = r->node;
 	s->lease = r->lease;
-	s->ttl = le_session_ttl(r->lease, sim_consul.least_session);
-	s->ttl = (s->ttl + LE_SEC - 1) / LE_SEC * LE_SEC;
-	s->lock_delay = (r->lease + LE_SEC - 1) / LE_SEC * LE_SEC;
+	s->ttl = r->ttl;
+	s->lock_delay = r->lock_delay;
 	return store.nsessions;
 }
 
@@ -352,43 +354,31 @@ renew_session(const Request *r, Answer *a)
 
 /* ---- transactions ---- */
 
-/* What a failed step says, and how grave that is; as in store/consul.c. */
-typedef struct Failure
+/*
+ * Does the refusal tell that the asker's session, or its node key, is gone?
+ * By what was asked for, whatever the codec makes of it.
+ */
+static bool
+tells_end(const Request *r, const Step *step, LeConsulReason reason)
 {
-	int			weight;
-	LeOutcome	outcome;
-	LeConflict	conflict;
-} Failure;
-
-static const Failure lost = {6, LE_LOST, LE_CONFLICT_CHANGED};
-static const Failure delayed = {4, LE_CONFLICT, LE_CONFLICT_LOCK_DELAY};
-static const Failure held = {3, LE_CONFLICT, LE_CONFLICT_HELD};
-static const Failure changed = {2, LE_CONFLICT, LE_CONFLICT_CHANGED};
-static const Failure not_ours = {1, LE_CONFLICT, LE_CONFLICT_CHANGED};
+	return reason == LE_CONSUL_NO_SESSION ||
+		(r->kind != LE_OP_REGISTER_NODE && r->session != 0 &&
+		 step->session == r->session &&
+		 (step->key == NODE_KEY(r->session) ||
+		  step->key == NEWS_KEY(r->session)));
+}
 
 static void
-note_failure(const Request *r, const Step *step, const Failure *by_text,
-			 Answer *a)
+refuse(const Request *r, const Step *step, LeConsulReason reason, Answer *a)
 {
-	const Failure *f = by_text;
+	int			n = a->nrefused++;
 
-	if (f->outcome == LE_CONFLICT && step->role == ROLE_OWN)
-		f = &lost;
-	else if (f->outcome == LE_CONFLICT && step->role == ROLE_HELD)
-		f = &not_ours;
-	else if (step->role == ROLE_WRITE && r->kind == LE_OP_PROVE_NODE)
-		f = &lost;
-	if (step->role == ROLE_HELD)
-		a->lost[a->nlost++] = (int) (step - r->steps) - 2;
-	for (int i = 0; i < r->nparts; i++)
-	{
-		if ((step->part != i && step->part != -1) ||
-			f->weight <= a->parts[i].weight)
-			continue;
-		a->parts[i].weight = f->weight;
-		a->parts[i].outcome = f->outcome;
-		a->parts[i].conflict = f->conflict;
-	}
+	a->refused[n].step = (short) (step - r->steps);
+	a->refused[n].reason = (short) reason;
+	if (tells_end(r, step, reason))
+		a->outcome = LE_LOST;
+	else if (a->outcome == LE_DONE)
+		a->outcome = LE_CONFLICT;
 }
 
 static bool
@@ -416,65 +406,56 @@ put(Key *key, const Value *value, int session, uint32 lock_index)
 	key->index = store.index + 1;
 }
 
-/* docs, txn: what each verb asks and does.  NULL: done. */
-static const Failure *
-run_step(const Request *r, const Step *step, Key *key)
+/* docs, txn: what each verb asks and does.  False: refused. */
+static bool
+run_step(const Request *r, const Step *step, Key *key,
+		 LeConsulReason *reason)
 {
+	*reason = LE_CONSUL_CHANGED;
 	switch (step->verb)
 	{
-		case VERB_CHECK_SESSION:
-			return !key->exists ? &changed :
-				key->session != step->session ? &held : NULL;
-		case VERB_CHECK_INDEX:
-			return !key->exists || key->index != step->index ? &changed :
-				NULL;
-		case VERB_CHECK_ABSENT:
-			return key->exists ? &changed : NULL;
-		case VERB_LOCK:
-			if (!store_lives(step->session))
-				return &lost;
-			if (key->session != 0 && key->session != step->session)
-				return &held;
+		case LE_CONSUL_CHECK_SESSION:
+			if (key->exists)
+				*reason = LE_CONSUL_HELD_BY_OTHER;
+			return key->exists && key->session == step->session;
+		case LE_CONSUL_CHECK_INDEX:
+			return key->exists && key->index == step->index;
+		case LE_CONSUL_CHECK_ABSENT:
+			return !key->exists;
+		case LE_CONSUL_LOCK:
+			*reason = store_lives(step->session) ? LE_CONSUL_HELD_BY_OTHER :
+				LE_CONSUL_NO_SESSION;
+			if (!store_lives(step->session) ||
+				(key->session != 0 && key->session != step->session))
+				return false;
 			put(key, &r->values[step->value], step->session,
 				!key->exists ? 1 :
 				key->lock_index + (key->session != step->session));
-			return NULL;
-		case VERB_UNLOCK:
+			return true;
+		case LE_CONSUL_UNLOCK:
 			/* code, state/kvs.go: a session that is gone is "invalid" */
 			if (!store_lives(step->session))
-				return &lost;
-			if (!key->exists || key->session != step->session)
-				return &changed;
+				*reason = LE_CONSUL_NO_SESSION;
+			if (!store_lives(step->session) || !key->exists ||
+				key->session != step->session)
+				return false;
 			put(key, &r->values[step->value], 0, key->lock_index);
-			return NULL;
-		case VERB_CAS:
+			return true;
+		case LE_CONSUL_CAS:
 			if (!key->exists || key->index != step->index)
-				return &changed;
+				return false;
 			put(key, &r->values[step->value], key->session, 0);
-			return NULL;
-		case VERB_SET:
+			return true;
+		case LE_CONSUL_SET:
 			put(key, &r->values[step->value], key->session, 0);
-			return NULL;
-		case VERB_DELETE:
+			return true;
+		case LE_CONSUL_DELETE:
 			key->exists = false;
 			key->session = 0;
 			key->index = store.index + 1;
-			return NULL;
+			return true;
 	}
-	return NULL;
-}
-
-/* For one that goes alone the first part's is the whole answer. */
-static void
-sum_up(const Request *r, Answer *a)
-{
-	a->judged = true;
-	for (int i = 0; i < r->nparts; i++)
-		if (a->parts[i].weight > 0)
-		{
-			a->outcome = a->parts[i].outcome;
-			a->conflict = a->parts[i].conflict;
-		}
+	return false;
 }
 
 /*
@@ -491,7 +472,7 @@ refused_for_delay(const Request *r, Answer *a)
 	{
 		const Step *step = &r->steps[i];
 
-		if (step->verb != VERB_LOCK ||
+		if (step->verb != LE_CONSUL_LOCK ||
 			store_key(step->key)->delay_until <= sim.now)
 			continue;
 		if (sim_chance(sim.schedule->weather.leak))
@@ -500,11 +481,9 @@ refused_for_delay(const Request *r, Answer *a)
 			continue;
 		}
 		sim.counts.delayed++;
-		note_failure(r, step, &delayed, a);
+		refuse(r, step, LE_CONSUL_DELAYED, a);
 		refused = true;
 	}
-	if (refused)
-		sum_up(r, a);
 	return refused;
 }
 
@@ -554,42 +533,43 @@ store_try(const Request *r, Answer *a)
 	Key			before[MAX_STEPS];
 	uint32		failed = 0;
 
+	a->judged = true;
 	if (refused_for_delay(r, a))
 		return 0;
 	for (int i = 0; i < r->nsteps; i++)
 	{
 		Key		   *key = store_key(r->steps[i].key);
-		const Failure *f;
+		LeConsulReason reason;
 
 		before[i] = *key;
-		f = run_step(r, &r->steps[i], key);
-		if (f != NULL)
+		if (!run_step(r, &r->steps[i], key, &reason))
 		{
 			failed |= 1 << i;
-			note_failure(r, &r->steps[i], f, a);
+			refuse(r, &r->steps[i], reason, a);
 		}
 	}
 	if (failed != 0)
 	{
 		for (int i = r->nsteps - 1; i >= 0; i--)
 			*store_key(r->steps[i].key) = before[i];
-		sum_up(r, a);
-		if (a->outcome != LE_CONFLICT)
-			a->nlost = 0;
 		return failed;
 	}
 	store.index++;
-	sum_up(r, a);
 	for (int i = 0; i < r->nparts; i++)
-		a->parts[i].index = store_key(r->steps[r->write[i]].key)->index;
-	a->index = a->parts[0].index;
+	{
+		const Key  *key = store_key(r->steps[r->write[i]].key);
+
+		a->written[i].index = key->exists ? key->index : 0;
+		a->written[i].session = key->session;
+		a->written[i].usable = key->usable;
+	}
 	if (r->kind == LE_OP_TAKE_OVER)
 		sim.counts.takeovers++;
 	for (int i = 0; i < r->nsteps; i++)
 	{
 		const Step *step = &r->steps[i];
 
-		if (step->verb < VERB_LOCK)
+		if (step->verb < LE_CONSUL_LOCK)
 			continue;
 		remember(step->key);
 		if (IS_CLAIM_KEY(step->key))
@@ -904,7 +884,10 @@ store_foreign_lock(int election)
 {
 	Key		   *key = &store.keys[election];
 	Key			before = *key;
-	Request		r = {.node = -1, .lease = 10 * LE_SEC};
+	Request		r = {
+		.node = -1, .lease = 10 * LE_SEC, .ttl = 10 * LE_SEC,
+		.lock_delay = 10 * LE_SEC
+	};
 	int			session;
 
 	if (key->session != 0 || key->delay_until > sim.now ||

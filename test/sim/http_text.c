@@ -13,8 +13,6 @@
  */
 #include "cassandra.h"
 
-#include "plan.h"
-
 #define INCARNATION_DIGITS	8	/* of the 32; the others are zeros */
 
 /* ---- reading ---- */

@@ -256,8 +256,10 @@ summary(double elapsed, int njobs, int failed)
 		   "another interval than the one before\n", N(missed_run),
 		   N(missed_told), N(intervals));
 	printf("transactions: %llu bound, %llu committed, %llu refused, %llu of "
-		   "them after they were waited for\n", N(bound), N(commits),
-		   N(refused_commits), N(cut));
+		   "them after they were waited for, %llu waits, %llu of them "
+		   "canceled\n", N(bound), N(commits),
+		   N(refused_commits), N(cut), N(commit_waits),
+		   N(canceled_commits));
 	printf("sessions that were nudged to look at their terms: %llu\n",
 		   N(nudges));
 	printf("progress told of: %llu; terms given up without: %llu\n",

@@ -19,14 +19,14 @@
 static Schedule schedule;
 
 static const char *const verbs[] = {
-	[VERB_CHECK_SESSION] = "check-session",
-	[VERB_CHECK_INDEX] = "check-index",
-	[VERB_CHECK_ABSENT] = "check-not-exists",
-	[VERB_LOCK] = "lock",
-	[VERB_UNLOCK] = "unlock",
-	[VERB_CAS] = "cas",
-	[VERB_SET] = "set",
-	[VERB_DELETE] = "delete",
+	[LE_CONSUL_CHECK_SESSION] = "check-session",
+	[LE_CONSUL_CHECK_INDEX] = "check-index",
+	[LE_CONSUL_CHECK_ABSENT] = "check-not-exists",
+	[LE_CONSUL_LOCK] = "lock",
+	[LE_CONSUL_UNLOCK] = "unlock",
+	[LE_CONSUL_CAS] = "cas",
+	[LE_CONSUL_SET] = "set",
+	[LE_CONSUL_DELETE] = "delete",
 };
 
 static int
@@ -55,24 +55,24 @@ fill_step(Request *r, Step *step)
 	bool		fitting = sim_below(4) != 0;
 
 	memset(step, 0, sizeof(*step));
-	step->role = ROLE_UNCHANGED;
-	step->verb = (Verb) sim_below(lengthof(verbs));
+	step->role = LE_CONSUL_UNCHANGED;
+	step->verb = (LeConsulVerb) sim_below(lengthof(verbs));
 	step->key = r->nsteps > 1 && sim_below(2) == 0 ?
 		r->steps[0].key : some_key();
 	step->value = (int) sim_below(2);
 	key = store_key(step->key);
 	switch (step->verb)
 	{
-		case VERB_CHECK_SESSION:
-		case VERB_UNLOCK:
-		case VERB_LOCK:
+		case LE_CONSUL_CHECK_SESSION:
+		case LE_CONSUL_UNLOCK:
+		case LE_CONSUL_LOCK:
 			step->session = fitting && key->session != 0 ? key->session :
 				some_session();
-			if (step->verb == VERB_CHECK_SESSION && fitting)
+			if (step->verb == LE_CONSUL_CHECK_SESSION && fitting)
 				step->session = key->session;
 			break;
-		case VERB_CHECK_INDEX:
-		case VERB_CAS:
+		case LE_CONSUL_CHECK_INDEX:
+		case LE_CONSUL_CAS:
 			step->index = fitting && key->index != 0 ? key->index :
 				store_index();
 			break;
@@ -139,7 +139,8 @@ transaction(void)
 		print_step(&r, &r.steps[i]);
 	}
 	printf("],\"delayed\":%s,\"failed\":[",
-		   a.conflict == LE_CONFLICT_LOCK_DELAY ? "true" : "false");
+		   a.nrefused > 0 && a.refused[0].reason == LE_CONSUL_DELAYED ?
+		   "true" : "false");
 	for (int i = 0, n = 0; i < r.nsteps; i++)
 		if ((failed >> i) & 1)
 			printf("%s%d", n++ == 0 ? "" : ",", i);
@@ -167,7 +168,10 @@ model_run(uint64 seed, int operations)
 
 		if (store_nsessions() < 2 || what == 0)
 		{
-			Request		r = {.node = -1, .lease = 60 * LE_SEC};
+			Request		r = {
+				.node = -1, .lease = 60 * LE_SEC, .ttl = 60 * LE_SEC,
+				.lock_delay = 60 * LE_SEC
+			};
 
 			printf("{\"op\":\"create\",\"session\":%d", store_create(&r));
 			print_keys();

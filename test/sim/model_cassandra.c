@@ -17,7 +17,6 @@
  */
 #include "cassandra.h"
 #include "cli.h"
-#include "plan.h"
 
 #include "utils/memutils.h"
 

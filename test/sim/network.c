@@ -16,8 +16,6 @@
 #include "lib/stringinfo.h"
 #include "port/pg_bitutils.h"
 
-#include "plan.h"
-
 #define MAX_MESSAGES	2048
 
 typedef struct Message

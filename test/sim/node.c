@@ -20,17 +20,17 @@
 #include "settings.h"
 #include "shmem/bound.h"
 #include "shmem/progress.h"
-#include "shmem/runs.h"
-#include "worker/dispatch.h"
-#include "worker/elect.h"
-#include "worker/news.h"
-#include "worker/watch.h"
+#include "shmem/run_registry.h"
+#include "worker/lead/elect.h"
+#include "worker/watch/watch_all.h"
+#include "worker/wire/dispatch.h"
+#include "worker/wire/gossip.h"
 #include "worker/worker.h"
 
 /* Where bound.c, runs.c and progress.c have theirs in shared memory. */
 #define BOUND_AT	MAXALIGN(le_leases_size())
 #define RUNS_AT		(BOUND_AT + MAXALIGN(le_bound_size()))
-#define PROGRESS_AT	(RUNS_AT + MAXALIGN(le_runs_size()))
+#define PROGRESS_AT	(RUNS_AT + MAXALIGN(le_run_registry_size()))
 
 extern char __start_le_state[];
 extern char __stop_le_state[];
@@ -74,9 +74,9 @@ force_news(void)
 
 	if (kind < 2 || (kind % 2 == 1 && sim_node->number == 0))
 		return;
-	le_news_from = 0;
+	le_gossip_from = 0;
 	if (kind > 3)
-		le_news_room = 1;
+		le_gossip_room = 1;
 }
 
 static void
@@ -146,7 +146,7 @@ node_begin_process(SimNode *n, SimProcess *p)
 	node_enter_process(n, p);
 	le_leases_init(true, n->shmem);
 	le_bound_init(true, n->shmem + BOUND_AT);
-	le_runs_init(true, n->shmem + RUNS_AT);
+	le_run_registry_init(true, n->shmem + RUNS_AT);
 	le_progress_init(true, n->shmem + PROGRESS_AT);
 }
 
@@ -377,7 +377,7 @@ node_start(SimNode *n)
 	memcpy(__start_le_state, pristine, STATE_SIZE);
 	le_leases_init(false, n->shmem);
 	le_bound_init(false, n->shmem + BOUND_AT);
-	le_runs_init(false, n->shmem + RUNS_AT);
+	le_run_registry_init(false, n->shmem + RUNS_AT);
 	le_progress_init(false, n->shmem + PROGRESS_AT);
 	progress_forgotten(n);
 	backends_reset(n);

@@ -28,7 +28,7 @@
 #include "compat.h"
 #include "mistakes.h"
 #include "settings.h"
-#include "worker/tokens.h"
+#include "worker/disk/tokens.h"
 
 /* ---- variables ---- */
 
@@ -112,6 +112,12 @@ errcode(int sqlerrcode)
 {
 	message_sqlstate = sqlerrcode;
 	return 0;
+}
+
+int
+geterrcode(void)
+{
+	return message_sqlstate;
 }
 
 int
@@ -466,6 +472,8 @@ le_statefile_remove(void)
 /* ---- settings ---- */
 
 char	   *le_campaign_list = "";
+char	   *le_ca_file = "";
+char	   *le_cert_file = "";
 char	   *le_key_file = "";
 
 bool
@@ -625,12 +633,6 @@ strlcpy(char *dst, const char *src, size_t size)
 XLogRecPtr
 LogLogicalMessage(const char *prefix, const char *message_text, size_t size,
 				  bool transactional)
-{
-	abort();
-}
-
-void
-XLogFlush(XLogRecPtr RecPtr)
 {
 	abort();
 }

@@ -101,6 +101,7 @@ process_start(SimNode *n, int place, const Script *script)
 	b->awaits = b->stopped = b->canceled = b->goes = false;
 	b->acting = 0;
 	b->bound = b->leaving = b->left = b->committing = b->ending = false;
+	b->passed = b->watched = b->in_memory = false;
 	b->reports = 0;
 	b->token = b->stops_for = 0;
 	run_at(n, place, sim.now + script->delay);
@@ -163,6 +164,18 @@ process_sleep(le_duration span)
 	check_for_interrupts();
 }
 
+/* The same, but nothing is heard meanwhile. */
+void
+process_sleep_deaf(le_duration span)
+{
+	Backend    *b = sim_backend;
+
+	b->stopped = true;
+	run_at(sim_node, b->process.place, sim.now + span);
+	wait_to_go_on();
+	b->stopped = false;
+}
+
 void
 process_cancel(SimNode *n, int place)
 {
@@ -205,6 +218,10 @@ post(LeAsk *ask)
 {
 	Backend    *b = sim_backend;
 
+	if (ask->kind == LE_ASK_COMPLETE && ask->ending == LE_CLAIM_DONE &&
+		b->in_memory)
+		sim_fail("b%d of n%d marks a tick of %s as done, whose work a crash "
+				 "would undo", b->process.place, sim_node->number, ask->job);
 	b->ask = *ask;
 	backend_post(sim_node, b);
 	if (ask->kind == LE_ASK_CLAIM)

@@ -236,26 +236,29 @@ check_punctual(SimNode *n, int election)
 
 /*
  * Whatever becomes of its worker, for no longer than progress_within, the time
- * for which the term is waited for, and a lease: a worker that is stopped has
- * not renewed it since.  One that was stopped before that has noticed nothing
- * until it went on.
+ * for which the term is waited for, which a commit that has begun extends,
+ * and a lease: a worker that is stopped has not renewed it since.  One that
+ * was stopped before that has noticed nothing until it went on.
  */
 void
 progress_check(SimNode *n, int election)
 {
+	le_time		now = clock_boot(n, sim.now);
 	le_time		since = Max(n->progress[election],
 							clock_boot(n, n->went_on));
-	le_duration most;
+	le_time		given_up;
 
 	if (le_progress_within == 0 ||
 		le_owner_of(node_slot(n, election)) != LE_OWNER_NODE)
 		return;
 	check_punctual(n, election);
-	most = LIMIT + le_drain_timeout * LE_MSEC + LE_DRAIN_GRACE +
-		Max(node_table(n)->node.timing.lease, n->lease_ms * LE_MSEC);
-	if (clock_boot(n, sim.now) > since + most && !any_reports(n, election))
+	if (any_reports(n, election))
+		n->commit_at[election] = now;
+	given_up = Max(since + LIMIT + le_drain_timeout * LE_MSEC + LE_DRAIN_GRACE,
+				   n->commit_at[election]);
+	if (now > given_up +
+		Max(node_table(n)->node.timing.lease, n->lease_ms * LE_MSEC))
 		sim_fail("n%d leads e%d, %.3f s after it made progress last",
 				 n->number, election,
-				 (clock_boot(n, sim.now) - n->progress[election]) /
-				 (double) LE_SEC);
+				 (now - n->progress[election]) / (double) LE_SEC);
 }

@@ -29,8 +29,11 @@
 #define BLOB_CRASH_BOUND(lease) \
 	(KEY_CRASH_BOUND(lease) - LE_SEC + 2 * LE_SEC * 11 / 10 + LE_SEC / 2)
 
-/* le_claim() and le_complete(); what its bits mean is in scripts.c. */
-#define CALM_JOB		0x17
+/*
+ * le_claim() and le_complete(), or le_run() whose commits do not wait; what
+ * its bits mean is in scripts.c and transactions.c.
+ */
+#define CALM_JOB		0x3f000017
 #define CALM_JOB_MAY	0x48	/* be fenced, catch up */
 #define CALM_JOB_CATCHES_UP	0x08
 

@@ -22,14 +22,15 @@
 
 #include "shmem/leases.h"
 #include "shmem/requests.h"
+#include "store/consul_plan.h"
 #include "store/store.h"
-#include "worker/http.h"
-#include "worker/statefile.h"
+#include "worker/disk/statefile.h"
+#include "worker/wire/http.h"
 
 #define MAX_NODES		128
 #define MAX_ELECTIONS	4
 #define MAX_SESSIONS	512		/* made in one schedule */
-#define MAX_STEPS		(3 * MAX_ELECTIONS + 5)
+#define MAX_STEPS		(4 * MAX_ELECTIONS + LE_CONSUL_COMMON_STEPS)
 #define MAX_FLIGHTS		64		/* of one node at a time */
 #define MAX_BACKENDS	3		/* of one node that ask questions */
 #define CRON_PLACE		MAX_BACKENDS	/* of the node's scheduler */
@@ -101,8 +102,9 @@ typedef struct Key
 #define CLAIM_KEY(election, job) \
 	(NODE_KEY(MAX_SESSIONS) + (election) * ELECTION_JOBS + (job))
 #define NEWS_KEY(s)		(CLAIM_KEY(MAX_ELECTIONS, 0) + (s))
-#define IS_NEWS_KEY(k)	((k) >= NEWS_KEY(0))
-#define IS_CLAIM_KEY(k)	((k) >= CLAIM_KEY(0, 0) && !IS_NEWS_KEY(k))
+#define PATRONI_KEY		NEWS_KEY(MAX_SESSIONS)	/* never there */
+#define IS_NEWS_KEY(k)	((k) >= NEWS_KEY(0) && (k) < PATRONI_KEY)
+#define IS_CLAIM_KEY(k)	((k) >= CLAIM_KEY(0, 0) && (k) < NEWS_KEY(0))
 #define IS_NODE_KEY(k)	((k) >= MAX_ELECTIONS && (k) < NODE_KEY(MAX_SESSIONS))
 
 /* What is written to a news key. */
@@ -122,32 +124,12 @@ typedef struct NewsText
 	}			items[LE_MAX_NEWS];
 } NewsText;
 
-typedef enum Verb
-{
-	VERB_CHECK_SESSION,
-	VERB_CHECK_INDEX,
-	VERB_CHECK_ABSENT,
-	VERB_LOCK,
-	VERB_UNLOCK,
-	VERB_CAS,
-	VERB_SET,
-	VERB_DELETE
-} Verb;
-
-/* What a failed step means; as in store/consul.c. */
-typedef enum Role
-{
-	ROLE_OWN,
-	ROLE_UNCHANGED,
-	ROLE_HELD,
-	ROLE_WRITE
-} Role;
-
+/* A step of store/consul_plan.c, in numbers. */
 typedef struct Step
 {
-	Role		role;
+	LeConsulRole role;
 	int			part;			/* of those that are joined; -1: of all */
-	Verb		verb;
+	LeConsulVerb verb;
 	int			key;
 	int			session;		/* 0: none */
 	int			value;			/* in the request's values; -1: none */
@@ -310,6 +292,8 @@ typedef struct Request
 	int			job;			/* of READ_CLAIM, CLAIM, COMPLETE */
 	bool		fresh;
 	le_duration lease;
+	le_duration ttl;			/* CREATE_SESSION */
+	le_duration lock_delay;		/* the same */
 	uint64		watch_index;
 	le_duration wait;
 	int			nvalues;
@@ -324,7 +308,7 @@ typedef struct Request
 	union
 	{
 		BlobRequest blob;		/* Azure */
-		Value		values[MAX_ELECTIONS + 2];	/* Consul */
+		Value		values[2 * MAX_ELECTIONS + 2];	/* Consul */
 	};
 	Step		steps[MAX_STEPS];
 	bool		tells;			/* it writes ... */
@@ -352,7 +336,6 @@ typedef struct Answer
 {
 	LeNet		net;
 	LeOutcome	outcome;
-	LeConflict	conflict;
 	uint64		index;
 	int			session;
 	uint32		keys_shown;		/* bits of elections; READ_CLAIM: the record
@@ -362,16 +345,19 @@ typedef struct Answer
 	int			nnews;
 	NewsShown  *news;
 	struct SimContext *list;	/* where these are */
-	int			nlost;
-	int			lost[MAX_ELECTIONS];
-	bool		judged;			/* each part for itself */
+	bool		judged;			/* it is a transaction's, which was tried */
+	int			nrefused;		/* steps; 0: it is applied */
 	struct
 	{
-		int			weight;
-		LeOutcome	outcome;
-		LeConflict	conflict;
-		uint64		index;
-	}			parts[MAX_ELECTIONS];
+		short		step;
+		short		reason;		/* a LeConsulReason */
+	}			refused[MAX_STEPS];
+	struct						/* what each part wrote */
+	{
+		uint64		index;		/* 0: it is gone */
+		int			session;
+		bool		usable;
+	}			written[MAX_ELECTIONS];
 	int			gateway;		/* Cassandra: which one it is of */
 	union
 	{
@@ -590,12 +576,17 @@ typedef struct Backend
 	/* transactions.c */
 	int			ncallbacks;
 	SimCallback callbacks[8];
+	void	   *arguments[8];
 	bool		bound;			/* its transaction is ... */
 	uint64		token;			/* ... to this term */
 	bool		leaving;		/* it is about to end the term itself ... */
 	bool		left;			/* ... and has */
 	bool		ending;			/* but for callbacks it is over */
 	bool		committing;
+	bool		passed;			/* the check; not yet recorded */
+	bool		in_memory;		/* its last commit, and not on disk */
+	bool		looking;		/* cancel.c watches its terms ... */
+	bool		watched;		/* ... on the way to the commit record, too */
 	uint64		stops_for;		/* its statement is to stop with this term; 0:
 								 * with none ... */
 	int			stops_in;		/* ... of this slot */
@@ -685,6 +676,7 @@ typedef struct SimNode
 	le_time		cron_until;		/* its scheduler is dead, in true time */
 	le_time		began[MAX_ELECTIONS];	/* its term, as was seen */
 	le_time		progress[MAX_ELECTIONS];	/* the last in it */
+	le_time		commit_at[MAX_ELECTIONS];	/* a commit was under way last */
 	le_time		bound_at[MAX_ELECTIONS];	/* somebody was bound to it last,
 											 * seen when it was overdue */
 	bool		made[MAX_ELECTIONS];	/* there was some since the begin */
@@ -761,6 +753,8 @@ typedef struct Counts
 	uint64		bound;			/* transactions */
 	uint64		commits;
 	uint64		refused_commits;
+	uint64		commit_waits;
+	uint64		canceled_commits;
 	uint64		cut;			/* of those, waited for long enough */
 	uint64		nudges;			/* to look at a term */
 	uint64		nudges_late;	/* ... that was over */
@@ -960,19 +954,29 @@ extern void store_list_free(const Answer *a);
 extern le_duration store_lease(int session);
 extern int	store_nsessions(void);
 
-/* ---- plan.c ---- */
+/* ---- consul_numbers.c ---- */
+
+extern ClaimRecord record_of_key(const Key *key);
+
+/* ---- stores.c ---- */
 
 extern LeStore sim_consul;
 extern LeStore sim_cassandra;
 extern LeStore sim_azure;
 extern void stores_adapt(void);
+
+/* ---- names.c ---- */
+
 extern const char *name_of_session(int session);
 extern int	session_of_name(const char *name);
 extern int	election_of_name(const char *name);
-extern ClaimRecord record_of_key(const Key *key);
-extern short node_of_name(const char *name);
-extern uint32 number_of_value(const char *value);
 extern const char *name_of_election(int election);
+extern short node_of_name(const char *name);
+extern const char *name_of_node(int node);
+extern uint32 number_of_value(const char *value);
+extern const char *name_of_value(uint32 user);
+extern uint32 number_of_incarnation(const char *incarnation);
+extern const char *name_of_incarnation(uint32 number);
 
 /* ---- node.c ---- */
 
@@ -1031,6 +1035,7 @@ extern void process_wake(SimNode *n, int place);
 extern void process_cancel(SimNode *n, int place);
 extern void process_end(SimNode *n, int place);
 extern void process_sleep(le_duration span);
+extern void process_sleep_deaf(le_duration span);
 extern void process_may_stop(void);
 
 /* Between two instructions of a backend or a worker. */

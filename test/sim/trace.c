@@ -52,10 +52,10 @@ const char *
 trace_request(const Request *r)
 {
 	static const char *const verbs[] = {
-		[VERB_CHECK_SESSION] = "session", [VERB_CHECK_INDEX] = "index",
-		[VERB_CHECK_ABSENT] = "absent", [VERB_LOCK] = "lock",
-		[VERB_UNLOCK] = "unlock", [VERB_CAS] = "cas", [VERB_SET] = "set",
-		[VERB_DELETE] = "delete",
+		[LE_CONSUL_CHECK_SESSION] = "session", [LE_CONSUL_CHECK_INDEX] = "index",
+		[LE_CONSUL_CHECK_ABSENT] = "absent", [LE_CONSUL_LOCK] = "lock",
+		[LE_CONSUL_UNLOCK] = "unlock", [LE_CONSUL_CAS] = "cas", [LE_CONSUL_SET] = "set",
+		[LE_CONSUL_DELETE] = "delete",
 	};
 	static char text[512];
 	size_t		len;
@@ -86,7 +86,7 @@ trace_request(const Request *r)
 		else
 			len += pg_snprintf(text + len, sizeof(text) - len, "node%d",
 							   step->key - MAX_ELECTIONS);
-		if (step->verb == VERB_CHECK_SESSION)
+		if (step->verb == LE_CONSUL_CHECK_SESSION)
 			len += pg_snprintf(text + len, sizeof(text) - len, "=%d",
 							   step->session);
 		if (step->index != 0)

@@ -6,8 +6,9 @@
  * In place of PostgreSQL's transactions: the callbacks of fence.c and xact.c,
  * newest first, as the server calls them.  Each time that a backend reads the
  * clock it is noted what is true at that very instant, of all nodes and of the
- * store; a check that it then passes must agree with that.  What happens
- * between the last reading and the commit is not promised.
+ * store; a check that it then passes must agree with that.  Between the check
+ * and the commit record it may wait: for what looks up when it is canceled,
+ * and then the term must still hold, or for what does not.
  *
  * test/sim/transactions.c
  *
@@ -16,6 +17,7 @@
 #include "sim.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 
 #include "settings.h"
 #include "sql/cancel.h"
@@ -31,9 +33,9 @@ RegisterXactCallback(XactCallback callback, void *arg)
 {
 	Backend    *b = sim_backend;
 
-	(void) arg;
 	if (b->ncallbacks == (int) lengthof(b->callbacks))
 		abort();
+	b->arguments[b->ncallbacks] = arg;
 	b->callbacks[b->ncallbacks++] = (SimCallback) callback;
 	process_may_stop();
 }
@@ -44,12 +46,15 @@ UnregisterXactCallback(XactCallback callback, void *arg)
 	Backend    *b = sim_backend;
 	int			i = b->ncallbacks - 1;
 
-	(void) arg;
-	while (b->callbacks[i] != (SimCallback) callback)
+	while (b->callbacks[i] != (SimCallback) callback ||
+		   b->arguments[i] != arg)
 		i--;					/* the newest of them */
 	b->ncallbacks--;
 	for (; i < b->ncallbacks; i++)
+	{
 		b->callbacks[i] = b->callbacks[i + 1];
+		b->arguments[i] = b->arguments[i + 1];
+	}
 }
 
 /* There are no savepoints here. */
@@ -81,8 +86,8 @@ le_explain_cancel_lead(const LeTiming *timing, StringInfo detail)
 }
 
 /*
- * No statement is canceled for a term: the check at commit is on its own.  But
- * it is noted who would have been, and whether he could know.
+ * No statement is canceled for a term, but commits are: the check has to be on
+ * its own.  It is noted who would have been, and whether he could know.
  */
 void
 le_cancel_prepare(bool cancels)
@@ -149,13 +154,39 @@ le_cancel_excuse(LeStop *stop)
 void
 le_cancel_pause(void)
 {
+	sim_backend->looking = false;
 	process_may_stop();
 }
 
 void
 le_cancel_resume(void)
 {
+	sim_backend->looking = true;
 	look(sim_backend);
+}
+
+void
+le_cancel_commit(LeCommitStage stage)
+{
+	sim_backend->watched = stage != LE_COMMIT_NONE;
+}
+
+/* ---- the log of the server ---- */
+
+int			wal_segment_size = 16 * 1024 * 1024;
+
+XLogRecPtr
+GetXLogInsertRecPtr(void)
+{
+	return 1;
+}
+
+void
+XLogFlush(XLogRecPtr record)
+{
+	(void) record;
+	process_may_stop();
+	sim_backend->in_memory = false;
 }
 
 /* ---- what is true at this instant ---- */
@@ -264,9 +295,49 @@ transaction_unbound(void)
 
 	if (b->committing)
 		note_refusal();
-	b->committing = b->bound = b->ending = false;
+	b->committing = b->bound = b->ending = b->passed = false;
 	b->reports = 0;
 	b->token = 0;
+}
+
+/* Would cancel.c stop the commit now? */
+static bool
+is_to_be_canceled(const Backend *b)
+{
+	LeSlot	   *slot = node_slot(sim_node, b->script.election);
+	le_time		now = clock_boot(sim_node, sim.now);
+	le_time		drained;
+
+	if (!b->looking || !b->watched || !b->bound)
+		return false;
+	if (slot == NULL || pg_atomic_read_u64(&slot->token) != b->token)
+		return true;
+	drained = (le_time) pg_atomic_read_u64(&slot->drain_until);
+	return (drained != 0 && now >= drained) ||
+		(le_time) pg_atomic_read_u64(&slot->deadline) - now <=
+		le_commit_margin * LE_MSEC;
+}
+
+/* For what PostgreSQL or another extension waits, which a cancel ends. */
+static void
+wait_in_commit(le_duration span)
+{
+	sim.counts.commit_waits++;
+	process_sleep(span);
+	process_may_stop();
+	if (!is_to_be_canceled(sim_backend))
+		return;
+	sim.counts.canceled_commits++;
+	ereport(ERROR,
+			(errcode(LE_ERRCODE_LOST),
+			 errmsg("canceling statement due to loss of the election")));
+}
+
+/* One commit in so many, by bits that nothing else of the script uses. */
+static bool
+commit_waits(const Backend *b, int bit)
+{
+	return b->bound && ((b->script.random >> bit) & 3) == 0;
 }
 
 static void
@@ -275,7 +346,40 @@ call_back(XactEvent event)
 	Backend    *b = sim_backend;
 
 	for (int i = b->ncallbacks - 1; i >= 0; i--)
-		((XactCallback) b->callbacks[i]) (event, NULL);
+	{
+		/* the callback of another extension, between the newest and that */
+		if (event == XACT_EVENT_PRE_COMMIT && i == 0 && b->ncallbacks > 1 &&
+			commit_waits(b, 24))
+			wait_in_commit(b->script.span / 2);
+		((XactCallback) b->callbacks[i]) (event, b->arguments[i]);
+	}
+}
+
+/*
+ * From the last check to the commit record.  What ends a wait that looks up
+ * must leave the term as the check wants it.  Then the disk may take its time,
+ * which nothing ends; it is only to be waited for by who gives the term up.
+ */
+static void
+record_commit(void)
+{
+	Backend    *b = sim_backend;
+	const char *objection_now = NULL;
+
+	b->passed = b->bound;
+	if (commit_waits(b, 26))
+	{
+		wait_in_commit(b->script.span);
+		objection_now = objection(sim_node, b, b->script.election);
+	}
+	if (objection_now != NULL)
+		sim_fail("b%d of n%d has waited for long, and commits under token "
+				 UINT64_FORMAT " of e%d: %s",
+				 b->process.place, sim_node->number, b->token,
+				 b->script.election, objection_now);
+	if (commit_waits(b, 28))
+		process_sleep_deaf(b->script.span);
+	b->passed = false;
 }
 
 /* The session may stay bound, for the transactions to come. */
@@ -289,11 +393,13 @@ transaction_commit(bool stays_bound)
 	if (b->bound)
 		progress_begins();
 	call_back(XACT_EVENT_PRE_COMMIT);
-	b->committing = false;
 	if (b->bound && b->objected != NULL)
 		sim_fail("b%d of n%d commits under token " UINT64_FORMAT " of e%d: %s",
 				 b->process.place, sim_node->number, b->token,
 				 b->script.election, b->objected);
+	record_commit();
+	b->in_memory = true;		/* synchronous_commit = off */
+	b->committing = false;
 	if (b->bound)
 		sim.counts.commits++;
 	if (trace_on && b->bound)
@@ -340,7 +446,8 @@ transactions_ended(SimNode *n, int election, uint64 token)
 		if (b->busy && b->bound && b->token == token && !b->leaving &&
 			!b->ending &&
 			b->script.election == election &&
-			(n->drained[election] == 0 || now < n->drained[election]))
+			(b->passed || n->drained[election] == 0 ||
+			 now < n->drained[election]))
 			sim_fail("e%d is given up under b%d of n%d, whose transaction is "
 					 "bound to it and was not waited for", election, i,
 					 n->number);

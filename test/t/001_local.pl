@@ -25,7 +25,7 @@ sub higher_token
 	my ($at, $election, $after) = @_;
 	my $token = $at->token($election);
 
-	ok(defined $token && $token > ($highest{$election} // 0),
+	guarantee('G2', [ $highest{$election} // 0, $token ],
 		"token of $election increased: $after");
 	$highest{$election} = $token // 0;
 	return;
@@ -38,13 +38,13 @@ subtest 'a term from acquire to release' => sub {
 	is($node->leader('billing'), undef, 'and nobody is shown');
 	is($node->sql("SELECT le_renew('billing')"), 'f', 'nothing to renew');
 	ok($node->acquire('billing', value => 'one'), 'acquired');
-	ok($node->is_leader('billing'), 'led');
+	still_leads($node, 'billing', 'led');
 	is($other->query("SELECT le_is_leader('billing')"),
 		't', 'in every session of the instance');
 	is($node->leader('billing'), 'a', 'shown');
 	higher_token($node, 'billing', 'first');
 	ok($node->acquire('billing', value => 'two'), 'acquired again, a no-op');
-	is($node->token('billing'), $highest{billing}, 'with the same token');
+	same_term($highest{billing}, $node->token('billing'), 'with the same token');
 	is($node->sql("SELECT le_renew('billing')"), 't', 'renewed');
 	is($node->sql("SELECT leader, value, is_self FROM le_leader('billing')"),
 		'a|one|t', 'the value is the first one');
@@ -69,7 +69,7 @@ subtest 'renewed by itself' => sub {
 	$node->wait_for(
 		"SELECT expires_at > '$expires'::timestamptz FROM le_status",
 		'the deadline to move', timeout => 20);
-	is($node->token('billing'), $highest{billing}, 'the same term');
+	same_term($highest{billing}, $node->token('billing'), 'the same term');
 };
 
 # People must not take it for an election between instances.
@@ -113,8 +113,8 @@ subtest 'restarts end terms, tokens increase' => sub {
 		ok($node->acquire('billing'), "$how: acquired at once");
 		higher_token($node, 'billing', $how);
 		ok($node->acquire($more . 1), "$how: the others too");
-		cmp_ok($node->token($more . 1),
-			'>', $highest{billing}, "$how: with tokens of their own");
+		guarantee('G2', [ $highest{billing}, $node->token($more . 1) ],
+			"$how: with tokens of their own");
 		$highest{billing} = $node->token($more . 1);
 		$node->release('billing');
 	}
@@ -160,7 +160,7 @@ subtest 'a standby cannot lead' => sub {
 		'candidate', 'a candidate only');
 	ok($standby->log_like(qr/Store local: elections are decided inside this/),
 		'its log says local, too');
-	ok($node->is_leader('billing'), 'the primary leads on');
+	still_leads($node, 'billing', 'the primary leads on');
 
 	# Its history goes on behind the tokens of its former primary.
 	$node->stop('immediate');

@@ -261,10 +261,10 @@ sub ends_with_its_backend
 			($seconds, $got) =
 			  timed(sub { acquire($two, 'e', 'session', '30 s') });
 			is($got, 't', "$scope: free after $way");
-			cmp_ok($seconds, '<', 5, 'before any lease could have run out');
+			in_time($seconds, 5, 'before any lease could have run out');
 			note(sprintf('%s, %s, %s: %.3f s', $store, $way, $scope, $seconds));
-			cmp_ok($two->query("SELECT le_fencing_token('e')"),
-				'>', $token, 'a new term');
+			guarantee('G2', [ $token, $two->query("SELECT le_fencing_token('e')") ],
+				'a new term');
 			$two->quit;
 			is_free('e', 'free');
 		}
@@ -329,7 +329,7 @@ sub waiters
 		$ways{$way}->($one);
 		$result = $two->finish;
 		is($result->{output}, 't', "woken by $way");
-		cmp_ok(($result->{at} - $freed) / 1e9, '<', 2, 'at once');
+		in_time(($result->{at} - $freed) / 1e9, 2, 'at once');
 		note(sprintf('%s, %s: woken after %.1f ms',
 				$store, $way, ($result->{at} - $freed) / 1e6));
 		$two->quit;
@@ -339,7 +339,7 @@ sub waiters
 	# Of many, one at a time, and all of them in the end.
 	my $holder = session();
 	my @waiting = map { session() } 1 .. 5;
-	my %tokens;
+	my @tokens;
 
 	acquire($holder, 'e', 'session');
 	$_->start("SELECT le_acquire('e', scope => 'session', wait => '60 s')")
@@ -352,11 +352,12 @@ sub waiters
 
 		is($next->finish->{output}, 't', 'it is its turn');
 		is(scalar(grep { $_->is_done } @waiting), 1, 'of nobody else');
-		$tokens{ $next->query("SELECT le_fencing_token('e')") } = 1;
+		push @tokens, $next->query("SELECT le_fencing_token('e')");
 		@waiting = grep { $_ != $next } @waiting;
 		$next->query("SELECT le_release('e')");
 	}
-	is(scalar(keys %tokens), 5, 'five terms');
+	is(scalar @tokens, 5, 'five terms');
+	guarantee('G2', \@tokens, 'one after the other');
 
 	# A wait that ends without success is false, and takes as long as asked.
 	my $late = session();
@@ -367,7 +368,7 @@ sub waiters
 		"SELECT le_acquire('e', scope => 'session', wait => '1.5 s')")->finish;
 	is($result->{output}, 'f', 'false in the end');
 	cmp_ok($result->{seconds}, '>=', 1.5, 'not too early');
-	cmp_ok($result->{seconds}, '<', 5, 'nor much too late');
+	in_time($result->{seconds}, 5, 'nor much too late');
 	$holder->quit;
 	is_free('e', 'free');
 	return;
@@ -422,10 +423,10 @@ sub stepping_down
 	$after = boottime_ns();
 	is($node->sql("SELECT le_step_down('d', '2 s')"), 't', 'stepped down');
 	ok(!$node->is_leader('d'), 'at once');
-	ok($node->is_leader('c'), 'from this one only');
+	still_leads($node, 'c', 'from this one only');
 	$node->wait_for_leadership('d');
 	cmp_ok((boottime_ns() - $after) / 1e9, '>=', 2, 'held off');
-	cmp_ok($node->token('d'), '>', $token, 'a new term');
+	guarantee('G2', [ $token, $node->token('d') ], 'a new term');
 	is($node->sql("SELECT le_step_down('nothing')"), 'f', 'nothing to leave');
 
 	is($node->sql("SELECT le_step_down(hold_off => '1 min')"),
@@ -476,7 +477,7 @@ sub campaign_setting
 	$node->wait_for_leadership('s3');
 	$node->wait_for("SELECT NOT le_is_leader('s1')");
 	is_free('s1', 'no longer named: released');
-	is($node->token('s2'), $token, 'still named: the same term');
+	same_term($token, $node->token('s2'), 'still named: the same term');
 	like(
 		$node->sql_error("SELECT le_withdraw('s2')"),
 		qr/55000: cannot withdraw from an election that the configuration.*HINT:/s,
@@ -484,7 +485,7 @@ sub campaign_setting
 	$node->sql("SELECT le_campaign('s3')");
 	$node->configure(campaign => '');
 	is_free('s2', 'the setting is empty: released');
-	ok($node->is_leader('s3'), 'but for what was asked for by call, too');
+	still_leads($node, 's3', 'but for what was asked for by call, too');
 	is($node->sql("SELECT le_withdraw('s3')"), 't', 'withdrawn');
 	return;
 }

@@ -47,6 +47,7 @@ sub sessions
 subtest 'check hooks' => sub {
 	my $name = qr/consists of printable characters/;
 	my $url = qr{must have the form http://host:port or https://host:port};
+	my $socket = qr{A socket is named unix:///path, with .* up to 107 bytes};
 	my $prefix = qr/has the same form as an election name/;
 	my $range = qr/outside the valid range/;
 	my @bad = (
@@ -82,6 +83,9 @@ subtest 'check hooks' => sub {
 		[ consul_url => 'http://host/?x=y', $url ],
 		[ consul_url => 'http://host/#x', $url ],
 		[ consul_url => 'http://ho st', $url ],
+		[ consul_url => 'unix://', $socket ],
+		[ consul_url => 'unix://run/consul.sock', $socket ],
+		[ consul_url => 'unix:///' . 'x' x 107, $socket ],
 		[ consul_url => "http://host\n", $url ],
 		[
 			consul_url => 'http://me:secret@host',
@@ -109,6 +113,8 @@ subtest 'check hooks' => sub {
 		[ shutdown_timeout => 0 ],
 		[ consul_url => 'https://host.example:8501/consul' ],
 		[ consul_url => 'http://[::1]:8500' ],
+		[ consul_url => 'unix:///run/consul.sock' ],
+		[ consul_url => 'unix:///' . 'x' x 106 ],
 		[ consul_key_prefix => 'a/b.c_d-e' ],
 		[ consul_datacenter => 'dc-1_x' ]);
 
@@ -162,7 +168,7 @@ subtest 'bad value in the file' => sub {
 	$node->configure(consul_url => $consul->url, lease_ttl => '10s');
 	configure();
 	$node->wait_for_leadership('held');
-	cmp_ok($node->token('held'), '>', $token, 'the next term, when mended');
+	guarantee('G2', [ $token, $node->token('held') ], 'the next term, when mended');
 };
 
 # Three attempts have to fit before the deadline, or one lost packet deposes.
@@ -184,7 +190,7 @@ subtest 'unsafe timing' => sub {
 		my $offset = $node->log_offset;
 		my $error;
 
-		ok($node->is_leader('held'), 'led before');
+		still_leads($node, 'held', 'led before');
 		$node->configure(%{ $unsafe{$why} });
 		$node->wait_for("SELECT NOT le_is_leader('held')");
 		$node->wait_for_log_like(
@@ -268,13 +274,13 @@ subtest 'reload under a leader' => sub {
 		next if $special{$name};
 		ok(defined $change{$name}, "$name is known to this test") or next;
 		configure($name => delete $change{$name});
-		is($node->token('held'), $token, "$name changed: the same term");
+		same_term($token, $node->token('held'), "$name changed: the same term");
 	}
 	is_deeply([ sort keys %change ], [], 'all were there');
 	$mark = $recorder->mark;
 	$recorder->wait_for_request(qr/session.renew/, $mark);
 	pass('the new URL is used');
-	is($node->token('held'), $token, 'still the same term');
+	same_term($token, $node->token('held'), 'still the same term');
 	is((sessions())[0]{ID}, $session->{ID}, 'and the same store session');
 	configure(
 		consul_url => $consul->url,
@@ -284,7 +290,7 @@ subtest 'reload under a leader' => sub {
 		key_file => '',
 		node_value => '');
 	$node->sql("SELECT le_renew('held')");
-	is($node->token('held'), $token, 'back again: the same term');
+	same_term($token, $node->token('held'), 'back again: the same term');
 	$recorder->terminate;
 };
 
@@ -308,7 +314,7 @@ subtest 'settings that start a new store session' => sub {
 		ok( $node->log_like(
 				qr/settings changed: starting a new store session/, $offset),
 			"$name: announced");
-		cmp_ok($node->token('held'), '>', $token, "$name: a new term");
+		guarantee('G2', [ $token, $node->token('held') ], "$name: a new term");
 		ok(!$node->is_leader('manual'), 'the other has ended');
 		@after = sessions();
 		is(scalar @after, 1, 'one store session');
@@ -364,7 +370,7 @@ subtest 'token file' => sub {
 	configure();
 	$secured->put('/v1/acl/logout', '', token => $secret[0]);
 	is($node->sql("SELECT le_renew('e')"), 't', 'renewed with another token');
-	is($node->token('e'), $token, 'in the same term');
+	same_term($token, $node->token('e'), 'in the same term');
 
 	$put->('00000000-0000-0000-0000-00000000dead');
 	$node->reload;
@@ -438,8 +444,8 @@ subtest 'lease table' => sub {
 	$small->release('t4');
 	ok($small->acquire('t2'), 'the old name again');
 	is($session->query("SELECT le_is_leader('t4')"), 'f', 'the new one: not led');
-	cmp_ok($session->query("SELECT le_fencing_token('t2')"),
-		'>', $token, 'its tokens go on');
+	guarantee('G2', [ $token, $session->query("SELECT le_fencing_token('t2')") ],
+		'its tokens go on');
 
 	# A name in hold-off keeps its place: forgetting it would end the hold-off.
 	$small->sql("SELECT le_step_down('t2', '1 min')");

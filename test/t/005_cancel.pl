@@ -133,7 +133,7 @@ sub interrupted
 				1000 * $best);
 			$best = min($best, interrupt_once($way, $what, $sql, %params));
 		}
-		cmp_ok($best, '<=', $limit, "$what: $way: in time");
+		in_time($best, $limit, "$what: $way: in time");
 	}
 	return;
 }
@@ -167,7 +167,7 @@ sub still_held
 	my ($what) = @_;
 
 	is($node->sql("SELECT le_renew('e')"), 't', "$what: still held");
-	is($node->token('e'), $token, "$what: the same term");
+	same_term($token, $node->token('e'), "$what: the same term");
 	return;
 }
 
@@ -521,7 +521,7 @@ subtest 'worker absent' => sub {
 		$error,
 		qr/ERROR:  55000: the leader_election worker is not running.*HINT:/s,
 		'left alone: an error');
-	cmp_ok($seconds, '<', 10, 'before long');
+	in_time($seconds, 10, 'before long');
 	is($node->sql("SELECT le_is_leader('e')"), 'f', 'checks work without');
 	is($node->sql('SELECT count(*) FROM le_status'), 0, 'le_status, too');
 };

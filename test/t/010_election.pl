@@ -57,7 +57,7 @@ subtest 'one leads' => sub {
 	ok($one->acquire('billing'), 'the first gets it');
 	ok(!$two->acquire('billing'), 'the second does not');
 	ok($one->acquire('billing'), 'the first has it still');
-	ok($one->is_leader('billing'), 'and leads');
+	still_leads($one, 'billing', 'and leads');
 	ok(!$two->is_leader('billing'), 'alone');
 	is($one->token('billing'), key('billing')->{ModifyIndex},
 		'the token is the index of the acquiring write');
@@ -120,7 +120,7 @@ subtest 'value' => sub {
 	is($one->sql(q(SELECT le_renew('billing', E'one "two"\n'))),
 		't', 'and one that is no JSON');
 	is($curl->()->{value}, "one \"two\"\n", 'text as a string');
-	is($one->token('billing'), $token, 'the token stays the same');
+	same_term($token, $one->token('billing'), 'the token stays the same');
 	is($two->sql(q(SELECT fencing_token FROM le_leader('billing'))),
 		$token, 'for readers, too');
 	isnt(key('billing')->{ModifyIndex}, $token, 'though the index moved');
@@ -141,7 +141,7 @@ subtest 'value' => sub {
 			FROM le_leader('billing'))),
 		't', 'in detail too');
 	ok($two->acquire('billing', value => 'hers'), 'the next one takes it');
-	cmp_ok($two->token('billing'), '>', $token, 'with a higher token');
+	guarantee('G2', [ $token, $two->token('billing') ], 'with a higher token');
 	is($curl->()->{value}, 'hers', 'and publishes its own value');
 	my ($rc, $out, $err) =
 	  $one->psql('postgres', q(SELECT le_release('billing')));
@@ -182,14 +182,14 @@ subtest 'handoff' => sub {
 	$_->stop foreach @samplers;
 	@beliefs = sort { $a->[0] <=> $b->[0] } map { $_->beliefs } @samplers;
 	is(scalar @beliefs, 11, 'eleven terms were seen');
-	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'which do not overlap');
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'which do not overlap');
 	@gaps = sort { $a <=> $b }
 	  map { ($beliefs[ $_ + 1 ][0] - $called[$_]) / 1e6 } 0 .. 9;
 	diag(sprintf 'handoff, le_release() called to le_is_leader() true on '
 		  . 'the other instance: median %.1f ms, worst %.1f ms',
 		@gaps[5, -1]);
-	cmp_ok($gaps[5], '<', 1000, 'half of them within a second');
-	cmp_ok($gaps[-1], '<', 5000, 'and none took half a lease');
+	in_time($gaps[5], 1000, 'half of them within a second');
+	in_time($gaps[-1], 5000, 'and none took half a lease');
 	ok($nodes[0]->release('handoff'), 'the end');
 };
 
@@ -207,7 +207,7 @@ subtest 'handoff by stepping down' => sub {
 				't', 'stepped down');
 			$second->wait_for_leadership('campaign');
 		});
-	cmp_ok($seconds, '<', 5, 'the other candidate leads at once');
+	in_time($seconds, 5, 'the other candidate leads at once');
 	$second->sql(q(SELECT le_step_down('campaign', '1 h')));
 	like($first->sql_error(q(SELECT le_acquire('campaign'))),
 		qr/55000.*may not lead.*\n.*stepped down/,
@@ -238,8 +238,8 @@ subtest 'a wait that is in vain' => sub {
 	  timed(sub { $two->acquire('kept', wait => '1500 ms') });
 	ok(!$got, 'two does not');
 	cmp_ok($seconds, '>=', 1.5, 'it waited');
-	cmp_ok($seconds, '<', 8, 'not for long');
-	ok($one->is_leader('kept'), 'one leads still');
+	in_time($seconds, 8, 'not for long');
+	still_leads($one, 'kept', 'one leads still');
 	ok($one->release('kept'), 'released');
 	wait_for_state($two, 'kept', 'idle');
 	is(key('kept')->{Session}, undef, 'who gave up waiting got nothing');
@@ -268,8 +268,7 @@ SELECT token FROM tokens;
 END
 	}
 	is(scalar @tokens, 120, '120 terms');
-	is(scalar(grep { $tokens[$_] <= $tokens[ $_ - 1 ] } 1 .. $#tokens),
-		0, 'their tokens rise');
+	guarantee('G2', \@tokens, 'their tokens rise');
 	is_deeply([ sort(sessions()) ], \@before, 'the same sessions as before');
 	is(scalar(my @made = $consul->requests($size, qr{/session/create})),
 		0, 'and no other in between');
@@ -335,7 +334,7 @@ subtest 'three instances' => sub {
 		my $leader = leader_among('three', @nodes);
 		my $token = $leader->token('three');
 
-		cmp_ok($token, '>', $last, "$n: a higher token");
+		guarantee('G2', [ $last, $token ], "$n: a higher token");
 		$last = $token;
 		$leaders{ $leader->name }++;
 		is_deeply([ map { $_->leader('three') } @nodes ],
@@ -364,7 +363,7 @@ subtest 'three instances' => sub {
 		'3|3',
 		'each is one of its own');
 	$_->stop foreach @samplers;
-	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no two led at the same time');
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'no two led at the same time');
 	$_->sql(q(SELECT le_withdraw('three'))) foreach @nodes;
 	$three->stop;
 };
@@ -392,7 +391,7 @@ subtest 'shutdown' => sub {
 	pass('two leads all of them at once');
 	poll_until(sub { scalar $samplers[1]->beliefs }, 'the sampler');
 	$_->stop foreach @samplers;
-	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'without an overlap');
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'without an overlap');
 	$two->stop;
 	is_deeply([ sessions() ], [], 'no session is left');
 	is_deeply($consul->kv_tree('leader_election.nodes'),

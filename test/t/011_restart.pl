@@ -118,10 +118,10 @@ subtest 'restart after a crash' => sub {
 		});
 	diag(sprintf 'restart after kill -9: leader again %.0f ms after '
 		  . 'pg_ctl start began', $seconds * 1000);
-	cmp_ok($seconds, '<', $lease * 0.9, 'before its old lease ran out');
-	cmp_ok($one->token('mine'), '>', $token{mine}, 'in a new term');
+	in_time($seconds, $lease * 0.9, 'before its old lease ran out');
+	guarantee('G2', [ $token{mine}, $one->token('mine') ], 'in a new term');
 	$two->wait_for_leadership('theirs', timeout => $lease * 0.9);
-	cmp_ok($two->token('theirs'), '>', $token{theirs},
+	guarantee('G2', [ $token{theirs}, $two->token('theirs') ],
 		'and the other instance could take the rest');
 	poll_until(
 		sub {
@@ -150,8 +150,8 @@ subtest 'crash of a backend' => sub {
 				sub { $one->acquire('mine', wait => '30 s') },
 				'one to lead again');
 		});
-	cmp_ok($seconds, '<', $lease * 0.9, 'before the old lease ran out');
-	cmp_ok($one->token('mine'), '>', $token, 'in a new term');
+	in_time($seconds, $lease * 0.9, 'before the old lease ran out');
+	guarantee('G2', [ $token, $one->token('mine') ], 'in a new term');
 	ok(!$one->is_leader('session'), 'and nothing else');
 	ok($two->acquire('session', wait => '5 s'),
 		'what the session led is free');
@@ -173,12 +173,12 @@ subtest 'clone by pg_basebackup' => sub {
 	ok($clone->acquire('clone'), 'but what is free');
 	ok(!$clone->log_like(qr/previous incarnation/),
 		'it has no predecessor to end');
-	is($one->token('mine'), $token, 'the term of the original goes on');
+	same_term($token, $one->token('mine'), 'the term of the original goes on');
 	is(key('mine')->{Session}, $session, 'in the same store session');
 	$sampler->stop;
 	is(scalar $sampler->beliefs, 1, 'without a break');
 	$clone->stop;
-	ok($one->is_leader('mine'), 'also when the clone leaves');
+	still_leads($one, 'mine', 'also when the clone leaves');
 };
 
 # A copy of all files carries it, but not what is written in it: the file's
@@ -200,7 +200,7 @@ subtest 'clone by cp -a' => sub {
 	ok($clone->acquire('clone'), 'but what is free');
 	ok($clone->log_like(qr/ignoring .*leader_election\.session/),
 		'it knows that the file is not its own');
-	is($one->token('mine'), $token, 'the term of the original goes on');
+	same_term($token, $one->token('mine'), 'the term of the original goes on');
 	$sampler->stop;
 	is(scalar $sampler->beliefs, 1, 'without a break');
 	$clone->stop;
@@ -219,7 +219,7 @@ subtest 'clone while the original is down' => sub {
 	ok(key('mine')->{Session}, 'nor end the term');
 	$one->start;
 	ok($one->acquire('mine', wait => '5 s'), 'the original ends its term');
-	cmp_ok($one->token('mine'), '>', $token, 'and begins a new one');
+	guarantee('G2', [ $token, $one->token('mine') ], 'and begins a new one');
 	$clone->stop;
 };
 
@@ -320,16 +320,15 @@ subtest 'failover after a crash' => sub {
 			  . '%.1f s from kill -9 to le_is_leader() on the other instance',
 			$lease, $heir->sql('SHOW leader_election.consul_takeover'),
 			$seconds);
-		cmp_ok($seconds, '<', $limit, "$election: the heir leads in time");
-		cmp_ok($heir->token($election),
-			'>', $f->{token}, 'with a higher token');
+		in_time($seconds, $limit, "$election: the heir leads in time");
+		guarantee('G2', [ $f->{token}, $heir->token($election) ], 'with a higher token');
 		$_->stop foreach @{ $f->{samplers} };
-		never([ LeaderElection::Sampler->overlaps(@{ $f->{samplers} }) ], 'no overlap');
+		guarantee('G1', [ LeaderElection::Sampler->overlaps(@{ $f->{samplers} }) ], 'no overlap');
 
 		# the dead one comes back, too late
 		$doomed->start;
 		ok(!$doomed->acquire($election), 'back from the dead');
-		ok($heir->is_leader($election), 'the heir goes on leading');
+		still_leads($heir, $election, 'the heir goes on leading');
 		is($doomed->leader($election), $heir->name, 'as all know');
 	}
 };

@@ -71,7 +71,7 @@ sub noticed
 		qr/no longer leader of election "$election" .*: $reason/);
 	ok(!$one->is_leader($election), "$election: one does not lead any more");
 	$ms = (($case->{samplers}[0]->beliefs)[-1][1] - $case->{began}) / 1e6;
-	cmp_ok($ms, '<', ($limit // $at_once) * 1000, 'and stopped in time');
+	in_time($ms, ($limit // $at_once) * 1000, 'and stopped in time');
 	diag(sprintf 'key "%s": belief ended after %.0f ms',
 		$election, $ms < 0 ? 0 : $ms);
 	return;
@@ -87,7 +87,7 @@ sub succeeded
 	$two->wait_for_leadership($election);
 	poll_until(sub { ($term) = $case->{samplers}[1]->beliefs },
 		'the sampler');
-	cmp_ok($term->[2], '>', $case->{token},
+	guarantee('G2', [ $case->{token}, $term->[2] ],
 		"$election: two leads with a higher token");
 	$_->stop foreach @{ $case->{samplers} };
 	return ($term->[0] - $case->{began}) / 1e9;
@@ -97,7 +97,7 @@ sub no_overlap
 {
 	my ($case) = @_;
 
-	never([ LeaderElection::Sampler->overlaps(@{ $case->{samplers} }) ],
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@{ $case->{samplers} }) ],
 		"$case->{election}: no overlap");
 	$two->sql("SELECT le_withdraw('$case->{election}')");
 	return;
@@ -135,7 +135,7 @@ subtest 'key deleted' => sub {
 
 	$consul->delete('/v1/kv/' . path('deleted'));
 	noticed($case, 'key deleted or taken');
-	cmp_ok(succeeded($case), '<', $at_once, 'at once');
+	in_time(succeeded($case), $at_once, 'at once');
 	is($one->leader('deleted'), 'two', 'as the first one sees');
 	$two->sql(q(SELECT le_withdraw('deleted')));
 
@@ -163,7 +163,7 @@ subtest 'key overwritten' => sub {
 		qr/LE005/, 'two takes it for somebody else\'s');
 	is($one->sql(q(SELECT le_renew('written'))),
 		't', 'one proves that it leads');
-	is($one->token('written'), $token, 'in the same term');
+	same_term($token, $one->token('written'), 'in the same term');
 	is($one->sql(q(SELECT le_renew('written', 'mended'))),
 		't', 'and publishes');
 	is(key('written')->{Flags}, $flag, 'with the flag');
@@ -174,7 +174,7 @@ subtest 'key overwritten' => sub {
 	ok($one->release('written'), 'released all the same');
 	is(key('written')->{Flags}, $flag, 'in good order');
 	ok($two->acquire('written'), 'for two to take it');
-	cmp_ok($two->token('written'), '>', $token, 'with a higher token');
+	guarantee('G2', [ $token, $two->token('written') ], 'with a higher token');
 	ok($two->release('written'), 'the end');
 };
 
@@ -255,7 +255,7 @@ subtest 'keys of Patroni' => sub {
 			$refused, "a name with Patroni's $name refused");
 		is_deeply($consul->kv_tree('apps/'), $before, 'untouched');
 	}
-	ok($three->is_leader('mine'), 'the rest goes on');
+	still_leads($three, 'mine', 'the rest goes on');
 	$three->stop;
 };
 
@@ -282,7 +282,7 @@ subtest 'released keys' => sub {
 		my $seconds = succeeded($case);
 
 		cmp_ok($seconds, '>=', $lease, 'after a whole lease');
-		cmp_ok($seconds, '<', 4 * $lease, 'and not much more');
+		in_time($seconds, 4 * $lease, 'and not much more');
 		no_overlap($case);
 	}
 };
@@ -294,7 +294,7 @@ subtest 'node key deleted' => sub {
 
 	$consul->delete("/v1/kv/leader_election.nodes/$case->{session}");
 	noticed($case, '.*', $lease * 0.9);
-	cmp_ok(succeeded($case), '<', $lease, 'and two did not have to wait');
+	in_time(succeeded($case), $lease, 'and two did not have to wait');
 	no_overlap($case);
 	ok($one->acquire('afterwards'), 'one is back');
 	isnt(key('afterwards')->{Session},
@@ -312,7 +312,7 @@ subtest 'session destroyed' => sub {
 	$consul->destroy($case->{session});
 	noticed($case, '(key deleted or taken|store session ended)');
 	ok(!$one->is_leader('other'), 'nor anything else');
-	cmp_ok(succeeded($case), '<', 4 * $lease, 'the next leader comes');
+	in_time(succeeded($case), 4 * $lease, 'the next leader comes');
 	no_overlap($case);
 	ok($one->acquire('again', wait => '10 s'), 'one is back');
 	ok($one->release('again'), 'the end');

@@ -67,7 +67,7 @@ subtest 'permission' => sub {
 	ok(!$standby->is_leader('billing'), 'a standby does not step in');
 	$standby->configure(standby_eligible => 'on');
 	$standby->wait_for_leadership('billing');
-	cmp_ok($standby->token('billing'), '>', $token, 'unless it may');
+	guarantee('G2', [ $token, $standby->token('billing') ], 'unless it may');
 	$primary->configure(eligible => 'on');
 	ok(!$primary->acquire('billing'), 'then the primary has to wait');
 	$standby->configure(standby_eligible => 'off');
@@ -89,14 +89,14 @@ subtest 'promotion' => sub {
 	$standby->wait_for(
 		q(SELECT state = 'waiting' FROM le_status
 		WHERE election = 'billing'), 'it to contend');
-	ok($primary->is_leader('billing'), 'who leads, leads on');
+	still_leads($primary, 'billing', 'who leads, leads on');
 	poll_until(sub { scalar $samplers[0]->beliefs }, 'the sampler');
 	$primary->stop('fast');
 	$standby->wait_for_leadership('billing', timeout => 9);
 	pass('the next leader, without waiting for a lease');
 	poll_until(sub { scalar $samplers[1]->beliefs }, 'the sampler');
 	$_->stop foreach @samplers;
-	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
 };
 
 # The usual failover: the primary is gone, the standby is promoted.
@@ -114,7 +114,7 @@ subtest 'failover of the whole instance' => sub {
 	$next->promote;
 	ok(!$next->is_leader('billing'), 'not before the lease has run out');
 	$next->wait_for_leadership('billing');
-	cmp_ok($next->token('billing'), '>', $token, 'then with a higher token');
+	guarantee('G2', [ $token, $next->token('billing') ], 'then with a higher token');
 };
 
 done_testing();

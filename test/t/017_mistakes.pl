@@ -129,7 +129,7 @@ subtest 'at the start' => sub {
 		  . ' of file "postgresql.conf"';
 		$wrong->restart;
 		refused($wrong, quotemeta($why) =~ s/\\ / /gr, $what, $offset);
-		ok($right->is_leader('billing'), "$what: the other leads");
+		still_leads($right, 'billing', "$what: the other leads");
 		$undo->();
 		next if $setting eq 'backend';
 		$wrong->reload;
@@ -219,7 +219,7 @@ subtest 'at a reload' => sub {
 	$node->append_conf('postgresql.conf', "leader_election.campaign = 'a, b'\n");
 	$node->reload;
 	$node->wait_for_leadership('b');
-	ok($node->is_leader('a'), 'replaced by a later line');
+	still_leads($node, 'a', 'replaced by a later line');
 
 	# where nothing is taken at all, it counts whether ours were to change
 	$undo->();
@@ -289,6 +289,6 @@ subtest 'campaign without backend' => sub {
 	$node->stop;
 };
 
-ok($right->is_leader('billing'), 'the right one has led all the time');
+still_leads($right, 'billing', 'the right one has led all the time');
 
 done_testing();

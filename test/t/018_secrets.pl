@@ -7,6 +7,7 @@ use warnings;
 use LeaderElection::Consul;
 use LeaderElection::Node;
 use LeaderElection::Util;
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -55,6 +56,15 @@ sub reloaded
 	return;
 }
 
+sub check_after_reload
+{
+	my $got;
+
+	$node->reload;
+	poll_until(sub { ($got = check('secrets')) eq '' }, 'no complaint');
+	return $got;
+}
+
 subtest 'a file that cannot be used' => sub {
 	like(check('secrets'),
 		qr/^error:No token is sent, although "leader_election.consul_token_file" names a file: could not open token file "\Q$file\E": No such file or directory$/,
@@ -68,6 +78,15 @@ subtest 'a file that cannot be used' => sub {
 	like(check('secrets'), qr/^error:.*: token file "\Q$file\E" is empty$/,
 		'empty: the check');
 
+	# A part of it would be another token.
+	use_token('x' x 4096);
+	reloaded(qr/LOG: +the first line of token file "\Q$file\E" is too long/,
+		'too long: the log');
+	like(check('secrets'), qr/^error:No token is sent.* is too long$/,
+		'too long: the check');
+	use_token('x' x 4095);
+	is(check_after_reload(), '', 'the longest one');
+
 	use_token('one two');
 	reloaded(qr/LOG: .* does not hold one printable token/, 'two: the log');
 	like(check('secrets'), qr/does not hold one/, 'two: the check');
@@ -77,6 +96,14 @@ subtest 'a file that cannot be used' => sub {
 	reloaded(qr/LOG: +could not read token file .*: Is a directory/,
 		'a directory: the log');
 	rmdir $file;
+
+	# Nobody will ever write to it: a reader that waited would wait for ever.
+	POSIX::mkfifo($file, 0600) or die "$file: $!";
+	reloaded(qr/LOG: +token file "\Q$file\E" is not a regular file/,
+		'a FIFO: the log');
+	like(check('secrets'), qr/^error:.* is not a regular file$/,
+		'a FIFO: the check');
+	unlink $file;
 
 	use_token($tokens[0]);
 	reloaded(qr/LOG: +read a new token from file "\Q$file\E"/, 'good: the log');

@@ -74,7 +74,7 @@ subtest 'store away for less than the deadline' => sub {
 		my $node = $holder{$fault};
 
 		poll_until(sub { remaining($fault) > 6 }, "$fault: proven again");
-		is($node->token($fault), $token{$fault}, "$fault: the same term");
+		same_term($token{$fault}, $node->token($fault), "$fault: the same term");
 		is(scalar(() = $node->log_since($offset{$fault}) =~ /is down/g),
 			1, 'one line says that the store went');
 		is(scalar(() = $node->log_since($offset{$fault}) =~ /answers again/g),
@@ -129,11 +129,11 @@ subtest 'no proof: not leader by the deadline' => sub {
 		my ($first, @more) = $sampler{$fault}->beliefs;
 
 		is($first->[2], $token{$fault}, "$fault: believed in one term");
-		cmp_ok($first->[1], '<=', $deadline{$fault},
-			'not beyond its deadline');
+		guarantee('G5', [ [ $first->[1], $deadline{$fault} ] ], 'not beyond its deadline');
 		cmp_ok($first->[1], '>', $deadline{$fault} - 1.5e9,
 			'and not given up early');
-		never([ map { "believed until $_->[1]" } grep { $_->[2] == $token{$fault} } @more ],
+		guarantee('G5',
+			[ map { [ $_->[1], $deadline{$fault} ] } grep { $_->[2] == $token{$fault} } $first, @more ],
 			'never again');
 	}
 };
@@ -155,7 +155,7 @@ subtest 'back after the deadline: a new term or none' => sub {
 			"$fault: next term",
 			timeout => 15);
 		my $next = $rival->token($fault) // $node->token($fault);
-		cmp_ok($next, '>', $token{$fault}, "$fault: soon, with a new token");
+		guarantee('G2', [ $token{$fault}, $next ], "$fault: soon, with a new token");
 	}
 };
 
@@ -163,7 +163,7 @@ subtest 'takeover' => sub {
 	foreach my $fault (@faults)
 	{
 		$rival->wait_for_leadership($fault, timeout => 90);
-		cmp_ok($rival->token($fault), '>', $token{$fault},
+		guarantee('G2', [ $token{$fault}, $rival->token($fault) ],
 			"$fault: the rival's token is higher");
 	}
 };
@@ -180,7 +180,7 @@ subtest 'the losers come back' => sub {
 		$holder{$fault}->wait_for_log_like(
 			qr/no longer leader of election "$fault" with fencing token $token{$fault}: /,
 			$offset{$fault});
-		is($rival->token($fault), $before{$fault},
+		same_term($before{$fault}, $rival->token($fault),
 			"$fault: the rival's term goes on");
 		ok(!$holder{$fault}->is_leader($fault), 'the other one is over');
 	}
@@ -201,7 +201,7 @@ subtest 'the losers come back' => sub {
 	# It may lead again, by a new term.
 	ok($rival->sql("SELECT le_step_down('refused', '1h')"), 'handed back');
 	poll_until(sub { $holder{refused}->acquire('refused') }, 'taken');
-	cmp_ok($holder{refused}->token('refused'), '>', $before{refused},
+	guarantee('G2', [ $before{refused}, $holder{refused}->token('refused') ],
 		'with a higher token');
 };
 
@@ -209,16 +209,12 @@ foreach my $fault (@faults)
 {
 	$sampler{$fault}->stop;
 	$rival_sampler{$fault}->stop;
-	never(
+	guarantee('G1',
 		[ LeaderElection::Sampler->overlaps($sampler{$fault}, $rival_sampler{$fault}) ],
 		"$fault: never two leaders");
 	cmp_ok(scalar $rival_sampler{$fault}->beliefs, '>=', 1, 'one after another');
-	never(
-		[
-			map { "believed until $_->[1]" }
-			grep { $_->[2] == $token{$fault} && $_->[1] > $deadline{$fault} }
-			$sampler{$fault}->beliefs
-		],
+	guarantee('G5',
+		[ map { [ $_->[1], $deadline{$fault} ] } grep { $_->[2] == $token{$fault} } $sampler{$fault}->beliefs ],
 		'never beyond the deadline');
 }
 

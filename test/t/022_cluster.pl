@@ -79,7 +79,7 @@ subtest 'Consul loses its leader' => sub {
 			  . "WHERE election = 'steady'",
 			"$end: a proof by the next leader");
 		$end eq 'freeze' ? $leader->thaw : $leader->start;
-		is($node->token('steady'), $token, "$end: the same term");
+		same_term($token, $node->token('steady'), "$end: the same term");
 	}
 	$sampler->stop;
 
@@ -163,7 +163,7 @@ subtest 'frozen server, key taken meanwhile' => sub {
 		my @beliefs = $sampler{$name}->beliefs;
 
 		is(scalar @beliefs, 1, "$name: one term");
-		cmp_ok($beliefs[0][1], '<=', $deadline{$name},
+		guarantee('G5', [ [ $beliefs[0][1], $deadline{$name} ] ],
 			'ended by the deadline');
 	}
 
@@ -177,7 +177,7 @@ subtest 'frozen server, key taken meanwhile' => sub {
 	cmp_ok(($sampler{through}->beliefs)[0][1] - $taken,
 		'<', 10e9, 'long before the deadline');
 	is(scalar @told, 0, 'while the watch was silent');
-	is($node{through}->token('spared'), $spared,
+	same_term($spared, $node{through}->token('spared'),
 		'the other term of the node went on');
 	$leader->thaw;
 	$_->stop foreach values %node;
@@ -221,8 +221,7 @@ subtest 'no quorum' => sub {
 	is_deeply(\@more, [], 'one term');
 	cmp_ok($good[1], '>', $good[0] + 0.1e9,
 		'the deposed leader answered renewals');
-	cmp_ok($belief->[1], '<=', $good[0] + 9e9,
-		'which did not extend the term');
+	guarantee('G5', [ [ $belief->[1], $good[0] + 9e9 ] ], 'which did not extend the term');
 	like($node->log_since($offset),
 		qr/no longer leader of election "deposed" .*: deadline passed/,
 		'the log says why');
@@ -230,7 +229,7 @@ subtest 'no quorum' => sub {
 		qr/ERROR:  LE003/, 'nor can it be acquired');
 	$_->thaw foreach others($leader);
 	$node->wait_for_leadership('deposed');
-	cmp_ok($node->token('deposed'), '>', $token,
+	guarantee('G2', [ $token, $node->token('deposed') ],
 		'leads again, with a higher token');
 };
 

@@ -182,16 +182,16 @@ subtest 'Consul stopped and started' => sub {
 	my @beliefs = $sampler->beliefs;
 
 	is(scalar @beliefs, 1, 'down: one term');
-	cmp_ok($beliefs[0][1], '<=', $deadline, 'which ends by its deadline');
+	guarantee('G5', [ [ $beliefs[0][1], $deadline ] ], 'which ends by its deadline');
 	like($short->sql_error("SELECT le_acquire('other')"),
 		qr/ERROR:  LE003/, 'nothing can be acquired');
-	is($long->token('long'), $long_token, 'a long lease goes on');
+	same_term($long_token, $long->token('long'), 'a long lease goes on');
 	$consul->start;
 	$short->wait_for_leadership('short');
-	cmp_ok($short->token('short'), '>', $short_token,
+	guarantee('G2', [ $short_token, $short->token('short') ],
 		'up: elected again, with a higher token');
 	is($long->sql("SELECT le_renew('long')"), 't', 'the long lease is proven');
-	is($long->token('long'), $long_token, 'in the same term');
+	same_term($long_token, $long->token('long'), 'in the same term');
 	poll_until(
 		sub {
 			$consul->requests($size, qr{^PUT /v1/session/destroy/$ghost});
@@ -254,7 +254,7 @@ subtest 'client agent leaves' => sub {
 		'the session to go with its agent');
 	$rival->wait_for_leadership('leave', timeout => 40);
 	$through->thaw_worker($worker);
-	cmp_ok($rival->token('leave'), '>', $token, 'taken by the rival');
+	guarantee('G2', [ $token, $rival->token('leave') ], 'taken by the rival');
 
 	# Consul's own lock-delay would hide a rival that does not wait, mostly.
 	my ($first) = grep { $_->{received} > $stopped }
@@ -263,8 +263,8 @@ subtest 'client agent leaves' => sub {
 	cmp_ok($first->{received}, '>=', $stopped + 10e9,
 		"which has not tried before the holder's lease was over");
 	$_->stop foreach @samplers;
-	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'never two leaders');
-	cmp_ok(($samplers[0]->beliefs)[-1][1], '<=', $deadline,
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'never two leaders');
+	guarantee('G5', [ [ ($samplers[0]->beliefs)[-1][1], $deadline ] ],
 		'belief ended by the deadline');
 	cmp_ok(($samplers[0]->beliefs)[-1][1], '>', $deadline - 1.5e9,
 		'which nobody had to be told');
@@ -272,7 +272,7 @@ subtest 'client agent leaves' => sub {
 	# and the agent is back
 	$agent->start;
 	poll_until(sub { $through->acquire('again') }, 'a new session');
-	ok($through->is_leader('again'), 'its node takes part again');
+	still_leads($through, 'again', 'its node takes part again');
 	ok(!$through->is_leader('leave'), 'but leads nothing of before');
 	is($rival->sql("SELECT le_renew('leave')"), 't', 'the rival goes on');
 };

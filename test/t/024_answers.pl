@@ -248,7 +248,7 @@ subtest 'renewal: no such session' => sub {
 		$offset);
 	ok(!$node->is_leader('first'), 'stops believing');
 	$node->wait_for_leadership('campaign');
-	cmp_ok($node->token('campaign'), '>', $before,
+	guarantee('G2', [ $before, $node->token('campaign') ],
 		'the candidate leads again, with a higher token');
 	poll_until(
 		sub {

@@ -293,11 +293,12 @@ subtest 'readers against writers' => sub {
 			"SELECT count(*) FROM seen JOIN terms USING (name, token) "
 			  . "WHERE seen.asked >= terms.released"),
 		'0', 'no term was seen after its release');
-	is( $node->sql(
-			"SELECT count(*) FROM terms a JOIN terms b ON a.name = b.name "
-			  . "AND a.released < b.released AND a.token >= b.token"),
-		'0', 'tokens of an election increase');
-	is($node->token('held'), $token, 'the term went on');
+	my @terms = split /\n/,
+	  $node->sql("SELECT string_agg(token::text, ' ' ORDER BY released) FROM terms "
+		  . 'GROUP BY name HAVING count(*) > 1');
+
+	guarantee('G2', [ map { [split] } @terms ], 'tokens of an election increase');
+	same_term($token, $node->token('held'), 'the term went on');
 
 	# or nothing was tested
 	is($node->sql("SELECT count(DISTINCT name) > $slots FROM terms"),

@@ -13,7 +13,7 @@ use Test::More;
 
 my $top = $ENV{TESTDIR};
 my %source = map { $_ => slurp_file($_) }
-  glob("$top/src/*.c $top/src/*/*.c");
+  glob("$top/src/*.c $top/src/*/*.c $top/src/*/*/*.c");
 
 my $node = LeaderElection::Node->create(
 	'db1',
@@ -283,14 +283,14 @@ END
 		'done', 'and done');
 
 	my ($row) = $node->sql(block('le_cron_schedule')) =~ /^\d+\|(.*)\nt$/s;
-	is($row, q(CALL public.le_run('billing', 'CALL close_books()', job => 'nightly', every => '1 day', wait => '00:05:00')|1 day),
+	is($row, q(CALL public.le_run('billing'::text, 'CALL close_books()'::text, job => 'nightly'::text, every => interval '1 day', wait => interval '00:05:00')|1 day),
 		'what le_cron_schedule() writes');
 	$node->sql("SELECT cron.schedule('nightly', '0 3 * * *', 'CALL close_books()'),
 		cron.schedule('nightly clean', '0 4 * * *', 'VACUUM')");
 	my $jobs = 'SELECT j::text FROM cron.job j ORDER BY jobid';
 	my $before = $node->sql($jobs);
 	is($node->sql(block('le_cron_adopt')), <<'END' =~ s/\n\z//r, 'le_cron_adopt()');
-nightly|1 day|/* le_cron_adopt */ CALL public.le_run('billing', 'CALL close_books()', job => 'nightly', every => '1 day')|
+nightly|1 day|/* le_cron_adopt */ CALL public.le_run('billing'::text, 'CALL close_books()'::text, job => 'nightly'::text, every => interval '1 day')|
 nightly clean|||le_run() cannot run VACUUM
 nightly|
 nightly clean|le_run() cannot run VACUUM

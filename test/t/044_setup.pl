@@ -30,6 +30,8 @@ mkdir $etc;
 mkdir "$etc/conf.d";
 system_or_bail('cp', '-R', "$ENV{LE_SANDBOX}/stage", $stage) if $uninstall ne ':';
 
+my ($version) = block('version') =~ /^V=(\d+)\b/;
+
 # Runs a block for the shell, with the paths, users and names of this test in
 # place of those of Debian; returns what it prints.
 sub run_shell
@@ -38,11 +40,12 @@ sub run_shell
 	my ($name) = $script =~ /^(.*)/;
 	my ($user, $group) = (getpwuid($<) . '', getgrgid($() . '');
 
+	$script =~ s{\$V\b}{$version}g;
 	$script =~ s{-o postgres -g postgres}{-o $user -g $group}g;
-	$script =~ s{/etc/postgresql/15/main/}{$etc/}g;
+	$script =~ s{/etc/postgresql/$version/main/}{$etc/}g;
 	$script =~ s{/etc/postgresql/}{$etc/}g;
-	$script =~ s{/var/lib/postgresql/15/main/}{$data/}g;
-	$script =~ s{^pg_ctlcluster 15 main}{pg_ctl -s -w -D $data -l $data/log}mg;
+	$script =~ s{/var/lib/postgresql/$version/main/}{$data/}g;
+	$script =~ s{^pg_ctlcluster $version main}{pg_ctl -s -w -D $data -l $data/log}mg;
 	$script =~ s{^make PG_CONFIG=\S+ uninstall$}{$uninstall}m;
 	unlike($script, qr{ /etc/| /var/}, "$name: all paths are replaced");
 	append_to_file("$dir/t_044_block", "set -e\ncd $etc\n$script");
@@ -132,7 +135,7 @@ subtest 'rotation' => sub {
 	my $renewals = "SELECT renewals FROM le_stat_store WHERE election = 'billing'";
 	my $before = $node->sql($renewals);
 	$node->wait_for("SELECT ($renewals) > $before + 1", 'renewals with the new one');
-	is($node->token('billing'), $term, 'the same term');
+	same_term($term, $node->token('billing'), 'the same term');
 	ok(!$node->log_like(qr/refused|denied|ACL not found/, $offset), 'nothing was refused');
 };
 
@@ -157,7 +160,7 @@ subtest 'removing it' => sub {
 	$node->sql('CREATE ROLE worker; ALTER ROLE worker SET leader_election.on_loss = cancel');
 	if ($cron)
 	{
-		$node->sql('CREATE EXTENSION pg_cron; ' . block('pg_cron'));
+		$node->sql(block('pg_cron extension') . block('pg_cron'));
 		like($node->sql($remove =~ s/^(.*?;).*/$1/sr), qr/^\d+\|billing\|/, 'jobs');
 	}
 	else
@@ -172,7 +175,8 @@ subtest 'removing it' => sub {
 	cmp_ok(scalar @files, '>', 0, 'there are files');
 	run_shell(block('remove files'));
 	is_deeply([ glob "$data/leader_election.* $data/pg_stat_tmp/leader_election.*" ], [], 'none is left');
-	is($node->sql('SHOW shared_preload_libraries'), '', 'not preloaded any more');
+	is($node->sql('SHOW shared_preload_libraries'), $cron ? 'pg_cron' : '', 'not preloaded any more, and pg_cron is');
+	is($node->sql("SELECT count(*) FROM pg_file_settings WHERE name LIKE 'leader\\_election.%' AND sourcefile LIKE '%/conf.d/%'"), 0, 'no setting is left');
 	is(`find $stage -type f`, '', 'no file of the library') if $uninstall ne ':';
 
 	isnt(scalar(keys %{ $consul->kv_tree('leader_election') }), 0, 'there are keys');

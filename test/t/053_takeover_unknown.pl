@@ -247,7 +247,7 @@ subtest 'late duplicates of everything' => sub {
 		],
 		[],
 		'and then all copies once more');
-	ok($b->is_leader('copies'), 'b leads on');
+	still_leads($b, 'copies', 'b leads on');
 	$a->thaw_worker($pid);
 	$a->wait_for_log_like(
 		qr/no longer leader of election "copies" with fencing token $case->{token}/);

@@ -52,7 +52,7 @@ subtest 'one leads' => sub {
 	ok($one->acquire('billing'), 'the first gets it');
 	ok(!$two->acquire('billing'), 'the second does not');
 	ok($one->acquire('billing'), 'the first has it still');
-	ok($one->is_leader('billing'), 'and leads');
+	still_leads($one, 'billing', 'and leads');
 	ok(!$two->is_leader('billing'), 'alone');
 	$lock = lock_of('billing');
 	is($one->token('billing'), $lock->{token}, 'the token is the epoch');
@@ -94,7 +94,7 @@ subtest 'renewal' => sub {
 
 	poll_until(sub { $one->sql($expires) > $first + 6 },
 		'two renewals by themselves', timeout => 30);
-	is($one->token('billing'), $token, 'the term is the same');
+	same_term($token, $one->token('billing'), 'the term is the same');
 	cmp_ok(lock_of('billing')->{rev}, '>', $rev, 'at a later revision');
 	$rev = lock_of('billing')->{rev};
 	is($one->sql(q(SELECT le_renew('billing'))), 't', 'proven on request');
@@ -142,7 +142,7 @@ subtest 'value' => sub {
 		't', 'and one that is no JSON');
 	is($two->sql(q(SELECT value = E'one "two"\né' FROM le_leader('billing'))),
 		't', 'the same on the other side');
-	is($one->token('billing'), $token, 'the token stays the same');
+	same_term($token, $one->token('billing'), 'the token stays the same');
 
 	# A renewal writes the value again, lest it should run out.
 	$rev = lock_of('billing')->{rev};
@@ -158,7 +158,7 @@ subtest 'value' => sub {
 	ok(!$one->is_leader('billing'), 'nobody leads');
 	is($two->leader('billing'), undef, 'everybody knows');
 	ok($two->acquire('billing', value => 'hers'), 'the next one takes it');
-	cmp_ok($two->token('billing'), '>', $token, 'with a higher token');
+	guarantee('G2', [ $token, $two->token('billing') ], 'with a higher token');
 	is(lock_of('billing')->{value}, 'hers', 'and publishes its own value');
 	ok($two->release('billing'), 'the end');
 };
@@ -207,9 +207,9 @@ subtest 'handoff' => sub {
 		last if $median < 500;
 	}
 	$_->stop foreach @samplers;
-	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'terms do not overlap');
-	cmp_ok($median, '<', 500, 'half of them within a look of the other gateway');
-	cmp_ok($worst, '<', 6000, 'and none took what a lease takes');
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'terms do not overlap');
+	in_time($median, 500, 'half of them within a look of the other gateway');
+	in_time($worst, 6000, 'and none took what a lease takes');
 	ok($nodes[0]->release('handoff'), 'the end');
 	$_->quit foreach values %session;
 };
@@ -249,7 +249,7 @@ subtest 'a foreign holder' => sub {
 		204,
 		'given back');
 	ok($one->acquire('foreign/x', wait => '10 s'), 'and taken');
-	cmp_ok($one->token('foreign/x'), '>', $reply->{json}{token},
+	guarantee('G2', [ $reply->{json}{token}, $one->token('foreign/x') ],
 		'with a higher token');
 	ok($one->release('foreign/x'), 'the end');
 };
@@ -314,7 +314,7 @@ subtest 'tokens survive the loss of the store' => sub {
 	$one->set('leader_election.gateway_url', $other->url);
 	$one->start;
 	ok($one->acquire('rebuilt', wait => '10 s'), 'the node leads there');
-	cmp_ok($one->token('rebuilt'), '>', $token, 'with a token above the old');
+	guarantee('G2', [ $token, $one->token('rebuilt') ], 'with a token above the old');
 	ok($one->release('rebuilt'), 'released');
 	$one->set('leader_election.gateway_url',
 		join(', ', map { $_->url } @gateways));
@@ -367,7 +367,7 @@ subtest 'shutdown' => sub {
 	pass('two leads all of them at once');
 	poll_until(sub { scalar $samplers[1]->beliefs }, 'the sampler');
 	$_->stop foreach @samplers;
-	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'without an overlap');
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'without an overlap');
 	$two->stop;
 	is_deeply([ grep { !/^rebuilt/ } sort keys %{ $gateways[0]->locks } ],
 		[], 'no lock is left');

@@ -54,7 +54,7 @@ sub goes_on
 		sub { (expires($node, $election) || 0) > $before + 5 },
 		"renewals $what",
 		timeout => 30);
-	is($node->token($election), $token, "$what: the term goes on");
+	same_term($token, $node->token($election), "$what: the term goes on");
 	return;
 }
 
@@ -83,7 +83,7 @@ subtest 'a gateway of two' => sub {
 	goes_on($one, 'gateway', $token, 'frozen');
 	my ($seconds, $got) = timed(sub { $two->acquire('elsewhere') });
 	ok($got, 'a frozen gateway keeps nobody from acquiring');
-	cmp_ok($seconds, '<', 12, 'for long');
+	in_time($seconds, 12, 'for long');
 	ok($two->release('elsewhere'), 'nor from releasing');
 	$first->thaw;
 	ok($one->release('gateway'), 'the end');
@@ -110,7 +110,7 @@ subtest 'no gateway at all' => sub {
 	$sampler->stop;
 	my ($belief) = $sampler->beliefs;
 
-	cmp_ok($belief->[1], '<', $frozen + (TRUST + 0.1) * 1e9,
+	guarantee('G5', [ [ $belief->[1], $frozen + (TRUST + 0.1) * 1e9 ] ],
 		'not later than the deadline after the last renewal');
 	like($one->sql_error(q(SELECT le_acquire('other'))),
 		qr/LE00[34].*could not acquire election "other" at the lease store/s,
@@ -119,7 +119,7 @@ subtest 'no gateway at all' => sub {
 		qr/LE003/, 'nor "nobody"');
 	$_->thaw foreach @gateways;
 	$one->wait_for_leadership('away', timeout => 60);
-	cmp_ok($one->token('away'), '>', $token, 'another term afterwards');
+	guarantee('G2', [ $token, $one->token('away') ], 'another term afterwards');
 	is($one->sql(q(SELECT le_withdraw('away'))), 't', 'withdrawn');
 	poll_until(sub { !%{ $first->locks } },
 		'what the time without an answer has left', timeout => 60);
@@ -147,10 +147,9 @@ subtest 'a dead leader' => sub {
 	diag(sprintf 'failover, kill -9 to le_is_leader() true on the other '
 		  . 'instance: %.2f s at lease_ttl ' . LEASE . 's',
 		($beliefs[0][0] - $killed) / 1e9);
-	cmp_ok(($beliefs[0][0] - $killed) / 1e9, '<', LEASE + 3,
-		'within the lease and a poll');
-	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'without an overlap');
-	cmp_ok($two->token('crash'), '>', $token, 'with a higher token');
+	in_time(($beliefs[0][0] - $killed) / 1e9, LEASE + 3, 'within the lease and a poll');
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'without an overlap');
+	guarantee('G2', [ $token, $two->token('crash') ], 'with a higher token');
 	is($two->sql(q(SELECT le_withdraw('crash'))), 't', 'withdrawn');
 	$one->start;
 };
@@ -169,7 +168,7 @@ subtest 'a restarted leader' => sub {
 			ok($two->acquire($_, wait => '30 s'), "two leads $_")
 			  foreach @elections;
 		});
-	cmp_ok($seconds, '<', LEASE - 3, 'before the leases ran out');
+	in_time($seconds, LEASE - 3, 'before the leases ran out');
 	ok($one->log_like(qr/ending the leases of this node's previous/),
 		'the log says so');
 	unlike($first->lock($_)->{owner}, qr/^\Q$owner\E$/, "$_: another owner")
@@ -185,7 +184,7 @@ subtest 'a restarted leader' => sub {
 		backup => [ $one, 'copy' ], settings => { node_name => 'one' },
 		gateway => \@gateways);
 	ok($copy->sql('SELECT 1'), 'a copy of it starts');
-	ok($one->is_leader('copied'), 'and leaves the leader alone');
+	still_leads($one, 'copied', 'and leaves the leader alone');
 	ok(!$copy->acquire('copied'), 'nor does it lead');
 	$copy->stop;
 	ok($one->release('copied'), 'the end');
@@ -212,7 +211,7 @@ subtest 'the worker' => sub {
 	$one->wait_for_log_like(
 		qr/no longer leader of election "worker" with fencing token $token/);
 	ok(!$one->is_leader('worker'), 'and the first does not come back');
-	ok($two->is_leader('worker'), 'nor does it take anything away');
+	still_leads($two, 'worker', 'nor does it take anything away');
 	$sampler->stop;
 	ok($two->release('worker'), 'the end');
 };

@@ -159,7 +159,7 @@ subtest 'a term that runs out' => sub {
 		qr/ERROR:  LE001.*The deadline of its term passed \d+ ms ago/s, 'no new gate');
 	$node->thaw_worker($worker);
 	$node->wait_for_leadership('e');
-	never([ split /\n/, $node->sql('TABLE plain') ], 'nothing was committed');
+	guarantee('G3', [ split /\n/, $node->sql('TABLE plain') ], 'nothing was committed');
 };
 
 # The node leads again, but not for those who were bound before.
@@ -171,7 +171,7 @@ subtest 'a later term' => sub {
 	poll_until(sub { !$node->is_leader('e') }, 'the deadline');
 	$node->thaw_worker($worker);
 	$node->wait_for_leadership('e');
-	cmp_ok($node->token('e'), '>', $token, 'a later term');
+	guarantee('G2', [ $token, $node->token('e') ], 'a later term');
 	is($session->query("SELECT le_is_leader('e')"), 't', 'which a check sees');
 	is($session->query("SELECT le_fencing_token('e')"), $token, 'what is bound to the first keeps its token');
 	is($session->query("SELECT le_remaining('e')"), '', 'of which nothing is left');
@@ -179,7 +179,7 @@ subtest 'a later term' => sub {
 	like($session->error('COMMIT'),
 		qr/ERROR:  LE002.*bound to the term with fencing token $token/s,
 		'the fence does not take it for the first');
-	never([ split /\n/, $node->sql('TABLE plain') ], 'nothing was committed');
+	guarantee('G3', [ split /\n/, $node->sql('TABLE plain') ], 'nothing was committed');
 };
 
 # What monitoring sees of it.

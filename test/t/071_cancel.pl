@@ -142,7 +142,7 @@ sub run_out
 		my $at = $result{$what}->{at};
 
 		like($result{$what}->{error}, $what =~ /swallows/ ? $stopped : $lost, "$what: stopped");
-		cmp_ok($at, '<', $late, "$what: before the deadline");
+		in_time($at, $late, "$what: before the deadline");
 		cmp_ok($at, '>', $early - ($lead + 20) * 1e6,
 			"$what: not before its time");
 		push @before_deadline, ($late - $at) / 1e6;
@@ -180,7 +180,7 @@ subtest 'whatever it does' => sub {
 	like($result->{deaf}->{error}, qr/WARNING:.*caught 57014/,
 		'inside it is a cancel; who catches that is canceled again');
 	$blocker->query('ROLLBACK');
-	never([ split /\n/, $node->sql('TABLE log') ], 'nothing was committed');
+	guarantee('G3', [ split /\n/, $node->sql('TABLE log') ], 'nothing was committed');
 	is($sessions{$_}->query('ROLLBACK; SELECT unrelated()'), 'unrelated', "$_: the session goes on")
 	  foreach sort keys %sessions;
 };
@@ -198,13 +198,13 @@ subtest 'idle in transaction' => sub {
 	poll_until(sub { boottime_ns() > $early - ($lead - 100) * 1e6 }, 'the cancel point', interval => 0.01);
 	$result = $one->start('SELECT pg_sleep(60)')->finish;
 	like($result->{error}, $stopped, 'the next statement is stopped');
-	cmp_ok($result->{seconds}, '<', 0.4, 'soon');
+	in_time($result->{seconds}, 0.4, 'soon');
 	like($two->error('COMMIT'), $stopped, 'and so is a commit, with time left for it');
-	cmp_ok(boottime_ns(), '<', $early, 'before the deadline');
+	in_time(boottime_ns(), $early, 'before the deadline');
 	$node->thaw_worker($worker);
 	is($one->query('ROLLBACK; SELECT unrelated()'), 'unrelated', 'the session goes on');
 	is($two->query('SELECT unrelated()'), 'unrelated', 'so does the other');
-	never([ split /\n/, $node->sql('TABLE log') ], 'nothing was committed');
+	guarantee('G3', [ split /\n/, $node->sql('TABLE log') ], 'nothing was committed');
 	$node->wait_for_leadership('e', left => 1.5);
 };
 
@@ -328,7 +328,7 @@ subtest 'scopes and settings' => sub {
 	$none->start('SELECT pg_sleep(4)');
 	$worker = $node->freeze_worker;
 	like($_->finish->{error}, qr/ERROR:  LE002: canceling statement/, 'stopped') foreach $setting, $session, $xact;
-	ok($node->is_leader('e'), 'before the deadline');
+	still_leads($node, 'e', 'before the deadline');
 	$node->thaw_worker($worker);
 	is($none->finish->{error}, '', 'on_loss => none: left alone');
 	is($idle->query('SELECT unrelated()'), 'unrelated', 'nor is hit who was idle meanwhile');

@@ -148,9 +148,9 @@ subtest 'long work is canceled' => sub {
 		cmp_ok($result->{seconds}, '>', 0.9, 'not before the time is over');
 		$result = $other->finish;
 		is($result->{output}, 't', 'given up');
-		cmp_ok($result->{seconds}, '<', 2, 'soon after that');
+		in_time($result->{seconds}, 2, 'soon after that');
 	}
-	never([ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
+	guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 };
 
 # The worker stands still meanwhile: who is to stop in time knows when.
@@ -167,10 +167,10 @@ subtest 'long work is canceled without the worker' => sub {
 	like($result->{error},
 		qr/ERROR:  LE002: .*: it is given up, and was waited for\./s, 'canceled');
 	cmp_ok($result->{seconds}, '>', 0.9, 'not before the time is over');
-	cmp_ok($result->{seconds}, '<', 3, 'long before the lease is');
+	in_time($result->{seconds}, 3, 'long before the lease is');
 	$a->thaw_worker($stopped);
 	is($other->finish->{output}, 't', 'given up');
-	never([ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
+	guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 };
 
 # Not in a statement: there is nothing to cancel.
@@ -180,9 +180,9 @@ subtest 'idle in transaction' => sub {
 
 	is($result->{output}, 't', 'given up all the same');
 	cmp_ok($result->{seconds}, '>', 2.4, 'after drain_timeout and a grace');
-	cmp_ok($result->{seconds}, '<', 4, 'no more');
+	in_time($result->{seconds}, 4, 'no more');
 	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'its commit is refused');
-	never([ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
+	guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 
 	# Between the two, a commit is refused already.
 	$worker = at_work();
@@ -202,7 +202,7 @@ subtest 'idle in transaction' => sub {
 	select(undef, undef, undef, 0.3);
 	is(status(), 'draining', 'in the grace');
 	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused by then');
-	never([ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
+	guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 	$other->finish;
 	$a->configure(drain_timeout => '1s', campaign => 'longer');
 	$a->wait_for_leadership('longer');
@@ -216,7 +216,7 @@ subtest 'who gives up its own term is not waited for' => sub {
 		my $result = $worker->start($end)->finish;
 
 		is($result->{output}, 't', $end);
-		cmp_ok($result->{seconds}, '<', 0.8, 'at once');
+		in_time($result->{seconds}, 0.8, 'at once');
 		like($worker->error('COMMIT'), qr/ERROR:  LE002.*: (released|stepped down)/s, 'its commit is refused');
 	}
 	# but is by others, for what it does not give up
@@ -299,7 +299,7 @@ subtest 'shutdown' => sub {
 	$a->stop('fast');
 	$result = $next->finish;
 	is($result->{output}, 't', 'the next leads');
-	cmp_ok(($result->{at} - $from) / 1e9, '<', 3, 'soon: the key says released');
+	in_time(($result->{at} - $from) / 1e9, 3, 'soon: the key says released');
 };
 
 done_testing();

@@ -73,7 +73,7 @@ END
 		is_deeply({ map { $_ => 1 } map { @$_ } @won },
 			{ map { $_ => 1 } 1 .. $jobs }, 'each job once');
 		$times{$_}++ foreach map { @$_ } @won;
-		never([ grep { $times{$_} > 1 } keys %times ], 'and no job twice');
+		guarantee('G4', [ grep { $times{$_} > 1 } keys %times ], 'and no job twice');
 		is(scalar(map { @$_ } @won[ 3 .. 8 ]), 0, 'by the leader');
 		note("round $round: ", join(', ', map { scalar @$_ } @won[ 0 .. 2 ]));
 		$competed = !grep { !@$_ } @won[ 0 .. 2 ];
@@ -340,7 +340,8 @@ subtest 'dead leader' => sub {
 	is($b->sql('SELECT count(*) FROM ran'), 0, 'nor run again');
 	$b->sql(sprintf($run, '2020-01-01 00:01+00') . ', catch_up => true)');
 	is($b->sql(q{SELECT string_agg(extract(minute FROM tick)::int::text, ',' ORDER BY tick) FROM ran}), '0,1', 'but caught up where that is asked for');
-	cmp_ok($b->sql('SELECT min(token) FROM ran'), '>', $token, 'by a higher token');
+	guarantee('G2', [ $token, $b->sql('SELECT min(token) FROM ran') ],
+		'by a higher token');
 	$b->sql(sprintf($run, $tick) . ', catch_up => true)');
 	is($b->sql('SELECT count(*) FROM ran'), 2, 'once');
 };

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use LeaderElection::Docs;
 use LeaderElection::Node;
 use LeaderElection::Session;
 use LeaderElection::Util;
@@ -111,6 +112,20 @@ is(le_run("CALL work('every')", ", job => 'every', every => '1 day'"), '', 'ever
 is($node->sql("SELECT count(*), bool_and(tick = date_trunc('day', now() + interval '2 s', 'UTC')) FROM work WHERE what = 'every'"),
 	'1|t', 'once a day');
 is(state('every'), 'done|1', 'done');
+
+# a tick by local time, as docs/jobs.md names it: each night has its own, at 01:00
+# in Berlin on both sides of a change of clocks
+my ($local) = page('docs/jobs.md') =~ /^- \*\*Local time\.\*\*.*?`tick => (date_trunc\([^`]*)`/ms;
+is(le_run("CALL work('night')", ", job => 'night', tick => $local"), '', 'by local time');
+is($node->sql("SELECT count(*), bool_and(tick = $local) FROM work WHERE what = 'night'"), '1|t', 'its tick');
+foreach my $nights (
+	[ '2027-03-27 00:00Z', '2027-03-28 00:00Z', '2027-03-28 23:00Z', '2027-03-29 23:00Z' ],
+	[ '2027-10-29 23:00Z', '2027-10-30 23:00Z', '2027-11-01 00:00Z', '2027-11-02 00:00Z' ])
+{
+	my $of = $local =~ s/now\(\)/at/r;
+	is($node->sql("SELECT count(DISTINCT $of) FROM unnest(ARRAY['" . join("', '", @$nights) . "']::timestamptz[]) AS at"),
+		4, "four nights from $nights->[0]");
+}
 
 # A command is never shown: it may hold a password.
 is(le_run("SELECT 'hunter2'; SELECT 2"), '', 'without a name');

@@ -49,7 +49,7 @@ ok(!$standby->is_leader('billing'), 'promoted, and a candidate');
 sub ran { return map { $_->sql('SELECT count(*) FROM runs') } $primary, $standby; }
 
 # Two primaries, each with a scheduler
-my $call = $command =~ s/every => '1 day'/tick => '2020-01-01 03:00Z'/r =~ s/wait => '5 min'/wait => '1 s'/r;
+my $call = $command =~ s/every => interval '1 day'/tick => '2020-01-01 03:00Z'/r =~ s/wait => interval '5 min'/wait => interval '1 s'/r;
 isnt($call, $command, 'a tick of our own');
 $_->sql($call) foreach $standby, $primary;
 is_deeply([ ran() ], [ 1, 0 ], 'it runs on the old primary, which leads');
@@ -61,7 +61,7 @@ $_->sql($call =~ s/2020/2021/r) foreach $primary, $standby;
 is_deeply([ ran() ], [ 1, 1 ], 'the next tick runs on the new one');
 
 # The same as it stands, but for the wait
-$_->sql($command =~ s/wait => '5 min'/wait => '0'/r) foreach $primary, $standby;
+$_->sql($command =~ s/wait => interval '5 min'/wait => interval '0'/r) foreach $primary, $standby;
 is($standby->sql("SELECT count(*) FROM le_claims"), 1, 'one job, one record');
 
 done_testing();

@@ -204,10 +204,10 @@ subtest 'dry run' => sub {
 		is($row{$name}{remark}, undef, "$name: no remark");
 		is($row{$name}{every}, $every, 'its tick');
 		is($row{$name}{old_command}, $command, 'its command') if $command;
-		like($row{$name}{new_command}, qr{^/\* le_cron_adopt \*/ CALL public\.le_run\('billing', .*every => '$every'\)$}s, 'its CALL')
+		like($row{$name}{new_command}, qr{^/\* le_cron_adopt \*/ CALL public\.le_run\('billing'::text, .*every => interval '$every'\)$}s, 'its CALL')
 		  unless $name eq 'seconds';
 	}
-	like($row{seconds}{new_command}, qr/, every => '00:00:05', missed => 'ignore'\)$/, 'seconds are not of the clock')
+	like($row{seconds}{new_command}, qr/, every => interval '00:00:05', missed => 'ignore'::text\)$/, 'seconds are not of the clock')
 	  if $row{seconds};
 	is($row{night}{every}, '1 day', 'the tick is that of the schedule');
 	is($node->sql("SELECT count(*) FROM le_cron_adopt('billing', 'qu%')"), 1, 'of some jobs');
@@ -259,21 +259,21 @@ is(jobs(), $before, 'all as before');
 
 subtest 'le_cron_schedule' => sub {
 	is( $node->sql(q(SELECT every, command FROM le_cron_schedule('new', '0 3 * * 1', 'SELECT ''x''', 'billing', wait => '5 min', catch_up => true))),
-		q(7 days|CALL public.le_run('billing', 'SELECT ''x''', job => 'new', every => '7 days', wait => '00:05:00', catch_up => true)),
+		q(7 days|CALL public.le_run('billing'::text, 'SELECT ''x'''::text, job => 'new'::text, every => interval '7 days', wait => interval '00:05:00', catch_up => true)),
 		'what is scheduled');
 	is($node->sql("SELECT command FROM cron.job WHERE jobname = 'new'"),
 		$node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1', 'SELECT ''x''', 'billing', wait => '5 min', catch_up => true))),
 		'and again, the same');
 	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * *', 'SELECT 1', 'billing', missed => 'all', max_missed => 7, timeout => '1 h'))),
-		q(CALL public.le_run('billing', 'SELECT 1', job => 'new', every => '1 day', missed => 'all', max_missed => 7, timeout => '01:00:00')),
+		q(CALL public.le_run('billing'::text, 'SELECT 1'::text, job => 'new'::text, every => interval '1 day', missed => 'all'::text, max_missed => 7, timeout => interval '01:00:00')),
 		'and what becomes of ticks that are missed');
 	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing'))),
-		q(CALL public.le_run('billing', 'SELECT 1', job => 'new', every => '1 day', missed => 'ignore')),
+		q(CALL public.le_run('billing'::text, 'SELECT 1'::text, job => 'new'::text, every => interval '1 day', missed => 'ignore'::text)),
 		'what a schedule leaves out is not missed');
 	like($node->sql_error(q(SELECT le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing', missed => 'all'))),
 		qr/22023: schedule "0 3 \* \* 1-5" does not have a run for each multiple of 1 day\nDETAIL:  With missed => 'all'/, 'nor run');
 	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing', every => '7 days', missed => 'last'))),
-		q(CALL public.le_run('billing', 'SELECT 1', job => 'new', every => '7 days', missed => 'last')),
+		q(CALL public.le_run('billing'::text, 'SELECT 1'::text, job => 'new'::text, every => interval '7 days', missed => 'last'::text)),
 		'unless the tick is our own');
 	is($node->sql(q(SELECT every FROM le_cron_schedule('new', '@reboot', 'SELECT 1', 'billing', every => '1 hour'))), '01:00:00', 'with a tick of our own');
 	like($node->sql_error(q(SELECT le_cron_schedule('new', '@reboot', 'SELECT 1', 'billing'))),
@@ -399,7 +399,7 @@ END
 # ---- the command was edited since ----
 
 $node->sql(q(SELECT le_cron_adopt('billing', 'quotes', false)));
-$node->sql(q(UPDATE cron.job SET command = replace(command, ', every =>', ', wait => ''5 s'', every =>') WHERE jobname = 'quotes'));
+$node->sql(q(UPDATE cron.job SET command = replace(command, ', every =>', ', wait => interval ''5 s'', every =>') WHERE jobname = 'quotes'));
 $node->sql(q(UPDATE cron.job SET command = '/* le_cron_adopt */ CALL le_run(''billing'', pg_sleep(60)::text)' WHERE jobname = 'dollar'));
 $node->sql(q(UPDATE cron.job SET command = '/* le_cron_adopt */ CALL le_run(''billing'', ''SELECT 1'' SELECT 2)' WHERE jobname = 'block'));
 is($node->sql("SELECT job, new_command FROM le_cron_release('billing', dry_run => false)"),

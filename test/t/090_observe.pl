@@ -253,9 +253,20 @@ subtest 'many events' => sub {
 	$newest = newest($a);
 	cmp_ok($newest, '>=', 60, 'numbered on');
 	is(
-		$a->sql('SELECT count(*), min(number), max(number) FROM le_events'),
+		$a->sql("SELECT count(*), min(number), max(number) FROM le_events WHERE event IN ('acquired', 'released')"),
 		join('|', 40, $newest - 39, $newest),
 		'as many as max_events, the newest');
+
+	# runs have places of their own; the page's query is about who leads
+	my $terms = $a->sql("SELECT array_agg(number) FROM le_events WHERE event IN ('acquired', 'released')");
+	my ($query) = slurp_file("$ENV{TESTDIR}/README.md") =~ /^\| Why did the leader change\? \| `(.*)` \|$/m;
+
+	ok($a->acquire('billing'), 'another leads');
+	$a->sql(join ';', map { "CALL le_run('billing', 'SELECT 1', job => 'often$_')" } 1 .. 25);
+	is($a->sql("SELECT count(*) FROM le_events WHERE event IN ('claimed', 'run started', 'run done')"), 40, 'as many of runs');
+	is($a->sql("SELECT '$terms'::bigint[] <@ array_agg(number) OR count(*) >= 40 FROM le_events WHERE event IN ('acquired', 'released')"), 't', 'and terms are kept');
+	is($a->sql("SELECT string_agg(event, ',') FROM ($query) q"), 'acquired', 'why the leader changed');
+	ok($a->release('billing'), 'released');
 };
 
 # Both tokens: the one that was taken over from, and the new one.

@@ -100,7 +100,7 @@ subtest 'all is well' => sub {
 	like($rows, qr/clock source\|Reading the clock takes \d+ ns/, 'clock');
 
 	# asking changed nothing
-	is($node->token('billing'), $token, 'the same term');
+	same_term($token, $node->token('billing'), 'the same term');
 	is($consul->kv('leader_election/billing/leader')->{ModifyIndex},
 		$key->{ModifyIndex}, 'the key was not written');
 	is_deeply([ keys %{ $consul->kv_tree('leader_election.claims/') } ], [], 'nor a claim');
@@ -253,7 +253,7 @@ subtest 'store and worker' => sub {
 	($rows, $seconds) = report($node);
 	like($rows, qr/^error\|store\|Could not use the key prefix: .*timed out/m,
 		'store hangs');
-	cmp_ok($seconds, '<', 10, 'told in time');
+	in_time($seconds, 10, 'told in time');
 	wait_for_row($node,
 		qr/^warning\|contact\|The store last answered 1\d\.\d s before/m,
 		'silent for two rounds');
@@ -265,7 +265,7 @@ subtest 'store and worker' => sub {
 	like($rows, qr/^error\|worker\|The worker, process $worker, has not answered/m,
 		'worker stopped');
 	unlike($rows, qr/\|store\|/, 'the store is not asked about');
-	cmp_ok($seconds, '<', 10, 'told in time');
+	in_time($seconds, 10, 'told in time');
 	$node->thaw_worker($worker);
 	wait_for_row($node, qr/^ok\|worker/m, 'goes on');
 

@@ -1,9 +1,10 @@
 # test/stalls: a test that failed while the machine stood still runs again, no
-# other does, and few may.
+# other does, and few may.  What breaks a guarantee is never tried again.
 
 use strict;
 use warnings;
 
+use File::Basename qw(basename);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -13,12 +14,35 @@ my $number = 0;
 # What a forged test does on each of its tries, by name.
 my %forged = (
 	passes => sub { 'ok(1);' },
-	fails => sub { 'ok(0);' },
-	stalled => sub { 'stall(); ok(tries() > 1);' },
-	stalled_twice => sub { 'stall(); ok(tries() > 2);' },
-	stalled_always => sub { 'stall(); ok(0);' },
-	fails_later => sub { 'stall() if tries() == 1; ok(0);' },
-	overlaps => sub { 'stall(); LeaderElection::Util::never([1], "no overlap");' });
+	fails => sub { 'late(1);' },
+	stalled => sub { q(stall(); subtest('it', sub { ok(1); late(tries() < 2); });) },
+	stalled_twice => sub { 'stall(); late(tries() < 3);' },
+	stalled_always => sub { 'stall(); late(1);' },
+	fails_later => sub { 'stall() if tries() == 1; late(1);' },
+	lost => sub { q(stall(); same_term(5, tries() > 1 ? 5 : undef, 'the same term');) },
+	waits => sub { q(stall(); poll_until(sub { tries() > 1 }, 'it', timeout => 0.1); ok(1);) },
+	wrong => sub { q(stall(); ok(tries() > 1, 'not about time');) },
+	wrong_too => sub { q(stall(); late(tries() < 2); subtest('it', sub { ok(tries() > 1); });) },
+	dies => sub { q(stall(); late(tries() < 2); die 'not about time' if tries() < 2;) },
+	dies_later => sub {
+		return q(stall(); eval { poll_until(sub { 0 }, 'it', timeout => 0.1) } if tries() < 2;
+			ok(1); die 'not about time' if tries() < 2;);
+	},
+	earlier => sub { q(stall(); same_term(5, 4, 'the same term');) },
+	never => sub { 'stall(); never([1], "no internal error");' },
+	overlaps => sub { q(stall(); guarantee('G1', ['a and b'], 'no overlap');) },
+	lower => sub { q(stall(); guarantee('G2', [ 6, 7, 5 ], 'tokens rise');) },
+	equal => sub { q(stall(); guarantee('G2', [ [ 1, 2 ], [ 7, 7 ] ], 'in each election');) },
+	committed => sub { q(stall(); guarantee('G3', ['a row'], 'nothing was committed');) },
+	twice => sub { q(stall(); guarantee('G4', ['job 1'], 'no tick twice');) },
+	believes => sub { q(stall(); guarantee('G5', [ [ 8, 9 ], [ 2, 1 ] ], 'no belief after it');) },
+	kept => sub {
+		return q(guarantee('G1', [], 'G1'); guarantee('G2', [ 6, 7, 8 ], 'G2');
+			guarantee('G5', [ [ 9, 9 ] ], 'G5'););
+	},
+	no_token => sub { q(stall(); guarantee('G2', [ 6, tries() > 1 ? 7 : undef ], 'G2');) },
+	no_term => sub { q(guarantee('G2', [6], 'G2');) },
+	no_belief => sub { q(guarantee('G5', [], 'G5');) });
 
 # Runs suites of forged tests in a directory of their own.  They make the machine
 # stand still by stopping who watches it: the other children of test/stalls.
@@ -63,6 +87,8 @@ sub stall
 	kill('CONT', \@watchers);
 	Time::HiRes::sleep(0.2);
 }
+
+sub late { return in_time(\$_[0] ? 2 : 1, 1.5, 'in time'); }
 
 tries();
 $code
@@ -135,8 +161,9 @@ sub suite
 	my $rc = system(qq(cd "$dir" && "$stalls" @arguments >"$output" 2>&1));
 	my $said = slurp_file($output);
 	my ($last) = $said =~ /([^\n]*)\n\z/;
+	my ($ran) = $said =~ /^((?:no|\d+) tests? ran again.*)$/m;
 
-	return { passed => $rc == 0, said => $said, last => $last, output => $output };
+	return { passed => $rc == 0, said => $said, last => $last, ran => $ran, output => $output };
 }
 
 sub again { return () = $_[0]->{said} =~ /^== again, by itself: /mg; }
@@ -152,17 +179,19 @@ like($run->{said}, qr/001_fails\.pl: the machine did not stand still/, 'and why'
 
 $run = run('stalled', 'passes');
 ok($run->{passed}, 'a failure while the machine stood still');
-like($run->{last}, qr/^1 test ran again, as the machine stood still: \S*000_stalled\.pl$/,
+like($run->{ran}, qr/^1 test ran again, as the machine stood still: \S*000_stalled\.pl$/,
 	'is tried again');
+like($run->{last}, qr/^UNSTABLE: \S*000_stalled\.pl$/, 'which the last line tells');
 
 my @outputs = ($run->{output}) x 3;
 is(system(qq("$stalls" count @outputs >/dev/null)), 0, 'three in all may be');
+like(`"$stalls" count @outputs`, qr/^UNSTABLE:( \S*000_stalled\.pl){3}\n\z/m, 'and are told');
 isnt(system(qq("$stalls" count @outputs $run->{output} >/dev/null)), 0, 'four may not');
 
 $run = run('stalled_twice');
 ok($run->{passed}, 'one that passes the third time');
 is(again($run), 2, 'ran thrice');
-like($run->{last}, qr/^1 test ran again/, 'and counts once');
+like($run->{ran}, qr/^1 test ran again/, 'and counts once');
 
 $run = run('stalled_always');
 ok(!$run->{passed}, 'one that never passes fails');
@@ -172,9 +201,56 @@ $run = run('fails_later');
 ok(!$run->{passed}, 'one that fails again while the machine does not stand still');
 is(again($run), 1, 'has failed');
 
-$run = run('overlaps');
+foreach my $late ('lost', 'waits', 'no_token')
+{
+	$run = run($late);
+	ok($run->{passed}, "about time as well: $late");
+	is(again($run), 1, 'is tried again');
+}
+
+# A stall excuses nothing else.
+my @wrong = ('wrong', 'wrong_too', 'dies', 'dies_later');
+
+$run = run(@wrong);
+ok(!$run->{passed}, 'what is not about time');
+is(again($run), 0, 'is not excused');
+like($run->{said}, qr/\d_$_\.pl: what failed is not only about time/, "and why: $_")
+  foreach @wrong;
+
+my @broken = ('never', 'earlier', 'overlaps', 'lower', 'equal', 'committed', 'twice', 'believes');
+
+$run = run(@broken);
 ok(!$run->{passed}, 'what must never happen');
 is(again($run), 0, 'is not excused');
+like($run->{said}, qr/\d_$_\.pl: what failed must never happen/, "and why: $_")
+  foreach @broken;
+
+$run = run('kept');
+ok($run->{passed}, 'guarantees that are kept');
+
+# such a test has not seen what it is to judge
+my @missing = ('no_term', 'no_belief');
+
+$run = run(@missing);
+like($run->{said}, qr/\d_$_\.pl: what failed is not only about time/, "nothing to judge: $_")
+  foreach @missing;
+
+# Tests have one way to judge a promise.  (A token that must be lower, as in a
+# store that was made anew, is compared by '<'.)
+foreach my $file (glob "$ENV{TESTDIR}/test/t/*.pl $ENV{TESTDIR}/test/perl/LeaderElection/*.pm")
+{
+	my $name = basename($file);
+
+	next if $name eq '097_stalls.pl';
+
+	my $code = slurp_file($file) =~ s/^=\w.*?^=cut$//gmsr;
+	my @plain = grep {
+		/\b(?:isnt|cmp_ok)\(.*(?:->token\(|fencing_token).*'>=?'/s
+		  || (/->overlaps\(/ && !/\bguarantee\(\s*'G1'/)
+	} split /;\n/, $code;
+
+	is_deeply(\@plain, [], "$name: promises are judged by guarantee()");
+}
 
 $run = run('stalled', 'fails');
 ok(!$run->{passed}, 'one that is excused beside one that is not');
@@ -200,7 +276,7 @@ result('TestA', $try == 1 ? 'FAIL' : 'PASS', '0.91');
 exit($try == 1);
 END
 ok($run->{passed}, 'Go: a failure while the machine stood still');
-like($run->{last}, qr/^1 test ran again, as the machine stood still: TestA\/late$/,
+like($run->{ran}, qr/^1 test ran again, as the machine stood still: TestA\/late$/,
 	'is tried again');
 is($run->{tries}[1], '-test.count=1 -test.v=test2json -test.run ^TestA$/^late$',
 	'the part only');

@@ -1,6 +1,6 @@
 # What monitoring systems read: the files of queries are made from one source,
 # run by a role with the documented grants only, and one of them is read by the
-# real postgres_exporter.
+# real postgres_exporter, and that by the real Prometheus, with our alerts.
 
 use strict;
 use warnings;
@@ -9,6 +9,7 @@ use CPAN::Meta::YAML;
 use LeaderElection::Consul;
 use LeaderElection::Exporter;
 use LeaderElection::Node;
+use LeaderElection::Prometheus;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -103,6 +104,15 @@ $_->wait_for(q(SELECT le_current_leader('billing') IS NOT NULL)) foreach $a, $b;
 $_->sql(q(CALL le_run('billing', 'SELECT 1', job => 'nightly', every => '1 day'))) foreach $a, $b;
 is($_->sql(q(SELECT state FROM le_jobs('0'))), 'done', $_->name . ' has seen the job') foreach $a, $b;
 
+# The longest name of a group that a metric begins with.
+sub of_group
+{
+	my ($metric) = @_;
+
+	# "leader_election" is before all others in this order
+	return (reverse sort grep { $metric =~ /^\Q$_\E_/ } keys %{ $query{exporter} })[0];
+}
+
 subtest 'queries' => sub {
 	foreach my $for (sort keys %query)
 	{
@@ -129,7 +139,7 @@ END
 			}
 			is(
 				scalar keys %type,
-				scalar(grep { /^\Q$name\E_(?!stat_|job_|store_|worker_|seen_)/ } keys %{ $kind{exporter} }),
+				scalar(grep { of_group($_) eq $name } keys %{ $kind{exporter} }),
 				'all columns');
 
 			# no null, which exporters show as NaN; and rows
@@ -219,15 +229,18 @@ subtest 'values' => sub {
 	  foreach 'sought', 'contends';
 	is($get->($_, "expired$billing"), 0, 'nobody hangs') foreach $a, $b;
 	cmp_ok($get->($leader, "time_left_seconds$billing"), '>', 0, 'time left');
-	cmp_ok($get->($leader, "time_left_seconds$billing"), '<', 14, 'not more');
+	in_time($get->($leader, "time_left_seconds$billing"), 14, 'not more');
 	is($get->($other, "time_left_seconds$billing"), 0, 'without a term');
 	is($get->($leader, "fencing_token$billing"), $leader->token('billing'), 'token');
-	cmp_ok(abs($get->($leader, "last_change_timestamp_seconds$billing") - $now), '<', 600, 'when');
+	in_time(abs($get->($leader, "last_change_timestamp_seconds$billing") - $now), 600,
+		'when');
 	foreach my $node ($a, $b)
 	{
 		is($get->($node, 'worker_running'), 1, 'worker');
-		cmp_ok(abs($get->($node, 'worker_start_time_seconds') - $now), '<', 600, 'since when');
-		cmp_ok(abs($get->($node, 'worker_last_answer_timestamp_seconds') - $now), '<', 60, 'the last answer');
+		in_time(abs($get->($node, 'worker_start_time_seconds') - $now), 600,
+			'since when');
+		in_time(abs($get->($node, 'worker_last_answer_timestamp_seconds') - $now), 60,
+			'the last answer');
 	}
 	$leader->wait_for("SELECT count(*) = 2 FROM le_nodes WHERE state = 'live'");
 	is(value($leader, 'seen_nodes{state="live"}'), 2, 'two nodes');
@@ -237,6 +250,40 @@ subtest 'values' => sub {
 	cmp_ok($get->($leader, 'store_round_trips_total{election=""}'), '>', 1, 'answers');
 	cmp_ok($get->($leader, 'store_round_trip_seconds_total{election=""}'), '>', 0, 'their time');
 	poll_until(sub { value($leader, 'store_renewals_total{election="billing"}') > 0 }, 'renewals');
+};
+
+# Prometheus has labels of its own, "job" and "instance", and moves ours of those
+# names aside.  Two jobs that fail have to be two alerts, by their names.
+subtest 'Prometheus' => sub {
+	my $prometheus = LeaderElection::Prometheus->new(
+		exporters => [ map { $exporter{$_} } 'a', 'b' ],
+		rules => "$dir/prometheus_alerts.yaml",
+		labels => { cluster => 'x' })->start;
+
+	foreach my $job ('reports', 'invoices')
+	{
+		$leader->psql('postgres', "CALL le_run('billing', 'SELECT 1/0', job => '$job', every => '1 day')");
+	}
+	$_->wait_for(q(SELECT count(*) = 2 FROM le_jobs('0') WHERE state = 'failed')) foreach $a, $b;
+
+	my $alerts = poll_until(
+		sub {
+			my @failed = grep { $_->{labels}{alertname} eq 'LeaderElectionJobFailed' } $prometheus->alerts;
+
+			return @failed == 2 && \@failed;
+		},
+		'two jobs to alert');
+	is_deeply(
+		[ sort map { $_->{annotations}{summary} } @$alerts ],
+		[ map { "job $_ of billing (x) failed" } 'invoices', 'reports' ],
+		'by their names');
+	my @series = $prometheus->query('{__name__=~"leader_election_.*"}');
+	cmp_ok(scalar @series, '>', 100, 'it has what the exporters show');
+	is_deeply([ grep { /^exported_/ } map { keys %{ $_->{metric} } } @series ], [], 'by the labels that we gave');
+	is_deeply([ map { "$_->{name}: $_->{lastError}" } grep { $_->{health} ne 'ok' } $prometheus->rules ], [],
+		'each rule can be evaluated on it');
+	$prometheus->terminate;
+	$leader->sql("SELECT le_forget_job('billing', '$_')") foreach 'reports', 'invoices';
 };
 
 # Who does not contend, by what alerts count.

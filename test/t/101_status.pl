@@ -109,7 +109,7 @@ subtest 'a token that nobody knows' => sub {
 	# Sessions end and begin meanwhile, each step within a round: not a minute.
 	my ($seconds) = timed(sub { $b->wait_for_log_like(qr/store .* answers again/, $offset, timeout => 30) });
 
-	cmp_ok($seconds, '<', 5, 'the log says so, too');
+	in_time($seconds, 5, 'the log says so, too');
 	poll_until(sub { state_of($b, $a) eq 'live' && state_of($b, $b) eq 'live' }, 'live', timeout => 30);
 };
 
@@ -131,10 +131,10 @@ subtest 'a key that may not be written' => sub {
 	my ($seconds) = timed(sub {
 			$b->wait_for("SELECT last_error IS NULL FROM le_status WHERE election = 'e'", 'to be allowed again', timeout => 40);
 		});
-	cmp_ok($seconds, '<', 5 * $round, 'soon, while another leads');
+	in_time($seconds, 5 * $round, 'soon, while another leads');
 	$b->wait_for_log_like(qr/store .* answers again/, $offset, timeout => 30);
 	poll_until(sub { state_of($b, $a) eq 'live' }, 'live again', timeout => 30);
-	ok($a->is_leader('e'), 'the leader was left alone');
+	still_leads($a, 'e', 'the leader was left alone');
 };
 
 subtest 'not eligible' => sub {
@@ -157,7 +157,7 @@ subtest 'the holder' => sub {
 
 	my ($seconds) = timed(sub { like($b->sql_error('SELECT * FROM le_claims'), qr/LE003/, 'claims are not known, either') });
 
-	cmp_ok($seconds, '<', 3, 'and that is said at once');
+	in_time($seconds, 3, 'and that is said at once');
 	$consul->thaw;
 	$_->wait_for("SELECT last_error IS NULL AND holder IS NOT NULL FROM le_status WHERE election = 'e'", 'all well', timeout => 60)
 	  foreach $a, $b;

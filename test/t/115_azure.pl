@@ -34,7 +34,7 @@ subtest 'one leads' => sub {
 
 	ok($one->acquire('billing'), 'the first gets it');
 	ok(!$two->acquire('billing'), 'the second does not');
-	ok($one->is_leader('billing'), 'the first leads');
+	still_leads($one, 'billing', 'the first leads');
 	ok(!$two->is_leader('billing'), 'alone');
 	$blob = $azurite->blob('billing');
 	is($blob->{state}, 'leased', 'the blob is leased');
@@ -70,7 +70,7 @@ subtest 'value' => sub {
 		$session->query("SELECT le_renew('billing', '" . $n++ . "')");
 	}
 	cmp_ok($n, '>', 6, 'published more often than it has to be renewed');
-	is($one->token('billing'), $token, 'it is the same term');
+	same_term($token, $one->token('billing'), 'it is the same term');
 	is($azurite->blob('billing')->{state}, 'leased', 'and leased');
 	is($one->sql(q(SELECT losses, failures FROM le_stat()
 		WHERE election = 'billing')), '0|0', 'without a loss');
@@ -101,15 +101,16 @@ subtest 'handoff' => sub {
 		$attempts{ $azurite->blob('handoff')->{attempt} } = 1;
 		@nodes = ($to, $from);
 	}
-	is_deeply(\@tokens, [ 1 .. 5 ], 'tokens rise by one');
+	guarantee('G2', \@tokens, 'tokens rise');
+	is_deeply(\@tokens, [ 1 .. 5 ], 'by one');
 	is(scalar keys %attempts, 4, 'no lease id serves twice');
 	$_->stop foreach @samplers;
-	never([ LeaderElection::Sampler->overlaps(@samplers) ],
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ],
 		'terms do not overlap');
 	@took = sort { $a <=> $b } @took;
 	diag(sprintf 'handoff: %.1f to %.1f s', @took[ 0, -1 ]);
-	cmp_ok($took[0], '<', 3, 'within a look');
-	cmp_ok($took[-1], '<', 10, 'and none took what a lease takes');
+	in_time($took[0], 3, 'within a look');
+	in_time($took[-1], 10, 'and none took what a lease takes');
 	ok($nodes[0]->release('handoff'), 'the end');
 	is($azurite->blob('handoff')->{state}, 'available', 'nothing is held');
 	$_->quit foreach values %session;
@@ -252,7 +253,7 @@ subtest 'a broken lease' => sub {
 	$_->stop foreach @samplers;
 	cmp_ok((max(map { $_->[1] } $samplers[0]->beliefs) - $broken) / 1e9,
 		'>', 25, 'who went on for longer than the others would');
-	never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
 	ok($two->release($_), 'the end') foreach sort keys %session;
 	$deaf->stop('immediate');
 };
@@ -293,7 +294,8 @@ subtest 'restart' => sub {
 			is($waiting->finish->{output}, 't', 'the other has it');
 		});
 	diag(sprintf 'restart: %.1f s', $took);
-	is($two->token('restart'), $token + 1, 'with the next token');
+	guarantee('G2', [ $token, $two->token('restart') ], 'with a higher token');
+	is($two->token('restart'), $token + 1, 'the next');
 	ok($two->release('restart'), 'the end');
 };
 
@@ -314,10 +316,11 @@ subtest 'crash' => sub {
 	is($waiting->finish->{output}, 't', 'the other has it');
 	$took = (boottime_ns() - $killed) / 1e9;
 	diag(sprintf 'takeover after kill -9: %.1f s', $took);
-	cmp_ok($took, '<', 15 + 2 + 1.5, 'within a lease and a look');
-	is($two->token('crash'), $token + 1, 'with the next token');
+	in_time($took, 15 + 2 + 1.5, 'within a lease and a look');
+	guarantee('G2', [ $token, $two->token('crash') ], 'with a higher token');
+	is($two->token('crash'), $token + 1, 'the next');
 	$_->stop foreach @samplers;
-	never([ LeaderElection::Sampler->overlaps(@samplers) ],
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ],
 		'terms do not overlap');
 };
 

@@ -87,7 +87,7 @@ subtest 'delayed by 20 s' => sub {
 		is($session{$what}->finish(timeout => 120)->{output},
 			't', "$what: acquired in the end");
 		$token = $one->token($name);
-		cmp_ok($token, '>', $token{$what}, 'with a higher token');
+		guarantee('G2', [ $token{$what}, $token ], 'with a higher token');
 		$token{$what} = $token;
 	}
 	poll_until(sub { boottime_ns() - $began > 24e9 }, 'the late ones', timeout => 60);
@@ -96,14 +96,14 @@ subtest 'delayed by 20 s' => sub {
 	{
 		my $name = "delayed-$what";
 
-		ok($one->is_leader($name), "$what: the late one does no harm");
-		is($one->token($name), $token{$what}, 'in the same term');
+		still_leads($one, $name, "$what: the late one does no harm");
+		same_term($token{$what}, $one->token($name), 'in the same term');
 		is($azurite->blob($name)->{token}, $token{$what}, 'that the blob tells of');
 		ok($one->release($name), 'released');
 		ok($two->acquire($name, wait => '10 s'), 'the other has it');
 		ok($two->release($name), 'and gives it back');
 		$_->stop foreach @{ $samplers{$what} };
-		never([ LeaderElection::Sampler->overlaps(@{ $samplers{$what} }) ],
+		guarantee('G1', [ LeaderElection::Sampler->overlaps(@{ $samplers{$what} }) ],
 			'no overlap');
 	}
 };
@@ -207,7 +207,7 @@ subtest 'a renewal without an answer' => sub {
 			action => $action, count => 1);
 		poll_until(sub { grep { !$_->{action} } $recorder->requests(qr/^PUT \S*renewed~leader\?\S*comp=lease/, $mark) },
 			"$action: the next", timeout => 20);
-		is($one->token('renewed'), $token, "$action: the same term");
+		same_term($token, $one->token('renewed'), "$action: the same term");
 		$recorder->clear_rules;
 	}
 	ok($one->release('renewed'), 'the end');
@@ -270,7 +270,7 @@ subtest 'leases broken in good order' => sub {
 		ok($two->release($name), 'the end');
 		$waits{$which}->quit;
 		$_->stop foreach @{ $samplers{$which} };
-		never([ LeaderElection::Sampler->overlaps(@{ $samplers{$which} }) ], 'no overlap');
+		guarantee('G1', [ LeaderElection::Sampler->overlaps(@{ $samplers{$which} }) ], 'no overlap');
 	}
 };
 
@@ -309,8 +309,8 @@ subtest 'a service that stands still' => sub {
 		wait_for_end($one, 'still', timeout => 20);
 		$ended = boottime_ns();
 		# What was asked last and answered with yes; $ended is when it was noticed.
-		cmp_ok((max(map { $_->[1] } $samplers[0]->beliefs) - $began) / 1e9,
-			'<', 13.5, 'belief ends in time');
+		guarantee('G5', [ [ max(map { $_->[1] } $samplers[0]->beliefs), $began + 13.5e9 ] ],
+			'belief ends in time');
 		wait_for_end($one, 'alone', timeout => 20);
 		poll_until(sub { boottime_ns() - $began > $seconds * 1e9 }, "$seconds s", timeout => 90);
 		is( scalar(
@@ -319,14 +319,14 @@ subtest 'a service that stands still' => sub {
 			0, 'no renewal is sent from then on');
 		$azurite->thaw;
 		is($session->finish(timeout => 120)->{output}, 't', 'one leads then');
-		cmp_ok($two->token('still'), '>', $token, 'in a later term');
+		guarantee('G2', [ $token, $two->token('still') ], 'in a later term');
 		ok($one->acquire('alone', wait => '1 min'), 'who led alone leads again');
-		cmp_ok($one->token('alone'), '>', $alone, 'in another term');
+		guarantee('G2', [ $alone, $one->token('alone') ], 'in another term');
 		ok($one->release('alone'), 'the end');
 		ok($two->release('still'), 'the end');
 		$session->quit;
 		$_->stop foreach @samplers;
-		never([ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
+		guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
 	}
 };
 

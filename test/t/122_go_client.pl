@@ -173,7 +173,7 @@ subtest 'orderly, both ways' => sub {
 	ok($one->release('both'), 'released');
 	my $locked = wait_until_said($client, 'locked');
 
-	cmp_ok(($locked - $released) / 1e9, '<', $slack, 'the client has it at once');
+	in_time(($locked - $released) / 1e9, $slack, 'the client has it at once');
 	$two->sql(q(SELECT le_campaign('both')));
 	wait_for_state($two, 'both', 'waiting');
 	print { $client->{in} } "unlock\n";
@@ -184,7 +184,7 @@ subtest 'orderly, both ways' => sub {
 		'<', $lease + $lease / 20 + $slack, 'then the other instance has it');
 	poll_until(sub { scalar $here[1]->beliefs }, 'the sampler');
 	$_->stop foreach @here;
-	never([ overlaps($client, @here) ], 'never both');
+	guarantee('G1', [ overlaps($client, @here) ], 'never both');
 	kill_client($client);
 	$two->sql(q(SELECT le_withdraw('both')));
 };
@@ -201,27 +201,26 @@ subtest 'killed on either side' => sub {
 
 	# Consul ends a session up to two TTL after its last renewal
 	$free = wait_until_free('theirs');
-	cmp_ok(($free - $client_killed) / 1e9,
-		'<', 2 * $ttl + $slack, 'Consul frees what the dead client held');
+	in_time(($free - $client_killed) / 1e9, 2 * $ttl + $slack,
+		'Consul frees what the dead client held');
 	$two->wait_for_leadership('theirs');
 	my $took = since($free);
 
 	cmp_ok($took, '>', $lease - 0.5, 'our instance waits for a lease');
-	cmp_ok($took, '<', $lease + $lease / 20 + $slack, 'and no longer');
+	in_time($took, $lease + $lease / 20 + $slack, 'and no longer');
 	poll_until(sub { scalar $samplers[0]->beliefs }, 'the sampler');
 
 	# its retry after the lock-delay comes every 5 s
 	my $locked = wait_until_said($waits, 'locked');
 
-	cmp_ok(($locked - $instance_killed) / 1e9,
-		'<', 2 * $session_ttl + $lease + 5 + $slack,
+	in_time(($locked - $instance_killed) / 1e9, 2 * $session_ttl + $lease + 5 + $slack,
 		'the client follows a dead instance');
 	note(sprintf 'client after %.1f s, instance %.1f s after the key was free',
 		($locked - $instance_killed) / 1e9, $took);
 	is($two->leader('ours'), 'client of ours', 'as the other one knows');
 	is(said($waits, 'lost'), undef, 'and keeps it');
 	$_->stop foreach @samplers;
-	never([ overlaps($holds, $samplers[0]), overlaps($waits, $samplers[1]) ],
+	guarantee('G1', [ overlaps($holds, $samplers[0]), overlaps($waits, $samplers[1]) ],
 		'never both');
 	kill_client($waits);
 };

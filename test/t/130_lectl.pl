@@ -86,7 +86,7 @@ subtest 'the command' => sub {
 	is($code, 7, 'its exit code, and "--" is not needed');
 	like($out, qr/^e\n\d+\n\z/, 'its environment');
 	my ($again) = (lectl($node, 'exec', 'e', @quick, 'sh', '-c', 'echo $LE_FENCING_TOKEN'))[1];
-	cmp_ok($again, '>', ($out =~ /(\d+)/)[0], 'a later token in a later term');
+	guarantee('G2', [ ($out =~ /(\d+)/)[0], $again ], 'a later token in a later term');
 	is((lectl($node, 'exec', 'e', @quick, 'sh', '-c', 'kill -USR1 $$'))[0], 138, 'ended by a signal');
 	($code, $out, $err) = lectl($node, 'exec', 'e', @quick, '/nowhere');
 	is($code, 127, 'not found');
@@ -109,7 +109,7 @@ subtest 'one at a time' => sub {
 	poll_until(sub { $node->ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%le_acquire%' AND state = 'active' AND pid <> pg_backend_pid()") == 1 }, 'the other to wait');
 	kill('TERM', $one->pid);
 	is($one->code, 143, 'the first is ended');
-	cmp_ok($ground->wait_for('two')->[1], '>', $run->[1], 'then comes the other');
+	guarantee('G2', [ $run->[1], $ground->wait_for('two')->[1] ], 'then comes the other');
 
 	# who waits can be told to stop, and leaves nothing behind
 	my $three = LeaderElection::Lectl->start('three', $node, 'exec', 'e', @quick, '--wait', '1min', 'true');
@@ -118,7 +118,7 @@ subtest 'one at a time' => sub {
 	is($three->code, 130, 'ended while it waits');
 	kill('TERM', $two->pid);
 	is($two->code, 143, 'the second, too');
-	never([ $ground->overlaps ], 'one at a time');
+	guarantee('G1', [ $ground->overlaps ], 'one at a time');
 	released('e');
 };
 
@@ -227,6 +227,85 @@ subtest 'no orphan' => sub {
 		cmp_ok(scalar @pids, '>', 0, 'something was left');
 		is_deeply([ grep { LeaderElection::Lectl::Ground->alive($_) } @pids ], [], 'and was ended');
 	}
+	released('e');
+};
+
+# Where lectl itself is gone the guard ends all that the command has started, in
+# whichever group or session; and it is the guard that does while lectl stands still.
+subtest 'no orphan of a lectl that is gone' => sub {
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+	my $sleep = 'exec sleep 60 > /dev/null 2>&1';
+	my %script = (
+		'timeout(1)' => "timeout 1h sh -c 'echo \$\$ >> pids; $sleep'; true",
+		'set -m' => "set -m; sh -c 'echo \$\$ >> pids; $sleep' & wait",
+		'setsid, two deep' => "setsid sh -c 'setsid sh -c \"echo \\\$\$ >> pids; $sleep\" & echo \$\$ >> pids; $sleep' & wait");
+
+	foreach my $how (sort keys %script)
+	{
+		foreach my $end ('killed', 'stopped')
+		{
+			unlink "$dir/pids";
+			my $lectl = LeaderElection::Lectl->start("$how $end" =~ s/\W+/_/gr, $node, 'exec', 'e',
+				@quick, '--wait', '10s', '--', 'bash', '-c', "cd $dir; $script{$how}");
+			my $n = $how =~ /two/ ? 2 : 1;
+			my @pids;
+
+			poll_until(sub { -e "$dir/pids" && (@pids = split /\n/, slurp_file("$dir/pids")) == $n }, $how);
+			kill($end eq 'killed' ? 'KILL' : 'STOP', $lectl->pid);
+			poll_until(sub { !grep { LeaderElection::Lectl::Ground->alive($_) } @pids },
+				"end of $how, lectl $end", timeout => 20);
+			pass("$how: lectl $end, and nothing is left");
+			kill('CONT', $lectl->pid);
+			$lectl->code;
+		}
+	}
+	released('e');
+};
+
+# Children that lectl had when it began, and orphans that come to it as process 1,
+# are not the command's.  Nor are signals as lectl's caller set them.
+subtest 'what lectl has not started' => sub {
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+	my $exec = "$ENV{LE_BIN}/lectl -w -d '" . $node->connstr('postgres') . "' exec e @quick";
+
+	is(system('bash', '-c', "sleep 60 > /dev/null 2>&1 & echo \$! > $dir/pid; exec $exec -- sleep 0.2"), 0,
+		'a command beside a child of its own');
+	ok(LeaderElection::Lectl::Ground->alive(slurp_file("$dir/pid") + 0), 'leaves that alone');
+	kill('KILL', slurp_file("$dir/pid") + 0);
+
+	# prctl(PR_SET_CHILD_SUBREAPER): orphans come to lectl, as they do to process 1
+	my $prctl = { x86_64 => 157, aarch64 => 167 }->{ (POSIX::uname())[4] };
+	SKIP:
+	{
+		skip 'the number of prctl is not known here', 2 unless $prctl;
+		is(system($^X, '-e', 'syscall($ARGV[0], 36, 1, 0, 0, 0) == 0 or die; exec "bash", "-c", $ARGV[1]', $prctl,
+				"(sleep 60 > /dev/null 2>&1 & echo \$! > $dir/orphan); exec $exec -- sleep 0.2"),
+			0, 'a command beside an orphan');
+		ok(LeaderElection::Lectl::Ground->alive(slurp_file("$dir/orphan") + 0), 'leaves that alone, too');
+		kill('KILL', slurp_file("$dir/orphan") + 0);
+	}
+
+	my $ignoring = sub {
+		my ($ignored, @command) = @_;
+		my $pid = fork() // die "fork: $!";
+
+		if ($pid == 0)
+		{
+			eval { $SIG{$_} = 'IGNORE' foreach @$ignored; exec 'setpriv', '--pdeathsig', 'KILL', @command; };
+			POSIX::_exit(127);
+		}
+		return $pid;
+	};
+	my $pid = $ignoring->([ 'CHLD', 'TERM' ], 'bash', '-c', "exec $exec -- bash -c 'sleep 0.1; exit 3'");
+	my $code;
+
+	poll_until(sub { waitpid($pid, POSIX::WNOHANG()) == $pid && (($code = $? >> 8), 1) }, 'its end');
+	is($code, 3, 'with SIGCHLD ignored by the parent it ends with its command');
+	$pid = $ignoring->([ 'CHLD', 'TERM' ], 'bash', '-c', "exec $exec -- sh -c 'touch $dir/up; exec sleep 60'");
+	poll_until(sub { -e "$dir/up" }, 'the command');
+	kill('TERM', $pid);
+	poll_until(sub { waitpid($pid, POSIX::WNOHANG()) == $pid && (($code = $? >> 8), 1) }, 'its end');
+	is($code, 143, 'and by TERM');
 	released('e');
 };
 

@@ -111,7 +111,7 @@ subtest 'another term of the same instance' => sub {
 	is($a->ask("SELECT le_acquire('e', wait => '30s')"), 't', 'the instance leads');
 	my $from = boottime_ns();
 	$one->thaw;
-	cmp_ok(death($run->[2], $from), '<', 5, 'the command is dead');
+	in_time(death($run->[2], $from), 5, 'the command is dead');
 	is($one->code, 79, 'lost');
 	$a->release('e');
 };
@@ -134,7 +134,7 @@ subtest 'a long way' => sub {
 	my $seconds = death($run->[2], $from);
 
 	note("dead after $seconds s of $left");
-	cmp_ok($seconds, '<', $left, 'dead before the deadline');
+	in_time($seconds, $left, 'dead before the deadline');
 	is($one->code, 79, 'lost');
 	$to_consul->reset;
 	$to_a->reset;
@@ -160,8 +160,8 @@ subtest 'the guard' => sub {
 
 	kill('KILL', guard_of($one));
 	$one->kill9;
-	cmp_ok(death($run->[2], boottime_ns()), '<', $soon, 'dies with lectl');
-	never([ $ground->overlaps ], 'never two at a time');
+	in_time(death($run->[2], boottime_ns()), $soon, 'dies with lectl');
+	guarantee('G1', [ $ground->overlaps ], 'never two at a time');
 
 	# a command that lets go of the signal: the guard has the whole group
 	my $dir = PostgreSQL::Test::Utils::tempdir;
@@ -170,7 +170,8 @@ subtest 'the guard' => sub {
 		"bash -c 'sleep 60 & echo \$! > $dir/pid.new; mv $dir/pid.new $dir/pid; wait' & wait");
 	poll_until(sub { -e "$dir/pid" }, 'the command');
 	$one->kill9;
-	cmp_ok(death(slurp_file("$dir/pid") + 0, boottime_ns()), '<', $soon, 'the group dies with lectl');
+	in_time(death(slurp_file("$dir/pid") + 0, boottime_ns()), $soon,
+		'the group dies with lectl');
 };
 
 # An error that is under way when the command ends, and has ended the binding.
@@ -307,7 +308,7 @@ subtest 'handovers' => sub {
 	$report->(sprintf('%d handovers, from one command to the next at least %.3f s, at most %.3f s',
 		scalar @gap, min(@gap), max(@gap)));
 	is(scalar @gap, $handovers, "$handovers handovers");
-	never([ $ground->overlaps ], 'never two at a time');
+	guarantee('G1', [ $ground->overlaps ], 'never two at a time');
 };
 
 done_testing();

@@ -181,14 +181,14 @@ subtest 'no answer' => sub {
 	my @rows;
 	my $seconds = timed(sub { (undef, @rows) = listed($hosts, 'list', 'billing') });
 
-	cmp_ok($seconds, '<', 3.9, 'both at once');
+	in_time($seconds, 3.9, 'both at once');
 	is(scalar(grep { ($_->{remark} // '') eq 'the server does not answer' } @rows), 2, 'two rows');
 	is($rows[0]{state}, 'leader', 'what the third says');
 	my ($code, $out) = lectl($hosts, 'check', 'candidates');
 	is($code, 0, 'of those that answer');
 	like($out, qr/2 nodes can lead, 2 of 3 hosts did not answer: the server does not answer \| candidates=2;2:;1:;0/, 'the rest is told');
 	($code, $out) = lectl("host=$dir port=1 dbname=postgres", 'check', 'leader', '--timeout', '2');
-	is($code, 3, 'unknown in time');
+	is($code, 2, 'a server that does not answer is critical, in time');
 };
 
 subtest 'connection' => sub {
@@ -322,7 +322,11 @@ subtest 'check' => sub {
 	$check->(2, qr/LEADER CRITICAL - nobody leads reports, x \| leaderless=2;;0;0 elections=3;;;0/, $one, 'leader', 'reports', 'billing', 'x');
 	$check->(1, qr/LEADER WARNING - nobody leads reports \| leaderless=1;0;1;0 elections=1;;;0/, $one, 'leader', 'reports', '-w', '0', '-c', '1');
 	$check->(3, qr/LEADER UNKNOWN - permission denied for .*/, hosts('nobody', $a), 'leader', 'billing');
-	$check->(3, qr/LEADER UNKNOWN - connection to server .* failed: .*/, operator($nothing), 'leader', 'billing');
+	$check->(2, qr/LEADER CRITICAL - no server answers: connection to server .* failed: .*/, operator($nothing), 'leader', 'billing');
+	$check->(2, qr/CANDIDATES CRITICAL - no server answers: .*/, operator($nothing, $nothing), 'candidates', 'billing');
+	$check->(3, qr/STORE UNKNOWN - connection to server .* role "missing" does not exist.*/, hosts('missing', $a), 'store');
+	$check->(2, qr/STORE CRITICAL - no server answers: .*/, operator($nothing), 'store');
+	$check->(2, qr/JOBS CRITICAL - no server answers: .*/, operator($nothing), 'jobs');
 	$check->(0, qr/LEADER OK - .*/, operator($nothing, $a), 'leader', 'billing');
 
 	$check->(0, qr/CANDIDATES OK - 2 nodes can lead \| candidates=2;2:;1:;0/, $one, 'candidates');

@@ -94,10 +94,14 @@ foreach my $node ($local, $a)
 	is($session->query("SELECT le_fail('billing', 'hand', '$tick')"), 't', 'failed');
 	is(job($_, 'hand', 'state, failures, error'), 'failed|1|', 'failed, seen by ' . $_->name) foreach @seen_by;
 
-	# le_forget_job() is no failure
+	# le_forget_job() ends what looked like trouble, and is no success either
 	is($node->sql(q(SELECT le_forget_job('billing', 'hand'))), 't', 'forgotten');
-	is(job($node, 'hand', 'state, failures, last_success'), 'failed|0|', 'begins anew');
+	is(job($node, 'hand', 'state, failures, last_success'), 'done|0|', 'begins anew');
 	is($node->sql(events($node, 'job failed', 'hand')), 1, 'and is not told of');
+
+	is($session->query("SELECT le_claim('billing', 'dropped', '$tick')"), 't', 'another one');
+	is($node->sql(q(SELECT le_forget_job('billing', 'dropped'))), 't', 'forgotten while it runs');
+	is(job($_, 'dropped', 'state, failures, last_success'), 'done|0|', 'ended, seen by ' . $_->name) foreach @seen_by;
 
 	# late: the next tick is due, and nobody has claimed it
 	is(run($node, 'SELECT 1', q(job => 'often', every => '2 s', wait => '1 s')), '', 'runs');

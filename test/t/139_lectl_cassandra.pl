@@ -47,11 +47,11 @@ subtest 'exec' => sub {
 	check(0, qr/LEADER OK - a leads e \| .*/, $b, 'leader', 'e');
 	is((lectl($both, 'step-down', 'e', '--hold-off', '1s'))[0], 0, 'the leader steps down');
 	is($one->code, 79, 'its command is ended');
-	cmp_ok($ground->wait_for('two')->[1], '>', $run->[1], 'then comes the other');
+	guarantee('G2', [ $run->[1], $ground->wait_for('two')->[1] ], 'then comes the other');
 	is((lectl($b, 'wait', 'e', '--leader', 'b', '--timeout', '10s'))[0], 0, 'which leads');
 	kill('TERM', $two->pid);
 	is($two->code, 143, 'until it is ended');
-	never([ $ground->overlaps ], 'one at a time');
+	guarantee('G1', [ $ground->overlaps ], 'one at a time');
 
 	is((lectl($a, 'exec', 'e', @quick, '--wait', '20s', @tick, 'true'))[0], 0, 'a tick');
 	is((lectl($b, 'exec', 'e', @quick, '--wait', '20s', @tick, 'true'))[0], 75, 'once');

@@ -89,13 +89,13 @@ static const LeClaim previous = {
 };
 
 /* What the node wrote last: just now, before, and what is under way. */
-static const LeNewsItem news_items[] = {
+static const LeGossipItem news_items[] = {
 	{"reports/daily", LE_OP_PUBLISH, 40, 6, 5},
 	{"a", LE_OP_ACQUIRE, 41},
 	{"billing", LE_OP_RELEASE, 42},
 };
 
-static const LeNews news = {
+static const LeGossip news = {
 	.number = 42,
 	.since = 39,
 	.items = news_items,
@@ -339,7 +339,7 @@ check_node(const LeOp *op, const LeAnswer *answer, const LeNodeKey *node)
 }
 
 static void
-check_news(const LeOp *op, const LeAnswer *answer, const LeNews *told)
+check_news(const LeOp *op, const LeAnswer *answer, const LeGossip *told)
 {
 	require(is_session(told->session));
 	require(told->index >= 1 && told->index <= PG_INT64_MAX);
@@ -353,7 +353,7 @@ check_news(const LeOp *op, const LeAnswer *answer, const LeNews *told)
 	require(told->since <= told->number);
 	for (int i = 0; i < told->nitems; i++)
 	{
-		const LeNewsItem *item = &told->items[i];
+		const LeGossipItem *item = &told->items[i];
 
 		require(le_valid_election_name(item->election));
 		require(item->kind == LE_OP_ACQUIRE || item->kind == LE_OP_PUBLISH ||

@@ -16,7 +16,7 @@
 #include "exchange.h"
 #include "mb/pg_wchar.h"
 #include "memory.h"
-#include "store/consul.h"
+#include "store/consul_list.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

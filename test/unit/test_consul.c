@@ -15,7 +15,7 @@
 #include <dirent.h>
 
 #include "exchange.h"
-#include "store/consul.h"
+#include "store/consul_list.h"
 #include "store/json.h"
 
 #define JSON	"application/json"
@@ -1655,7 +1655,7 @@ test_nodes_that_tell(void **state)
  * have been published as it was.
  */
 static void
-test_news(void **state)
+test_gossip(void **state)
 {
 	static const char text[] = NEWS_HEAD ",\"number\":42,\"since\":39,"
 		"\"items\":["
@@ -1666,7 +1666,7 @@ test_news(void **state)
 		"{\"number\":42,\"kind\":\"publish\",\"token\":7,"
 		"\"election\":\"e\"}],\"of later\":[{\"number\":0}]}";
 	LeAnswer	a = list(LE_OP_WATCH_NEWS, news_entry(FOREIGN, text));
-	const LeNews *n = a.news;
+	const LeGossip *n = a.news;
 
 	assert_int_equal(a.outcome, LE_DONE);
 	assert_int_equal(a.nnews, 1);
@@ -2352,7 +2352,7 @@ main(int argc, char **argv)
 		store_test(test_acquire_new),
 		store_test(test_takes_news),
 		store_test(test_nodes_that_tell),
-		store_test(test_news),
+		store_test(test_gossip),
 		store_test(test_strange_news),
 		store_test(test_joined),
 		store_test(test_joined_room),

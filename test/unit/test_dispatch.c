@@ -4,10 +4,10 @@
  *		Tests of operations on their way: several requests, several servers, a
  *		secret that runs out, a store that is busy.
  *
- * worker/dispatch.c, news.c, servers.c, secret.c and throttle.c are compiled
- * in here, as server code, on a clock and a network of our own.  The store is
- * one that does what no store does yet, but what store.h promises to those to
- * come.
+ * worker/wire/dispatch.c, gossip.c, servers.c, secret.c and throttle.c are
+ * compiled in here, as server code, on a clock and a network of our own.  The
+ * store is one that does what no store does yet, but what store.h promises to
+ * those to come.
  *
  * test/unit/test_dispatch.c
  *
@@ -22,11 +22,11 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "worker/dispatch.c"
-#include "worker/news.c"
-#include "worker/secret.c"
-#include "worker/servers.c"
-#include "worker/throttle.c"
+#include "worker/wire/dispatch.c"
+#include "worker/wire/gossip.c"
+#include "worker/wire/secret.c"
+#include "worker/wire/servers.c"
+#include "worker/wire/throttle.c"
 
 /* ---- the network ---- */
 
@@ -351,7 +351,7 @@ le_next_name(const char **list, char *buf, size_t size)
 }
 
 int
-le_slot_number_of(const char *election)
+le_find_term(const char *election)
 {
 	return 0;
 }
@@ -443,17 +443,19 @@ list_delete_first(List *list)
 	return list->length == 0 ? NIL : list;
 }
 
-FILE *
-AllocateFile(const char *name, const char *mode)
+bool
+le_read_file(const char *what, const char *path, char *text, size_t size,
+			 size_t *len, char *trouble)
 {
-	return file_secret[0] == '\0' ? NULL :
-		fmemopen(unconstify(char *, file_secret), strlen(file_secret), "r");
+	*len = strlen(file_secret);
+	memcpy(text, file_secret, *len);
+	return *len > 0;
 }
 
-int
-FreeFile(FILE *file)
+void
+le_tls_trouble(char *trouble)
 {
-	return fclose(file);
+	trouble[0] = '\0';
 }
 
 static XLogRecPtr inserted;

@@ -53,10 +53,18 @@ int			MyProcPid = 42;
 
 static void *memory;
 
+static TimestampTz clock_now = 7;
+
 TimestampTz
 GetCurrentTimestamp(void)
 {
-	return 7;
+	return clock_now;
+}
+
+const char *
+timestamptz_to_str(TimestampTz at)
+{
+	return "then";
 }
 
 const char *
@@ -106,8 +114,21 @@ drop_ring(void **state)
 {
 	free(memory);
 	memory = NULL;
-	ring = NULL;
+	rings = NULL;
 	return 0;
+}
+
+/* Of the ring of terms. */
+static uint64
+newest(void)
+{
+	return le_events_newest(LE_RING_TERMS);
+}
+
+static bool
+copy_event(uint64 place, LeEvent *copy)
+{
+	return le_copy_event(LE_RING_TERMS, place, copy);
 }
 
 /* Every part of such an event tells its token. */
@@ -139,9 +160,11 @@ token_of(uint64 number)
 {
 	LeEvent	r;
 
-	if (!le_copy_event(number, &r))
+	if (!copy_event(number, &r))
 		return 0;
-	assert_int_equal(r.number, number);
+	/* of two who draw at once the second may have the first place */
+	assert_in_range(r.number, 1,
+					(pg_atomic_read_u64) (&rings->numbers));
 	assert_true(is_whole(&r));
 	return r.token;
 }
@@ -154,13 +177,13 @@ test_record(void **state)
 	LeEvent	r;
 
 	make_ring(4);
-	assert_int_equal(le_events_newest(), 0);
-	assert_false(le_copy_event(1, &r));
+	assert_int_equal(newest(), 0);
+	assert_false(copy_event(1, &r));
 	le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
 	le_event_of("there", LE_EVENT_SEEN, "billing", 9, "%d%%", 5);
-	assert_int_equal(le_events_newest(), 2);
+	assert_int_equal(newest(), 2);
 
-	assert_true(le_copy_event(1, &r));
+	assert_true(copy_event(1, &r));
 	assert_int_equal(r.number, 1);
 	assert_int_equal(r.at, 7);
 	assert_int_equal(r.pid, 42);
@@ -170,12 +193,12 @@ test_record(void **state)
 	assert_string_equal(r.node, "here");
 	assert_string_equal(r.detail, "");
 
-	assert_true(le_copy_event(2, &r));
+	assert_true(copy_event(2, &r));
 	assert_string_equal(r.node, "there");
 	assert_string_equal(r.election, "billing");
 	assert_string_equal(r.detail, "5%");
 	assert_int_equal(r.token, 9);
-	assert_false(le_copy_event(3, &r));
+	assert_false(copy_event(3, &r));
 }
 
 /* Longer ones are cut, at the end of a character. */
@@ -195,7 +218,7 @@ test_long_detail(void **state)
 			memcpy(text + len, "\xe2\x82\xac", 3);
 		text[len] = '\0';
 		le_event(LE_EVENT_LOST, "e", 1, "%s", text);
-		assert_true(le_copy_event(le_events_newest(), &r));
+		assert_true(copy_event(newest(), &r));
 		assert_int_equal(strlen(r.detail),
 						 before + (LE_MAX_EVENT_DETAIL - before) / 3 * 3);
 		assert_memory_equal(r.detail, text, strlen(r.detail));
@@ -213,11 +236,92 @@ test_names(void **state)
 	}
 }
 
+/* The kinds that are there, in their order. */
+static int
+read_all(LeEvent *list, int size)
+{
+	LeEventReader reader;
+	int			n = 0;
+
+	le_begin_events(&reader);
+	while (n < size && le_next_event(&reader, &list[n]))
+	{
+		if (n > 0)
+			assert_true(list[n].number > list[n - 1].number);
+		n++;
+	}
+	return n;
+}
+
+/* However many runs there are, who led is still told. */
+static void
+test_rings(void **state)
+{
+	LeEvent		list[20];
+
+	make_ring(4);
+	le_event(LE_EVENT_ACQUIRED, "e", 5, NULL);
+	le_event(LE_EVENT_JOB_MISSED, "e", 5, "job j, tick");
+	for (int i = 0; i < 100; i++)
+	{
+		le_event(LE_EVENT_RUN_STARTED, "e", 5, NULL);
+		le_event(LE_EVENT_RUN_DONE, "e", 5, NULL);
+	}
+	le_event(LE_EVENT_LOST, "e", 5, NULL);
+	assert_int_equal(read_all(list, 20), 7);
+	assert_int_equal(list[0].what, LE_EVENT_ACQUIRED);
+	assert_int_equal(list[1].what, LE_EVENT_JOB_MISSED);
+	for (int i = 2; i < 6; i++)
+		assert_int_equal(list[i].what,
+						 i % 2 ? LE_EVENT_RUN_DONE : LE_EVENT_RUN_STARTED);
+	assert_int_equal(list[6].what, LE_EVENT_LOST);
+	assert_int_equal(list[6].number, 203);
+}
+
+/* A store that goes and comes back again and again is one pair of events. */
+static void
+test_repeats(void **state)
+{
+	LeEvent		list[20];
+
+	make_ring(8);
+	clock_now = 7;
+	le_event(LE_EVENT_ACQUIRED, "e", 5, NULL);
+	for (int i = 1; i <= 13; i++)
+	{
+		clock_now += 1000000;
+		le_event(LE_EVENT_STORE_DOWN, NULL, 0, "could not read %d", i);
+		/* while it is away nothing says that it is back */
+		assert_int_equal(read_all(list, 20), 2);
+		assert_int_equal(list[1].what, LE_EVENT_STORE_DOWN);
+		le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
+		assert_int_equal(read_all(list, 20), 3);
+	}
+	assert_string_equal(list[1].detail, "13 times since then: could not read 13");
+	assert_int_equal(list[1].at, clock_now);
+	assert_int_equal(list[2].what, LE_EVENT_STORE_UP);
+	assert_string_equal(list[2].detail, "13 times since then");
+
+	/* of another kind, after something else, after a long time: another */
+	le_event(LE_EVENT_STORE_REFUSED, NULL, 0, "no");
+	le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
+	assert_int_equal(read_all(list, 20), 5);
+	le_event(LE_EVENT_LOST, "e", 5, NULL);
+	le_event(LE_EVENT_STORE_REFUSED, NULL, 0, "no");
+	le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
+	assert_int_equal(read_all(list, 20), 8);
+	clock_now += 2 * REPEATED_WITHIN;
+	le_event(LE_EVENT_STORE_REFUSED, NULL, 0, "no");
+	assert_int_equal(read_all(list, 20), 8);	/* one was pushed out */
+	assert_string_equal(list[7].detail, "no");
+	clock_now = 7;
+}
+
 /* Without preloading there is no ring, and nothing to do. */
 static void
 test_no_ring(void **state)
 {
-	ring = NULL;
+	rings = NULL;
 	write_event(1);
 }
 
@@ -228,7 +332,7 @@ test_wrap(void **state)
 	for (uint64 n = 1; n <= 20; n++)
 	{
 		write_event(100 + n);
-		assert_int_equal(le_events_newest(), n);
+		assert_int_equal(newest(), n);
 		for (uint64 k = 1; k <= n + 3; k++)
 			assert_int_equal(token_of(k),
 							 k <= n && k + 3 > n ? 100 + k : 0);
@@ -250,7 +354,7 @@ others_write(void)
 	for (int i = 0; i < many; i++)
 	{
 		write_event(200 + i);
-		missing += token_of(le_events_newest()) != 200 + i;
+		missing += token_of(newest()) != 200 + i;
 	}
 	assert_in_range(missing, 0, (many + 3) / 4);
 }
@@ -275,10 +379,10 @@ test_stopped_writer(void **state)
 			write_event(50);
 			if (steps_left >= 0)
 				break;			/* it has not that many steps */
-			assert_int_equal(le_events_newest(), many + 2);
+			assert_int_equal(newest(), many + 2);
 			for (int n = many + 2; n > 0 && n > many - 2; n--)
 			{
-				if (!le_copy_event(n, &r))
+				if (!copy_event(n, &r))
 					continue;
 				assert_true(is_whole(&r));
 				all++;
@@ -288,15 +392,15 @@ test_stopped_writer(void **state)
 			if (many < 3)
 				assert_int_equal(own, 1);
 			/* passed before it was in its place, it must stay out */
-			if (many >= 4 && step < 3)
+			if (many >= 4 && step < 4)
 				assert_int_equal(all, 4);
 			/* the next time round the place is in use again */
 			for (int i = 0; i < 4; i++)
 				write_event(300 + i);
 			for (int i = 0; i < 4; i++)
-				assert_int_equal(token_of(le_events_newest() - i), 303 - i);
+				assert_int_equal(token_of(newest() - i), 303 - i);
 		}
-		assert_int_equal(step, 4);
+		assert_int_equal(step, 5);
 	}
 }
 
@@ -344,16 +448,16 @@ test_writer_gone(void **state)
 
 	make_ring(4);
 	interruption = stay_away;
-	steps_left = 3;				/* number, version, swap; then the end */
+	steps_left = 4;				/* place, number, version, swap; the end */
 	if (setjmp(never) == 0)
 		write_event(50);
 	steps_left = -1;
-	assert_int_equal(le_events_newest(), 1);
+	assert_int_equal(newest(), 1);
 	assert_int_equal(token_of(1), 0);
 	for (int i = 0; i < 40; i++)
 	{
 		write_event(100 + i);
-		missing += token_of(le_events_newest()) == 0;
+		missing += token_of(newest()) == 0;
 	}
 	assert_int_equal(missing, 10);
 }
@@ -402,7 +506,7 @@ test_under_load(void **state)
 		{
 			LeEvent	r;
 
-			if (!le_copy_event(Max(le_events_newest(), 2) - i % 2, &r))
+			if (!copy_event(Max(newest(), 2) - i % 2, &r))
 				continue;
 			seen++;
 			torn += !is_whole(&r);
@@ -424,6 +528,8 @@ main(void)
 		cmocka_unit_test_teardown(test_long_detail, drop_ring),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_no_ring),
+		cmocka_unit_test_teardown(test_rings, drop_ring),
+		cmocka_unit_test_teardown(test_repeats, drop_ring),
 		cmocka_unit_test_teardown(test_wrap, drop_ring),
 		cmocka_unit_test_teardown(test_stopped_writer, drop_ring),
 		cmocka_unit_test_teardown(test_stopped_reader, drop_ring),

@@ -4,8 +4,8 @@
  *		Tests of who waits, and what they are told of a grant: a term that
  *		nobody takes must not be kept.
  *
- * worker/pending.c and shmem/leases.c are compiled in here, as server code.
- * What is told here the simulator meets once in millions of schedules.
+ * worker/lead/pending.c and shmem/leases.c are compiled in here, as server
+ * code.  What is told here the simulator meets once in millions of schedules.
  *
  * test/unit/test_pending.c
  *
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #include "shmem/leases.c"
-#include "worker/pending.c"
+#include "worker/lead/pending.c"
 
 /* ---- what the rest of the extension would be ---- */
 

@@ -42,7 +42,7 @@ le_now(void)
 }
 
 int
-le_slot_number_of(const char *election)
+le_find_term(const char *election)
 {
 	return strcmp(election, "first") == 0 ? 0 :
 		strcmp(election, "last") == 0 ? 2 : -1;

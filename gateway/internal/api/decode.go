@@ -56,7 +56,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// decode reads JSON strictly: one object, known fields, valid UTF-8.
+// decode reads JSON strictly: one object, known fields, each once and in the
+// case that it is described in, valid UTF-8.
 func decode(raw []byte, into any) error {
 	if !utf8.Valid(raw) {
 		return invalid("bad-request", "the body is not UTF-8")
@@ -76,7 +77,46 @@ func decode(raw []byte, into any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return invalid("bad-request", "the body has more than one JSON value")
 	}
-	return nil
+	return checkKeys(raw)
+}
+
+// keyForm is that of all fields. A key that was taken for one of them, and has
+// this form, is that field's name.
+var keyForm = regexp.MustCompile(`^[a-z_]+$`)
+
+// checkKeys refuses what encoding/json lets pass in a body that it has read:
+// keys in another case, and keys that an object has twice.
+func checkKeys(raw []byte) error {
+	var open []map[string]bool // what each object has so far; nil: an array
+	atKey := false
+	d := json.NewDecoder(bytes.NewReader(raw))
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return nil // the end; it was read before without fault
+		}
+		if key, ok := t.(string); ok && atKey {
+			if !keyForm.MatchString(key) {
+				return invalid("bad-request", "unknown field %.40q", key)
+			}
+			seen := open[len(open)-1]
+			if seen[key] {
+				return invalid("bad-request", "the field %.40q is there twice", key)
+			}
+			seen[key] = true
+			atKey = false
+			continue
+		}
+		switch t {
+		case json.Delim('{'):
+			open = append(open, map[string]bool{})
+		case json.Delim('['):
+			open = append(open, nil)
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		}
+		atKey = len(open) > 0 && open[len(open)-1] != nil
+	}
 }
 
 type acquireBody struct {

@@ -58,7 +58,6 @@ func disjoint(h *History) (violations []string, judged, excused int) {
 					continue
 				}
 				if h.exempt("I1", election, b.First) {
-					excused++
 					continue
 				}
 				violations = append(violations, fmt.Sprintf(
@@ -161,7 +160,6 @@ func fenced(h *History) (violations []string, judged, excused int) {
 				continue
 			}
 			if h.exempt("I3", c.Election, c.Call) {
-				excused++
 				break
 			}
 			violations = append(violations, fmt.Sprintf(
@@ -378,7 +376,6 @@ func believedNoMore(h *History) (violations []string, judged, excused int) {
 					continue
 				}
 				if h.exempt("I6", election, l.Return) {
-					excused++
 					continue
 				}
 				violations = append(violations, fmt.Sprintf(

@@ -391,8 +391,9 @@ func TestUnheard(t *testing.T) {
 func TestCounts(t *testing.T) {
 	h := history(t, belief("a", "e", 1, 0, 10, 20, 21), exempt("I1", 10, 16),
 		belief("b", "e", 2, 0, 15, 30, 0))
-	if _, judged, excused := check(t, "I1", h); judged != 2 || excused != 1 {
-		t.Errorf("judged %d, excused %d", judged, excused)
+	if v, judged, excused := check(t, "I1", h); judged != 2 || excused != 0 ||
+		len(v) != 0 || h.apart["I1"] != 1 {
+		t.Errorf("judged %d, excused %d, apart %d: %q", judged, excused, h.apart["I1"], v)
 	}
 	if _, judged, _ := check(t, "I3", h); judged != 0 {
 		t.Errorf("judged %d commits of none", judged)

@@ -83,6 +83,8 @@ func Report(w io.Writer, h *History) (total int, idle []string) {
 			}
 		}
 	}
+	fmt.Fprintf(w, "\nbroken on purpose, where nothing is promised, and judged apart: I1 %d, I3 %d, I6 %d\n",
+		h.apart["I1"], h.apart["I3"], h.apart["I6"])
 	if overlaps == 0 && c.handovers > 0 {
 		fmt.Fprintf(w, "\nno overlap in %d handovers: with 95 %% confidence at most %.2g of handovers"+
 			" under such faults overlap\n", c.handovers, UpperBound(c.handovers))

@@ -608,9 +608,9 @@ sub check
 	my $seconds = $self->{stopped} - $self->{started};
 	my $say = $ENV{JOBS_DURATION} ? \&diag : \&note;
 
-	never([ grep { @{ $each{$_} } > 1 } keys %each ], 'each second: no tick ran twice');
-	never([ grep { /^each/ && $committed{$_} > 1 } keys %committed ], 'nor was committed twice');
-	never([ $self->_beside_another ], 'no tick ran twice in one term but after a run that failed');
+	guarantee('G4', [ grep { @{ $each{$_} } > 1 } keys %each ], 'each second: no tick ran twice');
+	guarantee('G4', [ grep { /^each/ && $committed{$_} > 1 } keys %committed ], 'nor was committed twice');
+	guarantee('G4', [ $self->_beside_another ], 'no tick ran twice in one term but after a run that failed');
 	is( join(', ', map { _name($_) } grep { !$self->_excused($_) } @lost),
 		'', 'with wait and catch_up no tick is lost');
 	is($self->_undone, '', 'all are done');

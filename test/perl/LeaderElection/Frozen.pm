@@ -151,7 +151,7 @@ sub freeze_in_transactions
 	$count{attempts} += $per_round;
 	$count{refused} += $refused;
 	is($refused, $per_round, "$what: all refused");
-	never([ split /\n/, $node->sql('TABLE work') ], "$what: nothing was committed");
+	guarantee('G3', [ split /\n/, $node->sql('TABLE work') ], "$what: nothing was committed");
 	return;
 }
 

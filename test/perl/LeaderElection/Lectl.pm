@@ -14,7 +14,7 @@ LeaderElection::Lectl - lectl, and commands that tell when they ran
     $ground->worker('one'));
   $ground->wait_for('one');
   is($lectl->code, 79);
-  never([ $ground->overlaps ], 'one at a time');
+  guarantee('G1', [ $ground->overlaps ], 'one at a time');
 
 =head1 DESCRIPTION
 

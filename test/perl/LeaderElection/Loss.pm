@@ -164,15 +164,16 @@ sub loses
 	$seconds = death($run->[2], $from);
 	note("$what: dead after $seconds s");
 	my $again = !$params{within} && $seconds >= $soon && ($params{tries} // 0) < 2;
-	cmp_ok($seconds, '<', $params{within} // ($again ? $carries : $soon), "$what: dead soon");
+	in_time($seconds, $params{within} // ($again ? $carries : $soon), "$what: dead soon");
 	$params{repair}->($one) if $params{repair};
 	$two //= $next->();
 	is($one->code, 79, 'lectl says that it was lost') unless $params{killed};
-	cmp_ok($ground->wait_for($two->name)->[1], '>', $run->[1], 'the next has a higher token');
+	guarantee('G2', [ $run->[1], $ground->wait_for($two->name)->[1] ],
+		'the next has a higher token');
 	kill('TERM', $two->pid);
 	is($two->code, 143, 'and is ended');
 	$params{finally}->() if $params{finally};
-	never([ $ground->overlaps ], 'never two at a time');
+	guarantee('G1', [ $ground->overlaps ], 'never two at a time');
 	loses($what, $deaf, $happen, %params, tries => ($params{tries} // 0) + 1) if $again;
 	return;
 }

@@ -301,8 +301,8 @@ sub _check_job
 	my (%ran, @wrong, $last);
 
 	$ran{$_}++ foreach map { @$_ } @calls;
-	never([ grep { $ran{$_} > 1 } keys %ran ], "$job: no tick ran twice");
-	never([ grep { $ran{$_} } keys %reported, keys %passed ],
+	guarantee('G4', [ grep { $ran{$_} > 1 } keys %ran ], "$job: no tick ran twice");
+	guarantee('G4', [ grep { $ran{$_} } keys %reported, keys %passed ],
 		"$job: none that ran is reported as missed or passed over");
 	is(join(' ', grep { keys %{ $reported{$_} } > 1 } keys %reported), '', "$job: none twice");
 	foreach my $call (@calls)

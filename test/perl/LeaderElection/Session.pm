@@ -185,8 +185,9 @@ sub finish
 
 	until ($self->is_done(0.2))
 	{
-		croak "no answer within $timeout s"
-		  if boottime_ns() > $limit;
+		next if boottime_ns() <= $limit;
+		LeaderElection::Util::timed_out();
+		croak "no answer within $timeout s";
 	}
 	return $self->{result};
 }

@@ -132,7 +132,7 @@ sub never_overlap
 	my ($case) = @_;
 
 	$_->stop foreach values %{ $case->{samplers} };
-	never([ LeaderElection::Sampler->overlaps(values %{ $case->{samplers} }) ],
+	guarantee('G1', [ LeaderElection::Sampler->overlaps(values %{ $case->{samplers} }) ],
 		"$case->{election}: no overlap");
 	return;
 }
@@ -185,16 +185,16 @@ sub taken_over
 
 	poll_until(
 		sub {
-			($term) = grep { $_->[2] > $case->{token} }
+			($term) = grep { $_->[2] != $case->{token} }
 			  $case->{samplers}{ $to->name }->beliefs;
 		},
 		$to->name . " to lead $election");
 
 	my $took = ($term->[0] - $params{since}) / 1e9;
 
-	cmp_ok($took, '<', $bound, "$election: taken over in time");
+	in_time($took, $bound, "$election: taken over in time");
 	diag(sprintf '%s: %.2f s', $election, $took);
-	cmp_ok($term->[2], '>', $case->{token}, 'with a higher token');
+	guarantee('G2', [ $case->{token}, $term->[2] ], 'with a higher token');
 	return $took if exists $params{takeover} && !$params{takeover};
 	poll_until(sub { $line = log_line($to, $election) }, 'log line');
 	is($line->{from}, $params{from}->name, 'log: from whom');

@@ -31,7 +31,9 @@ use Exporter 'import';
 use Fcntl qw(:flock);
 use IO::Socket::INET;
 use List::Util qw(max min);
+use Scalar::Util qw(looks_like_number);
 use Socket qw(SOCK_STREAM SOCK_DGRAM);
+use Test2::API qw(test2_stack);
 use Test::Builder;
 use Time::HiRes ();
 
@@ -39,8 +41,12 @@ our @EXPORT = qw(
   boottime_ns
   duration
   free_port
+  guarantee
+  in_time
   never
   poll_until
+  same_term
+  still_leads
   stop_process
   timed
 );
@@ -48,9 +54,18 @@ our @EXPORT = qw(
 # The clock the extension uses; see clock_gettime(2).
 use constant CLOCK_BOOTTIME => 7;
 
+# What test/stalls looks for.
+use constant ONLY_TIME => 'nothing failed but assertions about time';
+
 # The limit of a wait that names none, in seconds.  Slow machines set
 # PG_TEST_TIMEOUT_DEFAULT, as for PostgreSQL's own tests.
 our $timeout_default = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 60;
+
+# What failed so far, all of it and what is about time; whether the last thing
+# was a wait that did; and whether an assertion about time is being made.
+my ($failed, $late, $timed_out) = (0, 0, 0);
+our $about_time = 0;
+my $owner = $$;
 
 =pod
 
@@ -99,6 +114,7 @@ sub poll_until
 		return $result if $result;
 		if ($now > $limit)
 		{
+			timed_out();
 			croak "timed out after $timeout s waiting for "
 			  . ($what // 'a condition')
 			  . ($error ? ": $error" : '');
@@ -109,10 +125,176 @@ sub poll_until
 
 =pod
 
+=item guarantee($which, $seen, $what)
+
+Judges what a test has seen of one of the promises of docs/guarantees.md.  They
+hold on any machine, so a test that sees one broken fails for good: never().
+
+  G1  $seen lists moments with two leaders: LeaderElection::Sampler->overlaps
+  G2  $seen lists fencing tokens of successive terms, the oldest first; or such
+      lists, one for each election
+  G3  $seen lists what was committed after its term
+  G4  $seen lists ticks that were granted, or ran, twice
+  G5  $seen lists [ $believed, $deadline ]: the last moment of a belief, and the
+      latest that it may have, in nanoseconds of boottime_ns()
+
+A list of G1, G3 or G4 must be empty.  Where a moment is missing, the test fails,
+but that breaks no promise; and so if a token is, which is about time, as
+still_leads() is.
+
+=cut
+
+my %broken = (
+	G1 => sub { return map { "two leaders: $_" } @_ },
+	G2 => sub { return map { _lower(@$_) } @_ },
+	G3 => sub { return map { "committed after the term: $_" } @_ },
+	G4 => sub { return map { "twice: $_" } @_ },
+	G5 => sub {
+		return map { sprintf 'believed %.3f ms past the deadline', ($_->[0] - $_->[1]) / 1e6 }
+		  grep { $_->[0] > $_->[1] } @_;
+	});
+
+sub guarantee
+{
+	my ($which, $seen, $what) = @_;
+	my $test = Test::Builder->new;
+	my $code = $broken{$which} // croak "no guarantee \"$which\"";
+
+	$seen = [$seen] if $which eq 'G2' && !ref $seen->[0];
+	# without a token it does not lead any more
+	return _about_time(0, $what) || $test->diag('a token is missing')
+	  if $which eq 'G2' && grep { @$_ > 1 && grep { ($_ // '') eq '' } @$_ } @$seen;
+	if (my $missing = _missing($which, @$seen))
+	{
+		return $test->ok(0, $what) || $test->diag($missing);
+	}
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return never([ map { "$which: $_" } $code->(@$seen) ], $what);
+}
+
+sub _lower
+{
+	my (@tokens) = @_;
+
+	return map { "token $tokens[$_] after $tokens[$_ - 1]" }
+	  grep { $tokens[$_] <= $tokens[ $_ - 1 ] } 1 .. $#tokens;
+}
+
+# Says what is not there to be judged, if anything is not.
+sub _missing
+{
+	my ($which, @lists) = @_;
+
+	return '' if $which ne 'G2' && $which ne 'G5';
+	return 'nothing was seen' unless @lists;
+	foreach my $list (@lists)
+	{
+		my @no = grep { !looks_like_number($_) } @$list;
+
+		return 'only one was seen' if @$list < 2;
+		return 'not a number: "' . ($no[0] // '') . '"' if @no;
+	}
+	return '';
+}
+
+=pod
+
+=item in_time($took, $limit, $what)
+
+=item still_leads($node, $election, $what)
+
+=item same_term($token, $seen, $what)
+
+Assertions about time: what takes $took (seconds, or whatever unit) takes less
+than $limit; the node leads (on); a term goes on, so that its token is the same.
+They hold while the machine does not stand still; poll_until() has such a bound,
+too.  A test in which nothing else has failed may run again if the machine did
+stand still (test/stalls).
+
+=cut
+
+# A wait that is about to die, which ends its test as late.
+sub timed_out
+{
+	return $timed_out = 1;
+}
+
+sub _about_time
+{
+	my ($ok, $what) = @_;
+	my $test = Test::Builder->new;
+	local $about_time = 1;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return $test->ok($ok, $what);
+}
+
+sub in_time
+{
+	my ($took, $limit, $what) = @_;
+	my $test = Test::Builder->new;
+
+	return $test->ok(0, $what) || $test->diag('no time was measured')
+	  unless looks_like_number($took);
+	return _about_time($took < $limit, $what)
+	  || $test->diag("took $took, and has $limit");
+}
+
+sub still_leads
+{
+	my ($node, $election, $what) = @_;
+
+	return _about_time($node->is_leader($election), $what);
+}
+
+sub same_term
+{
+	my ($token, $seen, $what) = @_;
+	my $test = Test::Builder->new;
+
+	$token //= 'none';
+	$seen //= 'none';
+	if (looks_like_number($token) && looks_like_number($seen) && $seen < $token)
+	{
+		local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+		return guarantee('G2', [ $token, $seen ], $what);
+	}
+	return _about_time($seen eq $token, $what) || $test->diag("token $token, then $seen");
+}
+
+# Listens to all assertions, so that an ordinary one that fails is seen as well.
+test2_stack()->top->listen(
+	sub {
+		my ($hub, $event) = @_;
+
+		return if $event->isa('Test2::Event::Subtest') || !$event->increments_count;
+		$timed_out = 0;
+		return unless $event->causes_fail;
+		$failed++;
+		$late++ if $about_time;
+	},
+	inherit => 1);
+
+# Tells test/stalls when nothing has failed but assertions about time.  A test
+# that died has, unless a wait was what ended it.
+END
+{
+	my $rc = $?;
+
+	Test::Builder->new->diag(ONLY_TIME)
+	  if $$ == $owner && $INC{'Test/More.pm'} && $failed == $late && ($rc != 0 ? $timed_out : $late);
+	$? = $rc;
+}
+
+=pod
+
 =item never($found, $what)
 
-Tests that the list is empty: what must not happen however slow the machine is.
-A test in which it does is not run again (test/stalls).
+Tests that the list is empty: what must not happen however slow the machine is,
+though it is none of the guarantees, as an internal error.  A test in which it
+does is not run again (test/stalls).
 
 =cut
 
@@ -120,7 +302,6 @@ sub never
 {
 	my ($found, $what) = @_;
 	my $test = Test::Builder->new;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
 	return $test->ok(!@$found, $what)
 	  || $test->diag(map { "must never happen: $_\n" } @$found);

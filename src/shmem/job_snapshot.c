@@ -1,0 +1,147 @@
+/*-------------------------------------------------------------------------
+ *
+ * job_snapshot.c
+ *		All jobs as the worker last saw them in the store: behind le_jobs().
+ *
+ * There may be few or many, so the rows are in dynamic shared memory.  The
+ * worker makes a new piece of it each time, and lets go of the one before,
+ * which goes away when the last of its readers has.  Nobody waits for anybody:
+ * a reader who finds the piece gone takes the next one.
+ *
+ * Whatever is wrong with the memory, the leases must not suffer: then there is
+ * no snapshot.
+ *
+ * src/shmem/job_snapshot.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/atomics.h"
+#include "storage/dsm.h"
+#include "utils/memutils.h"
+
+#include "shmem/job_snapshot.h"
+
+#define NONE	0				/* no segment's handle */
+
+/* How often a reader looks for a piece that is there. */
+#define TRIES	10
+
+typedef struct Piece
+{
+	uint64		magic;			/* it is ours */
+	le_time		as_of;
+	int			nrows;
+	LeJobRow	rows[FLEXIBLE_ARRAY_MEMBER];
+} Piece;
+
+#define MAGIC	UINT64CONST(0x6c655f6a6f627301)
+
+typedef struct Board
+{
+	pg_atomic_uint32 handle;	/* of the newest piece */
+} Board;
+
+static Board *board = NULL;
+
+Size
+le_job_snapshot_size(void)
+{
+	return sizeof(Board);
+}
+
+void
+le_job_snapshot_init(bool found, void *where)
+{
+	board = where;
+	if (!found)
+		pg_atomic_init_u32(&board->handle, NONE);
+}
+
+/* ---- in the worker ---- */
+
+/* NONE: there is no room. */
+static dsm_handle
+make_piece(const LeJobRow *rows, int nrows, le_time as_of)
+{
+	Size		size = add_size(offsetof(Piece, rows),
+								mul_size(nrows, sizeof(LeJobRow)));
+	dsm_segment *segment = dsm_create(size, DSM_CREATE_NULL_IF_MAXSEGMENTS);
+	dsm_handle	handle;
+	Piece	   *piece;
+
+	if (segment == NULL)
+		return NONE;
+	piece = dsm_segment_address(segment);
+	piece->magic = MAGIC;
+	piece->as_of = as_of;
+	piece->nrows = nrows;
+	if (nrows > 0)
+		memcpy(piece->rows, rows, nrows * sizeof(LeJobRow));
+	handle = dsm_segment_handle(segment);
+	dsm_pin_segment(segment);
+	dsm_detach(segment);
+	return handle;
+}
+
+void
+le_job_snapshot_put(const LeJobRow *rows, int nrows, le_time as_of)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile dsm_handle handle = NONE;
+	dsm_handle	old;
+
+	PG_TRY();
+	{
+		handle = make_piece(rows, nrows, as_of);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		EmitErrorReport();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	old = pg_atomic_exchange_u32(&board->handle, handle);
+	if (old != NONE)
+		dsm_unpin_segment(old);
+}
+
+/* ---- reading ---- */
+
+static void
+copy_piece(const Piece *piece, LeJobRow **rows, int *nrows, le_time *as_of)
+{
+	Size		size = mul_size(piece->nrows, sizeof(LeJobRow));
+
+	*rows = MemoryContextAllocHuge(CurrentMemoryContext, Max(size, 1));
+	memcpy(*rows, piece->rows, size);
+	*nrows = piece->nrows;
+	*as_of = piece->as_of;
+}
+
+bool
+le_job_snapshot_copy(LeJobRow **rows, int *nrows, le_time *as_of)
+{
+	for (int i = 0; i < TRIES; i++)
+	{
+		dsm_handle	handle = pg_atomic_read_u32(&board->handle);
+		dsm_segment *segment = handle == NONE ? NULL : dsm_attach(handle);
+		Piece	   *piece;
+		bool		ours;
+
+		if (handle == NONE)
+			return false;
+		if (segment == NULL)
+			continue;			/* replaced meanwhile */
+		piece = dsm_segment_address(segment);
+		ours = piece->magic == MAGIC;
+		if (ours)
+			copy_piece(piece, rows, nrows, as_of);
+		dsm_detach(segment);
+		if (ours)
+			return true;
+	}
+	return false;
+}

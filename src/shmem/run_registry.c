@@ -1,0 +1,246 @@
+/*-------------------------------------------------------------------------
+ *
+ * run_registry.c
+ *		Who on this node may still act on a tick that was claimed.
+ *
+ * A claim that says "running" outlives the run behind it: its session was
+ * terminated, say, or its commit was refused.  Within one term only this
+ * incarnation of this node can have made the claim, so only here can anybody
+ * be running the tick; and here it can be known for certain that nobody is.
+ *
+ * Each claim's id ends in a number that this incarnation draws only once.  A
+ * claim of le_run() has a number of its own, which stands in one of its
+ * backend's places for as long as the run may act on the claim.  A claim made
+ * by hand has the number of its session, which counts for as long as that
+ * lives, or until DISCARD ALL gives it another.  A number that is nowhere to
+ * be found is over for good: only its backend puts one into a place, once,
+ * and before the store is asked.
+ *
+ * A run that ends without knowing what became of its claim parks its number:
+ * the same session may ask for the tick again, by the same id.  So may the
+ * worker, for another session, find that nobody acts on it.  Either takes the
+ * parked number away in one step, and the other then finds that it is gone.
+ *
+ * A backend that ends for whatever reason is gone with all of its places, by
+ * the time that no statement of it runs and its transaction cannot commit any
+ * more.  A crash of a backend is the end of this memory, and of all terms.
+ *
+ * src/shmem/run_registry.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "shmem/requests.h"
+#include "shmem/run_registry.h"
+
+/*
+ * A run acts on one claim at a time.  The others are for numbers that are
+ * parked; when there are more, the oldest ticks cannot be asked for again.
+ */
+#define PLACES		8
+
+/* Of an id: what goes before the number. */
+#define INCARNATION_DIGITS	(LE_RUN_DIGITS - 16)
+
+#define ACTIVE(number)	(((number) << 1) | 1)
+#define PARKED(number)	((number) << 1)
+#define IS_ACTIVE(word)	(((word) & 1) != 0)
+
+typedef struct Backend
+{
+	pg_atomic_uint64 owner;		/* whose the places are */
+	pg_atomic_uint64 places[PLACES];	/* 0: free */
+} Backend;
+
+static Backend *backends;
+
+Size
+le_run_registry_size(void)
+{
+	return mul_size(MaxBackends, sizeof(Backend));
+}
+
+void
+le_run_registry_init(bool found, void *where)
+{
+	backends = where;
+	if (found)
+		return;
+	for (int i = 0; i < MaxBackends; i++)
+	{
+		pg_atomic_init_u64(&backends[i].owner, LE_OWNER_NONE);
+		for (int k = 0; k < PLACES; k++)
+			pg_atomic_init_u64(&backends[i].places[k], 0);
+	}
+}
+
+/* ---- in a backend ---- */
+
+/* Whoever sat here before may have left in a hurry. */
+static Backend *
+my_places(void)
+{
+	Backend    *b = &backends[LE_MY_PROC];
+	LeOwner		owner = le_my_owner(false);
+
+	if (pg_atomic_read_u64(&b->owner) == owner)
+		return b;
+	pg_atomic_write_u64(&b->owner, LE_OWNER_NONE);
+	pg_write_barrier();
+	for (int k = 0; k < PLACES; k++)
+		pg_atomic_write_u64(&b->places[k], 0);
+	pg_write_barrier();
+	pg_atomic_write_u64(&b->owner, owner);
+	return b;
+}
+
+/* A free place, or that of the oldest number that is parked; -1: neither. */
+static int
+find_place(Backend *b)
+{
+	uint64		oldest = PG_UINT64_MAX;
+	int			found = -1;
+
+	for (int k = 0; k < PLACES; k++)
+	{
+		uint64		word = pg_atomic_read_u64(&b->places[k]);
+
+		if (word == 0)
+			return k;
+		if (!IS_ACTIVE(word) && word < oldest)
+		{
+			oldest = word;
+			found = k;
+		}
+	}
+	return found;
+}
+
+/*
+ * A run may act on a claim from here on.  Returns its place and its number;
+ * -1, and the session's number, if there is no place.
+ */
+int
+le_run_registry_begin(uint64 *number)
+{
+	Backend    *b = my_places();
+	int			place = find_place(b);
+
+	if (place < 0)
+	{
+		*number = le_my_owner(false);
+		return -1;
+	}
+	*number = pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
+	pg_atomic_write_u64(&b->places[place], ACTIVE(*number));
+	pg_memory_barrier();
+	return place;
+}
+
+/* The end of the id of a claim with this number. */
+void
+le_run_print(char *to, uint64 number)
+{
+	snprintf(to, LE_RUN_DIGITS + 1, "%.*s%016llx", INCARNATION_DIGITS,
+			 le_table->incarnation, (unsigned long long) number);
+}
+
+/* It does not any more, and will not again. */
+void
+le_run_registry_end(int place, uint64 number)
+{
+	pg_atomic_uint64 *word;
+
+	if (place < 0)
+		return;
+	word = &backends[LE_MY_PROC].places[place];
+	if (pg_atomic_read_u64(word) >> 1 == number)
+		pg_atomic_write_u64(word, 0);
+}
+
+/* It does not, but may again, unless the worker says otherwise meanwhile. */
+void
+le_run_registry_park(int place, uint64 number)
+{
+	pg_atomic_uint64 *word;
+
+	if (place < 0)
+		return;
+	word = &backends[LE_MY_PROC].places[place];
+	if (pg_atomic_read_u64(word) == ACTIVE(number))
+		pg_atomic_write_u64(word, PARKED(number));
+}
+
+/* May it again?  If not, it never may. */
+bool
+le_run_registry_resume(int place, uint64 number)
+{
+	pg_atomic_uint64 *word;
+	uint64		expected = PARKED(number);
+
+	if (place < 0)
+		return true;			/* the session's */
+	word = &backends[LE_MY_PROC].places[place];
+	return pg_atomic_read_u64(word) == ACTIVE(number) ||
+		pg_atomic_compare_exchange_u64(word, &expected, ACTIVE(number));
+}
+
+/* ---- in the worker ---- */
+
+/* Does the number stand in this word?  One that is parked is taken away. */
+static bool
+stands(pg_atomic_uint64 *word, uint64 number)
+{
+	uint64		expected = PARKED(number);
+
+	if (pg_atomic_compare_exchange_u64(word, &expected, 0))
+		return false;
+	return expected == ACTIVE(number);
+}
+
+static bool
+acts(Backend *b, int proc, uint64 number)
+{
+	if (le_owner_lives(number, proc))
+		return true;
+	if (!le_owner_lives(pg_atomic_read_u64(&b->owner), proc))
+		return false;
+	for (int k = 0; k < PLACES; k++)
+		if (stands(&b->places[k], number))
+			return true;
+	return false;
+}
+
+/*
+ * Retires the run behind a claim that has the token of a term of this
+ * incarnation: a parked run can never resume from here on.  False: the run is
+ * active, or nothing is known of it.  True: no session acts on the claim now
+ * or ever will.
+ *
+ * A claim of another incarnation with such a token means that tokens have gone
+ * back, and that its term was an earlier one.  An id in another form is none
+ * of ours and tells nothing.  "asker" is the claim that would replace this
+ * one; it never retires itself.
+ */
+bool
+le_run_retire(const char *claim_id, const char *asker)
+{
+	const char *tail;
+	uint64		number;
+
+	if (strlen(claim_id) != LE_CLAIM_ID_LEN || strcmp(claim_id, asker) == 0)
+		return false;
+	tail = strchr(claim_id, '\0') - LE_RUN_DIGITS;
+	if (strncmp(tail, le_table->incarnation, INCARNATION_DIGITS) != 0)
+		return true;
+	number = strtoull(tail + INCARNATION_DIGITS, NULL, 16);
+	if (number <= LE_OWNER_NODE ||
+		number > pg_atomic_read_u64(&le_table->last_owner))
+		return false;
+	for (int i = 0; i < MaxBackends; i++)
+		if (acts(&backends[i], i, number))
+			return false;
+	return true;
+}

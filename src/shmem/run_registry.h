@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * run_registry.h
+ *		Who on this node may still act on a tick that was claimed.
+ *
+ * src/shmem/run_registry.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_RUN_REGISTRY_H
+#define LE_RUN_REGISTRY_H
+
+/* Hex digits at the end of a claim's id that say who may act on it. */
+#define LE_RUN_DIGITS	24
+
+extern Size le_run_registry_size(void);
+extern void le_run_registry_init(bool found, void *where);
+
+/* in a backend */
+extern int	le_run_registry_begin(uint64 *number);
+extern void le_run_print(char *to, uint64 number);
+extern void le_run_registry_end(int place, uint64 number);
+extern void le_run_registry_park(int place, uint64 number);
+extern bool le_run_registry_resume(int place, uint64 number);
+
+/* in the worker */
+extern bool le_run_retire(const char *claim_id, const char *asker);
+
+#endif							/* LE_RUN_REGISTRY_H */

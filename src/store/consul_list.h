@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * consul_list.h
+ *		Lists of keys in the store "consul", some of them in parts.
+ *
+ * src/store/consul_list.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_CONSUL_LIST_H
+#define LE_CONSUL_LIST_H
+
+#include "store/store.h"
+
+/* So much of a list is decoded at a time; for tests to set. */
+extern size_t le_consul_slice;
+
+extern bool le_consul_has_index(const LeHttpResponse *response,
+								uint64 *index);
+extern void le_consul_decode_list(const LePlace *place, const LeOp *op,
+								  const LeHttpResponse *response,
+								  LeAnswer *answer);
+
+#endif							/* LE_CONSUL_LIST_H */

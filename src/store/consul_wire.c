@@ -1,0 +1,389 @@
+/*-------------------------------------------------------------------------
+ *
+ * consul_wire.c
+ *		Requests to Consul's HTTP API, and its answers.
+ *
+ * Three rules govern decoding.  A write is DONE only if the answer shows what
+ * was written.  A write counts as not applied only if Consul says so in words
+ * that are known to be said before anything is applied; all else is UNKNOWN.
+ * Errors are recognised by a part of their text, since each server that one
+ * passes through puts words before it.
+ *
+ * src/store/consul_wire.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifdef FRONTEND
+#include "postgres_fe.h"
+#else
+#include "postgres.h"
+#endif
+
+#include "store/consul_list.h"
+#include "store/consul_plan.h"
+#include "store/consul_session.h"
+#include "store/consul_text.h"
+#include "store/consul_txn.h"
+#include "store/consul_wire.h"
+
+/* ---- requests ---- */
+
+static void
+encode_session(const LePlace *place, const LeOp *op,
+			   const char *method, const char *endpoint,
+			   LeHttpRequest *request)
+{
+	le_consul_start_request(place, request, method, endpoint, op->session,
+							LE_CONSUL_MAX_SMALL_ANSWER);
+	request->has_body = strcmp(method, "PUT") == 0; /* of length 0 */
+}
+
+/* Reads one key, linearizably. */
+static void
+encode_read(const LePlace *place, LeConsulKey key, LeHttpRequest *request)
+{
+	le_consul_start_request(place, request, "GET", "kv/",
+							le_consul_key_text(place, &key),
+							LE_CONSUL_MAX_KEY_ANSWER);
+	le_consul_add_query(request, "consistent");
+}
+
+static void
+encode_list(const LePlace *place, const char *suffix,
+			const char *parameter, LeHttpRequest *request)
+{
+	le_consul_start_request(place, request, "GET", "kv/",
+							psprintf("%s%s", le_consul_key_prefix(place), suffix),
+							LE_CONSUL_MAX_LIST_ANSWER);
+	le_consul_add_query(request, parameter);
+}
+
+/*
+ * Watches the prefix with its slash: without, writes to node keys would wake
+ * it.  Not a consistent read: belief does not rest on it, and Consul would
+ * ask a quorum at each wake-up.
+ */
+static void
+encode_watch(const LePlace *place, const LeOp *op, const char *below,
+			 LeHttpRequest *request)
+{
+	encode_list(place, below, "recurse", request);
+	if (op->watch_index != 0)
+		le_consul_add_query(request, psprintf("index=" UINT64_FORMAT "&wait=%dms",
+											  op->watch_index, op->wait_ms));
+}
+
+void
+le_consul_encode(const LePlace *place, const LeOp *op,
+				 LeHttpRequest *request)
+{
+	LeConsulPlan plan;
+
+	switch (op->kind)
+	{
+		case LE_OP_CREATE_SESSION:
+			le_consul_encode_create(place, op, request);
+			break;
+		case LE_OP_VERIFY_SESSION:
+			encode_session(place, op, "GET", "session/info/", request);
+			/* a server that is behind might not show it yet */
+			le_consul_add_query(request, "consistent");
+			break;
+		case LE_OP_SESSION_NAME:
+			encode_session(place, op, "GET", "session/info/", request);
+			break;
+		case LE_OP_RENEW_SESSION:
+			encode_session(place, op, "PUT", "session/renew/", request);
+			break;
+		case LE_OP_DESTROY_SESSION:
+			encode_session(place, op, "PUT", "session/destroy/", request);
+			break;
+		case LE_OP_CHECK_PREFIX:
+			encode_list(place, "/", "keys&consistent", request);
+			break;
+		case LE_OP_LIST_HELD:
+			encode_list(place, "/", "recurse&consistent", request);
+			break;
+		case LE_OP_LIST_NODES:
+			encode_list(place, ".nodes/",
+						op->fresh ? "recurse" : "recurse&stale", request);
+			break;
+		case LE_OP_WATCH:
+			encode_watch(place, op, "/", request);
+			break;
+		case LE_OP_WATCH_NEWS:
+			encode_watch(place, op, LE_CONSUL_NEWS_BELOW, request);
+			break;
+		case LE_OP_READ:
+			encode_read(place, (LeConsulKey)
+						{
+							.kind = LE_CONSUL_LEADER, .name = op->election
+						}, request);
+			break;
+		case LE_OP_READ_CLAIM:
+			encode_read(place, (LeConsulKey)
+						{
+							.kind = LE_CONSUL_CLAIM, .name = op->election,
+							.job = op->job
+						}, request);
+			break;
+		case LE_OP_LIST_CLAIMS:
+			encode_list(place, ".claims/", "recurse&consistent", request);
+			break;
+		case LE_OP_REGISTER_NODE:
+		case LE_OP_PROVE_NODE:
+		case LE_OP_REVOKE_NODE:
+		case LE_OP_FORGET_NODE:
+		case LE_OP_TELL_NEWS:
+		case LE_OP_ACQUIRE:
+		case LE_OP_TAKE_OVER:
+		case LE_OP_PUBLISH:
+		case LE_OP_RELEASE:
+		case LE_OP_CLAIM:
+		case LE_OP_COMPLETE:
+			le_consul_plan(op, &plan);
+			le_consul_encode_plan(place, &plan, request);
+			break;
+		case LE_OP_RENEW_TERMS: /* the node's proof carries all terms */
+		case LE_OP_AUTHENTICATE:	/* a token does not run out */
+			Assert(false);
+			break;
+	}
+}
+
+/*
+ * The text of an error, terminated.  Consul sends plain text; what a proxy
+ * says instead is not worth repeating, and might repeat our headers.
+ */
+static char *
+error_text(const LeHttpResponse *response)
+{
+	size_t		len = Min(response->body_len, LE_CONSUL_MAX_ERROR_LEN);
+	char	   *text;
+
+	if (pg_strncasecmp(response->content_type, "text/html", 9) == 0)
+		return pstrdup("");
+	text = palloc(len + 1);
+	if (len > 0)
+		memcpy(text, response->body, len);
+	text[len] = '\0';
+	for (size_t i = 0; i < len; i++)
+	{
+		if (text[i] == '\0')
+			text[i] = ' ';
+		if (pg_strncasecmp(text + i, "x-consul-token", 14) == 0 ||
+			pg_strncasecmp(text + i, "authorization", 13) == 0 ||
+			pg_strncasecmp(text + i, "bearer ", 7) == 0)
+			text[i] = '\0';
+	}
+	return text;
+}
+
+static const char *
+status_detail(const LeHttpResponse *response, const char *text)
+{
+	if (text[0] == '\0')
+		return psprintf("HTTP %d", response->status);
+	return psprintf("HTTP %d: %s", response->status, text);
+}
+
+/* ---- answers: status codes and error texts ---- */
+
+typedef struct Phrase
+{
+	const char *text;
+	LeOutcome	outcome;
+} Phrase;
+
+/*
+ * Parts of error texts, the first that is found counts.  Whatever could mean
+ * that a write is on its way comes before what says that it is not.
+ */
+static const Phrase phrases[] = {
+	{"rpc error making call: EOF", LE_UNKNOWN},
+	{"i/o deadline reached", LE_UNKNOWN},
+	{"leadership lost while committing log", LE_UNKNOWN},
+	{"snapshot restored while committing log", LE_UNKNOWN},
+	{"raft is already shutdown", LE_UNKNOWN},
+
+	/* permission or configuration */
+	{"Permission denied", LE_REFUSED},
+	{LE_CONSUL_UNKNOWN_TOKEN, LE_REFUSED},
+	{"Endpoint is blocked", LE_REFUSED},
+	{"Access is restricted", LE_REFUSED},
+	{"Invalid Session TTL", LE_REFUSED},
+	{"Session TTL '", LE_REFUSED},
+	{"Invalid Behavior setting", LE_REFUSED},
+	{"cross datacenter lock must be created", LE_REFUSED},
+	{"invalid key name", LE_REFUSED},
+
+	/* the session is not there */
+	{"invalid session", LE_LOST},
+
+	/* said before anything is applied */
+	{"No cluster leader", LE_UNAVAILABLE},
+	{"No known Consul servers", LE_UNAVAILABLE},
+	{"rpc error getting client", LE_UNAVAILABLE},
+	{"Raft leader not found in server lookup mapping", LE_UNAVAILABLE},
+	{"node is not the leader", LE_UNAVAILABLE},
+	{"leadership transfer in progress", LE_UNAVAILABLE},
+	{"timed out enqueuing operation", LE_UNAVAILABLE},
+	{"Not ready to serve consistent reads", LE_UNAVAILABLE},
+	{"rate limit exceeded", LE_UNAVAILABLE},
+	{"No path to datacenter", LE_UNAVAILABLE},
+	{"Missing node registration", LE_UNAVAILABLE},
+	{"Missing check '", LE_UNAVAILABLE},
+	{"is in critical state", LE_UNAVAILABLE},
+};
+
+/* Does the request speak for a session, so that it can be told it is gone? */
+static bool
+acts_for_session(LeOpKind kind)
+{
+	switch (kind)
+	{
+		case LE_OP_RENEW_SESSION:
+		case LE_OP_REGISTER_NODE:
+		case LE_OP_PROVE_NODE:
+		case LE_OP_TELL_NEWS:
+		case LE_OP_ACQUIRE:
+		case LE_OP_TAKE_OVER:
+		case LE_OP_PUBLISH:
+		case LE_OP_RELEASE:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* The server failed: only its words can tell whether it did so in time. */
+static void
+decode_server_error(const LeOp *op, const LeHttpResponse *response,
+					LeAnswer *answer)
+{
+	char	   *text = error_text(response);
+	const char *detail = status_detail(response, text);
+
+	for (int i = 0; i < lengthof(phrases); i++)
+	{
+		if (strstr(text, phrases[i].text) == NULL)
+			continue;
+		if (phrases[i].outcome == LE_UNKNOWN ||
+			(phrases[i].outcome == LE_LOST && !acts_for_session(op->kind)))
+			break;
+		le_fail(answer, phrases[i].outcome, detail);
+		answer->refuses_all =
+			strcmp(phrases[i].text, LE_CONSUL_UNKNOWN_TOKEN) == 0;
+		return;
+	}
+	le_fail_open(op, answer, detail);
+}
+
+/*
+ * Consul answers a renewal with 404 when the session is gone; any other 404
+ * that is not the answer to a read (see decode) comes from something else.
+ */
+static void
+decode_not_found(const LeOp *op, const LeHttpResponse *response,
+				 LeAnswer *answer)
+{
+	char	   *text = error_text(response);
+
+	if (op->kind == LE_OP_RENEW_SESSION &&
+		strstr(text, psprintf("Session id '%s' not found", op->session)))
+		le_fail(answer, LE_LOST, status_detail(response, text));
+	else
+		le_fail(answer, LE_UNAVAILABLE, "HTTP 404 from something that is not "
+				"Consul; check the URL");
+}
+
+static void
+decode_status(const LeOp *op, const LeHttpResponse *response,
+			  LeAnswer *answer)
+{
+	int			status = response->status;
+
+	if (status >= 300 && status <= 399)
+	{
+		le_fail(answer, LE_REFUSED, psprintf("HTTP %d, a redirect, which is not "
+											 "followed; check the URL", status));
+		answer->refuses_all = true;
+	}
+	else if (status == 404)
+		decode_not_found(op, response, answer);
+	else if (status == 425 || status == 429)
+		le_fail(answer, LE_UNAVAILABLE,
+				status_detail(response, error_text(response)));
+	else if (status == 408 || status == 409)
+		le_fail_open(op, answer,
+					 status_detail(response, error_text(response)));
+	else if (status >= 400 && status <= 499)
+	{
+		le_fail(answer, LE_REFUSED,
+				status_detail(response, error_text(response)));
+		answer->refuses_all =
+			strstr(answer->detail, LE_CONSUL_UNKNOWN_TOKEN) != NULL;
+	}
+	else if (status >= 500 && status <= 599)
+		decode_server_error(op, response, answer);
+	else
+		le_consul_fail_shape(op, response, answer);
+}
+
+/* ---- answers ---- */
+
+static bool
+reads_keys(LeOpKind kind)
+{
+	return kind == LE_OP_READ || kind == LE_OP_LIST_HELD ||
+		kind == LE_OP_LIST_NODES || kind == LE_OP_CHECK_PREFIX ||
+		kind == LE_OP_WATCH || kind == LE_OP_WATCH_NEWS ||
+		kind == LE_OP_READ_CLAIM || kind == LE_OP_LIST_CLAIMS;
+}
+
+/* A complete answer, with the status that goes with a meaningful body. */
+static void
+decode_body(const LePlace *place, const LeOp *op,
+			const LeHttpResponse *response, LeAnswer *answer)
+{
+	LeConsulPlan plan;
+
+	if (le_consul_plan(op, &plan))
+		le_consul_decode_plan(place, &plan, response, answer);
+	else if (reads_keys(op->kind))
+		le_consul_decode_list(place, op, response, answer);
+	else if (op->kind == LE_OP_CREATE_SESSION)
+		le_consul_decode_created(op, response, answer);
+	else if (op->kind == LE_OP_DESTROY_SESSION)
+		le_consul_decode_true(op, response, answer);
+	else
+		le_consul_decode_session(op, response, answer);
+}
+
+static bool
+is_transaction(LeOpKind kind)
+{
+	return le_op_writes(kind) && kind != LE_OP_CREATE_SESSION &&
+		kind != LE_OP_RENEW_SESSION && kind != LE_OP_DESTROY_SESSION;
+}
+
+void
+le_consul_decode(const LePlace *place, const LeOp *op,
+				 const LeHttpResponse *response, LeAnswer *answer)
+{
+	int			status = response->status;
+	uint64		index;
+
+	if (op->from == 0)
+		memset(answer, 0, sizeof(*answer));
+	answer->outcome = LE_DONE;
+	if (response->net != LE_NET_OK)
+		le_fail_network(op, response, answer);
+	else if (status == 200 ||
+			 (status == 409 && is_transaction(op->kind)) ||
+			 (status == 404 && reads_keys(op->kind) &&
+			  le_consul_has_index(response, &index)))
+		decode_body(place, op, response, answer);
+	else
+		decode_status(op, response, answer);
+}

@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * ask.h
+ *		What each question of a backend sets going.
+ *
+ * src/worker/ask/ask.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_ASK_H
+#define LE_ASK_H
+
+#include "shmem/requests.h"
+
+extern void le_question(int proc, uint64 number, const LeAsk *ask);
+
+#endif							/* LE_ASK_H */

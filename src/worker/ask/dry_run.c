@@ -1,0 +1,181 @@
+/*-------------------------------------------------------------------------
+ *
+ * dry_run.c
+ *		le_check_config(): would the store do what it will be asked?
+ *
+ * Each question is sent to the store as a request of the kind that it is
+ * about, with a condition that cannot hold.
+ *
+ * src/worker/ask/dry_run.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "settings.h"
+#include "worker/ask/dry_run.h"
+#include "worker/disk/claimlog.h"
+#include "worker/disk/statefile.h"
+#include "worker/disk/tokens.h"
+#include "worker/lead/elect.h"
+#include "worker/view/eligible.h"
+#include "worker/view/wishes.h"
+#include "worker/wire/dispatch.h"
+#include "worker/wire/secret.h"
+
+/* A claim that nobody has: to end it changes nothing. */
+static const LeClaim no_claim = {
+	.job = "le_check_config()",
+	.try = 1,
+	.id = "00000000000000000000000000000000",
+	.node = "",
+	.state = LE_CLAIM_DONE,
+	.index = LE_NO_INDEX
+};
+
+/*
+ * A condition that does not hold, and a session that is gone, are answers of
+ * a store that had nothing against the request.
+ */
+static void
+check_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	LePending  *p = le_pending_find(flight->pending, flight->slot);
+
+	if (p == NULL)
+		return;
+	if (answer->outcome == LE_DONE || answer->outcome == LE_CONFLICT ||
+		answer->outcome == LE_LOST)
+		le_reply(p, LE_REPLY_TRUE);
+	else
+		le_reply_error(p, answer->outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
+					   LE_ERRCODE_UNAVAILABLE, "",
+					   answer->detail ? answer->detail : "no answer", "");
+}
+
+static void
+send_check(const LePending *p, LeOpKind kind)
+{
+	LeFlight   *flight = le_flight_without_effect(kind, p->ask.election,
+												  check_answered);
+
+	flight->pending = p->number;
+	flight->slot = p->proc;
+	flight->probe = true;
+	/* Once: those that are kept say nothing about the files of TLS. */
+	flight->fresh = p->ask.check == LE_CHECK_PREFIX;
+	if (kind == LE_OP_COMPLETE)
+		flight->op.claim = flight->op.previous = &no_claim;
+	le_flight_send(flight, le_table->node.timing.request_timeout);
+}
+
+/* It answers; what could keep it from doing so is said at once. */
+static void
+check_worker(LePending *p)
+{
+	if (!le_configured_store()->between_instances || le_http_looks_up_apart())
+		le_reply(p, LE_REPLY_TRUE);
+	else
+		le_reply_error(p, ERRCODE_WARNING, "",
+					   "This server's libcurl was built without AsynchDNS, so a name server that hangs holds up the worker. Give the store's address as a number, or use another libcurl.",
+					   "");
+}
+
+static void
+check_settings(LePending *p)
+{
+	if (le_settings_fault()[0] == '\0')
+		le_reply(p, LE_REPLY_TRUE);
+	else
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", le_settings_fault(), "");
+}
+
+/*
+ * What is wrong with the secret, if anything, or what it says of itself: as a
+ * message, in whole sentences, with a code for how bad it is.
+ */
+static void
+check_secret(LePending *p)
+{
+	const int	codes[] = {
+		[LE_LEVEL_OK] = ERRCODE_SUCCESSFUL_COMPLETION,
+		[LE_LEVEL_WARNING] = ERRCODE_WARNING,
+		[LE_LEVEL_ERROR] = LE_ERRCODE_REFUSED,
+	};
+	const char *trouble = le_secret_trouble();
+	LeFinding	finding;
+
+	if (trouble[0] != '\0')
+		le_reply_error(p, le_secret() == NULL ? LE_ERRCODE_REFUSED :
+					   ERRCODE_WARNING, "", trouble, "");
+	else if (le_secret_judge(&finding))
+		le_reply_error(p, codes[finding.level], finding.text, "", "");
+	else
+		le_reply(p, LE_REPLY_TRUE);
+}
+
+/* Whatever the store is asked by, all its servers or none need the files. */
+static void
+check_tls(LePending *p)
+{
+	const char *why = le_secret_tls_trouble();
+
+	if (why[0] == '\0')
+		le_reply(p, LE_REPLY_TRUE);
+	else
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", why, "");
+}
+
+static void
+check_files(LePending *p)
+{
+	if (!le_elect_can_begin())
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", le_tokens_trouble(), "");
+	else if (le_statefile_trouble()[0] != '\0')
+		le_reply_error(p, ERRCODE_WARNING, "", le_statefile_trouble(), "");
+	else
+		le_reply(p, LE_REPLY_TRUE);
+}
+
+static void
+check_claim_file(LePending *p)
+{
+	const char *trouble = le_configured_store()->between_instances ? NULL :
+		le_claim_log.trouble();
+
+	if (trouble == NULL)
+		le_reply(p, LE_REPLY_TRUE);
+	else
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", trouble, "");
+}
+
+void
+le_ask_check(LePending *p)
+{
+	const LeStore *store = le_configured_store();
+
+	if (p->ask.check == LE_CHECK_SETTINGS)
+		check_settings(p);
+	else if (p->ask.check == LE_CHECK_SECRET)
+		check_secret(p);
+	else if (p->ask.check == LE_CHECK_TLS)
+		check_tls(p);
+	else if (p->ask.check == LE_CHECK_FILES)
+		check_files(p);
+	else if (p->ask.check == LE_CHECK_CLAIM_FILE)
+		check_claim_file(p);
+	else if (p->ask.check == LE_CHECK_SESSION && !le_session_live())
+		le_wish_session();		/* le_pending_session_live() answers */
+	else if (p->ask.check == LE_CHECK_WORKER)
+		check_worker(p);
+	else if (p->ask.check == LE_CHECK_SESSION || !store->between_instances)
+		le_reply(p, LE_REPLY_TRUE);
+	else if (p->ask.check == LE_CHECK_PREFIX)
+		send_check(p, store->place_check);
+	else if (p->ask.check == LE_CHECK_READ)
+		send_check(p, LE_OP_READ);
+	else if (p->ask.check == LE_CHECK_WRITE)
+		send_check(p, LE_OP_RELEASE);
+	else
+		send_check(p, LE_OP_COMPLETE);
+}

@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * dry_run.h
+ *		le_check_config(): would the store do what it will be asked?
+ *
+ * src/worker/ask/dry_run.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_DRY_RUN_H
+#define LE_DRY_RUN_H
+
+#include "worker/lead/pending.h"
+
+extern void le_ask_check(LePending *p);
+
+#endif							/* LE_DRY_RUN_H */

@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * find_leader.h
+ *		le_current_leader(): who leads?
+ *
+ * src/worker/ask/find_leader.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_FIND_LEADER_H
+#define LE_FIND_LEADER_H
+
+#include "worker/lead/pending.h"
+
+extern void le_ask_leader(LePending *p);
+
+#endif							/* LE_FIND_LEADER_H */

@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * statefile.h
+ *		Which store session this data directory's node last had.
+ *
+ * src/worker/disk/statefile.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_STATEFILE_H
+#define LE_STATEFILE_H
+
+#include "shmem/leases.h"
+
+typedef struct LePredecessor
+{
+	char		session[LE_SESSION_LEN + 1];
+	char		incarnation[LE_INCARNATION_LEN + 1];
+	LePlace		place;
+	le_duration lease;
+} LePredecessor;
+
+extern void le_statefile_write(const LePredecessor *session);
+extern const char *le_statefile_trouble(void);
+extern bool le_statefile_read(LePredecessor *session);
+extern void le_statefile_remove(void);
+
+#endif							/* LE_STATEFILE_H */

@@ -1,0 +1,355 @@
+/*-------------------------------------------------------------------------
+ *
+ * tokens.c
+ *		The highest fencing token seen of each election, kept on disk.
+ *
+ * A store that was rebuilt or restored hands out tokens that are lower than
+ * ones already in use, and whatever checks tokens would then refuse the new
+ * leader or, worse, let an old one in.  So the node remembers the highest it
+ * has seen, restarts included, and does not lead with less.
+ *
+ * Tokens can be compared only where they come from one sequence: Consul counts
+ * the writes of one datacenter, the store "local" the bytes of this instance's
+ * write-ahead log.  So what is kept is kept by store, datacenter and prefix;
+ * one that was tried first does not keep a node from leading in another.  The
+ * URL does not count: a store that was rebuilt elsewhere must be noticed too,
+ * and an instance that is to use another cluster on purpose is told to call
+ * le_reset_token().
+ *
+ * A term begins when its token is on disk, and not if it cannot be written: a
+ * node must not lead with what it would not know after a crash.  The tokens of
+ * others, which it merely sees, are written too, but not synced one by one.
+ * All of a turn of the worker are written together, with one sync.  With the
+ * store "local" not even that: there a token is a position of the write-ahead
+ * log that was flushed before, and no later one can be lower.
+ *
+ * The file is a checked log, "<token> <place> <election>" per line; the
+ * highest line of an election counts, except that a line with token 0 forgets
+ * what came before it.  One that is damaged is kept aside, under another name,
+ * for people to look at; what can be read of it counts.
+ *
+ * It lies in the data directory and is part of a base backup on purpose: a
+ * restored node should remember too.
+ *
+ * src/worker/disk/tokens.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "worker/disk/checkedlog.h"
+#include "worker/disk/tokens.h"
+
+/* "<store>:<datacenter>:<prefix>"; none of them holds a colon or a blank. */
+#define MAX_PLACE_LEN	(16 + LE_MAX_PART_LEN + LE_MAX_ELECTION_LEN + 2)
+
+typedef struct Key
+{
+	char		election[LE_MAX_ELECTION_LEN + 1];
+	int			place;			/* in the list of those */
+} Key;
+
+typedef struct Entry
+{
+	Key			key;			/* hash key, first */
+	uint64		token;
+	bool		unwritten;		/* in the list of those */
+} Entry;
+
+static HTAB *entries = NULL;
+static List *places = NIL;		/* of strings; few */
+static List *unwritten = NIL;	/* of entries */
+static bool loaded = false;		/* what the file said is in "entries" */
+static bool damaged = false;	/* and there may have been more */
+
+static bool take(char *line);
+static void put_all(LeLogLines *lines);
+
+static LeCheckedLog file = {
+	.file = LE_TOKENS_FILE,
+	.kind = "tokens",
+	.take = take,
+	.put_all = put_all,
+	.meanwhile = "This node begins no term until the file can be used.",
+};
+
+/* The number of a place; one that is seen for the first time gets one. */
+static int
+number_of(const char *place)
+{
+	MemoryContext old;
+	ListCell   *cell;
+
+	foreach(cell, places)
+		if (strcmp(lfirst(cell), place) == 0)
+			return foreach_current_index(cell);
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	places = lappend(places, pstrdup(place));
+	MemoryContextSwitchTo(old);
+	return list_length(places) - 1;
+}
+
+/* Where the keys are that this node sees at present. */
+static int
+this_place(void)
+{
+	char		place[MAX_PLACE_LEN + 1];
+
+	snprintf(place, sizeof(place), "%s:%s:%s", le_configured_store()->name,
+			 le_table->place.part, le_table->place.prefix);
+	return number_of(place);
+}
+
+static void
+set_key(Key *key, int place, const char *election)
+{
+	memset(key, 0, sizeof(*key));
+	strlcpy(key->election, election, sizeof(key->election));
+	key->place = place;
+}
+
+static Entry *
+find_or_add(const Key *key)
+{
+	bool		found;
+	Entry	   *entry = hash_search(entries, key, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		entry->token = 0;
+		entry->unwritten = false;
+	}
+	return entry;
+}
+
+/* ---- the file ---- */
+
+static void
+put(LeLogLines *lines, const Entry *entry)
+{
+	char	   *text = psprintf(UINT64_FORMAT " %s %s", entry->token,
+								(char *) list_nth(places, entry->key.place),
+								entry->key.election);
+
+	le_log_line(lines, text);
+	pfree(text);
+}
+
+static void
+put_all(LeLogLines *lines)
+{
+	HASH_SEQ_STATUS status;
+	Entry	   *entry;
+
+	hash_seq_init(&status, entries);
+	while ((entry = hash_seq_search(&status)) != NULL)
+		if (entry->token != 0)
+			put(lines, entry);
+}
+
+static bool
+take(char *line)
+{
+	char		place[MAX_PLACE_LEN + 1];
+	char		election[LE_MAX_ELECTION_LEN + 1];
+	unsigned long long token;
+	Key			key;
+	Entry	   *entry;
+
+	if (sscanf(line, "%llu %473s %200s", &token, place, election) != 3)
+		return false;
+	set_key(&key, number_of(place), election);
+	entry = find_or_add(&key);
+	if (token == 0 || token > entry->token)
+		entry->token = token;
+	return true;
+}
+
+StaticAssertDecl(MAX_PLACE_LEN == 473, "take() says 473");
+
+/* False: there may be something in it that is not known. */
+static bool
+load(void)
+{
+	StringInfoData text;
+	const char *fault;
+	LeLogState	found = le_log_read(&file, LE_TOKENS_FILE, &text, &fault);
+
+	if (found == LE_LOG_UNREAD)
+		return false;
+	if (!le_log_take(&file, &text) && fault == NULL)
+		fault = "it was written by another version";
+	pfree(text.data);
+	damaged = fault != NULL;
+	return !damaged ||
+		le_log_keep_aside(&file, fault, "What could be read of it counts.",
+						  "Should the store have been rebuilt or restored lately, lower fencing tokens may not be noticed.");
+}
+
+static void
+all_written(void)
+{
+	ListCell   *cell;
+
+	foreach(cell, unwritten)
+		((Entry *) lfirst(cell))->unwritten = false;
+	list_free(unwritten);
+	unwritten = NIL;
+}
+
+static bool
+rewrite(void)
+{
+	bool		ok = le_log_rewrite(&file);
+
+	if (ok)
+		all_written();
+	return ok;
+}
+
+static bool
+append(bool sync)
+{
+	LeLogLines	lines;
+	ListCell   *cell;
+	bool		ok;
+
+	le_log_begin(&lines);
+	foreach(cell, unwritten)
+		put(&lines, lfirst(cell));
+	ok = le_log_append(&file, &lines, sync);
+	if (ok)
+		all_written();
+	pfree(lines.text.data);
+	return ok;
+}
+
+/*
+ * Write what was seen since the last time; with "sync" it is on disk when this
+ * returns.  False: it is not, le_tokens_trouble() says why.
+ */
+bool
+le_tokens_keep(bool sync)
+{
+	if (unwritten == NIL && (le_log_synced(&file) || !sync))
+		return file.trouble[0] == '\0';
+	/* Not in each turn: le_tokens_try() tells when it can be written again. */
+	if (!loaded || (file.trouble[0] != '\0' && !sync))
+		return false;
+	return append(sync);
+}
+
+/* Has what stood in the way gone?  Costs nothing while all is well. */
+bool
+le_tokens_try(void)
+{
+	if (file.trouble[0] == '\0')
+		return true;
+	if (!loaded)
+		loaded = load();
+	return loaded && rewrite();
+}
+
+/* Why tokens cannot be kept; "" if they can. */
+const char *
+le_tokens_trouble(void)
+{
+	return file.trouble;
+}
+
+/* Read the file at the worker's start. */
+void
+le_tokens_load(void)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = sizeof(Key);
+	ctl.entrysize = sizeof(Entry);
+	entries = hash_create("leader_election tokens", 256, &ctl,
+						  HASH_ELEM | HASH_BLOBS);
+	loaded = load();
+	if (loaded)
+		(void) rewrite();
+}
+
+/* ---- what the worker asks ---- */
+
+/*
+ * Has the store that is used now given this node a token before, as far as the
+ * file can tell?  To be asked when it has just been read.
+ */
+bool
+le_tokens_led_before(void)
+{
+	const char *store = le_configured_store()->name;
+	size_t		len = strlen(store);
+	ListCell   *cell;
+
+	foreach(cell, places)
+	{
+		const char *place = lfirst(cell);
+
+		if (strncmp(place, store, len) == 0 && place[len] == ':')
+			return true;
+	}
+	return damaged || !loaded;
+}
+
+/* The highest that was seen where the keys are now; 0: none. */
+uint64
+le_token_floor(const char *election)
+{
+	Key			key;
+	Entry	   *entry;
+
+	set_key(&key, this_place(), election);
+	entry = hash_search(entries, &key, HASH_FIND, NULL);
+	return entry == NULL ? 0 : entry->token;
+}
+
+static void
+set_token(const char *election, uint64 token)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	Key			key;
+	Entry	   *entry;
+
+	set_key(&key, this_place(), election);
+	entry = find_or_add(&key);
+	entry->token = token;
+	if (!entry->unwritten)
+		unwritten = lappend(unwritten, entry);
+	entry->unwritten = true;
+	MemoryContextSwitchTo(old);
+}
+
+/* In memory; le_tokens_keep() writes it. */
+void
+le_token_seen(const char *election, uint64 token)
+{
+	if (token > le_token_floor(election))
+		set_token(election, token);
+}
+
+/*
+ * le_reset_token(): lower tokens are accepted from here on.  False: that could
+ * not be written, and nothing has changed.
+ */
+bool
+le_token_forget(const char *election)
+{
+	uint64		floor = le_token_floor(election);
+
+	if (!le_tokens_try())
+		return false;
+	set_token(election, 0);
+	if (le_tokens_keep(true))
+		return true;
+	set_token(election, floor);
+	return false;
+}

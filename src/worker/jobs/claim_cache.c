@@ -1,0 +1,113 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim_cache.c
+ *		Jobs' records as this worker wrote them last.
+ *
+ * A leader that claims tick after tick of a job wrote its record last, as a
+ * rule, and need not read what it knows: each write depends on the record as
+ * it was, so one that is not any more is refused, and then it is read.  What
+ * is kept is a guess, good for nothing but to spare that read.
+ *
+ * src/worker/jobs/claim_cache.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lib/ilist.h"
+#include "utils/memutils.h"
+
+#include "worker/jobs/claim_cache.h"
+
+/* Of so many jobs, those that were claimed last. */
+#define MAX_KEPT		1000
+
+typedef struct Kept
+{
+	dlist_node	node;
+	MemoryContext context;		/* of this and all that is in it */
+	LeClaim    *claim;
+} Kept;
+
+static dlist_head kept = DLIST_STATIC_INIT(kept);	/* the last one first */
+static int	nkept = 0;
+
+LeClaim *
+le_copy_claim(MemoryContext context, const LeClaim *claim)
+{
+	LeClaim    *copy = MemoryContextAlloc(context, sizeof(LeClaim));
+
+	*copy = *claim;
+	copy->election = MemoryContextStrdup(context, claim->election);
+	copy->job = MemoryContextStrdup(context, claim->job);
+	copy->id = MemoryContextStrdup(context, claim->id);
+	if (claim->node != NULL)
+		copy->node = MemoryContextStrdup(context, claim->node);
+	if (claim->sqlstate != NULL)
+		copy->sqlstate = MemoryContextStrdup(context, claim->sqlstate);
+	if (claim->message != NULL)
+		copy->message = MemoryContextStrdup(context, claim->message);
+	return copy;
+}
+
+static Kept *
+find(const char *election, const char *job)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &kept)
+	{
+		Kept	   *entry = dlist_container(Kept, node, iter.cur);
+
+		if (strcmp(entry->claim->job, job) == 0 &&
+			strcmp(entry->claim->election, election) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+static void
+forget(Kept *entry)
+{
+	dlist_delete(&entry->node);
+	nkept--;
+	MemoryContextDelete(entry->context);
+}
+
+/* The store has confirmed it, as its write with this index. */
+void
+le_keep_record(const LeClaim *claim, uint64 index)
+{
+	MemoryContext context;
+	Kept	   *entry;
+
+	le_forget_record(claim->election, claim->job);
+	if (nkept >= MAX_KEPT)
+		forget(dlist_tail_element(Kept, node, &kept));
+	context = AllocSetContextCreate(TopMemoryContext, "leader_election record",
+									ALLOCSET_SMALL_SIZES);
+	entry = MemoryContextAlloc(context, sizeof(Kept));
+	entry->context = context;
+	entry->claim = le_copy_claim(context, claim);
+	entry->claim->index = index;
+	dlist_push_head(&kept, &entry->node);
+	nkept++;
+}
+
+/* NULL: nothing is kept.  Good until another function here is called. */
+const LeClaim *
+le_kept_record(const char *election, const char *job)
+{
+	const Kept *entry = find(election, job);
+
+	return entry == NULL ? NULL : entry->claim;
+}
+
+void
+le_forget_record(const char *election, const char *job)
+{
+	Kept	   *entry = find(election, job);
+
+	if (entry != NULL)
+		forget(entry);
+}

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim_cache.h
+ *		Jobs' records as this worker wrote them last.
+ *
+ * src/worker/jobs/claim_cache.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_CLAIM_CACHE_H
+#define LE_CLAIM_CACHE_H
+
+#include "store/store.h"
+
+extern LeClaim *le_copy_claim(MemoryContext context, const LeClaim *claim);
+
+extern void le_keep_record(const LeClaim *claim, uint64 index);
+extern const LeClaim *le_kept_record(const char *election, const char *job);
+extern void le_forget_record(const char *election, const char *job);
+
+#endif							/* LE_CLAIM_CACHE_H */

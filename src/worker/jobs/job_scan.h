@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * job_scan.h
+ *		A look at all jobs: what became of them, and whose nobody does.
+ *
+ * src/worker/jobs/job_scan.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_JOB_SCAN_H
+#define LE_JOB_SCAN_H
+
+#include "shmem/requests.h"
+
+extern void le_job_scan_question(int proc, uint64 number, const LeAsk *ask);
+extern void le_job_scan_run_timers(void);
+extern le_time le_job_scan_timer(void);
+
+#endif							/* LE_JOB_SCAN_H */

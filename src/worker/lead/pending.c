@@ -1,0 +1,878 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending.c
+ *		Who waits for what, and what they are told.
+ *
+ * A question is kept in a list until a verdict of the core, a proof or its own
+ * time limit answers it.  "Could not find out" is never answered with false,
+ * and a question whose backend has stopped waiting is dropped.
+ *
+ * What a question sets going is in ask.c; here it only waits.
+ *
+ * src/worker/lead/pending.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/progress.h"
+#include "worker/lead/pending.h"
+#include "worker/view/eligible.h"
+#include "worker/wire/dispatch.h"
+
+static dlist_head pendings = DLIST_STATIC_INIT(pendings);
+
+/* ---- replies ---- */
+
+/* The slot must not get another name while the question is under way. */
+void
+le_pending_attach(LePending *p, LeSlot *slot)
+{
+	p->slot = le_slot_number(slot);
+	slot->asked++;
+	if (p->ask.kind != LE_ASK_CAMPAIGN) /* which is answered at once */
+		le_flight_hurry(p->slot);
+}
+
+void
+le_pending_drop(LePending *p)
+{
+	if (p->slot >= 0)
+		le_slot(p->slot)->asked--;
+	dlist_delete(&p->node);
+	if (p->releasing != NULL)
+		pfree(p->releasing);
+	pfree(p);
+}
+
+void
+le_reply(LePending *p, LeReplyKind kind)
+{
+	LeReply		r = {0};
+
+	r.kind = kind;
+	le_answer(p->proc, p->number, &r);
+	le_pending_drop(p);
+}
+
+void
+le_reply_error(LePending *p, int sqlstate, const char *message,
+			   const char *detail, const char *hint)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_ERROR;
+	r.sqlstate = sqlstate;
+	strlcpy(r.message, message, sizeof(r.message));
+	strlcpy(r.detail, detail, sizeof(r.detail));
+	strlcpy(r.hint, hint, sizeof(r.hint));
+	le_answer(p->proc, p->number, &r);
+	le_pending_drop(p);
+}
+
+static const char *
+verb(LeRequestKind kind)
+{
+	switch (kind)
+	{
+		case LE_ASK_ACQUIRE:
+			return "acquire";
+		case LE_ASK_RENEW:
+			return "renew";
+		case LE_ASK_LEADER:
+			return "read";
+		case LE_ASK_CHECK:
+			return "check";
+		default:
+			return "release";
+	}
+}
+
+/* Does the store's refusal concern what the token allows? */
+static bool
+is_about_token(const char *detail)
+{
+	return strstr(detail, "ermission") != NULL ||
+		strstr(detail, "ACL") != NULL || strstr(detail, "token") != NULL ||
+		strstr(detail, "SAS") != NULL;
+}
+
+/* What to do about it, as far as it lies with this instance's settings. */
+static void
+store_hint(LeOutcome outcome, const char *detail, char *hint, size_t size)
+{
+	const LeStore *store = le_configured_store();
+
+	if (outcome == LE_UNAVAILABLE && store->url_setting != NULL)
+		snprintf(hint, size,
+				 "Check that the store runs and that \"%s\" is right.",
+				 store->url_setting);
+	else if (outcome == LE_REFUSED && store->secret_setting != NULL &&
+			 (store->authenticates == NULL ||
+			  store->authenticates()[0] == '\0') && is_about_token(detail))
+		snprintf(hint, size, "Check the token in \"%s\" and its policy.",
+				 store->secret_setting);
+}
+
+/* The store was not asked, so neither it nor its address is to be checked. */
+static void
+explain_no_turn(const LePending *p, char *detail, size_t detail_size,
+				char *hint, size_t hint_size)
+{
+	strlcpy(detail, "Too many requests of this instance were waiting for their turn.",
+			detail_size);
+	strlcpy(hint, p->ask.kind == LE_ASK_ACQUIRE ?
+			"Try again later, or wait longer with the argument \"wait\"." :
+			"Try again later.", hint_size);
+}
+
+/*
+ * A refusal may be about this election alone, as of a key that is somebody
+ * else's; it was noted there just before.
+ */
+static const char *
+trouble_with(const LePending *p, LeOutcome outcome)
+{
+	if (outcome == LE_REFUSED && p->ask.kind == LE_ASK_ACQUIRE &&
+		p->slot >= 0 && le_slot(p->slot)->last_error[0] != '\0')
+		return le_slot(p->slot)->last_error;
+	return le_store_trouble();
+}
+
+/* "Could not find out" in the words that fit the outcome. */
+void
+le_reply_outcome(LePending *p, LeOutcome outcome)
+{
+	char		message[256];
+	char		detail[512];
+	char		hint[256] = "";
+	int			sqlstate = LE_ERRCODE_UNAVAILABLE;
+
+	if (p->ask.all)
+		snprintf(message, sizeof(message),
+				 "could not release all elections at the lease store %s",
+				 le_store_place());
+	else
+		snprintf(message, sizeof(message),
+				 "could not %s election \"%s\" at the lease store %s",
+				 verb(p->ask.kind), p->ask.election, le_store_place());
+	if (outcome == LE_UNAVAILABLE && p->unsent)
+		explain_no_turn(p, detail, sizeof(detail), hint, sizeof(hint));
+	else
+	{
+		snprintf(detail, sizeof(detail), "%s", trouble_with(p, outcome));
+		store_hint(outcome, detail, hint, sizeof(hint));
+	}
+	if (outcome == LE_REFUSED)
+		sqlstate = LE_ERRCODE_REFUSED;
+	else if (outcome == LE_UNKNOWN && p->ask.kind == LE_ASK_ACQUIRE)
+	{
+		sqlstate = LE_ERRCODE_UNKNOWN;
+		strlcpy(hint, "Should the request have been applied, the worker releases the lease again.",
+				sizeof(hint));
+	}
+	else if (outcome == LE_UNKNOWN)
+		sqlstate = LE_ERRCODE_UNKNOWN;
+	if (p->ask.kind == LE_ASK_RELEASE || p->ask.kind == LE_ASK_STEP_DOWN ||
+		p->ask.kind == LE_ASK_WITHDRAW)
+		strlcpy(hint, "This node does not lead any more. The worker goes on telling the store; if it cannot, the lease runs out there.",
+				sizeof(hint));
+	le_reply_error(p, sqlstate, message, detail, hint);
+}
+
+/*
+ * The end of an acquire without a grant.  Where a request of it may have been
+ * applied for a while, neither "not to be had" nor "nothing was done" is
+ * certain: others may have been refused because of it.
+ */
+void
+le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
+{
+	if (p->unresolved)
+		le_reply_outcome(p, LE_UNKNOWN);
+	else if (denied)
+		le_reply(p, LE_REPLY_FALSE);
+	else
+		le_reply_outcome(p, outcome);
+}
+
+/*
+ * The same for a reason of this node's own: of what the worker before has sent
+ * it says nothing.
+ */
+void
+le_reply_refused(LePending *p, int sqlstate, const char *message,
+				 const char *detail, const char *hint)
+{
+	if (p->unresolved && p->ask.kind == LE_ASK_ACQUIRE)
+		le_reply_outcome(p, LE_UNKNOWN);
+	else
+		le_reply_error(p, sqlstate, message, detail, hint);
+}
+
+/* ---- who seeks the election ---- */
+
+static bool
+seeks(const LePending *p, const LeSlot *slot)
+{
+	return p->ask.kind == LE_ASK_ACQUIRE && p->slot == le_slot_number(slot);
+}
+
+/*
+ * The seeker that has waited longest; NULL: none.  Valid for this turn.  As
+ * the following, asked about thousands of elections in a turn, and of few of
+ * them anybody has asked anything.
+ */
+const LeAsk *
+le_first_seeker(const LeSlot *slot)
+{
+	dlist_iter	iter;
+
+	if (slot->asked == 0)
+		return NULL;
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (seeks(p, slot) && le_still_asked(p->proc, p->number))
+			return &p->ask;
+	}
+	return NULL;
+}
+
+/* Is there a seeker for this owner, who is still there if "look"? */
+static bool
+any_seeker_of(const LeSlot *slot, LeOwner owner, bool look)
+{
+	dlist_iter	iter;
+
+	if (slot->asked == 0)
+		return false;
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (seeks(p, slot) && p->ask.owner == owner &&
+			(!look || le_still_asked(p->proc, p->number)))
+			return true;
+	}
+	return false;
+}
+
+/* Does somebody seek the election for this owner? */
+bool
+le_seeker_waits(const LeSlot *slot, LeOwner owner)
+{
+	return any_seeker_of(slot, owner, true);
+}
+
+/* The same, as far as has been heard: who has just gone counts still. */
+bool
+le_seeker_heard_of(const LeSlot *slot, LeOwner owner)
+{
+	return any_seeker_of(slot, owner, false);
+}
+
+/* Does anybody seek an election at all? */
+bool
+le_any_seeker(bool (*may_seek) (const LeSlot *slot))
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (p->ask.kind == LE_ASK_ACQUIRE && p->slot >= 0 &&
+			may_seek(le_slot(p->slot)))
+			return true;
+	}
+	return false;
+}
+
+/* A value that the holder asked to be published, and that may go; or NULL. */
+const char *
+le_value_to_publish(const LeSlot *slot)
+{
+	dlist_iter	iter;
+
+	if (slot->asked == 0)
+		return NULL;
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (p->slot == le_slot_number(slot) &&
+			p->ask.kind == LE_ASK_RENEW && p->publishing)
+			return p->ask.value;
+	}
+	return NULL;
+}
+
+bool
+le_renewal_asked(int slot)
+{
+	dlist_iter	iter;
+
+	if (le_slot(slot)->asked == 0)
+		return false;
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (p->ask.kind == LE_ASK_RENEW && p->slot == slot)
+			return true;
+	}
+	return false;
+}
+
+/* ---- verdicts ---- */
+
+/* For the node a campaign would have the lease without any call, too. */
+static bool
+is_for_callers(const LeSlot *slot)
+{
+	return le_owner_of(slot) != LE_OWNER_NODE || !le_campaigns(slot);
+}
+
+/*
+ * The term is the caller's: one that began for calls like this one, or was his
+ * before.  Of the former he counts as one who knows.
+ */
+void
+le_reply_granted(LePending *p, LeSlot *slot)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_TRUE;
+	r.token = slot->election.token;
+	r.fresh = le_grants_open(slot) && is_for_callers(slot);
+	if (r.fresh)
+		le_grant(slot);
+	if (!le_answer(p->proc, p->number, &r) && r.fresh)
+		le_decline_term(slot->name, r.token);
+	le_pending_drop(p);
+}
+
+/* All who waited for the term have been told. */
+static void
+end_grants(LeSlot *slot)
+{
+	if (!is_for_callers(slot))
+		le_keep_term(slot->name, slot->election.token);
+	le_end_grants(slot);
+}
+
+static void
+verdict_granted(LeSlot *slot)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (!seeks(p, slot) || p->ask.owner != slot->candidate)
+			continue;
+		le_progress_shorten(p->slot, p->ask.within);
+		le_reply_granted(p, slot);
+	}
+	end_grants(slot);
+}
+
+/*
+ * The worker before may have ended when a term had begun, and nobody knew yet.
+ * Who waited for it and still does has asked this one by now; where nobody
+ * does, the term would be held for somebody who never learns of it.
+ */
+void
+le_pending_end_grants(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_grants_open(le_slot(i)))
+			end_grants(le_slot(i));
+}
+
+/*
+ * Not ours now.  Whoever does not wait is told so; the others wait on, also
+ * when it is this node that holds it, for somebody else.  The answer to a
+ * request that was under way when the question came may speak of a time
+ * before it: for him the store has to be asked again.  True if it has.
+ */
+static bool
+verdict_denied(const LeSlot *slot, uint32 answered)
+{
+	dlist_mutable_iter iter;
+	bool		again = false;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (!seeks(p, slot))
+			continue;
+		if (p->joined != 0 && p->joined == answered)
+		{
+			p->joined = 0;
+			again = true;
+			continue;
+		}
+		p->known = p->denied = true;
+		if (p->ask.wait_until <= le_now())
+			le_reply_not_granted(p, true, LE_DONE);
+	}
+	return again;
+}
+
+/* An acquire that stays unresolved is that of him for whom it was sent. */
+void
+le_pending_unresolved(const LeSlot *slot)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (seeks(p, slot) && p->ask.owner == slot->candidate)
+			p->unresolved = true;
+	}
+}
+
+/* A request for the election has its answer: from the store, or unsent. */
+void
+le_pending_unsent(const LeSlot *slot, bool unsent)
+{
+	dlist_iter	iter;
+
+	if (slot->asked == 0)
+		return;
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (p->slot == le_slot_number(slot))
+			p->unsent = unsent;
+	}
+}
+
+/* So is an outcome that is unknown: to the others nothing was done. */
+static void
+verdict_failed(LeSlot *slot, LeOutcome outcome)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (!seeks(p, slot))
+			continue;
+		p->known = true;
+		p->denied = false;
+		p->outcome = outcome;
+		if (outcome == LE_UNKNOWN && p->ask.owner != slot->candidate)
+			p->outcome = LE_UNAVAILABLE;
+		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
+			le_reply_not_granted(p, false, p->outcome);
+	}
+}
+
+/* Nobody who seeks the election gets it now. */
+void
+le_pending_refuse(const LeSlot *slot, int sqlstate, const char *message,
+				  const char *detail, const char *hint)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (seeks(p, slot))
+			le_reply_refused(p, sqlstate, message, detail, hint);
+	}
+}
+
+static void
+verdict_token(LeSlot *slot)
+{
+	static const char hint[] = "If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_reset_token().";
+	char		message[256];
+	char		detail[128];
+
+	snprintf(message, sizeof(message),
+			 "store %s gave election \"%s\" a fencing token that is not higher than one seen before",
+			 le_store_place(), slot->name);
+	snprintf(detail, sizeof(detail), "Highest token seen: " UINT64_FORMAT ".",
+			 slot->election.token_floor);
+	ereport(LOG,
+			(errcode(LE_ERRCODE_REFUSED),
+			 errmsg_internal("%s", message),
+			 errdetail_internal("%s", detail),
+			 errhint("%s", hint)));
+	le_pending_refuse(slot, LE_ERRCODE_REFUSED, message, detail, hint);
+}
+
+static bool
+waits_for_release(const LePending *p, const LeSlot *slot)
+{
+	switch (p->ask.kind)
+	{
+		case LE_ASK_RELEASE:
+		case LE_ASK_WITHDRAW:
+			return p->slot == le_slot_number(slot);
+		case LE_ASK_STEP_DOWN:
+			return p->ask.all ? p->releasing[le_slot_number(slot)] :
+				p->slot == le_slot_number(slot);
+		default:
+			return false;
+	}
+}
+
+static void
+verdict_released(LeSlot *slot, bool confirmed, LeOutcome outcome)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (!waits_for_release(p, slot))
+			continue;
+		if (!confirmed)
+			le_reply_outcome(p, outcome);
+		else if (--p->releases <= 0)
+			le_reply(p, LE_REPLY_TRUE);
+		else if (p->ask.all)
+			p->releasing[le_slot_number(slot)] = false;
+	}
+}
+
+static void
+verdict_publish(LeSlot *slot, LeVerdict verdict, LeOutcome outcome)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (p->ask.kind != LE_ASK_RENEW || p->slot != le_slot_number(slot))
+			continue;
+		if (verdict == LE_SAY_LOST)
+			le_reply(p, LE_REPLY_FALSE);
+		else if (!p->publishing ||
+				 strcmp(p->ask.value, slot->value) != 0)
+			continue;			/* not this one's value */
+		else if (verdict == LE_SAY_PUBLISHED)
+			le_reply(p, LE_REPLY_TRUE);
+		else
+			le_reply_outcome(p, outcome);
+	}
+}
+
+/*
+ * Tell those who wait what the core has decided.  True: somebody's question is
+ * younger than the answer that was judged, so the store is to be asked again.
+ */
+bool
+le_pass_verdict(LeSlot *slot, const LeActions *act, uint32 answered)
+{
+	switch (act->verdict)
+	{
+		case LE_SAY_NOTHING:
+			break;
+		case LE_SAY_GRANTED:
+			verdict_granted(slot);
+			return verdict_denied(slot, le_term_stands(slot) ? 0 : answered);
+		case LE_SAY_DENIED:
+			return verdict_denied(slot, answered);
+		case LE_SAY_FAILED:
+			verdict_failed(slot, act->outcome);
+			break;
+		case LE_SAY_PUBLISHED:
+		case LE_SAY_PUBLISH_FAILED:
+			verdict_publish(slot, act->verdict, act->outcome);
+			break;
+		case LE_SAY_RELEASED:
+			verdict_released(slot, true, act->outcome);
+			break;
+		case LE_SAY_RELEASE_FAILED:
+			verdict_released(slot, false, act->outcome);
+			break;
+		case LE_SAY_LOST:
+			break;				/* whoever needs it was told as it ended */
+		case LE_SAY_TOKEN_WENT_BACK:
+			verdict_token(slot);
+			break;
+	}
+	return false;
+}
+
+/* A term is over: what its holder asked to be renewed is lost. */
+void
+le_pending_term_ended(LeSlot *slot)
+{
+	verdict_publish(slot, LE_SAY_LOST, LE_DONE);
+}
+
+/* A proof that was sent then covers these elections. */
+void
+le_pending_proved(le_time sent, const int *numbers, int n)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+		bool		covered = false;
+
+		for (int i = 0; i < n; i++)
+			covered = covered || numbers[i] == p->slot;
+		if (p->ask.kind != LE_ASK_RENEW || p->publishing || !covered ||
+			sent < p->asked)
+			continue;
+		if (!p->ask.has_value)
+			le_reply(p, LE_REPLY_TRUE);
+		else
+			p->publishing = true;
+	}
+}
+
+/* ---- the session ---- */
+
+static bool
+checks_session(const LePending *p)
+{
+	return p->ask.kind == LE_ASK_CHECK && p->ask.check == LE_CHECK_SESSION;
+}
+
+/* The session cannot be had at present; who does not wait is told so. */
+void
+le_pending_no_session(LeOutcome outcome)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (checks_session(p))
+		{
+			le_reply_error(p, outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
+						   LE_ERRCODE_UNAVAILABLE, "", le_store_trouble(), "");
+			continue;
+		}
+		if (p->ask.kind != LE_ASK_ACQUIRE || le_session_live())
+			continue;
+		p->known = true;
+		p->denied = p->unsent = false;
+		p->outcome = outcome == LE_UNKNOWN ? LE_UNAVAILABLE : outcome;
+		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
+			le_reply_not_granted(p, false, p->outcome);
+	}
+}
+
+/* The session can be had; who only wanted to know that is told so. */
+void
+le_pending_session_live(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (checks_session(p))
+			le_reply(p, LE_REPLY_TRUE);
+	}
+}
+
+/* ---- questions and their end ---- */
+
+/* A new question; the caller says what is to be done about it. */
+LePending *
+le_pending_new(int proc, uint64 number, const LeAsk *ask)
+{
+	LePending  *p = MemoryContextAllocZero(TopMemoryContext,
+										   sizeof(LePending));
+
+	p->proc = proc;
+	p->number = number;
+	p->ask = *ask;
+	p->slot = -1;
+	p->asked = le_now();
+	p->outcome = LE_UNAVAILABLE;
+	/* The worker before this one may have sent something for it. */
+	p->unresolved = ask->again;
+	p->give_up = Max(p->asked, ask->wait_until) +
+		3 * (le_request_timeout * LE_MSEC);
+	dlist_push_tail(&pendings, &p->node);
+	return p;
+}
+
+LePending *
+le_pending_find(uint64 number, int proc)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (p->number == number && p->proc == proc)
+			return p;
+	}
+	return NULL;
+}
+
+/* Drop the questions that nobody waits for any more. */
+void
+le_pending_withdrawn(void)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (!le_still_asked(p->proc, p->number))
+			le_pending_drop(p);
+	}
+}
+
+/* A request has been sent whose effect is not known. */
+static bool
+write_under_way(const LeSlot *slot)
+{
+	switch (slot->election.state)
+	{
+		case LE_ACQUIRING:
+		case LE_ACQUIRE_UNSURE:
+		case LE_PUBLISHING:
+		case LE_PUBLISH_UNSURE:
+		case LE_RELEASING:
+		case LE_RELEASE_UNSURE:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * An acquire that waits for its turn: the store has heard of no copy of it,
+ * and never does if nobody seeks the election when the turn comes.
+ */
+bool
+le_acquire_waits(const LeSlot *slot)
+{
+	return slot->election.state == LE_ACQUIRING &&
+		slot->election.failures == 0 && le_flight_waits(le_slot_number(slot));
+}
+
+static bool
+acquire_under_way(const LeSlot *slot)
+{
+	return slot->election.state == LE_ACQUIRE_UNSURE ||
+		(slot->election.state == LE_ACQUIRING && !le_acquire_waits(slot));
+}
+
+/*
+ * Has something been sent for this question that may still be applied?  An
+ * acquire that waits for another's write, or a renewal that waits for its
+ * proof, has not got that far.
+ */
+static bool
+may_be_applied(const LePending *p)
+{
+	const LeSlot *slot = p->slot < 0 ? NULL : le_slot(p->slot);
+
+	switch (p->ask.kind)
+	{
+		case LE_ASK_ACQUIRE:
+			return slot != NULL && acquire_under_way(slot) &&
+				slot->candidate == p->ask.owner;
+		case LE_ASK_RENEW:
+			return p->publishing && write_under_way(slot);
+		case LE_ASK_RELEASE:
+		case LE_ASK_WITHDRAW:
+		case LE_ASK_STEP_DOWN:
+			for (int i = 0; i < le_table->nused; i++)
+				if (waits_for_release(p, le_slot(i)) &&
+					write_under_way(le_slot(i)))
+					return true;
+			return false;
+		default:
+			return false;
+	}
+}
+
+/*
+ * A question's time is up: say what is known.  It may have been the last to
+ * seek the election: were that not noticed at once, the node would take the
+ * key, when it becomes free, for nobody.
+ */
+static void
+give_up(LePending *p)
+{
+	if (p->slot >= 0)
+		le_hint_worker();
+	if (p->ask.kind == LE_ASK_ACQUIRE && p->slot >= 0 &&
+		le_acquire_waits(le_slot(p->slot)))
+		p->unsent = true;
+	if (may_be_applied(p))
+		le_reply_outcome(p, LE_UNKNOWN);
+	else
+		le_reply_not_granted(p, p->denied, p->outcome);
+}
+
+/*
+ * Until when does somebody wait who has been told already how the last
+ * attempt ended?  Not in the middle of another.
+ */
+static le_time
+wait_ends(const LePending *p)
+{
+	if (p->ask.kind != LE_ASK_ACQUIRE || !p->known || may_be_applied(p))
+		return p->give_up;
+	return Min(p->ask.wait_until, p->give_up);
+}
+
+void
+le_pending_run_timers(void)
+{
+	le_time		now = le_now();
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		if (!le_still_asked(p->proc, p->number))
+			le_pending_drop(p);
+		else if (now >= wait_ends(p))
+			give_up(p);
+	}
+}
+
+/* When is the next question's time up? */
+le_time
+le_pending_timer(void)
+{
+	le_time		next = 0;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &pendings)
+	{
+		LePending  *p = dlist_container(LePending, node, iter.cur);
+
+		next = le_earliest(next, wait_ends(p));
+	}
+	return next;
+}

@@ -1,0 +1,81 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending.h
+ *		Who waits for what, and what they are told.
+ *
+ * src/worker/lead/pending.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_PENDING_H
+#define LE_PENDING_H
+
+#include "lib/ilist.h"
+
+#include "shmem/requests.h"
+
+/* A backend's question that has not been answered yet. */
+typedef struct LePending
+{
+	dlist_node	node;
+	int			proc;
+	uint64		number;
+	LeAsk		ask;
+	int			slot;			/* -1: none */
+	le_time		asked;
+	le_time		give_up;		/* answer by then, whatever is known */
+	uint32		joined;			/* ACQUIRE: the request that was under way when
+								 * it was asked; 0: none */
+	bool		known;			/* there was a verdict on it ... */
+	bool		denied;			/* ... and the last said "not ours" */
+	LeOutcome	outcome;		/* of the last failure */
+	bool		unsent;			/* which is that its request got no turn */
+	bool		unresolved;		/* ACQUIRE: one of its requests may have been
+								 * applied, and nobody will find out */
+	bool		publishing;		/* RENEW: proven, the value is on its way */
+	int			releases;		/* STEP_DOWN: still to be confirmed ... */
+	bool	   *releasing;		/* ... of all elections: which slots' */
+} LePending;
+
+extern LePending *le_pending_new(int proc, uint64 number, const LeAsk *ask);
+extern LePending *le_pending_find(uint64 number, int proc);
+extern void le_pending_attach(LePending *p, LeSlot *slot);
+extern void le_pending_drop(LePending *p);
+extern void le_reply(LePending *p, LeReplyKind kind);
+extern void le_reply_error(LePending *p, int sqlstate, const char *message,
+						   const char *detail, const char *hint);
+extern void le_reply_outcome(LePending *p, LeOutcome outcome);
+extern void le_reply_granted(LePending *p, LeSlot *slot);
+extern void le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome);
+extern void le_reply_refused(LePending *p, int sqlstate, const char *message,
+							 const char *detail, const char *hint);
+
+/* what the elections need to know */
+extern const LeAsk *le_first_seeker(const LeSlot *slot);
+extern bool le_seeker_waits(const LeSlot *slot, LeOwner owner);
+extern bool le_seeker_heard_of(const LeSlot *slot, LeOwner owner);
+extern bool le_any_seeker(bool (*may_seek) (const LeSlot *slot));
+extern bool le_renewal_asked(int slot);
+extern bool le_acquire_waits(const LeSlot *slot);
+extern const char *le_value_to_publish(const LeSlot *slot);
+
+/* what they tell */
+extern void le_pending_refuse(const LeSlot *slot, int sqlstate,
+							  const char *message, const char *detail,
+							  const char *hint);
+extern void le_pending_unresolved(const LeSlot *slot);
+extern void le_pending_unsent(const LeSlot *slot, bool unsent);
+extern bool le_pass_verdict(LeSlot *slot, const LeActions *act,
+							uint32 answered);
+extern void le_pending_end_grants(void);
+extern void le_pending_term_ended(LeSlot *slot);
+extern void le_pending_proved(le_time sent, const int *numbers, int n);
+extern void le_pending_session_live(void);
+extern void le_pending_no_session(LeOutcome outcome);
+
+/* time passes, and backends go */
+extern void le_pending_withdrawn(void);
+extern void le_pending_run_timers(void);
+extern le_time le_pending_timer(void);
+
+#endif							/* LE_PENDING_H */

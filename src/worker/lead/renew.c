@@ -1,0 +1,191 @@
+/*-------------------------------------------------------------------------
+ *
+ * renew.c
+ *		Renewing terms that have leases of their own, many at a time.
+ *
+ * The core says when a term's lease is to be renewed, and what an answer
+ * means for it.  This file puts terms that are due at about the same time
+ * into one request, and so spreads the requests of a node that holds many
+ * over the renewal interval.
+ *
+ * src/worker/lead/renew.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "settings.h"
+#include "shmem/stats.h"
+#include "worker/lead/elect.h"
+#include "worker/lead/pending.h"
+#include "worker/lead/renew.h"
+#include "worker/wire/dispatch.h"
+
+static le_time alone_until = 0; /* renew terms one by one */
+
+/* The core hears what became of one of the terms. */
+static void
+tell(LeFlight *flight, int i, const LeRenewal *renewal, uint32 random)
+{
+	LeSlot	   *slot = le_slot(flight->held_slots[i]);
+	LeInput		input = {.kind = LE_IN_RENEW_FAILED};
+
+	input.random = random;
+	input.outcome = renewal->outcome;
+	if (renewal->outcome == LE_DONE)
+	{
+		input.kind = LE_IN_RENEWED;
+		input.sent = flight->sent;
+		input.deadline = le_trusted_until(&le_table->node.timing, flight->sent,
+										  renewal->trust);
+	}
+	if (renewal->outcome == LE_DONE || renewal->outcome == LE_CONFLICT)
+		slot->rev = renewal->rev;
+	le_elect_input(slot, &input);
+}
+
+/* Is it about the term that it was sent for?  One that ended since needs
+ * nothing any more. */
+static bool
+is_current(const LeFlight *flight, int i)
+{
+	const LeSlot *slot = le_slot(flight->held_slots[i]);
+
+	return slot->election.token == flight->held_tokens[i] &&
+		strcmp(slot->name, flight->op.terms[i].election) == 0;
+}
+
+/* It got no turn: nothing has failed, and the terms are as due as before. */
+static void
+try_again(LeFlight *flight)
+{
+	for (int i = 0; i < flight->op.nterms; i++)
+		if (is_current(flight, i))
+			le_elect_renewal_unsent(le_slot(flight->held_slots[i]));
+}
+
+static void
+terms_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	uint32		random = le_random();	/* one for all: they stay together */
+	LeRenewal	all = {.outcome = answer->outcome, .detail = answer->detail};
+	int			ndone = 0;
+	int		   *done = palloc(flight->op.nterms * sizeof(int));
+
+	if (answer->unsent)
+	{
+		try_again(flight);
+		return;
+	}
+	if (answer->outcome == LE_REFUSED && flight->op.nterms > 1)
+		alone_until = le_now() + le_table->node.timing.lease;
+	for (int i = 0; i < flight->op.nterms; i++)
+	{
+		int			number = flight->held_slots[i];
+		LeSlot	   *slot = le_slot(number);
+		const LeRenewal *renewal = answer->outcome == LE_DONE ?
+			&answer->renewals[i] : &all;
+
+		if (!is_current(flight, i))
+			continue;
+		le_stat_answer(number, flight->sent, renewal->outcome);
+		tell(flight, i, renewal, random);
+		le_note_error(slot, flight->op.kind, renewal->outcome,
+					  renewal->detail);
+		if (renewal->outcome == LE_DONE)
+		{
+			done[ndone++] = number;
+			le_stat_count_slot(number, LE_STAT_RENEWALS);
+		}
+		else
+			le_elect_advance(slot);
+	}
+	le_elect_proved(flight->sent, done, ndone);
+	/* Asked for while this request was under way. */
+	for (int i = 0; i < ndone; i++)
+		if (le_renewal_asked(done[i]))
+			le_elect_renew_now(le_slot(done[i]));
+}
+
+typedef struct Due
+{
+	le_time		at;
+	int			slot;
+} Due;
+
+static int
+compare_due(const void *a, const void *b)
+{
+	le_time		x = ((const Due *) a)->at;
+	le_time		y = ((const Due *) b)->at;
+
+	return x < y ? -1 : x > y ? 1 : 0;
+}
+
+static void
+send_batch(const Due *due, int n)
+{
+	LeFlight   *flight = le_flight_new(LE_OP_RENEW_TERMS, terms_answered);
+	LeTermRef  *terms = MemoryContextAlloc(flight->context,
+										   n * sizeof(LeTermRef));
+	le_time		deadline = 0;
+	int			failures = 0;
+
+	flight->held_slots = MemoryContextAlloc(flight->context, n * sizeof(int));
+	flight->held_tokens = MemoryContextAlloc(flight->context,
+											 n * sizeof(uint64));
+	for (int i = 0; i < n; i++)
+	{
+		LeSlot	   *slot = le_slot(due[i].slot);
+
+		flight->held_slots[i] = due[i].slot;
+		flight->held_tokens[i] = slot->election.token;
+		terms[i].election = le_flight_string(flight, slot->name);
+		terms[i].token = slot->election.token;
+		terms[i].rev = slot->rev;
+		terms[i].attempt = le_flight_string(flight, slot->attempt);
+		deadline = le_earliest(deadline, slot->election.deadline);
+		failures = Max(failures, slot->election.renew_failures);
+		le_elect_renewal_sent(slot);
+	}
+	flight->op.terms = terms;
+	flight->op.nterms = n;
+	flight->not_after = deadline;	/* it would only keep others off */
+	le_flight_send(flight, le_attempt_timeout(&le_table->node.timing,
+											  le_now(), deadline, failures));
+}
+
+/*
+ * If a term is due, it takes along those that will be soon: the next half of
+ * the interval's share of one request, so that requests stay apart.
+ */
+void
+le_renew_run_timers(void)
+{
+	le_time		now = le_now();
+	Due		   *due;
+	int			held = 0;
+	int			n = 0;
+	le_duration ahead;
+	int			together = le_configured_store()->max_renewals;
+	int			most = now < alone_until ? 1 : together;
+
+	if (!le_configured_store()->key_leases || !le_elect_any_renewal_due(now))
+		return;
+	due = palloc(le_table->nused * sizeof(Due));
+	for (int i = 0; i < le_table->nused; i++)
+		held += le_election_has_term(&le_slot(i)->election) ? 1 : 0;
+	ahead = le_table->node.timing.renew_interval /
+		(2 * (1 + (held - 1) / together));
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		le_time		at = le_election_renew_at(&le_slot(i)->election);
+
+		if (at != 0 && at <= now + ahead)
+			due[n++] = (Due) {at, i};
+	}
+	qsort(due, n, sizeof(Due), compare_due);
+	for (int i = 0; i < n && due[i].at <= now; i += most)
+		send_batch(&due[i], Min(n - i, most));
+	pfree(due);
+}

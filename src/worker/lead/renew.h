@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * renew.h
+ *		Renewing terms that have leases of their own, many at a time.
+ *
+ * src/worker/lead/renew.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_RENEW_H
+#define LE_RENEW_H
+
+extern void le_renew_run_timers(void);
+
+#endif							/* LE_RENEW_H */

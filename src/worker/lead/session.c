@@ -1,0 +1,581 @@
+/*-------------------------------------------------------------------------
+ *
+ * session.c
+ *		The node's store session: between core/node.h and the store.
+ *
+ * core/node.c decides; this file sends what it asks for, tells it what came
+ * back, and passes on what that means for the elections.
+ *
+ * src/worker/lead/session.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+
+#include "settings.h"
+#include "worker/disk/statefile.h"
+#include "worker/lead/elect.h"
+#include "worker/lead/pending.h"
+#include "worker/lead/session.h"
+#include "worker/view/cache.h"
+#include "worker/view/wishes.h"
+#include "worker/wire/dispatch.h"
+
+/* A session that no election needs is kept this long for the next one. */
+#define LINGER	(60 * LE_SEC)
+
+static LeNode *node;
+static le_time idle_since = 0;
+
+/* The session may have been made by other settings than there are now; the
+ * worker before may have gone without a look at them. */
+static bool settings_new = true;
+
+static void perform(const LeNodeActions *act);
+static void listed(LeFlight *flight, const LeAnswer *answer);
+
+static void
+feed(LeNodeInput *input)
+{
+	LeNodeActions act;
+
+	input->now = le_now();
+	input->random = le_random();
+	act = le_node_input(node, input);
+	perform(&act);
+}
+
+static void
+feed_kind(LeNodeInputKind kind)
+{
+	LeNodeInput input = {.kind = kind};
+
+	feed(&input);
+}
+
+/* An answer to a request of an earlier session says nothing about this one. */
+static bool
+stale(const LeFlight *flight)
+{
+	return flight->epoch != node->epoch;
+}
+
+/* ---- answers ---- */
+
+static void
+step_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	LeNodeInput input = {.kind = LE_NODE_IN_DONE};
+
+	if (stale(flight))
+		return;
+	input.sent = flight->sent;
+	input.index = answer->index;
+	input.outcome = answer->outcome;
+	if (answer->outcome != LE_DONE)
+		input.kind = LE_NODE_IN_FAILED;
+	feed(&input);
+}
+
+/* Written down before anything can be held by the session. */
+static void
+remember_session(const char *session)
+{
+	LePredecessor mine = {0};
+
+	strlcpy(le_table->session, session, sizeof(le_table->session));
+	strlcpy(le_table->session_incarnation, le_table->incarnation,
+			sizeof(le_table->session_incarnation));
+	if (!le_configured_store()->between_instances)
+		return;
+	strlcpy(mine.session, session, sizeof(mine.session));
+	strlcpy(mine.incarnation, le_table->incarnation, sizeof(mine.incarnation));
+	mine.place = le_table->place;
+	mine.lease = node->timing.lease;
+	le_statefile_write(&mine);
+}
+
+static void
+created(LeFlight *flight, const LeAnswer *answer)
+{
+	if (stale(flight))
+		return;
+	if (answer->outcome == LE_DONE)
+		remember_session(answer->session);
+	step_answered(flight, answer);
+}
+
+/* The session is as asked for; so must be the place where the keys go. */
+static void
+verified(LeFlight *flight, const LeAnswer *answer)
+{
+	if (stale(flight))
+		return;
+	if (answer->outcome == LE_DONE)
+		le_flight_send(le_flight_new(LE_OP_CHECK_PREFIX, step_answered),
+					   node->timing.request_timeout);
+	else
+		step_answered(flight, answer);
+}
+
+static void
+renewal_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	LeNodeInput input = {.kind = LE_NODE_IN_RENEWED};
+
+	if (stale(flight))
+		return;
+	input.sent = flight->sent;
+	input.outcome = answer->outcome;
+	if (answer->outcome != LE_DONE)
+		input.kind = LE_NODE_IN_RENEW_FAILED;
+	feed(&input);
+}
+
+static void
+proof_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	LeNodeInput input = {.kind = LE_NODE_IN_PROVED};
+	uint64		before = node->proof_index;
+
+	if (stale(flight))
+		return;
+	input.sent = flight->sent;
+	input.index = answer->index;
+	input.outcome = answer->outcome;
+	if (answer->outcome != LE_DONE)
+		input.kind = LE_NODE_IN_PROOF_FAILED;
+	le_elect_count_proof(flight->sent, answer->outcome,
+						 answer->outcome == LE_DONE &&
+						 answer->index > before);
+	/*
+	 * The lost keys go first, so that the next proof is made without them.  A
+	 * term that began since is not what the proof was about.
+	 */
+	for (int i = 0; i < answer->nlost; i++)
+	{
+		int			lost = answer->lost[i];
+		int			slot = flight->held_slots[lost];
+
+		if (le_slot(slot)->election.token == flight->held_tokens[lost])
+			le_elect_not_ours(slot);
+	}
+	feed(&input);
+	if (answer->outcome != LE_DONE || node->proof_index <= before)
+		return;
+	le_elect_proved(flight->sent, flight->held_slots, flight->op.nheld);
+	le_elect_ask_refused();
+}
+
+static bool
+is_session(const char *a, const char *b)
+{
+	return a != NULL && strcmp(a, b) == 0;
+}
+
+static void
+unlock_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	if (!stale(flight))
+		feed_kind(LE_NODE_IN_UNLOCKED);
+}
+
+/*
+ * Release a key that the ending session holds, in the name of the node that
+ * holds it, and marked as released: its belief is known to be over.
+ */
+static void
+unlock(const LeKey *key)
+{
+	LeFlight   *flight = le_flight_new(LE_OP_RELEASE, unlock_answered);
+
+	flight->op.election = le_flight_string(flight, key->election);
+	flight->op.index = key->index;
+	flight->op.rev = key->rev;
+	flight->op.value = le_flight_string(flight, key->value);
+	if (key->node != NULL)
+		flight->op.node_name = le_flight_string(flight, key->node);
+	le_flight_send(flight, node->timing.request_timeout);
+}
+
+static LeKey *
+copy_key(const LeKey *key)
+{
+	LeKey	   *copy = palloc(sizeof(LeKey));
+
+	le_copy_key(copy, key);
+	return copy;
+}
+
+/* The keys that the ending session holds: those known and the answer's. */
+static List *
+keep_held(const List *known, const LeAnswer *answer)
+{
+	List	   *held = NIL;
+	ListCell   *cell;
+
+	foreach(cell, known)
+		held = lappend(held, copy_key(lfirst(cell)));
+	for (int i = 0; i < answer->nkeys; i++)
+		if (is_session(answer->keys[i].holder, le_table->session))
+			held = lappend(held, copy_key(&answer->keys[i]));
+	return held;
+}
+
+/*
+ * A list may come in several pages; keys of the pages before are released
+ * with those of the last, since only the whole list says that none is held.
+ */
+static bool
+next_page(LeFlight *flight, const LeAnswer *answer)
+{
+	LeFlight   *next;
+	MemoryContext old;
+
+	if (answer->page == NULL)
+		return false;
+	next = le_flight_new(LE_OP_LIST_HELD, listed);
+	next->op.page = le_flight_string(next, answer->page);
+	old = MemoryContextSwitchTo(next->context);
+	next->earlier = keep_held(flight->earlier, answer);
+	MemoryContextSwitchTo(old);
+	le_flight_send(next, node->timing.request_timeout);
+	return true;
+}
+
+static void
+listed(LeFlight *flight, const LeAnswer *answer)
+{
+	LeNodeInput input = {.kind = LE_NODE_IN_LISTED};
+	List	   *held;
+	ListCell   *cell;
+
+	if (stale(flight))
+		return;
+	if (answer->outcome != LE_DONE)
+	{
+		step_answered(flight, answer);
+		return;
+	}
+	if (next_page(flight, answer))
+		return;
+	for (int i = 0; i < answer->nkeys; i++)
+	{
+		const LeKey *key = &answer->keys[i];
+
+		if (key->holder == NULL && !key->released &&
+			is_session(key->value_session, le_table->session))
+			input.named++;
+	}
+	held = keep_held(flight->earlier, answer);
+	input.held = list_length(held);
+	feed(&input);
+	foreach(cell, held)
+		unlock(lfirst(cell));
+}
+
+/* ---- requests ---- */
+
+/* What the node key says about this node. */
+static void
+add_fitness(LeFlight *flight)
+{
+	(void) le_elect_note_fitness(false);
+	if (le_table->unfit[0] != '\0')
+		flight->op.unfit = le_flight_string(flight, le_table->unfit);
+}
+
+static void
+send_step(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *),
+		  le_duration timeout)
+{
+	LeFlight   *flight = le_flight_new(kind, done);
+
+	flight->op.seq = node->seq;
+	if (kind == LE_OP_REGISTER_NODE)
+		add_fitness(flight);
+	if (kind == LE_OP_REVOKE_NODE)
+		flight->op.incarnation = le_table->session_incarnation;
+	le_flight_send(flight, timeout);
+}
+
+static void
+send_proof(le_duration timeout)
+{
+	LeFlight   *flight = le_flight_new(LE_OP_PROVE_NODE, proof_answered);
+	const char **names;
+
+	names = MemoryContextAlloc(flight->context,
+							   LE_MAX_CHECKED_KEYS * sizeof(char *));
+	flight->held_slots = MemoryContextAlloc(flight->context,
+											LE_MAX_CHECKED_KEYS * sizeof(int));
+	flight->held_tokens = MemoryContextAlloc(flight->context,
+											 LE_MAX_CHECKED_KEYS *
+											 sizeof(uint64));
+	flight->op.nheld = le_elect_pick_held(LE_MAX_CHECKED_KEYS,
+										  flight->held_slots, names);
+	for (int i = 0; i < flight->op.nheld; i++)
+	{
+		names[i] = le_flight_string(flight, names[i]);
+		flight->held_tokens[i] =
+			le_slot(flight->held_slots[i])->election.token;
+	}
+	flight->op.held = names;
+	flight->op.seq = node->seq;
+	add_fitness(flight);
+	le_flight_send(flight, timeout);
+}
+
+static void
+send_requests(const LeNodeActions *act)
+{
+	static const struct
+	{
+		unsigned	bit;
+		LeOpKind	kind;
+		void		(*done) (LeFlight *, const LeAnswer *);
+	}			steps[] = {
+		{LE_NODE_SEND_CREATE, LE_OP_CREATE_SESSION, created},
+		{LE_NODE_SEND_VERIFY, LE_OP_VERIFY_SESSION, verified},
+		{LE_NODE_SEND_REGISTER, LE_OP_REGISTER_NODE, step_answered},
+		{LE_NODE_SEND_RENEW, LE_OP_RENEW_SESSION, renewal_answered},
+		{LE_NODE_SEND_LIST, LE_OP_LIST_HELD, listed},
+		{LE_NODE_SEND_DESTROY, LE_OP_DESTROY_SESSION, step_answered},
+		{LE_NODE_SEND_REVOKE, LE_OP_REVOKE_NODE, step_answered},
+		{LE_NODE_SEND_FORGET, LE_OP_FORGET_NODE, step_answered},
+	};
+
+	for (int i = 0; i < (int) lengthof(steps); i++)
+		if (act->send & steps[i].bit)
+			send_step(steps[i].kind, steps[i].done, act->timeout);
+	if (act->send & LE_NODE_SEND_PROOF)
+		send_proof(act->timeout);
+}
+
+static void
+session_over(void)
+{
+	if (le_table->session[0] == '\0')
+		return;
+	strlcpy(le_table->previous, le_table->session,
+			sizeof(le_table->previous));
+	le_table->session[0] = '\0';
+	if (le_configured_store()->between_instances)
+		le_statefile_remove();
+}
+
+static LePlace
+configured_place(void)
+{
+	LePlace		place = {0};
+
+	if (le_configured_store()->place != NULL)
+		le_configured_store()->place(&place);
+	return place;
+}
+
+static bool
+place_changed(void)
+{
+	LePlace		place = configured_place();
+
+	return strcmp(le_table->place.prefix, place.prefix) != 0 ||
+		strcmp(le_table->place.part, place.part) != 0;
+}
+
+/*
+ * Where the next session's keys go, and for how long it is asked.  A session
+ * that has been asked for already is made where it was asked for.
+ */
+static void
+adopt_settings(bool creating)
+{
+	LeTiming	timing;
+
+	le_configured_timing(&timing);
+	le_node_set_timing(node, &timing);
+	if (node->state != LE_NODE_NONE && !creating)
+		return;
+	if (!place_changed())
+		return;
+	le_cache_forget_keys();
+	le_table->place = configured_place();
+	le_elect_moved();
+}
+
+/* Belief first, then messages, then news. */
+static void
+perform(const LeNodeActions *act)
+{
+	if (act->terms_end)
+		le_elect_node_ended(act->reason);
+	else if (act->deadline_moved)
+		le_elect_deadline(node->deadline);
+	if (act->ended)
+		session_over();
+	if (act->ended || (act->send & LE_NODE_SEND_CREATE))
+		adopt_settings((act->send & LE_NODE_SEND_CREATE) != 0);
+	send_requests(act);
+	if (act->became_live)
+		le_elect_node_live();
+	if (act->failed && node->state != LE_NODE_LIVE)
+	{
+		(void) le_elect_note_fitness(act->outcome == LE_REFUSED);
+		le_pending_no_session(act->outcome);
+	}
+}
+
+/* ---- the rest of the worker calls these ---- */
+
+/*
+ * The first worker of an incarnation looks for its predecessor's session; a
+ * later one takes over what the worker before it has left.
+ */
+void
+le_session_start(void)
+{
+	LePredecessor before;
+
+	node = &le_table->node;
+	if (le_table->worker_started)
+	{
+		le_node_resume(node, le_now());
+		return;
+	}
+	le_table->worker_started = true;
+	adopt_settings(false);
+	if (le_configured_store()->between_instances &&
+		le_statefile_read(&before))
+	{
+		LeTiming	timing;
+
+		le_configured_timing(&timing);
+		timing.lease = before.lease;
+		le_store_limits(le_configured_store(), &timing);
+		strlcpy(le_table->session, before.session, sizeof(le_table->session));
+		strlcpy(le_table->session_incarnation, before.incarnation,
+				sizeof(le_table->session_incarnation));
+		le_table->place = before.place;
+		ereport(LOG,
+				(errmsg("ending the leases of this node's previous incarnation"),
+				 errdetail("Store session %s at %s.", before.session,
+						   le_store_place())));
+		le_node_adopt_predecessor(node, &timing, le_now());
+	}
+}
+
+static bool
+lease_or_place_changed(void)
+{
+	LeTiming	timing;
+
+	le_configured_timing(&timing);
+	return timing.lease != node->timing.lease || place_changed();
+}
+
+/*
+ * After a reload.  A session keeps its lease and its place for life, so a
+ * change of those ends it: everything is released, and what is still wanted
+ * is acquired anew.  The rest takes effect from the next round on.  While a
+ * session is being made, all of it waits until it is.
+ */
+static void
+apply_settings(void)
+{
+	LeTiming	timing;
+
+	if (!settings_new || node->state == LE_NODE_CREATING ||
+		node->state == LE_NODE_VERIFYING ||
+		node->state == LE_NODE_REGISTERING)
+		return;
+	settings_new = false;
+	if (node->state == LE_NODE_NONE)
+		return;
+	if (lease_or_place_changed())
+	{
+		if (node->state == LE_NODE_LIVE)
+		{
+			ereport(LOG,
+					(errmsg("leader_election settings changed: starting a new store session")));
+			feed_kind(LE_NODE_IN_UNWANT);
+		}
+		return;
+	}
+	le_configured_timing(&timing);
+	if (le_timing_fault(&timing) == LE_TIMING_OK)
+		node->timing = timing;
+}
+
+void
+le_session_configure(void)
+{
+	adopt_settings(false);
+	settings_new = true;
+	apply_settings();
+}
+
+void
+le_session_unwant(void)
+{
+	if (node->wanted || node->state == LE_NODE_LIVE)
+		feed_kind(LE_NODE_IN_UNWANT);
+}
+
+static void
+want(void)
+{
+	idle_since = 0;
+	if (!node->wanted)
+	{
+		adopt_settings(false);
+		feed_kind(LE_NODE_IN_WANT);
+	}
+}
+
+/* What elections and questions of this turn have asked for. */
+static void
+hear_wishes(void)
+{
+	if (le_take_session_wish())
+		want();
+	if (le_take_proof_wish())
+		feed_kind(LE_NODE_IN_PROVE_NOW);
+}
+
+static void
+leave_if_idle(void)
+{
+	if (le_elect_need_session())
+		want();
+	else if (!node->wanted)
+		idle_since = 0;
+	else if (idle_since == 0)
+		idle_since = le_now();
+	else if (le_now() >= idle_since + LINGER)
+	{
+		idle_since = 0;
+		le_session_unwant();
+	}
+}
+
+void
+le_session_run_timers(void)
+{
+	le_time		timer;
+
+	apply_settings();
+	hear_wishes();
+	leave_if_idle();
+	timer = le_node_timer(node);
+	if (timer != 0 && le_now() >= timer)
+		feed_kind(LE_NODE_IN_TIMER);
+}
+
+le_time
+le_session_timer(void)
+{
+	le_time		linger = idle_since == 0 ? 0 : idle_since + LINGER;
+
+	return le_earliest(le_node_timer(node), linger);
+}

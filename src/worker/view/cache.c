@@ -1,0 +1,354 @@
+/*-------------------------------------------------------------------------
+ *
+ * cache.c
+ *		What the store was last seen to hold: keys, and other nodes.
+ *
+ * watch.c asks; what it hears is kept here, for everybody who has to judge a
+ * key or to answer a question.  None of it is a proof: it may be old.
+ *
+ * src/worker/view/cache.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "worker/view/cache.h"
+
+static struct
+{
+	MemoryContext context;		/* of keys */
+	LeKey	   *keys;			/* by name */
+	int			nkeys;
+	int			room;			/* for so many */
+	uint64		index;			/* of the answer */
+	le_time		as_of;			/* when the query behind them was sent; 0:
+								 * nothing is known */
+	le_time		heard_at;		/* when they came */
+} known;
+
+/* A node key is being marked; see le_cache_marking(). */
+static bool marking = false;
+
+/* The incarnation of the namesake that was last warned of. */
+static char warned[LE_INCARNATION_LEN + 1];
+
+/* ---- election keys ---- */
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(((const LeKey *) a)->election,
+				  ((const LeKey *) b)->election);
+}
+
+/* Where the key is among those known, or where it would be. */
+static int
+place_of(const char *election, bool *there)
+{
+	int			low = 0;
+	int			high = known.nkeys;
+
+	*there = false;
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+		int			order = strcmp(known.keys[middle].election, election);
+
+		if (order == 0)
+		{
+			*there = true;
+			return middle;
+		}
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Keep a key, in place of what is known of it if that is older. */
+static bool
+keep_key(const LeKey *key)
+{
+	bool		there;
+	int			place = place_of(key->election, &there);
+	MemoryContext old;
+
+	if (there ? key->index <= known.keys[place].index :
+		key->index <= known.index)
+		return false;
+	old = MemoryContextSwitchTo(known.context);
+	if (!there && known.nkeys == known.room)
+	{
+		known.room = 2 * known.room;
+		known.keys = repalloc(known.keys, known.room * sizeof(LeKey));
+	}
+	if (!there)
+	{
+		memmove(known.keys + place + 1, known.keys + place,
+				(known.nkeys - place) * sizeof(LeKey));
+		known.nkeys++;
+	}
+	le_copy_key(&known.keys[place], key);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+/*
+ * Keep the keys for answers of limited age.  What news have told since the
+ * answer stays: it may have been on its way for long.
+ */
+void
+le_cache_keep_keys(const LeAnswer *answer, le_time sent)
+{
+	MemoryContext old;
+	MemoryContext before = known.context;
+	const LeKey *keys = known.keys;
+	int			nkeys = known.nkeys;
+
+	known.context = AllocSetContextCreate(TopMemoryContext,
+										  "leader_election keys",
+										  ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(known.context);
+	known.as_of = sent;
+	known.heard_at = le_now();
+	known.index = answer->index;
+	known.nkeys = answer->nkeys;
+	known.room = answer->nkeys + 16;
+	known.keys = palloc(known.room * sizeof(LeKey));
+	for (int i = 0; i < answer->nkeys; i++)
+		le_copy_key(&known.keys[i], &answer->keys[i]);
+	qsort(known.keys, known.nkeys, sizeof(LeKey), by_name);
+	MemoryContextSwitchTo(old);
+	for (int i = 0; i < nkeys; i++)
+		if (keys[i].told)
+			(void) keep_key(&keys[i]);
+	if (before != NULL)
+		MemoryContextDelete(before);
+}
+
+/*
+ * A node tells of a write.  False if nothing follows from that: something
+ * newer is known, or there was no list yet that it could add to.
+ */
+bool
+le_cache_hear(const LeGossip *news, const LeGossipItem *item)
+{
+	LeKey		key = {0};
+
+	if (known.as_of == 0 || item->index == 0)
+		return false;
+	key.election = item->election;
+	key.holder = item->kind == LE_OP_RELEASE ? NULL : news->session;
+	key.index = item->index;
+	key.usable = key.ours = key.told = true;
+	key.node = news->node;
+	key.value_session = news->session;
+	if (item->kind != LE_OP_RELEASE)
+		key.token = item->kind == LE_OP_PUBLISH ? item->token : item->index;
+	key.released = item->kind == LE_OP_RELEASE;
+	return keep_key(&key);
+}
+
+/* All news have been heard: what is known is as good as a new list, but for
+ * what those have done who do not tell. */
+void
+le_cache_heard(void)
+{
+	if (known.as_of != 0)
+		known.heard_at = le_now();
+}
+
+/* The keys are elsewhere from now on: what was seen says nothing. */
+void
+le_cache_forget_keys(void)
+{
+	known.nkeys = 0;
+	known.as_of = known.heard_at = 0;
+}
+
+/* How many there are; valid until the next are kept. */
+int
+le_cache_keys(const LeKey **keys)
+{
+	*keys = known.keys;
+	return known.nkeys;
+}
+
+/* NULL: there was none. */
+const LeKey *
+le_cache_key(const char *election)
+{
+	LeKey		sought = {.election = unconstify(char *, election)};
+
+	if (known.nkeys == 0)
+		return NULL;
+	return bsearch(&sought, known.keys, known.nkeys, sizeof(LeKey), by_name);
+}
+
+le_time
+le_cache_as_of(void)
+{
+	return known.as_of;
+}
+
+/*
+ * Have they come within this time?  The index is that of the answer.  Who
+ * decides on them names the index of the key, so what has changed since makes
+ * the store refuse it.
+ */
+bool
+le_cache_lately(le_duration within, uint64 *index)
+{
+	*index = known.index;
+	return known.heard_at != 0 && le_now() - known.heard_at < within;
+}
+
+/* Does a free key still name the session, so that somebody may want to know
+ * about it? */
+bool
+le_cache_to_be_named(const char *session)
+{
+	for (int i = 0; i < known.nkeys; i++)
+		if (known.keys[i].value_session != NULL && !known.keys[i].released &&
+			strcmp(known.keys[i].value_session, session) == 0)
+			return true;
+	return false;
+}
+
+/* ---- node keys ---- */
+
+const LeNodeInfo *
+le_cache_node(const char *session)
+{
+	for (int i = 0; i < le_table->nnodes; i++)
+		if (strcmp(le_table->nodes[i].session, session) == 0)
+			return &le_table->nodes[i];
+	return NULL;
+}
+
+/*
+ * When will the node have been silent for its whole lease?  Counted from the
+ * receipt of its last sign of life, or from when it was seen to have given
+ * one that was not shown here yet.
+ */
+le_time
+le_cache_silent_at(const LeNodeInfo *info)
+{
+	le_time		at = Max(info->first_seen, info->doubted) + info->lease;
+
+	if (marking)
+		at = Max(at, le_now() + le_table->node.timing.request_timeout);
+	return at;
+}
+
+/*
+ * The first term that is taken from a silent node marks its node key, on whose
+ * index all the others depend: sent together with it, they would be refused.
+ * So nobody counts as silent until that is answered, and then there is news
+ * of the node.
+ */
+void
+le_cache_marking(bool under_way)
+{
+	marking = under_way;
+}
+
+/* Two live instances under one name: each is told from the other by its
+ * incarnation, but people cannot. */
+static void
+warn_of_namesake(const LeNodeInfo *info, bool alive)
+{
+	if (!alive || !info->held || info->self || info->revoked ||
+		strcmp(info->node, le_my_name()) != 0 ||
+		strcmp(info->incarnation, warned) == 0)
+		return;
+	strlcpy(warned, info->incarnation, sizeof(warned));
+	ereport(WARNING,
+			(errmsg("another live node calls itself \"%s\"", info->node),
+			 errdetail("Its store session is %s.", info->session),
+			 errhint("Set \"leader_election.node_name\" to a different name on each instance.")));
+}
+
+static void
+fill_node(LeNodeInfo *info, const LeNodeKey *key)
+{
+	const LeNodeInfo *before = le_cache_node(key->session);
+	bool		alive = false;
+
+	if (before != NULL && before->index > key->index)
+	{
+		*info = *before;		/* the answer is older than what is known */
+		return;
+	}
+	memset(info, 0, sizeof(*info));
+	strlcpy(info->session, key->session, sizeof(info->session));
+	strlcpy(info->node, key->node, sizeof(info->node));
+	strlcpy(info->incarnation, key->incarnation, sizeof(info->incarnation));
+	info->index = key->index;
+	info->lease = key->lease;
+	info->seq = key->seq;
+	info->held = key->held;
+	info->revoked = key->revoked;
+	info->tells = key->tells;
+	if (key->unfit != NULL)
+		strlcpy(info->unfit, key->unfit, sizeof(info->unfit));
+	info->self = strcmp(key->incarnation, le_table->incarnation) == 0;
+	info->doubted = before != NULL ? before->doubted : 0;
+	if (before != NULL && (before->index == key->index || key->revoked))
+	{
+		info->first_seen = before->first_seen;
+		info->first_seen_wall = before->first_seen_wall;
+	}
+	else
+	{
+		alive = before != NULL;
+		info->first_seen = le_now();
+		info->first_seen_wall = GetCurrentTimestamp();
+	}
+	warn_of_namesake(info, alive);
+}
+
+void
+le_cache_keep_nodes(const LeAnswer *answer)
+{
+	int			n = Min(answer->nnodes, LE_MAX_NODES);
+	LeNodeInfo *fresh = palloc(Max(n, 1) * sizeof(LeNodeInfo));
+
+	for (int i = 0; i < n; i++)
+		fill_node(&fresh[i], &answer->nodes[i]);
+
+	le_set_nodes(fresh, n);
+	pfree(fresh);
+}
+
+/* Do all other nodes that live tell what they write? */
+bool
+le_cache_all_tell(void)
+{
+	for (int i = 0; i < le_table->nnodes; i++)
+	{
+		const LeNodeInfo *info = &le_table->nodes[i];
+
+		if (info->held && !info->revoked && !info->tells)
+			return false;
+	}
+	return le_table->nnodes > 0;
+}
+
+/*
+ * A takeover was refused: the node has given a sign of life that was not
+ * shown here yet.  Until it is, the wait starts anew.
+ */
+void
+le_cache_doubt(const char *session)
+{
+	for (int i = 0; i < le_table->nnodes; i++)
+		if (strcmp(le_table->nodes[i].session, session) == 0)
+			le_table->nodes[i].doubted = le_now();
+}

@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * eligible.c
+ *		May this node lead, does it want to, and do its timings allow it?
+ *
+ * src/worker/view/eligible.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+
+#include "mistakes.h"
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/requests.h"
+#include "worker/view/eligible.h"
+
+/* A file that cannot be opened is tried so often before it counts. */
+#define READ_TRIES	5
+#define READ_PAUSE	LE_SEC
+
+static le_time judge_again_at = 0;	/* 0: not by itself */
+
+/*
+ * Did all of the settings take?  Called at start and after a reload.
+ *
+ * A store that elects inside this instance only, because nobody named one, is
+ * right for a first try, and for jobs of one instance; but where elections
+ * are to be contended for always, it is rather a line that was forgotten, and
+ * every instance would lead.  One word says that it is meant.
+ */
+void
+le_judge_settings(void)
+{
+	static int	tries = 0;
+	char	   *fault = le_table->settings_fault;
+	StringInfoData detail;
+	LeMistakes	mistakes;
+
+	initStringInfo(&detail);
+	mistakes = le_explain_mistakes(&detail, &le_table->settings_taken);
+	judge_again_at = 0;
+	if (mistakes != LE_MISTAKES_UNREAD)
+		tries = 0;
+	else if (le_table->settings_taken != 0 && tries++ < READ_TRIES)
+	{
+		/* what was found before counts meanwhile, also by a worker before */
+		judge_again_at = le_now() + READ_PAUSE;
+		pfree(detail.data);
+		return;
+	}
+	if (mistakes == LE_MISTAKES_NONE && le_campaign_list[0] != '\0' &&
+		le_setting_is_default("leader_election.backend"))
+		appendStringInfoString(&detail,
+							   "\"leader_election.campaign\" is set, but \"leader_election.backend\" is not: with the store \"local\", its default, every instance would lead. If that is meant, set it to \"local\".");
+	strlcpy(fault, detail.data, sizeof(le_table->settings_fault));
+	pfree(detail.data);
+	if (fault[0] != '\0')
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("leader_election settings are not as they were meant: this node does not lead"),
+				 errdetail_internal("%s", fault)));
+}
+
+/* When are they to be judged again, without a reload?  0: not. */
+le_time
+le_settings_timer(void)
+{
+	return judge_again_at;
+}
+
+const char *
+le_settings_fault(void)
+{
+	return le_table->settings_fault;
+}
+
+/*
+ * May this node contend at all?  If not, says why, for an error message or
+ * for the status view.
+ */
+bool
+le_may_lead(char *why, size_t size, int *sqlstate)
+{
+	bool		between = le_configured_store()->between_instances;
+	LeTiming	timing;
+	StringInfoData detail;
+
+	if (le_settings_fault()[0] != '\0')
+	{
+		*sqlstate = LE_ERRCODE_REFUSED;
+		strlcpy(why, le_settings_fault(), size);
+		return false;
+	}
+	*sqlstate = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+	if (!le_eligible)
+	{
+		strlcpy(why, "\"leader_election.eligible\" is off on this instance.", size);
+		return false;
+	}
+	if (RecoveryInProgress() && (!le_standby_eligible || !between))
+	{
+		strlcpy(why, between ?
+				"This instance is a standby and \"leader_election.standby_eligible\" is off." :
+				"A standby cannot lead with the store \"local\".", size);
+		return false;
+	}
+	le_configured_timing(&timing);
+	if (le_timing_fault(&timing) != LE_TIMING_OK)
+	{
+		initStringInfo(&detail);
+		le_explain_timing(&timing, &detail);
+		*sqlstate = LE_ERRCODE_REFUSED;
+		strlcpy(why, detail.data, size);
+		pfree(detail.data);
+		return false;
+	}
+	return true;
+}
+
+/* The same in a word, for other nodes to show; NULL: it may. */
+const char *
+le_unfit(void)
+{
+	char		why[256];
+	int			sqlstate;
+
+	if (le_may_lead(why, sizeof(why), &sqlstate))
+		return NULL;
+	return le_eligible && RecoveryInProgress() &&
+		!(le_standby_eligible && le_configured_store()->between_instances) ?
+		"standby" : "ineligible";
+}
+
+/*
+ * The store knows what of a lease is lost to clocks, this node only how
+ * often it renews: say so if the two do not fit.  It is safe, but every
+ * hitch of the store costs the lead.
+ */
+void
+le_check_trust(le_duration trust)
+{
+	static le_duration told = 0;
+	const char *more = le_configured_store()->takes_more;
+	const LeTiming *t = &le_table->node.timing;
+	le_duration need = t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT +
+		t->margin;
+
+	if (trust >= need || trust == told)
+		return;
+	told = trust;
+	ereport(LOG,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("leader_election leases are trusted for %d ms only, too short for three attempts to renew them",
+					(int) (trust / LE_MSEC)),
+			 errdetail("renew_interval (%d ms), 3 attempts of at least %d ms and safety_margin (%d ms) need %d ms.",
+					   (int) (t->renew_interval / LE_MSEC),
+					   (int) (LE_MIN_ATTEMPT / LE_MSEC),
+					   (int) (t->margin / LE_MSEC), (int) (need / LE_MSEC)),
+			 more == NULL ?
+			 errhint("Raise \"leader_election.lease_ttl\".") :
+			 errhint("Raise \"leader_election.lease_ttl\", or lower %s if the clocks allow it.",
+					 more)));
+}
+
+/* Does it contend for the election by itself, without a call that waits? */
+bool
+le_campaigns(const LeSlot *slot)
+{
+	return (slot->campaign || slot->configured) &&
+		le_now() >= slot->campaign_after;
+}

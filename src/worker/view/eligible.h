@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * eligible.h
+ *		May this node lead, does it want to, and do its timings allow it?
+ *
+ * src/worker/view/eligible.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_ELIGIBLE_H
+#define LE_ELIGIBLE_H
+
+#include "shmem/leases.h"
+
+extern void le_judge_settings(void);
+extern le_time le_settings_timer(void);
+extern const char *le_settings_fault(void);
+extern bool le_may_lead(char *why, size_t size, int *sqlstate);
+extern const char *le_unfit(void);
+extern bool le_campaigns(const LeSlot *slot);
+extern void le_check_trust(le_duration trust);
+
+#endif							/* LE_ELIGIBLE_H */

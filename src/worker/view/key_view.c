@@ -1,0 +1,191 @@
+/*-------------------------------------------------------------------------
+ *
+ * key_view.c
+ *		What an answer of the store says about one election.
+ *
+ * The core judges a key by what the key itself shows and by what is known of
+ * the node that holds or left it: how long its lease is, when it last gave a
+ * sign of life, whether its belief is known to have ended.  This file puts
+ * the two together.
+ *
+ * src/worker/view/key_view.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "settings.h"
+#include "shmem/events.h"
+#include "worker/disk/tokens.h"
+#include "worker/view/cache.h"
+#include "worker/view/key_view.h"
+#include "worker/view/wishes.h"
+
+bool
+le_foreign_key(const LeKey *key)
+{
+	return key != NULL && (!key->ours || key->value_session == NULL ||
+						   (key->holder != NULL &&
+							strcmp(key->holder, key->value_session) != 0));
+}
+
+/* What is known of a key's last holder that the key itself does not say. */
+static void
+judge_last_holder(LeKeyView *view, const LeKey *key)
+{
+	const LeNodeInfo *last;
+
+	view->holder_lease = LE_MAX_LEASE;
+	if (le_foreign_key(key))
+	{
+		/* Another client's: nobody knows its lease, so ours stands in. */
+		view->holder_lease = le_table->node.timing.lease;
+		return;
+	}
+	if (strcmp(key->value_session, le_table->previous) == 0)
+	{
+		view->holder_ended = true;	/* we know when we stopped believing */
+		return;
+	}
+	last = le_cache_node(key->value_session);
+	if (last == NULL)
+		le_wish_nodes(LE_SOON);
+	else
+	{
+		view->holder_lease = Min(last->lease, LE_MAX_LEASE);
+		view->holder_ended = last->revoked;
+	}
+}
+
+/* Does this node depose silent holders, rather than wait for the store to? */
+bool
+le_takes_over(void)
+{
+	const LeStore *store = le_configured_store();
+
+	return store->takes_over != NULL && store->takes_over();
+}
+
+/*
+ * From when on may the key be taken from the node that holds it?  Only nodes
+ * of this extension prove themselves; whoever else holds a key is waited for
+ * as the store wants it.
+ */
+static void
+judge_holder(LeKeyView *view, const LeKey *key)
+{
+	const LeNodeInfo *holder;
+
+	if (!le_takes_over() || le_foreign_key(key))
+		return;
+	holder = le_cache_node(key->holder);
+	if (holder == NULL)
+		le_wish_nodes(LE_SOON);
+	else if (holder->revoked)
+		view->holder_ended = true;
+	else
+		view->silent_at = le_cache_silent_at(holder);
+}
+
+void
+le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of)
+{
+	memset(view, 0, sizeof(*view));
+	view->as_of = as_of;
+	view->own_lease = le_configured_store()->key_leases;
+	if (key == NULL)
+		return;
+	view->exists = true;
+	view->usable = key->usable;
+	view->index = key->index;
+	view->released = key->ours && key->released;
+	view->token = key->ours ? key->token : 0;
+	if (key->holder == NULL)
+	{
+		view->holder = LE_KEY_FREE;
+		if (key->usable && !view->released)
+			judge_last_holder(view, key);
+	}
+	else if (le_table->session[0] != '\0' &&
+			 strcmp(key->holder, le_table->session) == 0)
+		view->holder = LE_KEY_OURS;
+	else
+	{
+		view->holder = LE_KEY_OTHER;
+		if (key->usable)
+			judge_holder(view, key);
+	}
+}
+
+/* Remember which node has to be waited for, if it is one of ours. */
+static void
+note_holder_session(LeSlot *slot, const LeKey *key, const LeKeyView *view)
+{
+	bool		waited_for = key != NULL && view->usable &&
+		!le_foreign_key(key) && view->holder != LE_KEY_OURS && !view->released;
+
+	/* The watch may show a takeover before the answer that will log it. */
+	if (view->holder == LE_KEY_OURS &&
+		(slot->election.state == LE_ACQUIRING ||
+		 slot->election.state == LE_ACQUIRE_UNSURE))
+		return;
+	strlcpy(slot->holder_session, waited_for ? key->value_session : "",
+			sizeof(slot->holder_session));
+	slot->holder_holds = view->holder == LE_KEY_OTHER;
+	slot->holder_token = waited_for ? key->token : 0;
+}
+
+/* What somebody has to look at is in the log, too, once. */
+static void
+note_unusable(LeSlot *slot, const LeKey *key)
+{
+	const char *why = key->fault != NULL ? key->fault :
+		le_configured_store()->foreign_key;
+
+	if (key->fault != NULL && !slot->fault_told)
+		ereport(LOG,
+				(errmsg("election \"%s\" cannot be led: %s", slot->name,
+						why)));
+	slot->fault_told = key->fault != NULL;
+	le_note_error(slot, LE_OP_READ, LE_REFUSED, why);
+}
+
+/* Remember who leads, for le_status and for answers of limited age. */
+void
+le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
+{
+	char		name[LE_MAX_NODE_NAME_LEN + 1] = "";
+	bool		other_leads;
+
+	if (view->holder != LE_KEY_OURS && view->index > 0)
+	{
+		le_token_seen(slot->name, view->index);
+		if (view->index > slot->election.token_floor)
+			slot->refused_token = 0;	/* tokens are high enough by now */
+		slot->election.token_floor = Max(slot->election.token_floor,
+										 view->index);
+	}
+	if (view->holder == LE_KEY_OTHER && !le_foreign_key(key))
+		strlcpy(name, key->node, sizeof(name));
+	else if (view->holder == LE_KEY_OTHER)
+		snprintf(name, sizeof(name), "session:%s", key->holder);
+	else if (le_election_has_term(&slot->election))
+		strlcpy(name, le_my_name(), sizeof(name));
+	other_leads = view->holder == LE_KEY_OTHER && name[0] != '\0' &&
+		strcmp(slot->holder, name) != 0;
+	if (slot->holder_index != view->index || strcmp(slot->holder, name) != 0)
+	{
+		le_begin_note(slot);
+		slot->holder_index = view->index;
+		strlcpy(slot->holder, name, sizeof(slot->holder));
+		le_end_note(slot);
+	}
+	if (other_leads)
+		le_event_of(name, LE_EVENT_SEEN, slot->name, key->token, NULL);
+	note_holder_session(slot, key, view);
+	if (view->exists && !view->usable)
+		note_unusable(slot, key);
+	else
+		slot->fault_told = false;
+	slot->holder_seen = le_now();
+}

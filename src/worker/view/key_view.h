@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * key_view.h
+ *		What an answer of the store says about one election.
+ *
+ * src/worker/view/key_view.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_KEY_VIEW_H
+#define LE_KEY_VIEW_H
+
+#include "shmem/leases.h"
+
+extern bool le_takes_over(void);
+extern bool le_foreign_key(const LeKey *key);
+extern void le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of);
+extern void le_note_holder(LeSlot *slot, const LeKey *key,
+						   const LeKeyView *view);
+
+#endif							/* LE_KEY_VIEW_H */

@@ -1,0 +1,165 @@
+/*-------------------------------------------------------------------------
+ *
+ * watch_each.c
+ *		Waiting for keys one by one, where each has a lease of its own.
+ *
+ * A store that cannot show all keys at once is asked about each election
+ * that this node waits for: the request is parked there until holder, term
+ * or value differ from what was seen last, or is repeated every so often.
+ * What this node holds is not watched: its renewals tell, and until its lease
+ * has run out nobody else can take it.
+ *
+ * Waits hold connections, so there is a limit to how many are parked at once.
+ * Beyond it they take turns, each for a shorter time; and the core looks at
+ * every key that it waits for once per lease by itself.
+ *
+ * src/worker/watch/watch_each.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "worker/lead/elect.h"
+#include "worker/watch/watch_each.h"
+#include "worker/wire/dispatch.h"
+#include "worker/wire/throttle.h"
+
+/* With more than can be parked each gets a share of the time, but this. */
+#define LEAST_PARK_MS	1000
+
+typedef struct Poll
+{
+	bool		parked;
+	int			failures;
+	le_time		next_at;		/* 0: at once */
+} Poll;
+
+static Poll *polls;
+static int	parked = 0;
+static int	turn = 0;			/* whose it is, when they take turns */
+
+void
+le_watch_each_start(void)
+{
+	polls = MemoryContextAllocZero(TopMemoryContext,
+								   le_table->nslots * sizeof(Poll));
+}
+
+static bool
+to_be_watched(int i)
+{
+	return le_slot(i)->election.state == LE_WAITING;
+}
+
+static int
+count_watched(void)
+{
+	int			n = 0;
+
+	for (int i = 0; i < le_table->nused; i++)
+		n += to_be_watched(i) ? 1 : 0;
+	return n;
+}
+
+/* A parked wait is followed by another at once; where each is answered at
+ * once, nodes that began together drift apart. */
+static le_time
+next_look(void)
+{
+	const int  *ms = le_configured_store()->poll_ms;
+	le_duration gap = le_throttle_look(ms == NULL ? 0 : *ms * LE_MSEC);
+
+	return gap == 0 ? 0 : le_now() + gap - le_jitter(gap / 10, le_random());
+}
+
+static void
+poll_answered(LeFlight *flight, const LeAnswer *answer)
+{
+	Poll	   *poll = &polls[flight->slot];
+	LeSlot	   *slot = le_slot(flight->slot);
+
+	poll->parked = false;
+	parked--;
+	if (answer->outcome != LE_DONE)
+	{
+		poll->failures++;
+		poll->next_at = le_now() +
+			le_throttle_look(le_retry_delay(&le_table->node.timing,
+											poll->failures, le_random()));
+		return;
+	}
+	poll->failures = 0;
+	poll->next_at = next_look();
+	/* The slot may have another name by now, or the node another session. */
+	if (strcmp(slot->name, flight->op.election) == 0 &&
+		flight->epoch == le_table->node.epoch)
+		le_elect_seen(slot, answer->nkeys > 0 ? &answer->keys[0] : NULL,
+					  answer->index);
+}
+
+static void
+park(int i, int watched)
+{
+	LeSlot	   *slot = le_slot(i);
+	LeFlight   *flight = le_flight_new(LE_OP_WATCH, poll_answered);
+	const LeStore *store = le_configured_store();
+	int			wait_ms = store->park_ms;
+
+	if (watched > store->max_parked)
+		wait_ms = Max(wait_ms / watched * store->max_parked, LEAST_PARK_MS);
+	flight->slot = i;
+	flight->op.election = le_flight_string(flight, slot->name);
+	flight->op.watch_index = slot->holder_index;
+	flight->op.rev = slot->rev;
+	flight->op.wait_ms = wait_ms;
+	polls[i].parked = true;
+	parked++;
+	le_flight_send(flight, (wait_ms + store->park_grace_ms) * LE_MSEC);
+}
+
+static bool
+is_due(int i, le_time now)
+{
+	return to_be_watched(i) && !polls[i].parked && now >= polls[i].next_at;
+}
+
+static bool
+needed(void)
+{
+	return le_configured_store()->watching == LE_WATCH_EACH &&
+		le_session_live();
+}
+
+void
+le_watch_each_run_timers(void)
+{
+	int			most = le_configured_store()->max_parked;
+	le_time		now = le_now();
+	int			watched;
+
+	if (!needed() || (watched = count_watched()) == 0)
+		return;
+	for (int k = 0; k < le_table->nused && parked < most; k++)
+	{
+		turn = (turn + 1) % le_table->nused;
+		if (is_due(turn, now))
+			park(turn, watched);
+	}
+}
+
+le_time
+le_watch_each_timer(void)
+{
+	le_time		next = 0;
+	le_time		now = le_now();
+
+	if (!needed() || parked >= le_configured_store()->max_parked)
+		return 0;
+	for (int i = 0; i < le_table->nused; i++)
+		if (to_be_watched(i) && !polls[i].parked)
+			next = le_earliest(next, Max(polls[i].next_at, now));
+	return next;
+}

@@ -1,0 +1,930 @@
+/*-------------------------------------------------------------------------
+ *
+ * http.c
+ *		HTTP requests inside the worker's wait.
+ *
+ * libcurl's multi interface tells which sockets it wants watched; they are
+ * put into an epoll descriptor of our own, and that one descriptor goes into
+ * the worker's wait.  So requests run side by side while the worker stays as
+ * responsive as any backend.
+ *
+ * What keeps a term alive, or gives it to others, goes over connections that
+ * nothing else may use; those are kept warm by the proofs of each round.  What
+ * a name server has said once counts for all.
+ *
+ * Four rules.  Nothing is thrown through libcurl: its callbacks only copy
+ * into memory from malloc, within limits, and report failure by their return
+ * value; answers are handed out after libcurl has returned.  All signals are
+ * blocked while libcurl runs, because its resolver starts threads, which
+ * inherit the mask and must not run PostgreSQL's handlers.  No handle is
+ * cleaned up while a name is being looked up for it, since libcurl would wait
+ * for its thread, for as long as the name server likes: time limits are kept
+ * here, and a call whose time is up in the resolver is answered and left
+ * behind until the thread has come back.  And for the same reason none is
+ * cleaned up when the process exits.  From 7.87 on libcurl can be told not to
+ * wait; that is for what cannot be seen here, as when the same name was found
+ * meanwhile by another call.
+ *
+ * src/worker/wire/http.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <curl/curl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "lib/ilist.h"
+#include "libpq/pqsignal.h"
+#include "storage/fd.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "shmem/leases.h"
+#include "worker/wire/files.h"
+#include "worker/wire/http.h"
+
+/* Headers of one response, altogether. */
+#define MAX_HEADERS		(64 * 1024)
+
+/*
+ * How many look-ups of one server's name may be left behind at a time, each
+ * with a thread of libcurl's.  With so many another would tell nothing new.
+ * What keeps terms is asked for longer.
+ */
+#define MAX_LEFT_BEHIND	8
+#define MAX_LEFT_BEHIND_TERMS	64
+
+/* What the body is, unless the first of a request's headers says it. */
+#define CONTENT_TYPE	"Content-Type:"
+
+/* Nothing of libcurl's own limits may come first. */
+#define NEVER_MS		(24L * 3600 * 1000)
+
+/* Requests that share connections. */
+typedef struct Pool
+{
+	CURLM	   *multi;
+	int			number;
+	le_time		timer_at;
+} Pool;
+
+enum
+{
+	POOL_TERMS, POOL_OTHERS, POOL_PARKED, NPOOLS
+};
+
+static const int pool_of[LE_NLANES] = {
+	[LE_LANE_LIFE] = POOL_TERMS,
+	[LE_LANE_RELEASE] = POOL_TERMS,
+	[LE_LANE_ASKED] = POOL_OTHERS,
+	[LE_LANE_CAMPAIGN] = POOL_OTHERS,
+	[LE_LANE_READ] = POOL_OTHERS,
+	[LE_LANE_WATCH] = POOL_PARKED,
+};
+
+typedef struct Call
+{
+	dlist_node	node;			/* in one of the lists below */
+	Pool	   *pool;
+	CURL	   *easy;			/* NULL: it could not be made */
+	le_time		connect_by;		/* when to give up without a connection, if not
+								 * 0 ... */
+	le_time		answer_by;		/* ... and without an answer */
+	bool		looking_up;		/* a thread may be in the resolver for it */
+	bool		left_behind;	/* its name is still looked up, although its
+								 * time was up ... */
+	bool		handed_out;		/* ... and it has been answered */
+	struct curl_slist *headers;
+	char	   *base;			/* URL of the server */
+	char	   *request_body;
+	size_t		request_len;
+	size_t		request_given;	/* how much of it libcurl has taken */
+	bool		writes;			/* so it must not be sent twice ... */
+	bool		was_sent;		/* ... once it was */
+	char	   *body;			/* from malloc */
+	size_t		body_len;
+	size_t		body_size;
+	size_t		max_body;
+	size_t		header_bytes;
+	char	   *secret;			/* that it was sent with; NULL: none */
+	char	   *header_text;	/* all lines, from malloc */
+	bool		(*enough) (const char *body, size_t len);
+	bool		ended;			/* since enough of it had come */
+	bool		too_large;
+	bool		answer_is_secret;
+	char		content_type[256];
+	bool		tls;
+	char		error[CURL_ERROR_SIZE];
+	char		file_trouble[LE_MAX_FILE_TROUBLE];	/* "": no connection has
+													 * failed for a file's
+													 * sake */
+	CURLcode	result;
+	LeHttpDone	done;
+	void	   *arg;
+} Call;
+
+static Pool pools[NPOOLS];
+static CURLSH *shared = NULL;	/* what the pools know of names and sessions */
+static int	epoll_fd = -1;
+static dlist_head under_way = DLIST_STATIC_INIT(under_way);
+static dlist_head finished = DLIST_STATIC_INIT(finished);
+static dlist_head left_behind = DLIST_STATIC_INIT(left_behind);
+
+/* ---- what libcurl calls: no palloc, no ereport ---- */
+
+static int
+watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
+{
+	Pool	   *pool = arg;
+	struct epoll_event ev = {0};
+
+	if (what == CURL_POLL_REMOVE)
+	{
+		(void) epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+		curl_multi_assign(pool->multi, fd, NULL);
+		return 0;
+	}
+	if (what & CURL_POLL_IN)
+		ev.events |= EPOLLIN;
+	if (what & CURL_POLL_OUT)
+		ev.events |= EPOLLOUT;
+	ev.data.u64 = ((uint64) pool->number << 32) | (uint32) fd;
+	if (epoll_ctl(epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd,
+				  &ev) != 0)
+		return -1;
+	curl_multi_assign(pool->multi, fd, pool);	/* any mark will do */
+	return 0;
+}
+
+static int
+set_timer(CURLM *m, long ms, void *arg)
+{
+	Pool	   *pool = arg;
+
+	pool->timer_at = ms < 0 ? 0 : le_now() + ms * LE_MSEC;
+	return 0;
+}
+
+/*
+ * Called when a name is in no cache, also for the second try of a call whose
+ * kept connection was found closed: libcurl's own times are the first one's.
+ */
+static int
+start_lookup(void *resolver, void *reserved, void *arg)
+{
+	((Call *) arg)->looking_up = true;
+	return 0;
+}
+
+/*
+ * A call that was left behind ends where its look-up does.  From here on
+ * libcurl opens the files that TLS needs, and would wait for a FIFO.
+ */
+static curl_socket_t
+open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+	Call	   *call = arg;
+
+	call->looking_up = false;
+	if (call->left_behind)
+		return CURL_SOCKET_BAD;
+	if (call->tls)
+		le_tls_trouble(call->file_trouble);
+	if (call->file_trouble[0] != '\0')
+		return CURL_SOCKET_BAD;
+	return socket(address->family, address->socktype | SOCK_CLOEXEC,
+				  address->protocol);
+}
+
+/*
+ * libcurl sends a request again by itself when a kept connection breaks before
+ * the answer, and a write whose second copy is refused would look as if it had
+ * never been applied.  So each write is sent once: the second time it fails,
+ * its outcome unknown.  What was left behind is said not to have been sent.
+ */
+#if LIBCURL_VERSION_NUM >= 0x075000
+static int
+send_once(void *arg, char *to, char *from, int to_port, int from_port)
+{
+	Call	   *call = arg;
+
+	if (call->left_behind || (call->writes && call->was_sent))
+		return CURL_PREREQFUNC_ABORT;
+	call->was_sent = true;
+	return CURL_PREREQFUNC_OK;
+}
+#else
+
+/*
+ * A libcurl that does not ask before it sends: its body is handed out once.
+ * That costs the server a second look, since it comes after the headers.
+ */
+static size_t
+give_body(char *to, size_t size, size_t n, void *arg)
+{
+	Call	   *call = arg;
+	size_t		len = Min(size * n, call->request_len - call->request_given);
+
+	if (call->left_behind)
+		return CURL_READFUNC_ABORT;
+	memcpy(to, call->request_body + call->request_given, len);
+	call->request_given += len;
+	return len;
+}
+#endif
+
+static size_t
+take_body(char *data, size_t size, size_t n, void *arg)
+{
+	Call	   *call = arg;
+	size_t		len = size * n;
+
+	if (len > call->max_body - call->body_len)
+	{
+		call->too_large = true;
+		return 0;
+	}
+	if (call->body_len + len > call->body_size)
+	{
+		size_t		want = Max(call->body_size * 2, call->body_len + len);
+		char	   *bigger = realloc(call->body, want);
+
+		if (bigger == NULL)
+			return 0;
+		call->body = bigger;
+		call->body_size = want;
+	}
+	memcpy(call->body + call->body_len, data, len);
+	call->body_len += len;
+	if (call->enough != NULL && call->enough(call->body, call->body_len))
+	{
+		call->ended = true;
+		return 0;				/* ends the transfer, and its connection */
+	}
+	return len;
+}
+
+/* Keeps the line, as it came, with a NUL behind the last. */
+static size_t
+take_header(char *data, size_t size, size_t n, void *arg)
+{
+	Call	   *call = arg;
+	size_t		len = size * n;
+	char	   *bigger;
+
+	if (call->header_bytes + len > MAX_HEADERS)
+	{
+		call->too_large = true;
+		return 0;
+	}
+	bigger = realloc(call->header_text, call->header_bytes + len + 1);
+	if (bigger == NULL)
+		return 0;
+	call->header_text = bigger;
+	memcpy(bigger + call->header_bytes, data, len);
+	call->header_bytes += len;
+	bigger[call->header_bytes] = '\0';
+	return len;
+}
+
+/* ---- our side ---- */
+
+static void
+enter_curl(sigset_t *saved)
+{
+	sigprocmask(SIG_SETMASK, &BlockSig, saved);
+}
+
+static void
+leave_curl(const sigset_t *saved)
+{
+	sigprocmask(SIG_SETMASK, saved, NULL);
+}
+
+/* Does libcurl look names up beside what else it does? */
+bool
+le_http_looks_up_apart(void)
+{
+	return (curl_version_info(CURLVERSION_NOW)->features &
+			CURL_VERSION_ASYNCHDNS) != 0;
+}
+
+/* So many connections are kept open in each lane. */
+void
+le_http_start(const int connections[LE_NLANES])
+{
+	bool		ok = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK &&
+		(shared = curl_share_init()) != NULL &&
+		curl_share_setopt(shared, CURLSHOPT_SHARE,
+						  CURL_LOCK_DATA_DNS) == CURLSHE_OK &&
+		curl_share_setopt(shared, CURLSHOPT_SHARE,
+						  CURL_LOCK_DATA_SSL_SESSION) == CURLSHE_OK;
+	long		kept[NPOOLS] = {0};
+
+	if (!le_http_looks_up_apart())
+		ereport(WARNING,
+				(errmsg("this libcurl looks names up inside of its caller"),
+				 errdetail("A name server that hangs would hold up all that leader_election does."),
+				 errhint("Give the store's address as a number, or use a libcurl with AsynchDNS.")));
+	for (int i = 0; ok && i < NPOOLS; i++)
+	{
+		pools[i].number = i;
+		pools[i].multi = curl_multi_init();
+		ok = pools[i].multi != NULL;
+	}
+	if (!ok)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("could not initialize libcurl")));
+	if (!AcquireExternalFD())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not reserve a file descriptor for leader_election")));
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll_fd < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not create an epoll descriptor: %m")));
+	for (int i = 0; i < LE_NLANES; i++)
+		kept[pool_of[i]] += connections[i];
+	for (int i = 0; i < NPOOLS; i++)
+	{
+		CURLM	   *multi = pools[i].multi;
+
+		curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+		curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, &pools[i]);
+		curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, set_timer);
+		curl_multi_setopt(multi, CURLMOPT_TIMERDATA, &pools[i]);
+		curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, kept[i]);
+	}
+}
+
+/*
+ * The authorities of ca_file count in place of the system's, not beside them:
+ * libcurl is often built with a directory of the latter, which it goes on
+ * trusting when it is given a file.  One that knows no directories has none.
+ */
+static bool
+forget_directory(CURL *easy, CURLoption option)
+{
+	CURLcode	result = curl_easy_setopt(easy, option, (char *) NULL);
+
+	return result == CURLE_OK || result == CURLE_NOT_BUILT_IN ||
+		result == CURLE_UNKNOWN_OPTION;
+}
+
+static bool
+set_transport(Call *call, const LeHttpRequest *request)
+{
+	CURL	   *easy = call->easy;
+	bool		ok = true;
+
+#define SET(option, value) \
+	(ok = ok && curl_easy_setopt(easy, (option), (value)) == CURLE_OK)
+	SET(CURLOPT_NOSIGNAL, 1L);
+	SET(CURLOPT_SHARE, shared);
+	SET(CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
+	SET(CURLOPT_FOLLOWLOCATION, 0L);	/* a redirected PUT loses its body */
+	SET(CURLOPT_TCP_KEEPALIVE, 1L);
+	SET(CURLOPT_TCP_NODELAY, 1L);
+	SET(CURLOPT_NOPROXY, "*");
+	SET(CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);	/* at least */
+#if LIBCURL_VERSION_NUM >= 0x075700
+	SET(CURLOPT_QUICK_EXIT, 1L);
+#endif
+	SET(CURLOPT_SSL_VERIFYPEER, 1L);
+	SET(CURLOPT_SSL_VERIFYHOST, 2L);
+#if LIBCURL_VERSION_NUM >= 0x075500
+	SET(CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+	SET(CURLOPT_PROTOCOLS, (long) (CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+	/* A CA may be replaced in its file.  Refused where nothing is kept. */
+	(void) curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+#endif
+	if (request->fresh)
+	{
+		SET(CURLOPT_FRESH_CONNECT, 1L);
+		SET(CURLOPT_FORBID_REUSE, 1L);
+		SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
+	}
+	if (le_ca_file[0] != '\0')
+	{
+		SET(CURLOPT_CAINFO, le_ca_file);
+		SET(CURLOPT_PROXY_CAINFO, le_ca_file);
+		ok = ok && forget_directory(easy, CURLOPT_CAPATH) &&
+			forget_directory(easy, CURLOPT_PROXY_CAPATH);
+	}
+	if (le_cert_file[0] != '\0')
+		SET(CURLOPT_SSLCERT, le_cert_file);
+	if (le_key_file[0] != '\0')
+		SET(CURLOPT_SSLKEY, le_key_file);
+	return ok;
+}
+
+static bool
+add_header(Call *call, const char *header)
+{
+	struct curl_slist *more = curl_slist_append(call->headers, header);
+
+	if (more == NULL)
+		return false;
+	call->headers = more;
+	return true;
+}
+
+/* A line each. */
+static bool
+add_headers(Call *call, const char *lines)
+{
+	bool		ok = true;
+
+	while (ok && *lines != '\0')
+	{
+		size_t		len = strcspn(lines, "\n");
+
+		ok = add_header(call, pnstrdup(lines, len));
+		lines += len + (lines[len] == '\n');
+	}
+	return ok;
+}
+
+/* NULL: the server is not one that listens to a socket of this machine. */
+static const char *
+path_of_socket(const char *base)
+{
+	size_t		len = strlen(LE_UNIX_SCHEME);
+
+	return strncmp(base, LE_UNIX_SCHEME, len) == 0 ? base + len : NULL;
+}
+
+static bool
+set_request(Call *call, const LeHttpRequest *request, const char *url)
+{
+	CURL	   *easy = call->easy;
+	bool		ok = true;
+
+	SET(CURLOPT_URL, url);
+	if (path_of_socket(request->base) != NULL)
+		SET(CURLOPT_UNIX_SOCKET_PATH, path_of_socket(request->base));
+	call->writes = strcmp(request->method, "GET") != 0 &&
+		strcmp(request->method, "HEAD") != 0;
+	/* By its name alone libcurl would wait for a body that never comes. */
+	if (strcmp(request->method, "HEAD") == 0)
+		SET(CURLOPT_NOBODY, 1L);
+	else
+		SET(CURLOPT_CUSTOMREQUEST, request->method);
+	SET(CURLOPT_CONNECTTIMEOUT_MS, NEVER_MS);
+	SET(CURLOPT_RESOLVER_START_FUNCTION, start_lookup);
+	SET(CURLOPT_RESOLVER_START_DATA, call);
+	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	SET(CURLOPT_OPENSOCKETDATA, call);
+#if LIBCURL_VERSION_NUM >= 0x075000
+	SET(CURLOPT_PREREQFUNCTION, send_once);
+	SET(CURLOPT_PREREQDATA, call);
+#endif
+	SET(CURLOPT_ERRORBUFFER, call->error);
+	SET(CURLOPT_WRITEFUNCTION, take_body);
+	SET(CURLOPT_WRITEDATA, call);
+	SET(CURLOPT_HEADERFUNCTION, take_header);
+	SET(CURLOPT_HEADERDATA, call);
+	SET(CURLOPT_PRIVATE, call);
+	/* A body of known length, if only an empty one: Consul ignores others. */
+	if (call->request_len > 0)
+	{
+		SET(CURLOPT_POST, 1L);
+		SET(CURLOPT_POSTFIELDSIZE, (long) call->request_len);
+#if LIBCURL_VERSION_NUM >= 0x075000
+		SET(CURLOPT_POSTFIELDS, call->request_body);
+#else
+		SET(CURLOPT_READFUNCTION, give_body);
+		SET(CURLOPT_READDATA, call);
+#endif
+	}
+	else if (strcmp(request->method, "PUT") == 0)
+	{
+		SET(CURLOPT_POSTFIELDSIZE, 0L);
+		SET(CURLOPT_COPYPOSTFIELDS, "");
+	}
+	ok = ok && add_header(call, "Expect:") &&
+		(strncmp(request->headers.data, CONTENT_TYPE,
+				 strlen(CONTENT_TYPE)) == 0 ||
+		 add_header(call, CONTENT_TYPE " application/json")) &&
+		add_headers(call, request->headers.data) &&
+		(request->secret == NULL || request->secret_header == NULL ||
+		 add_header(call, psprintf("%s%s", request->secret_header,
+								   request->secret)));
+	SET(CURLOPT_HTTPHEADER, call->headers);
+	return ok;
+#undef SET
+}
+
+/*
+ * A secret that has no header of its own goes into the query, as it is, but
+ * without the question mark that some tools put before it.
+ */
+static char *
+url_of(const LeHttpRequest *request)
+{
+	const char *base = path_of_socket(request->base) == NULL ?
+		request->base : "http://localhost";
+
+	if (request->secret == NULL || request->secret_header != NULL)
+		return psprintf("%s%s", base, request->path.data);
+	return psprintf("%s%s%c%s", base, request->path.data,
+					strchr(request->path.data, '?') == NULL ? '?' : '&',
+					request->secret + (request->secret[0] == '?'));
+}
+
+/*
+ * Another look-up beside those that were left behind would only leave another
+ * thread behind.  What keeps terms has more of them: there is little of it,
+ * and its connections are kept, so it may need no look-up.
+ */
+static bool
+resolver_hangs(Call *call)
+{
+	int			n = 0;
+	int			most = call->pool == &pools[POOL_TERMS] ?
+		MAX_LEFT_BEHIND_TERMS : MAX_LEFT_BEHIND;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &left_behind)
+		n += strcmp(dlist_container(Call, node, iter.cur)->base,
+					call->base) == 0;
+	if (n < most)
+		return false;
+	strlcpy(call->error, "the name server does not answer",
+			sizeof(call->error));
+	return true;
+}
+
+/*
+ * Send a request, now: its time begins here.  done() is called once, from
+ * le_http_run(), never from here: with the answer, or with the reason why
+ * there is none.
+ */
+void
+le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
+			 LeHttpDone done, void *arg)
+{
+	Call	   *call = MemoryContextAllocZero(TopMemoryContext, sizeof(Call));
+	char	   *url = url_of(request);
+	le_duration connect = request->connect_ms * LE_MSEC;
+	sigset_t	saved;
+	bool		ok;
+
+	call->pool = &pools[pool_of[lane]];
+	call->max_body = request->max_answer;
+	call->enough = request->enough;
+	call->answer_is_secret = request->without_secret;
+	call->answer_by = le_now() + Max(timeout, LE_MSEC);
+	if (connect > 0 && connect < timeout)
+		call->connect_by = le_now() + connect;
+	call->tls = strncmp(request->base, "https://", 8) == 0;
+	call->base = MemoryContextStrdup(TopMemoryContext, request->base);
+	if (request->secret != NULL)
+		call->secret = MemoryContextStrdup(TopMemoryContext, request->secret);
+	call->done = done;
+	call->arg = arg;
+	if (request->has_body)
+	{
+		call->request_body = MemoryContextStrdup(TopMemoryContext,
+												 request->body.data);
+		call->request_len = request->body.len;
+	}
+
+	enter_curl(&saved);
+	ok = !resolver_hangs(call) &&
+		(call->easy = curl_easy_init()) != NULL &&
+		set_transport(call, request) &&
+		set_request(call, request, url) &&
+		curl_multi_add_handle(call->pool->multi, call->easy) == CURLM_OK;
+	leave_curl(&saved);
+	pfree(url);
+	call->result = CURLE_FAILED_INIT;
+	dlist_push_tail(ok ? &under_way : &finished, &call->node);
+}
+
+int
+le_http_socket(void)
+{
+	return epoll_fd;
+}
+
+/* When does le_http_run() have something to do even if nothing is readable? */
+le_time
+le_http_timer(void)
+{
+	le_time		next = dlist_is_empty(&finished) ? 0 : le_now();
+	dlist_iter	iter;
+
+	for (int i = 0; i < NPOOLS; i++)
+		next = le_earliest(next, pools[i].timer_at);
+	dlist_foreach(iter, &under_way)
+	{
+		const Call *call = dlist_container(Call, node, iter.cur);
+
+		next = le_earliest(next, call->connect_by != 0 ? call->connect_by :
+						   call->answer_by);
+	}
+	return next;
+}
+
+/* Can the store have seen the request?  Only "certainly not" counts as no. */
+static bool
+never_sent(Call *call)
+{
+	curl_off_t	pretransfer = 0;
+
+	switch (call->result)
+	{
+		case CURLE_FAILED_INIT:
+		case CURLE_URL_MALFORMAT:
+		case CURLE_COULDNT_RESOLVE_HOST:
+		case CURLE_COULDNT_CONNECT:
+		case CURLE_SSL_CONNECT_ERROR:
+		case CURLE_SSL_CERTPROBLEM:
+		case CURLE_SSL_CACERT_BADFILE:
+		case CURLE_PEER_FAILED_VERIFICATION:
+			break;
+		case CURLE_OPERATION_TIMEDOUT:
+			break;
+		default:
+			return false;
+	}
+	if (call->easy == NULL || call->result == CURLE_FAILED_INIT)
+		return true;
+	return curl_easy_getinfo(call->easy, CURLINFO_PRETRANSFER_TIME_T,
+							 &pretransfer) == CURLE_OK && pretransfer == 0;
+}
+
+/*
+ * Whatever is in front of the store, and libcurl, may quote what was sent, and
+ * messages quote it in turn: the secret is taken out before, as url_of() sends
+ * it.
+ */
+static void
+hide_secret(const Call *call, char *text, size_t text_len)
+{
+	const char *secret = call->secret == NULL ? "" :
+		call->secret + (call->secret[0] == '?');
+	size_t		len = strlen(secret);
+
+	for (size_t i = 0; len > 0 && i + len <= text_len; i++)
+		if (memcmp(text + i, secret, len) == 0)
+			memset(text + i, '*', len);
+}
+
+static void
+hand_out(Call *call)
+{
+	LeHttpResponse response = {0};
+	long		status = 0;
+
+	response.content_type = "";
+	if (call->ended && call->result == CURLE_WRITE_ERROR)
+		call->result = CURLE_OK;
+	if (call->result == CURLE_OK)
+	{
+		curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+		if (status != 200)
+			hide_secret(call, call->body, call->body_len);
+		response.net = LE_NET_OK;
+		response.status = (int) status;
+		response.body = call->body ? call->body : "";
+		response.body_len = call->body_len;
+		response.headers = call->header_text;
+		if (le_header(&response, "Content-Type", call->content_type,
+					  sizeof(call->content_type)))
+			response.content_type = call->content_type;
+	}
+	else
+	{
+		hide_secret(call, call->error, strlen(call->error));
+		response.net = never_sent(call) ? LE_NET_NOT_SENT : LE_NET_BROKEN;
+		response.body = "";
+		response.net_error = call->too_large ? "the answer is too large" :
+			call->file_trouble[0] ? call->file_trouble :
+			call->error[0] ? call->error : curl_easy_strerror(call->result);
+	}
+	call->done(call->arg, &response);
+}
+
+static void
+free_call(Call *call)
+{
+	sigset_t	saved;
+
+	enter_curl(&saved);
+	if (call->easy != NULL)
+	{
+		curl_multi_remove_handle(call->pool->multi, call->easy);
+		curl_easy_cleanup(call->easy);
+	}
+	curl_slist_free_all(call->headers);
+	leave_curl(&saved);
+	if (call->answer_is_secret && call->body != NULL)
+		explicit_bzero(call->body, call->body_len);
+	free(call->body);
+	free(call->header_text);
+	if (call->secret != NULL)
+	{
+		explicit_bzero(call->secret, strlen(call->secret));
+		pfree(call->secret);
+	}
+	pfree(call->base);
+	if (call->request_body != NULL)
+		pfree(call->request_body);
+	pfree(call);
+}
+
+static bool
+timer_due(const Pool *pool, le_time now)
+{
+	return pool->timer_at != 0 && now >= pool->timer_at;
+}
+
+static bool
+any_timer_due(le_time now)
+{
+	for (int i = 0; i < NPOOLS; i++)
+		if (timer_due(&pools[i], now))
+			return true;
+	return false;
+}
+
+static void
+run_timer(Pool *pool, le_time now)
+{
+	int			running;
+
+	if (!timer_due(pool, now))
+		return;
+	pool->timer_at = 0;
+	curl_multi_socket_action(pool->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+}
+
+static void
+collect_finished(Pool *pool)
+{
+	CURLMsg    *msg;
+	int			left;
+
+	while ((msg = curl_multi_info_read(pool->multi, &left)) != NULL)
+	{
+		Call	   *call = NULL;
+
+		if (msg->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **) &call);
+		call->result = msg->data.result;
+		dlist_delete(&call->node);
+		dlist_push_tail(&finished, &call->node);
+	}
+}
+
+/*
+ * Have libcurl begin what has just been given to it, instead of in the next
+ * turn: its timers are due at once.  Nobody is called back from here.
+ */
+void
+le_http_push(void)
+{
+	sigset_t	saved;
+	le_time		now = le_now();
+
+	if (!any_timer_due(now))
+		return;
+	enter_curl(&saved);
+	for (int i = 0; i < NPOOLS; i++)
+	{
+		run_timer(&pools[i], now);
+		collect_finished(&pools[i]);
+	}
+	leave_curl(&saved);
+}
+
+/* Tell libcurl which sockets are ready and what time it is. */
+static void
+drive(void)
+{
+	struct epoll_event events[32];
+	sigset_t	saved;
+	int			running;
+	int			n = epoll_wait(epoll_fd, events, lengthof(events), 0);
+
+	if (n <= 0 && !any_timer_due(le_now()))
+		return;
+	enter_curl(&saved);
+	for (int i = 0; i < n; i++)
+	{
+		Pool	   *pool = &pools[events[i].data.u64 >> 32];
+		int			flags = 0;
+
+		if (events[i].events & EPOLLIN)
+			flags |= CURL_CSELECT_IN;
+		if (events[i].events & EPOLLOUT)
+			flags |= CURL_CSELECT_OUT;
+		if (events[i].events & (EPOLLERR | EPOLLHUP))
+			flags |= CURL_CSELECT_ERR;
+		curl_multi_socket_action(pool->multi, (int) events[i].data.u64, flags,
+								 &running);
+	}
+	for (int i = 0; i < NPOOLS; i++)
+	{
+		run_timer(&pools[i], le_now());
+		collect_finished(&pools[i]);
+	}
+	leave_curl(&saved);
+}
+
+/* ---- time limits ---- */
+
+static bool
+has_passed(const Call *call, CURLINFO stage)
+{
+	curl_off_t	after = 0;
+
+	return curl_easy_getinfo(call->easy, stage, &after) == CURLE_OK &&
+		after > 0;
+}
+
+/*
+ * Its time is up.  It is answered like one that libcurl has ended; one that
+ * is still in the resolver is told apart, and freed when that lets go of it.
+ */
+static void
+end_late(Call *call)
+{
+	const char *what = "the server's answer";
+
+	call->result = CURLE_OPERATION_TIMEDOUT;
+	if (call->looking_up)
+	{
+		what = "looking up the server's name";
+		call->left_behind = true;
+	}
+	else if (!has_passed(call, CURLINFO_PRETRANSFER_TIME_T))
+		what = "connecting";
+	snprintf(call->error, sizeof(call->error), "%s timed out", what);
+	dlist_delete(&call->node);
+	dlist_push_tail(&finished, &call->node);
+}
+
+static void
+enforce_limits(le_time now)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &under_way)
+	{
+		Call	   *call = dlist_container(Call, node, iter.cur);
+
+		if (now >= call->answer_by)
+			end_late(call);
+		else if (call->connect_by == 0 || now < call->connect_by)
+			continue;
+		else if (has_passed(call, CURLINFO_PRETRANSFER_TIME_T))
+			call->connect_by = 0;
+		else
+			end_late(call);
+	}
+}
+
+/*
+ * Hand an answer out, and free its call unless a look-up still needs it.  What
+ * has been left behind comes here again when its look-up is over.
+ */
+static void
+settle(Call *call)
+{
+	if (call->left_behind && !call->handed_out)
+	{
+		dlist_push_tail(&left_behind, &call->node);
+		call->handed_out = true;
+		hand_out(call);
+		return;
+	}
+	if (!call->handed_out)
+		hand_out(call);
+	free_call(call);
+}
+
+/*
+ * Move all requests on and hand out the answers that have come.  A done()
+ * that throws leaves its answer behind as delivered.
+ */
+void
+le_http_run(void)
+{
+	drive();
+	enforce_limits(le_now());
+	while (!dlist_is_empty(&finished))
+		settle(dlist_container(Call, node, dlist_pop_head_node(&finished)));
+}

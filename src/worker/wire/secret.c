@@ -1,0 +1,476 @@
+/*-------------------------------------------------------------------------
+ *
+ * secret.c
+ *		What proves to the store who this node is.
+ *
+ * Mostly a token that lies in a file, which is read at the start, at each
+ * reload, and when the store refuses what was read.
+ *
+ * With some stores another is fetched in the name of an identity, and runs
+ * out: then that one is sent, and a new one is fetched ahead of its end, so
+ * that no renewal has to wait for it.  Whoever gives it out may fail for as
+ * long as the last one serves: it is not given up before there is another,
+ * not even when the store refuses it, which may be a mistake.
+ *
+ * Secrets live in the worker alone, and are overwritten when given up.
+ *
+ * src/worker/wire/secret.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <time.h>
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "worker/wire/files.h"
+#include "worker/wire/secret.h"
+
+/* After a failure to fetch one, the next attempt: twice as long each time. */
+#define FIRST_DELAY		LE_SEC
+#define LONGEST_DELAY	(30 * LE_SEC)
+
+/* The next is not fetched sooner than this after the last, however soon that
+ * one ends, or is refused. */
+#define FETCH_GAP		(5 * LE_SEC)
+
+/* How often it is looked whether the file's secret ends soon. */
+#define JUDGE_GAP		(3600 * LE_SEC)
+
+static char *of_file = NULL;
+static char complaint[LE_MAX_FILE_TROUBLE]; /* why the file cannot be used;
+											 * "": it can, or there is none */
+static char *fetched = NULL;
+static char identity[LE_MAX_PART_LEN + 1];	/* in whose name */
+static le_time fetched_at = 0;
+static le_time due_at = 0;		/* when to fetch the next; 0: not */
+static int	failures = 0;		/* to fetch it, in a row */
+static char why_not[200];		/* "": the last attempt succeeded */
+static uint32 number = 1;		/* counts secrets, of both kinds */
+static uint32 refused = 0;		/* the one that was last replaced for it */
+static le_time judge_at = 0;
+static char judged[300];		/* what was last warned of; "": nothing */
+
+/* The file cannot be used: say so in the log, and keep it for who asks. */
+static bool
+cannot(const char *why)
+{
+	if (strcmp(complaint, why) == 0)
+		return false;
+	strlcpy(complaint, why, sizeof(complaint));
+	ereport(LOG,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("%s", complaint)));
+	return false;
+}
+
+static bool
+cannot_use(const char *format, const char *path)
+{
+	char		why[LE_MAX_FILE_TROUBLE];
+
+	snprintf(why, sizeof(why), format, path);
+	return cannot(why);
+}
+
+/*
+ * Read the file; false if it cannot be used.  Part of a token would be another
+ * one: a line that does not fit is refused.
+ */
+static bool
+read_secret(const char *path, char *secret, size_t size)
+{
+	char		why[LE_MAX_FILE_TROUBLE];
+	size_t		len;
+	size_t		end = 0;
+
+	if (!le_read_file("token", path, secret, size, &len, why))
+		return cannot(why);
+	while (end < len && secret[end] != '\n' && secret[end] != '\r' &&
+		   secret[end] != '\0')
+		end++;
+	if (end == size)
+		return cannot_use("the first line of token file \"%s\" is too long",
+						  path);
+	secret[end] = '\0';
+	if (end == 0)
+		return cannot_use("token file \"%s\" is empty", path);
+	for (char *p = secret; *p != '\0'; p++)
+		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 0x7f)
+			return cannot_use("token file \"%s\" does not hold one printable token",
+							  path);
+	return true;
+}
+
+static void
+forget(char **secret)
+{
+	if (*secret == NULL)
+		return;
+	explicit_bzero(*secret, strlen(*secret));
+	pfree(*secret);
+	*secret = NULL;
+}
+
+static void
+keep(char **secret, const char *value)
+{
+	forget(secret);
+	if (value[0] != '\0')
+		*secret = MemoryContextStrdup(TopMemoryContext, value);
+}
+
+static void
+warn_of_mode(const char *what, const char *file)
+{
+	if (le_others_can_read(file))
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("%s file \"%s\" has group or world access", what, file),
+				 errdetail(LE_SECRET_MODE)));
+}
+
+/* It goes over the network as it is. */
+static void
+warn_of_transport(void)
+{
+	const LeStore *store = le_configured_store();
+	const char *list = store->servers();
+	char		url[MAXPGPATH];
+
+	while (le_next_name(&list, url, sizeof(url)))
+		if (le_goes_in_clear(url))
+			ereport(LOG,
+					(errcode(ERRCODE_CONFIG_FILE_ERROR),
+					 errmsg("the token for %s can be read on the network", url),
+					 errhint("Use https:// in \"%s\".", store->url_setting)));
+}
+
+/* Why the files in the settings keep TLS from working, where it is used; "":
+ * nothing is known. */
+const char *
+le_secret_tls_trouble(void)
+{
+	static char trouble[LE_MAX_FILE_TROUBLE];
+	const LeStore *store = le_configured_store();
+	const char *list = store->between_instances ? store->servers() : "";
+	char		url[MAXPGPATH];
+
+	trouble[0] = '\0';
+	while (trouble[0] == '\0' && le_next_name(&list, url, sizeof(url)))
+		if (strncmp(url, "https://", 8) == 0)
+			le_tls_trouble(trouble);
+	return trouble;
+}
+
+/* Kept connections go on: at a reload is the time to hear of it. */
+static void
+warn_of_tls(void)
+{
+	const char *why = le_secret_tls_trouble();
+
+	if (why[0] != '\0')
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg_internal("%s", why),
+				 errdetail("The store's servers are asked over TLS: no new connection can be made.")));
+}
+
+/* A rotation is to be seen; never what the token is. */
+static void
+log_change(const char *path, const char *before)
+{
+	static bool first = true;
+	bool		same = of_file == NULL ||
+		(before != NULL && strcmp(of_file, before) == 0);
+
+	if (!first && !same)
+		ereport(LOG,
+				(errmsg("read a new token from file \"%s\"", path)));
+	first = false;
+}
+
+static const char *
+configured_identity(void)
+{
+	const LeStore *store = le_configured_store();
+
+	return store->authenticates == NULL ? "" : store->authenticates();
+}
+
+static bool
+is_fetched(void)
+{
+	return identity[0] != '\0';
+}
+
+static const char *
+file_name(void)
+{
+	const LeStore *store = le_configured_store();
+
+	return store->secret_file == NULL ? "" : store->secret_file();
+}
+
+/* Is what is sent read from a file, rather than fetched? */
+bool
+le_secret_is_in_file(void)
+{
+	return !is_fetched() && file_name()[0] != '\0';
+}
+
+/* If the file cannot be used, what was there stays. */
+static void
+load(void)
+{
+	char		secret[LE_MAX_SECRET_LEN];
+
+	if (file_name()[0] != '\0' &&
+		read_secret(file_name(), secret, sizeof(secret)))
+	{
+		complaint[0] = '\0';
+		keep(&of_file, secret);
+	}
+	explicit_bzero(secret, sizeof(secret));
+}
+
+/* What is sent gets a number, if it is another than before. */
+static void
+compare(char *before)
+{
+	bool		same = of_file == NULL || before == NULL ?
+		of_file == before : strcmp(of_file, before) == 0;
+
+	if (!same && !is_fetched())
+		number++;
+	log_change(file_name(), before);
+	forget(&before);
+}
+
+/*
+ * Read the file beside a reload: it may have another secret by now.  While it
+ * is being replaced it may be gone, or not whole: the last one stays.
+ */
+void
+le_secret_read_again(void)
+{
+	char	   *before = of_file == NULL ? NULL :
+		MemoryContextStrdup(TopMemoryContext, of_file);
+
+	load();
+	compare(before);
+}
+
+/* At start and reload: a file that cannot be used counts as empty. */
+static void
+read_file(void)
+{
+	char	   *before = of_file;
+
+	of_file = NULL;
+	complaint[0] = '\0';		/* said again, with each reload */
+	if (file_name()[0] != '\0')
+	{
+		warn_of_mode("token", file_name());
+		load();
+		if (of_file != NULL)
+			warn_of_transport();
+	}
+	compare(before);
+}
+
+/* What does the file's secret say of itself?  False: nothing.  The text is
+ * the caller's. */
+bool
+le_secret_judge(LeFinding *finding)
+{
+	const LeStore *store = le_configured_store();
+
+	memset(finding, 0, sizeof(*finding));
+	if (store->judge_secret == NULL || of_file == NULL)
+		return false;
+	store->judge_secret(of_file, (int64) time(NULL) * 1000, finding);
+	return finding->text != NULL;
+}
+
+/* The log is told once of each thing that is wrong with it. */
+static void
+judge(void)
+{
+	LeFinding	finding;
+	bool		bad = le_secret_judge(&finding) &&
+		finding.level != LE_LEVEL_OK;
+	const char *what = finding.lasting != NULL ? finding.lasting :
+		finding.text;
+
+	judge_at = of_file == NULL || le_configured_store()->judge_secret == NULL ?
+		0 : le_now() + JUDGE_GAP;
+	if (!bad)
+		judged[0] = '\0';
+	else if (strcmp(judged, what) != 0)
+	{
+		strlcpy(judged, what, sizeof(judged));
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("token file \"%s\" should be replaced", file_name()),
+				 errdetail_internal("%s", finding.text)));
+	}
+}
+
+/*
+ * Take over the settings, at start and after a reload.  Requests in flight
+ * keep what they were sent with.  What was fetched stays for as long as it is
+ * for the same identity: whoever gives out the next may not be there.
+ */
+void
+le_secret_configure(void)
+{
+	warn_of_mode("private key", le_key_file);
+	warn_of_tls();
+	if (strcmp(identity, configured_identity()) != 0)
+	{
+		forget(&fetched);
+		strlcpy(identity, configured_identity(), sizeof(identity));
+		number++;
+		fetched_at = 0;
+		failures = 0;
+		why_not[0] = '\0';
+	}
+	/* Ahead of the first that needs it; after a failure without its delay. */
+	if (is_fetched() && (fetched == NULL || failures > 0))
+		due_at = le_now();
+	else if (!is_fetched())
+		due_at = 0;
+	read_file();
+	judged[0] = '\0';
+	judge();
+}
+
+/* NULL: there is none. */
+const char *
+le_secret_of_file(void)
+{
+	return of_file;
+}
+
+/* Why there is none, although there should be; "" if there is. */
+const char *
+le_secret_trouble(void)
+{
+	return complaint[0] != '\0' ? complaint : why_not;
+}
+
+/* The one to send; NULL: none. */
+const char *
+le_secret(void)
+{
+	return is_fetched() ? fetched : of_file;
+}
+
+/* What it goes behind; NULL: it goes into the query. */
+const char *
+le_secret_header(void)
+{
+	const LeStore *store = le_configured_store();
+
+	return is_fetched() ? store->fetched_header : store->secret_header;
+}
+
+/* Which one is that?  Another has another number. */
+uint32
+le_secret_number(void)
+{
+	return number;
+}
+
+/* Does it have to be fetched before anything can be sent? */
+bool
+le_secret_missing(void)
+{
+	return is_fetched() && fetched == NULL;
+}
+
+void
+le_secret_fetched(const char *secret, le_duration lasts)
+{
+	keep(&fetched, secret);
+	number++;
+	fetched_at = le_now();
+	due_at = lasts == 0 ? 0 : le_now() + Max(lasts / 3 * 2, FETCH_GAP);
+	if (failures > 0)
+		ereport(LOG,
+				(errmsg("a new token could be fetched")));
+	failures = 0;
+	why_not[0] = '\0';
+}
+
+/*
+ * None was to be had.  "asked": how long whoever gives them out wants to be
+ * left alone; 0: they did not say.
+ */
+void
+le_secret_failed(const char *why, le_duration asked, uint32 random)
+{
+	le_duration delay = FIRST_DELAY;
+
+	for (int i = 0; i < failures && delay < LONGEST_DELAY; i++)
+		delay *= 2;
+	delay = Max(Min(delay, LONGEST_DELAY), Min(asked, 2 * LONGEST_DELAY));
+	due_at = le_now() + delay - le_jitter(delay / 4, random);
+	if (failures++ == 0)
+		ereport(LOG,
+				(errmsg("a new token could not be fetched: %s", why),
+				 fetched == NULL ? 0 :
+				 errdetail("The last one is used for as long as the store accepts it.")));
+	strlcpy(why_not, why, sizeof(why_not));
+}
+
+/*
+ * The store does not accept the one of that number.  A file may have another
+ * by now.  One that is fetched is replaced, but not over and over.
+ */
+LeSecretAdvice
+le_secret_refused(uint32 which)
+{
+	if (which != number)
+		return LE_SECRET_AGAIN;
+	if (!is_fetched())
+	{
+		le_secret_read_again();
+		if (which == number)
+			return LE_SECRET_GIVE_UP;
+		judge();
+		return LE_SECRET_AGAIN;
+	}
+	if (fetched != NULL && refused == number)
+		return LE_SECRET_FETCH; /* under way, for another's sake */
+	if (fetched_at != 0 && refused != 0 && le_now() < fetched_at + FETCH_GAP)
+		return LE_SECRET_GIVE_UP;	/* as the one before */
+	refused = number;
+	if (failures == 0)
+		due_at = le_now();
+	return LE_SECRET_FETCH;
+}
+
+/* When is the next to be fetched, while this one still serves?  0: never. */
+le_time
+le_secret_due(void)
+{
+	return due_at;
+}
+
+void
+le_secret_run_timers(void)
+{
+	if (judge_at != 0 && le_now() >= judge_at)
+		judge();
+}
+
+le_time
+le_secret_timer(void)
+{
+	return judge_at;
+}

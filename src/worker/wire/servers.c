@@ -1,0 +1,229 @@
+/*-------------------------------------------------------------------------
+ *
+ * servers.c
+ *		The servers of the store, and which of them to ask.
+ *
+ * The first of the list that answers is asked.  One that does not, or that
+ * says that it cannot serve, is passed over until it is ready again: it is
+ * asked that beside everything else, so that no renewal has to find out by
+ * waiting for it.  If none is ready, all are tried.
+ *
+ * src/worker/wire/servers.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "worker/wire/http.h"
+#include "worker/wire/servers.h"
+
+/* How often a server that failed is asked whether it is ready, or tried again
+ * where none can be asked that. */
+#define PROBE_GAP		(2 * LE_SEC)
+#define PROBE_TIMEOUT	(2 * LE_SEC)
+
+typedef struct Server
+{
+	char	   *url;			/* without a slash at its end */
+	bool		failed;
+	bool		probing;
+	le_time		probe_at;
+	le_time		failed_at;
+} Server;
+
+static Server servers[LE_MAX_SERVERS];
+static int	nservers = 0;
+static uint32 list = 0;			/* counts lists */
+
+/* Take over the setting, at start and after a reload. */
+void
+le_servers_configure(const char *urls)
+{
+	char		url[MAXPGPATH];
+
+	for (int i = 0; i < nservers; i++)
+		pfree(servers[i].url);
+	memset(servers, 0, sizeof(servers));
+	nservers = 0;
+	list++;
+	while (nservers < LE_MAX_SERVERS &&
+		   le_next_name(&urls, url, sizeof(url)))
+	{
+		size_t		len = strlen(url);
+
+		while (len > 0 && url[len - 1] == '/')
+			url[--len] = '\0';
+		servers[nservers++].url = MemoryContextStrdup(TopMemoryContext, url);
+	}
+}
+
+static Server *
+find(LeServerRef ref)
+{
+	return ref.list == list ? &servers[ref.number] : NULL;
+}
+
+bool
+le_servers_several(void)
+{
+	return nservers > 1;
+}
+
+/* Has it failed, and has nothing been heard of it since? */
+static bool
+passed_over(const Server *server)
+{
+	return server->failed &&
+		(le_configured_store()->ready_path != NULL ||
+		 le_now() < server->probe_at);
+}
+
+/*
+ * Whom to ask?  The first that has not failed, or else the one that failed
+ * longest ago; none that was tried already.  False: all were.
+ */
+bool
+le_server_pick(unsigned *tried, LeServerRef *server)
+{
+	int			best = -1;
+
+	for (int i = 0; i < nservers; i++)
+	{
+		if (*tried & (1u << i))
+			continue;
+		if (best < 0 || (passed_over(&servers[best]) &&
+						 (!passed_over(&servers[i]) ||
+						  servers[i].failed_at < servers[best].failed_at)))
+			best = i;
+	}
+	if (best < 0)
+		return false;
+	*tried |= 1u << best;
+	server->list = list;
+	server->number = best;
+	return true;
+}
+
+const char *
+le_server_url(LeServerRef ref)
+{
+	const Server *server = find(ref);
+
+	return server == NULL ? "" : server->url;
+}
+
+/* How messages name the store: by the server that is asked at present. */
+const char *
+le_server_place(void)
+{
+	unsigned	tried = 0;
+	LeServerRef first;
+
+	return le_server_pick(&tried, &first) ? le_server_url(first) : "nowhere";
+}
+
+void
+le_server_failed(LeServerRef ref, const char *why)
+{
+	Server	   *server = find(ref);
+	bool		news;
+
+	if (server == NULL)
+		return;
+	news = !server->failed;
+	server->failed = true;
+	server->failed_at = le_now();
+	if (news || le_configured_store()->ready_path == NULL)
+		server->probe_at = le_now() + PROBE_GAP;
+	if (!news)
+		return;
+	if (nservers > 1)
+		ereport(LOG,
+				(errmsg("leader_election store server at %s failed: %s",
+						server->url, why),
+				 errdetail("The next request goes to %s.",
+						   le_server_place())));
+}
+
+void
+le_server_answered(LeServerRef ref)
+{
+	Server	   *server = find(ref);
+
+	if (server == NULL || !server->failed)
+		return;
+	server->failed = false;
+	if (nservers > 1)
+		ereport(LOG,
+				(errmsg("leader_election store server at %s answers again",
+						server->url)));
+}
+
+/* ---- is it ready again? ---- */
+
+static void
+probe_answered(void *arg, const LeHttpResponse *response)
+{
+	LeServerRef *ref = arg;
+	Server	   *server = find(*ref);
+
+	if (server != NULL)
+	{
+		server->probing = false;
+		server->probe_at = le_now() + PROBE_GAP;
+		if (response->net == LE_NET_OK && response->status == 200)
+			le_server_answered(*ref);
+	}
+	pfree(ref);
+}
+
+static void
+probe(int number)
+{
+	LeHttpRequest request = {.method = "GET", .max_answer = 64 * 1024};
+	LeServerRef *ref = MemoryContextAlloc(TopMemoryContext,
+										   sizeof(LeServerRef));
+
+	ref->list = list;
+	ref->number = number;
+	servers[number].probing = true;
+	initStringInfo(&request.path);
+	initStringInfo(&request.headers);
+	appendStringInfoString(&request.path, le_configured_store()->ready_path);
+	request.base = servers[number].url;
+	le_http_send(&request, LE_LANE_READ, PROBE_TIMEOUT, probe_answered, ref);
+	pfree(request.path.data);
+	pfree(request.headers.data);
+}
+
+static bool
+to_be_probed(const Server *server)
+{
+	return nservers > 1 && server->failed && !server->probing &&
+		le_configured_store()->ready_path != NULL;
+}
+
+void
+le_servers_run_timers(void)
+{
+	le_time		now = le_now();
+
+	for (int i = 0; i < nservers; i++)
+		if (to_be_probed(&servers[i]) && now >= servers[i].probe_at)
+			probe(i);
+}
+
+le_time
+le_servers_timer(void)
+{
+	le_time		next = 0;
+
+	for (int i = 0; i < nservers; i++)
+		if (to_be_probed(&servers[i]))
+			next = le_earliest(next, servers[i].probe_at);
+	return next;
+}

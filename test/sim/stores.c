@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * stores.c
+ *		The stores as the worker finds them.
+ *
+ * test/sim/stores.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "azure.h"
+
+LeStore		sim_consul;
+LeStore		sim_cassandra;
+LeStore		sim_azure;
+
+static const char *
+two_gateways(void)
+{
+	return "http://g0,http://g1";
+}
+
+/* What the text of a request does not tell: what for, and for which term. */
+static void
+noting_encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
+{
+	Request    *r = &sim_node->encoded;
+	const char *election = op->kind == LE_OP_RENEW_TERMS ?
+		op->terms[0].election : op->election;
+
+	r->kind = op->kind;
+	r->node = sim_node->number;
+	r->session = session_of_name(op->session);
+	r->election = election == NULL ? -1 : election_of_name(election);
+	r->term = op->kind == LE_OP_RENEW_TERMS ? op->terms[0].token : op->index;
+	azure_asked_for(r->session, op->lease);
+	le_store_azure.encode(place, op, request);
+}
+
+static bool
+node_takes_over(void)
+{
+	return sim_node->takeover;
+}
+
+/* What a store can do is what the real one says it can. */
+void
+stores_adapt(void)
+{
+	sim_consul = le_store_consul;
+	sim_consul.takes_over = node_takes_over;
+	sim_cassandra = le_store_cassandra;
+	sim_cassandra.servers = two_gateways;
+	sim_azure = le_store_azure;
+	sim_azure.encode = noting_encode;
+}

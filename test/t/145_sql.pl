@@ -1,0 +1,140 @@
+# SQL functions among hostile or careless neighbours: an extension that is
+# dropped while its functions run, overloads beside its own, and calls that
+# would do nothing, which have to say so.
+
+use strict;
+use warnings;
+
+use LeaderElection::Node;
+use LeaderElection::Session;
+use LeaderElection::Util;
+use Test::More;
+
+my $sharedir = qx($ENV{PG_CONFIG} --sharedir) =~ s/\n//r;
+my $cron = -e "$sharedir/extension/pg_cron.control";
+my $node = LeaderElection::Node->create(
+	'local',
+	settings => { campaign => 'billing' },
+	conf => { $cron ? (shared_preload_libraries => 'leader_election,pg_cron') : () });
+
+$node->wait_for_leadership('billing');
+
+# ---- overloads, of somebody who may create functions beside ours ----
+
+subtest 'a call as text has one meaning' => sub {
+	my $call = $node->sql(q(SELECT le_run_call('billing', 'INSERT INTO work VALUES (''ours'')', 'j', interval '1 day', interval '1 min', missed => 'last')));
+
+	$node->sql(<<'END');
+CREATE TABLE work (what text);
+CREATE PROCEDURE le_run(election text, command text, job text, every text,
+	wait text, missed text DEFAULT '')
+LANGUAGE sql AS $$INSERT INTO work VALUES ('theirs')$$;
+END
+	is($node->sql_error($call), '', 'the CALL');
+	is($node->sql('SELECT what FROM work'), 'ours', 'calls le_run()');
+	is($node->sql(q(SELECT election, job FROM le_run_command(le_run_call('billing', 'SELECT 1', 'j')))), 'billing|j', 'and can be read again');
+	$node->sql('DROP PROCEDURE le_run(text, text, text, text, text, text); DELETE FROM work');
+	$node->sql(<<'END');
+CREATE PROCEDURE le_run(election text, command text, job text, every interval,
+	wait interval, missed text)
+LANGUAGE sql AS $$INSERT INTO work VALUES ('theirs')$$;
+END
+	$node->sql_error($call);
+	is($node->sql(q(SELECT count(*) FROM work WHERE what = 'theirs')), 0, 'one of the very types is not called either');
+	$node->sql('DROP PROCEDURE le_run(text, text, text, interval, interval, text)');
+};
+
+# What pgspot looks for, of our functions that are not C.
+subtest 'functions look up nothing on a path' => sub {
+	is($node->sql(<<'END'), '', 'the path of each is that of the system');
+SELECT proname FROM pg_proc p JOIN pg_language l ON l.oid = prolang
+JOIN pg_depend ON objid = p.oid AND deptype = 'e'
+	AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'leader_election')
+WHERE lanname <> 'c' AND (proconfig IS DISTINCT FROM
+		'{"search_path=pg_catalog, pg_temp"}' OR prosrc ~ 'search_path')
+	OR prosecdef
+END
+	is($node->sql(<<'END'), '', 'each call of our own names its schema');
+SELECT DISTINCT proname, call[1] FROM pg_proc
+JOIN pg_depend ON objid = pg_proc.oid AND deptype = 'e'
+	AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'leader_election'),
+	regexp_matches(prosrc, '((?<!%s\.)\mle_\w+\()', 'g') call
+WHERE call[1] <> 'le_run('
+END
+};
+
+# ---- what would do nothing ----
+
+subtest 'an election that nobody seeks' => sub {
+	my $session = LeaderElection::Session->new($node);
+	my $idle = qr/WARNING: .*this instance does not seek election "biling"/;
+
+	is($node->sql("SELECT le_seeks('billing'), le_seeks('biling'), le_seeks(repeat('x', 300))"), 't|f|f', 'it is known');
+	like($session->error("CALL le_run('biling', 'SELECT 1')"), $idle, 'le_run() warns');
+	like($session->error("CALL le_run('biling', 'SELECT 1', job => 'j', every => '1 min')"), $idle, 'of a tick, too');
+	is($session->error("CALL le_run('billing', 'SELECT 1')"), '', 'where it is sought it does not');
+	return if !$cron;
+
+	$node->sql('CREATE EXTENSION pg_cron');
+	like($session->error("SELECT le_cron_schedule('new', '0 3 * * *', 'SELECT 1', 'biling')"), $idle, 'le_cron_schedule() warns');
+	$node->sql("SELECT cron.schedule('old', '0 3 * * *', 'SELECT 1')");
+	like($session->error("SELECT le_cron_adopt('biling', 'old')"), $idle, 'le_cron_adopt() warns in a dry run');
+	like($session->error("SELECT le_cron_adopt('biling', 'old', dry_run => false)"),
+		qr/55000: this instance does not seek election "biling"/, 'and refuses otherwise');
+	is($node->sql("SELECT command FROM cron.job WHERE jobname = 'old'"), 'SELECT 1', 'so that the job goes on');
+	is($node->sql("SELECT count(*) FROM le_cron_adopt('biling', 'old', dry_run => false, force => true)"), 1, 'unless one insists');
+	is($session->error("SELECT le_cron_adopt('billing', 'new')"), '', 'where it is sought it does neither');
+	$node->sql('SELECT cron.unschedule(jobid) FROM cron.job');
+};
+
+# ---- what cannot run in a transaction ----
+
+subtest 'refused before a claim' => sub {
+	my @refused = (
+		'REINDEX TABLE CONCURRENTLY t', 'REINDEX INDEX CONCURRENTLY i', 'REINDEX (CONCURRENTLY) TABLE t',
+		'REINDEX SCHEMA s', 'REINDEX (VERBOSE, CONCURRENTLY true) INDEX i',
+		'ALTER TABLE t DETACH PARTITION p CONCURRENTLY', 'ALTER DATABASE d SET TABLESPACE s',
+		'DISCARD ALL', q(CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p));
+	my @taken = (
+		'REINDEX TABLE t', 'REINDEX (CONCURRENTLY false) TABLE t', 'REINDEX INDEX i',
+		'ALTER TABLE t DETACH PARTITION p', 'ALTER DATABASE d CONNECTION LIMIT 5', 'DISCARD PLANS',
+		q(CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p WITH (connect = false)));
+
+	foreach my $command (@refused)
+	{
+		my $error = $node->sql_error("SELECT le_run_call('billing', \$c\$$command\$c\$)");
+
+		like($error, qr/0A000: le_run\(\) cannot run/, $command);
+	}
+	is($node->sql_error("SELECT le_run_call('billing', \$c\$$_\$c\$)"), '', "taken: $_") foreach @taken;
+};
+
+# ---- the extension is gone ----
+
+subtest 'dropped while it runs' => sub {
+	my $holder = LeaderElection::Session->new($node);
+	my $caller = LeaderElection::Session->new($node);
+	my $started = $node->sql('SELECT pg_postmaster_start_time()');
+
+	$node->sql(<<'END');
+CREATE TABLE looked_at (i int);
+CREATE FUNCTION late(i int) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	IF i = 2 THEN
+		PERFORM pg_advisory_xact_lock(145);
+		EXECUTE 'SELECT count(*) FROM looked_at';
+	END IF;
+	RETURN 'SELECT 1';
+END $$;
+END
+	$holder->query('SELECT pg_advisory_lock(145)');
+	$caller->start("SELECT count(le_run_call('billing', late(i))) FROM generate_series(1, 2) i");
+	$node->wait_for("SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", 'the caller');
+	$node->sql('DROP EXTENSION leader_election');
+	$holder->query('SELECT pg_advisory_unlock(145)');
+	like($caller->finish->{error}, qr/42704: extension "leader_election" has been dropped/, 'an error says so');
+	is($node->sql('SELECT pg_postmaster_start_time()'), $started, 'the server runs on');
+	$node->sql('CREATE EXTENSION leader_election');
+};
+
+done_testing();

@@ -1,0 +1,318 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_cache.c
+ *		Tests of what is known of the keys: lists, and news that come between.
+ *
+ * worker/view/cache.c is compiled in here, as server code.  Whatever the order
+ * in which they come, what was written last is what is known.
+ *
+ * test/unit/test_cache.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#undef FRONTEND
+#include "postgres.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "memory.h"
+#include "worker/view/cache.c"
+
+#define S1	"11111111-1111-1111-1111-111111111111"
+#define S2	"22222222-2222-2222-2222-222222222222"
+
+/* ---- what the rest of the extension would be ---- */
+
+static LeTable table;
+LeTable    *le_table = &table;
+MemoryContext TopMemoryContext;
+MemoryContext CurrentMemoryContext;
+
+static le_time now;
+
+le_time
+le_now(void)
+{
+	return now;
+}
+
+TimestampTz
+GetCurrentTimestamp(void)
+{
+	return 0;
+}
+
+const char *
+le_my_name(void)
+{
+	return "n1";
+}
+
+void
+le_set_nodes(const LeNodeInfo *nodes, int n)
+{
+	memcpy(table.nodes, nodes, n * sizeof(LeNodeInfo));
+	table.nnodes = n;
+}
+
+MemoryContext
+AllocSetContextCreateInternal(MemoryContext parent, const char *name,
+							  Size minContextSize, Size initBlockSize,
+							  Size maxBlockSize)
+{
+	return NULL;
+}
+
+void
+MemoryContextDelete(MemoryContext context)
+{
+}
+
+bool
+errstart(int elevel, const char *domain)
+{
+	return false;
+}
+
+bool
+errstart_cold(int elevel, const char *domain)
+{
+	return false;
+}
+
+void
+errfinish(const char *filename, int lineno, const char *funcname)
+{
+}
+
+int
+errmsg(const char *fmt,...)
+{
+	return 0;
+}
+
+int
+errdetail(const char *fmt,...)
+{
+	return 0;
+}
+
+int
+errhint(const char *fmt,...)
+{
+	return 0;
+}
+
+/* ---- lists and news ---- */
+
+/* A list with an election "b" that S1 holds, at this index. */
+static void
+list_b(uint64 index, uint64 as_of)
+{
+	LeKey		key = {
+		.election = "b", .holder = S1, .value_session = S1, .node = "n1",
+		.value = "v", .usable = true, .ours = true, .token = index,
+		.index = index,
+	};
+	LeAnswer	answer = {.keys = &key, .nkeys = 1, .index = as_of};
+
+	le_cache_keep_keys(&answer, now);
+}
+
+static bool
+hear(const char *election, LeOpKind kind, uint64 index)
+{
+	LeGossip		news = {.session = S2, .node = "n2"};
+	LeGossipItem	item = {
+		.election = election, .kind = kind, .index = index, .token = 5,
+	};
+
+	return le_cache_hear(&news, &item);
+}
+
+static uint64
+index_of(const char *election)
+{
+	const LeKey *key = le_cache_key(election);
+
+	return key == NULL ? 0 : key->index;
+}
+
+static int
+begin(void **state)
+{
+	memset(&known, 0, sizeof(known));
+	memset(&table, 0, sizeof(table));
+	now = LE_SEC;
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	reset_memory();
+	return 0;
+}
+
+/* ---- tests ---- */
+
+static void
+test_heard(void **state)
+{
+	const LeKey *key;
+
+	assert_false(hear("b", LE_OP_RELEASE, 50)); /* there is no list yet */
+	list_b(20, 30);
+	assert_true(hear("b", LE_OP_RELEASE, 31));
+	key = le_cache_key("b");
+	assert_int_equal(key->index, 31);
+	assert_null(key->holder);
+	assert_true(key->released && key->told && key->usable && key->ours);
+	assert_string_equal(key->value_session, S2);
+	assert_true(hear("b", LE_OP_ACQUIRE, 32));
+	key = le_cache_key("b");
+	assert_string_equal(key->holder, S2);
+	assert_string_equal(key->node, "n2");
+	assert_int_equal(key->token, 32);
+	assert_false(key->released);
+	assert_null(key->value);
+	assert_true(hear("b", LE_OP_PUBLISH, 40));
+	assert_int_equal(le_cache_key("b")->token, 5);
+}
+
+/* What is known is newer, or not known to the teller. */
+static void
+test_old_news(void **state)
+{
+	list_b(20, 30);
+	assert_false(hear("b", LE_OP_RELEASE, 19));
+	assert_false(hear("b", LE_OP_RELEASE, 20));
+	assert_false(hear("b", LE_OP_RELEASE, 0));
+	assert_int_equal(index_of("b"), 20);
+	assert_string_equal(le_cache_key("b")->value, "v");
+
+	/* it was deleted before the list was made */
+	assert_false(hear("a", LE_OP_RELEASE, 30));
+	assert_int_equal(index_of("a"), 0);
+}
+
+/* New names come in where they belong. */
+static void
+test_new_names(void **state)
+{
+	list_b(20, 30);
+	for (int i = 0; i < 100; i++)
+		assert_true(hear(psprintf("%c%d", i % 2 == 0 ? 'a' : 'c', i),
+						 LE_OP_ACQUIRE, 31 + i));
+	assert_int_equal(known.nkeys, 101);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(index_of(psprintf("%c%d", i % 2 == 0 ? 'a' : 'c',
+										   i)), 31 + i);
+	assert_int_equal(index_of("b"), 20);
+}
+
+/* A list that was on its way for long shows what was before the news. */
+static void
+test_late_list(void **state)
+{
+	list_b(20, 30);
+	assert_true(hear("b", LE_OP_RELEASE, 40));
+	assert_true(hear("n", LE_OP_ACQUIRE, 41));
+	list_b(20, 30);
+	assert_int_equal(index_of("b"), 40);
+	assert_int_equal(index_of("n"), 41);
+	list_b(45, 45);
+	assert_int_equal(index_of("b"), 45);
+	assert_string_equal(le_cache_key("b")->value, "v");
+	assert_int_equal(index_of("n"), 0); /* so it was deleted since */
+}
+
+/* As good as new, as of the list. */
+static void
+test_lately(void **state)
+{
+	uint64		index;
+
+	list_b(20, 30);
+	now += 5 * LE_SEC;
+	assert_false(le_cache_lately(3 * LE_SEC, &index));
+	le_cache_heard();
+	assert_true(le_cache_lately(3 * LE_SEC, &index));
+	assert_int_equal(index, 30);
+	assert_true(le_cache_as_of() == now - 5 * LE_SEC);
+	le_cache_forget_keys();
+	le_cache_heard();
+	assert_false(le_cache_lately(3 * LE_SEC, &index));
+}
+
+static void
+test_all_tell(void **state)
+{
+	LeNodeKey	nodes[] = {
+		{.session = S1, .node = "n1", .incarnation = "x", .lease = LE_SEC,
+		.index = 5, .held = true, .tells = true},
+		{.session = S2, .node = "n2", .incarnation = "y", .lease = LE_SEC,
+		.index = 6, .held = true},
+	};
+	LeAnswer	answer = {.nodes = nodes, .nnodes = 2};
+
+	assert_false(le_cache_all_tell());
+	le_cache_keep_nodes(&answer);
+	assert_false(le_cache_all_tell());
+	nodes[1].tells = true;
+	le_cache_keep_nodes(&answer);
+	assert_true(le_cache_all_tell());
+	nodes[1].tells = nodes[1].held = false;
+	le_cache_keep_nodes(&answer);
+	assert_true(le_cache_all_tell());
+}
+
+/*
+ * A node whose takeover was refused has given a sign of life that no list has
+ * shown yet: it is waited for anew, also when a list comes that is older.
+ */
+static void
+test_doubted(void **state)
+{
+	LeNodeKey	node = {.session = S1, .node = "n1", .incarnation = "x",
+		.lease = 10 * LE_SEC, .index = 5, .held = true,
+	};
+	LeAnswer	answer = {.nodes = &node, .nnodes = 1};
+	le_time		seen = now;
+
+	le_cache_keep_nodes(&answer);
+	assert_true(le_cache_silent_at(le_cache_node(S1)) == seen + 10 * LE_SEC);
+	now += 10 * LE_SEC;
+	le_cache_doubt(S2);			/* of another, that is not known here */
+	assert_true(le_cache_silent_at(le_cache_node(S1)) == now);
+	le_cache_doubt(S1);
+	assert_true(le_cache_silent_at(le_cache_node(S1)) == now + 10 * LE_SEC);
+	le_cache_keep_nodes(&answer);
+	assert_true(le_cache_silent_at(le_cache_node(S1)) == now + 10 * LE_SEC);
+	now += 2 * LE_SEC;
+	node.index = 6;				/* and there it is */
+	le_cache_keep_nodes(&answer);
+	assert_true(le_cache_silent_at(le_cache_node(S1)) == now + 10 * LE_SEC);
+}
+
+#define known_test(f)	cmocka_unit_test_setup_teardown(f, begin, end)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		known_test(test_heard),
+		known_test(test_old_news),
+		known_test(test_new_names),
+		known_test(test_late_list),
+		known_test(test_lately),
+		known_test(test_all_tell),
+		known_test(test_doubted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,467 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_gossip.c
+ *		Tests of news: what one node tells, and what another hears of it.
+ *
+ * worker/wire/gossip.c is compiled in here, as server code.  A store in a few
+ * lines keeps one node's news; a listener goes by nothing but what it shows.
+ *
+ * test/unit/test_gossip.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#undef FRONTEND
+#include "postgres.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "memory.h"
+#include "worker/wire/gossip.c"
+
+#define ME		"11111111-1111-1111-1111-111111111111"
+#define AGAIN	"22222222-2222-2222-2222-222222222222"
+
+/* ---- what the rest of the extension would be ---- */
+
+static LeTable table;
+LeTable    *le_table = &table;
+MemoryContext TopMemoryContext;
+MemoryContext CurrentMemoryContext;
+
+static le_time now;
+static void *kept[64];
+static int	nkept;
+
+le_time
+le_now(void)
+{
+	return now;
+}
+
+void *
+MemoryContextAllocZero(MemoryContext context, Size size)
+{
+	return kept[nkept++] = calloc(1, size);
+}
+
+/* ---- the store ---- */
+
+static uint64 at_index;			/* of the newest write */
+static LeGossip shown;			/* the news key as it stands */
+
+static LeOp
+op_on(LeOpKind kind, const char *election)
+{
+	LeOp		op = {0};
+
+	op.kind = kind;
+	op.session = pstrdup(table.session);
+	op.election = election;
+	op.token = 5;
+	return op;
+}
+
+/* On its way: with news. */
+static LeOp
+sent(LeOpKind kind, const char *election)
+{
+	LeOp		op = op_on(kind, election);
+
+	le_gossip_attach(&op);
+	return op;
+}
+
+/* As the codec reads it: those of the newest number have the news' index. */
+static void
+applied(const LeOp *op)
+{
+	LeGossipItem *items = palloc0(LE_MAX_NEWS * sizeof(LeGossipItem));
+
+	shown = *op->news;
+	shown.node = "n1";
+	shown.held = true;
+	shown.index = ++at_index;
+	for (int i = 0; i < shown.nitems; i++)
+	{
+		items[i] = op->news->items[i];
+		if (items[i].number == shown.number &&
+			items[i].kind != LE_OP_PUBLISH)
+			items[i].index = shown.index;
+	}
+	shown.items = items;
+}
+
+static void
+answered(const LeOp *op, LeOutcome outcome, uint64 index)
+{
+	LeAnswer	answer = {.outcome = outcome, .index = index};
+
+	le_gossip_landed(op, &answer);
+}
+
+static LeOp
+written(LeOpKind kind, const char *election)
+{
+	LeOp		op = sent(kind, election);
+
+	applied(&op);
+	answered(&op, LE_DONE, at_index);
+	return op;
+}
+
+/* The index of an election's newest write as the news have it; 0: none. */
+static uint64
+told_of(const char *election)
+{
+	uint64		index = 0;
+
+	for (int i = 0; i < shown.nitems; i++)
+		if (strcmp(shown.items[i].election, election) == 0)
+			index = Max(index, shown.items[i].index);
+	return index;
+}
+
+static int
+hears(void)
+{
+	return le_gossip_hear(&shown);
+}
+
+static int
+begin(void **state)
+{
+	memset(&table, 0, sizeof(table));
+	strlcpy(table.session, ME, sizeof(table.session));
+	now = 100 * LE_SEC;
+	at_index = 1000;
+	le_gossip_room = LE_MAX_NEWS;
+	le_gossip_begin(6 * LE_SEC);
+	assert_true(le_gossip_untold());
+	(void) written(LE_OP_TELL_NEWS, NULL);
+	assert_false(le_gossip_untold());
+	assert_int_equal(hears(), LE_HEARD_GAP | LE_HEARD_ITEMS);
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	told = NULL;
+	heard = NULL;
+	nheard = 0;
+	settled_at = 0;
+	while (nkept > 0)
+		free(kept[--nkept]);
+	reset_memory();
+	return 0;
+}
+
+/* ---- tests ---- */
+
+/* One after the other, seen each or only the last: nothing is missed. */
+static void
+test_in_order(void **state)
+{
+	(void) written(LE_OP_ACQUIRE, "a");
+	assert_int_equal(hears(), LE_HEARD_ITEMS);
+	assert_int_equal(told_of("a"), at_index);
+	(void) written(LE_OP_ACQUIRE, "b");
+	(void) written(LE_OP_RELEASE, "a");
+	(void) written(LE_OP_TAKE_OVER, "c");
+	assert_int_equal(hears(), LE_HEARD_ITEMS);
+	assert_int_equal(told_of("b"), at_index - 2);
+	assert_int_equal(told_of("a"), at_index - 1);
+	assert_int_equal(told_of("c"), at_index);
+	assert_int_equal(shown.items[3].kind, LE_OP_ACQUIRE);
+	assert_int_equal(hears(), 0);
+	assert_false(le_gossip_untold());
+}
+
+/* More than there is room for, unseen: a gap, and only then. */
+static void
+test_missed(void **state)
+{
+	for (int i = 0; i < LE_MAX_NEWS; i++)
+		(void) written(LE_OP_RELEASE, psprintf("e%d", i));
+	assert_int_equal(hears(), LE_HEARD_ITEMS);
+	for (int i = 0; i <= LE_MAX_NEWS; i++)
+		(void) written(LE_OP_RELEASE, psprintf("e%d", i));
+	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
+	(void) written(LE_OP_RELEASE, "a");
+	assert_int_equal(hears(), LE_HEARD_ITEMS);
+}
+
+/*
+ * Two under way at a time, applied in either order, the answers in either
+ * order: in the end the news tell of both.
+ */
+static void
+test_at_a_time(void **state)
+{
+	for (int i = 0; i < 4; i++)
+	{
+		const char *names[] = {psprintf("a%d", i), psprintf("b%d", i)};
+		LeOp		ops[2] = {
+			sent(LE_OP_ACQUIRE, names[0]), sent(LE_OP_RELEASE, names[1])
+		};
+		uint64		indexes[2];
+
+		applied(&ops[i & 1]);
+		indexes[i & 1] = at_index;
+		applied(&ops[!(i & 1)]);
+		indexes[!(i & 1)] = at_index;
+		assert_int_equal(hears(), LE_HEARD_ITEMS);	/* of the second only */
+		assert_int_equal(told_of(names[i & 1]), 0);
+		answered(&ops[i >> 1], LE_DONE, indexes[i >> 1]);
+		answered(&ops[!(i >> 1)], LE_DONE, indexes[!(i >> 1)]);
+		assert_true(le_gossip_untold());
+		(void) written(LE_OP_TELL_NEWS, NULL);
+		assert_int_equal(hears(), LE_HEARD_ITEMS);
+		assert_int_equal(told_of(names[0]), indexes[0]);
+		assert_int_equal(told_of(names[1]), indexes[1]);
+		assert_false(le_gossip_untold());
+	}
+}
+
+/* While others are under way they may take it along, but not for long. */
+static void
+test_untold_waits(void **state)
+{
+	LeOp		first = sent(LE_OP_ACQUIRE, "a");
+	LeOp		second = sent(LE_OP_ACQUIRE, "b");
+	LeOp		third;
+
+	applied(&first);
+	applied(&second);
+	third = sent(LE_OP_ACQUIRE, "c");
+	answered(&first, LE_DONE, at_index - 1);
+	answered(&second, LE_DONE, at_index);
+	assert_false(le_gossip_untold());
+	assert_true(le_gossip_timer() == now + UNTOLD_GAP);
+	now += UNTOLD_GAP;
+	assert_true(le_gossip_untold());
+	(void) written(LE_OP_TELL_NEWS, NULL);
+	assert_int_equal(told_of("a"), at_index - 2);
+	answered(&third, LE_CONFLICT, 0);
+	assert_false(le_gossip_untold());
+}
+
+/* What was refused is not told of any more. */
+static void
+test_refused(void **state)
+{
+	LeOp		op = sent(LE_OP_ACQUIRE, "a");
+
+	answered(&op, LE_CONFLICT, 0);
+	assert_false(le_gossip_untold());
+	(void) written(LE_OP_ACQUIRE, "b");
+	assert_int_equal(shown.nitems, 1);
+	assert_int_equal(hears(), LE_HEARD_ITEMS);
+}
+
+/* Nobody knows, so nobody is told that there was nothing else. */
+static void
+test_unknown(void **state)
+{
+	LeOp		op = sent(LE_OP_RELEASE, "a");
+
+	answered(&op, LE_UNKNOWN, 0);
+	assert_true(le_gossip_untold());
+	(void) written(LE_OP_TELL_NEWS, NULL);
+	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
+
+	/* it comes late: what it tells of is so, and nothing is heard twice */
+	applied(&op);
+	assert_int_equal(told_of("a"), at_index);
+	assert_int_equal(hears(), LE_HEARD_ITEMS);
+}
+
+/* Only its answer says with which index, if it has changed the key at all. */
+static void
+test_published(void **state)
+{
+	LeOp		op = sent(LE_OP_PUBLISH, "a");
+
+	applied(&op);
+	assert_int_equal(told_of("a"), 0);
+	answered(&op, LE_DONE, 77);
+	assert_true(le_gossip_untold());
+	(void) written(LE_OP_TELL_NEWS, NULL);
+	assert_int_equal(told_of("a"), 77);
+	assert_int_equal(shown.items[0].token, 5);
+	assert_false(le_gossip_untold());
+}
+
+/* Several in a transaction have a number in common, and an index each. */
+static void
+test_joined(void **state)
+{
+	LeOp		second = op_on(LE_OP_PUBLISH, "b");
+	const LeOp *joined[] = {&second};
+	LeOp		op = op_on(LE_OP_PUBLISH, "a");
+	LeAnswer	parts[2] = {{.index = 70}, {.index = 80}};
+	LeAnswer	answer = {.index = 70, .parts = parts};
+
+	op.joined = joined;
+	op.njoined = 1;
+	le_gossip_attach(&op);
+	applied(&op);
+	assert_int_equal(shown.nitems, 2);
+	le_gossip_landed(&op, &answer);
+	(void) written(LE_OP_TELL_NEWS, NULL);
+	assert_int_equal(told_of("a"), 70);
+	assert_int_equal(told_of("b"), 80);
+}
+
+/*
+ * More in one than is ever told.  Whoever has listed all keys in between may
+ * have done so before the other one was applied.
+ */
+static void
+test_too_many(void **state)
+{
+	LeOp		many[2];
+	LeOp		others[4];
+	const LeOp *joined[4];
+
+	le_gossip_room = 3;
+	for (int i = 0; i < 4; i++)
+	{
+		others[i] = op_on(LE_OP_ACQUIRE, psprintf("e%d", i));
+		joined[i] = &others[i];
+	}
+	for (int i = 0; i < 2; i++)
+	{
+		many[i] = op_on(LE_OP_ACQUIRE, i == 0 ? "a" : "b");
+		many[i].joined = joined;
+		many[i].njoined = 4;
+		le_gossip_attach(&many[i]);
+		assert_int_equal(many[i].news->nitems, 0);
+	}
+	applied(&many[1]);
+	assert_int_equal(hears() & LE_HEARD_GAP, LE_HEARD_GAP);
+	applied(&many[0]);
+	assert_int_equal(hears() & LE_HEARD_GAP, 0);
+	answered(&many[0], LE_DONE, at_index);
+	answered(&many[1], LE_DONE, at_index - 1);
+	assert_true(le_gossip_untold());
+	(void) written(LE_OP_TELL_NEWS, NULL);
+	assert_int_equal(hears() & LE_HEARD_GAP, LE_HEARD_GAP);
+	assert_false(le_gossip_untold());
+}
+
+/* What was sent before it told anything may be applied until then. */
+static void
+test_settles(void **state)
+{
+	assert_true(le_gossip_timer() == now + 6 * LE_SEC);
+	now += 6 * LE_SEC;
+	assert_true(le_gossip_untold());
+	(void) written(LE_OP_TELL_NEWS, NULL);
+	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
+	assert_true(le_gossip_timer() == 0);
+}
+
+/* A new worker knows no list; its numbers are higher all the same. */
+static void
+test_new_worker(void **state)
+{
+	uint64		before;
+
+	for (int i = 0; i < 100; i++)
+		(void) written(LE_OP_RELEASE, "a");
+	(void) hears();
+	before = shown.number;
+	told = NULL;
+	now += LE_MSEC;
+	le_gossip_start();
+	assert_true(le_gossip_untold());
+	(void) written(LE_OP_RELEASE, "b");
+	assert_true(shown.number > before);
+	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
+}
+
+/* Another session has news of its own, and those of the old one end. */
+static void
+test_new_session(void **state)
+{
+	LeGossip		old;
+	LeAnswer	answer = {0};
+	LeOp		late = sent(LE_OP_RELEASE, "a");
+
+	strlcpy(table.session, AGAIN, sizeof(table.session));
+	assert_true(le_gossip_untold());
+	old = shown;
+	old.held = false;
+	old.index = ++at_index;
+	assert_int_equal(le_gossip_hear(&old), LE_HEARD_END | LE_HEARD_ITEMS);
+	(void) written(LE_OP_TELL_NEWS, NULL);
+	assert_string_equal(shown.session, AGAIN);
+	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
+	answered(&late, LE_DONE, at_index);	/* which is no fact of this one */
+	assert_false(le_gossip_untold());
+
+	/* whose news are gone is forgotten */
+	answer.news = &shown;
+	answer.nnews = 1;
+	le_gossip_heard(&answer);
+	assert_int_equal(nheard, 1);
+	assert_int_equal(hears(), 0);
+}
+
+/* Of a later version, or of somebody else: anything may have been written. */
+static void
+test_strange(void **state)
+{
+	LeGossip		strange = {.session = ME, .held = true,
+		.index = at_index + 1};
+
+	assert_int_equal(le_gossip_hear(&strange), LE_HEARD_GAP);
+	assert_int_equal(le_gossip_hear(&strange), 0);
+}
+
+/* Nothing is told of but writes of election keys, nor before it began. */
+static void
+test_silent(void **state)
+{
+	LeOp		op = sent(LE_OP_PROVE_NODE, NULL);
+
+	assert_null(op.news);
+	told = NULL;
+	op = sent(LE_OP_RELEASE, "a");
+	assert_null(op.news);
+	answered(&op, LE_DONE, 1);
+	assert_false(le_gossip_untold());
+	table.session[0] = '\0';
+	le_gossip_start();
+	assert_null(told);
+}
+
+#define news_test(f)	cmocka_unit_test_setup_teardown(f, begin, end)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		news_test(test_in_order),
+		news_test(test_missed),
+		news_test(test_at_a_time),
+		news_test(test_untold_waits),
+		news_test(test_refused),
+		news_test(test_unknown),
+		news_test(test_published),
+		news_test(test_joined),
+		news_test(test_too_many),
+		news_test(test_settles),
+		news_test(test_new_worker),
+		news_test(test_new_session),
+		news_test(test_strange),
+		news_test(test_silent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

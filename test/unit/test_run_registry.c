@@ -1,0 +1,272 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_run_registry.c
+ *		Tests of shmem/run_registry.c: when nobody can act on a claim any more.
+ *
+ * shmem/run_registry.c is compiled in here, as server code, on memory of our
+ * own.
+ *
+ * test/unit/test_run_registry.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#undef FRONTEND
+#include "postgres.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "compat.h"
+#include "storage/proc.h"
+
+static int	my_place;
+
+#undef LE_MY_PROC
+#define LE_MY_PROC	my_place
+
+#include "shmem/run_registry.c"
+
+/* ---- what the server would have ---- */
+
+#define NBACKENDS	3
+
+int			MaxBackends = NBACKENDS;
+LeTable    *le_table;
+
+static LeOwner owners[NBACKENDS];	/* 0: nobody is there */
+
+Size
+mul_size(Size a, Size b)
+{
+	return a * b;
+}
+
+LeOwner
+le_my_owner(bool xact)
+{
+	if (owners[my_place] == 0)
+		owners[my_place] =
+			pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
+	return owners[my_place];
+}
+
+bool
+le_owner_lives(LeOwner owner, int proc)
+{
+	return owner != LE_OWNER_NONE && owners[proc] == owner;
+}
+
+/* ---- claims ---- */
+
+typedef struct Claimed
+{
+	int			place;
+	uint64		number;
+	char		id[LE_CLAIM_ID_LEN + 1];
+} Claimed;
+
+static void
+name(Claimed *c)
+{
+	memset(c->id, 'a', LE_CLAIM_ID_LEN);
+	le_run_print(c->id + LE_CLAIM_ID_LEN - LE_RUN_DIGITS, c->number);
+}
+
+static Claimed
+begin(int backend)
+{
+	Claimed		c;
+
+	my_place = backend;
+	c.place = le_run_registry_begin(&c.number);
+	name(&c);
+	return c;
+}
+
+static Claimed
+by_hand(int backend)
+{
+	Claimed		c;
+
+	my_place = backend;
+	c.place = -1;
+	c.number = le_my_owner(false);
+	name(&c);
+	return c;
+}
+
+static int
+set_up(void **state)
+{
+	void	   *where = malloc(NBACKENDS * sizeof(Backend));
+
+	le_table = calloc(1, sizeof(LeTable));
+	pg_atomic_init_u64(&le_table->last_owner, LE_OWNER_NODE);
+	strcpy(le_table->incarnation, "0123456789abcdef0123456789abcdef");
+	memset(owners, 0, sizeof(owners));
+	assert_int_equal(le_run_registry_size(), NBACKENDS * sizeof(Backend));
+	le_run_registry_init(false, where);
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	free(backends);
+	free(le_table);
+	return 0;
+}
+
+/* ---- tests ---- */
+
+static void
+test_a_run(void **state)
+{
+	Claimed		one = begin(1);
+	Claimed		other = begin(2);
+
+	assert_int_equal(strlen(one.id), LE_CLAIM_ID_LEN);
+	assert_string_not_equal(one.id, other.id);
+	assert_false(le_run_retire(one.id, ""));
+	my_place = 1;
+	le_run_registry_end(one.place, one.number);
+	assert_true(le_run_retire(one.id, ""));
+	assert_false(le_run_retire(other.id, ""));
+	/* whoever has the place next is somebody else */
+	assert_int_equal(begin(1).place, one.place);
+	assert_true(le_run_retire(one.id, ""));
+	assert_false(le_run_registry_resume(one.place, one.number));
+}
+
+static void
+test_by_hand(void **state)
+{
+	Claimed		one = by_hand(0);
+
+	le_run_registry_end(one.place, one.number);
+	le_run_registry_park(one.place, one.number);
+	assert_false(le_run_retire(one.id, ""));
+	assert_true(le_run_registry_resume(one.place, one.number));
+	owners[0] = 0;
+	assert_true(le_run_retire(one.id, ""));
+}
+
+/* It exits, and the next in its seat has not used its places yet. */
+static void
+test_exit(void **state)
+{
+	Claimed		run = begin(1);
+
+	owners[1] = 0;
+	assert_true(le_run_retire(run.id, ""));
+	my_place = 1;
+	(void) le_my_owner(false);
+	assert_true(le_run_retire(run.id, ""));
+	(void) begin(1);
+	assert_true(le_run_retire(run.id, ""));
+}
+
+/* Either the session goes on with it, or somebody else is told so. */
+static void
+test_parked(void **state)
+{
+	Claimed		one = begin(1);
+
+	le_run_registry_park(one.place, one.number);
+	assert_true(le_run_registry_resume(one.place, one.number));
+	assert_true(le_run_registry_resume(one.place, one.number));
+	assert_false(le_run_retire(one.id, ""));
+	le_run_registry_park(one.place, one.number);
+	assert_true(le_run_retire(one.id, ""));
+	assert_false(le_run_registry_resume(one.place, one.number));
+	assert_true(le_run_retire(one.id, ""));
+	le_run_registry_park(one.place, one.number);
+	assert_false(le_run_registry_resume(one.place, one.number));
+}
+
+/* Who asks for his own again does not end it. */
+static void
+test_asks_for_its_own(void **state)
+{
+	Claimed		other = begin(2);
+	Claimed		one = begin(1);
+
+	le_run_registry_park(one.place, one.number);
+	assert_false(le_run_retire(one.id, one.id));
+	assert_true(le_run_registry_resume(one.place, one.number));
+	le_run_registry_park(one.place, one.number);
+	assert_true(le_run_retire(one.id, other.id));
+	assert_false(le_run_registry_resume(one.place, one.number));
+}
+
+static void
+test_places(void **state)
+{
+	Claimed		c[PLACES + 2];
+
+	/* the oldest that is parked makes room */
+	for (int i = 0; i < PLACES; i++)
+	{
+		c[i] = begin(1);
+		if (i == 3 || i == 5)
+			le_run_registry_park(c[i].place, c[i].number);
+	}
+	c[PLACES] = begin(1);
+	assert_int_equal(c[PLACES].place, c[3].place);
+	le_run_registry_end(c[3].place, c[3].number);	/* not his any more */
+	assert_false(le_run_retire(c[PLACES].id, ""));
+	assert_true(le_run_retire(c[3].id, ""));
+	assert_true(le_run_registry_resume(c[5].place, c[5].number));
+
+	/* none does: as long as the session lives, it may act */
+	c[PLACES + 1] = begin(1);
+	assert_int_equal(c[PLACES + 1].place, -1);
+	le_run_registry_end(-1, c[PLACES + 1].number);
+	assert_false(le_run_retire(c[PLACES + 1].id, ""));
+	for (int i = 0; i < PLACES + 1; i++)
+		if (i != 3)
+			assert_false(le_run_retire(c[i].id, ""));
+}
+
+static void
+test_others(void **state)
+{
+	Claimed		run = begin(1);
+	char		id[LE_CLAIM_ID_LEN + 1];
+
+	/* of another incarnation, whose token went back to ours */
+	strcpy(id, run.id);
+	id[LE_CLAIM_ID_LEN - LE_RUN_DIGITS] ^= 1;
+	assert_true(le_run_retire(id, ""));
+	/* numbers that nobody has drawn, and ids in another form, tell nothing */
+	memset(id, '0', LE_CLAIM_ID_LEN);
+	le_run_print(id + LE_CLAIM_ID_LEN - LE_RUN_DIGITS, 0);
+	assert_false(le_run_retire(id, ""));
+	le_run_print(id + LE_CLAIM_ID_LEN - LE_RUN_DIGITS, LE_OWNER_NODE);
+	assert_false(le_run_retire(id, ""));
+	le_run_print(id + LE_CLAIM_ID_LEN - LE_RUN_DIGITS, 1000);
+	assert_false(le_run_retire(id, ""));
+	assert_false(le_run_retire("c", ""));
+	assert_false(le_run_retire("", ""));
+}
+
+#define runs_test(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		runs_test(test_a_run),
+		runs_test(test_by_hand),
+		runs_test(test_exit),
+		runs_test(test_parked),
+		runs_test(test_asks_for_its_own),
+		runs_test(test_places),
+		runs_test(test_others),
+	};
+
+	return cmocka_run_group_tests_name("runs", tests, NULL, NULL);
+}
