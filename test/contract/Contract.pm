@@ -150,12 +150,7 @@ sub rising
 {
 	my ($what, @tokens) = @_;
 
-	return never(
-		[
-			map { "token $tokens[$_] after $tokens[$_ - 1]" }
-			grep { $tokens[$_] <= $tokens[ $_ - 1 ] } 1 .. $#tokens
-		],
-		$what);
+	return guarantee('G2', \@tokens, $what);
 }
 
 sub apart
@@ -163,7 +158,7 @@ sub apart
 	my ($what, @samplers) = @_;
 
 	$_->stop foreach @samplers;
-	return never([ LeaderElection::Sampler->overlaps(@samplers) ], $what);
+	return guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], $what);
 }
 
 # A file that only its owner may read, as those of secrets must be.

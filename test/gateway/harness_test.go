@@ -104,8 +104,8 @@ func until(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	}
 }
 
-// never fails a test for what must not happen however slow the machine is;
-// test/gateway/run does not run such a test again.
+// never fails a test for what must not happen however slow the machine is; such a
+// failure is final (test/verdict).
 func never(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Errorf("must never happen: "+format, args...)
@@ -156,6 +156,9 @@ func launch(t testing.TB, scheme string, args ...string) *proc {
 	t.Cleanup(func() {
 		p.signal(syscall.SIGKILL)
 		<-p.done
+		if strings.Contains(p.log.String(), "WARNING: DATA RACE") {
+			never(t, "a data race in the gateway")
+		}
 		if t.Failed() {
 			t.Logf("gateway %v:\n%s", args, p.log)
 		}
@@ -325,6 +328,29 @@ func expect(t testing.TB, status int, problem string) func(lock, error) lock {
 			t.Fatalf("answer %d %s, want %d %s: %s", l.Status, l.problem(), status, problem, l.raw)
 		}
 		return l
+	}
+}
+
+// denied is expect for what no machine may grant, however slow it is.
+func denied(t testing.TB, status int, problem string) func(lock, error) lock {
+	t.Helper()
+	return func(l lock, err error) lock {
+		t.Helper()
+		if err == nil && l.Status/100 == 2 {
+			never(t, "granted, not %d %s: %d %s", status, problem, l.Status, l.raw)
+		}
+		return expect(t, status, problem)(l, err)
+	}
+}
+
+// higher fails a test unless the tokens of two terms that follow each other are
+// so; a higher one that is not the next may be that of a third term.
+func higher(t testing.TB, before, token int64, what string) {
+	t.Helper()
+	if token <= before {
+		never(t, "token %d after %d: %s", token, before, what)
+	} else if token != before+1 {
+		t.Errorf("token %d after %d: %s", token, before, what)
 	}
 }
 

@@ -51,6 +51,22 @@ sub believes
 	return $session->query("SELECT le_is_leader('$election')");
 }
 
+# Two do not believe at once.  The one certainly does while the other is asked, if
+# it does before and after, in one term of its own.
+sub alone
+{
+	my ($one, $two, $election, $what) = @_;
+	my $term = "SELECT le_is_leader('$election'), le_fencing_token('$election'), "
+	  . "(SELECT scope || ' ' || pid FROM le_status WHERE election = '$election')";
+	my $pid = $one->pid;
+	my $before = $one->query($term);
+	my $other = believes($two, $election);
+	my $lasts = $before =~ /^t\|\d+\|(session|transaction) $pid$/ && $one->query($term) eq $before;
+
+	guarantee('G1', [ $lasts && $other eq 't' ? "$before and another session" : () ], $what);
+	return;
+}
+
 # Two backends of one node must be told apart, and one scope from another.
 sub who_gets_it
 {
@@ -77,6 +93,7 @@ sub who_gets_it
 		'scopes of one session do not mix');
 	is(believes($one, 'e'), 't', 'the holder believes');
 	is(believes($two, 'e'), 'f', 'the other session does not');
+	alone($one, $two, 'e', 'not at the same time');
 	is($two->query("SELECT le_fencing_token('e')"), '', 'nor has it a token');
 
 	$two->query('BEGIN');
@@ -102,6 +119,7 @@ sub who_gets_it
 	is(acquire($two, 'e', $_), 'f', "another session in scope $_ does not")
 	  foreach 'session', 'transaction', 'node';
 	is(believes($one, 'e') . believes($two, 'e'), 'tf', 'only one believes');
+	alone($one, $two, 'e', 'at a time');
 	like($one->error("SELECT le_acquire('e', scope => 'session')"),
 		qr/$in "transaction"/, 'scopes do not mix here either');
 	is(believes($two, 'e'), 'f', 'nor did that help');
@@ -122,8 +140,7 @@ sub only_the_holder_releases
 	{
 		$one->query('BEGIN') if $scope eq 'transaction';
 		is(acquire($one, 'e', $scope), 't', "$scope: acquired");
-		is($two->query("SELECT le_renew('e')"),
-			'f', 'another session cannot renew it');
+		denied('G1', $two->query("SELECT le_renew('e')"), 'another session cannot renew it');
 		$result = $two->start("SELECT le_release('e')")->finish;
 		is($result->{output}, 'f', 'nor release it');
 		like($result->{error}, $warning, 'but is warned');
@@ -136,7 +153,7 @@ sub only_the_holder_releases
 	$result = $one->start("SELECT le_release('e')")->finish;
 	is($result->{output}, 'f', 'nobody holds: false');
 	like($result->{error}, $warning, 'and a warning');
-	is(believes($one, 'e'), 'f', 'no term');
+	denied('G5', believes($one, 'e'), 'no term');
 	return;
 }
 
@@ -154,18 +171,22 @@ sub ends_of_transactions
 			$one->query("BEGIN; SELECT le_acquire('$election', scope => '$scope')");
 			is(believes($one, $election), 't', "$scope: led in transaction");
 			$one->query($end);
-			is( believes($one, $election),
-				$scope eq 'transaction' ? 'f' : 't',
-				"$scope: after $end");
-			$one->query("SELECT le_release('$election')")
-			  unless $scope eq 'transaction';
+			if ($scope eq 'transaction')
+			{
+				denied('G5', believes($one, $election), "$scope: after $end");
+			}
+			else
+			{
+				is(believes($one, $election), 't', "$scope: after $end");
+				$one->query("SELECT le_release('$election')");
+			}
 			is_free($election, "$scope: free");
 		}
 	}
 
 	# Without BEGIN a statement is a transaction.
 	is(acquire($one, 'e', 'transaction'), 't', 'for one statement');
-	is(believes($one, 'e'), 'f', 'gone with it');
+	denied('G5', believes($one, 'e'), 'gone with it');
 
 	$one->query("BEGIN; SELECT le_acquire('outer', scope => 'transaction')");
 	$one->query("SAVEPOINT s; SELECT le_acquire(e, scope => 'transaction') "
@@ -173,22 +194,22 @@ sub ends_of_transactions
 		  . "SELECT le_acquire('kept', scope => 'session')");
 	is(believes($one, 'inner'), 't', 'led in the subtransaction');
 	$one->query('ROLLBACK TO s');
-	is(believes($one, 'inner'), 'f', 'ROLLBACK TO ends what it took');
+	denied('G5', believes($one, 'inner'), 'ROLLBACK TO ends what it took');
 	is(believes($one, 'outer'), 't', 'not what was held before');
 	is(believes($one, 'kept'), 't', 'nor what the session holds');
 	$one->query("SELECT le_acquire('inner', scope => 'transaction', wait => '20s'); "
 		  . 'RELEASE s');
 	is(believes($one, 'inner'), 't', 'a released savepoint keeps');
 	$one->query('COMMIT');
-	is(believes($one, 'inner') . believes($one, 'outer'), 'ff',
-		'until the end of the transaction');
+	denied('G5', believes($one, $_), "$_: until the end of the transaction")
+	  foreach 'inner', 'outer';
 
 	$one->query("BEGIN; SAVEPOINT a; SAVEPOINT b; "
 		  . "SELECT le_acquire('inner', scope => 'transaction', wait => '20s'); "
 		  . 'RELEASE b');
 	is(believes($one, 'inner'), 't', 'passed to the outer savepoint');
 	$one->query('ROLLBACK TO a');
-	is(believes($one, 'inner'), 'f', 'and ended with that');
+	denied('G5', believes($one, 'inner'), 'and ended with that');
 	$one->query('COMMIT');
 
 	$one->query(<<'END');
@@ -215,7 +236,7 @@ sub prepare_is_refused
 		$one->error("PREPARE TRANSACTION 'p'"),
 		qr/ERROR:  0A000: cannot PREPARE a transaction that is bound to a term of election "e"/,
 		'refused');
-	is(believes($one, 'e'), 'f', 'which ends transaction and term');
+	denied('G5', believes($one, 'e'), 'which ends transaction and term');
 	is($node->sql('SELECT count(*) FROM pg_prepared_xacts'),
 		0, 'nothing was prepared');
 	$one->query("BEGIN; SELECT le_acquire('s', scope => 'session')");
@@ -289,7 +310,8 @@ sub reset_by_a_pool
 	like($one->error("BEGIN; DISCARD ALL"), qr/ERROR:  25001/, 'nor by one that fails');
 	is($one->query("ROLLBACK; SELECT le_is_leader('e')"), 't', 'held on');
 	$next = session()->start("SELECT le_acquire('e', scope => 'session', wait => '1 min')");
-	is($one->query("DISCARD ALL; SELECT le_is_leader('e'), le_is_leader('c')"), 'f|f', 'ended');
+	is($one->query('DISCARD ALL'), '', 'it ends them');
+	denied('G5', believes($one, $_), "$_: ended") foreach 'e', 'c';
 	is($next->finish->{output}, 't', 'and to be had');
 	is_free('c', 'the store is told of each');
 	is(believes($one, 'n'), 't', "the node's stays");
@@ -384,9 +406,9 @@ sub candidates
 	is($node->sql("SELECT value FROM le_leader('c')"), 'mine', 'its value');
 	$token = $node->token('c');
 	$node->sql("SELECT le_campaign('c')");
-	is($node->token('c'), $token, 'campaigning twice changes nothing');
+	same_term($token, $node->token('c'), 'campaigning twice changes nothing');
 	is($node->sql("SELECT le_withdraw('c')"), 't', 'withdrawn');
-	ok(!$node->is_leader('c'), 'which releases');
+	denied('G5', $node->is_leader('c'), 'which releases');
 	is($node->sql("SELECT le_withdraw('c')"), 'f', 'there was no candidacy');
 
 	# A candidate that someone else on the node keeps out takes over later.
@@ -453,7 +475,7 @@ sub eligible_off
 	$offset = $node->log_offset;
 	$node->configure(eligible => 'off');
 	is_free($_, "$_ was let go") foreach 'c', 'd', 'f';
-	is(believes($one, 'f'), 'f', 'the session knows');
+	denied('G5', believes($one, 'f'), 'the session knows');
 	$error = $node->sql_error("SELECT le_acquire('f')");
 	like($error, qr/55000: this node may not lead election "f"/, 'refused');
 	like($error, qr/DETAIL:  "leader_election.eligible" is off/, 'and why');

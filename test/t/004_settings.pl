@@ -209,7 +209,7 @@ subtest 'unsafe timing' => sub {
 		my $token = $node->token('held');
 
 		configure(%$settings);
-		is($node->token('held'), $token,
+		same_term($token, $node->token('held'),
 			join(', ', %$settings) . ' is just safe');
 	}
 
@@ -437,13 +437,13 @@ subtest 'lease table' => sub {
 	my $token = $session->query("SELECT le_fencing_token('t2')");
 
 	is($small->release('t2') && $small->acquire('t4'), 1, 'its place is taken');
-	is($session->query("SELECT le_is_leader('t2')"), 'f', 'the old name: not led');
-	is($session->query("SELECT le_fencing_token('t2')"), '', 'no token');
+	denied('G5', $session->query("SELECT le_is_leader('t2')"), 'the old name: not led');
+	denied('G5', $session->query("SELECT le_fencing_token('t2')"), 'no token');
 	is($session->query("SELECT le_is_leader('t4')"), 't', 'the new name: led');
 	is($session->query("SELECT count(*) FROM le_status"), 3, 'three rows');
 	$small->release('t4');
 	ok($small->acquire('t2'), 'the old name again');
-	is($session->query("SELECT le_is_leader('t4')"), 'f', 'the new one: not led');
+	denied('G5', $session->query("SELECT le_is_leader('t4')"), 'the new one: not led');
 	guarantee('G2', [ $token, $session->query("SELECT le_fencing_token('t2')") ],
 		'its tokens go on');
 
@@ -498,7 +498,7 @@ END
 	{
 		my ($wrong, $some) = split /\|/, $session->finish->{output};
 
-		is($wrong, 0, 'never a wrong true');
+		denied('G1', $wrong // 'none', 'never a wrong true');
 		$seen += $some;
 	}
 	cmp_ok($seen, '>', 0, 'while there was something to be seen');

@@ -149,7 +149,7 @@ sub nothing_left
 		"$what: idle", timeout => 30);
 	$key = $consul->kv('leader_election/e/leader');
 	is($key && $key->{Session}, undef, "$what: not held in Consul");
-	is($node->sql("SELECT le_is_leader('e')"), 'f', "$what: not led");
+	denied('G5', $node->sql("SELECT le_is_leader('e')"), "$what: not led");
 	return;
 }
 
@@ -402,7 +402,7 @@ subtest 'answered and canceled at once' => sub {
 		$result = $answered->($session);
 		like($result->{error}, qr/ERROR:  57014/, "$scope: canceled");
 		nothing_left("$scope: answered");
-		is($session->query("SELECT le_is_leader('e')"), 'f', 'it knows');
+		denied('G5', $session->query("SELECT le_is_leader('e')"), 'it knows');
 	}
 
 	hold();
@@ -487,7 +487,7 @@ subtest 'canceled with another behind' => sub {
 	like($first->finish->{error}, qr/57014/, 'canceled');
 	is($second->finish->{output}, 't', 'the next one gets it');
 	is($second->query("SELECT le_is_leader('e')"), 't', 'and believes');
-	is($first->query("SELECT le_is_leader('e')"), 'f', 'the first does not');
+	denied('G1', $first->query("SELECT le_is_leader('e')"), 'the first does not');
 	$recorder->clear_rules;
 	$second->query("SELECT le_release('e')");
 	nothing_left('behind');
@@ -522,7 +522,7 @@ subtest 'worker absent' => sub {
 		qr/ERROR:  55000: the leader_election worker is not running.*HINT:/s,
 		'left alone: an error');
 	in_time($seconds, 10, 'before long');
-	is($node->sql("SELECT le_is_leader('e')"), 'f', 'checks work without');
+	denied('G5', $node->sql("SELECT le_is_leader('e')"), 'checks work without');
 	is($node->sql('SELECT count(*) FROM le_status'), 0, 'le_status, too');
 };
 

@@ -134,7 +134,7 @@ subtest 'value' => sub {
 		LeaderElection::Consul::LOCK_FLAG, 'with the lock flag');
 	is($curl->()->{value}, "one \"two\"\n", 'and the value');
 	ok($curl->()->{released}, 'marked as released');
-	ok(!$one->is_leader('billing'), 'nobody leads');
+	denied('G5', $one->is_leader('billing'), 'nobody leads');
 	is($two->leader('billing'), undef, 'everybody knows');
 	is( $two->sql(
 			q(SELECT leader IS NULL AND NOT is_self
@@ -312,8 +312,8 @@ subtest 'rush' => sub {
 		'one session of 50, and one node for all of its own');
 	is(scalar(grep { $_->is_leader('common') } $one, $two),
 		1, 'one node leads');
-	is(scalar(grep { $_->is_leader('rush') } $one, $two),
-		0, 'a session leads for nobody else');
+	denied('G1', scalar(grep { $_->is_leader('rush') } $one, $two),
+		'a session leads for nobody else');
 	$_->quit foreach @sessions, @keepers;
 	poll_until(sub { !key('rush')->{Session} },
 		'the release of what a session held that is gone');

@@ -69,7 +69,7 @@ sub noticed
 
 	$one->wait_for_log_like(
 		qr/no longer leader of election "$election" .*: $reason/);
-	ok(!$one->is_leader($election), "$election: one does not lead any more");
+	denied('G5', $one->is_leader($election), "$election: one does not lead any more");
 	$ms = (($case->{samplers}[0]->beliefs)[-1][1] - $case->{began}) / 1e6;
 	in_time($ms, ($limit // $at_once) * 1000, 'and stopped in time');
 	diag(sprintf 'key "%s": belief ended after %.0f ms',

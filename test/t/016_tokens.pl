@@ -109,6 +109,8 @@ subtest 'a refused token is shown' => sub {
 		q(SELECT count(*) > 0 FROM le_events WHERE event = 'token refused'
 		AND election = 'billing'), 'an event');
 	ok(!$node->is_leader('billing'), 'it does not lead');
+	my $led = $node->token('billing');
+	denied('G2', defined $led && $led <= $token, 'least of all with a lower token');
 	like(
 		status($node, 'last_error'),
 		qr/^fencing token \d+ is not higher than \d{3}, the highest seen/,
@@ -183,7 +185,7 @@ sub unwritable
 			$node->sql_error("SELECT le_acquire('$name/x')"),
 			qr{LE005: .*election "$name/x"\nDETAIL: +$said},
 			'refused, with the reason');
-		ok(!$node->is_leader("$name/x"), 'and not led');
+		denied('G2', $node->is_leader("$name/x"), 'and not led');
 	}
 	poll_until(
 		sub {

@@ -162,7 +162,7 @@ subtest 'to an acquire' => sub {
 			headers => $headers);
 		is(outcome("SELECT le_acquire('$election')"),
 			$state, "$name: " . ($state || 'false'));
-		ok(!$node->is_leader($election), 'not leader');
+		denied('G5', $node->is_leader($election), 'not leader');
 		ok(!$node->log_like(qr/leader of election "$election"/, $offset),
 			'nor was it ever');
 		$recorder->clear_rules;
@@ -209,10 +209,10 @@ subtest 'in the middle of a term' => sub {
 			},
 			"$kind: $name");
 		$recorder->clear_rules;
-		is($node->token('first'), $token, "$kind: $name");
+		same_term($token, $node->token('first'), "$kind: $name");
 	};
 
-	is($node->token('first'), $token, 'leads');
+	same_term($token, $node->token('first'), 'leads');
 	$once->('renew', @{ $common[$_] }) foreach (0, 5, 6, 14);
 	$once->('renew', @{ $common[12] });
 	$once->('prove', @$_) foreach @common;
@@ -246,7 +246,7 @@ subtest 'renewal: no such session' => sub {
 	$node->wait_for_log_like(
 		qr/no longer leader of election "first" .*: store session ended/,
 		$offset);
-	ok(!$node->is_leader('first'), 'stops believing');
+	denied('G5', $node->is_leader('first'), 'stops believing');
 	$node->wait_for_leadership('campaign');
 	guarantee('G2', [ $before, $node->token('campaign') ],
 		'the candidate leads again, with a higher token');

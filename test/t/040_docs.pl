@@ -230,7 +230,7 @@ END
 	$node->sql($create);
 	is($node->sql($insert), 42, 'fence: a first token');
 	is($node->sql($insert), 42, 'the same again');
-	is($node->sql($insert =~ s/42/41/r), '', 'an older one is refused');
+	denied('G3', $node->sql($insert =~ s/42/41/r), 'an older one is refused');
 	is($node->sql($insert =~ s/42/43/r), 43, 'a newer one passes');
 
 	is($node->sql_error(block('errors')), '', 'error handling');
@@ -268,7 +268,7 @@ END
 	like($node->sql("EXPLAIN $command"),
 		qr/One-Time Filter: le_is_leader/, 'evaluated once');
 	$node->sql($command);
-	is($node->sql('SELECT count(*) FROM runs'), 0, 'not the leader');
+	denied('G5', $node->sql('SELECT count(*) FROM runs'), 'not the leader');
 	$node->acquire('billing');
 	$node->sql($command);
 	is($node->sql('SELECT count(*) FROM runs'), 1, 'the leader');

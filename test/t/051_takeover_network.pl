@@ -66,7 +66,7 @@ sub back
 			!@{ $consul->get("/v1/session/info/$session")->{json} };
 		},
 		"the end of ${name}'s session");
-	ok(!$node{$name}->is_leader($case->{election}),
+	denied('G5', $node{$name}->is_leader($case->{election}),
 		"$case->{election}: $name follows");
 	return;
 }

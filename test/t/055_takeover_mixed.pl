@@ -163,13 +163,14 @@ subtest 'a foreign contender' => sub {
 		my $got = slurp_file($file);
 
 		$a->thaw_worker($pid);
-		ok(!$a->is_leader($election), 'a follows');
+		denied('G5', $a->is_leader($election), 'a follows');
 		never_overlap($case);
 
 		my @late = grep { $_->[1] > $got && $_->[0] < $got }
 		  map { $_->beliefs } values %{ $case->{samplers} };
 
-		is_deeply(\@late, [], 'nobody believed when the other client had it');
+		guarantee('G1', [ map { "$_->[0] to $_->[1], and theirs at $got" } @late ],
+			'nobody believed when the other client had it');
 		$b->sql("SELECT le_withdraw('$election')");
 		$consul->destroy($foreign);
 		$a->wait_for_log_like(

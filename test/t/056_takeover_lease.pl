@@ -95,8 +95,10 @@ subtest 'the holder acquires another election meanwhile' => sub {
 	$a->thaw_worker($pid);
 	$a->wait_for_log_like(
 		qr/no longer leader of election "first" with fencing token $case->{token}/);
-	ok(!$a->is_leader($_), "$_: a follows")
-	  foreach ('first', 'before', 'after');
+	denied('G5', $a->is_leader('first'), 'first: a follows');
+
+	# of these it may still ask for one
+	ok(!$a->is_leader($_), "$_: a follows") foreach ('before', 'after');
 	is($b->token($_), leader_key($consul, $_)->{ModifyIndex},
 		"$_ is still b's")
 	  foreach ('first', 'before', 'after');
@@ -151,8 +153,17 @@ subtest 'session on its own schedule' => sub {
 	my ($belief) = $case->{samplers}{a}->beliefs;
 	my $lasted = ($belief->[1] - max(@good)) / 1e9;
 
+	# or since its session was created, if it has not come to a renewal
+	my @since = (
+		@good,
+		map { $_->{received} }
+		  grep { ($_->{status} // 0) == 200 && $_->{received} < $belief->[1] }
+		  $recorder{a}->requests(request_like('create')));
+
 	cmp_ok($lasted, '<=', 9.5,
 		'belief ended before the session could');
+	guarantee('G5', [ [ $belief->[1], @since ? max(@since) + 9.5e9 : undef ] ],
+		'whenever it was renewed last, or created');
 	cmp_ok($lasted, '>', lease_s() - 0.5, 'which is longer than a lease');
 	$a->wait_for_log_like(
 		qr/no longer leader of election "schedule" .*: deadline passed/);

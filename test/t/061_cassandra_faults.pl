@@ -210,7 +210,7 @@ subtest 'the worker' => sub {
 	$one->thaw_worker($worker);
 	$one->wait_for_log_like(
 		qr/no longer leader of election "worker" with fencing token $token/);
-	ok(!$one->is_leader('worker'), 'and the first does not come back');
+	denied('G5', $one->is_leader('worker'), 'and the first does not come back');
 	still_leads($two, 'worker', 'nor does it take anything away');
 	$sampler->stop;
 	ok($two->release('worker'), 'the end');

@@ -210,7 +210,7 @@ subtest 'renewal: answers lost' => sub {
 		'the end of belief', timeout => 20);
 	$recorder->clear_rules;
 	wait_until_free('renewal');
-	ok(!$node->is_leader('renewal'), 'and of the term');
+	denied('G5', $node->is_leader('renewal'), 'and of the term');
 };
 
 # Guards against a value that is lost, or a term that ends, with an answer.
@@ -258,7 +258,7 @@ subtest 'release: answer lost, and a copy that is late' => sub {
 	ok($node->release('late'), 'released');
 	($acquire) = $recorder->requests(qr{^PUT .*late}, $mark);
 	is($recorder->replay($acquire)->{status}, 201, 'a late copy is applied');
-	ok(!$node->is_leader('late'), 'but not believed in');
+	denied('G5', $node->is_leader('late'), 'but not believed in');
 	ok($node->acquire('late', wait => '20 s'), 'seeking it again');
 	guarantee('G2',
 		[ decode_json($recorder->replay($acquire)->{body})->{token} - 1, $node->token('late') ],

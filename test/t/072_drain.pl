@@ -81,6 +81,7 @@ subtest 'short work is waited for' => sub {
 		my $next = session($b);
 		my $result;
 		my $committed;
+		my $early;
 
 		$next->start("SELECT le_acquire('e', wait => '1 min')");
 		if ($ways{$way})
@@ -99,11 +100,13 @@ subtest 'short work is waited for' => sub {
 		like($worker->query($gate), qr/^\d+$/, 'but the gate that it has passed');
 		is($worker->query("SELECT le_fencing_token('e') = ($gate)"), 't', 'and its token');
 		ok(key_is_held(), 'the store knows nothing yet');
+		$early = $next->is_done && $next->finish->{output} eq 't';
 		ok(!$next->is_done, 'nobody else leads');
 		ok(!$other->is_done, 'who asked waits') if $ways{$way};
 		is($worker->error('COMMIT'), '', 'the work is committed');
 		$committed = boottime_ns();
 		is(work_done(), 1, 'and there');
+		denied('G3', $early && work_done(), 'which it would not be if the next led');
 		is(($result = $next->finish)->{output}, 't', 'the next leads');
 		cmp_ok($result->{at} - $committed, '<', 2e9, 'at once');
 		is($other->finish->{output}, 't', 'who asked is told')
@@ -218,6 +221,7 @@ subtest 'who gives up its own term is not waited for' => sub {
 		is($result->{output}, 't', $end);
 		in_time($result->{seconds}, 0.8, 'at once');
 		like($worker->error('COMMIT'), qr/ERROR:  LE002.*: (released|stepped down)/s, 'its commit is refused');
+		guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 	}
 	# but is by others, for what it does not give up
 	my $worker = at_work();
@@ -287,6 +291,7 @@ subtest 'lost meanwhile' => sub {
 	$result = $other->finish(timeout => 5);
 	is($result->{output}, 't', 'there is nothing left to give up');
 	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'the commit is refused');
+	denied('G3', $result->{output} eq 't' && work_done(), 'nothing was committed');
 };
 
 subtest 'shutdown' => sub {

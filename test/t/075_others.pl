@@ -109,7 +109,7 @@ sub at_commit
 		{
 			cmp_ok($calls, '<', 2, "$what: the other is not called twice");
 			like($error, qr/ERROR:  LE002: no longer leader of election "own"/, "$what: refused");
-			is(rows_of('work', 'audit', 'deferred'), '0 0 0', "$what: nothing was committed");
+			guarantee('G3', [ grep { rows_of($_) > 0 } 'work', 'audit', 'deferred' ], "$what: nothing was committed");
 		}
 		else
 		{
@@ -256,7 +256,7 @@ subtest 'the gate at commit' => sub {
 	$node->sql('TRUNCATE audit, work');
 	$error = $session->error("INSERT INTO work SELECT 1 FROM others_at_commit('SELECT pass_and_lose(true)', 1)");
 	like($error, qr/ERROR:  LE002: no longer leader of election "own"/, 'refused');
-	is(rows_of('work'), '0', 'nothing was committed');
+	denied('G3', rows_of('work'), 'nothing was committed');
 };
 
 # A transaction that is bound is looked at when its deadline comes close, of which

@@ -20,12 +20,21 @@ my @crc_table = map {
 	$crc;
 } 0 .. 255;
 
+# Which claims were granted: none is again, on any machine.
+my %granted;
+
 sub claim
 {
-	my ($job, $tick, $election) = @_;
+	my ($job, $tick, $election, $session) = @_;
+	my ($sql, $claim, $answer);
 
 	$election //= 'billing';
-	return $node->sql("SELECT le_claim('$election', '$job', '$tick')");
+	$claim = "'$election', '$job', '$tick'";
+	$sql = "SELECT le_claim($claim)";
+	$answer = $session ? $session->query($sql) : $node->sql($sql);
+	denied('G4', $answer, "$claim: not granted twice") if $granted{$claim};
+	$granted{$claim} = 1 if $answer eq 't';
+	return $answer;
 }
 
 sub record
@@ -35,7 +44,7 @@ sub record
 	return $node->sql("SELECT $columns FROM le_claims WHERE job = '$job'");
 }
 
-is(claim('nightly', $minute), 'f', 'not without leading');
+denied('G4', claim('nightly', $minute), 'not without leading');
 is($node->sql('SELECT count(*) FROM le_claims'), 0, 'and nothing recorded');
 $node->acquire('billing');
 my $token = $node->token('billing');
@@ -52,9 +61,8 @@ is(claim('nightly', '2020-01-01 00:00:00.001+00'), 't', 'a newer tick');
 
 # only who claimed may complete
 my $session = LeaderElection::Session->new($node);
-is($session->query("SELECT le_claim('billing', 'weekly', '$minute')"), 't', 'claimed by a session');
-is($session->query("SELECT le_claim('billing', 'weekly', '$minute')"),
-	'f', 'which gets it once as well');
+is(claim('weekly', $minute, 'billing', $session), 't', 'claimed by a session');
+is(claim('weekly', $minute, 'billing', $session), 'f', 'which gets it once as well');
 is($node->sql("SELECT le_complete('billing', 'weekly', '$minute')"),
 	'f', 'not completed by another');
 is(record('weekly', 'state'), 'running', 'and still running');
@@ -64,23 +72,23 @@ is($session->query("SELECT le_complete('billing', 'weekly', '$minute')"), 'f', '
 
 # claims do not roll back
 $session->query('BEGIN');
-is($session->query("SELECT le_claim('billing', 'undone', '$minute')"), 't', 'claimed in a transaction');
+is(claim('undone', $minute, 'billing', $session), 't', 'claimed in a transaction');
 $session->query('ROLLBACK');
 is(claim('undone', $minute), 'f', 'that was undone: still taken');
 
 # ended without the term: work that is done is done
-is($session->query("SELECT le_claim('billing', 'late', '$minute')"), 't', 'claimed in time');
+is(claim('late', $minute, 'billing', $session), 't', 'claimed in time');
 $node->release('billing');
 is($session->query("SELECT le_complete('billing', 'late', '$minute')"), 't', 'completed after the term');
 is(record('late', 'state'), 'done', 'and recorded');
-is(claim('late', '2021-01-01'), 'f', 'no claim after the term');
+denied('G4', claim('late', '2021-01-01'), 'no claim after the term');
 $node->acquire('billing');
 guarantee('G2', [ $token, $node->token('billing') ], 'a later term');
 is(claim('late', $minute), 'f', 'what is done stays done');
 is(claim('undone', $minute), 'f', 'and what is taken stays taken');
 
 # a superseded claim is not completed
-is($session->query("SELECT le_claim('billing', 'slow', '$minute')"), 't', 'slow: claimed');
+is(claim('slow', $minute, 'billing', $session), 't', 'slow: claimed');
 is(claim('slow', '2020-01-01 00:01+00'), 't', 'slow: the next tick');
 is($session->query("SELECT le_complete('billing', 'slow', '$minute')"), 'f', 'slow: too late');
 is(record('slow', 'state'), 'running', 'slow: the next one is not touched');
@@ -284,7 +292,19 @@ sub try_to
 	my ($rc, $out, $error) = $lost->psql('postgres',
 		"\\set VERBOSITY verbose\nSELECT le_claim('e', '$job', '$minute')");
 
+	$granted{$job} = 1 if $rc == 0 && $out eq 't';
 	return $rc == 0 ? $out : $error;
+}
+
+# One that was granted before, and not lost on purpose.
+sub again
+{
+	my ($job) = @_;
+	my $was_granted = $granted{$job};
+	my $answer = try_to($job);
+
+	denied('G4', $was_granted && $answer eq 't', "$job: not granted twice");
+	return $answer;
 }
 
 sub write_to
@@ -315,7 +335,7 @@ sub brought
 	my ($what) = @_;
 
 	write_to($file, slurp_file($good));
-	is(try_to('one'), 'f', "$what: with a good copy the ticks are taken");
+	is(again('one'), 'f', "$what: with a good copy the ticks are taken");
 	like($lost->sql($files), qr/^(warning:[^\n]* put aside[^\n]*\n)?ok:[^\n]*$/, "$what: the check");
 	ok(!-e $rest, "$what: and nothing is offered any more");
 	is($lost->sql(q(SELECT count(*) > 0 FROM le_events WHERE event = 'file written')), 't', "$what: an event");
@@ -327,7 +347,7 @@ sub brought
 $lost->acquire('e');
 is(try_to($_), 't', "claimed: $_") foreach 'one', 'two', 'three';
 restarted_after(sub { });
-is(try_to('one'), 'f', 'after a crash');
+is(again('one'), 'f', 'after a crash');
 $lost->stop;
 write_to($good, slurp_file($file));
 $lost->start;
@@ -356,36 +376,36 @@ foreach my $case (
 		1, "$what: an event");
 	like($lost->sql($files), qr/^error:Nothing can be claimed: "leader_election.claims" was damaged or removed: $offer/m, "$what: the check");
 	like(try_to('four'), qr/LE005: .*DETAIL: +"leader_election.claims" was damaged or removed: $offer/s, "$what: nothing new is claimed");
-	isnt(try_to('three'), 't', "$what: nor what was claimed before");
+	isnt(again('three'), 't', "$what: nor what was claimed before");
 	restarted_after(sub { });
 	like(try_to('four'), qr/LE005/, "$what: nor after a restart");
-	isnt(try_to('one'), 't', "$what: neither the other");
+	isnt(again('one'), 't', "$what: neither the other");
 	brought($what);
 }
 
 # What was read counts, if somebody says so.
 restarted_after(sub { write_to($file, join('', @whole[ 0 .. 2 ])) });
-is(try_to('two'), 'f', 'what could be read is known');
+is(again('two'), 'f', 'what could be read is known');
 restarted_after(sub { });
-is(try_to('two'), 'f', 'after a restart as well');
+is(again('two'), 'f', 'after a restart as well');
 rename($rest, $file) or die $!;
-is(try_to('two'), 'f', 'and when one goes on with it');
+is(again('two'), 'f', 'and when one goes on with it');
 is(try_to('three'), 't', 'which forgets the rest');
 
 # No file, although there was one; and one that is being copied.
 restarted_after(sub { unlink $file or die "$file: $!" });
-like(try_to('one'), qr/LE005: .*DETAIL: +"leader_election.claims" was damaged or removed: $offer/s, 'removed');
+like(again('one'), qr/LE005: .*DETAIL: +"leader_election.claims" was damaged or removed: $offer/s, 'removed');
 unlink $rest or die $!;
 restarted_after(sub { });
-like(try_to('one'), qr/LE005/, 'nothing is settled by removing more');
+like(again('one'), qr/LE005/, 'nothing is settled by removing more');
 
 my $half = substr(slurp_file($good), 0, 500);
 
 write_to($file, $half);
-like(try_to('one'), qr/LE005: .*DETAIL: +"leader_election.claims" is not whole, line 4 is not what was written: $offer/s, 'a copy that has just begun');
+like(again('one'), qr/LE005: .*DETAIL: +"leader_election.claims" is not whole, line 4 is not what was written: $offer/s, 'a copy that has just begun');
 is(slurp_file($file), $half, 'is left alone');
 restarted_after(sub { });
-like(try_to('one'), qr/LE005: .* is not whole/s, 'also by a restart');
+like(again('one'), qr/LE005: .* is not whole/s, 'also by a restart');
 is(slurp_file($file), $half, 'which does not touch it either');
 brought('copied');
 
@@ -395,7 +415,7 @@ restarted_after(
 		unlink $file or die $!;
 		symlink('/proc/self/mem', $file) or die $!;
 	});
-like(try_to('one'), qr{LE005: .*DETAIL: +could not read file "leader_election.claims": Input/output error}s, 'an error of the disk');
+like(again('one'), qr{LE005: .*DETAIL: +could not read file "leader_election.claims": Input/output error}s, 'an error of the disk');
 like($lost->sql($files), qr{^error:Nothing can be claimed: could not read file "leader_election.claims": Input/output error}m, 'the check');
 ok(-l $file, 'it is not written anew');
 unlink $file or die $!;
@@ -406,12 +426,12 @@ is(try_to('five'), 't', 'one more');
 unlink $file or die $!;
 is(try_to('six'), 't', 'claimed without a file');
 restarted_after(sub { });
-is(try_to($_), 'f', "$_: in the new one") foreach 'one', 'five', 'six';
+is(again($_), 'f', "$_: in the new one") foreach 'one', 'five', 'six';
 write_to("$file.old", slurp_file($good));
 rename("$file.old", $file) or die $!;
 is(try_to('seven'), 't', 'claimed with another file');
 restarted_after(sub { });
-is(try_to($_), 'f', "$_: in the right one") foreach 'one', 'five', 'six', 'seven';
+is(again($_), 'f', "$_: in the right one") foreach 'one', 'five', 'six', 'seven';
 
 # A crash may leave the first line of a write without the others: nobody was told.
 sub wiped
@@ -427,20 +447,24 @@ is(try_to('eight'), 't', 'the last claim but one');
 is(try_to('last'), 't', 'the last claim');
 my $offset = restarted_after(wiped('last'));
 ok(!$lost->log_like(qr/is damaged/, $offset), 'the last line is missing: no alarm');
-is(try_to('eight'), 'f', 'what was there before is');
+is(again('eight'), 'f', 'what was there before is');
 is(try_to('last'), 't', 'and it can be had');
 is(try_to('behind'), 't', 'one more');
 $offset = restarted_after(wiped('last'));
 ok($lost->log_like(qr/is damaged/, $offset), 'one before it is missing: damaged');
 rename($rest, $file) or die $!;
-is(try_to('behind'), 'f', 'what was read counts');
+is(again('behind'), 'f', 'what was read counts');
 
 # The file is full from time to time: it goes on in a new one.
-is($lost->sql("SELECT count(*) FROM generate_series(1, 300) n WHERE le_claim('e', 'many ' || n, '$minute')"), 300, 'more than there was room for');
+my $many = "SELECT count(*) FROM generate_series(1, 300) n WHERE le_claim('e', 'many ' || n, '$minute')";
+my $had = $lost->sql($many);
+is($had, 300, 'more than there was room for');
 cmp_ok(-s $file, '>', 65536, 'a larger file');
 is((-s $file) % 16384, 0, 'in steps');
 restarted_after(sub { });
-is($lost->sql("SELECT count(*) FROM generate_series(1, 300) n WHERE le_claim('e', 'many ' || n, '$minute')"), 0, 'all are there');
+my $more = $lost->sql($many);
+is($more, 0, 'all are there');
+denied('G4', $more > 300 - $had, 'and none is granted twice');
 
 # No room, also for what is written in place.
 system_or_bail('prlimit', '--pid', $lost->worker_pid, '--fsize=0:');
@@ -451,7 +475,7 @@ like($lost->sql($files), qr/^error:Nothing can be claimed: could not write file 
 system_or_bail('prlimit', '--pid', $lost->worker_pid, '--fsize=unlimited:');
 is(try_to('fuller'), 't', 'there is room again');
 restarted_after(sub { });
-is(try_to('fuller'), 'f', 'and it was used');
+is(again('fuller'), 'f', 'and it was used');
 $lost->stop;
 
 done_testing();

@@ -72,7 +72,7 @@ sub worked
 # Not the leader: quietly nothing.
 is(le_run("CALL work('quiet')"), '', 'no error');
 is(le_run("CALL work('quiet')", at('quiet')), '', 'nor with a tick');
-is(worked('quiet'), 0, 'no work');
+denied('G3', worked('quiet'), 'no work');
 is(state('quiet'), '', 'no claim');
 
 $node->acquire('billing');
@@ -90,6 +90,7 @@ is(le_run("CALL work('once')", at('once')), '', 'once');
 is(le_run("CALL work('once')", at('once')), '', 'and again, quietly');
 is($node->sql("SELECT count(*), min(tick) = '$tick' FROM work WHERE what = 'once'"),
 	'1|t', 'run once, and told its tick');
+denied('G4', worked('once') > 1, 'not twice');
 is(state('once'), 'done|1', 'done');
 is($node->sql('SELECT le_tick()'), '', 'no tick outside of le_run');
 is(le_run("CALL batches(3)", at('batches')), '', 'a command that commits');
@@ -111,6 +112,8 @@ is(le_run("CALL work('every')", ", job => 'every', every => '1 day'"), '', 'ever
 is(le_run("CALL work('every')", ", job => 'every', every => '1 day'"), '', 'every, again');
 is($node->sql("SELECT count(*), bool_and(tick = date_trunc('day', now() + interval '2 s', 'UTC')) FROM work WHERE what = 'every'"),
 	'1|t', 'once a day');
+denied('G4', $node->sql("SELECT count(*) - count(DISTINCT tick) FROM work WHERE what = 'every'"),
+	'no tick twice');
 is(state('every'), 'done|1', 'done');
 
 # a tick by local time, as docs/jobs.md names it: each night has its own, at 01:00
@@ -171,7 +174,7 @@ is(state('terminated'), 'running|1', 'still running');
 $node->release('billing');
 $node->acquire('billing');
 is(le_run("CALL work('caught')", at('terminated')), '', 'a later term');
-is(worked('caught'), 0, 'not unless asked to');
+denied('G4', worked('caught'), 'not unless asked to');
 is(le_run("CALL work('caught')", at('terminated', 1) . ', catch_up => true'), '', 'catching up');
 is($node->sql("SELECT string_agg(extract(second FROM tick)::int::text, ',' ORDER BY n) FROM work WHERE what = 'caught'"),
 	'0,1', 'first the old tick, then the new one');
@@ -197,7 +200,7 @@ $node->wait_for("SELECT state = 'running' FROM le_claims WHERE job = 'lost'");
 my $worker = $node->freeze_worker;
 like($session->finish->{error}, qr/LE002/, 'lost: refused');
 $node->thaw_worker($worker);
-is(worked('lost'), 0, 'lost: undone');
+denied('G3', worked('lost'), 'lost: undone');
 is(state('lost'), 'running|1', 'lost: not failed');
 $node->configure(lease_ttl => '15s');
 poll_until(sub { $node->acquire('billing') }, 'a later term');
@@ -222,6 +225,7 @@ $node->wait_for("SELECT wait_event_type = 'Extension' AND backend_xmin IS NULL F
 $node->acquire('billing');
 is($session->finish->{error}, '', 'until its turn has come');
 is(worked('gap') . '|' . state('gap'), '1|done|1', 'and runs');
+denied('G4', worked('gap') > 1, 'not twice');
 $session->start("CALL le_run('other', 'SELECT 1', job => 'x', tick => '$tick', wait => '1 min')");
 $node->wait_for("SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = " . $session->pid);
 $node->sql('SELECT pg_cancel_backend(' . $session->pid . ')');

@@ -37,7 +37,7 @@ sub record
 	return $two->sql("SELECT $columns FROM le_claims WHERE job = '$job'");
 }
 
-is($one->sql(claim('early')), 'f', 'nobody leads: no claim');
+denied('G4', $one->sql(claim('early')), 'nobody leads: no claim');
 ok($one->acquire('billing', wait => '30s'), 'one leads');
 ok(!$two->acquire('billing'), 'and two does not');
 
@@ -48,24 +48,29 @@ $_->start("WITH s AS MATERIALIZED (SELECT n FROM generate_series(1, $jobs) n ORD
   foreach @sessions;
 my @won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
 is(scalar(map { @$_ } @won), $jobs, 'as many claims as jobs');
-my %won = map { $_ => 1 } map { @$_ } @won;
+my %won;
+$won{$_}++ foreach map { @$_ } @won;
 is(scalar keys %won, $jobs, 'each job once');
+guarantee('G4', [ grep { $won{$_} > 1 } sort keys %won ], 'and no job twice');
 is(scalar(map { @$_ } @won[ 2, 3 ]), 0, 'by the leader');
 
 my $session = LeaderElection::Session->new($one);
 is($session->query(claim('done')), 't', 'claimed');
-is($one->sql(claim('done')), 'f', 'once');
+denied('G4', $one->sql(claim('done')), 'once');
 is($session->query(claim('done') =~ s/le_claim/le_complete/r), 't', 'completed');
 is(record('done', "state, try, tick = '$tick', fencing_token"), 'done|1|t|' . $one->token('billing'), 'seen by the other node');
 
 # a dead leader's tick is caught up, where that is asked for
-is($session->query(claim('dead')), 't', 'claimed by a leader');
+my $claimed = $session->query(claim('dead'));
+is($claimed, 't', 'claimed by a leader');
 $one->crash;
 ok($two->acquire('billing', wait => '1 min'), 'which dies; two leads');
 $two->sql('CREATE TABLE ran (tick timestamptz, token bigint)');
 my $run = q{CALL le_run('billing', 'INSERT INTO ran VALUES (le_tick(), le_fencing_token(''billing''))', job => 'dead', tick => '%s'};
 $two->sql(sprintf($run, $tick) . ')');
-is($two->sql('SELECT count(*) FROM ran'), 0, 'not run again');
+my $runs = $two->sql('SELECT count(*) FROM ran');
+is($runs, 0, 'not run again');
+denied('G4', $claimed eq 't' && $runs, 'nor granted twice');
 $two->sql(sprintf($run, '2020-01-01 00:01+00') . ', catch_up => true)') foreach 1 .. 2;
 is($two->sql(q{SELECT string_agg(extract(minute FROM tick)::int::text, ',' ORDER BY tick) FROM ran}), '0,1', 'but caught up');
 is(record('dead', 'state, try'), 'done|1', 'done');
@@ -75,6 +80,6 @@ is(record('fails', 'state'), 'failed', 'the claim says failed');
 # what was decided for a term that is over
 is($two->sql(claim('late')), 't', 'claimed');
 $two->release('billing');
-is($two->sql(claim('later')), 'f', 'not without a term');
+denied('G4', $two->sql(claim('later')), 'not without a term');
 
 done_testing();

@@ -78,6 +78,7 @@ subtest 'a term, and who sees it' => sub {
 	ok($a->release('term'), 'and lets go');
 	$b->wait_for_leadership('term');
 	$other = $b->token('term');
+	guarantee('G2', [ $token, $other ], 'b leads with a higher token');
 	# a may or may not see b: it does not look at elections it does not seek
 	is_deeply(
 		[ @{ events($a, $since{a}, 'term') }[ 0, 1 ] ],
@@ -176,7 +177,7 @@ subtest 'renewals, and a store that does not answer' => sub {
 subtest 'gate, fence and cancel' => sub {
 	my $since = newest($a);
 	my $session = LeaderElection::Session->new($a);
-	my ($token, $worker, $canceled);
+	my ($token, $worker, $canceled, $error);
 
 	like($a->sql_error("SELECT le_require_leader('gate')"),
 		qr/LE001/, 'refused, with no place in the table');
@@ -190,7 +191,9 @@ subtest 'gate, fence and cancel' => sub {
 
 	$session->query("BEGIN; SELECT le_require_leader('gate')");
 	$session->query("SELECT le_release('gate')");
-	like($session->error('COMMIT'), qr/LE002/, 'refused at commit');
+	$error = $session->error('COMMIT');
+	guarantee('G3', [ $error eq '' ? 'COMMIT' : () ], 'not committed');
+	like($error, qr/LE002/, 'refused at commit');
 	is(stat_of($a, 'gate_passed, fence_aborts, cancels', 'gate'),
 		'4|1|0', 'counted');
 	is(
@@ -282,6 +285,7 @@ subtest 'takeover' => sub {
 	$a->freeze;
 	$b->wait_for_leadership('taken');
 	$new = $b->token('taken');
+	guarantee('G2', [ $old, $new ], 'b leads with a higher token');
 	$line = log_line($b, 'taken');
 	is_deeply(
 		events($b, $since, 'taken'),

@@ -159,11 +159,12 @@ subtest 'claims' => sub {
 	my @sessions =
 	  map { my $node = $_; map { LeaderElection::Session->new($node) } 1 .. 2 }
 	  $one, $two;
-	my (@won, %won);
+	my (@claimed, @won, %won);
 
 	is($two->sql($claim), 'f', 'not by who does not lead');
-	is($session->query($claim), 't', 'claimed');
-	is($one->sql($claim), 'f', 'once');
+	@claimed = ($session->query($claim), $one->sql($claim));
+	guarantee('G4', [ "@claimed" eq 't t' ? $job : () ], 'not twice');
+	is("@claimed", 't f', 'claimed, once');
 	is( $two->sql(
 			"SELECT state, try, tick = '$tick', fencing_token, node
 			FROM le_claims WHERE job = '$job'"),
@@ -179,9 +180,10 @@ subtest 'claims' => sub {
 		SELECT n FROM s WHERE le_claim('billing', 'job/' || n, '$tick')")
 	  foreach @sessions;
 	@won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
-	%won = map { $_ => 1 } map { @$_ } @won;
-	is(scalar(map { @$_ } @won), 10, 'as many claims as jobs');
-	is(scalar keys %won, 10, 'each job once');
+	$won{$_}++ foreach map { @$_ } @won;
+	is(scalar keys %won, 10, 'each job is claimed');
+	is(scalar(map { @$_ } @won), 10, 'once');
+	guarantee('G4', [ grep { $won{$_} > 1 } sort keys %won ], 'and none twice');
 	is(scalar(map { @$_ } @won[ 2, 3 ]), 0, 'by the leader');
 	is($two->sql('SELECT count(*) FROM le_claims'), 11, 'all are listed');
 
@@ -191,6 +193,9 @@ subtest 'claims' => sub {
 		le_fencing_token(''billing''))', job => 'run', tick => '$tick')")
 	  foreach 1 .. 2;
 	is($one->sql('SELECT count(*) FROM ran'), 1, 'le_run runs a tick once');
+	guarantee('G4',
+		[ split /\n/, $one->sql('SELECT tick FROM ran GROUP BY tick HAVING count(*) > 1') ],
+		'and none twice');
 };
 
 # A blob that is not ours is left alone, however it got its name.

@@ -191,7 +191,8 @@ subtest 'blobs that are tampered with' => sub {
 	is($azurite->request('PUT', $name, 'comp=metadata', %metadata,
 			'x-ms-meta-le_token' => 50)->{status}, 200, 'a higher token');
 	ok($node->acquire('edited', wait => '10 s'), 'is taken for one');
-	is($node->token('edited'), 51, 'the next goes on from there');
+	guarantee('G2', [ 50, $node->token('edited') ], 'the next is higher');
+	is($node->token('edited'), 51, 'and goes on from there');
 
 	# under the lease
 	is($azurite->request('PUT', $name, 'comp=metadata', %metadata,
@@ -307,7 +308,7 @@ subtest 'contenders' => sub {
 	my @sessions = map { my $node = $_;
 		map { LeaderElection::Session->new($node) } 1 .. 10 } @nodes;
 	my $elections = 30;
-	my (%won, %token, $failures);
+	my (%won, %token, %tokens, $failures);
 
 	$_->sql(q(CREATE FUNCTION wins(election text) RETURNS bigint
 		LANGUAGE plpgsql AS $$
@@ -338,6 +339,7 @@ subtest 'contenders' => sub {
 
 			$won{$n}++;
 			$token{"$n|$token"}++;
+			push @{ $tokens{$n} }, $token;
 		}
 	}
 	# On a machine that is too busy a request may get no answer; else each has one.
@@ -349,6 +351,8 @@ subtest 'contenders' => sub {
 		0, 'nobody is told that it is not known') unless $failures;
 	is(scalar keys %won, $elections, 'each has a winner');
 	is(scalar(grep { $_ != 1 } values %token), 0, 'each token has one only');
+	guarantee('G2', [ map { [ 0, sort { $a <=> $b } @$_ ] } values %tokens ],
+		'no token is given twice');
 	is(
 		scalar(grep { $won{$_} != $azurite->blob("race/$_")->{token} } keys %won),
 		0, 'and no token has none') unless $failures;
@@ -363,21 +367,25 @@ subtest 'standing still' => sub {
 	my @samplers =
 	  map { LeaderElection::Sampler->new($_, 'still') } $node, $other;
 	my $waiting = LeaderElection::Session->new($other);
-	my ($token, $worker);
+	my $claim = q(SELECT le_claim('still', 'job', '2020-01-01 00:00+00'));
+	my ($token, $worker, $taken, $led, $rc, $claimed, $error);
 
 	ok($node->acquire('still'), 'leads');
 	$token = $node->token('still');
 	poll_until(sub { scalar $samplers[0]->beliefs }, 'a sample');
 	$waiting->start(q(SELECT le_acquire('still', wait => '1 min')));
 	$worker = $node->freeze_worker;
-	is($waiting->finish->{output}, 't', 'the other leads');
-	ok(!$node->is_leader('still'), 'who stands still does not');
+	$taken = $waiting->finish->{output} eq 't';
+	$led = $node->is_leader('still');
+	ok($taken, 'the other leads');
+	ok(!$led, 'who stands still does not');
+	guarantee('G1', [ $taken && $led ? 'still' : () ], 'not both');
 	$node->thaw_worker($worker);
 	guarantee('G2', [ $token, $other->token('still') ], 'with a higher token');
 	is($other->token('still'), $token + 1, 'the next');
-	like($node->sql_error(q(SELECT le_claim('still', 'job',
-		'2020-01-01 00:00+00'))) . $node->sql(q(SELECT le_claim('still', 'job',
-		'2020-01-01 00:00+00'))), qr/LE00[12]|^f/, 'nor claims, when it is back');
+	($rc, $claimed, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\n$claim");
+	like($rc == 0 ? $claimed : $error, qr/LE00[12]|^f/, 'nor claims, when it is back');
+	guarantee('G4', [ $taken && $claimed eq 't' ? 'job' : () ], 'nor is told that it has');
 	still_leads($other, 'still', 'the other goes on');
 	$_->stop foreach @samplers;
 	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ],

@@ -32,6 +32,12 @@ sub wait_for_end
 	return;
 }
 
+# When a request for the lease has last got through, at the latest; one at least has.
+sub last_asked
+{
+	return max(map { $_->{received} } grep { ($_->{action} // '') ne 'lose_request' } $recorder->requests(@_));
+}
+
 # An operator breaks a lease; the other node waits for it.
 my (%samplers, %waits);
 
@@ -127,6 +133,8 @@ subtest 'a stamp that takes its time' => sub {
 	$sampler->stop;
 	is(scalar(grep { $_->[1] > $sent + 13.1e9 } $sampler->beliefs),
 		0, 'not for longer than since it was asked for');
+	guarantee('G5', [ [ max($sent, map { $_->[1] } $sampler->beliefs), last_asked($lease, $mark) + 13.1e9 ] ],
+		'the last time');
 	is(scalar(grep { $_->[1] - $_->[0] > 1.1e9 } $sampler->beliefs),
 		0, 'a term of a second, or none');
 	$recorder->clear_rules;
@@ -166,6 +174,8 @@ subtest 'values in place of renewals' => sub {
 	ok(!$one->is_leader('values'), 'no belief beyond what the lease is good for');
 	$sampler->stop;
 	is(scalar(grep { $_->[1] > $sent + 13.1e9 } $sampler->beliefs), 0, 'nor shortly before');
+	guarantee('G5', [ [ max($sent, map { $_->[1] } $sampler->beliefs), last_asked($lease, $mark) + 13.1e9 ] ],
+		'as it was last asked for');
 	$recorder->clear_rules;
 	$session->quit;
 	ok($one->acquire('values', wait => '1 min'), 'another term');
@@ -221,25 +231,32 @@ subtest 'a claim whose term is not confirmed' => sub {
 	foreach my $action ('lose_reply', 'lose_request', 'delay_reply')
 	{
 		my $session = LeaderElection::Session->new($one);
+		my @claimed;
 
 		$recorder->rule(match => qr/^PUT \S*claims~leader\?\S*comp=lease/,
 			action => $action, delay => 3, count => 1);
-		is($session->query(sprintf $claim, $action), 't', "$action: claimed");
+		push @claimed, $session->query(sprintf $claim, $action);
 		$recorder->clear_rules;
-		is($one->sql(sprintf $claim, $action), 'f', 'once');
+		push @claimed, $one->sql(sprintf $claim, $action);
+		guarantee('G4', [ "@claimed" eq 't t' ? $action : () ], "$action: not claimed twice");
+		is("@claimed", 't f', "$action: but once");
 		$session->quit;
 	}
 
 	# its leader is another by then
 	my $session = LeaderElection::Session->new($one);
+	my ($first, $second);
 
 	$recorder->rule(match => qr/^PUT \S*claims~leader\?\S*comp=lease/, action => 'hang_request');
 	$session->start(sprintf $claim, 'between');
 	$two->wait_for(q(SELECT count(*) = 1 FROM le_claims WHERE job = 'between'), 'the record', timeout => 30);
 	ok($two->acquire('claims', wait => '1 min'), 'another leads');
-	like($session->finish(timeout => 60)->{error}, qr/LE00[1245]/, 'the claim is refused');
+	$first = $session->finish(timeout => 60);
+	like($first->{error}, qr/LE00[1245]/, 'the claim is refused');
 	$recorder->clear_rules;
-	is($two->sql(sprintf $claim, 'between'), 'f', 'its tick is taken, at most once');
+	$second = $two->sql(sprintf $claim, 'between');
+	is($second, 'f', 'its tick is taken, at most once');
+	guarantee('G4', [ "$first->{output} $second" eq 't t' ? 'between' : () ], 'not twice');
 	ok($two->release('claims'), 'the end');
 };
 
@@ -296,7 +313,7 @@ subtest 'a service that stands still' => sub {
 	{
 		my @samplers = map { LeaderElection::Sampler->new($_, 'still') } $one, $two;
 		my $session = LeaderElection::Session->new($two);
-		my ($began, $ended, $token, $alone);
+		my ($began, $frozen, $ended, $token, $alone, $last);
 
 		ok($one->acquire('alone', wait => '1 min'), "$seconds s: leads what nobody waits for");
 		$alone = $one->token('alone');
@@ -306,11 +323,13 @@ subtest 'a service that stands still' => sub {
 		$two->wait_for(q(SELECT state = 'waiting' FROM le_status WHERE election = 'still'), 'one who waits');
 		$began = boottime_ns();
 		$azurite->freeze;
+		$frozen = boottime_ns();
 		wait_for_end($one, 'still', timeout => 20);
 		$ended = boottime_ns();
 		# What was asked last and answered with yes; $ended is when it was noticed.
-		guarantee('G5', [ [ max(map { $_->[1] } $samplers[0]->beliefs), $began + 13.5e9 ] ],
-			'belief ends in time');
+		$last = max(map { $_->[1] } $samplers[0]->beliefs);
+		guarantee('G5', [ [ $last, $frozen + 13.5e9 ] ], 'belief ends in time');
+		in_time($last, $began + 13.5e9, 'counted from before it stood still');
 		wait_for_end($one, 'alone', timeout => 20);
 		poll_until(sub { boottime_ns() - $began > $seconds * 1e9 }, "$seconds s", timeout => 90);
 		is( scalar(

@@ -32,7 +32,9 @@ sub at
 }
 
 # What is claimed, and done, when this second is due; one per second, unless the
-# options say otherwise.
+# options say otherwise.  Without catch_up no tick is to be had twice.
+my (%granted, @twice);
+
 sub claim
 {
 	my ($job, $second, $options, $by) = @_;
@@ -43,6 +45,8 @@ sub claim
 
 	($by // $session)->query("SELECT le_complete('billing', '$job', " . at($tick) . ')')
 	  if $tick ne '';
+	push @twice, "$job $tick"
+	  if $tick ne '' && $granted{"$job $tick"}++ && ($options // '') !~ /catch_up => true/;
 	return $tick;
 }
 
@@ -170,6 +174,7 @@ is($session->error("SELECT le_claim_tick('billing', 'named', " . at(20) . ", eve
 	'has no interval, and nothing is said');
 $session->query("SELECT le_complete('billing', 'named', " . at(20) . ')');
 is(missed('named'), '', 'nor is anything missed');
+guarantee('G4', \@twice, 'no tick was granted twice');
 
 # ---- le_run ----
 
@@ -267,6 +272,9 @@ like($session->error(call('long', "missed => 'all'")),
 	qr/NOTICE:  00000: tick \S+ \S+ of job "long" is not claimed: tick \S+ \S+ may still be under way/, 'under way');
 $node->sql('SELECT pg_cancel_backend(' . $running->pid . ')');
 like($running->finish->{error}, qr/57014/, 'canceled');
+guarantee('G4',
+	[ split /\n/, $node->sql('SELECT job, tick FROM work GROUP BY 1, 2 HAVING count(*) > 1') ],
+	'no tick ran twice');
 
 # ---- its time ----
 

@@ -66,6 +66,11 @@ my $progress = last_progress($leader, 'billing', sub { $other->is_leader('billin
 poll_until(sub { $other->sql('SELECT count(*) FROM work') > 0 }, 'its pg_cron to run the job', timeout => 90, interval => 0.1);
 is($other->sql("SELECT min(tick) = '$last'::timestamptz + interval '1 min' FROM work"), 't', 'the tick that was missed, runs there');
 is($leader->sql("SELECT count(*) FROM work WHERE tick > '$last'"), 0, 'and not where the launcher hangs');
+
+my %ran;
+
+$ran{$_}++ foreach map { split /\n/, $_->sql('SELECT tick FROM work') } @nodes;
+guarantee('G4', [ grep { $ran{$_} > 1 } sort keys %ran ], 'no tick ran twice');
 is($leader->sql("SELECT last_loss FROM le_status WHERE election = 'billing'"), 'no progress', 'which gave it up for lack of progress');
 is($leader->sql("SELECT count(*) FROM le_events WHERE event = 'no progress' AND fencing_token = $token"), 1, 'of that term');
 given_up_in_time($leader, 'billing', $progress, 65);

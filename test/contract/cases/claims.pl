@@ -19,7 +19,7 @@ contract 'claims' => sub {
 	my $claim = "SELECT le_claim('claims', '$job', '$tick')";
 	my $token;
 
-	is($one->sql($claim), 'f', 'claim without a leader: false');
+	denied('G4', $one->sql($claim), 'claim without a leader: false');
 	ok($one->acquire('claims'), 'one leads');
 	# a store may list only those of elections that the instance has to do with
 	$store->two->acquire('claims') if $store->two;
@@ -38,7 +38,7 @@ contract 'claims' => sub {
 	never([ grep { $_ eq 't' } $session->query($claim), $one->sql($claim) ],
 		'what is done is not claimed again');
 	is($session->query($claim =~ s/00:00:00/00:01:00/r), 't', 'the next tick is');
-	is($one->sql($claim =~ s/00:00:00/00:00:30/r), 'f', 'and no earlier one');
+	denied('G4', $one->sql($claim =~ s/00:00:00/00:00:30/r), 'and no earlier one');
 	is( $session->query(
 			"SELECT le_fail('claims', '$job', '2020-01-01 00:01:00+00')"),
 		't', 'fail: true');
@@ -46,7 +46,7 @@ contract 'claims' => sub {
 		'failed', 'which is listed');
 	$session->quit;
 	ok($one->release('claims'), 'release');
-	is($one->sql($claim =~ s/00:00:00/00:02:00/r), 'f', 'claim after the term: false');
+	denied('G4', $one->sql($claim =~ s/00:00:00/00:02:00/r), 'claim after the term: false');
 };
 
 contract 'claims at the same time' => sub {
@@ -55,10 +55,11 @@ contract 'claims at the same time' => sub {
 		my $node = $_;
 		map { LeaderElection::Session->new($node) } 1 .. 2
 	} $store->one, $store->two // ();
-	my (@won, %times);
+	my (@won, %times, $both);
 
 	ok($store->one->acquire('crowd'), 'one leads');
-	$store->two->acquire('crowd') if $store->two;
+	$both = $store->two && $store->two->acquire('crowd');
+	ok(!$both, 'and no other');
 	$_->start(
 		"WITH s AS MATERIALIZED (SELECT n FROM generate_series(1, 10) n ORDER BY random())
 		SELECT n FROM s WHERE le_claim('crowd', 'job/' || n, '$tick')") foreach @sessions;
@@ -66,7 +67,8 @@ contract 'claims at the same time' => sub {
 	$times{$_}++ foreach map { @$_ } @won;
 	is(scalar keys %times, 10, 'each job is claimed');
 	never([ grep { $times{$_} > 1 } sort keys %times ], 'by one session');
-	never([ map { @$_ } @won[ 2 .. $#won ] ], 'of the leader');
+	# it does if the first has lost its term meanwhile
+	never([ $both ? () : map { @$_ } @won[ 2 .. $#won ] ], 'of the leader');
 	is( ($store->two // $store->one)
 		->sql(q(SELECT count(*) FROM le_claims WHERE election = 'crowd')),
 		10, 'all are listed');
@@ -81,7 +83,7 @@ contract 'a job is forgotten' => sub {
 
 	ok($one->acquire('forget'), 'one leads');
 	is($one->sql(sprintf $ahead, '20 hours'), 't', 'a tick far ahead is claimed');
-	is($one->sql(sprintf $ahead, '10 hours'), 'f', 'so none before it can be');
+	denied('G4', $one->sql(sprintf $ahead, '10 hours'), 'so none before it can be');
 	is($one->sql(q(SELECT le_forget_job('forget', 'job'))), 't', 'forget: true');
 	is($one->sql(sprintf $ahead, '-1 hour'), 'f', 'ticks of the past are taken');
 	is($one->sql(sprintf $ahead, '10 hours'), 't', 'others can be claimed');
@@ -93,17 +95,19 @@ contract 'claims over a change of leader' => sub {
 	my ($one, $two) = ($store->one, $store->two);
 	my $claim = "SELECT le_claim('heir', 'job', '$tick')";
 	my $session = LeaderElection::Session->new($one);
+	my $claimed;
 
 	ok($one->acquire('heir'), 'one leads');
-	is($two->sql($claim), 'f', 'claim by the other: false');
-	is($session->query($claim), 't', 'claim: true');
+	denied('G4', $two->sql($claim), 'claim by the other: false');
+	$claimed = $session->query($claim);
+	is($claimed, 't', 'claim: true');
 	ok($one->release('heir'), 'release');
 	ok($two->acquire('heir', wait => '10 s'), 'the other leads');
 	is($two->sql($claim =~ s/le_claim/le_complete/r), 'f',
 		'complete by the other, which did not claim: false');
 	is($session->query($claim =~ s/le_claim/le_complete/r), 't',
 		'complete by the session that claimed: true');
-	never([ grep { $_ eq 't' } $two->sql($claim), $one->sql($claim) ],
+	never([ grep { $_ eq 't' && $claimed eq 't' } $two->sql($claim), $one->sql($claim) ],
 		'the tick is not claimed again');
 	is($two->sql($claim =~ s/00:00:00/00:01:00/r), 't', 'the next one is');
 	ok($two->release('heir'), 'release');

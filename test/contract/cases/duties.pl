@@ -20,15 +20,15 @@ contract 'a term from acquire to release' => sub {
 	$token = $one->token('term');
 	like($token, qr/^[1-9]\d*$/, 'with a token');
 	ok($one->acquire('term', value => 'second'), 'acquire again: true');
-	is($one->token('term'), $token, 'in the same term');
+	same_term($token, $one->token('term'), 'in the same term');
 	is($one->sql(q(SELECT le_renew('term'))), 't', 'renew: true');
-	is($one->token('term'), $token, 'in the same term');
+	same_term($token, $one->token('term'), 'in the same term');
 	is($one->sql(q(SELECT leader, value, is_self, fencing_token FROM le_leader('term'))),
 		"one|first|t|$token", 'leader: itself');
 	is($one->leader('term'), 'one', 'current leader: itself');
 	ok($one->release('term'), 'release: true');
-	ok(!$one->is_leader('term'), 'it does not lead');
-	is($one->token('term'), undef, 'no token');
+	denied('G5', $one->is_leader('term'), 'it does not lead');
+	denied('G5', $one->token('term'), 'no token');
 	is($one->leader('term'), undef, 'current leader: nobody');
 	ok($one->acquire('term'), 'acquire anew: true');
 	rising('with a higher token', $token, $one->token('term'));
@@ -70,7 +70,7 @@ contract 'renewal by itself' => sub {
 		"SELECT expires_at > '$expires' FROM le_status WHERE election = 'renewed'",
 		'the deadline to move', timeout => $store->lease);
 	pass('the deadline moves');
-	is($one->token('renewed'), $token, 'in the same term');
+	same_term($token, $one->token('renewed'), 'in the same term');
 	ok($one->release('renewed'), 'release');
 };
 
@@ -83,7 +83,7 @@ contract 'leases of sessions and transactions' => sub {
 	is($session->query(q(SELECT le_acquire('scope', scope => 'session'))),
 		't', 'a session holds it');
 	$token = $session->query(q(SELECT le_fencing_token('scope')));
-	ok(!$one->is_leader('scope'), 'and no other');
+	denied('G1', $one->is_leader('scope'), 'and no other');
 	is($one->sql(q(SELECT le_acquire('scope', scope => 'session'))), 'f', 'which cannot have it');
 	$session->quit;
 	poll_until(sub { !defined $one->leader('scope') }, 'its release');

@@ -36,7 +36,7 @@ contract 'held by another session' => sub {
 
 	is($session->query(q(SELECT le_acquire('session', scope => 'session'))), 't', 'one leads');
 	is($one->sql(q(SELECT le_acquire('session', scope => 'session'))), 'f', 'acquire: false');
-	is($one->sql(q(SELECT le_renew('session'))), 'f', 'renew: false');
+	denied('G1', $one->sql(q(SELECT le_renew('session'))), 'renew: false');
 	ok(!$one->release('session'), 'release: false');
 	is($session->query(q(SELECT le_is_leader('session'))), 't', 'it leads on');
 	is($session->query(q(SELECT le_release('session'))), 't', 'release');
@@ -52,9 +52,9 @@ contract 'not held' => sub {
 	like($err, qr/WARNING:  you do not hold election "nobody"/, 'with a warning');
 	is($one->sql(q(SELECT le_renew('nobody'))), 'f', 'renew: false');
 	is($one->sql(q(SELECT le_renew('nobody', 'value'))), 'f', 'with a value: false');
-	is($one->sql(q(SELECT le_claim('nobody', 'job', '2020-01-01'))), 'f', 'claim: false');
+	denied('G4', $one->sql(q(SELECT le_claim('nobody', 'job', '2020-01-01'))), 'claim: false');
 	is($one->sql(q(SELECT le_complete('nobody', 'job', '2020-01-01'))), 'f', 'complete: false');
-	is($one->token('nobody'), undef, 'no token');
+	denied('G5', $one->token('nobody'), 'no token');
 	is($one->leader('nobody'), undef, 'no leader');
 	is($one->sql(q(SELECT count(*) FROM le_claims WHERE election = 'nobody')), 0, 'no claim');
 };
@@ -83,12 +83,12 @@ foreach my $case ([ 'a wrong secret', 'wrong' ], [ 'missing rights', 'poor' ])
 		my $node = $store->node("with_$kind", secret => $kind);
 
 		ok($store->two->acquire('poor'), 'another leads');
-		isnt(($node->psql('postgres', q(SELECT le_acquire('poor'))))[1],
-			't', 'acquire is not granted');
+		denied('G1', ($node->psql('postgres', q(SELECT le_acquire('poor'))))[1],
+			'acquire is not granted');
 		ok($store->two->release('poor'), 'released');
 		like($node->sql_error(q(SELECT le_acquire('poor'))),
 			qr/ERROR:  LE005: .*"poor"/, 'acquire of what is free: refused');
-		ok(!$node->is_leader('poor'), 'it does not lead');
+		denied('G5', $node->is_leader('poor'), 'it does not lead');
 		is($store->two->leader('poor'), undef, 'nobody leads');
 		$node->stop;
 	};

@@ -22,7 +22,7 @@ contract 'restart of the worker' => sub {
 	my $one = $store->one;
 	my $sampler = LeaderElection::Sampler->new($one, 'worker');
 	my $pid = $one->worker_pid;
-	my $token;
+	my ($token, $then);
 
 	$one->sql(q(SELECT le_campaign('worker')));
 	$one->wait_for_leadership('worker');
@@ -31,7 +31,9 @@ contract 'restart of the worker' => sub {
 	$one->wait_for_worker($pid);
 	$one->sql(q(SELECT le_campaign('worker')));
 	$one->wait_for_leadership('worker');
-	never([ grep { $_ < $token } $one->token('worker') ], 'the token does not go back');
+	$then = $one->token('worker');
+	ok($then, 'with a token');
+	denied('G2', $then && $then < $token, 'the token does not go back');
 	is($one->leader('worker'), 'one', 'it leads');
 	is($one->sql(q(SELECT le_withdraw('worker'))), 't', 'withdrawn');
 	is($one->leader('worker'), undef, 'nobody leads');
@@ -48,23 +50,25 @@ contract 'restarts of the instance' => sub {
 	like($was, qr/^[0-9a-f]{32}$/, 'it is an incarnation');
 	foreach my $how ('fast', 'immediate', 'crash')
 	{
-		my $is;
+		my ($is, $claimed);
 
 		ok($one->acquire('restart', wait => $store->takeover . ' s'), "$how: acquire");
 		push @tokens, $one->token('restart');
-		is($one->sql("SELECT le_claim('restart', '$how', '$tick')"), 't', 'a claim');
+		$claimed = $one->sql("SELECT le_claim('restart', '$how', '$tick')");
+		is($claimed, 't', 'a claim');
 		$how eq 'crash' ? $one->crash : $one->stop($how);
 		$one->start;
 		$one->wait_for_worker;
-		ok(!$one->is_leader('restart'), 'the term is over');
-		is($one->token('restart'), undef, 'and its token');
+		denied('G5', $one->is_leader('restart'), 'the term is over');
+		denied('G5', $one->token('restart'), 'and its token');
 		$is = incarnation($one);
 		isnt($is, $was, 'another incarnation');
 		$was = $is;
 		ok($one->acquire('restart', wait => $store->takeover . ' s'), 'acquire');
 		push @tokens, $one->token('restart');
+		rising('with a higher token', @tokens[ -2, -1 ]);
 		never(
-			[ grep { $_ eq 't' } $one->sql("SELECT le_claim('restart', '$how', '$tick')") ],
+			[ grep { "$claimed$_" eq 'tt' } $one->sql("SELECT le_claim('restart', '$how', '$tick')") ],
 			'the claim is known');
 	}
 	ok($one->release('restart'), 'release');

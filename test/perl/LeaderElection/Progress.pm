@@ -39,7 +39,7 @@ our @EXPORT = qw(
   wait_for_ends
 );
 
-# What a machine that does not stand still (test/stalls) may add, in seconds.
+# What a machine that does not stand still may add, in seconds.
 use constant BUSY => 0.5;
 
 =pod

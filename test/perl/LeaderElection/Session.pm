@@ -186,7 +186,6 @@ sub finish
 	until ($self->is_done(0.2))
 	{
 		next if boottime_ns() <= $limit;
-		LeaderElection::Util::timed_out();
 		croak "no answer within $timeout s";
 	}
 	return $self->{result};

@@ -33,12 +33,13 @@ use IO::Socket::INET;
 use List::Util qw(max min);
 use Scalar::Util qw(looks_like_number);
 use Socket qw(SOCK_STREAM SOCK_DGRAM);
-use Test2::API qw(test2_stack);
 use Test::Builder;
 use Time::HiRes ();
 
 our @EXPORT = qw(
   boottime_ns
+  deliberate
+  denied
   duration
   free_port
   guarantee
@@ -54,18 +55,9 @@ our @EXPORT = qw(
 # The clock the extension uses; see clock_gettime(2).
 use constant CLOCK_BOOTTIME => 7;
 
-# What test/stalls looks for.
-use constant ONLY_TIME => 'nothing failed but assertions about time';
-
 # The limit of a wait that names none, in seconds.  Slow machines set
 # PG_TEST_TIMEOUT_DEFAULT, as for PostgreSQL's own tests.
 our $timeout_default = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 60;
-
-# What failed so far, all of it and what is about time; whether the last thing
-# was a wait that did; and whether an assertion about time is being made.
-my ($failed, $late, $timed_out) = (0, 0, 0);
-our $about_time = 0;
-my $owner = $$;
 
 =pod
 
@@ -114,7 +106,6 @@ sub poll_until
 		return $result if $result;
 		if ($now > $limit)
 		{
-			timed_out();
 			croak "timed out after $timeout s waiting for "
 			  . ($what // 'a condition')
 			  . ($error ? ": $error" : '');
@@ -138,9 +129,8 @@ hold on any machine, so a test that sees one broken fails for good: never().
   G5  $seen lists [ $believed, $deadline ]: the last moment of a belief, and the
       latest that it may have, in nanoseconds of boottime_ns()
 
-A list of G1, G3 or G4 must be empty.  Where a moment is missing, the test fails,
-but that breaks no promise; and so if a token is, which is about time, as
-still_leads() is.
+A list of G1, G3 or G4 must be empty.  Where a moment or a token is missing, the
+test fails, but that breaks no promise.
 
 =cut
 
@@ -161,9 +151,6 @@ sub guarantee
 	my $code = $broken{$which} // croak "no guarantee \"$which\"";
 
 	$seen = [$seen] if $which eq 'G2' && !ref $seen->[0];
-	# without a token it does not lead any more
-	return _about_time(0, $what) || $test->diag('a token is missing')
-	  if $which eq 'G2' && grep { @$_ > 1 && grep { ($_ // '') eq '' } @$_ } @$seen;
 	if (my $missing = _missing($which, @$seen))
 	{
 		return $test->ok(0, $what) || $test->diag($missing);
@@ -200,35 +187,40 @@ sub _missing
 
 =pod
 
+=item denied($which, $answer, $what)
+
+Judges a single answer that a guarantee forbids: a belief after the term, a second
+grant of a tick.  False keeps the promise, as Perl and SQL have it (undef, '', 0,
+'f'); 't', 1 or a fencing token breaks it, which is final as in guarantee().  Any
+other answer, as an error, tells nothing: the test fails as an ordinary one does.
+
+=cut
+
+sub denied
+{
+	my ($which, $answer, $what) = @_;
+	my $test = Test::Builder->new;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	croak "no guarantee \"$which\"" unless $broken{$which};
+	$answer //= '';
+	return never([ $answer =~ /^(?:t|[1-9]\d*)$/ ? "$which: $answer" : () ], $what)
+	  if $answer =~ /^(?:[tf]|\d*)$/;
+	return $test->ok(0, $what) || $test->diag("answer: $answer");
+}
+
+=pod
+
 =item in_time($took, $limit, $what)
 
 =item still_leads($node, $election, $what)
 
 =item same_term($token, $seen, $what)
 
-Assertions about time: what takes $took (seconds, or whatever unit) takes less
-than $limit; the node leads (on); a term goes on, so that its token is the same.
-They hold while the machine does not stand still; poll_until() has such a bound,
-too.  A test in which nothing else has failed may run again if the machine did
-stand still (test/stalls).
+What takes $took (seconds, or whatever unit) takes less than $limit; the node leads
+(on); a term goes on, so that its token is the same.  A lower token breaks G2.
 
 =cut
-
-# A wait that is about to die, which ends its test as late.
-sub timed_out
-{
-	return $timed_out = 1;
-}
-
-sub _about_time
-{
-	my ($ok, $what) = @_;
-	my $test = Test::Builder->new;
-	local $about_time = 1;
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-	return $test->ok($ok, $what);
-}
 
 sub in_time
 {
@@ -237,15 +229,14 @@ sub in_time
 
 	return $test->ok(0, $what) || $test->diag('no time was measured')
 	  unless looks_like_number($took);
-	return _about_time($took < $limit, $what)
-	  || $test->diag("took $took, and has $limit");
+	return $test->ok($took < $limit, $what) || $test->diag("took $took, and has $limit");
 }
 
 sub still_leads
 {
 	my ($node, $election, $what) = @_;
 
-	return _about_time($node->is_leader($election), $what);
+	return Test::Builder->new->ok($node->is_leader($election), $what);
 }
 
 sub same_term
@@ -261,31 +252,7 @@ sub same_term
 
 		return guarantee('G2', [ $token, $seen ], $what);
 	}
-	return _about_time($seen eq $token, $what) || $test->diag("token $token, then $seen");
-}
-
-# Listens to all assertions, so that an ordinary one that fails is seen as well.
-test2_stack()->top->listen(
-	sub {
-		my ($hub, $event) = @_;
-
-		return if $event->isa('Test2::Event::Subtest') || !$event->increments_count;
-		$timed_out = 0;
-		return unless $event->causes_fail;
-		$failed++;
-		$late++ if $about_time;
-	},
-	inherit => 1);
-
-# Tells test/stalls when nothing has failed but assertions about time.  A test
-# that died has, unless a wait was what ended it.
-END
-{
-	my $rc = $?;
-
-	Test::Builder->new->diag(ONLY_TIME)
-	  if $$ == $owner && $INC{'Test/More.pm'} && $failed == $late && ($rc != 0 ? $timed_out : $late);
-	$? = $rc;
+	return $test->ok($seen eq $token, $what) || $test->diag("token $token, then $seen");
 }
 
 =pod
@@ -294,7 +261,7 @@ END
 
 Tests that the list is empty: what must not happen however slow the machine is,
 though it is none of the guarantees, as an internal error.  A test in which it
-does is not run again (test/stalls).
+does is not run again (test/verdict).
 
 =cut
 
@@ -305,6 +272,22 @@ sub never
 
 	return $test->ok(!@$found, $what)
 	  || $test->diag(map { "must never happen: $_\n" } @$found);
+}
+
+=pod
+
+=item deliberate($pattern)
+
+Says that a line like this in the logs of this test's servers, as of a crash or a
+PANIC, is the test's own doing; see test/verdict.
+
+=cut
+
+sub deliberate
+{
+	my ($pattern) = @_;
+
+	return Test::Builder->new->note("deliberate: $pattern");
 }
 
 =pod
