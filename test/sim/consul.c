@@ -232,7 +232,7 @@ store_create(const Request *r)
 static le_duration
 time_to_live(const Session *s)
 {
-	if (sim.schedule->crash_only)
+	if (sim.schedule->fair)
 		return 2 * s->ttl;
 	return s->ttl + sim_span(0, s->ttl);
 }

@@ -266,8 +266,8 @@ summary(double elapsed, int njobs, int failed)
 		   N(progress), N(useless));
 	printf("backends stopped between two instructions: %llu\n",
 		   N(backend_pauses));
-	printf("crashes in fair weather, leader back within the "
-		   "bound: %llu\n", N(crash_handovers));
+	printf("terms ended in fair weather, the next within the "
+		   "bound: %llu\n", N(fair_handovers));
 	printf("outside the assumptions (clocks too fast, keys edited by hand) "
 		   "two believed: %llu steps\n", N(outside));
 	for (int k = 0; k < HAPPEN_KINDS; k++)

@@ -25,7 +25,7 @@ measure(int nnodes, int nelections, int lease_ms)
 	s.nnodes = nnodes;
 	s.nelections = nelections;
 	s.storm = WARM_UP;
-	s.crash_only = true;		/* only for the store's usual expiry */
+	s.fair = true;		/* only for the store's usual expiry */
 	for (int i = 0; i < nnodes; i++)
 	{
 		s.lease_ms[i] = lease_ms;

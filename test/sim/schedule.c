@@ -29,6 +29,13 @@
 #define BLOB_CRASH_BOUND(lease) \
 	(KEY_CRASH_BOUND(lease) - LE_SEC + 2 * LE_SEC * 11 / 10 + LE_SEC / 2)
 
+/* By the node, without a wait, of one election; as ask() reads it. */
+#define STEP_DOWN_PLAIN 0x2200
+
+/* An end that is told of: the next leader hears of it, or looks for it. */
+#define HANDOFF_BOUND(store) \
+	((store) == STORE_AZURE ? 2 * LE_SEC * 11 / 10 + LE_SEC / 2 : LE_SEC / 2)
+
 /*
  * le_claim() and le_complete(), or le_run() whose commits do not wait; what
  * its bits mean is in scripts.c and transactions.c.
@@ -222,11 +229,11 @@ make_clocks(Schedule *s)
 		if (skews[i] <= most)
 			break;
 	}
-	span = s->crash_only ? 0 : s->beyond ? 3000 + 3 * s->max_skew_ms :
+	span = s->fair ? 0 : s->beyond ? 3000 + 3 * s->max_skew_ms :
 		s->max_skew_ms;
 	for (int c = 0; c < COORDINATORS; c++)
 		s->skew_ms[c] = sim_below(4) == 0 ? span : (int) sim_below(span + 1);
-	s->wander = s->crash_only ? 0 : wanders[sim_below(lengthof(wanders))];
+	s->wander = s->fair ? 0 : wanders[sim_below(lengthof(wanders))];
 }
 
 /*
@@ -239,7 +246,7 @@ make_service(Schedule *s)
 
 	s->azurite = sim_below(4) == 0;
 	s->cuts_off = sim_below(2) == 0;
-	s->late_ms = s->crash_only ? 0 : late[sim_below(lengthof(late))];
+	s->late_ms = s->fair ? 0 : late[sim_below(lengthof(late))];
 }
 
 static Happening
@@ -499,14 +506,26 @@ make_return(Schedule *s, Intervention *v)
 	sim.random = before;
 }
 
-/* One crash in fair weather, to hold against the stated bound. */
+/* Or the leader steps down. */
 static void
-make_crash(Schedule *s)
+make_handoff(Schedule *s, Intervention *v)
+{
+	uint64		random = sim_mix(s->seed ^ UINT64CONST(0x4A17D));
+
+	if (random % 3 != 0 || (random >> 8) % 2 != 0)
+		return;
+	v->what = HAPPEN_STEP_DOWN;
+	v->random = STEP_DOWN_PLAIN;
+}
+
+/* A term ends in fair weather, to hold against the stated bounds. */
+static void
+make_fair(Schedule *s)
 {
 	Intervention *v = &s->events[s->nevents++];
 	int			lease = s->lease_ms[0];
 
-	s->crash_only = true;
+	s->fair = true;
 	s->beyond = false;
 	memset(&s->weather, 0, sizeof(s->weather));
 	for (int i = 0; i < s->nnodes; i++)
@@ -525,6 +544,8 @@ make_crash(Schedule *s)
 	v->span = 200 * LE_SEC;
 	s->storm = v->at - LE_SEC;
 	make_return(s, v);
+	if (v->span == 200 * LE_SEC)
+		make_handoff(s, v);
 }
 
 /* Every third seed is for Cassandra, every sixth for Azure. */
@@ -552,7 +573,7 @@ schedule_make_for(Schedule *s, uint64 seed, StoreKind store)
 	make_weather(&s->weather);
 	make_nodes(s);
 	if (sim_below(16) == 0)
-		make_crash(s);
+		make_fair(s);
 	else
 	{
 		make_events(s);
@@ -577,7 +598,7 @@ schedule_print(const Schedule *s)
 		   s->seed, store_kind_name(s->store), s->nnodes, s->nelections,
 		   s->storm / (double) LE_SEC,
 		   s->beyond ? ", clocks beyond the assumptions" : "",
-		   s->crash_only ? ", one crash" : "");
+		   s->fair ? ", fair weather" : "");
 	if (s->within != 0)
 		printf("progress within %d s\n", s->within);
 	printf("per million: lose %d/%d repeat %d delay %d/%d refuse %d break %d "
@@ -1152,8 +1173,9 @@ check_they_stay(void)
 	check_calm();
 }
 
-static void
-check_crash(const Schedule *s)
+/* How long may it take until somebody leads again? */
+static le_duration
+handover_bound(const Schedule *s)
 {
 	le_duration lease = s->lease_ms[0] * LE_MSEC;
 	bool		key_leases = sim.model->store->key_leases;
@@ -1161,15 +1183,30 @@ check_crash(const Schedule *s)
 		s->store == STORE_AZURE ? BLOB_CRASH_BOUND(lease) :
 		CRASH_BOUND(lease);
 
+	if (s->events[0].what != HAPPEN_CRASH)
+		return HANDOFF_BOUND(s->store);
+
 	/* the predecessor's session may end while it is watched: once more */
 	if (s->events[0].span < 200 * LE_SEC)
 		bound = (key_leases ? bound : 2 * bound) +
 			s->events[0].span + LE_SEC;
+	return bound;
+}
+
+static void
+check_handover(const Schedule *s)
+{
+	const Intervention *v = &s->events[0];
+	le_duration bound = handover_bound(s);
+	uint64		token = sim.last_token[v->election];
+
 	run_until(sim.now + bound);
-	if (!sim.failed && !all_led())
-		sim_fail("no leader %.2f s after a crash, lease %.0f s",
-				 bound / (double) LE_SEC, lease / (double) LE_SEC);
-	sim.counts.crash_handovers++;
+	if (sim.failed)
+		return;
+	if (!all_led() || sim.last_token[v->election] == token)
+		sim_fail("no new leader %.2f s after a %s, lease %d ms",
+				 bound / (double) LE_SEC, kinds[v->what].name, s->lease_ms[0]);
+	sim.counts.fair_handovers++;
 }
 
 void
@@ -1209,11 +1246,11 @@ schedule_run(const Schedule *s)
 {
 	schedule_start(s);
 	run_until(LE_SEC + s->storm);
-	if (s->crash_only)
+	if (s->fair)
 	{
 		run_until(sim.now + LE_MSEC);
 		sim.storm = false;
-		check_crash(s);
+		check_handover(s);
 	}
 	else
 	{

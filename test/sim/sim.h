@@ -454,7 +454,7 @@ typedef struct Schedule
 	int			nnodes;
 	int			nelections;
 	le_duration storm;			/* then the weather clears up */
-	bool		crash_only;		/* nothing but one crash: the stated bound */
+	bool		fair;		/* one end of a term: the stated bounds */
 	bool		beyond;			/* clocks run apart by more than assumed */
 	le_duration every;			/* between ticks of jobs */
 	int			within;			/* progress, in seconds; 0: need not be */
@@ -761,7 +761,7 @@ typedef struct Counts
 	uint64		progress;		/* that was told of */
 	uint64		useless;		/* terms that were given up without */
 	uint64		outside;		/* overlaps that the assumptions exclude */
-	uint64		crash_handovers;
+	uint64		fair_handovers;
 	uint64		op[LE_OP_SESSION_NAME + 1];
 	uint64		happened[HAPPEN_KINDS];
 	le_duration worst_handover;
