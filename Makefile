@@ -64,7 +64,8 @@ CLANG_QUIET = -Wno-unknown-warning-option -Wno-ignored-attributes \
 	-Wno-ignored-optimization-argument
 CC_QUIET = $(if $(findstring clang,$(CC)),$(CLANG_QUIET))
 
-PG_CPPFLAGS = -I$(srcdir)/src -DLE_VERSION='"$(EXTVERSION)"'
+PG_CPPFLAGS = -I$(srcdir)/src -DLE_VERSION='"$(EXTVERSION)"' \
+	$(if $(ASSERT),-DUSE_ASSERT_CHECKING)
 PG_CFLAGS = $(WARNINGS) $(CC_QUIET) -MMD -MP
 EXTRA_CLEAN = build tmp_check $(OBJS:.o=.d)
 
@@ -86,9 +87,14 @@ ifeq ($(with_llvm),yes)
 $(OBJS:.o=.bc): %.bc: %.o
 endif
 
-# A VPATH build needs the directories of the objects.  By their full names, or
-# else make would find those of the sources.
+# A VPATH build looks up sources in the tree, but no products: those are of other
+# flags.  It needs the directories of the objects, by their full names, or else make
+# would find those of the sources.
 ifdef VPATH
+out_of_tree := yes
+vpath %.c $(srcdir)
+vpath %.control $(srcdir)
+override VPATH :=
 ROOMS = $(patsubst %/,$(CURDIR)/%,$(sort $(dir $(OBJS))))
 $(OBJS): | $(ROOMS)
 $(ROOMS):
@@ -112,6 +118,8 @@ PROVE_JOBS ?= 4
 T ?= test/t/*.pl test/contract/local.pl test/contract/consul.pl
 SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
 	MAKE="$(MAKE)" scripts/sandbox
+# Tests have the Asserts checked; what is measured, and what users see, has not.
+TEST_SANDBOX = LE_ASSERT=1 $(SANDBOX)
 BUILD = $(MAKE) --no-print-directory all with_llvm=no
 
 #: Tests; servers are thrown away afterwards:
@@ -119,6 +127,8 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:                  but PostgreSQL; installs what they need
 #:   test           all of unit, sim, gateway-test, faults, regress, pgtap, tap
 #:                  and a quick bench, side by side; installs what they need
+#:   steady         test, RUNS=n times (5) beside a load: which tests depend on the
+#:                  machine's speed, as a table
 #:   regress        pg_regress
 #:   pgtap          pgTAP tests
 #:   tap            several instances and real stores; T="test/t/003*.pl" runs
@@ -141,7 +151,8 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:   format         repair what the style check can repair
 #:
 
-.PHONY: deps test test-quick regress pgtap tap store-test jobs \
+RUNS ?= 5
+.PHONY: deps test test-quick steady regress pgtap tap store-test jobs \
 	test-postgres test-versions demo
 deps:
 	scripts/deps all
@@ -154,23 +165,27 @@ test:
 	scripts/deps test
 	@$(SANDBOX:scripts/sandbox=test/all)
 
+steady:
+	scripts/deps test
+	@$(SANDBOX:scripts/sandbox=test/steady) $(RUNS)
+
 regress pgtap:
 	$(BUILD)
-	$(SANDBOX) test/run $@
+	$(TEST_SANDBOX) test/run $@
 
 tap: gateway goclient build/full-disk.so build/sim/sim
 	$(BUILD)
-	$(SANDBOX) test/run tap $(T)
+	$(TEST_SANDBOX) test/run tap $(T)
 
 store-test: gateway
 	$(BUILD)
-	$(SANDBOX) test/run tap test/contract/$(STORE).pl
+	$(TEST_SANDBOX) test/run tap test/contract/$(STORE).pl
 
 # Two tests of tap, for longer, and their numbers.
 jobs: DURATION = 10min
 jobs: gateway
 	$(BUILD)
-	@JOBS_DURATION=$(DURATION) $(SANDBOX) test/run tap \
+	@JOBS_DURATION=$(DURATION) $(TEST_SANDBOX) test/run tap \
 		test/t/084_run_faults.pl test/t/087_run_cassandra.pl
 
 test-postgres:

@@ -14,12 +14,12 @@ EXTRA_CLEAN += lectl/lectl lectl/lectl.1 $(LECTL_OBJS) $(LECTL_OBJS:.o=.d)
 # A server may be there without what clients are built with: libpq-dev.
 # libpgfeutils prints tables; all packages that have libpgcommon have it.
 ifneq ($(and $(libpq_pgport),$(wildcard $(libpq_srcdir)/libpq-fe.h)),)
-LECTL_DIR = $(if $(VPATH),$(CURDIR)/)lectl
+LECTL_DIR = $(if $(out_of_tree),$(CURDIR)/)lectl
 
 $(LECTL_OBJS): override CPPFLAGS += -I$(libpq_srcdir)
 $(LECTL_OBJS): $(EXTENSION).control
 -include $(LECTL_OBJS:.o=.d)
-ifdef VPATH
+ifdef out_of_tree
 $(LECTL_OBJS): | $(LECTL_DIR)
 $(LECTL_DIR):
 	$(MKDIR_P) $@
