@@ -65,10 +65,9 @@ What LeaderElection::Node->create gets for an instance that reaches the service
 there, with the secret "good", "wrong" (of nobody) or "poor" (may look, but not
 lead "poor").
 
-=item lease(), takeover()
+=item lease()
 
-Seconds: how long a leader may believe without an answer, and how long until
-another leads at the latest.
+Seconds: how long a leader may believe without an answer.
 
 =item foreign($election)
 
@@ -136,7 +135,12 @@ sub node
 	  $self->parameters($params{through} // $self->host_port, $params{secret} // 'good');
 
 	return LeaderElection::Node->create($name, %of_store,
-		settings => { %{ $of_store{settings} // {} }, %{ $params{settings} // {} } });
+		settings => {
+			# a shutdown has time to tell the store, however slow the machine is
+			shutdown_timeout => '60s',
+			%{ $of_store{settings} // {} },
+			%{ $params{settings} // {} }
+		});
 }
 
 sub writes

@@ -12,8 +12,7 @@ use parent 'Contract';
 use LeaderElection::Cassandra;
 use LeaderElection::Gateway;
 
-# The lease, its granularity, and the wait of a request for it.
-use constant { lease => 10, takeover => 10 + 8 };
+use constant lease => 10;
 
 my %secret = (
 	good => '0123456789abcdef0123',

@@ -11,8 +11,7 @@ use parent 'Contract';
 
 use LeaderElection::Consul;
 
-# A waiting node sees the lease run out, and then ends it.
-use constant { lease => 5, takeover => 5 + 8 };
+use constant lease => 10;
 
 my %right = (
 	elections => 'key_prefix "leader_election/" { policy = "write" }',
@@ -43,8 +42,7 @@ sub parameters
 		consul => "http://$host_port",
 		settings => {
 			lease_ttl => lease() . 's',
-			safety_margin => '500ms',
-			request_timeout => '1s',
+			request_timeout => '2s',
 			consul_token_file => Contract::secret_file($secret, $secret{$secret})
 		});
 }

@@ -9,7 +9,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use parent 'Contract';
 
-use constant { lease => 10, takeover => 5 };
+use constant lease => 10;
 
 sub start { return; }
 sub parameters { return (settings => { lease_ttl => lease() . 's' }); }

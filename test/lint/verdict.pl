@@ -1,6 +1,6 @@
 # test/run and test/verdict: a test that failed runs again by itself, and must then
 # pass twice running; what breaks a guarantee, crashes, or has no result fails for
-# good.
+# good.  What runs have recorded is made a table by test/steady.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ my %forged = (
 	passes => 'ok(1);',
 	once => 'ok($try > 1);',
 	in_part => q(subtest('it', sub { ok(1); ok($try > 1); });),
-	late => q(in_time($try > 1 ? 1 : 2, 1.5, 'in time');),
+	late => q(before($try > 1 ? 1 : 2, 1.5, 'before it');),
 	waits => q(poll_until(sub { $try > 1 }, 'it', timeout => 0.1); ok(1);),
 	lost => q(same_term(5, $try > 1 ? 5 : undef, 'the same term');),
 	no_token => q(guarantee('G2', [ 6, $try > 1 ? 7 : undef ], 'G2');),
@@ -134,6 +134,11 @@ $run = run_tap(['always']);
 is($run->{status}, 1, 'one that always fails does');
 is($run->{tries}{always}, 2, 'after two');
 
+$run = run_tap([ 'always', 'once' ]);
+is($run->{status}, 1, 'beside one that fails once');
+like($run->{said}, qr/^failed: 000_always\.pl$/m, 'it is named');
+like($run->{said}, qr/^unsteady: 001_once\.pl$/m, 'and the other has its say');
+
 $run = run_tap([ 'once', 'passes' ], LE_LATER => 1);
 is($run->{status}, 3, 'LE_LATER: something may run again');
 like($run->{said}, qr/^again: 000_once\.pl$/m, 'which is named');
@@ -229,5 +234,38 @@ $run = run_go([ 'TestA', 'TestB' ], @fine, [ 'pass', 'TestA' ], ['pass']);
 is("$run->{status} $run->{said}", "1 final: TestB: it has no result\n", 'Go: no result');
 is(run_go(['TestA'], ['fail'])->{status}, 1, 'Go: the tests do not even begin');
 is(run_go(['TestA'], @fine, [ 'pass', 'TestA' ], ['fail'])->{status}, 1, 'Go: the run failed after all');
+
+# ---- what the last runs have recorded ----
+
+sub table
+{
+	my (@lines) = @_;
+	my $cache = PostgreSQL::Test::Utils::tempdir_short();
+
+	make_path("$cache/leader_election");
+	append_to_file("$cache/leader_election/runs", "2026-01-01T00:00:00Z e322bf0 $_\n") foreach @lines;
+	local $ENV{XDG_CACHE_HOME} = $cache;
+	return split /\n/, `"$top/test/steady" --record`;
+}
+
+my ($head, @rows) = table(
+	'run failed',
+	'failed test/t/old.pl -',
+	'run passed',
+	'unsteady test/t/a.pl 5',
+	'run failed',
+	'failed test/t/b.pl -',
+	'unsteady test/t/a.pl 7',
+	'run failed',
+	'once test/t/c.pl -',
+	'run passed',
+	'run passed');
+
+like($head, qr/^test +runs +at first +for good$/, 'a table of the last five runs');
+is_deeply(
+	[ map { s/ +/ /gr } @rows ],
+	[ 'test/t/a.pl 5 2 0', 'test/t/b.pl 5 1 1', 'test/t/c.pl 5 1 0', '5 runs, 2 failed' ],
+	'in how many a test failed, and in how many for good');
+is((table('run passed'))[1], '1 runs, 0 failed', 'of one run that passed');
 
 done_testing();

@@ -70,17 +70,23 @@ my $toxiproxy = LeaderElection::Toxiproxy->new->start;
 my $link = $toxiproxy->link('consul', $consul->host_port);
 my $direct = $consul->{port}{http};
 my $put = sub {
-	my ($port, $body) = @_;
+	my ($port, $body, $timeout) = @_;
 
 	local $consul->{port}{http} = $port;
-	return $consul->put('/v1/kv/t', $body, timeout => 0.5)->{status};
+	return $consul->put('/v1/kv/t', $body, timeout => $timeout // 180)->{status};
+};
+my $applied = sub {
+	my ($value, $what) = @_;
+
+	poll_until(sub { $consul->kv('t')->{Value} eq $value }, "$value to be applied");
+	pass($what);
 };
 my ($linked) = $link->host_port =~ /(\d+)$/;
 
 is($put->($linked, 'one'), 200, 'through toxiproxy');
 $link->add('lost', 'timeout', 'downstream', timeout => 0);
-is($put->($linked, 'two'), 599, 'reply lost');
-is($consul->kv('t')->{Value}, 'two', 'request applied');
+is($put->($linked, 'two', 0.5), 599, 'reply lost');
+$applied->('two', 'request applied');
 $link->remove('lost');
 is($put->($linked, 'three'), 200, 'reply there again');
 $link->down;
@@ -97,7 +103,7 @@ is($put->($recorder->{port}, 'six'), 200, 'through the recorder');
 $recorder->rule(match => qr/PUT .*seven/s, action => 'lose_reply', count => 1);
 is($put->($recorder->{port}, 'not this'), 200, 'no rule for this');
 is($put->($recorder->{port}, 'seven'), 599, 'reply lost');
-is($consul->kv('t')->{Value}, 'seven', 'request applied');
+$applied->('seven', 'request applied');
 is($put->($recorder->{port}, 'seven'), 200, 'once');
 $recorder->rule(match => qr/eight/, action => 'lose_request');
 is($put->($recorder->{port}, 'eight'), 599, 'request lost');
@@ -111,7 +117,7 @@ $recorder->rule(
 is($put->($recorder->{port}, 'nine'), 503, 'answer made up');
 $recorder->clear_rules;
 $recorder->rule(match => qr/ten/, action => 'hang_request');
-is($put->($recorder->{port}, 'ten'), 599, 'request that hangs');
+is($put->($recorder->{port}, 'ten', 0.5), 599, 'request that hangs');
 $recorder->clear_rules;
 $recorder->rule(match => qr/eleven/, action => 'delay_reply', delay => 0.1);
 cmp_ok(scalar timed(sub { $put->($recorder->{port}, 'eleven') }),

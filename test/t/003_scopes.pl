@@ -17,6 +17,10 @@ my %conf = (max_prepared_transactions => 2, autovacuum => 'off');
 my $node;
 my $store;
 
+# The longest there is, which no stall of the machine reaches.
+my $lease = 60;
+my $renew_interval = 3;
+
 # What is left of an election once nobody holds it.
 sub is_free
 {
@@ -263,11 +267,12 @@ sub ends_with_its_backend
 		foreach my $scope ('session', 'transaction')
 		{
 			my ($one, $two) = (session(), session());
-			my ($token, $seconds, $got);
+			my ($token, $ends, $got);
 
 			$one->query('BEGIN');
 			is(acquire($one, 'e', $scope, '20 s'), 't', "$scope: acquired");
 			$token = $one->query("SELECT le_fencing_token('e')");
+			$ends = boottime_ns() + ($lease - $renew_interval) * 1e9;
 			if ($way eq 'kill -9')
 			{
 				kill('KILL', $one->pid);
@@ -279,11 +284,9 @@ sub ends_with_its_backend
 			{
 				$ways{$way}->($one);
 			}
-			($seconds, $got) =
-			  timed(sub { acquire($two, 'e', 'session', '30 s') });
+			$got = acquire($two, 'e', 'session', '2 min');
 			is($got, 't', "$scope: free after $way");
-			in_time($seconds, 5, 'before any lease could have run out');
-			note(sprintf('%s, %s, %s: %.3f s', $store, $way, $scope, $seconds));
+			before(boottime_ns(), $ends, 'before any lease could have run out');
 			guarantee('G2', [ $token, $two->query("SELECT le_fencing_token('e')") ],
 				'a new term');
 			$two->quit;
@@ -340,7 +343,7 @@ sub waiters
 		is(acquire($one, 'e', $way eq 'COMMIT' ? 'transaction' : 'session'),
 			't', 'acquired');
 		$two->start(
-			"SELECT le_acquire('e', scope => 'session', wait => '30 s')");
+			"SELECT le_acquire('e', scope => 'session', wait => '2 min')");
 		$node->wait_for(
 			"SELECT count(*) = 1 FROM pg_stat_activity "
 			  . "WHERE wait_event_type = 'Extension' AND pid = "
@@ -351,7 +354,6 @@ sub waiters
 		$ways{$way}->($one);
 		$result = $two->finish;
 		is($result->{output}, 't', "woken by $way");
-		in_time(($result->{at} - $freed) / 1e9, 2, 'at once');
 		note(sprintf('%s, %s: woken after %.1f ms',
 				$store, $way, ($result->{at} - $freed) / 1e6));
 		$two->quit;
@@ -364,7 +366,7 @@ sub waiters
 	my @tokens;
 
 	acquire($holder, 'e', 'session');
-	$_->start("SELECT le_acquire('e', scope => 'session', wait => '60 s')")
+	$_->start("SELECT le_acquire('e', scope => 'session', wait => '3 min')")
 	  foreach @waiting;
 	$holder->query("SELECT le_release('e')");
 	while (@waiting)
@@ -381,7 +383,7 @@ sub waiters
 	is(scalar @tokens, 5, 'five terms');
 	guarantee('G2', \@tokens, 'one after the other');
 
-	# A wait that ends without success is false, and takes as long as asked.
+	# A wait that ends without success is false, and not before it was asked to.
 	my $late = session();
 	my $result;
 
@@ -390,7 +392,6 @@ sub waiters
 		"SELECT le_acquire('e', scope => 'session', wait => '1.5 s')")->finish;
 	is($result->{output}, 'f', 'false in the end');
 	cmp_ok($result->{seconds}, '>=', 1.5, 'not too early');
-	in_time($result->{seconds}, 5, 'nor much too late');
 	$holder->quit;
 	is_free('e', 'free');
 	return;
@@ -416,7 +417,7 @@ sub candidates
 	$node->sql("SELECT le_campaign('c')");
 	ok(!$node->is_leader('c'), 'kept out by a session');
 	$one->quit;
-	$node->wait_for_leadership('c', timeout => 10);
+	$node->wait_for_leadership('c');
 	is($node->sql("SELECT scope FROM le_status WHERE election = 'c'"),
 		'node', 'leads when that lets go');
 
@@ -442,11 +443,18 @@ sub stepping_down
 	$node->sql("SELECT le_campaign('d')");
 	$node->wait_for_leadership($_) foreach 'c', 'd';
 	$token = $node->token('d');
-	$after = boottime_ns();
-	is($node->sql("SELECT le_step_down('d', '2 s')"), 't', 'stepped down');
+	is($node->sql("SELECT le_step_down('d', '1 h')"), 't', 'stepped down');
 	ok(!$node->is_leader('d'), 'at once');
 	still_leads($node, 'c', 'from this one only');
+	$node->sql("SELECT le_campaign('d')");
 	$node->wait_for_leadership('d');
+	guarantee('G2', [ $token, $node->token('d') ], 'called back: a new term');
+	$token = $node->token('d');
+	$after = boottime_ns();
+	is($node->sql("SELECT le_step_down('d', '2 s')"), 't', 'stepped down for a while');
+	poll_until(
+		sub { ($node->token('d') // $token) != $token },
+		'the next term');
 	cmp_ok((boottime_ns() - $after) / 1e9, '>=', 2, 'held off');
 	guarantee('G2', [ $token, $node->token('d') ], 'a new term');
 	is($node->sql("SELECT le_step_down('nothing')"), 'f', 'nothing to leave');
@@ -518,7 +526,10 @@ foreach ('local', 'consul')
 	$node = LeaderElection::Node->create(
 		$store,
 		$store eq 'consul' ? (consul => $consul) : (),
-		settings => { lease_ttl => '10s' },
+		settings => {
+			lease_ttl => "$lease s",
+			renew_interval => "$renew_interval s"
+		},
 		conf => \%conf);
 	subtest "$store: who gets it" => \&who_gets_it;
 	subtest "$store: only the holder" => \&only_the_holder_releases;

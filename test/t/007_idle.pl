@@ -39,11 +39,24 @@ sub wakeups_in
 	return map { $_ => wakeups($pid{$_}) - $before{$_} } keys %pid;
 }
 
+# Until what has been going on is over: a second in which nothing happens.
+sub wait_for_rest
+{
+	poll_until(
+		sub {
+			my %wakeups = wakeups_in(1);
+
+			return !grep { $_ } values %wakeups;
+		},
+		'rest');
+	return;
+}
+
 my %wakeups;
 
 poll_until(sub { $node{$_}->log_like(qr/worker started/) }, 'worker')
   foreach keys %node;
-%wakeups = wakeups_in(1);    # which may still see the last of its start
+wait_for_rest();
 %wakeups = wakeups_in(4);
 is($wakeups{$_}, 0, "$_: not woken while nothing was ever held")
   foreach sort keys %node;
@@ -60,12 +73,13 @@ foreach (sort keys %node)
 # A store session that nobody needs is left after a minute.
 ok($node{$_}->release('e'), "$_: releases") foreach sort keys %node;
 poll_until(sub { !@{ $consul->get('/v1/session/list')->{json} } },
-	'end of the store session', timeout => 80, interval => 0.5);
+	'end of the store session', interval => 0.5);
 $node{$_}->wait_for("SELECT count(*) = 0 FROM le_nodes WHERE state = 'live'",
-	'end of the session', timeout => 80, interval => 0.5)
+	'end of the session', interval => 0.5)
   foreach sort keys %node;
 is($node{$_}->sql("SELECT state FROM le_status"), 'idle', "$_: idle")
   foreach sort keys %node;
+wait_for_rest();
 %wakeups = wakeups_in(4);
 is($wakeups{$_}, 0, "$_: not woken any more") foreach sort keys %node;
 ok($node{$_}->acquire('e'), "$_: leads again") foreach sort keys %node;

@@ -14,9 +14,17 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $consul = LeaderElection::Consul->new('consul')->start;
+
+# So far away is what comes by the end of a lease, or by a timer, and not by news.
+my $lease = 60;
+my $renew_interval = 3;
 my %cluster = (
 	consul => $consul,
-	settings => { lease_ttl => '10s' },
+	settings => {
+		lease_ttl => "$lease s",
+		renew_interval => "$renew_interval s",
+		shutdown_timeout => '60 s'
+	},
 	conf => { max_connections => 100 });
 my $one = LeaderElection::Node->create('one', %cluster);
 my $two = LeaderElection::Node->create('two', %cluster);
@@ -74,7 +82,7 @@ subtest 'one leads' => sub {
 		't', 'and on the leader');
 	is( $one->sql(
 			q(SELECT state, scope, holder, fencing_token = le_fencing_token(
-			election), expires_at - now() BETWEEN '0 s' AND '9 s'
+			election), expires_at - now() BETWEEN '0 s' AND '59 s'
 			FROM le_status WHERE election = 'billing')),
 		'leader|node|one|t|t',
 		'le_status on the leader');
@@ -151,7 +159,7 @@ subtest 'value' => sub {
 };
 
 # Who waits is woken by the watch.  Were it left to the timers, a handoff would
-# take most of a lease.
+# take a quarter of a lease at least, by which the keys of nodes are read.
 subtest 'handoff' => sub {
 	my @nodes = ($one, $two);
 	my @samplers = map {
@@ -167,7 +175,7 @@ subtest 'handoff' => sub {
 		my ($from, $to) = @nodes;
 		my $waiting = $session{ $to->name };
 
-		$waiting->start(q(SELECT le_acquire('handoff', wait => '1 min')));
+		$waiting->start(q(SELECT le_acquire('handoff', wait => '10 min')));
 		wait_for_state($to, 'handoff', 'waiting');
 		poll_until(sub { $n == map { $_->beliefs } @samplers },
 			'a sample of each term so far');
@@ -188,26 +196,22 @@ subtest 'handoff' => sub {
 	diag(sprintf 'handoff, le_release() called to le_is_leader() true on '
 		  . 'the other instance: median %.1f ms, worst %.1f ms',
 		@gaps[5, -1]);
-	in_time($gaps[5], 1000, 'half of them within a second');
-	in_time($gaps[-1], 5000, 'and none took half a lease');
+	before($beliefs[10][0], $called[0] + 10 * $lease / 4 * 1e9, 'ten, and not by timers');
 	ok($nodes[0]->release('handoff'), 'the end');
 };
 
 # The same for a permanent candidate, whom nobody asked at that moment.
 subtest 'handoff by stepping down' => sub {
-	my ($first, $second, $seconds);
+	my ($first, $second);
 
 	$_->sql(q(SELECT le_campaign('campaign'))) foreach $one, $two;
 	$first = leader_among('campaign', $one, $two);
 	$second = $first == $one ? $two : $one;
 	wait_for_state($second, 'campaign', 'waiting');
-	$seconds = timed(
-		sub {
-			is($first->sql(q(SELECT le_step_down('campaign', '1 h'))),
-				't', 'stepped down');
-			$second->wait_for_leadership('campaign');
-		});
-	in_time($seconds, 5, 'the other candidate leads at once');
+	is($first->sql(q(SELECT le_step_down('campaign', '1 h'))),
+		't', 'stepped down');
+	$second->wait_for_leadership('campaign');
+	pass('the other candidate leads');
 	$second->sql(q(SELECT le_step_down('campaign', '1 h')));
 	like($first->sql_error(q(SELECT le_acquire('campaign'))),
 		qr/55000.*may not lead.*\n.*stepped down/,
@@ -229,7 +233,7 @@ subtest 'release of a campaigned election' => sub {
 	is($one->sql(q(SELECT le_withdraw('back'))), 'f', 'once');
 };
 
-# Waiting ends in time, with "somebody else has it", not with an error.
+# Waiting ends with "somebody else has it", not with an error.
 subtest 'a wait that is in vain' => sub {
 	my ($seconds, $got);
 
@@ -238,7 +242,6 @@ subtest 'a wait that is in vain' => sub {
 	  timed(sub { $two->acquire('kept', wait => '1500 ms') });
 	ok(!$got, 'two does not');
 	cmp_ok($seconds, '>=', 1.5, 'it waited');
-	in_time($seconds, 8, 'not for long');
 	still_leads($one, 'kept', 'one leads still');
 	ok($one->release('kept'), 'released');
 	wait_for_state($two, 'kept', 'idle');
@@ -327,6 +330,7 @@ subtest 'three instances' => sub {
 	my @nodes = ($one, $three, $two);    # by name
 	my @samplers = map { LeaderElection::Sampler->new($_, 'three') } @nodes;
 	my ($last, %leaders) = (0);
+	my $begun = $one->sql('SELECT clock_timestamp()');
 
 	$_->sql(q(SELECT le_campaign('three'))) foreach @nodes;
 	foreach my $n (1 .. 6)
@@ -345,15 +349,15 @@ subtest 'three instances' => sub {
 	foreach my $node (@nodes)
 	{
 		$node->wait_for(
-			q(SELECT count(*) = 3 FROM le_nodes WHERE state = 'live'),
+			"SELECT count(*) = 3 FROM le_nodes WHERE state = 'live' "
+			  . "AND last_proof_seen_at > '$begun'",
 			$node->name . ' to see three nodes');
 		is( $node->sql(
-				q(SELECT node, is_self, lease,
-				now() - last_proof_seen_at < '30 s'
-				FROM le_nodes ORDER BY node)),
+				"SELECT node, is_self, lease, last_proof_seen_at > '$begun' "
+				  . 'FROM le_nodes ORDER BY node'),
 			join("\n",
 				map {
-					$_->name . '|' . ($_ == $node ? 't' : 'f') . '|00:00:10|t'
+					$_->name . '|' . ($_ == $node ? 't' : 'f') . '|00:01:00|t'
 				} @nodes),
 			'le_nodes on ' . $node->name);
 	}
@@ -371,7 +375,7 @@ subtest 'three instances' => sub {
 # The end of an instance: everything is let go of before it is gone.
 subtest 'shutdown' => sub {
 	my @elections = map { "shutdown$_" } 1 .. 5;
-	my ($session, @samplers, $offset, $tree);
+	my ($session, @samplers, $offset, $ends, $tree);
 
 	ok($one->acquire($_), "one leads $_") foreach @elections;
 	$two->sql("SELECT le_campaign('$_')") foreach @elections;
@@ -381,14 +385,15 @@ subtest 'shutdown' => sub {
 	  map { LeaderElection::Sampler->new($_, 'shutdown1') } $one, $two;
 	poll_until(sub { scalar $samplers[0]->beliefs }, 'the sampler');
 	$offset = $one->log_offset;
+	$ends = boottime_ns() + ($lease - $renew_interval) * 1e9;
 	$one->stop('fast');
 	ok(!$one->log_like(qr/could not leave the store/, $offset),
 		'one left the store');
 	ok(!(grep { $_ eq $session } sessions()), 'its session is gone');
 	is($consul->kv("leader_election.nodes/$session"),
 		undef, 'and its node key');
-	$two->wait_for_leadership($_, timeout => 5) foreach @elections;
-	pass('two leads all of them at once');
+	$two->wait_for_leadership($_) foreach @elections;
+	before(boottime_ns(), $ends, 'two leads all of them, without waiting for a lease');
 	poll_until(sub { scalar $samplers[1]->beliefs }, 'the sampler');
 	$_->stop foreach @samplers;
 	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'without an overlap');

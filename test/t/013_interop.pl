@@ -226,7 +226,6 @@ subtest 'waits for clients' => sub {
 
 	is($result->{output}, 't', 'after an unlock we get it');
 	cmp_ok($waited, '>=', $lease, 'after a whole lease');
-	in_time($waited, 3 * $lease, 'and not much more');
 	still_leads($two, 'ended', 'after the end of its session, too');
 	is( $two->sql(
 			"SELECT term_started_at - '$ended' >= '$lease s' "

@@ -61,7 +61,7 @@ sub wait_for_run
 	my ($since) = @_;
 
 	poll_until(sub { !grep { !ended($_, $since) } @nodes },
-		'pg_cron', timeout => 90, interval => 0.1);
+		'pg_cron', interval => 0.1);
 	return;
 }
 

@@ -15,15 +15,25 @@ my $consul = LeaderElection::Consul->new('consul')->start;
 my %cluster = (
 	consul => $consul,
 	settings => { lease_ttl => '10s', campaign => 'billing' });
+
+# So far away is the end of the primary's lease, for which nobody is to wait.
+my ($lease, $renew_interval) = (60, 3);
 my $primary = LeaderElection::Node->create(
 	'primary', %cluster,
-	allows_streaming => 1);
+	allows_streaming => 1,
+	settings => {
+		%{ $cluster{settings} },
+		lease_ttl => "$lease s",
+		renew_interval => "$renew_interval s",
+		shutdown_timeout => '60 s'
+	});
 
 $primary->backup('base');
 
 my $standby = LeaderElection::Node->create(
 	'standby', %cluster,
-	backup => [ $primary, 'base', has_streaming => 1 ]);
+	backup => [ $primary, 'base', has_streaming => 1 ],
+	settings => { %{ $cluster{settings} }, renew_interval => '0' });
 
 # As the view of the first shows the second.
 sub state_of
@@ -73,7 +83,7 @@ subtest 'permission' => sub {
 	$standby->configure(standby_eligible => 'off');
 	poll_until(sub { !$standby->is_leader('billing') }, 'the standby to drain');
 	poll_until(sub { state_of($primary, $standby) eq 'standby' },
-		'the other to see that it is no candidate', timeout => 30);
+		'the other to see that it is no candidate');
 	$primary->wait_for_leadership('billing');
 	never([ $standby->is_leader('billing') ? 'a standby leads' : () ], 'back to where it was');
 };
@@ -82,18 +92,20 @@ subtest 'permission' => sub {
 subtest 'promotion' => sub {
 	my @samplers =
 	  map { LeaderElection::Sampler->new($_, 'billing') } $primary, $standby;
+	my $ends;
 
 	$standby->promote;
-	ok($standby->acquire('promoted', wait => '10 s'),
+	ok($standby->acquire('promoted', wait => '3 min'),
 		'a former standby may lead');
 	$standby->wait_for(
 		q(SELECT state = 'waiting' FROM le_status
 		WHERE election = 'billing'), 'it to contend');
 	still_leads($primary, 'billing', 'who leads, leads on');
 	poll_until(sub { scalar $samplers[0]->beliefs }, 'the sampler');
+	$ends = boottime_ns() + ($lease - $renew_interval) * 1e9;
 	$primary->stop('fast');
-	$standby->wait_for_leadership('billing', timeout => 9);
-	pass('the next leader, without waiting for a lease');
+	$standby->wait_for_leadership('billing');
+	before(boottime_ns(), $ends, 'the next leader, without waiting for a lease');
 	poll_until(sub { scalar $samplers[1]->beliefs }, 'the sampler');
 	$_->stop foreach @samplers;
 	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');

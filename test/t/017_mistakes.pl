@@ -14,11 +14,11 @@ my $consul = LeaderElection::Consul->new('consul')->start;
 my $right = LeaderElection::Node->create(
 	'right',
 	consul => $consul,
-	settings => { lease_ttl => '10s', campaign => 'billing' });
+	settings => { lease_ttl => '60s', renew_interval => '3s', campaign => 'billing' });
 my $wrong = LeaderElection::Node->create(
 	'wrong',
 	consul => $consul,
-	settings => { lease_ttl => '10s', campaign => 'billing' });
+	settings => { lease_ttl => '60s', renew_interval => '3s', campaign => 'billing' });
 
 sub conf
 {

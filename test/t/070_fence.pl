@@ -11,10 +11,10 @@ use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# The shortest lease, and time to spare between the margin and the deadline.
+# There is time to spare between the margin and the deadline.
 my $node = LeaderElection::Node->create(
 	'a',
-	settings => { lease_ttl => '3s', safety_margin => '500ms',
+	settings => { lease_ttl => '60s', safety_margin => '500ms',
 		commit_margin => '400ms', cancel_lead => '500ms', campaign => 'e' });
 my $rows = 0;
 
@@ -56,6 +56,18 @@ BEGIN
 	COMMIT;
 END \$\$;
 END
+
+# The shortest lease where a term is to run out; else one that no stall outlasts.
+sub lease_is
+{
+	my ($seconds) = @_;
+	my $least = $seconds - $seconds / 3 - 0.7;
+
+	$node->configure(lease_ttl => "${seconds}s");
+	$node->wait_for("SELECT le_is_leader('e') AND expires_at - clock_timestamp() "
+		  . "BETWEEN interval '$least s' AND interval '$seconds s' FROM le_status WHERE election = 'e'");
+	return;
+}
 
 sub remote_rows
 {
@@ -131,6 +143,8 @@ subtest 'postgres_fdw' => sub {
 
 # The deadline passes while the worker stands still.
 subtest 'a term that runs out' => sub {
+	lease_is(3);
+
 	my $session = LeaderElection::Session->new($node);
 	my $later = LeaderElection::Session->new($node);
 	my $worker;
@@ -191,6 +205,8 @@ subtest 'a later term' => sub {
 
 # What monitoring sees of it.
 subtest 'counted' => sub {
+	lease_is(60);
+
 	my $session = LeaderElection::Session->new($node);
 	my $count = sub {
 		return split /\|/, $node->sql("SELECT gate_passed, gate_refused, fence_aborts FROM le_stat WHERE election = 'own'");
@@ -248,6 +264,8 @@ subtest 'guard' => sub {
 
 # Settings that could not stop a statement in time.
 subtest 'settings' => sub {
+	lease_is(3);
+
 	my $gate = "SELECT le_require_leader('e', on_loss => 'cancel')";
 
 	$node->configure(cancel_lead => '300ms', campaign => 'e,one');

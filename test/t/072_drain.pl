@@ -15,9 +15,14 @@ use Test::More;
 
 my $consul = LeaderElection::Consul->new('consul')->start;
 my $recorder = LeaderElection::Recorder->new('a', $consul->host_port)->start;
+
+# Longer than any wait of the test.
+my $endless = '600s';
 my %settings = (
-	lease_ttl => '10s',
-	drain_timeout => '20s',
+	lease_ttl => '60s',
+	renew_interval => '3s',
+	drain_timeout => $endless,
+	shutdown_timeout => '60s',
 	cancel_lead => '500ms',
 	eligible => 'on');
 my ($a, $b) = map {
@@ -83,7 +88,7 @@ subtest 'short work is waited for' => sub {
 		my $committed;
 		my $early;
 
-		$next->start("SELECT le_acquire('e', wait => '1 min')");
+		$next->start("SELECT le_acquire('e', wait => '3 min')");
 		if ($ways{$way})
 		{
 			$other->start($ways{$way});
@@ -108,7 +113,7 @@ subtest 'short work is waited for' => sub {
 		is(work_done(), 1, 'and there');
 		denied('G3', $early && work_done(), 'which it would not be if the next led');
 		is(($result = $next->finish)->{output}, 't', 'the next leads');
-		cmp_ok($result->{at} - $committed, '<', 2e9, 'at once');
+		before($result->{at}, $committed + 50e9, 'before the lease is over');
 		is($other->finish->{output}, 't', 'who asked is told')
 		  if $ways{$way};
 		$a->configure(eligible => 'on') if !$ways{$way};
@@ -123,12 +128,12 @@ subtest 'a rollback is as good' => sub {
 
 	poll_until(sub { status() eq 'draining' }, 'the term to drain');
 	$worker->query('ROLLBACK');
-	is($other->finish(timeout => 5)->{output}, 't', 'nobody is waited for');
+	is($other->finish->{output}, 't', 'nobody is waited for');
 	$worker = at_work();
 	$other->start("SELECT le_step_down('e')");
 	poll_until(sub { status() eq 'draining' }, 'the term to drain');
 	$a->sql('SELECT pg_terminate_backend(' . $worker->pid . ')');
-	is($other->finish(timeout => 5)->{output}, 't', 'nor a session that is gone');
+	is($other->finish->{output}, 't', 'nor a session that is gone');
 };
 
 subtest 'long work is canceled' => sub {
@@ -151,7 +156,6 @@ subtest 'long work is canceled' => sub {
 		cmp_ok($result->{seconds}, '>', 0.9, 'not before the time is over');
 		$result = $other->finish;
 		is($result->{output}, 't', 'given up');
-		in_time($result->{seconds}, 2, 'soon after that');
 	}
 	guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 };
@@ -170,7 +174,6 @@ subtest 'long work is canceled without the worker' => sub {
 	like($result->{error},
 		qr/ERROR:  LE002: .*: it is given up, and was waited for\./s, 'canceled');
 	cmp_ok($result->{seconds}, '>', 0.9, 'not before the time is over');
-	in_time($result->{seconds}, 3, 'long before the lease is');
 	$a->thaw_worker($stopped);
 	is($other->finish->{output}, 't', 'given up');
 	guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
@@ -183,32 +186,30 @@ subtest 'idle in transaction' => sub {
 
 	is($result->{output}, 't', 'given up all the same');
 	cmp_ok($result->{seconds}, '>', 2.4, 'after drain_timeout and a grace');
-	in_time($result->{seconds}, 4, 'no more');
 	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'its commit is refused');
 	guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 
-	# Between the two, a commit is refused already.
-	$worker = at_work();
-	my $other = session()->start("SELECT le_step_down('e')");
-	poll_until(sub { status() eq 'draining' }, 'the term to drain');
-	select(undef, undef, undef, 1.2);
-	is(status(), 'draining', 'in the grace');
-	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused then, too');
-	$other->finish;
+	# Between the two, a commit is refused already.  By the check, too, not only by
+	# the worker's word, which takes its time: here it stands still meanwhile.
+	foreach my $stands_still (0, 1)
+	{
+		my $other = session();
+		my ($stopped, $over);
 
-	# By the check, too, not only by the worker's word, which takes its time.
-	$a->configure(drain_timeout => '200ms', campaign => 'shorter');
-	$a->wait_for_leadership('shorter');
-	$worker = at_work(", on_loss => 'none'");
-	$other->start("SELECT le_step_down('e')");
-	poll_until(sub { status() eq 'draining' }, 'the term to drain');
-	select(undef, undef, undef, 0.3);
-	is(status(), 'draining', 'in the grace');
-	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused by then');
-	guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
-	$other->finish;
-	$a->configure(drain_timeout => '1s', campaign => 'longer');
-	$a->wait_for_leadership('longer');
+		$worker = at_work(", on_loss => 'none'");
+		$other->start("SELECT le_step_down('e')");
+		poll_until(sub { status() eq 'draining' }, 'the term to drain');
+		$stopped = $a->freeze_worker if $stands_still;
+		$over = boottime_ns() + 1.1e9;
+		poll_until(sub { boottime_ns() > $over }, 'the end of drain_timeout');
+		is(status(), 'draining', 'in the grace') if $stands_still;
+		like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'refused by then');
+		guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
+		$a->thaw_worker($stopped) if $stands_still;
+		$other->finish;
+	}
+	$a->configure(drain_timeout => $endless, campaign => 'again');
+	$a->wait_for_leadership('again');
 };
 
 subtest 'who gives up its own term is not waited for' => sub {
@@ -219,17 +220,13 @@ subtest 'who gives up its own term is not waited for' => sub {
 		my $result = $worker->start($end)->finish;
 
 		is($result->{output}, 't', $end);
-		in_time($result->{seconds}, 0.8, 'at once');
 		like($worker->error('COMMIT'), qr/ERROR:  LE002.*: (released|stepped down)/s, 'its commit is refused');
 		guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 	}
 	# but is by others, for what it does not give up
 	my $worker = at_work();
 	my $other = session();
-	my $result;
 
-	$a->configure(drain_timeout => '20s', campaign => 'again');
-	$a->wait_for_leadership('again');
 	$worker->query("SELECT le_acquire('x'); SELECT le_release('x')");
 	$other->start("SELECT le_step_down('e')");
 	poll_until(sub { status() eq 'draining' }, 'the term to drain');
@@ -252,17 +249,17 @@ subtest 'a tick that is being claimed' => sub {
 		$a->sql("SELECT le_campaign('e')");
 		$a->wait_for_leadership('e');
 		$a->sql('TRUNCATE work');
-		$recorder->rule(match => request_like('claim', 'e'), action => 'delay_reply', delay => 1, count => 1);
+		my $held = $recorder->rule(match => request_like('claim', 'e'), action => 'hold_reply', count => 1);
 		$run->start("CALL le_run('e', 'INSERT INTO work SELECT ''done'' WHERE le_fencing_token(''e'') > 0', $tick, on_loss => '$on_loss')");
 		$recorder->wait_for_request(request_like('claim', 'e'), $mark);
 		$other->start("SELECT le_step_down('e')");
 		poll_until(sub { status() eq 'draining' }, 'the term to drain');
+		$recorder->remove_rule($held);
 		is($run->finish->{error}, '', "$on_loss: run");
 		is($other->finish->{output}, 't', 'then given up');
 		is(work_done(), 1, 'the work is there, and had a token');
 		is($b->sql("SELECT state, try FROM le_claims WHERE job = 'drained $on_loss'"), 'done|1', 'and its tick done');
 	}
-	$recorder->clear_rules;
 };
 
 subtest 'a new worker goes on' => sub {
@@ -288,7 +285,7 @@ subtest 'lost meanwhile' => sub {
 
 	poll_until(sub { status() eq 'draining' }, 'the term to drain');
 	$consul->delete('/v1/kv/leader_election/e/leader');
-	$result = $other->finish(timeout => 5);
+	$result = $other->finish;
 	is($result->{output}, 't', 'there is nothing left to give up');
 	like($worker->error('COMMIT'), qr/ERROR:  LE002/, 'the commit is refused');
 	denied('G3', $result->{output} eq 't' && work_done(), 'nothing was committed');
@@ -296,7 +293,7 @@ subtest 'lost meanwhile' => sub {
 
 subtest 'shutdown' => sub {
 	my $worker = at_work();
-	my $next = session($b)->start("SELECT le_acquire('e', wait => '1 min')");
+	my $next = session($b)->start("SELECT le_acquire('e', wait => '3 min')");
 	my $from = boottime_ns();
 	my $result;
 
@@ -304,7 +301,7 @@ subtest 'shutdown' => sub {
 	$a->stop('fast');
 	$result = $next->finish;
 	is($result->{output}, 't', 'the next leads');
-	in_time(($result->{at} - $from) / 1e9, 3, 'soon: the key says released');
+	before($result->{at}, $from + 50e9, 'before the lease is over: the key says released');
 };
 
 done_testing();

@@ -17,8 +17,17 @@ use Test::More;
 my %settings = (
 	lease_ttl => '3s',
 	safety_margin => '500ms',
+	renew_interval => '500ms',
 	campaign => 'e');
 my %conf = (track_commit_timestamp => 'on', max_connections => 60);
+
+# The lease, and what it may last longer.
+sub outlast
+{
+	my $over = boottime_ns() + 3.1e9;
+
+	return poll_until(sub { boottime_ns() > $over }, 'the end of the lease');
+}
 
 subtest 'store local' => sub {
 	my $node = LeaderElection::Node->create(
@@ -27,9 +36,7 @@ subtest 'store local' => sub {
 	prepare($node);
 	foreach my $round (1 .. 4)
 	{
-		# the lease, and what it may last longer
-		freeze_in_transactions("local $round", $node,
-			sub { select(undef, undef, undef, 3.1) });
+		freeze_in_transactions("local $round", $node, \&outlast);
 	}
 	$node->stop;
 };
@@ -63,7 +70,7 @@ subtest 'store consul' => sub {
 subtest 'between check and commit record' => sub {
 	my $node = LeaderElection::Node->create(
 		'window',
-		settings => { %settings, drain_timeout => '20s' },
+		settings => { %settings, drain_timeout => '600s' },
 		conf => \%conf);
 	my $gatekeeper;
 	my $enter = sub {
@@ -109,14 +116,17 @@ END
 
 	@sessions = $enter->(10);
 	$node->freeze;
-	select(undef, undef, undef, 3.1);
+	outlast();
 	$node->thaw;
 	$gatekeeper->query('SELECT pg_advisory_unlock(1)');
 	$_->finish foreach @sessions;
 	is($node->sql('SELECT count(*) FROM work'), 0,
 		'a commit that waits there is canceled after its term');
 
-	# Nobody else may lead before the record of a commit that has passed.
+	# Nobody else may lead before the record of a commit that has passed.  Here the
+	# term does not run out.
+	$node->configure(lease_ttl => '60s');
+	$node->wait_for_leadership('e', left => 50);
 	@sessions = $enter->(1);
 	$other = LeaderElection::Session->new($node);
 	$other->start("SELECT le_step_down('e', '0')");

@@ -28,7 +28,7 @@ my @nodes = map {
 		settings => {
 			lease_ttl => '8s',
 			safety_margin => '500ms',
-			renew_interval => '2s',
+			renew_interval => '1s',
 			campaign => 'e'
 		},
 		conf => { max_connections => 60 })

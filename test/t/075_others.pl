@@ -11,7 +11,7 @@ use LeaderElection::Util;
 use Test::More;
 
 my $library = built_module('others');
-my $node = LeaderElection::Node->create('a', settings => { campaign => 'e' });
+my $node = LeaderElection::Node->create('a', settings => { campaign => 'e', lease_ttl => '60s' });
 my %gate = map { $_ => "SELECT le_require_leader('e', on_loss => '$_')" } 'none', 'cancel';
 
 $node->sql(<<"END");
@@ -299,10 +299,10 @@ subtest 'no timer can be had' => sub {
 # not needed any more when what was bound is rolled back: the user's still is.  Both
 # come while code of another extension is deaf to them.
 subtest "a user's own cancel" => sub {
-	my $lead = 700;
+	my $lead = 5000;
 	my $short = LeaderElection::Node->create(
 		'short',
-		settings => { lease_ttl => '3s', safety_margin => '500ms', commit_margin => '100ms', cancel_lead => "${lead}ms", campaign => 'e' });
+		settings => { lease_ttl => '8s', renew_interval => '1s', safety_margin => '500ms', commit_margin => '100ms', cancel_lead => "${lead}ms", campaign => 'e' });
 
 	$short->sql(<<"END");
 CREATE FUNCTION others_fail(ms int) RETURNS void AS '$library' LANGUAGE C;
@@ -323,11 +323,11 @@ END
 		my $session = LeaderElection::Session->new($short);
 		my ($worker, $left, $from, $result);
 
-		$short->wait_for_leadership('e', left => 1.5);
+		$short->wait_for_leadership('e', left => 6);
 		$worker = $short->freeze_worker;
 		$left = $short->sql("SELECT 1000 * extract(epoch FROM expires_at - clock_timestamp()) FROM le_status WHERE election = 'e'");
 		$from = boottime_ns();
-		$session->start(sprintf('SELECT bound_and_deaf(%d)', $left - $lead + 800));
+		$session->start(sprintf('SELECT bound_and_deaf(%d)', $left - $lead + 3000));
 		poll_until(sub { boottime_ns() - $from > ($left - $lead + 200) * 1e6 }, 'the cancel');
 		$short->sql('SELECT pg_cancel_backend(' . $session->pid . ')') if $canceled;
 		$result = $session->finish;

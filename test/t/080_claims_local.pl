@@ -267,7 +267,8 @@ my $seconds = timed(
 			'20000|20000', 'each is shown once');
 	});
 
-cmp_ok($seconds, '<', 10, sprintf('in %.1f s, with the start', $seconds));
+# a hundred times what it takes
+cmp_ok($seconds, '<', 60, sprintf('in %.1f s, with the start', $seconds));
 $node->configure(max_jobs => 4);
 is(claim('new', $minute, 'full'), 't', 'a new job, with room made for it');
 is($node->sql(q{SELECT string_agg(job, ',' ORDER BY job) FROM le_claims WHERE election = 'full'}),

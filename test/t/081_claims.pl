@@ -19,7 +19,7 @@ my %node = map {
 	$_ => LeaderElection::Node->create(
 		$_,
 		consul => $_ eq 'a' ? $recorder : $consul,
-		settings => { lease_ttl => '10s', request_timeout => '1s' })
+		settings => { lease_ttl => '60s', request_timeout => '1s' })
 } 'a', 'b', 'c';
 my ($a, $b) = @node{ 'a', 'b' };
 my $tick = '2020-01-01 00:00:00+00';
@@ -41,7 +41,7 @@ sub record
 	return $b->sql("SELECT $columns FROM le_claims WHERE job = '$job'");
 }
 
-$a->acquire('billing', wait => '30s');
+$a->acquire('billing', wait => '3 min');
 
 # All instances, several sessions on each, at the same time, each in an order of
 # its own; again, if one of the leader's sessions was done before the others
@@ -103,7 +103,8 @@ subtest 'answers lost' => sub {
 		{
 			my @sent = $recorder->requests(request_like($kind), $mark);
 
-			is(scalar @sent, $times, "$kind: sent " . ($times == 1 ? 'once' : 'again'));
+			cmp_ok(scalar @sent, $times == 1 ? '==' : '>=', $times,
+				"$kind: sent " . ($times == 1 ? 'once' : 'again'));
 			my $applied = grep { $_->{status} && $_->{status} == 200 } @sent;
 			is($applied, 1, 'applied once');
 			my $late = $recorder->replay($sent[0])->{status};
@@ -177,8 +178,12 @@ subtest 'in rhythm' => sub {
 			scalar $recorder->requests(request_like($_), $mark)
 		} 'read_claim', 'claim', 'complete';
 	};
-	my $mark = $recorder->mark;
+	my $mark;
 
+	# no request is sent twice
+	$a->configure(request_timeout => '30s');
+	$a->wait_for("SELECT current_setting('leader_election.request_timeout') = '30s'");
+	$mark = $recorder->mark;
 	is($session->query(claim('rhythm')), 't', 'the first tick');
 	is($session->query(complete('rhythm')), 't', 'done');
 	is($count->($mark), '1 1 1', 'is looked at before');
@@ -210,11 +215,11 @@ subtest 'in rhythm' => sub {
 
 	is($due->($session, 1, 1), 1, 'is claimed by an interval of 1 s');
 	$a->sql("SELECT le_step_down('billing', hold_off => '1 s')");
-	ok($b->acquire('billing', wait => '30s'), 'another leads');
+	ok($b->acquire('billing', wait => '3 min'), 'another leads');
 	is($b->sql(claim('rhythm', 8)), 't', 'and claims');
 	is($due->($elsewhere, 4, 2), 4, 'is claimed there by one of 2 s');
 	$b->sql("SELECT le_release('billing')");
-	ok($a->acquire('billing', wait => '30s'), 'the first leads again');
+	ok($a->acquire('billing', wait => '3 min'), 'the first leads again');
 	$mark = $recorder->mark;
 	is($session->query(claim('rhythm', 7)), 'f', 'an older tick than that');
 	is($count->($mark), '1 1 0', 'was refused, and then looked at');
@@ -223,6 +228,7 @@ subtest 'in rhythm' => sub {
 	is($session->query(claim('rhythm', 9)), 't', 'a newer one');
 	is(record('rhythm', "extract(second FROM tick)::int, try"), '9|1', 'is claimed');
 	is($due->($session, 8, 1), 8, 'and is claimed here, by 1 s again, at once');
+	$a->configure(request_timeout => '1s');
 };
 
 # A claim that may yet arrive, and then the term was lost.
@@ -238,7 +244,7 @@ subtest 'lost meanwhile' => sub {
 	like($session->finish->{error}, qr/ERROR:  LE002: .*while a tick was being claimed/,
 		'nobody says that it was not claimed');
 	$recorder->clear_rules;
-	$a->acquire('billing', wait => '30s');
+	$a->acquire('billing', wait => '3 min');
 };
 
 # A worker that is replaced while a claim is under way
@@ -279,9 +285,13 @@ subtest 'published' => sub {
 # What was sent for a term does not count in a later one.
 subtest 'late' => sub {
 	my $mark = $recorder->mark;
+	my $session = LeaderElection::Session->new($a);
 
 	$recorder->rule(match => request_like('claim'), action => 'lose_request');
-	$a->sql_error("SET statement_timeout = '500ms'; " . claim('late'));
+	$session->start(claim('late'));
+	poll_until(sub { $recorder->requests(request_like('claim'), $mark) }, 'a claim');
+	$a->sql('SELECT pg_cancel_backend(' . $session->pid . ')');
+	$session->finish;
 	my ($claim) = $recorder->requests(request_like('claim'), $mark);
 	ok($claim, 'a claim that did not arrive');
 	my $is_refused = sub {
@@ -294,7 +304,7 @@ subtest 'late' => sub {
 	$recorder->clear_rules;
 	my $over = $a->release('billing');
 	$is_refused->($over, 'refused when nobody leads');
-	$a->acquire('billing', wait => '30s');
+	$a->acquire('billing', wait => '3 min');
 	is(leader_key($consul, 'billing')->{Session}, $consul->kv('leader_election/billing/leader')->{Session}, 'the same session leads again');
 	$is_refused->($over, 'refused in a later term of the same node');
 	is(record('late', '1'), '', 'nothing is recorded');
@@ -303,12 +313,12 @@ subtest 'late' => sub {
 	$is_refused->($claimed eq 't', 'refused when the tick is claimed');
 	is(record('late', 'fencing_token'), $a->token('billing'), 'as the record says');
 	$a->release('billing');
-	ok($b->acquire('billing', wait => '30s'), 'another node leads');
+	ok($b->acquire('billing', wait => '3 min'), 'another node leads');
 	$is_refused->($claimed eq 't', 'refused');
 	denied('G4', $a->sql(claim('late', 60)), 'the old leader claims nothing');
 	is($b->sql(claim('late', 60)), 't', 'the new one does');
 	$b->release('billing');
-	$a->acquire('billing', wait => '30s');
+	$a->acquire('billing', wait => '3 min');
 };
 
 # A record that is somebody else's is not touched.
@@ -325,7 +335,12 @@ subtest 'regained' => sub {
 	my $session = LeaderElection::Session->new($a);
 	my $mark = $recorder->mark;
 
-	$a->configure(request_timeout => '5s', renew_interval => '1s');
+	# From now on its term is to end.
+	my $offset = $a->log_offset;
+
+	$a->configure(lease_ttl => '10s', request_timeout => '5s', renew_interval => '1s');
+	$a->wait_for_log_like(qr/settings changed: starting a new store session/, $offset);
+	$a->acquire('billing', wait => '3 min');
 	$a->sql('CREATE TABLE regained AS SELECT le_tick() AS tick LIMIT 0');
 	$recorder->rule(match => request_like('read_claim', 'billing', 'regained'), action => 'hang_request', count => 1);
 	$session->start("CALL le_run('billing', 'INSERT INTO regained VALUES (le_tick())', "
@@ -334,7 +349,7 @@ subtest 'regained' => sub {
 		'the record to be read');
 	$consul->destroy($consul->kv('leader_election/billing/leader')->{Session});
 	$a->wait_for("SELECT NOT le_is_leader('billing')");
-	ok($a->acquire('billing', wait => '40s'), 'lost and regained');
+	ok($a->acquire('billing', wait => '3 min'), 'lost and regained');
 	poll_until(sub { $session->is_done }, 'the run');
 	is($session->finish->{error} // '', '', 'no error');
 	my $runs = $a->sql('SELECT count(*) FROM regained');
@@ -352,7 +367,7 @@ subtest 'dead leader' => sub {
 
 	is($claimed, 't', 'claimed');
 	$a->crash;
-	ok($b->acquire('billing', wait => '1 min'), 'taken over');
+	ok($b->acquire('billing', wait => '3 min'), 'taken over');
 	is(record('dead', 'state, fencing_token'), "running|$token", 'left running');
 	my $again = $b->sql(claim('dead'));
 	is($again, 'f', 'not claimed again');
@@ -382,13 +397,13 @@ subtest 'so many new jobs' => sub {
 	};
 
 	$b->configure(max_jobs => 3);
-	$b->acquire('limited', wait => '30s');
+	$b->acquire('limited', wait => '3 min');
 	is($b->sql($claim->($_)), 't', "$_: claimed") foreach 1 .. 3;
 	$is_refused->(4);
 	is($b->sql($claim->(1, 1)), 't', 'the next tick of one of them');
 	is($b->sql(claim('beside')), 't', 'a job of another election');
 	$b->release('limited');
-	$b->acquire('limited', wait => '30s');
+	$b->acquire('limited', wait => '3 min');
 	is($b->sql($claim->($_)), 't', "$_: claimed in another term") foreach 4 .. 6;
 	$is_refused->(7);
 	$b->configure(max_jobs => 4);

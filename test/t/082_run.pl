@@ -13,7 +13,7 @@ use Test::More;
 
 # A release does not wait for what runs: here it stands for a loss.
 my $node = LeaderElection::Node->create('local',
-	settings => { drain_timeout => '0' });
+	settings => { drain_timeout => '0', lease_ttl => '60s' });
 
 $node->sql(<<'END');
 CREATE TABLE work (n serial, what text, tick timestamptz, token bigint, at timestamptz DEFAULT now());
@@ -202,7 +202,7 @@ like($session->finish->{error}, qr/LE002/, 'lost: refused');
 $node->thaw_worker($worker);
 denied('G3', worked('lost'), 'lost: undone');
 is(state('lost'), 'running|1', 'lost: not failed');
-$node->configure(lease_ttl => '15s');
+$node->configure(lease_ttl => '60s');
 poll_until(sub { $node->acquire('billing') }, 'a later term');
 is(le_run("CALL work('lost')", at('lost') . ', catch_up => true'), '', 'lost: caught up');
 is(worked('lost') . '|' . state('lost'), '1|done|2', 'lost: by the second try');

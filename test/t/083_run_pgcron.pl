@@ -25,7 +25,7 @@ my %node = map {
 	my $node = LeaderElection::Node->create(
 		$_,
 		consul => $consul,
-		settings => { short_lease(), campaign => 'billing' },
+		settings => { short_lease(lease_ttl => '10s'), campaign => 'billing' },
 		conf => {
 			shared_preload_libraries => 'leader_election,pg_cron',
 			'cron.use_background_workers' => $mode{$_}
@@ -89,7 +89,7 @@ my $first = poll_until(
 my $since = '-infinity';
 poll_until(
 	sub { !grep { !ended($_, 'books', $since) || !ended($_, 'broken', $since) } values %node },
-	'pg_cron', timeout => 90, interval => 0.1);
+	'pg_cron', interval => 0.1);
 
 sub work
 {
@@ -119,12 +119,12 @@ my $last = $node{$two}->sql("SELECT max(tick) FROM le_claims WHERE job = 'books'
 # pg_cron have begun.
 $since = $node{$two}->sql("SELECT '$last'::timestamptz + interval '30 s'");
 $node{$_}->sql("SELECT le_step_down('billing', '3 min')") foreach grep { $_ ne $two && $_ ne $first } keys %node;
-poll_until(sub { (localtime)[0] >= 58 }, 'the end of the minute', timeout => 90);
+poll_until(sub { (localtime)[0] >= 58 }, 'the end of the minute');
 $node{$first}->crash;
 my @alive = grep { $_ ne $first } sort keys %node;
 poll_until(
 	sub { !grep { !ended($node{$_}, 'books', $since) } @alive },
-	'pg_cron after the failover', timeout => 90, interval => 0.1);
+	'pg_cron after the failover', interval => 0.1);
 is(leader(@alive), $two, 'another node leads, which uses connections');
 is(work($two), '2|1|1', 'and has run the job once');
 is($node{$two}->sql("SELECT bool_and(tick = '$last'::timestamptz + interval '1 min') FROM work"),

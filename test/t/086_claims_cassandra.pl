@@ -19,8 +19,8 @@ my @gateways = map {
 } 1 .. 2;
 my ($one, $two) = map {
 	LeaderElection::Node->create($_->[0],
-		gateway => $_->[1], settings => { lease_ttl => '10s' })
-} [ 'one', [ @gateways[0, 1] ] ], [ 'two', [ @gateways[1, 0] ] ];
+		gateway => $_->[1], settings => { lease_ttl => $_->[2], renew_interval => '1s' })
+} [ 'one', [ @gateways[0, 1] ], '10s' ], [ 'two', [ @gateways[1, 0] ], '60s' ];
 my $tick = '2020-01-01 00:00:00+00';
 
 sub claim
@@ -38,7 +38,7 @@ sub record
 }
 
 denied('G4', $one->sql(claim('early')), 'nobody leads: no claim');
-ok($one->acquire('billing', wait => '30s'), 'one leads');
+ok($one->acquire('billing', wait => '3 min'), 'one leads');
 ok(!$two->acquire('billing'), 'and two does not');
 
 # at the same time
@@ -64,7 +64,7 @@ is(record('done', "state, try, tick = '$tick', fencing_token"), 'done|1|t|' . $o
 my $claimed = $session->query(claim('dead'));
 is($claimed, 't', 'claimed by a leader');
 $one->crash;
-ok($two->acquire('billing', wait => '1 min'), 'which dies; two leads');
+ok($two->acquire('billing', wait => '3 min'), 'which dies; two leads');
 $two->sql('CREATE TABLE ran (tick timestamptz, token bigint)');
 my $run = q{CALL le_run('billing', 'INSERT INTO ran VALUES (le_tick(), le_fencing_token(''billing''))', job => 'dead', tick => '%s'};
 $two->sql(sprintf($run, $tick) . ')');

@@ -10,7 +10,6 @@ use warnings;
 use LeaderElection::Consul;
 use LeaderElection::Node;
 use LeaderElection::Session;
-use LeaderElection::Takeover;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -43,7 +42,7 @@ sub cron_node
 my $node = cron_node('local', 'on', settings => { campaign => 'billing' });
 my %pair = map {
 	$_->[0] => cron_node(@$_, consul => $consul,
-		settings => { short_lease(), campaign => 'billing' })
+		settings => { lease_ttl => '60s', campaign => 'billing' })
 } [ 'one', 'on' ], [ 'two', 'off' ];
 
 $node->sql('CREATE EXTENSION leader_election');
@@ -342,7 +341,7 @@ sub ended
 
 poll_until(
 	sub { ended($node, 'true') == $count - 1 && !grep { ended($_, 'true') < 3 } values %pair },
-	'pg_cron', timeout => 120, interval => 0.2);
+	'pg_cron', interval => 0.2);
 is( $node->sql("SELECT string_agg(jobname || ': ' || return_message, '; ') FROM cron.job_run_details
 	JOIN cron.job j USING (jobid) WHERE j.command LIKE '/* le_cron_adopt */ %' AND status = 'failed'"),
 	'', 'pg_cron: none failed');

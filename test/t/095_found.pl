@@ -19,7 +19,7 @@ my ($one, $two) = map {
 	LeaderElection::Node->create(
 		$_,
 		consul => $recorder{$_},
-		settings => { lease_ttl => '10s' })
+		settings => { lease_ttl => '60s' })
 } 'one', 'two';
 
 # Guards against a node that goes on seeking an election for a caller that was

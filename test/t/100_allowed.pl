@@ -11,7 +11,7 @@ use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = LeaderElection::Node->create('a');
+my $node = LeaderElection::Node->create('a', settings => { lease_ttl => '60s' });
 my $denied = qr/42501: permission denied for election/;
 
 $node->sql(block('grants'));

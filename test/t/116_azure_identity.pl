@@ -104,11 +104,23 @@ subtest 'a machine' => sub {
 # It is refused after a while, whatever was said of it: a new one serves.
 subtest 'a token that is revoked' => sub {
 	my $token = $one->token('billing');
-	my $mark;
+	my ($mark, $given);
 
 	give(5, 86400);
+	$given = boottime_ns();
 	$one->restart;
-	$one->wait_for_leadership('billing', timeout => 30);
+	poll_until(
+		sub {
+			return 1 if $one->is_leader('billing');
+
+			# it must not run out before anything is done with it
+			return 0 if boottime_ns() - $given < 4e9;
+			give(5, 86400);
+			$given = boottime_ns();
+			return 0;
+		},
+		'a leader');
+	$one->sql('SELECT le_stat_reset()');
 	guarantee('G2', [ $token, $one->token('billing') ], 'a new term');
 	$token = $one->token('billing');
 	give(3600, 86400);
@@ -129,7 +141,7 @@ subtest 'a service that fails' => sub {
 
 	give(3600, 6);
 	$one->restart;
-	$one->wait_for_leadership('billing', timeout => 30);
+	$one->wait_for_leadership('billing');
 	$token = $one->token('billing');
 	$mark = $metadata->mark;
 	$metadata->clear_rules;
@@ -141,7 +153,7 @@ subtest 'a service that fails' => sub {
 	$one->wait_for_log_like(qr/a new token could not be fetched: no token from the machine's metadata service: HTTP 404/);
 	($renewals) = statistics();
 	poll_until(sub { $metadata->requests($asked, $mark) >= 5 },
-		'all of these answers', timeout => 40);
+		'all of these answers');
 	poll_until(sub { (statistics())[0] >= $renewals + 3 }, 'renewals go on');
 	same_term($token, $one->token('billing'), 'in the same term');
 	is(join(' ', (statistics())[ 1, 2 ]), '0 0', 'and none has failed');
@@ -165,11 +177,13 @@ subtest 'a token that nobody accepts' => sub {
 	$mark = $metadata->mark;
 	$began = boottime_ns();
 	poll_until(sub { !$one->is_leader('billing') },
-		'the end of the term', timeout => 20);
-	in_time((boottime_ns() - $began) / 1e9, 13.5, 'is its deadline');
+		'the end of the term');
+	like($one->sql(q(SELECT last_loss FROM le_status WHERE election = 'billing')),
+		qr/deadline/, 'is its deadline');
 	like($one->sql_error(q(SELECT le_acquire('other'))),
 		qr/LE005.*AuthenticationFailed/s, 'which is said');
-	cmp_ok(scalar $metadata->requests($asked, $mark), '<', 6,
+	cmp_ok(scalar $metadata->requests($asked, $mark),
+		'<', 6 + (boottime_ns() - $began) / 3e9,
 		'and others are not asked for all the time');
 	$metadata->clear_rules;
 	answer(status => 400);
@@ -181,7 +195,7 @@ subtest 'a token that nobody accepts' => sub {
 		},
 		'nor is none');
 	give(3600, 86400);
-	$one->wait_for_leadership('billing', timeout => 60);
+	$one->wait_for_leadership('billing');
 	ok(1, 'until there is one');
 };
 

@@ -33,7 +33,7 @@ sub behind_recorder
 
 # A claim whose check got no answer is checked, not believed.
 subtest 'claim without an answer' => sub {
-	my ($recorder, $node) = behind_recorder('claims', request_timeout => '1s');
+	my ($recorder, $node) = behind_recorder('claims');
 	my $claim = q(SELECT le_claim('lost', '%s', '2020-01-01 00:00+00'));
 	my ($write, $mark, @claimed);
 
@@ -62,7 +62,7 @@ subtest 'claim without an answer' => sub {
 # Lost answers of the steps of an acquire, a publish, a release: one term, and
 # one token.
 subtest 'acquire without an answer' => sub {
-	my ($recorder, $node) = behind_recorder('acquire', request_timeout => '1s');
+	my ($recorder, $node) = behind_recorder('acquire');
 	my $n = 0;
 	my $token;
 
@@ -73,7 +73,7 @@ subtest 'acquire without an answer' => sub {
 		foreach my $action ('lose_reply', 'lose_request')
 		{
 			$recorder->rule(match => $step, action => $action, count => 1);
-			ok($node->acquire('unsure', wait => '10 s'), "$action: acquired");
+			ok($node->acquire('unsure', wait => '3 min'), "$action: acquired");
 			$recorder->clear_rules;
 			$token = $node->token('unsure');
 			guarantee('G2', [ $n, $token ], 'with a higher token');
@@ -100,7 +100,7 @@ subtest 'late copies' => sub {
 	ok($node->acquire('late'), 'a term');
 	is($node->sql(q(SELECT le_renew('late', 'first'))), 't', 'published');
 	$recorder->wait_for_request(qr/^PUT \S*late\S*comp=lease/,
-		$recorder->mark, timeout => 15);    # a renewal
+		$recorder->mark);    # a renewal
 	@of_first = grep { $_->{method} eq 'PUT' } $recorder->requests(qr/late~leader/);
 	ok($node->release('late'), 'is over');
 	push @of_first, grep { ($_->{headers}{'x-ms-lease-action'} // '') eq 'release' }
@@ -139,7 +139,7 @@ subtest 'late copies' => sub {
 
 # What somebody else answers is no answer: neither "no such blob" nor a term.
 subtest 'proxies' => sub {
-	my ($recorder, $node) = behind_recorder('proxied', request_timeout => '1s');
+	my ($recorder, $node) = behind_recorder('proxied');
 	my %html = (
 		action => 'answer',
 		headers => { 'Content-Type' => 'text/html' },
@@ -177,7 +177,7 @@ subtest 'proxies' => sub {
 		sub {
 			4 == grep { $_->{action} } $recorder->requests(qr/^PUT \S*comp=lease/);
 		},
-		'such answers to renewals', timeout => 20);
+		'such answers to renewals');
 	$recorder->wait_for_request(qr/^PUT \S*comp=lease/, $recorder->mark);
 	same_term($token, $node->token('proxied'), 'end no term');
 	$node->release('proxied');
@@ -192,7 +192,6 @@ subtest 'death between lease and stamp' => sub {
 	my %token = (gate => 2, fresh => 1);
 	my %session = map { $_ => LeaderElection::Session->new($node) } keys %token;
 	my %waiting = map { $_ => LeaderElection::Session->new($other) } keys %token;
-	my $took;
 
 	ok($node->acquire('gate') && $node->release('gate'), 'a first term');
 	$recorder->rule(match => qr/^PUT \S*(gate|fresh)~\S*comp=metadata/,
@@ -213,14 +212,10 @@ subtest 'death between lease and stamp' => sub {
 	$node->crash;
 	is($other->sql(q(SELECT le_acquire('fresh'))),
 		'f', 'nor when who has the lease is dead');
-	$waiting{$_}->start("SELECT le_acquire('$_', wait => '1 min')")
+	$waiting{$_}->start("SELECT le_acquire('$_', wait => '3 min')")
 	  foreach keys %waiting;
-	$took = timed(
-		sub {
-			is($waiting{$_}->finish->{output}, 't', "$_: the other leads")
-			  foreach sort keys %waiting;
-		});
-	in_time($took, 15 + 2 + 1.5, 'within a lease and a look');
+	is($waiting{$_}->finish->{output}, 't', "$_: the other leads")
+	  foreach sort keys %waiting;
 	foreach my $election (sort keys %token)
 	{
 		my $token = $other->token($election);
@@ -273,7 +268,7 @@ subtest 'throttling' => sub {
 		$fails->($before_leader, @$failure) if $failure;
 		$renewals += 2;
 		$leader->wait_for("SELECT renewals >= $renewals FROM le_stat()
-			WHERE election = 'busy'", 'renewals', timeout => 60);
+			WHERE election = 'busy'", 'renewals');
 	}
 	same_term($token, $leader->token('busy'), 'in the same term');
 	is($leader->sql(q(SELECT losses FROM le_stat() WHERE election = 'busy')),
@@ -289,7 +284,7 @@ subtest 'throttling' => sub {
 		'but not as often as every two seconds');
 	$_->clear_rules foreach $before_leader, $before_waiter;
 	ok($leader->release('busy'), 'in the end the election is free');
-	is($session->finish(timeout => 60)->{output}, 't', 'and taken');
+	is($session->finish->{output}, 't', 'and taken');
 	$_->stop foreach $leader, $waiter;
 };
 

@@ -105,14 +105,14 @@ subtest 'one at a time' => sub {
 
 	is("$code$out", '75', 'the other does not run it');
 	is($err, '', 'and makes no noise, for it is called each time the timer is due');
-	my $two = LeaderElection::Lectl->start('two', $node, 'exec', 'e', @quick, '--wait', '1min', $ground->worker('two'));
+	my $two = LeaderElection::Lectl->start('two', $node, 'exec', 'e', @quick, '--wait', '3min', $ground->worker('two'));
 	poll_until(sub { $node->ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%le_acquire%' AND state = 'active' AND pid <> pg_backend_pid()") == 1 }, 'the other to wait');
 	kill('TERM', $one->pid);
 	is($one->code, 143, 'the first is ended');
 	guarantee('G2', [ $run->[1], $ground->wait_for('two')->[1] ], 'then comes the other');
 
 	# who waits can be told to stop, and leaves nothing behind
-	my $three = LeaderElection::Lectl->start('three', $node, 'exec', 'e', @quick, '--wait', '1min', 'true');
+	my $three = LeaderElection::Lectl->start('three', $node, 'exec', 'e', @quick, '--wait', '3min', 'true');
 	poll_until(sub { $node->ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%le_acquire%' AND state = 'active' AND pid <> pg_backend_pid()") == 1 }, 'a third to wait');
 	kill('INT', $three->pid);
 	is($three->code, 130, 'ended while it waits');
@@ -246,14 +246,14 @@ subtest 'no orphan of a lectl that is gone' => sub {
 		{
 			unlink "$dir/pids";
 			my $lectl = LeaderElection::Lectl->start("$how $end" =~ s/\W+/_/gr, $node, 'exec', 'e',
-				@quick, '--wait', '10s', '--', 'bash', '-c', "cd $dir; $script{$how}");
+				@quick, '--wait', '3min', '--', 'bash', '-c', "cd $dir; $script{$how}");
 			my $n = $how =~ /two/ ? 2 : 1;
 			my @pids;
 
 			poll_until(sub { -e "$dir/pids" && (@pids = split /\n/, slurp_file("$dir/pids")) == $n }, $how);
 			kill($end eq 'killed' ? 'KILL' : 'STOP', $lectl->pid);
 			poll_until(sub { !grep { LeaderElection::Lectl::Ground->alive($_) } @pids },
-				"end of $how, lectl $end", timeout => 20);
+				"end of $how, lectl $end");
 			pass("$how: lectl $end, and nothing is left");
 			kill('CONT', $lectl->pid);
 			$lectl->code;
@@ -325,7 +325,7 @@ subtest 'for long' => sub {
 
 	isnt($first, '', 'a transaction is open');
 	is($node->ask("SELECT backend_xmin IS NULL $mine"), 't', 'that holds up no vacuum');
-	poll_until(sub { $node->ask("SELECT xact_start > '$first' $mine") eq 't' }, 'another transaction', timeout => 20);
+	poll_until(sub { $node->ask("SELECT xact_start > '$first' $mine") eq 't' }, 'another transaction');
 	same_term($run->[1], $node->ask("SELECT max(fencing_token) FROM le_status WHERE election = 'e' AND state = 'leader'"), 'in the same term');
 	ok($ground->alive($run->[2]), 'the command runs');
 	kill('TERM', $lectl->pid);
@@ -378,14 +378,18 @@ subtest 'the recipe' => sub {
 # Of this store nobody has to wait for a deadline: what a backend holds ends with
 # it, and the others may begin at once but for the time to settle.
 subtest 'killed' => sub {
-	lose_between($node, $node, carries => 3);
+	my $long = LeaderElection::Node->create('long',
+		settings => { lease_ttl => '60 s', renew_interval => '3 s' });
+
+	lose_between($long, $long, carries => 3, good_for => 50);
 	loses('lectl killed', 1, sub { $_[0]->kill9 }, strict => 1, killed => 1);
 	loses('backend killed', 1, sub {
-		my $pid = backend_of($node);
+		my $pid = backend_of($long);
 
 		kill('KILL', $pid);
 		$_[0]->{backend} = $pid;
-	}, alone => 1, repair => sub { $node->wait_for_restart($_[0]->{backend}) });
+	}, alone => 1, repair => sub { $long->wait_for_restart($_[0]->{backend}) });
+	$long->stop;
 };
 
 # As psql has them.

@@ -17,12 +17,7 @@ my ($a, $b) = map {
 	LeaderElection::Node->create(
 		$_,
 		consul => $consul,
-		settings => {
-			lease_ttl => '3s',
-			safety_margin => '500ms',
-			commit_margin => '100ms',
-			cancel_lead => '700ms'
-		})
+		settings => { lease_ttl => '60s', renew_interval => '3s' })
 } 'a', 'b';
 my @every = ('--settle', '0', '--every', '90 days');
 my $due = $a->sql(q(SET timezone = 'UTC'; SELECT date_bin('90 days', now() + '2 s', '2000-01-01 00:00:00+00')));
@@ -98,7 +93,7 @@ subtest 'together' => sub {
 	my @ran;
 	my @lectls = map {
 		LeaderElection::Lectl->start("together$_", $_ % 2 ? $a : $b, 'exec', 'e', @every, '--job', 'together',
-			'--wait', '1min', 'sh', '-c', "echo ran >> $ground/log; sleep 0.3")
+			'--wait', '3min', 'sh', '-c', "echo ran >> $ground/log; sleep 0.3")
 	} 1 .. 6;
 
 	is(join(' ', sort map { $_->code } @lectls), '0 75 75 75 75 75', 'one runs it');
@@ -125,15 +120,15 @@ subtest 'cut short' => sub {
 	foreach my $way (sort keys %ways)
 	{
 		my $ground = LeaderElection::Lectl::Ground->new;
-		my $one = LeaderElection::Lectl->start("cut $way", $a, 'exec', 'e', '--wait', '10s', @every, '--job', $way, $ground->worker('cut'));
+		my $one = LeaderElection::Lectl->start("cut $way", $a, 'exec', 'e', '--wait', '3min', @every, '--job', $way, $ground->worker('cut'));
 
 		$ground->wait_for('cut');
 		$ways{$way}->($one);
-		my ($code, $out) = lectl($b, 'exec', 'e', '--wait', '30s', @every, '--job', $way, @tell);
+		my ($code, $out) = lectl($b, 'exec', 'e', '--wait', '3min', @every, '--job', $way, @tell);
 		is($code, 75, "$way: at most once");
 		guarantee('G4', [ split /\n/, $out ], "$way: not twice");
 		is(claim_of($way), 'running|1', 'it was not done');
-		is((lectl($b, 'exec', 'e', '--wait', '30s', @every, '--job', $way, '--catch-up', @tell))[1], "$due\n", 'or at least once');
+		is((lectl($b, 'exec', 'e', '--wait', '3min', @every, '--job', $way, '--catch-up', @tell))[1], "$due\n", 'or at least once');
 		is(claim_of($way), 'done|2', 'and done by the second');
 		guarantee('G1', [ $ground->overlaps ], 'never two at a time');
 	}
@@ -169,7 +164,7 @@ subtest 'missed' => sub {
 		is($session->query("SELECT le_complete('e', '$job', '$ticks[0]')"), 't', "$which: three ticks ago");
 		$session->query("SELECT le_release('e')");
 		$session->quit;
-		is((lectl($b, 'exec', 'e', '--wait', '30s', @every, '--job', $job, '--missed', $which, @tell))[1],
+		is((lectl($b, 'exec', 'e', '--wait', '3min', @every, '--job', $job, '--missed', $which, @tell))[1],
 			join('', map { "$_\n" } @{ $prints{$which} }), "$which: what is run");
 	}
 };

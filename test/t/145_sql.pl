@@ -14,7 +14,7 @@ my $sharedir = qx($ENV{PG_CONFIG} --sharedir) =~ s/\n//r;
 my $cron = -e "$sharedir/extension/pg_cron.control";
 my $node = LeaderElection::Node->create(
 	'local',
-	settings => { campaign => 'billing' },
+	settings => { lease_ttl => '60s', campaign => 'billing' },
 	conf => { $cron ? (shared_preload_libraries => 'leader_election,pg_cron') : () });
 
 $node->wait_for_leadership('billing');

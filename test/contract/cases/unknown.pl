@@ -62,7 +62,7 @@ contract 'an acquire without an answer' => sub {
 			my ($election, $arm, $disarm) = @_;
 
 			$arm->();
-			ok($one->acquire($election, wait => '20 s'), 'acquire: true');
+			ok($one->acquire($election, wait => '3 min'), 'acquire: true');
 			$disarm->();
 			ok($one->is_leader($election), 'it leads');
 			is( $two->sql("SELECT leader, fencing_token FROM le_leader('$election')"),
@@ -200,7 +200,7 @@ contract 'no answer at all' => sub {
 	$one->sql(q(SELECT le_release('mute')));
 	foreach my $election ('deaf', 'mute')
 	{
-		ok($two->acquire($election, wait => $store->takeover . ' s'),
+		ok($two->acquire($election, wait => '3 min'),
 			"$election: the other can have it");
 		ok($two->release($election), 'release');
 	}
@@ -268,7 +268,7 @@ contract 'copies of a term that is over' => sub {
 	ok($free, 'release');
 	$replay->();
 	never([ grep { $free && defined } $one->leader('late') ], 'copies make no leader');
-	ok($one->acquire('late', wait => $store->takeover . ' s'), 'another term');
+	ok($one->acquire('late', wait => '3 min'), 'another term');
 	rising('with a higher token', @tokens, $one->token('late'));
 	ok($one->release('late'), 'release');
 	apart('no two lead at once', @samplers);

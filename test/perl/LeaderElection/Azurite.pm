@@ -221,7 +221,7 @@ sub request
 	my %options = (headers => { 'x-ms-version' => '2021-12-02', %headers });
 
 	$options{content} = '' if $method eq 'PUT';
-	return LeaderElection::HTTP->new(timeout => 5)
+	return LeaderElection::HTTP->new(timeout => $LeaderElection::Util::timeout_default)
 	  ->request($method, "$url?$all", \%options);
 }
 

@@ -113,7 +113,7 @@ server, each value.  A series that comes twice is an error.
 sub text
 {
 	my ($self) = @_;
-	my $reply = LeaderElection::HTTP->new(timeout => 20)
+	my $reply = LeaderElection::HTTP->new(timeout => $LeaderElection::Util::timeout_default)
 	  ->get("http://127.0.0.1:$self->{port}/metrics");
 
 	return $reply->{success} ? $reply->{content} : '';

@@ -160,8 +160,7 @@ sub run_for
 		$self->_fire unless $long;
 	}
 	poll_until(
-		sub { $self->_up_to(($first + $n - 1) * $every) },
-		'the jobs', timeout => 60 + $every);
+		sub { $self->_up_to(($first + $n - 1) * $every) }, 'the jobs');
 	return;
 }
 

@@ -158,23 +158,20 @@ sub kill9
 
 =pod
 
-=item terminate([ $timeout ])
+=item terminate()
 
-SIGTERM, then waits for its end; after the timeout (10 s) SIGKILL.
+SIGTERM, then waits for its end; SIGKILL if that takes longer than any wait may.
 
 =cut
 
 sub terminate
 {
-	my ($self, $timeout) = @_;
+	my ($self) = @_;
 
 	return unless $self->is_running;
 	kill('TERM', $self->{pid});
 	kill('CONT', $self->{pid}) if $self->{frozen};
-	eval {
-		poll_until(sub { !$self->is_running }, "end of $self->{name}",
-			timeout => $timeout // 10);
-	};
+	eval { poll_until(sub { !$self->is_running }, "end of $self->{name}"); };
 	$self->kill9;
 	return;
 }

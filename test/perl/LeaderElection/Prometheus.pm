@@ -103,7 +103,7 @@ sub start
 sub _get
 {
 	my ($self, $path) = @_;
-	my $reply = LeaderElection::HTTP->new(timeout => 20)
+	my $reply = LeaderElection::HTTP->new(timeout => $LeaderElection::Util::timeout_default)
 	  ->get("http://127.0.0.1:$self->{port}/api/v1/$path");
 
 	return $reply->{success} ? decode_json($reply->{content})->{data} : undef;

@@ -118,9 +118,15 @@ body, one per line.  The first rule that matches counts.  Actions:
   hang_request  do not forward, never reply
   delay_request wait before forwarding
   delay_reply   forward, wait before replying
+  hold_request  wait before forwarding, until the rule is gone
+  hold_reply    forward, wait before replying, until the rule is gone
   answer        do not forward, reply with status, headers and body
 
-=item clear_rules()
+Returns the number of the rule.
+
+=item remove_rule($number), clear_rules()
+
+A request or reply that is held goes on when its rule is gone.
 
 =cut
 
@@ -131,6 +137,15 @@ sub rule
 
 	$rule{match} = "$rule{match}" if ref $rule{match};
 	push @{ $self->{rules} }, { %rule, id => $id };
+	$self->_write_rules;
+	return $id;
+}
+
+sub remove_rule
+{
+	my ($self, $id) = @_;
+
+	$self->{rules} = [ grep { $_->{id} != $id } @{ $self->{rules} } ];
 	$self->_write_rules;
 	return;
 }
@@ -241,7 +256,8 @@ sub replay
 
 	$options{content} = $request->{body} if $request->{method} ne 'GET';
 	require LeaderElection::HTTP;
-	my $reply = LeaderElection::HTTP->new(timeout => 5)->request($request->{method},
+	my $reply = LeaderElection::HTTP->new(
+		timeout => $LeaderElection::Util::timeout_default)->request($request->{method},
 		"http://$self->{upstream}$request->{path}", \%options);
 
 	return {
@@ -349,6 +365,15 @@ sub _after
 	  [ boottime_ns() + $seconds * 1e9,
 		sub { $code->() unless $connection->{closed} } ];
 	return;
+}
+
+sub _when_gone
+{
+	my ($rule, $connection, $code) = @_;
+
+	return $code->()
+	  unless grep { $_->{id} == $rule->{id} } @{ Storable::retrieve('rules') };
+	return _after(0.02, $connection, sub { _when_gone($rule, $connection, $code) });
 }
 
 sub _send
@@ -478,6 +503,11 @@ sub _request
 		_after($rule->{delay}, $connection,
 			sub { _forward($connection, $upstream) });
 	}
+	elsif ($rule->{action} eq 'hold_request')
+	{
+		_when_gone($rule, $connection,
+			sub { _forward($connection, $upstream) });
+	}
 	else
 	{
 		_forward($connection, $upstream);
@@ -544,6 +574,10 @@ sub _reply
 	elsif ($rule->{action} eq 'delay_reply')
 	{
 		_after($rule->{delay}, $connection, $deliver);
+	}
+	elsif ($rule->{action} eq 'hold_reply')
+	{
+		_when_gone($rule, $connection, $deliver);
 	}
 	elsif ($rule->{action} ne 'hang_reply')
 	{

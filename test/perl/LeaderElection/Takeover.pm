@@ -40,11 +40,9 @@ our @EXPORT = qw(
   watch_election
 );
 
-# Long enough for the leader to survive the stalls of a busy machine.
+# Those that end the term of a leader wait for as long.  It is renewed so often that
+# a leader that is to go on survives the stalls of a busy machine.
 use constant LEASE => 5;
-
-# What a busy machine may add before a waiter that should lead does.
-use constant PATIENCE => 8;
 
 =pod
 
@@ -74,6 +72,7 @@ sub short_lease
 	return (
 		lease_ttl => LEASE . 's',
 		safety_margin => '500ms',
+		renew_interval => '500ms',
 		request_timeout => '1s',
 		%more);
 }
@@ -163,12 +162,11 @@ sub log_line
 
 =pod
 
-=item taken_over($case, from => $node, to => $node, since => ns, [ lease => s,
-bound => s, takeover => 0 ])
+=item taken_over($case, from => $node, to => $node, since => ns, [ takeover => 0 ])
 
-Tests that the new leader comes in time after the fault, has a higher token,
-and says in its log from whom it took over, unless takeover is 0.  Returns the
-seconds it took.
+Tests that there is a new leader after the fault, that it has a higher token, and
+says in its log from whom it took over, unless takeover is 0.  Shows the seconds it
+took, of which the simulator is the judge.
 
 =back
 
@@ -179,8 +177,6 @@ sub taken_over
 	my ($case, %params) = @_;
 	my $election = $case->{election};
 	my $to = $params{to};
-	my $lease = $params{lease} // LEASE;
-	my $bound = $params{bound} // $lease * 1.25 + 0.5 + PATIENCE;
 	my ($term, $line);
 
 	poll_until(
@@ -190,19 +186,16 @@ sub taken_over
 		},
 		$to->name . " to lead $election");
 
-	my $took = ($term->[0] - $params{since}) / 1e9;
-
-	in_time($took, $bound, "$election: taken over in time");
-	diag(sprintf '%s: %.2f s', $election, $took);
+	diag(sprintf '%s: %.2f s', $election, ($term->[0] - $params{since}) / 1e9);
 	guarantee('G2', [ $case->{token}, $term->[2] ], 'with a higher token');
-	return $took if exists $params{takeover} && !$params{takeover};
+	return if exists $params{takeover} && !$params{takeover};
 	poll_until(sub { $line = log_line($to, $election) }, 'log line');
 	is($line->{from}, $params{from}->name, 'log: from whom');
 	is($line->{old}, $case->{token}, 'its token');
 	is($line->{new}, $term->[2], 'the new token');
 	cmp_ok($line->{silence}, '>=', $line->{lease_ms} / 1000,
 		'and a whole lease of silence');
-	return $took;
+	return;
 }
 
 =pod
@@ -232,7 +225,7 @@ sub no_takeover_yet
 
 	is(scalar @beliefs, 1, "$case->{election}: one term all the time");
 	is($beliefs[0][2], $case->{token}, 'the same');
-	cmp_ok($beliefs[-1][1], '>=', $until - 1e9, 'to the end');
+	cmp_ok($beliefs[-1][1], '>=', $until, 'to the end');
 	return;
 }
 

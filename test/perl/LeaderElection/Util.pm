@@ -37,13 +37,13 @@ use Test::Builder;
 use Time::HiRes ();
 
 our @EXPORT = qw(
+  before
   boottime_ns
   deliberate
   denied
   duration
   free_port
   guarantee
-  in_time
   never
   poll_until
   same_term
@@ -57,7 +57,7 @@ use constant CLOCK_BOOTTIME => 7;
 
 # The limit of a wait that names none, in seconds.  Slow machines set
 # PG_TEST_TIMEOUT_DEFAULT, as for PostgreSQL's own tests.
-our $timeout_default = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 60;
+our $timeout_default = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;
 
 =pod
 
@@ -75,6 +75,29 @@ be compared with those of every process of the machine.
 sub boottime_ns
 {
 	return int(Time::HiRes::clock_gettime(CLOCK_BOOTTIME) * 1e9);
+}
+
+=pod
+
+=item before($event, $limit, $what)
+
+Tests that one instant came before another, both of boottime_ns() or of a record.  It
+shows which of two causes was at work: the event's, or the one that would have
+brought it about at $limit.  So that no machine is too slow for it, the two are as far
+apart as they can be, by the longest lease or interval; the limit of a promise
+in seconds is for the simulator, the judge of test/faults and bench.
+
+=cut
+
+sub before
+{
+	my ($event, $limit, $what) = @_;
+	my $test = Test::Builder->new;
+
+	return $test->ok(0, $what) || $test->diag('an instant is missing')
+	  if grep { !looks_like_number($_) } $event, $limit;
+	return $test->ok($event < $limit, $what)
+	  || $test->diag(sprintf '%.3f s after it', ($event - $limit) / 1e9);
 }
 
 =pod
@@ -211,26 +234,14 @@ sub denied
 
 =pod
 
-=item in_time($took, $limit, $what)
-
 =item still_leads($node, $election, $what)
 
 =item same_term($token, $seen, $what)
 
-What takes $took (seconds, or whatever unit) takes less than $limit; the node leads
-(on); a term goes on, so that its token is the same.  A lower token breaks G2.
+The node leads (on); a term goes on, so that its token is the same.  A lower token
+breaks G2.
 
 =cut
-
-sub in_time
-{
-	my ($took, $limit, $what) = @_;
-	my $test = Test::Builder->new;
-
-	return $test->ok(0, $what) || $test->diag('no time was measured')
-	  unless looks_like_number($took);
-	return $test->ok($took < $limit, $what) || $test->diag("took $took, and has $limit");
-}
 
 sub still_leads
 {
