@@ -506,16 +506,21 @@ make_return(Schedule *s, Intervention *v)
 	sim.random = before;
 }
 
-/* Or the leader steps down. */
+/* Or the term ends in good order: the node steps down, or is shut down. */
 static void
 make_handoff(Schedule *s, Intervention *v)
 {
 	uint64		random = sim_mix(s->seed ^ UINT64CONST(0x4A17D));
 
-	if (random % 3 != 0 || (random >> 8) % 2 != 0)
+	if (random % 3 != 0)
 		return;
-	v->what = HAPPEN_STEP_DOWN;
-	v->random = STEP_DOWN_PLAIN;
+	if ((random >> 8) % 2 != 0)
+		v->what = HAPPEN_SHUTDOWN;
+	else
+	{
+		v->what = HAPPEN_STEP_DOWN;
+		v->random = STEP_DOWN_PLAIN;
+	}
 }
 
 /* A term ends in fair weather, to hold against the stated bounds. */

@@ -408,9 +408,15 @@ test_new_session(void **state)
 	/* whose news are gone is forgotten */
 	answer.news = &shown;
 	answer.nnews = 1;
-	le_gossip_heard(&answer);
+	assert_false(le_gossip_heard(&answer));
 	assert_int_equal(nheard, 1);
 	assert_int_equal(hears(), 0);
+
+	/* one that lived when it was heard last may have released since */
+	answer.nnews = 0;
+	assert_true(le_gossip_heard(&answer));
+	assert_int_equal(nheard, 0);
+	assert_false(le_gossip_heard(&answer));
 }
 
 /* Of a later version, or of somebody else: anything may have been written. */

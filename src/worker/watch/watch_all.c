@@ -328,7 +328,11 @@ hear(const LeAnswer *answer)
 
 	for (int i = 0; i < answer->nnews; i++)
 		changed = hear_one(&answer->news[i], changed);
-	le_gossip_heard(answer);
+	if (le_gossip_heard(answer))
+	{
+		watch.wanted = true;
+		le_wish_nodes(LE_SOON);
+	}
 	foreach(cell, changed)
 		show_told(lfirst(cell));
 }

@@ -423,10 +423,15 @@ le_gossip_hear(const LeGossip *news)
 	return what;
 }
 
-/* All of the answer has been heard: of whom it shows nothing is forgotten. */
-void
+/*
+ * All of the answer has been heard: nodes that it does not show are forgotten.
+ * A node that leaves takes its news along.  True: one has left whose last news
+ * nobody here has heard, and they may have told of a release.
+ */
+bool
 le_gossip_heard(const LeAnswer *answer)
 {
+	bool		missed = false;
 	int			n = 0;
 
 	for (int i = 0; i < nheard; i++)
@@ -437,8 +442,11 @@ le_gossip_heard(const LeAnswer *answer)
 			there = strcmp(answer->news[k].session, heard[i].session) == 0;
 		if (there)
 			heard[n++] = heard[i];
+		else if (heard[i].held)
+			missed = true;
 	}
 	nheard = n;
+	return missed;
 }
 
 /* The keys are elsewhere, or were not watched for a while. */

@@ -29,7 +29,7 @@ extern le_time le_gossip_timer(void);
 
 /* hearing */
 extern int	le_gossip_hear(const LeGossip *news);
-extern void le_gossip_heard(const LeAnswer *answer);
+extern bool le_gossip_heard(const LeAnswer *answer);
 extern void le_gossip_forget(void);
 
 #endif							/* LE_GOSSIP_H */
