@@ -6,6 +6,7 @@ use warnings;
 
 use LeaderElection::Consul;
 use LeaderElection::Node;
+use LeaderElection::Recorder;
 use LeaderElection::Session;
 use LeaderElection::Takeover;
 use LeaderElection::Util;
@@ -54,6 +55,7 @@ sub allow
 	return;
 }
 
+my $recorder = LeaderElection::Recorder->new('b', $consul->host_port)->start;
 my (%policy, %token, %node);
 
 foreach my $name ('a', 'b')
@@ -61,7 +63,7 @@ foreach my $name ('a', 'b')
 	($policy{$name}, $token{$name}) = make_token($name, $write);
 	$node{$name} = LeaderElection::Node->create(
 		$name,
-		consul => $consul,
+		consul => $name eq 'b' ? $recorder : $consul,
 		settings => { short_lease(), consul_token_file => token_file($name) });
 }
 my ($a, $b) = @node{ 'a', 'b' };
@@ -151,8 +153,12 @@ subtest 'the holder' => sub {
 	$b->wait_for("SELECT holder IS NULL FROM le_status WHERE election = 'e'", 'nobody to be known');
 	isnt(status($b, 'last_error'), '', 'and why');
 
+	my $mark = $recorder->mark;
+
 	like($b->sql_error(q(SET statement_timeout = '60 s'; SELECT * FROM le_claims)),
-		qr/LE003/, 'claims are not known, either, which is said while the store hangs');
+		qr/LE003/, 'claims are not known, either');
+	is(scalar $recorder->requests(qr{^GET /v1/kv/leader_election\.claims/}, $mark),
+		1, 'which is said when the store has not answered once');
 	$consul->thaw;
 	$_->wait_for("SELECT last_error IS NULL AND holder IS NOT NULL FROM le_status WHERE election = 'e'", 'all well')
 	  foreach $a, $b;

@@ -98,10 +98,20 @@ subtest 'bound again and again' => sub {
 	$to_a->reset;
 };
 
+# What is told ends the command long before the deadline, also one that pays no heed.
+subtest 'a deadline that is far away' => sub {
+	my $long = LeaderElection::Node->create('long',
+		settings => { lease_ttl => '60 s', renew_interval => '3 s' });
+
+	lose_between($long, $long, carries => 3, good_for => 50);
+	loses('stepped down', 1, sub { $long->ask("SELECT le_step_down('e', '0')") }, strict => 1);
+	$long->stop;
+	$ground = lose_between($a, $b, carries => $carries);
+};
+
 # Soon the instance itself leads; that is nobody lectl should believe.
 subtest 'another term of the same instance' => sub {
-	my $one = exec_on($a, 0);
-	my $run = $ground->wait_for($one->name);
+	my ($one, $run) = begun(sub { exec_on($a, 0) });
 
 	$one->freeze;
 	$consul->delete('/v1/kv/leader_election/e/leader');
@@ -124,11 +134,18 @@ subtest 'a long way' => sub {
 	$to_a->add('far', 'latency', 'downstream', latency => 4000);
 	ok($b->release('e'), 'and releases');
 
-	# the second question comes when the answer to the first is here
+	# the second question comes when the answer to the first is here; who has begun
+	# then asks no more, since it is lost soon
 	my $asked = "SELECT max(query_start) FROM pg_stat_activity WHERE query ~ '^SELECT le_fencing_token'";
 
 	poll_until(sub { ($first = $a->ask($asked)) ne '' }, 'lectl to ask');
-	poll_until(sub { my $second = $a->ask($asked); $second ne '' && $second ne $first }, 'lectl to ask again');
+	poll_until(
+		sub {
+			my $second = $a->ask($asked);
+
+			return $ground->runs($one->name) || ($second ne '' && $second ne $first);
+		},
+		'lectl to ask again');
 	is(scalar $ground->runs($one->name), 0, 'nothing is begun');
 	$to_a->reset;
 	my $run = $ground->wait_for($one->name);
@@ -152,8 +169,7 @@ subtest 'the instance' => sub {
 
 # With its guard, too.  The session ends at once then.
 subtest 'the guard' => sub {
-	my $one = exec_on($a, 1);
-	my $run = $ground->wait_for($one->name);
+	my ($one, $run) = begun(sub { exec_on($a, 1) });
 
 	kill('KILL', guard_of($one));
 	$one->kill9;
@@ -234,8 +250,7 @@ subtest 'what cannot be ended' => sub {
 };
 
 subtest 'on loss' => sub {
-	my $one = exec_on($a, 1, '--on-loss', 'term');
-	my $run = $ground->wait_for($one->name);
+	my ($one, $run) = begun(sub { exec_on($a, 1, '--on-loss', 'term') });
 
 	$a->ask("SELECT le_step_down('e', '0')");
 	poll_until(sub { $one->log =~ /lost election "e"/ }, 'the loss');
@@ -244,13 +259,11 @@ subtest 'on loss' => sub {
 	kill('KILL', $run->[2]);
 	is($one->code, 79, 'but lost');
 
-	$one = exec_on($a, 0, '--on-loss', 'term');
-	$run = $ground->wait_for($one->name);
+	($one, $run) = begun(sub { exec_on($a, 0, '--on-loss', 'term') });
 	$a->ask("SELECT le_step_down('e', '0')");
 	is($one->code, 79, 'term: gets TERM');
 
-	$one = exec_on($a, 0, '--on-loss', 'ignore');
-	$run = $ground->wait_for($one->name);
+	($one, $run) = begun(sub { exec_on($a, 0, '--on-loss', 'ignore') });
 	$a->ask("SELECT le_step_down('e', '0')");
 	poll_until(sub { $one->log =~ /lost election "e"/ }, 'the loss');
 	poll_until(sub { $b->ask("SELECT le_acquire('e') AND le_release('e')") eq 't' }, 'somebody else to lead');
@@ -271,7 +284,7 @@ subtest 'handovers' => sub {
 		'stepped down' => sub { $_[1]->ask("SELECT le_step_down('e', '0')") });
 	my @kinds = sort keys %faults;
 	my %settle = map { $_ => 0 } @kinds;
-	my $leads = exec_on($nodes[0], 1);
+	my ($leads, $run) = begun(sub { exec_on($nodes[0], 1) });
 	my (%death, @gap);
 
 	$settle{'backend ended'} = $carries;
@@ -279,8 +292,8 @@ subtest 'handovers' => sub {
 	for my $i (1 .. $handovers)
 	{
 		my $kind = $kinds[ $i % @kinds ];
-		my $run = $ground->wait_for($leads->name);
-		my $waits = exec_on($nodes[ $i % 2 ], 1, '--settle', "$settle{$kind} s");
+		my $start = sub { exec_on($nodes[ $i % 2 ], 1, '--settle', "$settle{$kind} s") };
+		my $waits = $start->();
 		my $from = boottime_ns();
 
 		$faults{$kind}->($leads, $nodes[ ($i - 1) % 2 ]);
@@ -292,11 +305,12 @@ subtest 'handovers' => sub {
 		push @{ $death{$kind} }, death($run->[2], $from);
 		my $dead = boottime_ns();
 		$leads->thaw if $kind eq 'stands still';
-		push @gap, ($ground->wait_for($waits->name)->[3] - $dead) / 1e9;
+		($waits, $run) = begun($start, $waits);
+		push @gap, ($run->[3] - $dead) / 1e9;
 		$leads->code unless $kind eq 'killed';
 		$leads = $waits;
 	}
-	kill('KILL', ($ground->wait_for($leads->name))->[2]);
+	kill('KILL', $run->[2]);
 	$leads->code;
 
 	my $report = $ENV{LECTL_HANDOVERS} ? \&diag : \&note;

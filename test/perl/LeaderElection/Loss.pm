@@ -25,6 +25,7 @@ package LeaderElection::Loss;
 use strict;
 use warnings;
 
+use Carp;
 use Exporter 'import';
 use LeaderElection::Lectl;
 use LeaderElection::Util;
@@ -32,6 +33,7 @@ use Test::More;
 
 our @EXPORT = qw(
   backend_of
+  begun
   death
   exec_on
   lose_between
@@ -72,6 +74,12 @@ sub lose_between
 Starts lectl exec on an instance, or by a connection string, for a command that
 pays heed to SIGTERM, or is deaf to it.
 
+=item begun($start, [ $lectl ])
+
+Waits until the command of this lectl begins, or of one that the code starts.  If the
+term ends before, as on a machine that stands still, the code starts another.
+Returns lectl, and its run on the ground.
+
 =item backend_of($node)
 
 The process that holds the election there.
@@ -90,6 +98,29 @@ sub exec_on
 
 	return LeaderElection::Lectl->start($name, $connstr, 'exec', 'e',
 		'--wait', '2min', @options, $ground->worker($name, $deaf));
+}
+
+sub begun
+{
+	my ($start, $lectl) = @_;
+	my $run;
+
+	poll_until(
+		sub {
+			$lectl //= $start->();
+			my $ended = !$lectl->is_running;
+
+			return 1 if ($run) = $ground->runs($lectl->name);
+			return 0 if !$ended;
+			return 1 if $lectl->code !~ /^7[59]$/;
+			note($lectl->name . ': its term ended before the command had begun');
+			undef $lectl;
+			return 0;
+		},
+		'a command to begin',
+		interval => 0.005);
+	croak $lectl->name . ' ended: ' . $lectl->log unless $run;
+	return ($lectl, $run);
 }
 
 sub backend_of
@@ -162,8 +193,7 @@ Called when the command is dead, with lectl, and when the next one's turn is ove
 sub loses
 {
 	my ($what, $deaf, $happen, %params) = @_;
-	my $one = exec_on($params{connstr} // $a, $deaf);
-	my $run = $ground->wait_for($one->name);
+	my ($one, $run) = begun(sub { exec_on($params{connstr} // $a, $deaf) });
 	my $next = sub { exec_on($b, 0, '--settle', $params{strict} ? '0' : "$carries s") };
 	my $two = $params{alone} ? undef : $next->();
 	my $from = boottime_ns();
@@ -181,8 +211,8 @@ sub loses
 		$again = !$params{deadline} && !_was_told($one) && ($params{tries} // 0) < 2;
 		ok($again || _was_told($one), "$what: lectl was told") unless $params{deadline};
 	}
-	guarantee('G2', [ $run->[1], $ground->wait_for($two->name)->[1] ],
-		'the next has a higher token');
+	($two, my $its_run) = begun($next, $two);
+	guarantee('G2', [ $run->[1], $its_run->[1] ], 'the next has a higher token');
 	kill('TERM', $two->pid);
 	is($two->code, 143, 'and is ended');
 	$params{finally}->() if $params{finally};
