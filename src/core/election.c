@@ -458,11 +458,15 @@ candidate_read_failed(LeElection *e, const LeInput *in, LeActions *act)
 	retry_later(e, in);
 }
 
-/* With no candidate there is only one thing to see: a key left behind. */
+/*
+ * With no candidate there is only one thing to do: let go of a key left behind.  An
+ * answer from before it was seen to be free says nothing about that.
+ */
 static void
 idle_seen(LeElection *e, const LeInput *in, LeActions *act)
 {
-	note_free(e, in->view);
+	if (!e->free || in->view->as_of >= e->free_index)
+		note_free(e, in->view);
 	if (in->view->holder == LE_KEY_OURS)
 		release(e, act, in->view->index);
 }

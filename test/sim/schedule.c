@@ -506,6 +506,25 @@ make_return(Schedule *s, Intervention *v)
 	sim.random = before;
 }
 
+/*
+ * Who is to follow begins to contend while the term ends: the key as it is read first
+ * may be older than what the watch has shown meanwhile.
+ */
+static void
+make_newcomer(Schedule *s, uint64 random)
+{
+	const Intervention *end = &s->events[0];
+	Intervention *v = &s->events[s->nevents++];
+
+	for (int i = 1; i < s->nnodes; i++)
+		s->campaigns[i] &= ~(1 << end->election);
+	memset(v, 0, sizeof(*v));
+	v->what = HAPPEN_CAMPAIGN;
+	v->node = 1;
+	v->election = end->election;
+	v->at = end->at - (le_duration) (random % (5 * LE_MSEC));
+}
+
 /* Or the term ends in good order: the node steps down, or is shut down. */
 static void
 make_handoff(Schedule *s, Intervention *v)
@@ -521,6 +540,8 @@ make_handoff(Schedule *s, Intervention *v)
 		v->what = HAPPEN_STEP_DOWN;
 		v->random = STEP_DOWN_PLAIN;
 	}
+	if ((random >> 16) % 2 != 0)
+		make_newcomer(s, random >> 24);
 }
 
 /* A term ends in fair weather, to hold against the stated bounds. */

@@ -1639,6 +1639,25 @@ watch_may_shorten_a_term_only_if_it_is_newer(void **state)
 	expect_send(LE_SEND_READ, 0);
 }
 
+static void
+old_watch_answer_does_not_hide_that_the_key_is_free(void **state)
+{
+	Story		s = begin();
+
+	(void) state;
+	SEEN(RELEASED(31));
+	SEEN(OTHER(30));
+	SEEN(ABSENT);
+	WANT();
+	expect_send(LE_SEND_ACQUIRE, 31);
+
+	s = begin();
+	SEEN(RELEASED(31));
+	SEEN(OTHER(32));
+	WANT();
+	expect_send(LE_SEND_READ, 0);
+}
+
 /* The proof was wrong or about an earlier term: what is ours is let go. */
 static void
 key_without_a_term_is_released(void **state)
@@ -1939,6 +1958,7 @@ main(void)
 		cmocka_unit_test(unknown_release_is_resolved_before_a_new_term),
 		cmocka_unit_test(wishes_during_a_publish_wait_for_it),
 		cmocka_unit_test(watch_may_shorten_a_term_only_if_it_is_newer),
+		cmocka_unit_test(old_watch_answer_does_not_hide_that_the_key_is_free),
 		cmocka_unit_test(key_without_a_term_is_released),
 		cmocka_unit_test(grant_that_is_over_when_it_is_answered),
 		cmocka_unit_test(token_that_went_back_is_refused_and_not_retried),

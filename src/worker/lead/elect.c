@@ -387,6 +387,24 @@ stale(const LeFlight *flight)
 		flight->request != le_slot(flight->slot)->election.request;
 }
 
+/*
+ * The watch may have shown what came after this read, while the answer was on its way.
+ * A candidate that reads does not look at that, and it is not shown twice.
+ */
+static bool
+watch_shows_newer(const LeSlot *slot, const LeKey *read, uint64 as_of)
+{
+	const LeKey *key = le_cache_key(slot->name);
+	uint64		listed;
+
+	if (slot->election.state != LE_READING ||
+		!le_cache_lately(le_table->node.timing.lease, &listed))
+		return false;
+	if (key == NULL)
+		return read != NULL && read->index < listed;
+	return key->index > (read == NULL ? as_of : read->index);
+}
+
 static void
 read_answered(LeFlight *flight, const LeAnswer *answer)
 {
@@ -401,6 +419,8 @@ read_answered(LeFlight *flight, const LeAnswer *answer)
 	note_error(slot, flight, answer);
 	if (answer->outcome == LE_DONE)
 	{
+		if (watch_shows_newer(slot, key, answer->index))
+			key = le_cache_key(slot->name);
 		le_make_view(&view, key, answer->index);
 		le_note_holder(slot, key, &view);
 		slot->rev = key == NULL ? 0 : key->rev;
