@@ -74,6 +74,11 @@ Seconds: how long a leader may believe without an answer.
 Makes what somebody else would have in the place of the election's key, and
 returns code that tells what is there.
 
+=item late_acquires()
+
+True if a late copy of an acquire may take the key again once that is free: nobody
+leads by it, and it is in the way until its lease is over.
+
 =item cannot()
 
 Pairs of a case's title and the reason why this store cannot have it.
@@ -83,6 +88,7 @@ Pairs of a case's title and the reason why this store cannot have it.
 =cut
 
 sub host_port { return undef; }
+sub late_acquires { return 0; }
 sub cannot { return (); }
 
 =pod

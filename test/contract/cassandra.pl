@@ -14,6 +14,9 @@ use LeaderElection::Gateway;
 
 use constant lease => 10;
 
+# the gateway knows the attempt of a term only while that lasts
+use constant late_acquires => 1;
+
 my %secret = (
 	good => '0123456789abcdef0123',
 	wrong => 'wrongwrongwrongwrong',
