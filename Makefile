@@ -114,8 +114,8 @@ endif
 # user, with the extension staged there (see scripts/sandbox).
 #
 STORE ?= local
-PROVE_JOBS ?= 4
-T ?= test/t/*.pl test/contract/local.pl test/contract/consul.pl
+PROVE_JOBS ?= $(shell expr 3 \* $$(nproc))
+T ?=
 SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
 	MAKE="$(MAKE)" scripts/sandbox
 # Tests have the Asserts checked; what is measured, and what users see, has not.
@@ -125,14 +125,17 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #: Tests; servers are thrown away afterwards:
 #:   test-quick     unit, a short simulation, regress and pgtap, with nothing
 #:                  but PostgreSQL; installs what they need
-#:   test           all of unit, sim, gateway-test, faults, regress, pgtap, tap
-#:                  and a quick bench, side by side; installs what they need
+#:   test           unit, sim, gateway-test, faults, regress, pgtap and tap, some side
+#:                  by side, in a quarter of an hour; installs what they need
+#:   test-long      what takes longer: the other TAP tests, more schedules, long
+#:                  faults on each store, the gateway for longer, a quick bench
+#:   test-list      the TAP tests: in which of the two, how many seconds, what they show
 #:   steady         test, RUNS=n times (5) beside a load: which tests depend on the
 #:                  machine's speed, as a table
 #:   regress        pg_regress
 #:   pgtap          pgTAP tests
-#:   tap            several instances and real stores; T="test/t/003*.pl" runs
-#:                  some, PROVE_JOBS=n (4)
+#:   tap            several instances and real stores, those of "test";
+#:                  T="test/t/003*.pl" runs others, PROVE_JOBS=n (3 a processor)
 #:   store-test     the contract of all stores, judged on one; STORE=consul,
 #:                  cassandra, azure or local, or the name of a new one
 #:   jobs           scheduled jobs on three instances that fail, with Consul
@@ -152,7 +155,7 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:
 
 RUNS ?= 5
-.PHONY: deps test test-quick steady regress pgtap tap store-test jobs \
+.PHONY: deps test test-long test-list test-quick steady regress pgtap tap store-test jobs \
 	test-postgres test-versions demo
 deps:
 	scripts/deps all
@@ -164,6 +167,13 @@ test-quick:
 test:
 	scripts/deps test
 	@$(SANDBOX:scripts/sandbox=test/all)
+
+test-long:
+	scripts/deps test
+	@$(SANDBOX:scripts/sandbox=test/all) long
+
+test-list:
+	@test/list
 
 steady:
 	scripts/deps test

@@ -459,8 +459,9 @@ candidate_read_failed(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * With no candidate there is only one thing to do: let go of a key left behind.  An
- * answer from before it was seen to be free says nothing about that.
+ * With no candidate there is only one thing to do: let go of a key left
+ * behind.  An answer from before it was seen to be free says nothing about
+ * that.
  */
 static void
 idle_seen(LeElection *e, const LeInput *in, LeActions *act)

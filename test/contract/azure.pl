@@ -1,3 +1,5 @@
+# Tier: long, 189 s
+#
 # The contract on Azurite's blobs, with signatures.
 
 package Contract::Azure;

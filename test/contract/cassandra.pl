@@ -1,3 +1,5 @@
+# Tier: long, 126 s
+#
 # The contract on a real Cassandra, through a gateway with tokens.
 
 package Contract::Cassandra;

@@ -1,3 +1,5 @@
+# Tier: test, 54 s
+#
 # The contract on a real Consul, with tokens.
 
 package Contract::Consul;

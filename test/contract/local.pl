@@ -1,3 +1,5 @@
+# Tier: test, 13 s
+#
 # The contract on the store "local": one instance, no service.
 
 package Contract::Local;

@@ -54,7 +54,9 @@ func TestOneNode(t *testing.T) {
 	}
 	t.Run("schema check", schemaCheck)
 	t.Run("graceful shutdown", gracefulShutdown)
-	t.Run("latency", latency)
+	if long {
+		t.Run("latency", latency)
+	}
 }
 
 // statements runs the test of the bare statements, which lives with them.

@@ -1,5 +1,6 @@
-# Each promise in docs/guarantees.md names what shows it, and that exists; and each
-# sentence of the promises names the rule that judges it, or says why none does.
+# Each promise in docs/guarantees.md names what shows it, and that exists, some of it
+# among what "make test" runs; and each sentence of the promises names the rule that
+# judges it, or says why none does.
 
 use strict;
 use warnings;
@@ -12,6 +13,16 @@ my $top = $ENV{TESTDIR};
 my $text = page('docs/guarantees.md');
 my $number = 0;
 
+# What has to wait for "make test-long", which alone breaks other stores than Consul; a
+# module shows nothing without its test.
+sub waits
+{
+	my ($target, $source) = @_;
+
+	return $target !~ m{/Faults/(?:Nemesis|Consul)} if $target =~ /\.pm$/;
+	return $target =~ m{\.pl$} && $source =~ /^# Tier: long,/;
+}
+
 # Rows of tables whose second column says "shown by".
 while ($text =~ /^\| \| shown by \|\n\|[-|]+\n((?:\|.*\n)+)/mg)
 {
@@ -19,6 +30,7 @@ while ($text =~ /^\| \| shown by \|\n\|[-|]+\n((?:\|.*\n)+)/mg)
 	{
 		my ($claim, $shown) = $row =~ /^\| (.*?) \| (.*) \|$/;
 		my @parts = split /(?=\[[^\]]*\]\()/, $shown;
+		my $early = 0;
 
 		foreach my $part (@parts)
 		{
@@ -30,8 +42,10 @@ while ($text =~ /^\| \| shown by \|\n\|[-|]+\n((?:\|.*\n)+)/mg)
 			cmp_ok(scalar @names, '>', 0, "$claim: what of $target");
 			ok(index($source, $_) >= 0, "$claim: $target has \"$_\"")
 			  foreach @names;
+			$early++ unless waits($target, $source);
 			$number++;
 		}
+		cmp_ok($early, '>', 0, "$claim: make test shows it");
 	}
 }
 cmp_ok($number, '>', 20, 'there were some');

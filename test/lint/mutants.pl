@@ -51,7 +51,8 @@ File: src/b.c
 END
 
 mkdir "$top/$_" or die "mkdir: $!" foreach qw(src test test/mutants test/t);
-append_to_file("$top/test/t/001_local.pl", '');
+append_to_file("$top/test/t/001_local.pl", "# Tier: test, 1 s\n");
+append_to_file("$top/test/t/003_slow.pl", "# Tier: long, 100 s\n");
 append_to_file("$top/test/mutants/table", slurp_file("$ENV{TESTDIR}/test/mutants/table"));
 
 sub write_tree
@@ -120,7 +121,7 @@ refused($good =~ s/in-context/of-two-edits/r, qr/is there already/, 'a name twic
 refused($good =~ s/^-b/b/mr, qr/no line of a mutant: b/, 'a line without a mark');
 
 # what apply has no need of
-foreach ([ 't/001_local', 't/002_gone' ], [ 'Expect: unit', 'Expect: units' ], [ 'What: a', '# ' ])
+foreach ([ 't/001_local', 't/002_gone' ], [ 't/001_local', 't/003_slow' ], [ 'Expect: unit', 'Expect: units' ], [ 'What: a', '# ' ])
 {
 	my ($from, $to) = @$_;
 

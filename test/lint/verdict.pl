@@ -15,7 +15,8 @@ use Test::More;
 my $top = $ENV{TESTDIR};
 my $number = 0;
 
-# What a forged test does on its try number $try, by name.
+# What a forged test does on its try number $try, by name.  A number behind that is its
+# usual seconds.
 my %forged = (
 	passes => 'ok(1);',
 	once => 'ok($try > 1);',
@@ -69,9 +70,10 @@ sub run_tap
 	{
 		my $file = sprintf('%03d_%s.pl', scalar @files, $name);
 		my $code = $forged{ $name =~ s/\d+$//r };
+		my $head = $name =~ /(\d+)$/ ? "# Tier: test, $1 s\n" : '';
 
 		append_to_file("$dir/$file", <<"END");
-use strict;
+${head}use strict;
 use warnings;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
@@ -114,6 +116,11 @@ my $run = run_tap(['passes']);
 passes($run, 'one that passes');
 is($run->{tries}{passes}, 1, 'runs once');
 unlike($run->{said}, qr/unsteady/, 'and is steady');
+
+$run = run_tap([ 'passes3', 'passes', 'passes20' ], PROVE_JOBS => 1);
+is( join(' ', $run->{said} =~ /^\[[^]]*\] \d+_(\w+)\.pl \.+ /mg),
+	'passes20 passes3 passes',
+	'the longest comes first, and last who does not say');
 
 my @again = (
 	'once', 'in_part', 'late', 'waits', 'lost', 'no_token',

@@ -507,8 +507,8 @@ make_return(Schedule *s, Intervention *v)
 }
 
 /*
- * Who is to follow begins to contend while the term ends: the key as it is read first
- * may be older than what the watch has shown meanwhile.
+ * The successor begins to contend while the term ends: the key as it is read
+ * first may be older than the watch has shown it meanwhile.
  */
 static void
 make_newcomer(Schedule *s, uint64 random)

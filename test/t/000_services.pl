@@ -1,3 +1,5 @@
+# Tier: test, 26 s
+#
 # The services the other tests stand on do what those tests take for granted:
 # a real Consul, alone and as a cluster, toxiproxy and the recorder.
 

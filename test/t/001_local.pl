@@ -1,3 +1,5 @@
+# Tier: test, 14 s
+#
 # The store "local": one instance, no service.  Its tokens must increase
 # whatever becomes of the server, and it must never lead on a standby.
 

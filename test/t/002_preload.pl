@@ -1,3 +1,5 @@
+# Tier: test, 8 s
+#
 # How the library is loaded: not preloaded, in single-user mode, by
 # pg_upgrade; and the extension in several databases of one instance.
 

@@ -1,3 +1,5 @@
+# Tier: test, 38 s
+#
 # Who holds on one instance: the node, a session or a transaction; when each
 # lets go; who waits for whom; and candidates that stay.  The same for a store
 # that answers at once and for one that takes its time.

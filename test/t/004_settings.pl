@@ -1,3 +1,5 @@
+# Tier: test, 23 s
+#
 # Settings: what is refused and why, what a reload changes under a leader and
 # what it leaves alone, and the limit of the lease table.
 

@@ -1,3 +1,5 @@
+# Tier: test, 88 s
+#
 # A session that waits for the worker or the store can be canceled, timed
 # out and terminated at any moment, and leaves nothing held behind: what its
 # call alone brought about is undone, what was held before stays.

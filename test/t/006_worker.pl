@@ -1,3 +1,5 @@
+# Tier: test, 53 s
+#
 # The background worker: ended, killed and stopped in the middle of things;
 # shutdowns and DROP DATABASE while the store hangs; promotion; what it shows
 # and what it logs.

@@ -1,3 +1,5 @@
+# Tier: long, 77 s
+#
 # The worker sleeps while there is nothing to do: nobody pays for an extension
 # that is installed and not used.
 

@@ -1,3 +1,5 @@
+# Tier: test, 1 s
+#
 # One version: it is written in leader_election.control, and whatever else
 # carries it agrees.
 

@@ -1,3 +1,5 @@
+# Tier: test, 60 s
+#
 # The worker goes while it is at a question: its successor tells what came of
 # it, or that nobody knows, and never "no" of what was done.
 

@@ -1,3 +1,5 @@
+# Tier: test, 86 s
+#
 # Two and three instances and one Consul, nothing goes wrong: who leads, what
 # everybody sees of it, how it changes hands, and what is left behind.
 

@@ -1,3 +1,5 @@
+# Tier: test, 71 s
+#
 # What is left of a term when its instance, or Consul, ends without a word and
 # starts again: by whom it is ended, how soon, and by whom it must not be.
 

@@ -1,3 +1,5 @@
+# Tier: test, 34 s
+#
 # Somebody else meddles with a leader's keys: each way is noticed at once, the
 # next leader does not come before the end of the last one's belief, and what
 # is not ours is not touched.

@@ -1,3 +1,5 @@
+# Tier: test, 26 s
+#
 # On one key with users of Consul's own Go client (LeaderElection::Consul's
 # lock() and unlock() send what it sends): each side respects the other, and
 # Consul's lock-delay, which leaks under load, is not what keeps ours apart.

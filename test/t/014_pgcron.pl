@@ -1,3 +1,5 @@
+# Tier: test, 106 s
+#
 # pg_cron on two instances, the same job every minute on both, gated by
 # le_is_leader(): it works where the leader is, and follows it.
 #

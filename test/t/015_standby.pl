@@ -1,3 +1,5 @@
+# Tier: test, 26 s
+#
 # A primary and its standby are two nodes like any others, except that a
 # standby does not lead unless it may, and contends once it is promoted.
 

@@ -1,3 +1,5 @@
+# Tier: test, 82 s
+#
 # The highest fencing tokens that an instance has seen: kept by store and place,
 # so that nobody who changes the store is kept from leading; one that is refused
 # is shown wherever somebody might look for the reason; and no term begins whose

@@ -1,3 +1,5 @@
+# Tier: test, 38 s
+#
 # A setting that did not take must not make a second leader: whichever it is and
 # wherever it comes from, its instance does not lead, and says so.
 

@@ -1,3 +1,5 @@
+# Tier: test, 13 s
+#
 # The token for the store: that it cannot be read, that others can read it, and
 # that it was replaced, is said, in the check and in the log; what it is, never.
 

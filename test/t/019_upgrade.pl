@@ -1,3 +1,5 @@
+# Tier: test, 28 s
+#
 # pg_upgrade leaves the claims of the store local behind: a tick that has run
 # must not run again because of that.
 

@@ -1,3 +1,5 @@
+# Tier: test, 76 s
+#
 # Answers that never arrive: what became of the request is read back, never
 # assumed, and a copy that arrives late changes nothing.
 

@@ -1,3 +1,5 @@
+# Tier: test, 27 s
+#
 # Belief ends by the deadline, whatever keeps the worker from proving the
 # term, and no other node believes before that.
 

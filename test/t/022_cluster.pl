@@ -1,3 +1,5 @@
+# Tier: test, 58 s
+#
 # Three Consul servers, any of which may fail: a change of Consul's leader is
 # survived if it is quick enough, and ends belief in time if it is not.
 

@@ -1,3 +1,5 @@
+# Tier: test, 38 s
+#
 # Consul is not there, not yet there, not there any more: what SQL says, and
 # what happens when it comes back.
 

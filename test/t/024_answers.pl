@@ -1,3 +1,5 @@
+# Tier: test, 16 s
+#
 # Answers that are not what was hoped for, from Consul or from something in
 # front of it: each means what it can mean, nothing else is believed, and no
 # secret is repeated.

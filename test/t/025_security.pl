@@ -1,3 +1,5 @@
+# Tier: test, 38 s
+#
 # Consul's access control, and TLS on the way to it.
 
 use strict;

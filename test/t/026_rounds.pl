@@ -1,3 +1,5 @@
+# Tier: test, 43 s
+#
 # What leading costs: one renewal and one proof per round, whatever the number
 # of elections, with the held keys checked in rotation.
 

@@ -1,3 +1,5 @@
+# Tier: test, 53 s
+#
 # What must not hold up the worker: a name server that hangs, and thousands of
 # candidacies.  Terms that are held are kept, questions are answered, and the
 # instance shuts down as fast as ever.

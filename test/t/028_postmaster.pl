@@ -1,3 +1,5 @@
+# Tier: test, 18 s
+#
 # The postmaster alone dies: its worker ends belief, tells the store and goes,
 # so that the next leader comes at once; what the sessions that are left over
 # were doing for the leader is not committed.

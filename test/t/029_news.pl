@@ -1,3 +1,5 @@
+# Tier: test, 64 s
+#
 # Many elections: a change costs what changed.  Nodes tell each other what they
 # write; who tells nothing is heard of when all keys are listed again.
 

@@ -1,3 +1,5 @@
+# Tier: test, 16 s
+#
 # The lease table under fire: readers without locks against a worker that
 # begins and ends terms, and gives slots to other names, as fast as it can.  A
 # reader must never see a term that is over, nor one of another name; and one

@@ -1,3 +1,5 @@
+# Tier: test, 12 s
+#
 # Files that settings name are replaced while the server runs, as tools do it:
 # in place, by another file of that name, by a link that points elsewhere.  A
 # token counts from the next request that the store refuses, certificates and

@@ -1,3 +1,5 @@
+# Tier: test, 7 s
+#
 # Consul's agent listens to a socket of this machine, and to nothing else.
 
 use strict;

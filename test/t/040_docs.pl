@@ -1,3 +1,5 @@
+# Tier: test, 36 s
+#
 # The documentation says what the code does: its tables are compared with the
 # catalogs and the source, its recipes are run as they stand there.
 

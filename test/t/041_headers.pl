@@ -1,3 +1,5 @@
+# Tier: test, 1 s
+#
 # A machine with PostgreSQL's programs but not its server headers, as Debian
 # has it with postgresql-client and libpq-dev: pgxs.mk is there all the same.
 

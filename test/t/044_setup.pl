@@ -1,3 +1,5 @@
+# Tier: test, 16 s
+#
 # Setting up, and removing it: what the documentation has a new user paste, run
 # as it stands there against a real Consul, in directories of the test's own.
 

@@ -1,3 +1,5 @@
+# Tier: test, 33 s
+#
 # The leader's machine dies, its worker dies or hangs, and comes back: a waiter
 # takes over after one lease, and there are never two leaders.
 

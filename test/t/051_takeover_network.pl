@@ -1,3 +1,5 @@
+# Tier: test, 49 s
+#
 # The leader or those who wait are cut off from Consul: the leader stops in
 # time, a waiter takes over, and a waiter that comes back takes nothing from a
 # leader that is well.

@@ -1,3 +1,5 @@
+# Tier: long, 92 s
+#
 # Several who wait, one who comes late, one who slept, one who is shown what
 # was: only one takes over, never from a leader that lives, and none before it
 # has itself seen a whole lease of silence.

@@ -1,3 +1,5 @@
+# Tier: test, 44 s
+#
 # Answers to a takeover that never arrive, and copies of everything that arrive
 # late: the takeover is sent again only while nothing has moved, and after it
 # no copy changes anything.

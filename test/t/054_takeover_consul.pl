@@ -1,3 +1,5 @@
+# Tier: long, 64 s
+#
 # What Consul itself does during a takeover: it ends the holder's session
 # first, it loses its own leader, its own client wants the key, too.
 

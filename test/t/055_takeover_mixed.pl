@@ -1,3 +1,5 @@
+# Tier: long, 68 s
+#
 # Not everybody plays by these rules: Consul's own client on the same key, and
 # nodes that wait as Consul wants it.
 

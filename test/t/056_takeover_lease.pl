@@ -1,3 +1,5 @@
+# Tier: long, 33 s
+#
 # The holder acquires more while it is being deposed; and leases that are
 # shorter than the shortest session Consul grants.
 

@@ -1,3 +1,5 @@
+# Tier: test, 58 s
+#
 # What a node that died leaves behind in Consul: its node key goes when the node
 # has been back for a while; of a node that stays away it is kept, for people.
 

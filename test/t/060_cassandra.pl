@@ -1,3 +1,5 @@
+# Tier: test, 40 s
+#
 # Two instances, a real Cassandra and two gateways; nothing goes wrong: who
 # leads, what everybody sees of it, how it changes hands, what is left behind.
 

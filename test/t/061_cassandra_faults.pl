@@ -1,3 +1,5 @@
+# Tier: test, 129 s
+#
 # Two instances on a real Cassandra, and what can go wrong between them and it:
 # a gateway that dies or hangs, all of them, an instance that dies and comes
 # back, a worker that goes, a lock taken away.

@@ -1,3 +1,5 @@
+# Tier: test, 41 s
+#
 # Answers of the gateway that never arrive, and who may ask it: an acquire is
 # repeated under the same attempt, never assumed; a copy that arrives late
 # changes nothing; tokens and certificates decide who is heard.

@@ -1,3 +1,5 @@
+# Tier: test, 18 s
+#
 # The fence where one session cannot show it: remote rows of postgres_fdw that
 # must not be committed before the check, terms that run out, and a term that
 # a later one of the same node has replaced.

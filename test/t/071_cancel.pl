@@ -1,3 +1,5 @@
+# Tier: test, 54 s
+#
 # Stop in time: a statement is canceled before its term's deadline, whatever
 # it does, and nothing that comes after it in the same session.
 

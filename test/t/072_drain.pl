@@ -1,3 +1,5 @@
+# Tier: test, 39 s
+#
 # A term that is given up in good order: transactions bound to it may finish,
 # within limits, and only then does anybody else lead.
 

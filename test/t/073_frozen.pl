@@ -1,3 +1,5 @@
+# Tier: test, 51 s
+#
 # A leader that freezes inside a transaction, and wakes up after its term: what
 # it was about to commit is refused, wherever it stood, each time.  A freeze
 # between the check and the commit record is the stated limit of the fence; it

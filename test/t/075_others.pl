@@ -1,3 +1,5 @@
+# Tier: test, 34 s
+#
 # Beside other extensions: what runs when a transaction is about to commit must
 # not get around the fence, nor the fence in the way of what others do.
 

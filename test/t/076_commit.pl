@@ -1,3 +1,5 @@
+# Tier: test, 49 s
+#
 # Between the check at commit and the commit record: PostgreSQL and other extensions
 # may wait there, while the term ends.
 

@@ -1,3 +1,5 @@
+# Tier: test, 6 s
+#
 # A tick that is marked done is not undone by a crash: its work is on disk before,
 # also where synchronous_commit is off.
 

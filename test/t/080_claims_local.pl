@@ -1,3 +1,5 @@
+# Tier: test, 55 s
+#
 # Claims with the store local: a tick is taken once, by who leads, and stays
 # taken whatever becomes of the instance.
 

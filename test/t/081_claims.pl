@@ -1,3 +1,5 @@
+# Tier: test, 72 s
+#
 # Claims on Consul: one for each tick, whoever asks at the same time, whatever
 # becomes of the answers, and never for a term that is over.
 

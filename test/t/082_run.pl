@@ -1,3 +1,5 @@
+# Tier: test, 16 s
+#
 # le_run() on one instance: what it runs, what it refuses, what its claim says
 # afterwards.
 

@@ -1,3 +1,5 @@
+# Tier: long, 102 s
+#
 # le_run() as pg_cron calls it, in a background worker and over a connection,
 # on three instances: each minute once, also when the leader is killed just
 # before the minute.

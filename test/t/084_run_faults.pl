@@ -1,3 +1,5 @@
+# Tier: long, 193 s
+#
 # le_run() on three instances that are killed, frozen, cut off and stepped
 # down while jobs run: no tick runs twice, and none is lost where that was
 # asked for.

@@ -1,3 +1,5 @@
+# Tier: test, 11 s
+#
 # pg_cron on primary and standby, as docs/jobs.md says: jobs are scheduled once,
 # and run once while the old primary lives on beside the new one.
 

@@ -1,3 +1,5 @@
+# Tier: test, 18 s
+#
 # Claims and le_run on a real Cassandra, through two gateways.
 
 use strict;

@@ -1,3 +1,5 @@
+# Tier: long, 158 s
+#
 # le_run() on three instances over a real Cassandra, which are killed, frozen,
 # cut off from both gateways and stepped down while jobs run, and a gateway is
 # killed: no tick runs twice, and none is lost where that was asked for.

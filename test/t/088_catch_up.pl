@@ -1,3 +1,5 @@
+# Tier: test, 16 s
+#
 # What a run leaves undone is caught up in the same term, as soon as it is
 # certain that nobody is at it; and what is passed over is said to be.
 

@@ -1,3 +1,5 @@
+# Tier: test, 50 s
+#
 # Jobs of a real pg_cron, scheduled by le_cron_schedule() and rewritten by
 # le_cron_adopt(): what becomes of a dozen kinds of commands, that each does as
 # it did before, once per tick, and that le_cron_release() undoes it exactly.

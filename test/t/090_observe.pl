@@ -1,3 +1,5 @@
+# Tier: test, 36 s
+#
 # What happened, and how often: le_events and le_stat tell it from shared memory
 # alone, whatever state the worker and the store are in.
 

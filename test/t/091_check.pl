@@ -1,3 +1,5 @@
+# Tier: test, 32 s
+#
 # le_check_config() says what is wrong, whatever it is, and says nothing wrong
 # of what is right.
 

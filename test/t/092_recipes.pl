@@ -1,3 +1,5 @@
+# Tier: test, 16 s
+#
 # What people paste when they are called at night: run as it stands in the
 # documentation, by roles with the documented grants only.
 

@@ -1,3 +1,5 @@
+# Tier: test, 14 s
+#
 # News that come in an unusual order: late news of a former term must not end
 # the present one, and early news of our own takeover must not blur whom the
 # term was taken from.

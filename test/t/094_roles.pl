@@ -1,3 +1,5 @@
+# Tier: test, 17 s
+#
 # All that jobs and their operators do, as ordinary login roles that have the
 # documented grants only; and what everybody else is refused.
 

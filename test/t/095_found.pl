@@ -1,3 +1,5 @@
+# Tier: test, 17 s
+#
 # What "make faults" has found, each with the smallest case that shows it.
 
 use strict;

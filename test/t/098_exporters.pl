@@ -1,3 +1,5 @@
+# Tier: test, 37 s
+#
 # What monitoring systems read: the files of queries are made from one source,
 # run by a role with the documented grants only, and one of them is read by the
 # real postgres_exporter, and that by the real Prometheus, with our alerts.

@@ -1,3 +1,5 @@
+# Tier: test, 4 s
+#
 # Whose settings say which elections a session may change: those of the role
 # and the database it has logged in with, and nothing that it can do itself.
 

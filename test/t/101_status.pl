@@ -1,3 +1,5 @@
+# Tier: test, 58 s
+#
 # What the views say when something is wrong: why nothing works, since when,
 # until it works again; who leads, as far as anybody knows; who could lead.
 

@@ -1,3 +1,5 @@
+# Tier: test, 13 s
+#
 # The simulator's model of Consul (test/sim/consul.c) against a real one: the
 # same random sessions and transactions, with the same outcome step by step,
 # and the same keys afterwards.

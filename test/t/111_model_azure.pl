@@ -1,3 +1,5 @@
+# Tier: test, 39 s
+#
 # The simulator's model of Azure Blob Storage (test/sim/azure.c) against a real
 # Azurite: each operation in each state of a lease, on a blob of its own.  Where
 # the model also knows what the documents say, and Azurite does otherwise, the

@@ -1,3 +1,5 @@
+# Tier: test, 116 s
+#
 # Two instances and Azurite: who leads, what everybody sees of it, how it
 # changes hands, and what an instance that dies or restarts leaves behind.
 

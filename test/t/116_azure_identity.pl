@@ -1,3 +1,5 @@
+# Tier: long, 70 s
+#
 # The identity of a machine in place of a signature: its tokens come from the
 # metadata service, which a proxy without anything behind it stands for here.
 # Whatever that does, nobody waits for it while the last token serves.

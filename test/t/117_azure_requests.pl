@@ -1,3 +1,5 @@
+# Tier: test, 99 s
+#
 # Requests to Azurite that are lost, late, sent twice, answered by somebody else, or
 # refused since there are too many: what comes of each.
 

@@ -1,3 +1,5 @@
+# Tier: long, 116 s
+#
 # What Azurite holds, and what is set, in ways that nobody would have it; many who
 # want the same; and a worker that stands still.
 

@@ -1,3 +1,5 @@
+# Tier: long, 265 s
+#
 # Leases on Azurite's blobs when time goes by: requests that arrive when nobody
 # counts on them any more, leases that an operator breaks, a service that stands
 # still for longer than any lease, claims that outlast their term, and names and

@@ -1,3 +1,5 @@
+# Tier: test, 71 s
+#
 # All functions of the extension, called at random by 20 sessions at once
 # (LeaderElection::Fuzz), in databases of three encodings, on the store local and
 # on Consul.  Whatever they are asked, no session ends, no error is an internal

@@ -1,3 +1,5 @@
+# Tier: test, 12 s
+#
 # Preloaded with others that hook into the same places, in several orders: what
 # a job relies on works beside each of them, wherever in the row of hooks we are.
 

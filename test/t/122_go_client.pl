@@ -1,3 +1,5 @@
+# Tier: test, 43 s
+#
 # Beside Consul's own Go client (test/goclient), on one key: its Lock, not what
 # we take it for, against instances of ours, each side killed while it holds.
 # They never hold at once, and whoever waits gets it; the times are those of

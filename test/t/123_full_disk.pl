@@ -1,3 +1,5 @@
+# Tier: test, 39 s
+#
 # The store local on a disk that is full under its claims (test/faults/full_disk.c;
 # what the other stores write is in test/faults): what was promised once holds
 # afterwards, whatever could be written of it.  That a claim is refused meanwhile

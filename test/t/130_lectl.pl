@@ -1,3 +1,5 @@
+# Tier: test, 58 s
+#
 # lectl exec, while nothing fails: what the command gets and gives, who may run
 # it, and that nothing of it is left.  With the store local also what ends it.
 

@@ -1,3 +1,5 @@
+# Tier: test, 131 s
+#
 # lectl exec, while all kinds of things fail: the command ends before anybody
 # else's begins.
 #

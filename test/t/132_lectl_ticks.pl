@@ -1,3 +1,5 @@
+# Tier: test, 10 s
+#
 # lectl exec --job --every: once per tick, whoever leads.  The tick that is due
 # is always the same here, since it is that of 90 days.
 

@@ -1,3 +1,5 @@
+# Tier: test, 69 s
+#
 # What lectl does besides exec, on two instances and a real Consul, as ordinary
 # roles with the documented grants.
 

@@ -1,3 +1,5 @@
+# Tier: test, 50 s
+#
 # What became of each job: le_jobs shows the same on every instance, le_history()
 # what this one has seen, and events tell of what nobody would notice.  With the
 # store local, and with Consul.

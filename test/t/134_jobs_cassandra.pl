@@ -1,3 +1,5 @@
+# Tier: long, 23 s
+#
 # le_jobs on a real Cassandra, through two gateways: the gateway keeps with each
 # claim what its claimant tells.  A claim of an earlier version tells nothing.
 # And what le_run makes of ticks that nobody has claimed, of another interval and

@@ -1,3 +1,5 @@
+# Tier: test, 31 s
+#
 # Ticks that no leader has claimed: which of them run, in which order, and that
 # the others are reported; and the time that a command may take.
 

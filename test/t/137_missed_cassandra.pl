@@ -1,3 +1,5 @@
+# Tier: long, 33 s
+#
 # Ticks that nobody has claimed, on two instances over a real Cassandra: while
 # nothing was scheduled, while the gateway was down, and while everything was.
 

@@ -1,3 +1,5 @@
+# Tier: test, 66 s
+#
 # A leader that is of no use: what keeps a term where progress_within is set,
 # what does not, and what becomes of nodes whose jobs do not run or hang.
 

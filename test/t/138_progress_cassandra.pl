@@ -1,3 +1,5 @@
+# Tier: long, 47 s
+#
 # A leader that is of no use, where each term has a lease of its own.
 
 use strict;

@@ -1,3 +1,5 @@
+# Tier: long, 73 s
+#
 # pg_cron's launcher hangs where the election is led: the worker renews, the
 # sessions are well, and no job runs.  The other instance takes over, and its
 # pg_cron runs the very tick that the first one missed.

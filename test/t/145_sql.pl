@@ -1,3 +1,5 @@
+# Tier: test, 3 s
+#
 # SQL functions among hostile or careless neighbours: an extension that is
 # dropped while its functions run, overloads beside its own, and calls that
 # would do nothing, which have to say so.

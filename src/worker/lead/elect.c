@@ -388,8 +388,9 @@ stale(const LeFlight *flight)
 }
 
 /*
- * The watch may have shown what came after this read, while the answer was on its way.
- * A candidate that reads does not look at that, and it is not shown twice.
+ * The watch may have shown what came after this read, while the answer was on
+ * its way.  A candidate that reads does not look at that, and it is not shown
+ * twice.
  */
 static bool
 watch_shows_newer(const LeSlot *slot, const LeKey *read, uint64 as_of)
