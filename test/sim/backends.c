@@ -12,6 +12,11 @@
  */
 #include "sim.h"
 
+#include "settings.h"
+
+/* What an answer may take beyond its time: turns of the worker. */
+#define ANSWER_SLACK	(LE_SEC / 10)
+
 /* Numbers go on counting over the whole of an instance's life. */
 void
 backends_reset(SimNode *n)
@@ -167,6 +172,27 @@ says_nothing_done(const Backend *b, const LeReply *reply)
 		(b->again && reply->sqlstate != LE_ERRCODE_UNKNOWN);
 }
 
+/*
+ * docs/reference.md: within its wait and three request_timeout, by a worker
+ * that was there all the while and did not stand still.  What gives up a term
+ * waits for those who are bound to it as well.
+ */
+static void
+check_answered_in_time(const Backend *b)
+{
+	SimNode    *n = sim_node;
+	le_time		by = Max(clock_boot(n, b->asked_at), b->ask.wait_until) +
+		3 * (le_request_timeout * LE_MSEC) + ANSWER_SLACK;
+
+	if (b->again || Max(n->began_at, n->went_on) >= b->asked_at ||
+		(b->ask.kind != LE_ASK_ACQUIRE && b->ask.kind != LE_ASK_RENEW))
+		return;
+	if (clock_boot(n, sim.now) > by)
+		sim_fail("b%d of n%d is answered %.3f s after it asked",
+				 (int) (b - n->backends), n->number,
+				 (sim.now - b->asked_at) / (double) LE_SEC);
+}
+
 bool
 le_answer(int proc, uint64 number, const LeReply *reply)
 {
@@ -178,6 +204,7 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 		return false;
 	b->reply = *reply;
 	b->state = PLACE_ANSWERED;
+	check_answered_in_time(b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->kind == LE_REPLY_FALSE)
 		check_denied(sim_node, b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && says_nothing_done(b, reply))

@@ -13,6 +13,11 @@
  */
 #include "sim.h"
 
+#include "settings.h"
+
+/* What a shutdown may take beyond its time: turns of the worker. */
+#define SHUT_DOWN_SLACK (LE_SEC / 10)
+
 /*
  * The index of the key as the session took it last, and the time before; and
  * whether somebody overwrote it by hand then, which leaves the key with its
@@ -649,6 +654,18 @@ check_whole(SimNode *n)
 			sim_fail("the slot of e%d on n%d is left half-written", e,
 					 n->number);
 	}
+}
+
+/* However the store is: the time is that of the worker, once it goes on. */
+void
+check_shut_down(const SimNode *n)
+{
+	le_duration took = clock_boot(n, sim.now) -
+		clock_boot(n, Max(n->told_to_stop, n->went_on));
+
+	if (took > le_shutdown_timeout * LE_MSEC + SHUT_DOWN_SLACK)
+		sim_fail("n%d has shut down %.3f s after it was told to",
+				 n->number, took / (double) LE_SEC);
 }
 
 /* Nothing is held by nobody, and nothing half done. */

@@ -250,7 +250,10 @@ proc_exit(int code)
 	n->running = false;
 	n->run_at = NEVER;
 	if (n->stopping)
+	{
+		check_shut_down(n);
 		node_stop(n);
+	}
 	else
 		network_at(sim.now + LE_SEC, AT_WORKER, n->number, n->process);
 	for (;;)

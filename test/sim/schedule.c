@@ -29,6 +29,14 @@
 #define BLOB_CRASH_BOUND(lease) \
 	(KEY_CRASH_BOUND(lease) - LE_SEC + 2 * LE_SEC * 11 / 10 + LE_SEC / 2)
 
+/* docs/failover-times.md: without a takeover the store ends the session of who
+ * is silent, within two TTL, and then its lease is waited out ... */
+#define ENDED_BOUND(lease) \
+	(2 * Max(lease, 10 * LE_SEC) + DESTROYED_BOUND(lease))
+
+/* ... as after a session that was destroyed. */
+#define DESTROYED_BOUND(lease)	((lease) + (lease) / 20 + LE_SEC / 2)
+
 /* By the node, without a wait, of one election; as ask() reads it. */
 #define STEP_DOWN_PLAIN 0x2200
 
@@ -544,6 +552,22 @@ make_handoff(Schedule *s, Intervention *v)
 		make_newcomer(s, random >> 24);
 }
 
+/* Or the store ends it, on somebody's order or as nobody may take it over. */
+static void
+make_ended(Schedule *s, Intervention *v)
+{
+	uint64		random = sim_mix(s->seed ^ UINT64CONST(0xE4DED));
+
+	if (s->store != STORE_CONSUL || v->what != HAPPEN_CRASH ||
+		v->span != 200 * LE_SEC)
+		return;
+	if (random % 4 == 0)
+		v->what = HAPPEN_INVALIDATE;
+	else if (random % 4 == 1)
+		for (int i = 0; i < s->nnodes; i++)
+			s->takeover[i] = false;
+}
+
 /* A term ends in fair weather, to hold against the stated bounds. */
 static void
 make_fair(Schedule *s)
@@ -572,6 +596,7 @@ make_fair(Schedule *s)
 	make_return(s, v);
 	if (v->span == 200 * LE_SEC)
 		make_handoff(s, v);
+	make_ended(s, v);
 }
 
 /* Every third seed is for Cassandra, every sixth for Azure. */
@@ -737,6 +762,7 @@ shut_down(SimNode *n, const Intervention *v)
 	if (!n->up || n->stopping)
 		return;
 	n->stopping = true;
+	n->told_to_stop = sim.now;
 	if (!n->running)
 		node_stop(n);
 	else
@@ -1209,8 +1235,12 @@ handover_bound(const Schedule *s)
 		s->store == STORE_AZURE ? BLOB_CRASH_BOUND(lease) :
 		CRASH_BOUND(lease);
 
+	if (s->events[0].what == HAPPEN_INVALIDATE)
+		return DESTROYED_BOUND(lease) + LE_SEC / 2;
 	if (s->events[0].what != HAPPEN_CRASH)
 		return HANDOFF_BOUND(s->store);
+	if (!s->takeover[0])
+		return ENDED_BOUND(lease);
 
 	/* the predecessor's session may end while it is watched: once more */
 	if (s->events[0].span < 200 * LE_SEC)

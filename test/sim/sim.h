@@ -606,7 +606,8 @@ typedef struct SimNode
 	bool		up;				/* the instance runs */
 	bool		running;		/* the worker's process exists */
 	bool		latch;
-	bool		stopping;		/* the instance is being shut down */
+	bool		stopping;		/* the instance is being shut down ... */
+	le_time		told_to_stop;	/* ... since then */
 	uint32		incarnation;
 	uint32		process;		/* counts workers; flights belong to one */
 	le_time		run_at;			/* in true time; NEVER: not at all */
@@ -1116,6 +1117,7 @@ extern const char *happening_name(Happening what);
 extern void check_reset(void);
 extern void check_step(void);
 extern void check_terms(SimNode *n);
+extern void check_shut_down(const SimNode *n);
 extern void check_proof(SimNode *n, const Request *r);
 extern void check_grants(SimNode *n);
 extern void check_denied(const SimNode *n, const Backend *b);
