@@ -59,6 +59,21 @@ use constant CLOCK_BOOTTIME => 7;
 # PG_TEST_TIMEOUT_DEFAULT, as for PostgreSQL's own tests.
 our $timeout_default = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;
 
+# A TAP test that waits in another way than by poll_until() must not hold up all others
+# for ever.  It stops its servers, unless that hangs as well.
+if ($0 =~ m{(?:^|/)test/(?:t|contract)/} && !$ENV{JOBS_DURATION})
+{
+	my $limit = 10 * $timeout_default;
+
+	$SIG{ALRM} = sub {
+		$SIG{ALRM} = 'DEFAULT';
+		alarm 60;
+		Test::More::diag("this test has not ended after $limit s");
+		exit 1;
+	};
+	alarm $limit;
+}
+
 =pod
 
 =head1 FUNCTIONS
