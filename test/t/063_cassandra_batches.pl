@@ -1,4 +1,4 @@
-# Tier: test, 29 s
+# Tier: long, 29 s
 #
 # Many elections in few requests: a start, a takeover and a release of 200, one
 # answer of many that is refused, answers that are lost, no answers or late, and

@@ -1,4 +1,4 @@
-# Tier: test, 39 s
+# Tier: long, 39 s
 #
 # The simulator's model of Azure Blob Storage (test/sim/azure.c) against a real
 # Azurite: each operation in each state of a lease, on a blob of its own.  Where

@@ -1,4 +1,4 @@
-# Tier: test, 38 s
+# Tier: long, 38 s
 #
 # Ticks that nobody has claimed, on two instances over a real Consul: while
 # nothing was scheduled, while the store was down, and while everything was.

@@ -1,4 +1,4 @@
-# Tier: test, 33 s
+# Tier: long, 33 s
 #
 # lectl on Cassandra: what it shows differs, since instances do not know of each
 # other's there.  exec holds, counts ticks and ends its command as elsewhere.
