@@ -141,6 +141,10 @@ subtest 'trust counts from the sending of the request' => sub {
 	is($node->sql(q(SELECT le_renew('anchor'))), 't', 'renewed, the same way');
 	my ($renewal) = reverse grep { defined $_->{status} }
 	  $recorder->requests(qr{^POST /v1/renew\n.*anchor});
+	ok($renewal, 'by such a request')
+	  or diag(join("\n",
+			map { join(' ', $_->{text}, $_->{status} // 'unanswered', $_->{action} // '') }
+			  $recorder->requests(qr{anchor})));
 	$sent = sent_at($renewal);
 	cmp_ok($node->sql($expires), '<=', $sent + $trust + 0.2, 'so here');
 	$recorder->clear_rules;
