@@ -275,7 +275,7 @@ SELECT is_empty(
 	$$SELECT oid::regprocedure FROM mine
 	WHERE (proname NOT LIKE 'le\_cron\_%' OR proname = 'le_cron_timezone')
 	  AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')
-	   OR probin <> '$libdir/leader_election' OR proconfig IS NOT NULL)$$,
+	   OR probin <> 'leader_election' OR proconfig IS NOT NULL)$$,
 	'all others are plain C functions');
 
 SELECT is_empty(
