@@ -17,6 +17,7 @@
 #:   uninstall      remove what install put there
 #:   installcheck   pg_regress against a running server that preloads it
 #:   clean          remove everything that was built
+#:   (WITHOUT_CURL=1 builds it without libcurl, for the store "local" alone)
 #:   demo           a leader, its loss and the takeover;
 #:                  STORE=local|consul|cassandra|azure (local)
 #:   gateway        build the Cassandra lease gateway (build/le-gateway)
@@ -41,7 +42,10 @@ CORE_OBJS = $(call in_room,core/)
 # Codecs: also compiled as frontend code by the unit tests and the fuzzers.
 STORE_OBJS = $(call in_room,store/)
 
-WORKER_OBJS = $(call in_room,worker/) $(call in_room,worker/*/)
+# libcurl is used by one file; without it the stores that speak HTTP are refused.
+HTTP = src/worker/wire/$(if $(WITHOUT_CURL),no_http,http).o
+WORKER_OBJS = $(call in_room,worker/) $(HTTP) \
+	$(filter-out %/http.o %/no_http.o,$(call in_room,worker/*/))
 
 OBJS = $(call in_room) $(CORE_OBJS) $(STORE_OBJS) $(call in_room,shmem/) \
 	$(WORKER_OBJS) $(call in_room,sql/)
@@ -52,7 +56,7 @@ REGRESS = $(filter-out leader_election--%, \
 REGRESS_OPTS = --inputdir=$(srcdir) --encoding=UTF8 --no-locale
 
 # timer_create() is in librt before glibc 2.34
-SHLIB_LINK += -lcurl -lrt
+SHLIB_LINK += $(if $(WITHOUT_CURL),,-lcurl) -lrt
 
 # PostgreSQL's own headers and calling conventions do not allow for
 # -Wunused-parameter and -Wsign-compare.
@@ -65,7 +69,8 @@ CLANG_QUIET = -Wno-unknown-warning-option -Wno-ignored-attributes \
 CC_QUIET = $(if $(findstring clang,$(CC)),$(CLANG_QUIET))
 
 PG_CPPFLAGS = -I$(srcdir)/src -DLE_VERSION='"$(EXTVERSION)"' \
-	$(if $(ASSERT),-DUSE_ASSERT_CHECKING)
+	$(if $(ASSERT),-DUSE_ASSERT_CHECKING) \
+	$(if $(WITHOUT_CURL),-DLE_WITHOUT_CURL)
 PG_CFLAGS = $(WARNINGS) $(CC_QUIET) -MMD -MP
 EXTRA_CLEAN = build tmp_check $(OBJS:.o=.d)
 
@@ -83,9 +88,23 @@ include $(PGXS)
 # A header that changes rebuilds what includes it, bitcode too.
 -include $(OBJS:.o=.d)
 src/leader_election.o src/sql/functions.o: $(EXTENSION).control
+
+# So does another PostgreSQL, whose headers stand elsewhere, and another way of
+# building.
+BUILT_FOR := $(shell mkdir -p build && \
+	now='$(MAJORVERSION) $(pkglibdir) $(CC) $(ASSERT) $(WITHOUT_CURL)' && \
+	{ [ "$$now" = "$$(cat build/built-for)" ] || \
+		echo "$$now" > build/built-for; } 2>/dev/null)
+$(OBJS) $(OBJS:.o=.bc): build/built-for
 ifeq ($(with_llvm),yes)
 $(OBJS:.o=.bc): %.bc: %.o
 endif
+
+# The tests take, and give up, whatever the server elects.
+installcheck: may-installcheck
+.PHONY: may-installcheck
+may-installcheck:
+	@$(srcdir)/scripts/may-installcheck '$(bindir)/psql'
 
 # A VPATH build looks up sources in the tree, but no products: those are of other
 # flags.  It needs the directories of the objects, by their full names, or else make

@@ -17,7 +17,7 @@ ifneq ($(and $(libpq_pgport),$(wildcard $(libpq_srcdir)/libpq-fe.h)),)
 LECTL_DIR = $(if $(out_of_tree),$(CURDIR)/)lectl
 
 $(LECTL_OBJS): override CPPFLAGS += -I$(libpq_srcdir)
-$(LECTL_OBJS): $(EXTENSION).control
+$(LECTL_OBJS): $(EXTENSION).control build/built-for
 -include $(LECTL_OBJS:.o=.d)
 ifdef out_of_tree
 $(LECTL_OBJS): | $(LECTL_DIR)

@@ -370,6 +370,20 @@ define_ms(const char *name, const char *brief, const char *detail,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
+/* A library without libcurl can ask no server. */
+static bool
+check_backend(int *newval, void **extra, GucSource source)
+{
+#ifdef LE_WITHOUT_CURL
+	if (le_store_number(*newval)->between_instances)
+	{
+		GUC_check_errdetail("The library was built without libcurl, which this store needs.");
+		return false;
+	}
+#endif
+	return true;
+}
+
 /* The registry as a list of names; the first, which needs no server, is the
  * default. */
 static const struct config_enum_entry *
@@ -396,7 +410,7 @@ define_identity_settings(void)
 							 "Selects the store that decides who leads.",
 							 "\"local\" elects among the sessions of this instance only.",
 							 &store_chosen, 0, store_names(),
-							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							 PGC_POSTMASTER, 0, check_backend, NULL, NULL);
 	DefineCustomStringVariable("leader_election.node_name",
 							   "Sets the name under which this instance takes part.",
 							   "Empty means host name and port. It must differ between instances.",

@@ -1,0 +1,57 @@
+/*-------------------------------------------------------------------------
+ *
+ * no_http.c
+ *		What stands in for http.c in a library that is built without libcurl.
+ *
+ * An image of PostgreSQL may have to carry the library and nothing else, and
+ * libcurl would bring a dozen libraries more.  The setting "backend" refuses the
+ * stores that speak HTTP in such a build, so nothing is ever sent.
+ *
+ * src/worker/wire/no_http.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "worker/wire/http.h"
+
+bool
+le_http_looks_up_apart(void)
+{
+	return true;
+}
+
+void
+le_http_start(const int connections[LE_NLANES])
+{
+	elog(ERROR, "this library was built without libcurl");
+}
+
+void
+le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
+			 LeHttpDone done, void *arg)
+{
+	elog(ERROR, "this library was built without libcurl");
+}
+
+void
+le_http_push(void)
+{
+}
+
+int
+le_http_socket(void)
+{
+	return -1;
+}
+
+le_time
+le_http_timer(void)
+{
+	return 0;
+}
+
+void
+le_http_run(void)
+{
+}
