@@ -422,6 +422,19 @@ is_connection_string(const char *dbname)
 		 strncmp(dbname, "postgres://", 11) == 0);
 }
 
+/* What is no connection string, or cannot be read, names nothing. */
+bool
+string_names(const Options *options, const char *keyword)
+{
+	PQconninfoOption *string = is_connection_string(options->dbname) ?
+		PQconninfoParse(options->dbname, NULL) : NULL;
+	const char *value = find_option(string, keyword);
+	bool		named = value != NULL && value[0] != '\0';
+
+	PQconninfoFree(string);
+	return named;
+}
+
 /* libpq tells what is in a service only if the environment names that. */
 static void
 set_environment(const char *variable, const char *value)

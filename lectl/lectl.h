@@ -37,6 +37,7 @@ typedef enum OnLoss
 typedef struct Options
 {
 	/* connection, as psql's */
+	char	   *cluster;		/* one of Debian's, by its name */
 	char	   *host;
 	char	   *port;
 	char	   *user;
@@ -134,10 +135,14 @@ extern const char *progname;
 /* options.c */
 extern void read_options(Options *options, int argc, char **argv);
 extern void wrong_usage(void);
+extern void end_before(int code);
 extern int	run_command(const Options *options);
 
 /* help.c */
 extern void print_help(void);
+
+/* cluster.c */
+extern void take_cluster(Options *options);
 
 /* connect.c */
 #define PREPARATIONS	2
@@ -145,6 +150,7 @@ extern const Question preparations[PREPARATIONS];
 extern PGconn *connect_to(const Options *options);
 extern PGconn *connect_again(const Options *options);
 extern PGPing ping_server(const Options *options);
+extern bool string_names(const Options *options, const char *keyword);
 extern PGconn *connect_ready(const Options *options, bool again);
 extern bool make_ready(PGconn *conn);
 extern char *why_lost(const PGconn *conn);

@@ -28,12 +28,14 @@ enum
 	OPT_FIRST,
 	OPT_INTERVAL,
 	OPT_WARNING,
-	OPT_CRITICAL
+	OPT_CRITICAL,				/* the last that belongs to a command */
+	OPT_CLUSTER
 };
 
 #define BIT(option)		(1 << (option))
 
 static const struct option long_options[] = {
+	{"cluster", required_argument, NULL, OPT_CLUSTER},
 	{"host", required_argument, NULL, 'h'},
 	{"port", required_argument, NULL, 'p'},
 	{"username", required_argument, NULL, 'U'},
@@ -98,11 +100,18 @@ is_check(void)
 	return command != NULL && command->run == run_check;
 }
 
+/* Nothing was asked yet. */
+void
+end_before(int code)
+{
+	exit(is_check() ? CHECK_UNKNOWN : code);
+}
+
 void
 wrong_usage(void)
 {
 	pg_log_error_hint("Try \"%s --help\" for more information.", progname);
-	exit(is_check() ? CHECK_UNKNOWN : LECTL_USAGE);
+	end_before(LECTL_USAGE);
 }
 
 static OnLoss
@@ -130,11 +139,28 @@ to_missed(const char *name)
 	exit(LECTL_USAGE);
 }
 
+/*
+ * Whatever follows the word of a command may be meant for something else, so
+ * there it is none of ours.
+ */
+static char *
+cluster_before_command(char *name)
+{
+	if (command == NULL)
+		return name;
+	pg_log_error("option \"--cluster\" must come before \"%s\"", command->word);
+	wrong_usage();
+	return NULL;
+}
+
 static void
 take_connection_option(Options *options, int option)
 {
 	switch (option)
 	{
+		case OPT_CLUSTER:
+			options->cluster = cluster_before_command(optarg);
+			break;
 		case 'h':
 			options->host = optarg;
 			break;
@@ -370,6 +396,7 @@ read_options(Options *options, int argc, char **argv)
 	must(!options->csv || !options->json,
 		 "only one of --csv and --json can be given");
 	must(!options->first || options->run != NULL, "option --first needs --exec");
+	take_cluster(options);
 }
 
 int
