@@ -168,6 +168,7 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:                  and a preview of 19; VERSIONS=18 for one, FRESH=1 fetches
 #:                  them anew
 #:   metrics        make docs/monitoring/*.yaml anew from metrics.yaml
+#:   gateway-man    make gateway/le-gateway.8 anew from what --help prints
 #:   lint           style check, cppcheck, shellcheck, and the tests of pages,
 #:                  alerts, reports, rooms and mutants in test/lint
 #:   format         repair what the style check can repair
@@ -239,10 +240,15 @@ demo:
 # The Cassandra gateway, a Go module of its own.  Its unit tests take seconds;
 # the rest starts a real Cassandra (see test/gateway/run).
 #
-.PHONY: gateway gateway-unit gateway-test
+.PHONY: gateway gateway-man gateway-unit gateway-test
 gateway:
 	@mkdir -p build
 	cd gateway && go build -o ../build/le-gateway ./cmd/le-gateway
+
+# The page is in the tree: a package is built where its program need not run.
+gateway-man: gateway
+	{ build/le-gateway schema --help; build/le-gateway help; } | \
+		awk -f gateway/man.awk > gateway/le-gateway.8
 
 gateway-unit:
 	cd gateway && go vet ./... && go test ./...

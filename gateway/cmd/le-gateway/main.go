@@ -28,6 +28,7 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/cql"
 	"github.com/leader-election/leader_election/gateway/internal/lease"
 	"github.com/leader-election/leader_election/gateway/internal/metrics"
+	"github.com/leader-election/leader_election/gateway/internal/notify"
 )
 
 func main() {
@@ -138,10 +139,25 @@ func serve(args []string, out, errOut io.Writer) error {
 	warn(log, c)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	manager := notify.FromEnvironment()
+	tell := func(state, text string) {
+		if err := manager.Tell(state, text); err != nil {
+			log.Warn("the service manager cannot be told", "state", state, "error", err)
+		}
+	}
 	go db.Connect(ctx)
-	go reload(ctx, log, c, tokens, certs)
+	go reload(ctx, hup, tell, log, c, tokens, certs)
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(listener) }()
+	// Ready without Cassandra: a machine that boots must not wait for it, a start
+	// that takes too long is ended and tried again for nothing, and what clients
+	// are told meanwhile ("not-applied") sends them to the next gateway.
+	tell(notify.Ready, "listening on "+listener.Addr().String())
+	watched, unwatch := context.WithCancel(context.Background()) // while it stops, too
+	defer unwatch()
+	go manager.Watch(watched, pulse(handler))
 	log.Info("listening", "address", listener.Addr().String(), "version", gateway.Version, "tls", certs != nil,
 		"tokens", tokens != nil, "max_clock_skew", c.MaxClockSkew)
 	select {
@@ -149,8 +165,19 @@ func serve(args []string, out, errOut io.Writer) error {
 		return err
 	case <-ctx.Done():
 	}
+	tell(notify.Stopping, "")
 	log.Info("stopping: new requests are refused, those under way finish", "limit", c.Shutdown)
 	return shutdown(c.Shutdown, handler, srv, svc, db)
+}
+
+// pulse is the work that the watchdog is fed by.
+func pulse(h *api.Server) func(time.Duration) string {
+	return func(limit time.Duration) string {
+		if err := h.Pulse(limit); err != nil {
+			return "Cassandra: " + err.Error()
+		}
+		return "Cassandra answers"
+	}
 }
 
 // shutdown lets requests finish; long polls answer at once.
@@ -169,15 +196,15 @@ func shutdown(limit time.Duration, h *api.Server, srv *http.Server, svc *lease.S
 
 // reload reads tokens and certificates again on SIGHUP. What is no good is
 // reported, and the old stays in use.
-func reload(ctx context.Context, log *slog.Logger, c *config.Config, tokens *auth.Tokens, certs *certificates) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
+func reload(ctx context.Context, hup <-chan os.Signal, tell func(state, text string), log *slog.Logger, c *config.Config,
+	tokens *auth.Tokens, certs *certificates) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
 		}
+		tell(notify.Reloading, "")
 		var err error
 		if tokens != nil {
 			err = tokens.Reload()
@@ -191,6 +218,7 @@ func reload(ctx context.Context, log *slog.Logger, c *config.Config, tokens *aut
 			log.Info("reloaded tokens and certificates")
 		}
 		warn(log, c)
+		tell(notify.Ready, "")
 	}
 }
 

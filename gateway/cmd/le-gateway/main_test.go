@@ -70,6 +70,33 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// The manual page has each command and setting, since it is made of the help.
+func TestManual(t *testing.T) {
+	var help bytes.Buffer
+	for _, args := range []string{"schema --help", "help"} {
+		out, err := command(strings.Fields(args)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		help.Write(out)
+	}
+	awk := exec.Command("awk", "-f", "../../man.awk")
+	awk.Stdin = &help
+	made, err := awk.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../le-gateway.8")
+	if err != nil || !bytes.Equal(made, page) {
+		t.Errorf("gateway/le-gateway.8 is not what --help says (%v): make gateway-man", err)
+	}
+	for _, want := range []string{"le\\-gateway schema", ".B \\-\\-token\\-file file\n", ".B \\-\\-replication ", ".SH ENVIRONMENT"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+}
+
 // authority makes certificates.
 type authority struct {
 	t    *testing.T
@@ -144,8 +171,14 @@ type daemon struct {
 // start starts a gateway whose Cassandra is not there.
 func start(t *testing.T, args ...string) *daemon {
 	t.Helper()
+	return startWith(t, nil, args...)
+}
+
+func startWith(t *testing.T, env []string, args ...string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, cmd: command(append([]string{"--listen", "127.0.0.1:0", "--port", "1", "--log-format", "json"}, args...)...),
 		done: make(chan error, 1)}
+	d.cmd.Env = append(d.cmd.Env, env...)
 	r, err := d.cmd.StderrPipe()
 	if err == nil {
 		err = d.cmd.Start()
@@ -265,5 +298,56 @@ func TestWithoutCassandra(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("does not stop")
+	}
+}
+
+// The service manager hears of each state, in order, and meanwhile that the gateway
+// lives, though there is no Cassandra.
+func TestServiceManager(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	heard := func() string {
+		t.Helper()
+		b := make([]byte, 4096)
+		manager.SetReadDeadline(time.Now().Add(20 * time.Second))
+		n, err := manager.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[:n])
+	}
+	state := func(want string) {
+		t.Helper()
+		for {
+			got := heard()
+			if strings.HasPrefix(got, want) {
+				return
+			}
+			if !strings.HasPrefix(got, "WATCHDOG=1\n") {
+				t.Fatalf("%q, want %q", got, want)
+			}
+		}
+	}
+	d := startWith(t, []string{"NOTIFY_SOCKET=" + name, "WATCHDOG_USEC=1000000"})
+	if got := heard(); got != "READY=1\nSTATUS=listening on "+d.addr {
+		t.Errorf("first of all: %q", got)
+	}
+	for range 2 {
+		if got := heard(); !strings.HasPrefix(got, "WATCHDOG=1\nSTATUS=") || !strings.Contains(got, "Cassandra") {
+			t.Errorf("%q", got)
+		}
+	}
+	d.cmd.Process.Signal(syscall.SIGHUP)
+	state("RELOADING=1")
+	state("READY=1")
+	state("WATCHDOG=1")
+	d.cmd.Process.Signal(syscall.SIGTERM)
+	state("STOPPING=1")
+	if err := <-d.done; err != nil {
+		t.Error(err)
 	}
 }

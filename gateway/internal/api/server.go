@@ -63,6 +63,16 @@ func (s *Server) Drain() {
 	s.svc.Drain()
 }
 
+// Pulse is a request that the gateway makes to itself, for its watchdog: if it does
+// not come back, neither does anybody's. It keeps no slot, and needs none: where
+// all are taken because something stands still, it must stand still, too.
+func (s *Server) Pulse(limit time.Duration) error {
+	if leave, err := s.slots.enter(opGet, ""); err == nil {
+		leave()
+	}
+	return s.svc.Pulse(limit)
+}
+
 // ServeHTTP routes by hand: the standard mux would redirect names with empty
 // or dotted segments to other names, that is, to other locks.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

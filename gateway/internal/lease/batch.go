@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// endKey is where a context keeps the end of a batch's time.
+// endKey is where a context keeps the end of a batch's time, or of a pulse's.
 type endKey struct{}
 
 // together does something to each of n locks, several at a time. Together they

@@ -74,6 +74,18 @@ func (s *Service) Close(ctx context.Context) {
 // have not run out since.
 func (s *Service) Held() int { return s.terms.count(time.Now()) }
 
+// pulseName is none that a lock can have.
+const pulseName = "//pulse"
+
+// Pulse goes where a request for a lock goes, and comes back by the limit whatever
+// the store does, unless something in here stands still. The error is the store's.
+func (s *Service) Pulse(limit time.Duration) error {
+	s.hub.part(s.hub.join(pulseName))
+	s.Held()
+	_, err := s.Get(context.WithValue(context.Background(), endKey{}, time.Now().Add(limit)), pulseName)
+	return err
+}
+
 // work gives an operation its time, which of a batch ends with that of all. It is
 // not tied to the caller's connection: a transaction that is abandoned half way
 // is an unknown outcome for nothing.

@@ -1,0 +1,99 @@
+// Package notify tells the service manager how the gateway is, by the protocol
+// of sd_notify(3). Where nobody asked to be told it does nothing.
+package notify
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// States of the service. A reload ends with Ready. The time that Type=notify-reload
+// would want with Reloading is left out: the unit has Type=notify, since the
+// systemd of Debian 12 has no other.
+const (
+	Ready     = "READY=1"
+	Reloading = "RELOADING=1"
+	Stopping  = "STOPPING=1"
+	alive     = "WATCHDOG=1"
+)
+
+// patience is how long a manager may leave its socket full.
+const patience = time.Second
+
+// Manager is who started the service.
+type Manager struct {
+	socket   string        // empty: nobody wants to know
+	interval time.Duration // of the watchdog; 0: there is none
+}
+
+// FromEnvironment finds the manager as systemd leaves it there.
+func FromEnvironment() *Manager {
+	m := &Manager{socket: os.Getenv("NOTIFY_SOCKET")}
+	if m.socket != "" {
+		m.interval = watchdog(os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID"), os.Getpid())
+	}
+	return m
+}
+
+// watchdog reads the time after which silence counts as a hang. It is meant for
+// one process, and not for the children that inherit the environment.
+func watchdog(usec, pid string, self int) time.Duration {
+	if pid != "" && pid != strconv.Itoa(self) {
+		return 0
+	}
+	n, err := strconv.ParseInt(usec, 10, 64)
+	if err != nil || n <= 0 || n > int64(time.Duration(1<<63-1)/time.Microsecond) {
+		return 0
+	}
+	return time.Duration(n) * time.Microsecond
+}
+
+// Tell sends a state and what people may read of it; the text can be empty.
+func (m *Manager) Tell(state, text string) error {
+	if m.socket == "" {
+		return nil
+	}
+	if text != "" {
+		state += "\nSTATUS=" + strings.ReplaceAll(text, "\n", " ")
+	}
+	return m.send(state)
+}
+
+func (m *Manager) send(message string) error {
+	// a name that begins with @ is one of the abstract namespace to net, too
+	if m.socket[0] != '/' && m.socket[0] != '@' {
+		return fmt.Errorf("NOTIFY_SOCKET %q is no local socket", m.socket)
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.socket, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetWriteDeadline(time.Now().Add(patience))
+	_, err = c.Write([]byte(message))
+	return err
+}
+
+// Watch works again and again until ctx ends, and tells the watchdog each time
+// that the work came to its end, whichever: work that hangs is not told of. It
+// is given a quarter of the watchdog's time, and what it returns is for people
+// to read. Without a watchdog there is nothing to do.
+func (m *Manager) Watch(ctx context.Context, work func(limit time.Duration) string) {
+	if m.interval == 0 {
+		return
+	}
+	for {
+		text := work(m.interval / 4)
+		m.Tell(alive, text) // if that fails, silence says all there is to say
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(m.interval / 2):
+		}
+	}
+}
