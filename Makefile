@@ -280,9 +280,11 @@ TEST_LIBS = -L$(call pg_dir,pkglibdir) -L$(call pg_dir,libdir) \
 	-lpgcommon -lpgport -lm -lpthread
 
 PARTS = test/unit/unit.mk test/sim/sim.mk test/faults/faults.mk bench/bench.mk \
-	lectl/lectl.mk
-include $(PARTS:%=$(srcdir)/%)
+	lectl/lectl.mk packages/packages.mk
+# A release has no tests and no measurements.
+THERE = $(wildcard $(PARTS:%=$(srcdir)/%))
+include $(THERE)
 
 .PHONY: help
 help:
-	@sed -n 's/^#: \{0,1\}//p' $(addprefix $(srcdir)/,Makefile $(PARTS))
+	@sed -n 's/^#: \{0,1\}//p' $(srcdir)/Makefile $(THERE)

@@ -5,7 +5,8 @@
 # includes it after pgxs.mk, if that is there.
 
 #: The client, part of all, install and uninstall:
-#:   lectl          build it (lectl/lectl) and its manual page
+#:   lectl          build it (lectl/lectl) and its manual page; EMULATOR=command
+#:                  runs it if it is built for another architecture
 #:
 
 LECTL_OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/lectl/*.c)))
@@ -38,7 +39,7 @@ lectl/lectl: $(LECTL_OBJS)
 
 # The program knows best what it does.
 lectl/lectl.1: lectl/lectl $(srcdir)/lectl/man.awk
-	lectl/lectl --help > $@.help
+	$(EMULATOR) lectl/lectl --help > $@.help
 	awk -f $(srcdir)/lectl/man.awk $@.help > $@ || { rm -f $@; exit 1; }
 	rm -f $@.help
 
