@@ -78,12 +78,12 @@ subtest 'archives' => sub {
 subtest 'the spec' => sub {
 	my ($go) = slurp_file("$top/gateway/go.mod") =~ /^go (\d+\.\d+)/m;
 	my $unit = slurp_file("$top/gateway/le-gateway.service");
-	my ($settings) = $unit =~ m{^EnvironmentFile=-?/etc/([^/\n]+)/}m;
 
 	like($spec, qr/^BuildRequires: +golang >= \Q$go\E$/m, 'the Go of go.mod');
-	like($unit, qr{^ExecStart=/usr/local/bin/le-gateway }m, 'what is replaced in the unit');
+	like($unit, qr{^ExecStart=/usr/sbin/le-gateway }m, 'the program of the unit');
 	like($unit, qr/^User=le-gateway$/m, 'the user that is made');
-	like($spec, qr/^%dir .*%\{_sysconfdir\}\/\Q$settings\E$/m, 'the folder of its settings');
+	ok(-f "$top/$_", "the spec installs $_")
+	  foreach $spec =~ m{^install -D -m 644 ((?:gateway|lectl)/\S+)}mg;
 	unlike($spec, qr/\Q$_\E/, "$_ is filled in") foreach values %identity, $meta->{version};
 };
 
