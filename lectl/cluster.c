@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define CONF_ROOT	"/etc/postgresql"
-#define MAX_DEPTH	10			/* of files that include others, as the server's */
+#define MAX_DEPTH	10			/* of includes, as the server has it */
 
 /* The settings that matter, NULL without a word about it. */
 typedef struct Conf
@@ -26,8 +26,8 @@ static void read_conf(const char *path, Conf *conf, int depth);
 /* ---- configuration files ---- */
 
 /*
- * The next name or value of a line, NULL where there is none.  What is in quotes
- * has a quote twice, or behind a backslash.
+ * The next name or value of a line, NULL where there is none.  What is in
+ * quotes has a quote twice, or behind a backslash.
  */
 static char *
 next_word(const char **line)
@@ -274,8 +274,9 @@ environment_names_server(void)
 }
 
 /*
- * Debian's order, that of pg_wrapper(1): a host of the command line, --cluster,
- * a host of the environment, PGCLUSTER.  Without a cluster libpq's defaults hold.
+ * Debian's order, that of pg_wrapper(1): a host of the command line,
+ * --cluster, a host of the environment, PGCLUSTER.  Without a cluster libpq's
+ * defaults hold.
  */
 void
 take_cluster(Options *options)
