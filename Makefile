@@ -111,6 +111,8 @@ may-installcheck:
 # would find those of the sources.
 ifdef VPATH
 out_of_tree := yes
+# it is VPATH, where that is given to make
+srcdir := $(srcdir)
 vpath %.c $(srcdir)
 vpath %.control $(srcdir)
 override VPATH :=
