@@ -149,7 +149,8 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:   test           unit, sim, gateway-test, faults, regress, pgtap and tap, some side
 #:                  by side, in a quarter of an hour; installs what they need
 #:   test-long      what takes longer: the other TAP tests, more schedules, long
-#:                  faults on each store, the gateway for longer, a quick bench
+#:                  faults on each store, the gateway for longer, a quick bench,
+#:                  packages-test
 #:   test-list      the TAP tests: in which of the two, how many seconds, what they show
 #:   steady         test, RUNS=n times (5) beside a load: which tests depend on the
 #:                  machine's speed, as a table

@@ -1,22 +1,33 @@
-# packages/packages.mk
-#
+
 # What is handed to others: see docs/packaging.md.  Part of the Makefile.
 
-#: Packages; of the commit that is checked out, see docs/packaging.md:
+#: Packages, see docs/packaging.md; dist and rpm are of the commit that is checked out:
+#:   packages       Debian's, for this machine's release: build/packages/*.deb
 #:   dist           the archive for PGXN, in build/dist
 #:   rpm            RPM packages, in build/rpm
 #:   control-path   the extension for extension_control_path of PostgreSQL 18, as
 #:                  images of CloudNativePG have it; TO=directory (build/control-path)
-#:   dist-test, rpm-test, control-path-test
-#:                  build, contents and a server with each; the last upgrades one of
-#:                  PostgreSQL 15 by pg_upgrade
+#:   packages-test, dist-test, rpm-test, control-path-test
+#:                  build, contents and a server with each: Debian's in clean roots, to
+#:                  install, upgrade and purge, RELEASES="bookworm trixie" for some;
+#:                  the last upgrades a server of PostgreSQL 15 by pg_upgrade
 #:   arm64          library, lectl, unit tests, 200 schedules and a server, under
 #:                  emulation (as root)
 #:
 
+RELEASES ?=
 TO ?= build/control-path
 
-.PHONY: dist dist-test rpm rpm-test control-path control-path-test arm64
+.PHONY: packages packages-test dist dist-test rpm rpm-test control-path \
+	control-path-test arm64
+packages:
+	scripts/deps packages
+	@packages/build
+
+packages-test:
+	scripts/deps packages-test
+	@packages/test/run $(RELEASES)
+
 dist:
 	@packages/dist
 
