@@ -57,7 +57,7 @@ foreach my $source (sort keys %sources)
 
 	# executable in the tree, so in the source
 	ok(-x $_, "$_ can be run")
-	  foreach "$dir/rules", glob("$dir/pg_upgradecluster.d/*"),
+	  foreach "$dir/rules", glob("$dir/pg_upgradecluster/*"),
 	  map { "$dir/tests/$_" } slurp_file("$dir/tests/control") =~ /^Tests: (.*)$/mg;
 
 	my %package = map { $_ => 1 } $control =~ /^Package: (.*)$/mg;
