@@ -362,6 +362,8 @@ func TestRefusesNonsense(t *testing.T) {
 		{"PUT", "/v1/locks/x", `{"ttl":"900ms"}`, 422, "bad-ttl"},
 		{"PUT", "/v1/locks/x", `{"ttl":"4999ms"}`, 422, "bad-ttl"},
 		{"PUT", "/v1/locks/x", `{"ttl":"25h"}`, 422, "bad-ttl"},
+		{"PUT", "/v1/locks/x", `{"ttl":86400.00000000001}`, 422, "bad-ttl"},
+		{"PUT", "/v1/locks/x", `{"ttl":4.9999999999}`, 422, "bad-ttl"},
 		{"PUT", "/v1/locks/x", `{"ttl":null}`, 201, ""},
 		{"POST", "/v1/locks/x/renew", "", 400, "bad-request"},
 		{"POST", "/v1/locks/x/renew", `{"owner":"o","token":1}`, 400, "bad-request"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -40,7 +41,11 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	if err != nil || !(seconds >= 0 && seconds < 1e9) {
 		return invalid("bad-duration", "the duration %.40s is no number of seconds; or write 15s, with quotes", b)
 	}
-	*d = duration(seconds * float64(time.Second))
+	round := math.Floor
+	if seconds > lease.MaxTTL.Seconds() { // by less than a nanosecond, too
+		round = math.Ceil
+	}
+	*d = duration(round(seconds * float64(time.Second)))
 	return nil
 }
 
