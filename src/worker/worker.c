@@ -272,7 +272,7 @@ static const Pass passes[] = {
 	{le_elect_begin_terms, NULL, SERVING | RELEASING | LEAVING},
 	{le_elect_go_on, NULL, SERVING | RELEASING},
 	{le_elect_run_timers, le_elect_timer, SERVING | RELEASING},
-	{le_pending_run_timers, le_pending_timer, SERVING | RELEASING},
+	{le_pending_run_timers, le_pending_timer, SERVING | RELEASING | LEAVING},
 	{le_claims_run_timers, le_claims_timer, SERVING | RELEASING},
 	{le_job_scan_run_timers, le_job_scan_timer, SERVING},
 	{take_requests, NULL, SERVING},

@@ -37,6 +37,10 @@
 /* ... as after a session that was destroyed. */
 #define DESTROYED_BOUND(lease)	((lease) + (lease) / 20 + LE_SEC / 2)
 
+/* Who asks earlier is refused by the lock-delay, and asks again. */
+#define DELAYED_BOUND(lease) \
+	(((lease) + LE_SEC - 1) / LE_SEC * LE_SEC + LE_SEC * 3 / 2)
+
 /* By the node, without a wait, of one election; as ask() reads it. */
 #define STEP_DOWN_PLAIN 0x2200
 
@@ -1236,7 +1240,7 @@ handover_bound(const Schedule *s)
 		CRASH_BOUND(lease);
 
 	if (s->events[0].what == HAPPEN_INVALIDATE)
-		return DESTROYED_BOUND(lease) + LE_SEC / 2;
+		return Max(DESTROYED_BOUND(lease), DELAYED_BOUND(lease)) + LE_SEC / 2;
 	if (s->events[0].what != HAPPEN_CRASH)
 		return HANDOFF_BOUND(s->store);
 	if (!s->takeover[0])
