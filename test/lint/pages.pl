@@ -11,6 +11,9 @@ use Test::More;
 my $top = $ENV{TESTDIR};
 my $tests = join '', map { slurp_file($_) } glob "$top/test/t/*.pl $top/test/lint/*.pl";
 
+# Those that change the machine are pasted in clean roots.
+my $pasted = slurp_file("$top/packages/test/inside/pages");
+
 # An example that nobody runs is soon one that does not run.
 subtest 'examples' => sub {
 	foreach my $page (pages())
@@ -23,6 +26,8 @@ subtest 'examples' => sub {
 			isnt($mark, '', "$where is marked");
 			like($name, qr/\w+ \w+ \w+/, "$where: a reason")
 			  if $mark eq 'not run';
+			like($pasted, qr/^\s*paste\w* \S+ '\Q$name\E'/m, "$where: it is pasted")
+			  if $mark eq 'pasted';
 			next if $mark ne 'test';
 			ok($tests =~ /\b(?:block|curl)\('\Q$name\E'/,
 				"$where: a test takes \"$name\"");

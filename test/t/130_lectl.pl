@@ -368,7 +368,7 @@ subtest 'the recipe' => sub {
 	my $dump = PostgreSQL::Test::Utils::tempdir . '/dump';
 
 	like(block('lectl'), qr/^SuccessExitStatus=75$/m, 'not to lead is no failure');
-	$start =~ s{^/usr/lib/postgresql/15/bin/lectl}{$ENV{LE_BIN}/lectl} or die $start;
+	$start =~ s{^/usr/bin/lectl}{$ENV{LE_BIN}/lectl} or die $start;
 	$start =~ s{ /var/backups/billing\.dump }{ $dump } or die $start;
 	$node->sql('CREATE DATABASE billing');
 	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port);

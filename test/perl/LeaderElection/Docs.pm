@@ -18,7 +18,8 @@ An example is a fenced block of code.  The line before it says what becomes of
 it:
 
   <!-- test: NAME -->        a test takes it, by block(NAME)
-  <!-- not run: REASON -->   none does
+  <!-- pasted: NAME -->      packages/test/inside/pages does, in a clean root
+  <!-- not run: REASON -->   nothing does
 
 One that stands on several pages is the same on each of them.  A table that a
 test takes is marked C<< <!-- table: NAME --> >>.  No caller says on which page
@@ -44,7 +45,7 @@ between C<< <!-- >> and C<< --> >>.
 =item blocks($path)
 
 The blocks of code of a page, each a hash of C<line>, C<mark> (C<test>,
-C<not run> or undef), C<name> (what follows the mark), C<language>, C<text>.
+C<pasted>, C<not run> or undef), C<name> (what follows the mark), C<language>, C<text>.
 
 =item block($name)
 
@@ -155,7 +156,7 @@ sub blocks
 		elsif ($line =~ /^\s*(`{3,}|~{3,})\s*(\w*)/)
 		{
 			my ($fence, $language) = ($1, $2);
-			my ($mark, $name) = $before =~ /^<!-- (test|not run): (.*) -->$/;
+			my ($mark, $name) = $before =~ /^<!-- (test|pasted|not run): (.*) -->$/;
 
 			$open = {
 				fence => $fence,
