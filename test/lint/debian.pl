@@ -81,10 +81,13 @@ foreach my $source (sort keys %sources)
 
 # Versions of PostgreSQL, and of Go.
 my ($least) = $meta->{prereqs}{runtime}{requires}{PostgreSQL} =~ /^(\d+)/;
+my ($module) = slurp_file('gateway/go.mod') =~ /^module (\S+)/m;
 my ($go) = slurp_file('gateway/go.mod') =~ /^go (\d+\.\d+)/m;
 
 like(slurp_file('debian/pgversions'), qr/^$least\+$/m, 'debian/pgversions');
 like(control('gateway/debian'), qr/^ golang-any \(>= 2:\Q$go\E~\),$/m, 'the version of Go');
+
+like(control('gateway/debian'), qr/^XS-Go-Import-Path: \Q$module\E$/m, 'the name of the module');
 
 # Each module that may come along has its stanza.
 my $copyright = slurp_file('gateway/debian/copyright');
