@@ -58,6 +58,10 @@ like(
 	qr/"leader_election\.backend" has a value that is not valid/,
 	'it does not lead where the store is one that it cannot ask');
 like(
+	$node->sql(q(SELECT string_agg(level || ': ' || message, E'\n') FROM le_check_config())),
+	qr/^error: This node does not lead: "leader_election\.backend" has a value that is not valid/m,
+	'le_check_config() says so');
+like(
 	slurp_file($node->logfile),
 	qr/DETAIL:  The library was built without libcurl, which this store needs\./,
 	'the log says why');
