@@ -170,8 +170,8 @@ SKIP:
 	%committed = $driver->committed;
 	cmp_ok(scalar @minutes, '>', 0, 'pg_cron: a minute has begun');
 	@lost = grep { !$committed{ 'minute|' . tick_of($_) =~ s/\+00//r } } @minutes;
-	is(join(', ', map { tick_of($_) } grep { !led_by_uncalled($_) } @lost),
-		'', 'pg_cron: the tick of no minute is lost');
+	never([ map { 'lost: ' . tick_of($_) } grep { !led_by_uncalled($_) } @lost ],
+		'pg_cron: the tick of no minute is lost');
 	my %adopted = $driver->runs(qr/^adopted/);
 	guarantee('G4', [ grep { @{ $adopted{$_} } > 1 } keys %adopted ], 'pg_cron: no tick of what was adopted ran twice');
 	note('pg_cron: ' . join('; ', map { "$_: @{ $runs{$_} }" } sort keys %runs));

@@ -202,6 +202,17 @@ FROM (SELECT *, lag(tick) OVER (ORDER BY n) FROM work WHERE job = '$job') w
 END
 }
 
+# None of its ticks is left out, and as many have run as the pattern says.
+sub all_ran
+{
+	my ($job, $pattern, $what) = @_;
+	my $ran = ran($job);
+
+	never([ $ran =~ /\|f\|[tf]$/ ? 'lost' : () ], "$job: no tick is lost");
+	like($ran, $pattern, $what);
+	return;
+}
+
 # One whose last tick was so many seconds ago.
 sub new_job
 {
@@ -217,7 +228,7 @@ sub new_job
 
 new_job('run', 5);
 is($session->error(call('run', "missed => 'all'")), '', 'le_run');
-like(ran('run'), qr/^(?:[5-9]|\d\d+)\|t\|t\|t$/, 'le_run: each tick, in a transaction of its own, in their order');
+all_ran('run', qr/^(?:[5-9]|\d\d+)\|t\|t\|t$/, 'le_run: each tick, in a transaction of its own, in their order');
 is(missed('run'), '', 'le_run: none is reported');
 new_job('run bounded', 60);
 is($session->error(call('run bounded', "missed => 'all', max_missed => 2")), '', 'le_run, bounded');
@@ -249,7 +260,7 @@ cmp_ok($done, '<', 40, 'not all are done');
 $node->acquire('billing');
 guarantee('G2', [ $token, $node->token('billing') ], 'the next term');
 is($session->error(call('demoted', "missed => 'all'")), '', 'goes on');
-like(ran('demoted'), qr/^(?:[4-9]\d|\d{3,})\|t\|t\|t$/, 'and none is run twice or left out');
+all_ran('demoted', qr/^(?:[4-9]\d|\d{3,})\|t\|t\|t$/, 'and none is run twice or left out');
 is(missed('demoted'), '', 'nor reported');
 
 # Two sessions at the same time, and a new worker meanwhile
@@ -264,7 +275,7 @@ note($said);
 unlike($said, qr/ERROR:  (?!LE00[34])/, 'three sessions, and the worker is replaced');
 $node->wait_for("SELECT le_is_leader('billing')");
 poll_until(sub { $session->error(call('together', "missed => 'all'")) eq '' }, 'the rest');
-like(ran('together'), qr/^\d+\|t\|t\|t$/, 'none is run twice or left out');
+all_ran('together', qr/^\d+\|t\|t\|t$/, 'none is run twice or left out');
 
 # While one is under way, who would run the others says so.
 new_job('long', 3);
@@ -330,7 +341,7 @@ is($session->error("SELECT pg_sleep($enough)"), '', 'and the session is left in 
 new_job('each', 20);
 is($session->error(call('each', "missed => 'all', timeout => '5 s'", "CALL work('each'); SELECT pg_sleep(0.3)")),
 	'', 'each run has its own time');
-like(ran('each'), qr/^(?:[2-9]\d|\d{3,})\|t\|t\|t$/, 'all are run');
+all_ran('each', qr/^(?:[2-9]\d|\d{3,})\|t\|t\|t$/, 'all are run');
 $session->query("SET statement_timeout = '300 ms'");
 like($session->error(call('shorter', "timeout => '1 h'", 'SELECT pg_sleep(600)')),
 	qr/57014: canceling statement due to statement timeout/, 'a shorter statement_timeout goes on to count');

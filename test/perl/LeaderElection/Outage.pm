@@ -297,7 +297,7 @@ sub _check_job
 	my %reported = %{ $self->{reported}{$job} // {} };
 	my %passed = %{ $self->{passed}{$job} // {} };
 	my @outages = @{ $self->{outages} };
-	my (%ran, @wrong, $last);
+	my (%ran, @wrong, @lost, $last);
 
 	$ran{$_}++ foreach map { @$_ } @calls;
 	guarantee('G4', [ grep { $ran{$_} > 1 } keys %ran ], "$job: no tick ran twice");
@@ -312,6 +312,8 @@ sub _check_job
 		my @told = $job eq 'ignore' ? () : @missed;
 
 		push @wrong, "at $due: ran @$call, not @run" if "@run $due" ne "@$call[0 .. $#$call - 1] $due";
+		push @lost, "at $due: neither run nor reported: $_"
+		  foreach grep { !$reported{$_} && !$ran{$_} } @told;
 		push @wrong, "at $due: not reported: $_" foreach grep { !$reported{$_} } @told;
 		if (@outages && defined $last && $outages[0][1] < $due)
 		{
@@ -320,6 +322,7 @@ sub _check_job
 		}
 		$last = $due;
 	}
+	never(\@lost, "$job: no tick is lost without a word");
 	is(join("\n", @wrong), '', "$job: what was missed, and only that, was run or reported");
 	is(scalar @outages, 0, "$job: all outages");
 	return;
