@@ -582,6 +582,7 @@ check_step(void)
 			check_lost(n, e);
 			check_safe(n, e);
 			progress_check(n, e);
+			transactions_check_drain(n, e);
 			if (leader == NULL)
 				leader = n;
 			else if (check_outside(e))

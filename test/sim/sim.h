@@ -583,6 +583,7 @@ typedef struct Backend
 	bool		left;			/* ... and has */
 	bool		ending;			/* but for callbacks it is over */
 	bool		committing;
+	bool		at_commit;		/* until the server has told of it */
 	bool		passed;			/* the check; not yet recorded */
 	bool		in_memory;		/* its last commit, and not on disk */
 	bool		looking;		/* cancel.c watches its terms ... */
@@ -667,6 +668,8 @@ typedef struct SimNode
 	le_time		lost_at[MAX_ELECTIONS]; /* its key, on its clock */
 	le_duration lost_lease[MAX_ELECTIONS];
 	le_time		drained[MAX_ELECTIONS]; /* how long its term is waited for */
+	le_time		awaits_at[MAX_ELECTIONS];	/* its end waited for more than
+											 * that, last */
 	uint64		hasty[MAX_ELECTIONS];	/* its last term that was given up and
 										 * waited for nobody */
 	char		attempt[MAX_ELECTIONS][LE_ATTEMPT_LEN + 1];	/* the last id */
@@ -1067,6 +1070,7 @@ extern void transaction_abort(void);
 extern void transactions_ended(SimNode *n, int election, uint64 token);
 extern void transactions_told(SimNode *n, int number, LeSlot *slot);
 extern void transactions_note_drain(SimNode *n, int election, LeSlot *slot);
+extern void transactions_check_drain(SimNode *n, int election);
 
 /* ---- progress.c ---- */
 

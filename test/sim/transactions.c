@@ -22,6 +22,9 @@
 #include "settings.h"
 #include "sql/cancel.h"
 
+/* What the end of a term takes beyond its time: turns of the worker. */
+#define DRAIN_SLACK	(LE_SEC / 10)
+
 int			le_commit_margin = 250;
 int			le_cancel_lead = 1000;
 int			le_on_loss = LE_ON_LOSS_NONE;
@@ -295,7 +298,8 @@ transaction_unbound(void)
 
 	if (b->committing)
 		note_refusal();
-	b->committing = b->bound = b->ending = b->passed = false;
+	b->committing = b->at_commit = false;
+	b->bound = b->ending = b->passed = false;
 	b->reports = 0;
 	b->token = 0;
 }
@@ -389,7 +393,7 @@ transaction_commit(bool stays_bound)
 	Backend    *b = sim_backend;
 
 	b->objected = "it did not look";
-	b->committing = b->bound;
+	b->committing = b->at_commit = b->bound;
 	if (b->bound)
 		progress_begins();
 	call_back(XACT_EVENT_PRE_COMMIT);
@@ -407,6 +411,7 @@ transaction_commit(bool stays_bound)
 	process_may_stop();
 	b->ending = !stays_bound;
 	call_back(XACT_EVENT_COMMIT);
+	b->at_commit = false;
 	if (b->bound)
 		progress_ends(sim_node->term[b->script.election] == b->token);
 	if (!stays_bound)
@@ -473,6 +478,46 @@ transactions_told(SimNode *n, int number, LeSlot *slot)
 			sim_fail("b%d of n%d is not told of the end of its term with "
 					 "token " UINT64_FORMAT, i, n->number, b->stops_for);
 	}
+}
+
+/* Is a transaction at its commit, from its check to what the server tells of
+ * it? */
+static bool
+any_commits(const SimNode *n, int election)
+{
+	for (int i = 0; i < MAX_BACKENDS; i++)
+	{
+		const Backend *b = &n->backends[i];
+
+		if (b->at_commit && b->script.election == election)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A term that is given up is over by the time for which it is waited for and
+ * its grace, or as soon as a commit is recorded that had begun, or a write is
+ * settled, whoever stays bound to it; the worker may have stood still.
+ */
+void
+transactions_check_drain(SimNode *n, int election)
+{
+	le_time		able = Max(Max(n->began_at, n->frozen_until), n->went_on);
+	le_time		now = clock_boot(n, sim.now);
+	le_time		by;
+
+	if (n->drained[election] == 0)
+		return;
+	if (any_commits(n, election) ||
+		node_slot(n, election)->election.state != LE_DRAINING)
+		n->awaits_at[election] = now;
+	by = Max(Max(n->drained[election] + LE_DRAIN_GRACE,
+				 n->awaits_at[election]), clock_boot(n, able)) + DRAIN_SLACK;
+	if (n->running && sim.now >= able && now > by)
+		sim_fail("n%d still leads e%d, which is given up, %.3f s after the "
+				 "time for which it is waited for", n->number, election,
+				 (now - n->drained[election]) / (double) LE_SEC);
 }
 
 /* What the worker's table shows of a term that is to end. */
