@@ -357,8 +357,7 @@ show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
 /* What became of each step, or what was written: the answer is the shipped
  * code's. */
 static void
-show_results(const Answer *from, const LeConsulPlan *plan,
-			 const LeHttpResponse *response, LeAnswer *to)
+show_results(const Answer *from, const LeConsulPlan *plan, LeAnswer *to)
 {
 	LeConsulOutcome outcome;
 
@@ -375,7 +374,7 @@ show_results(const Answer *from, const LeConsulPlan *plan,
 			.session = name_of_session(from->written[i].session)
 		};
 	if (!le_consul_settle(&outcome, from->nrefused > 0, to))
-		le_fail_shape(plan->op, response, "Consul's", to);
+		le_fail_open(plan->op, to, "an answer that is not Consul's");
 	for (int i = 0; to->parts != NULL && i < plan->nparts; i++)
 		sim.counts.unjudged += to->parts[i].unjudged;
 }
@@ -433,7 +432,7 @@ le_consul_decode(const LePlace *place, const LeOp *op,
 	if (response->net != LE_NET_OK)
 		return;
 	if (from->judged && le_consul_plan(op, &plan))
-		show_results(from, &plan, response, to);
+		show_results(from, &plan, to);
 	else if (to->outcome == LE_DONE)
 		show_read(from, op, to);
 }
