@@ -22,6 +22,7 @@
 #include "shmem/progress.h"
 #include "shmem/run_registry.h"
 #include "worker/lead/elect.h"
+#include "worker/view/sweep.h"
 #include "worker/watch/watch_all.h"
 #include "worker/wire/dispatch.h"
 #include "worker/wire/gossip.h"

@@ -31,6 +31,7 @@
 #include "worker/view/cache.h"
 #include "worker/view/eligible.h"
 #include "worker/view/key_view.h"
+#include "worker/view/sweep.h"
 #include "worker/view/wishes.h"
 #include "worker/wire/dispatch.h"
 
@@ -82,20 +83,13 @@ static le_time tokens_try_at = 0;
  * each. */
 int			le_list_from = 8;
 
-/* Where all elections are to be looked after, so many are in a turn: a
- * millisecond or two. */
-int			le_slots_at_once = 500;
+static void seek(int number);
+static void recheck(int number);
+static void look(int number);
 
-/* A pass over all elections that goes on in the turns to come. */
-typedef struct Pass
-{
-	bool		under_way;
-	int			next;			/* place */
-} Pass;
-
-static Pass seeking;
-static Pass rechecking;
-static Pass looking;
+static LeSweep seeking = {.look = seek};
+static LeSweep rechecking = {.look = recheck};
+static LeSweep looking = {.look = look};
 
 static le_time list_by = 0;		/* until then they wait for that list; 0: they
 								 * do not */
@@ -1387,29 +1381,10 @@ le_elect_timer(void)
 	return next;
 }
 
-/* The next places of a pass, and perhaps its end. */
 static void
-go_on(Pass *pass, void (*look) (int place))
+seek(int number)
 {
-	int			end = Min(pass->next + le_slots_at_once, le_table->nused);
-
-	while (pass->under_way && pass->next < end)
-		look(pass->next++);
-	pass->under_way = pass->under_way && pass->next < le_table->nused;
-}
-
-static void
-start_pass(Pass *pass, void (*look) (int place))
-{
-	pass->under_way = true;
-	pass->next = 0;
-	go_on(pass, look);
-}
-
-static void
-seek(int place)
-{
-	LeSlot	   *slot = le_slot(place);
+	LeSlot	   *slot = le_slot(number);
 
 	le_elect_advance(slot);
 	if (slot->election.state == LE_WAITING && !awaits_list(slot))
@@ -1432,7 +1407,8 @@ le_elect_node_live(void)
 	if (candidates > le_list_from &&
 		le_configured_store()->watching == LE_WATCH_ALL)
 		list_by = le_now() + le_table->node.timing.request_timeout;
-	start_pass(&seeking, seek);
+	le_sweep_start(&seeking);
+	le_sweep_go_on(&seeking);
 }
 
 /* The list has come, or cannot be had. */
@@ -1442,7 +1418,8 @@ le_elect_listed(void)
 	if (list_by == 0)
 		return;
 	list_by = 0;
-	start_pass(&seeking, seek);
+	le_sweep_start(&seeking);
+	le_sweep_go_on(&seeking);
 }
 
 /*
@@ -1680,13 +1657,13 @@ recheck_holder(LeSlot *slot)
 }
 
 static void
-recheck(int place)
+recheck(int number)
 {
-	LeSlot	   *slot = le_slot(place);
+	LeSlot	   *slot = le_slot(number);
 
-	if (waits_for_holder(place))
+	if (waits_for_holder(number))
 		recheck_holder(slot);
-	else if (briefs[place].active && slot->election.state == LE_WAITING &&
+	else if (briefs[number].active && slot->election.state == LE_WAITING &&
 			 slot->election.seen_index != 0)
 		look_again(slot);
 }
@@ -1696,14 +1673,17 @@ void
 le_elect_recheck_waiting(void)
 {
 	if (le_session_live())
-		start_pass(&rechecking, recheck);
+	{
+		le_sweep_start(&rechecking);
+		le_sweep_go_on(&rechecking);
+	}
 }
 
 static void
-look(int place)
+look(int number)
 {
-	if (briefs[place].active && le_slot(place)->election.state == LE_WAITING)
-		look_again(le_slot(place));
+	if (briefs[number].active && le_slot(number)->election.state == LE_WAITING)
+		look_again(le_slot(number));
 }
 
 /*
@@ -1714,16 +1694,19 @@ void
 le_elect_look(void)
 {
 	if (le_session_live())
-		start_pass(&looking, look);
+	{
+		le_sweep_start(&looking);
+		le_sweep_go_on(&looking);
+	}
 }
 
-/* Passes over all elections that have not come to their end. */
+/* Sweeps over all elections that have not come to their end. */
 void
 le_elect_go_on(void)
 {
-	go_on(&seeking, seek);
-	go_on(&rechecking, recheck);
-	go_on(&looking, look);
+	le_sweep_go_on(&seeking);
+	le_sweep_go_on(&rechecking);
+	le_sweep_go_on(&looking);
 }
 
 /*

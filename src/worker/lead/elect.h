@@ -24,7 +24,6 @@ extern bool le_elect_all_released(void);
 
 /* the node's session, and its proofs */
 extern int	le_list_from;
-extern int	le_slots_at_once;
 
 extern void le_elect_node_live(void);
 extern void le_elect_listed(void);

@@ -29,6 +29,7 @@
 #include "settings.h"
 #include "worker/lead/elect.h"
 #include "worker/view/cache.h"
+#include "worker/view/sweep.h"
 #include "worker/view/wishes.h"
 #include "worker/watch/watch_all.h"
 #include "worker/wire/dispatch.h"
@@ -81,6 +82,8 @@ int			le_gossip_from = 100;
 /* So many of them are removed after one listing. */
 #define TIDY_AT_ONCE	8
 
+static void show_slot(int number);
+
 static struct
 {
 	uint32		epoch;			/* of the session that it is for */
@@ -90,15 +93,14 @@ static struct
 	int			failures;
 	int			idle_answers;	/* in a row, at once and with nothing new */
 	le_time		listed_at;		/* when the last good one was sent */
-	bool		showing;		/* the list, to the places from "show" on */
-	int			show;
+	LeSweep		showing;		/* the list, to all slots */
 	uint64		shown_as_of;	/* index of the list */
 	bool		changed;		/* it has shown something new */
 	le_time		shown_at;		/* to all places, something at least; else 0 */
 	le_duration cost;			/* of it, so far */
 	bool		by_news;		/* it only lists, and "news" waits */
 	bool		wanted;			/* to list now, not when it is due */
-} watch;
+} watch = {.showing = {.look = show_slot}};
 
 static struct
 {
@@ -151,10 +153,11 @@ add_own_slots(void)
 			(void) slot_of(&keys[i]);
 }
 
-/* Show the election of this place what the list says about it. */
+/* Show the slot's election what the list says about it. */
 static void
-show_slot(LeSlot *slot)
+show_slot(int number)
 {
+	LeSlot	   *slot = le_slot(number);
 	const LeKey *key = le_cache_key(slot->name);
 	uint64		index = key == NULL ? 0 : key->index;
 
@@ -187,7 +190,6 @@ watch_failed(void)
 static void
 end_show(void)
 {
-	watch.showing = false;
 	le_elect_listed();
 	watch.shown_at = le_now();
 	watch.next_at = watch.shown_at +
@@ -203,17 +205,14 @@ end_show(void)
 		watch.next_at = Max(watch.next_at, le_now() + IDLE_GAP);
 }
 
-/* To some places at a time: others must not wait until all have seen it. */
 static void
 go_on_showing(void)
 {
 	le_time		began = le_now();
-	int			end = Min(watch.show + le_slots_at_once, le_table->nused);
 
-	for (; watch.show < end; watch.show++)
-		show_slot(le_slot(watch.show));
+	le_sweep_go_on(&watch.showing);
 	watch.cost += le_now() - began;
-	if (watch.show >= le_table->nused)
+	if (!watch.showing.under_way)
 		end_show();
 }
 
@@ -237,11 +236,10 @@ watch_answered(LeFlight *flight, const LeAnswer *answer)
 	if (are_many())
 		le_gossip_begin(le_table->node.timing.request_timeout + LE_SEC);
 	add_own_slots();
-	watch.showing = true;
-	watch.show = 0;
 	watch.shown_as_of = answer->index;
 	watch.changed = false;
 	watch.cost = le_now() - began;
+	le_sweep_start(&watch.showing);
 	go_on_showing();
 }
 
@@ -377,7 +375,7 @@ news_answered(LeFlight *flight, const LeAnswer *answer)
 	if (flight->op.watch_index == 0)
 		watch.wanted = true;
 	hear(answer);
-	if (!watch.wanted && !watch.in_flight && !watch.showing)
+	if (!watch.wanted && !watch.in_flight && !watch.showing.under_way)
 		look_around();
 	if (answer->nnews == 0)		/* then any write answers the query */
 		news.next_at = le_now() + IDLE_GAP;
@@ -587,7 +585,7 @@ start_anew(void)
 	watch.epoch = le_table->node.epoch;
 	watch.in_flight = news.in_flight = false;
 	watch.index = news.index = 0;
-	watch.by_news = watch.wanted = watch.showing = false;
+	watch.by_news = watch.wanted = watch.showing.under_way = false;
 	watch.shown_at = 0;
 	watch.next_at = listing.next_at = le_now();
 	le_gossip_forget();
@@ -605,7 +603,7 @@ le_watch_all_run_timers(void)
 	if (watch.epoch != le_table->node.epoch)
 		start_anew();
 	choose();
-	if (watch.showing)
+	if (watch.showing.under_way)
 		go_on_showing();
 	else if (!watch.in_flight && now >= next_watch())
 		send_watch();
@@ -624,7 +622,7 @@ le_watch_all_timer(void)
 		next = Max(le_gossip_timer(), telling.next_at);
 	if (!needed())
 		return next;
-	if (watch.showing)
+	if (watch.showing.under_way)
 		next = le_now();
 	else if (!watch.in_flight)
 		next = le_earliest(next, next_watch());

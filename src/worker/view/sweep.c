@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * sweep.c
+ *		A look at all elections that is spread over turns of the loop.
+ *
+ * With thousands of elections it takes long, and proofs must not wait for it.
+ *
+ * src/worker/view/sweep.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "shmem/leases.h"
+#include "worker/view/sweep.h"
+
+/* One turn looks at so many: a millisecond or two. */
+int			le_slots_at_once = 500;
+
+/* From the first slot on, whether or not it is under way. */
+void
+le_sweep_start(LeSweep *sweep)
+{
+	sweep->under_way = true;
+	sweep->next = 0;
+}
+
+/* Look at the next slots; a look may end the sweep. */
+void
+le_sweep_go_on(LeSweep *sweep)
+{
+	int			end = Min(sweep->next + le_slots_at_once, le_table->nused);
+
+	while (sweep->under_way && sweep->next < end)
+		sweep->look(sweep->next++);
+	sweep->under_way = sweep->under_way && sweep->next < le_table->nused;
+}

@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * sweep.h
+ *		A look at all elections that is spread over turns of the loop.
+ *
+ * src/worker/view/sweep.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_SWEEP_H
+#define LE_SWEEP_H
+
+typedef struct LeSweep
+{
+	void		(*look) (int number);	/* of the slot */
+	bool		under_way;
+	int			next;			/* slot */
+} LeSweep;
+
+extern int	le_slots_at_once;
+
+extern void le_sweep_start(LeSweep *sweep);
+extern void le_sweep_go_on(LeSweep *sweep);
+
+#endif							/* LE_SWEEP_H */
