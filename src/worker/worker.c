@@ -44,6 +44,8 @@
 #include "worker/jobs/claims.h"
 #include "worker/jobs/job_scan.h"
 #include "worker/lead/elect.h"
+#include "worker/lead/elect_all.h"
+#include "worker/lead/elect_timers.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/renew.h"
 #include "worker/lead/session.h"

@@ -21,7 +21,7 @@
 #include "shmem/bound.h"
 #include "shmem/progress.h"
 #include "shmem/run_registry.h"
-#include "worker/lead/elect.h"
+#include "worker/lead/elect_timers.h"
 #include "worker/view/sweep.h"
 #include "worker/watch/watch_all.h"
 #include "worker/wire/dispatch.h"

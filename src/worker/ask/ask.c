@@ -24,6 +24,7 @@
 #include "worker/jobs/claims.h"
 #include "worker/jobs/job_scan.h"
 #include "worker/lead/elect.h"
+#include "worker/lead/elect_timers.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/term.h"
 #include "worker/view/eligible.h"

@@ -17,7 +17,7 @@
 #include "worker/disk/claimlog.h"
 #include "worker/disk/statefile.h"
 #include "worker/disk/tokens.h"
-#include "worker/lead/elect.h"
+#include "worker/lead/elect_timers.h"
 #include "worker/view/eligible.h"
 #include "worker/view/wishes.h"
 #include "worker/wire/dispatch.h"

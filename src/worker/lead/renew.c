@@ -17,6 +17,7 @@
 #include "settings.h"
 #include "shmem/stats.h"
 #include "worker/lead/elect.h"
+#include "worker/lead/elect_all.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/renew.h"
 #include "worker/wire/dispatch.h"

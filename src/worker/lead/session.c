@@ -15,7 +15,11 @@
 
 #include "settings.h"
 #include "worker/disk/statefile.h"
+#include "worker/lead/candidacy.h"
 #include "worker/lead/elect.h"
+#include "worker/lead/elect_all.h"
+#include "worker/lead/elect_timers.h"
+#include "worker/lead/key_op.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/session.h"
 #include "worker/view/cache.h"
@@ -165,7 +169,7 @@ proof_answered(LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome != LE_DONE || node->proof_index <= before)
 		return;
 	le_elect_proved(flight->sent, flight->held_slots, flight->op.nheld);
-	le_elect_ask_refused();
+	le_ask_refused_again();
 }
 
 static bool
@@ -281,7 +285,7 @@ listed(LeFlight *flight, const LeAnswer *answer)
 static void
 add_fitness(LeFlight *flight)
 {
-	(void) le_elect_note_fitness(false);
+	(void) le_note_fitness(false);
 	if (le_table->unfit[0] != '\0')
 		flight->op.unfit = le_flight_string(flight, le_table->unfit);
 }
@@ -421,7 +425,7 @@ perform(const LeNodeActions *act)
 		le_elect_node_live();
 	if (act->failed && node->state != LE_NODE_LIVE)
 	{
-		(void) le_elect_note_fitness(act->outcome == LE_REFUSED);
+		(void) le_note_fitness(act->outcome == LE_REFUSED);
 		le_pending_no_session(act->outcome);
 	}
 }

@@ -28,6 +28,8 @@
 
 #include "settings.h"
 #include "worker/lead/elect.h"
+#include "worker/lead/elect_all.h"
+#include "worker/lead/elect_timers.h"
 #include "worker/view/cache.h"
 #include "worker/view/sweep.h"
 #include "worker/view/wishes.h"

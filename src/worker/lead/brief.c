@@ -1,0 +1,64 @@
+/*-------------------------------------------------------------------------
+ *
+ * brief.c
+ *		What the loop reads of each election in each turn.
+ *
+ * src/worker/lead/brief.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "shmem/progress.h"
+#include "worker/lead/brief.h"
+
+LeBrief    *le_briefs;
+
+void
+le_briefs_start(void)
+{
+	le_briefs = MemoryContextAllocZero(TopMemoryContext,
+									   le_table->nslots * sizeof(LeBrief));
+}
+
+static LeBrief
+brief_of(const LeSlot *slot)
+{
+	const LeElection *e = &slot->election;
+	LeBrief		brief = {
+		.timer = e->timer_at,
+		.deadline = e->deadline,
+		.renew_at = le_election_renew_at(e),
+		.progress_due = le_progress_due(le_slot_number(slot)),
+		.has_term = pg_atomic_read_u64(&((LeSlot *) slot)->token) != 0,
+		.active = e->state != LE_IDLE,
+		.waiting = e->state == LE_WAITING,
+		.draining = e->drain_until != 0,
+		.candidate = slot->campaign || slot->configured,
+		.token_refused = (slot->campaign || slot->configured) &&
+		slot->refused_token != 0,
+	};
+
+	brief.next = le_earliest(le_earliest(brief.timer, brief.deadline),
+							 le_earliest(brief.renew_at, brief.progress_due));
+	return brief;
+}
+
+/* After whatever may have changed what the loop looks at. */
+void
+le_brief_refresh(const LeSlot *slot)
+{
+	le_briefs[le_slot_number(slot)] = brief_of(slot);
+}
+
+/* Is another node's term what this node waits for? */
+bool
+le_waits_for_holder(int number)
+{
+	const LeSlot *slot = le_slot(number);
+
+	return le_briefs[number].active && slot->election.state == LE_WAITING &&
+		slot->holder_session[0] != '\0' && slot->holder_holds;
+}

@@ -1,0 +1,150 @@
+/*-------------------------------------------------------------------------
+ *
+ * candidacy.c
+ *		Which elections this node seeks, and for whom.
+ *
+ * src/worker/lead/candidacy.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/progress.h"
+#include "worker/disk/tokens.h"
+#include "worker/lead/brief.h"
+#include "worker/lead/candidacy.h"
+#include "worker/lead/pending.h"
+#include "worker/view/eligible.h"
+#include "worker/view/wishes.h"
+
+LeCandidacies le_candidacies;
+
+bool
+le_sought(const LeSlot *slot)
+{
+	if (!le_candidacies.may_lead || le_tokens_trouble()[0] != '\0' ||
+		le_now() < slot->hold_off_until)
+		return false;
+	return le_campaigns(slot) || le_first_seeker(slot) != NULL;
+}
+
+/*
+ * For whom is the acquire that is about to be sent?  Decided before it is
+ * sent, since its value goes with it.
+ */
+bool
+le_choose_candidate(LeSlot *slot)
+{
+	const LeAsk *ask = le_first_seeker(slot);
+	const char *value = NULL;
+	LeProgress *progress = le_progress_of(le_slot_number(slot));
+
+	progress->candidate_within = progress->campaign_within;
+	if (ask != NULL)
+	{
+		slot->candidate = ask->owner;
+		if (ask->within != LE_WITHIN_SETTING || ask->owner != LE_OWNER_NODE)
+			progress->candidate_within = ask->within;
+		slot->candidate_proc = ask->proc;
+		slot->candidate_pid = ask->pid;
+		if (ask->has_value)
+			value = ask->value;
+		else if (slot->campaign && slot->has_value)
+			value = slot->value;
+	}
+	else if (le_campaigns(slot))
+	{
+		slot->candidate = LE_OWNER_NODE;
+		slot->candidate_proc = slot->candidate_pid = 0;
+		if (slot->campaign && slot->has_value)
+			value = slot->value;
+	}
+	else
+		return false;
+	if (value == NULL)
+		value = le_my_value();
+	le_begin_note(slot);
+	if (value != slot->value)
+		strlcpy(slot->value, value, sizeof(slot->value));
+	slot->has_value = true;
+	le_end_note(slot);
+	return true;
+}
+
+/* Is the one that an acquired term was meant for still there? */
+bool
+le_candidate_waits(LeSlot *slot)
+{
+	if (slot->candidate == LE_OWNER_NODE && le_campaigns(slot))
+		return true;
+	return le_seeker_waits(slot, slot->candidate);
+}
+
+/* Nobody of this instance may have to wait for the list. */
+bool
+le_awaits_list(const LeSlot *slot)
+{
+	return le_candidacies.list_by != 0 && le_first_seeker(slot) == NULL;
+}
+
+/* A campaign rests for a while; le_acquire() may still try. */
+void
+le_pause_campaign(LeSlot *slot, le_duration how_long)
+{
+	slot->campaign_after = le_now() + how_long;
+	le_candidacies.any_pause = true;
+}
+
+/*
+ * It leads nothing, and whatever it seeks it was refused: by the store, or for
+ * a token that is too low, after which it pauses.
+ */
+static bool
+refused_all(void)
+{
+	bool		any = false;
+
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		const LeSlot *slot = le_slot(i);
+
+		if (le_briefs[i].has_term)
+			return false;
+		if (!le_briefs[i].token_refused &&
+			(!le_briefs[i].active || !slot->election.wanted))
+			continue;
+		if (!le_briefs[i].token_refused && !slot->refused)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+/*
+ * Work out anew whether this node could lead, for le_nodes here and, with the
+ * next proof, elsewhere.  While it cannot keep tokens it begins no term; those
+ * that it has go on.  True if the answer is another one.
+ */
+bool
+le_note_fitness(bool session_refused)
+{
+	const char *unfit = le_unfit();
+
+	if (unfit == NULL)
+		unfit = session_refused || le_tokens_trouble()[0] != '\0' ||
+			refused_all() ? "refused" : "";
+	if (strcmp(le_table->unfit, unfit) == 0)
+		return false;
+	le_set_unfit(unfit);
+	return true;
+}
+
+/* Others are to hear now whether this node could lead, if that has changed. */
+void
+le_tell_fitness(void)
+{
+	if (le_note_fitness(false) && le_session_live())
+		le_wish_proof();
+}

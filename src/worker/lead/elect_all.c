@@ -1,0 +1,290 @@
+/*-------------------------------------------------------------------------
+ *
+ * elect_all.c
+ *		What concerns all elections alike.
+ *
+ * src/worker/lead/elect_all.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/stats.h"
+#include "worker/disk/tokens.h"
+#include "worker/lead/brief.h"
+#include "worker/lead/candidacy.h"
+#include "worker/lead/elect.h"
+#include "worker/lead/elect_all.h"
+#include "worker/lead/pending.h"
+#include "worker/view/eligible.h"
+
+/* A proof moved the deadline of every term; 0 ends all belief. */
+void
+le_elect_deadline(le_time deadline)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (le_configured_store()->key_leases)
+		return;					/* each has a deadline of its own */
+
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		if (!le_briefs[i].has_term)
+			continue;
+		pg_atomic_write_u64(&slot->deadline, deadline);
+		slot->renewed_at = now;
+	}
+}
+
+/* For le_elect_refresh(): which slots the setting names. */
+static bool *named;
+
+static void
+mark_named(const char *election)
+{
+	LeSlot	   *slot = le_find_slot(election);
+
+	if (slot != NULL)
+		named[le_slot_number(slot)] = true;
+}
+
+static void
+mark_configured(const char *election)
+{
+	LeSlot	   *slot = le_elect_slot(election);
+
+	if (slot == NULL)
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("no room for election \"%s\" in the lease table",
+						election),
+				 errhint("Raise \"leader_election.max_elections\" and restart.")));
+	else
+	{
+		slot->configured = true;
+		le_brief_refresh(slot);
+	}
+}
+
+/* Those that the setting does not name any more, in one look at the list. */
+static void
+sweep_configured(void)
+{
+	named = palloc0(le_table->nslots * sizeof(bool));
+	le_each_campaign(mark_named);
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		if (!slot->configured || named[i])
+			continue;
+		slot->configured = false;
+		le_brief_refresh(slot);
+		if (le_owner_of(slot) == LE_OWNER_NODE && !slot->campaign)
+			le_elect_give_up(slot);
+	}
+	pfree(named);
+	named = NULL;
+}
+
+/* After a reload, a promotion, or anything else that concerns them all. */
+void
+le_elect_refresh(void)
+{
+	char		why[LE_MAX_ERROR_LEN + 1];
+	int			sqlstate;
+
+	le_candidacies.may_lead = le_may_lead(why, sizeof(why), &sqlstate);
+	sweep_configured();
+	le_each_campaign(mark_configured);
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		le_brief_refresh(le_slot(i));	/* progress_within may be another */
+		if (!le_candidacies.may_lead && le_briefs[i].has_term)
+			le_elect_give_up(le_slot(i));
+		le_elect_advance(le_slot(i));
+	}
+	le_set_trouble(LE_TROUBLE_SETTINGS,
+				   le_candidacies.may_lead || sqlstate != LE_ERRCODE_REFUSED ?
+				   "" : why);
+	le_tell_fitness();
+}
+
+/* Backends have given something up, or gone: does it concern an election? */
+void
+le_elect_recheck(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_briefs[i].active)
+			le_elect_advance(le_slot(i));
+}
+
+/*
+ * The keys are elsewhere from here on, with tokens of their own.  No session
+ * is there yet, so there is no term and nothing is under way.
+ */
+void
+le_elect_moved(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		LeSlot	   *slot = le_slot(i);
+
+		slot->election.token_floor = le_token_floor(slot->name);
+		slot->election.refused_until = 0;
+		slot->campaign_after = 0;
+		slot->refused_token = 0;
+		le_brief_refresh(slot);
+	}
+}
+
+/* ---- the node's proofs ---- */
+
+static int
+pick(int i, int n, int *numbers, const char **names)
+{
+	for (int k = 0; k < n; k++)
+		if (numbers[k] == i)
+			return n;
+	numbers[n] = i;
+	names[n] = le_slot(i)->name;
+	return n + 1;
+}
+
+/*
+ * Which held keys does the next proof check?  Those that somebody asked to
+ * be proven, then the others in rotation.
+ */
+int
+le_elect_pick_held(int max, int *numbers, const char **names)
+{
+	static int	cursor = 0;
+	int			n = 0;
+	int			total = le_table->nused;
+
+	for (int i = 0; i < total && n < max; i++)
+		if (le_briefs[i].has_term && le_renewal_asked(i))
+			n = pick(i, n, numbers, names);
+	for (int k = 0; k < total && n < max; k++)
+	{
+		cursor = (cursor + 1) % total;
+		if (le_briefs[cursor].has_term)
+			n = pick(cursor, n, numbers, names);
+	}
+	return n;
+}
+
+/* A proof that was sent then covers these elections. */
+void
+le_elect_proved(le_time sent, const int *numbers, int n)
+{
+	le_pending_proved(sent, numbers, n);
+	for (int i = 0; i < n; i++)
+		le_elect_advance(le_slot(numbers[i]));
+}
+
+/* A proof is about every term, however many keys it names. */
+void
+le_elect_count_proof(le_time sent, LeOutcome outcome, bool renewed)
+{
+	if (le_configured_store()->key_leases)
+		return;					/* it exists in name only */
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		if (!le_briefs[i].has_term)
+			continue;
+		le_stat_answer(i, sent, outcome);
+		if (renewed)
+			le_stat_count_slot(i, LE_STAT_RENEWALS);
+	}
+}
+
+bool
+le_elect_any_renewal_due(le_time now)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_briefs[i].renew_at != 0 && now >= le_briefs[i].renew_at)
+			return true;
+	return false;
+}
+
+/* ---- what they need, together ---- */
+
+/* Does anybody lead, or seek to lead? */
+bool
+le_elect_need_session(void)
+{
+
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_briefs[i].active ||
+			(le_briefs[i].candidate && le_sought(le_slot(i))))
+			return true;
+	return le_any_seeker(le_sought);
+}
+
+/* Is there anything whose fate the watch could tell? */
+bool
+le_elect_need_watch(void)
+{
+	if (le_candidacies.list_by != 0)
+		return true;
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_briefs[i].active)
+			return true;
+	return false;
+}
+
+bool
+le_elect_waits_for_holder(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_waits_for_holder(i))
+			return true;
+	return false;
+}
+
+/* Is anything sought that is another's, or was lately? */
+bool
+le_elect_any_waiting(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_briefs[i].waiting)
+			return true;
+	return false;
+}
+
+/* ---- shutdown ---- */
+
+/*
+ * The instance shuts down: let go of everything.  Of the time that there is,
+ * half is for transactions that are about to commit, and a quarter for the
+ * store.
+ */
+void
+le_elect_release_all(bool patiently)
+{
+	le_duration time = le_shutdown_timeout * LE_MSEC;
+	le_duration patience = patiently ? time / 2 : 0;
+
+	for (int i = 0; i < le_table->nused; i++)
+	{
+		le_slot(i)->hold_off_until = le_now() + 3600 * LE_SEC;
+		if (le_briefs[i].has_term)
+			le_elect_drain(le_slot(i), patience, time / 4);
+		else if (le_briefs[i].active)
+			le_elect_feed(le_slot(i), LE_IN_UNWANT);
+	}
+}
+
+bool
+le_elect_all_released(void)
+{
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_briefs[i].active)
+			return false;
+	return true;
+}

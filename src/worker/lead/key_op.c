@@ -1,0 +1,213 @@
+/*-------------------------------------------------------------------------
+ *
+ * key_op.c
+ *		What an election asks of the store about its key.
+ *
+ * src/worker/lead/key_op.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "settings.h"
+#include "worker/lead/brief.h"
+#include "worker/lead/candidacy.h"
+#include "worker/lead/key_op.h"
+#include "worker/lead/pending.h"
+#include "worker/view/cache.h"
+#include "worker/view/key_view.h"
+
+/* How many elections that were refused are asked about again in a round. */
+#define ASKED_AGAIN		16
+
+/* To wait for a turn in vain is no failure of the store. */
+void
+le_key_op_note_error(LeSlot *slot, const LeFlight *flight,
+					 const LeAnswer *answer)
+{
+	if (!answer->unsent)
+		le_note_error(slot, flight->op.kind, answer->outcome, answer->detail);
+}
+
+/* Is this the answer to the election's newest request? */
+bool
+le_key_op_stale(const LeFlight *flight)
+{
+	return flight->epoch != le_table->node.epoch ||
+		flight->request != le_slot(flight->slot)->election.request;
+}
+
+/* Does it mark the node key of the holder that the term is taken from? */
+bool
+le_key_op_marks_holder(const LeFlight *flight)
+{
+	return flight->op.kind == LE_OP_TAKE_OVER && !flight->op.target->revoked;
+}
+
+/*
+ * The node key of the node that the term is taken from.  Also for a key that
+ * the store has freed: marking its last holder spares the wait for that node's
+ * other elections.  Not of a key that has changed since it was looked at, as
+ * by our own release: that node has nothing to do with it any more.
+ */
+static bool
+add_target(LeFlight *flight, const LeSlot *slot)
+{
+	const LeNodeInfo *from;
+	LeNodeKey  *target;
+
+	if (slot->holder_session[0] == '\0' || flight->op.index == 0 ||
+		slot->holder_index != flight->op.index ||
+		(from = le_cache_node(slot->holder_session)) == NULL ||
+		(!slot->holder_holds && (from->held || from->revoked)))
+		return false;
+	target = MemoryContextAllocZero(flight->context, sizeof(LeNodeKey));
+	target->session = le_flight_string(flight, from->session);
+	target->node = le_flight_string(flight, from->node);
+	target->incarnation = le_flight_string(flight, from->incarnation);
+	target->index = from->index;
+	target->lease = from->lease;
+	target->seq = from->seq;
+	target->held = from->held && !from->revoked;
+	target->revoked = from->revoked;
+	flight->op.target = target;
+	flight->op.target_holds = slot->holder_holds;
+	return true;
+}
+
+/*
+ * What a write of a key with a lease of its own says beside the index.  Each
+ * decision to acquire has an id of its own; a copy sent because nobody knows
+ * what became of the first has the same.  A worker that ends between decision
+ * and id leaves the id of an earlier term, and a release of that term that is
+ * on its way would end the new one: hence the number, which is written last.
+ */
+static void
+add_lease(LeFlight *flight, LeSlot *slot)
+{
+	uint8		id[LE_ATTEMPT_LEN / 2];
+
+	flight->op.rev = slot->rev;
+	flight->op.token_floor = slot->election.token_floor;
+	if (flight->op.kind == LE_OP_ACQUIRE &&
+		(slot->attempt_of != slot->election.decisions ||
+		 slot->attempt[0] == '\0'))
+	{
+		if (!pg_strong_random(id, sizeof(id)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random bytes")));
+		for (int i = 0; i < (int) sizeof(id); i++)
+			snprintf(slot->attempt + 2 * i, 3, "%02x", id[i]);
+		slot->attempt_of = slot->election.decisions;
+	}
+	flight->op.attempt = le_flight_string(flight, slot->attempt);
+}
+
+/*
+ * When it is its turn: is it still the election's request, and wanted?  An
+ * acquire that is repeated is sent in any case: it is how to find out what
+ * became of the first.  For whom a first one was meant may have gone while it
+ * waited, and been told "no"; if others seek the election, it is for them.
+ */
+static bool
+still_wanted(LeFlight *flight)
+{
+	LeSlot	   *slot = le_slot(flight->slot);
+	const LeElection *e = &slot->election;
+
+	if (le_key_op_stale(flight))
+		return false;
+	if (e->state != LE_ACQUIRING || e->failures > 0)
+		return true;
+	if (!e->wanted)
+		return false;
+	if (slot->candidate == LE_OWNER_NODE ? slot->campaign || slot->configured :
+		le_seeker_heard_of(slot, slot->candidate))
+		return true;
+	if (!le_choose_candidate(slot))
+		return false;
+	flight->op.value = le_flight_string(flight, slot->value);
+	return true;
+}
+
+void
+le_key_op_send(LeSlot *slot, const LeActions *act, LeKeyOpDone done)
+{
+	static const LeOpKind kinds[] = {
+		[LE_SEND_READ] = LE_OP_READ,
+		[LE_SEND_ACQUIRE] = LE_OP_ACQUIRE,
+		[LE_SEND_TAKE_OVER] = LE_OP_ACQUIRE,
+		[LE_SEND_PUBLISH] = LE_OP_PUBLISH,
+		[LE_SEND_RELEASE] = LE_OP_RELEASE,
+	};
+	LeFlight   *flight = le_flight_new(kinds[act->send], done);
+
+	flight->slot = le_slot_number(slot);
+	flight->request = slot->election.request;
+	flight->op.election = le_flight_string(flight, slot->name);
+	flight->op.index = act->index;
+	flight->op.token = slot->election.token;
+	flight->op.local = &slot->local;
+	if (slot->has_value)
+		flight->op.value = le_flight_string(flight, slot->value);
+	if (le_configured_store()->key_leases)
+		add_lease(flight, slot);
+	else if (flight->op.kind == LE_OP_ACQUIRE && le_takes_over() &&
+			 add_target(flight, slot))
+		flight->op.kind = LE_OP_TAKE_OVER;
+	if (le_key_op_marks_holder(flight))
+		le_cache_marking(true);
+	flight->wanted = still_wanted;
+	if (slot->asked > 0 && act->send != LE_SEND_RELEASE)
+		flight->lane = LE_LANE_ASKED;
+	flight->keeps_waiting = flight->lane != LE_LANE_ASKED;
+	le_flight_send(flight, le_table->node.timing.request_timeout);
+}
+
+static void
+asked_again(LeFlight *flight, const LeAnswer *answer)
+{
+	LeSlot	   *slot = le_slot(flight->slot);
+
+	if (flight->epoch == le_table->node.epoch &&
+		strcmp(slot->name, flight->op.election) == 0)
+		le_key_op_note_error(slot, flight, answer);
+}
+
+/* Waits for another's term to end, and then could not lead itself. */
+static bool
+waits_in_vain(int i)
+{
+	const LeSlot *slot = le_slot(i);
+
+	return le_briefs[i].active && slot->election.state == LE_WAITING &&
+		slot->refused && slot->refused_kind == LE_OP_ACQUIRE;
+}
+
+/*
+ * Once per round: who was refused an election that another leads now has no
+ * reason to try again before that one is gone, and would not notice that the
+ * token may write the key by now.
+ */
+void
+le_ask_refused_again(void)
+{
+	static int	cursor = 0;
+	int			n = 0;
+
+	for (int k = 0; k < le_table->nused && n < ASKED_AGAIN; k++)
+	{
+		LeFlight   *flight;
+
+		cursor = (cursor + 1) % le_table->nused;
+		if (!waits_in_vain(cursor))
+			continue;
+		flight = le_flight_without_effect(LE_OP_RELEASE,
+										  le_slot(cursor)->name, asked_again);
+		flight->slot = cursor;
+		flight->op.local = &le_slot(cursor)->local;
+		le_flight_send(flight, le_table->node.timing.request_timeout);
+		n++;
+	}
+}
