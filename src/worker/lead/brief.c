@@ -53,6 +53,47 @@ le_brief_refresh(const LeSlot *slot)
 	le_briefs[le_slot_number(slot)] = brief_of(slot);
 }
 
+#ifdef USE_ASSERT_CHECKING
+
+/* One turn checks so many slots, lest thousands make it long. */
+#define CHECKED_AT_ONCE	500
+
+/*
+ * A backend that makes progress moves the time on by which the next is due,
+ * which the loop finds out at the time before.
+ */
+static void
+check_brief(const LeSlot *slot)
+{
+	const LeBrief *kept = &le_briefs[le_slot_number(slot)];
+	LeBrief		now = brief_of(slot);
+
+	Assert(kept->timer == now.timer);
+	Assert(kept->deadline == now.deadline);
+	Assert(kept->renew_at == now.renew_at);
+	Assert(kept->progress_due <= now.progress_due);
+	Assert((kept->progress_due == 0) == (now.progress_due == 0));
+	Assert(kept->has_term == now.has_term);
+	Assert(kept->active == now.active);
+	Assert(kept->waiting == now.waiting);
+	Assert(kept->token_refused == now.token_refused);
+	Assert(kept->draining == now.draining);
+	Assert(kept->candidate == now.candidate);
+}
+
+void
+le_briefs_check(void)
+{
+	static int	cursor = 0;
+
+	for (int k = Min(le_table->nused, CHECKED_AT_ONCE); k > 0; k--)
+	{
+		cursor = (cursor + 1) % le_table->nused;
+		check_brief(le_slot(cursor));
+	}
+}
+#endif
+
 /* Is another node's term what this node waits for? */
 bool
 le_waits_for_holder(int number)

@@ -15,7 +15,8 @@
 /*
  * Close together: without it each turn would touch every slot of the table,
  * most of whose lines are cold.  It follows from the slot, and is worked out
- * anew after whatever may have changed it.
+ * anew after whatever may have changed it; builds with cassert compare the two
+ * at the end of a turn.
  *
  * Measured: with max_elections = 100000, 20,001 names used and the store
  * "local", an acquire and its release take 0.58 ms with it, 3.9 ms without.
@@ -41,5 +42,11 @@ extern LeBrief *le_briefs;		/* by number of slot */
 extern void le_briefs_start(void);
 extern void le_brief_refresh(const LeSlot *slot);
 extern bool le_waits_for_holder(int number);
+
+#ifdef USE_ASSERT_CHECKING
+extern void le_briefs_check(void);
+#else
+#define le_briefs_check()	((void) 0)
+#endif
 
 #endif							/* LE_BRIEF_H */

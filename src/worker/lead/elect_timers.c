@@ -224,6 +224,7 @@ le_elect_timer(void)
 	le_time		next = le_candidacies.list_by;
 	bool		campaigning = false;
 
+	le_briefs_check();
 	if (seeking.under_way || rechecking.under_way || looking.under_way)
 		return le_now();
 
