@@ -117,6 +117,26 @@ le_cluster_runs_alone(Node *statement)
 #define LE_MODULE_MAGIC		PG_MODULE_MAGIC
 #endif
 
+/* 16 dropped an argument. */
+#if PG_VERSION_NUM >= 160000
+#define le_trap(text)	ExceptionalCondition((text), __FILE__, __LINE__)
+#else
+#define le_trap(text) \
+	ExceptionalCondition((text), "FailedAssertion", __FILE__, __LINE__)
+#endif
+
+/* An Assert of what is NULL, or else says in words what does not hold. */
+#ifdef USE_ASSERT_CHECKING
+#define le_assert_holds(broken) \
+	do { \
+		const char *broken_ = (broken); \
+		if (broken_ != NULL) \
+			le_trap(broken_); \
+	} while (0)
+#else
+#define le_assert_holds(broken)	((void) 0)
+#endif
+
 /* 17 gave LogLogicalMessage a flush of its own. */
 #if PG_VERSION_NUM >= 170000
 #define le_log_logical_message(prefix, message, size) \

@@ -399,6 +399,7 @@ unwant_candidate(LeElection *e, const LeInput *in, LeActions *act)
 	e->wanted = false;
 	e->state = LE_IDLE;
 	e->timer_at = 0;
+	e->look_at = 0;
 	e->failures = 0;
 	e->request++;				/* an answer to the read is of no use now */
 }

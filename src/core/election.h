@@ -243,6 +243,10 @@ typedef struct LeElection
 
 extern void le_election_init(LeElection *e, uint64_t token_floor);
 extern LeActions le_election_input(LeElection *e, const LeInput *input);
+extern const char *le_election_check(const LeElection *before,
+									 const LeInput *input,
+									 const LeElection *after,
+									 const LeActions *act);
 extern bool le_election_has_term(const LeElection *e);
 extern bool le_election_in_flight(const LeElection *e);
 extern bool le_election_is_ending(const LeElection *e);

@@ -92,7 +92,7 @@ typedef struct LeNodeActions
 typedef struct LeNode
 {
 	LeNodeState state;
-	LeTiming	timing;			/* fixed for the life of the session */
+	LeTiming	timing;			/* of the session; its lease is for life */
 	LeTiming	next_timing;	/* of the next session */
 	bool		wanted;
 	bool		gone;			/* the store has ended the session itself */
@@ -124,6 +124,9 @@ extern void le_node_adopt_predecessor(LeNode *n, const LeTiming *timing,
 extern void le_node_resume(LeNode *n, le_time now);
 extern void le_node_set_timing(LeNode *n, const LeTiming *timing);
 extern LeNodeActions le_node_input(LeNode *n, const LeNodeInput *input);
+extern const char *le_node_check(const LeNode *before,
+								 const LeNodeInput *input, const LeNode *after,
+								 const LeNodeActions *act);
 extern le_time le_node_timer(const LeNode *n);
 
 #endif							/* LE_NODE_H */

@@ -95,6 +95,14 @@ coroutine_resume(Coroutine *c)
 	current = c;
 	if (__builtin_setjmp(scheduler) == 0)
 		jump(c->now);
+	current = NULL;
+}
+
+/* Or is it the scheduler that does? */
+bool
+coroutine_runs(void)
+{
+	return current != NULL;
 }
 
 void

@@ -190,6 +190,31 @@ errfinish(const char *filename, int lineno, const char *funcname)
 	}
 }
 
+/*
+ * An Assert of the worker or of a backend, which goes no further.  One of the
+ * simulator itself ends it.
+ */
+#if PG_VERSION_NUM >= 160000
+void
+ExceptionalCondition(const char *condition, const char *file, int line)
+#else
+void
+ExceptionalCondition(const char *condition, const char *type,
+					 const char *file, int line)
+#endif
+{
+	sim_fail("n%d: Assert in %s, line %d: %s",
+			 sim_node == NULL ? -1 : sim_node->number, file, line, condition);
+	if (!coroutine_runs())
+	{
+		fprintf(stderr, "sim: seed=" UINT64_FORMAT ": %s\n",
+				sim.schedule == NULL ? 0 : sim.schedule->seed, sim.failure);
+		abort();
+	}
+	for (;;)
+		coroutine_yield();
+}
+
 /* ---- processes ---- */
 
 pqsigfunc

@@ -898,6 +898,7 @@ extern Coroutine *coroutine_new(void (*run) (void));
 extern void coroutine_reset(Coroutine *c);
 extern void coroutine_resume(Coroutine *c);
 extern void coroutine_yield(void);
+extern bool coroutine_runs(void);
 
 /* ---- memory.c ---- */
 

@@ -454,12 +454,14 @@ static const Cell cells[] = {
 	{AT, LE_PUBLISHING, LAPSED, LE_IN_EXPIRED, .to = LE_PUBLISHING,
 		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
 	{AT, LE_PUBLISH_UNSURE, LEASED, LE_IN_RENEWED, .trusted = 10 * LE_SEC,
-		.to = LE_PUBLISH_UNSURE, .until = 10 * LE_SEC, .timer = -1, W},
+		.to = LE_PUBLISH_UNSURE, .until = 10 * LE_SEC, .timer = -1, W,
+		.failures = 1},
 	{AT, LE_PUBLISH_UNSURE, LEASED, LE_IN_RENEW_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_PUBLISH_UNSURE, .until = TRUSTED,
-		.timer = -1, W},
+		.timer = -1, W, .failures = 1},
 	{AT, LE_PUBLISH_UNSURE, LAPSED, LE_IN_EXPIRED, .to = LE_PUBLISH_UNSURE,
-		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, .timer = -1, W},
+		.say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, .timer = -1, W,
+		.failures = 1},
 
 	/* publishing */
 	{AT, LE_PUBLISHING, .event = LE_IN_WANT, .to = LE_PUBLISHING, W},
@@ -712,10 +714,11 @@ election_in(LeState state, Past past, LeInputKind event)
 			break;
 		case LEASED:
 			e.deadline = NOW + TRUSTED;
+			e.renew_at = NOW + LE_SEC;
 			e.renewing = true;
 			break;
 		case LAPSED:
-			e.deadline = NOW;
+			e.deadline = e.renew_at = NOW;
 			break;
 		case LOOKING:
 			e.look_at = NOW + 2 * LE_SEC;
@@ -773,6 +776,8 @@ election_in(LeState state, Past past, LeInputKind event)
 		(state == LE_ACQUIRE_UNSURE || state == LE_PUBLISH_UNSURE ||
 		 state == LE_RELEASE_UNSURE))
 		e.timer_at = NOW;
+	if (state == LE_PUBLISH_UNSURE && e.failures == 0)
+		e.failures = 1;
 	return e;
 }
 
@@ -799,7 +804,7 @@ every_cell_does_what_the_table_says(void **state)
 		le_time		timer = c->timer == 0 ? 0 :
 			c->timer == -1 ? before.timer_at : NOW + c->timer;
 
-		check_election_step(line, &before, &ev, &e, &act);
+		check_holds(line, le_election_check(&before, &ev, &e, &act));
 		check_int(e.state, c->to);
 		check_int(act.send, c->send);
 		check_int(act.index, c->on);
@@ -903,7 +908,7 @@ feed(Story *s, LeInput ev)
 	ev.now = s->now;
 	ev.timing = &defaults;
 	s->act = le_election_input(&s->e, &ev);
-	check_election_step(0, &before, &ev, &s->e, &s->act);
+	check_holds(0, le_election_check(&before, &ev, &s->e, &s->act));
 }
 
 #define EV(...)		feed(&s, (LeInput) {__VA_ARGS__})

@@ -26,7 +26,6 @@ typedef enum Past
 	EARLY,						/* ... but for one nanosecond */
 	BAD_SETUPS,					/* two sessions could not be used */
 	OFTEN,						/* the step failed twice already */
-	GONE,						/* the store ended the session by itself */
 	DESTROYED,					/* we ended it */
 	LAST_SECOND,				/* live, one nanosecond before the deadline */
 	TOO_LATE,					/* live, at the deadline */
@@ -274,22 +273,22 @@ static const Cell cells[] = {
 		.to = LE_NODE_REVOKING},
 	{AT, LE_NODE_REVOKING, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_REVOKING, U},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_DONE, .to = LE_NODE_CREATING,
+	{AT, LE_NODE_REVOKING, PLAIN, LE_NODE_IN_DONE, .to = LE_NODE_CREATING,
 		.send = LE_NODE_SEND_CREATE, .ended = true},
 	{AT, LE_NODE_REVOKING, UNWANTED, LE_NODE_IN_DONE, .to = LE_NODE_NONE,
 		.ended = true, U},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_FAILED, .outcome = LE_CONFLICT,
+	{AT, LE_NODE_REVOKING, PLAIN, LE_NODE_IN_FAILED, .outcome = LE_CONFLICT,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST},
 	{AT, LE_NODE_REVOKING, DESTROYED, LE_NODE_IN_FAILED,
 		.outcome = LE_CONFLICT, .to = LE_NODE_CREATING,
 		.send = LE_NODE_SEND_CREATE, .ended = true},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_FAILED,
+	{AT, LE_NODE_REVOKING, PLAIN, LE_NODE_IN_FAILED,
 		.outcome = LE_UNKNOWN, .to = LE_NODE_REVOKING, .failed = true,
 		.because = LE_UNKNOWN, .pause = PAUSE1},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_FAILED,
+	{AT, LE_NODE_REVOKING, PLAIN, LE_NODE_IN_FAILED,
 		.outcome = LE_UNAVAILABLE, .to = LE_NODE_REVOKING, .failed = true,
 		.because = LE_UNAVAILABLE, .pause = PAUSE1},
-	{AT, LE_NODE_REVOKING, GONE, LE_NODE_IN_FAILED,
+	{AT, LE_NODE_REVOKING, PLAIN, LE_NODE_IN_FAILED,
 		.outcome = LE_REFUSED, .to = LE_NODE_CREATING,
 		.send = LE_NODE_SEND_CREATE, .ended = true},
 	{AT, LE_NODE_REVOKING, BAD_SETUPS, LE_NODE_IN_DONE,
@@ -334,6 +333,8 @@ node_in(LeNodeState state, Past past)
 	n.seq = 5;
 	n.renew_sent = NOW - 2 * LE_SEC;
 	n.unlocks = state == LE_NODE_UNLOCKING;
+	n.destroyed = state == LE_NODE_FORGETTING;
+	n.gone = n.destroyed || state == LE_NODE_REVOKING;
 	if (state == LE_NODE_LIVE)
 	{
 		n.proof_index = 40;
@@ -349,7 +350,7 @@ node_in(LeNodeState state, Past past)
 			n.step_at = NOW;
 			break;
 		case EARLY:
-			n.step_at = NOW + 1;
+			n.step_at = state == LE_NODE_LIVE ? 0 : NOW + 1;
 			break;
 		case BAD_SETUPS:
 			n.gone = true;
@@ -360,9 +361,6 @@ node_in(LeNodeState state, Past past)
 			break;
 		case DESTROYED:
 			n.destroyed = true;
-			n.gone = true;
-			break;
-		case GONE:
 			n.gone = true;
 			break;
 		case LAST_SECOND:
@@ -429,7 +427,7 @@ every_cell_does_what_the_table_says(void **state)
 			n.named = c->named;
 		before = n;
 		act = le_node_input(&n, &ev);
-		check_node_step(line, &before, &ev, &n, &act);
+		check_holds(line, le_node_check(&before, &ev, &n, &act));
 		check_int(n.state, c->to);
 		check_int(act.send, c->send);
 		if (c->send != 0)
@@ -512,7 +510,7 @@ feed(Story *s, LeNodeInput ev)
 
 	ev.now = s->now;
 	s->act = le_node_input(&s->n, &ev);
-	check_node_step(0, &before, &ev, &s->n, &s->act);
+	check_holds(0, le_node_check(&before, &ev, &s->n, &s->act));
 }
 
 #define EV(k, ...) \
@@ -1638,7 +1636,7 @@ node_event(ModelNode *m, LeNodeInput ev)
 	ev.now = clock_of(m);
 	ev.random = draw(&model.seed);
 	act = le_node_input(&m->node, &ev);
-	check_node_step(0, &before, &ev, &m->node, &act);
+	check_holds(0, le_node_check(&before, &ev, &m->node, &act));
 
 	if (act.terms_end || (before.state == LE_NODE_LIVE &&
 						  m->node.state != LE_NODE_LIVE))
@@ -1709,7 +1707,7 @@ election_event(ModelNode *m, int election, LeInput ev)
 	ev.random = draw(&model.seed);
 	ev.timing = &m->timing;
 	act = le_election_input(e, &ev);
-	check_election_step(0, &before, &ev, e, &act);
+	check_holds(0, le_election_check(&before, &ev, e, &act));
 
 	model.drained += act.term_drains;
 	model.lost += act.term_ends && act.reason != LE_REASON_RELEASED;

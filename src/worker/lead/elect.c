@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "settings.h"
 #include "shmem/bound.h"
 #include "shmem/clock.h"
@@ -337,6 +338,7 @@ end_term(LeSlot *slot, LeReason reason)
 static LeInputKind
 step(LeSlot *slot, LeInput *input)
 {
+	LeElection	before PG_USED_FOR_ASSERTS_ONLY;
 	LeActions	act;
 	uint32		answered;
 	bool		unsent;
@@ -350,7 +352,9 @@ step(LeSlot *slot, LeInput *input)
 	if (input->random == 0)
 		input->random = le_random();
 	input->timing = &le_table->node.timing;
+	before = slot->election;
 	act = le_election_input(&slot->election, input);
+	le_assert_holds(le_election_check(&before, input, &slot->election, &act));
 
 	if (act.unresolved && !unsent)
 		le_pending_unresolved(slot);	/* before there is another candidate */

@@ -12,7 +12,7 @@
  */
 #include "postgres.h"
 
-
+#include "compat.h"
 #include "settings.h"
 #include "worker/disk/statefile.h"
 #include "worker/lead/candidacy.h"
@@ -42,11 +42,13 @@ static void listed(LeFlight *flight, const LeAnswer *answer);
 static void
 feed(LeNodeInput *input)
 {
+	LeNode		before PG_USED_FOR_ASSERTS_ONLY = *node;
 	LeNodeActions act;
 
 	input->now = le_now();
 	input->random = le_random();
 	act = le_node_input(node, input);
+	le_assert_holds(le_node_check(&before, input, node, &act));
 	perform(&act);
 }
 
