@@ -27,6 +27,32 @@
 
 typedef void (*Handler) (LeElection *e, const LeInput *in, LeActions *act);
 
+/* ---- what a state does not say by its name ---- */
+
+/*
+ * A write: is it, or the one that comes next, a copy of one that may still be
+ * under way?
+ */
+bool
+le_election_is_repeating(const LeElection *e)
+{
+	return e->failures > 0;
+}
+
+/* It waits for an instant; if not, for an answer or for the node. */
+static bool
+has_timer(const LeElection *e)
+{
+	return e->timer_at != 0;
+}
+
+/* A candidate that waits does so for another that holds the key. */
+static bool
+awaits_holder(const LeElection *e)
+{
+	return e->look_at != 0;
+}
+
 /* ---- small steps that the handlers share ---- */
 
 static void
@@ -94,14 +120,14 @@ release(LeElection *e, LeActions *act, uint64_t index)
 static void
 attempt(LeElection *e, LeActions *act, LeSend what, uint64_t index)
 {
-	e->read_index = index;
-	e->unsure = e->unsure && e->failures > 0;
-	if (e->failures == 0)
+	e->attempt.index = index;
+	e->attempt.unsure = e->attempt.unsure && le_election_is_repeating(e);
+	if (!le_election_is_repeating(e))
 	{
-		e->decisions++;
-		e->acquire_floor = e->token_floor;
+		e->attempt.number++;
+		e->attempt.floor = e->token_floor;
 	}
-	e->taking_over = what == LE_SEND_TAKE_OVER;
+	e->attempt.takeover = what == LE_SEND_TAKE_OVER;
 	send(e, act, what, index, LE_ACQUIRING);
 }
 
@@ -303,7 +329,7 @@ acquired(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 {
 	e->failures = 0;
 	e->write_index = index;
-	if (index > e->acquire_floor && index <= e->token_floor)
+	if (index > e->attempt.floor && index <= e->token_floor)
 	{
 		/*
 		 * The key has been seen since, newer, and not as ours: what was
@@ -480,7 +506,7 @@ idle_seen(LeElection *e, const LeInput *in, LeActions *act)
 static void
 waiting_seen(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (e->timer_at == 0 || in->view->index >= e->seen_index)
+	if (!has_timer(e) || in->view->index >= e->seen_index)
 		judge(e, in, act);
 }
 
@@ -526,7 +552,7 @@ static void
 waiting_holder(LeElection *e, const LeInput *in, LeActions *act)
 {
 	(void) act;
-	if (e->look_at != 0)		/* it is a holder that is waited for */
+	if (awaits_holder(e))
 		wait_for_holder(e, in, in->silent_at);
 }
 
@@ -571,18 +597,19 @@ acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
 		act->unresolved = true;
 		release(e, act, in->index); /* no term stands behind it */
 	}
-	else if (!e->wanted && e->failures == 0)
+	else if (!e->wanted && !le_election_is_repeating(e))
 		start_over(e, act);
-	else if (in->conflict == LE_CONFLICT_HELD && !e->unsure)
+	else if (in->conflict == LE_CONFLICT_HELD && !e->attempt.unsure)
 		acquire_denied(e, in, act);
 	else if (in->conflict == LE_CONFLICT_LOCK_DELAY)
 	{
 		/* by the time this is heard, an earlier copy may have got it */
-		if (e->unsure)
+		if (e->attempt.unsure)
 			say(act, LE_SAY_FAILED, LE_UNKNOWN);
 		else
 			say(act, LE_SAY_DENIED, LE_DONE);
-		e->state = e->failures == 0 ? LE_WAITING : LE_ACQUIRE_UNSURE;
+		e->state = le_election_is_repeating(e) ?
+			LE_ACQUIRE_UNSURE : LE_WAITING;
 		e->timer_at = in->now + LE_SEC / 2 + le_jitter(LE_SEC, in->random);
 	}
 	else
@@ -592,7 +619,7 @@ acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
 static void
 acquire_not_applied(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (e->failures > 0)
+	if (le_election_is_repeating(e))
 	{
 		e->state = LE_ACQUIRE_UNSURE;
 		unsure_read_failed(e, in, act);
@@ -611,7 +638,7 @@ acquire_not_applied(LeElection *e, const LeInput *in, LeActions *act)
 static void
 acquire_unknown(LeElection *e, const LeInput *in, LeActions *act)
 {
-	e->unsure = true;
+	e->attempt.unsure = true;
 	read_back(e, in, act, LE_ACQUIRE_UNSURE);
 }
 
@@ -625,7 +652,7 @@ static void
 taken_over_read_back(LeElection *e, const LeInput *in, LeActions *act)
 {
 	if (silent(in->view, in->now))
-		take_over(e, act, e->read_index);
+		take_over(e, act, e->attempt.index);
 	else if (in->view->silent_at == 0)
 		unsure_read_failed(e, in, act); /* nothing is known of the holder */
 	else if (e->wanted)
@@ -642,15 +669,15 @@ acquire_read_back(LeElection *e, const LeInput *in, LeActions *act)
 	if (v->holder == LE_KEY_OURS && !v->own_lease)
 		acquired(e, in, act, v->index);
 	else if (v->holder == LE_KEY_OURS)
-		acquire(e, act, e->read_index); /* its answer tells the deadline */
-	else if (v->index == e->read_index && e->taking_over)
+		acquire(e, act, e->attempt.index); /* its answer tells the deadline */
+	else if (v->index == e->attempt.index && e->attempt.takeover)
 		taken_over_read_back(e, in, act);
-	else if (v->index == e->read_index)
-		acquire(e, act, e->read_index); /* the late copy fails, or is it */
+	else if (v->index == e->attempt.index)
+		acquire(e, act, e->attempt.index); /* the late copy fails, or is it */
 	else
 	{
 		/* The index moved: no copy can apply, but one may have. */
-		act->unresolved = e->unsure;
+		act->unresolved = e->attempt.unsure;
 		if (e->wanted)
 			judge(e, in, act);
 		else
@@ -687,7 +714,7 @@ static void
 publish_not_applied(LeElection *e, const LeInput *in, LeActions *act)
 {
 	say(act, LE_SAY_PUBLISH_FAILED,
-		e->failures > 0 ? LE_UNKNOWN : in->outcome);
+		le_election_is_repeating(e) ? LE_UNKNOWN : in->outcome);
 	held_again(e, act);
 }
 
@@ -870,7 +897,7 @@ node_ended(LeElection *e, const LeInput *in, LeActions *act)
 	}
 	else if (was == LE_ACQUIRING || was == LE_ACQUIRE_UNSURE)
 	{
-		act->unresolved = was == LE_ACQUIRING || e->unsure;
+		act->unresolved = was == LE_ACQUIRING || e->attempt.unsure;
 		say(act, LE_SAY_FAILED, act->unresolved ? LE_UNKNOWN : LE_LOST);
 	}
 }
@@ -1031,7 +1058,7 @@ le_election_in_flight(const LeElection *e)
 		case LE_ACQUIRE_UNSURE:
 		case LE_PUBLISH_UNSURE:
 		case LE_RELEASE_UNSURE:
-			return e->timer_at == 0;
+			return !has_timer(e);
 		default:
 			return false;
 	}

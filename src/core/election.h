@@ -203,6 +203,16 @@ typedef struct LeActions
 	LeOutcome	outcome;
 } LeActions;
 
+/* A decision to acquire the key, which all copies of the request share. */
+typedef struct LeAttempt
+{
+	uint64_t	index;			/* what it depends on */
+	uint64_t	floor;			/* token_floor when it was decided on */
+	uint32_t	number;			/* of decisions so far; a copy is none */
+	bool		takeover;		/* from a holder that fell silent */
+	bool		unsure;			/* a copy may have been applied */
+} LeAttempt;
+
 typedef struct LeElection
 {
 	LeState		state;
@@ -212,14 +222,9 @@ typedef struct LeElection
 								 * not to end */
 	uint64_t	write_index;	/* of our last write to the key, or of a later
 								 * one that left it ours */
-	uint64_t	read_index;		/* what the acquire in flight depends on */
-	bool		taking_over;	/* it is a takeover */
-	bool		unsure;			/* a copy of it may have been applied */
-	uint32_t	decisions;		/* to acquire, so far; a copy that is sent
-								 * again is none */
+	LeAttempt	attempt;		/* the last one */
 	bool		free;			/* the key was last seen to be free to take */
 	uint64_t	token_floor;	/* a new token must be higher */
-	uint64_t	acquire_floor;	/* the same when the acquire was decided on */
 	uint64_t	free_index;		/* at which the key was last seen to be free to
 								 * take, if "free"; 0: there was none */
 	uint64_t	seen_index;		/* the unreleased free key that we wait out */
@@ -227,10 +232,9 @@ typedef struct LeElection
 	le_time		refused_until;	/* its tokens were too low: acquire nothing
 								 * before */
 	le_time		look_at;		/* when to read a key that another holds, at
-								 * the latest */
+								 * the latest; 0: no holder is waited for */
 	le_time		timer_at;		/* 0: none */
-	int			failures;		/* in a row; a write that is sent while this is
-								 * not 0 may have a copy still under way */
+	int			failures;		/* in a row; le_election_is_repeating() */
 	le_time		deadline;		/* of the term, if it has a lease of its own;
 								 * 0: the node's counts */
 	le_time		renew_at;		/* when that lease is to be renewed */
@@ -249,6 +253,7 @@ extern const char *le_election_check(const LeElection *before,
 									 const LeActions *act);
 extern bool le_election_has_term(const LeElection *e);
 extern bool le_election_in_flight(const LeElection *e);
+extern bool le_election_is_repeating(const LeElection *e);
 extern bool le_election_is_ending(const LeElection *e);
 extern le_time le_election_renew_at(const LeElection *e);
 extern void le_election_renewal_sent(LeElection *e);

@@ -93,7 +93,8 @@ check_election_state(const LeElection *e)
 		 "what has a deadline has a renewal");
 	MUST(!e->renewing || e->deadline != 0,
 		 "what is being renewed has a deadline");
-	MUST(e->state != LE_ACQUIRING || !e->unsure || e->failures > 0,
+	MUST(e->state != LE_ACQUIRING || !e->attempt.unsure ||
+		 le_election_is_repeating(e),
 		 "a first copy cannot have been applied before");
 	MUST(e->state != LE_HELD || e->seen_index == 0,
 		 "a holder waits out no key");

@@ -398,7 +398,7 @@ check_attempt(SimNode *n, int election)
 
 	if (slot == NULL || slot->attempt[0] == '\0')
 		return;
-	decision = slot->election.decisions;
+	decision = slot->election.attempt.number;
 	if (decision != n->decision[election] &&
 		strcmp(slot->attempt, n->attempt[election]) == 0)
 		sim_fail("n%d acquires e%d with the id of an earlier decision",

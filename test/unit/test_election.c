@@ -57,31 +57,28 @@ static const LeKeyView other_as_old = {
 };
 static const LeKeyView other_newer = {OTHER(106)};
 
-/* How a state came about, where that matters. */
-typedef enum Past
-{
-	PLAIN,
-	GIVEN_UP,					/* nobody wants it any more */
-	AGAIN,						/* an earlier copy may be under way */
-	AGAIN_GIVEN_UP,
-	WORN,						/* LE_ATTEMPTS failures in a row */
-	COUNTING,					/* waiting out the key "silent" */
-	COUNTED,					/* ... just long enough */
-	TAKING_OVER,				/* AGAIN, and it is a takeover */
-	TAKING_OVER_GIVEN_UP,
-	LEASED,						/* the term has a lease of its own */
-	LAPSED,						/* ... which has run out just now */
-	LOOKING,					/* another holds the key: look in 2 s */
-	REFUSED,					/* a token was refused just now */
-	DRAINED,					/* the term is to end in 3 s */
-	DRAINED_AGAIN				/* ... and an earlier copy may be under way */
-} Past;
+/*
+ * How a state came about, where its name does not say that.  A state that is
+ * unsure has failed once, and has a copy under way, in any case.
+ */
+#define PLAIN		0
+#define GIVEN_UP	0x001		/* nobody wants it any more */
+#define AGAIN		0x002		/* an earlier copy may be under way */
+#define WORN		0x004		/* LE_ATTEMPTS failures in a row */
+#define TAKEOVER	0x008		/* the acquire is one */
+#define DRAINED		0x010		/* the term is to end in 3 s */
+#define LEASED		0x020		/* the term has a lease of its own */
+#define LAPSED		0x040		/* ... which has run out just now */
+#define LOOKING		0x080		/* another holds the key: look in 2 s */
+#define COUNTING	0x100		/* waiting out the key "silent" */
+#define COUNTED		0x200		/* ... just long enough */
+#define REFUSED		0x400		/* a token was refused just now */
 
 typedef struct Cell
 {
 	int			line;
 	LeState		from;
-	Past		past;
+	int			past;
 	LeInputKind event;
 	const LeKeyView *view;
 	uint64_t	index;
@@ -261,7 +258,7 @@ static const Cell cells[] = {
 	/* an earlier copy may have been applied, and the key taken since */
 	{AT, LE_ACQUIRING, AGAIN, LE_IN_CONFLICT, .conflict = LE_CONFLICT_HELD,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 2},
-	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_CONFLICT,
+	{AT, LE_ACQUIRING, AGAIN | GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_HELD,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, .failures = 2},
 	{AT, LE_ACQUIRING, WORN, LE_IN_CONFLICT, .conflict = LE_CONFLICT_HELD,
@@ -282,10 +279,10 @@ static const Cell cells[] = {
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_IDLE},
 	/* an earlier copy may be why, and must not be left behind */
-	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_CONFLICT,
+	{AT, LE_ACQUIRING, AGAIN | GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_CHANGED,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, .failures = 2},
-	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_CONFLICT,
+	{AT, LE_ACQUIRING, AGAIN | GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED,
 		.because = LE_UNKNOWN, .timer = DELAYED, .failures = 1},
@@ -297,7 +294,7 @@ static const Cell cells[] = {
 	{AT, LE_ACQUIRING, AGAIN, LE_IN_NOT_APPLIED, .outcome = LE_UNAVAILABLE,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY2, W, .failures = 2},
-	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_NOT_APPLIED,
+	{AT, LE_ACQUIRING, AGAIN | GIVEN_UP, LE_IN_NOT_APPLIED,
 		.outcome = LE_UNAVAILABLE,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY2, .failures = 2},
@@ -310,62 +307,62 @@ static const Cell cells[] = {
 		.timer = RETRY4, W, .failures = LE_ATTEMPTS + 1},
 	{AT, LE_ACQUIRING, AGAIN, LE_IN_NODE_ENDED, .reason = LE_REASON_EXPIRED,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_UNKNOWN, W},
-	{AT, LE_ACQUIRING, AGAIN_GIVEN_UP, LE_IN_NODE_ENDED,
+	{AT, LE_ACQUIRING, AGAIN | GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_EXPIRED,
 		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN},
 
 	/* acquire unsure */
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_WANT,
+	{AT, LE_ACQUIRE_UNSURE, GIVEN_UP, LE_IN_WANT,
 		.to = LE_ACQUIRE_UNSURE, W, .failures = 1, .timer = -1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_UNWANT,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_UNWANT,
 		.to = LE_ACQUIRE_UNSURE, .failures = 1, .timer = -1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &ours,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_READ, .view = &ours,
 		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 110,
 		.write_index = 110, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &ours_low,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_READ, .view = &ours_low,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 50,
 		.say = LE_SAY_TOKEN_WENT_BACK, .because = LE_REFUSED,
 		.write_index = 50, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &ours,
+	{AT, LE_ACQUIRE_UNSURE, GIVEN_UP, LE_IN_READ, .view = &ours,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110,
 		.write_index = 110},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &released,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_READ, .view = &released,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W,
 		.failures = 1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &released,
+	{AT, LE_ACQUIRE_UNSURE, GIVEN_UP, LE_IN_READ, .view = &released,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, .failures = 1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &released_new,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_READ, .view = &released_new,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &released_new,
+	{AT, LE_ACQUIRE_UNSURE, GIVEN_UP, LE_IN_READ, .view = &released_new,
 		.to = LE_IDLE},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &other,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_READ, .view = &other,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = BACKSTOP, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &other,
+	{AT, LE_ACQUIRE_UNSURE, GIVEN_UP, LE_IN_READ, .view = &other,
 		.to = LE_IDLE},
 	/* a takeover is sent again only while the holder is silent */
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_IN_READ, .view = &ours,
+	{AT, LE_ACQUIRE_UNSURE, TAKEOVER, LE_IN_READ, .view = &ours,
 		.to = LE_HELD, .say = LE_SAY_GRANTED, .begins = 110,
 		.write_index = 110, W},
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_IN_READ, .view = &silent_same,
+	{AT, LE_ACQUIRE_UNSURE, TAKEOVER, LE_IN_READ, .view = &silent_same,
 		.to = LE_ACQUIRING, .send = LE_SEND_TAKE_OVER, .on = 90, W,
 		.failures = 1},
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_IN_READ, .view = &alive_same,
+	{AT, LE_ACQUIRE_UNSURE, TAKEOVER, LE_IN_READ, .view = &alive_same,
 		.to = LE_WAITING, .say = LE_SAY_DENIED,
 		.timer = LE_SEC + SPREAD, W},
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER_GIVEN_UP, LE_IN_READ,
+	{AT, LE_ACQUIRE_UNSURE, TAKEOVER | GIVEN_UP, LE_IN_READ,
 		.view = &alive_same, .to = LE_IDLE},
-	{AT, LE_ACQUIRE_UNSURE, TAKING_OVER, LE_IN_READ, .view = &released_new,
+	{AT, LE_ACQUIRE_UNSURE, TAKEOVER, LE_IN_READ, .view = &released_new,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ_FAILED,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_READ_FAILED,
 		.outcome = LE_UNAVAILABLE,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN,
 		.timer = RETRY2, W, .failures = 2},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_TIMER,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_TIMER,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_NODE_ENDED,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_WAITING, .say = LE_SAY_FAILED, .because = LE_UNKNOWN, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN_GIVEN_UP, LE_IN_NODE_ENDED,
+	{AT, LE_ACQUIRE_UNSURE, GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_IDLE, .say = LE_SAY_FAILED, .because = LE_UNKNOWN},
 
@@ -431,7 +428,7 @@ static const Cell cells[] = {
 	{AT, LE_ACQUIRING, PLAIN, LE_IN_CONFLICT, .conflict = LE_CONFLICT_OWN,
 		.index = 120, .to = LE_RELEASING, .send = LE_SEND_RELEASE,
 		.on = 120, W},
-	{AT, LE_ACQUIRE_UNSURE, AGAIN, LE_IN_READ, .view = &ours_leased,
+	{AT, LE_ACQUIRE_UNSURE, PLAIN, LE_IN_READ, .view = &ours_leased,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W,
 		.failures = 1},
 	{AT, LE_PUBLISHING, LEASED, LE_IN_DONE, .index = 105,
@@ -541,75 +538,75 @@ static const Cell cells[] = {
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
 
 	/* publish unsure */
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_WANT,
+	{AT, LE_PUBLISH_UNSURE, GIVEN_UP, LE_IN_WANT,
 		.to = LE_PUBLISH_UNSURE, W, .failures = 1, .timer = -1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_UNWANT,
+	{AT, LE_PUBLISH_UNSURE, PLAIN, LE_IN_UNWANT,
 		.to = LE_PUBLISH_UNSURE, .ends = LE_REASON_RELEASED, .failures = 1,
 		.timer = -1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_DRAIN,
+	{AT, LE_PUBLISH_UNSURE, PLAIN, LE_IN_DRAIN,
 		.to = LE_PUBLISH_UNSURE, .failures = 1, .timer = -1, .drains = true},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_DRAIN,
+	{AT, LE_PUBLISH_UNSURE, GIVEN_UP, LE_IN_DRAIN,
 		.to = LE_PUBLISH_UNSURE, .failures = 1, .timer = -1},
-	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_IN_UNWANT,
+	{AT, LE_PUBLISH_UNSURE, DRAINED, LE_IN_UNWANT,
 		.to = LE_PUBLISH_UNSURE, .ends = LE_REASON_RELEASED, .failures = 1,
 		.timer = -1},
-	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_IN_READ, .view = &ours,
+	{AT, LE_PUBLISH_UNSURE, DRAINED, LE_IN_READ, .view = &ours,
 		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 110,
 		.write_index = 110, .failures = 1},
-	{AT, LE_PUBLISH_UNSURE, DRAINED_AGAIN, LE_IN_READ, .view = &other,
+	{AT, LE_PUBLISH_UNSURE, DRAINED, LE_IN_READ, .view = &other,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_READ, .view = &ours,
+	{AT, LE_PUBLISH_UNSURE, PLAIN, LE_IN_READ, .view = &ours,
 		.to = LE_PUBLISHING, .send = LE_SEND_PUBLISH, .on = 110,
 		.write_index = 110, W, .failures = 1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &ours,
+	{AT, LE_PUBLISH_UNSURE, GIVEN_UP, LE_IN_READ, .view = &ours,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110,
 		.write_index = 110, .failures = 1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_READ, .view = &other,
+	{AT, LE_PUBLISH_UNSURE, PLAIN, LE_IN_READ, .view = &other,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_READ, .view = &absent,
+	{AT, LE_PUBLISH_UNSURE, PLAIN, LE_IN_READ, .view = &absent,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &other,
+	{AT, LE_PUBLISH_UNSURE, GIVEN_UP, LE_IN_READ, .view = &other,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_READ_FAILED,
+	{AT, LE_PUBLISH_UNSURE, PLAIN, LE_IN_READ_FAILED,
 		.outcome = LE_UNAVAILABLE,
 		.to = LE_PUBLISH_UNSURE, .say = LE_SAY_PUBLISH_FAILED,
 		.because = LE_UNKNOWN, .timer = RETRY2, W, .failures = 2},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_NOT_OURS,
+	{AT, LE_PUBLISH_UNSURE, PLAIN, LE_IN_NOT_OURS,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_NOT_OURS,
+	{AT, LE_PUBLISH_UNSURE, GIVEN_UP, LE_IN_NOT_OURS,
 		.to = LE_PUBLISH_UNSURE, .failures = 1, .timer = -1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_TIMER,
+	{AT, LE_PUBLISH_UNSURE, PLAIN, LE_IN_TIMER,
 		.to = LE_PUBLISH_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	{AT, LE_PUBLISH_UNSURE, AGAIN, LE_IN_NODE_ENDED,
+	{AT, LE_PUBLISH_UNSURE, PLAIN, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_EXPIRED,
 		.to = LE_WAITING, .say = LE_SAY_LOST, .ends = LE_REASON_EXPIRED, W},
-	{AT, LE_PUBLISH_UNSURE, AGAIN_GIVEN_UP, LE_IN_NODE_ENDED,
+	{AT, LE_PUBLISH_UNSURE, GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_EXPIRED,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
 
 	/* draining */
-	{AT, LE_DRAINING, DRAINED, LE_IN_UNWANT,
+	{AT, LE_DRAINING, PLAIN, LE_IN_UNWANT,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.ends = LE_REASON_RELEASED},
-	{AT, LE_DRAINING, DRAINED, LE_IN_DRAIN,
+	{AT, LE_DRAINING, PLAIN, LE_IN_DRAIN,
 		.to = LE_DRAINING, .timer = UNTIL, .drains = true},
-	{AT, LE_DRAINING, DRAINED, LE_IN_SEEN, .view = &ours_anew,
+	{AT, LE_DRAINING, PLAIN, LE_IN_SEEN, .view = &ours_anew,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_DRAINING, DRAINED, LE_IN_SEEN, .view = &ours_published,
+	{AT, LE_DRAINING, PLAIN, LE_IN_SEEN, .view = &ours_published,
 		.to = LE_DRAINING, .timer = -1, .write_index = 110},
-	{AT, LE_DRAINING, DRAINED, LE_IN_SEEN, .view = &other_as_old,
+	{AT, LE_DRAINING, PLAIN, LE_IN_SEEN, .view = &other_as_old,
 		.to = LE_DRAINING, .timer = -1},
-	{AT, LE_DRAINING, DRAINED, LE_IN_SEEN, .view = &other_newer,
+	{AT, LE_DRAINING, PLAIN, LE_IN_SEEN, .view = &other_newer,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_DRAINING, DRAINED, LE_IN_NOT_OURS,
+	{AT, LE_DRAINING, PLAIN, LE_IN_NOT_OURS,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED, .ends = LE_REASON_KEY_LOST},
-	{AT, LE_DRAINING, DRAINED, LE_IN_TIMER,
+	{AT, LE_DRAINING, PLAIN, LE_IN_TIMER,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 105,
 		.ends = LE_REASON_RELEASED},
-	{AT, LE_DRAINING, DRAINED, LE_IN_NODE_ENDED,
+	{AT, LE_DRAINING, PLAIN, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN,
 		.ends = LE_REASON_SESSION_LOST},
@@ -656,128 +653,87 @@ static const Cell cells[] = {
 		.because = LE_UNKNOWN, W},
 
 	/* release unsure */
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_WANT,
+	{AT, LE_RELEASE_UNSURE, GIVEN_UP, LE_IN_WANT,
 		.to = LE_RELEASE_UNSURE, W, .failures = 1, .timer = -1},
-	{AT, LE_RELEASE_UNSURE, AGAIN, LE_IN_UNWANT,
+	{AT, LE_RELEASE_UNSURE, PLAIN, LE_IN_UNWANT,
 		.to = LE_RELEASE_UNSURE, .failures = 1, .timer = -1},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &ours,
+	{AT, LE_RELEASE_UNSURE, GIVEN_UP, LE_IN_READ, .view = &ours,
 		.to = LE_RELEASING, .send = LE_SEND_RELEASE, .on = 110, .failures = 1},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &released,
+	{AT, LE_RELEASE_UNSURE, GIVEN_UP, LE_IN_READ, .view = &released,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ, .view = &absent,
+	{AT, LE_RELEASE_UNSURE, GIVEN_UP, LE_IN_READ, .view = &absent,
 		.to = LE_IDLE, .say = LE_SAY_RELEASED},
-	{AT, LE_RELEASE_UNSURE, AGAIN, LE_IN_READ, .view = &other,
+	{AT, LE_RELEASE_UNSURE, PLAIN, LE_IN_READ, .view = &other,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_RELEASED, W},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_READ_FAILED,
+	{AT, LE_RELEASE_UNSURE, GIVEN_UP, LE_IN_READ_FAILED,
 		.outcome = LE_UNAVAILABLE,
 		.to = LE_RELEASE_UNSURE, .say = LE_SAY_RELEASE_FAILED,
 		.because = LE_UNKNOWN, .timer = RETRY2, .failures = 2},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_TIMER,
+	{AT, LE_RELEASE_UNSURE, GIVEN_UP, LE_IN_TIMER,
 		.to = LE_RELEASE_UNSURE, .send = LE_SEND_READ, .failures = 1},
-	{AT, LE_RELEASE_UNSURE, AGAIN_GIVEN_UP, LE_IN_NODE_ENDED,
+	{AT, LE_RELEASE_UNSURE, GIVEN_UP, LE_IN_NODE_ENDED,
 		.reason = LE_REASON_SESSION_LOST,
 		.to = LE_IDLE, .say = LE_SAY_RELEASE_FAILED, .because = LE_UNKNOWN},
 };
 
+static bool
+is_unsure(LeState state)
+{
+	return state == LE_ACQUIRE_UNSURE || state == LE_PUBLISH_UNSURE ||
+		state == LE_RELEASE_UNSURE;
+}
+
+static bool
+may_have_term(LeState state)
+{
+	return state == LE_HELD || state == LE_PUBLISHING ||
+		state == LE_PUBLISH_UNSURE || state == LE_DRAINING;
+}
+
 /* An election in the given state, as it would have got there. */
 static LeElection
-election_in(LeState state, Past past, LeInputKind event)
+election_in(LeState state, int past, LeInputKind event)
 {
+	le_time		due = event == LE_IN_TIMER ? NOW : 0;
 	LeElection	e;
 
-	le_election_init(&e, 50);
+	if (state == LE_DRAINING)
+		past |= DRAINED;
+	le_election_init(&e, may_have_term(state) ||
+					 state == LE_RELEASING ||
+					 state == LE_RELEASE_UNSURE ? 100 : 50);
 	e.state = state;
 	e.request = 7;
-	e.wanted = state != LE_IDLE && past != GIVEN_UP &&
-		past != AGAIN_GIVEN_UP && past != TAKING_OVER_GIVEN_UP &&
-		past != DRAINED && past != DRAINED_AGAIN && state != LE_DRAINING;
-	switch (past)
+	e.wanted = state != LE_IDLE && (past & (GIVEN_UP | DRAINED)) == 0;
+	e.failures = past & WORN ? LE_ATTEMPTS :
+		past & AGAIN || is_unsure(state) ? 1 : 0;
+	e.attempt.unsure = e.failures > 0;
+	e.attempt.takeover = (past & TAKEOVER) != 0;
+	e.attempt.index = 90;
+	e.attempt.floor = 50;
+	if (may_have_term(state))
+		e.token = past & GIVEN_UP ? 0 : 100;
+	e.write_index = 105;
+	if (past & DRAINED)
+		e.drain_until = due != 0 ? due : NOW + 3 * LE_SEC;
+	if (past & (LEASED | LAPSED))
+		e.deadline = e.renew_at = past & LAPSED ? NOW : NOW + TRUSTED;
+	e.renewing = (past & LEASED) != 0;
+	if (past & LOOKING)
+		e.look_at = NOW + 2 * LE_SEC;
+	if (past & (COUNTING | COUNTED))
 	{
-		case AGAIN:
-		case AGAIN_GIVEN_UP:
-			e.failures = 1;
-			e.unsure = true;
-			break;
-		case DRAINED_AGAIN:
-			e.failures = 1;
-			e.unsure = true;
-			e.drain_until = NOW + 3 * LE_SEC;
-			break;
-		case DRAINED:
-			e.drain_until = NOW + 3 * LE_SEC;
-			break;
-		case TAKING_OVER:
-		case TAKING_OVER_GIVEN_UP:
-			e.failures = 1;
-			e.unsure = true;
-			e.taking_over = true;
-			break;
-		case LEASED:
-			e.deadline = NOW + TRUSTED;
-			e.renew_at = NOW + LE_SEC;
-			e.renewing = true;
-			break;
-		case LAPSED:
-			e.deadline = e.renew_at = NOW;
-			break;
-		case LOOKING:
-			e.look_at = NOW + 2 * LE_SEC;
-			break;
-		case WORN:
-			e.failures = LE_ATTEMPTS;
-			e.unsure = true;
-			break;
-		case COUNTING:
-			e.seen_index = silent.index;
-			e.seen_at = NOW - HIS_LEASE + 1;
-			break;
-		case COUNTED:
-			e.seen_index = silent.index;
-			e.seen_at = NOW - HIS_LEASE;
-			break;
-		case REFUSED:
-			e.refused_until = NOW + LEASE;
-			break;
-		default:
-			break;
+		e.seen_index = silent.index;
+		e.seen_at = NOW - HIS_LEASE + (past & COUNTING ? 1 : 0);
 	}
-	switch (state)
-	{
-		case LE_WAITING:
-			e.timer_at = event == LE_IN_TIMER ? NOW : NOW + LE_SEC;
-			break;
-		case LE_ACQUIRING:
-		case LE_ACQUIRE_UNSURE:
-			e.read_index = 90;
-			e.acquire_floor = e.token_floor;
-			break;
-		case LE_HELD:
-		case LE_PUBLISHING:
-		case LE_PUBLISH_UNSURE:
-			e.token = e.wanted || e.drain_until != 0 ? 100 : 0;
-			e.token_floor = 100;
-			e.write_index = 105;
-			break;
-		case LE_DRAINING:
-			e.drain_until = event == LE_IN_TIMER ? NOW : NOW + 3 * LE_SEC;
-			e.timer_at = e.drain_until;
-			e.token = e.token_floor = 100;
-			e.write_index = 105;
-			break;
-		case LE_RELEASING:
-		case LE_RELEASE_UNSURE:
-			e.token_floor = 100;
-			e.write_index = 105;
-			break;
-		default:
-			break;
-	}
-	if (event == LE_IN_TIMER &&
-		(state == LE_ACQUIRE_UNSURE || state == LE_PUBLISH_UNSURE ||
-		 state == LE_RELEASE_UNSURE))
-		e.timer_at = NOW;
-	if (state == LE_PUBLISH_UNSURE && e.failures == 0)
-		e.failures = 1;
+	if (past & REFUSED)
+		e.refused_until = NOW + LEASE;
+	if (state == LE_DRAINING)
+		e.timer_at = e.drain_until;
+	else if (state == LE_WAITING)
+		e.timer_at = due != 0 ? due : NOW + LE_SEC;
+	else if (is_unsure(state))
+		e.timer_at = due;
 	return e;
 }
 
@@ -831,8 +787,8 @@ every_cell_does_what_the_table_says(void **state)
 			check(!e.renewing);
 		if (c->send == LE_SEND_ACQUIRE || c->send == LE_SEND_TAKE_OVER)
 		{
-			check_int(e.read_index, c->on);
-			check_int(e.taking_over, c->send == LE_SEND_TAKE_OVER);
+			check_int(e.attempt.index, c->on);
+			check_int(e.attempt.takeover, c->send == LE_SEND_TAKE_OVER);
 		}
 		/* an answer still under way must not be taken for a newer one */
 		if (le_election_in_flight(&before) &&
@@ -847,7 +803,7 @@ every_cell_does_what_the_table_says(void **state)
 static void
 every_other_cell_is_empty(void **state)
 {
-	static const Past pasts[] = {PLAIN, GIVEN_UP, AGAIN, AGAIN_GIVEN_UP};
+	static const int pasts[] = {PLAIN, GIVEN_UP, AGAIN, AGAIN | GIVEN_UP};
 	bool		listed[LE_NSTATES][LE_NINPUTS] = {{false}};
 	int			empty = 0;
 
@@ -1387,12 +1343,12 @@ static void
 unknown_acquire_was_not_applied_and_never_will(void **state)
 {
 	Story		s = unsure_seeker();
-	uint32_t	decisions = s.e.decisions;
+	uint32_t	decisions = s.e.attempt.number;
 
 	(void) state;
 	READ(RELEASED(10));
 	expect_send(LE_SEND_ACQUIRE, 10);	/* the same write again */
-	assert_int_equal(s.e.decisions, decisions);
+	assert_int_equal(s.e.attempt.number, decisions);
 	DONE(20);
 	expect_say(LE_SAY_GRANTED, LE_DONE);
 	assert_int_equal(s.e.token, 20);
@@ -1402,7 +1358,7 @@ static void
 unknown_acquire_came_too_late(void **state)
 {
 	Story		s = unsure_seeker();
-	uint32_t	decisions = s.e.decisions;
+	uint32_t	decisions = s.e.attempt.number;
 
 	(void) state;
 	READ(OTHER(20));
@@ -1410,7 +1366,7 @@ unknown_acquire_came_too_late(void **state)
 	expect_state(LE_WAITING);
 	SEEN(RELEASED(21));
 	expect_send(LE_SEND_ACQUIRE, 21);	/* on the new index only */
-	assert_int_equal(s.e.decisions, decisions + 1);
+	assert_int_equal(s.e.attempt.number, decisions + 1);
 }
 
 /* The first copy was late, not lost: it makes the second fail. */

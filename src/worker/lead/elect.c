@@ -235,7 +235,7 @@ note_lease(LeSlot *slot, LeInput *input, const LeFlight *flight,
 	input->sent = flight->sent;
 	input->deadline = le_trusted_until(&le_table->node.timing,
 									   flight->sent, answer->trust);
-	if (kind == LE_OP_ACQUIRE && slot->election.failures == 0)
+	if (kind == LE_OP_ACQUIRE && !le_election_is_repeating(&slot->election))
 		le_check_trust(answer->trust);
 }
 

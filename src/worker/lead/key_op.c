@@ -90,7 +90,7 @@ add_lease(LeFlight *flight, LeSlot *slot)
 	flight->op.rev = slot->rev;
 	flight->op.token_floor = slot->election.token_floor;
 	if (flight->op.kind == LE_OP_ACQUIRE &&
-		(slot->attempt_of != slot->election.decisions ||
+		(slot->attempt_of != slot->election.attempt.number ||
 		 slot->attempt[0] == '\0'))
 	{
 		if (!pg_strong_random(id, sizeof(id)))
@@ -99,7 +99,7 @@ add_lease(LeFlight *flight, LeSlot *slot)
 					 errmsg("could not generate random bytes")));
 		for (int i = 0; i < (int) sizeof(id); i++)
 			snprintf(slot->attempt + 2 * i, 3, "%02x", id[i]);
-		slot->attempt_of = slot->election.decisions;
+		slot->attempt_of = slot->election.attempt.number;
 	}
 	flight->op.attempt = le_flight_string(flight, slot->attempt);
 }
@@ -118,7 +118,7 @@ still_wanted(LeFlight *flight)
 
 	if (le_key_op_stale(flight))
 		return false;
-	if (e->state != LE_ACQUIRING || e->failures > 0)
+	if (e->state != LE_ACQUIRING || le_election_is_repeating(e))
 		return true;
 	if (!e->wanted)
 		return false;

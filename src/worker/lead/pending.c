@@ -773,7 +773,8 @@ bool
 le_acquire_waits(const LeSlot *slot)
 {
 	return slot->election.state == LE_ACQUIRING &&
-		slot->election.failures == 0 && le_flight_waits(le_slot_number(slot));
+		!le_election_is_repeating(&slot->election) &&
+		le_flight_waits(le_slot_number(slot));
 }
 
 static bool

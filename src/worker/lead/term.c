@@ -30,7 +30,7 @@ log_takeover(const LeSlot *slot)
 		le_cache_node(slot->holder_session);
 	double		silence;
 
-	if (!slot->election.taking_over || from == NULL)
+	if (!slot->election.attempt.takeover || from == NULL)
 		return;
 	silence = (le_now() - from->first_seen) / (double) LE_SEC;
 	ereport(LOG,
