@@ -146,6 +146,7 @@ le_bound_enter(int slot, uint64 token)
 {
 	Bindings   *b = my_bindings();
 
+	Assert(slot >= 0 && token != 0);
 	for (int k = 0; k < LE_MAX_BOUND; k++)
 	{
 		Bound	   *place = &b->places[k];
@@ -157,6 +158,7 @@ le_bound_enter(int slot, uint64 token)
 		pg_write_barrier();
 		pg_atomic_write_u64(&place->token, token);
 		pg_atomic_write_u32(&b->used, pg_atomic_read_u32(&b->used) + 1);
+		Assert(pg_atomic_read_u32(&b->used) <= LE_MAX_BOUND);
 		pg_memory_barrier();
 		return k;
 	}
@@ -168,6 +170,9 @@ le_bound_leave(int place)
 {
 	Bindings   *b = &backends[LE_MY_PROC];
 
+	Assert(place >= 0 && place < LE_MAX_BOUND);
+	Assert(pg_atomic_read_u64(&b->places[place].token) != 0);
+	Assert(pg_atomic_read_u32(&b->used) > 0);
 	pg_atomic_write_u64(&b->places[place].token, 0);
 	pg_atomic_write_u32(&b->used, pg_atomic_read_u32(&b->used) - 1);
 }
@@ -179,6 +184,7 @@ le_bound_leave(int place)
 void
 le_bound_stops(int place, bool stops)
 {
+	Assert(place >= 0 && place < LE_MAX_BOUND);
 	pg_atomic_write_u32(&backends[LE_MY_PROC].places[place].stops, stops);
 	pg_memory_barrier();
 }
@@ -187,7 +193,10 @@ le_bound_stops(int place, bool stops)
 void
 le_bound_holds(int change)
 {
-	pg_atomic_fetch_add_u32(&my_bindings()->holding, change);
+	Bindings   *b = my_bindings();
+
+	Assert(change > 0 || pg_atomic_read_u32(&b->holding) > 0);
+	pg_atomic_fetch_add_u32(&b->holding, change);
 }
 
 /*
@@ -228,6 +237,7 @@ is_excused(Bindings *b, int slot)
 static Bound *
 place_of(Bindings *b, int slot, uint64 token)
 {
+	Assert(token != 0);			/* a free place has none */
 	if (pg_atomic_read_u32(&b->used) == 0)
 		return NULL;
 	for (int k = 0; k < LE_MAX_BOUND; k++)

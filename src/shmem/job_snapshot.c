@@ -92,6 +92,7 @@ le_job_snapshot_put(const LeJobRow *rows, int nrows, le_time as_of)
 	volatile dsm_handle handle = NONE;
 	dsm_handle	old;
 
+	Assert(nrows >= 0);
 	PG_TRY();
 	{
 		handle = make_piece(rows, nrows, as_of);

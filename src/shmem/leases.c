@@ -130,6 +130,8 @@ le_leases_init(bool found, void *where)
 	le_table = where;
 	if (!found)
 		init_table();
+	Assert(le_table->nslots == le_max_elections);
+	Assert((le_table->nbuckets & (le_table->nbuckets - 1)) == 0);
 	buckets = (pg_atomic_uint32 *) (base + offset);
 	offset += (Size) le_table->nbuckets * sizeof(pg_atomic_uint32);
 	slots = (LeSlot *) (base + MAXALIGN(offset));
@@ -164,6 +166,7 @@ follow_chain(const char *election)
 	{
 		LeSlot	   *slot = &slots[next - 1];
 
+		Assert(next <= (uint32) le_table->nslots);
 		if (strncmp(slot->name, election, sizeof(slot->name)) == 0)
 			return next - 1;
 		next = pg_atomic_read_u32(&slot->next);
@@ -280,6 +283,7 @@ le_copy_missing(int number, char *name)
 	uint64		version = pg_atomic_read_u64(&place->version);
 	TimestampTz at;
 
+	Assert(number < LE_MAX_MISSING);
 	pg_read_barrier();
 	strlcpy(name, place->name, LE_MAX_ELECTION_LEN + 1);
 	at = place->at;
@@ -328,6 +332,7 @@ le_read_term_at(int number, const char *election, LeTerm *term)
 
 	if (number < 0)
 		return false;
+	Assert(number < le_table->nslots);
 	slot = &slots[number];
 	for (int i = 0; i < LE_READ_TRIES; i++)
 	{
@@ -382,6 +387,7 @@ le_copy_slot(int number, LeSlot *copy)
 {
 	LeSlot	   *slot = &slots[number];
 
+	Assert(number >= 0 && number < le_table->nslots);
 	return copy_whole(&slot->shown, copy, slot, sizeof(*copy)) && copy->used;
 }
 
@@ -441,6 +447,7 @@ le_give_up_term(const char *election, uint64 token)
 	int			number = find_cached(election);
 	uint64		marked;
 
+	Assert(token != 0);
 	if (number < 0)
 		return;
 	marked = pg_atomic_read_u64(&slots[number].given_up);
@@ -526,6 +533,7 @@ le_grants_open(const LeSlot *slot)
 void
 le_grant(LeSlot *slot)
 {
+	Assert(le_grants_open(slot));
 	pg_atomic_fetch_add_u32(&slot->grants, 1);
 }
 
@@ -544,12 +552,14 @@ le_end_grants(LeSlot *slot)
 LeSlot *
 le_slot(int number)
 {
+	Assert(number >= 0 && number < le_table->nslots);
 	return &slots[number];
 }
 
 int
 le_slot_number(const LeSlot *slot)
 {
+	Assert(slot >= slots && slot < slots + le_table->nslots);	/* no copy */
 	return (int) (slot - slots);
 }
 
@@ -627,6 +637,8 @@ le_begin_change(LeSlot *slot)
 void
 le_end_change(LeSlot *slot)
 {
+	Assert(((pg_atomic_read_u64(&slot->version) |
+			 pg_atomic_read_u64(&slot->shown)) & 1) != 0);
 	make_even(&slot->shown);
 	make_even(&slot->version);
 }
@@ -641,6 +653,7 @@ le_begin_note(LeSlot *slot)
 void
 le_end_note(LeSlot *slot)
 {
+	Assert((pg_atomic_read_u64(&slot->shown) & 1) != 0);
 	make_even(&slot->shown);
 }
 
@@ -682,6 +695,7 @@ le_set_trouble(LeTroubleKind kind, const char *text)
 {
 	LeTrouble  *trouble = &le_table->troubles[kind];
 
+	Assert(kind < LE_NTROUBLES);
 	if (text[0] == '\0' && trouble->at == 0)
 		return;
 	make_odd(&le_table->trouble_version);
@@ -694,6 +708,7 @@ le_set_trouble(LeTroubleKind kind, const char *text)
 void
 le_set_nodes(const LeNodeInfo *nodes, int n)
 {
+	Assert(n >= 0 && n <= LE_MAX_NODES);
 	make_odd(&le_table->nodes_version);
 	memcpy(le_table->nodes, nodes, n * sizeof(LeNodeInfo));
 	le_table->nnodes = n;
@@ -744,7 +759,10 @@ unlink_slot(LeSlot *slot)
 	uint32		self = (uint32) (slot - slots) + 1;
 
 	while (pg_atomic_read_u32(link) != self)
+	{
+		Assert(pg_atomic_read_u32(link) != 0);	/* it is in its chain */
 		link = &slots[pg_atomic_read_u32(link) - 1].next;
+	}
 	pg_atomic_write_u32(link, pg_atomic_read_u32(&slot->next));
 }
 
@@ -785,6 +803,8 @@ le_find_or_add_slot(const char *election, bool *added)
 	if (slot == NULL)
 		return NULL;
 
+	Assert(strlen(election) <= LE_MAX_ELECTION_LEN);
+	Assert(!slot->used || is_idle(slot));
 	*added = true;
 	le_begin_change(slot);
 	if (slot->used)
@@ -808,5 +828,7 @@ le_find_or_add_slot(const char *election, bool *added)
 	le_end_change(slot);
 	pg_write_barrier();
 	pg_atomic_fetch_add_u64(&le_table->layout, 1);
+	Assert(le_table->nused <= le_table->nslots);
+	Assert(le_find_slot(election) == slot);
 	return slot;
 }

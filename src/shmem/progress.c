@@ -48,6 +48,7 @@ le_progress_init(bool found, void *where)
 LeProgress *
 le_progress_of(int slot)
 {
+	Assert(slot >= 0 && slot < le_max_elections);
 	return &all[slot];
 }
 
@@ -65,6 +66,7 @@ le_note_progress(int slot, le_time at)
 
 	if (slot < 0)
 		return;
+	Assert(slot < le_max_elections);
 	seen = pg_atomic_read_u64(&all[slot].at);
 	while (seen < (uint64) at &&
 		   !pg_atomic_compare_exchange_u64(&all[slot].at, &seen, (uint64) at))
@@ -115,7 +117,7 @@ le_made_progress(int slot)
 void
 le_progress_forget(int slot)
 {
-	LeProgress *p = &all[slot];
+	LeProgress *p = le_progress_of(slot);
 
 	pg_atomic_write_u64(&p->at, 0);
 	p->began_at = p->limit = p->since = p->judged = p->away_until = 0;
@@ -132,7 +134,7 @@ le_progress_forget(int slot)
 void
 le_progress_begin(int slot, le_time now)
 {
-	LeProgress *p = &all[slot];
+	LeProgress *p = le_progress_of(slot);
 
 	if (p->idled != 0 && now >= p->away_until + LE_MAX_IDLE)
 		p->idled = 0;
@@ -152,8 +154,9 @@ le_progress_begin(int slot, le_time now)
 void
 le_progress_end(int slot)
 {
-	LeProgress *p = &all[slot];
+	LeProgress *p = le_progress_of(slot);
 
+	Assert(p->judged <= p->began_at);
 	if (p->judged == p->began_at)
 		return;
 	p->judged = p->began_at;

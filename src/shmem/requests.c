@@ -181,6 +181,7 @@ le_my_owner(bool xact)
 		my_owner = pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
 		pg_atomic_write_u64(&places[LE_MY_PROC].owner, my_owner);
 	}
+	Assert((my_owner & LE_OWNER_XACT) == 0);
 	return xact ? my_owner | LE_OWNER_XACT : my_owner;
 }
 
@@ -345,6 +346,9 @@ post(LeAsk *ask)
 
 	(void) le_my_owner(false);
 	place = &places[LE_MY_PROC];
+	Assert(pending == 0);		/* one question at a time */
+	Assert(WORD_STATE(pg_atomic_read_u64(&place->word)) != STATE_POSTED &&
+		   WORD_STATE(pg_atomic_read_u64(&place->word)) != STATE_TAKEN);
 	ask->proc = LE_MY_PROC;
 	ask->pid = MyProcPid;
 
@@ -360,6 +364,8 @@ take_reply(LeReply *reply)
 {
 	const Slot *slot = &slots[LE_MY_PROC];
 
+	Assert(pg_atomic_read_u64(&places[LE_MY_PROC].word) ==
+		   WORD(pending, STATE_ANSWERED));
 	*reply = slot->reply;
 	if (slot->ask.kind == LE_ASK_ACQUIRE && reply->fresh)
 		le_keep_term(slot->ask.election, reply->token);
@@ -497,7 +503,10 @@ le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
 			if (pg_atomic_compare_exchange_u64(&places[i].word, &word,
 											   WORD(WORD_NUMBER(word),
 													STATE_TAKEN)))
+			{
+				Assert(ask.proc == i);
 				act(i, WORD_NUMBER(word), &ask);
+			}
 		}
 	}
 }
@@ -534,6 +543,7 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 void
 le_note_begun(int proc, uint64 number, uint64 token)
 {
+	Assert(number != 0);
 	slots[proc].begun = (Begun)
 	{
 		.number = number, .token = token

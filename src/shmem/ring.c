@@ -75,6 +75,7 @@ place_of(LeRing *ring, uint64 number)
 void
 le_ring_init(LeRing *ring, int nplaces, Size record_size)
 {
+	Assert(nplaces > 0 && record_size > 0);
 	memset(ring, 0, le_ring_size(nplaces, record_size));
 	pg_atomic_init_u64(&ring->drawn, 0);
 	ring->nplaces = nplaces;
@@ -98,6 +99,7 @@ le_ring_write(LeRing *ring, uint64 number, const void *record)
 	Place	   *place = place_of(ring, number);
 	uint64		version = pg_atomic_read_u64(&place->version);
 
+	Assert(number > 0);
 	if ((version & 1) != 0 || version > WRITTEN(number) ||
 		!pg_atomic_compare_exchange_u64(&place->version, &version,
 										BEING_WRITTEN(number)))
@@ -132,6 +134,7 @@ le_ring_copy(LeRing *ring, uint64 number, void *copy)
 {
 	Place	   *place = place_of(ring, number);
 
+	Assert(number > 0);			/* a place that was never used has 0 */
 	if (pg_atomic_read_u64(&place->version) != WRITTEN(number))
 		return false;
 	pg_read_barrier();

@@ -118,6 +118,13 @@ find_place(Backend *b)
 	return found;
 }
 
+static pg_atomic_uint64 *
+word_at(int place)
+{
+	Assert(place >= 0 && place < PLACES);
+	return &backends[LE_MY_PROC].places[place];
+}
+
 /*
  * A run may act on a claim from here on.  Returns its place and its number;
  * -1, and the session's number, if there is no place.
@@ -134,6 +141,7 @@ le_run_registry_begin(uint64 *number)
 		return -1;
 	}
 	*number = pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
+	Assert(*number > LE_OWNER_NODE);
 	pg_atomic_write_u64(&b->places[place], ACTIVE(*number));
 	pg_memory_barrier();
 	return place;
@@ -145,6 +153,7 @@ le_run_print(char *to, uint64 number)
 {
 	snprintf(to, LE_RUN_DIGITS + 1, "%.*s%016llx", INCARNATION_DIGITS,
 			 le_table->incarnation, (unsigned long long) number);
+	Assert(strlen(to) == LE_RUN_DIGITS);
 }
 
 /* It does not any more, and will not again. */
@@ -155,7 +164,7 @@ le_run_registry_end(int place, uint64 number)
 
 	if (place < 0)
 		return;
-	word = &backends[LE_MY_PROC].places[place];
+	word = word_at(place);
 	if (pg_atomic_read_u64(word) >> 1 == number)
 		pg_atomic_write_u64(word, 0);
 }
@@ -168,7 +177,7 @@ le_run_registry_park(int place, uint64 number)
 
 	if (place < 0)
 		return;
-	word = &backends[LE_MY_PROC].places[place];
+	word = word_at(place);
 	if (pg_atomic_read_u64(word) == ACTIVE(number))
 		pg_atomic_write_u64(word, PARKED(number));
 }
@@ -182,7 +191,7 @@ le_run_registry_resume(int place, uint64 number)
 
 	if (place < 0)
 		return true;			/* the session's */
-	word = &backends[LE_MY_PROC].places[place];
+	word = word_at(place);
 	return pg_atomic_read_u64(word) == ACTIVE(number) ||
 		pg_atomic_compare_exchange_u64(word, &expected, ACTIVE(number));
 }

@@ -49,6 +49,7 @@ static Stats *stats = NULL;
 static Entry *
 entry_of(int slot)
 {
+	Assert(slot >= LE_STAT_NODE && slot < le_max_elections);
 	return &stats->entries[slot + 1];
 }
 
@@ -87,6 +88,7 @@ le_stats_init(bool found, void *where)
 void
 le_stat_count_slot(int slot, LeStat what)
 {
+	Assert(what < LE_NSTATS);
 	pg_atomic_fetch_add_u64(&entry_of(slot)->counts[what], 1);
 }
 
@@ -135,6 +137,7 @@ count_trip(Entry *entry, le_time sent)
 	entry->trip_last = (uint32) took;
 	entry->trips_total += took;
 	entry->trips++;
+	Assert(entry->trip_min <= entry->trip_max);
 	pg_write_barrier();
 	entry->resets = resets;
 }

@@ -262,6 +262,7 @@ resume_watch(void)
 static void
 remove_binding(Binding *b)
 {
+	Assert((b->kind == HOLDING) == (b->place < 0));
 	note_stop(b);
 	le_cancel_unwatch(&b->stop);
 	if (b->place >= 0)
@@ -297,6 +298,8 @@ add_binding(Kind kind, const char *election, uint64 token, LeOnLoss on_loss)
 {
 	Binding    *b = MemoryContextAllocZero(TopMemoryContext, sizeof(Binding));
 
+	Assert(token != 0);
+	Assert(find_binding(election, kind == HOLDING) == NULL);
 	b->kind = kind;
 	b->subxact = GetCurrentSubTransactionId();
 	b->stop.number = le_find_term(election);
@@ -318,6 +321,7 @@ add_binding(Kind kind, const char *election, uint64 token, LeOnLoss on_loss)
 static void
 tighten(Binding *b, LeOnLoss on_loss)
 {
+	Assert(b->kind != HOLDING);
 	if (on_loss != LE_ON_LOSS_CANCEL || b->stop.cancels)
 		return;
 	le_cancel_prepare(true);
@@ -405,6 +409,7 @@ begin_commit(void)
 static void
 check_again(void)
 {
+	Assert(ending);
 	if (marked)
 		check_all();
 	le_cancel_commit(LE_COMMIT_LAST);

@@ -118,6 +118,7 @@ le_to_every(Interval *interval)
 void
 le_set_due(LeAsk *ask, int64 every)
 {
+	Assert(every >= 0 && every % 1000 == 0);
 	ask->due = ask->tick;
 	ask->every = every / 1000;
 }
@@ -287,6 +288,7 @@ new_claim(const LeAsk *ask, uint64 token, bool run)
 	if (run)
 		claim->run = le_run_registry_begin(&claim->number);
 	le_run_print(claim->id + 2 * lengthof(random), claim->number);
+	Assert(strlen(claim->id) == LE_CLAIM_ID_LEN);
 	strlcpy(claim->election, ask->election, sizeof(claim->election));
 	strlcpy(claim->job, ask->job, sizeof(claim->job));
 	claim->tick = ask->tick;

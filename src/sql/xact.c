@@ -65,6 +65,7 @@ at_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 			give_up(InvalidSubTransactionId);
+			Assert(slist_is_empty(&held));
 			break;
 		default:
 			break;
@@ -130,8 +131,10 @@ le_xact_holds(const char *election, uint64 token)
 {
 	Held	   *h = find_held(election);
 
+	Assert(token != 0);
 	if (h == NULL)
 	{
+		Assert(spare != NULL);
 		h = spare;
 		spare = NULL;
 		strlcpy(h->election, election, sizeof(h->election));

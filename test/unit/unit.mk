@@ -19,8 +19,8 @@ UNIT_COMMON = $(basename $(notdir $(filter-out test/unit/test_% \
 
 UNIT_CFLAGS = -std=gnu99 -g $(TEST_WARNINGS) -fno-strict-aliasing -fwrapv \
 	-fno-omit-frame-pointer -MMD -MP -Isrc
-UNIT_PG_CFLAGS = -DFRONTEND -I$(call pg_dir,includedir-server) \
-	-I$(call pg_dir,includedir)
+UNIT_PG_CFLAGS = -DFRONTEND -DUSE_ASSERT_CHECKING \
+	-I$(call pg_dir,includedir-server) -I$(call pg_dir,includedir)
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all
 VALGRIND ?= valgrind --quiet --error-exitcode=9 --leak-check=full
 FUZZ_SECONDS ?= 20
