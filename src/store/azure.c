@@ -113,7 +113,7 @@ is_list(const LeOp *op)
 static bool
 is_probe(const LeOp *op)
 {
-	return op->kind == LE_OP_RELEASE && op->index == (uint64) PG_INT64_MAX;
+	return op->kind == LE_OP_RELEASE && op->dry_run;
 }
 
 static void

@@ -289,6 +289,8 @@ typedef struct LeOp
 								 * ACQUIRE, TAKE_OVER, PUBLISH, RELEASE; NULL:
 								 * nothing is */
 	bool		fresh;			/* LIST_NODES: not from just any server */
+	bool		dry_run;		/* to hear whether it would be allowed: its
+								 * conditions hold for no key */
 	bool		for_people;		/* READ: they are not to be told that somebody
 								 * leads who does not any more, though it may
 								 * take a request more to know */

@@ -115,7 +115,7 @@ test_requests(void **state)
 	expect_request(op, "PUT", K "?comp=lease",
 				   LEASES("release") "x-ms-lease-id: " OTHERS "\n");
 	op = op_at(LE_OP_RELEASE, HEAD, 0);
-	op.index = PG_INT64_MAX;	/* may it be written?  Nothing is to change */
+	op.dry_run = true;			/* may it be written?  Nothing is to change */
 	expect_request(op, "PUT", K "?comp=lease", LEASES("release")
 				   "x-ms-lease-id: 00000000-0000-0000-0000-000000000000\n");
 	expect_request(op_at(LE_OP_READ_CLAIM, HEAD, 0), "HEAD", C, "");

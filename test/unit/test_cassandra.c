@@ -140,7 +140,7 @@ test_limits(void **state)
 	assert_non_null(strstr(encode(&op).body.data,
 						   "\"min_token\":9223372036854775807}"));
 	op = test_op(LE_OP_RELEASE);
-	op.index = PG_INT64_MAX;	/* a mere check, see probe.c */
+	op.index = PG_INT64_MAX;	/* as of a dry run */
 	assert_non_null(strstr(encode(&op).path.data,
 						   "&token=9007199254740992&rev=2"));
 	op = test_op(LE_OP_WATCH);

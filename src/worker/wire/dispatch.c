@@ -271,7 +271,7 @@ le_flight_new(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *))
 }
 
 /*
- * A request that the store will not carry out, even if it has nothing against
+ * A dry run: the store will not carry it out, even if it has nothing against
  * it, since it depends on an index that no key has.  So it must not go with
  * any that is to be carried out: it has the lane of what people look at.
  */
@@ -283,6 +283,7 @@ le_flight_without_effect(LeOpKind kind, const char *election,
 
 	if (election[0] != '\0')
 		flight->op.election = le_flight_string(flight, election);
+	flight->op.dry_run = true;
 	flight->op.index = flight->op.token = LE_NO_INDEX;
 	flight->op.rev = 1;
 	flight->lane = LE_LANE_READ;
@@ -1060,7 +1061,7 @@ transmit(LeFlight *flight)
 	initStringInfo(&request.path);
 	initStringInfo(&request.headers);
 	initStringInfo(&request.body);
-	if (store->tells && flight->op.index != LE_NO_INDEX)
+	if (store->tells && !flight->op.dry_run)
 		le_gossip_attach(&flight->op);
 	store->encode(&le_table->place, &flight->op, &request);
 	if (request.base == NULL)
