@@ -672,7 +672,7 @@ is_over(const LeSlot *slot, LeOpKind kind)
 
 /* Keep what went wrong with the election for le_status, until it goes well. */
 void
-le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome,
+le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome, LeCause cause,
 			  const char *detail)
 {
 	bool		well = outcome == LE_DONE || outcome == LE_CONFLICT;
@@ -686,6 +686,7 @@ le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome,
 	slot->last_error_at = well ? 0 : GetCurrentTimestamp();
 	slot->refused = outcome == LE_REFUSED;
 	slot->refused_kind = le_op_right(kind);
+	slot->refused_cause = cause;
 	le_end_note(slot);
 }
 

@@ -92,7 +92,8 @@ typedef struct LeSlot
 								 * the last one was not */
 	TimestampTz last_error_at;
 	char		last_error[LE_MAX_ERROR_LEN + 1];
-	bool		refused;		/* the last error is a refusal */
+	bool		refused;		/* the last error is a refusal ... */
+	uint8		refused_cause;	/* ... for this LeCause */
 	bool		fault_told;		/* that the key cannot be used, in the log */
 
 	/* The value to publish, and what the store was seen to hold. */
@@ -261,6 +262,7 @@ extern void le_end_change(LeSlot *slot);
 extern void le_begin_note(LeSlot *slot);
 extern void le_end_note(LeSlot *slot);
 extern void le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome,
+						  LeCause cause,
 						  const char *detail);
 extern void le_set_nodes(const LeNodeInfo *nodes, int n);
 extern void le_set_unfit(const char *unfit);

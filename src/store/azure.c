@@ -827,6 +827,25 @@ detail_of(int status, const char *code)
 					code[0] != '\0' ? code : "no error code", why);
 }
 
+/* Without a code the answer is not the service's own. */
+static LeCause
+cause_of(int status, const char *code)
+{
+	if (strcmp(code, "AuthorizationPermissionMismatch") == 0 ||
+		strcmp(code, "InsufficientAccountPermissions") == 0)
+		return LE_CAUSE_PERMISSION;
+	if (trouble_of(status, code) != UNKNOWN_ASKER)
+		return LE_CAUSE_OTHER;
+	return code[0] != '\0' ? LE_CAUSE_STRANGER : LE_CAUSE_NOT_STORE;
+}
+
+static void
+refuse(int status, const char *code, LeAnswer *answer)
+{
+	le_fail(answer, LE_REFUSED, detail_of(status, code));
+	answer->cause = cause_of(status, code);
+}
+
 /* A flight of several requests failed: did any of them do something? */
 static void
 fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
@@ -1350,7 +1369,6 @@ decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
 			 LeAnswer *answer)
 {
 	Trouble		trouble = trouble_of(response->status, code);
-	const char *detail = detail_of(response->status, code);
 
 	if (is_expected(op, trouble, answer))
 		return;
@@ -1359,11 +1377,9 @@ decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
 		go_on(answer, STEP_GIVE_BACK, response->status, code);
 	else if ((trouble == REFUSED || trouble == UNKNOWN_ASKER) &&
 		op->step.number != STEP_CHECK)
-		le_fail(answer, LE_REFUSED, detail);
+		refuse(response->status, code, answer);
 	else
-		fail_open(op, answer, detail);
-	answer->refuses_all = answer->outcome == LE_REFUSED &&
-		trouble == UNKNOWN_ASKER;
+		fail_open(op, answer, detail_of(response->status, code));
 	answer->stale_secret = may_be_stale(response, code);
 }
 
@@ -1374,8 +1390,7 @@ decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
 static void
 given_back(const LeOp *op, LeAnswer *answer)
 {
-	le_fail(answer, LE_REFUSED,
-			detail_of((int) op->step.index, op->step.tag));
+	refuse((int) op->step.index, op->step.tag, answer);
 }
 
 static bool

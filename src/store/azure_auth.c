@@ -244,7 +244,7 @@ refuse_token(const char *identity, const LeHttpResponse *response,
 				psprintf("no token from %s: HTTP %d%s", whom, status,
 						 status == 400 ? " (is this identity assigned?)" :
 						 ""));
-	answer->refuses_all = refused;
+	answer->cause = refused ? LE_CAUSE_STRANGER : LE_CAUSE_OTHER;
 }
 
 void

@@ -616,7 +616,8 @@ take_failure(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
 	le_fail(answer, problem_outcome(op, doc->type),
 			psprintf("HTTP %d: %s", response->status, problem_detail(doc)));
 	answer->next_server = answer->outcome == LE_UNAVAILABLE;
-	answer->refuses_all = is(doc, "unauthorized");
+	answer->cause = is(doc, "unauthorized") ? LE_CAUSE_STRANGER :
+		is(doc, "forbidden") ? LE_CAUSE_PERMISSION : LE_CAUSE_OTHER;
 }
 
 static void
@@ -1199,7 +1200,7 @@ cassandra_decode(const LePlace *place, const LeOp *op,
 		le_fail(answer, LE_REFUSED,
 				psprintf("HTTP %d, which is not the gateway's answer",
 						 response->status));
-		answer->refuses_all = true;
+		answer->cause = LE_CAUSE_NOT_STORE;
 		answer->apart = op->njoined > 0 && is_no_such(response->status);
 	}
 	else

@@ -427,9 +427,12 @@ le_consul_decode_list(const LePlace *place, const LeOp *op,
 	start_list(place, op, answer, &list);
 
 	if (is_filtered(response))
+	{
 		le_fail(answer, LE_REFUSED,
 				psprintf("Consul's ACL hides keys below \"%s\" from the token; "
 						 "it needs key:read on all of them", list.prefix));
+		answer->cause = LE_CAUSE_PERMISSION;
+	}
 	else if (!le_consul_has_index(response, &index))
 		le_consul_fail_shape(op, response, answer);
 	else if (response->status == 200 &&

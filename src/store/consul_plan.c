@@ -512,7 +512,7 @@ add_lost(LeAnswer *answer, int position)
 /* Keep what a step says about one of the parts if it is the gravest. */
 static void
 note_verdict(LeConsulOutcome *outcome, int part, const Verdict *verdict,
-			 const char *detail)
+			 LeCause cause, const char *detail)
 {
 	LeAnswer   *answer = &outcome->answers[part];
 
@@ -520,6 +520,7 @@ note_verdict(LeConsulOutcome *outcome, int part, const Verdict *verdict,
 		return;
 	outcome->weight[part] = verdict->weight;
 	answer->outcome = verdict->outcome;
+	answer->cause = cause;
 	answer->conflict = verdict->conflict;
 	answer->detail = detail;
 }
@@ -532,13 +533,15 @@ le_consul_refused(LeConsulOutcome *outcome, int number,
 	const LeConsulPlan *plan = outcome->plan;
 	const LeConsulStep *step = &plan->steps[number];
 	Verdict		verdict = judge_step(plan, step, reason);
+	LeCause		cause = reason == LE_CONSUL_DENIED ? LE_CAUSE_PERMISSION :
+		LE_CAUSE_OTHER;
 
 	outcome->nrefused++;
 	if (step->role == LE_CONSUL_HELD)
 		add_lost(&outcome->answers[0], number - 2);
 	for (int i = 0; i < plan->nparts; i++)
 		if (step->part == i || step->part == LE_CONSUL_ALL_PARTS)
-			note_verdict(outcome, i, &verdict, detail);
+			note_verdict(outcome, i, &verdict, cause, detail);
 }
 
 /* Does the answer show what the part was to write? */

@@ -151,8 +151,11 @@ verify_session(const LeOp *op, const SessionInfo *info, LeAnswer *answer)
 		le_consul_lock_delay_seconds(op->lease) * LE_SEC;
 
 	if (info->id == NULL)
+	{
 		le_fail(answer, LE_REFUSED, "the new session is not shown: the token "
 				"needs session:read on the agent's node, or it is gone already");
+		answer->cause = LE_CAUSE_PERMISSION;
+	}
 	else if (info->ttl == NULL || parse_duration(info->ttl) < ttl)
 		le_fail(answer, LE_REFUSED, psprintf("the session has TTL \"%s\", not "
 											 "the one asked for",

@@ -21,6 +21,7 @@
 
 /* Said of a token that Consul does not know, whatever it asks for. */
 #define LE_CONSUL_UNKNOWN_TOKEN "ACL not found"
+#define LE_CONSUL_DENIED_WORDS "Permission denied"
 
 /* The longest answers that make sense, in bytes. */
 #define LE_CONSUL_MAX_SMALL_ANSWER	(1024 * 1024)

@@ -89,7 +89,7 @@ typedef struct TxnAnswer
 static LeConsulReason
 reason_of(const char *what)
 {
-	if (strstr(what, "Permission denied") != NULL ||
+	if (strstr(what, LE_CONSUL_DENIED_WORDS) != NULL ||
 		strstr(what, LE_CONSUL_UNKNOWN_TOKEN) != NULL)
 		return LE_CONSUL_DENIED;
 	if (strstr(what, "invalid session") != NULL)

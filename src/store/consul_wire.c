@@ -207,7 +207,7 @@ static const Phrase phrases[] = {
 	{"raft is already shutdown", LE_UNKNOWN},
 
 	/* permission or configuration */
-	{"Permission denied", LE_REFUSED},
+	{LE_CONSUL_DENIED_WORDS, LE_REFUSED},
 	{LE_CONSUL_UNKNOWN_TOKEN, LE_REFUSED},
 	{"Endpoint is blocked", LE_REFUSED},
 	{"Access is restricted", LE_REFUSED},
@@ -235,6 +235,17 @@ static const Phrase phrases[] = {
 	{"Missing check '", LE_UNAVAILABLE},
 	{"is in critical state", LE_UNAVAILABLE},
 };
+
+/* In Consul's own words; a proxy's may be anything. */
+static LeCause
+cause_of(const char *text)
+{
+	if (strstr(text, LE_CONSUL_UNKNOWN_TOKEN) != NULL)
+		return LE_CAUSE_STRANGER;
+	if (strstr(text, LE_CONSUL_DENIED_WORDS) != NULL)
+		return LE_CAUSE_PERMISSION;
+	return LE_CAUSE_OTHER;
+}
 
 /* Does the request speak for a session, so that it can be told it is gone? */
 static bool
@@ -272,8 +283,7 @@ decode_server_error(const LeOp *op, const LeHttpResponse *response,
 			(phrases[i].outcome == LE_LOST && !acts_for_session(op->kind)))
 			break;
 		le_fail(answer, phrases[i].outcome, detail);
-		answer->refuses_all =
-			strcmp(phrases[i].text, LE_CONSUL_UNKNOWN_TOKEN) == 0;
+		answer->cause = cause_of(phrases[i].text);
 		return;
 	}
 	le_fail_open(op, answer, detail);
@@ -307,7 +317,7 @@ decode_status(const LeOp *op, const LeHttpResponse *response,
 	{
 		le_fail(answer, LE_REFUSED, psprintf("HTTP %d, a redirect, which is not "
 											 "followed; check the URL", status));
-		answer->refuses_all = true;
+		answer->cause = LE_CAUSE_NOT_STORE;
 	}
 	else if (status == 404)
 		decode_not_found(op, response, answer);
@@ -321,8 +331,7 @@ decode_status(const LeOp *op, const LeHttpResponse *response,
 	{
 		le_fail(answer, LE_REFUSED,
 				status_detail(response, error_text(response)));
-		answer->refuses_all =
-			strstr(answer->detail, LE_CONSUL_UNKNOWN_TOKEN) != NULL;
+		answer->cause = cause_of(answer->detail);
 	}
 	else if (status >= 500 && status <= 599)
 		decode_server_error(op, response, answer);

@@ -114,6 +114,13 @@ le_op_writes(LeOpKind kind)
 	return ops[kind].writes;
 }
 
+/* Does a refusal for that concern every request? */
+bool
+le_refuses_all(LeCause cause)
+{
+	return cause == LE_CAUSE_STRANGER || cause == LE_CAUSE_NOT_STORE;
+}
+
 /*
  * Which operations stand and fall together where it is a matter of permission?
  * Returns one that stands for all that write the same kind of key.

@@ -407,9 +407,22 @@ typedef struct LeRenewal
 	const char *detail;
 } LeRenewal;
 
+/*
+ * Why was it REFUSED?  The last two concern every request, not only what was
+ * asked.
+ */
+typedef enum LeCause
+{
+	LE_CAUSE_OTHER,				/* the text says it; of other outcomes: none */
+	LE_CAUSE_PERMISSION,		/* the secret does not allow it */
+	LE_CAUSE_STRANGER,			/* whoever asks is not known, or not let in */
+	LE_CAUSE_NOT_STORE			/* the answer is not the store's */
+} LeCause;
+
 typedef struct LeAnswer
 {
 	LeOutcome	outcome;
+	LeCause		cause;
 	LeConflict	conflict;
 	uint64		index;			/* of the write; of the answer for reads */
 	const char *session;
@@ -469,8 +482,6 @@ typedef struct LeAnswer
 								 * often ... */
 	le_duration busy_for;		/* ... and wants to be left alone for so long;
 								 * 0: it did not say */
-	bool		refuses_all;	/* REFUSED not for what was asked: whoever asks
-								 * is not known, or it is not the store */
 } LeAnswer;
 
 /* How this node learns that a key has changed hands. */
@@ -643,6 +654,7 @@ extern void le_store_limits(const LeStore *store, LeTiming *timing);
 extern bool le_performs(const LeStore *store, LeOpKind kind);
 extern bool le_header(const LeHttpResponse *response, const char *name,
 					  char *value, size_t size);
+extern bool le_refuses_all(LeCause cause);
 extern bool le_op_writes(LeOpKind kind);
 extern LeOpKind le_op_right(LeOpKind kind);
 extern const char *le_op_name(LeOpKind kind);

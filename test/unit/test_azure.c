@@ -884,6 +884,53 @@ test_network(void **state)
 	}
 }
 
+/* Why each that is refused is. */
+static void
+test_causes(void **state)
+{
+	static const struct
+	{
+		int			status;
+		const char *code;
+		LeCause		cause;
+	}			cases[] = {
+		{403, "AuthorizationPermissionMismatch", LE_CAUSE_PERMISSION},
+		{403, "InsufficientAccountPermissions", LE_CAUSE_PERMISSION},
+		{403, "AuthenticationFailed", LE_CAUSE_STRANGER},
+		{403, "AuthorizationFailure", LE_CAUSE_STRANGER},
+		{400, "InvalidAuthenticationInfo", LE_CAUSE_STRANGER},
+		{401, "NoAuthenticationInformation", LE_CAUSE_STRANGER},
+		{404, "ContainerNotFound", LE_CAUSE_OTHER},
+		{409, "ContainerBeingDeleted", LE_CAUSE_OTHER},
+		{409, "ContainerDisabled", LE_CAUSE_OTHER},
+		{404, "ResourceNotFound", LE_CAUSE_OTHER},
+		{409, "BlobImmutableDueToPolicy", LE_CAUSE_OTHER},
+		{409, "BlobImmutableDueToLegalHold", LE_CAUSE_OTHER},
+		{400, "InvalidHeaderValue", LE_CAUSE_OTHER},
+		{400, "", LE_CAUSE_OTHER},
+		{307, "", LE_CAUSE_NOT_STORE},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeOp		op = op_at(LE_OP_READ, HEAD, 0);
+		LeHttpResponse r = answer_of(cases[i].status, cases[i].code, "");
+		LeAnswer	a = decode(&op, &r);
+
+		assert_int_equal(a.outcome, LE_REFUSED);
+		if (a.cause != cases[i].cause)
+			fail_msg("%d %s: cause %d", cases[i].status, cases[i].code,
+					 a.cause);
+		if (cases[i].cause == LE_CAUSE_STRANGER)
+			continue;
+		/* what a stamp was refused for, when the lease is given back */
+		op = op_at(LE_OP_ACQUIRE, GIVE_BACK, cases[i].status);
+		strlcpy(op.step.tag, cases[i].code, sizeof(op.step.tag));
+		r = answer_of(200, NULL, "");
+		assert_int_equal(decode(&op, &r).cause, cases[i].cause);
+	}
+}
+
 /* What is in front of the service says nothing about a term. */
 static void
 test_proxies(void **state)
@@ -930,7 +977,7 @@ test_details(void **state)
 	r.body = "<Error><Message>sig=secret</Message></Error>";
 	r.body_len = strlen(r.body);
 	assert_null(strstr(decode(&op, &r).detail, "secret"));
-	assert_true(decode(&op, &r).refuses_all);
+	assert_int_equal(decode(&op, &r).cause, LE_CAUSE_STRANGER);
 }
 
 /* ---- lists ---- */
@@ -1146,6 +1193,7 @@ main(void)
 		store_test(test_no_term),
 		store_test(test_errors),
 		store_test(test_network),
+		store_test(test_causes),
 		store_test(test_proxies),
 		store_test(test_details),
 		store_test(test_lists),

@@ -486,6 +486,45 @@ test_statuses(void **state)
 	}
 }
 
+/* Why each that is refused is. */
+static void
+test_causes(void **state)
+{
+	static const struct
+	{
+		int			status;
+		const char *type;
+		const char *body;
+		LeCause		cause;
+	}			cases[] = {
+		{401, PROBLEM, TYPE("unauthorized") "}", LE_CAUSE_STRANGER},
+		{403, PROBLEM, TYPE("forbidden") "}", LE_CAUSE_PERMISSION},
+		{400, PROBLEM, TYPE("bad-request") "}", LE_CAUSE_OTHER},
+		{400, PROBLEM, TYPE("bad-name") "}", LE_CAUSE_OTHER},
+		{400, PROBLEM, TYPE("bad-duration") "}", LE_CAUSE_OTHER},
+		{400, PROBLEM, TYPE("bad-ttl") "}", LE_CAUSE_OTHER},
+		{403, PROBLEM, TYPE("cross-origin") "}", LE_CAUSE_OTHER},
+		{404, PROBLEM, TYPE("no-resource") "}", LE_CAUSE_OTHER},
+		{405, PROBLEM, TYPE("method") "}", LE_CAUSE_OTHER},
+		{413, PROBLEM, TYPE("too-large") "}", LE_CAUSE_OTHER},
+		/* that of a term, which no file has */
+		{422, PROBLEM, TYPE("token-jump") "}", LE_CAUSE_OTHER},
+		{401, "text/html", "", LE_CAUSE_NOT_STORE},
+		{404, "text/html", "", LE_CAUSE_NOT_STORE},
+		{307, "", "", LE_CAUSE_NOT_STORE},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeAnswer	a = made_up(LE_OP_ACQUIRE, cases[i].status,
+								cases[i].type, cases[i].body);
+
+		assert_int_equal(a.outcome, LE_REFUSED);
+		if (a.cause != cases[i].cause)
+			fail_msg("case %d, %s: cause %d", i, cases[i].body, a.cause);
+	}
+}
+
 static void
 test_network(void **state)
 {
@@ -1188,6 +1227,7 @@ main(void)
 		store_test(test_recorded_joined),
 		store_test(test_grants_of_something_else),
 		store_test(test_statuses),
+		store_test(test_causes),
 		store_test(test_network),
 		store_test(test_batches),
 		store_test(test_joined_requests),

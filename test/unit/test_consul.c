@@ -504,6 +504,7 @@ typedef struct ErrorCase
 	const char *text;
 	LeOutcome	write;
 	LeOutcome	read;
+	LeCause		cause;
 } ErrorCase;
 
 static const ErrorCase errors[] = {
@@ -574,12 +575,13 @@ static const ErrorCase errors[] = {
 
 	/* permission or configuration */
 	{403, TEXT, "Permission denied: token with AccessorID 'x' lacks "
-	"permission 'key:write' on \"y\"", LE_REFUSED, LE_REFUSED},
+	"permission 'key:write' on \"y\"", LE_REFUSED, LE_REFUSED,
+	LE_CAUSE_PERMISSION},
 	{403, TEXT, "rpc error making call: ACL not found", LE_REFUSED,
-	LE_REFUSED},
+	LE_REFUSED, LE_CAUSE_STRANGER},
 	{500, TEXT, "rpc error making call: Permission denied", LE_REFUSED,
-	LE_REFUSED},
-	{500, TEXT, "ACL not found", LE_REFUSED, LE_REFUSED},
+	LE_REFUSED, LE_CAUSE_PERMISSION},
+	{500, TEXT, "ACL not found", LE_REFUSED, LE_REFUSED, LE_CAUSE_STRANGER},
 	{403, TEXT, "Endpoint is blocked by agent configuration", LE_REFUSED,
 	LE_REFUSED},
 	{403, TEXT, "Access is restricted", LE_REFUSED, LE_REFUSED},
@@ -596,10 +598,12 @@ static const ErrorCase errors[] = {
 	LE_REFUSED},
 	{500, TEXT, "cross datacenter lock must be created at server agent",
 	LE_REFUSED, LE_REFUSED},
-	{301, HTML, "<a href=\"/x\">Moved</a>", LE_REFUSED, LE_REFUSED},
-	{302, TEXT, "No cluster leader", LE_REFUSED, LE_REFUSED},
-	{307, HTML, "", LE_REFUSED, LE_REFUSED},
-	{308, "", "", LE_REFUSED, LE_REFUSED},
+	{301, HTML, "<a href=\"/x\">Moved</a>", LE_REFUSED, LE_REFUSED,
+	LE_CAUSE_NOT_STORE},
+	{302, TEXT, "No cluster leader", LE_REFUSED, LE_REFUSED,
+	LE_CAUSE_NOT_STORE},
+	{307, HTML, "", LE_REFUSED, LE_REFUSED, LE_CAUSE_NOT_STORE},
+	{308, "", "", LE_REFUSED, LE_REFUSED, LE_CAUSE_NOT_STORE},
 
 	/* what is JSON, but no answer */
 	{200, JSON, "", LE_UNKNOWN, LE_UNAVAILABLE},
@@ -629,6 +633,8 @@ test_errors(void **state)
 				fail_msg("%d \"%s\": %s is %s, not %s", c->status, c->text,
 						 le_op_name(kind), le_outcome_name(a.outcome),
 						 le_outcome_name(expect));
+			if (a.cause != c->cause)
+				fail_msg("%d \"%s\": cause %d", c->status, c->text, a.cause);
 		}
 	}
 }
@@ -845,6 +851,10 @@ test_transactions(void **state)
 		if (a.outcome == LE_CONFLICT && a.conflict != c->conflict)
 			fail_msg("%s, %s: conflict %d", le_op_name(c->kind), c->errors,
 					 a.conflict);
+		if ((a.cause == LE_CAUSE_PERMISSION) !=
+			(a.outcome == LE_REFUSED && strstr(c->errors, EXISTS) == NULL))
+			fail_msg("%s, %s: cause %d", le_op_name(c->kind), c->errors,
+					 a.cause);
 		/* with a status that says it was applied, nobody knows */
 		r.status = 200;
 		a = decode(&op, &r);
@@ -2099,6 +2109,35 @@ test_recorded(void **state)
 	}
 }
 
+/* Why each that is refused was. */
+static void
+test_causes(void **state)
+{
+	static const char *const permission[] = {
+		"acquire-denied", "check-prefix-filtered", "check-prefix-hidden",
+		"claim-denied", "create-denied", "destroy-denied",
+		"list-claims-filtered", "list-held-filtered", "list-held-hidden",
+		"prove-denied", "read-anonymous", "read-claim-denied", "read-denied",
+		"renew-denied", "verify-gone", "verify-hidden", "watch-filtered",
+	};
+
+	for (int i = 0; i < lengthof(recorded); i++)
+	{
+		const char *file = recorded[i].file;
+		LeCause		expect = LE_CAUSE_OTHER;
+
+		for (int k = 0; k < lengthof(permission); k++)
+			if (strcmp(file, permission[k]) == 0)
+				expect = LE_CAUSE_PERMISSION;
+		if (strstr(file, "no-such-token") != NULL)
+			expect = LE_CAUSE_STRANGER;
+		if (strstr(file, "redirect") != NULL)
+			expect = LE_CAUSE_NOT_STORE;
+		if (decode_file(file).cause != expect)
+			fail_msg("%s: cause %d", file, decode_file(file).cause);
+	}
+}
+
 /* No file of the corpus is forgotten. */
 static void
 test_corpus_complete(void **state)
@@ -2390,6 +2429,7 @@ main(int argc, char **argv)
 		store_test(test_session_answers),
 		store_test(test_details),
 		store_test(test_recorded),
+		store_test(test_causes),
 		store_test(test_corpus_complete),
 		store_test(test_recorded_keys),
 		store_test(test_truncated),

@@ -240,7 +240,8 @@ decode(const LePlace *place, const LeOp *op, const LeHttpResponse *response,
 	else if (response->status == REFUSED || response->status == STRANGER)
 	{
 		le_fail(a, LE_REFUSED, le_op_name(op->kind));
-		a->refuses_all = response->status == STRANGER;
+		a->cause = response->status == STRANGER ? LE_CAUSE_STRANGER :
+			LE_CAUSE_PERMISSION;
 	}
 	else if (response->status == NOT_TOGETHER)
 	{

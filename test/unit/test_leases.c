@@ -601,15 +601,19 @@ test_errors(void **state)
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		wall++;
-		le_note_error(slot, cases[i].failed, cases[i].outcome, NULL);
+		le_note_error(slot, cases[i].failed, cases[i].outcome,
+					  LE_CAUSE_PERMISSION, NULL);
 		assert_string_equal(slot->last_error,
 							le_outcome_name(cases[i].outcome));
 		assert_int_equal(slot->last_error_at, wall);
 		assert_int_equal(slot->refused, cases[i].outcome == LE_REFUSED);
-		le_note_error(slot, cases[i].went_well, LE_CONFLICT, "who cares");
+		le_note_error(slot, cases[i].went_well, LE_CONFLICT,
+					  LE_CAUSE_OTHER, "who cares");
 		assert_int_equal(slot->last_error_at, cases[i].over ? 0 : wall);
 		assert_int_equal(slot->last_error[0] == '\0', cases[i].over);
 		assert_int_equal(slot->refused, !cases[i].over);
+		assert_int_equal(slot->refused_cause, cases[i].over ?
+						 LE_CAUSE_OTHER : LE_CAUSE_PERMISSION);
 	}
 }
 

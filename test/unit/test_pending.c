@@ -78,10 +78,12 @@ le_progress_shorten(int slot, le_duration within)
 {
 }
 
+static const LeStore *store = &le_store_local;
+
 const LeStore *
 le_configured_store(void)
 {
-	return &le_store_local;
+	return store;
 }
 
 const char *
@@ -94,6 +96,14 @@ const char *
 le_store_trouble(void)
 {
 	return "";
+}
+
+static LeCause cause;
+
+LeCause
+le_store_trouble_cause(void)
+{
+	return cause;
 }
 
 static bool waits;				/* the election's request, for its turn */
@@ -486,6 +496,38 @@ no_turn_is_no_fault_of_the_store(void **state)
 	assert_string_equal(replies[1].detail, "");
 }
 
+/* The file of the secret is named if that is what was refused. */
+static void
+a_hint_follows_from_the_cause(void **state)
+{
+	static const bool hinted[] = {
+		[LE_CAUSE_OTHER] = false,
+		[LE_CAUSE_PERMISSION] = true,
+		[LE_CAUSE_STRANGER] = true,
+		[LE_CAUSE_NOT_STORE] = false,
+	};
+	LeActions	act = {.verdict = LE_SAY_FAILED, .outcome = LE_REFUSED};
+
+	store = &le_store_consul;
+	for (int i = 0; i < lengthof(hinted); i++)
+	{
+		cause = i;
+		ask(0, LE_OWNER_NODE);
+		assert_false(le_pass_verdict(slot, &act, 1));
+		assert_int_equal(strstr(replies[0].hint, "consul_token_file") != NULL,
+						 hinted[i]);
+		/* what was noted of the election counts before that */
+		cause = LE_CAUSE_PERMISSION;
+		le_note_error(slot, LE_OP_ACQUIRE, LE_REFUSED, i, "no");
+		ask(0, LE_OWNER_NODE);
+		assert_false(le_pass_verdict(slot, &act, 1));
+		assert_string_equal(replies[0].detail, "no");
+		assert_int_equal(replies[0].hint[0] != '\0', hinted[i]);
+		slot->last_error[0] = '\0';
+	}
+	store = &le_store_local;
+}
+
 int
 main(void)
 {
@@ -512,6 +554,8 @@ main(void)
 										begin, end),
 		cmocka_unit_test_setup_teardown(questions_are_in_a_hurry, begin, end),
 		cmocka_unit_test_setup_teardown(what_was_not_sent_was_not_applied,
+										begin, end),
+		cmocka_unit_test_setup_teardown(a_hint_follows_from_the_cause,
 										begin, end),
 		cmocka_unit_test_setup_teardown(no_turn_is_no_fault_of_the_store,
 										begin, end),

@@ -26,7 +26,8 @@ le_key_op_note_error(LeSlot *slot, const LeFlight *flight,
 					 const LeAnswer *answer)
 {
 	if (!answer->unsent)
-		le_note_error(slot, flight->op.kind, answer->outcome, answer->detail);
+		le_note_error(slot, flight->op.kind, answer->outcome, answer->cause,
+					  answer->detail);
 }
 
 /* Is this the answer to the election's newest request? */

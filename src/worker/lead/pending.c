@@ -92,18 +92,9 @@ verb(LeRequestKind kind)
 	}
 }
 
-/* Does the store's refusal concern what the token allows? */
-static bool
-is_about_token(const char *detail)
-{
-	return strstr(detail, "ermission") != NULL ||
-		strstr(detail, "ACL") != NULL || strstr(detail, "token") != NULL ||
-		strstr(detail, "SAS") != NULL;
-}
-
 /* What to do about it, as far as it lies with this instance's settings. */
 static void
-store_hint(LeOutcome outcome, const char *detail, char *hint, size_t size)
+store_hint(LeOutcome outcome, LeCause cause, char *hint, size_t size)
 {
 	const LeStore *store = le_configured_store();
 
@@ -113,7 +104,8 @@ store_hint(LeOutcome outcome, const char *detail, char *hint, size_t size)
 				 store->url_setting);
 	else if (outcome == LE_REFUSED && store->secret_setting != NULL &&
 			 (store->authenticates == NULL ||
-			  store->authenticates()[0] == '\0') && is_about_token(detail))
+			  store->authenticates()[0] == '\0') &&
+			 (cause == LE_CAUSE_PERMISSION || cause == LE_CAUSE_STRANGER))
 		snprintf(hint, size, "Check the token in \"%s\" and its policy.",
 				 store->secret_setting);
 }
@@ -135,11 +127,17 @@ explain_no_turn(const LePending *p, char *detail, size_t detail_size,
  * else's; it was noted there just before.
  */
 static const char *
-trouble_with(const LePending *p, LeOutcome outcome)
+trouble_with(const LePending *p, LeOutcome outcome, LeCause *cause)
 {
+	const LeSlot *slot = p->slot >= 0 ? le_slot(p->slot) : NULL;
+
 	if (outcome == LE_REFUSED && p->ask.kind == LE_ASK_ACQUIRE &&
-		p->slot >= 0 && le_slot(p->slot)->last_error[0] != '\0')
-		return le_slot(p->slot)->last_error;
+		slot != NULL && slot->last_error[0] != '\0')
+	{
+		*cause = slot->refused ? slot->refused_cause : LE_CAUSE_OTHER;
+		return slot->last_error;
+	}
+	*cause = le_store_trouble_cause();
 	return le_store_trouble();
 }
 
@@ -150,6 +148,7 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
 	char		message[256];
 	char		detail[512];
 	char		hint[256] = "";
+	LeCause		cause;
 	int			sqlstate = LE_ERRCODE_UNAVAILABLE;
 
 	if (p->ask.all)
@@ -164,8 +163,8 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
 		explain_no_turn(p, detail, sizeof(detail), hint, sizeof(hint));
 	else
 	{
-		snprintf(detail, sizeof(detail), "%s", trouble_with(p, outcome));
-		store_hint(outcome, detail, hint, sizeof(hint));
+		strlcpy(detail, trouble_with(p, outcome, &cause), sizeof(detail));
+		store_hint(outcome, cause, hint, sizeof(hint));
 	}
 	if (outcome == LE_REFUSED)
 		sqlstate = LE_ERRCODE_REFUSED;

@@ -91,7 +91,7 @@ terms_answered(LeFlight *flight, const LeAnswer *answer)
 			continue;
 		le_stat_answer(number, flight->sent, renewal->outcome);
 		tell(flight, i, renewal, random);
-		le_note_error(slot, flight->op.kind, renewal->outcome,
+		le_note_error(slot, flight->op.kind, renewal->outcome, answer->cause,
 					  renewal->detail);
 		if (renewal->outcome == LE_DONE)
 		{

@@ -147,7 +147,7 @@ note_unusable(LeSlot *slot, const LeKey *key)
 				(errmsg("election \"%s\" cannot be led: %s", slot->name,
 						why)));
 	slot->fault_told = key->fault != NULL;
-	le_note_error(slot, LE_OP_READ, LE_REFUSED, why);
+	le_note_error(slot, LE_OP_READ, LE_REFUSED, LE_CAUSE_OTHER, why);
 }
 
 /* Remember who leads, for le_status and for answers of limited age. */

@@ -121,6 +121,7 @@ static struct
 }			failing[LE_NOPS];
 
 static char trouble[LE_MAX_ERROR_LEN + 1];
+static LeCause trouble_cause = LE_CAUSE_OTHER;
 
 static bool transmit(LeFlight *flight);
 static void launch(LeFlight *flight);
@@ -217,6 +218,12 @@ const char *
 le_store_trouble(void)
 {
 	return trouble;
+}
+
+LeCause
+le_store_trouble_cause(void)
+{
+	return trouble_cause;
 }
 
 static LeLane
@@ -320,7 +327,7 @@ end_trouble(void)
 static bool
 concerns_node(const LeFlight *flight, const LeAnswer *answer)
 {
-	if (answer->outcome != LE_REFUSED || answer->refuses_all)
+	if (answer->outcome != LE_REFUSED || le_refuses_all(answer->cause))
 		return true;
 	switch (flight->op.kind)
 	{
@@ -357,9 +364,10 @@ note_failure(const LeFlight *flight, const LeAnswer *answer)
 	}
 	failing[right].at = le_now();
 	failing[right].refused = refused;
-	failing[right].all = answer->refuses_all;
+	failing[right].all = le_refuses_all(answer->cause);
 	failing[right].node = concerns_node(flight, answer);
 	strlcpy(trouble, detail, sizeof(trouble));
+	trouble_cause = answer->cause;
 	if (failing[right].node)
 		le_set_trouble(LE_TROUBLE_STORE, detail);
 	else
@@ -409,6 +417,7 @@ note_success(const LeFlight *flight)
 	if (!any || left)
 		return;
 	trouble[0] = '\0';
+	trouble_cause = LE_CAUSE_OTHER;
 	ereport(LOG,
 			(errmsg("leader_election store at %s answers again",
 					le_store_place())));
@@ -714,7 +723,8 @@ fail_secretless(LeFlight *flight, const char *why)
 		le_fail_open(&flight->op, &answer, why);
 	else
 		le_fail(&answer, no_secret, why);
-	answer.refuses_all = answer.outcome == LE_REFUSED;
+	if (answer.outcome == LE_REFUSED)
+		answer.cause = LE_CAUSE_STRANGER;
 	land(flight, &answer);
 }
 
@@ -834,6 +844,14 @@ is_refusal(const LeFlight *flight, const LeHttpResponse *response,
 	return answer->outcome == LE_REFUSED;
 }
 
+/* The secret is what is wrong, whether the store could tell or not. */
+static void
+blame_secret(LeAnswer *answer)
+{
+	answer->cause = le_refuses_all(answer->cause) ? LE_CAUSE_STRANGER :
+		LE_CAUSE_PERMISSION;
+}
+
 /* What was wrong with the file, if it could not be read again. */
 static void
 explain_file(const LeFlight *flight, LeAnswer *answer)
@@ -848,6 +866,7 @@ explain_file(const LeFlight *flight, LeAnswer *answer)
 								 "%s (no token was sent: %s)" :
 								 "%s (the token is an old one: %s)",
 								 answer->detail, le_secret_trouble()));
+	blame_secret(answer);
 	MemoryContextSwitchTo(old);
 }
 
@@ -889,10 +908,12 @@ explain_refusal(LeAnswer *answer)
 {
 	LeFinding	finding;
 
-	if (answer->stale_secret && answer->outcome == LE_REFUSED &&
-		le_secret_judge(&finding) && finding.level == LE_LEVEL_ERROR)
-		answer->detail = le_clean_detail(psprintf("%s %s", finding.text,
-												  answer->detail));
+	if (!answer->stale_secret || answer->outcome != LE_REFUSED ||
+		!le_secret_judge(&finding) || finding.level != LE_LEVEL_ERROR)
+		return;
+	answer->detail = le_clean_detail(psprintf("%s %s", finding.text,
+											  answer->detail));
+	blame_secret(answer);
 }
 
 /* ---- requests ---- */

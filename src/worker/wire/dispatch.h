@@ -88,6 +88,7 @@ extern void le_dispatch_send(void);
 extern le_time le_dispatch_timer(void);
 extern const char *le_store_place(void);
 extern const char *le_store_trouble(void);
+extern LeCause le_store_trouble_cause(void);
 extern uint32 le_random(void);
 
 #endif							/* LE_DISPATCH_H */
