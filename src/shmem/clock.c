@@ -12,6 +12,8 @@
 
 #include <time.h>
 
+#include "miscadmin.h"
+
 #include "shmem/clock.h"
 
 /* From 1970 to 2000. */
@@ -36,6 +38,19 @@ TimestampTz
 le_wall(le_time when)
 {
 	return GetCurrentTimestamp() + (when - le_now()) / 1000;
+}
+
+/* For jitter only, so the quality of the generator does not matter. */
+uint32
+le_random(void)
+{
+	static uint64 state = 0;
+
+	if (state == 0)
+		state = (uint64) le_now() ^ ((uint64) MyProcPid << 32);
+	state = state * UINT64CONST(6364136223846793005) +
+		UINT64CONST(1442695040888963407);
+	return (uint32) (state >> 32);
 }
 
 int64

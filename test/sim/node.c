@@ -26,6 +26,7 @@
 #include "worker/watch/watch_all.h"
 #include "worker/wire/dispatch.h"
 #include "worker/wire/gossip.h"
+#include "worker/wire/lanes.h"
 #include "worker/worker.h"
 
 /* Where bound.c, runs.c and progress.c have theirs in shared memory. */

@@ -4,10 +4,9 @@
  *		Tests of operations on their way: several requests, several servers, a
  *		secret that runs out, a store that is busy.
  *
- * worker/wire/dispatch.c, gossip.c, servers.c, secret.c and throttle.c are
- * compiled in here, as server code, on a clock and a network of our own.  The
- * store is one that does what no store does yet, but what store.h promises to
- * those to come.
+ * The files of worker/wire but for files.c and http.c are compiled in here, as
+ * server code, on a clock and a network of our own.  The store is one that
+ * does what no store does yet, but what store.h promises to those to come.
  *
  * test/unit/test_dispatch.c
  *
@@ -22,8 +21,14 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
+#include "worker/wire/authenticate.c"
 #include "worker/wire/dispatch.c"
+#include "worker/wire/exchange.c"
+#include "worker/wire/flight.c"
 #include "worker/wire/gossip.c"
+#include "worker/wire/health.c"
+#include "worker/wire/lanes.c"
+#include "worker/wire/local_tokens.c"
 #include "worker/wire/secret.c"
 #include "worker/wire/servers.c"
 #include "worker/wire/throttle.c"
@@ -311,6 +316,12 @@ le_time
 le_now(void)
 {
 	return now;
+}
+
+uint32
+le_random(void)
+{
+	return 4711;
 }
 
 const LeStore *

@@ -43,6 +43,7 @@ about_to_read(void)
 /* ---- what the server would have ---- */
 
 int			le_max_elections;
+int			MyProcPid = 1;
 
 static void *table;
 

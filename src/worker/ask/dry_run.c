@@ -40,7 +40,7 @@ static const LeClaim no_claim = {
 static void
 check_answered(LeFlight *flight, const LeAnswer *answer)
 {
-	LePending  *p = le_pending_find(flight->pending, flight->slot);
+	LePending  *p = le_pending_find(flight->asker.number, flight->asker.proc);
 
 	if (p == NULL)
 		return;
@@ -59,8 +59,8 @@ send_check(const LePending *p, LeOpKind kind)
 	LeFlight   *flight = le_flight_without_effect(kind, p->ask.election,
 												  check_answered);
 
-	flight->pending = p->number;
-	flight->slot = p->proc;
+	flight->asker.proc = p->proc;
+	flight->asker.number = p->number;
 	flight->probe = true;
 	/* Once: those that are kept say nothing about the files of TLS. */
 	flight->fresh = p->ask.check == LE_CHECK_PREFIX;

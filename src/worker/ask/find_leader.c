@@ -26,7 +26,8 @@
 static bool
 still_asked(LeFlight *flight)
 {
-	const LePending *p = le_pending_find(flight->pending, flight->slot);
+	const LePending *p = le_pending_find(flight->asker.number,
+										 flight->asker.proc);
 
 	return p != NULL && le_still_asked(p->proc, p->number);
 }
@@ -34,7 +35,7 @@ still_asked(LeFlight *flight)
 static void
 session_named(LeFlight *flight, const LeAnswer *answer)
 {
-	LePending  *p = le_pending_find(flight->pending, flight->slot);
+	LePending  *p = le_pending_find(flight->asker.number, flight->asker.proc);
 	LeReply		r = {0};
 
 	if (p == NULL)
@@ -71,7 +72,7 @@ fill_leader(LeReply *r, const LeKey *key, const char *election)
 static void
 leader_read(LeFlight *flight, const LeAnswer *answer)
 {
-	LePending  *p = le_pending_find(flight->pending, flight->slot);
+	LePending  *p = le_pending_find(flight->asker.number, flight->asker.proc);
 	const LeKey *key = answer->nkeys > 0 ? &answer->keys[0] : NULL;
 	LeReply		r = {0};
 
@@ -88,8 +89,7 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 		LeFlight   *next = le_flight_new(LE_OP_SESSION_NAME, session_named);
 
 		next->op.session = le_flight_string(next, key->holder);
-		next->slot = flight->slot;
-		next->pending = flight->pending;
+		next->asker = flight->asker;
 		next->wanted = still_asked;
 		le_flight_send(next, le_table->node.timing.request_timeout);
 		return;
@@ -174,8 +174,8 @@ le_ask_leader(LePending *p)
 	flight = le_flight_new(LE_OP_READ, leader_read);
 	flight->op.election = le_flight_string(flight, p->ask.election);
 	flight->op.for_people = true;
-	flight->pending = p->number;
-	flight->slot = p->proc;
+	flight->asker.proc = p->proc;
+	flight->asker.number = p->number;
 	flight->wanted = still_asked;
 	flight->lane = LE_LANE_READ;
 	le_flight_send(flight, le_table->node.timing.request_timeout);

@@ -260,7 +260,7 @@ find(const LeFlight *flight)
 	{
 		Claiming   *c = dlist_container(Claiming, node, iter.cur);
 
-		if (c->number == flight->pending && c->proc == flight->slot)
+		if (c->number == flight->asker.number && c->proc == flight->asker.proc)
 			return c;
 	}
 	return NULL;
@@ -297,8 +297,8 @@ new_flight(const Claiming *c, LeOpKind kind,
 
 	flight->op.election = le_flight_string(flight, c->ask.election);
 	flight->op.job = le_flight_string(flight, c->ask.job);
-	flight->pending = c->number;
-	flight->slot = c->proc;
+	flight->asker.proc = c->proc;
+	flight->asker.number = c->number;
 	return flight;
 }
 

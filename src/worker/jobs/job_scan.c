@@ -147,7 +147,7 @@ give_up(LeOutcome outcome)
 static bool
 is_current(const LeFlight *flight)
 {
-	return survey.under_way && flight->pending == survey.round;
+	return survey.under_way && flight->asker.number == survey.round;
 }
 
 static void
@@ -162,7 +162,7 @@ send(LeOpKind kind, const char *election, const char *job,
 	flight->op.job = le_flight_string(flight, job);
 	flight->op.page = le_flight_string(flight, survey.page);
 	flight->op.local = slot == NULL ? &nobody : &slot->local;
-	flight->pending = survey.round;
+	flight->asker.number = survey.round;
 	flight->lane = LE_LANE_READ;
 	flight->probe = true;		/* a node may do without jobs */
 	le_flight_send(flight, le_table->node.timing.request_timeout);

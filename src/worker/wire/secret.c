@@ -474,3 +474,11 @@ le_secret_timer(void)
 {
 	return judge_at;
 }
+
+/* The secret is what is wrong, whether the store could tell or not. */
+void
+le_secret_blame(LeAnswer *answer)
+{
+	answer->cause = le_refuses_all(answer->cause) ? LE_CAUSE_STRANGER :
+		LE_CAUSE_PERMISSION;
+}

@@ -32,6 +32,7 @@ extern const char *le_secret(void);
 extern const char *le_secret_header(void);
 extern uint32 le_secret_number(void);
 extern LeSecretAdvice le_secret_refused(uint32 number);
+extern void le_secret_blame(LeAnswer *answer);
 extern void le_secret_run_timers(void);
 extern le_time le_secret_timer(void);
 

@@ -1,0 +1,196 @@
+/*-------------------------------------------------------------------------
+ *
+ * exchange.c
+ *		Requests as a server gets them, and its answers.
+ *
+ * An operation is encoded, sent to the server that is best, and its response
+ * decoded: a long one in parts, one in a turn of the loop.
+ *
+ * src/worker/wire/exchange.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/leases.h"
+#include "worker/wire/exchange.h"
+#include "worker/wire/gossip.h"
+#include "worker/wire/secret.h"
+
+/* To a server that is not there, when there are others. */
+#define CONNECT_MS			1000
+
+/* An answer that is decoded in parts, one in a turn of the loop. */
+typedef struct Unread
+{
+	LeFlight   *flight;
+	LeHttpResponse response;
+	LeAnswer	answer;			/* as far as it goes */
+} Unread;
+
+static LeHeard tell_of_answer;
+static List *unread = NIL;		/* answers whose decoding has begun */
+
+void
+le_exchange_start(LeHeard heard)
+{
+	tell_of_answer = heard;
+}
+
+/* What was wrong with it, if it says so itself. */
+static void
+explain_refusal(LeAnswer *answer)
+{
+	LeFinding	finding;
+
+	if (!answer->stale_secret || answer->outcome != LE_REFUSED ||
+		!le_secret_judge(&finding) || finding.level != LE_LEVEL_ERROR)
+		return;
+	answer->detail = le_clean_detail(psprintf("%s %s", finding.text,
+											  answer->detail));
+	le_secret_blame(answer);
+}
+
+/* A part of it, or all.  What it becomes lives as long as the flight. */
+static void
+decode_part(LeFlight *flight, const LeHttpResponse *response,
+			LeAnswer *answer)
+{
+	MemoryContext old = MemoryContextSwitchTo(flight->context);
+
+	flight->op.from = answer->rest;
+	le_configured_store()->decode(&le_table->place, &flight->op, response,
+								  answer);
+	if (answer->rest == 0)
+		explain_refusal(answer);
+	MemoryContextSwitchTo(old);
+}
+
+/* The rest of it later: the response is gone by then, so it is copied. */
+static void
+read_later(LeFlight *flight, const LeHttpResponse *response,
+		   const LeAnswer *answer)
+{
+	MemoryContext old = MemoryContextSwitchTo(flight->context);
+	Unread	   *u = palloc(sizeof(Unread));
+
+	u->flight = flight;
+	u->response = *response;
+	u->response.body = memcpy(palloc(response->body_len), response->body,
+							  response->body_len);
+	u->response.content_type = pstrdup(response->content_type);
+	if (response->headers != NULL)
+		u->response.headers = pstrdup(response->headers);
+	u->answer = *answer;
+	MemoryContextSwitchTo(old);
+	unread = le_flights_append(unread, u);
+}
+
+static void
+response_came(void *arg, const LeHttpResponse *response)
+{
+	LeFlight   *flight = arg;
+	LeAnswer	answer = {0};
+
+	decode_part(flight, response, &answer);
+	if (answer.rest != 0)
+		read_later(flight, response, &answer);
+	else
+		tell_of_answer(flight, response, &answer);
+}
+
+/* One part more of each answer that is not decoded to its end. */
+void
+le_exchange_run(void)
+{
+	for (int n = list_length(unread); n > 0; n--)
+	{
+		Unread	   *u = linitial(unread);
+
+		unread = list_delete_first(unread);
+		decode_part(u->flight, &u->response, &u->answer);
+		if (u->answer.rest == 0)
+			tell_of_answer(u->flight, &u->response, &u->answer);
+		else
+			unread = le_flights_append(unread, u);
+	}
+}
+
+/* Is there a part of an answer that has still to be decoded? */
+bool
+le_exchange_is_busy(void)
+{
+	return unread != NIL;
+}
+
+/*
+ * How long may this server take?  A read that another could answer as well
+ * leaves time for that one, lest a server that hangs should use up the time
+ * that somebody has to wait.
+ */
+static le_duration
+patience(const LeFlight *flight)
+{
+	le_duration left = Max(flight->until - flight->transmitted, LE_MSEC);
+	unsigned	tried = flight->tried;
+	LeServerRef other;
+
+	if (le_op_writes(flight->op.kind) || le_flight_may_park(flight) ||
+		!le_server_pick(&tried, &other))
+		return left;
+	return left / 2;
+}
+
+/* Encode and send; false: there is nobody left to send it to. */
+bool
+le_exchange_send(LeFlight *flight)
+{
+	const LeStore *store = le_configured_store();
+	LeHttpRequest request = {0};
+	MemoryContext old;
+
+	if (!le_server_pick(&flight->tried, &flight->server))
+		return false;
+	old = MemoryContextSwitchTo(flight->context);
+	initStringInfo(&request.path);
+	initStringInfo(&request.headers);
+	initStringInfo(&request.body);
+	if (store->tells && !flight->op.dry_run)
+		le_gossip_attach(&flight->op);
+	store->encode(&le_table->place, &flight->op, &request);
+	if (request.base == NULL)
+		request.base = le_server_url(flight->server);
+	if (!request.without_secret)
+		request.secret = le_secret();
+	request.secret_header = le_secret_header();
+	flight->secret_number = le_secret_number();
+	request.fresh = flight->fresh;
+	if (le_servers_several())
+		request.connect_ms = CONNECT_MS;
+	flight->transmitted = le_now();
+	if (!flight->anchored)
+		flight->sent = flight->transmitted;
+	flight->handed_over = true;
+	for (int i = 0; i < flight->op.njoined; i++)
+	{
+		flight->joined[i]->handed_over = true;
+		flight->joined[i]->sent = flight->sent;
+		flight->joined[i]->transmitted = flight->transmitted;
+	}
+	le_http_send(&request, flight->lane, patience(flight), response_came,
+				 flight);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+/* Its first request: the list of servers is never empty. */
+void
+le_exchange_begin(LeFlight *flight)
+{
+	if (!le_exchange_send(flight))
+		elog(ERROR, "leader_election has no server to ask");
+}

@@ -1,0 +1,171 @@
+/*-------------------------------------------------------------------------
+ *
+ * flight.c
+ *		One operation under way.
+ *
+ * src/worker/wire/flight.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "shmem/leases.h"
+#include "worker/wire/flight.h"
+
+static LeFlight **newest;		/* of each slot's election, while it has no
+								 * answer */
+
+void
+le_flights_start(void)
+{
+	newest = MemoryContextAllocZero(TopMemoryContext,
+									le_table->nslots * sizeof(LeFlight *));
+}
+
+static LeLane
+usual_lane(LeOpKind kind)
+{
+	switch (kind)
+	{
+		case LE_OP_RELEASE:
+		case LE_OP_TELL_NEWS:	/* of releases, perhaps */
+			return LE_LANE_RELEASE;
+		case LE_OP_READ_CLAIM:
+		case LE_OP_CLAIM:
+		case LE_OP_COMPLETE:
+			return LE_LANE_ASKED;
+		case LE_OP_READ:
+		case LE_OP_ACQUIRE:
+		case LE_OP_TAKE_OVER:
+		case LE_OP_PUBLISH:
+		case LE_OP_FORGET_NODE:
+			return LE_LANE_CAMPAIGN;
+		case LE_OP_LIST_CLAIMS:
+		case LE_OP_SESSION_NAME:
+			return LE_LANE_READ;
+		case LE_OP_WATCH:
+		case LE_OP_WATCH_NEWS:
+		case LE_OP_LIST_NODES:
+			return LE_LANE_WATCH;
+		default:
+			return LE_LANE_LIFE;
+	}
+}
+
+LeFlight *
+le_flight_new(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *))
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
+												  "leader_election flight",
+												  ALLOCSET_SMALL_SIZES);
+	LeFlight   *flight = MemoryContextAllocZero(context, sizeof(LeFlight));
+
+	flight->context = context;
+	flight->slot = -1;
+	flight->done = done;
+	flight->lane = usual_lane(kind);
+	flight->epoch = le_table->node.epoch;
+	flight->op.kind = kind;
+	flight->op.node_name = le_my_name();
+	flight->op.incarnation = le_table->incarnation;
+	flight->op.session = le_flight_string(flight, le_table->session);
+	flight->op.lease = le_table->node.timing.lease;
+	return flight;
+}
+
+/*
+ * A dry run: the store will not carry it out, even if it has nothing against
+ * it, since it depends on an index that no key has.  So it must not go with
+ * any that is to be carried out: it has the lane of what people look at.
+ */
+LeFlight *
+le_flight_without_effect(LeOpKind kind, const char *election,
+						 void (*done) (LeFlight *, const LeAnswer *))
+{
+	LeFlight   *flight = le_flight_new(kind, done);
+
+	if (election[0] != '\0')
+		flight->op.election = le_flight_string(flight, election);
+	flight->op.dry_run = true;
+	flight->op.index = flight->op.token = LE_NO_INDEX;
+	flight->op.rev = 1;
+	flight->lane = LE_LANE_READ;
+	return flight;
+}
+
+const char *
+le_flight_string(LeFlight *flight, const char *s)
+{
+	return s == NULL ? NULL : MemoryContextStrdup(flight->context, s);
+}
+
+/* Lists that are kept from one turn of the loop to the next. */
+List *
+le_flights_append(List *flights, void *member)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	flights = lappend(flights, member);
+	MemoryContextSwitchTo(old);
+	return flights;
+}
+
+/* From here on the election waits for its answer. */
+void
+le_flight_expect(LeFlight *flight)
+{
+	if (flight->request != 0)
+		newest[flight->slot] = flight;
+}
+
+LeFlight *
+le_flight_newest(int slot)
+{
+	return newest[slot];
+}
+
+bool
+le_flight_may_park(const LeFlight *flight)
+{
+	return flight->op.kind == LE_OP_WATCH ||
+		flight->op.kind == LE_OP_WATCH_NEWS;
+}
+
+/*
+ * An acquire of a session that has ended since.  Who seeks the election now is
+ * told that nothing was done for him, so no request of it may still set out.
+ */
+bool
+le_flight_is_past(const LeFlight *flight)
+{
+	return (flight->op.kind == LE_OP_ACQUIRE ||
+			flight->op.kind == LE_OP_TAKE_OVER) &&
+		flight->epoch != le_table->node.epoch;
+}
+
+/*
+ * The next request cannot be sent.  Was it the first, nothing was applied; of
+ * several, nobody knows what those before it have done.
+ */
+void
+le_flight_fail_rest(const LeFlight *flight, LeAnswer *answer,
+					LeOutcome outcome, const char *why)
+{
+	if (flight->op.step.number > 0)
+		le_fail_open(&flight->op, answer, why);
+	else
+		le_fail(answer, outcome, why);
+}
+
+/* What its answer leads to may send the next for the same election. */
+void
+le_flight_deliver(LeFlight *flight, const LeAnswer *answer)
+{
+	if (flight->request != 0 && newest[flight->slot] == flight)
+		newest[flight->slot] = NULL;
+	flight->done(flight, answer);
+	MemoryContextDelete(flight->context);
+}

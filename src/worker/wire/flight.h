@@ -1,0 +1,92 @@
+/*-------------------------------------------------------------------------
+ *
+ * flight.h
+ *		One operation under way.
+ *
+ * src/worker/wire/flight.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_FLIGHT_H
+#define LE_FLIGHT_H
+
+#include "lib/ilist.h"
+#include "nodes/pg_list.h"
+
+#include "store/store.h"
+#include "worker/wire/http.h"
+#include "worker/wire/servers.h"
+
+/*
+ * One operation under way.  It lives in a memory context of its own, which
+ * goes away after done() has returned.
+ */
+typedef struct LeFlight
+{
+	MemoryContext context;
+	dlist_node	node;			/* while it waits for its turn ... */
+	bool		under_way;		/* ... which has come */
+	bool		handed_over;	/* to the socket, so that the store may have
+								 * it; not while it waits to go again */
+	bool		carries;		/* several that the store carries out each by
+								 * itself */
+	uint64		turn;			/* of the loop in which it began to wait */
+	LeLane		lane;
+	bool		keeps_waiting;	/* however long that takes */
+	bool		(*wanted) (struct LeFlight *flight);	/* still, when it is
+														 * its turn?  NULL:
+														 * always */
+	struct LeFlight **joined;	/* those whose operations go with this one's
+								 * request: as many as op.njoined */
+	int			unjudged;		/* how often it was sent in vain, since
+								 * another of the same request was refused */
+	LeOp		op;				/* its strings live in context, or longer */
+	le_time		sent;			/* the request that trust counts from */
+	le_time		transmitted;	/* the newest of its requests */
+	bool		anchored;		/* "sent" is that of an earlier one */
+	uint32		epoch;			/* of the node's session when it was sent */
+	int			slot;			/* of the election, or -1 */
+	uint32		request;		/* number of the election's request, or 0 */
+	struct
+	{
+		int			proc;		/* of the backend ... */
+		uint64		number;		/* ... and of its question; 0: none */
+	}			asker;
+	int		   *held_slots;		/* PROVE_NODE: slots of op.held ... */
+	uint64	   *held_tokens;	/* ... and of which terms; also for
+								 * RENEW_TERMS */
+	List	   *earlier;		/* LIST_HELD: keys of the pages before */
+	LeServerRef server;			/* that was asked last ... */
+	unsigned	tried;			/* ... and all that were, one bit each */
+	uint32		secret_number;	/* that it was last sent with ... */
+	bool		renewed_secret; /* ... and which was replaced for its sake,
+								 * once */
+	bool		fresh;			/* over a connection of its own, to try it */
+	bool		probe;			/* asks whether it may; who asked is told */
+	le_duration patience;		/* for the answer ... */
+	le_time		until;			/* ... and when it ends */
+	le_time		not_after;		/* none of its requests is sent from then on;
+								 * 0: no such limit */
+	void		(*done) (struct LeFlight *flight, const LeAnswer *answer);
+} LeFlight;
+
+#define LE_NO_INDEX	((uint64) PG_INT64_MAX)	/* that no key has */
+
+extern void le_flights_start(void);
+extern LeFlight *le_flight_new(LeOpKind kind,
+							   void (*done) (LeFlight *, const LeAnswer *));
+extern LeFlight *le_flight_without_effect(LeOpKind kind,
+										  const char *election,
+										  void (*done) (LeFlight *,
+														const LeAnswer *));
+extern const char *le_flight_string(LeFlight *flight, const char *s);
+extern List *le_flights_append(List *flights, void *member);
+extern void le_flight_expect(LeFlight *flight);
+extern LeFlight *le_flight_newest(int slot);
+extern bool le_flight_may_park(const LeFlight *flight);
+extern bool le_flight_is_past(const LeFlight *flight);
+extern void le_flight_fail_rest(const LeFlight *flight, LeAnswer *answer,
+								LeOutcome outcome, const char *why);
+extern void le_flight_deliver(LeFlight *flight, const LeAnswer *answer);
+
+#endif							/* LE_FLIGHT_H */

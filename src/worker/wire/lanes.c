@@ -1,0 +1,478 @@
+/*-------------------------------------------------------------------------
+ *
+ * lanes.c
+ *		Whose turn it is, and what goes together.
+ *
+ * Requests go in lanes, each with connections and a window of its own: what
+ * keeps a term alive never waits behind what seeks one, however much of that
+ * there is.  An operation that finds its lane's window full waits for its
+ * turn.  It is not sent yet, so its time has not begun, and the store has not
+ * failed if it takes long; whoever has stopped wanting it until then is told
+ * so instead.  No more can wait than there are elections, as each has one
+ * request at a time, and sessions that wait themselves.
+ *
+ * What waits together goes together, where the store can have several
+ * operations in one request.  Each of them is answered for itself; those that
+ * were not applied only because another was refused are sent again.  A server
+ * that does not take them together, as one of an earlier version, is asked for
+ * one after the other, and tried again after a while.
+ *
+ * src/worker/wire/lanes.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/leases.h"
+#include "shmem/stats.h"
+#include "worker/wire/health.h"
+#include "worker/wire/lanes.h"
+#include "worker/wire/secret.h"
+#include "worker/wire/throttle.h"
+
+/*
+ * How many requests of a lane may be under way.  Those that nobody may delay
+ * are never many; of the others enough to keep the store busy, and not so many
+ * that each of them is slow.
+ */
+int			le_lane_windows[LE_NLANES] = {
+	[LE_LANE_LIFE] = 8,
+	[LE_LANE_RELEASE] = 4,
+	[LE_LANE_ASKED] = 8,
+	[LE_LANE_CAMPAIGN] = 8,
+	[LE_LANE_READ] = 4,
+	[LE_LANE_WATCH] = 3,		/* keys, news, nodes; and what a store parks */
+};
+
+/* Whose request was so often in vain goes by itself. */
+#define MAX_UNJUDGED	3
+
+/*
+ * A store that carries out each by itself must not take long to answer, since
+ * trust counts from the send of the request: no more than a share of the
+ * lease, of which half is quick.  So few go together in any case.
+ */
+#define SLOW_SHARE		16
+#define LEAST_TOGETHER	8
+
+/* So many that wait for their kind are passed by to find one of another. */
+#define MAX_PASSED_BY	400
+
+/* What a server does not take together goes one by one for so long. */
+#define APART			(60 * LE_SEC)
+
+typedef struct Lane
+{
+	int			window;
+	int			under_way;
+	int			carrying;		/* of these, that carry several */
+	dlist_head	waiting;		/* flights, the oldest first */
+} Lane;
+
+static Lane lanes[LE_NLANES];
+static uint64 turns = 0;		/* of the loop so far */
+static le_time apart_until = 0; /* each operation goes alone */
+static int	together;			/* so many go in one, where each is carried
+								 * out by itself */
+
+/* Says how many connections each lane may need. */
+void
+le_lanes_start(int connections[LE_NLANES])
+{
+	together = LE_MAX_JOINED;
+	for (int i = 0; i < LE_NLANES; i++)
+	{
+		lanes[i].window = le_lane_windows[i];
+		lanes[i].under_way = lanes[i].carrying = 0;
+		dlist_init(&lanes[i].waiting);
+		if (i == LE_LANE_WATCH)
+			lanes[i].window += le_configured_store()->max_parked;
+		connections[i] = lanes[i].window;
+	}
+	apart_until = 0;
+}
+
+/* Others may be asked from now on. */
+void
+le_lanes_configure(void)
+{
+	apart_until = 0;
+}
+
+bool
+le_lane_is_free(LeLane lane)
+{
+	return lanes[lane].under_way < lanes[lane].window;
+}
+
+/* It waits for its turn behind the others. */
+void
+le_lane_queue(LeFlight *flight)
+{
+	flight->turn = turns;
+	dlist_push_tail(&lanes[flight->lane].waiting, &flight->node);
+}
+
+/* The same, but in another lane. */
+void
+le_lane_change(LeFlight *flight, LeLane lane)
+{
+	dlist_delete(&flight->node);
+	flight->lane = lane;
+	dlist_push_tail(&lanes[lane].waiting, &flight->node);
+}
+
+/* It takes a place in its lane, and its time begins. */
+void
+le_lane_enter(LeFlight *flight)
+{
+	lanes[flight->lane].under_way++;
+	flight->under_way = true;
+	flight->sent = flight->transmitted = le_now();
+	flight->until = le_earliest(flight->sent + flight->patience,
+								flight->not_after);
+}
+
+/* ---- what comes back ---- */
+
+/* Which row of the statistics it counts for. */
+static int
+stat_row(const LeFlight *flight)
+{
+	const char *election = flight->op.election;
+
+	return election == NULL ? LE_STAT_NODE : le_find_term(election);
+}
+
+/*
+ * A parked query is answered when something changes: the time says nothing
+ * about the store.
+ */
+static void
+count_answer(const LeFlight *flight, const LeAnswer *answer)
+{
+	if (!le_flight_may_park(flight))
+		le_stat_answer(stat_row(flight), flight->sent, answer->outcome);
+}
+
+static void
+leave_place(LeFlight *flight)
+{
+	if (flight->under_way)
+		lanes[flight->lane].under_way--;
+	if (flight->carries)
+		lanes[flight->lane].carrying--;
+	flight->under_way = flight->carries = flight->handed_over = false;
+}
+
+/* Of a secret ahead of time nobody has to know: there is the last one. */
+static bool
+is_of_interest(const LeFlight *flight)
+{
+	const LeStore *store = le_configured_store();
+
+	if (flight->op.kind == LE_OP_AUTHENTICATE && !le_secret_missing())
+		return false;
+	return !store->between_instances || !le_performs(store, flight->op.kind);
+}
+
+void
+le_lanes_finish(LeFlight *flight, const LeAnswer *answer)
+{
+	leave_place(flight);
+	if (is_of_interest(flight))
+	{
+		count_answer(flight, answer);
+		le_health_note(flight, answer);
+	}
+	le_flight_deliver(flight, answer);
+}
+
+/* Its turn has come: in the turn of the loop in which it was asked for? */
+static void
+count_wait(const LeFlight *flight)
+{
+	if (flight->turn != turns)
+		le_stat_count_slot(stat_row(flight), LE_STAT_WAITS);
+}
+
+/* ---- several operations in one request ---- */
+
+static bool
+goes_alone(const LeFlight *flight)
+{
+	const LeStore *store = le_configured_store();
+
+	return store->room == 0 || flight->fresh ||
+		flight->unjudged >= MAX_UNJUDGED ||
+		store->takes(&flight->op) == 0 || le_now() < apart_until;
+}
+
+/* Is each carried out by itself, although it could go with others? */
+static bool
+is_one_of_many(const LeFlight *flight)
+{
+	const LeStore *store = le_configured_store();
+
+	return store->key_leases && store->room > 0 &&
+		store->takes(&flight->op) > 0;
+}
+
+/*
+ * While a request carries several of those, no other of them goes: they would
+ * only take the store's time from each other, and from what keeps terms.
+ */
+static bool
+has_place(const Lane *lane, const LeFlight *next)
+{
+	return lane->under_way < lane->window &&
+		(lane->carrying == 0 || !is_one_of_many(next));
+}
+
+/*
+ * The store carries out each by itself, so that a request about many takes
+ * long when it is slow, and of what it grants little is left then.  Half as
+ * many are asked for next time; twice as many again when it is quick.
+ */
+static void
+note_pace(const LeFlight *flight)
+{
+	le_duration took = le_now() - flight->transmitted;
+	le_duration slow = le_table->node.timing.lease / SLOW_SHARE;
+
+	if (!flight->carries)
+		return;
+	if (took > slow)
+		together = Max(together / 2, LEAST_TOGETHER);
+	else if (took < slow / 2)
+		together = Min(together * 2, LE_MAX_JOINED);
+}
+
+/* By their names: two sessions that ask who leads may mean the same one. */
+static bool
+is_about_another(const LeFlight *flight, const LeFlight *other)
+{
+	if (strcmp(other->op.election, flight->op.election) == 0)
+		return false;
+	for (int i = 0; i < flight->op.njoined; i++)
+		if (strcmp(other->op.election, flight->op.joined[i]->election) == 0)
+			return false;
+	return true;
+}
+
+static void
+join(LeFlight *flight, LeFlight *other)
+{
+	const LeOp **ops = (const LeOp **) flight->op.joined;
+
+	if (flight->joined == NULL)
+	{
+		flight->joined = MemoryContextAlloc(flight->context, LE_MAX_JOINED *
+											sizeof(LeFlight *));
+		ops = MemoryContextAlloc(flight->context,
+								 LE_MAX_JOINED * sizeof(LeOp *));
+		flight->op.joined = ops;
+	}
+	ops[flight->op.njoined] = &other->op;
+	flight->joined[flight->op.njoined++] = other;
+	other->handed_over = true;	/* in no lane any more, from here on */
+}
+
+/* Take along what waits in the same lane, as far as there are places. */
+static void
+join_others(Lane *lane, LeFlight *flight)
+{
+	const LeStore *store = le_configured_store();
+	int			room;
+	int			looks = 2 * LE_MAX_JOINED;
+	dlist_mutable_iter iter;
+
+	if (goes_alone(flight))
+		return;
+	room = store->room - store->takes(&flight->op);
+	dlist_foreach_modify(iter, &lane->waiting)
+	{
+		LeFlight   *other = dlist_container(LeFlight, node, iter.cur);
+
+		if (looks-- == 0 || room <= 0 ||
+			flight->op.njoined == LE_MAX_JOINED - 1 ||
+			(is_one_of_many(flight) && flight->op.njoined + 1 >= together))
+			break;
+		if (goes_alone(other) || store->takes(&other->op) > room ||
+			!store->joins(&flight->op, &other->op) ||
+			!is_about_another(flight, other) ||
+			(other->wanted != NULL && !other->wanted(other)))
+			continue;
+		room -= store->takes(&other->op);
+		dlist_delete(&other->node);
+		count_wait(other);
+		join(flight, other);
+	}
+	flight->carries = flight->op.njoined > 0 && is_one_of_many(flight);
+	if (flight->carries)
+		lane->carrying++;
+}
+
+/* One of the operations of a request has its answer, or must go again. */
+static void
+land_one(LeFlight *flight, const LeAnswer *answer)
+{
+	if (!answer->unjudged && !answer->apart)
+	{
+		le_lanes_finish(flight, answer);
+		return;
+	}
+	leave_place(flight);
+	flight->unjudged = answer->apart ? MAX_UNJUDGED : flight->unjudged + 1;
+	flight->op.njoined = 0;
+	flight->tried = 0;
+	flight->turn = turns;
+	dlist_push_head(&lanes[flight->lane].waiting, &flight->node);
+}
+
+/* Not all at once, then; who was asked may be replaced by a newer one. */
+static void
+note_apart(const LeFlight *flight, const LeAnswer *answer)
+{
+	if (apart_until == 0)
+		ereport(LOG,
+				(errmsg("leader_election store at %s does not take several elections in one request: %s",
+						le_store_place(), answer->detail),
+				 errdetail("Could not %s %d at once; it may be of an earlier version. Each goes by itself, until it is tried again in %d seconds.",
+						   le_op_name(flight->op.kind),
+						   1 + flight->op.njoined,
+						   (int) (APART / LE_SEC))));
+	apart_until = le_now() + APART;
+}
+
+/* The answer lives as long as the one that was sent for all: it goes last. */
+void
+le_lanes_land(LeFlight *flight, const LeAnswer *answer)
+{
+	int			n = flight->op.njoined;
+
+	if (answer->apart)
+		note_apart(flight, answer);
+	else
+		note_pace(flight);
+	for (int i = n; i > 0; i--)
+		land_one(flight->joined[i - 1],
+				 answer->parts != NULL ? &answer->parts[i] : answer);
+	land_one(flight, n > 0 && answer->parts != NULL ? &answer->parts[0] :
+			 answer);
+}
+
+/* The next request cannot be sent. */
+void
+le_lanes_give_up(LeFlight *flight, const char *why)
+{
+	LeAnswer	answer = {0};
+
+	le_flight_fail_rest(flight, &answer, LE_UNAVAILABLE, why);
+	le_lanes_land(flight, &answer);
+}
+
+/* ---- whose turn it is ---- */
+
+/* What a lane waits for beside a place in it; 0: nothing. */
+static le_time
+paused_until(const Lane *lane)
+{
+	return lane == &lanes[LE_LANE_CAMPAIGN] ?
+		le_throttle_campaign(le_table->node.timing.lease) : 0;
+}
+
+/* Does it wait for nothing but a request that carries others of its kind? */
+static bool
+is_passed_by(const Lane *lane, const LeFlight *next)
+{
+	return lane->under_way < lane->window && !has_place(lane, next) &&
+		paused_until(lane) == 0;
+}
+
+/* False: it is not its turn.  If it is, "unsent" says why not to send it. */
+static bool
+take_turn(Lane *lane, LeFlight *next, const char **unsent)
+{
+	bool		wanted = next->wanted == NULL || next->wanted(next);
+	bool		late = !next->keeps_waiting && le_now() >= next->until;
+
+	if (wanted && !late && (!has_place(lane, next) ||
+							paused_until(lane) != 0))
+		return false;
+	dlist_delete(&next->node);
+	count_wait(next);
+	if (!wanted)
+		*unsent = "it is not wanted any more";
+	else if (late)
+		*unsent = "too many requests were waiting for their turn";
+	else
+	{
+		*unsent = NULL;
+		join_others(lane, next);
+		if (lane == &lanes[LE_LANE_CAMPAIGN])
+			le_throttle_campaigned();
+	}
+	return true;
+}
+
+/*
+ * The oldest first; but those that wait only for their kind hold up no other
+ * kind, as a claim behind hundreds of acquires.  NULL: it is nobody's turn.
+ */
+LeFlight *
+le_lane_next(LeLane number, const char **unsent)
+{
+	Lane	   *lane = &lanes[number];
+	int			looks = MAX_PASSED_BY;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &lane->waiting)
+	{
+		LeFlight   *next = dlist_container(LeFlight, node, iter.cur);
+
+		if (looks < MAX_PASSED_BY && is_passed_by(lane, next))
+			;					/* one of those, too */
+		else if (take_turn(lane, next, unsent))
+			return next;
+		else if (!is_passed_by(lane, next))
+			return NULL;
+		if (--looks == 0)
+			return NULL;
+	}
+	return NULL;
+}
+
+void
+le_lanes_end_turn(void)
+{
+	turns++;
+}
+
+/* When has somebody waited for too long, should no place become free? */
+le_time
+le_lanes_timer(void)
+{
+	le_time		next = 0;
+
+	for (int i = 0; i < LE_NLANES; i++)
+	{
+		const LeFlight *first;
+		le_time		paused;
+
+		if (dlist_is_empty(&lanes[i].waiting))
+			continue;
+		first = dlist_container(LeFlight, node,
+								dlist_head_node(&lanes[i].waiting));
+		paused = paused_until(&lanes[i]);
+		if (paused != 0)
+			next = le_earliest(next, paused);
+		else if (has_place(&lanes[i], first))
+			return le_now();
+		if (!first->keeps_waiting)
+			next = le_earliest(next, first->until);
+	}
+	return next;
+}
