@@ -153,6 +153,7 @@ le_exchange_send(LeFlight *flight)
 	LeHttpRequest request = {0};
 	MemoryContext old;
 
+	Assert(flight->under_way);
 	if (!le_server_pick(&flight->tried, &flight->server))
 		return false;
 	old = MemoryContextSwitchTo(flight->context);

@@ -117,6 +117,7 @@ le_flights_append(List *flights, void *member)
 void
 le_flight_expect(LeFlight *flight)
 {
+	Assert(flight->request == 0 || flight->asker.number == 0);
 	if (flight->request != 0)
 		newest[flight->slot] = flight;
 }

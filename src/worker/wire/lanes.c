@@ -107,10 +107,18 @@ le_lane_is_free(LeLane lane)
 	return lanes[lane].under_way < lanes[lane].window;
 }
 
+/* Neither in a place of its lane, nor with another's request. */
+static pg_attribute_unused() bool
+waits_for_turn(const LeFlight *flight)
+{
+	return !flight->under_way && !flight->handed_over;
+}
+
 /* It waits for its turn behind the others. */
 void
 le_lane_queue(LeFlight *flight)
 {
+	Assert(waits_for_turn(flight));
 	flight->turn = turns;
 	dlist_push_tail(&lanes[flight->lane].waiting, &flight->node);
 }
@@ -119,6 +127,7 @@ le_lane_queue(LeFlight *flight)
 void
 le_lane_change(LeFlight *flight, LeLane lane)
 {
+	Assert(waits_for_turn(flight));
 	dlist_delete(&flight->node);
 	flight->lane = lane;
 	dlist_push_tail(&lanes[lane].waiting, &flight->node);
@@ -128,6 +137,7 @@ le_lane_change(LeFlight *flight, LeLane lane)
 void
 le_lane_enter(LeFlight *flight)
 {
+	Assert(waits_for_turn(flight));
 	lanes[flight->lane].under_way++;
 	flight->under_way = true;
 	flight->sent = flight->transmitted = le_now();
@@ -160,6 +170,10 @@ count_answer(const LeFlight *flight, const LeAnswer *answer)
 static void
 leave_place(LeFlight *flight)
 {
+	Assert(flight->under_way || flight->handed_over);
+	Assert(flight->under_way || !flight->carries);
+	Assert(lanes[flight->lane].under_way >= flight->under_way);
+	Assert(lanes[flight->lane].carrying >= flight->carries);
 	if (flight->under_way)
 		lanes[flight->lane].under_way--;
 	if (flight->carries)
@@ -267,6 +281,7 @@ join(LeFlight *flight, LeFlight *other)
 {
 	const LeOp **ops = (const LeOp **) flight->op.joined;
 
+	Assert(waits_for_turn(other) && other->lane == flight->lane);
 	if (flight->joined == NULL)
 	{
 		flight->joined = MemoryContextAlloc(flight->context, LE_MAX_JOINED *
@@ -353,6 +368,7 @@ le_lanes_land(LeFlight *flight, const LeAnswer *answer)
 {
 	int			n = flight->op.njoined;
 
+	Assert(flight->under_way);
 	if (answer->apart)
 		note_apart(flight, answer);
 	else
