@@ -59,7 +59,8 @@ build/sim/worker.o: $(SIM_WORKER) test/sim/state.lds
 build/sim/sim: build/sim/worker.o $(SIM_OBJS)
 	$(TEST_CC) $(SIM_CFLAGS) $(SIM_UNIT) -no-pie -Wl,--wrap=clock_gettime \
 		-o $@ $^ $(TEST_LIBS)
--include $(wildcard build/sim/*.d build/sim/*/*.d build/sim/*/*/*.d)
+-include $(wildcard build/sim/*.d build/sim/*/*.d build/sim/*/*/*.d \
+	build/sim/*/*/*/*.d)
 
 SCHEDULES ?= 500000
 EXHAUST ?= 1
