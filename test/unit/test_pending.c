@@ -22,6 +22,7 @@
 
 #include "shmem/leases.c"
 #include "worker/lead/pending.c"
+#include "worker/lead/pending_list.c"
 
 /* ---- what the rest of the extension would be ---- */
 
@@ -222,7 +223,7 @@ begin(void **state)
 	memset(replies, 0, sizeof(replies));
 	campaigns = waits = false;
 	hurried = 0;
-	dlist_init(&pendings);
+	dlist_init(&pendings.head);
 	return 0;
 }
 

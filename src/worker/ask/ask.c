@@ -119,7 +119,7 @@ ask_acquire(LePending *p)
 		}
 		else
 		{
-			p->known = p->denied = true;
+			le_contest(p)->known = le_contest(p)->denied = true;
 			if (p->ask.wait_until <= le_now())
 				le_reply_not_granted(p, true, LE_DONE);
 		}
@@ -133,7 +133,7 @@ ask_acquire(LePending *p)
 		return;
 	}
 	if (le_election_in_flight(&slot->election) && !le_flight_waits(p->slot))
-		p->joined = slot->election.request;
+		le_contest(p)->joined = slot->election.request;
 	le_elect_advance(slot);
 	/* A wait in progress may rest on old news: ask the store again. */
 	if (slot->election.state == LE_WAITING && le_session_live())
@@ -163,7 +163,7 @@ static void
 begin_release(LePending *p, LeSlot *slot)
 {
 	le_note_begun(p->proc, p->number, slot->election.token);
-	p->releases++;
+	le_contest(p)->releases++;
 	le_elect_give_up(slot);
 }
 
@@ -194,7 +194,7 @@ done_before(LePending *p, LeSlot *slot)
 			 le_election_is_ending(&slot->election))
 	{
 		le_pending_attach(p, slot);
-		p->releases++;
+		le_contest(p)->releases++;
 	}
 	else
 		le_reply_outcome(p, LE_UNKNOWN);
@@ -283,9 +283,9 @@ ask_withdraw(LePending *p)
 static void
 wait_for_release(LePending *p, const LeSlot *slot)
 {
-	p->releases++;
+	le_contest(p)->releases++;
 	if (p->ask.all)
-		p->releasing[le_slot_number(slot)] = true;
+		le_contest(p)->releasing[le_slot_number(slot)] = true;
 }
 
 /* Of all elections, those that the caller may have stepped down from. */
@@ -357,7 +357,7 @@ ask_step_down(LePending *p)
 		first = last = p->slot;
 	}
 	else
-		p->releasing = MemoryContextAllocZero(TopMemoryContext,
+		le_contest(p)->releasing = MemoryContextAllocZero(TopMemoryContext,
 											  le_table->nslots * sizeof(bool));
 	/* Count first: a release may be confirmed while the next one starts. */
 	for (int i = first; i <= last; i++)
@@ -370,7 +370,7 @@ ask_step_down(LePending *p)
 		le_reply_outcome(p, LE_UNKNOWN);
 		p = NULL;
 	}
-	else if (p->releases == 0)
+	else if (le_contest(p)->releases == 0)
 	{
 		le_reply(p, any ? LE_REPLY_TRUE : LE_REPLY_FALSE);
 		p = NULL;

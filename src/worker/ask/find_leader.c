@@ -48,8 +48,7 @@ session_named(LeFlight *flight, const LeAnswer *answer)
 		strlcpy(r.leader, answer->name, sizeof(r.leader));
 	else
 		snprintf(r.leader, sizeof(r.leader), "session:%s", flight->op.session);
-	le_answer(p->proc, p->number, &r);
-	le_pending_drop(p);
+	(void) le_pending_answer(p, &r);
 }
 
 static void
@@ -80,7 +79,7 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 		return;
 	if (answer->outcome != LE_DONE)
 	{
-		p->unsent = answer->unsent;
+		le_contest(p)->unsent = answer->unsent;
 		le_reply_outcome(p, answer->outcome);
 		return;
 	}
@@ -99,8 +98,7 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 	/* Held without a name: its holder has still to write that down. */
 	if (key != NULL && key->holder != NULL && key->node[0] != '\0')
 		fill_leader(&r, key, p->ask.election);
-	le_answer(p->proc, p->number, &r);
-	le_pending_drop(p);
+	(void) le_pending_answer(p, &r);
 }
 
 /* With the local store this node's own table is the whole truth. */
@@ -121,8 +119,7 @@ answer_local_leader(LePending *p)
 		r.has_value = slot->has_value;
 		strlcpy(r.value, slot->value, sizeof(r.value));
 	}
-	le_answer(p->proc, p->number, &r);
-	le_pending_drop(p);
+	(void) le_pending_answer(p, &r);
 }
 
 /* From what the watch has seen, if that is fresh enough and says all. */
@@ -144,8 +141,7 @@ answer_from_watch(LePending *p)
 	r.observed = le_wall(fresh);
 	if (key != NULL && key->holder != NULL)
 		fill_leader(&r, key, p->ask.election);
-	le_answer(p->proc, p->number, &r);
-	le_pending_drop(p);
+	(void) le_pending_answer(p, &r);
 	return true;
 }
 

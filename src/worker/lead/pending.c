@@ -24,7 +24,17 @@
 #include "worker/view/eligible.h"
 #include "worker/wire/dispatch.h"
 
-static dlist_head pendings = DLIST_STATIC_INIT(pendings);
+static void question_released(LePending *p);
+static le_time wait_ends(const LePending *p);
+static void question_given_up(LePending *p);
+
+static LePendingList pendings = {
+	.head = DLIST_STATIC_INIT(pendings.head),
+	.size = sizeof(LeContest),
+	.due = wait_ends,
+	.act = question_given_up,
+	.release = question_released,
+};
 
 /* ---- replies ---- */
 
@@ -32,46 +42,16 @@ static dlist_head pendings = DLIST_STATIC_INIT(pendings);
 void
 le_pending_attach(LePending *p, LeSlot *slot)
 {
-	p->slot = le_slot_number(slot);
-	slot->asked++;
+	le_pending_keep_slot(p, slot);
 	if (p->ask.kind != LE_ASK_CAMPAIGN) /* which is answered at once */
 		le_flight_hurry(p->slot);
 }
 
-void
-le_pending_drop(LePending *p)
+static void
+question_released(LePending *p)
 {
-	if (p->slot >= 0)
-		le_slot(p->slot)->asked--;
-	dlist_delete(&p->node);
-	if (p->releasing != NULL)
-		pfree(p->releasing);
-	pfree(p);
-}
-
-void
-le_reply(LePending *p, LeReplyKind kind)
-{
-	LeReply		r = {0};
-
-	r.kind = kind;
-	le_answer(p->proc, p->number, &r);
-	le_pending_drop(p);
-}
-
-void
-le_reply_error(LePending *p, int sqlstate, const char *message,
-			   const char *detail, const char *hint)
-{
-	LeReply		r = {0};
-
-	r.kind = LE_REPLY_ERROR;
-	r.sqlstate = sqlstate;
-	strlcpy(r.message, message, sizeof(r.message));
-	strlcpy(r.detail, detail, sizeof(r.detail));
-	strlcpy(r.hint, hint, sizeof(r.hint));
-	le_answer(p->proc, p->number, &r);
-	le_pending_drop(p);
+	if (le_contest(p)->releasing != NULL)
+		pfree(le_contest(p)->releasing);
 }
 
 static const char *
@@ -159,7 +139,7 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
 		snprintf(message, sizeof(message),
 				 "could not %s election \"%s\" at the lease store %s",
 				 verb(p->ask.kind), p->ask.election, le_store_place());
-	if (outcome == LE_UNAVAILABLE && p->unsent)
+	if (outcome == LE_UNAVAILABLE && le_contest(p)->unsent)
 		explain_no_turn(p, detail, sizeof(detail), hint, sizeof(hint));
 	else
 	{
@@ -191,7 +171,7 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
 void
 le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
 {
-	if (p->unresolved)
+	if (le_contest(p)->unresolved)
 		le_reply_outcome(p, LE_UNKNOWN);
 	else if (denied)
 		le_reply(p, LE_REPLY_FALSE);
@@ -207,7 +187,7 @@ void
 le_reply_refused(LePending *p, int sqlstate, const char *message,
 				 const char *detail, const char *hint)
 {
-	if (p->unresolved && p->ask.kind == LE_ASK_ACQUIRE)
+	if (le_contest(p)->unresolved && p->ask.kind == LE_ASK_ACQUIRE)
 		le_reply_outcome(p, LE_UNKNOWN);
 	else
 		le_reply_error(p, sqlstate, message, detail, hint);
@@ -229,14 +209,10 @@ seeks(const LePending *p, const LeSlot *slot)
 const LeAsk *
 le_first_seeker(const LeSlot *slot)
 {
-	dlist_iter	iter;
-
 	if (slot->asked == 0)
 		return NULL;
-	dlist_foreach(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (seeks(p, slot) && le_still_asked(p->proc, p->number))
 			return &p->ask;
 	}
@@ -247,14 +223,10 @@ le_first_seeker(const LeSlot *slot)
 static bool
 any_seeker_of(const LeSlot *slot, LeOwner owner, bool look)
 {
-	dlist_iter	iter;
-
 	if (slot->asked == 0)
 		return false;
-	dlist_foreach(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (seeks(p, slot) && p->ask.owner == owner &&
 			(!look || le_still_asked(p->proc, p->number)))
 			return true;
@@ -280,12 +252,8 @@ le_seeker_heard_of(const LeSlot *slot, LeOwner owner)
 bool
 le_any_seeker(bool (*may_seek) (const LeSlot *slot))
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (p->ask.kind == LE_ASK_ACQUIRE && p->slot >= 0 &&
 			may_seek(le_slot(p->slot)))
 			return true;
@@ -297,16 +265,12 @@ le_any_seeker(bool (*may_seek) (const LeSlot *slot))
 const char *
 le_value_to_publish(const LeSlot *slot)
 {
-	dlist_iter	iter;
-
 	if (slot->asked == 0)
 		return NULL;
-	dlist_foreach(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (p->slot == le_slot_number(slot) &&
-			p->ask.kind == LE_ASK_RENEW && p->publishing)
+			p->ask.kind == LE_ASK_RENEW && le_contest(p)->publishing)
 			return p->ask.value;
 	}
 	return NULL;
@@ -315,14 +279,10 @@ le_value_to_publish(const LeSlot *slot)
 bool
 le_renewal_asked(int slot)
 {
-	dlist_iter	iter;
-
 	if (le_slot(slot)->asked == 0)
 		return false;
-	dlist_foreach(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (p->ask.kind == LE_ASK_RENEW && p->slot == slot)
 			return true;
 	}
@@ -352,9 +312,8 @@ le_reply_granted(LePending *p, LeSlot *slot)
 	r.fresh = le_grants_open(slot) && is_for_callers(slot);
 	if (r.fresh)
 		le_grant(slot);
-	if (!le_answer(p->proc, p->number, &r) && r.fresh)
+	if (!le_pending_answer(p, &r) && r.fresh)
 		le_decline_term(slot->name, r.token);
-	le_pending_drop(p);
 }
 
 /* All who waited for the term have been told. */
@@ -369,12 +328,8 @@ end_grants(LeSlot *slot)
 static void
 verdict_granted(LeSlot *slot)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (!seeks(p, slot) || p->ask.owner != slot->candidate)
 			continue;
 		le_progress_shorten(p->slot, p->ask.within);
@@ -405,22 +360,19 @@ le_pending_end_grants(void)
 static bool
 verdict_denied(const LeSlot *slot, uint32 answered)
 {
-	dlist_mutable_iter iter;
 	bool		again = false;
 
-	dlist_foreach_modify(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (!seeks(p, slot))
 			continue;
-		if (p->joined != 0 && p->joined == answered)
+		if (le_contest(p)->joined != 0 && le_contest(p)->joined == answered)
 		{
-			p->joined = 0;
+			le_contest(p)->joined = 0;
 			again = true;
 			continue;
 		}
-		p->known = p->denied = true;
+		le_contest(p)->known = le_contest(p)->denied = true;
 		if (p->ask.wait_until <= le_now())
 			le_reply_not_granted(p, true, LE_DONE);
 	}
@@ -431,14 +383,10 @@ verdict_denied(const LeSlot *slot, uint32 answered)
 void
 le_pending_unresolved(const LeSlot *slot)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (seeks(p, slot) && p->ask.owner == slot->candidate)
-			p->unresolved = true;
+			le_contest(p)->unresolved = true;
 	}
 }
 
@@ -446,16 +394,12 @@ le_pending_unresolved(const LeSlot *slot)
 void
 le_pending_unsent(const LeSlot *slot, bool unsent)
 {
-	dlist_iter	iter;
-
 	if (slot->asked == 0)
 		return;
-	dlist_foreach(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (p->slot == le_slot_number(slot))
-			p->unsent = unsent;
+			le_contest(p)->unsent = unsent;
 	}
 }
 
@@ -463,16 +407,12 @@ le_pending_unsent(const LeSlot *slot, bool unsent)
 static void
 verdict_failed(LeSlot *slot, LeOutcome outcome)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (!seeks(p, slot))
 			continue;
-		p->known = true;
-		p->denied = false;
+		le_contest(p)->known = true;
+		le_contest(p)->denied = false;
 		p->outcome = outcome;
 		if (outcome == LE_UNKNOWN && p->ask.owner != slot->candidate)
 			p->outcome = LE_UNAVAILABLE;
@@ -486,12 +426,8 @@ void
 le_pending_refuse(const LeSlot *slot, int sqlstate, const char *message,
 				  const char *detail, const char *hint)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (seeks(p, slot))
 			le_reply_refused(p, sqlstate, message, detail, hint);
 	}
@@ -526,8 +462,9 @@ waits_for_release(const LePending *p, const LeSlot *slot)
 		case LE_ASK_WITHDRAW:
 			return p->slot == le_slot_number(slot);
 		case LE_ASK_STEP_DOWN:
-			return p->ask.all ? p->releasing[le_slot_number(slot)] :
-				p->slot == le_slot_number(slot);
+			if (p->ask.all)
+				return le_contest(p)->releasing[le_slot_number(slot)];
+			return p->slot == le_slot_number(slot);
 		default:
 			return false;
 	}
@@ -536,37 +473,29 @@ waits_for_release(const LePending *p, const LeSlot *slot)
 static void
 verdict_released(LeSlot *slot, bool confirmed, LeOutcome outcome)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (!waits_for_release(p, slot))
 			continue;
 		if (!confirmed)
 			le_reply_outcome(p, outcome);
-		else if (--p->releases <= 0)
+		else if (--le_contest(p)->releases <= 0)
 			le_reply(p, LE_REPLY_TRUE);
 		else if (p->ask.all)
-			p->releasing[le_slot_number(slot)] = false;
+			le_contest(p)->releasing[le_slot_number(slot)] = false;
 	}
 }
 
 static void
 verdict_publish(LeSlot *slot, LeVerdict verdict, LeOutcome outcome)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (p->ask.kind != LE_ASK_RENEW || p->slot != le_slot_number(slot))
 			continue;
 		if (verdict == LE_SAY_LOST)
 			le_reply(p, LE_REPLY_FALSE);
-		else if (!p->publishing ||
+		else if (!le_contest(p)->publishing ||
 				 strcmp(p->ask.value, slot->value) != 0)
 			continue;			/* not this one's value */
 		else if (verdict == LE_SAY_PUBLISHED)
@@ -625,22 +554,19 @@ le_pending_term_ended(LeSlot *slot)
 void
 le_pending_proved(le_time sent, const int *numbers, int n)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
 		bool		covered = false;
 
 		for (int i = 0; i < n; i++)
 			covered = covered || numbers[i] == p->slot;
-		if (p->ask.kind != LE_ASK_RENEW || p->publishing || !covered ||
-			sent < p->asked)
+		if (p->ask.kind != LE_ASK_RENEW || le_contest(p)->publishing ||
+			!covered || sent < p->asked)
 			continue;
 		if (!p->ask.has_value)
 			le_reply(p, LE_REPLY_TRUE);
 		else
-			p->publishing = true;
+			le_contest(p)->publishing = true;
 	}
 }
 
@@ -656,12 +582,8 @@ checks_session(const LePending *p)
 void
 le_pending_no_session(LeOutcome outcome)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (checks_session(p))
 		{
 			le_reply_error(p, outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
@@ -670,8 +592,8 @@ le_pending_no_session(LeOutcome outcome)
 		}
 		if (p->ask.kind != LE_ASK_ACQUIRE || le_session_live())
 			continue;
-		p->known = true;
-		p->denied = p->unsent = false;
+		le_contest(p)->known = true;
+		le_contest(p)->denied = le_contest(p)->unsent = false;
 		p->outcome = outcome == LE_UNKNOWN ? LE_UNAVAILABLE : outcome;
 		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
 			le_reply_not_granted(p, false, p->outcome);
@@ -682,12 +604,8 @@ le_pending_no_session(LeOutcome outcome)
 void
 le_pending_session_live(void)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
+	le_foreach_pending(p, &pendings)
 	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
 		if (checks_session(p))
 			le_reply(p, LE_REPLY_TRUE);
 	}
@@ -699,51 +617,18 @@ le_pending_session_live(void)
 LePending *
 le_pending_new(int proc, uint64 number, const LeAsk *ask)
 {
-	LePending  *p = MemoryContextAllocZero(TopMemoryContext,
-										   sizeof(LePending));
+	LePending  *p = le_pending_add(&pendings, proc, number, ask);
 
-	p->proc = proc;
-	p->number = number;
-	p->ask = *ask;
-	p->slot = -1;
-	p->asked = le_now();
-	p->outcome = LE_UNAVAILABLE;
 	/* The worker before this one may have sent something for it. */
-	p->unresolved = ask->again;
-	p->give_up = Max(p->asked, ask->wait_until) +
-		3 * (le_request_timeout * LE_MSEC);
-	dlist_push_tail(&pendings, &p->node);
+	le_contest(p)->unresolved = ask->again;
+	p->give_up += Max(ask->wait_until - p->asked, 0);
 	return p;
 }
 
 LePending *
 le_pending_find(uint64 number, int proc)
 {
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &pendings)
-	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
-		if (p->number == number && p->proc == proc)
-			return p;
-	}
-	return NULL;
-}
-
-/* Drop the questions that nobody waits for any more. */
-void
-le_pending_withdrawn(void)
-{
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
-	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
-		if (!le_still_asked(p->proc, p->number))
-			le_pending_drop(p);
-	}
+	return le_pending_in(&pendings, number, proc);
 }
 
 /* A request has been sent whose effect is not known. */
@@ -799,7 +684,7 @@ may_be_applied(const LePending *p)
 			return slot != NULL && acquire_under_way(slot) &&
 				slot->candidate == p->ask.owner;
 		case LE_ASK_RENEW:
-			return p->publishing && write_under_way(slot);
+			return le_contest(p)->publishing && write_under_way(slot);
 		case LE_ASK_RELEASE:
 		case LE_ASK_WITHDRAW:
 		case LE_ASK_STEP_DOWN:
@@ -819,17 +704,17 @@ may_be_applied(const LePending *p)
  * key, when it becomes free, for nobody.
  */
 static void
-give_up(LePending *p)
+question_given_up(LePending *p)
 {
 	if (p->slot >= 0)
 		le_hint_worker();
 	if (p->ask.kind == LE_ASK_ACQUIRE && p->slot >= 0 &&
 		le_acquire_waits(le_slot(p->slot)))
-		p->unsent = true;
+		le_contest(p)->unsent = true;
 	if (may_be_applied(p))
 		le_reply_outcome(p, LE_UNKNOWN);
 	else
-		le_reply_not_granted(p, p->denied, p->outcome);
+		le_reply_not_granted(p, le_contest(p)->denied, p->outcome);
 }
 
 /*
@@ -839,40 +724,28 @@ give_up(LePending *p)
 static le_time
 wait_ends(const LePending *p)
 {
-	if (p->ask.kind != LE_ASK_ACQUIRE || !p->known || may_be_applied(p))
+	if (p->ask.kind != LE_ASK_ACQUIRE || !le_contest(p)->known ||
+		may_be_applied(p))
 		return p->give_up;
 	return Min(p->ask.wait_until, p->give_up);
+}
+
+/* Drop the questions that nobody waits for any more. */
+void
+le_pending_withdrawn(void)
+{
+	le_list_withdrawn(&pendings);
 }
 
 void
 le_pending_run_timers(void)
 {
-	le_time		now = le_now();
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &pendings)
-	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
-		if (!le_still_asked(p->proc, p->number))
-			le_pending_drop(p);
-		else if (now >= wait_ends(p))
-			give_up(p);
-	}
+	le_list_run_timers(&pendings);
 }
 
 /* When is the next question's time up? */
 le_time
 le_pending_timer(void)
 {
-	le_time		next = 0;
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &pendings)
-	{
-		LePending  *p = dlist_container(LePending, node, iter.cur);
-
-		next = le_earliest(next, wait_ends(p));
-	}
-	return next;
+	return le_list_timer(&pendings);
 }

@@ -10,40 +10,30 @@
 #ifndef LE_PENDING_H
 #define LE_PENDING_H
 
-#include "lib/ilist.h"
+#include "worker/lead/pending_list.h"
 
-#include "shmem/requests.h"
-
-/* A backend's question that has not been answered yet. */
-typedef struct LePending
+/* A question about a term, and what its election has said of it so far. */
+typedef struct LeContest
 {
-	dlist_node	node;
-	int			proc;
-	uint64		number;
-	LeAsk		ask;
-	int			slot;			/* -1: none */
-	le_time		asked;
-	le_time		give_up;		/* answer by then, whatever is known */
+	LePending	pending;
 	uint32		joined;			/* ACQUIRE: the request that was under way when
 								 * it was asked; 0: none */
 	bool		known;			/* there was a verdict on it ... */
 	bool		denied;			/* ... and the last said "not ours" */
-	LeOutcome	outcome;		/* of the last failure */
-	bool		unsent;			/* which is that its request got no turn */
+	bool		unsent;			/* its request got no turn, hence "outcome" */
 	bool		unresolved;		/* ACQUIRE: one of its requests may have been
 								 * applied, and nobody will find out */
 	bool		publishing;		/* RENEW: proven, the value is on its way */
 	int			releases;		/* STEP_DOWN: still to be confirmed ... */
 	bool	   *releasing;		/* ... of all elections: which slots' */
-} LePending;
+} LeContest;
+
+/* Of a question that le_pending_new() made. */
+#define le_contest(p)	((LeContest *) (p))
 
 extern LePending *le_pending_new(int proc, uint64 number, const LeAsk *ask);
 extern LePending *le_pending_find(uint64 number, int proc);
 extern void le_pending_attach(LePending *p, LeSlot *slot);
-extern void le_pending_drop(LePending *p);
-extern void le_reply(LePending *p, LeReplyKind kind);
-extern void le_reply_error(LePending *p, int sqlstate, const char *message,
-						   const char *detail, const char *hint);
 extern void le_reply_outcome(LePending *p, LeOutcome outcome);
 extern void le_reply_granted(LePending *p, LeSlot *slot);
 extern void le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome);

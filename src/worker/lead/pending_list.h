@@ -1,0 +1,78 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending_list.h
+ *		Questions of backends until they are answered.
+ *
+ * src/worker/lead/pending_list.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_PENDING_LIST_H
+#define LE_PENDING_LIST_H
+
+#include "lib/ilist.h"
+
+#include "shmem/requests.h"
+
+/*
+ * A backend's question that has not been answered yet.  The first member of a
+ * struct that has the rest of what its kind needs.
+ */
+typedef struct LePending
+{
+	dlist_node	node;
+	struct LePendingList *list;
+	int			proc;
+	uint64		number;
+	LeAsk		ask;
+	int			slot;			/* of the election; -1: none */
+	le_time		asked;
+	le_time		give_up;		/* answer by then, whatever is known */
+	LeOutcome	outcome;		/* of the last failure */
+} LePending;
+
+/* Questions of one kind, the oldest first. */
+typedef struct LePendingList
+{
+	dlist_head	head;
+	Size		size;			/* of the struct that begins with a LePending */
+	bool		(*wanted) (const LePending *p); /* NULL: as long as the
+												 * backend waits */
+	le_time		(*due) (const LePending *p);	/* 0: nothing is */
+	void		(*act) (LePending *p);	/* when that time has come */
+	void		(*release) (LePending *p);	/* what it owns; NULL: nothing */
+} LePendingList;
+
+static inline LePending *
+le_pending_after(const LePendingList *list, const dlist_node *node)
+{
+	return node->next == &list->head.head ? NULL :
+		dlist_container(LePending, node, node->next);
+}
+
+/* Each question of a list; that which is looked at may be dropped. */
+#define le_foreach_pending(p, list) \
+	for (LePending *p = le_pending_after(list, &(list)->head.head), *p##_next; \
+		 p != NULL && (p##_next = le_pending_after(list, &p->node), true); \
+		 p = p##_next)
+
+extern LePending *le_pending_add(LePendingList *list, int proc, uint64 number,
+								 const LeAsk *ask);
+extern LePending *le_pending_in(const LePendingList *list, uint64 number,
+								int proc);
+extern void le_pending_keep_slot(LePending *p, LeSlot *slot);
+extern void le_pending_drop(LePending *p);
+
+/* the end of a question */
+extern bool le_pending_answer(LePending *p, const LeReply *reply);
+extern void le_reply(LePending *p, LeReplyKind kind);
+extern void le_reply_error(LePending *p, int sqlstate, const char *message,
+						   const char *detail, const char *hint);
+extern void le_reply_unread(LePending *p, LeOutcome outcome, const char *what);
+
+/* time passes, and backends go */
+extern void le_list_withdrawn(LePendingList *list);
+extern void le_list_run_timers(LePendingList *list);
+extern le_time le_list_timer(const LePendingList *list);
+
+#endif							/* LE_PENDING_LIST_H */
