@@ -3,9 +3,9 @@
  * history.c
  *		Runs of jobs that this instance has seen: behind le_history().
  *
- * Those of this instance are noted by who runs them, as they end; those of
- * others by the worker, when it looks at all jobs (survey.c) and finds one
- * that has ended.  So a run can be noted twice: its claim's id tells.
+ * A backend notes its own runs as they end.  The worker notes runs of other
+ * instances when it looks at all jobs (job_scan.c) and finds that one has
+ * ended.  So a run can be noted twice: its claim's id tells.
  *
  * src/shmem/history.c
  *

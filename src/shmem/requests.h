@@ -27,7 +27,7 @@ typedef enum LeRequestKind
 	LE_ASK_COMPLETE,			/* the end of a claim */
 	LE_ASK_LOOK,				/* TRUE: the tick needs nobody any more */
 	LE_ASK_CLAIMS,				/* all of them, into shared memory */
-	LE_ASK_JOBS					/* a look at all jobs, for the board */
+	LE_ASK_JOBS					/* a look at all jobs (job_snapshot.c) */
 } LeRequestKind;
 
 /* What LE_ASK_CHECK is to find out; none of it changes anything. */

@@ -14,7 +14,7 @@
  *
  * Ticks that were claimed by hand are left undone, as at the session's end,
  * too: the session goes on under another number, so that none of them counts
- * as under way (runs.c), and the next client cannot complete them.
+ * as under way (run_registry.c), and the next client cannot complete them.
  *
  * src/sql/discard.c
  *

@@ -6,8 +6,9 @@
  * A claim is known by an id that the backend draws.  The backend keeps it:
  * until it knows whether the store has recorded the claim, so that asking
  * again finds out and does not claim twice; and then until the claim is ended,
- * since only whoever claimed a tick may end it.  The id ends in a number that
- * tells the worker whether anybody may still act on the claim (runs.c).
+ * since only whoever claimed a tick may end it.  The id ends in a number by
+ * which the worker finds out whether anybody may still act on the claim
+ * (run_registry.c).
  *
  * Claims do not roll back: the store has decided.
  *

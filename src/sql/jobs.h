@@ -32,7 +32,7 @@ typedef struct LeMyClaim
 	LeMissed	missed;
 	int			max_missed;
 	int64		every;
-	int			run;			/* its run's place (runs.c); -1: it is the
+	int			run;			/* its run's entry in run_registry.c; -1: the
 								 * session's */
 	uint64		number;			/* ... and number */
 	char		id[LE_CLAIM_ID_LEN + 1];

@@ -21,7 +21,9 @@
 #include "worker/ask/dry_run.h"
 #include "worker/ask/find_leader.h"
 #include "worker/disk/tokens.h"
-#include "worker/jobs/claims.h"
+#include "worker/jobs/claim_end.h"
+#include "worker/jobs/claim_list.h"
+#include "worker/jobs/claim_take.h"
 #include "worker/jobs/job_scan.h"
 #include "worker/lead/elect.h"
 #include "worker/lead/elect_timers.h"
@@ -357,8 +359,9 @@ ask_step_down(LePending *p)
 		first = last = p->slot;
 	}
 	else
-		le_contest(p)->releasing = MemoryContextAllocZero(TopMemoryContext,
-											  le_table->nslots * sizeof(bool));
+		le_contest(p)->releasing =
+			MemoryContextAllocZero(TopMemoryContext,
+								   le_table->nslots * sizeof(bool));
 	/* Count first: a release may be confirmed while the next one starts. */
 	for (int i = first; i <= last; i++)
 		any = step_down(p, le_slot(i)) || any;
@@ -440,16 +443,18 @@ le_question(int proc, uint64 number, const LeAsk *ask)
 		[LE_ASK_RESET_TOKEN] = ask_reset_token,
 		[LE_ASK_CHECK] = le_ask_check,
 	};
+	static void (*const of_jobs[]) (int, uint64, const LeAsk *) = {
+		[LE_ASK_CLAIM] = le_ask_claim,
+		[LE_ASK_COMPLETE] = le_ask_complete,
+		[LE_ASK_LOOK] = le_ask_look,
+		[LE_ASK_CLAIMS] = le_ask_claims,
+		[LE_ASK_JOBS] = le_ask_jobs,
+	};
 	LePending  *p;
 
-	if (le_asks_for_claim(ask->kind))
+	if (of_jobs[ask->kind] != NULL)
 	{
-		le_claim_question(proc, number, ask);
-		return;
-	}
-	if (ask->kind == LE_ASK_JOBS)
-	{
-		le_job_scan_question(proc, number, ask);
+		of_jobs[ask->kind] (proc, number, ask);
 		return;
 	}
 	p = le_pending_new(proc, number, ask);

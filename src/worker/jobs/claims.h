@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * claims.h
- *		The worker's side of claims: ticks of jobs, once each.
+ *		Questions about one claim: the job's record is read, judged, written.
  *
  * src/worker/jobs/claims.h
  *
@@ -10,13 +10,55 @@
 #ifndef LE_CLAIMS_H
 #define LE_CLAIMS_H
 
-#include "shmem/requests.h"
+#include "core/tick.h"
+#include "worker/lead/pending_list.h"
+#include "worker/wire/dispatch.h"
 
-extern bool le_asks_for_claim(LeRequestKind kind);
-extern void le_claim_question(int proc, uint64 number, const LeAsk *ask);
-extern void le_claim_row(LeClaimRow *row, const LeClaim *claim);
+typedef struct LeClaimAsk
+{
+	LePending	p;
+	const struct LeClaimKind *kind;
+	le_time		again_at;		/* read the record then; 0: under way */
+	int			failures;
+	bool		maybe;			/* a write was sent, and may yet be applied */
+	bool		writing;		/* one is under way; or was answered, and a
+								 * copy of it may be why */
+	bool		guessed;		/* ... on the strength of what was kept */
+	struct
+	{
+		int64		tick;		/* 0: none is passed over */
+		int			try;
+		bool		over;		/* nobody acts on it */
+	}			passed;			/* by the claim that is written */
+	int64		tick_before;	/* of the record; 0: there was none */
+	LeGap		gap;			/* ticks that the claim passes over */
+} LeClaimAsk;
+
+typedef struct LeClaimKind
+{
+	const char *what;			/* it does, for error messages */
+	const char *hint;			/* where its outcome is unknown */
+	void		(*judge) (LeClaimAsk *c, const LeClaim *found);
+	bool		(*may_guess) (const LeClaimAsk *c, const LeClaim *known);
+} LeClaimKind;
+
+/* called by the loop */
 extern void le_claims_withdrawn(void);
 extern void le_claims_run_timers(void);
 extern le_time le_claims_timer(void);
+
+extern LeClaimAsk *le_claim_ask_new(int proc, uint64 number, const LeAsk *ask,
+									const LeClaimKind *kind);
+extern LeClaimAsk *le_claim_ask_of(const LeFlight *flight);
+extern bool le_claim_is_being_ended(const char *claim_id);
+extern LeFlight *le_claim_flight(const LeClaimAsk *c, LeOpKind kind,
+								 void (*done) (LeFlight *, const LeAnswer *));
+extern void le_claim_send(LeFlight *flight);
+extern void le_claim_begin(LeClaimAsk *c);
+extern void le_claim_read(LeClaimAsk *c);
+extern void le_claim_try_again(LeClaimAsk *c, LeOutcome outcome);
+extern void le_claim_failed(LeClaimAsk *c, LeOutcome outcome);
+extern void le_claim_not_written(LeClaimAsk *c, LeOutcome outcome);
+extern void le_claim_reply_outcome(LeClaimAsk *c, LeOutcome outcome);
 
 #endif							/* LE_CLAIMS_H */

@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * job_scan.c
- *		A look at all jobs: what became of them, and whose nobody does.
+ *		A look at all jobs: how their runs ended, and which are abandoned.
  *
  * It is made when a backend asks, and now and then while this node holds or
  * seeks anything, so that events tell of a job that is late or abandoned, and
  * monitoring need not wait for the store.  In this order:
  *
  *		list	the records of all jobs
- *		terms	of those that run, the key of the election: is it still that
- *				term's?
- *		again	the records of those whose term is over, since a run may have
+ *		terms	the key of the election of each job that runs: is its term
+ *				still the same?
+ *		again	the records of jobs whose term is over, since a run may have
  *				been marked as done between the two
- *		publish	on the board (board.c), and tell what is new
+ *		publish	in shared memory (job_snapshot.c), with events for the news
  *
- * One is under way at a time.  Who asks meanwhile is answered by the next one:
- * what the caller has just done must be seen.
+ * One is under way at a time.  The next one answers a question that comes
+ * meanwhile, since it must see what its caller has just done.
  *
  * src/worker/jobs/job_scan.c
  *
@@ -23,26 +23,23 @@
  */
 #include "postgres.h"
 
-#include "lib/ilist.h"
 #include "utils/memutils.h"
 
 #include "settings.h"
+#include "shmem/clock.h"
 #include "shmem/events.h"
 #include "shmem/history.h"
 #include "shmem/job_snapshot.h"
-#include "worker/jobs/claims.h"
+#include "worker/jobs/claim_list.h"
 #include "worker/jobs/job_scan.h"
-#include "worker/lead/elect_all.h"
+#include "worker/lead/elect.h"
 #include "worker/wire/dispatch.h"
 
-/* Somebody who asks. */
+/* A backend that asks. */
 typedef struct Waiter
 {
-	dlist_node	node;
-	int			proc;
-	uint64		number;
+	LePending	p;
 	uint64		round;			/* the one that answers, or a later one */
-	le_time		give_up;
 } Waiter;
 
 typedef struct Row
@@ -52,7 +49,11 @@ typedef struct Row
 	bool		doubted;		/* ... and is over: look again */
 } Row;
 
-static dlist_head waiters = DLIST_STATIC_INIT(waiters);
+static LePendingList waiters = {
+	.head = DLIST_STATIC_INIT(waiters.head),
+	.size = sizeof(Waiter),
+	.what = "jobs",
+};
 
 static struct
 {
@@ -60,52 +61,30 @@ static struct
 	bool		under_way;
 	le_time		next_at;		/* of its own accord; 0: not yet known */
 	le_time		as_of;
-	Row		   *rows;
-	int			nrows;
-	int			room;
-	char	   *page;			/* of the list; NULL: the first */
-	int			next_slot;		/* where elections are listed one by one */
+	LeClaimList list;			/* of Row */
 	int			at;				/* the row that is being looked at */
-} survey;
+} scan = {
+	.list.size = sizeof(Row)
+};
 
-static void list(void);
+static void list_next_page(void);
 static void look_at_terms(void);
 static void look_again(void);
 
 /* ---- replies ---- */
 
+/* To those for whom the round has come in time. */
 static void
-answer(Waiter *w, const LeReply *reply)
+reply_round(LeOutcome outcome)
 {
-	le_answer(w->proc, w->number, reply);
-	dlist_delete(&w->node);
-	pfree(w);
-}
-
-static void
-fill_error(LeReply *reply, LeOutcome outcome)
-{
-	memset(reply, 0, sizeof(*reply));
-	reply->kind = LE_REPLY_ERROR;
-	reply->sqlstate = outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
-		LE_ERRCODE_UNAVAILABLE;
-	snprintf(reply->message, sizeof(reply->message),
-			 "could not read the jobs from the lease store %s",
-			 le_store_place());
-	strlcpy(reply->detail, le_store_trouble(), sizeof(reply->detail));
-}
-
-static void
-answer_all(const LeReply *reply)
-{
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &waiters)
+	le_foreach_pending(p, &waiters)
 	{
-		Waiter	   *w = dlist_container(Waiter, node, iter.cur);
-
-		if (w->round <= survey.round)
-			answer(w, reply);
+		if (((Waiter *) p)->round > scan.round)
+			continue;
+		if (outcome == LE_DONE)
+			le_reply(p, LE_REPLY_TRUE);
+		else
+			le_reply_unread(p, outcome);
 	}
 }
 
@@ -118,27 +97,12 @@ next_of_its_own(void)
 }
 
 static void
-end_round(void)
+end_round(LeOutcome outcome)
 {
-	if (survey.rows != NULL)
-		pfree(survey.rows);
-	if (survey.page != NULL)
-		pfree(survey.page);
-	survey.rows = NULL;
-	survey.page = NULL;
-	survey.nrows = survey.room = 0;
-	survey.under_way = false;
-	survey.next_at = next_of_its_own();
-}
-
-static void
-give_up(LeOutcome outcome)
-{
-	LeReply		reply;
-
-	end_round();
-	fill_error(&reply, outcome);
-	answer_all(&reply);
+	le_claim_list_clear(&scan.list);
+	scan.under_way = false;
+	scan.next_at = next_of_its_own();
+	reply_round(outcome);
 }
 
 /* ---- requests ---- */
@@ -147,7 +111,7 @@ give_up(LeOutcome outcome)
 static bool
 is_current(const LeFlight *flight)
 {
-	return survey.under_way && flight->asker.number == survey.round;
+	return scan.under_way && flight->asker.number == scan.round;
 }
 
 static void
@@ -160,15 +124,21 @@ send(LeOpKind kind, const char *election, const char *job,
 
 	flight->op.election = le_flight_string(flight, election);
 	flight->op.job = le_flight_string(flight, job);
-	flight->op.page = le_flight_string(flight, survey.page);
+	flight->op.page = le_flight_string(flight, scan.list.page);
 	flight->op.local = slot == NULL ? &nobody : &slot->local;
-	flight->asker.number = survey.round;
+	flight->asker.number = scan.round;
 	flight->lane = LE_LANE_READ;
 	flight->probe = true;		/* a node may do without jobs */
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
 /* ---- list ---- */
+
+static Row *
+row_at(int i)
+{
+	return &((Row *) scan.list.rows)[i];
+}
 
 static int
 compare_jobs(const LeJobRow *one, const LeJobRow *two)
@@ -185,65 +155,32 @@ compare_rows(const void *a, const void *b)
 }
 
 static void
-keep_rows(const LeAnswer *found)
-{
-	Size		size;
-
-	if (survey.nrows + found->nclaims > survey.room)
-	{
-		survey.room = 2 * survey.nrows + found->nclaims;
-		size = mul_size(survey.room, sizeof(Row));
-		survey.rows = survey.rows == NULL ?
-			MemoryContextAllocHuge(TopMemoryContext, size) :
-			repalloc_huge(survey.rows, size);
-	}
-	for (int i = 0; i < found->nclaims; i++)
-	{
-		Row		   *row = &survey.rows[survey.nrows++];
-
-		memset(row, 0, sizeof(*row));
-		le_claim_row(&row->job.claim, &found->claims[i]);
-	}
-}
-
-static void
-listed(LeFlight *flight, const LeAnswer *found)
+page_listed(LeFlight *flight, const LeAnswer *found)
 {
 	if (!is_current(flight))
 		return;
 	if (found->outcome != LE_DONE)
 	{
-		give_up(found->outcome);
+		end_round(found->outcome);
 		return;
 	}
-	keep_rows(found);
-	if (survey.page != NULL)
-		pfree(survey.page);
-	survey.page = found->page == NULL ? NULL :
-		MemoryContextStrdup(TopMemoryContext, found->page);
-	if (survey.page == NULL)
-		survey.next_slot++;
-	list();
+	le_claim_list_add(&scan.list, found);
+	list_next_page();
 }
 
-/* All at once, or election by election, of those that this node knows. */
 static void
-list(void)
+list_next_page(void)
 {
-	bool		at_once = le_configured_store()->lists_all_claims;
+	const char *election;
 
-	while (!at_once && survey.next_slot < le_table->nused &&
-		   !le_slot(survey.next_slot)->used)
-		survey.next_slot++;
-	if (survey.next_slot < (at_once ? 1 : le_table->nused))
+	if (le_claim_list_next(&scan.list, &election))
 	{
-		send(LE_OP_LIST_CLAIMS,
-			 at_once ? NULL : le_slot(survey.next_slot)->name, NULL, listed);
+		send(LE_OP_LIST_CLAIMS, election, NULL, page_listed);
 		return;
 	}
-	if (survey.nrows > 1)
-		qsort(survey.rows, survey.nrows, sizeof(Row), compare_rows);
-	survey.at = 0;
+	if (scan.list.nrows > 1)
+		qsort(scan.list.rows, scan.list.nrows, sizeof(Row), compare_rows);
+	scan.at = 0;
 	look_at_terms();
 }
 
@@ -266,13 +203,13 @@ term_read(LeFlight *flight, const LeAnswer *found)
 		return;
 	if (found->outcome != LE_DONE)
 	{
-		give_up(found->outcome);
+		end_round(found->outcome);
 		return;
 	}
 	token = key == NULL || key->holder == NULL ? 0 : key->token;
-	for (int i = survey.at; i < survey.nrows; i++)
+	for (int i = scan.at; i < scan.list.nrows; i++)
 	{
-		Row		   *row = &survey.rows[i];
+		Row		   *row = row_at(i);
 
 		if (strcmp(row->job.claim.election, flight->op.election) != 0)
 			break;				/* they are in order */
@@ -285,16 +222,16 @@ term_read(LeFlight *flight, const LeAnswer *found)
 static void
 look_at_terms(void)
 {
-	while (survey.at < survey.nrows &&
-		   (survey.rows[survey.at].judged || !runs(&survey.rows[survey.at])))
-		survey.at++;
-	if (survey.at < survey.nrows)
+	while (scan.at < scan.list.nrows &&
+		   (row_at(scan.at)->judged || !runs(row_at(scan.at))))
+		scan.at++;
+	if (scan.at < scan.list.nrows)
 	{
-		send(LE_OP_READ, survey.rows[survey.at].job.claim.election, NULL,
+		send(LE_OP_READ, row_at(scan.at)->job.claim.election, NULL,
 			 term_read);
 		return;
 	}
-	survey.at = 0;
+	scan.at = 0;
 	look_again();
 }
 
@@ -310,18 +247,18 @@ read_again(LeFlight *flight, const LeAnswer *found)
 		return;
 	if (found->outcome != LE_DONE)
 	{
-		give_up(found->outcome);
+		end_round(found->outcome);
 		return;
 	}
-	row = &survey.rows[survey.at].job.claim;
+	row = &row_at(scan.at)->job.claim;
 	if (found->nclaims > 0)
 	{
 		same = strcmp(found->claims[0].id, row->id) == 0;
 		le_claim_row(row, &found->claims[0]);
-		survey.rows[survey.at].job.abandoned = same &&
+		row_at(scan.at)->job.abandoned = same &&
 			row->state == LE_CLAIM_RUNNING;
 	}
-	survey.at++;
+	scan.at++;
 	look_again();
 }
 
@@ -367,39 +304,36 @@ tell_news(LeJobRow *now, const LeJobRow *before)
 static void
 publish(void)
 {
-	LeReply		reply = {0};
 	LeJobRow   *before = NULL;
 	int			nbefore = 0;
 	int			k = 0;
 	le_time		as_of;
 	LeJobRow   *jobs = MemoryContextAllocHuge(CurrentMemoryContext,
-											  Max(mul_size(survey.nrows,
+											  Max(mul_size(scan.list.nrows,
 														   sizeof(LeJobRow)),
 												  1));
 
 	(void) le_job_snapshot_copy(&before, &nbefore, &as_of);
-	for (int i = 0; i < survey.nrows; i++)
+	for (int i = 0; i < scan.list.nrows; i++)
 	{
-		jobs[i] = survey.rows[i].job;
+		jobs[i] = row_at(i)->job;
 		while (k < nbefore && compare_jobs(&before[k], &jobs[i]) < 0)
 			k++;
 		tell_news(&jobs[i], k < nbefore &&
 				  compare_jobs(&before[k], &jobs[i]) == 0 ? &before[k] : NULL);
 	}
-	le_job_snapshot_put(jobs, survey.nrows, survey.as_of);
-	end_round();
-	reply.kind = LE_REPLY_TRUE;
-	answer_all(&reply);
+	le_job_snapshot_put(jobs, scan.list.nrows, scan.as_of);
+	end_round(LE_DONE);
 }
 
 static void
 look_again(void)
 {
-	while (survey.at < survey.nrows && !survey.rows[survey.at].doubted)
-		survey.at++;
-	if (survey.at < survey.nrows)
-		send(LE_OP_READ_CLAIM, survey.rows[survey.at].job.claim.election,
-			 survey.rows[survey.at].job.claim.job, read_again);
+	while (scan.at < scan.list.nrows && !row_at(scan.at)->doubted)
+		scan.at++;
+	if (scan.at < scan.list.nrows)
+		send(LE_OP_READ_CLAIM, row_at(scan.at)->job.claim.election,
+			 row_at(scan.at)->job.claim.job, read_again);
 	else
 		publish();
 }
@@ -407,68 +341,46 @@ look_again(void)
 /* ---- called by ask.c and the loop ---- */
 
 static void
-start(void)
+start_round(void)
 {
-	survey.round++;
-	survey.under_way = true;
-	survey.as_of = le_now();
-	survey.next_slot = 0;
-	list();
+	scan.round++;
+	scan.under_way = true;
+	scan.as_of = le_now();
+	list_next_page();
 }
 
 void
-le_job_scan_question(int proc, uint64 number, const LeAsk *ask)
+le_ask_jobs(int proc, uint64 number, const LeAsk *ask)
 {
-	Waiter	   *w = MemoryContextAllocZero(TopMemoryContext, sizeof(Waiter));
+	Waiter	   *w = (Waiter *) le_pending_add(&waiters, proc, number, ask);
 
-	w->proc = proc;
-	w->number = number;
-	w->round = survey.round + 1;
-	w->give_up = le_now() + 3 * (le_request_timeout * LE_MSEC);
-	dlist_push_tail(&waiters, &w->node);
-	if (!survey.under_way)
-		start();
+	w->round = scan.round + 1;
+	if (!scan.under_way)
+		start_round();
 }
 
 /* Does anybody wait for the next round? */
 static bool
 is_asked_for(void)
 {
-	return !survey.under_way && !dlist_is_empty(&waiters);
+	return !scan.under_way && !dlist_is_empty(&waiters.head);
 }
 
 /* Of its own accord; not while this node has to do with no election. */
 static bool
 is_due(le_time now)
 {
-	if (le_job_check_interval == 0 || survey.under_way)
+	if (le_job_check_interval == 0 || scan.under_way)
 		return false;
 	/* what is set may be shorter by now */
-	survey.next_at = Min(survey.next_at,
-						 now + le_job_check_interval * LE_MSEC);
-	if (now < survey.next_at)
+	scan.next_at = Min(scan.next_at,
+					   now + le_job_check_interval * LE_MSEC);
+	if (now < scan.next_at)
 		return false;
 	if (le_session_live() && le_elect_need_session())
 		return true;
-	survey.next_at = next_of_its_own();
+	scan.next_at = next_of_its_own();
 	return false;
-}
-
-static void
-answer_late(le_time now)
-{
-	dlist_mutable_iter iter;
-	LeReply		reply;
-
-	dlist_foreach_modify(iter, &waiters)
-	{
-		Waiter	   *w = dlist_container(Waiter, node, iter.cur);
-
-		if (now < w->give_up)
-			continue;
-		fill_error(&reply, LE_UNAVAILABLE);
-		answer(w, &reply);
-	}
 }
 
 void
@@ -476,23 +388,19 @@ le_job_scan_run_timers(void)
 {
 	le_time		now = le_now();
 
-	answer_late(now);
+	le_list_run_timers(&waiters);
 	if (is_asked_for() || is_due(now))
-		start();
+		start_round();
 }
 
 le_time
 le_job_scan_timer(void)
 {
 	le_time		next = 0;
-	dlist_iter	iter;
 
 	if (is_asked_for())
 		return le_now();
-	if (le_job_check_interval > 0 && !survey.under_way)
-		next = Max(survey.next_at, 1);
-	dlist_foreach(iter, &waiters)
-		next = le_earliest(next,
-						   dlist_container(Waiter, node, iter.cur)->give_up);
-	return next;
+	if (le_job_check_interval > 0 && !scan.under_way)
+		next = Max(scan.next_at, 1);
+	return le_earliest(next, le_list_timer(&waiters));
 }

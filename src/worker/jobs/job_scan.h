@@ -12,7 +12,7 @@
 
 #include "shmem/requests.h"
 
-extern void le_job_scan_question(int proc, uint64 number, const LeAsk *ask);
+extern void le_ask_jobs(int proc, uint64 number, const LeAsk *ask);
 extern void le_job_scan_run_timers(void);
 extern le_time le_job_scan_timer(void);
 

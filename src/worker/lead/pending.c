@@ -212,10 +212,8 @@ le_first_seeker(const LeSlot *slot)
 	if (slot->asked == 0)
 		return NULL;
 	le_foreach_pending(p, &pendings)
-	{
 		if (seeks(p, slot) && le_still_asked(p->proc, p->number))
 			return &p->ask;
-	}
 	return NULL;
 }
 
@@ -226,11 +224,9 @@ any_seeker_of(const LeSlot *slot, LeOwner owner, bool look)
 	if (slot->asked == 0)
 		return false;
 	le_foreach_pending(p, &pendings)
-	{
 		if (seeks(p, slot) && p->ask.owner == owner &&
 			(!look || le_still_asked(p->proc, p->number)))
 			return true;
-	}
 	return false;
 }
 
@@ -253,11 +249,9 @@ bool
 le_any_seeker(bool (*may_seek) (const LeSlot *slot))
 {
 	le_foreach_pending(p, &pendings)
-	{
 		if (p->ask.kind == LE_ASK_ACQUIRE && p->slot >= 0 &&
 			may_seek(le_slot(p->slot)))
 			return true;
-	}
 	return false;
 }
 
@@ -268,11 +262,9 @@ le_value_to_publish(const LeSlot *slot)
 	if (slot->asked == 0)
 		return NULL;
 	le_foreach_pending(p, &pendings)
-	{
 		if (p->slot == le_slot_number(slot) &&
 			p->ask.kind == LE_ASK_RENEW && le_contest(p)->publishing)
 			return p->ask.value;
-	}
 	return NULL;
 }
 
@@ -282,10 +274,8 @@ le_renewal_asked(int slot)
 	if (le_slot(slot)->asked == 0)
 		return false;
 	le_foreach_pending(p, &pendings)
-	{
 		if (p->ask.kind == LE_ASK_RENEW && p->slot == slot)
 			return true;
-	}
 	return false;
 }
 
@@ -384,10 +374,8 @@ void
 le_pending_unresolved(const LeSlot *slot)
 {
 	le_foreach_pending(p, &pendings)
-	{
 		if (seeks(p, slot) && p->ask.owner == slot->candidate)
 			le_contest(p)->unresolved = true;
-	}
 }
 
 /* A request for the election has its answer: from the store, or unsent. */
@@ -397,10 +385,8 @@ le_pending_unsent(const LeSlot *slot, bool unsent)
 	if (slot->asked == 0)
 		return;
 	le_foreach_pending(p, &pendings)
-	{
 		if (p->slot == le_slot_number(slot))
 			le_contest(p)->unsent = unsent;
-	}
 }
 
 /* So is an outcome that is unknown: to the others nothing was done. */
@@ -427,10 +413,8 @@ le_pending_refuse(const LeSlot *slot, int sqlstate, const char *message,
 				  const char *detail, const char *hint)
 {
 	le_foreach_pending(p, &pendings)
-	{
 		if (seeks(p, slot))
 			le_reply_refused(p, sqlstate, message, detail, hint);
-	}
 }
 
 static void
@@ -605,10 +589,8 @@ void
 le_pending_session_live(void)
 {
 	le_foreach_pending(p, &pendings)
-	{
 		if (checks_session(p))
 			le_reply(p, LE_REPLY_TRUE);
-	}
 }
 
 /* ---- questions and their end ---- */

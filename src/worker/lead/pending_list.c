@@ -42,10 +42,8 @@ LePending *
 le_pending_in(const LePendingList *list, uint64 number, int proc)
 {
 	le_foreach_pending(p, list)
-	{
 		if (p->number == number && p->proc == proc)
 			return p;
-	}
 	return NULL;
 }
 
@@ -105,12 +103,12 @@ le_reply_error(LePending *p, int sqlstate, const char *message,
 
 /* The store did not show what was asked for. */
 void
-le_reply_unread(LePending *p, LeOutcome outcome, const char *what)
+le_reply_unread(LePending *p, LeOutcome outcome)
 {
 	char		message[256];
 
 	snprintf(message, sizeof(message),
-			 "could not read %s from the lease store %s", what,
+			 "could not read the %s from the lease store %s", p->list->what,
 			 le_store_place());
 	le_reply_error(p, outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
 				   LE_ERRCODE_UNAVAILABLE, message, le_store_trouble(), "");
@@ -125,15 +123,28 @@ is_wanted(const LePending *p)
 		p->list->wanted(p);
 }
 
+static le_time
+due(const LePending *p)
+{
+	return p->list->due == NULL ? p->give_up : p->list->due(p);
+}
+
+static void
+act(LePending *p)
+{
+	if (p->list->act == NULL)
+		le_reply_unread(p, p->outcome);
+	else
+		p->list->act(p);
+}
+
 /* Drop the questions that nobody waits for any more. */
 void
 le_list_withdrawn(LePendingList *list)
 {
 	le_foreach_pending(p, list)
-	{
 		if (!is_wanted(p))
 			le_pending_drop(p);
-	}
 }
 
 void
@@ -143,12 +154,12 @@ le_list_run_timers(LePendingList *list)
 
 	le_foreach_pending(p, list)
 	{
-		le_time		due = list->due(p);
+		le_time		at = due(p);
 
 		if (!is_wanted(p))
 			le_pending_drop(p);
-		else if (due != 0 && now >= due)
-			list->act(p);
+		else if (at != 0 && now >= at)
+			act(p);
 	}
 }
 
@@ -159,6 +170,6 @@ le_list_timer(const LePendingList *list)
 	le_time		next = 0;
 
 	le_foreach_pending(p, list)
-		next = le_earliest(next, list->due(p));
+		next = le_earliest(next, due(p));
 	return next;
 }

@@ -35,16 +35,19 @@ typedef struct LePending
 typedef struct LePendingList
 {
 	dlist_head	head;
-	Size		size;			/* of the struct that begins with a LePending */
+	Size		size;			/* of that which begins with a LePending */
 	bool		(*wanted) (const LePending *p); /* NULL: as long as the
 												 * backend waits */
-	le_time		(*due) (const LePending *p);	/* 0: nothing is */
-	void		(*act) (LePending *p);	/* when that time has come */
+	le_time		(*due) (const LePending *p);	/* 0: nothing is; NULL: at
+												 * give_up */
+	void		(*act) (LePending *p);	/* when that time has come; NULL: say
+										 * that nothing could be read */
 	void		(*release) (LePending *p);	/* what it owns; NULL: nothing */
+	const char *what;			/* could not be read */
 } LePendingList;
 
 static inline LePending *
-le_pending_after(const LePendingList *list, const dlist_node *node)
+le_next_pending(const LePendingList *list, const dlist_node *node)
 {
 	return node->next == &list->head.head ? NULL :
 		dlist_container(LePending, node, node->next);
@@ -52,8 +55,8 @@ le_pending_after(const LePendingList *list, const dlist_node *node)
 
 /* Each question of a list; that which is looked at may be dropped. */
 #define le_foreach_pending(p, list) \
-	for (LePending *p = le_pending_after(list, &(list)->head.head), *p##_next; \
-		 p != NULL && (p##_next = le_pending_after(list, &p->node), true); \
+	for (LePending *p = le_next_pending(list, &(list)->head.head), *p##_next; \
+		 p != NULL && (p##_next = le_next_pending(list, &p->node), true); \
 		 p = p##_next)
 
 extern LePending *le_pending_add(LePendingList *list, int proc, uint64 number,
@@ -68,7 +71,7 @@ extern bool le_pending_answer(LePending *p, const LeReply *reply);
 extern void le_reply(LePending *p, LeReplyKind kind);
 extern void le_reply_error(LePending *p, int sqlstate, const char *message,
 						   const char *detail, const char *hint);
-extern void le_reply_unread(LePending *p, LeOutcome outcome, const char *what);
+extern void le_reply_unread(LePending *p, LeOutcome outcome);
 
 /* time passes, and backends go */
 extern void le_list_withdrawn(LePendingList *list);

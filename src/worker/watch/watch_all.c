@@ -11,9 +11,9 @@
  *
  * The answer to that query shows all keys, so with many of them it costs more
  * than what changed.  Then the query is over the news of the nodes instead
- * (news.c), if all that live tell some, and the keys are listed when news were
- * missed, when a node is gone, and from time to time for the sake of those who
- * tell nothing: Consul's other clients, and people.
+ * (gossip.c), if all that live tell some, and the keys are listed when news
+ * were missed, when a node is gone, and from time to time for the sake of
+ * those who tell nothing: Consul's other clients, and people.
  *
  * Nothing here is a proof.  A watch parked on a frozen server stays silent
  * for half a minute after a key has changed hands, so what it shows may end

@@ -1,0 +1,176 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim_end.c
+ *		A claim ends; has a tick been taken care of?
+ *
+ * src/worker/jobs/claim_end.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "settings.h"
+#include "shmem/events.h"
+#include "worker/jobs/claim_cache.h"
+#include "worker/jobs/claim_end.h"
+#include "worker/jobs/claims.h"
+#include "worker/view/eligible.h"
+
+/* ---- completing ---- */
+
+/* The node that made the claim tells it once, when the store has its end. */
+static void
+note_failed(const LeClaimAsk *c, const LeClaim *claim)
+{
+	if (claim->state != LE_CLAIM_FAILED || c->p.ask.forget)
+		return;
+	le_event(LE_EVENT_JOB_FAILED, c->p.ask.election, claim->token,
+			 "job %s, tick %s, try %d%s%s", claim->job,
+			 timestamptz_to_str(le_from_tick(claim->tick)), claim->try,
+			 claim->sqlstate == NULL ? "" : ": ",
+			 claim->sqlstate == NULL ? "" : claim->sqlstate);
+}
+
+static void
+end_written(LeFlight *flight, const LeAnswer *answer)
+{
+	LeClaimAsk *c = le_claim_ask_of(flight);
+
+	if (c == NULL)
+		return;
+	if (answer->outcome == LE_DONE)
+	{
+		le_keep_record(flight->op.claim, answer->index);
+		note_failed(c, flight->op.claim);
+		le_reply(&c->p, LE_REPLY_TRUE);
+	}
+	else
+		le_claim_not_written(c, answer->outcome);
+}
+
+/* A record that begins anew ends as done, lest it should look like trouble. */
+static void
+set_ending(LeFlight *flight, LeClaim *claim, const LeAsk *ask)
+{
+	claim->state = ask->ending;
+	claim->ended_at = le_tick_now();
+	if (claim->node == NULL)
+		claim->node = le_flight_string(flight, le_my_name());	/* not kept */
+	if (ask->ending == LE_CLAIM_DONE)
+	{
+		if (!ask->forget)
+			claim->last_success = claim->ended_at;
+		claim->failures = 0;
+	}
+	else
+		claim->failures = Max(claim->failures, 0) + 1;
+	if (ask->sqlstate[0] != '\0')
+		claim->sqlstate = le_flight_string(flight, ask->sqlstate);
+	if (ask->has_value)
+		claim->message = le_flight_string(flight, ask->value);
+}
+
+static void
+judge_end(LeClaimAsk *c, const LeClaim *found)
+{
+	LeFlight   *flight;
+	LeClaim    *claim;
+
+	if (found == NULL || strcmp(found->id, c->p.ask.claim_id) != 0)
+	{
+		/* It may have been ended before it was replaced. */
+		if (c->maybe)
+			le_claim_reply_outcome(c, LE_UNKNOWN);
+		else
+			le_reply(&c->p, LE_REPLY_FALSE);
+		return;
+	}
+	if (found->state != LE_CLAIM_RUNNING)
+	{
+		note_failed(c, found);
+		le_reply(&c->p, found->state == c->p.ask.ending ? LE_REPLY_TRUE :
+				 LE_REPLY_FALSE);
+		return;
+	}
+	flight = le_claim_flight(c, LE_OP_COMPLETE, end_written);
+	flight->op.previous = le_copy_claim(flight->context, found);
+	claim = le_copy_claim(flight->context, found);
+	set_ending(flight, claim, &c->p.ask);
+	flight->op.claim = claim;
+	c->writing = true;
+	le_claim_send(flight);
+}
+
+static bool
+may_guess_end(const LeClaimAsk *c, const LeClaim *known)
+{
+	return known->state == LE_CLAIM_RUNNING &&
+		strcmp(known->id, c->p.ask.claim_id) == 0;
+}
+
+static const LeClaimKind claim_ending = {
+	.what = "complete a tick",
+	.hint = "",
+	.judge = judge_end,
+	.may_guess = may_guess_end,
+};
+
+void
+le_ask_complete(int proc, uint64 number, const LeAsk *ask)
+{
+	le_claim_begin(le_claim_ask_new(proc, number, ask, &claim_ending));
+}
+
+/* ---- is the tick taken care of? ---- */
+
+/* The holder of the key is believed in by the store, which is enough here. */
+static void
+leader_read(LeFlight *flight, const LeAnswer *answer)
+{
+	LeClaimAsk *c = le_claim_ask_of(flight);
+
+	if (c == NULL)
+		return;
+	if (answer->outcome != LE_DONE)
+		le_claim_failed(c, answer->outcome);
+	else
+		le_reply(&c->p, answer->nkeys > 0 && answer->keys[0].holder != NULL &&
+				 answer->keys[0].token == flight->op.token ? LE_REPLY_TRUE :
+				 LE_REPLY_FALSE);
+}
+
+static void
+judge_care(LeClaimAsk *c, const LeClaim *found)
+{
+	static LeLocalKey nobody = {0};
+	LeFlight   *flight;
+	LeSlot	   *slot;
+
+	if (found == NULL || found->tick < c->p.ask.tick)
+		le_reply(&c->p, LE_REPLY_FALSE);
+	else if (found->tick > c->p.ask.tick || found->state != LE_CLAIM_RUNNING)
+		le_reply(&c->p, LE_REPLY_TRUE);
+	else
+	{
+		flight = le_claim_flight(c, LE_OP_READ, leader_read);
+		flight->op.token = found->token;
+		slot = le_find_slot(c->p.ask.election);
+		flight->op.local = slot == NULL ? &nobody : &slot->local;
+		le_claim_send(flight);
+	}
+}
+
+static const LeClaimKind care_of_tick = {
+	.what = "read a claim",
+	.hint = "",
+	.judge = judge_care,
+};
+
+void
+le_ask_look(int proc, uint64 number, const LeAsk *ask)
+{
+	LeClaimAsk *c = le_claim_ask_new(proc, number, ask, &care_of_tick);
+
+	c->p.give_up = Min(c->p.give_up, ask->wait_until);
+	le_claim_begin(c);
+}

@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim_end.h
+ *		A claim ends; has a tick been taken care of?
+ *
+ * src/worker/jobs/claim_end.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_CLAIM_END_H
+#define LE_CLAIM_END_H
+
+#include "shmem/requests.h"
+
+extern void le_ask_complete(int proc, uint64 number, const LeAsk *ask);
+extern void le_ask_look(int proc, uint64 number, const LeAsk *ask);
+
+#endif							/* LE_CLAIM_END_H */

@@ -1,0 +1,429 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim_take.c
+ *		A tick is claimed, if the job's record and the term allow it.
+ *
+ * The rules are in core/tick.c.  What they need to know about a run is found
+ * here: is it over, and which ticks does the claim pass over?
+ *
+ * src/worker/jobs/claim_take.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "settings.h"
+#include "shmem/events.h"
+#include "shmem/run_registry.h"
+#include "shmem/stats.h"
+#include "worker/jobs/claim_cache.h"
+#include "worker/jobs/claim_take.h"
+#include "worker/jobs/claims.h"
+#include "worker/lead/term.h"
+#include "worker/view/eligible.h"
+#include "worker/view/wishes.h"
+
+/* ---- replies ---- */
+
+/* The claim has replaced one of an older tick, whose end nobody will see. */
+static void
+note_passed(const LeClaimAsk *c)
+{
+	const char *state = c->passed.over ? "left undone" : "perhaps under way";
+	char	   *tick;
+
+	if (c->passed.try == 0)
+		return;
+	tick = pstrdup(timestamptz_to_str(le_from_tick(c->passed.tick)));
+	ereport(LOG,
+			(errmsg("tick %s of job \"%s\" of election \"%s\" was passed over",
+					tick, c->p.ask.job, c->p.ask.election),
+			 errdetail("Try %d of it was %s when tick %s was claimed, without catch_up.",
+					   c->passed.try, state,
+					   timestamptz_to_str(le_from_tick(c->p.ask.tick)))));
+	le_event(LE_EVENT_PASSED_OVER, c->p.ask.election, c->p.ask.token,
+			 "job %s, tick %s, try %d: %s", c->p.ask.job, tick, c->passed.try,
+			 state);
+}
+
+/* No leader claims older ticks, now that a later one is claimed. */
+static void
+note_missed(const LeClaimAsk *c)
+{
+	char	   *first;
+	char	   *last;
+
+	if (c->gap.n == 0)
+		return;
+	le_stat_add(c->p.ask.election, LE_STAT_MISSED, (uint64) c->gap.n);
+	first = pstrdup(timestamptz_to_str(le_from_tick(c->gap.first)));
+	last = pstrdup(timestamptz_to_str(le_from_tick(c->gap.last)));
+	ereport(LOG,
+			(errmsg("ticks of job \"%s\" of election \"%s\" were missed: "
+					INT64_FORMAT, c->p.ask.job, c->p.ask.election, c->gap.n),
+			 errdetail("No leader has claimed what was due from %s to %s.",
+					   first, last)));
+	if (c->gap.n == 1)
+		le_event(LE_EVENT_JOB_MISSED, c->p.ask.election, c->p.ask.token,
+				 "job %s, tick %s", c->p.ask.job, first);
+	else
+		le_event(LE_EVENT_JOB_MISSED, c->p.ask.election, c->p.ask.token,
+				 "job %s, " INT64_FORMAT " ticks from %s to %s", c->p.ask.job,
+				 c->gap.n, first, last);
+}
+
+static void
+reply_claimed(LeClaimAsk *c, int try)
+{
+	LeReply		r = {0};
+
+	note_passed(c);
+	note_missed(c);
+	r.kind = LE_REPLY_TRUE;
+	r.try = try;
+	r.tick = c->tick_before;
+	r.every_before = c->gap.every_before;
+	(void) le_pending_answer(&c->p, &r);
+}
+
+/* An older tick is to be claimed first, or may be under way yet. */
+static void
+reply_older(LeClaimAsk *c, int64 tick, LeClaimVerdict verdict)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_FALSE;
+	r.behind = verdict == LE_CLAIM_BEHIND;
+	r.under_way = verdict == LE_CLAIM_UNDER_WAY;
+	r.tick = tick;
+	(void) le_pending_answer(&c->p, &r);
+}
+
+/* The term ended before anything was written. */
+static void
+reply_no_term(LeClaimAsk *c)
+{
+	LeReply		r = {0};
+
+	r.kind = LE_REPLY_FALSE;
+	r.no_term = true;
+	(void) le_pending_answer(&c->p, &r);
+}
+
+/* The term is lost, and nobody will find out about the claim soon. */
+static void
+reply_lost(LeClaimAsk *c)
+{
+	char		message[256];
+
+	snprintf(message, sizeof(message),
+			 "leadership of election \"%s\" was lost while a tick was being claimed",
+			 c->p.ask.election);
+	le_reply_error(&c->p, LE_ERRCODE_LOST, message,
+				   "The store may have recorded the claim.", "");
+}
+
+/* ---- the limit of new jobs ---- */
+
+/*
+ * How many jobs got their first record in a term, by slot.  A role that may
+ * only claim shall not fill the store with records.
+ */
+typedef struct NewJobs
+{
+	uint64		token;			/* of the term */
+	int			n;
+} NewJobs;
+
+static NewJobs *
+new_jobs(const LeClaimAsk *c)
+{
+	static NewJobs *all = NULL;
+	NewJobs    *jobs;
+
+	if (all == NULL)
+		all = MemoryContextAllocZero(TopMemoryContext,
+									 mul_size(le_table->nslots,
+											  sizeof(NewJobs)));
+	jobs = &all[c->p.slot];
+	if (jobs->token != c->p.ask.token)
+	{
+		jobs->token = c->p.ask.token;
+		jobs->n = 0;
+	}
+	return jobs;
+}
+
+static void
+reply_too_many(LeClaimAsk *c)
+{
+	char		message[256];
+	char		detail[160];
+
+	snprintf(message, sizeof(message), "too many jobs of election \"%s\"",
+			 c->p.ask.election);
+	snprintf(detail, sizeof(detail),
+			 "In this term %d of them got their first record, as many as \"leader_election.max_jobs\" allows.",
+			 new_jobs(c)->n);
+	le_reply_error(&c->p, LE_ERRCODE_REFUSED, message, detail, "");
+}
+
+/* ---- the write ---- */
+
+/* Does the term for which the tick is claimed still hold? */
+static bool
+its_term_stands(const LeClaimAsk *c)
+{
+	const LeSlot *slot;
+
+	if (c->p.slot < 0)
+		return false;
+	slot = le_slot(c->p.slot);
+	return le_held_by_caller(slot, &c->p.ask) &&
+		slot->election.token == c->p.ask.token && le_term_stands(slot);
+}
+
+static void
+claim_written(LeFlight *flight, const LeAnswer *answer)
+{
+	LeClaimAsk *c = le_claim_ask_of(flight);
+
+	/* Our session is gone, or the key: the proof tells for all of us. */
+	if (answer->outcome == LE_LOST ||
+		(answer->outcome == LE_CONFLICT &&
+		 answer->conflict == LE_CONFLICT_HELD))
+		le_wish_proof();
+	if (c == NULL)
+		return;
+	if (answer->outcome == LE_DONE && flight->op.previous == NULL)
+		new_jobs(c)->n++;
+	if (answer->outcome == LE_DONE)
+	{
+		le_keep_record(flight->op.claim, answer->index);
+		reply_claimed(c, flight->op.claim->try);
+	}
+	else
+		le_claim_not_written(c, answer->outcome);
+}
+
+/* The record keeps its history.  A run that was left undone is a failure. */
+static void
+carry_on(LeClaim *claim, const LeClaim *found)
+{
+	if (found == NULL)
+		return;
+	claim->last_success = found->last_success;
+	claim->failures = Max(found->failures, 0);
+	if (found->state == LE_CLAIM_RUNNING && strcmp(found->id, claim->id) != 0)
+		claim->failures++;
+}
+
+static void
+send_claim(LeClaimAsk *c, const LeClaim *found, int try)
+{
+	LeFlight   *flight = le_claim_flight(c, LE_OP_CLAIM, claim_written);
+	LeSlot	   *slot = le_slot(c->p.slot);
+	LeClaim		claim = {0};
+
+	claim.election = c->p.ask.election;
+	claim.job = c->p.ask.job;
+	claim.tick = c->p.ask.tick;
+	claim.try = try;
+	claim.id = c->p.ask.claim_id;
+	claim.token = c->p.ask.token;
+	claim.every = found != NULL && found->tick == c->p.ask.tick ?
+		found->every : c->p.ask.every;
+	claim.node = le_my_name();
+	claim.state = LE_CLAIM_RUNNING;
+	claim.claimed_at = le_tick_now();
+	claim.wait = c->p.ask.wait;
+	if (!c->p.ask.forget)
+		carry_on(&claim, found);
+	/* Some stores know only of claims that run; then that is told next. */
+	if (c->p.ask.forget)
+	{
+		claim.state = LE_CLAIM_DONE;
+		claim.ended_at = claim.claimed_at;
+	}
+	flight->op.claim = le_copy_claim(flight->context, &claim);
+	if (found != NULL)
+		flight->op.previous = le_copy_claim(flight->context, found);
+	flight->op.index = slot->election.write_index;
+	flight->op.token = slot->election.token;
+	flight->op.attempt = le_flight_string(flight, slot->attempt);
+	flight->op.local = &slot->local;
+	/* Its last request renews the lease, which would keep others off. */
+	if (le_configured_store()->claims_apart)
+		flight->not_after = slot->election.deadline;
+	c->writing = true;
+	le_claim_send(flight);
+}
+
+/* ---- the verdict ---- */
+
+/*
+ * Retires the run of a claim of the claimant's own term, unless it is active.
+ * Only this incarnation of this node has had that term, so it knows each
+ * session that may act on the claim.
+ */
+static bool
+retire_run(const LeClaimAsk *c, const LeClaim *found)
+{
+	return found->state == LE_CLAIM_RUNNING &&
+		found->token == c->p.ask.token &&
+		!le_claim_is_being_ended(found->id) &&
+		le_run_retire(found->id, c->p.ask.claim_id);
+}
+
+/* The facts to report once the claim has replaced the record. */
+static void
+note_found(LeClaimAsk *c, const LeClaim *found, const LeGap *gap, bool retired)
+{
+	c->gap = *gap;
+	c->tick_before = found == NULL ? 0 : found->tick;
+	memset(&c->passed, 0, sizeof(c->passed));
+	if (found == NULL || found->state != LE_CLAIM_RUNNING ||
+		found->tick >= c->p.ask.tick)
+		return;
+	c->passed.tick = found->tick;
+	c->passed.try = found->try;
+	c->passed.over = found->token != c->p.ask.token || retired;
+}
+
+/* May the claim replace one of a run that is over? */
+static bool
+may_replace(const LeClaimWish *wish, const LeClaim *found)
+{
+	return wish->catch_up ||
+		(le_claims_in_order(wish) && found->tick < wish->tick);
+}
+
+/*
+ * An earlier call with other options may have a write under way that succeeds
+ * as long as the record is this one.
+ */
+static bool
+may_yet_be_written(const LeClaimAsk *c, const LeClaim *found)
+{
+	return c->p.ask.otherwise && found != NULL &&
+		(found->tick < c->p.ask.tick ||
+		 (found->tick == c->p.ask.tick && found->state == LE_CLAIM_RUNNING));
+}
+
+static void
+judge_claim(LeClaimAsk *c, const LeClaim *found)
+{
+	LeClaimView view = {0};
+	LeClaimWish wish = {0};
+	LeClaimVerdict verdict;
+	LeGap		gap;
+	bool		replaces = false;
+	int64		older;
+	int			try;
+
+	wish.tick = c->p.ask.tick;
+	wish.token = c->p.ask.token;
+	wish.catch_up = c->p.ask.catch_up;
+	wish.forget = c->p.ask.forget;
+	wish.term_is_judged = !le_configured_store()->claims_apart;
+	wish.every = c->p.ask.every;
+	wish.due = Max(c->p.ask.due, c->p.ask.tick);
+	wish.missed = c->p.ask.missed;
+	wish.max_missed = c->p.ask.max_missed;
+	if (found != NULL)
+	{
+		view.exists = true;
+		view.ours = strcmp(found->id, c->p.ask.claim_id) == 0;
+		view.tick = found->tick;
+		view.try = found->try;
+		view.token = found->token;
+		view.state = found->state;
+		view.every = found->every;
+
+		/* A run that is left as it is stays parked, and may resume. */
+		replaces = may_replace(&wish, found);
+		view.over = replaces && retire_run(c, found);
+	}
+	verdict = le_judge_claim(&view, &wish, &try, &older);
+	if (verdict != LE_CLAIM_OURS && verdict != LE_CLAIM_TAKE &&
+		may_yet_be_written(c, found))
+	{
+		le_claim_try_again(c, LE_UNAVAILABLE);
+		return;
+	}
+	switch (verdict)
+	{
+		case LE_CLAIM_OURS:
+			if (!le_configured_store()->claims_apart)
+				reply_claimed(c, try);
+			else if (its_term_stands(c))
+			{
+				/* written, but not checked: it stays, whatever comes */
+				c->maybe = true;
+				send_claim(c, found, try);
+			}
+			else
+				reply_lost(c);
+			break;
+		case LE_CLAIM_TAKEN:
+			le_reply(&c->p, LE_REPLY_FALSE);
+			break;
+		case LE_CLAIM_BEHIND:
+		case LE_CLAIM_UNDER_WAY:
+			/* by what is on record, whose interval others may have changed */
+			if (c->guessed)
+				le_claim_read(c);
+			else
+				reply_older(c, older, verdict);
+			break;
+		case LE_CLAIM_TAKE:
+			if (its_term_stands(c) && found == NULL &&
+				new_jobs(c)->n >= le_max_jobs)
+				reply_too_many(c);
+			else if (its_term_stands(c))
+			{
+				gap = le_gap_before(&view, &wish);
+				note_found(c, found, &gap,
+						   replaces ? view.over :
+						   found != NULL && retire_run(c, found));
+				send_claim(c, found, try);
+			}
+			else if (c->maybe)
+				reply_lost(c);
+			else
+				reply_no_term(c);
+			break;
+	}
+}
+
+/* The next tick after one that is over. */
+static bool
+may_guess_claim(const LeClaimAsk *c, const LeClaim *known)
+{
+	return known->state != LE_CLAIM_RUNNING && known->tick < c->p.ask.tick &&
+		its_term_stands(c);
+}
+
+static const LeClaimKind claim_taking = {
+	.what = "claim a tick",
+	.hint = "Call again in the same session, with the same tick and options, to find out.",
+	.judge = judge_claim,
+	.may_guess = may_guess_claim,
+};
+
+/* Without the term there is nothing to write, but perhaps to find. */
+void
+le_ask_claim(int proc, uint64 number, const LeAsk *ask)
+{
+	LeClaimAsk *c = le_claim_ask_new(proc, number, ask, &claim_taking);
+	LeSlot	   *slot = le_find_slot(ask->election);
+
+	if (slot != NULL && le_held_by_caller(slot, ask))
+		le_pending_keep_slot(&c->p, slot);
+	if (c->p.slot >= 0 || c->maybe)
+		le_claim_begin(c);
+	else
+		reply_no_term(c);
+}
