@@ -101,7 +101,7 @@ ask_acquire(LePending *p)
 	{
 		LeOwner		owner = le_owner_of(slot);
 
-		/* A term that is to end is nobody's to have, only to wait for. */
+		/* Nobody gets a term that is to end, but callers can wait for it. */
 		bool		stays = slot->election.drain_until == 0;
 
 		if (stays && owner == p->ask.owner)
@@ -129,7 +129,7 @@ ask_acquire(LePending *p)
 	}
 	if (!le_elect_can_begin())
 	{
-		/* Of others a request may be under way, which is to be settled. */
+		/* A request may be under way for another caller: it goes on. */
 		le_reply_refused(p, LE_ERRCODE_REFUSED, message, le_tokens_trouble(),
 						 LE_TOKENS_HINT);
 		return;
@@ -177,9 +177,9 @@ was_begun(const LePending *p, uint64 *token)
 }
 
 /*
- * The worker before this one has ended a term for the question, or done what
- * else it asked for, and did not live to say so: said now, or when it is known
- * what came of it.  False: there is something left to be done.
+ * The worker before this one has carried out the question, as by ending a
+ * term, and did not live to say so.  Say it now, or when the outcome is known.
+ * False: there is something left to be done.
  */
 static bool
 done_before(LePending *p, LeSlot *slot)
@@ -290,7 +290,7 @@ wait_for_release(LePending *p, const LeSlot *slot)
 		le_contest(p)->releasing[le_slot_number(slot)] = true;
 }
 
-/* Of all elections, those that the caller may have stepped down from. */
+/* Of all elections, those that the caller may not step down from. */
 static bool
 spares(const LePending *p, const LeSlot *slot)
 {
@@ -303,7 +303,7 @@ step_down(LePending *p, LeSlot *slot)
 {
 	if (spares(p, slot))
 		return false;
-	/* Begun by the worker before, perhaps, of which there is one record. */
+	/* The worker before may have begun this, among others. */
 	if (p->ask.again && le_election_is_ending(&slot->election))
 	{
 		wait_for_release(p, slot);
@@ -319,7 +319,7 @@ step_down(LePending *p, LeSlot *slot)
 	return true;
 }
 
-/* Has a term been given up of whose end the store will never be heard? */
+/* Has a term been given up whose end the store will never confirm? */
 static bool
 any_end_unknown(void)
 {
@@ -380,7 +380,7 @@ ask_step_down(LePending *p)
 	}
 	for (int i = first; i <= last; i++)
 	{
-		/* Of those with a term, some may have been spared. */
+		/* Some terms may have been spared. */
 		if (le_election_has_term(&le_slot(i)->election) &&
 			le_slot(i)->stepping_down)
 			le_elect_give_up(le_slot(i));
@@ -420,7 +420,7 @@ ask_reset_token(LePending *p)
 		le_elect_advance(slot);
 }
 
-/* May it have to wait for transactions that are bound to a term? */
+/* May the question have to wait for transactions bound to a term? */
 static bool
 gives_up(LeRequestKind kind)
 {

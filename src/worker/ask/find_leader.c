@@ -3,8 +3,8 @@
  * find_leader.c
  *		le_current_leader(): who leads?
  *
- * Answered from what the watch has seen, where the caller allows for some age,
- * else by a linearizable read.
+ * If the caller allows for some age, the keys that the watch has seen answer
+ * it, else a linearizable read.
  *
  * src/worker/ask/find_leader.c
  *
@@ -22,7 +22,7 @@
 #include "worker/view/key_view.h"
 #include "worker/wire/dispatch.h"
 
-/* When it is its turn: does whoever asked still wait? */
+/* When its turn comes: does the backend still wait? */
 static bool
 still_asked(LeFlight *flight)
 {
@@ -95,7 +95,7 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 	}
 	r.kind = LE_REPLY_TRUE;
 	r.observed = le_wall(flight->sent);
-	/* Held without a name: its holder has still to write that down. */
+	/* Without a name: the holder has still to write that. */
 	if (key != NULL && key->holder != NULL && key->node[0] != '\0')
 		fill_leader(&r, key, p->ask.election);
 	(void) le_pending_answer(p, &r);
@@ -122,7 +122,7 @@ answer_local_leader(LePending *p)
 	(void) le_pending_answer(p, &r);
 }
 
-/* From what the watch has seen, if that is fresh enough and says all. */
+/* By the keys that the watch has seen, if they are fresh and complete. */
 static bool
 answer_from_watch(LePending *p)
 {
@@ -151,7 +151,7 @@ le_ask_leader(LePending *p)
 	LeFlight   *flight;
 	char		message[256];
 
-	/* Another store or place than was meant would say that nobody leads. */
+	/* The wrong store or prefix would say that nobody leads. */
 	if (le_settings_fault()[0] != '\0')
 	{
 		snprintf(message, sizeof(message),

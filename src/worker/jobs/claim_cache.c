@@ -4,9 +4,9 @@
  *		Jobs' records as this worker wrote them last.
  *
  * A leader that claims tick after tick of a job wrote its record last, as a
- * rule, and need not read what it knows: each write depends on the record as
- * it was, so one that is not any more is refused, and then it is read.  What
- * is kept is a guess, good for nothing but to spare that read.
+ * rule, and need not read it.  Each write depends on the record as it was, so
+ * the store refuses a write by a record that has changed; then it is read.  A
+ * kept record is a guess, good for nothing but to spare that read.
  *
  * src/worker/jobs/claim_cache.c
  *
@@ -19,7 +19,7 @@
 
 #include "worker/jobs/claim_cache.h"
 
-/* Of so many jobs, those that were claimed last. */
+/* So many jobs have a record here: those that were claimed last. */
 #define MAX_KEPT		1000
 
 typedef struct Kept
@@ -51,7 +51,7 @@ le_copy_claim(MemoryContext context, const LeClaim *claim)
 }
 
 static Kept *
-find(const char *election, const char *job)
+find_kept(const char *election, const char *job)
 {
 	dlist_iter	iter;
 
@@ -67,14 +67,14 @@ find(const char *election, const char *job)
 }
 
 static void
-forget(Kept *entry)
+drop_kept(Kept *entry)
 {
 	dlist_delete(&entry->node);
 	nkept--;
 	MemoryContextDelete(entry->context);
 }
 
-/* The store has confirmed it, as its write with this index. */
+/* The store has confirmed the write of this record, with this index. */
 void
 le_keep_record(const LeClaim *claim, uint64 index)
 {
@@ -83,7 +83,7 @@ le_keep_record(const LeClaim *claim, uint64 index)
 
 	le_forget_record(claim->election, claim->job);
 	if (nkept >= MAX_KEPT)
-		forget(dlist_tail_element(Kept, node, &kept));
+		drop_kept(dlist_tail_element(Kept, node, &kept));
 	context = AllocSetContextCreate(TopMemoryContext, "leader_election record",
 									ALLOCSET_SMALL_SIZES);
 	entry = MemoryContextAlloc(context, sizeof(Kept));
@@ -98,7 +98,7 @@ le_keep_record(const LeClaim *claim, uint64 index)
 const LeClaim *
 le_kept_record(const char *election, const char *job)
 {
-	const Kept *entry = find(election, job);
+	const Kept *entry = find_kept(election, job);
 
 	return entry == NULL ? NULL : entry->claim;
 }
@@ -106,8 +106,8 @@ le_kept_record(const char *election, const char *job)
 void
 le_forget_record(const char *election, const char *job)
 {
-	Kept	   *entry = find(election, job);
+	Kept	   *entry = find_kept(election, job);
 
 	if (entry != NULL)
-		forget(entry);
+		drop_kept(entry);
 }

@@ -48,7 +48,7 @@ end_written(LeFlight *flight, const LeAnswer *answer)
 		le_claim_not_written(c, answer->outcome);
 }
 
-/* A record that begins anew ends as done, lest it should look like trouble. */
+/* A record that was forgotten ends as done, but not as a success. */
 static void
 set_ending(LeFlight *flight, LeClaim *claim, const LeAsk *ask)
 {
@@ -123,7 +123,7 @@ le_ask_complete(int proc, uint64 number, const LeAsk *ask)
 
 /* ---- is the tick taken care of? ---- */
 
-/* The holder of the key is believed in by the store, which is enough here. */
+/* The store says who holds the key; that is enough here. */
 static void
 leader_read(LeFlight *flight, const LeAnswer *answer)
 {

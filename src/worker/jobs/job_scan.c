@@ -73,7 +73,7 @@ static void look_again(void);
 
 /* ---- replies ---- */
 
-/* To those for whom the round has come in time. */
+/* Answers the questions that this round is late enough for. */
 static void
 reply_round(LeOutcome outcome)
 {
@@ -107,7 +107,7 @@ end_round(LeOutcome outcome)
 
 /* ---- requests ---- */
 
-/* Is it the answer to what this round asked last? */
+/* Is it an answer for this round? */
 static bool
 is_current(const LeFlight *flight)
 {
@@ -192,7 +192,7 @@ runs(const Row *row)
 	return row->job.claim.state == LE_CLAIM_RUNNING;
 }
 
-/* The holder of the key is believed in by the store, which is enough here. */
+/* The store says who holds the key; that is enough here. */
 static void
 term_read(LeFlight *flight, const LeAnswer *found)
 {
@@ -276,7 +276,7 @@ tell(LeEventKind what, const LeClaimRow *row)
 				what == LE_EVENT_JOB_LATE ? ": not claimed yet" : "");
 }
 
-/* What is news of the job since it was last seen (NULL: never). */
+/* Tells how the job has changed since it was last seen (NULL: never). */
 static void
 tell_news(LeJobRow *now, const LeJobRow *before)
 {
@@ -359,20 +359,20 @@ le_ask_jobs(int proc, uint64 number, const LeAsk *ask)
 		start_round();
 }
 
-/* Does anybody wait for the next round? */
+/* Does a question wait for the next round? */
 static bool
 is_asked_for(void)
 {
 	return !scan.under_way && !dlist_is_empty(&waiters.head);
 }
 
-/* Of its own accord; not while this node has to do with no election. */
+/* Is a scan due without a question?  Only if this node holds or seeks any. */
 static bool
 is_due(le_time now)
 {
 	if (le_job_check_interval == 0 || scan.under_way)
 		return false;
-	/* what is set may be shorter by now */
+	/* the setting may be shorter by now */
 	scan.next_at = Min(scan.next_at,
 					   now + le_job_check_interval * LE_MSEC);
 	if (now < scan.next_at)

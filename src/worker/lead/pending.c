@@ -1,13 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * pending.c
- *		Who waits for what, and what they are told.
+ *		Questions about terms, and what their backends are told.
  *
- * A question is kept in a list until a verdict of the core, a proof or its own
- * time limit answers it.  "Could not find out" is never answered with false,
- * and a question whose backend has stopped waiting is dropped.
- *
- * What a question sets going is in ask.c; here it only waits.
+ * A question waits here until a verdict of the core, a proof or its own time
+ * limit answers it.  "Could not find out" is never answered with false.  ask.c
+ * sets the work going.
  *
  * src/worker/lead/pending.c
  *
@@ -103,8 +101,8 @@ explain_no_turn(const LePending *p, char *detail, size_t detail_size,
 }
 
 /*
- * A refusal may be about this election alone, as of a key that is somebody
- * else's; it was noted there just before.
+ * A refusal may concern this election alone, whose key is somebody else's
+ * perhaps.  Its slot has the reason, noted just before.
  */
 static const char *
 trouble_with(const LePending *p, LeOutcome outcome, LeCause *cause)
@@ -121,7 +119,7 @@ trouble_with(const LePending *p, LeOutcome outcome, LeCause *cause)
 	return le_store_trouble();
 }
 
-/* "Could not find out" in the words that fit the outcome. */
+/* The error "could not find out", in words that fit the outcome. */
 void
 le_reply_outcome(LePending *p, LeOutcome outcome)
 {
@@ -164,9 +162,9 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
 }
 
 /*
- * The end of an acquire without a grant.  Where a request of it may have been
+ * The end of an acquire without a grant.  If one of its requests may have been
  * applied for a while, neither "not to be had" nor "nothing was done" is
- * certain: others may have been refused because of it.
+ * certain: the store may have refused others because of it.
  */
 void
 le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
@@ -180,8 +178,8 @@ le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
 }
 
 /*
- * The same for a reason of this node's own: of what the worker before has sent
- * it says nothing.
+ * The same for a reason of this node's own, which says nothing about requests
+ * that its predecessor may have sent.
  */
 void
 le_reply_refused(LePending *p, int sqlstate, const char *message,
@@ -193,7 +191,7 @@ le_reply_refused(LePending *p, int sqlstate, const char *message,
 		le_reply_error(p, sqlstate, message, detail, hint);
 }
 
-/* ---- who seeks the election ---- */
+/* ---- seekers of an election ---- */
 
 static bool
 seeks(const LePending *p, const LeSlot *slot)
@@ -202,9 +200,9 @@ seeks(const LePending *p, const LeSlot *slot)
 }
 
 /*
- * The seeker that has waited longest; NULL: none.  Valid for this turn.  As
- * the following, asked about thousands of elections in a turn, and of few of
- * them anybody has asked anything.
+ * The seeker that has waited longest; NULL: none.  Valid for this turn.  This
+ * function and those below are called for thousands of elections in a turn,
+ * most of them without any question.
  */
 const LeAsk *
 le_first_seeker(const LeSlot *slot)
@@ -237,7 +235,7 @@ le_seeker_waits(const LeSlot *slot, LeOwner owner)
 	return any_seeker_of(slot, owner, true);
 }
 
-/* The same, as far as has been heard: who has just gone counts still. */
+/* The same, without a look whether the backend is still there. */
 bool
 le_seeker_heard_of(const LeSlot *slot, LeOwner owner)
 {
@@ -255,7 +253,7 @@ le_any_seeker(bool (*may_seek) (const LeSlot *slot))
 	return false;
 }
 
-/* A value that the holder asked to be published, and that may go; or NULL. */
+/* The value that a holder wants to publish, once it is proven; or NULL. */
 const char *
 le_value_to_publish(const LeSlot *slot)
 {
@@ -281,7 +279,7 @@ le_renewal_asked(int slot)
 
 /* ---- verdicts ---- */
 
-/* For the node a campaign would have the lease without any call, too. */
+/* A node that campaigns would have the lease without any call. */
 static bool
 is_for_callers(const LeSlot *slot)
 {
@@ -289,8 +287,8 @@ is_for_callers(const LeSlot *slot)
 }
 
 /*
- * The term is the caller's: one that began for calls like this one, or was his
- * before.  Of the former he counts as one who knows.
+ * The term is the caller's: it began for calls like this one, or was the
+ * caller's before.  In the first case count this caller as informed.
  */
 void
 le_reply_granted(LePending *p, LeSlot *slot)
@@ -306,7 +304,7 @@ le_reply_granted(LePending *p, LeSlot *slot)
 		le_decline_term(slot->name, r.token);
 }
 
-/* All who waited for the term have been told. */
+/* All questions that waited for the term are answered. */
 static void
 end_grants(LeSlot *slot)
 {
@@ -329,9 +327,9 @@ verdict_granted(LeSlot *slot)
 }
 
 /*
- * The worker before may have ended when a term had begun, and nobody knew yet.
- * Who waited for it and still does has asked this one by now; where nobody
- * does, the term would be held for somebody who never learns of it.
+ * The worker before may have ended when a term had begun and no caller knew
+ * yet.  Callers that still wait have asked this worker by now.  Without any,
+ * the term would be held for a caller that never learns of it.
  */
 void
 le_pending_end_grants(void)
@@ -342,10 +340,10 @@ le_pending_end_grants(void)
 }
 
 /*
- * Not ours now.  Whoever does not wait is told so; the others wait on, also
- * when it is this node that holds it, for somebody else.  The answer to a
- * request that was under way when the question came may speak of a time
- * before it: for him the store has to be asked again.  True if it has.
+ * Not ours now.  Callers that do not wait are told so.  The others wait on,
+ * even if this node holds the election for somebody else.  A request that was
+ * under way when a question came may have been answered by the state before:
+ * then the store has to be asked again.  True if it has.
  */
 static bool
 verdict_denied(const LeSlot *slot, uint32 answered)
@@ -369,7 +367,7 @@ verdict_denied(const LeSlot *slot, uint32 answered)
 	return again;
 }
 
-/* An acquire that stays unresolved is that of him for whom it was sent. */
+/* An acquire stays unresolved for the owner for whom it was sent. */
 void
 le_pending_unresolved(const LeSlot *slot)
 {
@@ -389,7 +387,7 @@ le_pending_unsent(const LeSlot *slot, bool unsent)
 			le_contest(p)->unsent = unsent;
 }
 
-/* So is an outcome that is unknown: to the others nothing was done. */
+/* The outcome is unknown to that owner alone: nothing was done for others. */
 static void
 verdict_failed(LeSlot *slot, LeOutcome outcome)
 {
@@ -407,7 +405,7 @@ verdict_failed(LeSlot *slot, LeOutcome outcome)
 	}
 }
 
-/* Nobody who seeks the election gets it now. */
+/* No seeker gets the election now. */
 void
 le_pending_refuse(const LeSlot *slot, int sqlstate, const char *message,
 				  const char *detail, const char *hint)
@@ -490,8 +488,8 @@ verdict_publish(LeSlot *slot, LeVerdict verdict, LeOutcome outcome)
 }
 
 /*
- * Tell those who wait what the core has decided.  True: somebody's question is
- * younger than the answer that was judged, so the store is to be asked again.
+ * Answer the questions that the core has decided.  True: a question is younger
+ * than the answer that was judged, so the store is to be asked again.
  */
 bool
 le_pass_verdict(LeSlot *slot, const LeActions *act, uint32 answered)
@@ -527,7 +525,7 @@ le_pass_verdict(LeSlot *slot, const LeActions *act, uint32 answered)
 	return false;
 }
 
-/* A term is over: what its holder asked to be renewed is lost. */
+/* A term is over: its holder cannot renew it any more. */
 void
 le_pending_term_ended(LeSlot *slot)
 {
@@ -562,7 +560,7 @@ checks_session(const LePending *p)
 	return p->ask.kind == LE_ASK_CHECK && p->ask.check == LE_CHECK_SESSION;
 }
 
-/* The session cannot be had at present; who does not wait is told so. */
+/* There is no session now.  Callers that do not wait are told so. */
 void
 le_pending_no_session(LeOutcome outcome)
 {
@@ -584,7 +582,7 @@ le_pending_no_session(LeOutcome outcome)
 	}
 }
 
-/* The session can be had; who only wanted to know that is told so. */
+/* There is a session, which some only wanted to know. */
 void
 le_pending_session_live(void)
 {
@@ -651,9 +649,9 @@ acquire_under_way(const LeSlot *slot)
 }
 
 /*
- * Has something been sent for this question that may still be applied?  An
- * acquire that waits for another's write, or a renewal that waits for its
- * proof, has not got that far.
+ * Has a write been sent for this question that may still be applied?  Not for
+ * an acquire that waits for another's write, nor for a renewal that waits for
+ * its proof.
  */
 static bool
 may_be_applied(const LePending *p)
@@ -681,9 +679,9 @@ may_be_applied(const LePending *p)
 }
 
 /*
- * A question's time is up: say what is known.  It may have been the last to
- * seek the election: were that not noticed at once, the node would take the
- * key, when it becomes free, for nobody.
+ * A question's time is up: say what is known.  Perhaps it was the last one
+ * that sought the election.  The worker must notice at once, or the node would
+ * take the key for nobody when it becomes free.
  */
 static void
 question_given_up(LePending *p)
@@ -700,8 +698,8 @@ question_given_up(LePending *p)
 }
 
 /*
- * Until when does somebody wait who has been told already how the last
- * attempt ended?  Not in the middle of another.
+ * When does the wait for an election end?  Not in the middle of an attempt: it
+ * goes on until there is a verdict or the time to give up.
  */
 static le_time
 wait_ends(const LePending *p)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pending.h
- *		Who waits for what, and what they are told.
+ *		Questions about terms, and what their backends are told.
  *
  * src/worker/lead/pending.h
  *
