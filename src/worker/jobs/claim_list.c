@@ -123,9 +123,9 @@ le_claim_list_clear(LeClaimList *list)
 /* ---- questions for all of them ---- */
 
 static bool
-listing_wanted(const LePending *p)
+listing_wanted(const LePending *p, le_time now)
 {
-	return ((const Listing *) p)->fetched ? le_now() < p->give_up :
+	return ((const Listing *) p)->fetched ? now < p->give_up :
 		le_still_asked(p->proc, p->number);
 }
 

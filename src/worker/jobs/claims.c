@@ -32,10 +32,10 @@
 
 /* Does somebody wait for the answer, or is it worth going on without? */
 static bool
-claim_ask_wanted(const LePending *p)
+claim_ask_wanted(const LePending *p, le_time now)
 {
 	return le_still_asked(p->proc, p->number) ||
-		(p->ask.to_the_end && le_now() < p->give_up + TO_THE_END);
+		(p->ask.to_the_end && now < p->give_up + TO_THE_END);
 }
 
 static le_time
@@ -46,11 +46,11 @@ claim_ask_due(const LePending *p)
 }
 
 static void
-claim_ask_act(LePending *p)
+claim_ask_act(LePending *p, le_time now)
 {
 	LeClaimAsk *c = (LeClaimAsk *) p;
 
-	if (!p->ask.to_the_end && le_now() >= p->give_up)
+	if (!p->ask.to_the_end && now >= p->give_up)
 		le_claim_reply_outcome(c, p->outcome);
 	else
 		le_claim_begin(c);
@@ -271,15 +271,19 @@ le_claim_begin(LeClaimAsk *c)
 void
 le_claims_withdrawn(void)
 {
-	le_list_withdrawn(&claim_asks);
-	le_list_withdrawn(&le_claim_listings);
+	le_time		now = le_now();
+
+	le_list_withdrawn(&claim_asks, now);
+	le_list_withdrawn(&le_claim_listings, now);
 }
 
 void
 le_claims_run_timers(void)
 {
-	le_list_run_timers(&claim_asks);
-	le_list_run_timers(&le_claim_listings);
+	le_time		now = le_now();
+
+	le_list_run_timers(&claim_asks, now);
+	le_list_run_timers(&le_claim_listings, now);
 }
 
 le_time

@@ -388,7 +388,7 @@ le_job_scan_run_timers(void)
 {
 	le_time		now = le_now();
 
-	le_list_run_timers(&waiters);
+	le_list_run_timers(&waiters, now);
 	if (is_asked_for() || is_due(now))
 		start_round();
 }

@@ -24,7 +24,7 @@
 
 static void question_released(LePending *p);
 static le_time wait_ends(const LePending *p);
-static void question_given_up(LePending *p);
+static void question_given_up(LePending *p, le_time now);
 
 static LePendingList pendings = {
 	.head = DLIST_STATIC_INIT(pendings.head),
@@ -684,7 +684,7 @@ may_be_applied(const LePending *p)
  * take the key for nobody when it becomes free.
  */
 static void
-question_given_up(LePending *p)
+question_given_up(LePending *p, le_time now)
 {
 	if (p->slot >= 0)
 		le_hint_worker();
@@ -714,13 +714,13 @@ wait_ends(const LePending *p)
 void
 le_pending_withdrawn(void)
 {
-	le_list_withdrawn(&pendings);
+	le_list_withdrawn(&pendings, 0);	/* at any time */
 }
 
 void
 le_pending_run_timers(void)
 {
-	le_list_run_timers(&pendings);
+	le_list_run_timers(&pendings, le_now());
 }
 
 /* When is the next question's time up? */

@@ -117,10 +117,10 @@ le_reply_unread(LePending *p, LeOutcome outcome)
 /* ---- time passes, and backends go ---- */
 
 static bool
-is_wanted(const LePending *p)
+is_wanted(const LePending *p, le_time now)
 {
 	return p->list->wanted == NULL ? le_still_asked(p->proc, p->number) :
-		p->list->wanted(p);
+		p->list->wanted(p, now);
 }
 
 static le_time
@@ -130,36 +130,34 @@ due(const LePending *p)
 }
 
 static void
-act(LePending *p)
+act(LePending *p, le_time now)
 {
 	if (p->list->act == NULL)
 		le_reply_unread(p, p->outcome);
 	else
-		p->list->act(p);
+		p->list->act(p, now);
 }
 
 /* Drop the questions that nobody waits for any more. */
 void
-le_list_withdrawn(LePendingList *list)
+le_list_withdrawn(LePendingList *list, le_time now)
 {
 	le_foreach_pending(p, list)
-		if (!is_wanted(p))
+		if (!is_wanted(p, now))
 			le_pending_drop(p);
 }
 
 void
-le_list_run_timers(LePendingList *list)
+le_list_run_timers(LePendingList *list, le_time now)
 {
-	le_time		now = le_now();
-
 	le_foreach_pending(p, list)
 	{
 		le_time		at = due(p);
 
-		if (!is_wanted(p))
+		if (!is_wanted(p, now))
 			le_pending_drop(p);
 		else if (at != 0 && now >= at)
-			act(p);
+			act(p, now);
 	}
 }
 

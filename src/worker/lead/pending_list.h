@@ -31,19 +31,20 @@ typedef struct LePending
 	LeOutcome	outcome;		/* of the last failure */
 } LePending;
 
-/* Questions of one kind, the oldest first. */
+/*
+ * Questions of one kind, the oldest first.  Without wanted() one stays as long
+ * as its backend waits; without due() and act(), until give_up, and then the
+ * reply is that "what" could not be read.
+ */
 typedef struct LePendingList
 {
 	dlist_head	head;
-	Size		size;			/* of that which begins with a LePending */
-	bool		(*wanted) (const LePending *p); /* NULL: as long as the
-												 * backend waits */
-	le_time		(*due) (const LePending *p);	/* 0: nothing is; NULL: at
-												 * give_up */
-	void		(*act) (LePending *p);	/* when that time has come; NULL: say
-										 * that nothing could be read */
-	void		(*release) (LePending *p);	/* what it owns; NULL: nothing */
-	const char *what;			/* could not be read */
+	Size		size;			/* of a question */
+	bool		(*wanted) (const LePending *p, le_time now);
+	le_time		(*due) (const LePending *p);	/* 0: nothing is */
+	void		(*act) (LePending *p, le_time now); /* that time has come */
+	void		(*release) (LePending *p);	/* its memory; NULL: it has none */
+	const char *what;
 } LePendingList;
 
 static inline LePending *
@@ -74,8 +75,8 @@ extern void le_reply_error(LePending *p, int sqlstate, const char *message,
 extern void le_reply_unread(LePending *p, LeOutcome outcome);
 
 /* time passes, and backends go */
-extern void le_list_withdrawn(LePendingList *list);
-extern void le_list_run_timers(LePendingList *list);
+extern void le_list_withdrawn(LePendingList *list, le_time now);
+extern void le_list_run_timers(LePendingList *list, le_time now);
 extern le_time le_list_timer(const LePendingList *list);
 
 #endif							/* LE_PENDING_LIST_H */
