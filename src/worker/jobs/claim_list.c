@@ -179,7 +179,7 @@ reply_rows(Listing *l)
 static void
 reply_rest(int proc, uint64 number, const LeAsk *ask)
 {
-	LeReply		r = {0};
+	LeReply		r = {.kind = LE_REPLY_FALSE};
 
 	le_foreach_pending(p, &le_claim_listings)
 	{
@@ -193,7 +193,6 @@ reply_rest(int proc, uint64 number, const LeAsk *ask)
 		reply_rows(l);
 		return;
 	}
-	r.kind = LE_REPLY_FALSE;
 	le_answer(proc, number, &r);
 }
 

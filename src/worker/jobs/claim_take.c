@@ -77,12 +77,10 @@ note_missed(const LeClaimAsk *c)
 static void
 reply_claimed(LeClaimAsk *c, int try)
 {
-	LeReply		r = {0};
+	LeReply		r = {.kind = LE_REPLY_TRUE, .try = try};
 
 	note_passed(c);
 	note_missed(c);
-	r.kind = LE_REPLY_TRUE;
-	r.try = try;
 	r.tick = c->tick_before;
 	r.every_before = c->gap.every_before;
 	(void) le_pending_answer(&c->p, &r);
@@ -92,12 +90,10 @@ reply_claimed(LeClaimAsk *c, int try)
 static void
 reply_older(LeClaimAsk *c, int64 tick, LeClaimVerdict verdict)
 {
-	LeReply		r = {0};
+	LeReply		r = {.kind = LE_REPLY_FALSE, .tick = tick};
 
-	r.kind = LE_REPLY_FALSE;
 	r.behind = verdict == LE_CLAIM_BEHIND;
 	r.under_way = verdict == LE_CLAIM_UNDER_WAY;
-	r.tick = tick;
 	(void) le_pending_answer(&c->p, &r);
 }
 
@@ -105,10 +101,8 @@ reply_older(LeClaimAsk *c, int64 tick, LeClaimVerdict verdict)
 static void
 reply_no_term(LeClaimAsk *c)
 {
-	LeReply		r = {0};
+	LeReply		r = {.kind = LE_REPLY_FALSE, .no_term = true};
 
-	r.kind = LE_REPLY_FALSE;
-	r.no_term = true;
 	(void) le_pending_answer(&c->p, &r);
 }
 

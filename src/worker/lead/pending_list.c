@@ -81,9 +81,8 @@ le_pending_answer(LePending *p, const LeReply *reply)
 void
 le_reply(LePending *p, LeReplyKind kind)
 {
-	LeReply		r = {0};
+	LeReply		r = {.kind = kind};
 
-	r.kind = kind;
 	(void) le_pending_answer(p, &r);
 }
 
@@ -91,10 +90,8 @@ void
 le_reply_error(LePending *p, int sqlstate, const char *message,
 			   const char *detail, const char *hint)
 {
-	LeReply		r = {0};
+	LeReply		r = {.kind = LE_REPLY_ERROR, .sqlstate = sqlstate};
 
-	r.kind = LE_REPLY_ERROR;
-	r.sqlstate = sqlstate;
 	strlcpy(r.message, message, sizeof(r.message));
 	strlcpy(r.detail, detail, sizeof(r.detail));
 	strlcpy(r.hint, hint, sizeof(r.hint));
