@@ -290,7 +290,7 @@ wait_for_release(LePending *p, const LeSlot *slot)
 		le_contest(p)->releasing[le_slot_number(slot)] = true;
 }
 
-/* Of all elections, those that the caller may not step down from. */
+/* If all are to go: is it one that the caller may not step down from? */
 static bool
 spares(const LePending *p, const LeSlot *slot)
 {

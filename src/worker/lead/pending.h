@@ -28,7 +28,7 @@ typedef struct LeContest
 	bool	   *releasing;		/* ... of all elections: which slots' */
 } LeContest;
 
-/* Of a question that le_pending_new() made. */
+/* All of a question that le_pending_new() made. */
 #define le_contest(p)	((LeContest *) (p))
 
 extern LePending *le_pending_new(int proc, uint64 number, const LeAsk *ask);
