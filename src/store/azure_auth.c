@@ -39,6 +39,9 @@
 /* A SAS that ends so soon is warned of. */
 #define SAS_WARNING		(INT64CONST(7) * 86400 * 1000)
 
+char	   *le_azure_identity = "";
+char	   *le_azure_identity_url = "http://169.254.169.254";
+
 /* ---- tokens ---- */
 
 static const char *

@@ -16,6 +16,10 @@
 #define LE_AZURE_SYSTEM		"system"
 #define LE_AZURE_WORKLOAD	"workload"
 
+/* Who this instance is, unless a signature says it; "": that does. */
+extern char *le_azure_identity;
+extern char *le_azure_identity_url;
+
 extern bool le_azure_is_workload(const char *identity);
 extern const char *le_azure_token_file(void);
 extern const char *le_azure_workload_fault(void);
