@@ -94,12 +94,15 @@ func keyspace(t testing.TB, name string, copies int) {
 	}
 }
 
+// patience is the limit of all waits: generous, since no test judges by it.
+const patience = 180 * time.Second
+
 // until polls for a condition.
-func until(t testing.TB, limit time.Duration, what string, ok func() bool) {
+func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !ok(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, limit)
+			t.Fatalf("%s: not within %v", what, patience)
 		}
 	}
 }
@@ -194,7 +197,7 @@ func pinned(t testing.TB, keyspace, host string, args ...string) *proc {
 
 func (p *proc) ready(t testing.TB) {
 	t.Helper()
-	until(t, 60*time.Second, "readyz", func() bool {
+	until(t, "readyz", func() bool {
 		r, err := http.Get(p.url + "/readyz")
 		if err != nil {
 			return false
@@ -210,7 +213,7 @@ func (p *proc) ready(t testing.TB) {
 func (p *proc) warm(t testing.TB) {
 	t.Helper()
 	quick := 0
-	until(t, 120*time.Second, "Cassandra to have warmed up", func() bool {
+	until(t, "Cassandra to have warmed up", func() bool {
 		began := time.Now()
 		l, err := p.put("warm", "o", "", 5)
 		if err == nil && l.Status == 201 {
@@ -354,6 +357,16 @@ func higher(t testing.TB, before, token int64, what string) {
 	}
 }
 
+// waiter returns when a long poll of the lock waits. The gateway carries out one
+// request of a lock after the other: once ours is answered, the poll's own read,
+// which came first, is over.
+func (p *proc) waiter(t testing.TB, name string) {
+	t.Helper()
+	until(t, "waiter", func() bool { return p.metric(t, "le_gateway_waiters") >= 1 })
+	_, err := p.get(name, "")
+	must(t, err)
+}
+
 // metric reads one value of the gateway's metrics; absent is 0.
 func (p *proc) metric(t testing.TB, name string) (sum float64) {
 	t.Helper()
@@ -419,7 +432,7 @@ func session(t testing.TB, hosts ...string) *gocql.Session {
 	c.Consistency = gocql.Quorum
 	c.Logger = gocql.NewLogger(gocql.LogLevelNone)
 	var s *gocql.Session
-	until(t, 60*time.Second, "driver session", func() (ok bool) {
+	until(t, "driver session", func() (ok bool) {
 		var err error
 		s, err = c.CreateSession()
 		return err == nil
