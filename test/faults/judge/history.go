@@ -63,6 +63,7 @@ type Record struct {
 
 	// run
 	Store       string `json:"store,omitempty"`
+	Grants      string `json:"grants,omitempty"` // "counted", "in steps", or both
 	Seed        int64  `json:"seed,omitempty"`
 	Lease       int64  `json:"lease,omitempty"`
 	Margin      int64  `json:"margin,omitempty"`

@@ -458,15 +458,15 @@ func TestIdle(t *testing.T) {
 
 // What only some stores do.
 type ofStore struct {
-	name  string
-	store string
-	bad   bool
-	with  []Record
+	name   string
+	grants string
+	bad    bool
+	with   []Record
 }
 
 func (c ofStore) run(t *testing.T) {
 	h := history(t, c.with...)
-	h.run.Store = c.store
+	h.run.Grants = c.grants
 	violations, _, _ := linearizable(h)
 	if (len(violations) > 0) != c.bad {
 		t.Errorf("violations: %q", violations)
@@ -476,21 +476,21 @@ func (c ofStore) run(t *testing.T) {
 // A grant by two steps: whoever comes in between is refused, and nobody leads.
 func TestGrantBySteps(t *testing.T) {
 	for _, c := range []ofStore{
-		{"refused in between", "azure", false, []Record{
+		{"refused in between", "counted, in steps", false, []Record{
 			op("a", "acquire", "true", 1, 1, 9), belief("a", "e", 1, 1, 9, 20, 0),
 			op("b", "acquire", "false", 0, 2, 3), read("", 4, 5)}},
-		{"refused in between, by another store", "consul", true, []Record{
+		{"refused in between, by another store", "", true, []Record{
 			op("a", "acquire", "true", 1, 1, 9), belief("a", "e", 1, 1, 9, 20, 0),
 			op("b", "acquire", "false", 0, 2, 3), read("", 4, 5)}},
-		{"refused before it", "azure", true, []Record{
+		{"refused before it", "counted, in steps", true, []Record{
 			op("b", "acquire", "false", 0, 2, 3), op("a", "acquire", "true", 1, 4, 9)}},
-		{"refused after it", "azure", true, []Record{
+		{"refused after it", "counted, in steps", true, []Record{
 			op("a", "acquire", "true", 1, 1, 2), op("a", "release", "true", 0, 3, 4),
 			op("b", "acquire", "false", 0, 5, 6)}},
-		{"refused by its own", "azure", true, []Record{
+		{"refused by its own", "counted, in steps", true, []Record{
 			op("b", "acquire", "true", 1, 1, 9), belief("b", "e", 1, 1, 9, 20, 0),
 			op("b", "acquire", "false", 0, 2, 3), read("", 4, 5)}},
-		{"refused by what may have been granted", "azure", false, []Record{
+		{"refused by what may have been granted", "counted, in steps", false, []Record{
 			op("a", "acquire", "unknown", 0, 1, 2), op("b", "acquire", "false", 0, 5, 6)}},
 	} {
 		t.Run(c.name, c.run)
@@ -500,30 +500,30 @@ func TestGrantBySteps(t *testing.T) {
 // An acquire that is granted twice, as the first grant is heard of too late.
 func TestGrantLetGoOf(t *testing.T) {
 	for _, c := range []ofStore{
-		{"shown as leader in between", "cassandra", false, []Record{
+		{"shown as leader in between", "counted", false, []Record{
 			op("a", "acquire", "true", 2, 1, 9), belief("a", "e", 2, 1, 9, 20, 0),
 			read("a", 2, 3), read("", 4, 5), op("b", "acquire", "false", 0, 2, 3)}},
-		{"another is granted in between", "cassandra", false, []Record{
+		{"another is granted in between", "counted", false, []Record{
 			op("a", "acquire", "true", 3, 1, 9), belief("a", "e", 3, 1, 9, 20, 0), read("a", 2, 3),
 			op("b", "acquire", "true", 2, 4, 5), op("b", "release", "true", 0, 6, 7)}},
-		{"none of its tokens is missing", "cassandra", true, []Record{
+		{"none of its tokens is missing", "counted", true, []Record{
 			op("a", "acquire", "true", 1, 1, 9), belief("a", "e", 1, 1, 9, 20, 0),
 			read("a", 2, 3), read("", 4, 5)}},
-		{"none of its tokens is missing, though another's came in between", "cassandra", true, []Record{
+		{"none of its tokens is missing, though another's came in between", "counted", true, []Record{
 			op("a", "acquire", "true", 2, 1, 9), belief("a", "e", 2, 1, 9, 20, 0),
 			op("b", "acquire", "true", 1, 2, 3), op("b", "release", "true", 0, 4, 5),
 			read("a", 5, 6), read("", 7, 8)}},
-		{"the missing one is another's", "cassandra", true, []Record{
+		{"the missing one is another's", "counted", true, []Record{
 			op("a", "acquire", "true", 1, 1, 9), belief("a", "e", 1, 1, 9, 10, 11),
 			read("a", 2, 3), read("", 4, 5), op("b", "acquire", "true", 3, 13, 14)}},
-		{"more often than tokens are missing", "cassandra", true, []Record{
+		{"more often than tokens are missing", "counted", true, []Record{
 			op("a", "acquire", "true", 2, 1, 9), belief("a", "e", 2, 1, 9, 20, 0), read("a", 2, 3),
 			op("c", "acquire", "true", 3, 31, 32), op("c", "release", "true", 0, 33, 34),
 			op("b", "acquire", "true", 4, 41, 49), belief("b", "e", 4, 41, 49, 60, 0),
 			read("b", 42, 43), read("", 44, 45)}},
-		{"before it was called", "cassandra", true, []Record{
+		{"before it was called", "counted", true, []Record{
 			op("a", "acquire", "true", 2, 4, 9), belief("a", "e", 2, 4, 9, 20, 0), read("a", 2, 3)}},
-		{"by a store that does not count", "consul", true, []Record{
+		{"by a store that does not count", "", true, []Record{
 			op("a", "acquire", "true", 2, 1, 9), belief("a", "e", 2, 1, 9, 20, 0),
 			read("a", 2, 3), read("", 4, 5)}},
 	} {

@@ -34,6 +34,9 @@ sub new
 
 sub name { return 'azure'; }
 
+# Its tokens count them; each takes the lease, then the stamp.
+sub grants { return 'counted, in steps'; }
+
 # Of lease_ttl goes off a second, since the service counts whole ones.  A lease
 # that somebody broke is waited out for a minute, the longest there is.  Until a
 # lease that was acquired has been stamped, reads show who led before.

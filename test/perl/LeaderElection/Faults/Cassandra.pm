@@ -39,6 +39,9 @@ sub new
 
 sub name { return 'cassandra'; }
 
+# Its tokens count them.
+sub grants { return 'counted'; }
+
 # Of lease_ttl go off a second, since Cassandra counts whole ones, and the
 # gateway's --max-clock-skew.
 sub timing
