@@ -15,8 +15,7 @@
  * that is shown free can be taken at once.
  *
  * Acquires of several elections go in one request, as do releases and reads.
- * Each is answered for itself, in its place, as it would be alone; a gateway
- * of an earlier version does not know that, and is asked for one by one.
+ * Each is answered for itself, in its place, as it would be alone.
  *
  * Errors are told by the type of the problem document, which never changes.
  * A write is not applied only if the gateway says so; an answer that is not
@@ -598,9 +597,9 @@ is_batch(const LeOp *op)
 }
 
 /*
- * A batch that is refused before anything is done may be one that this gateway
- * does not know, or that it finds fault with for one of its locks: each is
- * asked for by itself then.  What is wrong with any of them is not.
+ * The gateway may refuse a batch, before it does anything, for one of its
+ * locks: each is asked for by itself then.  What is wrong with any of them is
+ * not.
  */
 static bool
 spoils_one(const LeOp *op, const Doc *doc)
@@ -1028,7 +1027,7 @@ claim_field(Claims *list, const LeJsonNode *node, int level)
 
 /*
  * What the text that goes with the claim tells, unless it is that of another
- * or none of ours: an earlier version has left it out.
+ * claim or of another client: the gateway does not ask for any.
  */
 static void
 take_info(LeClaim *claim, const char *info)
@@ -1168,13 +1167,6 @@ decode_success(const LeOp *op, const LeHttpResponse *response,
 		fail_shape(op, response, answer);
 }
 
-/* Nobody there knows of the path, or lets anybody to it. */
-static bool
-is_no_such(int status)
-{
-	return status == 403 || status == 404 || status == 405;
-}
-
 static void
 cassandra_decode(const LePlace *place, const LeOp *op,
 				 const LeHttpResponse *response, LeAnswer *answer)
@@ -1201,7 +1193,6 @@ cassandra_decode(const LePlace *place, const LeOp *op,
 				psprintf("HTTP %d, which is not the gateway's answer",
 						 response->status));
 		answer->cause = LE_CAUSE_NOT_STORE;
-		answer->apart = op->njoined > 0 && is_no_such(response->status);
 	}
 	else
 		fail_shape(op, response, answer);

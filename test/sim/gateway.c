@@ -1604,11 +1604,11 @@ take_entry(LockRequest *l, int i)
 }
 
 /*
- * Of an earlier version, which renews several locks at once and does nothing
- * else with them?  By the seed alone, so that schedules stay what they were.
+ * Does it refuse whatever is asked of several locks at once, for one of them,
+ * but renewals?  By the seed alone, so that schedules stay what they were.
  */
 static bool
-is_old(int gateway)
+finds_fault(int gateway)
 {
 	return sim_mix(sim.schedule->seed ^ (uint64) (gateway + 71)) % 8 == 0;
 }
@@ -1640,11 +1640,11 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 					   "unauthorized");
 		return;
 	}
-	if (many && l->verb != LOCK_RENEW_MANY && is_old(l->gateway))
+	if (many && l->verb != LOCK_RENEW_MANY && finds_fault(l->gateway))
 	{
 		sim.counts.apart++;
-		answer_at_once(r, node, process, flight, number, LE_NET_OK, 404,
-					   "no-resource");
+		answer_at_once(r, node, process, flight, number, LE_NET_OK, 400,
+					   "bad-request");
 		return;
 	}
 	if (!room_for(n))			/* --max-requests */

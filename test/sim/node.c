@@ -65,9 +65,8 @@ narrow_lanes(void)
 
 /*
  * Few elections are never so many that nodes go by each other's news: in two
- * of three schedules they are, and in half of these the first node is of an
- * earlier version, which tells nothing.  Nor is there ever more to tell than
- * has room.
+ * of three schedules they are, and in half of these the first node has not
+ * begun to tell.  Nor is there ever more to tell than has room.
  */
 static void
 force_news(void)

@@ -169,8 +169,8 @@ subtest 'a copy of its own write' => sub {
 	still_leads($node{heir}, 'e2', '... in the same term');
 };
 
-# Guards against going by news when somebody lives who tells none, as a node of
-# an earlier version.
+# Guards against going by news while a live node tells none: a node begins to tell
+# when a list shows it more than a hundred keys.
 subtest 'a node that tells nothing' => sub {
 	my $session = $consul->session(TTL => '1h');
 	my $key = 'leader_election/early/leader';

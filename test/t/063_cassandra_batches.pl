@@ -2,7 +2,7 @@
 #
 # Many elections in few requests: a start, a takeover and a release of 200, one
 # answer of many that is refused, answers that are lost, no answers or late, and
-# a gateway of a version that knows no batches.
+# a gateway that refuses batches.
 
 use strict;
 use warnings;
@@ -298,8 +298,8 @@ subtest 'trust counts from the sending of the request' => sub {
 	give_up('anchor');
 };
 
-# Guards against a gateway of an earlier version that nobody can campaign with.
-subtest 'a gateway that knows no batches' => sub {
+# Guards against a batch that keeps all from campaigning for the fault of one.
+subtest 'a gateway that refuses batches' => sub {
 	my $mark = $recorder->mark;
 	my $offset = $one->log_offset;
 	my $batch = qr{^POST /v1/(acquire|release|read)\n};
@@ -308,13 +308,13 @@ subtest 'a gateway that knows no batches' => sub {
 	$recorder->rule(
 		match => $batch,
 		action => 'answer',
-		status => 404,
+		status => 400,
 		headers => { 'Content-Type' => 'application/problem+json' },
 		body => encode_json(
 			{
-				type => 'urn:leader-election:problem:no-resource',
-				title => 'There is no such resource',
-				status => 404
+				type => 'urn:leader-election:problem:bad-request',
+				title => 'The request is malformed',
+				status => 400
 			}));
 	campaign($one, @names);
 	wait_until_led($one, 'old', 20);

@@ -1,7 +1,7 @@
 # Tier: long, 23 s
 #
 # le_jobs on a real Cassandra, through two gateways: the gateway keeps with each
-# claim what its claimant tells.  A claim of an earlier version tells nothing.
+# claim what its claimant tells.  A claim of another client tells nothing.
 # And what le_run makes of ticks that nobody has claimed, of another interval and
 # of its timeout, by what another instance has left there.
 
@@ -94,8 +94,8 @@ subtest 'timeout' => sub {
 	  foreach $a, $b;
 };
 
-# as an earlier version claims and ends
-subtest 'an earlier version' => sub {
+# as clients of the gateway claim and end that do not know of what is told
+subtest 'another client' => sub {
 	my $lock = $gateways[0]->lock('billing');
 	my %claim = (owner => $lock->{owner}, token => $lock->{token}, tick => 1577836800000, try => 1, claim => 'c1');
 	my $answer = $gateways[0]->request('POST', '/v1/locks/billing/claims/old', \%claim);
@@ -105,13 +105,13 @@ subtest 'an earlier version' => sub {
 	  foreach $a, $b;
 	is($gateways[1]->request('POST', '/v1/locks/billing/claims/old/complete', { claim => 'c1', state => 'failed' })->{status}, 200, 'ends');
 	is(job($b, 'old', 'state, failures, error, ended_at'), 'failed|||', 'seen');
-	is($a->sql_error(q(CALL le_run('billing', 'SELECT 1/0', job => 'old', tick => '2020-01-02 00:00+00'))) =~ /division/, 1, 'the next one is of this version');
+	is($a->sql_error(q(CALL le_run('billing', 'SELECT 1/0', job => 'old', tick => '2020-01-02 00:00+00'))) =~ /division/, 1, 'the next one is by this extension');
 	is(job($b, 'old', 'state, failures, node'), 'failed|1|a', 'and tells');
 
-	# one of ours, ended by an earlier version: what was told stays
+	# one of ours, ended by another client: what was told stays
 	my $session = LeaderElection::Session->new($a);
 
-	is($session->query("SELECT le_claim('billing', 'ours', '$tick')"), 't', 'claimed by this one');
+	is($session->query("SELECT le_claim('billing', 'ours', '$tick')"), 't', 'claimed by le_claim');
 	my $id = $a->sql(q(SELECT claim FROM le_claims WHERE job = 'ours'));
 	is($gateways[1]->request('POST', '/v1/locks/billing/claims/ours/complete', { claim => $id, state => 'done' })->{status}, 200, 'ended by that');
 	is(job($b, 'ours', 'state, node, started_at IS NOT NULL, ended_at'), 'done|a|t|', 'all that is known');

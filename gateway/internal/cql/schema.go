@@ -27,9 +27,6 @@ var columns = map[string][2]string{
 	"info": {"text", "regular"},
 }
 
-// added since the first version of the table.
-var added = []string{"info"}
-
 // Replication is the number of copies per datacenter.
 type Replication map[string]int
 
@@ -115,9 +112,6 @@ func Apply(ctx context.Context, opt Options, r Replication) error {
 	if err := s.AwaitSchemaAgreement(ctx); err != nil {
 		return err
 	}
-	if err := upgrade(ctx, s, opt); err != nil {
-		return err
-	}
 	found, err := replication(ctx, s, opt)
 	if err != nil {
 		return err
@@ -126,25 +120,6 @@ func Apply(ctx context.Context, opt Options, r Replication) error {
 		return fmt.Errorf("keyspace %s existed before with replication %v, not %v: left as it is", opt.Keyspace, found, r)
 	}
 	return CheckSchema(ctx, s, opt)
-}
-
-// upgrade adds the columns that a table of an earlier version lacks. Gateways of
-// that version do not look at them.
-func upgrade(ctx context.Context, s *gocql.Session, opt Options) error {
-	found, err := readColumns(ctx, s, opt)
-	if err != nil {
-		return err
-	}
-	for _, name := range added {
-		if _, ok := found[name]; ok {
-			continue
-		}
-		stmt := fmt.Sprintf("ALTER TABLE %s ADD %s %s", opt.Table(), name, columns[name][0])
-		if err := s.Query(stmt).ExecContext(ctx); err != nil {
-			return err
-		}
-	}
-	return s.AwaitSchemaAgreement(ctx)
 }
 
 // CheckSchema refuses a table on which the statements would not mean what
@@ -178,7 +153,7 @@ func CheckSchema(ctx context.Context, s *gocql.Session, opt Options) error {
 	return nil
 }
 
-func readColumns(ctx context.Context, s *gocql.Session, opt Options) (map[string][2]string, error) {
+func checkColumns(ctx context.Context, s *gocql.Session, opt Options) error {
 	it := s.Query(`SELECT column_name, type, kind FROM system_schema.columns
 		WHERE keyspace_name = ? AND table_name = 'leases'`, opt.Keyspace).Consistency(gocql.One).IterContext(ctx)
 	found := make(map[string][2]string)
@@ -186,18 +161,8 @@ func readColumns(ctx context.Context, s *gocql.Session, opt Options) (map[string
 	for it.Scan(&name, &typ, &kind) {
 		found[name] = [2]string{typ, kind}
 	}
-	return found, it.Close()
-}
-
-func checkColumns(ctx context.Context, s *gocql.Session, opt Options) error {
-	found, err := readColumns(ctx, s, opt)
-	if err != nil {
+	if err := it.Close(); err != nil {
 		return err
-	}
-	for _, name := range added {
-		if _, ok := found[name]; !ok {
-			return fmt.Errorf("table %s is of an earlier version, without column %s: run le-gateway schema --apply", opt.Table(), name)
-		}
 	}
 	for name, want := range columns {
 		if found[name] != want {
