@@ -87,7 +87,7 @@ is_deeply(
 	[ sort(slurp_file("$top/test/faults/judge/checks.go") =~ /^\t\{"([A-Z]\d)",/mg) ],
 	'and the judge of the faults');
 
-my @sentences = sentences(section('docs/guarantees.md', 'What is promised'));
+my @sentences = sentences(section('docs/guarantees.md', 'Promises'));
 my @rows = table('sentences');
 
 cmp_ok(scalar @sentences, '>', 15, 'there are sentences');
