@@ -68,9 +68,9 @@ sub sentences
 	return @sentences;
 }
 
-# What the two judges have: by number, or by name.
+# Rules of the two judges: by number, or by name.
 my $checked =
-  section('test/sim/README.md', 'What is checked, after every step');
+  section('test/sim/README.md', 'Checks after every step');
 my %rules = (
 	sim => { map { $_ => 1 } $checked =~ /^(\d+)\. /mg },
 	faults => {
