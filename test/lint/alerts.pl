@@ -58,9 +58,9 @@ sub grew
 	  $end, $minutes - $to;
 }
 
-# What an exporter shows of an instance that is well and follows: metrics by the
-# ends of their names.  "elections" is a hash of the same for each of them,
-# billing if it is not given; with "gone" it all ends at that minute.
+# An exporter's metrics of an instance that is well and follows: metrics by the ends
+# of their names. "elections" is a hash of the same for each of them, billing if it
+# is not given; with "gone" it all ends at that minute.
 sub instance
 {
 	my ($cluster, $name, %with) = @_;
@@ -492,7 +492,7 @@ subtest 'the worker' => sub {
 };
 
 subtest 'the store' => sub {
-	# what counts under none, and what under its election
+	# requests that count under none, and those that count under their election
 	my $consul = sub { return (cluster('x'), instance('x', 'a', none => {@_}, elections => { billing => { leads() } })) };
 	my $cassandra = sub {
 		return (
@@ -616,7 +616,7 @@ subtest 'the file' => sub {
 		ok(!$seen{$name}++, 'one of that name');
 		ok($fired{$name}, 'has a case');
 		cmp_ok(scalar @named, '>=', 1, 'has an expression');
-		is_deeply([ grep { !$metric{$_} } @named ], [], 'of known metrics');
+		is_deeply([ grep { !$metric{$_} } @named ], [], 'with known metrics');
 		like($rule->{labels}{severity}, qr/^(?:critical|warning)$/, 'severity');
 
 		my %annotation = %{ $rule->{annotations} };

@@ -12,12 +12,12 @@ use Test::More;
 my $file = "$ENV{TESTDIR}/lectl/lectl.bash-completion";
 my $root = PostgreSQL::Test::Utils::tempdir();
 
-# What --help prints, by the strings of its source: nothing is built here.
+# The output of --help, by the strings of its source: nothing is built here.
 my $help = join '', map { s/\\n/\n/gr =~ s/\\"/"/gr }
   slurp_file("$ENV{TESTDIR}/lectl/help.c") =~ /^"((?:[^"\\\n]|\\.)*)";?$/mg;
 
-# What is offered for a line that has been typed so far, words apart; bash itself
-# takes "=", ":" and "@" for words of their own.
+# The offers for a line that has been typed so far, words apart; bash itself takes
+# "=", ":" and "@" for words of their own.
 sub offered
 {
 	my ($typed) = @_;

@@ -1,5 +1,5 @@
-# What can be told of Debian's packages without building them: the numbers, names and
-# files that debian/ and gateway/debian/ repeat are those of the product.
+# Checks of Debian's packages without building them: the numbers, names and files
+# that debian/ and gateway/debian/ repeat are those of the product.
 
 use strict;
 use warnings;
@@ -72,7 +72,7 @@ foreach my $source (sort keys %sources)
 	{
 		foreach my $file (slurp_file($list) =~ /^(\S+)/mg)
 		{
-			# what rules build
+			# the packages that rules build
 			next if $file eq 'debian/le-gateway';
 			ok(-e "$dir/../$file", "$list: $file is there");
 		}

@@ -96,7 +96,7 @@ append_to_file($page, $narrow);
 evidence();
 is(slurp_file($page), $wide, 'each figure in the column of its store');
 
-# what a run has found is told
+# findings of a run are told
 report('mutants', "120 mutants, not caught: 2\n");
 like(evidence(), qr/Not caught: 2\./, 'survivors');
 report('faults-cassandra',

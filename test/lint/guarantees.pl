@@ -13,8 +13,8 @@ my $top = $ENV{TESTDIR};
 my $text = page('docs/guarantees.md');
 my $number = 0;
 
-# What has to wait for "make test-long", which alone breaks other stores than Consul; a
-# module shows nothing without its test.
+# Tests that wait for "make test-long", which alone breaks other stores than Consul;
+# a module shows nothing without its test.
 sub waits
 {
 	my ($target, $source) = @_;

@@ -120,7 +120,7 @@ refused($good =~ s{b\.c}{c.c}r, qr{src/c\.c: No such file}, 'no such file');
 refused($good =~ s/in-context/of-two-edits/r, qr/is there already/, 'a name twice');
 refused($good =~ s/^-b/b/mr, qr/no line of a mutant: b/, 'a line without a mark');
 
-# what apply has no need of
+# parts that apply does not need
 foreach ([ 't/001_local', 't/002_gone' ], [ 't/001_local', 't/003_slow' ], [ 'Expect: unit', 'Expect: units' ], [ 'What: a', '# ' ])
 {
 	my ($from, $to) = @$_;

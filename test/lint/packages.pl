@@ -1,6 +1,7 @@
-# What packages are made from, as far as it needs no build: the source's address and the
-# maintainer stand in one place, META.json is as PGXN wants it, archives leave nothing out
-# that a build needs, and the spec names what the gateway and its unit are.
+# Sources of packages, as far as it needs no build: the source's address and the
+# maintainer stand in one place, META.json is as PGXN wants it, archives leave
+# nothing out that a build needs, and the spec names what the gateway and its unit
+# are.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# scripts/rooms, part of make lint: who may include whom.  What it refuses does not
+# scripts/rooms, part of make lint: who may include whom. A refused include does not
 # get in; so each of its rules is broken once, in a copy of the sources.
 
 use strict;
@@ -14,7 +14,7 @@ mkdir "$top/scripts" or die "mkdir: $!";
 system('cp', '-r', "$ENV{TESTDIR}/src", "$top/src") == 0 or die 'cp failed';
 system('cp', "$ENV{TESTDIR}/scripts/rooms", "$top/scripts/rooms") == 0 or die 'cp failed';
 
-# What it says with this text at the end of a file, and whether it lets it pass.
+# Its output with this text at the end of a file, and its verdict.
 sub rooms
 {
 	my ($file, $text) = @_;
@@ -64,7 +64,7 @@ refused('worker/lead/term.c', "extern bool le_elect_asks(int slot,\n\t\t\t\t\t\t
 refused('worker/lead/term.c', "void le_elect_node_live(void);\n", $declared, 'without extern');
 refused('worker/lead/term.c', "const char *\nle_elect_name(int slot);\n", $declared,
 	'its type on a line of its own');
-passes('worker/lead/term.c', <<'END', 'what is no prototype of another file');
+passes('worker/lead/term.c', <<'END', 'no prototype of another file');
 static void no_other(int slot,
 					 int how);
 static const char *

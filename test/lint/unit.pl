@@ -32,7 +32,7 @@ is("$status$said", '0', 'nothing is wrong with it');
 ($status, $said) = analyze($unit =~ s/^WatchdogSec/WatchDogSec/mr, 'verify', '--man=no');
 like($said, qr/WatchDogSec/, 'a wrong key would be found');
 ($status, $said) = analyze($unit, 'security', '--offline=true', '--threshold=15');
-like($said, qr/exposure level for leader-election-gateway\.service: 1\.\d OK/, 'what it could do');
+like($said, qr/exposure level for leader-election-gateway\.service: 1\.\d OK/, 'its exposure');
 
 # Both of these are nothing that systemd could find wrong.
 my ($watchdog) = $unit =~ /^WatchdogSec=(\d+)$/m;

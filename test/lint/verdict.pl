@@ -1,6 +1,6 @@
 # test/run and test/verdict: a test that failed runs again by itself, and must then
 # pass twice running; what breaks a guarantee, crashes, or has no result fails for
-# good.  What runs have recorded is made a table by test/steady.
+# good. test/steady makes a table of recorded runs.
 
 use strict;
 use warnings;
@@ -15,8 +15,8 @@ use Test::More;
 my $top = $ENV{TESTDIR};
 my $number = 0;
 
-# What a forged test does on its try number $try, by name.  A number behind that is its
-# usual seconds.
+# A forged test on its try number $try, by name. A number behind that is its usual
+# seconds.
 my %forged = (
 	passes => 'ok(1);',
 	once => 'ok($try > 1);',
@@ -160,7 +160,7 @@ my @final = (
 	'overflows', 'races');
 
 $run = run_tap(\@final);
-is($run->{status}, 1, 'what must never be');
+is($run->{status}, 1, 'failures of never()');
 foreach my $name (@final)
 {
 	is($run->{tries}{$name}, 1, "$name: never runs again");
@@ -242,7 +242,7 @@ is("$run->{status} $run->{said}", "1 final: TestB: it has no result\n", 'Go: no 
 is(run_go(['TestA'], ['fail'])->{status}, 1, 'Go: the tests do not even begin');
 is(run_go(['TestA'], @fine, [ 'pass', 'TestA' ], ['fail'])->{status}, 1, 'Go: the run failed after all');
 
-# ---- what the last runs have recorded ----
+# ---- records of the last runs ----
 
 sub table
 {
@@ -273,6 +273,6 @@ is_deeply(
 	[ map { s/ +/ /gr } @rows ],
 	[ 'test/t/a.pl 5 2 0', 'test/t/b.pl 5 1 1', 'test/t/c.pl 5 1 0', '5 runs, 2 failed' ],
 	'in how many a test failed, and in how many for good');
-is((table('run passed'))[1], '1 runs, 0 failed', 'of one run that passed');
+is((table('run passed'))[1], '1 runs, 0 failed', 'one run that passed');
 
 done_testing();

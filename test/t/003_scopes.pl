@@ -1,8 +1,8 @@
 # Tier: test, 38 s
 #
-# Who holds on one instance: the node, a session or a transaction; when each
-# lets go; who waits for whom; and candidates that stay.  The same for a store
-# that answers at once and for one that takes its time.
+# The holder on one instance: the node, a session or a transaction; when each lets
+# go; who waits for whom; and candidates that stay. The same for a store that
+# answers at once and for one that takes its time.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ my $store;
 my $lease = 60;
 my $renew_interval = 3;
 
-# What is left of an election once nobody holds it.
+# The rest of an election once nobody holds it.
 sub is_free
 {
 	my ($election, $what) = @_;
@@ -299,7 +299,7 @@ sub ends_with_its_backend
 }
 
 # Waiting on this node needs no store to wake anybody.
-# What a pool does before the session is given to another client.
+# The reset of a pool before the session is given to another client.
 sub reset_by_a_pool
 {
 	my ($one, $two) = (session(), session());
@@ -322,7 +322,7 @@ sub reset_by_a_pool
 	is(believes($one, 'n'), 't', "the node's stays");
 	is(believes($two, 'two'), 't', "and the other session's");
 	is($one->query("SELECT le_acquire('c', scope => 'session', on_loss => 'cancel', wait => '1 min')"), 't', 'acquired again');
-	is($one->query("DISCARD ALL; SELECT pg_sleep(0.3)"), '', 'who does not hold it any more is not canceled for it');
+	is($one->query("DISCARD ALL; SELECT pg_sleep(0.3)"), '', 'a former holder is not canceled for it');
 	$one->query("SELECT le_release('n')");
 	$_->quit foreach $one, $two, $next;
 	is_free($_, 'free') foreach 'e', 'n', 'two';
@@ -362,7 +362,7 @@ sub waiters
 		is_free('e', 'free');
 	}
 
-	# Of many, one at a time, and all of them in the end.
+	# One of many at a time, and all of them in the end.
 	my $holder = session();
 	my @waiting = map { session() } 1 .. 5;
 	my @tokens;
@@ -377,7 +377,7 @@ sub waiters
 			sub { (grep { $_->is_done } @waiting)[0] }, 'the next in line');
 
 		is($next->finish->{output}, 't', 'it is its turn');
-		is(scalar(grep { $_->is_done } @waiting), 1, 'of nobody else');
+		is(scalar(grep { $_->is_done } @waiting), 1, 'and no other one');
 		push @tokens, $next->query("SELECT le_fencing_token('e')");
 		@waiting = grep { $_ != $next } @waiting;
 		$next->query("SELECT le_release('e')");

@@ -296,7 +296,7 @@ subtest 'reload under a leader' => sub {
 	$recorder->terminate;
 };
 
-# What is fixed for the life of a store session takes another one.
+# A setting that is fixed for the life of a store session takes another one.
 subtest 'settings that start a new store session' => sub {
 	my %change = (
 		lease_ttl => '12s',

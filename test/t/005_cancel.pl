@@ -172,7 +172,7 @@ subtest 'acquiring' => sub {
 		node => [ 'hang_request', 'hang_reply', 'late' ],
 		session => [ 'hang_reply', 'late' ]);
 
-	# who has just been shown that the key is free need not read it
+	# a caller that has just been shown that the key is free need not read it
 	interrupted(
 		'read',
 		"SELECT le_acquire('e', wait => '1 h')",
@@ -195,7 +195,7 @@ subtest 'acquiring' => sub {
 		after => \&nothing_left);
 };
 
-# What was held before the call is none of its business.
+# A lease from before the call is none of its business.
 subtest 'renewing and publishing' => sub {
 	hold();
 	interrupted(
@@ -306,7 +306,7 @@ subtest 'time up while a write hangs' => sub {
 	$open->("SELECT le_release('e')", 'releasing');
 	let_go();
 	nothing_left('releasing');
-	# What was never seen is read first.
+	# A key that was never seen is read first.
 	$recorder->rule(
 		match => $read =~ s/e\/leader/never\/leader/r,
 		action => 'hang_request');

@@ -110,7 +110,7 @@ subtest 'pg_terminate_backend' => sub {
 		[ sort { $a cmp $b } @store_sessions ],
 		'the same store session');
 	is(scalar($recorder->requests($ends, $mark)), 0, 'nothing was released');
-	ok(!$waiter->is_done, 'who waits, waits on');
+	ok(!$waiter->is_done, 'a waiter waits on');
 	$consul->delete('/v1/kv/leader_election/w/leader');
 	is($waiter->finish->{output}, 't', 'and is served by the new worker');
 	$node->release('w');
@@ -132,8 +132,8 @@ subtest 'pg_cancel_backend' => sub {
 	unlike($node->log_since($offset), qr/canceling|exited/, 'nothing is logged');
 };
 
-# Whether the instance shuts down is in a file.  One that cannot be read, as
-# when there are no descriptors left, does not say that it does.
+# A file tells that the instance shuts down. One that cannot be read, as when there
+# are no descriptors left, does not say that it does.
 subtest 'terminated, and no way to tell why' => sub {
 	my $file = $node->data_dir . '/postmaster.pid';
 	my $pid = $node->worker_pid;
@@ -152,7 +152,7 @@ subtest 'terminated, and no way to tell why' => sub {
 	is(scalar($recorder->requests($ends, $mark)), 0, 'nothing was released');
 };
 
-# What a session has for life is asked of the store when it is made.
+# The parameters of a session are asked of the store when it is made.
 subtest 'lease_ttl changed while a session is being made' => sub {
 	my $pid = $node->worker_pid;
 	my $ttl = 20;
@@ -191,7 +191,7 @@ subtest 'lease_ttl changed while a session is being made' => sub {
 };
 
 # A worker that is on its way, but whose disk takes seconds: here its file is a
-# pipe that nobody writes to.  Whoever asks waits for it.
+# pipe that nobody writes to. Callers wait for it.
 subtest 'a start that takes long' => sub {
 	my $session = LeaderElection::Session->new($node);
 	my $file = $node->data_dir . '/leader_election.tokens';
@@ -303,7 +303,7 @@ subtest 'log lines of refusals' => sub {
 	$node->wait_for_leadership('c');
 };
 
-# What is logged when the store goes and comes back: each change once.
+# The log when the store goes and comes back: each change once.
 subtest 'log lines' => sub {
 	my $offset;
 	my $log;

@@ -85,7 +85,7 @@ subtest 'what gives up a term' => sub {
 		$recorder->clear_rules;
 	}
 	is($session->query("SELECT le_step_down('down')"),
-		'f', 'what was not held is still not');
+		'f', 'an election not held is still not held');
 	like($session->error("SELECT le_release('release')"),
 		qr/WARNING:.*you do not hold election "release"/, 'nor released');
 	is($session->query("SELECT le_withdraw('withdraw')"), 'f', 'nor withdrawn');
@@ -216,11 +216,11 @@ subtest 'the next worker may not lead' => sub {
 	like(
 		$node->sql_error(q(SELECT le_acquire('another'))),
 		qr/LE005: .*\nDETAIL: +.*lease_tttl/,
-		'what is asked of it is refused');
+		'questions to it are refused');
 	$node->adjust_conf('postgresql.conf', 'leader_election.lease_tttl', undef);
 	$node->reload;
 	poll_until(sub { key_is_released($consul, 'mistaken') },
-		'what was granted to be given back');
+		'grants to be given back');
 	$recorder->clear_rules;
 	poll_until(
 		sub { $node->sql_error(q(SELECT le_acquire('mended'))) eq '' },
@@ -244,11 +244,11 @@ subtest 'others cannot begin a term' => sub {
 			"$election: refused");
 	}
 	like($session->finish->{error}, qr/ERROR:  LE00[45]: .*"first"/,
-		'whose request is under way gets an error');
+		'a caller with a request under way gets an error');
 	isnt(scalar $recorder->requests($of_first, $mark),
 		0, '... when the store has said what became of it');
 	poll_until(sub { key_is_released($consul, 'first') },
-		'what was granted to be given back');
+		'grants to be given back');
 	rmdir $file or die "$file: $!";
 	$recorder->clear_rules;
 	poll_until(sub { $node->sql_error(q(SELECT le_acquire('first'))) eq '' },
@@ -274,10 +274,10 @@ subtest 'no worker' => sub {
 	kill('TERM', $pid);
 	like($session->finish->{error},
 		qr/ERROR:  LE004: the leader_election worker is not running/,
-		'what it was at may be done');
+		'its last request may be done');
 	like($other->error("SELECT le_release('gone')"),
 		qr/ERROR:  55000: the leader_election worker is not running/,
-		'what it never saw is not');
+		'an unseen question is not');
 	kill('CONT', $postmaster);
 	$node->wait_for_worker($pid);
 	$recorder->clear_rules;
@@ -372,7 +372,7 @@ END
 		sprintf 'nobody was told anything else; away for %.1f s at most',
 		$longest);
 	is( $local->sql('SELECT count(*) FROM seen WHERE NOT released'), 0,
-		'who held the lease and released it was told so');
+		'the holder that released was told so');
 };
 
 done_testing();

@@ -155,13 +155,13 @@ subtest 'value' => sub {
 	is($curl->()->{value}, 'hers', 'and publishes its own value');
 	my ($rc, $out, $err) =
 	  $one->psql('postgres', q(SELECT le_release('billing')));
-	is($out, 'f', 'what is not held cannot be released');
+	is($out, 'f', 'an election not held cannot be released');
 	like($err, qr/WARNING:  you do not hold election "billing"/, 'says so');
 	ok($two->release('billing'), 'the end');
 };
 
-# Who waits is woken by the watch.  Were it left to the timers, a handoff would
-# take a quarter of a lease at least, by which the keys of nodes are read.
+# A waiter is woken by the watch. Were it left to the timers, a handoff would take a
+# quarter of a lease at least, by which the keys of nodes are read.
 subtest 'handoff' => sub {
 	my @nodes = ($one, $two);
 	my @samplers = map {
@@ -217,7 +217,7 @@ subtest 'handoff by stepping down' => sub {
 	$second->sql(q(SELECT le_step_down('campaign', '1 h')));
 	like($first->sql_error(q(SELECT le_acquire('campaign'))),
 		qr/55000.*may not lead.*\n.*stepped down/,
-		'who stepped down for an hour does not contend');
+		'no contender for an hour after a step-down');
 	$_->sql(q(SELECT le_withdraw('campaign'))) foreach $one, $two;
 	is(key('campaign')->{Session}, undef, 'nobody leads after withdrawal');
 };
@@ -247,7 +247,7 @@ subtest 'a wait that is in vain' => sub {
 	still_leads($one, 'kept', 'one leads still');
 	ok($one->release('kept'), 'released');
 	wait_for_state($two, 'kept', 'idle');
-	is(key('kept')->{Session}, undef, 'who gave up waiting got nothing');
+	is(key('kept')->{Session}, undef, 'a waiter that gave up got nothing');
 };
 
 # Sessions and keys must not pile up, and no term may repeat a token.

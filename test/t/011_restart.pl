@@ -1,7 +1,7 @@
 # Tier: test, 71 s
 #
-# What is left of a term when its instance, or Consul, ends without a word and
-# starts again: by whom it is ended, how soon, and by whom it must not be.
+# The rest of a term when its instance, or Consul, ends without a word and starts
+# again: by whom it is ended, how soon, and by whom it must not be.
 
 use strict;
 use warnings;
@@ -169,7 +169,7 @@ subtest 'crash of a backend' => sub {
 	guarantee('G2', [ $token, $one->token('mine') ], 'in a new term');
 	denied('G5', $one->is_leader('session'), 'and nothing else');
 	ok($two->acquire('session', wait => '3 min'),
-		'what the session led is free');
+		'elections of the session are free');
 	before(boottime_ns(), $ends, 'before its lease ran out');
 	ok($two->release('session'), 'the end');
 };
@@ -284,7 +284,7 @@ subtest 'Consul forgets everything' => sub {
 	denied('G2', scalar(grep { $_->[2] < $token } $sampler->beliefs),
 		'nobody ever led with less');
 
-	# who is refused gives back what it got, a moment later
+	# a refused node gives back its lease, a moment later
 	poll_until(sub { !key('gold', $dev)->{Session} }, 'release by the last');
 	is($rich->sql(q(SELECT le_reset_token('gold'))), '', 'reset');
 	ok($rich->acquire('gold'), 'leads at once');

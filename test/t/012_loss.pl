@@ -187,7 +187,7 @@ subtest 'keys of somebody else' => sub {
 	my %foreign = (
 		plain => 0,
 		numbered => 42,
-		# of Consul's semaphore, above 2^63
+		# Consul's semaphore, above 2^63
 		semaphore => '16210313421097356768');
 
 	foreach my $election (sort keys %foreign)
@@ -222,7 +222,7 @@ subtest 'keys of somebody else' => sub {
 	ok($one->release('plain'), 'the end');
 };
 
-# What Patroni keeps its own leaders in must not be mixed with ours.
+# Keys of Patroni's own leaders must not be mixed with ours.
 subtest 'keys of Patroni' => sub {
 	my %keys = map { ("service/batman/$_" => "patroni's $_") }
 	  qw(config initialize leader members/pg1);

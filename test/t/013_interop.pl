@@ -93,7 +93,7 @@ subtest 'held by a client' => sub {
 		'nightly backup|t|f',
 		'in detail too');
 	is($one->sql(q(SELECT le_current_leader('client', '1 h'))),
-		'nightly backup', 'whatever the staleness');
+		'nightly backup', 'at any staleness');
 	is_deeply(key('client'), $before, 'the key is as it was');
 	ok($consul->lock(path('nameless'), $hidden), 'one without a name');
 	is($one->leader('nameless'), "session:$hidden", 'is shown by its session');
@@ -224,7 +224,7 @@ subtest 'lock-delay hammered' => sub {
 	$two->sql(q(SELECT le_withdraw('hammered')));
 };
 
-# What became of the waits above.
+# The ends of the waits above.
 subtest 'waits for clients' => sub {
 	my $result = $unlocked[0]->finish;
 	my $waited = $one->sql(

@@ -102,7 +102,7 @@ subtest 'promotion' => sub {
 	$standby->wait_for(
 		q(SELECT state = 'waiting' FROM le_status
 		WHERE election = 'billing'), 'it to contend');
-	still_leads($primary, 'billing', 'who leads, leads on');
+	still_leads($primary, 'billing', 'the leader leads on');
 	poll_until(sub { scalar $samplers[0]->beliefs }, 'the sampler');
 	$ends = boottime_ns() + ($lease - $renew_interval) * 1e9;
 	$primary->stop('fast');

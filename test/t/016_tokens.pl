@@ -36,7 +36,7 @@ my $witness = LeaderElection::Node->create(
 	consul => $new,
 	settings => { lease_ttl => '10s', campaign => 'witness' });
 
-# What the node is to itself, and to another one.
+# The node in its own view, and in that of another one.
 sub is_seen_as
 {
 	my ($node, $state) = @_;
@@ -255,7 +255,7 @@ subtest 'no room' => sub {
 		sub { $limit->($_[0], 'unlimited') });
 };
 
-# What only saves the next start a wait is told, and no more.
+# Trouble with a file that only saves the next start a wait is told, and no more.
 subtest 'the session cannot be remembered' => sub {
 	my $node = LeaderElection::Node->create(
 		'forgetful',
@@ -281,7 +281,7 @@ subtest 'the session cannot be remembered' => sub {
 	$node->stop;
 };
 
-# What is not what was written is noticed, kept, and read as far as can be.
+# A changed file is noticed, kept, and read as far as can be.
 subtest 'damaged' => sub {
 	my $node = LeaderElection::Node->create('damaged',
 		settings => { backend => 'local' });

@@ -38,7 +38,7 @@ sub last_line
 	  slurp_file(conf($node, $file)) =~ s/\s+\z/\n/r;
 }
 
-# What the file said, to put it back.
+# The former text of the file, to put it back.
 sub keep
 {
 	my ($node, $file) = @_;

@@ -37,7 +37,7 @@ sub use_token
 	return;
 }
 
-# What the check says of secrets, and of the way to the store.
+# The check's rows on secrets, and on the way to the store.
 sub check
 {
 	my ($topic) = @_;

@@ -93,7 +93,7 @@ $new->acquire('billing');
 denied('G4', $claimed eq 't' && $new->sql($claim), 'after a restart as well');
 $new->stop;
 
-# who wants to do without says so
+# an administrator who wants to do without says so
 my $other = upgraded('other');
 
 $other->start;
@@ -107,7 +107,7 @@ $other->acquire('billing');
 is($other->sql($claim), 't', 'claims when the mark is renamed');
 $other->stop;
 
-# of an instance that has never led there is nothing to lose
+# an instance that has never led has nothing to lose
 my $fresh = LeaderElection::Node->create('fresh');
 
 $fresh->acquire('billing');

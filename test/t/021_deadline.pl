@@ -15,8 +15,8 @@ use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# What befalls the holder of the election of that name, while one rival seeks
-# them all: side by side, since a takeover takes half a minute.
+# Fates of the holder of the election of that name, while one rival seeks them all:
+# side by side, since a takeover takes half a minute.
 my @faults = ('worker', 'thawed', 'instance', 'refused', 'silent');
 my $consul = LeaderElection::Consul->new('consul')->start;
 my $toxiproxy = LeaderElection::Toxiproxy->new->start;
@@ -145,8 +145,8 @@ subtest 'no proof: not leader by the deadline' => sub {
 	$link{refused}->down;
 	$link{silent}->add('silent', 'timeout', 'downstream', timeout => 0);
 
-	# What has proven a term was sent before now, also if its worker has yet to
-	# read the answer.
+	# The proof of a term was sent before now, also if its worker has yet to read
+	# the answer.
 	%latest = map { $_ => boottime_ns() + 9e9 } @faults;
 	$latest{$_} = $deadline{$_} foreach ('worker', 'thawed');
 	foreach my $fault (sort keys %link)

@@ -170,7 +170,7 @@ subtest 'to an acquire' => sub {
 		$recorder->clear_rules;
 	}
 
-	# Whatever was left unresolved resolves, and nothing is held by it.
+	# Unresolved requests resolve, and hold nothing.
 	$node->wait_for(
 		"SELECT bool_and(state = 'idle') FROM le_status "
 		  . "WHERE election LIKE 'acquire%'",

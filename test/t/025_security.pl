@@ -70,7 +70,7 @@ subtest 'the documented policy is enough' => sub {
 
 	ok($node->acquire('a/b', value => 'one'), 'acquire');
 	is($node->sql("SELECT le_renew('a/b', 'two')"), 't', 'publish');
-	is($node->leader('a/b'), 'node', 'who leads');
+	is($node->leader('a/b'), 'node', 'the leader');
 	$node->wait_for('SELECT count(*) = 1 FROM le_nodes', 'nodes');
 	ok($node->release('a/b'), 'release');
 	$node->sql("SELECT le_campaign('security')");

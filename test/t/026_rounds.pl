@@ -1,7 +1,7 @@
 # Tier: test, 43 s
 #
-# What leading costs: one renewal and one proof per round, whatever the number
-# of elections, with the held keys checked in rotation.
+# The cost of leading: one renewal and one proof per round, whatever the number of
+# elections, with the held keys checked in rotation.
 
 use strict;
 use warnings;
@@ -95,7 +95,7 @@ subtest 'requests per round' => sub {
 		cmp_ok(abs($count->{watch} - $of_one->{watch}),
 			'<=', 2, 'and the watch, which is not per round');
 	}
-	cmp_ok($of_one->{watch}, '<=', 3, 'of which there is but one');
+	cmp_ok($of_one->{watch}, '<=', 3, 'one watch only');
 };
 
 # Guards against a proof and a renewal that each wake the worker, which the jitter
@@ -242,7 +242,7 @@ subtest 'the watch rests' => sub {
 	cmp_ok($watches, '<=', $ms / 50 + 2, 'once in 50 ms at most');
 	cmp_ok($watches, '>=', 3, 'but it is asked');
 
-	# Who waits for another's term is to hear of its end at once.
+	# A node that waits for another's term is to hear of its end at once.
 	my $other = LeaderElection::Node->create(
 		'other',
 		consul => $consul,

@@ -1,7 +1,7 @@
 # Tier: test, 53 s
 #
-# What must not hold up the worker: a name server that hangs, and thousands of
-# candidacies.  Terms that are held are kept, questions are answered, and the
+# Loads that must not hold up the worker: a name server that hangs, and thousands of
+# candidacies. Terms that are held are kept, questions are answered, and the
 # instance shuts down as fast as ever.
 
 use strict;
@@ -85,8 +85,8 @@ subtest 'a name server that hangs' => sub {
 		'a fast shutdown does not wait until the look-up ends, after 20 s');
 };
 
-# Whoever asks about an election is not kept waiting by those that nobody asks
-# about, and is told the truth if he is kept waiting by others who ask.
+# A caller that asks about an election is not kept waiting by those that nobody asks
+# about, and is told the truth if it is kept waiting by others who ask.
 subtest 'who waits for whom' => sub {
 	my $recorder =
 	  LeaderElection::Recorder->new('slow', $consul->host_port)->start;
@@ -141,10 +141,10 @@ HINT:  Try again later, or wait longer with the argument "wait"\.$/m
 			} @errors),
 		'>',
 		0,
-		'who got no turn is told so, and the store is not blamed');
+		'a caller without a turn is told so, and the store is not blamed');
 
 	$recorder->clear_rules;
-	still_leads($node, 'held', 'what was held is held');
+	still_leads($node, 'held', 'held elections stay held');
 	$node->stop;
 };
 
@@ -180,7 +180,7 @@ subtest 'for whoever is still there' => sub {
 	$node->wait_for(q(SELECT state = 'acquiring' FROM le_status WHERE election = 'turn'));
 	$next->start(
 		q(SELECT le_acquire('turn', wait => '1 min', scope => 'session', value => 'next')));
-	# Who asks only when the first has gone has a request of his own.
+	# A caller that asks only when the first has gone has its own request.
 	$node->wait_for(q(SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = )
 		  . $next->pid);
 	$node->sql("SELECT pg_cancel_backend(" . $gone->pid . ")");
@@ -234,7 +234,7 @@ subtest 'candidacies depose nobody' => sub {
 	$node->stop;
 };
 
-# Whoever waits for a node knows from the watch what that node held: it reads
+# A node that waits for another knows from the watch what that node held: it reads
 # no key, asks for one takeover to mark the node as gone, and then for the rest.
 subtest 'all terms of a node that is killed' => sub {
 	my $n = 400;

@@ -30,7 +30,7 @@ my ($one, $two) = map {
 		})
 } 'one', 'two';
 
-# What a process does, if anything: a zombie is nobody any more.
+# The state of a process: a zombie is nobody any more.
 sub lives
 {
 	my ($pid) = @_;
@@ -148,7 +148,7 @@ subtest 'with the store gone' => sub {
 	ok(!$two->is_leader('alone'), 'nobody leads meanwhile');
 	$consul->thaw;
 
-	# What it sent reaches Consul now, or the lease is waited for.
+	# Its requests reach Consul now, or the lease is waited for.
 	$two->wait_for_leadership('alone');
 	$one->start;
 };

@@ -160,7 +160,7 @@ subtest 'a copy of its own write' => sub {
 	$publish->('before');
 	$key = leader_key($consul, 'e2');
 	$publish->('now');
-	like($key->{Value}, qr/before/, 'what was written first');
+	like($key->{Value}, qr/before/, 'the first write');
 	ok($consul->lock($key->{Key}, $key->{Session}, $key->{Value}), '... is written once more');
 	$since = $recorder{heir}->mark;
 	is($node{heir}->sql("SELECT le_claim('e2', 'report', '2026-01-01')"),

@@ -96,7 +96,7 @@ subtest 'full table' => sub {
 	is($holder->query("SELECT le_release('full/3')"), 't', 'released');
 	is($acquire->(9), 't', 'now there is room');
 	denied('G5', $holder->query("SELECT le_is_leader('full/3')"), 'the old name');
-	is($led->($holder), '1 2 4 5 6 7 8 9', 'what is led now');
+	is($led->($holder), '1 2 4 5 6 7 8 9', 'elections led now');
 	is($node->sql('SELECT count(*) FROM le_status'), $slots, 'rows');
 
 	# A hold-off outlives the term, and is not forgotten for a new name.
@@ -105,7 +105,7 @@ subtest 'full table' => sub {
 	$refused = $holder->start(
 		"SELECT le_acquire('full/10', scope => 'session')")->finish;
 	like($refused->{error}, qr/53400.*DETAIL:.*Of its $slots elections 2 are in the hold-off/s,
-		'what keeps the places is said');
+		'the message says what keeps the slots');
 	like($refused->{error}, qr/HINT:.*le_step_down\(election, '0'\)/, 'and what ends it');
 	like($holder->error("SELECT le_step_down('full/1', '2 days')"), qr/22023: argument "hold_off" must not exceed 86400 s/,
 		'not for as long as anybody likes');

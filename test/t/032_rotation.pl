@@ -213,7 +213,7 @@ foreach my $reload (0, 1)
 }
 
 #
-# What is wrong with them is said at once, not when a connection drops.
+# Faults in them are reported at once, not when a connection drops.
 #
 sub complaint
 {
@@ -259,7 +259,7 @@ foreach my $case (
 	complains(qr/\Q$word\E file "\Q$path\E" is not a regular file/,
 		"a FIFO as $word file");
 
-	# Whoever opens it would wait for ever; a new connection fails instead.
+	# A process that opens it would wait for ever; a new connection fails instead.
 	$https->restart;
 	my $error;
 
@@ -288,7 +288,7 @@ write_file($file{key}, content_of($client[1 - $n][1]));
 like(complaint(), qr/^Could not use the key prefix: .*https:|^Could not use/,
 	'the key of another certificate: the check');
 is($tls->sql_error("SELECT le_current_leader('a')"),
-	'', 'what is connected stays so');
+	'', 'connections stay');
 $tls->stop;
 
 done_testing();

@@ -153,7 +153,7 @@ subtest 'errors' => sub {
 		foreach my $part (map { split /…/ } $row->[0] =~ /`(.*?)`/g)
 		{
 			$part =~ s/^[\s":]+|[\s":]+$//g;
-			# what PostgreSQL and Consul say themselves is not in our source
+			# messages of PostgreSQL and Consul are not in our source
 			next if $part =~ /^(unrecognized|lacks perm)/ || $part !~ / \S+ \S+ /;
 			ok(index($messages, $part) >= 0, "message: $part");
 		}
@@ -220,7 +220,7 @@ END
 	is($node->sql(block('who leads')), "db1\ndb1\ndb1|"
 		  . $node->sql("SELECT value FROM le_status") . '|'
 		  . $node->token('billing') . '|t',
-		'who leads');
+		'the leader');
 
 	is($node->sql($_), $node->token('billing'), /(le_\w+)/ && "$1: leader")
 	  foreach block('fence'), block('stop in time'), block('guard');
@@ -287,7 +287,7 @@ END
 
 	my ($row) = $node->sql(block('le_cron_schedule')) =~ /^\d+\|(.*)\nt$/s;
 	is($row, q(CALL public.le_run('billing'::text, 'CALL close_books()'::text, job => 'nightly'::text, every => interval '1 day', wait => interval '00:05:00')|1 day),
-		'what le_cron_schedule() writes');
+		'the command of le_cron_schedule()');
 	$node->sql("SELECT cron.schedule('nightly', '0 3 * * *', 'CALL close_books()'),
 		cron.schedule('nightly clean', '0 4 * * *', 'VACUUM')");
 	my $jobs = 'SELECT j::text FROM cron.job j ORDER BY jobid';
@@ -326,10 +326,10 @@ subtest 'recipes, Consul' => sub {
 	is($db1->leader('billing'), 'db1', 'campaigns as configured');
 
 	my ($got, $shown) = curl('curl consul', 'http://127.0.0.1:8500', $url);
-	is_deeply(shape($got), shape($shown), 'what curl shows');
+	is_deeply(shape($got), shape($shown), 'the output of curl');
 
 	my @rows = split /\n/, $db1->sql(block('first questions'));
-	is_deeply([ @rows[ 0, 1 ] ], [ 't|db1', 'db1|t|live' ], 'what to ask first');
+	is_deeply([ @rows[ 0, 1 ] ], [ 't|db1', 'db1|t|live' ], 'the first questions');
 	is(scalar(grep { /^(?:ok|warning|error)\|/ } @rows), @rows - 2,
 		'and whether all is well');
 	$db1->stop;

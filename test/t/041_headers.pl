@@ -23,7 +23,7 @@ append_to_file(
 	'esac', '');
 chmod 0755, $pg_config or die "chmod: $!";
 
-# What a command prints, and its exit code.
+# The output of a command, and its exit code.
 sub run_with
 {
 	my ($found, @command) = @_;
@@ -41,7 +41,7 @@ subtest 'make' => sub {
 	like($output, qr/PostgreSQL server headers \(PGXS\) were not found.*make deps/,
 		'says what is missing and what to do');
 
-	# what it would do: the tree is that of the other tests, too
+	# a dry run: the other tests use the tree, too
 	($output, $rc) = run_with($pg_config, 'make', '-n', 'clean');
 	is($rc, 0, 'cleans') or diag($output);
 };

@@ -111,7 +111,7 @@ subtest 'curl with a token' => sub {
 		'key_prefix "leader_election/" { policy = "read" }');
 	my ($got, $shown) = curl('curl consul token', 'http://127.0.0.1:8500', $consul->url);
 
-	is_deeply([ sort keys %$got ], [ sort keys %$shown ], 'what curl shows');
+	is_deeply([ sort keys %$got ], [ sort keys %$shown ], 'the output of curl');
 };
 
 # A leader stays one while its token is replaced.

@@ -99,7 +99,7 @@ subtest 'instance killed' => sub {
 		$_->{received} > $applied[0]{received} && $_->{received} < $applied[-1]{received}
 	} $through_b->requests(request_like('list_nodes'), $mark);
 
-	cmp_ok(scalar @looks, '<', 4, 'who did not need another lease of silence');
+	cmp_ok(scalar @looks, '<', 4, 'which did not need another lease of silence');
 
 	my $node_key = node_keys($consul)->{$session};
 

@@ -103,8 +103,8 @@ foreach my $way ('down', 'half_open')
 	};
 }
 
-# What the leader sends arrives, and it does not know: its signs of life are
-# counted as long as they come, which is not longer than it believes.
+# The leader's requests arrive, and it does not know: its signs of life are counted
+# as long as they come, which is not longer than it believes.
 subtest 'leader cut off: replies lost' => sub {
 	my $case = set_up('replies', $b);
 	my $session = leader_key($consul, 'replies')->{Session};

@@ -207,7 +207,7 @@ subtest 'two waiters at once' => sub {
 
 		is(scalar @leaders, 1, "$election: one leader");
 		is($leaders[0]->token($election),
-			$key->{ModifyIndex}, 'whose takeover is what Consul has');
+			$key->{ModifyIndex}, 'its takeover is in Consul');
 	}
 
 	my @won = grep { $_->{status} == 200 } map { take_overs($_, $mark{$_}) }

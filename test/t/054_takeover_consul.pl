@@ -1,7 +1,7 @@
 # Tier: long, 64 s
 #
-# What Consul itself does during a takeover: it ends the holder's session
-# first, it loses its own leader, its own client wants the key, too.
+# Acts of Consul itself during a takeover: it ends the holder's session first, it
+# loses its own leader, its own client wants the key, too.
 
 use strict;
 use warnings;

@@ -101,7 +101,7 @@ subtest 'the holder acquires another election meanwhile' => sub {
 		qr/no longer leader of election "first" with fencing token $case->{token}/);
 	denied('G5', $a->is_leader('first'), 'first: a follows');
 
-	# of these it may still ask for one
+	# it may still ask for one of these
 	ok(!$a->is_leader($_), "$_: a follows") foreach ('before', 'after');
 	is($b->token($_), leader_key($consul, $_)->{ModifyIndex},
 		"$_ is still b's")

@@ -1,7 +1,7 @@
 # Tier: test, 58 s
 #
-# What a node that died leaves behind in Consul: its node key goes when the node
-# has been back for a while; of a node that stays away it is kept, for people.
+# Leftovers of a dead node in Consul: its node key goes when the node has been back
+# for a while; of a node that stays away it is kept, for people.
 
 use strict;
 use warnings;
@@ -63,6 +63,6 @@ cmp_ok((boottime_ns() - $begun) / 1e9, '>', 40, 'after a while');
 is(scalar keys_of('back'), 1, 'the new one stays');
 is_deeply([ keys_of('away') ], [ $session{away} ],
 	'so does that of a node that is away');
-is($node{back}->sql("SELECT le_renew('other')"), 't', 'who is back leads on');
+is($node{back}->sql("SELECT le_renew('other')"), 't', 'a node that is back leads on');
 
 done_testing();

@@ -113,7 +113,7 @@ subtest 'renewal' => sub {
 		'le_stat counts each');
 };
 
-# What the settings amount to, with another arithmetic than Consul's.
+# The effect of the settings, with another arithmetic than Consul's.
 subtest 'le_check_config' => sub {
 	my $token = $one->token('billing');
 
@@ -169,7 +169,7 @@ subtest 'value' => sub {
 	ok($two->release('billing'), 'the end');
 };
 
-# Who waits is woken by the long poll, through another gateway.
+# A waiter is woken by the long poll, through another gateway.
 subtest 'handoff' => sub {
 	my @nodes = ($one, $two);
 	my @samplers = map {
@@ -231,7 +231,7 @@ subtest 'campaign, step down, withdraw' => sub {
 	is($second->sql(q(SELECT le_step_down(NULL, '1 h'))), 't', 'drained');
 	like($first->sql_error(q(SELECT le_acquire('campaign'))),
 		qr/55000.*may not lead.*\n.*stepped down/,
-		'who stepped down for an hour does not contend');
+		'no contender for an hour after a step-down');
 	$_->sql(q(SELECT le_withdraw('campaign'))) foreach $one, $two;
 	is(lock_of('campaign'), undef, 'nobody leads after withdrawal');
 };
@@ -339,7 +339,7 @@ subtest 'recipe' => sub {
 	is_deeply([ sort keys %$got ], [ sort keys %$shown ], 'and curl shows it');
 	like($got->{owner}, qr/^db1#/, 'with its owner');
 
-	# what the gateway's own page begins with
+	# the first example of the gateway's own page
 	($got, $shown) = curl('curl put', 'http://127.0.0.1:7480', $url);
 	is_deeply([ sort keys %$got ], [ sort keys %$shown ], 'a lock by curl');
 	is($got->{$_}, $shown->{$_}, $_) foreach 'rev', 'expires_in_ms', 'trust_ms';

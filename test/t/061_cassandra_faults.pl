@@ -144,7 +144,7 @@ subtest 'no gateway at all' => sub {
 	guarantee('G2', [ $token, $one->token('away') ], 'another term afterwards');
 	is($one->sql(q(SELECT le_withdraw('away'))), 't', 'withdrawn');
 	poll_until(sub { !%{ $first->locks } },
-		'what the time without an answer has left');
+		'as long as the time without an answer has left');
 	pass('nothing is left behind');
 };
 

@@ -182,7 +182,7 @@ subtest 'acquire: no answer at all' => sub {
 		qr/LE00[34]/, 'an error, not false');
 	wait_until_free('nothing');
 	ok(!$node->is_leader('nothing'),
-		'what came of it was given back, or has run out');
+		'its lease was given back, or has run out');
 	$recorder->clear_rules;
 	poll_until(
 		sub {

@@ -41,8 +41,8 @@ my ($one, $two) = map {
 		} )
 } 0, 1;
 
-# What waits together goes together, 100 at a time; more requests where elections
-# become known in parts, but never as many as a quarter of them.
+# Requests that wait together go together, 100 at a time; more requests where
+# elections become known in parts, but never as many as a quarter of them.
 use constant MANY => 200;
 use constant FEW => MANY / 4;
 
@@ -199,7 +199,7 @@ subtest 'a release' => sub {
 	$one->start;
 };
 
-# What one is refused is no matter of the others, nor is its place.
+# A refusal of one does not touch the others, nor does its place.
 subtest 'some held by others' => sub {
 	my @names = names('some', 20);
 	my $mark = $recorder->mark;

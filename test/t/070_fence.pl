@@ -104,7 +104,7 @@ sub fenced
 
 			is($more, 0, "$what: no remote row");
 
-			# of a commit that was stopped the rows may be late
+			# the rows of a stopped commit may be late
 			denied('G3', $passed && $more, "$what: nor one after the term");
 		}
 		else
@@ -196,8 +196,8 @@ subtest 'a later term' => sub {
 	$node->wait_for_leadership('e');
 	guarantee('G2', [ $token, $node->token('e') ], 'a later term');
 	is($session->query("SELECT le_is_leader('e')"), 't', 'which a check sees');
-	is($session->query("SELECT le_fencing_token('e')"), $token, 'what is bound to the first keeps its token');
-	is($session->query("SELECT le_remaining('e')"), '', 'of which nothing is left');
+	is($session->query("SELECT le_fencing_token('e')"), $token, 'a transaction bound to the first keeps its token');
+	is($session->query("SELECT le_remaining('e')"), '', 'which left nothing');
 	isnt($node->sql("SELECT le_remaining('e')"), '', 'unlike of the later');
 	like($session->error('COMMIT'),
 		qr/ERROR:  LE002.*bound to the term with fencing token $token/s,
@@ -205,7 +205,7 @@ subtest 'a later term' => sub {
 	guarantee('G3', [ split /\n/, $node->sql('TABLE plain') ], 'nothing was committed');
 };
 
-# What monitoring sees of it.
+# Its traces in monitoring.
 subtest 'counted' => sub {
 	lease_is(60);
 

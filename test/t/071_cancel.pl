@@ -271,7 +271,7 @@ subtest 'in the middle of a rollback' => sub {
 		like($session->error('SELECT 1'), qr/25P02/, "round $round: the transaction itself was hit")
 		  or diag($result->{error});
 	}
-	cmp_ok($undisturbed, '>', 0, 'what follows it is not hit');
+	cmp_ok($undisturbed, '>', 0, 'the next statement is not hit');
 };
 
 # on_loss from the setting, and for sessions that hold a term in their name.
@@ -303,7 +303,7 @@ subtest 'scopes and settings' => sub {
 	is($session->query('SELECT unrelated()'), 'unrelated', 'nor a later statement');
 	wait_for_term();
 
-	# Who lets go of a term is not stopped for it.
+	# A session that lets go of a term is not stopped for it.
 	is($acquire->($idle, 'own', 'session', ", on_loss => 'cancel'"), 't', 'held again');
 	is($idle->query("BEGIN; SELECT le_release('own')"), 't', 'released');
 	is($idle->query('SELECT pg_sleep(0.3); COMMIT; SELECT unrelated()') =~ s/^\n//r, 'unrelated', 'and on it goes');
@@ -359,7 +359,7 @@ subtest 'a sudden loss, held by the session' => sub {
 		push @late, ($result->{at} - $from) / 1e6;
 		is($session->query('SELECT unrelated()'), 'unrelated', 'the session goes on');
 
-		# of what it has lost, no later statement is told
+		# no later statement is told of a lost term
 		is($session->query('SELECT unrelated()'), 'unrelated', 'undisturbed');
 	}
 	diag('held by the session: ' . spread(@late));
@@ -412,8 +412,8 @@ sub stress
 }
 
 # As statements of their own, or as one string.  A COMMIT that is hit itself does not
-# end the transaction.  Who does not lead waits: else all would be over before the
-# next term begins.
+# end the transaction. A node that does not lead waits: else all would be over
+# before the next term begins.
 sub short_transaction
 {
 	my ($apart) = @_;

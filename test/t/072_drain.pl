@@ -116,7 +116,7 @@ subtest 'short work is waited for' => sub {
 		denied('G3', $early && work_done(), 'which it would not be if the next led');
 		is(($result = $next->finish)->{output}, 't', 'the next leads');
 		before($result->{at}, $committed + 50e9, 'before the lease is over');
-		is($other->finish->{output}, 't', 'who asked is told')
+		is($other->finish->{output}, 't', 'the caller is told')
 		  if $ways{$way};
 		$a->configure(eligible => 'on') if !$ways{$way};
 		$a->sql("SELECT le_withdraw('e')");
@@ -275,7 +275,7 @@ subtest 'a new worker goes on' => sub {
 	$a->wait_for_log_like(qr/worker started/);
 	is(status(), 'draining', 'still');
 	is($worker->error('COMMIT'), '', 'committed');
-	is($other->finish->{output}, 't', 'who asked is told');
+	is($other->finish->{output}, 't', 'the caller is told');
 	is(work_done(), 1, 'the work is there');
 };
 

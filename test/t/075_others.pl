@@ -138,8 +138,8 @@ subtest 'statements of a callback at commit' => sub {
 		"INSERT INTO deferred SELECT LOSE FROM le_require_leader('own')");
 };
 
-# Of what is newer than ours before the commit, ours is called first: also where the
-# last statement before it was in a function, or in a block that has caught an error.
+# Our callback is called before any that is newer at the commit: also where the last
+# statement before it was in a function, or in a block that has caught an error.
 subtest 'newest at the commit of a procedure' => sub {
 	foreach my $procedure ('assign_and_commit', 'catch_and_commit')
 	{
@@ -158,7 +158,7 @@ subtest 'newest at the commit of a procedure' => sub {
 	}
 };
 
-# What a function does in a loop costs no memory of the session, however a commit
+# Statements of a function in a loop cost no memory of the session, however a commit
 # may follow it.
 subtest 'statements without end' => sub {
 	my $n = 100_000;
@@ -292,7 +292,7 @@ subtest 'no timer can be had' => sub {
 	$seen{ $session->error($gate{cancel}) =~ s/.*ERROR:  (\S+: [^:\n]*).*/$1/sr }++ foreach 1 .. 40;
 	is_deeply(\%seen, { '53000: could not create a timer for leader_election' => 40 }, 'refused each time')
 	  or diag(explain(\%seen));
-	is($session->error($gate{none}), '', 'who needs none passes');
+	is($session->error($gate{none}), '', 'a transaction that needs none passes');
 	$limit->(1000);
 	is($session->error($gate{cancel}), '', 'nothing is used up');
 };

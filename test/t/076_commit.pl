@@ -11,8 +11,7 @@ use LeaderElection::Session;
 use LeaderElection::Util;
 use Test::More;
 
-# What is canceled in time is so as long before the deadline as a machine may stand
-# still.
+# A cancel in time is as long before the deadline as a machine may stand still.
 my $node = LeaderElection::Node->create(
 	'a',
 	settings => { lease_ttl => '8s', renew_interval => '1s', safety_margin => '500ms',

@@ -70,6 +70,6 @@ is_durable(
 $node->sql('CHECKPOINT');
 $node->sql("INSERT INTO work VALUES ('lost')");
 crashed();
-is($node->sql("SELECT count(*) FROM work WHERE job = 'lost'"), 0, 'what nobody marks done can be lost');
+is($node->sql("SELECT count(*) FROM work WHERE job = 'lost'"), 0, 'a commit that nobody marks done can be lost');
 
 done_testing();

@@ -86,7 +86,7 @@ is(record('late', 'state'), 'done', 'and recorded');
 denied('G4', claim('late', '2021-01-01'), 'no claim after the term');
 $node->acquire('billing');
 guarantee('G2', [ $token, $node->token('billing') ], 'a later term');
-is(claim('late', $minute), 'f', 'what is done stays done');
+is(claim('late', $minute), 'f', 'a done tick stays done');
 is(claim('undone', $minute), 'f', 'and what is taken stays taken');
 
 # a superseded claim is not completed
@@ -152,7 +152,7 @@ foreach my $try (1 .. 3)
 		qr/LE005: could not claim a tick of election "billing".*DETAIL: +could not write file "leader_election.claims": Is a directory/s,
 		'no claim without its record');
 }
-is(claim('after', $minute), 'f', 'what was claimed is known');
+is(claim('after', $minute), 'f', 'claimed ticks are known');
 like($node->sql($files), qr/^error:Nothing can be claimed: could not write file "leader_election.claims": Is a directory$/, 'the check');
 is($node->sql(q(SELECT count(*) FROM le_events WHERE event = 'file trouble')), 1, 'one event');
 rmdir "$file.tmp";
@@ -210,8 +210,8 @@ is($out, 't', 'the record begins anew');
 like($said, qr/WARNING:  the record of job "ahead" of election "billing" begins anew/, 'with a warning');
 is(record('ahead', "abs(extract(epoch FROM now() - tick)) < 60, try, state, fencing_token = le_fencing_token('billing')"),
 	't|1|done|t', 'now, with nothing to do');
-is($node->sql("SELECT le_claim('billing', 'ahead', " . ahead('-1 hour') . ')'), 'f', 'what is past stays taken');
-is($node->sql("SELECT le_claim('billing', 'ahead', " . ahead('1 hour') . ')'), 't', 'what is to come is not');
+is($node->sql("SELECT le_claim('billing', 'ahead', " . ahead('-1 hour') . ')'), 'f', 'past ticks stay taken');
+is($node->sql("SELECT le_claim('billing', 'ahead', " . ahead('1 hour') . ')'), 't', 'future ticks are not');
 ($rc, $out, $said) = $node->psql('postgres', "SELECT le_forget_job('billing', 'nobody')");
 is($out, 'f', 'a job without a record');
 like($said, qr/WARNING:  job "nobody" of election "billing" has no record/, 'is said to have none');
@@ -280,8 +280,8 @@ like($node->sql_error("SELECT le_claim('full', 'new 3', '$minute')"), qr/LE005: 
 
 $node->stop;
 
-# What is not what was written is noticed and kept, and nothing is claimed until
-# there is a file that is whole: ticks that have run would run again.
+# A changed file is noticed and kept, and nothing is claimed until there is a file
+# that is whole: ticks that have run would run again.
 my $lost = LeaderElection::Node->create('lost');
 
 $file = $lost->data_dir . '/leader_election.claims';
@@ -386,9 +386,9 @@ foreach my $case (
 	brought($what);
 }
 
-# What was read counts, if somebody says so.
+# The readable part counts, if an administrator says so.
 restarted_after(sub { write_to($file, join('', @whole[ 0 .. 2 ])) });
-is(again('two'), 'f', 'what could be read is known');
+is(again('two'), 'f', 'readable claims are known');
 restarted_after(sub { });
 is(again('two'), 'f', 'after a restart as well');
 rename($rest, $file) or die $!;
@@ -450,13 +450,13 @@ is(try_to('eight'), 't', 'the last claim but one');
 is(try_to('last'), 't', 'the last claim');
 my $offset = restarted_after(wiped('last'));
 ok(!$lost->log_like(qr/is damaged/, $offset), 'the last line is missing: no alarm');
-is(again('eight'), 'f', 'what was there before is');
+is(again('eight'), 'f', 'claims from before are');
 is(try_to('last'), 't', 'and it can be had');
 is(try_to('behind'), 't', 'one more');
 $offset = restarted_after(wiped('last'));
 ok($lost->log_like(qr/is damaged/, $offset), 'one before it is missing: damaged');
 rename($rest, $file) or die $!;
-is(again('behind'), 'f', 'what was read counts');
+is(again('behind'), 'f', 'the readable part counts');
 
 # The file is full from time to time: it goes on in a new one.
 my $many = "SELECT count(*) FROM generate_series(1, 300) n WHERE le_claim('e', 'many ' || n, '$minute')";

@@ -170,7 +170,7 @@ subtest 'left as it is' => sub {
 	denied('G4', $a->sql('SELECT count(*) - count(DISTINCT tick) FROM left_alone'), 'no tick has run twice');
 };
 
-# Who wrote the record last need not read it; who is mistaken in that does.
+# The last writer of the record need not read it; one that is mistaken in that does.
 subtest 'in rhythm' => sub {
 	my $session = LeaderElection::Session->new($a);
 	my $count = sub {
@@ -262,7 +262,7 @@ subtest 'another worker' => sub {
 	is(record('worker', 'try, state'), '1|running', 'once');
 	$recorder->clear_rules;
 
-	# What its predecessor sent, the next one must not say was never sent.
+	# The next worker must not deny a request of its predecessor.
 	$recorder->rule(match => request_like('read_claim', 'billing', 'replaced'), action => 'pass', count => 1);
 	$recorder->rule(match => request_like('claim'), action => 'hang_reply', count => 1);
 	$recorder->rule(match => request_like('read_claim', 'billing', 'replaced'), action => 'answer', status => 500, body => 'No cluster leader');
@@ -284,7 +284,7 @@ subtest 'published' => sub {
 	isnt($before, $a->token('billing'), 'though the index is not the token');
 };
 
-# What was sent for a term does not count in a later one.
+# A request for a term does not count in a later one.
 subtest 'late' => sub {
 	my $mark = $recorder->mark;
 	my $session = LeaderElection::Session->new($a);
@@ -360,7 +360,7 @@ subtest 'regained' => sub {
 	is(record('regained', 'state, try'), 'done|1', 'once');
 };
 
-# What a dead leader left running, caught up by the next one
+# Ticks that a dead leader left running, caught up by the next one
 subtest 'dead leader' => sub {
 	my $token = $a->token('billing');
 	my $session = LeaderElection::Session->new($a);

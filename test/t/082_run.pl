@@ -144,7 +144,7 @@ is($node->sql(q{SELECT count(*) FROM le_claims WHERE job LIKE '%hunter2%'}), 0, 
 # An error of the command
 my $error = le_run('CALL fails()', at('fails'));
 like($error, qr/ERROR:  XX123: as it does\nHINT:  none/, 'is the error of the call, unchanged');
-is(worked('before') . worked('after'), '10', 'what was committed stays');
+is(worked('before') . worked('after'), '10', 'committed work stays');
 is(state('fails'), 'failed|1', 'the claim says failed');
 is(le_run("CALL work('retry')", at('fails') . ', catch_up => true'), '', 'again');
 is(worked('retry'), 0, 'failed is final');
@@ -233,7 +233,7 @@ $node->wait_for("SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHER
 $node->sql('SELECT pg_cancel_backend(' . $session->pid . ')');
 like($session->finish->{error}, qr/57014/, 'interruptibly');
 
-# What it refuses, before a claim is made of it
+# Refusals, before a claim is made
 my $claims = $node->sql('SELECT count(*) FROM le_claims');
 foreach my $case (
 	[ 'VACUUM', qr/0A000: le_run\(\) cannot run VACUUM\nHINT:  It has to be the only/ ],
@@ -291,7 +291,7 @@ is($node->sql_error(q{DO $$ BEGIN CALL le_run('billing', 'CALL work(''nested'')'
 	'from a procedure that may commit it runs');
 is(worked('nested'), 1, 'and works');
 
-# What is left to look at afterwards
+# Traces afterwards
 is( $node->sql(
 		q{SELECT string_agg(event, ', ' ORDER BY number) FROM le_events
 		WHERE detail LIKE 'job once, tick %, try 1'}),

@@ -59,7 +59,7 @@ SELECT cron.schedule('broken', '* * * * *',
 END
 }
 
-# Of all runs that pg_cron has recorded as ended
+# All runs that pg_cron has recorded as ended
 sub ended
 {
 	my ($node, $job, $since) = @_;

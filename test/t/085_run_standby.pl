@@ -66,7 +66,7 @@ is_deeply([ ran() ], [ 1, 1 ], 'the next tick runs on the new one');
 $_->sql($command =~ s/wait => interval '5 min'/wait => interval '0'/r) foreach $primary, $standby;
 is($standby->sql("SELECT count(*) FROM le_claims"), 1, 'one job, one record');
 
-# Of our own ticks: what pg_cron has run before the standby was promoted is on both.
+# Our own ticks: runs of pg_cron before the standby was promoted are on both.
 my %times;
 $times{$_}++
   foreach map { split /\n/, $_->sql("SELECT tick FROM runs WHERE tick < '2022-01-01'") } $primary, $standby;

@@ -79,7 +79,7 @@ is(record('dead', 'state, try'), 'done|1', 'done');
 like($two->sql_error(q{CALL le_run('billing', 'SELECT 1/0', job => 'fails', tick => now()::timestamptz(0))}), qr/22012/, 'an error');
 is(record('fails', 'state'), 'failed', 'the claim says failed');
 
-# what was decided for a term that is over
+# a decision for a term that is over
 is($two->sql(claim('late')), 't', 'claimed');
 $two->release('billing');
 denied('G4', $two->sql(claim('later')), 'not without a term');

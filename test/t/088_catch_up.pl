@@ -1,7 +1,7 @@
 # Tier: test, 16 s
 #
-# What a run leaves undone is caught up in the same term, as soon as it is
-# certain that nobody is at it; and what is passed over is said to be.
+# A tick that a run leaves undone is caught up in the same term, as soon as it is
+# certain that nobody is at it; and one that is passed over is said to be.
 
 use strict;
 use warnings;
@@ -123,7 +123,7 @@ my $waiting = LeaderElection::Session->new($node);
 $waiting->start(call("CALL work('under way')", 'under way', 1, ", wait => '5 min', catch_up => true"));
 $node->wait_for("SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = " . $waiting->pid);
 terminate($under_way);
-is($waiting->finish->{error}, '', 'who waits');
+is($waiting->finish->{error}, '', 'the waiter');
 is(worked('under way'), '0,1', 'has both ticks run when it is over');
 
 # An error of the command is final, and said.
@@ -182,7 +182,7 @@ is(worked('pooled'), '0,1', 'after the one that was left');
 is($pooled->query($of_tick->('le_claim', 2)), 't', 'the next client claims');
 like(catch_up('pooled', 3), qr/NOTICE.*may still be under way/, 'and counts');
 is($pooled->query($of_tick->('le_complete', 2)), 't', 'completes');
-is(record('pooled'), '2|1|done', 'what it has claimed');
+is(record('pooled'), '2|1|done', 'its claim');
 $pooled->quit;
 
 # A worker that is new knows as much.

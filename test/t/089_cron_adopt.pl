@@ -83,7 +83,7 @@ GRANT USAGE ON SCHEMA cron TO alice, bob, carol;
 GRANT EXECUTE ON PROCEDURE le_run TO alice, carol;
 END
 
-# What each of them writes.
+# The output of each of them.
 my %runs = (
 	quotes => [ q(INSERT INTO work VALUES ('quotes', le_tick(), 'it''s "so"')), q(it's "so") ],
 	dollar => [ q(INSERT INTO work VALUES ('dollar', le_tick(), $a$it's $$ and $1: $a$)), q(it's $$ and $1: ) ],
@@ -211,7 +211,7 @@ subtest 'dry run' => sub {
 	like($row{seconds}{new_command}, qr/, every => interval '00:00:05', missed => 'ignore'::text\)$/, 'seconds are not of the clock')
 	  if $row{seconds};
 	is($row{night}{every}, '1 day', 'the tick is that of the schedule');
-	is($node->sql("SELECT count(*) FROM le_cron_adopt('billing', 'qu%')"), 1, 'of some jobs');
+	is($node->sql("SELECT count(*) FROM le_cron_adopt('billing', 'qu%')"), 1, 'some jobs only');
 	is( $node->sql("SELECT DISTINCT remark FROM le_cron_adopt('billing', 'twice')"),
 		'2 jobs would have the name "twice"', 'one name for two');
 	like($node->sql_error("SELECT le_cron_adopt('no name')"),
@@ -247,8 +247,8 @@ subtest 'as an ordinary role' => sub {
 	my $bob = as('bob');
 	like(
 		$bob->error("SELECT le_cron_schedule('b', '* * * * *', 'SELECT 1', 'billing')"),
-		qr/42501: permission denied for procedure le_run/, 'who may not call le_run()');
-	is($carol->query("SELECT every FROM le_cron_schedule('c', '*/5 * * * *', 'SELECT 1', 'billing')"), '00:05:00', 'who may');
+		qr/42501: permission denied for procedure le_run/, 'a role that may not call le_run()');
+	is($carol->query("SELECT every FROM le_cron_schedule('c', '*/5 * * * *', 'SELECT 1', 'billing')"), '00:05:00', 'a role that may');
 	like($node->sql_error("SELECT le_cron_schedule('c', '* * * * *', 'SELECT 1', 'billing')"),
 		qr/42710: job "c" of election "billing" exists/, "another role's name");
 	is($carol->query("SELECT le_cron_unschedule('c'), le_cron_unschedule('c')"), 't|f', 'unscheduled');
@@ -261,7 +261,7 @@ is(jobs(), $before, 'all as before');
 subtest 'le_cron_schedule' => sub {
 	is( $node->sql(q(SELECT every, command FROM le_cron_schedule('new', '0 3 * * 1', 'SELECT ''x''', 'billing', wait => '5 min', catch_up => true))),
 		q(7 days|CALL public.le_run('billing'::text, 'SELECT ''x'''::text, job => 'new'::text, every => interval '7 days', wait => interval '00:05:00', catch_up => true)),
-		'what is scheduled');
+		'the schedule');
 	is($node->sql("SELECT command FROM cron.job WHERE jobname = 'new'"),
 		$node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1', 'SELECT ''x''', 'billing', wait => '5 min', catch_up => true))),
 		'and again, the same');
@@ -270,7 +270,7 @@ subtest 'le_cron_schedule' => sub {
 		'and what becomes of ticks that are missed');
 	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing'))),
 		q(CALL public.le_run('billing'::text, 'SELECT 1'::text, job => 'new'::text, every => interval '1 day', missed => 'ignore'::text)),
-		'what a schedule leaves out is not missed');
+		'ticks outside a schedule are not missed');
 	like($node->sql_error(q(SELECT le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing', missed => 'all'))),
 		qr/22023: schedule "0 3 \* \* 1-5" does not have a run for each multiple of 1 day\nDETAIL:  With missed => 'all'/, 'nor run');
 	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing', every => '7 days', missed => 'last'))),
@@ -285,7 +285,7 @@ subtest 'le_cron_schedule' => sub {
 	like($node->sql_error(q(SELECT le_cron_schedule('new', NULL, 'SELECT 1', 'billing'))), qr/22004: argument "schedule"/, 'no schedule');
 	like($node->sql_error(q(SELECT le_cron_schedule(repeat('x', 64), '* * * * *', 'SELECT 1', 'billing'))),
 		qr/42622: job name "x+" is too long for pg_cron/, 'a name that pg_cron would cut') unless $seconds;
-	is($node->sql("SELECT count(*) FROM le_cron_release('billing', dry_run => false)"), 0, 'what was not adopted is not released');
+	is($node->sql("SELECT count(*) FROM le_cron_release('billing', dry_run => false)"), 0, 'a job not adopted is not released');
 	is($node->sql("SELECT le_cron_unschedule('new')"), 't', 'unscheduled');
 	is(jobs(), $before, 'and gone');
 };
@@ -313,7 +313,7 @@ END
 }
 is($pair{one}->sql('SELECT command FROM cron.job WHERE jobname IS NULL'),
 	$pair{two}->sql('SELECT command FROM cron.job WHERE jobname IS NULL'),
-	'what has no name has the same one on both');
+	'a job without a name gets the same one on both');
 
 $node->wait_for_leadership('billing');
 my $leader = poll_until(

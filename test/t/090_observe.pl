@@ -1,7 +1,7 @@
 # Tier: test, 36 s
 #
-# What happened, and how often: le_events and le_stat tell it from shared memory
-# alone, whatever state the worker and the store are in.
+# Events and counters: le_events and le_stat tell them from shared memory alone, in
+# any state of worker and store.
 
 use strict;
 use warnings;
@@ -329,7 +329,7 @@ subtest 'crash restart' => sub {
 		'and new counters');
 };
 
-# Whoever is called at night reads them as they come.
+# A DBA on call reads them as they come.
 subtest 'the counters fit a screen' => sub {
 	foreach my $view ('le_stat', 'le_stat_jobs', 'le_stat_store', 'le_stat_info')
 	{

@@ -245,7 +245,7 @@ subtest 'settings' => sub {
 	$node->wait_for_leadership('billing');
 };
 
-# What is wrong must be told, not hang itself.
+# The check must report a fault, not hang by it.
 subtest 'store and worker' => sub {
 	my ($rows, $worker);
 
@@ -283,7 +283,7 @@ subtest 'store local' => sub {
 	$rows = report($local);
 	is(complaints($rows), '', 'nothing to complain of');
 	like($rows, qr/^ok\|store\|The store "local" elects among the sessions/m,
-		'what it is');
+		'its kind');
 	unlike($rows, qr/\|(?:failover|lock-delay|contact)\|/, 'nothing of Consul');
 	like($local->sql_error('SET ROLE pg_monitor; SELECT * FROM le_check_config()'),
 		qr/42501/, 'not for everybody');

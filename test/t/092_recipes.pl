@@ -1,7 +1,7 @@
 # Tier: test, 16 s
 #
-# What people paste when they are called at night: run as it stands in the
-# documentation, by roles with the documented grants only.
+# Recipes for a DBA on call: run as they stand in the documentation, by roles with
+# the documented grants only.
 
 use strict;
 use warnings;
@@ -51,7 +51,7 @@ subtest 'on call' => sub {
 			: qr/^billing\|waiting\|\Q@{[ $leader->name ]}\E\|\|\|\|\|$/,
 			$node->name . ': who leads, since when, for how long');
 		is(scalar(grep { /^[ab]\|(?:t|f)\|live\|/ } @rows),
-			2, 'who could lead');
+			2, 'nodes that could lead');
 		is(scalar(grep { /^\S+ \S+\|[a-z ]+\|billing\|/ } @rows),
 			1, 'and since when it is so');
 		is($rows[-1], $leader->name, 'asked of the store');

@@ -65,7 +65,7 @@ subtest 'proof about the key of a former term' => sub {
 	$far->remove_rule($on_its_way_back);
 	$told_at = boottime_ns();
 
-	# what the recorder holds it lets go before it takes anything that comes later
+	# the recorder lets its requests go before it takes a later one
 	poll_until(
 		sub {
 			$session->query("SELECT le_renew('e')");

@@ -103,7 +103,7 @@ subtest 'gate and fence' => sub {
 			});
 		$worker->query('ROLLBACK; RESET leader_election.on_loss');
 	}
-	is(log_of('worker', 'gate'), 1, 'what was committed');
+	is(log_of('worker', 'gate'), 1, 'the commits');
 	denied('G3', log_of('worker', 'late'), 'and nothing after a term');
 	like($worker->error("BEGIN; SELECT le_require_leader('billing'); PREPARE TRANSACTION 'x'"), qr/0A000/, 'not in two phases');
 	$worker->query('ROLLBACK');
@@ -138,7 +138,7 @@ subtest 'scopes' => sub {
 	like($error, qr/LE002/, 'fenced: released before the commit');
 	is($worker->query("SELECT le_acquire('own', wait => '3 min', scope => 'session', on_loss => 'cancel')"), 't', 'session');
 	is($worker->query("SELECT le_renew('own', 'a value'), le_release('own')"), 't|t', 'renewed and released');
-	is(log_of('worker', 'scope'), 1, 'what was committed');
+	is(log_of('worker', 'scope'), 1, 'the commits');
 };
 
 subtest 'claims' => sub {
@@ -220,7 +220,7 @@ END
 };
 
 subtest 'the operator' => sub {
-	is($operator->query("SELECT le_current_leader('billing'), leader FROM le_leader('billing')"), 'a|a', 'who leads');
+	is($operator->query("SELECT le_current_leader('billing'), leader FROM le_leader('billing')"), 'a|a', 'the leader');
 	is($operator->query("SELECT state FROM le_status WHERE election = 'billing'"), 'leader', 'le_status');
 	is($operator->query('SELECT state FROM le_nodes'), 'live', 'le_nodes');
 	foreach my $event ('acquired', 'stepped down', 'claimed', 'run started', 'run done', 'run failed', 'fence aborted', 'canceled')
@@ -281,15 +281,15 @@ END
 			push @allowed, $name
 			  unless $error =~ /42501: permission denied for (function|procedure) \Q$name\E$/m;
 		}
-		is(join(' ', @allowed), join(' ', sort split / /, $may{$role}), "what $role may call");
+		is(join(' ', @allowed), join(' ', sort split / /, $may{$role}), "functions that $role may call");
 		foreach my $view (split / /, $views)
 		{
 			push @seen, $view
 			  unless $session->error("SELECT * FROM $view") =~ /42501: permission denied for view $view/;
 		}
-		is(join(' ', @seen), $may{$role} =~ /le_status/ ? $views : '', "what $role may read");
+		is(join(' ', @seen), $may{$role} =~ /le_status/ ? $views : '', "views that $role may read");
 	}
-	is($nobody->query("SELECT le_is_leader('billing'), le_fencing_token('billing') > 0, le_tick() IS NULL"), 't|t|t', 'what is for everybody');
+	is($nobody->query("SELECT le_is_leader('billing'), le_fencing_token('billing') > 0, le_tick() IS NULL"), 't|t|t', 'functions for everybody');
 };
 
 done_testing();

@@ -1,6 +1,6 @@
 # Tier: test, 17 s
 #
-# What "make faults" has found, each with the smallest case that shows it.
+# Finds of "make faults", each with the smallest case that shows it.
 
 use strict;
 use warnings;

@@ -1,8 +1,8 @@
 # Tier: test, 37 s
 #
-# What monitoring systems read: the files of queries are made from one source,
-# run by a role with the documented grants only, and one of them is read by the
-# real postgres_exporter, and that by the real Prometheus, with our alerts.
+# Queries of monitoring systems: the files of queries are made from one source, run
+# by a role with the documented grants only, and one of them is read by the real
+# postgres_exporter, and that by the real Prometheus, with our alerts.
 
 use strict;
 use warnings;
@@ -294,7 +294,7 @@ subtest 'Prometheus' => sub {
 	$leader->sql("SELECT le_forget_job('billing', '$_')") foreach 'reports', 'invoices';
 };
 
-# Who does not contend, by what alerts count.
+# Nodes that do not contend, as alerts count.
 subtest 'who could lead' => sub {
 	my $wait = sub {
 		my ($series, $value, $what) = @_;

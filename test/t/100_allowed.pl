@@ -1,7 +1,7 @@
 # Tier: test, 4 s
 #
-# Whose settings say which elections a session may change: those of the role
-# and the database it has logged in with, and nothing that it can do itself.
+# Settings that say which elections a session may change: those of the role and the
+# database it has logged in with, and nothing that it can do itself.
 
 use strict;
 use warnings;
@@ -57,12 +57,12 @@ subtest 'as the client asks' => sub {
 	like($err, qr/permission denied to set parameter "leader_election.allowed_elections"/, 'at login');
 };
 
-# What people get wrong, and the pages warn of.
+# Mistakes that the pages warn of.
 subtest 'SET ROLE' => sub {
 	my $member = as('member');
 
 	is($member->query("SELECT le_renew('payroll')"), 't', "a role's settings are not those of its members");
-	is($member->query("SET ROLE billing_worker; SELECT le_renew('payroll')"), 't', 'whoever they act as');
+	is($member->query("SET ROLE billing_worker; SELECT le_renew('payroll')"), 't', 'in any role');
 	$node->sql("ALTER ROLE member SET leader_election.allowed_elections = 'billing'");
 	$member = as('member');
 	like($member->error("SET ROLE billing_worker; SELECT le_renew('payroll')"), $denied, 'but their own are, as anybody');
@@ -86,7 +86,7 @@ subtest 'step down from all' => sub {
 
 subtest 'database' => sub {
 	$node->sql("ALTER DATABASE postgres SET leader_election.allowed_elections = 'payroll'");
-	like(as('billing_runner')->error("CALL le_run('billing', 'SELECT 1', job => 'j')"), $denied, 'of all its sessions');
+	like(as('billing_runner')->error("CALL le_run('billing', 'SELECT 1', job => 'j')"), $denied, 'all its sessions');
 	is(as('billing_worker')->query("SELECT le_renew('billing')"), 't', "but a role's own come first");
 	$node->sql('ALTER DATABASE postgres RESET leader_election.allowed_elections');
 	is(as('billing_runner')->error("CALL le_run('billing', 'SELECT 1', job => 'j')"), '', 'no more');

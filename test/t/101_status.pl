@@ -1,7 +1,7 @@
 # Tier: test, 58 s
 #
-# What the views say when something is wrong: why nothing works, since when,
-# until it works again; who leads, as far as anybody knows; who could lead.
+# The views when something is wrong: why nothing works, since when, until it works
+# again; who leads, as far as anybody knows; who could lead.
 
 use strict;
 use warnings;
@@ -182,7 +182,7 @@ subtest 'a misspelt name' => sub {
 	unlike($a->sql($names), qr/"x100"/, 'no more once it is sought');
 };
 
-# What somebody needs first is on the screen; what is wide comes behind it.
+# Columns needed first are on the screen; wide ones come behind.
 subtest 'width' => sub {
 	my %last = (
 		le_status => 'pid',

@@ -21,7 +21,7 @@ plan skip_all => 'build/sim/sim was not built' unless -x $sim;
 my $consul = LeaderElection::Consul->new('model')->start;
 my $lock_flag = 3304740253564472344;
 
-# What the model's numbers are at the real one.
+# The model's numbers in terms of the real one.
 my (%session, %name_of, %index, $prefix);
 
 sub key_name
@@ -59,7 +59,7 @@ sub operation
 	return \%kv;
 }
 
-# Whether the steps fail that the model says, and no others.
+# Those steps must fail that the model says, and no others.
 sub transaction
 {
 	my ($line) = @_;

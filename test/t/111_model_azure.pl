@@ -25,7 +25,7 @@ my %id = map { $_ => lc "$_$_$_$_$_$_$_$_-0000-4000-8000-000000000000" }
 my %letter = reverse %id;
 my $lease = 15;
 
-# What documents say where Azurite does otherwise, by operation and state; an
+# The documents' answers where Azurite does otherwise, by operation and state; an
 # answer that they leave open is one of several.
 my $expired = 'expired|expired, read';
 my %lost = ($expired => qr/^412 LeaseLost/);
@@ -141,7 +141,7 @@ sub prepare
 	return;
 }
 
-# What came of it, in a line; the model's cells are written alike.
+# The outcome, in a line; the model's cells are written alike.
 sub asked
 {
 	my ($cell) = @_;

@@ -77,7 +77,7 @@ subtest 'value' => sub {
 		WHERE election = 'billing')), '0|0', 'without a loss');
 };
 
-# Who waits looks at the blob every two seconds, and finds it free: the lease, which
+# A waiter looks at the blob every two seconds, and finds it free: the lease, which
 # lasts for 15 s, need not run out.
 subtest 'handoff' => sub {
 	my @nodes = ($one, $two);
@@ -260,7 +260,7 @@ subtest 'a broken lease' => sub {
 		't', 'after who was not told as well');
 	$_->stop foreach @samplers;
 	cmp_ok((max(map { $_->[1] } $samplers[0]->beliefs) - $broken) / 1e9,
-		'>', 25, 'who went on for longer than the others would');
+		'>', 25, 'the one that lasts longer than the others');
 	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ], 'no overlap');
 	ok($two->release($_), 'the end') foreach sort keys %session;
 	$deaf->stop('immediate');

@@ -2,7 +2,7 @@
 #
 # The identity of a machine in place of a signature: its tokens come from the
 # metadata service, which a proxy without anything behind it stands for here.
-# Whatever that does, nobody waits for it while the last token serves.
+# Nobody waits for that service while the last token serves.
 
 use strict;
 use warnings;
@@ -134,8 +134,8 @@ subtest 'a token that is revoked' => sub {
 	is(join(' ', (statistics())[ 1, 2 ]), '0 0', 'and none has failed');
 };
 
-# Of a short life, and no other to be had for a while, in all the ways in which
-# the service's documents say that it may fail.
+# A token of a short life, and no other to be had for a while, in all the ways in
+# which the service's documents say that it may fail.
 subtest 'a service that fails' => sub {
 	my $sampler;
 	my $token;
@@ -237,7 +237,7 @@ subtest 'a workload' => sub {
 			findings($one, 'secrets') =~
 			  /^error:.*environment has no AZURE_FEDERATED_TOKEN_FILE/m;
 		},
-		'what is missing is said');
+		'the missing setting is named');
 };
 
 subtest 'settings' => sub {
@@ -252,7 +252,7 @@ subtest 'settings' => sub {
 	$one->sql('ALTER SYSTEM RESET ALL');
 };
 
-# What was given out is nowhere.
+# Tokens given out are nowhere.
 subtest 'secrecy' => sub {
 	my $any = join('|', map { quotemeta } @given);
 

@@ -139,7 +139,7 @@ subtest 'late copies' => sub {
 	$node->stop;
 };
 
-# What somebody else answers is no answer: neither "no such blob" nor a term.
+# An answer of another server is no answer: neither "no such blob" nor a term.
 subtest 'proxies' => sub {
 	my ($recorder, $node) = behind_recorder('proxied');
 	my %html = (
@@ -186,8 +186,9 @@ subtest 'proxies' => sub {
 	$node->stop;
 };
 
-# Who has the lease, and dies before he has written what makes it a term: in an
-# election that has had one, and in one of which nobody has seen anything yet.
+# A node has the lease, and dies before it has written the stamp that makes it a
+# term: in an election that has had one, and in one of which nobody has seen
+# anything yet.
 subtest 'death between lease and stamp' => sub {
 	my ($recorder, $node) = behind_recorder('gate');
 	my $other = LeaderElection::Node->create('other', azure => $azurite);
@@ -281,7 +282,7 @@ subtest 'throttling' => sub {
 		'>=', 9, 'although the service was busy');
 	$n = scalar $before_waiter->requests($looks, $marks[1]);
 	$seconds = (boottime_ns() - $began) / 1e9;
-	cmp_ok($n, '>', 0, 'who waits looks');
+	cmp_ok($n, '>', 0, 'a waiter looks');
 	cmp_ok($n, '<', $seconds * 0.4,
 		'but not as often as every two seconds');
 	$_->clear_rules foreach $before_leader, $before_waiter;

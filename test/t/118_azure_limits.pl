@@ -1,7 +1,7 @@
 # Tier: long, 116 s
 #
-# What Azurite holds, and what is set, in ways that nobody would have it; many who
-# want the same; and a worker that stands still.
+# Blobs and settings in ways that nobody would have them; many who want the same;
+# and a worker that stands still.
 
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ use Test::More;
 
 my $azurite = LeaderElection::Azurite->new('azurite')->start;
 
-# What is wrong with a signature is said, and never what it is.
+# The check names the fault of a signature, and never the signature.
 subtest 'signatures' => sub {
 	my $node = LeaderElection::Node->create('signed', azure => $azurite);
 	my $file = "$PostgreSQL::Test::Utils::tmp_check/t_118_question";
@@ -30,7 +30,7 @@ subtest 'signatures' => sub {
 	is($node->sql(sprintf $findings, 'error'), '', 'nothing to complain of');
 	like($node->sql(sprintf $findings, 'ok'),
 		qr/1 election takes about 545684 requests.*1364211.*0\.24 to 0\.60 \$.*list blobs.*write election "signed".*claim ticks/s,
-		'what it costs, and what the service lets us do');
+		'the cost, and the permissions');
 	$node->sql(q(SELECT le_withdraw('signed')));
 	foreach my $case ([ 'r', qr/sp=rwl\): "wl" is missing/ ],
 		[ 'rw', qr/sp=rwl\): "l" is missing/ ],
@@ -118,7 +118,7 @@ subtest 'a signature that runs out' => sub {
 	$_->stop foreach $node, $end;
 };
 
-# What cannot work is refused, with the arithmetic.
+# Settings that cannot work are refused, with the arithmetic.
 subtest 'settings' => sub {
 	my $node = LeaderElection::Node->create('settings', azure => $azurite);
 	my %urls = (
@@ -384,7 +384,7 @@ subtest 'standing still' => sub {
 	$taken = $waiting->finish->{output} eq 't';
 	$led = $node->is_leader('still');
 	ok($taken, 'the other leads');
-	ok(!$led, 'who stands still does not');
+	ok(!$led, 'a node that stands still does not');
 	guarantee('G1', [ $taken && $led ? 'still' : () ], 'not both');
 	$node->thaw_worker($worker);
 	guarantee('G2', [ $token, $other->token('still') ], 'with a higher token');

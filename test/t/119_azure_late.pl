@@ -61,7 +61,7 @@ sub break_lease
 	return;
 }
 
-# What becomes of it is looked at below: it takes as long as all until then.
+# Its outcome is looked at below: it takes as long as all until then.
 subtest 'a lease that is broken with a period of a minute' => sub { break_lease('a-long', 60); };
 
 # They come when a lease would be over, and somebody has asked again.
@@ -326,7 +326,7 @@ subtest 'a service that stands still' => sub {
 		$frozen = boottime_ns();
 		wait_for_end($one, 'still');
 		$ended = boottime_ns();
-		# What was asked last and answered with yes; $ended is when it was noticed.
+		# The last question answered with yes; $ended is when it was noticed.
 		$last = max(map { $_->[1] } $samplers[0]->beliefs);
 		guarantee('G5', [ [ $last, $frozen + 13.5e9 ] ], 'belief ends in time');
 		guarantee('G5',
@@ -345,7 +345,7 @@ subtest 'a service that stands still' => sub {
 		$azurite->thaw;
 		is($session->finish->{output}, 't', 'one leads then');
 		guarantee('G2', [ $token, $two->token('still') ], 'in a later term');
-		ok($one->acquire('alone', wait => '3 min'), 'who led alone leads again');
+		ok($one->acquire('alone', wait => '3 min'), 'the only leader leads again');
 		guarantee('G2', [ $alone, $one->token('alone') ], 'in another term');
 		ok($one->release('alone'), 'the end');
 		ok($two->release('still'), 'the end');

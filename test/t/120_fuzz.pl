@@ -2,8 +2,8 @@
 #
 # All functions of the extension, called at random by 20 sessions at once
 # (LeaderElection::Fuzz), in databases of three encodings, on the store local and
-# on Consul.  Whatever they are asked, no session ends, no error is an internal
-# one, nothing leaks, and the server answers afterwards.
+# on Consul. With any argument no session ends, no error is an internal one, nothing
+# leaks, and the server answers afterwards.
 #
 # FUZZ_SEED=n asks something else, FUZZ_SECONDS=n for longer.
 
@@ -36,7 +36,7 @@ my $bad = qr/
 	| you\ don't\ own
 /x;
 
-# What may stand in a text beside ASCII: a part that is not valid, too.
+# Characters beside ASCII that may stand in a text: a part that is not valid, too.
 my %databases = (
 	utf8 => {
 		encoding => 'UTF8',

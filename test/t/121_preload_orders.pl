@@ -61,7 +61,7 @@ my $node = LeaderElection::Node->create(
 		'plpgsql_check.enable_tracer' => 'on'
 	});
 
-# What all of these do in one session, and what came of it.
+# All of these in one session, and the outcome.
 sub gate
 {
 	my $session = LeaderElection::Session->new($node);
@@ -134,7 +134,7 @@ sub run
 		'fails failed,run done',
 		'the claims tell of both');
 	is($node->sql("SELECT count(*) FROM work WHERE what = 'fails'"),
-		0, 'what failed has left nothing');
+		0, 'failures have left nothing');
 	$session->quit;
 	return;
 }

@@ -201,7 +201,7 @@ subtest 'orderly, both ways' => sub {
 subtest 'killed on either side' => sub {
 	my $client_killed = kill_client($holds);
 
-	ok(!$two->is_leader('theirs'), 'who waits for it has not got it yet');
+	ok(!$two->is_leader('theirs'), 'the waiter has not got it yet');
 	$one->crash;
 	my $instance_killed = boottime_ns();
 

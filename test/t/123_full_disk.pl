@@ -36,7 +36,7 @@ sub fill
 	return;
 }
 
-# Who claims the tick gets it, does not, or does not know ('').
+# A claimant gets the tick, does not, or does not know ('').
 sub claim
 {
 	my ($job, $tick) = @_;
@@ -65,14 +65,14 @@ is(claim('torn', 1), 't', 'and another');
 fill('leader_election.claims');
 isnt(claim('torn', 2), 'f', 'on a full disk nobody is told that the tick is taken');
 isnt(claim('new', 1), 'f', 'nor of a new job');
-is(last_tick('before'), 1, 'what was written is known');
+is(last_tick('before'), 1, 'written claims are known');
 unlink $control;
 
 # half a line is in the file now
 isnt(claim('torn', 2), 'f', 'once there is room the tick can be had')
   unless $granted{'torn 2'};
 is(claim('torn', 3), 't', 'and the next');
-is(claim('new', 2), 't', 'of the other job as well');
+is(claim('new', 2), 't', 'those of the other job as well');
 guarantee('G4', \@twice, 'no tick is granted twice');
 
 foreach my $end ('restart', 'crash')
@@ -94,7 +94,7 @@ foreach my $end ('restart', 'crash')
 	isnt(claim('before', 1), 't', "$end: since long, too");
 }
 
-# What was granted on a full disk, if it was, is so after a crash, too.
+# A grant on a full disk, if there was one, lasts across a crash, too.
 fill('leader_election.claims');
 isnt(claim('torn', 4), 'f', 'a full disk again: nobody is told that it is taken');
 $node->crash;

@@ -16,7 +16,7 @@ use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# What ignores it, as under nohup, hands that on, and lectl leaves it so.
+# A process that ignores it, as under nohup, hands that on, and lectl leaves it so.
 $SIG{HUP} = 'DEFAULT';
 
 my $node = LeaderElection::Node->create('a');
@@ -113,7 +113,7 @@ subtest 'one at a time' => sub {
 	is($one->code, 143, 'the first is ended');
 	guarantee('G2', [ $run->[1], $ground->wait_for('two')->[1] ], 'then comes the other');
 
-	# who waits can be told to stop, and leaves nothing behind
+	# a waiter can be told to stop, and leaves nothing behind
 	my $three = LeaderElection::Lectl->start('three', $node, 'exec', 'e', @quick, '--wait', '3min', 'true');
 	poll_until(sub { $node->ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%le_acquire%' AND state = 'active' AND pid <> pg_backend_pid()") == 1 }, 'a third to wait');
 	kill('INT', $three->pid);
@@ -127,8 +127,8 @@ subtest 'one at a time' => sub {
 subtest 'signals' => sub {
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 
-	# who runs the tests in the background may have had these ignored, and then
-	# the shells below cannot trap them
+	# a shell that runs the tests in the background may ignore these, and then the
+	# shells below cannot trap them
 	local @SIG{qw(INT QUIT)} = ('DEFAULT', 'DEFAULT');
 
 	# to the command and to what it waits for, but for those that a shell has what
@@ -377,8 +377,8 @@ subtest 'the recipe' => sub {
 	is(system($start) >> 8, 75, 'once a day');
 };
 
-# Of this store nobody has to wait for a deadline: what a backend holds ends with
-# it, and the others may begin at once but for the time to settle.
+# With this store nobody has to wait for a deadline: a backend's leases end with it,
+# and the others may begin at once but for the time to settle.
 subtest 'killed' => sub {
 	my $long = LeaderElection::Node->create('long',
 		settings => { lease_ttl => '60 s', renew_interval => '3 s' });

@@ -100,7 +100,8 @@ subtest 'bound again and again' => sub {
 	$to_a->reset;
 };
 
-# What is told ends the command long before the deadline, also one that pays no heed.
+# A loss that is told ends the command long before the deadline, also one that pays
+# no heed.
 subtest 'a deadline that is far away' => sub {
 	my $long = LeaderElection::Node->create('long',
 		settings => { lease_ttl => '60 s', renew_interval => '3 s' });
@@ -125,7 +126,7 @@ subtest 'another term of the same instance' => sub {
 	$a->release('e');
 };
 
-# What the server says is old by the time it is here: counted from when it was asked
+# The server's answer is old by the time it is here: counted from when it was asked
 # for, as it has to be, the term is over before anybody hears of it.
 subtest 'a long way' => sub {
 	my ($one, $first);
@@ -191,7 +192,7 @@ subtest 'the guard' => sub {
 };
 
 # An error that is under way when the command ends, and has ended the binding.
-# Whether the term has lasted is not known then.
+# Nobody knows then that the term has lasted.
 subtest 'an error that comes late' => sub {
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 	my @until = ('--', 'sh', '-c', "touch $dir/up; until [ -e $dir/end ]; do sleep 0.01; done");

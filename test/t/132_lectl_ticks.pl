@@ -31,7 +31,7 @@ sub claim_of
 	return $b->ask("SELECT state, try FROM le_claims WHERE job = '$job'");
 }
 
-# What a job left behind: a tick of before that is not done.
+# A leftover of a job: a tick of before that is not done.
 sub left_undone
 {
 	my ($job, $tick) = @_;
@@ -171,7 +171,7 @@ subtest 'missed' => sub {
 	}
 };
 
-# What lectl is made of, for those who claim by hand.
+# The parts of lectl, for callers that claim by hand.
 subtest 'le_claim_tick and le_fail' => sub {
 	my $session = LeaderElection::Session->new($a);
 	my $claim = "SELECT le_claim_tick('e', 'by hand', '2021-01-01 00:00Z', catch_up => true)";

@@ -1,7 +1,7 @@
 # Tier: test, 69 s
 #
-# What lectl does besides exec, on two instances and a real Consul, as ordinary
-# roles with the documented grants.
+# The commands of lectl besides exec, on two instances and a real Consul, as
+# ordinary roles with the documented grants.
 
 use strict;
 use warnings;
@@ -73,7 +73,7 @@ sub listed
 	return ($code, @{ decode_json($out) });
 }
 
-# What list says of a job.
+# The row of a job in list.
 sub listed_job
 {
 	my ($job, @arguments) = @_;
@@ -191,9 +191,9 @@ subtest 'no answer' => sub {
 	my (undef, @rows) = listed($hosts, 'list', 'billing');
 
 	is(scalar(grep { ($_->{remark} // '') eq 'the server does not answer' } @rows), 2, 'two rows');
-	is($rows[0]{state}, 'leader', 'what the third says');
+	is($rows[0]{state}, 'leader', 'the third row');
 	my ($code, $out) = lectl($hosts, 'check', 'candidates');
-	is($code, 0, 'of those that answer');
+	is($code, 0, 'among those that answer');
 	like($out, qr/2 nodes can lead, 2 of 3 hosts did not answer: the server does not answer \| candidates=2;2:;1:;0/, 'the rest is told');
 	($code, $out) = lectl("host=$dir port=1 dbname=postgres", 'check', 'leader', '--timeout', '2');
 	is($code, 2, 'a server that does not answer is critical, in time');
@@ -215,7 +215,7 @@ subtest 'connection' => sub {
 	delete @ENV{grep { /^PG(HOST|PORT|USER|DATABASE)/ } keys %ENV};
 	is($nodes->('-h', "$host,$host", '-p', "$port,$second", '-U', 'looker', '-d', 'postgres'), 'a b', 'options');
 	is($nodes->('-d', "postgresql://looker\@$uri_host:$port,$uri_host:$second/postgres"), 'a b', 'a URI');
-	is($nodes->('-d', "postgresql://looker\@$uri_host:$port,$uri_host:$second/postgres?target_session_attrs=standby"), 'a b', 'whatever they are');
+	is($nodes->('-d', "postgresql://looker\@$uri_host:$port,$uri_host:$second/postgres?target_session_attrs=standby"), 'a b', 'servers of each kind');
 	{
 		local $ENV{PGSERVICEFILE} = "$dir/services";
 		is($nodes->('-d', 'service=mine'), 'a b', 'a service');
@@ -232,13 +232,13 @@ subtest 'connection' => sub {
 subtest 'wait' => sub {
 	my @look = ('--timeout', '0');
 
-	is((lectl(hosts('nobody', $leader), 'wait', 'billing', @look))[0], 0, 'who leads need not wait, nor have a grant');
+	is((lectl(hosts('nobody', $leader), 'wait', 'billing', @look))[0], 0, 'a leader need not wait, nor have a grant');
 	my ($code, $out, $err) = lectl(hosts('nobody', $other), 'wait', 'billing', @look);
 	is("$code$out", '75', 'the other does');
 	like($err, qr/nobody that was waited for leads election "billing"/, 'in vain');
 	my $seconds = timed(sub { ($code) = lectl(operator($other), 'wait', 'billing', '--timeout', '1.5s') });
 	is($code, 75, 'for a while');
-	cmp_ok($seconds, '>', 1.5, 'of that length');
+	cmp_ok($seconds, '>', 1.5, 'for that long');
 	is((lectl(operator($other), 'wait', 'billing', '--any', @look))[0], 0, 'somebody leads');
 	is((lectl(operator($other), 'wait', 'reports', '--any', @look))[0], 75, 'or nobody');
 	is((lectl(operator($nothing, $other), 'wait', 'billing', '--leader', $leader->name, @look))[0], 0, 'a certain one');
@@ -246,7 +246,7 @@ subtest 'wait' => sub {
 	($code, $out, $err) = lectl(operator($a, $b), 'wait', 'billing');
 	is($code, 64, 'which of two?');
 	like($err, qr/--me needs one host, not 2/, 'says so');
-	is((lectl(hosts('nobody', $other), 'wait', 'billing', '--any', @look))[0], 77, 'who may not ask is told');
+	is((lectl(hosts('nobody', $other), 'wait', 'billing', '--any', @look))[0], 77, 'a role without the grant is told');
 	is((lectl(operator($nothing), 'wait', 'billing', @look))[0], 69, 'nobody is there at the start');
 
 	# until it leads, though the connection is lost meanwhile
@@ -282,11 +282,11 @@ subtest 'step-down' => sub {
 	# not who merely contends: it would be away when it is needed
 	is((lectl(operator($other, $leader), 'step-down', 'billing', '--hold-off', '1min'))[0], 0, 'the leader');
 	is((lectl(operator($other), 'wait', 'billing', '--timeout', '3min'))[0], 0, 'and the other follows');
-	is($leader->ask("SELECT state FROM le_status WHERE election = 'billing'"), 'stepped down', 'who stays away');
+	is($leader->ask("SELECT state FROM le_status WHERE election = 'billing'"), 'stepped down', 'a host that stays away');
 	is((lectl(operator($leader), 'step-down', 'billing', '--hold-off', '0'))[0], 0, 'until that is ended');
 	($leader, $other) = leader_and_other();
 
-	# of a session, as exec has it
+	# an election of a session, as exec has it
 	my $session = LeaderElection::Session->new($b);
 	is($session->query("SELECT le_acquire('billing/s', scope => 'session')"), 't', 'a session leads');
 	($code) = lectl(operator($a, $b), 'step-down', 'billing/s', '--hold-off', '1s');
@@ -423,7 +423,7 @@ subtest 'watch' => sub {
 	ok(-e "$dir/ended", 'so was the command, and waited for');
 
 	my ($code, $out, $err) = lectl(hosts('nobody', $a), 'watch', 'billing');
-	is("$code$out", '77', 'who may not is told');
+	is("$code$out", '77', 'a role without the grant is told');
 	($code, $out, $err) = lectl(operator($nothing), 'watch', 'billing');
 	is($code, 69, 'and who reaches nobody');
 };
@@ -529,9 +529,9 @@ subtest 'without a store' => sub {
 	is($code, 2, 'check store');
 	like($out, qr/^LECTL STORE CRITICAL - could not /, 'says why');
 	($code, $out) = lectl(operator($a), 'check', 'leader', 'billing', '--timeout', '30');
-	is($code, 3, 'who leads is unknown');
+	is($code, 3, 'the leader is unknown');
 	($code, my @rows) = listed(operator($a), 'list');
-	is($code, 69, 'what the instance knows');
+	is($code, 69, 'the view of the instance');
 	is((grep { $_->{state} eq 'no jobs' } @rows)[0]{host}, $a->host . ':' . $a->port, 'but not of jobs');
 	ok($watch->is_running, 'watch goes on');
 	kill('INT', $watch->pid);

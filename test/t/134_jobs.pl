@@ -1,8 +1,8 @@
 # Tier: test, 50 s
 #
-# What became of each job: le_jobs shows the same on every instance, le_history()
-# what this one has seen, and events tell of what nobody would notice.  With the
-# store local, and with Consul.
+# The state of each job: le_jobs shows the same on every instance, le_history() what
+# this one has seen, and events tell of what nobody would notice. With the store
+# local, and with Consul.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ my $local = LeaderElection::Node->create('local', settings => {%settings});
 my ($a, $b) = map { LeaderElection::Node->create($_, consul => $consul, settings => {%settings}) } 'a', 'b';
 my $tick = '2020-01-01 00:00:00+00';
 
-# Of a job, from the store as it is now.
+# A job, from the store as it is now.
 sub job
 {
 	my ($node, $job, $columns) = @_;
@@ -128,7 +128,7 @@ foreach my $node ($local, $a)
 	is($node->sql(q(SELECT job, tick, state, try, node, duration >= '0 s' FROM le_history(max_rows => 1))), "SELECT||done||$name|t", 'a run without a record');
 }
 
-# What the other one ran is seen in passing, the last of each job.
+# Runs of the other one are seen in passing, the last of each job.
 $b->sql(q(SELECT le_campaign('other')));
 $b->wait_for(q(SELECT count(*) = 1 FROM le_history('billing', 'nightly') WHERE node = 'a' AND tick = '2020-01-01 00:05+00'), 'the history of the other instance');
 

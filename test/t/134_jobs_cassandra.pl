@@ -132,7 +132,7 @@ subtest 'abandoned' => sub {
 # Days, so that the test knows which ticks are due; but at midnight.
 my $today = 'to_timestamp(floor(extract(epoch FROM now()) / 86400) * 86400)';
 
-# What a runs, and leaves to whoever leads next: a job that has last run so many
+# Jobs that a runs, and leaves to the next leader: a job that has last run so many
 # days ago, one that runs once a day, and one that is under way.
 subtest 'a leader that dies' => sub {
 	my $session = LeaderElection::Session->new($a);

@@ -33,8 +33,8 @@ sub at
 	return "timestamptz '2026-01-01 00:00:00+00' + interval '$second s'";
 }
 
-# What is claimed, and done, when this second is due; one per second, unless the
-# options say otherwise.  Without catch_up no tick is to be had twice.
+# Claims, and ends, of the second that is due; one per second, unless the options
+# say otherwise. Without catch_up no tick is to be had twice.
 my (%granted, @twice);
 
 sub claim
@@ -135,12 +135,12 @@ is(claim('two', 14, "missed => 'all'", $other), 12, 'the second');
 is($session->query("SELECT second(le_claim_tick('billing', 'two', " . at(14) . ", every => '1 s', missed => 'all'))"),
 	13, 'the first is at work');
 is(claim('two', 14, "missed => 'all'", $other), '', 'the second has to wait');
-is(claim('two', 14, "missed => 'last'", $other), '', 'whatever it is to run');
+is(claim('two', 14, "missed => 'last'", $other), '', 'with any command');
 is($session->query("SELECT le_complete('billing', 'two', " . at(13) . ')'), 't', 'the first is done');
 is(claim('two', 14, "missed => 'all'", $other), 14, 'the second goes on');
 is(missed('two'), '', 'nothing was missed');
 
-# What was left undone: at least once, or at most once
+# A tick left undone: at least once, or at most once
 foreach my $catch_up ('true', 'false')
 {
 	my $job = "left $catch_up";
@@ -164,7 +164,7 @@ like(
 	$words,
 	qr/WARNING:  01000: the interval of job "changed" of election "billing" has changed from 86400 s to 1 s\nDETAIL:  No tick between 2026-01-02 \S+ and 2026-01-03 \S+ counts as missed/,
 	'once a second from now on');
-is($session->query("SELECT le_complete('billing', 'changed', " . at(2 * 86400) . ')'), 't', 'what is due runs');
+is($session->query("SELECT le_complete('billing', 'changed', " . at(2 * 86400) . ')'), 't', 'the due tick runs');
 is(missed('changed'), '', 'and nothing is missed');
 is(claims('changed', 2 * 86400 + 3, "missed => 'all'"), join(' ', 2 * 86400 + 1 .. 2 * 86400 + 3), 'from then on it is known');
 like($session->error("SELECT le_claim_tick('billing', 'changed', " . at(3 * 86400) . ", every => '1 day')"),
@@ -325,7 +325,7 @@ is(ran('swallows') =~ s/\|.*//r . state('swallows'), '0failed', 'which does not 
 like(
 	$session->error(call('commits', "timeout => '3 s'", q{DO $$ BEGIN LOOP CALL work('commits'); COMMIT; PERFORM pg_sleep(0.05); END LOOP; END $$})),
 	qr/ERROR:  57014: canceling command of le_run\(\) due to its timeout/, 'one that commits');
-cmp_ok($node->sql("SELECT count(*) FROM work WHERE job = 'commits'"), '>', 0, 'what was committed stays');
+cmp_ok($node->sql("SELECT count(*) FROM work WHERE job = 'commits'"), '>', 0, 'committed work stays');
 like($session->error("CALL le_run('billing', 'SELECT pg_sleep(600)', timeout => '300 ms')"), $too_long, 'without a tick, too');
 
 # as much as a slow machine needs for it, and no more, since it is waited for
@@ -348,7 +348,7 @@ like($session->error(call('shorter', "timeout => '1 h'", 'SELECT pg_sleep(600)')
 $session->query('RESET statement_timeout');
 like(timed_out('idle', 'SELECT pg_sleep(600)', ", wait => '900 ms'"), $too_long, 'not of the wait');
 
-# ---- what is refused ----
+# ---- refusals ----
 
 foreach my $case (
 	[ "missed => 'some'", qr/22023: invalid missed: "some"\nHINT:  It is "skip", "last", "all" or "ignore"/ ],

@@ -16,7 +16,7 @@ use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# What le_check_config() has to say against it.
+# Complaints of le_check_config().
 sub warning
 {
 	my ($node, $election) = @_;
@@ -98,7 +98,7 @@ subtest 'what keeps it' => sub {
 	my %election = map { $_ => 'kept/' . tr/ /-/r } keys %by;
 	my %token;
 
-	# of each election only one is asked for, all at the same time
+	# only one of each election is asked for, all at the same time
 	foreach my $what (sort keys %by)
 	{
 		$local->sql("SELECT le_campaign('$election{$what}', progress_within => '10 s')");

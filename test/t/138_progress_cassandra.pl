@@ -37,7 +37,7 @@ is($a->sql("SELECT last_loss FROM le_status WHERE election = 'e'"), 'no progress
 is($a->sql("SELECT detail FROM le_events WHERE event = 'no progress'"), 'none for 2.0 s; does not contend for 2.0 s', 'as it says');
 guarantee('G2', [ $token, $b->token('e') ], 'a later term');
 
-# who may lead without progress does
+# a node that may lead without progress does
 $a->wait_for("SELECT state = 'waiting' FROM le_status WHERE election = 'e'", 'the first to contend again');
 $b->wait_for("SELECT clock_timestamp() - term_started_at > '6 s' FROM le_status WHERE election = 'e'", 'its time to be over');
 still_leads($b, 'e', 'which is not asked for it, stays');

@@ -73,7 +73,7 @@ my %ran;
 $ran{$_}++ foreach map { split /\n/, $_->sql('SELECT tick FROM work') } @nodes;
 guarantee('G4', [ grep { $ran{$_} > 1 } sort keys %ran ], 'no tick ran twice');
 is($leader->sql("SELECT last_loss FROM le_status WHERE election = 'billing'"), 'no progress', 'which gave it up for lack of progress');
-is($leader->sql("SELECT count(*) FROM le_events WHERE event = 'no progress' AND fencing_token = $token"), 1, 'of that term');
+is($leader->sql("SELECT count(*) FROM le_events WHERE event = 'no progress' AND fencing_token = $token"), 1, 'in that term');
 not_given_up_early($leader, 'billing', $progress, 65);
 like($leader->sql("SELECT message FROM le_check_config() WHERE topic = 'progress' AND level = 'warning'"),
 	qr/gave up election "billing" for lack of progress/, 'le_check_config() says so');

@@ -1,9 +1,9 @@
 # Tier: long, 60 s
 #
-# Ways to build.  What was built for another PostgreSQL, or in another way, is built
-# anew.  A library without libcurl needs no library that PostgreSQL does not bring.  It
-# elects among the sessions of one instance, and does not lead where the settings name a
-# store that it cannot ask.
+# Ways to build. Objects of another PostgreSQL, or of another kind of build, are
+# built anew. A library without libcurl needs no library that PostgreSQL does not
+# bring. It elects among the sessions of one instance, and does not lead where the
+# settings name a store that it cannot ask.
 
 use strict;
 use warnings;

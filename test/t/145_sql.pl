@@ -46,7 +46,7 @@ END
 	$node->sql('DROP PROCEDURE le_run(text, text, text, interval, interval, text)');
 };
 
-# What pgspot looks for, of our functions that are not C.
+# Faults that pgspot looks for, in our functions that are not C.
 subtest 'functions look up nothing on a path' => sub {
 	is($node->sql(<<'END'), '', 'the path of each is that of the system');
 SELECT proname FROM pg_proc p JOIN pg_language l ON l.oid = prolang
@@ -65,7 +65,7 @@ WHERE call[1] <> 'le_run('
 END
 };
 
-# ---- what would do nothing ----
+# ---- commands that would do nothing ----
 
 subtest 'an election that nobody seeks' => sub {
 	my $session = LeaderElection::Session->new($node);
@@ -73,7 +73,7 @@ subtest 'an election that nobody seeks' => sub {
 
 	is($node->sql("SELECT le_seeks('billing'), le_seeks('biling'), le_seeks(repeat('x', 300))"), 't|f|f', 'it is known');
 	like($session->error("CALL le_run('biling', 'SELECT 1')"), $idle, 'le_run() warns');
-	like($session->error("CALL le_run('biling', 'SELECT 1', job => 'j', every => '1 min')"), $idle, 'of a tick, too');
+	like($session->error("CALL le_run('biling', 'SELECT 1', job => 'j', every => '1 min')"), $idle, 'for a tick, too');
 	is($session->error("CALL le_run('billing', 'SELECT 1')"), '', 'where it is sought it does not');
 	return if !$cron;
 
@@ -89,7 +89,7 @@ subtest 'an election that nobody seeks' => sub {
 	$node->sql('SELECT cron.unschedule(jobid) FROM cron.job');
 };
 
-# ---- what cannot run in a transaction ----
+# ---- commands that cannot run in a transaction ----
 
 subtest 'refused before a claim' => sub {
 	my @refused = (

@@ -68,7 +68,7 @@ contract 'many elections change hands' => sub {
 	@then = leads_all($two);
 	rising("$names[$_]: tokens rise", $first[$_], $then[$_]) foreach 0 .. $#names;
 	is(scalar(grep { $_ > 0 } tokens($one)), 0, 'one leads none');
-	same_term($held, $two->token('apart'), 'what was apart is as it was');
+	same_term($held, $two->token('apart'), 'a lock outside the batch is as it was');
 	$_->configure(campaign => '') foreach $one, $two;
 	$one->configure(eligible => 'on');
 	ok($two->release('apart'), 'release');

@@ -36,7 +36,7 @@ contract 'claims' => sub {
 	is($reader->sql("SELECT state FROM le_claims WHERE election = 'claims' AND job = '$job'"),
 		'done', 'which is listed');
 	never([ grep { $_ eq 't' } $session->query($claim), $one->sql($claim) ],
-		'what is done is not claimed again');
+		'a done tick is not claimed again');
 	is($session->query($claim =~ s/00:00:00/00:01:00/r), 't', 'the next tick is');
 	denied('G4', $one->sql($claim =~ s/00:00:00/00:00:30/r), 'and no earlier one');
 	is( $session->query(
@@ -68,7 +68,7 @@ contract 'claims at the same time' => sub {
 	is(scalar keys %times, 10, 'each job is claimed');
 	never([ grep { $times{$_} > 1 } sort keys %times ], 'by one session');
 	# it does if the first has lost its term meanwhile
-	never([ $both ? () : map { @$_ } @won[ 2 .. $#won ] ], 'of the leader');
+	never([ $both ? () : map { @$_ } @won[ 2 .. $#won ] ], 'among those of the leader');
 	is( ($store->two // $store->one)
 		->sql(q(SELECT count(*) FROM le_claims WHERE election = 'crowd')),
 		10, 'all are listed');

@@ -1,4 +1,4 @@
-# What each operation does while nothing goes wrong.
+# Each operation while nothing goes wrong.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# What is refused, and by which answer: no request is granted by mistake.
+# Refusals, and the answer of each: no request is granted by mistake.
 
 use strict;
 use warnings;
