@@ -42,7 +42,7 @@ our @EXPORT = qw(consul_server finish gateway_samples how_many instance leave_ou
   note pgsql_http progress quick rounds size take take_lines
   take_rounds this_round together tool);
 
-# What PostgreSQL's test modules leave of standard error is a log file.
+# PostgreSQL's test modules turn standard error into a log file.
 my $stderr;
 
 BEGIN

@@ -40,7 +40,7 @@ bench-build: gateway goclient build/bench-bare build/bench-floor.so \
 		build/gateway-tests
 	@$(BUILD) --silent
 
-# What could be measured is reported, whatever has failed.
+# Measurements are reported, whatever has failed.
 bench: bench-build
 	@mkdir -p build/bench
 	@status=0; new=build/bench/new.$$$$.json; \

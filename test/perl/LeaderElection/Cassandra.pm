@@ -60,7 +60,7 @@ sub shared
 	open(my $lock, '>', "$sandbox/cassandra.lock")
 	  or croak "could not open the lock: $!";
 	flock($lock, LOCK_EX) or croak "could not lock: $!";
-	# What is started here must not keep the lock, nor the test's output.
+	# Processes started here must not keep the lock, nor the test's output.
 	$self->_run('start', 1);
 	$self->{hosts} = $self->_run('hosts');
 	close($lock);

@@ -173,7 +173,7 @@ sub blocks
 	return @found;
 }
 
-# What is between two fences is not prose.
+# Text between two fences is not prose.
 sub _prose
 {
 	my ($path) = @_;

@@ -300,7 +300,7 @@ sub run_until
 	my $limit =
 	  time() + ($params{timeout} // $LeaderElection::Util::timeout_default);
 
-	# Who leads cannot always be read while things fail.
+	# The leader cannot always be read while things fail.
 	until (eval { $condition->() })
 	{
 		die "timed out waiting for $what" . ($@ ? ": $@" : '')
@@ -418,7 +418,7 @@ sub _own_faults
 		});
 }
 
-# ---- what comes of it ----
+# ---- outcome ----
 
 =pod
 

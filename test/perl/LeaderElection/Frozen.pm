@@ -126,7 +126,8 @@ sub freeze_in_transactions
 		}
 		push @sessions, [ $session, $place ];
 	}
-	# What runs is running, what only commits gets its COMMIT while it sleeps.
+	# Statements that run are running, sessions that only commit get their COMMIT
+	# while they sleep.
 	$_->[0]->start($_->[1]) foreach grep { $_->[1] ne 'COMMIT' } @sessions;
 	my $procedures = grep { $_->[1] =~ /^DO/ } @sessions;
 

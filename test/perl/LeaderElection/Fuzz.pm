@@ -235,7 +235,7 @@ sub _call
 
 		my $value = $self->_argument($f->{types}[$i], $f->{names}[$i]);
 
-		# What would leave the others nothing to do comes but seldom.
+		# Calls that would leave the others nothing to do come but seldom.
 		$value = "'20 ms'"
 		  if $f->{names}[$i] eq 'hold_off' && rand() < 0.97;
 		push @arguments, ($named ? "\"$f->{names}[$i]\" => " : '') . $value;
@@ -271,7 +271,7 @@ sub _simple
 	return _one('SELECT ', 'SELECT * FROM ') . $call;
 }
 
-# What le_run() and PL/pgSQL are given to do.
+# Commands for le_run() and PL/pgSQL.
 sub _command
 {
 	my ($self) = @_;

@@ -211,9 +211,9 @@ sub without
 	return;
 }
 
-# ---- what comes of it ----
+# ---- outcome ----
 
-# What each call of the job has run: the seconds of its ticks, in their order.
+# The runs of each call of the job: the seconds of its ticks, in their order.
 sub _calls
 {
 	my ($self, $job) = @_;

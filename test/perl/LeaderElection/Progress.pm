@@ -206,7 +206,7 @@ sub all_useless
 		none_given_up_early($node, $election, $within);
 	}
 
-	# of all that was counted until the slowest of them was through
+	# all that was counted until the slowest of them was through
 	my ($first) = sort { $a <=> $b } map { (terms($_, $election))[0]{at} } @nodes;
 	my ($last) = sort { $b <=> $a }
 	  map { (grep { $_->{what} eq 'no progress' } terms($_, $election))[2]{at} } @nodes;

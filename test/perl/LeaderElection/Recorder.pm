@@ -42,8 +42,8 @@ use LeaderElection::Util;
 use MIME::Base64 qw(decode_base64 encode_base64);
 use PostgreSQL::Test::Utils ();
 
-# What the two sides of this module tell each other is Storable's: JSON in plain
-# Perl takes so long for a large answer that the others are late.
+# The two sides of this module talk by Storable: JSON in plain Perl takes so long
+# for a large answer that the others are late.
 use Storable ();
 
 =pod

@@ -37,9 +37,9 @@ sub name { return 'azure'; }
 # Its tokens count them; each takes the lease, then the stamp.
 sub grants { return 'counted, in steps'; }
 
-# Of lease_ttl goes off a second, since the service counts whole ones.  A lease
-# that somebody broke is waited out for a minute, the longest there is.  Until a
-# lease that was acquired has been stamped, reads show who led before.
+# A second of lease_ttl goes off, since the service counts whole ones. A lease that
+# somebody broke is waited out for a minute, the longest there is. Until a lease
+# that was acquired has been stamped, reads show who led before.
 sub timing
 {
 	return {
@@ -211,7 +211,7 @@ sub _put
 	return;
 }
 
-# ---- what the store says ----
+# ---- answers of the store ----
 
 # All blobs of elections: name and state of the lease.
 sub _blobs

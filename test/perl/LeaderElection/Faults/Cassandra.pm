@@ -42,7 +42,7 @@ sub name { return 'cassandra'; }
 # Its tokens count them.
 sub grants { return 'counted'; }
 
-# Of lease_ttl go off a second, since Cassandra counts whole ones, and the
+# A second of lease_ttl goes off, since Cassandra counts whole ones, and the
 # gateway's --max-clock-skew.
 sub timing
 {
@@ -248,7 +248,7 @@ sub _on
 	return { kind => $kind, on => 'store', does => $does };
 }
 
-# ---- what the store says ----
+# ---- answers of the store ----
 
 sub tidy { return; }
 

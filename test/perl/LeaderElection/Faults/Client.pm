@@ -120,7 +120,7 @@ sub _connect
 	return 1;
 }
 
-# What a session holds ends with it; what the instance holds stays.
+# A session's leases end with it; the instance's stay.
 sub _lost
 {
 	my ($self) = @_;
@@ -170,7 +170,7 @@ sub _operate
 	}
 	elsif ($chance > 0.97)
 	{
-		# of somebody else's
+		# one of another client's
 		return rand() < 0.5
 		  ? $self->_release($election)
 		  : $self->_renew($election);
@@ -297,9 +297,9 @@ sub _transaction
 	return;
 }
 
-# What this session believes; the instance's belief has a witness of its own.
-# The token alone is no belief: within a transaction that is bound to a term it
-# is that term's until the end, also when the term is over.
+# The session's belief; the instance's belief has a witness of its own. The token
+# alone is no belief: within a transaction that is bound to a term it is that term's
+# until the end, also when the term is over.
 sub _sample
 {
 	my ($self, @more) = @_;

@@ -50,9 +50,9 @@ sub start
 }
 
 # Short, so that many terms come and go; and the time within which there is to
-# be a leader again.  What a node that comes back to a store that comes back
-# has to wait for, in a row: the store, a session, a silent holder's lease; and
-# this is a busy machine.
+# be a leader again. The waits of a node that comes back to a store that comes back,
+# in a row: the store, a session, a silent holder's lease; and this is a busy
+# machine.
 sub timing
 {
 	return {
@@ -180,8 +180,8 @@ sub nemeses
 		}),
 
 		# G1 does not hold where people edit keys: what follows is for an
-		# election of its own.  Whoever takes the key then need not wait for
-		# the belief of the one that had it, which lasts a lease at most.
+		# election of its own. The next holder of the key need not wait for the
+		# belief of the one that had it, which lasts a lease at most.
 		$self->_on('key deleted', sub {
 			my ($stage) = @_;
 
@@ -249,7 +249,7 @@ sub _on
 	return { kind => $kind, on => 'store', does => $does };
 }
 
-# ---- what the store says ----
+# ---- answers of the store ----
 
 # Keys of elections that nobody uses any more.
 sub tidy
@@ -272,7 +272,7 @@ sub tidy
 	return;
 }
 
-# What is still held, or alive, of instances that have all been stopped.
+# Keys still held, and sessions alive, of instances that have all been stopped.
 sub left
 {
 	my ($self) = @_;

@@ -30,7 +30,7 @@ use JSON::PP ();
 
 my $json = JSON::PP->new->canonical->utf8;
 
-# What is a number in JSON, whatever Perl has made of it.
+# Fields that are numbers in JSON, whatever Perl has made of them.
 my %number = map { $_ => 1 }
   qw(at bound call cancel_bound client first from index last lease lock_index
   low margin return samples seed to token try until);

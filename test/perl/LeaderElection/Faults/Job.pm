@@ -149,7 +149,7 @@ sub _claim
 	my ($answer, $token) = split /\|/, $claim->{output};
 	my $known = !$claim->{lost} && $claim->{error} eq '';
 
-	# who does not lead is told so by an error, and that is no claim
+	# a node that does not lead is told so by an error, and that is no claim
 	return if !$claim->{lost} && $claim->{error} =~ /LE001/;
 	$self->_write(
 		'claim', $job,
@@ -166,8 +166,8 @@ sub _claim
 }
 
 # A run says which ticks it begins, the old ones that it catches up with
-# included, so that they are known whatever becomes of it.  What it commits is
-# collected in the end.
+# included, so that they are known whatever becomes of it. Its commits are collected
+# in the end.
 sub _run
 {
 	my ($self, $job) = @_;

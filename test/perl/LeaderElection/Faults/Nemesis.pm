@@ -158,7 +158,7 @@ sub _network
 		});
 }
 
-# ---- of an instance ----
+# ---- faults of an instance ----
 
 sub _instance
 {
@@ -228,8 +228,8 @@ sub _processes
 
 				$node->kill9;
 
-				# what is left of it ends by itself; it must not be waited for
-				# by killing it, since belief in it is what is looked at
+				# its leftovers end by themselves; they must not be killed, since
+				# their belief is looked at
 				return sub {
 					poll_until(
 						sub { !grep { kill(0, $_) && alive($_) } @children },
@@ -276,7 +276,7 @@ sub _processes
 			sub {
 				my ($stage, $target) = @_;
 
-				# who does not lead is through with it too soon
+				# a node that does not lead is through with it too soon
 				foreach my $i (1 .. 5)
 				{
 					poll_until(
@@ -329,8 +329,8 @@ sub backends
 	} $node->_processes;
 }
 
-# Whoever asked something gets the worker's answer, the next one's, or none.  No
-# worker lives for long, and the store always has requests of one that is gone.
+# Callers get the worker's answer, the next one's, or none. No worker lives for
+# long, and the store always has requests of one that is gone.
 sub _torment_worker
 {
 	my ($stage, $target) = @_;
@@ -357,10 +357,10 @@ sub _torment_worker
 	};
 }
 
-# ---- of its files ----
+# ---- faults of its files ----
 
-# What we write: the store session, for the next incarnation, and the highest
-# tokens.  (Claims are written by the store local only.)  Half of the time the
+# The files that we write: the store session, for the next incarnation, and the
+# highest tokens. (Claims are written by the store local only.) Half of the time the
 # one that could not write is not there any more when there is room again.
 sub _full_disk
 {
@@ -407,8 +407,8 @@ my @at_start = (
 	"leader_election.eligible = 'offf'");
 
 # For an instance that runs only: with the default lease instead of the one that
-# all have, what is promised would be judged by another's, and with the last the
-# server rightly does not start.
+# all have, the promises would be judged by another's, and with the last the server
+# rightly does not start.
 my @at_reload = (
 	@at_start,
 	"leader_election.lease_ttl = '5 sec'",
@@ -468,7 +468,7 @@ sub _files
 		_typo(0), _typo(1));
 }
 
-# ---- of the machine ----
+# ---- faults of the machine ----
 
 sub _machine
 {

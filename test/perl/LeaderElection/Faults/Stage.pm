@@ -282,8 +282,8 @@ sub start_node
 	return $started;
 }
 
-# What an instance runs with: a disk that can be filled, and perhaps a wall clock
-# that can be moved.
+# The surroundings of an instance: a disk that can be filled, and perhaps a wall
+# clock that can be moved.
 sub _environment
 {
 	my ($self, $name, $faked) = @_;
