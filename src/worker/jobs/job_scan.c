@@ -32,7 +32,7 @@
 #include "shmem/job_snapshot.h"
 #include "worker/jobs/claim_list.h"
 #include "worker/jobs/job_scan.h"
-#include "worker/lead/elect.h"
+#include "worker/lead/elect_all.h"
 #include "worker/wire/dispatch.h"
 
 /* A backend that asks. */
