@@ -447,7 +447,6 @@ le_give_up_term(const char *election, uint64 token)
 	int			number = find_cached(election);
 	uint64		marked;
 
-	Assert(token != 0);
 	if (number < 0)
 		return;
 	marked = pg_atomic_read_u64(&slots[number].given_up);
