@@ -215,6 +215,10 @@ check_node_state(const LeNode *n)
 		 "without a session nothing is under way");
 	MUST(n->state != LE_NODE_UNLOCKING || n->unlocks > 0,
 		 "an answer of a release is still to come");
+	MUST(n->step_at == 0 ||
+		 (n->state != LE_NODE_VERIFYING && n->state != LE_NODE_REGISTERING &&
+		  n->state != LE_NODE_UNLOCKING),
+		 "a step that is not repeated is in flight");
 	switch (n->state)
 	{
 		case LE_NODE_NONE:
@@ -227,11 +231,6 @@ check_node_state(const LeNode *n)
 			MUST(n->gone && n->destroyed,
 				 "only a session that we ended is forgotten");
 			break;
-		case LE_NODE_VERIFYING:
-		case LE_NODE_REGISTERING:
-		case LE_NODE_UNLOCKING:
-			MUST(n->step_at == 0, "a step that is not repeated is in flight");
-			/* FALLTHROUGH */
 		default:
 			MUST(!n->gone && !n->destroyed,
 				 "a session that has ended is not worked with");

@@ -108,7 +108,7 @@ le_lane_is_free(LeLane lane)
 }
 
 /* Neither in a place of its lane, nor with another's request. */
-static pg_attribute_unused() bool
+pg_attribute_unused() static bool
 waits_for_turn(const LeFlight *flight)
 {
 	return !flight->under_way && !flight->handed_over;
