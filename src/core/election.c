@@ -27,26 +27,23 @@
 
 typedef void (*Handler) (LeElection *e, const LeInput *in, LeActions *act);
 
-/* ---- what a state does not say by its name ---- */
+/* ---- sub-states that a state's name does not show ---- */
 
-/*
- * A write: is it, or the one that comes next, a copy of one that may still be
- * under way?
- */
+/* Is this write, or the next, a copy of one that may still be in flight? */
 bool
 le_election_is_repeating(const LeElection *e)
 {
 	return e->failures > 0;
 }
 
-/* It waits for an instant; if not, for an answer or for the node. */
+/* Does it wait for an instant?  If not, for an answer or for the node. */
 static bool
 has_timer(const LeElection *e)
 {
 	return e->timer_at != 0;
 }
 
-/* A candidate that waits does so for another that holds the key. */
+/* Does this candidate wait for another holder of the key? */
 static bool
 awaits_holder(const LeElection *e)
 {
@@ -114,8 +111,8 @@ release(LeElection *e, LeActions *act, uint64_t index)
 }
 
 /*
- * A copy of the last attempt may be under way only while it is repeated; what
- * was the highest token before the first copy counts for all of them.
+ * A copy of the last attempt may be in flight only while it is repeated; the
+ * highest token before the first copy counts for all of them.
  */
 static void
 attempt(LeElection *e, LeActions *act, LeSend what, uint64_t index)
@@ -144,8 +141,8 @@ take_over(LeElection *e, LeActions *act, uint64_t index)
 }
 
 /*
- * The key is free for anybody, as far as this shows.  However old that is, an
- * acquire that depends on the index asks for no read before: if somebody came
+ * Keep whether the key is free for any node.  However old this view is, an
+ * acquire that depends on the index needs no read before: if another node came
  * first it is refused, and then the key is read.  A key with a lease of its
  * own depends on more than its index.
  */
@@ -157,7 +154,7 @@ note_free(LeElection *e, const LeKeyView *v)
 	e->free_index = v->exists ? v->index : 0;
 }
 
-/* A candidate begins: with what was seen, once, or else with a read. */
+/* A candidate begins: with the free key last seen, once, or with a read. */
 static void
 seek(LeElection *e, LeActions *act)
 {
@@ -169,7 +166,7 @@ seek(LeElection *e, LeActions *act)
 	e->free = false;
 }
 
-/* Nothing is held and nothing is in flight: go on as the node wishes. */
+/* Nothing is held or in flight: seek again, or go idle. */
 static void
 start_over(LeElection *e, LeActions *act)
 {
@@ -185,10 +182,10 @@ start_over(LeElection *e, LeActions *act)
 }
 
 /*
- * When to look again at a key that another holds?  When it may be taken over,
- * if it ever may, but not all waiters at once; and once per lease in any
- * case: the watch tells of changes, but it may have told already, while the
- * read was under way, or may be silent for long.
+ * When to read again a key that another holds?  At the time of a takeover, if
+ * the store allows one, but not all waiters at once; and once per lease in any
+ * case: the watch may have shown the change already while the read was in
+ * flight, or may be silent for long.
  */
 static void
 wait_for_holder(LeElection *e, const LeInput *in, le_time silent_at)
@@ -202,8 +199,8 @@ wait_for_holder(LeElection *e, const LeInput *in, le_time silent_at)
 }
 
 /*
- * A free key whose last holder never said that it stopped believing: when may
- * it be taken?  A whole lease of that holder after the *receipt* of the first
+ * When may a free key be taken whose last holder never said that it stopped
+ * believing?  A whole lease of that holder after the *receipt* of the first
  * answer that showed the key at this index.  The holder cannot have had a
  * proof of its term after the write that freed the key, and that write is
  * older than the answer.
@@ -221,8 +218,8 @@ unreleased_until(LeElection *e, const LeInput *in)
 
 /*
  * Has the holder been silent for its whole lease since the receipt of its
- * last sign of life?  Then its belief is over, and the transaction that takes
- * over is refused should it come to life meanwhile.
+ * last sign of life?  Then its belief is over, and the store refuses the
+ * takeover if the holder comes to life meanwhile.
  */
 static bool
 silent(const LeKeyView *v, le_time now)
@@ -230,7 +227,7 @@ silent(const LeKeyView *v, le_time now)
 	return v->holder_ended || (v->silent_at != 0 && v->silent_at <= now);
 }
 
-/* A candidate learnt how the key stands: take it, wait, or give up on it. */
+/* A candidate learnt the key's state: take it, wait, or give up on it. */
 static void
 judge(LeElection *e, const LeInput *in, LeActions *act)
 {
@@ -244,7 +241,7 @@ judge(LeElection *e, const LeInput *in, LeActions *act)
 		wait_until(e, in->now + in->timing->lease);
 	}
 	else if (v->holder == LE_KEY_OURS)
-		release(e, act, v->index);	/* no term stands behind it */
+		release(e, act, v->index);	/* it has no term */
 	else if (v->holder == LE_KEY_OTHER && silent(v, in->now))
 		take_over(e, act, v->index);
 	else if (v->holder == LE_KEY_OTHER)
@@ -273,8 +270,8 @@ judge(LeElection *e, const LeInput *in, LeActions *act)
 
 /*
  * The answer to a write says until when the term may be trusted, counted from
- * when its request was sent.  An earlier proof that carries further is as
- * good as before.
+ * the sending of its request.  An earlier proof that carries further stays
+ * valid.
  */
 static void
 trust(LeElection *e, const LeInput *in, LeActions *act)
@@ -291,7 +288,7 @@ trust(LeElection *e, const LeInput *in, LeActions *act)
 
 /*
  * The same for a term that goes on.  A deadline that has passed is final,
- * whatever the answer says.
+ * for any answer.
  */
 static void
 extend(LeElection *e, const LeInput *in, LeActions *act)
@@ -332,8 +329,8 @@ acquired(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 	if (index > e->attempt.floor && index <= e->token_floor)
 	{
 		/*
-		 * The key has been seen since, newer, and not as ours: what was
-		 * granted was gone before its answer came.
+		 * The key has been seen since, newer, and not as ours: the grant was
+		 * gone before its answer came.
 		 */
 		act->unresolved = true;
 		say(act, LE_SAY_FAILED, LE_UNKNOWN);
@@ -352,12 +349,12 @@ acquired(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 	}
 	else if (!e->wanted)
 	{
-		act->unresolved = true; /* for who waits on, during a hold-off */
+		act->unresolved = true; /* for waiters, during a hold-off */
 		release(e, act, index);
 	}
 	else if (in->deadline != 0 && !le_believes(in->now, in->deadline))
 	{
-		/* Found out too late: nothing of the lease is left to believe in. */
+		/* Learnt too late: no belief is left in the lease. */
 		act->unresolved = true;
 		say(act, LE_SAY_FAILED, LE_UNKNOWN);
 		release(e, act, index);
@@ -366,7 +363,7 @@ acquired(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 		begin_term(e, in, act, index);
 }
 
-/* A term goes on after its write was answered, unless it was given up. */
+/* A term goes on after the answer to its write, unless it was given up. */
 static void
 held_again(LeElection *e, LeActions *act)
 {
@@ -448,9 +445,9 @@ unwant_holder(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * The term is to end in good order: belief goes on for those who depend on it,
- * and whoever counts them says when the last is done.  Asked again, the
- * shorter patience counts.
+ * The term is to end in good order: belief goes on for the sessions that
+ * depend on it, and the caller, which counts them, says when the last is done.
+ * If asked again, the shorter patience counts.
  */
 static void
 drain_noted(LeElection *e, const LeInput *in, LeActions *act)
@@ -486,9 +483,8 @@ candidate_read_failed(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * With no candidate there is only one thing to do: let go of a key left
- * behind.  An answer from before it was seen to be free says nothing about
- * that.
+ * With no candidate the only task is to release a key left behind.  An answer
+ * older than the free key says nothing about it.
  */
 static void
 idle_seen(LeElection *e, const LeInput *in, LeActions *act)
@@ -500,8 +496,8 @@ idle_seen(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * The watch may be old, but what it leads to is conditional on the index it
- * showed.  An older one must not restart a wait that the timer is counting.
+ * The watch may be old, but the write that follows is conditional on the index
+ * it showed.  An older one must not restart a wait that the timer is counting.
  */
 static void
 waiting_seen(LeElection *e, const LeInput *in, LeActions *act)
@@ -530,9 +526,9 @@ unsure_read_failed(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * Nobody knows what became of a write, or a copy of it was in its way: only
- * the key can tell.  A store that answers reads but loses every write must
- * not be asked in a tight loop, nor those who wait be left without a word.
+ * The outcome of a write is unknown, or a copy of it was in its way: only the
+ * key can tell.  A store that answers reads but loses every write must not be
+ * asked in a tight loop, nor must waiters be left without an answer.
  */
 static void
 read_back(LeElection *e, const LeInput *in, LeActions *act, LeState next)
@@ -563,10 +559,9 @@ acquire_done(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * Another holds the key, and no copy of ours can be why.  To read what the key
- * shows would tell nothing better: where a grant takes two steps it looks free
- * until the holder has written his name, and for a whole lease if he dies
- * before.
+ * Another holds the key, and no copy of ours can be the cause.  A read would
+ * tell nothing better: where a grant takes two steps the key looks free until
+ * the holder has written its name, and for a whole lease if it dies before.
  */
 static void
 acquire_denied(LeElection *e, const LeInput *in, LeActions *act)
@@ -585,9 +580,9 @@ acquire_denied(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * Either way the answer is about this copy only.  If it was the first, that
- * is all; if not, an earlier one may have been what stood in its way, and
- * the key may be ours.
+ * The answer is about this copy only.  After a first copy that is all; if it
+ * is a later one, an earlier copy may have stood in its way, and the key may
+ * be ours.
  */
 static void
 acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
@@ -595,7 +590,7 @@ acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
 	if (in->conflict == LE_CONFLICT_OWN)
 	{
 		act->unresolved = true;
-		release(e, act, in->index); /* no term stands behind it */
+		release(e, act, in->index); /* it has no term */
 	}
 	else if (!e->wanted && !le_election_is_repeating(e))
 		start_over(e, act);
@@ -603,7 +598,7 @@ acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
 		acquire_denied(e, in, act);
 	else if (in->conflict == LE_CONFLICT_LOCK_DELAY)
 	{
-		/* by the time this is heard, an earlier copy may have got it */
+		/* by the time of this answer, an earlier copy may have got it */
 		if (e->attempt.unsure)
 			say(act, LE_SAY_FAILED, LE_UNKNOWN);
 		else
@@ -643,10 +638,10 @@ acquire_unknown(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * A takeover of unknown outcome, and the key still stands as it was.  While
- * the holder is silent the same takeover is sent again.  If it has been heard
- * of since, its node key has moved and the late copy must fail for that; to
- * send it again with the new index would be to depose a live leader.
+ * A takeover of unknown outcome, and the key is unchanged.  While the holder
+ * is silent the same takeover is sent again.  After a sign of life its node
+ * key has moved, so the late copy must fail; a takeover with the new index
+ * would depose a live leader.
  */
 static void
 taken_over_read_back(LeElection *e, const LeInput *in, LeActions *act)
@@ -739,10 +734,10 @@ publish_read_back(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * The key is ours and was written for this term since our last write that is
- * known to have been applied: by a publish whose other copy was refused, as a
- * proxy that tries again may do.  Nothing that names the old index, as each
- * claim does, would be applied any more.
+ * The key is ours and was written for this term after our last write known to
+ * be applied: by a publish whose other copy was refused, as behind a proxy
+ * that tries again.  A write that names the old index, such as a claim, would
+ * not be applied any more.
  */
 static void
 own_key_seen(LeElection *e, const LeInput *in, LeActions *act)
@@ -755,10 +750,9 @@ own_key_seen(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * What the watch shows ends a term only if it is newer than our last write:
- * an answer from before it shows the key as somebody else left it.  An acquire
- * of ours that comes late, to a key that was deleted by hand, makes the key
- * ours too, but not by this term.
+ * The watch ends a term only if it shows more than our last write: an older
+ * answer shows the key as another node left it.  A late acquire of ours, on a
+ * key that was deleted by hand, makes the key ours too, but not by this term.
  */
 static void
 holder_seen(LeElection *e, const LeInput *in, LeActions *act)
@@ -784,9 +778,9 @@ not_ours(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * The deadline of the term's own lease: final, whatever answers come later.
- * The key may still be ours in the store, so it is released; while a publish
- * is in flight its answer leads there.
+ * The deadline of the term's own lease is final for any later answer.  The key
+ * may still be ours in the store, so it is released; while a publish is in
+ * flight its answer leads there.
  */
 static void
 expired(LeElection *e, const LeInput *in, LeActions *act)
@@ -809,9 +803,9 @@ lease_renewed(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * An unknown outcome neither extends nor ends: the next attempt finds out.
- * The key of a term that went on without this node's knowledge, by a renewal
- * whose answer was lost, is renewed at once from where it stands.
+ * An unknown outcome neither extends nor ends: the next attempt finds out.  A
+ * renewal whose answer was lost has moved the key; the next one starts at once
+ * from there.
  */
 static void
 renew_failed(LeElection *e, const LeInput *in, LeActions *act)
@@ -841,7 +835,7 @@ release_done(LeElection *e, const LeInput *in, LeActions *act)
 		say(act, LE_SAY_RELEASED, LE_DONE);
 }
 
-/* Applied or not, only the key itself can tell what is left to release. */
+/* Applied or not, only the key itself shows whether it is still ours. */
 static void
 release_unsure(LeElection *e, const LeInput *in, LeActions *act)
 {
@@ -867,8 +861,8 @@ release_read_back(LeElection *e, const LeInput *in, LeActions *act)
 
 /*
  * The store session is over, so nothing that was sent in its name counts any
- * more: every write carries the session as a condition, and the node does
- * not start another session before the store has ended this one.
+ * more: every write carries the session as a condition, and the node starts
+ * another session only after the store has ended this one.
  */
 static void
 node_ended(LeElection *e, const LeInput *in, LeActions *act)
@@ -890,8 +884,8 @@ node_ended(LeElection *e, const LeInput *in, LeActions *act)
 			 was == LE_RELEASING || was == LE_RELEASE_UNSURE)
 	{
 		/*
-		 * A session that only expired here may still hold the key there, and
-		 * so may one that a new leader of the store did not know yet.
+		 * A session that only expired here may still hold the key there.  So
+		 * may one that a new leader of the store did not know yet.
 		 */
 		say(act, LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
 	}
@@ -1064,7 +1058,7 @@ le_election_in_flight(const LeElection *e)
 	}
 }
 
-/* Has a term ended of whose end the store has still to be told? */
+/* Has a term ended, but not yet in the store? */
 bool
 le_election_is_ending(const LeElection *e)
 {
@@ -1100,7 +1094,7 @@ may_renew(const LeElection *e)
 
 /*
  * When is the lease of the term to be renewed?  0: it has none of its own, or
- * a renewal or a publish that renews is under way.
+ * a renewal or a publish that renews is in flight.
  */
 le_time
 le_election_renew_at(const LeElection *e)
@@ -1110,21 +1104,21 @@ le_election_renew_at(const LeElection *e)
 	return e->renew_at;
 }
 
-/* The renewal is on its way; its answer comes as LE_IN_RENEWED or _FAILED. */
+/* A renewal is in flight; its answer comes as LE_IN_RENEWED or _FAILED. */
 void
 le_election_renewal_sent(LeElection *e)
 {
 	e->renewing = true;
 }
 
-/* No answer will come, and nothing has failed: it was not sent. */
+/* The renewal was not sent: no answer will come, and nothing has failed. */
 void
 le_election_renewal_unsent(LeElection *e)
 {
 	e->renewing = false;
 }
 
-/* Somebody wants the term to be proven. */
+/* Have the term proven soon. */
 void
 le_election_renew_now(LeElection *e, le_time now)
 {
@@ -1132,7 +1126,7 @@ le_election_renew_now(LeElection *e, le_time now)
 		e->renew_at = now;
 }
 
-/* A new worker: nobody knows what became of a renewal in flight. */
+/* A new worker: the outcome of a renewal in flight is unknown. */
 void
 le_election_resume(LeElection *e, le_time now)
 {

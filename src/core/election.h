@@ -3,11 +3,11 @@
  * election.h
  *		State machine of one election as one node sees it.
  *
- * The machine decides what to ask the store next, when a term begins and
- * ends, and what those who wait may be told.  It does nothing itself: an
+ * The machine decides which request to send next, when a term begins and
+ * ends, and the answer for waiting sessions.  It does nothing itself: an
  * input goes in together with the time, the new state and a list of actions
- * come out.  The state is plain data that lives in shared memory, so that a
- * worker that replaces another finds what was in flight.
+ * come out.  The state is plain data in shared memory, so that a new worker
+ * finds what was in flight.
  *
  * The table of states and events is in election.c, a diagram of it in
  * docs/architecture.md.
@@ -21,7 +21,7 @@
 
 #include "core/timing.h"
 
-/* What became of a request to the store. */
+/* Outcome of a request to the store. */
 typedef enum LeOutcome
 {
 	LE_DONE,					/* applied, or the read answered */
@@ -42,7 +42,7 @@ typedef enum LeConflict
 								 * index */
 } LeConflict;
 
-/* Who holds the election's key. */
+/* The holder of the election's key. */
 typedef enum LeKeyHolder
 {
 	LE_KEY_FREE,
@@ -51,27 +51,26 @@ typedef enum LeKeyHolder
 } LeKeyHolder;
 
 /*
- * The election's key as an answer of the store showed it, and what the node
- * knows of its last holder.
+ * The election's key as an answer of the store showed it, and the node's
+ * knowledge of its last holder.
  */
 typedef struct LeKeyView
 {
 	LeKeyHolder holder;
 	bool		exists;
-	bool		usable;			/* carries the lock flag; false: somebody
-								 * else's key, not to be touched */
+	bool		usable;			/* carries the lock flag; false: a foreign key,
+								 * not to be touched */
 	bool		released;		/* the last holder had stopped believing */
-	bool		holder_ended;	/* the holder's or last holder's belief is
-								 * known to have ended, although the key does
-								 * not say so */
-	bool		own_lease;		/* the key has a lease of its own, which only a
-								 * write's answer tells, not a read's */
+	bool		holder_ended;	/* belief of the holder or last holder has
+								 * ended, although the key does not say so */
+	bool		own_lease;		/* the key has a lease of its own, which is in
+								 * the answer to a write, not to a read */
 	le_time		silent_at;		/* from then on the holder counts as silent;
 								 * 0: it cannot be taken over */
-	uint64_t	index;			/* of the key's last write; 0: none exists */
+	uint64_t	index;			/* last write of the key; 0: no key */
 	uint64_t	as_of;			/* the store's index that the answer shows */
-	uint64_t	token;			/* of the term that wrote it; 0: not known */
-	le_duration holder_lease;	/* of the last holder; LE_MAX_LEASE if not
+	uint64_t	token;			/* the term that wrote it; 0: not known */
+	le_duration holder_lease;	/* the last holder's; LE_MAX_LEASE if not
 								 * known */
 } LeKeyView;
 
@@ -85,7 +84,7 @@ typedef enum LeState
 	LE_HELD,					/* a term, nothing in flight */
 	LE_PUBLISHING,				/* a term, a new value is in flight */
 	LE_PUBLISH_UNSURE,			/* ... its outcome is not known yet */
-	LE_DRAINING,				/* a term, until nobody depends on it */
+	LE_DRAINING,				/* a term, until no session depends on it */
 	LE_RELEASING,				/* belief has ended; release in flight */
 	LE_RELEASE_UNSURE			/* ... its outcome is not known yet */
 } LeState;
@@ -94,10 +93,10 @@ typedef enum LeState
 
 typedef enum LeInputKind
 {
-	LE_IN_WANT,					/* somebody seeks the election */
-	LE_IN_UNWANT,				/* nobody does; end the term if there is one */
-	LE_IN_DRAIN,				/* end the term; LE_IN_UNWANT will say when,
-								 * or it ends by itself: until */
+	LE_IN_WANT,					/* a session seeks the election */
+	LE_IN_UNWANT,				/* no session does; end a term */
+	LE_IN_DRAIN,				/* end the term at LE_IN_UNWANT, or at "until"
+								 * at the latest */
 	LE_IN_PUBLISH,				/* the holder has a new value */
 	LE_IN_READ,					/* a consistent read was answered: view */
 	LE_IN_READ_FAILED,			/* it was not: outcome */
@@ -105,18 +104,18 @@ typedef enum LeInputKind
 	LE_IN_DONE,					/* the write was applied: index */
 	LE_IN_CONFLICT,				/* the write was not applied: conflict */
 	LE_IN_NOT_APPLIED,			/* the write was not applied: outcome */
-	LE_IN_UNKNOWN,				/* nobody knows about the write */
+	LE_IN_UNKNOWN,				/* the write's outcome is unknown */
 	LE_IN_NOT_OURS,				/* the node proof shows that the key is not
 								 * ours */
 	LE_IN_RENEWED,				/* the term's own lease was renewed: sent,
 								 * deadline */
-	LE_IN_RENEW_FAILED,			/* it was not, or nobody knows: outcome;
-								 * LE_LOST: the term is over; LE_CONFLICT:
-								 * the key had moved on, renew again */
+	LE_IN_RENEW_FAILED,			/* not renewed, or unknown: outcome; LE_LOST:
+								 * the term is over; LE_CONFLICT: the key had
+								 * moved on, renew again */
 	LE_IN_EXPIRED,				/* the term's own deadline has come */
 	LE_IN_HOLDER,				/* news of the holder waited for: silent_at */
 	LE_IN_NODE_ENDED,			/* the store session is over: reason; once
-								 * another lives, LE_IN_WANT wakes who waits */
+								 * another lives, LE_IN_WANT wakes waiters */
 	LE_IN_TIMER					/* timer_at has come */
 } LeInputKind;
 
@@ -127,8 +126,8 @@ typedef enum LeReason
 {
 	LE_REASON_NONE,
 	LE_REASON_RELEASED,			/* the holder let go */
-	LE_REASON_STEPPED_DOWN,		/* it was told to */
-	LE_REASON_NO_PROGRESS,		/* nothing was done in it */
+	LE_REASON_STEPPED_DOWN,		/* on request */
+	LE_REASON_NO_PROGRESS,		/* the leader did nothing */
 	LE_REASON_KEY_LOST,			/* the key was deleted or taken */
 	LE_REASON_SESSION_LOST,		/* the store ended the session */
 	LE_REASON_EXPIRED,			/* the deadline came first */
@@ -143,24 +142,23 @@ typedef struct LeInput
 	const LeTiming *timing;
 	const LeKeyView *view;		/* LE_IN_READ, LE_IN_SEEN */
 	uint64_t	index;			/* LE_IN_DONE; LE_CONFLICT_OWN */
-	bool		suffices;		/* LE_IN_DONE of a release: the index is all
-								 * that an acquire depends on */
+	bool		suffices;		/* LE_IN_DONE of a release: an acquire needs
+								 * the index and nothing else */
 	LeOutcome	outcome;		/* LE_IN_READ_FAILED, LE_IN_NOT_APPLIED,
 								 * LE_IN_RENEW_FAILED */
 	LeConflict	conflict;		/* LE_IN_CONFLICT */
 	LeReason	reason;			/* LE_IN_NODE_ENDED */
 	le_time		silent_at;		/* LE_IN_HOLDER */
-	le_time		sent;			/* with deadline: of the request behind it */
+	le_time		sent;			/* with deadline: when its request was sent */
 	le_time		deadline;		/* LE_IN_RENEWED; LE_IN_DONE of an acquire or a
-								 * publish: until when the term may be trusted
-								 * by itself; 0: the node's deadline carries
-								 * it */
+								 * publish: end of the trust in the term's own
+								 * lease; 0: the node's deadline counts */
 	bool		renews_apart;	/* LE_IN_DONE of an acquire: publishing in the
 								 * term will not renew its lease */
 	le_time		until;			/* LE_IN_DRAIN */
 } LeInput;
 
-/* What the store is to be asked. */
+/* The next request to the store. */
 typedef enum LeSend
 {
 	LE_SEND_NOTHING,
@@ -171,7 +169,7 @@ typedef enum LeSend
 	LE_SEND_RELEASE
 } LeSend;
 
-/* What those who wait may be told. */
+/* The answer for waiting sessions. */
 typedef enum LeVerdict
 {
 	LE_SAY_NOTHING,
@@ -182,7 +180,7 @@ typedef enum LeVerdict
 	LE_SAY_PUBLISH_FAILED,		/* outcome */
 	LE_SAY_RELEASED,			/* the store confirmed */
 	LE_SAY_RELEASE_FAILED,		/* not confirmed yet; it goes on: outcome */
-	LE_SAY_LOST,				/* a term ended that nobody released */
+	LE_SAY_LOST,				/* a term ended without a release */
 	LE_SAY_TOKEN_WENT_BACK		/* acquired, refused for its token, given
 								 * back */
 } LeVerdict;
@@ -191,14 +189,13 @@ typedef struct LeActions
 {
 	bool		term_ends;		/* carried out first: belief before message */
 	LeReason	reason;
-	bool		term_drains;	/* it is only for who depends on it now */
+	bool		term_drains;	/* only for sessions that depend on it now */
 	bool		term_begins;
-	bool		deadline_moved; /* of the term's own lease */
+	bool		deadline_moved; /* the one of the term's own lease */
 	LeSend		send;
 	uint64_t	index;			/* condition of the write; 0: no key exists */
-	bool		unresolved;		/* an acquire was applied in vain, or may have
-								 * been, and nobody will find out: others may
-								 * have seen the key as held */
+	bool		unresolved;		/* an acquire was or may have been applied in
+								 * vain: others may have seen a held key */
 	LeVerdict	verdict;
 	LeOutcome	outcome;
 } LeActions;
@@ -206,9 +203,9 @@ typedef struct LeActions
 /* A decision to acquire the key, which all copies of the request share. */
 typedef struct LeAttempt
 {
-	uint64_t	index;			/* what it depends on */
+	uint64_t	index;			/* condition of the write */
 	uint64_t	floor;			/* token_floor when it was decided on */
-	uint32_t	number;			/* of decisions so far; a copy is none */
+	uint32_t	number;			/* counts decisions, not copies */
 	bool		takeover;		/* from a holder that fell silent */
 	bool		unsure;			/* a copy may have been applied */
 } LeAttempt;
@@ -216,27 +213,27 @@ typedef struct LeAttempt
 typedef struct LeElection
 {
 	LeState		state;
-	bool		wanted;			/* somebody on this node seeks or holds it */
+	bool		wanted;			/* a session of this node seeks or holds it */
 	uint64_t	token;			/* fencing token of the term; 0: no term */
-	le_time		drain_until;	/* the term ends then, at the latest; 0: it is
-								 * not to end */
-	uint64_t	write_index;	/* of our last write to the key, or of a later
-								 * one that left it ours */
+	le_time		drain_until;	/* latest end of the term; 0: it does not
+								 * drain */
+	uint64_t	write_index;	/* our last write of the key, or a later one
+								 * that left it ours */
 	LeAttempt	attempt;		/* the last one */
 	bool		free;			/* the key was last seen to be free to take */
 	uint64_t	token_floor;	/* a new token must be higher */
-	uint64_t	free_index;		/* at which the key was last seen to be free to
-								 * take, if "free"; 0: there was none */
+	uint64_t	free_index;		/* index of the free key, if "free"; 0: no
+								 * key existed */
 	uint64_t	seen_index;		/* the unreleased free key that we wait out */
 	le_time		seen_at;		/* receipt of the first answer showing it */
-	le_time		refused_until;	/* its tokens were too low: acquire nothing
+	le_time		refused_until;	/* its tokens were too low: no acquire
 								 * before */
-	le_time		look_at;		/* when to read a key that another holds, at
-								 * the latest; 0: no holder is waited for */
+	le_time		look_at;		/* latest time to read another holder's key;
+								 * 0: no holder is waited for */
 	le_time		timer_at;		/* 0: none */
 	int			failures;		/* in a row; le_election_is_repeating() */
-	le_time		deadline;		/* of the term, if it has a lease of its own;
-								 * 0: the node's counts */
+	le_time		deadline;		/* the end of the term's own lease; 0: the
+								 * node's deadline counts */
 	le_time		renew_at;		/* when that lease is to be renewed */
 	bool		renewing;		/* a renewal is in flight */
 	bool		renews_apart;	/* a publish does not renew it */

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * invariants.c
- *		What must hold for every step of the two machines.
+ *		Invariants of every step of the two machines.
  *
- * Each check gets the machine before and after one input, beside the input
- * and the actions.  It returns NULL, or says in words which invariant does
- * not hold.  Nothing is changed, and nothing in here decides: a build without
- * Asserts does the same.
+ * Each check gets the machine before and after one input, the input and the
+ * actions.  It returns NULL, or says in words which invariant does not hold.
+ * A check changes nothing: a build without Asserts does the same.
  *
  * src/core/invariants.c
  *
@@ -49,8 +48,8 @@ typedef struct ElectionFields
 } ElectionFields;
 
 /*
- * A state that is unsure has failed, and either reads the key or waits until
- * it may.  The timer of LE_WAITING is missing while no session lives.
+ * An unsure state has failed, and either reads the key or waits until it may.
+ * LE_WAITING lacks a timer while no session lives.
  */
 static const ElectionFields election_fields[LE_NSTATES] = {
 	/*						wanted token drain timer look failures free */
@@ -101,7 +100,7 @@ check_election_state(const LeElection *e)
 	return NULL;
 }
 
-/* Terms, and what they rest on. */
+/* Terms, and their tokens and deadlines. */
 static const char *
 check_term(const LeElection *was, const LeInput *in, const LeElection *e,
 		   const LeActions *act)
@@ -142,7 +141,7 @@ is_write(LeSend send)
 	return send != LE_SEND_NOTHING && send != LE_SEND_READ;
 }
 
-/* Inputs that the outcome of a request in flight has nothing to do with. */
+/* Inputs unrelated to the outcome of a request in flight. */
 static bool
 is_no_answer(LeInputKind kind)
 {
@@ -180,7 +179,7 @@ goes_on_waiting(const LeElection *was, const LeInput *in, const LeElection *e)
 		(was->state == LE_WAITING && e->timer_at == was->timer_at);
 }
 
-/* What holds after each input. */
+/* The invariants of an election, after each input. */
 const char *
 le_election_check(const LeElection *before, const LeInput *input,
 				  const LeElection *after, const LeActions *act)
@@ -223,7 +222,7 @@ check_node_state(const LeNode *n)
 	{
 		case LE_NODE_NONE:
 		case LE_NODE_CREATING:
-			break;				/* of the session before */
+				break;			/* left by the session before */
 		case LE_NODE_REVOKING:
 			MUST(n->gone, "only a session that has ended is marked");
 			break;
@@ -239,7 +238,7 @@ check_node_state(const LeNode *n)
 	return NULL;
 }
 
-/* Belief, and the numbers that late answers are told by. */
+/* Belief, and the numbers that identify late answers. */
 static const char *
 check_belief(const LeNode *was, const LeNodeInput *in, const LeNode *n,
 			 const LeNodeActions *act)
@@ -308,7 +307,7 @@ check_steps(const LeNode *was, const LeNodeInput *in, const LeNode *n,
 	return NULL;
 }
 
-/* What holds after each input. */
+/* The invariants of the node, after each input. */
 const char *
 le_node_check(const LeNode *before, const LeNodeInput *input,
 			  const LeNode *after, const LeNodeActions *act)

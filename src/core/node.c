@@ -3,8 +3,8 @@
  * node.c
  *		State machine of a node's store session.
  *
- * Belief rests on two requests that are sent once per round, whatever the
- * number of elections: the renewal that keeps the store from ending the
+ * Belief rests on two requests that are sent once per round, for any number
+ * of elections: the renewal that keeps the store from ending the
  * session, and the proof, a write to the node key that succeeds only while
  * the session lives and holds the key.  The renewal alone is no proof, since
  * a deposed leader of the store may answer it; the proof alone does not keep
@@ -16,7 +16,7 @@
  *
  * A deadline that has passed is final for its session.  The session is then
  * taken out of the store, release by release, before another is created, so
- * that nothing that is still under way in its name can ever count.
+ * that no request still in flight in its name can ever count.
  *
  * src/core/node.c
  *
@@ -141,7 +141,7 @@ send_renewal(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 							   n->renew_failures));
 }
 
-/* Two proofs of trust are there: how far do they carry? */
+/* How far do the newest proof and renewal carry? */
 static void
 extend(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
@@ -184,7 +184,7 @@ unwant_noted(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 	n->wanted = false;
 }
 
-/* Waiting to create again: nothing in the store to take away. */
+/* While waiting to create again there is nothing in the store to remove. */
 static void
 unwant_creating(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
@@ -214,8 +214,8 @@ created(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 }
 
 /*
- * A create that may have been applied leaves a session behind that holds
- * nothing and goes away by itself; another attempt makes another session.
+ * A create that may have been applied leaves an empty session behind that goes
+ * away by itself; another attempt makes another session.
  */
 static void
 create_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
@@ -235,7 +235,7 @@ verified(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 }
 
 /*
- * What was created is not what was asked for, or could not be read, or its
+ * The session differs from the one asked for, or could not be read, or its
  * node key could not be written: do not build on it.
  */
 static void
@@ -313,7 +313,7 @@ proved(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 	n->proving = false;
 	if (in->index <= n->proof_index)
 	{
-		/* Applied, says the store, but nothing was written: no proof. */
+		/* "Applied", but nothing was written: no proof. */
 		proof_retry(n, in);
 		return;
 	}
@@ -333,7 +333,7 @@ proof_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 	n->proving = false;
 	if (in->outcome == LE_LOST)
 	{
-		/* Whether the session still lives is for the list to find out. */
+		/* The list will show if the session still lives. */
 		leave(n, act, LE_REASON_SESSION_LOST);
 		return;
 	}
@@ -371,7 +371,7 @@ prove_now(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 		send_renewal(n, in, act);
 }
 
-/* A request of the round that waits for its time, and not after a failure. */
+/* Is this request of the round due, or within "ahead" and no retry? */
 static bool
 due_within(const LeNodeInput *in, bool under_way, int failures, le_time at,
 		   le_duration ahead)
@@ -381,7 +381,7 @@ due_within(const LeNodeInput *in, bool under_way, int failures, le_time at,
 
 /*
  * When one of the two is due, the other goes along if only the jitter keeps
- * them apart: that spares the process a wake-up in each round.
+ * them apart: that spares the worker a wake-up in each round.
  */
 static void
 live_timer(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
@@ -421,7 +421,7 @@ listed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 }
 
 /*
- * Whatever the answers were, the next list tells what is left.  It is asked
+ * The next list shows the keys that are left, after any answers.  It is asked
  * for at once only the first time: a key that cannot be released must not
  * keep the store busy.
  */
@@ -443,8 +443,8 @@ unlocked(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 }
 
 /*
- * A key that names this session and does not say released would be waited
- * for; the mark on the node key tells the waiters that they need not.
+ * Waiters would wait for a free key that names this session and does not say
+ * released; the mark on the node key tells them that they need not.
  */
 static void
 destroyed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
@@ -460,11 +460,11 @@ destroyed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 }
 
 /*
- * The mark and the deletion help others; nothing depends on them.  A store
- * that answers, whatever it answers, is not asked again.  But if the mark is
- * refused for a session that only a renewal reported gone, that answer may
- * have come from a new leader of the store that did not know better: the
- * session may live and hold keys, so it is ended like any other.
+ * The mark and the deletion help others; nothing depends on them, so any
+ * answer of the store suffices.  But if the mark is refused for a session that
+ * only a renewal reported gone, that report may have come from a new leader of
+ * the store that did not know better: the session may live and hold keys, so
+ * it is ended like any other.
  */
 static void
 farewell_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
@@ -603,9 +603,9 @@ le_node_adopt_predecessor(LeNode *n, const LeTiming *timing, le_time now)
 }
 
 /*
- * A new worker found the machine as its predecessor left it: every request
- * that was in flight is lost, and what became of it is not known.  Unless it
- * is live, no term of its may be left: the caller ends those it finds.
+ * A new worker found the machine as its predecessor left it: every request in
+ * flight is lost, and its outcome unknown.  Unless the node is live, it may
+ * have no term: the caller ends those it finds.
  */
 void
 le_node_resume(LeNode *n, le_time now)
@@ -654,7 +654,7 @@ le_node_input(LeNode *n, const LeNodeInput *input)
 	return act;
 }
 
-/* When does the machine want LE_NODE_IN_TIMER?  0: not at all. */
+/* When does the machine want LE_NODE_IN_TIMER?  0: never. */
 le_time
 le_node_timer(const LeNode *n)
 {

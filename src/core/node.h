@@ -36,9 +36,9 @@ typedef enum LeNodeState
 typedef enum LeNodeInputKind
 {
 	LE_NODE_IN_WANT,			/* an election needs the session */
-	LE_NODE_IN_UNWANT,			/* none does any more, or all must go */
+	LE_NODE_IN_UNWANT,			/* no election does, or all must go */
 	LE_NODE_IN_DONE,			/* the step's request was applied */
-	LE_NODE_IN_FAILED,			/* it was not, or nobody knows: outcome */
+	LE_NODE_IN_FAILED,			/* not applied, or unknown: outcome */
 	LE_NODE_IN_RENEWED,			/* the session renewal was answered: sent */
 	LE_NODE_IN_RENEW_FAILED,	/* outcome; LE_LOST: the session is gone */
 	LE_NODE_IN_PROVED,			/* the proof was applied: sent, index */
@@ -46,7 +46,7 @@ typedef enum LeNodeInputKind
 								 * LE_CONFLICT: an election's key is not */
 	LE_NODE_IN_LISTED,			/* held, named */
 	LE_NODE_IN_UNLOCKED,		/* one of the releases was answered */
-	LE_NODE_IN_PROVE_NOW,		/* somebody asked for a proof */
+	LE_NODE_IN_PROVE_NOW,		/* a session asked for a proof */
 	LE_NODE_IN_TIMER
 } LeNodeInputKind;
 
@@ -58,13 +58,13 @@ typedef struct LeNodeInput
 	le_time		now;
 	uint32_t	random;
 	LeOutcome	outcome;
-	le_time		sent;			/* of the request that was answered */
-	uint64_t	index;			/* of the node key: registered, PROVED */
+	le_time		sent;			/* when the answered request was sent */
+	uint64_t	index;			/* the node key's: registered, PROVED */
 	int			held;			/* LISTED: keys that the session holds */
 	int			named;			/* LISTED: free keys left unreleased by it */
 } LeNodeInput;
 
-/* What to send; several may be asked for at once. */
+/* The requests to send; several may be asked for at once. */
 #define LE_NODE_SEND_CREATE		0x0001
 #define LE_NODE_SEND_VERIFY		0x0002
 #define LE_NODE_SEND_REGISTER	0x0004
@@ -92,20 +92,20 @@ typedef struct LeNodeActions
 typedef struct LeNode
 {
 	LeNodeState state;
-	LeTiming	timing;			/* of the session; its lease is for life */
-	LeTiming	next_timing;	/* of the next session */
+	LeTiming	timing;			/* this session's; its lease is for life */
+	LeTiming	next_timing;	/* the next session's */
 	bool		wanted;
 	bool		gone;			/* the store has ended the session itself */
-	bool		destroyed;		/* we have ended it, and were told so */
+	bool		destroyed;		/* we have ended it, and the store said so */
 	bool		renewing;		/* a renewal is in flight */
 	bool		proving;		/* a proof is in flight */
 	bool		prove_again;	/* asked for while one was in flight */
 	uint32_t	epoch;			/* counts sessions; answers to requests of
 								 * older ones are dropped by the caller */
-	uint64_t	seq;			/* of the newest proof attempt; never reused */
+	uint64_t	seq;			/* the newest proof attempt's; never reused */
 	uint64_t	proof_index;	/* highest index of the node key seen */
-	le_time		proof_sent;		/* of the newest proof */
-	le_time		renew_sent;		/* of the newest renewal that succeeded */
+	le_time		proof_sent;		/* the newest proof */
+	le_time		renew_sent;		/* the newest renewal that succeeded */
 	le_time		deadline;		/* 0: no belief */
 	le_time		prove_at;
 	le_time		renew_at;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tick.c
- *		Which tick of a job may be claimed, and which tick it is.
+ *		Rules for claims of a job's ticks.
  *
  * src/core/tick.c
  *
@@ -13,11 +13,11 @@
 #define MAX_EARLY	INT64_C(2000000)
 
 /*
- * Was the record left running by a term that is over, or by a run that is?
- * Tokens only grow, so a lower one than that of a term that holds now is of
- * the past.  One that is higher tells that tokens have gone back, or that it
- * is our term that is over.  Where the store writes a claim only if our term
- * holds, the latter comes to nothing; so there it is of the past, too.
+ * Did a term or a run that is over leave the record running?  Tokens only
+ * grow, so a token below that of a term that holds now is of the past.  A
+ * higher one means that tokens have gone back or that our term is over.  If
+ * our term is over, a store that checks the term refuses our claim anyway, so
+ * there a higher token counts as past, too.
  */
 static bool
 left_undone(const LeClaimView *found, const LeClaimWish *wish)
@@ -29,7 +29,7 @@ left_undone(const LeClaimView *found, const LeClaimWish *wish)
 	return found->token < wish->token || wish->term_is_judged;
 }
 
-/* May somebody be at it, as far as the claimant can know? */
+/* May a run of our own term still be under way? */
 static bool
 under_way(const LeClaimView *found, const LeClaimWish *wish)
 {
@@ -38,8 +38,8 @@ under_way(const LeClaimView *found, const LeClaimWish *wish)
 }
 
 /*
- * Is one tick to be over before the next is claimed?  A claim that ran beside
- * that of an older tick would stand in its place.
+ * Must one tick be over before the next is claimed?  A second claim replaces
+ * the record of the first.
  */
 bool
 le_claims_in_order(const LeClaimWish *wish)
@@ -49,9 +49,9 @@ le_claims_in_order(const LeClaimWish *wish)
 }
 
 /*
- * Does the tick on record belong to the same row of ticks as the wish?  By
- * another interval it would be anybody's guess which ticks were due since; of
- * one that became shorter there would be a flood.
+ * Does the tick on record belong to the same row of ticks as the wish?  After
+ * a change of the interval nobody can tell which ticks were due since, and a
+ * shorter one would cause a flood.
  */
 static bool
 same_row(const LeClaimView *found, const LeClaimWish *wish)
@@ -62,8 +62,8 @@ same_row(const LeClaimView *found, const LeClaimWish *wish)
 }
 
 /*
- * An older tick than the one that is due is claimed because of what was on
- * record.  If that is of another row by now, nobody knows of it any more.
+ * Is the wish for a tick before the due one outdated?  The record showed that
+ * tick as missed or undone; a record of another row no longer does.
  */
 static bool
 is_outdated(const LeClaimView *found, const LeClaimWish *wish)
@@ -79,8 +79,8 @@ count_between(int64_t after, int64_t before, int64_t every)
 }
 
 /*
- * The tick to claim next after that on record: the one that is wished for, due
- * that is, unless some before it were missed, and are to be run.
+ * The tick to claim next after that on record: the one that is due, or the
+ * first of the missed ticks that are to be run.
  */
 static int64_t
 next_tick(const LeClaimView *found, const LeClaimWish *wish)
@@ -99,8 +99,8 @@ next_tick(const LeClaimView *found, const LeClaimWish *wish)
 }
 
 /*
- * What a claim of wish->tick passes over.  A record only goes forward, so what
- * lies between it and the tick is missed for good once that is written.
+ * The ticks that a claim of wish->tick passes over.  A record only goes
+ * forward, so they are missed for good.
  */
 LeGap
 le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
@@ -127,10 +127,10 @@ le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
 
 /*
  * A tick is claimed once, and again only to catch up: in a later term, or in
- * the same one when the run before is over.  That is what keeps two runs of
- * one tick from being under way at the same time.  While it may be, whoever
- * catches up does not pass over it: nobody would ever hear of it again.
- * "older" is the tick that comes first, or may be under way.
+ * the same one when the run before is over.  So two runs of one tick are never
+ * under way at the same time.  A claimant that catches up does not pass over a
+ * tick that may be under way, since no later claim would report it.  "older"
+ * is the tick that comes first, or may be under way.
  */
 LeClaimVerdict
 le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try,
@@ -169,9 +169,9 @@ le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try,
 
 /*
  * The tick that an instant belongs to: the last multiple of the interval,
- * counted from the epoch of "now".  What fires up to a quarter of the interval
- * too early, at most 2 s, means the tick to come: the clocks of two nodes
- * never agree, and both must name the same tick.  All in µs.
+ * counted from the epoch of "now".  A timer that fires up to a quarter of the
+ * interval too early, at most 2 s, means the tick to come: the clocks of two
+ * nodes never agree, and both must name the same tick.  All in µs.
  */
 int64_t
 le_tick_at(int64_t now, int64_t every)
@@ -188,10 +188,9 @@ le_tick_at(int64_t now, int64_t every)
 /*
  * When is the tick after this one to be claimed?  As long after its time as
  * this one was: a job that is called at 03:00 claims the tick of midnight.
- * What was caught up with later than that tells nothing about when the job is
- * called, only that it may be as late as the end of its tick.  Clocks of two
- * nodes differ, so a claim may also seem to come before its tick.  All in ms;
- * claimed_at is 0 if it is not known.
+ * After a later claim, to catch up, the time of the call is unknown: it may be
+ * as late as the end of the tick.  Clocks of two nodes differ, so a claim may
+ * also seem to come before its tick.  All in ms; claimed_at is 0 if unknown.
  */
 int64_t
 le_next_expected(int64_t tick, int64_t claimed_at, int64_t every)
@@ -206,9 +205,9 @@ le_next_expected(int64_t tick, int64_t claimed_at, int64_t every)
 }
 
 /*
- * Should the tick after this one have been claimed by now?  Whoever waits for
- * its turn may take "wait", and a timer as much more as it may be early.  All
- * in ms; every is 0 if it is not known.
+ * Should the tick after this one have been claimed by now?  A node that waits
+ * for its turn may take "wait", and a timer as much more as it may be early.
+ * All in ms; every is 0 if it is not known.
  */
 bool
 le_tick_is_late(int64_t now, int64_t tick, int64_t claimed_at, int64_t every,

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * tick.h
- *		Which tick of a job may be claimed, and which tick it is.
+ *		Rules for claims of a job's ticks.
  *
- * A job has one record in the store: the last tick that was claimed of it,
- * by which term, and what became of it.  Whether another claim is in order
- * follows from that record alone; the store then makes sure that the record
- * and the claimant's term are still the same when it is written.
+ * A job has one record in the store: the last tick claimed, the term that
+ * claimed it, and the result.  That record alone decides whether another
+ * claim is in order; the store then makes sure that the record and the
+ * claimant's term are still the same when the claim is written.
  *
  * src/core/tick.h
  *
@@ -27,7 +27,7 @@ typedef enum LeClaimState
 
 #define LE_CLAIM_NSTATES	(LE_CLAIM_FAILED + 1)
 
-/* What becomes of ticks that were due and that no leader has claimed. */
+/* How to treat ticks that were due and that no leader has claimed. */
 typedef enum LeMissed
 {
 	LE_MISSED_SKIP,				/* they are reported */
@@ -44,27 +44,28 @@ typedef struct LeClaimView
 	bool		ours;			/* written by this very claim */
 	int64_t		tick;
 	int			try;
-	uint64_t	token;			/* of the term that claimed */
+	uint64_t	token;			/* the claiming term's */
 	LeClaimState state;
-	bool		over;			/* of the wisher's own term: for certain nobody
-								 * acts on it, or ever will */
+	bool		over;			/* in the claimant's own term: certainly no
+								 * backend acts on it, or ever will */
 	int64_t		every;			/* ms between ticks; 0: not known */
 } LeClaimView;
 
-/* What is to be claimed. */
+/* A claim to be made. */
 typedef struct LeClaimWish
 {
 	int64_t		tick;
-	uint64_t	token;			/* of the claimant's term */
-	bool		catch_up;		/* also what was left undone */
-	bool		forget;			/* begin the record anew, whatever it says */
-	bool		term_is_judged; /* it is written only while the term holds */
+	uint64_t	token;			/* the claimant's term's */
+	bool		catch_up;		/* also ticks left undone */
+	bool		forget;			/* replace any record */
+	bool		term_is_judged; /* the store writes it only while the term
+								 * holds */
 
 	/* where ticks have an interval */
 	int64_t		every;			/* ms; 0: they have none */
 	int64_t		due;			/* the tick it is time for: "tick", or later */
-	LeMissed	missed;			/* of those before "due" */
-	int64_t		max_missed;		/* that LE_MISSED_ALL runs, at least 1 */
+	LeMissed	missed;			/* how to treat those before "due" */
+	int64_t		max_missed;		/* how many LE_MISSED_ALL runs, at least 1 */
 } LeClaimWish;
 
 typedef enum LeClaimVerdict
@@ -82,8 +83,8 @@ typedef struct LeGap
 	int64_t		n;				/* so many; 0: none */
 	int64_t		first;
 	int64_t		last;
-	int64_t		every_before;	/* not known, since the interval was another
-								 * one: this; 0: it was not */
+	int64_t		every_before;	/* another interval on record, so the number
+								 * is not known; 0: the same interval */
 } LeGap;
 
 extern LeClaimVerdict le_judge_claim(const LeClaimView *found,

@@ -20,9 +20,9 @@ le_default_interval(le_duration lease)
 }
 
 /*
- * How long a session is asked for.  A lease may be shorter than the shortest
- * session that the store grants, since the lease follows the proofs and the
- * session has a schedule of its own.
+ * The TTL to ask for.  A lease may be shorter than the shortest session that
+ * the store grants, since the lease follows the proofs and the session has a
+ * schedule of its own.
  */
 le_duration
 le_session_ttl(le_duration lease, le_duration least)
@@ -75,8 +75,8 @@ le_deadline(const LeTiming *t, le_time proof_sent, le_time renew_sent)
 }
 
 /*
- * The same for a term with a lease of its own, written or renewed by the
- * request sent then, of which the store says for how long it may be trusted.
+ * The same for a term with a lease of its own.  "sent" is the time of the
+ * request that wrote or renewed it, "trust" the store's answer.
  */
 le_time
 le_trusted_until(const LeTiming *t, le_time sent, le_duration trust)
@@ -94,7 +94,7 @@ le_believes(le_time now, le_time deadline)
 /*
  * How long may one attempt wait for its answer?
  *
- * An equal share of what is left before the deadline, so that a store that
+ * An equal share of the time before the deadline, so that a store that
  * swallows requests cannot use up the time of all attempts with one.
  */
 le_duration
@@ -109,7 +109,7 @@ le_attempt_timeout(const LeTiming *t, le_time now, le_time deadline,
 	return share < LE_MIN_ATTEMPT / 2 ? LE_MIN_ATTEMPT / 2 : share;
 }
 
-/* So much earlier than after its interval something may be due. */
+/* How much before the end of its interval a request may be due. */
 le_duration
 le_most_jitter(le_duration interval)
 {
@@ -159,10 +159,10 @@ le_retry_delay(const LeTiming *t, int failures, uint32_t random)
 }
 
 /*
- * How long is a node to stay away that made no progress within that time?  As
- * long again, and twice as long each time ("last" is the one before, 0: it has
- * made progress since), up to an hour: so nodes that are all of no use do not
- * pass the lead round and round, and one that is of use gets its turn soon.
+ * How long must a node stay away that made no progress within that time?  As
+ * long again, and twice as long each time, up to an hour ("last" is the
+ * previous hold-off, 0 after progress): so useless nodes do not pass the lead
+ * round and round, and a useful one gets its turn soon.
  */
 le_duration
 le_next_hold_off(le_duration within, le_duration last)

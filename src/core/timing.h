@@ -50,15 +50,14 @@ typedef int64_t le_duration;	/* ns */
 typedef struct LeTiming
 {
 	le_duration lease;			/* how long a proof carries */
-	le_duration session_ttl;	/* what the store grants its session; the
-								 * lease or more */
+	le_duration session_ttl;	/* granted by the store; the lease or more */
 	le_duration margin;			/* safety_margin: bounds the clocks' rates */
 	le_duration renew_interval; /* start of a round to start of the next */
 	le_duration request_timeout;	/* longest wait for one answer */
-	le_duration least_lease;	/* that the store grants; 0: any */
+	le_duration least_lease;	/* shortest that the store grants; 0: any */
 	le_duration most_lease;		/* 0: any */
-	le_duration granularity;	/* of the store's leases: what one may be short
-								 * of, at most; 0: nothing */
+	le_duration granularity;	/* how much shorter than asked a lease of the
+								 * store may be, at most */
 } LeTiming;
 
 /* Why a set of timings is refused. */
