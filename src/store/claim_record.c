@@ -3,16 +3,16 @@
  * claim_record.c
  *		The record of a claim as text, and the key of a job.
  *
- * Stores that keep claims as they come (Consul, and the file of the store
- * "local") all keep this form, JSON in UTF-8:
+ * Stores that keep claims as text (Consul, and the file of the store "local")
+ * all use this form, JSON in UTF-8:
  *
  *		{"proto":1,"node":N,"job":J,"tick":MS,"try":N,"token":N,"claim":ID,
  *		 "state":"running","claimed_at":MS,"ended_at":MS,
  *		 "every":MS,"wait":MS,"failures":N,"last_success":MS,
  *		 "sqlstate":CODE,"message":TEXT}
  *
- * From ended_at on each may be missing.  A reader ignores what it does not
- * know, so a later version may add to it.
+ * Each field from ended_at on may be missing.  A reader ignores unknown
+ * fields, so a later version may add some.
  *
  * The job's key is ELECTION/JOB with the job's name escaped, so that the last
  * slash is the one between the two.
@@ -33,8 +33,8 @@
 #define PROTO	1
 
 /*
- * Escaped is what is special in keys or in URLs, and a leading dot, since a
- * proxy might fold the segments "." and "..".
+ * Escapes characters that are special in keys or in URLs, and a leading dot,
+ * since a proxy might fold the segments "." and "..".
  */
 void
 le_claim_append_key(StringInfo key, const char *election, const char *job)
@@ -61,7 +61,7 @@ hex_value(char c)
 	return found == NULL ? -1 : (int) (found - digits);
 }
 
-/* The name back from its escaped form; NULL if that is none of ours. */
+/* Reverses the escaping; NULL if the text is none of ours. */
 static char *
 unescape(const char *s)
 {
@@ -167,7 +167,7 @@ typedef struct Record
 	char	   *message;
 } Record;
 
-/* What is for people. */
+/* The fields for people. */
 static bool
 report_visit(Record *r, const LeJsonNode *node)
 {
@@ -222,7 +222,7 @@ record_visit(void *arg, const LeJsonNode *node)
 	return report_visit(r, node);
 }
 
-/* Is a name such that it may be shown? */
+/* May a name be shown? */
 static bool
 is_shown(const char *s)
 {
@@ -250,8 +250,9 @@ complete(const Record *r)
 }
 
 /*
- * All but the election and the index, which are not in the text.  False if it
- * is no record of ours; a higher protocol may mean anything by the same words.
+ * Reads all but the election and the index, which are not in the text.  False
+ * if it is no record of ours; a higher protocol may use the same words in
+ * another sense.
  */
 bool
 le_claim_parse(const char *text, size_t len, LeClaim *claim)

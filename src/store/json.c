@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * json.c
- *		Reading and writing the JSON that lease stores speak.
+ *		Reading and writing the JSON of lease stores.
  *
  * The reader takes tokens from PostgreSQL's lexer (common/jsonapi), which
- * exists for server and frontend builds alike, but not its parser: that one
- * recurses, without a stack check in frontends, and calls back with what it
- * has unescaped, through the database's encoding, which a process that is
- * connected to no database does not have.  A loop with a stack of fixed size
- * needs neither, and gives the raw text of every value.
+ * exists for server and frontend builds alike, but does not use its parser.
+ * The parser recurses, without a stack check in frontends, and unescapes
+ * through the database's encoding, which a process without a database does not
+ * have.  A loop with a stack of fixed size needs neither, and gives the raw
+ * text of every value.
  *
- * Everything here is UTF-8 without NUL, whatever the database's encoding.
+ * All text here is UTF-8 without NUL, for any encoding of the database.
  *
  * src/store/json.c
  *
@@ -30,7 +30,7 @@
 
 #include "store/json.h"
 
-/* What the grammar allows next. */
+/* The tokens that the grammar allows next. */
 typedef enum Expect
 {
 	EXPECT_VALUE,
@@ -197,7 +197,7 @@ take_token(Walk *w, JsonTokenType token)
 /*
  * Walks a document and shows each of its values to visit (NULL: checks it
  * only).  Returns whether the whole is one well-formed document; until then
- * the caller must not rely on anything that visit was shown.
+ * the caller must not rely on the values shown.
  */
 bool
 le_json_walk(const char *text, size_t len, LeJsonVisit visit, void *arg)
@@ -228,8 +228,8 @@ le_json_walk(const char *text, size_t len, LeJsonVisit visit, void *arg)
 }
 
 /*
- * Does the path go through the field of this name at this level (0: of the
- * document itself)?  A name that is written with escapes matches nothing; no
+ * Does the path go through the field of this name at this level (0: the
+ * document's own)?  A name that is written with escapes matches nothing; no
  * store writes ours so.
  */
 bool
@@ -244,7 +244,7 @@ le_json_at(const LeJsonNode *node, int level, const char *name)
 		memcmp(step->field, name, step->field_len) == 0;
 }
 
-/* Of either case; -1: it is none. */
+/* The value of a digit in either case; -1: it is none. */
 int
 le_hex_digit(char c)
 {
@@ -257,7 +257,7 @@ le_hex_digit(char c)
 	return -1;
 }
 
-/* Four hex digits; the lexer has checked them, but nothing rests on that. */
+/* Four hex digits; the lexer's check of them is not relied on. */
 static bool
 take_hex(const char **s, const char *end, pg_wchar *unit)
 {
@@ -274,7 +274,7 @@ take_hex(const char **s, const char *end, pg_wchar *unit)
 	return true;
 }
 
-/* What follows \u, surrogate pairs combined; neither NUL nor half a pair. */
+/* The characters after \u, surrogate pairs combined; no NUL or half pair. */
 static bool
 take_unicode(const char **s, const char *end, pg_wchar *c)
 {
@@ -294,7 +294,7 @@ take_unicode(const char **s, const char *end, pg_wchar *c)
 	return *c != 0 && !is_utf16_surrogate_second(*c);
 }
 
-/* What follows a backslash. */
+/* The characters after a backslash. */
 static bool
 take_escape(const char **s, const char *end, char **out)
 {
@@ -335,7 +335,7 @@ le_json_string(const LeJsonNode *node, size_t max)
 	char	   *result;
 	char	   *out;
 
-	/* No escape is longer than six times what it stands for. */
+	/* No escape is longer than six times its character. */
 	if (node->type != LE_JSON_STRING || node->len > 6 * max + 2)
 		return NULL;
 	out = result = palloc(node->len);	/* no escape is shorter */
@@ -355,8 +355,8 @@ le_json_string(const LeJsonNode *node, size_t max)
 }
 
 /*
- * A number that is exactly an unsigned 64-bit integer.  Doubles would do for
- * none of the numbers that matter here: flags use all 64 bits.
+ * A number that is exactly an unsigned 64-bit integer.  Doubles would not do:
+ * flags use all 64 bits.
  */
 bool
 le_json_uint64(const LeJsonNode *node, uint64 *number)
@@ -397,8 +397,8 @@ embed_visit(void *arg, const LeJsonNode *node)
 }
 
 /*
- * Can a text be written into a document as it is, and be read from there
- * unchanged, and told from one that was written as a string?
+ * Can a text stand in a document as it is, and be read from there unchanged,
+ * distinct from one that was written as a string?
  */
 bool
 le_json_embeddable(const char *text)
@@ -427,8 +427,8 @@ append_escaped_char(StringInfo buf, unsigned char c)
 }
 
 /*
- * Appends a text as a JSON string.  What is not UTF-8 becomes ?, byte by byte,
- * so that it grows no longer: the document must stay one that others can read.
+ * Appends a text as a JSON string.  A byte that is not UTF-8 becomes ?, so
+ * that the text grows no longer and others can read the document.
  */
 void
 le_json_append_string(StringInfo buf, const char *s)

@@ -45,8 +45,8 @@ typedef struct LeJsonNode
 } LeJsonNode;
 
 /*
- * Sees each value when it is complete: what is in a container comes before
- * the container.  False ends the walk, and le_json_walk returns false.
+ * Called for each value when it is complete: the values in a container come
+ * before the container.  False ends the walk, and le_json_walk returns false.
  */
 typedef bool (*LeJsonVisit) (void *arg, const LeJsonNode *node);
 

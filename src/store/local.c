@@ -3,12 +3,11 @@
  * local.c
  *		The store "local": elects among the sessions of one instance.
  *
- * There is nobody to ask: the state of each key lies in shared memory that
- * the caller owns, one worker at a time works on it, and perform() answers at
+ * There is no other server: the state of each key lies in shared memory that
+ * the caller owns, one worker at a time uses it, and perform() answers at
  * once.  The store session and its node key exist in name only and never
- * fail, so that the state machines run as they do with a remote store.  Claims
- * have to outlive a crash of the instance, so they lie in a log that the
- * caller keeps.
+ * fail, so that the state machines run as with a remote store.  Claims have to
+ * outlive a crash of the instance, so they lie in a log that the caller keeps.
  *
  * src/store/local.c
  *
@@ -79,7 +78,7 @@ acquire(const LeOp *op, LeAnswer *answer)
 	answer->index = token;
 }
 
-/* Publishing moves no index: nobody else writes, so nobody needs to see it. */
+/* Publishing moves no index: no other node writes or needs to see it. */
 static void
 update(const LeOp *op, bool held, LeAnswer *answer)
 {
@@ -101,9 +100,9 @@ text_of(const char *s)
 }
 
 /*
- * As it is now: others are carried out before the answer is looked at, and one
- * of them may write the record.  Its new id beside its old tick would let two
- * claim the same one.
+ * The claim as it is now: another operation may write the record before this
+ * answer is read.  The new id beside the old tick would let two nodes claim
+ * the same tick.
  */
 static LeClaim
 copy_of(const LeClaim *claim)
@@ -128,7 +127,7 @@ show_claim(const LeClaim *claim, LeAnswer *answer)
 	answer->claims[answer->nclaims++] = copy_of(claim);
 }
 
-/* Not more at a time than the worker has time for. */
+/* At most as many at a time as the worker has time for. */
 static void
 list_claims(const LeOp *op, LeAnswer *answer)
 {
@@ -143,7 +142,7 @@ list_claims(const LeOp *op, LeAnswer *answer)
 		answer->page = psprintf(UINT64_FORMAT, cursor);
 }
 
-/* Is the record still what the write depends on? */
+/* Is the record still the one that the write depends on? */
 static bool
 unchanged(const LeOp *op)
 {
@@ -155,7 +154,7 @@ unchanged(const LeOp *op)
 		found->state == op->previous->state;
 }
 
-/* A job of which nothing is known is new only if all is known. */
+/* An unknown job is new only if no records were lost. */
 static void
 read_claim(const LeOp *op, LeAnswer *answer)
 {

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * sessionless.c
- *		The node's session with a store that knows no sessions.
+ *		The node's session with a store that has no sessions.
  *
- * Where every key has a lease of its own, or where there is nobody to ask,
- * the store session, the node key and its proof exist in name only: they are
+ * Where every key has a lease of its own, or the store is this instance, the
+ * store session, the node key and its proof exist in name only: they are
  * answered here, at once, and never fail, so that the state machines run as
- * they do with a store that has them.
+ * with a store that has sessions.
  *
  * src/store/sessionless.c
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store.c
- *		The lease stores by name, and what holds for all of them.
+ *		The lease stores by name, and code common to all of them.
  *
  * src/store/store.c
  *
@@ -21,7 +21,7 @@
 
 #define MAX_DETAIL_LEN		200
 
-/* The registry; its order is that of the list that a wrong name brings up. */
+/* The registry; the list that a wrong name brings up has the same order. */
 static const LeStore *const stores[] = {
 	&le_store_local,
 	&le_store_consul,
@@ -86,7 +86,7 @@ le_store_number(int number)
 	return number < lengthof(stores) ? stores[number] : NULL;
 }
 
-/* What the store asks of a lease; the rest of the timing is the settings'. */
+/* The store's limits on a lease; settings make the rest of the timing. */
 void
 le_store_limits(const LeStore *store, LeTiming *timing)
 {
@@ -96,7 +96,7 @@ le_store_limits(const LeStore *store, LeTiming *timing)
 	timing->granularity = store->granularity;
 }
 
-/* Is the operation answered by perform(), without asking anybody? */
+/* Does perform() answer the operation, without a request? */
 bool
 le_performs(const LeStore *store, LeOpKind kind)
 {
@@ -105,8 +105,8 @@ le_performs(const LeStore *store, LeOpKind kind)
 }
 
 /*
- * Does it change the store?  If so, no answer means that nobody knows; a read
- * without an answer has simply failed.
+ * Does it change the store?  Without an answer the outcome of a write is
+ * unknown; a read has simply failed.
  */
 bool
 le_op_writes(LeOpKind kind)
@@ -114,7 +114,7 @@ le_op_writes(LeOpKind kind)
 	return ops[kind].writes;
 }
 
-/* Does a refusal for that concern every request? */
+/* Does a refusal for this cause concern every request? */
 bool
 le_refuses_all(LeCause cause)
 {
@@ -122,8 +122,8 @@ le_refuses_all(LeCause cause)
 }
 
 /*
- * Which operations stand and fall together where it is a matter of permission?
- * Returns one that stands for all that write the same kind of key.
+ * Which operations need the same permission?  Returns one that stands for all
+ * that write the same kind of key.
  */
 LeOpKind
 le_op_right(LeOpKind kind)
@@ -176,7 +176,7 @@ header_of_line(const char *line, size_t len, const char *name)
 
 /*
  * The value of a header of the answer; false if there is none, or it does not
- * fit.  Of several of one name the last counts.
+ * fit.  The last of several of one name counts.
  */
 bool
 le_header(const LeHttpResponse *response, const char *name, char *value,
@@ -256,7 +256,7 @@ valid_segment(const char *s, size_t len)
 
 /*
  * 1..200 bytes of A-Z a-z 0-9 . _ - / without an empty, "." or ".." segment:
- * what every store and every proxy in front of it leaves as it is.
+ * every store and every proxy in front of it leaves such a name as it is.
  */
 bool
 le_valid_election_name(const char *name)
@@ -306,9 +306,8 @@ le_valid_sqlstate(const char *sqlstate)
 }
 
 /*
- * A copy of UTF-8 text for people, as far as there is room for whole
- * characters: in place of controls (C0, DEL, C1), which a terminal or a log
- * might obey, stands "blank".
+ * A copy of UTF-8 text for people, cut at a whole character.  "blank" replaces
+ * controls (C0, DEL, C1), which a terminal or a log might obey.
  */
 static char *
 without_controls(const char *text, size_t len, size_t max, char blank)
@@ -332,7 +331,7 @@ without_controls(const char *text, size_t len, size_t max, char blank)
 	return shown;
 }
 
-/* Of somebody's message what may be kept and shown: its first line. */
+/* The first line of a foreign message, to be kept and shown. */
 char *
 le_shown_message(const char *message)
 {
@@ -340,7 +339,7 @@ le_shown_message(const char *message)
 							LE_MAX_MESSAGE_LEN, ' ');
 }
 
-/* A name that somebody else wrote, as people may see it. */
+/* A foreign name, as people may see it. */
 char *
 le_shown_name(const char *name, size_t len)
 {
@@ -348,8 +347,8 @@ le_shown_name(const char *name, size_t len)
 }
 
 /*
- * Does a URL lead to this machine, whatever the resolver says?  Only whole
- * addresses count: what 127.1 means is the resolver's to say.
+ * Does a URL lead to this machine, for any resolver?  Only whole addresses
+ * count: a resolver decides on the meaning of 127.1.
  */
 bool
 le_is_loopback(const char *url)
@@ -392,7 +391,7 @@ le_copy_key(LeKey *to, const LeKey *from)
 
 /* ---- answers that are not DONE ---- */
 
-/* What people are told: one line of limited length, plain ASCII. */
+/* Text for people: one line of limited length, plain ASCII. */
 const char *
 le_clean_detail(const char *s)
 {
@@ -420,7 +419,7 @@ le_fail(LeAnswer *answer, LeOutcome outcome, const char *detail)
 	answer->detail = le_clean_detail(detail);
 }
 
-/* No answer that means anything: what that says depends on the question. */
+/* No meaningful answer: the outcome depends on the operation. */
 void
 le_fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
 {
@@ -428,7 +427,7 @@ le_fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
 			detail);
 }
 
-/* The answer of a proxy, say: not whose it should be. */
+/* An answer of some other server, such as a proxy. */
 void
 le_fail_shape(const LeOp *op, const LeHttpResponse *response,
 			  const char *whose, LeAnswer *answer)
@@ -440,7 +439,7 @@ le_fail_shape(const LeOp *op, const LeHttpResponse *response,
 						  response->content_type : "no type"));
 }
 
-/* No answer came, to a request that was sent or that was not. */
+/* No answer came, or the request was not even sent. */
 void
 le_fail_network(const LeOp *op, const LeHttpResponse *response,
 				LeAnswer *answer)

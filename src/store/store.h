@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store.h
- *		What a lease store is asked, and what it answers.
+ *		Operations on a lease store, and its answers.
  *
  * A store is data in, data out: encode() turns an operation into an HTTP
  * request, decode() turns the HTTP response into an answer.  Neither does
@@ -9,8 +9,8 @@
  * the server too: in the unit tests, the fuzzer and the simulator.  Memory is
  * palloc'd in the current context; the caller resets it.
  *
- * Everything that tells one store from another stands in its LeStore, its
- * settings included.  Nobody asks which store it is, only what it can do.
+ * A store differs from another in its LeStore alone, settings included.  The
+ * worker never asks which store it is, only what the store can do.
  *
  * To add a store: its file or files, with its LeStore; its declaration below,
  * and its line in store.c's registry; its place in scripts/rooms.
@@ -34,7 +34,7 @@
 #define LE_SESSION_LEN			36	/* a store session's id */
 #define LE_INCARNATION_LEN		32	/* hex digits */
 #define LE_UNFIT_LEN			15	/* lower-case letters */
-#define LE_ATTEMPT_LEN			32	/* of the id of an acquire: hex digits */
+#define LE_ATTEMPT_LEN			32	/* hex digits in the id of an acquire */
 #define LE_MAX_JOB_LEN			200 /* bytes in a job's name */
 #define LE_CLAIM_ID_LEN			32	/* hex digits */
 #define LE_MAX_TICK				(INT64CONST(1) << 52)	/* ms */
@@ -56,7 +56,7 @@
 /* Writes of election keys that a node's news list. */
 #define LE_MAX_NEWS				20
 
-/* Servers of one store: more than anybody runs. */
+/* Servers of one store: more than in practice. */
 #define LE_MAX_SERVERS			16
 
 #define LE_MAX_PART_LEN			255 /* bytes in the name of a store's part */
@@ -67,9 +67,9 @@ typedef enum LeOpKind
 {
 	/* the node's store session */
 	LE_OP_CREATE_SESSION,		/* -> session */
-	LE_OP_VERIFY_SESSION,		/* DONE only if it is what was asked for;
-								 * REFUSED with detail otherwise */
-	LE_OP_CHECK_PREFIX,			/* REFUSED if the prefix is somebody else's */
+	LE_OP_VERIFY_SESSION,		/* DONE only if it is as asked for; REFUSED
+								 * with detail otherwise */
+	LE_OP_CHECK_PREFIX,			/* REFUSED if others own the prefix */
 	LE_OP_REGISTER_NODE,		/* -> index */
 	LE_OP_RENEW_SESSION,		/* LOST: gone */
 	LE_OP_PROVE_NODE,			/* -> index; LOST: node key not ours or
@@ -94,23 +94,23 @@ typedef enum LeOpKind
 	/* claims of one election's jobs */
 	LE_OP_READ_CLAIM,			/* -> claims[0] or none, linearizable; REFUSED
 								 * if the record is not ours to write */
-	LE_OP_CLAIM,				/* CONFLICT: the record is not "previous" any
-								 * more (CHANGED), or the term not the one
-								 * that index and token name (CHANGED, HELD) */
+	LE_OP_CLAIM,				/* CONFLICT: the record differs from "previous"
+								 * (CHANGED), or the term from the one that
+								 * index and token name (CHANGED, HELD) */
 	LE_OP_COMPLETE,				/* CONFLICT: another claim, or not running; the
 								 * term does not matter */
-	LE_OP_LIST_CLAIMS,			/* -> claims, linearizable; where each key has
-								 * a lease of its own, of the election named,
-								 * else of all */
+	LE_OP_LIST_CLAIMS,			/* -> claims, linearizable: those of all
+								 * elections, or of the one named where each
+								 * key has a lease of its own */
 
 	/* observation */
-	LE_OP_WATCH,				/* -> keys, index to wait for next; of one
-								 * election where it is named: as READ */
+	LE_OP_WATCH,				/* -> keys, index to wait for next; for a named
+								 * election: as READ */
 	LE_OP_WATCH_NEWS,			/* -> news, index to wait for next */
 	LE_OP_LIST_NODES,			/* -> nodes; any age */
 	LE_OP_SESSION_NAME,			/* -> name of a foreign session, or NULL */
 
-	/* who we are */
+	/* authentication */
 	LE_OP_AUTHENTICATE			/* -> secret, lasts: for the requests that
 								 * follow */
 } LeOpKind;
@@ -118,17 +118,17 @@ typedef enum LeOpKind
 #define LE_NOPS	(LE_OP_AUTHENTICATE + 1)
 
 /*
- * Where its keys are, for as long as a store session lasts: a change of the
- * settings behind it takes effect with the next.
+ * The place of the store's keys, for as long as a store session lasts: a
+ * change of the settings behind it takes effect with the next.
  */
 typedef struct LePlace
 {
-	char		prefix[LE_MAX_ELECTION_LEN + 1];	/* of all keys */
-	char		part[LE_MAX_PART_LEN + 1];	/* of the store, as Consul's
+	char		prefix[LE_MAX_ELECTION_LEN + 1];	/* for all keys */
+	char		part[LE_MAX_PART_LEN + 1];	/* in the store, as Consul's
 											 * datacenter; "": the usual */
 } LePlace;
 
-/* What one request of an operation that takes several leaves to the next. */
+/* Data that a request of a multi-step operation passes to the next one. */
 typedef struct LeStep
 {
 	int			number;			/* from 0 */
@@ -137,8 +137,8 @@ typedef struct LeStep
 } LeStep;
 
 /*
- * One election's key in the store "local", kept in shared memory by the
- * caller for the same reason as the rest: a new worker must find it.
+ * One election's key in the store "local".  The caller keeps it in shared
+ * memory, so that a new worker finds it.
  */
 typedef struct LeLocalKey
 {
@@ -153,9 +153,9 @@ typedef struct LeClaim
 	const char *job;
 	int64		tick;			/* ms since 1970-01-01 UTC, not negative */
 	int			try;			/* from 1 */
-	const char *id;				/* drawn at random by the claimant: tells
-								 * whose it is when an answer was lost */
-	uint64		token;			/* of the term that claimed */
+	const char *id;				/* drawn at random by the claimant, who knows
+								 * the claim by it if the answer was lost */
+	uint64		token;			/* the claiming term's */
 	const char *node;			/* NULL: not kept by the store */
 	LeClaimState state;
 	int64		every;			/* ms from tick to tick; 0: not known, as from
@@ -164,24 +164,24 @@ typedef struct LeClaim
 	int64		ended_at;		/* ... 0: not ended, or not kept */
 
 	/*
-	 * For people: nothing is decided by it, and a record of an earlier
+	 * For people: no decision depends on it, and a record of an earlier
 	 * version lacks it.
 	 */
 	int64		wait;			/* ms that other nodes wait for their turn */
 	int64		last_success;	/* when a tick was last done, as claimed_at; 0:
 								 * never, or not known */
-	int			failures;		/* runs in a row, up to this one, that were
-								 * not done; -1: not known */
-	const char *sqlstate;		/* of a failure; NULL: none, or not known */
+	int			failures;		/* unsuccessful runs in a row, this one
+								 * included; -1: not known */
+	const char *sqlstate;		/* the failure's; NULL: none, or not known */
 	const char *message;		/* the same: one line, if it is kept at all */
 
-	uint64		index;			/* of the record's last write, where the store
+	uint64		index;			/* the record's last write, where the store
 								 * counts writes */
 } LeClaim;
 
 /*
- * Where the store "local" keeps claims; the caller does the I/O.  What keep()
- * has confirmed outlives a crash.
+ * The log of claims of the store "local"; the caller does the I/O.  A claim
+ * that keep() has confirmed outlives a crash.
  */
 typedef struct LeClaimLog
 {
@@ -189,8 +189,8 @@ typedef struct LeClaimLog
 	const LeClaim *(*next) (uint64 *cursor);	/* from 0; NULL: no more */
 	bool		(*has_room) (const char *election); /* for one more job */
 	bool		(*keep) (const LeClaim *claim);
-	const char *(*lost) (void); /* why not all that was claimed before is
-								 * known; NULL: it is */
+	const char *(*lost) (void); /* why some earlier claims are not known;
+								 * NULL: all are */
 	const char *(*trouble) (void);	/* the same, or why nothing can be
 									 * written; NULL: it may be tried */
 } LeClaimLog;
@@ -198,84 +198,83 @@ typedef struct LeClaimLog
 /* A node key. */
 typedef struct LeNodeKey
 {
-	const char *session;		/* that the key is named after */
+	const char *session;		/* the key is named after it */
 	bool		held;			/* its session still holds it */
 	uint64		index;
 	const char *node;
 	const char *incarnation;
 	le_duration lease;
-	uint64		seq;			/* of its last proof */
+	uint64		seq;			/* its last proof's */
 	bool		revoked;		/* its belief is known to have ended */
 	const char *unfit;			/* why it cannot lead, in a word for people;
-								 * NULL: it can.  One of a later version may
-								 * have words of its own */
-	bool		tells;			/* it has news, of whatever it writes */
+								 * NULL: it can.  A later version may use
+								 * other words */
+	bool		tells;			/* it publishes news of all its writes */
 } LeNodeKey;
 
-/* One write of an election's key, as its writer's news tell of it. */
+/* One write of an election's key, as its writer's news list it. */
 typedef struct LeGossipItem
 {
 	const char *election;
 	LeOpKind	kind;			/* ACQUIRE, as which a takeover counts, PUBLISH
 								 * or RELEASE */
-	uint64		number;			/* of its transaction, by the writer's count */
-	uint64		index;			/* of the key by it; 0: not known, as of what
-								 * was under way when this was written */
-	uint64		token;			/* PUBLISH: of the term */
+	uint64		number;			/* its transaction's, by the writer's count */
+	uint64		index;			/* the key's by this write; 0: not known, as
+								 * while the write was in flight */
+	uint64		token;			/* PUBLISH: the term's */
 } LeGossipItem;
 
 /*
- * What a node tells the others of its writes, in a key of its own that is
- * written in the same transactions.  So those that it tells of for the first
- * time have its index, publishing excepted, which may leave a key's as it is.
+ * A node's news of its writes, in a key of its own that is written in the same
+ * transactions.  So a write listed for the first time has the index of this
+ * key, except PUBLISH, which may leave the election's key as it is.
  */
 typedef struct LeGossip
 {
-	const char *session;		/* that the key is named after */
+	const char *session;		/* the key is named after it */
 	bool		held;			/* its session still holds it */
-	uint64		index;			/* of the key's last write */
-	const char *node;			/* NULL: it cannot be read, and may tell of
-								 * anything */
-	uint64		number;			/* of the transaction that wrote it */
-	uint64		since;			/* what has no higher number is not listed, or
-								 * need not be */
+	uint64		index;			/* the key's last write */
+	const char *node;			/* NULL: unreadable, may list any write */
+	uint64		number;			/* the transaction that wrote it */
+	uint64		since;			/* writes with a number up to this one may be
+								 * missing */
 	const LeGossipItem *items;
 	int			nitems;			/* at most LE_MAX_NEWS */
 } LeGossip;
 
-/* One of the terms that RENEW_TERMS is about. */
+/* One of the terms of RENEW_TERMS. */
 typedef struct LeTermRef
 {
 	const char *election;
 	uint64		token;
 	uint64		rev;
-	const char *attempt;		/* that acquired it */
+	const char *attempt;		/* the acquire's id */
 } LeTermRef;
 
 typedef struct LeOp
 {
 	LeOpKind	kind;
 
-	/* those that the same request carries; each is about another election */
+	/* further operations of the same request, each on another election */
 	const struct LeOp *const *joined;
 	int			njoined;		/* at most LE_MAX_JOINED - 1 */
 
-	/* who asks */
+	/* this node */
 	const char *node_name;
 	const char *incarnation;
 	const char *session;		/* the store session that the operation is
 								 * about or acts for; "" if there is none */
-	le_duration lease;			/* of that session */
+	le_duration lease;			/* that session's */
 
-	/* what about */
+	/* the object */
 	const char *election;
 	const char *value;			/* ACQUIRE, PUBLISH, RELEASE: the holder's
 								 * value as the user gave it; NULL: none */
 	uint64		index;			/* condition: the key's index; ACQUIRE only:
 								 * 0 means that no key exists */
-	uint64		token;			/* PUBLISH: of the term; goes with the value,
-								 * for readers to whom the index no longer
-								 * tells.  CLAIM: of the term that claims */
+	uint64		token;			/* PUBLISH: the term's; goes with the value,
+								 * since the index does not show it any more.
+								 * CLAIM: the claiming term's */
 	uint64		seq;			/* REGISTER_NODE, PROVE_NODE, REVOKE_NODE */
 	const char *unfit;			/* REGISTER_NODE, PROVE_NODE: see LeNodeKey */
 	const char *const *held;	/* PROVE_NODE: elections to check */
@@ -283,33 +282,32 @@ typedef struct LeOp
 	uint64		watch_index;	/* WATCH, WATCH_NEWS: answer when past it; 0:
 								 * at once */
 	int			wait_ms;		/* the same */
-	size_t		from;			/* decode the answer from there on, as its
-								 * last part has said; 0: from its beginning */
-	const LeGossip *news;			/* TELL_NEWS, and what is written with
+	size_t		from;			/* decode the answer from this byte on, as the
+								 * last part said; 0: from its beginning */
+	const LeGossip *news;			/* TELL_NEWS; or written together with
 								 * ACQUIRE, TAKE_OVER, PUBLISH, RELEASE; NULL:
-								 * nothing is */
+								 * none */
 	bool		fresh;			/* LIST_NODES: not from just any server */
-	bool		dry_run;		/* to hear whether it would be allowed: its
+	bool		dry_run;		/* only to learn if it would be allowed: its
 								 * conditions hold for no key */
-	bool		for_people;		/* READ: they are not to be told that somebody
-								 * leads who does not any more, though it may
-								 * take a request more to know */
+	bool		for_people;		/* READ: name no leader whose term is over,
+								 * even if that takes a request more */
 
 	/* where each key has a lease of its own */
 	uint64		rev;			/* condition beside the index: the key's
 								 * revision; WATCH: answer when another */
 	uint64		token_floor;	/* ACQUIRE: the new index must be higher */
 	const char *attempt;		/* ACQUIRE: the same for each copy of it;
-								 * PUBLISH, CLAIM: that acquired the term */
+								 * PUBLISH, CLAIM: the term's acquire */
 	const LeTermRef *terms;		/* RENEW_TERMS */
 	int			nterms;
-	const char *page;			/* LIST_HELD, LIST_CLAIMS: where to go on;
+	const char *page;			/* LIST_HELD, LIST_CLAIMS: where to continue;
 								 * NULL: begin */
 
-	/* where it takes several requests */
-	LeStep		step;			/* of the request to encode or decode */
+	/* multi-step operations */
+	LeStep		step;			/* the request to encode or decode */
 
-	const char *secret;			/* AUTHENTICATE: what the store's file says */
+	const char *secret;			/* AUTHENTICATE: the text of the file */
 
 	/* TAKE_OVER: the silent holder, as its node key was last seen */
 	const LeNodeKey *target;
@@ -317,10 +315,10 @@ typedef struct LeOp
 
 	/* claims */
 	const char *job;			/* READ_CLAIM */
-	const LeClaim *claim;		/* CLAIM, COMPLETE: what to write */
-	const LeClaim *previous;	/* the record as it was read, on which the
-								 * write depends; CLAIM only: NULL means that
-								 * the job has none */
+	const LeClaim *claim;		/* CLAIM, COMPLETE: the record to write */
+	const LeClaim *previous;	/* the record that was read: condition of the
+								 * write; CLAIM only: NULL means that the job
+								 * has none */
 
 	/* store "local" only */
 	LeLocalKey *local;
@@ -340,17 +338,17 @@ typedef struct LeHttpRequest
 								 * broken */
 
 	/*
-	 * Has enough of the answer come?  If so it ends there, whole; NULL: never
-	 * before its end.  Runs inside libcurl: it may only look.
+	 * Is this much of the answer enough?  If so it ends there, whole; NULL:
+	 * never before its end.  Called by libcurl: it may only look.
 	 */
 	bool		(*enough) (const char *body, size_t len);
 
-	bool		without_secret; /* as one that asks for it */
+	bool		without_secret; /* sent to obtain the secret */
 
 	/* set by the caller of encode() */
 	const char *base;			/* URL of the server, without a slash at its
 								 * end; encode() may name another one */
-	bool		fresh;			/* over a connection of its own, to try it */
+	bool		fresh;			/* over a new connection, to try it */
 	int			connect_ms;		/* 0: as long as for the answer */
 	const char *secret;			/* NULL: none; it goes behind ... */
 	const char *secret_header;	/* ... this, or if that is NULL into the
@@ -382,23 +380,23 @@ typedef struct LeKey
 {
 	const char *election;
 	const char *holder;			/* store session that holds it; NULL: free */
-	uint64		index;			/* of its last write */
+	uint64		index;			/* its last write */
 	bool		usable;			/* carries the lock flag */
-	const char *fault;			/* why it does not serve, if not as the store
-								 * says of all such */
-	bool		ours;			/* its value was written by this extension; the
-								 * following come from it, else NULL, false */
+	const char *fault;			/* why this key is not usable; NULL: see
+								 * LeStore.foreign_key */
+	bool		ours;			/* this extension wrote its value; else the
+								 * following are NULL, false */
 	const char *node;
 	const char *value_session;	/* the session that wrote the value */
 	const char *value;			/* the user's value, NULL: none */
-	uint64		token;			/* of the term that wrote it; 0: not known */
+	uint64		token;			/* the term that wrote it; 0: not known */
 	bool		released;
 	bool		told;			/* known from news, which leave out "value" */
-	uint64		rev;			/* of a key with a lease of its own, counted
+	uint64		rev;			/* if the key has a lease of its own: revision
 								 * within a term */
 } LeKey;
 
-/* What became of one of the terms of RENEW_TERMS. */
+/* The result for one of the terms of RENEW_TERMS. */
 typedef struct LeRenewal
 {
 	LeOutcome	outcome;		/* LOST: over; CONFLICT: it is at rev */
@@ -407,15 +405,12 @@ typedef struct LeRenewal
 	const char *detail;
 } LeRenewal;
 
-/*
- * Why was it REFUSED?  The last two concern every request, not only what was
- * asked.
- */
+/* Why was it REFUSED?  The last two concern every request. */
 typedef enum LeCause
 {
-	LE_CAUSE_OTHER,				/* the text says it; of other outcomes: none */
+	LE_CAUSE_OTHER,				/* see the text; for other outcomes: none */
 	LE_CAUSE_PERMISSION,		/* the secret does not allow it */
-	LE_CAUSE_STRANGER,			/* whoever asks is not known, or not let in */
+	LE_CAUSE_STRANGER,			/* this node is not known, or not let in */
 	LE_CAUSE_NOT_STORE			/* the answer is not the store's */
 } LeCause;
 
@@ -424,7 +419,7 @@ typedef struct LeAnswer
 	LeOutcome	outcome;
 	LeCause		cause;
 	LeConflict	conflict;
-	uint64		index;			/* of the write; of the answer for reads */
+	uint64		index;			/* the write's; for reads the answer's */
 	const char *session;
 	const char *name;
 	const char *detail;			/* for people, when outcome is not DONE: one
@@ -442,52 +437,51 @@ typedef struct LeAnswer
 	int			nlost;
 
 	/* where each key has a lease of its own */
-	uint64		rev;			/* of the key, by a write that was applied */
-	le_duration trust;			/* how long after its request was sent that
-								 * write may be trusted */
+	uint64		rev;			/* the key's, by a write that was applied */
+	le_duration trust;			/* how long that write may be trusted, from
+								 * when its request was sent */
 	LeRenewal  *renewals;		/* RENEW_TERMS: as many as terms */
 	const char *page;			/* LIST_HELD, LIST_CLAIMS: there is more, from
 								 * here on */
-	size_t		rest;			/* it is so long that only a part has been
-								 * decoded: to be asked again, with the same
-								 * answer to add to, from there on; 0: that is
-								 * all */
+	size_t		rest;			/* only a part of a long answer has been
+								 * decoded: decode again from this byte, with
+								 * the same LeAnswer; 0: that is all */
 	bool		next_server;	/* certainly not applied, but perhaps by
 								 * another server of the list */
-	bool		unsent;			/* no store's: its turn never came, or it was
-								 * not wanted any more by then */
+	bool		unsent;			/* set by no store: it never left the queue, or
+								 * was dropped from it */
 
 	/* where the request carries several operations */
-	struct LeAnswer *parts;		/* of each, the first included; NULL: this one
-								 * is about all */
-	bool		unjudged;		/* of a part: certainly not applied, but only
+	struct LeAnswer *parts;		/* one each, the first operation included;
+								 * NULL: this answer is for all */
+	bool		unjudged;		/* in a part: certainly not applied, but only
 								 * since another was refused */
 	bool		apart;			/* none was applied, since the server does not
-								 * take them together: each may go by itself */
+								 * take them together: send each alone */
 
-	/* where it takes several requests */
-	bool		again;			/* another follows, as "next" says; nothing
-								 * else of the answer counts */
+	/* multi-step operations */
+	bool		again;			/* another request follows, as "next" says;
+								 * ignore the rest of the answer */
 	LeStep		next;
-	bool		anchors;		/* this request, not one that follows, took or
-								 * renewed the lease: trust counts from when it
-								 * was sent */
+	bool		anchors;		/* this request, not a later one, took or
+								 * renewed the lease: trust counts from its
+								 * sending */
 
 	/* where a secret has to be fetched */
 	const char *secret;			/* AUTHENTICATE */
 	le_duration lasts;			/* AUTHENTICATE: 0: until it is refused */
 	bool		stale_secret;	/* certainly not applied, but perhaps with a
 								 * new one */
-	bool		busy;			/* it has too much to do, or was asked too
+	bool		busy;			/* the store is overloaded, or was asked too
 								 * often ... */
-	le_duration busy_for;		/* ... and wants to be left alone for so long;
-								 * 0: it did not say */
+	le_duration busy_for;		/* ... and asks for such a pause; 0: it did not
+								 * say */
 } LeAnswer;
 
 /* How this node learns that a key has changed hands. */
 typedef enum LeWatching
 {
-	LE_WATCH_NOTHING,			/* there is nobody else */
+	LE_WATCH_NOTHING,			/* there is no other node */
 	LE_WATCH_ALL,				/* one parked query shows every key */
 	LE_WATCH_EACH				/* a query for each key that is waited for */
 } LeWatching;
@@ -497,9 +491,9 @@ typedef enum LeSettingKind
 {
 	LE_SETTING_URL,
 	LE_SETTING_URLS,			/* a list, the first that answers is asked */
-	LE_SETTING_ISSUER,			/* URL of who gives out secrets, of this
+	LE_SETTING_ISSUER,			/* URL of the issuer of secrets, on this
 								 * machine or its host, or by https */
-	LE_SETTING_PREFIX,			/* of keys */
+	LE_SETTING_PREFIX,			/* the prefix of keys */
 	LE_SETTING_WORD,			/* letters, digits, "_" and "-"; or empty */
 	LE_SETTING_FILE,
 	LE_SETTING_FLAG,
@@ -533,28 +527,28 @@ typedef struct LeFinding
 	LeLevel		level;
 	const char *topic;
 	const char *text;
-	const char *lasting;		/* the same without what changes as time goes
-								 * by; NULL: nothing of it does */
+	const char *lasting;		/* the same without parts that change with
+								 * time; NULL: no such part */
 } LeFinding;
 
-#define LE_MAX_FINDINGS		4	/* that one store has to say */
+#define LE_MAX_FINDINGS		4	/* from one store */
 
 /*
- * A store: what it can do, and how it is asked.  What is left out is 0, false
- * or NULL.  All of it may be called from any process of the server.
+ * A store: its abilities and its functions.  A field left out is 0, false or
+ * NULL.  Any process of the server may call all of it.
  */
 typedef struct LeStore
 {
 	const char *name;			/* in leader_election.backend */
 
-	/* what it decides */
+	/* its kind of lease */
 	bool		between_instances;	/* false: perform() answers everything, at
 									 * once, for this instance alone */
 	bool		has_sessions;	/* a store session per node carries all its
 								 * terms, its node key tells the others of it;
 								 * false: both exist in name only */
-	bool		key_leases;		/* each key has a lease of its own, which is
-								 * renewed by itself */
+	bool		key_leases;		/* each key has a lease of its own, with its
+								 * own renewals */
 	bool		(*takes_over) (void);	/* may a holder that was silent for
 										 * its whole lease be deposed?  NULL:
 										 * the store judges its leases */
@@ -562,25 +556,25 @@ typedef struct LeStore
 	/* its leases */
 	le_duration least_lease;	/* 0: any */
 	le_duration most_lease;
-	le_duration granularity;	/* what one may be short of, at most */
+	le_duration granularity;	/* how much shorter than asked one may be */
 	le_duration least_session;	/* the shortest TTL that it grants */
-	const char *takes_more;		/* what else it takes off a lease, by the
-								 * setting that says how much */
+	const char *takes_more;		/* the setting of a further deduction from a
+								 * lease */
 	le_duration hiccup;			/* how long it may be silent in good health */
 	const char *hiccup_cause;
 
 	/* how many at a time */
 	int			room;			/* places of a request that carries several
 								 * operations; 0: each goes alone */
-	int			(*takes) (const LeOp *op);	/* how many of these; 0: it goes
+	int			(*takes) (const LeOp *op);	/* places that op takes; 0: it goes
 											 * alone */
 	bool		(*joins) (const LeOp *op, const LeOp *other);	/* may both go
 																 * in one? */
 	int			max_renewals;	/* terms of one RENEW_TERMS; at least 1 where
 								 * keys have leases */
 	LeWatching	watching;
-	bool		tells;			/* nodes may tell each other of their writes,
-								 * so that nobody has to look at all keys */
+	bool		tells;			/* nodes may publish news of their writes, so
+								 * that no node has to read all keys */
 	int			park_ms;		/* how long a WATCH stays parked ... */
 	int			park_grace_ms;	/* ... and what the store may add */
 	int			max_parked;		/* EACH: how many may be parked at a time */
@@ -588,20 +582,19 @@ typedef struct LeStore
 								 * is sent so much later; NULL: it is parked */
 	bool		renews_apart;	/* PUBLISH does not renew the key's lease */
 	bool		claims_apart;	/* a claim is written first, and the term
-								 * checked then: who finds its own record asks
-								 * for CLAIM once more */
-	bool		lists_all_claims;	/* LIST_CLAIMS: of all elections; false: of
-									 * the one that is named */
+								 * checked then: a claimant that finds its own
+								 * record sends CLAIM once more */
+	bool		lists_all_claims;	/* LIST_CLAIMS: those of all elections;
+									 * false: the named one's */
 
-	/* its settings, and what they say */
+	/* its settings, and functions of them */
 	const LeSetting *settings;
 	int			nsettings;
 	const char *(*servers) (void);	/* URLs, separated by commas */
 	const char *url_setting;	/* for hints */
-	const char *(*url_fault) (const char *url); /* what is wrong with a URL
-												 * that has the form of one;
-												 * NULL: nothing */
-	void		(*place) (LePlace *place);	/* as the settings have it now */
+	const char *(*url_fault) (const char *url); /* the fault of a well-formed
+												 * URL; NULL: none */
+	void		(*place) (LePlace *place);	/* by the present settings */
 
 	/* its secret */
 	const char *(*secret_file) (void);	/* "": none is sent */
@@ -609,34 +602,33 @@ typedef struct LeStore
 	const char *secret_header;	/* the secret goes behind it, as in
 								 * "Authorization: Bearer "; NULL: into the
 								 * query, as it is */
-	const char *(*authenticates) (void);	/* as whom AUTHENTICATE is asked
-											 * for it; "": it is not.  NULL:
-											 * never */
-	const char *fetched_header; /* one that was asked for goes behind it */
+	const char *(*authenticates) (void);	/* the identity for AUTHENTICATE;
+											 * "": not used.  NULL: never */
+	const char *fetched_header; /* before a secret that was fetched */
 	void		(*judge_secret) (const char *secret, int64 now,
-								 LeFinding *finding);	/* what the file's says
-														 * of itself; ms since
-														 * 1970.  NULL: it says
-														 * nothing */
+								 LeFinding *finding);	/* judges the secret of
+														 * the file; now in ms
+														 * since 1970.  NULL:
+														 * it shows nothing */
 
 	/* several servers */
 	const char *ready_path;		/* answers 200 if the server can be asked;
-								 * NULL: it is found out by asking */
+								 * NULL: each request shows it */
 
-	/* what people are told */
-	LeOpKind	place_check;	/* the operation that le_check_config() asks
-								 * for to find out whether the place is ours
-								 * to use; it is said to ... */
+	/* texts for people */
+	LeOpKind	place_check;	/* le_check_config() sends it to find if the
+								 * place is ours to use, and says that the
+								 * node may or may not ... */
 	const char *place_verb;		/* "use the key prefix" */
-	const char *foreign_key;	/* why a key that is not usable is not */
+	const char *foreign_key;	/* why an unusable key is unusable */
 	int			(*explain) (const LeTiming *timing, int elections,
-							LeFinding *findings);	/* of a node that contends
+							LeFinding *findings);	/* for a node that contends
 													 * for so many elections */
 
 	/* requests and answers */
 	bool		(*performs) (LeOpKind kind);	/* does perform() answer it at
-												 * once, although others are
-												 * asked?  NULL: never */
+												 * once, unlike other kinds?
+												 * NULL: never */
 	void		(*encode) (const LePlace *place, const LeOp *op,
 						   LeHttpRequest *request);
 	void		(*decode) (const LePlace *place, const LeOp *op,

@@ -3,10 +3,10 @@
  * xml.c
  *		A strict walk through the little of XML that lists of blobs use.
  *
- * Elements, attributes that nobody looks at, text with the five entities that
- * every document may have, and one declaration at the start.  Anything else,
- * as a comment, a section of CDATA or a document type, ends the walk: what is
- * not understood is not guessed at.
+ * Elements, attributes (ignored), text with the five entities that every
+ * document may have, and one declaration at the start.  Anything else, such as
+ * a comment, a section of CDATA or a document type, ends the walk: the reader
+ * does not guess.
  *
  * src/store/xml.c
  *
@@ -28,8 +28,8 @@ typedef struct Walk
 	const char *end;
 	LeXmlName	path[LE_XML_DEPTH];
 	int			depth;
-	const char *text;			/* of the innermost element; NULL: it has
-								 * elements in it */
+	const char *text;			/* the innermost element's; NULL: it contains
+								 * elements */
 	LeXmlVisit	visit;
 	void	   *arg;
 } Walk;
@@ -88,7 +88,7 @@ take_name(Walk *w, LeXmlName *name)
 	return name->len > 0;
 }
 
-/* To the end of the tag; whatever stands in quotes is no end. */
+/* To the end of the tag; characters in quotes do not end it. */
 static bool
 skip_attributes(Walk *w, bool *empty)
 {
@@ -193,7 +193,7 @@ le_xml_at(const LeXmlNode *node, int level, const char *name)
 		memcmp(node->path[level].name, name, node->path[level].len) == 0;
 }
 
-/* The text of an element; NULL if it has something else in it. */
+/* The text of an element; NULL if it contains anything else. */
 char *
 le_xml_text(const LeXmlNode *node)
 {

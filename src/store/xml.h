@@ -28,8 +28,8 @@ typedef struct LeXmlNode
 } LeXmlNode;
 
 /*
- * Sees each element when it ends: what is in it comes before.  False ends the
- * walk, and le_xml_walk returns false.
+ * Called for each element when it ends: its inner elements come before.  False
+ * ends the walk, and le_xml_walk returns false.
  */
 typedef bool (*LeXmlVisit) (void *arg, const LeXmlNode *node);
 
