@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * consul.c
- *		The store "consul": its settings, and what it can do.
+ *		The store "consul": its settings and abilities.
  *
  * src/store/consul.c
  *
@@ -108,7 +108,7 @@ failover(const LeTiming *t)
 	return finding;
 }
 
-/* Consul is told a lock-delay in whole seconds. */
+/* Consul takes a lock-delay in whole seconds. */
 static LeFinding
 lock_delay(const LeTiming *t)
 {

@@ -17,8 +17,8 @@
 #include "store/consul_list.h"
 #include "store/consul_text.h"
 
-/* So much of a list is decoded at a time: some 300 keys of elections, which
- * takes a millisecond or two. */
+/* Bytes of a list to decode at a time: some 300 keys of elections, which takes
+ * a millisecond or two. */
 size_t		le_consul_slice = 128 * 1024;
 
 /* ---- answers: lists of keys ---- */
@@ -27,9 +27,9 @@ typedef struct List
 {
 	const LeOp *op;
 	LeAnswer   *answer;
-	char	   *prefix;			/* of the keys asked for */
+	char	   *prefix;			/* common to the keys asked for */
 	const char *only;			/* READ, READ_CLAIM: the one key asked for */
-	bool		foreign;		/* CHECK_PREFIX: keys that are Patroni's;
+	bool		foreign;		/* CHECK_PREFIX: keys are Patroni's;
 								 * READ_CLAIM: no claim of ours */
 	int			allocated;
 	LeConsulEntry		entry;
@@ -82,7 +82,7 @@ add_news_of(List *list, const char *session)
 							&answer->news[answer->nnews++]);
 }
 
-/* News come behind all node keys: "n" is no hexadecimal digit. */
+/* News come after all node keys: "n" is no hexadecimal digit. */
 static void
 mark_telling(List *list, const char *session)
 {
@@ -94,7 +94,7 @@ mark_telling(List *list, const char *session)
 				strcmp(list->entry.session, session) == 0;
 }
 
-/* Node keys, and behind them the news of some of the nodes. */
+/* Node keys, and after them the news of some of the nodes. */
 static void
 list_node(List *list)
 {
@@ -209,7 +209,7 @@ list_visit(void *arg, const LeJsonNode *node)
 	return node->depth > 2 || le_consul_entry_field(&list->entry, node);
 }
 
-/* Does a key, from its last slash of the prefix on, look like Patroni's? */
+/* Does a key, from the last slash of the prefix on, look like Patroni's? */
 static bool
 is_patroni(const char *key)
 {
@@ -252,7 +252,7 @@ start_list(const LePlace *place, const LeOp *op,
 	list->op = op;
 	list->answer = answer;
 	list->prefix = psprintf("%s%s", le_consul_key_prefix(place), below);
-	/* as grow() had it when the part before ended, or less */
+	/* at most the size that grow() had reached in the part before */
 	have = Max(Max(answer->nkeys, answer->nnodes), answer->nclaims);
 	for (list->allocated = 8; list->allocated < have;)
 		list->allocated *= 2;
@@ -268,7 +268,7 @@ start_list(const LePlace *place, const LeOp *op,
 		});
 }
 
-/* Keys that are somebody else's stand where ours should. */
+/* Foreign keys stand in the place of ours. */
 static void
 fail_foreign(const List *list, LeAnswer *answer)
 {
@@ -282,7 +282,7 @@ fail_foreign(const List *list, LeAnswer *answer)
 						 "another key prefix", list->prefix));
 }
 
-/* Each answer about keys that is Consul's own has an index. */
+/* Each answer of Consul's own about keys has an index. */
 bool
 le_consul_has_index(const LeHttpResponse *response, uint64 *index)
 {
@@ -296,7 +296,7 @@ le_consul_has_index(const LeHttpResponse *response, uint64 *index)
 	return *end == '\0';
 }
 
-/* Were keys left out that the token may not read? */
+/* Does the answer leave out keys that the token may not read? */
 static bool
 is_filtered(const LeHttpResponse *response)
 {
@@ -307,8 +307,8 @@ is_filtered(const LeHttpResponse *response)
 }
 
 /*
- * Where does a slice end that begins with an element of an array, or with the
- * array's end?  Behind the first of its elements that makes it long enough.
+ * The end of a slice, which begins with an element of an array, or with the
+ * array's end: after the first element that makes it long enough.
  */
 static size_t
 slice_end(const char *body, size_t len, size_t from)
@@ -331,7 +331,7 @@ slice_end(const char *body, size_t len, size_t from)
 		else if (c == '{' || c == '[')
 			depth++;
 		else if ((c == '}' || c == ']') && depth-- == 0)
-			return i;			/* of the array itself */
+			return i;			/* the array ends */
 		else if (c == ',' && depth == 0 && i - from >= le_consul_slice)
 			return i;
 	}
@@ -364,8 +364,8 @@ skip_space(const LeHttpResponse *response, size_t at)
 }
 
 /*
- * A list that shows thousands of keys is walked through a part at a time.
- * Behind a comma there has to be one more element, as in one piece.
+ * Walks a list with thousands of keys a part at a time.  After a comma there
+ * has to be one more element, as in one piece.
  */
 static bool
 walk_slice(const LeOp *op, const LeHttpResponse *response, List *list)

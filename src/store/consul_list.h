@@ -12,7 +12,7 @@
 
 #include "store/store.h"
 
-/* So much of a list is decoded at a time; for tests to set. */
+/* Bytes of a list to decode at a time; for tests to set. */
 extern size_t le_consul_slice;
 
 extern bool le_consul_has_index(const LeHttpResponse *response,

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * consul_plan.c
- *		Transactions of the store "consul", and what their results mean.
+ *		Transactions of the store "consul", and the meaning of results.
  *
  * Every write is one transaction (PUT /v1/txn) whose conditions are checked
  * together with it by Consul's state machine.  A transaction is planned as a
- * list of steps; the same plan tells what the failure of a step means.
+ * list of steps; the same plan gives the meaning of a step's failure.
  *
  * This file has no text of Consul's: the simulator links it as it is.
  *
@@ -39,7 +39,7 @@ le_consul_ttl_seconds(le_duration lease)
 	return whole_seconds(le_session_ttl(lease, LE_CONSUL_LEAST_SESSION));
 }
 
-/* Whoever believed in a term has ceased to before its key can be locked. */
+/* A holder's belief has ended before its key can be locked. */
 int64
 le_consul_lock_delay_seconds(le_duration lease)
 {
@@ -86,7 +86,7 @@ claim_key(const LeOp *op)
 
 static const LeConsulValue no_value = {.kind = LE_CONSUL_NOTHING};
 
-/* The acquiring write has the token as its index; a later one has not. */
+/* The index of the acquiring write is the token; a later write has another. */
 static LeConsulValue
 leader_value(const LeOp *op, bool released)
 {
@@ -163,7 +163,7 @@ write_key(LeConsulPlan *plan, LeConsulVerb verb, LeConsulKey key,
 	step->value = value;
 }
 
-/* Only our own session can fail it. */
+/* This step fails only with our own session. */
 static void
 add_news(const LeOp *op, LeConsulPlan *plan)
 {
@@ -197,7 +197,7 @@ plan_prove(const LeOp *op, LeConsulPlan *plan)
 					  op->session);
 }
 
-/* The node key of a session that has ended. */
+/* Marks the node key of a session that has ended. */
 static void
 plan_mark(const LeOp *op, LeConsulPlan *plan)
 {
@@ -245,7 +245,7 @@ plan_acquire(const LeOp *op, LeConsulKey key, LeConsulPlan *plan)
 			  leader_value(op, false));
 }
 
-/* A step that frees or marks what the silent holder has. */
+/* A step that frees or marks a key of the silent holder. */
 static LeConsulStep *
 take_from(LeConsulPlan *plan, LeConsulVerb verb, LeConsulKey key,
 		  const char *session, LeConsulValue value)
@@ -259,9 +259,9 @@ take_from(LeConsulPlan *plan, LeConsulVerb verb, LeConsulKey key,
 
 /*
  * Marks the holder's node key, as it was seen when the holder had been silent
- * for a whole lease.  A proof that it made since moved the index and refuses
- * everything.  Marked, never deleted: were the key gone, a late duplicate of
- * the request that made it would bring it back.
+ * for a whole lease.  A later proof of the holder moved the index and refuses
+ * the whole transaction.  The key is never deleted: a late duplicate of the
+ * request that made it would bring it back.
  */
 static void
 plan_revoke(const LeOp *op, LeConsulPlan *plan)
@@ -325,8 +325,8 @@ plan_part(const LeOp *op, LeConsulPlan *plan)
 
 /*
  * One or several operations of a kind, each on its own election's key.  The
- * check of the own node key stops a late acquire of a session that has been
- * given up, that of the index a late duplicate of any other write.
+ * check of our node key stops a late acquire of a session that was given up;
+ * the check of the index stops a late duplicate of any other write.
  */
 static void
 plan_joined(const LeOp *op, LeConsulPlan *plan)
@@ -354,9 +354,9 @@ write_claim(const LeOp *op, LeConsulPlan *plan)
 }
 
 /*
- * The check of the session shows that the term holds, that of the index that
- * it is this term and not a later one of the same session, as a request that
- * was held up might find.
+ * The check of the session shows that the term holds.  The check of the index
+ * shows that it is this term: a delayed request might find a later one of the
+ * same session.
  */
 static void
 plan_claim(const LeOp *op, LeConsulPlan *plan)
@@ -373,7 +373,7 @@ plan_claim(const LeOp *op, LeConsulPlan *plan)
 	write_claim(op, plan);
 }
 
-/* No word of the term: work that is done is done. */
+/* Without conditions on the term: work that is done is done. */
 static void
 plan_complete(const LeOp *op, LeConsulPlan *plan)
 {
@@ -439,7 +439,7 @@ le_consul_begin(LeConsulOutcome *outcome, const LeConsulPlan *plan,
 	}
 }
 
-/* What the failure of a step means, and how grave that is. */
+/* The meaning of a step's failure, and its gravity. */
 typedef struct Verdict
 {
 	int			weight;
@@ -509,7 +509,7 @@ add_lost(LeAnswer *answer, int position)
 	answer->lost[answer->nlost++] = position;
 }
 
-/* Keep what a step says about one of the parts if it is the gravest. */
+/* Keep a step's verdict on one of the parts if it is the gravest. */
 static void
 note_verdict(LeConsulOutcome *outcome, int part, const Verdict *verdict,
 			 LeCause cause, const char *detail)
@@ -544,7 +544,7 @@ le_consul_refused(LeConsulOutcome *outcome, int number,
 			note_verdict(outcome, i, &verdict, cause, detail);
 }
 
-/* Does the answer show what the part was to write? */
+/* Does the answer show the part's write? */
 static bool
 shows_write(const LeConsulOutcome *outcome, int part)
 {
@@ -562,7 +562,7 @@ shows_write(const LeConsulOutcome *outcome, int part)
 	return written->session == NULL;
 }
 
-/* All parts are applied, or the answer is not what Consul says then. */
+/* All parts are applied; false if the answer does not show that. */
 static bool
 settle_done(LeConsulOutcome *outcome)
 {
@@ -577,7 +577,7 @@ settle_done(LeConsulOutcome *outcome)
 	return true;
 }
 
-/* None is applied; what was wrong with none of its steps may be sent again. */
+/* None is applied; a part without a faulty step may be sent again. */
 static bool
 settle_refused(LeConsulOutcome *outcome)
 {
@@ -615,11 +615,11 @@ le_consul_settle(LeConsulOutcome *outcome, bool refused, LeAnswer *answer)
 	return true;
 }
 
-/* ---- what reads show ---- */
+/* ---- data from reads ---- */
 
 /*
- * The token of the term in a key that is shown, whose value says that it was
- * written under this one (0: it says nothing); 0: not known.
+ * The token of the term in this key, 0 if unknown.  "written" is the token in
+ * the key's value, 0 if that has none.
  */
 uint64
 le_consul_token(const LeKey *key, uint64 written)
@@ -631,9 +631,9 @@ le_consul_token(const LeKey *key, uint64 written)
 }
 
 /*
- * The index to wait for next.  One that went back (tombstones were collected,
- * Consul was restored) must not be waited for: that would be to sleep through
- * everything until the old one is reached again.
+ * The index to wait for next.  If the index went back (tombstones were
+ * collected, Consul was restored), a wait for the old one would sleep through
+ * all changes until that is reached again.
  */
 uint64
 le_consul_next_index(const LeOp *op, uint64 index)
@@ -644,10 +644,10 @@ le_consul_next_index(const LeOp *op, uint64 index)
 }
 
 /*
- * What is told of for the first time was written with the news, and all of one
- * transaction have one index.  Not so a value that is published once more as
- * it was, since then the key's index stays; and the end of the session moves
- * that of the news.  False if no node of ours tells that.
+ * A write listed for the first time went together with the news, and all
+ * writes of one transaction have one index.  There are two exceptions: a value
+ * published again unchanged leaves the key's index, and the end of the session
+ * moves that of the news.  False if no node of ours writes such news.
  */
 bool
 le_consul_date_items(const LeGossip *news, LeGossipItem *items)
@@ -668,8 +668,8 @@ le_consul_date_items(const LeGossip *news, LeGossipItem *items)
 
 /* ---- several operations in one transaction ---- */
 
-/* Places that the operation takes of a transaction: as many as plan_part()
- * makes steps. */
+/* Places of a transaction that the operation takes: the number of steps of
+ * plan_part(). */
 int
 le_consul_takes(const LeOp *op)
 {
@@ -687,7 +687,7 @@ le_consul_takes(const LeOp *op)
 	}
 }
 
-/* Each transaction takes over from one holder, as it was last seen. */
+/* Each transaction takes over from one holder, in its state last seen. */
 bool
 le_consul_joins(const LeOp *op, const LeOp *other)
 {

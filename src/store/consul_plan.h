@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * consul_plan.h
- *		Transactions of the store "consul", and what their results mean.
+ *		Transactions of the store "consul", and the meaning of results.
  *
  * Data without text: an operation becomes a list of steps, results become an
  * answer.  consul_text.c prints and reads them as Consul's JSON; the simulator
- * carries out the very same steps in its model of Consul.
+ * runs the very same steps in its model of Consul.
  *
  * src/store/consul_plan.h
  *
@@ -22,8 +22,8 @@
 /* The shortest TTL that Consul grants a session. */
 #define LE_CONSUL_LEAST_SESSION (10 * LE_SEC)
 
-/* Steps that joined operations have in common: our node key, our news, and
- * the node key of the holder that is taken over from. */
+/* Steps that joined operations share: our node key, our news, and the node key
+ * of the holder that is taken over from. */
 #define LE_CONSUL_COMMON_STEPS	5
 
 /* Conditions first, then writes. */
@@ -39,14 +39,14 @@ typedef enum LeConsulVerb
 	LE_CONSUL_DELETE
 } LeConsulVerb;
 
-/* What it means when a step of a transaction fails. */
+/* The meaning of a step's failure. */
 typedef enum LeConsulRole
 {
 	LE_CONSUL_OWN,				/* our session or its node key is gone */
 	LE_CONSUL_UNCHANGED,		/* the key is not as it was read */
 	LE_CONSUL_FREE_OF_PATRONI,	/* the key's directory belongs to Patroni */
 	LE_CONSUL_HELD,				/* this election's key is not ours */
-	LE_CONSUL_WRITE				/* the write itself: the reason tells */
+	LE_CONSUL_WRITE				/* the write itself: the reason decides */
 } LeConsulRole;
 
 /* Keys; the head of consul_text.c has their names in Consul. */
@@ -54,18 +54,18 @@ typedef struct LeConsulKey
 {
 	enum
 	{
-		LE_CONSUL_LEADER,		/* of the election that is named */
+		LE_CONSUL_LEADER,		/* the named election's */
 		LE_CONSUL_CONFIG,		/* Patroni's, beside it */
 		LE_CONSUL_INITIALIZE,	/* the same */
-		LE_CONSUL_NODE,			/* of the session that is named */
+		LE_CONSUL_NODE,			/* the named session's */
 		LE_CONSUL_NEWS,			/* the same */
-		LE_CONSUL_CLAIM			/* of the election's job */
+		LE_CONSUL_CLAIM			/* the election's job's */
 	}			kind;
 	const char *name;
 	const char *job;
 } LeConsulKey;
 
-/* What a step writes, all of it taken from an operation. */
+/* The value that a step writes, all of it taken from an operation. */
 typedef struct LeConsulValue
 {
 	enum
@@ -78,7 +78,7 @@ typedef struct LeConsulValue
 		LE_CONSUL_VALUE_OF_CLAIM
 	}			kind;
 	const LeOp *op;
-	uint64		token;			/* of the leader's term; 0: the index is it */
+	uint64		token;			/* the leader's term's; 0: the index is it */
 	bool		ended;			/* released, revoked */
 } LeConsulValue;
 
@@ -95,14 +95,14 @@ typedef struct LeConsulStep
 
 #define LE_CONSUL_ALL_PARTS		(-1)	/* ... for each of them */
 
-/* One transaction, for one operation or for several that are joined in it. */
+/* One transaction, for one operation or for several joined ones. */
 typedef struct LeConsulPlan
 {
 	const LeOp *op;
 	int			nsteps;
 	int			nparts;
 	int			part;			/* being planned */
-	int			write[LE_MAX_JOINED];	/* the step that writes, of each */
+	int			write[LE_MAX_JOINED];	/* each part's step that writes */
 	LeConsulStep steps[LE_CONSUL_MAX_STEPS];
 } LeConsulPlan;
 
@@ -121,7 +121,7 @@ typedef struct LeConsulWritten
 {
 	uint64		index;			/* 0: it is not shown */
 	bool		flagged;		/* it carries our lock flag */
-	const char *session;		/* that holds it; NULL: none */
+	const char *session;		/* the one that holds it; NULL: none */
 } LeConsulWritten;
 
 /* An answer to a transaction while it is being read. */
@@ -130,18 +130,18 @@ typedef struct LeConsulOutcome
 	const LeConsulPlan *plan;
 	LeAnswer   *answers;		/* one for each part */
 	int			nrefused;
-	int			weight[LE_MAX_JOINED];	/* of the gravest so far */
+	int			weight[LE_MAX_JOINED];	/* the gravest so far */
 	LeConsulWritten written[LE_MAX_JOINED];
 } LeConsulOutcome;
 
-/* What a session is made with. */
+/* Times of a session. */
 extern int64 le_consul_ttl_seconds(le_duration lease);
 extern int64 le_consul_lock_delay_seconds(le_duration lease);
 
 /* False if the operation is not a transaction. */
 extern bool le_consul_plan(const LeOp *op, LeConsulPlan *plan);
 
-/* Results: begin, then what was refused or what was written, then settle. */
+/* Results: begin, then the refused or written steps, then settle. */
 extern void le_consul_begin(LeConsulOutcome *outcome,
 							const LeConsulPlan *plan, LeAnswer *answer);
 extern void le_consul_refused(LeConsulOutcome *outcome, int step,
@@ -149,7 +149,7 @@ extern void le_consul_refused(LeConsulOutcome *outcome, int step,
 extern bool le_consul_settle(LeConsulOutcome *outcome, bool refused,
 							 LeAnswer *answer);
 
-/* Rules for what reads show. */
+/* Rules for data from reads. */
 extern uint64 le_consul_token(const LeKey *key, uint64 written);
 extern uint64 le_consul_next_index(const LeOp *op, uint64 index);
 extern bool le_consul_date_items(const LeGossip *news, LeGossipItem *items);

@@ -21,7 +21,7 @@
 
 /*
  * No checks: a session that rests on the agent's health check dies with a
- * hiccup of the agent.  Both ways to say so, for versions before and since
+ * hiccup of the agent.  The two empty lists are for versions before and since
  * 1.7.
  */
 void
@@ -95,14 +95,14 @@ session_visit(void *arg, const LeJsonNode *node)
 	{
 		if (node->type != LE_JSON_OBJECT || s->info.id == NULL ||
 			strcmp(s->info.id, s->id) != 0)
-			return false;		/* not what was asked for */
+			return false;		/* not the session asked for */
 		s->found = s->info;
 		memset(&s->info, 0, sizeof(s->info));
 	}
 	return true;
 }
 
-/* Reads 15s, 1m0s, 1h0m0s, 500ms, as Go writes them; 0 if it cannot. */
+/* Reads Go's form: 15s, 1m0s, 1h0m0s, 500ms; 0 if it is another. */
 static le_duration
 parse_duration(const char *s)
 {
@@ -140,8 +140,8 @@ parse_duration(const char *s)
 }
 
 /*
- * Is the session what the terms rely on?  A larger TTL than asked for only
- * keeps the waiters longer; nothing is ever derived from it.
+ * Does the session have the properties that terms rely on?  A larger TTL than
+ * asked for only keeps the waiters longer; nothing is ever derived from it.
  */
 static void
 verify_session(const LeOp *op, const SessionInfo *info, LeAnswer *answer)

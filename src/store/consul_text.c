@@ -7,9 +7,9 @@
  *
  *	P/E/leader		locked by the session of E's leader
  *	P.nodes/S		the node key, locked by S itself
- *	P.nodes/news/S	which election keys S wrote last, locked by it; beside the
- *					node keys, so that what may write these may write it, and
- *					their proofs do not wake who waits for news
+ *	P.nodes/news/S	the election keys that S wrote last, locked by it; beside
+ *					the node keys, so that the same permission covers them, and
+ *					proofs do not wake readers of news
  *	P.claims/E/J		the record of the last claim of E's job J, unlocked;
  *				beside P, so that it wakes no watch
  *
@@ -33,7 +33,7 @@
 
 /* ---- keys and paths ---- */
 
-/* The prefix as keys have it: no slash at either end. */
+/* The prefix in the form for keys: no slash at either end. */
 char *
 le_consul_key_prefix(const LePlace *place)
 {
@@ -114,7 +114,7 @@ le_consul_start_request(const LePlace *place, LeHttpRequest *request,
 
 /* ---- values, as written ---- */
 
-/* Leader keys and news begin with the name and the session of their writer. */
+/* Leader keys and news begin with their writer's name and session. */
 static void
 begin_value(StringInfo buf, const LeOp *op)
 {
@@ -189,7 +189,7 @@ node_value(const LeConsulValue *value)
 	return node_key_value(&key);
 }
 
-/* The value that the target wrote, but for what is to be changed of it. */
+/* The value that the target wrote, with the mark. */
 static char *
 target_value(const LeConsulValue *value)
 {
@@ -248,7 +248,7 @@ claim_value(const LeOp *op)
 	return value.data;
 }
 
-/* NULL: nothing is written. */
+/* NULL: nothing to write. */
 char *
 le_consul_value_text(const LeConsulValue *value)
 {
@@ -270,7 +270,7 @@ le_consul_value_text(const LeConsulValue *value)
 	return NULL;
 }
 
-/* ---- answers: what people are told ---- */
+/* ---- answers: texts for people ---- */
 
 void
 le_consul_fail_shape(const LeOp *op, const LeHttpResponse *response,
@@ -318,7 +318,7 @@ le_consul_valid_name(const char *s)
 	return true;
 }
 
-/* Takes one field of an entry; false if no Consul would say that. */
+/* Takes one field of an entry; false if Consul would never send it. */
 bool
 le_consul_entry_field(LeConsulEntry *entry, const LeJsonNode *node)
 {
@@ -370,8 +370,8 @@ le_consul_between(const char *s, const char *prefix, const char *suffix)
 }
 
 /*
- * The value of a key, which is JSON in base64 if it is ours; NULL if it cannot
- * be.  Values that are longer than ours can be are not even decoded.
+ * The value of a key: JSON in base64, if it is ours; NULL if it cannot be.
+ * Values longer than any of ours are not even decoded.
  */
 static char *
 value_text(const LeConsulEntry *entry, int *len)
@@ -390,7 +390,7 @@ walk_value(const LeConsulEntry *entry, LeJsonVisit visit, void *arg)
 	return text != NULL && le_json_walk(text, len, visit, arg);
 }
 
-/* What our own values have in common. */
+/* Common fields of our own values. */
 typedef struct Header
 {
 	uint64		proto;			/* 0: not shown */
@@ -417,7 +417,7 @@ header_field(Header *header, const LeJsonNode *node)
 	return true;
 }
 
-/* A higher protocol may mean anything by the same words. */
+/* A higher protocol may use the same words in another sense. */
 static bool
 header_complete(const Header *header)
 {
@@ -504,8 +504,8 @@ typedef struct NodeValue
 } NodeValue;
 
 /*
- * Only shown, never acted upon: a word that makes no sense here must not make
- * the node's other words be lost.
+ * For display only: an invalid word here must not make the node's other fields
+ * be lost.
  */
 static void
 take_unfit(const LeJsonNode *node, char **unfit)
@@ -650,7 +650,7 @@ news_visit(void *arg, const LeJsonNode *node)
 	return node->depth > 3 || item_field(&v->item, node);
 }
 
-/* Those of a later version, or of somebody else, tell nothing. */
+/* News of a later version, or of another writer, list nothing. */
 void
 le_consul_entry_to_news(const LeConsulEntry *entry, const char *session,
 						LeGossip *news)

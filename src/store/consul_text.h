@@ -19,18 +19,18 @@
 
 #define LE_CONSUL_NEWS_BELOW	".nodes/news/"
 
-/* Said of a token that Consul does not know, whatever it asks for. */
+/* Consul's error for a token that it does not know, for any request. */
 #define LE_CONSUL_UNKNOWN_TOKEN "ACL not found"
 #define LE_CONSUL_DENIED_WORDS "Permission denied"
 
 /* The longest answers that make sense, in bytes. */
 #define LE_CONSUL_MAX_SMALL_ANSWER	(1024 * 1024)
-#define LE_CONSUL_MAX_KEY_ANSWER	(1024 * 1024)	/* a key of somebody
-													 * else's may hold 512 kB,
-													 * in base64 */
+#define LE_CONSUL_MAX_KEY_ANSWER	(1024 * 1024)	/* a foreign key may
+													 * hold 512 kB, in
+													 * base64 */
 #define LE_CONSUL_MAX_LIST_ANSWER	(128 * 1024 * 1024)
 
-/* What may come back in strings; beyond these nothing of ours is. */
+/* Longest strings in answers; nothing of ours is longer. */
 #define LE_CONSUL_MAX_KEY_LEN	1024
 #define LE_CONSUL_MAX_NAME_LEN	256
 #define LE_CONSUL_MAX_ERROR_LEN 4096

@@ -79,9 +79,9 @@ typedef struct TxnAnswer
 	const LePlace *place;
 	const LeConsulPlan *plan;
 	LeConsulOutcome outcome;
-	char	   *keys[LE_MAX_JOINED];	/* that each part writes */
+	char	   *keys[LE_MAX_JOINED];	/* each part's written key */
 	LeConsulEntry entry;		/* being read */
-	bool		has_results;	/* even if there are none in it */
+	bool		has_results;	/* even an empty list */
 	uint64		failed_step;	/* being read; nsteps: not shown */
 	char	   *what;			/* being read */
 } TxnAnswer;
@@ -102,7 +102,7 @@ reason_of(const char *what)
 	return LE_CONSUL_CHANGED;
 }
 
-/* In Consul's words, but where people would not know what they mean. */
+/* Consul's own words, except where people would not understand them. */
 static const char *
 detail_of(const TxnAnswer *txn, const LeConsulStep *step,
 		  LeConsulReason reason)
@@ -146,7 +146,7 @@ error_field(TxnAnswer *txn, const LeJsonNode *node)
 	return true;
 }
 
-/* Checks answer too, with the key as they found it: the last counts. */
+/* Checks have results too, with the key as they found it: the last counts. */
 static void
 take_result(TxnAnswer *txn)
 {

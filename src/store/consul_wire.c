@@ -3,11 +3,10 @@
  * consul_wire.c
  *		Requests to Consul's HTTP API, and its answers.
  *
- * Three rules govern decoding.  A write is DONE only if the answer shows what
- * was written.  A write counts as not applied only if Consul says so in words
- * that are known to be said before anything is applied; all else is UNKNOWN.
- * Errors are recognised by a part of their text, since each server that one
- * passes through puts words before it.
+ * Three rules govern decoding.  A write is DONE only if the answer shows it.
+ * It counts as not applied only if Consul says so in words that it is known to
+ * use before anything is applied; all else is UNKNOWN.  Errors are recognised
+ * by a part of their text, since each server on the way puts words before it.
  *
  * src/store/consul_wire.c
  *
@@ -35,7 +34,7 @@ encode_session(const LePlace *place, const LeOp *op,
 {
 	le_consul_start_request(place, request, method, endpoint, op->session,
 							LE_CONSUL_MAX_SMALL_ANSWER);
-	request->has_body = strcmp(method, "PUT") == 0; /* of length 0 */
+	request->has_body = strcmp(method, "PUT") == 0; /* an empty one */
 }
 
 /* Reads one key, linearizably. */
@@ -152,8 +151,8 @@ le_consul_encode(const LePlace *place, const LeOp *op,
 }
 
 /*
- * The text of an error, terminated.  Consul sends plain text; what a proxy
- * says instead is not worth repeating, and might repeat our headers.
+ * The text of an error, terminated.  Consul sends plain text; the text of a
+ * proxy is not worth repeating, and might repeat our headers.
  */
 static char *
 error_text(const LeHttpResponse *response)
@@ -196,8 +195,8 @@ typedef struct Phrase
 } Phrase;
 
 /*
- * Parts of error texts, the first that is found counts.  Whatever could mean
- * that a write is on its way comes before what says that it is not.
+ * Parts of error texts; the first that is found counts.  Texts of a write that
+ * may be on its way come before those of a write that is not.
  */
 static const Phrase phrases[] = {
 	{"rpc error making call: EOF", LE_UNKNOWN},
@@ -220,7 +219,7 @@ static const Phrase phrases[] = {
 	/* the session is not there */
 	{"invalid session", LE_LOST},
 
-	/* said before anything is applied */
+	/* errors from before anything is applied */
 	{"No cluster leader", LE_UNAVAILABLE},
 	{"No known Consul servers", LE_UNAVAILABLE},
 	{"rpc error getting client", LE_UNAVAILABLE},
@@ -236,7 +235,7 @@ static const Phrase phrases[] = {
 	{"is in critical state", LE_UNAVAILABLE},
 };
 
-/* In Consul's own words; a proxy's may be anything. */
+/* Judged by Consul's own words; a proxy's may be anything. */
 static LeCause
 cause_of(const char *text)
 {
@@ -247,7 +246,7 @@ cause_of(const char *text)
 	return LE_CAUSE_OTHER;
 }
 
-/* Does the request speak for a session, so that it can be told it is gone? */
+/* Does the request act for a session, so that "invalid session" means LOST? */
 static bool
 acts_for_session(LeOpKind kind)
 {
@@ -267,7 +266,7 @@ acts_for_session(LeOpKind kind)
 	}
 }
 
-/* The server failed: only its words can tell whether it did so in time. */
+/* The server failed: only its words tell if anything was applied. */
 static void
 decode_server_error(const LeOp *op, const LeHttpResponse *response,
 					LeAnswer *answer)
@@ -291,7 +290,7 @@ decode_server_error(const LeOp *op, const LeHttpResponse *response,
 
 /*
  * Consul answers a renewal with 404 when the session is gone; any other 404
- * that is not the answer to a read (see decode) comes from something else.
+ * except for reads (see decode) comes from another server.
  */
 static void
 decode_not_found(const LeOp *op, const LeHttpResponse *response,
