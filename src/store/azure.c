@@ -9,21 +9,21 @@
  * shows ETag and token; the lease is acquired on the condition of that ETag,
  * with a lease id that no other decision to acquire has; the metadata is
  * written ("stamped") with the next token, on the condition of both.  A term
- * exists when the stamp was answered, and is trusted from when the lease was
- * asked for.
+ * exists once the stamp was answered, and is trusted from the sending of the
+ * request for the lease.
  *
- * What makes an acquire conditional: ETag and token of one answer.  Each ETag
- * carries at most one token, so tokens rise strictly whatever leases do, and
- * a late copy of an acquire fails once its term was stamped.  Renewals and
- * releases name the lease id only, which is that of one term, so no copy of
- * them reaches another.  An answer to a renewal or an acquire counts only if
- * it names our lease id.
+ * ETag and token of one answer make an acquire conditional.  Each ETag
+ * carries at most one token, so tokens rise strictly for any course of leases,
+ * and a late copy of an acquire fails once its term was stamped.  Renewals and
+ * releases name only the lease id of one term, so no copy of them reaches
+ * another.  An answer to a renewal or an acquire counts only if it names our
+ * lease id.
  *
- * The service judges its leases: what it shows as expired or available can be
- * taken at once.  A lease that somebody broke ends before its holder's belief
- * does, so it counts as free but not as released.
+ * The service judges its leases: a lease shown as expired or available can be
+ * taken at once.  A broken lease ends before its holder's belief does, so it
+ * counts as free but not as released.
  *
- * Outcomes are told by the header x-ms-error-code, which never changes; an
+ * The header x-ms-error-code, which never changes, tells outcomes apart; an
  * answer without the service's headers is a proxy's and leaves them unknown.
  *
  * src/store/azure.c
@@ -46,26 +46,26 @@
 #define MAX_SMALL_ANSWER	(64 * 1024)
 #define MAX_LIST_ANSWER		(64 * 1024 * 1024)
 
-/* That no lease has: to find out whether one could be released. */
+/* An id that no lease has: to find out if one could be released. */
 #define NO_LEASE		"00000000-0000-0000-0000-000000000000"
 
-/* The session of whoever has a lease, but has written nothing yet. */
+/* The session of a holder that has a lease, but has written nothing yet. */
 #define UNNAMED			NO_LEASE
 
 /* ---- steps of operations that take several requests ---- */
 
 enum
 {
-	STEP_HEAD,					/* of every operation but a renewal */
+	STEP_HEAD,					/* every operation but a renewal */
 	STEP_WRITE,					/* PUBLISH, RELEASE, CLAIM, COMPLETE */
 	STEP_CHECK,					/* CLAIM: is the term still in force? */
 	STEP_CREATE,				/* ACQUIRE */
 	STEP_LEASE,
 	STEP_STAMP,
-	STEP_RENEW,					/* ACQUIRE again, of what was stamped */
+	STEP_RENEW,					/* ACQUIRE again, after its stamp */
 	STEP_WHOSE,					/* READ, WATCH: is the lease that of the
 								 * metadata? */
-	STEP_GIVE_BACK				/* ACQUIRE: what cannot be stamped */
+	STEP_GIVE_BACK				/* ACQUIRE: a lease that cannot be stamped */
 };
 
 /* From which step on may no answer mean that something was applied? */
@@ -89,7 +89,7 @@ is_list(const LeOp *op)
 	return op->kind == LE_OP_LIST_HELD || op->kind == LE_OP_LIST_CLAIMS;
 }
 
-/* It is to find out what is allowed, and must change nothing. */
+/* A dry run must change nothing. */
 static bool
 is_probe(const LeOp *op)
 {
@@ -145,7 +145,7 @@ begin_lease(LeHttpRequest *request, const char *name, const char *action,
 	add_line(request, "x-ms-lease-id", id);
 }
 
-/* An empty blob, which must not be there yet. */
+/* Creates an empty blob, unless it exists. */
 static void
 begin_create(LeHttpRequest *request, const char *name)
 {
@@ -155,7 +155,7 @@ begin_create(LeHttpRequest *request, const char *name)
 	add_number(request, F_PROTO, LE_AZURE_PROTO);
 }
 
-/* All metadata anew: what is not named goes. */
+/* Replaces all metadata: a field that is not named is deleted. */
 static void
 begin_metadata(LeHttpRequest *request, const char *name, const char *etag)
 {
@@ -176,7 +176,7 @@ encode_acquire(const LeOp *op, const char *name, LeHttpRequest *request)
 	add_line(request, "If-Match", op->step.tag);
 }
 
-/* The term: by the stamp that begins it, and by each value published in it. */
+/* The term: for its stamp, and for each value published in it. */
 static void
 encode_term(const LeOp *op, const char *name, uint64 token,
 			LeHttpRequest *request)
@@ -199,7 +199,7 @@ add_ms(LeHttpRequest *request, int field, int64 ms)
 		add_number(request, field, ms);
 }
 
-/* Of a job that has none yet, or in place of the one whose ETag was read. */
+/* The record of a job without one, or in place of the one with this ETag. */
 static void
 encode_record(const LeOp *op, const char *name, LeHttpRequest *request)
 {
@@ -316,7 +316,7 @@ blob_name(const LePlace *place, const LeOp *op)
 
 /*
  * The place of a session has the container's URL: a change of the setting must
- * not send what is about its terms elsewhere.
+ * not send requests about its terms elsewhere.
  */
 void
 le_azure_encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
@@ -342,20 +342,20 @@ le_azure_encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
 		encode_step(op, blob_name(place, op), request);
 }
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
 typedef enum Trouble
 {
 	NO_BLOB,
-	LEASED,						/* by another */
+	LEASED,						/* another has the lease */
 	MOVED,						/* the ETag is another one */
 	EXISTS,
 	OVER,						/* the lease is not, or no more, ours */
 	UNDER_LEASE,				/* it needs a lease that we do not have ... */
-	NOT_LEASED,					/* ... or that nobody has any more */
+	NOT_LEASED,					/* ... or that has ended */
 	REFUSED,
-	UNKNOWN_ASKER,				/* whoever asks is not known, or may not */
-	BUSY						/* and whatever is not in the list */
+	UNKNOWN_ASKER,				/* this node is not known, or may not ask */
+	BUSY						/* and all codes that are not in the list */
 } Trouble;
 
 static const struct
@@ -390,7 +390,7 @@ static const struct
 	{"InternalError", BUSY},
 };
 
-/* Statuses that mean no to whatever was asked, if the code says nothing. */
+/* Statuses that refuse any request, if there is no known code. */
 static Trouble
 trouble_of_status(int status)
 {
@@ -419,7 +419,7 @@ trouble_of(int status, const char *code)
 	return trouble_of_status(status);
 }
 
-/* What people are told: never a body, which may quote what was signed. */
+/* A text for people: never a body, which may quote signed data. */
 static const char *
 detail_of(int status, const char *code)
 {
@@ -456,7 +456,7 @@ refuse(int status, const char *code, LeAnswer *answer)
 	answer->cause = cause_of(status, code);
 }
 
-/* A flight of several requests failed: did any of them do something? */
+/* The operation failed in one of its steps: may one have changed anything? */
 static void
 fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
 {
@@ -499,7 +499,7 @@ changed(LeAnswer *answer)
 	conflict(answer, LE_CONFLICT_CHANGED, "the blob has changed");
 }
 
-/* The term is over, however it ended: there is nothing left to release. */
+/* The term is over, in any way: there is nothing left to release. */
 static void
 released(const LeOp *op, LeAnswer *answer)
 {
@@ -517,7 +517,7 @@ renewal_lost(LeAnswer *answer, const char *detail)
 static void
 show_nothing(LeAnswer *answer)
 {
-	answer->index = 1;			/* later than anything that never was */
+	answer->index = 1;			/* newer than a key that never existed */
 }
 
 /* ---- keys ---- */
@@ -531,11 +531,11 @@ add_key(LeAnswer *answer)
 }
 
 /*
- * Between the lease and the stamp of another's acquire the metadata is that of
- * the term before.  If that was ours, it must not be taken for one that is
- * left behind; and people who ask who leads are not to hear of one that has
- * given up.  So both ask whose the lease is.  Who contends for it need not: he
- * waits for whoever it is, and looks often.
+ * Between the lease and the stamp of another node's acquire the metadata is
+ * still that of the term before.  If that was ours, it must not be taken for a
+ * term left behind, and people must not be shown a leader that has given up.
+ * In both cases a second request asks for the lease's owner.  A candidate need
+ * not ask: it waits for any holder, and reads often.
  */
 static void
 decode_read(const LeOp *op, const LeAzureBlob *blob, LeAnswer *answer)
@@ -562,13 +562,13 @@ decode_read(const LeOp *op, const LeAzureBlob *blob, LeAnswer *answer)
 		return;
 	}
 	le_azure_show_key(op->election, blob, token, add_key(answer));
-	/* Later than the term, which its holder may take for on. */
+	/* Above the token: a holder that still believes loses the term. */
 	answer->index = answer->keys->holder == NULL ? token + 1 : token;
 }
 
 /*
  * The lease is not the one that the metadata names, and its holder has written
- * nothing yet: the election is somebody's, and nobody leads.
+ * nothing yet: the election is held, and nobody leads.
  */
 static void
 show_unnamed(const LeOp *op, LeAnswer *answer)
@@ -612,7 +612,7 @@ decode_acquire_head(const LeOp *op, const LeAzureBlob *blob, const char *etag,
 	uint64		token;
 
 	if (!le_azure_read_term(blob, &token))
-		changed(answer);		/* the next read says that it is not ours */
+		changed(answer);		/* the next read shows a foreign blob */
 	else if (token == op->index)
 		go_on(answer, STEP_LEASE, token, etag);
 	else
@@ -628,7 +628,7 @@ grant(const LeOp *op, uint64 token, LeAnswer *answer)
 
 /* ---- claims ---- */
 
-/* Is the record as it was when the write was decided on? */
+/* Is the record still the one that the write depends on? */
 static bool
 is_as_read(const LeOp *op, const LeClaim *found)
 {
@@ -636,7 +636,7 @@ is_as_read(const LeOp *op, const LeClaim *found)
 		found->state == op->previous->state;
 }
 
-/* Written, then checked: a record with our id is not yet a yes. */
+/* A claim is written, then checked: a record with our id is not yet a yes. */
 static void
 decode_claim_head(const LeOp *op, const LeClaim *found, const char *etag,
 				  LeAnswer *answer)
@@ -684,8 +684,8 @@ decode_claim_blob(const LeOp *op, const LeAzureBlob *blob, const char *etag,
 }
 
 /*
- * A term is released by its lease id, which the metadata has.  One that has
- * run out, too: a renewal that is still under way would take it for another
+ * A term is released by its lease id, which the metadata has.  So is a term
+ * whose lease has run out: a renewal still in flight would take it for another
  * lease's time.
  */
 static void
@@ -775,7 +775,7 @@ decode_lease(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
 		op->step.number != STEP_CHECK;
 }
 
-/* A lease that ran out can be renewed in another's name on Azurite. */
+/* Azurite lets a lease that ran out be renewed in another's name. */
 static void
 decode_renewal(const LeOp *op, const LeHttpResponse *response,
 			   LeAnswer *answer)
@@ -869,7 +869,7 @@ decode_no_blob(const LeOp *op, LeAnswer *answer)
 	}
 }
 
-/* Of an operation's first request. */
+/* Trouble that an operation's first request may meet. */
 static bool
 first_expects(const LeOp *op, Trouble trouble, LeAnswer *answer)
 {
@@ -884,7 +884,7 @@ first_expects(const LeOp *op, Trouble trouble, LeAnswer *answer)
 	return true;
 }
 
-/* An ETag that moved is not in here: a copy of the same write may be why. */
+/* Without an ETag that moved: a copy of the same write may have moved it. */
 static bool
 write_expects(const LeOp *op, Trouble trouble, LeAnswer *answer)
 {
@@ -911,7 +911,7 @@ lease_expects(Trouble trouble, LeAnswer *answer)
 	return true;
 }
 
-/* The trouble that each step may meet without anything being wrong. */
+/* Handles trouble that a step may meet without anything being wrong. */
 static bool
 is_expected(const LeOp *op, Trouble trouble, LeAnswer *answer)
 {
@@ -943,9 +943,8 @@ is_expected(const LeOp *op, Trouble trouble, LeAnswer *answer)
 }
 
 /*
- * Would another secret help?  A file may have another SAS by now, whatever was
- * wrong with the last.  A token is not refused with AuthorizationFailure, but
- * networks are.
+ * Would another secret help?  A file may have a new SAS by now, for any kind
+ * of refusal.  AuthorizationFailure is not about a token, but about networks.
  */
 static bool
 may_be_stale(const LeHttpResponse *response, const char *code)
@@ -964,7 +963,7 @@ decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
 
 	if (is_expected(op, trouble, answer))
 		return;
-	/* What was written before the check stays, whatever refused that. */
+	/* The claim written before the check stays, for any refusal of that. */
 	if (trouble == REFUSED && op->step.number == STEP_STAMP)
 		go_on(answer, STEP_GIVE_BACK, response->status, code);
 	else if ((trouble == REFUSED || trouble == UNKNOWN_ASKER) &&
@@ -976,8 +975,8 @@ decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
 }
 
 /*
- * The stamp was refused, so there is no term, and the lease, if it was not
- * given back, ends by itself.  What is told is why the stamp was refused.
+ * The stamp was refused, so there is no term, and the lease, unless it was
+ * given back, ends by itself.  The answer says why the stamp was refused.
  */
 static void
 given_back(const LeOp *op, LeAnswer *answer)
@@ -993,7 +992,7 @@ has(const LeHttpResponse *response, const char *header)
 	return le_header(response, header, value, sizeof(value));
 }
 
-/* The service's answers to more than it takes, and those of a proxy. */
+/* Answers of an overloaded service, or of a proxy. */
 static void
 note_busy(const LeHttpResponse *response, const char *code, LeAnswer *answer)
 {

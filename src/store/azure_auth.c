@@ -1,19 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * azure_auth.c
- *		Who this instance is to Azure: signatures and identities.
+ *		Authentication to Azure: signatures and identities.
  *
- * A shared access signature (SAS) is a query with an end and with letters for
- * what it allows, both of which it tells whoever reads it; only the service
- * can tell whether it is right.
+ * A shared access signature (SAS) is a query that shows its end and, in
+ * letters, its permissions to any reader; only the service can check it.
  *
  * The identity of a machine gets its tokens from the metadata service of the
- * machine (IMDS), which no other machine can ask.  That of a workload in
- * Kubernetes exchanges a token that it finds in a file for one of Azure's;
- * what is needed for that stands in the environment, where Azure's webhook
- * puts it.
+ * machine (IMDS), which no other machine can ask.  The identity of a workload
+ * in Kubernetes exchanges a token from a file for one of Azure's, with
+ * parameters from the environment, where Azure's webhook puts them.
  *
- * Nothing of what either of them answers is shown: it may quote what was sent.
+ * No part of either service's answers is shown: it may quote the request.
  *
  * src/store/azure_auth.c
  *
@@ -36,7 +34,7 @@
 /* Longer than any answer with a token in it. */
 #define MAX_TOKEN_ANSWER	(64 * 1024)
 
-/* A SAS that ends so soon is warned of. */
+/* A SAS with less time left causes a warning. */
 #define SAS_WARNING		(INT64CONST(7) * 86400 * 1000)
 
 char	   *le_azure_identity = "";
@@ -52,7 +50,7 @@ environment(const char *name)
 	return value == NULL ? "" : value;
 }
 
-/* That Kubernetes renews; "": the environment names none. */
+/* The file that Kubernetes renews; "": the environment names none. */
 const char *
 le_azure_token_file(void)
 {
@@ -76,7 +74,7 @@ authority(void)
 	return url[0] == '\0' ? LOGIN : url;
 }
 
-/* What of the environment keeps a workload's identity from being used? */
+/* The environment's fault that keeps out a workload's identity, or NULL. */
 const char *
 le_azure_workload_fault(void)
 {
@@ -121,7 +119,7 @@ add_pair(StringInfo form, const char *name, const char *value)
 	le_append_encoded(form, value, "");
 }
 
-/* To a host that is not known to be safe nothing goes. */
+/* No token goes to a host that is not known to be safe. */
 static void
 exchange_token(const LeOp *op, LeHttpRequest *request)
 {
@@ -147,7 +145,7 @@ exchange_token(const LeOp *op, LeHttpRequest *request)
 			 op->secret == NULL ? "" : op->secret);
 }
 
-/* "url" is that of the metadata service. */
+/* "url" is the metadata service's. */
 void
 le_azure_ask_token(const char *identity, const char *url, const LeOp *op,
 				   LeHttpRequest *request)
@@ -199,7 +197,7 @@ token_visit(void *arg, const LeJsonNode *node)
 	return true;
 }
 
-/* It goes into a header: what else is in it must not. */
+/* The token becomes a header: no character may end or change that. */
 static bool
 is_token(const char *s)
 {
@@ -221,9 +219,9 @@ read_token(const LeHttpResponse *response, Token *token)
 }
 
 /*
- * Why not?  400 says that the machine has no such identity, 401 and 403 that
- * it may not be used; 404 and 410 come while the metadata service is updated,
- * 429 if it was asked too often: they pass.
+ * Why is there no token?  400 says that the machine has no such identity, 401
+ * and 403 that it may not be used.  404 and 410 come while the metadata
+ * service is updated, 429 if it was asked too often: they pass.
  */
 static void
 refuse_token(const char *identity, const LeHttpResponse *response,
@@ -268,7 +266,7 @@ le_azure_take_token(const char *identity, const LeHttpResponse *response,
 
 /* ---- signatures ---- */
 
-/* A field of the query, decoded; NULL: it has none. */
+/* A field of the query, decoded; NULL: no such field. */
 static char *
 sas_field(const char *sas, const char *name)
 {
@@ -298,7 +296,7 @@ sas_field(const char *sas, const char *name)
 	return value.data;
 }
 
-/* An instant as a SAS has it, UTC, in ms since 1970; false: it is none. */
+/* An instant in a SAS's form, UTC, in ms since 1970; false: it is none. */
 static bool
 read_instant(const char *text, int64 *instant)
 {
@@ -345,7 +343,7 @@ shown_instant(int64 instant)
 	return pstrdup(text);
 }
 
-/* Which of the letters that are needed are missing? */
+/* The permissions that are needed and missing. */
 static char *
 missing_letters(const char *letters)
 {
@@ -398,8 +396,8 @@ judge_times(const char *sas, int64 now, LeFinding *finding)
 }
 
 /*
- * What does a SAS say of itself?  "now" is the wall clock's time, in ms since
- * 1970, which may be wrong: so only people are told.
+ * Judges a SAS by its own fields.  "now" is the wall clock's time, in ms since
+ * 1970, which may be wrong: so the result is for people only.
  */
 void
 le_azure_judge_sas(const char *sas, int64 now, LeFinding *finding)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * azure_auth.h
- *		Who this instance is to Azure: signatures and identities.
+ *		Authentication to Azure: signatures and identities.
  *
  * src/store/azure_auth.h
  *
@@ -12,11 +12,11 @@
 
 #include "store/store.h"
 
-/* Values of the setting azure_identity that are no client id. */
+/* Values of the setting azure_identity other than client ids. */
 #define LE_AZURE_SYSTEM		"system"
 #define LE_AZURE_WORKLOAD	"workload"
 
-/* Who this instance is, unless a signature says it; "": that does. */
+/* The identity of this instance; "": a signature is used. */
 extern char *le_azure_identity;
 extern char *le_azure_identity_url;
 

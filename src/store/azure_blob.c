@@ -38,7 +38,7 @@ append_path(StringInfo name, const char *path)
 	}
 }
 
-/* "~" is in no election's name, so that "a" and "a/b" are never one blob, or
+/* "~" is in no election's name.  So "a" and "a/b" are never one blob, nor is
  * one the directory of the other. */
 char *
 le_azure_leader_name(const LePlace *place, const char *election)
@@ -83,7 +83,7 @@ le_azure_claim_name(const LePlace *place, const char *election,
 	return name.data;
 }
 
-/* What the names of all keys, or of all claims, begin with. */
+/* The common prefix of the names of all keys, or of all claims. */
 char *
 le_azure_name_prefix(const LePlace *place, bool claims)
 {
@@ -100,7 +100,7 @@ le_azure_name_prefix(const LePlace *place, bool claims)
 	return name.data;
 }
 
-/* The election in the middle of a name; NULL if none of ours is there. */
+/* The election in the middle of a name; NULL if it is none of ours. */
 static char *
 election_between(const char *start, const char *end)
 {
@@ -114,7 +114,7 @@ election_between(const char *start, const char *end)
 	return le_valid_election_name(election) ? election : NULL;
 }
 
-/* Whose blob is it?  NULL: not that of an election. */
+/* The election of a blob; NULL: the blob belongs to none. */
 char *
 le_azure_election_of(const LePlace *place, const char *name)
 {
@@ -132,7 +132,7 @@ le_azure_election_of(const LePlace *place, const char *name)
 	return election;
 }
 
-/* The election that a claim's blob belongs to, if it is that of the job. */
+/* The election of a claim's blob, if the blob belongs to the job. */
 char *
 le_azure_election_of_claim(const LePlace *place, const char *name,
 						   const char *job)
@@ -166,7 +166,7 @@ le_azure_to_text(const char *s)
 	return text.data[0] == '\0' ? pstrdup(EMPTY_VALUE) : text.data;
 }
 
-/* NULL: it is none of ours, or not UTF-8 of at most so many bytes. */
+/* NULL: not written by us, or not UTF-8 of at most so many bytes. */
 static char *
 from_text(const char *text, size_t max)
 {
@@ -193,7 +193,7 @@ from_text(const char *text, size_t max)
 	return s;
 }
 
-/* A name as people may see it, with nothing that a terminal would obey. */
+/* A name for people, without characters that a terminal would obey. */
 static char *
 shown_name(const char *text)
 {
@@ -258,7 +258,7 @@ le_azure_read_blob(const LeHttpResponse *response, LeAzureBlob *blob)
 		strcmp(value, "infinite") == 0;
 }
 
-/* Digits only, and no more than others take. */
+/* Digits only, and at most a bigint. */
 static bool
 read_number(const char *text, uint64 *n)
 {
@@ -290,7 +290,7 @@ has_proto(const LeAzureBlob *blob)
 		strcmp(blob->fields[F_PROTO], psprintf("%d", LE_AZURE_PROTO)) == 0;
 }
 
-/* Is it an election's, written by this extension?  Token 0: by nobody yet. */
+/* Is it an election's, written by this extension?  Token 0: no term yet. */
 bool
 le_azure_read_term(const LeAzureBlob *blob, uint64 *token)
 {
@@ -320,7 +320,7 @@ is_claim_id(const char *s)
 		strspn(s, "0123456789abcdef") == strlen(s);
 }
 
-/* Milliseconds for people: 0 if they are not there, or are none. */
+/* Milliseconds for people: 0 if missing or invalid. */
 static int64
 read_ms(const char *text)
 {
@@ -329,7 +329,7 @@ read_ms(const char *text)
 	return read_number(text, &ms) && ms <= LE_MAX_TICK ? (int64) ms : 0;
 }
 
-/* What is for people. */
+/* The fields for people. */
 static void
 read_report(const LeAzureBlob *blob, LeClaim *claim)
 {
@@ -395,7 +395,7 @@ le_azure_show_key(const char *election, const LeAzureBlob *blob,
 	key->usable = key->ours = true;
 	if (blob->lease == LE_AZURE_FREE || blob->lease == LE_AZURE_EXPIRED)
 	{
-		/* The service has judged the last lease: nobody is waited for. */
+		/* The service has judged the last lease: there is no wait. */
 		key->value_session = key->node = "";
 		key->released = true;
 		return;

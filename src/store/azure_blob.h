@@ -29,14 +29,14 @@ typedef enum LeAzureLease
 	LE_AZURE_FREE,				/* never taken, or released */
 	LE_AZURE_EXPIRED,			/* free, too, unless a renewal comes late */
 	LE_AZURE_HELD,				/* also until a break takes effect */
-	LE_AZURE_BROKEN,			/* ended by somebody, perhaps too early */
+	LE_AZURE_BROKEN,			/* broken on request, perhaps too early */
 	LE_AZURE_UNCLEAR
 } LeAzureLease;
 
 /* A blob, as far as an answer shows it. */
 typedef struct LeAzureBlob
 {
-	const char *fields[LE_AZURE_NFIELDS];	/* NULL: not there */
+	const char *fields[LE_AZURE_NFIELDS];	/* NULL: missing */
 	LeAzureLease lease;
 	bool		endless;		/* a lease that does not run out */
 } LeAzureBlob;

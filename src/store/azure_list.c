@@ -20,7 +20,7 @@ typedef struct List
 {
 	const LePlace *place;
 	const LeOp *op;
-	char	   *name;			/* of the blob being read */
+	char	   *name;			/* the present blob's */
 	LeAzureBlob blob;
 	LeKey	   *keys;
 	int			nkeys;
@@ -37,7 +37,7 @@ list_key(List *list)
 
 	if (election == NULL || !le_azure_read_term(&list->blob, &token) ||
 		token == 0)
-		return true;			/* somebody else's, or nobody's yet */
+		return true;			/* foreign, or without a term yet */
 	if (list->blob.lease == LE_AZURE_UNCLEAR)
 		return false;
 	if (list->keys == NULL)
@@ -82,7 +82,7 @@ list_blob(List *list)
 	return ok;
 }
 
-/* A value of the metadata, or what is known of the lease. */
+/* A value of the metadata, or the state of the lease. */
 static void
 list_field(List *list, const LeXmlNode *node, char *text)
 {
@@ -114,7 +114,7 @@ list_visit(void *arg, const LeXmlNode *node)
 	if (node->depth == 3)
 		return list_blob(list);
 	if (node->text == NULL)
-		return true;			/* of what is in it something else is read */
+		return true;			/* its inner elements have been visited */
 	if ((text = le_xml_text(node)) == NULL)
 		return false;
 	if (node->depth == 4 && le_xml_at(node, 3, "Name"))

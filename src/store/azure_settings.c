@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * azure_settings.c
- *		The store "azure": its settings, and what it can do.
+ *		The store "azure": its settings and abilities.
  *
  * src/store/azure_settings.c
  *
@@ -16,7 +16,7 @@
 #include "store/azure.h"
 #include "store/azure_auth.h"
 
-/* Looks at elections that this node waits for, under way at a time. */
+/* Reads of awaited elections that may be in flight at a time. */
 #define MAX_PARKED		16
 
 /* ---- the store ---- */
@@ -118,7 +118,7 @@ names_container(const char *path)
 		strspn(last + 1, "abcdefghijklmnopqrstuvwxyz0123456789-$") == len;
 }
 
-/* What is wrong with a URL that has the form of one? */
+/* The fault of a well-formed URL, or NULL. */
 static const char *
 azure_url_fault(const char *url)
 {
@@ -140,8 +140,8 @@ azure_url_fault(const char *url)
 }
 
 /*
- * In 30 days.  Both renewals and looks come up to a tenth of their interval
- * early, a twentieth on the average.
+ * Requests in 30 days.  Both renewals and reads come up to a tenth of their
+ * interval early, a twentieth on the average.
  */
 static double
 monthly(le_duration interval, int elections)
@@ -149,10 +149,10 @@ monthly(le_duration interval, int elections)
 	return elections * 30.0 * 86400 * LE_SEC / (Max(interval, LE_MSEC) * 0.95);
 }
 
-/* A sample price, of "all other operations", in the Hot tier. */
+/* A sample price: "all other operations" in the Hot tier. */
 #define PRICE	(0.0044 / 10000)
 
-/* By what does the service know this instance? */
+/* Checks that an identity or a SAS is configured. */
 static int
 explain_identity(LeFinding *finding)
 {

@@ -6,18 +6,18 @@
  *
  * Each lock has a lease of its own, so there is no store session: the owner
  * of a lock is "NODE#INCARNATION".  A key's index is the lock's token (its
- * epoch), which moves with every acquire and with nothing else; its revision
- * moves with every renewal.  Renewals and releases name both, so that a late
- * copy changes nothing; an acquire carries the id of its attempt, so that a
- * repetition finds out what became of it.
+ * epoch), which only an acquire moves; every renewal moves its revision.
+ * Renewals and releases name both, so that a late copy changes nothing.  An
+ * acquire carries the id of its attempt, so that a repetition finds out its
+ * outcome.
  *
- * Every lease is judged by Cassandra, skew of its clocks included: a lock
- * that is shown free can be taken at once.
+ * Cassandra judges every lease, skew of its clocks included: a lock that is
+ * shown free can be taken at once.
  *
  * Acquires of several elections go in one request, as do releases and reads.
- * Each is answered for itself, in its place, as it would be alone.
+ * Each has an answer of its own, as it would alone.
  *
- * Errors are told by the type of the problem document, which never changes.
+ * The type of the problem document, which never changes, tells errors apart.
  * A write is not applied only if the gateway says so; an answer that is not
  * the gateway's leaves its outcome unknown.
  *
@@ -38,12 +38,12 @@
 #define PROBLEM			"urn:leader-election:problem:"
 
 /* The longest answers that make sense, in bytes. */
-#define MAX_SMALL_ANSWER	(512 * 1024)	/* somebody else's value may have
-											 * 64 kB, escaped */
+#define MAX_SMALL_ANSWER	(512 * 1024)	/* a foreign value may have 64 kB,
+											 * escaped */
 #define MAX_BATCH_ANSWER	(64 * 1024 * 1024)
 #define MAX_LIST_ANSWER		(128 * 1024 * 1024)
 
-/* What may come back in strings; beyond these nothing of ours is. */
+/* Longest strings in answers; nothing of ours is longer. */
 #define MAX_OWNER_LEN		512
 #define MAX_TEXT_LEN		4096
 #define MAX_PAGE_LEN		8192
@@ -61,7 +61,7 @@
 
 /*
  * "NODE#INCARNATION".  The incarnation is taken from the session that the
- * operation acts for, which may be that of this node's predecessor.
+ * operation acts for, which may be this node's predecessor's.
  */
 static char *
 owner_of(const LeOp *op)
@@ -76,7 +76,7 @@ owner_of(const LeOp *op)
 	return owner.data;
 }
 
-/* Who holds the lock: a node of this extension, or anybody else, by name. */
+/* The lock's holder: a node of this extension, or another client, by name. */
 static void
 show_owner(const char *owner, LeKey *key)
 {
@@ -97,7 +97,7 @@ show_owner(const char *owner, LeKey *key)
 
 /* ---- requests ---- */
 
-/* One path segment, whatever the name: the words of the API cannot clash. */
+/* One path segment for any name: the words of the API cannot clash. */
 static void
 append_lock(LeHttpRequest *request, const char *election)
 {
@@ -177,7 +177,7 @@ begin_batch(const LeOp *op, const char *path, LeHttpRequest *request)
 						   "\"locks\":[");
 }
 
-/* One of them; what follows the name ends it. */
+/* One of the locks; the caller ends the entry. */
 static void
 append_entry(StringInfo body, int i, const char *election)
 {
@@ -204,7 +204,7 @@ encode_renewals(const LeOp *op, LeHttpRequest *request)
 	appendStringInfoString(&request->body, "]}");
 }
 
-/* The operation in a place of its request: itself, or one that was joined. */
+/* The operation at this position of its request: itself, or a joined one. */
 static const LeOp *
 part_of(const LeOp *op, int i)
 {
@@ -271,7 +271,7 @@ encode_list(const LeOp *op, LeHttpRequest *request)
 	}
 }
 
-/* The record of a job, or with NULL those of all jobs of the election. */
+/* The record of a job, or with NULL all records of the election. */
 static void
 append_claim(const LeOp *op, const char *job, LeHttpRequest *request)
 {
@@ -284,8 +284,8 @@ append_claim(const LeOp *op, const char *job, LeHttpRequest *request)
 }
 
 /*
- * The gateway decides by what it knows of a claim, and keeps this text with
- * it: the whole record, as other stores have it.
+ * The gateway decides by its own fields of a claim, and keeps this text with
+ * it: the whole record, in the form that other stores keep.
  */
 static void
 append_info(StringInfo body, const LeClaim *claim)
@@ -417,7 +417,7 @@ take_string(const LeJsonNode *node, size_t max, char **s)
 	return *s != NULL;
 }
 
-/* What stands in the way of people's reading is left out, not refused. */
+/* A text that people could not read is left out, not refused. */
 static bool
 take_words(const LeJsonNode *node, char **s)
 {
@@ -436,14 +436,14 @@ take_type(const LeJsonNode *node, char **type)
 	return true;
 }
 
-/* Tokens are signed on the other side. */
+/* Tokens are signed integers in the gateway. */
 static bool
 take_number(const LeJsonNode *node, uint64 *n)
 {
 	return le_json_uint64(node, n) && *n <= (uint64) PG_INT64_MAX;
 }
 
-/* Take a field of the document, which stands "level" containers deep. */
+/* Takes a field of the document, which is "level" containers deep. */
 static bool
 doc_field(Doc *doc, const LeJsonNode *node, int level)
 {
@@ -453,7 +453,7 @@ doc_field(Doc *doc, const LeJsonNode *node, int level)
 		return take_string(node, MAX_OWNER_LEN, &doc->owner);
 	if (le_json_at(node, level, "value"))
 	{
-		/* nobody can ask for a value as long as that */
+		/* a longer value is another client's, and left out */
 		doc->value = le_json_string(node, LE_MAX_VALUE_LEN);
 		return node->type == LE_JSON_STRING;
 	}
@@ -487,7 +487,7 @@ read_doc(const LeHttpResponse *response, Doc *doc)
 	return le_json_walk(response->body, response->body_len, doc_visit, doc);
 }
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
 static void
 fail_shape(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
@@ -504,8 +504,9 @@ problem_detail(const Doc *doc)
 }
 
 /*
- * Every problem that a lock's request can meet, but for those that say how
- * the lock stands.  What is not in the list may have been applied.
+ * Every problem that a lock's request can meet, except those that show the
+ * lock's state.  With a type that is not in the list a write may have been
+ * applied.
  */
 static LeOutcome
 problem_outcome(const LeOp *op, const char *type)
@@ -559,19 +560,19 @@ add_key(LeKey *key, const char *election, const Doc *doc)
 	}
 	else
 	{
-		/* Cassandra has judged the last lease: nobody need be waited for. */
+		/* Cassandra has judged the last lease: there is no wait. */
 		key->value_session = "";
 		key->node = "";
 		key->released = true;
 	}
 }
 
-/* Nobody holds the lock; index 0: nobody ever did. */
+/* The lock is free; index 0: it was never held. */
 static void
 show_free(const LeOp *op, const Doc *doc, LeAnswer *answer)
 {
 	memset(answer, 0, sizeof(*answer));
-	/* Later than the term of this token, which its holder may take for on. */
+	/* Above the token: a holder that still believes loses the term. */
 	answer->index = doc->token + 1;
 	if (doc->token == 0)
 		return;
@@ -587,8 +588,8 @@ is(const Doc *doc, const char *type)
 }
 
 /*
- * Is the request about several locks?  Then a problem is about none of them,
- * however they stand.
+ * Is the request about several locks?  Then a problem concerns the request,
+ * and none of the locks.
  */
 static bool
 is_batch(const LeOp *op)
@@ -598,8 +599,8 @@ is_batch(const LeOp *op)
 
 /*
  * The gateway may refuse a batch, before it does anything, for one of its
- * locks: each is asked for by itself then.  What is wrong with any of them is
- * not.
+ * locks: then each is sent alone.  Problems that any of them would meet are
+ * excepted.
  */
 static bool
 spoils_one(const LeOp *op, const Doc *doc)
@@ -607,7 +608,7 @@ spoils_one(const LeOp *op, const Doc *doc)
 	return op->njoined > 0 && !is(doc, "unauthorized") && !is(doc, "bad-ttl");
 }
 
-/* A problem with the request, not with how the lock stands. */
+/* A problem with the request, not with the lock's state. */
 static void
 take_failure(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
 			 LeAnswer *answer)
@@ -664,7 +665,7 @@ decode_problem(const LeOp *op, const LeHttpResponse *response,
 
 /* ---- answers ---- */
 
-/* Nobody may believe for longer than was asked for. */
+/* A node may not believe for longer than it asked for. */
 static le_duration
 trust_of(const LeOp *op, const Doc *doc)
 {
@@ -673,7 +674,7 @@ trust_of(const LeOp *op, const Doc *doc)
 	return (le_duration) doc->trust_ms * LE_MSEC;
 }
 
-/* Is it a term of ours, as the answer to a write has to show it? */
+/* Does the document show a term of ours, as it must after a write? */
 static bool
 grants(const LeOp *op, const Doc *doc, const char *election)
 {
@@ -716,7 +717,7 @@ take_lock(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
 	add_key(answer->keys, op->election, doc);
 }
 
-/* It was done, to one lock, and this is what is shown of it. */
+/* The operation on one lock was done; the document shows the lock. */
 static void
 take_success(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
 			 LeAnswer *answer)
@@ -803,13 +804,13 @@ typedef struct Batch
 	Doc			doc;
 	char	   *name;
 	uint64		status;
-	LeRenewal  *renewals;		/* of RENEW_TERMS ... */
-	LeAnswer   *parts;			/* ... or of operations that were joined */
+	LeRenewal  *renewals;		/* RENEW_TERMS ... */
+	LeAnswer   *parts;			/* ... or joined operations */
 	int			n;				/* so far ... */
 	int			total;			/* ... and in all */
 } Batch;
 
-/* What one result says of the term it is about. */
+/* Decodes one result for its term. */
 static void
 judge_renewal(const Batch *batch, const LeTermRef *term, LeRenewal *renewal)
 {
@@ -842,7 +843,7 @@ judge_renewal(const Batch *batch, const LeTermRef *term, LeRenewal *renewal)
 		renewal->outcome = problem_outcome(batch->op, doc->type);
 }
 
-/* What one result says of the operation in its place: as if it were alone. */
+/* Decodes one result for its operation, as if that were alone. */
 static void
 judge_part(const Batch *batch, const LeOp *op, LeAnswer *answer)
 {
@@ -909,7 +910,7 @@ batch_visit(void *arg, const LeJsonNode *node)
 	return true;
 }
 
-/* All results, each in its place; or the answer is no answer. */
+/* Reads all results, each in its place; false if the answer is invalid. */
 static bool
 read_batch(const LeHttpResponse *response, Batch *batch)
 {
@@ -918,8 +919,8 @@ read_batch(const LeHttpResponse *response, Batch *batch)
 }
 
 /*
- * Of a batch nothing could be carried out here, though perhaps elsewhere: that
- * is the gateway's trouble, and not one of the locks'.
+ * No part of a batch could be done here, though perhaps elsewhere: that is the
+ * gateway's trouble, and not one of the locks'.
  */
 static void
 fail_here(LeAnswer *answer, const char *detail)
@@ -999,7 +1000,7 @@ claim_field(Claims *list, const LeJsonNode *node, int level)
 	}
 	else if (le_json_at(node, level, "claim"))
 	{
-		/* longer than ours: somebody else's, and shown in part */
+		/* longer than ours: another client's, and shown in part */
 		s = le_json_string(node, MAX_TEXT_LEN);
 		ok = s != NULL;
 		list->claim.id = ok ?
@@ -1026,8 +1027,8 @@ claim_field(Claims *list, const LeJsonNode *node, int level)
 }
 
 /*
- * What the text that goes with the claim tells, unless it is that of another
- * claim or of another client: the gateway does not ask for any.
+ * Takes fields from the text that goes with the claim, unless the text belongs
+ * to another claim or another client: the gateway does not require one.
  */
 static void
 take_info(LeClaim *claim, const char *info)
@@ -1049,7 +1050,7 @@ take_info(LeClaim *claim, const char *info)
 	claim->message = told.message;
 }
 
-/* A record is complete; false if something of it is missing. */
+/* A record is complete; false if a part of it is missing. */
 static bool
 take_claim(Claims *list)
 {
@@ -1100,7 +1101,7 @@ claims_visit(void *arg, const LeJsonNode *node)
 	return node->depth > 3 || claim_field(arg, node, 2);
 }
 
-/* Does the answer to a write show what was written? */
+/* Does the answer to a write show that write? */
 static bool
 shows_claim(const LeOp *op, const LeClaim *found)
 {
@@ -1244,7 +1245,7 @@ cassandra_takes(const LeOp *op)
 		op->kind == LE_OP_READ ? 1 : 0;
 }
 
-/* They share the owner, and of acquires the lease. */
+/* They share the owner; acquires also share the lease. */
 static bool
 cassandra_joins(const LeOp *op, const LeOp *other)
 {
