@@ -445,9 +445,9 @@ unwant_holder(LeElection *e, const LeInput *in, LeActions *act)
 }
 
 /*
- * The term is to end in good order: belief goes on for the sessions that
- * depend on it, and the caller, which counts them, says when the last is done.
- * If asked again, the shorter patience counts.
+ * The term is to end in good order: belief goes on for the sessions bound
+ * to it, and the caller, which counts them, says when the last is done.  If
+ * asked again, the shorter patience counts.
  */
 static void
 drain_noted(LeElection *e, const LeInput *in, LeActions *act)

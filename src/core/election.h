@@ -84,7 +84,7 @@ typedef enum LeState
 	LE_HELD,					/* a term, nothing in flight */
 	LE_PUBLISHING,				/* a term, a new value is in flight */
 	LE_PUBLISH_UNSURE,			/* ... its outcome is not known yet */
-	LE_DRAINING,				/* a term, until no session depends on it */
+	LE_DRAINING,				/* a term, until no session is bound to it */
 	LE_RELEASING,				/* belief has ended; release in flight */
 	LE_RELEASE_UNSURE			/* ... its outcome is not known yet */
 } LeState;
@@ -93,8 +93,8 @@ typedef enum LeState
 
 typedef enum LeInputKind
 {
-	LE_IN_WANT,					/* a session seeks the election */
-	LE_IN_UNWANT,				/* no session does; end a term */
+	LE_IN_WANT,					/* this node seeks the election */
+	LE_IN_UNWANT,				/* it no longer does; end a term */
 	LE_IN_DRAIN,				/* end the term at LE_IN_UNWANT, or at "until"
 								 * at the latest */
 	LE_IN_PUBLISH,				/* the holder has a new value */
@@ -189,7 +189,7 @@ typedef struct LeActions
 {
 	bool		term_ends;		/* carried out first: belief before message */
 	LeReason	reason;
-	bool		term_drains;	/* only for sessions that depend on it now */
+	bool		term_drains;	/* only for sessions bound to it by now */
 	bool		term_begins;
 	bool		deadline_moved; /* the one of the term's own lease */
 	LeSend		send;
@@ -213,7 +213,7 @@ typedef struct LeAttempt
 typedef struct LeElection
 {
 	LeState		state;
-	bool		wanted;			/* a session of this node seeks or holds it */
+	bool		wanted;			/* this node seeks or holds it */
 	uint64_t	token;			/* fencing token of the term; 0: no term */
 	le_time		drain_until;	/* latest end of the term; 0: it does not
 								 * drain */

@@ -222,7 +222,7 @@ check_node_state(const LeNode *n)
 	{
 		case LE_NODE_NONE:
 		case LE_NODE_CREATING:
-				break;			/* left by the session before */
+			break;				/* left by the session before */
 		case LE_NODE_REVOKING:
 			MUST(n->gone, "only a session that has ended is marked");
 			break;

@@ -46,7 +46,7 @@ typedef enum LeNodeInputKind
 								 * LE_CONFLICT: an election's key is not */
 	LE_NODE_IN_LISTED,			/* held, named */
 	LE_NODE_IN_UNLOCKED,		/* one of the releases was answered */
-	LE_NODE_IN_PROVE_NOW,		/* a session asked for a proof */
+	LE_NODE_IN_PROVE_NOW,		/* a proof is wanted at once */
 	LE_NODE_IN_TIMER
 } LeNodeInputKind;
 

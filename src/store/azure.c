@@ -884,7 +884,7 @@ first_expects(const LeOp *op, Trouble trouble, LeAnswer *answer)
 	return true;
 }
 
-/* Without an ETag that moved: a copy of the same write may have moved it. */
+/* MOVED is left out: a copy of the same write may have moved the ETag. */
 static bool
 write_expects(const LeOp *op, Trouble trouble, LeAnswer *answer)
 {

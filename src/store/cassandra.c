@@ -599,8 +599,8 @@ is_batch(const LeOp *op)
 
 /*
  * The gateway may refuse a batch, before it does anything, for one of its
- * locks: then each is sent alone.  Problems that any of them would meet are
- * excepted.
+ * locks: then each is sent alone.  Errors that every lock would meet do not
+ * count.
  */
 static bool
 spoils_one(const LeOp *op, const Doc *doc)

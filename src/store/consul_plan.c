@@ -259,9 +259,9 @@ take_from(LeConsulPlan *plan, LeConsulVerb verb, LeConsulKey key,
 
 /*
  * Marks the holder's node key, as it was seen when the holder had been silent
- * for a whole lease.  A later proof of the holder moved the index and refuses
- * the whole transaction.  The key is never deleted: a late duplicate of the
- * request that made it would bring it back.
+ * for a whole lease.  After a later proof of the holder the index has moved,
+ * so the whole transaction is refused.  The key is never deleted: a late
+ * duplicate of the request that made it would bring it back.
  */
 static void
 plan_revoke(const LeOp *op, LeConsulPlan *plan)

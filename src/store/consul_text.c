@@ -650,7 +650,7 @@ news_visit(void *arg, const LeJsonNode *node)
 	return node->depth > 3 || item_field(&v->item, node);
 }
 
-/* News of a later version, or of another writer, list nothing. */
+/* News of a later version, or of another writer, get no node and no items. */
 void
 le_consul_entry_to_news(const LeConsulEntry *entry, const char *session,
 						LeGossip *news)

@@ -101,7 +101,7 @@ text_of(const char *s)
 
 /*
  * The claim as it is now: another operation may write the record before this
- * answer is read.  The new id beside the old tick would let two nodes claim
+ * answer is read.  The new id beside the old tick would allow two claims of
  * the same tick.
  */
 static LeClaim
