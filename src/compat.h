@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * compat.h
- *		Every difference between PostgreSQL versions that the server side of
- *		the extension meets.  (The one of common/jsonapi is in store/json.c,
- *		which also builds outside the server.)
+ *		Every difference between PostgreSQL versions on the server side of the
+ *		extension, except for common/jsonapi: store/json.c also builds outside
+ *		the server.
  *
  * src/compat.h
  *
@@ -27,7 +27,7 @@
 #endif
 
 /*
- * A backend's place among all backends, 0 .. MaxBackends - 1.
+ * A backend's number, 0 .. MaxBackends - 1.
  */
 #if PG_VERSION_NUM >= 170000
 #include "storage/procnumber.h"
@@ -41,7 +41,7 @@
 extern PGDLLEXPORT void _PG_init(void);
 #endif
 
-/* Memory that a GUC check hook hands over; 16 has functions of its own. */
+/* Memory that a GUC check hook hands over; 16 added functions for it. */
 #if PG_VERSION_NUM >= 160000
 #define le_guc_strdup(s)	guc_strdup(LOG, (s))
 #define le_guc_malloc(n)	guc_malloc(LOG, (n))
@@ -59,7 +59,7 @@ extern PGDLLEXPORT void _PG_init(void);
 #define le_all_settings(n)	(*(n) = GetNumConfigOptions(), get_guc_variables())
 #endif
 
-/* For as long as the process lives; 17 has it belong to a resource owner. */
+/* For the life of the process; since 17 a set has a resource owner. */
 #if PG_VERSION_NUM >= 170000
 #define le_create_wait_event_set(n)	CreateWaitEventSet(NULL, (n))
 #else
@@ -74,7 +74,7 @@ extern PGDLLEXPORT void _PG_init(void);
 #define LE_WAIT_EVENT(cache, name)	((void) (cache), PG_WAIT_EXTENSION)
 #endif
 
-/* What the ExecutorRun hook was told besides, until 17. */
+/* An argument of the ExecutorRun hook until 17. */
 #if PG_VERSION_NUM >= 180000
 #define LE_RUN_ONCE_DECL
 #define LE_RUN_ONCE
@@ -84,8 +84,8 @@ extern PGDLLEXPORT void _PG_init(void);
 #endif
 
 /*
- * 19 made CLUSTER a form of REPACK.  Without a table they take one after the
- * other, each in a transaction; so does REPACK while others go on writing.
+ * 19 made CLUSTER a form of REPACK.  Without a table, each of them uses one
+ * transaction per table; REPACK CONCURRENTLY uses several, too.
  */
 #if PG_VERSION_NUM >= 190000
 #include "commands/defrem.h"
@@ -125,7 +125,7 @@ le_cluster_runs_alone(Node *statement)
 	ExceptionalCondition((text), "FailedAssertion", __FILE__, __LINE__)
 #endif
 
-/* An Assert of what is NULL, or else says in words what does not hold. */
+/* Fails unless "broken" is NULL, or else the text of the violated rule. */
 #ifdef USE_ASSERT_CHECKING
 #define le_assert_holds(broken) \
 	do { \

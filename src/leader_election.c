@@ -50,8 +50,8 @@ shmem_request(void)
 }
 
 /*
- * Also runs when the postmaster starts over after a crash: the memory is new
- * then, and with it the incarnation of this node.
+ * Also runs when the postmaster starts over after a crash, with new memory
+ * and thus a new incarnation of this node.
  */
 static void
 shmem_startup(void)
@@ -92,8 +92,8 @@ shmem_startup(void)
 
 /*
  * Without preloading there is no shared memory and no worker.  The library
- * still loads, so that CREATE EXTENSION works and the functions can say what
- * is missing.  pg_upgrade and single-user mode must not elect anybody.
+ * still loads, so that CREATE EXTENSION works and the functions can name the
+ * missing setting.  pg_upgrade and single-user mode must not elect anybody.
  */
 void
 _PG_init(void)

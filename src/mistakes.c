@@ -1,23 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * mistakes.c
- *		Settings of ours that did not take.
+ *		Settings of ours that did not take effect.
  *
- * PostgreSQL reads its configuration before it loads this library.  What it
- * then finds to be invalid, or not to exist, it warns of in the log, and goes
- * on with the default.  For most settings that will do.  For ours it will not:
- * a store that is misspelt, or a key prefix, makes an instance lead beside the
- * one that leads rightly.  A reload is no better: there the setting stays as
- * it was, on this instance, while it changes on the others.  So a node whose
- * settings did not all take does not lead, whichever they are.
+ * PostgreSQL reads its configuration before it loads this library.  It logs a
+ * warning for an invalid or unknown setting, and keeps the default.  That is
+ * dangerous for our settings: an instance with a misspelt store or key prefix
+ * would lead beside the rightful leader.  A reload is no better: the setting
+ * keeps its old value on this instance, while it changes on the others.  So a
+ * node does not lead unless all of its settings took effect.
  *
- * What came from the command line, and what can be set at the start only, is
- * judged then, once and for all: was there a value, and is the setting at its
- * default nevertheless?  What came from a file can be corrected by a reload,
- * so the files are read again, as PostgreSQL does for pg_file_settings, by
- * whom it concerns: the worker, when it starts and after each reload.
+ * Settings from the command line, and those that only a start can set, are
+ * judged once, at the start: a value was given, but the setting is at its
+ * default.  A reload can correct a setting from a file, so the worker reads
+ * the files again, as PostgreSQL does for pg_file_settings, when it starts and
+ * after each reload.
  *
- * Values are not shown, since whoever may call le_acquire() sees the message.
+ * Messages show no values, since every caller of le_acquire() sees them.
  *
  * src/mistakes.c
  *
@@ -36,7 +35,7 @@
 
 #define PREFIX		"leader_election."
 
-/* A setting that has a value although nobody has defined it yet. */
+/* A setting that has a value before it is defined. */
 typedef struct Given
 {
 	const char *name;
@@ -45,7 +44,7 @@ typedef struct Given
 } Given;
 
 static List *given = NIL;
-static StringInfoData lasting;	/* mistakes that a reload cannot mend */
+static StringInfoData lasting;	/* mistakes that need a restart */
 
 static bool
 is_ours(const char *name)
@@ -102,7 +101,7 @@ complain(StringInfo detail, const char *format, const char *name,
 
 /* ---- at the start ---- */
 
-/* Remember what the configuration says of settings that are still unknown. */
+/* Remember our settings in the configuration, before they are defined. */
 void
 le_mistakes_given(void)
 {
@@ -128,7 +127,7 @@ le_mistakes_given(void)
 	MemoryContextSwitchTo(old);
 }
 
-/* They are defined now, where they exist, and have taken their values. */
+/* The settings are defined now, and the valid values are in effect. */
 void
 le_mistakes_taken(void)
 {
@@ -180,8 +179,8 @@ judge(const ConfigVariable *item, StringInfo detail)
 }
 
 /*
- * PostgreSQL takes nothing at all of a reload where a line cannot be parsed,
- * or names a setting that it does not know and that is no library's.
+ * PostgreSQL ignores the whole reload if a line cannot be parsed, or names an
+ * unknown setting without a library's prefix.
  */
 static bool
 is_fatal(const ConfigVariable *item)
@@ -190,7 +189,7 @@ is_fatal(const ConfigVariable *item)
 		(strchr(item->name, '.') == NULL && find(item->name) == NULL);
 }
 
-/* The file could not be opened; that may be another matter in a moment. */
+/* The file could not be opened; the next attempt may succeed. */
 static bool
 is_unread(const ConfigVariable *item)
 {
@@ -206,8 +205,8 @@ sum_of(const StringInfoData *text)
 }
 
 /*
- * The postmaster has logged what is wrong, once for all processes.  At levels
- * for debugging, the parser gives a file up at its first error.
+ * The postmaster has logged the errors, once for all processes.  At debug
+ * levels, the parser stops at the first error of a file.
  */
 #define READ_LEVEL	NOTICE
 
@@ -244,10 +243,9 @@ read_files(StringInfo detail, uint64 *taken)
 }
 
 /*
- * Did every setting of ours take that somebody has set?  What did not is
- * appended to detail.  "taken" is what the files said of ours when they could
- * last be read, as a sum; 0: not known.  It outlives the worker, as the
- * settings that were taken then do.
+ * Append those of our settings that did not take effect to detail.  "taken" is
+ * a checksum of our settings in the files as last read; 0: not known.  It
+ * outlives the worker, as the settings in effect do.
  */
 LeMistakes
 le_explain_mistakes(StringInfo detail, uint64 *taken)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * mistakes.h
- *		Settings of ours that did not take.
+ *		Settings of ours that did not take effect.
  *
  * src/mistakes.h
  *

@@ -3,9 +3,9 @@
  * settings.c
  *		The settings of the extension (leader_election.*).
  *
- * A check hook sees one setting at a time, in no particular order, so what
- * concerns several of them (do the timings leave room for three attempts?)
- * is checked where it is used: le_explain_timing() says the arithmetic, and a
+ * A check hook sees one setting at a time, in no particular order, so rules
+ * about several settings (do the timings leave time for three attempts?) are
+ * checked where they matter: le_explain_timing() shows the arithmetic, and a
  * node does not lead while it is wrong.
  *
  * src/settings.c
@@ -107,8 +107,8 @@ check_node_value(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Take the next name off a comma-separated list.  Returns false at its end;
- * the name, trimmed, is in buf, cut if it is too long to be valid anyway.
+ * Take the next name off a comma-separated list.  Returns false at its end.
+ * The name in buf is trimmed, and cut if it is too long to be valid anyway.
  */
 bool
 le_next_name(const char **list, char *buf, size_t size)
@@ -149,10 +149,10 @@ check_campaign(char **newval, void **extra, GucSource source)
 	return true;
 }
 
-/* All elections, where elections are listed. */
+/* All elections, in a list of elections. */
 #define ALL_ELECTIONS	"*"
 
-/* A name, or the beginning of names up to a slash. */
+/* A name, or a prefix of names that ends in a slash. */
 static bool
 valid_pattern(const char *pattern)
 {
@@ -172,7 +172,7 @@ check_allowed(char **newval, void **extra, GucSource source)
 	const char *list = *newval;
 	char		pattern[LE_MAX_ELECTION_LEN + 2];
 
-	/* It goes to the worker in the place of a value. */
+	/* The worker gets it in the field of a value. */
 	if (strlen(*newval) > LE_MAX_VALUE_LEN)
 	{
 		GUC_check_errdetail("The list has at most %d bytes.",
@@ -192,7 +192,7 @@ check_allowed(char **newval, void **extra, GucSource source)
 	return true;
 }
 
-/* Does the list, which the check above has seen, name the election? */
+/* Does the list, which check_allowed() has accepted, match the election? */
 bool
 le_allows(const char *list, const char *election)
 {
@@ -210,7 +210,7 @@ le_allows(const char *list, const char *election)
 	return false;
 }
 
-/* Where the host of a URL begins; NULL: it does not have the form of one. */
+/* The beginning of a URL's host; NULL: not a valid URL. */
 static const char *
 host_of(const char *url)
 {
@@ -281,7 +281,7 @@ takes_list(const LeStore *store)
 	return false;
 }
 
-/* One URL, or several of a store that may have them. */
+/* One URL, or several if the store allows a list. */
 static bool
 valid_urls(const char *list, const LeStore *store)
 {
@@ -334,8 +334,8 @@ check_word(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Secrets come from there: over the network only by https.  Addresses of the
- * link, as 169.254.169.254, are answered by the machine's host.
+ * An issuer sends secrets, so the network needs https.  Link-local addresses,
+ * as 169.254.169.254, are answered by the machine's host.
  */
 static bool
 check_issuer(char **newval, void **extra, GucSource source)
@@ -370,7 +370,7 @@ define_ms(const char *name, const char *brief, const char *detail,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
-/* A library without libcurl can ask no server. */
+/* Without libcurl the library cannot talk to a server. */
 static bool
 check_backend(int *newval, void **extra, GucSource source)
 {
@@ -534,8 +534,8 @@ define_job_settings(void)
 }
 
 /*
- * A check hook is not told which setting it is asked about, and the hint on a
- * URL names another one of the same store: so there is a hook for each store.
+ * A check hook does not know its setting, and the hint on a URL names another
+ * setting of the same store, so each store needs a hook.
  */
 #define URL_CHECK(number) \
 static bool \
@@ -563,7 +563,7 @@ static const GucStringCheckHook text_checks[] = {
 	[LE_SETTING_FILE] = NULL,
 };
 
-/* Its variable holds the default until then. */
+/* The setting's variable holds the default. */
 static void
 define_store_setting(const LeSetting *s, int store)
 {
@@ -592,7 +592,7 @@ define_store_setting(const LeSetting *s, int store)
 	}
 }
 
-/* All stores', whichever is chosen: a file may be shared, or prepared. */
+/* For all stores: a configuration file may be shared, or prepared. */
 static void
 define_store_settings(void)
 {
@@ -694,8 +694,8 @@ le_explain_timing(const LeTiming *t, StringInfo detail)
 }
 
 /*
- * The same for what protects jobs: a cancel must come before commits are
- * refused, and not while a healthy leader waits for its next renewal.
+ * The same for cancel_lead: a cancel must come before commits are refused, and
+ * not while a healthy leader waits for its next renewal.
  */
 bool
 le_explain_cancel_lead(const LeTiming *t, StringInfo detail)
@@ -736,7 +736,7 @@ le_on_loss_named(const char *name)
 	return LE_ON_LOSS_NONE;		/* keep compilers quiet */
 }
 
-/* Can what goes there be read on the network? */
+/* Can the network read traffic to this URL? */
 bool
 le_goes_in_clear(const char *url)
 {
@@ -744,9 +744,8 @@ le_goes_in_clear(const char *url)
 }
 
 /*
- * Could others than this server and root read a secret from the file?  Judged
- * as PostgreSQL does for its own private key: what root owns may be readable
- * for a group.
+ * Could others than this server and root read a secret from the file?  The
+ * rule is PostgreSQL's for its private key: a group may read root's file.
  */
 bool
 le_others_can_read(const char *file)
@@ -794,7 +793,7 @@ append_json(StringInfo buf, const char *key, const char *value)
 	escape_json(buf, value);
 }
 
-/* What this node publishes by default, in a buffer that the next call uses. */
+/* The default value of this node, in a buffer that the next call reuses. */
 const char *
 le_my_value(void)
 {

@@ -17,15 +17,15 @@
 #define LE_SECRET_MODE \
 	"It must have permissions u=rw (0600) or less, or u=rw,g=r (0640) or less if owned by root."
 
-/* Files of the data directory that several processes look at. */
+/* Files of the data directory that several processes use. */
 #define LE_CLAIMS_FILE		"leader_election.claims"
 #define LE_TOKENS_FILE		"leader_election.tokens"
 #define LE_UPGRADED_FILE	"leader_election.upgraded"
 
-/* Stands in the name of one that is not what was written; a number follows. */
+/* In the name of a damaged file that was set aside; a number follows. */
 #define LE_DAMAGED			".damaged."
 
-/* What becomes of a running statement when its term is about to end. */
+/* The fate of a running statement when its term is about to end. */
 typedef enum LeOnLoss
 {
 	LE_ON_LOSS_NONE,			/* it goes on; its commit is refused */
@@ -65,7 +65,7 @@ extern bool le_explain_cancel_lead(const LeTiming *timing, StringInfo detail);
 extern LeOnLoss le_on_loss_named(const char *name);
 extern const char *le_my_name(void);
 extern const char *le_my_value(void);
-/* Before the path of a socket, in the place of a server's URL. */
+/* Before the path of a socket, instead of a server's URL. */
 #define LE_UNIX_SCHEME	"unix://"
 
 extern bool le_goes_in_clear(const char *url);
