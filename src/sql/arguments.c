@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * arguments.c
- *		What SQL functions have in common: arguments, questions, terms.
+ *		Shared by the SQL functions: arguments, questions, terms.
  *
  * src/sql/arguments.c
  *
@@ -56,9 +56,9 @@ set_name(LeAsk *ask, text *name)
 }
 
 /*
- * An election that the caller is about to change or to depend on.  What a
- * session is allowed follows from the role and the database that it has logged
- * in with, not from the current role: those settings apply at login.
+ * An election that the caller is about to change or to depend on.  The limits
+ * of a session follow from its login's role and database, not from the current
+ * role: those settings apply at login.
  */
 void
 le_set_election(LeAsk *ask, text *name)
@@ -72,7 +72,7 @@ le_set_election(LeAsk *ask, text *name)
 				 errdetail("It is not among those that \"leader_election.allowed_elections\" lists for this session.")));
 }
 
-/* Values travel as UTF-8, whatever this database speaks. */
+/* Values travel as UTF-8, independent of the database's encoding. */
 void
 le_set_value(LeAsk *ask, text *value)
 {
@@ -116,7 +116,7 @@ le_to_duration(Interval *interval, const char *name)
 	return (le_duration) (seconds * LE_SEC);
 }
 
-/* How long this instance is to stay away from an election. */
+/* The time for which this instance is to stay away from an election. */
 le_duration
 le_to_hold_off(Interval *interval)
 {
@@ -132,9 +132,9 @@ le_to_hold_off(Interval *interval)
 }
 
 /*
- * Within which time there must be progress; '0': at any, and NULL as the
- * setting says.  Less than a second nobody could keep: neither pg_cron nor
- * le_run() has shorter intervals.
+ * The time within which there must be progress.  '0' means no limit, NULL the
+ * setting.  The minimum is a second, since neither pg_cron nor le_run() has
+ * shorter intervals.
  */
 le_duration
 le_to_within(FunctionCallInfo fcinfo, int n)
@@ -154,8 +154,8 @@ le_to_within(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * A question about the election that is the first argument.  Who leads it
- * whoever was granted that question may ask.
+ * A question about the election in the first argument.  To ask for its leader
+ * takes no more than EXECUTE on the function.
  */
 void
 le_start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
@@ -172,9 +172,8 @@ le_start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
 }
 
 /*
- * A copy of text from the store or the worker, which is UTF-8, for a
- * view, which must not fail for one character that this database cannot show;
- * or the other way round.
+ * A copy of UTF-8 text from the store or the worker for a view, or the other
+ * way round.  Replaces what the database cannot show, instead of failing.
  */
 char *
 le_shown(const char *s)
@@ -207,7 +206,7 @@ le_throw(const LeReply *reply)
 			 reply->hint[0] ? errhint("%s", reply->hint) : 0));
 }
 
-/* Post the question; an error that comes back is raised here. */
+/* Ask the worker; raises the error that it replies. */
 void
 le_ask_worker(LeAsk *ask, LeReply *reply)
 {
@@ -217,9 +216,9 @@ le_ask_worker(LeAsk *ask, LeReply *reply)
 }
 
 /*
- * The term that counts for this backend, if one can be believed in now.  The
- * clock is read last: reading it before the deadline would let a pause in
- * between make an old instant meet a deadline that it is not entitled to.
+ * The term of this backend, if it holds now.  The clock must be read after the
+ * deadline: otherwise, after a pause in between, an old instant would meet a
+ * newer deadline.
  */
 bool
 le_my_term(const char *election, LeTerm *term)
@@ -228,7 +227,7 @@ le_my_term(const char *election, LeTerm *term)
 		le_believes(le_now(), term->deadline);
 }
 
-/* The same for what is to begin now: not under a term that is given up. */
+/* The same for new work: false for a term that is being given up. */
 bool
 le_may_begin(const char *election, LeTerm *term)
 {
@@ -254,8 +253,8 @@ le_takes_part(const char *election)
 }
 
 /*
- * What the caller does as leader counts as progress; false: it does not lead.
- * For the order of the two looks at the clock see le_note_progress().
+ * Note progress of the caller; false: it does not lead.  For the order of the
+ * two readings of the clock see le_note_progress().
  */
 bool
 le_make_progress(const char *election)

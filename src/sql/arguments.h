@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * arguments.h
- *		What SQL functions have in common: arguments, questions, terms.
+ *		Shared by the SQL functions: arguments, questions, terms.
  *
  * src/sql/arguments.h
  *

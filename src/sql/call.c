@@ -3,10 +3,10 @@
  * call.c
  *		The CALL of le_run() as text, for a scheduler to keep, and back.
  *
- * A scheduler keeps the command as a literal in a command.  To write it takes
- * no more than to quote, and the checks of le_run(), so that it does not fail
- * only when it is due.  To read it, it is parsed and not evaluated: whose text
- * it is need not be trusted.
+ * A scheduler keeps the job's command as a literal in the CALL.  Writing a
+ * CALL includes the checks of le_run(), so that mistakes fail now and not at
+ * the first tick.  Reading only parses the text and evaluates nothing, so its
+ * author need not be trusted.
  *
  * src/sql/call.c
  *
@@ -30,7 +30,7 @@
 PG_FUNCTION_INFO_V1(le_run_call);
 PG_FUNCTION_INFO_V1(le_run_command);
 
-/* The arguments of le_run(), by their place. */
+/* The arguments of le_run(), by position. */
 typedef enum LeRunArgument
 {
 	LE_RUN_ELECTION,
@@ -72,7 +72,7 @@ text_of(FunctionCallInfo run, LeRunArgument n)
 	return TextDatumGetCString(run->args[n].value);
 }
 
-/* In words that mean the same whatever IntervalStyle says. */
+/* In a form that means the same under every IntervalStyle. */
 static char *
 interval_of(FunctionCallInfo run, LeRunArgument n)
 {
@@ -93,8 +93,8 @@ is_zero(FunctionCallInfo run, LeRunArgument n)
 }
 
 /*
- * An argument has the type that le_run() declares.  Literals without one might
- * prefer an overload beside it, which had the job's privileges then.
+ * Cast the argument to the type that le_run() declares.  An untyped literal
+ * might match an overload instead, which would run with the job's privileges.
  */
 static void
 append_text(StringInfo call, const char *name, FunctionCallInfo run,
@@ -112,7 +112,7 @@ append_interval(StringInfo call, const char *name, FunctionCallInfo run,
 					 interval_of(run, n));
 }
 
-/* What differs from the defaults, by name. */
+/* The arguments that differ from the defaults, by name. */
 static void
 append_options(StringInfo call, FunctionCallInfo run)
 {
@@ -136,14 +136,14 @@ append_options(StringInfo call, FunctionCallInfo run)
 		append_interval(call, "timeout", run, LE_RUN_TIMEOUT);
 }
 
-/* le_run() is where this function is, on whatever path the job will search. */
+/* le_run() is in the schema of this function; the job's path may differ. */
 static const char *
 my_schema(FunctionCallInfo fcinfo)
 {
 	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
 	char	   *name = get_namespace_name(schema);
 
-	/* Nothing keeps a function from being dropped while it runs. */
+	/* A function can be dropped while it runs. */
 	if (name == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -172,7 +172,7 @@ le_run_call(PG_FUNCTION_ARGS)
 
 /* ---- from text ---- */
 
-/* The call, if the text is that of one call of le_run() and nothing else. */
+/* The call, if the text is exactly one CALL of le_run(). */
 static FuncCall *
 call_of_le_run(const char *text)
 {
@@ -189,7 +189,7 @@ call_of_le_run(const char *text)
 	return strcmp(strVal(llast(call->funcname)), "le_run") == 0 ? call : NULL;
 }
 
-/* Is it this argument, by its place or by its name? */
+/* Is it this argument, by position or by name? */
 static bool
 is_argument(Node *node, int at, LeRunArgument n, const char *name)
 {
@@ -229,7 +229,7 @@ set_text(Datum *value, bool *isnull, const char *text)
 		*value = CStringGetTextDatum(text);
 }
 
-/* election, job and command; nulls if it is no CALL of le_run() */
+/* election, job and command; nulls unless the text is a CALL of le_run() */
 Datum
 le_run_command(PG_FUNCTION_ARGS)
 {

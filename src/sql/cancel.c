@@ -2,43 +2,39 @@
  *
  * cancel.c
  *		Stop in time: cancel this session's statement when its term is over,
- *		or its time.
+ *		or its time limit.
  *
- * When one of the terms that the session works under is about to end, it
- * cancels its own statement.  Nobody else does: the worker would have to find
- * the right process, and a cancel that comes late would hit whatever that
- * process does next.  The session looks at its terms
+ * A session cancels its own statement when one of the terms that it works
+ * under is about to end.  No other process could: a late cancel by the worker
+ * would hit the next statement of that process.  The session checks its terms
  *
- * - when a deadline comes close: for this it needs no other process.  It is
- *   one look per lease, since renewals move a deadline without a word to us;
- * - when the worker nudges it (bound.c), which it does when a term is over
- *   before its time, or is to end then;
- * - when a statement starts, for what came about while there was none.
+ * - when a deadline comes close, by a timer of its own.  It fires once per
+ *   lease, since renewals move the deadline without notice;
+ * - when the worker signals (bound.c) that a term ended early, or will;
+ * - when a statement starts, for changes since the last one.
  *
- * A limit to the time of le_run()'s command goes the same way.  Unlike
- * statement_timeout it is not over with one statement, or with an error that
- * is caught.
+ * The time limit of le_run()'s command works the same way.  Unlike
+ * statement_timeout it survives the end of a statement, and a caught error.
  *
- * In between there is no signal: it would cut short what other extensions wait
- * for in poll(), sleep() and the like.  For the same reason who does not ask
- * to be canceled has no timer at all.
+ * There are no other signals: they would interrupt the poll(), sleep() and the
+ * like of other extensions.  For the same reason a session that did not ask
+ * for cancels has no timer.
  *
- * PostgreSQL's own timeouts will not do.  They are given up when an error is
- * caught on the way, and they follow the wall clock.  So this is a timer of
- * the kernel's on the clock of all deadlines, that tells this very thread by
- * the same signal as the worker does.
+ * PostgreSQL's own timeouts do not fit: a caught error disables them, and they
+ * follow the wall clock.  So this is a kernel timer on the clock of all
+ * deadlines, which signals this thread as the worker does.
  *
- * A cancel that comes while the client thinks is dropped by PostgreSQL, and
- * the next statement would run: past the point where it should stop, a
- * transaction is canceled again and again until it is over.
+ * PostgreSQL drops a cancel that arrives between statements, and the next
+ * statement would run.  So a transaction past its stop is canceled repeatedly
+ * until it is over.
  *
- * Between its check and the commit record a transaction is watched for every
- * term that it is bound to, cancel on loss or not: up to commit_margin before
- * the deadline.  When the record may have been written, nothing is canceled.
+ * Between its check and the commit record a transaction is watched for all
+ * terms that bind it, with or without cancel on loss, until commit_margin
+ * before the deadline.  Once the record may be written, nothing is canceled.
  *
- * The handler does nothing while "looking" is off; the list is changed only
- * then.  The timer is not stopped when the last term goes: it fires once more
- * for nobody, which costs less than a system call at each commit.
+ * The handler does nothing while "looking" is off; the list changes only
+ * then.  The timer stays on after the last term: firing once in vain costs
+ * less than a system call at each commit.
  *
  * src/sql/cancel.c
  *
@@ -67,10 +63,10 @@
 #define sigev_notify_thread_id	_sigev_un._tid
 #endif
 
-/* How soon to cancel once more. */
+/* Time until the cancel is repeated. */
 #define FIRE_AGAIN		(100 * LE_MSEC)
 
-/* A slot that was being changed is looked at again before it counts. */
+/* Time until a slot that was changing is read again. */
 #define LOOK_AGAIN		(10 * LE_MSEC)
 
 static dlist_head stops = DLIST_STATIC_INIT(stops);
@@ -83,14 +79,14 @@ static bool have_timer = false;
 static le_time timer_at = 0;	/* it fires then, or has */
 
 /*
- * Cancels by others, which look like ours once they are pending: how many have
- * come, and how many had when ours was put into an empty place.
+ * A pending cancel by another process looks like ours.  So count those
+ * cancels, and remember the count when ours becomes the pending one.
  */
 static struct sigaction next_sigint;
 static volatile sig_atomic_t others = 0;
 static volatile sig_atomic_t others_before = -1;
 
-/* Have the timer fire then, or earlier; 0: there is nothing to wait for. */
+/* Set the timer, unless it fires earlier; 0: nothing to wait for. */
 static void
 set_timer(le_time when)
 {
@@ -104,7 +100,7 @@ set_timer(le_time when)
 	timer_settime(timer, TIMER_ABSTIME, &at, NULL);
 }
 
-/* What pg_cancel_backend() does, from the inside. */
+/* Like pg_cancel_backend(), from the inside. */
 static void
 fire(LeStop *s)
 {
@@ -121,14 +117,14 @@ fire(LeStop *s)
 	SetLatch(MyLatch);
 }
 
-/* Is there anything that could be stopped? */
+/* Is there nothing to stop? */
 static bool
 idle(const LeStop *s)
 {
 	return s->in_xact_only && !IsTransactionState();
 }
 
-/* How long before the deadline; -1: it does not stop for that. */
+/* The time before the deadline at which it stops; -1: it does not. */
 static le_duration
 lead_of(const LeStop *s)
 {
@@ -137,7 +133,7 @@ lead_of(const LeStop *s)
 	return commit_stage != LE_COMMIT_NONE ? le_commit_margin * LE_MSEC : -1;
 }
 
-/* When has the session to stop for this one's sake?  0: not for now. */
+/* The time at which the session must stop; 0: not for now. */
 static le_time
 stop_at(LeStop *s, le_time now)
 {
@@ -162,10 +158,10 @@ stop_at(LeStop *s, le_time now)
 }
 
 /*
- * Would a cancel be heard before the commit record?  Nothing of ours looks for
- * it after the last check, and one that is pending when the record is written
- * would end the wait for a standby.  So it has to meet a wait that PostgreSQL
- * looks up from for cancels: not one for a disk or a lightweight lock.
+ * Would PostgreSQL process a cancel before the commit record?  After the last
+ * check we do not, and a cancel that is pending when the record is written
+ * would end the wait for a standby.  So cancel only during an interruptible
+ * wait: not for a disk or a lightweight lock.
  */
 static bool
 is_heard(void)
@@ -178,7 +174,7 @@ is_heard(void)
 		class != 0 && class != PG_WAIT_LWLOCK && class != PG_WAIT_IO;
 }
 
-/* Look at one term; returns when to look again. */
+/* Check one term; returns the time of the next check. */
 static le_time
 look_at(LeStop *s, le_time now)
 {
@@ -194,7 +190,7 @@ look_at(LeStop *s, le_time now)
 		return now + FIRE_AGAIN;
 	}
 	if (s->missed)
-		s->too_late = true;		/* it ended while there was nothing to stop */
+		s->too_late = true;		/* it ended while the session was idle */
 	return 0;
 }
 
@@ -211,7 +207,7 @@ look(void)
 	return next;
 }
 
-/* The timer has fired, or the worker has something to say. */
+/* The timer has fired, or the worker has signaled. */
 static void
 handle_signal(int signo)
 {
@@ -225,7 +221,7 @@ handle_signal(int signo)
 	errno = save_errno;
 }
 
-/* Somebody else cancels, by PostgreSQL's own means. */
+/* Another process cancels, by PostgreSQL's own means. */
 static void
 handle_sigint(int signo, siginfo_t *info, void *context)
 {
@@ -288,8 +284,8 @@ need_timer(void)
 }
 
 /*
- * Called before anything is watched; only this may fail, and may be called
- * again then.  What does not cancel needs no timer.
+ * Called before the first watch.  Only this may fail, and it may be called
+ * again then.  Without cancels no timer is needed.
  */
 void
 le_cancel_prepare(bool cancels)
@@ -300,7 +296,7 @@ le_cancel_prepare(bool cancels)
 		need_timer();
 }
 
-/* The list stands still for whoever changes it or what is in it. */
+/* Keep the handler off the list, so that it can be changed. */
 void
 le_cancel_pause(void)
 {
@@ -308,7 +304,7 @@ le_cancel_pause(void)
 	pg_compiler_barrier();
 }
 
-/* What came while nobody looked is made up for. */
+/* Check the terms as well, for signals missed during the pause. */
 void
 le_cancel_resume(void)
 {
@@ -325,7 +321,7 @@ le_cancel_resume(void)
 	} while (missed_signal);
 }
 
-/* Does the timer fire for nobody? */
+/* Does no term or limit need the timer? */
 static bool
 nobody_asked(void)
 {
@@ -342,9 +338,9 @@ nobody_asked(void)
 }
 
 /*
- * The transaction is about to commit, or that is over.  To be called while
- * paused.  Who did not ask to be canceled has a timer only meanwhile; without
- * one, if none can be had, only the worker's nudge makes it look.
+ * The transaction is about to commit, or the commit is over.  Call while
+ * paused.  A session without cancels has a timer only during the commit; if
+ * none can be created, only the worker's signal triggers a check.
  */
 void
 le_cancel_commit(LeCommitStage stage)
@@ -361,8 +357,8 @@ le_cancel_commit(LeCommitStage stage)
 }
 
 /*
- * A statement starts.  Who was idle until now is not to stop for a term that
- * is over already: that is not lost under it.
+ * A statement starts.  A session that was idle must not stop for a term that
+ * is already over: the statement does not work under it.
  */
 void
 le_cancel_statement_starts(void)
@@ -385,8 +381,8 @@ le_cancel_statement_starts(void)
 }
 
 /*
- * A statement is left by the cancel, turned into an error that could be caught
- * on its way out: whoever does is canceled at once.
+ * The cancel ends a statement by an error.  A caller that catches it is
+ * canceled at once.
  */
 void
 le_cancel_insist(void)
@@ -414,10 +410,9 @@ le_cancel_watch(LeStop *stop)
 }
 
 /*
- * What was fired for this term has no aim any more.  A cancel that nobody has
- * come across yet must not hit what comes next; core drops one that arrives
- * between statements for the same reason.  But if others have canceled since,
- * it is theirs as well.
+ * Withdraw the cancel for this term.  If still pending, it must not hit the
+ * next statement; PostgreSQL drops cancels between statements for the same
+ * reason.  But keep it if another process has canceled since.
  */
 void
 le_cancel_excuse(LeStop *stop)
@@ -435,7 +430,7 @@ le_cancel_excuse(LeStop *stop)
 	others_before = -1;
 }
 
-/* To be called while paused, or resumed after. */
+/* The caller resumes afterwards. */
 void
 le_cancel_unwatch(LeStop *stop)
 {

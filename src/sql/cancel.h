@@ -2,7 +2,7 @@
  *
  * cancel.h
  *		Stop in time: cancel this session's statement when its term is over,
- *		or its time.
+ *		or its time limit.
  *
  * src/sql/cancel.h
  *
@@ -18,30 +18,30 @@
 #include "shmem/leases.h"
 
 /*
- * A term at whose end this session is to stop, or a time limit (run.c).  Owned
- * by who watches it, read by a signal handler meanwhile.
+ * A term that stops this session when it ends, or a time limit (run.c).  Owned
+ * by its watcher, read by a signal handler.
  */
 typedef struct LeStop
 {
 	dlist_node	node;
-	le_time		at;				/* not a term's: then, whatever leads; 0: a
-								 * term's, to which what follows belongs */
+	le_time		at;				/* a time limit's end; 0: this is a term,
+								 * with the fields below */
 	int			number;			/* of the election's slot */
 	uint64		token;
-	bool		cancels;		/* before the deadline; else not for that */
+	bool		cancels;		/* before the deadline */
 	bool		in_xact_only;	/* nothing to stop between transactions */
-	bool		missed;			/* the last look found no such term */
+	bool		missed;			/* the last check found no such term */
 	bool		too_late;		/* the statement began after its end */
 	volatile sig_atomic_t fired;	/* its transaction must not commit */
 	char		election[LE_MAX_ELECTION_LEN + 1];
 } LeStop;
 
-/* Where the transaction is on its way to the commit record. */
+/* The stage of the transaction on its way to the commit record. */
 typedef enum LeCommitStage
 {
 	LE_COMMIT_NONE,				/* not on its way, or over */
-	LE_COMMIT_CHECKED,			/* it is checked once more */
-	LE_COMMIT_LAST				/* it is not */
+	LE_COMMIT_CHECKED,			/* one more check follows */
+	LE_COMMIT_LAST				/* no check follows */
 } LeCommitStage;
 
 extern void le_cancel_prepare(bool cancels);

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * check.c
- *		le_check_config(): what the settings amount to, and whether all that
- *		they rest on is as it should be.
+ *		le_check_config(): the effect of the settings, and the state of all
+ *		that they depend on.
  *
- * What can be seen in shared memory and on this machine is looked at here;
- * the worker is asked about the store, one question at a time, and with
- * little patience: that it does not answer is one of the findings.
+ * Shared memory and this machine are checked here.  The worker is asked about
+ * the store, one question at a time, with short timeouts: a missing answer is
+ * a finding, too.
  *
  * src/sql/check.c
  *
@@ -31,10 +31,10 @@
 
 PG_FUNCTION_INFO_V1(le_check_config);
 
-/* Nothing keeps the worker from answering for so long. */
+/* A healthy worker always answers within this time. */
 #define WORKER_PATIENCE	(3 * LE_SEC)
 
-/* So long may the store take, tried again as often as may be. */
+/* The store's time limit, with all retries. */
 #define STORE_PATIENCE	(4 * (le_request_timeout * LE_MSEC) + LE_SEC)
 
 /* A clock that takes longer to read makes checks slow. */
@@ -52,10 +52,10 @@ typedef struct Report
 	Tuplestorestate *rows;
 	TupleDesc	desc;
 	const LeStore *store;
-	bool		may_ask;		/* there is a worker that answers */
+	bool		may_ask;		/* the worker answers */
 	bool		eligible;		/* not told to stay away */
 	LeTiming	timing;
-	bool		sound;			/* the timing may be led with */
+	bool		sound;			/* the timing allows to lead */
 } Report;
 
 static void say(Report *report, const char *level, const char *topic,
@@ -119,7 +119,7 @@ check_worker(Report *report)
 
 /* ---- settings ---- */
 
-/* What PostgreSQL did not take, or what was hardly meant. */
+/* Settings that PostgreSQL rejected, or that are hardly intended. */
 static void
 check_settings(Report *report)
 {
@@ -135,7 +135,7 @@ check_settings(Report *report)
 
 /* ---- files ---- */
 
-/* Files that were found damaged stay until somebody has looked at them. */
+/* Damaged files stay until an administrator removes them. */
 static void
 check_damaged(Report *report)
 {
@@ -241,7 +241,7 @@ count_campaigns(void)
 	return n;
 }
 
-/* What was acquired and had to be given back for its token. */
+/* Elections that were acquired and given back because of the token. */
 static void
 check_tokens(Report *report)
 {
@@ -272,7 +272,7 @@ check_campaigns(Report *report)
 			le_table->nused, le_table->nslots);
 }
 
-/* It led, and nothing was done; or it leads again, and nothing was yet. */
+/* Elections given up for lack of progress, without progress since. */
 static void
 check_progress(Report *report)
 {
@@ -300,7 +300,7 @@ check_progress(Report *report)
 	pfree(slot);
 }
 
-/* Names that a check was asked about, to say no silently and for ever. */
+/* Names that a job checks and that this instance never sought. */
 static void
 check_names(Report *report)
 {
@@ -314,7 +314,7 @@ check_names(Report *report)
 			continue;			/* it has been sought since */
 		for (char *p = name; *p != '\0'; p++)
 			if ((unsigned char) *p < ' ' || *p == 0x7f)
-				*p = '?';		/* it came from anybody */
+				*p = '?';		/* the name is not validated */
 		say(report, WARN, "names",
 			"A job asked at %s whether this instance leads \"%s\", which it never sought: is the name spelled right, and in \"leader_election.campaign\"?",
 			timestamptz_to_str(at), name);
@@ -323,7 +323,7 @@ check_names(Report *report)
 
 /* ---- arithmetic ---- */
 
-/* What the store takes off its leases by a setting of its own. */
+/* The part of a lease that a setting of the store takes. */
 static const char *
 also_takes(const Report *report, const char *before)
 {
@@ -356,7 +356,7 @@ check_timing(Report *report)
 	pfree(detail.data);
 }
 
-/* What is left of the term when a round begins, at worst. */
+/* The rest of the term when a round begins, at worst. */
 static le_duration
 round_budget(const LeTiming *t)
 {
@@ -399,7 +399,7 @@ check_belief(Report *report)
 		percent);
 }
 
-/* Is there time to cancel in?  It is an error where that is the default. */
+/* Is there time to cancel?  If not, an error if on_loss is "cancel". */
 static void
 check_cancel(Report *report)
 {
@@ -419,7 +419,7 @@ check_cancel(Report *report)
 	pfree(detail.data);
 }
 
-/* What the store has to say: how long until another leads, and the like. */
+/* The store's findings: the time until another node leads, and the like. */
 static void
 check_findings(Report *report)
 {
@@ -572,7 +572,7 @@ check_transport(Report *report)
 				  store->secret_file == NULL ? "" : store->secret_file());
 }
 
-/* Whose secret it is, and what the worker says of it. */
+/* The worker's findings about the secret. */
 static void
 report_secret(Report *report, const LeReply *reply)
 {
@@ -596,7 +596,7 @@ report_secret(Report *report, const LeReply *reply)
 			reply->detail);
 }
 
-/* What the store knows this instance by. */
+/* The secrets by which the store knows this instance. */
 static void
 check_secrets(Report *report)
 {
@@ -622,7 +622,7 @@ check_secrets(Report *report)
 			LE_SECRET_MODE, le_key_file);
 }
 
-/* As before this report asked anything. */
+/* The state before this report asked the store. */
 static void
 check_contact(Report *report, le_time last, bool holds)
 {
@@ -639,7 +639,7 @@ check_contact(Report *report, le_time last, bool holds)
 			holds ? "" : "; nothing is held or sought");
 }
 
-/* Asks the worker; says what came of it. */
+/* Asks the worker and reports the result. */
 static bool
 check_store(Report *report, LeCheck check, const char *election,
 			const char *what)
@@ -660,7 +660,7 @@ check_store(Report *report, LeCheck check, const char *election,
 	return false;
 }
 
-/* The records of jobs, which an instance without jobs may do without. */
+/* The records of jobs.  An instance without jobs does not need them. */
 static void
 check_claims(Report *report, const char *election)
 {
@@ -681,7 +681,7 @@ check_claims(Report *report, const char *election)
 			election, trouble);
 }
 
-/* What sessions that are over have left behind, as last seen. */
+/* Node keys of past store sessions, as last seen. */
 static void
 check_leftovers(Report *report)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * cron.c
- *		What a schedule of pg_cron depends on.
+ *		The time zone of pg_cron's schedules.
  *
- * pg_cron lets only superusers see its settings.  By which time zone it reads
- * a schedule whoever schedules a job has to know, and finds out anyway.
+ * pg_cron shows its settings to superusers only.  But an author of a schedule
+ * must know its time zone, and would find out anyway.
  *
  * src/sql/cron.c
  *
@@ -18,7 +18,7 @@
 
 PG_FUNCTION_INFO_V1(le_cron_timezone);
 
-/* Before it had that setting, and if it is not loaded: GMT. */
+/* GMT if pg_cron is not loaded, or is older than the setting. */
 Datum
 le_cron_timezone(PG_FUNCTION_ARGS)
 {

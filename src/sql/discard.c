@@ -4,17 +4,17 @@
  *		DISCARD ALL ends leases in scope "session", and claims by hand.
  *
  * A connection pool sends it before it gives the session to another client,
- * who must not inherit what the one before has left, be it an advisory lock or
- * leadership.  As with these locks, other ways to reset a session leave leases
- * alone: RESET ALL, DISCARD PLANS and the like are about something else, and
- * pg_advisory_unlock_all() names what it unlocks.
+ * which must inherit neither advisory locks nor leadership.  As with these
+ * locks, other ways to reset a session keep leases: RESET ALL, DISCARD PLANS
+ * and the like have another purpose, and pg_advisory_unlock_all() names its
+ * own.
  *
- * As at the session's end, belief ends here and now, and nobody waits: the
- * worker tells the store.  A reset must not fail because that is down.
+ * As at the session's end, belief ends at once, without waiting: the worker
+ * tells the store later.  A reset must not fail because the store is down.
  *
- * Ticks that were claimed by hand are left undone, as at the session's end,
- * too: the session goes on under another number, so that none of them counts
- * as under way (run_registry.c), and the next client cannot complete them.
+ * Ticks claimed by hand are left undone, again as at the session's end: the
+ * session gets a new number, so that none of them counts as under way
+ * (run_registry.c), and the next client cannot complete them.
  *
  * src/sql/discard.c
  *

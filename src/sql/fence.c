@@ -3,30 +3,30 @@
  * fence.c
  *		Transactions bound to a term: refused at commit once it is over.
  *
- * A transaction that asked for the gate, or took an election in scope
- * "transaction", is bound to the term that it found.  When it is about to
- * commit the same term must still hold, with commit_margin left.  It stays
- * bound until the commit or the abort is done, not only until the check.
+ * A transaction that passed the gate, or took an election in scope
+ * "transaction", is bound to the present term.  At commit the same term must
+ * still hold, with commit_margin left.  The transaction stays bound until the
+ * commit or the abort is done, not only until the check.
  *
- * One registration of the callback that checks is as old as the process, so
- * there is no commit that it does not see.  But the check must come before
- * the commit work of other extensions: postgres_fdw commits its remote
- * transactions in the same kind of callback, and a fence that fails after that
- * has failed for the remote rows.  PostgreSQL calls the newest callback first,
- * so while something is bound ours is registered once more after each
- * statement (statement.c), and is the newest when the last one is done.
+ * One registration of the checking callback is as old as the process, so it
+ * sees every commit.  But the check must come before the commit work of other
+ * extensions: postgres_fdw commits its remote transactions in such a callback,
+ * and a later check would be too late for the remote rows.  PostgreSQL calls
+ * the newest callback first, so while a transaction is bound our callback is
+ * registered again after each statement (statement.c), and is the newest after
+ * the last one.
  *
- * The oldest registration checks once more, when most of those others are
- * done.  After the first check and until the commit record the session watches
- * its terms, whatever it asked for: PostgreSQL and others may wait there for
- * as long as they like.  And it says so in bound.c, so that a term which is
- * given up waits for a commit that has passed the check.
+ * The oldest registration checks again, after most other extensions.  From the
+ * first check to the commit record the session watches its terms, with or
+ * without cancel on loss: PostgreSQL and others may wait there for any time.
+ * bound.c has a mark for this, so that a term being given up waits for commits
+ * that have passed the check.
  *
- * A term that is given up in good order goes on for the transactions that are
- * bound to it, and for no others; they are counted in bound.c.
+ * A term that is given up in good order continues for the transactions bound
+ * to it, and for no others; bound.c counts them.
  *
- * A binding may also ask to be stopped in time (cancel.c).  A session that
- * holds a term in its own name may ask for that, too, without being bound.
+ * A binding may also ask to be stopped in time (cancel.c).  So may a session
+ * that holds a term in its own name, without being bound.
  *
  * src/sql/fence.c
  *
@@ -49,7 +49,7 @@
 typedef enum Kind
 {
 	BOUND,						/* the transaction */
-	STANDING,					/* this transaction and those that follow */
+	STANDING,					/* this transaction and all later ones */
 	HOLDING						/* the session holds the term; not bound */
 } Kind;
 
@@ -59,7 +59,7 @@ typedef struct Binding
 	Kind		kind;
 	SubTransactionId subxact;	/* BOUND: ends with its rollback */
 	int			place;			/* in bound.c; -1: not bound */
-	le_time		checked_at;		/* the term was last found to hold then */
+	le_time		checked_at;		/* the last check that found the term held */
 	LeStop		stop;			/* the term */
 } Binding;
 
@@ -67,19 +67,19 @@ static dlist_head bindings = DLIST_STATIC_INIT(bindings);
 
 /* Between the check at commit and the end of the transaction. */
 static bool ending = false;
-static bool marked = false;		/* so in bound.c, too */
+static bool marked = false;		/* the same, as marked in bound.c */
 
-/* Names the cancel of a commit. */
+/* Explains the cancel of a commit. */
 static ErrorContextCallback explainer;
 static bool explaining = false;
 
 /* Tells the registration that is as old as the process from its copies. */
 #define OLDEST ((void *) &bindings)
 
-/* How often the callback is registered beside the one that stays ... */
+/* Registrations of the callback beside the oldest ... */
 static int	copies = 0;
 
-/* ... and how often it may be where that can be helped. */
+/* ... and the number that is worth a risk to reduce. */
 #define MANY_COPIES 64
 
 /* The term for which the outermost statement was stopped; "": none. */
@@ -91,15 +91,15 @@ typedef enum Standing
 {
 	HOLDS,
 	OVER,						/* ended, or another has begun */
-	GIVEN_UP,					/* about to end: for others, if at all */
+	GIVEN_UP,					/* about to end: goes on for others at most */
 	EXPIRED,
-	TOO_LATE					/* less than the time asked for is left */
+	TOO_LATE					/* less than the needed time is left */
 } Standing;
 
 /*
- * How does the term stand?  The clock is read last: reading it before the
- * deadline would let a pause in between make an old instant meet a deadline
- * that it is not entitled to.
+ * How does the term stand?  The clock must be read after the deadline:
+ * otherwise, after a pause in between, an old instant would meet a newer
+ * deadline.
  */
 static Standing
 term_stands(int number, const char *election, uint64 token, bool bound,
@@ -120,7 +120,7 @@ term_stands(int number, const char *election, uint64 token, bool bound,
 	return *left > needed ? HOLDS : TOO_LATE;
 }
 
-/* Why the slot says that the term is over. */
+/* The reason for the term's end, from its slot. */
 static const char *
 why_over(int number, const char *election, uint64 token)
 {
@@ -158,7 +158,7 @@ raise_lost(int number, const char *election, uint64 token,
 					   token, why_over(number, election, token))));
 }
 
-/* Why the session had to stop, in words that go with the token. */
+/* The reason for the stop, to follow the token in a message. */
 static const char *
 why_stopped(const LeStop *stop)
 {
@@ -250,7 +250,7 @@ note_stop(const Binding *b)
 		stopped = b->stop;
 }
 
-/* After the list has changed; not at a commit that nothing is bound to. */
+/* After the list has changed; not during a commit without bindings. */
 static void
 resume_watch(void)
 {
@@ -258,7 +258,7 @@ resume_watch(void)
 		le_cancel_resume();
 }
 
-/* The caller lets the watch go on afterwards: resume_watch(). */
+/* The caller calls resume_watch() afterwards. */
 static void
 remove_binding(Binding *b)
 {
@@ -317,7 +317,7 @@ add_binding(Kind kind, const char *election, uint64 token, LeOnLoss on_loss)
 	return b;
 }
 
-/* Of all that was asked for the strictest counts. */
+/* The strictest on_loss of all calls counts. */
 static void
 tighten(Binding *b, LeOnLoss on_loss)
 {
@@ -333,7 +333,7 @@ tighten(Binding *b, LeOnLoss on_loss)
 
 /* ---- the ends of transactions ---- */
 
-/* A cancel that came before is found here. */
+/* Also finds a cancel from before. */
 static void
 check_all(void)
 {
@@ -345,8 +345,8 @@ check_all(void)
 }
 
 /*
- * An error on the way to the commit: if it is our cancel, it comes as what it
- * is.  No statement is there that could do so, and none that could catch it.
+ * An error on the way to the commit: if it is our cancel, report the loss.  No
+ * statement is running that could report it, or catch the error.
  */
 static void
 explain_commit(void *arg)
@@ -386,9 +386,9 @@ explain_errors(bool yes)
 }
 
 /*
- * The commit begins.  The mark comes before the check: the worker looks for
- * it when the time to wait is over, and from then on no check passes, so one
- * of the two sees the other.
+ * The commit begins.  The mark precedes the check: the worker reads it when
+ * drain_timeout is over, and no check passes from then on, so one of the two
+ * sees the other.
  */
 static void
 begin_commit(void)
@@ -405,7 +405,7 @@ begin_commit(void)
 	le_cancel_resume();
 }
 
-/* The last that is heard of it before the commit record. */
+/* Our last call before the commit record. */
 static void
 check_again(void)
 {
@@ -429,8 +429,8 @@ end_commit(void)
 }
 
 /*
- * What was committed under the gate is progress in its term, as of the check,
- * if that term is still there; see le_note_progress().
+ * A commit under the gate is progress in its term, as of the check, if the
+ * term still holds; see le_note_progress().
  */
 static void
 note_progress(void)
@@ -449,7 +449,7 @@ note_progress(void)
 	}
 }
 
-/* In two phases a transaction could be committed by anybody at any time. */
+/* A prepared transaction could be committed by any session at any time. */
 static void
 refuse_prepare(void)
 {
@@ -467,7 +467,7 @@ refuse_prepare(void)
 	}
 }
 
-/* A session that held a term is left in peace once that is over. */
+/* A session is not canceled for a term that is over. */
 static void
 let_go(Binding *b)
 {
@@ -503,9 +503,9 @@ unbind(void)
 }
 
 /*
- * Of all registrations the newest makes the check, before other extensions
- * commit anything, and the oldest makes it again.  A term that has ended in
- * between is worse than what they have committed by then.
+ * The newest registration checks before other extensions commit anything, and
+ * the oldest checks again.  If the term ended in between, aborting is better
+ * even though the others may have committed.
  */
 static void
 at_xact_end(XactEvent event, void *arg)
@@ -540,8 +540,8 @@ at_xact_end(XactEvent event, void *arg)
 }
 
 /*
- * A rollback to a savepoint undoes what was done under the gate since, and
- * ends the binding with it, as it ends a lease in scope "transaction".
+ * A rollback to a savepoint undoes the work under the gate since then, and
+ * with it ends the binding, as it ends a lease in scope "transaction".
  */
 static void
 at_subxact_end(SubXactEvent event, SubTransactionId mine,
@@ -567,7 +567,7 @@ at_subxact_end(SubXactEvent event, SubTransactionId mine,
 	}
 }
 
-/* In the postmaster: every process inherits what is registered there. */
+/* In the postmaster: every process inherits its registrations. */
 void
 le_fence_install(void)
 {
@@ -590,16 +590,16 @@ add_copy(void)
 }
 
 /*
- * Make our callback the one that is called first.
+ * Make our callback the first that is called.
  *
- * The list of callbacks must stand still while it is being walked.  A callback
- * of another extension that is newer than ours may run statements in there, of
- * which we cannot tell that a commit has begun.  To take an entry out then is
- * to have the check skipped, where PostgreSQL looks for the next entry after
- * the call (15), or the other callback called again from our entry's memory
- * (16).  To put one in is harmless.  So entries go only where "no_commit" says
- * that there is none, and the rest wait for the next such statement.  Of them
- * there can be millions in a loop; then "hardly_commit" will do.
+ * No entry may leave the list of callbacks while PostgreSQL walks it.  Another
+ * extension's callback, newer than ours, may run statements during a commit,
+ * and these look to us like any others.  Removing an entry then would skip our
+ * check, if PostgreSQL looks for the next entry after the call (15), or call
+ * the other callback again from our entry's memory (16).  Adding one is
+ * harmless.  So entries are removed only if "no_commit" excludes a commit, and
+ * stay until then.  As a loop can add millions, "hardly_commit" is enough if
+ * there are many.
  */
 void
 le_fence_be_newest(bool no_commit, bool hardly_commit)
@@ -616,8 +616,8 @@ le_fence_be_newest(bool no_commit, bool hardly_commit)
 }
 
 /*
- * What may fail of a binding, before there is one.  Only the first one needs a
- * registration: at the end of its statement that is made the newest.
+ * The steps of a binding that may fail, before there is one.  Only the first
+ * binding needs a registration: the end of its statement makes it the newest.
  */
 void
 le_fence_prepare(LeOnLoss on_loss)
@@ -629,7 +629,7 @@ le_fence_prepare(LeOnLoss on_loss)
 		add_copy();
 }
 
-/* ---- what the user sees of a cancel ---- */
+/* ---- the error of a cancel ---- */
 
 void
 le_fence_forget_stop(void)
@@ -638,8 +638,8 @@ le_fence_forget_stop(void)
 }
 
 /*
- * Inside, a cancel is PostgreSQL's own, which no WHEN OTHERS swallows.  Out of
- * the outermost statement it comes as what it is: leadership lost.
+ * Inside, a cancel is PostgreSQL's own, which WHEN OTHERS does not catch.  The
+ * outermost statement reports it as leadership lost.
  */
 void
 le_fence_explain_cancel(ErrorData *error)
@@ -680,7 +680,7 @@ le_fence_check_on_loss(LeOnLoss on_loss)
 	le_cancel_prepare(true);
 }
 
-/* What is left when a commit is refused, or before that when it cancels. */
+/* The time before the deadline at which commits are refused, or canceled. */
 static le_duration
 lead(LeOnLoss on_loss)
 {
@@ -709,7 +709,7 @@ raise_not_leader(const char *election, Standing standing, le_duration left,
 			 errdetail("This node is giving it up.") : 0));
 }
 
-/* Does the term allow to begin something now? */
+/* Does the term allow new work now? */
 static void
 pass_gate(int number, const char *election, uint64 token,
 		  le_duration min_remaining, LeOnLoss on_loss)
@@ -725,7 +725,7 @@ pass_gate(int number, const char *election, uint64 token,
 		raise_not_leader(election, standing, left, min_remaining, on_loss);
 }
 
-/* A new binding, made before the last look: see bound.c. */
+/* A new binding, made before the last check: see bound.c. */
 static Binding *
 bind_transaction(int number, const char *election, le_duration min_remaining,
 				 LeOnLoss on_loss)
@@ -841,7 +841,7 @@ le_fence_stopped(const char *election)
 	return b != NULL && b->stop.fired;
 }
 
-/* The session holds this term now, and is to be stopped with it, or not. */
+/* The session holds this term now; on_loss decides whether it is stopped. */
 void
 le_fence_hold(const char *election, uint64 token, LeOnLoss on_loss)
 {
@@ -864,8 +864,8 @@ le_fence_hold_nothing(void)
 }
 
 /*
- * The session itself ends terms: not to be stopped for those that it holds,
- * nor for the others while it waits for the store to confirm.
+ * The session itself ends terms: it must not be stopped for those that it
+ * holds, nor for others while it waits for the store's answer.
  */
 void
 le_fence_leave_begin(int slot)

@@ -16,24 +16,21 @@
  * Bind the transaction to the present term of the election and return its
  * fencing token.  Raises LE001 if the caller does not lead, or not for
  * min_remaining_ms more; LE002 if the transaction is bound to an earlier term
- * of the election, which is over.
+ * of the election.
  */
 extern uint64 le_fence_bind(const char *election, int64 min_remaining_ms,
 							LeOnLoss on_loss);
 
-/* Raises if nothing could be canceled, or not in time with these settings. */
+/* Raises if a cancel is impossible, or too late with these settings. */
 extern void le_fence_check_on_loss(LeOnLoss on_loss);
 
-/*
- * What can fail of all that follows, once per session, before a lease is asked
- * for.
- */
+/* The steps that can fail, once per session, before it asks for a lease. */
 extern void le_fence_prepare(LeOnLoss on_loss);
 
 /*
  * From here until le_fence_clear_standing(), every transaction of this
- * session is bound to the term.  To be cleared after the last of them has
- * committed, or when an error ends it: what it leaves open is not bound.
+ * session is bound to the term.  Clear it after the last of them has
+ * committed, or when an error ends it: the open transaction is not bound.
  */
 extern void le_fence_set_standing(const char *election, uint64 token,
 								  LeOnLoss on_loss);
@@ -49,12 +46,12 @@ extern bool le_fence_stopped(const char *election);
 extern void le_fence_hold(const char *election, uint64 token,
 						  LeOnLoss on_loss);
 
-/* Nor does it hold any more what it is to be stopped for. */
+/* The session holds no term any more that could stop it. */
 extern void le_fence_hold_nothing(void);
 
 /*
- * Around a call by which the session itself ends the term in this slot, or in
- * all of them (bound.h).
+ * Around a call in which the session itself ends the term in this slot, or in
+ * all slots (bound.h).
  */
 extern void le_fence_leave_begin(int slot);
 extern void le_fence_leave_end(void);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * functions.c
- *		What SQL calls: checks arguments, posts a request, waits.
+ *		SQL functions: check arguments, ask the worker, wait.
  *
  * le_is_leader(), le_fencing_token() and le_remaining() read shared memory and
  * nothing else; le_progress() also writes one number there.  All others leave
@@ -65,7 +65,7 @@ scope_owner(text *scope)
 	return LE_OWNER_NONE;		/* keep compilers quiet */
 }
 
-/* What on_loss asks for; NULL: what the setting says. */
+/* The argument on_loss; NULL: the setting. */
 static LeOnLoss
 on_loss_argument(FunctionCallInfo fcinfo, int n)
 {
@@ -73,7 +73,7 @@ on_loss_argument(FunctionCallInfo fcinfo, int n)
 							text_to_cstring(PG_GETARG_TEXT_PP(n)));
 }
 
-/* The same, where the session ends terms that it may depend on itself. */
+/* Ask, for a session that ends terms which it may depend on itself. */
 static void
 ask_to_leave(LeAsk *ask, LeReply *reply)
 {
@@ -195,7 +195,7 @@ le_step_down(PG_FUNCTION_ARGS)
 		le_check_preloaded();
 		ask.kind = LE_ASK_STEP_DOWN;
 		ask.owner = le_my_owner(false);
-		ask.all = true;			/* that the session is allowed */
+		ask.all = true;			/* all allowed elections */
 		strlcpy(ask.value, le_allowed_list, sizeof(ask.value));
 	}
 	else
@@ -223,7 +223,7 @@ le_reset_token(PG_FUNCTION_ARGS)
 
 /* ---- checks: shared memory only ---- */
 
-/* No election has a name that does not fit. */
+/* A name that does not fit is no election's. */
 static bool
 get_name(text *name, char *election)
 {
@@ -257,10 +257,9 @@ le_seeks(PG_FUNCTION_ARGS)
 }
 
 /*
- * le_is_leader(), and it says that the caller does its work: see
- * progress_within.
- * It keeps a term, so it is for those who may lead; not STRICT, lest a call
- * with NULL should pass without a look at who may.
+ * le_is_leader() that also notes progress: see progress_within.  It prolongs a
+ * term, so the caller needs the permission to lead.  Not STRICT, since a call
+ * with NULL would pass unchecked.
  */
 Datum
 le_progress(PG_FUNCTION_ARGS)
@@ -275,9 +274,9 @@ le_progress(PG_FUNCTION_ARGS)
 }
 
 /*
- * What is done under a term bears its token, until the transaction's end: also
- * when nothing new may begin under it, or when it is over.  That is for those
- * to judge who see the token, and a commit is refused anyway.
+ * A bound transaction returns its term's token until its end, even if the term
+ * is being given up or over.  Receivers of the token judge that, and the
+ * commit is refused anyway.
  */
 Datum
 le_fencing_token(PG_FUNCTION_ARGS)
@@ -294,10 +293,10 @@ le_fencing_token(PG_FUNCTION_ARGS)
 }
 
 /*
- * For those who act elsewhere and cannot read our clock: they count from when
- * they asked.  Never rounded up, and the clock is read after the deadline: who
- * is stopped between the two says less, not more.  Who is bound to a term asks
- * about that one, and about no other that counts for this backend since.
+ * For clients that act elsewhere and cannot read our clock: they count from
+ * the instant of the call.  The result is never rounded up, and the clock is
+ * read after the deadline, so a pause in between makes it smaller.  For a
+ * bound transaction only its term counts, and no later one of this backend.
  */
 Datum
 le_remaining(PG_FUNCTION_ARGS)

@@ -3,11 +3,11 @@
  * guard.c
  *		le_fence_guard(): a shared table that refuses an older leader.
  *
- * The fence at commit is of this instance; data that several instances write
- * needs a fence of its own.  A row of a table remembers the highest token that
- * has been there.  The row is updated each time, not only read: under
- * REPEATABLE READ a stale leader would otherwise go by what its snapshot
- * shows; having to update what a later leader has changed, it fails.
+ * The fence at commit protects this instance; data that several instances
+ * write needs a fence of its own.  A row of a table holds the highest token so
+ * far.  Each call updates the row instead of reading it: under REPEATABLE READ
+ * a stale leader would see an old snapshot, but its update of a row that a
+ * later leader changed fails.
  *
  * src/sql/guard.c
  *
@@ -42,7 +42,7 @@ has_column(Relation rel, const char *name, Oid type)
 	return false;
 }
 
-/* The quoted name of a table that has what it takes. */
+/* The quoted name of the table, which must have the columns of a guard. */
 static char *
 guard_table(Oid oid)
 {
@@ -88,9 +88,9 @@ run(const char *format, const char *table, const char *election, uint64 token)
 }
 
 /*
- * Two statements, not INSERT ... ON CONFLICT (election): foreign tables know
- * only the form without a target.  If another session has inserted the row
- * meanwhile, it is there to be updated now.
+ * Separate statements, not INSERT ... ON CONFLICT (election): foreign tables
+ * know only the form without a target.  The last one is for a row that another
+ * session has inserted meanwhile.
  */
 static bool
 take_row(const char *table, const char *election, uint64 token)

@@ -3,11 +3,10 @@
  * jobs.c
  *		Ticks of jobs, as a backend claims and ends them.
  *
- * A claim is known by an id that the backend draws.  The backend keeps it:
- * until it knows whether the store has recorded the claim, so that asking
- * again finds out and does not claim twice; and then until the claim is ended,
- * since only whoever claimed a tick may end it.  The id ends in a number by
- * which the worker finds out whether anybody may still act on the claim
+ * Each claim has an id that the backend draws.  The backend keeps it until the
+ * store's answer is known, so that asking again does not claim twice; and then
+ * until the claim is ended, since only its owner may end it.  The id ends in a
+ * number that tells the worker whether a backend may still act on the claim
  * (run_registry.c).
  *
  * Claims do not roll back: the store has decided.
@@ -45,7 +44,7 @@ static slist_head my_claims = SLIST_STATIC_INIT(my_claims);
 
 /* ---- arguments ---- */
 
-/* Stores count milliseconds; a tick that they cannot tell apart is no tick. */
+/* Stores count in milliseconds, so a tick must be a whole one. */
 int64
 le_to_tick(TimestampTz when)
 {
@@ -65,8 +64,8 @@ le_to_tick(TimestampTz when)
 }
 
 /*
- * A tick is claimed when it is due.  One in the far future would make all
- * before it count as taken, and silence the job until then.
+ * A tick is claimed when it is due.  A claim in the far future would make all
+ * earlier ticks count as taken, and silence the job until then.
  */
 void
 le_check_not_ahead(TimestampTz tick)
@@ -82,7 +81,7 @@ le_check_not_ahead(TimestampTz tick)
 						   timestamptz_to_str(now), le_max_tick_ahead)));
 }
 
-/* Names of jobs travel as UTF-8, whatever this database speaks. */
+/* Names of jobs travel as UTF-8, independent of the database's encoding. */
 void
 le_set_job(LeAsk *ask, text *job)
 {
@@ -115,7 +114,7 @@ le_to_every(Interval *interval)
 	return every;
 }
 
-/* It is time for the tick of the question, one of many so far apart. */
+/* The tick of the question is due; ticks are "every" apart. */
 void
 le_set_due(LeAsk *ask, int64 every)
 {
@@ -125,8 +124,9 @@ le_set_due(LeAsk *ask, int64 every)
 }
 
 /*
- * So long others wait for their turn, and nobody is late: the record tells.
- * To be called before le_set_missed(), which may forget the interval.
+ * The time that other nodes wait for their turn.  It is in the record, so that
+ * no tick counts as late before.  Call before le_set_missed(), which may clear
+ * the interval.
  */
 le_duration
 le_set_wait(LeAsk *ask, Interval *interval)
@@ -142,9 +142,9 @@ le_set_wait(LeAsk *ask, Interval *interval)
 }
 
 /*
- * What becomes of ticks that no leader has claimed.  With "ignore" not all
- * multiples of the interval are ticks of the job, so it tells nobody when one
- * was missed, and none is late: the store is not told of it.
+ * The treatment of ticks that no leader has claimed.  With "ignore" not all
+ * multiples of the interval are ticks of the job, so none counts as missed or
+ * late, and the interval does not go to the store.
  */
 void
 le_set_missed(LeAsk *ask, text *missed, int32 max_missed)
@@ -214,7 +214,7 @@ find_claim(const LeAsk *ask)
 	return NULL;
 }
 
-/* Nobody acts on it from here on: a run of it, if any, is over. */
+/* From here on no backend acts on the claim: its run, if any, is over. */
 void
 le_forget_claim(LeMyClaim *claim)
 {
@@ -223,7 +223,7 @@ le_forget_claim(LeMyClaim *claim)
 	pfree(claim);
 }
 
-/* The session begins anew: others may take over what is left of its claims. */
+/* The session begins anew: others may take over its open claims. */
 void
 le_forget_claims(void)
 {
@@ -233,8 +233,8 @@ le_forget_claims(void)
 }
 
 /*
- * The run is over, however it ended.  What is not known of its claims can be
- * asked for again, unless somebody else catches up with it before.
+ * The run is over.  Its claims with unknown outcome can be asked for again,
+ * unless another session catches up with them before.
  */
 void
 le_park_claims(void)
@@ -250,8 +250,8 @@ le_park_claims(void)
 }
 
 /*
- * What the job's new claim makes void: older ones if it is known to stand,
- * else those that nobody asked about again.
+ * Drop the job's claims that the new one makes void: all older claims if it is
+ * confirmed, else only unconfirmed ones.
  */
 static void
 forget_others(const LeMyClaim *kept, const LeAsk *ask)
@@ -299,8 +299,8 @@ new_claim(const LeAsk *ask, uint64 token, bool run)
 }
 
 /*
- * What was due between the two nobody can tell.  To count by the new interval
- * might be to run a job that was daily once for each minute of the day.
+ * The ticks between the two are unknown.  Counting by the new interval might
+ * run a daily job once for each minute of the day.
  */
 static void
 tell_other_interval(const LeAsk *ask, const LeReply *reply)
@@ -316,9 +316,8 @@ tell_other_interval(const LeAsk *ask, const LeReply *reply)
 }
 
 /*
- * What was asked before may have been written, or yet be, by the rules that
- * were asked for then.  Rules that are other ones now may forbid it: a certain
- * no would be wrong.
+ * An earlier call may have a write in flight, or applied, under its options.
+ * If the present options forbid that write, a certain "no" would be wrong.
  */
 static void
 note_way(LeMyClaim *claim, LeAsk *ask)
@@ -341,10 +340,10 @@ note_way(LeMyClaim *claim, LeAsk *ask)
 }
 
 /*
- * Claims the tick for this term; NULL if it was not to be had, with the
- * reason in the reply, an error included.  An id whose fate is not known is
- * used again, in the same term: the record will say whether it was ours.  But
- * not if the worker has told another session meanwhile that nobody acts on it.
+ * Claims the tick for this term; NULL on failure, with the reason, or the
+ * error, in the reply.  A claim with unknown outcome keeps its id in the same
+ * term: the record will show whether it was ours.  But not if the worker has
+ * meanwhile told another session that no backend acts on it.
  */
 LeMyClaim *
 le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
@@ -370,7 +369,7 @@ le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
 	ask->token = term->token;
 	strlcpy(ask->claim_id, claim->id, sizeof(ask->claim_id));
 	note_way(claim, ask);
-	claim->maybe = true;		/* also if what follows is canceled */
+	claim->maybe = true;		/* also if le_ask() is canceled */
 	le_ask(ask, reply);
 	if (reply->kind == LE_REPLY_ERROR)
 	{
@@ -408,10 +407,9 @@ le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
 }
 
 /*
- * Have all of this server's WAL on disk that was written so far.  With
- * synchronous_commit off a commit may be lost in a crash, and work that is
- * marked as done would be.  It may have been another session's that did it, so
- * this goes beyond our own last commit.
+ * Flush all of this server's WAL so far.  With synchronous_commit off, a crash
+ * could lose the work of a tick that is marked as done.  Another session may
+ * have done the work, so our own last commit is not enough.
  */
 static void
 make_durable(void)
@@ -421,14 +419,14 @@ make_durable(void)
 	if (RecoveryInProgress())
 		return;
 	end = GetXLogInsertRecPtr();
-	/* where a page begins it points behind the header, not yet written */
+	/* at a page's beginning it points behind the header, not yet written */
 	if (XLogSegmentOffset(end, wal_segment_size) == SizeOfXLogLongPHD ||
 		end % XLOG_BLCKSZ == SizeOfXLogShortPHD)
 		end -= end % XLOG_BLCKSZ;
 	XLogFlush(end);
 }
 
-/* The question that ends a claim; what is done by then is on disk. */
+/* The question that ends a claim; flushes the finished work before. */
 void
 le_end_ask(LeAsk *ask, const LeMyClaim *claim, LeClaimState ending)
 {
@@ -445,8 +443,8 @@ le_end_ask(LeAsk *ask, const LeMyClaim *claim, LeClaimState ending)
 }
 
 /*
- * A run of this node for le_history(); the claim is NULL if there was none.
- * It is not asked what the store has of it.
+ * A run of this node for le_history(), without regard to the store; the claim
+ * is NULL if there was none.
  */
 void
 le_note_run(const LeMyClaim *claim, const LeAsk *ask, LeClaimState state,
@@ -497,9 +495,9 @@ le_claim(PG_FUNCTION_ARGS)
 }
 
 /*
- * The same for who also catches up, or makes up for what was missed: that
- * comes first.  Which tick it has become.  It does not wait itself: "wait" is
- * what the caller may have waited for its turn.
+ * The same, with ticks to catch up or missed ones first; returns the claimed
+ * tick.  It does not wait: "wait" is the time for which the caller may have
+ * waited for its turn.
  */
 Datum
 le_claim_tick(PG_FUNCTION_ARGS)
@@ -578,8 +576,8 @@ le_fail_tick(PG_FUNCTION_ARGS)
 
 /*
  * The job's record begins anew, at this instant: earlier ticks stay taken, so
- * that none runs twice; later ones can be claimed, whatever was claimed
- * before.  It is written as any claim is, by who leads, and ended at once.
+ * that none runs twice; later ones can be claimed, even if they were before.
+ * Like any claim it is written by the leader, and ended at once.
  */
 Datum
 le_forget_job(PG_FUNCTION_ARGS)
@@ -625,8 +623,8 @@ le_forget_job(PG_FUNCTION_ARGS)
 /* ---- all claims, for the view ---- */
 
 /*
- * The worker writes the rows into memory that this backend provides, so many
- * at a time, since there may be many, and others want to be answered too.
+ * The worker writes the rows, page by page, into memory of this backend: there
+ * may be many rows, and other backends wait for answers, too.
  */
 void
 le_each_claim(void (*act) (const LeClaimRow *row, void *arg), void *arg)

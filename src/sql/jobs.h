@@ -25,10 +25,10 @@ typedef struct LeMyClaim
 	int			try;
 	int64		claimed_at;		/* as known here, in ms */
 	bool		ours;			/* the store has confirmed it */
-	bool		maybe;			/* it may have been written, or yet be ... */
-	bool		otherwise;		/* ... as it was asked for in another way */
-	bool		catch_up;		/* how it was asked for, when that was not
-								 * known yet */
+	bool		maybe;			/* a write may be applied or in flight ... */
+	bool		otherwise;		/* ... with other options than now */
+	bool		catch_up;		/* the options of the first call whose outcome
+								 * is unknown */
 	LeMissed	missed;
 	int			max_missed;
 	int64		every;

@@ -4,21 +4,18 @@
  *		le_run(): a command that runs on the leader, once per tick.
  *
  * In this order: bind the session to the term, claim the tick, run the
- * command with every transaction of it bound, commit it, have that on disk,
- * mark the tick done.  So a tick that is marked done was committed, and one
- * that a leader leaves
- * undone can be told by its claim, which goes on "running".  A term that is
- * given up waits for whoever is bound to it, hence for the run of a tick from
- * its claim on.
+ * command with all of its transactions bound, commit it, flush the WAL, mark
+ * the tick done.  So a tick that is marked done was committed, and a tick left
+ * undone shows in its claim, which stays "running".  A term being given up
+ * waits for bound sessions, hence for a run from its claim on.
  *
- * A claim is marked failed only if the command failed of itself.  What ends
- * because leadership ended is left to whoever catches up: a later leader, or
- * the next call in the same term, which can know that this run is over.
+ * A claim is marked failed only if the command failed of itself.  A run that
+ * ends with leadership stays "running", to be caught up by a later leader, or
+ * by the next call in the same term, which can know that this run is over.
  *
- * What was left undone, or was missed, is run by the same call, before the
- * tick that is due: one claim after the other, each of which the store is
- * asked for anew.  So if the term ends in between, another leader goes on
- * behind the last one that was claimed.
+ * The same call runs undone and missed ticks before the due one, each by a
+ * claim of its own.  So if the term ends in between, another leader continues
+ * after the last claim.
  *
  * src/sql/run.c
  *
@@ -52,13 +49,13 @@
 PG_FUNCTION_INFO_V1(le_run);
 PG_FUNCTION_INFO_V1(le_tick);
 
-/* How often a node that waits asks what became of the tick. */
+/* The interval at which a waiting node reads the state of the tick. */
 #define LOOK_INTERVAL	LE_SEC
 
-/* How often it looks whether it leads. */
+/* The interval at which it checks whether it leads. */
 #define TURN_INTERVAL	50		/* ms */
 
-/* How long a failed command waits until its claim says so. */
+/* The time that a failed command waits for its claim to be marked. */
 #define FAILURE_PATIENCE	LE_SEC
 
 typedef struct Run
@@ -72,7 +69,7 @@ typedef struct Run
 	LeAsk		ask;			/* election, job, tick, catch_up, missed */
 } Run;
 
-/* The end of its time; "at" is 0 while no command runs that has one. */
+/* The command's time limit; "at" is 0 unless such a command runs. */
 static LeStop time_limit;
 
 /* The tick that is being run in this session. */
@@ -109,7 +106,7 @@ refuse(RawStmt *statement, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/* The option, as the statement has it, or by default. */
+/* The option's value in the statement, or else its default. */
 static bool
 has_option(List *options, const char *name, bool missing)
 {
@@ -156,8 +153,8 @@ detaches_concurrently(AlterTableStmt *statement)
 }
 
 /*
- * Does the statement insist on a transaction of its own?  These are callers of
- * PreventInTransactionBlock(), as far as the statement itself tells.
+ * Does the statement need a transaction of its own?  Covers the callers of
+ * PreventInTransactionBlock(), as far as the statement shows.
  */
 static bool
 runs_alone(Node *statement)
@@ -201,8 +198,8 @@ runs_alone(Node *statement)
 }
 
 /*
- * What cannot run here is refused before a tick is claimed for it.  A syntax
- * error comes out here too.
+ * Refuse commands that cannot run here before a tick is claimed.  Raises
+ * syntax errors, too.
  */
 static void
 check_command(const char *command)
@@ -229,8 +226,8 @@ check_command(const char *command)
 }
 
 /*
- * What events call a run that has no record.  Not its command, which may hold
- * a password.
+ * The name, in events, of a run without a record.  Not the command itself,
+ * which may contain a password.
  */
 static text *
 name_of_command(const char *command)
@@ -260,7 +257,7 @@ set_tick(Run *run, FunctionCallInfo fcinfo)
 		le_check_not_ahead(PG_GETARG_TIMESTAMPTZ(4));
 	}
 	run->has_tick = !PG_ARGISNULL(3) || !PG_ARGISNULL(4);
-	/* Made of the command, it would be another one with each edit. */
+	/* A name made of the command would change with each edit. */
 	if (run->has_tick && PG_ARGISNULL(2))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -313,7 +310,7 @@ get_arguments(Run *run, FunctionCallInfo fcinfo)
 	set_timeout(run, fcinfo);
 }
 
-/* Raises the error that le_run() would raise before it does anything. */
+/* Raises the errors of le_run()'s arguments. */
 void
 le_run_check_arguments(FunctionCallInfo fcinfo)
 {
@@ -334,7 +331,7 @@ leaves_time(const Run *run, const LeTerm *term)
 	return term->deadline - le_now() > needed;
 }
 
-/* The term, if it holds and leaves that time. */
+/* The term, if it holds and leaves time for a transaction. */
 static bool
 leads(const Run *run, LeTerm *term)
 {
@@ -342,9 +339,9 @@ leads(const Run *run, LeTerm *term)
 }
 
 /*
- * Counts this session in, before the last look at the term (bound.c): from
- * here on, one that is given up waits for the run.  Without cancel on loss,
- * which is for the command: a claim that takes long is not to end a wait.
+ * Binds this session before the last check of the term (bound.c): from here
+ * on, a term being given up waits for the run.  Without cancel on loss, which
+ * is for the command: a slow claim must not end a wait.
  */
 static bool
 bind_session(const Run *run, uint64 token)
@@ -372,8 +369,8 @@ sleep_a_little(void)
 }
 
 /*
- * Between the claim and the command the deadline may have come close, while
- * the next proof is under way.  To fail now would waste the tick.
+ * After the claim the deadline may be close, with the next proof under way.
+ * To fail now would waste the tick.
  */
 static void
 wait_for_renewal(const Run *run, uint64 token)
@@ -403,8 +400,8 @@ execute_statement(const char *text, bool may_commit)
 }
 
 /*
- * One statement after the other, each of which sees what those before it did:
- * SPI takes a snapshot for each statement, but not where it may commit.
+ * One statement after the other, so that each sees the effects of those
+ * before: SPI takes a snapshot for each statement, except where it may commit.
  */
 static void
 execute(const char *command)
@@ -424,7 +421,7 @@ execute(const char *command)
 	}
 }
 
-/* ---- its time ---- */
+/* ---- its time limit ---- */
 
 static void
 start_time_limit(const Run *run)
@@ -436,7 +433,7 @@ start_time_limit(const Run *run)
 	le_cancel_watch(&time_limit);
 }
 
-/* A command that has caught the cancel is not to pass for one that ended. */
+/* A command that has caught the cancel does not count as successful. */
 static void
 check_time_limit(void)
 {
@@ -446,7 +443,7 @@ check_time_limit(void)
 				 errmsg("canceling statement due to timeout")));
 }
 
-/* Did it end the command? */
+/* Did the time limit end the command? */
 static bool
 end_time_limit(void)
 {
@@ -462,7 +459,7 @@ end_time_limit(void)
 	return fired;
 }
 
-/* What the cancel is to be called. */
+/* The error of a cancel by the time limit. */
 static void
 name_timeout(const Run *run, ErrorData *error)
 {
@@ -472,9 +469,9 @@ name_timeout(const Run *run, ErrorData *error)
 }
 
 /*
- * Did the command fail of itself, and is the term still there to say so?  The
- * fence and the cancel on loss speak for the end of the term, although it may
- * be renewed in the last moment.
+ * Did the command fail of itself, and does the term still hold, to mark it?
+ * An error of the fence or of the cancel on loss means the end of the term,
+ * even if it is renewed in the last moment.
  */
 static bool
 failed_of_itself(const Run *run, uint64 token)
@@ -486,7 +483,7 @@ failed_of_itself(const Run *run, uint64 token)
 		le_my_term(run->ask.election, &term) && term.token == token;
 }
 
-/* For le_events; the job's name is all that tells runs apart. */
+/* For le_events, with the job's name to identify the run. */
 static void
 note(LeEventKind what, const Run *run, uint64 token, const LeMyClaim *claim)
 {
@@ -499,9 +496,9 @@ note(LeEventKind what, const Run *run, uint64 token, const LeMyClaim *claim)
 }
 
 /*
- * The message that comes with it can hold what the command worked on, so it is
- * told only where the administrator says so.  Nothing may fail here; so no
- * conversion, but by hand.
+ * An error message can contain the command's data, so only a setting of the
+ * administrator adds it.  Nothing may fail here, so there is no encoding
+ * conversion.
  */
 static void
 set_error(LeAsk *ask, const ErrorData *error)
@@ -516,8 +513,8 @@ set_error(LeAsk *ask, const ErrorData *error)
 }
 
 /*
- * For le_history().  One that did not fail of itself is left as it is in the
- * store, too.
+ * For le_history().  A run that did not fail of itself stays "running", as in
+ * the store.
  */
 static void
 note_failed(const Run *run, const LeMyClaim *claim, const ErrorData *error,
@@ -574,8 +571,8 @@ count_time(const Run *run, le_time began)
 }
 
 /*
- * Run the command, and commit it, as leader of this term, to which the session
- * is bound; the claim is NULL if there is none.  The transaction that is open
+ * Run and commit the command as leader of this term, to which the session is
+ * bound; the claim is NULL if there is none.  The transaction that is open
  * afterwards is not bound.
  */
 static void
@@ -656,10 +653,10 @@ typedef enum Progress
 {
 	OVER,						/* run, or not ours to run */
 	ONCE_MORE,					/* an older tick came first */
-	NOT_NOW						/* the store did not say */
+	NOT_NOW						/* not decided yet */
 } Progress;
 
-/* The store's answers that may be other ones a moment later. */
+/* Could the store's answer be different a moment later? */
 static bool
 may_change(const Run *run, const LeReply *reply)
 {
@@ -669,7 +666,7 @@ may_change(const Run *run, const LeReply *reply)
 		 reply->sqlstate == LE_ERRCODE_LOST);
 }
 
-/* To claim the newer tick would lose the older one, should it fail. */
+/* Claiming the newer tick would lose the older one if that fails. */
 static void
 tell_under_way(const Run *run, int64 older)
 {
@@ -681,7 +678,7 @@ tell_under_way(const Run *run, int64 older)
 					le_from_utf8(run->ask.job), tick)));
 }
 
-/* One claim as leader of the term, and what follows from it. */
+/* One claim as leader of the term, and its run. */
 static Progress
 claim_and_run(Run *run, const LeTerm *term)
 {
@@ -717,7 +714,7 @@ claim_and_run(Run *run, const LeTerm *term)
 			return NOT_NOW;
 		tell_under_way(run, reply.tick);
 	}
-	/* Not for this term; but the next one, perhaps ours, may have it. */
+	/* Not for this term; but the next one, perhaps ours, may claim it. */
 	if (reply.no_term && le_now() < run->until)
 		return NOT_NOW;
 	le_stat_count(run->ask.election, LE_STAT_SKIPS);
@@ -738,7 +735,7 @@ run_tick(Run *run, const LeTerm *term)
 	return progress;
 }
 
-/* Has a live term, or a later tick, relieved us of the tick? */
+/* Has a live term, or a later tick, made ours unnecessary? */
 static bool
 taken_care_of(const Run *run)
 {
@@ -789,7 +786,7 @@ run_when_leading(Run *run)
 	}
 }
 
-/* A job that does nothing anywhere, for ever, is to be noticed. */
+/* Make a job noticeable that would never run anywhere. */
 static void
 warn_if_idle(const Run *run)
 {

@@ -4,21 +4,21 @@
  *		Hooks around statements.
  *
  * After each statement of a bound transaction the fence's callback becomes
- * the newest again (fence.c says why): whatever the statement used for the
- * first time in this session may have registered one of its own.  A procedure
- * or a block may commit between its statements, so that goes for each of them,
- * too; but not for what runs inside of those, as they end before any commit.
- * Outside of bound transactions a hook costs one look at a list.
+ * the newest again (fence.c says why): another extension, used by the
+ * statement for the first time in this session, may have registered one.  A
+ * procedure or a DO block may commit between its statements, so each of them
+ * counts, too; statements inside of those do not, as they end before any
+ * commit.  Outside of bound transactions a hook costs one check of a list.
  *
- * Where a statement stands also tells whether a commit may have begun, of
- * which nobody has told us yet.  What a client sends, what a procedure says
- * and what a deferred trigger does comes before it; of other statements, such
- * as those of another extension's callback, we cannot know.
+ * The context of a statement also shows whether a commit may have begun
+ * without our knowledge.  Statements of a client, of a procedure and of a
+ * deferred trigger precede the commit; for others, such as those of another
+ * extension's callback, we cannot know.
  *
  * DISCARD ALL is noticed here, too (discard.c).
  *
- * And what comes out of the outermost statement as a cancel, because its term
- * was about to end, is turned into the error that says so.
+ * A cancel because of a term's end leaves the outermost statement as the
+ * error LE002.
  *
  * src/sql/statement.c
  *
@@ -40,7 +40,7 @@
 #include "sql/fence.h"
 #include "sql/statement.h"
 
-/* Who is called next; never NULL once the hooks are installed. */
+/* The next hooks; never NULL once ours are installed. */
 static ExecutorRun_hook_type next_executor_run = NULL;
 static ExecutorFinish_hook_type next_executor_finish = NULL;
 static ExecutorEnd_hook_type next_executor_end = NULL;
@@ -50,18 +50,18 @@ static ProcessUtility_hook_type next_process_utility = NULL;
 static int	depth = 0;
 
 /*
- * How many of them, from the outermost on, are calls and blocks that may
- * commit before they are done.
+ * The number of them, from the outermost on, that are calls and blocks and may
+ * commit before they end.
  */
 static int	calls = 0;
 
-/* The query that runs, if no commit can have begun. */
+/* The running query, if no commit can have begun. */
 static const QueryDesc *before_commit = NULL;
 
 /*
- * An error leaves the outermost statement.  Usually nobody is left to catch
- * it; but we cannot tell a client's statement from one in a function that the
- * planner or a deferred trigger calls, which might.
+ * An error leaves the outermost statement.  Usually no caller is left to catch
+ * it; but a function called by the planner or a deferred trigger might, and
+ * its statements look like a client's.
  */
 static void
 leave_outermost(MemoryContext context)
@@ -80,7 +80,7 @@ leave_outermost(MemoryContext context)
 
 /*
  * May a commit follow the statement that begins, or ends, before any other
- * ends?  Of a call that has failed, "calls" does not know yet.
+ * statement ends?  First correct "calls", which may still count a failed call.
  */
 static bool
 commit_may_follow(void)
@@ -91,7 +91,7 @@ commit_may_follow(void)
 
 /*
  * Run "call", counting it.  Only a statement that a commit may follow needs to
- * see errors; what one leaves of the count further in, that sets right.
+ * see errors; it also corrects the depth that an inner error left behind.
  */
 #define COUNTED(sees_errors, call) \
 	do { \
@@ -128,12 +128,12 @@ in_trigger(void)
 }
 
 /*
- * Is this a query that runs before a commit for certain?  Asked when it runs:
- * when it ends, its destination may be gone.
+ * Does this query certainly precede the commit?  Called when it runs, since
+ * its destination may be gone when it ends.
  *
- * The client's does; a procedure's own, as only those have a connection to SPI
- * that may commit; and a deferred trigger's (a callback's are not in a
- * trigger, and what these fire runs inside of them).
+ * True for queries of the client; of a procedure, as only those have an SPI
+ * connection that may commit; and of a deferred trigger (a callback's queries
+ * are not in a trigger, and triggers that they fire are nested in them).
  */
 static bool
 comes_before_commit(const QueryDesc *query)
@@ -148,9 +148,9 @@ comes_before_commit(const QueryDesc *query)
 }
 
 /*
- * A procedure that commits has given its snapshot back before, and has a new
- * one only when its next statement runs.  So while there is one, no commit is
- * under way; unless a callback had one taken, as it should not.
+ * A procedure returns its snapshot before it commits, and takes a new one for
+ * its next statement.  So no commit is under way while it has a snapshot,
+ * unless a callback took one, which it should not.
  */
 static bool
 procedure_goes_on(void)

@@ -3,8 +3,8 @@
  * status.c
  *		The rows behind the views.
  *
- * All but le_claims and le_jobs come from shared memory alone: they answer
- * while the store or the worker is down, which is when somebody looks.
+ * All but le_claims and le_jobs come from shared memory alone: they work while
+ * the store or the worker is down, the time when they are needed most.
  *
  * src/sql/status.c
  *
@@ -116,9 +116,8 @@ state_of(int number, const LeSlot *slot, le_time deadline)
 }
 
 /*
- * Who leads, as last seen, unless that is long ago: an instance that does not
- * look any more, because it takes no part or cannot reach the store, would go
- * on naming whom it saw last.
+ * The leader as last seen; NULL if that was long ago, since an instance that
+ * takes no part, or cannot reach the store, would name an outdated one.
  */
 static const char *
 holder_of(const LeSlot *slot)
@@ -132,7 +131,7 @@ holder_of(const LeSlot *slot)
 	return slot->holder;
 }
 
-/* The newer of what is wrong with this election and with all of them. */
+/* The newer of this election's last error and the node's. */
 static void
 put_error(Row *row, const LeSlot *slot, const LeTrouble *trouble)
 {
@@ -148,7 +147,7 @@ put_error(Row *row, const LeSlot *slot, const LeTrouble *trouble)
 	}
 }
 
-/* When something was done last, and until when something must be. */
+/* The time of the last progress, and that by which more is needed. */
 static void
 put_progress(Row *row, int number, bool leads)
 {
@@ -209,7 +208,7 @@ le_status(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Whoever is not there any more need not be said to be unfit. */
+/* For a node that is gone, its fitness does not matter. */
 static const char *
 node_state(const LeNodeInfo *info)
 {
@@ -246,7 +245,7 @@ knows_nodes(const LeStore *store)
 	return store->has_sessions;
 }
 
-/* This node, as it knows itself. */
+/* This node, from its own memory. */
 static void
 this_node(LeNodeInfo *info)
 {
@@ -267,8 +266,8 @@ this_node(LeNodeInfo *info)
 }
 
 /*
- * This instance is shown as it knows itself where the store does not tell, and
- * where it cannot lead, even if it does not take part for that reason.
+ * This instance is shown from its own memory if the store does not list nodes,
+ * or if it cannot lead and therefore does not take part.
  */
 Datum
 le_nodes(PG_FUNCTION_ARGS)
@@ -320,7 +319,7 @@ put_event(const LeEvent *record, Tuplestorestate *rows, TupleDesc desc)
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
 
-/* The newest last, as a log has it. */
+/* The newest last, as in a log. */
 Datum
 le_events(PG_FUNCTION_ARGS)
 {
@@ -338,8 +337,9 @@ le_events(PG_FUNCTION_ARGS)
 }
 
 /*
- * Milliseconds, as in PostgreSQL's own statistics.  Whole microseconds: that
- * is what was measured, and a mean of sixteen digits would make a wide column.
+ * Milliseconds, as in PostgreSQL's own statistics, rounded to microseconds:
+ * measurements are no finer, and a mean of sixteen digits would make a wide
+ * column.
  */
 static void
 put_ms(Row *row, double microseconds, bool isnull)
@@ -463,7 +463,7 @@ put_ms_interval(Row *row, int64 ms, bool isnull)
 	put(row, IntervalPGetDatum(interval), isnull);
 }
 
-/* How long it took, or had taken by then; not how long nobody has run it. */
+/* The run's duration, up to "then" if it is still running. */
 static void
 put_duration(Row *row, const LeJobRow *job, int64 then)
 {
@@ -476,7 +476,7 @@ put_duration(Row *row, const LeJobRow *job, int64 then)
 					end == 0 || claim->claimed_at == 0);
 }
 
-/* A day is 24 hours, as le_run() takes it. */
+/* A day is 24 hours, as in le_run(). */
 static void
 put_every(Row *row, int64 ms)
 {
@@ -497,7 +497,7 @@ put_failure(Row *row, const LeClaimRow *claim)
 		put_text(row, psprintf("%s: %s", claim->sqlstate, claim->message));
 }
 
-/* All as of one time: what was seen long ago is not late for that. */
+/* All as of one time: an old snapshot does not make ticks late. */
 static void
 put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 		TupleDesc desc)
@@ -544,8 +544,8 @@ have_jobs_looked_at(void)
 }
 
 /*
- * From what the worker last saw, unless that is older than the caller will
- * have it; null: whatever there is, without asking anybody.
+ * From the worker's last snapshot, unless it is older than the caller accepts;
+ * null: the last snapshot, without asking the worker.
  */
 Datum
 le_jobs(PG_FUNCTION_ARGS)
@@ -601,7 +601,7 @@ put_run(const LeJobRow *run, Tuplestorestate *rows, TupleDesc desc)
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
 
-/* A name to look for, as the store has it; NULL: any. */
+/* A name to look for, in the store's encoding; NULL: any. */
 static char *
 name_or_any(FunctionCallInfo fcinfo, int n)
 {

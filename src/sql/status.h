@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * status.h
- *		What functions that return rows have in common.
+ *		Shared by the functions that return rows.
  *
  * src/sql/status.h
  *

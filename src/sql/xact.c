@@ -5,10 +5,10 @@
  *
  * They follow pg_advisory_xact_lock(): held until the transaction ends, or
  * until a rollback to a savepoint set before the lease was taken.  The
- * backend ends its belief itself, in the transaction's callbacks, where
- * nothing may fail and nobody may be waited for; the worker tells the store
- * afterwards.  The transaction is bound to the term as well (fence.c), which
- * also keeps it from being prepared.
+ * backend ends its belief itself, in the transaction's callbacks, which must
+ * neither fail nor wait; the worker tells the store afterwards.  The
+ * transaction is bound to the term as well (fence.c), which also prevents its
+ * PREPARE.
  *
  * src/sql/xact.c
  *
@@ -33,7 +33,7 @@ typedef struct Held
 } Held;
 
 static slist_head held = SLIST_STATIC_INIT(held);
-static Held *spare = NULL;		/* for the next that is had */
+static Held *spare = NULL;		/* for the next lease */
 
 /* End the leases taken in this subtransaction, or in all of them. */
 static void
@@ -91,7 +91,7 @@ at_subxact_end(SubXactEvent event, SubTransactionId mine,
 	}
 }
 
-/* Called before a lease is asked for: nothing may fail once it is had. */
+/* Called before asking for a lease: nothing may fail after it is granted. */
 void
 le_xact_prepare(void)
 {
@@ -122,9 +122,9 @@ find_held(const char *election)
 }
 
 /*
- * The transaction holds this term now; to say so twice is harmless.  An
- * earlier term of the election, released since, needs no end any more.
- * Nothing here can fail: le_xact_prepare() was called before.
+ * The transaction holds this term now; a second call is harmless.  An earlier
+ * term of the election has been released already.  Cannot fail, since
+ * le_xact_prepare() was called before.
  */
 void
 le_xact_holds(const char *election, uint64 token)
