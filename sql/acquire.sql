@@ -1,7 +1,7 @@
 -- One session takes, keeps, asks about and gives up elections.
 CREATE EXTENSION leader_election;
 
--- nobody leads what nobody sought
+-- an election that was never sought has no leader
 SELECT le_is_leader('regress/acquire');
 SELECT le_fencing_token('regress/acquire');
 SELECT le_current_leader('regress/acquire');
@@ -9,7 +9,7 @@ SELECT election, leader, value, fencing_token, is_self,
 	observed_at > now() - interval '1 minute' AS fresh
 FROM le_leader('regress/acquire');
 
--- taken once, and as good as taken the second time
+-- acquired; a second call is true as well
 SELECT le_acquire('regress/acquire');
 SELECT le_fencing_token('regress/acquire') AS token \gset
 SELECT le_acquire('regress/acquire');
@@ -17,11 +17,11 @@ SELECT le_is_leader('regress/acquire');
 SELECT le_fencing_token('regress/acquire') = :token AS same_token,
 	:token > 0 AS positive;
 
--- names are told apart by every byte
+-- names differ by every byte
 SELECT le_is_leader(name) FROM unnest(ARRAY['regress/acquir',
 	'regress/acquire ', 'regress/Acquire', 'regress/acquire/', '']) name;
 
--- who leads, and what it publishes
+-- the leader, and its published value
 SELECT leader = le_current_leader('regress/acquire') AS same_leader,
 	fencing_token = :token AS same_token, is_self
 FROM le_leader('regress/acquire');
@@ -77,7 +77,7 @@ SELECT count(*), bool_and(acquired) AS acquired, bool_and(released) AS released,
 FROM (SELECT *, lag(token, 1, 0::int8) OVER (ORDER BY n) AS previous
 	  FROM terms) t;
 
--- many elections in one statement, each asked about by itself
+-- many elections in one statement, each checked by itself
 SELECT count(*) FILTER (WHERE le_acquire('regress/many/' || i))
 FROM generate_series(1, 50) i;
 SELECT count(*) FILTER (WHERE le_is_leader('regress/many/' || i)) AS led,
@@ -98,7 +98,7 @@ SELECT le_is_leader('regress/campaign');
 SELECT le_withdraw('regress/campaign');
 SELECT le_withdraw('regress/never');
 
--- stepped down: whoever campaigns or asks is kept off for a while
+-- stepped down: campaigns and calls are kept off for a while
 SELECT le_campaign('regress/step');
 SELECT le_acquire('regress/step', wait => '1 min');
 SELECT le_step_down('regress/step', '1 hour');
@@ -108,12 +108,12 @@ SELECT le_step_down('regress/step', '1 hour');
 SELECT le_acquire('regress/step');
 \echo :LAST_ERROR_SQLSTATE
 \set VERBOSITY default
--- to campaign anew ends the pause
+-- a new campaign ends the pause
 SELECT le_campaign('regress/step');
 SELECT le_acquire('regress/step', wait => '1 min');
 SELECT le_withdraw('regress/step');
 
--- releasing what a campaign won steps down, too
+-- releasing a campaign's election steps down, too
 SELECT le_campaign('regress/step');
 SELECT le_acquire('regress/step', wait => '1 min');
 SELECT le_release('regress/step');
@@ -121,7 +121,7 @@ SELECT le_release('regress/step');
 SELECT le_acquire('regress/step');
 \set VERBOSITY default
 SELECT le_withdraw('regress/step');
--- a hold-off of nothing ends one
+-- a hold-off of zero ends one
 SELECT le_step_down('regress/step', '0');
 SELECT le_acquire('regress/step');
 SELECT le_step_down('regress/step', '0');
@@ -132,7 +132,7 @@ SELECT le_step_down(hold_off => '0');
 SELECT le_is_leader('regress/all/1'), le_is_leader('regress/all/2');
 SELECT le_step_down(hold_off => '0');
 
--- but nothing that is neither held nor sought here
+-- but no election that is neither held nor sought here
 SELECT le_step_down('regress/all/1', '1 hour');
 SELECT le_step_down(hold_off => '1 hour');
 SELECT le_acquire('regress/all/1'), le_acquire('regress/all/2');

@@ -1,11 +1,11 @@
--- Elections that a session may change or depend on, and for how long it may
--- have this instance stay away from one.
+-- Elections that a session may change or depend on, and the longest hold-off
+-- that it may request.
 CREATE EXTENSION leader_election;
 CREATE TABLE regress_le_guard (election text PRIMARY KEY, fencing_token bigint);
 SHOW leader_election.allowed_elections;
 SELECT le_acquire('regress/a/1'), le_acquire('regress/b');
 
--- whatever changes or binds anything asks
+-- all functions that change or bind anything check the list
 SET leader_election.allowed_elections = 'regress/a/, regress/c';
 SELECT le_acquire('regress/b');
 \echo :LAST_ERROR_SQLSTATE
@@ -25,22 +25,22 @@ SELECT le_complete('regress/b', 'job', '2030-01-01 00:00:00+00');
 SELECT le_forget_job('regress/b', 'job');
 CALL le_run('regress/b', 'SELECT 1', job => 'job');
 \echo :LAST_ERROR_SQLSTATE
--- a bad name is a bad name first
+-- an invalid name is reported first
 SELECT le_acquire('regress//b');
 
--- looking changes nothing
+-- functions that only read need no entry
 SELECT le_is_leader('regress/b'), le_fencing_token('regress/b') > 0 AS has_token,
 	le_current_leader('regress/b') IS NOT NULL AS known;
 SELECT is_self FROM le_leader('regress/b');
 
--- a prefix is what stands before a slash, and a name is itself
+-- a prefix ends in a slash; a name matches only itself
 SELECT le_renew('regress/a/1'), le_acquire('regress/c');
 SELECT le_acquire('regress/a');
 SELECT le_acquire('regress/c/1');
 SELECT le_acquire('regress/cc');
 SELECT le_require_leader('regress/a/1') > 0 AS bound;
 
--- all that is to be stepped down from is all that is allowed
+-- stepping down from all means all that are allowed
 SET leader_election.allowed_elections = 'regress/d';
 SELECT le_step_down();
 SELECT le_is_leader('regress/a/1') AS a, le_is_leader('regress/b') AS b,
@@ -53,7 +53,7 @@ SELECT election, state FROM le_status
 WHERE election IN ('regress/a/1', 'regress/b', 'regress/c') ORDER BY election;
 SET leader_election.allowed_elections = '*';
 SELECT le_is_leader('regress/b'), le_renew('regress/b');
--- a hold-off can be ended by whoever may begin one
+-- a role that may begin a hold-off may end one
 SELECT le_step_down('regress/a/1', '0');
 SELECT le_acquire('regress/a/1');
 
@@ -64,7 +64,7 @@ SELECT le_step_down();
 RESET leader_election.allowed_elections;
 SELECT le_is_leader('regress/b');
 
--- what is no list
+-- invalid lists
 SET leader_election.allowed_elections = 'regress/b, x y';
 SET leader_election.allowed_elections = '/';
 SET leader_election.allowed_elections = 'regress/*';
@@ -80,7 +80,7 @@ END $$;
 SELECT set_config('leader_election.allowed_elections', repeat('a,', 512), false) = repeat('a,', 512) AS longest;
 RESET leader_election.allowed_elections;
 
--- how long
+-- the longest hold-off
 SELECT le_step_down('regress/b', '1 day 1 microsecond');
 \echo :LAST_ERROR_SQLSTATE
 SELECT le_step_down(NULL, '366 days');
@@ -93,7 +93,7 @@ SELECT le_step_down('regress/b', '366 days 1 microsecond');
 SELECT le_step_down('regress/b', '0');
 RESET leader_election.max_hold_off;
 
--- neither is a role's to change
+-- a role can change neither setting
 CREATE ROLE regress_le_role;
 SET ROLE regress_le_role;
 SET leader_election.allowed_elections = '*';

@@ -31,12 +31,12 @@ SELECT le_current_leader('a b');
 SELECT * FROM le_leader('a b');
 \echo :LAST_ERROR_SQLSTATE
 \set VERBOSITY default
--- but a check just says no
+-- but a check returns false
 SELECT name, le_is_leader(name), le_fencing_token(name), le_remaining(name)
 FROM unnest(ARRAY['', 'a b', U&'b\00fccher']) name;
 SELECT le_is_leader(repeat('x', 201)), le_is_leader(repeat('x', 1000000));
 
--- at the edge of what a name may be
+-- the longest and oddest valid names
 SELECT le_acquire(repeat('x', 200)), le_is_leader(repeat('x', 200)),
 	le_is_leader(repeat('x', 199)), le_release(repeat('x', 200));
 SELECT le_acquire('regress/.a../..b/c..d/-_.9Z');
@@ -83,8 +83,8 @@ SELECT le_current_leader('regress/arg', '1 month');
 SELECT * FROM le_leader('regress/arg', '-1s');
 SELECT le_step_down('regress/arg', '-1s');
 SELECT le_step_down(hold_off => '1 month');
--- infinite intervals are known from PostgreSQL 17 on; before that their name
--- is not one of an interval
+-- infinite intervals exist since PostgreSQL 17; before that their name is not
+-- a valid interval
 DO $$
 BEGIN
 	PERFORM le_acquire('regress/arg', wait => 'infinity'::text::interval);
@@ -103,7 +103,7 @@ EXCEPTION
 END $$;
 -- nothing happened so far
 SELECT count(*) FROM le_status WHERE election = 'regress/arg';
--- the longest is as good as the shortest for what is free
+-- the longest and the shortest wait, for a free election
 SELECT le_acquire('regress/arg', wait => '366 days');
 SELECT le_acquire('regress/arg', wait => '-1 day 25 hours');
 SELECT le_current_leader('regress/arg', '366 days') IS NOT NULL AS known;
@@ -131,7 +131,7 @@ SELECT le_release('regress/arg');
 SET leader_election.eligible = off;
 SET leader_election.backend = 'consul';
 
--- databases that speak otherwise: values travel as UTF-8
+-- databases in other encodings: values travel as UTF-8
 SELECT current_database() AS home \gset
 SET client_min_messages = error;
 DROP DATABASE IF EXISTS regress_le_latin1;
@@ -149,7 +149,7 @@ SELECT convert_to(value, 'LATIN1') AS latin1, convert_to(value, 'UTF8') AS utf8
 FROM le_leader('regress/latin1');
 -- 1024 of these are 2048 bytes of UTF-8
 SELECT le_renew('regress/latin1', repeat(convert_from('\xfc', 'LATIN1'), 1024));
--- a view must not fail for a character that cannot be shown here
+-- a view must not fail for a character missing in this encoding
 SELECT value FROM le_status WHERE election = 'regress/latin1';
 \c :home
 SELECT le_renew('regress/latin1', U&'\20ac');

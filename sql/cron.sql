@@ -1,4 +1,4 @@
--- Jobs of pg_cron, as far as that goes without pg_cron.
+-- Jobs of pg_cron, as far as possible without pg_cron.
 CREATE EXTENSION leader_election;
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
@@ -17,7 +17,7 @@ SELECT schedule, t.* FROM unnest(ARRAY[
 	'1 second', '5 seconds', ' 30  Seconds ', '59 seconds',
 	E'\t*/10   *\t* * * ']) schedule, le_cron_ticks(schedule) t;
 
--- what is no schedule, or due never
+-- invalid schedules, and schedules that are never due
 CREATE FUNCTION regress_le_refused(schedule text) RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -104,7 +104,7 @@ SELECT * FROM le_cron_jobs();
 SELECT * FROM le_cron_adopt('no name');
 SELECT * FROM le_cron_release('e', dry_run => false);
 
--- nor is somebody else's table taken for pg_cron's
+-- another table of that name is not taken for pg_cron's
 CREATE SCHEMA cron CREATE TABLE job (jobid bigint, jobname text, schedule text,
 	command text, database text, username text);
 SELECT * FROM le_cron_jobs();

@@ -1,7 +1,7 @@
--- What happened, and how often; only what does not differ from run to run.
+-- Events and counters, as far as they are the same in each run.
 CREATE EXTENSION leader_election;
 
--- a term leaves its marks, the newest last
+-- the events of a term, the newest last
 SELECT COALESCE(max(number), 0) AS before FROM le_events \gset
 SELECT le_acquire('regress/events', scope => 'session');
 SELECT le_fencing_token('regress/events') AS token \gset
@@ -14,7 +14,7 @@ SELECT bool_and(number > earlier) AS in_order
 FROM (SELECT number, lag(number) OVER () AS earlier FROM le_events) e
 WHERE earlier IS NOT NULL;
 
--- what was asked in vain leaves none
+-- calls in vain leave no events
 SELECT le_release('regress/events/none');
 SELECT le_is_leader('regress/events/none');
 SELECT count(*) FROM le_events WHERE election = 'regress/events/none';
@@ -35,7 +35,7 @@ SELECT min_time > 0 AS positive,
 	abs(total_time / round_trips - avg_time) <= 0.001 AS total
 FROM le_stat_store WHERE election = 'regress/events';
 
--- one row for what is about no election
+-- one row for counts that concern no election
 SELECT count(*) AS rows, sum(terms) AS terms FROM le_stat
 WHERE election IS NULL;
 SELECT count(*) AS rows, sum(round_trips) > 0 AS asked FROM le_stat_store

@@ -1,6 +1,6 @@
--- The gate and the fence, where one session can show them: store local, terms
--- that end because somebody releases them.  Messages name the token, which
--- differs from run to run, so most errors are shown by their SQLSTATE.
+-- The gate and the fence, as far as one session can show them: store local,
+-- terms that end by a release.  Messages contain the token, which differs from
+-- run to run, so most errors are shown by their SQLSTATE.
 CREATE EXTENSION leader_election;
 CREATE TEMP TABLE done (what text);
 \set VERBOSITY terse
@@ -26,7 +26,7 @@ SELECT le_require_leader('regress/gate', '1 s') > 0 AS passes;
 SELECT le_require_leader('regress/gate', '1 hour');
 \set VERBOSITY terse
 
--- it holds until the commit: the term that was found must be there still
+-- it holds until the commit, which needs the same term
 BEGIN;
 SELECT le_require_leader('regress/gate') > 0 AS passes;
 INSERT INTO done VALUES ('held');
@@ -53,7 +53,7 @@ SELECT le_acquire('regress/gate', wait => '1 min');
 SELECT le_require_leader('regress/gate');
 \set VERBOSITY terse
 ROLLBACK;
--- a transaction that is not bound does not care
+-- a transaction that is not bound can commit
 BEGIN;
 INSERT INTO done VALUES ('not bound');
 SELECT le_is_leader('regress/gate');
@@ -118,7 +118,7 @@ EXCEPTION WHEN division_by_zero THEN
 END $$;
 INSERT INTO done VALUES ('caught');
 COMMIT;
--- LE001 can be caught, LE002 comes when nobody can catch it any more
+-- LE001 can be caught; LE002 comes too late for that
 DO $$
 BEGIN
 	PERFORM le_require_leader('regress/one');
@@ -149,7 +149,7 @@ SELECT * FROM done;
 TRUNCATE done;
 DROP PROCEDURE regress_le_work;
 
--- a rollback asks nothing, and leaves nothing bound
+-- a rollback needs no term, and ends all bindings
 SELECT le_acquire('regress/one', wait => '1 min');
 BEGIN;
 SELECT le_require_leader('regress/one') > 0 AS passes;
@@ -158,7 +158,7 @@ ROLLBACK;
 INSERT INTO done VALUES ('later');
 SELECT * FROM done;
 
--- in two phases it could be committed by anybody at any time
+-- a prepared transaction could be committed by any session at any time
 SELECT le_acquire('regress/one', wait => '1 min');
 BEGIN;
 SELECT le_require_leader('regress/one') > 0 AS passes;
@@ -193,10 +193,10 @@ SELECT le_fence_guard(0, 'regress/one');
 SELECT le_fence_guard('"regress le guard"', 'regress/one') = le_fencing_token('regress/one') AS token;
 SELECT le_fence_guard('"regress le guard"', 'regress/one') = le_fencing_token('regress/one') AS again;
 SELECT election, fencing_token = le_fencing_token(election) AS noted FROM "regress le guard";
--- an older term has left its mark, a later one is refused by nobody
+-- after an older term, this one passes
 UPDATE "regress le guard" SET fencing_token = 1;
 SELECT le_fence_guard('"regress le guard"', 'regress/one') > 1 AS passes;
--- a later term has been here
+-- after a later term, this one is refused
 UPDATE "regress le guard" SET fencing_token = fencing_token + 1;
 SELECT le_fence_guard('"regress le guard"', 'regress/one');
 \echo :LAST_ERROR_SQLSTATE
@@ -211,7 +211,7 @@ SELECT le_release('regress/two');
 COMMIT;
 \echo :LAST_ERROR_SQLSTATE
 SELECT count(*) FROM "regress le guard";
--- whatever stands first in the search path
+-- objects of others first in the search path do not matter
 CREATE SCHEMA regress_le;
 CREATE FUNCTION regress_le.yes(bigint, bigint) RETURNS bool LANGUAGE sql RETURN true;
 CREATE OPERATOR regress_le.<= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = regress_le.yes);

@@ -1,5 +1,5 @@
--- The extension is created, moved and dropped like any other, and what the
--- instance leads does not depend on it.
+-- The extension is created, moved and dropped like any other; terms of the
+-- instance do not depend on it.
 CREATE EXTENSION leader_election;
 CREATE EXTENSION leader_election;
 SELECT extversion = le_version() AS same_version, extrelocatable
@@ -17,7 +17,7 @@ ORDER BY 1;
 -- relocatable, and nothing depends on the search path
 CREATE SCHEMA le;
 ALTER EXTENSION leader_election SET SCHEMA le;
--- terse, since what is said besides differs by version
+-- terse, since the other parts of the message differ by version
 \set VERBOSITY terse
 SELECT le_is_leader('regress/install');
 \set VERBOSITY default
@@ -45,7 +45,7 @@ SELECT le_is_leader('regress/install');
 -- there is one version so far
 ALTER EXTENSION leader_election UPDATE;
 
--- views of others keep it from being dropped without a word
+-- views that use it prevent its DROP without CASCADE
 CREATE VIEW regress_le_view AS
 	SELECT le_is_leader('regress/install') AS leads;
 \set VERBOSITY terse

@@ -1,4 +1,4 @@
--- Ticks of jobs, as a user who has the grants that jobs need and no more.
+-- Ticks of jobs, as a user with only the grants that jobs need.
 CREATE EXTENSION leader_election;
 SET client_min_messages = error;
 DROP ROLE IF EXISTS regress_le_nobody, regress_le_job;
@@ -12,7 +12,7 @@ GRANT EXECUTE ON PROCEDURE le_run(text, text, text, interval, timestamptz,
 CREATE TABLE regress_le_work (what text, tick timestamptz);
 GRANT SELECT, INSERT ON regress_le_work TO regress_le_job;
 
--- the store keeps claims of earlier runs: ticks of this one are of its time
+-- the store keeps claims of earlier tests, so this one's ticks are of now
 SELECT date_trunc('milliseconds', clock_timestamp()) AS now \gset
 SELECT timestamptz :'now' + interval '1 millisecond' AS later \gset
 
@@ -23,7 +23,7 @@ CALL le_run('regress/jobs', 'SELECT 1');
 SELECT * FROM le_claims;
 SELECT le_tick() IS NULL AS none;
 
--- who does not lead gets nothing, quietly
+-- without leadership nothing happens, and no error
 SET ROLE regress_le_job;
 SELECT le_claim('regress/jobs', 'nightly', :'now');
 CALL le_run('regress/jobs', 'SELECT 1/0');
@@ -39,7 +39,7 @@ SELECT le_complete('regress/jobs', 'nightly', :'now');
 SELECT le_claim('regress/jobs', 'nightly', :'now');
 SELECT le_claim('regress/jobs', 'nightly', :'later');
 
--- what le_run() runs has the rights of the caller
+-- a command of le_run() has the rights of the caller
 CALL le_run('regress/jobs', 'INSERT INTO regress_le_work VALUES (''run'', le_tick())',
 	job => 'run', tick => :'now');
 CALL le_run('regress/jobs', 'INSERT INTO regress_le_work VALUES (''run'', le_tick())',

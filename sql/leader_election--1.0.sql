@@ -161,7 +161,7 @@ AS 'MODULE_PATHNAME', 'le_leader'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION le_leader(pg_catalog.text, pg_catalog.interval) IS
-'who holds an election, and what it publishes';
+'the node that holds an election, and its published value';
 
 CREATE FUNCTION le_version()
 RETURNS pg_catalog.text
@@ -208,17 +208,17 @@ COMMENT ON VIEW le_status IS
 COMMENT ON COLUMN le_status.election IS
 'its name';
 COMMENT ON COLUMN le_status.state IS
-'what this instance does about it: leader, waiting, candidate, idle ...';
+'role of this instance in it: leader, waiting, candidate, idle ...';
 COMMENT ON COLUMN le_status.scope IS
-'who on this instance leads: node, session or transaction';
+'owner of the term on this instance: node, session or transaction';
 COMMENT ON COLUMN le_status.holder IS
-'who leads, as lately seen; null: nobody, or not known';
+'the leader, as lately seen; null: none, or not known';
 COMMENT ON COLUMN le_status.fencing_token IS
-'of this instance''s term';
+'fencing token of this instance''s term';
 COMMENT ON COLUMN le_status.expires_at IS
 'the deadline of this instance''s term, on the wall clock';
 COMMENT ON COLUMN le_status.pid IS
-'of the session that leads, in scope session or transaction';
+'process id of the session that leads, in scope session or transaction';
 COMMENT ON COLUMN le_status.term_started_at IS
 'when this instance''s term began';
 COMMENT ON COLUMN le_status.last_renewed_at IS
@@ -232,13 +232,13 @@ COMMENT ON COLUMN le_status.last_change_at IS
 COMMENT ON COLUMN le_status.last_loss IS
 'why the last term of this instance ended';
 COMMENT ON COLUMN le_status.store IS
-'what decides who leads';
+'the store that decides who leads';
 COMMENT ON COLUMN le_status.last_error_at IS
 'when last_error happened';
 COMMENT ON COLUMN le_status.last_error IS
-'what is wrong with the election, or between this instance and the store; null: nothing any more';
+'trouble with the election, or between this instance and the store; null: none any more';
 COMMENT ON COLUMN le_status.value IS
-'what this instance publishes as the leader';
+'the value that this instance publishes as the leader';
 
 CREATE FUNCTION le_nodes(
 	OUT node pg_catalog.text,
@@ -290,28 +290,28 @@ AS 'MODULE_PATHNAME', 'le_events'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION le_events() IS
-'what happened last on this instance, the newest last';
+'the last events on this instance, the newest last';
 
 CREATE VIEW le_events AS
 	SELECT * FROM le_events();
 
 COMMENT ON VIEW le_events IS
-'what happened last on this instance, the newest last';
+'the last events on this instance, the newest last';
 
 COMMENT ON COLUMN le_events.number IS
 'counts from 1; one that is missing was written over or dropped';
 COMMENT ON COLUMN le_events.at IS
 'when it happened';
 COMMENT ON COLUMN le_events.event IS
-'what happened';
+'kind of the event';
 COMMENT ON COLUMN le_events.election IS
-'in which election; null: in none';
+'election of the event; null: none';
 COMMENT ON COLUMN le_events.node IS
-'whom it is about';
+'node of the event';
 COMMENT ON COLUMN le_events.fencing_token IS
-'of the term that it is about';
+'fencing token of the event''s term';
 COMMENT ON COLUMN le_events.pid IS
-'of the process that tells it';
+'id of the process that recorded it';
 COMMENT ON COLUMN le_events.detail IS
 'more, for people';
 
@@ -358,7 +358,7 @@ CREATE VIEW le_stat AS
 
 COMMENT ON VIEW le_stat IS
 'terms of each election on this instance, and what was bound to them, counted; election null: what is about none';
-COMMENT ON COLUMN le_stat.election IS 'null: what is about no election in particular';
+COMMENT ON COLUMN le_stat.election IS 'null: counts that concern no election in particular';
 COMMENT ON COLUMN le_stat.terms IS 'terms that began here';
 COMMENT ON COLUMN le_stat.releases IS 'terms that this instance ended';
 COMMENT ON COLUMN le_stat.losses IS 'terms that ended otherwise';
@@ -373,7 +373,7 @@ CREATE VIEW le_stat_jobs AS
 
 COMMENT ON VIEW le_stat_jobs IS
 'jobs of each election on this instance, counted; election null: what is about none';
-COMMENT ON COLUMN le_stat_jobs.election IS 'null: what is about no election in particular';
+COMMENT ON COLUMN le_stat_jobs.election IS 'null: counts that concern no election in particular';
 COMMENT ON COLUMN le_stat_jobs.claims IS 'ticks claimed';
 COMMENT ON COLUMN le_stat_jobs.runs IS 'commands run by le_run()';
 COMMENT ON COLUMN le_stat_jobs.skips IS 'calls of le_run() that had nothing to do here';
@@ -388,7 +388,7 @@ CREATE VIEW le_stat_store AS
 
 COMMENT ON VIEW le_stat_store IS
 'requests to the store about each election, counted; election null: about none';
-COMMENT ON COLUMN le_stat_store.election IS 'null: what is about no election in particular';
+COMMENT ON COLUMN le_stat_store.election IS 'null: counts that concern no election in particular';
 COMMENT ON COLUMN le_stat_store.renewals IS 'confirmations of the store by which a term was kept';
 COMMENT ON COLUMN le_stat_store.failures IS 'requests that certainly changed nothing';
 COMMENT ON COLUMN le_stat_store.unknown IS 'requests of which nobody knows whether they changed anything';
@@ -428,7 +428,7 @@ AS 'MODULE_PATHNAME', 'le_check_config'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION le_check_config() IS
-'what the settings of this instance amount to, and whether worker, store and clock are as they should be';
+'the effect of this instance''s settings, and the state of worker, store and clock';
 
 --
 -- Jobs
@@ -543,9 +543,9 @@ COMMENT ON VIEW le_claims IS
 'the last tick claimed of each job, from the store';
 
 COMMENT ON COLUMN le_claims.election IS
-'whose leader claimed the tick';
+'election whose leader claimed the tick';
 COMMENT ON COLUMN le_claims.job IS
-'whose tick it is';
+'job of the tick';
 COMMENT ON COLUMN le_claims.state IS
 'running, done or failed';
 COMMENT ON COLUMN le_claims.tick IS
@@ -553,9 +553,9 @@ COMMENT ON COLUMN le_claims.tick IS
 COMMENT ON COLUMN le_claims.try IS
 '1, or more after a leader was lost in the middle';
 COMMENT ON COLUMN le_claims.node IS
-'who claimed it';
+'node that claimed it';
 COMMENT ON COLUMN le_claims.fencing_token IS
-'of the term that claimed it';
+'fencing token of the term that claimed it';
 COMMENT ON COLUMN le_claims.claimed_at IS
 'when, by the clock of the claimant';
 COMMENT ON COLUMN le_claims.ended_at IS
@@ -587,20 +587,20 @@ AS 'MODULE_PATHNAME', 'le_jobs'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION le_jobs(pg_catalog.interval) IS
-'what became of each job, from the store, or as it was seen no longer ago than max_staleness; null: as it was last seen, without asking';
+'the last tick of each job, from the store, or as seen no longer ago than max_staleness; null: as last seen, without asking';
 
 CREATE VIEW le_jobs AS
 	SELECT * FROM le_jobs(interval '5 s');
 
 COMMENT ON VIEW le_jobs IS
-'what became of each job, the same on every instance, no more than 5 s old; with the store cassandra only jobs of the elections that the instance has in le_status';
+'the last tick of each job, the same on every instance, no more than 5 s old; with the store cassandra only jobs of the elections that the instance has in le_status';
 
 COMMENT ON COLUMN le_jobs.election IS
-'whose leader runs the job';
+'election whose leader runs the job';
 COMMENT ON COLUMN le_jobs.job IS
 'its name';
 COMMENT ON COLUMN le_jobs.state IS
-'of its last tick: running, done, failed, or abandoned: it ran when its leader''s term ended';
+'state of its last tick: running, done, failed, or abandoned: it ran when its leader''s term ended';
 COMMENT ON COLUMN le_jobs.late IS
 'the next tick was not claimed by next_expected, nor within the wait of le_run() after it; null: it is not known when';
 COMMENT ON COLUMN le_jobs.failures IS
@@ -610,9 +610,9 @@ COMMENT ON COLUMN le_jobs.tick IS
 COMMENT ON COLUMN le_jobs.try IS
 '1, or more after a leader was lost in the middle';
 COMMENT ON COLUMN le_jobs.node IS
-'who claimed it';
+'node that claimed it';
 COMMENT ON COLUMN le_jobs.duration IS
-'of the run, so far';
+'duration of the run, so far';
 COMMENT ON COLUMN le_jobs.error IS
 'why it failed: SQLSTATE, and the message where leader_election.log_error is on';
 COMMENT ON COLUMN le_jobs.started_at IS
@@ -626,7 +626,7 @@ COMMENT ON COLUMN le_jobs.every IS
 COMMENT ON COLUMN le_jobs.next_expected IS
 'when the next tick should be claimed: as long after its time as this one was, at most one interval';
 COMMENT ON COLUMN le_jobs.fencing_token IS
-'of the term that claimed it';
+'fencing token of the term that claimed it';
 COMMENT ON COLUMN le_jobs.observed_at IS
 'when all this was so, at the latest';
 
@@ -681,7 +681,7 @@ AS 'MODULE_PATHNAME', 'le_run_command'
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION le_run_command(pg_catalog.text) IS
-'what a CALL of le_run() says, without evaluating it; null: it is none';
+'election, job and command of a CALL of le_run(), without evaluating it; null: it is none';
 
 CREATE FUNCTION le_cron_timezone()
 RETURNS pg_catalog.text
@@ -691,12 +691,12 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION le_cron_timezone() IS
 'the time zone of the schedules of pg_cron';
 
--- The functions below find each other wherever the extension is, "ours", and
--- nothing that somebody else may have put on the caller's search_path, or beside
--- them: each call names its schema, and has arguments of known types.
+-- The functions below find each other in the schema of the extension, "ours",
+-- and no objects of others on the caller's search_path or in that schema: each
+-- call names its schema, and has arguments of known types.
 
--- Two runs that are at least this far apart never have the same tick.  Is there
--- one for each tick?  Where not, those without were never due.
+-- every: two runs at least this far apart never have the same tick.  each: all
+-- ticks have a run; otherwise ticks without one were never due.
 CREATE FUNCTION le_cron_ticks(
 	IN schedule pg_catalog.text,
 	OUT every pg_catalog.interval,
@@ -722,7 +722,7 @@ DECLARE
 	agree bool;
 	ours text;
 	zone text;
-	shift int;		-- what summer time takes from a gap, in minutes
+	shift int;		-- the minutes that summer time takes from a gap
 	gap int;
 	longest int;
 BEGIN
@@ -747,7 +747,7 @@ BEGIN
 		fields := regexp_split_to_array(lower(line), '[ \t]+');
 		EXIT cron_line WHEN cardinality(fields) <> 5;
 		last_day := fields[3] = '$';
-		-- with a star, the two fields of days have to agree; else one will do
+		-- with a star, both fields of days must match; else one is enough
 		agree := fields[3] LIKE '*%' OR fields[5] LIKE '*%';
 
 		FOR i IN 1..5 LOOP
@@ -814,7 +814,7 @@ BEGIN
 			ELSE minutes END), max(minutes) INTO gap, longest FROM gaps;
 		EXIT cron_line WHEN gap IS NULL;
 
-		-- what divides a day, so that ticks are at the same times each day
+		-- a divisor of a day, so that ticks are at the same times each day
 		IF gap >= 1440 THEN
 			every := make_interval(days => least(gap / 1440, 366));
 		ELSE
@@ -851,7 +851,7 @@ END $$;
 COMMENT ON FUNCTION le_cron_every(pg_catalog.text) IS
 'the longest interval that can be "every" for a schedule of pg_cron, so that no two runs have the same tick';
 
--- The schema "cron" is pg_cron's only if its table is.
+-- The schema "cron" is pg_cron's only if pg_cron owns its table.
 CREATE FUNCTION le_cron_check()
 RETURNS pg_catalog.void
 LANGUAGE plpgsql STABLE STRICT PARALLEL UNSAFE
@@ -863,7 +863,7 @@ BEGIN
 	BEGIN
 		cron_database := nullif(current_setting('cron.database_name', true), '');
 	EXCEPTION WHEN insufficient_privilege THEN
-		NULL;	-- is it there? will do
+		NULL;	-- the check for the extension is enough
 	END;
 	IF cron_database <> current_database() THEN
 		RAISE EXCEPTION 'pg_cron is not in this database'
@@ -925,7 +925,7 @@ BEGIN
 			runs := NULL;
 			job := NULL;
 		END;
-		-- The same on each instance, where jobid may be another.
+		-- The same on each instance, although jobids may differ.
 		job := coalesce(jobname, job, 'cron-' ||
 			left(md5(schedule || E'\n' || command), 16));
 		RETURN NEXT;
@@ -1065,7 +1065,7 @@ BEGIN
 		PERFORM cron.alter_job(jobid, command => le_cron_alter.command);
 		RETURN;
 	END IF;
-	-- everybody may schedule a job of their own anew, by its name
+	-- every role may schedule its own job anew, by name
 	SELECT j.jobname::text, j.schedule INTO job FROM cron.job j
 	WHERE j.jobid = le_cron_alter.jobid AND j.jobname IS NOT NULL
 	  AND j.username = current_user;
@@ -1105,7 +1105,7 @@ DECLARE
 BEGIN
 	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
-	-- a name that cannot be
+	-- refuses an invalid name
 	EXECUTE format('SELECT %s.le_run_call($1, ''SELECT''::text)', ours)
 		USING election;
 	IF jobs IS NULL OR dry_run IS NULL OR force IS NULL THEN
@@ -1115,7 +1115,7 @@ BEGIN
 			USING ERRCODE = 'null_value_not_allowed';
 	END IF;
 
-	-- Jobs that work would do nothing any more, and report success.
+	-- Working jobs would stop doing anything, and report success.
 	EXECUTE format('SELECT %s.le_seeks($1)', ours) INTO seeks USING election;
 	IF NOT seeks AND dry_run THEN
 		RAISE WARNING 'this instance does not seek election "%"', election
@@ -1199,7 +1199,7 @@ DECLARE
 BEGIN
 	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
-	-- a name that cannot be
+	-- refuses an invalid name
 	EXECUTE format('SELECT %s.le_run_call($1, ''SELECT''::text)', ours)
 		USING election;
 	IF jobs IS NULL OR dry_run IS NULL THEN
@@ -1228,8 +1228,8 @@ COMMENT ON FUNCTION le_cron_release(pg_catalog.text, pg_catalog.text, pg_catalog
 'undo le_cron_adopt(); dry_run: only show what would become of the jobs';
 
 --
--- Privileges: what changes state or causes network traffic is for those who
--- are granted it; status is for monitoring.
+-- Privileges: functions that change state or cause network traffic need a
+-- grant; status is for monitoring.
 --
 REVOKE ALL ON FUNCTION
 	le_acquire(pg_catalog.text, pg_catalog.text, pg_catalog.interval, pg_catalog.text, pg_catalog.text, pg_catalog.interval),

@@ -1,4 +1,4 @@
--- What may be done without a grant, with the documented ones, and never.
+-- Functions that need no grant, those of the documented grants, and the rest.
 CREATE EXTENSION leader_election;
 SET client_min_messages = error;
 DROP ROLE IF EXISTS regress_le_nobody, regress_le_job, regress_le_monitor;
@@ -8,7 +8,7 @@ CREATE ROLE regress_le_job;
 CREATE ROLE regress_le_monitor;
 SELECT le_acquire('regress/led');
 
--- everybody may ask whether this instance leads
+-- every role may check whether this instance leads
 SET ROLE regress_le_nobody;
 SELECT le_is_leader('regress/led'), le_is_leader('regress/other');
 SELECT le_fencing_token('regress/led') > 0 AS has_token,
@@ -41,7 +41,7 @@ SET leader_election.eligible = off;
 ALTER SYSTEM SET leader_election.eligible = off;
 RESET ROLE;
 
--- what a job needs
+-- the grants of a job
 GRANT EXECUTE ON FUNCTION le_acquire(text, text, interval, text, text, interval),
 	le_renew(text, text), le_release(text) TO regress_le_job;
 SET ROLE regress_le_job;
@@ -54,7 +54,7 @@ SELECT le_campaign('regress/privileges');
 SELECT * FROM le_status;
 RESET ROLE;
 
--- le_reset_token() is for superusers, whatever was granted
+-- le_reset_token() is for superusers, even with a grant
 GRANT EXECUTE ON FUNCTION le_reset_token(text) TO regress_le_job;
 SET ROLE regress_le_job;
 SELECT le_reset_token('regress/privileges');

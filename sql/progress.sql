@@ -1,4 +1,4 @@
--- A term that must be of use.
+-- Terms that must see progress.
 CREATE EXTENSION leader_election;
 
 -- off by default; arguments
@@ -13,7 +13,7 @@ SELECT le_acquire('regress/progress', progress_within => '999 ms');
 SELECT le_campaign('regress/progress', progress_within => '999999 microseconds');
 SELECT le_campaign('regress/progress', progress_within => '-1 day');
 SELECT le_campaign('regress/progress', progress_within => '1 year');
--- infinite intervals are known from PostgreSQL 17 on
+-- infinite intervals exist since PostgreSQL 17
 DO $$
 BEGIN
 	PERFORM le_campaign('regress/progress',
@@ -28,7 +28,7 @@ SELECT le_progress(NULL), le_progress('regress/progress');
 SELECT le_progress('a b');
 \echo :LAST_ERROR_SQLSTATE
 
--- shown whether or not it is asked for
+-- progress is shown even without a limit
 CREATE VIEW progress AS SELECT state,
 	progress_at BETWEEN term_started_at - interval '1 s' AND clock_timestamp()
 		AS since,
@@ -39,14 +39,14 @@ FROM le_status WHERE election = 'regress/progress';
 SELECT le_acquire('regress/progress');
 TABLE progress;
 
--- the strictest counts of those who ask for the same term
+-- of several calls for the same term, the strictest limit counts
 SELECT le_acquire('regress/progress', progress_within => '366 days');
 SELECT le_acquire('regress/progress', progress_within => '1 hour');
 SELECT le_acquire('regress/progress', progress_within => '2 hours');
 SELECT le_acquire('regress/progress', progress_within => '0');
 TABLE progress;
 
--- a campaign says what counts from then on
+-- a campaign sets the limit from then on
 SELECT le_campaign('regress/progress', progress_within => '90 min');
 TABLE progress;
 SELECT le_campaign('regress/progress', progress_within => '0');
@@ -54,7 +54,7 @@ TABLE progress;
 SELECT le_campaign('regress/progress');
 TABLE progress;
 
--- what is progress, and what is not
+-- calls that count as progress, and calls that do not
 CREATE FUNCTION moved(before timestamptz) RETURNS boolean LANGUAGE sql VOLATILE
 AS $$ SELECT progress_at > $1 + interval '100 ms' FROM progress_at $$;
 TABLE progress_at \gset
@@ -86,7 +86,7 @@ SELECT le_claim('regress/progress', 'job', '2026-01-01 00:00+00');
 SELECT le_complete('regress/progress', 'job', '2026-01-01 00:00+00');
 SELECT moved(:'progress_at') AS by_le_complete;
 
--- a tick that is taken, and one that is not
+-- a tick that was claimed before, and a new one
 TABLE progress_at \gset
 SELECT pg_sleep(0.2);
 CALL le_run('regress/progress', 'SELECT 1', job => 'job', tick => '2026-01-01 00:00+00');

@@ -1,4 +1,4 @@
--- Who holds an election on this instance: the instance, a session or a
+-- The owner of an election on this instance: the instance, a session or a
 -- transaction (transactions.sql).
 CREATE EXTENSION leader_election;
 
@@ -19,7 +19,7 @@ SELECT le_renew('regress/session', 'x');
 SELECT le_release('regress/session');
 SELECT le_is_leader('regress/session');
 
--- it ends with the session, and the next one is somebody else
+-- it ends with the session, and the next session has another
 SELECT le_acquire('regress/session', scope => 'session');
 SELECT le_fencing_token('regress/session') AS token \gset
 SELECT current_database() AS home \gset
@@ -56,12 +56,12 @@ RESET statement_timeout;
 \echo :LAST_ERROR_SQLSTATE
 SELECT le_release('regress/scope');
 SELECT le_is_leader('regress/scope');
--- and the call that was given up does not win later
+-- and a canceled call does not win later
 SELECT le_acquire('regress/scope', wait => '1 min');
 SELECT scope FROM le_status WHERE election = 'regress/scope';
 SELECT le_release('regress/scope');
 
--- stepping down ends what sessions hold, too
+-- stepping down ends terms of sessions, too
 SELECT le_acquire('regress/scope', scope => 'session');
 SELECT le_step_down('regress/scope', '0');
 SELECT le_is_leader('regress/scope');

@@ -1,5 +1,5 @@
--- What no setting accepts.  ALTER SYSTEM checks a value as the server's start
--- and a reload do; nothing is changed here.
+-- Values that settings refuse.  ALTER SYSTEM checks a value as the server's
+-- start and a reload do; nothing is changed here.
 
 -- the store's URL; credentials belong into the token file
 ALTER SYSTEM SET leader_election.consul_url = '';
@@ -29,7 +29,7 @@ ALTER SYSTEM SET leader_election.consul_key_prefix = 'a b';
 ALTER SYSTEM SET leader_election.consul_datacenter = 'dc1&stale';
 ALTER SYSTEM SET leader_election.consul_datacenter = 'dc 1';
 
--- what is published
+-- published names and values
 ALTER SYSTEM SET leader_election.node_name = E'a\nb';
 ALTER SYSTEM SET leader_election.node_name = E'a\x7f';
 ALTER SYSTEM SET leader_election.campaign = 'good, not good, fine';

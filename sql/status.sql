@@ -1,7 +1,7 @@
--- What a DBA sees; only what does not differ from run to run.
+-- The views of a DBA, as far as they are the same in each run.
 CREATE EXTENSION leader_election;
 
--- nothing there for what was never touched
+-- no row for an election that was never touched
 SELECT count(*) FROM le_status WHERE election = 'regress/status';
 
 -- a term
@@ -59,7 +59,7 @@ SELECT le_is_leader('regress/status/ghost'),
 	le_current_leader('regress/status/ghost');
 SELECT count(*) FROM le_status WHERE election = 'regress/status/ghost';
 
--- this instance is all there is
+-- this instance is the only node
 SELECT is_self, state, lease =
 	current_setting('leader_election.lease_ttl')::interval AS same_lease,
 	incarnation ~ '^[0-9a-f]+$' AS incarnation,

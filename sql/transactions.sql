@@ -1,5 +1,5 @@
--- Scope "transaction" follows pg_advisory_xact_lock(); the other scopes do
--- not care for the end of a transaction.
+-- Scope "transaction" follows pg_advisory_xact_lock(); the other scopes
+-- survive the end of a transaction.
 CREATE EXTENSION leader_election;
 
 -- node and session survive a rollback, as session-level locks do
@@ -56,7 +56,7 @@ SELECT le_acquire('regress/xact', scope => 'transaction', wait => '1 min');
 ROLLBACK;
 SELECT le_is_leader('regress/xact');
 
--- ROLLBACK TO ends what was taken since the savepoint, and only that
+-- ROLLBACK TO ends only leases taken since the savepoint
 BEGIN;
 SELECT le_acquire('regress/xact/1', scope => 'transaction');
 SAVEPOINT a;
@@ -67,7 +67,7 @@ RELEASE SAVEPOINT b;
 SELECT i, le_is_leader('regress/xact/' || i) FROM generate_series(1, 3) i;
 ROLLBACK TO SAVEPOINT a;
 SELECT i, le_is_leader('regress/xact/' || i) FROM generate_series(1, 3) i;
--- what was taken before it stays, also when it was asked for again inside
+-- a lease from before the savepoint stays, even if acquired again inside
 SAVEPOINT c;
 SELECT le_acquire('regress/xact/1', scope => 'transaction');
 ROLLBACK TO SAVEPOINT c;
@@ -114,7 +114,7 @@ ROLLBACK;
 SELECT le_is_leader('regress/session');
 SELECT le_release('regress/session');
 
--- a canceled wait leaves nothing, whatever the transaction goes on with
+-- a canceled wait leaves nothing, even if the transaction goes on
 SELECT le_acquire('regress/node');
 BEGIN;
 SAVEPOINT a;

@@ -39,7 +39,7 @@ extern bool le_eligible;
 extern bool le_standby_eligible;
 extern int	le_max_elections;
 extern int	le_max_events;
-extern int	le_max_jobs;	/* of one election */
+extern int	le_max_jobs;	/* per election */
 extern int	le_max_tick_ahead;	/* s */
 extern int	le_job_check_interval;	/* ms; 0: only when asked */
 extern bool le_log_error;		/* keep the messages of jobs that fail */

@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * bound.c
- *		Which sessions have transactions that are bound to a term.
+ *		Registry of the sessions with transactions bound to a term.
  *
- * A term that is to end waits for them.  Each backend has a few places of its
- * own in shared memory, which nobody else writes; the worker looks through
- * all of them, but only while some term is to end.  No counter could be left
- * too high by a process that dies: the places of a backend that is gone count
- * for nothing.
+ * A term that is to end waits for them.  Each backend has a few entries of its
+ * own in shared memory, written by no other process; the worker scans all of
+ * them, but only while some term is to end.  A process that dies leaves no
+ * counter too high: the entries of a backend that is gone do not count.
  *
- * It also nudges them, by a signal, to look at a term that is over before its
- * time, or will be.  Nothing depends on it but how soon they do.
+ * The worker also signals them to check a term that ended early, or will.  The
+ * signal only makes them faster.
  *
  * src/shmem/bound.c
  *
@@ -28,16 +27,16 @@ typedef struct Bound
 {
 	pg_atomic_uint64 token;		/* 0: the place is free */
 	pg_atomic_uint32 slot;
-	pg_atomic_uint32 stops;		/* is to stop when the term is lost */
+	pg_atomic_uint32 stops;		/* stop the session when the term is lost */
 } Bound;
 
 typedef struct Bindings
 {
-	pg_atomic_uint64 owner;		/* whose the places are */
+	pg_atomic_uint64 owner;		/* the session that owns the places */
 	pg_atomic_uint32 pid;
-	pg_atomic_uint32 holding;	/* terms in its own name that it is to stop
-								 * for without being bound */
-	pg_atomic_uint32 used;		/* how many of them */
+	pg_atomic_uint32 holding;	/* terms in its own name that stop it without
+								 * binding it */
+	pg_atomic_uint32 used;		/* number of places in use */
 	pg_atomic_uint32 commits;	/* its transaction is about to commit */
 	pg_atomic_uint32 excused;	/* slot + 1 of the election that this backend
 								 * itself is about to end; 0: none */
@@ -48,7 +47,7 @@ typedef struct Bindings
 
 static Bindings *backends;
 
-/* Of a nudge; 0: there are none.  Chosen before there are other processes. */
+/* The signal of le_bound_nudge(); 0: none.  Chosen in the postmaster. */
 static int	signal_number = 0;
 
 Size
@@ -83,10 +82,9 @@ le_bound_init(bool found, void *where)
 }
 
 /*
- * Choose a real-time signal that nothing else uses, the same for all
- * processes.  All of them ignore it until they are bound to something: one
- * that comes late may meet another process of this server, and must not end
- * that.
+ * Choose an unused real-time signal, the same for all processes.  A process
+ * ignores it until it is bound to a term: a late signal may hit another
+ * process of this server, and must not end it.
  */
 void
 le_bound_install(void)
@@ -113,7 +111,7 @@ le_bound_signal(void)
 	return signal_number;
 }
 
-/* Whoever sat here before may have left in a hurry. */
+/* The previous backend with this number may have left entries behind. */
 static Bindings *
 my_bindings(void)
 {
@@ -137,9 +135,9 @@ my_bindings(void)
 }
 
 /*
- * Count this session in.  Returns its place, or -1 if it has no more.  The
- * caller looks at the term again afterwards: the worker marks one that is to
- * end before it looks here, so one of the two sees the other.
+ * Register this session.  Returns its place, or -1 if none is free.  The
+ * caller must check the term again afterwards: the worker marks a term that is
+ * to end before it scans these entries, so one of the two sees the other.
  */
 int
 le_bound_enter(int slot, uint64 token)
@@ -178,8 +176,8 @@ le_bound_leave(int place)
 }
 
 /*
- * Is the session to be told when the term is lost?  As above, the caller looks
- * at the term again afterwards.
+ * Shall the worker signal the session when the term is lost?  As above, the
+ * caller checks the term again afterwards.
  */
 void
 le_bound_stops(int place, bool stops)
@@ -189,7 +187,7 @@ le_bound_stops(int place, bool stops)
 	pg_memory_barrier();
 }
 
-/* The same for terms that it holds in its own name: one more, or less. */
+/* The same for terms held in the session's name: one more, or less. */
 void
 le_bound_holds(int change)
 {
@@ -200,8 +198,8 @@ le_bound_holds(int change)
 }
 
 /*
- * Its transaction, which is bound to something, may pass the check at commit
- * from here on; or that is over.
+ * The session's bound transaction may pass the check at commit from here on;
+ * or its commit is over.
  */
 void
 le_bound_commits(bool yes)
@@ -211,9 +209,9 @@ le_bound_commits(bool yes)
 }
 
 /*
- * This session is about to end a term itself.  If it is bound to that, it
- * cannot be waited for: it would wait for itself, and its commit is refused
- * anyway.
+ * This session is about to end a term itself.  If it is bound to that term,
+ * the worker must not wait for it: it would wait for itself, and its commit is
+ * refused anyway.
  */
 void
 le_bound_do_not_wait(int slot)
@@ -233,11 +231,11 @@ is_excused(Bindings *b, int slot)
 	return excused == EXCUSED_ALL || excused == (uint32) slot + 1;
 }
 
-/* Its place; NULL: it is not bound to the term. */
+/* The backend's entry; NULL: it is not bound to the term. */
 static Bound *
 place_of(Bindings *b, int slot, uint64 token)
 {
-	Assert(token != 0);			/* a free place has none */
+	Assert(token != 0);			/* 0 marks a free place */
 	if (pg_atomic_read_u32(&b->used) == 0)
 		return NULL;
 	for (int k = 0; k < LE_MAX_BOUND; k++)
@@ -247,7 +245,7 @@ place_of(Bindings *b, int slot, uint64 token)
 	return NULL;
 }
 
-/* Is any transaction bound to this term, that could still commit? */
+/* Could any transaction bound to this term still commit? */
 bool
 le_bound_to(int slot, uint64 token)
 {
@@ -263,9 +261,9 @@ le_bound_to(int slot, uint64 token)
 }
 
 /*
- * May a transaction that is bound to this term have passed the check at
- * commit, and its commit record be yet to come?  One that waits for a standby
- * has written it.
+ * May a transaction bound to this term have passed the check at commit,
+ * without having written its commit record?  A transaction that waits for a
+ * standby has written it.
  */
 bool
 le_bound_commit_under_way(int slot, uint64 token)
@@ -284,7 +282,7 @@ le_bound_commit_under_way(int slot, uint64 token)
 	return false;
 }
 
-/* Is this backend to look at the term, which it may hold itself? */
+/* Must this backend check the term, which it may hold itself? */
 static bool
 is_concerned(Bindings *b, int slot, uint64 token, LeOwner owner, bool all)
 {
@@ -297,10 +295,9 @@ is_concerned(Bindings *b, int slot, uint64 token, LeOwner owner, bool all)
 }
 
 /*
- * The term is over or to end, or must not be committed under any more: have
- * those look who are to stop when it is lost, or all who are bound to it.  The
- * others are left in peace: a signal cuts short what waits in code that knows
- * nothing of us.
+ * The term is over or to end, or allows no commit any more: signal the
+ * sessions that stop when it is lost, or with "all" those bound to it.  No
+ * others, since a signal interrupts waits in code of other extensions.
  */
 void
 le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all)
@@ -317,7 +314,7 @@ le_bound_nudge(int slot, uint64 token, LeOwner owner, bool all)
 	}
 }
 
-/* Is there any term at whose end it is to stop? */
+/* Does the end of any term stop this backend? */
 static bool
 is_to_look(Bindings *b)
 {
@@ -335,9 +332,9 @@ is_to_look(Bindings *b)
 }
 
 /*
- * A worker that begins cannot know whom the one before has told: it may have
- * gone between the end of a term and the signal.  So all look who are to stop
- * for any term.
+ * A new worker cannot know which signals its predecessor sent: it may have
+ * died between the end of a term and the signal.  So signal all sessions that
+ * stop for any term.
  */
 void
 le_bound_nudge_all(void)

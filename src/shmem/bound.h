@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * bound.h
- *		Which sessions have transactions that are bound to a term.
+ *		Registry of the sessions with transactions bound to a term.
  *
  * src/shmem/bound.h
  *
@@ -12,7 +12,7 @@
 
 #include "shmem/leases.h"
 
-/* To how many terms one session's transaction may be bound. */
+/* The number of terms that may bind one session. */
 #define LE_MAX_BOUND	16
 
 #define LE_BOUND_NONE	(-1)	/* no election */

@@ -22,7 +22,7 @@
 
 /*
  * The clock of every deadline.  CLOCK_BOOTTIME goes on while the machine
- * sleeps and is not set by anybody; reading it takes no system call.
+ * sleeps and cannot be set; reading it takes no system call.
  */
 le_time
 le_now(void)
@@ -33,7 +33,7 @@ le_now(void)
 	return (le_time) ts.tv_sec * LE_SEC + ts.tv_nsec;
 }
 
-/* For display only: what the wall clock shows at that instant. */
+/* For display only: the wall clock's time at that instant. */
 TimestampTz
 le_wall(le_time when)
 {

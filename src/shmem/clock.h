@@ -19,7 +19,7 @@ extern le_time le_now(void);
 extern TimestampTz le_wall(le_time when);
 extern uint32 le_random(void);
 
-/* As stores count: since 1970-01-01 UTC; ticks in milliseconds. */
+/* In the units of stores: since 1970-01-01 UTC; ticks in milliseconds. */
 extern int64 le_unix_us(TimestampTz when);
 extern int64 le_tick_now(void);
 extern TimestampTz le_from_tick(int64 ms);

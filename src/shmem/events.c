@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * events.c
- *		What happened last: the rings behind the view le_events.
+ *		The last events: the rings behind the view le_events.
  *
- * The worker writes most of it, backends what concerns their transactions;
- * nobody waits (ring.c).  Runs of jobs have a ring of their own: one job a
- * second would push out what is needed to tell why the leader changed.  A
- * store that goes and comes back again and again has one pair of events with a
- * count, for the same reason.
+ * The worker writes most events, backends those of their transactions; nobody
+ * waits (ring.c).  Runs of jobs have a ring of their own: one job a second
+ * would push out the events that explain a change of leader.  For the same
+ * reason, a store that fails and returns repeatedly has one pair of events
+ * with a count.
  *
  * src/shmem/events.c
  *
@@ -24,7 +24,7 @@
 #include "shmem/events.h"
 #include "shmem/ring.h"
 
-/* A store that was up for longer than this goes down anew. */
+/* After a longer time up, an outage of the store is a new event. */
 #define REPEATED_WITHIN	(10 * INT64CONST(60000000))
 
 typedef struct Rings
@@ -136,7 +136,7 @@ append(LeEvent *record)
 	return place;
 }
 
-/* What was written last of all in the ring of terms is this. */
+/* Is this the newest event in the ring of terms? */
 static bool
 is_newest(const Outage *outage)
 {
@@ -144,7 +144,7 @@ is_newest(const Outage *outage)
 		outage->place == le_ring_newest(ring_of(LE_RING_TERMS));
 }
 
-/* The same happened again: it takes the place, and the number, of the last. */
+/* A repeated event takes the place, and the number, of the last one. */
 static void
 repeat(Outage *outage, const LeEvent *record)
 {
@@ -171,9 +171,9 @@ begin(Outage *outage, const LeEvent *record)
 }
 
 /*
- * The store goes, or comes back.  If that is all that has happened since it
- * did so before, not long ago, the two are one.  While it is away the event
- * that said it was back is hidden.
+ * The store fails, or comes back.  Merge this with the last such event if that
+ * is recent and no other event came in between; the last "store up" event is
+ * then hidden during the outage.
  */
 static void
 note_store(LeEvent *record)
@@ -260,8 +260,8 @@ le_events_oldest(LeEventRing of)
 }
 
 /*
- * False: it was dropped, has been written over, or is being written right
- * now; and of a place that is higher than any drawn.
+ * False: it was dropped, was overwritten, or is being written right now, or
+ * the place is higher than any drawn.
  */
 bool
 le_copy_event(LeEventRing of, uint64 place, LeEvent *copy)
@@ -296,7 +296,7 @@ le_begin_events(LeEventReader *reader)
 	}
 }
 
-/* The next of all rings; false: there is none. */
+/* The next event of all rings; false: there is none. */
 bool
 le_next_event(LeEventReader *reader, LeEvent *event)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * events.h
- *		What happened last: the rings behind the view le_events.
+ *		The last events: the rings behind the view le_events.
  *
- * Any process of the instance may write, with one call; readers wait for
- * nobody.  See events.c for how.
+ * Any process of the instance may write, with one call; readers never wait.
+ * See events.c for the method.
  *
  * src/shmem/events.h
  *
@@ -15,7 +15,7 @@
 
 #include "shmem/leases.h"
 
-/* What may happen; le_event_name() has the words. */
+/* Kinds of events; le_event_name() has the words. */
 typedef enum LeEventKind
 {
 	/* terms of this node */
@@ -23,10 +23,9 @@ typedef enum LeEventKind
 	LE_EVENT_TOOK_OVER,			/* follows ACQUIRED: from whom, and why */
 	LE_EVENT_RELEASED,
 	LE_EVENT_STEPPED_DOWN,
-	LE_EVENT_NO_PROGRESS,		/* ended for lack of it */
+	LE_EVENT_NO_PROGRESS,		/* ended for lack of progress */
 	LE_EVENT_LOST,
-	LE_EVENT_TOKEN_REFUSED,		/* one that was given back, for it was too
-								 * low */
+	LE_EVENT_TOKEN_REFUSED,		/* given back: the token was too low */
 
 	/* another node's term, as this node sees it */
 	LE_EVENT_SEEN,
@@ -36,9 +35,9 @@ typedef enum LeEventKind
 	LE_EVENT_STORE_REFUSED,
 	LE_EVENT_STORE_UP,
 	LE_EVENT_WORKER_STARTED,
-	LE_EVENT_FILE_TROUBLE,		/* what must outlive a restart cannot be
-								 * written, or was damaged */
-	LE_EVENT_FILE_WRITTEN,		/* it can be written again */
+	LE_EVENT_FILE_TROUBLE,		/* a file that must outlive a restart cannot
+								 * be written, or was damaged */
+	LE_EVENT_FILE_WRITTEN,		/* the file can be written again */
 
 	/* jobs */
 	LE_EVENT_FENCE_ABORTED,		/* a bound transaction failed its check */
@@ -47,9 +46,9 @@ typedef enum LeEventKind
 	LE_EVENT_RUN_STARTED,
 	LE_EVENT_RUN_DONE,
 	LE_EVENT_RUN_FAILED,
-	LE_EVENT_PASSED_OVER,		/* a tick that was not done, by another */
-	LE_EVENT_JOB_FAILED,		/* a claim of this node's ended so */
-	LE_EVENT_JOB_MISSED,		/* ticks that nobody has ever claimed */
+	LE_EVENT_PASSED_OVER,		/* a later tick replaced one not done */
+	LE_EVENT_JOB_FAILED,		/* a claim of this node ended as failed */
+	LE_EVENT_JOB_MISSED,		/* ticks that were never claimed */
 	LE_EVENT_JOB_ABANDONED,		/* a tick runs no more: its term is over */
 	LE_EVENT_JOB_LATE			/* the next tick was not claimed in time */
 } LeEventKind;
@@ -58,16 +57,15 @@ typedef enum LeEventKind
 
 #define LE_MAX_EVENT_DETAIL	255
 
-/* One of them. */
 typedef struct LeEvent
 {
 	uint64		number;			/* 1, 2, ... since the start, of all rings */
-	bool		hidden;			/* part of one before it, of the same kind */
+	bool		hidden;			/* merged into an earlier event */
 	TimestampTz at;
 	LeEventKind what;
-	int			pid;			/* of the process that wrote it */
-	uint64		token;			/* 0: of no term */
-	char		election[LE_MAX_ELECTION_LEN + 1];	/* "": of none */
+	int			pid;			/* the writer's */
+	uint64		token;			/* the term's; 0: no term */
+	char		election[LE_MAX_ELECTION_LEN + 1];	/* "": none */
 	char		node[LE_MAX_NODE_NAME_LEN + 1];
 	char		detail[LE_MAX_EVENT_DETAIL + 1];	/* UTF-8; "": none */
 } LeEvent;
@@ -85,24 +83,24 @@ extern void le_event_of(const char *node, LeEventKind what,
 						const char *detail,...) pg_attribute_printf(5, 6);
 
 /*
- * What happens often must not push out what happens seldom, so each of these
- * has a ring of its own.
+ * Frequent events must not push out rare ones, so each of these kinds has a
+ * ring of its own.
  */
 typedef enum LeEventRing
 {
-	LE_RING_TERMS,				/* who leads, the store, the worker */
-	LE_RING_RUNS,				/* each run of a job has some */
-	LE_RING_JOBS				/* what jobs have left undone */
+	LE_RING_TERMS,				/* terms, the store, the worker */
+	LE_RING_RUNS,				/* runs of jobs */
+	LE_RING_JOBS				/* missed, abandoned and late ticks */
 } LeEventRing;
 
 #define LE_NEVENTRINGS	(LE_RING_JOBS + 1)
 
-/* The places of a ring that may be there; a copy, false if it is not. */
+/* The range of places in a ring; a copy of one, false if it is not there. */
 extern uint64 le_events_oldest(LeEventRing of);
 extern uint64 le_events_newest(LeEventRing of);
 extern bool le_copy_event(LeEventRing of, uint64 place, LeEvent *copy);
 
-/* Reads all of them, in the order of their numbers. */
+/* Reads all rings, in the order of the events' numbers. */
 typedef struct LeEventReader
 {
 	uint64		next[LE_NEVENTRINGS];

@@ -3,9 +3,9 @@
  * history.c
  *		Runs of jobs that this instance has seen: behind le_history().
  *
- * A backend notes its own runs as they end.  The worker notes runs of other
- * instances when it looks at all jobs (job_scan.c) and finds that one has
- * ended.  So a run can be noted twice: its claim's id tells.
+ * A backend notes its own runs as they end.  The worker notes ended runs of
+ * other instances when it reads all jobs (job_scan.c).  So a run can be noted
+ * twice, with the same claim id.
  *
  * src/shmem/history.c
  *
@@ -40,7 +40,7 @@ le_history_note(const LeJobRow *run)
 		le_ring_write(ring, le_ring_draw(ring), run);
 }
 
-/* Who ran it knows why it ended; who looks at the store may not. */
+/* The run's own backend knows its error; a reader of the store may not. */
 static void
 complete(LeClaimRow *run, const LeClaimRow *older)
 {
@@ -53,7 +53,7 @@ complete(LeClaimRow *run, const LeClaimRow *older)
 }
 
 /*
- * Is it there already, as it was noted later?  A run without a claim has no
+ * Is the run there already, from a later note?  A run without a claim has no
  * id, and is noted once.
  */
 static bool
@@ -69,7 +69,7 @@ is_among(const LeJobRow *run, LeJobRow *runs, int n)
 	return false;
 }
 
-/* The newest first, each as it was noted last. */
+/* The newest first, each from its last note. */
 int
 le_history_copy(const char *election, const char *job, int most,
 				LeJobRow *runs)

@@ -15,10 +15,10 @@
 extern Size le_history_size(void);
 extern void le_history_init(bool found, void *where);
 
-/* A run as it was just seen; by any process. */
+/* Notes a run; from any process. */
 extern void le_history_note(const LeJobRow *run);
 
-/* As many of the newest as may be there, of "election" and "job" (NULL: any). */
+/* The newest runs of "election" and "job" (NULL: any), at most so many. */
 extern int	le_history_copy(const char *election, const char *job, int most,
 							LeJobRow *runs);
 

@@ -4,12 +4,12 @@
  *		All jobs as the worker last saw them in the store: behind le_jobs().
  *
  * There may be few or many, so the rows are in dynamic shared memory.  The
- * worker makes a new piece of it each time, and lets go of the one before,
- * which goes away when the last of its readers has.  Nobody waits for anybody:
- * a reader who finds the piece gone takes the next one.
+ * worker makes a new segment each time, and unpins the previous one, which
+ * goes away after its last reader.  Nobody waits: a reader that finds its
+ * segment gone takes the next one.
  *
- * Whatever is wrong with the memory, the leases must not suffer: then there is
- * no snapshot.
+ * A failure to allocate memory must not affect the leases: then there is no
+ * snapshot.
  *
  * src/shmem/job_snapshot.c
  *
@@ -25,7 +25,7 @@
 
 #define NONE	0				/* no segment's handle */
 
-/* How often a reader looks for a piece that is there. */
+/* The number of times that a reader looks for the newest piece. */
 #define TRIES	10
 
 typedef struct Piece
@@ -40,7 +40,7 @@ typedef struct Piece
 
 typedef struct Board
 {
-	pg_atomic_uint32 handle;	/* of the newest piece */
+	pg_atomic_uint32 handle;	/* the newest piece's */
 } Board;
 
 static Board *board = NULL;
@@ -61,7 +61,7 @@ le_job_snapshot_init(bool found, void *where)
 
 /* ---- in the worker ---- */
 
-/* NONE: there is no room. */
+/* NONE: out of segments. */
 static dsm_handle
 make_piece(const LeJobRow *rows, int nrows, le_time as_of)
 {

@@ -1,27 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * leases.c
- *		The lease table: what this node holds, seeks and has seen.
+ *		The lease table: elections that this node holds, seeks or has seen.
  *
  * A check must be cheap and must never wait for the worker, which may be
  * stopped, swapped out or dead.  So there is no lock.  The worker brackets
  * each change of a slot by making its version odd and then even again; a
- * reader takes what it read only if the version was even and did not move
- * meanwhile.  It tries a few times and then says "no term": a worker that
- * died in the middle of a change leaves a slot that nobody believes in.
+ * reader accepts its copy only if the version was even and did not move
+ * meanwhile.  It tries a few times and then returns "no term": a worker that
+ * died in the middle of a change leaves a slot without a believable term.
  *
  * Renewing a lease moves the deadline alone, forward and within one term, so
- * that needs no bracket; and what only people look at (the value, the holder,
- * errors) has a version of its own, "shown".  So a leader's readers never have
- * to try twice, nor hear "no term" from a worker that was stopped at the wrong
+ * that needs no bracket; and the fields for views (value, holder, errors) have
+ * a version of their own, "shown".  So a leader's readers never have to try
+ * twice, and never see "no term" because the worker was stopped at the wrong
  * moment.
  *
  * Names are found through chained buckets.  A slot changes its name only
  * between two moves of "layout": one after it has left its old chain, so that
- * a reader who still stands on it looks again, and one after it has joined
- * its new chain.  A reader who finds nothing looks again if layout moved.
- * The name in the slot is compared under the slot's version in any case, so
- * the worst outcome of a race is a miss.
+ * a reader still on it starts again, and one after it has joined its new
+ * chain.  A reader that finds nothing starts again if layout moved.  The name
+ * in the slot is compared under the slot's version in any case, so the worst
+ * outcome of a race is a miss.
  *
  * src/shmem/leases.c
  *
@@ -41,16 +41,16 @@ LeTable    *le_table = NULL;
 static pg_atomic_uint32 *buckets;
 static LeSlot *slots;
 
-/* The election that this process asked about last; see find_cached(). */
+/* The last election that this process looked up; see find_cached(). */
 static struct
 {
 	char		name[LE_MAX_ELECTION_LEN + 1];
 	uint64		as_of;			/* the layout, never 0 */
 	int			number;			/* -1: it has no slot */
-	bool		noted;			/* as one that has none, see note_missing() */
+	bool		noted;			/* as missing, see note_missing() */
 }			cached = {.number = -1};
 
-/* How often a reader tries before it fails closed. */
+/* The number of tries before a reader fails closed. */
 #define LE_READ_TRIES	64
 
 static int
@@ -75,7 +75,7 @@ le_leases_size(void)
 	return size;
 }
 
-/* All but the versions, which must go on counting while readers watch them. */
+/* All but the versions, which must not go back while readers watch them. */
 static void
 init_slot(LeSlot *slot)
 {
@@ -174,7 +174,7 @@ follow_chain(const char *election)
 	return -1;
 }
 
-/* Does the slot bear that name, and no other in the middle of a change? */
+/* Does the slot have that name, and is it not being changed? */
 static bool
 is_named(LeSlot *slot, const char *election)
 {
@@ -189,8 +189,8 @@ is_named(LeSlot *slot, const char *election)
 }
 
 /*
- * That a name is not there can be said only of chains that stood still; a
- * slot that is found speaks for itself, however fast other names move.
+ * "Not found" is certain only if the chains did not change meanwhile; a found
+ * slot is certain, even while other names move.
  */
 static int
 look_up(const char *election, uint64 *layout)
@@ -212,10 +212,9 @@ look_up(const char *election, uint64 *layout)
 }
 
 /*
- * Where is the election?  Most sessions ask about one, whose slot is kept
- * until names move.  To remember more of them would take a hash table of our
- * own, which costs as much as the one in shared memory and grows with every
- * name that is asked about.
+ * The number of the election's slot.  Most sessions ask about one election, so
+ * its slot is cached until names move.  Caching more would take a hash table,
+ * which costs as much as the one in shared memory and grows with every name.
  */
 static int
 find_cached(const char *election)
@@ -238,10 +237,10 @@ is_missing(const LeMissing *missing, uint32 hash, const char *election)
 }
 
 /*
- * A check was asked about an election that has no place here, so it says no,
- * and would for ever if the name is misspelt.  le_check_config() lists such
- * names; the last few will do.  This must not wait, like any check: who finds
- * a place being written leaves it alone.
+ * Note a check of an election without a slot.  It returns false, for ever if
+ * the name is misspelt, so le_check_config() lists the last few such names.
+ * Like any check this must not wait, so it skips an entry that is being
+ * written.
  */
 static void
 note_missing(const char *election)
@@ -273,8 +272,8 @@ note_missing(const char *election)
 }
 
 /*
- * One of those names, into LE_MAX_ELECTION_LEN + 1 bytes, and when it was last
- * looked up; 0: none there.
+ * One of those names, into LE_MAX_ELECTION_LEN + 1 bytes, and the time of its
+ * last lookup; 0: none there.
  */
 TimestampTz
 le_copy_missing(int number, char *name)
@@ -302,10 +301,9 @@ le_find_term(const char *election)
 }
 
 /*
- * Which term does this node have in the election?  False: none that could be
- * read, which callers must take for "none".  The deadline is returned as
- * found; to compare it with the clock is left to the caller, who knows whom
- * the term must belong to.
+ * Read this node's term in the election.  False: no readable term, which
+ * callers must take for "none".  Callers must compare the deadline with the
+ * clock, and the owner with the one that they expect.
  */
 bool
 le_read_term(const char *election, LeTerm *term)
@@ -322,8 +320,8 @@ le_read_term(const char *election, LeTerm *term)
 }
 
 /*
- * The same at the place where the election was found before.  Keeps nothing,
- * so a signal handler may ask, too.
+ * The same for a slot that was found before.  Keeps nothing, so a signal
+ * handler may call it, too.
  */
 bool
 le_read_term_at(int number, const char *election, LeTerm *term)
@@ -357,7 +355,7 @@ le_read_term_at(int number, const char *election, LeTerm *term)
 }
 
 /*
- * For display: copy what the worker changes between make_odd() and
+ * For display: copy data that the worker changes between make_odd() and
  * make_even().  False: it was changing all the time.
  */
 static bool
@@ -391,7 +389,7 @@ le_copy_slot(int number, LeSlot *copy)
 	return copy_whole(&slot->shown, copy, slot, sizeof(*copy)) && copy->used;
 }
 
-/* Copy the known nodes for display into LE_MAX_NODES places. */
+/* Copy the known nodes for display, up to LE_MAX_NODES. */
 int
 le_copy_nodes(LeNodeInfo *copy)
 {
@@ -412,7 +410,7 @@ le_copy_nodes(LeNodeInfo *copy)
 	return 0;
 }
 
-/* Why can this node not lead, into LE_UNFIT_LEN + 1 bytes?  "": it can. */
+/* The reason that this node cannot lead, in LE_UNFIT_LEN + 1 bytes, or "". */
 void
 le_copy_unfit(char *unfit)
 {
@@ -421,7 +419,7 @@ le_copy_unfit(char *unfit)
 		unfit[0] = '\0';
 }
 
-/* What is wrong with all elections, if anything is. */
+/* The trouble that concerns all elections, if any. */
 void
 le_copy_trouble(LeTrouble *trouble)
 {
@@ -438,8 +436,8 @@ le_copy_trouble(LeTrouble *trouble)
 
 /*
  * A backend ends its own term: at once for every reader, without waiting for
- * the worker, who will find the mark and tell the store.  The mark of a term
- * that is over must not replace that of a later one: tokens only grow.
+ * the worker, which will find the mark and tell the store.  The mark of an
+ * earlier term must not replace that of a later one: tokens only grow.
  */
 void
 le_give_up_term(const char *election, uint64 token)
@@ -456,7 +454,7 @@ le_give_up_term(const char *election, uint64 token)
 		;
 }
 
-/* The same for all that this owner holds; was there any? */
+/* The same for all terms of this owner; was there any? */
 bool
 le_give_up_terms_of(LeOwner owner)
 {
@@ -477,11 +475,11 @@ le_give_up_terms_of(LeOwner owner)
 }
 
 /*
- * One acquire may serve several calls, and any of them may be canceled when
- * it has been answered already.  Who takes note keeps the term for all; the
- * last of those that do not, the worker included while it answers, gives up
- * what nobody would know of.  A worker that ends in between leaves the mark
- * that it has not told them all, and the next one goes on from there.
+ * One acquire may serve several calls, and any of them may be canceled after
+ * the worker has answered it.  A call that reads its answer keeps the term for
+ * all; if none does, the last one to decline gives the term up, as no caller
+ * knows of it.  The worker counts as a call while it answers.  If it ends in
+ * between, TELLING stays set, and its successor goes on from there.
  */
 #define KEPT	(1U << 31)
 #define TELLING	(1U << 30)
@@ -514,14 +512,14 @@ le_decline_term(const char *election, uint64 token)
 		le_give_up_term(election, token);
 }
 
-/* Before the term shows: from then on somebody has to be told of it. */
+/* Before the term is visible: from then on a caller must learn of it. */
 void
 le_begin_grants(LeSlot *slot)
 {
 	pg_atomic_write_u32(&slot->grants, TELLING);
 }
 
-/* Have not all been told of the term who waited for it? */
+/* Are there calls that wait for the term without an answer? */
 bool
 le_grants_open(const LeSlot *slot)
 {
@@ -569,9 +567,9 @@ le_owner_of(const LeSlot *slot)
 }
 
 /*
- * Does the node hold a term whose deadline is still to come?  One that has
- * run out, perhaps while the worker was stopped, says nothing of who holds
- * the election now, though the worker may not have ended it yet.
+ * Does the node hold a term whose deadline is still to come?  After that, for
+ * example because the worker was stopped, the election's holder is unknown,
+ * even if the worker has not ended the term yet.
  */
 bool
 le_term_stands(const LeSlot *slot)
@@ -604,7 +602,7 @@ le_session_live(void)
 	return le_table->node.state == LE_NODE_LIVE;
 }
 
-/* Has it left nothing at the store? */
+/* Is there no store session of this node? */
 bool
 le_session_none(void)
 {
@@ -625,7 +623,7 @@ make_even(pg_atomic_uint64 *version)
 	pg_atomic_write_u64(version, (pg_atomic_read_u64(version) | 1) + 1);
 }
 
-/* Around changes of what a check reads, and of anything else. */
+/* Around changes of any field, including those that a check reads. */
 void
 le_begin_change(LeSlot *slot)
 {
@@ -642,7 +640,7 @@ le_end_change(LeSlot *slot)
 	make_even(&slot->version);
 }
 
-/* Around changes of what only status views show. */
+/* Around changes of fields that only status views show. */
 void
 le_begin_note(LeSlot *slot)
 {
@@ -657,9 +655,9 @@ le_end_note(LeSlot *slot)
 }
 
 /*
- * Does the success put an end to what was noted?  A refusal concerns what it
- * was about alone, since a token may allow to read a key and not to write it;
- * a fencing token that is too low, until there is a better one.  Anything else
+ * Does the success end the noted error?  A refusal lasts until a success of
+ * the same kind, since a token may allow to read a key and not to write it; a
+ * fencing token that is too low, until there is a higher one.  Any other error
  * is over as soon as the store answers for the election.
  */
 static bool
@@ -669,7 +667,7 @@ is_over(const LeSlot *slot, LeOpKind kind)
 		(!slot->refused || slot->refused_kind == le_op_right(kind));
 }
 
-/* Keep what went wrong with the election for le_status, until it goes well. */
+/* Keep an error of the election for le_status, until it is over. */
 void
 le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome, LeCause cause,
 			  const char *detail)
@@ -689,7 +687,7 @@ le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome, LeCause cause,
 	le_end_note(slot);
 }
 
-/* The same for what concerns them all; "": nothing any more. */
+/* The same for trouble of all elections; "": it is over. */
 void
 le_set_trouble(LeTroubleKind kind, const char *text)
 {
@@ -704,7 +702,7 @@ le_set_trouble(LeTroubleKind kind, const char *text)
 	make_even(&le_table->trouble_version);
 }
 
-/* The nodes, as the store has just shown them. */
+/* The nodes, as just read from the store. */
 void
 le_set_nodes(const LeNodeInfo *nodes, int n)
 {
@@ -723,7 +721,7 @@ le_set_unfit(const char *unfit)
 	make_even(&le_table->nodes_version);
 }
 
-/* Nothing is held, sought or under way in it. */
+/* Is nothing held, sought or under way in this slot? */
 static bool
 is_idle(const LeSlot *slot)
 {
@@ -732,8 +730,9 @@ is_idle(const LeSlot *slot)
 }
 
 /*
- * A hold-off is kept, too: with its slot it would be forgotten, and whoever
- * asked next would win back what somebody has told this node to stay out of.
+ * A slot with a hold-off is kept, too: otherwise the hold-off would be lost,
+ * and the next acquire would win back an election that this node shall stay
+ * out of.
  */
 static bool
 can_be_reused(const LeSlot *slot)
@@ -741,7 +740,7 @@ can_be_reused(const LeSlot *slot)
 	return is_idle(slot) && slot->hold_off_until <= le_now();
 }
 
-/* How many slots are kept by nothing but a hold-off? */
+/* The number of slots kept only by a hold-off. */
 int
 le_held_off(void)
 {
@@ -766,7 +765,7 @@ unlink_slot(LeSlot *slot)
 	pg_atomic_write_u32(link, pg_atomic_read_u32(&slot->next));
 }
 
-/* An unused slot, or else the one that has been of no use for longest. */
+/* An unused slot, or else the least recently used idle one. */
 static LeSlot *
 slot_for_new_name(void)
 {
@@ -782,9 +781,9 @@ slot_for_new_name(void)
 }
 
 /*
- * NULL: the table is full of elections that are held or sought, or that this
- * node has been told to stay out of for a while (le_held_off()).  Whatever is
- * kept elsewhere about the slot is another election's if it was added.
+ * NULL: the table is full of elections that are held, sought or held off
+ * (le_held_off()).  With "added", data kept elsewhere for the slot belongs to
+ * another election.
  */
 LeSlot *
 le_find_or_add_slot(const char *election, bool *added)

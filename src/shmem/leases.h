@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * leases.h
- *		The lease table: what this node holds, seeks and has seen.
+ *		The lease table: elections that this node holds, seeks or has seen.
  *
  * The table lies in shared memory.  The worker is its only writer; every
- * other process reads without a lock.  See leases.c for how.
+ * other process reads without a lock.  See leases.c for the method.
  *
  * src/shmem/leases.h
  *
@@ -22,9 +22,9 @@
 #include "store/store.h"
 
 /*
- * Who holds a term on this node.  0: nobody; LE_OWNER_NODE: the instance;
- * anything else: one backend, by the number that it drew when it first used
- * the extension, in scope "transaction" with LE_OWNER_XACT added.
+ * The owner of a term on this node.  0: none; LE_OWNER_NODE: the instance; any
+ * other value: one backend, by the number that it drew when it first used the
+ * extension, in scope "transaction" with LE_OWNER_XACT added.
  */
 typedef uint64 LeOwner;
 
@@ -33,8 +33,8 @@ typedef uint64 LeOwner;
 #define LE_OWNER_XACT		(UINT64CONST(1) << 63)
 
 /*
- * A term that is to end waits for the transactions that are bound to it, then
- * has them canceled, then waits this long for the last to be gone.
+ * A term that is to end waits for the transactions bound to it, then cancels
+ * them, then waits this long for the last to end.
  */
 #define LE_DRAIN_GRACE		(3 * LE_SEC / 2)
 
@@ -43,72 +43,70 @@ typedef uint64 LeOwner;
 /* One election. */
 typedef struct LeSlot
 {
-	/* What a check reads; changes of it are bracketed by "version". */
+	/* Fields that a check reads; their changes are bracketed by "version". */
 	pg_atomic_uint64 version;	/* odd while the term is being changed */
 	pg_atomic_uint64 shown;		/* odd while anything is being changed */
 	pg_atomic_uint64 deadline;	/* le_time; 0: no belief */
 	pg_atomic_uint64 owner;		/* LeOwner of the term */
-	pg_atomic_uint64 token;		/* of the term */
+	pg_atomic_uint64 token;		/* the term's */
 	pg_atomic_uint64 given_up;	/* token of the term that its owner ended by
 								 * itself; written by that backend only */
-	pg_atomic_uint64 drain_until;	/* le_time; then transactions bound to the
-									 * term may not commit any more; 0: it is
-									 * not to end */
+	pg_atomic_uint64 drain_until;	/* le_time; from then on transactions
+									 * bound to the term may not commit; 0: it
+									 * is not to end */
 	pg_atomic_uint32 next;		/* in the bucket's chain: slot number + 1 */
-	pg_atomic_uint32 grants;	/* calls that were told of the term and have
-								 * not been heard of since, see leases.c */
+	pg_atomic_uint32 grants;	/* calls told of the term that have not
+								 * declined it, and marks; see leases.c */
 	bool		used;
 	char		name[LE_MAX_ELECTION_LEN + 1];
 
 	/* The worker's own state; status views copy it under "shown". */
 	LeElection	election;
 	LeLocalKey	local;
-	int			owner_proc;		/* place of the owning backend */
+	int			owner_proc;		/* number of the owning backend */
 	int			owner_pid;
 	bool		campaign;		/* le_campaign() */
 	bool		configured;		/* in the setting leader_election.campaign */
 	bool		stepping_down;	/* le_step_down() ends the term */
-	bool		drain_told;		/* who is bound to it, that its time is up */
-	bool		end_confirmed;	/* the store has been told, or knew, of the
-								 * end of ... */
+	bool		drain_told;		/* bound sessions were signaled to stop */
+	bool		end_confirmed;	/* the store knows of the end of ... */
 	uint64		ended_token;	/* ... the term that ended last */
 	le_time		hold_off_until; /* do not contend before */
 	le_time		campaign_after; /* a campaign pauses until then */
 	le_duration drain_grace;	/* between drain_until and the term's end */
-	LeOwner		candidate;		/* for whom the acquire in flight is */
+	LeOwner		candidate;		/* the acquire in flight is for this owner */
 	int			candidate_proc;
 	int			candidate_pid;
 	int			asked;			/* questions under way about the slot */
 	le_time		used_at;		/* for choosing a slot to reuse */
 
-	/* For people. */
+	/* For views and messages. */
 	TimestampTz term_started;
 	TimestampTz renewed_at;
 	TimestampTz last_change;
 	LeReason	last_reason;
-	LeOpKind	refused_kind;	/* if "refused": what, as le_op_right() has
-								 * it */
-	uint64		refused_token;	/* the store gave it, but it was too low; 0:
-								 * the last one was not */
+	LeOpKind	refused_kind;	/* if "refused": the le_op_right() of it */
+	uint64		refused_token;	/* the store's last token, if it was too low;
+								 * else 0 */
 	TimestampTz last_error_at;
 	char		last_error[LE_MAX_ERROR_LEN + 1];
 	bool		refused;		/* the last error is a refusal ... */
 	uint8		refused_cause;	/* ... for this LeCause */
-	bool		fault_told;		/* that the key cannot be used, in the log */
+	bool		fault_told;		/* an unusable key was logged */
 
-	/* The value to publish, and what the store was seen to hold. */
+	/* The value to publish, and the record last seen in the store. */
 	char		value[LE_MAX_VALUE_LEN + 1];
 	bool		has_value;
 	char		holder[LE_MAX_NODE_NAME_LEN + 1];
 	uint64		holder_index;
 	le_time		holder_seen;	/* receipt; 0: never */
-	char		holder_session[LE_SESSION_LEN + 1]; /* of another node of ours
-													 * that must be waited for;
-													 * "": none */
-	bool		holder_holds;	/* the key; false: left it unreleased */
-	uint64		holder_token;	/* of its term; 0: not known */
+	char		holder_session[LE_SESSION_LEN + 1]; /* another node's, to be
+													 * waited for; "": none */
+	bool		holder_holds;	/* the holder has the key; false: left it
+								 * unreleased */
+	uint64		holder_token;	/* its term's; 0: not known */
 
-	/* Where each key has a lease of its own. */
+	/* For stores where each key has a lease of its own. */
 	uint64		rev;			/* the key's revision, as last shown */
 	char		attempt[LE_ATTEMPT_LEN + 1];	/* the newest acquire's id */
 	uint32		attempt_of;		/* its number, among the decisions */
@@ -116,7 +114,7 @@ typedef struct LeSlot
 
 StaticAssertDecl(sizeof(LeSlot) <= 2048, "a slot must fit into 2 KB");
 
-/* A node of the cluster, as the store shows it. */
+/* A node of the cluster, as read from the store. */
 typedef struct LeNodeInfo
 {
 	char		session[LE_SESSION_LEN + 1];
@@ -129,26 +127,26 @@ typedef struct LeNodeInfo
 								 * this index; the mark "revoked" is no sign
 								 * of life, and does not count */
 	TimestampTz first_seen_wall;
-	le_time		doubted;		/* a takeover from it was refused then; 0:
-								 * never */
+	le_time		doubted;		/* time when a takeover from it was refused;
+								 * 0: never */
 	bool		held;
 	bool		revoked;
 	bool		self;
-	bool		tells;			/* it has news, of whatever it writes */
+	bool		tells;			/* it publishes news of all its writes */
 	char		unfit[LE_UNFIT_LEN + 1];	/* why it cannot lead; "": it can */
 } LeNodeInfo;
 
 #define LE_MAX_NODES	256
 
 /*
- * What concerns every election of this node, by where it arises; of several
- * the first is shown.
+ * Trouble that concerns all elections of this node, by origin; views show the
+ * first.
  */
 typedef enum LeTroubleKind
 {
-	LE_TROUBLE_SETTINGS,		/* they do not let it lead */
-	LE_TROUBLE_TOKENS,			/* cannot be kept on disk */
-	LE_TROUBLE_STORE,			/* does not answer, or refuses */
+	LE_TROUBLE_SETTINGS,		/* settings do not allow the node to lead */
+	LE_TROUBLE_TOKENS,			/* tokens cannot be kept on disk */
+	LE_TROUBLE_STORE,			/* the store does not answer, or refuses */
 	LE_NTROUBLES
 } LeTroubleKind;
 
@@ -158,7 +156,7 @@ typedef struct LeTrouble
 	char		text[LE_MAX_ERROR_LEN + 1];
 } LeTrouble;
 
-/* A name that a check was asked about, and that has no place in the table. */
+/* A name that was checked and has no slot in the table. */
 typedef struct LeMissing
 {
 	pg_atomic_uint64 version;	/* odd while it is being written; 0: unused */
@@ -169,21 +167,21 @@ typedef struct LeMissing
 
 #define LE_MAX_MISSING	16
 
-/* The whole of it, followed by the buckets and the slots. */
+/* The whole table, followed by the buckets and the slots. */
 typedef struct LeTable
 {
-	/* who this is */
+	/* identity */
 	char		incarnation[LE_INCARNATION_LEN + 1];
 	bool		worker_started; /* some worker has run in this incarnation */
-	pg_atomic_uint32 worker_proc;	/* its place + 1; 0: none runs */
+	pg_atomic_uint32 worker_proc;	/* its number + 1; 0: none runs */
 	pg_atomic_uint32 worker_pid;
 	pg_atomic_uint64 last_owner;	/* numbers drawn by backends so far */
-	pg_atomic_uint64 turns;		/* of the worker's loop: it is not stopped */
-	pg_atomic_uint64 hints;		/* counts what backends did on their own:
-								 * left, gave up a term, stopped waiting */
+	pg_atomic_uint64 turns;		/* the worker's loop counts them: it runs */
+	pg_atomic_uint64 hints;		/* counts acts of backends on their own: left,
+								 * gave up a term, stopped waiting */
 
-	/* of the worker and its successors; see worker/view/eligible.c */
-	uint64		settings_taken; /* what the files said last; 0: not known */
+	/* written by workers in turn; see worker/view/eligible.c */
+	uint64		settings_taken; /* checksum of the files; 0: not known */
 	char		settings_fault[512];	/* why not to lead with them; "": do */
 
 	/* the store session; see core/node.h */
@@ -191,20 +189,20 @@ typedef struct LeTable
 	char		session[LE_SESSION_LEN + 1];
 	char		session_incarnation[LE_INCARNATION_LEN + 1];
 	char		previous[LE_SESSION_LEN + 1];	/* the session before it */
-	LePlace		place;			/* where it was made */
+	LePlace		place;			/* where the session was created */
 
 	/* the cluster; changes bracketed by nodes_version */
 	pg_atomic_uint64 nodes_version;
 	int			nnodes;
 	LeNodeInfo	nodes[LE_MAX_NODES];
-	char		unfit[LE_UNFIT_LEN + 1];	/* of this node; see LeNodeInfo */
+	char		unfit[LE_UNFIT_LEN + 1];	/* this node's; see LeNodeInfo */
 
-	/* what is wrong whatever the election; bracketed by trouble_version */
+	/* trouble of all elections; bracketed by trouble_version */
 	pg_atomic_uint64 trouble_version;
 	LeTrouble	troubles[LE_NTROUBLES];
 
-	/* written by whoever asks, see note_missing() */
-	pg_atomic_uint32 nmissing;	/* so many names were noted */
+	/* written by any backend, see note_missing() */
+	pg_atomic_uint32 nmissing;	/* number of names noted */
 	LeMissing	missing[LE_MAX_MISSING];
 
 	/* elections */
@@ -216,7 +214,7 @@ typedef struct LeTable
 
 extern LeTable *le_table;
 
-/* What a check finds. */
+/* The result of a check. */
 typedef struct LeTerm
 {
 	LeOwner		owner;

@@ -1,17 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * progress.c
- *		Is a term of any use?  When something was last done in it.
+ *		Is a term of any use?  The time of the last progress in it.
  *
- * A node renews what it leads for as long as its worker lives, also when its
- * scheduler is dead or its jobs hang.  So where progress_within asks for it, a
- * term must see progress.  Whoever makes some writes down when, one number by
- * one compare-and-exchange; the worker looks at it when it would be due,
- * which a check (le_is_leader()) has no part in.
+ * A node renews its leases for as long as its worker lives, even if its
+ * scheduler is dead or its jobs hang.  So with progress_within a term must see
+ * progress.  A process that makes progress writes down the time, by one
+ * compare-and-exchange; the worker checks it when it is due.  A check
+ * (le_is_leader()) does not read it.
  *
- * This lies beside the lease table for the reason that counters do: in it each
- * commit under the gate would take the cache line of a deadline away from
- * those who check it.
+ * Like the counters, this lies beside the lease table: in it, each commit
+ * under the gate would take the cache line of a deadline away from checks.
  *
  * src/shmem/progress.c
  *
@@ -53,11 +52,10 @@ le_progress_of(int slot)
 }
 
 /*
- * The caller has made progress in the election with that place.  It has read
- * the clock before it found, for the last time, that its term was there: so
- * what is written late, by a process that was stopped, is older than the begin
- * of any later term, also of another name in this place, and changes nothing
- * there.
+ * The caller has made progress in the election of this slot.  It must have
+ * read the clock before the last check of its term: so a late write, by a
+ * process that was stopped, is older than the begin of any later term, also of
+ * another name in this slot, and does not affect it.
  */
 void
 le_note_progress(int slot, le_time at)
@@ -74,9 +72,9 @@ le_note_progress(int slot, le_time at)
 }
 
 /*
- * Within which time does the term have to see progress?  0: it need not.  The
- * setting is for terms of the instance: a session that holds one is there, and
- * lets go when it ends.
+ * The time within which the term must see progress; 0: it need not.  The
+ * setting is for terms of the instance: a session that holds a term is alive,
+ * and releases it when it ends.
  */
 le_duration
 le_progress_limit(int slot)
@@ -92,8 +90,7 @@ le_progress_limit(int slot)
 }
 
 /*
- * Until when does the term last if there is no more progress?  0: as long as
- * it likes.
+ * The end of the term if there is no more progress; 0: no limit.
  */
 le_time
 le_progress_until(int slot)
@@ -104,7 +101,7 @@ le_progress_until(int slot)
 	return limit == 0 ? 0 : Max(at, all[slot].since) + limit;
 }
 
-/* In the present term, or in the one that is just ending? */
+/* Was there progress in the present, or just ending, term? */
 bool
 le_made_progress(int slot)
 {
@@ -113,7 +110,7 @@ le_made_progress(int slot)
 
 /* ---- in the worker ---- */
 
-/* The place is another election's now. */
+/* The slot belongs to another election now. */
 void
 le_progress_forget(int slot)
 {
@@ -127,9 +124,9 @@ le_progress_forget(int slot)
 }
 
 /*
- * A term begins, with progress at its begin.  Its owner is known.  Whoever was
- * not needed for so long after a hold-off had others that were of use: what it
- * failed at once does not keep it away when they are gone.
+ * A term begins, with progress at its begin.  Its owner is known.  If this
+ * node did not lead for so long after a hold-off, other leaders made progress;
+ * its old failures do not count when they are gone.
  */
 void
 le_progress_begin(int slot, le_time now)
@@ -147,9 +144,9 @@ le_progress_begin(int slot, le_time now)
 }
 
 /*
- * It ends: how long to stay away, if that is for lack of progress?  Decided
- * now, since what was done while the term was waited for counts; and once,
- * although a worker may stop halfway and the next one come here again.
+ * The term ends: compute the hold-off, if that is for lack of progress.  Not
+ * earlier, since progress during the drain counts; and only once, although a
+ * worker may stop halfway and the next one come here again.
  */
 void
 le_progress_end(int slot)
@@ -167,10 +164,10 @@ le_progress_end(int slot)
 }
 
 /*
- * When is the term to be looked at?  0: never, or it is given up already.
- * Backends move that without a word, so what was found earlier may be too
- * early, never too late.  Who changes the limit under a term gives it that
- * much time first: nobody knew that it would be asked for.
+ * The time of the worker's next check of the term; 0: never, or it is given up
+ * already.  Backends move it without notice, so an earlier result may be too
+ * early, never too late.  A changed limit counts from now, since nobody could
+ * know of it before.
  */
 le_time
 le_progress_due(int slot)
@@ -188,7 +185,7 @@ le_progress_due(int slot)
 	return le_progress_until(slot);
 }
 
-/* Somebody else relies on the term, too: the strictest counts. */
+/* Another caller relies on the term, too: the strictest limit counts. */
 void
 le_progress_shorten(int slot, le_duration within)
 {

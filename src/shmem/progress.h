@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * progress.h
- *		Is a term of any use?  When something was last done in it.
+ *		Is a term of any use?  The time of the last progress in it.
  *
  * src/shmem/progress.h
  *
@@ -14,33 +14,32 @@
 
 #include "core/timing.h"
 
-/* Within which time a term must see progress: a duration, or else ... */
-#define LE_WITHIN_SETTING	((le_duration) 0)	/* as the setting says */
-#define LE_WITHIN_ANY		((le_duration) -1)	/* it need not */
+/* The time within which a term must see progress: a duration, or else ... */
+#define LE_WITHIN_SETTING	((le_duration) 0)	/* the setting's */
+#define LE_WITHIN_ANY		((le_duration) -1)	/* no limit */
 
-/* Of an election, by the number of its slot. */
+/* Progress of an election, by the number of its slot. */
 typedef struct LeProgress
 {
-	pg_atomic_uint64 at;		/* le_time of the last, or of the term's
-								 * begin; only ever raised */
+	pg_atomic_uint64 at;		/* le_time of the last progress, or of the
+								 * term's begin; only ever raised */
 
-	/* The worker's own state; others read it for people. */
+	/* The worker's own state; others read it for views. */
 	le_time		began_at;		/* the term: no progress yet if "at" is this */
-	le_duration limit;			/* what counted when the worker looked last;
-								 * 0: nothing ... */
-	le_time		since;			/* ... and from when on, if that was later */
-	le_duration within;			/* the term must see progress; ... */
-	le_duration candidate_within;	/* ... the one that is sought will have
-									 * to ... */
-	le_duration campaign_within;	/* ... and those of le_campaign() */
-	le_duration useless;		/* none in this time: the term is given up; 0:
-								 * it is not, or not for that */
-	le_duration idled;			/* the last hold-off for lack of it; 0: there
-								 * was some since */
+	le_duration limit;			/* as of the worker's check; 0: none ... */
+	le_time		since;			/* ... and its beginning, if that was later */
+	le_duration within;			/* limit of the present term, ... */
+	le_duration candidate_within;	/* ... of the term that is sought, ... */
+	le_duration campaign_within;	/* ... and of those of le_campaign() */
+	le_duration useless;		/* time without progress for which the term is
+								 * given up; 0: none */
+	le_duration idled;			/* the last hold-off for lack of progress; 0:
+								 * there was some since */
 	le_time		away_until;		/* the end of that hold-off */
-	le_time		judged;			/* began_at of the term of which that was
-								 * decided last */
-	bool		idles;			/* the slot's hold-off is of that kind */
+	le_time		judged;			/* began_at of the last term for which the
+								 * hold-off was decided */
+	bool		idles;			/* the slot's hold-off is for lack of
+								 * progress */
 } LeProgress;
 
 extern Size le_progress_size(void);

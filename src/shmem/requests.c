@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * requests.c
- *		How a backend asks the worker, and gets its reply.
+ *		Questions of backends to the worker, and its replies.
  *
  * Every backend has one slot in shared memory.  It writes its question there,
  * numbers it, and wakes the worker; the worker copies the question, and
  * writes the reply if the number still stands.  A backend that is canceled
- * or terminated takes its number back and goes: the worker then finds that
- * nobody waits, and gives back what the call alone had brought about.
+ * or terminated withdraws its number: the worker then finds that the backend
+ * does not wait, and undoes effects of that call alone.
  *
  * The numbers live apart from the slots, close together, so that the worker
  * finds the questions without touching the slots of silent backends.
@@ -31,7 +31,7 @@
 /* A slot's word is its state in the low two bits and its number above. */
 #define STATE_FREE		0
 #define STATE_POSTED	1		/* the worker has not seen it */
-#define STATE_TAKEN		2		/* the worker is at it */
+#define STATE_TAKEN		2		/* the worker has begun it */
 #define STATE_ANSWERED	3
 
 #define WORD(number, state)		(((number) << 2) | (state))
@@ -41,21 +41,19 @@
 typedef struct Place
 {
 	pg_atomic_uint64 word;
-	pg_atomic_uint64 owner;		/* who is there now; 0: nobody we know */
+	pg_atomic_uint64 owner;		/* the backend's number; 0: none */
 } Place;
 
 /*
- * What the worker has begun for a question that gives up terms.  Its
- * successor cannot tell a question that came too late from one whose work is
- * done, and whose reply alone is missing: both find nothing held.  The worker
- * alone reads and writes it, so the number says whether it is about the
- * question that stands.
+ * The worker's note that it has begun a question that gives up terms.  Without
+ * it, its successor could not distinguish a question that came too late from
+ * one that lacks only the reply: both find nothing held.  Only the worker
+ * reads and writes it; the number identifies the question.
  */
 typedef struct Begun
 {
-	uint64		number;			/* of the question; 0: none so far */
-	uint64		token;			/* of the term that it ends; 0: none, or
-								 * several */
+	uint64		number;			/* the question's; 0: none so far */
+	uint64		token;			/* the ended term's; 0: none, or several */
 } Begun;
 
 typedef struct Slot
@@ -68,10 +66,10 @@ typedef struct Slot
 static Place *places;
 static Slot *slots;
 
-/* How long a worker may be absent before a backend stops hoping for it. */
+/* The time for which a backend waits for an absent worker. */
 #define LE_WORKER_ABSENCE	(3 * LE_SEC)
 
-/* A worker that was woken and makes no turn for so long is stopped. */
+/* A worker without a turn for so long after a wakeup counts as stopped. */
 #define LE_WORKER_STANDSTILL	(2 * LE_SEC)
 
 Size
@@ -107,9 +105,9 @@ set_latch_of(uint32 proc_plus_one)
 }
 
 /*
- * A worker that is starting says where it can be woken, and then looks at what
- * was left for it.  So what is left must be visible before this looks whom to
- * wake: one of the two sees the other.
+ * A starting worker publishes its proc number, and then reads the questions.
+ * So a question must be visible before this reads the proc number: one of the
+ * two sees the other.
  */
 static void
 wake_worker(void)
@@ -118,7 +116,7 @@ wake_worker(void)
 	set_latch_of(pg_atomic_read_u32(&le_table->worker_proc));
 }
 
-/* The worker should look at what backends did without asking. */
+/* Tell the worker of an act of this backend without a question. */
 void
 le_hint_worker(void)
 {
@@ -127,12 +125,11 @@ le_hint_worker(void)
 }
 
 static LeOwner my_owner = LE_OWNER_NONE;
-static uint64 pending = 0;		/* number of the question that we wait on */
+static uint64 pending = 0;		/* number of our unanswered question */
 
 /*
- * Take the question back.  If the reply has come and nobody will read it, a
- * term that it announces has to end, unless another call was told of it, too:
- * nobody else would ever know.
+ * Withdraw the question.  If the reply has come, unread, and announces a term,
+ * decline the term: it ends unless another call was told of it, too.
  */
 static void
 withdraw(void)
@@ -157,8 +154,8 @@ withdraw(void)
 }
 
 /*
- * The last act of a backend that has used the extension: what it held in its
- * own name is void from here on, and the worker is told to tell the store.
+ * The last act of a backend that has used the extension: terms in its own name
+ * are void from here on, and the worker tells the store.
  */
 static void
 leave(int code, Datum arg)
@@ -170,7 +167,7 @@ leave(int code, Datum arg)
 
 /*
  * The number of this backend, or of its present transaction.  Numbers are
- * never used twice, so whoever sits in this place next is somebody else.
+ * never used twice, so the next backend in this place has another.
  */
 LeOwner
 le_my_owner(bool xact)
@@ -185,7 +182,7 @@ le_my_owner(bool xact)
 	return xact ? my_owner | LE_OWNER_XACT : my_owner;
 }
 
-/* From here on whatever the present number stands for is nobody's. */
+/* From here on the terms and claims of the present number have no owner. */
 void
 le_renew_owner(void)
 {
@@ -201,9 +198,9 @@ le_has_owner(void)
 }
 
 /*
- * Is there a worker, or one that is on its way?  It has a process id before it
- * reads its files and makes them durable, which a busy disk may take seconds
- * for, and a place from when on it can be woken.
+ * Is there a worker, or a starting one?  It publishes its process id before it
+ * reads its files and makes them durable, which may take seconds on a busy
+ * disk, and its proc number when it can be woken.
  */
 static bool
 worker_is_there(void)
@@ -212,7 +209,7 @@ worker_is_there(void)
 		pg_atomic_read_u32(&le_table->worker_pid) != 0;
 }
 
-/* What the question asks for may be done, though nobody says so. */
+/* May the worker have carried out the question, without a reply? */
 static bool
 may_have_acted(const Place *place, LeRequestKind kind)
 {
@@ -250,7 +247,7 @@ worker_stands_still(const Place *place, LeRequestKind kind)
 			 errhint("Continue the process, or end it; it is restarted one second later.")));
 }
 
-/* By when is a worker that works done with it?  See "Arguments, time and
+/* The time by which a healthy worker answers.  See "Arguments, time and
  * cost" in the reference. */
 static le_time
 answer_due(const LeAsk *ask)
@@ -264,7 +261,7 @@ answer_due(const LeAsk *ask)
 	return Max(now, ask->wait_until) + Max(allowed, LE_WORKER_STANDSTILL);
 }
 
-/* What a backend knows of the worker's turns. */
+/* A backend's knowledge of the worker's turns. */
 typedef struct Pulse
 {
 	le_time		look_at;
@@ -273,8 +270,8 @@ typedef struct Pulse
 } Pulse;
 
 /*
- * The worker may be late for good reasons; it is not waited for when it does
- * not even wake up any more.  It was woken when the look before was taken.
+ * The worker may be late for good reasons, but not without any turn since the
+ * last check, which woke it.
  */
 static void
 feel_pulse(Pulse *pulse, const Place *place, LeRequestKind kind)
@@ -284,7 +281,7 @@ feel_pulse(Pulse *pulse, const Place *place, LeRequestKind kind)
 	if (le_now() < pulse->look_at)
 		return;
 	if (pg_atomic_read_u32(&le_table->worker_proc) == 0)
-		pulse->known = false;	/* there is none yet: no_worker() */
+		pulse->known = false;	/* no worker yet: no_worker() */
 	else
 	{
 		if (pulse->known && pulse->turns == turns)
@@ -296,7 +293,7 @@ feel_pulse(Pulse *pulse, const Place *place, LeRequestKind kind)
 	pulse->look_at = le_now() + LE_WORKER_STANDSTILL;
 }
 
-/* False: it has not come by then (0: waits for as long as it takes). */
+/* False: no answer by then (0: no limit). */
 static bool
 wait_for_answer(le_time until)
 {
@@ -374,9 +371,9 @@ take_reply(LeReply *reply)
 }
 
 /*
- * Ask the worker and wait for its reply, obeying cancel and terminate.
- * Whatever throws on the way takes the question back; so does leave(), for a
- * backend that is terminated goes without passing through here.
+ * Ask the worker and wait for its reply, obeying cancel and terminate.  Any
+ * error on the way withdraws the question; so does leave(), as a backend that
+ * is terminated does not come back here.
  */
 void
 le_ask(LeAsk *ask, LeReply *reply)
@@ -385,8 +382,8 @@ le_ask(LeAsk *ask, LeReply *reply)
 }
 
 /*
- * The same for callers that cannot rely on the worker: false if there is no
- * answer after so long, and the question has been taken back.
+ * The same for callers that cannot rely on the worker: false if there was no
+ * answer in time; the question is withdrawn then.
  */
 bool
 le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience)
@@ -413,7 +410,7 @@ le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience)
 	return true;
 }
 
-/* Is there something that the worker's reply should not hold up? */
+/* Is there an interrupt that should not wait for the worker's reply? */
 static bool
 interrupted(Place *place)
 {
@@ -422,9 +419,8 @@ interrupted(Place *place)
 }
 
 /*
- * Has the worker been away for as long as the caller hopes for it?  That is
- * not at all if its own process is to end: then the server shuts down, and no
- * worker will come.
+ * Has the worker been absent for too long?  If this process is to end, at
+ * once: then the server shuts down, and no worker will come.
  */
 static bool
 worker_gave_out(le_time *absent_since)
@@ -443,10 +439,10 @@ worker_gave_out(le_time *absent_since)
 }
 
 /*
- * The same where nothing may be thrown, for a question that the worker goes
- * on with when nobody waits any more.  False if there was no reply in time,
- * or before somebody wanted to end this, or if there is no worker.  Others
- * who wait for all processes to take note of something do not wait for this.
+ * The same without throwing, for a question that the worker finishes even if
+ * no backend waits.  False if there was no reply in time, or before an
+ * interrupt, or if there is no worker.  Processes barriers meanwhile, so that
+ * other processes do not wait for this one.
  */
 bool
 le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
@@ -481,8 +477,8 @@ le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
 /* ---- in the worker ---- */
 
 /*
- * Show every new question to act().  A new worker asks for those too that
- * its predecessor had taken and not answered.
+ * Pass every new question to act(); for a new worker also those that its
+ * predecessor had taken and not answered.
  */
 void
 le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
@@ -499,7 +495,7 @@ le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
 			pg_read_barrier();
 			ask = slots[i].ask;
 			ask.again |= WORD_STATE(word) == STATE_TAKEN;
-			/* Had it been withdrawn meanwhile, the copy might be torn. */
+			/* After a withdrawal the copy might be torn. */
 			if (pg_atomic_compare_exchange_u64(&places[i].word, &word,
 											   WORD(WORD_NUMBER(word),
 													STATE_TAKEN)))
@@ -521,7 +517,7 @@ le_still_asked(int proc, uint64 number)
 
 /*
  * The slot is written only while the question stands; see le_ask().  False:
- * nobody will see the reply.
+ * the question was withdrawn.
  */
 bool
 le_answer(int proc, uint64 number, const LeReply *reply)
@@ -539,7 +535,7 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 	return true;
 }
 
-/* Noted before anything of it is done; see Begun. */
+/* Called before the first step of the question; see Begun. */
 void
 le_note_begun(int proc, uint64 number, uint64 token)
 {
@@ -567,7 +563,7 @@ le_owner_lives(LeOwner owner, int proc)
 		pg_atomic_read_u64(&places[proc].owner) == (owner & ~LE_OWNER_XACT);
 }
 
-/* Has this backend written its commit record, and waits for a standby? */
+/* Does this backend wait for a standby, after its commit record? */
 bool
 le_waits_for_standby(int proc)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * requests.h
- *		How a backend asks the worker, and gets its reply.
+ *		Questions of backends to the worker, and its replies.
  *
  * src/shmem/requests.h
  *
@@ -25,34 +25,34 @@ typedef enum LeRequestKind
 	LE_ASK_CHECK,
 	LE_ASK_CLAIM,				/* a tick */
 	LE_ASK_COMPLETE,			/* the end of a claim */
-	LE_ASK_LOOK,				/* TRUE: the tick needs nobody any more */
-	LE_ASK_CLAIMS,				/* all of them, into shared memory */
-	LE_ASK_JOBS					/* a look at all jobs (job_snapshot.c) */
+	LE_ASK_LOOK,				/* TRUE: the tick is taken care of */
+	LE_ASK_CLAIMS,				/* all claims, into shared memory */
+	LE_ASK_JOBS					/* read all jobs (job_snapshot.c) */
 } LeRequestKind;
 
-/* What LE_ASK_CHECK is to find out; none of it changes anything. */
+/* The subjects of LE_ASK_CHECK; none of them changes anything. */
 typedef enum LeCheck
 {
 	LE_CHECK_WORKER,			/* does it answer? */
-	LE_CHECK_SETTINGS,			/* did the settings take? */
+	LE_CHECK_SETTINGS,			/* did the settings take effect? */
 	LE_CHECK_SECRET,			/* could it be read? */
-	LE_CHECK_TLS,				/* could a connection by it be made? */
-	LE_CHECK_FILES,				/* can it write what must outlive it? */
-	LE_CHECK_CLAIM_FILE,		/* claims too, where it keeps them itself? */
+	LE_CHECK_TLS,				/* does a connection by TLS work? */
+	LE_CHECK_FILES,				/* can tokens and state be kept on disk? */
+	LE_CHECK_CLAIM_FILE,		/* and claims, if they are kept there? */
 	LE_CHECK_PREFIX,			/* is the place of the keys ours to use? */
-	LE_CHECK_SESSION,			/* can a store session be had? */
+	LE_CHECK_SESSION,			/* can a store session be created? */
 	LE_CHECK_READ,				/* may the election's key be read ... */
 	LE_CHECK_WRITE,				/* ... and written? */
 	LE_CHECK_CLAIM				/* may ticks of its jobs be claimed? */
 } LeCheck;
 
-/* What a backend wants. */
+/* A question of a backend. */
 typedef struct LeAsk
 {
 	LeRequestKind kind;
 	LeCheck		check;
-	LeOwner		owner;			/* for whom */
-	int			proc;			/* the backend's place and process id */
+	LeOwner		owner;			/* on behalf of */
+	int			proc;			/* the backend's number and process id */
 	int			pid;
 	le_time		wait_until;		/* ACQUIRE: give up then; 0: do not wait;
 								 * LOOK: give up then */
@@ -62,42 +62,41 @@ typedef struct LeAsk
 	le_duration max_staleness;	/* LEADER */
 	bool		has_value;
 	bool		all;			/* STEP_DOWN: every election that the list in
-								 * "value" allows, as le_allows() reads it */
+								 * "value" allows, by le_allows() */
 
 	/* CLAIM, COMPLETE, LOOK */
 	int64		tick;			/* ms since 1970-01-01 UTC */
-	uint64		token;			/* CLAIM: of the term that claims */
+	uint64		token;			/* CLAIM: the term's */
 	bool		catch_up;		/* CLAIM */
-	bool		forget;			/* CLAIM, COMPLETE: over any tick, and not to
-								 * be run */
-	bool		to_the_end;		/* COMPLETE: also when nobody waits */
-	bool		again;			/* CLAIM, COMPLETE: was asked before, and may
-								 * have been written then */
+	bool		forget;			/* CLAIM, COMPLETE: replaces any tick, and is
+								 * not run */
+	bool		to_the_end;		/* COMPLETE: even if the backend is gone */
+	bool		again;			/* CLAIM, COMPLETE: an earlier call may have
+								 * written it ... */
 	bool		otherwise;		/* CLAIM: ... with another catch_up, every,
 								 * missed or max_missed */
 	int64		every;			/* CLAIM: ms from tick to tick; 0: not known */
 	int64		wait;			/* CLAIM: ms that others wait for their turn */
-	int64		due;			/* CLAIM: the tick it is time for, if "tick" is
-								 * an older one */
-	LeMissed	missed;			/* CLAIM: what becomes of ticks before "due" */
-	int			max_missed;		/* CLAIM: that may be run */
+	int64		due;			/* CLAIM: the present tick, if "tick" is an
+								 * older one */
+	LeMissed	missed;			/* CLAIM: treatment of ticks before "due" */
+	int			max_missed;		/* CLAIM: limit of missed ticks to run */
 	LeClaimState ending;		/* COMPLETE ... */
-	char		sqlstate[LE_SQLSTATE_LEN + 1];	/* ... of the error that ended
-												 * it, "": none; the value is
-												 * its message */
+	char		sqlstate[LE_SQLSTATE_LEN + 1];	/* ... by an error, "": none;
+												 * the value is its message */
 	char		job[LE_MAX_JOB_LEN + 1];
 	char		claim_id[LE_CLAIM_ID_LEN + 1];
 
 	/* CLAIMS */
 	uint32		segment;		/* handle of the memory to fill ... */
 	int			room;			/* ... rows that fit */
-	int			from;			/* rows that were shown before; 0: list them */
+	int			from;			/* rows already delivered; 0: list anew */
 
 	char		election[LE_MAX_ELECTION_LEN + 1];
 	char		value[LE_MAX_VALUE_LEN + 1];
 } LeAsk;
 
-/* How it ended. */
+/* The result of a question. */
 typedef enum LeReplyKind
 {
 	LE_REPLY_TRUE,
@@ -113,9 +112,8 @@ typedef struct LeReply
 	char		message[256];
 	char		detail[512];
 	char		hint[256];
-	uint64		token;			/* ACQUIRE: of the term ... */
-	bool		fresh;			/* ... which calls like this one alone brought
-								 * about */
+	uint64		token;			/* ACQUIRE: the term's ... */
+	bool		fresh;			/* ... begun only for calls like this one */
 	/* LEADER */
 	bool		has_leader;
 	bool		has_value;
@@ -124,15 +122,15 @@ typedef struct LeReply
 	TimestampTz observed;
 	/* CLAIM */
 	bool		behind;			/* FALSE: an older tick comes first ... */
-	int64		tick;			/* ... this one; TRUE: of the record before */
-	bool		under_way;		/* FALSE: that one may be under way yet */
-	bool		no_term;		/* FALSE: the term is over, and nobody has the
-								 * tick, as far as is known */
+	int64		tick;			/* ... this one; TRUE: the old record's */
+	bool		under_way;		/* FALSE: that tick may still be under way */
+	bool		no_term;		/* FALSE: the term is over, and the tick is
+								 * not known to be claimed */
 	int			try;			/* TRUE */
-	int64		every_before;	/* TRUE: ms between ticks, as the record had
-								 * it; 0: the same, or not known */
+	int64		every_before;	/* TRUE: ms between ticks in the old record;
+								 * 0: the same, or not known */
 	/* CLAIMS */
-	int			rows;			/* there are; as many as fit are written */
+	int			rows;			/* in total; as many as fit are written */
 	char		leader[LE_MAX_NODE_NAME_LEN + 1];
 	char		value[LE_MAX_VALUE_LEN + 1];
 } LeReply;
@@ -144,7 +142,7 @@ typedef struct LeClaimRow
 	char		job[LE_MAX_JOB_LEN + 1];
 	char		id[LE_CLAIM_ID_LEN + 1];
 	char		node[LE_MAX_NODE_NAME_LEN + 1]; /* "": not kept */
-	int64		tick;			/* ms since 1970-01-01 UTC, as the others */
+	int64		tick;			/* all times: ms since 1970-01-01 UTC */
 	int64		claimed_at;		/* 0: not kept */
 	int64		ended_at;		/* 0: not ended, or not kept */
 	uint64		token;

@@ -5,23 +5,23 @@
  *
  * No lock guards them, not even one that PostgreSQL frees when its holder
  * dies: a process that is stopped, rather than dead, would keep such a lock,
- * and the worker could then not end or renew a term for want of writing about
- * it.
+ * and the worker would hang in writing about a term instead of ending or
+ * renewing it.
  *
  * Instead each place of the ring has a version.  A writer draws the next
  * number, which names its place, and makes the version of that place odd by
  * compare-and-swap; so there is one writer in a place at a time.  It fails if
- * somebody is in the place already, who was stopped there while all others
- * went once round the ring, or if somebody has been there with a higher
- * number: then the record is dropped, and its number is missing.  A writer
- * never waits and never tries twice.
+ * another writer is in the place, stopped there while the rest went once round
+ * the ring, or if one with a higher number has been there: then the record is
+ * dropped, and its number is missing.  A writer never waits and never tries
+ * twice.
  *
- * A reader takes a place only if its version says that the number looked for
- * was written completely, before and after the copy.  A writer that is
- * stopped in the middle makes one place unreadable until it goes on; one that
- * is killed there takes the whole instance into a crash restart, which starts
- * with an empty ring.  Nothing else ends a writer in the middle: interrupts
- * are not served there, and nothing can fail.
+ * A reader accepts a copy only if the version before and after it says that
+ * this number was written completely.  A writer that is stopped in the middle
+ * makes one place unreadable until it goes on; one that is killed there takes
+ * the whole instance into a crash restart, which starts with an empty ring.
+ * Nothing else ends a writer in the middle: interrupts are not served there,
+ * and nothing can fail.
  *
  * src/shmem/ring.c
  *
@@ -116,7 +116,7 @@ le_ring_newest(LeRing *ring)
 	return pg_atomic_read_u64(&ring->drawn);
 }
 
-/* The lowest number that may be there yet. */
+/* The lowest number that may still be there. */
 uint64
 le_ring_oldest(LeRing *ring)
 {
@@ -126,8 +126,8 @@ le_ring_oldest(LeRing *ring)
 }
 
 /*
- * False: it was dropped, has been written over, or is being written right
- * now; and of a number that is higher than any drawn.
+ * False: it was dropped, was overwritten, or is being written right now, or
+ * the number is higher than any drawn.
  */
 bool
 le_ring_copy(LeRing *ring, uint64 number, void *copy)

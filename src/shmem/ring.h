@@ -4,7 +4,7 @@
  *		The last records that any process wrote, in shared memory.
  *
  * A writer draws a number and writes the record of that number; neither it nor
- * a reader ever waits.  See ring.c for how.
+ * a reader ever waits.  See ring.c for the method.
  *
  * src/shmem/ring.h
  *

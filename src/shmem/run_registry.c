@@ -1,29 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * run_registry.c
- *		Who on this node may still act on a tick that was claimed.
+ *		Registry of the runs on this node that may still act on a claim.
  *
- * A claim that says "running" outlives the run behind it: its session was
- * terminated, say, or its commit was refused.  Within one term only this
- * incarnation of this node can have made the claim, so only here can anybody
- * be running the tick; and here it can be known for certain that nobody is.
+ * A claim in state "running" may outlive its run, if the session was
+ * terminated, say, or the commit was refused.  Within one term only this
+ * incarnation of this node can have made the claim, so the tick can only be
+ * running here; and here it can be known for certain that no backend runs it.
  *
  * Each claim's id ends in a number that this incarnation draws only once.  A
  * claim of le_run() has a number of its own, which stands in one of its
  * backend's places for as long as the run may act on the claim.  A claim made
- * by hand has the number of its session, which counts for as long as that
- * lives, or until DISCARD ALL gives it another.  A number that is nowhere to
- * be found is over for good: only its backend puts one into a place, once,
- * and before the store is asked.
+ * by hand has the number of its session, valid for the session's life, or
+ * until DISCARD ALL replaces it.  A number in no place is over for good: only
+ * its backend stores it there, once, and before it asks for the claim.
  *
- * A run that ends without knowing what became of its claim parks its number:
- * the same session may ask for the tick again, by the same id.  So may the
- * worker, for another session, find that nobody acts on it.  Either takes the
- * parked number away in one step, and the other then finds that it is gone.
+ * A run that ends without knowing the outcome of its claim parks its number:
+ * the same session may ask for the tick again, by the same id.  Or the worker,
+ * for another session, finds that no backend acts on the claim.  Each removes
+ * the parked number in one step, so the other finds it gone.
  *
- * A backend that ends for whatever reason is gone with all of its places, by
- * the time that no statement of it runs and its transaction cannot commit any
- * more.  A crash of a backend is the end of this memory, and of all terms.
+ * The places of a backend that ends are void from the moment when none of its
+ * statements runs and its transaction cannot commit any more.  A crash of a
+ * backend is the end of this memory, and of all terms.
  *
  * src/shmem/run_registry.c
  *
@@ -36,12 +35,12 @@
 #include "shmem/run_registry.h"
 
 /*
- * A run acts on one claim at a time.  The others are for numbers that are
- * parked; when there are more, the oldest ticks cannot be asked for again.
+ * A run acts on one claim at a time.  The other places are for parked numbers;
+ * if there are more, the oldest ticks cannot be asked for again.
  */
 #define PLACES		8
 
-/* Of an id: what goes before the number. */
+/* The part of an id's tail before the number. */
 #define INCARNATION_DIGITS	(LE_RUN_DIGITS - 16)
 
 #define ACTIVE(number)	(((number) << 1) | 1)
@@ -50,7 +49,7 @@
 
 typedef struct Backend
 {
-	pg_atomic_uint64 owner;		/* whose the places are */
+	pg_atomic_uint64 owner;		/* the session that owns the places */
 	pg_atomic_uint64 places[PLACES];	/* 0: free */
 } Backend;
 
@@ -78,7 +77,7 @@ le_run_registry_init(bool found, void *where)
 
 /* ---- in a backend ---- */
 
-/* Whoever sat here before may have left in a hurry. */
+/* The previous backend with this number may have left entries behind. */
 static Backend *
 my_places(void)
 {
@@ -96,7 +95,7 @@ my_places(void)
 	return b;
 }
 
-/* A free place, or that of the oldest number that is parked; -1: neither. */
+/* A free place, or that of the oldest parked number; -1: neither. */
 static int
 find_place(Backend *b)
 {
@@ -156,7 +155,7 @@ le_run_print(char *to, uint64 number)
 	Assert(strlen(to) == LE_RUN_DIGITS);
 }
 
-/* It does not any more, and will not again. */
+/* The run does not act on the claim any more, and never will again. */
 void
 le_run_registry_end(int place, uint64 number)
 {
@@ -169,7 +168,7 @@ le_run_registry_end(int place, uint64 number)
 		pg_atomic_write_u64(word, 0);
 }
 
-/* It does not, but may again, unless the worker says otherwise meanwhile. */
+/* The run does not act, but may resume unless the worker retires it. */
 void
 le_run_registry_park(int place, uint64 number)
 {
@@ -182,7 +181,7 @@ le_run_registry_park(int place, uint64 number)
 		pg_atomic_write_u64(word, PARKED(number));
 }
 
-/* May it again?  If not, it never may. */
+/* May the run act again?  False is final. */
 bool
 le_run_registry_resume(int place, uint64 number)
 {
@@ -198,7 +197,7 @@ le_run_registry_resume(int place, uint64 number)
 
 /* ---- in the worker ---- */
 
-/* Does the number stand in this word?  One that is parked is taken away. */
+/* Does the number stand in this word?  Removes a parked one. */
 static bool
 stands(pg_atomic_uint64 *word, uint64 number)
 {
@@ -225,13 +224,12 @@ acts(Backend *b, int proc, uint64 number)
 /*
  * Retires the run behind a claim that has the token of a term of this
  * incarnation: a parked run can never resume from here on.  False: the run is
- * active, or nothing is known of it.  True: no session acts on the claim now
- * or ever will.
+ * active or unknown.  True: no session acts on the claim now or ever will.
  *
  * A claim of another incarnation with such a token means that tokens have gone
- * back, and that its term was an earlier one.  An id in another form is none
- * of ours and tells nothing.  "asker" is the claim that would replace this
- * one; it never retires itself.
+ * back, and that its term was an earlier one.  An id in another form is not
+ * ours and tells nothing.  "asker" is the claim that would replace this one;
+ * it never retires itself.
  */
 bool
 le_run_retire(const char *claim_id, const char *asker)

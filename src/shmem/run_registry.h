@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * run_registry.h
- *		Who on this node may still act on a tick that was claimed.
+ *		Registry of the runs on this node that may still act on a claim.
  *
  * src/shmem/run_registry.h
  *
@@ -10,7 +10,7 @@
 #ifndef LE_RUN_REGISTRY_H
 #define LE_RUN_REGISTRY_H
 
-/* Hex digits at the end of a claim's id that say who may act on it. */
+/* Hex digits at the end of a claim's id that identify its run. */
 #define LE_RUN_DIGITS	24
 
 extern Size le_run_registry_size(void);

@@ -4,9 +4,9 @@
  *		Counters of each election: the numbers behind the views le_stat*.
  *
  * They lie beside the lease table, not in it: a counter that moves would
- * take the cache line of a deadline away from everybody who checks it.  Any
- * process adds to a counter by one atomic instruction.  Round trips have the
- * worker as their only writer, so that it can keep extremes without a lock.
+ * take the cache line of a deadline away from checks.  Any process adds to a
+ * counter by one atomic instruction.  Only the worker writes round trips, so
+ * that it can keep extremes without a lock.
  *
  * They start at zero with the instance, and with le_stat_reset().
  *
@@ -32,7 +32,7 @@ typedef struct Entry
 	uint32		trip_last;
 	uint32		trip_min;
 	uint32		trip_max;
-	uint32		resets;			/* of the table, when this began */
+	uint32		resets;			/* the table's, when this began */
 } Entry;
 
 typedef struct Stats
@@ -40,7 +40,7 @@ typedef struct Stats
 	pg_atomic_uint32 resets;	/* calls of le_stat_reset() */
 	pg_atomic_uint64 since;		/* TimestampTz */
 	pg_atomic_uint64 contact;	/* le_time of the store's last answer */
-	pg_atomic_uint64 longest_turn;	/* of the worker's loop, in microseconds */
+	pg_atomic_uint64 longest_turn;	/* the worker loop's, in microseconds */
 	Entry		entries[FLEXIBLE_ARRAY_MEMBER]; /* the node's, the slots' */
 } Stats;
 
@@ -119,7 +119,7 @@ forget_trips(Entry *entry)
 
 /*
  * The store has answered a request that was sent then.  A reset by a backend
- * takes effect here, since only the worker writes what follows.
+ * takes effect here, since only the worker writes these numbers.
  */
 static void
 count_trip(Entry *entry, le_time sent)
@@ -143,8 +143,8 @@ count_trip(Entry *entry, le_time sent)
 }
 
 /*
- * What became of a request that was sent then.  A condition that did not hold
- * is how nodes compete, and no failure.
+ * Counts the outcome of a request that was sent then.  A conflict is part of
+ * the competition between nodes, and no failure.
  */
 void
 le_stat_answer(int slot, le_time sent, LeOutcome outcome)
@@ -169,10 +169,7 @@ le_stat_answer(int slot, le_time sent, LeOutcome outcome)
 	pg_atomic_write_u64(&stats->contact, (uint64) le_now());
 }
 
-/*
- * The worker's loop took so long for all that was due: for that time it heard
- * nobody.
- */
+/* A turn of the worker's loop took so long, without hearing any backend. */
 void
 le_stat_turn(le_duration took)
 {
@@ -191,9 +188,8 @@ le_stat_forget(int slot)
 }
 
 /*
- * An addition that comes at the same time counts before or after.  The
- * worker's numbers are void from the first line on, and start anew with its
- * next answer.
+ * A concurrent addition counts before or after.  The worker's numbers are void
+ * from the first line on, and start anew with the store's next answer.
  */
 void
 le_reset_stats(void)

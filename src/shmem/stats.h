@@ -14,7 +14,7 @@
 
 #include "core/election.h"
 
-/* What is counted; le_stat() has a column for each, in this order. */
+/* The counters; le_stat() has a column for each, in this order. */
 typedef enum LeStat
 {
 	/* the view le_stat */
@@ -32,11 +32,11 @@ typedef enum LeStat
 	LE_STAT_SKIPS,				/* le_run() that had nothing to do here */
 	LE_STAT_FAILED,				/* runs that ended in an error, and claims by
 								 * hand that ended as failed */
-	LE_STAT_MISSED,				/* ticks that nobody has ever claimed */
-	LE_STAT_RUN_TIME,			/* of commands run, in microseconds */
+	LE_STAT_MISSED,				/* ticks that were never claimed */
+	LE_STAT_RUN_TIME,			/* total of all runs, in microseconds */
 
 	/* the view le_stat_store */
-	LE_STAT_RENEWALS,			/* proofs that a term was kept by */
+	LE_STAT_RENEWALS,			/* proofs that kept a term */
 	LE_STAT_FAILURES,			/* requests that were refused or went
 								 * unanswered without effect */
 	LE_STAT_UNKNOWN,			/* requests of unknown outcome */
@@ -45,15 +45,15 @@ typedef enum LeStat
 
 #define LE_NSTATS	(LE_STAT_WAITS + 1)
 
-/* What is not about one election of the table is counted here. */
+/* Counts events that concern no election of the table. */
 #define LE_STAT_NODE	(-1)
 
 /* For reading: a copy. */
 typedef struct LeStatRow
 {
 	uint64		counts[LE_NSTATS];
-	uint64		trips;			/* round trips to the store: how many, and in
-								 * microseconds all, the last, extremes */
+	uint64		trips;			/* round trips to the store: number, and in
+								 * microseconds total, last, extremes */
 	uint64		trips_total;
 	uint32		trip_last;
 	uint32		trip_min;
@@ -65,8 +65,8 @@ extern void le_stats_init(bool found, void *where);
 
 /*
  * Count one.  le_stat_count() is for any process; an election that is not in
- * the lease table counts for the node.  le_stat_count_slot() is the same for
- * those that know the slot's number; le_stat_add() counts several.
+ * the lease table counts for the node.  le_stat_count_slot() is the same by
+ * the slot's number; le_stat_add() counts several.
  */
 extern void le_stat_count(const char *election, LeStat what);
 extern void le_stat_count_slot(int slot, LeStat what);

@@ -26,7 +26,7 @@ typedef struct LeStop
 	dlist_node	node;
 	le_time		at;				/* a time limit's end; 0: this is a term,
 								 * with the fields below */
-	int			number;			/* of the election's slot */
+	int			number;			/* the slot's */
 	uint64		token;
 	bool		cancels;		/* before the deadline */
 	bool		in_xact_only;	/* nothing to stop between transactions */

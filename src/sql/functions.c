@@ -357,7 +357,7 @@ le_fence_guard(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64((int64) token);
 }
 
-/* ---- who leads? ---- */
+/* ---- the leader ---- */
 
 static void
 ask_leader(FunctionCallInfo fcinfo, LeReply *reply)

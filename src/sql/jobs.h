@@ -21,7 +21,7 @@ typedef struct LeMyClaim
 	char		election[LE_MAX_ELECTION_LEN + 1];
 	char		job[LE_MAX_JOB_LEN + 1];	/* UTF-8 */
 	int64		tick;			/* ms since 1970-01-01 UTC */
-	uint64		token;			/* of the term */
+	uint64		token;			/* the term's */
 	int			try;
 	int64		claimed_at;		/* as known here, in ms */
 	bool		ours;			/* the store has confirmed it */

@@ -63,9 +63,9 @@ typedef struct Run
 	char	   *command;
 	bool		has_tick;
 	int64		every;			/* µs; 0: not given */
-	le_time		until;			/* of the wait */
+	le_time		until;			/* end of the wait */
 	LeOnLoss	on_loss;
-	le_duration timeout;		/* of the command; 0: none */
+	le_duration timeout;		/* the command's; 0: none */
 	LeAsk		ask;			/* election, job, tick, catch_up, missed */
 } Run;
 
