@@ -88,7 +88,7 @@ FROM generate_series(1, 50) i;
 SELECT count(*) FILTER (WHERE le_is_leader('regress/many/' || i)) AS led
 FROM generate_series(1, 60) i;
 
--- a campaign wins by itself and wins back what was taken from it
+-- a campaign wins by itself, until it is withdrawn
 SELECT le_campaign('regress/campaign', 'mine');
 SELECT le_acquire('regress/campaign', wait => '1 min');
 SELECT value FROM le_leader('regress/campaign');

@@ -348,7 +348,7 @@ AS 'MODULE_PATHNAME', 'le_stat'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION le_stat() IS
-'counters of each election on this instance; election null: what is about none';
+'counters of each election on this instance; election null: counts that concern none';
 
 -- In four parts, none of them wider than a screen.
 CREATE VIEW le_stat AS
@@ -357,7 +357,7 @@ CREATE VIEW le_stat AS
 	FROM le_stat();
 
 COMMENT ON VIEW le_stat IS
-'terms of each election on this instance, and what was bound to them, counted; election null: what is about none';
+'terms of each election on this instance, and what was bound to them, counted; election null: counts that concern none';
 COMMENT ON COLUMN le_stat.election IS 'null: counts that concern no election in particular';
 COMMENT ON COLUMN le_stat.terms IS 'terms that began here';
 COMMENT ON COLUMN le_stat.releases IS 'terms that this instance ended';
@@ -372,7 +372,7 @@ CREATE VIEW le_stat_jobs AS
 	FROM le_stat();
 
 COMMENT ON VIEW le_stat_jobs IS
-'jobs of each election on this instance, counted; election null: what is about none';
+'jobs of each election on this instance, counted; election null: counts that concern none';
 COMMENT ON COLUMN le_stat_jobs.election IS 'null: counts that concern no election in particular';
 COMMENT ON COLUMN le_stat_jobs.claims IS 'ticks claimed';
 COMMENT ON COLUMN le_stat_jobs.runs IS 'commands run by le_run()';

@@ -39,7 +39,7 @@ FROM le_status WHERE election = 'regress/progress';
 SELECT le_acquire('regress/progress');
 TABLE progress;
 
--- of several calls for the same term, the strictest limit counts
+-- the strictest limit of several calls for the same term counts
 SELECT le_acquire('regress/progress', progress_within => '366 days');
 SELECT le_acquire('regress/progress', progress_within => '1 hour');
 SELECT le_acquire('regress/progress', progress_within => '2 hours');

@@ -20,7 +20,7 @@ typedef enum LeEventKind
 {
 	/* terms of this node */
 	LE_EVENT_ACQUIRED,
-	LE_EVENT_TOOK_OVER,			/* follows ACQUIRED: from whom, and why */
+	LE_EVENT_TOOK_OVER,			/* follows ACQUIRED: old leader, reason */
 	LE_EVENT_RELEASED,
 	LE_EVENT_STEPPED_DOWN,
 	LE_EVENT_NO_PROGRESS,		/* ended for lack of progress */

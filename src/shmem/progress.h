@@ -28,9 +28,9 @@ typedef struct LeProgress
 	le_time		began_at;		/* the term: no progress yet if "at" is this */
 	le_duration limit;			/* as of the worker's check; 0: none ... */
 	le_time		since;			/* ... and its beginning, if that was later */
-	le_duration within;			/* limit of the present term, ... */
-	le_duration candidate_within;	/* ... of the term that is sought, ... */
-	le_duration campaign_within;	/* ... and of those of le_campaign() */
+	le_duration within;			/* the present term's limit, ... */
+	le_duration candidate_within;	/* ... the sought term's, ... */
+	le_duration campaign_within;	/* ... and the limit of le_campaign() */
 	le_duration useless;		/* time without progress for which the term is
 								 * given up; 0: none */
 	le_duration idled;			/* the last hold-off for lack of progress; 0:

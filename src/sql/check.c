@@ -53,7 +53,7 @@ typedef struct Report
 	TupleDesc	desc;
 	const LeStore *store;
 	bool		may_ask;		/* the worker answers */
-	bool		eligible;		/* not told to stay away */
+	bool		eligible;		/* allowed to lead */
 	LeTiming	timing;
 	bool		sound;			/* the timing allows to lead */
 } Report;
