@@ -1,27 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * checkedlog.c
- *		A file of lines that knows whether it is whole.
+ *		A file of lines, with checksums that show damage.
  *
- * What must outlive a crash is appended to a file in the data directory, a
- * line at a time, each with its checksum; what counts is written anew, in its
- * place, when the file is full, and after a write that failed, since nobody
- * knows then what is in it.
+ * Data that must outlive a crash is appended to a file in the data directory,
+ * a line at a time, each with its checksum.  The file is replaced by one with
+ * only the present data when it is full, and after a write that failed, since
+ * its contents are unknown then.
  *
  * The first line has the number of lines that were synced, and the size of the
- * file.  So one that is damaged or cut short can be told from one whose last
- * lines a crash has spoilt, on which nobody has relied.  A write brings its
- * lines and a new first line to the disk by one flush, and a crash in it may
- * leave either without the other; so the first line promises only what was
- * synced before.  Of the last write alone nobody can tell that it is missing.
+ * file.  So a file that is damaged or cut short can be told from one whose
+ * last lines a crash has spoilt, on which nobody has relied.  A write brings
+ * its lines and a new first line to the disk by one flush, and a crash in it
+ * may leave either without the other; so the first line promises only lines
+ * that were synced before.  Only a loss of the last write cannot be noticed.
  *
  * A file that grows has its size, and so the journal of the file system,
- * flushed with each write.  So it is made with room to spare, which is filled
- * with zeros, which readers pass over; to write into that costs one flush of
- * data.
+ * flushed with each write.  So it is made with spare capacity, filled with
+ * zeros, which readers pass over; a write into that costs one flush of data.
  *
- * The file is opened for each write: one that was removed or replaced by hand
- * meanwhile is noticed, and written anew.
+ * The file is opened for each write: so a file that was removed or replaced by
+ * hand is noticed, and written anew.
  *
  * src/worker/disk/checkedlog.c
  *
@@ -43,11 +42,11 @@
 /* Fixed in length, since it is written in place: lines, bytes. */
 #define HEADER_FORMAT	"leader_election %s 2 %010d %010d"
 
-/* A file's size is a multiple of this; a new one has at least this room. */
+/* The size is a multiple of STEP; a new file has LEAST_ROOM to spare. */
 #define STEP			(16 * 1024)
 #define LEAST_ROOM		(4 * 1024)
 
-/* What is larger is none of ours. */
+/* A larger file is none of ours. */
 #define MAX_SIZE		(512 * 1024 * 1024)
 
 static uint32
@@ -76,9 +75,9 @@ append_header(StringInfo to, const char *kind, int promised, off_t size)
 	pfree(text);
 }
 
-/* ---- when it fails ---- */
+/* ---- failures ---- */
 
-/* Say so, once for each reason, and keep it for those who ask. */
+/* Log each reason once, and keep it for later questions. */
 void
 le_log_trouble(LeCheckedLog *log, const char *format,...)
 {
@@ -100,7 +99,7 @@ le_log_trouble(LeCheckedLog *log, const char *format,...)
 
 /*
  * A function of the standard library that fails may leave errno alone, as
- * write() does that wrote less than it should.
+ * write() does after a short write.
  */
 static void
 failed(LeCheckedLog *log, const char *what, const char *file, int error)
@@ -121,7 +120,7 @@ succeeded(LeCheckedLog *log)
 	le_event(LE_EVENT_FILE_WRITTEN, NULL, 0, "%s", log->file);
 }
 
-/* Not what this node left: out of the way, but not lost. */
+/* The file is not as this node left it: move it aside, but keep it. */
 bool
 le_log_keep_aside(LeCheckedLog *log, const char *why, const char *counts,
 				  const char *hint)
@@ -147,7 +146,7 @@ le_log_keep_aside(LeCheckedLog *log, const char *why, const char *counts,
 
 /* ---- reading ---- */
 
-/* Up to its end, whatever size it is said to have; 0, or errno. */
+/* Read up to the end, regardless of the reported size; 0, or errno. */
 static int
 read_file(const char *file, StringInfo text)
 {
@@ -186,7 +185,7 @@ next_line(const StringInfoData *text, int *at)
 	return line;
 }
 
-/* How much of the line is its text; -1: it is not what was written. */
+/* The length of the line's text; -1: the line is not as it was written. */
 static int
 text_length(const char *line)
 {
@@ -209,7 +208,7 @@ read_header(const char *kind, const char *line, int *promised, int *size)
 		strcmp(found, kind) == 0;
 }
 
-/* NULL if each line that was synced is there, and whole.  Else why not. */
+/* NULL if each line that was synced is there, and whole; else the fault. */
 static const char *
 find_fault(const char *kind, const StringInfoData *text)
 {
@@ -224,7 +223,7 @@ find_fault(const char *kind, const StringInfoData *text)
 		return "its first line is not what it should be";
 	for (int n = 0; n < promised; n++)
 	{
-		/* zeros in between are where a line was */
+		/* zeros in between are in the place of a line */
 		char	   *expected = text->data + at + 1;
 
 		line = next_line(text, &at);
@@ -239,8 +238,8 @@ find_fault(const char *kind, const StringInfoData *text)
 }
 
 /*
- * Read the file, or one like it under another name, and judge it; nothing is
- * taken yet.  DAMAGED: "fault" says why.
+ * Read the file, or a similar one under another name, and judge it, without
+ * taking its lines.  DAMAGED: "fault" is the reason.
  */
 LeLogState
 le_log_read(LeCheckedLog *log, const char *file, StringInfo text,
@@ -265,7 +264,7 @@ le_log_read(LeCheckedLog *log, const char *file, StringInfo text,
 	return *fault == NULL ? LE_LOG_WHOLE : LE_LOG_DAMAGED;
 }
 
-/* Take what is whole of it.  False: one line makes no sense all the same. */
+/* Take the lines that are whole.  False: one makes no sense all the same. */
 bool
 le_log_take(const LeCheckedLog *log, StringInfo text)
 {
@@ -309,21 +308,21 @@ write_at(int fd, const StringInfoData *text, off_t at)
 	return pg_pwrite(fd, text->data, text->len, at) == text->len;
 }
 
-/* As much room again as what it has, so that it is rarely written anew. */
+/* As much spare capacity as contents, so that rewrites are rare. */
 static off_t
 size_for(int len)
 {
 	return TYPEALIGN(STEP, (off_t) len + Max(len, LEAST_ROOM));
 }
 
-/* A whole file, with room to spare; "end" is where its lines end. */
+/* A whole file, with spare capacity; "end" is the end of its lines. */
 static StringInfo
 contents(const char *kind, const LeLogLines *lines, off_t *end)
 {
 	StringInfo	text = makeStringInfo();
 	off_t		size;
 
-	/* its first line is as long whatever it says */
+	/* the first line has a fixed length */
 	append_header(text, kind, lines->n, 0);
 	size = size_for(text->len + lines->text.len);
 	resetStringInfo(text);
@@ -336,7 +335,7 @@ contents(const char *kind, const LeLogLines *lines, off_t *end)
 	return text;
 }
 
-/* Write it beside the file, and put it in place; 0, or errno. */
+/* Write a new file beside the old one, and put it in place; 0, or errno. */
 static int
 write_file(const char *file, const StringInfoData *text, struct stat *st)
 {
@@ -372,7 +371,7 @@ write_lines(const char *file, const char *kind, const LeLogLines *lines,
 	return error;
 }
 
-/* Write only what counts; how many lines that is, or -1. */
+/* Write only the present data; returns the number of its lines, or -1. */
 static int
 write_all(LeCheckedLog *log, const char *file, struct stat *st, off_t *end)
 {
@@ -388,7 +387,7 @@ write_all(LeCheckedLog *log, const char *file, struct stat *st, off_t *end)
 	return error != 0 ? -1 : lines.n;
 }
 
-/* What counts, in the place of the file. */
+/* Replace the file by one with only the present data. */
 bool
 le_log_rewrite(LeCheckedLog *log)
 {
@@ -407,7 +406,7 @@ le_log_rewrite(LeCheckedLog *log)
 	return true;
 }
 
-/* What counts, under another name.  The file itself is left alone. */
+/* Write the present data under another name, and leave the file alone. */
 bool
 le_log_copy(LeCheckedLog *log, const char *file)
 {
@@ -417,7 +416,7 @@ le_log_copy(LeCheckedLog *log, const char *file)
 	return write_all(log, file, &st, &end) >= 0;
 }
 
-/* One without lines; 0, or errno.  Needs no worker. */
+/* Create a file without lines; 0, or errno.  Needs no worker. */
 int
 le_log_create(const char *file, const char *kind)
 {
@@ -429,7 +428,7 @@ le_log_create(const char *file, const char *kind)
 	return write_lines(file, kind, &none, &st, &end);
 }
 
-/* As it was left, or the file is not that any more. */
+/* Open the file as it was left; -1: it is another one by now, or gone. */
 static int
 open_again(const LeCheckedLog *log)
 {
@@ -445,7 +444,7 @@ open_again(const LeCheckedLog *log)
 	return -1;
 }
 
-/* The new first line promises what was synced before. */
+/* The new first line promises the lines that were synced before. */
 static bool
 write_header(int fd, const LeCheckedLog *log)
 {
@@ -460,9 +459,9 @@ write_header(int fd, const LeCheckedLog *log)
 }
 
 /*
- * Write these lines, or if that cannot be done all that counts, which the
- * caller has put_all() know them for.  With "sync" they are on disk when this
- * returns.  False: nobody knows what is in the file now, "trouble" says why.
+ * Write these lines, or if that cannot be done all present data; put_all() of
+ * the caller includes them.  With "sync" they are on disk when this returns.
+ * False: the contents of the file are unknown now, "trouble" says why.
  */
 bool
 le_log_append(LeCheckedLog *log, const LeLogLines *lines, bool sync)
@@ -490,7 +489,7 @@ le_log_append(LeCheckedLog *log, const LeLogLines *lines, bool sync)
 	return true;
 }
 
-/* Is all that was written on disk? */
+/* Are all written lines on disk? */
 bool
 le_log_synced(const LeCheckedLog *log)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * checkedlog.h
- *		A file of lines that knows whether it is whole.
+ *		A file of lines, with checksums that show damage.
  *
  * src/worker/disk/checkedlog.h
  *
@@ -27,27 +27,27 @@ typedef struct LeCheckedLog
 {
 	/* set by its owner */
 	const char *file;
-	const char *kind;			/* what its first line says that it has */
-	bool		(*take) (char *line);	/* one that was read; false: it makes
-										 * no sense */
-	void		(*put_all) (LeLogLines *lines); /* all that counts */
-	const char *meanwhile;		/* what is not done while it cannot be used */
+	const char *kind;			/* kind of data, as in the first line */
+	bool		(*take) (char *line);	/* a line that was read; false: it
+										 * makes no sense */
+	void		(*put_all) (LeLogLines *lines); /* all present data */
+	const char *meanwhile;		/* consequence while it cannot be used */
 
 	/* "": it can be used */
 	char		trouble[LE_MAX_ERROR_LEN + 1];
 
-	/* of checkedlog.c: the file as it was left */
+	/* private to checkedlog.c: the file as it was left */
 	off_t		size;			/* 0: not known, it is to be rewritten */
-	off_t		end;			/* of the lines; padding follows */
+	off_t		end;			/* end of the lines; padding follows */
 	dev_t		device;
 	ino_t		inode;
 	int			lines;
-	int			synced;			/* of these */
+	int			synced;			/* those on disk */
 } LeCheckedLog;
 
 typedef enum LeLogState
 {
-	LE_LOG_WHOLE,				/* all that was synced is there */
+	LE_LOG_WHOLE,				/* each synced line is there */
 	LE_LOG_ABSENT,
 	LE_LOG_DAMAGED,
 	LE_LOG_UNREAD				/* "trouble" says why */
@@ -68,7 +68,7 @@ extern bool le_log_synced(const LeCheckedLog *log);
 extern bool le_log_copy(LeCheckedLog *log, const char *file);
 extern int	le_log_create(const char *file, const char *kind);
 
-/* when it fails */
+/* failures */
 extern void le_log_trouble(LeCheckedLog *log, const char *format,...)
 			pg_attribute_printf(2, 3);
 extern bool le_log_keep_aside(LeCheckedLog *log, const char *why,

@@ -4,21 +4,20 @@
  *		The claims of the store "local", kept on disk.
  *
  * A claim that was granted must be there after any crash, or the tick would
- * run again.  So each is written and flushed before anybody hears of it.
+ * run again.  So each claim is written and flushed before anybody hears of it.
  *
  * The file is a checked log, "<election> <record>" per line; the last line of
- * a job counts.  It is there from the first start on.
+ * a job counts.  It exists from the first start on.
  *
- * Should it be missing or damaged, ticks that have run would be free.  So
- * nothing is claimed then, until there is a whole file again: a copy that
- * somebody brings, or, if he wants to go on with what could be read, the file
- * of that, which is offered to him under another name.  Removing anything is
- * no answer: it could not be told from another loss.  That a file was there
- * before is known by the tokens that this node has led with.
+ * If it is missing or damaged, ticks that have run would be free.  So nothing
+ * is claimed until there is a whole file again: a copy that an administrator
+ * brings, or the readable rest, which is offered as a file under another name.
+ * Removing a file is no answer: it could not be told from another loss.  The
+ * tokens that this node has led with show that a file was there before.
  *
  * pg_upgrade makes a new data directory and leaves the file in the old one.
- * But it loads this library in the new server to see whether it can be: so a
- * file without claims is offered there, under a name that says why.
+ * But it loads this library in the new server, as a test: so a file without
+ * claims is offered there, under a name that says why.
  *
  * src/worker/disk/claimlog.c
  *
@@ -40,7 +39,7 @@
 
 #define CLAIMS_KIND		"claims"
 
-/* What could be read of a file that was damaged, as one that is whole. */
+/* The readable rest of a damaged file, as a whole one. */
 #define REST_FILE		LE_CLAIMS_FILE ".rest"
 
 typedef struct Key
@@ -61,16 +60,16 @@ typedef struct Entry
 	char		message[LE_MAX_MESSAGE_LEN + 1];
 } Entry;
 
-/* How long a claim is kept that is in the way of another job's. */
+/* Age at which a claim makes way for another job's. */
 #define KEPT_MS			(INT64CONST(90) * 86400 * 1000)
 
 static HTAB *entries = NULL;
 static dlist_head order = DLIST_STATIC_INIT(order);
 static uint64 last_number = 0;
-static Entry *shown = NULL;		/* last, by next(); NULL: it is gone */
-static const LeClaim *keeping = NULL;	/* being written, not known yet */
+static Entry *shown = NULL;		/* last one returned by next(), or NULL */
+static const LeClaim *keeping = NULL;	/* being written, not in entries yet */
 static bool led_before = false; /* so that there has been a file */
-static bool known = false;		/* all that was claimed before is */
+static bool known = false;		/* all earlier claims are known */
 
 static bool take(char *line);
 static void put_all(LeLogLines *lines);
@@ -159,7 +158,7 @@ first_after(uint64 number)
 	return NULL;
 }
 
-/* The one after that with this number, whatever was added or dropped since. */
+/* The claim after this number, whatever was added or dropped since. */
 static const LeClaim *
 next(uint64 *cursor)
 {
@@ -172,7 +171,7 @@ next(uint64 *cursor)
 	return &entry->claim;
 }
 
-/* Until the file is rewritten it may come back, which is no harm. */
+/* It may come back until the file is rewritten, which is no harm. */
 static void
 drop(Entry *entry)
 {
@@ -183,8 +182,8 @@ drop(Entry *entry)
 }
 
 /*
- * May the election have one more job?  If it has all that it may, those of
- * which nothing was heard for long make room.
+ * May the election have one more job?  At the limit, jobs that were silent for
+ * long make way.
  */
 static bool
 has_room(const char *election)
@@ -275,7 +274,7 @@ keep(const LeClaim *claim)
 	return ok;
 }
 
-/* ---- what was claimed before ---- */
+/* ---- earlier claims ---- */
 
 static bool
 exists(const char *name)
@@ -283,7 +282,7 @@ exists(const char *name)
 	return access(name, F_OK) == 0;
 }
 
-/* It is known that the file was lost; one that is whole is waited for. */
+/* Is the loss of the file known, so that a whole one is waited for? */
 static bool
 offered(void)
 {
@@ -299,7 +298,7 @@ withdraw(const char *name)
 				 errmsg("could not remove file \"%s\": %m", name)));
 }
 
-/* What is offered stays until it is not needed any more, crash or not. */
+/* Offered files stay until they are not needed, even after a crash. */
 static void
 settle(void)
 {
@@ -310,7 +309,7 @@ settle(void)
 	withdraw(REST_FILE);
 }
 
-/* Say why nothing can be claimed, and what is to be done. */
+/* Report why nothing can be claimed, and the remedy. */
 static void
 wait_for_file(const char *fault)
 {
@@ -338,8 +337,8 @@ lose(void)
 }
 
 /*
- * The first time what can be read is taken, and the file goes out of the way.
- * Later it is one that somebody is about to bring, which is left alone.
+ * The first time, take the readable lines and move the file out of the way.
+ * Later leave it alone: an administrator may be about to bring it.
  */
 static void
 found_damaged(const char *fault, StringInfo text)
@@ -392,7 +391,7 @@ load(void)
 	pfree(text.data);
 }
 
-/* It may have been brought since. */
+/* The file may have been brought since. */
 static const char *
 lost(void)
 {
@@ -401,7 +400,7 @@ lost(void)
 	return known ? NULL : file.trouble;
 }
 
-/* What was in the way may be gone. */
+/* The obstacle may be gone. */
 static const char *
 trouble(void)
 {
@@ -414,7 +413,7 @@ trouble(void)
 }
 
 /*
- * pg_upgrade runs, and this is the new server, or the old one: that one has
+ * pg_upgrade runs, and this is the new server or the old one.  The old one has
  * the worker's files, unless no worker ever ran there.
  */
 void
@@ -441,7 +440,7 @@ const LeClaimLog le_claim_log = {
 
 /*
  * Read the file, at the worker's start.  "led": this node has led before with
- * the store "local", so that there has been one.
+ * the store "local", so that there has been a file.
  */
 void
 le_claim_log_load(bool led)
@@ -455,7 +454,7 @@ le_claim_log_load(bool led)
 	entries = hash_create("leader_election claims", 64, &ctl,
 						  HASH_ELEM | HASH_BLOBS);
 	led_before = led;
-	/* lost before this start: what was known then is known now */
+	/* lost before this start: the claims known then are known now */
 	if (le_log_read(&file, REST_FILE, &text, &fault) == LE_LOG_WHOLE)
 		(void) le_log_take(&file, &text);
 	pfree(text.data);

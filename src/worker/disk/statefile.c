@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * statefile.c
- *		Which store session this data directory's node last had.
+ *		The store session that this data directory's node had last.
  *
  * After a restart, the terms of the previous incarnation need not be waited
  * out: the server that believed in them is certainly gone, since PostgreSQL
- * lets only one server run on a data directory.  But that conclusion holds
- * for this directory only, not for a copy of it whose original may well be
- * alive.  So the file carries what a copy cannot have: its own device and
- * inode number, the directory's path, and the boot of the machine.
+ * lets only one server run on a data directory.  But that conclusion holds for
+ * this directory only, not for a copy of it, whose original may well be alive.
+ * So the file carries marks that a copy cannot have: its own device and inode
+ * number, the directory's path, and the boot of the machine.
  *
  * It lies in pg_stat_tmp, whose contents pg_basebackup leaves out.
  *
@@ -34,7 +34,7 @@
 #define STATE_TEMP		STATE_DIR "/leader_election.session.tmp"
 #define STATE_FORMAT	"leader_election 1"
 
-/* What only the original can have. */
+/* Marks of the original alone. */
 typedef struct Identity
 {
 	char		boot_id[64];
@@ -67,7 +67,7 @@ identify(int fd, Identity *id)
 	return true;
 }
 
-/* A word for what is empty, so that each line has one. */
+/* A word for an empty string, so that each line has one. */
 static const char *
 shown(const char *s)
 {
@@ -95,7 +95,7 @@ write_contents(FILE *file, const LePredecessor *p)
 	return fflush(file) == 0 && !ferror(file);
 }
 
-/* 0, or why it could not be done: errno of the first step that failed. */
+/* 0, or the errno of the first step that failed. */
 static int
 replace_file(const LePredecessor *session)
 {
@@ -115,9 +115,9 @@ replace_file(const LePredecessor *session)
 }
 
 /*
- * Remember the session, before anything is held by it.  A failure costs the
- * next incarnation a wait, so it is told and no more.  Nor is it synced: after
- * a reboot the file counts for nothing.
+ * Remember the session before it holds anything.  A failure costs the next
+ * incarnation a wait, so it is reported and no more.  Nor is the file synced:
+ * after a reboot it counts for nothing.
  */
 void
 le_statefile_write(const LePredecessor *session)
@@ -139,7 +139,7 @@ le_statefile_write(const LePredecessor *session)
 	le_event(LE_EVENT_FILE_TROUBLE, NULL, 0, "%s", trouble);
 }
 
-/* Why the session could not be remembered; "" if it could. */
+/* The reason why the session could not be remembered; "" if it could. */
 const char *
 le_statefile_trouble(void)
 {
@@ -169,8 +169,8 @@ read_contents(FILE *file, LePredecessor *p)
 }
 
 /*
- * The session of this node's previous incarnation, if it is certain that it
- * was this very data directory's.
+ * The session of this node's previous incarnation, if it certainly was this
+ * very data directory's.
  */
 bool
 le_statefile_read(LePredecessor *session)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * statefile.h
- *		Which store session this data directory's node last had.
+ *		The store session that this data directory's node had last.
  *
  * src/worker/disk/statefile.h
  *

@@ -4,32 +4,32 @@
  *		The highest fencing token seen of each election, kept on disk.
  *
  * A store that was rebuilt or restored hands out tokens that are lower than
- * ones already in use, and whatever checks tokens would then refuse the new
- * leader or, worse, let an old one in.  So the node remembers the highest it
- * has seen, restarts included, and does not lead with less.
+ * ones already in use, and a check of tokens would then refuse the new leader
+ * or, worse, let an old one in.  So the node remembers the highest token it
+ * has seen, restarts included, and does not lead with a lower one.
  *
  * Tokens can be compared only where they come from one sequence: Consul counts
  * the writes of one datacenter, the store "local" the bytes of this instance's
- * write-ahead log.  So what is kept is kept by store, datacenter and prefix;
- * one that was tried first does not keep a node from leading in another.  The
- * URL does not count: a store that was rebuilt elsewhere must be noticed too,
- * and an instance that is to use another cluster on purpose is told to call
+ * write-ahead log.  So they are kept by store, datacenter and prefix; a store
+ * that was tried first does not keep a node from leading in another.  The URL
+ * does not count: a store that was rebuilt elsewhere must be noticed too, and
+ * an instance that is to use another cluster on purpose is told to call
  * le_reset_token().
  *
  * A term begins when its token is on disk, and not if it cannot be written: a
- * node must not lead with what it would not know after a crash.  The tokens of
- * others, which it merely sees, are written too, but not synced one by one.
- * All of a turn of the worker are written together, with one sync.  With the
- * store "local" not even that: there a token is a position of the write-ahead
- * log that was flushed before, and no later one can be lower.
+ * node must not lead with a token that it would not know after a crash.  The
+ * tokens of others, which it merely sees, are written too, but not synced one
+ * by one.  All tokens of a turn are written together, with one sync.  The
+ * store "local" needs not even that: its token is a position of the
+ * write-ahead log that was flushed before, and no later one can be lower.
  *
  * The file is a checked log, "<token> <place> <election>" per line; the
  * highest line of an election counts, except that a line with token 0 forgets
- * what came before it.  One that is damaged is kept aside, under another name,
- * for people to look at; what can be read of it counts.
+ * all before it.  A damaged file is kept aside, under another name, for people
+ * to look at; its readable lines count.
  *
- * It lies in the data directory and is part of a base backup on purpose: a
- * restored node should remember too.
+ * The file lies in the data directory and is part of a base backup on purpose:
+ * a restored node should remember too.
  *
  * src/worker/disk/tokens.c
  *
@@ -51,21 +51,21 @@
 typedef struct Key
 {
 	char		election[LE_MAX_ELECTION_LEN + 1];
-	int			place;			/* in the list of those */
+	int			place;			/* index in "places" */
 } Key;
 
 typedef struct Entry
 {
 	Key			key;			/* hash key, first */
 	uint64		token;
-	bool		unwritten;		/* in the list of those */
+	bool		unwritten;		/* is in "unwritten" */
 } Entry;
 
 static HTAB *entries = NULL;
-static List *places = NIL;		/* of strings; few */
-static List *unwritten = NIL;	/* of entries */
-static bool loaded = false;		/* what the file said is in "entries" */
-static bool damaged = false;	/* and there may have been more */
+static List *places = NIL;		/* strings; few */
+static List *unwritten = NIL;	/* entries */
+static bool loaded = false;		/* the file's contents are in "entries" */
+static bool damaged = false;	/* there may have been more in it */
 
 static bool take(char *line);
 static void put_all(LeLogLines *lines);
@@ -78,7 +78,7 @@ static LeCheckedLog file = {
 	.meanwhile = "This node begins no term until the file can be used.",
 };
 
-/* The number of a place; one that is seen for the first time gets one. */
+/* The number of a place; a new one gets the next. */
 static int
 number_of(const char *place)
 {
@@ -94,7 +94,7 @@ number_of(const char *place)
 	return list_length(places) - 1;
 }
 
-/* Where the keys are that this node sees at present. */
+/* The place of the keys that this node sees at present. */
 static int
 this_place(void)
 {
@@ -172,7 +172,7 @@ take(char *line)
 
 StaticAssertDecl(MAX_PLACE_LEN == 473, "take() says 473");
 
-/* False: there may be something in it that is not known. */
+/* False: the file may hold tokens that are not known. */
 static bool
 load(void)
 {
@@ -230,8 +230,8 @@ append(bool sync)
 }
 
 /*
- * Write what was seen since the last time; with "sync" it is on disk when this
- * returns.  False: it is not, le_tokens_trouble() says why.
+ * Write the tokens seen since the last time; with "sync" they are on disk when
+ * this returns.  False: they are not, le_tokens_trouble() says why.
  */
 bool
 le_tokens_keep(bool sync)
@@ -244,7 +244,7 @@ le_tokens_keep(bool sync)
 	return append(sync);
 }
 
-/* Has what stood in the way gone?  Costs nothing while all is well. */
+/* Is the obstacle gone?  Costs nothing while all is well. */
 bool
 le_tokens_try(void)
 {
@@ -255,7 +255,7 @@ le_tokens_try(void)
 	return loaded && rewrite();
 }
 
-/* Why tokens cannot be kept; "" if they can. */
+/* The reason why tokens cannot be kept; "" if they can. */
 const char *
 le_tokens_trouble(void)
 {
@@ -277,11 +277,11 @@ le_tokens_load(void)
 		(void) rewrite();
 }
 
-/* ---- what the worker asks ---- */
+/* ---- questions of the worker ---- */
 
 /*
- * Has the store that is used now given this node a token before, as far as the
- * file can tell?  To be asked when it has just been read.
+ * Has the present store given this node a token before, as far as the file can
+ * tell?  Call it right after the file was read.
  */
 bool
 le_tokens_led_before(void)
@@ -300,7 +300,7 @@ le_tokens_led_before(void)
 	return damaged || !loaded;
 }
 
-/* The highest that was seen where the keys are now; 0: none. */
+/* The highest token that was seen at the present place; 0: none. */
 uint64
 le_token_floor(const char *election)
 {
@@ -328,7 +328,7 @@ set_token(const char *election, uint64 token)
 	MemoryContextSwitchTo(old);
 }
 
-/* In memory; le_tokens_keep() writes it. */
+/* Note it in memory; le_tokens_keep() writes it. */
 void
 le_token_seen(const char *election, uint64 token)
 {
