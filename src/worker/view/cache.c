@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * cache.c
- *		What the store was last seen to hold: keys, and other nodes.
+ *		The keys and nodes that the store was last seen to hold.
  *
- * watch.c asks; what it hears is kept here, for everybody who has to judge a
- * key or to answer a question.  None of it is a proof: it may be old.
+ * watch_all.c asks for them; its answers are kept here, for judging a key or
+ * answering a question.  None of it is a proof: it may be old.
  *
  * src/worker/view/cache.c
  *
@@ -20,11 +20,11 @@
 
 static struct
 {
-	MemoryContext context;		/* of keys */
-	LeKey	   *keys;			/* by name */
+	MemoryContext context;		/* holds the keys */
+	LeKey	   *keys;			/* sorted by name */
 	int			nkeys;
-	int			room;			/* for so many */
-	uint64		index;			/* of the answer */
+	int			room;			/* capacity */
+	uint64		index;			/* the answer's */
 	le_time		as_of;			/* when the query behind them was sent; 0:
 								 * nothing is known */
 	le_time		heard_at;		/* when they came */
@@ -45,7 +45,7 @@ by_name(const void *a, const void *b)
 				  ((const LeKey *) b)->election);
 }
 
-/* Where the key is among those known, or where it would be. */
+/* The index of the key among those known, or where it would be. */
 static int
 place_of(const char *election, bool *there)
 {
@@ -71,7 +71,7 @@ place_of(const char *election, bool *there)
 	return low;
 }
 
-/* Keep a key, in place of what is known of it if that is older. */
+/* Keep a key, unless something newer is known of it. */
 static bool
 keep_key(const LeKey *key)
 {
@@ -100,8 +100,8 @@ keep_key(const LeKey *key)
 }
 
 /*
- * Keep the keys for answers of limited age.  What news have told since the
- * answer stays: it may have been on its way for long.
+ * Keep the keys for answers of limited age.  Keys that news have told since
+ * stay: the answer may have been on its way for long.
  */
 void
 le_cache_keep_keys(const LeAnswer *answer, le_time sent)
@@ -133,8 +133,8 @@ le_cache_keep_keys(const LeAnswer *answer, le_time sent)
 }
 
 /*
- * A node tells of a write.  False if nothing follows from that: something
- * newer is known, or there was no list yet that it could add to.
+ * A node tells of a write.  False if nothing follows: something newer is
+ * known, or there is no list yet to add it to.
  */
 bool
 le_cache_hear(const LeGossip *news, const LeGossipItem *item)
@@ -155,8 +155,8 @@ le_cache_hear(const LeGossip *news, const LeGossipItem *item)
 	return keep_key(&key);
 }
 
-/* All news have been heard: what is known is as good as a new list, but for
- * what those have done who do not tell. */
+/* All news have been heard: the keys are as good as a new list, but for the
+ * writes of those that tell nothing. */
 void
 le_cache_heard(void)
 {
@@ -164,7 +164,7 @@ le_cache_heard(void)
 		known.heard_at = le_now();
 }
 
-/* The keys are elsewhere from now on: what was seen says nothing. */
+/* The keys are at another place from now on: the known ones say nothing. */
 void
 le_cache_forget_keys(void)
 {
@@ -172,7 +172,7 @@ le_cache_forget_keys(void)
 	known.as_of = known.heard_at = 0;
 }
 
-/* How many there are; valid until the next are kept. */
+/* The number of keys; valid until the next are kept. */
 int
 le_cache_keys(const LeKey **keys)
 {
@@ -180,7 +180,7 @@ le_cache_keys(const LeKey **keys)
 	return known.nkeys;
 }
 
-/* NULL: there was none. */
+/* NULL: there was no such key. */
 const LeKey *
 le_cache_key(const char *election)
 {
@@ -198,9 +198,9 @@ le_cache_as_of(void)
 }
 
 /*
- * Have they come within this time?  The index is that of the answer.  Who
- * decides on them names the index of the key, so what has changed since makes
- * the store refuse it.
+ * Have the keys come within this time?  The index is that of the answer.  A
+ * decision on a key names its index, so the store refuses it if the key has
+ * changed since.
  */
 bool
 le_cache_lately(le_duration within, uint64 *index)
@@ -209,7 +209,7 @@ le_cache_lately(le_duration within, uint64 *index)
 	return known.heard_at != 0 && le_now() - known.heard_at < within;
 }
 
-/* Does a free key still name the session, so that somebody may want to know
+/* Does a free key still name the session, so that a node may have to know
  * about it? */
 bool
 le_cache_to_be_named(const char *session)
@@ -234,8 +234,8 @@ le_cache_node(const char *session)
 
 /*
  * When will the node have been silent for its whole lease?  Counted from the
- * receipt of its last sign of life, or from when it was seen to have given
- * one that was not shown here yet.
+ * receipt of its last sign of life, or from the news of one that was not shown
+ * here yet.
  */
 le_time
 le_cache_silent_at(const LeNodeInfo *info)
@@ -249,9 +249,9 @@ le_cache_silent_at(const LeNodeInfo *info)
 
 /*
  * The first term that is taken from a silent node marks its node key, on whose
- * index all the others depend: sent together with it, they would be refused.
- * So nobody counts as silent until that is answered, and then there is news
- * of the node.
+ * index all other takeovers depend: sent together with it, they would be
+ * refused.  So no node counts as silent until that is answered, and then there
+ * is news of the node.
  */
 void
 le_cache_marking(bool under_way)
@@ -259,8 +259,8 @@ le_cache_marking(bool under_way)
 	marking = under_way;
 }
 
-/* Two live instances under one name: each is told from the other by its
- * incarnation, but people cannot. */
+/* Two live instances under one name: their incarnations tell them apart, but
+ * people cannot. */
 static void
 warn_of_namesake(const LeNodeInfo *info, bool alive)
 {
@@ -327,7 +327,7 @@ le_cache_keep_nodes(const LeAnswer *answer)
 	pfree(fresh);
 }
 
-/* Do all other nodes that live tell what they write? */
+/* Do all nodes that live tell of their writes? */
 bool
 le_cache_all_tell(void)
 {
@@ -342,8 +342,8 @@ le_cache_all_tell(void)
 }
 
 /*
- * A takeover was refused: the node has given a sign of life that was not
- * shown here yet.  Until it is, the wait starts anew.
+ * A takeover was refused: the node has given a sign of life that was not shown
+ * here yet.  Until it is, the wait starts anew.
  */
 void
 le_cache_doubt(const char *session)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cache.h
- *		What the store was last seen to hold: keys, and other nodes.
+ *		The keys and nodes that the store was last seen to hold.
  *
  * src/worker/view/cache.h
  *

@@ -17,19 +17,19 @@
 #include "shmem/requests.h"
 #include "worker/view/eligible.h"
 
-/* A file that cannot be opened is tried so often before it counts. */
+/* A file that cannot be opened is tried this often before that counts. */
 #define READ_TRIES	5
 #define READ_PAUSE	LE_SEC
 
 static le_time judge_again_at = 0;	/* 0: not by itself */
 
 /*
- * Did all of the settings take?  Called at start and after a reload.
+ * Did all settings take effect?  Called at start and after a reload.
  *
- * A store that elects inside this instance only, because nobody named one, is
- * right for a first try, and for jobs of one instance; but where elections
- * are to be contended for always, it is rather a line that was forgotten, and
- * every instance would lead.  One word says that it is meant.
+ * A store that elects inside this instance only, because no setting names one,
+ * is right for a first try, and for jobs of one instance; but with elections
+ * to contend for always, it is rather a forgotten line, and every instance
+ * would lead.  An explicit setting says that it is meant.
  */
 void
 le_judge_settings(void)
@@ -46,7 +46,7 @@ le_judge_settings(void)
 		tries = 0;
 	else if (le_table->settings_taken != 0 && tries++ < READ_TRIES)
 	{
-		/* what was found before counts meanwhile, also by a worker before */
+		/* the earlier result counts meanwhile, also one of a worker before */
 		judge_again_at = le_now() + READ_PAUSE;
 		pfree(detail.data);
 		return;
@@ -64,7 +64,7 @@ le_judge_settings(void)
 				 errdetail_internal("%s", fault)));
 }
 
-/* When are they to be judged again, without a reload?  0: not. */
+/* When are the settings to be judged again, without a reload?  0: not. */
 le_time
 le_settings_timer(void)
 {
@@ -78,8 +78,8 @@ le_settings_fault(void)
 }
 
 /*
- * May this node contend at all?  If not, says why, for an error message or
- * for the status view.
+ * May this node contend at all?  If not, "why" is the reason, for an error
+ * message or for the status view.
  */
 bool
 le_may_lead(char *why, size_t size, int *sqlstate)
@@ -135,9 +135,9 @@ le_unfit(void)
 }
 
 /*
- * The store knows what of a lease is lost to clocks, this node only how
- * often it renews: say so if the two do not fit.  It is safe, but every
- * hitch of the store costs the lead.
+ * The store knows the part of a lease that is lost to clocks, this node only
+ * its renewal interval: report it if the two do not fit.  It is safe, but
+ * every hitch of the store costs the lead.
  */
 void
 le_check_trust(le_duration trust)
@@ -165,7 +165,7 @@ le_check_trust(le_duration trust)
 					 more)));
 }
 
-/* Does it contend for the election by itself, without a call that waits? */
+/* Does this node contend for the election without a call that waits? */
 bool
 le_campaigns(const LeSlot *slot)
 {

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * key_view.c
- *		What an answer of the store says about one election.
+ *		The core's view of one election, made from an answer of the store.
  *
- * The core judges a key by what the key itself shows and by what is known of
- * the node that holds or left it: how long its lease is, when it last gave a
- * sign of life, whether its belief is known to have ended.  This file puts
- * the two together.
+ * The core judges a key by its contents and by the known state of the node
+ * that holds or left it: the length of its lease, its last sign of life, the
+ * end of its belief.  This file puts the two together.
  *
  * src/worker/view/key_view.c
  *
@@ -29,7 +28,7 @@ le_foreign_key(const LeKey *key)
 							strcmp(key->holder, key->value_session) != 0));
 }
 
-/* What is known of a key's last holder that the key itself does not say. */
+/* Add facts about a key's last holder that the key itself does not give. */
 static void
 judge_last_holder(LeKeyView *view, const LeKey *key)
 {
@@ -38,7 +37,7 @@ judge_last_holder(LeKeyView *view, const LeKey *key)
 	view->holder_lease = LE_MAX_LEASE;
 	if (le_foreign_key(key))
 	{
-		/* Another client's: nobody knows its lease, so ours stands in. */
+		/* Another client's key: its lease is unknown, so ours stands in. */
 		view->holder_lease = le_table->node.timing.lease;
 		return;
 	}
@@ -67,9 +66,9 @@ le_takes_over(void)
 }
 
 /*
- * From when on may the key be taken from the node that holds it?  Only nodes
- * of this extension prove themselves; whoever else holds a key is waited for
- * as the store wants it.
+ * When may the key be taken from the node that holds it?  Only nodes of this
+ * extension prove themselves; any other holder is waited for as the store
+ * wants it.
  */
 static void
 judge_holder(LeKeyView *view, const LeKey *key)
@@ -117,7 +116,7 @@ le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of)
 	}
 }
 
-/* Remember which node has to be waited for, if it is one of ours. */
+/* Remember the node that has to be waited for, if it is one of ours. */
 static void
 note_holder_session(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 {
@@ -135,7 +134,7 @@ note_holder_session(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 	slot->holder_token = waited_for ? key->token : 0;
 }
 
-/* What somebody has to look at is in the log, too, once. */
+/* A key that people have to look at is in the log, too, once. */
 static void
 note_unusable(LeSlot *slot, const LeKey *key)
 {
@@ -150,7 +149,7 @@ note_unusable(LeSlot *slot, const LeKey *key)
 	le_note_error(slot, LE_OP_READ, LE_REFUSED, LE_CAUSE_OTHER, why);
 }
 
-/* Remember who leads, for le_status and for answers of limited age. */
+/* Remember the leader, for le_status and for answers of limited age. */
 void
 le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * key_view.h
- *		What an answer of the store says about one election.
+ *		The core's view of one election, made from an answer of the store.
  *
  * src/worker/view/key_view.h
  *

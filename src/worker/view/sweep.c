@@ -3,7 +3,7 @@
  * sweep.c
  *		A look at all elections that is spread over turns of the loop.
  *
- * With thousands of elections it takes long, and proofs must not wait for it.
+ * With thousands of elections a look takes long, and proofs must not wait.
  *
  * src/worker/view/sweep.c
  *
@@ -14,10 +14,10 @@
 #include "shmem/leases.h"
 #include "worker/view/sweep.h"
 
-/* One turn looks at so many: a millisecond or two. */
+/* Elections per turn: a millisecond or two. */
 int			le_slots_at_once = 500;
 
-/* From the first slot on, whether or not it is under way. */
+/* Start from the first slot, even if the sweep is under way. */
 void
 le_sweep_start(LeSweep *sweep)
 {

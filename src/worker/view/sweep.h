@@ -12,7 +12,7 @@
 
 typedef struct LeSweep
 {
-	void		(*look) (int number);	/* of the slot */
+	void		(*look) (int number);	/* slot number */
 	bool		under_way;
 	int			next;			/* slot */
 } LeSweep;

@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * wishes.c
- *		What an election wants of the node, kept until the loop comes to it.
+ *		Wishes of elections to the node, kept until the loop comes to them.
  *
- * An election that needs a store session, a proof or a look at the other
- * nodes does not see to that itself: the handler that found it out may have
- * been called by those who would, in the middle of their work.  It leaves a
- * wish, and their next pass of the loop, in the same turn, reads it.  A wish
- * that is raised twice is fulfilled once.
+ * An election that needs a store session, a proof or a list of the nodes does
+ * not see to that itself: the handler that found it out may have been called
+ * by the very pass that would, in the middle of its work.  It leaves a wish,
+ * and that pass reads it in the same turn.  A wish that is raised twice is
+ * fulfilled once.
  *
- * They are the worker's own: one that replaces another looks at everything
- * anew.
+ * Wishes are the worker's own: a new worker looks at everything anew.
  *
  * src/worker/view/wishes.c
  *
@@ -23,7 +22,7 @@
 
 static struct
 {
-	bool		session;		/* an election is sought, and there is none */
+	bool		session;		/* an election is sought without one */
 	bool		proof;			/* prove the node now, not when it is due */
 	le_time		nodes_by;		/* list the node keys by then; 0: no wish */
 	bool		fresh;			/* ... and not from just any server */
@@ -76,7 +75,7 @@ le_take_proof_wish(void)
 	return take(&wishes.proof);
 }
 
-/* 0: nobody wants the nodes listed sooner than they would be anyway. */
+/* 0: nobody wants the nodes listed sooner than planned. */
 le_time
 le_take_nodes_wish(bool *fresh)
 {
@@ -87,7 +86,7 @@ le_take_nodes_wish(bool *fresh)
 	return by;
 }
 
-/* Is there one that the loop has not come to yet? */
+/* Is there a wish that the loop has not come to yet? */
 bool
 le_any_wish(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * wishes.h
- *		What an election wants of the node, kept until the loop comes to it.
+ *		Wishes of elections to the node, kept until the loop comes to them.
  *
  * src/worker/view/wishes.h
  *
@@ -21,7 +21,7 @@ extern void le_wish_proof(void);
 extern void le_wish_nodes(le_duration within);
 extern void le_wish_fresh_nodes(void);
 
-/* taken by the pass that fulfils them: session.c, watch.c */
+/* taken by the pass that fulfils them: session.c, watch_all.c */
 extern bool le_take_session_wish(void);
 extern bool le_take_proof_wish(void);
 extern le_time le_take_nodes_wish(bool *fresh);
