@@ -22,11 +22,11 @@ static const char no_time_left[] =
 
 static List *secretless = NIL;	/* flights that wait for a secret */
 static bool authenticating = false;
-static LeOutcome no_secret = LE_UNAVAILABLE;	/* what failed attempts to get
-												 * one mean to them */
+static LeOutcome no_secret = LE_UNAVAILABLE;	/* their outcome if the fetch
+												 * fails */
 
-/* It cannot be sent, or its last request not again: nothing was applied, but
- * perhaps by those before. */
+/* The flight's next request cannot be sent: nothing was applied, except
+ * perhaps by its earlier ones. */
 static void
 fail_secretless(LeFlight *flight, const char *why)
 {
@@ -45,7 +45,7 @@ forget_text(const char *secret)
 		explicit_bzero(unconstify(char *, secret), strlen(secret));
 }
 
-/* All that waited for one go ahead; without one they have failed. */
+/* All flights that waited for the secret go ahead, or fail without one. */
 static void
 authenticated(LeFlight *flight, const LeAnswer *answer)
 {
@@ -75,7 +75,7 @@ authenticated(LeFlight *flight, const LeAnswer *answer)
 	}
 }
 
-/* Not in a lane's turn: those that have a place may all wait for this. */
+/* Not in a lane's turn: all flights under way in it may wait for this. */
 static void
 authenticate(void)
 {
@@ -101,8 +101,8 @@ le_await_secret(LeFlight *flight)
 }
 
 /*
- * Whoever waits for a secret has no more time than for an answer, and while
- * none is being fetched, since that has failed just now, no hope.
+ * A flight waits for a secret no longer than for an answer.  While none is
+ * being fetched it fails at once, since the last attempt has just failed.
  */
 static void
 run_secretless(void)
@@ -134,7 +134,7 @@ secretless_timer(void)
 	return next;
 }
 
-/* A new one is fetched ahead of the end of the last, too. */
+/* Fetch a new secret ahead of the end of the last one, too. */
 void
 le_authenticate_run(void)
 {
@@ -152,7 +152,7 @@ le_authenticate_timer(void)
 
 /* ---- a secret that was refused ---- */
 
-/* Has the store refused all of the request, or a part, and so applied none? */
+/* Has the store refused the request, or a part of it, and so applied none? */
 static bool
 is_refusal(const LeFlight *flight, const LeHttpResponse *response,
 		   const LeAnswer *answer)
@@ -165,7 +165,7 @@ is_refusal(const LeFlight *flight, const LeHttpResponse *response,
 	return answer->outcome == LE_REFUSED;
 }
 
-/* What was wrong with the file, if it could not be read again. */
+/* Add the fault of the file, if it could not be read again. */
 static void
 explain_file(const LeFlight *flight, LeAnswer *answer)
 {
@@ -185,8 +185,8 @@ explain_file(const LeFlight *flight, LeAnswer *answer)
 
 /*
  * The secret that was sent has run out, or its file may have another by now:
- * with a new one, once more, and only once, lest one that is never accepted
- * should be fetched for ever.
+ * send the request again with a new one, but only once, lest a secret that is
+ * never accepted be fetched forever.
  */
 bool
 le_ask_with_new_secret(LeFlight *flight, const LeHttpResponse *response,

@@ -3,10 +3,10 @@
  * dispatch.c
  *		Operations on their way to the store and back.
  *
- * A remote store's operation is encoded, sent and, when the response has
- * come, decoded.  The local store answers at once, but its answer waits in a
- * queue all the same, so that done() is never called from within the call
- * that sent the operation, whatever the store.
+ * A remote store's operation is encoded, sent and, when the response has come,
+ * decoded.  The local store answers at once, but its answer waits in a queue,
+ * so that with any store done() is never called from within the call that sent
+ * the operation.
  *
  * src/worker/wire/dispatch.c
  *
@@ -28,19 +28,18 @@
 #include "worker/wire/secret.h"
 #include "worker/wire/throttle.h"
 
-/* So many operations of the store "local" are carried out in a turn. */
+/* Operations of the store "local" that are carried out in a turn. */
 #define LOCAL_AT_ONCE	64
 
 static const LeStore *store;
 static List *answered = NIL;	/* flights that perform() has to answer */
 
-/* ---- what an answer leads to ---- */
+/* ---- consequences of an answer ---- */
 
 /*
- * The server that was asked has failed, or does well.  What was certainly not
- * applied is sent to the next one, while there is time; what may have been
- * applied is not, since only the one who decided to send it knows how to find
- * out.
+ * The server that was asked has failed, or does well.  A request that was
+ * certainly not applied goes to the next server while there is time.  One that
+ * may have been applied does not, since only its caller knows how to find out.
  */
 static bool
 ask_another(LeFlight *flight, const LeHttpResponse *response,
@@ -57,7 +56,7 @@ ask_another(LeFlight *flight, const LeHttpResponse *response,
 	return le_exchange_send(flight);
 }
 
-/* The operation goes on with another request, to whatever server is best. */
+/* The operation goes on with another request, to the best server now. */
 static bool
 go_on(LeFlight *flight, const LeAnswer *answer)
 {
@@ -73,9 +72,9 @@ go_on(LeFlight *flight, const LeAnswer *answer)
 }
 
 /*
- * Whoever waits for the answer counts trust from flight->sent.  Of several
- * requests that is the one that took or renewed the lease: what was sent after
- * it says nothing about how long ago that was.
+ * The caller counts trust from flight->sent.  Among several requests that is
+ * the one that took or renewed the lease: later ones say nothing about the age
+ * of the lease.
  */
 static void
 act_on(LeFlight *flight, const LeHttpResponse *response, LeAnswer *answer)
@@ -112,7 +111,7 @@ le_dispatch_start(void)
 	le_dispatch_configure();
 }
 
-/* Take over the settings, at start and after a reload. */
+/* Adopt the settings, at start and after a reload. */
 void
 le_dispatch_configure(void)
 {
@@ -136,8 +135,8 @@ launch(LeFlight *flight)
 }
 
 /*
- * Have the operation sent when this turn ends, or when it is its turn; done()
- * will be called once, later.  The store has "timeout" from when it is sent.
+ * Have the operation sent at the end of this turn, or when its turn comes;
+ * done() will be called once, later.  "timeout" counts from the send.
  */
 void
 le_flight_send(LeFlight *flight, le_duration timeout)
@@ -153,13 +152,13 @@ le_flight_send(LeFlight *flight, le_duration timeout)
 	}
 	else if (flight->lane == LE_LANE_LIFE && le_lane_is_free(flight->lane) &&
 			 le_now() < flight->until)
-		launch(flight);			/* a proof names what is held now, not at the
-								 * end of the turn */
+		launch(flight);			/* a proof names the terms held now, not those
+								 * at the end of the turn */
 	else
 		le_lane_queue(flight);
 }
 
-/* Has the store certainly not been asked yet what the election waits for? */
+/* Has the store certainly not seen the election's newest request yet? */
 bool
 le_flight_waits(int slot)
 {
@@ -169,8 +168,8 @@ le_flight_waits(int slot)
 }
 
 /*
- * A session asks about an election whose request waits behind those that
- * nobody waits for: from here on it is one of those that somebody does.
+ * A backend asks about an election whose request waits in the lane of
+ * campaigns: from here on it has the lane of requests that backends wait for.
  */
 void
 le_flight_hurry(int slot)
@@ -186,7 +185,7 @@ le_flight_hurry(int slot)
 								flight->not_after);
 }
 
-/* It was never sent: nobody has failed, and nothing was applied. */
+/* The request was never sent: no server has failed, nothing was applied. */
 static void
 finish_unsent(LeFlight *flight, const char *why)
 {
@@ -197,8 +196,7 @@ finish_unsent(LeFlight *flight, const char *why)
 	le_flight_deliver(flight, &answer);
 }
 
-/* Whatever is sent or answered may change a lane, so that one is served at a
- * time. */
+/* One flight at a time, since each send or answer may change the lane. */
 static void
 run_lane(LeLane lane)
 {
@@ -214,7 +212,7 @@ run_lane(LeLane lane)
 	}
 }
 
-/* Send what this turn has made necessary, as far as there is room. */
+/* Send the requests of this turn, as far as the lanes' windows allow. */
 void
 le_dispatch_send(void)
 {
@@ -225,7 +223,7 @@ le_dispatch_send(void)
 	le_lanes_end_turn();
 }
 
-/* ---- what is answered here ---- */
+/* ---- operations performed here ---- */
 
 static void
 perform_next(LeFlight **flight, LeAnswer *answer)
@@ -242,8 +240,9 @@ perform_next(LeFlight **flight, LeAnswer *answer)
 }
 
 /*
- * So many in a turn, with one flush for the tokens of all of them.  What these
- * send waits for the next turn: others want theirs.
+ * Perform a limited number in a turn, with one flush for all their tokens.
+ * Operations that their callers send wait for the next turn, so that the rest
+ * of the loop gets its turn.
  */
 static void
 run_local(void)

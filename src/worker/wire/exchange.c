@@ -3,7 +3,7 @@
  * exchange.c
  *		Requests as a server gets them, and its answers.
  *
- * An operation is encoded, sent to the server that is best, and its response
+ * An operation is encoded and sent to the best server, and its response is
  * decoded: a long one in parts, one in a turn of the loop.
  *
  * src/worker/wire/exchange.c
@@ -21,7 +21,7 @@
 #include "worker/wire/gossip.h"
 #include "worker/wire/secret.h"
 
-/* To a server that is not there, when there are others. */
+/* Time for a server to accept a connection, if there are others. */
 #define CONNECT_MS			1000
 
 /* An answer that is decoded in parts, one in a turn of the loop. */
@@ -29,11 +29,11 @@ typedef struct Unread
 {
 	LeFlight   *flight;
 	LeHttpResponse response;
-	LeAnswer	answer;			/* as far as it goes */
+	LeAnswer	answer;			/* the parts so far */
 } Unread;
 
 static LeHeard tell_of_answer;
-static List *unread = NIL;		/* answers whose decoding has begun */
+static List *unread = NIL;		/* answers that are partly decoded */
 
 void
 le_exchange_start(LeHeard heard)
@@ -41,7 +41,7 @@ le_exchange_start(LeHeard heard)
 	tell_of_answer = heard;
 }
 
-/* What was wrong with it, if it says so itself. */
+/* Add the fault of the secret, if the secret itself shows one. */
 static void
 explain_refusal(LeAnswer *answer)
 {
@@ -55,7 +55,7 @@ explain_refusal(LeAnswer *answer)
 	le_secret_blame(answer);
 }
 
-/* A part of it, or all.  What it becomes lives as long as the flight. */
+/* Decode a part of the response, or all, in the flight's memory. */
 static void
 decode_part(LeFlight *flight, const LeHttpResponse *response,
 			LeAnswer *answer)
@@ -70,7 +70,7 @@ decode_part(LeFlight *flight, const LeHttpResponse *response,
 	MemoryContextSwitchTo(old);
 }
 
-/* The rest of it later: the response is gone by then, so it is copied. */
+/* Decode the rest later, from a copy: the response is gone by then. */
 static void
 read_later(LeFlight *flight, const LeHttpResponse *response,
 		   const LeAnswer *answer)
@@ -103,7 +103,7 @@ response_came(void *arg, const LeHttpResponse *response)
 		tell_of_answer(flight, response, &answer);
 }
 
-/* One part more of each answer that is not decoded to its end. */
+/* Decode one more part of each unfinished answer. */
 void
 le_exchange_run(void)
 {
@@ -128,9 +128,8 @@ le_exchange_is_busy(void)
 }
 
 /*
- * How long may this server take?  A read that another could answer as well
- * leaves time for that one, lest a server that hangs should use up the time
- * that somebody has to wait.
+ * How long may this server take?  A read that another server could answer
+ * leaves time for that one, lest a server that hangs use up the caller's time.
  */
 static le_duration
 patience(const LeFlight *flight)
@@ -145,7 +144,7 @@ patience(const LeFlight *flight)
 	return left / 2;
 }
 
-/* Encode and send; false: there is nobody left to send it to. */
+/* Encode and send; false: there is no server left. */
 bool
 le_exchange_send(LeFlight *flight)
 {
@@ -188,7 +187,7 @@ le_exchange_send(LeFlight *flight)
 	return true;
 }
 
-/* Its first request: the list of servers is never empty. */
+/* Send the first request: the list of servers is never empty. */
 void
 le_exchange_begin(LeFlight *flight)
 {

@@ -3,10 +3,10 @@
  * files.c
  *		Files that settings name.
  *
- * The worker reads the file of the token itself; certificates and the private
- * key are read by libcurl, with each new connection.  A FIFO or a terminal
- * would hold up its reader for ever, so nothing but regular files is opened to
- * be read, and libcurl is kept from what it should not open.
+ * The worker reads the file of the token itself; libcurl reads certificates
+ * and the private key, with each new connection.  A FIFO or a terminal would
+ * hold up its reader forever, so only regular files are opened to be read, and
+ * libcurl is kept from opening others.
  *
  * All of this may run inside libcurl: nothing is allocated or thrown.
  *
@@ -23,7 +23,7 @@
 #include "settings.h"
 #include "worker/wire/files.h"
 
-/* A certificate file with all of its chain, and a key. */
+/* Limit of a certificate file with its whole chain, and a key. */
 #define MAX_PEM			(256 * 1024)
 
 static bool
@@ -53,8 +53,8 @@ open_regular(const char *what, const char *path, char *trouble)
 }
 
 /*
- * The file's first "size" bytes, or all that there are.  False: it cannot be
- * read, and "trouble", of LE_MAX_FILE_TROUBLE bytes, says why.
+ * The file's first "size" bytes, or all if there are fewer.  False: it cannot
+ * be read, and "trouble", of LE_MAX_FILE_TROUBLE bytes, says why.
  */
 bool
 le_read_file(const char *what, const char *path, char *text, size_t size,
@@ -84,7 +84,7 @@ can_be_read(const char *what, const char *path, char *trouble)
 		le_read_file(what, path, &byte, 1, &len, trouble);
 }
 
-/* Does a line of it begin a private key, of whatever kind? */
+/* Does a line of the file begin a private key of any kind? */
 static bool
 holds_key(const char *path, char *trouble)
 {
@@ -116,8 +116,8 @@ holds_key(const char *path, char *trouble)
 	return found;
 }
 
-/* Why no connection by TLS can be made with the files as they are; "": none
- * of them is known to be in the way. */
+/* The reason why the files as they are prevent TLS connections; "": no fault
+ * of theirs is known. */
 void
 le_tls_trouble(char *trouble)
 {

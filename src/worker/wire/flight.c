@@ -15,8 +15,7 @@
 #include "shmem/leases.h"
 #include "worker/wire/flight.h"
 
-static LeFlight **newest;		/* of each slot's election, while it has no
-								 * answer */
+static LeFlight **newest;		/* by slot: the election's, until its answer */
 
 void
 le_flights_start(void)
@@ -31,7 +30,7 @@ usual_lane(LeOpKind kind)
 	switch (kind)
 	{
 		case LE_OP_RELEASE:
-		case LE_OP_TELL_NEWS:	/* of releases, perhaps */
+		case LE_OP_TELL_NEWS:	/* perhaps of releases */
 			return LE_LANE_RELEASE;
 		case LE_OP_READ_CLAIM:
 		case LE_OP_CLAIM:
@@ -77,9 +76,9 @@ le_flight_new(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *))
 }
 
 /*
- * A dry run: the store will not carry it out, even if it has nothing against
- * it, since it depends on an index that no key has.  So it must not go with
- * any that is to be carried out: it has the lane of what people look at.
+ * A dry run: it depends on an index that no key has, so the store never
+ * applies it, even if it has no objection.  It must not share a request with
+ * operations to be applied, so it has the lane of reads.
  */
 LeFlight *
 le_flight_without_effect(LeOpKind kind, const char *election,
@@ -102,7 +101,7 @@ le_flight_string(LeFlight *flight, const char *s)
 	return s == NULL ? NULL : MemoryContextStrdup(flight->context, s);
 }
 
-/* Lists that are kept from one turn of the loop to the next. */
+/* Append to a list that is kept from one turn of the loop to the next. */
 List *
 le_flights_append(List *flights, void *member)
 {
@@ -136,8 +135,9 @@ le_flight_may_park(const LeFlight *flight)
 }
 
 /*
- * An acquire of a session that has ended since.  Who seeks the election now is
- * told that nothing was done for him, so no request of it may still set out.
+ * An acquire of a session that has ended since.  Callers that seek the
+ * election now are told that nothing was done for them, so none of its
+ * requests may still be sent.
  */
 bool
 le_flight_is_past(const LeFlight *flight)
@@ -148,8 +148,8 @@ le_flight_is_past(const LeFlight *flight)
 }
 
 /*
- * The next request cannot be sent.  Was it the first, nothing was applied; of
- * several, nobody knows what those before it have done.
+ * The next request cannot be sent.  If it is the first, nothing was applied;
+ * otherwise the effect of the earlier ones is unknown.
  */
 void
 le_flight_fail_rest(const LeFlight *flight, LeAnswer *answer,
@@ -161,7 +161,7 @@ le_flight_fail_rest(const LeFlight *flight, LeAnswer *answer,
 		le_fail(answer, outcome, why);
 }
 
-/* What its answer leads to may send the next for the same election. */
+/* Forget it first: done() may send the election's next request. */
 void
 le_flight_deliver(LeFlight *flight, const LeAnswer *answer)
 {

@@ -28,49 +28,48 @@ typedef struct LeFlight
 	bool		under_way;		/* ... which has come */
 	bool		handed_over;	/* to the socket, so that the store may have
 								 * it; not while it waits to go again */
-	bool		carries;		/* several that the store carries out each by
-								 * itself */
-	uint64		turn;			/* of the loop in which it began to wait */
+	bool		carries;		/* several operations that the store carries
+								 * out one by one */
+	uint64		turn;			/* turn of the loop when it began to wait */
 	LeLane		lane;
-	bool		keeps_waiting;	/* however long that takes */
+	bool		keeps_waiting;	/* without a time limit */
 	bool		(*wanted) (struct LeFlight *flight);	/* still, when it is
 														 * its turn?  NULL:
 														 * always */
-	struct LeFlight **joined;	/* those whose operations go with this one's
-								 * request: as many as op.njoined */
-	int			unjudged;		/* how often it was sent in vain, since
-								 * another of the same request was refused */
+	struct LeFlight **joined;	/* flights whose operations go with this one's
+								 * request: op.njoined */
+	int			unjudged;		/* sends in vain, since another operation of
+								 * the request was refused */
 	LeOp		op;				/* its strings live in context, or longer */
-	le_time		sent;			/* the request that trust counts from */
-	le_time		transmitted;	/* the newest of its requests */
-	bool		anchored;		/* "sent" is that of an earlier one */
-	uint32		epoch;			/* of the node's session when it was sent */
-	int			slot;			/* of the election, or -1 */
+	le_time		sent;			/* when the request that trust counts from was
+								 * sent */
+	le_time		transmitted;	/* when its newest request was sent */
+	bool		anchored;		/* "sent" is that of an earlier request */
+	uint32		epoch;			/* the node session's when it was sent */
+	int			slot;			/* the election's, or -1 */
 	uint32		request;		/* number of the election's request, or 0 */
 	struct
 	{
-		int			proc;		/* of the backend ... */
-		uint64		number;		/* ... and of its question; 0: none */
+		int			proc;		/* the backend's ... */
+		uint64		number;		/* ... and its question's; 0: none */
 	}			asker;
 	int		   *held_slots;		/* PROVE_NODE: slots of op.held ... */
-	uint64	   *held_tokens;	/* ... and of which terms; also for
-								 * RENEW_TERMS */
+	uint64	   *held_tokens;	/* ... and their terms; also for RENEW_TERMS */
 	List	   *earlier;		/* LIST_HELD: keys of the pages before */
-	LeServerRef server;			/* that was asked last ... */
-	unsigned	tried;			/* ... and all that were, one bit each */
-	uint32		secret_number;	/* that it was last sent with ... */
-	bool		renewed_secret; /* ... and which was replaced for its sake,
-								 * once */
-	bool		fresh;			/* over a connection of its own, to try it */
-	bool		probe;			/* asks whether it may; who asked is told */
+	LeServerRef server;			/* asked last ... */
+	unsigned	tried;			/* ... and all that were asked, by bits */
+	uint32		secret_number;	/* the secret last sent with it ... */
+	bool		renewed_secret; /* ... which was replaced for its sake, once */
+	bool		fresh;			/* over a new connection, to try it */
+	bool		probe;			/* asks whether it may; the caller is told */
 	le_duration patience;		/* for the answer ... */
 	le_time		until;			/* ... and when it ends */
-	le_time		not_after;		/* none of its requests is sent from then on;
-								 * 0: no such limit */
+	le_time		not_after;		/* no request is sent from then on; 0: no such
+								 * limit */
 	void		(*done) (struct LeFlight *flight, const LeAnswer *answer);
 } LeFlight;
 
-#define LE_NO_INDEX	((uint64) PG_INT64_MAX)	/* that no key has */
+#define LE_NO_INDEX	((uint64) PG_INT64_MAX)	/* no key has it */
 
 extern void le_flights_start(void);
 extern LeFlight *le_flight_new(LeOpKind kind,

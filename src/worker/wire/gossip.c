@@ -1,38 +1,38 @@
 /*-------------------------------------------------------------------------
  *
  * gossip.c
- *		What nodes tell each other of the election keys that they write.
+ *		News: the election keys that a node writes, told to the others.
  *
- * Where there are many elections, an answer that shows all their keys is long,
- * and there is one at each change.  So each node keeps a short list of what it
- * wrote last, its news, in a key of its own, which is written in the same
- * transaction, and the others wait for the news instead.  All keys of one
- * transaction have the same index: who hears of a release knows at once on
- * which index its acquire depends.
+ * With many elections, an answer that shows all their keys is long, and each
+ * change causes one.  So each node keeps a short list of its latest writes,
+ * its news, in a key of its own, which is written in the same transaction, and
+ * the others wait for the news instead.  All keys of one transaction have the
+ * same index: a node that hears of a release knows at once on which index its
+ * acquire depends.
  *
  * Several transactions of a node may be under way at a time, be applied in
- * another order, or not at all; who waits may see only some of their news; and
- * nobody knows what became of an answer that was lost.  Therefore:
+ * another order, or not at all; a reader may see only some of their news; and
+ * the outcome of a lost answer is unknown.  Therefore:
  *
- * - What is told of an election is a fact: by this write its key had this
- *   index.  Facts may be heard twice and in any order; the highest index
- *   counts.
- * - The writes of a transaction have a number, by which its sender counts.  If
- *   it is the newest, their index is that of the news, but for a value that
- *   was published; if it was answered before, it stands beside them; if it was
- *   still under way, there is none, and later news will tell.
- * - News say since which number they list everything.  Who has not heard all
- *   up to that one has missed something, and looks at all keys.
- * - Is the store's news key short of a fact when nothing more is under way, it
- *   is written once more for its own sake (le_gossip_untold).
+ * - An item of the news is a fact: by this write its key had this index.
+ *   Facts may be heard twice and in any order; the highest index counts.
+ * - The writes of a transaction have a number, by which its sender counts.
+ *   For the newest number, the writes have the index of the news, except a
+ *   published value; for one that was answered before, the index stands
+ *   beside them; for one that was still under way there is none, and later
+ *   news will tell.
+ * - News say since which number they list everything.  A reader that has not
+ *   heard all up to that one has missed something, and reads all keys.
+ * - If the stored news lack a fact and nothing more is under way, the key is
+ *   written once more for its own sake (le_gossip_untold).
  *
  * Numbers begin with the clock that a node's deadlines rest on.  So a new
  * worker, and a new incarnation that acts for a session of its predecessor,
- * which know no list, begin with a higher one than was ever told, and with a
- * gap.
+ * which know no list, begin with a higher number than was ever told, and with
+ * a gap.
  *
  * News are no proof.  They make a node try, and the store judges that by the
- * index; whoever misses them is late until the keys are listed again.
+ * index; a node that misses them is late until the keys are listed again.
  *
  * src/worker/wire/gossip.c
  *
@@ -46,10 +46,10 @@
 #include "shmem/leases.h"
 #include "worker/wire/gossip.h"
 
-/* So long others under way may take along what the news are short of. */
+/* Transactions under way have this long to take missing facts along. */
 #define UNTOLD_GAP		(20 * LE_MSEC)
 
-/* Of LE_MAX_NEWS places so many are used. */
+/* Length of the list, at most LE_MAX_NEWS. */
 int			le_gossip_room = LE_MAX_NEWS;
 
 typedef struct ToldItem
@@ -58,41 +58,41 @@ typedef struct ToldItem
 	char		election[LE_MAX_ELECTION_LEN + 1];
 } ToldItem;
 
-/* What this node tells. */
+/* This node's own news. */
 typedef struct Told
 {
 	char		session[LE_SESSION_LEN + 1];
-	uint64		number;			/* the newest drawn */
-	uint64		since;			/* up to this one nothing is listed */
-	uint64		facts;			/* that were to be told so far */
-	uint64		shown_index;	/* of the news in the store ... */
-	uint64		shown_facts;	/* ... and how many facts those tell */
+	uint64		number;			/* the newest in use */
+	uint64		since;			/* nothing up to this number is listed */
+	uint64		facts;			/* facts to tell so far */
+	uint64		shown_index;	/* index of the stored news ... */
+	uint64		shown_facts;	/* ... and the number of their facts */
 	int			under_way;		/* transactions with news */
-	le_time		untold_at;		/* since when they are short of one; 0: they
-								 * are not */
+	le_time		untold_at;		/* they lack a fact since then; 0: they lack
+								 * none */
 	int			nitems;
 	ToldItem		items[LE_MAX_NEWS]; /* the oldest first */
 } Told;
 
-/* News as they go with a transaction. */
+/* The news that go with a transaction. */
 typedef struct Attached
 {
 	LeGossip		news;
-	uint64		facts;			/* that are told when it is applied */
+	uint64		facts;			/* told when it is applied */
 } Attached;
 
-/* Of whom what was heard. */
+/* The news heard of another node. */
 typedef struct Heard
 {
 	char		session[LE_SESSION_LEN + 1];
-	uint64		index;			/* of its news */
-	uint64		through;		/* all up to this number */
+	uint64		index;			/* index of its news */
+	uint64		through;		/* all is heard up to this number */
 	bool		held;
 } Heard;
 
 static Told *told = NULL;		/* NULL: this node tells nothing */
-static le_time settled_at = 0;	/* then all that was sent without news has
-								 * been answered; 0: it has */
+static le_time settled_at = 0;	/* all that was sent without news is answered
+								 * by then; 0: it is */
 static Heard *heard = NULL;
 static int	nheard = 0;
 
@@ -108,7 +108,7 @@ note_fact(void)
 
 /*
  * Something may have been written that is not, or no longer, listed: the next
- * news begin with a gap.  No news ever had this number, so nobody has heard
+ * news begin with a gap.  No news ever had this number, so no reader has heard
  * all up to it.
  */
 static void
@@ -121,8 +121,8 @@ begin_with_gap(void)
 }
 
 /*
- * Tell from now on.  What is under way was sent without news, so that those
- * who go by news have to look once more when it has been answered.
+ * Tell from now on.  The requests under way were sent without news, so nodes
+ * that go by news have to read all keys once more after their answers.
  */
 void
 le_gossip_begin(le_duration until_settled)
@@ -135,7 +135,7 @@ le_gossip_begin(le_duration until_settled)
 	settled_at = le_now() + until_settled;
 }
 
-/* The worker before may have told, and others go by that. */
+/* The worker before may have told news that others go by. */
 void
 le_gossip_start(void)
 {
@@ -180,7 +180,7 @@ add_item(const LeOp *op)
 	to->item.token = op->kind == LE_OP_PUBLISH ? op->token : 0;
 }
 
-/* What the transaction is about to write; too much for a list is a gap. */
+/* List the writes of the transaction; too many for the list make a gap. */
 static void
 add_items(const LeOp *op)
 {
@@ -200,7 +200,7 @@ add_items(const LeOp *op)
 		add_item(op->joined[i]);
 }
 
-/* In the caller's memory: by the time it is sent the list may be another. */
+/* A copy in the caller's memory: the list may change before it is sent. */
 static const LeGossipItem *
 copy_items(void)
 {
@@ -221,7 +221,7 @@ writes_elections(LeOpKind kind)
 		kind == LE_OP_PUBLISH || kind == LE_OP_RELEASE;
 }
 
-/* If it is applied, do the news say with which index? */
+/* If the write is applied, do its own news say with which index? */
 static bool
 tells_of_itself(const LeOp *op)
 {
@@ -229,7 +229,7 @@ tells_of_itself(const LeOp *op)
 		op->kind != LE_OP_PUBLISH;
 }
 
-/* The request is about to be encoded: it takes along what there is to tell. */
+/* The request is about to be encoded: the news go with it. */
 void
 le_gossip_attach(LeOp *op)
 {
@@ -256,7 +256,7 @@ le_gossip_attach(LeOp *op)
 	told->under_way++;
 }
 
-/* What has this number was written.  False: it is not listed. */
+/* The writes with this number were applied.  False: they are not listed. */
 static bool
 settle(uint64 number, const LeAnswer *answer)
 {
@@ -272,7 +272,7 @@ settle(uint64 number, const LeAnswer *answer)
 	return part > 0;
 }
 
-/* It was not applied: there is nothing to tell of. */
+/* The writes were not applied: there is nothing to tell. */
 static void
 forget_items(uint64 number)
 {
@@ -297,8 +297,8 @@ note_shown(const Attached *attached, uint64 index)
 }
 
 /*
- * A request that took news along was answered.  Whether what nobody knows the
- * outcome of has been written is not known to those either who heard of it.
+ * A request that took news along was answered.  If its outcome is unknown,
+ * readers of the news cannot know it either.
  */
 void
 le_gossip_landed(const LeOp *op, const LeAnswer *answer)
@@ -318,7 +318,7 @@ le_gossip_landed(const LeOp *op, const LeAnswer *answer)
 	else
 	{
 		if (op->kind == LE_OP_TELL_NEWS)
-			;					/* of nothing new */
+			;					/* no new fact */
 		else if (settle(number, answer))
 			note_fact();
 		else
@@ -328,8 +328,8 @@ le_gossip_landed(const LeOp *op, const LeAnswer *answer)
 }
 
 /*
- * Have the news of the present session, which must live, to be written for
- * their own sake?
+ * Must the present session, which must live, send a transaction for its news
+ * alone?
  */
 bool
 le_gossip_untold(void)
@@ -386,7 +386,7 @@ heard_of(const char *session)
 	return h;
 }
 
-/* Up to which number has whoever reads these news heard all? */
+/* The number up to which a reader of these news has heard everything. */
 static uint64
 all_through(const LeGossip *news)
 {
@@ -398,7 +398,7 @@ all_through(const LeGossip *news)
 	return through;
 }
 
-/* One node's news as an answer shows them: LE_HEARD_... */
+/* Hear one node's news in an answer: LE_HEARD_... */
 int
 le_gossip_hear(const LeGossip *news)
 {
@@ -424,9 +424,9 @@ le_gossip_hear(const LeGossip *news)
 }
 
 /*
- * All of the answer has been heard: nodes that it does not show are forgotten.
- * A node that leaves takes its news along.  True: one has left whose last news
- * nobody here has heard, and they may have told of a release.
+ * The whole answer has been heard: nodes that it does not show are forgotten.
+ * A node that leaves takes its news along.  True: a node has left whose last
+ * news were not heard here, and they may have told of a release.
  */
 bool
 le_gossip_heard(const LeAnswer *answer)
@@ -449,7 +449,7 @@ le_gossip_heard(const LeAnswer *answer)
 	return missed;
 }
 
-/* The keys are elsewhere, or were not watched for a while. */
+/* The keys are at another place, or were not watched for a while. */
 void
 le_gossip_forget(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * gossip.h
- *		What nodes tell each other of the election keys that they write.
+ *		News: the election keys that a node writes, told to the others.
  *
  * src/worker/wire/gossip.h
  *
@@ -22,9 +22,9 @@ extern void le_gossip_landed(const LeOp *op, const LeAnswer *answer);
 extern bool le_gossip_untold(void);
 extern le_time le_gossip_timer(void);
 
-/* What there is to hear in one node's news; several may be true. */
-#define LE_HEARD_ITEMS		1	/* those that have an index */
-#define LE_HEARD_GAP		2	/* something was told of and missed */
+/* Contents of one node's news; several may be true. */
+#define LE_HEARD_ITEMS		1	/* items that have an index */
+#define LE_HEARD_GAP		2	/* a fact was told and missed */
 #define LE_HEARD_END		4	/* its session is over */
 
 /* hearing */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * health.c
- *		Does the store answer, and what did it refuse?
+ *		The health of the store: missing answers and refusals.
  *
  * The log says when the store goes and when it comes back, once each.
  *
@@ -19,32 +19,32 @@
 #include "worker/wire/servers.h"
 
 /*
- * What the store was last found wanting in, by kind of operation.  A refusal
- * concerns what needs the same permission, since a token may allow one thing
- * and not the other; it counts until such a thing succeeds, or was not tried
- * for so long.  One that is for whoever asks ends with any success.
+ * The store's failures, by kind of operation.  A refusal concerns operations
+ * that need the same permission, since a token may allow one thing and not the
+ * other; it counts until such an operation succeeds, or was not tried for so
+ * long.  One that is for any caller ends with any success.
  */
 #define REFUSAL_LIFE	(60 * LE_SEC)
 
 static struct
 {
-	le_time		at;				/* of the last failure; 0: none */
+	le_time		at;				/* last failure; 0: none */
 	bool		refused;		/* else: no answer */
-	bool		all;			/* refused not for what was asked */
+	bool		all;			/* a refusal that concerns any request */
 	bool		node;			/* concerns every election of this node */
 }			failing[LE_NOPS];
 
 static char trouble[LE_MAX_ERROR_LEN + 1];
 static LeCause trouble_cause = LE_CAUSE_OTHER;
 
-/* What the worker before knew of it is forgotten. */
+/* Forget the failures that the worker before knew of. */
 void
 le_health_start(void)
 {
 	le_set_trouble(LE_TROUBLE_STORE, "");
 }
 
-/* How messages name the store. */
+/* The name of the store in messages. */
 const char *
 le_store_place(void)
 {
@@ -53,7 +53,7 @@ le_store_place(void)
 	return store->between_instances ? le_server_place() : store->name;
 }
 
-/* Why the store was last found wanting; "" if it answers. */
+/* The reason of the last failure; "" if the store answers. */
 const char *
 le_store_trouble(void)
 {
@@ -66,7 +66,7 @@ le_store_trouble_cause(void)
 	return trouble_cause;
 }
 
-/* Has it given no answer to something, and none to anything since? */
+/* Has an operation got no answer, and none got one since? */
 static bool
 is_down(void)
 {
@@ -76,7 +76,7 @@ is_down(void)
 	return false;
 }
 
-/* le_status shows what concerns all elections for as long as it does. */
+/* le_status shows a failure that concerns all elections while it lasts. */
 static void
 end_trouble(void)
 {
@@ -86,7 +86,7 @@ end_trouble(void)
 	le_set_trouble(LE_TROUBLE_STORE, "");
 }
 
-/* Is it about the node, so that all elections depend on it? */
+/* Does the failure concern the node, so that all elections depend on it? */
 static bool
 concerns_node(const LeFlight *flight, const LeAnswer *answer)
 {
@@ -138,10 +138,10 @@ note_failure(const LeFlight *flight, const LeAnswer *answer)
 }
 
 /*
- * Does the success end the failure of the other kind?  Not if it was asked for
- * before that, as by a watch that had been parked.  A server that has lost all
- * others lists the nodes that it remembers, so all that can be learned from
- * that is that it may be asked to.
+ * Does the success end the failure of the other kind?  Not if its request was
+ * sent before that, as by a watch that had been parked.  A server that has
+ * lost all others lists the nodes that it remembers, so such a list proves
+ * only the permission to list.
  */
 static bool
 ends_failure(const LeFlight *flight, LeOpKind other)
@@ -190,7 +190,7 @@ note_success(const LeFlight *flight)
 void
 le_health_note(const LeFlight *flight, const LeAnswer *answer)
 {
-	/* Nothing of this instance's was refused: who asked is told. */
+	/* Nothing of this instance's was refused: the caller is told. */
 	if (flight->probe && answer->outcome == LE_REFUSED)
 		return;
 	switch (answer->outcome)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * health.h
- *		Does the store answer, and what did it refuse?
+ *		The health of the store: missing answers and refusals.
  *
  * src/worker/wire/health.h
  *

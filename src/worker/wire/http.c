@@ -3,27 +3,26 @@
  * http.c
  *		HTTP requests inside the worker's wait.
  *
- * libcurl's multi interface tells which sockets it wants watched; they are
- * put into an epoll descriptor of our own, and that one descriptor goes into
- * the worker's wait.  So requests run side by side while the worker stays as
- * responsive as any backend.
+ * libcurl's multi interface tells which sockets to watch; they are put into an
+ * epoll descriptor of our own, and that one descriptor goes into the worker's
+ * wait.  So requests run side by side while the worker stays as responsive as
+ * any backend.
  *
- * What keeps a term alive, or gives it to others, goes over connections that
- * nothing else may use; those are kept warm by the proofs of each round.  What
- * a name server has said once counts for all.
+ * Requests that keep a term alive, or give it to others, have connections that
+ * nothing else may use; the proofs of each round keep those warm.  The answers
+ * of a name server count for all connections.
  *
- * Four rules.  Nothing is thrown through libcurl: its callbacks only copy
- * into memory from malloc, within limits, and report failure by their return
- * value; answers are handed out after libcurl has returned.  All signals are
- * blocked while libcurl runs, because its resolver starts threads, which
- * inherit the mask and must not run PostgreSQL's handlers.  No handle is
- * cleaned up while a name is being looked up for it, since libcurl would wait
- * for its thread, for as long as the name server likes: time limits are kept
- * here, and a call whose time is up in the resolver is answered and left
- * behind until the thread has come back.  And for the same reason none is
- * cleaned up when the process exits.  From 7.87 on libcurl can be told not to
- * wait; that is for what cannot be seen here, as when the same name was found
- * meanwhile by another call.
+ * Four rules.  Nothing is thrown through libcurl: its callbacks only copy into
+ * memory from malloc, within limits, and report failure by their return value;
+ * answers are handed out after libcurl has returned.  All signals are blocked
+ * while libcurl runs, because its resolver starts threads, which inherit the
+ * mask and must not run PostgreSQL's handlers.  No handle is cleaned up while
+ * its name is being looked up, since libcurl would wait for its thread, for as
+ * long as the name server likes: time limits are kept here, and a call whose
+ * time is up in the resolver is answered and left behind until the thread has
+ * come back.  For the same reason none is cleaned up when the process exits.
+ * From 7.87 on libcurl can be told not to wait; that is for cases that cannot
+ * be seen here, as when another call found the same name meanwhile.
  *
  * src/worker/wire/http.c
  *
@@ -51,17 +50,17 @@
 #define MAX_HEADERS		(64 * 1024)
 
 /*
- * How many look-ups of one server's name may be left behind at a time, each
- * with a thread of libcurl's.  With so many another would tell nothing new.
- * What keeps terms is asked for longer.
+ * Look-ups of one server's name that may be left behind at a time, each with a
+ * thread of libcurl's.  With so many another would tell nothing new.  Requests
+ * that keep terms may have more.
  */
 #define MAX_LEFT_BEHIND	8
 #define MAX_LEFT_BEHIND_TERMS	64
 
-/* What the body is, unless the first of a request's headers says it. */
+/* The body is JSON, unless the first of a request's headers gives its type. */
 #define CONTENT_TYPE	"Content-Type:"
 
-/* Nothing of libcurl's own limits may come first. */
+/* None of libcurl's own time limits may come first. */
 #define NEVER_MS		(24L * 3600 * 1000)
 
 /* Requests that share connections. */
@@ -102,7 +101,7 @@ typedef struct Call
 	char	   *base;			/* URL of the server */
 	char	   *request_body;
 	size_t		request_len;
-	size_t		request_given;	/* how much of it libcurl has taken */
+	size_t		request_given;	/* the part that libcurl has taken */
 	bool		writes;			/* so it must not be sent twice ... */
 	bool		was_sent;		/* ... once it was */
 	char	   *body;			/* from malloc */
@@ -110,10 +109,10 @@ typedef struct Call
 	size_t		body_size;
 	size_t		max_body;
 	size_t		header_bytes;
-	char	   *secret;			/* that it was sent with; NULL: none */
+	char	   *secret;			/* sent with it; NULL: none */
 	char	   *header_text;	/* all lines, from malloc */
 	bool		(*enough) (const char *body, size_t len);
-	bool		ended;			/* since enough of it had come */
+	bool		ended;			/* enough of it had come */
 	bool		too_large;
 	bool		answer_is_secret;
 	char		content_type[256];
@@ -128,13 +127,13 @@ typedef struct Call
 } Call;
 
 static Pool pools[NPOOLS];
-static CURLSH *shared = NULL;	/* what the pools know of names and sessions */
+static CURLSH *shared = NULL;	/* the pools' names and TLS sessions */
 static int	epoll_fd = -1;
 static dlist_head under_way = DLIST_STATIC_INIT(under_way);
 static dlist_head finished = DLIST_STATIC_INIT(finished);
 static dlist_head left_behind = DLIST_STATIC_INIT(left_behind);
 
-/* ---- what libcurl calls: no palloc, no ereport ---- */
+/* ---- called by libcurl: no palloc, no ereport ---- */
 
 static int
 watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
@@ -170,8 +169,9 @@ set_timer(CURLM *m, long ms, void *arg)
 }
 
 /*
- * Called when a name is in no cache, also for the second try of a call whose
- * kept connection was found closed: libcurl's own times are the first one's.
+ * Called for a name that is in no cache, also for the second try of a call
+ * whose kept connection was found closed: libcurl's own times are those of the
+ * first try.
  */
 static int
 start_lookup(void *resolver, void *reserved, void *arg)
@@ -181,8 +181,8 @@ start_lookup(void *resolver, void *reserved, void *arg)
 }
 
 /*
- * A call that was left behind ends where its look-up does.  From here on
- * libcurl opens the files that TLS needs, and would wait for a FIFO.
+ * A call that was left behind ends with its look-up.  From here on libcurl
+ * opens the files that TLS needs, and would wait for a FIFO.
  */
 static curl_socket_t
 open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
@@ -204,7 +204,7 @@ open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
  * libcurl sends a request again by itself when a kept connection breaks before
  * the answer, and a write whose second copy is refused would look as if it had
  * never been applied.  So each write is sent once: the second time it fails,
- * its outcome unknown.  What was left behind is said not to have been sent.
+ * its outcome unknown.  A call left behind was reported as not sent.
  */
 #if LIBCURL_VERSION_NUM >= 0x075000
 static int
@@ -220,8 +220,8 @@ send_once(void *arg, char *to, char *from, int to_port, int from_port)
 #else
 
 /*
- * A libcurl that does not ask before it sends: its body is handed out once.
- * That costs the server a second look, since it comes after the headers.
+ * A libcurl that does not ask before it sends: the body is handed out once.
+ * It comes after the headers, which costs the server a second look.
  */
 static size_t
 give_body(char *to, size_t size, size_t n, void *arg)
@@ -268,7 +268,7 @@ take_body(char *data, size_t size, size_t n, void *arg)
 	return len;
 }
 
-/* Keeps the line, as it came, with a NUL behind the last. */
+/* Keep the line as it came, with a NUL behind the last. */
 static size_t
 take_header(char *data, size_t size, size_t n, void *arg)
 {
@@ -305,7 +305,7 @@ leave_curl(const sigset_t *saved)
 	sigprocmask(SIG_SETMASK, saved, NULL);
 }
 
-/* Does libcurl look names up beside what else it does? */
+/* Does libcurl look names up asynchronously? */
 bool
 le_http_looks_up_apart(void)
 {
@@ -313,7 +313,7 @@ le_http_looks_up_apart(void)
 			CURL_VERSION_ASYNCHDNS) != 0;
 }
 
-/* So many connections are kept open in each lane. */
+/* "connections": how many are kept open in each lane. */
 void
 le_http_start(const int connections[LE_NLANES])
 {
@@ -364,9 +364,9 @@ le_http_start(const int connections[LE_NLANES])
 }
 
 /*
- * The authorities of ca_file count in place of the system's, not beside them:
- * libcurl is often built with a directory of the latter, which it goes on
- * trusting when it is given a file.  One that knows no directories has none.
+ * The authorities of ca_file replace the system's: libcurl is often built with
+ * a directory of the latter, which it goes on trusting when it is given a
+ * file.  A libcurl that knows no directories has none.
  */
 static bool
 forget_directory(CURL *easy, CURLoption option)
@@ -404,7 +404,7 @@ set_transport(Call *call, const LeHttpRequest *request)
 	SET(CURLOPT_PROTOCOLS, (long) (CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* A CA may be replaced in its file.  Refused where nothing is kept. */
+	/* A CA may be replaced in its file.  Refused if libcurl keeps none. */
 	(void) curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 #endif
 	if (request->fresh)
@@ -438,7 +438,7 @@ add_header(Call *call, const char *header)
 	return true;
 }
 
-/* A line each. */
+/* One header per line. */
 static bool
 add_headers(Call *call, const char *lines)
 {
@@ -454,7 +454,7 @@ add_headers(Call *call, const char *lines)
 	return ok;
 }
 
-/* NULL: the server is not one that listens to a socket of this machine. */
+/* NULL: the server does not listen on a socket of this machine. */
 static const char *
 path_of_socket(const char *base)
 {
@@ -474,7 +474,7 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 		SET(CURLOPT_UNIX_SOCKET_PATH, path_of_socket(request->base));
 	call->writes = strcmp(request->method, "GET") != 0 &&
 		strcmp(request->method, "HEAD") != 0;
-	/* By its name alone libcurl would wait for a body that never comes. */
+	/* Given only its name, libcurl would wait for a body that never comes. */
 	if (strcmp(request->method, "HEAD") == 0)
 		SET(CURLOPT_NOBODY, 1L);
 	else
@@ -494,7 +494,7 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 	SET(CURLOPT_HEADERFUNCTION, take_header);
 	SET(CURLOPT_HEADERDATA, call);
 	SET(CURLOPT_PRIVATE, call);
-	/* A body of known length, if only an empty one: Consul ignores others. */
+	/* Give each body a length, even an empty one: Consul ignores others. */
 	if (call->request_len > 0)
 	{
 		SET(CURLOPT_POST, 1L);
@@ -525,7 +525,7 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 }
 
 /*
- * A secret that has no header of its own goes into the query, as it is, but
+ * A secret without a header of its own goes into the query, as it is, but
  * without the question mark that some tools put before it.
  */
 static char *
@@ -542,9 +542,9 @@ url_of(const LeHttpRequest *request)
 }
 
 /*
- * Another look-up beside those that were left behind would only leave another
- * thread behind.  What keeps terms has more of them: there is little of it,
- * and its connections are kept, so it may need no look-up.
+ * Another look-up beside those left behind would only leave another thread
+ * behind.  Requests that keep terms may have more of them: there are few, and
+ * their connections are kept, so they may need no look-up.
  */
 static bool
 resolver_hangs(Call *call)
@@ -565,7 +565,7 @@ resolver_hangs(Call *call)
 }
 
 /*
- * Send a request, now: its time begins here.  done() is called once, from
+ * Send a request now: its time begins here.  done() is called once, from
  * le_http_run(), never from here: with the answer, or with the reason why
  * there is none.
  */
@@ -617,7 +617,7 @@ le_http_socket(void)
 	return epoll_fd;
 }
 
-/* When does le_http_run() have something to do even if nothing is readable? */
+/* When does le_http_run() have work, even if nothing is readable? */
 le_time
 le_http_timer(void)
 {
@@ -636,7 +636,7 @@ le_http_timer(void)
 	return next;
 }
 
-/* Can the store have seen the request?  Only "certainly not" counts as no. */
+/* True only if the store can certainly not have seen the request. */
 static bool
 never_sent(Call *call)
 {
@@ -665,9 +665,9 @@ never_sent(Call *call)
 }
 
 /*
- * Whatever is in front of the store, and libcurl, may quote what was sent, and
- * messages quote it in turn: the secret is taken out before, as url_of() sends
- * it.
+ * Everything in front of the store, and libcurl, may quote the request, and
+ * messages quote it in turn: so the secret is taken out first, in the form in
+ * which url_of() sends it.
  */
 static void
 hide_secret(const Call *call, char *text, size_t text_len)
@@ -790,8 +790,8 @@ collect_finished(Pool *pool)
 }
 
 /*
- * Have libcurl begin what has just been given to it, instead of in the next
- * turn: its timers are due at once.  Nobody is called back from here.
+ * Have libcurl begin the requests just given to it, instead of in the next
+ * turn: its timers are due at once.  No done() is called from here.
  */
 void
 le_http_push(void)
@@ -856,8 +856,9 @@ has_passed(const Call *call, CURLINFO stage)
 }
 
 /*
- * Its time is up.  It is answered like one that libcurl has ended; one that
- * is still in the resolver is told apart, and freed when that lets go of it.
+ * The call's time is up.  It is answered like one that libcurl has ended.  One
+ * that is still in the resolver is kept apart, and freed when that lets go of
+ * it.
  */
 static void
 end_late(Call *call)
@@ -898,8 +899,8 @@ enforce_limits(le_time now)
 }
 
 /*
- * Hand an answer out, and free its call unless a look-up still needs it.  What
- * has been left behind comes here again when its look-up is over.
+ * Hand an answer out, and free its call unless a look-up still needs it.  A
+ * call left behind comes here again when its look-up is over.
  */
 static void
 settle(Call *call)
@@ -917,8 +918,8 @@ settle(Call *call)
 }
 
 /*
- * Move all requests on and hand out the answers that have come.  A done()
- * that throws leaves its answer behind as delivered.
+ * Move all requests on and hand out the answers that have come.  If a done()
+ * throws, its answer counts as delivered.
  */
 void
 le_http_run(void)

@@ -13,19 +13,16 @@
 #include "core/timing.h"
 #include "store/store.h"
 
-/*
- * What goes to the store at the same time without sharing connections, the
- * most urgent first.
- */
+/* Kinds of requests that share no connections, the most urgent first. */
 typedef enum LeLane
 {
-	LE_LANE_LIFE,				/* what keeps the terms that are held: proofs,
+	LE_LANE_LIFE,				/* keep the terms that are held: proofs,
 								 * renewals, the session's own steps */
-	LE_LANE_RELEASE,			/* what lets others have them */
-	LE_LANE_ASKED,				/* what a session of this instance waits for */
-	LE_LANE_CAMPAIGN,			/* what is sought without anybody waiting */
-	LE_LANE_READ,				/* what people want to look at */
-	LE_LANE_WATCH				/* what stays parked, and lists of nodes */
+	LE_LANE_RELEASE,			/* let others have them */
+	LE_LANE_ASKED,				/* a backend of this instance waits for them */
+	LE_LANE_CAMPAIGN,			/* seek elections that no backend waits for */
+	LE_LANE_READ,				/* show something to people */
+	LE_LANE_WATCH				/* parked ones, and lists of nodes */
 } LeLane;
 
 #define LE_NLANES	(LE_LANE_WATCH + 1)

@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * lanes.c
- *		Whose turn it is, and what goes together.
+ *		The turns of requests, and operations that share one.
  *
- * Requests go in lanes, each with connections and a window of its own: what
- * keeps a term alive never waits behind what seeks one, however much of that
- * there is.  An operation that finds its lane's window full waits for its
- * turn.  It is not sent yet, so its time has not begun, and the store has not
- * failed if it takes long; whoever has stopped wanting it until then is told
- * so instead.  No more can wait than there are elections, as each has one
- * request at a time, and sessions that wait themselves.
+ * Requests go in lanes, each with connections and a window of its own: a
+ * request that keeps a term alive never waits behind those that seek one,
+ * however many there are.  An operation that finds its lane's window full
+ * waits for its turn.  It is not sent yet, so its time has not begun, and the
+ * store has not failed if it takes long; a caller that has stopped wanting it
+ * by then is told so instead.  No more can wait than there are elections, as
+ * each has one request at a time, and sessions that wait themselves.
  *
- * What waits together goes together, where the store can have several
- * operations in one request.  Each of them is answered for itself; those that
- * were not applied only because another was refused are sent again.  A server
- * that does not take them together, as one of an earlier version, is asked for
- * one after the other, and tried again after a while.
+ * Operations that wait together go together, if the store can have several in
+ * one request.  Each of them is answered for itself; those that were not
+ * applied only because another was refused are sent again.  A server that does
+ * not take them together, as one of an earlier version, is asked for one after
+ * the other, and tried again after a while.
  *
  * src/worker/wire/lanes.c
  *
@@ -33,9 +33,8 @@
 #include "worker/wire/throttle.h"
 
 /*
- * How many requests of a lane may be under way.  Those that nobody may delay
- * are never many; of the others enough to keep the store busy, and not so many
- * that each of them is slow.
+ * Limits of the lanes' requests under way.  Urgent ones are never many; for
+ * the others a window keeps the store busy without making each of them slow.
  */
 int			le_lane_windows[LE_NLANES] = {
 	[LE_LANE_LIFE] = 8,
@@ -43,41 +42,41 @@ int			le_lane_windows[LE_NLANES] = {
 	[LE_LANE_ASKED] = 8,
 	[LE_LANE_CAMPAIGN] = 8,
 	[LE_LANE_READ] = 4,
-	[LE_LANE_WATCH] = 3,		/* keys, news, nodes; and what a store parks */
+	[LE_LANE_WATCH] = 3,		/* keys, news, nodes; max_parked is added */
 };
 
-/* Whose request was so often in vain goes by itself. */
+/* A flight that was sent in vain so often goes by itself. */
 #define MAX_UNJUDGED	3
 
 /*
  * A store that carries out each by itself must not take long to answer, since
  * trust counts from the send of the request: no more than a share of the
- * lease, of which half is quick.  So few go together in any case.
+ * lease, of which half is quick.  LEAST_TOGETHER may go together in any case.
  */
 #define SLOW_SHARE		16
 #define LEAST_TOGETHER	8
 
-/* So many that wait for their kind are passed by to find one of another. */
+/* Flights that may be passed by to find one of another kind. */
 #define MAX_PASSED_BY	400
 
-/* What a server does not take together goes one by one for so long. */
+/* How long operations go one by one when a server does not take several. */
 #define APART			(60 * LE_SEC)
 
 typedef struct Lane
 {
 	int			window;
 	int			under_way;
-	int			carrying;		/* of these, that carry several */
+	int			carrying;		/* requests with several operations */
 	dlist_head	waiting;		/* flights, the oldest first */
 } Lane;
 
 static Lane lanes[LE_NLANES];
-static uint64 turns = 0;		/* of the loop so far */
-static le_time apart_until = 0; /* each operation goes alone */
-static int	together;			/* so many go in one, where each is carried
-								 * out by itself */
+static uint64 turns = 0;		/* turns of the loop so far */
+static le_time apart_until = 0; /* until then each operation goes alone */
+static int	together;			/* limit per request, if each operation is
+								 * carried out by itself */
 
-/* Says how many connections each lane may need. */
+/* Sets how many connections each lane may need. */
 void
 le_lanes_start(int connections[LE_NLANES])
 {
@@ -94,7 +93,7 @@ le_lanes_start(int connections[LE_NLANES])
 	apart_until = 0;
 }
 
-/* Others may be asked from now on. */
+/* Other servers may be asked from now on. */
 void
 le_lanes_configure(void)
 {
@@ -107,14 +106,14 @@ le_lane_is_free(LeLane lane)
 	return lanes[lane].under_way < lanes[lane].window;
 }
 
-/* Neither in a place of its lane, nor with another's request. */
+/* The flight has no place in its lane, and is in no other's request. */
 pg_attribute_unused() static bool
 waits_for_turn(const LeFlight *flight)
 {
 	return !flight->under_way && !flight->handed_over;
 }
 
-/* It waits for its turn behind the others. */
+/* The flight waits for its turn behind the others. */
 void
 le_lane_queue(LeFlight *flight)
 {
@@ -133,7 +132,7 @@ le_lane_change(LeFlight *flight, LeLane lane)
 	dlist_push_tail(&lanes[lane].waiting, &flight->node);
 }
 
-/* It takes a place in its lane, and its time begins. */
+/* The flight takes a place in its lane, and its time begins. */
 void
 le_lane_enter(LeFlight *flight)
 {
@@ -145,9 +144,9 @@ le_lane_enter(LeFlight *flight)
 								flight->not_after);
 }
 
-/* ---- what comes back ---- */
+/* ---- answers ---- */
 
-/* Which row of the statistics it counts for. */
+/* The row of the statistics that the flight counts for. */
 static int
 stat_row(const LeFlight *flight)
 {
@@ -157,7 +156,7 @@ stat_row(const LeFlight *flight)
 }
 
 /*
- * A parked query is answered when something changes: the time says nothing
+ * A parked query is answered when something changes: its time says nothing
  * about the store.
  */
 static void
@@ -181,7 +180,7 @@ leave_place(LeFlight *flight)
 	flight->under_way = flight->carries = flight->handed_over = false;
 }
 
-/* Of a secret ahead of time nobody has to know: there is the last one. */
+/* A failed fetch ahead of time is of no interest: there is the last secret. */
 static bool
 is_of_interest(const LeFlight *flight)
 {
@@ -204,7 +203,7 @@ le_lanes_finish(LeFlight *flight, const LeAnswer *answer)
 	le_flight_deliver(flight, answer);
 }
 
-/* Its turn has come: in the turn of the loop in which it was asked for? */
+/* Its turn has come: count a wait, if that is a later turn of the loop. */
 static void
 count_wait(const LeFlight *flight)
 {
@@ -236,7 +235,8 @@ is_one_of_many(const LeFlight *flight)
 
 /*
  * While a request carries several of those, no other of them goes: they would
- * only take the store's time from each other, and from what keeps terms.
+ * only take the store's time from each other, and from requests that keep
+ * terms.
  */
 static bool
 has_place(const Lane *lane, const LeFlight *next)
@@ -246,9 +246,9 @@ has_place(const Lane *lane, const LeFlight *next)
 }
 
 /*
- * The store carries out each by itself, so that a request about many takes
- * long when it is slow, and of what it grants little is left then.  Half as
- * many are asked for next time; twice as many again when it is quick.
+ * The store carries out each by itself, so a request with many takes long when
+ * the store is slow, and little is left of the leases that it grants.  Halve
+ * the number for the next request; double it again when the store is quick.
  */
 static void
 note_pace(const LeFlight *flight)
@@ -264,7 +264,7 @@ note_pace(const LeFlight *flight)
 		together = Min(together * 2, LE_MAX_JOINED);
 }
 
-/* By their names: two sessions that ask who leads may mean the same one. */
+/* By name: two questions for the leader may be about the same election. */
 static bool
 is_about_another(const LeFlight *flight, const LeFlight *other)
 {
@@ -295,7 +295,7 @@ join(LeFlight *flight, LeFlight *other)
 	other->handed_over = true;	/* in no lane any more, from here on */
 }
 
-/* Take along what waits in the same lane, as far as there are places. */
+/* Take along operations that wait in the same lane, up to the capacity. */
 static void
 join_others(Lane *lane, LeFlight *flight)
 {
@@ -347,7 +347,7 @@ land_one(LeFlight *flight, const LeAnswer *answer)
 	dlist_push_head(&lanes[flight->lane].waiting, &flight->node);
 }
 
-/* Not all at once, then; who was asked may be replaced by a newer one. */
+/* Not all at once, then; a newer server may replace this one. */
 static void
 note_apart(const LeFlight *flight, const LeAnswer *answer)
 {
@@ -362,7 +362,7 @@ note_apart(const LeFlight *flight, const LeAnswer *answer)
 	apart_until = le_now() + APART;
 }
 
-/* The answer lives as long as the one that was sent for all: it goes last. */
+/* The answer lives as long as the flight sent for all: that one goes last. */
 void
 le_lanes_land(LeFlight *flight, const LeAnswer *answer)
 {
@@ -390,9 +390,9 @@ le_lanes_give_up(LeFlight *flight, const char *why)
 	le_lanes_land(flight, &answer);
 }
 
-/* ---- whose turn it is ---- */
+/* ---- turns ---- */
 
-/* What a lane waits for beside a place in it; 0: nothing. */
+/* The end of the lane's pause; 0: there is none. */
 static le_time
 paused_until(const Lane *lane)
 {
@@ -400,7 +400,7 @@ paused_until(const Lane *lane)
 		le_throttle_campaign(le_table->node.timing.lease) : 0;
 }
 
-/* Does it wait for nothing but a request that carries others of its kind? */
+/* Does it wait only for a request that carries others of its kind? */
 static bool
 is_passed_by(const Lane *lane, const LeFlight *next)
 {
@@ -408,7 +408,7 @@ is_passed_by(const Lane *lane, const LeFlight *next)
 		paused_until(lane) == 0;
 }
 
-/* False: it is not its turn.  If it is, "unsent" says why not to send it. */
+/* False: not its turn.  "unsent": the reason not to send it, or NULL. */
 static bool
 take_turn(Lane *lane, LeFlight *next, const char **unsent)
 {
@@ -435,8 +435,8 @@ take_turn(Lane *lane, LeFlight *next, const char **unsent)
 }
 
 /*
- * The oldest first; but those that wait only for their kind hold up no other
- * kind, as a claim behind hundreds of acquires.  NULL: it is nobody's turn.
+ * The oldest first; but flights that wait only for their kind hold up no other
+ * kind, as hundreds of acquires before a claim.  NULL: no turn has come.
  */
 LeFlight *
 le_lane_next(LeLane number, const char **unsent)
@@ -467,7 +467,7 @@ le_lanes_end_turn(void)
 	turns++;
 }
 
-/* When has somebody waited for too long, should no place become free? */
+/* When has a flight waited for too long, should no place become free? */
 le_time
 le_lanes_timer(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lanes.h
- *		Whose turn it is, and what goes together.
+ *		The turns of requests, and operations that share one.
  *
  * src/worker/wire/lanes.h
  *

@@ -18,9 +18,9 @@
 static XLogRecPtr last_local_token = 0; /* 0: all of them are flushed */
 
 /*
- * The next token of the local store: a position in the write-ahead log that
- * is flushed before anybody sees it, see dispatch.c.  Whatever becomes of the
- * server, the log goes on behind it.
+ * The next token of the local store: a position in the write-ahead log that is
+ * flushed before anybody sees it, see dispatch.c.  The log goes on behind it,
+ * whatever becomes of the server.
  */
 uint64
 le_local_token_next(void)
@@ -34,7 +34,7 @@ le_local_token_next(void)
 	return last_local_token;
 }
 
-/* And all before it, also of a worker that ended before it could do so. */
+/* Flush all before it, too, also of a worker that ended before its flush. */
 void
 le_local_tokens_flush(void)
 {

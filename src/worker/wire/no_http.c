@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * no_http.c
- *		What stands in for http.c in a library that is built without libcurl.
+ *		The replacement of http.c in a library that is built without libcurl.
  *
  * An image of PostgreSQL may have to carry the library and nothing else, and
- * libcurl would bring a dozen libraries more.  The setting "backend" refuses the
- * stores that speak HTTP in such a build, so nothing is ever sent.
+ * libcurl would bring a dozen more libraries.  The setting "backend" refuses
+ * the stores that speak HTTP in such a build, so nothing is ever sent.
  *
  * src/worker/wire/no_http.c
  *

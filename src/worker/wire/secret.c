@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * secret.c
- *		What proves to the store who this node is.
+ *		The secret that proves this node's identity to the store.
  *
- * Mostly a token that lies in a file, which is read at the start, at each
- * reload, and when the store refuses what was read.
+ * Mostly a token in a file, which is read at the start, at each reload, and
+ * when the store refuses the last one read.
  *
- * With some stores another is fetched in the name of an identity, and runs
+ * With some stores a token is fetched in the name of an identity, and runs
  * out: then that one is sent, and a new one is fetched ahead of its end, so
- * that no renewal has to wait for it.  Whoever gives it out may fail for as
- * long as the last one serves: it is not given up before there is another,
- * not even when the store refuses it, which may be a mistake.
+ * that no renewal has to wait for it.  Its issuer may fail for as long as the
+ * last one serves: it is not given up before there is another, not even when
+ * the store refuses it, which may be a mistake.
  *
  * Secrets live in the worker alone, and are overwritten when given up.
  *
@@ -29,32 +29,32 @@
 #include "worker/wire/files.h"
 #include "worker/wire/secret.h"
 
-/* After a failure to fetch one, the next attempt: twice as long each time. */
+/* Delay of the next attempt after a failed fetch: twice as long each time. */
 #define FIRST_DELAY		LE_SEC
 #define LONGEST_DELAY	(30 * LE_SEC)
 
-/* The next is not fetched sooner than this after the last, however soon that
- * one ends, or is refused. */
+/* The least time between two fetches, however soon a token ends, or is
+ * refused. */
 #define FETCH_GAP		(5 * LE_SEC)
 
-/* How often it is looked whether the file's secret ends soon. */
+/* Interval of checks whether the file's secret ends soon. */
 #define JUDGE_GAP		(3600 * LE_SEC)
 
 static char *of_file = NULL;
 static char complaint[LE_MAX_FILE_TROUBLE]; /* why the file cannot be used;
 											 * "": it can, or there is none */
 static char *fetched = NULL;
-static char identity[LE_MAX_PART_LEN + 1];	/* in whose name */
+static char identity[LE_MAX_PART_LEN + 1];	/* the fetched secret's */
 static le_time fetched_at = 0;
-static le_time due_at = 0;		/* when to fetch the next; 0: not */
+static le_time due_at = 0;		/* next fetch; 0: none */
 static int	failures = 0;		/* to fetch it, in a row */
 static char why_not[200];		/* "": the last attempt succeeded */
 static uint32 number = 1;		/* counts secrets, of both kinds */
-static uint32 refused = 0;		/* the one that was last replaced for it */
+static uint32 refused = 0;		/* the last one replaced after a refusal */
 static le_time judge_at = 0;
-static char judged[300];		/* what was last warned of; "": nothing */
+static char judged[300];		/* the last warning; "": none */
 
-/* The file cannot be used: say so in the log, and keep it for who asks. */
+/* The file cannot be used: log the reason, and keep it for later questions. */
 static bool
 cannot(const char *why)
 {
@@ -77,8 +77,8 @@ cannot_use(const char *format, const char *path)
 }
 
 /*
- * Read the file; false if it cannot be used.  Part of a token would be another
- * one: a line that does not fit is refused.
+ * Read the file; false if it cannot be used.  A line that does not fit is
+ * refused, since part of a token would be another one.
  */
 static bool
 read_secret(const char *path, char *secret, size_t size)
@@ -133,7 +133,7 @@ warn_of_mode(const char *what, const char *file)
 				 errdetail(LE_SECRET_MODE)));
 }
 
-/* It goes over the network as it is. */
+/* The token goes over the network as it is. */
 static void
 warn_of_transport(void)
 {
@@ -149,8 +149,8 @@ warn_of_transport(void)
 					 errhint("Use https:// in \"%s\".", store->url_setting)));
 }
 
-/* Why the files in the settings keep TLS from working, where it is used; "":
- * nothing is known. */
+/* The fault in the files of the settings that prevents TLS, where it is used;
+ * "": none is known. */
 const char *
 le_secret_tls_trouble(void)
 {
@@ -166,7 +166,7 @@ le_secret_tls_trouble(void)
 	return trouble;
 }
 
-/* Kept connections go on: at a reload is the time to hear of it. */
+/* Kept connections go on, so that a reload is the time to report it. */
 static void
 warn_of_tls(void)
 {
@@ -179,7 +179,7 @@ warn_of_tls(void)
 				 errdetail("The store's servers are asked over TLS: no new connection can be made.")));
 }
 
-/* A rotation is to be seen; never what the token is. */
+/* Log a rotation, but never the token. */
 static void
 log_change(const char *path, const char *before)
 {
@@ -215,14 +215,14 @@ file_name(void)
 	return store->secret_file == NULL ? "" : store->secret_file();
 }
 
-/* Is what is sent read from a file, rather than fetched? */
+/* Is the secret read from a file, rather than fetched? */
 bool
 le_secret_is_in_file(void)
 {
 	return !is_fetched() && file_name()[0] != '\0';
 }
 
-/* If the file cannot be used, what was there stays. */
+/* If the file cannot be used, the last secret stays. */
 static void
 load(void)
 {
@@ -237,7 +237,7 @@ load(void)
 	explicit_bzero(secret, sizeof(secret));
 }
 
-/* What is sent gets a number, if it is another than before. */
+/* A secret other than before gets a new number. */
 static void
 compare(char *before)
 {
@@ -251,8 +251,8 @@ compare(char *before)
 }
 
 /*
- * Read the file beside a reload: it may have another secret by now.  While it
- * is being replaced it may be gone, or not whole: the last one stays.
+ * Read the file beside a reload: it may have another secret by now.  During
+ * its replacement it may be gone, or not whole: the last one stays.
  */
 void
 le_secret_read_again(void)
@@ -271,7 +271,7 @@ read_file(void)
 	char	   *before = of_file;
 
 	of_file = NULL;
-	complaint[0] = '\0';		/* said again, with each reload */
+	complaint[0] = '\0';		/* reported again at each reload */
 	if (file_name()[0] != '\0')
 	{
 		warn_of_mode("token", file_name());
@@ -282,8 +282,8 @@ read_file(void)
 	compare(before);
 }
 
-/* What does the file's secret say of itself?  False: nothing.  The text is
- * the caller's. */
+/* Judge the file's secret by its own contents.  False: they say nothing.  The
+ * text is the caller's. */
 bool
 le_secret_judge(LeFinding *finding)
 {
@@ -296,7 +296,7 @@ le_secret_judge(LeFinding *finding)
 	return finding->text != NULL;
 }
 
-/* The log is told once of each thing that is wrong with it. */
+/* Log each fault of the secret once. */
 static void
 judge(void)
 {
@@ -321,9 +321,9 @@ judge(void)
 }
 
 /*
- * Take over the settings, at start and after a reload.  Requests in flight
- * keep what they were sent with.  What was fetched stays for as long as it is
- * for the same identity: whoever gives out the next may not be there.
+ * Adopt the settings, at start and after a reload.  Requests in flight keep
+ * their secret.  A fetched one stays for as long as the identity is the same:
+ * the issuer of the next may not be there.
  */
 void
 le_secret_configure(void)
@@ -339,7 +339,7 @@ le_secret_configure(void)
 		failures = 0;
 		why_not[0] = '\0';
 	}
-	/* Ahead of the first that needs it; after a failure without its delay. */
+	/* Ahead of the first request; after a failure without its delay. */
 	if (is_fetched() && (fetched == NULL || failures > 0))
 		due_at = le_now();
 	else if (!is_fetched())
@@ -356,21 +356,21 @@ le_secret_of_file(void)
 	return of_file;
 }
 
-/* Why there is none, although there should be; "" if there is. */
+/* The reason why there is none, although there should be; "" if there is. */
 const char *
 le_secret_trouble(void)
 {
 	return complaint[0] != '\0' ? complaint : why_not;
 }
 
-/* The one to send; NULL: none. */
+/* The secret to send; NULL: none. */
 const char *
 le_secret(void)
 {
 	return is_fetched() ? fetched : of_file;
 }
 
-/* What it goes behind; NULL: it goes into the query. */
+/* The header before it; NULL: it goes into the query. */
 const char *
 le_secret_header(void)
 {
@@ -379,14 +379,14 @@ le_secret_header(void)
 	return is_fetched() ? store->fetched_header : store->secret_header;
 }
 
-/* Which one is that?  Another has another number. */
+/* The number of the present secret; another has another number. */
 uint32
 le_secret_number(void)
 {
 	return number;
 }
 
-/* Does it have to be fetched before anything can be sent? */
+/* Must the secret be fetched before anything can be sent? */
 bool
 le_secret_missing(void)
 {
@@ -408,8 +408,8 @@ le_secret_fetched(const char *secret, le_duration lasts)
 }
 
 /*
- * None was to be had.  "asked": how long whoever gives them out wants to be
- * left alone; 0: they did not say.
+ * None could be fetched.  "asked": how long its issuer wants to be left alone;
+ * 0: not said.
  */
 void
 le_secret_failed(const char *why, le_duration asked, uint32 random)
@@ -429,8 +429,8 @@ le_secret_failed(const char *why, le_duration asked, uint32 random)
 }
 
 /*
- * The store does not accept the one of that number.  A file may have another
- * by now.  One that is fetched is replaced, but not over and over.
+ * The store does not accept the secret with that number.  A file may have
+ * another by now.  A fetched one is replaced, but not over and over.
  */
 LeSecretAdvice
 le_secret_refused(uint32 which)
@@ -455,7 +455,7 @@ le_secret_refused(uint32 which)
 	return LE_SECRET_FETCH;
 }
 
-/* When is the next to be fetched, while this one still serves?  0: never. */
+/* When is the next one fetched, while this one still serves?  0: never. */
 le_time
 le_secret_due(void)
 {
@@ -475,7 +475,7 @@ le_secret_timer(void)
 	return judge_at;
 }
 
-/* The secret is what is wrong, whether the store could tell or not. */
+/* The secret is at fault, even if the store could not tell. */
 void
 le_secret_blame(LeAnswer *answer)
 {

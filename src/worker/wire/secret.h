@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * secret.h
- *		What proves to the store who this node is.
+ *		The secret that proves this node's identity to the store.
  *
  * src/worker/wire/secret.h
  *
@@ -13,7 +13,7 @@
 #include "core/timing.h"
 #include "store/store.h"
 
-/* What to do when the store has refused the one that was sent. */
+/* Advice after the store has refused a secret. */
 typedef enum LeSecretAdvice
 {
 	LE_SECRET_AGAIN,			/* there is another by now */
@@ -36,7 +36,7 @@ extern void le_secret_blame(LeAnswer *answer);
 extern void le_secret_run_timers(void);
 extern le_time le_secret_timer(void);
 
-/* where it is fetched from the store, or from somebody else */
+/* for a secret that is fetched */
 extern bool le_secret_missing(void);
 extern void le_secret_fetched(const char *secret, le_duration lasts);
 extern void le_secret_failed(const char *why, le_duration asked,

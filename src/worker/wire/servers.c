@@ -4,9 +4,9 @@
  *		The servers of the store, and which of them to ask.
  *
  * The first of the list that answers is asked.  One that does not, or that
- * says that it cannot serve, is passed over until it is ready again: it is
- * asked that beside everything else, so that no renewal has to find out by
- * waiting for it.  If none is ready, all are tried.
+ * says that it cannot serve, is passed over until it is ready again.  Separate
+ * probes find that out, so that no renewal has to wait for it.  If none is
+ * ready, all are tried.
  *
  * src/worker/wire/servers.c
  *
@@ -21,8 +21,8 @@
 #include "worker/wire/http.h"
 #include "worker/wire/servers.h"
 
-/* How often a server that failed is asked whether it is ready, or tried again
- * where none can be asked that. */
+/* Interval of probes of a failed server, or of new attempts where none can be
+ * probed. */
 #define PROBE_GAP		(2 * LE_SEC)
 #define PROBE_TIMEOUT	(2 * LE_SEC)
 
@@ -73,7 +73,7 @@ le_servers_several(void)
 	return nservers > 1;
 }
 
-/* Has it failed, and has nothing been heard of it since? */
+/* Has the server failed, without an answer since? */
 static bool
 passed_over(const Server *server)
 {
@@ -83,8 +83,8 @@ passed_over(const Server *server)
 }
 
 /*
- * Whom to ask?  The first that has not failed, or else the one that failed
- * longest ago; none that was tried already.  False: all were.
+ * Choose the first server that has not failed, or else the one that failed
+ * longest ago, but none of "tried".  False: all were.
  */
 bool
 le_server_pick(unsigned *tried, LeServerRef *server)
@@ -116,7 +116,7 @@ le_server_url(LeServerRef ref)
 	return server == NULL ? "" : server->url;
 }
 
-/* How messages name the store: by the server that is asked at present. */
+/* The name of the store in messages: the server that is asked at present. */
 const char *
 le_server_place(void)
 {
@@ -163,7 +163,7 @@ le_server_answered(LeServerRef ref)
 						server->url)));
 }
 
-/* ---- is it ready again? ---- */
+/* ---- probes of failed servers ---- */
 
 static void
 probe_answered(void *arg, const LeHttpResponse *response)

@@ -3,12 +3,12 @@
  * throttle.c
  *		Asking less of a store that has too much to do.
  *
- * A store may answer that it is busy, or that it was asked too often.  What
- * can wait makes room then for what cannot: looks at elections that others
- * lead slow down with the first such answer, twice with each further one;
- * what is sought without anybody waiting for it with the second; renewals,
- * releases and what a session waits for never, beyond the delays between
- * their own attempts.  Each quiet span takes one step back.
+ * A store may answer that it is busy, or that it was asked too often.
+ * Requests that can wait then make room for those that cannot.  The first such
+ * answer slows down looks at elections that others lead, each further one
+ * doubles their interval; the second slows down campaigns.  Renewals, releases
+ * and requests that a session waits for never slow down, beyond the delays
+ * between their own attempts.  Each quiet span takes one step back.
  *
  * src/worker/wire/throttle.c
  *
@@ -19,19 +19,19 @@
 #include "shmem/clock.h"
 #include "worker/wire/throttle.h"
 
-/* Doubles the time between looks five times, at most. */
+/* The time between looks doubles five times, at most. */
 #define MAX_LEVEL		5
 
-/* Looks never get further apart than this, unless they are anyway. */
+/* The longest time between looks, unless it is longer anyway. */
 #define LONGEST_GAP		(30 * LE_SEC)
 
-/* Where looks follow each other at once. */
+/* For looks that follow each other at once. */
 #define LEAST_GAP		LE_SEC
 
-/* Without such an answer a level ends after so long. */
+/* A level ends after so long without such an answer. */
 #define QUIET			(10 * LE_SEC)
 
-/* Between campaigns' requests at the first level that slows them down. */
+/* Time between campaigns' requests at the first level that slows them down. */
 #define CAMPAIGN_GAP	(500 * LE_MSEC)
 #define CAMPAIGN_LEVEL	2
 
@@ -39,9 +39,9 @@
 #define MOST_ASKED		(60 * LE_SEC)
 
 static int	level = 0;
-static le_time changed = 0;		/* when the level was last raised or lowered */
-static le_time busy_at = 0;		/* when the store last said so, and ... */
-static le_duration asked_for = 0;	/* ... for how long */
+static le_time changed = 0;		/* last change of the level */
+static le_time busy_at = 0;		/* last answer of a busy store ... */
+static le_duration asked_for = 0;	/* ... and the pause it asked for */
 static le_time campaigned = 0;
 
 void
@@ -52,7 +52,7 @@ le_throttle_start(void)
 	asked_for = 0;
 }
 
-/* The store has said so; "asked": how long to leave it alone, or 0. */
+/* The store is busy; "asked": how long to leave it alone, or 0. */
 void
 le_throttle_busy(le_duration asked)
 {
@@ -73,7 +73,7 @@ calm_down(void)
 	}
 }
 
-/* How long until the next look, which would otherwise be after "gap"? */
+/* The time until the next look, which would otherwise be "gap". */
 le_duration
 le_throttle_look(le_duration gap)
 {
@@ -87,8 +87,8 @@ le_throttle_look(le_duration gap)
 }
 
 /*
- * From when on may what is sought by itself be sent?  0: at once.  A sixth of
- * the lease is as long as a renewal waits for its next attempt.
+ * When may the next campaign's request be sent?  0: at once.  A sixth of the
+ * lease is as long as a renewal waits for its next attempt.
  */
 le_time
 le_throttle_campaign(le_duration lease)
