@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * brief.c
- *		What the loop reads of each election in each turn.
+ *		The fields of each election that the loop reads in each turn.
  *
  * src/worker/lead/brief.c
  *
@@ -46,7 +46,7 @@ brief_of(const LeSlot *slot)
 	return brief;
 }
 
-/* After whatever may have changed what the loop looks at. */
+/* Call after every change of these fields. */
 void
 le_brief_refresh(const LeSlot *slot)
 {
@@ -55,12 +55,12 @@ le_brief_refresh(const LeSlot *slot)
 
 #ifdef USE_ASSERT_CHECKING
 
-/* One turn checks so many slots, lest thousands make it long. */
+/* Slots checked per turn, lest thousands make it long. */
 #define CHECKED_AT_ONCE	500
 
 /*
- * A backend that makes progress moves the time on by which the next is due,
- * which the loop finds out at the time before.
+ * Progress of a backend moves progress_due on, and the loop notices that only
+ * when the earlier time has come.
  */
 static void
 check_brief(const LeSlot *slot)
@@ -94,7 +94,7 @@ le_briefs_check(void)
 }
 #endif
 
-/* Is another node's term what this node waits for? */
+/* Does this node wait for the end of another node's term? */
 bool
 le_waits_for_holder(int number)
 {

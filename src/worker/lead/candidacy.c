@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * candidacy.c
- *		Which elections this node seeks, and for whom.
+ *		The elections that this node seeks, and their candidates.
  *
  * src/worker/lead/candidacy.c
  *
@@ -31,8 +31,8 @@ le_sought(const LeSlot *slot)
 }
 
 /*
- * For whom is the acquire that is about to be sent?  Decided before it is
- * sent, since its value goes with it.
+ * Choose the owner for whom the next acquire is sent.  This comes before the
+ * request, since the owner's value goes with it.
  */
 bool
 le_choose_candidate(LeSlot *slot)
@@ -73,7 +73,7 @@ le_choose_candidate(LeSlot *slot)
 	return true;
 }
 
-/* Is the one that an acquired term was meant for still there? */
+/* Does the candidate of an acquired term still wait for it? */
 bool
 le_candidate_waits(LeSlot *slot)
 {
@@ -82,7 +82,7 @@ le_candidate_waits(LeSlot *slot)
 	return le_seeker_waits(slot, slot->candidate);
 }
 
-/* Nobody of this instance may have to wait for the list. */
+/* Candidacies wait for the list of keys, calls of backends do not. */
 bool
 le_awaits_list(const LeSlot *slot)
 {
@@ -98,8 +98,8 @@ le_pause_campaign(LeSlot *slot, le_duration how_long)
 }
 
 /*
- * It leads nothing, and whatever it seeks it was refused: by the store, or for
- * a token that is too low, after which it pauses.
+ * This node leads nothing, and everything it seeks was refused: by the store,
+ * or because the token was too low, after which the campaign pauses.
  */
 static bool
 refused_all(void)
@@ -123,9 +123,9 @@ refused_all(void)
 }
 
 /*
- * Work out anew whether this node could lead, for le_nodes here and, with the
- * next proof, elsewhere.  While it cannot keep tokens it begins no term; those
- * that it has go on.  True if the answer is another one.
+ * Recompute whether this node could lead, for le_nodes here and, with the next
+ * proof, elsewhere.  A node that cannot keep tokens begins no term, but goes
+ * on with those it has.  True if the result changed.
  */
 bool
 le_note_fitness(bool session_refused)
@@ -141,7 +141,7 @@ le_note_fitness(bool session_refused)
 	return true;
 }
 
-/* Others are to hear now whether this node could lead, if that has changed. */
+/* Tell other nodes now if this node's fitness to lead has changed. */
 void
 le_tell_fitness(void)
 {

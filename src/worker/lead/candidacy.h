@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * candidacy.h
- *		Which elections this node seeks, and for whom.
+ *		The elections that this node seeks, and their candidates.
  *
  * src/worker/lead/candidacy.h
  *
@@ -12,13 +12,13 @@
 
 #include "shmem/leases.h"
 
-/* What concerns them all alike. */
+/* State common to all candidacies. */
 typedef struct LeCandidacies
 {
 	bool		may_lead;		/* this node, by its settings and its state */
 	bool		any_pause;		/* some slot waits out a hold-off */
-	le_time		list_by;		/* until then they wait for the list of all
-								 * keys; 0: they do not */
+	le_time		list_by;		/* candidacies wait for the list of all keys
+								 * until then; 0: they do not */
 } LeCandidacies;
 
 extern LeCandidacies le_candidacies;

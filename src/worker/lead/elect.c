@@ -3,11 +3,11 @@
  * elect.c
  *		The worker's elections: between core/election.h and the rest.
  *
- * What the core decides is carried out here: terms are published in the lease
- * table, requests sent, verdicts passed on to those who asked (pending.c).
- * And for each election it is worked out, again after everything that
- * happens, whether this node should seek it: wishes are never passed on as a
- * chain of events that could lose a link.
+ * This file carries out the decisions of the core: it publishes terms in the
+ * lease table, sends requests and passes verdicts on to the backends that
+ * asked (pending.c).  After every event it recomputes whether this node should
+ * seek the election: wishes are never passed on as a chain of events that
+ * could lose a link.
  *
  * src/worker/lead/elect.c
  *
@@ -36,7 +36,7 @@
 #include "worker/view/wishes.h"
 #include "worker/wire/dispatch.h"
 
-/* How long a campaign rests whose tokens the store gave out before. */
+/* Pause of a campaign after the store gave a token that was too low. */
 #define TOKEN_PAUSE		(30 * LE_SEC)
 
 void
@@ -63,8 +63,8 @@ push_value(LeSlot *slot)
 }
 
 /*
- * Bring the core's idea of what this node wants up to date.  Called after
- * everything that may have changed it; does nothing if nothing has.
+ * Update the core's view of this node's wishes.  Called after every possible
+ * change of them; does nothing without one.
  */
 void
 le_elect_advance(LeSlot *slot)
@@ -98,7 +98,7 @@ le_elect_advance(LeSlot *slot)
 		le_elect_feed(slot, LE_IN_UNWANT);
 }
 
-/* ---- what people are told ---- */
+/* ---- errors shown to people ---- */
 
 static void
 set_error(LeSlot *slot, const char *text)
@@ -111,9 +111,9 @@ set_error(LeSlot *slot, const char *text)
 }
 
 /*
- * The store has given a token that is too low, just now ("anew") or lately.
- * A campaign has nobody who waits for an answer, so that is said wherever
- * somebody might look.
+ * The store has given a token that is too low, just now ("anew") or lately.  A
+ * campaign has no caller that waits for an answer, so the history and the
+ * views report it.
  */
 static void
 token_refused(LeSlot *slot, bool anew)
@@ -134,7 +134,7 @@ token_refused(LeSlot *slot, bool anew)
 	le_pause_campaign(slot, TOKEN_PAUSE);
 }
 
-/* ---- what the store says ---- */
+/* ---- the store's answers ---- */
 
 /* The watch shows the key; NULL: no such key. */
 void
@@ -144,19 +144,19 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 	LeKeyView	view;
 
 	if (le_grant_open(slot))
-		le_elect_begin_terms(); /* from whom it is taken is noted here */
+		le_elect_begin_terms(); /* their log needs the old holder */
 	le_make_view(&view, key, as_of);
 	le_note_holder(slot, key, &view);
-	le_brief_refresh(slot);		/* its token may not be refused any more */
+	le_brief_refresh(slot);		/* refused_token may be 0 now */
 	if (!le_election_has_term(&slot->election))
 		slot->rev = key == NULL ? 0 : key->rev;
 	if (!le_session_live())
-		return;					/* nothing could be done about it */
+		return;					/* without a session nothing follows */
 	if (key == NULL && le_election_has_term(&slot->election))
 	{
 		/*
-		 * A key that is absent from a list may merely be hidden.  The next
-		 * proof decides, and it is sent now.
+		 * A list may merely hide the key.  The next proof decides, and it is
+		 * sent now.
 		 */
 		if (as_of > slot->election.write_index)
 			le_wish_proof();
@@ -168,9 +168,8 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 }
 
 /*
- * The watch may have shown what came after this read, while the answer was on
- * its way.  A candidate that reads does not look at that, and it is not shown
- * twice.
+ * While the answer was on its way, the watch may have shown a newer state.  A
+ * candidate that reads ignores the watch, which does not show it twice.
  */
 static bool
 watch_shows_newer(const LeSlot *slot, const LeKey *read, uint64 as_of)
@@ -271,9 +270,10 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 		le_wish_fresh_nodes();
 	}
 	else if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_DONE)
-		le_wish_fresh_nodes();	/* the mark spares waits for its others */
+		le_wish_fresh_nodes();	/* the mark spares waits for the holder's other
+								 * elections */
 	le_elect_input(slot, &input);
-	/* Our session is gone, says the store: the proof tells for all of us. */
+	/* The store says that our session is gone: a proof tells for all terms. */
 	if (answer->outcome == LE_LOST)
 		le_wish_proof();
 	le_elect_advance(slot);
@@ -289,11 +289,11 @@ le_elect_not_ours(int number)
 	le_elect_advance(slot);
 }
 
-/* ---- the core, and what follows ---- */
+/* ---- the core and its actions ---- */
 
 /*
- * A term ends: if it was of no use, the election is left alone from now on.  A
- * hold-off that somebody asked for may be longer.
+ * If a term ends for want of progress, this node stops contending for a while.
+ * A hold-off that a caller asked for may be longer.
  */
 static void
 stay_away(LeSlot *slot)
@@ -313,9 +313,9 @@ stay_away(LeSlot *slot)
 }
 
 /*
- * A worker that stops in here leaves the rest to the next one, which would
- * contend at once for what has ended: so staying away begins before that, and
- * counts from it, for one that stood still in between.
+ * If the worker stops in here, its successor completes the end and would
+ * contend at once: so start the hold-off first, and restart it afterwards in
+ * case this worker stalled in between.
  */
 static void
 end_term(LeSlot *slot, LeReason reason)
@@ -326,14 +326,14 @@ end_term(LeSlot *slot, LeReason reason)
 	le_pending_term_ended(slot);
 }
 
-/* Nothing follows from what was fed. */
+/* No further input follows. */
 #define NO_INPUT	LE_NINPUTS
 
 /*
- * One input through the core, and its actions in the order that safety asks
- * for: belief ends before anything is sent, and begins only for somebody
- * who is still there to have it.  Returns the input that follows from it,
- * which is not fed from in here: this one has to be done with first.
+ * Feed one input to the core, and carry out its actions in the order that
+ * safety asks for: belief ends before anything is sent, and begins only for a
+ * candidate that is still there.  Returns the next input, for the caller to
+ * feed: this one has to be done with first.
  */
 static LeInputKind
 step(LeSlot *slot, LeInput *input)
@@ -345,7 +345,7 @@ step(LeSlot *slot, LeInput *input)
 	LeInputKind next = NO_INPUT;
 
 	if (le_grant_open(slot))
-		le_elect_begin_terms(); /* one thing after the other */
+		le_elect_begin_terms(); /* finish the grants first */
 	answered = slot->election.request;
 	unsent = le_acquire_waits(slot);
 	input->now = le_now();
@@ -357,7 +357,7 @@ step(LeSlot *slot, LeInput *input)
 	le_assert_holds(le_election_check(&before, input, &slot->election, &act));
 
 	if (act.unresolved && !unsent)
-		le_pending_unresolved(slot);	/* before there is another candidate */
+		le_pending_unresolved(slot);	/* before the candidate changes */
 	else if (act.unresolved && act.outcome == LE_UNKNOWN)
 		act.outcome = LE_UNAVAILABLE;	/* it was never sent */
 	if (act.term_ends && pg_atomic_read_u64(&slot->token) != 0)
@@ -367,13 +367,13 @@ step(LeSlot *slot, LeInput *input)
 	if (act.term_begins)
 	{
 		le_grant_add(slot, answered);
-		act.verdict = LE_SAY_NOTHING;	/* not before it has begun */
+		act.verdict = LE_SAY_NOTHING;	/* told when it has begun */
 	}
 	else if (act.deadline_moved)
 		le_move_deadline(slot);
 	if ((act.send == LE_SEND_ACQUIRE || act.send == LE_SEND_TAKE_OVER) &&
 		!le_choose_candidate(slot))
-		slot->candidate = LE_OWNER_NONE;	/* granted, it is given back */
+		slot->candidate = LE_OWNER_NONE;	/* a grant is given back */
 	if (act.send != LE_SEND_NOTHING)
 		le_key_op_send(slot, &act, act.send == LE_SEND_READ ?
 					   read_answered : write_answered);
@@ -407,7 +407,7 @@ le_elect_input(LeSlot *slot, LeInput *input)
 
 /* ---- from a grant of the store to a term ---- */
 
-/* Its token is not on disk: what the store has granted is given back. */
+/* The token could not be kept on disk: give the grant back. */
 static void
 refuse_term(LeSlot *slot)
 {
@@ -422,7 +422,7 @@ refuse_term(LeSlot *slot)
 	le_elect_feed(slot, LE_IN_UNWANT);
 }
 
-/* How long may what was granted be believed in? */
+/* The end of belief in a granted term. */
 static le_time
 granted_until(const LeSlot *slot)
 {
@@ -456,7 +456,7 @@ begin_term(LeSlot *slot, uint32 answered)
 	le_elect_advance(slot);
 }
 
-/* Begin, or give back, what the store has granted in this turn. */
+/* Begin, or give back, the terms granted in this turn. */
 void
 le_elect_begin_terms(void)
 {
@@ -473,7 +473,7 @@ le_elect_renewal_sent(LeSlot *slot)
 	le_brief_refresh(slot);
 }
 
-/* It is on its way no more, and was not sent: it is due as it was. */
+/* The renewal got no turn and was not sent: it is due as before. */
 void
 le_elect_renewal_unsent(LeSlot *slot)
 {
@@ -488,11 +488,11 @@ le_elect_renew_now(LeSlot *slot)
 	le_brief_refresh(slot);
 }
 
-/* ---- what backends ask ---- */
+/* ---- questions of backends ---- */
 
 /*
- * End the term in good order: those who are bound to it may finish.  Without
- * any it ends at once.
+ * End the term in good order: the transactions bound to it may finish.
+ * Without any it ends at once.
  */
 void
 le_elect_drain(LeSlot *slot, le_duration patience, le_duration grace)
@@ -520,7 +520,7 @@ le_elect_give_up(LeSlot *slot)
 	le_elect_drain(slot, le_drain_timeout * LE_MSEC, LE_DRAIN_GRACE);
 }
 
-/* Do not contend for a while, whoever asks. */
+/* Do not contend for a while, not even for callers. */
 void
 le_elect_hold_off(LeSlot *slot, le_duration how_long)
 {
@@ -530,9 +530,9 @@ le_elect_hold_off(LeSlot *slot, le_duration how_long)
 }
 
 /*
- * Is there anything to step down from: a term, a candidacy, or a hold-off
- * that could be changed?  An election that was merely seen here is none of
- * this node's business.
+ * Is there anything to step down from: a term, a candidacy, or a hold-off that
+ * could be changed?  An election that this node has merely seen does not
+ * count.
  */
 bool
 le_elect_takes_part(const LeSlot *slot)
@@ -542,7 +542,7 @@ le_elect_takes_part(const LeSlot *slot)
 		slot->hold_off_until > le_now() || le_first_seeker(slot) != NULL;
 }
 
-/* "within": which progress its terms must see, also the present one. */
+/* "within" is the progress_within of its terms, also of the present one. */
 void
 le_elect_set_campaign(LeSlot *slot, bool campaign, le_duration within)
 {
@@ -557,7 +557,7 @@ le_elect_set_campaign(LeSlot *slot, bool campaign, le_duration within)
 	le_brief_refresh(slot);
 }
 
-/* Somebody relies on the term who was not there when it began. */
+/* A later caller relies on the term, with a progress_within of its own. */
 void
 le_elect_shorten_progress(LeSlot *slot, le_duration within)
 {
@@ -566,8 +566,8 @@ le_elect_shorten_progress(LeSlot *slot, le_duration within)
 }
 
 /*
- * The election's slot, a new one if it has none; NULL: the table is full.
- * What was counted under another name in that place is forgotten.
+ * The election's slot, a new one if it has none; NULL: the table is full.  A
+ * new slot starts without the counts of its former name.
  */
 LeSlot *
 le_elect_slot(const char *election)
@@ -591,17 +591,17 @@ le_elect_slot(const char *election)
 /* ---- a new worker ---- */
 
 /*
- * The worker before may have gone between what the core decided and what the
- * table shows.  A term that the core has ended must not be believed in for
- * the rest of its time; one that never was published, le_elect_advance() gives
- * back, and until then no proof may be made to fail for it.
+ * The worker before may have ended between the core's decision and the change
+ * of the table.  Backends must not believe in a term that the core has ended.
+ * A term that was never published goes back by le_elect_advance(), and no
+ * proof may fail for it until then.
  */
 void
 le_elect_settle(LeSlot *slot)
 {
 	uint64		token = pg_atomic_read_u64(&slot->token);
 
-	/* A worker that died in a change: nobody believes a torn slot. */
+	/* A worker died in a change: end it, as nobody believes a torn slot. */
 	if ((pg_atomic_read_u64(&slot->version) |
 		 pg_atomic_read_u64(&slot->shown)) & 1)
 		le_end_change(slot);

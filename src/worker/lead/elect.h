@@ -12,7 +12,7 @@
 
 #include "shmem/leases.h"
 
-/* what happens to one election */
+/* events of one election */
 extern void le_elect_input(LeSlot *slot, LeInput *input);
 extern void le_elect_feed(LeSlot *slot, LeInputKind kind);
 extern void le_elect_advance(LeSlot *slot);
@@ -28,7 +28,7 @@ extern void le_elect_renewal_unsent(LeSlot *slot);
 extern void le_elect_drain(LeSlot *slot, le_duration patience,
 						   le_duration grace);
 
-/* what backends ask */
+/* questions of backends */
 extern LeSlot *le_elect_slot(const char *election);
 extern void le_elect_give_up(LeSlot *slot);
 extern void le_elect_set_campaign(LeSlot *slot, bool campaign,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * elect_all.c
- *		What concerns all elections alike.
+ *		Operations on all elections.
  *
  * src/worker/lead/elect_all.c
  *
@@ -40,7 +40,7 @@ le_elect_deadline(le_time deadline)
 	}
 }
 
-/* For le_elect_refresh(): which slots the setting names. */
+/* For le_elect_refresh(): the slots that the setting names. */
 static bool *named;
 
 static void
@@ -70,7 +70,7 @@ mark_configured(const char *election)
 	}
 }
 
-/* Those that the setting does not name any more, in one look at the list. */
+/* Clear slots that the setting no longer names, in one pass over the list. */
 static void
 sweep_configured(void)
 {
@@ -91,7 +91,7 @@ sweep_configured(void)
 	named = NULL;
 }
 
-/* After a reload, a promotion, or anything else that concerns them all. */
+/* After a reload, a promotion, or any other event that concerns them all. */
 void
 le_elect_refresh(void)
 {
@@ -103,7 +103,7 @@ le_elect_refresh(void)
 	le_each_campaign(mark_configured);
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		le_brief_refresh(le_slot(i));	/* progress_within may be another */
+		le_brief_refresh(le_slot(i));	/* progress_within may have changed */
 		if (!le_candidacies.may_lead && le_briefs[i].has_term)
 			le_elect_give_up(le_slot(i));
 		le_elect_advance(le_slot(i));
@@ -114,7 +114,7 @@ le_elect_refresh(void)
 	le_tell_fitness();
 }
 
-/* Backends have given something up, or gone: does it concern an election? */
+/* Backends have withdrawn questions, or ended: recheck active elections. */
 void
 le_elect_recheck(void)
 {
@@ -124,8 +124,8 @@ le_elect_recheck(void)
 }
 
 /*
- * The keys are elsewhere from here on, with tokens of their own.  No session
- * is there yet, so there is no term and nothing is under way.
+ * The keys are at another place from now on, with tokens of their own.  There
+ * is no session yet, so there is no term and nothing is under way.
  */
 void
 le_elect_moved(void)
@@ -156,8 +156,8 @@ pick(int i, int n, int *numbers, const char **names)
 }
 
 /*
- * Which held keys does the next proof check?  Those that somebody asked to
- * be proven, then the others in rotation.
+ * Choose the held keys that the next proof checks: those with a question for a
+ * renewal, then the others in rotation.
  */
 int
 le_elect_pick_held(int max, int *numbers, const char **names)
@@ -178,7 +178,7 @@ le_elect_pick_held(int max, int *numbers, const char **names)
 	return n;
 }
 
-/* A proof that was sent then covers these elections. */
+/* The proof sent at this time covers these elections. */
 void
 le_elect_proved(le_time sent, const int *numbers, int n)
 {
@@ -212,9 +212,9 @@ le_elect_any_renewal_due(le_time now)
 	return false;
 }
 
-/* ---- what they need, together ---- */
+/* ---- needs of all elections ---- */
 
-/* Does anybody lead, or seek to lead? */
+/* Does this node lead, or seek to lead, any election? */
 bool
 le_elect_need_session(void)
 {
@@ -226,7 +226,7 @@ le_elect_need_session(void)
 	return le_any_seeker(le_sought);
 }
 
-/* Is there anything whose fate the watch could tell? */
+/* Could the watch tell the fate of any election? */
 bool
 le_elect_need_watch(void)
 {
@@ -247,7 +247,7 @@ le_elect_waits_for_holder(void)
 	return false;
 }
 
-/* Is anything sought that is another's, or was lately? */
+/* Does a candidacy wait for a key that is another's, or was lately? */
 bool
 le_elect_any_waiting(void)
 {
@@ -260,9 +260,8 @@ le_elect_any_waiting(void)
 /* ---- shutdown ---- */
 
 /*
- * The instance shuts down: let go of everything.  Of the time that there is,
- * half is for transactions that are about to commit, and a quarter for the
- * store.
+ * The instance shuts down: release everything.  Half of the time allowed is
+ * for transactions that are about to commit, a quarter for the store.
  */
 void
 le_elect_release_all(bool patiently)

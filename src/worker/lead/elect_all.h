@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * elect_all.h
- *		What concerns all elections alike.
+ *		Operations on all elections.
  *
  * src/worker/lead/elect_all.h
  *
@@ -26,7 +26,7 @@ extern void le_elect_count_proof(le_time sent, LeOutcome outcome,
 								 bool renewed);
 extern bool le_elect_any_renewal_due(le_time now);
 
-/* what they need, together */
+/* needs of all elections */
 extern bool le_elect_need_session(void);
 extern bool le_elect_need_watch(void);
 extern bool le_elect_waits_for_holder(void);

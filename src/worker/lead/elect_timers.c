@@ -28,15 +28,13 @@
 #include "worker/view/key_view.h"
 #include "worker/view/sweep.h"
 
-/* How often to look whether a term that is to end is still needed, should
- * nobody say so. */
+/* Interval of looks at a draining term, in case no backend reports its end. */
 #define DRAIN_POLL		(100 * LE_MSEC)
 
-/* While tokens cannot be kept on disk: how often that is tried. */
+/* Pause between attempts to keep tokens on disk after a failure. */
 #define TOKENS_PAUSE	(5 * LE_SEC)
 
-/* With more candidacies than that a list of all keys takes less than reading
- * each. */
+/* With more candidacies, a list of all keys takes less than reading each. */
 int			le_list_from = 8;
 
 static void seek(int number);
@@ -52,8 +50,8 @@ static le_time tokens_try_at = 0;
 /* ---- tokens ---- */
 
 /*
- * Whoever it is that finds tokens can be kept again, a term that was to begin
- * or le_reset_token(), those that stopped seeking for it are told.
+ * A term that was to begin, or le_reset_token(), may have found that tokens
+ * can be kept again: candidacies that stopped for it resume.
  */
 static void
 note_tokens(void)
@@ -70,7 +68,7 @@ note_tokens(void)
 	le_tell_fitness();
 }
 
-/* Can tokens be kept on disk?  If they could not, it is tried again. */
+/* Can tokens be kept on disk?  After a failure, try again. */
 bool
 le_elect_can_begin(void)
 {
@@ -87,11 +85,10 @@ le_elect_can_begin(void)
 /* ---- timers ---- */
 
 /*
- * It is time to look again at the key of an election that is waited for.  The
- * watch has shown it lately: what follows depends on its index, so there is
- * no need to read it once more, and those of a node that went need not be read
- * each.  After a failure, or where a read has shown something else since, it
- * is read.
+ * It is time to look again at the key of an awaited election.  If the watch
+ * has shown it lately, only its index matters and no read is needed, so the
+ * keys of a node that went need no read each.  Read it after a failure, or if
+ * a read has shown another state since.
  */
 static void
 look_again(LeSlot *slot)
@@ -115,8 +112,8 @@ look_again(LeSlot *slot)
 }
 
 /*
- * A node whose jobs do not run, or hang, goes on renewing what it leads for
- * ever.  Others are to have it then.
+ * A node whose jobs do not run, or hang, would renew its terms forever.
+ * Another node is to have the election.
  */
 static void
 give_up_useless(LeSlot *slot)
@@ -128,10 +125,10 @@ give_up_useless(LeSlot *slot)
 }
 
 /*
- * The time to wait for who is bound to the term is over, but not for a commit
- * that may have passed its check: it would be recorded under the next leader.
- * It is canceled where it can be, so this ends with the disk, or whatever else
- * it waits for without looking up.
+ * The drain time is over, but a commit may have passed its check already: it
+ * would be recorded under the next leader.  Wait for it: it is canceled where
+ * possible, so only the disk, or another wait without interrupts, prolongs
+ * this.
  */
 static bool
 commit_outlasts_drain(const LeSlot *slot)
@@ -262,8 +259,8 @@ seek(int number)
 }
 
 /*
- * The session can carry terms now: everybody who waited for it goes ahead,
- * many candidacies when the list of keys has shown what there is to take.
+ * The session can carry terms now: all candidates that waited for it go ahead.
+ * Many candidacies wait until the list of keys has shown the free ones.
  */
 void
 le_elect_node_live(void)
@@ -320,7 +317,7 @@ recheck(int number)
 		look_again(slot);
 }
 
-/* The node keys have news about holders that are being waited out. */
+/* The node keys have news about holders whose terms candidates wait for. */
 void
 le_elect_recheck_waiting(void)
 {
@@ -340,8 +337,8 @@ look(int number)
 }
 
 /*
- * All that is known of the keys is as good as new.  Looking at all that are
- * waited for at once spares a turn of the loop for each, when its time comes.
+ * All keys are freshly known.  One look at all awaited elections spares a turn
+ * of the loop for each at its own time.
  */
 void
 le_elect_look(void)
@@ -353,7 +350,7 @@ le_elect_look(void)
 	}
 }
 
-/* Sweeps over all elections that have not come to their end. */
+/* Continue the unfinished sweeps over all elections. */
 void
 le_elect_go_on(void)
 {
@@ -372,8 +369,8 @@ le_elect_node_ended(LeReason reason)
 	seeking.under_way = rechecking.under_way = looking.under_way = false;
 
 	/*
-	 * All belief ends before the first message about any of it is written,
-	 * and those who are to stop for it know.
+	 * All belief ends, and the backends concerned are told, before the first
+	 * message about it is written.
 	 */
 	for (int i = 0; i < le_table->nused; i++)
 	{
@@ -396,8 +393,8 @@ le_elect_node_ended(LeReason reason)
 }
 
 /*
- * A new worker: requests that its predecessor had in flight are lost, and
- * what became of them is not known.
+ * A new worker: the requests that its predecessor had in flight are lost, and
+ * their outcome is unknown.
  */
 static void
 resume(LeSlot *slot)

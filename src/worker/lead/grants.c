@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * grants.c
- *		What the store has granted, until a term begins.
+ *		Grants of the store, until their terms begin.
  *
  * src/worker/lead/grants.c
  *
@@ -16,8 +16,8 @@
 #include "worker/lead/grants.h"
 #include "worker/lead/pending.h"
 
-static uint32 *granted;			/* request of the acquire by which the slot's
-								 * term will begin; 0: none will */
+static uint32 *granted;			/* request of the acquire that begins the
+								 * slot's term; 0: none */
 static bool any_granted = false;
 
 void
@@ -41,10 +41,9 @@ le_grant_open(const LeSlot *slot)
 }
 
 /*
- * Begin or refuse the terms that the store has granted since this was called
- * last, in this turn of the loop: with their tokens on disk, by one write for
- * all of them.  The store "local" takes its tokens from the write-ahead log,
- * which is flushed already.
+ * Begin or refuse the terms granted since the last call, in this turn of the
+ * loop.  First one write puts all their tokens on disk.  The store "local"
+ * takes its tokens from the write-ahead log, which is flushed already.
  */
 void
 le_grants_settle(void (*begin) (LeSlot *slot, uint32 answered),
@@ -54,7 +53,7 @@ le_grants_settle(void (*begin) (LeSlot *slot, uint32 answered),
 
 	if (!any_granted)
 	{
-		(void) le_tokens_keep(false);	/* of other nodes */
+		(void) le_tokens_keep(false);	/* tokens of other nodes */
 		return;
 	}
 	for (int i = 0; i < le_table->nused; i++)
@@ -77,7 +76,7 @@ le_grants_settle(void (*begin) (LeSlot *slot, uint32 answered),
 }
 
 /*
- * The session has ended before they began: whoever waits for one cannot know
+ * The session has ended before these terms began: their callers cannot know
  * what others have seen meanwhile.
  */
 void

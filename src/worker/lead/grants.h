@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * grants.h
- *		What the store has granted, until a term begins.
+ *		Grants of the store, until their terms begin.
  *
  * src/worker/lead/grants.h
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * key_op.c
- *		What an election asks of the store about its key.
+ *		An election's requests to the store about its key.
  *
  * src/worker/lead/key_op.c
  *
@@ -17,10 +17,10 @@
 #include "worker/view/cache.h"
 #include "worker/view/key_view.h"
 
-/* How many elections that were refused are asked about again in a round. */
+/* Refused elections that are tried again in a round. */
 #define ASKED_AGAIN		16
 
-/* To wait for a turn in vain is no failure of the store. */
+/* A request that got no turn is no failure of the store. */
 void
 le_key_op_note_error(LeSlot *slot, const LeFlight *flight,
 					 const LeAnswer *answer)
@@ -46,10 +46,10 @@ le_key_op_marks_holder(const LeFlight *flight)
 }
 
 /*
- * The node key of the node that the term is taken from.  Also for a key that
- * the store has freed: marking its last holder spares the wait for that node's
- * other elections.  Not of a key that has changed since it was looked at, as
- * by our own release: that node has nothing to do with it any more.
+ * The node key of the node that loses the term.  Also for a key that the store
+ * has freed: marking its last holder spares the wait for that node's other
+ * elections.  Not for a key that has changed since the last look, as by our
+ * own release: that node has nothing to do with it any more.
  */
 static bool
 add_target(LeFlight *flight, const LeSlot *slot)
@@ -77,11 +77,11 @@ add_target(LeFlight *flight, const LeSlot *slot)
 }
 
 /*
- * What a write of a key with a lease of its own says beside the index.  Each
- * decision to acquire has an id of its own; a copy sent because nobody knows
- * what became of the first has the same.  A worker that ends between decision
- * and id leaves the id of an earlier term, and a release of that term that is
- * on its way would end the new one: hence the number, which is written last.
+ * The further fields of a write of a key with a lease of its own.  Each
+ * decision to acquire gets an id of its own; copies of it, sent after an
+ * unknown outcome, have the same.  A worker that ends between decision and id
+ * leaves the id of an earlier term, and a late release of that term would end
+ * the new one: so attempt_of, written last, tells the id's decision.
  */
 static void
 add_lease(LeFlight *flight, LeSlot *slot)
@@ -106,10 +106,10 @@ add_lease(LeFlight *flight, LeSlot *slot)
 }
 
 /*
- * When it is its turn: is it still the election's request, and wanted?  An
- * acquire that is repeated is sent in any case: it is how to find out what
- * became of the first.  For whom a first one was meant may have gone while it
- * waited, and been told "no"; if others seek the election, it is for them.
+ * The request's turn has come: is it still the election's, and wanted?  A
+ * repeated acquire is sent in any case: it finds out the fate of the first.
+ * The candidate of a first one may have gone while it waited, and been told
+ * "no"; if others seek the election, it is for them.
  */
 static bool
 still_wanted(LeFlight *flight)
@@ -176,7 +176,7 @@ asked_again(LeFlight *flight, const LeAnswer *answer)
 		le_key_op_note_error(slot, flight, answer);
 }
 
-/* Waits for another's term to end, and then could not lead itself. */
+/* It waits for another's term, though the store refused its own acquire. */
 static bool
 waits_in_vain(int i)
 {
@@ -187,9 +187,9 @@ waits_in_vain(int i)
 }
 
 /*
- * Once per round: who was refused an election that another leads now has no
- * reason to try again before that one is gone, and would not notice that the
- * token may write the key by now.
+ * Once per round: a node that was refused an election does not try again while
+ * another node leads it, and would not notice that its token may write the key
+ * by now.
  */
 void
 le_ask_refused_again(void)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * key_op.h
- *		What an election asks of the store about its key.
+ *		An election's requests to the store about its key.
  *
  * src/worker/lead/key_op.h
  *

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * pending.c
- *		Questions about terms, and what their backends are told.
+ *		Questions about terms, and the replies to them.
  *
  * A question waits here until a verdict of the core, a proof or its own time
- * limit answers it.  "Could not find out" is never answered with false.  ask.c
- * sets the work going.
+ * limit answers it.  An unknown outcome is never answered with false.  ask.c
+ * starts the work.
  *
  * src/worker/lead/pending.c
  *
@@ -41,7 +41,7 @@ void
 le_pending_attach(LePending *p, LeSlot *slot)
 {
 	le_pending_keep_slot(p, slot);
-	if (p->ask.kind != LE_ASK_CAMPAIGN) /* which is answered at once */
+	if (p->ask.kind != LE_ASK_CAMPAIGN) /* answered at once */
 		le_flight_hurry(p->slot);
 }
 
@@ -70,7 +70,7 @@ verb(LeRequestKind kind)
 	}
 }
 
-/* What to do about it, as far as it lies with this instance's settings. */
+/* A hint at the setting of this instance that may be wrong. */
 static void
 store_hint(LeOutcome outcome, LeCause cause, char *hint, size_t size)
 {
@@ -88,7 +88,7 @@ store_hint(LeOutcome outcome, LeCause cause, char *hint, size_t size)
 				 store->secret_setting);
 }
 
-/* The store was not asked, so neither it nor its address is to be checked. */
+/* The store was not asked, so the hint is not to check it or its address. */
 static void
 explain_no_turn(const LePending *p, char *detail, size_t detail_size,
 				char *hint, size_t hint_size)
@@ -101,8 +101,8 @@ explain_no_turn(const LePending *p, char *detail, size_t detail_size,
 }
 
 /*
- * A refusal may concern this election alone, whose key is somebody else's
- * perhaps.  Its slot has the reason, noted just before.
+ * A refusal may concern this election alone, as when its key belongs to
+ * somebody else.  Its slot has the reason, noted just before.
  */
 static const char *
 trouble_with(const LePending *p, LeOutcome outcome, LeCause *cause)
@@ -162,9 +162,9 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
 }
 
 /*
- * The end of an acquire without a grant.  If one of its requests may have been
- * applied for a while, neither "not to be had" nor "nothing was done" is
- * certain: the store may have refused others because of it.
+ * The end of an acquire without a grant.  If the store may have applied one of
+ * its requests for a while, neither "not to be had" nor "nothing was done" is
+ * certain: it may have refused others because of it.
  */
 void
 le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
@@ -215,7 +215,7 @@ le_first_seeker(const LeSlot *slot)
 	return NULL;
 }
 
-/* Is there a seeker for this owner, who is still there if "look"? */
+/* Is there a seeker for this owner?  With "look", its backend still waits. */
 static bool
 any_seeker_of(const LeSlot *slot, LeOwner owner, bool look)
 {
@@ -235,14 +235,14 @@ le_seeker_waits(const LeSlot *slot, LeOwner owner)
 	return any_seeker_of(slot, owner, true);
 }
 
-/* The same, without a look whether the backend is still there. */
+/* Same, without checking that the backend is still there. */
 bool
 le_seeker_heard_of(const LeSlot *slot, LeOwner owner)
 {
 	return any_seeker_of(slot, owner, false);
 }
 
-/* Does anybody seek an election at all? */
+/* Is there a seeker of any election that may be sought? */
 bool
 le_any_seeker(bool (*may_seek) (const LeSlot *slot))
 {
@@ -517,7 +517,7 @@ le_pass_verdict(LeSlot *slot, const LeActions *act, uint32 answered)
 			verdict_released(slot, false, act->outcome);
 			break;
 		case LE_SAY_LOST:
-			break;				/* whoever needs it was told as it ended */
+			break;				/* callers were told when the term ended */
 		case LE_SAY_TOKEN_WENT_BACK:
 			verdict_token(slot);
 			break;
@@ -582,7 +582,7 @@ le_pending_no_session(LeOutcome outcome)
 	}
 }
 
-/* There is a session, which some only wanted to know. */
+/* There is a session: answer the questions that only check for one. */
 void
 le_pending_session_live(void)
 {
@@ -593,7 +593,7 @@ le_pending_session_live(void)
 
 /* ---- questions and their end ---- */
 
-/* A new question; the caller says what is to be done about it. */
+/* A new question; the caller starts the work on it. */
 LePending *
 le_pending_new(int proc, uint64 number, const LeAsk *ask)
 {
@@ -630,8 +630,8 @@ write_under_way(const LeSlot *slot)
 }
 
 /*
- * An acquire that waits for its turn: the store has heard of no copy of it,
- * and never does if nobody seeks the election when the turn comes.
+ * An acquire that waits for its turn: the store has no copy of it, and never
+ * gets one if nobody seeks the election when the turn comes.
  */
 bool
 le_acquire_waits(const LeSlot *slot)
@@ -679,9 +679,9 @@ may_be_applied(const LePending *p)
 }
 
 /*
- * A question's time is up: say what is known.  Perhaps it was the last one
- * that sought the election.  The worker must notice at once, or the node would
- * take the key for nobody when it becomes free.
+ * A question's time is up: reply with the known state.  It may have been the
+ * last one that sought the election.  The worker must notice at once, or the
+ * node would take the key for nobody when it becomes free.
  */
 static void
 question_given_up(LePending *p, le_time now)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pending.h
- *		Questions about terms, and what their backends are told.
+ *		Questions about terms, and the replies to them.
  *
  * src/worker/lead/pending.h
  *
@@ -12,7 +12,7 @@
 
 #include "worker/lead/pending_list.h"
 
-/* A question about a term, and what its election has said of it so far. */
+/* A question about a term, and the verdicts on it so far. */
 typedef struct LeContest
 {
 	LePending	pending;
@@ -25,10 +25,10 @@ typedef struct LeContest
 								 * applied, and nobody will find out */
 	bool		publishing;		/* RENEW: proven, the value is on its way */
 	int			releases;		/* STEP_DOWN: still to be confirmed ... */
-	bool	   *releasing;		/* ... of all elections: which slots' */
+	bool	   *releasing;		/* ... with "all": by slot */
 } LeContest;
 
-/* All of a question that le_pending_new() made. */
+/* The whole of a question made by le_pending_new(). */
 #define le_contest(p)	((LeContest *) (p))
 
 extern LePending *le_pending_new(int proc, uint64 number, const LeAsk *ask);
@@ -40,7 +40,7 @@ extern void le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome);
 extern void le_reply_refused(LePending *p, int sqlstate, const char *message,
 							 const char *detail, const char *hint);
 
-/* what the elections need to know */
+/* for the decisions of the elections */
 extern const LeAsk *le_first_seeker(const LeSlot *slot);
 extern bool le_seeker_waits(const LeSlot *slot, LeOwner owner);
 extern bool le_seeker_heard_of(const LeSlot *slot, LeOwner owner);
@@ -49,7 +49,7 @@ extern bool le_renewal_asked(int slot);
 extern bool le_acquire_waits(const LeSlot *slot);
 extern const char *le_value_to_publish(const LeSlot *slot);
 
-/* what they tell */
+/* verdicts of the elections */
 extern void le_pending_refuse(const LeSlot *slot, int sqlstate,
 							  const char *message, const char *detail,
 							  const char *hint);

@@ -20,7 +20,7 @@
 #include "worker/lead/pending_list.h"
 #include "worker/wire/dispatch.h"
 
-/* The caller says what is to be done about it. */
+/* The caller starts the work on the question. */
 LePending *
 le_pending_add(LePendingList *list, int proc, uint64 number, const LeAsk *ask)
 {
@@ -98,7 +98,7 @@ le_reply_error(LePending *p, int sqlstate, const char *message,
 	(void) le_pending_answer(p, &r);
 }
 
-/* The store did not show what was asked for. */
+/* The store could not be read. */
 void
 le_reply_unread(LePending *p, LeOutcome outcome)
 {
@@ -158,7 +158,7 @@ le_list_run_timers(LePendingList *list, le_time now)
 	}
 }
 
-/* When is there something to do next? */
+/* When is the next question due? */
 le_time
 le_list_timer(const LePendingList *list)
 {

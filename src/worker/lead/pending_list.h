@@ -16,7 +16,7 @@
 
 /*
  * A backend's question that has not been answered yet.  The first member of a
- * struct that has the rest of what its kind needs.
+ * struct with the further fields of its kind.
  */
 typedef struct LePending
 {
@@ -25,21 +25,21 @@ typedef struct LePending
 	int			proc;
 	uint64		number;
 	LeAsk		ask;
-	int			slot;			/* of the election; -1: none */
+	int			slot;			/* the election's; -1: none */
 	le_time		asked;
 	le_time		give_up;		/* answer by then, whatever is known */
-	LeOutcome	outcome;		/* of the last failure */
+	LeOutcome	outcome;		/* the last failure's */
 } LePending;
 
 /*
- * Questions of one kind, the oldest first.  Without wanted() one stays as long
- * as its backend waits; without due() and act(), until give_up, and then the
- * reply is that "what" could not be read.
+ * Questions of one kind, the oldest first.  Without wanted() a question stays
+ * as long as its backend waits.  Without due() and act() it stays until
+ * give_up; then the reply is that "what" could not be read.
  */
 typedef struct LePendingList
 {
 	dlist_head	head;
-	Size		size;			/* of a question */
+	Size		size;			/* a question's */
 	bool		(*wanted) (const LePending *p, le_time now);
 	le_time		(*due) (const LePending *p);	/* 0: nothing is */
 	void		(*act) (LePending *p, le_time now); /* that time has come */
@@ -54,7 +54,7 @@ le_next_pending(const LePendingList *list, const dlist_node *node)
 		dlist_container(LePending, node, node->next);
 }
 
-/* Each question of a list; that which is looked at may be dropped. */
+/* Each question of a list; the body may drop the present one. */
 #define le_foreach_pending(p, list) \
 	for (LePending *p = le_next_pending(list, &(list)->head.head), *p##_next; \
 		 p != NULL && (p##_next = le_next_pending(list, &p->node), true); \

@@ -3,10 +3,9 @@
  * renew.c
  *		Renewing terms that have leases of their own, many at a time.
  *
- * The core says when a term's lease is to be renewed, and what an answer
- * means for it.  This file puts terms that are due at about the same time
- * into one request, and so spreads the requests of a node that holds many
- * over the renewal interval.
+ * The core decides when to renew a term's lease, and judges the answers.  This
+ * file puts terms that are due at about the same time into one request, and so
+ * spreads the requests of a node that holds many over the renewal interval.
  *
  * src/worker/lead/renew.c
  *
@@ -24,7 +23,7 @@
 
 static le_time alone_until = 0; /* renew terms one by one */
 
-/* The core hears what became of one of the terms. */
+/* Tell the core the outcome for one of the terms. */
 static void
 tell(LeFlight *flight, int i, const LeRenewal *renewal, uint32 random)
 {
@@ -45,8 +44,8 @@ tell(LeFlight *flight, int i, const LeRenewal *renewal, uint32 random)
 	le_elect_input(slot, &input);
 }
 
-/* Is it about the term that it was sent for?  One that ended since needs
- * nothing any more. */
+/* Is the term still the one that the request was sent for?  If it ended since,
+ * it needs nothing any more. */
 static bool
 is_current(const LeFlight *flight, int i)
 {
@@ -56,7 +55,7 @@ is_current(const LeFlight *flight, int i)
 		strcmp(slot->name, flight->op.terms[i].election) == 0;
 }
 
-/* It got no turn: nothing has failed, and the terms are as due as before. */
+/* The request got no turn: nothing has failed, the terms are due as before. */
 static void
 try_again(LeFlight *flight)
 {
@@ -102,7 +101,7 @@ terms_answered(LeFlight *flight, const LeAnswer *answer)
 			le_elect_advance(slot);
 	}
 	le_elect_proved(flight->sent, done, ndone);
-	/* Asked for while this request was under way. */
+	/* Renewals that were asked for while this request was under way. */
 	for (int i = 0; i < ndone; i++)
 		if (le_renewal_asked(done[i]))
 			le_elect_renew_now(le_slot(done[i]));
@@ -151,14 +150,14 @@ send_batch(const Due *due, int n)
 	}
 	flight->op.terms = terms;
 	flight->op.nterms = n;
-	flight->not_after = deadline;	/* it would only keep others off */
+	flight->not_after = deadline;	/* later it would only keep others off */
 	le_flight_send(flight, le_attempt_timeout(&le_table->node.timing,
 											  le_now(), deadline, failures));
 }
 
 /*
- * If a term is due, it takes along those that will be soon: the next half of
- * the interval's share of one request, so that requests stay apart.
+ * A term that is due takes along those due soon: within half of the interval's
+ * share of one request, so that requests stay apart.
  */
 void
 le_renew_run_timers(void)

@@ -3,8 +3,8 @@
  * session.c
  *		The node's store session: between core/node.h and the store.
  *
- * core/node.c decides; this file sends what it asks for, tells it what came
- * back, and passes on what that means for the elections.
+ * core/node.c decides; this file sends its requests, feeds it the answers, and
+ * passes the results on to the elections.
  *
  * src/worker/lead/session.c
  *
@@ -32,8 +32,8 @@
 static LeNode *node;
 static le_time idle_since = 0;
 
-/* The session may have been made by other settings than there are now; the
- * worker before may have gone without a look at them. */
+/* The session may have been made under other settings, and the worker before
+ * may have ended without comparing them. */
 static bool settings_new = true;
 
 static void perform(const LeNodeActions *act);
@@ -84,7 +84,7 @@ step_answered(LeFlight *flight, const LeAnswer *answer)
 	feed(&input);
 }
 
-/* Written down before anything can be held by the session. */
+/* The session is written down before it can hold anything. */
 static void
 remember_session(const char *session)
 {
@@ -112,7 +112,7 @@ created(LeFlight *flight, const LeAnswer *answer)
 	step_answered(flight, answer);
 }
 
-/* The session is as asked for; so must be the place where the keys go. */
+/* The session is as asked for; the place of the keys must be, too. */
 static void
 verified(LeFlight *flight, const LeAnswer *answer)
 {
@@ -156,8 +156,8 @@ proof_answered(LeFlight *flight, const LeAnswer *answer)
 						 answer->outcome == LE_DONE &&
 						 answer->index > before);
 	/*
-	 * The lost keys go first, so that the next proof is made without them.  A
-	 * term that began since is not what the proof was about.
+	 * The lost keys go first, so that the next proof is made without them.
+	 * The proof is not about terms that began since.
 	 */
 	for (int i = 0; i < answer->nlost; i++)
 	{
@@ -230,8 +230,8 @@ keep_held(const List *known, const LeAnswer *answer)
 }
 
 /*
- * A list may come in several pages; keys of the pages before are released
- * with those of the last, since only the whole list says that none is held.
+ * A list may come in several pages.  Keys of earlier pages are released with
+ * those of the last, since only the whole list can say that none is held.
  */
 static bool
 next_page(LeFlight *flight, const LeAnswer *answer)
@@ -283,7 +283,7 @@ listed(LeFlight *flight, const LeAnswer *answer)
 
 /* ---- requests ---- */
 
-/* What the node key says about this node. */
+/* The node key's field about this node's fitness. */
 static void
 add_fitness(LeFlight *flight)
 {
@@ -391,8 +391,8 @@ place_changed(void)
 }
 
 /*
- * Where the next session's keys go, and for how long it is asked.  A session
- * that has been asked for already is made where it was asked for.
+ * Adopt the lease of the next session, and the place of its keys.  A session
+ * that has been asked for already keeps its place.
  */
 static void
 adopt_settings(bool creating)
@@ -436,7 +436,7 @@ perform(const LeNodeActions *act)
 
 /*
  * The first worker of an incarnation looks for its predecessor's session; a
- * later one takes over what the worker before it has left.
+ * later one resumes the session of the worker before it.
  */
 void
 le_session_start(void)
@@ -482,9 +482,9 @@ lease_or_place_changed(void)
 
 /*
  * After a reload.  A session keeps its lease and its place for life, so a
- * change of those ends it: everything is released, and what is still wanted
- * is acquired anew.  The rest takes effect from the next round on.  While a
- * session is being made, all of it waits until it is.
+ * change of those ends it: the node releases everything, and acquires anew the
+ * elections that it still wants.  Other settings take effect from the next
+ * round on.  While a session is being made, all of it waits until it is.
  */
 static void
 apply_settings(void)
@@ -539,7 +539,7 @@ want(void)
 	}
 }
 
-/* What elections and questions of this turn have asked for. */
+/* The wishes of this turn's elections and questions. */
 static void
 hear_wishes(void)
 {

@@ -3,8 +3,8 @@
  * term.c
  *		A term in the lease table: how it begins, drains and ends.
  *
- * The core decides; this is what its decisions look like to every process of
- * the instance, to the log and to the history.
+ * The core decides; this file shows its decisions to every process of the
+ * instance, to the log and to the history.
  *
  * src/worker/lead/term.c
  *
@@ -22,7 +22,7 @@
 #include "worker/view/cache.h"
 #include "worker/wire/dispatch.h"
 
-/* Say whom the term was taken from, and why that was allowed. */
+/* Log the former holder of the term, and why the takeover was allowed. */
 static void
 log_takeover(const LeSlot *slot)
 {
@@ -151,12 +151,12 @@ le_move_deadline(LeSlot *slot)
 }
 
 /*
- * From here on the term is only for the transactions that are bound to it.
- * The mark comes before the count of them: a backend counts itself in before
- * it looks for the mark, so one of the two sees the other.
+ * From here on only the transactions bound to the term may use it.  The mark
+ * comes before the count of them: a backend counts itself in before it looks
+ * for the mark, so one of the two sees the other.
  *
- * Those who are to stop in time hear of it now, and watch that time as they
- * watch the deadline: this process may stand still when it comes.
+ * Backends that are to stop in time hear of it now, and watch that time as
+ * they watch the deadline: this process may stand still when it comes.
  */
 void
 le_drain_term(LeSlot *slot)
@@ -170,10 +170,10 @@ le_drain_term(LeSlot *slot)
 }
 
 /*
- * Have those stop, whatever they asked for, who are still bound to a term that
- * is to end when nothing may be committed under it any more.  Once is enough:
- * a statement that starts later looks by itself, and each signal cuts short
- * what waits in code that knows nothing of us.
+ * Nothing may be committed any more under a term that is to end: stop the
+ * backends still bound to it, whatever signal they asked for.  Once is enough:
+ * a later statement checks by itself, and each signal cuts short waits in code
+ * that knows nothing of us.
  */
 void
 le_stop_drained(LeSlot *slot)
@@ -197,7 +197,7 @@ le_term_abandoned(const LeSlot *slot)
 		slot->election.token;
 }
 
-/* Does the one who asks hold the election, or the instance for all of it? */
+/* Does the caller hold the election, or the instance for all its sessions? */
 bool
 le_held_by_caller(const LeSlot *slot, const LeAsk *ask)
 {
