@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * claim_cache.c
- *		Jobs' records as this worker wrote them last.
+ *		The records of jobs that this worker wrote last.
  *
- * A leader that claims tick after tick of a job wrote its record last, as a
- * rule, and need not read it.  Each write depends on the record as it was, so
+ * A leader that claims tick after tick of a job has usually written its record
+ * last, and need not read it.  Each write depends on the record as it was, so
  * the store refuses a write by a record that has changed; then it is read.  A
- * kept record is a guess, good for nothing but to spare that read.
+ * kept record is a guess, good only to spare that read.
  *
  * src/worker/jobs/claim_cache.c
  *
@@ -19,13 +19,13 @@
 
 #include "worker/jobs/claim_cache.h"
 
-/* So many jobs have a record here: those that were claimed last. */
+/* Jobs with a kept record: those that were claimed last. */
 #define MAX_KEPT		1000
 
 typedef struct Kept
 {
 	dlist_node	node;
-	MemoryContext context;		/* of this and all that is in it */
+	MemoryContext context;		/* holds this and all its contents */
 	LeClaim    *claim;
 } Kept;
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * claim_cache.h
- *		Jobs' records as this worker wrote them last.
+ *		The records of jobs that this worker wrote last.
  *
  * src/worker/jobs/claim_cache.h
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * claim_end.c
- *		A claim ends; has a tick been taken care of?
+ *		The end of a claim, and a check if a tick is taken care of.
  *
  * src/worker/jobs/claim_end.c
  *
@@ -18,7 +18,7 @@
 
 /* ---- completing ---- */
 
-/* The node that made the claim tells it once, when the store has its end. */
+/* The claim's node reports a failure once, when the store has the end. */
 static void
 note_failed(const LeClaimAsk *c, const LeClaim *claim)
 {
@@ -123,7 +123,7 @@ le_ask_complete(int proc, uint64 number, const LeAsk *ask)
 
 /* ---- is the tick taken care of? ---- */
 
-/* The store says who holds the key; that is enough here. */
+/* The holder of the key in the store is enough here. */
 static void
 leader_read(LeFlight *flight, const LeAnswer *answer)
 {

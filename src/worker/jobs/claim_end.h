@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * claim_end.h
- *		A claim ends; has a tick been taken care of?
+ *		The end of a claim, and a check if a tick is taken care of.
  *
  * src/worker/jobs/claim_end.h
  *

@@ -3,8 +3,8 @@
  * claim_list.c
  *		The records of all jobs, page by page.
  *
- * Stores give them a page at a time.  A backend gets them as rows in shared
- * memory, as many as it has room for; the others are kept for a while.
+ * Stores list them a page at a time.  A backend gets as many rows in shared
+ * memory as it has capacity for; the others are kept for a while.
  *
  * src/worker/jobs/claim_list.c
  *
@@ -20,15 +20,15 @@
 #include "worker/jobs/claim_list.h"
 #include "worker/wire/dispatch.h"
 
-/* How long a backend may take to ask for more of the rows. */
+/* Time for a backend to ask for more of the rows. */
 #define KEEP_ROWS		(10 * LE_SEC)
 
 typedef struct Listing
 {
 	LePending	p;
 	LeClaimList list;
-	bool		fetched;		/* all of it, and some rows were shown: the
-								 * rest is kept until give_up */
+	bool		fetched;		/* in full, and some rows were shown: the rest
+								 * is kept until give_up */
 } Listing;
 
 /* ---- rows and pages ---- */
@@ -60,8 +60,8 @@ le_claim_row(LeClaimRow *row, const LeClaim *claim)
 }
 
 /*
- * All elections at once (NULL), or election by election, of those that this
- * node knows.  False: the list is complete.
+ * Name the next election that this node knows, or NULL for all of them at
+ * once.  False: the list is complete.
  */
 bool
 le_claim_list_next(LeClaimList *list, const char **election)
@@ -120,7 +120,7 @@ le_claim_list_clear(LeClaimList *list)
 	};
 }
 
-/* ---- questions for all of them ---- */
+/* ---- questions for all records ---- */
 
 static bool
 listing_wanted(const LePending *p, le_time now)
@@ -144,8 +144,8 @@ LePendingList le_claim_listings = {
 };
 
 /*
- * As many as the backend has room for, and how many there are; the others stay
- * here for a while.
+ * Reply with as many rows as the backend has capacity for, and with the number
+ * of all; the others stay here for a while.
  */
 static void
 reply_rows(Listing *l)
@@ -157,7 +157,7 @@ reply_rows(Listing *l)
 
 	r.kind = LE_REPLY_TRUE;
 	r.rows = l->list.nrows;
-	/* It is gone if the backend is; then nobody reads the reply either. */
+	/* The segment goes with its backend; then nobody reads the reply. */
 	if (n > 0 && (segment = dsm_attach(ask->segment)) != NULL)
 	{
 		memcpy(dsm_segment_address(segment),
@@ -175,7 +175,7 @@ reply_rows(Listing *l)
 	l->p.give_up = le_now() + KEEP_ROWS;
 }
 
-/* The rest of what was fetched for this backend; FALSE: it is not kept. */
+/* The rest of the rows fetched for this backend; FALSE: they are not kept. */
 static void
 reply_rest(int proc, uint64 number, const LeAsk *ask)
 {
@@ -207,7 +207,7 @@ page_listed(LeFlight *flight, const LeAnswer *answer)
 
 	if (p == NULL)
 		return;
-	/* A list is for people, who would rather know than wait. */
+	/* A list is for people, who prefer an error to a wait. */
 	if (answer->outcome != LE_DONE)
 	{
 		le_reply_unread(p, answer->outcome);

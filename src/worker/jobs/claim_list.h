@@ -14,16 +14,16 @@
 
 typedef struct LeClaimList
 {
-	Size		size;			/* of a row, which begins with a LeClaimRow */
+	Size		size;			/* a row's; rows begin with a LeClaimRow */
 	void	   *rows;
 	int			nrows;
 	int			capacity;
-	char	   *page;			/* that comes next; NULL: the first */
-	int			next_slot;		/* of the election that comes next, where each
-								 * is listed by itself */
+	char	   *page;			/* the next one; NULL: the first */
+	int			next_slot;		/* the next election, where each is listed by
+								 * itself */
 } LeClaimList;
 
-/* Questions for all of them (LE_ASK_CLAIMS). */
+/* Questions for all records (LE_ASK_CLAIMS). */
 extern LePendingList le_claim_listings;
 
 extern void le_claim_row(LeClaimRow *row, const LeClaim *claim);

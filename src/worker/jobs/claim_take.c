@@ -3,8 +3,8 @@
  * claim_take.c
  *		A tick is claimed, if the job's record and the term allow it.
  *
- * The rules are in core/tick.c.  What they need to know about a run is found
- * here: is it over, and which ticks does the claim pass over?
+ * The rules are in core/tick.c.  This file finds the facts about a run: is it
+ * over, and which ticks does the claim pass over?
  *
  * src/worker/jobs/claim_take.c
  *
@@ -86,7 +86,7 @@ reply_claimed(LeClaimAsk *c, int try)
 	(void) le_pending_answer(&c->p, &r);
 }
 
-/* An older tick is to be claimed first, or may be under way yet. */
+/* An older tick is to be claimed first, or may still be under way. */
 static void
 reply_older(LeClaimAsk *c, int64 tick, LeClaimVerdict verdict)
 {
@@ -106,7 +106,7 @@ reply_no_term(LeClaimAsk *c)
 	(void) le_pending_answer(&c->p, &r);
 }
 
-/* The term is lost, and nobody will find out about the claim soon. */
+/* The term is lost, and the claim's outcome stays unknown for now. */
 static void
 reply_lost(LeClaimAsk *c)
 {
@@ -122,12 +122,12 @@ reply_lost(LeClaimAsk *c)
 /* ---- the limit of new jobs ---- */
 
 /*
- * How many jobs got their first record in a term, by slot.  A role that may
- * only claim shall not fill the store with records.
+ * Jobs that got their first record in a term, by slot.  A role that may only
+ * claim shall not fill the store with records.
  */
 typedef struct NewJobs
 {
-	uint64		token;			/* of the term */
+	uint64		token;			/* the term's */
 	int			n;
 } NewJobs;
 
@@ -166,7 +166,7 @@ reply_too_many(LeClaimAsk *c)
 
 /* ---- the write ---- */
 
-/* Does the term for which the tick is claimed still hold? */
+/* Does the term of the claim still hold? */
 static bool
 its_term_stands(const LeClaimAsk *c)
 {
@@ -184,7 +184,7 @@ claim_written(LeFlight *flight, const LeAnswer *answer)
 {
 	LeClaimAsk *c = le_claim_ask_of(flight);
 
-	/* Our session is gone, or the key: the proof tells for all of us. */
+	/* Our session is gone, or the key: a proof tells for all terms. */
 	if (answer->outcome == LE_LOST ||
 		(answer->outcome == LE_CONFLICT &&
 		 answer->conflict == LE_CONFLICT_HELD))
@@ -202,7 +202,7 @@ claim_written(LeFlight *flight, const LeAnswer *answer)
 		le_claim_not_written(c, answer->outcome);
 }
 
-/* The record keeps its history.  A run that was left undone is a failure. */
+/* The record keeps its history.  A run left undone counts as a failure. */
 static void
 carry_on(LeClaim *claim, const LeClaim *found)
 {
@@ -235,7 +235,7 @@ send_claim(LeClaimAsk *c, const LeClaim *found, int try)
 	claim.wait = c->p.ask.wait;
 	if (!c->p.ask.forget)
 		carry_on(&claim, found);
-	/* Some stores know only of claims that run; then that is told next. */
+	/* Some stores accept only a running claim first; its end comes next. */
 	if (c->p.ask.forget)
 	{
 		claim.state = LE_CLAIM_DONE;
@@ -248,7 +248,7 @@ send_claim(LeClaimAsk *c, const LeClaim *found, int try)
 	flight->op.token = slot->election.token;
 	flight->op.attempt = le_flight_string(flight, slot->attempt);
 	flight->op.local = &slot->local;
-	/* Its last request renews the lease, which would keep others off. */
+	/* The last request renews the lease; a late one would keep others off. */
 	if (le_configured_store()->claims_apart)
 		flight->not_after = slot->election.deadline;
 	c->writing = true;
@@ -258,7 +258,7 @@ send_claim(LeClaimAsk *c, const LeClaim *found, int try)
 /* ---- the verdict ---- */
 
 /*
- * Retires the run of a claim of the claimant's own term, unless it is active.
+ * Retire the run of a claim of the claimant's own term, unless it is active.
  * Only this incarnation of this node has had that term, so it knows each
  * session that may act on the claim.
  */
@@ -296,7 +296,7 @@ may_replace(const LeClaimWish *wish, const LeClaim *found)
 
 /*
  * An earlier call with other options may have a write under way that succeeds
- * as long as the record is this one.
+ * as long as the record stays the same.
  */
 static bool
 may_yet_be_written(const LeClaimAsk *c, const LeClaim *found)
@@ -336,7 +336,7 @@ judge_claim(LeClaimAsk *c, const LeClaim *found)
 		view.state = found->state;
 		view.every = found->every;
 
-		/* A run that is left as it is stays parked, and may resume. */
+		/* A run whose claim is not replaced stays parked, and may resume. */
 		replaces = may_replace(&wish, found);
 		view.over = replaces && retire_run(c, found);
 	}
@@ -354,7 +354,7 @@ judge_claim(LeClaimAsk *c, const LeClaim *found)
 				reply_claimed(c, try);
 			else if (its_term_stands(c))
 			{
-				/* written, but not checked: it stays, whatever comes */
+				/* written, but not checked: it stays in any case */
 				c->maybe = true;
 				send_claim(c, found, try);
 			}
@@ -366,7 +366,7 @@ judge_claim(LeClaimAsk *c, const LeClaim *found)
 			break;
 		case LE_CLAIM_BEHIND:
 		case LE_CLAIM_UNDER_WAY:
-			/* by what is on record, whose interval others may have changed */
+			/* by the real record: others may have changed the interval */
 			if (c->guessed)
 				le_claim_read(c);
 			else
@@ -392,7 +392,7 @@ judge_claim(LeClaimAsk *c, const LeClaim *found)
 	}
 }
 
-/* The next tick after one that is over. */
+/* Only the next tick after one that is over. */
 static bool
 may_guess_claim(const LeClaimAsk *c, const LeClaim *known)
 {
@@ -407,7 +407,7 @@ static const LeClaimKind claim_taking = {
 	.may_guess = may_guess_claim,
 };
 
-/* Without the term there is nothing to write, but perhaps to find. */
+/* Without the term there is nothing to write, but perhaps a record to find. */
 void
 le_ask_claim(int proc, uint64 number, const LeAsk *ask)
 {

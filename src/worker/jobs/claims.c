@@ -4,15 +4,15 @@
  *		Questions about one claim: the job's record is read, judged, written.
  *
  * Each question begins with a linearizable read of the job's record, unless
- * this worker wrote that last and so may know it (claim_cache.c).  What the
- * record allows is then written on the condition that the record, and for a
- * claim the term, are still as they were.  After any answer to the write but a
- * plain yes the record is read again: it has the claim's id, which the backend
- * has drawn.  So an answer that was lost, a worker that was replaced and a
- * question that was asked twice all end in the same way.
+ * this worker wrote it last and so may know it (claim_cache.c).  The write
+ * that the record allows depends on the record, and for a claim on the term,
+ * being as they were.  After any answer to the write but a plain yes the
+ * record is read again: it has the claim's id, which the backend has drawn.
+ * So a lost answer, a replaced worker and a repeated question all end in the
+ * same way.
  *
- * A claim that was written stays.  The store is told of the end of a claim
- * even if the backend is in too much of a hurry to wait (to_the_end).
+ * A claim that was written stays.  The store is told of its end even if the
+ * backend cannot wait for that (to_the_end).
  *
  * src/worker/jobs/claims.c
  *
@@ -27,10 +27,10 @@
 #include "worker/jobs/claims.h"
 #include "worker/lead/elect.h"
 
-/* How long the store is told of the end of a claim that nobody waits for. */
+/* How long to tell the store of a claim's end without a backend that waits. */
 #define TO_THE_END		(5 * 60 * LE_SEC)
 
-/* Does somebody wait for the answer, or is it worth going on without? */
+/* Does the backend wait for the answer, or must the question go on without? */
 static bool
 claim_ask_wanted(const LePending *p, le_time now)
 {
@@ -64,7 +64,7 @@ static LePendingList claim_asks = {
 	.act = claim_ask_act,
 };
 
-/* The caller says what is to be done about it. */
+/* The caller starts the work on the question. */
 LeClaimAsk *
 le_claim_ask_new(int proc, uint64 number, const LeAsk *ask,
 				 const LeClaimKind *kind)
@@ -141,7 +141,7 @@ le_claim_try_again(LeClaimAsk *c, LeOutcome outcome)
 		le_retry_delay(&le_table->node.timing, ++c->failures, le_random());
 }
 
-/* No answer, or one that says no. */
+/* The store did not answer, or refused. */
 void
 le_claim_failed(LeClaimAsk *c, LeOutcome outcome)
 {
@@ -153,7 +153,7 @@ le_claim_failed(LeClaimAsk *c, LeOutcome outcome)
 
 /*
  * The leader key is not as the claim said: a copy of our own publish may have
- * come late.  No news tell of that, and the watch may hang.
+ * come late.  The news do not tell of that, and the watch may hang.
  */
 static void
 leader_shown(LeFlight *flight, const LeAnswer *answer)
@@ -180,7 +180,7 @@ look_at_leader(LeClaimAsk *c)
 }
 
 /*
- * A write that was not confirmed; the record tells whether it was applied.  A
+ * A write was not confirmed; the record tells whether it was applied.  A
  * conflict may be with a copy of the same request that came first.
  */
 void
@@ -194,7 +194,7 @@ le_claim_not_written(LeClaimAsk *c, LeOutcome outcome)
 			break;
 		case LE_CONFLICT:
 			if (c->guessed)
-				le_claim_read(c);	/* another has written the record */
+				le_claim_read(c);	/* another node wrote it */
 			else if (le_configured_store()->watching == LE_WATCH_ALL)
 				look_at_leader(c);
 			else
@@ -241,9 +241,9 @@ le_claim_read(LeClaimAsk *c)
 }
 
 /*
- * Go by the record that was written last, in the usual cases alone: the next
- * tick after one that is over, and the end of a claim.  All else, a refusal
- * above all, needs the record as it is.
+ * Judge by the record written last, but only in the usual cases: the next tick
+ * after one that is over, and the end of a claim.  Other answers, refusals
+ * above all, need the record as it is.
  */
 static bool
 judge_kept_record(LeClaimAsk *c)

@@ -21,23 +21,23 @@ typedef struct LeClaimAsk
 	le_time		again_at;		/* read the record then; 0: under way */
 	int			failures;
 	bool		maybe;			/* a write was sent, and may yet be applied */
-	bool		writing;		/* one is under way; or was answered, and a
-								 * copy of it may be why */
-	bool		guessed;		/* ... on the strength of what was kept */
+	bool		writing;		/* a write is under way, or was answered, and a
+								 * copy of it may be the reason */
+	bool		guessed;		/* ... on the basis of a kept record */
 	struct
 	{
 		int64		tick;		/* 0: none is passed over */
 		int			try;
 		bool		over;		/* nobody acts on it */
 	}			passed;			/* by the claim that is written */
-	int64		tick_before;	/* of the record; 0: there was none */
+	int64		tick_before;	/* the record's; 0: there was none */
 	LeGap		gap;			/* ticks that the claim passes over */
 } LeClaimAsk;
 
 typedef struct LeClaimKind
 {
-	const char *what;			/* it does, for error messages */
-	const char *hint;			/* where its outcome is unknown */
+	const char *what;			/* the question's verb, for error messages */
+	const char *hint;			/* given if the outcome is unknown */
 	void		(*judge) (LeClaimAsk *c, const LeClaim *found);
 	bool		(*may_guess) (const LeClaimAsk *c, const LeClaim *known);
 } LeClaimKind;

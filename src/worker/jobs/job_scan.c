@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * job_scan.c
- *		A look at all jobs: how their runs ended, and which are abandoned.
+ *		A scan of all jobs: ends of their runs, and runs that are abandoned.
  *
- * It is made when a backend asks, and now and then while this node holds or
- * seeks anything, so that events tell of a job that is late or abandoned, and
- * monitoring need not wait for the store.  In this order:
+ * A scan runs when a backend asks, and now and then while this node holds or
+ * seeks any election, so that events tell of a job that is late or abandoned,
+ * and monitoring need not wait for the store.  In this order:
  *
  *		list	the records of all jobs
  *		terms	the key of the election of each job that runs: is its term
@@ -14,7 +14,7 @@
  *				been marked as done between the two
  *		publish	in shared memory (job_snapshot.c), with events for the news
  *
- * One is under way at a time.  The next one answers a question that comes
+ * One scan is under way at a time.  The next one answers a question that comes
  * meanwhile, since it must see what its caller has just done.
  *
  * src/worker/jobs/job_scan.c
@@ -35,17 +35,17 @@
 #include "worker/lead/elect_all.h"
 #include "worker/wire/dispatch.h"
 
-/* A backend that asks. */
+/* A backend's question. */
 typedef struct Waiter
 {
 	LePending	p;
-	uint64		round;			/* the one that answers, or a later one */
+	uint64		round;			/* the scan that answers, or a later one */
 } Waiter;
 
 typedef struct Row
 {
 	LeJobRow	job;
-	bool		judged;			/* its term was looked at */
+	bool		judged;			/* its term was read */
 	bool		doubted;		/* ... and is over: look again */
 } Row;
 
@@ -57,12 +57,12 @@ static LePendingList waiters = {
 
 static struct
 {
-	uint64		round;			/* this one, or the last */
+	uint64		round;			/* the present one, or the last */
 	bool		under_way;
-	le_time		next_at;		/* of its own accord; 0: not yet known */
+	le_time		next_at;		/* without a question; 0: not yet known */
 	le_time		as_of;
-	LeClaimList list;			/* of Row */
-	int			at;				/* the row that is being looked at */
+	LeClaimList list;			/* its rows are Row */
+	int			at;				/* the row at hand */
 } scan = {
 	.list.size = sizeof(Row)
 };
@@ -73,7 +73,7 @@ static void look_again(void);
 
 /* ---- replies ---- */
 
-/* Answers the questions that this round is late enough for. */
+/* Answer the questions that came before this round began. */
 static void
 reply_round(LeOutcome outcome)
 {
@@ -192,7 +192,7 @@ runs(const Row *row)
 	return row->job.claim.state == LE_CLAIM_RUNNING;
 }
 
-/* The store says who holds the key; that is enough here. */
+/* The holder of the key in the store is enough here. */
 static void
 term_read(LeFlight *flight, const LeAnswer *found)
 {
@@ -212,7 +212,7 @@ term_read(LeFlight *flight, const LeAnswer *found)
 		Row		   *row = row_at(i);
 
 		if (strcmp(row->job.claim.election, flight->op.election) != 0)
-			break;				/* they are in order */
+			break;				/* the rows are in order */
 		row->judged = true;
 		row->doubted = runs(row) && row->job.claim.token != token;
 	}
@@ -276,7 +276,7 @@ tell(LeEventKind what, const LeClaimRow *row)
 				what == LE_EVENT_JOB_LATE ? ": not claimed yet" : "");
 }
 
-/* Tells how the job has changed since it was last seen (NULL: never). */
+/* Report the changes of the job since the last scan (NULL: it is new). */
 static void
 tell_news(LeJobRow *now, const LeJobRow *before)
 {
@@ -366,7 +366,7 @@ is_asked_for(void)
 	return !scan.under_way && !dlist_is_empty(&waiters.head);
 }
 
-/* Is a scan due without a question?  Only if this node holds or seeks any. */
+/* Is a scan due without a question?  Only if this node leads, or seeks to. */
 static bool
 is_due(le_time now)
 {

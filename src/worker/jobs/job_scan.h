@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job_scan.h
- *		A look at all jobs: what became of them, and whose nobody does.
+ *		A scan of all jobs: ends of their runs, and runs that are abandoned.
  *
  * src/worker/jobs/job_scan.h
  *
