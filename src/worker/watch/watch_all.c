@@ -1,23 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * watch_all.c
- *		What the store shows without being asked about one election.
+ *		The watch over all election keys, and the list of nodes.
  *
- * Two things are looked at while this node holds or seeks anything.  One
- * blocking query over all election keys answers as soon as one of them
+ * This file watches two things while this node holds or seeks any election.
+ * One blocking query over all election keys answers as soon as one of them
  * changes, which makes a handoff a matter of milliseconds.  And the node keys
- * are listed once per lease: they tell how long a silent holder must be
- * waited for, and who else takes part.
+ * are listed once per lease: they tell how long to wait for a silent holder,
+ * and which other nodes take part.
  *
  * The answer to that query shows all keys, so with many of them it costs more
- * than what changed.  Then the query is over the news of the nodes instead
- * (gossip.c), if all that live tell some, and the keys are listed when news
- * were missed, when a node is gone, and from time to time for the sake of
- * those who tell nothing: Consul's other clients, and people.
+ * than the change itself.  Then the query is over the news of the nodes
+ * instead (gossip.c), if all live nodes tell some.  The keys are listed when
+ * news were missed, when a node is gone, and from time to time because of
+ * writers that tell nothing: Consul's other clients, and people.
  *
- * Nothing here is a proof.  A watch parked on a frozen server stays silent
- * for half a minute after a key has changed hands, so what it shows may end
- * belief and wake candidates, never extend anything.
+ * Nothing here is a proof.  A watch parked on a frozen server stays silent for
+ * half a minute after a key has changed hands, so the watch may end belief and
+ * wake candidates, but never extend anything.
  *
  * src/worker/watch/watch_all.c
  *
@@ -37,23 +37,22 @@
 #include "worker/wire/dispatch.h"
 #include "worker/wire/gossip.h"
 
-/* After so many answers in a row that came at once and brought nothing new,
- * the next query is sent no sooner than this. */
+/* After so many immediate answers in a row without anything new, the next
+ * query is sent no sooner than this. */
 #define IDLE_BURST		3
 #define IDLE_GAP		(500 * LE_MSEC)
 
-/* Looking at an answer that shows thousands of keys takes long, and where
- * there are so many some key always changes: then this many times as long is
- * for other things. */
+/* An answer with thousands of keys takes long, and some key then always
+ * changes: leave this many times as long for other things. */
 #define COSTLY			(5 * LE_MSEC)
 #define REST			8
 
 /*
- * Whatever the answer has made this node send goes first, and so does what the
+ * The requests that follow from the answer go first, and so do those that the
  * next change was made for.  A query that waits at the store is answered with
- * every change, also this node's own, and the store and all watchers would be
- * busy with that while somebody waits for the answer to the change itself.
- * Where nobody waits for another's term, nothing depends on hearing of its end
+ * every change, also this node's own, and would keep the store and all
+ * watchers busy while a caller waits for the answer to the change itself.  If
+ * no candidate waits for another's term, nothing depends on hearing of its end
  * at once.
  */
 #define LEAST_REST		(2 * LE_MSEC)
@@ -61,47 +60,47 @@
 
 /*
  * With more keys than that, news are heard instead, and all keys are listed
- * this often.  An answer that shows so many has 40 kB, and takes as long to go
- * through as a request of ours takes at all: half a millisecond.
+ * this often.  An answer that shows so many has 40 kB, and takes half a
+ * millisecond to process, as long as a whole request of ours.
  */
 int			le_gossip_from = 100;
 
 #define LIST_PERIOD		(30 * LE_SEC)
 
-/* After news that have told of more than they could list, more of the kind are
- * to be expected. */
+/* After news of more facts than their list holds, expect more of the kind. */
 #define GAP_REST		(50 * LE_MSEC)
 
 /*
- * The node key of a session that ended this long ago is of no use.  One whose
- * node is back, with another session, tells people nothing either: it is kept
- * for so many times the TTL of its session.  By then the store has ended that,
- * and everybody has listed keys and nodes anew.
+ * The node key of a session that ended this long ago is of no use.  If the
+ * node is back with another session, the key tells people nothing either: then
+ * it is kept for so many times the TTL of its session.  By then the store has
+ * ended that session, and every node has listed keys and nodes anew.
  */
 #define NODE_KEY_LIFE	(3600 * LE_SEC)
 #define SUPERSEDED_LIFE	5
 
-/* So many of them are removed after one listing. */
+/* Limit of such keys that are removed after one listing. */
 #define TIDY_AT_ONCE	8
 
 static void show_slot(int number);
 
 static struct
 {
-	uint32		epoch;			/* of the session that it is for */
+	uint32		epoch;			/* its session's */
 	bool		in_flight;
 	uint64		index;			/* to wait for */
 	le_time		next_at;		/* 0: not scheduled */
 	int			failures;
-	int			idle_answers;	/* in a row, at once and with nothing new */
-	le_time		listed_at;		/* when the last good one was sent */
-	LeSweep		showing;		/* the list, to all slots */
+	int			idle_answers;	/* in a row, immediate and without news */
+	le_time		listed_at;		/* send time of the last good one */
+	LeSweep		showing;		/* shows the list to all slots */
 	uint64		shown_as_of;	/* index of the list */
-	bool		changed;		/* it has shown something new */
-	le_time		shown_at;		/* to all places, something at least; else 0 */
-	le_duration cost;			/* of it, so far */
-	bool		by_news;		/* it only lists, and "news" waits */
-	bool		wanted;			/* to list now, not when it is due */
+	bool		changed;		/* the list has shown something new */
+	le_time		shown_at;		/* when all slots had been shown the list; 0:
+								 * nothing followed */
+	le_duration cost;			/* the showing has taken so far */
+	bool		by_news;		/* only lists, as "news" waits */
+	bool		wanted;			/* list now, not when it is due */
 } watch = {.showing = {.look = show_slot}};
 
 static struct
@@ -109,7 +108,7 @@ static struct
 	bool		in_flight;
 	uint64		index;			/* to wait for */
 	le_time		next_at;
-	le_time		look_at;		/* at all that are waited for, not before */
+	le_time		look_at;		/* at all awaited elections, not before */
 	int			failures;
 } news;
 
@@ -132,8 +131,8 @@ static struct
 /* ---- election keys ---- */
 
 /*
- * The election's place in the table.  A key that our session holds gets one
- * if it has none: somebody has to release it.
+ * The election's slot.  A key that our session holds gets a slot if it has
+ * none, since this node has to release it.
  */
 static LeSlot *
 slot_of(const LeKey *key)
@@ -143,7 +142,7 @@ slot_of(const LeKey *key)
 	return le_find_slot(key->election);
 }
 
-/* A key that our session holds must have a place before any is shown. */
+/* A key that our session holds must have a slot before any key is shown. */
 static void
 add_own_slots(void)
 {
@@ -155,7 +154,7 @@ add_own_slots(void)
 			(void) slot_of(&keys[i]);
 }
 
-/* Show the slot's election what the list says about it. */
+/* Show the slot's election its key in the list. */
 static void
 show_slot(int number)
 {
@@ -182,13 +181,13 @@ watch_failed(void)
 	watch.failures++;
 	watch.index = 0;
 	watch.wanted = true;
-	le_elect_listed();			/* they have to read for themselves */
+	le_elect_listed();			/* candidacies have to read by themselves */
 	watch.next_at = le_now() + le_retry_delay(&le_table->node.timing,
 											  watch.failures, le_random());
 }
 
-/* All places have been shown the list: what follows from that, and when the
- * next query may be sent. */
+/* All slots have been shown the list: draw the conclusions, and schedule the
+ * next query. */
 static void
 end_show(void)
 {
@@ -197,12 +196,12 @@ end_show(void)
 	watch.next_at = watch.shown_at +
 		(watch.cost > COSTLY ? REST * watch.cost : 0);
 
-	/* A key that is absent while others change makes the query return at
-	 * once, again and again. */
+	/* A key that is absent while others change makes the query return at once,
+	 * again and again. */
 	if (watch.changed)
 		watch.idle_answers = 0;
 	else if (watch.shown_at - watch.listed_at >= IDLE_GAP)
-		watch.idle_answers = watch.shown_at = 0;	/* nothing was set going */
+		watch.idle_answers = watch.shown_at = 0;	/* nothing followed */
 	else if (++watch.idle_answers >= IDLE_BURST)
 		watch.next_at = Max(watch.next_at, le_now() + IDLE_GAP);
 }
@@ -224,7 +223,7 @@ watch_answered(LeFlight *flight, const LeAnswer *answer)
 	le_time		began = le_now();
 
 	if (flight->epoch != le_table->node.epoch)
-		return;					/* its place may be another one by now */
+		return;					/* the keys may be at another place by now */
 	watch.in_flight = false;
 	if (answer->outcome != LE_DONE)
 	{
@@ -246,8 +245,8 @@ watch_answered(LeFlight *flight, const LeAnswer *answer)
 }
 
 /*
- * However little changes, who waits for an election hears of it twice per
- * lease, and need not read each key himself.
+ * Even if little changes, a candidate that waits hears of its election twice
+ * per lease, and need not read its key.
  */
 static int
 park_ms(void)
@@ -270,13 +269,13 @@ send_watch(void)
 	le_flight_send(flight, (store->park_ms + store->park_grace_ms) * LE_MSEC);
 }
 
-/* When is the next of them to be sent, none being under way? */
+/* When is the next query to be sent, if none is under way? */
 static le_time
 next_watch(void)
 {
 	le_duration rest;
 
-	/* Long after any rest: who waits need not be looked for in each turn. */
+	/* Long after any rest: no search for waiting candidates in each turn. */
 	if (watch.by_news && !watch.wanted)
 		return Max(watch.next_at, watch.listed_at + LIST_PERIOD);
 	rest = le_elect_any_waiting() ? LEAST_REST : LONG_REST;
@@ -285,7 +284,7 @@ next_watch(void)
 
 /* ---- news ---- */
 
-/* The election's key as it is known since, if that is new to its slot. */
+/* Show the election its key as now known, if that is new to its slot. */
 static void
 show_told(const char *election)
 {
@@ -296,7 +295,7 @@ show_told(const char *election)
 		le_elect_seen(slot, key, key->index);
 }
 
-/* One node's news: adds to the names of elections of which more is known. */
+/* One node's news: adds the names of elections of which more is known. */
 static List *
 hear_one(const LeGossip *from, List *changed)
 {
@@ -318,8 +317,8 @@ hear_one(const LeGossip *from, List *changed)
 	return changed;
 }
 
-/* All of it is taken down first: one node may tell of a release, and another
- * that it has the election. */
+/* Note all news first: one node may tell of a release, and another that it has
+ * the election. */
 static void
 hear(const LeAnswer *answer)
 {
@@ -348,7 +347,7 @@ news_failed(void)
 											 news.failures, le_random());
 }
 
-/* Nothing was missed: who waits for a holder need not read its key. */
+/* Nothing was missed: candidates that wait need not read their keys. */
 static void
 look_around(void)
 {
@@ -359,7 +358,7 @@ look_around(void)
 	le_elect_look();
 }
 
-/* Before the first of them anything may have been told. */
+/* Before the first answer any news may have been told. */
 static void
 news_answered(LeFlight *flight, const LeAnswer *answer)
 {
@@ -395,7 +394,7 @@ send_news_watch(void)
 	le_flight_send(flight, (store->park_ms + store->park_grace_ms) * LE_MSEC);
 }
 
-/* Watch the keys, or hear the news? */
+/* Choose between watching the keys and hearing the news. */
 static void
 choose(void)
 {
@@ -434,7 +433,7 @@ may_tell(void)
 		!telling.in_flight;
 }
 
-/* What the others have not been told along with a write. */
+/* Tell the others news that went with no write. */
 static void
 tell(void)
 {
@@ -445,7 +444,7 @@ tell(void)
 	telling.in_flight = true;
 	telling.next_at = 0;
 	flight = le_flight_new(LE_OP_TELL_NEWS, news_told);
-	flight->keeps_waiting = true;	/* what it tells is found when it goes */
+	flight->keeps_waiting = true;	/* its news are found when it goes */
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
@@ -456,7 +455,7 @@ node_forgotten(LeFlight *flight, const LeAnswer *answer)
 {
 }
 
-/* Does the node live, by another session? */
+/* Does the node live, with another session? */
 static bool
 is_superseded(const LeNodeInfo *info)
 {
@@ -472,9 +471,8 @@ is_superseded(const LeNodeInfo *info)
 }
 
 /*
- * Has the session been over for long, and does no key name it any more that
- * somebody may have to wait for?  Keys that were not seen for so long may say
- * anything by now.
+ * Has the session been over for long, and is it in no key that a node may have
+ * to wait for?  Keys that were not seen for so long may have changed.
  */
 static bool
 is_leftover(const LeNodeInfo *info)
@@ -490,7 +488,7 @@ is_leftover(const LeNodeInfo *info)
 		!le_cache_to_be_named(info->session);
 }
 
-/* Remove what sessions that ended long ago have left behind. */
+/* Remove node keys of sessions that ended long ago. */
 static void
 tidy(void)
 {
@@ -511,8 +509,9 @@ tidy(void)
 }
 
 /*
- * Once per lease; four times as often while somebody is waited for, since the
- * wait is counted from the receipt of the holder's last sign of life.
+ * Once per lease; four times as often while a candidacy waits for a holder,
+ * since the wait is counted from the receipt of the holder's last sign of
+ * life.
  */
 static le_time
 next_listing(void)
@@ -538,7 +537,7 @@ nodes_answered(LeFlight *flight, const LeAnswer *answer)
 		return;
 	}
 	listing.failures = 0;
-	/* Whoever wants a fresh one has asked since this was sent. */
+	/* If a fresh list is wanted, that wish came after this request. */
 	listing.next_at = listing.fresh ? le_now() + LE_SOON : next_listing();
 	le_cache_keep_nodes(answer);
 	tidy();
@@ -557,8 +556,8 @@ send_listing(void)
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
-/* Somebody wants to know sooner; a list that is under way will do, unless it
- * has to be fresh. */
+/* An earlier listing is wished for; one under way will do, unless it has to be
+ * fresh. */
 static void
 hear_wish(void)
 {
@@ -580,7 +579,7 @@ needed(void)
 		le_session_live() && le_elect_need_watch();
 }
 
-/* A session that has just become live has a place of its own to look at. */
+/* A session that has just become live has a place of its own to watch. */
 static void
 start_anew(void)
 {

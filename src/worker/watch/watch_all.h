@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * watch_all.h
- *		What the store shows without being asked about one election.
+ *		The watch over all election keys, and the list of nodes.
  *
  * src/worker/watch/watch_all.h
  *

@@ -3,11 +3,11 @@
  * watch_each.c
  *		Waiting for keys one by one, where each has a lease of its own.
  *
- * A store that cannot show all keys at once is asked about each election
- * that this node waits for: the request is parked there until holder, term
- * or value differ from what was seen last, or is repeated every so often.
- * What this node holds is not watched: its renewals tell, and until its lease
- * has run out nobody else can take it.
+ * A store that cannot show all keys at once is asked about each election that
+ * this node waits for: the request is parked there until holder, term or value
+ * differ from those seen last, or is repeated every so often.  This node's own
+ * terms are not watched: their renewals tell, and until the lease has run out
+ * no other node can take the key.
  *
  * Waits hold connections, so there is a limit to how many are parked at once.
  * Beyond it they take turns, each for a shorter time; and the core looks at
@@ -27,7 +27,7 @@
 #include "worker/wire/dispatch.h"
 #include "worker/wire/throttle.h"
 
-/* With more than can be parked each gets a share of the time, but this. */
+/* Least share of the time per wait, when not all can be parked. */
 #define LEAST_PARK_MS	1000
 
 typedef struct Poll
@@ -39,7 +39,7 @@ typedef struct Poll
 
 static Poll *polls;
 static int	parked = 0;
-static int	turn = 0;			/* whose it is, when they take turns */
+static int	turn = 0;			/* the next slot, when they take turns */
 
 void
 le_watch_each_start(void)
@@ -64,7 +64,7 @@ count_watched(void)
 	return n;
 }
 
-/* A parked wait is followed by another at once; where each is answered at
+/* A parked wait is followed by another at once.  If the store answers each at
  * once, nodes that began together drift apart. */
 static le_time
 next_look(void)
