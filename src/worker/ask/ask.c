@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ask.c
- *		What each question of a backend sets going.
+ *		The start of the work on each question of a backend.
  *
  * Some are answered at once.  The others wait in pending.c until a verdict of
  * the core, a proof, an answer of the store or their time limit ends the wait.
@@ -160,7 +160,7 @@ ask_renew(LePending *p)
 		le_wish_proof();
 }
 
-/* Start the release of a term; the question is answered by its verdict. */
+/* Start the release of a term; its verdict answers the question. */
 static void
 begin_release(LePending *p, LeSlot *slot)
 {
@@ -178,8 +178,8 @@ was_begun(const LePending *p, uint64 *token)
 
 /*
  * The worker before this one has carried out the question, as by ending a
- * term, and did not live to say so.  Say it now, or when the outcome is known.
- * False: there is something left to be done.
+ * term, and ended before its reply.  Reply now, or when the outcome is known.
+ * False: there is work left.
  */
 static bool
 done_before(LePending *p, LeSlot *slot)
@@ -290,14 +290,14 @@ wait_for_release(LePending *p, const LeSlot *slot)
 		le_contest(p)->releasing[le_slot_number(slot)] = true;
 }
 
-/* If all are to go: is it one that the caller may not step down from? */
+/* With "all": is it an election that the caller may not step down from? */
 static bool
 spares(const LePending *p, const LeSlot *slot)
 {
 	return p->ask.all && !le_allows(p->ask.value, slot->name);
 }
 
-/* False: this node has nothing to do with it, and is not to stay away. */
+/* False: this node takes no part in it, and is not to stay away. */
 static bool
 step_down(LePending *p, LeSlot *slot)
 {
@@ -319,7 +319,7 @@ step_down(LePending *p, LeSlot *slot)
 	return true;
 }
 
-/* Has a term been given up whose end the store will never confirm? */
+/* Will the store never confirm the end of some term that was given up? */
 static bool
 any_end_unknown(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ask.h
- *		What each question of a backend sets going.
+ *		The start of the work on each question of a backend.
  *
  * src/worker/ask/ask.h
  *

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * dry_run.c
- *		le_check_config(): would the store do what it will be asked?
+ *		le_check_config(): would the store carry out its requests?
  *
- * Each question is sent to the store as a request of the kind that it is
- * about, with a condition that cannot hold.
+ * The store gets a request of the kind in question, with a condition that
+ * cannot hold.
  *
  * src/worker/ask/dry_run.c
  *
@@ -23,7 +23,7 @@
 #include "worker/wire/dispatch.h"
 #include "worker/wire/secret.h"
 
-/* A claim that nobody has: to end it changes nothing. */
+/* A claim of nobody's: to end it changes nothing. */
 static const LeClaim no_claim = {
 	.job = "le_check_config()",
 	.try = 1,
@@ -34,8 +34,8 @@ static const LeClaim no_claim = {
 };
 
 /*
- * A condition that does not hold, and a session that is gone, are answers of
- * a store that had nothing against the request.
+ * A condition that does not hold, and a session that is gone, are answers of a
+ * store without objections to the request.
  */
 static void
 check_answered(LeFlight *flight, const LeAnswer *answer)
@@ -62,14 +62,14 @@ send_check(const LePending *p, LeOpKind kind)
 	flight->asker.proc = p->proc;
 	flight->asker.number = p->number;
 	flight->probe = true;
-	/* Once: those that are kept say nothing about the files of TLS. */
+	/* Once only: kept connections say nothing about the files of TLS. */
 	flight->fresh = p->ask.check == LE_CHECK_PREFIX;
 	if (kind == LE_OP_COMPLETE)
 		flight->op.claim = flight->op.previous = &no_claim;
 	le_flight_send(flight, le_table->node.timing.request_timeout);
 }
 
-/* It answers; what could keep it from doing so is said at once. */
+/* The worker answers; report at once what could keep it from that. */
 static void
 check_worker(LePending *p)
 {
@@ -91,8 +91,8 @@ check_settings(LePending *p)
 }
 
 /*
- * What is wrong with the secret, if anything, or what it says of itself: as a
- * message, in whole sentences, with a code for how bad it is.
+ * Report the secret's fault, or its own description, in whole sentences with a
+ * code for the severity.
  */
 static void
 check_secret(LePending *p)
@@ -114,7 +114,7 @@ check_secret(LePending *p)
 		le_reply(p, LE_REPLY_TRUE);
 }
 
-/* Whatever the store is asked by, all its servers or none need the files. */
+/* The servers of the store need these files either all or not at all. */
 static void
 check_tls(LePending *p)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * dry_run.h
- *		le_check_config(): would the store do what it will be asked?
+ *		le_check_config(): would the store carry out its requests?
  *
  * src/worker/ask/dry_run.h
  *

@@ -3,8 +3,8 @@
  * find_leader.c
  *		le_current_leader(): who leads?
  *
- * If the caller allows for some age, the keys that the watch has seen answer
- * it, else a linearizable read.
+ * If the caller allows for some age, the keys that the watch has seen give the
+ * answer, else a linearizable read.
  *
  * src/worker/ask/find_leader.c
  *
@@ -22,7 +22,7 @@
 #include "worker/view/key_view.h"
 #include "worker/wire/dispatch.h"
 
-/* When its turn comes: does the backend still wait? */
+/* When the request's turn comes: does the backend still wait? */
 static bool
 still_asked(LeFlight *flight)
 {
@@ -95,7 +95,7 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 	}
 	r.kind = LE_REPLY_TRUE;
 	r.observed = le_wall(flight->sent);
-	/* Without a name: the holder has still to write that. */
+	/* A key without a name: the holder has still to write that. */
 	if (key != NULL && key->holder != NULL && key->node[0] != '\0')
 		fill_leader(&r, key, p->ask.election);
 	(void) le_pending_answer(p, &r);
@@ -122,7 +122,7 @@ answer_local_leader(LePending *p)
 	(void) le_pending_answer(p, &r);
 }
 
-/* By the keys that the watch has seen, if they are fresh and complete. */
+/* Answer by the keys that the watch has seen, if fresh and complete. */
 static bool
 answer_from_watch(LePending *p)
 {
@@ -135,8 +135,7 @@ answer_from_watch(LePending *p)
 	key = le_cache_key(p->ask.election);
 	if (key != NULL && key->holder != NULL &&
 		(key->told || le_foreign_key(key)))
-		return false;			/* its value, or its session's name, has to be
-								 * asked for */
+		return false;			/* ask for its value, or its session's name */
 	r.kind = LE_REPLY_TRUE;
 	r.observed = le_wall(fresh);
 	if (key != NULL && key->holder != NULL)
