@@ -3,15 +3,15 @@
  * worker.c
  *		The background worker: one loop, one latch.
  *
- * The worker sleeps until something is due: a timer, an answer, a question,
- * a signal.  It holds no transaction, takes no lock that a backend might
- * hold, and never blocks in a call of its own, so DROP DATABASE, reloads and
- * shutdowns pass it by at once even while the store hangs.
+ * The worker sleeps until something is due: a timer, an answer, a question, a
+ * signal.  It holds no transaction, takes no lock that a backend might hold,
+ * and never blocks in a call of its own, so it never holds up DROP DATABASE, a
+ * reload or a shutdown, even while the store hangs.
  *
  * It is restarted one second after it fails or is terminated, and takes its
- * leases up from shared memory.  A shutdown of the instance is another thing:
- * then everything is released first, for at most shutdown_timeout.  SIGTERM
- * means both; postmaster.pid tells which.
+ * leases up from shared memory.  At a shutdown of the instance it first
+ * releases everything, for at most shutdown_timeout.  SIGTERM means both;
+ * postmaster.pid tells which.
  *
  * If the postmaster dies, this process lives on for a moment, and uses it as
  * at a shutdown: belief ends, then the store is told, so that others need not
@@ -58,7 +58,7 @@
 #include "worker/wire/http.h"
 #include "worker/worker.h"
 
-/* An orphan looks this often at what its latch would tell it. */
+/* An orphan's interval of looks at the flags that a latch would announce. */
 #define ORPHAN_LOOKS_MS	10
 
 static volatile sig_atomic_t got_sigterm = false;
@@ -76,7 +76,7 @@ handle_sigterm(SIGNAL_ARGS)
 	errno = save_errno;
 }
 
-/* Nothing: what PostgreSQL calls SIG_IGN is not a handler in every version. */
+/* Does nothing; PostgreSQL's SIG_IGN is not a handler in every version. */
 static void
 handle_sigint(SIGNAL_ARGS)
 {
@@ -86,10 +86,10 @@ handle_sigint(SIGNAL_ARGS)
  * Is the instance shutting down, or was only this process terminated?  The
  * postmaster notes the first in its lock file before it sends any signal.
  *
- * A file that cannot be read, since descriptors have run out perhaps, does not
- * tell.  To take that for a terminate is the smaller mistake: at a shutdown
- * the leases run out by themselves, while a worker that released them and left
- * for good would have no successor.
+ * A file that cannot be read, perhaps for want of descriptors, does not tell.
+ * To take that for a terminate is the smaller mistake: at a shutdown the
+ * leases run out by themselves, while a worker that released them and left for
+ * good would have no successor.
  */
 static bool
 instance_stops(void)
@@ -138,7 +138,7 @@ sleep_as_orphan(long timeout)
 									 ORPHAN_LOOKS_MS));
 }
 
-/* What ends a sleep.  Made once: to set it up for each costs more than it. */
+/* The events that end a sleep, set up once: that costs more than a sleep. */
 static WaitEventSet *
 what_wakes(void)
 {
@@ -152,7 +152,7 @@ what_wakes(void)
 	return set;
 }
 
-/* Sleep until an answer, a signal, a request, or "next" (0: no limit). */
+/* Sleep until an answer, a signal, a question, or "next" (0: no limit). */
 static void
 sleep_until(le_time next)
 {
@@ -183,7 +183,7 @@ sleep_until(le_time next)
 	ResetLatch(MyLatch);
 }
 
-/* May this node lead with them?  If not, the log says why. */
+/* May this node lead with these settings?  If not, the log says why. */
 static void
 judge_settings(void)
 {
@@ -221,8 +221,8 @@ judge_again(void)
 }
 
 /*
- * Look after what backends did without asking, if they did anything: gave up
- * a term, stopped waiting, or went.
+ * Backends may have given up a term, stopped waiting, or ended, without a
+ * question: the hints tell if any did.
  */
 static void
 look_after_backends(void)
@@ -238,7 +238,7 @@ look_after_backends(void)
 	le_elect_recheck();
 }
 
-/* Requests of backends; the first turn also finds those of a predecessor. */
+/* Questions of backends; the first turn also finds those of a predecessor. */
 static void
 take_requests(void)
 {
@@ -258,9 +258,9 @@ typedef enum Phase
 
 /*
  * A turn does all that is due, in this order: answers of the store, timers of
- * elections, requests of backends, and then what all of that made necessary.
- * A timer ends the sleep only in the phases in which its pass runs: one that
- * is due, but not looked after, would make the loop a busy one.
+ * elections, questions of backends, and then the work that follows from those.
+ * A timer ends the sleep only in the phases in which its pass runs: a timer
+ * that is due, but not looked after, would make the loop a busy one.
  */
 typedef struct Pass
 {
@@ -307,7 +307,7 @@ next_timer(Phase phase)
 	return next;
 }
 
-/* While serving, a reload and a wish end the sleep as well. */
+/* While serving, wishes and the settings' timer end the sleep as well. */
 static le_time
 next_work(void)
 {
@@ -344,11 +344,11 @@ drain(void)
 }
 
 /*
- * Sessions outlive the postmaster, but nobody looks after them: those that
- * are bound to a term are canceled and refused at their commit, as after any
- * loss.  What is left is to say so to the store, which would else wait for the
- * lease to run out.  A new postmaster does not start as long as a process of
- * the old one is there: hence not longer than at a shutdown.
+ * Backends outlive the postmaster without its care: those bound to a term are
+ * canceled and refused at their commit, as after any loss.  It remains to tell
+ * the store, which would else wait for the lease to run out.  A new postmaster
+ * does not start while a process of the old one is there: hence not longer
+ * than at a shutdown.
  */
 static void
 leave_as_orphan(void)
@@ -391,8 +391,8 @@ start(void)
 	pg_atomic_write_u32(&le_table->worker_proc, (uint32) LE_MY_PROC + 1);
 
 	/*
-	 * Whoever posted a question before he could see this is found by the
-	 * first look at the questions, which must not be made before the write is
+	 * The first look at the questions finds those that were posted before
+	 * their backends could see this.  It must not be made before the write is
 	 * visible; see wake_worker().
 	 */
 	pg_memory_barrier();
