@@ -3,8 +3,9 @@
  * ask.c
  *		The start of the work on each question of a backend.
  *
- * Some are answered at once.  The others wait in pending.c until a verdict of
- * the core, a proof, an answer of the store or their time limit ends the wait.
+ * Some questions are answered at once.  The others wait in pending.c until a
+ * verdict of the core, a proof, an answer of the store or their time limit
+ * ends the wait.
  *
  * src/worker/ask/ask.c
  *

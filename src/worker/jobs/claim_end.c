@@ -78,7 +78,7 @@ judge_end(LeClaimAsk *c, const LeClaim *found)
 
 	if (found == NULL || strcmp(found->id, c->p.ask.claim_id) != 0)
 	{
-		/* It may have been ended before it was replaced. */
+		/* The claim may have been ended before it was replaced. */
 		if (c->maybe)
 			le_claim_reply_outcome(c, LE_UNKNOWN);
 		else

@@ -593,8 +593,8 @@ le_elect_slot(const char *election)
 /*
  * The worker before may have ended between the core's decision and the change
  * of the table.  Backends must not believe in a term that the core has ended.
- * A term that was never published goes back by le_elect_advance(), and no
- * proof may fail for it until then.
+ * le_elect_advance() gives back a term that was never published, and no proof
+ * may fail for it until then.
  */
 void
 le_elect_settle(LeSlot *slot)

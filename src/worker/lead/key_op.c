@@ -176,7 +176,7 @@ asked_again(LeFlight *flight, const LeAnswer *answer)
 		le_key_op_note_error(slot, flight, answer);
 }
 
-/* It waits for another's term, though the store refused its own acquire. */
+/* The election waits for another's term: the store refused its acquire. */
 static bool
 waits_in_vain(int i)
 {

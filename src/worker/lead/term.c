@@ -44,7 +44,7 @@ log_takeover(const LeSlot *slot)
 			 from->node, slot->holder_token, silence);
 }
 
-/* Its token is on disk. */
+/* The term's token is on disk by now. */
 void
 le_begin_term(LeSlot *slot, le_time now)
 {

@@ -91,8 +91,8 @@ typedef struct Heard
 } Heard;
 
 static Told *told = NULL;		/* NULL: this node tells nothing */
-static le_time settled_at = 0;	/* all that was sent without news is answered
-								 * by then; 0: it is */
+static le_time settled_at = 0;	/* all writes without news are answered by
+								 * then; 0: they are */
 static Heard *heard = NULL;
 static int	nheard = 0;
 

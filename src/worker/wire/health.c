@@ -22,7 +22,7 @@
  * The store's failures, by kind of operation.  A refusal concerns operations
  * that need the same permission, since a token may allow one thing and not the
  * other; it counts until such an operation succeeds, or was not tried for so
- * long.  One that is for any caller ends with any success.
+ * long.  A refusal that concerns any request ends with any success.
  */
 #define REFUSAL_LIFE	(60 * LE_SEC)
 

@@ -8,8 +8,8 @@
  * however many there are.  An operation that finds its lane's window full
  * waits for its turn.  It is not sent yet, so its time has not begun, and the
  * store has not failed if it takes long; a caller that has stopped wanting it
- * by then is told so instead.  No more can wait than there are elections, as
- * each has one request at a time, and sessions that wait themselves.
+ * by then is told so instead.  At most one request per election waits, and
+ * those of sessions that wait themselves.
  *
  * Operations that wait together go together, if the store can have several in
  * one request.  Each of them is answered for itself; those that were not
@@ -450,7 +450,7 @@ le_lane_next(LeLane number, const char **unsent)
 		LeFlight   *next = dlist_container(LeFlight, node, iter.cur);
 
 		if (looks < MAX_PASSED_BY && is_passed_by(lane, next))
-			;					/* one of those, too */
+			;					/* passed by, too */
 		else if (take_turn(lane, next, unsent))
 			return next;
 		else if (!is_passed_by(lane, next))

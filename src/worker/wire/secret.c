@@ -408,8 +408,8 @@ le_secret_fetched(const char *secret, le_duration lasts)
 }
 
 /*
- * None could be fetched.  "asked": how long its issuer wants to be left alone;
- * 0: not said.
+ * No secret could be fetched.  "asked": how long its issuer wants to be left
+ * alone; 0: not said.
  */
 void
 le_secret_failed(const char *why, le_duration asked, uint32 random)
