@@ -3,16 +3,16 @@
  * azure.c
  *		A model of Azure Blob Storage: leases, conditions, metadata.
  *
- * What each operation does in each state of a lease is the documented table
+ * Each operation, in each state of a lease, does as the documented table says
  * ("Lease Blob", "Outcomes of lease operations on blobs by lease state" in the
- * REST reference), or where azurite is set, what its emulator Azurite does
- * instead.  test/t/111_model_azure.pl asks a real Azurite for each cell of the
- * table.  What documents leave open is drawn by chance.
+ * REST reference), or, where azurite is set, as its emulator Azurite does.
+ * test/t/111_model_azure.pl asks a real Azurite for each cell of the table.
+ * Chance decides where the documents leave a choice.
  *
  * A lease never ends early, but perhaps a minute late: "a client may need to
  * wait up to one minute" before another one is granted.  The service may also
- * count it from the beginning of a second, which nobody promises it does not:
- * that is what granularity takes off its trust.
+ * count it from the beginning of a second, since nothing promises otherwise:
+ * granularity takes that off the trust.
  *
  * Metadata are text, which the store neither reads nor changes; the checks do.
  *
@@ -22,7 +22,7 @@
  */
 #include "azure.h"
 
-/* A lease that has no term behind it, or is another client's. */
+/* A lease without a term, or of another client. */
 #define UNNAMED		(MAX_SESSIONS - 1)
 #define FOREIGN_ID	1
 
@@ -53,11 +53,11 @@ typedef struct Blob
 	uint64		id;				/* 0: none */
 	int			seconds;
 	le_time		expires;		/* not before this, ... */
-	le_time		shows;			/* ... it shows so from here on, ... */
-	le_time		ends;			/* ... and from here on others can take it */
+	le_time		shows;			/* ... shows so from here on, ... */
+	le_time		ends;			/* ... and others can take it from here on */
 	le_time		breaks;			/* 0: it was not broken */
 
-	/* what the metadata say, for the checks */
+	/* the content of the metadata, for the checks */
 	bool		ours;
 	uint64		token;
 	uint64		attempt;
@@ -73,7 +73,7 @@ static struct
 	Blob		blobs[BLOBS];
 	uint64		etags;			/* so far */
 	uint64		changes;
-	int			node;			/* in whose name, -1: nobody's */
+	int			node;			/* node that acts, -1: none */
 	le_time		down_until;
 	le_time		busy_until;
 	bool		azurite;
@@ -130,7 +130,7 @@ is_locked(State state)
 	return state == LEASED || state == BREAKING;
 }
 
-/* From now on; how late it ends is drawn each time. */
+/* Counts from now; each lease draws how late it ends. */
 static void
 start_clock(Blob *b, int seconds)
 {
@@ -174,7 +174,7 @@ grant(Blob *b, uint64 id, int seconds)
 
 /* ---- what the checks hear ---- */
 
-/* The lease that the metadata name is that of a term. */
+/* The metadata name the lease of a term. */
 static bool
 is_named(const Blob *b)
 {
@@ -189,8 +189,8 @@ is_held(const Blob *b)
 }
 
 /*
- * Who has it; an expired or broken lease is its holder's until it is taken
- * away, when only what is left of it matters.
+ * With left_too, an expired or broken lease is its holder's until another
+ * takes it.
  */
 static void
 make_key(const Blob *b, bool left_too, Key *key)
@@ -205,7 +205,7 @@ make_key(const Blob *b, bool left_too, Key *key)
 		key->session = is_named(b) ? b->session : UNNAMED;
 }
 
-/* By a message in the name of a session; 0: by hand. */
+/* By a request of the session; 0: by hand. */
 static void
 tell_checks(int blob, const Blob *before, int session)
 {
@@ -221,7 +221,7 @@ tell_checks(int blob, const Blob *before, int session)
 		check_write(session, blob, &from, &to);
 }
 
-/* It counts from now on as broken, whenever it takes effect. */
+/* Counts from now as broken, whenever it takes effect. */
 static void
 tell_of_break(int blob, const Blob *before)
 {
@@ -266,7 +266,7 @@ read_claim(Blob *b)
 			c->state = i;
 }
 
-/* What the extension would make of it. */
+/* The extension's view of it. */
 static void
 read_meta(Blob *b, bool claims)
 {
@@ -298,7 +298,7 @@ tell_of_claim(int blob, const Blob *before)
 				  owners[leader->session] : -1, leader->token);
 }
 
-/* ---- operations: each says why not, or does it and says NULL ---- */
+/* ---- operations: each returns the refusal, or NULL once done ---- */
 
 static const char *
 moved(const BlobRequest *r, const Blob *b)
@@ -306,7 +306,7 @@ moved(const BlobRequest *r, const Blob *b)
 	return r->etag != 0 && r->etag != b->etag ? "ConditionNotMet" : NULL;
 }
 
-/* Where two things are wrong, which is said is nowhere written. */
+/* No document says which of two errors comes first. */
 static const char *
 either(const char *condition, const char *lease)
 {
@@ -405,7 +405,7 @@ break_lease(const BlobRequest *r, Blob *b, BlobAnswer *a)
 	return NULL;
 }
 
-/* Of a write, or a read that names a lease. */
+/* For a write, or a read that names a lease. */
 static const char *
 wrong_lease(const BlobRequest *r, const Blob *b)
 {
@@ -435,7 +435,7 @@ write_blob(const BlobRequest *r, Blob *b, BlobAnswer *a)
 		why = !az.azurite && lease != NULL ? lease : "BlobAlreadyExists";
 	if (why != NULL)
 		return why;
-	/* who writes without it ends what is left of a lease */
+	/* a write without its id ends a broken or expired lease */
 	if (!is_locked(state_of(b)))
 		end_lease(b);
 	b->etag = ++az.etags;
@@ -557,7 +557,7 @@ status_of(const char *code)
 	return 409;
 }
 
-/* Was it broken so that it ended before its holder stops believing? */
+/* Did a break end it before its holder stops believing? */
 static bool
 cut_short(const Blob *b)
 {
@@ -565,9 +565,9 @@ cut_short(const Blob *b)
 }
 
 /*
- * Who sees a broken lease waits until its holder cannot believe any more.  An
- * acquire that was decided on before takes it at once, which is why nobody may
- * break a lease with a period shorter than what is left of it.
+ * A reader of a broken lease waits until its holder cannot believe any more.
+ * An acquire that was decided before takes it at once; so nobody may break a
+ * lease with a period shorter than its remaining time.
  */
 static void
 tell_of_acquire(int blob, const Blob *before)
@@ -578,7 +578,7 @@ tell_of_acquire(int blob, const Blob *before)
 	tell_checks(blob, before, -1);
 }
 
-/* Is a node about to acquire, or did one try and does not know? */
+/* Is a node about to acquire, or has an acquire of unknown outcome? */
 static bool
 any_acquires(int election)
 {
@@ -594,7 +594,7 @@ any_acquires(int election)
 	return false;
 }
 
-/* Who did it: the term's session, if the request was applied. */
+/* The writer: the term's session, if the request was applied. */
 static void
 tell(const BlobRequest *r, const Blob *before)
 {
@@ -628,7 +628,7 @@ tell(const BlobRequest *r, const Blob *before)
 	}
 }
 
-/* The instant at which it takes place. */
+/* The instant at which it is applied. */
 void
 azure_execute(const BlobRequest *r, BlobAnswer *a)
 {
@@ -658,9 +658,9 @@ azure_execute(const BlobRequest *r, BlobAnswer *a)
 	}
 }
 
-/* ---- as the worker finds it ---- */
+/* ---- the worker's view ---- */
 
-/* Busy, failing, or a proxy speaks; nothing in it says what was done. */
+/* Busy, failing, or a proxy answers; it does not tell the outcome. */
 static void
 no_answer_that_counts(BlobAnswer *a, bool applied)
 {
@@ -734,7 +734,7 @@ az_event(int what, int a, uint32 b)
 	abort();
 }
 
-/* An operator breaks a lease of this node's, or one of nobody's. */
+/* An operator breaks a lease of this node, or one without a holder. */
 static void
 az_break(int session)
 {
@@ -813,7 +813,7 @@ put_by_hand(Blob *b, const char *meta)
 
 /*
  * By hand.  The blob is deleted, and its token with it; where that matters it
- * is put back as it was.  Or something else is put in its place.
+ * is put back unchanged.  Or another blob takes its place.
  */
 static void
 az_by_hand(int election, bool delete)
@@ -860,7 +860,7 @@ az_clear_up(void)
 	az.busy_until = Min(az.busy_until, sim.now);
 }
 
-/* ---- what others ask ---- */
+/* ---- queries of the checks ---- */
 
 void
 azure_asked_for(int session, le_duration lease)
@@ -905,7 +905,7 @@ az_index(void)
 	return az.changes;
 }
 
-/* As long as it cannot end; what an operator ends is beyond that. */
+/* As long as it cannot end, unless by an operator. */
 static bool
 az_safe(int session, int election, uint64 token)
 {

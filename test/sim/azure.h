@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * azure.h
- *		Blobs, their leases, and what is asked of them.
+ *		Blobs, their leases, and requests about them.
  *
  * test/sim/azure.h
  *
@@ -18,7 +18,7 @@
 #define IS_CLAIM_BLOB(b)	((b) >= MAX_ELECTIONS)
 #define BLOBS				CLAIM_BLOB(MAX_ELECTIONS, 0)
 
-/* In seconds: of a lease, and of a break when none is said. */
+/* Seconds of a lease, and of a break without a period. */
 #define FOR_EVER			(-1)
 #define NOT_SAID			(-1)
 

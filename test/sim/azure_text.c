@@ -5,7 +5,7 @@
  *
  * Requests are as store/azure.c writes them, answers as the service does;
  * store/azure.c reads them.  In between they travel as structures, with the
- * metadata as they came.
+ * metadata unchanged.
  *
  * test/sim/azure_text.c
  *
@@ -25,7 +25,7 @@ no_sense(const LeHttpRequest *request)
 	abort();
 }
 
-/* What follows the name of a field; NULL: it is not there. */
+/* The text after the name of a field; NULL: no such field. */
 const char *
 blob_field(const char *meta, const char *name)
 {
@@ -140,7 +140,7 @@ blob_of_path(const char *path)
 	return -1;
 }
 
-/* The operation is noted where it is encoded: its text does not tell. */
+/* The encoder notes the operation, which the text does not tell. */
 void
 blob_read_request(const LeHttpRequest *request, Request *r)
 {
@@ -168,7 +168,7 @@ blob_read_request(const LeHttpRequest *request, Request *r)
 static char headers[1024];
 static char body[8192];
 
-/* As elements of XML; they have no characters that it has names for. */
+/* As elements of XML; no character needs an escape. */
 static char *
 put_meta(char *to, const char *meta)
 {

@@ -4,7 +4,7 @@
  *		Backends that ask the worker.
  *
  * The worker's half of requests.h, over backends that do not wait: a question
- * stands in its place until it is answered or taken back.
+ * keeps its place until it is answered or withdrawn.
  *
  * test/sim/backends.c
  *
@@ -14,10 +14,10 @@
 
 #include "settings.h"
 
-/* What an answer may take beyond its time: turns of the worker. */
+/* Turns of the worker that an answer may take beyond its time. */
 #define ANSWER_SLACK	(LE_SEC / 10)
 
-/* Numbers go on counting over the whole of an instance's life. */
+/* Counted over the whole life of an instance. */
 void
 backends_reset(SimNode *n)
 {
@@ -81,7 +81,9 @@ backend_ask(SimNode *n, int place, const LeAsk *ask, bool by_backend)
 	backend_post(n, b);
 }
 
-/* As withdraw() in requests.c: a term that nobody was told of has to end. */
+/*
+ * As withdraw() in requests.c: a term that no session was told of has to end.
+ */
 void
 backend_cancel(SimNode *n, int place)
 {
@@ -110,7 +112,7 @@ backend_exit(SimNode *n, int place)
 	n->backends[place].owner = 0;
 }
 
-/* ---- what backends call ---- */
+/* ---- called by backends ---- */
 
 LeOwner
 le_my_owner(bool xact)
@@ -129,7 +131,7 @@ le_is_mine(LeOwner owner)
 		(owner & ~LE_OWNER_XACT) == sim_backend->owner;
 }
 
-/* ---- what the worker calls ---- */
+/* ---- called by the worker ---- */
 
 void
 le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
@@ -161,7 +163,7 @@ le_still_asked(int proc, uint64 number)
 
 /*
  * A worker that refuses a term for a reason of its own may have had it, and
- * gives it back; but it knows nothing of what the worker before it did.
+ * releases it; but it does not know its predecessor's requests.
  */
 static bool
 says_nothing_done(const Backend *b, const LeReply *reply)
@@ -174,8 +176,8 @@ says_nothing_done(const Backend *b, const LeReply *reply)
 
 /*
  * docs/reference.md: within its wait and three request_timeout, by a worker
- * that was there all the while and did not stand still.  What gives up a term
- * waits for those who are bound to it as well.
+ * that ran all the time.  Giving up a term also waits for the transactions
+ * bound to it.
  */
 static void
 check_answered_in_time(const Backend *b)

@@ -5,12 +5,12 @@
  *
  * One sequence of transactions per row, as Paxos makes it; around it clocks
  * that differ from coordinator to coordinator, leases in whole seconds, and
- * statements whose outcome nobody learns.  "code" names a file of Cassandra's
- * source, below src/java/org/apache/cassandra; statements are those of
- * gateway/internal/cql/schema.go.  test/gateway shows the same of a real
- * Cassandra: basic_test.go what statements do and refuse, late copies, and
- * how long a lease lasts; faults_test.go coordinators whose clocks differ, and
- * outcomes that stay unknown.
+ * statements of unknown outcome.  "code" names a file of Cassandra's source,
+ * below src/java/org/apache/cassandra; statements are those of
+ * gateway/internal/cql/schema.go. test/gateway shows the same of a real
+ * Cassandra: basic_test.go effects and refusals of statements, late copies,
+ * and the length of a lease; faults_test.go differing clocks of coordinators,
+ * and unknown outcomes.
  *
  * test/sim/cassandra.c
  *
@@ -37,14 +37,15 @@ typedef struct Stored
 {
 	Cells		now;
 	Cells		before;			/* the last change ... */
-	bool		answered;		/* ... which somebody was told of, or not */
+	bool		answered;		/* ... shown to somebody, or not */
 	bool		proposed;		/* by a coordinator that did not finish it */
 	Cells		proposal;
 	int			proposer;		/* the node of a claim */
 	Travel		travel;			/* of its request */
-	bool		shadowed;		/* by cells with a timestamp in the future */
-	uint64		ran_out;		/* the newest term that a read showed over */
-	Key			key;			/* for those who ask store_key() */
+	bool		shadowed;		/* by timestamps in the future */
+	uint64		ran_out;		/* the newest term that a read showed to be
+								 * over */
+	Key			key;			/* for queries of store_key() */
 } Stored;
 
 static struct
@@ -52,9 +53,9 @@ static struct
 	Stored		rows[MAX_ELECTIONS];
 	le_duration phase;			/* of true time within a second */
 	le_duration offset[COORDINATORS];
-	int			first;			/* whose clock is ahead of all others ... */
-	int			last;			/* ... and behind */
-	int			home;			/* shifts who coordinates what */
+	int			first;			/* a coordinator with the fastest clock ... */
+	int			last;			/* ... and one with the slowest */
+	int			home;			/* shifts the coordinators */
 	le_time		down_until;
 	uint64		changes;
 } cass;
@@ -69,7 +70,7 @@ static struct
 static le_duration leases[MAX_SESSIONS];
 static int	owners[MAX_SESSIONS];	/* nodes */
 
-/* What each worker was told of the revision of a term by its renewals. */
+/* The revision of a term that each worker heard in its renewals. */
 static struct
 {
 	uint32		process;
@@ -77,7 +78,7 @@ static struct
 	uint64		rev;
 }			told[MAX_NODES][MAX_ELECTIONS];
 
-/* Whenever one was set. */
+/* Time of the last change. */
 static void
 compare_clocks(void)
 {
@@ -152,7 +153,7 @@ show(const Cells *cells, int64 second, Row *row)
 	if (!is_held(cells, second))
 		return;
 	*row = cells->row;
-	/* code, cql3/selection: TTL() is what is left, in whole seconds */
+	/* code, cql3/selection: TTL() is the rest, in whole seconds */
 	row->ttl = (int) Min(cells->expires - second, PG_INT32_MAX);
 }
 
@@ -167,7 +168,7 @@ make_key(const Stored *s, const Cells *cells, Key *key)
 	key->index = cells->row.epoch;
 }
 
-/* Whose term it takes away; a new term of the same owner does so, too. */
+/* The session that loses its term; also to a new term of the same owner. */
 static void
 tell_checks(int session, int election, const Cells *before, const Cells *after)
 {
@@ -182,7 +183,7 @@ tell_checks(int session, int election, const Cells *before, const Cells *after)
 	if (from.session == to.session && from.index != to.index)
 	{
 		check_write(session == 0 ? 0 : -1, election, &from, &none);
-		/* a burn leaves what has run out as it is */
+		/* a burn leaves an expired term */
 		if (after->expires != before->expires)
 			check_write(session, election, &none, &to);
 	}
@@ -190,7 +191,7 @@ tell_checks(int session, int election, const Cells *before, const Cells *after)
 		check_write(session, election, &from, &to);
 }
 
-/* Also what is said of a claim: who holds the lock as it is written. */
+/* Also for a claim: the holder of the lock at its write. */
 static void
 store_claims(int election, const Cells *cells, int node)
 {
@@ -216,14 +217,14 @@ store_cells(int election, const Cells *cells, bool by_hand)
 	Stored	   *s = &cass.rows[election];
 	int			session = OWNER_SESSION(cells->row.owner);
 
-	/* who releases is who held it */
+	/* the releaser was the holder */
 	if (session == 0)
 		session = cells->row.epoch == s->now.row.epoch ?
 			OWNER_SESSION(s->now.row.owner) : -1;
 	if (session == 0)
 		session = -1;
 
-	/* written, but ordered before what stands there: nothing changes */
+	/* written, but with an older timestamp: no effect */
 	if (s->shadowed)
 		return;
 	s->before = s->now;
@@ -236,9 +237,9 @@ store_cells(int election, const Cells *cells, bool by_hand)
 /* ---- statements ---- */
 
 /*
- * What the statement makes of the row, judged and written by the clock of the
- * coordinator that began with it; code, service/paxos: retries within one
- * statement keep that second.  False: its condition does not hold.
+ * Effect of the statement on the row, by the clock of the coordinator that
+ * began it; code, service/paxos: retries within a statement keep that second.
+ * False: its condition does not hold.
  */
 static bool
 judge(const Cql *cql, const Cells *now, Cells *after)
@@ -261,7 +262,7 @@ judge(const Cql *cql, const Cells *now, Cells *after)
 		case CQL_BURN:
 			if (held || now->row.epoch != cql->e0)
 				return false;
-			/* what has expired by this clock stays as it is */
+			/* columns that this clock finds expired stay */
 			after->row.epoch = cql->row.epoch;
 			return true;
 		case CQL_RENEW:
@@ -310,8 +311,8 @@ apply(int election, const Cells *cells, bool to_claims, int node)
 
 /*
  * code, service/paxos: every transaction, and every SERIAL read, first settles
- * what another coordinator has left half way: it finishes it, or makes sure
- * that it can never be.
+ * a statement that another coordinator left half way: it finishes it, or
+ * prevents it for ever.
  */
 static void
 settle_proposal(int election)
@@ -332,8 +333,8 @@ settle_proposal(int election)
 }
 
 /*
- * A read of a majority shows every change that somebody was told of; of the
- * newest, that nobody was told of yet, it may show nothing.
+ * A read of a majority shows every change that a client was told of; it may
+ * miss the newest one if no client was told of it yet.
  */
 static void
 poll(const Cql *cql, Row *shown)
@@ -344,7 +345,7 @@ poll(const Cql *cql, Row *shown)
 	show(old ? &s->before : &s->now, cql->second, shown);
 }
 
-/* The instant at which it takes place. */
+/* The instant at which it is applied. */
 CqlResult
 cassandra_execute(Cql *cql, Row *shown)
 {
@@ -376,7 +377,7 @@ cassandra_execute(Cql *cql, Row *shown)
 	return CQL_APPLIED;
 }
 
-/* Its client has been told. */
+/* Its client has an answer. */
 void
 cassandra_answered(int election)
 {
@@ -439,7 +440,7 @@ cassandra_down_until(void)
 	return cass.down_until;
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
 static void
 cass_invalidate(int session)
@@ -449,8 +450,8 @@ cass_invalidate(int session)
 }
 
 /*
- * No majority for a while.  Other coordinators may answer then, and one of
- * the clocks is set, within the bound.
+ * No majority for a while.  Other coordinators may answer then; one clock is
+ * set, within the bound.
  */
 static void
 cass_new_server(le_duration down)
@@ -474,7 +475,7 @@ cass_freeze_gateway(le_time until)
 }
 
 /*
- * By hand, without a condition.  Deletion of the lock takes the epoch along:
+ * By hand, without a condition.  Deletion of the lock deletes the epoch:
  * tokens begin anew.  An ordinary write may carry a timestamp that lets no
  * transaction change it any more.
  */
@@ -526,7 +527,7 @@ cass_clear_up(void)
 	gateways_clear_up();
 }
 
-/* ---- what others ask ---- */
+/* ---- queries of the checks ---- */
 
 void
 cassandra_asked_for(int owner, le_duration lease)
@@ -561,7 +562,7 @@ cass_write_answer(const Answer *a, LeHttpResponse *response)
 	}
 }
 
-/* ... and asks no more for a revision that it knows to be over. */
+/* ... and does not repeat a revision that it knows to be over. */
 static void
 cass_read_request(const LeHttpRequest *request, Request *r)
 {
@@ -602,7 +603,7 @@ cass_event(int what, int a, uint32 b)
 		gateways_event(what, a, b);
 }
 
-/* Held for those who ask, as long as any coordinator would say so. */
+/* Held for the checks, as long as for any coordinator. */
 static Key *
 cass_key(int election)
 {
@@ -641,7 +642,7 @@ cass_index(void)
 	return cass.changes;
 }
 
-/* By the clock that is ahead of all others. */
+/* By the fastest clock. */
 static bool
 cass_safe(int session, int election, uint64 token)
 {
@@ -653,8 +654,8 @@ cass_safe(int session, int election, uint64 token)
 }
 
 /*
- * Somebody was shown that it had run out.  A statement of its owner that began
- * before may bring it back all the same: it is judged by its own second.
+ * A read has shown the lease as expired.  An earlier statement of its owner
+ * may still revive it, as it is judged by its own second.
  */
 static bool
 cass_ran_out(int election, uint64 token)

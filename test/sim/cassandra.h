@@ -30,19 +30,19 @@ typedef struct Cql
 	CqlKind		kind;
 	int			election;
 	uint64		e0;				/* ACQUIRE, BURN: the epoch expected */
-	Row			row;			/* what is written; RENEW, RELEASE: with the
-								 * revision that is expected */
-	int			node;			/* CLAIM, COMPLETE: in whose name ... */
-	int			job;			/* ... and what; -1: not about a job */
-	ClaimRecord claim;			/* to write; a read: what was found */
+	Row			row;			/* to write; RENEW, RELEASE: with the expected
+								 * revision */
+	int			node;			/* CLAIM, COMPLETE: owner of the term ... */
+	int			job;			/* ... and job; -1: not about a job */
+	ClaimRecord claim;			/* to write; a read: the row found */
 	ClaimRecord previous;
-	int64		second;			/* by the coordinator's clock, when it began */
-	Travel		travel;			/* of its request */
+	int64		second;			/* the coordinator's clock, when it began */
+	Travel		travel;			/* number of its request */
 } Cql;
 
 typedef enum CqlResult
 {
-	CQL_APPLIED,				/* a read: has shown the row */
+	CQL_APPLIED,				/* a read: the row was shown */
 	CQL_REFUSED,
 	CQL_NOT_SENT,
 	CQL_UNKNOWN

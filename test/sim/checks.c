@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * checks.c
- *		What must hold at every step.
+ *		Invariants, checked at every step.
  *
  * Beliefs are read as a backend's check reads them, from the lease table and
  * the node's clock, at the instant of the step; the terms of all nodes are
- * compared with the keys as the store really has them.
+ * compared with the true keys of the store.
  *
  * test/sim/checks.c
  *
@@ -15,12 +15,12 @@
 
 #include "settings.h"
 
-/* What a shutdown may take beyond its time: turns of the worker. */
+/* Turns of the worker that a shutdown may take beyond its time. */
 #define SHUT_DOWN_SLACK (LE_SEC / 10)
 
 /*
- * The index of the key as the session took it last, and the time before; and
- * whether somebody overwrote it by hand then, which leaves the key with its
+ * Index of the key at the session's last acquire, and at the one before; and
+ * whether it was then overwritten by hand, which leaves the key with its
  * holder.
  */
 static uint64 granted[MAX_SESSIONS][MAX_ELECTIONS];
@@ -61,7 +61,7 @@ check_reset(void)
 	memset(sim.free_until, 0, sizeof(sim.free_until));
 }
 
-/* As le_read_term() and those who call it. */
+/* As le_read_term() and its callers. */
 static bool
 believes_slot(const SimNode *n, LeSlot *slot)
 {
@@ -106,8 +106,8 @@ check_outside(int election)
 }
 
 /*
- * Somebody has done by hand what nobody may: until no belief from before it is
- * left, the longest lease being of 60 s.
+ * An operator broke the rules by hand: exempt until every earlier belief is
+ * over (the longest lease is 60 s).
  */
 void
 check_allow_overlap(int election)
@@ -116,9 +116,8 @@ check_allow_overlap(int election)
 }
 
 /*
- * The key was deleted by hand, and its tokens begin anew: with the first term
- * that is granted from then on, however late, and also for a node that has had
- * the same token before.
+ * The key was deleted by hand, and its tokens begin anew: with the next term,
+ * however late, and also for a node that had the same token before.
  */
 void
 check_begins_anew(int election)
@@ -131,7 +130,7 @@ check_begins_anew(int election)
 			sim.node[i]->term_believed[election] = 0;
 }
 
-/* A session is given up when the store says that it is over, not otherwise. */
+/* Only the store's word gives a session up. */
 static void
 check_gone(SimNode *n, const LeNode *node, int session)
 {
@@ -141,7 +140,7 @@ check_gone(SimNode *n, const LeNode *node, int session)
 	n->gone = node->gone;
 }
 
-/* What is known of other nodes is never replaced by what was known before. */
+/* Older facts about other nodes never replace newer ones. */
 static void
 check_knowledge(SimNode *n, LeTable *t)
 {
@@ -166,7 +165,7 @@ check_knowledge(SimNode *n, LeTable *t)
 	}
 }
 
-/* Unless the store has forgotten, no token that it gives is too low. */
+/* Unless the store lost data, none of its tokens is too low. */
 static void
 check_refused(const SimNode *n, const LeSlot *slot, int election)
 {
@@ -175,7 +174,7 @@ check_refused(const SimNode *n, const LeSlot *slot, int election)
 				 n->number, election);
 }
 
-/* A proof is for the terms that can be believed in, and fails for no other. */
+/* A proof concerns the credible terms, and fails for no other. */
 void
 check_proof(SimNode *n, const Request *r)
 {
@@ -189,7 +188,7 @@ check_proof(SimNode *n, const Request *r)
 	}
 }
 
-/* A key is given up for lost when the store has lost it, not otherwise. */
+/* Only a loss in the store makes a node give a key up. */
 static void
 check_reason(const SimNode *n, int election, const LeSlot *slot)
 {
@@ -203,7 +202,7 @@ check_reason(const SimNode *n, int election, const LeSlot *slot)
 				 n->term[election]);
 }
 
-/* The worker ran: which terms does its table show now? */
+/* After a turn of the worker: terms in its table now. */
 void
 check_terms(SimNode *n)
 {
@@ -248,9 +247,9 @@ check_terms(SimNode *n)
 		progress_term_begins(n, e);
 		sim.counts.terms++;
 		if (token == n->took[e])
-			n->took[e] = 0;		/* somebody was told of it */
+			n->took[e] = 0;		/* a client was told of it */
 		if (sim.model->key(e)->session == session)
-			n->lost_at[e] = 0;	/* that was an earlier term */
+			n->lost_at[e] = 0;	/* an earlier term */
 	}
 	if (session != 0 && session != n->session)
 	{
@@ -261,7 +260,7 @@ check_terms(SimNode *n)
 	n->margin = Min(n->margin, t->node.timing.margin);
 }
 
-/* Each backend counts its own, and asks less than 1,000. */
+/* Each backend counts its own questions, below 1,000. */
 static uint64
 question_of(const Backend *b, int place)
 {
@@ -269,9 +268,9 @@ question_of(const Backend *b, int place)
 }
 
 /*
- * For which backend's question, if for any, is it?  Chosen for one that was
- * canceled, it may be sent when the backend has asked again; the worker, which
- * was stopped, does not know of that question yet.
+ * The backend whose question it is for, if any.  A request for a canceled
+ * question may be sent after the backend has asked again; the worker, which
+ * stood still, does not know that new question yet.
  */
 static void
 note_acquire(SimNode *n, int election, int session)
@@ -281,7 +280,10 @@ note_acquire(SimNode *n, int election, int session)
 
 	n->asked_in[election] = session;
 
-	/* a repeated one may be for nobody, and another may ask from his place */
+	/*
+	 * a repeated one may be for no question, and another backend may use its
+	 * place
+	 */
 	n->asked_for[election] =
 		slot->candidate_pid == 0 || b->state != PLACE_TAKEN ||
 		b->ask.owner != slot->candidate ? 0 :
@@ -293,10 +295,10 @@ note_taken(int owner, int election, int session, uint64 index)
 {
 	SimNode    *n = owner < 0 ? NULL : sim.node[owner];
 
-	/* of two copies one may be refused for certain, and the other applied */
+	/* one of two copies may be certainly refused, and the other applied */
 	if (n == NULL || !n->up || sim.travel.copied)
 		return;
-	/* a late one of the node's session before is nobody's question */
+	/* a late request of the node's previous session has no question */
 	if (session != n->asked_in[election])
 		return;
 	n->took_at[election] = sim.now;
@@ -306,8 +308,8 @@ note_taken(int owner, int election, int session, uint64 index)
 }
 
 /*
- * A key was written in the name of a session (0: by the store or by hand),
- * and perhaps taken from the one that had it.
+ * A session (0: the store or an operator) wrote a key, and perhaps took it
+ * from its holder.
  */
 void
 check_write(int session, int election, const Key *before, const Key *after)
@@ -328,7 +330,7 @@ check_write(int session, int election, const Key *before, const Key *after)
 		sim.released[election] = before->value.token != 0 ?
 			before->value.token : before->index;
 
-	/* it may come back: a copy of its acquire, after a deletion by hand */
+	/* may come back: a copy of its acquire, after a deletion by hand */
 	if (owner >= 0 && sim.node[owner]->session == after->session)
 		sim.node[owner]->lost_at[election] = 0;
 	owner = sim.model->owner(before->session);
@@ -359,8 +361,8 @@ check_write(int session, int election, const Key *before, const Key *after)
 }
 
 /*
- * A term that is over is not renewed: that would keep out who could lead.  A
- * worker that stops in the middle of its turn may be late all the same.
+ * A term that is over is not renewed: that would lock out the candidates.  A
+ * worker that stops in the middle of its turn may still be late.
  */
 static void
 check_renewed(SimNode *n, const Request *r)
@@ -375,7 +377,7 @@ check_renewed(SimNode *n, const Request *r)
 				 (double) LE_SEC);
 }
 
-/* Does the release name a term that is not the present one? */
+/* Does the release name an earlier term? */
 static bool
 other_term(const SimNode *n, const Request *r, int part, int election)
 {
@@ -388,7 +390,7 @@ other_term(const SimNode *n, const Request *r, int part, int election)
 
 /*
  * Each decision to acquire a key with a lease of its own has an id of its own:
- * a late release of the term that had the same would end the new one.
+ * a late release of a term with the same id would end the new one.
  */
 static void
 check_attempt(SimNode *n, int election)
@@ -429,7 +431,7 @@ check_sent(SimNode *n, const Request *r)
 	}
 }
 
-/* A term whose key is gone ends with the trust that its last proof gave. */
+/* A term without a key ends with the trust of its last proof. */
 static void
 check_lost(const SimNode *n, int election)
 {
@@ -444,8 +446,8 @@ check_lost(const SimNode *n, int election)
 }
 
 /*
- * A term counts from the first instant at which it can be believed in.  One
- * that was granted too late, to a worker that had stopped, never does.
+ * A term counts from the first instant of belief.  One that was granted too
+ * late, to a worker that stood still, never does.
  */
 static void
 check_token(SimNode *n, int election)
@@ -457,8 +459,8 @@ check_token(SimNode *n, int election)
 	n->term_believed[election] = token;
 	/*
 	 * A key that is deleted by hand can be granted once more, by a copy of the
-	 * request, before the first answer comes.  With Cassandra, what is granted
-	 * hangs on the clocks, too.
+	 * request, before the first answer comes.  With Cassandra, grants depend
+	 * on the clocks, too.
 	 */
 	if (granted[n->term_session[election]][election] != token &&
 		granted_before[n->term_session[election]][election] != token &&
@@ -467,7 +469,7 @@ check_token(SimNode *n, int election)
 		sim_fail("n%d believes in a term of e%d with token " UINT64_FORMAT
 				 " that its session %d was not granted", n->number, election,
 				 token, n->term_session[election]);
-	/* who may forget tokens does so on disk, too */
+	/* permission to forget tokens covers the disk, too */
 	if (token > n->token_kept[election] &&
 		!(sim.forgotten[election] && check_outside(election)))
 		sim_fail("n%d believes in its term of e%d, whose token " UINT64_FORMAT
@@ -476,7 +478,7 @@ check_token(SimNode *n, int election)
 		sim.last_token[election] = token;
 	else if (anew[election])
 	{
-		/* a term from before the deletion may have been heard of after it */
+		/* news of a term from before the deletion may have come after it */
 		sim.last_token[election] = token;
 		anew[election] = false;
 	}
@@ -488,7 +490,7 @@ check_token(SimNode *n, int election)
 				 sim.last_token[election]);
 }
 
-/* Is the store still bound to refuse everybody else, by any of its clocks? */
+/* Must the store still refuse all others, by any of its clocks? */
 static void
 check_safe(const SimNode *n, int election)
 {
@@ -502,8 +504,8 @@ check_safe(const SimNode *n, int election)
 }
 
 /*
- * Released or never held, and nothing keeps it from being taken?  That changes
- * with what the store holds, and with the end of a lock-delay.
+ * Released or never held, and free to take?  That changes with the store's
+ * content, and with the end of a lock-delay.
  */
 static void
 note_free(int election)
@@ -521,15 +523,15 @@ note_free(int election)
 }
 
 /*
- * Who is told that his acquire had no effect has not had the key meanwhile,
- * not even for nobody: others would have been refused because of it.
+ * If a caller is told that its acquire had no effect, the acquire never held
+ * the key, even briefly: others would have been refused because of it.
  */
 void
 check_nothing_done(const SimNode *n, const Backend *b)
 {
 	int			e = election_of_name(b->ask.election);
 
-	/* with keys of their own sessions do not tell what was sent before */
+	/* keys with their own sessions do not tell earlier requests */
 	if (n->took[e] != 0 && n->took_at[e] > b->asked_at &&
 		n->took_by[e] >= b->asked_at &&
 		n->took_for[e] == question_of(b, (int) (b - n->backends)) &&
@@ -539,7 +541,10 @@ check_nothing_done(const SimNode *n, const Backend *b)
 				 (int) (b - n->backends), n->number, e, n->took[e]);
 }
 
-/* Who does not wait is told "false" if he could not have had it. */
+/*
+ * A caller that does not wait is told "false" only if it could not have had
+ * the term.
+ */
 void
 check_denied(const SimNode *n, const Backend *b)
 {
@@ -601,8 +606,8 @@ check_step(void)
 }
 
 /*
- * A term that is held for a backend is known to it, and one for the whole
- * instance to somebody, or to the campaign: else nobody ends it.
+ * A backend knows a term that is held for it; a term of the instance is known
+ * to a session or to the campaign.  Otherwise nobody ends it.
  */
 static void
 check_told(const SimNode *n, int election)
@@ -624,9 +629,9 @@ check_told(const SimNode *n, int election)
 }
 
 /*
- * A worker that has nothing more to do has told all who waited for a term, or
- * the one before it had: a term that nobody knows of is nobody's to end.  One
- * that is over by then, as after a stop, needs nobody.
+ * An idle worker has told all waiters of a term, or its predecessor had: an
+ * unknown term is never ended.  One that is over by then, as after a stop,
+ * needs nobody.
  */
 void
 check_grants(SimNode *n)
@@ -642,7 +647,7 @@ check_grants(SimNode *n)
 	}
 }
 
-/* Nobody reads a slot that somebody is in the middle of changing. */
+/* Nobody reads a slot in the middle of a change. */
 static void
 check_whole(SimNode *n)
 {
@@ -657,7 +662,7 @@ check_whole(SimNode *n)
 	}
 }
 
-/* However the store is: the time is that of the worker, once it goes on. */
+/* In any state of the store: the time counts while the worker runs. */
 void
 check_shut_down(const SimNode *n)
 {
@@ -669,7 +674,7 @@ check_shut_down(const SimNode *n)
 				 n->number, took / (double) LE_SEC);
 }
 
-/* Nothing is held by nobody, and nothing half done. */
+/* Every held key has a leader, and nothing is half done. */
 void
 check_calm(void)
 {

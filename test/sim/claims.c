@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * claims.c
- *		What claims need that no schedule uses: the file of the store "local",
- *		memory shared with a backend that reads le_claims, and SQL's side.
+ *		The parts of claims that no schedule uses: the file of the store
+ *		"local", memory shared with a backend that reads le_claims, and SQL's
+ *		side.
  *
  * test/sim/claims.c
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cli.h
- *		Between the files that make up the simulator's command line.
+ *		Shared by the files of the simulator's command line.
  *
  * test/sim/cli.h
  *

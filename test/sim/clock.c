@@ -12,7 +12,7 @@
  */
 #include "sim.h"
 
-#define STEP	(LE_MSEC / 10)	/* in which sleeps end */
+#define STEP	(LE_MSEC / 10)	/* ends sleeps */
 
 static le_time
 at_rate(const Clock *c, le_time t)
@@ -44,9 +44,9 @@ clock_start(SimNode *n, int ppm)
 }
 
 /*
- * When, in true time, will CLOCK_MONOTONIC show this, without a suspend?  At
- * the end of a step: of those within the millisecond, the first that is not
- * too early.
+ * The true time at which CLOCK_MONOTONIC will show this, without a suspend.
+ * At the end of a step: the first instant of that millisecond that is not too
+ * early.
  */
 le_time
 clock_mono_inverse(const SimNode *n, le_time mono)
@@ -90,10 +90,10 @@ read_any(clockid_t id, struct timespec *ts)
 }
 
 /*
- * What the worker's code calls.  Every check reads the clock, so a process
- * that stops here stops between a check and the act that follows from it.
- * Thousands of times in a schedule it is the worker that reads what it has
- * read before, and nothing happens: that is dealt with at once.
+ * Called by the worker's code.  Every check reads the clock, so a process that
+ * stops here stops between a check and its act.  Thousands of times in a
+ * schedule the worker reads the same time again and nothing happens; that is
+ * answered at once.
  */
 int
 __wrap_clock_gettime(clockid_t id, struct timespec *ts)

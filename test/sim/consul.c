@@ -4,12 +4,12 @@
  *		A model of Consul, as hostile as its documents allow.
  *
  * One sequence of transactions, as Raft makes it; sessions, locks, blocking
- * queries and lock-delay around it.  Where a rule is documented the source is
- * named beside what models it: "docs" is Consul's documentation (sessions:
- * docs/automate/session, txn: api-docs/txn, blocking: api-docs/features/
- * blocking, consistency: api-docs/features/consistency), "code" the file of
- * its source where the documents say nothing.  test/sim/real checks the
- * transactions, sessions and lists against a real Consul.
+ * queries and lock-delay around it.  Each documented rule is quoted beside its
+ * model: "docs" is Consul's documentation (sessions: docs/automate/session,
+ * txn: api-docs/txn, blocking: api-docs/features/ blocking, consistency:
+ * api-docs/features/consistency), "code" the file of its source where the
+ * documents say nothing. test/sim/real checks the transactions, sessions and
+ * lists against a real Consul.
  *
  * test/sim/consul.c
  *
@@ -34,13 +34,14 @@ typedef struct Version
 typedef struct Session
 {
 	bool		alive;
-	int			node;			/* that asked for it; -1: somebody else */
-	uint32		stamp;			/* of the expiry that counts */
+	int			node;			/* number of its request; -1: another
+								 * client's */
+	uint32		stamp;			/* number of the valid expiry */
 	le_duration ttl;
 	le_duration lease;
 	le_duration lock_delay;
 	Key			key;			/* its node key */
-	Version		past[HISTORY];	/* of the node key, newest first */
+	Version		past[HISTORY];	/* versions of the node key, newest first */
 	Key			news_key;
 	uint64		tells_since;	/* the index of the first; 0: it has none */
 	NewsText	news;
@@ -55,28 +56,29 @@ typedef struct Parked
 	uint32		process;
 	int			flight;
 	uint32		number;
-	uint64		index;			/* to wait for a change past it */
-	bool		news;			/* of news, not of elections */
+	uint64		index;			/* waits for a change past it */
+	bool		news;			/* for news, not elections */
 } Parked;
 
 static struct
 {
-	uint64		index;			/* of the newest write */
+	uint64		index;			/* index of the newest write */
 	int			nsessions;
 	Key			keys[MAX_ELECTIONS];
 	Key			claims[MAX_ELECTIONS * ELECTION_JOBS];
-	Key			patroni;		/* is never there */
-	uint64		deleted;		/* tombstones: index of the newest ... */
-	uint64		deleted_news;	/* ... and of that of news */
-	le_time		down_until;		/* no leader: nothing is answered well */
-	le_time		new_until;		/* a new leader does not know all yet */
+	Key			patroni;		/* never exists */
+	uint64		deleted;		/* tombstones: newest index ... */
+	uint64		deleted_news;	/* ... and newest index of news */
+	le_time		down_until;		/* no leader: no request succeeds */
+	le_time		new_until;		/* a new leader does not know every session
+								 * yet */
 	le_time		watches_hang_until;
 	uint32		stamp;
 } store;
 
 static Session sessions[MAX_SESSIONS];
 static Parked parked[MAX_PARKED];
-static int	nparked;			/* places in use, or that were */
+static int	nparked;			/* places in use, now or before */
 
 static void fire_watches(bool news);
 
@@ -136,7 +138,7 @@ store_key(int number)
 
 /* ---- lists of node keys ---- */
 
-/* Whatever becomes of it, it goes with the schedule. */
+/* Freed with the schedule, in any case. */
 static void
 new_list(Answer *a)
 {
@@ -153,7 +155,7 @@ store_list_free(const Answer *a)
 		MemoryContextDelete((MemoryContext) a->list);
 }
 
-/* A node key was written: remember what a server that lags still shows. */
+/* A node key was written: keep the version that a lagging server shows. */
 static void
 remember(int number)
 {
@@ -172,8 +174,8 @@ remember(int number)
 }
 
 /*
- * docs, consistency: a stale read may come from any server, with a state of
- * arbitrary age, though always one that the store has been in.
+ * docs, consistency: a stale read may come from any server, with a past state
+ * of any age.
  */
 static void
 list_nodes(const Request *r, Answer *a)
@@ -289,7 +291,7 @@ store_expiry(int session, uint32 stamp)
 {
 	if (!sessions[session].alive || sessions[session].stamp != stamp)
 		return;
-	/* code, session_ttl.go: a leader that is gone ends nothing */
+	/* code, session_ttl.go: without a leader nothing expires */
 	if (sim.now < store.down_until)
 	{
 		set_timer(session);
@@ -356,7 +358,7 @@ renew_session(const Request *r, Answer *a)
 
 /*
  * Does the refusal tell that the asker's session, or its node key, is gone?
- * By what was asked for, whatever the codec makes of it.
+ * By the request, independently of the codec.
  */
 static bool
 tells_end(const Request *r, const Step *step, LeConsulReason reason)
@@ -406,7 +408,7 @@ put(Key *key, const Value *value, int session, uint32 lock_index)
 	key->index = store.index + 1;
 }
 
-/* docs, txn: what each verb asks and does.  False: refused. */
+/* docs, txn: conditions and effects of the verbs.  False: refused. */
 static bool
 run_step(const Request *r, const Step *step, Key *key,
 		 LeConsulReason *reason)
@@ -433,7 +435,7 @@ run_step(const Request *r, const Step *step, Key *key,
 				key->lock_index + (key->session != step->session));
 			return true;
 		case LE_CONSUL_UNLOCK:
-			/* code, state/kvs.go: a session that is gone is "invalid" */
+			/* code, state/kvs.go: an ended session is "invalid" */
 			if (!store_lives(step->session))
 				*reason = LE_CONSUL_NO_SESSION;
 			if (!store_lives(step->session) || !key->exists ||
@@ -460,8 +462,8 @@ run_step(const Request *r, const Step *step, Key *key,
 
 /*
  * code, kvs_endpoint.go: lock-delay is looked at before the transaction goes
- * to Raft, by the leader's own clock; a lock that was looked at just before
- * the invalidation, and applied just after, gets through.
+ * to Raft, by the leader's own clock; a lock that was checked just before the
+ * invalidation, and applied just after, gets through.
  */
 static bool
 refused_for_delay(const Request *r, Answer *a)
@@ -488,8 +490,8 @@ refused_for_delay(const Request *r, Answer *a)
 }
 
 /*
- * Who holds the election, as its key has it at this instant; -1: nobody.  Of
- * which term a value is that was written by hand cannot be told: 0.
+ * Holder of the election by its key, at this instant; -1: nobody.  A value
+ * written by hand does not tell its term: 0.
  */
 static int
 holder_of(int election, uint64 *token)
@@ -512,7 +514,7 @@ note_record(const Request *r, const Key *before, const Key *after)
 	claim_written(r->node, r->election, r->job, &was, &is, holder, token);
 }
 
-/* What the news key says from here on. */
+/* New content of the news key. */
 static void
 note_news(const Request *r)
 {
@@ -524,8 +526,8 @@ note_news(const Request *r)
 }
 
 /*
- * docs, txn: all of the steps or none, each sees what those before it did.
- * Returns which failed.
+ * docs, txn: all of the steps or none; each sees the earlier ones.  Returns
+ * the failed steps.
  */
 uint32
 store_try(const Request *r, Answer *a)
@@ -577,7 +579,7 @@ store_try(const Request *r, Answer *a)
 		if (step->key < MAX_ELECTIONS && step->part >= 0 &&
 			i == r->write[step->part])
 		{
-			/* as it was before the first step that wrote it */
+			/* before the first step that wrote it */
 			int			first = i;
 
 			for (int k = i - 1; k >= 0; k--)
@@ -666,9 +668,9 @@ answer_parked(Parked *p)
 }
 
 /*
- * docs, blocking: it returns when something changed, or when the time is up,
- * or for no reason.  One that is parked on a server that was stopped returns
- * when that goes on, or never.
+ * docs, blocking: it returns after a change, or when the time is up, or for no
+ * reason.  One that is parked on a stopped server returns when that goes on,
+ * or never.
  */
 static void
 fire_watches(bool news)
@@ -692,7 +694,7 @@ store_parked(int place, uint32 stamp)
 		answer_parked(&parked[place]);
 }
 
-/* It works again as it should. */
+/* All faults end. */
 void
 store_clear_up(void)
 {
@@ -707,7 +709,7 @@ store_hang_watches(le_time until)
 	store.watches_hang_until = until;
 }
 
-/* True if it is to be answered at once. */
+/* True if the answer comes at once. */
 static bool
 watch(const Request *r, Answer *a, int node, uint32 process, int flight,
 	  uint32 number)
@@ -816,12 +818,13 @@ store_apply(const Request *r, Answer *a, int node, uint32 process, int flight,
 
 	/*
 	 * docs, consistency: without a leader there are only stale reads.  code,
-	 * rpc.go: what was under way when it was lost may have been committed.
+	 * rpc.go: requests in flight at its loss may have been committed.
 	 */
 	if (sim.now < store.down_until && r->kind != LE_OP_LIST_NODES)
 	{
 		if (r->kind == LE_OP_RENEW_SESSION && sim_chance(200000))
-			return true;		/* by the old one, which does not know yet */
+			return true;		/* by the old leader, which does not know
+								 * yet */
 		if (!sim_chance(300000))
 		{
 			a->outcome = LE_UNAVAILABLE;
@@ -853,7 +856,7 @@ store_apply(const Request *r, Answer *a, int node, uint32 process, int flight,
 	return true;
 }
 
-/* ---- others ---- */
+/* ---- other clients ---- */
 
 /* By hand, past all locks. */
 void
@@ -878,7 +881,7 @@ store_write_by_hand(int election, bool delete)
 	fire_watches(false);
 }
 
-/* Consul's own client takes the key if it is free, with a value of its own. */
+/* Consul's own client takes a free key, with a value of its own. */
 void
 store_foreign_lock(int election)
 {

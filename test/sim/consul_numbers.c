@@ -3,10 +3,9 @@
  * consul_numbers.c
  *		The text of the store "consul", in numbers.
  *
- * In place of store/consul_text.c and what stands on it: numbers take the
- * place of names and JSON, which is what makes millions of schedules
- * affordable.  The steps of a transaction, and what their results mean, are
- * the shipped ones, of store/consul_plan.c.
+ * Replaces store/consul_text.c and its callers: numbers instead of names and
+ * JSON make millions of schedules affordable.  The steps of a transaction and
+ * the meaning of their results are shipped code, store/consul_plan.c.
  *
  * test/sim/consul_numbers.c
  *
@@ -65,7 +64,7 @@ target_value(const LeConsulValue *from)
 	};
 }
 
-/* A record, in the words of other values. */
+/* A record, coded in other fields. */
 static Value
 claim_value(const LeClaim *claim)
 {
@@ -97,7 +96,7 @@ record_of_key(const Key *key)
 	return record;
 }
 
-/* The index of a news key is all that its value has to make differ. */
+/* Only the index of a news key makes its value differ. */
 static Value
 news_value(Request *r, const LeOp *op)
 {
@@ -354,7 +353,7 @@ show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
 	to->nclaims = 1;
 }
 
-/* What became of each step, or what was written: the answer is the shipped
+/* Results of the steps, or the values written: the answer is the shipped
  * code's. */
 static void
 show_results(const Answer *from, const LeConsulPlan *plan, LeAnswer *to)

@@ -19,7 +19,7 @@
 
 struct Coroutine
 {
-	void	   *now[5];			/* where it stands */
+	void	   *now[5];			/* its saved state */
 	void	   *start[5];		/* at its beginning */
 	void		(*run) (void);
 	ucontext_t	context;
@@ -29,7 +29,7 @@ static Coroutine *current;
 static void *scheduler[5];
 static ucontext_t scheduler_context;
 
-/* A function of its own: compilers ask for that. */
+/* A function of its own, for the compilers' sake. */
 static pg_noinline void
 jump(void **where)
 {
@@ -43,7 +43,7 @@ go_back(void)
 		jump(scheduler);
 }
 
-/* A process that is started anew comes back to its first yield. */
+/* A restarted process returns to its first yield. */
 static void
 entry(void)
 {
@@ -82,7 +82,7 @@ coroutine_new(void (*run) (void))
 	return c;
 }
 
-/* Whatever it was doing is over; it begins at its beginning. */
+/* Ends its work; it starts from its beginning. */
 void
 coroutine_reset(Coroutine *c)
 {
@@ -98,7 +98,7 @@ coroutine_resume(Coroutine *c)
 	current = NULL;
 }
 
-/* Or is it the scheduler that does? */
+/* Or is it the scheduler? */
 bool
 coroutine_runs(void)
 {

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * edit.c
- *		Schedules that differ from what their seed says.
+ *		Changes to a schedule made from a seed.
  *
  * A schedule is written as words: seed=5 drop=0,3 calm=delay,repeat
  * storm=12345 (ms), perhaps with store=consul, cassandra or azure after the
  * seed.  The search for a shorter schedule prints such a line, and the files
  * in seeds/ consist of them.  With kill=N a worker dies at the Nth reading of
- * all, for those who look for the one instruction at which that does harm.
+ * all, to find the one instruction at which that does harm.
  *
  * test/sim/edit.c
  *

@@ -4,16 +4,16 @@
  *		Every schedule of a small configuration with at most so many faults.
  *
  * Two nodes, one election, a lease of 3 s, a job, and a transaction under
- * which the term is released.  Whatever can go wrong with a
- * message, a renewal, a list, a worker between two of its instructions or a
- * session is a decision; without a fault every decision is "no", and all
- * times are fixed.  A run is the list of decisions that are "yes".  From each
- * run one more fault is tried at every decision after its last, until as many
- * as asked for were made; each run is made from the beginning.
+ * which the term is released.  Each possible fault of a message, a renewal, a
+ * list, a worker between two of its instructions or a session is a decision;
+ * without a fault every decision is "no", and all times are fixed.  A run is
+ * the list of decisions that are "yes".  From each run one more fault is tried
+ * at every decision after its last, up to the given number; each run starts
+ * from the beginning.
  *
- * A state is what the machines, the store and the network hold, and how much
- * time is left to each deadline, in ms.  States are counted, not pruned: that
- * two of them look alike here does not prove that they are.
+ * A state consists of the content of machines, store and network, and the time
+ * left to each deadline, in ms.  States are counted, not pruned: two that look
+ * alike here need not be equal.
  *
  * test/sim/exhaustive.c
  *
@@ -135,7 +135,7 @@ exhaustive_note_state(void)
 	__sync_fetch_and_add(&set->states, 1);
 }
 
-/* One run, and from it all that have more faults. */
+/* One run, and from it all runs with more faults. */
 static void
 explore(int nyes, int most)
 {
@@ -170,7 +170,7 @@ explore(int nyes, int most)
 	}
 }
 
-/* Of whoever leads; also work, and the end of the term under it. */
+/* Of the leader; also work, and the end of the term under it. */
 static void
 add_event(Happening what, le_time at)
 {
@@ -216,7 +216,7 @@ prepare(void)
 	}
 }
 
-/* With these faults only, for people. */
+/* Exactly these faults, with a trace for people. */
 int
 exhaustive_replay(const char *faults)
 {

@@ -3,14 +3,14 @@
  * gateway.c
  *		The gateways of Cassandra: requests, step by step.
  *
- * What gateway/internal/lease does, function by function and under the same
- * names: who waits in line for whom, what is read and written when, and what
- * an answer that is missing makes of it.  Each request runs as a coroutine,
- * which sleeps while a statement is on its way; gateways are frozen, die with
- * all that they were doing, and come back knowing nothing.
+ * Follows gateway/internal/lease function by function, under the same names:
+ * the order of waiting requests, the times of reads and writes, and the effect
+ * of a missing answer.  Each request runs as a coroutine, which sleeps while a
+ * statement is on its way; gateways are frozen, die with all their requests,
+ * and come back with empty memory.
  *
  * gateway/internal/lease/lease_test.go shows the same of the real one over a
- * store that it can make fail, test/gateway over a real Cassandra.
+ * store with faults on demand, test/gateway over a real Cassandra.
  *
  * test/sim/gateway.c
  *
@@ -22,44 +22,44 @@
 #define GRANULARITY		LE_SEC
 #define BUDGET			(4500 * LE_MSEC)	/* --request-timeout */
 #define STATEMENT		(2 * LE_SEC)	/* --statement-timeout */
-#define POLL			(800 * LE_MSEC) /* where many are watched */
+#define POLL			(800 * LE_MSEC) /* with many locks watched */
 #define MIN_TTL_MS		5000
 #define MAX_TTL_MS		(24 * 3600 * 1000)
 #define MAX_TOKEN		(UINT64CONST(1) << 53)
 #define MAX_TOKEN_JUMP	(UINT64CONST(1) << 40)
 
-/* The queue of one lock; it exists while somebody stands in it. */
+/* The queue of one lock; exists while a request stands in it. */
 typedef struct Line
 {
 	int			refs;
 	bool		taken;
 	bool		filled;
 	Row			seen;
-	le_time		since;			/* when the read that brought it was sent */
+	le_time		since;			/* the send of the read that brought it */
 	CqlKind		level;
 } Line;
 
-/* A lock that somebody waits for. */
+/* A lock with waiters. */
 typedef struct Hub
 {
 	int			refs;
-	uint32		stamp;			/* of the look that is due */
+	uint32		stamp;			/* of the next read */
 	bool		seen;
 	Row			row;
-	uint32		version;		/* of row */
+	uint32		version;		/* version of row */
 } Hub;
 
 typedef struct Gateway
 {
 	bool		up;
 	le_time		frozen_until;
-	le_time		severed_until;	/* from Cassandra */
+	le_time		severed_until;	/* cut off from Cassandra */
 	Line		lines[MAX_ELECTIONS];
 	Hub			hubs[MAX_ELECTIONS];
-	Row			terms[MAX_ELECTIONS];	/* written last; epoch 0: unknown */
+	Row			terms[MAX_ELECTIONS];	/* last write; epoch 0: unknown */
 } Gateway;
 
-/* Where an answer goes; one for all locks of a batch. */
+/* Destination of an answer; one for all locks of a batch. */
 typedef struct Reply
 {
 	bool		used;
@@ -76,26 +76,26 @@ typedef struct Job
 	bool		used;
 	int			number;
 	int			gateway;
-	uint32		stamp;			/* of the wake-up that counts */
+	uint32		stamp;			/* number of the valid wake-up */
 	Coroutine  *coroutine;
-	int			reply;			/* -1: nobody waits for it */
-	int			doc;			/* which of the answer's documents */
+	int			reply;			/* -1: no client waits for it */
+	int			doc;			/* index of the answer's document */
 	int			election;
-	bool		background;		/* burns what an acquire has left open */
+	bool		background;		/* burns an acquire of unknown outcome */
 	Request		request;
-	LeTermRef	term;			/* of a renewal */
+	LeTermRef	term;			/* belongs to a renewal */
 
-	/* the turn on a lock */
+	/* has the turn on its lock */
 	bool		queues;
 	bool		has_turn;
 	uint64		arrival;
 	le_time		arrived;
 
-	le_time		deadline;		/* of its work */
+	le_time		deadline;		/* its work goes on in the background */
 	le_duration pause;			/* the next one */
 	bool		parked;			/* waits for a lock to change */
 
-	/* a statement that takes place when it wakes up */
+	/* a statement that is applied when it wakes up */
 	bool		under_way;
 	Cql			cql;
 	CqlResult	result;
@@ -103,7 +103,7 @@ typedef struct Job
 
 	/* an acquire */
 	bool		open;
-	bool		lost;			/* one cannot apply any more, but may have */
+	bool		lost;			/* a write that may apply no more, but may have */
 	uint64		e0;
 	uint64		want;
 	le_time		start;
@@ -112,10 +112,10 @@ typedef struct Job
 static Gateway gateways[GATEWAYS];
 static Job *jobs[MAX_JOBS];
 static Reply replies[MAX_JOBS];
-static int	nused;				/* places in use, or that were */
+static int	nused;				/* places in use, now or before */
 static uint64 arrivals;
 static uint32 stamps;
-static Job *self;				/* whose code runs */
+static Job *self;				/* the coroutine that runs */
 
 static Job *new_job(int gateway, const Request *r, int election);
 
@@ -198,7 +198,7 @@ statement_without_majority(Cql *cql)
 	return open_outcome(STATEMENT);
 }
 
-/* It is not applied, and mostly the gateway knows that. */
+/* It is not applied, and the gateway mostly knows that. */
 static CqlResult
 statement_severed(void)
 {
@@ -211,8 +211,8 @@ statement_severed(void)
 }
 
 /*
- * No answer comes, and it was applied, or is not, or will be.  Perhaps there
- * will be none to the next statements, too.
+ * No answer comes; it was applied, or is not, or will be.  The next statements
+ * may get no answer either.
  */
 static CqlResult
 statement_without_answer(Cql *cql)
@@ -239,7 +239,7 @@ statement_without_answer(Cql *cql)
 }
 
 /*
- * cql/db.go: sent once.  It takes place at its beginning or at its end, which
+ * cql/db.go: sent once.  It is applied at its beginning or at its end, which
  * is all that others can tell; its second is that of the beginning.
  */
 static CqlResult
@@ -341,7 +341,7 @@ fail(bool maybe)
 	answer(503, maybe ? "unknown" : "not-applied");
 }
 
-/* service.go, trust(): of so many whole seconds. */
+/* service.go, trust(): for so many whole seconds. */
 static le_duration
 trust(int ttl)
 {
@@ -388,7 +388,7 @@ drop(Line *line)
 		memset(line, 0, sizeof(*line));
 }
 
-/* What keeps or ends a term goes before all others. */
+/* Requests that keep or end a term go before all others. */
 static bool
 comes_first(const Job *job)
 {
@@ -408,7 +408,7 @@ is_before(const Job *a, const Job *b)
 	return a->arrival < b->arrival;
 }
 
-/* In that order, and of arrival; false: others took all the time. */
+/* By rank, then arrival; false: others took all the time. */
 static bool
 enter(void)
 {
@@ -468,7 +468,7 @@ in_turn(void (*work) (void))
 	}
 }
 
-/* What others have read for us, since we arrived. */
+/* A row that others have read since this request arrived. */
 static bool
 seen_since(CqlKind level, Row *row)
 {
@@ -500,7 +500,7 @@ read_row(CqlKind level, Row *row)
 	return result;
 }
 
-/* Until it succeeds or the time is over. */
+/* Repeated until it succeeds or the time is over. */
 static CqlResult
 settle(bool open, Row *row)
 {
@@ -526,7 +526,7 @@ look(int gateway, int election, le_time at)
 	network_at(at, AT_HUB, gateway * MAX_ELECTIONS + election, hub->stamp);
 }
 
-/* Written through this gateway: its own waiters hear of it at once. */
+/* Written through this gateway: its own waiters get the change at once. */
 static void
 changed(void)
 {
@@ -562,7 +562,7 @@ wake_parked(int gateway, int election, bool all)
 	}
 }
 
-/* A majority is enough to notice; what a waiter is told is read again. */
+/* A read at QUORUM is enough to notice; the row for a waiter is read again. */
 static void
 poll_hub(int gateway, int election)
 {
@@ -654,7 +654,7 @@ repeated(const Row *row)
 		  trust(Min(row->ttl, whole_ttl(self->request.lock.ttl_ms))));
 }
 
-/* Somebody holds it, perhaps this very attempt: only what is left counts. */
+/* The lock is held, perhaps by this attempt: only the rest of it counts. */
 static void
 taken(const Row *row)
 {
@@ -667,7 +667,7 @@ taken(const Row *row)
 	repeated(row);
 }
 
-/* False: there is no such token. */
+/* False: no such token. */
 static bool
 next_token(uint64 e0, uint64 least, uint64 *e1)
 {
@@ -695,7 +695,7 @@ confirm(const Row *row)
 	else if (row->epoch >= self->want && row->owner != 0)
 		refuse(409, "held", row);
 	else if (row->epoch >= self->want)
-		fail(true);				/* over already, but perhaps not unseen */
+		fail(true);				/* over already, but perhaps unseen */
 	else
 	{
 		/* a write from the future hides it */
@@ -705,7 +705,7 @@ confirm(const Row *row)
 	}
 }
 
-/* What may still apply is burned, in the background if need be. */
+/* Burns an acquire that may still apply, in the background if need be. */
 static void
 give_up(bool applied)
 {
@@ -798,7 +798,7 @@ acquire_in_turn(void)
 		}
 		if (self->open && row.epoch != self->e0)
 		{
-			self->open = false; /* what moved it, or nothing */
+			self->open = false; /* the cause of the change, or nothing */
 			if (!is_mine(&row) &&
 				(row.owner == 0 || row.epoch != self->want))
 				self->lost = true;
@@ -830,7 +830,7 @@ acquire(void)
 	in_turn(acquire_in_turn);
 }
 
-/* True: there is nothing left to do. */
+/* True: done. */
 static bool
 abandoned(void)
 {
@@ -882,7 +882,9 @@ judge_renew(const Row *row)
 	return true;
 }
 
-/* What to write: value and attempt must be written again.  False: answered. */
+/*
+ * The row to write: value and attempt must be written again.  False: answered.
+ */
 static bool
 successor(Row *next)
 {
@@ -1050,7 +1052,7 @@ show_claim(int status, const ClaimRecord *c)
 	doc()->claim = *c;
 }
 
-/* A record, or none, and the lock as it was then. */
+/* A record, or none, and the lock at that time. */
 static CqlResult
 read_record(Row *row, ClaimRecord *now)
 {
@@ -1072,8 +1074,8 @@ read_lock(Row *row)
 }
 
 /*
- * cql/db.go, ReadClaim(): of a lock without the record only a read of its own
- * tells, and the record is looked for once more after that.
+ * cql/db.go, ReadClaim(): a lock without the record needs a read of its own,
+ * and the record is read once more after that.
  */
 static CqlResult
 read_claim(Row *row, ClaimRecord *now)
@@ -1126,7 +1128,9 @@ write_claim(CqlKind kind)
 	return result;
 }
 
-/* Is it decided that the claim cannot be made?  maybe: a try may apply yet. */
+/*
+ * Is it certain that the claim cannot be made? maybe: a try may still apply.
+ */
 static bool
 cannot_claim(const Row *row, const ClaimRecord *now, bool maybe)
 {
@@ -1256,9 +1260,9 @@ get_claim(void)
 		show_claim(200, &now);
 }
 
-/* ---- reads for callers (read.go, api/server.go) ---- */
+/* ---- reads for clients (read.go, api/server.go) ---- */
 
-/* False: not known, and answered so. */
+/* False: unknown, and answered so. */
 static bool
 get_row(Row *row)
 {
@@ -1392,7 +1396,7 @@ ready(void)
 
 /* ---- jobs ---- */
 
-/* api/decode.go: what is refused before anything is looked at. */
+/* api/decode.go: requests refused at once. */
 static bool
 malformed(const LockRequest *l)
 {
@@ -1466,8 +1470,9 @@ resume_job(Job *job)
 }
 
 /*
- * A claim trusts a "no" that says that nothing was done.  Whoever repeats a
- * request does so for want of an answer, so one of two is none to trust.
+ * A claim trusts a "no" that says that nothing was done.  A request is
+ * repeated for want of an answer, so the answer to one of two cannot be
+ * trusted.
  */
 static bool
 to_distrust(const Request *r, const char *problem)
@@ -1477,7 +1482,7 @@ to_distrust(const Request *r, const char *problem)
 		problem != NULL && strcmp(problem, "claim-refused") != 0;
 }
 
-/* What a coroutine runs; it comes back here for the next request. */
+/* The body of a coroutine; it returns here for the next request. */
 static void
 job_process(void)
 {
@@ -1583,7 +1588,7 @@ new_reply(const Request *r, int node, uint32 process, int flight,
 	return reply;
 }
 
-/* Between client and gateway something breaks: nobody knows, or a proxy. */
+/* A fault between client and gateway: no answer, or a proxy's. */
 static void
 break_answer(Answer *a)
 {
@@ -1593,7 +1598,7 @@ break_answer(Answer *a)
 		a->lock.foreign = true;
 }
 
-/* What is asked of one lock of several, as if it were alone. */
+/* One lock of a batch, as if it were alone. */
 static void
 take_entry(LockRequest *l, int i)
 {
@@ -1604,8 +1609,8 @@ take_entry(LockRequest *l, int i)
 }
 
 /*
- * Does it refuse whatever is asked of several locks at once, for one of them,
- * but renewals?  By the seed alone, so that schedules stay what they were.
+ * Does it refuse batches other than renewals, for the sake of one lock?  By
+ * the seed alone, so that old schedules stay the same.
  */
 static bool
 finds_fault(int gateway)
@@ -1625,7 +1630,7 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 
 	if (!gateways[l->gateway].up)
 	{
-		/* its machine refuses, or is gone, too */
+		/* its machine refuses, or is down, too */
 		if (sim_below(2) == 0)
 			answer_at_once(r, node, process, flight, number, LE_NET_NOT_SENT,
 						   0, NULL);
@@ -1691,7 +1696,7 @@ gateway_serve(const Request *r, int node, uint32 process, int flight,
 	}
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
 void
 gateway_freeze(int number, le_time until)
@@ -1706,7 +1711,7 @@ gateway_freeze(int number, le_time until)
 	g->frozen_until = Max(g->frozen_until, until);
 }
 
-/* What it has sent may arrive all the same. */
+/* Requests that it has sent may still arrive. */
 void
 gateway_kill(int number, le_duration down)
 {
@@ -1752,7 +1757,7 @@ gateways_clear_up(void)
 
 /* ---- events ---- */
 
-/* A statement takes place whether or not its gateway is there to hear. */
+/* A statement is applied whether or not its gateway still runs. */
 static void
 wake(int number, uint32 stamp)
 {

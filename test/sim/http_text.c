@@ -26,7 +26,7 @@ no_sense(const LeHttpRequest *request)
 	abort();
 }
 
-/* What follows the name; NULL: it is not there. */
+/* The text after the name; NULL: no such name. */
 static const char *
 find(const char *text, const char *name)
 {
@@ -78,7 +78,7 @@ lock_many(LockVerb verb)
 		verb == LOCK_RELEASE_MANY || verb == LOCK_GET_MANY;
 }
 
-/* What stands behind the name before the end of the entry. */
+/* The text after the name, up to the end of the entry. */
 static const char *
 find_before(const char *text, const char *name)
 {
@@ -194,7 +194,7 @@ read_query(const char *query, Request *r)
 	}
 }
 
-/* Which of a lock's requests, by method and the rest of the path. */
+/* One lock's request, by method and the rest of the path. */
 static LockVerb
 lock_verb(const char *method, const char *rest, LockRequest *l)
 {
@@ -269,7 +269,7 @@ batch_verb(const char *path)
 	return LOCK_NONE;
 }
 
-/* Those whose operations go together, for the checks. */
+/* Operations that go together, for the checks. */
 static void
 note_parts(Request *r)
 {
@@ -326,7 +326,7 @@ text_read_request(const LeHttpRequest *request, Request *r)
 static char buffer[4096];
 static char *end;
 
-/* Mostly of constants, whose length need not be counted each time. */
+/* Mostly for constants, whose length need not be counted each time. */
 static pg_attribute_always_inline void
 put(const char *s)
 {
@@ -383,7 +383,7 @@ put_row(const Row *row)
 	put_number(",\"expires_in_ms\":", row->ttl * 1000);
 }
 
-/* What the claimant says of it, which the gateway does not look into. */
+/* The claimant's text, which the gateway does not interpret. */
 static void
 put_info(const ClaimRecord *c, int job)
 {

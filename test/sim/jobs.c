@@ -4,8 +4,8 @@
  *		Many schedules, on all processors.
  *
  * Each job takes every n-th seed, counts in shared memory, and goes on after
- * a failure, unless the first is enough; a job that crashes leaves there which
- * seed it was at.
+ * a failure, unless the first is enough; the seed of a job that crashes stays
+ * there.
  *
  * test/sim/jobs.c
  *
@@ -36,7 +36,7 @@ typedef struct Job
 
 static Job *jobs;
 static Counts total;
-static int	only_store = -1;	/* whatever the seeds say */
+static int	only_store = -1;	/* overrides the seeds */
 
 extern int	__real_clock_gettime(clockid_t id, struct timespec *ts);
 
@@ -119,7 +119,7 @@ stop_jobs(int njobs)
 		jobs[i].stop = true;
 }
 
-/* A long run need not end before its failures are looked at. */
+/* Failures of a long run can be read before its end. */
 static void
 tell_failures(int njobs)
 {
@@ -132,7 +132,7 @@ tell_failures(int njobs)
 	fflush(stdout);
 }
 
-/* A job that ends without a word must not pass for one that found nothing. */
+/* A job that ends silently must not pass for one without failures. */
 static bool
 ended_well(const Job *job, int status)
 {
@@ -144,7 +144,7 @@ ended_well(const Job *job, int status)
 	return false;
 }
 
-/* Until all have ended; returns how many crashed. */
+/* Waits until all have ended; returns how many crashed. */
 static int
 wait_for_jobs(int njobs, uint64 schedules, bool first, double started)
 {
@@ -197,7 +197,7 @@ add_counts(const Counts *c)
 
 #define N(field)	((unsigned long long) total.field)
 
-/* Other processes share the processors, so their time is what counts. */
+/* Other processes share the processors, so the jobs' own time counts. */
 static double
 cpu_seconds(void)
 {
@@ -276,7 +276,7 @@ summary(double elapsed, int njobs, int failed)
 	printf("\nfailed: %d\n", failed);
 }
 
-/* The first failure, made as short as can be. */
+/* The first failure, shortened as far as possible. */
 static void
 explain(int njobs)
 {

@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * kills.c
- *		A few schedules, in which a worker dies at each of its readings.
+ *		A few schedules, in which a worker dies at each reading of a clock.
  *
- * What one process says in two steps, to the table and to those who sleep, may
- * be cut in two by its end, and the next one has to say the rest.  Among
- * random schedules few die just there: each of these defects took a seed of
- * its own, which lost its aim with the next change of the worker.  So every
- * place is tried, one after another, until the schedule has no more readings;
- * in those seeds where a session learns of the end of its term when that is
- * over, or a term ends that was of no use, since most have nobody who could
- * miss it.
+ * A process announces a change in two steps, in the table and to sleepers; its
+ * end may come between them, and the next one has to do the second.  Few
+ * random schedules die just there: each of these defects took a seed of its
+ * own, which missed after the next change of the worker.  So every reading is
+ * tried, one after another, until the schedule has no more; only in seeds
+ * where a session learns of the end of its term after that, or a term ends for
+ * lack of progress, since in most no session could miss the news.
  *
  * test/sim/kills.c
  *
@@ -28,7 +27,7 @@ typedef struct Tally
 	uint64		failed;
 } Tally;
 
-/* The first failure of a seed is enough: those next to it are mostly alike. */
+/* The first failure of a seed is enough: its neighbours are mostly alike. */
 static void
 kill_everywhere(uint64 seed, Tally *tally)
 {
@@ -52,7 +51,7 @@ kill_everywhere(uint64 seed, Tally *tally)
 	}
 }
 
-/* Each job takes the next seed that nobody has, until there are none. */
+/* Each job takes the next free seed, until there are none. */
 static void
 work(const uint64 *seeds, uint64 n, uint64 *next, Tally *tally)
 {
@@ -62,7 +61,7 @@ work(const uint64 *seeds, uint64 n, uint64 *next, Tally *tally)
 		kill_everywhere(seeds[i], tally);
 }
 
-/* Half of them for the one, half for the other. */
+/* Half of them for each kind. */
 static void
 choose(uint64 *seeds, uint64 n, uint64 from)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * load.c
- *		How many requests per second do so many nodes make?
+ *		The number of requests per second of so many nodes.
  *
  * In fair weather: every node campaigns for every election, one leads each.
  *

@@ -3,9 +3,9 @@
  * memory.c
  *		Memory contexts that cost next to nothing.
  *
- * A context is a chain of blocks from one pool; nothing is given back before
- * the context is.  Between schedules all blocks return to the pool at once,
- * whatever a process that was killed has left.
+ * A context is a chain of blocks from one pool; memory is freed with its
+ * context only.  Between schedules all blocks return to the pool at once,
+ * including those of killed processes.
  *
  * test/sim/memory.c
  *
@@ -44,7 +44,7 @@ typedef struct Pool
 	Block	  **every;
 	int			nevery;
 	int			nused;			/* every[0 .. nused) were handed out ... */
-	Block	   *returned;		/* ... and these came back */
+	Block	   *returned;		/* ... and these were freed */
 } Pool;
 
 static Block *small_blocks[MAX_BLOCKS];
@@ -129,7 +129,7 @@ memory_reset_all(void)
 	small.returned = large.returned = NULL;
 }
 
-/* ---- what the server's code calls ---- */
+/* ---- called by the server's code ---- */
 
 MemoryContext
 AllocSetContextCreateInternal(MemoryContext parent, const char *name,
@@ -197,7 +197,7 @@ palloc0(Size size)
 void *
 repalloc(void *pointer, Size size)
 {
-	/* how much there was is not known, but that much can be read */
+	/* the old size is unknown, but so much can be read */
 	return memmove(palloc(size), pointer, size);
 }
 

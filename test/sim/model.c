@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * model.c
- *		Random transactions and what the model of Consul makes of them.
+ *		Random transactions and their results in the model of Consul.
  *
- * One line of JSON per operation: what is asked, which steps fail, and how
- * all keys stand afterwards.  test/t/110_model.pl asks a real Consul the same
- * and compares.  Sessions and indexes are the model's own numbers; the test
- * keeps the real ones beside them.
+ * One line of JSON per operation: the request, the failed steps, and the state
+ * of all keys afterwards. test/t/110_model.pl asks a real Consul the same and
+ * compares.  Sessions and indexes are the model's own numbers; the test keeps
+ * the real ones beside them.
  *
  * test/sim/model.c
  *
@@ -14,7 +14,7 @@
  */
 #include "cli.h"
 
-#define SESSIONS	4			/* alive at a time, about */
+#define SESSIONS	4			/* sessions alive at a time, about */
 
 static Schedule schedule;
 
@@ -47,7 +47,7 @@ some_key(void)
 		(int) sim_below(MAX_ELECTIONS);
 }
 
-/* Mostly what would pass, so that whole transactions do, too. */
+/* Mostly steps that pass, so that whole transactions do, too. */
 static void
 fill_step(Request *r, Step *step)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * model_azure.c
- *		What the model of Azure Blob Storage answers, cell by cell.
+ *		Answers of the model of Azure Blob Storage, cell by cell.
  *
  * One line of JSON for each operation in each state of a lease, and for each
  * variant of the service: the answer's status and code, the lease id that it
@@ -61,7 +61,7 @@ static const Operation operations[] = {
 	{"delete A", {BLOB_DELETE, .lease_id = A}},
 };
 
-/* How each state comes about: what is done, in this order. */
+/* The operations that lead to each state, in order. */
 static const struct
 {
 	const char *name;

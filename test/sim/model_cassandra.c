@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * model_cassandra.c
- *		Random requests and what the models of gateway and Cassandra answer.
+ *		Random requests and the answers of the models of gateway and Cassandra.
  *
  * One line of JSON per request: method, path, body, and the answer's status
  * and body.  test/gateway/model_test.go puts the same to a real le-gateway
  * over a real Cassandra and compares.  The requests are written by
  * store/cassandra.c; leases are so long that none runs out.
  *
- * The checks of the simulation judge workers.  There are none here, so what
- * they say does not count.
+ * The checks of the simulation judge workers.  There are none here, so their
+ * findings do not count.
  *
  * test/sim/model_cassandra.c
  *
@@ -35,7 +35,7 @@ typedef struct Ask
 	LeClaim		claim;
 	LeClaim		previous;
 	LeTermRef	terms[ELECTIONS];
-	const LeOp *joined[ELECTIONS];	/* that go with it */
+	const LeOp *joined[ELECTIONS];	/* operations in the same request */
 } Ask;
 
 static bool
@@ -50,7 +50,7 @@ some_owner(void)
 	return (int) sim_below(OWNERS);
 }
 
-/* How the lock stands, and what its job's record says. */
+/* State of the lock, and content of its job's record. */
 static Row
 row_of(int election, int job, ClaimRecord *record)
 {
@@ -71,7 +71,7 @@ ask_as(Ask *a, int owner)
 	a->op.session = a->session;
 }
 
-/* For the term that there is, mostly. */
+/* Mostly for the present term. */
 static void
 name_term(Ask *a, const Row *row)
 {
@@ -93,7 +93,7 @@ fill_acquire(Ask *a, const Row *row)
 	else if (sim_below(16) == 0)
 		a->op.token_floor = row->epoch + (UINT64CONST(1) << 41);
 	if (sim_below(16) == 0)
-		a->op.lease = LE_SEC;	/* shorter than a gateway takes */
+		a->op.lease = LE_SEC;	/* below a gateway's minimum */
 }
 
 static void
@@ -148,7 +148,7 @@ fill_complete(Ask *a, const ClaimRecord *record)
 	a->claim.state = sim_below(2) == 0 ? LE_CLAIM_DONE : LE_CLAIM_FAILED;
 }
 
-/* One of several that is not spoils them all, which is soon seen. */
+/* A single bad one spoils them all, which one request shows. */
 static void
 well_formed(LeOp *op)
 {
@@ -156,7 +156,7 @@ well_formed(LeOp *op)
 	op->rev = Max(op->rev, 1);
 }
 
-/* The same is asked of the other elections, by one request. */
+/* The same for the other elections, by one request. */
 static void
 join_others(Ask *a, int election)
 {
@@ -227,7 +227,7 @@ draw(Ask *a)
 			fill_complete(a, &record);
 			break;
 		case LE_OP_WATCH:
-			a->op.watch_index = row.epoch + 1;	/* so nothing is waited for */
+			a->op.watch_index = row.epoch + 1;	/* so nothing waits for it */
 			a->op.wait_ms = 1000;
 			break;
 		default:

@@ -43,8 +43,8 @@ read_8_digits(const char *s)
 }
 
 /*
- * The last digits tell, or where the session is one in name only, the first,
- * which are those of the incarnation.  "" is no session.
+ * By the last digits or, for a session in name only, by the first, those of
+ * the incarnation.  "" is no session.
  */
 int
 session_of_name(const char *name)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * network.c
- *		What is to come, and the network between nodes and store.
+ *		Future events, and the network between nodes and store.
  *
- * Requests and answers are lost, repeated, held up and reordered, each on its
- * own.  A request whose sender has given it up, or is dead, is applied all
- * the same when it arrives.
+ * Requests and answers are lost, repeated, held up and reordered, each
+ * independently.  A request is applied when it arrives, even if its sender has
+ * given it up or is dead.
  *
  * test/sim/network.c
  *
@@ -43,8 +43,8 @@ static int	free_message;
 static int	fresh_message;
 
 /*
- * What is to come, the first last.  There is little at a time, and mostly what
- * is added comes soon: no heap is as quick.
+ * Future events, the first at the end.  They are few, and a new one mostly
+ * comes soon: faster than a heap.
  */
 static Entry entries[2 * MAX_MESSAGES];
 static int	nentries;
@@ -57,9 +57,9 @@ network_reset(void)
 	nentries = 0;
 }
 
-/* ---- what is to come ---- */
+/* ---- future events ---- */
 
-/* After whatever is to come at the same instant. */
+/* After all events of the same instant. */
 void
 network_at(le_time at, int what, int a, uint32 b)
 {
@@ -108,7 +108,7 @@ end_answer(int m)
 	end_message(m);
 }
 
-/* Does the worker that sent it still wait for an answer? */
+/* Does the sending worker still wait for an answer? */
 bool
 network_awaits(int node, uint32 process, int flight, uint32 number)
 {
@@ -124,7 +124,7 @@ is_awaited(const Message *m)
 	return network_awaits(m->node, m->process, m->flight, m->number);
 }
 
-/* What has come back to a worker, and it was not told of yet. */
+/* An answer that has arrived, and its worker has not read yet. */
 const Answer *
 network_answer_to(const Flight *f)
 {
@@ -152,7 +152,7 @@ cut(const SimNode *n, int gateway)
 		(n->cut_gateway < 0 || n->cut_gateway == gateway);
 }
 
-/* Each store has the end of it for itself. */
+/* Each store ends it for itself. */
 static size_t
 request_size(const Request *r)
 {
@@ -218,7 +218,7 @@ answer_size(const Answer *a)
 		sizeof(a->keys) : offsetof(Answer, keys);
 }
 
-/* On its way back; answers that were held up may overtake each other. */
+/* On its way back; delayed answers may overtake each other. */
 void
 network_answer(int node, uint32 process, int flight, uint32 number,
 			   const Answer *answer)
@@ -244,8 +244,9 @@ network_answer(int node, uint32 process, int flight, uint32 number,
 }
 
 /*
- * A claim trusts a "no" that says that nothing was done.  Whoever repeats a
- * request does so for want of an answer, so one of two is none to trust.
+ * A claim trusts a "no" that says that nothing was done.  A request is
+ * repeated for want of an answer, so the answer to one of two cannot be
+ * trusted.
  */
 static void
 distrust(const Message *m, Answer *a)
@@ -288,7 +289,7 @@ deliver_answer(int number)
 	if (is_awaited(m) && (n->answered & bit) == 0)
 	{
 		n->answered |= bit;
-		/* until the worker has taken notice of it */
+		/* until the worker reads the answer */
 		n->flights[m->flight].message = number;
 		node_wake(n);
 	}
@@ -296,7 +297,7 @@ deliver_answer(int number)
 		end_answer(number);
 }
 
-/* Of a request, or of what an answer is to; nobody waits for some. */
+/* For a request, or the request of an answer; some have no waiter. */
 static LeOpKind
 kind_of(const Entry *e)
 {
@@ -307,7 +308,7 @@ kind_of(const Entry *e)
 	return is_awaited(m) ? sim.node[m->node]->flights[m->flight].kind : 0;
 }
 
-/* What is under way, whatever the order; and how long until it arrives. */
+/* Messages in flight, in any order; and the time until each arrives. */
 uint64
 network_hash(void)
 {
@@ -367,7 +368,7 @@ network_step(void)
 	}
 }
 
-/* The process is gone, and its connections with it. */
+/* The process has ended, and its connections with it. */
 void
 network_forget(SimNode *n)
 {
@@ -397,7 +398,7 @@ le_http_looks_up_apart(void)
 	return true;
 }
 
-/* What was sent is on its way. */
+/* The request is on its way. */
 void
 le_http_push(void)
 {
@@ -447,7 +448,7 @@ first_timeout(const SimNode *n)
 	return next;
 }
 
-/* Asked for on the clock of le_now(). */
+/* Time-out on the clock of le_now(). */
 le_time
 le_http_timer(void)
 {
@@ -506,7 +507,7 @@ end_flight(SimNode *n, int i)
 		give_up_waiting(&n->flights[i]);
 }
 
-/* Which flight that is over was sent first?  -1: none is. */
+/* The finished flight that was sent first; -1: none. */
 static int
 first_over(const SimNode *n, uint64 left, le_time now)
 {
@@ -524,7 +525,7 @@ first_over(const SimNode *n, uint64 left, le_time now)
 	return first;
 }
 
-/* In the order in which they were sent, answers before timeouts. */
+/* In the order of sending, answers before timeouts. */
 void
 le_http_run(void)
 {

@@ -29,7 +29,7 @@
 #include "worker/wire/lanes.h"
 #include "worker/worker.h"
 
-/* Where bound.c, runs.c and progress.c have theirs in shared memory. */
+/* Memory for the shared part of bound.c, runs.c and progress.c. */
 #define BOUND_AT	MAXALIGN(le_leases_size())
 #define RUNS_AT		(BOUND_AT + MAXALIGN(le_bound_size()))
 #define PROGRESS_AT	(RUNS_AT + MAXALIGN(le_run_registry_size()))
@@ -40,17 +40,17 @@ extern char __stop_le_state[];
 #define STATE_SIZE		((size_t) (__stop_le_state - __start_le_state))
 
 SimNode    *sim_node = NULL;
-static SimProcess *live = NULL; /* whose static variables are in place */
+static SimProcess *live = NULL; /* owner of the present static variables */
 
-/* What a turn takes, and how many are too many in a second. */
+/* Time of a turn, and the limit of turns in a second. */
 #define TURN		(50 * LE_MSEC / 1000)
 #define MAX_TURNS	4000
 
-static char *pristine = NULL;	/* the state of a process that begins */
+static char *pristine = NULL;	/* static variables of a new process */
 
 /*
- * Few elections never fill a window that is made for thousands, nor ask for a
- * list of keys first: in every fourth schedule they do.
+ * Few elections would never fill a window made for thousands, nor list the
+ * keys first: every fourth schedule makes them.
  */
 static void
 narrow_lanes(void)
@@ -64,9 +64,9 @@ narrow_lanes(void)
 }
 
 /*
- * Few elections are never so many that nodes go by each other's news: in two
- * of three schedules they are, and in half of these the first node has not
- * begun to tell.  Nor is there ever more to tell than has room.
+ * Few elections would never make nodes rely on each other's news: two of three
+ * schedules make them, and in half of these the first node publishes none yet.
+ * Nor would news ever overflow.
  */
 static void
 force_news(void)
@@ -133,7 +133,7 @@ node_enter_process(SimNode *n, SimProcess *p)
 	le_safety_margin = n->margin_ms;
 }
 
-/* The same, for a process that begins. */
+/* The same, for a new process. */
 void
 node_begin_process(SimNode *n, SimProcess *p)
 {
@@ -190,9 +190,9 @@ node_progress(SimNode *n, const LeSlot *slot)
 	return (LeProgress *) (n->shmem + PROGRESS_AT) + (slot - slots);
 }
 
-/* ---- when does it run? ---- */
+/* ---- times of its turns ---- */
 
-/* The worker has gone to sleep: when does it wake up? */
+/* The worker has gone to sleep: the time of its wake-up. */
 void
 node_plan(SimNode *n)
 {
@@ -214,7 +214,7 @@ node_wake(SimNode *n)
 		n->run_at = Max(sim.now + TURN, n->frozen_until);
 }
 
-/* At which reading of a clock does it happen next? */
+/* The clock reading at which it happens next. */
 static int64
 draw_reading(int per_million)
 {
@@ -235,9 +235,9 @@ expect_fate(int64 pause_at, int64 kill_at)
 }
 
 /*
- * A worker that was told to has just sent a proof.  The store answers, but
- * the worker is stopped, and nothing that it sends afterwards arrives: now it
- * shows from when on it has counted its trust.
+ * The worker has just sent the proof of an ambush.  The store answers, but the
+ * worker is stopped, and no later request arrives: this shows from when on it
+ * counts its trust.
  */
 void
 node_ambush(void)
@@ -264,7 +264,7 @@ node_meets_fate(void)
 
 	if (exhaustive ? sim_chance(w->pause) : sim.readings >= sim.pause_at)
 	{
-		/* this reading does not count for the other */
+		/* this reading does not count for the other kind */
 		expect_fate(draw_reading(w->pause),
 					sim.kill_at + (sim.kill_at != PG_INT64_MAX));
 		sim.counts.pauses++;
@@ -275,7 +275,7 @@ node_meets_fate(void)
 			  (sim_node->run_at - sim.now) / (double) LE_SEC);
 		if (!exhaustive && sim_below(2) == 0)
 		{
-			/* what it has sent is answered, then it is alone */
+			/* its request gets an answer, then it is cut off */
 			sim_node->cut_gateway = -1;
 			sim_node->cut_from = sim.now + 20 * LE_MSEC;
 			sim_node->cut_until = sim_node->frozen_until +
@@ -327,7 +327,7 @@ node_start_worker(SimNode *n)
 	trace(n, "worker starts");
 }
 
-/* The postmaster starts another; on_exit callbacks do not run. */
+/* The postmaster starts another worker; on_exit callbacks do not run. */
 void
 node_kill_worker(SimNode *n)
 {
@@ -345,7 +345,7 @@ node_kill_worker(SimNode *n)
 		network_at(sim.now + LE_SEC, AT_WORKER, n->number, n->process);
 }
 
-/* SIGTERM; a process that has no handler yet dies of it. */
+/* SIGTERM; a process without a handler dies of it. */
 void
 node_signal(SimNode *n)
 {
@@ -392,7 +392,7 @@ node_start(SimNode *n)
 	node_start_worker(n);
 }
 
-/* The instance is gone, in whatever way, and its beliefs with it. */
+/* The instance ends, in any way, and its beliefs with it. */
 void
 node_stop(SimNode *n)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * postgres.c
- *		What the worker finds in place of a PostgreSQL server.
+ *		Replaces the PostgreSQL server for the worker.
  *
  * Also its settings, and the files that outlive it.
  *
@@ -69,7 +69,7 @@ process_of_pid(pid_t pid)
 	return pid - 1;
 }
 
-/* What LE_MY_PROC is from here on. */
+/* The present value of LE_MY_PROC. */
 void
 process_has_place(int place)
 {
@@ -87,10 +87,7 @@ static char message[1024];
 static int	message_level;
 static int	message_sqlstate;
 
-/*
- * Always true, since what the arguments of a message call must not depend on
- * whether somebody reads it.
- */
+/* Always true: calls in a message's arguments must not depend on a reader. */
 bool
 errstart(int elevel, const char *domain)
 {
@@ -171,7 +168,7 @@ errhint(const char *fmt,...)
 	return 0;
 }
 
-/* FATAL ends the process, with its exit callbacks. */
+/* FATAL ends the process, after its exit callbacks. */
 void
 errfinish(const char *filename, int lineno, const char *funcname)
 {
@@ -191,7 +188,7 @@ errfinish(const char *filename, int lineno, const char *funcname)
 }
 
 /*
- * An Assert of the worker or of a backend, which goes no further.  One of the
+ * An Assert of the worker or of a backend fails the schedule.  One of the
  * simulator itself ends it.
  */
 #if PG_VERSION_NUM >= 160000
@@ -262,7 +259,7 @@ before_shmem_exit(pg_on_exit_callback function, Datum arg)
 	sim_node->on_exit = function;
 }
 
-/* An exit with 0 is the instance's: its worker is not started again. */
+/* An exit with 0 is the instance's: its worker is not restarted. */
 void
 proc_exit(int code)
 {
@@ -298,7 +295,7 @@ RecoveryInProgress(void)
 	return false;
 }
 
-/* The incarnation of an instance that starts; later the id of an attempt. */
+/* The incarnation of a new instance; later the id of an attempt. */
 bool
 pg_strong_random(void *buf, size_t len)
 {
@@ -345,7 +342,7 @@ typedef ResourceOwner SetOwner;
 typedef MemoryContext SetOwner;
 #endif
 
-/* What the set has in it does not matter: anything wakes a node. */
+/* The content of the set does not matter: any event wakes a node. */
 WaitEventSet *
 CreateWaitEventSet(SetOwner owner, int nevents)
 {
@@ -397,7 +394,7 @@ FreeFile(FILE *file)
 	return fclose(file);
 }
 
-/* Another worker knows what is on disk. */
+/* Another worker reads the files. */
 void
 le_tokens_load(void)
 {
@@ -448,7 +445,7 @@ le_tokens_try(void)
 	return true;
 }
 
-/* What is written without a sync may be lost, and counts for nothing here. */
+/* A write without a sync may be lost, and counts for nothing here. */
 bool
 le_tokens_keep(bool sync)
 {
@@ -596,7 +593,7 @@ le_each_campaign(void (*act) (const char *election))
 			act(name_of_election(e));
 }
 
-/* Lists only grow here; what they leave behind goes with its context. */
+/* Lists only grow here; old arrays go with their context. */
 struct List *
 lappend(struct List *list, void *datum)
 {
@@ -620,7 +617,7 @@ lappend(struct List *list, void *datum)
 	return (struct List *) l;
 }
 
-/* The list is searched for the node before. */
+/* The caller searches the list for the node first. */
 void
 slist_delete(slist_head *head, slist_node *node)
 {
@@ -656,7 +653,7 @@ strlcpy(char *dst, const char *src, size_t size)
 	return len;
 }
 
-/* ---- only the store "local" needs these ---- */
+/* ---- only for the store "local" ---- */
 
 XLogRecPtr
 LogLogicalMessage(const char *prefix, const char *message_text, size_t size,

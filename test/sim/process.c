@@ -5,9 +5,8 @@
  *
  * Like a worker, such a backend has static variables of its own and runs on a
  * stack of its own; it stops where it sleeps, where it waits for an answer,
- * and anywhere that it reads a clock, if fate wants it.  It comes into being
- * with its first script (scripts.c) and keeps what the code remembers until
- * the backend exits.
+ * and, by chance, wherever it reads a clock.  It starts with its first script
+ * (scripts.c) and keeps its static variables until the backend exits.
  *
  * test/sim/process.c
  *
@@ -42,7 +41,7 @@ main_of_process(void)
 			  b->sqlstate == LE_ERRCODE_NOT_LEADER ? "not leader" :
 			  b->sqlstate == LE_ERRCODE_LOST ? "lost" : "other");
 		PG_exception_stack = NULL;
-		b->acting = 0;			/* whatever comes of its transaction */
+		b->acting = 0;			/* with any outcome of its transaction */
 		transaction_abort();
 	}
 	PG_exception_stack = NULL;
@@ -53,7 +52,7 @@ main_of_process(void)
 		backend_exit(sim_node, b->process.place);
 }
 
-/* Goes on, unless something else has woken it since. */
+/* Continues, unless it was woken since. */
 void
 process_run(SimNode *n, int place, uint32 stamp)
 {
@@ -107,7 +106,7 @@ process_start(SimNode *n, int place, const Script *script)
 	run_at(n, place, sim.now + script->delay);
 }
 
-/* It has gone, wherever it stood. */
+/* It ends, wherever it stood. */
 void
 process_end(SimNode *n, int place)
 {
@@ -145,7 +144,7 @@ check_for_interrupts(void)
 			 errmsg("canceling statement due to user request")));
 }
 
-/* What the backend waits for has come. */
+/* The event that the backend waits for. */
 void
 process_wake(SimNode *n, int place)
 {
@@ -153,7 +152,7 @@ process_wake(SimNode *n, int place)
 		run_at(n, place, sim.now + sim_span(20 * LE_MSEC / 1000, LE_MSEC));
 }
 
-/* An answer, a cancel or the end of a sleep finds it here. */
+/* An answer, a cancel or the end of a sleep continues it here. */
 void
 process_sleep(le_duration span)
 {
@@ -164,7 +163,7 @@ process_sleep(le_duration span)
 	check_for_interrupts();
 }
 
-/* The same, but nothing is heard meanwhile. */
+/* The same, but deaf to all events. */
 void
 process_sleep_deaf(le_duration span)
 {
@@ -187,7 +186,7 @@ process_cancel(SimNode *n, int place)
 	process_wake(n, place);
 }
 
-/* SIGSTOP; nothing but its end wakes it up. */
+/* SIGSTOP; only its end wakes it up. */
 void
 process_may_stop(void)
 {
@@ -204,9 +203,9 @@ process_may_stop(void)
 	b->stopped = false;
 }
 
-/* ---- asking the worker, as requests.c ---- */
+/* ---- questions to the worker, as requests.c ---- */
 
-/* As le_cancel_pause() and the like find it: a cancel may have come first. */
+/* Used by le_cancel_pause() and the like: a cancel may have come first. */
 static void
 withdraw(void)
 {

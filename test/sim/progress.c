@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * progress.c
- *		Terms that must be of use, and what must hold for them.
+ *		Terms that need progress, and their invariants.
  *
- * In schedules with progress_within each node has a scheduler, which tells
- * three times in that time that it is at work; or, while it is dead, only
- * looks whether it leads.  What others do under the gate, and jobs, counts as
- * well.  From what backends say and do it follows here until when a term may
- * last, and for how long a node that was of no use has to stay away.
+ * In schedules with progress_within each node has a scheduler, which reports
+ * progress three times in that time; or, while it is dead, only checks whether
+ * it leads.  Work under the gate and jobs count as well.  This file derives
+ * from the backends' actions until when a term may last, and for how long a
+ * node without progress has to stay away.
  *
  * test/sim/progress.c
  *
@@ -23,7 +23,7 @@ int			le_progress_within = 0;
 
 #define LIMIT	(le_progress_within * LE_SEC)
 
-/* ---- what backends do ---- */
+/* ---- actions of backends ---- */
 
 /* From here on it may have been noted, at any instant ... */
 void
@@ -49,7 +49,7 @@ progress_ends(bool made)
 	sim.counts.progress++;
 }
 
-/* Whoever was about to tell of it has gone: perhaps it was noted. */
+/* A backend has ended before it could report: perhaps it was noted. */
 void
 progress_cut_off(SimNode *n, const Backend *b)
 {
@@ -69,7 +69,7 @@ progress_report(const char *election)
 	progress_ends(le_make_progress(election));
 }
 
-/* What the scheduler does when it is time to. */
+/* The scheduler's action when it is due. */
 void
 do_cron(Script *s)
 {
@@ -85,7 +85,7 @@ do_cron(Script *s)
 	}
 }
 
-/* Its next time has come.  It is late if the one before is not through. */
+/* Its next time has come.  It is late if the last action still runs. */
 void
 cron_fires(SimNode *n)
 {
@@ -98,7 +98,7 @@ cron_fires(SimNode *n)
 	process_start(n, CRON_PLACE, &script);
 }
 
-/* ---- what must follow ---- */
+/* ---- invariants ---- */
 
 static bool
 any_reports(const SimNode *n, int election)
@@ -109,7 +109,7 @@ any_reports(const SimNode *n, int election)
 	return false;
 }
 
-/* What the operator asks for counts more than what the node made of it. */
+/* The operator's request outranks the node's reaction to it. */
 void
 progress_meddled(SimNode *n)
 {
@@ -137,7 +137,7 @@ progress_term_begins(SimNode *n, int election)
 	n->began[election] = n->progress[election] = now;
 	n->made[election] = n->meddled[election] = n->unsure[election] = false;
 
-	/* one that began and ended within a turn has not been seen */
+	/* a term that began and ended within a turn was not seen */
 	if (n->ends[election] ||
 		node_slot(n, election)->ended_token != n->ended_token[election])
 		n->idled_known[election] = n->ends[election] = false;
@@ -147,7 +147,7 @@ progress_term_begins(SimNode *n, int election)
 				 (n->idle_until[election] - now) / (double) LE_SEC);
 }
 
-/* How long it stays away, where that can be told from here. */
+/* The length of its hold-off, where it can be derived here. */
 static void
 check_idles(SimNode *n, int election, le_duration idled)
 {
@@ -170,7 +170,7 @@ progress_term_ends(SimNode *n, int election, LeSlot *slot)
 
 	if (le_progress_within == 0)
 		return;
-	/* a worker that stops in the middle has more to say about it */
+	/* a worker that stopped in the middle has not ended the term yet */
 	n->ends[election] = pg_atomic_read_u64(&slot->token) != 0;
 	if (n->ends[election])
 		return;
@@ -186,10 +186,10 @@ progress_term_ends(SimNode *n, int election, LeSlot *slot)
 	n->ended_token[election] = slot->ended_token;
 }
 
-/* What a sleep is rounded up by, and what a turn takes. */
+/* The rounding of a sleep, and the length of a turn. */
 #define PUNCTUAL	(10 * LE_MSEC)
 
-/* Is somebody bound to the term, or about to be? */
+/* Is a session bound to the term, or about to be? */
 static bool
 any_bound(const SimNode *n, int election)
 {
@@ -202,9 +202,9 @@ any_bound(const SimNode *n, int election)
 
 /*
  * A node without progress holds no term for longer than progress_within and
- * one round, if its worker runs, or one round after that goes on; those who
- * are bound to it are told by then that it is given up, and it ends when they
- * have gone.
+ * one round, if its worker runs, or one round after it resumes; by then
+ * sessions bound to it know that it is given up, and it ends with the last of
+ * them.
  */
 static void
 check_punctual(SimNode *n, int election)
@@ -235,10 +235,10 @@ check_punctual(SimNode *n, int election)
 }
 
 /*
- * Whatever becomes of its worker, for no longer than progress_within, the time
- * for which the term is waited for, which a commit that has begun extends,
- * and a lease: a worker that is stopped has not renewed it since.  One that
- * was stopped before that has noticed nothing until it went on.
+ * In any case no longer than progress_within, plus the wait for the term's
+ * sessions (a commit that has begun extends it), plus a lease: a stopped
+ * worker has not renewed it since.  A worker that was stopped earlier has
+ * noticed nothing until it resumed.
  */
 void
 progress_check(SimNode *n, int election)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * random.c
- *		Everything that is left to chance, from one seed.
+ *		All chance, from one seed.
  *
  * test/sim/random.c
  *

@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * records.c
- *		The records of jobs, and what must hold for claims.
+ *		The records of jobs, and the invariants of claims.
  *
- * Judged from both ends: what the store has written, and what the callers
- * were told, whatever the worker in between believes.  A store says of each
- * record that it writes how it was before, and who held the election at that
- * instant.
+ * Judged from both ends, the store's writes and the callers' answers, whatever
+ * the worker in between believes.  With each write of a record the store
+ * passes its old state, and the holder of the election at that instant.
  *
  * test/sim/records.c
  *
@@ -24,31 +23,32 @@ typedef struct Claim
 	int			job;
 	int64		tick;
 	uint64		token;
-	bool		catch_up;		/* at least once that it was asked for */
+	bool		catch_up;		/* asked for at least once */
 	bool		always_catch_up;	/* each time: any of them may be written */
-	LeClaimWish wish;			/* as the worker is asked ... */
-	bool		otherwise;		/* ... and it was not always the same */
-	uint32		process;		/* the worker that was asked first ... */
-	bool		again;			/* ... and it was asked once more */
+	LeClaimWish wish;			/* the wish sent to the worker ... */
+	bool		otherwise;		/* ... which was not always the same */
+	uint32		process;		/* the worker of the first question ... */
+	bool		again;			/* ... and a later question was sent */
 	int64		gap;			/* ticks that it passed over, to be reported */
-	bool		by_run;			/* of le_run(), not by hand */
-	int			try;			/* as which the store has it; 0: it has not */
-	LeClaimState state;			/* as the store had it last */
+	bool		by_run;			/* by le_run(), not by hand */
+	int			try;			/* its try in the store; 0: none */
+	LeClaimState state;			/* the store's latest record */
 	bool		confirmed;		/* its term held after it was written */
-	bool		granted;		/* so the caller was told */
-	bool		denied;			/* certainly not his, was the last answer */
+	bool		granted;		/* the caller was told so */
+	bool		denied;			/* the last answer: certainly not the
+								 * caller's */
 } Claim;
 
 static Claim claims[MAX_CLAIMS];
 
-/* Whose each record is at this instant. */
+/* The claim of each record at this instant. */
 static uint32 current[MAX_ELECTIONS][ELECTION_JOBS];
 
-/* Ticks that were passed over, of all jobs; and those that were reported. */
+/* Ticks passed over, of all jobs; and those reported. */
 static int64 passed[MAX_ELECTIONS];
 static int64 noted[MAX_ELECTIONS];
 
-/* Those that were reported by each node, and must have been. */
+/* Ticks reported by each node, and those that it must have reported. */
 static int64 noted_by[MAX_NODES][MAX_ELECTIONS];
 static int64 heard_of[MAX_NODES][MAX_ELECTIONS];
 
@@ -66,7 +66,7 @@ claims_reset(void)
 	}
 }
 
-/* As its caller wrote it, if he did. */
+/* As its caller wrote it, if it did. */
 static char names[MAX_CLAIMS][LE_CLAIM_ID_LEN + 1];
 
 /* A random number, for once, must not come twice. */
@@ -111,7 +111,7 @@ job_of_name(const char *name)
 	return name[1] - '0';
 }
 
-/* ---- what the callers say and hear ---- */
+/* ---- callers' questions and answers ---- */
 
 void
 claim_asked(const LeAsk *ask)
@@ -146,7 +146,7 @@ claim_asked(const LeAsk *ask)
 	strlcpy(names[c - claims], ask->claim_id, sizeof(names[0]));
 }
 
-/* Does somebody do the work of the tick at this instant? */
+/* Does a session do the work of the tick at this instant? */
 static bool
 acts(uint32 id)
 {
@@ -166,9 +166,9 @@ same_tick(const Claim *a, const Claim *b)
 }
 
 /*
- * May who would catch up be kept from it: by a record of this term, whose
- * claimant may act on it, or whose worker may still be telling the store of
- * its end, or by an older one, which a claim by hand does not catch up with?
+ * May a record keep a claim from catching up: one of this term, if its
+ * claimant may still act on it or its worker may still be sending its end, or
+ * an older one, which a claim by hand does not catch up?
  */
 bool
 claim_stays(int election, int job, uint64 token, bool by_run)
@@ -180,7 +180,7 @@ claim_stays(int election, int job, uint64 token, bool by_run)
 		(c->token == token || !by_run);
 }
 
-/* Where a claim is written first: this term is in force at this instant. */
+/* At a claim's first write: this term is in force at this instant. */
 void
 claims_confirmed(int election, uint64 token)
 {
@@ -193,7 +193,7 @@ claims_confirmed(int election, uint64 token)
 	}
 }
 
-/* The worker says how many ticks a claim has passed over. */
+/* The worker reports how many ticks a claim has passed over. */
 void
 missed_noted(const char *election, uint64 n)
 {
@@ -208,8 +208,9 @@ missed_noted(const char *election, uint64 n)
 }
 
 /*
- * Who asked once, of one worker, has had what his claim passed over reported.
- * What a worker knew that is gone, or was told to forget, may be lost.
+ * If a caller asked once, of one worker, the ticks that its claim passed over
+ * were reported.  Facts of a worker that ended, or was told to forget, may be
+ * lost.
  */
 static void
 check_told_of(const Claim *c)
@@ -270,8 +271,8 @@ somebody_follows(uint32 id)
 }
 
 /*
- * Who asks for a tick again must hear of it if it was his all the time, and
- * nobody else has been told that he does not act on it any more.
+ * A caller that asks for its tick again must get it if it had it all the time
+ * and no other session was told that the claim is over.
  */
 static void
 check_not_his(uint32 id)
@@ -292,8 +293,9 @@ check_not_his(uint32 id)
 }
 
 /*
- * "No" must be certain: it is not his, though it may have been until another
- * took it.  And so must "could not find out, but nothing was done".
+ * "No" must be certain: the tick is not the caller's, though it may have been
+ * until another took it.  "Could not find out, but nothing was done" must be
+ * certain, too.
  */
 static void
 told_no(uint32 id, const LeReply *reply)
@@ -357,7 +359,7 @@ claim_told(const LeAsk *ask, const LeReply *reply)
 		told_no(id, reply);
 }
 
-/* ---- what the store does ---- */
+/* ---- writes of the store ---- */
 
 static void
 note_gap(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
@@ -369,8 +371,8 @@ note_gap(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 }
 
 /*
- * Of the ticks behind that on record each is claimed in its turn, or passed
- * over because so it was asked for: the newest one runs, or the newest few.
+ * Each tick after the one on record is claimed in its turn, or passed over by
+ * request: the newest one runs, or the newest few.
  */
 static void
 check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
@@ -380,7 +382,7 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 	int64		missed;
 	int64		runs;
 
-	/* which of the wishes was written cannot be told */
+	/* the store does not tell which of the wishes was written */
 	if (c->otherwise)
 	{
 		note_gap(c, before, after);
@@ -395,7 +397,7 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 	{
 		if (every != 0 && before->every != 0)
 			sim.counts.intervals++;
-		/* what came between by another interval was not yet there to see */
+		/* ticks of another interval were not yet visible */
 		if (after->tick != Max(wish->due, c->tick) && before->id < after->id)
 			sim_fail("claim %u is for an older tick, whose interval nobody "
 					 "knows", after->id);
@@ -428,7 +430,7 @@ check_claim(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 	if (after->tick < before->tick)
 		sim_fail("claim %u goes back from tick " INT64_FORMAT " to "
 				 INT64_FORMAT, after->id, before->tick, after->tick);
-	/* written only while the term holds, whatever was before it is over */
+	/* written only while the term holds, so the claim before it is over */
 	if (c->always_catch_up && after->tick > before->tick &&
 		before->state == LE_CLAIM_RUNNING &&
 		(before->token <= after->token || sim.model != &azure_model))
@@ -488,7 +490,7 @@ check_end(int node, const Claim *c, const ClaimRecord *before,
 
 /*
  * The record of a job was written, in the name of this node.  The holder of
- * the election is -1 if nobody has it, his token 0 if it cannot be told.
+ * the election is -1 if there is none, its token 0 if unknown.
  */
 void
 claim_written(int node, int election, int job, const ClaimRecord *before,

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * schedule.c
- *		What is to happen, made from a seed, and carried out.
+ *		Schedules: made from a seed, and carried out.
  *
- * Every schedule draws anew which kinds of trouble there are at all, so that
- * each is also seen alone.  After a storm the weather clears up, and then all
- * elections must get their leaders within a bound, and keep them.
+ * Every schedule draws which kinds of trouble it has at all, so that each also
+ * occurs alone.  After a storm the weather clears up, and then all elections
+ * must get their leaders within a bound, and keep them.
  *
  * test/sim/schedule.c
  *
@@ -29,28 +29,28 @@
 #define BLOB_CRASH_BOUND(lease) \
 	(KEY_CRASH_BOUND(lease) - LE_SEC + 2 * LE_SEC * 11 / 10 + LE_SEC / 2)
 
-/* docs/failover-times.md: without a takeover the store ends the session of who
- * is silent, within two TTL, and then its lease is waited out ... */
+/* docs/failover-times.md: without a takeover the store ends a silent node's
+ * session, within two TTL, and then its lease is waited out ... */
 #define ENDED_BOUND(lease) \
 	(2 * Max(lease, 10 * LE_SEC) + DESTROYED_BOUND(lease))
 
 /* ... as after a session that was destroyed. */
 #define DESTROYED_BOUND(lease)	((lease) + (lease) / 20 + LE_SEC / 2)
 
-/* Who asks earlier is refused by the lock-delay, and asks again. */
+/* An earlier request is refused by the lock-delay, and repeated. */
 #define DELAYED_BOUND(lease) \
 	(((lease) + LE_SEC - 1) / LE_SEC * LE_SEC + LE_SEC * 3 / 2)
 
-/* By the node, without a wait, of one election; as ask() reads it. */
+/* By the node, without a wait, for one election; as ask() reads it. */
 #define STEP_DOWN_PLAIN 0x2200
 
-/* An end that is told of: the next leader hears of it, or looks for it. */
+/* An announced end: the next leader gets the news, or polls. */
 #define HANDOFF_BOUND(store) \
 	((store) == STORE_AZURE ? 2 * LE_SEC * 11 / 10 + LE_SEC / 2 : LE_SEC / 2)
 
 /*
- * le_claim() and le_complete(), or le_run() whose commits do not wait; what
- * its bits mean is in scripts.c and transactions.c.
+ * le_claim() and le_complete(), or le_run() whose commits do not wait;
+ * scripts.c and transactions.c explain the bits.
  */
 #define CALM_JOB		0x3f000017
 #define CALM_JOB_MAY	0x48	/* be fenced, catch up */
@@ -131,7 +131,7 @@ model_of(StoreKind store)
 
 /* ---- making ---- */
 
-/* One of the strengths that a kind of bad luck can have. */
+/* A strength of one kind of bad luck. */
 static int
 strength(int strong)
 {
@@ -149,7 +149,7 @@ make_weather(Weather *w)
 	w->watch_miss = strength(300000);
 	w->stale_list = 500000;
 	if (sim_below(8) == 0)
-		return;					/* only what happens on purpose */
+		return;					/* only deliberate events */
 	w->lose_request = strength(100000);
 	w->lose_answer = strength(100000);
 	w->repeat = strength(200000);
@@ -198,8 +198,8 @@ make_nodes(Schedule *s)
 	}
 
 	/*
-	 * G1 asks that rates differ by less than margin / lease, of any node.
-	 * Half of that each way, or, beyond, five times as much.
+	 * G1 asks that any two nodes' rates differ by less than margin / lease.
+	 * Half of that each way or, if beyond, five times as much.
 	 */
 	for (int i = 0; i < s->nnodes; i++)
 	{
@@ -220,8 +220,8 @@ make_nodes(Schedule *s)
 
 /*
  * The gateways allow for as much skew as leaves three attempts to renew (a
- * worker says so if it is more), and the clocks of Cassandra stay within it;
- * or they do not.
+ * worker says so if it is more), and Cassandra's clocks stay within it, or
+ * exceed it.
  */
 static void
 make_clocks(Schedule *s)
@@ -280,7 +280,7 @@ draw_kind(uint64 present)
 	}
 }
 
-/* Misfortunes seldom come alone: this one hits where the last one ends. */
+/* Misfortunes seldom come alone: this one begins when the last one ends. */
 static void
 follow(Intervention *v, const Intervention *last)
 {
@@ -318,7 +318,7 @@ make_events(Schedule *s)
 	}
 }
 
-/* Before, during or after something else, or at any time. */
+/* Before, during or after another event, or at any time. */
 static le_time
 time_for_work(const Schedule *s, int others)
 {
@@ -335,7 +335,7 @@ time_for_work(const Schedule *s, int others)
 	}
 }
 
-/* What ends a term under the transactions that are bound to it. */
+/* Events that end a term under the transactions bound to it. */
 static void
 make_end(Schedule *s, const Intervention *work)
 {
@@ -351,7 +351,7 @@ make_end(Schedule *s, const Intervention *work)
 	v->random = (uint32) sim_random();
 }
 
-/* Drawn apart, too; and half of all schedules go without. */
+/* Drawn apart, too; half of all schedules go without. */
 static void
 make_work(Schedule *s)
 {
@@ -416,7 +416,7 @@ make_progress(Schedule *s)
 	sim.random = before;
 }
 
-/* Drawn apart, so that most schedules are what their seed always made. */
+/* Drawn apart, so that most schedules stay the same for their seed. */
 static void
 make_disk(Schedule *s)
 {
@@ -428,8 +428,8 @@ make_disk(Schedule *s)
 }
 
 /*
- * Trouble that chance alone would bring about too seldom.  Drawn apart, so
- * that the rest of a schedule is what its seed always made of it.
+ * Trouble that chance alone would cause too seldom.  Drawn apart, so that the
+ * rest of a schedule stays the same for its seed.
  */
 static void
 make_ambushes(Schedule *s)
@@ -467,8 +467,8 @@ add_event(Schedule *s, Happening what, int node, int election, le_time at)
 }
 
 /*
- * One backend asks for what another node holds, and stops waiting; the leader
- * lets go of it; another backend asks.  All is slow, so that the answer to the
+ * One backend asks for another node's election, and stops waiting; the leader
+ * steps down; another backend asks.  All is slow, so that the answer to the
  * first question may come when only that to the second counts.
  */
 static void
@@ -488,10 +488,10 @@ make_haste(Schedule *s)
 		add_event(s, HAPPEN_SLOW, node, e, at)->span = 6 * LE_SEC;
 		add_event(s, HAPPEN_ACQUIRE, node, e, at + LE_MSEC);
 		add_event(s, HAPPEN_CANCEL, node, e, at + sim_span(2, 20) * LE_MSEC);
-		/* for so long that nobody has it, if nobody else contends */
+		/* so long that the election is free, if no other node contends */
 		add_event(s, HAPPEN_STEP_DOWN, -1, e, at + 50 * LE_MSEC);
 		s->events[s->nevents - 1].span = 20 * LE_SEC;
-		s->events[s->nevents - 1].random = 0x2000;	/* of this one alone */
+		s->events[s->nevents - 1].random = 0x2000;	/* only for this one */
 		add_event(s, HAPPEN_ACQUIRE, node, e,
 				  at + LE_SEC + sim_span(0, 3 * LE_SEC))->random = 1;
 	}
@@ -499,8 +499,8 @@ make_haste(Schedule *s)
 }
 
 /*
- * Or the only candidate crashes and comes back as a copy of itself would: it
- * cannot know its predecessor but by the name, and has to wait it out.
+ * Or the only candidate crashes and comes back like a copy of itself: it knows
+ * its predecessor by name only, and has to wait it out.
  */
 static void
 make_return(Schedule *s, Intervention *v)
@@ -519,8 +519,8 @@ make_return(Schedule *s, Intervention *v)
 }
 
 /*
- * The successor begins to contend while the term ends: the key as it is read
- * first may be older than the watch has shown it meanwhile.
+ * The successor begins to contend while the term ends: its first read of the
+ * key may be older than the watch's answer meanwhile.
  */
 static void
 make_newcomer(Schedule *s, uint64 random)
@@ -556,7 +556,7 @@ make_handoff(Schedule *s, Intervention *v)
 		make_newcomer(s, random >> 24);
 }
 
-/* Or the store ends it, on somebody's order or as nobody may take it over. */
+/* Or the store ends it: an operator's order, or no node may take it over. */
 static void
 make_ended(Schedule *s, Intervention *v)
 {
@@ -572,7 +572,7 @@ make_ended(Schedule *s, Intervention *v)
 			s->takeover[i] = false;
 }
 
-/* A term ends in fair weather, to hold against the stated bounds. */
+/* A term ends in fair weather, to compare with the stated bounds. */
 static void
 make_fair(Schedule *s)
 {
@@ -592,7 +592,7 @@ make_fair(Schedule *s)
 	}
 	memset(v, 0, sizeof(*v));
 	v->what = HAPPEN_CRASH;
-	v->node = -1;				/* whoever leads */
+	v->node = -1;				/* any leader */
 	v->election = (int) sim_below(s->nelections);
 	v->at = LE_SEC * 3 + sim_span(lease * LE_MSEC, 3 * lease * LE_MSEC);
 	v->span = 200 * LE_SEC;
@@ -788,7 +788,7 @@ on_backend(SimNode *n, const Intervention *v)
 		backend_cancel(n, place);
 }
 
-/* A place whose backend has nothing to do; -1: all have. */
+/* A place whose backend is idle; -1: all are busy. */
 static int
 idle_place(const SimNode *n, uint32 from)
 {
@@ -803,7 +803,7 @@ idle_place(const SimNode *n, uint32 from)
 	return -1;
 }
 
-/* pg_cron fires on every node; some are late, or of another mind. */
+/* pg_cron fires on every node; some are late, or skip it. */
 static void
 fire_job(const Intervention *v)
 {
@@ -850,7 +850,7 @@ begin_transaction(SimNode *n, const Intervention *v)
 	process_start(n, place, &script);
 }
 
-/* Only who leads has a value to publish, or a term to let go of. */
+/* Only a leader has a value to publish, or a term to release. */
 static bool
 asks_leader(const Intervention *v)
 {
@@ -994,7 +994,7 @@ schedule_happen(int number)
 	}
 }
 
-/* Whatever comes first: an event of the network, or a worker's turn. */
+/* The next event: the network's, or a worker's turn. */
 static bool
 step(le_time until)
 {
@@ -1037,7 +1037,7 @@ all_led(void)
 	return true;
 }
 
-/* Those under whom a term could end later on. */
+/* Backends under which a term could end later on. */
 static void
 dismiss_backends(SimNode *n)
 {
@@ -1053,7 +1053,7 @@ dismiss_backends(SimNode *n)
 	}
 }
 
-/* From now on nothing goes wrong any more. */
+/* All faults end now. */
 static void
 clear_up(void)
 {
@@ -1079,7 +1079,7 @@ clear_up(void)
 	}
 	trace(NULL, "## the weather clears up");
 
-	/* what somebody has overwritten by hand, somebody has to delete */
+	/* an operator deletes keys that were overwritten by hand */
 	for (int e = 0; e < sim.nelections; e++)
 		if (sim.model->key(e)->exists && !sim.model->key(e)->usable)
 		{
@@ -1092,15 +1092,15 @@ clear_up(void)
 	for (int e = 0; e < sim.nelections; e++)
 		if (sim.forgotten[e] && sim.model->forget != NULL)
 		{
-			/* not while somebody may believe in a token from before */
+			/* not while a node may believe in an earlier token */
 			run_until(Max(sim.now, sim.outside_until[e]));
 			sim.model->forget(e);
 		}
 }
 
 /*
- * A blob's lease that was granted in the storm may end so much late, and who
- * finds it broken waits for a whole lease from then on.
+ * A blob's lease that was granted in the storm may end that late, and a reader
+ * that finds it broken waits for a whole lease from then on.
  */
 static le_duration
 calm_bound(void)
@@ -1108,7 +1108,7 @@ calm_bound(void)
 	return CALM_BOUND + sim.schedule->late_ms * LE_MSEC;
 }
 
-/* A node whose instance is down, or that may not contend, need not lead. */
+/* A node that is down, or that may not contend, need not lead. */
 static void
 check_leaders_come(void)
 {
@@ -1125,7 +1125,7 @@ check_leaders_come(void)
 					 calm_bound() / (double) LE_SEC, missing);
 }
 
-/* Is somebody of the instance at the election's jobs, or about to be? */
+/* Is a backend at the election's jobs, or about to be? */
 static bool
 job_under_way(const SimNode *n, int election)
 {
@@ -1137,7 +1137,7 @@ job_under_way(const SimNode *n, int election)
 	return false;
 }
 
-/* A tick that is due now is claimed and done; false: nobody can be asked. */
+/* A tick that is due now is claimed and done; false: no backend is free. */
 static bool
 begin_last_job(int election)
 {
@@ -1162,9 +1162,9 @@ begin_last_job(int election)
 }
 
 /*
- * How long may a node believe in what it has lost?  A lease; and by a clock
- * that is slower than is assumed, so that nothing is done in time, as long as
- * the store's session was good for when it was renewed last.
+ * The longest belief after a loss: a lease; with a clock slower than assumed,
+ * so that nothing is done in time, the session's lifetime in the store at its
+ * last renewal.
  */
 static le_duration
 time_to_notice(void)
@@ -1172,7 +1172,7 @@ time_to_notice(void)
 	const LeStore *store = sim.model->store;
 	le_duration longest = 0;
 
-	/* of a key that was edited by hand only the watch may tell */
+	/* only the watch may tell of a key edited by hand */
 	for (int e = 0; e < sim.nelections; e++)
 		if (sim.outside_until[e] != 0)
 			longest = (store->park_ms + store->park_grace_ms) * LE_MSEC *
@@ -1191,8 +1191,8 @@ time_to_notice(void)
 }
 
 /*
- * Leaders stay, and nobody asks the store in a tight loop.  But first whoever
- * has not noticed yet what happened to it gets the time for that.
+ * Leaders stay, and no node asks the store in a tight loop.  But first nodes
+ * get the time to notice losses.
  */
 static void
 check_they_stay(void)
@@ -1229,7 +1229,7 @@ check_they_stay(void)
 	check_calm();
 }
 
-/* How long may it take until somebody leads again? */
+/* The longest time until an election has a leader again. */
 static le_duration
 handover_bound(const Schedule *s)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * scripts.c
- *		What backends do by themselves.
+ *		The scripts of backends.
  *
- * In the place of SQL functions and of le_run(), whose arguments and commands
- * are not what matters here.
+ * They replace SQL functions and le_run(); arguments and commands do not
+ * matter here.
  *
  * test/sim/scripts.c
  *
@@ -72,7 +72,7 @@ pass_gate(const Script *s, int64 min_remaining)
 	transaction_bound(token);
 }
 
-/* As le_acquire() in scope "transaction"; false: it is not to be had. */
+/* As le_acquire() in scope "transaction"; false: not acquired. */
 static bool
 take_for_transaction(const Script *s)
 {
@@ -127,7 +127,7 @@ do_transaction(const Script *s)
 
 /* ---- a job ---- */
 
-/* As le_complete(): ask until it is known, or the caller has had enough. */
+/* As le_complete(): ask until the answer is certain, or the caller stops. */
 static void
 complete(LeMyClaim *claim, int tries)
 {
@@ -148,7 +148,7 @@ complete(LeMyClaim *claim, int tries)
 		progress_report(ask.election);
 }
 
-/* As le_run() does it, where nothing may be thrown. */
+/* As in le_run(), where nothing may be thrown. */
 static void
 mark(LeMyClaim *claim, LeClaimState ending, le_duration patience)
 {
@@ -239,7 +239,7 @@ run_command(const Script *s, LeMyClaim *claim)
 	PG_END_TRY();
 }
 
-/* Does the session of a job end with its work, and so what it has acquired? */
+/* Does the session of a job, and with it its term, end with the work? */
 bool
 script_goes(const Script *s)
 {
@@ -247,9 +247,9 @@ script_goes(const Script *s)
 }
 
 /*
- * The tick is ours: do what is to be done, and say so, or go without a word.
- * A session that keeps an unfinished claim of its own would keep others from
- * catching up for as long as it lives.
+ * The tick is ours: do the work, and report it, or leave silently.  A session
+ * that keeps an unfinished claim of its own would keep others from catching up
+ * for as long as it lives.
  */
 static void
 work(const Script *s, LeMyClaim *claim)
@@ -279,9 +279,9 @@ work(const Script *s, LeMyClaim *claim)
 }
 
 /*
- * Which tick it is.  In every other schedule they follow each other so closely
- * that some are missed.  One in eight does not say which there are, and one in
- * sixteen goes by another interval.
+ * Chooses the tick.  In every other schedule ticks follow each other so
+ * closely that some are missed.  One claim in eight does not give the
+ * interval, and one in sixteen gives another one.
  */
 void
 script_set_tick(Script *s)
@@ -329,7 +329,7 @@ set_ask(LeAsk *ask, const Script *s)
 	set_missed(ask, s);
 }
 
-/* Has a live term, or a later tick, relieved us of the tick? */
+/* Has a live term, or a later tick, taken the tick from us? */
 static bool
 taken_care_of(const LeAsk *claim, le_duration patience)
 {
@@ -350,7 +350,7 @@ waits(const Script *s)
 }
 
 /*
- * One claim as leader.  False: ask again, since the store did not say, or an
+ * One claim as leader.  False: ask again, since the answer is unknown, or an
  * older tick came first.
  */
 static bool
@@ -375,7 +375,7 @@ claim_tick(const Script *s, LeAsk *ask, const LeTerm *term)
 	return false;
 }
 
-/* A session that runs the tick is bound from before the claim. */
+/* A session that runs the tick is bound before the claim. */
 static bool
 run_tick(const Script *s, LeAsk *ask, const LeTerm *term)
 {

@@ -3,8 +3,8 @@
  * shrink.c
  *		From a schedule that fails to a shorter one that fails alike.
  *
- * What can be left out is tried one by one, and then all over again, until
- * nothing more can.  "Alike" means the same check, whatever the numbers.
+ * Each part is left out in turn, again and again, until none can be.  "Alike"
+ * means the same check, with any numbers.
  *
  * test/sim/shrink.c
  *
@@ -14,7 +14,7 @@
 
 static char wanted[sizeof(sim.failure)];
 
-/* The message with its digits taken out. */
+/* The message without its digits. */
 static void
 kind_of(char *to, const char *from)
 {

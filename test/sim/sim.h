@@ -31,12 +31,12 @@
 #define MAX_ELECTIONS	4
 #define MAX_SESSIONS	512		/* made in one schedule */
 #define MAX_STEPS		(4 * MAX_ELECTIONS + LE_CONSUL_COMMON_STEPS)
-#define MAX_FLIGHTS		64		/* of one node at a time */
-#define MAX_BACKENDS	3		/* of one node that ask questions */
-#define CRON_PLACE		MAX_BACKENDS	/* of the node's scheduler */
+#define MAX_FLIGHTS		64		/* per node at a time */
+#define MAX_BACKENDS	3		/* of a node that ask questions */
+#define CRON_PLACE		MAX_BACKENDS	/* the node's scheduler */
 #define PLACES			(MAX_BACKENDS + 1)
 #define MAX_EVENTS		48		/* interventions of one schedule */
-#define ELECTION_JOBS	2		/* of one election */
+#define ELECTION_JOBS	2		/* per election */
 #define MAX_CLAIMS		1024	/* asked for in one schedule */
 #define GATEWAYS		2		/* of Cassandra, in each schedule */
 #define COORDINATORS	3		/* Cassandra's nodes */
@@ -58,7 +58,7 @@ extern void exhaustive_note_state(void);
 
 /* ---- the store, as consul.c models it ---- */
 
-/* What our values say; of others' it is known only that they are not ours. */
+/* The fields of our values; a foreign one is only known as such. */
 typedef struct Value
 {
 	bool		ours;
@@ -73,7 +73,7 @@ typedef struct Value
 	le_duration lease;
 } Value;
 
-/* The record of a job; a store keeps it in whatever way it likes. */
+/* The record of a job; each store keeps it in its own form. */
 typedef struct ClaimRecord
 {
 	bool		exists;
@@ -102,12 +102,12 @@ typedef struct Key
 #define CLAIM_KEY(election, job) \
 	(NODE_KEY(MAX_SESSIONS) + (election) * ELECTION_JOBS + (job))
 #define NEWS_KEY(s)		(CLAIM_KEY(MAX_ELECTIONS, 0) + (s))
-#define PATRONI_KEY		NEWS_KEY(MAX_SESSIONS)	/* never there */
+#define PATRONI_KEY		NEWS_KEY(MAX_SESSIONS)	/* never exists */
 #define IS_NEWS_KEY(k)	((k) >= NEWS_KEY(0) && (k) < PATRONI_KEY)
 #define IS_CLAIM_KEY(k)	((k) >= CLAIM_KEY(0, 0) && (k) < NEWS_KEY(0))
 #define IS_NODE_KEY(k)	((k) >= MAX_ELECTIONS && (k) < NODE_KEY(MAX_SESSIONS))
 
-/* What is written to a news key. */
+/* The content of a news key. */
 typedef struct NewsText
 {
 	short		node;
@@ -128,7 +128,7 @@ typedef struct NewsText
 typedef struct Step
 {
 	LeConsulRole role;
-	int			part;			/* of those that are joined; -1: of all */
+	int			part;			/* index of the joined operation; -1: of all */
 	LeConsulVerb verb;
 	int			key;
 	int			session;		/* 0: none */
@@ -157,7 +157,7 @@ typedef struct Row
 
 typedef enum LockVerb
 {
-	LOCK_NONE,					/* of no gateway's */
+	LOCK_NONE,					/* not for a gateway */
 	LOCK_READY,
 	LOCK_GET,
 	LOCK_WAIT,
@@ -174,10 +174,10 @@ typedef enum LockVerb
 	LOCK_COMPLETE
 } LockVerb;
 
-/* How a request came to the store. */
+/* A request's way to the store. */
 typedef struct Travel
 {
-	le_time		sent;			/* when it set out */
+	le_time		sent;			/* time of sending */
 	bool		copied;			/* it travels twice */
 } Travel;
 
@@ -192,18 +192,18 @@ typedef struct LockRequest
 	uint32		value;
 	uint64		attempt;
 	uint64		min_token;
-	int			n;				/* of several locks */
+	int			n;				/* terms, in requests about several locks */
 	struct
 	{
 		int			election;
 		uint64		token;
 		uint64		rev;
-		bool		has_value;	/* ACQUIRE_MANY, each for itself */
+		bool		has_value;	/* ACQUIRE_MANY, per lock */
 		uint32		value;
 		uint64		attempt;
 		uint64		min_token;
 	}			terms[MAX_ELECTIONS];
-	int			job;			/* of claims */
+	int			job;			/* for claims */
 	ClaimRecord claim;
 	ClaimRecord previous;		/* its id and state; or it does not exist */
 	Travel		travel;
@@ -226,7 +226,7 @@ typedef struct LockAnswer
 {
 	LockVerb	verb;
 	int			job;
-	bool		foreign;		/* of a proxy that got no answer in time */
+	bool		foreign;		/* by a proxy that got no answer in time */
 	int			ndocs;
 	LockDoc		docs[MAX_ELECTIONS];
 } LockAnswer;
@@ -255,7 +255,7 @@ typedef struct BlobRequest
 	BlobVerb	verb;
 	int			blob;			/* by number; LIST: -1 */
 	bool		absent;			/* If-None-Match: * */
-	uint64		etag;			/* If-Match; 0: whatever it is */
+	uint64		etag;			/* If-Match; 0: any */
 	uint64		lease_id;		/* 0: none */
 	uint64		proposed;		/* ACQUIRE, CHANGE; 0: none */
 	int			seconds;		/* ACQUIRE, BREAK */
@@ -289,7 +289,7 @@ typedef struct Request
 	int			node;
 	int			session;
 	int			election;		/* -1: none */
-	int			job;			/* of READ_CLAIM, CLAIM, COMPLETE */
+	int			job;			/* READ_CLAIM, CLAIM, COMPLETE */
 	bool		fresh;
 	le_duration lease;
 	le_duration ttl;			/* CREATE_SESSION */
@@ -298,12 +298,11 @@ typedef struct Request
 	le_duration wait;
 	int			nvalues;
 	int			nsteps;
-	int			nparts;			/* operations that are joined; 0: none is a
+	int			nparts;			/* joined operations; 0: none is a
 								 * transaction */
-	int			elections[MAX_ELECTIONS];	/* of each, and the step ... */
-	int			write[MAX_ELECTIONS];	/* ... that writes */
-	uint64		term;			/* Azure: what the token of RELEASE,
-								 * RENEW_TERMS is */
+	int			elections[MAX_ELECTIONS];	/* per operation ... */
+	int			write[MAX_ELECTIONS];	/* ... with the step that writes it */
+	uint64		term;			/* Azure: the token of RELEASE, RENEW_TERMS */
 	LockRequest lock;
 	union
 	{
@@ -339,26 +338,26 @@ typedef struct Answer
 	uint64		index;
 	int			session;
 	uint32		keys_shown;		/* bits of elections; READ_CLAIM: the record
-								 * stands in place of the first */
+								 * takes the place of the first */
 	int			nnodes;
 	NodeKeyShown *nodes;
 	int			nnews;
 	NewsShown  *news;
-	struct SimContext *list;	/* where these are */
-	bool		judged;			/* it is a transaction's, which was tried */
+	struct SimContext *list;	/* memory of both */
+	bool		judged;			/* of a transaction that was tried */
 	int			nrefused;		/* steps; 0: it is applied */
 	struct
 	{
 		short		step;
 		short		reason;		/* a LeConsulReason */
 	}			refused[MAX_STEPS];
-	struct						/* what each part wrote */
+	struct						/* values written, per part */
 	{
-		uint64		index;		/* 0: it is gone */
+		uint64		index;		/* 0: deleted */
 		int			session;
 		bool		usable;
 	}			written[MAX_ELECTIONS];
-	int			gateway;		/* Cassandra: which one it is of */
+	int			gateway;		/* Cassandra: the one that answered */
 	union
 	{
 		Key			keys[MAX_ELECTIONS];	/* Consul */
@@ -374,12 +373,12 @@ typedef enum Happening
 	HAPPEN_FREEZE,				/* SIGSTOP of the worker */
 	HAPPEN_KILL,				/* SIGKILL; it is started again */
 	HAPPEN_TERMINATE,			/* SIGTERM of the worker alone */
-	HAPPEN_CRASH,				/* of the instance; span: until it starts */
-	HAPPEN_SHUTDOWN,			/* of the instance, in order */
-	HAPPEN_SUSPEND,				/* of the machine */
+	HAPPEN_CRASH,				/* instance; span: until it starts */
+	HAPPEN_SHUTDOWN,			/* instance, in order */
+	HAPPEN_SUSPEND,				/* machine */
 	HAPPEN_CUT,					/* node cut off from the store */
 	HAPPEN_LOSE_ANSWERS,		/* all answers to the node are lost */
-	HAPPEN_WALL_JUMP,			/* of the node's wall clock */
+	HAPPEN_WALL_JUMP,			/* the node's wall clock */
 	HAPPEN_RELOAD,				/* with another lease */
 	HAPPEN_SLOW,				/* everything takes long */
 	HAPPEN_NEW_SERVER,			/* the store's leader changes */
@@ -413,10 +412,10 @@ typedef struct Intervention
 	le_time		at;
 	le_duration span;
 	uint32		random;
-	bool		dropped;		/* by the search for a shorter schedule */
+	bool		dropped;		/* left out by the shrinker */
 } Intervention;
 
-/* How likely things go wrong on their own, per million. */
+/* Rates of faults, per million. */
 typedef struct Weather
 {
 	int			lose_request;
@@ -427,14 +426,14 @@ typedef struct Weather
 	int			refuse;			/* the store answers "no", unapplied */
 	int			break_answer;	/* "perhaps", applied or not */
 	int			false_renew;	/* renewal of a dead session answered 200 */
-	int			false_gone;		/* of a live one 404 */
+	int			false_gone;		/* renewal of a live one answered 404 */
 	int			stale_list;
 	int			watch_miss;
 	int			watch_reset;	/* its index goes back */
 	int			leak;			/* lock-delay not enforced */
 	int			pause;			/* worker stops between two instructions */
 	int			kill;			/* or dies there */
-	int			invalidate;		/* the asker's session, at a request */
+	int			invalidate;		/* ends the asker's session, at a request */
 	int			backend_pause;	/* a backend stops between two instructions */
 	int			full_disk;		/* for a while, when a term is to begin */
 } Weather;
@@ -454,16 +453,17 @@ typedef struct Schedule
 	int			nnodes;
 	int			nelections;
 	le_duration storm;			/* then the weather clears up */
-	bool		fair;		/* one end of a term: the stated bounds */
+	bool		fair;		/* one end of a term: checks the stated bounds */
 	bool		beyond;			/* clocks run apart by more than assumed */
 	le_duration every;			/* between ticks of jobs */
-	int			within;			/* progress, in seconds; 0: need not be */
+	int			within;			/* progress, in seconds; 0: not needed */
 	Weather		weather;
-	int64		kill_at;		/* which reading a worker dies at; 0: any */
+	int64		kill_at;		/* number of the reading at which a worker
+								 * dies; 0: any */
 	int			nevents;
 	Intervention events[MAX_EVENTS];
 
-	/* of each node */
+	/* per node */
 	int			ppm[MAX_NODES];
 	int			lease_ms[MAX_NODES];
 	int			margin_ms[MAX_NODES];
@@ -471,19 +471,19 @@ typedef struct Schedule
 	uint32		campaigns[MAX_NODES];	/* bits of elections */
 
 	/* Cassandra */
-	int			max_skew_ms;	/* what the gateways allow for */
+	int			max_skew_ms;	/* allowance of the gateways */
 	int			skew_ms[COORDINATORS];	/* ahead of true time, at first */
 	int			wander;			/* statements to another one, per million */
 
 	/* Azure */
-	bool		azurite;		/* it does as Azurite, not as documented */
+	bool		azurite;		/* behaves as Azurite, not as documented */
 	bool		cuts_off;		/* leases begin with the second */
-	int			late_ms;		/* after which a lease can be taken, at most */
+	int			late_ms;		/* latest delay until a lease can be taken */
 } Schedule;
 
 /* ---- nodes ---- */
 
-/* What a clock shows at an instant of the time that it counts. */
+/* The reading of a clock at an instant of the counted time. */
 typedef struct Reading
 {
 	le_time		at;
@@ -495,10 +495,9 @@ typedef struct Clock
 {
 	le_time		offset;
 	int			ppm;
-	double		ms_per_count;	/* true time for what it counts */
+	double		ms_per_count;	/* true time per counted time */
 	le_duration suspended;		/* so far */
-	le_duration wall;			/* what the wall clock was set by, whole
-								 * seconds */
+	le_duration wall;			/* offset set by hand, whole seconds */
 	Reading		boot;			/* the last of each */
 	Reading		mono;
 } Clock;
@@ -516,7 +515,7 @@ typedef struct Flight
 
 typedef struct Coroutine Coroutine;
 
-/* What a process has to itself. */
+/* The private state of a process. */
 typedef struct SimProcess
 {
 	char	   *statics;
@@ -528,7 +527,7 @@ typedef struct SimProcess
 
 typedef void (*SimCallback) (void);
 
-/* What a backend is to do by itself. */
+/* A backend's task. */
 typedef struct Script
 {
 	Happening	what;
@@ -544,7 +543,7 @@ typedef struct Script
 /* A backend that asks. */
 typedef struct Backend
 {
-	LeOwner		owner;			/* 0: nobody is there */
+	LeOwner		owner;			/* 0: no backend */
 	enum
 	{
 		PLACE_FREE, PLACE_POSTED, PLACE_TAKEN, PLACE_ANSWERED
@@ -553,25 +552,25 @@ typedef struct Backend
 	LeAsk		ask;
 	LeReply		reply;
 	le_time		asked_at;
-	bool		again;			/* a worker before had taken the question */
-	uint64		begun_number;	/* the question that a worker has noted that
-								 * it begins with ... */
+	bool		again;			/* an earlier worker had taken the question */
+	uint64		begun_number;	/* the question that a worker begins with, as
+								 * it noted ... */
 	uint64		begun_token;	/* ... and the term that it ends */
 	uint64		told[MAX_ELECTIONS];	/* tokens it knows of */
 
-	/* process.c: not every backend has to run code of its own */
+	/* process.c: not every backend runs code of its own */
 	bool		busy;			/* with its script */
 	bool		begun;			/* the process has its static variables */
 	bool		awaits;			/* an answer */
 	bool		stopped;		/* SIGSTOP */
 	bool		canceled;
-	bool		goes;			/* at the end of its script, without a word */
-	int			reports;		/* progress, in this election + 1, just now; 0:
-								 * it does not */
+	bool		goes;			/* exits silently at the end of its script */
+	int			reports;		/* reports progress in this election + 1 now;
+								 * 0: none */
 	le_time		reports_since;
-	uint32		acting;			/* on this claim; 0: on none */
-	uint32		stamp;			/* of what wakes it up */
-	int			sqlstate;		/* of its last error */
+	uint32		acting;			/* acts on this claim; 0: on none */
+	uint32		stamp;			/* number of its wake-up */
+	int			sqlstate;		/* its last error */
 
 	/* transactions.c */
 	int			ncallbacks;
@@ -581,9 +580,9 @@ typedef struct Backend
 	uint64		token;			/* ... to this term */
 	bool		leaving;		/* it is about to end the term itself ... */
 	bool		left;			/* ... and has */
-	bool		ending;			/* but for callbacks it is over */
+	bool		ending;			/* only callbacks are left */
 	bool		committing;
-	bool		at_commit;		/* until the server has told of it */
+	bool		at_commit;		/* until the server has reported it */
 	bool		passed;			/* the check; not yet recorded */
 	bool		in_memory;		/* its last commit, and not on disk */
 	bool		looking;		/* cancel.c watches its terms ... */
@@ -592,7 +591,7 @@ typedef struct Backend
 								 * with none ... */
 	int			stops_in;		/* ... of this slot */
 	bool		knows;			/* that it is over, or to end */
-	const char *hindered;		/* when it last read the clock: why nothing may
+	const char *hindered;		/* at its last clock reading: why nothing may
 								 * begin ... */
 	const char *objected;		/* ... or be committed; NULL: it may */
 
@@ -610,7 +609,7 @@ typedef struct SimNode
 	bool		stopping;		/* the instance is being shut down ... */
 	le_time		told_to_stop;	/* ... since then */
 	uint32		incarnation;
-	uint32		process;		/* counts workers; flights belong to one */
+	uint32		process;		/* counts workers; a flight belongs to one */
 	le_time		run_at;			/* in true time; NEVER: not at all */
 	uint64		term[MAX_ELECTIONS];	/* token of the term that it has, for
 										 * checks.c; here, since each step
@@ -623,13 +622,14 @@ typedef struct SimNode
 	le_time		wakes_at;		/* the machine, from its sleep */
 	le_time		cut_from;
 	le_time		cut_until;
-	int			cut_gateway;	/* from this one alone; -1: from the store */
+	int			cut_gateway;	/* cut off from this one alone; -1: from the
+								 * store */
 	le_time		deaf_until;		/* loses all answers until then */
 	le_duration ambush;			/* stops for this long at its next proof */
 	Clock		clock;
 	Coroutine  *worker;
 	char	   *shmem;
-	LeSlot	   *slots[MAX_ELECTIONS];	/* in it, where they were last */
+	LeSlot	   *slots[MAX_ELECTIONS];	/* in shmem, where they were last */
 
 	/* process-local variables of the worker */
 	SimProcess	main;
@@ -644,7 +644,8 @@ typedef struct SimNode
 	uint32		campaigns;
 
 	/* files */
-	uint64		token_floor[MAX_ELECTIONS]; /* as the worker has it, and ... */
+	uint64		token_floor[MAX_ELECTIONS]; /* in the worker's memory, and
+											 * ... */
 	uint64		token_kept[MAX_ELECTIONS];	/* ... as it is on disk */
 	bool		unkept;			/* it could not be written */
 	le_time		disk_full_until;
@@ -659,53 +660,52 @@ typedef struct SimNode
 	le_time		took_at[MAX_ELECTIONS]; /* the store gave it the key ... */
 	uint64		took[MAX_ELECTIONS];	/* ... at this index ... */
 	uint64		took_for[MAX_ELECTIONS];	/* ... for this question, */
-	le_time		took_by[MAX_ELECTIONS]; /* by a request that was sent then */
-	uint64		asked_for[MAX_ELECTIONS];	/* the last; 0: nobody's ... */
-	int			asked_in[MAX_ELECTIONS];	/* ... and in which session */
-	le_time		deadline[MAX_ELECTIONS];	/* of the last term */
+	le_time		took_by[MAX_ELECTIONS]; /* by a request sent at this time */
+	uint64		asked_for[MAX_ELECTIONS];	/* question of the last request; 0:
+											 * none ... */
+	int			asked_in[MAX_ELECTIONS];	/* ... and its session */
+	le_time		deadline[MAX_ELECTIONS];	/* the last term's */
 	uint64		term_believed[MAX_ELECTIONS];	/* the last that counted */
 	int			term_session[MAX_ELECTIONS];
 	le_time		lost_at[MAX_ELECTIONS]; /* its key, on its clock */
 	le_duration lost_lease[MAX_ELECTIONS];
 	le_time		drained[MAX_ELECTIONS]; /* how long its term is waited for */
-	le_time		awaits_at[MAX_ELECTIONS];	/* its end waited for more than
-											 * that, last */
-	uint64		hasty[MAX_ELECTIONS];	/* its last term that was given up and
-										 * waited for nobody */
+	le_time		awaits_at[MAX_ELECTIONS];	/* its end waited longer than that,
+											 * last */
+	uint64		hasty[MAX_ELECTIONS];	/* its last term that was given up
+										 * without waiting */
 	char		attempt[MAX_ELECTIONS][LE_ATTEMPT_LEN + 1];	/* the last id */
-	uint32		decision[MAX_ELECTIONS];	/* which it was of */
-	le_duration margin;			/* the least in this session */
+	uint32		decision[MAX_ELECTIONS];	/* decision that it belongs to */
+	le_duration margin;			/* least in this session */
 
 	/* progress.c; times are on its clock */
 	le_time		cron_until;		/* its scheduler is dead, in true time */
-	le_time		began[MAX_ELECTIONS];	/* its term, as was seen */
-	le_time		progress[MAX_ELECTIONS];	/* the last in it */
+	le_time		began[MAX_ELECTIONS];	/* its term, as seen */
+	le_time		progress[MAX_ELECTIONS];	/* last in it */
 	le_time		commit_at[MAX_ELECTIONS];	/* a commit was under way last */
-	le_time		bound_at[MAX_ELECTIONS];	/* somebody was bound to it last,
+	le_time		bound_at[MAX_ELECTIONS];	/* a session was bound to it last,
 											 * seen when it was overdue */
-	bool		made[MAX_ELECTIONS];	/* there was some since the begin */
+	bool		made[MAX_ELECTIONS];	/* progress since the begin */
 	le_time		idle_until[MAX_ELECTIONS];	/* it has to stay away */
-	le_duration idled[MAX_ELECTIONS];	/* for how long, the last time ... */
-	bool		meddled[MAX_ELECTIONS]; /* somebody asked for something else */
+	le_duration idled[MAX_ELECTIONS];	/* length of the last one ... */
+	bool		meddled[MAX_ELECTIONS]; /* a caller asked for another state */
 	bool		unsure[MAX_ELECTIONS];	/* perhaps there was progress */
-	bool		ends[MAX_ELECTIONS];	/* nobody believes in the term, and the
-										 * worker is not done with it */
-	uint64		ended_token[MAX_ELECTIONS]; /* of the term that was seen
-											 * last */
-	bool		idled_known[MAX_ELECTIONS]; /* ... or it is not known */
+	bool		ends[MAX_ELECTIONS];	/* no session believes in the term, and
+										 * the worker is not done with it */
+	uint64		ended_token[MAX_ELECTIONS]; /* of the term seen last */
+	bool		idled_known[MAX_ELECTIONS]; /* ... if it is known */
 	le_time		turns_since;	/* turns are counted from then */
 	int			turns;
-	int			session;		/* of its that is the newest in the store */
-	bool		gone;			/* its table says that its session is */
+	int			session;		/* its newest session in the store */
+	bool		gone;			/* its table shows its session as gone */
 	int			told_lost;		/* the session that a request was lost with */
-	uint64		nodes_version;	/* that its list of node keys had when it was
-								 * looked at last */
-	uint32		look;			/* counts looks at that list */
+	uint64		nodes_version;	/* its list of node keys, when checked last */
+	uint32		look;			/* counts readings of that list */
 	uint32		node_look[MAX_SESSIONS];	/* the last that showed this one */
 	uint64		node_index[MAX_SESSIONS];	/* with this index */
 	Request		encoded;		/* the last, which le_http_send() sends */
 
-	/* from here on not cleared, but by those who use it */
+	/* not cleared from here on, but by its users */
 	Flight		flights[MAX_FLIGHTS];
 	Backend		backends[PLACES];
 } SimNode;
@@ -721,10 +721,9 @@ typedef struct Counts
 	uint64		takeovers;
 	uint64		joined;			/* operations that went with another's request,
 								 * and of these ... */
-	uint64		unjudged;		/* ... had to go again for another's sake */
-	uint64		apart;			/* requests of several that a gateway did not
-								 * know */
-	uint64		told;			/* writes that news told of, in an answer */
+	uint64		unjudged;		/* ... repeated because of another */
+	uint64		apart;			/* batches that a gateway did not know */
+	uint64		told;			/* writes told by news in an answer */
 	uint64		gaps;			/* news that begin with one */
 	uint64		expired;		/* sessions that the store ended */
 	uint64		invalidated;
@@ -749,7 +748,7 @@ typedef struct Counts
 	uint64		claims_again;	/* second and later tries */
 	uint64		claims_same_term;
 	uint64		claims_under_way;
-	uint64		missed_run;		/* ticks that nobody had claimed in time ... */
+	uint64		missed_run;		/* ticks not claimed in time ... */
 	uint64		missed_told;	/* ... and those that were reported */
 	uint64		intervals;		/* claims after one with another interval */
 	uint64		completed;
@@ -762,15 +761,15 @@ typedef struct Counts
 	uint64		cut;			/* of those, waited for long enough */
 	uint64		nudges;			/* to look at a term */
 	uint64		nudges_late;	/* ... that was over */
-	uint64		progress;		/* that was told of */
-	uint64		useless;		/* terms that were given up without */
+	uint64		progress;		/* reports of it */
+	uint64		useless;		/* terms given up for lack of it */
 	uint64		outside;		/* overlaps that the assumptions exclude */
 	uint64		fair_handovers;
 	uint64		op[LE_OP_SESSION_NAME + 1];
 	uint64		happened[HAPPEN_KINDS];
 	le_duration worst_handover;
 	uint64		of_store[STORE_KINDS];	/* schedules */
-	uint64		statements;		/* of gateways, to Cassandra */
+	uint64		statements;		/* sent by gateways to Cassandra */
 	uint64		open_statements;	/* of unknown outcome */
 	uint64		late_statements;
 	uint64		proposals;		/* left half way, and finished by another */
@@ -783,10 +782,10 @@ typedef struct Counts
 	uint64		throttled;		/* requests that a busy service refused */
 } Counts;
 
-/* What the worker finds beyond the network. */
+/* The worker's surroundings, except the network. */
 typedef struct StoreModel
 {
-	const LeStore *store;		/* what encodes and decodes for it */
+	const LeStore *store;		/* its codec */
 	void		(*reset) (void);
 	bool		(*apply) (const Request *request, Answer *answer, int node,
 						  uint32 process, int flight, uint32 number);
@@ -799,7 +798,7 @@ typedef struct StoreModel
 	Key		   *(*key) (int number);
 	void		(*write_by_hand) (int election, bool delete);
 	void		(*foreign_lock) (int election);
-	/* tokens began anew, and an operator says everywhere that they may */
+	/* tokens began anew, and an operator permits it everywhere */
 	void		(*forget) (int election);
 	uint64		(*index) (void);
 	int			(*owner) (int session);
@@ -809,9 +808,12 @@ typedef struct StoreModel
 	void		(*read_request) (const LeHttpRequest *request, Request *r);
 	void		(*write_answer) (const Answer *a, LeHttpResponse *response);
 
-	/* can nobody else take the election now, by any clock?  NULL: not said */
+	/*
+	 * is the election certainly closed to all others, by any clock?  NULL:
+	 * unknown
+	 */
 	bool		(*safe) (int session, int election, uint64 token);
-	/* was it shown to somebody that its lease had run out? */
+	/* did a read show that its lease had run out? */
 	bool		(*ran_out) (int election, uint64 token);
 } StoreModel;
 
@@ -833,27 +835,27 @@ typedef struct World
 	uint32		claims;			/* asked for so far */
 	uint32		attempts;		/* ids drawn so far */
 	bool		exposed;		/* a worker's code runs, and may stop */
-	int64		readings;		/* of a clock, by workers so exposed */
-	int64		pause_at;		/* that many */
+	int64		readings;		/* readings of a clock by such workers */
+	int64		pause_at;		/* at this reading */
 	int64		kill_at;
 	int64		fate_at;		/* either */
 	SimNode    *node[MAX_NODES];
 	Counts		counts;
 
 	/* checks.c */
-	uint64		digest;			/* of all that has happened */
+	uint64		digest;			/* hash of all events */
 	bool		failed;
 	char		failure[256];
-	Travel		travel;			/* of what is applied */
+	Travel		travel;			/* way of the applied request */
 	uint64		last_token[MAX_ELECTIONS];
 	bool		forgotten[MAX_ELECTIONS];	/* tokens begin anew */
-	uint64		released[MAX_ELECTIONS];	/* the last term that the store was
-											 * told the end of */
+	uint64		released[MAX_ELECTIONS];	/* the last term whose end reached
+											 * the store */
 	le_time		outside_until[MAX_ELECTIONS];	/* belief may overlap */
 	le_time		leaderless[MAX_ELECTIONS];	/* since; 0: there is a leader */
-	le_time		free_since[MAX_ELECTIONS];	/* anybody could take it */
-	uint64		free_index;		/* of the store when that was found ... */
-	le_time		free_until[MAX_ELECTIONS];	/* ... and until when it holds */
+	le_time		free_since[MAX_ELECTIONS];	/* free to take since then */
+	uint64		free_index;		/* the store's index at that finding ... */
+	le_time		free_until[MAX_ELECTIONS];	/* ... and how long it holds */
 } World;
 
 extern World sim;
@@ -865,8 +867,8 @@ sim_chance(int per_million)
 	return per_million != 0 && sim.storm && sim_strikes(per_million);
 }
 
-extern SimNode *sim_node;			/* whose code runs; NULL: nobody's */
-extern Backend *sim_backend;	/* and which backend's; NULL: the worker's */
+extern SimNode *sim_node;			/* node that runs; NULL: none */
+extern Backend *sim_backend;	/* and its backend; NULL: the worker */
 
 /* ---- clock.c ---- */
 
@@ -920,18 +922,18 @@ extern void network_step(void);
 extern uint64 network_hash(void);
 extern void network_at(le_time at, int what, int a, uint32 b);
 
-/* What network_at() can be told to do. */
+/* The kinds of events for network_at(). */
 #define AT_REQUEST		0
 #define AT_ANSWER		1
 #define AT_EXPIRY		2
 #define AT_PARKED		3
 #define AT_HAPPENING	4
-#define AT_START		5		/* of an instance */
-#define AT_WORKER		6		/* of a worker */
-#define AT_BACKEND		7		/* goes on */
-#define AT_JOB			8		/* of a gateway: goes on */
-#define AT_HUB			9		/* of a gateway: looks at a lock */
-#define AT_GATEWAY		10		/* is there again */
+#define AT_START		5		/* an instance */
+#define AT_WORKER		6		/* a worker */
+#define AT_BACKEND		7		/* a backend resumes */
+#define AT_JOB			8		/* a gateway's request resumes */
+#define AT_HUB			9		/* a gateway reads a lock */
+#define AT_GATEWAY		10		/* a gateway restarts */
 #define AT_LATE			11		/* a statement of Cassandra's */
 #define AT_CRON			12		/* a node's scheduler */
 #define AT_KINDS		13
@@ -1005,8 +1007,8 @@ extern void node_meets_fate(void);
 extern void node_ambush(void);
 
 /*
- * The election's place in the node's lease table; NULL: it has none.  Every
- * check asks for it, so it is looked for first where it was the last time.
+ * The election's slot in the node's lease table; NULL: none.  Every check asks
+ * for it, so the search begins at its last place.
  */
 static inline LeSlot *
 node_slot(SimNode *n, int election)

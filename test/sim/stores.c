@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stores.c
- *		The stores as the worker finds them.
+ *		The worker's view of the stores.
  *
  * test/sim/stores.c
  *
@@ -19,7 +19,7 @@ two_gateways(void)
 	return "http://g0,http://g1";
 }
 
-/* What the text of a request does not tell: what for, and for which term. */
+/* Facts that a request's text lacks: its purpose, and its term. */
 static void
 noting_encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
 {
@@ -42,7 +42,7 @@ node_takes_over(void)
 	return sim_node->takeover;
 }
 
-/* What a store can do is what the real one says it can. */
+/* A store can do what the real one claims to. */
 void
 stores_adapt(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * trace.c
- *		What happens, for people.
+ *		The trace of events, for people.
  *
  * test/sim/trace.c
  *

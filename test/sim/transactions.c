@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * transactions.c
- *		Transactions bound to a term, and what must hold for them.
+ *		Transactions bound to a term, and their invariants.
  *
  * In place of PostgreSQL's transactions: the callbacks of fence.c and xact.c,
- * newest first, as the server calls them.  Each time that a backend reads the
- * clock it is noted what is true at that very instant, of all nodes and of the
- * store; a check that it then passes must agree with that.  Between the check
- * and the commit record it may wait: for what looks up when it is canceled,
- * and then the term must still hold, or for what does not.
+ * newest first, as the server calls them.  Whenever a backend reads the clock,
+ * the truth about all nodes and the store at that instant is noted; a check
+ * that it then passes must agree.  Between the check and the commit record it
+ * may wait: interruptibly, and then the term must still hold, or
+ * uninterruptibly.
  *
  * test/sim/transactions.c
  *
@@ -22,14 +22,14 @@
 #include "settings.h"
 #include "sql/cancel.h"
 
-/* What the end of a term takes beyond its time: turns of the worker. */
+/* Turns of the worker that the end of a term takes beyond its time. */
 #define DRAIN_SLACK	(LE_SEC / 10)
 
 int			le_commit_margin = 250;
 int			le_cancel_lead = 1000;
 int			le_on_loss = LE_ON_LOSS_NONE;
 
-/* ---- what the backend's code finds ---- */
+/* ---- called by the backend's code ---- */
 
 void
 RegisterXactCallback(XactCallback callback, void *arg)
@@ -89,8 +89,9 @@ le_explain_cancel_lead(const LeTiming *timing, StringInfo detail)
 }
 
 /*
- * No statement is canceled for a term, but commits are: the check has to be on
- * its own.  It is noted who would have been, and whether he could know.
+ * Statements are not canceled for a term, but commits are, so that the check
+ * must suffice.  It notes which would have been, and whether the session could
+ * know.
  */
 void
 le_cancel_prepare(bool cancels)
@@ -98,7 +99,7 @@ le_cancel_prepare(bool cancels)
 	(void) cancels;
 }
 
-/* Not by its deadline: that each session watches by itself. */
+/* Not by its deadline: each session watches that itself. */
 static bool
 is_to_stop(LeSlot *slot, uint64 token)
 {
@@ -107,7 +108,7 @@ is_to_stop(LeSlot *slot, uint64 token)
 		pg_atomic_read_u64(&slot->drain_until) != 0;
 }
 
-/* The backend looks at its term. */
+/* The backend reads its term. */
 static void
 look(Backend *b)
 {
@@ -192,7 +193,7 @@ XLogFlush(XLogRecPtr record)
 	sim_backend->in_memory = false;
 }
 
-/* ---- what is true at this instant ---- */
+/* ---- the truth at this instant ---- */
 
 static const char *
 others_believe(const SimNode *n, int election)
@@ -204,7 +205,7 @@ others_believe(const SimNode *n, int election)
 	return NULL;
 }
 
-/* What speaks against a commit under this term? */
+/* Reasons against a commit under this term. */
 static const char *
 objection(SimNode *n, const Backend *b, int election)
 {
@@ -227,7 +228,7 @@ objection(SimNode *n, const Backend *b, int election)
 	return others_believe(n, election);
 }
 
-/* And against the beginning of anything? */
+/* Reasons against beginning anything. */
 static const char *
 hindrance(SimNode *n, int election)
 {
@@ -251,7 +252,7 @@ transaction_looks(void)
 		objection(sim_node, b, b->script.election);
 }
 
-/* The gate has let it through. */
+/* The gate let it pass. */
 void
 transaction_may_begin(void)
 {
@@ -322,7 +323,7 @@ is_to_be_canceled(const Backend *b)
 		le_commit_margin * LE_MSEC;
 }
 
-/* For what PostgreSQL or another extension waits, which a cancel ends. */
+/* For a wait of PostgreSQL or another extension, which a cancel ends. */
 static void
 wait_in_commit(le_duration span)
 {
@@ -337,7 +338,7 @@ wait_in_commit(le_duration span)
 			 errmsg("canceling statement due to loss of the election")));
 }
 
-/* One commit in so many, by bits that nothing else of the script uses. */
+/* One commit in so many, by bits unused elsewhere in the script. */
 static bool
 commit_waits(const Backend *b, int bit)
 {
@@ -351,7 +352,7 @@ call_back(XactEvent event)
 
 	for (int i = b->ncallbacks - 1; i >= 0; i--)
 	{
-		/* the callback of another extension, between the newest and that */
+		/* another extension's callback, between the newest and that */
 		if (event == XACT_EVENT_PRE_COMMIT && i == 0 && b->ncallbacks > 1 &&
 			commit_waits(b, 24))
 			wait_in_commit(b->script.span / 2);
@@ -360,9 +361,9 @@ call_back(XactEvent event)
 }
 
 /*
- * From the last check to the commit record.  What ends a wait that looks up
- * must leave the term as the check wants it.  Then the disk may take its time,
- * which nothing ends; it is only to be waited for by who gives the term up.
+ * From the last check to the commit record.  After an interruptible wait the
+ * term must still satisfy the check.  Then the disk may take its time,
+ * uninterruptibly; only giving the term up waits for that.
  */
 static void
 record_commit(void)
@@ -427,8 +428,8 @@ transaction_abort(void)
 }
 
 /*
- * A term was ended in good order.  Who is bound to it was waited for, unless
- * its time was up; a session that ends its own term waits for nobody.
+ * A term was ended in good order.  Its bound sessions were waited for, unless
+ * its time was up; a session that ends its own term waits for none.
  */
 void
 transactions_ended(SimNode *n, int election, uint64 token)
@@ -460,9 +461,9 @@ transactions_ended(SimNode *n, int election, uint64 token)
 }
 
 /*
- * Whoever is to stop with a term has heard of it, as soon as it is over or to
- * end: his own clock may tell him a lease later.  Who ends it himself looks
- * afterwards.
+ * A session that is to stop with a term has been told when the term is over or
+ * about to end: its own clock may tell it a lease later.  One that ends the
+ * term itself looks afterwards.
  */
 void
 transactions_told(SimNode *n, int number, LeSlot *slot)
@@ -480,8 +481,7 @@ transactions_told(SimNode *n, int number, LeSlot *slot)
 	}
 }
 
-/* Is a transaction at its commit, from its check to what the server tells of
- * it? */
+/* Is a transaction at its commit, from its check to the server's report? */
 static bool
 any_commits(const SimNode *n, int election)
 {
@@ -496,9 +496,9 @@ any_commits(const SimNode *n, int election)
 }
 
 /*
- * A term that is given up is over by the time for which it is waited for and
- * its grace, or as soon as a commit is recorded that had begun, or a write is
- * settled, whoever stays bound to it; the worker may have stood still.
+ * A term that is given up is over after its wait and grace, or as soon as a
+ * commit that had begun is recorded or a write is settled, even with sessions
+ * bound to it; the worker may have stood still.
  */
 void
 transactions_check_drain(SimNode *n, int election)
@@ -520,7 +520,7 @@ transactions_check_drain(SimNode *n, int election)
 				 (now - n->drained[election]) / (double) LE_SEC);
 }
 
-/* What the worker's table shows of a term that is to end. */
+/* Slots of the worker's table for terms that are to end. */
 void
 transactions_note_drain(SimNode *n, int election, LeSlot *slot)
 {
