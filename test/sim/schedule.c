@@ -280,7 +280,7 @@ draw_kind(uint64 present)
 	}
 }
 
-/* Misfortunes seldom come alone: this one begins when the last one ends. */
+/* Misfortunes seldom come alone: this one strikes during or after the last. */
 static void
 follow(Intervention *v, const Intervention *last)
 {
@@ -803,7 +803,7 @@ idle_place(const SimNode *n, uint32 from)
 	return -1;
 }
 
-/* pg_cron fires on every node; some are late, or skip it. */
+/* pg_cron fires on every node, with delays and random bits of its own. */
 static void
 fire_job(const Intervention *v)
 {

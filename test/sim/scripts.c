@@ -329,7 +329,7 @@ set_ask(LeAsk *ask, const Script *s)
 	set_missed(ask, s);
 }
 
-/* Has a live term, or a later tick, taken the tick from us? */
+/* Has a live term, or a later tick, made our claim needless? */
 static bool
 taken_care_of(const LeAsk *claim, le_duration patience)
 {

@@ -9,7 +9,7 @@
  */
 #include "postgres_fe.h"
 
-/* As the server declares it, which 16 did with an argument less. */
+/* As the server declares it; 16 had one argument less. */
 #if PG_VERSION_NUM >= 160000
 extern void ExceptionalCondition(const char *condition, const char *file,
 								 int line);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * core_test.h
- *		What the unit tests of src/core share.
+ *		Shared by the unit tests of src/core.
  *
  * test/unit/core_test.h
  *
@@ -42,7 +42,7 @@ static const LeTiming defaults = {
 	.request_timeout = 5 * LE_SEC,
 };
 
-/* A test that failed deep inside a table names the line of the entry. */
+/* A test that failed deep inside a table names the entry's line. */
 #define check(condition) \
 	do { \
 		if (!(condition)) \
@@ -57,7 +57,7 @@ static const LeTiming defaults = {
 			fail_msg("line %d: %s is %lld, not %lld", line, #actual, a_, e_); \
 	} while (0)
 
-/* The same for an invariant, which says itself what does not hold. */
+/* The same for an invariant, whose message names the breach. */
 static inline void
 check_holds(int line, const char *broken)
 {

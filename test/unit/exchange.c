@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * exchange.c
- *		One request to a store and its answer, as the corpus keeps them, and
- *		what must hold for every answer.
+ *		One request to a store and its answer, from the corpus, and the rules
+ *		for every answer.
  *
  * A file of the corpus has header lines "name: value", an empty line, and the
  * body of the answer, byte for byte:
@@ -17,8 +17,8 @@
  *		rev: 2				its revision
  *		header: ETag: "1"	a line of the answer's headers
  *		step: 4				of the operation, with ...
- *		token: 1			... what the request before left to it
- *		joined: 2			so many others go with it, about "e0", "e1" ...
+ *		token: 1			... the result of the request before
+ *		joined: 2			other operations in it, about "e0", "e1" ...
  *		net: broken			or "not sent"
  *
  * The same text is the input of the fuzzer.
@@ -49,7 +49,7 @@ static const LeTermRef terms[] = {
 	{"a", 3, 40, ATTEMPT}
 };
 
-/* The silent holder that is taken over from. */
+/* The silent holder to take over from. */
 static const LeNodeKey target = {
 	.session = FOREIGN,
 	.held = true,
@@ -60,7 +60,7 @@ static const LeNodeKey target = {
 	.seq = 4,
 };
 
-/* A tick to be claimed, and the record of the one before. */
+/* A tick to claim, and the record of the one before. */
 static const LeClaim claim = {
 	.election = "billing",
 	.job = "nightly",
@@ -88,7 +88,7 @@ static const LeClaim previous = {
 	.index = 8,
 };
 
-/* What the node wrote last: just now, before, and what is under way. */
+/* The node's writes: just now, before, and under way. */
 static const LeGossipItem news_items[] = {
 	{"reports/daily", LE_OP_PUBLISH, 40, 6, 5},
 	{"a", LE_OP_ACQUIRE, 41},
@@ -138,14 +138,14 @@ test_op(LeOpKind kind)
 	return op;
 }
 
-/* It takes news along. */
+/* Adds news to the request. */
 void
 add_test_news(LeOp *op)
 {
 	op->news = &news;
 }
 
-/* So many others in its request, where its kind can be joined. */
+/* Joins so many others to the request, if its kind can be joined. */
 static void
 join_ops(LeOp *op, int n)
 {
@@ -154,7 +154,7 @@ join_ops(LeOp *op, int n)
 	if (le_store_consul.takes(op) == 0 && le_store_cassandra.takes(op) == 0)
 		return;
 	op->joined = others;
-	op->njoined = 0;			/* it may be said twice */
+	op->njoined = 0;			/* the header may be repeated */
 	for (int i = 0; i < n && i < 10; i++)
 	{
 		LeOp	   *other = palloc(sizeof(LeOp));
@@ -272,14 +272,14 @@ parse_exchange(const char *text, size_t len, LeOp *op,
 		if (!has_op)
 			return false;
 	}
-	/* A copy of its own, so that reading past its end is seen. */
+	/* A copy of its own, so that the sanitizer sees reads past its end. */
 	response->body_len = end - text;
 	response->body = palloc(Max(response->body_len, 1));
 	memcpy(unconstify(char *, response->body), text, response->body_len);
 	return has_op;
 }
 
-/* ---- what must hold ---- */
+/* ---- rules for answers ---- */
 
 static void
 broken(const LeOp *op, const LeAnswer *answer, const char *condition, int line)
@@ -560,7 +560,7 @@ check_lease_done(const LeOp *op, const LeHttpResponse *response,
 		check_renewal(op, answer, i);
 }
 
-/* Each for itself; all together only where none could be carried out. */
+/* Each on its own; all together only if none could be carried out. */
 static void
 check_lease_parts(const LeOp *op, const LeHttpResponse *response,
 				  const LeAnswer *answer)
@@ -595,7 +595,7 @@ check_lease_answer(const LeOp *op, const LeHttpResponse *response,
 		check_lease_parts(op, response, answer);
 		return;
 	}
-	/* Several are never answered by how one lock stands. */
+	/* One lock's state never answers a request about several. */
 	require(op->njoined == 0 || (answer->outcome != LE_DONE &&
 								 answer->outcome != LE_CONFLICT));
 	require(!answer->apart || (answer->outcome == LE_REFUSED &&
@@ -628,7 +628,7 @@ check_blob_key(const LeOp *op, const LeAnswer *answer, const LeKey *key)
 	require(key->index <= PG_INT64_MAX && key->rev == 0);
 	if (!key->ours)
 	{
-		/* somebody else's blob, or a lease that nobody has named yet */
+		/* a foreign blob, or a lease that no blob names yet */
 		require(key->usable == (key->holder != NULL));
 		require(key->value_session == NULL && key->value == NULL);
 		require(!key->released && key->token == 0);
@@ -645,7 +645,7 @@ check_blob_key(const LeOp *op, const LeAnswer *answer, const LeKey *key)
 	require(key->value == NULL || is_text(key->value, LE_MAX_VALUE_LEN));
 }
 
-/* Belief needs an answer that names our lease id, and all but a second. */
+/* Belief needs an answer that names our lease id, and leaves out a second. */
 static void
 check_blob_trust(const LeOp *op, const LeHttpResponse *response,
 				 const LeAnswer *answer)
@@ -685,7 +685,7 @@ check_blob_done(const LeOp *op, const LeHttpResponse *response,
 	require(answer->nclaims <= 1 || op->kind == LE_OP_LIST_CLAIMS);
 	if (answer->again)
 	{
-		/* only a read may begin anew, if what it saw is over by then */
+		/* only a read may begin anew, if its findings are over by then */
 		require(answer->next.number <= 8 &&
 				(answer->next.number >= 1 || op->step.number == 7));
 		require(strlen(answer->next.tag) <= LE_MAX_TAG_LEN);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * exchange.h
- *		One request to a store and its answer, as the corpus keeps them, and
- *		what must hold for every answer.
+ *		One request to a store and its answer, from the corpus, and the rules
+ *		for every answer.
  *
  * test/unit/exchange.h
  *
@@ -13,7 +13,7 @@
 
 #include "store/store.h"
 
-/* Names that the corpus uses in place of what was recorded. */
+/* The corpus' names in place of recorded ones. */
 #define SESSION		"11111111-1111-1111-1111-111111111111"
 #define FOREIGN		"22222222-2222-2222-2222-222222222222"
 #define INCARNATION	"00112233445566778899aabbccddeeff"
@@ -32,7 +32,7 @@ extern bool says_filtered(const LeHttpResponse *response);
 extern bool shows_header(const LeHttpResponse *response, const char *name);
 
 
-/* An operation of the kind, with a value for everything that it may need. */
+/* An operation of the kind, with all values that it may need. */
 extern LeOp test_op(LeOpKind kind);
 extern void add_test_news(LeOp *op);
 
@@ -40,7 +40,7 @@ extern void add_test_news(LeOp *op);
 extern bool parse_exchange(const char *text, size_t len, LeOp *op,
 						   LeHttpResponse *response);
 
-/* Aborts, saying why, if an answer is one that may never be given. */
+/* Aborts with a message if an answer breaks the rules. */
 extern void check_answer(const LeOp *op, const LeHttpResponse *response,
 						 const LeAnswer *answer);
 

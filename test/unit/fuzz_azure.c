@@ -4,8 +4,8 @@
  *		Decodes arbitrary answers as those of Azure Blob Storage; seeds:
  *		corpus/azure.
  *
- * Whatever comes, the decoder must end, stay in its memory, and give an
- * answer that may be given (exchange.c).
+ * For any input, the decoder must end, stay in its memory, and keep the rules
+ * for answers (exchange.c).
  *
  * test/unit/fuzz_azure.c
  *
@@ -38,7 +38,7 @@ has_step(LeOpKind kind, int step)
 	}
 }
 
-/* Whose a lease is, is asked of a term that was read, and has a token. */
+/* Step 7 asks for the holder of a term that was read, which has a token. */
 static bool
 has_index(const LeOp *op)
 {

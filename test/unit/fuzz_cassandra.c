@@ -3,8 +3,8 @@
  * fuzz_cassandra.c
  *		Decodes arbitrary answers as the gateway's; seeds: corpus/cassandra.
  *
- * Whatever comes, the decoder must end, stay in its memory, and give an
- * answer that may be given (exchange.c).
+ * For any input, the decoder must end, stay in its memory, and keep the rules
+ * for answers (exchange.c).
  *
  * test/unit/fuzz_cassandra.c
  *

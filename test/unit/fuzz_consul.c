@@ -3,9 +3,9 @@
  * fuzz_consul.c
  *		Decodes arbitrary answers as Consul's; seeds: corpus/consul.
  *
- * Whatever comes, the decoder must end, stay in its memory, and give an
- * answer that may be given (exchange.c).  The input also serves as a user's
- * value, which must come back as it was.
+ * For any input, the decoder must end, stay in its memory, and keep the rules
+ * for answers (exchange.c).  The input also serves as a user's value, which
+ * must come back unchanged.
  *
  * test/unit/fuzz_consul.c
  *

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store_test.h
- *		What the unit tests of src/store share.
+ *		Shared by the unit tests of src/store.
  *
  * test/unit/store_test.h
  *

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * test_azure.c
- *		Tests of src/store/azure.c: its requests, and what it makes of
- *		answers, recorded from Azurite (corpus/azure) and made up where the
- *		service's documents say that it differs.
+ *		Tests of src/store/azure.c: its requests, and its decoding of answers,
+ *		recorded from Azurite (corpus/azure) or made up where the service is
+ *		documented to differ.
  *
  * test/unit/test_azure.c
  *
@@ -137,7 +137,7 @@ test_requests(void **state)
 				   "&marker=a%2Fb%26c%3D", "");
 }
 
-/* The service counts whole seconds: more is asked for, less is believed in. */
+/* The service counts whole seconds: asks for more, believes in less. */
 static void
 test_durations(void **state)
 {
@@ -150,7 +150,7 @@ test_durations(void **state)
 	assert_int_equal(le_store_azure.granularity, LE_SEC);
 }
 
-/* Requests of a session go where it was made, whatever the setting says. */
+/* Requests of a session go to its own store, whatever the setting is now. */
 static void
 test_place_of_session(void **state)
 {
@@ -374,7 +374,7 @@ test_recorded_keys(void **state)
 	assert_string_equal(key->node, "n1");
 	assert_string_equal(key->value, "v");
 
-	/* leased by another, who has not said yet who that is */
+	/* leased by another client, whose name is not written yet */
 	a = decode_file("read-whose-other", &op);
 	key = a.keys;
 	assert_int_equal(key->index, 1);
@@ -383,14 +383,14 @@ test_recorded_keys(void **state)
 	assert_string_equal(key->value_session, key->holder);
 	assert_string_equal(key->node, "");
 
-	/* judged by the service, and shown later than the term itself */
+	/* judged by the service, so the state may be newer than the term */
 	a = decode_file("read-free", &op);
 	key = a.keys;
 	assert_null(key->holder);
 	assert_true(key->released);
 	assert_int_equal(a.index, 2);
 
-	/* free, but nobody knows whether its holder still believes */
+	/* free, but its holder may still believe */
 	a = decode_file("read-broken", &op);
 	key = a.keys;
 	assert_null(key->holder);
@@ -409,7 +409,7 @@ test_recorded_keys(void **state)
 	assert_int_equal(a.claims[0].state, LE_CLAIM_RUNNING);
 }
 
-/* What a record tells people; one of an earlier version tells nothing. */
+/* A record's text for people; one of an earlier version has none. */
 static void
 test_report(void **state)
 {
@@ -476,7 +476,7 @@ test_recorded_lists(void **state)
 	assert_null(a.page);
 }
 
-/* Which requests does belief count from?  From that of the lease alone. */
+/* Belief counts from the request for the lease alone. */
 static void
 test_anchor(void **state)
 {
@@ -497,7 +497,7 @@ test_anchor(void **state)
 	assert_int_equal(a.trust, 0);
 }
 
-/* Azurite renews a lease that has expired for whoever asks. */
+/* Azurite renews an expired lease for any client. */
 static void
 test_lease_ids(void **state)
 {
@@ -547,7 +547,7 @@ test_acquire_head(void **state)
 	LeHttpResponse r;
 	LeAnswer	a;
 
-	/* whatever the old metadata say, the lease is asked for */
+	/* any old metadata: asks for the lease */
 	r = term_of("leased", "7", FOREIGN, OTHERS);
 	a = decode(&op, &r);
 	assert_true(a.again && a.next.number == LEASE && a.next.index == 7);
@@ -558,13 +558,13 @@ test_acquire_head(void **state)
 	a = decode(&op, &r);
 	assert_true(a.again && a.next.number == RENEW && a.next.index == 8);
 
-	/* which has run out since: nothing to revive */
+	/* expired since: nothing to revive */
 	r = term_of("expired", "8", SESSION, OURS);
 	a = decode(&op, &r);
 	assert_int_equal(a.outcome, LE_CONFLICT);
 	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
 
-	/* the ETag is that of another token */
+	/* the ETag belongs to another token */
 	r = term_of("available", "8", FOREIGN, OTHERS);
 	assert_int_equal(decode(&op, &r).outcome, LE_CONFLICT);
 
@@ -579,7 +579,7 @@ test_acquire_head(void **state)
 	assert_int_equal(a.outcome, LE_CONFLICT);
 	assert_int_equal(a.conflict, LE_CONFLICT_CHANGED);
 
-	/* not ours to touch */
+	/* a foreign blob */
 	r = answer_of(200, NULL, "ETag: " ETAG "\r\nx-ms-lease-state: available\r\n");
 	a = decode(&op, &r);
 	assert_int_equal(a.outcome, LE_CONFLICT);
@@ -621,8 +621,8 @@ test_foreign_blobs(void **state)
 }
 
 /*
- * Whose the lease is, is asked for people, who would hear of a former leader;
- * not for those who contend, with each look of theirs.
+ * Only reads for people ask for the lease's holder, as they would show a former
+ * leader; the frequent reads of candidates do not.
  */
 static void
 test_who_asks_whose(void **state)
@@ -664,7 +664,7 @@ test_who_asks_whose(void **state)
 	}
 }
 
-/* Only what names this very term is released or published to. */
+/* Only a blob that names this very term is released or published to. */
 static void
 test_other_terms(void **state)
 {
@@ -682,7 +682,7 @@ test_other_terms(void **state)
 		{"leased", "7", SESSION, OTHERS, true, false},
 		{"leased", "8", SESSION, OURS, false, false},
 		{"leased", "7", FOREIGN, OTHERS, false, false},
-		/* a renewal that is under way would find it */
+		/* a renewal in flight would find it */
 		{"expired", "7", SESSION, OURS, true, true},
 		{"expired", "8", SESSION, OURS, false, false},
 		{"expired", "7", FOREIGN, OTHERS, false, false},
@@ -706,7 +706,7 @@ test_other_terms(void **state)
 	}
 }
 
-/* A lease that cannot be stamped is given back, and why is not forgotten. */
+/* A lease that cannot be stamped is released, and the reason is kept. */
 static void
 test_refused_stamp(void **state)
 {
@@ -726,13 +726,13 @@ test_refused_stamp(void **state)
 		assert_int_equal(a.outcome, LE_REFUSED);
 		assert_string_equal(a.detail, "HTTP 409: BlobImmutableDueToPolicy");
 	}
-	/* who is not known could not give it back either */
+	/* a rejected identity could not release it either */
 	op = op_at(LE_OP_ACQUIRE, STAMP, 7);
 	r = answer_of(403, "AuthenticationFailed", "");
 	assert_false(decode(&op, &r).again);
 }
 
-/* Nobody of us takes such a lease: whoever has it has to be told to let go. */
+/* No node takes an infinite lease: its holder has to release it. */
 static void
 test_infinite_lease(void **state)
 {
@@ -756,7 +756,7 @@ test_infinite_lease(void **state)
 	}
 }
 
-/* A blob that no term has been written to yet has no lease id to release. */
+/* A blob without a term has no lease id to release. */
 static void
 test_no_term(void **state)
 {
@@ -776,7 +776,7 @@ test_no_term(void **state)
 	assert_int_equal(decode(&op, &r).nkeys, 0);
 }
 
-/* By code, not by status; and by what was sent before. */
+/* By code, not by status; and by the earlier requests. */
 static void
 test_errors(void **state)
 {
@@ -843,7 +843,7 @@ test_errors(void **state)
 	}
 }
 
-/* A lost answer: what it leaves open depends on what came before it. */
+/* A lost answer: the earlier requests decide how much stays open. */
 static void
 test_network(void **state)
 {
@@ -884,7 +884,7 @@ test_network(void **state)
 	}
 }
 
-/* Why each that is refused is. */
+/* Reasons of refusals. */
 static void
 test_causes(void **state)
 {
@@ -923,7 +923,7 @@ test_causes(void **state)
 					 a.cause);
 		if (cases[i].cause == LE_CAUSE_STRANGER)
 			continue;
-		/* what a stamp was refused for, when the lease is given back */
+		/* the stamp's refusal, reported after the release */
 		op = op_at(LE_OP_ACQUIRE, GIVE_BACK, cases[i].status);
 		strlcpy(op.step.tag, cases[i].code, sizeof(op.step.tag));
 		r = answer_of(200, NULL, "");
@@ -931,7 +931,7 @@ test_causes(void **state)
 	}
 }
 
-/* What is in front of the service says nothing about a term. */
+/* An answer of a proxy says nothing about a term. */
 static void
 test_proxies(void **state)
 {
@@ -962,7 +962,7 @@ test_proxies(void **state)
 	}
 }
 
-/* Nothing of a body is told: it may quote what was signed. */
+/* No part of a body is shown: it may quote signed text. */
 static void
 test_details(void **state)
 {
@@ -998,7 +998,7 @@ decode_list(const char *body)
 	LeHttpResponse r = answer_of(200, NULL, "");
 
 	r.body_len = strlen(body);
-	r.body = palloc(r.body_len);	/* reading past its end is seen */
+	r.body = palloc(r.body_len);	/* the sanitizer sees reads past its end */
 	memcpy(unconstify(char *, r.body), body, r.body_len);
 	return decode(&op, &r);
 }
@@ -1050,7 +1050,7 @@ test_lists(void **state)
 			fail_msg("taken: %s", bad[i]);
 }
 
-/* More blobs than were asked for are no page. */
+/* More blobs than asked for are no page. */
 static void
 test_long_list(void **state)
 {
@@ -1104,7 +1104,7 @@ test_values(void **state)
 	check_round_trip(longest);
 }
 
-/* Somebody's own idea of a name or a value does no harm. */
+/* Foreign names and values do no harm. */
 static void
 test_bad_values(void **state)
 {

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * test_azure_auth.c
- *		Tests of src/store/azure_auth.c, and of what azure.c makes of
- *		refusals and of a service that is busy.
+ *		Tests of src/store/azure_auth.c, and of azure.c's handling of refusals
+ *		and of a busy service.
  *
- * The answers are those of the service's documents: nothing but Azure itself
- * has an instance metadata service.
+ * The answers come from the service's documents: only Azure has an instance
+ * metadata service.
  *
  * test/unit/test_azure_auth.c
  *
@@ -129,7 +129,7 @@ test_workload(void **state)
 						"&client_assertion=a.b%2Bc");
 	setenv("AZURE_AUTHORITY_HOST", "https://login.example/", 1);
 	assert_string_equal(encode(&op).base, "https://login.example");
-	/* a token is not sent to just anybody */
+	/* only known hosts get a token */
 	setenv("AZURE_AUTHORITY_HOST", "http://login.example/", 1);
 	assert_non_null(strstr(le_azure_workload_fault(), "https"));
 	assert_string_equal(encode(&op).base, "https://login.microsoftonline.com");
@@ -152,7 +152,7 @@ test_tokens(void **state)
 	static const struct
 	{
 		const char *body;
-		int			lasts;		/* s; 0: it is no token */
+		int			lasts;		/* s; 0: not a token */
 	}			cases[] = {
 		{"{\"access_token\":\"eyJ0.x-_~\",\"client_id\":\"1\","
 		"\"expires_in\":\"86399\",\"expires_on\":\"1900086399\","
@@ -193,7 +193,7 @@ test_tokens(void **state)
 	}
 }
 
-/* One longer than a secret can be is none. */
+/* One longer than the longest secret is none. */
 static void
 test_long_token(void **state)
 {
@@ -257,7 +257,7 @@ test_no_token(void **state)
 	assert_non_null(strstr(decode(&op, &r).detail, "Entra"));
 }
 
-/* ---- what the service says of who asks, and of its load ---- */
+/* ---- refusals of the identity, and the service's load ---- */
 
 static LeAnswer
 refusal(int status, const char *code, const char *more)
@@ -380,13 +380,13 @@ test_signatures(void **state)
 		assert_true(strstr(finding.text, " days") == NULL ||
 					strstr(finding.lasting, " days") == NULL);
 	}
-	/* a token of a workload is no SAS */
+	/* a workload's token is no SAS */
 	set("azure_identity", "workload");
 	le_store_azure.judge_secret("eyJ", NOW, &finding);
 	assert_null(finding.text);
 }
 
-/* By what the service knows this instance. */
+/* The service's name for this instance. */
 static void
 test_findings(void **state)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * test_cache.c
- *		Tests of what is known of the keys: lists, and news that come between.
+ *		Tests of the cache of keys: lists, and news between them.
  *
- * worker/view/cache.c is compiled in here, as server code.  Whatever the order
- * in which they come, what was written last is what is known.
+ * worker/view/cache.c is compiled in here, as server code.  In any order of
+ * arrival, the newest write wins.
  *
  * test/unit/test_cache.c
  *
@@ -25,7 +25,7 @@
 #define S1	"11111111-1111-1111-1111-111111111111"
 #define S2	"22222222-2222-2222-2222-222222222222"
 
-/* ---- what the rest of the extension would be ---- */
+/* ---- stubs of the rest of the extension ---- */
 
 static LeTable table;
 LeTable    *le_table = &table;
@@ -184,7 +184,7 @@ test_heard(void **state)
 	assert_int_equal(le_cache_key("b")->token, 5);
 }
 
-/* What is known is newer, or not known to the teller. */
+/* The cache is newer, or has facts that the sender of the news lacks. */
 static void
 test_old_news(void **state)
 {
@@ -215,7 +215,7 @@ test_new_names(void **state)
 	assert_int_equal(index_of("b"), 20);
 }
 
-/* A list that was on its way for long shows what was before the news. */
+/* A list that was long on its way shows a state before the news. */
 static void
 test_late_list(void **state)
 {
@@ -273,7 +273,7 @@ test_all_tell(void **state)
 
 /*
  * A node whose takeover was refused has given a sign of life that no list has
- * shown yet: it is waited for anew, also when a list comes that is older.
+ * shown yet: its wait starts anew, even if an older list comes.
  */
 static void
 test_doubted(void **state)
@@ -287,7 +287,7 @@ test_doubted(void **state)
 	le_cache_keep_nodes(&answer);
 	assert_true(le_cache_silent_at(le_cache_node(S1)) == seen + 10 * LE_SEC);
 	now += 10 * LE_SEC;
-	le_cache_doubt(S2);			/* of another, that is not known here */
+	le_cache_doubt(S2);			/* of another node, unknown here */
 	assert_true(le_cache_silent_at(le_cache_node(S1)) == now);
 	le_cache_doubt(S1);
 	assert_true(le_cache_silent_at(le_cache_node(S1)) == now + 10 * LE_SEC);

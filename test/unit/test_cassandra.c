@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_cassandra.c
- *		Tests of src/store/cassandra.c: its requests, and what it makes of
- *		answers, recorded from a real gateway (corpus/cassandra) and made up.
+ *		Tests of src/store/cassandra.c: its requests, and its decoding of
+ *		answers, recorded from a real gateway (corpus/cassandra) or made up.
  *
  * test/unit/test_cassandra.c
  *
@@ -101,7 +101,7 @@ test_requests(void **state)
 	}
 }
 
-/* Whatever a name or a value holds, it stays inside its place. */
+/* Any name or value stays inside its string. */
 static void
 test_hostile_names(void **state)
 {
@@ -148,7 +148,7 @@ test_limits(void **state)
 	assert_non_null(strstr(encode(&op).path.data, "wait=60000ms"));
 }
 
-/* The session exists in name only, the name says which incarnation it is. */
+/* The session exists in name only; the name tells the incarnation. */
 static void
 test_session(void **state)
 {
@@ -318,7 +318,7 @@ test_recorded_batch(void **state)
 	assert_int_equal(a.renewals[2].outcome, LE_LOST);
 }
 
-/* Of billing, e0 and e1; somebody else has the second. */
+/* Locks billing, e0 and e1; another client holds the second. */
 static void
 test_recorded_joined(void **state)
 {
@@ -417,7 +417,7 @@ test_grants_of_something_else(void **state)
 	assert_int_equal(made_up(LE_OP_PUBLISH, 200, JSON,
 							 LOCK("billing", OWNER, "7", "4", TRUST)).outcome,
 					 LE_UNKNOWN);
-	/* nobody can be trusted for longer than was asked for */
+	/* no belief outlasts the requested lease */
 	assert_int_equal(made_up(LE_OP_ACQUIRE, 201, JSON,
 							 LOCK("billing", OWNER, "8", "1",
 								  ",\"trust_ms\":86400000")).trust,
@@ -483,7 +483,7 @@ test_statuses(void **state)
 	}
 }
 
-/* Why each that is refused is. */
+/* Reasons of refusals. */
 static void
 test_causes(void **state)
 {
@@ -504,7 +504,7 @@ test_causes(void **state)
 		{404, PROBLEM, TYPE("no-resource") "}", LE_CAUSE_OTHER},
 		{405, PROBLEM, TYPE("method") "}", LE_CAUSE_OTHER},
 		{413, PROBLEM, TYPE("too-large") "}", LE_CAUSE_OTHER},
-		/* that of a term, which no file has */
+		/* the outcome for a term, which no file has */
 		{422, PROBLEM, TYPE("token-jump") "}", LE_CAUSE_OTHER},
 		{401, "text/html", "", LE_CAUSE_NOT_STORE},
 		{404, "text/html", "", LE_CAUSE_NOT_STORE},
@@ -542,7 +542,7 @@ test_network(void **state)
 		assert_string_equal(decode(&op, &response).detail,
 							"Failed to connect");
 		response.net = LE_NET_BROKEN;
-		/* a read that another gateway can answer is asked again */
+		/* a read that another gateway can answer is repeated */
 		assert_int_equal(decode(&op, &response).next_server,
 						 !le_op_writes(op.kind));
 		response.net_error = NULL;
@@ -552,7 +552,7 @@ test_network(void **state)
 	}
 }
 
-/* One result that says something else must not vouch for its neighbours. */
+/* One different result must not vouch for its neighbours. */
 static void
 test_batches(void **state)
 {
@@ -572,7 +572,7 @@ test_batches(void **state)
 	assert_int_equal(a.renewals[1].outcome, LE_UNKNOWN);
 	assert_int_equal(a.renewals[2].outcome, LE_UNAVAILABLE);
 
-	/* a gateway that could renew none has to be left for another */
+	/* a gateway that could renew none is left for another */
 	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
 				RESULT("billing", "\"status\":503,\"problem\":"
 					   TYPE("not-applied") "}") ","
@@ -584,7 +584,7 @@ test_batches(void **state)
 	assert_true(a.next_server);
 	assert_null(a.renewals);
 
-	/* another term, another revision, another name inside */
+	/* another term, revision or name inside */
 	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
 				RESULT("billing", GOOD("billing", "8", "3")) ","
 				RESULT("reports/daily", GOOD("reports/daily", "9", "3")) ","
@@ -592,7 +592,7 @@ test_batches(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(a.renewals[i].outcome, LE_UNKNOWN);
 
-	/* a result that has nothing does not inherit */
+	/* an empty result does not inherit */
 	a = made_up(LE_OP_RENEW_TERMS, 200, JSON, "{\"results\":["
 				RESULT("billing", GOOD("billing", "7", "3")) ","
 				RESULT("reports/daily", "\"status\":200") ","
@@ -620,7 +620,7 @@ test_batches(void **state)
 
 /* ---- several operations in one request ---- */
 
-/* Of billing, reports/daily and a, in this order. */
+/* Locks billing, reports/daily and a, in this order. */
 static LeOp
 joined_op(LeOpKind kind)
 {
@@ -672,8 +672,8 @@ test_joined_requests(void **state)
 				   "{\"name\":\"reports/daily\"},{\"name\":\"a\"}]}");
 }
 
-/* As many as there is room for, each as long as it can be, are a request that
- * a gateway takes: a megabyte. */
+/* The largest full batch, of the longest names and values, is a request that a
+ * gateway takes: a megabyte. */
 static void
 test_joined_room(void **state)
 {
@@ -744,7 +744,7 @@ joined_answer(LeOpKind kind, int status, const char *type, const char *body)
 #define GRANTED(name, token) \
 	RESULT(name, "\"status\":201,\"lock\":" LOCK(name, OWNER, token, "1", TRUST))
 
-/* Each is judged by its own result, and by nothing of another's. */
+/* Each result is judged by itself, without its neighbours. */
 static void
 test_joined(void **state)
 {
@@ -767,7 +767,7 @@ test_joined(void **state)
 	assert_int_equal(a.parts[1].trust, 12 * LE_SEC);
 	assert_int_equal(a.parts[2].outcome, LE_UNKNOWN);
 
-	/* what is known of each, and a name that the token does not open */
+	/* known outcomes, and a name that the token does not open */
 	a = joined_answer(LE_OP_ACQUIRE, 200, JSON,
 					  RESULTS(FAILED("billing", "not-applied", ""),
 							  FAILED("reports/daily", "forbidden", ""),
@@ -808,7 +808,7 @@ test_joined(void **state)
 	assert_string_equal(a.parts[2].keys[0].election, "a");
 }
 
-/* A result that does not say what was done to its lock leaves that open, and
+/* A result without a verdict on its lock leaves that lock's outcome open, and
  * only that. */
 static void
 test_joined_results(void **state)
@@ -846,7 +846,7 @@ test_joined_results(void **state)
 	}
 }
 
-/* What is no answer to all is an answer to none. */
+/* An answer that does not fit all operations answers none. */
 static void
 test_joined_garbled(void **state)
 {
@@ -900,7 +900,7 @@ test_joined_garbled(void **state)
 
 /*
  * A gateway that does not take several at once has done nothing, and may do
- * each; one that refuses whoever asks, or all of them alike, will not.
+ * each; one that refuses the caller, or all of them alike, will do none.
  */
 static void
 test_joined_refused(void **state)
@@ -937,7 +937,7 @@ test_joined_refused(void **state)
 			a.next_server != cases[i].next)
 			fail_msg("%d %s: %s%s", cases[i].status, cases[i].body,
 					 le_outcome_name(a.outcome), a.apart ? ", apart" : "");
-		/* alone it is refused for good */
+		/* refused alone, it is refused for good */
 		assert_false(made_up(LE_OP_ACQUIRE, cases[i].status, cases[i].type,
 							 cases[i].body).apart);
 	}
@@ -967,7 +967,7 @@ test_joined_network(void **state)
 	}
 }
 
-/* A gateway that can carry out none of them has to be left for another. */
+/* A gateway that can carry out none of them is left for another. */
 static void
 test_joined_elsewhere(void **state)
 {
@@ -983,7 +983,9 @@ test_joined_elsewhere(void **state)
 		assert_int_equal(a.parts[i].outcome, LE_UNAVAILABLE);
 }
 
-/* Anybody may hold a lock; what its name holds must not reach a terminal. */
+/*
+ * Any client may hold a lock; the text of its name must not reach a terminal.
+ */
 static void
 test_owners(void **state)
 {
@@ -1023,7 +1025,7 @@ test_owners(void **state)
 				psprintf("{\"name\":\"billing\",\"owner\":\"%s\","
 						 "\"value\":\"\",\"token\":7,\"rev\":1}", longer));
 	assert_int_equal(strlen(a.keys[0].node), LE_MAX_NODE_NAME_LEN - 1);
-	/* a value that nobody here could have asked for is not shown in part */
+	/* a value that no node can have written is not shown in part */
 	memset(longer, 'x', sizeof(longer));
 	longer[199] = '\0';
 	a = made_up(LE_OP_READ, 200, JSON,
@@ -1044,7 +1046,7 @@ test_owners(void **state)
 	"{\"job\":\"" job "\",\"tick\":" tick ",\"try\":" try "," \
 	"\"claim\":\"" id "\",\"token\":" token ",\"state\":\"" state "\"}"
 
-/* What a claim's request is answered; only what shows it counts. */
+/* Answers to a claim's request; only one that shows the claim counts. */
 static void
 test_claims(void **state)
 {
@@ -1148,8 +1150,8 @@ test_claims(void **state)
 }
 
 /*
- * What goes with a claim for people; nothing of it where another client of the
- * gateway wrote the record.
+ * A claim's text for people; none of it if another client of the gateway wrote
+ * the record.
  */
 static void
 test_info(void **state)

@@ -27,7 +27,7 @@ parsed(const char *text)
 	return claim;
 }
 
-/* What was written is read. */
+/* Reading returns the written record. */
 static void
 test_there_and_back(void **state)
 {
@@ -52,7 +52,9 @@ test_there_and_back(void **state)
 	assert_int_equal(read.ended_at, 8);
 }
 
-/* One of an earlier version lacks what is for people; a later one has more. */
+/*
+ * One of an earlier version lacks the text for people; a later one has more.
+ */
 static void
 test_other_versions(void **state)
 {

@@ -65,7 +65,7 @@ encode(const LePlace *place, const LeOp *op)
 	return request;
 }
 
-/* All bodies and base64 of values in them, decoded, to be read by people. */
+/* All bodies, with base64 values decoded, for people. */
 static const char *
 readable(const char *body)
 {
@@ -235,7 +235,7 @@ test_requests(void **state)
 	}
 }
 
-/* What writes election keys takes news along, behind all else. */
+/* Each write of election keys takes news along, as the last steps. */
 static void
 test_takes_news(void **state)
 {
@@ -280,8 +280,8 @@ test_acquire_new(void **state)
 }
 
 /*
- * Taking over from a holder whose session the store has ended, and further
- * elections of one that is marked already: other checks, the same end.
+ * A takeover from a holder whose session the store has ended, and of further
+ * elections of a marked one: other checks, the same end.
  */
 static void
 test_take_over_dead(void **state)
@@ -326,7 +326,7 @@ path_of(LeOpKind kind, const char *prefix, const char *dc)
 	return encode(&place, &op).path.data;
 }
 
-/* The first claim of a job; a job whose name is no part of a URL. */
+/* The first claim of a job; a job whose name cannot stand in a URL. */
 static void
 test_claim_new(void **state)
 {
@@ -482,7 +482,7 @@ response(int status, const char *type, const char *body)
 	r.status = status;
 	r.content_type = type;
 	r.body_len = strlen(body);
-	/* not terminated, so that reading past the end is seen */
+	/* not terminated, so that the sanitizer sees reads past the end */
 	r.body = memcpy(palloc(Max(r.body_len, 1)), body, r.body_len);
 	return r;
 }
@@ -496,7 +496,7 @@ answer_to(LeOpKind kind, int status, const char *type, const char *body)
 	return decode(&op, &r);
 }
 
-/* Status and text of an error, and what it means for a write and a read. */
+/* Status and text of an error, and its meaning for a write and a read. */
 typedef struct ErrorCase
 {
 	int			status;
@@ -605,7 +605,7 @@ static const ErrorCase errors[] = {
 	{307, HTML, "", LE_REFUSED, LE_REFUSED, LE_CAUSE_NOT_STORE},
 	{308, "", "", LE_REFUSED, LE_REFUSED, LE_CAUSE_NOT_STORE},
 
-	/* what is JSON, but no answer */
+	/* JSON, but no answer */
 	{200, JSON, "", LE_UNKNOWN, LE_UNAVAILABLE},
 	{200, JSON, "null", LE_UNKNOWN, LE_UNAVAILABLE},
 	{200, JSON, "{}", LE_UNKNOWN, LE_UNAVAILABLE},
@@ -639,7 +639,7 @@ test_errors(void **state)
 	}
 }
 
-/* Only an answer that says so ends the session, and only for its own. */
+/* Only an explicit answer ends the session, and only for its own. */
 static void
 test_session_lost(void **state)
 {
@@ -705,7 +705,7 @@ test_network(void **state)
 	}
 }
 
-/* A failed transaction: operation, its errors, what they mean. */
+/* A failed transaction: operation, its errors, their meaning. */
 typedef struct TxnCase
 {
 	LeOpKind	kind;
@@ -855,7 +855,7 @@ test_transactions(void **state)
 			(a.outcome == LE_REFUSED && strstr(c->errors, EXISTS) == NULL))
 			fail_msg("%s, %s: cause %d", le_op_name(c->kind), c->errors,
 					 a.cause);
-		/* with a status that says it was applied, nobody knows */
+		/* with a status of success, the outcome is unknown */
 		r.status = 200;
 		a = decode(&op, &r);
 		assert_int_equal(a.outcome, LE_UNKNOWN);
@@ -944,7 +944,7 @@ test_applied(void **state)
 			a.index != cases[i].index)
 			fail_msg("%s, %s: %s", le_op_name(cases[i].kind),
 					 cases[i].results, le_outcome_name(a.outcome));
-		/* with an error beside it, nobody knows */
+		/* with an error beside it, the outcome is unknown */
 		a = answer_to(cases[i].kind, 200, JSON,
 					  psprintf("{\"Results\":[%s],\"Errors\":["
 							   ERR(0, "x") "]}", cases[i].results));
@@ -978,7 +978,7 @@ joined_op(LeOpKind kind, LeOp *second)
 	return op;
 }
 
-/* What they have in common stands there once. */
+/* Steps in common appear once. */
 static void
 test_joined(void **state)
 {
@@ -1013,7 +1013,7 @@ test_joined(void **state)
 	}
 }
 
-/* As many as there is room for are no more steps than Consul takes. */
+/* A full batch has no more steps than Consul takes. */
 static void
 test_joined_room(void **state)
 {
@@ -1058,7 +1058,7 @@ joined_answer(LeOpKind kind, int status, const char *body)
 	return decode(&op, &r);
 }
 
-/* Each is answered for itself, and what was not looked at goes again. */
+/* Each gets its own answer, and untried ones go again. */
 static void
 test_joined_refused(void **state)
 {
@@ -1078,7 +1078,7 @@ test_joined_refused(void **state)
 	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
 	assert_int_equal(a.parts[1].conflict, LE_CONFLICT_HELD);
 
-	/* our node key, or that of the holder: it concerns them all */
+	/* our node key, or the holder's: it concerns them all */
 	a = joined_answer(LE_OP_ACQUIRE, 409, "{\"Errors\":["
 					  ERR(0, NO_KEY) "," ERR(1, BAD_INDEX) "]}");
 	assert_int_equal(a.parts[0].outcome, LE_LOST);
@@ -1089,7 +1089,7 @@ test_joined_refused(void **state)
 	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
 }
 
-/* A list of results that does not show them all shows none. */
+/* A list with missing results shows none. */
 static void
 test_joined_applied(void **state)
 {
@@ -1111,13 +1111,13 @@ test_joined_applied(void **state)
 							   ERR(3, EXISTS) "]}", first, second));
 	assert_null(a.parts);
 	assert_int_equal(a.outcome, LE_UNKNOWN);
-	/* what is said of the whole request is said of each */
+	/* a verdict on the whole request is one on each */
 	a = joined_answer(LE_OP_ACQUIRE, 500, "No cluster leader");
 	assert_null(a.parts);
 	assert_int_equal(a.outcome, LE_UNAVAILABLE);
 }
 
-/* Those of another kind, or from another holder, go by themselves. */
+/* Those of another kind, or from another holder, go alone. */
 static void
 test_not_joined(void **state)
 {
@@ -1236,15 +1236,15 @@ test_leader_value(void **state)
 }
 
 /*
- * The fencing token of a holder: the index of its acquire, which a write of
- * the value moves on from, so that write says it.
+ * The fencing token of a holder: the index of its acquire.  A write of the
+ * value moves the index on, so that write names the token.
  */
 static void
 test_token(void **state)
 {
 	static const struct
 	{
-		const char *session;	/* that holds the key */
+		const char *session;	/* session that holds the key */
 		const char *rest;		/* of the value */
 		bool		ours;
 		uint64		token;
@@ -1286,7 +1286,7 @@ test_token(void **state)
 					   "token"));
 }
 
-/* What is longer than ours can be is not ours. */
+/* A value longer than ours can be is foreign. */
 static void
 test_long_values(void **state)
 {
@@ -1318,7 +1318,7 @@ test_long_values(void **state)
 								 text)).ours);
 }
 
-/* What a read may and may not look like; the last but one: not believed. */
+/* Valid and invalid reads; the last but one: not believed. */
 static void
 test_read(void **state)
 {
@@ -1357,7 +1357,7 @@ test_read(void **state)
 	assert_false(a.keys[0].usable);
 }
 
-/* 404 means that there is nothing only if it is Consul that says so. */
+/* 404 means that there is nothing only if Consul says so. */
 static void
 test_nothing_there(void **state)
 {
@@ -1450,7 +1450,7 @@ test_long_list(void **state)
 	}
 }
 
-/* In parts it is what it is in one piece, whatever the parts. */
+/* In parts it gives the same as in one piece, for any parts. */
 static void
 test_slices(void **state)
 {
@@ -1509,7 +1509,7 @@ static const char *node_entry(const char *session, const char *holder,
 	"{\"proto\":1,\"node\":\"n2\",\"incarnation\":\"abc\"," \
 	"\"session\":\"" session "\",\"lease_ms\":" lease rest "}"
 
-/* Lists of more than the first room for them, an entry at a time. */
+/* Lists longer than their first allocation, one entry at a time. */
 static void
 test_slices_of_nodes(void **state)
 {
@@ -1582,7 +1582,7 @@ test_nodes(void **state)
 		"0123456789abcdef0\"}",
 	};
 
-	/* only shown: what is no word of ours does not make it less of a node */
+	/* only shown: an unknown word does not make it less of a node */
 	static const char *const unfit[] = {
 		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":\"standby\""),
 		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":\"\""),
@@ -1643,7 +1643,7 @@ news_entry(const char *holder, const char *value)
 					base64(value));
 }
 
-/* Who has news is among the nodes; the news are no node. */
+/* A node with news is among the nodes; the news are no node. */
 static void
 test_nodes_that_tell(void **state)
 {
@@ -1661,8 +1661,8 @@ test_nodes_that_tell(void **state)
 }
 
 /*
- * What was written with the news has their index, but for a value that may
- * have been published as it was.
+ * Keys written with the news have the news' index, except a value that may
+ * have been published unchanged.
  */
 static void
 test_gossip(void **state)
@@ -1704,7 +1704,7 @@ test_gossip(void **state)
 	assert_int_equal(a.news[0].items[2].index, 0);
 }
 
-/* They are there, and tell nothing that could be relied on. */
+/* They exist, and contain nothing reliable. */
 static void
 test_strange_news(void **state)
 {
@@ -1993,7 +1993,7 @@ static const Recorded recorded[] = {
 	{"list-claims-empty", LE_DONE},
 	{"list-claims-filtered", LE_REFUSED},
 	{"list-held", LE_DONE, 0, 2},
-	/* Consul tells nobody without a token that it hides something */
+	/* Consul does not tell a client without a token that it hides something */
 	{"list-held-anonymous", LE_DONE},
 	{"list-held-empty", LE_DONE},
 	{"list-held-filtered", LE_REFUSED},
@@ -2109,7 +2109,7 @@ test_recorded(void **state)
 	}
 }
 
-/* Why each that is refused was. */
+/* Reasons of refusals. */
 static void
 test_causes(void **state)
 {
@@ -2153,7 +2153,7 @@ test_corpus_complete(void **state)
 	assert_int_equal(n, lengthof(recorded));
 }
 
-/* What the recorded answers say, beyond their outcome. */
+/* Content of the recorded answers, beyond their outcome. */
 static void
 test_recorded_keys(void **state)
 {
@@ -2221,8 +2221,8 @@ test_recorded_keys(void **state)
 }
 
 /*
- * An answer that is cut short, or followed by something, is no answer:
- * whatever its first part said, nobody knows about the write.
+ * An answer that is cut short, or followed by more, is none: with any first
+ * part, the outcome of a write is unknown.
  */
 static void
 test_truncated(void **state)
@@ -2256,7 +2256,7 @@ test_truncated(void **state)
 	}
 }
 
-/* Flips each bit: what comes out may be anything that may be given. */
+/* Flips each bit: the result may be any that keeps the rules. */
 static void
 test_damaged(void **state)
 {
@@ -2348,7 +2348,7 @@ kind_by_name(const char *name, LeOpKind *kind)
 
 /*
  * Prints a request, for record-corpus: method, path, body.  The first
- * argument is kind=NAME, the others replace what test_op gives.
+ * argument is kind=NAME, the others replace test_op's values.
  */
 static int
 print_request(int argc, char **argv)

@@ -5,8 +5,8 @@
  *		secret that runs out, a store that is busy.
  *
  * The files of worker/wire but for files.c and http.c are compiled in here, as
- * server code, on a clock and a network of our own.  The store is one that
- * does what no store does yet, but what store.h promises to those to come.
+ * server code, on a clock and a network of our own.  The store does what no
+ * store does yet, but store.h promises to later ones.
  *
  * test/unit/test_dispatch.c
  *
@@ -89,8 +89,7 @@ le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 
 #define LONG		206			/* takes three parts to decode */
 
-/* The answer to the newest request comes after so long: a status says it all,
- * below. */
+/* The newest request is answered after so long: just a status, below. */
 static void
 answer_to(int number, le_duration after, int status)
 {
@@ -152,7 +151,7 @@ le_http_run(void)
 #define ELSEWHERE	503			/* another server may do it */
 #define BUSY		429			/* not now */
 #define NOT_TOGETHER 404		/* each by itself, perhaps */
-#define FIRST_REFUSED 409		/* the others were not looked at */
+#define FIRST_REFUSED 409		/* the others were not tried */
 
 static const char *identity_setting = "";
 static const char *file_secret = "";
@@ -176,7 +175,7 @@ file_of_secret(void)
 	return file_secret[0] == '\0' ? "" : "/secret";
 }
 
-/* One that ends in "!" says of itself that it is over; "?": soon. */
+/* A secret that ends in "!" reports itself as expired; "?": soon. */
 static void
 judge_by_end(const char *secret, int64 wall, LeFinding *finding)
 {
@@ -303,7 +302,7 @@ static LeStore test_store = {
 	.decode = decode,
 };
 
-/* ---- what the rest of the extension would be ---- */
+/* ---- stubs of the rest of the extension ---- */
 
 static LeTable table;
 LeTable    *le_table = &table;
@@ -392,7 +391,7 @@ le_event(LeEventKind what, const char *election, uint64 token,
 	ups += what == LE_EVENT_STORE_UP;
 }
 
-/* What le_status shows of all elections. */
+/* le_status: the state of all elections. */
 static char shown[LE_MAX_ERROR_LEN + 1];
 
 void
@@ -402,7 +401,7 @@ le_set_trouble(LeTroubleKind kind, const char *text)
 	strlcpy(shown, text, sizeof(shown));
 }
 
-/* ---- what the server would be ---- */
+/* ---- stubs of the server ---- */
 
 MemoryContext
 AllocSetContextCreateInternal(MemoryContext parent, const char *name,
@@ -561,7 +560,7 @@ static int	answers;
 static LeOutcome outcome;
 static char detail[256];
 static le_time counted_from;	/* trust is */
-static le_time counts_from[20]; /* of the first answers */
+static le_time counts_from[20]; /* on the first answers */
 
 static void
 done(LeFlight *flight, const LeAnswer *a)
@@ -614,7 +613,7 @@ assert_sent(int number, const char *base, const char *path)
 	assert_string_equal(sent[number].path, path);
 }
 
-/* One request: trust counts from its send, whatever the answer took. */
+/* One request: trust counts from its send, for any answer time. */
 static void
 one_request(void **state)
 {
@@ -627,7 +626,7 @@ one_request(void **state)
 	assert_true(counted_from == sent[0].at);
 }
 
-/* What is sent after the lease was taken tells nothing of when it was. */
+/* A request sent after the lease was taken does not tell when that was. */
 static void
 trust_counts_from_the_step_that_took_the_lease(void **state)
 {
@@ -642,7 +641,7 @@ trust_counts_from_the_step_that_took_the_lease(void **state)
 	assert_true(sent[1].at < sent[2].at);
 }
 
-/* Nor does it matter where the rest of it is asked. */
+/* Nor does the server of the other requests matter. */
 static void
 another_server_does_not_move_the_anchor(void **state)
 {
@@ -664,7 +663,7 @@ the_last_step_may_anchor(void **state)
 	assert_true(counted_from == sent[1].at);
 }
 
-/* A write whose rest cannot be sent in time may have been applied. */
+/* A write that cannot be sent to its end in time may have been applied. */
 static void
 no_time_for_the_rest(void **state)
 {
@@ -707,7 +706,7 @@ a_failed_server_is_asked_whether_it_is_ready(void **state)
 	assert_sent(4, "http://a", "/read/0");
 }
 
-/* As with a reload. */
+/* As in a reload. */
 static void
 use_identity(const char *name)
 {
@@ -726,7 +725,7 @@ have_secret(void)
 	assert_int_equal(nsent, 1);
 }
 
-/* It is there before anybody needs it. */
+/* It is there before a request needs it. */
 static void
 a_secret_is_fetched_ahead_of_all(void **state)
 {
@@ -736,7 +735,7 @@ a_secret_is_fetched_ahead_of_all(void **state)
 	assert_string_equal(sent[1].secret_header, "Fetched: ");
 }
 
-/* Whoever comes before there is a secret waits for it. */
+/* A request without a secret waits for it. */
 static void
 a_secret_is_fetched_first(void **state)
 {
@@ -755,7 +754,7 @@ a_secret_is_fetched_first(void **state)
 	assert_true(counted_from == sent[2].at);
 }
 
-/* The next comes before the first has run out, and holds nobody up. */
+/* The next comes before the first has run out, and delays no request. */
 static void
 a_secret_is_renewed_ahead(void **state)
 {
@@ -774,7 +773,7 @@ a_secret_is_renewed_ahead(void **state)
 	assert_string_equal(sent[3].secret, "secret1");
 }
 
-/* One that is refused is replaced, and the same is asked once more. */
+/* A refused secret is replaced, and the request repeated once. */
 static void
 a_stale_secret_is_replaced_once(void **state)
 {
@@ -793,7 +792,7 @@ a_stale_secret_is_replaced_once(void **state)
 	assert_int_equal(outcome, LE_UNAVAILABLE);
 }
 
-/* Without one nothing was sent, so nothing was applied. */
+/* Without a secret nothing was sent, so nothing was applied. */
 static void
 no_secret_is_to_be_had(void **state)
 {
@@ -805,7 +804,7 @@ no_secret_is_to_be_had(void **state)
 	assert_int_equal(outcome, LE_UNAVAILABLE);
 }
 
-/* Nobody asks for one over and over, and nobody waits for that. */
+/* No secret is fetched over and over, and no request waits for that. */
 static void
 no_secret_is_to_be_had_for_long(void **state)
 {
@@ -841,7 +840,7 @@ no_secret_is_to_be_had_for_long(void **state)
 	assert_string_equal(sent[nsent - 1].path, "/acquire/0");
 }
 
-/* Whoever gives secrets out hangs: nobody waits longer than for an answer. */
+/* The secrets' source hangs: no request waits longer than for an answer. */
 static void
 no_secret_comes_in_time(void **state)
 {
@@ -854,7 +853,7 @@ no_secret_comes_in_time(void **state)
 	assert_int_equal(nsent, 1);
 }
 
-/* Nor does anybody while the last one serves, due or refused to others. */
+/* Nor does any while the last one is valid, due or refused to others. */
 static void
 a_secret_serves_until_there_is_another(void **state)
 {
@@ -862,17 +861,17 @@ a_secret_serves_until_there_is_another(void **state)
 	pass(20 * LE_SEC);
 	assert_sent(1, "http://a", "/authenticate/0");
 	answer(0, REFUSED);
-	assert_string_equal(shown, "");	/* nobody needs to know */
+	assert_string_equal(shown, "");	/* no request needs a new one */
 	assert_int_equal(events, 0);
 	ask(LE_OP_RENEW_TERMS);
 	assert_string_equal(sent[2].secret, "secret1");
 	answer(0, OK);
 	pass(LE_SEC);
-	assert_sent(3, "http://a", "/authenticate/0");	/* and hangs */
+	assert_sent(3, "http://a", "/authenticate/0");	/* its source hangs */
 	ask(LE_OP_READ);
 	answer(0, STALE);
 	assert_int_equal(answers, 1);	/* it waits ... */
-	ask(LE_OP_RENEW_TERMS);		/* ... and no renewal */
+	ask(LE_OP_RENEW_TERMS);		/* ... and no renewal does */
 	assert_string_equal(sent[5].secret, "secret1");
 	answer(0, OK);
 	assert_int_equal(outcome, LE_DONE);
@@ -883,7 +882,7 @@ a_secret_serves_until_there_is_another(void **state)
 	assert_int_equal(answers, 3);
 }
 
-/* A reload is no reason to ask for another, a new identity is. */
+/* A reload does not fetch another secret, a new identity does. */
 static void
 a_secret_outlives_a_reload(void **state)
 {
@@ -911,7 +910,7 @@ a_stale_secret_has_been_replaced(void **state)
 	assert_string_equal(sent[3].secret, "secret3");
 }
 
-/* A secret that never is accepted is not fetched for each who is refused. */
+/* A secret that is never accepted is not fetched for each refusal. */
 static void
 a_useless_secret_is_left_alone(void **state)
 {
@@ -934,7 +933,7 @@ a_useless_secret_is_left_alone(void **state)
 	assert_sent(nsent - 1, "http://a", "/authenticate/0");
 }
 
-/* The file may have a new one, which nobody has said. */
+/* The file may have a new secret without notice. */
 static void
 a_file_is_read_again(void **state)
 {
@@ -968,7 +967,7 @@ a_file_is_read_again(void **state)
 	assert_int_equal(outcome, LE_DONE);
 }
 
-/* After its time nothing of it is sent, neither first nor again. */
+/* After its time no request of it is sent, neither first nor again. */
 static void
 not_after_its_time(void **state)
 {
@@ -996,7 +995,7 @@ not_after_its_time(void **state)
 	assert_int_equal(nsent, 2);
 	assert_int_equal(outcome, LE_UNKNOWN);
 
-	/* its turn comes late, but in time: that makes its time no longer */
+	/* its turn comes late, but in time, which does not extend its time */
 	nsent = answers = 0;
 	for (int i = 0; i < le_lane_windows[LE_LANE_LIFE]; i++)
 		ask(LE_OP_RENEW_TERMS);
@@ -1011,7 +1010,7 @@ not_after_its_time(void **state)
 	assert_int_equal(nsent, le_lane_windows[LE_LANE_LIFE] + 1);
 }
 
-/* In the last week of a secret it is told once, and not with each look. */
+/* The last week of a secret is reported once, not with each read. */
 static void
 a_secret_that_ends_soon(void **state)
 {
@@ -1032,7 +1031,7 @@ a_secret_that_ends_soon(void **state)
 	assert_int_equal(logged, 1);
 }
 
-/* How often is something sent in a minute, if it is asked for all the time? */
+/* Number of requests in a minute, if sought all the time. */
 static int
 sent_in_a_minute(LeOpKind kind)
 {
@@ -1054,7 +1053,7 @@ sent_in_a_minute(LeOpKind kind)
 	return n;
 }
 
-/* Looks slow down first, campaigns second, renewals never. */
+/* Reads slow down first, campaigns second, renewals never. */
 static void
 a_busy_store_is_asked_less(void **state)
 {
@@ -1070,7 +1069,7 @@ a_busy_store_is_asked_less(void **state)
 	assert_in_range(sent_in_a_minute(LE_OP_ACQUIRE), 20, 30);
 	assert_true(le_throttle_look(2 * LE_SEC) == 30 * LE_SEC);
 	assert_true(le_throttle_look(40 * LE_SEC) == 40 * LE_SEC);
-	/* step by step it is asked as before */
+	/* step by step it returns to the normal rate */
 	now += 10 * LE_SEC;
 	assert_true(le_throttle_look(LE_SEC) == 16 * LE_SEC);
 	now += 40 * LE_SEC;
@@ -1079,7 +1078,7 @@ a_busy_store_is_asked_less(void **state)
 	assert_in_range(sent_in_a_minute(LE_OP_ACQUIRE), 590, 600);
 }
 
-/* What the store asks for holds looks up, and campaigns for a while. */
+/* The store's request to wait holds up reads, and campaigns for a while. */
 static void
 a_busy_store_says_for_how_long(void **state)
 {
@@ -1099,7 +1098,7 @@ a_busy_store_says_for_how_long(void **state)
 	assert_true(le_throttle_look(2 * LE_SEC) == 60 * LE_SEC);
 }
 
-/* But of several requests those before may have been. */
+/* But the first of several requests may have been applied. */
 static void
 no_secret_is_to_be_had_for_the_rest(void **state)
 {
@@ -1127,11 +1126,11 @@ ask_and_hear(LeOpKind kind, int status)
 	le_dispatch_send();
 	answers = 0;
 	while (answers == 0)
-		answer(LE_MSEC, status);	/* of each server, if it has to be */
+		answer(LE_MSEC, status);	/* from each server, if necessary */
 	nsent = 0;
 }
 
-/* Each permission for itself; what one operation needs does for its like. */
+/* A success ends only the refusals for want of the same permission. */
 static void
 a_refusal_ends_with_its_like(void **state)
 {
@@ -1153,7 +1152,7 @@ a_refusal_ends_with_its_like(void **state)
 	assert_string_equal(le_store_trouble(), "");
 }
 
-/* A node that was not known, and is now. */
+/* An identity that was unknown, and is known now. */
 static void
 a_stranger_s_refusals_end_together(void **state)
 {
@@ -1161,14 +1160,14 @@ a_stranger_s_refusals_end_together(void **state)
 	ask_and_hear(LE_OP_WATCH, STRANGER);
 	ask_and_hear(LE_OP_DESTROY_SESSION, STRANGER);
 	assert_string_equal(shown, "destroy session");
-	ask_and_hear(LE_OP_LIST_NODES, OK);	/* any server's, of any age */
+	ask_and_hear(LE_OP_LIST_NODES, OK);	/* from any server, of any age */
 	assert_int_equal(ups, 0);
 	ask_and_hear(LE_OP_VERIFY_SESSION, OK);
 	assert_int_equal(ups, 1);
 	assert_string_equal(shown, "");
 }
 
-/* The newest refusal may be of something else. */
+/* The newest refusal may concern another operation. */
 static void
 trouble_is_what_is_wrong_now(void **state)
 {
@@ -1183,7 +1182,7 @@ trouble_is_what_is_wrong_now(void **state)
 	assert_int_equal(ups, 1);
 }
 
-/* A part in each turn, though nothing else makes one; the answer is one. */
+/* A part in each turn, though no other event makes one; the answer is one. */
 static void
 a_long_answer_is_decoded_in_parts(void **state)
 {
@@ -1235,7 +1234,7 @@ is_wanted(LeFlight *flight)
 	return still_wanted;
 }
 
-/* As many campaigns as there are; they wait for as long as it takes. */
+/* All campaigns go out; they wait for any time. */
 static void
 campaign(int n)
 {
@@ -1263,7 +1262,7 @@ give_answer(int number, int status)
 	le_dispatch_send();
 }
 
-/* However many seek a term, what keeps one does not wait for them. */
+/* Renewals do not wait for any number of campaigns. */
 static void
 campaigns_have_a_window(void **state)
 {
@@ -1280,7 +1279,7 @@ campaigns_have_a_window(void **state)
 	assert_int_equal(sent[nsent - 1].lane, LE_LANE_CAMPAIGN);
 }
 
-/* The time that one waits for its turn is neither its own nor the store's. */
+/* Queueing counts neither as the request's own time nor as the store's. */
 static void
 time_begins_when_it_is_sent(void **state)
 {
@@ -1321,7 +1320,7 @@ release(int n)
 	le_dispatch_send();
 }
 
-/* Who finds no room has waited, once, whether alone or along with others. */
+/* A request that finds no capacity counts as waiting once, alone or joined. */
 static void
 waits_are_counted(void **state)
 {
@@ -1341,7 +1340,7 @@ waits_are_counted(void **state)
 	assert_int_equal(waits, 5);
 }
 
-/* What waits together goes together, and all of it counts from one send. */
+/* Waiting requests go together, and all count from one send. */
 static void
 several_go_in_one_request(void **state)
 {
@@ -1363,7 +1362,7 @@ several_go_in_one_request(void **state)
 	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
 }
 
-/* Two about one election never go in the same, whoever asked for them. */
+/* Two about one election never go together, from any caller. */
 static void
 one_of_each_election(void **state)
 {
@@ -1383,8 +1382,8 @@ one_of_each_election(void **state)
 }
 
 /*
- * A server that does not take them together is asked for one by one, and
- * nobody hears of it; after a while it is tried again.
+ * A server that does not take them together gets them one by one, which no
+ * caller notices; after a while it is tried again.
  */
 static void
 some_servers_take_one_at_a_time(void **state)
@@ -1422,7 +1421,7 @@ some_servers_take_one_at_a_time(void **state)
 	give_answer(0, NOT_TOGETHER);
 	assert_int_equal(nsent, 3);
 
-	/* there may be other servers after a reload */
+	/* a reload may bring other servers */
 	give_answer(1, OK);
 	give_answer(2, OK);
 	nsent = 0;
@@ -1433,9 +1432,8 @@ some_servers_take_one_at_a_time(void **state)
 }
 
 /*
- * Where each is carried out by itself, one request of a lane carries several
- * at a time; half as many when that takes long, and again as many when it is
- * quick.
+ * Where each is carried out on its own, one request of a lane carries several
+ * at a time; half as many if that takes long, and more again if it is quick.
  */
 static void
 many_are_not_let_loose_at_once(void **state)
@@ -1476,7 +1474,7 @@ many_are_not_let_loose_at_once(void **state)
 	test_store.room = 20;
 }
 
-/* While one carries several, others of its kind wait, but nobody else. */
+/* While one carries several, others of its kind wait, but no other kind. */
 static void
 another_kind_is_not_held_up(void **state)
 {
@@ -1504,7 +1502,7 @@ another_kind_is_not_held_up(void **state)
 	test_store.room = 20;
 }
 
-/* What the store is to refuse must not make it refuse what is meant. */
+/* A dry run, which the store is to refuse, must not join real operations. */
 static void
 a_probe_goes_by_itself(void **state)
 {
@@ -1526,7 +1524,7 @@ perform(const LeOp *op, LeAnswer *a)
 	a->index = op->next_token();
 }
 
-/* A token that somebody sees is flushed. */
+/* A token that becomes visible is flushed. */
 static void
 done_flushed(LeFlight *flight, const LeAnswer *a)
 {
@@ -1534,8 +1532,8 @@ done_flushed(LeFlight *flight, const LeAnswer *a)
 	done(flight, a);
 }
 
-/* What is carried out here is not all carried out in one turn, and the log is
- * flushed once for what is. */
+/* Operations of a store without requests do not all run in one turn, and one
+ * flush of the log serves those of a turn. */
 static void
 the_local_store_takes_turns(void **state)
 {
@@ -1581,7 +1579,7 @@ others_go_again(void **state)
 	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
 }
 
-/* Whoever asks about one of them does not wait for those before it. */
+/* A caller's question about one of them overtakes those before it. */
 static void
 a_question_overtakes_campaigns(void **state)
 {
@@ -1592,7 +1590,7 @@ a_question_overtakes_campaigns(void **state)
 	assert_true(le_flight_waits(950));
 	now += 60 * LE_SEC;
 	le_flight_hurry(950);
-	le_flight_hurry(950);		/* whoever else asks */
+	le_flight_hurry(950);		/* for another caller */
 	le_flight_hurry(0);			/* is on its way */
 	le_flight_hurry(1500);		/* there is none */
 	assert_true(le_flight_waits(950));
@@ -1628,7 +1626,7 @@ a_question_is_not_kept_waiting(void **state)
 	assert_false(le_flight_waits(99));
 }
 
-/* What goes again, since another was refused, was not applied. */
+/* An operation that goes again because another was refused was not applied. */
 static void
 what_goes_again_waits(void **state)
 {
@@ -1651,7 +1649,7 @@ what_goes_again_waits(void **state)
 	lanes[LE_LANE_RELEASE].window = 4;
 }
 
-/* Somebody waits for the answer: he is told, and the store is not blamed. */
+/* A caller waits: it gets the answer, and the store is not blamed. */
 static void
 a_turn_that_does_not_come(void **state)
 {

@@ -16,7 +16,7 @@
 
 /* ---- the cells ---- */
 
-/* Keys as the store may show them. */
+/* Keys as stores may show them. */
 #define VIEW(...)	(&(const LeKeyView) {__VA_ARGS__})
 #define KEY_AS_OF(i, a) .exists = true, .usable = true, .index = (i), \
 						.as_of = (a), .holder_lease = HIS_LEASE
@@ -58,11 +58,11 @@ static const LeKeyView other_as_old = {
 static const LeKeyView other_newer = {OTHER(106)};
 
 /*
- * How a state came about, where its name does not say that.  A state that is
- * unsure has failed once, and has a copy under way, in any case.
+ * Origin of a state, if its name does not tell it.  An unsure state has failed
+ * once, and has a copy under way, in any case.
  */
 #define PLAIN		0
-#define GIVEN_UP	0x001		/* nobody wants it any more */
+#define GIVEN_UP	0x001		/* no longer wanted */
 #define AGAIN		0x002		/* an earlier copy may be under way */
 #define WORN		0x004		/* LE_ATTEMPTS failures in a row */
 #define TAKEOVER	0x008		/* the acquire is one */
@@ -101,7 +101,7 @@ typedef struct Cell
 	uint64_t	write_index;	/* 0: as before */
 	bool		wanted;
 	int			failures;
-	bool		drains;			/* the term goes on for who depends on it */
+	bool		drains;			/* the term goes on for its dependents */
 } Cell;
 
 #define AT		.line = __LINE__
@@ -110,11 +110,11 @@ typedef struct Cell
 #define RETRY4	(600 * LE_MSEC)
 #define BACKSTOP	(LEASE - LEASE / 20)
 #define DELAYED		LE_SEC
-#define HELD_BY_OTHER	(LEASE / 10 + LEASE / 20)	/* a look is worth it */
+#define HELD_BY_OTHER	(LEASE / 10 + LEASE / 20)	/* a read is worth it */
 #define SPREAD		(LE_SEC / 8)	/* of takeovers: at most 250 ms */
-#define TRUSTED		(4 * LE_SEC)	/* what is left of LEASED */
+#define TRUSTED		(4 * LE_SEC)	/* the rest of LEASED */
 #define W		.wanted = true
-#define UNTIL	(2 * LE_SEC)	/* what LE_IN_DRAIN says, from now */
+#define UNTIL	(2 * LE_SEC)	/* LE_IN_DRAIN's time, from now */
 
 static const Cell cells[] = {
 	/* idle */
@@ -192,7 +192,7 @@ static const Cell cells[] = {
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 90, W},
 	{AT, LE_WAITING, COUNTING, LE_IN_SEEN, .view = &ended,
 		.to = LE_ACQUIRING, .send = LE_SEND_ACQUIRE, .on = 95, W},
-	/* what is older than the key that is waited out says nothing */
+	/* a view older than the key being waited out says nothing */
 	{AT, LE_WAITING, COUNTING, LE_IN_SEEN, .view = &silent_old,
 		.to = LE_WAITING, .timer = -1, W},
 	{AT, LE_WAITING, COUNTING, LE_IN_SEEN, .view = &absent,
@@ -249,7 +249,7 @@ static const Cell cells[] = {
 	{AT, LE_ACQUIRING, .event = LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_CHANGED,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, W, .failures = 1},
-	/* certain: what the key shows may be older than who has it */
+	/* certain: the key's view may be older than the grant */
 	{AT, LE_ACQUIRING, .event = LE_IN_CONFLICT, .conflict = LE_CONFLICT_HELD,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = HELD_BY_OTHER, W},
 	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_CONFLICT,
@@ -267,7 +267,7 @@ static const Cell cells[] = {
 	{AT, LE_ACQUIRING, .event = LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_WAITING, .say = LE_SAY_DENIED, .timer = DELAYED, W},
-	/* ... and may be applied by the time that this one's answer is heard */
+	/* ... and may be applied before this one's answer arrives */
 	{AT, LE_ACQUIRING, AGAIN, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_ACQUIRE_UNSURE, .say = LE_SAY_FAILED,
@@ -278,7 +278,7 @@ static const Cell cells[] = {
 	{AT, LE_ACQUIRING, GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_LOCK_DELAY,
 		.to = LE_IDLE},
-	/* an earlier copy may be why, and must not be left behind */
+	/* an earlier copy may be the cause, and must not stay behind */
 	{AT, LE_ACQUIRING, AGAIN | GIVEN_UP, LE_IN_CONFLICT,
 		.conflict = LE_CONFLICT_CHANGED,
 		.to = LE_ACQUIRE_UNSURE, .send = LE_SEND_READ, .failures = 2},
@@ -690,7 +690,7 @@ may_have_term(LeState state)
 		state == LE_PUBLISH_UNSURE || state == LE_DRAINING;
 }
 
-/* An election in the given state, as it would have got there. */
+/* An election in the given state, as if it had got there. */
 static LeElection
 election_in(LeState state, int past, LeInputKind event)
 {
@@ -790,7 +790,7 @@ every_cell_does_what_the_table_says(void **state)
 			check_int(e.attempt.index, c->on);
 			check_int(e.attempt.takeover, c->send == LE_SEND_TAKE_OVER);
 		}
-		/* an answer still under way must not be taken for a newer one */
+		/* an answer still under way must not pass for a newer one */
 		if (le_election_in_flight(&before) &&
 			(c->to != c->from || act.send != LE_SEND_NOTHING) &&
 			(c->event == LE_IN_UNWANT || c->event == LE_IN_NOT_OURS ||
@@ -965,8 +965,8 @@ a_term_from_wish_to_release(void **state)
 }
 
 /*
- * Who has just got the lease has not written his name yet, and dies: the key
- * looks free for as long as his lease lasts.
+ * A node takes the lease and dies before it writes its name: the key looks
+ * free until its lease ends.
  */
 static void
 held_by_nobody_that_is_seen(void **state)
@@ -992,7 +992,7 @@ held_by_nobody_that_is_seen(void **state)
 	DONE(1);
 	expect_say(LE_SAY_GRANTED, LE_DONE);
 
-	/* two that create the key at once: no copy of ours is under way either */
+	/* two nodes create the key at once: no copy of ours is under way either */
 	s = begin();
 	WANT();
 	READ(ABSENT);
@@ -1016,7 +1016,7 @@ held_by_nobody_that_is_seen(void **state)
 	expect_state(LE_IDLE);
 	expect_send(LE_SEND_NOTHING, 0);
 
-	/* with one that may be under way only the key can tell */
+	/* with a copy under way only the key can tell */
 	s = unsure_seeker();
 	READ(RELEASED(10));
 	CONFLICT(LE_CONFLICT_HELD);
@@ -1024,7 +1024,9 @@ held_by_nobody_that_is_seen(void **state)
 	expect_send(LE_SEND_READ, 0);
 }
 
-/* What may have been applied, and is not to be found out, is no "no". */
+/*
+ * An acquire that may have been applied is no "no", if the key cannot be read.
+ */
 static void
 acquire_that_stays_unresolved(void **state)
 {
@@ -1058,7 +1060,7 @@ acquire_that_stays_unresolved(void **state)
 	s = begin();
 	WANT();
 	READ(RELEASED(10));
-	UNWANT();					/* a step-down: who waits on is kept off */
+	UNWANT();					/* a step-down: a waiting caller is held off */
 	DONE(12);
 	assert_true(s.act.unresolved);
 	expect_send(LE_SEND_RELEASE, 12);
@@ -1073,7 +1075,7 @@ acquire_that_stays_unresolved(void **state)
 
 /*
  * A publish is answered by "not applied" for one copy of it, and another was
- * applied: what the watch shows of the own key counts from then on.
+ * applied: from then on the key counts, as the watch shows it.
  */
 static void
 own_key_is_followed(void **state)
@@ -1105,7 +1107,7 @@ own_key_is_followed(void **state)
 	expect_send(LE_SEND_RELEASE, 31);
 }
 
-/* Those who depend on the term may finish, but not for ever. */
+/* A term's dependents may finish, but not for ever. */
 static void
 draining_ends_with_the_last_or_in_time(void **state)
 {
@@ -1136,7 +1138,7 @@ draining_ends_with_the_last_or_in_time(void **state)
 	assert_true(s.act.term_ends);
 	expect_send(LE_SEND_RELEASE, 20);
 
-	/* while a value is on its way: that comes first, and is not forgotten */
+	/* while a value is on its way: that comes first, the request is kept */
 	s = leader();
 	EV(.kind = LE_IN_PUBLISH);
 	EV(.kind = LE_IN_DRAIN, .until = s.now + 5 * LE_SEC);
@@ -1150,7 +1152,7 @@ draining_ends_with_the_last_or_in_time(void **state)
 	UNWANT();
 	expect_send(LE_SEND_RELEASE, 22);
 
-	/* a later term knows nothing of it */
+	/* a later term does not inherit it */
 	DONE(23);
 	WANT();
 	READ(RELEASED(23));
@@ -1201,7 +1203,7 @@ waiting_starts_anew_when_the_key_has_moved(void **state)
 	WANT();
 	READ(SILENT(10));
 	s.now += HIS_LEASE - 1;
-	SEEN(OTHER(11));			/* somebody led meanwhile ... */
+	SEEN(OTHER(11));			/* another node led meanwhile ... */
 	s.now += LE_SEC;
 	SEEN(SILENT(12));			/* ... and fell silent */
 	expect_state(LE_WAITING);
@@ -1216,7 +1218,7 @@ waiting_starts_anew_when_the_key_has_moved(void **state)
 	expect_send(LE_SEND_ACQUIRE, 12);
 }
 
-/* Not even if the same index was seen free before somebody else held it. */
+/* Not even if the same index was seen free before another node held it. */
 static void
 held_in_between_forgets_the_wait(void **state)
 {
@@ -1300,7 +1302,7 @@ silent_leader_is_taken_over_to_the_instant(void **state)
 	READ(OTHER(10), .silent_at = silent_at);
 	expect_say(LE_SAY_DENIED, LE_DONE);
 
-	/* signs of life put it off, but the key is looked at all the same */
+	/* signs of life put it off, but the key is read all the same */
 	s.now = T0 + 5 * LE_SEC;
 	silent_at = s.now + HIS_LEASE;
 	EV(.kind = LE_IN_HOLDER, .silent_at = silent_at);
@@ -1393,7 +1395,7 @@ unknown_acquire_overtakes_its_repetition(void **state)
 	assert_int_equal(s.e.token, 20);
 }
 
-/* Given up while unknown: what it still takes is released, however late. */
+/* Given up while unknown: a term from a late copy is released, at any time. */
 static void
 unknown_acquire_that_was_given_up_leaves_nothing(void **state)
 {
@@ -1424,7 +1426,7 @@ unknown_acquire_that_was_given_up_leaves_nothing(void **state)
 	READ(OURS(20));
 	expect_send(LE_SEND_RELEASE, 20);
 
-	/* the index has moved: nothing can come any more */
+	/* the index has moved: no copy can succeed any more */
 	s = unsure_seeker();
 	UNWANT();
 	READ(SILENT(20));
@@ -1619,7 +1621,7 @@ old_watch_answer_does_not_hide_that_the_key_is_free(void **state)
 	expect_send(LE_SEND_READ, 0);
 }
 
-/* The proof was wrong or about an earlier term: what is ours is let go. */
+/* The proof was wrong or about an earlier term: our key is released. */
 static void
 key_without_a_term_is_released(void **state)
 {
@@ -1642,7 +1644,7 @@ key_without_a_term_is_released(void **state)
 	expect_state(LE_IDLE);
 }
 
-/* The watch was faster: it showed what became of the key after the grant. */
+/* The watch was faster: it showed the key's fate after the grant. */
 static void
 grant_that_is_over_when_it_is_answered(void **state)
 {
@@ -1664,8 +1666,8 @@ grant_that_is_over_when_it_is_answered(void **state)
 
 	/*
 	 * The same while the outcome was unknown, by a server whose clock is
-	 * ahead: to the one that is asked next the lease is there, and it is no
-	 * store that was rebuilt.
+	 * ahead: to the next one the lease still lasts, and the store was not
+	 * rebuilt.
 	 */
 	s = unsure_seeker();
 	s.e.token_floor = 30;
@@ -1748,8 +1750,8 @@ node_end_cuts_through_everything(void **state)
 }
 
 /*
- * A new worker finds a request in flight and does not know what became of it:
- * it says so, and the machine goes on.
+ * A new worker finds a request in flight and does not know its outcome: it
+ * says so, and the machine goes on.
  */
 static void
 new_worker_finds_every_request_unknown(void **state)
@@ -1830,7 +1832,7 @@ a_lease_of_its_own_is_renewed(void **state)
 	assert_int_equal(s.e.deadline, s.now + 11 * LE_SEC);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 4 * LE_SEC);
 
-	/* one that got no turn is due as before, and has not failed */
+	/* a renewal without a turn is due as before, and has not failed */
 	le_election_renewal_sent(&s.e);
 	le_election_renewal_unsent(&s.e);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 4 * LE_SEC);
@@ -1864,7 +1866,7 @@ a_lease_of_its_own_is_renewed(void **state)
 	assert_int_equal(s.e.renew_failures, 0);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);
 
-	/* where it does not, renewals go on beside it, whatever becomes of it */
+	/* otherwise renewals go on beside it, with any result of it */
 	s.e.renews_apart = true;
 	EV(.kind = LE_IN_PUBLISH);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);
@@ -1880,7 +1882,7 @@ a_lease_of_its_own_is_renewed(void **state)
 	assert_int_equal(s.e.deadline, s.now + 13 * LE_SEC);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);
 
-	/* the end of the term is the end of its lease, and of its renewal */
+	/* the term's end ends its lease, and its renewal */
 	le_election_renewal_sent(&s.e);
 	UNWANT();
 	expect_send(LE_SEND_RELEASE, 5);

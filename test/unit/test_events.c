@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_events.c
- *		Tests of the ring of events: writers and readers that are stopped
- *		anywhere must neither hinder nor mislead the others.
+ *		Tests of the ring of events: writers and readers that stop anywhere
+ *		must neither hinder nor mislead the others.
  *
  * shmem/ring.c and shmem/events.c are compiled in here, as server code, on
  * memory of our own.
@@ -24,7 +24,7 @@
 
 #include "port/atomics.h"
 
-/* Others may come in before any access to what is shared. */
+/* Other processes may run before any access to shared memory. */
 static __thread int steps_left = -1;
 static void (*interruption) (void);
 
@@ -46,7 +46,7 @@ about_to_access(void)
 #include "shmem/events.c"
 #include "shmem/ring.c"
 
-/* ---- what the server would have ---- */
+/* ---- stubs of the server ---- */
 
 int			le_max_events;
 int			MyProcPid = 42;
@@ -118,7 +118,7 @@ drop_ring(void **state)
 	return 0;
 }
 
-/* Of the ring of terms. */
+/* Type of an event in the ring of terms. */
 static uint64
 newest(void)
 {
@@ -131,7 +131,7 @@ copy_event(uint64 place, LeEvent *copy)
 	return le_copy_event(LE_RING_TERMS, place, copy);
 }
 
-/* Every part of such an event tells its token. */
+/* Each part of such an event tells its token. */
 static void
 write_event(uint64 token)
 {
@@ -162,7 +162,7 @@ token_of(uint64 number)
 
 	if (!copy_event(number, &r))
 		return 0;
-	/* of two who draw at once the second may have the first place */
+	/* of two that draw at once the second may get the first place */
 	assert_in_range(r.number, 1,
 					(pg_atomic_read_u64) (&rings->numbers));
 	assert_true(is_whole(&r));
@@ -253,7 +253,7 @@ read_all(LeEvent *list, int size)
 	return n;
 }
 
-/* However many runs there are, who led is still told. */
+/* For any number of runs, terms stay in the history. */
 static void
 test_rings(void **state)
 {
@@ -278,7 +278,7 @@ test_rings(void **state)
 	assert_int_equal(list[6].number, 203);
 }
 
-/* A store that goes and comes back again and again is one pair of events. */
+/* A store that flaps makes one pair of events. */
 static void
 test_repeats(void **state)
 {
@@ -291,7 +291,7 @@ test_repeats(void **state)
 	{
 		clock_now += 1000000;
 		le_event(LE_EVENT_STORE_DOWN, NULL, 0, "could not read %d", i);
-		/* while it is away nothing says that it is back */
+		/* no event says "back" while it is away */
 		assert_int_equal(read_all(list, 20), 2);
 		assert_int_equal(list[1].what, LE_EVENT_STORE_DOWN);
 		le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
@@ -302,7 +302,7 @@ test_repeats(void **state)
 	assert_int_equal(list[2].what, LE_EVENT_STORE_UP);
 	assert_string_equal(list[2].detail, "13 times since then");
 
-	/* of another kind, after something else, after a long time: another */
+	/* another kind, an event between, or a long time: a new pair */
 	le_event(LE_EVENT_STORE_REFUSED, NULL, 0, "no");
 	le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
 	assert_int_equal(read_all(list, 20), 5);
@@ -340,9 +340,9 @@ test_wrap(void **state)
 }
 
 /*
- * One is stopped before each of its steps in turn, and others write "many"
- * events meanwhile.  All of theirs are there at once, but for the place that
- * it may be in; afterwards its own is there if nobody has passed it.
+ * A writer stops before each of its steps in turn, and others write "many"
+ * events meanwhile.  All of theirs are there at once, except in its own place;
+ * afterwards its own is there, unless the ring has passed it.
  */
 static int	many;
 
@@ -404,7 +404,7 @@ test_stopped_writer(void **state)
 	}
 }
 
-/* A reader that is stopped before each of its steps is not misled. */
+/* A reader that stops before each of its steps is not misled. */
 static void
 test_stopped_reader(void **state)
 {
@@ -432,7 +432,7 @@ test_stopped_reader(void **state)
 	}
 }
 
-/* Nobody comes back: stopped for good, it takes one place and no more. */
+/* A writer that stops for good takes one place and no more. */
 static jmp_buf never;
 
 static void
@@ -463,9 +463,9 @@ test_writer_gone(void **state)
 }
 
 /*
- * For real: what is read is whole, whoever writes.  Valgrind runs one thread
- * at a time, so that on a busy machine a reader may long find only records
- * that somebody is in the middle of writing.
+ * In earnest: readers get whole records, beside any writers.  Valgrind runs
+ * one thread at a time, so on a busy machine a reader may long find only
+ * unfinished records.
  */
 static volatile bool stop;
 

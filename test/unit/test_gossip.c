@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * test_gossip.c
- *		Tests of news: what one node tells, and what another hears of it.
+ *		Tests of news: one node publishes, another receives.
  *
  * worker/wire/gossip.c is compiled in here, as server code.  A store in a few
- * lines keeps one node's news; a listener goes by nothing but what it shows.
+ * lines keeps one node's news; a listener knows only that store.
  *
  * test/unit/test_gossip.c
  *
@@ -25,7 +25,7 @@
 #define ME		"11111111-1111-1111-1111-111111111111"
 #define AGAIN	"22222222-2222-2222-2222-222222222222"
 
-/* ---- what the rest of the extension would be ---- */
+/* ---- stubs of the rest of the extension ---- */
 
 static LeTable table;
 LeTable    *le_table = &table;
@@ -50,8 +50,8 @@ MemoryContextAllocZero(MemoryContext context, Size size)
 
 /* ---- the store ---- */
 
-static uint64 at_index;			/* of the newest write */
-static LeGossip shown;			/* the news key as it stands */
+static uint64 at_index;			/* index of the newest write */
+static LeGossip shown;			/* the present news key */
 
 static LeOp
 op_on(LeOpKind kind, const char *election)
@@ -75,7 +75,7 @@ sent(LeOpKind kind, const char *election)
 	return op;
 }
 
-/* As the codec reads it: those of the newest number have the news' index. */
+/* As the codec reads it: writes of the newest number have the news' index. */
 static void
 applied(const LeOp *op)
 {
@@ -113,7 +113,7 @@ written(LeOpKind kind, const char *election)
 	return op;
 }
 
-/* The index of an election's newest write as the news have it; 0: none. */
+/* Index of an election's newest write by the news; 0: none. */
 static uint64
 told_of(const char *election)
 {
@@ -162,7 +162,7 @@ end(void **state)
 
 /* ---- tests ---- */
 
-/* One after the other, seen each or only the last: nothing is missed. */
+/* One after the other, each seen or only the last: nothing is missed. */
 static void
 test_in_order(void **state)
 {
@@ -181,7 +181,7 @@ test_in_order(void **state)
 	assert_false(le_gossip_untold());
 }
 
-/* More than there is room for, unseen: a gap, and only then. */
+/* More than fits, unseen: a gap, and only then. */
 static void
 test_missed(void **state)
 {
@@ -196,8 +196,8 @@ test_missed(void **state)
 }
 
 /*
- * Two under way at a time, applied in either order, the answers in either
- * order: in the end the news tell of both.
+ * Two under way at a time, applied in either order, answered in either order:
+ * in the end the news tell both.
  */
 static void
 test_at_a_time(void **state)
@@ -214,7 +214,7 @@ test_at_a_time(void **state)
 		indexes[i & 1] = at_index;
 		applied(&ops[!(i & 1)]);
 		indexes[!(i & 1)] = at_index;
-		assert_int_equal(hears(), LE_HEARD_ITEMS);	/* of the second only */
+		assert_int_equal(hears(), LE_HEARD_ITEMS);	/* by the second only */
 		assert_int_equal(told_of(names[i & 1]), 0);
 		answered(&ops[i >> 1], LE_DONE, indexes[i >> 1]);
 		answered(&ops[!(i >> 1)], LE_DONE, indexes[!(i >> 1)]);
@@ -250,7 +250,7 @@ test_untold_waits(void **state)
 	assert_false(le_gossip_untold());
 }
 
-/* What was refused is not told of any more. */
+/* A refused write leaves the news. */
 static void
 test_refused(void **state)
 {
@@ -263,7 +263,7 @@ test_refused(void **state)
 	assert_int_equal(hears(), LE_HEARD_ITEMS);
 }
 
-/* Nobody knows, so nobody is told that there was nothing else. */
+/* An unknown outcome, so no reader is told that nothing else was written. */
 static void
 test_unknown(void **state)
 {
@@ -274,13 +274,13 @@ test_unknown(void **state)
 	(void) written(LE_OP_TELL_NEWS, NULL);
 	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
 
-	/* it comes late: what it tells of is so, and nothing is heard twice */
+	/* it comes late: its content is true, and nothing is received twice */
 	applied(&op);
 	assert_int_equal(told_of("a"), at_index);
 	assert_int_equal(hears(), LE_HEARD_ITEMS);
 }
 
-/* Only its answer says with which index, if it has changed the key at all. */
+/* Only its answer tells the index, if it has changed the key at all. */
 static void
 test_published(void **state)
 {
@@ -296,7 +296,7 @@ test_published(void **state)
 	assert_false(le_gossip_untold());
 }
 
-/* Several in a transaction have a number in common, and an index each. */
+/* Several in a transaction share a number, with an index each. */
 static void
 test_joined(void **state)
 {
@@ -318,7 +318,7 @@ test_joined(void **state)
 }
 
 /*
- * More in one than is ever told.  Whoever has listed all keys in between may
+ * More in one than is ever told.  A reader that listed all keys in between may
  * have done so before the other one was applied.
  */
 static void
@@ -354,7 +354,7 @@ test_too_many(void **state)
 	assert_false(le_gossip_untold());
 }
 
-/* What was sent before it told anything may be applied until then. */
+/* Writes sent before the first news may be applied until then. */
 static void
 test_settles(void **state)
 {
@@ -402,24 +402,24 @@ test_new_session(void **state)
 	(void) written(LE_OP_TELL_NEWS, NULL);
 	assert_string_equal(shown.session, AGAIN);
 	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
-	answered(&late, LE_DONE, at_index);	/* which is no fact of this one */
+	answered(&late, LE_DONE, at_index);	/* not in this one's news */
 	assert_false(le_gossip_untold());
 
-	/* whose news are gone is forgotten */
+	/* without news it is forgotten */
 	answer.news = &shown;
 	answer.nnews = 1;
 	assert_false(le_gossip_heard(&answer));
 	assert_int_equal(nheard, 1);
 	assert_int_equal(hears(), 0);
 
-	/* one that lived when it was heard last may have released since */
+	/* one that lived at its last news may have released since */
 	answer.nnews = 0;
 	assert_true(le_gossip_heard(&answer));
 	assert_int_equal(nheard, 0);
 	assert_false(le_gossip_heard(&answer));
 }
 
-/* Of a later version, or of somebody else: anything may have been written. */
+/* From a later version, or foreign: any write may have happened. */
 static void
 test_strange(void **state)
 {
@@ -430,7 +430,7 @@ test_strange(void **state)
 	assert_int_equal(le_gossip_hear(&strange), 0);
 }
 
-/* Nothing is told of but writes of election keys, nor before it began. */
+/* News tell only writes of election keys, and none from before they began. */
 static void
 test_silent(void **state)
 {

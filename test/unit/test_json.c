@@ -78,7 +78,7 @@ test_depth(void **state)
 	assert_false(le_json_embeddable(nested(LE_JSON_MAX_DEPTH)));
 }
 
-/* Writes down what the visitor is shown, one value a line. */
+/* Writes down the visitor's calls, one value a line. */
 static bool
 note_visit(void *arg, const LeJsonNode *node)
 {
@@ -261,7 +261,7 @@ test_append_string(void **state)
 	assert_string_equal(quoted("\xed\xa0\x80"), "\"???\"");
 }
 
-/* Every character comes back as it was. */
+/* Each character comes back unchanged. */
 static void
 test_round_trip(void **state)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * test_leases.c
- *		Tests of the lease table: what a reader may see of a writer at work.
+ *		Tests of the lease table: a reader beside a writer at work.
  *
  * shmem/leases.c is compiled in here, as server code, on memory of our own.
- * test/t/030_table.pl has the same in a server, with all that is around it.
+ * test/t/030_table.pl does the same in a real server.
  *
  * test/unit/test_leases.c
  *
@@ -23,7 +23,7 @@
 
 #include "port/atomics.h"
 
-/* The writer may come in between any two reads of a reader. */
+/* The writer may run between any two reads of a reader. */
 static int	reads_left = -1;
 static void (*interruption) (void);
 
@@ -40,7 +40,7 @@ about_to_read(void)
 #include "shmem/clock.c"
 #include "shmem/leases.c"
 
-/* ---- what the server would have ---- */
+/* ---- stubs of the server ---- */
 
 int			le_max_elections;
 int			MyProcPid = 1;
@@ -123,7 +123,7 @@ make_table(int nslots)
 	free(table);
 	table = calloc(1, le_leases_size());
 	le_leases_init(false, table);
-	/* what a reader remembers of an earlier table must not fit this one */
+	/* a reader's memory of an earlier table must not fit this one */
 	pg_atomic_write_u64(&le_table->layout, layout += 1000000000);
 }
 
@@ -191,7 +191,7 @@ test_term(void **state)
 	assert_false(has_term("a"));
 }
 
-/* A worker that died in a change leaves nothing to believe in. */
+/* A worker that died in a change leaves no term to believe in. */
 static void
 test_torn(void **state)
 {
@@ -208,12 +208,12 @@ test_torn(void **state)
 	assert_true(has_term("a"));
 	assert_true(le_copy_slot(0, &copy));
 
-	/* one that died in a change of what only people see takes no term away */
+	/* a death in a change of fields for people only takes no term away */
 	le_begin_note(slot);
 	assert_true(has_term("a"));
 	assert_false(le_copy_slot(0, &copy));
 
-	/* however it died, its successor's brackets are the right way round */
+	/* after any death, its successor's brackets are the right way round */
 	le_begin_change(slot);
 	le_begin_change(slot);
 	assert_false(has_term("a"));
@@ -243,7 +243,7 @@ test_given_up(void **state)
 	assert_false(has_term("a"));
 }
 
-/* Slots that are of use to somebody keep their names. */
+/* Slots in use keep their names. */
 static void
 test_reuse(void **state)
 {
@@ -324,7 +324,7 @@ test_chains(void **state)
 	}
 }
 
-/* ---- a writer in between a reader's steps ---- */
+/* ---- a writer between a reader's steps ---- */
 
 static void
 end_it(void)
@@ -362,8 +362,8 @@ note_value(void)
 }
 
 /*
- * Whenever it comes, the reader finds the term as it was before or, where
- * there is one, as it is after, or none where that is allowed.
+ * At any step, the reader finds the term from before or, if there is one, from
+ * after the change, or none where that is allowed.
  */
 static void
 interrupt_everywhere(void (*action) (void), bool may_miss, bool second_term)
@@ -512,8 +512,8 @@ test_reader_of_names(void **state)
 }
 
 /*
- * One acquire served several calls.  In any order of what becomes of them: the
- * term stays if one took note, and ends with the last if none did.
+ * One acquire served several calls.  In any order of their answers: the term
+ * stays if one call took it, and ends with the last if none did.
  */
 static void
 test_grants(void **state)
@@ -551,7 +551,7 @@ test_grants(void **state)
 	}
 }
 
-/* What comes late, from calls of an earlier term, does not concern it. */
+/* A late answer to a call of an earlier term does not concern it. */
 static void
 test_late_decline(void **state)
 {
@@ -576,7 +576,7 @@ test_late_decline(void **state)
 	assert_false(has_term("a"));
 }
 
-/* What was wrong with an election is so until what was refused succeeds. */
+/* An election's error stays until the refused operation succeeds. */
 static void
 test_errors(void **state)
 {
@@ -629,7 +629,7 @@ is_noted(const char *election)
 	return false;
 }
 
-/* Names that checks were asked about in vain: the last few, each once. */
+/* Names that checks asked for in vain: the last few, each once. */
 static void
 test_missing(void **state)
 {
@@ -657,7 +657,7 @@ test_missing(void **state)
 	assert_false(has_term("d"));
 	assert_true(!is_noted("b") && is_noted("c1") && is_noted("d"));
 
-	/* a writer that was stopped in the middle of it holds up nobody */
+	/* a writer that stopped in the middle holds up no reader */
 	for (int i = 0; i < LE_MAX_MISSING; i++)
 		pg_atomic_fetch_add_u64(&le_table->missing[i].version, 1);
 	assert_false(has_term("e"));

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_local.c
- *		Tests of the store "local" and of what holds for all stores.
+ *		Tests of the store "local" and of rules for all stores.
  *
  * test/unit/test_local.c
  *
@@ -33,7 +33,7 @@ perform(LeOpKind kind, uint64 index, LeLocalKey *key)
 	return answer;
 }
 
-/* Whatever is asked of the session succeeds, and moves what it has to. */
+/* Each operation on the session succeeds, and moves its index. */
 static void
 test_session(void **state)
 {
@@ -163,7 +163,7 @@ find(const char *election, const char *job)
 	return has_record && strcmp(record.job, job) == 0 ? &record : NULL;
 }
 
-/* Once, unless there are to be many. */
+/* Once, or for many. */
 static uint64 nrecords = 1;
 static bool full;
 
@@ -189,8 +189,8 @@ keep(const LeClaim *claim)
 	return true;
 }
 
-static const char *lost;		/* why not all is known */
-static const char *trouble;		/* why nothing can be written */
+static const char *lost;		/* why some records are unknown */
+static const char *trouble;		/* why no record can be written */
 
 static const char *
 why_lost(void)
@@ -248,7 +248,7 @@ test_claims(void **state)
 	assert_false(has_record);
 
 	key.held = true;
-	/* a job more than there is room for */
+	/* one job more than the capacity */
 	full = true;
 	a = perform_claim(LE_OP_CLAIM, 100, &key, NULL);
 	assert_int_equal(a.outcome, LE_REFUSED);
@@ -278,7 +278,7 @@ test_claims(void **state)
 	a = perform_claim(LE_OP_COMPLETE, 0, NULL, &before);
 	assert_int_equal(a.outcome, LE_CONFLICT);
 
-	/* what could not be written may be there all the same */
+	/* a record whose write failed may exist all the same */
 	disk_full = true;
 	before = record;
 	a = perform_claim(LE_OP_CLAIM, 100, &key, &before);
@@ -300,7 +300,7 @@ test_standby(void **state)
 	assert_true(key.index == 0 && !key.held);
 }
 
-/* What everybody relies on, whichever store it is. */
+/* Common assumptions about every store. */
 static void
 check_complete(const LeStore *store)
 {
@@ -387,7 +387,7 @@ test_headers(void **state)
 	assert_true(le_header(&r, "ab", value, sizeof(value)));
 	assert_string_equal(value, "two");
 	assert_true(le_header(&r, "A", value, sizeof(value)));
-	assert_string_equal(value, "3");	/* of several the last */
+	assert_string_equal(value, "3");	/* the last of several */
 	assert_true(le_header(&r, "Empty", value, sizeof(value)));
 	assert_string_equal(value, "");
 	assert_true(le_header(&r, "Last", value, sizeof(value)));
@@ -441,8 +441,8 @@ test_election_names(void **state)
 }
 
 /*
- * An answer is looked at when others have been carried out: the record's new
- * id beside its old tick would be taken for what may be replaced.
+ * An answer is read after other operations: the record's new id beside its old
+ * tick would pass for a replaceable one.
  */
 static void
 test_answer_is_as_of_then(void **state)
@@ -463,7 +463,7 @@ test_answer_is_as_of_then(void **state)
 	assert_string_equal(a.claims[0].message, "first");
 }
 
-/* Not all that was claimed before is known, or nothing can be written. */
+/* Some earlier claims are unknown, or no record can be written. */
 static void
 test_claims_lost(void **state)
 {
@@ -480,7 +480,7 @@ test_claims_lost(void **state)
 	assert_int_equal(a.outcome, LE_REFUSED);
 	assert_false(has_record);
 
-	/* what is known all the same can be read, and is not changed */
+	/* a known record can be read, and is not changed */
 	lost = NULL;
 	a = perform_claim(LE_OP_CLAIM, 100, &key, NULL);
 	assert_int_equal(a.outcome, LE_DONE);
@@ -492,7 +492,7 @@ test_claims_lost(void **state)
 	a = perform_claim(LE_OP_COMPLETE, 0, NULL, &before);
 	assert_int_equal(a.outcome, LE_REFUSED);
 
-	/* all is known: what is not there can be told, and no more */
+	/* all is known: a missing record is certain, but no more */
 	lost = NULL;
 	trouble = "the disk is full";
 	a = perform_claim(LE_OP_COMPLETE, 0, NULL, &before);

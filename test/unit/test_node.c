@@ -16,7 +16,7 @@
 
 /* ---- the cells ---- */
 
-/* How a state came about, where that matters. */
+/* Origin of a state, where it matters. */
 typedef enum Past
 {
 	PLAIN,						/* the request of the step is in flight */
@@ -318,7 +318,7 @@ static const Cell cells[] = {
 		.to = LE_NODE_FORGETTING, .send = LE_NODE_SEND_FORGET},
 };
 
-/* A node in the given state, as it would have got there. */
+/* A node in the given state, as if it had got there. */
 static LeNode
 node_in(LeNodeState state, Past past)
 {
@@ -517,7 +517,7 @@ feed(Story *s, LeNodeInput ev)
 	feed(&s, (LeNodeInput) {.kind = LE_NODE_IN_##k, ##__VA_ARGS__})
 #define FAILED(o)	EV(FAILED, .outcome = (o))
 
-/* A test that fails says them. */
+/* The message of a test that fails. */
 static const char *const state_names[LE_NODE_NSTATES] = {
 	[LE_NODE_NONE] = "no session",
 	[LE_NODE_CREATING] = "creating session",
@@ -834,8 +834,8 @@ proof_that_was_asked_for_is_sent_after_the_question(void **state)
 }
 
 /*
- * Who asks for a proof wants the deadline to move by it, not merely up to what
- * the last renewal allows.
+ * A request for a proof must move the deadline by the proof, not merely up to
+ * the last renewal's limit.
  */
 static void
 proof_that_was_asked_for_is_not_held_back(void **state)
@@ -1095,7 +1095,7 @@ new_worker_resumes_in_every_state(void **state)
 	}
 }
 
-/* A create was in flight that nobody wants any more. */
+/* A create was in flight that is no longer wanted. */
 static void
 new_worker_does_not_create_what_nobody_wants(void **state)
 {
@@ -1152,16 +1152,15 @@ settings_are_fixed_for_the_life_of_a_session(void **state)
  * ---- the model ----
  *
  * Three nodes, each with a clock of its own rate, two elections and one
- * store.  The store is what consul.c is written against: an index that every
- * write moves, sessions, keys that sessions hold, conditional writes.
- * Requests are lost, delayed and duplicated, so are answers; watches are late
- * or silent; sessions end without warning; a renewal reports a live session
- * gone or a dead one alive; workers freeze and restart, instances crash;
- * a holder that is silent for its lease is taken over from.
- * After every step at most one node may believe that it leads, each term has
- * a higher token than any before, and nobody asks the store in a tight loop.
- * Once the faults stop, every election gets its leader, and once nobody wants
- * them any more, nothing is left behind.
+ * store.  The store resembles Consul: an index that every write moves,
+ * sessions, keys that sessions hold, conditional writes.  Requests are lost,
+ * delayed and duplicated, so are answers; watches are late or silent; sessions
+ * end without warning; a renewal reports a live session gone or a dead one
+ * alive; workers freeze and restart, instances crash; a holder that is silent
+ * for its lease is taken over from.  After every step at most one node may
+ * believe that it leads, each term has a higher token than any before, and no
+ * node asks the store in a tight loop.  Once the faults stop, every election
+ * gets its leader; once no node wants them any more, nothing is left behind.
  */
 
 #define NODES			3
@@ -1172,7 +1171,7 @@ settings_are_fixed_for_the_life_of_a_session(void **state)
 #define MODEL_STEPS		400000
 #endif
 
-/* What a request is for: an election's number or one of these. */
+/* A request's subject: an election's number or one of these. */
 #define FOR_STEP		ELECTIONS
 #define FOR_PROOF		(ELECTIONS + 1)
 #define FOR_RENEWAL		(ELECTIONS + 2)
@@ -1182,7 +1181,7 @@ settings_are_fixed_for_the_life_of_a_session(void **state)
 typedef struct ModelSession
 {
 	bool		alive;
-	le_time		dies;			/* of its TTL, unless it is renewed */
+	le_time		dies;			/* end of its TTL, unless it is renewed */
 	le_duration lease;
 	le_duration ttl;
 	/* its node key */
@@ -1222,22 +1221,22 @@ typedef struct Message
 	LeOutcome	outcome;
 	LeConflict	conflict;
 	ModelKey	key;
-	ModelSession author;		/* of the key's value */
-	int			victim;			/* of a takeover ... */
-	uint64_t	victim_index;	/* ... and its node key as it was seen */
+	ModelSession author;		/* session in the key's value */
+	int			victim;			/* for a takeover ... */
+	uint64_t	victim_index;	/* ... and the target's node key as seen */
 	uint64_t	as_of;
 	uint64_t	indexes[ELECTIONS];
 	int			named;
 } Message;
 
-/* A node key that a node was shown: since when does it stand like this? */
+/* A node key as shown to a node: since when has it been unchanged? */
 typedef struct Sighting
 {
 	uint64_t	index;
 	le_time		at;
 } Sighting;
 
-/* What a node has asked and not heard of yet. */
+/* A node's requests without an answer yet. */
 typedef struct Pending
 {
 	bool		active;
@@ -1252,7 +1251,7 @@ typedef struct ModelNode
 	LeNode		node;
 	LeElection	elections[ELECTIONS];
 	LeTiming	timing;
-	le_time		offset;			/* of its clock */
+	le_time		offset;			/* rate of its clock */
 	int			ppm;
 	int			session;
 	bool		wants[ELECTIONS];
@@ -1263,7 +1262,7 @@ typedef struct ModelNode
 	Pending		pending[SLOTS];
 	uint64_t	listed[ELECTIONS];	/* index of each key held; 0: not held */
 	int			holder[ELECTIONS];	/* session last seen to hold it */
-	Sighting	sightings[SESSIONS];	/* of node keys, by session */
+	Sighting	sightings[SESSIONS];	/* node keys as seen, by session */
 } ModelNode;
 
 typedef struct Model
@@ -1280,7 +1279,7 @@ typedef struct Model
 	ModelNode	nodes[NODES];
 	uint64_t	last_token[ELECTIONS];
 
-	/* what happened, so that nothing is proven about nothing */
+	/* counters of events, so that no proof is empty */
 	int			steps;
 	int			requests;
 	int			terms;
@@ -1301,7 +1300,7 @@ chance(int per_thousand)
 	return (int) (draw(&model.seed) % 1000) < per_thousand;
 }
 
-/* A fault that the present weather makes this likely. */
+/* Does a fault strike, in the present weather? */
 static bool
 mishap(int per_thousand)
 {
@@ -1321,7 +1320,7 @@ clock_of(const ModelNode *m)
 	return local_time(m, model.now);
 }
 
-/* When, in true time, does the node's clock show this? */
+/* The true time at which the node's clock shows this. */
 static le_time
 true_time(const ModelNode *m, le_time local)
 {
@@ -1730,13 +1729,13 @@ election_event(ModelNode *m, int election, LeInput ev)
 			.victim_index = m->sightings[victim].index
 		});
 	}
-	/* a wish that came while a term was to end waits for the end */
+	/* a wish that came before the end of a term waits for that end */
 	if (before.state != LE_IDLE && e->state == LE_IDLE &&
 		m->wants[election] && m->node.state == LE_NODE_LIVE)
 		election_event(m, election, (LeInput) {.kind = LE_IN_WANT});
 }
 
-/* The key as this node understands what the store showed. */
+/* The key as this node understands the store's view. */
 static LeKeyView
 view_of(ModelNode *m, int election, const Message *shown)
 {
@@ -1863,7 +1862,7 @@ thaw(ModelNode *m)
 	}
 }
 
-/* The instance starts; what it knew is gone, but for a file perhaps. */
+/* The instance starts; its memory is empty, except perhaps for a file. */
 static void
 start(ModelNode *m)
 {
@@ -1904,7 +1903,7 @@ wish(ModelNode *m, int election, bool wants)
 		election_event(m, election, (LeInput) {.kind = LE_IN_WANT});
 }
 
-/* Users and misfortune: one of them, somewhere. */
+/* A random user's action or fault, somewhere. */
 static void
 interfere(void)
 {
@@ -1950,7 +1949,7 @@ interfere(void)
 	}
 }
 
-/* The next thing that happens to a node, of what its own clock decides. */
+/* The node's next event, by its own clock. */
 static le_time
 alarm_of(const ModelNode *m)
 {
@@ -2036,7 +2035,7 @@ deliver(Message *message)
 	}
 }
 
-/* The earliest of all that is to come; false if that is after "until". */
+/* The earliest future event; false if that is after "until". */
 static bool
 advance(le_time until)
 {
@@ -2160,7 +2159,7 @@ play(uint64_t seed)
 		assert_int_equal(model.last_token[e], token);
 	}
 
-	/* nobody wants anything any more: nothing is left */
+	/* no node wants anything any more: nothing is left */
 	for (int i = 0; i < NODES; i++)
 	{
 		for (int e = 0; e < ELECTIONS; e++)
@@ -2202,7 +2201,7 @@ model_of_three_nodes_and_a_bad_store(void **state)
 				  (int) seed - 1, model.steps, model.requests, model.terms,
 				  model.lost, model.drained, model.unsure, model.waited,
 				  model.takeovers, model.restarts, model.crashes);
-	/* it did see what it is for */
+	/* the run did exercise its subject */
 	assert_true(model.terms > 500);
 	assert_true(model.lost > 100);
 	assert_true(model.drained > 50);

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * test_pending.c
- *		Tests of who waits, and what they are told of a grant: a term that
- *		nobody takes must not be kept.
+ *		Tests of waiters, and their answers after a grant: a term that no
+ *		session takes must not be kept.
  *
  * worker/lead/pending.c and shmem/leases.c are compiled in here, as server
- * code.  What is told here the simulator meets once in millions of schedules.
+ * code.  The simulator meets these cases once in millions of schedules.
  *
  * test/unit/test_pending.c
  *
@@ -24,7 +24,7 @@
 #include "worker/lead/pending.c"
 #include "worker/lead/pending_list.c"
 
-/* ---- what the rest of the extension would be ---- */
+/* ---- stubs of the rest of the extension ---- */
 
 int			le_max_elections = 4;
 int			le_request_timeout = 5000;
@@ -32,7 +32,7 @@ MemoryContext TopMemoryContext;
 
 static le_time now = 1000 * LE_SEC;
 static void *memory;
-static bool gone[4];			/* backends that do not wait any more */
+static bool gone[4];			/* backends that have stopped waiting */
 static LeReply replies[4];
 static bool campaigns;
 
@@ -124,7 +124,7 @@ le_flight_hurry(int slot)
 	hurried++;
 }
 
-/* ---- what the server would be ---- */
+/* ---- stubs of the server ---- */
 
 Size
 add_size(Size a, Size b)
@@ -250,7 +250,7 @@ ask(int proc, LeOwner owner)
 	seek(proc, owner, false);
 }
 
-/* What the worker before had taken. */
+/* A question taken by the worker before. */
 static void
 ask_again(int proc, LeOwner owner)
 {
@@ -269,7 +269,7 @@ begin_term(LeOwner owner)
 	pg_atomic_write_u64(&slot->deadline, now + LE_SEC);
 }
 
-/* The core has granted it to those who asked for this owner. */
+/* The core has granted it to the callers for this owner. */
 static void
 grant(LeOwner owner)
 {
@@ -296,7 +296,9 @@ a_grant_is_kept_by_who_heard_of_it(void **state)
 	assert_false(is_given_up());
 }
 
-/* The statement was canceled just before: nobody else will give it back. */
+/*
+ * The statement was canceled just before: no other session will give it back.
+ */
 static void
 a_grant_nobody_heard_of_is_given_up(void **state)
 {
@@ -316,12 +318,12 @@ one_who_heard_of_it_is_enough(void **state)
 	grant(LE_OWNER_NODE);
 	assert_false(is_given_up());
 	assert_int_equal(replies[1].kind, LE_REPLY_TRUE);
-	/* he too is canceled before he has read it */
+	/* it is canceled, too, before it has read the answer */
 	le_decline_term("a", TOKEN);
 	assert_true(is_given_up());
 }
 
-/* A node that campaigns has the lease without any call, too. */
+/* A campaigning node has the lease without any call, too. */
 static void
 a_campaign_keeps_the_nodes_term(void **state)
 {
@@ -349,8 +351,8 @@ a_campaign_keeps_no_sessions_term(void **state)
 }
 
 /*
- * A worker ended when the term had begun and nobody had been told: a call that
- * was canceled meanwhile never asks the next one.
+ * A worker ended when the term had begun and no caller had been told: a call
+ * that was canceled meanwhile never asks the next one.
  */
 static void
 a_term_nobody_was_told_of_is_given_up(void **state)
@@ -371,7 +373,10 @@ a_term_nobody_was_told_of_is_given_up(void **state)
 	assert_false(is_given_up());
 }
 
-/* Who asks the next one knows, and may be canceled before he reads it, too. */
+/*
+ * A caller that asks the next one knows, and may be canceled before it reads
+ * the answer, too.
+ */
 static void
 the_next_worker_tells_of_it(void **state)
 {
@@ -394,7 +399,7 @@ the_next_worker_tells_of_it(void **state)
 	}
 }
 
-/* What was his before, a canceled call leaves to him. */
+/* A canceled call leaves its owner's earlier lease in place. */
 static void
 a_term_that_is_known_stays(void **state)
 {
@@ -410,8 +415,8 @@ a_term_that_is_known_stays(void **state)
 }
 
 /*
- * The worker before has sent an acquire for the question, and nobody knows
- * what became of it: others may have been refused because of it.
+ * The worker before has sent an acquire for the question, with unknown
+ * outcome: others may have been refused because of it.
  */
 static void
 what_was_sent_before_is_not_known(void **state)
@@ -427,7 +432,7 @@ what_was_sent_before_is_not_known(void **state)
 	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNKNOWN);
 }
 
-/* Nor if this node may not lead any more: a reason, but not one of old. */
+/* Nor if this node may not lead any more: a reason, but not a former one. */
 static void
 what_was_sent_before_is_not_refused(void **state)
 {
@@ -438,7 +443,7 @@ what_was_sent_before_is_not_refused(void **state)
 	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNKNOWN);
 }
 
-/* Answered at once: nobody waits for what the campaign will ask. */
+/* Answered at once: no caller waits for the campaign's request. */
 static void
 questions_are_in_a_hurry(void **state)
 {
@@ -450,7 +455,7 @@ questions_are_in_a_hurry(void **state)
 	assert_int_equal(hurried, 1);
 }
 
-/* What was not sent cannot have been applied, and no store is to blame. */
+/* An unsent request cannot have been applied, and no store is to blame. */
 static void
 give_up_acquire(int failures, bool unsent)
 {
@@ -497,7 +502,7 @@ no_turn_is_no_fault_of_the_store(void **state)
 	assert_string_equal(replies[1].detail, "");
 }
 
-/* The file of the secret is named if that is what was refused. */
+/* The secret's file is named if the secret was refused. */
 static void
 a_hint_follows_from_the_cause(void **state)
 {
@@ -517,7 +522,7 @@ a_hint_follows_from_the_cause(void **state)
 		assert_false(le_pass_verdict(slot, &act, 1));
 		assert_int_equal(strstr(replies[0].hint, "consul_token_file") != NULL,
 						 hinted[i]);
-		/* what was noted of the election counts before that */
+		/* the election's own error outranks that */
 		cause = LE_CAUSE_PERMISSION;
 		le_note_error(slot, LE_OP_ACQUIRE, LE_REFUSED, i, "no");
 		ask(0, LE_OWNER_NODE);

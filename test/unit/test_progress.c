@@ -20,7 +20,7 @@
 
 #include "shmem/progress.c"
 
-/* ---- what the server would have ---- */
+/* ---- stubs of the server ---- */
 
 #define NSLOTS	2
 
@@ -139,7 +139,7 @@ static void
 setting_is_for_terms_of_the_node(void **state)
 {
 	(void) state;
-	pg_atomic_write_u64(&slots[1].owner, 5);	/* a session's */
+	pg_atomic_write_u64(&slots[1].owner, 5);	/* of a session */
 	assert_int_equal(le_progress_limit(1), 0);
 	le_progress_of(1)->candidate_within = 3 * LE_SEC;
 	le_progress_begin(1, BEGIN);
@@ -185,7 +185,7 @@ hold_off_doubles_until_there_is_progress(void **state)
 	assert_int_equal(p->useless, 0);
 	end_without_progress(20 * LE_SEC);
 
-	/* a term that ended otherwise says nothing of it, unless there was some */
+	/* a term with another end says nothing of it, unless there was progress */
 	le_progress_begin(1, BEGIN + 50 * LE_SEC);
 	le_progress_end(1);
 	assert_int_equal(p->idled, 20 * LE_SEC);
@@ -204,7 +204,7 @@ hold_off_doubles_until_there_is_progress(void **state)
 	end_without_progress(10 * LE_SEC);
 }
 
-/* Others led for an hour since: they were of use, or this node was away. */
+/* Other nodes led for an hour: they made progress, or this node was away. */
 static void
 hold_off_begins_anew_after_an_hour(void **state)
 {

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_run_registry.c
- *		Tests of shmem/run_registry.c: when nobody can act on a claim any more.
+ *		Tests of shmem/run_registry.c: when can no session act on a claim any
+ *		more?
  *
  * shmem/run_registry.c is compiled in here, as server code, on memory of our
  * own.
@@ -29,14 +30,14 @@ static int	my_place;
 
 #include "shmem/run_registry.c"
 
-/* ---- what the server would have ---- */
+/* ---- stubs of the server ---- */
 
 #define NBACKENDS	3
 
 int			MaxBackends = NBACKENDS;
 LeTable    *le_table;
 
-static LeOwner owners[NBACKENDS];	/* 0: nobody is there */
+static LeOwner owners[NBACKENDS];	/* 0: no backend */
 
 Size
 mul_size(Size a, Size b)
@@ -135,7 +136,7 @@ test_a_run(void **state)
 	le_run_registry_end(one.place, one.number);
 	assert_true(le_run_retire(one.id, ""));
 	assert_false(le_run_retire(other.id, ""));
-	/* whoever has the place next is somebody else */
+	/* the next owner of the place is another session */
 	assert_int_equal(begin(1).place, one.place);
 	assert_true(le_run_retire(one.id, ""));
 	assert_false(le_run_registry_resume(one.place, one.number));
@@ -154,7 +155,7 @@ test_by_hand(void **state)
 	assert_true(le_run_retire(one.id, ""));
 }
 
-/* It exits, and the next in its seat has not used its places yet. */
+/* It exits, and the next backend in its seat has not used its places yet. */
 static void
 test_exit(void **state)
 {
@@ -169,7 +170,7 @@ test_exit(void **state)
 	assert_true(le_run_retire(run.id, ""));
 }
 
-/* Either the session goes on with it, or somebody else is told so. */
+/* Either the session goes on with it, or another session is told so. */
 static void
 test_parked(void **state)
 {
@@ -187,7 +188,7 @@ test_parked(void **state)
 	assert_false(le_run_registry_resume(one.place, one.number));
 }
 
-/* Who asks for his own again does not end it. */
+/* A session that asks for its own claim again does not end it. */
 static void
 test_asks_for_its_own(void **state)
 {
@@ -207,7 +208,7 @@ test_places(void **state)
 {
 	Claimed		c[PLACES + 2];
 
-	/* the oldest that is parked makes room */
+	/* the oldest parked one makes room */
 	for (int i = 0; i < PLACES; i++)
 	{
 		c[i] = begin(1);
@@ -216,7 +217,8 @@ test_places(void **state)
 	}
 	c[PLACES] = begin(1);
 	assert_int_equal(c[PLACES].place, c[3].place);
-	le_run_registry_end(c[3].place, c[3].number);	/* not his any more */
+	le_run_registry_end(c[3].place, c[3].number);	/* no longer the
+													 * session's */
 	assert_false(le_run_retire(c[PLACES].id, ""));
 	assert_true(le_run_retire(c[3].id, ""));
 	assert_true(le_run_registry_resume(c[5].place, c[5].number));
@@ -241,7 +243,7 @@ test_others(void **state)
 	strcpy(id, run.id);
 	id[LE_CLAIM_ID_LEN - LE_RUN_DIGITS] ^= 1;
 	assert_true(le_run_retire(id, ""));
-	/* numbers that nobody has drawn, and ids in another form, tell nothing */
+	/* undrawn numbers, and ids of another form, tell nothing */
 	memset(id, '0', LE_CLAIM_ID_LEN);
 	le_run_print(id + LE_CLAIM_ID_LEN - LE_RUN_DIGITS, 0);
 	assert_false(le_run_retire(id, ""));

@@ -21,7 +21,7 @@
 
 #include "shmem/stats.c"
 
-/* ---- what the server would have ---- */
+/* ---- stubs of the server ---- */
 
 int			le_max_elections = 3;
 
@@ -216,7 +216,7 @@ test_longest_turn(void **state)
 	assert_int_equal(le_longest_turn(), 1000);
 }
 
-/* A reset counts from its own instant on, for what the worker keeps too. */
+/* A reset counts from its own instant on, for the worker's values, too. */
 static void
 test_reset(void **state)
 {
@@ -231,7 +231,7 @@ test_reset(void **state)
 	assert_trips(LE_STAT_NODE, 0, 0, 0, 0, 0);
 	assert_int_equal(count_of(2, LE_STAT_RUNS), 0);
 
-	/* the extremes of before are gone */
+	/* earlier extremes are gone */
 	trip(0, 6 * LE_MSEC);
 	assert_trips(0, 1, 6000, 6000, 6000, 6000);
 	trip(0, 7 * LE_MSEC);
@@ -239,11 +239,11 @@ test_reset(void **state)
 	le_reset_stats();
 	trip(0, LE_MSEC);
 	assert_trips(0, 1, 1000, 1000, 1000, 1000);
-	/* one that heard nothing since */
+	/* a counter without news since */
 	assert_trips(LE_STAT_NODE, 0, 0, 0, 0, 0);
 }
 
-/* Nothing is lost, whoever counts at the same time. */
+/* Nothing is lost, in spite of simultaneous counting. */
 static void *
 count_many(void *arg)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_store.c
- *		What holds for all stores: names and URLs.  (Messages are in
+ *		Rules for all stores: names and URLs.  (Messages are in
  *		test_claim_record.c, the registry is in test_local.c.)
  *
  * test/unit/test_store.c
@@ -12,7 +12,7 @@
 
 #include "store/store.h"
 
-/* Whole addresses only: what else there is, the resolver may send anywhere. */
+/* Whole addresses only: the resolver may send other names anywhere. */
 static void
 test_loopback(void **state)
 {

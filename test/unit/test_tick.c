@@ -26,7 +26,7 @@ typedef struct JudgeCase
 	bool		judged;			/* the term, by the store */
 } JudgeCase;
 
-/* Tick 100 is wished for, by the term 50. */
+/* The wish for tick 100, in the term 50. */
 static const JudgeCase judgements[] = {
 	{__LINE__, {.exists = false}, false, LE_CLAIM_TAKE, 1},
 	{__LINE__, {.exists = false}, true, LE_CLAIM_TAKE, 1},
@@ -46,7 +46,7 @@ static const JudgeCase judgements[] = {
 	LE_CLAIM_BEHIND},
 	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_UNDER_WAY},
-	/* who does not catch up passes over it */
+	/* without catching up, the claim passes over it */
 	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_RUNNING, true}, false,
 	LE_CLAIM_TAKE, 1},
 	{__LINE__, {FOUND, false, 99, 3, 50, LE_CLAIM_RUNNING}, false,
@@ -55,7 +55,7 @@ static const JudgeCase judgements[] = {
 	LE_CLAIM_TAKE, 1},
 	{__LINE__, {FOUND, false, 99, 3, 51, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_TAKE, 1},
-	/* by a higher token: of the past, if ours can be judged to hold */
+	/* from a higher token: past, if our term can be judged to hold */
 	{__LINE__, {FOUND, false, 99, 3, 51, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_BEHIND, 0, true},
 	{__LINE__, {FOUND, false, 99, 3, 51, LE_CLAIM_RUNNING}, false,
@@ -86,7 +86,7 @@ static const JudgeCase judgements[] = {
 	LE_CLAIM_TAKEN},
 	{__LINE__, {FOUND, false, 100, 1, 51, LE_CLAIM_RUNNING}, true,
 	LE_CLAIM_TAKEN},
-	/* what is over stays so */
+	/* a tick that is over stays so */
 	{__LINE__, {FOUND, false, 100, 1, 49, LE_CLAIM_DONE}, true,
 	LE_CLAIM_TAKEN},
 	{__LINE__, {FOUND, false, 100, 1, 49, LE_CLAIM_FAILED}, true,
@@ -145,8 +145,8 @@ test_judge(void **state)
 
 typedef struct Fate
 {
-	int			ran[MOST + 1];	/* by tick: in which place, from 1 */
-	int			missed[MOST + 1];	/* so often was it said that it was */
+	int			ran[MOST + 1];	/* by tick: its position, from 1 */
+	int			missed[MOST + 1];	/* number of reports that it was */
 	int			nran;
 } Fate;
 
@@ -180,8 +180,8 @@ write_claim(LeClaimView *record, const LeClaimWish *wish, Fate *fate)
 }
 
 /*
- * All that one call of le_run() does: what comes first is claimed first, until
- * it is the turn of the tick that is due.
+ * All of one call of le_run(): the oldest tick is claimed first, up to the one
+ * that is due.
  */
 static void
 run_all(LeClaimView *record, const LeClaimWish *due, Fate *fate)
@@ -234,7 +234,7 @@ test_missed(void **state)
 				for (int most = 1; most <= MOST; most++)
 					for (int ending = 0; ending < LE_CLAIM_NSTATES; ending++)
 					{
-						/* what is left running is left by a term before */
+						/* an unfinished run belongs to an earlier term */
 						LeClaimView record = {FOUND, false, nth(last), 1, 49,
 						ending, false, EVERY};
 						LeClaimWish wish = {nth(due), 50, .every = EVERY,
@@ -246,7 +246,7 @@ test_missed(void **state)
 					}
 }
 
-/* What was never claimed, or by another interval, has missed nothing. */
+/* A job without claims, or with another interval, has missed nothing. */
 static void
 test_missed_not_known(void **state)
 {
@@ -256,7 +256,7 @@ test_missed_not_known(void **state)
 		bool		exists;
 		int64		tick;
 		int64		every;
-		int64		told;		/* which other interval */
+		int64		told;		/* another interval than the record's */
 	}			cases[] = {
 		{__LINE__, false},
 		{__LINE__, true, ORIGIN, 0, 0},
@@ -284,14 +284,14 @@ test_missed_not_known(void **state)
 			if (gap.every_before != cases[i].told)
 				fail_msg("line %d: %d", cases[i].line, (int) gap.every_before);
 
-			/* a missed one, by what was on record before */
+			/* a missed one, by the earlier record */
 			wish.tick = nth(4);
 			if (le_judge_claim(&record, &wish, &try, &older) != LE_CLAIM_TAKEN)
 				fail_msg("line %d: outdated", cases[i].line);
 		}
 }
 
-/* Who runs what was missed waits for what is under way; none goes back. */
+/* A run of missed ticks waits for the one under way; none goes back. */
 static void
 test_missed_in_order(void **state)
 {
@@ -335,7 +335,7 @@ test_missed_in_order(void **state)
 		}
 }
 
-/* The tick that a timer means, firing a little early or late, or not. */
+/* The tick meant by a timer that fires a little early or late, or not. */
 static void
 test_tick(void **state)
 {
@@ -462,7 +462,7 @@ test_record(void **state)
 	}
 }
 
-/* Each field is needed, and has to be what it should. */
+/* Each field is needed, and must be valid. */
 static void
 test_bad_records(void **state)
 {
@@ -510,7 +510,7 @@ test_bad_records(void **state)
 	}
 }
 
-/* Late is the tick after the one on record, when its time has passed. */
+/* The tick after the one on record is late when its time has passed. */
 static void
 test_late(void **state)
 {
@@ -526,7 +526,7 @@ test_late(void **state)
 	assert_true(le_tick_is_late(1251, 0, 0, 1000, 0));
 	/* the record counts from its tick */
 	assert_false(le_tick_is_late(62001, 1, 1, 60000, 0));
-	/* nobody knows when the next one is */
+	/* the next tick is unknown */
 	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 0, 0, 0));
 	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 0, 0, 10));
 	assert_false(le_tick_is_late(INT64_C(1) << 52, 0, 5, 0, 10));
@@ -556,7 +556,7 @@ test_late_by_phase(void **state)
 								wait));
 	assert_true(le_tick_is_late(tick + 27 * HOUR + 5 * MINUTE + wait, tick,
 								at, day, wait));
-	/* who waited for its turn: the next one may come as late */
+	/* a run that waited for its turn: the next one may be as late */
 	assert_int_equal(le_next_expected(tick, at + wait, day),
 					 tick + 27 * HOUR + wait);
 	/* caught up with after days: by the end of the next tick */
@@ -568,7 +568,7 @@ test_late_by_phase(void **state)
 	assert_int_equal(le_next_expected(tick, tick - 1999, day), tick + day);
 	/* not kept */
 	assert_int_equal(le_next_expected(tick, 0, day), tick + day);
-	/* whatever a record says, it is a time */
+	/* any record gives a time */
 	assert_int_equal(le_next_expected(LE_MAX_TICK, LE_MAX_TICK, LE_MAX_TICK),
 					 2 * LE_MAX_TICK);
 	assert_int_equal(le_next_expected(0, LE_MAX_TICK, LE_MAX_TICK),

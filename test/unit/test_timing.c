@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_timing.c
- *		Tests of src/core/timing.c: every rule just before, at and after its
+ *		Tests of src/core/timing.c: each rule just before, at and after its
  *		boundary.
  *
  * test/unit/test_timing.c
@@ -182,8 +182,8 @@ attempts_share_the_time_that_is_left(void **state)
 }
 
 /*
- * A store that swallows every request: however the pauses fall, the third
- * attempt of a round that began as late as planned still gets its time.
+ * A store that swallows every request: with any pauses, the third attempt of a
+ * round that began as late as planned still gets its time.
  */
 static void
 three_attempts_fit_before_the_deadline(void **state)
@@ -290,7 +290,7 @@ earliest_knows_none(void **state)
 	assert_int_equal(le_earliest(T0 + 1, T0), T0);
 }
 
-/* What a store with leases per key takes from them, and does not grant. */
+/* Leases per key have less room: a granularity, and a shortest lease. */
 static void
 leases_per_key_have_less_room(void **state)
 {
@@ -326,7 +326,7 @@ hold_offs_double_up_to_an_hour(void **state)
 					 3600 * LE_SEC);
 	assert_int_equal(le_next_hold_off(10 * LE_SEC, 3600 * LE_SEC),
 					 3600 * LE_SEC);
-	/* never less than the time that was given */
+	/* never less than the given time */
 	assert_int_equal(le_next_hold_off(7200 * LE_SEC, 0), 7200 * LE_SEC);
 	assert_int_equal(le_next_hold_off(7200 * LE_SEC, 7200 * LE_SEC),
 					 7200 * LE_SEC);
