@@ -4,14 +4,13 @@
  *		A disk that is full under some files, for any user, without a disk.
  *
  * Preloaded (LD_PRELOAD) into an instance.  While the file that FULL_DISK
- * names exists, nothing more gets into files whose path contains one of its
- * lines: the first half of what is written does, as on a real disk that has
- * some bytes left, and the rest fails with ENOSPC.  Files can still be made,
- * renamed and removed, and what is on disk already can be read.
+ * names exists, writes to files whose path contains one of its lines fail with
+ * ENOSPC after their first half, as on a real disk with some bytes left.
+ * Files can still be made, renamed, removed and read.
  *
  * Only files whose path contains "leader_election." are looked at, so that
- * the server is not slowed down.  What stdio writes by itself, libc does not
- * ask us for; so its buffers are emptied here.
+ * the server is not slowed down. stdio's own writes do not pass through this
+ * library, so it empties stdio's buffers itself.
  *
  * test/faults/full_disk.c
  *
@@ -35,7 +34,7 @@
 #define MAX_FD		4096
 #define ERROR_SEEN	0x0020		/* glibc's _IO_ERR_SEEN: what ferror() sees */
 
-/* The function of that name that would have been called without us. */
+/* The original function of that name, behind ours. */
 #define NEXT(name)	((__typeof__(&name)) dlsym(RTLD_NEXT, #name))
 
 static bool marked[MAX_FD];
@@ -47,7 +46,7 @@ mark(int fd, const char *path)
 		marked[fd] = strstr(path, OURS) != NULL;
 }
 
-/* By system calls, not to meet ourselves. */
+/* By system calls, to bypass this library. */
 static bool
 full_for(const char *path)
 {
@@ -70,7 +69,7 @@ full_for(const char *path)
 	return false;
 }
 
-/* The descriptor may have become another file's since it was marked. */
+/* The descriptor may belong to another file since it was marked. */
 static bool
 full(int fd)
 {
@@ -165,7 +164,7 @@ pwrite64(int fd, const void *buf, size_t len, off64_t offset)
 		NEXT(pwrite64) (fd, buf, len, offset);
 }
 
-/* What waits in the buffer is lost but for its half, as after any error. */
+/* Half of the buffer's content is lost, as after any error. */
 static int
 spill(FILE *file)
 {

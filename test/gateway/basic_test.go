@@ -17,7 +17,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// TestOneNode is everything that needs no faults, on one node.
+// TestOneNode covers everything that needs no faults, on one node.
 func TestOneNode(t *testing.T) {
 	cluster(t, "start", "1")
 	refused, err := schema(t, "--replication", "datacenter1=1", "--apply")
@@ -34,7 +34,7 @@ func TestOneNode(t *testing.T) {
 				t.Error("no warning about the replication")
 			}
 			g.warm(t)
-			// a hundred at once beside all others may be more than a node can do in time
+			// a hundred at once beside all others may overload a node
 			t.Run("batch", func(t *testing.T) { batch(t, g) })
 			for _, c := range []struct {
 				name string
@@ -59,7 +59,7 @@ func TestOneNode(t *testing.T) {
 	}
 }
 
-// statements runs the test of the bare statements, which lives with them.
+// statements runs the test of the bare statements, which is in their package.
 func statements(t *testing.T, _ *proc, ks string) {
 	cmd := exec.Command(os.Getenv("STATEMENTS"), "-test.run", "TestStatements", "-test.v")
 	cmd.Env = append(os.Environ(), "STATEMENTS_HOSTS="+strings.Join(nodes(t), ","), "STATEMENTS_KEYSPACE="+ks)
@@ -165,12 +165,12 @@ func lateDuplicates(t *testing.T, g *proc, _ string) {
 	}
 }
 
-// slack is how much longer things may take on a machine that is busy, in
-// transactions as it carries them out at the time.
+// slack is the extra time allowed on a busy machine, in transactions at its
+// present speed.
 const slack = 5
 
-// expiry: nobody gets in while the holder believes, somebody does after the
-// TTL, and the old holder is told.
+// expiry: no client gets in while the holder believes, one does after the TTL,
+// and the old holder is told.
 func expiry(t *testing.T, g *proc, _ string) {
 	a := expect(t, 201, "")(g.put("exp", "a", "a1", "5500ms")) // rounded up to 6
 	if a.TrustMS != 3000 || a.ExpiresMS > 6000 {
@@ -316,7 +316,7 @@ func claims(t *testing.T, g *proc, _ string) {
 	denied(t, 409, "claim-refused")(g.claim("cl", "j", a, "c3", "c2", "running"))
 	expect(t, 200, "")(g.complete("cl", "j", "c2", "failed")) // work done before the loss
 	b := expect(t, 201, "")(g.put("cl", "b", "b1", 30))
-	// Of many claims for one tick one wins.
+	// One of many claims for a tick wins.
 	won := make(chan string, 16)
 	var all sync.WaitGroup
 	for i := range 16 {
@@ -335,9 +335,8 @@ func claims(t *testing.T, g *proc, _ string) {
 	}
 }
 
-// foreignWrite: a row that somebody wrote without a condition, with a
-// timestamp in the future, hides what the gateway writes. That must never
-// become leadership.
+// foreignWrite: an unconditional foreign write of a row, with a timestamp in
+// the future, hides the gateway's writes. That must never become leadership.
 func foreignWrite(t *testing.T, g *proc, ks string) {
 	s := session(t, nodes(t)[0])
 	future := time.Now().Add(240 * time.Hour).UnixMicro()
@@ -355,8 +354,8 @@ func tokenSurvives(t *testing.T, g *proc, ks string) {
 	cluster(t, "compact", ks)
 	b := expect(t, 201, "")(g.put("survive", "b", "b1", 60))
 	higher(t, a.Token, b.Token, "after flush and compaction")
-	// After a TRUNCATE, or a restore, the highest token the caller has seen
-	// keeps the order.
+	// After a TRUNCATE, or a restore, the caller's highest token keeps the
+	// order.
 	gone := ks + "_truncated"
 	keyspace(t, gone, 1)
 	other := start(t, gone)
@@ -390,7 +389,7 @@ func names(t *testing.T, g *proc, _ string) {
 	expect(t, 400, "bad-name")(send(g.url, "PUT", "/v1/locks/n//x", nil))
 }
 
-// result is what became of one lock of a batch.
+// result is the outcome for one lock of a batch.
 type result struct {
 	Name   string
 	Status int
@@ -425,7 +424,7 @@ func warmBatch(t *testing.T, g *proc) {
 }
 
 // batch takes a hundred locks at once through a term: acquired, asked for once
-// more, renewed, read, released. One of them is somebody else's, and one is
+// more, renewed, read, released. Another client holds one of them, and one is
 // named at another token.
 func batch(t *testing.T, g *proc) {
 	warmBatch(t, g)

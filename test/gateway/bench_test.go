@@ -17,7 +17,8 @@ import (
 )
 
 // These are for bench/rows, against a Cassandra that runs; each prints lines
-// "sample CASE NUMBER". TIMES is how many of each, COPIES of each row.
+// "sample CASE NUMBER". TIMES is their number for each case, COPIES that of
+// each row's copies.
 
 func envInt(name string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -40,7 +41,7 @@ func benchKeyspace(t *testing.T) string {
 }
 
 // bareLock takes, renews and releases a lock by the statements of the gateway
-// (gateway/internal/cql), as its only user: it knows what stands there.
+// (gateway/internal/cql), as its only user: it knows the row.
 type bareLock struct {
 	s           *gocql.Session
 	table, name string
@@ -148,7 +149,7 @@ func TestBenchLoad(t *testing.T) {
 	}
 }
 
-// answerError is an answer that is not 2xx.
+// answerError is an answer other than 2xx.
 type answerError struct {
 	status int
 	text   string
@@ -156,9 +157,9 @@ type answerError struct {
 
 func (e *answerError) Error() string { return e.text }
 
-// gaveUp says whether Cassandra has given up on a statement, as it does when the
-// machine cannot carry the load: it says so itself, the driver has had no answer,
-// or the gateway tells of either by a 503.
+// gaveUp tells whether Cassandra has given up on a statement, as it does on an
+// overloaded machine: it says so itself, the driver has had no answer, or the
+// gateway reports either by a 503.
 func gaveUp(err error) bool {
 	var write *gocql.RequestErrWriteTimeout
 	var read *gocql.RequestErrReadTimeout
@@ -186,9 +187,9 @@ func reply(client *http.Client, method, url, body string) error {
 	return err
 }
 
-// load has so many clients acquire and release, and returns how many of their pairs
-// failed. The time of one that failed is among those of the others; its client goes
-// on with another lock, as nobody knows what holds of the one before.
+// load has so many clients acquire and release, and returns the number of their
+// failed pairs. The times include failed ones; the client of one goes on with
+// another lock, as the state of the last one is unknown.
 func load(t *testing.T, how string, clients int, during time.Duration, pair func(name string, token int64) (time.Duration, error)) int {
 	var all sync.WaitGroup
 	var mu sync.Mutex

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// term is one holding as its holder believed it, on the test's one clock.
+// term is one holding by its holder's belief, on the test's one clock.
 type term struct {
 	owner      string
 	token      int64
-	begin, end time.Time // of belief
+	begin, end time.Time // belief's interval
 }
 
-// record is what the contenders saw.
+// record is the contenders' view.
 type record struct {
 	mu       sync.Mutex
 	terms    []term
@@ -37,7 +37,8 @@ func (r *record) count(n *int) {
 
 // contenders: 50 contend for one lock over three gateways. One gateway's way
 // to Cassandra and another's way to its clients lose answers now and then.
-// Beliefs never overlap, tokens strictly increase, every unknown is settled.
+// Beliefs never overlap, tokens strictly increase, every unknown outcome is
+// settled.
 func contenders(t *testing.T, ks string) {
 	span := pick(15*time.Second, 5*time.Minute)
 	if strings.HasSuffix(ks, "v2") {
@@ -76,8 +77,9 @@ func contenders(t *testing.T, ks string) {
 	}
 }
 
-// contend is one contender. It repeats an acquire whose answer is unknown or
-// lost, with the same attempt and through any gateway, until it is settled.
+// contend is one contender. It repeats an acquire of unknown outcome, or
+// without an answer, with the same attempt and through any gateway, until it is
+// settled.
 func contend(t *testing.T, r *record, ways []*proc, i int, end time.Time) {
 	owner := fmt.Sprintf("c%02d", i)
 	for n := 0; time.Now().Before(end); n++ {
@@ -166,7 +168,7 @@ func (r *record) judge(t *testing.T) {
 		if b.begin.Before(a.end) && b.end.After(b.begin) {
 			never(t, "%s (token %d) believed for %v into the term of %s (token %d)", a.owner, a.token, a.end.Sub(b.begin), b.owner, b.token)
 		}
-		// where a grant was heard of when it was over, it may be an earlier one
+		// a grant that was over when it was heard of may be an earlier one
 		believed := a.end.After(a.begin) && b.end.After(b.begin)
 		if b.token == a.token || b.token < a.token && believed {
 			never(t, "token %d after %d", b.token, a.token)

@@ -14,7 +14,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// TestThreeNodes is what needs a majority that can be lost.
+// TestThreeNodes covers everything that needs a majority that can be lost.
 func TestThreeNodes(t *testing.T) {
 	cluster(t, "start", "3")
 	s := session(t, nodes(t)[0])
@@ -104,9 +104,9 @@ func clientAnswersLost(t *testing.T, ks string) {
 	}
 }
 
-// storeAnswersLost: the gateway's statements arrive, the answers do not. What
-// it says must be true once the store is asked directly, and repeating the
-// request must settle it.
+// storeAnswersLost: the gateway's statements arrive, the answers do not. Its
+// answers must agree with the store itself, and repeating the request must
+// settle it.
 func storeAnswersLost(t *testing.T, ks string) {
 	hosts := nodes(t)
 	// An address of its own for the proxy: drivers know nodes by address.
@@ -169,7 +169,7 @@ func storeAnswersLost(t *testing.T, ks string) {
 		t.Errorf("repeated release: %s, %v", gone.raw, err)
 	}
 	expect(t, 404, "free")(direct.get(name, ""))
-	// Answers that are lost for a moment only are resolved within the request.
+	// Answers lost for a moment only are resolved within the request.
 	b := expect(t, 200, "")(again(func() (lock, error) { return g.put(name, "b", "b1", 60) }))
 	via.dropAnswers()
 	time.AfterFunc(700*time.Millisecond, via.passAnswers)
@@ -183,7 +183,7 @@ func storeAnswersLost(t *testing.T, ks string) {
 }
 
 // gatewayKilled: a gateway dies between the transaction and its answer; the
-// same attempt through another one tells what happened.
+// same attempt through another one tells the outcome.
 func gatewayKilled(t *testing.T, ks string) {
 	other := start(t, ks)
 	for i := range pick(4, 40) {
@@ -245,7 +245,7 @@ func setClock(t *testing.T, millis int) {
 }
 
 // takeover holds a lock through one coordinator and takes it over through
-// another; it tells how long before (negative) or after the end of the
+// another; it returns how long before (negative) or after the end of the
 // holder's belief the other got it.
 func takeover(t *testing.T, ks string, holder, taker string, ttl int) time.Duration {
 	t.Helper()
@@ -262,8 +262,8 @@ func takeover(t *testing.T, ks string, holder, taker string, ttl int) time.Durat
 	return got.Sub(held.until())
 }
 
-// clockWithinBounds: nodes whose clocks differ by less than max-clock-skew
-// never let two believe, whichever of them is fast or slow.
+// clockWithinBounds: nodes whose clocks differ by less than max-clock-skew, in
+// either direction, never let two holders believe.
 func clockWithinBounds(t *testing.T, ks string) {
 	h := nodes(t)
 	for _, offset := range []int{1900, -1900} {
@@ -283,7 +283,7 @@ func clockWithinBounds(t *testing.T, ks string) {
 }
 
 // clockOutOfBounds shows the limit: a coordinator that is fast by more than
-// max-clock-skew takes a lease over that is still believed in.
+// max-clock-skew takes a lease over while its holder believes.
 func clockOutOfBounds(t *testing.T, ks string) {
 	h := nodes(t)
 	setClock(t, 7500) // several requests' time before the end of belief
@@ -295,7 +295,7 @@ func clockOutOfBounds(t *testing.T, ks string) {
 }
 
 // clockAnHourAhead: a clock that jumps ahead and back leaves ballots from the
-// future behind; tokens still grow, and every acquire is what it says.
+// future behind; tokens still grow, and every acquire tells the truth.
 func clockAnHourAhead(t *testing.T, ks string) {
 	h := nodes(t)
 	g1, g2 := pinned(t, ks, h[0]), pinned(t, ks, h[1])
@@ -345,7 +345,7 @@ func restart(t *testing.T, ks, node string) {
 	startAgain(t, ks)
 }
 
-// startAgain starts the nodes that were killed, with the variant that is tested.
+// startAgain starts the nodes that were killed, with the tested variant.
 func startAgain(t *testing.T, ks string) {
 	t.Helper()
 	cluster(t, "start", "3")
@@ -353,8 +353,8 @@ func startAgain(t *testing.T, ks string) {
 	allUp(t, ks)
 }
 
-// keep renews a term until told to stop, as a node does, and counts how it
-// went. The term must never be lost.
+// keep renews a term until told to stop, as a node does, and counts the
+// results. The term must never be lost.
 type keeper struct {
 	t       testing.TB
 	g       []*proc
@@ -408,8 +408,8 @@ func (k *keeper) run() {
 	}
 }
 
-// rival judges what somebody else was told. Where the machine stood still the
-// term may have run out, and be his; but not while the keeper believes.
+// rival judges another client's answer. Where the machine stood still the term
+// may have run out, and be that client's; but not while the keeper believes.
 func (k *keeper) rival(l lock, err error) {
 	k.t.Helper()
 	now := time.Now()
@@ -432,7 +432,7 @@ func (k *keeper) end() lock {
 	return k.term
 }
 
-// oneFrozen: with one of three nodes stopped, terms go on and nobody else
+// oneFrozen: with one of three nodes stopped, terms go on and no other client
 // gets in.
 func oneFrozen(t *testing.T, ks string) {
 	g := start(t, ks)
@@ -462,7 +462,7 @@ func oneFrozen(t *testing.T, ks string) {
 }
 
 // twoFrozen: without a majority nothing is granted, every answer comes in
-// time, and what was under way is settled when the nodes are back.
+// time, and open requests are settled when the nodes are back.
 func twoFrozen(t *testing.T, ks string) {
 	g, other := start(t, ks), start(t, ks)
 	a := expect(t, 201, "")(g.put("two", "a", "a1", 60))
@@ -493,7 +493,7 @@ func twoFrozen(t *testing.T, ks string) {
 	all.Wait()
 	cluster(t, "thaw", "2")
 	cluster(t, "thaw", "3")
-	// The same requests again, through another gateway, tell what happened.
+	// The same requests, repeated through another gateway, tell the outcome.
 	settle := func(request func() (lock, error)) lock {
 		t.Helper()
 		var l lock

@@ -94,7 +94,7 @@ func keyspace(t testing.TB, name string, copies int) {
 	}
 }
 
-// patience is the limit of all waits: generous, since no test judges by it.
+// patience is the limit of all waits: generous, since no test measures by it.
 const patience = 180 * time.Second
 
 // until polls for a condition.
@@ -107,8 +107,8 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// never fails a test for what must not happen however slow the machine is; such a
-// failure is final (test/verdict).
+// never fails a test for an event that is wrong at any speed of the machine;
+// such a failure is final (test/verdict).
 func never(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Errorf("must never happen: "+format, args...)
@@ -228,7 +228,7 @@ func (p *proc) warm(t testing.TB) {
 	})
 }
 
-// lock is what the gateway says of a lock, in answers and in problems.
+// lock is the gateway's view of a lock, in answers and in problems.
 type lock struct {
 	Status     int    `json:"-"`
 	RetryAfter string `json:"-"`
@@ -241,7 +241,7 @@ type lock struct {
 	Rev        int64  `json:"rev"`
 	ExpiresMS  int64  `json:"expires_in_ms"`
 	TrustMS    int64  `json:"trust_ms"`
-	// of claims
+	// in claims
 	State string          `json:"state"`
 	Claim json.RawMessage `json:"claim"`
 
@@ -334,7 +334,8 @@ func expect(t testing.TB, status int, problem string) func(lock, error) lock {
 	}
 }
 
-// denied is expect for what no machine may grant, however slow it is.
+// denied is expect for an answer that must not be a grant, at any speed of the
+// machine.
 func denied(t testing.TB, status int, problem string) func(lock, error) lock {
 	t.Helper()
 	return func(l lock, err error) lock {
@@ -346,8 +347,8 @@ func denied(t testing.TB, status int, problem string) func(lock, error) lock {
 	}
 }
 
-// higher fails a test unless the tokens of two terms that follow each other are
-// so; a higher one that is not the next may be that of a third term.
+// higher fails a test unless the second of two terms has the higher token; one
+// that is not the next may be that of a third term.
 func higher(t testing.TB, before, token int64, what string) {
 	t.Helper()
 	if token <= before {
@@ -405,7 +406,7 @@ func newProxy(t testing.TB, listen, upstream string) *proxy {
 	return p
 }
 
-// dropAnswers swallows everything the server sends from now on; requests pass.
+// dropAnswers swallows all bytes from the server from now on; requests pass.
 func (p *proxy) dropAnswers() {
 	p.t.Helper()
 	_, err := p.Toxics.AddToxicJson(strings.NewReader(
@@ -423,7 +424,7 @@ func (p *proxy) passAnswers() {
 	}
 }
 
-// session is a plain driver session, for what must not go through a gateway.
+// session is a plain driver session, for access that bypasses the gateways.
 func session(t testing.TB, hosts ...string) *gocql.Session {
 	t.Helper()
 	c := gocql.NewCluster(hosts...)

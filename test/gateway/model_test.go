@@ -32,9 +32,9 @@ type request struct {
 	Answer       map[string]any
 }
 
-// modelSeed compares one run. Where Cassandra did not answer in time, nobody
-// can say how the lock stands, and the model goes no further: the run begins
-// again, with locks of other names. It has to get through in the end.
+// modelSeed compares one run. If Cassandra did not answer in time, the state of
+// the lock is unknown, and the model ends: the run begins again, with locks of
+// other names. It has to get through in the end.
 func modelSeed(t *testing.T, g *proc, seed, operations int) {
 	for try := range 5 {
 		if compared(t, g, fmt.Sprintf("model%d-%d-", seed, try), seed, operations) {
@@ -82,7 +82,7 @@ func compared(t *testing.T, g *proc, prefix string, seed, operations int) bool {
 	return true
 }
 
-// outcomes is what became of each lock of a batch.
+// outcomes is the outcome for each lock of a batch.
 func outcomes(answer map[string]any) (list []string) {
 	results, _ := answer["results"].([]any)
 	for _, r := range results {
@@ -124,7 +124,7 @@ func differs(r request, got lock, prefix string) string {
 	return unlike(r.Answer, answer, prefix)
 }
 
-// of leaves of a list what is of this seed, by name: the gateway lists locks
+// of keeps the locks of this seed in a list, by name: the gateway lists locks
 // as they lie in Cassandra.
 func of(locks []any, prefix string) []any {
 	mine := []any{}
@@ -175,7 +175,7 @@ func unlike(want, got any, prefix string) string {
 	return ""
 }
 
-// value is what a document says, an empty value if it says nothing.
+// value is a document's content, an empty value if it has none.
 func value(doc map[string]any, key string, like any, prefix string) any {
 	v, ok := doc[key]
 	if name, is := v.(string); is && key == "name" {

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// bench is what is done many times:
+// bench is the repeated measurement:
 //
 //	-pairs n      Lock and Unlock by one session: "lock US", "unlock US"
 //	-handoffs n   one session waits in Lock, another one calls Unlock:
@@ -46,7 +46,7 @@ func (b *bench) run(client *api.Client, key string) {
 	}
 }
 
-// warm is a lock whose session is there, renewed as the client does it.
+// warm is a lock with a session, renewed as the client does it.
 func warm(client *api.Client, key string) *api.Lock {
 	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{
 		TTL: api.DefaultLockSessionTTL, LockDelay: time.Nanosecond,

@@ -9,8 +9,8 @@
 // NS is CLOCK_BOOTTIME in nanoseconds: after the client said so for "locked",
 // before it does anything for "unlocked". It ends with its standard input.
 //
-// For measurements (bench/rows) it does something many times on one warm client
-// and tells how long each took, in microseconds; see bench.go.
+// For measurements (bench/rows) it repeats an operation on one warm client and
+// prints the time of each, in microseconds; see bench.go.
 package main
 
 import (

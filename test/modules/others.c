@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * others.c
- *		What other extensions do, for tests of ours beside them.
+ *		Behavior of other extensions, for tests of ours beside them.
  *
  * Built by LeaderElection::Module and loaded after the extension, so its hooks
  * are called first and see a statement end last.
@@ -68,7 +68,7 @@ at_xact_end(XactEvent event, void *arg)
 		at_commit = NULL;
 }
 
-/* Registered as late as can be: when all other hooks have been called. */
+/* Registered as late as possible: when all other hooks have been called. */
 static void
 executor_end(QueryDesc *query)
 {
@@ -114,8 +114,8 @@ others_fail(PG_FUNCTION_ARGS)
 }
 
 /*
- * Wait that many ms in the given call of the system, as code does that knows
- * nothing of PostgreSQL, and tell how long it was.
+ * Wait that many ms in the given system call, as code does that knows nothing
+ * of PostgreSQL, and report the time.
  */
 Datum
 others_sleep(PG_FUNCTION_ARGS)

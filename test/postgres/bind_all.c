@@ -4,7 +4,7 @@
  *		For tests: binds each query of each session to a term.
  *
  * To be preloaded after leader_election.  The gate is called as a C function,
- * so that nothing in the database tells of it.
+ * so that no trace of it is in the database.
  *
  * test/postgres/bind_all.c
  *
@@ -33,7 +33,7 @@ static PGFunction gate;
 static ExecutorStart_hook_type next_executor_start;
 static ProcessUtility_hook_type next_process_utility;
 
-/* Is this the session of a test that is to be left alone? */
+/* Does this session belong to a test that must stay unbound? */
 static bool
 excepted(void)
 {

@@ -7,15 +7,15 @@ import (
 	"strconv"
 )
 
-// Violation is a proof that a promise was broken: checks report only what
-// cannot be otherwise, given how the records were taken.
+// Violation is a proof that a promise was broken: checks report only certain
+// breaches, given how the records were taken.
 type Violation struct {
 	Check string
 	Text  string
 }
 
-// Checker judges a history; it also counts what it had to judge, so that a
-// check that saw nothing is not taken for one that passed.
+// Checker judges a history; it also counts the records that it judged, so that
+// a check that saw none does not pass for a success.
 type Checker struct {
 	Name  string
 	What  string
@@ -38,8 +38,8 @@ func ms(ns int64) string {
 	return fmt.Sprintf("%.3f ms", float64(ns)/1e6)
 }
 
-// disjoint: I1. An interval of belief is from the answer to the first question
-// to the asking of the last one, so it is never longer than the belief was.
+// disjoint: I1. An interval of belief lasts from the first answer to the last
+// question, so it is never longer than the true belief.
 func disjoint(h *History) (violations []string, judged, excused int) {
 	for _, election := range sortedKeys(byElection(h.beliefs)) {
 		beliefs := byElection(h.beliefs)[election] // by First
@@ -97,8 +97,7 @@ func increasing(h *History) (violations []string, judged, excused int) {
 	}
 	lowest := map[string]map[string]map[int64]int64{}
 	for _, b := range h.beliefs {
-		// Only the first time that this holder was seen with it tells when
-		// it was issued.
+		// The first sighting with this holder tells when it was issued.
 		e := lowest[b.Election]
 		if e == nil {
 			e = map[string]map[int64]int64{}
@@ -146,8 +145,8 @@ func increasing(h *History) (violations []string, judged, excused int) {
 	return
 }
 
-// fenced: I3. The check at commit is made after COMMIT was sent. Had somebody
-// else led by then, the term was over.
+// fenced: I3. The check at commit is made after COMMIT was sent. If another
+// holder had led by then, the term was over.
 func fenced(h *History) (violations []string, judged, excused int) {
 	beliefs := byElection(h.beliefs)
 	for _, c := range h.commits {
@@ -227,7 +226,7 @@ func claimed(h *History) (violations []string, judged, excused int) {
 }
 
 // vanished: of jobs that catch up, a tick that was begun is committed before a
-// newer one is claimed, by whatever run.  The last that was begun may be left.
+// newer one is claimed, by any run. The last one begun may be left.
 func vanished(h *History) (violations []string, judged int) {
 	type job struct{ election, job string }
 	type run struct {
@@ -302,7 +301,7 @@ func (h *History) hindered(node string, from, to int64) bool {
 	return false
 }
 
-// released: I6, by what the store shows of a key, and of what is left in it.
+// released: I6, by the store's view of keys, and of the leftovers.
 func released(h *History) (violations []string, judged, excused int) {
 	for _, check := range []func(*History) ([]string, int, int){byItsHolder, believedNoMore} {
 		v, j, e := check(h)
@@ -315,8 +314,8 @@ func released(h *History) (violations []string, judged, excused int) {
 }
 
 // byItsHolder: Consul counts acquisitions of a key in LockIndex, and its value
-// names who released it. A key that was let go of without another acquisition in
-// between, by somebody who did not hold it, was taken from its holder.
+// names the releaser. A release by another session than the holder, without an
+// acquisition in between, took the key from its holder.
 func byItsHolder(h *History) (violations []string, judged, excused int) {
 	for _, election := range sortedKeys(byElection(h.keys)) {
 		var held Record
@@ -339,12 +338,12 @@ func byItsHolder(h *History) (violations []string, judged, excused int) {
 	return
 }
 
-// believedNoMore: a free lock in Cassandra keeps nothing but its token, so that it
-// does not tell who released it. But whoever holds a lock releases it, or lets it
-// run out, only when it does not believe in its term any more. If somebody still
-// does when the lock is seen to be free, or in a later term, then somebody else
-// has freed it. A term that is over stays so; therefore it was when the answer was
-// there, however old that was. Judged are terms that somebody believed in.
+// believedNoMore: a free lock in Cassandra keeps only its token, and does not
+// name the releaser. But a holder releases its lock, or lets it run out, only
+// after it has stopped believing in its term. If it still believes when the
+// lock is seen free, or in a later term, then another client has freed it. A
+// term that is over stays so; therefore it was over when the answer arrived,
+// however old that was. Only terms with a recorded belief are judged.
 func believedNoMore(h *History) (violations []string, judged, excused int) {
 	locks, beliefs := byElection(h.locks), byElection(h.beliefs)
 	for _, election := range sortedKeys(locks) {
@@ -388,7 +387,7 @@ func believedNoMore(h *History) (violations []string, judged, excused int) {
 	return
 }
 
-// led: I7. From a heal on, until the next fault, nothing is in the way.
+// led: I7. From a heal until the next fault, no fault prevents a leader.
 func led(h *History) (violations []string, judged, excused int) {
 	beliefs := byElection(h.beliefs)
 	for _, heal := range h.heals {
@@ -413,8 +412,8 @@ func led(h *History) (violations []string, judged, excused int) {
 	return
 }
 
-// silenced: G5. A proof that was sent before the silence began counts from its
-// sending, so the deadline is no later than this.
+// silenced: G5. A proof from before the silence counts from its sending, so the
+// deadline is no later than this.
 func silenced(h *History) (violations []string, judged, excused int) {
 	byHolder := map[string][]Record{}
 	for _, b := range h.beliefs {
@@ -423,7 +422,7 @@ func silenced(h *History) (violations []string, judged, excused int) {
 	for _, s := range h.silences {
 		deadline := s.From + h.run.Lease - h.run.Margin
 		if s.To <= deadline {
-			continue // over before it could tell anything
+			continue // over before it could matter
 		}
 		for _, b := range byHolder[s.Holder] {
 			if b.First < s.To && b.Last > s.From {

@@ -11,7 +11,7 @@ import (
 	"sort"
 )
 
-// Record is one line of a history. Which fields count depends on Type; see
+// Record is one line of a history. The valid fields depend on Type; see
 // README.md. Instants are nanoseconds of CLOCK_BOOTTIME, one clock for all.
 type Record struct {
 	Type     string `json:"type"`
@@ -85,7 +85,7 @@ type History struct {
 	faults   []Record
 	heals    []Record
 	exempts  []Record
-	apart    map[string]int // by check: found where nothing is promised
+	apart    map[string]int // by check: breaches without a promise
 	keys     []Record
 	locks    []Record
 	lefts    []Record
@@ -98,9 +98,9 @@ type History struct {
 	freed    []Record
 }
 
-// Read reads all files of a directory. A line that is cut off at the end of a
-// file is what a process that was killed leaves; any other line that cannot be
-// understood makes the history worthless, since it may hide a violation.
+// Read reads all files of a directory. A killed process leaves a line cut off
+// at the end of its file; any other line that cannot be understood makes the
+// history worthless, since it may hide a violation.
 func Read(dir string) (*History, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil {
@@ -195,8 +195,8 @@ func (h *History) add(r Record) error {
 	return nil
 }
 
-// arrange puts the records in order, and joins what a witness said repeatedly
-// about one interval of belief.
+// arrange puts the records in order, and joins a witness's repeated records of
+// one interval of belief.
 func (h *History) arrange() error {
 	if h.run == nil {
 		return fmt.Errorf("no record \"run\"")
@@ -235,9 +235,8 @@ func (h *History) arrange() error {
 	return nil
 }
 
-// exempt tells whether the harness itself did something to the election, at
-// that instant, after which the check does not hold by design. What a check has
-// found there is counted apart.
+// exempt tells whether the harness broke this check for the election at that
+// instant, by design. Breaches found there are counted apart.
 func (h *History) exempt(check, election string, at int64) bool {
 	for _, e := range h.exempts {
 		if e.Election != election || at < e.From || at > e.To {

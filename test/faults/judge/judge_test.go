@@ -48,7 +48,7 @@ func key(index, lock int64, session, value string) Record {
 		ValueSession: value, Released: session == ""}
 }
 
-// lock is what a gateway answered; nobody holds it if the owner is "".
+// lock is a gateway's answer; an owner of "" means a free lock.
 func lock(owner string, token, call, back int64) Record {
 	return Record{Type: "lock", Election: "e", Owner: owner, Free: owner == "", Token: token,
 		Call: call * s, Return: back * s}
@@ -332,7 +332,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// Who released it is shown by no read any more, whoever takes it next.
+// After the next acquire no read names the releaser any more.
 func TestReleased(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -355,8 +355,8 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// Whose acquire was granted, but not answered yet, is shown to others as the
-// holder, and does not lead when another of its sessions asks.
+// A holder whose acquire was granted, but not answered yet, is visible to
+// others, and does not lead when another of its sessions asks.
 func TestUnheard(t *testing.T) {
 	for _, asked := range []string{"release", "renew"} {
 		for _, c := range []struct {
@@ -387,7 +387,7 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
-// A check that had nothing to judge must show it.
+// A check without records to judge must report it.
 func TestCounts(t *testing.T) {
 	h := history(t, belief("a", "e", 1, 0, 10, 20, 21), exempt("I1", 10, 16),
 		belief("b", "e", 2, 0, 15, 30, 0))
@@ -412,7 +412,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// each is a little of what each check judges.
+// each has a little work for each check
 var each = []Record{
 	belief("a", "e", 1, 0, 10, 20, 21), commit("a", 1, 15), claim("a", "1", 1, 1),
 	{Type: "gated", Holder: "a", Election: "e", Token: 1, From: 15 * s, To: 20 * s},
@@ -421,7 +421,7 @@ var each = []Record{
 	{Type: "silence", Holder: "a", Kind: "cut", From: 15 * s, To: 40 * s},
 }
 
-// A check that judged nothing fails the run, unless that was to be expected.
+// A check that judged no record fails the run, unless that was to be expected.
 func TestIdle(t *testing.T) {
 	for missing, c := range map[string]struct {
 		without int
@@ -456,7 +456,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// What only some stores do.
+// Behavior of some stores only.
 type ofStore struct {
 	name   string
 	grants string
@@ -473,7 +473,7 @@ func (c ofStore) run(t *testing.T) {
 	}
 }
 
-// A grant by two steps: whoever comes in between is refused, and nobody leads.
+// A grant in two steps: an acquire in between is refused, and nobody leads.
 func TestGrantBySteps(t *testing.T) {
 	for _, c := range []ofStore{
 		{"refused in between", "counted, in steps", false, []Record{
@@ -497,7 +497,7 @@ func TestGrantBySteps(t *testing.T) {
 	}
 }
 
-// An acquire that is granted twice, as the first grant is heard of too late.
+// An acquire that is granted twice, as news of the first grant came too late.
 func TestGrantLetGoOf(t *testing.T) {
 	for _, c := range []ofStore{
 		{"shown as leader in between", "counted", false, []Record{

@@ -37,12 +37,12 @@ func main() {
 	}
 }
 
-// shown is how many violations of one check are told in full.
+// shown is the number of violations of one check that are printed in full.
 const shown = 20
 
 // Report prints everything. It returns the number of violations, and the checks
-// that had nothing to judge though the run was one that gives each of them work:
-// they have shown nothing, and that must not pass for success.
+// that had nothing to judge though the run gave each of them work: they have
+// proven nothing, which must not pass for success.
 func Report(w io.Writer, h *History) (total int, idle []string) {
 	r := h.run
 	fmt.Fprintf(w, "store %s, seed %d, lease %.1f s, margin %.1f s, %.1f min\n",
@@ -112,15 +112,15 @@ func UpperBound(n int) float64 {
 	return 1 - math.Pow(0.05, 1/float64(n))
 }
 
-// Summary of how leadership moved, of what the witness saw.
+// Summary of changes of leadership, by the witness.
 type Summary struct {
 	terms, elections, handovers int
 	gaps                        []int64
 }
 
 // Changes counts successions: terms of one election in the order of their
-// tokens. A gap is from the last proof of one belief to the first of the next,
-// where there always is somebody who wants to lead.
+// tokens. A gap lasts from the last proof of one belief to the first of the
+// next, in elections that always have a candidate.
 func Changes(h *History) (s Summary) {
 	contended := map[string]bool{}
 	for _, heal := range h.heals {
@@ -150,7 +150,7 @@ func Changes(h *History) (s Summary) {
 		s.elections++
 		s.terms += len(order)
 		for i := 1; i < len(order); i++ {
-			// One that the harness caused by hand says nothing of the others.
+			// A change that the harness forced says nothing about the others.
 			if order[i].holder == order[i-1].holder ||
 				h.exempt("I1", election, order[i].first) {
 				continue

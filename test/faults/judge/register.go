@@ -11,40 +11,40 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The specification of one election for Porcupine: who holds it, with which
-// token. A term that ends by itself is an event of its own, "end", which the
-// witness of belief has dated. After it the store may still show the old
-// holder for a while, or nobody, and a read may flap between the two; only an
-// acquire decides.
+// The specification of one election for Porcupine: its holder and token. A term
+// that ends by itself is an event of its own, "end", which the witness of
+// belief has dated. After it the store may still show the old holder for a
+// while, or nobody, and a read may flap between the two; only an acquire
+// decides.
 //
-// If the store ends the session of a holder by force, it frees the key while the
-// holder may still believe, until its deadline: reads show nobody then, but
-// nobody may acquire.
+// If the store ends a holder's session by force, it frees the key while the
+// holder may still believe, until its deadline: reads show no holder then, but
+// no acquire succeeds.
 //
 // A request whose outcome is unknown stays open for ever: it may have been
 // applied at any later instant, or never. A statement that is canceled right
 // after its acquire was granted leaves a session with a term, as it leaves it
-// with an advisory lock; of such a term nobody dated the end.
+// with an advisory lock; such a term has no dated end.
 //
 // An acquire that "gave back" was granted by the store, but its token could not
-// be kept; it is told so while the lease is being released. One that waits may
-// have been granted before, too: of a grant that is heard of too late the node
-// lets go, and tries again. Where the store counts its grants it tells so itself:
-// of the token in between nobody has heard.
+// be kept; its caller is told so while the lease is being released. A waiting
+// one may have been granted before, too: the node releases a grant that it
+// hears of too late, and tries again. Where the store counts its grants the
+// missing token shows that.
 //
 // A store's grant may take two steps, the lease and then the stamp: in between
 // nobody leads, and others are refused.
 //
-// The store may have granted what the node has not heard of yet, since the answer
-// was lost or is late. Others read the holder there already, while the node itself,
-// asked by another session to release or renew, says that it does not lead: it
-// does not, until its acquire returns.
+// A grant may be in the store before the node hears of it, since the answer was
+// lost or is late. Others read the holder there already, while the node itself,
+// when another session asks it to release or renew, answers that it does not
+// lead: it does not, until its acquire returns.
 
 type registerState struct {
-	holder string // "": free, and its last holder said so
-	node   string // as reads show it
+	holder string // "": free, by its last holder's release
+	node   string // as visible to reads
 	token  int64  // the highest so far
-	ended  bool   // the term is over, the store may not know yet
+	ended  bool   // the term is over, which the store may not know yet
 	vague  bool   // it may not be over: acquired with an unknown outcome
 	freed  bool   // the store has freed it, the term may not be over yet
 }
@@ -56,9 +56,9 @@ type registerInput struct {
 	op     string
 	holder string
 	node   string
-	token  int64 // end: of which term
-	rival  bool  // acquire: one that was granted, by steps, was under way
-	news   int64 // release, renew: the term of which its node had not heard yet
+	token  int64 // end: its term
+	rival  bool  // acquire: another's grant, in steps, was under way
+	news   int64 // release, renew: the term that its node had not heard of yet
 }
 
 type registerOutput struct {
@@ -172,11 +172,11 @@ func step(s registerState, in registerInput, out registerOutput) []interface{} {
 		}
 		return one(s)
 	}
-	return one(s) // an outcome that says nothing
+	return one(s) // an outcome without information
 }
 
-// undecided is how long one election may take; its history is kept so short
-// that it takes milliseconds.
+// undecided is the time limit for one election; histories are so short that
+// milliseconds suffice.
 const undecided = 60 * time.Second
 
 // linearizable: I8.
@@ -225,8 +225,8 @@ func linearizable(h *History) (violations []string, judged, excused int) {
 
 // withoutStale leaves out reads that a Consul leader may have answered when it
 // was thawed. To prove that it still leads it waits for the followers' next
-// answers, and those that had arrived before it was frozen count as well. What
-// is written in that time stays in: it names the index that it rests on.
+// answers, and those that had arrived before it was frozen count as well.
+// Writes of that time stay in: they name the index that they rest on.
 func withoutStale(h *History, ops []Record) (rest []Record, stale int) {
 	for _, o := range ops {
 		if o.Op == "read" && h.storeFrozen(o.Call, o.Return) {
@@ -248,8 +248,8 @@ func (h *History) storeFrozen(from, to int64) bool {
 	return false
 }
 
-// hasRival tells whether a refused acquire met another's in the middle of a
-// grant that takes several steps.
+// hasRival tells whether a refused acquire met another's grant between its
+// steps.
 func (h *History) hasRival(o Record, ops []Record) bool {
 	if !strings.Contains(h.run.Grants, "in steps") || o.Op != "acquire" || o.Result != "false" {
 		return false
@@ -266,9 +266,9 @@ func (h *History) hasRival(o Record, ops []Record) bool {
 	return false
 }
 
-// unheard gives the term of which its node had not heard when it refused a release
-// or a renewal: that of an acquire of the same holder that was under way then, if
-// nobody had been told of it before. 0: there is none.
+// unheard gives the term that its node had not heard of when it refused a
+// release or a renewal: that of an acquire of the same holder that was under
+// way then, if no client had been told of it before. 0: none.
 func unheard(o Record, ops []Record) int64 {
 	if (o.Op != "release" && o.Op != "renew") || o.Result != "false" {
 		return 0
@@ -284,18 +284,17 @@ func unheard(o Record, ops []Record) int64 {
 		}
 	}
 	if underWay <= told {
-		return 0 // tokens rise: what is told again is not news
+		return 0 // tokens rise: a repeated one is not new
 	}
 	return underWay
 }
 
-// mostUntold bounds the search: of an election in which many grants were not
-// heard of as many are tried.
+// mostUntold bounds the search for grants that no node heard of.
 const mostUntold = 3
 
-// untold tells how many grants an acquire may have got before the one that it
-// told of: as many as there are tokens in between that nobody was told of, since
-// the last one that was told before it was called.
+// untold is the number of grants that an acquire may have got before the
+// reported one: the tokens in between that no client was told of, since the
+// last one told before the acquire was called.
 func (h *History) untold(o Record, ops []Record) (n int) {
 	if !strings.Contains(h.run.Grants, "counted") {
 		return 0 // its tokens do not count its grants
@@ -319,8 +318,9 @@ func (h *History) untold(o Record, ops []Record) (n int) {
 	return n
 }
 
-// operations makes Porcupine's history of one election: what clients did, the
-// ends of the terms that they got, and what they may have got before.
+// operations makes Porcupine's history of one election: the clients'
+// operations, the ends of their terms, and grants that they may have got
+// before.
 func operations(h *History, ops []Record, ends map[term]termEnd) (history []porcupine.Operation, exempt bool) {
 	over := map[term]bool{}
 	for _, o := range ops {
@@ -385,8 +385,8 @@ func operations(h *History, ops []Record, ends map[term]termEnd) (history []porc
 	return history, false
 }
 
-// shortest finds the first operation without which, and without all that came
-// later, the history can be explained, and shows what led to it.
+// shortest finds the first operation that makes the history inexplicable, and
+// shows the operations that led to it.
 func shortest(history []porcupine.Operation) string {
 	sort.SliceStable(history, func(i, j int) bool { return history[i].Return < history[j].Return })
 	// Operations that are still open at the cut must stay in: they may have
@@ -403,7 +403,7 @@ func shortest(history []porcupine.Operation) string {
 				part = append(part, o)
 			case open || in.op == "end" || in.op == "freed":
 				// An acquire that is still open needs the end of the term
-				// before it, whenever that was.
+				// before it, at any time.
 				o.Return = math.MaxInt64
 				part = append(part, o)
 			}
