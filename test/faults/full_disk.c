@@ -32,7 +32,7 @@
 
 #define OURS		"leader_election."
 #define MAX_FD		4096
-#define ERROR_SEEN	0x0020		/* glibc's _IO_ERR_SEEN: what ferror() sees */
+#define ERROR_SEEN	0x0020		/* glibc's _IO_ERR_SEEN, for ferror() */
 
 /* The original function of that name, behind ours. */
 #define NEXT(name)	((__typeof__(&name)) dlsym(RTLD_NEXT, #name))

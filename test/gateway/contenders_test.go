@@ -23,7 +23,7 @@ type record struct {
 	mu       sync.Mutex
 	terms    []term
 	unknown  int // answers that were unknown, or lost
-	settled  int // of these, settled by repeating the request
+	settled  int // those settled by repeating the request
 	refused  int
 	renewals sample
 }

@@ -124,8 +124,8 @@ func differs(r request, got lock, prefix string) string {
 	return unlike(r.Answer, answer, prefix)
 }
 
-// of keeps the locks of this seed in a list, by name: the gateway lists locks
-// as they lie in Cassandra.
+// of: the locks of this seed in a list, by name; the gateway lists locks as
+// they lie in Cassandra.
 func of(locks []any, prefix string) []any {
 	mine := []any{}
 	for _, l := range locks {
@@ -139,8 +139,8 @@ func of(locks []any, prefix string) []any {
 	return mine
 }
 
-// unlike tells where the real answer lacks what the model's has, or has it
-// otherwise. Words and times are the gateway's own.
+// unlike tells where the real answer lacks a field of the model's, or differs.
+// Words and times are the gateway's own.
 func unlike(want, got any, prefix string) string {
 	switch want := want.(type) {
 	case map[string]any:

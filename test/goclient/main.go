@@ -1,5 +1,5 @@
 // Consul-lock takes a key by the Lock of Consul's own Go client, as its users do,
-// and tells what it has by lines on standard output:
+// and reports its state by lines on standard output:
 //
 //	waiting NS     its session is there, and it asks for the lock
 //	locked NS      it has it

@@ -64,8 +64,8 @@ typedef struct Blob
 	int			session;
 	ClaimRecord claim;
 	bool		stamped;		/* under this lease */
-	bool		by_hand;		/* somebody broke the lease */
-	Key			key;			/* for those who ask az_key() */
+	bool		by_hand;		/* an operator broke the lease */
+	Key			key;			/* for queries of az_key() */
 } Blob;
 
 static struct
@@ -172,7 +172,7 @@ grant(Blob *b, uint64 id, int seconds)
 	start_clock(b, seconds);
 }
 
-/* ---- what the checks hear ---- */
+/* ---- reports to the checks ---- */
 
 /* The metadata name the lease of a term. */
 static bool
@@ -336,7 +336,7 @@ acquire(const BlobRequest *r, Blob *b, BlobAnswer *a)
 	return NULL;
 }
 
-/* One that has expired is renewed if nobody has written or leased since. */
+/* An expired one is renewed if there was no write or lease since. */
 static const char *
 renew(const BlobRequest *r, Blob *b, BlobAnswer *a)
 {

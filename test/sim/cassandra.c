@@ -37,11 +37,11 @@ typedef struct Stored
 {
 	Cells		now;
 	Cells		before;			/* the last change ... */
-	bool		answered;		/* ... shown to somebody, or not */
+	bool		answered;		/* ... shown to a client, or not */
 	bool		proposed;		/* by a coordinator that did not finish it */
 	Cells		proposal;
 	int			proposer;		/* the node of a claim */
-	Travel		travel;			/* of its request */
+	Travel		travel;			/* number of its request */
 	bool		shadowed;		/* by timestamps in the future */
 	uint64		ran_out;		/* the newest term that a read showed to be
 								 * over */
@@ -51,7 +51,7 @@ typedef struct Stored
 static struct
 {
 	Stored		rows[MAX_ELECTIONS];
-	le_duration phase;			/* of true time within a second */
+	le_duration phase;			/* shift of its seconds from true time */
 	le_duration offset[COORDINATORS];
 	int			first;			/* a coordinator with the fastest clock ... */
 	int			last;			/* ... and one with the slowest */

@@ -607,7 +607,7 @@ check_step(void)
 
 /*
  * A backend knows a term that is held for it; a term of the instance is known
- * to a session or to the campaign.  Otherwise nobody ends it.
+ * to a session or to the campaign.  Otherwise it would never end.
  */
 static void
 check_told(const SimNode *n, int election)
@@ -631,7 +631,7 @@ check_told(const SimNode *n, int election)
 /*
  * An idle worker has told all waiters of a term, or its predecessor had: an
  * unknown term is never ended.  One that is over by then, as after a stop,
- * needs nobody.
+ * needs no owner.
  */
 void
 check_grants(SimNode *n)
@@ -647,7 +647,7 @@ check_grants(SimNode *n)
 	}
 }
 
-/* Nobody reads a slot in the middle of a change. */
+/* No reader uses a slot in the middle of a change. */
 static void
 check_whole(SimNode *n)
 {

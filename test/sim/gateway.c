@@ -43,7 +43,7 @@ typedef struct Line
 typedef struct Hub
 {
 	int			refs;
-	uint32		stamp;			/* of the next read */
+	uint32		stamp;			/* number of the next read */
 	bool		seen;
 	Row			row;
 	uint32		version;		/* version of row */
@@ -103,7 +103,7 @@ typedef struct Job
 
 	/* an acquire */
 	bool		open;
-	bool		lost;			/* a write that may apply no more, but may have */
+	bool		lost;			/* a write cannot apply now, but may have */
 	uint64		e0;
 	uint64		want;
 	le_time		start;

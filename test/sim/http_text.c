@@ -13,7 +13,7 @@
  */
 #include "cassandra.h"
 
-#define INCARNATION_DIGITS	8	/* of the 32; the others are zeros */
+#define INCARNATION_DIGITS	8	/* digits used of 32; the others are zeros */
 
 /* ---- reading ---- */
 

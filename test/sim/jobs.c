@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define MAX_JOBS		64
-#define MAX_FAILURES	8		/* of one job */
+#define MAX_FAILURES	8		/* for one job */
 
 typedef struct Job
 {

@@ -24,7 +24,7 @@ typedef struct Block
 {
 	struct Block *next;
 	Size		used;
-	Size		size;			/* of data */
+	Size		size;			/* bytes of data */
 	char		data[FLEXIBLE_ARRAY_MEMBER] pg_attribute_aligned(16);
 } Block;
 

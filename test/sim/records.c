@@ -3,8 +3,8 @@
  * records.c
  *		The records of jobs, and the invariants of claims.
  *
- * Judged from both ends, the store's writes and the callers' answers, whatever
- * the worker in between believes.  With each write of a record the store
+ * Judged from both ends, the store's writes and the callers' answers, without
+ * the beliefs of the worker in between.  With each write of a record the store
  * passes its old state, and the holder of the election at that instant.
  *
  * test/sim/records.c

@@ -32,13 +32,13 @@
 #define MAX_SESSIONS	512		/* made in one schedule */
 #define MAX_STEPS		(4 * MAX_ELECTIONS + LE_CONSUL_COMMON_STEPS)
 #define MAX_FLIGHTS		64		/* per node at a time */
-#define MAX_BACKENDS	3		/* of a node that ask questions */
+#define MAX_BACKENDS	3		/* per node, that ask questions */
 #define CRON_PLACE		MAX_BACKENDS	/* the node's scheduler */
 #define PLACES			(MAX_BACKENDS + 1)
 #define MAX_EVENTS		48		/* interventions of one schedule */
 #define ELECTION_JOBS	2		/* per election */
 #define MAX_CLAIMS		1024	/* asked for in one schedule */
-#define GATEWAYS		2		/* of Cassandra, in each schedule */
+#define GATEWAYS		2		/* per schedule, of Cassandra */
 #define COORDINATORS	3		/* Cassandra's nodes */
 #define NEVER			PG_INT64_MAX
 
@@ -266,7 +266,7 @@ typedef struct BlobRequest
 typedef struct BlobShown
 {
 	int			blob;
-	const char *state;			/* of the lease */
+	const char *state;			/* the lease's */
 	uint64		etag;
 	char		meta[META_SIZE];
 } BlobShown;
@@ -275,7 +275,7 @@ typedef struct BlobAnswer
 {
 	int			status;
 	const char *code;			/* NULL: it was done */
-	bool		foreign;		/* of a proxy */
+	bool		foreign;		/* from a proxy */
 	bool		list;
 	uint64		lease_id;		/* 0: none is named */
 	int			nshown;
@@ -344,7 +344,7 @@ typedef struct Answer
 	int			nnews;
 	NewsShown  *news;
 	struct SimContext *list;	/* memory of both */
-	bool		judged;			/* of a transaction that was tried */
+	bool		judged;			/* from a transaction that was tried */
 	int			nrefused;		/* steps; 0: it is applied */
 	struct
 	{
@@ -536,7 +536,7 @@ typedef struct Script
 	int64		tick;
 	int64		every;			/* ms; 0: not said */
 	le_duration delay;			/* first of all */
-	le_duration span;			/* of the work */
+	le_duration span;			/* the work's */
 	uint32		random;
 } Script;
 
@@ -692,7 +692,7 @@ typedef struct SimNode
 	bool		unsure[MAX_ELECTIONS];	/* perhaps there was progress */
 	bool		ends[MAX_ELECTIONS];	/* no session believes in the term, and
 										 * the worker is not done with it */
-	uint64		ended_token[MAX_ELECTIONS]; /* of the term seen last */
+	uint64		ended_token[MAX_ELECTIONS]; /* token of the term seen last */
 	bool		idled_known[MAX_ELECTIONS]; /* ... if it is known */
 	le_time		turns_since;	/* turns are counted from then */
 	int			turns;
@@ -758,7 +758,7 @@ typedef struct Counts
 	uint64		refused_commits;
 	uint64		commit_waits;
 	uint64		canceled_commits;
-	uint64		cut;			/* of those, waited for long enough */
+	uint64		cut;			/* those that waited long enough */
 	uint64		nudges;			/* to look at a term */
 	uint64		nudges_late;	/* ... that was over */
 	uint64		progress;		/* reports of it */
@@ -770,7 +770,7 @@ typedef struct Counts
 	le_duration worst_handover;
 	uint64		of_store[STORE_KINDS];	/* schedules */
 	uint64		statements;		/* sent by gateways to Cassandra */
-	uint64		open_statements;	/* of unknown outcome */
+	uint64		open_statements;	/* with unknown outcome */
 	uint64		late_statements;
 	uint64		proposals;		/* left half way, and finished by another */
 	uint64		burned;
@@ -1055,7 +1055,7 @@ node_may_pause(void)
 		node_meets_fate();
 }
 
-/* ---- scripts.c: what they do ---- */
+/* ---- scripts.c: their tasks ---- */
 
 extern void script_run(const Script *script);
 extern void script_set_tick(Script *s);
@@ -1089,7 +1089,7 @@ extern void progress_term_begins(SimNode *n, int election);
 extern void progress_term_ends(SimNode *n, int election, LeSlot *slot);
 extern void progress_check(SimNode *n, int election);
 
-/* ---- records.c: jobs' records, and what must hold for claims ---- */
+/* ---- records.c: jobs' records, and the invariants of claims ---- */
 
 extern void claims_reset(void);
 extern uint32 claim_draw(void);

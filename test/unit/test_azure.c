@@ -150,7 +150,10 @@ test_durations(void **state)
 	assert_int_equal(le_store_azure.granularity, LE_SEC);
 }
 
-/* Requests of a session go to its own store, whatever the setting is now. */
+/*
+ * Requests of a session go to its own store, even after a change of the
+ * setting.
+ */
 static void
 test_place_of_session(void **state)
 {
@@ -621,8 +624,8 @@ test_foreign_blobs(void **state)
 }
 
 /*
- * Only reads for people ask for the lease's holder, as they would show a former
- * leader; the frequent reads of candidates do not.
+ * Only reads for people ask for the lease's holder, as they would show a
+ * former leader; the frequent reads of candidates do not.
  */
 static void
 test_who_asks_whose(void **state)

@@ -287,7 +287,7 @@ test_doubted(void **state)
 	le_cache_keep_nodes(&answer);
 	assert_true(le_cache_silent_at(le_cache_node(S1)) == seen + 10 * LE_SEC);
 	now += 10 * LE_SEC;
-	le_cache_doubt(S2);			/* of another node, unknown here */
+	le_cache_doubt(S2);			/* another node's, unknown here */
 	assert_true(le_cache_silent_at(le_cache_node(S1)) == now);
 	le_cache_doubt(S1);
 	assert_true(le_cache_silent_at(le_cache_node(S1)) == now + 10 * LE_SEC);

@@ -706,7 +706,7 @@ test_not_joined(void **state)
 
 	assert_false(le_store_cassandra.joins(&a, &b));
 	b = a;
-	b.session = FOREIGN;		/* of this node's predecessor */
+	b.session = FOREIGN;		/* this node's predecessor's */
 	assert_false(le_store_cassandra.joins(&a, &b));
 	b = a;
 	b.node_name = "n2";

@@ -451,7 +451,7 @@ test_values(void **state)
 
 /* ---- answers ---- */
 
-static int	nparts;				/* of the last answer */
+static int	nparts;				/* the last answer's */
 
 static LeAnswer
 decode(const LeOp *op, const LeHttpResponse *response)
@@ -949,7 +949,7 @@ test_applied(void **state)
 					  psprintf("{\"Results\":[%s],\"Errors\":["
 							   ERR(0, "x") "]}", cases[i].results));
 		assert_int_equal(a.outcome, LE_UNKNOWN);
-		/* without the flag, somebody else's */
+		/* without the flag, foreign */
 		a = answer_to(cases[i].kind, 200, JSON,
 					  psprintf("{\"Results\":[{\"KV\":{\"Key\":\"%s\","
 							   "\"Flags\":0,\"Session\":\"%s\","
@@ -1245,7 +1245,7 @@ test_token(void **state)
 	static const struct
 	{
 		const char *session;	/* session that holds the key */
-		const char *rest;		/* of the value */
+		const char *rest;		/* the value's */
 		bool		ours;
 		uint64		token;
 	}			cases[] = {

@@ -147,7 +147,7 @@ le_http_run(void)
 #define STALE		401			/* the secret has run out */
 #define STALE_REFUSED 402
 #define REFUSED		403
-#define STRANGER	407			/* refused, whatever was asked */
+#define STRANGER	407			/* refused, for any request */
 #define ELSEWHERE	503			/* another server may do it */
 #define BUSY		429			/* not now */
 #define NOT_TOGETHER 404		/* each by itself, perhaps */

@@ -111,7 +111,7 @@ typedef struct Cell
 #define BACKSTOP	(LEASE - LEASE / 20)
 #define DELAYED		LE_SEC
 #define HELD_BY_OTHER	(LEASE / 10 + LEASE / 20)	/* a read is worth it */
-#define SPREAD		(LE_SEC / 8)	/* of takeovers: at most 250 ms */
+#define SPREAD		(LE_SEC / 8)	/* takeovers only: at most 250 ms */
 #define TRUSTED		(4 * LE_SEC)	/* the rest of LEASED */
 #define W		.wanted = true
 #define UNTIL	(2 * LE_SEC)	/* LE_IN_DRAIN's time, from now */
@@ -844,7 +844,7 @@ typedef struct Story
 {
 	LeElection	e;
 	le_time		now;
-	LeActions	act;			/* of the last event */
+	LeActions	act;			/* the last event's */
 } Story;
 
 static Story
@@ -1092,12 +1092,12 @@ own_key_is_followed(void **state)
 	assert_int_equal(s.e.token, 20);
 	SEEN(OURS(20));				/* an answer from before */
 	assert_int_equal(s.e.write_index, 25);
-	SEEN(OURS(28));				/* of another term */
+	SEEN(OURS(28));				/* another term's */
 	assert_int_equal(s.e.write_index, 25);
 	SEEN(KEY_AS_OF(20, 20), .holder = LE_KEY_OTHER);
 	expect_state(LE_HELD);
 
-	/* shown before the answer comes, and newer than what the answer says */
+	/* shown before the answer comes, and newer than that */
 	EV(.kind = LE_IN_PUBLISH);
 	expect_send(LE_SEND_PUBLISH, 25);
 	SEEN(OURS(31), .token = 20);
@@ -1714,7 +1714,7 @@ token_that_went_back_is_refused_and_not_retried(void **state)
 	}
 	assert_in_range(acquires, 3, 5);
 
-	/* what le_reset_token does */
+	/* the effect of le_reset_token */
 	s.e.token_floor = 0;
 	s.now = s.e.timer_at;
 	TIMER();

@@ -162,7 +162,7 @@ token_of(uint64 number)
 
 	if (!copy_event(number, &r))
 		return 0;
-	/* of two that draw at once the second may get the first place */
+	/* when two draw at once the second may get the first place */
 	assert_in_range(r.number, 1,
 					(pg_atomic_read_u64) (&rings->numbers));
 	assert_true(is_whole(&r));

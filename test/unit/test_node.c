@@ -500,7 +500,7 @@ typedef struct Story
 {
 	LeNode		n;
 	le_time		now;
-	LeNodeActions act;			/* of the last event */
+	LeNodeActions act;			/* the last event's */
 } Story;
 
 static void

@@ -139,7 +139,7 @@ static void
 setting_is_for_terms_of_the_node(void **state)
 {
 	(void) state;
-	pg_atomic_write_u64(&slots[1].owner, 5);	/* of a session */
+	pg_atomic_write_u64(&slots[1].owner, 5);	/* a session's */
 	assert_int_equal(le_progress_limit(1), 0);
 	le_progress_of(1)->candidate_within = 3 * LE_SEC;
 	le_progress_begin(1, BEGIN);

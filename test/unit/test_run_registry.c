@@ -239,7 +239,7 @@ test_others(void **state)
 	Claimed		run = begin(1);
 	char		id[LE_CLAIM_ID_LEN + 1];
 
-	/* of another incarnation, whose token went back to ours */
+	/* from another incarnation, whose token went back to ours */
 	strcpy(id, run.id);
 	id[LE_CLAIM_ID_LEN - LE_RUN_DIGITS] ^= 1;
 	assert_true(le_run_retire(id, ""));

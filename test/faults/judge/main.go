@@ -1,7 +1,7 @@
-// Judge checks the history of a run of test/faults against what
-// leader_election promises, and prints a report. It ends with 1 if a promise
-// was broken, with 2 if the history cannot be judged, and with 3 if a check found
-// nothing in it to judge.
+// Judge checks the history of a run of test/faults against the promises of
+// leader_election, and prints a report. It ends with 1 if a promise was broken,
+// with 2 if the history cannot be judged, and with 3 if a check had nothing to
+// judge.
 package main
 
 import (
