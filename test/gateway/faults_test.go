@@ -104,9 +104,9 @@ func clientAnswersLost(t *testing.T, ks string) {
 	}
 }
 
-// storeAnswersLost: the gateway's statements arrive, the answers do not. Its
-// answers must agree with the store itself, and repeating the request must
-// settle it.
+// storeAnswersLost: the gateway's statements arrive, the answers do not. The
+// gateway's own answers must agree with the store itself, and repeating the
+// request must settle it.
 func storeAnswersLost(t *testing.T, ks string) {
 	hosts := nodes(t)
 	// An address of its own for the proxy: drivers know nodes by address.

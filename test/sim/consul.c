@@ -461,8 +461,8 @@ run_step(const Request *r, const Step *step, Key *key,
 }
 
 /*
- * code, kvs_endpoint.go: lock-delay is looked at before the transaction goes
- * to Raft, by the leader's own clock; a lock that was checked just before the
+ * code, kvs_endpoint.go: lock-delay is checked before the transaction goes to
+ * Raft, by the leader's own clock; a lock that was checked just before the
  * invalidation, and applied just after, gets through.
  */
 static bool

@@ -7,9 +7,9 @@
  * end may come between them, and the next one has to do the second.  Few
  * random schedules die just there: each of these defects took a seed of its
  * own, which missed after the next change of the worker.  So every reading is
- * tried, one after another, until the schedule has no more; only in seeds
- * where a session learns of the end of its term after that, or a term ends for
- * lack of progress, since in most no session could miss the news.
+ * tried, one after another, until the schedule has no more.  Only seeds count
+ * in which a session learns of its term's end late, or a term ends for lack of
+ * progress: in most others no session could miss the news.
  *
  * test/sim/kills.c
  *

@@ -640,7 +640,7 @@ list_delete_first(struct List *list)
 
 /*
  * As libpgport's, which goes byte by byte: names are copied so often that it
- * shows.  No caller has a buffer of nothing.
+ * shows.  No caller has an empty buffer.
  */
 size_t
 strlcpy(char *dst, const char *src, size_t size)

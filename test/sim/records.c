@@ -3,9 +3,9 @@
  * records.c
  *		The records of jobs, and the invariants of claims.
  *
- * Judged from both ends, the store's writes and the callers' answers, without
- * the beliefs of the worker in between.  With each write of a record the store
- * passes its old state, and the holder of the election at that instant.
+ * Judged from both ends, the store's writes and the callers' answers,
+ * independently of the worker in between.  With each write of a record the
+ * store passes its old state, and the holder of the election at that instant.
  *
  * test/sim/records.c
  *

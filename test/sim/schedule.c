@@ -388,7 +388,7 @@ make_work(Schedule *s)
 }
 
 /*
- * In one of eight a term must be of use, and schedulers stop: of one node,
+ * In one of eight a term needs progress, and schedulers stop: of one node,
  * mostly the leader's, or of all.  Drawn apart, too.
  */
 static void

@@ -5,8 +5,8 @@
  *
  * The worker's own object code runs here, one copy of its static variables
  * and of its shared memory per node, on clocks, a network and a store that
- * are simulated.  Everything that happens follows from a 64-bit seed.  See
- * README.md in this directory for what is real and what is modelled.
+ * are simulated.  Everything that happens follows from a 64-bit seed.
+ * README.md in this directory lists the real and the modelled parts.
  *
  * test/sim/sim.h
  *

@@ -90,8 +90,8 @@ le_explain_cancel_lead(const LeTiming *timing, StringInfo detail)
 
 /*
  * Statements are not canceled for a term, but commits are, so that the check
- * must suffice.  It notes which would have been, and whether the session could
- * know.
+ * must suffice.  The functions below note the sessions whose statement would
+ * have been canceled, and whether they could know.
  */
 void
 le_cancel_prepare(bool cancels)

@@ -645,7 +645,7 @@ check_blob_key(const LeOp *op, const LeAnswer *answer, const LeKey *key)
 	require(key->value == NULL || is_text(key->value, LE_MAX_VALUE_LEN));
 }
 
-/* Belief needs an answer that names our lease id, and leaves out a second. */
+/* Belief needs an answer that names our lease id, and ends a second early. */
 static void
 check_blob_trust(const LeOp *op, const LeHttpResponse *response,
 				 const LeAnswer *answer)

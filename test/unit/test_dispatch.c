@@ -1031,7 +1031,7 @@ a_secret_that_ends_soon(void **state)
 	assert_int_equal(logged, 1);
 }
 
-/* Number of requests in a minute, if sought all the time. */
+/* Requests sent in a minute of constant demand. */
 static int
 sent_in_a_minute(LeOpKind kind)
 {
@@ -1098,7 +1098,7 @@ a_busy_store_says_for_how_long(void **state)
 	assert_true(le_throttle_look(2 * LE_SEC) == 60 * LE_SEC);
 }
 
-/* But the first of several requests may have been applied. */
+/* But the earlier of several requests may have been applied. */
 static void
 no_secret_is_to_be_had_for_the_rest(void **state)
 {

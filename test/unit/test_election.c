@@ -1666,7 +1666,7 @@ grant_that_is_over_when_it_is_answered(void **state)
 
 	/*
 	 * The same while the outcome was unknown, by a server whose clock is
-	 * ahead: to the next one the lease still lasts, and the store was not
+	 * ahead: for the next one the lease still lasts, and the store was not
 	 * rebuilt.
 	 */
 	s = unsure_seeker();

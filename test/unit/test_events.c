@@ -463,8 +463,8 @@ test_writer_gone(void **state)
 }
 
 /*
- * In earnest: readers get whole records, beside any writers.  Valgrind runs
- * one thread at a time, so on a busy machine a reader may long find only
+ * With real threads: readers get whole records, beside any writers.  Valgrind
+ * runs one thread at a time, so on a busy machine a reader may long find only
  * unfinished records.
  */
 static volatile bool stop;

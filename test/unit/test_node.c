@@ -1152,15 +1152,16 @@ settings_are_fixed_for_the_life_of_a_session(void **state)
  * ---- the model ----
  *
  * Three nodes, each with a clock of its own rate, two elections and one
- * store.  The store resembles Consul: an index that every write moves,
- * sessions, keys that sessions hold, conditional writes.  Requests are lost,
- * delayed and duplicated, so are answers; watches are late or silent; sessions
- * end without warning; a renewal reports a live session gone or a dead one
- * alive; workers freeze and restart, instances crash; a holder that is silent
- * for its lease is taken over from.  After every step at most one node may
- * believe that it leads, each term has a higher token than any before, and no
- * node asks the store in a tight loop.  Once the faults stop, every election
- * gets its leader; once no node wants them any more, nothing is left behind.
+ * store.  The store is as consul.c assumes it: an index that every write
+ * moves, sessions, keys that sessions hold, conditional writes.  Requests are
+ * lost, delayed and duplicated, so are answers; watches are late or silent;
+ * sessions end without warning; a renewal reports a live session gone or a
+ * dead one alive; workers freeze and restart, instances crash; a holder that
+ * is silent for its lease is taken over from.  After every step at most one
+ * node may believe that it leads, each term has a higher token than any
+ * before, and no node asks the store in a tight loop.  Once the faults stop,
+ * every election gets its leader; once no node wants them any more, nothing is
+ * left behind.
  */
 
 #define NODES			3
