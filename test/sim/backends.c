@@ -81,9 +81,7 @@ backend_ask(SimNode *n, int place, const LeAsk *ask, bool by_backend)
 	backend_post(n, b);
 }
 
-/*
- * As withdraw() in requests.c: a term that no session was told of has to end.
- */
+/* As withdraw() in requests.c: a term unknown to all sessions has to end. */
 void
 backend_cancel(SimNode *n, int place)
 {

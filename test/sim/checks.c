@@ -280,10 +280,7 @@ note_acquire(SimNode *n, int election, int session)
 
 	n->asked_in[election] = session;
 
-	/*
-	 * a repeated one may be for no question, and another backend may use its
-	 * place
-	 */
+	/* a repeated one may have no question, and another backend its place */
 	n->asked_for[election] =
 		slot->candidate_pid == 0 || b->state != PLACE_TAKEN ||
 		b->ask.owner != slot->candidate ? 0 :
@@ -541,10 +538,7 @@ check_nothing_done(const SimNode *n, const Backend *b)
 				 (int) (b - n->backends), n->number, e, n->took[e]);
 }
 
-/*
- * A caller that does not wait is told "false" only if it could not have had
- * the term.
- */
+/* An immediate "no" means that the caller could not have had the term. */
 void
 check_denied(const SimNode *n, const Backend *b)
 {

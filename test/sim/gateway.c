@@ -882,9 +882,7 @@ judge_renew(const Row *row)
 	return true;
 }
 
-/*
- * The row to write: value and attempt must be written again.  False: answered.
- */
+/* The row to write, value and attempt included.  False: answered. */
 static bool
 successor(Row *next)
 {
@@ -1128,9 +1126,7 @@ write_claim(CqlKind kind)
 	return result;
 }
 
-/*
- * Is it certain that the claim cannot be made? maybe: a try may still apply.
- */
+/* Is the claim certainly impossible? maybe: a try may still apply. */
 static bool
 cannot_claim(const Row *row, const ClaimRecord *now, bool maybe)
 {

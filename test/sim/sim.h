@@ -808,10 +808,7 @@ typedef struct StoreModel
 	void		(*read_request) (const LeHttpRequest *request, Request *r);
 	void		(*write_answer) (const Answer *a, LeHttpResponse *response);
 
-	/*
-	 * is the election certainly closed to all others, by any clock?  NULL:
-	 * unknown
-	 */
+	/* certainly closed to all other nodes, by any clock?  NULL: unknown */
 	bool		(*safe) (int session, int election, uint64 token);
 	/* did a read show that its lease had run out? */
 	bool		(*ran_out) (int election, uint64 token);

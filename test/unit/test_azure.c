@@ -150,10 +150,7 @@ test_durations(void **state)
 	assert_int_equal(le_store_azure.granularity, LE_SEC);
 }
 
-/*
- * Requests of a session go to its own store, even after a change of the
- * setting.
- */
+/* Requests of a session go to its own store, even if the setting changes. */
 static void
 test_place_of_session(void **state)
 {

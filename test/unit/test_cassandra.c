@@ -983,9 +983,7 @@ test_joined_elsewhere(void **state)
 		assert_int_equal(a.parts[i].outcome, LE_UNAVAILABLE);
 }
 
-/*
- * Any client may hold a lock; the text of its name must not reach a terminal.
- */
+/* Any client may hold a lock; its name's text must not reach a terminal. */
 static void
 test_owners(void **state)
 {

@@ -52,9 +52,7 @@ test_there_and_back(void **state)
 	assert_int_equal(read.ended_at, 8);
 }
 
-/*
- * One of an earlier version lacks the text for people; a later one has more.
- */
+/* An earlier version's lacks the text for people; a later one's has more. */
 static void
 test_other_versions(void **state)
 {

@@ -1024,9 +1024,7 @@ held_by_nobody_that_is_seen(void **state)
 	expect_send(LE_SEND_READ, 0);
 }
 
-/*
- * An acquire that may have been applied is no "no", if the key cannot be read.
- */
+/* An acquire that may have been applied and is not readable is no "no". */
 static void
 acquire_that_stays_unresolved(void **state)
 {

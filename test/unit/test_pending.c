@@ -296,9 +296,7 @@ a_grant_is_kept_by_who_heard_of_it(void **state)
 	assert_false(is_given_up());
 }
 
-/*
- * The statement was canceled just before: no other session will give it back.
- */
+/* The statement was canceled just before: no other session will end it. */
 static void
 a_grant_nobody_heard_of_is_given_up(void **state)
 {
@@ -373,10 +371,7 @@ a_term_nobody_was_told_of_is_given_up(void **state)
 	assert_false(is_given_up());
 }
 
-/*
- * A caller that asks the next one knows, and may be canceled before it reads
- * the answer, too.
- */
+/* A caller of the next one knows, and may be canceled before it reads, too. */
 static void
 the_next_worker_tells_of_it(void **state)
 {
