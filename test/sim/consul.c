@@ -8,8 +8,8 @@
  * model: "docs" is Consul's documentation (sessions: docs/automate/session,
  * txn: api-docs/txn, blocking: api-docs/features/ blocking, consistency:
  * api-docs/features/consistency), "code" the file of its source where the
- * documents say nothing. test/sim/real checks the transactions, sessions and
- * lists against a real Consul.
+ * documents say nothing. test/t/110_model.pl compares the transactions and
+ * sessions with a real Consul.
  *
  * test/sim/consul.c
  *

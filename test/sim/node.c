@@ -29,7 +29,7 @@
 #include "worker/wire/lanes.h"
 #include "worker/worker.h"
 
-/* Memory for the shared part of bound.c, runs.c and progress.c. */
+/* Memory for the shared part of bound.c, run_registry.c and progress.c. */
 #define BOUND_AT	MAXALIGN(le_leases_size())
 #define RUNS_AT		(BOUND_AT + MAXALIGN(le_bound_size()))
 #define PROGRESS_AT	(RUNS_AT + MAXALIGN(le_run_registry_size()))
