@@ -1,9 +1,9 @@
 /*
  * lectl/check.c
  *
- * lectl check: for monitoring systems, as their plugins are: one line, with
- * performance data, and exit codes of their own.  What cannot be found out is
- * unknown, also if our usage is wrong.
+ * lectl check: a plugin for monitoring systems: one line with performance
+ * data, and the exit codes of such plugins.  A failed check and wrong usage
+ * are UNKNOWN.
  */
 #include "lectl.h"
 
@@ -22,7 +22,7 @@ static const char *const level_names[] = {
 	"OK", "WARNING", "CRITICAL", "UNKNOWN"
 };
 
-/* A range of a monitoring plugin: it alerts outside of it, or inside. */
+/* A plugin's threshold: values outside of it alert, or those inside. */
 typedef struct Range
 {
 	const char *text;			/* NULL: never alerts */
@@ -47,7 +47,7 @@ tell(const Check *check, Level level, const char *text, const char *perf)
 {
 	char	   *line = first_line(text);
 
-	/* what follows the bar are numbers */
+	/* the bar begins the performance data */
 	for (char *c = line; *c != '\0'; c++)
 		if (*c == '|')
 			*c = '/';
@@ -146,7 +146,7 @@ performance(const Check *check, const char *name, const char *value)
 
 /* ---- asking ---- */
 
-/* Of all that we do: connecting, too. */
+/* Connecting counts, too. */
 static instant
 read_timeout(const char *text)
 {
@@ -162,7 +162,7 @@ read_timeout(const char *text)
 	return (instant) (seconds * SEC);
 }
 
-/* That no server answers is what a check is for, not a fault of its own. */
+/* A silent server is a finding of the check, not its failure. */
 static void
 tell_silence(const Check *check, const char *why)
 {
@@ -176,8 +176,8 @@ tell_delay(const Check *check)
 }
 
 /*
- * One that answers, but does not let us in, and what cannot be asked at all
- * are faults of the check.  To find that out takes as long again as it took.
+ * A server that answers and rejects us, and invalid parameters, are failures
+ * of the check.  The ping may take as long as the connection attempt did.
  */
 static bool
 is_silent(const Check *check, instant began)
@@ -190,7 +190,7 @@ is_silent(const Check *check, instant began)
 	return ping == PQPING_NO_RESPONSE || ping == PQPING_REJECT;
 }
 
-/* By one of the hosts that answers. */
+/* Any host that answers will do. */
 static PGconn *
 connect_in_time(const Check *check)
 {
@@ -233,7 +233,7 @@ must_ask(const Check *check, PGconn *conn, const Question *question)
 
 /* ---- what is checked ---- */
 
-/* Elections that nobody leads, by what the store says now. */
+/* Elections without a leader, by a read of the store. */
 static void
 check_leader(Check *check)
 {
@@ -282,10 +282,10 @@ typedef struct Candidates
 {
 	Candidate  *list;
 	int			n;
-	int			silent;			/* hosts without an answer */
-	int			refused;		/* and those among them that said why */
+	int			silent;			/* hosts without a result */
+	int			refused;		/* those of them that answered an error */
 	const char *why;
-	bool		others;			/* a store that tells of other nodes */
+	bool		others;			/* the store lists other nodes */
 } Candidates;
 
 static void
@@ -334,7 +334,7 @@ hear_candidates(Candidates *all, const Host *host)
 
 /*
  * The nodes that can lead, which every instance knows with Consul; or the
- * hosts that contend for an election, which only they themselves know.
+ * hosts that contend for an election: each host knows only of itself.
  */
 static void
 check_candidates(Check *check)
@@ -380,7 +380,7 @@ check_candidates(Check *check)
 		 performance(check, "candidates", psprintf("%d", least)));
 }
 
-/* Jobs of which the same is wrong. */
+/* Jobs with the same fault. */
 typedef struct Jobs
 {
 	const char *what;
@@ -414,8 +414,8 @@ age_of(const PGresult *result, int row)
 }
 
 /*
- * How did the last run end, how long ago was its time, and should there have
- * been another since?
+ * Judges the result of the last run, the age of its tick, and a tick that is
+ * overdue.
  */
 static void
 check_jobs(Check *check)
@@ -474,7 +474,7 @@ has_sqlstate(const PGresult *result, const char *sqlstate)
 	return found != NULL && strcmp(found, sqlstate) == 0;
 }
 
-/* A read of the store, and what the instance itself says of it. */
+/* A read of the store, and the instance's own findings about it. */
 static void
 check_store(Check *check)
 {

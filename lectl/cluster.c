@@ -1,8 +1,8 @@
 /*
  * lectl/cluster.c
  *
- * Debian's clusters: where the server of "17/main" listens.  Its configuration
- * tells, and is read here, so that no package of a server is needed.
+ * Debian's clusters: where the server of "17/main" listens.  We read its
+ * configuration ourselves, so no server package is needed.
  */
 #include "lectl.h"
 
@@ -13,7 +13,7 @@
 #define CONF_ROOT	"/etc/postgresql"
 #define MAX_DEPTH	10			/* of includes, as the server has it */
 
-/* The settings that matter, NULL without a word about it. */
+/* The settings we need, NULL if not set. */
 typedef struct Conf
 {
 	char	   *port;
@@ -26,8 +26,8 @@ static void read_conf(const char *path, Conf *conf, int depth);
 /* ---- configuration files ---- */
 
 /*
- * The next name or value of a line, NULL where there is none.  What is in
- * quotes has a quote twice, or behind a backslash.
+ * The next name or value of a line, NULL if there is none.  A quoted value
+ * escapes a quote by doubling it or by a backslash.
  */
 static char *
 next_word(const char **line)
@@ -53,7 +53,7 @@ next_word(const char **line)
 	return word;
 }
 
-/* Names a file as the file does that includes it. */
+/* Names are relative to the directory of the including file. */
 static char *
 beside(const char *path, const char *name)
 {
@@ -81,7 +81,7 @@ by_name(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* As the server does: what comes later counts. */
+/* In the server's order: the last value counts. */
 static void
 read_conf_dir(const char *path, Conf *conf, int depth)
 {
@@ -116,8 +116,8 @@ read_setting(const char *path, const char *line, Conf *conf, int depth)
 }
 
 /*
- * Of a file that is not for us to read we say so, and go on: what it sets is
- * most likely something else.  One that is not there need not be.
+ * An unreadable file is reported and skipped: most likely it sets something
+ * else.  A missing file is no error.
  */
 static void
 read_conf(const char *path, Conf *conf, int depth)
@@ -141,8 +141,8 @@ read_conf(const char *path, Conf *conf, int depth)
 }
 
 /*
- * ALTER SYSTEM writes into the data directory, into which only a few can look;
- * nobody else learns of that.
+ * ALTER SYSTEM writes into the data directory, which few users can read; all
+ * others do without its settings.
  */
 static void
 read_auto_conf(Conf *conf)
@@ -164,7 +164,7 @@ conf_root(void)
 	return root != NULL && root[0] != '\0' ? root : CONF_ROOT;
 }
 
-/* The first; without a socket the server can only listen to TCP. */
+/* The first of the list; without a socket the server has TCP only. */
 static char *
 socket_directory(const char *list)
 {
@@ -237,7 +237,7 @@ find_remote(const char *name, char **host, char **port)
 	return true;
 }
 
-/* No name leads out of its directory. */
+/* A name must not lead out of its directory. */
 static bool
 is_cluster_name(const char *name)
 {
@@ -275,8 +275,8 @@ environment_names_server(void)
 
 /*
  * Debian's order, that of pg_wrapper(1): a host of the command line,
- * --cluster, a host of the environment, PGCLUSTER.  Without a cluster libpq's
- * defaults hold.
+ * --cluster, a host of the environment, PGCLUSTER.  Without a cluster, libpq's
+ * defaults apply.
  */
 void
 take_cluster(Options *options)

@@ -3,8 +3,8 @@
  *
  * The command that is run: its start, its process group, its end.
  *
- * It has a guard for its parent where it must not outlive us, and us where it
- * may.  It dies with its parent; the guard ends all that it has started.
+ * If the command must not outlive us, a guard is its parent, else we are.  The
+ * command dies with its parent; the guard ends all its descendants.
  */
 #include "command.h"
 
@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 /*
- * A group of its own is one in the background, which is stopped when it reads
- * from the terminal: we would lead for ever.  So it gets the terminal, if we
- * have it, and is not to be stopped there; or an error when it reads.  Not in
- * a pipeline, in which a pager needs it.  Needs SIGTTOU to be ignored: see
- * events.c.
+ * The command's own group would be in the background, and stop when it reads
+ * from the terminal: we would lead for ever.  So the command gets the
+ * terminal, if we have it, and ignores SIGTSTP; otherwise it ignores SIGTTIN
+ * and its read fails.  In a pipeline the pager keeps the terminal.  SIGTTOU
+ * must be ignored: see events.c.
  */
 static bool
 have_terminal(void)
@@ -42,7 +42,7 @@ take_terminal_back(const Command *command)
 		tcsetpgrp(STDIN_FILENO, getpgrp());
 }
 
-/* How it is to be started. */
+/* How to start the command. */
 typedef struct Start
 {
 	char	  **argv;
@@ -80,7 +80,7 @@ begin(void *what)
 	return pid;
 }
 
-/* Death signal 0: it may outlive us.  With a guard that is its parent. */
+/* Death signal 0: the command may outlive us.  A guard becomes its parent. */
 bool
 command_start(Command *command, char **argv, int death_signal,
 			  Guard *guard, instant kill_at, const Events *events,
@@ -102,7 +102,7 @@ command_start(Command *command, char **argv, int death_signal,
 	command->pid = begin(&start);
 	if (command->pid < 0)
 		return false;
-	setpgid(command->pid, command->pid);	/* whoever comes first */
+	setpgid(command->pid, command->pid);	/* the child does, too: a race */
 	return true;
 }
 
@@ -114,9 +114,8 @@ command_signal(const Command *command, int signo)
 }
 
 /*
- * A child of ours has ended: the guard or one that we know nothing of, which
- * is ours because our caller had it or because we are process 1.  Such a one
- * is waited for and not missed.
+ * A child has ended: the guard, or a stranger that we inherited from our
+ * caller or adopted as process 1.  A stranger is reaped and forgotten.
  */
 static void
 bury(Command *command, pid_t pid)
@@ -127,8 +126,8 @@ bury(Command *command, pid_t pid)
 }
 
 /*
- * The guard was ended by somebody, and the command with it.  If its group has
- * others they end, too; nobody can say what else it has started.
+ * Somebody killed the guard, and the command died with it.  We kill the rest
+ * of the command's group; its other descendants are unknown.
  */
 static void
 lose_guard(Command *command)
@@ -140,8 +139,8 @@ lose_guard(Command *command)
 }
 
 /*
- * Has it ended?  It is left to be waited for: as long as it is not, nobody
- * else can have its number, nor its group's.
+ * Notes the end of the command.  It stays a zombie, so that no other process
+ * or group can get its number.
  */
 void
 command_look(Command *command)
@@ -175,8 +174,8 @@ command_look(Command *command)
 }
 
 /*
- * The command has ended.  What it left running is ended as well.  false: some
- * of it is still there at the limit.
+ * The command has ended; end its descendants, too.  false: some of them still
+ * run at the limit.
  */
 bool
 command_end_rest(Command *command, instant limit)
@@ -188,7 +187,7 @@ command_end_rest(Command *command, instant limit)
 	return ended;
 }
 
-/* The same where what it left running may go on. */
+/* The same if its descendants may go on. */
 void
 command_forget(Command *command)
 {

@@ -13,12 +13,12 @@
 
 typedef struct Command
 {
-	pid_t		pid;			/* and of its group; 0: not started */
-	Guard	   *guard;			/* NULL: its parent are we */
+	pid_t		pid;			/* and its group's; 0: not started */
+	Guard	   *guard;			/* NULL: we are its parent */
 	bool		ended;
 	bool		gone;			/* and was waited for */
-	bool		has_terminal;	/* what is typed goes to it, not to us */
-	int			code;			/* what a shell would say */
+	bool		has_terminal;	/* it gets the typed input, not we */
+	int			code;			/* as a shell reports it */
 } Command;
 
 extern bool command_start(Command *command, char **argv, int death_signal,

@@ -1,8 +1,7 @@
 /*
  * lectl/connect.c
  *
- * Connections to servers, what they are asked, and what their errors mean to
- * our caller.
+ * Connections to servers, queries, and the exit codes of their errors.
  */
 #include "lectl.h"
 
@@ -11,12 +10,12 @@
 
 #include "common/string.h"
 
-#define CONNECT_TIMEOUT	10		/* seconds, if nothing else is said */
+#define CONNECT_TIMEOUT	10		/* seconds, if not set otherwise */
 #define PREPARE_WITHIN	(30 * SEC)
 
 /*
- * Whatever the role's settings are: a session of ours may be idle by design,
- * functions are those of the extension, and times are those of UTC.
+ * These override the role's settings: our session may be idle by design,
+ * functions are the extension's, and times are in UTC.
  */
 const Question preparations[PREPARATIONS] = {
 	PLAIN("SELECT pg_catalog.count(pg_catalog.set_config(name, '0', false)) "
@@ -35,12 +34,11 @@ const Question preparations[PREPARATIONS] = {
 /* ---- one connection ---- */
 
 /*
- * A server that is gone without a word must be noticed while we wait for our
- * turn, so the kernel asks after it; who wants other times says so in the
- * connection string, which counts since it comes later.  A host that is one of
- * several comes after that: it is asked whatever it is.  The command of exec
- * gets the bytes of its caller, and so does the server.  With ping all that is
- * asked is whether a server is there.
+ * Keepalives detect a silent loss of the server while we wait for our turn;
+ * the connection string comes later and can set other times.  A host out of
+ * several comes after that, whatever its session attributes.  exec leaves the
+ * client encoding alone, so command and server get the caller's bytes.  With
+ * ping we only look for a server.
  */
 static PGconn *
 try_connect(const Options *options, const char *password, const Host *host,
@@ -71,7 +69,7 @@ try_connect(const Options *options, const char *password, const Host *host,
 		PQconnectdbParams(keywords, values, 1);
 }
 
-/* Once it was asked for it is kept for who connects again. */
+/* Kept for reconnects. */
 static char *password;
 
 static char *
@@ -99,7 +97,7 @@ asks_password(const Options *options, const PGconn *conn)
 		options->password == 0 && isatty(STDIN_FILENO);
 }
 
-/* Who may have to connect again.  It may be no good, or NULL. */
+/* Keeps the password for reconnects.  The result may be bad, or NULL. */
 PGconn *
 connect_again(const Options *options)
 {
@@ -117,7 +115,7 @@ connect_again(const Options *options)
 	return conn;
 }
 
-/* After that has failed: do servers answer, and might any be asked? */
+/* After a failed connect: does a server answer? */
 PGPing
 ping_server(const Options *options)
 {
@@ -127,7 +125,7 @@ ping_server(const Options *options)
 	return ping;
 }
 
-/* Who cannot connect has run nothing; that ends us. */
+/* Without a connection nothing was run, so a failure ends us. */
 PGconn *
 connect_to(const Options *options)
 {
@@ -164,8 +162,8 @@ send_question(PGconn *conn, const Question *question)
 }
 
 /*
- * NULL: no answer by the instant, or the connection is lost; either way it is
- * of no more use.
+ * NULL: no answer by the limit, or the connection is lost; in both cases the
+ * connection is of no more use.
  */
 PGresult *
 ask_server(PGconn *conn, const Question *question, instant limit)
@@ -204,7 +202,7 @@ has_rows(const PGresult *result)
 	return PQresultStatus(result) == PGRES_TUPLES_OK;
 }
 
-/* NULL as such. */
+/* An SQL NULL is NULL. */
 const char *
 value_of(const PGresult *result, int row, int column)
 {
@@ -239,7 +237,7 @@ tell_error(const PGresult *result)
 		pg_log_error_hint("%s", hint);
 }
 
-/* The same in one line, for a line of others. */
+/* The same in one line. */
 char *
 error_of(const PGresult *result)
 {
@@ -273,7 +271,7 @@ exit_code_of(const PGresult *result)
 
 /* ---- a session for our questions ---- */
 
-/* false: it may go well another time.  What will not ends us. */
+/* false: a later attempt may succeed.  A permanent error ends us. */
 bool
 make_ready(PGconn *conn)
 {
@@ -301,7 +299,7 @@ make_ready(PGconn *conn)
 	return true;
 }
 
-/* Of a connection that is no good. */
+/* The error of a bad connection. */
 char *
 why_lost(const PGconn *conn)
 {
@@ -311,8 +309,8 @@ why_lost(const PGconn *conn)
 }
 
 /*
- * Who cannot connect at the start has done nothing; that ends us.  Who may
- * have to connect again keeps the password.
+ * At the start nothing is done yet, so a failure ends us.  With again, the
+ * password is kept for reconnects.
  */
 PGconn *
 connect_ready(const Options *options, bool again)
@@ -422,7 +420,7 @@ is_connection_string(const char *dbname)
 		 strncmp(dbname, "postgres://", 11) == 0);
 }
 
-/* What is no connection string, or cannot be read, names nothing. */
+/* false also for a plain database name and an invalid string. */
 bool
 string_names(const Options *options, const char *keyword)
 {
@@ -435,7 +433,7 @@ string_names(const Options *options, const char *keyword)
 	return named;
 }
 
-/* libpq tells what is in a service only if the environment names that. */
+/* libpq reveals a service's settings only if the environment names it. */
 static void
 set_environment(const char *variable, const char *value)
 {
@@ -472,8 +470,8 @@ read_given(const Options *options)
 }
 
 /*
- * What libpq would take for an option: the connection string comes before our
- * own option, and that before a service and the environment.
+ * The value that libpq would use: the connection string comes before our
+ * option, and that before a service and the environment.
  */
 static char *
 given_option(const Given *given, const char *keyword, const char *option)
@@ -599,7 +597,7 @@ host_ask(Host *host, const Question *questions, int n)
 		host_fails(host, PQerrorMessage(host->conn), LECTL_UNAVAILABLE);
 }
 
-/* One that it refuses to prepare for is of no use; else errors are answers. */
+/* A failed preparation is the host's failure; other errors are answers. */
 static void
 host_take(Host *host, PGresult *result)
 {
@@ -672,7 +670,7 @@ host_is_busy(const Host *host, int n)
 	return host->conn != NULL && host->step < PREPARATIONS + n;
 }
 
-/* Waits until any has something to say, or has been waited for long enough. */
+/* Waits until a host is ready or its time is over. */
 static void
 hosts_turn(Host *hosts, int n_hosts, const Question *questions, int n,
 		   instant limit)
@@ -725,8 +723,8 @@ ask_hosts_once(const Options *options, Host *hosts, int n_hosts,
 }
 
 /*
- * Asks all of them at the same time.  What each answers, or why it does not,
- * is in its entry; those that did are still connected.
+ * Asks all hosts at the same time.  The entry of each gets its answers or its
+ * error; hosts that answered stay connected.
  */
 void
 ask_hosts(const Options *options, Host *hosts, int n_hosts,

@@ -4,8 +4,8 @@
  * Until when the term may be trusted, on our own clock.
  *
  * The server may be on another machine, so instants of its clock mean nothing
- * here.  It tells how long the term is good for, and we count from when we
- * sent the question: it cannot have looked before that.
+ * here.  It answers for how long the term is good, and we count from the
+ * moment we sent the query: the server cannot have looked earlier.
  */
 #include "deadline.h"
 
@@ -27,9 +27,9 @@ between(int64_t least, int64_t x, int64_t most)
 }
 
 /*
- * The leads follow from the longest answer, since that is close to the lease:
+ * The lead times follow from the longest answer, which is close to the lease:
  * a renewal that is merely due must not look like the end.  The newest answer
- * counts, also if it says less than the one before.
+ * sets the deadline, even if it is shorter than the one before.
  */
 void
 deadline_learn(Deadline *deadline, instant sent, int64_t left)
@@ -43,7 +43,7 @@ deadline_learn(Deadline *deadline, instant sent, int64_t left)
 	deadline->term_at = deadline->kill_at - deadline->grace;
 }
 
-/* It is over or about to be: what is left is the grace, if that much is. */
+/* The term is over or about to be: at most the grace is left. */
 void
 deadline_lost(Deadline *deadline, instant at)
 {

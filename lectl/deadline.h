@@ -21,7 +21,7 @@ typedef struct Deadline
 	instant		kill_at;		/* and KILL */
 	int64_t		grace;			/* time between the two */
 	int64_t		ask_every;
-	int64_t		longest;		/* that the server ever said is left */
+	int64_t		longest;		/* longest time left that the server told */
 } Deadline;
 
 extern instant now(void);

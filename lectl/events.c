@@ -13,8 +13,8 @@
 #include "events.h"
 
 /*
- * Not poll's own timeout: it does not count what the machine sleeps, and a
- * deadline that passed meanwhile is to be seen at once.
+ * Not poll's own timeout: it does not count the machine's sleep, and we must
+ * see at once a deadline that passed meanwhile.
  */
 int
 open_timer(void)
@@ -44,7 +44,7 @@ clear_timer(int timer)
 	(void) n;
 }
 
-/* Those that are passed on, and the end of children. */
+/* The signals that we pass on, and SIGCHLD. */
 static const int ours[] = {
 	SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD
 };
@@ -61,9 +61,9 @@ our_mask(void)
 }
 
 /*
- * We cannot do without the end of children and a TERM that ends, whatever our
- * caller does with them; nor can the command.  What else the caller ignores,
- * as under nohup, is the command's, too.
+ * We and the command need SIGCHLD, and a TERM that ends the process, even if
+ * our caller ignores or blocks them.  The command inherits other ignored
+ * signals, as under nohup.
  */
 void
 events_reset(void)
@@ -85,17 +85,17 @@ events_open(Events *events)
 
 	sigprocmask(SIG_BLOCK, &mask, &events->mask_before);
 
-	/* who reads our messages may be gone; that is no reason to end */
+	/* a vanished reader of our messages is no reason to end */
 	events->pipe_before = signal(SIGPIPE, SIG_IGN);
 
-	/* and we go on if the terminal is the command's */
+	/* we go on while the command has the terminal */
 	events->output_before = signal(SIGTTOU, SIG_IGN);
 	events->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	events->timer = open_timer();
 	return events->signals >= 0 && events->timer >= 0;
 }
 
-/* For the command, which expects what lectl's caller set. */
+/* Restores the caller's settings, for the command. */
 void
 events_give_back(const Events *events)
 {
@@ -104,7 +104,7 @@ events_give_back(const Events *events)
 	sigprocmask(SIG_SETMASK, &events->mask_before, NULL);
 }
 
-/* After we have given them back for a while ourselves. */
+/* Undoes events_give_back(). */
 void
 events_take_again(const Events *events)
 {
@@ -115,7 +115,7 @@ events_take_again(const Events *events)
 	signal(SIGTTOU, SIG_IGN);
 }
 
-/* Has something come from the socket (-1: none), or may it be written to? */
+/* true: the socket (-1: none) is ready. */
 bool
 events_wait(Events *events, int socket, bool to_write, instant until)
 {
@@ -131,7 +131,7 @@ events_wait(Events *events, int socket, bool to_write, instant until)
 	return fds[2].revents != 0;
 }
 
-/* The next signal that has come, 0: none. */
+/* The next pending signal, 0: none. */
 int
 events_signal(Events *events)
 {

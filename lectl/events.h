@@ -14,12 +14,12 @@ typedef struct Events
 {
 	int			signals;
 	int			timer;
-	sigset_t	mask_before;	/* what the command gets back */
+	sigset_t	mask_before;	/* the caller's, for the command */
 	void		(*pipe_before) (int);
 	void		(*output_before) (int);
 } Events;
 
-/* a timer is over when the instant has come, whatever slept meanwhile */
+/* timers count the machine's sleep, too */
 extern int	open_timer(void);
 extern void set_timer(int timer, instant at);
 extern void clear_timer(int timer);

@@ -4,28 +4,28 @@
  * lectl exec: a command that runs only while its caller leads.
  *
  * The session holds the election, and keeps a transaction open that is bound
- * to the term: whoever has the term given up waits for that transaction, and
- * so for the command.  While the command runs we ask again and again for how
- * long the term is good.  Whatever ends it (an answer, a lost connection, no
- * answer in time) ends the command before anybody else can lead, see
- * deadline.c.
+ * to the term: giving up the term waits for that transaction, and so for the
+ * command.
+ * While the command runs we keep asking for how long the term is good.  The
+ * end of the term (by an answer, a lost connection, no answer in time) ends
+ * the command before another node can lead, see deadline.c.
  */
 #include "command.h"
 
 /*
- * A transaction is never older than this: people watch for old ones.  Tests
- * have less of it, in milliseconds, in the environment.
+ * No transaction gets older than this, as monitoring alerts on old ones.
+ * Tests set less, in milliseconds, in the environment.
  */
 #define BIND_EVERY		(10 * SEC)
 #define BIND_EVERY_VARIABLE	"LECTL_BIND_EVERY"
 
-/* So long we wait for the server to confirm that the term is given up. */
+/* How long we wait for the server to confirm the release. */
 #define GOODBYE			(10 * SEC)
 
-/* So long what was killed has to die, if the deadline leaves less. */
+/* Killed processes get at least this time to die. */
 #define DYING			(1 * SEC)
 
-/* For how long the term of the election (a literal) is good, microseconds. */
+/* For how long the election's term (a literal) is good, in microseconds. */
 #define REMAINING		"(extract(epoch FROM le_remaining(%s)) * 1000000)::bigint"
 
 typedef struct Exec
@@ -46,8 +46,8 @@ typedef struct Exec
 	bool		killed;
 	bool		in_time;		/* the command has ended within the term */
 	bool		told_to_end;	/* by our caller */
-	char	   *due;			/* the tick that we are called for, or NULL */
-	char	   *tick;			/* that is being run */
+	char	   *due;			/* the tick that is due, or NULL */
+	char	   *tick;			/* the tick that the command runs */
 	int			interrupted;	/* by this signal, before the command began */
 } Exec;
 
@@ -67,7 +67,7 @@ lose(Exec *exec, const char *why)
 		command_signal(&exec->command, SIGTERM);
 }
 
-/* Is there anything to end?  Before the command starts it does no harm. */
+/* A loss matters only while the command runs. */
 static bool
 is_at_stake(const Exec *exec)
 {
@@ -148,10 +148,7 @@ lose_connection(Exec *exec)
 	hang_up(exec);
 }
 
-/*
- * Waits once, until the instant or until anything happens, and sees to what
- * has.
- */
+/* Waits once, for an event or until the instant, and handles the events. */
 static void
 turn(Exec *exec, instant until)
 {
@@ -169,9 +166,9 @@ turn(Exec *exec, instant until)
 /* ---- asking ---- */
 
 /*
- * The answer of what was sent last.  NULL: none by the instant, or it does not
- * matter any more: the term or the connection is lost, the command has ended,
- * or we are to end.  While the command runs its deadline is kept.
+ * The answer to the last query.  NULL: none by the instant, or it no longer
+ * matters: the term or the connection is lost, the command has ended, or we
+ * are to end.  While the command runs its deadline is kept.
  */
 static PGresult *
 answer(Exec *exec, instant until)
@@ -244,7 +241,7 @@ literal(Exec *exec, const char *text)
 	return quoted;
 }
 
-/* Nothing runs yet: what the server says ends us. */
+/* Nothing runs yet, so we just end. */
 static void
 give_up(Exec *exec, const PGresult *result)
 {
@@ -294,8 +291,8 @@ must_be(bool fine, const char *what)
 }
 
 /*
- * The tick that we are called for, as le_run() names it.  Named before we wait
- * for our turn: afterwards another one may be due.
+ * The tick that is due, as le_run() computes it.  We do so before we wait for
+ * our turn: afterwards another tick may be due.
  */
 static void
 name_tick(Exec *exec)
@@ -363,7 +360,7 @@ acquire(Exec *exec)
 	PQclear(result);
 }
 
-/* A transaction begins, and is bound to the term. */
+/* Begins a transaction and binds it to the term. */
 static char *
 bind_query(Exec *exec)
 {
@@ -373,9 +370,9 @@ bind_query(Exec *exec)
 }
 
 /*
- * The bound transaction ends, and another begins.  Between the two nobody who
- * gives up the term waits for us, so it must not begin once that has: asked
- * for in the very moment before, by an error if it has.  That must not end the
+ * Ends the bound transaction and begins another.  Between the two, giving up
+ * the term does not wait for us, so we must not commit once that has begun:
+ * the query just before raises an error then.  The error must not end the
  * transaction either, hence the savepoint.
  */
 static char *
@@ -391,7 +388,7 @@ rebind_query(Exec *exec)
 	return query;
 }
 
-/* Both of the term that the transaction is bound to. */
+/* Both results are of the term that the transaction is bound to. */
 static char *
 remaining_query(Exec *exec)
 {
@@ -406,7 +403,7 @@ is_our_term(const Exec *exec, const PGresult *result)
 		strcmp(PQgetvalue(result, 0, 0), exec->token) == 0;
 }
 
-/* Does the answer say that the same term goes on? */
+/* true: the same term goes on. */
 static bool
 is_confirmed(const Exec *exec, const PGresult *result)
 {
@@ -440,7 +437,7 @@ bind_first(Exec *exec)
 	PQclear(result);
 }
 
-/* Perhaps nobody waits for the command any more: no time for grace. */
+/* The next leader may no longer wait for the command: no grace. */
 static void
 lose_at_once(Exec *exec, const char *why)
 {
@@ -449,14 +446,14 @@ lose_at_once(Exec *exec, const char *why)
 	keep_deadline(exec);
 }
 
-/* The transaction is bound still: whoever gives up the term waits for us. */
+/* The transaction is still bound, so giving up the term waits for us. */
 static bool
 is_given_up(const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
 	return sqlstate != NULL &&
-		strcmp(sqlstate, "22007") == 0;	/* of the words for an interval */
+		strcmp(sqlstate, "22007") == 0;	/* our text is no interval */
 }
 
 static void
@@ -480,7 +477,7 @@ rebind(Exec *exec)
 }
 
 /*
- * A term that is not renewed any more is not bound again: its commit might be
+ * We do not rebind a term that seems no longer renewed: its commit might be
  * refused, and an abort ends the binding, too.
  */
 static bool
@@ -513,7 +510,7 @@ confirm(Exec *exec)
 		rebind(exec);
 }
 
-/* To the COMMIT of a transaction that has failed the server says ROLLBACK. */
+/* The server answers ROLLBACK to the COMMIT of a failed transaction. */
 static bool
 is_committed(PGresult *result)
 {
@@ -522,8 +519,8 @@ is_committed(PGresult *result)
 }
 
 /*
- * In good order, so that the next leader need not wait for the lease to run
- * out.  If the commit is refused the term was over before we knew.
+ * Releases the term, so that the next leader need not wait for the end of the
+ * lease.  If the commit is refused, the term was over before we knew.
  */
 static void
 release(Exec *exec)
@@ -547,7 +544,7 @@ release(Exec *exec)
 
 /* ---- the command ---- */
 
-/* ^C typed at a terminal that the command had and we had not, or its end. */
+/* ^C or a hangup of the terminal, which the command had and we had not. */
 static bool
 is_typed(const Command *command)
 {
@@ -556,7 +553,7 @@ is_typed(const Command *command)
 		 command->code == 128 + SIGHUP);
 }
 
-/* Confirms the term whenever that is due, until the instant or the end. */
+/* Confirms the term regularly, until the instant or the end. */
 static void
 lead_until(Exec *exec, instant until)
 {
@@ -576,9 +573,9 @@ lead_until(Exec *exec, instant until)
 }
 
 /*
- * Waits until whoever led before is ended for certain, and until the term is
- * good for a while: the store may just have come back, its next proof being
- * under way.
+ * Waits until the previous leader's command is certainly ended, and until the
+ * term is good for a while: the store may just have come back, with the next
+ * proof still under way.
  */
 static void
 settle(Exec *exec, int64_t time)
@@ -593,7 +590,7 @@ settle(Exec *exec, int64_t time)
 		exit(LECTL_NOT_LEADER);
 }
 
-/* Takes the tick, or one before it that was left undone or missed. */
+/* Claims the tick, or an earlier one that was left undone or missed. */
 static void
 claim(Exec *exec)
 {
@@ -623,9 +620,9 @@ claim(Exec *exec)
 }
 
 /*
- * What is not known to have failed of itself stays as it is, for who catches
- * up: so does what we were told to end.  An error must not end the bound
- * transaction, whose commit tells whether the term has lasted.
+ * A claim is marked as failed only if the command failed by itself; one that
+ * we were told to end stays for the catch-up.  An error must not end the bound
+ * transaction: its commit tells if the term has lasted.
  */
 static void
 end_claim(Exec *exec)
@@ -674,7 +671,7 @@ start(Exec *exec)
 	}
 }
 
-/* What cannot be ended must not keep the term for ever. */
+/* Unkillable processes must not keep the term for ever. */
 static void
 abandon(Exec *exec)
 {
@@ -688,8 +685,8 @@ abandon(Exec *exec)
 }
 
 /*
- * The answer of a question that was under way when the command ended.  If the
- * transaction has been bound to another term its commit tells nothing of ours.
+ * The answer to the query in flight when the command ended.  If the
+ * transaction is now bound to another term, its commit says nothing of ours.
  */
 static void
 take_last_answer(Exec *exec)
@@ -703,7 +700,7 @@ take_last_answer(Exec *exec)
 	PQclear(result);
 }
 
-/* Nothing of it must run when the session ends, and the term with it. */
+/* No process of the command may outlive the session, which ends the term. */
 static void
 finish(Exec *exec)
 {
@@ -715,14 +712,14 @@ finish(Exec *exec)
 	if (exec->guard.pid > 0)
 		guard_dismiss(&exec->guard);
 
-	/* it may have been the guard that ended it */
+	/* the guard may have ended the command, at the deadline */
 	keep_deadline(exec);
 	exec->in_time = !exec->lost;
 	if (exec->in_time && exec->conn != NULL)
 		take_last_answer(exec);
 }
 
-/* Runs it once; is there more to run? */
+/* Runs the command once; true: an earlier tick was run, go on. */
 static bool
 run(Exec *exec)
 {

@@ -1,18 +1,17 @@
 /*
  * lectl/guard.c
  *
- * The parent of the command: a second process that ends it, and all that it
- * has started, also if lectl itself cannot: because it was killed, or stands
- * still when the deadline comes.
+ * The parent of the command: a second process that ends the command and its
+ * descendants, even if lectl was killed or is stopped at the deadline.
  *
- * It is the reaper of its descendants, so whatever the command starts stays
- * below it, in whichever process group or session.  They are all that is ever
- * below it: children that lectl was born with, and orphans that come to a
- * lectl that is process 1, are lectl's and none of the guard's business.
+ * The guard is the reaper of its descendants, so all processes of the command
+ * stay below it, whatever their process group or session, and no others:
+ * lectl's inherited children, and orphans adopted by lectl as process 1, stay
+ * lectl's.
  *
- * It also has the connection's socket open, of which it makes no use.  So when
- * lectl is killed, the server does not see the session end, and gives nobody
- * else the lead, before all of that is gone.
+ * The guard also keeps the connection's socket open, without using it.  So
+ * when lectl is killed, the server sees the session end, and another node can
+ * lead, only after all these processes are gone.
  */
 #include "postgres_fe.h"
 
@@ -29,10 +28,10 @@
 #include "events.h"
 #include "guard.h"
 
-/* So long the socket is kept open for processes that do not die. */
+/* How long we keep the socket open for processes that do not die. */
 #define LINGER		(5 * SEC)
 
-/* Words on the lifeline.  Its end means that lectl is dead. */
+/* Words on the lifeline.  End of file: lectl is dead. */
 #define LOOK_AGAIN	'l'			/* at kill_at */
 #define END_ALL		'e'
 #define DISMISSED	'd'
@@ -45,17 +44,17 @@ typedef struct Watch
 	int			lifeline;
 	int			timer;
 	int			children;
-	bool		ending;			/* all that the command has started */
-	bool		signaled;		/* it only, by a signal that it may survive */
+	bool		ending;			/* the command and its descendants */
+	bool		signaled;		/* the command was sent its signal */
 	bool		alone;			/* lectl is dead */
-	instant		limit;			/* then: so long we stay */
+	instant		limit;			/* then: until when we stay */
 } Watch;
 
 /* ---- the guard ---- */
 
 /*
- * Has the command ended?  It is left to be waited for: as long as it is not,
- * nobody else can have its number, nor its group's.
+ * Notes the end of the command.  It stays a zombie, so that no other process
+ * or group can get its number.
  */
 static void
 look_at_command(Watch *watch)
@@ -76,10 +75,9 @@ look_at_command(Watch *watch)
 }
 
 /*
- * KILL to each child but the command, or its end; are there any?  What a child
- * had started is a child of ours when it is dead, so there may be more after
- * any that was there.  If we cannot see them we do not know that there are
- * none.
+ * Reaps or kills each child but the command; true: there may be more.  When a
+ * child dies, we become the parent of its children, so look again after any
+ * child.  true, too, if we cannot list the children.
  */
 static bool
 end_children(Watch *watch, bool to_kill)
@@ -116,7 +114,7 @@ end_all(Watch *watch)
 		__atomic_store_n(&watch->guarded->gone, 1, __ATOMIC_RELEASE);
 }
 
-/* What may survive its signal is ended by no more than that. */
+/* KILL ends the descendants, too; another signal goes to the group, once. */
 static void
 end_command(Watch *watch)
 {
@@ -151,7 +149,7 @@ obey(Watch *watch)
 		_exit(0);
 }
 
-/* Waits once, and sees to what has happened. */
+/* Waits once, and handles the events. */
 static void
 turn(Watch *watch)
 {
@@ -202,8 +200,8 @@ open_children(void)
 }
 
 /*
- * All signals are blocked, as they are in lectl: what ends lectl in good order
- * is not for us.
+ * Signals are blocked, as in lectl: those that end lectl in good order are not
+ * for us.
  */
 static void
 watch_over(Watch *watch)
@@ -213,7 +211,7 @@ watch_over(Watch *watch)
 	_exit(0);
 }
 
-/* How the start went. */
+/* The result of the start. */
 typedef struct Birth
 {
 	pid_t		pid;
@@ -236,7 +234,7 @@ be_guard(Guarded *guarded, pid_t lectl, int lifeline, int report,
 	birth.pid = watch.timer >= 0 && watch.children >= 0 ? start(what) : -1;
 	birth.error = errno;
 	if (birth.pid > 0)
-		setpgid(birth.pid, birth.pid);	/* whoever comes first */
+		setpgid(birth.pid, birth.pid);	/* the child does, too: a race */
 	guarded->group = birth.pid;
 	if (write(report, &birth, sizeof(birth)) != sizeof(birth) || birth.pid < 0)
 		_exit(1);
@@ -257,7 +255,7 @@ say(Guard *guard, char word)
 	kill(guard->pid, SIGCONT);	/* somebody may have stopped it */
 }
 
-/* Both pipes, and what is shared. */
+/* Makes the pipes and the shared memory. */
 static bool
 prepare(Guard *guard, int lifeline[2], int report[2])
 {
@@ -267,7 +265,7 @@ prepare(Guard *guard, int lifeline[2], int report[2])
 		pipe2(lifeline, O_CLOEXEC) == 0 && pipe2(report, O_CLOEXEC) == 0;
 }
 
-/* Has it started the command? */
+/* true: the guard has started the command. */
 static bool
 take_report(int report)
 {
@@ -319,8 +317,8 @@ guard_move(Guard *guard, instant kill_at)
 }
 
 /*
- * The command has ended: so does what it left running.  false: some of it is
- * still there at the limit, as what the kernel does not let go of.
+ * The command has ended; end its descendants, too.  false: some of them still
+ * run at the limit, stuck in the kernel.
  */
 bool
 guard_end_all(Guard *guard, instant limit)
@@ -337,7 +335,7 @@ guard_end_all(Guard *guard, instant limit)
 	return true;
 }
 
-/* Nobody must be ended by it any more. */
+/* From now on the guard must not end anything. */
 void
 guard_dismiss(Guard *guard)
 {

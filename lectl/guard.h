@@ -1,8 +1,8 @@
 /*
  * lectl/guard.h
  *
- * The parent of the command: ends it, and all that it has started, also if
- * lectl itself cannot.
+ * The parent of the command: ends the command and its descendants, even if
+ * lectl cannot.
  */
 #ifndef LECTL_GUARD_H
 #define LECTL_GUARD_H
@@ -15,11 +15,11 @@
 typedef struct Guarded
 {
 	instant		kill_at;
-	int			signal;			/* what the command is ended by */
-	pid_t		group;			/* the command's; it is waited for last */
+	int			signal;			/* ends the command */
+	pid_t		group;			/* the command's, which is reaped last */
 	int			ended;			/* the command */
-	int			code;			/* then: what a shell would say */
-	int			gone;			/* all that it has started, too */
+	int			code;			/* then: as a shell reports it */
+	int			gone;			/* its descendants, too */
 } Guarded;
 
 typedef struct Guard
@@ -27,7 +27,7 @@ typedef struct Guard
 	Guarded    *guarded;
 	pid_t		pid;			/* 0: none */
 	bool		dead;			/* somebody has ended it */
-	int			lifeline;		/* we hold it open as long as we live */
+	int			lifeline;		/* its end of file tells of our death */
 } Guard;
 
 /* Starts the command; negative: it could not. */

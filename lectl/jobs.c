@@ -1,13 +1,13 @@
 /*
  * lectl/jobs.c
  *
- * What is asked about jobs, by whichever command.
+ * The query about jobs, shared by the commands.
  */
 #include "lectl.h"
 
 /*
- * $1: of these elections, $2: of this job; NULL: of all.  A tick may lie in
- * the future, since the clock of the claimant counts.
+ * $1: the elections, $2: the job; NULL: all.  A tick may lie in the future,
+ * since the claimant's clock counts.
  */
 const char	jobs_query[] =
 	"SELECT election, job, node, state, fencing_token, "

@@ -1,7 +1,7 @@
 /*
  * lectl/lectl.h
  *
- * Leader election at the shell: what all of the program's files know.
+ * Leader election at the shell: declarations for all of the program's files.
  */
 #ifndef LECTL_H
 #define LECTL_H
@@ -15,15 +15,15 @@
 #include "libpq-fe.h"
 
 /*
- * Exit codes of our own.  Those of sysexits.h where one fits; a command's own
- * code is passed on, so they are far from what commands use.
+ * Our own exit codes, from sysexits.h where one fits.  We pass on a command's
+ * code, so ours are far from those that commands use.
  */
 #define LECTL_USAGE			64
 #define LECTL_UNAVAILABLE	69	/* server or store, nothing was run */
 #define LECTL_SOFTWARE		70	/* the system refused us something */
 #define LECTL_NOT_LEADER	75	/* or the tick is taken */
 #define LECTL_REFUSED		77	/* privileges, configuration */
-#define LECTL_LOST			79	/* the term was over before the command */
+#define LECTL_LOST			79	/* the term ended before the command */
 #define LECTL_CANNOT_RUN	126
 #define LECTL_NOT_FOUND		127
 
@@ -44,9 +44,8 @@ typedef struct Options
 	char	   *dbname;
 	int			password;		/* -1 never ask, 0 when needed, 1 ask first */
 
-	const char *word;			/* the command's */
-	char	  **words;			/* after the name of the command, NULL at the
-								 * end */
+	const char *word;			/* the command's name */
+	char	  **words;			/* after that name, NULL at the end */
 	int			n_words;
 
 	/* exec */
@@ -57,7 +56,7 @@ typedef struct Options
 	char	   *job;			/* NULL: no ticks; of check: all */
 	char	   *every;
 	bool		catch_up;
-	const char *missed;			/* NULL: not said */
+	const char *missed;			/* NULL: not given */
 	char	  **command;		/* and its arguments, NULL at the end */
 
 	/* list */
@@ -79,8 +78,8 @@ typedef struct Options
 	char	   *critical;
 
 	/* watch */
-	char	   *run;			/* what a shell runs at each change */
-	bool		first;			/* and for what is found first */
+	char	   *run;			/* a shell runs this at each change */
+	bool		first;			/* and for the leaders found first */
 	char	   *interval;
 } Options;
 
@@ -95,12 +94,12 @@ typedef enum JobsColumn
 	JOBS_SINCE,					/* when it began */
 	JOBS_TICK,
 	JOBS_REMARK,
-	JOBS_LOCAL,					/* the record is this instance's alone */
+	JOBS_LOCAL,					/* only this instance has the record */
 	JOBS_AGE,					/* seconds since the tick */
 	JOBS_LATE					/* the next tick should have been claimed */
 } JobsColumn;
 
-/* One question, and how to ask it. */
+/* A query with its parameters. */
 typedef struct Question
 {
 	const char *query;
@@ -112,7 +111,7 @@ typedef struct Question
 
 #define MAX_ANSWERS		8
 
-/* One of the hosts that were named, if each is asked and not just any. */
+/* A named host, for commands that ask each host and not just any. */
 typedef struct Host
 {
 	char	   *name;			/* for people: host:port */
@@ -120,13 +119,13 @@ typedef struct Host
 	char	   *hostaddr;
 	char	   *port;
 	PGconn	   *conn;
-	char	   *error;			/* why there are no answers; NULL: there are */
-	int			code;			/* the exit code for that */
+	char	   *error;			/* NULL: there are answers */
+	int			code;			/* the exit code for the error */
 	PGresult   *answers[MAX_ANSWERS];
 
 	/* connect.c's own */
-	int			step;			/* which question is under way, -1: none yet */
-	int			events;			/* what to poll for */
+	int			step;			/* the query in flight, -1: none yet */
+	int			events;			/* for poll */
 	instant		limit;
 } Host;
 

@@ -1,8 +1,8 @@
 # lectl/lectl.mk
 #
 # lectl, a client: leader election at the shell.  PGXS builds a program or a
-# library, not both, so this has rules of its own.  Part of the Makefile, which
-# includes it after pgxs.mk, if that is there.
+# library, not both, so these are our own rules.  The Makefile includes this file
+# after pgxs.mk, if PGXS is installed.
 
 #: The client, part of all, install and uninstall:
 #:   lectl          build it (lectl/lectl) and its manual page; EMULATOR=command
@@ -12,8 +12,8 @@
 LECTL_OBJS = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/lectl/*.c)))
 EXTRA_CLEAN += lectl/lectl lectl/lectl.1 $(LECTL_OBJS) $(LECTL_OBJS:.o=.d)
 
-# A server may be there without what clients are built with: libpq-dev.
-# libpgfeutils prints tables; all packages that have libpgcommon have it.
+# A server may be installed without libpq-dev, which builds clients.
+# libpgfeutils prints tables; all packages with libpgcommon have it.
 ifneq ($(and $(libpq_pgport),$(wildcard $(libpq_srcdir)/libpq-fe.h)),)
 LECTL_DIR = $(if $(out_of_tree),$(CURDIR)/)lectl
 
@@ -26,9 +26,9 @@ $(LECTL_DIR):
 	$(MKDIR_P) $@
 endif
 
-# libpq_pgport names the libraries that it is called after with some servers only,
-# and those come behind what makes use of them.  The static libraries of a server
-# that somebody built need not be fit for a position-independent program.
+# libpq_pgport includes libpgcommon and libpgport with some servers only, and
+# libraries come behind their users.  The static libraries of a self-built server
+# may be unfit for a position-independent program.
 LECTL_LIBS = -L$(pkglibdir) -L$(libdir) -lpgfeutils -lpgcommon -lpgport \
 	$(libpq_pgport) -lm
 LECTL_LINK = $(CC) $(CFLAGS) $(LECTL_OBJS) $(LDFLAGS) $(LDFLAGS_EX) \
@@ -37,7 +37,7 @@ LECTL_LINK = $(CC) $(CFLAGS) $(LECTL_OBJS) $(LDFLAGS) $(LDFLAGS_EX) \
 lectl/lectl: $(LECTL_OBJS)
 	$(LECTL_LINK) -o $@ || $(LECTL_LINK) -no-pie -o $@
 
-# The program knows best what it does.
+# The program's help is the source of its manual page.
 lectl/lectl.1: lectl/lectl $(srcdir)/lectl/man.awk
 	$(EMULATOR) lectl/lectl --help > $@.help
 	awk -f $(srcdir)/lectl/man.awk $@.help > $@ || { rm -f $@; exit 1; }

@@ -4,15 +4,15 @@
  * lectl list: elections, jobs and nodes, as several instances see them, in one
  * table.
  *
- * Each of the hosts tells of itself: which elections it holds or seeks.  What
- * it has seen of others (leaders, nodes, the jobs in the store) is shown once,
- * and of nodes only what was not asked itself.
+ * Each host reports the elections that it holds or seeks.  Its view of others
+ * (leaders, nodes, the jobs in the store) is shown once, and without the nodes
+ * that answered themselves.
  */
 #include "table.h"
 
 #define ANSWER_WITHIN	(30 * SEC)
 
-/* The columns, and those of the queries below, which have more behind. */
+/* The columns; the queries below have more behind these. */
 enum
 {
 	COLUMN_ELECTION,
@@ -32,7 +32,7 @@ static const char *const headers[TABLE_COLUMNS] = {
 };
 static const bool numbers[TABLE_COLUMNS] = {[COLUMN_TOKEN] = true};
 
-/* Those of one election, in this order; then what belongs to none. */
+/* The order of an election's rows, then those without an election. */
 enum
 {
 	RANK_LEADER,
@@ -49,7 +49,7 @@ enum
 	ASK_JOBS
 };
 
-/* This instance, once for each election, or once if there is none. */
+/* This instance: a row for each election, or one row if there is none. */
 static const char status_query[] =
 	"SELECT s.election, NULL, "
 	"coalesce(n.node, pg_catalog.current_setting('leader_election.node_name')), "
@@ -65,7 +65,7 @@ static const char status_query[] =
 #define STATUS_INCARNATION	10
 #define STATUS_LEADS		11
 
-/* The others, as this instance sees them. */
+/* The other nodes, as this instance sees them. */
 static const char nodes_query[] =
 	"SELECT NULL, NULL, node, NULL, state, NULL, NULL, NULL, "
 	"'last seen ' || pg_catalog.date_trunc('second', last_proof_seen_at), "
@@ -104,7 +104,7 @@ take_error(Table *table, const Host *host, const char *state,
 	return code;
 }
 
-/* An answer that is an error has a row, too. */
+/* An error has a row, too. */
 static int
 take_failure(Table *table, const Host *host, const char *state,
 			 const PGresult *result)
@@ -140,7 +140,7 @@ has_leader(const Table *table, const char *election)
 	return false;
 }
 
-/* Leaders that were not asked, or do not know yet, or any more. */
+/* Leaders that were not asked, or do not see themselves as leader. */
 static void
 take_holders(Table *table, const Host *host)
 {
@@ -211,7 +211,7 @@ take_nodes(Table *table, const Host *host, const Host *hosts, int n)
 	}
 }
 
-/* The store has one record of each job, unless it is the instance itself. */
+/* Jobs are the same on all hosts, except with store local. */
 static int
 take_jobs(Table *table, const Host *host)
 {
@@ -267,7 +267,7 @@ compare_rows(const void *a, const void *b)
 	return found;
 }
 
-/* The worst of all that went wrong. */
+/* The highest exit code counts. */
 static void
 raise_code(int *code, int other)
 {

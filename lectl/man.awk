@@ -1,7 +1,7 @@
 # lectl/man.awk
 #
-# Makes the manual page of what "lectl --help" prints: its first line is the
-# name, each of its parts a section, as it stands there.
+# Makes the manual page from the output of "lectl --help": its first line is the
+# name, each of its parts a section, unchanged.
 
 function section(title)
 {

@@ -89,10 +89,10 @@ static const struct Command
 	0, INT_MAX}
 };
 
-/* Monitoring systems take what others say by 64 for a warning or worse. */
+/* Monitoring systems know no 64. */
 #define CHECK_UNKNOWN	3
 
-static const struct Command *command;	/* that was named, or NULL */
+static const struct Command *command;	/* the named one, or NULL */
 
 static bool
 is_check(void)
@@ -100,7 +100,7 @@ is_check(void)
 	return command != NULL && command->run == run_check;
 }
 
-/* Nothing was asked yet. */
+/* For errors before the first query. */
 void
 end_before(int code)
 {
@@ -139,10 +139,7 @@ to_missed(const char *name)
 	exit(LECTL_USAGE);
 }
 
-/*
- * Whatever follows the word of a command may be meant for something else, so
- * there it is none of ours.
- */
+/* Behind the command's word the option may be meant for another program. */
 static char *
 cluster_before_command(char *name)
 {
@@ -257,7 +254,7 @@ take_option(Options *options, int option)
 	}
 }
 
-/* getopt answers "?" to what it does not know, too. */
+/* getopt returns "?" for unknown options, too. */
 static void
 look_for_help(int option, char **argv)
 {
@@ -286,7 +283,7 @@ name_command(Options *options, char *word)
 	}
 }
 
-/* Those of monitoring plugins, where it is one of ours. */
+/* check has the options of monitoring plugins, -w and -c. */
 static int
 next_option(int argc, char **argv)
 {
@@ -299,7 +296,7 @@ next_option(int argc, char **argv)
 	return option == 'c' ? OPT_CRITICAL : option;
 }
 
-/* After two words of exec comes its command, whose options are its own. */
+/* exec takes one word; then comes its command, with options of its own. */
 static bool
 takes_words(const Options *options)
 {
@@ -362,8 +359,8 @@ must(bool fine, const char *what)
 }
 
 /*
- * Options stand before, between and after our words; what follows these two of
- * exec is the command, "--" or not, and its options are its own.
+ * Our options stand before, between and after our words; behind "exec
+ * ELECTION" comes the command, with or without "--", and its own options.
  */
 void
 read_options(Options *options, int argc, char **argv)

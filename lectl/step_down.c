@@ -1,18 +1,16 @@
 /*
  * lectl/step_down.c
  *
- * lectl step-down: an instance gives up what it leads, and stays away for a
- * while.
+ * lectl step-down: an instance gives up its term, and stays away for a while.
  *
- * With one host it is that instance, whether it leads or only contends.  With
- * several it is the one that leads, and no other: who merely contends would
- * stay away at the wrong time.
+ * With one host that instance steps down, even if it only contends.  With
+ * several only the leader does: a contender would stay away at the wrong time.
  */
 #include "lectl.h"
 
 #define ANSWER_WITHIN	(30 * SEC)
 
-/* NULL if none of them leads, one of its sessions included. */
+/* The host that leads, itself or by a session; NULL: none. */
 static PGconn *
 find_leader(const Options *options, Host *hosts, int n, int *code)
 {
@@ -44,7 +42,7 @@ find_leader(const Options *options, Host *hosts, int n, int *code)
 	return leader;
 }
 
-/* How long that takes is for what is bound to the term to say. */
+/* No time limit: the call waits for transactions bound to the term. */
 static int
 step_down(const Options *options, PGconn *conn)
 {

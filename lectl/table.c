@@ -1,8 +1,8 @@
 /*
  * lectl/table.c
  *
- * Rows and columns, as people and programs want to read them: PostgreSQL's own
- * printing, as psql has it, and JSON, which that does not know.
+ * Rows and columns for people and programs: printed by PostgreSQL's code, as
+ * in psql, or as JSON, which that code lacks.
  */
 #include "table.h"
 

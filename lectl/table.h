@@ -1,7 +1,7 @@
 /*
  * lectl/table.h
  *
- * Rows and columns, as people and programs want to read them.
+ * Rows and columns for people and programs.
  */
 #ifndef LECTL_TABLE_H
 #define LECTL_TABLE_H
@@ -20,7 +20,7 @@ typedef enum TableFormat
 typedef struct TableRow
 {
 	const char *cells[TABLE_COLUMNS];	/* NULL: empty */
-	int			rank;			/* the table's user's own, to sort by */
+	int			rank;			/* for the caller, to sort by */
 } TableRow;
 
 typedef struct Table

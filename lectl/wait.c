@@ -1,10 +1,10 @@
 /*
  * lectl/wait.c
  *
- * lectl wait: until the instance that is asked leads, or somebody does.
+ * lectl wait: until this instance leads, or any node does.
  *
- * What may pass (a lost connection, a store that does not answer) is said and
- * waited for as well, until the time is over.
+ * Passing trouble (a lost connection, a silent store) is reported, and waited
+ * out until the time is over.
  */
 #include "lectl.h"
 
@@ -22,10 +22,10 @@ typedef struct Wait
 	const Options *options;
 	PGconn	   *conn;			/* NULL: lost */
 	instant		until;
-	bool		troubled;		/* and that was said */
+	bool		troubled;		/* and that was reported */
 } Wait;
 
-/* Once, until all is well again; frees what is told. */
+/* Reports trouble once, until all is well again; frees the text. */
 static void
 tell_trouble(Wait *wait, char *what)
 {
@@ -84,8 +84,9 @@ look(Wait *wait)
 }
 
 /*
- * le_is_leader() is false for what is no name, as it must not fail; we would
- * wait for ever.  This is for everybody, too, and says what is wrong.
+ * le_is_leader() must not fail, and is false for an invalid name; we would
+ * wait for ever.  le_run_call() is open to all roles, too, and raises an
+ * error.
  */
 static void
 must_be_a_name(Wait *wait)
@@ -104,7 +105,7 @@ must_be_a_name(Wait *wait)
 	PQclear(result);
 }
 
-/* Of several hosts nobody could say which is meant. */
+/* "this instance" is ambiguous with several hosts. */
 static void
 must_be_one_host(const Options *options)
 {

@@ -1,12 +1,12 @@
 /*
  * lectl/watch.c
  *
- * lectl watch: tells each change of a leader, and runs a command at each.
+ * lectl watch: reports each change of a leader, and runs a command at each.
  *
- * The store is looked at again and again, so a leader that came and went
- * between two looks is not seen.  What was seen is kept while the connection
- * is lost, so a change meanwhile is a change.  Commands run one after the
- * other, in the order of the changes, while we go on looking.
+ * We poll, so a leader that came and went between two reads is missed.  The
+ * last state survives a lost connection, so a change meanwhile is reported.
+ * Commands run one after the other, in the order of the changes, while we go
+ * on polling.
  */
 #include "command.h"
 
@@ -15,7 +15,7 @@
 #define ANSWER_WITHIN	(60 * SEC)
 #define CONNECT_EVERY	SEC
 
-/* A command that does not keep up is worth a word. */
+/* Warn at so many, as the command does not keep up. */
 #define MANY_CHANGES	100
 
 typedef struct Seen
@@ -44,18 +44,18 @@ typedef struct Watch
 	int64_t		interval;
 	char	   *max_age;		/* the interval, for the server */
 	instant		look_at;
-	bool		troubled;		/* and that was said */
-	Change	   *changes;		/* whose commands have not begun */
+	bool		troubled;		/* and that was reported */
+	Change	   *changes;		/* without a command so far */
 	Change	  **last_change;
 	int			n_changes;
-	Command		command;		/* that runs, if running */
+	Command		command;		/* valid if running */
 	bool		running;
-	int			signal;			/* that ends us */
+	int			signal;			/* ends us */
 } Watch;
 
 /* ---- trouble ---- */
 
-/* Once, until all is well again; frees what is told. */
+/* Reports trouble once, until all is well again; frees the text. */
 static void
 tell_trouble(Watch *watch, char *what)
 {
@@ -74,7 +74,7 @@ lose_connection(Watch *watch)
 	watch->look_at = now() + CONNECT_EVERY;
 }
 
-/* libpq does not heed our signals while it connects, so they end us then. */
+/* libpq connects without a look at our signals, so they end us then. */
 static void
 reconnect(Watch *watch)
 {
@@ -216,7 +216,7 @@ ask(Watch *watch, const Question *question)
 	return last;
 }
 
-/* What does not pass by itself ends us. */
+/* A permanent error ends us. */
 static bool
 is_answer(Watch *watch, const PGresult *result)
 {
@@ -263,7 +263,7 @@ tell_change(const Seen *seen, const char *leader, const char *token)
 		printf(" (token %s)", token);
 	putchar('\n');
 	if (fflush(stdout) != 0)
-		exit(LECTL_SOFTWARE);	/* nobody reads what we tell */
+		exit(LECTL_SOFTWARE);	/* our reader is gone */
 }
 
 static void
@@ -303,7 +303,7 @@ look_at(Watch *watch, Seen *seen)
 	return fine;
 }
 
-/* Without names: whatever the instance knows of; once seen, for ever. */
+/* Without names we watch all elections that the instance ever listed. */
 static bool
 look_for_elections(Watch *watch)
 {
