@@ -1,8 +1,8 @@
 # gateway/man.awk
 #
-# Makes the manual page of what "le-gateway schema --help" and "le-gateway help"
-# print, one behind the other: the program knows best what it does.  What both
-# have is left out of the first.
+# Makes the manual page from the output of "le-gateway schema --help" and
+# "le-gateway help", one behind the other.  Options of both are left out of the
+# first.
 
 function put(text)
 {

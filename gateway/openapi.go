@@ -11,5 +11,5 @@ import (
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-// Version is the gateway's, and that of its description: info.version.
+// Version is that of the gateway and of its description: info.version.
 var Version = string(regexp.MustCompile(`(?m)^  version: (\S+)$`).FindSubmatch(OpenAPI)[1])

@@ -62,7 +62,7 @@ func run(args []string, out, errOut io.Writer) int {
 	}
 }
 
-// help goes to standard output when it was asked for.
+// helpTo returns standard output for help that was asked for.
 func helpTo(args []string, out, errOut io.Writer) io.Writer {
 	for _, a := range args {
 		if a == "-h" || a == "-help" || a == "--help" {
@@ -151,9 +151,9 @@ func serve(args []string, out, errOut io.Writer) error {
 	go reload(ctx, hup, tell, log, c, tokens, certs)
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(listener) }()
-	// Ready without Cassandra: a machine that boots must not wait for it, a start
-	// that takes too long is ended and tried again for nothing, and what clients
-	// are told meanwhile ("not-applied") sends them to the next gateway.
+	// Ready without Cassandra: a boot must not wait for it, systemd would end and
+	// repeat a long start in vain, and the answer "not-applied" meanwhile sends
+	// clients to the next gateway.
 	tell(notify.Ready, "listening on "+listener.Addr().String())
 	watched, unwatch := context.WithCancel(context.Background()) // while it stops, too
 	defer unwatch()
@@ -170,7 +170,7 @@ func serve(args []string, out, errOut io.Writer) error {
 	return shutdown(c.Shutdown, handler, srv, svc, db)
 }
 
-// pulse is the work that the watchdog is fed by.
+// pulse is the work that feeds the watchdog.
 func pulse(h *api.Server) func(time.Duration) string {
 	return func(limit time.Duration) string {
 		if err := h.Pulse(limit); err != nil {
@@ -194,8 +194,8 @@ func shutdown(limit time.Duration, h *api.Server, srv *http.Server, svc *lease.S
 	return nil
 }
 
-// reload reads tokens and certificates again on SIGHUP. What is no good is
-// reported, and the old stays in use.
+// reload reads tokens and certificates again on SIGHUP. It reports invalid
+// files and keeps the old contents.
 func reload(ctx context.Context, hup <-chan os.Signal, tell func(state, text string), log *slog.Logger, c *config.Config,
 	tokens *auth.Tokens, certs *certificates) {
 	for {
@@ -222,7 +222,7 @@ func reload(ctx context.Context, hup <-chan os.Signal, tell func(state, text str
 	}
 }
 
-// warn tells of settings and files that keep out fewer than they could.
+// warn logs weak settings and file modes.
 func warn(log *slog.Logger, c *config.Config) {
 	for _, weak := range c.Weak() {
 		log.Warn("weak set-up", "problem", weak)
@@ -236,7 +236,7 @@ type certificates struct {
 	pool atomic.Pointer[x509.CertPool]
 }
 
-// loadCerts returns nil where no TLS is asked for.
+// loadCerts returns nil without TLS.
 func loadCerts(c *config.Config) (*certificates, error) {
 	if c.TLSCert == "" {
 		return nil, nil
@@ -265,7 +265,7 @@ func (s *certificates) reload() error {
 	return nil
 }
 
-// config makes a new tls.Config for each connection, from what is loaded now.
+// config makes a tls.Config for each connection, from the certificates of now.
 func (s *certificates) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {

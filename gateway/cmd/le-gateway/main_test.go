@@ -25,8 +25,8 @@ import (
 	"time"
 )
 
-// The test binary is the daemon when it is told to, so that signals, exit
-// codes and the environment are the real ones.
+// The test binary is also the daemon, so that signals, exit codes and the
+// environment are the real ones.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_LE_GATEWAY") != "" {
 		main()
@@ -70,7 +70,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// The manual page has each command and setting, since it is made of the help.
+// The manual page, made from the help, has each command and setting.
 func TestManual(t *testing.T) {
 	var help bytes.Buffer
 	for _, args := range []string{"schema --help", "help"} {
@@ -168,7 +168,7 @@ type daemon struct {
 	done chan error
 }
 
-// start starts a gateway whose Cassandra is not there.
+// start starts a gateway without its Cassandra.
 func start(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	return startWith(t, nil, args...)
@@ -284,7 +284,7 @@ func TestWithoutCassandra(t *testing.T) {
 			t.Errorf("%s: %s", path, body)
 		}
 	}
-	// a page whose name leads here (DNS rebinding)
+	// a page under a name that resolves to us (DNS rebinding)
 	req, _ := http.NewRequest("PUT", "http://"+d.addr+"/v1/locks/l", nil)
 	req.Host = "evil.example"
 	if r, err := http.DefaultClient.Do(req); err != nil || r.StatusCode != 403 {
@@ -301,8 +301,8 @@ func TestWithoutCassandra(t *testing.T) {
 	}
 }
 
-// The service manager hears of each state, in order, and meanwhile that the gateway
-// lives, though there is no Cassandra.
+// The service manager is told each state, in order, and meanwhile that the
+// gateway lives, even without Cassandra.
 func TestServiceManager(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})

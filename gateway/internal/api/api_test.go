@@ -32,7 +32,7 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/metrics"
 )
 
-// fixture is a gateway on the model store. Each answer it gives is checked
+// fixture is a gateway on the model store. Each of its answers is checked
 // against openapi.yaml.
 type fixture struct {
 	*testing.T
@@ -136,7 +136,7 @@ func (f *fixture) do(method, path, body string) answer {
 	return a
 }
 
-// inWords is what only the words of the description forbid.
+// inWords lists the inputs that only the description's words forbid.
 var inWords = regexp.MustCompile(`go together|given twice|named twice|cannot be read|claim must be new|the body may have|the body has more than one|not UTF-8`)
 
 func (f *fixture) validate(req *http.Request, body string, a answer) {
@@ -176,7 +176,7 @@ func (f *fixture) validate(req *http.Request, body string, a answer) {
 	}
 }
 
-// want sends a request and expects a status and, of an error, its type.
+// want sends a request and expects a status and, for an error, its type.
 func (f *fixture) want(method, path, body string, status int, typ string) answer {
 	f.Helper()
 	a := f.do(method, path, body)
@@ -223,8 +223,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// An acquire whose answer Cassandra lost, and that a read has settled, may be one
-// of an earlier request; but not if nobody else can know its attempt.
+// An acquire that a read has settled after a lost answer of Cassandra may belong
+// to an earlier request; but not if nobody else can know its attempt.
 func TestSettledAcquire(t *testing.T) {
 	f := newFixture(t, nil)
 	for name, c := range map[string]struct {
@@ -251,7 +251,7 @@ func TestSettledAcquire(t *testing.T) {
 	}
 }
 
-// infoLife: what a claimant says of its claim is shown with it, until the next.
+// infoLife: a claimant's info is shown with its claim, until the next claim.
 func infoLife(f *fixture, t *testing.T) {
 	shown := func(want string) {
 		t.Helper()
@@ -416,7 +416,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What may have happened is never reported like what has not.
+// A possible effect is never reported like none.
 func TestUnknownIsNotNotApplied(t *testing.T) {
 	f := newFixture(t, nil)
 	f.want("PUT", "/v1/locks/l", `{"owner":"o"}`, 201, "")
@@ -514,7 +514,7 @@ func TestReadinessIsKept(t *testing.T) {
 		}
 	})
 	gone, cancel := context.WithCancel(t.Context())
-	cancel() // the first who asks has gone away: that is not Cassandra's fault
+	cancel() // the first caller has gone away: that is not Cassandra's fault
 	f.srv.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", "/readyz", nil))
 	started := time.Now()
 	var all sync.WaitGroup
@@ -529,8 +529,8 @@ func TestReadinessIsKept(t *testing.T) {
 	f.want("GET", "/readyz", "", 503, "not-applied")
 }
 
-// A page of another site whose name is made to lead to this machine is refused
-// where the machine itself need not authenticate (DNS rebinding).
+// A page of another site under a name that resolves to this machine is refused
+// if the machine itself need not authenticate (DNS rebinding).
 func TestForeignHost(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Hosts = []string{"db1"} })
 	for _, c := range []struct {
@@ -598,7 +598,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Every problem type stands in the description, and the other way round.
+// The description lists every problem type, and no others.
 func TestProblemTypesAreDescribed(t *testing.T) {
 	doc, err := openapi3.NewLoader().LoadFromData(gateway.OpenAPI)
 	if err != nil {
@@ -618,8 +618,8 @@ func TestProblemTypesAreDescribed(t *testing.T) {
 	}
 }
 
-// A resource is the same whatever is done with it: a method that it does not
-// know is answered with those that it does.
+// A resource answers an unknown method with its own methods, for all
+// operations.
 func TestAllow(t *testing.T) {
 	f := newFixture(t, nil)
 	for path, allow := range map[string]string{

@@ -10,15 +10,15 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/lease"
 )
 
-// batchLocks is how many locks one request may be about.
+// batchLocks is the most locks of one request.
 const batchLocks = 100
 
-// batch is what the entries of a request about several locks are read into.
+// batch holds the entries of a request about several locks.
 type batch[T any] []T
 
-// UnmarshalJSON stops at the first lock that is one too many, or no lock. Left
-// to itself, encoding/json makes hundreds of thousands of locks out of a
-// megabyte before anybody can count them.
+// UnmarshalJSON stops at the first excess or malformed lock. encoding/json
+// alone would make hundreds of thousands of locks out of a megabyte before we
+// could count them.
 func (l *batch[T]) UnmarshalJSON(b []byte) error {
 	*l = nil
 	if string(b) == "null" {
@@ -57,8 +57,8 @@ func wrongCount() error {
 // named is an entry of a batch.
 type named interface{ lock() string }
 
-// requestsOf makes a request of each entry. One that is malformed spoils all:
-// whoever sends such a thing means something else.
+// requestsOf makes a request of each entry. A malformed entry spoils the
+// batch: its sender means something else.
 func requestsOf[T named, Q any](locks batch[T], request func(T) (Q, error)) ([]Q, error) {
 	if len(locks) == 0 {
 		return nil, wrongCount()
@@ -82,8 +82,7 @@ func requestsOf[T named, Q any](locks batch[T], request func(T) (Q, error)) ([]Q
 	return list, nil
 }
 
-// checkValue: no value is longer than one that a request of its own could
-// carry.
+// checkValue gives a value the same bound as in a request for one lock.
 func checkValue(value *string) error {
 	if value != nil && len(*value) > valueBytes {
 		return invalid("too-large", "a value may have %d bytes", valueBytes)
@@ -126,8 +125,8 @@ type acquireManyBody struct {
 	Locks batch[acquireEntry] `json:"locks"`
 }
 
-// requests: owner and attempts are not made up here. Of a hundred locks that an
-// answer got lost about, none could be given back.
+// requests makes up no owner and no attempts: after a lost answer none of a
+// hundred locks could be given back.
 func (b acquireManyBody) requests() ([]lease.AcquireRequest, error) {
 	return requestsOf(b.Locks, func(e acquireEntry) (lease.AcquireRequest, error) {
 		one := acquireBody{Owner: b.Owner, TTL: b.TTL, Attempt: e.Attempt, MinToken: e.MinToken}
@@ -172,8 +171,8 @@ func (b getManyBody) requests() ([]string, error) {
 	return requestsOf(b.Locks, func(e getEntry) (string, error) { return e.Name, nil })
 }
 
-// resultDoc is the answer for one lock of a batch: the status it would have
-// had alone, and either the lock, if it shows one, or the problem.
+// resultDoc is the answer for one lock of a batch: the status of a request for
+// it alone, and the lock, if that shows one, or the problem.
 type resultDoc struct {
 	Name    string   `json:"name"`
 	Status  int      `json:"status"`
@@ -181,7 +180,7 @@ type resultDoc struct {
 	Problem *problem `json:"problem,omitempty"`
 }
 
-// result tells what became of one lock.
+// result makes the answer for one lock.
 func result(name string, status int, lock *lockDoc, err error) resultDoc {
 	if err != nil {
 		p := describe(name, err)
@@ -194,8 +193,8 @@ func forbidden(c *auth.Caller, name string) error {
 	return invalid("forbidden", "the token of %s does not open %s", c.Label, name)
 }
 
-// each carries out those requests of a batch that the caller's token opens, and
-// answers for every one in its place.
+// each carries out the requests of a batch that the caller's token opens, and
+// answers every one in its place.
 func each[Q any](s *Server, w http.ResponseWriter, c *auth.Caller, all []Q, name func(Q) string, do func([]Q) func(int) resultDoc) (int, error) {
 	var open []Q
 	for _, q := range all {
@@ -235,8 +234,8 @@ func (s *Server) acquireMany(w http.ResponseWriter, r *http.Request, c *auth.Cal
 	})
 }
 
-// renewMany renews nothing where the token does not open all: whoever holds a
-// term has acquired it with a token that opened its lock.
+// renewMany renews nothing if the token does not open all locks: a holder has
+// acquired its term with a token that opened the lock.
 func (s *Server) renewMany(w http.ResponseWriter, r *http.Request, c *auth.Caller, raw []byte) (int, error) {
 	var b batchBody
 	all, err := manyOf(raw, &b)

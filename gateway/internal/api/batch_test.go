@@ -9,7 +9,7 @@ import (
 
 var batchPaths = []string{"/v1/acquire", "/v1/renew", "/v1/release", "/v1/read"}
 
-// results asks about several locks and tells what became of each.
+// results sends a batch and returns the result of each lock.
 func (f *fixture) results(path, body string) []resultDoc {
 	f.Helper()
 	a := f.want("POST", path, body, 200, "")
@@ -56,7 +56,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// Each lock is answered for itself, in its place, as it would be alone.
+// Each lock is answered in its place, as in a request for it alone.
 func TestAcquireMany(t *testing.T) {
 	f := newFixture(t, nil)
 	f.want("PUT", "/v1/locks/mine", `{"owner":"o","attempt":"x"}`, 201, "")
@@ -70,7 +70,7 @@ func TestAcquireMany(t *testing.T) {
 	if l := r[1].Lock; l.Name != "new" || l.Owner != "o" || l.Value != "v" || l.Token != 7 || l.Rev != 1 || *l.TrustMS != 17000 {
 		t.Errorf("%+v", l)
 	}
-	// its lease was another, and longer: no more is trusted than was asked for
+	// its lease was longer: trust only the TTL of this request
 	if l := r[3].Lock; l.Token != 1 || *l.TrustMS != 17000 || l.ExpiresMS <= 20000 {
 		t.Errorf("%+v", l)
 	}
@@ -110,7 +110,7 @@ func TestGetMany(t *testing.T) {
 	}
 }
 
-// What is wrong with a batch is told before anything is done.
+// An invalid batch is refused before anything is done.
 func TestBatchesAreChecked(t *testing.T) {
 	f := newFixture(t, nil)
 	entry := map[string]string{
@@ -163,8 +163,8 @@ func TestBatchesAreChecked(t *testing.T) {
 	f.want("GET", "/v1/locks/b", "", 404, "free")
 }
 
-// A name that the token does not open is refused in its place, and nothing is
-// said or done about its lock. A renewal, as before, is refused as a whole.
+// A name that the token does not open is refused in its place, and its lock is
+// neither shown nor touched. A batch of renewals is refused as a whole.
 func TestBatchesAndTokens(t *testing.T) {
 	f := newFixture(t, withTokens(t))
 	f.bearer = "token-of-root-0001"

@@ -22,10 +22,10 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/auth"
 )
 
-// soon is how long an answer may take that has nothing to wait for.
+// soon is the limit for an answer that need not wait.
 const soon = 5 * time.Second
 
-// connection is one that need not finish what it begins.
+// connection need not finish its requests.
 type connection struct {
 	*testing.T
 	net.Conn
@@ -50,8 +50,8 @@ func (c *connection) send(format string, args ...any) *connection {
 	return c
 }
 
-// status is that of the answer, 0 if there is none in time. What it is not
-// called for, as 100 Continue, is an answer too.
+// status is that of the answer, 0 if there is none in time. A needless 100
+// Continue is an answer, too.
 func (c *connection) status() (code int, closes bool) {
 	c.SetReadDeadline(time.Now().Add(soon))
 	line, err := c.in.Peek(len("HTTP/1.1 100"))
@@ -97,8 +97,8 @@ func TestUnfinishedBodies(t *testing.T) {
 	}
 }
 
-// What the head of a request decides is answered at once, whatever becomes of
-// its body, and nobody is asked to go on with it.
+// A request that its head decides is answered at once, without its body, and no
+// client is told to continue.
 func TestJudgedByHead(t *testing.T) {
 	root, billing := "Authorization: Bearer token-of-root-0001\r\n", "Authorization: Bearer token-of-billing-1\r\n"
 	for _, c := range []struct {
@@ -134,7 +134,7 @@ func TestJudgedByHead(t *testing.T) {
 	}
 }
 
-// A body has to keep coming; one that does not is given up, with nothing done.
+// A body has to keep coming; otherwise it is given up, with nothing done.
 func TestStalledBody(t *testing.T) {
 	for _, c := range []struct {
 		name, encoding, body string
@@ -173,8 +173,8 @@ func TestStalledBody(t *testing.T) {
 	}
 }
 
-// What all bodies together may take up while they come in is bounded; small
-// ones always get through.
+// The memory of all incoming bodies together is bounded; small ones always get
+// through.
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	f := newFixture(t, nil)
 	f.srv.inbound.most = 100 << 10
@@ -198,7 +198,8 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// Who asks for long lists and does not read them holds no slot for long.
+// A client that asks for long lists and does not read them holds no slot for
+// long.
 func TestUnreadAnswers(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.MaxRequests = 64 })
 	value := strings.Repeat("\\u0001", 10<<10)
@@ -207,7 +208,7 @@ func TestUnreadAnswers(t *testing.T) {
 	}
 	f.srv.patience = 300 * time.Millisecond
 	before := f.db.Count("read")
-	for range 8 { // all that there are for lists
+	for range 8 { // all the slots for lists
 		f.dial().send("GET /v1/locks?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
 	for end := time.Now().Add(2 * soon); ; time.Sleep(time.Millisecond) {
@@ -270,7 +271,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// What is no HTTP, or too much of it, net/http refuses itself, in plain text: the
+// net/http itself refuses invalid or excessive HTTP, in plain text: the
 // description says so for every operation.
 func TestPlainRefusals(t *testing.T) {
 	f := newFixture(t, nil)

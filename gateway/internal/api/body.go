@@ -13,17 +13,17 @@ const (
 	bodyLimit  = 64 << 10
 	batchLimit = 1 << 20
 
-	// answerLimit is by when a request that came in whole has its answer sent.
+	// answerLimit is the time to send an answer after the end of the body.
 	answerLimit = 30 * time.Second
 
-	// inboundFree is what every body may take up while it comes in; what is
-	// beyond that in all bodies together has the limit inboundMost.
+	// inboundFree bytes of each incoming body are free; inboundMost bounds the
+	// rest of all bodies together.
 	inboundFree = 16 << 10
 	inboundMost = 64 << 20
 )
 
-// bodies is which operations have a body, how long it may be, and whether an
-// empty one will do. Nobody reads the body of any other.
+// bodies lists the operations with a body, its greatest length, and if it may
+// be empty. Bodies of other operations are not read.
 var bodies = map[op]struct {
 	limit    int64
 	optional bool
@@ -38,8 +38,8 @@ var bodies = map[op]struct {
 	opComplete:    {bodyLimit, false},
 }
 
-// pace is how fast a body has to come in: never silent for longer than
-// patience, and after that time at no less than rate bytes a second.
+// pace is the least speed of a body: no silence longer than patience, and
+// after that time at least rate bytes a second.
 type pace struct {
 	patience time.Duration
 	rate     int
@@ -47,8 +47,7 @@ type pace struct {
 
 var defaultPace = pace{patience: 4 * time.Second, rate: 64 << 10}
 
-// deadline is until when the next piece has to be there, with n bytes read
-// since start.
+// deadline is the limit for the next piece, with n bytes read since start.
 func (p pace) deadline(start time.Time, n int) time.Time {
 	earned := time.Duration(n) * time.Second / time.Duration(p.rate)
 	next, last := time.Now().Add(p.patience), start.Add(p.patience+earned)
@@ -58,7 +57,7 @@ func (p pace) deadline(start time.Time, n int) time.Time {
 	return next
 }
 
-// budget bounds something that many requests take up together.
+// budget bounds a resource that requests share.
 type budget struct {
 	taken atomic.Int64
 	most  int64
@@ -72,9 +71,9 @@ func (b *budget) take(n int64) bool {
 	return false
 }
 
-// untilRead closes the connection after an answer that goes out before the
-// request has been read to its end, and soon. Otherwise net/http would wait for
-// the rest, and first, for as long as the client likes.
+// untilRead closes the connection soon after an answer that goes out before
+// the end of the request. net/http would first wait for the rest, for as long
+// as the client likes.
 func untilRead(w http.ResponseWriter) (answered func()) {
 	w.Header().Set("Connection", "close")
 	return func() {
@@ -84,9 +83,9 @@ func untilRead(w http.ResponseWriter) (answered func()) {
 	}
 }
 
-// receive reads a body to its end, before the request takes one of the slots:
-// a client that is slow, or never means to finish, is in nobody's way. What its
-// head says is judged first, so that nobody is told to go on in vain.
+// receive reads a body to its end before the request takes a slot: a slow
+// client, or one that never finishes, is in nobody's way. The head is judged
+// first, so that no client is told to continue in vain.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	tooLarge := invalid("too-large", "the body may have %d bytes", limit)
 	switch {
@@ -98,7 +97,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, limit int64) ([
 	var counted int64
 	defer func() { s.inbound.taken.Add(-counted) }()
 	conn, start := http.NewResponseController(w), time.Now()
-	// It grows with what has come, not with what was announced.
+	// The buffer grows with the bytes received, not with the announced length.
 	for buf := make([]byte, 0, 4<<10); ; {
 		conn.SetReadDeadline(s.pace.deadline(start, len(buf)))
 		n, err := r.Body.Read(buf[len(buf):cap(buf)])
@@ -131,5 +130,5 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, limit int64) ([
 	}
 }
 
-// empty tells whether there is nothing in a body.
+// empty is true for a body of blanks.
 func empty(raw []byte) bool { return len(bytes.TrimSpace(raw)) == 0 }

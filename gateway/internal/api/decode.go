@@ -49,8 +49,8 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A sign, a fraction or several units would all be durations to Go, but few
-// could say in a description which of them are too long.
+// Go would also take a sign, a fraction or several units, but no schema could
+// say which of these are too long.
 var durationForm = regexp.MustCompile(`^[0-9]+(ms|s|m|h)$`)
 
 func parseDuration(text string) (time.Duration, error) {
@@ -85,20 +85,20 @@ func decode(raw []byte, into any) error {
 	return checkKeys(raw)
 }
 
-// keyForm is that of all fields. A key that was taken for one of them, and has
-// this form, is that field's name.
+// keyForm is the form of all field names. A key of this form that encoding/json
+// matched with a field is the field's name.
 var keyForm = regexp.MustCompile(`^[a-z_]+$`)
 
-// checkKeys refuses what encoding/json lets pass in a body that it has read:
-// keys in another case, and keys that an object has twice.
+// checkKeys refuses keys in another case and duplicate keys in a body, since
+// encoding/json accepts both.
 func checkKeys(raw []byte) error {
-	var open []map[string]bool // what each object has so far; nil: an array
+	var open []map[string]bool // keys of each open object; nil: an array
 	atKey := false
 	d := json.NewDecoder(bytes.NewReader(raw))
 	for {
 		t, err := d.Token()
 		if err != nil {
-			return nil // the end; it was read before without fault
+			return nil // the end; the body has been decoded before
 		}
 		if key, ok := t.(string); ok && atKey {
 			if !keyForm.MatchString(key) {
@@ -191,7 +191,7 @@ type claimBody struct {
 	Info      *string `json:"info"`
 }
 
-// maxTick bounds ticks to what a 64-bit count of microseconds can also hold.
+// maxTick keeps ticks within a 64-bit count of microseconds.
 const maxTick = int64(1) << 52
 
 func (b claimBody) request(r route) (lease.ClaimRequest, error) {
@@ -219,7 +219,7 @@ func (b claimBody) request(r route) (lease.ClaimRequest, error) {
 	return q, nil
 }
 
-// checkInfo: what a claimant keeps with its claim is not looked into.
+// checkInfo bounds the length alone: the text is the claimant's.
 func checkInfo(info *string) error {
 	if info != nil && utf8.RuneCountInString(*info) > infoChars {
 		return invalid("bad-request", "info has at most %d characters", infoChars)

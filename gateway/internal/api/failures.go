@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// failures logs requests that failed, at most one line a second for each type
-// of problem: the first as it comes, and of all that follow within the second
-// how many they were.
+// failures logs failed requests, at most one line a second for each type of
+// problem: the first at once, later ones within the second as a count.
 type failures struct {
 	log  *slog.Logger
 	mu   sync.Mutex
-	more map[string]int // those that were not logged, by type, while it is quiet
+	more map[string]int // failures not logged, by type, within its second
 }
 
 func (f *failures) warn(kind string, args []any) {

@@ -10,8 +10,8 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/lease"
 )
 
-// FuzzMatch: whatever the path, a name that gets through is one a lock can
-// have, and its canonical escaped form leads to the same lock.
+// FuzzMatch: for any path, an accepted name is a valid name of a lock, and its
+// canonical escaped form leads to the same lock.
 func FuzzMatch(f *testing.F) {
 	for _, path := range []string{"/v1/locks/a", "/v1/locks/a%2Fb/renew", "/v1/locks/a/claims/j/complete",
 		"/v1/locks/%2E%2E", "/v1/locks/a%25", "/v1/renew", "/v1/acquire", "/v1/release", "/v1/read"} {
@@ -44,8 +44,8 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// FuzzBodies: whatever the body, it is refused as the client's mistake, or
-// what comes out is within bounds and survives being written and read again.
+// FuzzBodies: any body is refused as the client's mistake, or its values are
+// within bounds and survive being written and read again.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{``, `{}`, `{"owner":"o","ttl":"15s","value":"v","attempt":"a","min_token":1}`,
 		`{"owner":"o","token":1,"rev":1,"ttl":15}`, `{"owner":"o","ttl":1e9,"locks":[{"name":"a/b","token":1,"rev":1,"value":null}]}`,
@@ -118,8 +118,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// check tells whether there is no error; one that there is must be the
-// client's.
+// check is true without an error; an error must be the client's.
 func check(t *testing.T, err error) bool {
 	t.Helper()
 	if err == nil {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// checkHost refuses requests that name another host than this machine, where
-// nobody has to authenticate because only this machine can connect. A browser
-// on it can be made to connect: a page of evil.example whose name suddenly
-// leads to 127.0.0.1 is then of the same origin as the gateway. What it cannot
-// change is the name, which it sends as the host.
+// checkHost refuses requests for another host than this machine, if nobody has
+// to authenticate because only this machine can connect. A web page can make
+// a local browser connect: if evil.example suddenly resolves to 127.0.0.1, its
+// page has the same origin as the gateway. The page cannot change the name,
+// which the browser sends as the host.
 func (s *Server) checkHost(r *http.Request) error {
 	if !s.opt.Local || r.Host == "" || localHost(r.Host, s.opt.Hosts) {
 		return nil

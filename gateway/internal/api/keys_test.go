@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The last of two keys counts in encoding/json, in whatever case: one program
-// in front of the gateway may have read another owner or token than it does.
+// In encoding/json the last of two keys counts, in any case: a program in front
+// of the gateway may have read another owner or token than the gateway does.
 func TestKeysAreReadStrictly(t *testing.T) {
 	for body, fault := range map[string]string{
 		`{"owner": "a", "token": 1}`:                       "",

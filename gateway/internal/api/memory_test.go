@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// allocated is how many bytes something allocates, whatever is freed again.
+// allocated is the number of bytes that a call allocates, freed ones included.
 func allocated(run func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -46,8 +46,8 @@ func TestBatchIsJudgedWhileDecoded(t *testing.T) {
 	}
 }
 
-// No value is longer than one that could be acquired with, or a list of locks
-// would have no bound.
+// No value is longer than that of an acquire, or a list of locks would have no
+// bound.
 func TestValuesOfBatchesAreBounded(t *testing.T) {
 	f := newFixture(t, nil)
 	f.want("PUT", "/v1/locks/a", `{"owner":"o"}`, 201, "")
@@ -88,7 +88,7 @@ func TestAnswersAreNotPutTogether(t *testing.T) {
 		if json.Unmarshal([]byte(a.raw), &doc) != nil || json.Unmarshal(doc[c.list], &list) != nil || len(list) != batchLocks {
 			t.Errorf("%s: %d %.200s", c.path, a.status, a.raw)
 		}
-		// What is allocated says less: the race detector empties pools.
+		// Allocations say less: the race detector empties pools.
 		if w.n < 6_000_000 || w.most > 1<<20 {
 			t.Errorf("%s: %d bytes, up to %d at a time", c.path, w.n, w.most)
 		}

@@ -13,8 +13,8 @@ import (
 // urn makes a stable problem type of its last part.
 const urn = "urn:leader-election:problem:"
 
-// problem is an error as RFC 9457 wants it, plus what the caller needs to go
-// on. While it travels inside, Type is only the last part of the URN.
+// problem is an error in the form of RFC 9457, plus facts that let the caller
+// go on. Inside the gateway, Type is only the last part of the URN.
 type problem struct {
 	Type    string `json:"type"`
 	Title   string `json:"title"`
@@ -31,13 +31,13 @@ type problem struct {
 	Claim     *claimDoc `json:"claim,omitempty"`
 
 	retryAfter int
-	allow      string // the methods that there are, of a 405
+	allow      string // the resource's methods, of a 405
 }
 
 func (p *problem) Error() string { return p.Type + ": " + p.Detail }
 
-// kinds is every problem there is: its status and title. Clients match on the
-// type, so neither the words nor the numbers ever change.
+// kinds lists all problems, with status and title. Clients match on the type,
+// so neither the words nor the numbers ever change.
 var kinds = map[string]struct {
 	status int
 	title  string
@@ -99,8 +99,8 @@ func describe(name string, err error) *problem {
 	return p
 }
 
-// refusal shows who holds the lock. Retry-After is the time that holder has
-// left: asking earlier is of no use unless it releases.
+// refusal shows the holder of the lock. Retry-After is the holder's remaining
+// time: an earlier try is of no use unless the holder releases.
 func refusal(e *lease.RefusedError) *problem {
 	p := &problem{Type: string(e.Reason), Detail: e.Detail}
 	if e.Reason == lease.BadTTL {

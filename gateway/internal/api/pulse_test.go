@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Slots that nobody can take, or give back, are a hang; that all are taken is none,
-// and no way past what stands still below.
+// Slots that nobody can take or give back are a hang. Full slots alone are none,
+// but do not hide a hang below.
 func TestPulse(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.MaxRequests = 1 })
 	if err := f.srv.Pulse(time.Second); err != nil {

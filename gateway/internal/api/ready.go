@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// readyKept is how long an answer to /readyz is given again. Anybody may ask,
-// and each question is a read of a majority: a second is soon enough for
-// whoever balances the load, and bounds what the asking can cost.
+// readyKept is how long an answer to /readyz is repeated. Anybody may ask, and
+// each check is a read of a majority: a second is soon enough for a load
+// balancer, and bounds the cost.
 const readyKept = time.Second
 
-// readiness asks the store whether it is there, one question at a time.
+// readiness checks the store, one check at a time.
 type readiness struct {
 	ask  func(context.Context) error
 	kept time.Duration
@@ -25,7 +25,7 @@ func (r *readiness) check(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at.IsZero() || time.Since(r.at) >= r.kept {
-		// Others hear the answer, too, also if this caller goes away.
+		// Others get the answer, too, even if this caller goes away.
 		r.last = r.ask(context.WithoutCancel(ctx))
 		r.at = time.Now()
 	}

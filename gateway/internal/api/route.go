@@ -35,7 +35,7 @@ const (
 	opGetMany     op = "get_many"
 )
 
-// route is what a request is about.
+// route is the target of a request.
 type route struct {
 	op        op
 	name, job string
@@ -43,12 +43,12 @@ type route struct {
 
 var errNoRoute = errors.New("no such resource")
 
-// methodError: there is such a resource, but it does not know the method.
+// methodError: the resource exists, but not with this method.
 type methodError struct{ allow string }
 
 func (e *methodError) Error() string { return "the resource knows " + e.allow }
 
-// resource is what can be done with what a path names.
+// resource maps the methods of a path to operations.
 type resource map[string]op
 
 var (
@@ -76,8 +76,8 @@ const locksPath = "/v1/locks/"
 
 // match finds the operation of a request. It works on the escaped path, so
 // that a name sent with %2F is one segment and cannot be mistaken for part of
-// the interface; a name sent with plain slashes is whatever stands between
-// /v1/locks/ and the words renew, claims and complete at the end.
+// the interface; a name sent with plain slashes is the part between /v1/locks/
+// and the words renew, claims and complete at the end.
 func match(method string, u *url.URL) (route, error) {
 	what, name, job, err := find(u.EscapedPath())
 	if err != nil {
@@ -153,7 +153,7 @@ func lock(o op, seg []string, job string) (route, error) {
 	return r, nil
 }
 
-// checkName refuses what cannot be the name of a lock.
+// checkName refuses invalid names of locks.
 func checkName(name string) error {
 	if err := lease.CheckName(name); err != nil {
 		return invalid("bad-name", "%v", err)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Schemathesis puts requests to a gateway that it makes of openapi.yaml, those
-// that the description allows and those that it forbids, and judges the answers
-// by it: in all phases, with all checks, with a token and without.
+// Schemathesis makes requests from openapi.yaml, allowed and forbidden ones,
+// sends them to a gateway, and judges the answers by the description: in all
+// phases, with all checks, with a token and without.
 // SCHEMATHESIS names the program; test/gateway/run installs and sets it.
 func TestSchemathesis(t *testing.T) {
 	program := os.Getenv("SCHEMATHESIS")
@@ -29,15 +29,15 @@ func TestSchemathesis(t *testing.T) {
 				o.MaxRequests, o.MaxWaiters = 64, 64
 			})
 			f.svc.Drain() // long polls answer at once
-			// Two operations take only what the hooks leave of what is generated:
-			// on a slow machine that is called unhealthy.
+			// For two operations the hooks filter out most generated requests:
+			// a slow machine is then called unhealthy.
 			args := []string{"run", f.http.URL + "/openapi.yaml", "--max-examples", examples,
 				"--suppress-health-check", "filter_too_much,too_slow"}
 			if name == "token" {
 				args = append(args, "--header", "Authorization: Bearer token-of-root-0001")
 			}
 			c := exec.CommandContext(t.Context(), program, args...)
-			c.Dir = t.TempDir() // with its settings; it leaves things there
+			c.Dir = t.TempDir() // has its settings, and gets its files
 			if err := os.CopyFS(c.Dir, os.DirFS("testdata")); err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func TestSchemathesis(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			// One that finds no operation finds no fault with them either.
+			// A run without operations finds no faults either.
 			for _, phase := range []string{"Examples", "Coverage", "Fuzzing", "Stateful"} {
 				if !strings.Contains(string(out), "✅ "+phase) {
 					t.Errorf("the phase %s was not passed:\n%s", phase, out)

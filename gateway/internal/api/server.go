@@ -1,5 +1,5 @@
-// Package api is the HTTP interface: it reads requests strictly, asks the
-// lease service, and writes answers that cannot be misunderstood.
+// Package api is the HTTP interface: it reads requests strictly, calls the
+// lease service, and writes unambiguous answers.
 package api
 
 import (
@@ -45,7 +45,7 @@ type Server struct {
 	closing   atomic.Bool
 	inbound   budget // bytes of bodies that are coming in
 	pace      pace
-	patience  time.Duration // with who does not read an answer
+	patience  time.Duration // with clients that do not read their answers
 	failures  failures
 	readiness readiness
 }
@@ -63,9 +63,9 @@ func (s *Server) Drain() {
 	s.svc.Drain()
 }
 
-// Pulse is a request that the gateway makes to itself, for its watchdog: if it does
-// not come back, neither does anybody's. It keeps no slot, and needs none: where
-// all are taken because something stands still, it must stand still, too.
+// Pulse is a request that the gateway makes to itself, for its watchdog: if it
+// hangs, so do all requests. It keeps no slot, and needs none: if hanging
+// requests take all slots, it must hang, too.
 func (s *Server) Pulse(limit time.Duration) error {
 	if leave, err := s.slots.enter(opGet, ""); err == nil {
 		leave()
@@ -124,7 +124,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	reply(w, 200, map[string]string{"status": "ready"})
 }
 
-// locks answers everything about locks: route, caller, limit, operation.
+// locks answers requests for locks: route, caller, limit, operation.
 func (s *Server) locks(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	rt, err := match(r.Method, r.URL)
@@ -145,7 +145,7 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) {
 	s.opt.Metrics.Request(name, code, time.Since(start), rt.op == opWait)
 }
 
-// log tells of failures only: refusals are the daily business of a lock.
+// log logs failures only: refusals are the daily business of a lock.
 func (s *Server) log(r *http.Request, rt route, p *problem) {
 	args := []any{"op", string(rt.op), "lock", rt.name, "status", p.Status, "type", p.Type,
 		"detail", p.Detail, "remote", r.RemoteAddr}
@@ -252,14 +252,14 @@ func reply(w http.ResponseWriter, code int, doc any) (int, error) {
 }
 
 // listing is an answer that is written item by item: a hundred values, escaped,
-// are more than anybody should have to put together in memory.
+// are too long to put together in memory.
 type listing struct {
 	w     http.ResponseWriter
 	items *json.Encoder
 	comma string
 }
 
-// begin writes with patience: whoever does not read holds a slot until then.
+// begin limits the time to write: a client that does not read holds a slot.
 func begin(w http.ResponseWriter, patience time.Duration, head string) *listing {
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
 	w.Header().Set("Content-Type", "application/json")
@@ -320,8 +320,8 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, rt route, raw [
 	return reply(w, acquired(g, b.Attempt), grantOf(rt.name, g))
 }
 
-// acquired is the status of a grant. An attempt that was made up here cannot
-// have held the lock before, even if only a read has shown that it does.
+// acquired is the status of a grant. An attempt that the gateway made up is
+// new, even if only a read has shown the grant.
 func acquired(g lease.Grant, attempt string) int {
 	if g.Repeated && attempt != "" {
 		return http.StatusOK
@@ -369,7 +369,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route) (int, err
 		return 0, err
 	}
 	if rt.op == opWait {
-		// The server's write timeout is for answers that do not wait.
+		// The server's write timeout is too short for a long poll.
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit + 30*time.Second))
 		row, err = s.svc.Wait(r.Context(), rt.name, known, limit)
 	} else {
@@ -423,8 +423,8 @@ const (
 	listMost    = 1000
 )
 
-// list pages through all locks. It filters what a page of the store holds, so
-// a page may be short, or empty, and still have a next one.
+// list pages through all locks. It filters the store's pages, so a page may be
+// short, or empty, and still have a next one.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, c *auth.Caller) (int, error) {
 	q := r.URL.Query()
 	size, prefix := listDefault, q.Get("prefix")

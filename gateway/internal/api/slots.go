@@ -9,9 +9,9 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/auth"
 )
 
-// lane is what a request waits with. What seeks a term, or only looks, leaves a
-// quarter of the slots to what keeps or ends one: a term must not be lost to a
-// rush of others for it.
+// lane is the class of a request. Requests that seek a term, or only read,
+// leave a quarter of the slots to those that keep or end one: a rush for a term
+// must not cost its holder the term.
 type lane int
 
 const (
@@ -21,7 +21,7 @@ const (
 	lanes
 )
 
-// laneOf is the lane of each operation that does not seek.
+// laneOf is the lane of an operation, if not the default.
 var laneOf = map[op]lane{
 	opRenew:       laneKeep,
 	opBatch:       laneKeep,
@@ -31,11 +31,11 @@ var laneOf = map[op]lane{
 	opWait:        laneWait,
 }
 
-// large is the operations whose answers are a hundred times those of others:
-// an eighth of the slots is open to each.
+// large lists the operations with answers a hundred times as long as others:
+// each may take an eighth of the slots.
 var large = map[op]bool{opAcquireMany: true, opBatch: true, opReleaseMany: true, opGetMany: true, opList: true}
 
-// slots bounds how many requests there are at once, in all and of one caller.
+// slots bounds the number of requests at once, in all and of one caller.
 type slots struct {
 	requests, waiters int // the limits
 
@@ -66,10 +66,10 @@ func (s *slots) free(l lane) int {
 	}
 }
 
-// enter takes a slot and returns what gives it back, or says why there is none.
-// Nobody who can be told from others (who is not empty) may have more slots of
-// a lane than are left in it: whoever floods the gateway gets half of them, two
-// who do a third each, and there is always one for the next.
+// enter takes a slot and returns a function that gives it back, or an error if
+// there is none. An identified caller (who is not empty) cannot have more slots
+// of a lane than are left in it: one flood gets half of them, two floods a
+// third each, and one slot is always left for the next caller.
 func (s *slots) enter(o op, who string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,9 +103,9 @@ func overloaded(detail string) error {
 	return &problem{Type: "overloaded", Outcome: "not-applied", Detail: detail}
 }
 
-// callerOf names whose share a request is counted to: the label of its token, or
-// else its certificate, or else its address. All on this machine who show
-// neither are one, who shares with nobody.
+// callerOf names the caller that a request counts for: the label of its token,
+// else its certificate, else its address. All callers on this machine without
+// token and certificate are one, without a share.
 func callerOf(r *http.Request, c *auth.Caller) string {
 	if c != auth.Everyone {
 		return c.Label

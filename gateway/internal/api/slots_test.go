@@ -11,7 +11,7 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/auth"
 )
 
-// fill takes all slots that a caller gets and tells how many they are.
+// fill takes all slots that a caller gets and returns their number.
 func fill(s *slots, o op, who string) (n int) {
 	for {
 		if _, err := s.enter(o, who); err != nil {
@@ -78,7 +78,7 @@ func TestOneTokenDoesNotParkEverywhere(t *testing.T) {
 	f.want("GET", "/v1/locks/billing/a?wait=1ms", "", 404, "free")
 }
 
-// A token that fills what it gets keeps nobody else out.
+// A token that fills its share keeps nobody else out.
 func TestOneTokenDoesNotFillTheGateway(t *testing.T) {
 	f := newFixture(t, withTokens(t)) // of 8 requests and 2 waiters
 	fill(f.srv.slots, opAcquire, "root")

@@ -1,5 +1,5 @@
-// Package auth knows who may use which locks: bearer tokens from a file, each
-// with the name prefixes it opens.
+// Package auth controls access to locks: bearer tokens from a file, each with
+// the name prefixes it opens.
 package auth
 
 import (
@@ -19,7 +19,7 @@ import (
 // minSecret keeps tokens that can be guessed out of the file.
 const minSecret = 16
 
-// Caller is whoever a token belongs to.
+// Caller is the owner of a token.
 type Caller struct {
 	Label    string // for the log; never the token
 	prefixes []string
@@ -49,15 +49,15 @@ type Tokens struct {
 //	LABEL SECRET PREFIX...
 //
 // where SECRET is the token, or sha256: and its hash in hex, and a PREFIX of *
-// opens every name. Empty lines and lines that begin with # are skipped. What
-// no name can begin with is no prefix, and the words of a comment behind one
-// would be taken for more of them: both are errors.
+// opens every name. Empty lines and lines that begin with # are skipped. A
+// prefix of no valid name is an error, and so is a comment behind the prefixes,
+// since its words would be more prefixes.
 func Load(file string) (*Tokens, error) {
 	t := &Tokens{file: file}
 	return t, t.Reload()
 }
 
-// Reload reads the file again. If it is no good the old tokens stay.
+// Reload reads the file again. If it is invalid, the old tokens stay.
 func (t *Tokens) Reload() error {
 	f, err := os.Open(t.file)
 	if err != nil {
@@ -72,8 +72,8 @@ func (t *Tokens) Reload() error {
 	return nil
 }
 
-// Caller finds who a token belongs to. Looking up its hash takes the same
-// time whatever part of the token is right.
+// Caller finds the owner of a token. The lookup of its hash takes the same time
+// for any right part of the token.
 func (t *Tokens) Caller(token string) (*Caller, bool) {
 	c, ok := (*t.set.Load())[sha256.Sum256([]byte(token))]
 	return c, ok

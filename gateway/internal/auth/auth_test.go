@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 		{"short", "a short *\n", "16 characters"},
 		{"bad hash", "a sha256:12 *\n", "64 hex"},
 		{"twice", "a secret-of-sixteen *\nb secret-of-sixteen x\n", "line 2"},
-		// what was meant as a comment would open a/..., also..., test...
+		// the comment's words would open a/..., also..., test...
 		{"comment at the end", "billing secret-of-sixteen billing/ # also a test of b\n", "line of its own"},
 		{"comment without blank", "a secret-of-sixteen a/ #x\n", "line of its own"},
 		{"comment for a secret", "a #secret-of-sixteen a/\n", "line of its own"},

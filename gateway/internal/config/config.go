@@ -1,5 +1,5 @@
 // Package config reads the settings of le-gateway: flags, and for each flag an
-// environment variable, and refuses what would not be safe.
+// environment variable, and refuses unsafe ones.
 package config
 
 import (
@@ -189,8 +189,7 @@ func parse(f *flag.FlagSet, args []string) error {
 	return err
 }
 
-// finish fills in what follows from the flags and checks what both commands
-// need.
+// finish derives settings from the flags and makes the checks of both commands.
 func (c *Config) finish() error {
 	o := &c.Cassandra
 	for h := range strings.SplitSeq(c.hosts, ",") {

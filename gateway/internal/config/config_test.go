@@ -90,7 +90,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// What is allowed and not wise is told, and nothing else.
+// Exactly the allowed but unwise settings are reported.
 func TestWeak(t *testing.T) {
 	dir := t.TempDir()
 	file := func(mode os.FileMode) string {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Weak names what is allowed and not wise in these settings. The gateway starts
-// all the same and says so in its log, again whenever it reads its files again.
+// Weak lists settings that are allowed but unwise. The gateway starts all the
+// same and logs them, again at each reload.
 func (c *Config) Weak() []string {
 	var list []string
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
@@ -36,7 +36,7 @@ func (c *Config) Weak() []string {
 		if secret.file == "" {
 			continue
 		}
-		// One that cannot be read is reported where it is read.
+		// The reader of the file reports an unreadable one.
 		if info, err := os.Stat(secret.file); err == nil {
 			if what := exposed(info.Mode()); what != "" {
 				say("%s %s (mode %04o) can be %s: give it to root and the gateway's group, mode 0640", secret.flag, secret.file, info.Mode().Perm(), what)
@@ -46,8 +46,8 @@ func (c *Config) Weak() []string {
 	return list
 }
 
-// exposed says what others than owner and group may do to a file with a secret,
-// and the group besides reading it.
+// exposed describes the access to a file with a secret that others have beside
+// owner and group, and the group beside reading.
 func exposed(mode fs.FileMode) string {
 	switch {
 	case mode&0o022 != 0:

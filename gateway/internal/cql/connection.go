@@ -126,8 +126,8 @@ func (db *DB) open(ctx context.Context) *gocql.Session {
 }
 
 // deaf is how long a session may be without any connection. The driver
-// connects again by itself, but forgets a node for good that the cluster does
-// not list by the address it was given (a proxy, NAT).
+// reconnects by itself, but forgets for good a node that the cluster lists by
+// another address than the given one (a proxy, NAT).
 const deaf = 4 * time.Second
 
 // watch returns when the session has had no connection for too long.
@@ -167,8 +167,8 @@ func (db *DB) Close() {
 	}
 }
 
-// Ready makes sure that a majority answers a linearizable read. The name is
-// none that a lock can have.
+// Ready makes sure that a majority answers a linearizable read. No lock can
+// have this name.
 func (db *DB) Ready(ctx context.Context) error {
 	_, err := db.Read(ctx, "//ready", lease.Decide)
 	return err
@@ -248,7 +248,7 @@ func secure(c *gocql.ClusterConfig, opt Options) error {
 	return nil
 }
 
-// driverLog passes the driver's log on; what it calls info is debug to us.
+// driverLog passes the driver's log on; the driver's info is our debug.
 type driverLog struct{ log *slog.Logger }
 
 func attrs(fields []gocql.LogField) []any {

@@ -56,8 +56,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Each write is meant for one term, or one claim, at one state of it, so that
-// a copy that arrives late changes nothing; and says how long it is to live.
+// Each write names one state of a term or a claim, so that a late copy changes
+// nothing, and has a TTL.
 func TestConditions(t *testing.T) {
 	st := newStatements("t")
 	for _, c := range []struct{ stmt, begins, condition string }{
@@ -76,7 +76,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// Only what certainly had no effect may be called so.
+// Only a statement that certainly had no effect may be called so.
 func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -1,6 +1,5 @@
 // Package cql is the lease store on Apache Cassandra: one statement per
-// method, each sent at most once. Nothing in here decides anything about
-// leases.
+// method, each sent at most once. Decisions about leases are made elsewhere.
 package cql
 
 import (
@@ -45,8 +44,8 @@ type Observer interface {
 	Statement(kind, outcome string, took time.Duration)
 }
 
-// DB is a lease.DB on a Cassandra session. It can be used before the session
-// is there; it then says that nothing was sent.
+// DB is a lease.DB on a Cassandra session. Before the session is there, it
+// answers that nothing was sent.
 type DB struct {
 	opt Options
 	st  statements
@@ -57,7 +56,7 @@ type DB struct {
 
 var _ lease.DB = (*DB)(nil)
 
-// nullable maps the "there is none" of Go's values to NULL in a condition.
+// nullable maps Go's zero values to NULL in a condition.
 func nullable[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -155,8 +154,8 @@ const (
 	listBytes = 4 << 20
 )
 
-// List reads a page of all locks at the level of a poll. It may be short of
-// what was asked for, and still have a next one.
+// List reads a page of all locks at the level of a poll. A page may be short
+// and still have a next one.
 func (db *DB) List(ctx context.Context, size int, page []byte) (list []lease.Entry, next []byte, err error) {
 	next = page
 	for bytes := 0; ; {
@@ -197,12 +196,11 @@ func (db *DB) listPiece(ctx context.Context, size int, page []byte) (list []leas
 	return list, next, err
 }
 
-// ReadClaim reads a job's record and the lock linearizably: as they were at
-// one instant, or, if the job has no record, the lock as it was shortly
-// before. In that order, since of a lock without the record only a read of
-// its own tells: a term that was over by then writes no record any more, so
-// the claim that is missing will never come. The other way round it might
-// have been written in between, and then the term have ended.
+// ReadClaim reads a job's record and the lock linearizably: as of one instant,
+// or, if the job has no record, the lock as of shortly before. Without a record
+// only a separate read shows the lock, and it must come first: a term that is
+// over by then writes no record any more, so the missing claim will never come.
+// In the other order the claim might be written, and the term end, in between.
 func (db *DB) ReadClaim(ctx context.Context, name, job string) (lease.Row, lease.Claim, error) {
 	row, c, err := db.readRecord(ctx, name, job)
 	if !errors.Is(err, gocql.ErrNotFound) {
@@ -263,8 +261,8 @@ func (r *claimRow) claim() lease.Claim {
 		ID: orZero(r.id), Token: orZero(r.token), State: orZero(r.state), Info: orZero(r.info)}
 }
 
-// cas sends a conditional statement. What a refusal returns besides "no" is
-// ignored: its shape depends on what exists, and the caller reads anyway.
+// cas sends a conditional statement. It ignores the row of a refusal: its
+// columns depend on the stored ones, and the caller reads anyway.
 func (db *DB) cas(ctx context.Context, kind, stmt string, args ...any) (applied bool, err error) {
 	err = db.query(ctx, kind, func(s *gocql.Session) error {
 		var err error
@@ -295,8 +293,8 @@ func (db *DB) query(ctx context.Context, kind string, run func(*gocql.Session) e
 }
 
 // classify marks the failures after which a statement certainly had no
-// effect. The list is of what is certain; everything else is unknown. Even
-// UNAVAILABLE is: in Paxos v1 a later round of the same request can meet it.
+// effect. All others are unknown, even UNAVAILABLE: in Paxos v1 a later round
+// of the same request can meet it.
 func classify(err error) error {
 	if err == nil || errors.Is(err, gocql.ErrNotFound) {
 		return err

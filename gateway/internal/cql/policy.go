@@ -14,10 +14,10 @@ const (
 	silentMost  = 60 * time.Second
 )
 
-// avoidSilent wraps a policy so that nodes which let a statement time out are
-// tried last for a while. The driver notices a closed connection at once, but
-// a frozen node only when its peers have told it so; until then every
-// statement of its locks would run into the timeout.
+// avoidSilent wraps a policy so that a node is tried last for a while after a
+// timeout. The driver notices a closed connection at once, but a frozen node
+// only when the node's peers report it; until then every statement of its locks
+// would run into the timeout.
 func avoidSilent(p gocql.HostSelectionPolicy) gocql.HostSelectionPolicy {
 	return &silentLast{HostSelectionPolicy: p, hosts: make(map[string]silence), now: time.Now}
 }

@@ -13,8 +13,8 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// minGrace keeps the Paxos state, whose life follows gc_grace_seconds, longer
-// than any quarrel about a ballot can last.
+// minGrace keeps the Paxos state, which lives for gc_grace_seconds, longer than
+// any contention for a ballot can last.
 const minGrace = 3 * 3600
 
 // columns of the lease table: type and kind.
@@ -97,7 +97,7 @@ func Schema(opt Options, r Replication) []string {
 	}
 }
 
-// Apply creates what is missing and checks what is there.
+// Apply creates missing parts and checks existing ones.
 func Apply(ctx context.Context, opt Options, r Replication) error {
 	s, err := Open(opt)
 	if err != nil {
@@ -122,9 +122,9 @@ func Apply(ctx context.Context, opt Options, r Replication) error {
 	return CheckSchema(ctx, s, opt)
 }
 
-// CheckSchema refuses a table on which the statements would not mean what
-// they say: with a default TTL a token could expire, with a short gc_grace a
-// won ballot could be below what is stored.
+// CheckSchema refuses a table that would break the statements: with a default
+// TTL a token could expire, with a short gc_grace a won ballot could be below
+// a stored one.
 func CheckSchema(ctx context.Context, s *gocql.Session, opt Options) error {
 	var ttl, grace int
 	err := s.Query(`SELECT default_time_to_live, gc_grace_seconds FROM system_schema.tables

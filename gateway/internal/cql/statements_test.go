@@ -37,7 +37,7 @@ func connected(t *testing.T, obs Observer) (*DB, context.Context) {
 	return db, ctx
 }
 
-// after runs something once, when the first of its statements has ended.
+// after calls a function once, when the first of its statements has ended.
 type after struct{ what func() }
 
 func (a *after) Statement(string, string, time.Duration) {
@@ -47,9 +47,9 @@ func (a *after) Statement(string, string, time.Duration) {
 	}
 }
 
-// TestStatementsBetweenReads: between the statements that read a claim it is
-// written, and its term ends. Whoever reads that the term is over must not
-// miss the claim.
+// TestStatementsBetweenReads: between the statements that read a claim the
+// claim is written, and its term ends. A reader that sees the end of the term
+// must not miss the claim.
 func TestStatementsBetweenReads(t *testing.T) {
 	db, ctx := connected(t, silent{})
 	hook := &after{}

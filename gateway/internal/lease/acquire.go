@@ -10,8 +10,8 @@ import (
 // AcquireRequest asks for a lock.
 type AcquireRequest struct {
 	Name, Owner, Value string
-	// Attempt names this try. Repeating a request with the same owner and
-	// attempt finds out what became of it.
+	// Attempt names this try. A repetition with the same owner and attempt
+	// learns its outcome.
 	Attempt  string
 	TTL      time.Duration
 	MinToken int64
@@ -28,12 +28,12 @@ type acquiring struct {
 	req   AcquireRequest
 	ttl   int
 	start time.Time
-	// A transaction e0 -> want whose answer is missing and that may still
-	// apply, until the epoch is seen to have moved.
+	// A transaction e0 -> want without an answer, which may still apply as
+	// long as no read shows another epoch.
 	open     bool
 	e0, want int64
-	// Such a one that cannot apply any more, but may have: the epoch has moved,
-	// and what moved it is over.
+	// Such a transaction can no longer apply, but may have: the epoch has
+	// moved, and the term that moved it is over.
 	lost bool
 	err  error // why the last statement failed
 }
@@ -54,7 +54,7 @@ func (s *Service) Acquire(ctx context.Context, req AcquireRequest) (Grant, error
 	a := &acquiring{s: s, work: work, t: t, req: req, ttl: WholeTTL(req.TTL), start: start}
 	g, err := a.run()
 	if ctx.Err() != nil && err == nil && req.Anonymous {
-		// Nobody is left who could ever name this term.
+		// Nobody can name this term any more.
 		s.abandon(req, g.Epoch-1, g.Epoch)
 	}
 	return g, err
@@ -100,9 +100,9 @@ func (a *acquiring) run() (Grant, error) {
 	}
 }
 
-// taken answers when somebody holds the lock, perhaps this very attempt. Even
-// if our own transaction is what we see, it may have been an earlier request
-// of the same attempt that wrote it, so only the time left counts.
+// taken answers when somebody holds the lock, perhaps this very attempt. An
+// earlier request of the same attempt may have written even our own
+// transaction, so only the time left counts.
 func (a *acquiring) taken(row Row) (Grant, error) {
 	if !a.mine(row) && a.lost {
 		return Grant{}, a.s.outcome("acquire", true, a.err)
@@ -117,8 +117,8 @@ func (a *acquiring) taken(row Row) (Grant, error) {
 	return a.s.repeated(row, a.req.TTL), nil
 }
 
-// try sends the transaction. Without an error its effect is either known
-// (true) or to be looked up (false).
+// try sends the transaction. Without an error, true means applied, and false
+// that a read must tell.
 func (a *acquiring) try(row Row) (bool, error) {
 	if !a.open {
 		want, err := nextToken(row.Epoch, a.req.MinToken)
@@ -140,10 +140,10 @@ func (a *acquiring) try(row Row) (bool, error) {
 	return applied, nil
 }
 
-// look closes the question whether our transaction may still apply: once the
-// epoch has moved it cannot. That it did not apply is certain only if somebody
-// else holds the lock under the token that it wanted. Otherwise it may have
-// been what moved the epoch, and have ended since, by hand or by a clock that
+// look judges from the epoch if our transaction may still apply: once the
+// epoch has moved it cannot. It certainly did not apply only if somebody else
+// holds the lock under the token that it wanted. Otherwise it may have moved
+// the epoch itself, and its term have ended since, by hand or by a clock that
 // is ahead.
 func (a *acquiring) look(row Row) {
 	if !a.open || row.Epoch == a.e0 {
@@ -160,10 +160,9 @@ func (a *acquiring) look(row Row) {
 }
 
 // confirm believes an applied acquire only if a linearizable read shows it.
-// It does not when the coordinator's clock is so slow that the lease was born
-// expired, when somebody ended it by hand, whoever has the lock by then, or when
-// a foreign write from the future hides it. In none of them is it certain that
-// nobody saw a holder.
+// The read does not if the coordinator's clock is so slow that the lease was
+// born expired, if somebody ended the term by hand, or if a foreign write from
+// the future hides it. In each case somebody may have seen a holder.
 func (a *acquiring) confirm(row Row) (Grant, error) {
 	switch {
 	case a.mine(row) && row.Epoch == a.want:
@@ -176,7 +175,7 @@ func (a *acquiring) confirm(row Row) (Grant, error) {
 		return Grant{}, &UnknownError{errors.New("the lease was over when it was read back: " +
 			"the clocks of the Cassandra nodes differ too much, or somebody ended it by hand")}
 	}
-	// What shows has an old token: end it, or a repetition would believe it.
+	// The row has an old token: end its term, or a repetition would believe it.
 	if a.mine(row) {
 		a.s.db.Release(a.work, a.req.Name, row.Owner, row.Epoch, row.Rev)
 	}
@@ -199,8 +198,8 @@ func (a *acquiring) granted(row Row) Grant {
 	return fresh(row, trust)
 }
 
-// giveUp ends an acquire that could not be settled in time. What may still
-// apply is burned, in the background where no time is left.
+// giveUp ends an acquire that was not settled in time. It burns a transaction
+// that may still apply, in the background if no time is left.
 func (a *acquiring) giveUp(applied bool) (Grant, error) {
 	pending := applied || a.open
 	if pending && !applied && a.work.Err() == nil {
@@ -215,10 +214,10 @@ func (a *acquiring) giveUp(applied bool) (Grant, error) {
 	return Grant{}, a.s.outcome("acquire", pending || a.lost, a.err)
 }
 
-// abandon makes sure that an acquire e0 -> e1 which nobody waits for does not
-// apply later. One that did apply is released only if its caller can never
-// learn of it: a caller that knows its owner or attempt may find the term by
-// repeating the request or reading the lock, and would then believe in it.
+// abandon makes sure that an acquire e0 -> e1 without a waiting caller does not
+// apply later. An applied one is released only if its caller can never learn of
+// it: a caller that knows its owner or attempt may find the term by repeating
+// the request or reading the lock, and would then believe in it.
 func (s *Service) abandon(req AcquireRequest, e0, e1 int64) {
 	s.pending.Go(func() {
 		work, cancel := context.WithTimeout(context.Background(), 3*s.opt.Budget)

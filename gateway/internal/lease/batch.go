@@ -9,10 +9,10 @@ import (
 // endKey is where a context keeps the end of a batch's time, or of a pulse's.
 type endKey struct{}
 
-// together does something to each of n locks, several at a time. Together they
-// have the time of one request, as a caller does not wait for longer, and two
-// thirds of it to begin in: what begins late has time to find out what became
-// of it, and what comes too late is not applied.
+// together calls do for each of n locks, several at a time. A batch has the time
+// of one request, as a caller waits no longer, and begins locks in its first two
+// thirds only: a late one has time to learn its outcome, and one that comes too
+// late is not applied.
 func (s *Service) together(ctx context.Context, n int, do func(ctx context.Context, i int)) {
 	now := time.Now()
 	ctx = context.WithValue(ctx, endKey{}, now.Add(s.opt.Budget))

@@ -24,7 +24,7 @@ func TestLooksAreShared(t *testing.T) {
 			t.Errorf("%d watched: looked at every %v, want %v", c.watched, every, c.every)
 		}
 	}
-	h.s.opt.Poll = time.Second // as somebody asked for
+	h.s.opt.Poll = time.Second // a longer setting counts
 	if every := h.interval(); every != time.Second {
 		t.Errorf("looked at every %v, want what the setting asks for", every)
 	}

@@ -1,6 +1,6 @@
-// Package lease decides: it turns what a caller wants of a lock into
-// lightweight transactions, and their answers, also the missing ones, into
-// what the caller may believe. It knows no HTTP and no CQL.
+// Package lease decides: it turns a caller's request for a lock into
+// lightweight transactions, and their answers, even missing ones, into results
+// that the caller may believe. It knows no HTTP and no CQL.
 //
 // The rules it keeps:
 //
@@ -13,7 +13,7 @@
 //     is told "unknown", never "no".
 //   - Belief is anchored at the sending of the caller's request. A fresh lease
 //     is believed only where the transaction was applied in that very request;
-//     what a read or a repetition shows is believed for what is left of it.
+//     a lease that a read or a repetition shows is believed for its time left.
 package lease
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// Granularity is what TTL arithmetic may lose: Cassandra counts whole
+	// Granularity is the error of TTL arithmetic: Cassandra counts whole
 	// seconds, so a TTL of n lives more than n-1 and at most n seconds.
 	Granularity = time.Second
 
@@ -81,7 +81,7 @@ type Entry struct {
 	Row
 }
 
-// Level says how much a read must know.
+// Level is the consistency of a read.
 type Level int
 
 const (
@@ -89,7 +89,7 @@ const (
 	// but an unanswered one may show and vanish again. It may refuse, it
 	// never grants.
 	Poll Level = iota
-	// Decide reads linearizably and settles what is half done.
+	// Decide reads linearizably and settles unfinished transactions.
 	Decide
 )
 
@@ -151,7 +151,7 @@ const (
 	BadTTL   Reason = "bad-ttl"        // too short to be believed at all, or too long
 )
 
-// RefusedError: the answer is no, and this is what stands in the store.
+// RefusedError: the answer is no, with the row in the store.
 type RefusedError struct {
 	Reason Reason
 	Row    Row

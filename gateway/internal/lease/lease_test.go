@@ -16,7 +16,7 @@ import (
 
 const (
 	skew   = 2 * time.Second
-	budget = 400 * time.Millisecond // what a request may take
+	budget = 400 * time.Millisecond // the time of a request
 )
 
 type fixture struct {
@@ -33,7 +33,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// another service on the same store, as another gateway is.
+// another is a second service on the same store, like another gateway.
 func (f *fixture) another() *Service { return f.on(f.db) }
 
 func (f *fixture) on(db DB) *Service {
@@ -73,7 +73,7 @@ func renewal(g Grant) RenewRequest {
 	return RenewRequest{Name: "l", Owner: g.Owner, Token: g.Epoch, Rev: g.Rev, TTL: 10 * time.Second}
 }
 
-// what names the kind of an error, for tables.
+// The kind of an error, for tables.
 func what(err error) string {
 	var r *RefusedError
 	var u *UnknownError
@@ -141,8 +141,8 @@ func TestAcquire(t *testing.T) {
 	}
 }
 
-// Trust is TTL - 1 s - skew for what this request applied, and what is left of
-// the row for everything else.
+// Trust is TTL - 1 s - skew for a lease that this request applied, and the
+// row's time left for all others.
 func TestTrust(t *testing.T) {
 	f := newFixture(t)
 	g := f.acquire(t, "a")
@@ -174,9 +174,8 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// A lease that was written by a clock that is ahead shows more than was asked
-// for, until the next renewal, written by another clock, makes it shorter: that
-// is not trusted.
+// A lease that a clock ahead of others wrote shows more than its TTL, until the
+// next renewal, by another clock, makes it shorter: the excess is not trusted.
 func TestLongerThanAskedForIsNotTrusted(t *testing.T) {
 	f := newFixture(t)
 	g := f.acquire(t, "a")
@@ -230,8 +229,8 @@ func TestAcquireFaults(t *testing.T) {
 	}
 }
 
-// With reads failing too nothing can be resolved: the answer is unknown, and
-// what may still apply is burned once the store answers again.
+// If reads fail, too, nothing can be resolved: the answer is unknown, and a
+// transaction that may still apply is burned once the store answers again.
 func TestAcquireUnknownIsBurnedLater(t *testing.T) {
 	f := newFixture(t)
 	var down atomic.Bool
@@ -254,8 +253,8 @@ func TestAcquireUnknownIsBurnedLater(t *testing.T) {
 	}
 }
 
-// An acquire that applied, whose caller cannot name it, is released; one that
-// the caller can name is not: it may be repeated and believed.
+// An applied acquire is released if its caller cannot name it; otherwise it is
+// not: the caller may repeat and believe it.
 func TestUnknownAcquireThatApplied(t *testing.T) {
 	for _, anonymous := range []bool{true, false} {
 		f := newFixture(t)
@@ -300,7 +299,7 @@ func (f *fixture) pendingDone(t *testing.T) {
 	}
 }
 
-// A caller that hangs up leaves nothing behind that nobody can name.
+// A caller that hangs up leaves no term behind that nobody can name.
 func TestCallerGone(t *testing.T) {
 	f := newFixture(t)
 	f.db.Slow = 20 * time.Millisecond
@@ -318,20 +317,20 @@ func TestBornExpired(t *testing.T) {
 	f := newFixture(t)
 	f.db.Fault = func(kind string) leasetest.Fault {
 		if kind == "read" && f.db.Counts["acquire"] == 1 {
-			go f.db.Expire("l") // as a coordinator slow by more than the TTL writes it
+			go f.db.Expire("l") // as if a coordinator's clock is slow by more than the TTL
 			time.Sleep(time.Millisecond)
 		}
 		return leasetest.None
 	}
 	f.db.Slow = 20 * time.Millisecond
 	_, err := f.Acquire(t.Context(), ask("a", "1"))
-	want(t, err, "unknown") // a coordinator with a slower clock may show it held
+	want(t, err, "unknown") // a slower clock may show it held
 	if f.obs.Skews() != 1 {
 		t.Error("clock skew was not counted")
 	}
 }
 
-// taken runs something as soon as a lock is taken, before anybody reads it.
+// taken calls a function as soon as a lock is taken, before anybody reads it.
 type taken struct {
 	*leasetest.Model
 	then func()
@@ -342,8 +341,8 @@ func (m taken) Acquire(ctx context.Context, name string, e0 int64, r Row) (bool,
 	return m.Model.Acquire(ctx, name, e0, r)
 }
 
-// A lock that was taken, and let go by hand before it was read back, had a
-// holder for a moment: that is not "had no effect".
+// A lock that was taken, and freed by hand before it was read back, had a
+// holder for a moment: that is an effect.
 func TestTakenAndLetGoByHand(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -415,8 +414,8 @@ func TestLetGoByHandAndTakenByAnother(t *testing.T) {
 	}
 }
 
-// What another has taken under the very token that was asked for was never
-// ours: that much is certain, also without an answer.
+// A lock that another has taken under the very token that we wanted was never
+// ours: that is certain even without an answer.
 func TestOvertaken(t *testing.T) {
 	f := newFixture(t)
 	f.fault("acquire", leasetest.NeverRuns, leasetest.None)
@@ -470,7 +469,7 @@ func TestRenew(t *testing.T) {
 	want(t, err, "ok")
 	other := "other"
 	q.Value = &other
-	_, err = f.Renew(t.Context(), q) // same revision, another value: was not published
+	_, err = f.Renew(t.Context(), q) // same revision, another value: not published
 	want(t, err, "stale-revision")
 	r, err = f.another().Renew(t.Context(), renewal(r)) // through a gateway that never saw it
 	want(t, err, "ok")
@@ -611,7 +610,7 @@ func TestClaimUnknownAtExpiry(t *testing.T) {
 	want(t, err, "unknown")
 }
 
-// Contenders that wait behind each other share what one of them has read.
+// Contenders that wait behind each other share the read of one of them.
 func TestContendersShareReads(t *testing.T) {
 	f := newFixture(t)
 	f.acquire(t, "a")
@@ -632,7 +631,7 @@ func TestContendersShareReads(t *testing.T) {
 	}
 }
 
-// What was read before a caller arrived is not good enough for it: the lock
+// A read from before a caller's arrival is not good enough for it: the lock
 // may have been released, and the caller told so, in between.
 func TestSharedReadIsNotStale(t *testing.T) {
 	f := newFixture(t)
@@ -649,7 +648,7 @@ func TestSharedReadIsNotStale(t *testing.T) {
 	<-done
 }
 
-// A poll may be behind: it can refuse, but what it shows is not granted.
+// A poll may be behind: it can refuse, but never grants.
 func TestPollNeverGrants(t *testing.T) {
 	f := newFixture(t)
 	g := f.acquire(t, "a")
@@ -663,7 +662,7 @@ func TestPollNeverGrants(t *testing.T) {
 	}
 }
 
-// Waiters hear at once of what their own gateway did.
+// Waiters hear at once of their own gateway's writes.
 func TestLocalChangesAnswerAtOnce(t *testing.T) {
 	f := newFixture(t)
 	s := New(f.db, Options{MaxClockSkew: skew, Budget: time.Second, Poll: time.Minute,
@@ -743,15 +742,15 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// later does something while the caller waits.
+// later calls a function while the caller waits.
 func later(do func()) <-chan struct{} {
 	done := make(chan struct{})
 	time.AfterFunc(20*time.Millisecond, func() { defer close(done); do() })
 	return done
 }
 
-// A caller of a gateway without a store is sent on at once; one whose question
-// is open is not.
+// A caller of a gateway without a store is refused at once, unless its outcome
+// is open.
 func TestStoreAway(t *testing.T) {
 	f := newFixture(t)
 	g := f.acquire(t, "a")
@@ -836,8 +835,8 @@ func TestRenewManyEnds(t *testing.T) {
 	want(t, errs[99], "not-applied")
 }
 
-// A renewal is not behind those who contend for the lock, however many they
-// are and however slow the store.
+// A renewal does not wait behind contenders, however many they are and however
+// slow the store.
 func TestRenewalsComeFirst(t *testing.T) {
 	f := newFixture(t)
 	g := f.acquire(t, "a")
@@ -853,7 +852,7 @@ func TestRenewalsComeFirst(t *testing.T) {
 	other := f.another()
 	for i := range 8 {
 		all.Go(func() {
-			// claims are not shared, as looks at a held lock are
+			// claims are not shared, unlike reads of a held lock
 			c := Claim{Job: "j", Tick: time.UnixMilli(1), Try: 1, ID: fmt.Sprint(i), Token: g.Epoch}
 			other.Claim(t.Context(), ClaimRequest{Name: "l", Owner: "a", Claim: c})
 			done("claim")
@@ -875,7 +874,7 @@ func TestRenewalsComeFirst(t *testing.T) {
 	}
 }
 
-// Who gives up waiting leaves the line as it was for the others.
+// A caller that gives up leaves the line unchanged for the others.
 func TestLinePassesOn(t *testing.T) {
 	f := newFixture(t)
 	f.db.Slow = 5 * time.Millisecond
@@ -914,8 +913,8 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// Each lock of a batch is answered in its place and for itself: what one is
-// refused, or nobody knows of it, is no matter of the others.
+// Each lock of a batch is answered in its place and for itself: a refusal or an
+// unknown outcome of one does not concern the others.
 func TestBatchesAnswerEach(t *testing.T) {
 	f := newFixture(t)
 	f.acquire(t, "other") // the lock l
@@ -957,8 +956,8 @@ func TestBatchesAnswerEach(t *testing.T) {
 	}
 }
 
-// deadlines is a store that notes until when its reads may take, and when the
-// last one began.
+// deadlines is a store that notes the deadlines of its reads, and when the last
+// one began.
 type deadlines struct {
 	DB
 	mu   sync.Mutex
@@ -975,8 +974,8 @@ func (d *deadlines) Read(ctx context.Context, name string, level Level) (Row, er
 	return d.DB.Read(ctx, name, level)
 }
 
-// instants counts the ends before then: what is settled in the background, when
-// the machine was too slow for it, has a time of its own, which is longer.
+// instants counts the deadlines before then: background settlement, on a slow
+// machine, has a time of its own, which is longer.
 func (d *deadlines) instants(before time.Time) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -990,7 +989,7 @@ func (d *deadlines) instants(before time.Time) int {
 }
 
 // A batch has the time of one request, unknown outcomes included: its caller
-// waits for no longer, and would have to take all for unknown.
+// waits no longer, and would have to take all outcomes for unknown.
 func TestBatchesEndTogether(t *testing.T) {
 	f := newFixture(t)
 	f.db.Slow = 60 * time.Millisecond
@@ -1026,8 +1025,8 @@ func TestBatchesEndTogether(t *testing.T) {
 	}
 }
 
-// What of a batch would begin in the last third of its time does not: it could
-// not find out what became of it.
+// No lock of a batch begins in the last third of the time: it could not learn
+// its outcome.
 func TestBatchesBeginInTime(t *testing.T) {
 	f := newFixture(t)
 	f.db.Slow = 60 * time.Millisecond // one after the other: 6 s

@@ -15,12 +15,12 @@ type lines struct {
 	m  map[string]*line
 }
 
-// line is the queue of one lock. It exists while somebody stands in it.
+// line is the queue of one lock. It exists while a request is in it.
 type line struct {
 	refs  int
 	taken bool
-	// Who waits for the turn, in order of arrival: those who keep or end a term
-	// come before all others.
+	// Waiting requests, in order of arrival: those that keep or end a term come
+	// before all others.
 	first, rest []chan struct{}
 	seen        Row
 	since       time.Time // when the request that brought seen was sent
@@ -38,8 +38,8 @@ type turn struct {
 
 func newLines() *lines { return &lines{m: make(map[string]*line)} }
 
-// enter waits for the turn. Who keeps a term is behind one other request at
-// most, the one that has the turn, however many contend for the lock.
+// enter waits for the turn. A request that keeps a term waits for one other at
+// most, the one with the turn, however many contend for the lock.
 func (q *lines) enter(ctx context.Context, name string, keeps bool) (*turn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -99,13 +99,13 @@ func (t *turn) drop() {
 	}
 }
 
-// note keeps what a request sent at since has shown, for those who wait.
+// note keeps the row that a request sent at since has shown, for the others.
 func (t *turn) note(row Row, since time.Time, level Level) {
 	l := t.line
 	l.seen, l.since, l.level, l.filled = row, since, level, true
 }
 
-// seenSince returns what others have read for us. Only a read that was sent
+// seenSince returns the row that another request has read. Only a read sent
 // after we arrived will do: an older one could miss a release that was
 // answered before our caller asked.
 func (t *turn) seenSince(level Level) (Row, bool) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pulseDB answers each read as it is told to; nothing else is asked of it.
+// pulseDB answers each read as set; it gets no other statements.
 type pulseDB struct {
 	DB
 	read func(context.Context) error
@@ -52,7 +52,7 @@ func TestPulseComesBack(t *testing.T) {
 	}
 }
 
-// What would hold up all requests holds up the pulse.
+// A hang of all requests holds up the pulse.
 func TestPulseStandsStill(t *testing.T) {
 	var driver sync.Mutex
 	s := pulsed(func(context.Context) error { driver.Lock(); defer driver.Unlock(); return nil })

@@ -37,12 +37,12 @@ func (s *Service) List(ctx context.Context, size int, page []byte) ([]Entry, []b
 	return list, next, nil
 }
 
-// Known is what a waiting caller has seen last.
+// Known is the state that a waiting caller saw last.
 type Known struct{ Token, Rev int64 }
 
-// news tells whether a lock has changed in a way that a caller at k must hear
-// of. Another revision of the same term may or may not carry another value; a
-// stateless gateway cannot tell, so it answers.
+// news is true for a change that a caller at k must hear of. Another revision
+// of the same term may or may not carry another value; a stateless gateway
+// cannot tell, so it answers.
 func (k *Known) news(row Row) bool {
 	return row.Epoch != k.Token || row.Rev != k.Rev
 }
@@ -52,8 +52,8 @@ func differs(a, b Row) bool {
 	return a.Epoch != b.Epoch || a.Owner != b.Owner || a.Value != b.Value
 }
 
-// Wait answers as soon as the lock differs from what the caller knows (nil:
-// from what it is now), and at the latest after limit.
+// Wait answers as soon as the lock differs from the caller's state (nil: the
+// present state), and at the latest after limit.
 func (s *Service) Wait(ctx context.Context, name string, known *Known, limit time.Duration) (Row, error) {
 	s.opt.Observer.Waiters(1)
 	defer s.opt.Observer.Waiters(-1)
@@ -85,8 +85,8 @@ func (s *Service) Wait(ctx context.Context, name string, known *Known, limit tim
 	}
 }
 
-// What the looks at watched locks may cost Cassandra: so many a second, as long
-// as none is looked at less often than that for it.
+// Bounds of the load that polling puts on Cassandra: so many reads a second, but
+// no longer time between two reads of a lock, unless set.
 const (
 	looksPerSecond = 1000
 	slowestLook    = 800 * time.Millisecond
@@ -102,7 +102,7 @@ type hub struct {
 type watched struct {
 	name string
 	refs int
-	kick chan struct{} // look now: something was written through this gateway
+	kick chan struct{} // poll now: this gateway has written
 	stop context.CancelFunc
 
 	mu   sync.Mutex
@@ -136,7 +136,7 @@ func (h *hub) part(w *watched) {
 	}
 }
 
-// changed makes waiters of this gateway hear at once of what it did itself.
+// changed tells waiters of this gateway at once of its own writes.
 func (h *hub) changed(name string) {
 	h.mu.Lock()
 	w := h.m[name]
@@ -144,13 +144,13 @@ func (h *hub) changed(name string) {
 	if w != nil {
 		select {
 		case w.kick <- struct{}{}:
-		default: // a look is due anyway, and it comes after this change
+		default: // a poll is due anyway, and it comes after this change
 		}
 	}
 }
 
-// interval is how often each lock is looked at: as the settings ask, and more
-// seldom where many are watched.
+// interval is the time between two polls of a lock: as set, and longer if many
+// locks are watched.
 func (h *hub) interval() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,9 +158,8 @@ func (h *hub) interval() time.Duration {
 	return max(h.s.opt.Poll, min(shared, slowestLook))
 }
 
-// poll looks at the lock until nobody waits for it. Reading a majority is
-// enough to notice a change that was answered; what the waiter is told is read
-// again, linearizably.
+// poll reads the lock until nobody waits for it. A majority read is enough to
+// notice an answered change; the waiter's answer is a linearizable read.
 func (h *hub) poll(ctx context.Context, w *watched) {
 	for {
 		every := h.interval()

@@ -14,8 +14,8 @@ type RenewRequest struct {
 	TTL         time.Duration
 }
 
-// judgeRenew says what a row means for the renewal from q.Rev to its successor:
-// nothing yet (nil, nil), done before (a grant), or refused.
+// judgeRenew judges by a row the renewal from q.Rev to its successor: not done
+// yet (nil, nil), done before (a grant), or refused.
 func (s *Service) judgeRenew(q RenewRequest, row Row) (*Grant, error) {
 	switch {
 	case !row.is(q.Owner, q.Token):
@@ -145,7 +145,7 @@ func (s *Service) Release(ctx context.Context, name, owner string, token, rev in
 	}
 }
 
-// released answers a release by what stands in the store after it.
+// released answers a release by the row in the store after it.
 func released(row Row, owner string, token int64, sent bool) error {
 	switch {
 	case row.is(owner, token):
@@ -159,7 +159,7 @@ func released(row Row, owner string, token int64, sent bool) error {
 }
 
 func (s *Service) ended(t *turn, name string, token int64) {
-	t.line.filled = false // what was seen of the lock is no longer true
+	t.line.filled = false // the kept row is no longer true
 	s.terms.forget(name, token)
 	s.hub.changed(name)
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Observer hears what operators want to count.
+// Observer counts events for operators.
 type Observer interface {
 	Contention(op string)       // a transaction lost against another
-	Unknown(op, outcome string) // an unknown outcome and what became of it
+	Unknown(op, outcome string) // an unknown outcome and its resolution
 	ClockSkew()                 // coordinators differ by more than was allowed
 	Waiters(delta int)          // long polls under way
 }
@@ -26,7 +26,7 @@ type Options struct {
 	MaxClockSkew time.Duration
 	// Budget is how long one request may take, unknown outcomes included.
 	Budget time.Duration
-	// Poll is how often a watched lock is looked at, where few are watched.
+	// Poll is the time between two reads of a watched lock, if these are few.
 	Poll time.Duration
 	// Parallel is how many locks of a batch are worked on at once.
 	Parallel int
@@ -34,8 +34,8 @@ type Options struct {
 	Observer Observer
 }
 
-// Service answers the requests for all locks. It keeps nothing that another
-// service on the same store would have to know.
+// Service answers the requests for all locks. Other services on the same store
+// need not know its state.
 type Service struct {
 	db    DB
 	opt   Options
@@ -56,7 +56,7 @@ func New(db DB, opt Options) *Service {
 	return s
 }
 
-// Drain ends all waiting: long polls answer at once with what is there.
+// Drain ends all waiting: long polls answer at once with the present state.
 func (s *Service) Drain() { s.end() }
 
 // Close waits until the background settlements have ended.
@@ -70,15 +70,16 @@ func (s *Service) Close(ctx context.Context) {
 	}
 }
 
-// Held counts the terms that this service granted or renewed last and that
-// have not run out since.
+// Held counts the terms that this service granted or renewed last and that have
+// not expired since.
 func (s *Service) Held() int { return s.terms.count(time.Now()) }
 
-// pulseName is none that a lock can have.
+// pulseName is no valid name of a lock.
 const pulseName = "//pulse"
 
-// Pulse goes where a request for a lock goes, and comes back by the limit whatever
-// the store does, unless something in here stands still. The error is the store's.
+// Pulse takes the path of a request for a lock, and returns by the limit
+// whatever the store does, unless something in here hangs. The error is the
+// store's.
 func (s *Service) Pulse(limit time.Duration) error {
 	s.hub.part(s.hub.join(pulseName))
 	s.Held()
@@ -86,9 +87,9 @@ func (s *Service) Pulse(limit time.Duration) error {
 	return err
 }
 
-// work gives an operation its time, which of a batch ends with that of all. It is
-// not tied to the caller's connection: a transaction that is abandoned half way
-// is an unknown outcome for nothing.
+// work gives an operation its time; all operations of a batch share one end. The
+// caller's connection does not end it: a transaction that is abandoned half way
+// would be a needless unknown outcome.
 func (s *Service) work(ctx context.Context) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(s.opt.Budget)
 	if all, ok := ctx.Value(endKey{}).(time.Time); ok && all.Before(end) {
@@ -97,13 +98,12 @@ func (s *Service) work(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
-// enter takes the turn on a lock, for callers that will wait no longer than
-// their own patience and the budget.
+// enter takes the turn on a lock, within the caller's patience and the budget.
 func (s *Service) enter(ctx, work context.Context, name string) (*turn, error) {
 	return s.queue(ctx, work, name, false)
 }
 
-// enterFirst is enter for those who keep or end a term.
+// enterFirst is enter for requests that keep or end a term.
 func (s *Service) enterFirst(ctx, work context.Context, name string) (*turn, error) {
 	return s.queue(ctx, work, name, true)
 }
@@ -123,7 +123,7 @@ func (s *Service) queue(ctx, work context.Context, name string, keeps bool) (*tu
 	return t, nil
 }
 
-// read looks at the row and tells those who wait in the line.
+// read reads the row and shows it to the others in the line.
 func (s *Service) read(work context.Context, t *turn, level Level) (Row, error) {
 	since := time.Now()
 	row, err := s.db.Read(work, t.name, level)
@@ -133,9 +133,9 @@ func (s *Service) read(work context.Context, t *turn, level Level) (Row, error) 
 	return row, err
 }
 
-// settle reads linearizably until it succeeds or the time is over. Where no
-// outcome is open, a store that is not there is not waited for: the caller can
-// try the next gateway meanwhile.
+// settle reads linearizably until it succeeds or the time is over. Without an
+// open outcome it does not wait for an absent store: the caller can try the
+// next gateway meanwhile.
 func (s *Service) settle(work context.Context, t *turn, open bool) (Row, error) {
 	for p := newPause(); ; {
 		row, err := s.read(work, t, Decide)
@@ -145,8 +145,8 @@ func (s *Service) settle(work context.Context, t *turn, open bool) (Row, error) 
 	}
 }
 
-// trust is how long after the sending of its request a holder may believe in
-// a lease with so many seconds to live.
+// trust is for how long, from the sending of its request, a holder may believe
+// in a lease with so many seconds to live.
 func (s *Service) trust(ttl int) time.Duration {
 	return max(0, time.Duration(ttl)*time.Second-Granularity-s.opt.MaxClockSkew)
 }
@@ -162,7 +162,7 @@ func (s *Service) CheckTTL(ttl time.Duration) error {
 	return nil
 }
 
-// began notes a term that is seen to be held, or held on.
+// began keeps a term that was granted or renewed.
 func (s *Service) began(name string, row Row) {
 	s.terms.put(name, row, row.TTL, time.Now())
 	s.hub.changed(name)
@@ -172,10 +172,10 @@ func fresh(row Row, trust time.Duration) Grant {
 	return Grant{Row: row, Trust: trust, Expires: time.Duration(row.TTL) * time.Second}
 }
 
-// repeated is a grant that a read has shown: only what is left may be
-// believed, never a whole lease. Nor more than the TTL of the request, which is
-// what shows where the lease was written by a clock that is ahead: the next
-// renewal, written by another, makes it shorter, and its answer may be lost.
+// repeated is a grant that a read has shown: only the time left may be believed,
+// never a whole lease, nor more than the request's TTL. A lease shows more if a
+// clock that is ahead wrote it: the next renewal, by another clock, makes it
+// shorter, and its answer may be lost.
 func (s *Service) repeated(row Row, ttl time.Duration) Grant {
 	return Grant{Row: row, Repeated: true, Trust: s.trust(min(row.TTL, WholeTTL(ttl))),
 		Expires: time.Duration(row.TTL) * time.Second}
@@ -186,7 +186,7 @@ func harmless(err error) bool {
 	return errors.Is(err, ErrNotSent) || errors.Is(err, ErrRejected)
 }
 
-// outcome turns the failure of an operation into what the caller is told.
+// outcome turns the failure of an operation into the caller's error.
 func (s *Service) outcome(op string, maybe bool, err error) error {
 	if err == nil {
 		err = context.DeadlineExceeded
@@ -198,7 +198,7 @@ func (s *Service) outcome(op string, maybe bool, err error) error {
 	return &NotAppliedError{err}
 }
 
-// NewID makes a name that nobody else uses.
+// NewID makes a unique name.
 func NewID() string { return rand.Text() }
 
 // pause grows from try to try and is never the same for two contenders.

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// terms remembers what this service wrote last into each lock. A renewal must
-// write the value and the attempt again, since every cell has its own TTL, and
-// a renewal that keeps the value would otherwise have to read it first. It is
-// a cache only: the revision in the statement's condition decides whether it
-// was right.
+// terms keeps the last write of this service to each lock. A renewal must write
+// the value and the attempt again, since every cell has its own TTL, and a
+// renewal that keeps the value would otherwise have to read it first. It is only
+// a cache: the revision in the statement's condition checks it.
 type terms struct {
 	mu    sync.Mutex
 	m     map[string]term

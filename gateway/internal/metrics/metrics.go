@@ -1,5 +1,5 @@
-// Package metrics counts what operators ask about. Lock names are no labels:
-// there can be any number of them.
+// Package metrics counts events for operators. Lock names are no labels: their
+// number has no bound.
 package metrics
 
 import (
@@ -89,7 +89,7 @@ func (s *Set) Statement(kind, outcome string, took time.Duration) {
 // Contention counts a transaction that lost against another.
 func (s *Set) Contention(op string) { s.contention.WithLabelValues(op).Inc() }
 
-// Unknown counts a missing answer and what became of it.
+// Unknown counts a missing answer and its resolution.
 func (s *Set) Unknown(op, resolved string) { s.unknown.WithLabelValues(op, resolved).Inc() }
 
 // ClockSkew counts a lease that shows clocks too far apart.

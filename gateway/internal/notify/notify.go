@@ -1,5 +1,5 @@
-// Package notify tells the service manager how the gateway is, by the protocol
-// of sd_notify(3). Where nobody asked to be told it does nothing.
+// Package notify reports the gateway's state to the service manager, by the
+// protocol of sd_notify(3). Without a manager it does nothing.
 package notify
 
 import (
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// States of the service. A reload ends with Ready. The time that Type=notify-reload
-// would want with Reloading is left out: the unit has Type=notify, since the
-// systemd of Debian 12 has no other.
+// States of the service. A reload ends with Ready. Reloading lacks the time that
+// Type=notify-reload needs: the unit has Type=notify, since the systemd of
+// Debian 12 has no other.
 const (
 	Ready     = "READY=1"
 	Reloading = "RELOADING=1"
@@ -25,13 +25,13 @@ const (
 // patience is how long a manager may leave its socket full.
 const patience = time.Second
 
-// Manager is who started the service.
+// Manager is the service manager.
 type Manager struct {
-	socket   string        // empty: nobody wants to know
+	socket   string        // empty: there is no manager
 	interval time.Duration // of the watchdog; 0: there is none
 }
 
-// FromEnvironment finds the manager as systemd leaves it there.
+// FromEnvironment finds the manager in systemd's environment variables.
 func FromEnvironment() *Manager {
 	m := &Manager{socket: os.Getenv("NOTIFY_SOCKET")}
 	if m.socket != "" {
@@ -53,7 +53,7 @@ func watchdog(usec, pid string, self int) time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-// Tell sends a state and what people may read of it; the text can be empty.
+// Tell sends a state and a text for people, which can be empty.
 func (m *Manager) Tell(state, text string) error {
 	if m.socket == "" {
 		return nil
@@ -65,7 +65,7 @@ func (m *Manager) Tell(state, text string) error {
 }
 
 func (m *Manager) send(message string) error {
-	// a name that begins with @ is one of the abstract namespace to net, too
+	// to net, too, @ begins a name of the abstract namespace
 	if m.socket[0] != '/' && m.socket[0] != '@' {
 		return fmt.Errorf("NOTIFY_SOCKET %q is no local socket", m.socket)
 	}
@@ -79,17 +79,17 @@ func (m *Manager) send(message string) error {
 	return err
 }
 
-// Watch works again and again until ctx ends, and tells the watchdog each time
-// that the work came to its end, whichever: work that hangs is not told of. It
-// is given a quarter of the watchdog's time, and what it returns is for people
-// to read. Without a watchdog there is nothing to do.
+// Watch does the work again and again until ctx ends, and feeds the watchdog
+// each time the work returns, with any result: work that hangs does not feed it.
+// The work gets a quarter of the watchdog's time, and returns a text for people.
+// Without a watchdog Watch does nothing.
 func (m *Manager) Watch(ctx context.Context, work func(limit time.Duration) string) {
 	if m.interval == 0 {
 		return
 	}
 	for {
 		text := work(m.interval / 4)
-		m.Tell(alive, text) // if that fails, silence says all there is to say
+		m.Tell(alive, text) // after a failure, the silence is enough
 		select {
 		case <-ctx.Done():
 			return

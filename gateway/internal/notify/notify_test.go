@@ -138,7 +138,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// watched has Watch do some work, until the test ends.
+// watched makes Watch do some work, until the test ends.
 func watched(t *testing.T, interval time.Duration, work func(time.Duration) string) *net.UnixConn {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "notify")
@@ -167,7 +167,7 @@ func TestWatchFeeds(t *testing.T) {
 	}
 }
 
-// Work that stands still is not told of until it goes on.
+// Hanging work feeds no watchdog until it goes on.
 func TestWatchStopsWithTheWork(t *testing.T) {
 	stuck, begun := make(chan struct{}), make(chan struct{})
 	n := 0

@@ -1,4 +1,4 @@
-"""What openapi.yaml says in words, since OpenAPI 3.0 has no schema for it.
+"""Rules that openapi.yaml states in words, as OpenAPI 3.0 has no schema for them.
 
 Requests that break one of these are left out where Schemathesis believes that
 the description allows them.

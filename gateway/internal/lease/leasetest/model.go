@@ -1,7 +1,6 @@
-// Package leasetest is a model of the lease table in memory, whose statements
-// can be made to fail in the ways Cassandra's do. The tests against a real
-// Cassandra say whether the model is right; this one reaches what those
-// cannot time.
+// Package leasetest is a model of the lease table in memory, with statements
+// that can fail in Cassandra's ways. The tests against a real Cassandra check
+// the model; the model reaches cases that those tests cannot time.
 package leasetest
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/lease"
 )
 
-// Fault is what happens to a statement.
+// Fault is the fate of a statement.
 type Fault int
 
 const (
@@ -44,9 +43,9 @@ type Model struct {
 	Fault func(kind string) Fault
 	// Slow makes every statement take its time.
 	Slow time.Duration
-	// PollSees is what a read that need not decide shows, when set.
+	// PollSees, when set, is the row that a poll shows.
 	PollSees *lease.Row
-	// Answer is called when a read has been made, before it is answered.
+	// Answer is called after a read, before its answer.
 	Answer func()
 }
 
@@ -55,7 +54,7 @@ func New() *Model {
 	return &Model{locks: make(map[string]*stored), Counts: make(map[string]int)}
 }
 
-// Late runs the statements that were held back and tells how many applied.
+// Late runs the statements that were held back and returns how many applied.
 func (m *Model) Late() (applied int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,8 +81,7 @@ func (m *Model) Expire(name string) {
 	m.at(name).until = time.Time{}
 }
 
-// Shorten leaves a lock's lease with less than it was given, as a slow
-// coordinator does.
+// Shorten shortens a lock's lease, as a slow coordinator does.
 func (m *Model) Shorten(name string, by time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +96,7 @@ func (m *Model) Count(kind string) int {
 	return m.Counts[kind]
 }
 
-// at returns a lock with what has expired taken away.
+// at returns a lock without its expired cells.
 func (m *Model) at(name string) *stored {
 	s := m.locks[name]
 	if s == nil {
@@ -116,7 +114,7 @@ func (m *Model) at(name string) *stored {
 	return s
 }
 
-// cas runs a conditional statement with whatever fault is due.
+// cas runs a conditional statement with the fault that is due.
 func (m *Model) cas(ctx context.Context, kind string, run func() bool) (bool, error) {
 	fault, err := m.begin(ctx, kind)
 	if err != nil {
@@ -294,7 +292,7 @@ func (m *Model) Complete(ctx context.Context, name, job, id, state, info string)
 	})
 }
 
-// Quiet is an Observer that keeps what it hears.
+// Quiet is an Observer that counts.
 type Quiet struct {
 	mu      sync.Mutex
 	unknown map[string]int
@@ -324,7 +322,7 @@ func (q *Quiet) Unknown(op, resolved string) {
 	q.unknown[op+" "+resolved]++
 }
 
-// Unknowns tells how often an outcome was unknown and what became of it.
+// Unknowns returns how often an outcome was unknown and so resolved.
 func (q *Quiet) Unknowns(what string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
