@@ -404,7 +404,7 @@ sub metric
 			push @ratios, $one / $beside if $beside > 0;
 		}
 		$metric{peer} = summary($peer);
-		# beside next to nothing, a ratio says nothing
+		# a ratio to next to nothing says nothing
 		@ratios = () if $metric{peer}{min} <= 0;
 		$metric{ratio} = median(@ratios) if @ratios;
 		$metric{target} = "ratio $params{ratio}" if $params{ratio};

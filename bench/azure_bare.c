@@ -8,9 +8,9 @@
  *
  * statements: to acquire (HEAD, lease, metadata), to renew, to release, N
  * times.  handoff, crash: a lease is released, or abandoned, at a random time
- * before the next look of whoever waits, who looks every two seconds; how long
- * until he has it?  The container's URL is AZURE_URL in the environment, its
- * SAS AZURE_SAS.
+ * between two polls of the waiter, which polls every two seconds; how long
+ * until the waiter has it?  The container's URL is AZURE_URL in the
+ * environment, its SAS AZURE_SAS.
  *
  * bench/azure_bare.c
  *
@@ -52,7 +52,7 @@ wait_for(double seconds)
 		usleep((useconds_t) (seconds * 1e6));
 }
 
-/* The value of the header, if the line is that. */
+/* The header's value, if the line has this header. */
 static void
 take(const char *line, size_t len, const char *name, char *value, size_t size)
 {
@@ -134,7 +134,7 @@ expect(const char *what, long status, long wanted)
 	exit(1);
 }
 
-/* In the three requests that the store makes of it, but for "looked". */
+/* The store's three requests, or two if the caller has polled. */
 static void
 acquire(const char *id, bool looked)
 {
@@ -206,7 +206,7 @@ statements(int n)
 		report(names[k], took[k], n);
 }
 
-/* The other looks until it is free, and takes it. */
+/* The waiter polls until the lease is free, and takes it. */
 static double
 await(double first_look, double from)
 {

@@ -7,20 +7,20 @@
  *		bench-bare URL relayed N FILE
  *		bench-bare URL relayed-handoffs N FILE
  *
- * The least that Consul allows: its lock by bare requests over warm
- * connections of libcurl.  Prints how long each took, in microseconds:
- * "acquire US" and "release US"; or "handoff US", from before one connection
- * sends the release until the other, whose blocking query it wakes, has the
- * answer to its acquire.
+ * The minimum for Consul: its lock by bare requests over warm connections of
+ * libcurl.  Prints how long each took, in microseconds: "acquire US" and
+ * "release US"; or "handoff US", from before one connection sends the release
+ * until the other, woken from its blocking query, has the answer to its
+ * acquire.
  *
- * "transactions" are the requests that the worker sends in place of "pairs":
- * to take the key only if nobody has written it since it was seen, and its own
- * node key is there; and to give up this very term and no later one.
+ * "transactions" are the worker's requests in place of "pairs": to take the
+ * key only if nobody has written it since it was read, and the worker's node
+ * key exists; and to give up this very term and no later one.
  *
- * "relayed" are those, made by another process, which is asked for each, and
- * which writes a line to FILE and has it flushed before it says that the key
- * is taken.  So long it takes to have that done by a worker that keeps tokens,
- * if neither does anything else.  FILE is to be on the disk of the instances.
+ * "relayed" are the same requests by another process, one for each question.
+ * That process flushes a line to FILE before it answers that the key is taken.
+ * This is the minimum for a worker that keeps tokens.  FILE must be on the
+ * disk of the instances.
  */
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -41,12 +41,12 @@
 /* Pairs before those that count. */
 #define WARM_UP 10
 
-/* What is kept of a term has about these lengths. */
+/* About the lengths of a term's stored data. */
 #define LINE_SIZE	43
 #define HEAD_SIZE	56
 #define FILE_SIZE	16384
 
-/* Until a blocking query that was sent is at the server. */
+/* The time for a blocking query to reach the server. */
 #define PARKED_US 20000
 
 typedef struct Connection
@@ -56,7 +56,7 @@ typedef struct Connection
 	char		body[4096];
 	size_t		length;
 	unsigned long long index;	/* X-Consul-Index of the last answer, or the
-								 * key's by the last transaction */
+								 * key's after the last transaction */
 } Connection;
 
 static const char *base;
@@ -225,7 +225,7 @@ static const char marks[] = "\"Flags\":3304740253564472344,\"Value\":\""
 "biwgd2hlcmUgdGhhdCBub2RlIGNhbiBiZSByZWFjaGVkLCBhbmQgd2hldGhlciBpdCBoYXMgcmVs"
 "ZWFzZWQ6IHNvbWUgMTUwIGJ5dGVzIG9mIEpTT04gaW4gYmFzZTY0Lg==\"";
 
-/* On the key as it was last seen; "check" comes before it. */
+/* Needs the key as it was last read; "check" precedes that condition. */
 static bool
 transact(Connection *c, const char *check, const char *verb)
 {
@@ -245,7 +245,7 @@ transact(Connection *c, const char *check, const char *verb)
 		at += strlen(name);
 		written = strtoull(at + strspn(at, ": "), NULL, 10);
 	}
-	c->index = written;			/* the last is that of the write */
+	c->index = written;			/* the last index is the write's */
 	return written != 0;
 }
 
@@ -289,10 +289,10 @@ transactions(int n)
 	close_connection(&c);
 }
 
-/* ---- the same, asked of another process ---- */
+/* ---- the same by another process ---- */
 
-static int	questions;			/* eventfd: a step is to be taken */
-static int	answers;			/* ... and has been */
+static int	questions;			/* eventfd: take a step */
+static int	answers;			/* ... and it is taken */
 static int	kept = -1;			/* the file */
 
 static void
@@ -310,7 +310,7 @@ open_relay(const char *file)
 		die(file);
 }
 
-/* A line, and the first one of the file, as of a log that counts its lines. */
+/* Writes a line and the file's first one, like a log that counts lines. */
 static void
 keep_line(void)
 {
@@ -389,7 +389,7 @@ relayed(int n)
 
 /* ---- handoffs ---- */
 
-/* How the key is taken and freed; threads do it in place of processes. */
+/* The steps to take and free the key; threads stand in for processes. */
 static Step take = acquire;
 static Step give_up = release;
 
@@ -434,7 +434,7 @@ handoff(Connection *holder, Connection *waiter)
 	pthread_t	leading;
 	double		released;
 
-	/* what it last saw is that it is held */
+	/* the waiter knows that the key is held */
 	request(waiter, "GET", "/v1/kv/" KEY, NULL);
 	if (pthread_create(&seeking, NULL, wait_for_it, waiter) != 0 ||
 		(kept >= 0 &&

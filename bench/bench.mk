@@ -1,6 +1,6 @@
 # bench/bench.mk
 #
-# Measurements beside others that do the same.  Part of the Makefile.
+# Measurements beside peers.  Part of the Makefile.
 
 #: Measurements, in docs/performance.md:
 #:   bench          every row of the table, beside its peers in the same run;
@@ -40,7 +40,7 @@ bench-build: gateway goclient build/bench-bare build/bench-floor.so \
 		build/gateway-tests
 	@$(BUILD) --silent
 
-# Measurements are reported, whatever has failed.
+# Report the measurements even after a failure.
 bench: bench-build
 	@mkdir -p build/bench
 	@status=0; new=build/bench/new.$$$$.json; \

@@ -1,9 +1,9 @@
 /*
  * bench/floor.c
  *
- * What a check cannot be cheaper than: a function of the same signature that
- * does nothing, and one that reads the clock and three words of memory, which
- * is what asking for a deadline comes to.
+ * The lower bound of a check: a function of the same signature that does
+ * nothing, and one that reads the clock and three words of memory, as a check
+ * of a deadline does.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
-# What does a check cost?  In a loop of one session, less the loop itself, on the
-# clock of the time that the process spent on a processor; and by pgbench as a
-# statement of its own.  A GET of pgsql-http asks Consul who holds a key.
+# The cost of a check: in a loop of one session, less the loop itself, in
+# processor time of the process; and by pgbench as a statement of its own.  A GET
+# of pgsql-http asks Consul for the holder of a key.
 
 use strict;
 use warnings;
@@ -56,7 +56,7 @@ my %expression = (
 	token => "le_fencing_token('bench/1')",
 	advisory => 'pg_try_advisory_lock(1) AND pg_advisory_unlock(1)',
 	lease => $lease,
-	# asked again only if what it is asked depends on the row
+	# evaluated once only, unless the query depends on the row
 	$consul ? ('pgsql-http' => '(' . asks_consul('CASE WHEN a > 0 THEN %s END') . ')')
 	: ());
 my %nrows = (
@@ -71,7 +71,7 @@ if ($consul)
 	die 'not locked' unless $node->ask(asks_consul('%s')) eq 't';
 }
 
-# A query that is true while the key is held by whom it was locked for.
+# A query that is true while the key has the holder of our lock.
 sub asks_consul
 {
 	my ($address) = @_;
@@ -88,8 +88,8 @@ sub loop
 		'SELECT bench_loop($$' . $query . '$$' . ", $nrows)");
 }
 
-# What an evaluation costs above the empty loop; and ours above a function that
-# does nothing.
+# The cost of an evaluation above the empty loop; and of ours above a function
+# that does nothing.
 sub measure_loops
 {
 	my ($suffix, @cases) = @_;
@@ -109,7 +109,7 @@ sub measure_loops
 	return;
 }
 
-# Nothing that a session could remember helps.
+# A session's cache cannot help.
 sub measure_in_turn
 {
 	my $times = size(100, 10);
@@ -133,7 +133,7 @@ my %statement = (
 	$consul ? ('pgsql-http' => asks_consul('%s') . ';') : ());
 
 # The rates of one client depend on how fast the processors wake up, which changes
-# from second to second by more than a check costs: what has to be close takes
+# from second to second by more than the cost of a check: close candidates take
 # turns often.
 sub measure_statements
 {

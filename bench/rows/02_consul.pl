@@ -1,10 +1,10 @@
 # le_acquire() and le_release() on a real Consul, beside the same two requests
 # in a bare libcurl loop plus the way to the worker and back (store local): the
-# least that take and free a key, and the very requests of the worker, which also
-# check what they must.  Beside these requests made by another process, which
-# keeps a line of each acquire on the disk, as the worker keeps its token.  Beside
-# Lock and Unlock of Consul's own Go client with a session it has.  And beside the
-# bare requests once more, asked from SQL by pgsql-http.
+# minimum that takes and frees a key, and the worker's own requests, with their
+# checks.  Beside these requests by another process, which keeps a line of each
+# acquire on the disk, as the worker keeps its token.  Beside Lock and Unlock of
+# Consul's own Go client with an existing session.  And beside the bare requests
+# once more, from SQL by pgsql-http.
 
 use strict;
 use warnings;
@@ -47,7 +47,7 @@ END
 	return;
 }
 
-# As statements of SQL: a session of Consul's without a TTL, which nobody renews.
+# As SQL statements: Consul's session has no TTL and is never renewed.
 sub make_http_trips
 {
 	my ($session) = @_;

@@ -1,9 +1,9 @@
-# From the call of le_release() on one instance until le_acquire(), which waits
-# on the other, has said that it leads; beside a bare blocking query and lock,
-# plus the way to the worker and back (store local); beside a blocking query and the
-# worker's own requests, each made by a thread that is asked for it, and a line
-# that is on the disk before it is said who leads; and beside Lock and Unlock of
-# Consul's Go client.  With Cassandra, over two gateways.
+# From the call of le_release() on one instance until the waiting le_acquire() on
+# the other has returned; beside a bare blocking query and lock, plus the way to
+# the worker and back (store local); beside a blocking query and the worker's own
+# requests by threads, one for each question, with a line on the disk before the
+# answer; and beside Lock and Unlock of Consul's Go client.  With Cassandra, over
+# two gateways.
 
 use strict;
 use warnings;
@@ -71,7 +71,7 @@ sub handoffs
 	}
 	$sessions[0]->query("SELECT bench_release('$election')");
 	$_->quit foreach @sessions;
-	return @took[ 2 .. $#took ];    # others have waited for the first time
+	return @took[ 2 .. $#took ];    # without the first wait of each
 }
 
 sub round_trips

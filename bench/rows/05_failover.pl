@@ -1,11 +1,11 @@
-# How long is an election without a leader when the leader's instance dies, and
-# what does holding it cost the store?
+# The time without a leader after the death of the leader's instance, and the
+# store's cost of holding an election.
 #
 # Each case is a pair of its own, and all pairs run at the same time.  A round
-# kills all processes of the one that leads with SIGKILL, at a random moment, and
-# takes the time until the other is seen to lead; then the dead one comes back and
-# waits for its turn.  Beside them the same is done with "consul lock" and with
-# the Lock of Consul's Go client (test/goclient).
+# kills all processes of the leading instance with SIGKILL, at a random moment,
+# and takes the time until the other is seen to lead; then the dead one comes back
+# and waits for its turn.  The same is done with "consul lock" and with the Lock
+# of Consul's Go client (test/goclient).
 #
 # Variables: ELECTIONS (20: of the pair with the shortest lease, all of which
 # move), WINDOW (30: seconds for which requests are counted).
@@ -35,7 +35,7 @@ my $gateway = LeaderElection::Gateway->new('gateway', cassandra => $cassandra,
 	keyspace => $cassandra->keyspace)->start;
 my $json = JSON::PP->new->canonical;
 
-# ---- when did a node lead what? ----
+# ---- when did a node lead an election? ----
 
 # Asks a node about several elections at once, in a child process.
 package Sample;
@@ -184,7 +184,7 @@ sub settle
 			my @leaders = grep { $_->sql('SELECT count(*) FROM le_status '
 				  . 'WHERE fencing_token IS NOT NULL') } $x, $y;
 
-			# a start of both may have dealt them out
+			# both may have won some at their start
 			$leaders[1]->sql(q{SELECT le_step_down(hold_off => '1 s')})
 			  if @leaders > 1;
 			return @leaders == 1 && leads_all($pair, $leaders[0])
@@ -194,7 +194,7 @@ sub settle
 	my $waiter = $leader == $x ? $y : $x;
 	my $name = $leader->name;
 
-	# with Cassandra there are no keys of nodes to see
+	# Cassandra has no keys of nodes
 	$waiter->wait_for(
 		"SELECT (SELECT bool_and(state = 'waiting') FROM le_status) AND "
 		  . "(current_setting('leader_election.backend') <> 'consul' OR EXISTS (SELECT FROM le_nodes WHERE node = '$name' "
@@ -204,8 +204,7 @@ sub settle
 	return ($leader, $waiter);
 }
 
-# Seconds until the first of the elections, and until the last of them, was
-# led.
+# Seconds until the first, and until the last, of the elections was led.
 sub first_and_last
 {
 	my ($pair, $sample, $since) = @_;
@@ -257,7 +256,7 @@ sub run_pair
 
 # ---- Consul's own client ----
 
-# The Lock of Consul's Go client tells what it has by itself.
+# The Lock of Consul's Go client reports its state by itself.
 sub go_lock
 {
 	my ($ttl, $key, $file) = @_;
@@ -273,7 +272,7 @@ sub go_lock
 	  or die "exec: $!";
 }
 
-# "consul lock" has its command say when it got the lock.
+# The command of "consul lock" reports when it got the lock.
 sub consul_lock
 {
 	my ($key, $file) = @_;
@@ -293,7 +292,7 @@ sub contend
 	my ($name, $code) = @_;
 	my $file = "$PostgreSQL::Test::Utils::tmp_check/$name";
 
-	unlink $file;    # before there is one who writes it
+	unlink $file;    # before its writer starts
 
 	my $pid = fork() // die "fork: $!";
 
@@ -378,7 +377,7 @@ sub count_requests
 		{
 			$nodes[$i]->acquire("own$i", wait => '60s') or die;
 		}
-		usleep(2 * $lease * 1e6);    # what a start costs is over
+		usleep(2 * $lease * 1e6);    # until the start is over
 		$result{$what}{leading} = per_second($server) / 3;
 		$nodes[$_]->release("own$_") foreach 0 .. 2;
 		foreach my $node (@nodes)
@@ -453,7 +452,7 @@ foreach my $name (sort keys %pair)
 {
 	in_background($name, sub { run_pair($pair{$name}, $lease{$name}) });
 }
-# A session of less does not live through a busy moment.
+# A session with a shorter TTL does not survive a busy moment.
 my $shortest = size(10, 5);
 foreach my $ttl (@{ size([ 15, $shortest ], [$shortest]) })
 {
@@ -461,7 +460,7 @@ foreach my $ttl (@{ size([ 15, $shortest ], [$shortest]) })
 		sub { run_clients("go$ttl", $ttl, sub { go_lock($ttl, "bench_go$ttl", @_) }) });
 }
 
-# Both end with their variables, so these live as long as who asks them.
+# Both servers end with their variables, so declare them here, above their users.
 my ($counted, @counted);
 
 unless (quick())

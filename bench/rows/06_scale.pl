@@ -1,9 +1,9 @@
 # Two instances campaign for many elections on a real Consul, or on a real
-# Cassandra through one gateway: how long until one of them holds them all, what
-# do holding and waiting cost in a quiet time, and how long until the other leads
-# them all when the first is killed?  Beside the wake-ups of a worker with one
-# election stand those of pg_cron's launcher, which has no job to run; those with
-# default settings are counted, too, as a round is a part of the lease.
+# Cassandra through one gateway: the time until one of them holds all, the cost of
+# holding and waiting in a quiet time, and the time until the other leads all after
+# the first is killed.  The peer of the wake-ups of a worker with one election is
+# pg_cron's launcher without a job; wake-ups with default settings are counted,
+# too, as a round is a part of the lease.
 #
 # Variables: STORE (consul), ELECTIONS ("1 100 1000 10000"), WINDOW (30: seconds
 # in which the cost is counted).
@@ -63,7 +63,7 @@ sub campaign
 	return;
 }
 
-# Of the worker: what the kernel and the extension have counted.
+# The worker's counters, of the kernel and of the extension.
 sub counted
 {
 	my ($node) = @_;
@@ -151,7 +151,7 @@ sub end
 	return;
 }
 
-# Of one election, which one instance leads and the other waits for.
+# Measures one election, which one instance leads and the other waits for.
 sub wakeups_by_default
 {
 	my %node = map { $_ => instance("${_}d", %place) } 'leader', 'waiting';
@@ -161,7 +161,7 @@ sub wakeups_by_default
 	campaign($node{leader}, 1);
 	until_all($node{leader}, 1, time);
 	campaign($node{waiting}, 1);
-	sleep size(22, 3);    # what a start costs is over
+	sleep size(22, 3);    # until the start is over
 	$before{$_} = counted($node{$_}) foreach keys %node;
 	sleep $window;
 	take("$_ default wakeups",
@@ -188,7 +188,7 @@ sub measure
 	campaign($node{leader}, $n);
 	take("held $n", until_all($node{leader}, $n, $began));
 	campaign($node{waiting}, $n);
-	sleep $lease * 1.5;    # what a start costs is over
+	sleep $lease * 1.5;    # until the start is over
 	my $woken = $n == 1 && $cron ? launcher_wakeups($cron) : 0;
 
 	$before{$_} = counted($node{$_}) foreach keys %node;
@@ -215,8 +215,8 @@ sub measure
 	return;
 }
 
-# A round is minutes long, and nothing that varies stands beside it.  Of few
-# elections one is enough: what there is to wait for is the lease.
+# A round is minutes long, and has no varying peer.  Of the small numbers one is
+# enough: the lease is most of the wait.
 rounds(
 	sub {
 		foreach my $n (grep { $_[0] == 1 || $_ >= 1000 } @sizes)

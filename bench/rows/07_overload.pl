@@ -1,6 +1,6 @@
-# 1,000 terms are held.  Are they still, while 9,000 more elections are campaigned
-# for, while 200 sessions acquire and release others, and how long are they
-# gone when lease_ttl is changed?
+# Are 1,000 terms kept while instances campaign for 9,000 more elections, and while
+# 200 sessions acquire and release others, and for how long does a change of
+# lease_ttl end them?
 
 use strict;
 use warnings;
@@ -24,7 +24,7 @@ sub count_held
 
 sub lost { return $_[0]->ask('SELECT coalesce(sum(losses), 0) FROM le_stat'); }
 
-# Seconds until they are led, the limit if they are not.
+# Seconds until all are led, at most the limit.
 sub until_held
 {
 	my ($node, $from, $to) = @_;
@@ -47,7 +47,7 @@ sub campaign
 	return;
 }
 
-# What 200 sessions do: latencies and errors.
+# Transactions per second of many sessions.
 sub crowd
 {
 	my ($node) = @_;
@@ -66,7 +66,7 @@ sub crowd
 	return $transactions / $seconds;
 }
 
-# As text; of the term of each, 0 of one that is not held.
+# The tokens as text; 0 for an election that is not held.
 sub tokens
 {
 	my ($node) = @_;
@@ -75,7 +75,7 @@ sub tokens
 		  . "ORDER BY i) FROM generate_series(1, $held) i");
 }
 
-# Seconds until each is led in another term than it was.
+# Seconds until each is led in another term than before.
 sub until_led_anew
 {
 	my ($node, $before) = @_;

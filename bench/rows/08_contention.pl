@@ -1,7 +1,6 @@
 # 50 sessions on each of three instances take and give back one election, beside
 # 100 that take an advisory lock of one instance, and as many locks of
-# Consul's Go client.  Is one of them starved, and do those that wait cost
-# requests?
+# Consul's Go client.  Does one of them starve, and do waiting ones cost requests?
 
 use strict;
 use warnings;
@@ -12,10 +11,10 @@ use Time::HiRes qw(time);
 
 my ($clients, $few) = (size(50, 8), 2);
 my $seconds = size(30, 2);
-my $shorter = size(10, 2);    # for what is only compared with
+my $shorter = size(10, 2);    # for peers
 
-# All Go clients are of one address, each with a connection for its lock and one
-# for its long poll; Consul allows an address 200.
+# All Go clients have one address, each with a connection for its lock and one
+# for its long poll; Consul allows 200 per address.
 my $consul = consul_server(config => 'limits { http_max_conns_per_client = 1000 }');
 my @nodes = map { instance("n$_", consul => $consul) } 1 .. 3;
 my $run = 0;
@@ -31,8 +30,8 @@ sub script
 	return $file;
 }
 
-# Of each session, as the locks of the others are: in scope "node" all sessions of an
-# instance would hold it at once.
+# Scope "session", like the peers' locks: in scope "node" all sessions of an instance
+# would hold it at once.
 my $ours = script('ours', "SELECT le_acquire('one', scope => 'session', wait => '5 min');\n"
 	  . "SELECT le_release('one');\n");
 my $advisory = script('advisory',
@@ -105,7 +104,7 @@ sub contend
 	return $took;
 }
 
-# Of each Go client only the number and the longest.
+# Each Go client reports its number of locks and its longest wait only.
 sub take_go
 {
 	my @lines = lines_of(tool('consul-lock'), '-address', $consul->host_port,

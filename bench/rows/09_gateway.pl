@@ -1,6 +1,6 @@
 # The gateway under load, 1 to 64 clients, each with locks of its own, beside the
-# conditional statements alone by gocql; on one node of Cassandra and, unless it is
-# quick, on three.
+# conditional statements alone by gocql; on one node of Cassandra and, unless QUICK
+# is set, on three.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# What does the fence add to a transaction: the gate, a row, a real commit; beside
-# the same without it, and with a lease row read FOR SHARE?  And what does le_run
-# of an empty command cost on Consul?
+# The cost that the fence adds to a transaction (the gate, a row, a real commit),
+# beside the same without a fence, and with a lease row read FOR SHARE.  And the
+# cost of le_run with an empty command on Consul.
 
 use strict;
 use warnings;
@@ -64,7 +64,7 @@ $local->sql(q(SELECT le_acquire('bench/fence')));
 $session = LeaderElection::Session->new($node);
 $at_local = LeaderElection::Session->new($local);
 
-# Both of how long it took and of how much of a processor.
+# Takes both elapsed and processor time.
 sub fence
 {
 	my ($kind, $n) = @_;
@@ -95,14 +95,14 @@ sub committed
 
 my $tick = 0;
 
-# About the election: what keeps the term is not counted.
+# The election's requests, without renewals.
 sub requests
 {
 	return $node->ask("SELECT sum(round_trips - renewals) FROM le_stat_store "
 		  . "WHERE election = 'bench/fence'");
 }
 
-# As a job that is due each second.
+# A job that is due each second.
 sub rhythm
 {
 	my $ticks = size(10, 3);
@@ -118,7 +118,7 @@ sub rhythm
 	return;
 }
 
-# How long it takes, in ms, to run nothing at the next tick.
+# The milliseconds to run nothing at the next tick.
 sub run_ms
 {
 	my ($session) = @_;
