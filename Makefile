@@ -1,10 +1,10 @@
 # leader_election/Makefile
 #
-# Built with PGXS, for the PostgreSQL whose pg_config comes first on PATH or
-# is named by PG_CONFIG.  Those targets that install their own prerequisites
-# (demo, test, ...) also work on a machine that has no PostgreSQL headers yet,
-# so pgxs.mk is included only when it is there.  "make help" prints what
-# follows "#:", here and in the files that this one includes.
+# Built with PGXS, for the PostgreSQL with the first pg_config on PATH, or with
+# that of PG_CONFIG.  Targets that install their own prerequisites (demo, test,
+# ...) also work on a machine that has no PostgreSQL headers yet, so pgxs.mk is
+# included only when it is there.  "make help" prints the lines with "#:", here
+# and in the files that this one includes.
 
 #: Usage: make [TARGET] [VARIABLE=VALUE ...]
 #:
@@ -27,7 +27,7 @@
 MODULE_big = leader_election
 EXTENSION = leader_election
 PGFILEDESC = "leader_election - elect a leader through a lease store"
-# The one place of the version's number; test/t/008_version.pl knows the rest.
+# The control file has the version's number; test/t/008_version.pl checks copies.
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" \
 	$(srcdir)/$(EXTENSION).control)
 DATA = sql/$(EXTENSION)--$(EXTVERSION).sql
@@ -42,7 +42,7 @@ CORE_OBJS = $(call in_room,core/)
 # Codecs: also compiled as frontend code by the unit tests and the fuzzers.
 STORE_OBJS = $(call in_room,store/)
 
-# libcurl is used by one file; without it the stores that speak HTTP are refused.
+# Only one file uses libcurl; without it the stores that speak HTTP are refused.
 HTTP = src/worker/wire/$(if $(WITHOUT_CURL),no_http,http).o
 WORKER_OBJS = $(call in_room,worker/) $(HTTP) \
 	$(filter-out %/http.o %/no_http.o,$(call in_room,worker/*/))
@@ -63,7 +63,7 @@ SHLIB_LINK += $(if $(WITHOUT_CURL),,-lcurl) -lrt
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
 	-Werror=implicit-function-declaration \
 	$(if $(WERROR),-Werror)
-# Flags of another compiler, recorded in pg_config, are no concern of clang's.
+# Clang must ignore flags of another compiler that pg_config has recorded.
 CLANG_QUIET = -Wno-unknown-warning-option -Wno-ignored-attributes \
 	-Wno-ignored-optimization-argument
 CC_QUIET = $(if $(findstring clang,$(CC)),$(CLANG_QUIET))
@@ -76,21 +76,20 @@ EXTRA_CLEAN = build tmp_check $(OBJS:.o=.d)
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
-# Debian's client package has pgxs.mk, so that alone shows nothing.
+# Debian's client package has pgxs.mk, too, so look for a server header.
 PG_HEADER := $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)/postgres.h
 
-# all is the default target, whatever else follows
+# The first target is the default.
 all:
 
 ifneq ($(and $(wildcard $(PGXS)),$(wildcard $(PG_HEADER))),)
 include $(PGXS)
 
-# A header that changes rebuilds what includes it, bitcode too.
+# A changed header rebuilds its includers, bitcode too.
 -include $(OBJS:.o=.d)
 src/leader_election.o src/sql/functions.o: $(EXTENSION).control
 
-# So does another PostgreSQL, whose headers stand elsewhere, and another way of
-# building.
+# Another PostgreSQL, with headers elsewhere, or other flags rebuild all.
 BUILT_FOR := $(shell mkdir -p build && \
 	now='$(MAJORVERSION) $(pkglibdir) $(CC) $(ASSERT) $(WITHOUT_CURL)' && \
 	{ [ "$$now" = "$$(cat build/built-for)" ] || \
@@ -100,18 +99,18 @@ ifeq ($(with_llvm),yes)
 $(OBJS:.o=.bc): %.bc: %.o
 endif
 
-# The tests take, and give up, whatever the server elects.
+# The tests take and give up all of the server's elections.
 installcheck: may-installcheck
 .PHONY: may-installcheck
 may-installcheck:
 	@$(srcdir)/scripts/may-installcheck '$(bindir)/psql'
 
-# A VPATH build looks up sources in the tree, but no products: those are of other
+# A VPATH build looks up sources in the tree, but no products, which have other
 # flags.  It needs the directories of the objects, by their full names, or else make
 # would find those of the sources.
 ifdef VPATH
 out_of_tree := yes
-# it is VPATH, where that is given to make
+# VPATH, if that is given to make
 srcdir := $(srcdir)
 vpath %.c $(srcdir)
 vpath %.control $(srcdir)
@@ -131,15 +130,15 @@ clean:
 endif
 
 #
-# Everything that starts servers: in a private directory, as an unprivileged
-# user, with the extension staged there (see scripts/sandbox).
+# Targets that start servers: in a private directory, as an unprivileged user,
+# with the extension staged there (see scripts/sandbox).
 #
 STORE ?= local
 PROVE_JOBS ?= $(shell expr 3 \* $$(nproc))
 T ?=
 SANDBOX = PG_CONFIG="$(PG_CONFIG)" PROVE_JOBS="$(PROVE_JOBS)" \
 	MAKE="$(MAKE)" scripts/sandbox
-# Tests have the Asserts checked; what is measured, and what users see, has not.
+# Tests check the Asserts; measurements and demos do not.
 TEST_SANDBOX = LE_ASSERT=1 $(SANDBOX)
 BUILD = $(MAKE) --no-print-directory all with_llvm=no
 
@@ -186,7 +185,7 @@ deps:
 test-quick:
 	@PG_CONFIG="$(PG_CONFIG)" test/quick
 
-# It makes the rest anew, since deps may have installed the PGXS.
+# Runs make again, since deps may have installed the PGXS.
 test:
 	scripts/deps test
 	@$(SANDBOX:scripts/sandbox=test/all)
@@ -214,7 +213,7 @@ store-test: gateway
 	$(BUILD)
 	$(TEST_SANDBOX) test/run tap test/contract/$(STORE).pl
 
-# Two tests of tap, for longer, and their numbers.
+# Two TAP tests, for longer, with their numbers.
 jobs: DURATION = 10min
 jobs: gateway
 	$(BUILD)
@@ -228,7 +227,7 @@ test-postgres:
 test-versions:
 	test/versions/run $(VERSIONS)
 
-# Consul's own Go client, beside which a TAP test runs.
+# Consul's own Go client, for a TAP test.
 .PHONY: goclient
 goclient:
 	@mkdir -p build
@@ -248,7 +247,7 @@ gateway:
 	@mkdir -p build
 	cd gateway && go build -o ../build/le-gateway ./cmd/le-gateway
 
-# The page is in the tree: a package is built where its program need not run.
+# The page is in the tree: the builder of a package may be unable to run the program.
 gateway-man: gateway
 	{ build/le-gateway schema --help; build/le-gateway help; } | \
 		awk -f gateway/man.awk > gateway/le-gateway.8
@@ -271,11 +270,11 @@ format:
 	scripts/style --fix
 
 #
-# Parts of this file that lie in the folders of what they build.
+# Parts of this file, in the folders of their sources.
 #
 
-# What unit tests and simulator are built with.  Tables of cases leave out what
-# is zero, which -Wextra takes for a slip.
+# The compiler and flags of unit tests and simulator.  Tables of cases leave out
+# zero fields, which -Wextra warns of.
 TEST_CC = $(if $(filter default undefined,$(origin CC)),gcc,$(CC))
 TEST_WARNINGS = $(WARNINGS) -Wno-missing-field-initializers $(CC_QUIET)
 pg_dir = $(shell $(PG_CONFIG) --$(1))

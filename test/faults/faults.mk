@@ -19,7 +19,7 @@ judge:
 	cd test/faults/judge && $(GO) vet . && $(GO) test . && \
 		$(GO) build -o ../../../build/faults-judge .
 
-# A disk that is full under some files of an instance.
+# A disk that is full for some files of an instance.
 build/full-disk.so: test/faults/full_disk.c
 	@mkdir -p $(@D)
 	$(TEST_CC) -O2 -fPIC -shared $(TEST_WARNINGS) -o $@ $< -ldl

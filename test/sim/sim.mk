@@ -13,8 +13,8 @@
 #:   evidence       docs/evidence.md from what the last runs left
 #:
 
-# The rooms core, shmem and worker but for what the simulator models, and of
-# sql what is below the functions that SQL calls.
+# The rooms core, shmem and worker without the parts that the simulator models,
+# and the part of sql below the SQL functions.
 SIM_MODELLED = $(addprefix src/,shmem/ring.o shmem/events.o shmem/history.o \
 	shmem/job_snapshot.o shmem/requests.o shmem/stats.o \
 	worker/disk/checkedlog.o worker/disk/claimlog.o worker/wire/http.o worker/disk/statefile.o \
@@ -22,8 +22,8 @@ SIM_MODELLED = $(addprefix src/,shmem/ring.o shmem/events.o shmem/history.o \
 SIM_REAL = $(CORE_OBJS) $(filter-out $(SIM_MODELLED), \
 	$(call in_room,shmem/) $(WORKER_OBJS)) \
 	$(addprefix src/sql/,arguments.o fence.o jobs.o xact.o)
-# Of the store "consul" what has no text: its plan of transactions and what it
-# says that it can do.  Names and JSON are numbers (consul_numbers.c).
+# The parts of the store "consul" without text: its plan of transactions and its
+# capabilities.  Names and JSON are numbers (consul_numbers.c).
 SIM_NUMBERS = $(addprefix src/store/consul_,list.o session.o text.o txn.o wire.o)
 SIM_STORE = $(filter-out $(SIM_NUMBERS),$(STORE_OBJS))
 SIM_WORKER = $(SIM_REAL:src/%=build/sim/worker/%)
@@ -49,7 +49,7 @@ build/sim/store/%.o: src/store/%.c
 build/sim/worker/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(TEST_CC) $(SIM_CFLAGS) $(SIM_UNIT) -c -o $@ $<
-# Its jumps must not become part of other functions.
+# Its jumps must not be inlined.
 build/sim/coroutine.o: SIM_UNIT =
 build/sim/worker.o: $(SIM_WORKER) test/sim/state.lds
 	$(TEST_CC) $(SIM_CFLAGS) $(SIM_UNIT) -r -nostdlib \
@@ -66,7 +66,7 @@ SCHEDULES ?= 500000
 EXHAUST ?= 1
 KILLS ?= 20
 .PHONY: sim sim-load sim-objects mutants evidence
-# What of the product is on the link line, for scripts/simulated.
+# The product's objects on the link line, for scripts/simulated.
 sim-objects:
 	@printf 'linked %s\n' $(SIM_REAL) $(SIM_STORE)
 	@printf 'modelled %s\n' $(SIM_MODELLED) $(SIM_NUMBERS)
