@@ -1,5 +1,5 @@
 
-# What is handed to others: see docs/packaging.md.  Part of the Makefile.
+# Packages and archives: see docs/packaging.md.  Part of the Makefile.
 
 #: Packages, see docs/packaging.md; dist and rpm are of the commit that is checked out:
 #:   packages       Debian's, for this machine's release: build/packages/*.deb
