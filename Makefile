@@ -2,9 +2,9 @@
 #
 # Built with PGXS, for the PostgreSQL with the first pg_config on PATH, or with
 # that of PG_CONFIG.  Targets that install their own prerequisites (demo, test,
-# ...) also work on a machine that has no PostgreSQL headers yet, so pgxs.mk is
-# included only when it is there.  "make help" prints the lines with "#:", here
-# and in the files that this one includes.
+# ...) also work on a machine without PostgreSQL headers, so pgxs.mk is included
+# only if installed.  "make help" prints the lines with "#:", here and in the
+# files that this one includes.
 
 #: Usage: make [TARGET] [VARIABLE=VALUE ...]
 #:

@@ -34,7 +34,7 @@ static const char *const ids[] = {
 
 static CURL *curl;
 static char etag[128];
-static char state[32];			/* of the lease */
+static char state[32];			/* the lease's */
 
 static double
 now(void)

@@ -231,7 +231,7 @@ must_ask(const Check *check, PGconn *conn, const Question *question)
 	return result;
 }
 
-/* ---- what is checked ---- */
+/* ---- the checks ---- */
 
 /* Elections without a leader, by a read of the store. */
 static void

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define CONF_ROOT	"/etc/postgresql"
-#define MAX_DEPTH	10			/* of includes, as the server has it */
+#define MAX_DEPTH	10			/* nested includes, as in the server */
 
 /* The settings we need, NULL if not set. */
 typedef struct Conf

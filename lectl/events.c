@@ -1,7 +1,7 @@
 /*
  * lectl/events.c
  *
- * What lectl waits for: signals, an instant, the server.
+ * Events that lectl waits for: signals, an instant, the server.
  */
 #include "postgres_fe.h"
 

@@ -1,7 +1,7 @@
 /*
  * lectl/events.h
  *
- * What lectl waits for: signals, an instant, the server.
+ * Events that lectl waits for: signals, an instant, the server.
  */
 #ifndef LECTL_EVENTS_H
 #define LECTL_EVENTS_H

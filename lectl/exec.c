@@ -196,7 +196,7 @@ answer(Exec *exec, instant until)
 		next = PQgetResult(exec->conn);
 		if (next == NULL)
 			return last;
-		/* of several statements the first that fails is the last */
+		/* a failed statement is the last one: it ends the query */
 		PQclear(last);
 		last = next;
 	}

@@ -53,7 +53,7 @@ typedef struct Options
 	OnLoss		on_loss;
 	char	   *wait;
 	char	   *settle;
-	char	   *job;			/* NULL: no ticks; of check: all */
+	char	   *job;			/* NULL: no ticks; check: all jobs */
 	char	   *every;
 	bool		catch_up;
 	const char *missed;			/* NULL: not given */
@@ -67,7 +67,7 @@ typedef struct Options
 	bool		me;
 	bool		any;
 	char	   *leader;			/* this node */
-	char	   *timeout;		/* of check, too */
+	char	   *timeout;		/* check, too */
 
 	/* step-down */
 	bool		all;

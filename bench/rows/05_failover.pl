@@ -7,8 +7,8 @@
 # and waits for its turn.  The same is done with "consul lock" and with the Lock
 # of Consul's Go client (test/goclient).
 #
-# Variables: ELECTIONS (20: of the pair with the shortest lease, all of which
-# move), WINDOW (30: seconds for which requests are counted).
+# Variables: ELECTIONS (20; for the pair with the shortest lease, all of them
+# move), WINDOW (30; seconds of the count of requests).
 
 use strict;
 use warnings;
@@ -344,7 +344,7 @@ sub run_clients
 
 # ---- requests per second ----
 
-# Three nodes on a Consul of their own, whose log shows every request.
+# Three nodes on a Consul of their own, with every request in its log.
 sub per_second
 {
 	my ($server) = @_;

@@ -215,8 +215,8 @@ sub measure
 	return;
 }
 
-# A round is minutes long, and has no varying peer.  Of the small numbers one is
-# enough: the lease is most of the wait.
+# A round is minutes long, and has no varying peer.  One small number is enough:
+# the lease is most of the wait.
 rounds(
 	sub {
 		foreach my $n (grep { $_[0] == 1 || $_ >= 1000 } @sizes)

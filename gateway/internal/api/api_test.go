@@ -104,7 +104,7 @@ func (a answer) num(key string) int64 {
 }
 
 // do sends a request and checks request and answer against the description.
-// The description must accept what the gateway accepts.
+// The description must accept all requests that the gateway accepts.
 func (f *fixture) do(method, path, body string) answer {
 	f.Helper()
 	req, err := http.NewRequestWithContext(f.Context(), method, f.http.URL+path, strings.NewReader(body))

@@ -82,7 +82,7 @@ func withTokens(t *testing.T) func(*Options) {
 
 // Connections that never finish their bodies keep nobody out.
 func TestUnfinishedBodies(t *testing.T) {
-	f := newFixture(t, nil) // of 8 requests at once
+	f := newFixture(t, nil) // allows 8 requests at once
 	for i := range 40 {
 		path := fmt.Sprintf("PUT /v1/locks/slow%d", i)
 		if i%2 == 1 {

@@ -17,7 +17,7 @@ type readiness struct {
 	kept time.Duration
 
 	mu   sync.Mutex
-	at   time.Time // of the last answer
+	at   time.Time // the last answer's
 	last error
 }
 

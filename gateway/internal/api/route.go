@@ -28,7 +28,7 @@ const (
 	opGetClaim op = "get_claim"
 	opClaims   op = "get_claims"
 
-	// of several locks at once
+	// batches
 	opBatch       op = "renew_many"
 	opAcquireMany op = "acquire_many"
 	opReleaseMany op = "release_many"

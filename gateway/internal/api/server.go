@@ -21,7 +21,7 @@ import (
 	"github.com/leader-election/leader_election/gateway/internal/metrics"
 )
 
-// Options are what the interface needs besides the service.
+// Options are the interface's settings.
 type Options struct {
 	Tokens      *auth.Tokens // nil: no tokens are asked for
 	Local       bool         // only this machine can connect, and need not authenticate

@@ -67,8 +67,8 @@ func (s *slots) free(l lane) int {
 }
 
 // enter takes a slot and returns a function that gives it back, or an error if
-// there is none. An identified caller (who is not empty) cannot have more slots
-// of a lane than are left in it: one flood gets half of them, two floods a
+// no slot is left. An identified caller (who is not empty) cannot have more
+// slots of a lane than are left in it: one flood gets half of them, two floods a
 // third each, and one slot is always left for the next caller.
 func (s *slots) enter(o op, who string) (leave func(), err error) {
 	s.mu.Lock()

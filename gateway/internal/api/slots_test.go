@@ -80,7 +80,7 @@ func TestOneTokenDoesNotParkEverywhere(t *testing.T) {
 
 // A token that fills its share keeps nobody else out.
 func TestOneTokenDoesNotFillTheGateway(t *testing.T) {
-	f := newFixture(t, withTokens(t)) // of 8 requests and 2 waiters
+	f := newFixture(t, withTokens(t)) // allows 8 requests and 2 waiters
 	fill(f.srv.slots, opAcquire, "root")
 	fill(f.srv.slots, opWait, "root")
 	f.bearer = "token-of-root-0001"

@@ -43,7 +43,7 @@ type Config struct {
 	Poll         time.Duration
 	Parallel     int
 
-	// of the subcommand schema
+	// for the subcommand schema
 	Replication string
 	Apply       bool
 	Fragile     bool

@@ -27,7 +27,7 @@ type Options struct {
 	// LocalSerial keeps Paxos inside one datacenter. All gateways of a
 	// keyspace must agree on it: the two kinds do not see each other.
 	LocalSerial  bool
-	Timeout      time.Duration // of one statement
+	Timeout      time.Duration // for one statement
 	Username     string
 	PasswordFile string
 	TLS          bool
@@ -63,7 +63,7 @@ func (o Options) Table() string { return quote(o.Keyspace) + ".leases" }
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// connection holds the session once it is there and the schema is right.
+// connection holds the session, once it is open and the schema is right.
 type connection struct {
 	s   atomic.Pointer[gocql.Session]
 	why atomic.Pointer[error]

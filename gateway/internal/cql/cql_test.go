@@ -155,7 +155,7 @@ func TestSilentNodesComeLast(t *testing.T) {
 	expect("123")
 	h := first()
 	h.Mark(gocql.ErrTimeoutNoResponse)
-	h.Mark(gocql.ErrTimeoutNoResponse) // of the same moment
+	h.Mark(gocql.ErrTimeoutNoResponse) // at the same moment
 	expect("231")
 	now = now.Add(silentFirst)
 	expect("123")

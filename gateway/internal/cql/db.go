@@ -44,7 +44,7 @@ type Observer interface {
 	Statement(kind, outcome string, took time.Duration)
 }
 
-// DB is a lease.DB on a Cassandra session. Before the session is there, it
+// DB is a lease.DB on a Cassandra session. Before the session is open, it
 // answers that nothing was sent.
 type DB struct {
 	opt Options

@@ -15,8 +15,8 @@ type AcquireRequest struct {
 	Attempt  string
 	TTL      time.Duration
 	MinToken int64
-	// Anonymous: owner and attempt were made up by the gateway, so that a
-	// caller that gets no answer can never use what it acquired.
+	// Anonymous: the gateway made up owner and attempt, so a caller without an
+	// answer can never use its term.
 	Anonymous bool
 }
 
@@ -32,8 +32,8 @@ type acquiring struct {
 	// long as no read shows another epoch.
 	open     bool
 	e0, want int64
-	// Such a transaction can no longer apply, but may have: the epoch has
-	// moved, and the term that moved it is over.
+	// An unanswered transaction can no longer apply, but may have: the epoch
+	// has moved, and the term that moved it is over.
 	lost bool
 	err  error // why the last statement failed
 }

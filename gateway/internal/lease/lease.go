@@ -35,7 +35,7 @@ const (
 	// MaxTTL bounds how long a lost holder can block a lock.
 	MaxTTL = 24 * time.Hour
 
-	// DefaultTTL serves callers who give none.
+	// DefaultTTL serves callers that give none.
 	DefaultTTL = 180 * time.Second
 
 	// MaxToken keeps tokens exact in every JSON reader.
@@ -59,7 +59,7 @@ type Row struct {
 // Free tells whether nobody holds the lock.
 func (r Row) Free() bool { return r.Owner == "" }
 
-// is tells whether the row is the given term, at whatever revision.
+// is tells whether the row is the given term, at any revision.
 func (r Row) is(owner string, token int64) bool {
 	return !r.Free() && r.Owner == owner && r.Epoch == token
 }
@@ -113,7 +113,7 @@ type DB interface {
 	// Claim records c if the lock is held by owner at c.Token and the job's
 	// record is still (prevID, prevState).
 	Claim(ctx context.Context, name, owner string, c Claim, prevID, prevState string) (bool, error)
-	// Complete ends a claim; without an info it keeps the one that is there.
+	// Complete ends a claim; without an info it keeps the stored one.
 	Complete(ctx context.Context, name, job, id, state, info string) (bool, error)
 }
 

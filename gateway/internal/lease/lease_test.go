@@ -346,8 +346,8 @@ func (m taken) Acquire(ctx context.Context, name string, e0 int64, r Row) (bool,
 func TestTakenAndLetGoByHand(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		fault leasetest.Fault // of the acquire
-		then  leasetest.Fault // of what is tried after it
+		fault leasetest.Fault // the acquire's
+		then  leasetest.Fault // the next statement's
 		err   string
 	}{
 		{"answered", leasetest.None, leasetest.None, "unknown"},
@@ -384,7 +384,7 @@ func TestTakenAndLetGoByHand(t *testing.T) {
 func TestLetGoByHandAndTakenByAnother(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		fault leasetest.Fault // of the acquire
+		fault leasetest.Fault // the acquire's
 	}{
 		{"answered", leasetest.None},
 		{"answer lost", leasetest.AnswerLost},

@@ -77,9 +77,8 @@ func (s *Service) Held() int { return s.terms.count(time.Now()) }
 // pulseName is no valid name of a lock.
 const pulseName = "//pulse"
 
-// Pulse takes the path of a request for a lock, and returns by the limit
-// whatever the store does, unless something in here hangs. The error is the
-// store's.
+// Pulse takes the path of a request for a lock, and returns by the limit even
+// if the store hangs, unless the service itself does. The error is the store's.
 func (s *Service) Pulse(limit time.Duration) error {
 	s.hub.part(s.hub.join(pulseName))
 	s.Held()

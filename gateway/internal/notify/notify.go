@@ -28,7 +28,7 @@ const patience = time.Second
 // Manager is the service manager.
 type Manager struct {
 	socket   string        // empty: there is no manager
-	interval time.Duration // of the watchdog; 0: there is none
+	interval time.Duration // the watchdog's; 0: there is none
 }
 
 // FromEnvironment finds the manager in systemd's environment variables.

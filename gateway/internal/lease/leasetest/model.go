@@ -39,7 +39,7 @@ type Model struct {
 	locks  map[string]*stored
 	late   []func() bool
 	Counts map[string]int
-	// Fault says what happens to the next statement of a kind; nil: nothing.
+	// Fault chooses the fault of the next statement of a kind; nil: none.
 	Fault func(kind string) Fault
 	// Slow makes every statement take its time.
 	Slow time.Duration
