@@ -5,10 +5,9 @@
  *
  * The session holds the election, and keeps a transaction open that is bound
  * to the term: giving up the term waits for that transaction, and so for the
- * command.
- * While the command runs we keep asking for how long the term is good.  The
- * end of the term (by an answer, a lost connection, no answer in time) ends
- * the command before another node can lead, see deadline.c.
+ * command.  While the command runs we keep asking for how long the term is
+ * good.  The end of the term (by an answer, a lost connection, no answer in
+ * time) ends the command before another node can lead, see deadline.c.
  */
 #include "command.h"
 
