@@ -816,11 +816,11 @@ le_my_value(void)
 }
 
 void
-le_each_campaign(void (*act) (const char *election))
+le_each_campaign(void (*act) (const char *election, void *arg), void *arg)
 {
 	const char *list = le_campaign_list;
 	char		name[LE_MAX_ELECTION_LEN + 2];
 
 	while (le_next_name(&list, name, sizeof(name)))
-		act(name);
+		act(name, arg);
 }

@@ -72,6 +72,7 @@ extern bool le_goes_in_clear(const char *url);
 extern bool le_others_can_read(const char *file);
 extern bool le_next_name(const char **list, char *buf, size_t size);
 extern bool le_allows(const char *list, const char *election);
-extern void le_each_campaign(void (*act) (const char *election));
+extern void le_each_campaign(void (*act) (const char *election, void *arg),
+							 void *arg);
 
 #endif							/* LE_SETTINGS_H */

@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 
 #include "shmem/clock.h"
+#include "shmem/process.h"
 
 /* From 1970 to 2000. */
 #define EPOCH_SHIFT \
@@ -44,12 +45,13 @@ le_wall(le_time when)
 uint32
 le_random(void)
 {
-	static uint64 state = 0;
+	uint64		state = le_process->random;
 
 	if (state == 0)
 		state = (uint64) le_now() ^ ((uint64) MyProcPid << 32);
 	state = state * UINT64CONST(6364136223846793005) +
 		UINT64CONST(1442695040888963407);
+	le_process->random = state;
 	return (uint32) (state >> 32);
 }
 

@@ -24,9 +24,6 @@
 #include "shmem/events.h"
 #include "shmem/ring.h"
 
-/* After a longer time up, an outage of the store is a new event. */
-#define REPEATED_WITHIN	(10 * INT64CONST(60000000))
-
 typedef struct Rings
 {
 	pg_atomic_uint64 numbers;	/* drawn so far, for all rings */
@@ -189,7 +186,7 @@ note_store(LeEvent *record)
 	if (is_newest(&up) && !up.event.hidden && up.place == down.place + 1 &&
 		down.event.what == record->what &&
 		strcmp(down.event.election, record->election) == 0 &&
-		record->at - up.event.at < REPEATED_WITHIN)
+		record->at - up.event.at < LE_REPEATED_WITHIN)
 	{
 		up.event.hidden = true;
 		le_ring_write(ring_of(LE_RING_TERMS), up.place, &up.event);

@@ -70,6 +70,9 @@ typedef struct LeEvent
 	char		detail[LE_MAX_EVENT_DETAIL + 1];	/* UTF-8; "": none */
 } LeEvent;
 
+/* After a longer time up, an outage of the store is a new event. */
+#define LE_REPEATED_WITHIN	(10 * INT64CONST(60000000))
+
 extern Size le_events_size(void);
 extern void le_events_init(bool found, void *where);
 

@@ -35,20 +35,12 @@
 #include "settings.h"
 #include "shmem/clock.h"
 #include "shmem/leases.h"
+#include "shmem/process.h"
 
 LeTable    *le_table = NULL;
 
 static pg_atomic_uint32 *buckets;
 static LeSlot *slots;
-
-/* The last election that this process looked up; see find_cached(). */
-static struct
-{
-	char		name[LE_MAX_ELECTION_LEN + 1];
-	uint64		as_of;			/* the layout, never 0 */
-	int			number;			/* -1: it has no slot */
-	bool		noted;			/* as missing, see note_missing() */
-}			cached = {.number = -1};
 
 /* The number of tries before a reader fails closed. */
 #define LE_READ_TRIES	64
@@ -219,14 +211,16 @@ look_up(const char *election, uint64 *layout)
 static int
 find_cached(const char *election)
 {
-	if (cached.as_of != pg_atomic_read_u64(&le_table->layout) ||
-		strcmp(cached.name, election) != 0)
+	LeLookedUp *cached = &le_process->cached;
+
+	if (cached->as_of != pg_atomic_read_u64(&le_table->layout) ||
+		strcmp(cached->name, election) != 0)
 	{
-		strlcpy(cached.name, election, sizeof(cached.name));
-		cached.number = look_up(election, &cached.as_of);
-		cached.noted = false;
+		strlcpy(cached->name, election, sizeof(cached->name));
+		cached->number = look_up(election, &cached->as_of);
+		cached->noted = false;
 	}
-	return cached.number;
+	return cached->number;
 }
 
 static bool
@@ -311,9 +305,9 @@ le_read_term(const char *election, LeTerm *term)
 	int			number = find_cached(election);
 
 	/* Once, not at each check. */
-	if (number < 0 && !cached.noted)
+	if (number < 0 && !le_process->cached.noted)
 	{
-		cached.noted = true;
+		le_process->cached.noted = true;
 		note_missing(election);
 	}
 	return le_read_term_at(number, election, term);

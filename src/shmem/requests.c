@@ -481,8 +481,7 @@ le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
  * predecessor had taken and not answered.
  */
 void
-le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
-				bool taken_too)
+le_each_request(LeRequestTaken act, void *arg, bool taken_too)
 {
 	for (int i = 0; i < MaxBackends; i++)
 	{
@@ -501,7 +500,7 @@ le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
 													STATE_TAKEN)))
 			{
 				Assert(ask.proc == i);
-				act(i, WORD_NUMBER(word), &ask);
+				act(arg, i, WORD_NUMBER(word), &ask);
 			}
 		}
 	}

@@ -177,9 +177,10 @@ extern bool le_tell(LeAsk *ask, LeReply *reply, le_duration patience);
 extern void le_hint_worker(void);
 
 /* in the worker */
-extern void le_each_request(void (*act) (int proc, uint64 number,
-										 const LeAsk *ask),
-							bool taken_too);
+typedef void (*LeRequestTaken) (void *arg, int proc, uint64 number,
+								const LeAsk *ask);
+
+extern void le_each_request(LeRequestTaken act, void *arg, bool taken_too);
 extern bool le_still_asked(int proc, uint64 number);
 extern void le_note_begun(int proc, uint64 number, uint64 token);
 extern bool le_was_begun(int proc, uint64 number, uint64 *token);

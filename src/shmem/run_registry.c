@@ -34,12 +34,6 @@
 #include "shmem/requests.h"
 #include "shmem/run_registry.h"
 
-/*
- * A run acts on one claim at a time.  The other places are for parked numbers;
- * if there are more, the oldest ticks cannot be asked for again.
- */
-#define PLACES		8
-
 /* The part of an id's tail before the number. */
 #define INCARNATION_DIGITS	(LE_RUN_DIGITS - 16)
 
@@ -50,7 +44,7 @@
 typedef struct Backend
 {
 	pg_atomic_uint64 owner;		/* the session that owns the places */
-	pg_atomic_uint64 places[PLACES];	/* 0: free */
+	pg_atomic_uint64 places[LE_RUN_PLACES];	/* 0: free */
 } Backend;
 
 static Backend *backends;
@@ -70,7 +64,7 @@ le_run_registry_init(bool found, void *where)
 	for (int i = 0; i < MaxBackends; i++)
 	{
 		pg_atomic_init_u64(&backends[i].owner, LE_OWNER_NONE);
-		for (int k = 0; k < PLACES; k++)
+		for (int k = 0; k < LE_RUN_PLACES; k++)
 			pg_atomic_init_u64(&backends[i].places[k], 0);
 	}
 }
@@ -88,7 +82,7 @@ my_places(void)
 		return b;
 	pg_atomic_write_u64(&b->owner, LE_OWNER_NONE);
 	pg_write_barrier();
-	for (int k = 0; k < PLACES; k++)
+	for (int k = 0; k < LE_RUN_PLACES; k++)
 		pg_atomic_write_u64(&b->places[k], 0);
 	pg_write_barrier();
 	pg_atomic_write_u64(&b->owner, owner);
@@ -102,7 +96,7 @@ find_place(Backend *b)
 	uint64		oldest = PG_UINT64_MAX;
 	int			found = -1;
 
-	for (int k = 0; k < PLACES; k++)
+	for (int k = 0; k < LE_RUN_PLACES; k++)
 	{
 		uint64		word = pg_atomic_read_u64(&b->places[k]);
 
@@ -120,7 +114,7 @@ find_place(Backend *b)
 static pg_atomic_uint64 *
 word_at(int place)
 {
-	Assert(place >= 0 && place < PLACES);
+	Assert(place >= 0 && place < LE_RUN_PLACES);
 	return &backends[LE_MY_PROC].places[place];
 }
 
@@ -215,7 +209,7 @@ acts(Backend *b, int proc, uint64 number)
 		return true;
 	if (!le_owner_lives(pg_atomic_read_u64(&b->owner), proc))
 		return false;
-	for (int k = 0; k < PLACES; k++)
+	for (int k = 0; k < LE_RUN_PLACES; k++)
 		if (stands(&b->places[k], number))
 			return true;
 	return false;

@@ -13,6 +13,12 @@
 /* Hex digits at the end of a claim's id that identify its run. */
 #define LE_RUN_DIGITS	24
 
+/*
+ * A run acts on one claim at a time.  The other places are for parked numbers;
+ * if there are more, the oldest ticks cannot be asked for again.
+ */
+#define LE_RUN_PLACES	8
+
 extern Size le_run_registry_size(void);
 extern void le_run_registry_init(bool found, void *where);
 

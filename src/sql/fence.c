@@ -45,6 +45,7 @@
 #include "shmem/stats.h"
 #include "sql/cancel.h"
 #include "sql/fence.h"
+#include "sql/session.h"
 
 typedef enum Kind
 {
@@ -63,27 +64,11 @@ typedef struct Binding
 	LeStop		stop;			/* the term */
 } Binding;
 
-static dlist_head bindings = DLIST_STATIC_INIT(bindings);
-
-/* Between the check at commit and the end of the transaction. */
-static bool ending = false;
-static bool marked = false;		/* the same, as marked in bound.c */
-
-/* Explains the cancel of a commit. */
-static ErrorContextCallback explainer;
-static bool explaining = false;
-
 /* Tells the registration that is as old as the process from its copies. */
-#define OLDEST ((void *) &bindings)
+#define OLDEST ((void *) le_session)
 
-/* Registrations of the callback beside the oldest ... */
-static int	copies = 0;
-
-/* ... and the number that is worth a risk to reduce. */
+/* The number of copies that is worth a risk to reduce. */
 #define MANY_COPIES 64
-
-/* The term for which the outermost statement was stopped; "": none. */
-static LeStop stopped;
 
 /* ---- the term that a binding names ---- */
 
@@ -232,7 +217,7 @@ find_binding(const char *election, bool holding)
 {
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &bindings)
+	dlist_foreach(iter, &le_session->bindings)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
@@ -247,14 +232,14 @@ static void
 note_stop(const Binding *b)
 {
 	if (b->stop.fired)
-		stopped = b->stop;
+		le_session->stopped = b->stop;
 }
 
 /* After the list has changed; not during a commit without bindings. */
 static void
 resume_watch(void)
 {
-	if (!ending || marked)
+	if (!le_session->ending || le_session->marked)
 		le_cancel_resume();
 }
 
@@ -312,7 +297,7 @@ add_binding(Kind kind, const char *election, uint64 token, LeOnLoss on_loss)
 		le_bound_holds(1);
 	else
 		enter(b);
-	dlist_push_tail(&bindings, &b->node);
+	dlist_push_tail(&le_session->bindings, &b->node);
 	le_cancel_watch(&b->stop);
 	return b;
 }
@@ -340,7 +325,7 @@ check_all(void)
 	dlist_iter	iter;
 
 	le_cancel_pause();
-	dlist_foreach(iter, &bindings)
+	dlist_foreach(iter, &le_session->bindings)
 		check(dlist_container(Binding, node, iter.cur));
 }
 
@@ -353,9 +338,9 @@ explain_commit(void *arg)
 {
 	dlist_iter	iter;
 
-	if (!ending || geterrcode() != ERRCODE_QUERY_CANCELED)
+	if (!le_session->ending || geterrcode() != ERRCODE_QUERY_CANCELED)
 		return;
-	dlist_foreach(iter, &bindings)
+	dlist_foreach(iter, &le_session->bindings)
 	{
 		const LeStop *stop = &dlist_container(Binding, node, iter.cur)->stop;
 
@@ -374,15 +359,15 @@ explain_commit(void *arg)
 static void
 explain_errors(bool yes)
 {
-	if (yes && !explaining)
+	if (yes && !le_session->explaining)
 	{
-		explainer.callback = explain_commit;
-		explainer.previous = error_context_stack;
-		error_context_stack = &explainer;
+		le_session->explainer.callback = explain_commit;
+		le_session->explainer.previous = error_context_stack;
+		error_context_stack = &le_session->explainer;
 	}
-	else if (!yes && error_context_stack == &explainer)
-		error_context_stack = explainer.previous;
-	explaining = yes;
+	else if (!yes && error_context_stack == &le_session->explainer)
+		error_context_stack = le_session->explainer.previous;
+	le_session->explaining = yes;
 }
 
 /*
@@ -393,11 +378,11 @@ explain_errors(bool yes)
 static void
 begin_commit(void)
 {
-	ending = true;
+	le_session->ending = true;
 	le_cancel_pause();
-	if (dlist_is_empty(&bindings))
+	if (dlist_is_empty(&le_session->bindings))
 		return;
-	marked = true;
+	le_session->marked = true;
 	le_bound_commits(true);
 	explain_errors(true);
 	check_all();
@@ -409,8 +394,8 @@ begin_commit(void)
 static void
 check_again(void)
 {
-	Assert(ending);
-	if (marked)
+	Assert(le_session->ending);
+	if (le_session->marked)
 		check_all();
 	le_cancel_commit(LE_COMMIT_LAST);
 	resume_watch();
@@ -419,13 +404,13 @@ check_again(void)
 static void
 end_commit(void)
 {
-	ending = false;
+	le_session->ending = false;
 	le_cancel_pause();
 	le_cancel_commit(LE_COMMIT_NONE);
 	explain_errors(false);
-	if (marked)
+	if (le_session->marked)
 		le_bound_commits(false);
-	marked = false;
+	le_session->marked = false;
 }
 
 /*
@@ -437,7 +422,7 @@ note_progress(void)
 {
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &bindings)
+	dlist_foreach(iter, &le_session->bindings)
 	{
 		const Binding *b = dlist_container(Binding, node, iter.cur);
 		LeTerm		term;
@@ -455,7 +440,7 @@ refuse_prepare(void)
 {
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &bindings)
+	dlist_foreach(iter, &le_session->bindings)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
@@ -490,7 +475,7 @@ unbind(void)
 	dlist_mutable_iter iter;
 
 	le_cancel_pause();
-	dlist_foreach_modify(iter, &bindings)
+	dlist_foreach_modify(iter, &le_session->bindings)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
@@ -513,16 +498,16 @@ at_xact_end(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			if (!ending)
+			if (!le_session->ending)
 				begin_commit();
 			if (arg == OLDEST)
 				check_again();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
-			if (ending)
+			if (le_session->ending)
 				break;
 			refuse_prepare();
-			ending = true;
+			le_session->ending = true;
 			check_all();
 			break;
 		case XACT_EVENT_COMMIT:
@@ -530,7 +515,7 @@ at_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			if (event == XACT_EVENT_COMMIT)
 				note_progress();
-			if (ending)
+			if (le_session->ending)
 				end_commit();
 			unbind();
 			break;
@@ -551,7 +536,7 @@ at_subxact_end(SubXactEvent event, SubTransactionId mine,
 
 	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
 		return;
-	dlist_foreach_modify(iter, &bindings)
+	dlist_foreach_modify(iter, &le_session->bindings)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
@@ -579,14 +564,14 @@ le_fence_install(void)
 bool
 le_fence_attends(void)
 {
-	return copies > 0 || !dlist_is_empty(&bindings);
+	return le_session->copies > 0 || !dlist_is_empty(&le_session->bindings);
 }
 
 static void
 add_copy(void)
 {
 	RegisterXactCallback(at_xact_end, NULL);
-	copies++;
+	le_session->copies++;
 }
 
 /*
@@ -605,13 +590,13 @@ void
 le_fence_be_newest(bool no_commit, bool hardly_commit)
 {
 	bool		clear = no_commit ||
-		(hardly_commit && copies >= MANY_COPIES);
+		(hardly_commit && le_session->copies >= MANY_COPIES);
 
-	if (ending)
+	if (le_session->ending)
 		return;
-	for (; clear && copies > 0; copies--)
+	for (; clear && le_session->copies > 0; le_session->copies--)
 		UnregisterXactCallback(at_xact_end, NULL);
-	if (!dlist_is_empty(&bindings))
+	if (!dlist_is_empty(&le_session->bindings))
 		add_copy();
 }
 
@@ -623,9 +608,10 @@ void
 le_fence_prepare(LeOnLoss on_loss)
 {
 	le_cancel_prepare(on_loss == LE_ON_LOSS_CANCEL);
-	if (!ending &&
-		(copies == 0 ||
-		 (dlist_is_empty(&bindings) && copies < MANY_COPIES)))
+	if (!le_session->ending &&
+		(le_session->copies == 0 ||
+		 (dlist_is_empty(&le_session->bindings) &&
+		  le_session->copies < MANY_COPIES)))
 		add_copy();
 }
 
@@ -634,7 +620,7 @@ le_fence_prepare(LeOnLoss on_loss)
 void
 le_fence_forget_stop(void)
 {
-	stopped.election[0] = '\0';
+	le_session->stopped.election[0] = '\0';
 }
 
 /*
@@ -648,16 +634,17 @@ le_fence_explain_cancel(ErrorData *error)
 
 	if (error->sqlerrcode != ERRCODE_QUERY_CANCELED)
 		return;
-	dlist_foreach(iter, &bindings)
+	dlist_foreach(iter, &le_session->bindings)
 		note_stop(dlist_container(Binding, node, iter.cur));
-	if (stopped.election[0] == '\0')
+	if (le_session->stopped.election[0] == '\0')
 		return;
 	error->sqlerrcode = LE_ERRCODE_LOST;
-	error->message = stop_message(&stopped);
-	error->detail = stop_detail(&stopped);
-	le_stat_count(stopped.election, LE_STAT_CANCELS);
-	le_event(LE_EVENT_CANCELED, stopped.election, stopped.token, "%s",
-			 why_stopped(&stopped));
+	error->message = stop_message(&le_session->stopped);
+	error->detail = stop_detail(&le_session->stopped);
+	le_stat_count(le_session->stopped.election, LE_STAT_CANCELS);
+	le_event(LE_EVENT_CANCELED, le_session->stopped.election,
+			 le_session->stopped.token, "%s",
+			 why_stopped(&le_session->stopped));
 }
 
 /* ---- binding ---- */
@@ -779,7 +766,7 @@ le_fence_bind(const char *election, int64 min_remaining_ms, LeOnLoss on_loss)
 	Binding    *b;
 
 	le_fence_check_on_loss(on_loss);
-	if (ending)
+	if (le_session->ending)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot bind a transaction that is about to commit to a term of election \"%s\"",
@@ -809,7 +796,7 @@ remove_bindings(Kind kind)
 {
 	dlist_mutable_iter iter;
 
-	dlist_foreach_modify(iter, &bindings)
+	dlist_foreach_modify(iter, &le_session->bindings)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 
@@ -880,7 +867,7 @@ le_fence_leave_end(void)
 	dlist_mutable_iter iter;
 
 	le_bound_do_not_wait(LE_BOUND_NONE);
-	dlist_foreach_modify(iter, &bindings)
+	dlist_foreach_modify(iter, &le_session->bindings)
 	{
 		Binding    *b = dlist_container(Binding, node, iter.cur);
 

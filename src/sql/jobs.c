@@ -33,14 +33,13 @@
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/jobs.h"
+#include "sql/session.h"
 
 PG_FUNCTION_INFO_V1(le_claim);
 PG_FUNCTION_INFO_V1(le_claim_tick);
 PG_FUNCTION_INFO_V1(le_complete);
 PG_FUNCTION_INFO_V1(le_fail_tick);
 PG_FUNCTION_INFO_V1(le_forget_job);
-
-static slist_head my_claims = SLIST_STATIC_INIT(my_claims);
 
 /* ---- arguments ---- */
 
@@ -204,7 +203,7 @@ find_claim(const LeAsk *ask)
 {
 	slist_iter	iter;
 
-	slist_foreach(iter, &my_claims)
+	slist_foreach(iter, &le_session->claims)
 	{
 		LeMyClaim  *claim = slist_container(LeMyClaim, node, iter.cur);
 
@@ -219,7 +218,7 @@ void
 le_forget_claim(LeMyClaim *claim)
 {
 	le_run_registry_end(claim->run, claim->number);
-	slist_delete(&my_claims, &claim->node);
+	slist_delete(&le_session->claims, &claim->node);
 	pfree(claim);
 }
 
@@ -227,9 +226,9 @@ le_forget_claim(LeMyClaim *claim)
 void
 le_forget_claims(void)
 {
-	while (!slist_is_empty(&my_claims))
+	while (!slist_is_empty(&le_session->claims))
 		le_forget_claim(slist_container(LeMyClaim, node,
-										slist_head_node(&my_claims)));
+										slist_head_node(&le_session->claims)));
 }
 
 /*
@@ -241,7 +240,7 @@ le_park_claims(void)
 {
 	slist_iter	iter;
 
-	slist_foreach(iter, &my_claims)
+	slist_foreach(iter, &le_session->claims)
 	{
 		LeMyClaim  *claim = slist_container(LeMyClaim, node, iter.cur);
 
@@ -258,7 +257,7 @@ forget_others(const LeMyClaim *kept, const LeAsk *ask)
 {
 	slist_mutable_iter iter;
 
-	slist_foreach_modify(iter, &my_claims)
+	slist_foreach_modify(iter, &le_session->claims)
 	{
 		LeMyClaim  *claim = slist_container(LeMyClaim, node, iter.cur);
 
@@ -294,7 +293,7 @@ new_claim(const LeAsk *ask, uint64 token, bool run)
 	strlcpy(claim->job, ask->job, sizeof(claim->job));
 	claim->tick = ask->tick;
 	claim->token = token;
-	slist_push_head(&my_claims, &claim->node);
+	slist_push_head(&le_session->claims, &claim->node);
 	return claim;
 }
 

@@ -22,6 +22,7 @@
 
 #include "shmem/leases.h"
 #include "shmem/requests.h"
+#include "sql/session.h"
 #include "sql/xact.h"
 
 typedef struct Held
@@ -32,9 +33,6 @@ typedef struct Held
 	char		election[LE_MAX_ELECTION_LEN + 1];
 } Held;
 
-static slist_head held = SLIST_STATIC_INIT(held);
-static Held *spare = NULL;		/* for the next lease */
-
 /* End the leases taken in this subtransaction, or in all of them. */
 static void
 give_up(SubTransactionId subxact)
@@ -42,7 +40,7 @@ give_up(SubTransactionId subxact)
 	slist_mutable_iter iter;
 	bool		any = false;
 
-	slist_foreach_modify(iter, &held)
+	slist_foreach_modify(iter, &le_session->held)
 	{
 		Held	   *h = slist_container(Held, node, iter.cur);
 
@@ -65,7 +63,7 @@ at_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 			give_up(InvalidSubTransactionId);
-			Assert(slist_is_empty(&held));
+			Assert(slist_is_empty(&le_session->held));
 			break;
 		default:
 			break;
@@ -82,7 +80,7 @@ at_subxact_end(SubXactEvent event, SubTransactionId mine,
 		give_up(mine);
 	if (event != SUBXACT_EVENT_COMMIT_SUB)
 		return;
-	slist_foreach(iter, &held)
+	slist_foreach(iter, &le_session->held)
 	{
 		Held	   *h = slist_container(Held, node, iter.cur);
 
@@ -95,15 +93,13 @@ at_subxact_end(SubXactEvent event, SubTransactionId mine,
 void
 le_xact_prepare(void)
 {
-	static bool registered = false;
-
-	if (spare == NULL)
-		spare = MemoryContextAlloc(TopMemoryContext, sizeof(Held));
-	if (registered)
+	if (le_session->spare == NULL)
+		le_session->spare = MemoryContextAlloc(TopMemoryContext, sizeof(Held));
+	if (le_session->registered)
 		return;
 	RegisterXactCallback(at_xact_end, NULL);
 	RegisterSubXactCallback(at_subxact_end, NULL);
-	registered = true;
+	le_session->registered = true;
 }
 
 static Held *
@@ -111,7 +107,7 @@ find_held(const char *election)
 {
 	slist_iter	iter;
 
-	slist_foreach(iter, &held)
+	slist_foreach(iter, &le_session->held)
 	{
 		Held	   *h = slist_container(Held, node, iter.cur);
 
@@ -134,11 +130,11 @@ le_xact_holds(const char *election, uint64 token)
 	Assert(token != 0);
 	if (h == NULL)
 	{
-		Assert(spare != NULL);
-		h = spare;
-		spare = NULL;
+		Assert(le_session->spare != NULL);
+		h = le_session->spare;
+		le_session->spare = NULL;
 		strlcpy(h->election, election, sizeof(h->election));
-		slist_push_head(&held, &h->node);
+		slist_push_head(&le_session->held, &h->node);
 	}
 	else if (h->token == token)
 		return;

@@ -66,7 +66,7 @@ acquire(const LeOp *op, LeAnswer *answer)
 		conflict(answer, LE_CONFLICT_CHANGED, "the key has changed");
 		return;
 	}
-	token = op->next_token();
+	token = op->next_token(op->tokens);
 	if (token == 0)
 	{
 		answer->outcome = LE_UNAVAILABLE;
@@ -136,7 +136,7 @@ list_claims(const LeOp *op, LeAnswer *answer)
 
 	answer->claims = palloc(LE_CLAIMS_PAGE * sizeof(LeClaim));
 	while (answer->nclaims < LE_CLAIMS_PAGE &&
-		   (claim = op->log->next(&cursor)) != NULL)
+		   (claim = op->log->next(op->claims, &cursor)) != NULL)
 		answer->claims[answer->nclaims++] = copy_of(claim);
 	if (answer->nclaims == LE_CLAIMS_PAGE)
 		answer->page = psprintf(UINT64_FORMAT, cursor);
@@ -146,7 +146,8 @@ list_claims(const LeOp *op, LeAnswer *answer)
 static bool
 unchanged(const LeOp *op)
 {
-	const LeClaim *found = op->log->find(op->election, op->claim->job);
+	const LeClaim *found = op->log->find(op->claims, op->election,
+										 op->claim->job);
 
 	if (found == NULL || op->previous == NULL)
 		return found == NULL && op->previous == NULL;
@@ -158,8 +159,8 @@ unchanged(const LeOp *op)
 static void
 read_claim(const LeOp *op, LeAnswer *answer)
 {
-	const LeClaim *found = op->log->find(op->election, op->job);
-	const char *lost = found != NULL ? NULL : op->log->lost();
+	const LeClaim *found = op->log->find(op->claims, op->election, op->job);
+	const char *lost = found != NULL ? NULL : op->log->lost(op->claims);
 
 	if (lost != NULL)
 		le_fail(answer, LE_REFUSED, lost);
@@ -170,13 +171,13 @@ read_claim(const LeOp *op, LeAnswer *answer)
 static void
 keep_claim(const LeOp *op, LeAnswer *answer)
 {
-	const char *trouble = op->log->trouble();
+	const char *trouble = op->log->trouble(op->claims);
 
 	if (trouble != NULL)
 		le_fail(answer, LE_REFUSED, trouble);
 	else if (!unchanged(op))
 		conflict(answer, LE_CONFLICT_CHANGED, "the claim has changed");
-	else if (!op->log->keep(op->claim))
+	else if (!op->log->keep(op->claims, op->claim))
 	{
 		/* It may be in the file all the same. */
 		answer->outcome = LE_UNKNOWN;
@@ -190,7 +191,8 @@ claim(const LeOp *op, LeAnswer *answer)
 	if (op->local == NULL || !op->local->held ||
 		op->local->index != op->index)
 		conflict(answer, LE_CONFLICT_HELD, "the term is over");
-	else if (op->previous == NULL && !op->log->has_room(op->election))
+	else if (op->previous == NULL &&
+			 !op->log->has_room(op->claims, op->election))
 		le_fail(answer, LE_REFUSED, "the election has as many jobs as leader_election.max_jobs allows");
 	else
 		keep_claim(op, answer);

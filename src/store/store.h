@@ -183,16 +183,22 @@ typedef struct LeClaim
  * The log of claims of the store "local"; the caller does the I/O.  A claim
  * that keep() has confirmed outlives a crash.
  */
+struct LeClaims;				/* the caller's */
+struct LeLocalTokens;
+
 typedef struct LeClaimLog
 {
-	const LeClaim *(*find) (const char *election, const char *job);
-	const LeClaim *(*next) (uint64 *cursor);	/* from 0; NULL: no more */
-	bool		(*has_room) (const char *election); /* for one more job */
-	bool		(*keep) (const LeClaim *claim);
-	const char *(*lost) (void); /* why some earlier claims are not known;
-								 * NULL: all are */
-	const char *(*trouble) (void);	/* the same, or why nothing can be
-									 * written; NULL: it may be tried */
+	const LeClaim *(*find) (struct LeClaims *claims, const char *election,
+							const char *job);
+	/* from 0; NULL: no more */
+	const LeClaim *(*next) (struct LeClaims *claims, uint64 *cursor);
+	/* for one more job of the election */
+	bool		(*has_room) (struct LeClaims *claims, const char *election);
+	bool		(*keep) (struct LeClaims *claims, const LeClaim *claim);
+	/* why some earlier claims are not known; NULL: all are */
+	const char *(*lost) (struct LeClaims *claims);
+	/* the same, or why nothing can be written; NULL: it may be tried */
+	const char *(*trouble) (struct LeClaims *claims);
 } LeClaimLog;
 
 /* A node key. */
@@ -323,7 +329,10 @@ typedef struct LeOp
 	/* store "local" only */
 	LeLocalKey *local;
 	const LeClaimLog *log;
-	uint64		(*next_token) (void);	/* 0: none to be had (standby) */
+	struct LeClaims *claims;	/* ... and its data */
+	/* 0: none to be had (standby) */
+	uint64		(*next_token) (struct LeLocalTokens *tokens);
+	struct LeLocalTokens *tokens;
 } LeOp;
 
 typedef struct LeHttpRequest

@@ -40,15 +40,23 @@
 #include "shmem/stats.h"
 #include "worker/ask/ask.h"
 #include "worker/disk/claimlog.h"
+#include "worker/disk/statefile.h"
 #include "worker/disk/tokens.h"
+#include "worker/jobs/claim_cache.h"
+#include "worker/jobs/claim_list.h"
+#include "worker/jobs/claim_take.h"
 #include "worker/jobs/claims.h"
 #include "worker/jobs/job_scan.h"
+#include "worker/lead/brief.h"
+#include "worker/lead/candidacy.h"
 #include "worker/lead/elect.h"
 #include "worker/lead/elect_all.h"
 #include "worker/lead/elect_timers.h"
+#include "worker/lead/grants.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/renew.h"
 #include "worker/lead/session.h"
+#include "worker/view/cache.h"
 #include "worker/view/eligible.h"
 #include "worker/view/wishes.h"
 #include "worker/watch/watch_all.h"
@@ -56,25 +64,19 @@
 #include "worker/wire/dispatch.h"
 #include "worker/wire/gossip.h"
 #include "worker/wire/http.h"
+#include "worker/wire/lanes.h"
 #include "worker/worker.h"
 
 /* An orphan's interval of looks at the flags that a latch would announce. */
 #define ORPHAN_LOOKS_MS	10
 
-static volatile sig_atomic_t got_sigterm = false;
-
-static bool orphaned = false;	/* the postmaster is dead */
-static bool first_turn = true;
-
-static void
-handle_sigterm(SIGNAL_ARGS)
-{
-	int			save_errno = errno;
-
-	got_sigterm = true;
-	SetLatch(MyLatch);
-	errno = save_errno;
-}
+const LeLimits le_usual_limits = {
+	.lane_windows = le_lane_windows,
+	.list_from = 8,
+	.slots_at_once = 500,
+	.gossip_from = 100,
+	.gossip_room = LE_MAX_NEWS,
+};
 
 /* Does nothing; PostgreSQL's SIG_IGN is not a handler in every version. */
 static void
@@ -128,36 +130,34 @@ worker_leaves(int code, Datum arg)
  * the store and the clock wake an orphan.
  */
 static void
-sleep_as_orphan(long timeout)
+sleep_as_orphan(LeWorker *w, long timeout)
 {
 	struct pollfd store = {.fd = -1, .events = POLLIN};
 
 	if (le_configured_store()->between_instances)
-		store.fd = le_http_socket();
+		store.fd = le_http_socket(w);
 	(void) poll(&store, 1, (int) Min((unsigned long) timeout,
 									 ORPHAN_LOOKS_MS));
 }
 
 /* The events that end a sleep, set up once: that costs more than a sleep. */
 static WaitEventSet *
-what_wakes(void)
+what_wakes(LeWorker *w)
 {
 	WaitEventSet *set = le_create_wait_event_set(3);
 
 	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set, WL_POSTMASTER_DEATH, PGINVALID_SOCKET, NULL, NULL);
 	if (le_configured_store()->between_instances)
-		AddWaitEventToSet(set, WL_SOCKET_READABLE, le_http_socket(), NULL,
+		AddWaitEventToSet(set, WL_SOCKET_READABLE, le_http_socket(w), NULL,
 						  NULL);
 	return set;
 }
 
 /* Sleep until an answer, a signal, a question, or "next" (0: no limit). */
 static void
-sleep_until(le_time next)
+sleep_until(LeWorker *w, le_time next)
 {
-	static WaitEventSet *wakes = NULL;
-	static uint32 wait_event = 0;
 	WaitEvent	woken;
 	long		timeout = -1;
 
@@ -169,29 +169,30 @@ sleep_until(le_time next)
 		timeout = left <= 0 ? 0 : (long) ((left + LE_MSEC - 1) / LE_MSEC);
 		timeout = Min(timeout, 3600 * 1000L);
 	}
-	if (orphaned)
+	if (w->orphaned)
 	{
-		sleep_as_orphan(timeout);
+		sleep_as_orphan(w, timeout);
 		return;
 	}
-	if (wakes == NULL)
-		wakes = what_wakes();
-	if (WaitEventSetWait(wakes, timeout, &woken, 1,
-						 LE_WAIT_EVENT(wait_event, "LeaderElectionMain")) == 1 &&
+	if (w->wakes == NULL)
+		w->wakes = what_wakes(w);
+	if (WaitEventSetWait(w->wakes, timeout, &woken, 1,
+						 LE_WAIT_EVENT(w->wait_event,
+									   "LeaderElectionMain")) == 1 &&
 		woken.events == WL_POSTMASTER_DEATH)
-		orphaned = true;
+		w->orphaned = true;
 	ResetLatch(MyLatch);
 }
 
 /* May this node lead with these settings?  If not, the log says why. */
 static void
-judge_settings(void)
+judge_settings(LeWorker *w)
 {
 	LeTiming	timing;
 	StringInfoData detail;
 
 	le_configured_timing(&timing);
-	le_judge_settings();
+	le_judge_settings(w->eligibility);
 	initStringInfo(&detail);
 	if (!le_explain_timing(&timing, &detail))
 		ereport(LOG,
@@ -202,22 +203,22 @@ judge_settings(void)
 }
 
 static void
-reload(void)
+reload(LeWorker *w)
 {
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
-	judge_settings();
-	le_dispatch_configure();
-	le_session_configure();
-	le_elect_refresh();
+	judge_settings(w);
+	le_dispatch_configure(w);
+	le_session_configure(w);
+	le_elect_refresh(w);
 }
 
 /* The files could not be read; by now they may be. */
 static void
-judge_again(void)
+judge_again(LeWorker *w)
 {
-	judge_settings();
-	le_elect_refresh();
+	judge_settings(w);
+	le_elect_refresh(w);
 }
 
 /*
@@ -225,27 +226,32 @@ judge_again(void)
  * question: the hints tell if any did.
  */
 static void
-look_after_backends(void)
+look_after_backends(LeWorker *w)
 {
-	static uint64 last = PG_UINT64_MAX;
 	uint64		hints = pg_atomic_read_u64(&le_table->hints);
 
-	if (hints == last)
+	if (hints == w->hints)
 		return;
-	last = hints;
-	le_pending_withdrawn();
-	le_claims_withdrawn();
-	le_elect_recheck();
+	w->hints = hints;
+	le_pending_withdrawn(w);
+	le_claims_withdrawn(w);
+	le_elect_recheck(w);
+}
+
+static void
+take_request(void *arg, int proc, uint64 number, const LeAsk *ask)
+{
+	le_question(arg, proc, number, ask);
 }
 
 /* Questions of backends; the first turn also finds those of a predecessor. */
 static void
-take_requests(void)
+take_requests(LeWorker *w)
 {
-	le_each_request(le_question, first_turn);
-	if (first_turn)
+	le_each_request(take_request, w, w->first_turn);
+	if (w->first_turn)
 		le_pending_end_grants();
-	first_turn = false;
+	w->first_turn = false;
 }
 
 /* Phases of the worker's life; a pass belongs to one or to several. */
@@ -264,8 +270,8 @@ typedef enum Phase
  */
 typedef struct Pass
 {
-	void		(*run) (void);
-	le_time		(*timer) (void);	/* NULL: another pass's timer, or none */
+	void		(*run) (LeWorker *w);
+	le_time		(*timer) (LeWorker *w); /* NULL: another pass's, or none */
 	int			phases;
 } Pass;
 
@@ -287,33 +293,34 @@ static const Pass passes[] = {
 };
 
 static void
-turn(Phase phase)
+turn(LeWorker *w, Phase phase)
 {
 	pg_atomic_fetch_add_u64(&le_table->turns, 1);
 	for (int i = 0; i < lengthof(passes); i++)
 		if (passes[i].phases & phase)
-			passes[i].run();
+			passes[i].run(w);
 }
 
 /* The next time at which a pass of that phase has something to do; 0: none. */
 static le_time
-next_timer(Phase phase)
+next_timer(LeWorker *w, Phase phase)
 {
 	le_time		next = 0;
 
 	for (int i = 0; i < lengthof(passes); i++)
 		if ((passes[i].phases & phase) && passes[i].timer != NULL)
-			next = le_earliest(next, passes[i].timer());
+			next = le_earliest(next, passes[i].timer(w));
 	return next;
 }
 
 /* While serving, wishes and the settings' timer end the sleep as well. */
 static le_time
-next_work(void)
+next_work(LeWorker *w)
 {
-	if (le_any_wish())
+	if (le_any_wish(w->wishes))
 		return le_now();
-	return le_earliest(next_timer(SERVING), le_settings_timer());
+	return le_earliest(next_timer(w, SERVING),
+					   le_settings_timer(w->eligibility));
 }
 
 /*
@@ -321,21 +328,21 @@ next_work(void)
  * then the store is told, for as long as the administrator allows.
  */
 static void
-drain(void)
+drain(LeWorker *w)
 {
 	le_time		until = le_now() + le_shutdown_timeout * LE_MSEC;
 
-	le_elect_release_all(!orphaned);
-	while (le_now() < until && !le_elect_all_released())
+	le_elect_release_all(w, !w->orphaned);
+	while (le_now() < until && !le_elect_all_released(w))
 	{
-		sleep_until(le_earliest(next_timer(RELEASING), until));
-		turn(RELEASING);
+		sleep_until(w, le_earliest(next_timer(w, RELEASING), until));
+		turn(w, RELEASING);
 	}
-	le_session_unwant();
+	le_session_unwant(w);
 	while (le_now() < until && !le_session_none())
 	{
-		sleep_until(le_earliest(next_timer(LEAVING), until));
-		turn(LEAVING);
+		sleep_until(w, le_earliest(next_timer(w, LEAVING), until));
+		turn(w, LEAVING);
 	}
 	if (!le_session_none())
 		ereport(LOG,
@@ -351,19 +358,47 @@ drain(void)
  * than at a shutdown.
  */
 static void
-leave_as_orphan(void)
+leave_as_orphan(LeWorker *w)
 {
 	ereport(LOG,
 			(errmsg("leader_election releases everything, since the postmaster is dead")));
-	drain();
+	drain(w);
 	proc_exit(1);
 }
 
+/* The parts that read neither files nor settings; start() makes the others. */
+static LeWorker *
+new_worker(const LeLimits *limits)
+{
+	LeWorker   *w = MemoryContextAllocZero(TopMemoryContext, sizeof(LeWorker));
+
+	w->limits = limits;
+	w->first_turn = true;
+	w->hints = PG_UINT64_MAX;
+	w->statefile = le_statefile_new();
+	w->wishes = le_wishes_new();
+	w->eligibility = le_eligibility_new();
+	w->cache = le_cache_new();
+	w->pendings = le_pendings_new();
+	w->briefs = le_briefs_new();
+	w->candidacies = le_candidacies_new();
+	w->grants = le_grants_new();
+	w->elect_timers = le_elect_timers_new();
+	w->watch_all = le_watch_all_new();
+	w->watch_each = le_watch_each_new();
+	w->claim_cache = le_claim_cache_new();
+	w->claim_asks = le_claim_asks_new();
+	w->claim_listings = le_claim_listings_new();
+	w->new_jobs = le_new_jobs_new();
+	w->job_scan = le_job_scan_new();
+	return w;
+}
+
 static void
-start(void)
+start(LeWorker *w)
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, handle_sigterm);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	pqsignal(SIGINT, handle_sigint);	/* there is no query to cancel */
 	pqsignal(SIGUSR1, procsignal_sigusr1_handler);
 	BackgroundWorkerUnblockSignals();
@@ -371,23 +406,23 @@ start(void)
 
 	before_shmem_exit(worker_leaves, (Datum) 0);
 	pg_atomic_write_u32(&le_table->worker_pid, (uint32) MyProcPid);
-	le_dispatch_start();
-	le_tokens_load();
+	le_dispatch_start(w);
+	w->tokens = le_tokens_load();
 	if (!le_configured_store()->between_instances)
-		le_claim_log_load(le_tokens_led_before());
-	judge_settings();
+		w->claims = le_claims_load(le_tokens_led_before(w->tokens));
+	judge_settings(w);
 	ereport(LOG,
 			(errmsg("leader_election worker started as node \"%s\"",
 					le_my_name()),
 			 le_configured_store()->between_instances ?
-			 errdetail("Store %s at %s.", le_configured_store()->name, le_store_place()) :
+			 errdetail("Store %s at %s.", le_configured_store()->name,
+					   le_store_place(w)) :
 			 errdetail("Store local: elections are decided inside this instance only, not between instances.")));
 	le_event(LE_EVENT_WORKER_STARTED, NULL, 0, NULL);
 	if (le_configured_store()->tells)
-		le_gossip_start();
-	le_session_start();
-	le_watch_each_start();
-	le_elect_start();
+		le_gossip_start(w->gossip);
+	le_session_start(w);
+	le_elect_start(w);
 	pg_atomic_write_u32(&le_table->worker_proc, (uint32) LE_MY_PROC + 1);
 
 	/*
@@ -398,12 +433,15 @@ start(void)
 	pg_memory_barrier();
 }
 
+/* "arg": the simulator's limits, or 0. */
 void
 le_worker_main(Datum arg)
 {
+	LeWorker   *w = new_worker(arg == 0 ? &le_usual_limits :
+							   (const LeLimits *) DatumGetPointer(arg));
 	MemoryContext turn_context;
 
-	start();
+	start(w);
 	turn_context = AllocSetContextCreate(TopMemoryContext,
 										 "leader_election turn",
 										 ALLOCSET_DEFAULT_SIZES);
@@ -413,26 +451,27 @@ le_worker_main(Datum arg)
 		le_time		began = le_now();
 
 		CHECK_FOR_INTERRUPTS();
-		if (orphaned)
-			leave_as_orphan();
+		if (w->orphaned)
+			leave_as_orphan(w);
 		if (ConfigReloadPending)
-			reload();
-		else if (le_settings_timer() != 0 && le_now() >= le_settings_timer())
-			judge_again();
-		if (got_sigterm && instance_stops())
+			reload(w);
+		else if (le_settings_timer(w->eligibility) != 0 &&
+				 le_now() >= le_settings_timer(w->eligibility))
+			judge_again(w);
+		if (ShutdownRequestPending && instance_stops())
 		{
-			drain();
+			drain(w);
 			proc_exit(0);
 		}
-		if (got_sigterm)
+		if (ShutdownRequestPending)
 			ereport(FATAL,
 					(errcode(ERRCODE_ADMIN_SHUTDOWN),
 					 errmsg("terminating the leader_election worker due to administrator command"),
 					 errdetail("It starts again in one second and keeps its leases.")));
-		turn(SERVING);
+		turn(w, SERVING);
 		MemoryContextReset(turn_context);
 		le_stat_turn(le_now() - began);
-		sleep_until(next_work());
+		sleep_until(w, next_work(w));
 	}
 }
 

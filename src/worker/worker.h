@@ -10,6 +10,10 @@
 #ifndef LE_WORKER_H
 #define LE_WORKER_H
 
+#include "worker/base/context.h"
+
+extern const LeLimits le_usual_limits;	/* those that ship */
+
 extern void le_register_worker(void);
 extern PGDLLEXPORT void le_worker_main(Datum arg);
 

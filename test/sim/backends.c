@@ -132,8 +132,7 @@ le_is_mine(LeOwner owner)
 /* ---- called by the worker ---- */
 
 void
-le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
-				bool taken_too)
+le_each_request(LeRequestTaken act, void *arg, bool taken_too)
 {
 	for (int i = 0; i < MAX_BACKENDS; i++)
 	{
@@ -147,7 +146,7 @@ le_each_request(void (*act) (int proc, uint64 number, const LeAsk *ask),
 			b->again = b->state == PLACE_TAKEN;
 			ask.again |= b->again;
 			b->state = PLACE_TAKEN;
-			act(i, b->number, &ask);
+			act(arg, i, b->number, &ask);
 		}
 	}
 }

@@ -381,13 +381,13 @@ network_forget(SimNode *n)
 /* ---- in place of http.c ---- */
 
 void
-le_http_start(const int connections[LE_NLANES])
+le_http_start(LeWorker *w, const int connections[LE_NLANES])
 {
 	(void) connections;
 }
 
 int
-le_http_socket(void)
+le_http_socket(LeWorker *w)
 {
 	return 0;
 }
@@ -400,14 +400,14 @@ le_http_looks_up_apart(void)
 
 /* The request is on its way. */
 void
-le_http_push(void)
+le_http_push(LeWorker *w)
 {
 }
 
 /* libcurl times its requests by CLOCK_MONOTONIC. */
 void
-le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
-			 LeHttpDone done, void *arg)
+le_http_send(LeWorker *w, const LeHttpRequest *request, LeLane lane,
+			 le_duration timeout, LeHttpDone done, void *arg)
 {
 	SimNode    *n = sim_node;
 	Request    *r = &n->encoded;
@@ -450,7 +450,7 @@ first_timeout(const SimNode *n)
 
 /* Time-out on the clock of le_now(). */
 le_time
-le_http_timer(void)
+le_http_timer(LeWorker *w)
 {
 	le_time		next = first_timeout(sim_node);
 
@@ -461,18 +461,18 @@ le_http_timer(void)
 }
 
 static void
-give_up_waiting(const Flight *f)
+give_up_waiting(LeWorker *w, const Flight *f)
 {
 	LeHttpResponse response = {.net = LE_NET_BROKEN, .status = 200};
 
 	trace(sim_node, "gives up waiting for an answer to %s",
 		  le_op_name(f->kind));
 	sim.counts.unknown++;
-	f->done(f->arg, &response);
+	f->done(w, f->arg, &response);
 }
 
 static void
-take_notice(const Flight *f)
+take_notice(LeWorker *w, const Flight *f)
 {
 	int			message = f->message;
 	const Answer *answer = network_answer_to(f);
@@ -489,12 +489,12 @@ take_notice(const Flight *f)
 		sim.counts.unknown++;
 	else if (answer->outcome == LE_LOST)
 		sim_node->told_lost = f->session;
-	f->done(f->arg, &response);
+	f->done(w, f->arg, &response);
 	end_answer(message);
 }
 
 static void
-end_flight(SimNode *n, int i)
+end_flight(LeWorker *w, SimNode *n, int i)
 {
 	uint64		bit = UINT64CONST(1) << i;
 	bool		answered = (n->answered & bit) != 0;
@@ -502,9 +502,9 @@ end_flight(SimNode *n, int i)
 	n->in_flight &= ~bit;
 	n->answered &= ~bit;
 	if (answered)
-		take_notice(&n->flights[i]);
+		take_notice(w, &n->flights[i]);
 	else
-		give_up_waiting(&n->flights[i]);
+		give_up_waiting(w, &n->flights[i]);
 }
 
 /* The finished flight that was sent first; -1: none. */
@@ -527,13 +527,13 @@ first_over(const SimNode *n, uint64 left, le_time now)
 
 /* In the order of sending, answers before timeouts. */
 void
-le_http_run(void)
+le_http_run(LeWorker *w)
 {
 	SimNode    *n = sim_node;
 	int			i;
 
 	while ((i = first_over(n, n->answered, 0)) >= 0)
-		end_flight(n, i);
+		end_flight(w, n, i);
 	while ((i = first_over(n, n->in_flight, clock_mono(n, sim.now))) >= 0)
-		end_flight(n, i);
+		end_flight(w, n, i);
 }

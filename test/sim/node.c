@@ -3,9 +3,9 @@
  * node.c
  *		Instances, their shared memory, and the life of their workers.
  *
- * There is one copy of the worker's code.  Its static variables are exchanged
- * when another node's turn comes; a new process finds them as the compiler
- * made them, and its instance's shared memory as its predecessor left it.
+ * Each worker has its LeWorker, as in PostgreSQL.  Pointers are set when the
+ * turn of another node comes: to its shared memory, which a new process finds
+ * as its predecessor left it, and to the process's own copies.
  *
  * test/sim/node.c
  *
@@ -15,17 +15,13 @@
 
 #include <signal.h>
 
+#include "postmaster/interrupt.h"
 #include "utils/memutils.h"
 
 #include "settings.h"
 #include "shmem/bound.h"
 #include "shmem/progress.h"
 #include "shmem/run_registry.h"
-#include "worker/lead/elect_timers.h"
-#include "worker/view/sweep.h"
-#include "worker/watch/watch_all.h"
-#include "worker/wire/dispatch.h"
-#include "worker/wire/gossip.h"
 #include "worker/wire/lanes.h"
 #include "worker/worker.h"
 
@@ -34,33 +30,29 @@
 #define RUNS_AT		(BOUND_AT + MAXALIGN(le_bound_size()))
 #define PROGRESS_AT	(RUNS_AT + MAXALIGN(le_run_registry_size()))
 
-extern char __start_le_state[];
-extern char __stop_le_state[];
-
-#define STATE_SIZE		((size_t) (__stop_le_state - __start_le_state))
-
 SimNode    *sim_node = NULL;
-static SimProcess *live = NULL; /* owner of the present static variables */
+
+/* The extension's code sees this node's shared memory, and is this process. */
+static SimNode *attached = NULL;
+static SimProcess *live = NULL;
 
 /* Time of a turn, and the limit of turns in a second. */
 #define TURN		(50 * LE_MSEC / 1000)
 #define MAX_TURNS	4000
-
-static char *pristine = NULL;	/* static variables of a new process */
 
 /*
  * Few elections would never fill a window made for thousands, nor list the
  * keys first: every fourth schedule makes them.
  */
 static void
-narrow_lanes(void)
+narrow_lanes(SimNode *n)
 {
 	if (sim.schedule->seed % 4 != 3)
 		return;
-	le_lane_windows[LE_LANE_RELEASE] = le_lane_windows[LE_LANE_ASKED] =
-		le_lane_windows[LE_LANE_CAMPAIGN] = 1;
-	le_list_from = 0;
-	le_slots_at_once = 1;
+	n->lane_windows[LE_LANE_RELEASE] = n->lane_windows[LE_LANE_ASKED] =
+		n->lane_windows[LE_LANE_CAMPAIGN] = 1;
+	n->limits.list_from = 0;
+	n->limits.slots_at_once = 1;
 }
 
 /*
@@ -69,23 +61,28 @@ narrow_lanes(void)
  * Nor would news ever overflow.
  */
 static void
-force_news(void)
+force_news(SimNode *n)
 {
 	uint64		kind = sim.schedule->seed / 6 % 6;
 
-	if (kind < 2 || (kind % 2 == 1 && sim_node->number == 0))
+	if (kind < 2 || (kind % 2 == 1 && n->number == 0))
 		return;
-	le_gossip_from = 0;
+	n->limits.gossip_from = 0;
 	if (kind > 3)
-		le_gossip_room = 1;
+		n->limits.gossip_room = 1;
 }
 
 static void
 worker_process(void)
 {
-	narrow_lanes();
-	force_news();
-	le_worker_main((Datum) 0);
+	SimNode    *n = sim_node;
+
+	n->limits = le_usual_limits;
+	memcpy(n->lane_windows, le_lane_windows, sizeof(n->lane_windows));
+	n->limits.lane_windows = n->lane_windows;
+	narrow_lanes(n);
+	force_news(n);
+	le_worker_main(PointerGetDatum(&n->limits));
 }
 
 static SimNode *
@@ -96,35 +93,43 @@ node_new(int number)
 											sizeof(SimNode)));
 
 	memset(n, 0, sizeof(*n));
-	if (pristine == NULL)
-	{
-		pristine = malloc(STATE_SIZE);
+	if (number == 0)
 		le_bound_install();
-		memcpy(pristine, __start_le_state, STATE_SIZE);
-	}
 	n->number = number;
 	n->shmem = calloc(1, PROGRESS_AT + le_progress_size());
-	n->main.statics = malloc(STATE_SIZE);
-	memcpy(n->main.statics, pristine, STATE_SIZE);
 	n->worker = coroutine_new(worker_process);
 	return n;
+}
+
+/* Makes this node's shared memory that of the extension's code. */
+static void
+attach(SimNode *n, bool found)
+{
+	attached = sim_node = n;
+	le_leases_init(found, n->shmem);
+	le_bound_init(found, n->shmem + BOUND_AT);
+	le_run_registry_init(found, n->shmem + RUNS_AT);
+	le_progress_init(found, n->shmem + PROGRESS_AT);
 }
 
 /* From here on the extension's code means this process of this node. */
 void
 node_enter_process(SimNode *n, SimProcess *p)
 {
+	if (attached != n)
+		attach(n, true);
 	sim_node = n;
+	ShutdownRequestPending = n->terminated;
 	if (live == p)
 		return;
 	if (live != NULL)
 	{
-		memcpy(live->statics, __start_le_state, STATE_SIZE);
 		live->context = (struct SimContext *) CurrentMemoryContext;
 		live->exceptions = PG_exception_stack;
 	}
-	memcpy(__start_le_state, p->statics, STATE_SIZE);
 	live = p;
+	le_process = &p->own;
+	le_session = &p->session;
 	PG_exception_stack = p->exceptions;
 	TopMemoryContext = (MemoryContext) p->top;
 	CurrentMemoryContext = (MemoryContext) p->context;
@@ -137,18 +142,13 @@ node_enter_process(SimNode *n, SimProcess *p)
 void
 node_begin_process(SimNode *n, SimProcess *p)
 {
-	if (p->statics == NULL)
-		p->statics = malloc(STATE_SIZE);
+	memset(&p->own, 0, sizeof(p->own));
+	memset(&p->session, 0, sizeof(p->session));
 	p->top = p->context = memory_new();
 	p->exceptions = NULL;
 	if (live == p)
 		live = NULL;
-	memcpy(p->statics, pristine, STATE_SIZE);
 	node_enter_process(n, p);
-	le_leases_init(true, n->shmem);
-	le_bound_init(true, n->shmem + BOUND_AT);
-	le_run_registry_init(true, n->shmem + RUNS_AT);
-	le_progress_init(true, n->shmem + PROGRESS_AT);
 }
 
 /* The worker's. */
@@ -323,6 +323,7 @@ node_start_worker(SimNode *n)
 	n->reload = false;
 	n->on_exit = NULL;
 	n->on_sigterm = NULL;
+	n->terminated = false;
 	n->run_at = n->began_at = Max(sim.now, n->frozen_until);
 	trace(n, "worker starts");
 }
@@ -374,12 +375,8 @@ void
 node_start(SimNode *n)
 {
 	n->incarnation = ++sim.incarnations;
+	attach(n, false);
 	node_enter(n);
-	memcpy(__start_le_state, pristine, STATE_SIZE);
-	le_leases_init(false, n->shmem);
-	le_bound_init(false, n->shmem + BOUND_AT);
-	le_run_registry_init(false, n->shmem + RUNS_AT);
-	le_progress_init(false, n->shmem + PROGRESS_AT);
 	progress_forgotten(n);
 	backends_reset(n);
 	memset(n->slots, 0, sizeof(n->slots));	/* the table is new */
@@ -415,7 +412,6 @@ node_reset(SimNode *n, const Schedule *s)
 	clean.number = i;
 	clean.worker = n->worker;
 	clean.shmem = n->shmem;
-	clean.main.statics = n->main.statics;
 	clean.run_at = NEVER;
 	clean.lease_ms = s->lease_ms[i];
 	clean.margin_ms = s->margin_ms[i];
@@ -430,7 +426,7 @@ node_reset(SimNode *n, const Schedule *s)
 void
 nodes_reset(const Schedule *s)
 {
-	sim_node = NULL;
+	sim_node = attached = NULL;
 	live = NULL;
 	sim.incarnations = sim.attempts = 0;
 	sim.readings = 0;

@@ -34,6 +34,7 @@
 
 volatile sig_atomic_t InterruptPending = false;
 volatile sig_atomic_t ConfigReloadPending = false;
+volatile sig_atomic_t ShutdownRequestPending = false;
 struct Latch *MyLatch = NULL;
 static PGPROC proc;
 PGPROC	   *MyProc = &proc;
@@ -244,6 +245,12 @@ SignalHandlerForConfigReload(SIGNAL_ARGS)
 }
 
 void
+SignalHandlerForShutdownRequest(SIGNAL_ARGS)
+{
+	sim_node->terminated = true;
+}
+
+void
 procsignal_sigusr1_handler(SIGNAL_ARGS)
 {
 }
@@ -395,28 +402,29 @@ FreeFile(FILE *file)
 }
 
 /* Another worker reads the files. */
-void
+LeTokens *
 le_tokens_load(void)
 {
 	memcpy(sim_node->token_floor, sim_node->token_kept,
 		   sizeof(sim_node->token_floor));
 	sim_node->unkept = false;
+	return NULL;
 }
 
 bool
-le_tokens_led_before(void)
+le_tokens_led_before(LeTokens *tokens)
 {
 	return true;
 }
 
 uint64
-le_token_floor(const char *election)
+le_token_floor(LeTokens *tokens, const char *election)
 {
 	return sim_node->token_floor[election_of_name(election)];
 }
 
 void
-le_token_seen(const char *election, uint64 token)
+le_token_seen(LeTokens *tokens, const char *election, uint64 token)
 {
 	uint64	   *floor = &sim_node->token_floor[election_of_name(election)];
 
@@ -425,14 +433,14 @@ le_token_seen(const char *election, uint64 token)
 }
 
 bool
-le_token_forget(const char *election)
+le_token_forget(LeTokens *tokens, const char *election)
 {
 	sim_node->token_floor[election_of_name(election)] = 0;
-	return le_tokens_keep(true);
+	return le_tokens_keep(tokens, true);
 }
 
 bool
-le_tokens_try(void)
+le_tokens_try(LeTokens *tokens)
 {
 	SimNode    *n = sim_node;
 
@@ -447,7 +455,7 @@ le_tokens_try(void)
 
 /* A write without a sync may be lost, and counts for nothing here. */
 bool
-le_tokens_keep(bool sync)
+le_tokens_keep(LeTokens *tokens, bool sync)
 {
 	SimNode    *n = sim_node;
 
@@ -457,26 +465,32 @@ le_tokens_keep(bool sync)
 	if (sim_chance(sim.schedule->weather.full_disk))
 		n->disk_full_until = sim.now + sim_span(0, 20 * LE_SEC);
 	n->unkept = true;
-	if (!le_tokens_try())
+	if (!le_tokens_try(tokens))
 		sim.counts.unkept++;
 	return !n->unkept;
 }
 
 const char *
-le_tokens_trouble(void)
+le_tokens_trouble(LeTokens *tokens)
 {
 	return sim_node->unkept ? "the disk is full" : "";
 }
 
+LeStateFile *
+le_statefile_new(void)
+{
+	return NULL;
+}
+
 void
-le_statefile_write(const LePredecessor *session)
+le_statefile_write(LeStateFile *statefile, const LePredecessor *session)
 {
 	sim_node->has_statefile = true;
 	sim_node->statefile = *session;
 }
 
 const char *
-le_statefile_trouble(void)
+le_statefile_trouble(LeStateFile *statefile)
 {
 	return "";
 }
@@ -586,11 +600,11 @@ le_my_value(void)
 }
 
 void
-le_each_campaign(void (*act) (const char *election))
+le_each_campaign(void (*act) (const char *election, void *arg), void *arg)
 {
 	for (int e = 0; e < sim.nelections; e++)
 		if ((sim_node->campaigns >> e) & 1)
-			act(name_of_election(e));
+			act(name_of_election(e), arg);
 }
 
 /* Lists only grow here; old arrays go with their context. */

@@ -3,10 +3,10 @@
  * process.c
  *		Backends that run the extension's own code.
  *
- * Like a worker, such a backend has static variables of its own and runs on a
- * stack of its own; it stops where it sleeps, where it waits for an answer,
- * and, by chance, wherever it reads a clock.  It starts with its first script
- * (scripts.c) and keeps its static variables until the backend exits.
+ * Like a worker, such a backend runs on a stack of its own; it stops where it
+ * sleeps, where it waits for an answer, and, by chance, wherever it reads a
+ * clock.  It starts with its first script (scripts.c) and keeps its session
+ * until the backend exits.
  *
  * test/sim/process.c
  *

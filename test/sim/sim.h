@@ -3,9 +3,9 @@
  * sim.h
  *		Deterministic simulation of a cluster of instances and its store.
  *
- * The worker's own object code runs here, one copy of its static variables
- * and of its shared memory per node, on clocks, a network and a store that
- * are simulated.  Everything that happens follows from a 64-bit seed.
+ * The worker's own object code runs here, with a worker and shared memory per
+ * node, on clocks, a network and a store that are simulated.  Everything that
+ * happens follows from a 64-bit seed.
  * README.md in this directory lists the real and the modelled parts.
  *
  * test/sim/sim.h
@@ -21,9 +21,12 @@
 #include <time.h>
 
 #include "shmem/leases.h"
+#include "shmem/process.h"
 #include "shmem/requests.h"
+#include "sql/session.h"
 #include "store/consul_plan.h"
 #include "store/store.h"
+#include "worker/base/context.h"
 #include "worker/disk/statefile.h"
 #include "worker/wire/http.h"
 
@@ -518,7 +521,8 @@ typedef struct Coroutine Coroutine;
 /* The private state of a process. */
 typedef struct SimProcess
 {
-	char	   *statics;
+	LeProcess	own;
+	LeSession	session;
 	struct SimContext *top;
 	struct SimContext *context;
 	sigjmp_buf *exceptions;
@@ -560,7 +564,7 @@ typedef struct Backend
 
 	/* process.c: not every backend runs code of its own */
 	bool		busy;			/* with its script */
-	bool		begun;			/* the process has its static variables */
+	bool		begun;			/* the process is there */
 	bool		awaits;			/* an answer */
 	bool		stopped;		/* SIGSTOP */
 	bool		canceled;
@@ -631,9 +635,12 @@ typedef struct SimNode
 	char	   *shmem;
 	LeSlot	   *slots[MAX_ELECTIONS];	/* in shmem, where they were last */
 
-	/* process-local variables of the worker */
+	/* the worker's process */
 	SimProcess	main;
+	LeLimits	limits;
+	int			lane_windows[LE_NLANES];	/* of the limits */
 	void		(*on_sigterm) (int);
+	bool		terminated;		/* by that signal */
 	void		(*on_exit) (int, Datum);
 	bool		reload;
 

@@ -1,8 +1,7 @@
 # test/sim/sim.mk
 #
-# Deterministic simulation: the worker's own code, its static variables
-# gathered in one section by state.lds, in a world of virtual clocks.  Part of
-# the Makefile, which sets CORE_OBJS, STORE_OBJS, TEST_CC, ...
+# Deterministic simulation: the worker's own code in a world of virtual clocks.
+# Part of the Makefile, which sets CORE_OBJS, STORE_OBJS, TEST_CC, ...
 
 #: Simulation:
 #:   sim            schedules of faults on virtual time; SCHEDULES=n (500000),
@@ -21,7 +20,7 @@ SIM_MODELLED = $(addprefix src/,shmem/ring.o shmem/events.o shmem/history.o \
 	worker/disk/tokens.o)
 SIM_REAL = $(CORE_OBJS) $(filter-out $(SIM_MODELLED), \
 	$(call in_room,shmem/) $(WORKER_OBJS)) \
-	$(addprefix src/sql/,arguments.o fence.o jobs.o xact.o)
+	$(addprefix src/sql/,arguments.o fence.o jobs.o session.o xact.o)
 # The parts of the store "consul" without text: its plan of transactions and its
 # capabilities.  Names and JSON are numbers (consul_numbers.c).
 SIM_NUMBERS = $(addprefix src/store/consul_,list.o session.o text.o txn.o wire.o)
@@ -51,12 +50,7 @@ build/sim/worker/%.o: src/%.c
 	$(TEST_CC) $(SIM_CFLAGS) $(SIM_UNIT) -c -o $@ $<
 # Its jumps must not be inlined.
 build/sim/coroutine.o: SIM_UNIT =
-build/sim/worker.o: $(SIM_WORKER) test/sim/state.lds
-	$(TEST_CC) $(SIM_CFLAGS) $(SIM_UNIT) -r -nostdlib \
-		$(if $(SIM_UNIT),-flinker-output=nolto-rel) -o build/sim/unit.o \
-		$(SIM_WORKER)
-	$(LD) -r -T test/sim/state.lds -o $@ build/sim/unit.o
-build/sim/sim: build/sim/worker.o $(SIM_OBJS)
+build/sim/sim: $(SIM_WORKER) $(SIM_OBJS)
 	$(TEST_CC) $(SIM_CFLAGS) $(SIM_UNIT) -no-pie -Wl,--wrap=clock_gettime \
 		-o $@ $^ $(TEST_LIBS)
 -include $(wildcard build/sim/*.d build/sim/*/*.d build/sim/*/*/*.d \

@@ -3,8 +3,7 @@
  * test_cache.c
  *		Tests of the cache of keys: lists, and news between them.
  *
- * worker/view/cache.c is compiled in here, as server code.  In any order of
- * arrival, the newest write wins.
+ * In any order of arrival, the newest write wins.
  *
  * test/unit/test_cache.c
  *
@@ -20,10 +19,17 @@
 #include <stdlib.h>
 
 #include "memory.h"
-#include "worker/view/cache.c"
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/leases.h"
+#include "worker/base/context.h"
+#include "worker/view/cache.h"
 
 #define S1	"11111111-1111-1111-1111-111111111111"
 #define S2	"22222222-2222-2222-2222-222222222222"
+
+static LeWorker worker;
+static LeWorker *const w = &worker;
 
 /* ---- stubs of the rest of the extension ---- */
 
@@ -65,6 +71,12 @@ AllocSetContextCreateInternal(MemoryContext parent, const char *name,
 							  Size maxBlockSize)
 {
 	return NULL;
+}
+
+void *
+MemoryContextAllocZero(MemoryContext context, Size size)
+{
+	return palloc0(size);
 }
 
 void
@@ -120,7 +132,7 @@ list_b(uint64 index, uint64 as_of)
 	};
 	LeAnswer	answer = {.keys = &key, .nkeys = 1, .index = as_of};
 
-	le_cache_keep_keys(&answer, now);
+	le_cache_keep_keys(w->cache, &answer, now);
 }
 
 static bool
@@ -131,13 +143,13 @@ hear(const char *election, LeOpKind kind, uint64 index)
 		.election = election, .kind = kind, .index = index, .token = 5,
 	};
 
-	return le_cache_hear(&news, &item);
+	return le_cache_hear(w->cache, &news, &item);
 }
 
 static uint64
 index_of(const char *election)
 {
-	const LeKey *key = le_cache_key(election);
+	const LeKey *key = le_cache_key(w->cache, election);
 
 	return key == NULL ? 0 : key->index;
 }
@@ -145,7 +157,7 @@ index_of(const char *election)
 static int
 begin(void **state)
 {
-	memset(&known, 0, sizeof(known));
+	w->cache = le_cache_new();
 	memset(&table, 0, sizeof(table));
 	now = LE_SEC;
 	return 0;
@@ -168,20 +180,20 @@ test_heard(void **state)
 	assert_false(hear("b", LE_OP_RELEASE, 50)); /* there is no list yet */
 	list_b(20, 30);
 	assert_true(hear("b", LE_OP_RELEASE, 31));
-	key = le_cache_key("b");
+	key = le_cache_key(w->cache, "b");
 	assert_int_equal(key->index, 31);
 	assert_null(key->holder);
 	assert_true(key->released && key->told && key->usable && key->ours);
 	assert_string_equal(key->value_session, S2);
 	assert_true(hear("b", LE_OP_ACQUIRE, 32));
-	key = le_cache_key("b");
+	key = le_cache_key(w->cache, "b");
 	assert_string_equal(key->holder, S2);
 	assert_string_equal(key->node, "n2");
 	assert_int_equal(key->token, 32);
 	assert_false(key->released);
 	assert_null(key->value);
 	assert_true(hear("b", LE_OP_PUBLISH, 40));
-	assert_int_equal(le_cache_key("b")->token, 5);
+	assert_int_equal(le_cache_key(w->cache, "b")->token, 5);
 }
 
 /* The cache is newer, or has facts that the sender of the news lacks. */
@@ -193,7 +205,7 @@ test_old_news(void **state)
 	assert_false(hear("b", LE_OP_RELEASE, 20));
 	assert_false(hear("b", LE_OP_RELEASE, 0));
 	assert_int_equal(index_of("b"), 20);
-	assert_string_equal(le_cache_key("b")->value, "v");
+	assert_string_equal(le_cache_key(w->cache, "b")->value, "v");
 
 	/* it was deleted before the list was made */
 	assert_false(hear("a", LE_OP_RELEASE, 30));
@@ -204,11 +216,13 @@ test_old_news(void **state)
 static void
 test_new_names(void **state)
 {
+	const LeKey *keys;
+
 	list_b(20, 30);
 	for (int i = 0; i < 100; i++)
 		assert_true(hear(psprintf("%c%d", i % 2 == 0 ? 'a' : 'c', i),
 						 LE_OP_ACQUIRE, 31 + i));
-	assert_int_equal(known.nkeys, 101);
+	assert_int_equal(le_cache_keys(w->cache, &keys), 101);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(index_of(psprintf("%c%d", i % 2 == 0 ? 'a' : 'c',
 										   i)), 31 + i);
@@ -227,7 +241,7 @@ test_late_list(void **state)
 	assert_int_equal(index_of("n"), 41);
 	list_b(45, 45);
 	assert_int_equal(index_of("b"), 45);
-	assert_string_equal(le_cache_key("b")->value, "v");
+	assert_string_equal(le_cache_key(w->cache, "b")->value, "v");
 	assert_int_equal(index_of("n"), 0); /* so it was deleted since */
 }
 
@@ -239,14 +253,14 @@ test_lately(void **state)
 
 	list_b(20, 30);
 	now += 5 * LE_SEC;
-	assert_false(le_cache_lately(3 * LE_SEC, &index));
-	le_cache_heard();
-	assert_true(le_cache_lately(3 * LE_SEC, &index));
+	assert_false(le_cache_lately(w->cache, 3 * LE_SEC, &index));
+	le_cache_heard(w->cache);
+	assert_true(le_cache_lately(w->cache, 3 * LE_SEC, &index));
 	assert_int_equal(index, 30);
-	assert_true(le_cache_as_of() == now - 5 * LE_SEC);
-	le_cache_forget_keys();
-	le_cache_heard();
-	assert_false(le_cache_lately(3 * LE_SEC, &index));
+	assert_true(le_cache_as_of(w->cache) == now - 5 * LE_SEC);
+	le_cache_forget_keys(w->cache);
+	le_cache_heard(w->cache);
+	assert_false(le_cache_lately(w->cache, 3 * LE_SEC, &index));
 }
 
 static void
@@ -261,13 +275,13 @@ test_all_tell(void **state)
 	LeAnswer	answer = {.nodes = nodes, .nnodes = 2};
 
 	assert_false(le_cache_all_tell());
-	le_cache_keep_nodes(&answer);
+	le_cache_keep_nodes(w->cache, &answer);
 	assert_false(le_cache_all_tell());
 	nodes[1].tells = true;
-	le_cache_keep_nodes(&answer);
+	le_cache_keep_nodes(w->cache, &answer);
 	assert_true(le_cache_all_tell());
 	nodes[1].tells = nodes[1].held = false;
-	le_cache_keep_nodes(&answer);
+	le_cache_keep_nodes(w->cache, &answer);
 	assert_true(le_cache_all_tell());
 }
 
@@ -284,19 +298,23 @@ test_doubted(void **state)
 	LeAnswer	answer = {.nodes = &node, .nnodes = 1};
 	le_time		seen = now;
 
-	le_cache_keep_nodes(&answer);
-	assert_true(le_cache_silent_at(le_cache_node(S1)) == seen + 10 * LE_SEC);
+	le_cache_keep_nodes(w->cache, &answer);
+	assert_true(le_cache_silent_at(w->cache, le_cache_node(S1)) == seen +
+				10 * LE_SEC);
 	now += 10 * LE_SEC;
 	le_cache_doubt(S2);			/* another node's, unknown here */
-	assert_true(le_cache_silent_at(le_cache_node(S1)) == now);
+	assert_true(le_cache_silent_at(w->cache, le_cache_node(S1)) == now);
 	le_cache_doubt(S1);
-	assert_true(le_cache_silent_at(le_cache_node(S1)) == now + 10 * LE_SEC);
-	le_cache_keep_nodes(&answer);
-	assert_true(le_cache_silent_at(le_cache_node(S1)) == now + 10 * LE_SEC);
+	assert_true(le_cache_silent_at(w->cache, le_cache_node(S1)) == now +
+				10 * LE_SEC);
+	le_cache_keep_nodes(w->cache, &answer);
+	assert_true(le_cache_silent_at(w->cache, le_cache_node(S1)) == now +
+				10 * LE_SEC);
 	now += 2 * LE_SEC;
 	node.index = 6;				/* and there it is */
-	le_cache_keep_nodes(&answer);
-	assert_true(le_cache_silent_at(le_cache_node(S1)) == now + 10 * LE_SEC);
+	le_cache_keep_nodes(w->cache, &answer);
+	assert_true(le_cache_silent_at(w->cache, le_cache_node(S1)) == now +
+				10 * LE_SEC);
 }
 
 #define known_test(f)	cmocka_unit_test_setup_teardown(f, begin, end)

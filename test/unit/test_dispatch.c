@@ -4,9 +4,9 @@
  *		Tests of operations on their way: several requests, several servers, a
  *		secret that runs out, a store that is busy.
  *
- * The files of worker/wire but for files.c and http.c are compiled in here, as
- * server code, on a clock and a network of our own.  The store does what no
- * store does yet, but store.h promises to later ones.
+ * The files of worker/wire but for files.c and http.c run on a clock and a
+ * network of our own.  The store does what no store does yet, but store.h
+ * promises to later ones.
  *
  * test/unit/test_dispatch.c
  *
@@ -21,17 +21,28 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "worker/wire/authenticate.c"
-#include "worker/wire/dispatch.c"
-#include "worker/wire/exchange.c"
-#include "worker/wire/flight.c"
-#include "worker/wire/gossip.c"
-#include "worker/wire/health.c"
-#include "worker/wire/lanes.c"
-#include "worker/wire/local_tokens.c"
-#include "worker/wire/secret.c"
-#include "worker/wire/servers.c"
-#include "worker/wire/throttle.c"
+#include "replication/message.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/events.h"
+#include "shmem/stats.h"
+#include "worker/disk/claimlog.h"
+#include "worker/wire/dispatch.h"
+#include "worker/wire/files.h"
+#include "worker/wire/lanes.h"
+#include "worker/wire/secret.h"
+#include "worker/wire/throttle.h"
+
+static int	lane_windows[LE_NLANES];
+static const LeLimits limits = {
+	.lane_windows = lane_windows,
+	.gossip_room = LE_MAX_NEWS,
+};
+static LeWorker worker = {.limits = &limits};
+static LeWorker *const w = &worker;
 
 /* ---- the network ---- */
 
@@ -55,21 +66,21 @@ static int	nsent;
 static le_time now;
 
 void
-le_http_start(const int connections[LE_NLANES])
+le_http_start(LeWorker *worker, const int connections[LE_NLANES])
 {
 }
 
 static int	pushes;
 
 void
-le_http_push(void)
+le_http_push(LeWorker *worker)
 {
 	pushes = nsent;
 }
 
 void
-le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
-			 LeHttpDone done, void *arg)
+le_http_send(LeWorker *worker, const LeHttpRequest *request, LeLane lane,
+			 le_duration timeout, LeHttpDone done, void *arg)
 {
 	Sent	   *s = &sent[nsent++];
 
@@ -107,9 +118,9 @@ answer_to(int number, le_duration after, int status)
 		response.body_len = sizeof(body);
 	}
 	now += after;
-	s.done(s.arg, &response);
+	s.done(w, s.arg, &response);
 	memset(body, 'x', sizeof(body) - 1);	/* it is gone now */
-	le_dispatch_send();
+	le_dispatch_send(w);
 }
 
 static void
@@ -123,18 +134,18 @@ static void
 pass(le_duration time)
 {
 	now += time;
-	le_dispatch_run();
-	le_dispatch_send();
+	le_dispatch_run(w);
+	le_dispatch_send(w);
 }
 
 le_time
-le_http_timer(void)
+le_http_timer(LeWorker *worker)
 {
 	return 0;
 }
 
 void
-le_http_run(void)
+le_http_run(LeWorker *worker)
 {
 }
 
@@ -549,6 +560,12 @@ errdetail(const char *fmt,...)
 }
 
 int
+errhint(const char *fmt,...)
+{
+	return 0;
+}
+
+int
 errdetail_internal(const char *fmt,...)
 {
 	return 0;
@@ -563,7 +580,7 @@ static le_time counted_from;	/* trust is */
 static le_time counts_from[20]; /* on the first answers */
 
 static void
-done(LeFlight *flight, const LeAnswer *a)
+done(LeWorker *of, LeFlight *flight, const LeAnswer *a)
 {
 	answers++;
 	outcome = a->outcome;
@@ -580,29 +597,22 @@ begin(void **state)
 	now = 1000 * LE_SEC;
 	identity_setting = "";
 	file_secret = "";
-	identity[0] = '\0';
-	fetched = of_file = NULL;
-	due_at = fetched_at = judge_at = 0;
-	failures = 0;
-	refused = 0;
-	authenticating = false;
-	secretless = NIL;
+	memcpy(lane_windows, le_lane_windows, sizeof(lane_windows));
 	table.node.timing.lease = 15 * LE_SEC;
-	memset(failing, 0, sizeof(failing));
 	ups = 0;
 	events = 0;
 	waits = 0;
 	table.node.timing.request_timeout = 5 * LE_SEC;
 	table.nslots = 2000;
-	le_dispatch_start();
+	le_dispatch_start(w);
 	return 0;
 }
 
 static void
 ask(LeOpKind kind)
 {
-	le_flight_send(le_flight_new(kind, done), 10 * LE_SEC);
-	le_dispatch_send();
+	le_flight_send(w, le_flight_new(kind, done), 10 * LE_SEC);
+	le_dispatch_send(w);
 }
 
 static void
@@ -695,8 +705,8 @@ a_failed_server_is_asked_whether_it_is_ready(void **state)
 	answer(LE_SEC, ELSEWHERE);
 	answer(LE_SEC, OK);
 	now += 2 * LE_SEC;
-	le_dispatch_run();
-	le_dispatch_send();
+	le_dispatch_run(w);
+	le_dispatch_send(w);
 	assert_sent(2, "http://a", "/ready");
 	ask(LE_OP_READ);
 	assert_sent(3, "http://b", "/read/0");
@@ -711,7 +721,7 @@ static void
 use_identity(const char *name)
 {
 	identity_setting = name;
-	le_dispatch_configure();
+	le_dispatch_configure(w);
 }
 
 /* The first secret has come: it is "secret1", and lasts for 30 s. */
@@ -761,13 +771,13 @@ a_secret_is_renewed_ahead(void **state)
 	use_identity("me");
 	ask(LE_OP_READ);
 	answer(LE_SEC, OK);
-	assert_true(le_dispatch_timer() == now + 20 * LE_SEC);
+	assert_true(le_dispatch_timer(w) == now + 20 * LE_SEC);
 	now += 20 * LE_SEC;
-	le_dispatch_run();
-	le_dispatch_send();
+	le_dispatch_run(w);
+	le_dispatch_send(w);
 	assert_sent(2, "http://a", "/authenticate/0");
-	le_dispatch_run();
-	le_dispatch_send();
+	le_dispatch_run(w);
+	le_dispatch_send(w);
 	ask(LE_OP_READ);
 	assert_int_equal(nsent, 4);
 	assert_string_equal(sent[3].secret, "secret1");
@@ -818,7 +828,7 @@ no_secret_is_to_be_had_for_long(void **state)
 	ask(LE_OP_ACQUIRE);
 	assert_int_equal(nsent, 1);
 	assert_int_equal(answers, 1);	/* not from within its sending */
-	assert_true(le_dispatch_timer() <= now);
+	assert_true(le_dispatch_timer(w) <= now);
 	pass(0);
 	assert_int_equal(answers, 2);
 	assert_int_equal(outcome, LE_REFUSED);
@@ -826,8 +836,8 @@ no_secret_is_to_be_had_for_long(void **state)
 	{
 		int			before = nsent;
 
-		assert_true(le_dispatch_timer() > now);
-		pass(le_dispatch_timer() - now);
+		assert_true(le_dispatch_timer(w) > now);
+		pass(le_dispatch_timer(w) - now);
 		if (nsent > before)
 			answer(0, REFUSED);
 		asked += nsent - before;
@@ -846,7 +856,7 @@ no_secret_comes_in_time(void **state)
 {
 	use_identity("me");
 	ask(LE_OP_RENEW_TERMS);
-	assert_true(le_dispatch_timer() == now + 10 * LE_SEC);
+	assert_true(le_dispatch_timer(w) == now + 10 * LE_SEC);
 	pass(10 * LE_SEC);
 	assert_int_equal(answers, 1);
 	assert_int_equal(outcome, LE_UNAVAILABLE);
@@ -887,7 +897,7 @@ static void
 a_secret_outlives_a_reload(void **state)
 {
 	have_secret();
-	le_dispatch_configure();
+	le_dispatch_configure(w);
 	ask(LE_OP_READ);
 	assert_string_equal(sent[1].secret, "secret1");
 	use_identity("somebody");
@@ -938,7 +948,7 @@ static void
 a_file_is_read_again(void **state)
 {
 	file_secret = "one";
-	le_dispatch_configure();
+	le_dispatch_configure(w);
 	ask(LE_OP_ACQUIRE);
 	assert_string_equal(sent[0].secret, "one");
 	assert_string_equal(sent[0].secret_header, "Secret: ");
@@ -974,10 +984,10 @@ not_after_its_time(void **state)
 	LeFlight   *flight;
 
 	file_secret = "one";
-	le_dispatch_configure();
+	le_dispatch_configure(w);
 	flight = le_flight_new(LE_OP_RENEW_TERMS, done);
 	flight->not_after = now + 3 * LE_SEC;
-	le_flight_send(flight, 10 * LE_SEC);
+	le_flight_send(w, flight, 10 * LE_SEC);
 	assert_int_equal(nsent, 1);
 	assert_true(sent[0].timeout <= 3 * LE_SEC);
 	file_secret = "two";
@@ -989,25 +999,25 @@ not_after_its_time(void **state)
 	/* the rest of one that has begun */
 	flight = le_flight_new(LE_OP_CLAIM, done);
 	flight->not_after = now + 3 * LE_SEC;
-	le_flight_send(flight, 10 * LE_SEC);
-	le_dispatch_send();
+	le_flight_send(w, flight, 10 * LE_SEC);
+	le_dispatch_send(w);
 	answer(3 * LE_SEC, GO_ON);
 	assert_int_equal(nsent, 2);
 	assert_int_equal(outcome, LE_UNKNOWN);
 
 	/* its turn comes late, but in time, which does not extend its time */
 	nsent = answers = 0;
-	for (int i = 0; i < le_lane_windows[LE_LANE_LIFE]; i++)
+	for (int i = 0; i < lane_windows[LE_LANE_LIFE]; i++)
 		ask(LE_OP_RENEW_TERMS);
 	flight = le_flight_new(LE_OP_RENEW_TERMS, done);
 	flight->not_after = now + 3 * LE_SEC;
-	le_flight_send(flight, 3 * LE_SEC);
+	le_flight_send(w, flight, 3 * LE_SEC);
 	answer_to(0, 2 * LE_SEC, OK);
-	assert_int_equal(nsent, le_lane_windows[LE_LANE_LIFE] + 1);
+	assert_int_equal(nsent, lane_windows[LE_LANE_LIFE] + 1);
 	assert_true(sent[nsent - 1].timeout <= LE_SEC);
 	file_secret = "three";
 	answer(LE_SEC, STALE_REFUSED);
-	assert_int_equal(nsent, le_lane_windows[LE_LANE_LIFE] + 1);
+	assert_int_equal(nsent, lane_windows[LE_LANE_LIFE] + 1);
 }
 
 /* The last week of a secret is reported once, not with each read. */
@@ -1016,14 +1026,14 @@ a_secret_that_ends_soon(void **state)
 {
 	file_secret = "one?";
 	logged = 0;
-	le_dispatch_configure();
+	le_dispatch_configure(w);
 	assert_true(logged > 0);
 	logged = 0;
 	for (int i = 0; i < 24 * 7; i++)
 		pass(3600 * LE_SEC);
 	assert_int_equal(logged, 0);
 	file_secret = "two!";
-	le_secret_read_again();
+	le_secret_read_again(w->secrets);
 	logged = 0;
 	pass(3600 * LE_SEC);
 	assert_int_equal(logged, 1);
@@ -1036,17 +1046,18 @@ static int
 sent_in_a_minute(LeOpKind kind)
 {
 	le_time		end = now + 60 * LE_SEC;
+	LeLane		lane = kind == LE_OP_ACQUIRE ? LE_LANE_CAMPAIGN : LE_LANE_LIFE;
 	int			n = 0;
 
 	while (now < end)
 	{
 		nsent = 0;
-		if (dlist_is_empty(&lanes[usual_lane(kind)].waiting))
+		if (dlist_is_empty(&w->lanes->each[lane].waiting))
 			ask(kind);
 		pass(100 * LE_MSEC);
 		if (nsent > 0)
 		{
-			answer(0, level > 0 ? BUSY : OK);
+			answer(0, w->throttle->level > 0 ? BUSY : OK);
 			n++;
 		}
 	}
@@ -1057,24 +1068,25 @@ sent_in_a_minute(LeOpKind kind)
 static void
 a_busy_store_is_asked_less(void **state)
 {
-	le_throttle_busy(0);
-	assert_true(le_throttle_look(2 * LE_SEC) == 4 * LE_SEC);
-	assert_true(le_throttle_campaign(15 * LE_SEC) == 0);
-	le_throttle_busy(0);
-	assert_true(le_throttle_look(2 * LE_SEC) == 8 * LE_SEC);
-	le_throttle_campaigned();
-	assert_true(le_throttle_campaign(15 * LE_SEC) == now + 500 * LE_MSEC);
+	le_throttle_busy(w->throttle, 0);
+	assert_true(le_throttle_look(w->throttle, 2 * LE_SEC) == 4 * LE_SEC);
+	assert_true(le_throttle_campaign(w->throttle, 15 * LE_SEC) == 0);
+	le_throttle_busy(w->throttle, 0);
+	assert_true(le_throttle_look(w->throttle, 2 * LE_SEC) == 8 * LE_SEC);
+	le_throttle_campaigned(w->throttle);
+	assert_true(le_throttle_campaign(w->throttle, 15 * LE_SEC) == now +
+				500 * LE_MSEC);
 	assert_in_range(sent_in_a_minute(LE_OP_RENEW_TERMS), 590, 600);
-	assert_int_equal(level, 5);
+	assert_int_equal(w->throttle->level, 5);
 	assert_in_range(sent_in_a_minute(LE_OP_ACQUIRE), 20, 30);
-	assert_true(le_throttle_look(2 * LE_SEC) == 30 * LE_SEC);
-	assert_true(le_throttle_look(40 * LE_SEC) == 40 * LE_SEC);
+	assert_true(le_throttle_look(w->throttle, 2 * LE_SEC) == 30 * LE_SEC);
+	assert_true(le_throttle_look(w->throttle, 40 * LE_SEC) == 40 * LE_SEC);
 	/* step by step it returns to the normal rate */
 	now += 10 * LE_SEC;
-	assert_true(le_throttle_look(LE_SEC) == 16 * LE_SEC);
+	assert_true(le_throttle_look(w->throttle, LE_SEC) == 16 * LE_SEC);
 	now += 40 * LE_SEC;
-	assert_true(le_throttle_look(2 * LE_SEC) == 2 * LE_SEC);
-	assert_true(le_throttle_look(0) == 0);
+	assert_true(le_throttle_look(w->throttle, 2 * LE_SEC) == 2 * LE_SEC);
+	assert_true(le_throttle_look(w->throttle, 0) == 0);
 	assert_in_range(sent_in_a_minute(LE_OP_ACQUIRE), 590, 600);
 }
 
@@ -1082,20 +1094,21 @@ a_busy_store_is_asked_less(void **state)
 static void
 a_busy_store_says_for_how_long(void **state)
 {
-	le_throttle_busy(20 * LE_SEC);
-	assert_true(le_throttle_look(2 * LE_SEC) == 20 * LE_SEC);
-	assert_true(le_throttle_campaign(15 * LE_SEC) == 0);
-	le_throttle_busy(20 * LE_SEC);
-	assert_true(le_throttle_campaign(15 * LE_SEC) == now + 2500 * LE_MSEC);
+	le_throttle_busy(w->throttle, 20 * LE_SEC);
+	assert_true(le_throttle_look(w->throttle, 2 * LE_SEC) == 20 * LE_SEC);
+	assert_true(le_throttle_campaign(w->throttle, 15 * LE_SEC) == 0);
+	le_throttle_busy(w->throttle, 20 * LE_SEC);
+	assert_true(le_throttle_campaign(w->throttle, 15 * LE_SEC) == now +
+				2500 * LE_MSEC);
 	ask(LE_OP_ACQUIRE);
 	assert_int_equal(nsent, 0);
-	assert_true(le_dispatch_timer() == now + 2500 * LE_MSEC);
+	assert_true(le_dispatch_timer(w) == now + 2500 * LE_MSEC);
 	pass(2500 * LE_MSEC);
 	assert_sent(0, "http://a", "/acquire/0");
 	ask(LE_OP_RELEASE);
 	assert_int_equal(nsent, 2);
-	le_throttle_busy(3600 * LE_SEC);
-	assert_true(le_throttle_look(2 * LE_SEC) == 60 * LE_SEC);
+	le_throttle_busy(w->throttle, 3600 * LE_SEC);
+	assert_true(le_throttle_look(w->throttle, 2 * LE_SEC) == 60 * LE_SEC);
 }
 
 /* But the earlier of several requests may have been applied. */
@@ -1122,8 +1135,8 @@ ask_and_hear(LeOpKind kind, int status)
 	if (kind == LE_OP_READ || kind == LE_OP_ACQUIRE ||
 		kind == LE_OP_RELEASE || kind == LE_OP_CLAIM)
 		flight->op.election = "e";
-	le_flight_send(flight, 10 * LE_SEC);
-	le_dispatch_send();
+	le_flight_send(w, flight, 10 * LE_SEC);
+	le_dispatch_send(w);
 	answers = 0;
 	while (answers == 0)
 		answer(LE_MSEC, status);	/* from each server, if necessary */
@@ -1135,7 +1148,7 @@ static void
 a_refusal_ends_with_its_like(void **state)
 {
 	ask_and_hear(LE_OP_READ, REFUSED);
-	assert_string_equal(le_store_trouble(), "read");
+	assert_string_equal(le_store_trouble(w), "read");
 	assert_string_equal(shown, "");	/* that election's alone */
 	ask_and_hear(LE_OP_PROVE_NODE, REFUSED);
 	assert_string_equal(shown, "prove node");
@@ -1149,7 +1162,7 @@ a_refusal_ends_with_its_like(void **state)
 	assert_int_equal(ups, 0);
 	ask_and_hear(LE_OP_READ, OK);
 	assert_int_equal(ups, 1);
-	assert_string_equal(le_store_trouble(), "");
+	assert_string_equal(le_store_trouble(w), "");
 }
 
 /* An identity that was unknown, and is known now. */
@@ -1188,17 +1201,17 @@ a_long_answer_is_decoded_in_parts(void **state)
 {
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH, done);
 
-	le_flight_send(flight, 10 * LE_SEC);
-	le_dispatch_send();
+	le_flight_send(w, flight, 10 * LE_SEC);
+	le_dispatch_send(w);
 	answers = 0;
 	answer(LE_MSEC, LONG);
 	assert_int_equal(answers, 0);
-	assert_true(le_dispatch_timer() == now);
+	assert_true(le_dispatch_timer(w) == now);
 	pass(0);
 	assert_int_equal(answers, 0);
 	pass(0);
 	assert_int_equal(answers, 1);
-	assert_true(le_dispatch_timer() != now);
+	assert_true(le_dispatch_timer(w) != now);
 }
 
 static void
@@ -1222,14 +1235,14 @@ static bool still_wanted;
 static bool unsent;
 
 static void
-done_unsent(LeFlight *flight, const LeAnswer *a)
+done_unsent(LeWorker *of, LeFlight *flight, const LeAnswer *a)
 {
 	unsent = a->unsent;
-	done(flight, a);
+	done(of, flight, a);
 }
 
 static bool
-is_wanted(LeFlight *flight)
+is_wanted(LeWorker *of, LeFlight *flight)
 {
 	return still_wanted;
 }
@@ -1247,9 +1260,9 @@ campaign(int n)
 		flight->request = 1;
 		flight->wanted = is_wanted;
 		flight->keeps_waiting = true;
-		le_flight_send(flight, 10 * LE_SEC);
+		le_flight_send(w, flight, 10 * LE_SEC);
 	}
-	le_dispatch_send();
+	le_dispatch_send(w);
 }
 
 static void
@@ -1258,8 +1271,8 @@ give_answer(int number, int status)
 	LeHttpResponse response = {.net = LE_NET_OK, .status = status};
 
 	response.content_type = response.body = "";
-	sent[number].done(sent[number].arg, &response);
-	le_dispatch_send();
+	sent[number].done(w, sent[number].arg, &response);
+	le_dispatch_send(w);
 }
 
 /* Renewals do not wait for any number of campaigns. */
@@ -1267,15 +1280,15 @@ static void
 campaigns_have_a_window(void **state)
 {
 	campaign(1000);
-	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN]);
-	le_flight_send(le_flight_new(LE_OP_PROVE_NODE, done), 10 * LE_SEC);
-	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN] + 1);
+	assert_int_equal(nsent, lane_windows[LE_LANE_CAMPAIGN]);
+	le_flight_send(w, le_flight_new(LE_OP_PROVE_NODE, done), 10 * LE_SEC);
+	assert_int_equal(nsent, lane_windows[LE_LANE_CAMPAIGN] + 1);
 	ask(LE_OP_RELEASE);
-	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN] + 2);
+	assert_int_equal(nsent, lane_windows[LE_LANE_CAMPAIGN] + 2);
 	assert_int_equal(sent[nsent - 1].lane, LE_LANE_RELEASE);
 	give_answer(0, OK);
 	assert_int_equal(answers, 1);
-	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN] + 3);
+	assert_int_equal(nsent, lane_windows[LE_LANE_CAMPAIGN] + 3);
 	assert_int_equal(sent[nsent - 1].lane, LE_LANE_CAMPAIGN);
 }
 
@@ -1283,10 +1296,10 @@ campaigns_have_a_window(void **state)
 static void
 time_begins_when_it_is_sent(void **state)
 {
-	campaign(le_lane_windows[LE_LANE_CAMPAIGN] + 1);
+	campaign(lane_windows[LE_LANE_CAMPAIGN] + 1);
 	now += 60 * LE_SEC;
 	give_answer(0, OK);
-	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN] + 1);
+	assert_int_equal(nsent, lane_windows[LE_LANE_CAMPAIGN] + 1);
 	assert_true(sent[nsent - 1].at == now);
 	assert_true(sent[nsent - 1].timeout > 9 * LE_SEC);
 	answer(LE_SEC, OK);
@@ -1297,10 +1310,10 @@ time_begins_when_it_is_sent(void **state)
 static void
 what_is_not_wanted_is_not_sent(void **state)
 {
-	campaign(le_lane_windows[LE_LANE_CAMPAIGN] + 100);
+	campaign(lane_windows[LE_LANE_CAMPAIGN] + 100);
 	still_wanted = false;
-	le_dispatch_send();
-	assert_int_equal(nsent, le_lane_windows[LE_LANE_CAMPAIGN]);
+	le_dispatch_send(w);
+	assert_int_equal(nsent, lane_windows[LE_LANE_CAMPAIGN]);
 	assert_int_equal(answers, 100);
 	assert_int_equal(outcome, LE_UNAVAILABLE);
 	assert_int_equal(events, 0);
@@ -1315,25 +1328,25 @@ release(int n)
 
 		flight->slot = i;
 		flight->op.election = psprintf("e%d", i);
-		le_flight_send(flight, 10 * LE_SEC);
+		le_flight_send(w, flight, 10 * LE_SEC);
 	}
-	le_dispatch_send();
+	le_dispatch_send(w);
 }
 
 /* A request that finds no capacity counts as waiting once, alone or joined. */
 static void
 waits_are_counted(void **state)
 {
-	campaign(le_lane_windows[LE_LANE_CAMPAIGN]);
+	campaign(lane_windows[LE_LANE_CAMPAIGN]);
 	assert_int_equal(waits, 0);
 	campaign(2);
-	le_dispatch_send();
-	le_dispatch_send();
+	le_dispatch_send(w);
+	le_dispatch_send(w);
 	assert_int_equal(waits, 0);
 	give_answer(0, OK);
 	give_answer(1, OK);
 	assert_int_equal(waits, 2);
-	for (int i = 0; i < le_lane_windows[LE_LANE_RELEASE]; i++)
+	for (int i = 0; i < lane_windows[LE_LANE_RELEASE]; i++)
 		release(1);
 	release(3);
 	give_answer(nsent - 1, OK);
@@ -1359,7 +1372,7 @@ several_go_in_one_request(void **state)
 	give_answer(3, 500);
 	give_answer(2, OK);
 	assert_int_equal(answers, 25);
-	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
+	assert_int_equal(w->lanes->each[LE_LANE_RELEASE].under_way, 0);
 }
 
 /* Two about one election never go together, from any caller. */
@@ -1372,9 +1385,9 @@ one_of_each_election(void **state)
 
 		flight->slot = i;
 		flight->op.election = i < 3 ? "e0" : "e1";
-		le_flight_send(flight, 10 * LE_SEC);
+		le_flight_send(w, flight, 10 * LE_SEC);
 	}
-	le_dispatch_send();
+	le_dispatch_send(w);
 	assert_int_equal(nsent, 3);
 	assert_sent(0, "http://a", "/release/0+1");
 	assert_sent(1, "http://a", "/release/0");
@@ -1388,8 +1401,8 @@ one_of_each_election(void **state)
 static void
 some_servers_take_one_at_a_time(void **state)
 {
-	le_lane_windows[LE_LANE_RELEASE] = 10;
-	le_dispatch_start();
+	lane_windows[LE_LANE_RELEASE] = 10;
+	le_dispatch_start(w);
 	release(5);
 	assert_sent(0, "http://a", "/release/0+4");
 	give_answer(0, NOT_TOGETHER);
@@ -1406,10 +1419,10 @@ some_servers_take_one_at_a_time(void **state)
 		give_answer(i, OK);
 	assert_int_equal(answers, 5);
 	assert_int_equal(outcome, LE_DONE);
-	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
+	assert_int_equal(w->lanes->each[LE_LANE_RELEASE].under_way, 0);
 
 	nsent = 0;
-	now += APART - 2 * LE_SEC;
+	now += LE_APART - 2 * LE_SEC;
 	release(2);
 	assert_int_equal(nsent, 2);
 	give_answer(0, OK);
@@ -1425,10 +1438,10 @@ some_servers_take_one_at_a_time(void **state)
 	give_answer(1, OK);
 	give_answer(2, OK);
 	nsent = 0;
-	le_dispatch_configure();
+	le_dispatch_configure(w);
 	release(2);
 	assert_sent(0, "http://a", "/release/0+1");
-	le_lane_windows[LE_LANE_RELEASE] = 4;
+	lane_windows[LE_LANE_RELEASE] = 4;
 }
 
 /*
@@ -1441,12 +1454,12 @@ many_are_not_let_loose_at_once(void **state)
 	test_store.key_leases = true;
 	test_store.room = LE_MAX_JOINED;
 	table.node.timing.lease = 16 * LE_SEC;
-	le_dispatch_start();
+	le_dispatch_start(w);
 	release(250);
 	assert_int_equal(nsent, 1);
 	assert_sent(0, "http://a", "/release/0+99");
-	assert_true(le_dispatch_timer() == 0 || le_dispatch_timer() > now);
-	le_flight_send(le_flight_new(LE_OP_PROVE_NODE, done), 10 * LE_SEC);
+	assert_true(le_dispatch_timer(w) == 0 || le_dispatch_timer(w) > now);
+	le_flight_send(w, le_flight_new(LE_OP_PROVE_NODE, done), 10 * LE_SEC);
 	assert_int_equal(nsent, 2);
 	answer_to(0, 2 * LE_SEC, OK);	/* slow */
 	assert_int_equal(answers, 100);
@@ -1456,20 +1469,20 @@ many_are_not_let_loose_at_once(void **state)
 	assert_sent(3, "http://a", "/release/0+49");
 	answer_to(3, 100 * LE_MSEC, OK);	/* quick */
 	assert_sent(4, "http://a", "/release/0+49");
-	assert_int_equal(together, 100);
+	assert_int_equal(w->lanes->together, 100);
 	answer_to(4, 100 * LE_MSEC, OK);
 	assert_int_equal(answers, 250);
-	assert_int_equal(lanes[LE_LANE_RELEASE].carrying, 0);
+	assert_int_equal(w->lanes->each[LE_LANE_RELEASE].carrying, 0);
 
 	/* never fewer than a few */
 	for (int i = 0; i < 8; i++)
 	{
 		release(20);
-		while (lanes[LE_LANE_RELEASE].under_way > 0)
+		while (w->lanes->each[LE_LANE_RELEASE].under_way > 0)
 			answer(2 * LE_SEC, OK);
 	}
-	assert_int_equal(together, LEAST_TOGETHER);
-	assert_int_equal(lanes[LE_LANE_RELEASE].carrying, 0);
+	assert_int_equal(w->lanes->together, LE_LEAST_TOGETHER);
+	assert_int_equal(w->lanes->each[LE_LANE_RELEASE].carrying, 0);
 	test_store.key_leases = false;
 	test_store.room = 20;
 }
@@ -1482,12 +1495,12 @@ another_kind_is_not_held_up(void **state)
 
 	test_store.key_leases = true;
 	test_store.room = LE_MAX_JOINED;
-	le_dispatch_start();
+	le_dispatch_start(w);
 	release(400);
 	assert_int_equal(nsent, 1);
 	for (int i = 0; i < 2; i++)
-		le_flight_send(le_flight_new(LE_OP_TELL_NEWS, done), 10 * LE_SEC);
-	le_dispatch_send();
+		le_flight_send(w, le_flight_new(LE_OP_TELL_NEWS, done), 10 * LE_SEC);
+	le_dispatch_send(w);
 	assert_int_equal(nsent, 3);
 	assert_string_equal(sent[1].path, sent[2].path);
 	assert_int_equal(sent[2].lane, lane);
@@ -1509,7 +1522,7 @@ a_probe_goes_by_itself(void **state)
 	LeFlight   *probe = le_flight_without_effect(LE_OP_RELEASE, "probe", done);
 
 	probe->slot = 9;
-	le_flight_send(probe, 10 * LE_SEC);
+	le_flight_send(w, probe, 10 * LE_SEC);
 	release(2);
 	assert_int_equal(nsent, 2);
 	assert_sent(0, "http://a", "/release/0+1");
@@ -1521,15 +1534,15 @@ static void
 perform(const LeOp *op, LeAnswer *a)
 {
 	memset(a, 0, sizeof(*a));
-	a->index = op->next_token();
+	a->index = op->next_token(op->tokens);
 }
 
 /* A token that becomes visible is flushed. */
 static void
-done_flushed(LeFlight *flight, const LeAnswer *a)
+done_flushed(LeWorker *of, LeFlight *flight, const LeAnswer *a)
 {
 	assert_true(a->index <= flushed);
-	done(flight, a);
+	done(of, flight, a);
 }
 
 /* Operations of a store without requests do not all run in one turn, and one
@@ -1539,16 +1552,16 @@ the_local_store_takes_turns(void **state)
 {
 	test_store.between_instances = false;
 	test_store.perform = perform;
-	le_dispatch_start();
+	le_dispatch_start(w);
 	inserted = flushed = nflushes = 0;
-	for (int i = 0; i < LOCAL_AT_ONCE + 6; i++)
-		le_flight_send(le_flight_new(LE_OP_ACQUIRE, done_flushed), LE_SEC);
+	for (int i = 0; i < LE_LOCAL_AT_ONCE + 6; i++)
+		le_flight_send(w, le_flight_new(LE_OP_ACQUIRE, done_flushed), LE_SEC);
 	pass(0);
-	assert_int_equal(answers, LOCAL_AT_ONCE);
+	assert_int_equal(answers, LE_LOCAL_AT_ONCE);
 	assert_int_equal(nflushes, 1);
-	assert_true(le_dispatch_timer() <= now);
+	assert_true(le_dispatch_timer(w) <= now);
 	pass(0);
-	assert_int_equal(answers, LOCAL_AT_ONCE + 6);
+	assert_int_equal(answers, LE_LOCAL_AT_ONCE + 6);
 	assert_int_equal(nflushes, 2);
 	pass(0);
 	assert_int_equal(nflushes, 2);
@@ -1576,54 +1589,54 @@ others_go_again(void **state)
 	give_answer(3, OK);
 	give_answer(4, OK);
 	assert_int_equal(answers, 5);
-	assert_int_equal(lanes[LE_LANE_RELEASE].under_way, 0);
+	assert_int_equal(w->lanes->each[LE_LANE_RELEASE].under_way, 0);
 }
 
 /* A caller's question about one of them overtakes those before it. */
 static void
 a_question_overtakes_campaigns(void **state)
 {
-	int			window = le_lane_windows[LE_LANE_CAMPAIGN];
+	int			window = lane_windows[LE_LANE_CAMPAIGN];
 
 	campaign(1000);
-	assert_false(le_flight_waits(0));
-	assert_true(le_flight_waits(950));
+	assert_false(le_flight_waits(w, 0));
+	assert_true(le_flight_waits(w, 950));
 	now += 60 * LE_SEC;
-	le_flight_hurry(950);
-	le_flight_hurry(950);		/* for another caller */
-	le_flight_hurry(0);			/* is on its way */
-	le_flight_hurry(1500);		/* there is none */
-	assert_true(le_flight_waits(950));
-	le_dispatch_send();
+	le_flight_hurry(w, 950);
+	le_flight_hurry(w, 950);	/* for another caller */
+	le_flight_hurry(w, 0);		/* is on its way */
+	le_flight_hurry(w, 1500);	/* there is none */
+	assert_true(le_flight_waits(w, 950));
+	le_dispatch_send(w);
 	assert_int_equal(nsent, window + 1);
 	assert_int_equal(sent[window].lane, LE_LANE_ASKED);
-	assert_false(le_flight_waits(950));
+	assert_false(le_flight_waits(w, 950));
 	give_answer(window, OK);
 	assert_int_equal(answers, 1);
-	assert_false(le_flight_waits(950));
-	assert_int_equal(lanes[LE_LANE_ASKED].under_way, 0);
-	assert_int_equal(lanes[LE_LANE_CAMPAIGN].under_way, window);
+	assert_false(le_flight_waits(w, 950));
+	assert_int_equal(w->lanes->each[LE_LANE_ASKED].under_way, 0);
+	assert_int_equal(w->lanes->each[LE_LANE_CAMPAIGN].under_way, window);
 }
 
 /* From then on its time is limited, as that of any other question. */
 static void
 a_question_is_not_kept_waiting(void **state)
 {
-	int			window = le_lane_windows[LE_LANE_ASKED];
+	int			window = lane_windows[LE_LANE_ASKED];
 
 	for (int i = 0; i < window; i++)
 		ask(LE_OP_CLAIM);
 	campaign(100);
 	now += 5 * LE_SEC;
-	le_flight_hurry(99);
+	le_flight_hurry(w, 99);
 	now += 9 * LE_SEC;
-	le_dispatch_send();
+	le_dispatch_send(w);
 	assert_int_equal(answers, 0);
 	now += LE_SEC;
-	le_dispatch_send();
+	le_dispatch_send(w);
 	assert_int_equal(answers, 1);
 	assert_int_equal(outcome, LE_UNAVAILABLE);
-	assert_false(le_flight_waits(99));
+	assert_false(le_flight_waits(w, 99));
 }
 
 /* An operation that goes again because another was refused was not applied. */
@@ -1637,39 +1650,39 @@ what_goes_again_waits(void **state)
 		flight->slot = i;
 		flight->request = 1;
 		flight->op.election = psprintf("e%d", i);
-		le_flight_send(flight, 10 * LE_SEC);
+		le_flight_send(w, flight, 10 * LE_SEC);
 	}
-	assert_true(le_flight_waits(1));
-	le_dispatch_send();
+	assert_true(le_flight_waits(w, 1));
+	le_dispatch_send(w);
 	assert_sent(0, "http://a", "/release/0+2");
-	assert_false(le_flight_waits(1));
-	lanes[LE_LANE_RELEASE].window = 0;
+	assert_false(le_flight_waits(w, 1));
+	w->lanes->each[LE_LANE_RELEASE].window = 0;
 	give_answer(0, FIRST_REFUSED);
-	assert_true(le_flight_waits(1));
-	lanes[LE_LANE_RELEASE].window = 4;
+	assert_true(le_flight_waits(w, 1));
+	w->lanes->each[LE_LANE_RELEASE].window = 4;
 }
 
 /* A caller waits: it gets the answer, and the store is not blamed. */
 static void
 a_turn_that_does_not_come(void **state)
 {
-	int			window = le_lane_windows[LE_LANE_ASKED];
+	int			window = lane_windows[LE_LANE_ASKED];
 
 	for (int i = 0; i < window; i++)
 		ask(LE_OP_CLAIM);
-	le_flight_send(le_flight_new(LE_OP_CLAIM, done_unsent), 10 * LE_SEC);
-	le_dispatch_send();
+	le_flight_send(w, le_flight_new(LE_OP_CLAIM, done_unsent), 10 * LE_SEC);
+	le_dispatch_send(w);
 	unsent = false;
 	assert_int_equal(nsent, window);
-	assert_true(le_dispatch_timer() == now + 10 * LE_SEC);
+	assert_true(le_dispatch_timer(w) == now + 10 * LE_SEC);
 	now += 10 * LE_SEC;
-	le_dispatch_send();
+	le_dispatch_send(w);
 	assert_int_equal(nsent, window);
 	assert_int_equal(answers, 1);
 	assert_int_equal(outcome, LE_UNAVAILABLE);
 	assert_true(unsent);
 	assert_int_equal(events, 0);
-	assert_string_equal(le_store_trouble(), "");
+	assert_string_equal(le_store_trouble(w), "");
 }
 
 int

@@ -4,8 +4,7 @@
  *		Tests of the ring of events: writers and readers that stop anywhere
  *		must neither hinder nor mislead the others.
  *
- * shmem/ring.c and shmem/events.c are compiled in here, as server code, on
- * memory of our own.
+ * The memory is our own.
  *
  * test/unit/test_events.c
  *
@@ -22,29 +21,23 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "port/atomics.h"
+#include "mb/pg_wchar.h"
+
+#include "settings.h"
+#include "shmem/events.h"
+#include "shmem/ring.h"
 
 /* Other processes may run before any access to shared memory. */
 static __thread int steps_left = -1;
 static void (*interruption) (void);
 
-static void
+/* Called by ring.c and events.c; see test_events.h. */
+void
 about_to_access(void)
 {
 	if (steps_left >= 0 && steps_left-- == 0)
 		interruption();
 }
-
-#define pg_atomic_read_u64(p)	(about_to_access(), pg_atomic_read_u64(p))
-#define pg_atomic_write_u64(p, v) \
-	(about_to_access(), pg_atomic_write_u64(p, v))
-#define pg_atomic_add_fetch_u64(p, v) \
-	(about_to_access(), pg_atomic_add_fetch_u64(p, v))
-#define pg_atomic_compare_exchange_u64(p, e, v) \
-	(about_to_access(), pg_atomic_compare_exchange_u64(p, e, v))
-
-#include "shmem/events.c"
-#include "shmem/ring.c"
 
 /* ---- stubs of the server ---- */
 
@@ -52,6 +45,7 @@ int			le_max_events;
 int			MyProcPid = 42;
 
 static void *memory;
+static pg_atomic_uint64 begun;	/* events: writes */
 
 static TimestampTz clock_now = 7;
 
@@ -106,6 +100,7 @@ make_ring(int nplaces)
 	memory = malloc(le_events_size());
 	memset(memory, 0xa5, le_events_size());
 	le_events_init(false, memory);
+	pg_atomic_init_u64(&begun, 0);
 	steps_left = -1;
 }
 
@@ -114,7 +109,7 @@ drop_ring(void **state)
 {
 	free(memory);
 	memory = NULL;
-	rings = NULL;
+	le_events_init(true, NULL);
 	return 0;
 }
 
@@ -138,6 +133,7 @@ write_event(uint64 token)
 	char		election[32];
 
 	snprintf(election, sizeof(election), "e" UINT64_FORMAT, token);
+	pg_atomic_fetch_add_u64(&begun, 1);
 	le_event(LE_EVENT_ACQUIRED, election, token, "token " UINT64_FORMAT,
 			 token);
 }
@@ -164,7 +160,7 @@ token_of(uint64 number)
 		return 0;
 	/* when two draw at once the second may get the first place */
 	assert_in_range(r.number, 1,
-					(pg_atomic_read_u64) (&rings->numbers));
+					pg_atomic_read_u64(&begun));
 	assert_true(is_whole(&r));
 	return r.token;
 }
@@ -310,7 +306,7 @@ test_repeats(void **state)
 	le_event(LE_EVENT_STORE_REFUSED, NULL, 0, "no");
 	le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
 	assert_int_equal(read_all(list, 20), 8);
-	clock_now += 2 * REPEATED_WITHIN;
+	clock_now += 2 * LE_REPEATED_WITHIN;
 	le_event(LE_EVENT_STORE_REFUSED, NULL, 0, "no");
 	assert_int_equal(read_all(list, 20), 8);	/* one was pushed out */
 	assert_string_equal(list[7].detail, "no");
@@ -321,7 +317,7 @@ test_repeats(void **state)
 static void
 test_no_ring(void **state)
 {
-	rings = NULL;
+	le_events_init(true, NULL);
 	write_event(1);
 }
 

@@ -3,8 +3,8 @@
  * test_gossip.c
  *		Tests of news: one node publishes, another receives.
  *
- * worker/wire/gossip.c is compiled in here, as server code.  A store in a few
- * lines keeps one node's news; a listener knows only that store.
+ * A store in a few lines keeps one node's news; a listener knows only that
+ * store.
  *
  * test/unit/test_gossip.c
  *
@@ -20,10 +20,16 @@
 #include <stdlib.h>
 
 #include "memory.h"
-#include "worker/wire/gossip.c"
+#include "shmem/clock.h"
+#include "shmem/leases.h"
+#include "worker/base/context.h"
+#include "worker/wire/gossip.h"
 
 #define ME		"11111111-1111-1111-1111-111111111111"
 #define AGAIN	"22222222-2222-2222-2222-222222222222"
+
+static LeWorker worker;
+static LeWorker *const w = &worker;
 
 /* ---- stubs of the rest of the extension ---- */
 
@@ -71,7 +77,7 @@ sent(LeOpKind kind, const char *election)
 {
 	LeOp		op = op_on(kind, election);
 
-	le_gossip_attach(&op);
+	le_gossip_attach(w->gossip, &op);
 	return op;
 }
 
@@ -100,7 +106,7 @@ answered(const LeOp *op, LeOutcome outcome, uint64 index)
 {
 	LeAnswer	answer = {.outcome = outcome, .index = index};
 
-	le_gossip_landed(op, &answer);
+	le_gossip_landed(w->gossip, op, &answer);
 }
 
 static LeOp
@@ -128,32 +134,40 @@ told_of(const char *election)
 static int
 hears(void)
 {
-	return le_gossip_hear(&shown);
+	return le_gossip_hear(w->gossip, &shown);
 }
 
 static int
-begin(void **state)
+begin_with(int room)
 {
 	memset(&table, 0, sizeof(table));
 	strlcpy(table.session, ME, sizeof(table.session));
 	now = 100 * LE_SEC;
 	at_index = 1000;
-	le_gossip_room = LE_MAX_NEWS;
-	le_gossip_begin(6 * LE_SEC);
-	assert_true(le_gossip_untold());
+	w->gossip = le_gossip_new(room);
+	le_gossip_begin(w->gossip, 6 * LE_SEC);
+	assert_true(le_gossip_untold(w->gossip));
 	(void) written(LE_OP_TELL_NEWS, NULL);
-	assert_false(le_gossip_untold());
+	assert_false(le_gossip_untold(w->gossip));
 	assert_int_equal(hears(), LE_HEARD_GAP | LE_HEARD_ITEMS);
 	return 0;
 }
 
 static int
+begin(void **state)
+{
+	return begin_with(LE_MAX_NEWS);
+}
+
+static int
+begin_small(void **state)
+{
+	return begin_with(3);
+}
+
+static int
 end(void **state)
 {
-	told = NULL;
-	heard = NULL;
-	nheard = 0;
-	settled_at = 0;
 	while (nkept > 0)
 		free(kept[--nkept]);
 	reset_memory();
@@ -178,7 +192,7 @@ test_in_order(void **state)
 	assert_int_equal(told_of("c"), at_index);
 	assert_int_equal(shown.items[3].kind, LE_OP_ACQUIRE);
 	assert_int_equal(hears(), 0);
-	assert_false(le_gossip_untold());
+	assert_false(le_gossip_untold(w->gossip));
 }
 
 /* More than fits, unseen: a gap, and only then. */
@@ -218,12 +232,12 @@ test_at_a_time(void **state)
 		assert_int_equal(told_of(names[i & 1]), 0);
 		answered(&ops[i >> 1], LE_DONE, indexes[i >> 1]);
 		answered(&ops[!(i >> 1)], LE_DONE, indexes[!(i >> 1)]);
-		assert_true(le_gossip_untold());
+		assert_true(le_gossip_untold(w->gossip));
 		(void) written(LE_OP_TELL_NEWS, NULL);
 		assert_int_equal(hears(), LE_HEARD_ITEMS);
 		assert_int_equal(told_of(names[0]), indexes[0]);
 		assert_int_equal(told_of(names[1]), indexes[1]);
-		assert_false(le_gossip_untold());
+		assert_false(le_gossip_untold(w->gossip));
 	}
 }
 
@@ -240,14 +254,14 @@ test_untold_waits(void **state)
 	third = sent(LE_OP_ACQUIRE, "c");
 	answered(&first, LE_DONE, at_index - 1);
 	answered(&second, LE_DONE, at_index);
-	assert_false(le_gossip_untold());
-	assert_true(le_gossip_timer() == now + UNTOLD_GAP);
-	now += UNTOLD_GAP;
-	assert_true(le_gossip_untold());
+	assert_false(le_gossip_untold(w->gossip));
+	assert_true(le_gossip_timer(w->gossip) == now + LE_UNTOLD_GAP);
+	now += LE_UNTOLD_GAP;
+	assert_true(le_gossip_untold(w->gossip));
 	(void) written(LE_OP_TELL_NEWS, NULL);
 	assert_int_equal(told_of("a"), at_index - 2);
 	answered(&third, LE_CONFLICT, 0);
-	assert_false(le_gossip_untold());
+	assert_false(le_gossip_untold(w->gossip));
 }
 
 /* A refused write leaves the news. */
@@ -257,7 +271,7 @@ test_refused(void **state)
 	LeOp		op = sent(LE_OP_ACQUIRE, "a");
 
 	answered(&op, LE_CONFLICT, 0);
-	assert_false(le_gossip_untold());
+	assert_false(le_gossip_untold(w->gossip));
 	(void) written(LE_OP_ACQUIRE, "b");
 	assert_int_equal(shown.nitems, 1);
 	assert_int_equal(hears(), LE_HEARD_ITEMS);
@@ -270,7 +284,7 @@ test_unknown(void **state)
 	LeOp		op = sent(LE_OP_RELEASE, "a");
 
 	answered(&op, LE_UNKNOWN, 0);
-	assert_true(le_gossip_untold());
+	assert_true(le_gossip_untold(w->gossip));
 	(void) written(LE_OP_TELL_NEWS, NULL);
 	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
 
@@ -289,11 +303,11 @@ test_published(void **state)
 	applied(&op);
 	assert_int_equal(told_of("a"), 0);
 	answered(&op, LE_DONE, 77);
-	assert_true(le_gossip_untold());
+	assert_true(le_gossip_untold(w->gossip));
 	(void) written(LE_OP_TELL_NEWS, NULL);
 	assert_int_equal(told_of("a"), 77);
 	assert_int_equal(shown.items[0].token, 5);
-	assert_false(le_gossip_untold());
+	assert_false(le_gossip_untold(w->gossip));
 }
 
 /* Several in a transaction share a number, with an index each. */
@@ -308,10 +322,10 @@ test_joined(void **state)
 
 	op.joined = joined;
 	op.njoined = 1;
-	le_gossip_attach(&op);
+	le_gossip_attach(w->gossip, &op);
 	applied(&op);
 	assert_int_equal(shown.nitems, 2);
-	le_gossip_landed(&op, &answer);
+	le_gossip_landed(w->gossip, &op, &answer);
 	(void) written(LE_OP_TELL_NEWS, NULL);
 	assert_int_equal(told_of("a"), 70);
 	assert_int_equal(told_of("b"), 80);
@@ -328,7 +342,6 @@ test_too_many(void **state)
 	LeOp		others[4];
 	const LeOp *joined[4];
 
-	le_gossip_room = 3;
 	for (int i = 0; i < 4; i++)
 	{
 		others[i] = op_on(LE_OP_ACQUIRE, psprintf("e%d", i));
@@ -339,7 +352,7 @@ test_too_many(void **state)
 		many[i] = op_on(LE_OP_ACQUIRE, i == 0 ? "a" : "b");
 		many[i].joined = joined;
 		many[i].njoined = 4;
-		le_gossip_attach(&many[i]);
+		le_gossip_attach(w->gossip, &many[i]);
 		assert_int_equal(many[i].news->nitems, 0);
 	}
 	applied(&many[1]);
@@ -348,22 +361,22 @@ test_too_many(void **state)
 	assert_int_equal(hears() & LE_HEARD_GAP, 0);
 	answered(&many[0], LE_DONE, at_index);
 	answered(&many[1], LE_DONE, at_index - 1);
-	assert_true(le_gossip_untold());
+	assert_true(le_gossip_untold(w->gossip));
 	(void) written(LE_OP_TELL_NEWS, NULL);
 	assert_int_equal(hears() & LE_HEARD_GAP, LE_HEARD_GAP);
-	assert_false(le_gossip_untold());
+	assert_false(le_gossip_untold(w->gossip));
 }
 
 /* Writes sent before the first news may be applied until then. */
 static void
 test_settles(void **state)
 {
-	assert_true(le_gossip_timer() == now + 6 * LE_SEC);
+	assert_true(le_gossip_timer(w->gossip) == now + 6 * LE_SEC);
 	now += 6 * LE_SEC;
-	assert_true(le_gossip_untold());
+	assert_true(le_gossip_untold(w->gossip));
 	(void) written(LE_OP_TELL_NEWS, NULL);
 	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
-	assert_true(le_gossip_timer() == 0);
+	assert_true(le_gossip_timer(w->gossip) == 0);
 }
 
 /* A new worker knows no list; its numbers are higher all the same. */
@@ -376,10 +389,10 @@ test_new_worker(void **state)
 		(void) written(LE_OP_RELEASE, "a");
 	(void) hears();
 	before = shown.number;
-	told = NULL;
+	w->gossip = le_gossip_new(LE_MAX_NEWS);
 	now += LE_MSEC;
-	le_gossip_start();
-	assert_true(le_gossip_untold());
+	le_gossip_start(w->gossip);
+	assert_true(le_gossip_untold(w->gossip));
 	(void) written(LE_OP_RELEASE, "b");
 	assert_true(shown.number > before);
 	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
@@ -394,29 +407,29 @@ test_new_session(void **state)
 	LeOp		late = sent(LE_OP_RELEASE, "a");
 
 	strlcpy(table.session, AGAIN, sizeof(table.session));
-	assert_true(le_gossip_untold());
+	assert_true(le_gossip_untold(w->gossip));
 	old = shown;
 	old.held = false;
 	old.index = ++at_index;
-	assert_int_equal(le_gossip_hear(&old), LE_HEARD_END | LE_HEARD_ITEMS);
+	assert_int_equal(le_gossip_hear(w->gossip, &old),
+					 LE_HEARD_END | LE_HEARD_ITEMS);
 	(void) written(LE_OP_TELL_NEWS, NULL);
 	assert_string_equal(shown.session, AGAIN);
 	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
 	answered(&late, LE_DONE, at_index);	/* not in this one's news */
-	assert_false(le_gossip_untold());
+	assert_false(le_gossip_untold(w->gossip));
 
 	/* without news it is forgotten */
 	answer.news = &shown;
 	answer.nnews = 1;
-	assert_false(le_gossip_heard(&answer));
-	assert_int_equal(nheard, 1);
+	assert_false(le_gossip_heard(w->gossip, &answer));
 	assert_int_equal(hears(), 0);
 
 	/* one that lived at its last news may have released since */
 	answer.nnews = 0;
-	assert_true(le_gossip_heard(&answer));
-	assert_int_equal(nheard, 0);
-	assert_false(le_gossip_heard(&answer));
+	assert_true(le_gossip_heard(w->gossip, &answer));
+	assert_false(le_gossip_heard(w->gossip, &answer));
+	assert_int_equal(hears(), LE_HEARD_ITEMS | LE_HEARD_GAP);
 }
 
 /* From a later version, or foreign: any write may have happened. */
@@ -426,8 +439,8 @@ test_strange(void **state)
 	LeGossip		strange = {.session = ME, .held = true,
 		.index = at_index + 1};
 
-	assert_int_equal(le_gossip_hear(&strange), LE_HEARD_GAP);
-	assert_int_equal(le_gossip_hear(&strange), 0);
+	assert_int_equal(le_gossip_hear(w->gossip, &strange), LE_HEARD_GAP);
+	assert_int_equal(le_gossip_hear(w->gossip, &strange), 0);
 }
 
 /* News tell only writes of election keys, and none from before they began. */
@@ -437,14 +450,15 @@ test_silent(void **state)
 	LeOp		op = sent(LE_OP_PROVE_NODE, NULL);
 
 	assert_null(op.news);
-	told = NULL;
+	w->gossip = le_gossip_new(LE_MAX_NEWS);
 	op = sent(LE_OP_RELEASE, "a");
 	assert_null(op.news);
 	answered(&op, LE_DONE, 1);
-	assert_false(le_gossip_untold());
+	assert_false(le_gossip_untold(w->gossip));
 	table.session[0] = '\0';
-	le_gossip_start();
-	assert_null(told);
+	le_gossip_start(w->gossip);
+	op = sent(LE_OP_RELEASE, "a");
+	assert_null(op.news);
 }
 
 #define news_test(f)	cmocka_unit_test_setup_teardown(f, begin, end)
@@ -461,7 +475,7 @@ main(void)
 		news_test(test_unknown),
 		news_test(test_published),
 		news_test(test_joined),
-		news_test(test_too_many),
+		cmocka_unit_test_setup_teardown(test_too_many, begin_small, end),
 		news_test(test_settles),
 		news_test(test_new_worker),
 		news_test(test_new_session),

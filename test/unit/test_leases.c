@@ -3,7 +3,7 @@
  * test_leases.c
  *		Tests of the lease table: a reader beside a writer at work.
  *
- * shmem/leases.c is compiled in here, as server code, on memory of our own.
+ * The memory is our own.
  * test/t/030_table.pl does the same in a real server.
  *
  * test/unit/test_leases.c
@@ -21,24 +21,20 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "port/atomics.h"
+#include "shmem/clock.h"
+#include "shmem/leases.h"
 
 /* The writer may run between any two reads of a reader. */
 static int	reads_left = -1;
 static void (*interruption) (void);
 
-static void
+/* Called by leases.c; see test_leases.h. */
+void
 about_to_read(void)
 {
 	if (reads_left >= 0 && reads_left-- == 0)
 		interruption();
 }
-
-#define pg_atomic_read_u64(p)	(about_to_read(), pg_atomic_read_u64(p))
-#define pg_atomic_read_u32(p)	(about_to_read(), pg_atomic_read_u32(p))
-
-#include "shmem/clock.c"
-#include "shmem/leases.c"
 
 /* ---- stubs of the server ---- */
 

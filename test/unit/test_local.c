@@ -14,7 +14,7 @@
 static uint64 token;
 
 static uint64
-next_token(void)
+next_token(struct LeLocalTokens *tokens)
 {
 	return token;
 }
@@ -158,7 +158,7 @@ static bool has_record;
 static bool disk_full;
 
 static const LeClaim *
-find(const char *election, const char *job)
+find(struct LeClaims *claims, const char *election, const char *job)
 {
 	return has_record && strcmp(record.job, job) == 0 ? &record : NULL;
 }
@@ -168,19 +168,19 @@ static uint64 nrecords = 1;
 static bool full;
 
 static const LeClaim *
-next(uint64 *cursor)
+next(struct LeClaims *claims, uint64 *cursor)
 {
 	return has_record && (*cursor)++ < nrecords ? &record : NULL;
 }
 
 static bool
-has_room(const char *election)
+has_room(struct LeClaims *claims, const char *election)
 {
 	return !full;
 }
 
 static bool
-keep(const LeClaim *claim)
+keep(struct LeClaims *claims, const LeClaim *claim)
 {
 	if (disk_full)
 		return false;
@@ -193,13 +193,13 @@ static const char *lost;		/* why some records are unknown */
 static const char *trouble;		/* why no record can be written */
 
 static const char *
-why_lost(void)
+why_lost(struct LeClaims *claims)
 {
 	return lost;
 }
 
 static const char *
-why_not(void)
+why_not(struct LeClaims *claims)
 {
 	return lost != NULL ? lost : trouble;
 }

@@ -4,8 +4,7 @@
  *		Tests of waiters, and their answers after a grant: a term that no
  *		session takes must not be kept.
  *
- * worker/lead/pending.c and shmem/leases.c are compiled in here, as server
- * code.  The simulator meets these cases once in millions of schedules.
+ * The simulator meets these cases once in millions of schedules.
  *
  * test/unit/test_pending.c
  *
@@ -20,9 +19,16 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "shmem/leases.c"
-#include "worker/lead/pending.c"
-#include "worker/lead/pending_list.c"
+#include "settings.h"
+#include "shmem/leases.h"
+#include "shmem/progress.h"
+#include "shmem/requests.h"
+#include "worker/lead/pending.h"
+#include "worker/view/eligible.h"
+#include "worker/wire/dispatch.h"
+
+static LeWorker worker;
+static LeWorker *const w = &worker;
 
 /* ---- stubs of the rest of the extension ---- */
 
@@ -88,13 +94,13 @@ le_configured_store(void)
 }
 
 const char *
-le_store_place(void)
+le_store_place(LeWorker *worker)
 {
 	return "local";
 }
 
 const char *
-le_store_trouble(void)
+le_store_trouble(LeWorker *worker)
 {
 	return "";
 }
@@ -102,7 +108,7 @@ le_store_trouble(void)
 static LeCause cause;
 
 LeCause
-le_store_trouble_cause(void)
+le_store_trouble_cause(LeWorker *worker)
 {
 	return cause;
 }
@@ -111,14 +117,14 @@ static bool waits;				/* the election's request, for its turn */
 static int	hurried;
 
 bool
-le_flight_waits(int slot)
+le_flight_waits(LeWorker *worker, int slot)
 {
 	assert_int_equal(slot, 0);
 	return waits;
 }
 
 void
-le_flight_hurry(int slot)
+le_flight_hurry(LeWorker *worker, int slot)
 {
 	assert_int_equal(slot, 0);
 	hurried++;
@@ -223,7 +229,7 @@ begin(void **state)
 	memset(replies, 0, sizeof(replies));
 	campaigns = waits = false;
 	hurried = 0;
-	dlist_init(&pendings.head);
+	w->pendings = le_pendings_new();
 	return 0;
 }
 
@@ -241,7 +247,7 @@ seek(int proc, LeOwner owner, bool again)
 	.again = again};
 
 	strlcpy(question.election, "a", sizeof(question.election));
-	le_pending_attach(le_pending_new(proc, 1, &question), slot);
+	le_pending_attach(w, le_pending_new(w, proc, 1, &question), slot);
 }
 
 static void
@@ -276,7 +282,7 @@ grant(LeOwner owner)
 	LeActions	act = {.verdict = LE_SAY_GRANTED};
 
 	begin_term(owner);
-	assert_false(le_pass_verdict(slot, &act, 1));
+	assert_false(le_pass_verdict(w, slot, &act, 1));
 }
 
 static bool
@@ -379,7 +385,7 @@ the_next_worker_tells_of_it(void **state)
 	{
 		begin_term(5);
 		ask(0, 5);
-		le_reply_granted(le_pending_find(1, 0), slot);
+		le_reply_granted(le_pending_find(w, 1, 0), slot);
 		assert_int_equal(replies[0].kind, LE_REPLY_TRUE);
 		assert_int_equal(replies[0].token, TOKEN);
 		assert_true(replies[0].fresh);
@@ -402,7 +408,7 @@ a_term_that_is_known_stays(void **state)
 	grant(5);
 	le_keep_term("a", TOKEN);
 	ask(1, 5);
-	le_reply_granted(le_pending_find(1, 1), slot);
+	le_reply_granted(le_pending_find(w, 1, 1), slot);
 	assert_int_equal(replies[1].kind, LE_REPLY_TRUE);
 	assert_false(replies[1].fresh);
 	le_pending_end_grants();
@@ -421,7 +427,7 @@ what_was_sent_before_is_not_known(void **state)
 	ask(0, 5);
 	ask_again(1, 5);
 	slot->candidate = 5;
-	assert_false(le_pass_verdict(slot, &act, 1));
+	assert_false(le_pass_verdict(w, slot, &act, 1));
 	assert_int_equal(replies[0].kind, LE_REPLY_FALSE);
 	assert_int_equal(replies[1].kind, LE_REPLY_ERROR);
 	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNKNOWN);
@@ -433,7 +439,7 @@ what_was_sent_before_is_not_refused(void **state)
 {
 	ask(0, 5);
 	ask_again(1, 5);
-	le_pending_refuse(slot, LE_ERRCODE_REFUSED, "", "", "");
+	le_pending_refuse(w, slot, LE_ERRCODE_REFUSED, "", "", "");
 	assert_int_equal(replies[0].sqlstate, LE_ERRCODE_REFUSED);
 	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNKNOWN);
 }
@@ -444,7 +450,7 @@ questions_are_in_a_hurry(void **state)
 {
 	LeAsk		question = {.kind = LE_ASK_CAMPAIGN};
 
-	le_pending_attach(le_pending_new(0, 1, &question), slot);
+	le_pending_attach(w, le_pending_new(w, 0, 1, &question), slot);
 	assert_int_equal(hurried, 0);
 	ask(1, LE_OWNER_NODE);
 	assert_int_equal(hurried, 1);
@@ -460,7 +466,7 @@ give_up_acquire(int failures, bool unsent)
 	waits = unsent;
 	ask(0, LE_OWNER_NODE);
 	now += 3 * le_request_timeout * LE_MSEC;
-	le_pending_run_timers();
+	le_pending_run_timers(w);
 	assert_int_equal(replies[0].kind, LE_REPLY_ERROR);
 }
 
@@ -485,14 +491,14 @@ no_turn_is_no_fault_of_the_store(void **state)
 	LeActions	act = {.verdict = LE_SAY_FAILED, .outcome = LE_UNAVAILABLE};
 
 	ask(0, LE_OWNER_NODE);
-	le_pending_unsent(slot, true);
-	assert_false(le_pass_verdict(slot, &act, 1));
+	le_pending_unsent(w, slot, true);
+	assert_false(le_pass_verdict(w, slot, &act, 1));
 	assert_int_equal(replies[0].sqlstate, LE_ERRCODE_UNAVAILABLE);
 	assert_non_null(strstr(replies[0].detail, "waiting for their turn"));
 	ask(1, LE_OWNER_NODE);
-	le_pending_unsent(slot, true);
-	le_pending_unsent(slot, false);
-	assert_false(le_pass_verdict(slot, &act, 1));
+	le_pending_unsent(w, slot, true);
+	le_pending_unsent(w, slot, false);
+	assert_false(le_pass_verdict(w, slot, &act, 1));
 	assert_int_equal(replies[1].sqlstate, LE_ERRCODE_UNAVAILABLE);
 	assert_string_equal(replies[1].detail, "");
 }
@@ -514,14 +520,14 @@ a_hint_follows_from_the_cause(void **state)
 	{
 		cause = i;
 		ask(0, LE_OWNER_NODE);
-		assert_false(le_pass_verdict(slot, &act, 1));
+		assert_false(le_pass_verdict(w, slot, &act, 1));
 		assert_int_equal(strstr(replies[0].hint, "consul_token_file") != NULL,
 						 hinted[i]);
 		/* the election's own error outranks that */
 		cause = LE_CAUSE_PERMISSION;
 		le_note_error(slot, LE_OP_ACQUIRE, LE_REFUSED, i, "no");
 		ask(0, LE_OWNER_NODE);
-		assert_false(le_pass_verdict(slot, &act, 1));
+		assert_false(le_pass_verdict(w, slot, &act, 1));
 		assert_string_equal(replies[0].detail, "no");
 		assert_int_equal(replies[0].hint[0] != '\0', hinted[i]);
 		slot->last_error[0] = '\0';

@@ -3,7 +3,7 @@
  * test_progress.c
  *		Tests of shmem/progress.c: until when a term lasts without progress.
  *
- * shmem/progress.c is compiled in here, as server code, on memory of our own.
+ * The memory is our own.
  *
  * test/unit/test_progress.c
  *
@@ -18,7 +18,9 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "shmem/progress.c"
+#include "settings.h"
+#include "shmem/leases.h"
+#include "shmem/progress.h"
 
 /* ---- stubs of the server ---- */
 

@@ -4,8 +4,7 @@
  *		Tests of shmem/run_registry.c: when can no session act on a claim any
  *		more?
  *
- * shmem/run_registry.c is compiled in here, as server code, on memory of our
- * own.
+ * The memory is our own.
  *
  * test/unit/test_run_registry.c
  *
@@ -20,15 +19,11 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "compat.h"
-#include "storage/proc.h"
+#include "shmem/leases.h"
+#include "shmem/requests.h"
+#include "shmem/run_registry.h"
 
-static int	my_place;
-
-#undef LE_MY_PROC
-#define LE_MY_PROC	my_place
-
-#include "shmem/run_registry.c"
+int			my_place;			/* read by test_run_registry.h */
 
 /* ---- stubs of the server ---- */
 
@@ -102,21 +97,21 @@ by_hand(int backend)
 static int
 set_up(void **state)
 {
-	void	   *where = malloc(NBACKENDS * sizeof(Backend));
+	void	   *where = malloc(le_run_registry_size());
 
 	le_table = calloc(1, sizeof(LeTable));
 	pg_atomic_init_u64(&le_table->last_owner, LE_OWNER_NODE);
 	strcpy(le_table->incarnation, "0123456789abcdef0123456789abcdef");
 	memset(owners, 0, sizeof(owners));
-	assert_int_equal(le_run_registry_size(), NBACKENDS * sizeof(Backend));
 	le_run_registry_init(false, where);
+	*state = where;
 	return 0;
 }
 
 static int
 tear_down(void **state)
 {
-	free(backends);
+	free(*state);
 	free(le_table);
 	return 0;
 }
@@ -206,29 +201,29 @@ test_asks_for_its_own(void **state)
 static void
 test_places(void **state)
 {
-	Claimed		c[PLACES + 2];
+	Claimed		c[LE_RUN_PLACES + 2];
 
 	/* the oldest parked one makes room */
-	for (int i = 0; i < PLACES; i++)
+	for (int i = 0; i < LE_RUN_PLACES; i++)
 	{
 		c[i] = begin(1);
 		if (i == 3 || i == 5)
 			le_run_registry_park(c[i].place, c[i].number);
 	}
-	c[PLACES] = begin(1);
-	assert_int_equal(c[PLACES].place, c[3].place);
+	c[LE_RUN_PLACES] = begin(1);
+	assert_int_equal(c[LE_RUN_PLACES].place, c[3].place);
 	le_run_registry_end(c[3].place, c[3].number);	/* no longer the
 													 * session's */
-	assert_false(le_run_retire(c[PLACES].id, ""));
+	assert_false(le_run_retire(c[LE_RUN_PLACES].id, ""));
 	assert_true(le_run_retire(c[3].id, ""));
 	assert_true(le_run_registry_resume(c[5].place, c[5].number));
 
 	/* none does: as long as the session lives, it may act */
-	c[PLACES + 1] = begin(1);
-	assert_int_equal(c[PLACES + 1].place, -1);
-	le_run_registry_end(-1, c[PLACES + 1].number);
-	assert_false(le_run_retire(c[PLACES + 1].id, ""));
-	for (int i = 0; i < PLACES + 1; i++)
+	c[LE_RUN_PLACES + 1] = begin(1);
+	assert_int_equal(c[LE_RUN_PLACES + 1].place, -1);
+	le_run_registry_end(-1, c[LE_RUN_PLACES + 1].number);
+	assert_false(le_run_retire(c[LE_RUN_PLACES + 1].id, ""));
+	for (int i = 0; i < LE_RUN_PLACES + 1; i++)
 		if (i != 3)
 			assert_false(le_run_retire(c[i].id, ""));
 }

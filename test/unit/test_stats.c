@@ -3,7 +3,7 @@
  * test_stats.c
  *		Tests of the counters behind le_stat.
  *
- * shmem/stats.c is compiled in here, as server code, on memory of our own.
+ * The memory is our own.
  *
  * test/unit/test_stats.c
  *
@@ -19,7 +19,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "shmem/stats.c"
+#include "settings.h"
+#include "shmem/clock.h"
+#include "shmem/leases.h"
+#include "shmem/stats.h"
 
 /* ---- stubs of the server ---- */
 
@@ -76,7 +79,7 @@ drop_stats(void **state)
 {
 	free(memory);
 	memory = NULL;
-	stats = NULL;
+	le_stats_init(true, NULL);
 	return 0;
 }
 
@@ -126,7 +129,7 @@ test_by_name(void **state)
 static void
 test_not_preloaded(void **state)
 {
-	stats = NULL;
+	le_stats_init(true, NULL);
 	le_stat_count("first", LE_STAT_GATE_PASSED);
 }
 
@@ -152,8 +155,7 @@ test_outcomes(void **state)
 	{
 		LeStatRow	row;
 
-		le_stat_forget(0);
-		pg_atomic_write_u64(&stats->contact, 0);
+		le_stats_init(false, memory);
 		le_stat_answer(0, now - LE_MSEC, cases[i].outcome);
 		le_copy_stat(0, &row);
 		assert_int_equal(row.counts[LE_STAT_FAILURES], cases[i].failures);

@@ -17,13 +17,38 @@ UNIT_FUZZERS = $(basename $(notdir $(wildcard test/unit/fuzz_*.c)))
 UNIT_COMMON = $(basename $(notdir $(filter-out test/unit/test_% \
 	test/unit/fuzz_%,$(wildcard test/unit/*.c))))
 
+# The server's files that a test links beside core and store.  What they call of
+# the rest, the test defines.  A header test_NAME.h is included in each of them.
+test_cache_PARTS = worker/view/cache
+test_dispatch_PARTS = shmem/process $(addprefix worker/wire/,authenticate \
+	dispatch exchange flight gossip health lanes local_tokens secret servers \
+	throttle)
+test_events_PARTS = shmem/events shmem/ring
+test_gossip_PARTS = worker/wire/gossip
+test_leases_PARTS = shmem/clock shmem/leases shmem/process
+test_pending_PARTS = shmem/leases shmem/process worker/lead/pending \
+	worker/lead/pending_list
+test_progress_PARTS = shmem/progress
+test_run_registry_PARTS = shmem/run_registry
+test_stats_PARTS = shmem/stats
+
 UNIT_CFLAGS = -std=gnu99 -g $(TEST_WARNINGS) -fno-strict-aliasing -fwrapv \
 	-fno-omit-frame-pointer -MMD -MP -Isrc
-UNIT_PG_CFLAGS = -DFRONTEND -DUSE_ASSERT_CHECKING \
+UNIT_SERVER_CFLAGS = -D_GNU_SOURCE -DUSE_ASSERT_CHECKING \
 	-I$(call pg_dir,includedir-server) -I$(call pg_dir,includedir)
+UNIT_PG_CFLAGS = -DFRONTEND $(UNIT_SERVER_CFLAGS)
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all
 VALGRIND ?= valgrind --quiet --error-exitcode=9 --leak-check=full
 FUZZ_SECONDS ?= 20
+
+# $(call unit_parts,FLAVOUR,COMPILER,FLAGS,TEST)
+define unit_parts
+build/$(1)/$(4): $(patsubst %,build/$(1)/$(4).parts/%.o,$($(4)_PARTS))
+build/$(1)/$(4).parts/%.o: src/%.c
+	@mkdir -p $$(@D)
+	$(2) $$(UNIT_CFLAGS) $(3) $$(UNIT_SERVER_CFLAGS) \
+		$$(addprefix -include ,$$(wildcard test/unit/$(4).h)) -c -o $$@ $$<
+endef
 
 # $(call unit_flavour,NAME,COMPILER,FLAGS,FLAGS OF THE PROGRAMS)
 define unit_flavour
@@ -41,10 +66,13 @@ $$(addprefix build/$(1)/,$$(UNIT_TESTS) $$(UNIT_FUZZERS)): build/$(1)/%: \
 		$$(patsubst src/%,build/$(1)/%,$$(CORE_OBJS) $$(STORE_OBJS))
 	$(2) $(3) $(4) -o $$@ $$^ $$(TEST_LIBS) \
 		$$(if $$(filter test_%,$$*),-lcmocka)
--include $$(wildcard build/$(1)/*/*.d)
+-include $$(wildcard build/$(1)/*/*.d build/$(1)/*/*/*.d build/$(1)/*/*/*/*.d)
 endef
 $(eval $(call unit_flavour,asan,$$(TEST_CC),-O1 $$(SANITIZE)))
 $(eval $(call unit_flavour,plain,$$(TEST_CC),-O1))
+$(foreach t,$(UNIT_TESTS), \
+	$(eval $(call unit_parts,asan,$$(TEST_CC),-O1 $$(SANITIZE),$(t))) \
+	$(eval $(call unit_parts,plain,$$(TEST_CC),-O1,$(t))))
 $(eval $(call unit_flavour,fuzz,clang,-O1 $$(CLANG_QUIET) $$(SANITIZE) \
 	-fsanitize=fuzzer-no-link,-fsanitize=fuzzer))
 

@@ -38,7 +38,7 @@
 #define DEFAULT_HOLD_OFF	(30 * LE_SEC)
 
 static void
-reply_full(LePending *p)
+reply_full(LeWorker *w, LePending *p)
 {
 	int			held_off = le_held_off();
 	char		detail[160] = "Every election in it is held or sought.";
@@ -47,7 +47,7 @@ reply_full(LePending *p)
 		snprintf(detail, sizeof(detail),
 				 "Of its %d elections %d are in the hold-off of le_step_down(), the others are held or sought.",
 				 le_table->nslots, held_off);
-	le_reply_refused(p, ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+	le_reply_refused(w, p, ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
 					 "no room for another election in the lease table",
 					 detail, held_off > 0 ?
 					 "Call le_step_down(election, '0') to end a hold-off, or raise \"leader_election.max_elections\" and restart." :
@@ -55,21 +55,21 @@ reply_full(LePending *p)
 }
 
 static LeSlot *
-slot_for(LePending *p)
+slot_for(LeWorker *w, LePending *p)
 {
-	LeSlot	   *slot = le_elect_slot(p->ask.election);
+	LeSlot	   *slot = le_elect_slot(w, p->ask.election);
 
 	if (slot == NULL)
 	{
-		reply_full(p);
+		reply_full(w, p);
 		return NULL;
 	}
-	le_pending_attach(p, slot);
+	le_pending_attach(w, p, slot);
 	return slot;
 }
 
 static void
-ask_acquire(LePending *p)
+ask_acquire(LeWorker *w, LePending *p)
 {
 	char		why[512];
 	char		message[256];
@@ -80,10 +80,10 @@ ask_acquire(LePending *p)
 			 "this node may not lead election \"%s\"", p->ask.election);
 	if (!le_may_lead(why, sizeof(why), &sqlstate))
 	{
-		le_reply_refused(p, sqlstate, message, why, "");
+		le_reply_refused(w, p, sqlstate, message, why, "");
 		return;
 	}
-	if ((slot = slot_for(p)) == NULL)
+	if ((slot = slot_for(w, p)) == NULL)
 		return;
 	if (le_now() < slot->hold_off_until &&
 		p->ask.wait_until < slot->hold_off_until)
@@ -93,8 +93,8 @@ ask_acquire(LePending *p)
 				 "It led without progress and does not contend for another " INT64_FORMAT " ms." :
 				 "It stepped down and does not contend for another " INT64_FORMAT " ms.",
 				 (int64) ((slot->hold_off_until - le_now()) / LE_MSEC));
-		le_reply_refused(p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message,
-						 why,
+		le_reply_refused(w, p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+						 message, why,
 						 "Wait, or call le_campaign() to end the hold-off.");
 		return;
 	}
@@ -107,7 +107,7 @@ ask_acquire(LePending *p)
 
 		if (stays && owner == p->ask.owner)
 		{
-			le_elect_shorten_progress(slot, p->ask.within);
+			le_elect_shorten_progress(w, slot, p->ask.within);
 			le_reply_granted(p, slot);
 		}
 		else if (stays && owner != LE_OWNER_NODE &&
@@ -124,27 +124,27 @@ ask_acquire(LePending *p)
 		{
 			le_contest(p)->known = le_contest(p)->denied = true;
 			if (p->ask.wait_until <= le_now())
-				le_reply_not_granted(p, true, LE_DONE);
+				le_reply_not_granted(w, p, true, LE_DONE);
 		}
 		return;
 	}
-	if (!le_elect_can_begin())
+	if (!le_elect_can_begin(w))
 	{
 		/* A request may be under way for another caller: it goes on. */
-		le_reply_refused(p, LE_ERRCODE_REFUSED, message, le_tokens_trouble(),
-						 LE_TOKENS_HINT);
+		le_reply_refused(w, p, LE_ERRCODE_REFUSED, message,
+						 le_tokens_trouble(w->tokens), LE_TOKENS_HINT);
 		return;
 	}
-	if (le_election_in_flight(&slot->election) && !le_flight_waits(p->slot))
+	if (le_election_in_flight(&slot->election) && !le_flight_waits(w, p->slot))
 		le_contest(p)->joined = slot->election.request;
-	le_elect_advance(slot);
+	le_elect_advance(w, slot);
 	/* A wait in progress may rest on old news: ask the store again. */
 	if (slot->election.state == LE_WAITING && le_session_live())
-		le_elect_feed(slot, LE_IN_WANT);
+		le_elect_feed(w, slot, LE_IN_WANT);
 }
 
 static void
-ask_renew(LePending *p)
+ask_renew(LeWorker *w, LePending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 
@@ -154,20 +154,20 @@ ask_renew(LePending *p)
 		le_reply(p, LE_REPLY_FALSE);
 		return;
 	}
-	le_pending_attach(p, slot);
+	le_pending_attach(w, p, slot);
 	if (le_configured_store()->key_leases)
-		le_elect_renew_now(slot);
+		le_elect_renew_now(w, slot);
 	else
-		le_wish_proof();
+		le_wish_proof(w->wishes);
 }
 
 /* Start the release of a term; its verdict answers the question. */
 static void
-begin_release(LePending *p, LeSlot *slot)
+begin_release(LeWorker *w, LePending *p, LeSlot *slot)
 {
 	le_note_begun(p->proc, p->number, slot->election.token);
 	le_contest(p)->releases++;
-	le_elect_give_up(slot);
+	le_elect_give_up(w, slot);
 }
 
 /* Had the worker before this one begun with the question? */
@@ -183,7 +183,7 @@ was_begun(const LePending *p, uint64 *token)
  * False: there is work left.
  */
 static bool
-done_before(LePending *p, LeSlot *slot)
+done_before(LeWorker *w, LePending *p, LeSlot *slot)
 {
 	uint64		token;
 
@@ -196,41 +196,41 @@ done_before(LePending *p, LeSlot *slot)
 	else if (slot != NULL && slot->ended_token == token &&
 			 le_election_is_ending(&slot->election))
 	{
-		le_pending_attach(p, slot);
+		le_pending_attach(w, p, slot);
 		le_contest(p)->releases++;
 	}
 	else
-		le_reply_outcome(p, LE_UNKNOWN);
+		le_reply_outcome(w, p, LE_UNKNOWN);
 	return true;
 }
 
 static void
-ask_release(LePending *p)
+ask_release(LeWorker *w, LePending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 
-	if (done_before(p, slot))
+	if (done_before(w, p, slot))
 		return;
 	if (slot == NULL || !le_held_by_caller(slot, &p->ask))
 	{
 		le_reply(p, LE_REPLY_NOT_HELD);
 		return;
 	}
-	le_pending_attach(p, slot);
+	le_pending_attach(w, p, slot);
 	if (slot->campaign || slot->configured)
-		le_elect_hold_off(slot, DEFAULT_HOLD_OFF);
-	begin_release(p, slot);
+		le_elect_hold_off(w, slot, DEFAULT_HOLD_OFF);
+	begin_release(w, p, slot);
 }
 
 static void
-ask_campaign(LePending *p)
+ask_campaign(LeWorker *w, LePending *p)
 {
-	LeSlot	   *slot = slot_for(p);
+	LeSlot	   *slot = slot_for(w, p);
 
 	if (slot == NULL)
 		return;
 	le_begin_change(slot);
-	le_elect_set_campaign(slot, true, p->ask.within);
+	le_elect_set_campaign(w, slot, true, p->ask.within);
 	slot->hold_off_until = slot->campaign_after = 0;
 	le_progress_of(p->slot)->idled = le_progress_of(p->slot)->useless = 0;
 	if (p->ask.has_value && !le_election_has_term(&slot->election))
@@ -242,17 +242,17 @@ ask_campaign(LePending *p)
 		slot->has_value = false;
 	le_end_change(slot);
 	le_reply(p, LE_REPLY_TRUE);
-	le_elect_advance(slot);
+	le_elect_advance(w, slot);
 }
 
 static void
-ask_withdraw(LePending *p)
+ask_withdraw(LeWorker *w, LePending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 	uint64		token = 0;
 	bool		begun = was_begun(p, &token);
 
-	if (done_before(p, slot))
+	if (done_before(w, p, slot))
 		return;
 	if (slot != NULL && slot->configured && !begun)
 	{
@@ -267,19 +267,19 @@ ask_withdraw(LePending *p)
 		le_reply(p, LE_REPLY_FALSE);
 		return;
 	}
-	le_pending_attach(p, slot);
+	le_pending_attach(w, p, slot);
 	if (le_election_has_term(&slot->election) &&
 		le_owner_of(slot) == LE_OWNER_NODE)
 	{
-		le_elect_set_campaign(slot, false, LE_WITHIN_SETTING);
-		begin_release(p, slot);
+		le_elect_set_campaign(w, slot, false, LE_WITHIN_SETTING);
+		begin_release(w, p, slot);
 	}
 	else
 	{
 		le_note_begun(p->proc, p->number, 0);
-		le_elect_set_campaign(slot, false, LE_WITHIN_SETTING);
+		le_elect_set_campaign(w, slot, false, LE_WITHIN_SETTING);
 		le_reply(p, LE_REPLY_TRUE);
-		le_elect_advance(slot);
+		le_elect_advance(w, slot);
 	}
 }
 
@@ -300,7 +300,7 @@ spares(const LePending *p, const LeSlot *slot)
 
 /* False: this node takes no part in it, and is not to stay away. */
 static bool
-step_down(LePending *p, LeSlot *slot)
+step_down(LeWorker *w, LePending *p, LeSlot *slot)
 {
 	if (spares(p, slot))
 		return false;
@@ -310,9 +310,9 @@ step_down(LePending *p, LeSlot *slot)
 		wait_for_release(p, slot);
 		return true;
 	}
-	if (!le_elect_takes_part(slot))
+	if (!le_elect_takes_part(w, slot))
 		return false;
-	le_elect_hold_off(slot, p->ask.hold_off);
+	le_elect_hold_off(w, slot, p->ask.hold_off);
 	if (!le_election_has_term(&slot->election))
 		return true;
 	slot->stepping_down = true;
@@ -337,7 +337,7 @@ any_end_unknown(void)
 }
 
 static void
-ask_step_down(LePending *p)
+ask_step_down(LeWorker *w, LePending *p)
 {
 	int			first = 0;
 	int			last = le_table->nused - 1;
@@ -349,14 +349,14 @@ ask_step_down(LePending *p)
 	{
 		LeSlot	   *slot = le_find_slot(p->ask.election);
 
-		if (done_before(p, slot))
+		if (done_before(w, p, slot))
 			return;
 		if (slot == NULL)
 		{
 			le_reply(p, LE_REPLY_FALSE);
 			return;
 		}
-		le_pending_attach(p, slot);
+		le_pending_attach(w, p, slot);
 		first = last = p->slot;
 	}
 	else
@@ -365,13 +365,13 @@ ask_step_down(LePending *p)
 								   le_table->nslots * sizeof(bool));
 	/* Count first: a release may be confirmed while the next one starts. */
 	for (int i = first; i <= last; i++)
-		any = step_down(p, le_slot(i)) || any;
+		any = step_down(w, p, le_slot(i)) || any;
 	if (any)
 		le_note_begun(p->proc, p->number,
 					  p->ask.all ? 0 : le_slot(first)->election.token);
 	if (unknown)
 	{
-		le_reply_outcome(p, LE_UNKNOWN);
+		le_reply_outcome(w, p, LE_UNKNOWN);
 		p = NULL;
 	}
 	else if (le_contest(p)->releases == 0)
@@ -384,21 +384,21 @@ ask_step_down(LePending *p)
 		/* Some terms may have been spared. */
 		if (le_election_has_term(&le_slot(i)->election) &&
 			le_slot(i)->stepping_down)
-			le_elect_give_up(le_slot(i));
-		le_elect_advance(le_slot(i));
+			le_elect_give_up(w, le_slot(i));
+		le_elect_advance(w, le_slot(i));
 	}
 }
 
 static void
-ask_reset_token(LePending *p)
+ask_reset_token(LeWorker *w, LePending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 
-	if (!le_token_forget(p->ask.election))
+	if (!le_token_forget(w->tokens, p->ask.election))
 	{
 		le_reply_error(p, ERRCODE_IO_ERROR,
-					   "could not reset the fencing token", le_tokens_trouble(),
-					   LE_TOKENS_HINT);
+					   "could not reset the fencing token",
+					   le_tokens_trouble(w->tokens), LE_TOKENS_HINT);
 		return;
 	}
 	if (slot != NULL)
@@ -418,7 +418,7 @@ ask_reset_token(LePending *p)
 					   p->ask.pid)));
 	le_reply(p, LE_REPLY_TRUE);
 	if (slot != NULL)
-		le_elect_advance(slot);
+		le_elect_advance(w, slot);
 }
 
 /* May the question have to wait for transactions bound to a term? */
@@ -431,9 +431,9 @@ gives_up(LeRequestKind kind)
 
 /* A backend asks; called by requests.c for every new question. */
 void
-le_question(int proc, uint64 number, const LeAsk *ask)
+le_question(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
-	static void (*const handlers[]) (LePending *) = {
+	static void (*const handlers[]) (LeWorker *, LePending *) = {
 		[LE_ASK_ACQUIRE] = ask_acquire,
 		[LE_ASK_RENEW] = ask_renew,
 		[LE_ASK_RELEASE] = ask_release,
@@ -444,7 +444,7 @@ le_question(int proc, uint64 number, const LeAsk *ask)
 		[LE_ASK_RESET_TOKEN] = ask_reset_token,
 		[LE_ASK_CHECK] = le_ask_check,
 	};
-	static void (*const of_jobs[]) (int, uint64, const LeAsk *) = {
+	static void (*const of_jobs[]) (LeWorker *, int, uint64, const LeAsk *) = {
 		[LE_ASK_CLAIM] = le_ask_claim,
 		[LE_ASK_COMPLETE] = le_ask_complete,
 		[LE_ASK_LOOK] = le_ask_look,
@@ -455,11 +455,11 @@ le_question(int proc, uint64 number, const LeAsk *ask)
 
 	if (of_jobs[ask->kind] != NULL)
 	{
-		of_jobs[ask->kind] (proc, number, ask);
+		of_jobs[ask->kind] (w, proc, number, ask);
 		return;
 	}
-	p = le_pending_new(proc, number, ask);
+	p = le_pending_new(w, proc, number, ask);
 	if (gives_up(ask->kind))
 		p->give_up += le_drain_timeout * LE_MSEC + LE_DRAIN_GRACE;
-	handlers[ask->kind] (p);
+	handlers[ask->kind] (w, p);
 }

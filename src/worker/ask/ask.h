@@ -11,7 +11,9 @@
 #define LE_ASK_H
 
 #include "shmem/requests.h"
+#include "worker/base/context.h"
 
-extern void le_question(int proc, uint64 number, const LeAsk *ask);
+extern void le_question(LeWorker *w, int proc, uint64 number,
+						const LeAsk *ask);
 
 #endif							/* LE_ASK_H */

@@ -38,9 +38,10 @@ static const LeClaim no_claim = {
  * store without objections to the request.
  */
 static void
-check_answered(LeFlight *flight, const LeAnswer *answer)
+check_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	LePending  *p = le_pending_find(flight->asker.number, flight->asker.proc);
+	LePending  *p = le_pending_find(w, flight->asker.number,
+									flight->asker.proc);
 
 	if (p == NULL)
 		return;
@@ -54,7 +55,7 @@ check_answered(LeFlight *flight, const LeAnswer *answer)
 }
 
 static void
-send_check(const LePending *p, LeOpKind kind)
+send_check(LeWorker *w, const LePending *p, LeOpKind kind)
 {
 	LeFlight   *flight = le_flight_without_effect(kind, p->ask.election,
 												  check_answered);
@@ -66,7 +67,7 @@ send_check(const LePending *p, LeOpKind kind)
 	flight->fresh = p->ask.check == LE_CHECK_PREFIX;
 	if (kind == LE_OP_COMPLETE)
 		flight->op.claim = flight->op.previous = &no_claim;
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }
 
 /* The worker answers; report at once what could keep it from that. */
@@ -95,20 +96,20 @@ check_settings(LePending *p)
  * code for the severity.
  */
 static void
-check_secret(LePending *p)
+check_secret(LeWorker *w, LePending *p)
 {
 	const int	codes[] = {
 		[LE_LEVEL_OK] = ERRCODE_SUCCESSFUL_COMPLETION,
 		[LE_LEVEL_WARNING] = ERRCODE_WARNING,
 		[LE_LEVEL_ERROR] = LE_ERRCODE_REFUSED,
 	};
-	const char *trouble = le_secret_trouble();
+	const char *trouble = le_secret_trouble(w->secrets);
 	LeFinding	finding;
 
 	if (trouble[0] != '\0')
-		le_reply_error(p, le_secret() == NULL ? LE_ERRCODE_REFUSED :
+		le_reply_error(p, le_secret(w->secrets) == NULL ? LE_ERRCODE_REFUSED :
 					   ERRCODE_WARNING, "", trouble, "");
-	else if (le_secret_judge(&finding))
+	else if (le_secret_judge(w->secrets, &finding))
 		le_reply_error(p, codes[finding.level], finding.text, "", "");
 	else
 		le_reply(p, LE_REPLY_TRUE);
@@ -116,9 +117,9 @@ check_secret(LePending *p)
 
 /* The servers of the store need these files either all or not at all. */
 static void
-check_tls(LePending *p)
+check_tls(LeWorker *w, LePending *p)
 {
-	const char *why = le_secret_tls_trouble();
+	const char *why = le_secret_tls_trouble(w->secrets);
 
 	if (why[0] == '\0')
 		le_reply(p, LE_REPLY_TRUE);
@@ -127,21 +128,23 @@ check_tls(LePending *p)
 }
 
 static void
-check_files(LePending *p)
+check_files(LeWorker *w, LePending *p)
 {
-	if (!le_elect_can_begin())
-		le_reply_error(p, LE_ERRCODE_REFUSED, "", le_tokens_trouble(), "");
-	else if (le_statefile_trouble()[0] != '\0')
-		le_reply_error(p, ERRCODE_WARNING, "", le_statefile_trouble(), "");
+	if (!le_elect_can_begin(w))
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", le_tokens_trouble(w->tokens),
+					   "");
+	else if (le_statefile_trouble(w->statefile)[0] != '\0')
+		le_reply_error(p, ERRCODE_WARNING, "",
+					   le_statefile_trouble(w->statefile), "");
 	else
 		le_reply(p, LE_REPLY_TRUE);
 }
 
 static void
-check_claim_file(LePending *p)
+check_claim_file(LeWorker *w, LePending *p)
 {
 	const char *trouble = le_configured_store()->between_instances ? NULL :
-		le_claim_log.trouble();
+		le_claim_log.trouble(w->claims);
 
 	if (trouble == NULL)
 		le_reply(p, LE_REPLY_TRUE);
@@ -150,32 +153,32 @@ check_claim_file(LePending *p)
 }
 
 void
-le_ask_check(LePending *p)
+le_ask_check(LeWorker *w, LePending *p)
 {
 	const LeStore *store = le_configured_store();
 
 	if (p->ask.check == LE_CHECK_SETTINGS)
 		check_settings(p);
 	else if (p->ask.check == LE_CHECK_SECRET)
-		check_secret(p);
+		check_secret(w, p);
 	else if (p->ask.check == LE_CHECK_TLS)
-		check_tls(p);
+		check_tls(w, p);
 	else if (p->ask.check == LE_CHECK_FILES)
-		check_files(p);
+		check_files(w, p);
 	else if (p->ask.check == LE_CHECK_CLAIM_FILE)
-		check_claim_file(p);
+		check_claim_file(w, p);
 	else if (p->ask.check == LE_CHECK_SESSION && !le_session_live())
-		le_wish_session();		/* le_pending_session_live() answers */
+		le_wish_session(w->wishes);	/* le_pending_session_live() answers */
 	else if (p->ask.check == LE_CHECK_WORKER)
 		check_worker(p);
 	else if (p->ask.check == LE_CHECK_SESSION || !store->between_instances)
 		le_reply(p, LE_REPLY_TRUE);
 	else if (p->ask.check == LE_CHECK_PREFIX)
-		send_check(p, store->place_check);
+		send_check(w, p, store->place_check);
 	else if (p->ask.check == LE_CHECK_READ)
-		send_check(p, LE_OP_READ);
+		send_check(w, p, LE_OP_READ);
 	else if (p->ask.check == LE_CHECK_WRITE)
-		send_check(p, LE_OP_RELEASE);
+		send_check(w, p, LE_OP_RELEASE);
 	else
-		send_check(p, LE_OP_COMPLETE);
+		send_check(w, p, LE_OP_COMPLETE);
 }

@@ -12,6 +12,6 @@
 
 #include "worker/lead/pending.h"
 
-extern void le_ask_check(LePending *p);
+extern void le_ask_check(LeWorker *w, LePending *p);
 
 #endif							/* LE_DRY_RUN_H */

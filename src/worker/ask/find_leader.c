@@ -24,18 +24,19 @@
 
 /* When the request's turn comes: does the backend still wait? */
 static bool
-still_asked(LeFlight *flight)
+still_asked(LeWorker *w, LeFlight *flight)
 {
-	const LePending *p = le_pending_find(flight->asker.number,
+	const LePending *p = le_pending_find(w, flight->asker.number,
 										 flight->asker.proc);
 
 	return p != NULL && le_still_asked(p->proc, p->number);
 }
 
 static void
-session_named(LeFlight *flight, const LeAnswer *answer)
+session_named(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	LePending  *p = le_pending_find(flight->asker.number, flight->asker.proc);
+	LePending  *p = le_pending_find(w, flight->asker.number,
+									flight->asker.proc);
 	LeReply		r = {0};
 
 	if (p == NULL)
@@ -69,9 +70,10 @@ fill_leader(LeReply *r, const LeKey *key, const char *election)
 }
 
 static void
-leader_read(LeFlight *flight, const LeAnswer *answer)
+leader_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	LePending  *p = le_pending_find(flight->asker.number, flight->asker.proc);
+	LePending  *p = le_pending_find(w, flight->asker.number,
+									flight->asker.proc);
 	const LeKey *key = answer->nkeys > 0 ? &answer->keys[0] : NULL;
 	LeReply		r = {0};
 
@@ -80,7 +82,7 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome != LE_DONE)
 	{
 		le_contest(p)->unsent = answer->unsent;
-		le_reply_outcome(p, answer->outcome);
+		le_reply_outcome(w, p, answer->outcome);
 		return;
 	}
 	if (key != NULL && key->holder != NULL && le_foreign_key(key))
@@ -90,7 +92,7 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 		next->op.session = le_flight_string(next, key->holder);
 		next->asker = flight->asker;
 		next->wanted = still_asked;
-		le_flight_send(next, le_table->node.timing.request_timeout);
+		le_flight_send(w, next, le_table->node.timing.request_timeout);
 		return;
 	}
 	r.kind = LE_REPLY_TRUE;
@@ -124,15 +126,15 @@ answer_local_leader(LePending *p)
 
 /* Answer by the keys that the watch has seen, if fresh and complete. */
 static bool
-answer_from_watch(LePending *p)
+answer_from_watch(LeWorker *w, LePending *p)
 {
-	le_time		fresh = le_cache_as_of();
+	le_time		fresh = le_cache_as_of(w->cache);
 	const LeKey *key;
 	LeReply		r = {0};
 
 	if (fresh == 0 || le_now() - fresh > p->ask.max_staleness)
 		return false;
-	key = le_cache_key(p->ask.election);
+	key = le_cache_key(w->cache, p->ask.election);
 	if (key != NULL && key->holder != NULL &&
 		(key->told || le_foreign_key(key)))
 		return false;			/* ask for its value, or its session's name */
@@ -145,7 +147,7 @@ answer_from_watch(LePending *p)
 }
 
 void
-le_ask_leader(LePending *p)
+le_ask_leader(LeWorker *w, LePending *p)
 {
 	LeFlight   *flight;
 	char		message[256];
@@ -164,7 +166,7 @@ le_ask_leader(LePending *p)
 		answer_local_leader(p);
 		return;
 	}
-	if (answer_from_watch(p))
+	if (answer_from_watch(w, p))
 		return;
 	flight = le_flight_new(LE_OP_READ, leader_read);
 	flight->op.election = le_flight_string(flight, p->ask.election);
@@ -173,5 +175,5 @@ le_ask_leader(LePending *p)
 	flight->asker.number = p->number;
 	flight->wanted = still_asked;
 	flight->lane = LE_LANE_READ;
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }

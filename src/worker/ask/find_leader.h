@@ -12,6 +12,6 @@
 
 #include "worker/lead/pending.h"
 
-extern void le_ask_leader(LePending *p);
+extern void le_ask_leader(LeWorker *w, LePending *p);
 
 #endif							/* LE_FIND_LEADER_H */

@@ -280,7 +280,7 @@ le_log_take(const LeCheckedLog *log, StringInfo text)
 		if (len < 0 || read_header(log->kind, line, &unused, &unused))
 			continue;
 		line[len] = '\0';
-		ok = log->take(line) && ok;
+		ok = log->take(log->owner, line) && ok;
 	}
 	return ok;
 }
@@ -379,7 +379,7 @@ write_all(LeCheckedLog *log, const char *file, struct stat *st, off_t *end)
 	int			error;
 
 	le_log_begin(&lines);
-	log->put_all(&lines);
+	log->put_all(log->owner, &lines);
 	error = write_lines(file, log->kind, &lines, st, end);
 	pfree(lines.text.data);
 	if (error != 0)

@@ -28,9 +28,11 @@ typedef struct LeCheckedLog
 	/* set by its owner */
 	const char *file;
 	const char *kind;			/* kind of data, as in the first line */
-	bool		(*take) (char *line);	/* a line that was read; false: it
-										 * makes no sense */
-	void		(*put_all) (LeLogLines *lines); /* all present data */
+	void	   *owner;
+	/* a line that was read; false: it makes no sense */
+	bool		(*take) (void *owner, char *line);
+	/* all present data */
+	void		(*put_all) (void *owner, LeLogLines *lines);
 	const char *meanwhile;		/* consequence while it cannot be used */
 
 	/* "": it can be used */

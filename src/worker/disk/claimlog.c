@@ -30,6 +30,7 @@
 #include "lib/ilist.h"
 #include "storage/fd.h"
 #include "utils/hsearch.h"
+#include "utils/memutils.h"
 
 #include "settings.h"
 #include "shmem/clock.h"
@@ -63,23 +64,16 @@ typedef struct Entry
 /* Age at which a claim makes way for another job's. */
 #define KEPT_MS			(INT64CONST(90) * 86400 * 1000)
 
-static HTAB *entries = NULL;
-static dlist_head order = DLIST_STATIC_INIT(order);
-static uint64 last_number = 0;
-static Entry *shown = NULL;		/* last one returned by next(), or NULL */
-static const LeClaim *keeping = NULL;	/* being written, not in entries yet */
-static bool led_before = false; /* so that there has been a file */
-static bool known = false;		/* all earlier claims are known */
-
-static bool take(char *line);
-static void put_all(LeLogLines *lines);
-
-static LeCheckedLog file = {
-	.file = LE_CLAIMS_FILE,
-	.kind = CLAIMS_KIND,
-	.take = take,
-	.put_all = put_all,
-	.meanwhile = "Nothing can be claimed until then.",
+struct LeClaims
+{
+	HTAB	   *entries;
+	dlist_head	order;
+	uint64		last_number;
+	Entry	   *shown;			/* last one returned by next(), or NULL */
+	const LeClaim *keeping;		/* being written, not in entries yet */
+	bool		led_before;		/* so that there has been a file */
+	bool		known;			/* all earlier claims are known */
+	LeCheckedLog file;
 };
 
 /* ---- in memory ---- */
@@ -102,18 +96,18 @@ keep_string(char *to, const char *s, size_t size)
 }
 
 static void
-remember(const LeClaim *claim)
+remember(LeClaims *claims, const LeClaim *claim)
 {
 	Key			key;
 	Entry	   *entry;
 	bool		found;
 
 	set_key(&key, claim->election, claim->job);
-	entry = hash_search(entries, &key, HASH_ENTER, &found);
+	entry = hash_search(claims->entries, &key, HASH_ENTER, &found);
 	if (!found)
 	{
-		entry->number = ++last_number;
-		dlist_push_tail(&order, &entry->place);
+		entry->number = ++claims->last_number;
+		dlist_push_tail(&claims->order, &entry->place);
 	}
 	strlcpy(entry->id, claim->id, sizeof(entry->id));
 	strlcpy(entry->node, claim->node, sizeof(entry->node));
@@ -129,26 +123,28 @@ remember(const LeClaim *claim)
 }
 
 static const LeClaim *
-find(const char *election, const char *job)
+find(LeClaims *claims, const char *election, const char *job)
 {
 	Key			key;
 	Entry	   *entry;
 
 	set_key(&key, election, job);
-	entry = hash_search(entries, &key, HASH_FIND, NULL);
+	entry = hash_search(claims->entries, &key, HASH_FIND, NULL);
 	return entry == NULL ? NULL : &entry->claim;
 }
 
 static Entry *
-first_after(uint64 number)
+first_after(LeClaims *claims, uint64 number)
 {
 	dlist_iter	iter;
 
-	if (number != 0 && shown != NULL && shown->number == number)
-		return !dlist_has_next(&order, &shown->place) ? NULL :
+	if (number != 0 && claims->shown != NULL &&
+		claims->shown->number == number)
+		return !dlist_has_next(&claims->order, &claims->shown->place) ? NULL :
 			dlist_container(Entry, place,
-							dlist_next_node(&order, &shown->place));
-	dlist_foreach(iter, &order)
+							dlist_next_node(&claims->order,
+											&claims->shown->place));
+	dlist_foreach(iter, &claims->order)
 	{
 		Entry	   *entry = dlist_container(Entry, place, iter.cur);
 
@@ -160,25 +156,25 @@ first_after(uint64 number)
 
 /* The claim after this number, whatever was added or dropped since. */
 static const LeClaim *
-next(uint64 *cursor)
+next(LeClaims *claims, uint64 *cursor)
 {
-	Entry	   *entry = first_after(*cursor);
+	Entry	   *entry = first_after(claims, *cursor);
 
 	if (entry == NULL)
 		return NULL;
-	shown = entry;
+	claims->shown = entry;
 	*cursor = entry->number;
 	return &entry->claim;
 }
 
 /* It may come back until the file is rewritten, which is no harm. */
 static void
-drop(Entry *entry)
+drop(LeClaims *claims, Entry *entry)
 {
-	if (shown == entry)
-		shown = NULL;
+	if (claims->shown == entry)
+		claims->shown = NULL;
 	dlist_delete(&entry->place);
-	(void) hash_search(entries, &entry->key, HASH_REMOVE, NULL);
+	(void) hash_search(claims->entries, &entry->key, HASH_REMOVE, NULL);
 }
 
 /*
@@ -186,14 +182,14 @@ drop(Entry *entry)
  * long make way.
  */
 static bool
-has_room(const char *election)
+has_room(LeClaims *claims, const char *election)
 {
 	int64		old = le_tick_now() - KEPT_MS;
 	int			njobs = 0;
 	dlist_iter	each;
 	dlist_mutable_iter iter;
 
-	dlist_foreach(each, &order)
+	dlist_foreach(each, &claims->order)
 	{
 		Entry	   *entry = dlist_container(Entry, place, each.cur);
 
@@ -201,7 +197,7 @@ has_room(const char *election)
 	}
 	if (njobs < le_max_jobs)
 		return true;
-	dlist_foreach_modify(iter, &order)
+	dlist_foreach_modify(iter, &claims->order)
 	{
 		Entry	   *entry = dlist_container(Entry, place, iter.cur);
 
@@ -209,7 +205,7 @@ has_room(const char *election)
 			entry->claim.tick > old ||
 			Max(entry->claim.claimed_at, entry->claim.ended_at) > old)
 			continue;
-		drop(entry);
+		drop(claims, entry);
 		njobs--;
 	}
 	return njobs < le_max_jobs;
@@ -230,19 +226,21 @@ put(LeLogLines *lines, const LeClaim *claim)
 }
 
 static void
-put_all(LeLogLines *lines)
+put_all(void *owner, LeLogLines *lines)
 {
+	LeClaims   *claims = owner;
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &order)
+	dlist_foreach(iter, &claims->order)
 		put(lines, &dlist_container(Entry, place, iter.cur)->claim);
-	if (keeping != NULL)
-		put(lines, keeping);
+	if (claims->keeping != NULL)
+		put(lines, claims->keeping);
 }
 
 static bool
-take(char *line)
+take(void *owner, char *line)
 {
+	LeClaims   *claims = owner;
 	char	   *record = strchr(line, ' ');
 	LeClaim		claim;
 
@@ -253,24 +251,24 @@ take(char *line)
 		!le_valid_election_name(line))
 		return false;
 	claim.election = line;
-	remember(&claim);
+	remember(claims, &claim);
 	return true;
 }
 
 static bool
-keep(const LeClaim *claim)
+keep(LeClaims *claims, const LeClaim *claim)
 {
 	LeLogLines	lines;
 	bool		ok;
 
 	le_log_begin(&lines);
 	put(&lines, claim);
-	keeping = claim;
-	ok = le_log_append(&file, &lines, true);
-	keeping = NULL;
+	claims->keeping = claim;
+	ok = le_log_append(&claims->file, &lines, true);
+	claims->keeping = NULL;
 	pfree(lines.text.data);
 	if (ok)
-		remember(claim);
+		remember(claims, claim);
 	return ok;
 }
 
@@ -300,10 +298,10 @@ withdraw(const char *name)
 
 /* Offered files stay until they are not needed, even after a crash. */
 static void
-settle(void)
+settle(LeClaims *claims)
 {
-	known = true;
-	if (!le_log_rewrite(&file))
+	claims->known = true;
+	if (!le_log_rewrite(&claims->file))
 		return;
 	withdraw(LE_UPGRADED_FILE);
 	withdraw(REST_FILE);
@@ -311,29 +309,29 @@ settle(void)
 
 /* Report why nothing can be claimed, and the remedy. */
 static void
-wait_for_file(const char *fault)
+wait_for_file(LeClaims *claims, const char *fault)
 {
 	const char *offer = exists(LE_UPGRADED_FILE) ?
 		"copy it from there, or rename \"" LE_UPGRADED_FILE "\" to it to start without what was claimed" :
 		"put a whole copy in its place, or rename \"" REST_FILE "\" to it to go on with what was read";
 
 	if (fault != NULL)
-		le_log_trouble(&file, "\"%s\" is not whole, %s: %s", LE_CLAIMS_FILE,
-					   fault, offer);
+		le_log_trouble(&claims->file, "\"%s\" is not whole, %s: %s",
+					   LE_CLAIMS_FILE, fault, offer);
 	else if (exists(LE_UPGRADED_FILE))
-		le_log_trouble(&file,
+		le_log_trouble(&claims->file,
 					   "pg_upgrade left \"%s\" in the old data directory: %s",
 					   LE_CLAIMS_FILE, offer);
 	else
-		le_log_trouble(&file, "\"%s\" was damaged or removed: %s",
+		le_log_trouble(&claims->file, "\"%s\" was damaged or removed: %s",
 					   LE_CLAIMS_FILE, offer);
 }
 
 static void
-lose(void)
+lose(LeClaims *claims)
 {
-	if (offered() || le_log_copy(&file, REST_FILE))
-		wait_for_file(NULL);
+	if (offered() || le_log_copy(&claims->file, REST_FILE))
+		wait_for_file(claims, NULL);
 }
 
 /*
@@ -341,75 +339,76 @@ lose(void)
  * Later leave it alone: an administrator may be about to bring it.
  */
 static void
-found_damaged(const char *fault, StringInfo text)
+found_damaged(LeClaims *claims, const char *fault, StringInfo text)
 {
 	if (offered())
 	{
-		wait_for_file(fault);
+		wait_for_file(claims, fault);
 		return;
 	}
-	(void) le_log_take(&file, text);
-	if (le_log_copy(&file, REST_FILE) &&
-		le_log_keep_aside(&file, fault,
+	(void) le_log_take(&claims->file, text);
+	if (le_log_copy(&claims->file, REST_FILE) &&
+		le_log_keep_aside(&claims->file, fault,
 						  "Nothing can be claimed, since ticks that have run might run again.",
 						  "Put a whole copy in its place, or rename \"" REST_FILE "\" to it to go on with what could be read."))
-		wait_for_file(NULL);
+		wait_for_file(claims, NULL);
 }
 
 static void
-forget_all(void)
+forget_all(LeClaims *claims)
 {
 	dlist_mutable_iter iter;
 
-	dlist_foreach_modify(iter, &order)
-		drop(dlist_container(Entry, place, iter.cur));
+	dlist_foreach_modify(iter, &claims->order)
+		drop(claims, dlist_container(Entry, place, iter.cur));
 }
 
 static void
-load(void)
+load(LeClaims *claims)
 {
 	StringInfoData text;
 	const char *fault;
-	LeLogState	found = le_log_read(&file, LE_CLAIMS_FILE, &text, &fault);
+	LeLogState	found = le_log_read(&claims->file, LE_CLAIMS_FILE, &text,
+									&fault);
 
 	if (found == LE_LOG_WHOLE)
 	{
-		forget_all();
-		if (!le_log_take(&file, &text))
+		forget_all(claims);
+		if (!le_log_take(&claims->file, &text))
 		{
 			found = LE_LOG_DAMAGED;
 			fault = "it was written by another version";
 		}
 	}
 	if (found == LE_LOG_WHOLE ||
-		(found == LE_LOG_ABSENT && !led_before && !offered()))
-		settle();
+		(found == LE_LOG_ABSENT && !claims->led_before && !offered()))
+		settle(claims);
 	else if (found == LE_LOG_ABSENT)
-		lose();
+		lose(claims);
 	else if (found == LE_LOG_DAMAGED)
-		found_damaged(fault, &text);
+		found_damaged(claims, fault, &text);
 	pfree(text.data);
 }
 
 /* The file may have been brought since. */
 static const char *
-lost(void)
+lost(LeClaims *claims)
 {
-	if (!known)
-		load();
-	return known ? NULL : file.trouble;
+	if (!claims->known)
+		load(claims);
+	return claims->known ? NULL : claims->file.trouble;
 }
 
 /* The obstacle may be gone. */
 static const char *
-trouble(void)
+trouble(LeClaims *claims)
 {
-	const char *why = lost();
+	const char *why = lost(claims);
 
-	if (why != NULL || file.trouble[0] == '\0')
+	if (why != NULL || claims->file.trouble[0] == '\0')
 		return why;
-	settle();
-	return file.trouble[0] == '\0' ? NULL : file.trouble;
+	settle(claims);
+	return claims->file.trouble[0] == '\0' ? NULL : claims->file.trouble;
 }
 
 /*
@@ -442,21 +441,31 @@ const LeClaimLog le_claim_log = {
  * Read the file, at the worker's start.  "led": this node has led before with
  * the store "local", so that there has been a file.
  */
-void
-le_claim_log_load(bool led)
+LeClaims *
+le_claims_load(bool led)
 {
+	LeClaims   *claims = MemoryContextAllocZero(TopMemoryContext,
+												sizeof(LeClaims));
 	HASHCTL		ctl = {0};
 	StringInfoData text;
 	const char *fault;
 
+	dlist_init(&claims->order);
+	claims->file.file = LE_CLAIMS_FILE;
+	claims->file.kind = CLAIMS_KIND;
+	claims->file.owner = claims;
+	claims->file.take = take;
+	claims->file.put_all = put_all;
+	claims->file.meanwhile = "Nothing can be claimed until then.";
 	ctl.keysize = sizeof(Key);
 	ctl.entrysize = sizeof(Entry);
-	entries = hash_create("leader_election claims", 64, &ctl,
-						  HASH_ELEM | HASH_BLOBS);
-	led_before = led;
+	claims->entries = hash_create("leader_election claims", 64, &ctl,
+								  HASH_ELEM | HASH_BLOBS);
+	claims->led_before = led;
 	/* lost before this start: the claims known then are known now */
-	if (le_log_read(&file, REST_FILE, &text, &fault) == LE_LOG_WHOLE)
-		(void) le_log_take(&file, &text);
+	if (le_log_read(&claims->file, REST_FILE, &text, &fault) == LE_LOG_WHOLE)
+		(void) le_log_take(&claims->file, &text);
 	pfree(text.data);
-	load();
+	load(claims);
+	return claims;
 }

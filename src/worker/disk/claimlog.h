@@ -12,9 +12,11 @@
 
 #include "store/store.h"
 
+typedef struct LeClaims LeClaims;
+
 extern const LeClaimLog le_claim_log;
 extern void le_claim_log_upgraded(void);
 
-extern void le_claim_log_load(bool led);
+extern LeClaims *le_claims_load(bool led);
 
 #endif							/* LE_CLAIMLOG_H */

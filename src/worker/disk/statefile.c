@@ -24,6 +24,7 @@
 #include "common/file_perm.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
+#include "utils/memutils.h"
 
 #include "settings.h"
 #include "shmem/events.h"
@@ -43,7 +44,16 @@ typedef struct Identity
 	char		path[MAXPGPATH];
 } Identity;
 
-static char trouble[LE_MAX_ERROR_LEN + 1];
+struct LeStateFile
+{
+	char		trouble[LE_MAX_ERROR_LEN + 1];	/* "": the last write succeeded */
+};
+
+LeStateFile *
+le_statefile_new(void)
+{
+	return MemoryContextAllocZero(TopMemoryContext, sizeof(LeStateFile));
+}
 
 static bool
 identify(int fd, Identity *id)
@@ -120,9 +130,9 @@ replace_file(const LePredecessor *session)
  * after a reboot it counts for nothing.
  */
 void
-le_statefile_write(const LePredecessor *session)
+le_statefile_write(LeStateFile *statefile, const LePredecessor *session)
 {
-	trouble[0] = '\0';
+	statefile->trouble[0] = '\0';
 	if (mkdir(STATE_DIR, pg_dir_create_mode) != 0 && errno != EEXIST)
 		ereport(LOG,
 				(errcode_for_file_access(),
@@ -130,20 +140,20 @@ le_statefile_write(const LePredecessor *session)
 	errno = replace_file(session);
 	if (errno == 0)
 		return;
-	snprintf(trouble, sizeof(trouble), "could not write file \"%s\": %m",
-			 STATE_FILE);
+	snprintf(statefile->trouble, sizeof(statefile->trouble),
+			 "could not write file \"%s\": %m", STATE_FILE);
 	ereport(LOG,
 			(errcode_for_file_access(),
-			 errmsg("%s", trouble),
+			 errmsg("%s", statefile->trouble),
 			 errdetail("After a restart this node will wait for its own lease to run out.")));
-	le_event(LE_EVENT_FILE_TROUBLE, NULL, 0, "%s", trouble);
+	le_event(LE_EVENT_FILE_TROUBLE, NULL, 0, "%s", statefile->trouble);
 }
 
 /* The reason why the session could not be remembered; "" if it could. */
 const char *
-le_statefile_trouble(void)
+le_statefile_trouble(LeStateFile *statefile)
 {
-	return trouble;
+	return statefile->trouble;
 }
 
 static bool

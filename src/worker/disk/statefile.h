@@ -20,8 +20,12 @@ typedef struct LePredecessor
 	le_duration lease;
 } LePredecessor;
 
-extern void le_statefile_write(const LePredecessor *session);
-extern const char *le_statefile_trouble(void);
+typedef struct LeStateFile LeStateFile;
+
+extern LeStateFile *le_statefile_new(void);
+extern void le_statefile_write(LeStateFile *statefile,
+							   const LePredecessor *session);
+extern const char *le_statefile_trouble(LeStateFile *statefile);
 extern bool le_statefile_read(LePredecessor *session);
 extern void le_statefile_remove(void);
 

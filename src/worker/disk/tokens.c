@@ -61,48 +61,41 @@ typedef struct Entry
 	bool		unwritten;		/* is in "unwritten" */
 } Entry;
 
-static HTAB *entries = NULL;
-static List *places = NIL;		/* strings; few */
-static List *unwritten = NIL;	/* entries */
-static bool loaded = false;		/* the file's contents are in "entries" */
-static bool damaged = false;	/* there may have been more in it */
-
-static bool take(char *line);
-static void put_all(LeLogLines *lines);
-
-static LeCheckedLog file = {
-	.file = LE_TOKENS_FILE,
-	.kind = "tokens",
-	.take = take,
-	.put_all = put_all,
-	.meanwhile = "This node begins no term until the file can be used.",
+struct LeTokens
+{
+	HTAB	   *entries;
+	List	   *places;			/* strings; few */
+	List	   *unwritten;		/* entries */
+	bool		loaded;			/* the file's contents are in "entries" */
+	bool		damaged;		/* there may have been more in it */
+	LeCheckedLog file;
 };
 
 /* The number of a place; a new one gets the next. */
 static int
-number_of(const char *place)
+number_of(LeTokens *tokens, const char *place)
 {
 	MemoryContext old;
 	ListCell   *cell;
 
-	foreach(cell, places)
+	foreach(cell, tokens->places)
 		if (strcmp(lfirst(cell), place) == 0)
 			return foreach_current_index(cell);
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	places = lappend(places, pstrdup(place));
+	tokens->places = lappend(tokens->places, pstrdup(place));
 	MemoryContextSwitchTo(old);
-	return list_length(places) - 1;
+	return list_length(tokens->places) - 1;
 }
 
 /* The place of the keys that this node sees at present. */
 static int
-this_place(void)
+this_place(LeTokens *tokens)
 {
 	char		place[MAX_PLACE_LEN + 1];
 
 	snprintf(place, sizeof(place), "%s:%s:%s", le_configured_store()->name,
 			 le_table->place.part, le_table->place.prefix);
-	return number_of(place);
+	return number_of(tokens, place);
 }
 
 static void
@@ -114,10 +107,10 @@ set_key(Key *key, int place, const char *election)
 }
 
 static Entry *
-find_or_add(const Key *key)
+find_or_add(LeTokens *tokens, const Key *key)
 {
 	bool		found;
-	Entry	   *entry = hash_search(entries, key, HASH_ENTER, &found);
+	Entry	   *entry = hash_search(tokens->entries, key, HASH_ENTER, &found);
 
 	if (!found)
 	{
@@ -130,10 +123,11 @@ find_or_add(const Key *key)
 /* ---- the file ---- */
 
 static void
-put(LeLogLines *lines, const Entry *entry)
+put(LeTokens *tokens, LeLogLines *lines, const Entry *entry)
 {
 	char	   *text = psprintf(UINT64_FORMAT " %s %s", entry->token,
-								(char *) list_nth(places, entry->key.place),
+								(char *) list_nth(tokens->places,
+												  entry->key.place),
 								entry->key.election);
 
 	le_log_line(lines, text);
@@ -141,20 +135,22 @@ put(LeLogLines *lines, const Entry *entry)
 }
 
 static void
-put_all(LeLogLines *lines)
+put_all(void *owner, LeLogLines *lines)
 {
+	LeTokens   *tokens = owner;
 	HASH_SEQ_STATUS status;
 	Entry	   *entry;
 
-	hash_seq_init(&status, entries);
+	hash_seq_init(&status, tokens->entries);
 	while ((entry = hash_seq_search(&status)) != NULL)
 		if (entry->token != 0)
-			put(lines, entry);
+			put(tokens, lines, entry);
 }
 
 static bool
-take(char *line)
+take(void *owner, char *line)
 {
+	LeTokens   *tokens = owner;
 	char		place[MAX_PLACE_LEN + 1];
 	char		election[LE_MAX_ELECTION_LEN + 1];
 	unsigned long long token;
@@ -163,8 +159,8 @@ take(char *line)
 
 	if (sscanf(line, "%llu %473s %200s", &token, place, election) != 3)
 		return false;
-	set_key(&key, number_of(place), election);
-	entry = find_or_add(&key);
+	set_key(&key, number_of(tokens, place), election);
+	entry = find_or_add(tokens, &key);
 	if (token == 0 || token > entry->token)
 		entry->token = token;
 	return true;
@@ -174,57 +170,59 @@ StaticAssertDecl(MAX_PLACE_LEN == 473, "take() says 473");
 
 /* False: the file may hold tokens that are not known. */
 static bool
-load(void)
+load(LeTokens *tokens)
 {
 	StringInfoData text;
 	const char *fault;
-	LeLogState	found = le_log_read(&file, LE_TOKENS_FILE, &text, &fault);
+	LeLogState	found = le_log_read(&tokens->file, LE_TOKENS_FILE, &text,
+									&fault);
 
 	if (found == LE_LOG_UNREAD)
 		return false;
-	if (!le_log_take(&file, &text) && fault == NULL)
+	if (!le_log_take(&tokens->file, &text) && fault == NULL)
 		fault = "it was written by another version";
 	pfree(text.data);
-	damaged = fault != NULL;
-	return !damaged ||
-		le_log_keep_aside(&file, fault, "What could be read of it counts.",
+	tokens->damaged = fault != NULL;
+	return !tokens->damaged ||
+		le_log_keep_aside(&tokens->file, fault,
+						  "What could be read of it counts.",
 						  "Should the store have been rebuilt or restored lately, lower fencing tokens may not be noticed.");
 }
 
 static void
-all_written(void)
+all_written(LeTokens *tokens)
 {
 	ListCell   *cell;
 
-	foreach(cell, unwritten)
+	foreach(cell, tokens->unwritten)
 		((Entry *) lfirst(cell))->unwritten = false;
-	list_free(unwritten);
-	unwritten = NIL;
+	list_free(tokens->unwritten);
+	tokens->unwritten = NIL;
 }
 
 static bool
-rewrite(void)
+rewrite(LeTokens *tokens)
 {
-	bool		ok = le_log_rewrite(&file);
+	bool		ok = le_log_rewrite(&tokens->file);
 
 	if (ok)
-		all_written();
+		all_written(tokens);
 	return ok;
 }
 
 static bool
-append(bool sync)
+append(LeTokens *tokens, bool sync)
 {
 	LeLogLines	lines;
 	ListCell   *cell;
 	bool		ok;
 
 	le_log_begin(&lines);
-	foreach(cell, unwritten)
-		put(&lines, lfirst(cell));
-	ok = le_log_append(&file, &lines, sync);
+	foreach(cell, tokens->unwritten)
+		put(tokens, &lines, lfirst(cell));
+	ok = le_log_append(&tokens->file, &lines, sync);
 	if (ok)
-		all_written();
+		all_written(tokens);
 	pfree(lines.text.data);
 	return ok;
 }
@@ -234,47 +232,56 @@ append(bool sync)
  * this returns.  False: they are not, le_tokens_trouble() says why.
  */
 bool
-le_tokens_keep(bool sync)
+le_tokens_keep(LeTokens *tokens, bool sync)
 {
-	if (unwritten == NIL && (le_log_synced(&file) || !sync))
-		return file.trouble[0] == '\0';
+	if (tokens->unwritten == NIL && (le_log_synced(&tokens->file) || !sync))
+		return tokens->file.trouble[0] == '\0';
 	/* Not in each turn: le_tokens_try() tells when it can be written again. */
-	if (!loaded || (file.trouble[0] != '\0' && !sync))
+	if (!tokens->loaded || (tokens->file.trouble[0] != '\0' && !sync))
 		return false;
-	return append(sync);
+	return append(tokens, sync);
 }
 
 /* Is the obstacle gone?  Costs nothing while all is well. */
 bool
-le_tokens_try(void)
+le_tokens_try(LeTokens *tokens)
 {
-	if (file.trouble[0] == '\0')
+	if (tokens->file.trouble[0] == '\0')
 		return true;
-	if (!loaded)
-		loaded = load();
-	return loaded && rewrite();
+	if (!tokens->loaded)
+		tokens->loaded = load(tokens);
+	return tokens->loaded && rewrite(tokens);
 }
 
 /* The reason why tokens cannot be kept; "" if they can. */
 const char *
-le_tokens_trouble(void)
+le_tokens_trouble(LeTokens *tokens)
 {
-	return file.trouble;
+	return tokens->file.trouble;
 }
 
 /* Read the file at the worker's start. */
-void
+LeTokens *
 le_tokens_load(void)
 {
+	LeTokens   *tokens = MemoryContextAllocZero(TopMemoryContext,
+												sizeof(LeTokens));
 	HASHCTL		ctl = {0};
 
+	tokens->file.file = LE_TOKENS_FILE;
+	tokens->file.kind = "tokens";
+	tokens->file.owner = tokens;
+	tokens->file.take = take;
+	tokens->file.put_all = put_all;
+	tokens->file.meanwhile = "This node begins no term until the file can be used.";
 	ctl.keysize = sizeof(Key);
 	ctl.entrysize = sizeof(Entry);
-	entries = hash_create("leader_election tokens", 256, &ctl,
-						  HASH_ELEM | HASH_BLOBS);
-	loaded = load();
-	if (loaded)
-		(void) rewrite();
+	tokens->entries = hash_create("leader_election tokens", 256, &ctl,
+								  HASH_ELEM | HASH_BLOBS);
+	tokens->loaded = load(tokens);
+	if (tokens->loaded)
+		(void) rewrite(tokens);
+	return tokens;
 }
 
 /* ---- questions of the worker ---- */
@@ -284,56 +291,56 @@ le_tokens_load(void)
  * tell?  Call it right after the file was read.
  */
 bool
-le_tokens_led_before(void)
+le_tokens_led_before(LeTokens *tokens)
 {
 	const char *store = le_configured_store()->name;
 	size_t		len = strlen(store);
 	ListCell   *cell;
 
-	foreach(cell, places)
+	foreach(cell, tokens->places)
 	{
 		const char *place = lfirst(cell);
 
 		if (strncmp(place, store, len) == 0 && place[len] == ':')
 			return true;
 	}
-	return damaged || !loaded;
+	return tokens->damaged || !tokens->loaded;
 }
 
 /* The highest token that was seen at the present place; 0: none. */
 uint64
-le_token_floor(const char *election)
+le_token_floor(LeTokens *tokens, const char *election)
 {
 	Key			key;
 	Entry	   *entry;
 
-	set_key(&key, this_place(), election);
-	entry = hash_search(entries, &key, HASH_FIND, NULL);
+	set_key(&key, this_place(tokens), election);
+	entry = hash_search(tokens->entries, &key, HASH_FIND, NULL);
 	return entry == NULL ? 0 : entry->token;
 }
 
 static void
-set_token(const char *election, uint64 token)
+set_token(LeTokens *tokens, const char *election, uint64 token)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	Key			key;
 	Entry	   *entry;
 
-	set_key(&key, this_place(), election);
-	entry = find_or_add(&key);
+	set_key(&key, this_place(tokens), election);
+	entry = find_or_add(tokens, &key);
 	entry->token = token;
 	if (!entry->unwritten)
-		unwritten = lappend(unwritten, entry);
+		tokens->unwritten = lappend(tokens->unwritten, entry);
 	entry->unwritten = true;
 	MemoryContextSwitchTo(old);
 }
 
 /* Note it in memory; le_tokens_keep() writes it. */
 void
-le_token_seen(const char *election, uint64 token)
+le_token_seen(LeTokens *tokens, const char *election, uint64 token)
 {
-	if (token > le_token_floor(election))
-		set_token(election, token);
+	if (token > le_token_floor(tokens, election))
+		set_token(tokens, election, token);
 }
 
 /*
@@ -341,15 +348,15 @@ le_token_seen(const char *election, uint64 token)
  * not be written, and nothing has changed.
  */
 bool
-le_token_forget(const char *election)
+le_token_forget(LeTokens *tokens, const char *election)
 {
-	uint64		floor = le_token_floor(election);
+	uint64		floor = le_token_floor(tokens, election);
 
-	if (!le_tokens_try())
+	if (!le_tokens_try(tokens))
 		return false;
-	set_token(election, 0);
-	if (le_tokens_keep(true))
+	set_token(tokens, election, 0);
+	if (le_tokens_keep(tokens, true))
 		return true;
-	set_token(election, floor);
+	set_token(tokens, election, floor);
 	return false;
 }

@@ -13,13 +13,16 @@
 #define LE_TOKENS_HINT \
 	"No term begins while fencing tokens cannot be kept in the data directory."
 
-extern void le_tokens_load(void);
-extern bool le_tokens_led_before(void);
-extern bool le_tokens_try(void);
-extern bool le_tokens_keep(bool sync);
-extern const char *le_tokens_trouble(void);
-extern uint64 le_token_floor(const char *election);
-extern void le_token_seen(const char *election, uint64 token);
-extern bool le_token_forget(const char *election);
+typedef struct LeTokens LeTokens;
+
+extern LeTokens *le_tokens_load(void);
+extern bool le_tokens_led_before(LeTokens *tokens);
+extern bool le_tokens_try(LeTokens *tokens);
+extern bool le_tokens_keep(LeTokens *tokens, bool sync);
+extern const char *le_tokens_trouble(LeTokens *tokens);
+extern uint64 le_token_floor(LeTokens *tokens, const char *election);
+extern void le_token_seen(LeTokens *tokens, const char *election,
+						  uint64 token);
+extern bool le_token_forget(LeTokens *tokens, const char *election);
 
 #endif							/* LE_TOKENS_H */

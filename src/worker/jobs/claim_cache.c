@@ -29,8 +29,21 @@ typedef struct Kept
 	LeClaim    *claim;
 } Kept;
 
-static dlist_head kept = DLIST_STATIC_INIT(kept);	/* the last one first */
-static int	nkept = 0;
+struct LeClaimCache
+{
+	dlist_head	kept;			/* the last one first */
+	int			n;
+};
+
+LeClaimCache *
+le_claim_cache_new(void)
+{
+	LeClaimCache *cache = MemoryContextAllocZero(TopMemoryContext,
+												 sizeof(LeClaimCache));
+
+	dlist_init(&cache->kept);
+	return cache;
+}
 
 LeClaim *
 le_copy_claim(MemoryContext context, const LeClaim *claim)
@@ -51,11 +64,11 @@ le_copy_claim(MemoryContext context, const LeClaim *claim)
 }
 
 static Kept *
-find_kept(const char *election, const char *job)
+find_kept(LeClaimCache *cache, const char *election, const char *job)
 {
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &kept)
+	dlist_foreach(iter, &cache->kept)
 	{
 		Kept	   *entry = dlist_container(Kept, node, iter.cur);
 
@@ -67,47 +80,47 @@ find_kept(const char *election, const char *job)
 }
 
 static void
-drop_kept(Kept *entry)
+drop_kept(LeClaimCache *cache, Kept *entry)
 {
 	dlist_delete(&entry->node);
-	nkept--;
+	cache->n--;
 	MemoryContextDelete(entry->context);
 }
 
 /* The store has confirmed the write of this record, with this index. */
 void
-le_keep_record(const LeClaim *claim, uint64 index)
+le_keep_record(LeClaimCache *cache, const LeClaim *claim, uint64 index)
 {
 	MemoryContext context;
 	Kept	   *entry;
 
-	le_forget_record(claim->election, claim->job);
-	if (nkept >= MAX_KEPT)
-		drop_kept(dlist_tail_element(Kept, node, &kept));
+	le_forget_record(cache, claim->election, claim->job);
+	if (cache->n >= MAX_KEPT)
+		drop_kept(cache, dlist_tail_element(Kept, node, &cache->kept));
 	context = AllocSetContextCreate(TopMemoryContext, "leader_election record",
 									ALLOCSET_SMALL_SIZES);
 	entry = MemoryContextAlloc(context, sizeof(Kept));
 	entry->context = context;
 	entry->claim = le_copy_claim(context, claim);
 	entry->claim->index = index;
-	dlist_push_head(&kept, &entry->node);
-	nkept++;
+	dlist_push_head(&cache->kept, &entry->node);
+	cache->n++;
 }
 
 /* NULL: nothing is kept.  Good until another function here is called. */
 const LeClaim *
-le_kept_record(const char *election, const char *job)
+le_kept_record(LeClaimCache *cache, const char *election, const char *job)
 {
-	const Kept *entry = find_kept(election, job);
+	const Kept *entry = find_kept(cache, election, job);
 
 	return entry == NULL ? NULL : entry->claim;
 }
 
 void
-le_forget_record(const char *election, const char *job)
+le_forget_record(LeClaimCache *cache, const char *election, const char *job)
 {
-	Kept	   *entry = find_kept(election, job);
+	Kept	   *entry = find_kept(cache, election, job);
 
 	if (entry != NULL)
-		drop_kept(entry);
+		drop_kept(cache, entry);
 }

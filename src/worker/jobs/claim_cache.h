@@ -12,10 +12,16 @@
 
 #include "store/store.h"
 
+typedef struct LeClaimCache LeClaimCache;
+
+extern LeClaimCache *le_claim_cache_new(void);
 extern LeClaim *le_copy_claim(MemoryContext context, const LeClaim *claim);
 
-extern void le_keep_record(const LeClaim *claim, uint64 index);
-extern const LeClaim *le_kept_record(const char *election, const char *job);
-extern void le_forget_record(const char *election, const char *job);
+extern void le_keep_record(LeClaimCache *cache, const LeClaim *claim,
+						   uint64 index);
+extern const LeClaim *le_kept_record(LeClaimCache *cache, const char *election,
+									 const char *job);
+extern void le_forget_record(LeClaimCache *cache, const char *election,
+							 const char *job);
 
 #endif							/* LE_CLAIM_CACHE_H */

@@ -32,20 +32,20 @@ note_failed(const LeClaimAsk *c, const LeClaim *claim)
 }
 
 static void
-end_written(LeFlight *flight, const LeAnswer *answer)
+end_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	LeClaimAsk *c = le_claim_ask_of(flight);
+	LeClaimAsk *c = le_claim_ask_of(w, flight);
 
 	if (c == NULL)
 		return;
 	if (answer->outcome == LE_DONE)
 	{
-		le_keep_record(flight->op.claim, answer->index);
+		le_keep_record(w->claim_cache, flight->op.claim, answer->index);
 		note_failed(c, flight->op.claim);
 		le_reply(&c->p, LE_REPLY_TRUE);
 	}
 	else
-		le_claim_not_written(c, answer->outcome);
+		le_claim_not_written(w, c, answer->outcome);
 }
 
 /* A record that was forgotten ends as done, but not as a success. */
@@ -71,7 +71,7 @@ set_ending(LeFlight *flight, LeClaim *claim, const LeAsk *ask)
 }
 
 static void
-judge_end(LeClaimAsk *c, const LeClaim *found)
+judge_end(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 {
 	LeFlight   *flight;
 	LeClaim    *claim;
@@ -80,7 +80,7 @@ judge_end(LeClaimAsk *c, const LeClaim *found)
 	{
 		/* The claim may have been ended before it was replaced. */
 		if (c->maybe)
-			le_claim_reply_outcome(c, LE_UNKNOWN);
+			le_claim_reply_outcome(w, c, LE_UNKNOWN);
 		else
 			le_reply(&c->p, LE_REPLY_FALSE);
 		return;
@@ -98,7 +98,7 @@ judge_end(LeClaimAsk *c, const LeClaim *found)
 	set_ending(flight, claim, &c->p.ask);
 	flight->op.claim = claim;
 	c->writing = true;
-	le_claim_send(flight);
+	le_claim_send(w, flight);
 }
 
 static bool
@@ -116,23 +116,23 @@ static const LeClaimKind claim_ending = {
 };
 
 void
-le_ask_complete(int proc, uint64 number, const LeAsk *ask)
+le_ask_complete(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
-	le_claim_begin(le_claim_ask_new(proc, number, ask, &claim_ending));
+	le_claim_begin(w, le_claim_ask_new(w, proc, number, ask, &claim_ending));
 }
 
 /* ---- is the tick taken care of? ---- */
 
 /* The holder of the key in the store is enough here. */
 static void
-leader_read(LeFlight *flight, const LeAnswer *answer)
+leader_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	LeClaimAsk *c = le_claim_ask_of(flight);
+	LeClaimAsk *c = le_claim_ask_of(w, flight);
 
 	if (c == NULL)
 		return;
 	if (answer->outcome != LE_DONE)
-		le_claim_failed(c, answer->outcome);
+		le_claim_failed(w, c, answer->outcome);
 	else
 		le_reply(&c->p, answer->nkeys > 0 && answer->keys[0].holder != NULL &&
 				 answer->keys[0].token == flight->op.token ? LE_REPLY_TRUE :
@@ -140,9 +140,8 @@ leader_read(LeFlight *flight, const LeAnswer *answer)
 }
 
 static void
-judge_care(LeClaimAsk *c, const LeClaim *found)
+judge_care(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 {
-	static LeLocalKey nobody = {0};
 	LeFlight   *flight;
 	LeSlot	   *slot;
 
@@ -155,8 +154,8 @@ judge_care(LeClaimAsk *c, const LeClaim *found)
 		flight = le_claim_flight(c, LE_OP_READ, leader_read);
 		flight->op.token = found->token;
 		slot = le_find_slot(c->p.ask.election);
-		flight->op.local = slot == NULL ? &nobody : &slot->local;
-		le_claim_send(flight);
+		le_flight_local_key(flight, slot);
+		le_claim_send(w, flight);
 	}
 }
 
@@ -167,10 +166,10 @@ static const LeClaimKind care_of_tick = {
 };
 
 void
-le_ask_look(int proc, uint64 number, const LeAsk *ask)
+le_ask_look(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
-	LeClaimAsk *c = le_claim_ask_new(proc, number, ask, &care_of_tick);
+	LeClaimAsk *c = le_claim_ask_new(w, proc, number, ask, &care_of_tick);
 
 	c->p.give_up = Min(c->p.give_up, ask->wait_until);
-	le_claim_begin(c);
+	le_claim_begin(w, c);
 }

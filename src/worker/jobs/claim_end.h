@@ -11,8 +11,11 @@
 #define LE_CLAIM_END_H
 
 #include "shmem/requests.h"
+#include "worker/base/context.h"
 
-extern void le_ask_complete(int proc, uint64 number, const LeAsk *ask);
-extern void le_ask_look(int proc, uint64 number, const LeAsk *ask);
+extern void le_ask_complete(LeWorker *w, int proc, uint64 number,
+							const LeAsk *ask);
+extern void le_ask_look(LeWorker *w, int proc, uint64 number,
+						const LeAsk *ask);
 
 #endif							/* LE_CLAIM_END_H */

@@ -135,13 +135,15 @@ listing_released(LePending *p)
 	le_claim_list_clear(&((Listing *) p)->list);
 }
 
-LePendingList le_claim_listings = {
-	.head = DLIST_STATIC_INIT(le_claim_listings.head),
-	.size = sizeof(Listing),
-	.wanted = listing_wanted,
-	.release = listing_released,
-	.what = "claims",
-};
+LePendingList *
+le_claim_listings_new(void)
+{
+	LePendingList *listings = le_pending_list_new(sizeof(Listing), "claims");
+
+	listings->wanted = listing_wanted;
+	listings->release = listing_released;
+	return listings;
+}
 
 /*
  * Reply with as many rows as the backend has capacity for, and with the number
@@ -177,11 +179,11 @@ reply_rows(Listing *l)
 
 /* The rest of the rows fetched for this backend; FALSE: they are not kept. */
 static void
-reply_rest(int proc, uint64 number, const LeAsk *ask)
+reply_rest(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
 	LeReply		r = {.kind = LE_REPLY_FALSE};
 
-	le_foreach_pending(p, &le_claim_listings)
+	le_foreach_pending(p, w->claim_listings)
 	{
 		Listing    *l = (Listing *) p;
 
@@ -196,12 +198,12 @@ reply_rest(int proc, uint64 number, const LeAsk *ask)
 	le_answer(proc, number, &r);
 }
 
-static void list_next_page(Listing *l);
+static void list_next_page(LeWorker *w, Listing *l);
 
 static void
-page_listed(LeFlight *flight, const LeAnswer *answer)
+page_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	LePending  *p = le_pending_in(&le_claim_listings, flight->asker.number,
+	LePending  *p = le_pending_in(w->claim_listings, flight->asker.number,
 								  flight->asker.proc);
 	Listing    *l = (Listing *) p;
 
@@ -210,15 +212,15 @@ page_listed(LeFlight *flight, const LeAnswer *answer)
 	/* A list is for people, who prefer an error to a wait. */
 	if (answer->outcome != LE_DONE)
 	{
-		le_reply_unread(p, answer->outcome);
+		le_reply_unread(w, p, answer->outcome);
 		return;
 	}
 	le_claim_list_add(&l->list, answer);
-	list_next_page(l);
+	list_next_page(w, l);
 }
 
 static void
-list_next_page(Listing *l)
+list_next_page(LeWorker *w, Listing *l)
 {
 	LeFlight   *flight;
 	const char *election;
@@ -233,20 +235,20 @@ list_next_page(Listing *l)
 	flight->op.page = le_flight_string(flight, l->list.page);
 	flight->asker.number = l->p.number;
 	flight->asker.proc = l->p.proc;
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }
 
 void
-le_ask_claims(int proc, uint64 number, const LeAsk *ask)
+le_ask_claims(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
 	Listing    *l;
 
 	if (ask->from != 0)
 	{
-		reply_rest(proc, number, ask);
+		reply_rest(w, proc, number, ask);
 		return;
 	}
-	l = (Listing *) le_pending_add(&le_claim_listings, proc, number, ask);
+	l = (Listing *) le_pending_add(w->claim_listings, proc, number, ask);
 	l->list.size = sizeof(LeClaimRow);
-	list_next_page(l);
+	list_next_page(w, l);
 }

@@ -24,12 +24,13 @@ typedef struct LeClaimList
 } LeClaimList;
 
 /* Questions for all records (LE_ASK_CLAIMS). */
-extern LePendingList le_claim_listings;
+extern LePendingList *le_claim_listings_new(void);
 
 extern void le_claim_row(LeClaimRow *row, const LeClaim *claim);
 extern bool le_claim_list_next(LeClaimList *list, const char **election);
 extern void le_claim_list_add(LeClaimList *list, const LeAnswer *answer);
 extern void le_claim_list_clear(LeClaimList *list);
-extern void le_ask_claims(int proc, uint64 number, const LeAsk *ask);
+extern void le_ask_claims(LeWorker *w, int proc, uint64 number,
+						  const LeAsk *ask);
 
 #endif							/* LE_CLAIM_LIST_H */

@@ -125,23 +125,25 @@ reply_lost(LeClaimAsk *c)
  * Jobs that got their first record in a term, by slot.  A role that may only
  * claim shall not fill the store with records.
  */
-typedef struct NewJobs
+struct LeNewJobs
 {
 	uint64		token;			/* the term's */
 	int			n;
-} NewJobs;
+};
 
-static NewJobs *
-new_jobs(const LeClaimAsk *c)
+LeNewJobs *
+le_new_jobs_new(void)
 {
-	static NewJobs *all = NULL;
-	NewJobs    *jobs;
+	return MemoryContextAllocZero(TopMemoryContext,
+								  mul_size(le_table->nslots,
+										   sizeof(LeNewJobs)));
+}
 
-	if (all == NULL)
-		all = MemoryContextAllocZero(TopMemoryContext,
-									 mul_size(le_table->nslots,
-											  sizeof(NewJobs)));
-	jobs = &all[c->p.slot];
+static LeNewJobs *
+new_jobs(LeWorker *w, const LeClaimAsk *c)
+{
+	LeNewJobs  *jobs = &w->new_jobs[c->p.slot];
+
 	if (jobs->token != c->p.ask.token)
 	{
 		jobs->token = c->p.ask.token;
@@ -151,7 +153,7 @@ new_jobs(const LeClaimAsk *c)
 }
 
 static void
-reply_too_many(LeClaimAsk *c)
+reply_too_many(LeWorker *w, LeClaimAsk *c)
 {
 	char		message[256];
 	char		detail[160];
@@ -160,7 +162,7 @@ reply_too_many(LeClaimAsk *c)
 			 c->p.ask.election);
 	snprintf(detail, sizeof(detail),
 			 "In this term %d of them got their first record, as many as \"leader_election.max_jobs\" allows.",
-			 new_jobs(c)->n);
+			 new_jobs(w, c)->n);
 	le_reply_error(&c->p, LE_ERRCODE_REFUSED, message, detail, "");
 }
 
@@ -180,26 +182,26 @@ its_term_stands(const LeClaimAsk *c)
 }
 
 static void
-claim_written(LeFlight *flight, const LeAnswer *answer)
+claim_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	LeClaimAsk *c = le_claim_ask_of(flight);
+	LeClaimAsk *c = le_claim_ask_of(w, flight);
 
 	/* Our session is gone, or the key: a proof tells for all terms. */
 	if (answer->outcome == LE_LOST ||
 		(answer->outcome == LE_CONFLICT &&
 		 answer->conflict == LE_CONFLICT_HELD))
-		le_wish_proof();
+		le_wish_proof(w->wishes);
 	if (c == NULL)
 		return;
 	if (answer->outcome == LE_DONE && flight->op.previous == NULL)
-		new_jobs(c)->n++;
+		new_jobs(w, c)->n++;
 	if (answer->outcome == LE_DONE)
 	{
-		le_keep_record(flight->op.claim, answer->index);
+		le_keep_record(w->claim_cache, flight->op.claim, answer->index);
 		reply_claimed(c, flight->op.claim->try);
 	}
 	else
-		le_claim_not_written(c, answer->outcome);
+		le_claim_not_written(w, c, answer->outcome);
 }
 
 /* The record keeps its history.  A run left undone counts as a failure. */
@@ -215,7 +217,7 @@ carry_on(LeClaim *claim, const LeClaim *found)
 }
 
 static void
-send_claim(LeClaimAsk *c, const LeClaim *found, int try)
+send_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found, int try)
 {
 	LeFlight   *flight = le_claim_flight(c, LE_OP_CLAIM, claim_written);
 	LeSlot	   *slot = le_slot(c->p.slot);
@@ -252,7 +254,7 @@ send_claim(LeClaimAsk *c, const LeClaim *found, int try)
 	if (le_configured_store()->claims_apart)
 		flight->not_after = slot->election.deadline;
 	c->writing = true;
-	le_claim_send(flight);
+	le_claim_send(w, flight);
 }
 
 /* ---- the verdict ---- */
@@ -263,11 +265,11 @@ send_claim(LeClaimAsk *c, const LeClaim *found, int try)
  * session that may act on the claim.
  */
 static bool
-retire_run(const LeClaimAsk *c, const LeClaim *found)
+retire_run(LeWorker *w, const LeClaimAsk *c, const LeClaim *found)
 {
 	return found->state == LE_CLAIM_RUNNING &&
 		found->token == c->p.ask.token &&
-		!le_claim_is_being_ended(found->id) &&
+		!le_claim_is_being_ended(w, found->id) &&
 		le_run_retire(found->id, c->p.ask.claim_id);
 }
 
@@ -307,7 +309,7 @@ may_yet_be_written(const LeClaimAsk *c, const LeClaim *found)
 }
 
 static void
-judge_claim(LeClaimAsk *c, const LeClaim *found)
+judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 {
 	LeClaimView view = {0};
 	LeClaimWish wish = {0};
@@ -338,7 +340,7 @@ judge_claim(LeClaimAsk *c, const LeClaim *found)
 
 		/* A run whose claim is not replaced stays parked, and may resume. */
 		replaces = may_replace(&wish, found);
-		view.over = replaces && retire_run(c, found);
+		view.over = replaces && retire_run(w, c, found);
 	}
 	verdict = le_judge_claim(&view, &wish, &try, &older);
 	if (verdict != LE_CLAIM_OURS && verdict != LE_CLAIM_TAKE &&
@@ -356,7 +358,7 @@ judge_claim(LeClaimAsk *c, const LeClaim *found)
 			{
 				/* written, but not checked: it stays in any case */
 				c->maybe = true;
-				send_claim(c, found, try);
+				send_claim(w, c, found, try);
 			}
 			else
 				reply_lost(c);
@@ -368,21 +370,21 @@ judge_claim(LeClaimAsk *c, const LeClaim *found)
 		case LE_CLAIM_UNDER_WAY:
 			/* by the real record: others may have changed the interval */
 			if (c->guessed)
-				le_claim_read(c);
+				le_claim_read(w, c);
 			else
 				reply_older(c, older, verdict);
 			break;
 		case LE_CLAIM_TAKE:
 			if (its_term_stands(c) && found == NULL &&
-				new_jobs(c)->n >= le_max_jobs)
-				reply_too_many(c);
+				new_jobs(w, c)->n >= le_max_jobs)
+				reply_too_many(w, c);
 			else if (its_term_stands(c))
 			{
 				gap = le_gap_before(&view, &wish);
 				note_found(c, found, &gap,
 						   replaces ? view.over :
-						   found != NULL && retire_run(c, found));
-				send_claim(c, found, try);
+						   found != NULL && retire_run(w, c, found));
+				send_claim(w, c, found, try);
 			}
 			else if (c->maybe)
 				reply_lost(c);
@@ -409,15 +411,16 @@ static const LeClaimKind claim_taking = {
 
 /* Without the term there is nothing to write, but perhaps a record to find. */
 void
-le_ask_claim(int proc, uint64 number, const LeAsk *ask)
+le_ask_claim(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
-	LeClaimAsk *c = le_claim_ask_new(proc, number, ask, &claim_taking);
+	LeClaimAsk *c = le_claim_ask_new(w, proc, number, ask,
+									 &claim_taking);
 	LeSlot	   *slot = le_find_slot(ask->election);
 
 	if (slot != NULL && le_held_by_caller(slot, ask))
 		le_pending_keep_slot(&c->p, slot);
 	if (c->p.slot >= 0 || c->maybe)
-		le_claim_begin(c);
+		le_claim_begin(w, c);
 	else
 		reply_no_term(c);
 }

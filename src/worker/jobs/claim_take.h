@@ -11,7 +11,12 @@
 #define LE_CLAIM_TAKE_H
 
 #include "shmem/requests.h"
+#include "worker/base/context.h"
 
-extern void le_ask_claim(int proc, uint64 number, const LeAsk *ask);
+typedef struct LeNewJobs LeNewJobs;
+
+extern LeNewJobs *le_new_jobs_new(void);
+extern void le_ask_claim(LeWorker *w, int proc, uint64 number,
+						 const LeAsk *ask);
 
 #endif							/* LE_CLAIM_TAKE_H */

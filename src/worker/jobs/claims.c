@@ -39,37 +39,40 @@ claim_ask_wanted(const LePending *p, le_time now)
 }
 
 static le_time
-claim_ask_due(const LePending *p)
+claim_ask_due(LeWorker *w, const LePending *p)
 {
 	return le_earliest(((const LeClaimAsk *) p)->again_at,
 					   p->ask.to_the_end ? 0 : p->give_up);
 }
 
 static void
-claim_ask_act(LePending *p, le_time now)
+claim_ask_act(LeWorker *w, LePending *p, le_time now)
 {
 	LeClaimAsk *c = (LeClaimAsk *) p;
 
 	if (!p->ask.to_the_end && now >= p->give_up)
-		le_claim_reply_outcome(c, p->outcome);
+		le_claim_reply_outcome(w, c, p->outcome);
 	else
-		le_claim_begin(c);
+		le_claim_begin(w, c);
 }
 
-static LePendingList claim_asks = {
-	.head = DLIST_STATIC_INIT(claim_asks.head),
-	.size = sizeof(LeClaimAsk),
-	.wanted = claim_ask_wanted,
-	.due = claim_ask_due,
-	.act = claim_ask_act,
-};
+LePendingList *
+le_claim_asks_new(void)
+{
+	LePendingList *asks = le_pending_list_new(sizeof(LeClaimAsk), NULL);
+
+	asks->wanted = claim_ask_wanted;
+	asks->due = claim_ask_due;
+	asks->act = claim_ask_act;
+	return asks;
+}
 
 /* The caller starts the work on the question. */
 LeClaimAsk *
-le_claim_ask_new(int proc, uint64 number, const LeAsk *ask,
+le_claim_ask_new(LeWorker *w, int proc, uint64 number, const LeAsk *ask,
 				 const LeClaimKind *kind)
 {
-	LeClaimAsk *c = (LeClaimAsk *) le_pending_add(&claim_asks, proc, number,
+	LeClaimAsk *c = (LeClaimAsk *) le_pending_add(w->claim_asks, proc, number,
 												  ask);
 
 	c->kind = kind;
@@ -78,17 +81,17 @@ le_claim_ask_new(int proc, uint64 number, const LeAsk *ask,
 }
 
 LeClaimAsk *
-le_claim_ask_of(const LeFlight *flight)
+le_claim_ask_of(LeWorker *w, const LeFlight *flight)
 {
-	return (LeClaimAsk *) le_pending_in(&claim_asks, flight->asker.number,
+	return (LeClaimAsk *) le_pending_in(w->claim_asks, flight->asker.number,
 										flight->asker.proc);
 }
 
 /* Is the store still being told how the claim ended? */
 bool
-le_claim_is_being_ended(const char *claim_id)
+le_claim_is_being_ended(LeWorker *w, const char *claim_id)
 {
-	le_foreach_pending(p, &claim_asks)
+	le_foreach_pending(p, w->claim_asks)
 		if (p->ask.kind == LE_ASK_COMPLETE &&
 			strcmp(p->ask.claim_id, claim_id) == 0)
 			return true;
@@ -99,7 +102,7 @@ le_claim_is_being_ended(const char *claim_id)
 
 LeFlight *
 le_claim_flight(const LeClaimAsk *c, LeOpKind kind,
-				void (*done) (LeFlight *, const LeAnswer *))
+				LeFlightDone done)
 {
 	LeFlight   *flight = le_flight_new(kind, done);
 
@@ -111,25 +114,25 @@ le_claim_flight(const LeClaimAsk *c, LeOpKind kind,
 }
 
 void
-le_claim_send(LeFlight *flight)
+le_claim_send(LeWorker *w, LeFlight *flight)
 {
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }
 
 /* ---- failures ---- */
 
 void
-le_claim_reply_outcome(LeClaimAsk *c, LeOutcome outcome)
+le_claim_reply_outcome(LeWorker *w, LeClaimAsk *c, LeOutcome outcome)
 {
 	char		message[256];
 	bool		unknown = c->maybe || c->writing;
 
 	snprintf(message, sizeof(message),
 			 "could not %s of election \"%s\" at the lease store %s",
-			 c->kind->what, c->p.ask.election, le_store_place());
+			 c->kind->what, c->p.ask.election, le_store_place(w));
 	le_reply_error(&c->p, unknown ? LE_ERRCODE_UNKNOWN :
 				   outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
-				   LE_ERRCODE_UNAVAILABLE, message, le_store_trouble(),
+				   LE_ERRCODE_UNAVAILABLE, message, le_store_trouble(w),
 				   unknown ? c->kind->hint : "");
 }
 
@@ -143,10 +146,10 @@ le_claim_try_again(LeClaimAsk *c, LeOutcome outcome)
 
 /* The store did not answer, or refused. */
 void
-le_claim_failed(LeClaimAsk *c, LeOutcome outcome)
+le_claim_failed(LeWorker *w, LeClaimAsk *c, LeOutcome outcome)
 {
 	if (outcome == LE_REFUSED && !c->maybe && !c->writing)
-		le_claim_reply_outcome(c, outcome);
+		le_claim_reply_outcome(w, c, outcome);
 	else
 		le_claim_try_again(c, outcome);
 }
@@ -156,27 +159,27 @@ le_claim_failed(LeClaimAsk *c, LeOutcome outcome)
  * come late.  The news do not tell of that, and the watch may hang.
  */
 static void
-leader_shown(LeFlight *flight, const LeAnswer *answer)
+leader_shown(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeSlot	   *slot = le_find_slot(flight->op.election);
 	LeClaimAsk *c;
 
 	if (answer->outcome == LE_DONE && slot != NULL &&
 		flight->epoch == le_table->node.epoch)
-		le_elect_seen(slot, answer->nkeys > 0 ? &answer->keys[0] : NULL,
+		le_elect_seen(w, slot, answer->nkeys > 0 ? &answer->keys[0] : NULL,
 					  answer->index);
-	c = le_claim_ask_of(flight);
+	c = le_claim_ask_of(w, flight);
 	if (c != NULL)
 		le_claim_try_again(c, LE_UNAVAILABLE);
 }
 
 static void
-look_at_leader(LeClaimAsk *c)
+look_at_leader(LeWorker *w, LeClaimAsk *c)
 {
 	LeFlight   *flight = le_claim_flight(c, LE_OP_READ, leader_shown);
 
 	flight->lane = LE_LANE_ASKED;
-	le_claim_send(flight);
+	le_claim_send(w, flight);
 }
 
 /*
@@ -184,7 +187,7 @@ look_at_leader(LeClaimAsk *c)
  * conflict may be with a copy of the same request that came first.
  */
 void
-le_claim_not_written(LeClaimAsk *c, LeOutcome outcome)
+le_claim_not_written(LeWorker *w, LeClaimAsk *c, LeOutcome outcome)
 {
 	switch (outcome)
 	{
@@ -194,9 +197,9 @@ le_claim_not_written(LeClaimAsk *c, LeOutcome outcome)
 			break;
 		case LE_CONFLICT:
 			if (c->guessed)
-				le_claim_read(c);	/* another node wrote it */
+				le_claim_read(w, c);	/* another node wrote it */
 			else if (le_configured_store()->watching == LE_WATCH_ALL)
-				look_at_leader(c);
+				look_at_leader(w, c);
 			else
 				le_claim_try_again(c, LE_UNAVAILABLE);
 			break;
@@ -206,7 +209,7 @@ le_claim_not_written(LeClaimAsk *c, LeOutcome outcome)
 		case LE_REFUSED:
 		case LE_UNAVAILABLE:
 			c->writing = false;
-			le_claim_failed(c, outcome);
+			le_claim_failed(w, c, outcome);
 			break;
 		case LE_DONE:
 			Assert(false);
@@ -217,27 +220,27 @@ le_claim_not_written(LeClaimAsk *c, LeOutcome outcome)
 /* ---- the record ---- */
 
 static void
-record_read(LeFlight *flight, const LeAnswer *answer)
+record_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	LeClaimAsk *c = le_claim_ask_of(flight);
+	LeClaimAsk *c = le_claim_ask_of(w, flight);
 
 	if (c == NULL)
 		return;
 	if (answer->outcome != LE_DONE)
 	{
-		le_claim_failed(c, answer->outcome);
+		le_claim_failed(w, c, answer->outcome);
 		return;
 	}
 	c->writing = c->guessed = false;
-	c->kind->judge(c, answer->nclaims > 0 ? &answer->claims[0] : NULL);
+	c->kind->judge(w, c, answer->nclaims > 0 ? &answer->claims[0] : NULL);
 }
 
 void
-le_claim_read(LeClaimAsk *c)
+le_claim_read(LeWorker *w, LeClaimAsk *c)
 {
 	c->again_at = 0;
-	le_forget_record(c->p.ask.election, c->p.ask.job);
-	le_claim_send(le_claim_flight(c, LE_OP_READ_CLAIM, record_read));
+	le_forget_record(w->claim_cache, c->p.ask.election, c->p.ask.job);
+	le_claim_send(w, le_claim_flight(c, LE_OP_READ_CLAIM, record_read));
 }
 
 /*
@@ -246,49 +249,50 @@ le_claim_read(LeClaimAsk *c)
  * above all, need the record as it is.
  */
 static bool
-judge_kept_record(LeClaimAsk *c)
+judge_kept_record(LeWorker *w, LeClaimAsk *c)
 {
-	const LeClaim *known = le_kept_record(c->p.ask.election, c->p.ask.job);
+	const LeClaim *known = le_kept_record(w->claim_cache, c->p.ask.election,
+										  c->p.ask.job);
 
 	if (known == NULL || c->maybe)
 		return false;
 	if (c->kind->may_guess == NULL || !c->kind->may_guess(c, known))
 		return false;
 	c->guessed = true;
-	c->kind->judge(c, known);
+	c->kind->judge(w, c, known);
 	return true;
 }
 
 void
-le_claim_begin(LeClaimAsk *c)
+le_claim_begin(LeWorker *w, LeClaimAsk *c)
 {
-	if (c->failures > 0 || !judge_kept_record(c))
-		le_claim_read(c);
+	if (c->failures > 0 || !judge_kept_record(w, c))
+		le_claim_read(w, c);
 }
 
 /* ---- called by the loop ---- */
 
 void
-le_claims_withdrawn(void)
+le_claims_withdrawn(LeWorker *w)
 {
 	le_time		now = le_now();
 
-	le_list_withdrawn(&claim_asks, now);
-	le_list_withdrawn(&le_claim_listings, now);
+	le_list_withdrawn(w->claim_asks, now);
+	le_list_withdrawn(w->claim_listings, now);
 }
 
 void
-le_claims_run_timers(void)
+le_claims_run_timers(LeWorker *w)
 {
 	le_time		now = le_now();
 
-	le_list_run_timers(&claim_asks, now);
-	le_list_run_timers(&le_claim_listings, now);
+	le_list_run_timers(w, w->claim_asks, now);
+	le_list_run_timers(w, w->claim_listings, now);
 }
 
 le_time
-le_claims_timer(void)
+le_claims_timer(LeWorker *w)
 {
-	return le_earliest(le_list_timer(&claim_asks),
-					   le_list_timer(&le_claim_listings));
+	return le_earliest(le_list_timer(w, w->claim_asks),
+					   le_list_timer(w, w->claim_listings));
 }

@@ -38,27 +38,30 @@ typedef struct LeClaimKind
 {
 	const char *what;			/* the question's verb, for error messages */
 	const char *hint;			/* given if the outcome is unknown */
-	void		(*judge) (LeClaimAsk *c, const LeClaim *found);
+	void		(*judge) (LeWorker *w, LeClaimAsk *c, const LeClaim *found);
 	bool		(*may_guess) (const LeClaimAsk *c, const LeClaim *known);
 } LeClaimKind;
 
 /* called by the loop */
-extern void le_claims_withdrawn(void);
-extern void le_claims_run_timers(void);
-extern le_time le_claims_timer(void);
+extern LePendingList *le_claim_asks_new(void);
+extern void le_claims_withdrawn(LeWorker *w);
+extern void le_claims_run_timers(LeWorker *w);
+extern le_time le_claims_timer(LeWorker *w);
 
-extern LeClaimAsk *le_claim_ask_new(int proc, uint64 number, const LeAsk *ask,
-									const LeClaimKind *kind);
-extern LeClaimAsk *le_claim_ask_of(const LeFlight *flight);
-extern bool le_claim_is_being_ended(const char *claim_id);
+extern LeClaimAsk *le_claim_ask_new(LeWorker *w, int proc, uint64 number,
+									const LeAsk *ask, const LeClaimKind *kind);
+extern LeClaimAsk *le_claim_ask_of(LeWorker *w, const LeFlight *flight);
+extern bool le_claim_is_being_ended(LeWorker *w, const char *claim_id);
 extern LeFlight *le_claim_flight(const LeClaimAsk *c, LeOpKind kind,
-								 void (*done) (LeFlight *, const LeAnswer *));
-extern void le_claim_send(LeFlight *flight);
-extern void le_claim_begin(LeClaimAsk *c);
-extern void le_claim_read(LeClaimAsk *c);
+								 LeFlightDone done);
+extern void le_claim_send(LeWorker *w, LeFlight *flight);
+extern void le_claim_begin(LeWorker *w, LeClaimAsk *c);
+extern void le_claim_read(LeWorker *w, LeClaimAsk *c);
 extern void le_claim_try_again(LeClaimAsk *c, LeOutcome outcome);
-extern void le_claim_failed(LeClaimAsk *c, LeOutcome outcome);
-extern void le_claim_not_written(LeClaimAsk *c, LeOutcome outcome);
-extern void le_claim_reply_outcome(LeClaimAsk *c, LeOutcome outcome);
+extern void le_claim_failed(LeWorker *w, LeClaimAsk *c, LeOutcome outcome);
+extern void le_claim_not_written(LeWorker *w, LeClaimAsk *c,
+								 LeOutcome outcome);
+extern void le_claim_reply_outcome(LeWorker *w, LeClaimAsk *c,
+								   LeOutcome outcome);
 
 #endif							/* LE_CLAIMS_H */

@@ -49,42 +49,48 @@ typedef struct Row
 	bool		doubted;		/* ... and is over: look again */
 } Row;
 
-static LePendingList waiters = {
-	.head = DLIST_STATIC_INIT(waiters.head),
-	.size = sizeof(Waiter),
-	.what = "jobs",
-};
-
-static struct
+struct LeJobScan
 {
+	LePendingList *waiters;
 	uint64		round;			/* the present one, or the last */
 	bool		under_way;
 	le_time		next_at;		/* without a question; 0: not yet known */
 	le_time		as_of;
 	LeClaimList list;			/* its rows are Row */
 	int			at;				/* the row at hand */
-} scan = {
-	.list.size = sizeof(Row)
 };
 
-static void list_next_page(void);
-static void look_at_terms(void);
-static void look_again(void);
+LeJobScan *
+le_job_scan_new(void)
+{
+	LeJobScan  *scan = MemoryContextAllocZero(TopMemoryContext,
+											  sizeof(LeJobScan));
+
+	scan->waiters = le_pending_list_new(sizeof(Waiter), "jobs");
+	scan->list.size = sizeof(Row);
+	return scan;
+}
+
+static void list_next_page(LeWorker *w);
+static void look_at_terms(LeWorker *w);
+static void look_again(LeWorker *w);
 
 /* ---- replies ---- */
 
 /* Answer the questions that came before this round began. */
 static void
-reply_round(LeOutcome outcome)
+reply_round(LeWorker *w, LeOutcome outcome)
 {
-	le_foreach_pending(p, &waiters)
+	LeJobScan  *scan = w->job_scan;
+
+	le_foreach_pending(p, scan->waiters)
 	{
-		if (((Waiter *) p)->round > scan.round)
+		if (((Waiter *) p)->round > scan->round)
 			continue;
 		if (outcome == LE_DONE)
 			le_reply(p, LE_REPLY_TRUE);
 		else
-			le_reply_unread(p, outcome);
+			le_reply_unread(w, p, outcome);
 	}
 }
 
@@ -97,47 +103,53 @@ next_of_its_own(void)
 }
 
 static void
-end_round(LeOutcome outcome)
+end_round(LeWorker *w, LeOutcome outcome)
 {
-	le_claim_list_clear(&scan.list);
-	scan.under_way = false;
-	scan.next_at = next_of_its_own();
-	reply_round(outcome);
+	LeJobScan  *scan = w->job_scan;
+
+	le_claim_list_clear(&scan->list);
+	scan->under_way = false;
+	scan->next_at = next_of_its_own();
+	reply_round(w, outcome);
 }
 
 /* ---- requests ---- */
 
 /* Is it an answer for this round? */
 static bool
-is_current(const LeFlight *flight)
+is_current(LeWorker *w, const LeFlight *flight)
 {
-	return scan.under_way && flight->asker.number == scan.round;
+	LeJobScan  *scan = w->job_scan;
+
+	return scan->under_way &&
+		flight->asker.number == scan->round;
 }
 
 static void
-send(LeOpKind kind, const char *election, const char *job,
-	 void (*done) (LeFlight *, const LeAnswer *))
+send(LeWorker *w, LeOpKind kind, const char *election, const char *job,
+	 LeFlightDone done)
 {
-	static LeLocalKey nobody = {0};
+	LeJobScan  *scan = w->job_scan;
+
 	LeFlight   *flight = le_flight_new(kind, done);
 	LeSlot	   *slot = election == NULL ? NULL : le_find_slot(election);
 
 	flight->op.election = le_flight_string(flight, election);
 	flight->op.job = le_flight_string(flight, job);
-	flight->op.page = le_flight_string(flight, scan.list.page);
-	flight->op.local = slot == NULL ? &nobody : &slot->local;
-	flight->asker.number = scan.round;
+	flight->op.page = le_flight_string(flight, scan->list.page);
+	le_flight_local_key(flight, slot);
+	flight->asker.number = scan->round;
 	flight->lane = LE_LANE_READ;
 	flight->probe = true;		/* a node may do without jobs */
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }
 
 /* ---- list ---- */
 
 static Row *
-row_at(int i)
+row_at(LeWorker *w, int i)
 {
-	return &((Row *) scan.list.rows)[i];
+	return &((Row *) w->job_scan->list.rows)[i];
 }
 
 static int
@@ -155,33 +167,36 @@ compare_rows(const void *a, const void *b)
 }
 
 static void
-page_listed(LeFlight *flight, const LeAnswer *found)
+page_listed(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 {
-	if (!is_current(flight))
+	if (!is_current(w, flight))
 		return;
 	if (found->outcome != LE_DONE)
 	{
-		end_round(found->outcome);
+		end_round(w, found->outcome);
 		return;
 	}
-	le_claim_list_add(&scan.list, found);
-	list_next_page();
+	le_claim_list_add(&w->job_scan->list, found);
+	list_next_page(w);
 }
 
 static void
-list_next_page(void)
+list_next_page(LeWorker *w)
 {
+	LeJobScan  *scan = w->job_scan;
+
 	const char *election;
 
-	if (le_claim_list_next(&scan.list, &election))
+	if (le_claim_list_next(&scan->list, &election))
 	{
-		send(LE_OP_LIST_CLAIMS, election, NULL, page_listed);
+		send(w, LE_OP_LIST_CLAIMS, election, NULL, page_listed);
 		return;
 	}
-	if (scan.list.nrows > 1)
-		qsort(scan.list.rows, scan.list.nrows, sizeof(Row), compare_rows);
-	scan.at = 0;
-	look_at_terms();
+	if (scan->list.nrows > 1)
+		qsort(scan->list.rows, scan->list.nrows, sizeof(Row),
+			  compare_rows);
+	scan->at = 0;
+	look_at_terms(w);
 }
 
 /* ---- terms ---- */
@@ -194,72 +209,79 @@ runs(const Row *row)
 
 /* The holder of the key in the store is enough here. */
 static void
-term_read(LeFlight *flight, const LeAnswer *found)
+term_read(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 {
+	LeJobScan  *scan = w->job_scan;
+
 	const LeKey *key = found->nkeys > 0 ? &found->keys[0] : NULL;
 	uint64		token;
 
-	if (!is_current(flight))
+	if (!is_current(w, flight))
 		return;
 	if (found->outcome != LE_DONE)
 	{
-		end_round(found->outcome);
+		end_round(w, found->outcome);
 		return;
 	}
 	token = key == NULL || key->holder == NULL ? 0 : key->token;
-	for (int i = scan.at; i < scan.list.nrows; i++)
+	for (int i = scan->at; i < scan->list.nrows; i++)
 	{
-		Row		   *row = row_at(i);
+		Row		   *row = row_at(w, i);
 
 		if (strcmp(row->job.claim.election, flight->op.election) != 0)
 			break;				/* the rows are in order */
 		row->judged = true;
 		row->doubted = runs(row) && row->job.claim.token != token;
 	}
-	look_at_terms();
+	look_at_terms(w);
 }
 
 static void
-look_at_terms(void)
+look_at_terms(LeWorker *w)
 {
-	while (scan.at < scan.list.nrows &&
-		   (row_at(scan.at)->judged || !runs(row_at(scan.at))))
-		scan.at++;
-	if (scan.at < scan.list.nrows)
+	LeJobScan  *scan = w->job_scan;
+
+	while (scan->at < scan->list.nrows &&
+		   (row_at(w, scan->at)->judged ||
+			!runs(row_at(w, scan->at))))
+		scan->at++;
+	if (scan->at < scan->list.nrows)
 	{
-		send(LE_OP_READ, row_at(scan.at)->job.claim.election, NULL,
-			 term_read);
+		send(w, LE_OP_READ, row_at(w, scan->at)->job.claim.election,
+			 NULL, term_read);
 		return;
 	}
-	scan.at = 0;
-	look_again();
+	scan->at = 0;
+	look_again(w);
 }
 
 /* ---- again ---- */
 
 static void
-read_again(LeFlight *flight, const LeAnswer *found)
+read_again(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 {
+	LeJobScan  *scan = w->job_scan;
+
 	LeClaimRow *row;
 	bool		same;
 
-	if (!is_current(flight))
+	if (!is_current(w, flight))
 		return;
 	if (found->outcome != LE_DONE)
 	{
-		end_round(found->outcome);
+		end_round(w, found->outcome);
 		return;
 	}
-	row = &row_at(scan.at)->job.claim;
+	row = &row_at(w, scan->at)->job.claim;
 	if (found->nclaims > 0)
 	{
 		same = strcmp(found->claims[0].id, row->id) == 0;
 		le_claim_row(row, &found->claims[0]);
-		row_at(scan.at)->job.abandoned = same &&
+		row_at(w, scan->at)->job.abandoned = same &&
 			row->state == LE_CLAIM_RUNNING;
 	}
-	scan.at++;
-	look_again();
+	scan->at++;
+	look_again(w);
 }
 
 /* ---- publish ---- */
@@ -302,105 +324,123 @@ tell_news(LeJobRow *now, const LeJobRow *before)
 }
 
 static void
-publish(void)
+publish(LeWorker *w)
 {
+	LeJobScan  *scan = w->job_scan;
+
 	LeJobRow   *before = NULL;
 	int			nbefore = 0;
 	int			k = 0;
 	le_time		as_of;
 	LeJobRow   *jobs = MemoryContextAllocHuge(CurrentMemoryContext,
-											  Max(mul_size(scan.list.nrows,
+											  Max(mul_size(scan->list.nrows,
 														   sizeof(LeJobRow)),
 												  1));
 
 	(void) le_job_snapshot_copy(&before, &nbefore, &as_of);
-	for (int i = 0; i < scan.list.nrows; i++)
+	for (int i = 0; i < scan->list.nrows; i++)
 	{
-		jobs[i] = row_at(i)->job;
+		jobs[i] = row_at(w, i)->job;
 		while (k < nbefore && compare_jobs(&before[k], &jobs[i]) < 0)
 			k++;
 		tell_news(&jobs[i], k < nbefore &&
 				  compare_jobs(&before[k], &jobs[i]) == 0 ? &before[k] : NULL);
 	}
-	le_job_snapshot_put(jobs, scan.list.nrows, scan.as_of);
-	end_round(LE_DONE);
+	le_job_snapshot_put(jobs, scan->list.nrows, scan->as_of);
+	end_round(w, LE_DONE);
 }
 
 static void
-look_again(void)
+look_again(LeWorker *w)
 {
-	while (scan.at < scan.list.nrows && !row_at(scan.at)->doubted)
-		scan.at++;
-	if (scan.at < scan.list.nrows)
-		send(LE_OP_READ_CLAIM, row_at(scan.at)->job.claim.election,
-			 row_at(scan.at)->job.claim.job, read_again);
+	LeJobScan  *scan = w->job_scan;
+
+	while (scan->at < scan->list.nrows &&
+		   !row_at(w, scan->at)->doubted)
+		scan->at++;
+	if (scan->at < scan->list.nrows)
+		send(w, LE_OP_READ_CLAIM, row_at(w,
+										 scan->at)->job.claim.election,
+			 row_at(w, scan->at)->job.claim.job, read_again);
 	else
-		publish();
+		publish(w);
 }
 
 /* ---- called by ask.c and the loop ---- */
 
 static void
-start_round(void)
+start_round(LeWorker *w)
 {
-	scan.round++;
-	scan.under_way = true;
-	scan.as_of = le_now();
-	list_next_page();
+	LeJobScan  *scan = w->job_scan;
+
+	scan->round++;
+	scan->under_way = true;
+	scan->as_of = le_now();
+	list_next_page(w);
 }
 
 void
-le_ask_jobs(int proc, uint64 number, const LeAsk *ask)
+le_ask_jobs(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
-	Waiter	   *w = (Waiter *) le_pending_add(&waiters, proc, number, ask);
+	LeJobScan  *scan = w->job_scan;
 
-	w->round = scan.round + 1;
-	if (!scan.under_way)
-		start_round();
+	Waiter	   *waiter = (Waiter *) le_pending_add(scan->waiters, proc,
+												   number, ask);
+
+	waiter->round = scan->round + 1;
+	if (!scan->under_way)
+		start_round(w);
 }
 
 /* Does a question wait for the next round? */
 static bool
-is_asked_for(void)
+is_asked_for(LeWorker *w)
 {
-	return !scan.under_way && !dlist_is_empty(&waiters.head);
+	LeJobScan  *scan = w->job_scan;
+
+	return !scan->under_way &&
+		!dlist_is_empty(&scan->waiters->head);
 }
 
 /* Is a scan due without a question?  Only if this node leads, or seeks to. */
 static bool
-is_due(le_time now)
+is_due(LeWorker *w, le_time now)
 {
-	if (le_job_check_interval == 0 || scan.under_way)
+	LeJobScan  *scan = w->job_scan;
+
+	if (le_job_check_interval == 0 || scan->under_way)
 		return false;
 	/* the setting may be shorter by now */
-	scan.next_at = Min(scan.next_at,
-					   now + le_job_check_interval * LE_MSEC);
-	if (now < scan.next_at)
+	scan->next_at = Min(scan->next_at,
+							   now + le_job_check_interval * LE_MSEC);
+	if (now < scan->next_at)
 		return false;
-	if (le_session_live() && le_elect_need_session())
+	if (le_session_live() && le_elect_need_session(w))
 		return true;
-	scan.next_at = next_of_its_own();
+	scan->next_at = next_of_its_own();
 	return false;
 }
 
 void
-le_job_scan_run_timers(void)
+le_job_scan_run_timers(LeWorker *w)
 {
 	le_time		now = le_now();
 
-	le_list_run_timers(&waiters, now);
-	if (is_asked_for() || is_due(now))
-		start_round();
+	le_list_run_timers(w, w->job_scan->waiters, now);
+	if (is_asked_for(w) || is_due(w, now))
+		start_round(w);
 }
 
 le_time
-le_job_scan_timer(void)
+le_job_scan_timer(LeWorker *w)
 {
+	LeJobScan  *scan = w->job_scan;
+
 	le_time		next = 0;
 
-	if (is_asked_for())
+	if (is_asked_for(w))
 		return le_now();
-	if (le_job_check_interval > 0 && !scan.under_way)
-		next = Max(scan.next_at, 1);
-	return le_earliest(next, le_list_timer(&waiters));
+	if (le_job_check_interval > 0 && !scan->under_way)
+		next = Max(scan->next_at, 1);
+	return le_earliest(next, le_list_timer(w, scan->waiters));
 }

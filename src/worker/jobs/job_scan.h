@@ -11,9 +11,14 @@
 #define LE_JOB_SCAN_H
 
 #include "shmem/requests.h"
+#include "worker/base/context.h"
 
-extern void le_ask_jobs(int proc, uint64 number, const LeAsk *ask);
-extern void le_job_scan_run_timers(void);
-extern le_time le_job_scan_timer(void);
+typedef struct LeJobScan LeJobScan;
+
+extern LeJobScan *le_job_scan_new(void);
+extern void le_ask_jobs(LeWorker *w, int proc, uint64 number,
+						const LeAsk *ask);
+extern void le_job_scan_run_timers(LeWorker *w);
+extern le_time le_job_scan_timer(LeWorker *w);
 
 #endif							/* LE_JOB_SCAN_H */

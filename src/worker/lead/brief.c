@@ -14,13 +14,11 @@
 #include "shmem/progress.h"
 #include "worker/lead/brief.h"
 
-LeBrief    *le_briefs;
-
-void
-le_briefs_start(void)
+LeBrief *
+le_briefs_new(void)
 {
-	le_briefs = MemoryContextAllocZero(TopMemoryContext,
-									   le_table->nslots * sizeof(LeBrief));
+	return MemoryContextAllocZero(TopMemoryContext,
+								  le_table->nslots * sizeof(LeBrief));
 }
 
 static LeBrief
@@ -48,9 +46,9 @@ brief_of(const LeSlot *slot)
 
 /* Call after every change of these fields. */
 void
-le_brief_refresh(const LeSlot *slot)
+le_brief_refresh(LeBrief *briefs, const LeSlot *slot)
 {
-	le_briefs[le_slot_number(slot)] = brief_of(slot);
+	briefs[le_slot_number(slot)] = brief_of(slot);
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -63,9 +61,9 @@ le_brief_refresh(const LeSlot *slot)
  * when the earlier time has come.
  */
 static void
-check_brief(const LeSlot *slot)
+check_brief(const LeBrief *briefs, const LeSlot *slot)
 {
-	const LeBrief *kept = &le_briefs[le_slot_number(slot)];
+	const LeBrief *kept = &briefs[le_slot_number(slot)];
 	LeBrief		now = brief_of(slot);
 
 	Assert(kept->timer == now.timer);
@@ -82,24 +80,22 @@ check_brief(const LeSlot *slot)
 }
 
 void
-le_briefs_check(void)
+le_briefs_check(const LeBrief *briefs)
 {
-	static int	cursor = 0;
+	int			n = Min(le_table->nused, CHECKED_AT_ONCE);
+	uint64		from = pg_atomic_read_u64(&le_table->turns) * CHECKED_AT_ONCE;
 
-	for (int k = Min(le_table->nused, CHECKED_AT_ONCE); k > 0; k--)
-	{
-		cursor = (cursor + 1) % le_table->nused;
-		check_brief(le_slot(cursor));
-	}
+	for (int k = 0; k < n; k++)
+		check_brief(briefs, le_slot((from + k) % le_table->nused));
 }
 #endif
 
 /* Does this node wait for the end of another node's term? */
 bool
-le_waits_for_holder(int number)
+le_waits_for_holder(LeBrief *briefs, int number)
 {
 	const LeSlot *slot = le_slot(number);
 
-	return le_briefs[number].active && slot->election.state == LE_WAITING &&
+	return briefs[number].active && slot->election.state == LE_WAITING &&
 		slot->holder_session[0] != '\0' && slot->holder_holds;
 }

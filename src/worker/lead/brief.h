@@ -36,16 +36,14 @@ typedef struct LeBrief
 	bool		candidate;		/* by call or by setting */
 } LeBrief;
 
-extern LeBrief *le_briefs;		/* by slot number */
-
-extern void le_briefs_start(void);
-extern void le_brief_refresh(const LeSlot *slot);
-extern bool le_waits_for_holder(int number);
+extern LeBrief *le_briefs_new(void);
+extern void le_brief_refresh(LeBrief *briefs, const LeSlot *slot);
+extern bool le_waits_for_holder(LeBrief *briefs, int number);
 
 #ifdef USE_ASSERT_CHECKING
-extern void le_briefs_check(void);
+extern void le_briefs_check(const LeBrief *briefs);
 #else
-#define le_briefs_check()	((void) 0)
+#define le_briefs_check(briefs)	((void) 0)
 #endif
 
 #endif							/* LE_BRIEF_H */

@@ -9,6 +9,8 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "settings.h"
 #include "shmem/clock.h"
 #include "shmem/progress.h"
@@ -19,15 +21,19 @@
 #include "worker/view/eligible.h"
 #include "worker/view/wishes.h"
 
-LeCandidacies le_candidacies;
+LeCandidacies *
+le_candidacies_new(void)
+{
+	return MemoryContextAllocZero(TopMemoryContext, sizeof(LeCandidacies));
+}
 
 bool
-le_sought(const LeSlot *slot)
+le_sought(LeWorker *w, const LeSlot *slot)
 {
-	if (!le_candidacies.may_lead || le_tokens_trouble()[0] != '\0' ||
+	if (!w->candidacies->may_lead || le_tokens_trouble(w->tokens)[0] != '\0' ||
 		le_now() < slot->hold_off_until)
 		return false;
-	return le_campaigns(slot) || le_first_seeker(slot) != NULL;
+	return le_campaigns(slot) || le_first_seeker(w, slot) != NULL;
 }
 
 /*
@@ -35,9 +41,9 @@ le_sought(const LeSlot *slot)
  * request, since the owner's value goes with it.
  */
 bool
-le_choose_candidate(LeSlot *slot)
+le_choose_candidate(LeWorker *w, LeSlot *slot)
 {
-	const LeAsk *ask = le_first_seeker(slot);
+	const LeAsk *ask = le_first_seeker(w, slot);
 	const char *value = NULL;
 	LeProgress *progress = le_progress_of(le_slot_number(slot));
 
@@ -75,26 +81,26 @@ le_choose_candidate(LeSlot *slot)
 
 /* Does the candidate of an acquired term still wait for it? */
 bool
-le_candidate_waits(LeSlot *slot)
+le_candidate_waits(LeWorker *w, LeSlot *slot)
 {
 	if (slot->candidate == LE_OWNER_NODE && le_campaigns(slot))
 		return true;
-	return le_seeker_waits(slot, slot->candidate);
+	return le_seeker_waits(w, slot, slot->candidate);
 }
 
 /* Candidacies wait for the list of keys, calls of backends do not. */
 bool
-le_awaits_list(const LeSlot *slot)
+le_awaits_list(LeWorker *w, const LeSlot *slot)
 {
-	return le_candidacies.list_by != 0 && le_first_seeker(slot) == NULL;
+	return w->candidacies->list_by != 0 && le_first_seeker(w, slot) == NULL;
 }
 
 /* A campaign rests for a while; le_acquire() may still try. */
 void
-le_pause_campaign(LeSlot *slot, le_duration how_long)
+le_pause_campaign(LeWorker *w, LeSlot *slot, le_duration how_long)
 {
 	slot->campaign_after = le_now() + how_long;
-	le_candidacies.any_pause = true;
+	w->candidacies->any_pause = true;
 }
 
 /*
@@ -102,7 +108,7 @@ le_pause_campaign(LeSlot *slot, le_duration how_long)
  * or because the token was too low, after which the campaign pauses.
  */
 static bool
-refused_all(void)
+refused_all(LeWorker *w)
 {
 	bool		any = false;
 
@@ -110,12 +116,12 @@ refused_all(void)
 	{
 		const LeSlot *slot = le_slot(i);
 
-		if (le_briefs[i].has_term)
+		if (w->briefs[i].has_term)
 			return false;
-		if (!le_briefs[i].token_refused &&
-			(!le_briefs[i].active || !slot->election.wanted))
+		if (!w->briefs[i].token_refused &&
+			(!w->briefs[i].active || !slot->election.wanted))
 			continue;
-		if (!le_briefs[i].token_refused && !slot->refused)
+		if (!w->briefs[i].token_refused && !slot->refused)
 			return false;
 		any = true;
 	}
@@ -128,13 +134,13 @@ refused_all(void)
  * on with those it has.  True if the result changed.
  */
 bool
-le_note_fitness(bool session_refused)
+le_note_fitness(LeWorker *w, bool session_refused)
 {
 	const char *unfit = le_unfit();
 
 	if (unfit == NULL)
-		unfit = session_refused || le_tokens_trouble()[0] != '\0' ||
-			refused_all() ? "refused" : "";
+		unfit = session_refused || le_tokens_trouble(w->tokens)[0] != '\0' ||
+			refused_all(w) ? "refused" : "";
 	if (strcmp(le_table->unfit, unfit) == 0)
 		return false;
 	le_set_unfit(unfit);
@@ -143,8 +149,8 @@ le_note_fitness(bool session_refused)
 
 /* Tell other nodes now if this node's fitness to lead has changed. */
 void
-le_tell_fitness(void)
+le_tell_fitness(LeWorker *w)
 {
-	if (le_note_fitness(false) && le_session_live())
-		le_wish_proof();
+	if (le_note_fitness(w, false) && le_session_live())
+		le_wish_proof(w->wishes);
 }

@@ -11,6 +11,7 @@
 #define LE_CANDIDACY_H
 
 #include "shmem/leases.h"
+#include "worker/base/context.h"
 
 /* State common to all candidacies. */
 typedef struct LeCandidacies
@@ -21,14 +22,13 @@ typedef struct LeCandidacies
 								 * until then; 0: they do not */
 } LeCandidacies;
 
-extern LeCandidacies le_candidacies;
-
-extern bool le_sought(const LeSlot *slot);
-extern bool le_choose_candidate(LeSlot *slot);
-extern bool le_candidate_waits(LeSlot *slot);
-extern bool le_awaits_list(const LeSlot *slot);
-extern void le_pause_campaign(LeSlot *slot, le_duration how_long);
-extern bool le_note_fitness(bool session_refused);
-extern void le_tell_fitness(void);
+extern LeCandidacies *le_candidacies_new(void);
+extern bool le_sought(LeWorker *w, const LeSlot *slot);
+extern bool le_choose_candidate(LeWorker *w, LeSlot *slot);
+extern bool le_candidate_waits(LeWorker *w, LeSlot *slot);
+extern bool le_awaits_list(LeWorker *w, const LeSlot *slot);
+extern void le_pause_campaign(LeWorker *w, LeSlot *slot, le_duration how_long);
+extern bool le_note_fitness(LeWorker *w, bool session_refused);
+extern void le_tell_fitness(LeWorker *w);
 
 #endif							/* LE_CANDIDACY_H */

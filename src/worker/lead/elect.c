@@ -40,18 +40,18 @@
 #define TOKEN_PAUSE		(30 * LE_SEC)
 
 void
-le_elect_feed(LeSlot *slot, LeInputKind kind)
+le_elect_feed(LeWorker *w, LeSlot *slot, LeInputKind kind)
 {
 	LeInput		input = {.kind = kind};
 
-	le_elect_input(slot, &input);
+	le_elect_input(w, slot, &input);
 }
 
 /* The holder has a new value: send it, if nothing else is under way. */
 static void
-push_value(LeSlot *slot)
+push_value(LeWorker *w, LeSlot *slot)
 {
-	const char *value = le_value_to_publish(slot);
+	const char *value = le_value_to_publish(w, slot);
 
 	if (value == NULL)
 		return;
@@ -59,7 +59,7 @@ push_value(LeSlot *slot)
 	strlcpy(slot->value, value, sizeof(slot->value));
 	slot->has_value = true;
 	le_end_note(slot);
-	le_elect_feed(slot, LE_IN_PUBLISH);
+	le_elect_feed(w, slot, LE_IN_PUBLISH);
 }
 
 /*
@@ -67,35 +67,35 @@ push_value(LeSlot *slot)
  * change of them; does nothing without one.
  */
 void
-le_elect_advance(LeSlot *slot)
+le_elect_advance(LeWorker *w, LeSlot *slot)
 {
 	LeElection *e = &slot->election;
 	bool		wanted;
 
-	if (le_grant_open(slot))
+	if (le_grant_open(w, slot))
 		return;					/* again when the term has begun */
 	if (le_election_has_term(e))
 	{
 		if (le_term_abandoned(slot) ||
 			(e->drain_until != 0 &&
 			 !le_bound_to(le_slot_number(slot), e->token)))
-			le_elect_feed(slot, LE_IN_UNWANT);
+			le_elect_feed(w, slot, LE_IN_UNWANT);
 		else if (e->drain_until != 0)
 			le_stop_drained(slot);
 		else if (e->state == LE_HELD)
-			push_value(slot);
+			push_value(w, slot);
 	}
 	if (le_election_has_term(e))
 		return;
-	wanted = le_sought(slot);
+	wanted = le_sought(w, slot);
 	if (wanted && !le_session_live())
-		le_wish_session();
-	else if (wanted && le_awaits_list(slot))
+		le_wish_session(w->wishes);
+	else if (wanted && le_awaits_list(w, slot))
 		return;
 	else if (wanted && !e->wanted)
-		le_elect_feed(slot, LE_IN_WANT);
+		le_elect_feed(w, slot, LE_IN_WANT);
 	else if (!wanted && e->wanted)
-		le_elect_feed(slot, LE_IN_UNWANT);
+		le_elect_feed(w, slot, LE_IN_UNWANT);
 }
 
 /* ---- errors shown to people ---- */
@@ -116,7 +116,7 @@ set_error(LeSlot *slot, const char *text)
  * views report it.
  */
 static void
-token_refused(LeSlot *slot, bool anew)
+token_refused(LeWorker *w, LeSlot *slot, bool anew)
 {
 	char		text[LE_MAX_ERROR_LEN + 1];
 
@@ -125,29 +125,29 @@ token_refused(LeSlot *slot, bool anew)
 		slot->refused_token = slot->election.write_index;
 		le_event(LE_EVENT_TOKEN_REFUSED, slot->name, slot->refused_token,
 				 "not higher than " UINT64_FORMAT ", the highest seen at store %s",
-				 slot->election.token_floor, le_store_place());
+				 slot->election.token_floor, le_store_place(w));
 	}
 	snprintf(text, sizeof(text),
 			 "fencing token " UINT64_FORMAT " is not higher than " UINT64_FORMAT ", the highest seen",
 			 slot->refused_token, slot->election.token_floor);
 	set_error(slot, text);
-	le_pause_campaign(slot, TOKEN_PAUSE);
+	le_pause_campaign(w, slot, TOKEN_PAUSE);
 }
 
 /* ---- the store's answers ---- */
 
 /* The watch shows the key; NULL: no such key. */
 void
-le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
+le_elect_seen(LeWorker *w, LeSlot *slot, const LeKey *key, uint64 as_of)
 {
 	LeInput		input = {.kind = LE_IN_SEEN};
 	LeKeyView	view;
 
-	if (le_grant_open(slot))
-		le_elect_begin_terms(); /* their log needs the old holder */
-	le_make_view(&view, key, as_of);
-	le_note_holder(slot, key, &view);
-	le_brief_refresh(slot);		/* refused_token may be 0 now */
+	if (le_grant_open(w, slot))
+		le_elect_begin_terms(w);	/* their log needs the old holder */
+	le_make_view(w, &view, key, as_of);
+	le_note_holder(w, slot, key, &view);
+	le_brief_refresh(w->briefs, slot);	/* refused_token may be 0 now */
 	if (!le_election_has_term(&slot->election))
 		slot->rev = key == NULL ? 0 : key->rev;
 	if (!le_session_live())
@@ -159,12 +159,12 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
 		 * sent now.
 		 */
 		if (as_of > slot->election.write_index)
-			le_wish_proof();
+			le_wish_proof(w->wishes);
 		return;
 	}
 	input.view = &view;
-	le_elect_input(slot, &input);
-	le_elect_advance(slot);
+	le_elect_input(w, slot, &input);
+	le_elect_advance(w, slot);
 }
 
 /*
@@ -172,13 +172,14 @@ le_elect_seen(LeSlot *slot, const LeKey *key, uint64 as_of)
  * candidate that reads ignores the watch, which does not show it twice.
  */
 static bool
-watch_shows_newer(const LeSlot *slot, const LeKey *read, uint64 as_of)
+watch_shows_newer(LeWorker *w, const LeSlot *slot, const LeKey *read,
+				  uint64 as_of)
 {
-	const LeKey *key = le_cache_key(slot->name);
+	const LeKey *key = le_cache_key(w->cache, slot->name);
 	uint64		listed;
 
 	if (slot->election.state != LE_READING ||
-		!le_cache_lately(le_table->node.timing.lease, &listed))
+		!le_cache_lately(w->cache, le_table->node.timing.lease, &listed))
 		return false;
 	if (key == NULL)
 		return read != NULL && read->index < listed;
@@ -186,7 +187,7 @@ watch_shows_newer(const LeSlot *slot, const LeKey *read, uint64 as_of)
 }
 
 static void
-read_answered(LeFlight *flight, const LeAnswer *answer)
+read_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeSlot	   *slot = le_slot(flight->slot);
 	LeInput		input = {.kind = LE_IN_READ};
@@ -195,14 +196,14 @@ read_answered(LeFlight *flight, const LeAnswer *answer)
 
 	if (le_key_op_stale(flight))
 		return;
-	le_pending_unsent(slot, answer->unsent);
+	le_pending_unsent(w, slot, answer->unsent);
 	le_key_op_note_error(slot, flight, answer);
 	if (answer->outcome == LE_DONE)
 	{
-		if (watch_shows_newer(slot, key, answer->index))
-			key = le_cache_key(slot->name);
-		le_make_view(&view, key, answer->index);
-		le_note_holder(slot, key, &view);
+		if (watch_shows_newer(w, slot, key, answer->index))
+			key = le_cache_key(w->cache, slot->name);
+		le_make_view(w, &view, key, answer->index);
+		le_note_holder(w, slot, key, &view);
 		slot->rev = key == NULL ? 0 : key->rev;
 		input.view = &view;
 	}
@@ -211,13 +212,13 @@ read_answered(LeFlight *flight, const LeAnswer *answer)
 		input.kind = LE_IN_READ_FAILED;
 		input.outcome = answer->outcome;
 	}
-	le_elect_input(slot, &input);
-	le_elect_advance(slot);
+	le_elect_input(w, slot, &input);
+	le_elect_advance(w, slot);
 }
 
 /* The answer to a write of a key with a lease of its own. */
 static void
-note_lease(LeSlot *slot, LeInput *input, const LeFlight *flight,
+note_lease(LeWorker *w, LeSlot *slot, LeInput *input, const LeFlight *flight,
 		   const LeAnswer *answer)
 {
 	LeOpKind	kind = flight->op.kind;
@@ -235,11 +236,11 @@ note_lease(LeSlot *slot, LeInput *input, const LeFlight *flight,
 	input->deadline = le_trusted_until(&le_table->node.timing,
 									   flight->sent, answer->trust);
 	if (kind == LE_OP_ACQUIRE && !le_election_is_repeating(&slot->election))
-		le_check_trust(answer->trust);
+		le_check_trust(w->eligibility, answer->trust);
 }
 
 static void
-write_answered(LeFlight *flight, const LeAnswer *answer)
+write_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	static const LeInputKind kinds[] = {
 		[LE_DONE] = LE_IN_DONE,
@@ -253,40 +254,40 @@ write_answered(LeFlight *flight, const LeAnswer *answer)
 	LeInput		input = {.kind = kinds[answer->outcome]};
 
 	if (le_key_op_marks_holder(flight))
-		le_cache_marking(false);
+		le_cache_marking(w->cache, false);
 	if (le_key_op_stale(flight))
 		return;
-	le_pending_unsent(slot, answer->unsent);
+	le_pending_unsent(w, slot, answer->unsent);
 	le_key_op_note_error(slot, flight, answer);
 	input.index = answer->index;
 	input.outcome = answer->outcome;
 	input.conflict = answer->conflict;
 	input.suffices = !le_configured_store()->key_leases;
 	if (le_configured_store()->key_leases)
-		note_lease(slot, &input, flight, answer);
+		note_lease(w, slot, &input, flight, answer);
 	if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_CONFLICT)
 	{
 		le_cache_doubt(flight->op.target->session);
-		le_wish_fresh_nodes();
+		le_wish_fresh_nodes(w->wishes);
 	}
 	else if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_DONE)
-		le_wish_fresh_nodes();	/* the mark spares waits for the holder's other
-								 * elections */
-	le_elect_input(slot, &input);
+		le_wish_fresh_nodes(w->wishes); /* the mark spares waits for the
+										 * holder's other elections */
+	le_elect_input(w, slot, &input);
 	/* The store says that our session is gone: a proof tells for all terms. */
 	if (answer->outcome == LE_LOST)
-		le_wish_proof();
-	le_elect_advance(slot);
+		le_wish_proof(w->wishes);
+	le_elect_advance(w, slot);
 }
 
 /* The proof shows that the key is not ours any more. */
 void
-le_elect_not_ours(int number)
+le_elect_not_ours(LeWorker *w, int number)
 {
 	LeSlot	   *slot = le_slot(number);
 
-	le_elect_feed(slot, LE_IN_NOT_OURS);
-	le_elect_advance(slot);
+	le_elect_feed(w, slot, LE_IN_NOT_OURS);
+	le_elect_advance(w, slot);
 }
 
 /* ---- the core and its actions ---- */
@@ -296,7 +297,7 @@ le_elect_not_ours(int number)
  * A hold-off that a caller asked for may be longer.
  */
 static void
-stay_away(LeSlot *slot)
+stay_away(LeWorker *w, LeSlot *slot)
 {
 	LeProgress *p = le_progress_of(le_slot_number(slot));
 	le_time		until;
@@ -309,7 +310,7 @@ stay_away(LeSlot *slot)
 	if (slot->hold_off_until >= until)
 		return;
 	slot->hold_off_until = until;
-	p->idles = le_candidacies.any_pause = true;
+	p->idles = w->candidacies->any_pause = true;
 }
 
 /*
@@ -318,12 +319,12 @@ stay_away(LeSlot *slot)
  * case this worker stalled in between.
  */
 static void
-end_term(LeSlot *slot, LeReason reason)
+end_term(LeWorker *w, LeSlot *slot, LeReason reason)
 {
-	stay_away(slot);
+	stay_away(w, slot);
 	le_end_term(slot, reason);
-	stay_away(slot);
-	le_pending_term_ended(slot);
+	stay_away(w, slot);
+	le_pending_term_ended(w, slot);
 }
 
 /* No further input follows. */
@@ -336,7 +337,7 @@ end_term(LeSlot *slot, LeReason reason)
  * feed: this one has to be done with first.
  */
 static LeInputKind
-step(LeSlot *slot, LeInput *input)
+step(LeWorker *w, LeSlot *slot, LeInput *input)
 {
 	LeElection	before PG_USED_FOR_ASSERTS_ONLY;
 	LeActions	act;
@@ -344,10 +345,10 @@ step(LeSlot *slot, LeInput *input)
 	bool		unsent;
 	LeInputKind next = NO_INPUT;
 
-	if (le_grant_open(slot))
-		le_elect_begin_terms(); /* finish the grants first */
+	if (le_grant_open(w, slot))
+		le_elect_begin_terms(w);	/* finish the grants first */
 	answered = slot->election.request;
-	unsent = le_acquire_waits(slot);
+	unsent = le_acquire_waits(w, slot);
 	input->now = le_now();
 	if (input->random == 0)
 		input->random = le_random();
@@ -357,69 +358,69 @@ step(LeSlot *slot, LeInput *input)
 	le_assert_holds(le_election_check(&before, input, &slot->election, &act));
 
 	if (act.unresolved && !unsent)
-		le_pending_unresolved(slot);	/* before the candidate changes */
+		le_pending_unresolved(w, slot);	/* before the candidate changes */
 	else if (act.unresolved && act.outcome == LE_UNKNOWN)
 		act.outcome = LE_UNAVAILABLE;	/* it was never sent */
 	if (act.term_ends && pg_atomic_read_u64(&slot->token) != 0)
-		end_term(slot, act.reason);
+		end_term(w, slot, act.reason);
 	if (act.term_drains)
 		le_drain_term(slot);
 	if (act.term_begins)
 	{
-		le_grant_add(slot, answered);
+		le_grant_add(w, slot, answered);
 		act.verdict = LE_SAY_NOTHING;	/* told when it has begun */
 	}
 	else if (act.deadline_moved)
 		le_move_deadline(slot);
 	if ((act.send == LE_SEND_ACQUIRE || act.send == LE_SEND_TAKE_OVER) &&
-		!le_choose_candidate(slot))
+		!le_choose_candidate(w, slot))
 		slot->candidate = LE_OWNER_NONE;	/* a grant is given back */
 	if (act.send != LE_SEND_NOTHING)
-		le_key_op_send(slot, &act, act.send == LE_SEND_READ ?
+		le_key_op_send(w, slot, &act, act.send == LE_SEND_READ ?
 					   read_answered : write_answered);
 	if (act.verdict == LE_SAY_RELEASED)
 		slot->end_confirmed = true;
 	if (act.verdict == LE_SAY_TOKEN_WENT_BACK)
-		token_refused(slot, act.reason == LE_REASON_TOKEN);
-	if (le_pass_verdict(slot, &act, answered) &&
+		token_refused(w, slot, act.reason == LE_REASON_TOKEN);
+	if (le_pass_verdict(w, slot, &act, answered) &&
 		slot->election.state == LE_WAITING)
 		next = LE_IN_WANT;
-	le_brief_refresh(slot);
+	le_brief_refresh(w->briefs, slot);
 	if (act.verdict == LE_SAY_TOKEN_WENT_BACK)
-		le_tell_fitness();
+		le_tell_fitness(w);
 	return next;
 }
 
 void
-le_elect_input(LeSlot *slot, LeInput *input)
+le_elect_input(LeWorker *w, LeSlot *slot, LeInput *input)
 {
-	LeInputKind next = step(slot, input);
+	LeInputKind next = step(w, slot, input);
 
 	while (next != NO_INPUT)
 	{
 		LeInput		following = {.kind = next};
 
-		next = step(slot, &following);
+		next = step(w, slot, &following);
 	}
-	if (le_waits_for_holder(le_slot_number(slot)))
-		le_wish_nodes(le_table->node.timing.lease / 4);
+	if (le_waits_for_holder(w->briefs, le_slot_number(slot)))
+		le_wish_nodes(w->wishes, le_table->node.timing.lease / 4);
 }
 
 /* ---- from a grant of the store to a term ---- */
 
 /* The token could not be kept on disk: give the grant back. */
 static void
-refuse_term(LeSlot *slot)
+refuse_term(LeWorker *w, LeSlot *slot)
 {
 	char		message[256];
 
-	set_error(slot, le_tokens_trouble());
+	set_error(slot, le_tokens_trouble(w->tokens));
 	snprintf(message, sizeof(message),
 			 "could not keep the fencing token of election \"%s\"",
 			 slot->name);
-	le_pending_refuse(slot, LE_ERRCODE_REFUSED, message, le_tokens_trouble(),
-					  LE_TOKENS_HINT);
-	le_elect_feed(slot, LE_IN_UNWANT);
+	le_pending_refuse(w, slot, LE_ERRCODE_REFUSED, message,
+					  le_tokens_trouble(w->tokens), LE_TOKENS_HINT);
+	le_elect_feed(w, slot, LE_IN_UNWANT);
 }
 
 /* The end of belief in a granted term. */
@@ -431,61 +432,61 @@ granted_until(const LeSlot *slot)
 }
 
 static void
-begin_term(LeSlot *slot, uint32 answered)
+begin_term(LeWorker *w, LeSlot *slot, uint32 answered)
 {
 	LeActions	act = {.verdict = LE_SAY_GRANTED};
 	le_time		now = le_now();
 
-	if (!le_candidate_waits(slot))
-		le_elect_feed(slot, LE_IN_UNWANT);
+	if (!le_candidate_waits(w, slot))
+		le_elect_feed(w, slot, LE_IN_UNWANT);
 	else if (!le_believes(now, granted_until(slot)))
 	{
 		/* The disk took so long that nothing of the lease is left. */
-		le_pending_unresolved(slot);
+		le_pending_unresolved(w, slot);
 		act.verdict = LE_SAY_FAILED;
 		act.outcome = LE_UNKNOWN;
-		(void) le_pass_verdict(slot, &act, answered);
-		le_elect_feed(slot, LE_IN_UNWANT);
+		(void) le_pass_verdict(w, slot, &act, answered);
+		le_elect_feed(w, slot, LE_IN_UNWANT);
 	}
 	else
 	{
-		le_begin_term(slot, now);
-		(void) le_pass_verdict(slot, &act, answered);
-		le_brief_refresh(slot);
+		le_begin_term(w, slot, now);
+		(void) le_pass_verdict(w, slot, &act, answered);
+		le_brief_refresh(w->briefs, slot);
 	}
-	le_elect_advance(slot);
+	le_elect_advance(w, slot);
 }
 
 /* Begin, or give back, the terms granted in this turn. */
 void
-le_elect_begin_terms(void)
+le_elect_begin_terms(LeWorker *w)
 {
-	le_grants_settle(begin_term, refuse_term);
+	le_grants_settle(w, begin_term, refuse_term);
 }
 
 /* ---- leases of single terms ---- */
 
 /* A renewal of the term's lease is on its way. */
 void
-le_elect_renewal_sent(LeSlot *slot)
+le_elect_renewal_sent(LeWorker *w, LeSlot *slot)
 {
 	le_election_renewal_sent(&slot->election);
-	le_brief_refresh(slot);
+	le_brief_refresh(w->briefs, slot);
 }
 
 /* The renewal got no turn and was not sent: it is due as before. */
 void
-le_elect_renewal_unsent(LeSlot *slot)
+le_elect_renewal_unsent(LeWorker *w, LeSlot *slot)
 {
 	le_election_renewal_unsent(&slot->election);
-	le_brief_refresh(slot);
+	le_brief_refresh(w->briefs, slot);
 }
 
 void
-le_elect_renew_now(LeSlot *slot)
+le_elect_renew_now(LeWorker *w, LeSlot *slot)
 {
 	le_election_renew_now(&slot->election, le_now());
-	le_brief_refresh(slot);
+	le_brief_refresh(w->briefs, slot);
 }
 
 /* ---- questions of backends ---- */
@@ -495,16 +496,17 @@ le_elect_renew_now(LeSlot *slot)
  * Without any it ends at once.
  */
 void
-le_elect_drain(LeSlot *slot, le_duration patience, le_duration grace)
+le_elect_drain(LeWorker *w, LeSlot *slot, le_duration patience,
+			   le_duration grace)
 {
 	LeInput		input = {.kind = LE_IN_DRAIN};
-	const LeBrief *brief = &le_briefs[le_slot_number(slot)];
+	const LeBrief *brief = &w->briefs[le_slot_number(slot)];
 	bool		told = brief->draining;
 
 	input.until = le_now() + patience + grace;
 	slot->drain_grace = grace;
-	le_elect_input(slot, &input);
-	le_elect_advance(slot);
+	le_elect_input(w, slot, &input);
+	le_elect_advance(w, slot);
 	if (brief->draining && !told)
 		ereport(LOG,
 				(errmsg("giving up election \"%s\" with fencing token " UINT64_FORMAT " when the transactions bound to it are done",
@@ -515,18 +517,18 @@ le_elect_drain(LeSlot *slot, le_duration patience, le_duration grace)
 
 /* The same, with the patience that the settings ask for. */
 void
-le_elect_give_up(LeSlot *slot)
+le_elect_give_up(LeWorker *w, LeSlot *slot)
 {
-	le_elect_drain(slot, le_drain_timeout * LE_MSEC, LE_DRAIN_GRACE);
+	le_elect_drain(w, slot, le_drain_timeout * LE_MSEC, LE_DRAIN_GRACE);
 }
 
 /* Do not contend for a while, not even for callers. */
 void
-le_elect_hold_off(LeSlot *slot, le_duration how_long)
+le_elect_hold_off(LeWorker *w, LeSlot *slot, le_duration how_long)
 {
 	slot->hold_off_until = le_now() + how_long;
 	le_progress_of(le_slot_number(slot))->idles = false;
-	le_candidacies.any_pause = true;
+	w->candidacies->any_pause = true;
 }
 
 /*
@@ -535,16 +537,17 @@ le_elect_hold_off(LeSlot *slot, le_duration how_long)
  * count.
  */
 bool
-le_elect_takes_part(const LeSlot *slot)
+le_elect_takes_part(LeWorker *w, const LeSlot *slot)
 {
 	return le_election_has_term(&slot->election) || slot->election.wanted ||
 		slot->campaign || slot->configured ||
-		slot->hold_off_until > le_now() || le_first_seeker(slot) != NULL;
+		slot->hold_off_until > le_now() || le_first_seeker(w, slot) != NULL;
 }
 
 /* "within" is the progress_within of its terms, also of the present one. */
 void
-le_elect_set_campaign(LeSlot *slot, bool campaign, le_duration within)
+le_elect_set_campaign(LeWorker *w, LeSlot *slot, bool campaign,
+					  le_duration within)
 {
 	LeProgress *p = le_progress_of(le_slot_number(slot));
 
@@ -554,15 +557,15 @@ le_elect_set_campaign(LeSlot *slot, bool campaign, le_duration within)
 		p->within = within;
 	if (campaign && slot->candidate == LE_OWNER_NODE)
 		p->candidate_within = within;
-	le_brief_refresh(slot);
+	le_brief_refresh(w->briefs, slot);
 }
 
 /* A later caller relies on the term, with a progress_within of its own. */
 void
-le_elect_shorten_progress(LeSlot *slot, le_duration within)
+le_elect_shorten_progress(LeWorker *w, LeSlot *slot, le_duration within)
 {
 	le_progress_shorten(le_slot_number(slot), within);
-	le_brief_refresh(slot);
+	le_brief_refresh(w->briefs, slot);
 }
 
 /*
@@ -570,7 +573,7 @@ le_elect_shorten_progress(LeSlot *slot, le_duration within)
  * new slot starts without the counts of its former name.
  */
 LeSlot *
-le_elect_slot(const char *election)
+le_elect_slot(LeWorker *w, const char *election)
 {
 	bool		added;
 	LeSlot	   *slot = le_find_or_add_slot(election, &added);
@@ -581,10 +584,10 @@ le_elect_slot(const char *election)
 	{
 		le_stat_forget(le_slot_number(slot));
 		le_progress_forget(le_slot_number(slot));
-		le_brief_refresh(slot);
+		le_brief_refresh(w->briefs, slot);
 	}
 	slot->election.token_floor = Max(slot->election.token_floor,
-									 le_token_floor(election));
+									 le_token_floor(w->tokens, election));
 	return slot;
 }
 
@@ -597,7 +600,7 @@ le_elect_slot(const char *election)
  * may fail for it until then.
  */
 void
-le_elect_settle(LeSlot *slot)
+le_elect_settle(LeWorker *w, LeSlot *slot)
 {
 	uint64		token = pg_atomic_read_u64(&slot->token);
 
@@ -608,7 +611,7 @@ le_elect_settle(LeSlot *slot)
 	if (token != slot->election.token)
 	{
 		if (token != 0)
-			stay_away(slot);
+			stay_away(w, slot);
 		le_begin_change(slot);
 		pg_atomic_write_u64(&slot->deadline, 0);
 		pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);

@@ -22,7 +22,7 @@
 
 /* A proof moved the deadline of every term; 0 ends all belief. */
 void
-le_elect_deadline(le_time deadline)
+le_elect_deadline(LeWorker *w, le_time deadline)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -33,29 +33,19 @@ le_elect_deadline(le_time deadline)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		if (!le_briefs[i].has_term)
+		if (!w->briefs[i].has_term)
 			continue;
 		pg_atomic_write_u64(&slot->deadline, deadline);
 		slot->renewed_at = now;
 	}
 }
 
-/* For le_elect_refresh(): the slots that the setting names. */
-static bool *named;
-
+/* For le_each_campaign(); "arg": the worker. */
 static void
-mark_named(const char *election)
+mark_configured(const char *election, void *arg)
 {
-	LeSlot	   *slot = le_find_slot(election);
-
-	if (slot != NULL)
-		named[le_slot_number(slot)] = true;
-}
-
-static void
-mark_configured(const char *election)
-{
-	LeSlot	   *slot = le_elect_slot(election);
+	LeWorker   *w = arg;
+	LeSlot	   *slot = le_elect_slot(w, election);
 
 	if (slot == NULL)
 		ereport(LOG,
@@ -66,16 +56,28 @@ mark_configured(const char *election)
 	else
 	{
 		slot->configured = true;
-		le_brief_refresh(slot);
+		le_brief_refresh(w->briefs, slot);
 	}
+}
+
+/* The same; "arg": by slot, whether the setting names it. */
+static void
+mark_named(const char *election, void *arg)
+{
+	bool	   *named = arg;
+	LeSlot	   *slot = le_find_slot(election);
+
+	if (slot != NULL)
+		named[le_slot_number(slot)] = true;
 }
 
 /* Clear slots that the setting no longer names, in one pass over the list. */
 static void
-sweep_configured(void)
+sweep_configured(LeWorker *w)
 {
-	named = palloc0(le_table->nslots * sizeof(bool));
-	le_each_campaign(mark_named);
+	bool	   *named = palloc0(le_table->nslots * sizeof(bool));
+
+	le_each_campaign(mark_named, named);
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		LeSlot	   *slot = le_slot(i);
@@ -83,44 +85,44 @@ sweep_configured(void)
 		if (!slot->configured || named[i])
 			continue;
 		slot->configured = false;
-		le_brief_refresh(slot);
+		le_brief_refresh(w->briefs, slot);
 		if (le_owner_of(slot) == LE_OWNER_NODE && !slot->campaign)
-			le_elect_give_up(slot);
+			le_elect_give_up(w, slot);
 	}
 	pfree(named);
-	named = NULL;
 }
 
 /* After a reload, a promotion, or any other event that concerns them all. */
 void
-le_elect_refresh(void)
+le_elect_refresh(LeWorker *w)
 {
 	char		why[LE_MAX_ERROR_LEN + 1];
 	int			sqlstate;
 
-	le_candidacies.may_lead = le_may_lead(why, sizeof(why), &sqlstate);
-	sweep_configured();
-	le_each_campaign(mark_configured);
+	w->candidacies->may_lead = le_may_lead(why, sizeof(why), &sqlstate);
+	sweep_configured(w);
+	le_each_campaign(mark_configured, w);
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		le_brief_refresh(le_slot(i));	/* progress_within may have changed */
-		if (!le_candidacies.may_lead && le_briefs[i].has_term)
-			le_elect_give_up(le_slot(i));
-		le_elect_advance(le_slot(i));
+		/* progress_within may have changed */
+		le_brief_refresh(w->briefs, le_slot(i));
+		if (!w->candidacies->may_lead && w->briefs[i].has_term)
+			le_elect_give_up(w, le_slot(i));
+		le_elect_advance(w, le_slot(i));
 	}
 	le_set_trouble(LE_TROUBLE_SETTINGS,
-				   le_candidacies.may_lead || sqlstate != LE_ERRCODE_REFUSED ?
+				   w->candidacies->may_lead || sqlstate != LE_ERRCODE_REFUSED ?
 				   "" : why);
-	le_tell_fitness();
+	le_tell_fitness(w);
 }
 
 /* Backends have withdrawn questions, or ended: recheck active elections. */
 void
-le_elect_recheck(void)
+le_elect_recheck(LeWorker *w)
 {
 	for (int i = 0; i < le_table->nused; i++)
-		if (le_briefs[i].active)
-			le_elect_advance(le_slot(i));
+		if (w->briefs[i].active)
+			le_elect_advance(w, le_slot(i));
 }
 
 /*
@@ -128,17 +130,17 @@ le_elect_recheck(void)
  * is no session yet, so there is no term and nothing is under way.
  */
 void
-le_elect_moved(void)
+le_elect_moved(LeWorker *w)
 {
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		slot->election.token_floor = le_token_floor(slot->name);
+		slot->election.token_floor = le_token_floor(w->tokens, slot->name);
 		slot->election.refused_until = 0;
 		slot->campaign_after = 0;
 		slot->refused_token = 0;
-		le_brief_refresh(slot);
+		le_brief_refresh(w->briefs, slot);
 	}
 }
 
@@ -160,42 +162,42 @@ pick(int i, int n, int *numbers, const char **names)
  * renewal, then the others in rotation.
  */
 int
-le_elect_pick_held(int max, int *numbers, const char **names)
+le_elect_pick_held(LeWorker *w, int max, int *numbers, const char **names)
 {
-	static int	cursor = 0;
 	int			n = 0;
 	int			total = le_table->nused;
 
 	for (int i = 0; i < total && n < max; i++)
-		if (le_briefs[i].has_term && le_renewal_asked(i))
+		if (w->briefs[i].has_term && le_renewal_asked(w, i))
 			n = pick(i, n, numbers, names);
 	for (int k = 0; k < total && n < max; k++)
 	{
-		cursor = (cursor + 1) % total;
-		if (le_briefs[cursor].has_term)
-			n = pick(cursor, n, numbers, names);
+		w->proved_slot = (w->proved_slot + 1) % total;
+		if (w->briefs[w->proved_slot].has_term)
+			n = pick(w->proved_slot, n, numbers, names);
 	}
 	return n;
 }
 
 /* The proof sent at this time covers these elections. */
 void
-le_elect_proved(le_time sent, const int *numbers, int n)
+le_elect_proved(LeWorker *w, le_time sent, const int *numbers, int n)
 {
-	le_pending_proved(sent, numbers, n);
+	le_pending_proved(w, sent, numbers, n);
 	for (int i = 0; i < n; i++)
-		le_elect_advance(le_slot(numbers[i]));
+		le_elect_advance(w, le_slot(numbers[i]));
 }
 
 /* A proof is about every term, however many keys it names. */
 void
-le_elect_count_proof(le_time sent, LeOutcome outcome, bool renewed)
+le_elect_count_proof(LeWorker *w, le_time sent, LeOutcome outcome,
+					 bool renewed)
 {
 	if (le_configured_store()->key_leases)
 		return;					/* it exists in name only */
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		if (!le_briefs[i].has_term)
+		if (!w->briefs[i].has_term)
 			continue;
 		le_stat_answer(i, sent, outcome);
 		if (renewed)
@@ -204,10 +206,10 @@ le_elect_count_proof(le_time sent, LeOutcome outcome, bool renewed)
 }
 
 bool
-le_elect_any_renewal_due(le_time now)
+le_elect_any_renewal_due(LeWorker *w, le_time now)
 {
 	for (int i = 0; i < le_table->nused; i++)
-		if (le_briefs[i].renew_at != 0 && now >= le_briefs[i].renew_at)
+		if (w->briefs[i].renew_at != 0 && now >= w->briefs[i].renew_at)
 			return true;
 	return false;
 }
@@ -216,43 +218,43 @@ le_elect_any_renewal_due(le_time now)
 
 /* Does this node lead, or seek to lead, any election? */
 bool
-le_elect_need_session(void)
+le_elect_need_session(LeWorker *w)
 {
 
 	for (int i = 0; i < le_table->nused; i++)
-		if (le_briefs[i].active ||
-			(le_briefs[i].candidate && le_sought(le_slot(i))))
+		if (w->briefs[i].active ||
+			(w->briefs[i].candidate && le_sought(w, le_slot(i))))
 			return true;
-	return le_any_seeker(le_sought);
+	return le_any_seeker(w, le_sought);
 }
 
 /* Could the watch tell the fate of any election? */
 bool
-le_elect_need_watch(void)
+le_elect_need_watch(LeWorker *w)
 {
-	if (le_candidacies.list_by != 0)
+	if (w->candidacies->list_by != 0)
 		return true;
 	for (int i = 0; i < le_table->nused; i++)
-		if (le_briefs[i].active)
+		if (w->briefs[i].active)
 			return true;
 	return false;
 }
 
 bool
-le_elect_waits_for_holder(void)
+le_elect_waits_for_holder(LeWorker *w)
 {
 	for (int i = 0; i < le_table->nused; i++)
-		if (le_waits_for_holder(i))
+		if (le_waits_for_holder(w->briefs, i))
 			return true;
 	return false;
 }
 
 /* Does a candidacy wait for a key that is another's, or was lately? */
 bool
-le_elect_any_waiting(void)
+le_elect_any_waiting(LeWorker *w)
 {
 	for (int i = 0; i < le_table->nused; i++)
-		if (le_briefs[i].waiting)
+		if (w->briefs[i].waiting)
 			return true;
 	return false;
 }
@@ -264,7 +266,7 @@ le_elect_any_waiting(void)
  * for transactions that are about to commit, a quarter for the store.
  */
 void
-le_elect_release_all(bool patiently)
+le_elect_release_all(LeWorker *w, bool patiently)
 {
 	le_duration time = le_shutdown_timeout * LE_MSEC;
 	le_duration patience = patiently ? time / 2 : 0;
@@ -272,18 +274,18 @@ le_elect_release_all(bool patiently)
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		le_slot(i)->hold_off_until = le_now() + 3600 * LE_SEC;
-		if (le_briefs[i].has_term)
-			le_elect_drain(le_slot(i), patience, time / 4);
-		else if (le_briefs[i].active)
-			le_elect_feed(le_slot(i), LE_IN_UNWANT);
+		if (w->briefs[i].has_term)
+			le_elect_drain(w, le_slot(i), patience, time / 4);
+		else if (w->briefs[i].active)
+			le_elect_feed(w, le_slot(i), LE_IN_UNWANT);
 	}
 }
 
 bool
-le_elect_all_released(void)
+le_elect_all_released(LeWorker *w)
 {
 	for (int i = 0; i < le_table->nused; i++)
-		if (le_briefs[i].active)
+		if (w->briefs[i].active)
 			return false;
 	return true;
 }

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "utils/memutils.h"
 
 #include "settings.h"
 #include "shmem/bound.h"
@@ -34,18 +35,31 @@
 /* Pause between attempts to keep tokens on disk after a failure. */
 #define TOKENS_PAUSE	(5 * LE_SEC)
 
-/* With more candidacies, a list of all keys takes less than reading each. */
-int			le_list_from = 8;
+struct LeElectTimers
+{
+	LeSweep		seeking;
+	LeSweep		rechecking;
+	LeSweep		looking;
+	le_time		tokens_try_at;
+	bool		tokens_kept;	/* when that was last looked at */
+};
 
-static void seek(int number);
-static void recheck(int number);
-static void look(int number);
+static void seek(LeWorker *w, int number);
+static void recheck(LeWorker *w, int number);
+static void look(LeWorker *w, int number);
 
-static LeSweep seeking = {.look = seek};
-static LeSweep rechecking = {.look = recheck};
-static LeSweep looking = {.look = look};
+LeElectTimers *
+le_elect_timers_new(void)
+{
+	LeElectTimers *timers = MemoryContextAllocZero(TopMemoryContext,
+												   sizeof(LeElectTimers));
 
-static le_time tokens_try_at = 0;
+	timers->seeking.look = seek;
+	timers->rechecking.look = recheck;
+	timers->looking.look = look;
+	timers->tokens_kept = true;
+	return timers;
+}
 
 /* ---- tokens ---- */
 
@@ -54,32 +68,31 @@ static le_time tokens_try_at = 0;
  * can be kept again: candidacies that stopped for it resume.
  */
 static void
-note_tokens(void)
+note_tokens(LeWorker *w)
 {
-	static bool kept = true;
-	bool		before = kept;
+	bool		kept = le_tokens_trouble(w->tokens)[0] == '\0';
 
-	kept = le_tokens_trouble()[0] == '\0';
-	if (kept == before)
+	if (kept == w->elect_timers->tokens_kept)
 		return;
-	le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
+	w->elect_timers->tokens_kept = kept;
+	le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble(w->tokens));
 	if (kept)
-		le_elect_refresh();
-	le_tell_fitness();
+		le_elect_refresh(w);
+	le_tell_fitness(w);
 }
 
 /* Can tokens be kept on disk?  After a failure, try again. */
 bool
-le_elect_can_begin(void)
+le_elect_can_begin(LeWorker *w)
 {
-	if (le_tokens_trouble()[0] != '\0')
+	if (le_tokens_trouble(w->tokens)[0] != '\0')
 	{
-		tokens_try_at = le_now() + TOKENS_PAUSE;
-		if (!le_tokens_try())
-			le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
+		w->elect_timers->tokens_try_at = le_now() + TOKENS_PAUSE;
+		if (!le_tokens_try(w->tokens))
+			le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble(w->tokens));
 	}
-	note_tokens();
-	return le_tokens_trouble()[0] == '\0';
+	note_tokens(w);
+	return le_tokens_trouble(w->tokens)[0] == '\0';
 }
 
 /* ---- timers ---- */
@@ -91,24 +104,24 @@ le_elect_can_begin(void)
  * a read has shown another state since.
  */
 static void
-look_again(LeSlot *slot)
+look_again(LeWorker *w, LeSlot *slot)
 {
 	LeInput		input = {.kind = LE_IN_SEEN};
-	const LeKey *key = le_cache_key(slot->name);
+	const LeKey *key = le_cache_key(w->cache, slot->name);
 	LeKeyView	view;
 	uint64		as_of;
 
 	slot->election.timer_at = 0;
 	if (slot->election.failures > 0 ||
-		!le_cache_lately(le_table->node.timing.lease, &as_of) ||
+		!le_cache_lately(w->cache, le_table->node.timing.lease, &as_of) ||
 		slot->holder_index != (key == NULL ? 0 : key->index))
 	{
-		le_elect_feed(slot, LE_IN_TIMER);
+		le_elect_feed(w, slot, LE_IN_TIMER);
 		return;
 	}
-	le_make_view(&view, key, key == NULL ? as_of : Max(as_of, key->index));
+	le_make_view(w, &view, key, key == NULL ? as_of : Max(as_of, key->index));
 	input.view = &view;
-	le_elect_input(slot, &input);
+	le_elect_input(w, slot, &input);
 }
 
 /*
@@ -116,12 +129,12 @@ look_again(LeSlot *slot)
  * Another node is to have the election.
  */
 static void
-give_up_useless(LeSlot *slot)
+give_up_useless(LeWorker *w, LeSlot *slot)
 {
 	int			number = le_slot_number(slot);
 
 	le_progress_of(number)->useless = le_progress_limit(number);
-	le_elect_give_up(slot);
+	le_elect_give_up(w, slot);
 }
 
 /*
@@ -139,109 +152,112 @@ commit_outlasts_drain(const LeSlot *slot)
 }
 
 static void
-run_slot_timer(int i, le_time now)
+run_slot_timer(LeWorker *w, int i, le_time now)
 {
 	LeSlot	   *slot = le_slot(i);
 
-	if (le_briefs[i].deadline != 0 && now >= le_briefs[i].deadline)
+	if (w->briefs[i].deadline != 0 && now >= w->briefs[i].deadline)
 	{
-		le_elect_feed(slot, LE_IN_EXPIRED);
-		le_elect_advance(slot);
+		le_elect_feed(w, slot, LE_IN_EXPIRED);
+		le_elect_advance(w, slot);
 	}
-	if (le_briefs[i].timer != 0 && now >= le_briefs[i].timer)
+	if (w->briefs[i].timer != 0 && now >= w->briefs[i].timer)
 	{
 		bool		outlasted = commit_outlasts_drain(slot);
 
 		slot->election.timer_at = outlasted ? now + DRAIN_POLL : 0;
-		le_brief_refresh(slot);
+		le_brief_refresh(w->briefs, slot);
 		if (outlasted)
-			le_elect_advance(slot);
+			le_elect_advance(w, slot);
 		else if (slot->election.state != LE_WAITING)
-			le_elect_feed(slot, LE_IN_TIMER);
+			le_elect_feed(w, slot, LE_IN_TIMER);
 		else if (le_session_live())
-			look_again(slot);	/* if not, le_elect_node_live() asks again */
+			look_again(w, slot);	/* if not, le_elect_node_live() asks
+									 * again */
 	}
-	if (le_briefs[i].progress_due != 0 && now >= le_briefs[i].progress_due)
+	if (w->briefs[i].progress_due != 0 && now >= w->briefs[i].progress_due)
 	{
-		le_brief_refresh(slot);
-		if (le_briefs[i].progress_due != 0 && now >= le_briefs[i].progress_due)
-			give_up_useless(slot);
+		le_brief_refresh(w->briefs, slot);
+		if (w->briefs[i].progress_due != 0 && now >= w->briefs[i].progress_due)
+			give_up_useless(w, slot);
 	}
 }
 
 static void
-end_hold_offs(le_time now)
+end_hold_offs(LeWorker *w, le_time now)
 {
-	if (!le_candidacies.any_pause)
+	if (!w->candidacies->any_pause)
 		return;
-	le_candidacies.any_pause = false;
+	w->candidacies->any_pause = false;
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		LeSlot	   *slot = le_slot(i);
 
 		if (slot->hold_off_until > now || slot->campaign_after > now)
-			le_candidacies.any_pause = true;
+			w->candidacies->any_pause = true;
 		if (slot->hold_off_until != 0 && now >= slot->hold_off_until)
 			slot->hold_off_until = 0;
 		else if (slot->campaign_after != 0 && now >= slot->campaign_after)
 			slot->campaign_after = 0;
 		else
 			continue;
-		le_elect_advance(slot);
+		le_elect_advance(w, slot);
 	}
 }
 
 void
-le_elect_run_timers(void)
+le_elect_run_timers(LeWorker *w)
 {
 	le_time		now = le_now();
 	char		why[256];
 	int			sqlstate;
 
-	if (now >= tokens_try_at)
-		(void) le_elect_can_begin();
-	note_tokens();
+	if (now >= w->elect_timers->tokens_try_at)
+		(void) le_elect_can_begin(w);
+	note_tokens(w);
 	/* A promotion comes without a message. */
-	if (le_candidacies.may_lead != le_may_lead(why, sizeof(why), &sqlstate))
-		le_elect_refresh();
-	if (le_candidacies.list_by != 0 && now >= le_candidacies.list_by)
-		le_elect_listed();
+	if (w->candidacies->may_lead != le_may_lead(why, sizeof(why), &sqlstate))
+		le_elect_refresh(w);
+	if (w->candidacies->list_by != 0 && now >= w->candidacies->list_by)
+		le_elect_listed(w);
 	for (int i = 0; i < le_table->nused; i++)
-		if (le_briefs[i].next != 0 && now >= le_briefs[i].next)
-			run_slot_timer(i, now);
-	end_hold_offs(now);
+		if (w->briefs[i].next != 0 && now >= w->briefs[i].next)
+			run_slot_timer(w, i, now);
+	end_hold_offs(w, now);
 	for (int i = 0; i < le_table->nused; i++)
-		if (le_briefs[i].draining)
-			le_elect_advance(le_slot(i));
+		if (w->briefs[i].draining)
+			le_elect_advance(w, le_slot(i));
 }
 
 le_time
-le_elect_timer(void)
+le_elect_timer(LeWorker *w)
 {
-	le_time		next = le_candidacies.list_by;
+	LeElectTimers *elect_timers = w->elect_timers;
+	le_time		next = w->candidacies->list_by;
 	bool		campaigning = false;
 
-	le_briefs_check();
-	if (seeking.under_way || rechecking.under_way || looking.under_way)
+	le_briefs_check(w->briefs);
+	if (elect_timers->seeking.under_way ||
+		elect_timers->rechecking.under_way || elect_timers->looking.under_way)
 		return le_now();
 
-	if (le_tokens_trouble()[0] != '\0')
-		next = le_earliest(next, tokens_try_at);
+	if (le_tokens_trouble(w->tokens)[0] != '\0')
+		next = le_earliest(next, elect_timers->tokens_try_at);
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		if (le_briefs[i].next != 0 && (next == 0 || le_briefs[i].next < next))
-			next = le_briefs[i].next;
-		if (le_briefs[i].draining)
+		if (w->briefs[i].next != 0 && (next == 0 || w->briefs[i].next < next))
+			next = w->briefs[i].next;
+		if (w->briefs[i].draining)
 			next = le_earliest(next, le_now() + DRAIN_POLL);
-		if (le_candidacies.any_pause)
+		if (w->candidacies->any_pause)
 		{
 			next = le_earliest(next, le_slot(i)->hold_off_until);
 			next = le_earliest(next, le_slot(i)->campaign_after);
 		}
-		campaigning = campaigning || le_briefs[i].candidate;
+		campaigning = campaigning || w->briefs[i].candidate;
 	}
 	/* Nobody tells a worker that its standby was promoted. */
-	if (campaigning && !le_candidacies.may_lead && RecoveryInProgress())
+	if (campaigning && !w->candidacies->may_lead && RecoveryInProgress())
 		next = le_earliest(next, le_now() + LE_SEC);
 	return next;
 }
@@ -249,13 +265,13 @@ le_elect_timer(void)
 /* ---- sweeps ---- */
 
 static void
-seek(int number)
+seek(LeWorker *w, int number)
 {
 	LeSlot	   *slot = le_slot(number);
 
-	le_elect_advance(slot);
-	if (slot->election.state == LE_WAITING && !le_awaits_list(slot))
-		le_elect_feed(slot, LE_IN_WANT);
+	le_elect_advance(w, slot);
+	if (slot->election.state == LE_WAITING && !le_awaits_list(w, slot))
+		le_elect_feed(w, slot, LE_IN_WANT);
 }
 
 /*
@@ -263,77 +279,82 @@ seek(int number)
  * Many candidacies wait until the list of keys has shown the free ones.
  */
 void
-le_elect_node_live(void)
+le_elect_node_live(LeWorker *w)
 {
+	LeElectTimers *elect_timers = w->elect_timers;
 	int			candidates = 0;
 
-	le_pending_session_live();
+	le_pending_session_live(w);
 	for (int i = 0; i < le_table->nused; i++)
-		candidates += le_briefs[i].candidate ? 1 : 0;
-	le_candidacies.list_by = 0;
-	if (candidates > le_list_from &&
+		candidates += w->briefs[i].candidate ? 1 : 0;
+	w->candidacies->list_by = 0;
+	if (candidates > w->limits->list_from &&
 		le_configured_store()->watching == LE_WATCH_ALL)
-		le_candidacies.list_by = le_now() +
+		w->candidacies->list_by = le_now() +
 			le_table->node.timing.request_timeout;
-	le_sweep_start(&seeking);
-	le_sweep_go_on(&seeking);
+	le_sweep_start(&elect_timers->seeking);
+	le_sweep_go_on(w, &elect_timers->seeking);
 }
 
 /* The list has come, or cannot be had. */
 void
-le_elect_listed(void)
+le_elect_listed(LeWorker *w)
 {
-	if (le_candidacies.list_by == 0)
+	LeElectTimers *elect_timers = w->elect_timers;
+
+	if (w->candidacies->list_by == 0)
 		return;
-	le_candidacies.list_by = 0;
-	le_sweep_start(&seeking);
-	le_sweep_go_on(&seeking);
+	w->candidacies->list_by = 0;
+	le_sweep_start(&elect_timers->seeking);
+	le_sweep_go_on(w, &elect_timers->seeking);
 }
 
 static void
-recheck_holder(LeSlot *slot)
+recheck_holder(LeWorker *w, LeSlot *slot)
 {
 	const LeNodeInfo *holder = le_cache_node(slot->holder_session);
 	LeInput		input = {.kind = LE_IN_HOLDER};
 
 	if (!le_takes_over() || holder == NULL)
 		return;
-	input.silent_at = le_cache_silent_at(holder);
+	input.silent_at = le_cache_silent_at(w->cache, holder);
 	if (holder->revoked)
-		look_again(slot);		/* and take it */
+		look_again(w, slot);	/* and take it */
 	else
-		le_elect_input(slot, &input);
+		le_elect_input(w, slot, &input);
 }
 
 static void
-recheck(int number)
+recheck(LeWorker *w, int number)
 {
 	LeSlot	   *slot = le_slot(number);
 
-	if (le_waits_for_holder(number))
-		recheck_holder(slot);
-	else if (le_briefs[number].active && slot->election.state == LE_WAITING &&
+	if (le_waits_for_holder(w->briefs, number))
+		recheck_holder(w, slot);
+	else if (w->briefs[number].active && slot->election.state == LE_WAITING &&
 			 slot->election.seen_index != 0)
-		look_again(slot);
+		look_again(w, slot);
 }
 
 /* The node keys have news about holders whose terms candidates wait for. */
 void
-le_elect_recheck_waiting(void)
+le_elect_recheck_waiting(LeWorker *w)
 {
+	LeElectTimers *elect_timers = w->elect_timers;
+
 	if (le_session_live())
 	{
-		le_sweep_start(&rechecking);
-		le_sweep_go_on(&rechecking);
+		le_sweep_start(&elect_timers->rechecking);
+		le_sweep_go_on(w, &elect_timers->rechecking);
 	}
 }
 
 static void
-look(int number)
+look(LeWorker *w, int number)
 {
-	if (le_briefs[number].active &&
+	if (w->briefs[number].active &&
 		le_slot(number)->election.state == LE_WAITING)
-		look_again(le_slot(number));
+		look_again(w, le_slot(number));
 }
 
 /*
@@ -341,32 +362,39 @@ look(int number)
  * of the loop for each at its own time.
  */
 void
-le_elect_look(void)
+le_elect_look(LeWorker *w)
 {
+	LeElectTimers *elect_timers = w->elect_timers;
+
 	if (le_session_live())
 	{
-		le_sweep_start(&looking);
-		le_sweep_go_on(&looking);
+		le_sweep_start(&elect_timers->looking);
+		le_sweep_go_on(w, &elect_timers->looking);
 	}
 }
 
 /* Continue the unfinished sweeps over all elections. */
 void
-le_elect_go_on(void)
+le_elect_go_on(LeWorker *w)
 {
-	le_sweep_go_on(&seeking);
-	le_sweep_go_on(&rechecking);
-	le_sweep_go_on(&looking);
+	LeElectTimers *elect_timers = w->elect_timers;
+
+	le_sweep_go_on(w, &elect_timers->seeking);
+	le_sweep_go_on(w, &elect_timers->rechecking);
+	le_sweep_go_on(w, &elect_timers->looking);
 }
 
 /* ---- the end of the session, and the start of a worker ---- */
 
 void
-le_elect_node_ended(LeReason reason)
+le_elect_node_ended(LeWorker *w, LeReason reason)
 {
-	le_grants_forget();
-	le_candidacies.list_by = 0;
-	seeking.under_way = rechecking.under_way = looking.under_way = false;
+	LeElectTimers *elect_timers = w->elect_timers;
+
+	le_grants_forget(w);
+	w->candidacies->list_by = 0;
+	elect_timers->seeking.under_way = elect_timers->rechecking.under_way =
+		elect_timers->looking.under_way = false;
 
 	/*
 	 * All belief ends, and the backends concerned are told, before the first
@@ -376,7 +404,7 @@ le_elect_node_ended(LeReason reason)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		if (!le_briefs[i].has_term)
+		if (!w->briefs[i].has_term)
 			continue;
 		pg_atomic_write_u64(&slot->deadline, 0);
 		le_bound_nudge(i, pg_atomic_read_u64(&slot->token),
@@ -387,8 +415,8 @@ le_elect_node_ended(LeReason reason)
 		LeInput		input = {.kind = LE_IN_NODE_ENDED};
 
 		input.reason = reason;
-		if (le_briefs[i].active)
-			le_elect_input(le_slot(i), &input);
+		if (w->briefs[i].active)
+			le_elect_input(w, le_slot(i), &input);
 	}
 }
 
@@ -397,20 +425,20 @@ le_elect_node_ended(LeReason reason)
  * their outcome is unknown.
  */
 static void
-resume(LeSlot *slot)
+resume(LeWorker *w, LeSlot *slot)
 {
 	LeElection *e = &slot->election;
 	LeInput		input = {0};
 
 	le_election_resume(e, le_now());
-	le_brief_refresh(slot);
+	le_brief_refresh(w->briefs, slot);
 	switch (e->state)
 	{
 		case LE_ACQUIRING:
 		case LE_PUBLISHING:
 		case LE_RELEASING:
 			input.kind = LE_IN_UNKNOWN;
-			le_elect_input(slot, &input);
+			le_elect_input(w, slot, &input);
 			break;
 		case LE_READING:
 		case LE_ACQUIRE_UNSURE:
@@ -418,7 +446,7 @@ resume(LeSlot *slot)
 		case LE_RELEASE_UNSURE:
 			input.kind = LE_IN_READ_FAILED;
 			input.outcome = LE_UNAVAILABLE;
-			le_elect_input(slot, &input);
+			le_elect_input(w, slot, &input);
 			break;
 		default:
 			break;
@@ -426,22 +454,20 @@ resume(LeSlot *slot)
 }
 
 void
-le_elect_start(void)
+le_elect_start(LeWorker *w)
 {
-	le_briefs_start();
-	le_grants_start();
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		le_elect_settle(le_slot(i));
-		le_brief_refresh(le_slot(i));
+		le_elect_settle(w, le_slot(i));
+		le_brief_refresh(w->briefs, le_slot(i));
 	}
 	le_bound_nudge_all();
-	le_candidacies.any_pause = true;
-	le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble());
+	w->candidacies->any_pause = true;
+	le_set_trouble(LE_TROUBLE_TOKENS, le_tokens_trouble(w->tokens));
 	/* The worker before may have gone while it was ending the terms. */
 	if (!le_session_live())
-		le_elect_node_ended(LE_REASON_EXPIRED);
+		le_elect_node_ended(w, LE_REASON_EXPIRED);
 	for (int i = 0; i < le_table->nused; i++)
-		resume(le_slot(i));
-	le_elect_refresh();
+		resume(w, le_slot(i));
+	le_elect_refresh(w);
 }

@@ -16,28 +16,35 @@
 #include "worker/lead/grants.h"
 #include "worker/lead/pending.h"
 
-static uint32 *granted;			/* request of the acquire that begins the
-								 * slot's term; 0: none */
-static bool any_granted = false;
-
-void
-le_grants_start(void)
+struct LeGrants
 {
-	granted = MemoryContextAllocZero(TopMemoryContext,
-									 le_table->nslots * sizeof(uint32));
+	bool		any;
+	uint32		granted[FLEXIBLE_ARRAY_MEMBER]; /* by slot: request of the
+												 * acquire that begins its
+												 * term; 0: none */
+};
+
+LeGrants *
+le_grants_new(void)
+{
+	return MemoryContextAllocZero(TopMemoryContext,
+								  offsetof(LeGrants, granted) +
+								  le_table->nslots * sizeof(uint32));
 }
 
 void
-le_grant_add(const LeSlot *slot, uint32 answered)
+le_grant_add(LeWorker *w, const LeSlot *slot, uint32 answered)
 {
-	granted[le_slot_number(slot)] = answered;
-	any_granted = true;
+	LeGrants   *grants = w->grants;
+
+	grants->granted[le_slot_number(slot)] = answered;
+	grants->any = true;
 }
 
 bool
-le_grant_open(const LeSlot *slot)
+le_grant_open(LeWorker *w, const LeSlot *slot)
 {
-	return granted[le_slot_number(slot)] != 0;
+	return w->grants->granted[le_slot_number(slot)] != 0;
 }
 
 /*
@@ -46,32 +53,35 @@ le_grant_open(const LeSlot *slot)
  * takes its tokens from the write-ahead log, which is flushed already.
  */
 void
-le_grants_settle(void (*begin) (LeSlot *slot, uint32 answered),
-				 void (*refuse) (LeSlot *slot))
+le_grants_settle(LeWorker *w,
+				 void (*begin) (LeWorker *w, LeSlot *slot, uint32 answered),
+				 void (*refuse) (LeWorker *w, LeSlot *slot))
 {
+	LeGrants   *grants = w->grants;
 	bool		kept;
 
-	if (!any_granted)
+	if (!grants->any)
 	{
-		(void) le_tokens_keep(false);	/* tokens of other nodes */
+		(void) le_tokens_keep(w->tokens, false);	/* tokens of other nodes */
 		return;
 	}
 	for (int i = 0; i < le_table->nused; i++)
-		if (granted[i] != 0)
-			le_token_seen(le_slot(i)->name, le_slot(i)->election.token);
-	kept = le_tokens_keep(le_configured_store()->between_instances);
-	any_granted = false;
+		if (grants->granted[i] != 0)
+			le_token_seen(w->tokens, le_slot(i)->name,
+						  le_slot(i)->election.token);
+	kept = le_tokens_keep(w->tokens, le_configured_store()->between_instances);
+	grants->any = false;
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		uint32		answered = granted[i];
+		uint32		answered = grants->granted[i];
 
-		granted[i] = 0;
+		grants->granted[i] = 0;
 		if (answered == 0)
 			continue;
 		if (kept)
-			begin(le_slot(i), answered);
+			begin(w, le_slot(i), answered);
 		else
-			refuse(le_slot(i));
+			refuse(w, le_slot(i));
 	}
 }
 
@@ -80,13 +90,15 @@ le_grants_settle(void (*begin) (LeSlot *slot, uint32 answered),
  * what others have seen meanwhile.
  */
 void
-le_grants_forget(void)
+le_grants_forget(LeWorker *w)
 {
+	LeGrants   *grants = w->grants;
+
 	for (int i = 0; i < le_table->nused; i++)
-		if (granted[i] != 0)
+		if (grants->granted[i] != 0)
 		{
-			le_pending_unresolved(le_slot(i));
-			granted[i] = 0;
+			le_pending_unresolved(w, le_slot(i));
+			grants->granted[i] = 0;
 		}
-	any_granted = false;
+	grants->any = false;
 }

@@ -11,12 +11,17 @@
 #define LE_GRANTS_H
 
 #include "shmem/leases.h"
+#include "worker/base/context.h"
 
-extern void le_grants_start(void);
-extern void le_grant_add(const LeSlot *slot, uint32 answered);
-extern bool le_grant_open(const LeSlot *slot);
-extern void le_grants_settle(void (*begin) (LeSlot *slot, uint32 answered),
-							 void (*refuse) (LeSlot *slot));
-extern void le_grants_forget(void);
+typedef struct LeGrants LeGrants;
+
+extern LeGrants *le_grants_new(void);
+extern void le_grant_add(LeWorker *w, const LeSlot *slot, uint32 answered);
+extern bool le_grant_open(LeWorker *w, const LeSlot *slot);
+extern void le_grants_settle(LeWorker *w,
+							 void (*begin) (LeWorker *w, LeSlot *slot,
+											uint32 answered),
+							 void (*refuse) (LeWorker *w, LeSlot *slot));
+extern void le_grants_forget(LeWorker *w);
 
 #endif							/* LE_GRANTS_H */

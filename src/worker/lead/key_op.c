@@ -112,7 +112,7 @@ add_lease(LeFlight *flight, LeSlot *slot)
  * "no"; if others seek the election, it is for them.
  */
 static bool
-still_wanted(LeFlight *flight)
+still_wanted(LeWorker *w, LeFlight *flight)
 {
 	LeSlot	   *slot = le_slot(flight->slot);
 	const LeElection *e = &slot->election;
@@ -124,16 +124,17 @@ still_wanted(LeFlight *flight)
 	if (!e->wanted)
 		return false;
 	if (slot->candidate == LE_OWNER_NODE ? slot->campaign || slot->configured :
-		le_seeker_heard_of(slot, slot->candidate))
+		le_seeker_heard_of(w, slot, slot->candidate))
 		return true;
-	if (!le_choose_candidate(slot))
+	if (!le_choose_candidate(w, slot))
 		return false;
 	flight->op.value = le_flight_string(flight, slot->value);
 	return true;
 }
 
 void
-le_key_op_send(LeSlot *slot, const LeActions *act, LeKeyOpDone done)
+le_key_op_send(LeWorker *w, LeSlot *slot, const LeActions *act,
+			   LeFlightDone done)
 {
 	static const LeOpKind kinds[] = {
 		[LE_SEND_READ] = LE_OP_READ,
@@ -158,16 +159,16 @@ le_key_op_send(LeSlot *slot, const LeActions *act, LeKeyOpDone done)
 			 add_target(flight, slot))
 		flight->op.kind = LE_OP_TAKE_OVER;
 	if (le_key_op_marks_holder(flight))
-		le_cache_marking(true);
+		le_cache_marking(w->cache, true);
 	flight->wanted = still_wanted;
 	if (slot->asked > 0 && act->send != LE_SEND_RELEASE)
 		flight->lane = LE_LANE_ASKED;
 	flight->keeps_waiting = flight->lane != LE_LANE_ASKED;
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }
 
 static void
-asked_again(LeFlight *flight, const LeAnswer *answer)
+asked_again(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeSlot	   *slot = le_slot(flight->slot);
 
@@ -178,11 +179,11 @@ asked_again(LeFlight *flight, const LeAnswer *answer)
 
 /* The election waits for another's term: the store refused its acquire. */
 static bool
-waits_in_vain(int i)
+waits_in_vain(LeWorker *w, int i)
 {
 	const LeSlot *slot = le_slot(i);
 
-	return le_briefs[i].active && slot->election.state == LE_WAITING &&
+	return w->briefs[i].active && slot->election.state == LE_WAITING &&
 		slot->refused && slot->refused_kind == LE_OP_ACQUIRE;
 }
 
@@ -192,23 +193,24 @@ waits_in_vain(int i)
  * by now.
  */
 void
-le_ask_refused_again(void)
+le_ask_refused_again(LeWorker *w)
 {
-	static int	cursor = 0;
 	int			n = 0;
 
 	for (int k = 0; k < le_table->nused && n < ASKED_AGAIN; k++)
 	{
 		LeFlight   *flight;
+		LeSlot	   *slot;
 
-		cursor = (cursor + 1) % le_table->nused;
-		if (!waits_in_vain(cursor))
+		w->refused_slot = (w->refused_slot + 1) % le_table->nused;
+		if (!waits_in_vain(w, w->refused_slot))
 			continue;
-		flight = le_flight_without_effect(LE_OP_RELEASE,
-										  le_slot(cursor)->name, asked_again);
-		flight->slot = cursor;
-		flight->op.local = &le_slot(cursor)->local;
-		le_flight_send(flight, le_table->node.timing.request_timeout);
+		slot = le_slot(w->refused_slot);
+		flight = le_flight_without_effect(LE_OP_RELEASE, slot->name,
+										  asked_again);
+		flight->slot = w->refused_slot;
+		flight->op.local = &slot->local;
+		le_flight_send(w, flight, le_table->node.timing.request_timeout);
 		n++;
 	}
 }

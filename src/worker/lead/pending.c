@@ -23,26 +23,29 @@
 #include "worker/wire/dispatch.h"
 
 static void question_released(LePending *p);
-static le_time wait_ends(const LePending *p);
-static void question_given_up(LePending *p, le_time now);
+static le_time wait_ends(LeWorker *w, const LePending *p);
+static void question_given_up(LeWorker *w, LePending *p, le_time now);
 
-static LePendingList pendings = {
-	.head = DLIST_STATIC_INIT(pendings.head),
-	.size = sizeof(LeContest),
-	.due = wait_ends,
-	.act = question_given_up,
-	.release = question_released,
-};
+LePendingList *
+le_pendings_new(void)
+{
+	LePendingList *pendings = le_pending_list_new(sizeof(LeContest), NULL);
+
+	pendings->due = wait_ends;
+	pendings->act = question_given_up;
+	pendings->release = question_released;
+	return pendings;
+}
 
 /* ---- replies ---- */
 
 /* The slot must not get another name while the question is under way. */
 void
-le_pending_attach(LePending *p, LeSlot *slot)
+le_pending_attach(LeWorker *w, LePending *p, LeSlot *slot)
 {
 	le_pending_keep_slot(p, slot);
 	if (p->ask.kind != LE_ASK_CAMPAIGN) /* answered at once */
-		le_flight_hurry(p->slot);
+		le_flight_hurry(w, p->slot);
 }
 
 static void
@@ -105,7 +108,8 @@ explain_no_turn(const LePending *p, char *detail, size_t detail_size,
  * somebody else.  Its slot has the reason, noted just before.
  */
 static const char *
-trouble_with(const LePending *p, LeOutcome outcome, LeCause *cause)
+trouble_with(LeWorker *w, const LePending *p, LeOutcome outcome,
+			 LeCause *cause)
 {
 	const LeSlot *slot = p->slot >= 0 ? le_slot(p->slot) : NULL;
 
@@ -115,13 +119,13 @@ trouble_with(const LePending *p, LeOutcome outcome, LeCause *cause)
 		*cause = slot->refused ? slot->refused_cause : LE_CAUSE_OTHER;
 		return slot->last_error;
 	}
-	*cause = le_store_trouble_cause();
-	return le_store_trouble();
+	*cause = le_store_trouble_cause(w);
+	return le_store_trouble(w);
 }
 
 /* The error "could not find out", in words that fit the outcome. */
 void
-le_reply_outcome(LePending *p, LeOutcome outcome)
+le_reply_outcome(LeWorker *w, LePending *p, LeOutcome outcome)
 {
 	char		message[256];
 	char		detail[512];
@@ -132,16 +136,16 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
 	if (p->ask.all)
 		snprintf(message, sizeof(message),
 				 "could not release all elections at the lease store %s",
-				 le_store_place());
+				 le_store_place(w));
 	else
 		snprintf(message, sizeof(message),
 				 "could not %s election \"%s\" at the lease store %s",
-				 verb(p->ask.kind), p->ask.election, le_store_place());
+				 verb(p->ask.kind), p->ask.election, le_store_place(w));
 	if (outcome == LE_UNAVAILABLE && le_contest(p)->unsent)
 		explain_no_turn(p, detail, sizeof(detail), hint, sizeof(hint));
 	else
 	{
-		strlcpy(detail, trouble_with(p, outcome, &cause), sizeof(detail));
+		strlcpy(detail, trouble_with(w, p, outcome, &cause), sizeof(detail));
 		store_hint(outcome, cause, hint, sizeof(hint));
 	}
 	if (outcome == LE_REFUSED)
@@ -167,14 +171,14 @@ le_reply_outcome(LePending *p, LeOutcome outcome)
  * certain: it may have refused others because of it.
  */
 void
-le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
+le_reply_not_granted(LeWorker *w, LePending *p, bool denied, LeOutcome outcome)
 {
 	if (le_contest(p)->unresolved)
-		le_reply_outcome(p, LE_UNKNOWN);
+		le_reply_outcome(w, p, LE_UNKNOWN);
 	else if (denied)
 		le_reply(p, LE_REPLY_FALSE);
 	else
-		le_reply_outcome(p, outcome);
+		le_reply_outcome(w, p, outcome);
 }
 
 /*
@@ -182,11 +186,11 @@ le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome)
  * that its predecessor may have sent.
  */
 void
-le_reply_refused(LePending *p, int sqlstate, const char *message,
+le_reply_refused(LeWorker *w, LePending *p, int sqlstate, const char *message,
 				 const char *detail, const char *hint)
 {
 	if (le_contest(p)->unresolved && p->ask.kind == LE_ASK_ACQUIRE)
-		le_reply_outcome(p, LE_UNKNOWN);
+		le_reply_outcome(w, p, LE_UNKNOWN);
 	else
 		le_reply_error(p, sqlstate, message, detail, hint);
 }
@@ -205,11 +209,11 @@ seeks(const LePending *p, const LeSlot *slot)
  * most of them without any question.
  */
 const LeAsk *
-le_first_seeker(const LeSlot *slot)
+le_first_seeker(LeWorker *w, const LeSlot *slot)
 {
 	if (slot->asked == 0)
 		return NULL;
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 		if (seeks(p, slot) && le_still_asked(p->proc, p->number))
 			return &p->ask;
 	return NULL;
@@ -217,11 +221,11 @@ le_first_seeker(const LeSlot *slot)
 
 /* Is there a seeker for this owner?  With "look", its backend still waits. */
 static bool
-any_seeker_of(const LeSlot *slot, LeOwner owner, bool look)
+any_seeker_of(LeWorker *w, const LeSlot *slot, LeOwner owner, bool look)
 {
 	if (slot->asked == 0)
 		return false;
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 		if (seeks(p, slot) && p->ask.owner == owner &&
 			(!look || le_still_asked(p->proc, p->number)))
 			return true;
@@ -230,36 +234,36 @@ any_seeker_of(const LeSlot *slot, LeOwner owner, bool look)
 
 /* Does somebody seek the election for this owner? */
 bool
-le_seeker_waits(const LeSlot *slot, LeOwner owner)
+le_seeker_waits(LeWorker *w, const LeSlot *slot, LeOwner owner)
 {
-	return any_seeker_of(slot, owner, true);
+	return any_seeker_of(w, slot, owner, true);
 }
 
 /* Same, without checking that the backend is still there. */
 bool
-le_seeker_heard_of(const LeSlot *slot, LeOwner owner)
+le_seeker_heard_of(LeWorker *w, const LeSlot *slot, LeOwner owner)
 {
-	return any_seeker_of(slot, owner, false);
+	return any_seeker_of(w, slot, owner, false);
 }
 
 /* Is there a seeker of any election that may be sought? */
 bool
-le_any_seeker(bool (*may_seek) (const LeSlot *slot))
+le_any_seeker(LeWorker *w, bool (*may_seek) (LeWorker *w, const LeSlot *slot))
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 		if (p->ask.kind == LE_ASK_ACQUIRE && p->slot >= 0 &&
-			may_seek(le_slot(p->slot)))
+			may_seek(w, le_slot(p->slot)))
 			return true;
 	return false;
 }
 
 /* The value that a holder wants to publish, once it is proven; or NULL. */
 const char *
-le_value_to_publish(const LeSlot *slot)
+le_value_to_publish(LeWorker *w, const LeSlot *slot)
 {
 	if (slot->asked == 0)
 		return NULL;
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 		if (p->slot == le_slot_number(slot) &&
 			p->ask.kind == LE_ASK_RENEW && le_contest(p)->publishing)
 			return p->ask.value;
@@ -267,11 +271,11 @@ le_value_to_publish(const LeSlot *slot)
 }
 
 bool
-le_renewal_asked(int slot)
+le_renewal_asked(LeWorker *w, int slot)
 {
 	if (le_slot(slot)->asked == 0)
 		return false;
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 		if (p->ask.kind == LE_ASK_RENEW && p->slot == slot)
 			return true;
 	return false;
@@ -314,9 +318,9 @@ end_grants(LeSlot *slot)
 }
 
 static void
-verdict_granted(LeSlot *slot)
+verdict_granted(LeWorker *w, LeSlot *slot)
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 	{
 		if (!seeks(p, slot) || p->ask.owner != slot->candidate)
 			continue;
@@ -346,11 +350,11 @@ le_pending_end_grants(void)
  * then the store has to be asked again.  True if it has.
  */
 static bool
-verdict_denied(const LeSlot *slot, uint32 answered)
+verdict_denied(LeWorker *w, const LeSlot *slot, uint32 answered)
 {
 	bool		again = false;
 
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 	{
 		if (!seeks(p, slot))
 			continue;
@@ -362,36 +366,36 @@ verdict_denied(const LeSlot *slot, uint32 answered)
 		}
 		le_contest(p)->known = le_contest(p)->denied = true;
 		if (p->ask.wait_until <= le_now())
-			le_reply_not_granted(p, true, LE_DONE);
+			le_reply_not_granted(w, p, true, LE_DONE);
 	}
 	return again;
 }
 
 /* An acquire stays unresolved for the owner for whom it was sent. */
 void
-le_pending_unresolved(const LeSlot *slot)
+le_pending_unresolved(LeWorker *w, const LeSlot *slot)
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 		if (seeks(p, slot) && p->ask.owner == slot->candidate)
 			le_contest(p)->unresolved = true;
 }
 
 /* A request for the election has its answer: from the store, or unsent. */
 void
-le_pending_unsent(const LeSlot *slot, bool unsent)
+le_pending_unsent(LeWorker *w, const LeSlot *slot, bool unsent)
 {
 	if (slot->asked == 0)
 		return;
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 		if (p->slot == le_slot_number(slot))
 			le_contest(p)->unsent = unsent;
 }
 
 /* The outcome is unknown to that owner alone: nothing was done for others. */
 static void
-verdict_failed(LeSlot *slot, LeOutcome outcome)
+verdict_failed(LeWorker *w, LeSlot *slot, LeOutcome outcome)
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 	{
 		if (!seeks(p, slot))
 			continue;
@@ -401,22 +405,22 @@ verdict_failed(LeSlot *slot, LeOutcome outcome)
 		if (outcome == LE_UNKNOWN && p->ask.owner != slot->candidate)
 			p->outcome = LE_UNAVAILABLE;
 		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
-			le_reply_not_granted(p, false, p->outcome);
+			le_reply_not_granted(w, p, false, p->outcome);
 	}
 }
 
 /* No seeker gets the election now. */
 void
-le_pending_refuse(const LeSlot *slot, int sqlstate, const char *message,
-				  const char *detail, const char *hint)
+le_pending_refuse(LeWorker *w, const LeSlot *slot, int sqlstate,
+				  const char *message, const char *detail, const char *hint)
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 		if (seeks(p, slot))
-			le_reply_refused(p, sqlstate, message, detail, hint);
+			le_reply_refused(w, p, sqlstate, message, detail, hint);
 }
 
 static void
-verdict_token(LeSlot *slot)
+verdict_token(LeWorker *w, LeSlot *slot)
 {
 	static const char hint[] = "If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_reset_token().";
 	char		message[256];
@@ -424,7 +428,7 @@ verdict_token(LeSlot *slot)
 
 	snprintf(message, sizeof(message),
 			 "store %s gave election \"%s\" a fencing token that is not higher than one seen before",
-			 le_store_place(), slot->name);
+			 le_store_place(w), slot->name);
 	snprintf(detail, sizeof(detail), "Highest token seen: " UINT64_FORMAT ".",
 			 slot->election.token_floor);
 	ereport(LOG,
@@ -432,7 +436,7 @@ verdict_token(LeSlot *slot)
 			 errmsg_internal("%s", message),
 			 errdetail_internal("%s", detail),
 			 errhint("%s", hint)));
-	le_pending_refuse(slot, LE_ERRCODE_REFUSED, message, detail, hint);
+	le_pending_refuse(w, slot, LE_ERRCODE_REFUSED, message, detail, hint);
 }
 
 static bool
@@ -453,14 +457,14 @@ waits_for_release(const LePending *p, const LeSlot *slot)
 }
 
 static void
-verdict_released(LeSlot *slot, bool confirmed, LeOutcome outcome)
+verdict_released(LeWorker *w, LeSlot *slot, bool confirmed, LeOutcome outcome)
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 	{
 		if (!waits_for_release(p, slot))
 			continue;
 		if (!confirmed)
-			le_reply_outcome(p, outcome);
+			le_reply_outcome(w, p, outcome);
 		else if (--le_contest(p)->releases <= 0)
 			le_reply(p, LE_REPLY_TRUE);
 		else if (p->ask.all)
@@ -469,9 +473,10 @@ verdict_released(LeSlot *slot, bool confirmed, LeOutcome outcome)
 }
 
 static void
-verdict_publish(LeSlot *slot, LeVerdict verdict, LeOutcome outcome)
+verdict_publish(LeWorker *w, LeSlot *slot, LeVerdict verdict,
+				LeOutcome outcome)
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 	{
 		if (p->ask.kind != LE_ASK_RENEW || p->slot != le_slot_number(slot))
 			continue;
@@ -483,7 +488,7 @@ verdict_publish(LeSlot *slot, LeVerdict verdict, LeOutcome outcome)
 		else if (verdict == LE_SAY_PUBLISHED)
 			le_reply(p, LE_REPLY_TRUE);
 		else
-			le_reply_outcome(p, outcome);
+			le_reply_outcome(w, p, outcome);
 	}
 }
 
@@ -492,34 +497,36 @@ verdict_publish(LeSlot *slot, LeVerdict verdict, LeOutcome outcome)
  * than the answer that was judged, so the store is to be asked again.
  */
 bool
-le_pass_verdict(LeSlot *slot, const LeActions *act, uint32 answered)
+le_pass_verdict(LeWorker *w, LeSlot *slot, const LeActions *act,
+				uint32 answered)
 {
 	switch (act->verdict)
 	{
 		case LE_SAY_NOTHING:
 			break;
 		case LE_SAY_GRANTED:
-			verdict_granted(slot);
-			return verdict_denied(slot, le_term_stands(slot) ? 0 : answered);
+			verdict_granted(w, slot);
+			return verdict_denied(w, slot, le_term_stands(slot) ? 0 :
+								  answered);
 		case LE_SAY_DENIED:
-			return verdict_denied(slot, answered);
+			return verdict_denied(w, slot, answered);
 		case LE_SAY_FAILED:
-			verdict_failed(slot, act->outcome);
+			verdict_failed(w, slot, act->outcome);
 			break;
 		case LE_SAY_PUBLISHED:
 		case LE_SAY_PUBLISH_FAILED:
-			verdict_publish(slot, act->verdict, act->outcome);
+			verdict_publish(w, slot, act->verdict, act->outcome);
 			break;
 		case LE_SAY_RELEASED:
-			verdict_released(slot, true, act->outcome);
+			verdict_released(w, slot, true, act->outcome);
 			break;
 		case LE_SAY_RELEASE_FAILED:
-			verdict_released(slot, false, act->outcome);
+			verdict_released(w, slot, false, act->outcome);
 			break;
 		case LE_SAY_LOST:
 			break;				/* callers were told when the term ended */
 		case LE_SAY_TOKEN_WENT_BACK:
-			verdict_token(slot);
+			verdict_token(w, slot);
 			break;
 	}
 	return false;
@@ -527,16 +534,16 @@ le_pass_verdict(LeSlot *slot, const LeActions *act, uint32 answered)
 
 /* A term is over: its holder cannot renew it any more. */
 void
-le_pending_term_ended(LeSlot *slot)
+le_pending_term_ended(LeWorker *w, LeSlot *slot)
 {
-	verdict_publish(slot, LE_SAY_LOST, LE_DONE);
+	verdict_publish(w, slot, LE_SAY_LOST, LE_DONE);
 }
 
 /* A proof that was sent then covers these elections. */
 void
-le_pending_proved(le_time sent, const int *numbers, int n)
+le_pending_proved(LeWorker *w, le_time sent, const int *numbers, int n)
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 	{
 		bool		covered = false;
 
@@ -562,14 +569,15 @@ checks_session(const LePending *p)
 
 /* There is no session now.  Callers that do not wait are told so. */
 void
-le_pending_no_session(LeOutcome outcome)
+le_pending_no_session(LeWorker *w, LeOutcome outcome)
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 	{
 		if (checks_session(p))
 		{
 			le_reply_error(p, outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
-						   LE_ERRCODE_UNAVAILABLE, "", le_store_trouble(), "");
+						   LE_ERRCODE_UNAVAILABLE, "", le_store_trouble(w),
+						   "");
 			continue;
 		}
 		if (p->ask.kind != LE_ASK_ACQUIRE || le_session_live())
@@ -578,15 +586,15 @@ le_pending_no_session(LeOutcome outcome)
 		le_contest(p)->denied = le_contest(p)->unsent = false;
 		p->outcome = outcome == LE_UNKNOWN ? LE_UNAVAILABLE : outcome;
 		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
-			le_reply_not_granted(p, false, p->outcome);
+			le_reply_not_granted(w, p, false, p->outcome);
 	}
 }
 
 /* There is a session: answer the questions that only check for one. */
 void
-le_pending_session_live(void)
+le_pending_session_live(LeWorker *w)
 {
-	le_foreach_pending(p, &pendings)
+	le_foreach_pending(p, w->pendings)
 		if (checks_session(p))
 			le_reply(p, LE_REPLY_TRUE);
 }
@@ -595,9 +603,9 @@ le_pending_session_live(void)
 
 /* A new question; the caller starts the work on it. */
 LePending *
-le_pending_new(int proc, uint64 number, const LeAsk *ask)
+le_pending_new(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
-	LePending  *p = le_pending_add(&pendings, proc, number, ask);
+	LePending  *p = le_pending_add(w->pendings, proc, number, ask);
 
 	/* The worker before this one may have sent something for it. */
 	le_contest(p)->unresolved = ask->again;
@@ -606,9 +614,9 @@ le_pending_new(int proc, uint64 number, const LeAsk *ask)
 }
 
 LePending *
-le_pending_find(uint64 number, int proc)
+le_pending_find(LeWorker *w, uint64 number, int proc)
 {
-	return le_pending_in(&pendings, number, proc);
+	return le_pending_in(w->pendings, number, proc);
 }
 
 /* A request has been sent whose effect is not known. */
@@ -634,18 +642,18 @@ write_under_way(const LeSlot *slot)
  * gets one if nobody seeks the election when the turn comes.
  */
 bool
-le_acquire_waits(const LeSlot *slot)
+le_acquire_waits(LeWorker *w, const LeSlot *slot)
 {
 	return slot->election.state == LE_ACQUIRING &&
 		!le_election_is_repeating(&slot->election) &&
-		le_flight_waits(le_slot_number(slot));
+		le_flight_waits(w, le_slot_number(slot));
 }
 
 static bool
-acquire_under_way(const LeSlot *slot)
+acquire_under_way(LeWorker *w, const LeSlot *slot)
 {
 	return slot->election.state == LE_ACQUIRE_UNSURE ||
-		(slot->election.state == LE_ACQUIRING && !le_acquire_waits(slot));
+		(slot->election.state == LE_ACQUIRING && !le_acquire_waits(w, slot));
 }
 
 /*
@@ -654,14 +662,14 @@ acquire_under_way(const LeSlot *slot)
  * its proof.
  */
 static bool
-may_be_applied(const LePending *p)
+may_be_applied(LeWorker *w, const LePending *p)
 {
 	const LeSlot *slot = p->slot < 0 ? NULL : le_slot(p->slot);
 
 	switch (p->ask.kind)
 	{
 		case LE_ASK_ACQUIRE:
-			return slot != NULL && acquire_under_way(slot) &&
+			return slot != NULL && acquire_under_way(w, slot) &&
 				slot->candidate == p->ask.owner;
 		case LE_ASK_RENEW:
 			return le_contest(p)->publishing && write_under_way(slot);
@@ -684,17 +692,17 @@ may_be_applied(const LePending *p)
  * node would take the key for nobody when it becomes free.
  */
 static void
-question_given_up(LePending *p, le_time now)
+question_given_up(LeWorker *w, LePending *p, le_time now)
 {
 	if (p->slot >= 0)
 		le_hint_worker();
 	if (p->ask.kind == LE_ASK_ACQUIRE && p->slot >= 0 &&
-		le_acquire_waits(le_slot(p->slot)))
+		le_acquire_waits(w, le_slot(p->slot)))
 		le_contest(p)->unsent = true;
-	if (may_be_applied(p))
-		le_reply_outcome(p, LE_UNKNOWN);
+	if (may_be_applied(w, p))
+		le_reply_outcome(w, p, LE_UNKNOWN);
 	else
-		le_reply_not_granted(p, le_contest(p)->denied, p->outcome);
+		le_reply_not_granted(w, p, le_contest(p)->denied, p->outcome);
 }
 
 /*
@@ -702,30 +710,30 @@ question_given_up(LePending *p, le_time now)
  * goes on until there is a verdict or the time to give up.
  */
 static le_time
-wait_ends(const LePending *p)
+wait_ends(LeWorker *w, const LePending *p)
 {
 	if (p->ask.kind != LE_ASK_ACQUIRE || !le_contest(p)->known ||
-		may_be_applied(p))
+		may_be_applied(w, p))
 		return p->give_up;
 	return Min(p->ask.wait_until, p->give_up);
 }
 
 /* Drop the questions that nobody waits for any more. */
 void
-le_pending_withdrawn(void)
+le_pending_withdrawn(LeWorker *w)
 {
-	le_list_withdrawn(&pendings, 0);	/* at any time */
+	le_list_withdrawn(w->pendings, 0);	/* at any time */
 }
 
 void
-le_pending_run_timers(void)
+le_pending_run_timers(LeWorker *w)
 {
-	le_list_run_timers(&pendings, le_now());
+	le_list_run_timers(w, w->pendings, le_now());
 }
 
 /* When is the next question's time up? */
 le_time
-le_pending_timer(void)
+le_pending_timer(LeWorker *w)
 {
-	return le_list_timer(&pendings);
+	return le_list_timer(w, w->pendings);
 }

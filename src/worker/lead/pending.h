@@ -31,41 +31,47 @@ typedef struct LeContest
 /* The whole of a question made by le_pending_new(). */
 #define le_contest(p)	((LeContest *) (p))
 
-extern LePending *le_pending_new(int proc, uint64 number, const LeAsk *ask);
-extern LePending *le_pending_find(uint64 number, int proc);
-extern void le_pending_attach(LePending *p, LeSlot *slot);
-extern void le_reply_outcome(LePending *p, LeOutcome outcome);
+extern LePendingList *le_pendings_new(void);
+extern LePending *le_pending_new(LeWorker *w, int proc, uint64 number,
+								 const LeAsk *ask);
+extern LePending *le_pending_find(LeWorker *w, uint64 number, int proc);
+extern void le_pending_attach(LeWorker *w, LePending *p, LeSlot *slot);
+extern void le_reply_outcome(LeWorker *w, LePending *p, LeOutcome outcome);
 extern void le_reply_granted(LePending *p, LeSlot *slot);
-extern void le_reply_not_granted(LePending *p, bool denied, LeOutcome outcome);
-extern void le_reply_refused(LePending *p, int sqlstate, const char *message,
+extern void le_reply_not_granted(LeWorker *w, LePending *p, bool denied,
+								 LeOutcome outcome);
+extern void le_reply_refused(LeWorker *w, LePending *p, int sqlstate,
+							 const char *message,
 							 const char *detail, const char *hint);
 
 /* for the decisions of the elections */
-extern const LeAsk *le_first_seeker(const LeSlot *slot);
-extern bool le_seeker_waits(const LeSlot *slot, LeOwner owner);
-extern bool le_seeker_heard_of(const LeSlot *slot, LeOwner owner);
-extern bool le_any_seeker(bool (*may_seek) (const LeSlot *slot));
-extern bool le_renewal_asked(int slot);
-extern bool le_acquire_waits(const LeSlot *slot);
-extern const char *le_value_to_publish(const LeSlot *slot);
+extern const LeAsk *le_first_seeker(LeWorker *w, const LeSlot *slot);
+extern bool le_seeker_waits(LeWorker *w, const LeSlot *slot, LeOwner owner);
+extern bool le_seeker_heard_of(LeWorker *w, const LeSlot *slot, LeOwner owner);
+extern bool le_any_seeker(LeWorker *w, bool (*may_seek) (LeWorker *w,
+														 const LeSlot *slot));
+extern bool le_renewal_asked(LeWorker *w, int slot);
+extern bool le_acquire_waits(LeWorker *w, const LeSlot *slot);
+extern const char *le_value_to_publish(LeWorker *w, const LeSlot *slot);
 
 /* verdicts of the elections */
-extern void le_pending_refuse(const LeSlot *slot, int sqlstate,
+extern void le_pending_refuse(LeWorker *w, const LeSlot *slot, int sqlstate,
 							  const char *message, const char *detail,
 							  const char *hint);
-extern void le_pending_unresolved(const LeSlot *slot);
-extern void le_pending_unsent(const LeSlot *slot, bool unsent);
-extern bool le_pass_verdict(LeSlot *slot, const LeActions *act,
+extern void le_pending_unresolved(LeWorker *w, const LeSlot *slot);
+extern void le_pending_unsent(LeWorker *w, const LeSlot *slot, bool unsent);
+extern bool le_pass_verdict(LeWorker *w, LeSlot *slot, const LeActions *act,
 							uint32 answered);
 extern void le_pending_end_grants(void);
-extern void le_pending_term_ended(LeSlot *slot);
-extern void le_pending_proved(le_time sent, const int *numbers, int n);
-extern void le_pending_session_live(void);
-extern void le_pending_no_session(LeOutcome outcome);
+extern void le_pending_term_ended(LeWorker *w, LeSlot *slot);
+extern void le_pending_proved(LeWorker *w, le_time sent, const int *numbers,
+							  int n);
+extern void le_pending_session_live(LeWorker *w);
+extern void le_pending_no_session(LeWorker *w, LeOutcome outcome);
 
 /* time passes, and backends go */
-extern void le_pending_withdrawn(void);
-extern void le_pending_run_timers(void);
-extern le_time le_pending_timer(void);
+extern void le_pending_withdrawn(LeWorker *w);
+extern void le_pending_run_timers(LeWorker *w);
+extern le_time le_pending_timer(LeWorker *w);
 
 #endif							/* LE_PENDING_H */

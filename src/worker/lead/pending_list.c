@@ -20,6 +20,18 @@
 #include "worker/lead/pending_list.h"
 #include "worker/wire/dispatch.h"
 
+LePendingList *
+le_pending_list_new(Size size, const char *what)
+{
+	LePendingList *list = MemoryContextAllocZero(TopMemoryContext,
+												 sizeof(LePendingList));
+
+	dlist_init(&list->head);
+	list->size = size;
+	list->what = what;
+	return list;
+}
+
 /* The caller starts the work on the question. */
 LePending *
 le_pending_add(LePendingList *list, int proc, uint64 number, const LeAsk *ask)
@@ -100,15 +112,15 @@ le_reply_error(LePending *p, int sqlstate, const char *message,
 
 /* The store could not be read. */
 void
-le_reply_unread(LePending *p, LeOutcome outcome)
+le_reply_unread(LeWorker *w, LePending *p, LeOutcome outcome)
 {
 	char		message[256];
 
 	snprintf(message, sizeof(message),
 			 "could not read the %s from the lease store %s", p->list->what,
-			 le_store_place());
+			 le_store_place(w));
 	le_reply_error(p, outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
-				   LE_ERRCODE_UNAVAILABLE, message, le_store_trouble(), "");
+				   LE_ERRCODE_UNAVAILABLE, message, le_store_trouble(w), "");
 }
 
 /* ---- time passes, and backends go ---- */
@@ -121,18 +133,18 @@ is_wanted(const LePending *p, le_time now)
 }
 
 static le_time
-due(const LePending *p)
+due(LeWorker *w, const LePending *p)
 {
-	return p->list->due == NULL ? p->give_up : p->list->due(p);
+	return p->list->due == NULL ? p->give_up : p->list->due(w, p);
 }
 
 static void
-act(LePending *p, le_time now)
+act(LeWorker *w, LePending *p, le_time now)
 {
 	if (p->list->act == NULL)
-		le_reply_unread(p, p->outcome);
+		le_reply_unread(w, p, p->outcome);
 	else
-		p->list->act(p, now);
+		p->list->act(w, p, now);
 }
 
 /* Drop the questions that nobody waits for any more. */
@@ -145,26 +157,26 @@ le_list_withdrawn(LePendingList *list, le_time now)
 }
 
 void
-le_list_run_timers(LePendingList *list, le_time now)
+le_list_run_timers(LeWorker *w, LePendingList *list, le_time now)
 {
 	le_foreach_pending(p, list)
 	{
-		le_time		at = due(p);
+		le_time		at = due(w, p);
 
 		if (!is_wanted(p, now))
 			le_pending_drop(p);
 		else if (at != 0 && now >= at)
-			act(p, now);
+			act(w, p, now);
 	}
 }
 
 /* When is the next question due? */
 le_time
-le_list_timer(const LePendingList *list)
+le_list_timer(LeWorker *w, const LePendingList *list)
 {
 	le_time		next = 0;
 
 	le_foreach_pending(p, list)
-		next = le_earliest(next, due(p));
+		next = le_earliest(next, due(w, p));
 	return next;
 }

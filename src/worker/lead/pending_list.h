@@ -13,6 +13,7 @@
 #include "lib/ilist.h"
 
 #include "shmem/requests.h"
+#include "worker/base/context.h"
 
 /*
  * A backend's question that has not been answered yet.  The first member of a
@@ -41,8 +42,9 @@ typedef struct LePendingList
 	dlist_head	head;
 	Size		size;			/* a question's */
 	bool		(*wanted) (const LePending *p, le_time now);
-	le_time		(*due) (const LePending *p);	/* 0: nothing is */
-	void		(*act) (LePending *p, le_time now); /* that time has come */
+	le_time		(*due) (LeWorker *w, const LePending *p);	/* 0: nothing is */
+	/* that time has come */
+	void		(*act) (LeWorker *w, LePending *p, le_time now);
 	void		(*release) (LePending *p);	/* its memory; NULL: it has none */
 	const char *what;
 } LePendingList;
@@ -60,6 +62,7 @@ le_next_pending(const LePendingList *list, const dlist_node *node)
 		 p != NULL && (p##_next = le_next_pending(list, &p->node), true); \
 		 p = p##_next)
 
+extern LePendingList *le_pending_list_new(Size size, const char *what);
 extern LePending *le_pending_add(LePendingList *list, int proc, uint64 number,
 								 const LeAsk *ask);
 extern LePending *le_pending_in(const LePendingList *list, uint64 number,
@@ -72,11 +75,11 @@ extern bool le_pending_answer(LePending *p, const LeReply *reply);
 extern void le_reply(LePending *p, LeReplyKind kind);
 extern void le_reply_error(LePending *p, int sqlstate, const char *message,
 						   const char *detail, const char *hint);
-extern void le_reply_unread(LePending *p, LeOutcome outcome);
+extern void le_reply_unread(LeWorker *w, LePending *p, LeOutcome outcome);
 
 /* time passes, and backends go */
 extern void le_list_withdrawn(LePendingList *list, le_time now);
-extern void le_list_run_timers(LePendingList *list, le_time now);
-extern le_time le_list_timer(const LePendingList *list);
+extern void le_list_run_timers(LeWorker *w, LePendingList *list, le_time now);
+extern le_time le_list_timer(LeWorker *w, const LePendingList *list);
 
 #endif							/* LE_PENDING_LIST_H */

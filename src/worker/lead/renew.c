@@ -21,11 +21,10 @@
 #include "worker/lead/renew.h"
 #include "worker/wire/dispatch.h"
 
-static le_time alone_until = 0; /* renew terms one by one */
-
 /* Tell the core the outcome for one of the terms. */
 static void
-tell(LeFlight *flight, int i, const LeRenewal *renewal, uint32 random)
+tell(LeWorker *w, LeFlight *flight, int i, const LeRenewal *renewal,
+	 uint32 random)
 {
 	LeSlot	   *slot = le_slot(flight->held_slots[i]);
 	LeInput		input = {.kind = LE_IN_RENEW_FAILED};
@@ -41,7 +40,7 @@ tell(LeFlight *flight, int i, const LeRenewal *renewal, uint32 random)
 	}
 	if (renewal->outcome == LE_DONE || renewal->outcome == LE_CONFLICT)
 		slot->rev = renewal->rev;
-	le_elect_input(slot, &input);
+	le_elect_input(w, slot, &input);
 }
 
 /* Is the term still the one that the request was sent for?  If it ended since,
@@ -57,15 +56,15 @@ is_current(const LeFlight *flight, int i)
 
 /* The request got no turn: nothing has failed, the terms are due as before. */
 static void
-try_again(LeFlight *flight)
+try_again(LeWorker *w, LeFlight *flight)
 {
 	for (int i = 0; i < flight->op.nterms; i++)
 		if (is_current(flight, i))
-			le_elect_renewal_unsent(le_slot(flight->held_slots[i]));
+			le_elect_renewal_unsent(w, le_slot(flight->held_slots[i]));
 }
 
 static void
-terms_answered(LeFlight *flight, const LeAnswer *answer)
+terms_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	uint32		random = le_random();	/* one for all: they stay together */
 	LeRenewal	all = {.outcome = answer->outcome, .detail = answer->detail};
@@ -74,11 +73,11 @@ terms_answered(LeFlight *flight, const LeAnswer *answer)
 
 	if (answer->unsent)
 	{
-		try_again(flight);
+		try_again(w, flight);
 		return;
 	}
 	if (answer->outcome == LE_REFUSED && flight->op.nterms > 1)
-		alone_until = le_now() + le_table->node.timing.lease;
+		w->renew_alone_until = le_now() + le_table->node.timing.lease;
 	for (int i = 0; i < flight->op.nterms; i++)
 	{
 		int			number = flight->held_slots[i];
@@ -89,7 +88,7 @@ terms_answered(LeFlight *flight, const LeAnswer *answer)
 		if (!is_current(flight, i))
 			continue;
 		le_stat_answer(number, flight->sent, renewal->outcome);
-		tell(flight, i, renewal, random);
+		tell(w, flight, i, renewal, random);
 		le_note_error(slot, flight->op.kind, renewal->outcome, answer->cause,
 					  renewal->detail);
 		if (renewal->outcome == LE_DONE)
@@ -98,13 +97,13 @@ terms_answered(LeFlight *flight, const LeAnswer *answer)
 			le_stat_count_slot(number, LE_STAT_RENEWALS);
 		}
 		else
-			le_elect_advance(slot);
+			le_elect_advance(w, slot);
 	}
-	le_elect_proved(flight->sent, done, ndone);
+	le_elect_proved(w, flight->sent, done, ndone);
 	/* Renewals that were asked for while this request was under way. */
 	for (int i = 0; i < ndone; i++)
-		if (le_renewal_asked(done[i]))
-			le_elect_renew_now(le_slot(done[i]));
+		if (le_renewal_asked(w, done[i]))
+			le_elect_renew_now(w, le_slot(done[i]));
 }
 
 typedef struct Due
@@ -123,7 +122,7 @@ compare_due(const void *a, const void *b)
 }
 
 static void
-send_batch(const Due *due, int n)
+send_batch(LeWorker *w, const Due *due, int n)
 {
 	LeFlight   *flight = le_flight_new(LE_OP_RENEW_TERMS, terms_answered);
 	LeTermRef  *terms = MemoryContextAlloc(flight->context,
@@ -146,13 +145,14 @@ send_batch(const Due *due, int n)
 		terms[i].attempt = le_flight_string(flight, slot->attempt);
 		deadline = le_earliest(deadline, slot->election.deadline);
 		failures = Max(failures, slot->election.renew_failures);
-		le_elect_renewal_sent(slot);
+		le_elect_renewal_sent(w, slot);
 	}
 	flight->op.terms = terms;
 	flight->op.nterms = n;
 	flight->not_after = deadline;	/* later it would only keep others off */
-	le_flight_send(flight, le_attempt_timeout(&le_table->node.timing,
-											  le_now(), deadline, failures));
+	le_flight_send(w, flight, le_attempt_timeout(&le_table->node.timing,
+												 le_now(), deadline,
+												 failures));
 }
 
 /*
@@ -160,7 +160,7 @@ send_batch(const Due *due, int n)
  * share of one request, so that requests stay apart.
  */
 void
-le_renew_run_timers(void)
+le_renew_run_timers(LeWorker *w)
 {
 	le_time		now = le_now();
 	Due		   *due;
@@ -168,9 +168,10 @@ le_renew_run_timers(void)
 	int			n = 0;
 	le_duration ahead;
 	int			together = le_configured_store()->max_renewals;
-	int			most = now < alone_until ? 1 : together;
+	int			most = now < w->renew_alone_until ? 1 : together;
 
-	if (!le_configured_store()->key_leases || !le_elect_any_renewal_due(now))
+	if (!le_configured_store()->key_leases ||
+		!le_elect_any_renewal_due(w, now))
 		return;
 	due = palloc(le_table->nused * sizeof(Due));
 	for (int i = 0; i < le_table->nused; i++)
@@ -186,6 +187,6 @@ le_renew_run_timers(void)
 	}
 	qsort(due, n, sizeof(Due), compare_due);
 	for (int i = 0; i < n && due[i].at <= now; i += most)
-		send_batch(&due[i], Min(n - i, most));
+		send_batch(w, &due[i], Min(n - i, most));
 	pfree(due);
 }

@@ -10,6 +10,8 @@
 #ifndef LE_RENEW_H
 #define LE_RENEW_H
 
-extern void le_renew_run_timers(void);
+#include "worker/base/context.h"
+
+extern void le_renew_run_timers(LeWorker *w);
 
 #endif							/* LE_RENEW_H */

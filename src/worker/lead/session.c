@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "compat.h"
 #include "settings.h"
 #include "worker/disk/statefile.h"
@@ -29,64 +31,68 @@
 /* A session that no election needs is kept this long for the next one. */
 #define LINGER	(60 * LE_SEC)
 
-static LeNode *node;
-static le_time idle_since = 0;
+struct LeStoreSession
+{
+	LeNode	   *node;
+	le_time		idle_since;
+	bool		settings_new;	/* The session may have been made under other
+								 * settings, and the worker before may have
+								 * ended without comparing them. */
+};
 
-/* The session may have been made under other settings, and the worker before
- * may have ended without comparing them. */
-static bool settings_new = true;
-
-static void perform(const LeNodeActions *act);
-static void listed(LeFlight *flight, const LeAnswer *answer);
+static void perform(LeWorker *w, const LeNodeActions *act);
+static void listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer);
 
 static void
-feed(LeNodeInput *input)
+feed(LeWorker *w, LeNodeInput *input)
 {
-	LeNode		before PG_USED_FOR_ASSERTS_ONLY = *node;
+	LeStoreSession *session = w->session;
+
+	LeNode		before PG_USED_FOR_ASSERTS_ONLY = *session->node;
 	LeNodeActions act;
 
 	input->now = le_now();
 	input->random = le_random();
-	act = le_node_input(node, input);
-	le_assert_holds(le_node_check(&before, input, node, &act));
-	perform(&act);
+	act = le_node_input(session->node, input);
+	le_assert_holds(le_node_check(&before, input, session->node, &act));
+	perform(w, &act);
 }
 
 static void
-feed_kind(LeNodeInputKind kind)
+feed_kind(LeWorker *w, LeNodeInputKind kind)
 {
 	LeNodeInput input = {.kind = kind};
 
-	feed(&input);
+	feed(w, &input);
 }
 
 /* An answer to a request of an earlier session says nothing about this one. */
 static bool
-stale(const LeFlight *flight)
+stale(LeWorker *w, const LeFlight *flight)
 {
-	return flight->epoch != node->epoch;
+	return flight->epoch != w->session->node->epoch;
 }
 
 /* ---- answers ---- */
 
 static void
-step_answered(LeFlight *flight, const LeAnswer *answer)
+step_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeNodeInput input = {.kind = LE_NODE_IN_DONE};
 
-	if (stale(flight))
+	if (stale(w, flight))
 		return;
 	input.sent = flight->sent;
 	input.index = answer->index;
 	input.outcome = answer->outcome;
 	if (answer->outcome != LE_DONE)
 		input.kind = LE_NODE_IN_FAILED;
-	feed(&input);
+	feed(w, &input);
 }
 
 /* The session is written down before it can hold anything. */
 static void
-remember_session(const char *session)
+remember_session(LeWorker *w, const char *session)
 {
 	LePredecessor mine = {0};
 
@@ -98,61 +104,62 @@ remember_session(const char *session)
 	strlcpy(mine.session, session, sizeof(mine.session));
 	strlcpy(mine.incarnation, le_table->incarnation, sizeof(mine.incarnation));
 	mine.place = le_table->place;
-	mine.lease = node->timing.lease;
-	le_statefile_write(&mine);
+	mine.lease = w->session->node->timing.lease;
+	le_statefile_write(w->statefile, &mine);
 }
 
 static void
-created(LeFlight *flight, const LeAnswer *answer)
+created(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	if (stale(flight))
+	if (stale(w, flight))
 		return;
 	if (answer->outcome == LE_DONE)
-		remember_session(answer->session);
-	step_answered(flight, answer);
+		remember_session(w, answer->session);
+	step_answered(w, flight, answer);
 }
 
 /* The session is as asked for; the place of the keys must be, too. */
 static void
-verified(LeFlight *flight, const LeAnswer *answer)
+verified(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	if (stale(flight))
+	if (stale(w, flight))
 		return;
 	if (answer->outcome == LE_DONE)
-		le_flight_send(le_flight_new(LE_OP_CHECK_PREFIX, step_answered),
-					   node->timing.request_timeout);
+		le_flight_send(w, le_flight_new(LE_OP_CHECK_PREFIX, step_answered),
+					   w->session->node->timing.request_timeout);
 	else
-		step_answered(flight, answer);
+		step_answered(w, flight, answer);
 }
 
 static void
-renewal_answered(LeFlight *flight, const LeAnswer *answer)
+renewal_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeNodeInput input = {.kind = LE_NODE_IN_RENEWED};
 
-	if (stale(flight))
+	if (stale(w, flight))
 		return;
 	input.sent = flight->sent;
 	input.outcome = answer->outcome;
 	if (answer->outcome != LE_DONE)
 		input.kind = LE_NODE_IN_RENEW_FAILED;
-	feed(&input);
+	feed(w, &input);
 }
 
 static void
-proof_answered(LeFlight *flight, const LeAnswer *answer)
+proof_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
+	LeStoreSession *session = w->session;
 	LeNodeInput input = {.kind = LE_NODE_IN_PROVED};
-	uint64		before = node->proof_index;
+	uint64		before = session->node->proof_index;
 
-	if (stale(flight))
+	if (stale(w, flight))
 		return;
 	input.sent = flight->sent;
 	input.index = answer->index;
 	input.outcome = answer->outcome;
 	if (answer->outcome != LE_DONE)
 		input.kind = LE_NODE_IN_PROOF_FAILED;
-	le_elect_count_proof(flight->sent, answer->outcome,
+	le_elect_count_proof(w, flight->sent, answer->outcome,
 						 answer->outcome == LE_DONE &&
 						 answer->index > before);
 	/*
@@ -165,13 +172,13 @@ proof_answered(LeFlight *flight, const LeAnswer *answer)
 		int			slot = flight->held_slots[lost];
 
 		if (le_slot(slot)->election.token == flight->held_tokens[lost])
-			le_elect_not_ours(slot);
+			le_elect_not_ours(w, slot);
 	}
-	feed(&input);
-	if (answer->outcome != LE_DONE || node->proof_index <= before)
+	feed(w, &input);
+	if (answer->outcome != LE_DONE || session->node->proof_index <= before)
 		return;
-	le_elect_proved(flight->sent, flight->held_slots, flight->op.nheld);
-	le_ask_refused_again();
+	le_elect_proved(w, flight->sent, flight->held_slots, flight->op.nheld);
+	le_ask_refused_again(w);
 }
 
 static bool
@@ -181,10 +188,10 @@ is_session(const char *a, const char *b)
 }
 
 static void
-unlock_answered(LeFlight *flight, const LeAnswer *answer)
+unlock_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	if (!stale(flight))
-		feed_kind(LE_NODE_IN_UNLOCKED);
+	if (!stale(w, flight))
+		feed_kind(w, LE_NODE_IN_UNLOCKED);
 }
 
 /*
@@ -192,7 +199,7 @@ unlock_answered(LeFlight *flight, const LeAnswer *answer)
  * holds it, and marked as released: its belief is known to be over.
  */
 static void
-unlock(const LeKey *key)
+unlock(LeWorker *w, const LeKey *key)
 {
 	LeFlight   *flight = le_flight_new(LE_OP_RELEASE, unlock_answered);
 
@@ -202,7 +209,7 @@ unlock(const LeKey *key)
 	flight->op.value = le_flight_string(flight, key->value);
 	if (key->node != NULL)
 		flight->op.node_name = le_flight_string(flight, key->node);
-	le_flight_send(flight, node->timing.request_timeout);
+	le_flight_send(w, flight, w->session->node->timing.request_timeout);
 }
 
 static LeKey *
@@ -234,7 +241,7 @@ keep_held(const List *known, const LeAnswer *answer)
  * those of the last, since only the whole list can say that none is held.
  */
 static bool
-next_page(LeFlight *flight, const LeAnswer *answer)
+next_page(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeFlight   *next;
 	MemoryContext old;
@@ -246,25 +253,25 @@ next_page(LeFlight *flight, const LeAnswer *answer)
 	old = MemoryContextSwitchTo(next->context);
 	next->earlier = keep_held(flight->earlier, answer);
 	MemoryContextSwitchTo(old);
-	le_flight_send(next, node->timing.request_timeout);
+	le_flight_send(w, next, w->session->node->timing.request_timeout);
 	return true;
 }
 
 static void
-listed(LeFlight *flight, const LeAnswer *answer)
+listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeNodeInput input = {.kind = LE_NODE_IN_LISTED};
 	List	   *held;
 	ListCell   *cell;
 
-	if (stale(flight))
+	if (stale(w, flight))
 		return;
 	if (answer->outcome != LE_DONE)
 	{
-		step_answered(flight, answer);
+		step_answered(w, flight, answer);
 		return;
 	}
-	if (next_page(flight, answer))
+	if (next_page(w, flight, answer))
 		return;
 	for (int i = 0; i < answer->nkeys; i++)
 	{
@@ -276,38 +283,38 @@ listed(LeFlight *flight, const LeAnswer *answer)
 	}
 	held = keep_held(flight->earlier, answer);
 	input.held = list_length(held);
-	feed(&input);
+	feed(w, &input);
 	foreach(cell, held)
-		unlock(lfirst(cell));
+		unlock(w, lfirst(cell));
 }
 
 /* ---- requests ---- */
 
 /* The node key's field about this node's fitness. */
 static void
-add_fitness(LeFlight *flight)
+add_fitness(LeWorker *w, LeFlight *flight)
 {
-	(void) le_note_fitness(false);
+	(void) le_note_fitness(w, false);
 	if (le_table->unfit[0] != '\0')
 		flight->op.unfit = le_flight_string(flight, le_table->unfit);
 }
 
 static void
-send_step(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *),
-		  le_duration timeout)
+send_step(LeWorker *w, LeOpKind kind,
+		  LeFlightDone done, le_duration timeout)
 {
 	LeFlight   *flight = le_flight_new(kind, done);
 
-	flight->op.seq = node->seq;
+	flight->op.seq = w->session->node->seq;
 	if (kind == LE_OP_REGISTER_NODE)
-		add_fitness(flight);
+		add_fitness(w, flight);
 	if (kind == LE_OP_REVOKE_NODE)
 		flight->op.incarnation = le_table->session_incarnation;
-	le_flight_send(flight, timeout);
+	le_flight_send(w, flight, timeout);
 }
 
 static void
-send_proof(le_duration timeout)
+send_proof(LeWorker *w, le_duration timeout)
 {
 	LeFlight   *flight = le_flight_new(LE_OP_PROVE_NODE, proof_answered);
 	const char **names;
@@ -319,7 +326,7 @@ send_proof(le_duration timeout)
 	flight->held_tokens = MemoryContextAlloc(flight->context,
 											 LE_MAX_CHECKED_KEYS *
 											 sizeof(uint64));
-	flight->op.nheld = le_elect_pick_held(LE_MAX_CHECKED_KEYS,
+	flight->op.nheld = le_elect_pick_held(w, LE_MAX_CHECKED_KEYS,
 										  flight->held_slots, names);
 	for (int i = 0; i < flight->op.nheld; i++)
 	{
@@ -328,19 +335,19 @@ send_proof(le_duration timeout)
 			le_slot(flight->held_slots[i])->election.token;
 	}
 	flight->op.held = names;
-	flight->op.seq = node->seq;
-	add_fitness(flight);
-	le_flight_send(flight, timeout);
+	flight->op.seq = w->session->node->seq;
+	add_fitness(w, flight);
+	le_flight_send(w, flight, timeout);
 }
 
 static void
-send_requests(const LeNodeActions *act)
+send_requests(LeWorker *w, const LeNodeActions *act)
 {
 	static const struct
 	{
 		unsigned	bit;
 		LeOpKind	kind;
-		void		(*done) (LeFlight *, const LeAnswer *);
+		LeFlightDone done;
 	}			steps[] = {
 		{LE_NODE_SEND_CREATE, LE_OP_CREATE_SESSION, created},
 		{LE_NODE_SEND_VERIFY, LE_OP_VERIFY_SESSION, verified},
@@ -354,9 +361,9 @@ send_requests(const LeNodeActions *act)
 
 	for (int i = 0; i < (int) lengthof(steps); i++)
 		if (act->send & steps[i].bit)
-			send_step(steps[i].kind, steps[i].done, act->timeout);
+			send_step(w, steps[i].kind, steps[i].done, act->timeout);
 	if (act->send & LE_NODE_SEND_PROOF)
-		send_proof(act->timeout);
+		send_proof(w, act->timeout);
 }
 
 static void
@@ -395,40 +402,43 @@ place_changed(void)
  * that has been asked for already keeps its place.
  */
 static void
-adopt_settings(bool creating)
+adopt_settings(LeWorker *w, bool creating)
 {
+	LeStoreSession *session = w->session;
 	LeTiming	timing;
 
 	le_configured_timing(&timing);
-	le_node_set_timing(node, &timing);
-	if (node->state != LE_NODE_NONE && !creating)
+	le_node_set_timing(session->node, &timing);
+	if (session->node->state != LE_NODE_NONE && !creating)
 		return;
 	if (!place_changed())
 		return;
-	le_cache_forget_keys();
+	le_cache_forget_keys(w->cache);
 	le_table->place = configured_place();
-	le_elect_moved();
+	le_elect_moved(w);
 }
 
 /* Belief first, then messages, then news. */
 static void
-perform(const LeNodeActions *act)
+perform(LeWorker *w, const LeNodeActions *act)
 {
+	LeStoreSession *session = w->session;
+
 	if (act->terms_end)
-		le_elect_node_ended(act->reason);
+		le_elect_node_ended(w, act->reason);
 	else if (act->deadline_moved)
-		le_elect_deadline(node->deadline);
+		le_elect_deadline(w, session->node->deadline);
 	if (act->ended)
 		session_over();
 	if (act->ended || (act->send & LE_NODE_SEND_CREATE))
-		adopt_settings((act->send & LE_NODE_SEND_CREATE) != 0);
-	send_requests(act);
+		adopt_settings(w, (act->send & LE_NODE_SEND_CREATE) != 0);
+	send_requests(w, act);
 	if (act->became_live)
-		le_elect_node_live();
-	if (act->failed && node->state != LE_NODE_LIVE)
+		le_elect_node_live(w);
+	if (act->failed && session->node->state != LE_NODE_LIVE)
 	{
-		(void) le_note_fitness(act->outcome == LE_REFUSED);
-		le_pending_no_session(act->outcome);
+		(void) le_note_fitness(w, act->outcome == LE_REFUSED);
+		le_pending_no_session(w, act->outcome);
 	}
 }
 
@@ -439,18 +449,22 @@ perform(const LeNodeActions *act)
  * later one resumes the session of the worker before it.
  */
 void
-le_session_start(void)
+le_session_start(LeWorker *w)
 {
+	LeStoreSession *session = MemoryContextAllocZero(TopMemoryContext,
+													 sizeof(LeStoreSession));
 	LePredecessor before;
 
-	node = &le_table->node;
+	session->node = &le_table->node;
+	session->settings_new = true;
+	w->session = session;
 	if (le_table->worker_started)
 	{
-		le_node_resume(node, le_now());
+		le_node_resume(session->node, le_now());
 		return;
 	}
 	le_table->worker_started = true;
-	adopt_settings(false);
+	adopt_settings(w, false);
 	if (le_configured_store()->between_instances &&
 		le_statefile_read(&before))
 	{
@@ -466,18 +480,18 @@ le_session_start(void)
 		ereport(LOG,
 				(errmsg("ending the leases of this node's previous incarnation"),
 				 errdetail("Store session %s at %s.", before.session,
-						   le_store_place())));
-		le_node_adopt_predecessor(node, &timing, le_now());
+						   le_store_place(w))));
+		le_node_adopt_predecessor(session->node, &timing, le_now());
 	}
 }
 
 static bool
-lease_or_place_changed(void)
+lease_or_place_changed(LeWorker *w)
 {
 	LeTiming	timing;
 
 	le_configured_timing(&timing);
-	return timing.lease != node->timing.lease || place_changed();
+	return timing.lease != w->session->node->timing.lease || place_changed();
 }
 
 /*
@@ -487,101 +501,110 @@ lease_or_place_changed(void)
  * round on.  While a session is being made, all of it waits until it is.
  */
 static void
-apply_settings(void)
+apply_settings(LeWorker *w)
 {
+	LeStoreSession *session = w->session;
 	LeTiming	timing;
 
-	if (!settings_new || node->state == LE_NODE_CREATING ||
-		node->state == LE_NODE_VERIFYING ||
-		node->state == LE_NODE_REGISTERING)
+	if (!session->settings_new || session->node->state == LE_NODE_CREATING ||
+		session->node->state == LE_NODE_VERIFYING ||
+		session->node->state == LE_NODE_REGISTERING)
 		return;
-	settings_new = false;
-	if (node->state == LE_NODE_NONE)
+	session->settings_new = false;
+	if (session->node->state == LE_NODE_NONE)
 		return;
-	if (lease_or_place_changed())
+	if (lease_or_place_changed(w))
 	{
-		if (node->state == LE_NODE_LIVE)
+		if (session->node->state == LE_NODE_LIVE)
 		{
 			ereport(LOG,
 					(errmsg("leader_election settings changed: starting a new store session")));
-			feed_kind(LE_NODE_IN_UNWANT);
+			feed_kind(w, LE_NODE_IN_UNWANT);
 		}
 		return;
 	}
 	le_configured_timing(&timing);
 	if (le_timing_fault(&timing) == LE_TIMING_OK)
-		node->timing = timing;
+		session->node->timing = timing;
 }
 
 void
-le_session_configure(void)
+le_session_configure(LeWorker *w)
 {
-	adopt_settings(false);
-	settings_new = true;
-	apply_settings();
+	adopt_settings(w, false);
+	w->session->settings_new = true;
+	apply_settings(w);
 }
 
 void
-le_session_unwant(void)
+le_session_unwant(LeWorker *w)
 {
-	if (node->wanted || node->state == LE_NODE_LIVE)
-		feed_kind(LE_NODE_IN_UNWANT);
+	LeStoreSession *session = w->session;
+
+	if (session->node->wanted || session->node->state == LE_NODE_LIVE)
+		feed_kind(w, LE_NODE_IN_UNWANT);
 }
 
 static void
-want(void)
+want(LeWorker *w)
 {
-	idle_since = 0;
-	if (!node->wanted)
+	LeStoreSession *session = w->session;
+
+	session->idle_since = 0;
+	if (!session->node->wanted)
 	{
-		adopt_settings(false);
-		feed_kind(LE_NODE_IN_WANT);
+		adopt_settings(w, false);
+		feed_kind(w, LE_NODE_IN_WANT);
 	}
 }
 
 /* The wishes of this turn's elections and questions. */
 static void
-hear_wishes(void)
+hear_wishes(LeWorker *w)
 {
-	if (le_take_session_wish())
-		want();
-	if (le_take_proof_wish())
-		feed_kind(LE_NODE_IN_PROVE_NOW);
+	if (le_take_session_wish(w->wishes))
+		want(w);
+	if (le_take_proof_wish(w->wishes))
+		feed_kind(w, LE_NODE_IN_PROVE_NOW);
 }
 
 static void
-leave_if_idle(void)
+leave_if_idle(LeWorker *w)
 {
-	if (le_elect_need_session())
-		want();
-	else if (!node->wanted)
-		idle_since = 0;
-	else if (idle_since == 0)
-		idle_since = le_now();
-	else if (le_now() >= idle_since + LINGER)
+	LeStoreSession *session = w->session;
+
+	if (le_elect_need_session(w))
+		want(w);
+	else if (!session->node->wanted)
+		session->idle_since = 0;
+	else if (session->idle_since == 0)
+		session->idle_since = le_now();
+	else if (le_now() >= session->idle_since + LINGER)
 	{
-		idle_since = 0;
-		le_session_unwant();
+		session->idle_since = 0;
+		le_session_unwant(w);
 	}
 }
 
 void
-le_session_run_timers(void)
+le_session_run_timers(LeWorker *w)
 {
 	le_time		timer;
 
-	apply_settings();
-	hear_wishes();
-	leave_if_idle();
-	timer = le_node_timer(node);
+	apply_settings(w);
+	hear_wishes(w);
+	leave_if_idle(w);
+	timer = le_node_timer(w->session->node);
 	if (timer != 0 && le_now() >= timer)
-		feed_kind(LE_NODE_IN_TIMER);
+		feed_kind(w, LE_NODE_IN_TIMER);
 }
 
 le_time
-le_session_timer(void)
+le_session_timer(LeWorker *w)
 {
-	le_time		linger = idle_since == 0 ? 0 : idle_since + LINGER;
+	LeStoreSession *session = w->session;
+	le_time		linger = session->idle_since == 0 ? 0 :
+		session->idle_since + LINGER;
 
-	return le_earliest(le_node_timer(node), linger);
+	return le_earliest(le_node_timer(session->node), linger);
 }

@@ -11,11 +11,14 @@
 #define LE_SESSION_H
 
 #include "core/timing.h"
+#include "worker/base/context.h"
 
-extern void le_session_start(void);
-extern void le_session_configure(void);
-extern void le_session_unwant(void);
-extern void le_session_run_timers(void);
-extern le_time le_session_timer(void);
+typedef struct LeStoreSession LeStoreSession;
+
+extern void le_session_start(LeWorker *w);
+extern void le_session_configure(LeWorker *w);
+extern void le_session_unwant(LeWorker *w);
+extern void le_session_run_timers(LeWorker *w);
+extern le_time le_session_timer(LeWorker *w);
 
 #endif							/* LE_SESSION_H */

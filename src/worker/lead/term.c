@@ -46,7 +46,7 @@ log_takeover(const LeSlot *slot)
 
 /* The term's token is on disk by now. */
 void
-le_begin_term(LeSlot *slot, le_time now)
+le_begin_term(LeWorker *w, LeSlot *slot, le_time now)
 {
 	LeElection *e = &slot->election;
 
@@ -77,7 +77,7 @@ le_begin_term(LeSlot *slot, le_time now)
 			(errmsg("leader of election \"%s\" with fencing token " UINT64_FORMAT,
 					slot->name, e->token),
 			 errdetail("Scope %s, store %s.", le_scope_name(slot->candidate),
-					   le_store_place())));
+					   le_store_place(w))));
 	le_stat_count_slot(le_slot_number(slot), LE_STAT_TERMS);
 	le_event(LE_EVENT_ACQUIRED, slot->name, e->token, "scope %s",
 			 le_scope_name(slot->candidate));

@@ -11,8 +11,9 @@
 #define LE_TERM_H
 
 #include "shmem/requests.h"
+#include "worker/base/context.h"
 
-extern void le_begin_term(LeSlot *slot, le_time now);
+extern void le_begin_term(LeWorker *w, LeSlot *slot, le_time now);
 extern void le_end_term(LeSlot *slot, LeReason reason);
 extern void le_move_deadline(LeSlot *slot);
 extern void le_drain_term(LeSlot *slot);

@@ -18,23 +18,31 @@
 #include "shmem/clock.h"
 #include "worker/view/cache.h"
 
-static struct
+struct LeCache
 {
-	MemoryContext context;		/* holds the keys */
-	LeKey	   *keys;			/* sorted by name */
-	int			nkeys;
-	int			room;			/* capacity */
-	uint64		index;			/* the answer's */
-	le_time		as_of;			/* when the query behind them was sent; 0:
+	struct
+	{
+		MemoryContext context;	/* holds the keys */
+		LeKey	   *keys;		/* sorted by name */
+		int			nkeys;
+		int			room;		/* capacity */
+		uint64		index;		/* the answer's */
+		le_time		as_of;		/* when the query behind them was sent; 0:
 								 * nothing is known */
-	le_time		heard_at;		/* when they came */
-} known;
+		le_time		heard_at;	/* when they came */
+	}			known;
+	bool		marking;		/* a node key is being marked; see
+								 * le_cache_marking() */
+	char		warned[LE_INCARNATION_LEN + 1]; /* the incarnation of the
+												 * namesake that was last
+												 * warned of */
+};
 
-/* A node key is being marked; see le_cache_marking(). */
-static bool marking = false;
-
-/* The incarnation of the namesake that was last warned of. */
-static char warned[LE_INCARNATION_LEN + 1];
+LeCache *
+le_cache_new(void)
+{
+	return MemoryContextAllocZero(TopMemoryContext, sizeof(LeCache));
+}
 
 /* ---- election keys ---- */
 
@@ -47,16 +55,17 @@ by_name(const void *a, const void *b)
 
 /* The index of the key among those known, or where it would be. */
 static int
-place_of(const char *election, bool *there)
+place_of(LeCache *cache, const char *election, bool *there)
 {
 	int			low = 0;
-	int			high = known.nkeys;
+	int			high = cache->known.nkeys;
 
 	*there = false;
 	while (low < high)
 	{
 		int			middle = (low + high) / 2;
-		int			order = strcmp(known.keys[middle].election, election);
+		int			order = strcmp(cache->known.keys[middle].election,
+								   election);
 
 		if (order == 0)
 		{
@@ -73,28 +82,29 @@ place_of(const char *election, bool *there)
 
 /* Keep a key, unless something newer is known of it. */
 static bool
-keep_key(const LeKey *key)
+keep_key(LeCache *cache, const LeKey *key)
 {
 	bool		there;
-	int			place = place_of(key->election, &there);
+	int			place = place_of(cache, key->election, &there);
 	MemoryContext old;
 
-	if (there ? key->index <= known.keys[place].index :
-		key->index <= known.index)
+	if (there ? key->index <= cache->known.keys[place].index :
+		key->index <= cache->known.index)
 		return false;
-	old = MemoryContextSwitchTo(known.context);
-	if (!there && known.nkeys == known.room)
+	old = MemoryContextSwitchTo(cache->known.context);
+	if (!there && cache->known.nkeys == cache->known.room)
 	{
-		known.room = 2 * known.room;
-		known.keys = repalloc(known.keys, known.room * sizeof(LeKey));
+		cache->known.room = 2 * cache->known.room;
+		cache->known.keys = repalloc(cache->known.keys,
+									 cache->known.room * sizeof(LeKey));
 	}
 	if (!there)
 	{
-		memmove(known.keys + place + 1, known.keys + place,
-				(known.nkeys - place) * sizeof(LeKey));
-		known.nkeys++;
+		memmove(cache->known.keys + place + 1, cache->known.keys + place,
+				(cache->known.nkeys - place) * sizeof(LeKey));
+		cache->known.nkeys++;
 	}
-	le_copy_key(&known.keys[place], key);
+	le_copy_key(&cache->known.keys[place], key);
 	MemoryContextSwitchTo(old);
 	return true;
 }
@@ -104,30 +114,30 @@ keep_key(const LeKey *key)
  * stay: the answer may have been on its way for long.
  */
 void
-le_cache_keep_keys(const LeAnswer *answer, le_time sent)
+le_cache_keep_keys(LeCache *cache, const LeAnswer *answer, le_time sent)
 {
 	MemoryContext old;
-	MemoryContext before = known.context;
-	const LeKey *keys = known.keys;
-	int			nkeys = known.nkeys;
+	MemoryContext before = cache->known.context;
+	const LeKey *keys = cache->known.keys;
+	int			nkeys = cache->known.nkeys;
 
-	known.context = AllocSetContextCreate(TopMemoryContext,
-										  "leader_election keys",
-										  ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(known.context);
-	known.as_of = sent;
-	known.heard_at = le_now();
-	known.index = answer->index;
-	known.nkeys = answer->nkeys;
-	known.room = answer->nkeys + 16;
-	known.keys = palloc(known.room * sizeof(LeKey));
+	cache->known.context = AllocSetContextCreate(TopMemoryContext,
+												 "leader_election keys",
+												 ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cache->known.context);
+	cache->known.as_of = sent;
+	cache->known.heard_at = le_now();
+	cache->known.index = answer->index;
+	cache->known.nkeys = answer->nkeys;
+	cache->known.room = answer->nkeys + 16;
+	cache->known.keys = palloc(cache->known.room * sizeof(LeKey));
 	for (int i = 0; i < answer->nkeys; i++)
-		le_copy_key(&known.keys[i], &answer->keys[i]);
-	qsort(known.keys, known.nkeys, sizeof(LeKey), by_name);
+		le_copy_key(&cache->known.keys[i], &answer->keys[i]);
+	qsort(cache->known.keys, cache->known.nkeys, sizeof(LeKey), by_name);
 	MemoryContextSwitchTo(old);
 	for (int i = 0; i < nkeys; i++)
 		if (keys[i].told)
-			(void) keep_key(&keys[i]);
+			(void) keep_key(cache, &keys[i]);
 	if (before != NULL)
 		MemoryContextDelete(before);
 }
@@ -137,11 +147,11 @@ le_cache_keep_keys(const LeAnswer *answer, le_time sent)
  * known, or there is no list yet to add it to.
  */
 bool
-le_cache_hear(const LeGossip *news, const LeGossipItem *item)
+le_cache_hear(LeCache *cache, const LeGossip *news, const LeGossipItem *item)
 {
 	LeKey		key = {0};
 
-	if (known.as_of == 0 || item->index == 0)
+	if (cache->known.as_of == 0 || item->index == 0)
 		return false;
 	key.election = item->election;
 	key.holder = item->kind == LE_OP_RELEASE ? NULL : news->session;
@@ -152,49 +162,50 @@ le_cache_hear(const LeGossip *news, const LeGossipItem *item)
 	if (item->kind != LE_OP_RELEASE)
 		key.token = item->kind == LE_OP_PUBLISH ? item->token : item->index;
 	key.released = item->kind == LE_OP_RELEASE;
-	return keep_key(&key);
+	return keep_key(cache, &key);
 }
 
 /* All news have been heard: the keys are as good as a new list, but for the
  * writes of those that tell nothing. */
 void
-le_cache_heard(void)
+le_cache_heard(LeCache *cache)
 {
-	if (known.as_of != 0)
-		known.heard_at = le_now();
+	if (cache->known.as_of != 0)
+		cache->known.heard_at = le_now();
 }
 
 /* The keys are at another place from now on: the known ones say nothing. */
 void
-le_cache_forget_keys(void)
+le_cache_forget_keys(LeCache *cache)
 {
-	known.nkeys = 0;
-	known.as_of = known.heard_at = 0;
+	cache->known.nkeys = 0;
+	cache->known.as_of = cache->known.heard_at = 0;
 }
 
 /* The number of keys; valid until the next are kept. */
 int
-le_cache_keys(const LeKey **keys)
+le_cache_keys(LeCache *cache, const LeKey **keys)
 {
-	*keys = known.keys;
-	return known.nkeys;
+	*keys = cache->known.keys;
+	return cache->known.nkeys;
 }
 
 /* NULL: there was no such key. */
 const LeKey *
-le_cache_key(const char *election)
+le_cache_key(LeCache *cache, const char *election)
 {
 	LeKey		sought = {.election = unconstify(char *, election)};
 
-	if (known.nkeys == 0)
+	if (cache->known.nkeys == 0)
 		return NULL;
-	return bsearch(&sought, known.keys, known.nkeys, sizeof(LeKey), by_name);
+	return bsearch(&sought, cache->known.keys, cache->known.nkeys,
+				   sizeof(LeKey), by_name);
 }
 
 le_time
-le_cache_as_of(void)
+le_cache_as_of(LeCache *cache)
 {
-	return known.as_of;
+	return cache->known.as_of;
 }
 
 /*
@@ -203,20 +214,22 @@ le_cache_as_of(void)
  * changed since.
  */
 bool
-le_cache_lately(le_duration within, uint64 *index)
+le_cache_lately(LeCache *cache, le_duration within, uint64 *index)
 {
-	*index = known.index;
-	return known.heard_at != 0 && le_now() - known.heard_at < within;
+	*index = cache->known.index;
+	return cache->known.heard_at != 0 &&
+		le_now() - cache->known.heard_at < within;
 }
 
 /* Does a free key still name the session, so that a node may have to know
  * about it? */
 bool
-le_cache_to_be_named(const char *session)
+le_cache_to_be_named(LeCache *cache, const char *session)
 {
-	for (int i = 0; i < known.nkeys; i++)
-		if (known.keys[i].value_session != NULL && !known.keys[i].released &&
-			strcmp(known.keys[i].value_session, session) == 0)
+	for (int i = 0; i < cache->known.nkeys; i++)
+		if (cache->known.keys[i].value_session != NULL &&
+			!cache->known.keys[i].released &&
+			strcmp(cache->known.keys[i].value_session, session) == 0)
 			return true;
 	return false;
 }
@@ -238,11 +251,11 @@ le_cache_node(const char *session)
  * here yet.
  */
 le_time
-le_cache_silent_at(const LeNodeInfo *info)
+le_cache_silent_at(LeCache *cache, const LeNodeInfo *info)
 {
 	le_time		at = Max(info->first_seen, info->doubted) + info->lease;
 
-	if (marking)
+	if (cache->marking)
 		at = Max(at, le_now() + le_table->node.timing.request_timeout);
 	return at;
 }
@@ -254,21 +267,21 @@ le_cache_silent_at(const LeNodeInfo *info)
  * is news of the node.
  */
 void
-le_cache_marking(bool under_way)
+le_cache_marking(LeCache *cache, bool under_way)
 {
-	marking = under_way;
+	cache->marking = under_way;
 }
 
 /* Two live instances under one name: their incarnations tell them apart, but
  * people cannot. */
 static void
-warn_of_namesake(const LeNodeInfo *info, bool alive)
+warn_of_namesake(LeCache *cache, const LeNodeInfo *info, bool alive)
 {
 	if (!alive || !info->held || info->self || info->revoked ||
 		strcmp(info->node, le_my_name()) != 0 ||
-		strcmp(info->incarnation, warned) == 0)
+		strcmp(info->incarnation, cache->warned) == 0)
 		return;
-	strlcpy(warned, info->incarnation, sizeof(warned));
+	strlcpy(cache->warned, info->incarnation, sizeof(cache->warned));
 	ereport(WARNING,
 			(errmsg("another live node calls itself \"%s\"", info->node),
 			 errdetail("Its store session is %s.", info->session),
@@ -276,7 +289,7 @@ warn_of_namesake(const LeNodeInfo *info, bool alive)
 }
 
 static void
-fill_node(LeNodeInfo *info, const LeNodeKey *key)
+fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 {
 	const LeNodeInfo *before = le_cache_node(key->session);
 	bool		alive = false;
@@ -311,17 +324,17 @@ fill_node(LeNodeInfo *info, const LeNodeKey *key)
 		info->first_seen = le_now();
 		info->first_seen_wall = GetCurrentTimestamp();
 	}
-	warn_of_namesake(info, alive);
+	warn_of_namesake(cache, info, alive);
 }
 
 void
-le_cache_keep_nodes(const LeAnswer *answer)
+le_cache_keep_nodes(LeCache *cache, const LeAnswer *answer)
 {
 	int			n = Min(answer->nnodes, LE_MAX_NODES);
 	LeNodeInfo *fresh = palloc(Max(n, 1) * sizeof(LeNodeInfo));
 
 	for (int i = 0; i < n; i++)
-		fill_node(&fresh[i], &answer->nodes[i]);
+		fill_node(cache, &fresh[i], &answer->nodes[i]);
 
 	le_set_nodes(fresh, n);
 	pfree(fresh);

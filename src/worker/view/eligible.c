@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "utils/memutils.h"
 
 #include "mistakes.h"
 #include "settings.h"
@@ -21,7 +22,18 @@
 #define READ_TRIES	5
 #define READ_PAUSE	LE_SEC
 
-static le_time judge_again_at = 0;	/* 0: not by itself */
+struct LeEligibility
+{
+	le_time		judge_again_at; /* 0: not by itself */
+	int			tries;			/* to read the files, in a row */
+	le_duration told_trust;		/* that was reported as too short */
+};
+
+LeEligibility *
+le_eligibility_new(void)
+{
+	return MemoryContextAllocZero(TopMemoryContext, sizeof(LeEligibility));
+}
 
 /*
  * Did all settings take effect?  Called at start and after a reload.
@@ -32,22 +44,22 @@ static le_time judge_again_at = 0;	/* 0: not by itself */
  * would lead.  An explicit setting says that it is meant.
  */
 void
-le_judge_settings(void)
+le_judge_settings(LeEligibility *eligibility)
 {
-	static int	tries = 0;
 	char	   *fault = le_table->settings_fault;
 	StringInfoData detail;
 	LeMistakes	mistakes;
 
 	initStringInfo(&detail);
 	mistakes = le_explain_mistakes(&detail, &le_table->settings_taken);
-	judge_again_at = 0;
+	eligibility->judge_again_at = 0;
 	if (mistakes != LE_MISTAKES_UNREAD)
-		tries = 0;
-	else if (le_table->settings_taken != 0 && tries++ < READ_TRIES)
+		eligibility->tries = 0;
+	else if (le_table->settings_taken != 0 &&
+			 eligibility->tries++ < READ_TRIES)
 	{
 		/* the earlier result counts meanwhile, also one of a worker before */
-		judge_again_at = le_now() + READ_PAUSE;
+		eligibility->judge_again_at = le_now() + READ_PAUSE;
 		pfree(detail.data);
 		return;
 	}
@@ -66,9 +78,9 @@ le_judge_settings(void)
 
 /* When are the settings to be judged again, without a reload?  0: not. */
 le_time
-le_settings_timer(void)
+le_settings_timer(LeEligibility *eligibility)
 {
-	return judge_again_at;
+	return eligibility->judge_again_at;
 }
 
 const char *
@@ -140,17 +152,16 @@ le_unfit(void)
  * every hitch of the store costs the lead.
  */
 void
-le_check_trust(le_duration trust)
+le_check_trust(LeEligibility *eligibility, le_duration trust)
 {
-	static le_duration told = 0;
 	const char *more = le_configured_store()->takes_more;
 	const LeTiming *t = &le_table->node.timing;
 	le_duration need = t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT +
 		t->margin;
 
-	if (trust >= need || trust == told)
+	if (trust >= need || trust == eligibility->told_trust)
 		return;
-	told = trust;
+	eligibility->told_trust = trust;
 	ereport(LOG,
 			(errcode(ERRCODE_CONFIG_FILE_ERROR),
 			 errmsg("leader_election leases are trusted for %d ms only, too short for three attempts to renew them",

@@ -12,12 +12,15 @@
 
 #include "shmem/leases.h"
 
-extern void le_judge_settings(void);
-extern le_time le_settings_timer(void);
+typedef struct LeEligibility LeEligibility;
+
+extern LeEligibility *le_eligibility_new(void);
+extern void le_judge_settings(LeEligibility *eligibility);
+extern le_time le_settings_timer(LeEligibility *eligibility);
 extern const char *le_settings_fault(void);
 extern bool le_may_lead(char *why, size_t size, int *sqlstate);
 extern const char *le_unfit(void);
 extern bool le_campaigns(const LeSlot *slot);
-extern void le_check_trust(le_duration trust);
+extern void le_check_trust(LeEligibility *eligibility, le_duration trust);
 
 #endif							/* LE_ELIGIBLE_H */

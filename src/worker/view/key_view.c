@@ -30,7 +30,7 @@ le_foreign_key(const LeKey *key)
 
 /* Add facts about a key's last holder that the key itself does not give. */
 static void
-judge_last_holder(LeKeyView *view, const LeKey *key)
+judge_last_holder(LeWorker *w, LeKeyView *view, const LeKey *key)
 {
 	const LeNodeInfo *last;
 
@@ -48,7 +48,7 @@ judge_last_holder(LeKeyView *view, const LeKey *key)
 	}
 	last = le_cache_node(key->value_session);
 	if (last == NULL)
-		le_wish_nodes(LE_SOON);
+		le_wish_nodes(w->wishes, LE_SOON);
 	else
 	{
 		view->holder_lease = Min(last->lease, LE_MAX_LEASE);
@@ -71,7 +71,7 @@ le_takes_over(void)
  * wants it.
  */
 static void
-judge_holder(LeKeyView *view, const LeKey *key)
+judge_holder(LeWorker *w, LeKeyView *view, const LeKey *key)
 {
 	const LeNodeInfo *holder;
 
@@ -79,15 +79,15 @@ judge_holder(LeKeyView *view, const LeKey *key)
 		return;
 	holder = le_cache_node(key->holder);
 	if (holder == NULL)
-		le_wish_nodes(LE_SOON);
+		le_wish_nodes(w->wishes, LE_SOON);
 	else if (holder->revoked)
 		view->holder_ended = true;
 	else
-		view->silent_at = le_cache_silent_at(holder);
+		view->silent_at = le_cache_silent_at(w->cache, holder);
 }
 
 void
-le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of)
+le_make_view(LeWorker *w, LeKeyView *view, const LeKey *key, uint64 as_of)
 {
 	memset(view, 0, sizeof(*view));
 	view->as_of = as_of;
@@ -103,7 +103,7 @@ le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of)
 	{
 		view->holder = LE_KEY_FREE;
 		if (key->usable && !view->released)
-			judge_last_holder(view, key);
+			judge_last_holder(w, view, key);
 	}
 	else if (le_table->session[0] != '\0' &&
 			 strcmp(key->holder, le_table->session) == 0)
@@ -112,7 +112,7 @@ le_make_view(LeKeyView *view, const LeKey *key, uint64 as_of)
 	{
 		view->holder = LE_KEY_OTHER;
 		if (key->usable)
-			judge_holder(view, key);
+			judge_holder(w, view, key);
 	}
 }
 
@@ -151,14 +151,15 @@ note_unusable(LeSlot *slot, const LeKey *key)
 
 /* Remember the leader, for le_status and for answers of limited age. */
 void
-le_note_holder(LeSlot *slot, const LeKey *key, const LeKeyView *view)
+le_note_holder(LeWorker *w, LeSlot *slot, const LeKey *key,
+			   const LeKeyView *view)
 {
 	char		name[LE_MAX_NODE_NAME_LEN + 1] = "";
 	bool		other_leads;
 
 	if (view->holder != LE_KEY_OURS && view->index > 0)
 	{
-		le_token_seen(slot->name, view->index);
+		le_token_seen(w->tokens, slot->name, view->index);
 		if (view->index > slot->election.token_floor)
 			slot->refused_token = 0;	/* tokens are high enough by now */
 		slot->election.token_floor = Max(slot->election.token_floor,

@@ -14,9 +14,6 @@
 #include "shmem/leases.h"
 #include "worker/view/sweep.h"
 
-/* Elections per turn: a millisecond or two. */
-int			le_slots_at_once = 500;
-
 /* Start from the first slot, even if the sweep is under way. */
 void
 le_sweep_start(LeSweep *sweep)
@@ -27,11 +24,12 @@ le_sweep_start(LeSweep *sweep)
 
 /* Look at the next slots; a look may end the sweep. */
 void
-le_sweep_go_on(LeSweep *sweep)
+le_sweep_go_on(LeWorker *w, LeSweep *sweep)
 {
-	int			end = Min(sweep->next + le_slots_at_once, le_table->nused);
+	int			end = Min(sweep->next + w->limits->slots_at_once,
+						  le_table->nused);
 
 	while (sweep->under_way && sweep->next < end)
-		sweep->look(sweep->next++);
+		sweep->look(w, sweep->next++);
 	sweep->under_way = sweep->under_way && sweep->next < le_table->nused;
 }

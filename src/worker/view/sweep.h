@@ -10,16 +10,16 @@
 #ifndef LE_SWEEP_H
 #define LE_SWEEP_H
 
+#include "worker/base/context.h"
+
 typedef struct LeSweep
 {
-	void		(*look) (int number);	/* slot number */
+	void		(*look) (LeWorker *w, int number);	/* slot number */
 	bool		under_way;
 	int			next;			/* slot */
 } LeSweep;
 
-extern int	le_slots_at_once;
-
 extern void le_sweep_start(LeSweep *sweep);
-extern void le_sweep_go_on(LeSweep *sweep);
+extern void le_sweep_go_on(LeWorker *w, LeSweep *sweep);
 
 #endif							/* LE_SWEEP_H */

@@ -17,41 +17,49 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "shmem/clock.h"
 #include "worker/view/wishes.h"
 
-static struct
+struct LeWishes
 {
 	bool		session;		/* an election is sought without one */
 	bool		proof;			/* prove the node now, not when it is due */
 	le_time		nodes_by;		/* list the node keys by then; 0: no wish */
 	bool		fresh;			/* ... and not from just any server */
-} wishes;
+};
 
-void
-le_wish_session(void)
+LeWishes *
+le_wishes_new(void)
 {
-	wishes.session = true;
+	return MemoryContextAllocZero(TopMemoryContext, sizeof(LeWishes));
 }
 
 void
-le_wish_proof(void)
+le_wish_session(LeWishes *wishes)
 {
-	wishes.proof = true;
+	wishes->session = true;
 }
 
 void
-le_wish_nodes(le_duration within)
+le_wish_proof(LeWishes *wishes)
 {
-	wishes.nodes_by = le_earliest(wishes.nodes_by, le_now() + within);
+	wishes->proof = true;
+}
+
+void
+le_wish_nodes(LeWishes *wishes, le_duration within)
+{
+	wishes->nodes_by = le_earliest(wishes->nodes_by, le_now() + within);
 }
 
 /* Soon, and by the server that decides: others may not know it yet. */
 void
-le_wish_fresh_nodes(void)
+le_wish_fresh_nodes(LeWishes *wishes)
 {
-	le_wish_nodes(LE_SOON);
-	wishes.fresh = true;
+	le_wish_nodes(wishes, LE_SOON);
+	wishes->fresh = true;
 }
 
 static bool
@@ -64,31 +72,31 @@ take(bool *wish)
 }
 
 bool
-le_take_session_wish(void)
+le_take_session_wish(LeWishes *wishes)
 {
-	return take(&wishes.session);
+	return take(&wishes->session);
 }
 
 bool
-le_take_proof_wish(void)
+le_take_proof_wish(LeWishes *wishes)
 {
-	return take(&wishes.proof);
+	return take(&wishes->proof);
 }
 
 /* 0: nobody wants the nodes listed sooner than planned. */
 le_time
-le_take_nodes_wish(bool *fresh)
+le_take_nodes_wish(LeWishes *wishes, bool *fresh)
 {
-	le_time		by = wishes.nodes_by;
+	le_time		by = wishes->nodes_by;
 
-	wishes.nodes_by = 0;
-	*fresh = take(&wishes.fresh);
+	wishes->nodes_by = 0;
+	*fresh = take(&wishes->fresh);
 	return by;
 }
 
 /* Is there a wish that the loop has not come to yet? */
 bool
-le_any_wish(void)
+le_any_wish(LeWishes *wishes)
 {
-	return wishes.session || wishes.proof || wishes.nodes_by != 0;
+	return wishes->session || wishes->proof || wishes->nodes_by != 0;
 }

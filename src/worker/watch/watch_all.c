@@ -26,6 +26,8 @@
 #include "postgres.h"
 
 
+#include "utils/memutils.h"
+
 #include "settings.h"
 #include "worker/lead/elect.h"
 #include "worker/lead/elect_all.h"
@@ -58,13 +60,7 @@
 #define LEAST_REST		(2 * LE_MSEC)
 #define LONG_REST		(50 * LE_MSEC)
 
-/*
- * With more keys than that, news are heard instead, and all keys are listed
- * this often.  An answer that shows so many has 40 kB, and takes half a
- * millisecond to process, as long as a whole request of ours.
- */
-int			le_gossip_from = 100;
-
+/* While news are heard, all keys are listed this often. */
 #define LIST_PERIOD		(30 * LE_SEC)
 
 /* After news of more facts than their list holds, expect more of the kind. */
@@ -82,9 +78,7 @@ int			le_gossip_from = 100;
 /* Limit of such keys that are removed after one listing. */
 #define TIDY_AT_ONCE	8
 
-static void show_slot(int number);
-
-static struct
+typedef struct Watch
 {
 	uint32		epoch;			/* its session's */
 	bool		in_flight;
@@ -101,32 +95,52 @@ static struct
 	le_duration cost;			/* the showing has taken so far */
 	bool		by_news;		/* only lists, as "news" waits */
 	bool		wanted;			/* list now, not when it is due */
-} watch = {.showing = {.look = show_slot}};
+} Watch;
 
-static struct
+typedef struct News
 {
 	bool		in_flight;
 	uint64		index;			/* to wait for */
 	le_time		next_at;
 	le_time		look_at;		/* at all awaited elections, not before */
 	int			failures;
-} news;
+} News;
 
-static struct
+typedef struct Telling
 {
 	bool		in_flight;
 	le_time		next_at;		/* not before */
 	int			failures;
-} telling;
+} Telling;
 
-static struct
+typedef struct Listing
 {
 	bool		in_flight;
 	le_time		next_at;
 	bool		fresh;			/* ask the leader of the store, not just any
 								 * server */
 	int			failures;
-} listing;
+} Listing;
+
+struct LeWatchAll
+{
+	Watch		watch;
+	News		news;
+	Telling		telling;
+	Listing		listing;
+};
+
+static void show_slot(LeWorker *w, int number);
+
+LeWatchAll *
+le_watch_all_new(void)
+{
+	LeWatchAll *all = MemoryContextAllocZero(TopMemoryContext,
+											 sizeof(LeWatchAll));
+
+	all->watch.showing.look = show_slot;
+	return all;
+}
 
 /* ---- election keys ---- */
 
@@ -135,113 +149,125 @@ static struct
  * none, since this node has to release it.
  */
 static LeSlot *
-slot_of(const LeKey *key)
+slot_of(LeWorker *w, const LeKey *key)
 {
 	if (key->holder != NULL && strcmp(key->holder, le_table->session) == 0)
-		return le_elect_slot(key->election);
+		return le_elect_slot(w, key->election);
 	return le_find_slot(key->election);
 }
 
 /* A key that our session holds must have a slot before any key is shown. */
 static void
-add_own_slots(void)
+add_own_slots(LeWorker *w)
 {
 	const LeKey *keys;
-	int			nkeys = le_cache_keys(&keys);
+	int			nkeys = le_cache_keys(w->cache, &keys);
 
 	for (int i = 0; i < nkeys; i++)
 		if (keys[i].holder != NULL)
-			(void) slot_of(&keys[i]);
+			(void) slot_of(w, &keys[i]);
 }
 
 /* Show the slot's election its key in the list. */
 static void
-show_slot(int number)
+show_slot(LeWorker *w, int number)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	LeSlot	   *slot = le_slot(number);
-	const LeKey *key = le_cache_key(slot->name);
+	const LeKey *key = le_cache_key(w->cache, slot->name);
 	uint64		index = key == NULL ? 0 : key->index;
 
-	watch.changed = watch.changed || slot->holder_index != index;
-	le_elect_seen(slot, key, Max(watch.shown_as_of, index));
+	watch_all->watch.changed = watch_all->watch.changed ||
+		slot->holder_index != index;
+	le_elect_seen(w, slot, key, Max(watch_all->watch.shown_as_of, index));
 }
 
 static bool
-are_many(void)
+are_many(LeWorker *w)
 {
 	const LeKey *keys;
 
 	return le_configured_store()->tells &&
-		le_cache_keys(&keys) > le_gossip_from;
+		le_cache_keys(w->cache, &keys) > w->limits->gossip_from;
 }
 
 static void
-watch_failed(void)
+watch_failed(LeWorker *w)
 {
-	watch.failures++;
-	watch.index = 0;
-	watch.wanted = true;
-	le_elect_listed();			/* candidacies have to read by themselves */
-	watch.next_at = le_now() + le_retry_delay(&le_table->node.timing,
-											  watch.failures, le_random());
+	LeWatchAll *watch_all = w->watch_all;
+
+	watch_all->watch.failures++;
+	watch_all->watch.index = 0;
+	watch_all->watch.wanted = true;
+	le_elect_listed(w);			/* candidacies have to read by themselves */
+	watch_all->watch.next_at = le_now() +
+		le_retry_delay(&le_table->node.timing,
+					   watch_all->watch.failures, le_random());
 }
 
 /* All slots have been shown the list: draw the conclusions, and schedule the
  * next query. */
 static void
-end_show(void)
+end_show(LeWorker *w)
 {
-	le_elect_listed();
-	watch.shown_at = le_now();
-	watch.next_at = watch.shown_at +
-		(watch.cost > COSTLY ? REST * watch.cost : 0);
+	LeWatchAll *watch_all = w->watch_all;
+
+	le_elect_listed(w);
+	watch_all->watch.shown_at = le_now();
+	watch_all->watch.next_at = watch_all->watch.shown_at +
+		(watch_all->watch.cost > COSTLY ? REST * watch_all->watch.cost : 0);
 
 	/* A key that is absent while others change makes the query return at once,
 	 * again and again. */
-	if (watch.changed)
-		watch.idle_answers = 0;
-	else if (watch.shown_at - watch.listed_at >= IDLE_GAP)
-		watch.idle_answers = watch.shown_at = 0;	/* nothing followed */
-	else if (++watch.idle_answers >= IDLE_BURST)
-		watch.next_at = Max(watch.next_at, le_now() + IDLE_GAP);
+	if (watch_all->watch.changed)
+		watch_all->watch.idle_answers = 0;
+	else if (watch_all->watch.shown_at - watch_all->watch.listed_at >=
+			 IDLE_GAP)
+		watch_all->watch.idle_answers = watch_all->watch.shown_at = 0;
+	else if (++watch_all->watch.idle_answers >= IDLE_BURST)
+		watch_all->watch.next_at = Max(watch_all->watch.next_at,
+									   le_now() + IDLE_GAP);
 }
 
 static void
-go_on_showing(void)
+go_on_showing(LeWorker *w)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	le_time		began = le_now();
 
-	le_sweep_go_on(&watch.showing);
-	watch.cost += le_now() - began;
-	if (!watch.showing.under_way)
-		end_show();
+	le_sweep_go_on(w, &watch_all->watch.showing);
+	watch_all->watch.cost += le_now() - began;
+	if (!watch_all->watch.showing.under_way)
+		end_show(w);
 }
 
 static void
-watch_answered(LeFlight *flight, const LeAnswer *answer)
+watch_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	le_time		began = le_now();
 
 	if (flight->epoch != le_table->node.epoch)
 		return;					/* the keys may be at another place by now */
-	watch.in_flight = false;
+	watch_all->watch.in_flight = false;
 	if (answer->outcome != LE_DONE)
 	{
-		watch_failed();
+		watch_failed(w);
 		return;
 	}
-	watch.failures = 0;
-	watch.index = answer->index;
-	watch.listed_at = flight->sent;
-	le_cache_keep_keys(answer, flight->sent);
-	if (are_many())
-		le_gossip_begin(le_table->node.timing.request_timeout + LE_SEC);
-	add_own_slots();
-	watch.shown_as_of = answer->index;
-	watch.changed = false;
-	watch.cost = le_now() - began;
-	le_sweep_start(&watch.showing);
-	go_on_showing();
+	watch_all->watch.failures = 0;
+	watch_all->watch.index = answer->index;
+	watch_all->watch.listed_at = flight->sent;
+	le_cache_keep_keys(w->cache, answer, flight->sent);
+	if (are_many(w))
+		le_gossip_begin(w->gossip, le_table->node.timing.request_timeout +
+						LE_SEC);
+	add_own_slots(w);
+	watch_all->watch.shown_as_of = answer->index;
+	watch_all->watch.changed = false;
+	watch_all->watch.cost = le_now() - began;
+	le_sweep_start(&watch_all->watch.showing);
+	go_on_showing(w);
 }
 
 /*
@@ -256,62 +282,68 @@ park_ms(void)
 }
 
 static void
-send_watch(void)
+send_watch(LeWorker *w)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	const LeStore *store = le_configured_store();
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH, watch_answered);
 
-	flight->op.watch_index = watch.by_news ? 0 : watch.index;
+	flight->op.watch_index = watch_all->watch.by_news ? 0 :
+		watch_all->watch.index;
 	flight->op.wait_ms = park_ms();
-	watch.in_flight = true;
-	watch.wanted = false;
-	watch.next_at = 0;
-	le_flight_send(flight, (store->park_ms + store->park_grace_ms) * LE_MSEC);
+	watch_all->watch.in_flight = true;
+	watch_all->watch.wanted = false;
+	watch_all->watch.next_at = 0;
+	le_flight_send(w, flight, (store->park_ms +
+							   store->park_grace_ms) * LE_MSEC);
 }
 
 /* When is the next query to be sent, if none is under way? */
 static le_time
-next_watch(void)
+next_watch(LeWorker *w)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	le_duration rest;
 
 	/* Long after any rest: no search for waiting candidates in each turn. */
-	if (watch.by_news && !watch.wanted)
-		return Max(watch.next_at, watch.listed_at + LIST_PERIOD);
-	rest = le_elect_any_waiting() ? LEAST_REST : LONG_REST;
-	return Max(watch.next_at, watch.shown_at + rest);
+	if (watch_all->watch.by_news && !watch_all->watch.wanted)
+		return Max(watch_all->watch.next_at,
+				   watch_all->watch.listed_at + LIST_PERIOD);
+	rest = le_elect_any_waiting(w) ? LEAST_REST : LONG_REST;
+	return Max(watch_all->watch.next_at, watch_all->watch.shown_at + rest);
 }
 
 /* ---- news ---- */
 
 /* Show the election its key as now known, if that is new to its slot. */
 static void
-show_told(const char *election)
+show_told(LeWorker *w, const char *election)
 {
-	const LeKey *key = le_cache_key(election);
-	LeSlot	   *slot = key == NULL ? NULL : slot_of(key);
+	const LeKey *key = le_cache_key(w->cache, election);
+	LeSlot	   *slot = key == NULL ? NULL : slot_of(w, key);
 
 	if (slot != NULL && slot->holder_index < key->index)
-		le_elect_seen(slot, key, key->index);
+		le_elect_seen(w, slot, key, key->index);
 }
 
 /* One node's news: adds the names of elections of which more is known. */
 static List *
-hear_one(const LeGossip *from, List *changed)
+hear_one(LeWorker *w, const LeGossip *from, List *changed)
 {
-	int			what = le_gossip_hear(from);
+	LeWatchAll *watch_all = w->watch_all;
+	int			what = le_gossip_hear(w->gossip, from);
 
 	if (what & (LE_HEARD_GAP | LE_HEARD_END))
-		watch.wanted = true;
+		watch_all->watch.wanted = true;
 	if (what & LE_HEARD_GAP)
-		news.next_at = le_now() + GAP_REST;
+		watch_all->news.next_at = le_now() + GAP_REST;
 	if (what & LE_HEARD_END)
-		le_wish_nodes(LE_SOON);
+		le_wish_nodes(w->wishes, LE_SOON);
 	for (int i = 0; (what & LE_HEARD_ITEMS) && i < from->nitems; i++)
 	{
 		char	   *name = unconstify(char *, from->items[i].election);
 
-		if (le_cache_hear(from, &from->items[i]))
+		if (le_cache_hear(w->cache, from, &from->items[i]))
 			changed = lappend(changed, name);
 	}
 	return changed;
@@ -320,138 +352,154 @@ hear_one(const LeGossip *from, List *changed)
 /* Note all news first: one node may tell of a release, and another that it has
  * the election. */
 static void
-hear(const LeAnswer *answer)
+hear(LeWorker *w, const LeAnswer *answer)
 {
 	List	   *changed = NIL;
 	ListCell   *cell;
 
 	for (int i = 0; i < answer->nnews; i++)
-		changed = hear_one(&answer->news[i], changed);
-	if (le_gossip_heard(answer))
+		changed = hear_one(w, &answer->news[i], changed);
+	if (le_gossip_heard(w->gossip, answer))
 	{
-		watch.wanted = true;
-		le_wish_nodes(LE_SOON);
+		w->watch_all->watch.wanted = true;
+		le_wish_nodes(w->wishes, LE_SOON);
 	}
 	foreach(cell, changed)
-		show_told(lfirst(cell));
+		show_told(w, lfirst(cell));
 }
 
 static void
-news_failed(void)
+news_failed(LeWorker *w)
 {
-	news.failures++;
-	news.index = 0;
-	le_gossip_forget();
-	watch.wanted = true;
-	news.next_at = le_now() + le_retry_delay(&le_table->node.timing,
-											 news.failures, le_random());
+	LeWatchAll *watch_all = w->watch_all;
+
+	watch_all->news.failures++;
+	watch_all->news.index = 0;
+	le_gossip_forget(w->gossip);
+	watch_all->watch.wanted = true;
+	watch_all->news.next_at = le_now() +
+		le_retry_delay(&le_table->node.timing, watch_all->news.failures,
+					   le_random());
 }
 
 /* Nothing was missed: candidates that wait need not read their keys. */
 static void
-look_around(void)
+look_around(LeWorker *w)
 {
-	le_cache_heard();
-	if (le_now() < news.look_at)
+	LeWatchAll *watch_all = w->watch_all;
+
+	le_cache_heard(w->cache);
+	if (le_now() < watch_all->news.look_at)
 		return;
-	news.look_at = le_now() + park_ms() * LE_MSEC / 2;
-	le_elect_look();
+	watch_all->news.look_at = le_now() + park_ms() * LE_MSEC / 2;
+	le_elect_look(w);
 }
 
 /* Before the first answer any news may have been told. */
 static void
-news_answered(LeFlight *flight, const LeAnswer *answer)
+news_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
+	LeWatchAll *watch_all = w->watch_all;
+
 	if (flight->epoch != le_table->node.epoch)
 		return;
-	news.in_flight = false;
+	watch_all->news.in_flight = false;
 	if (answer->outcome != LE_DONE)
 	{
-		news_failed();
+		news_failed(w);
 		return;
 	}
-	news.failures = 0;
-	news.index = answer->index;
-	news.next_at = le_now() + LEAST_REST;
+	watch_all->news.failures = 0;
+	watch_all->news.index = answer->index;
+	watch_all->news.next_at = le_now() + LEAST_REST;
 	if (flight->op.watch_index == 0)
-		watch.wanted = true;
-	hear(answer);
-	if (!watch.wanted && !watch.in_flight && !watch.showing.under_way)
-		look_around();
+		watch_all->watch.wanted = true;
+	hear(w, answer);
+	if (!watch_all->watch.wanted && !watch_all->watch.in_flight &&
+		!watch_all->watch.showing.under_way)
+		look_around(w);
 	if (answer->nnews == 0)		/* then any write answers the query */
-		news.next_at = le_now() + IDLE_GAP;
+		watch_all->news.next_at = le_now() + IDLE_GAP;
 }
 
 static void
-send_news_watch(void)
+send_news_watch(LeWorker *w)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	const LeStore *store = le_configured_store();
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH_NEWS, news_answered);
 
-	flight->op.watch_index = news.index;
+	flight->op.watch_index = watch_all->news.index;
 	flight->op.wait_ms = park_ms();
-	news.in_flight = true;
-	le_flight_send(flight, (store->park_ms + store->park_grace_ms) * LE_MSEC);
+	watch_all->news.in_flight = true;
+	le_flight_send(w, flight, (store->park_ms +
+							   store->park_grace_ms) * LE_MSEC);
 }
 
 /* Choose between watching the keys and hearing the news. */
 static void
-choose(void)
+choose(LeWorker *w)
 {
-	bool		by_news = are_many() && le_cache_all_tell();
+	LeWatchAll *watch_all = w->watch_all;
+	bool		by_news = are_many(w) && le_cache_all_tell();
 
-	if (by_news == watch.by_news)
+	if (by_news == watch_all->watch.by_news)
 		return;
-	watch.by_news = by_news;
-	if (!by_news || news.in_flight)
+	watch_all->watch.by_news = by_news;
+	if (!by_news || watch_all->news.in_flight)
 		return;
-	news.index = 0;
-	news.next_at = le_now();
-	le_gossip_forget();
+	watch_all->news.index = 0;
+	watch_all->news.next_at = le_now();
+	le_gossip_forget(w->gossip);
 }
 
 static void
-news_told(LeFlight *flight, const LeAnswer *answer)
+news_told(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	telling.in_flight = false;
+	LeWatchAll *watch_all = w->watch_all;
+
+	watch_all->telling.in_flight = false;
 	if (answer->outcome == LE_DONE)
 	{
-		telling.failures = 0;
+		watch_all->telling.failures = 0;
 		if (!le_cache_all_tell())
-			le_wish_nodes(LE_SOON);
+			le_wish_nodes(w->wishes, LE_SOON);
 		return;
 	}
-	telling.failures++;
-	telling.next_at = le_now() +
-		le_retry_delay(&le_table->node.timing, telling.failures, le_random());
+	watch_all->telling.failures++;
+	watch_all->telling.next_at = le_now() +
+		le_retry_delay(&le_table->node.timing, watch_all->telling.failures,
+					   le_random());
 }
 
 static bool
-may_tell(void)
+may_tell(LeWorker *w)
 {
 	return le_configured_store()->tells && le_session_live() &&
-		!telling.in_flight;
+		!w->watch_all->telling.in_flight;
 }
 
 /* Tell the others news that went with no write. */
 static void
-tell(void)
+tell(LeWorker *w)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	LeFlight   *flight;
 
-	if (!may_tell() || le_now() < telling.next_at || !le_gossip_untold())
+	if (!may_tell(w) || le_now() < watch_all->telling.next_at ||
+		!le_gossip_untold(w->gossip))
 		return;
-	telling.in_flight = true;
-	telling.next_at = 0;
+	watch_all->telling.in_flight = true;
+	watch_all->telling.next_at = 0;
 	flight = le_flight_new(LE_OP_TELL_NEWS, news_told);
 	flight->keeps_waiting = true;	/* its news are found when it goes */
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }
 
 /* ---- node keys ---- */
 
 static void
-node_forgotten(LeFlight *flight, const LeAnswer *answer)
+node_forgotten(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 }
 
@@ -475,7 +523,7 @@ is_superseded(const LeNodeInfo *info)
  * to wait for?  Keys that were not seen for so long may have changed.
  */
 static bool
-is_leftover(const LeNodeInfo *info)
+is_leftover(LeWorker *w, const LeNodeInfo *info)
 {
 	le_duration ttl = le_session_ttl(info->lease,
 									 le_configured_store()->least_session);
@@ -483,14 +531,14 @@ is_leftover(const LeNodeInfo *info)
 		NODE_KEY_LIFE;
 
 	return !info->held && le_now() - info->first_seen >= life &&
-		le_cache_as_of() != 0 &&
-		le_now() - le_cache_as_of() < LE_MAX_LEASE &&
-		!le_cache_to_be_named(info->session);
+		le_cache_as_of(w->cache) != 0 &&
+		le_now() - le_cache_as_of(w->cache) < LE_MAX_LEASE &&
+		!le_cache_to_be_named(w->cache, info->session);
 }
 
 /* Remove node keys of sessions that ended long ago. */
 static void
-tidy(void)
+tidy(LeWorker *w)
 {
 	int			n = 0;
 
@@ -498,12 +546,12 @@ tidy(void)
 	{
 		LeFlight   *flight;
 
-		if (!is_leftover(&le_table->nodes[i]))
+		if (!is_leftover(w, &le_table->nodes[i]))
 			continue;
 		flight = le_flight_new(LE_OP_FORGET_NODE, node_forgotten);
 		flight->op.session =
 			le_flight_string(flight, le_table->nodes[i].session);
-		le_flight_send(flight, le_table->node.timing.request_timeout);
+		le_flight_send(w, flight, le_table->node.timing.request_timeout);
 		n++;
 	}
 }
@@ -514,122 +562,134 @@ tidy(void)
  * life.
  */
 static le_time
-next_listing(void)
+next_listing(LeWorker *w)
 {
 	le_duration gap = le_table->node.timing.lease;
 
-	if (le_elect_waits_for_holder())
+	if (le_elect_waits_for_holder(w))
 		gap /= 4;
 	return le_now() + gap - le_jitter(gap / 10, le_random());
 }
 
 static void
-nodes_answered(LeFlight *flight, const LeAnswer *answer)
+nodes_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	listing.in_flight = false;
+	LeWatchAll *watch_all = w->watch_all;
+
+	watch_all->listing.in_flight = false;
 	if (answer->outcome != LE_DONE)
 	{
-		listing.fresh = listing.fresh || flight->op.fresh;
-		listing.failures++;
-		listing.next_at = le_now() +
-			le_retry_delay(&le_table->node.timing, listing.failures,
+		watch_all->listing.fresh = watch_all->listing.fresh ||
+			flight->op.fresh;
+		watch_all->listing.failures++;
+		watch_all->listing.next_at = le_now() +
+			le_retry_delay(&le_table->node.timing, watch_all->listing.failures,
 						   le_random());
 		return;
 	}
-	listing.failures = 0;
+	watch_all->listing.failures = 0;
 	/* If a fresh list is wanted, that wish came after this request. */
-	listing.next_at = listing.fresh ? le_now() + LE_SOON : next_listing();
-	le_cache_keep_nodes(answer);
-	tidy();
-	le_elect_recheck_waiting();
+	watch_all->listing.next_at = watch_all->listing.fresh ?
+		le_now() + LE_SOON : next_listing(w);
+	le_cache_keep_nodes(w->cache, answer);
+	tidy(w);
+	le_elect_recheck_waiting(w);
 }
 
 static void
-send_listing(void)
+send_listing(LeWorker *w)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	LeFlight   *flight = le_flight_new(LE_OP_LIST_NODES, nodes_answered);
 
-	flight->op.fresh = listing.fresh;
-	listing.fresh = false;
-	listing.in_flight = true;
-	listing.next_at = 0;
-	le_flight_send(flight, le_table->node.timing.request_timeout);
+	flight->op.fresh = watch_all->listing.fresh;
+	watch_all->listing.fresh = false;
+	watch_all->listing.in_flight = true;
+	watch_all->listing.next_at = 0;
+	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }
 
 /* An earlier listing is wished for; one under way will do, unless it has to be
  * fresh. */
 static void
-hear_wish(void)
+hear_wish(LeWorker *w)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	bool		fresh;
-	le_time		by = le_take_nodes_wish(&fresh);
+	le_time		by = le_take_nodes_wish(w->wishes, &fresh);
 
-	listing.fresh = listing.fresh || fresh;
-	if (by != 0 && !listing.in_flight &&
-		(listing.next_at == 0 || listing.next_at > by))
-		listing.next_at = by;
+	watch_all->listing.fresh = watch_all->listing.fresh || fresh;
+	if (by != 0 && !watch_all->listing.in_flight &&
+		(watch_all->listing.next_at == 0 || watch_all->listing.next_at > by))
+		watch_all->listing.next_at = by;
 }
 
 /* ---- timers ---- */
 
 static bool
-needed(void)
+needed(LeWorker *w)
 {
 	return le_configured_store()->watching == LE_WATCH_ALL &&
-		le_session_live() && le_elect_need_watch();
+		le_session_live() && le_elect_need_watch(w);
 }
 
 /* A session that has just become live has a place of its own to watch. */
 static void
-start_anew(void)
+start_anew(LeWorker *w)
 {
-	watch.epoch = le_table->node.epoch;
-	watch.in_flight = news.in_flight = false;
-	watch.index = news.index = 0;
-	watch.by_news = watch.wanted = watch.showing.under_way = false;
-	watch.shown_at = 0;
-	watch.next_at = listing.next_at = le_now();
-	le_gossip_forget();
+	LeWatchAll *watch_all = w->watch_all;
+
+	watch_all->watch.epoch = le_table->node.epoch;
+	watch_all->watch.in_flight = watch_all->news.in_flight = false;
+	watch_all->watch.index = watch_all->news.index = 0;
+	watch_all->watch.by_news = watch_all->watch.wanted =
+		watch_all->watch.showing.under_way = false;
+	watch_all->watch.shown_at = 0;
+	watch_all->watch.next_at = watch_all->listing.next_at = le_now();
+	le_gossip_forget(w->gossip);
 }
 
 void
-le_watch_all_run_timers(void)
+le_watch_all_run_timers(LeWorker *w)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	le_time		now = le_now();
 
-	hear_wish();
-	tell();
-	if (!needed())
+	hear_wish(w);
+	tell(w);
+	if (!needed(w))
 		return;
-	if (watch.epoch != le_table->node.epoch)
-		start_anew();
-	choose();
-	if (watch.showing.under_way)
-		go_on_showing();
-	else if (!watch.in_flight && now >= next_watch())
-		send_watch();
-	if (watch.by_news && !news.in_flight && now >= news.next_at)
-		send_news_watch();
-	if (!listing.in_flight && now >= listing.next_at)
-		send_listing();
+	if (watch_all->watch.epoch != le_table->node.epoch)
+		start_anew(w);
+	choose(w);
+	if (watch_all->watch.showing.under_way)
+		go_on_showing(w);
+	else if (!watch_all->watch.in_flight && now >= next_watch(w))
+		send_watch(w);
+	if (watch_all->watch.by_news && !watch_all->news.in_flight &&
+		now >= watch_all->news.next_at)
+		send_news_watch(w);
+	if (!watch_all->listing.in_flight && now >= watch_all->listing.next_at)
+		send_listing(w);
 }
 
 le_time
-le_watch_all_timer(void)
+le_watch_all_timer(LeWorker *w)
 {
+	LeWatchAll *watch_all = w->watch_all;
 	le_time		next = 0;
 
-	if (may_tell() && le_gossip_timer() != 0)
-		next = Max(le_gossip_timer(), telling.next_at);
-	if (!needed())
+	if (may_tell(w) && le_gossip_timer(w->gossip) != 0)
+		next = Max(le_gossip_timer(w->gossip), watch_all->telling.next_at);
+	if (!needed(w))
 		return next;
-	if (watch.showing.under_way)
+	if (watch_all->watch.showing.under_way)
 		next = le_now();
-	else if (!watch.in_flight)
-		next = le_earliest(next, next_watch());
-	if (watch.by_news && !news.in_flight)
-		next = le_earliest(next, news.next_at);
-	if (!listing.in_flight)
-		next = le_earliest(next, listing.next_at);
+	else if (!watch_all->watch.in_flight)
+		next = le_earliest(next, next_watch(w));
+	if (watch_all->watch.by_news && !watch_all->news.in_flight)
+		next = le_earliest(next, watch_all->news.next_at);
+	if (!watch_all->listing.in_flight)
+		next = le_earliest(next, watch_all->listing.next_at);
 	return next;
 }

@@ -11,10 +11,12 @@
 #define LE_WATCH_ALL_H
 
 #include "core/timing.h"
+#include "worker/base/context.h"
 
-extern int	le_gossip_from;
+typedef struct LeWatchAll LeWatchAll;
 
-extern void le_watch_all_run_timers(void);
-extern le_time le_watch_all_timer(void);
+extern LeWatchAll *le_watch_all_new(void);
+extern void le_watch_all_run_timers(LeWorker *w);
+extern le_time le_watch_all_timer(LeWorker *w);
 
 #endif							/* LE_WATCH_ALL_H */

@@ -37,15 +37,19 @@ typedef struct Poll
 	le_time		next_at;		/* 0: at once */
 } Poll;
 
-static Poll *polls;
-static int	parked = 0;
-static int	turn = 0;			/* the next slot, when they take turns */
-
-void
-le_watch_each_start(void)
+struct LeWatchEach
 {
-	polls = MemoryContextAllocZero(TopMemoryContext,
-								   le_table->nslots * sizeof(Poll));
+	int			parked;
+	int			turn;			/* the next slot, when they take turns */
+	Poll		polls[FLEXIBLE_ARRAY_MEMBER];	/* by slot */
+};
+
+LeWatchEach *
+le_watch_each_new(void)
+{
+	return MemoryContextAllocZero(TopMemoryContext,
+								  offsetof(LeWatchEach, polls) +
+								  le_table->nslots * sizeof(Poll));
 }
 
 static bool
@@ -67,42 +71,46 @@ count_watched(void)
 /* A parked wait is followed by another at once.  If the store answers each at
  * once, nodes that began together drift apart. */
 static le_time
-next_look(void)
+next_look(LeWorker *w)
 {
 	const int  *ms = le_configured_store()->poll_ms;
-	le_duration gap = le_throttle_look(ms == NULL ? 0 : *ms * LE_MSEC);
+	le_duration gap = le_throttle_look(w->throttle, ms == NULL ? 0 :
+									   *ms * LE_MSEC);
 
 	return gap == 0 ? 0 : le_now() + gap - le_jitter(gap / 10, le_random());
 }
 
 static void
-poll_answered(LeFlight *flight, const LeAnswer *answer)
+poll_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	Poll	   *poll = &polls[flight->slot];
+	LeWatchEach *watch_each = w->watch_each;
+	Poll	   *poll = &watch_each->polls[flight->slot];
 	LeSlot	   *slot = le_slot(flight->slot);
 
 	poll->parked = false;
-	parked--;
+	watch_each->parked--;
 	if (answer->outcome != LE_DONE)
 	{
 		poll->failures++;
 		poll->next_at = le_now() +
-			le_throttle_look(le_retry_delay(&le_table->node.timing,
+			le_throttle_look(w->throttle,
+							 le_retry_delay(&le_table->node.timing,
 											poll->failures, le_random()));
 		return;
 	}
 	poll->failures = 0;
-	poll->next_at = next_look();
+	poll->next_at = next_look(w);
 	/* The slot may have another name by now, or the node another session. */
 	if (strcmp(slot->name, flight->op.election) == 0 &&
 		flight->epoch == le_table->node.epoch)
-		le_elect_seen(slot, answer->nkeys > 0 ? &answer->keys[0] : NULL,
+		le_elect_seen(w, slot, answer->nkeys > 0 ? &answer->keys[0] : NULL,
 					  answer->index);
 }
 
 static void
-park(int i, int watched)
+park(LeWorker *w, int i, int watched)
 {
+	LeWatchEach *watch_each = w->watch_each;
 	LeSlot	   *slot = le_slot(i);
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH, poll_answered);
 	const LeStore *store = le_configured_store();
@@ -115,15 +123,18 @@ park(int i, int watched)
 	flight->op.watch_index = slot->holder_index;
 	flight->op.rev = slot->rev;
 	flight->op.wait_ms = wait_ms;
-	polls[i].parked = true;
-	parked++;
-	le_flight_send(flight, (wait_ms + store->park_grace_ms) * LE_MSEC);
+	watch_each->polls[i].parked = true;
+	watch_each->parked++;
+	le_flight_send(w, flight, (wait_ms + store->park_grace_ms) * LE_MSEC);
 }
 
 static bool
-is_due(int i, le_time now)
+is_due(LeWorker *w, int i, le_time now)
 {
-	return to_be_watched(i) && !polls[i].parked && now >= polls[i].next_at;
+	LeWatchEach *watch_each = w->watch_each;
+
+	return to_be_watched(i) && !watch_each->polls[i].parked &&
+		now >= watch_each->polls[i].next_at;
 }
 
 static bool
@@ -134,32 +145,34 @@ needed(void)
 }
 
 void
-le_watch_each_run_timers(void)
+le_watch_each_run_timers(LeWorker *w)
 {
+	LeWatchEach *watch_each = w->watch_each;
 	int			most = le_configured_store()->max_parked;
 	le_time		now = le_now();
 	int			watched;
 
 	if (!needed() || (watched = count_watched()) == 0)
 		return;
-	for (int k = 0; k < le_table->nused && parked < most; k++)
+	for (int k = 0; k < le_table->nused && watch_each->parked < most; k++)
 	{
-		turn = (turn + 1) % le_table->nused;
-		if (is_due(turn, now))
-			park(turn, watched);
+		watch_each->turn = (watch_each->turn + 1) % le_table->nused;
+		if (is_due(w, watch_each->turn, now))
+			park(w, watch_each->turn, watched);
 	}
 }
 
 le_time
-le_watch_each_timer(void)
+le_watch_each_timer(LeWorker *w)
 {
+	LeWatchEach *watch_each = w->watch_each;
 	le_time		next = 0;
 	le_time		now = le_now();
 
-	if (!needed() || parked >= le_configured_store()->max_parked)
+	if (!needed() || watch_each->parked >= le_configured_store()->max_parked)
 		return 0;
 	for (int i = 0; i < le_table->nused; i++)
-		if (to_be_watched(i) && !polls[i].parked)
-			next = le_earliest(next, Max(polls[i].next_at, now));
+		if (to_be_watched(i) && !watch_each->polls[i].parked)
+			next = le_earliest(next, Max(watch_each->polls[i].next_at, now));
 	return next;
 }

@@ -11,9 +11,12 @@
 #define LE_WATCH_EACH_H
 
 #include "core/timing.h"
+#include "worker/base/context.h"
 
-extern void le_watch_each_start(void);
-extern void le_watch_each_run_timers(void);
-extern le_time le_watch_each_timer(void);
+typedef struct LeWatchEach LeWatchEach;
+
+extern LeWatchEach *le_watch_each_new(void);
+extern void le_watch_each_run_timers(LeWorker *w);
+extern le_time le_watch_each_timer(LeWorker *w);
 
 #endif							/* LE_WATCH_EACH_H */

@@ -9,6 +9,8 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "settings.h"
 #include "shmem/clock.h"
 #include "shmem/leases.h"
@@ -20,22 +22,34 @@
 static const char no_time_left[] =
 	"there was no time left after authentication";
 
-static List *secretless = NIL;	/* flights that wait for a secret */
-static bool authenticating = false;
-static LeOutcome no_secret = LE_UNAVAILABLE;	/* their outcome if the fetch
-												 * fails */
+struct LeAuthentication
+{
+	List	   *waiting;		/* flights that wait for a secret */
+	bool		under_way;
+	LeOutcome	no_secret;		/* their outcome if the fetch fails */
+};
+
+LeAuthentication *
+le_authentication_new(void)
+{
+	LeAuthentication *a = MemoryContextAllocZero(TopMemoryContext,
+												 sizeof(LeAuthentication));
+
+	a->no_secret = LE_UNAVAILABLE;
+	return a;
+}
 
 /* The flight's next request cannot be sent: nothing was applied, except
  * perhaps by its earlier ones. */
 static void
-fail_secretless(LeFlight *flight, const char *why)
+fail_secretless(LeWorker *w, LeFlight *flight, const char *why)
 {
 	LeAnswer	answer = {0};
 
-	le_flight_fail_rest(flight, &answer, no_secret, why);
+	le_flight_fail_rest(flight, &answer, w->authentication->no_secret, why);
 	if (answer.outcome == LE_REFUSED)
 		answer.cause = LE_CAUSE_STRANGER;
-	le_lanes_land(flight, &answer);
+	le_lanes_land(w, flight, &answer);
 }
 
 static void
@@ -47,18 +61,20 @@ forget_text(const char *secret)
 
 /* All flights that waited for the secret go ahead, or fail without one. */
 static void
-authenticated(LeFlight *flight, const LeAnswer *answer)
+authenticated(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
+	LeAuthentication *auth = w->authentication;
 	const char *why = answer->detail ? answer->detail : "no answer";
-	List	   *waiting = secretless;
+	List	   *waiting = auth->waiting;
 
-	secretless = NIL;
-	authenticating = false;
-	no_secret = answer->outcome == LE_REFUSED ? LE_REFUSED : LE_UNAVAILABLE;
+	auth->waiting = NIL;
+	auth->under_way = false;
+	auth->no_secret = answer->outcome == LE_REFUSED ? LE_REFUSED :
+		LE_UNAVAILABLE;
 	if (answer->outcome == LE_DONE)
-		le_secret_fetched(answer->secret, answer->lasts);
+		le_secret_fetched(w->secrets, answer->secret, answer->lasts);
 	else
-		le_secret_failed(why, answer->busy_for, le_random());
+		le_secret_failed(w->secrets, why, answer->busy_for, le_random());
 	forget_text(answer->secret);
 	forget_text(flight->op.secret);
 	while (waiting != NIL)
@@ -67,37 +83,42 @@ authenticated(LeFlight *flight, const LeAnswer *answer)
 
 		waiting = list_delete_first(waiting);
 		if (answer->outcome != LE_DONE)
-			fail_secretless(next, why);
+			fail_secretless(w, next, why);
 		else if (le_flight_is_past(next))
-			le_lanes_give_up(next, "its session has ended");
-		else if (le_now() >= next->until || !le_exchange_send(next))
-			le_lanes_give_up(next, no_time_left);
+			le_lanes_give_up(w, next, "its session has ended");
+		else if (le_now() >= next->until || !le_exchange_send(w, next))
+			le_lanes_give_up(w, next, no_time_left);
 	}
 }
 
 /* Not in a lane's turn: all flights under way in it may wait for this. */
 static void
-authenticate(void)
+authenticate(LeWorker *w)
 {
+	LeAuthentication *auth = w->authentication;
 	LeFlight   *flight;
 
-	if (authenticating ||
-		(le_secret_due() != 0 && le_now() < le_secret_due()))
+	if (auth->under_way ||
+		(le_secret_due(w->secrets) != 0 &&
+		 le_now() < le_secret_due(w->secrets)))
 		return;
-	authenticating = true;
-	le_secret_read_again();
+	auth->under_way = true;
+	le_secret_read_again(w->secrets);
 	flight = le_flight_new(LE_OP_AUTHENTICATE, authenticated);
-	flight->op.secret = le_flight_string(flight, le_secret_of_file());
+	flight->op.secret = le_flight_string(flight,
+										 le_secret_of_file(w->secrets));
 	flight->patience = le_table->node.timing.request_timeout;
-	le_lane_enter(flight);
-	le_exchange_begin(flight);
+	le_lane_enter(w, flight);
+	le_exchange_begin(w, flight);
 }
 
 void
-le_await_secret(LeFlight *flight)
+le_await_secret(LeWorker *w, LeFlight *flight)
 {
-	secretless = le_flights_append(secretless, flight);
-	authenticate();
+	LeAuthentication *auth = w->authentication;
+
+	auth->waiting = le_flights_append(auth->waiting, flight);
+	authenticate(w);
 }
 
 /*
@@ -105,49 +126,54 @@ le_await_secret(LeFlight *flight)
  * being fetched it fails at once, since the last attempt has just failed.
  */
 static void
-run_secretless(void)
+run_secretless(LeWorker *w)
 {
-	for (int n = list_length(secretless); n > 0; n--)
-	{
-		LeFlight   *flight = linitial(secretless);
+	LeAuthentication *auth = w->authentication;
 
-		secretless = list_delete_first(secretless);
-		if (!authenticating)
-			fail_secretless(flight, le_secret_trouble());
+	for (int n = list_length(auth->waiting); n > 0; n--)
+	{
+		LeFlight   *flight = linitial(auth->waiting);
+
+		auth->waiting = list_delete_first(auth->waiting);
+		if (!auth->under_way)
+			fail_secretless(w, flight, le_secret_trouble(w->secrets));
 		else if (le_now() >= flight->until)
-			fail_secretless(flight, "no token could be fetched in time");
+			fail_secretless(w, flight, "no token could be fetched in time");
 		else
-			secretless = le_flights_append(secretless, flight);
+			auth->waiting = le_flights_append(auth->waiting, flight);
 	}
 }
 
 static le_time
-secretless_timer(void)
+secretless_timer(LeWorker *w)
 {
+	LeAuthentication *auth = w->authentication;
 	le_time		next = 0;
 	ListCell   *cell;
 
-	if (secretless != NIL && !authenticating)
+	if (auth->waiting != NIL && !auth->under_way)
 		return le_now();
-	foreach(cell, secretless)
+	foreach(cell, auth->waiting)
 		next = le_earliest(next, ((LeFlight *) lfirst(cell))->until);
 	return next;
 }
 
 /* Fetch a new secret ahead of the end of the last one, too. */
 void
-le_authenticate_run(void)
+le_authenticate_run(LeWorker *w)
 {
-	if (le_secret_due() != 0 && le_now() >= le_secret_due())
-		authenticate();
-	run_secretless();
+	if (le_secret_due(w->secrets) != 0 &&
+		le_now() >= le_secret_due(w->secrets))
+		authenticate(w);
+	run_secretless(w);
 }
 
 le_time
-le_authenticate_timer(void)
+le_authenticate_timer(LeWorker *w)
 {
-	return le_earliest(secretless_timer(),
-					   authenticating ? 0 : le_secret_due());
+	return le_earliest(secretless_timer(w),
+					   w->authentication->under_way ? 0 :
+					   le_secret_due(w->secrets));
 }
 
 /* ---- a secret that was refused ---- */
@@ -167,18 +193,20 @@ is_refusal(const LeFlight *flight, const LeHttpResponse *response,
 
 /* Add the fault of the file, if it could not be read again. */
 static void
-explain_file(const LeFlight *flight, LeAnswer *answer)
+explain_file(LeWorker *w, const LeFlight *flight, LeAnswer *answer)
 {
 	MemoryContext old;
 
-	if (answer->outcome != LE_REFUSED || le_secret_trouble()[0] == '\0')
+	if (answer->outcome != LE_REFUSED ||
+		le_secret_trouble(w->secrets)[0] == '\0')
 		return;
 	old = MemoryContextSwitchTo(flight->context);
 	answer->detail =
-		le_clean_detail(psprintf(le_secret() == NULL ?
+		le_clean_detail(psprintf(le_secret(w->secrets) == NULL ?
 								 "%s (no token was sent: %s)" :
 								 "%s (the token is an old one: %s)",
-								 answer->detail, le_secret_trouble()));
+								 answer->detail,
+								 le_secret_trouble(w->secrets)));
 	le_secret_blame(answer);
 	MemoryContextSwitchTo(old);
 }
@@ -189,28 +217,29 @@ explain_file(const LeFlight *flight, LeAnswer *answer)
  * never accepted be fetched forever.
  */
 bool
-le_ask_with_new_secret(LeFlight *flight, const LeHttpResponse *response,
-					   LeAnswer *answer)
+le_ask_with_new_secret(LeWorker *w, LeFlight *flight,
+					   const LeHttpResponse *response, LeAnswer *answer)
 {
 	LeSecretAdvice advice;
 
 	if (!answer->stale_secret &&
-		!(le_secret_is_in_file() && is_refusal(flight, response, answer)))
+		!(le_secret_is_in_file(w->secrets) &&
+		  is_refusal(flight, response, answer)))
 		return false;
 	if (flight->renewed_secret || flight->op.kind == LE_OP_AUTHENTICATE ||
 		le_flight_is_past(flight))
 		return false;
-	advice = le_secret_refused(flight->secret_number);
+	advice = le_secret_refused(w->secrets, flight->secret_number);
 	if (advice == LE_SECRET_GIVE_UP)
 	{
-		explain_file(flight, answer);
+		explain_file(w, flight, answer);
 		return false;
 	}
 	flight->renewed_secret = true;
 	flight->tried = 0;
 	if (advice == LE_SECRET_FETCH)
-		le_await_secret(flight);
-	else if (le_now() >= flight->until || !le_exchange_send(flight))
-		le_lanes_give_up(flight, no_time_left);
+		le_await_secret(w, flight);
+	else if (le_now() >= flight->until || !le_exchange_send(w, flight))
+		le_lanes_give_up(w, flight, no_time_left);
 	return true;
 }

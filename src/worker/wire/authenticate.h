@@ -12,11 +12,14 @@
 
 #include "worker/wire/flight.h"
 
-extern void le_await_secret(LeFlight *flight);
-extern bool le_ask_with_new_secret(LeFlight *flight,
+typedef struct LeAuthentication LeAuthentication;
+
+extern LeAuthentication *le_authentication_new(void);
+extern void le_await_secret(LeWorker *w, LeFlight *flight);
+extern bool le_ask_with_new_secret(LeWorker *w, LeFlight *flight,
 								   const LeHttpResponse *response,
 								   LeAnswer *answer);
-extern void le_authenticate_run(void);
-extern le_time le_authenticate_timer(void);
+extern void le_authenticate_run(LeWorker *w);
+extern le_time le_authenticate_timer(LeWorker *w);
 
 #endif							/* LE_AUTHENTICATE_H */

@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "settings.h"
 #include "shmem/clock.h"
 #include "shmem/leases.h"
@@ -28,11 +30,11 @@
 #include "worker/wire/secret.h"
 #include "worker/wire/throttle.h"
 
-/* Operations of the store "local" that are carried out in a turn. */
-#define LOCAL_AT_ONCE	64
-
-static const LeStore *store;
-static List *answered = NIL;	/* flights that perform() has to answer */
+struct LeDispatch
+{
+	const LeStore *store;
+	List	   *answered;		/* flights that perform() has to answer */
+};
 
 /* ---- consequences of an answer ---- */
 
@@ -42,32 +44,33 @@ static List *answered = NIL;	/* flights that perform() has to answer */
  * may have been applied does not, since only its caller knows how to find out.
  */
 static bool
-ask_another(LeFlight *flight, const LeHttpResponse *response,
+ask_another(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
 			const LeAnswer *answer)
 {
 	if (response->net != LE_NET_OK || answer->next_server)
-		le_server_failed(flight->server,
+		le_server_failed(w, flight->server,
 						 answer->detail ? answer->detail : "no answer");
 	else
-		le_server_answered(flight->server);
+		le_server_answered(w, flight->server);
 	if (!answer->next_server || le_flight_is_past(flight) ||
 		flight->until - le_now() < LE_MIN_ATTEMPT / 2)
 		return false;
-	return le_exchange_send(flight);
+	return le_exchange_send(w, flight);
 }
 
 /* The operation goes on with another request, to the best server now. */
 static bool
-go_on(LeFlight *flight, const LeAnswer *answer)
+go_on(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	if (!answer->again)
 		return false;
 	flight->op.step = answer->next;
 	flight->tried = 0;
 	if (le_flight_is_past(flight))
-		le_lanes_give_up(flight, "its session has ended");
-	else if (le_now() >= flight->until || !le_exchange_send(flight))
-		le_lanes_give_up(flight, "there was no time left for the rest of it");
+		le_lanes_give_up(w, flight, "its session has ended");
+	else if (le_now() >= flight->until || !le_exchange_send(w, flight))
+		le_lanes_give_up(w, flight,
+						 "there was no time left for the rest of it");
 	return true;
 }
 
@@ -77,61 +80,70 @@ go_on(LeFlight *flight, const LeAnswer *answer)
  * of the lease.
  */
 static void
-act_on(LeFlight *flight, const LeHttpResponse *response, LeAnswer *answer)
+act_on(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
+	   LeAnswer *answer)
 {
-	le_gossip_landed(&flight->op, answer);
+	le_gossip_landed(w->gossip, &flight->op, answer);
 	flight->op.news = NULL;
 	if (answer->busy && flight->op.kind != LE_OP_AUTHENTICATE)
-		le_throttle_busy(answer->busy_for);
+		le_throttle_busy(w->throttle, answer->busy_for);
 	flight->anchored = flight->anchored || answer->anchors;
-	if (!ask_another(flight, response, answer) &&
-		!le_ask_with_new_secret(flight, response, answer) &&
-		!go_on(flight, answer))
-		le_lanes_land(flight, answer);
+	if (!ask_another(w, flight, response, answer) &&
+		!le_ask_with_new_secret(w, flight, response, answer) &&
+		!go_on(w, flight, answer))
+		le_lanes_land(w, flight, answer);
 }
 
 void
-le_dispatch_start(void)
+le_dispatch_start(LeWorker *w)
 {
 	int			connections[LE_NLANES];
 
-	store = le_configured_store();
-	le_health_start();
-	le_flights_start();
-	le_lanes_start(connections);
-	le_exchange_start(act_on);
-	if (store->between_instances)
-		le_http_start(connections);
+	w->dispatch = MemoryContextAllocZero(TopMemoryContext, sizeof(LeDispatch));
+	w->dispatch->store = le_configured_store();
+	w->health = le_health_new();
+	w->flights = le_flights_new();
+	w->lanes = le_lanes_new(w->limits->lane_windows, connections);
+	w->exchange = le_exchange_new(act_on);
+	w->authentication = le_authentication_new();
+	w->secrets = le_secrets_new();
+	w->servers = le_servers_new();
+	w->throttle = le_throttle_new();
+	w->gossip = le_gossip_new(w->limits->gossip_room);
+	w->local_tokens = le_local_tokens_new();
+	if (w->dispatch->store->between_instances)
+		le_http_start(w, connections);
 	else
 	{
-		(void) le_local_token_next();
-		le_local_tokens_flush();
+		(void) le_local_token_next(w->local_tokens);
+		le_local_tokens_flush(w->local_tokens);
 	}
-	le_throttle_start();
-	le_dispatch_configure();
+	le_dispatch_configure(w);
 }
 
 /* Adopt the settings, at start and after a reload. */
 void
-le_dispatch_configure(void)
+le_dispatch_configure(LeWorker *w)
 {
-	if (!store->between_instances)
+	LeDispatch *dispatch = w->dispatch;
+
+	if (!dispatch->store->between_instances)
 		return;
-	le_lanes_configure();
-	le_servers_configure(store->servers());
-	le_secret_configure();
+	le_lanes_configure(w);
+	le_servers_configure(w, dispatch->store->servers());
+	le_secret_configure(w->secrets);
 }
 
 /* ---- requests ---- */
 
 static void
-launch(LeFlight *flight)
+launch(LeWorker *w, LeFlight *flight)
 {
-	le_lane_enter(flight);
-	if (le_secret_missing())
-		le_await_secret(flight);
+	le_lane_enter(w, flight);
+	if (le_secret_missing(w->secrets))
+		le_await_secret(w, flight);
 	else
-		le_exchange_begin(flight);
+		le_exchange_begin(w, flight);
 }
 
 /*
@@ -139,30 +151,32 @@ launch(LeFlight *flight)
  * done() will be called once, later.  "timeout" counts from the send.
  */
 void
-le_flight_send(LeFlight *flight, le_duration timeout)
+le_flight_send(LeWorker *w, LeFlight *flight, le_duration timeout)
 {
+	LeDispatch *dispatch = w->dispatch;
+
 	flight->sent = flight->transmitted = le_now();
 	flight->patience = timeout;
 	flight->until = le_earliest(flight->sent + timeout, flight->not_after);
-	le_flight_expect(flight);
-	if (le_performs(store, flight->op.kind))
+	le_flight_expect(w, flight);
+	if (le_performs(dispatch->store, flight->op.kind))
 	{
 		flight->handed_over = true;
-		answered = le_flights_append(answered, flight);
+		dispatch->answered = le_flights_append(dispatch->answered, flight);
 	}
-	else if (flight->lane == LE_LANE_LIFE && le_lane_is_free(flight->lane) &&
-			 le_now() < flight->until)
-		launch(flight);			/* a proof names the terms held now, not those
+	else if (flight->lane == LE_LANE_LIFE &&
+			 le_lane_is_free(w, flight->lane) && le_now() < flight->until)
+		launch(w, flight);		/* a proof names the terms held now, not those
 								 * at the end of the turn */
 	else
-		le_lane_queue(flight);
+		le_lane_queue(w, flight);
 }
 
 /* Has the store certainly not seen the election's newest request yet? */
 bool
-le_flight_waits(int slot)
+le_flight_waits(LeWorker *w, int slot)
 {
-	const LeFlight *flight = le_flight_newest(slot);
+	const LeFlight *flight = le_flight_newest(w, slot);
 
 	return flight != NULL && !flight->handed_over;
 }
@@ -172,14 +186,14 @@ le_flight_waits(int slot)
  * campaigns: from here on it has the lane of requests that backends wait for.
  */
 void
-le_flight_hurry(int slot)
+le_flight_hurry(LeWorker *w, int slot)
 {
-	LeFlight   *flight = le_flight_newest(slot);
+	LeFlight   *flight = le_flight_newest(w, slot);
 
 	if (flight == NULL || flight->under_way || flight->handed_over ||
 		flight->lane != LE_LANE_CAMPAIGN)
 		return;
-	le_lane_change(flight, LE_LANE_ASKED);
+	le_lane_change(w, flight, LE_LANE_ASKED);
 	flight->keeps_waiting = false;
 	flight->until = le_earliest(le_now() + flight->patience,
 								flight->not_after);
@@ -187,55 +201,58 @@ le_flight_hurry(int slot)
 
 /* The request was never sent: no server has failed, nothing was applied. */
 static void
-finish_unsent(LeFlight *flight, const char *why)
+finish_unsent(LeWorker *w, LeFlight *flight, const char *why)
 {
 	LeAnswer	answer = {0};
 
 	le_fail(&answer, LE_UNAVAILABLE, why);
 	answer.unsent = true;
-	le_flight_deliver(flight, &answer);
+	le_flight_deliver(w, flight, &answer);
 }
 
 /* One flight at a time, since each send or answer may change the lane. */
 static void
-run_lane(LeLane lane)
+run_lane(LeWorker *w, LeLane lane)
 {
 	const char *unsent;
 	LeFlight   *flight;
 
-	while ((flight = le_lane_next(lane, &unsent)) != NULL)
+	while ((flight = le_lane_next(w, lane, &unsent)) != NULL)
 	{
 		if (unsent != NULL)
-			finish_unsent(flight, unsent);
+			finish_unsent(w, flight, unsent);
 		else
-			launch(flight);
+			launch(w, flight);
 	}
 }
 
 /* Send the requests of this turn, as far as the lanes' windows allow. */
 void
-le_dispatch_send(void)
+le_dispatch_send(LeWorker *w)
 {
 	for (int i = 0; i < LE_NLANES; i++)
-		run_lane(i);
-	if (store->between_instances)
-		le_http_push();
-	le_lanes_end_turn();
+		run_lane(w, i);
+	if (w->dispatch->store->between_instances)
+		le_http_push(w);
+	le_lanes_end_turn(w);
 }
 
 /* ---- operations performed here ---- */
 
 static void
-perform_next(LeFlight **flight, LeAnswer *answer)
+perform_next(LeWorker *w, LeFlight **flight, LeAnswer *answer)
 {
+	LeDispatch *dispatch = w->dispatch;
 	MemoryContext old;
 
-	*flight = linitial(answered);
-	answered = list_delete_first(answered);
+	*flight = linitial(dispatch->answered);
+	dispatch->answered = list_delete_first(dispatch->answered);
 	old = MemoryContextSwitchTo((*flight)->context);
 	(*flight)->op.next_token = le_local_token_next;
+	(*flight)->op.tokens = w->local_tokens;
 	(*flight)->op.log = &le_claim_log;
-	store->perform(&(*flight)->op, answer);
+	(*flight)->op.claims = w->claims;
+	dispatch->store->perform(&(*flight)->op, answer);
 	MemoryContextSwitchTo(old);
 }
 
@@ -245,47 +262,48 @@ perform_next(LeFlight **flight, LeAnswer *answer)
  * of the loop gets its turn.
  */
 static void
-run_local(void)
+run_local(LeWorker *w)
 {
-	LeFlight   *flights[LOCAL_AT_ONCE];
-	LeAnswer	answers[LOCAL_AT_ONCE] = {0};
-	int			n = Min(list_length(answered), LOCAL_AT_ONCE);
+	LeFlight   *flights[LE_LOCAL_AT_ONCE];
+	LeAnswer	answers[LE_LOCAL_AT_ONCE] = {0};
+	int			n = Min(list_length(w->dispatch->answered), LE_LOCAL_AT_ONCE);
 
 	for (int i = 0; i < n; i++)
-		perform_next(&flights[i], &answers[i]);
-	le_local_tokens_flush();
+		perform_next(w, &flights[i], &answers[i]);
+	le_local_tokens_flush(w->local_tokens);
 	for (int i = 0; i < n; i++)
-		le_lanes_finish(flights[i], &answers[i]);
+		le_lanes_finish(w, flights[i], &answers[i]);
 }
 
 void
-le_dispatch_run(void)
+le_dispatch_run(LeWorker *w)
 {
-	if (store->between_instances)
+	if (w->dispatch->store->between_instances)
 	{
-		le_exchange_run();
-		le_http_run();
-		le_servers_run_timers();
-		le_secret_run_timers();
-		le_authenticate_run();
+		le_exchange_run(w);
+		le_http_run(w);
+		le_servers_run_timers(w);
+		le_secret_run_timers(w->secrets);
+		le_authenticate_run(w);
 	}
-	run_local();
+	run_local(w);
 }
 
 le_time
-le_dispatch_timer(void)
+le_dispatch_timer(LeWorker *w)
 {
+	LeDispatch *dispatch = w->dispatch;
 	le_time		next = 0;
 
-	if (answered != NIL || le_exchange_is_busy())
+	if (dispatch->answered != NIL || le_exchange_is_busy(w))
 		next = le_now();
-	if (store->between_instances)
+	if (dispatch->store->between_instances)
 	{
-		next = le_earliest(next, le_http_timer());
-		next = le_earliest(next, le_servers_timer());
-		next = le_earliest(next, le_lanes_timer());
-		next = le_earliest(next, le_secret_timer());
-		next = le_earliest(next, le_authenticate_timer());
+		next = le_earliest(next, le_http_timer(w));
+		next = le_earliest(next, le_servers_timer(w));
+		next = le_earliest(next, le_lanes_timer(w));
+		next = le_earliest(next, le_secret_timer(w->secrets));
+		next = le_earliest(next, le_authenticate_timer(w));
 	}
 	return next;
 }

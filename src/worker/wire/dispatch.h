@@ -13,13 +13,18 @@
 #include "worker/wire/flight.h"
 #include "worker/wire/health.h"
 
-extern void le_dispatch_start(void);
-extern void le_dispatch_configure(void);
-extern void le_flight_send(LeFlight *flight, le_duration timeout);
-extern bool le_flight_waits(int slot);
-extern void le_flight_hurry(int slot);
-extern void le_dispatch_run(void);
-extern void le_dispatch_send(void);
-extern le_time le_dispatch_timer(void);
+/* Operations of the store "local" that are carried out in a turn. */
+#define LE_LOCAL_AT_ONCE	64
+
+typedef struct LeDispatch LeDispatch;
+
+extern void le_dispatch_start(LeWorker *w);
+extern void le_dispatch_configure(LeWorker *w);
+extern void le_flight_send(LeWorker *w, LeFlight *flight, le_duration timeout);
+extern bool le_flight_waits(LeWorker *w, int slot);
+extern void le_flight_hurry(LeWorker *w, int slot);
+extern void le_dispatch_run(LeWorker *w);
+extern void le_dispatch_send(LeWorker *w);
+extern le_time le_dispatch_timer(LeWorker *w);
 
 #endif							/* LE_DISPATCH_H */

@@ -32,23 +32,31 @@ typedef struct Unread
 	LeAnswer	answer;			/* the parts so far */
 } Unread;
 
-static LeHeard tell_of_answer;
-static List *unread = NIL;		/* answers that are partly decoded */
-
-void
-le_exchange_start(LeHeard heard)
+struct LeExchange
 {
-	tell_of_answer = heard;
+	LeHeard		heard;			/* is told of each answer */
+	List	   *unread;			/* answers that are partly decoded */
+};
+
+LeExchange *
+le_exchange_new(LeHeard heard)
+{
+	LeExchange *exchange = MemoryContextAllocZero(TopMemoryContext,
+												  sizeof(LeExchange));
+
+	exchange->heard = heard;
+	return exchange;
 }
 
 /* Add the fault of the secret, if the secret itself shows one. */
 static void
-explain_refusal(LeAnswer *answer)
+explain_refusal(LeWorker *w, LeAnswer *answer)
 {
 	LeFinding	finding;
 
 	if (!answer->stale_secret || answer->outcome != LE_REFUSED ||
-		!le_secret_judge(&finding) || finding.level != LE_LEVEL_ERROR)
+		!le_secret_judge(w->secrets, &finding) ||
+		finding.level != LE_LEVEL_ERROR)
 		return;
 	answer->detail = le_clean_detail(psprintf("%s %s", finding.text,
 											  answer->detail));
@@ -57,7 +65,7 @@ explain_refusal(LeAnswer *answer)
 
 /* Decode a part of the response, or all, in the flight's memory. */
 static void
-decode_part(LeFlight *flight, const LeHttpResponse *response,
+decode_part(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
 			LeAnswer *answer)
 {
 	MemoryContext old = MemoryContextSwitchTo(flight->context);
@@ -66,15 +74,16 @@ decode_part(LeFlight *flight, const LeHttpResponse *response,
 	le_configured_store()->decode(&le_table->place, &flight->op, response,
 								  answer);
 	if (answer->rest == 0)
-		explain_refusal(answer);
+		explain_refusal(w, answer);
 	MemoryContextSwitchTo(old);
 }
 
 /* Decode the rest later, from a copy: the response is gone by then. */
 static void
-read_later(LeFlight *flight, const LeHttpResponse *response,
+read_later(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
 		   const LeAnswer *answer)
 {
+	LeExchange *exchange = w->exchange;
 	MemoryContext old = MemoryContextSwitchTo(flight->context);
 	Unread	   *u = palloc(sizeof(Unread));
 
@@ -87,44 +96,46 @@ read_later(LeFlight *flight, const LeHttpResponse *response,
 		u->response.headers = pstrdup(response->headers);
 	u->answer = *answer;
 	MemoryContextSwitchTo(old);
-	unread = le_flights_append(unread, u);
+	exchange->unread = le_flights_append(exchange->unread, u);
 }
 
 static void
-response_came(void *arg, const LeHttpResponse *response)
+response_came(LeWorker *w, void *arg, const LeHttpResponse *response)
 {
 	LeFlight   *flight = arg;
 	LeAnswer	answer = {0};
 
-	decode_part(flight, response, &answer);
+	decode_part(w, flight, response, &answer);
 	if (answer.rest != 0)
-		read_later(flight, response, &answer);
+		read_later(w, flight, response, &answer);
 	else
-		tell_of_answer(flight, response, &answer);
+		w->exchange->heard(w, flight, response, &answer);
 }
 
 /* Decode one more part of each unfinished answer. */
 void
-le_exchange_run(void)
+le_exchange_run(LeWorker *w)
 {
-	for (int n = list_length(unread); n > 0; n--)
-	{
-		Unread	   *u = linitial(unread);
+	LeExchange *exchange = w->exchange;
 
-		unread = list_delete_first(unread);
-		decode_part(u->flight, &u->response, &u->answer);
+	for (int n = list_length(exchange->unread); n > 0; n--)
+	{
+		Unread	   *u = linitial(exchange->unread);
+
+		exchange->unread = list_delete_first(exchange->unread);
+		decode_part(w, u->flight, &u->response, &u->answer);
 		if (u->answer.rest == 0)
-			tell_of_answer(u->flight, &u->response, &u->answer);
+			exchange->heard(w, u->flight, &u->response, &u->answer);
 		else
-			unread = le_flights_append(unread, u);
+			exchange->unread = le_flights_append(exchange->unread, u);
 	}
 }
 
 /* Is there a part of an answer that has still to be decoded? */
 bool
-le_exchange_is_busy(void)
+le_exchange_is_busy(LeWorker *w)
 {
-	return unread != NIL;
+	return w->exchange->unread != NIL;
 }
 
 /*
@@ -132,44 +143,44 @@ le_exchange_is_busy(void)
  * leaves time for that one, lest a server that hangs use up the caller's time.
  */
 static le_duration
-patience(const LeFlight *flight)
+patience(LeWorker *w, const LeFlight *flight)
 {
 	le_duration left = Max(flight->until - flight->transmitted, LE_MSEC);
 	unsigned	tried = flight->tried;
 	LeServerRef other;
 
 	if (le_op_writes(flight->op.kind) || le_flight_may_park(flight) ||
-		!le_server_pick(&tried, &other))
+		!le_server_pick(w, &tried, &other))
 		return left;
 	return left / 2;
 }
 
 /* Encode and send; false: there is no server left. */
 bool
-le_exchange_send(LeFlight *flight)
+le_exchange_send(LeWorker *w, LeFlight *flight)
 {
 	const LeStore *store = le_configured_store();
 	LeHttpRequest request = {0};
 	MemoryContext old;
 
 	Assert(flight->under_way);
-	if (!le_server_pick(&flight->tried, &flight->server))
+	if (!le_server_pick(w, &flight->tried, &flight->server))
 		return false;
 	old = MemoryContextSwitchTo(flight->context);
 	initStringInfo(&request.path);
 	initStringInfo(&request.headers);
 	initStringInfo(&request.body);
 	if (store->tells && !flight->op.dry_run)
-		le_gossip_attach(&flight->op);
+		le_gossip_attach(w->gossip, &flight->op);
 	store->encode(&le_table->place, &flight->op, &request);
 	if (request.base == NULL)
-		request.base = le_server_url(flight->server);
+		request.base = le_server_url(w, flight->server);
 	if (!request.without_secret)
-		request.secret = le_secret();
-	request.secret_header = le_secret_header();
-	flight->secret_number = le_secret_number();
+		request.secret = le_secret(w->secrets);
+	request.secret_header = le_secret_header(w->secrets);
+	flight->secret_number = le_secret_number(w->secrets);
 	request.fresh = flight->fresh;
-	if (le_servers_several())
+	if (le_servers_several(w))
 		request.connect_ms = CONNECT_MS;
 	flight->transmitted = le_now();
 	if (!flight->anchored)
@@ -181,7 +192,7 @@ le_exchange_send(LeFlight *flight)
 		flight->joined[i]->sent = flight->sent;
 		flight->joined[i]->transmitted = flight->transmitted;
 	}
-	le_http_send(&request, flight->lane, patience(flight), response_came,
+	le_http_send(w, &request, flight->lane, patience(w, flight), response_came,
 				 flight);
 	MemoryContextSwitchTo(old);
 	return true;
@@ -189,8 +200,8 @@ le_exchange_send(LeFlight *flight)
 
 /* Send the first request: the list of servers is never empty. */
 void
-le_exchange_begin(LeFlight *flight)
+le_exchange_begin(LeWorker *w, LeFlight *flight)
 {
-	if (!le_exchange_send(flight))
+	if (!le_exchange_send(w, flight))
 		elog(ERROR, "leader_election has no server to ask");
 }

@@ -13,13 +13,15 @@
 #include "worker/wire/flight.h"
 
 /* The answer, decoded to its end. */
-typedef void (*LeHeard) (LeFlight *flight, const LeHttpResponse *response,
-						 LeAnswer *answer);
+typedef void (*LeHeard) (LeWorker *w, LeFlight *flight,
+						 const LeHttpResponse *response, LeAnswer *answer);
 
-extern void le_exchange_start(LeHeard heard);
-extern void le_exchange_begin(LeFlight *flight);
-extern bool le_exchange_send(LeFlight *flight);
-extern void le_exchange_run(void);
-extern bool le_exchange_is_busy(void);
+typedef struct LeExchange LeExchange;
+
+extern LeExchange *le_exchange_new(LeHeard heard);
+extern void le_exchange_begin(LeWorker *w, LeFlight *flight);
+extern bool le_exchange_send(LeWorker *w, LeFlight *flight);
+extern void le_exchange_run(LeWorker *w);
+extern bool le_exchange_is_busy(LeWorker *w);
 
 #endif							/* LE_EXCHANGE_H */

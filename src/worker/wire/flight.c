@@ -15,13 +15,19 @@
 #include "shmem/leases.h"
 #include "worker/wire/flight.h"
 
-static LeFlight **newest;		/* by slot: the election's, until its answer */
-
-void
-le_flights_start(void)
+struct LeFlights
 {
-	newest = MemoryContextAllocZero(TopMemoryContext,
-									le_table->nslots * sizeof(LeFlight *));
+	int			n;
+	LeFlight   *newest[FLEXIBLE_ARRAY_MEMBER];	/* by slot: the election's,
+												 * until its answer */
+};
+
+LeFlights *
+le_flights_new(void)
+{
+	return MemoryContextAllocZero(TopMemoryContext,
+								  offsetof(LeFlights, newest) +
+								  le_table->nslots * sizeof(LeFlight *));
 }
 
 static LeLane
@@ -55,7 +61,7 @@ usual_lane(LeOpKind kind)
 }
 
 LeFlight *
-le_flight_new(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *))
+le_flight_new(LeOpKind kind, LeFlightDone done)
 {
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
 												  "leader_election flight",
@@ -82,7 +88,7 @@ le_flight_new(LeOpKind kind, void (*done) (LeFlight *, const LeAnswer *))
  */
 LeFlight *
 le_flight_without_effect(LeOpKind kind, const char *election,
-						 void (*done) (LeFlight *, const LeAnswer *))
+						 LeFlightDone done)
 {
 	LeFlight   *flight = le_flight_new(kind, done);
 
@@ -101,6 +107,14 @@ le_flight_string(LeFlight *flight, const char *s)
 	return s == NULL ? NULL : MemoryContextStrdup(flight->context, s);
 }
 
+/* The key in the store "local"; an election without a slot has an empty one. */
+void
+le_flight_local_key(LeFlight *flight, LeSlot *slot)
+{
+	flight->op.local = slot != NULL ? &slot->local :
+		MemoryContextAllocZero(flight->context, sizeof(LeLocalKey));
+}
+
 /* Append to a list that is kept from one turn of the loop to the next. */
 List *
 le_flights_append(List *flights, void *member)
@@ -114,17 +128,17 @@ le_flights_append(List *flights, void *member)
 
 /* From here on the election waits for its answer. */
 void
-le_flight_expect(LeFlight *flight)
+le_flight_expect(LeWorker *w, LeFlight *flight)
 {
 	Assert(flight->request == 0 || flight->asker.number == 0);
 	if (flight->request != 0)
-		newest[flight->slot] = flight;
+		w->flights->newest[flight->slot] = flight;
 }
 
 LeFlight *
-le_flight_newest(int slot)
+le_flight_newest(LeWorker *w, int slot)
 {
-	return newest[slot];
+	return w->flights->newest[slot];
 }
 
 bool
@@ -163,10 +177,12 @@ le_flight_fail_rest(const LeFlight *flight, LeAnswer *answer,
 
 /* Forget it first: done() may send the election's next request. */
 void
-le_flight_deliver(LeFlight *flight, const LeAnswer *answer)
+le_flight_deliver(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	if (flight->request != 0 && newest[flight->slot] == flight)
-		newest[flight->slot] = NULL;
-	flight->done(flight, answer);
+	LeFlights  *flights = w->flights;
+
+	if (flight->request != 0 && flights->newest[flight->slot] == flight)
+		flights->newest[flight->slot] = NULL;
+	flight->done(w, flight, answer);
 	MemoryContextDelete(flight->context);
 }

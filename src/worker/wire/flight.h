@@ -13,15 +13,21 @@
 #include "lib/ilist.h"
 #include "nodes/pg_list.h"
 
-#include "store/store.h"
+#include "shmem/leases.h"
 #include "worker/wire/http.h"
 #include "worker/wire/servers.h"
+
+typedef struct LeFlight LeFlight;
+typedef struct LeFlights LeFlights;
+
+typedef void (*LeFlightDone) (LeWorker *w, LeFlight *flight,
+							  const LeAnswer *answer);
 
 /*
  * One operation under way.  It lives in a memory context of its own, which
  * goes away after done() has returned.
  */
-typedef struct LeFlight
+struct LeFlight
 {
 	MemoryContext context;
 	dlist_node	node;			/* while it waits for its turn ... */
@@ -33,10 +39,9 @@ typedef struct LeFlight
 	uint64		turn;			/* turn of the loop when it began to wait */
 	LeLane		lane;
 	bool		keeps_waiting;	/* without a time limit */
-	bool		(*wanted) (struct LeFlight *flight);	/* still, when it is
-														 * its turn?  NULL:
-														 * always */
-	struct LeFlight **joined;	/* flights whose operations go with this one's
+	/* still, when it is its turn?  NULL: always */
+	bool		(*wanted) (LeWorker *w, LeFlight *flight);
+	LeFlight  **joined;	/* flights whose operations go with this one's
 								 * request: op.njoined */
 	int			unjudged;		/* sends in vain, since another operation of
 								 * the request was refused */
@@ -66,26 +71,25 @@ typedef struct LeFlight
 	le_time		until;			/* ... and when it ends */
 	le_time		not_after;		/* no request is sent from then on; 0: no such
 								 * limit */
-	void		(*done) (struct LeFlight *flight, const LeAnswer *answer);
-} LeFlight;
+	LeFlightDone done;
+};
 
 #define LE_NO_INDEX	((uint64) PG_INT64_MAX)	/* no key has it */
 
-extern void le_flights_start(void);
-extern LeFlight *le_flight_new(LeOpKind kind,
-							   void (*done) (LeFlight *, const LeAnswer *));
-extern LeFlight *le_flight_without_effect(LeOpKind kind,
-										  const char *election,
-										  void (*done) (LeFlight *,
-														const LeAnswer *));
+extern LeFlights *le_flights_new(void);
+extern LeFlight *le_flight_new(LeOpKind kind, LeFlightDone done);
+extern LeFlight *le_flight_without_effect(LeOpKind kind, const char *election,
+										  LeFlightDone done);
 extern const char *le_flight_string(LeFlight *flight, const char *s);
+extern void le_flight_local_key(LeFlight *flight, LeSlot *slot);
 extern List *le_flights_append(List *flights, void *member);
-extern void le_flight_expect(LeFlight *flight);
-extern LeFlight *le_flight_newest(int slot);
+extern void le_flight_expect(LeWorker *w, LeFlight *flight);
+extern LeFlight *le_flight_newest(LeWorker *w, int slot);
 extern bool le_flight_may_park(const LeFlight *flight);
 extern bool le_flight_is_past(const LeFlight *flight);
 extern void le_flight_fail_rest(const LeFlight *flight, LeAnswer *answer,
 								LeOutcome outcome, const char *why);
-extern void le_flight_deliver(LeFlight *flight, const LeAnswer *answer);
+extern void le_flight_deliver(LeWorker *w, LeFlight *flight,
+							  const LeAnswer *answer);
 
 #endif							/* LE_FLIGHT_H */

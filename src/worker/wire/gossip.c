@@ -46,12 +46,6 @@
 #include "shmem/leases.h"
 #include "worker/wire/gossip.h"
 
-/* Transactions under way have this long to take missing facts along. */
-#define UNTOLD_GAP		(20 * LE_MSEC)
-
-/* Length of the list, at most LE_MAX_NEWS. */
-int			le_gossip_room = LE_MAX_NEWS;
-
 typedef struct ToldItem
 {
 	LeGossipItem	item;
@@ -90,20 +84,35 @@ typedef struct Heard
 	bool		held;
 } Heard;
 
-static Told *told = NULL;		/* NULL: this node tells nothing */
-static le_time settled_at = 0;	/* all writes without news are answered by
+struct LeGossiper
+{
+	int			room;			/* length of the list */
+	Told	   *told;			/* NULL: this node tells nothing */
+	le_time		settled_at;		/* all writes without news are answered by
 								 * then; 0: they are */
-static Heard *heard = NULL;
-static int	nheard = 0;
+	Heard	   *heard;
+	int			nheard;
+};
+
+/* "room": the longest list of news, at most LE_MAX_NEWS. */
+LeGossiper *
+le_gossip_new(int room)
+{
+	LeGossiper *gossip = MemoryContextAllocZero(TopMemoryContext,
+												sizeof(LeGossiper));
+
+	gossip->room = room;
+	return gossip;
+}
 
 /* ---- telling ---- */
 
 static void
-note_fact(void)
+note_fact(LeGossiper *gossip)
 {
-	told->facts++;
-	if (told->untold_at == 0)
-		told->untold_at = le_now();
+	gossip->told->facts++;
+	if (gossip->told->untold_at == 0)
+		gossip->told->untold_at = le_now();
 }
 
 /*
@@ -112,12 +121,13 @@ note_fact(void)
  * all up to it.
  */
 static void
-begin_with_gap(void)
+begin_with_gap(LeGossiper *gossip)
 {
-	told->number = Max(told->number + 1, (uint64) (le_now() / 1000));
-	told->since = told->number;
-	told->nitems = 0;
-	note_fact();
+	gossip->told->number = Max(gossip->told->number + 1,
+							   (uint64) (le_now() / 1000));
+	gossip->told->since = gossip->told->number;
+	gossip->told->nitems = 0;
+	note_fact(gossip);
 }
 
 /*
@@ -125,91 +135,95 @@ begin_with_gap(void)
  * that go by news have to read all keys once more after their answers.
  */
 void
-le_gossip_begin(le_duration until_settled)
+le_gossip_begin(LeGossiper *gossip, le_duration until_settled)
 {
-	if (told != NULL)
+	if (gossip->told != NULL)
 		return;
-	told = MemoryContextAllocZero(TopMemoryContext, sizeof(Told));
-	strlcpy(told->session, le_table->session, sizeof(told->session));
-	begin_with_gap();
-	settled_at = le_now() + until_settled;
+	gossip->told = MemoryContextAllocZero(TopMemoryContext, sizeof(Told));
+	strlcpy(gossip->told->session, le_table->session,
+			sizeof(gossip->told->session));
+	begin_with_gap(gossip);
+	gossip->settled_at = le_now() + until_settled;
 }
 
 /* The worker before may have told news that others go by. */
 void
-le_gossip_start(void)
+le_gossip_start(LeGossiper *gossip)
 {
 	if (le_table->session[0] != '\0')
-		le_gossip_begin(0);
+		le_gossip_begin(gossip, 0);
 }
 
 /* Each session has news of its own. */
 static void
-follow_session(const char *session)
+follow_session(LeGossiper *gossip, const char *session)
 {
-	if (strcmp(told->session, session) == 0)
+	if (strcmp(gossip->told->session, session) == 0)
 		return;
-	strlcpy(told->session, session, sizeof(told->session));
-	told->shown_index = told->shown_facts = 0;
-	told->under_way = 0;
-	begin_with_gap();
+	strlcpy(gossip->told->session, session, sizeof(gossip->told->session));
+	gossip->told->shown_index = gossip->told->shown_facts = 0;
+	gossip->told->under_way = 0;
+	begin_with_gap(gossip);
 }
 
 static void
-drop_oldest(void)
+drop_oldest(LeGossiper *gossip)
 {
-	uint64		number = told->items[0].item.number;
+	uint64		number = gossip->told->items[0].item.number;
 	int			n = 0;
 
-	while (n < told->nitems && told->items[n].item.number == number)
+	while (n < gossip->told->nitems &&
+		   gossip->told->items[n].item.number == number)
 		n++;
-	told->nitems -= n;
-	memmove(told->items, told->items + n, told->nitems * sizeof(ToldItem));
-	told->since = Max(told->since, number);
+	gossip->told->nitems -= n;
+	memmove(gossip->told->items, gossip->told->items + n,
+			gossip->told->nitems * sizeof(ToldItem));
+	gossip->told->since = Max(gossip->told->since, number);
 }
 
 static void
-add_item(const LeOp *op)
+add_item(LeGossiper *gossip, const LeOp *op)
 {
-	ToldItem	   *to = &told->items[told->nitems++];
+	ToldItem	   *to = &gossip->told->items[gossip->told->nitems++];
 
 	memset(to, 0, sizeof(*to));
 	strlcpy(to->election, op->election, sizeof(to->election));
 	to->item.kind = op->kind == LE_OP_TAKE_OVER ? LE_OP_ACQUIRE : op->kind;
-	to->item.number = told->number;
+	to->item.number = gossip->told->number;
 	to->item.token = op->kind == LE_OP_PUBLISH ? op->token : 0;
 }
 
 /* List the writes of the transaction; too many for the list make a gap. */
 static void
-add_items(const LeOp *op)
+add_items(LeGossiper *gossip, const LeOp *op)
 {
 	int			n = 1 + op->njoined;
 
-	while (told->nitems > 0 && told->nitems + n > le_gossip_room &&
-		   told->items[0].item.index != 0)
-		drop_oldest();
-	if (told->nitems + n > le_gossip_room)
+	while (gossip->told->nitems > 0 &&
+		   gossip->told->nitems + n > gossip->room &&
+		   gossip->told->items[0].item.index != 0)
+		drop_oldest(gossip);
+	if (gossip->told->nitems + n > gossip->room)
 	{
-		begin_with_gap();
+		begin_with_gap(gossip);
 		return;
 	}
-	told->number++;
-	add_item(op);
+	gossip->told->number++;
+	add_item(gossip, op);
 	for (int i = 0; i < op->njoined; i++)
-		add_item(op->joined[i]);
+		add_item(gossip, op->joined[i]);
 }
 
 /* A copy in the caller's memory: the list may change before it is sent. */
 static const LeGossipItem *
-copy_items(void)
+copy_items(LeGossiper *gossip)
 {
 	LeGossipItem *items = palloc(LE_MAX_NEWS * sizeof(LeGossipItem));
 
-	for (int i = 0; i < told->nitems; i++)
+	for (int i = 0; i < gossip->told->nitems; i++)
 	{
-		items[i] = told->items[i].item;
-		items[i].election = pstrdup(told->items[i].election);
+		items[i] = gossip->told->items[i].item;
+		items[i].election = pstrdup(gossip->told->items[i].election);
 	}
 	return items;
 }
@@ -223,49 +237,49 @@ writes_elections(LeOpKind kind)
 
 /* If the write is applied, do its own news say with which index? */
 static bool
-tells_of_itself(const LeOp *op)
+tells_of_itself(LeGossiper *gossip, const LeOp *op)
 {
-	return told->since < told->number && op->kind != LE_OP_TELL_NEWS &&
-		op->kind != LE_OP_PUBLISH;
+	return gossip->told->since < gossip->told->number &&
+		op->kind != LE_OP_TELL_NEWS && op->kind != LE_OP_PUBLISH;
 }
 
 /* The request is about to be encoded: the news go with it. */
 void
-le_gossip_attach(LeOp *op)
+le_gossip_attach(LeGossiper *gossip, LeOp *op)
 {
 	Attached   *attached;
 
-	if (told == NULL ||
+	if (gossip->told == NULL ||
 		(!writes_elections(op->kind) && op->kind != LE_OP_TELL_NEWS))
 		return;
-	follow_session(op->session);
+	follow_session(gossip, op->session);
 	if (op->kind == LE_OP_TELL_NEWS)
-		told->number++;
+		gossip->told->number++;
 	else
-		add_items(op);
+		add_items(gossip, op);
 	attached = palloc0(sizeof(Attached));
 	attached->news.session = op->session;
-	attached->news.number = told->number;
-	attached->news.since = told->since;
-	attached->news.items = copy_items();
-	attached->news.nitems = told->nitems;
-	attached->facts = told->facts;
-	if (tells_of_itself(op))
+	attached->news.number = gossip->told->number;
+	attached->news.since = gossip->told->since;
+	attached->news.items = copy_items(gossip);
+	attached->news.nitems = gossip->told->nitems;
+	attached->facts = gossip->told->facts;
+	if (tells_of_itself(gossip, op))
 		attached->facts++;
 	op->news = &attached->news;
-	told->under_way++;
+	gossip->told->under_way++;
 }
 
 /* The writes with this number were applied.  False: they are not listed. */
 static bool
-settle(uint64 number, const LeAnswer *answer)
+settle(LeGossiper *gossip, uint64 number, const LeAnswer *answer)
 {
 	int			part = 0;
 
-	for (int i = 0; i < told->nitems; i++)
-		if (told->items[i].item.number == number)
+	for (int i = 0; i < gossip->told->nitems; i++)
+		if (gossip->told->items[i].item.number == number)
 		{
-			told->items[i].item.index = answer->parts == NULL ?
+			gossip->told->items[i].item.index = answer->parts == NULL ?
 				answer->index : answer->parts[part].index;
 			part++;
 		}
@@ -274,26 +288,26 @@ settle(uint64 number, const LeAnswer *answer)
 
 /* The writes were not applied: there is nothing to tell. */
 static void
-forget_items(uint64 number)
+forget_items(LeGossiper *gossip, uint64 number)
 {
 	int			n = 0;
 
-	for (int i = 0; i < told->nitems; i++)
-		if (told->items[i].item.number != number)
-			told->items[n++] = told->items[i];
-	told->nitems = n;
+	for (int i = 0; i < gossip->told->nitems; i++)
+		if (gossip->told->items[i].item.number != number)
+			gossip->told->items[n++] = gossip->told->items[i];
+	gossip->told->nitems = n;
 }
 
 static void
-note_shown(const Attached *attached, uint64 index)
+note_shown(LeGossiper *gossip, const Attached *attached, uint64 index)
 {
-	if (index > told->shown_index)
+	if (index > gossip->told->shown_index)
 	{
-		told->shown_index = index;
-		told->shown_facts = attached->facts;
+		gossip->told->shown_index = index;
+		gossip->told->shown_facts = attached->facts;
 	}
-	if (told->shown_facts >= told->facts)
-		told->untold_at = 0;
+	if (gossip->told->shown_facts >= gossip->told->facts)
+		gossip->told->untold_at = 0;
 }
 
 /*
@@ -301,29 +315,29 @@ note_shown(const Attached *attached, uint64 index)
  * readers of the news cannot know it either.
  */
 void
-le_gossip_landed(const LeOp *op, const LeAnswer *answer)
+le_gossip_landed(LeGossiper *gossip, const LeOp *op, const LeAnswer *answer)
 {
 	const Attached *attached = (const Attached *) op->news;
 	uint64		number;
 
-	if (attached == NULL || told == NULL ||
-		strcmp(told->session, op->session) != 0)
+	if (attached == NULL || gossip->told == NULL ||
+		strcmp(gossip->told->session, op->session) != 0)
 		return;
-	told->under_way--;
+	gossip->told->under_way--;
 	number = attached->news.number;
 	if (answer->outcome == LE_UNKNOWN)
-		begin_with_gap();
+		begin_with_gap(gossip);
 	else if (answer->outcome != LE_DONE)
-		forget_items(number);
+		forget_items(gossip, number);
 	else
 	{
 		if (op->kind == LE_OP_TELL_NEWS)
 			;					/* no new fact */
-		else if (settle(number, answer))
-			note_fact();
+		else if (settle(gossip, number, answer))
+			note_fact(gossip);
 		else
-			begin_with_gap();
-		note_shown(attached, answer->index);
+			begin_with_gap(gossip);
+		note_shown(gossip, attached, answer->index);
 	}
 }
 
@@ -332,55 +346,56 @@ le_gossip_landed(const LeOp *op, const LeAnswer *answer)
  * alone?
  */
 bool
-le_gossip_untold(void)
+le_gossip_untold(LeGossiper *gossip)
 {
-	if (told == NULL)
+	if (gossip->told == NULL)
 		return false;
-	follow_session(le_table->session);
-	if (settled_at != 0 && le_now() >= settled_at)
+	follow_session(gossip, le_table->session);
+	if (gossip->settled_at != 0 && le_now() >= gossip->settled_at)
 	{
-		settled_at = 0;
-		begin_with_gap();
+		gossip->settled_at = 0;
+		begin_with_gap(gossip);
 	}
-	return told->untold_at != 0 &&
-		(told->under_way == 0 || le_now() - told->untold_at >= UNTOLD_GAP);
+	return gossip->told->untold_at != 0 &&
+		(gossip->told->under_way == 0 ||
+		 le_now() - gossip->told->untold_at >= LE_UNTOLD_GAP);
 }
 
 le_time
-le_gossip_timer(void)
+le_gossip_timer(LeGossiper *gossip)
 {
-	le_time		next = settled_at;
+	le_time		next = gossip->settled_at;
 
-	if (told != NULL && told->untold_at != 0)
-		next = le_earliest(next, told->untold_at +
-						   (told->under_way == 0 ? 0 : UNTOLD_GAP));
+	if (gossip->told != NULL && gossip->told->untold_at != 0)
+		next = le_earliest(next, gossip->told->untold_at +
+						   (gossip->told->under_way == 0 ? 0 : LE_UNTOLD_GAP));
 	return next;
 }
 
 /* ---- hearing ---- */
 
 static Heard *
-find_heard(const char *session)
+find_heard(LeGossiper *gossip, const char *session)
 {
-	for (int i = 0; i < nheard; i++)
-		if (strcmp(heard[i].session, session) == 0)
-			return &heard[i];
+	for (int i = 0; i < gossip->nheard; i++)
+		if (strcmp(gossip->heard[i].session, session) == 0)
+			return &gossip->heard[i];
 	return NULL;
 }
 
 static Heard *
-heard_of(const char *session)
+heard_of(LeGossiper *gossip, const char *session)
 {
-	Heard	   *h = find_heard(session);
+	Heard	   *h = find_heard(gossip, session);
 
 	if (h != NULL)
 		return h;
-	if (heard == NULL)
-		heard = MemoryContextAllocZero(TopMemoryContext,
-									   LE_MAX_NODES * sizeof(Heard));
-	if (nheard == LE_MAX_NODES)
+	if (gossip->heard == NULL)
+		gossip->heard = MemoryContextAllocZero(TopMemoryContext,
+											   LE_MAX_NODES * sizeof(Heard));
+	if (gossip->nheard == LE_MAX_NODES)
 		return NULL;
-	h = &heard[nheard++];
+	h = &gossip->heard[gossip->nheard++];
 	memset(h, 0, sizeof(*h));
 	strlcpy(h->session, session, sizeof(h->session));
 	return h;
@@ -400,9 +415,9 @@ all_through(const LeGossip *news)
 
 /* Hear one node's news in an answer: LE_HEARD_... */
 int
-le_gossip_hear(const LeGossip *news)
+le_gossip_hear(LeGossiper *gossip, const LeGossip *news)
 {
-	Heard	   *h = heard_of(news->session);
+	Heard	   *h = heard_of(gossip, news->session);
 	int			what = 0;
 
 	if (h == NULL)
@@ -429,29 +444,30 @@ le_gossip_hear(const LeGossip *news)
  * news were not heard here, and they may have told of a release.
  */
 bool
-le_gossip_heard(const LeAnswer *answer)
+le_gossip_heard(LeGossiper *gossip, const LeAnswer *answer)
 {
 	bool		missed = false;
 	int			n = 0;
 
-	for (int i = 0; i < nheard; i++)
+	for (int i = 0; i < gossip->nheard; i++)
 	{
 		bool		there = false;
 
 		for (int k = 0; k < answer->nnews && !there; k++)
-			there = strcmp(answer->news[k].session, heard[i].session) == 0;
+			there = strcmp(answer->news[k].session,
+						   gossip->heard[i].session) == 0;
 		if (there)
-			heard[n++] = heard[i];
-		else if (heard[i].held)
+			gossip->heard[n++] = gossip->heard[i];
+		else if (gossip->heard[i].held)
 			missed = true;
 	}
-	nheard = n;
+	gossip->nheard = n;
 	return missed;
 }
 
 /* The keys are at another place, or were not watched for a while. */
 void
-le_gossip_forget(void)
+le_gossip_forget(LeGossiper *gossip)
 {
-	nheard = 0;
+	gossip->nheard = 0;
 }

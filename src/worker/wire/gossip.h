@@ -12,15 +12,21 @@
 
 #include "store/store.h"
 
-/* telling */
-extern int	le_gossip_room;
+/* Transactions under way have this long to take missing facts along. */
+#define LE_UNTOLD_GAP	(20 * LE_MSEC)
 
-extern void le_gossip_start(void);
-extern void le_gossip_begin(le_duration until_settled);
-extern void le_gossip_attach(LeOp *op);
-extern void le_gossip_landed(const LeOp *op, const LeAnswer *answer);
-extern bool le_gossip_untold(void);
-extern le_time le_gossip_timer(void);
+typedef struct LeGossiper LeGossiper;
+
+extern LeGossiper *le_gossip_new(int room);
+
+/* telling */
+extern void le_gossip_start(LeGossiper *gossip);
+extern void le_gossip_begin(LeGossiper *gossip, le_duration until_settled);
+extern void le_gossip_attach(LeGossiper *gossip, LeOp *op);
+extern void le_gossip_landed(LeGossiper *gossip, const LeOp *op,
+							 const LeAnswer *answer);
+extern bool le_gossip_untold(LeGossiper *gossip);
+extern le_time le_gossip_timer(LeGossiper *gossip);
 
 /* Contents of one node's news; several may be true. */
 #define LE_HEARD_ITEMS		1	/* items that have an index */
@@ -28,8 +34,8 @@ extern le_time le_gossip_timer(void);
 #define LE_HEARD_END		4	/* its session is over */
 
 /* hearing */
-extern int	le_gossip_hear(const LeGossip *news);
-extern bool le_gossip_heard(const LeAnswer *answer);
-extern void le_gossip_forget(void);
+extern int	le_gossip_hear(LeGossiper *gossip, const LeGossip *news);
+extern bool le_gossip_heard(LeGossiper *gossip, const LeAnswer *answer);
+extern void le_gossip_forget(LeGossiper *gossip);
 
 #endif							/* LE_GOSSIP_H */

@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "settings.h"
 #include "shmem/clock.h"
 #include "shmem/events.h"
@@ -26,62 +28,73 @@
  */
 #define REFUSAL_LIFE	(60 * LE_SEC)
 
-static struct
+struct LeHealth
 {
-	le_time		at;				/* last failure; 0: none */
-	bool		refused;		/* else: no answer */
-	bool		all;			/* a refusal that concerns any request */
-	bool		node;			/* concerns every election of this node */
-}			failing[LE_NOPS];
-
-static char trouble[LE_MAX_ERROR_LEN + 1];
-static LeCause trouble_cause = LE_CAUSE_OTHER;
+	struct
+	{
+		le_time		at;			/* last failure; 0: none */
+		bool		refused;	/* else: no answer */
+		bool		all;		/* a refusal that concerns any request */
+		bool		node;		/* concerns every election of this node */
+	}			failing[LE_NOPS];
+	char		trouble[LE_MAX_ERROR_LEN + 1];	/* the last one's reason */
+	LeCause		cause;
+};
 
 /* Forget the failures that the worker before knew of. */
-void
-le_health_start(void)
+LeHealth *
+le_health_new(void)
 {
+	LeHealth   *health = MemoryContextAllocZero(TopMemoryContext,
+												sizeof(LeHealth));
+
+	health->cause = LE_CAUSE_OTHER;
 	le_set_trouble(LE_TROUBLE_STORE, "");
+	return health;
 }
 
 /* The name of the store in messages. */
 const char *
-le_store_place(void)
+le_store_place(LeWorker *w)
 {
 	const LeStore *store = le_configured_store();
 
-	return store->between_instances ? le_server_place() : store->name;
+	return store->between_instances ? le_server_place(w) : store->name;
 }
 
 /* The reason of the last failure; "" if the store answers. */
 const char *
-le_store_trouble(void)
+le_store_trouble(LeWorker *w)
 {
-	return trouble;
+	return w->health->trouble;
 }
 
 LeCause
-le_store_trouble_cause(void)
+le_store_trouble_cause(LeWorker *w)
 {
-	return trouble_cause;
+	return w->health->cause;
 }
 
 /* Has an operation got no answer, and none got one since? */
 static bool
-is_down(void)
+is_down(LeWorker *w)
 {
-	for (int i = 0; i < lengthof(failing); i++)
-		if (failing[i].at != 0 && !failing[i].refused)
+	LeHealth   *health = w->health;
+
+	for (int i = 0; i < lengthof(health->failing); i++)
+		if (health->failing[i].at != 0 && !health->failing[i].refused)
 			return true;
 	return false;
 }
 
 /* le_status shows a failure that concerns all elections while it lasts. */
 static void
-end_trouble(void)
+end_trouble(LeWorker *w)
 {
-	for (int i = 0; i < lengthof(failing); i++)
-		if (failing[i].at != 0 && failing[i].node)
+	LeHealth   *health = w->health;
+
+	for (int i = 0; i < lengthof(health->failing); i++)
+		if (health->failing[i].at != 0 && health->failing[i].node)
 			return;
 	le_set_trouble(LE_TROUBLE_STORE, "");
 }
@@ -106,35 +119,36 @@ concerns_node(const LeFlight *flight, const LeAnswer *answer)
 }
 
 static void
-note_failure(const LeFlight *flight, const LeAnswer *answer)
+note_failure(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 {
+	LeHealth   *health = w->health;
 	LeOpKind	kind = flight->op.kind;
 	LeOpKind	right = le_op_right(kind);
 	bool		refused = answer->outcome == LE_REFUSED;
 	const char *detail = answer->detail ? answer->detail : "no answer";
 
-	if (refused ? failing[right].at == 0 || !failing[right].refused :
-		!is_down())
+	if (refused ? health->failing[right].at == 0 ||
+		!health->failing[right].refused : !is_down(w))
 	{
 		ereport(LOG,
 				(errmsg(refused ?
 						"leader_election store at %s refused to %s: %s" :
 						"leader_election store at %s is down: could not %s: %s",
-						le_store_place(), le_op_name(kind), detail)));
+						le_store_place(w), le_op_name(kind), detail)));
 		le_event(refused ? LE_EVENT_STORE_REFUSED : LE_EVENT_STORE_DOWN,
 				 flight->op.election, 0, "could not %s: %s", le_op_name(kind),
 				 detail);
 	}
-	failing[right].at = le_now();
-	failing[right].refused = refused;
-	failing[right].all = le_refuses_all(answer->cause);
-	failing[right].node = concerns_node(flight, answer);
-	strlcpy(trouble, detail, sizeof(trouble));
-	trouble_cause = answer->cause;
-	if (failing[right].node)
+	health->failing[right].at = le_now();
+	health->failing[right].refused = refused;
+	health->failing[right].all = le_refuses_all(answer->cause);
+	health->failing[right].node = concerns_node(flight, answer);
+	strlcpy(health->trouble, detail, sizeof(health->trouble));
+	health->cause = answer->cause;
+	if (health->failing[right].node)
 		le_set_trouble(LE_TROUBLE_STORE, detail);
 	else
-		end_trouble();
+		end_trouble(w);
 }
 
 /*
@@ -144,51 +158,54 @@ note_failure(const LeFlight *flight, const LeAnswer *answer)
  * only the permission to list.
  */
 static bool
-ends_failure(const LeFlight *flight, LeOpKind other)
+ends_failure(LeWorker *w, const LeFlight *flight, LeOpKind other)
 {
+	LeHealth   *health = w->health;
 	LeOpKind	kind = flight->op.kind;
 
-	if (flight->transmitted < failing[other].at)
+	if (flight->transmitted < health->failing[other].at)
 		return false;
 	if (kind == LE_OP_AUTHENTICATE)
 		return other == kind;	/* it says nothing about the store */
 	if (kind == LE_OP_LIST_NODES)
-		return other == kind && failing[other].refused;
-	return other == le_op_right(kind) || !failing[other].refused ||
-		failing[other].all || failing[other].at < le_now() - REFUSAL_LIFE;
+		return other == kind && health->failing[other].refused;
+	return other == le_op_right(kind) || !health->failing[other].refused ||
+		health->failing[other].all ||
+		health->failing[other].at < le_now() - REFUSAL_LIFE;
 }
 
 static void
-note_success(const LeFlight *flight)
+note_success(LeWorker *w, const LeFlight *flight)
 {
+	LeHealth   *health = w->health;
 	bool		any = false;
 	bool		left = false;
 
-	for (int i = 0; i < lengthof(failing); i++)
+	for (int i = 0; i < lengthof(health->failing); i++)
 	{
-		if (failing[i].at == 0)
+		if (health->failing[i].at == 0)
 			continue;
-		if (ends_failure(flight, i))
+		if (ends_failure(w, flight, i))
 		{
-			failing[i].at = 0;
+			health->failing[i].at = 0;
 			any = true;
 		}
 		else
 			left = true;
 	}
-	end_trouble();
+	end_trouble(w);
 	if (!any || left)
 		return;
-	trouble[0] = '\0';
-	trouble_cause = LE_CAUSE_OTHER;
+	health->trouble[0] = '\0';
+	health->cause = LE_CAUSE_OTHER;
 	ereport(LOG,
 			(errmsg("leader_election store at %s answers again",
-					le_store_place())));
+					le_store_place(w))));
 	le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
 }
 
 void
-le_health_note(const LeFlight *flight, const LeAnswer *answer)
+le_health_note(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 {
 	/* Nothing of this instance's was refused: the caller is told. */
 	if (flight->probe && answer->outcome == LE_REFUSED)
@@ -198,12 +215,12 @@ le_health_note(const LeFlight *flight, const LeAnswer *answer)
 		case LE_DONE:
 		case LE_CONFLICT:
 		case LE_LOST:
-			note_success(flight);
+			note_success(w, flight);
 			break;
 		case LE_UNAVAILABLE:
 		case LE_UNKNOWN:
 		case LE_REFUSED:
-			note_failure(flight, answer);
+			note_failure(w, flight, answer);
 			break;
 	}
 }

@@ -12,10 +12,13 @@
 
 #include "worker/wire/flight.h"
 
-extern void le_health_start(void);
-extern void le_health_note(const LeFlight *flight, const LeAnswer *answer);
-extern const char *le_store_place(void);
-extern const char *le_store_trouble(void);
-extern LeCause le_store_trouble_cause(void);
+typedef struct LeHealth LeHealth;
+
+extern LeHealth *le_health_new(void);
+extern void le_health_note(LeWorker *w, const LeFlight *flight,
+						   const LeAnswer *answer);
+extern const char *le_store_place(LeWorker *w);
+extern const char *le_store_trouble(LeWorker *w);
+extern LeCause le_store_trouble_cause(LeWorker *w);
 
 #endif							/* LE_HEALTH_H */

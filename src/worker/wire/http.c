@@ -68,6 +68,7 @@ typedef struct Pool
 {
 	CURLM	   *multi;
 	int			number;
+	int			epoll_fd;
 	le_time		timer_at;
 } Pool;
 
@@ -126,12 +127,15 @@ typedef struct Call
 	void	   *arg;
 } Call;
 
-static Pool pools[NPOOLS];
-static CURLSH *shared = NULL;	/* the pools' names and TLS sessions */
-static int	epoll_fd = -1;
-static dlist_head under_way = DLIST_STATIC_INIT(under_way);
-static dlist_head finished = DLIST_STATIC_INIT(finished);
-static dlist_head left_behind = DLIST_STATIC_INIT(left_behind);
+struct LeHttp
+{
+	Pool		pools[NPOOLS];
+	CURLSH	   *shared;			/* the pools' names and TLS sessions */
+	int			epoll_fd;
+	dlist_head	under_way;
+	dlist_head	finished;
+	dlist_head	left_behind;
+};
 
 /* ---- called by libcurl: no palloc, no ereport ---- */
 
@@ -143,7 +147,7 @@ watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 
 	if (what == CURL_POLL_REMOVE)
 	{
-		(void) epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+		(void) epoll_ctl(pool->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 		curl_multi_assign(pool->multi, fd, NULL);
 		return 0;
 	}
@@ -152,7 +156,7 @@ watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 	if (what & CURL_POLL_OUT)
 		ev.events |= EPOLLOUT;
 	ev.data.u64 = ((uint64) pool->number << 32) | (uint32) fd;
-	if (epoll_ctl(epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd,
+	if (epoll_ctl(pool->epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd,
 				  &ev) != 0)
 		return -1;
 	curl_multi_assign(pool->multi, fd, pool);	/* any mark will do */
@@ -315,16 +319,22 @@ le_http_looks_up_apart(void)
 
 /* "connections": how many are kept open in each lane. */
 void
-le_http_start(const int connections[LE_NLANES])
+le_http_start(LeWorker *w, const int connections[LE_NLANES])
 {
+	LeHttp	   *http = MemoryContextAllocZero(TopMemoryContext,
+											  sizeof(LeHttp));
 	bool		ok = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK &&
-		(shared = curl_share_init()) != NULL &&
-		curl_share_setopt(shared, CURLSHOPT_SHARE,
+		(http->shared = curl_share_init()) != NULL &&
+		curl_share_setopt(http->shared, CURLSHOPT_SHARE,
 						  CURL_LOCK_DATA_DNS) == CURLSHE_OK &&
-		curl_share_setopt(shared, CURLSHOPT_SHARE,
+		curl_share_setopt(http->shared, CURLSHOPT_SHARE,
 						  CURL_LOCK_DATA_SSL_SESSION) == CURLSHE_OK;
 	long		kept[NPOOLS] = {0};
 
+	w->http = http;
+	dlist_init(&http->under_way);
+	dlist_init(&http->finished);
+	dlist_init(&http->left_behind);
 	if (!le_http_looks_up_apart())
 		ereport(WARNING,
 				(errmsg("this libcurl looks names up inside of its caller"),
@@ -332,9 +342,9 @@ le_http_start(const int connections[LE_NLANES])
 				 errhint("Give the store's address as a number, or use a libcurl with AsynchDNS.")));
 	for (int i = 0; ok && i < NPOOLS; i++)
 	{
-		pools[i].number = i;
-		pools[i].multi = curl_multi_init();
-		ok = pools[i].multi != NULL;
+		http->pools[i].number = i;
+		http->pools[i].multi = curl_multi_init();
+		ok = http->pools[i].multi != NULL;
 	}
 	if (!ok)
 		ereport(ERROR,
@@ -344,8 +354,8 @@ le_http_start(const int connections[LE_NLANES])
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("could not reserve a file descriptor for leader_election")));
-	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (epoll_fd < 0)
+	http->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (http->epoll_fd < 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not create an epoll descriptor: %m")));
@@ -353,12 +363,13 @@ le_http_start(const int connections[LE_NLANES])
 		kept[pool_of[i]] += connections[i];
 	for (int i = 0; i < NPOOLS; i++)
 	{
-		CURLM	   *multi = pools[i].multi;
+		CURLM	   *multi = http->pools[i].multi;
 
+		http->pools[i].epoll_fd = http->epoll_fd;
 		curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
-		curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, &pools[i]);
+		curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, &http->pools[i]);
 		curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, set_timer);
-		curl_multi_setopt(multi, CURLMOPT_TIMERDATA, &pools[i]);
+		curl_multi_setopt(multi, CURLMOPT_TIMERDATA, &http->pools[i]);
 		curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, kept[i]);
 	}
 }
@@ -378,7 +389,7 @@ forget_directory(CURL *easy, CURLoption option)
 }
 
 static bool
-set_transport(Call *call, const LeHttpRequest *request)
+set_transport(LeWorker *w, Call *call, const LeHttpRequest *request)
 {
 	CURL	   *easy = call->easy;
 	bool		ok = true;
@@ -386,7 +397,7 @@ set_transport(Call *call, const LeHttpRequest *request)
 #define SET(option, value) \
 	(ok = ok && curl_easy_setopt(easy, (option), (value)) == CURLE_OK)
 	SET(CURLOPT_NOSIGNAL, 1L);
-	SET(CURLOPT_SHARE, shared);
+	SET(CURLOPT_SHARE, w->http->shared);
 	SET(CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
 	SET(CURLOPT_FOLLOWLOCATION, 0L);	/* a redirected PUT loses its body */
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
@@ -547,14 +558,15 @@ url_of(const LeHttpRequest *request)
  * their connections are kept, so they may need no look-up.
  */
 static bool
-resolver_hangs(Call *call)
+resolver_hangs(LeWorker *w, Call *call)
 {
+	LeHttp	   *http = w->http;
 	int			n = 0;
-	int			most = call->pool == &pools[POOL_TERMS] ?
+	int			most = call->pool == &http->pools[POOL_TERMS] ?
 		MAX_LEFT_BEHIND_TERMS : MAX_LEFT_BEHIND;
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &left_behind)
+	dlist_foreach(iter, &http->left_behind)
 		n += strcmp(dlist_container(Call, node, iter.cur)->base,
 					call->base) == 0;
 	if (n < most)
@@ -570,16 +582,17 @@ resolver_hangs(Call *call)
  * there is none.
  */
 void
-le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
-			 LeHttpDone done, void *arg)
+le_http_send(LeWorker *w, const LeHttpRequest *request, LeLane lane,
+			 le_duration timeout, LeHttpDone done, void *arg)
 {
+	LeHttp	   *http = w->http;
 	Call	   *call = MemoryContextAllocZero(TopMemoryContext, sizeof(Call));
 	char	   *url = url_of(request);
 	le_duration connect = request->connect_ms * LE_MSEC;
 	sigset_t	saved;
 	bool		ok;
 
-	call->pool = &pools[pool_of[lane]];
+	call->pool = &http->pools[pool_of[lane]];
 	call->max_body = request->max_answer;
 	call->enough = request->enough;
 	call->answer_is_secret = request->without_secret;
@@ -600,33 +613,34 @@ le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
 	}
 
 	enter_curl(&saved);
-	ok = !resolver_hangs(call) &&
+	ok = !resolver_hangs(w, call) &&
 		(call->easy = curl_easy_init()) != NULL &&
-		set_transport(call, request) &&
+		set_transport(w, call, request) &&
 		set_request(call, request, url) &&
 		curl_multi_add_handle(call->pool->multi, call->easy) == CURLM_OK;
 	leave_curl(&saved);
 	pfree(url);
 	call->result = CURLE_FAILED_INIT;
-	dlist_push_tail(ok ? &under_way : &finished, &call->node);
+	dlist_push_tail(ok ? &http->under_way : &http->finished, &call->node);
 }
 
 int
-le_http_socket(void)
+le_http_socket(LeWorker *w)
 {
-	return epoll_fd;
+	return w->http->epoll_fd;
 }
 
 /* When does le_http_run() have work, even if nothing is readable? */
 le_time
-le_http_timer(void)
+le_http_timer(LeWorker *w)
 {
-	le_time		next = dlist_is_empty(&finished) ? 0 : le_now();
+	LeHttp	   *http = w->http;
+	le_time		next = dlist_is_empty(&http->finished) ? 0 : le_now();
 	dlist_iter	iter;
 
 	for (int i = 0; i < NPOOLS; i++)
-		next = le_earliest(next, pools[i].timer_at);
-	dlist_foreach(iter, &under_way)
+		next = le_earliest(next, http->pools[i].timer_at);
+	dlist_foreach(iter, &http->under_way)
 	{
 		const Call *call = dlist_container(Call, node, iter.cur);
 
@@ -682,7 +696,7 @@ hide_secret(const Call *call, char *text, size_t text_len)
 }
 
 static void
-hand_out(Call *call)
+hand_out(LeWorker *w, Call *call)
 {
 	LeHttpResponse response = {0};
 	long		status = 0;
@@ -713,7 +727,7 @@ hand_out(Call *call)
 			call->file_trouble[0] ? call->file_trouble :
 			call->error[0] ? call->error : curl_easy_strerror(call->result);
 	}
-	call->done(call->arg, &response);
+	call->done(w, call->arg, &response);
 }
 
 static void
@@ -751,10 +765,10 @@ timer_due(const Pool *pool, le_time now)
 }
 
 static bool
-any_timer_due(le_time now)
+any_timer_due(LeWorker *w, le_time now)
 {
 	for (int i = 0; i < NPOOLS; i++)
-		if (timer_due(&pools[i], now))
+		if (timer_due(&w->http->pools[i], now))
 			return true;
 	return false;
 }
@@ -771,7 +785,7 @@ run_timer(Pool *pool, le_time now)
 }
 
 static void
-collect_finished(Pool *pool)
+collect_finished(LeWorker *w, Pool *pool)
 {
 	CURLMsg    *msg;
 	int			left;
@@ -785,7 +799,7 @@ collect_finished(Pool *pool)
 		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **) &call);
 		call->result = msg->data.result;
 		dlist_delete(&call->node);
-		dlist_push_tail(&finished, &call->node);
+		dlist_push_tail(&w->http->finished, &call->node);
 	}
 }
 
@@ -794,37 +808,39 @@ collect_finished(Pool *pool)
  * turn: its timers are due at once.  No done() is called from here.
  */
 void
-le_http_push(void)
+le_http_push(LeWorker *w)
 {
+	LeHttp	   *http = w->http;
 	sigset_t	saved;
 	le_time		now = le_now();
 
-	if (!any_timer_due(now))
+	if (!any_timer_due(w, now))
 		return;
 	enter_curl(&saved);
 	for (int i = 0; i < NPOOLS; i++)
 	{
-		run_timer(&pools[i], now);
-		collect_finished(&pools[i]);
+		run_timer(&http->pools[i], now);
+		collect_finished(w, &http->pools[i]);
 	}
 	leave_curl(&saved);
 }
 
 /* Tell libcurl which sockets are ready and what time it is. */
 static void
-drive(void)
+drive(LeWorker *w)
 {
+	LeHttp	   *http = w->http;
 	struct epoll_event events[32];
 	sigset_t	saved;
 	int			running;
-	int			n = epoll_wait(epoll_fd, events, lengthof(events), 0);
+	int			n = epoll_wait(http->epoll_fd, events, lengthof(events), 0);
 
-	if (n <= 0 && !any_timer_due(le_now()))
+	if (n <= 0 && !any_timer_due(w, le_now()))
 		return;
 	enter_curl(&saved);
 	for (int i = 0; i < n; i++)
 	{
-		Pool	   *pool = &pools[events[i].data.u64 >> 32];
+		Pool	   *pool = &http->pools[events[i].data.u64 >> 32];
 		int			flags = 0;
 
 		if (events[i].events & EPOLLIN)
@@ -838,8 +854,8 @@ drive(void)
 	}
 	for (int i = 0; i < NPOOLS; i++)
 	{
-		run_timer(&pools[i], le_now());
-		collect_finished(&pools[i]);
+		run_timer(&http->pools[i], le_now());
+		collect_finished(w, &http->pools[i]);
 	}
 	leave_curl(&saved);
 }
@@ -861,7 +877,7 @@ has_passed(const Call *call, CURLINFO stage)
  * it.
  */
 static void
-end_late(Call *call)
+end_late(LeWorker *w, Call *call)
 {
 	const char *what = "the server's answer";
 
@@ -875,26 +891,26 @@ end_late(Call *call)
 		what = "connecting";
 	snprintf(call->error, sizeof(call->error), "%s timed out", what);
 	dlist_delete(&call->node);
-	dlist_push_tail(&finished, &call->node);
+	dlist_push_tail(&w->http->finished, &call->node);
 }
 
 static void
-enforce_limits(le_time now)
+enforce_limits(LeWorker *w, le_time now)
 {
 	dlist_mutable_iter iter;
 
-	dlist_foreach_modify(iter, &under_way)
+	dlist_foreach_modify(iter, &w->http->under_way)
 	{
 		Call	   *call = dlist_container(Call, node, iter.cur);
 
 		if (now >= call->answer_by)
-			end_late(call);
+			end_late(w, call);
 		else if (call->connect_by == 0 || now < call->connect_by)
 			continue;
 		else if (has_passed(call, CURLINFO_PRETRANSFER_TIME_T))
 			call->connect_by = 0;
 		else
-			end_late(call);
+			end_late(w, call);
 	}
 }
 
@@ -903,17 +919,17 @@ enforce_limits(le_time now)
  * call left behind comes here again when its look-up is over.
  */
 static void
-settle(Call *call)
+settle(LeWorker *w, Call *call)
 {
 	if (call->left_behind && !call->handed_out)
 	{
-		dlist_push_tail(&left_behind, &call->node);
+		dlist_push_tail(&w->http->left_behind, &call->node);
 		call->handed_out = true;
-		hand_out(call);
+		hand_out(w, call);
 		return;
 	}
 	if (!call->handed_out)
-		hand_out(call);
+		hand_out(w, call);
 	free_call(call);
 }
 
@@ -922,10 +938,13 @@ settle(Call *call)
  * throws, its answer counts as delivered.
  */
 void
-le_http_run(void)
+le_http_run(LeWorker *w)
 {
-	drive();
-	enforce_limits(le_now());
-	while (!dlist_is_empty(&finished))
-		settle(dlist_container(Call, node, dlist_pop_head_node(&finished)));
+	LeHttp	   *http = w->http;
+
+	drive(w);
+	enforce_limits(w, le_now());
+	while (!dlist_is_empty(&http->finished))
+		settle(w, dlist_container(Call, node,
+								  dlist_pop_head_node(&http->finished)));
 }

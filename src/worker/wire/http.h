@@ -12,6 +12,7 @@
 
 #include "core/timing.h"
 #include "store/store.h"
+#include "worker/base/context.h"
 
 /* Kinds of requests that share no connections, the most urgent first. */
 typedef enum LeLane
@@ -27,15 +28,19 @@ typedef enum LeLane
 
 #define LE_NLANES	(LE_LANE_WATCH + 1)
 
-typedef void (*LeHttpDone) (void *arg, const LeHttpResponse *response);
+typedef struct LeHttp LeHttp;
+
+typedef void (*LeHttpDone) (LeWorker *w, void *arg,
+							const LeHttpResponse *response);
 
 extern bool le_http_looks_up_apart(void);
-extern void le_http_start(const int connections[LE_NLANES]);
-extern void le_http_send(const LeHttpRequest *request, LeLane lane,
+extern void le_http_start(LeWorker *w, const int connections[LE_NLANES]);
+extern void le_http_send(LeWorker *w, const LeHttpRequest *request,
+						 LeLane lane,
 						 le_duration timeout, LeHttpDone done, void *arg);
-extern void le_http_push(void);
-extern int	le_http_socket(void);
-extern le_time le_http_timer(void);
-extern void le_http_run(void);
+extern void le_http_push(LeWorker *w);
+extern int	le_http_socket(LeWorker *w);
+extern le_time le_http_timer(LeWorker *w);
+extern void le_http_run(LeWorker *w);
 
 #endif							/* LE_HTTP_H */

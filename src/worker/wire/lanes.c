@@ -23,6 +23,8 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "settings.h"
 #include "shmem/clock.h"
 #include "shmem/leases.h"
@@ -36,7 +38,7 @@
  * Limits of the lanes' requests under way.  Urgent ones are never many; for
  * the others a window keeps the store busy without making each of them slow.
  */
-int			le_lane_windows[LE_NLANES] = {
+const int	le_lane_windows[LE_NLANES] = {
 	[LE_LANE_LIFE] = 8,
 	[LE_LANE_RELEASE] = 4,
 	[LE_LANE_ASKED] = 8,
@@ -51,59 +53,47 @@ int			le_lane_windows[LE_NLANES] = {
 /*
  * A store that carries out each by itself must not take long to answer, since
  * trust counts from the send of the request: no more than a share of the
- * lease, of which half is quick.  LEAST_TOGETHER may go together in any case.
+ * lease, of which half is quick.
  */
 #define SLOW_SHARE		16
-#define LEAST_TOGETHER	8
 
 /* Flights that may be passed by to find one of another kind. */
 #define MAX_PASSED_BY	400
 
-/* How long operations go one by one when a server does not take several. */
-#define APART			(60 * LE_SEC)
-
-typedef struct Lane
-{
-	int			window;
-	int			under_way;
-	int			carrying;		/* requests with several operations */
-	dlist_head	waiting;		/* flights, the oldest first */
-} Lane;
-
-static Lane lanes[LE_NLANES];
-static uint64 turns = 0;		/* turns of the loop so far */
-static le_time apart_until = 0; /* until then each operation goes alone */
-static int	together;			/* limit per request, if each operation is
-								 * carried out by itself */
-
 /* Sets how many connections each lane may need. */
-void
-le_lanes_start(int connections[LE_NLANES])
+LeLanes *
+le_lanes_new(const int windows[LE_NLANES], int connections[LE_NLANES])
 {
-	together = LE_MAX_JOINED;
+	LeLanes    *lanes = MemoryContextAllocZero(TopMemoryContext,
+											   sizeof(LeLanes));
+
+	lanes->together = LE_MAX_JOINED;
 	for (int i = 0; i < LE_NLANES; i++)
 	{
-		lanes[i].window = le_lane_windows[i];
-		lanes[i].under_way = lanes[i].carrying = 0;
-		dlist_init(&lanes[i].waiting);
+		LeLaneQueue	   *lane = &lanes->each[i];
+
+		dlist_init(&lane->waiting);
+		lane->window = windows[i];
 		if (i == LE_LANE_WATCH)
-			lanes[i].window += le_configured_store()->max_parked;
-		connections[i] = lanes[i].window;
+			lane->window += le_configured_store()->max_parked;
+		connections[i] = lane->window;
 	}
-	apart_until = 0;
+	return lanes;
 }
 
 /* Other servers may be asked from now on. */
 void
-le_lanes_configure(void)
+le_lanes_configure(LeWorker *w)
 {
-	apart_until = 0;
+	w->lanes->apart_until = 0;
 }
 
 bool
-le_lane_is_free(LeLane lane)
+le_lane_is_free(LeWorker *w, LeLane lane)
 {
-	return lanes[lane].under_way < lanes[lane].window;
+	LeLanes	   *lanes = w->lanes;
+
+	return lanes->each[lane].under_way < lanes->each[lane].window;
 }
 
 /* The flight has no place in its lane, and is in no other's request. */
@@ -115,29 +105,31 @@ waits_for_turn(const LeFlight *flight)
 
 /* The flight waits for its turn behind the others. */
 void
-le_lane_queue(LeFlight *flight)
+le_lane_queue(LeWorker *w, LeFlight *flight)
 {
+	LeLanes	   *lanes = w->lanes;
+
 	Assert(waits_for_turn(flight));
-	flight->turn = turns;
-	dlist_push_tail(&lanes[flight->lane].waiting, &flight->node);
+	flight->turn = lanes->turns;
+	dlist_push_tail(&lanes->each[flight->lane].waiting, &flight->node);
 }
 
 /* The same, but in another lane. */
 void
-le_lane_change(LeFlight *flight, LeLane lane)
+le_lane_change(LeWorker *w, LeFlight *flight, LeLane lane)
 {
 	Assert(waits_for_turn(flight));
 	dlist_delete(&flight->node);
 	flight->lane = lane;
-	dlist_push_tail(&lanes[lane].waiting, &flight->node);
+	dlist_push_tail(&w->lanes->each[lane].waiting, &flight->node);
 }
 
 /* The flight takes a place in its lane, and its time begins. */
 void
-le_lane_enter(LeFlight *flight)
+le_lane_enter(LeWorker *w, LeFlight *flight)
 {
 	Assert(waits_for_turn(flight));
-	lanes[flight->lane].under_way++;
+	w->lanes->each[flight->lane].under_way++;
 	flight->under_way = true;
 	flight->sent = flight->transmitted = le_now();
 	flight->until = le_earliest(flight->sent + flight->patience,
@@ -167,60 +159,63 @@ count_answer(const LeFlight *flight, const LeAnswer *answer)
 }
 
 static void
-leave_place(LeFlight *flight)
+leave_place(LeWorker *w, LeFlight *flight)
 {
+	LeLanes	   *lanes = w->lanes;
+
 	Assert(flight->under_way || flight->handed_over);
 	Assert(flight->under_way || !flight->carries);
-	Assert(lanes[flight->lane].under_way >= flight->under_way);
-	Assert(lanes[flight->lane].carrying >= flight->carries);
+	Assert(lanes->each[flight->lane].under_way >= flight->under_way);
+	Assert(lanes->each[flight->lane].carrying >= flight->carries);
 	if (flight->under_way)
-		lanes[flight->lane].under_way--;
+		lanes->each[flight->lane].under_way--;
 	if (flight->carries)
-		lanes[flight->lane].carrying--;
+		lanes->each[flight->lane].carrying--;
 	flight->under_way = flight->carries = flight->handed_over = false;
 }
 
 /* A failed fetch ahead of time is of no interest: there is the last secret. */
 static bool
-is_of_interest(const LeFlight *flight)
+is_of_interest(LeWorker *w, const LeFlight *flight)
 {
 	const LeStore *store = le_configured_store();
 
-	if (flight->op.kind == LE_OP_AUTHENTICATE && !le_secret_missing())
+	if (flight->op.kind == LE_OP_AUTHENTICATE &&
+		!le_secret_missing(w->secrets))
 		return false;
 	return !store->between_instances || !le_performs(store, flight->op.kind);
 }
 
 void
-le_lanes_finish(LeFlight *flight, const LeAnswer *answer)
+le_lanes_finish(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	leave_place(flight);
-	if (is_of_interest(flight))
+	leave_place(w, flight);
+	if (is_of_interest(w, flight))
 	{
 		count_answer(flight, answer);
-		le_health_note(flight, answer);
+		le_health_note(w, flight, answer);
 	}
-	le_flight_deliver(flight, answer);
+	le_flight_deliver(w, flight, answer);
 }
 
 /* Its turn has come: count a wait, if that is a later turn of the loop. */
 static void
-count_wait(const LeFlight *flight)
+count_wait(LeWorker *w, const LeFlight *flight)
 {
-	if (flight->turn != turns)
+	if (flight->turn != w->lanes->turns)
 		le_stat_count_slot(stat_row(flight), LE_STAT_WAITS);
 }
 
 /* ---- several operations in one request ---- */
 
 static bool
-goes_alone(const LeFlight *flight)
+goes_alone(LeWorker *w, const LeFlight *flight)
 {
 	const LeStore *store = le_configured_store();
 
 	return store->room == 0 || flight->fresh ||
 		flight->unjudged >= MAX_UNJUDGED ||
-		store->takes(&flight->op) == 0 || le_now() < apart_until;
+		store->takes(&flight->op) == 0 || le_now() < w->lanes->apart_until;
 }
 
 /* Is each carried out by itself, although it could go with others? */
@@ -239,7 +234,7 @@ is_one_of_many(const LeFlight *flight)
  * terms.
  */
 static bool
-has_place(const Lane *lane, const LeFlight *next)
+has_place(const LeLaneQueue *lane, const LeFlight *next)
 {
 	return lane->under_way < lane->window &&
 		(lane->carrying == 0 || !is_one_of_many(next));
@@ -251,17 +246,18 @@ has_place(const Lane *lane, const LeFlight *next)
  * the number for the next request; double it again when the store is quick.
  */
 static void
-note_pace(const LeFlight *flight)
+note_pace(LeWorker *w, const LeFlight *flight)
 {
+	LeLanes	   *lanes = w->lanes;
 	le_duration took = le_now() - flight->transmitted;
 	le_duration slow = le_table->node.timing.lease / SLOW_SHARE;
 
 	if (!flight->carries)
 		return;
 	if (took > slow)
-		together = Max(together / 2, LEAST_TOGETHER);
+		lanes->together = Max(lanes->together / 2, LE_LEAST_TOGETHER);
 	else if (took < slow / 2)
-		together = Min(together * 2, LE_MAX_JOINED);
+		lanes->together = Min(lanes->together * 2, LE_MAX_JOINED);
 }
 
 /* By name: two questions for the leader may be about the same election. */
@@ -297,14 +293,14 @@ join(LeFlight *flight, LeFlight *other)
 
 /* Take along operations that wait in the same lane, up to the capacity. */
 static void
-join_others(Lane *lane, LeFlight *flight)
+join_others(LeWorker *w, LeLaneQueue *lane, LeFlight *flight)
 {
 	const LeStore *store = le_configured_store();
 	int			room;
 	int			looks = 2 * LE_MAX_JOINED;
 	dlist_mutable_iter iter;
 
-	if (goes_alone(flight))
+	if (goes_alone(w, flight))
 		return;
 	room = store->room - store->takes(&flight->op);
 	dlist_foreach_modify(iter, &lane->waiting)
@@ -313,16 +309,17 @@ join_others(Lane *lane, LeFlight *flight)
 
 		if (looks-- == 0 || room <= 0 ||
 			flight->op.njoined == LE_MAX_JOINED - 1 ||
-			(is_one_of_many(flight) && flight->op.njoined + 1 >= together))
+			(is_one_of_many(flight) &&
+			 flight->op.njoined + 1 >= w->lanes->together))
 			break;
-		if (goes_alone(other) || store->takes(&other->op) > room ||
+		if (goes_alone(w, other) || store->takes(&other->op) > room ||
 			!store->joins(&flight->op, &other->op) ||
 			!is_about_another(flight, other) ||
-			(other->wanted != NULL && !other->wanted(other)))
+			(other->wanted != NULL && !other->wanted(w, other)))
 			continue;
 		room -= store->takes(&other->op);
 		dlist_delete(&other->node);
-		count_wait(other);
+		count_wait(w, other);
 		join(flight, other);
 	}
 	flight->carries = flight->op.njoined > 0 && is_one_of_many(flight);
@@ -332,94 +329,98 @@ join_others(Lane *lane, LeFlight *flight)
 
 /* One of the operations of a request has its answer, or must go again. */
 static void
-land_one(LeFlight *flight, const LeAnswer *answer)
+land_one(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
+	LeLanes	   *lanes = w->lanes;
+
 	if (!answer->unjudged && !answer->apart)
 	{
-		le_lanes_finish(flight, answer);
+		le_lanes_finish(w, flight, answer);
 		return;
 	}
-	leave_place(flight);
+	leave_place(w, flight);
 	flight->unjudged = answer->apart ? MAX_UNJUDGED : flight->unjudged + 1;
 	flight->op.njoined = 0;
 	flight->tried = 0;
-	flight->turn = turns;
-	dlist_push_head(&lanes[flight->lane].waiting, &flight->node);
+	flight->turn = lanes->turns;
+	dlist_push_head(&lanes->each[flight->lane].waiting, &flight->node);
 }
 
 /* Not all at once, then; a newer server may replace this one. */
 static void
-note_apart(const LeFlight *flight, const LeAnswer *answer)
+note_apart(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 {
-	if (apart_until == 0)
+	LeLanes	   *lanes = w->lanes;
+
+	if (lanes->apart_until == 0)
 		ereport(LOG,
 				(errmsg("leader_election store at %s does not take several elections in one request: %s",
-						le_store_place(), answer->detail),
+						le_store_place(w), answer->detail),
 				 errdetail("Could not %s %d at once; it may be of an earlier version. Each goes by itself, until it is tried again in %d seconds.",
 						   le_op_name(flight->op.kind),
 						   1 + flight->op.njoined,
-						   (int) (APART / LE_SEC))));
-	apart_until = le_now() + APART;
+						   (int) (LE_APART / LE_SEC))));
+	lanes->apart_until = le_now() + LE_APART;
 }
 
 /* The answer lives as long as the flight sent for all: that one goes last. */
 void
-le_lanes_land(LeFlight *flight, const LeAnswer *answer)
+le_lanes_land(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	int			n = flight->op.njoined;
 
 	Assert(flight->under_way);
 	if (answer->apart)
-		note_apart(flight, answer);
+		note_apart(w, flight, answer);
 	else
-		note_pace(flight);
+		note_pace(w, flight);
 	for (int i = n; i > 0; i--)
-		land_one(flight->joined[i - 1],
+		land_one(w, flight->joined[i - 1],
 				 answer->parts != NULL ? &answer->parts[i] : answer);
-	land_one(flight, n > 0 && answer->parts != NULL ? &answer->parts[0] :
+	land_one(w, flight, n > 0 && answer->parts != NULL ? &answer->parts[0] :
 			 answer);
 }
 
 /* The next request cannot be sent. */
 void
-le_lanes_give_up(LeFlight *flight, const char *why)
+le_lanes_give_up(LeWorker *w, LeFlight *flight, const char *why)
 {
 	LeAnswer	answer = {0};
 
 	le_flight_fail_rest(flight, &answer, LE_UNAVAILABLE, why);
-	le_lanes_land(flight, &answer);
+	le_lanes_land(w, flight, &answer);
 }
 
 /* ---- turns ---- */
 
 /* The end of the lane's pause; 0: there is none. */
 static le_time
-paused_until(const Lane *lane)
+paused_until(LeWorker *w, const LeLaneQueue *lane)
 {
-	return lane == &lanes[LE_LANE_CAMPAIGN] ?
-		le_throttle_campaign(le_table->node.timing.lease) : 0;
+	return lane == &w->lanes->each[LE_LANE_CAMPAIGN] ?
+		le_throttle_campaign(w->throttle, le_table->node.timing.lease) : 0;
 }
 
 /* Does it wait only for a request that carries others of its kind? */
 static bool
-is_passed_by(const Lane *lane, const LeFlight *next)
+is_passed_by(LeWorker *w, const LeLaneQueue *lane, const LeFlight *next)
 {
 	return lane->under_way < lane->window && !has_place(lane, next) &&
-		paused_until(lane) == 0;
+		paused_until(w, lane) == 0;
 }
 
 /* False: not its turn.  "unsent": the reason not to send it, or NULL. */
 static bool
-take_turn(Lane *lane, LeFlight *next, const char **unsent)
+take_turn(LeWorker *w, LeLaneQueue *lane, LeFlight *next, const char **unsent)
 {
-	bool		wanted = next->wanted == NULL || next->wanted(next);
+	bool		wanted = next->wanted == NULL || next->wanted(w, next);
 	bool		late = !next->keeps_waiting && le_now() >= next->until;
 
 	if (wanted && !late && (!has_place(lane, next) ||
-							paused_until(lane) != 0))
+							paused_until(w, lane) != 0))
 		return false;
 	dlist_delete(&next->node);
-	count_wait(next);
+	count_wait(w, next);
 	if (!wanted)
 		*unsent = "it is not wanted any more";
 	else if (late)
@@ -427,9 +428,9 @@ take_turn(Lane *lane, LeFlight *next, const char **unsent)
 	else
 	{
 		*unsent = NULL;
-		join_others(lane, next);
-		if (lane == &lanes[LE_LANE_CAMPAIGN])
-			le_throttle_campaigned();
+		join_others(w, lane, next);
+		if (lane == &w->lanes->each[LE_LANE_CAMPAIGN])
+			le_throttle_campaigned(w->throttle);
 	}
 	return true;
 }
@@ -439,9 +440,9 @@ take_turn(Lane *lane, LeFlight *next, const char **unsent)
  * kind, as hundreds of acquires before a claim.  NULL: no turn has come.
  */
 LeFlight *
-le_lane_next(LeLane number, const char **unsent)
+le_lane_next(LeWorker *w, LeLane number, const char **unsent)
 {
-	Lane	   *lane = &lanes[number];
+	LeLaneQueue	   *lane = &w->lanes->each[number];
 	int			looks = MAX_PASSED_BY;
 	dlist_iter	iter;
 
@@ -449,11 +450,11 @@ le_lane_next(LeLane number, const char **unsent)
 	{
 		LeFlight   *next = dlist_container(LeFlight, node, iter.cur);
 
-		if (looks < MAX_PASSED_BY && is_passed_by(lane, next))
+		if (looks < MAX_PASSED_BY && is_passed_by(w, lane, next))
 			;					/* passed by, too */
-		else if (take_turn(lane, next, unsent))
+		else if (take_turn(w, lane, next, unsent))
 			return next;
-		else if (!is_passed_by(lane, next))
+		else if (!is_passed_by(w, lane, next))
 			return NULL;
 		if (--looks == 0)
 			return NULL;
@@ -462,15 +463,16 @@ le_lane_next(LeLane number, const char **unsent)
 }
 
 void
-le_lanes_end_turn(void)
+le_lanes_end_turn(LeWorker *w)
 {
-	turns++;
+	w->lanes->turns++;
 }
 
 /* When has a flight waited for too long, should no place become free? */
 le_time
-le_lanes_timer(void)
+le_lanes_timer(LeWorker *w)
 {
+	LeLanes	   *lanes = w->lanes;
 	le_time		next = 0;
 
 	for (int i = 0; i < LE_NLANES; i++)
@@ -478,14 +480,14 @@ le_lanes_timer(void)
 		const LeFlight *first;
 		le_time		paused;
 
-		if (dlist_is_empty(&lanes[i].waiting))
+		if (dlist_is_empty(&lanes->each[i].waiting))
 			continue;
 		first = dlist_container(LeFlight, node,
-								dlist_head_node(&lanes[i].waiting));
-		paused = paused_until(&lanes[i]);
+								dlist_head_node(&lanes->each[i].waiting));
+		paused = paused_until(w, &lanes->each[i]);
 		if (paused != 0)
 			next = le_earliest(next, paused);
-		else if (has_place(&lanes[i], first))
+		else if (has_place(&lanes->each[i], first))
 			return le_now();
 		if (!first->keeps_waiting)
 			next = le_earliest(next, first->until);

@@ -11,11 +11,21 @@
 
 #include "access/xlog.h"
 #include "replication/message.h"
+#include "utils/memutils.h"
 
 #include "compat.h"
 #include "worker/wire/local_tokens.h"
 
-static XLogRecPtr last_local_token = 0; /* 0: all of them are flushed */
+struct LeLocalTokens
+{
+	XLogRecPtr	last;			/* 0: all of them are flushed */
+};
+
+LeLocalTokens *
+le_local_tokens_new(void)
+{
+	return MemoryContextAllocZero(TopMemoryContext, sizeof(LeLocalTokens));
+}
 
 /*
  * The next token of the local store: a position in the write-ahead log that is
@@ -23,22 +33,22 @@ static XLogRecPtr last_local_token = 0; /* 0: all of them are flushed */
  * whatever becomes of the server.
  */
 uint64
-le_local_token_next(void)
+le_local_token_next(LeLocalTokens *tokens)
 {
 	static const char note[] = "term";
 
 	if (RecoveryInProgress())
 		return 0;
-	last_local_token = le_log_logical_message("leader_election", note,
-											  sizeof(note));
-	return last_local_token;
+	tokens->last = le_log_logical_message("leader_election", note,
+										  sizeof(note));
+	return tokens->last;
 }
 
 /* Flush all before it, too, also of a worker that ended before its flush. */
 void
-le_local_tokens_flush(void)
+le_local_tokens_flush(LeLocalTokens *tokens)
 {
-	if (last_local_token != 0)
-		XLogFlush(last_local_token);
-	last_local_token = 0;
+	if (tokens->last != 0)
+		XLogFlush(tokens->last);
+	tokens->last = 0;
 }

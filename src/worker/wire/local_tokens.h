@@ -10,7 +10,10 @@
 #ifndef LE_LOCAL_TOKENS_H
 #define LE_LOCAL_TOKENS_H
 
-extern uint64 le_local_token_next(void);
-extern void le_local_tokens_flush(void);
+typedef struct LeLocalTokens LeLocalTokens;
+
+extern LeLocalTokens *le_local_tokens_new(void);
+extern uint64 le_local_token_next(LeLocalTokens *tokens);
+extern void le_local_tokens_flush(LeLocalTokens *tokens);
 
 #endif							/* LE_LOCAL_TOKENS_H */

@@ -22,36 +22,36 @@ le_http_looks_up_apart(void)
 }
 
 void
-le_http_start(const int connections[LE_NLANES])
+le_http_start(LeWorker *w, const int connections[LE_NLANES])
 {
 	elog(ERROR, "this library was built without libcurl");
 }
 
 void
-le_http_send(const LeHttpRequest *request, LeLane lane, le_duration timeout,
-			 LeHttpDone done, void *arg)
+le_http_send(LeWorker *w, const LeHttpRequest *request, LeLane lane,
+			 le_duration timeout, LeHttpDone done, void *arg)
 {
 	elog(ERROR, "this library was built without libcurl");
 }
 
 void
-le_http_push(void)
+le_http_push(LeWorker *w)
 {
 }
 
 int
-le_http_socket(void)
+le_http_socket(LeWorker *w)
 {
 	return -1;
 }
 
 le_time
-le_http_timer(void)
+le_http_timer(LeWorker *w)
 {
 	return 0;
 }
 
 void
-le_http_run(void)
+le_http_run(LeWorker *w)
 {
 }

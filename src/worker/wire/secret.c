@@ -40,40 +40,56 @@
 /* Interval of checks whether the file's secret ends soon. */
 #define JUDGE_GAP		(3600 * LE_SEC)
 
-static char *of_file = NULL;
-static char complaint[LE_MAX_FILE_TROUBLE]; /* why the file cannot be used;
-											 * "": it can, or there is none */
-static char *fetched = NULL;
-static char identity[LE_MAX_PART_LEN + 1];	/* the fetched secret's */
-static le_time fetched_at = 0;
-static le_time due_at = 0;		/* next fetch; 0: none */
-static int	failures = 0;		/* to fetch it, in a row */
-static char why_not[200];		/* "": the last attempt succeeded */
-static uint32 number = 1;		/* counts secrets, of both kinds */
-static uint32 refused = 0;		/* the last one replaced after a refusal */
-static le_time judge_at = 0;
-static char judged[300];		/* the last warning; "": none */
+struct LeSecrets
+{
+	char	   *of_file;
+	char		complaint[LE_MAX_FILE_TROUBLE]; /* why the file cannot be
+												 * used; "": it can, or there
+												 * is none */
+	bool		was_read;		/* the file, before */
+	char		tls_trouble[LE_MAX_FILE_TROUBLE];
+	char	   *fetched;
+	char		identity[LE_MAX_PART_LEN + 1];	/* the fetched secret's */
+	le_time		fetched_at;
+	le_time		due_at;			/* next fetch; 0: none */
+	int			failures;		/* to fetch it, in a row */
+	char		why_not[200];	/* "": the last attempt succeeded */
+	uint32		number;			/* counts secrets, of both kinds */
+	uint32		refused;		/* the last one replaced after a refusal */
+	le_time		judge_at;
+	char		judged[300];	/* the last warning; "": none */
+};
+
+LeSecrets *
+le_secrets_new(void)
+{
+	LeSecrets  *secrets = MemoryContextAllocZero(TopMemoryContext,
+												 sizeof(LeSecrets));
+
+	secrets->number = 1;
+	return secrets;
+}
 
 /* The file cannot be used: log the reason, and keep it for later questions. */
 static bool
-cannot(const char *why)
+cannot(LeSecrets *secrets, const char *why)
 {
-	if (strcmp(complaint, why) == 0)
+	if (strcmp(secrets->complaint, why) == 0)
 		return false;
-	strlcpy(complaint, why, sizeof(complaint));
+	strlcpy(secrets->complaint, why, sizeof(secrets->complaint));
 	ereport(LOG,
 			(errcode(ERRCODE_CONFIG_FILE_ERROR),
-			 errmsg("%s", complaint)));
+			 errmsg("%s", secrets->complaint)));
 	return false;
 }
 
 static bool
-cannot_use(const char *format, const char *path)
+cannot_use(LeSecrets *secrets, const char *format, const char *path)
 {
 	char		why[LE_MAX_FILE_TROUBLE];
 
 	snprintf(why, sizeof(why), format, path);
-	return cannot(why);
+	return cannot(secrets, why);
 }
 
 /*
@@ -81,26 +97,28 @@ cannot_use(const char *format, const char *path)
  * refused, since part of a token would be another one.
  */
 static bool
-read_secret(const char *path, char *secret, size_t size)
+read_secret(LeSecrets *secrets, const char *path, char *secret, size_t size)
 {
 	char		why[LE_MAX_FILE_TROUBLE];
 	size_t		len;
 	size_t		end = 0;
 
 	if (!le_read_file("token", path, secret, size, &len, why))
-		return cannot(why);
+		return cannot(secrets, why);
 	while (end < len && secret[end] != '\n' && secret[end] != '\r' &&
 		   secret[end] != '\0')
 		end++;
 	if (end == size)
-		return cannot_use("the first line of token file \"%s\" is too long",
+		return cannot_use(secrets,
+						  "the first line of token file \"%s\" is too long",
 						  path);
 	secret[end] = '\0';
 	if (end == 0)
-		return cannot_use("token file \"%s\" is empty", path);
+		return cannot_use(secrets, "token file \"%s\" is empty", path);
 	for (char *p = secret; *p != '\0'; p++)
 		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 0x7f)
-			return cannot_use("token file \"%s\" does not hold one printable token",
+			return cannot_use(secrets,
+							  "token file \"%s\" does not hold one printable token",
 							  path);
 	return true;
 }
@@ -152,11 +170,11 @@ warn_of_transport(void)
 /* The fault in the files of the settings that prevents TLS, where it is used;
  * "": none is known. */
 const char *
-le_secret_tls_trouble(void)
+le_secret_tls_trouble(LeSecrets *secrets)
 {
-	static char trouble[LE_MAX_FILE_TROUBLE];
 	const LeStore *store = le_configured_store();
 	const char *list = store->between_instances ? store->servers() : "";
+	char	   *trouble = secrets->tls_trouble;
 	char		url[MAXPGPATH];
 
 	trouble[0] = '\0';
@@ -168,9 +186,9 @@ le_secret_tls_trouble(void)
 
 /* Kept connections go on, so that a reload is the time to report it. */
 static void
-warn_of_tls(void)
+warn_of_tls(LeSecrets *secrets)
 {
-	const char *why = le_secret_tls_trouble();
+	const char *why = le_secret_tls_trouble(secrets);
 
 	if (why[0] != '\0')
 		ereport(LOG,
@@ -181,16 +199,15 @@ warn_of_tls(void)
 
 /* Log a rotation, but never the token. */
 static void
-log_change(const char *path, const char *before)
+log_change(LeSecrets *secrets, const char *path, const char *before)
 {
-	static bool first = true;
-	bool		same = of_file == NULL ||
-		(before != NULL && strcmp(of_file, before) == 0);
+	bool		same = secrets->of_file == NULL ||
+		(before != NULL && strcmp(secrets->of_file, before) == 0);
 
-	if (!first && !same)
+	if (secrets->was_read && !same)
 		ereport(LOG,
 				(errmsg("read a new token from file \"%s\"", path)));
-	first = false;
+	secrets->was_read = true;
 }
 
 static const char *
@@ -202,9 +219,9 @@ configured_identity(void)
 }
 
 static bool
-is_fetched(void)
+is_fetched(LeSecrets *secrets)
 {
-	return identity[0] != '\0';
+	return secrets->identity[0] != '\0';
 }
 
 static const char *
@@ -217,36 +234,36 @@ file_name(void)
 
 /* Is the secret read from a file, rather than fetched? */
 bool
-le_secret_is_in_file(void)
+le_secret_is_in_file(LeSecrets *secrets)
 {
-	return !is_fetched() && file_name()[0] != '\0';
+	return !is_fetched(secrets) && file_name()[0] != '\0';
 }
 
 /* If the file cannot be used, the last secret stays. */
 static void
-load(void)
+load(LeSecrets *secrets)
 {
 	char		secret[LE_MAX_SECRET_LEN];
 
 	if (file_name()[0] != '\0' &&
-		read_secret(file_name(), secret, sizeof(secret)))
+		read_secret(secrets, file_name(), secret, sizeof(secret)))
 	{
-		complaint[0] = '\0';
-		keep(&of_file, secret);
+		secrets->complaint[0] = '\0';
+		keep(&secrets->of_file, secret);
 	}
 	explicit_bzero(secret, sizeof(secret));
 }
 
 /* A secret other than before gets a new number. */
 static void
-compare(char *before)
+compare(LeSecrets *secrets, char *before)
 {
-	bool		same = of_file == NULL || before == NULL ?
-		of_file == before : strcmp(of_file, before) == 0;
+	bool		same = secrets->of_file == NULL || before == NULL ?
+		secrets->of_file == before : strcmp(secrets->of_file, before) == 0;
 
-	if (!same && !is_fetched())
-		number++;
-	log_change(file_name(), before);
+	if (!same && !is_fetched(secrets))
+		secrets->number++;
+	log_change(secrets, file_name(), before);
 	forget(&before);
 }
 
@@ -255,64 +272,64 @@ compare(char *before)
  * its replacement it may be gone, or not whole: the last one stays.
  */
 void
-le_secret_read_again(void)
+le_secret_read_again(LeSecrets *secrets)
 {
-	char	   *before = of_file == NULL ? NULL :
-		MemoryContextStrdup(TopMemoryContext, of_file);
+	char	   *before = secrets->of_file == NULL ? NULL :
+		MemoryContextStrdup(TopMemoryContext, secrets->of_file);
 
-	load();
-	compare(before);
+	load(secrets);
+	compare(secrets, before);
 }
 
 /* At start and reload: a file that cannot be used counts as empty. */
 static void
-read_file(void)
+read_file(LeSecrets *secrets)
 {
-	char	   *before = of_file;
+	char	   *before = secrets->of_file;
 
-	of_file = NULL;
-	complaint[0] = '\0';		/* reported again at each reload */
+	secrets->of_file = NULL;
+	secrets->complaint[0] = '\0';	/* reported again at each reload */
 	if (file_name()[0] != '\0')
 	{
 		warn_of_mode("token", file_name());
-		load();
-		if (of_file != NULL)
+		load(secrets);
+		if (secrets->of_file != NULL)
 			warn_of_transport();
 	}
-	compare(before);
+	compare(secrets, before);
 }
 
 /* Judge the file's secret by its own contents.  False: they say nothing.  The
  * text is the caller's. */
 bool
-le_secret_judge(LeFinding *finding)
+le_secret_judge(LeSecrets *secrets, LeFinding *finding)
 {
 	const LeStore *store = le_configured_store();
 
 	memset(finding, 0, sizeof(*finding));
-	if (store->judge_secret == NULL || of_file == NULL)
+	if (store->judge_secret == NULL || secrets->of_file == NULL)
 		return false;
-	store->judge_secret(of_file, (int64) time(NULL) * 1000, finding);
+	store->judge_secret(secrets->of_file, (int64) time(NULL) * 1000, finding);
 	return finding->text != NULL;
 }
 
 /* Log each fault of the secret once. */
 static void
-judge(void)
+judge(LeSecrets *secrets)
 {
 	LeFinding	finding;
-	bool		bad = le_secret_judge(&finding) &&
+	bool		bad = le_secret_judge(secrets, &finding) &&
 		finding.level != LE_LEVEL_OK;
 	const char *what = finding.lasting != NULL ? finding.lasting :
 		finding.text;
 
-	judge_at = of_file == NULL || le_configured_store()->judge_secret == NULL ?
-		0 : le_now() + JUDGE_GAP;
+	secrets->judge_at = secrets->of_file == NULL ||
+		le_configured_store()->judge_secret == NULL ? 0 : le_now() + JUDGE_GAP;
 	if (!bad)
-		judged[0] = '\0';
-	else if (strcmp(judged, what) != 0)
+		secrets->judged[0] = '\0';
+	else if (strcmp(secrets->judged, what) != 0)
 	{
-		strlcpy(judged, what, sizeof(judged));
+		strlcpy(secrets->judged, what, sizeof(secrets->judged));
 		ereport(LOG,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("token file \"%s\" should be replaced", file_name()),
@@ -326,85 +343,89 @@ judge(void)
  * the issuer of the next may not be there.
  */
 void
-le_secret_configure(void)
+le_secret_configure(LeSecrets *secrets)
 {
 	warn_of_mode("private key", le_key_file);
-	warn_of_tls();
-	if (strcmp(identity, configured_identity()) != 0)
+	warn_of_tls(secrets);
+	if (strcmp(secrets->identity, configured_identity()) != 0)
 	{
-		forget(&fetched);
-		strlcpy(identity, configured_identity(), sizeof(identity));
-		number++;
-		fetched_at = 0;
-		failures = 0;
-		why_not[0] = '\0';
+		forget(&secrets->fetched);
+		strlcpy(secrets->identity, configured_identity(),
+				sizeof(secrets->identity));
+		secrets->number++;
+		secrets->fetched_at = 0;
+		secrets->failures = 0;
+		secrets->why_not[0] = '\0';
 	}
 	/* Ahead of the first request; after a failure without its delay. */
-	if (is_fetched() && (fetched == NULL || failures > 0))
-		due_at = le_now();
-	else if (!is_fetched())
-		due_at = 0;
-	read_file();
-	judged[0] = '\0';
-	judge();
+	if (is_fetched(secrets) && (secrets->fetched == NULL ||
+								secrets->failures > 0))
+		secrets->due_at = le_now();
+	else if (!is_fetched(secrets))
+		secrets->due_at = 0;
+	read_file(secrets);
+	secrets->judged[0] = '\0';
+	judge(secrets);
 }
 
 /* NULL: there is none. */
 const char *
-le_secret_of_file(void)
+le_secret_of_file(LeSecrets *secrets)
 {
-	return of_file;
+	return secrets->of_file;
 }
 
 /* The reason why there is none, although there should be; "" if there is. */
 const char *
-le_secret_trouble(void)
+le_secret_trouble(LeSecrets *secrets)
 {
-	return complaint[0] != '\0' ? complaint : why_not;
+	return secrets->complaint[0] != '\0' ? secrets->complaint :
+		secrets->why_not;
 }
 
 /* The secret to send; NULL: none. */
 const char *
-le_secret(void)
+le_secret(LeSecrets *secrets)
 {
-	return is_fetched() ? fetched : of_file;
+	return is_fetched(secrets) ? secrets->fetched : secrets->of_file;
 }
 
 /* The header before it; NULL: it goes into the query. */
 const char *
-le_secret_header(void)
+le_secret_header(LeSecrets *secrets)
 {
 	const LeStore *store = le_configured_store();
 
-	return is_fetched() ? store->fetched_header : store->secret_header;
+	return is_fetched(secrets) ? store->fetched_header : store->secret_header;
 }
 
 /* The number of the present secret; another has another number. */
 uint32
-le_secret_number(void)
+le_secret_number(LeSecrets *secrets)
 {
-	return number;
+	return secrets->number;
 }
 
 /* Must the secret be fetched before anything can be sent? */
 bool
-le_secret_missing(void)
+le_secret_missing(LeSecrets *secrets)
 {
-	return is_fetched() && fetched == NULL;
+	return is_fetched(secrets) && secrets->fetched == NULL;
 }
 
 void
-le_secret_fetched(const char *secret, le_duration lasts)
+le_secret_fetched(LeSecrets *secrets, const char *secret, le_duration lasts)
 {
-	keep(&fetched, secret);
-	number++;
-	fetched_at = le_now();
-	due_at = lasts == 0 ? 0 : le_now() + Max(lasts / 3 * 2, FETCH_GAP);
-	if (failures > 0)
+	keep(&secrets->fetched, secret);
+	secrets->number++;
+	secrets->fetched_at = le_now();
+	secrets->due_at = lasts == 0 ? 0 :
+		le_now() + Max(lasts / 3 * 2, FETCH_GAP);
+	if (secrets->failures > 0)
 		ereport(LOG,
 				(errmsg("a new token could be fetched")));
-	failures = 0;
-	why_not[0] = '\0';
+	secrets->failures = 0;
+	secrets->why_not[0] = '\0';
 }
 
 /*
@@ -412,20 +433,21 @@ le_secret_fetched(const char *secret, le_duration lasts)
  * alone; 0: not said.
  */
 void
-le_secret_failed(const char *why, le_duration asked, uint32 random)
+le_secret_failed(LeSecrets *secrets, const char *why, le_duration asked,
+				 uint32 random)
 {
 	le_duration delay = FIRST_DELAY;
 
-	for (int i = 0; i < failures && delay < LONGEST_DELAY; i++)
+	for (int i = 0; i < secrets->failures && delay < LONGEST_DELAY; i++)
 		delay *= 2;
 	delay = Max(Min(delay, LONGEST_DELAY), Min(asked, 2 * LONGEST_DELAY));
-	due_at = le_now() + delay - le_jitter(delay / 4, random);
-	if (failures++ == 0)
+	secrets->due_at = le_now() + delay - le_jitter(delay / 4, random);
+	if (secrets->failures++ == 0)
 		ereport(LOG,
 				(errmsg("a new token could not be fetched: %s", why),
-				 fetched == NULL ? 0 :
+				 secrets->fetched == NULL ? 0 :
 				 errdetail("The last one is used for as long as the store accepts it.")));
-	strlcpy(why_not, why, sizeof(why_not));
+	strlcpy(secrets->why_not, why, sizeof(secrets->why_not));
 }
 
 /*
@@ -433,46 +455,47 @@ le_secret_failed(const char *why, le_duration asked, uint32 random)
  * another by now.  A fetched one is replaced, but not over and over.
  */
 LeSecretAdvice
-le_secret_refused(uint32 which)
+le_secret_refused(LeSecrets *secrets, uint32 which)
 {
-	if (which != number)
+	if (which != secrets->number)
 		return LE_SECRET_AGAIN;
-	if (!is_fetched())
+	if (!is_fetched(secrets))
 	{
-		le_secret_read_again();
-		if (which == number)
+		le_secret_read_again(secrets);
+		if (which == secrets->number)
 			return LE_SECRET_GIVE_UP;
-		judge();
+		judge(secrets);
 		return LE_SECRET_AGAIN;
 	}
-	if (fetched != NULL && refused == number)
+	if (secrets->fetched != NULL && secrets->refused == secrets->number)
 		return LE_SECRET_FETCH; /* under way, for another's sake */
-	if (fetched_at != 0 && refused != 0 && le_now() < fetched_at + FETCH_GAP)
+	if (secrets->fetched_at != 0 && secrets->refused != 0 &&
+		le_now() < secrets->fetched_at + FETCH_GAP)
 		return LE_SECRET_GIVE_UP;	/* as the one before */
-	refused = number;
-	if (failures == 0)
-		due_at = le_now();
+	secrets->refused = secrets->number;
+	if (secrets->failures == 0)
+		secrets->due_at = le_now();
 	return LE_SECRET_FETCH;
 }
 
 /* When is the next one fetched, while this one still serves?  0: never. */
 le_time
-le_secret_due(void)
+le_secret_due(LeSecrets *secrets)
 {
-	return due_at;
+	return secrets->due_at;
 }
 
 void
-le_secret_run_timers(void)
+le_secret_run_timers(LeSecrets *secrets)
 {
-	if (judge_at != 0 && le_now() >= judge_at)
-		judge();
+	if (secrets->judge_at != 0 && le_now() >= secrets->judge_at)
+		judge(secrets);
 }
 
 le_time
-le_secret_timer(void)
+le_secret_timer(LeSecrets *secrets)
 {
-	return judge_at;
+	return secrets->judge_at;
 }
 
 /* The secret is at fault, even if the store could not tell. */

@@ -35,42 +35,55 @@ typedef struct Server
 	le_time		failed_at;
 } Server;
 
-static Server servers[LE_MAX_SERVERS];
-static int	nservers = 0;
-static uint32 list = 0;			/* counts lists */
+struct LeServers
+{
+	Server		each[LE_MAX_SERVERS];
+	int			n;
+	uint32		list;			/* counts lists */
+};
+
+LeServers *
+le_servers_new(void)
+{
+	return MemoryContextAllocZero(TopMemoryContext, sizeof(LeServers));
+}
 
 /* Take over the setting, at start and after a reload. */
 void
-le_servers_configure(const char *urls)
+le_servers_configure(LeWorker *w, const char *urls)
 {
+	LeServers  *servers = w->servers;
 	char		url[MAXPGPATH];
 
-	for (int i = 0; i < nservers; i++)
-		pfree(servers[i].url);
-	memset(servers, 0, sizeof(servers));
-	nservers = 0;
-	list++;
-	while (nservers < LE_MAX_SERVERS &&
+	for (int i = 0; i < servers->n; i++)
+		pfree(servers->each[i].url);
+	memset(servers->each, 0, sizeof(servers->each));
+	servers->n = 0;
+	servers->list++;
+	while (servers->n < LE_MAX_SERVERS &&
 		   le_next_name(&urls, url, sizeof(url)))
 	{
 		size_t		len = strlen(url);
 
 		while (len > 0 && url[len - 1] == '/')
 			url[--len] = '\0';
-		servers[nservers++].url = MemoryContextStrdup(TopMemoryContext, url);
+		servers->each[servers->n++].url =
+			MemoryContextStrdup(TopMemoryContext, url);
 	}
 }
 
 static Server *
-find(LeServerRef ref)
+find(LeWorker *w, LeServerRef ref)
 {
-	return ref.list == list ? &servers[ref.number] : NULL;
+	LeServers  *servers = w->servers;
+
+	return ref.list == servers->list ? &servers->each[ref.number] : NULL;
 }
 
 bool
-le_servers_several(void)
+le_servers_several(LeWorker *w)
 {
-	return nservers > 1;
+	return w->servers->n > 1;
 }
 
 /* Has the server failed, without an answer since? */
@@ -87,49 +100,52 @@ passed_over(const Server *server)
  * longest ago, but none of "tried".  False: all were.
  */
 bool
-le_server_pick(unsigned *tried, LeServerRef *server)
+le_server_pick(LeWorker *w, unsigned *tried, LeServerRef *server)
 {
+	LeServers  *servers = w->servers;
 	int			best = -1;
 
-	for (int i = 0; i < nservers; i++)
+	for (int i = 0; i < servers->n; i++)
 	{
 		if (*tried & (1u << i))
 			continue;
-		if (best < 0 || (passed_over(&servers[best]) &&
-						 (!passed_over(&servers[i]) ||
-						  servers[i].failed_at < servers[best].failed_at)))
+		if (best < 0 || (passed_over(&servers->each[best]) &&
+						 (!passed_over(&servers->each[i]) ||
+						  servers->each[i].failed_at <
+						  servers->each[best].failed_at)))
 			best = i;
 	}
 	if (best < 0)
 		return false;
 	*tried |= 1u << best;
-	server->list = list;
+	server->list = servers->list;
 	server->number = best;
 	return true;
 }
 
 const char *
-le_server_url(LeServerRef ref)
+le_server_url(LeWorker *w, LeServerRef ref)
 {
-	const Server *server = find(ref);
+	const Server *server = find(w, ref);
 
 	return server == NULL ? "" : server->url;
 }
 
 /* The name of the store in messages: the server that is asked at present. */
 const char *
-le_server_place(void)
+le_server_place(LeWorker *w)
 {
 	unsigned	tried = 0;
 	LeServerRef first;
 
-	return le_server_pick(&tried, &first) ? le_server_url(first) : "nowhere";
+	return le_server_pick(w, &tried, &first) ? le_server_url(w, first) :
+		"nowhere";
 }
 
 void
-le_server_failed(LeServerRef ref, const char *why)
+le_server_failed(LeWorker *w, LeServerRef ref, const char *why)
 {
-	Server	   *server = find(ref);
+	Server	   *server = find(w, ref);
 	bool		news;
 
 	if (server == NULL)
@@ -141,23 +157,23 @@ le_server_failed(LeServerRef ref, const char *why)
 		server->probe_at = le_now() + PROBE_GAP;
 	if (!news)
 		return;
-	if (nservers > 1)
+	if (w->servers->n > 1)
 		ereport(LOG,
 				(errmsg("leader_election store server at %s failed: %s",
 						server->url, why),
 				 errdetail("The next request goes to %s.",
-						   le_server_place())));
+						   le_server_place(w))));
 }
 
 void
-le_server_answered(LeServerRef ref)
+le_server_answered(LeWorker *w, LeServerRef ref)
 {
-	Server	   *server = find(ref);
+	Server	   *server = find(w, ref);
 
 	if (server == NULL || !server->failed)
 		return;
 	server->failed = false;
-	if (nservers > 1)
+	if (w->servers->n > 1)
 		ereport(LOG,
 				(errmsg("leader_election store server at %s answers again",
 						server->url)));
@@ -166,64 +182,69 @@ le_server_answered(LeServerRef ref)
 /* ---- probes of failed servers ---- */
 
 static void
-probe_answered(void *arg, const LeHttpResponse *response)
+probe_answered(LeWorker *w, void *arg, const LeHttpResponse *response)
 {
 	LeServerRef *ref = arg;
-	Server	   *server = find(*ref);
+	Server	   *server = find(w, *ref);
 
 	if (server != NULL)
 	{
 		server->probing = false;
 		server->probe_at = le_now() + PROBE_GAP;
 		if (response->net == LE_NET_OK && response->status == 200)
-			le_server_answered(*ref);
+			le_server_answered(w, *ref);
 	}
 	pfree(ref);
 }
 
 static void
-probe(int number)
+probe(LeWorker *w, int number)
 {
+	LeServers  *servers = w->servers;
 	LeHttpRequest request = {.method = "GET", .max_answer = 64 * 1024};
 	LeServerRef *ref = MemoryContextAlloc(TopMemoryContext,
 										   sizeof(LeServerRef));
 
-	ref->list = list;
+	ref->list = servers->list;
 	ref->number = number;
-	servers[number].probing = true;
+	servers->each[number].probing = true;
 	initStringInfo(&request.path);
 	initStringInfo(&request.headers);
 	appendStringInfoString(&request.path, le_configured_store()->ready_path);
-	request.base = servers[number].url;
-	le_http_send(&request, LE_LANE_READ, PROBE_TIMEOUT, probe_answered, ref);
+	request.base = servers->each[number].url;
+	le_http_send(w, &request, LE_LANE_READ, PROBE_TIMEOUT, probe_answered,
+				 ref);
 	pfree(request.path.data);
 	pfree(request.headers.data);
 }
 
 static bool
-to_be_probed(const Server *server)
+to_be_probed(LeWorker *w, const Server *server)
 {
-	return nservers > 1 && server->failed && !server->probing &&
+	return w->servers->n > 1 && server->failed && !server->probing &&
 		le_configured_store()->ready_path != NULL;
 }
 
 void
-le_servers_run_timers(void)
+le_servers_run_timers(LeWorker *w)
 {
+	LeServers  *servers = w->servers;
 	le_time		now = le_now();
 
-	for (int i = 0; i < nservers; i++)
-		if (to_be_probed(&servers[i]) && now >= servers[i].probe_at)
-			probe(i);
+	for (int i = 0; i < servers->n; i++)
+		if (to_be_probed(w, &servers->each[i]) &&
+			now >= servers->each[i].probe_at)
+			probe(w, i);
 }
 
 le_time
-le_servers_timer(void)
+le_servers_timer(LeWorker *w)
 {
+	LeServers  *servers = w->servers;
 	le_time		next = 0;
 
-	for (int i = 0; i < nservers; i++)
-		if (to_be_probed(&servers[i]))
-			next = le_earliest(next, servers[i].probe_at);
+	for (int i = 0; i < servers->n; i++)
+		if (to_be_probed(w, &servers->each[i]))
+			next = le_earliest(next, servers->each[i].probe_at);
 	return next;
 }

@@ -11,6 +11,7 @@
 #define LE_SERVERS_H
 
 #include "core/timing.h"
+#include "worker/base/context.h"
 
 /* A server of the present list; it means nothing after the next reload. */
 typedef struct LeServerRef
@@ -19,14 +20,17 @@ typedef struct LeServerRef
 	int			number;
 } LeServerRef;
 
-extern void le_servers_configure(const char *urls);
-extern bool le_servers_several(void);
-extern bool le_server_pick(unsigned *tried, LeServerRef *server);
-extern const char *le_server_url(LeServerRef server);
-extern const char *le_server_place(void);
-extern void le_server_failed(LeServerRef server, const char *why);
-extern void le_server_answered(LeServerRef server);
-extern void le_servers_run_timers(void);
-extern le_time le_servers_timer(void);
+typedef struct LeServers LeServers;
+
+extern LeServers *le_servers_new(void);
+extern void le_servers_configure(LeWorker *w, const char *urls);
+extern bool le_servers_several(LeWorker *w);
+extern bool le_server_pick(LeWorker *w, unsigned *tried, LeServerRef *server);
+extern const char *le_server_url(LeWorker *w, LeServerRef server);
+extern const char *le_server_place(LeWorker *w);
+extern void le_server_failed(LeWorker *w, LeServerRef server, const char *why);
+extern void le_server_answered(LeWorker *w, LeServerRef server);
+extern void le_servers_run_timers(LeWorker *w);
+extern le_time le_servers_timer(LeWorker *w);
 
 #endif							/* LE_SERVERS_H */

@@ -16,6 +16,8 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "shmem/clock.h"
 #include "worker/wire/throttle.h"
 
@@ -38,52 +40,45 @@
 /* A store that asks for more than this is asked again all the same. */
 #define MOST_ASKED		(60 * LE_SEC)
 
-static int	level = 0;
-static le_time changed = 0;		/* last change of the level */
-static le_time busy_at = 0;		/* last answer of a busy store ... */
-static le_duration asked_for = 0;	/* ... and the pause it asked for */
-static le_time campaigned = 0;
-
-void
-le_throttle_start(void)
+LeThrottle *
+le_throttle_new(void)
 {
-	level = 0;
-	changed = busy_at = campaigned = 0;
-	asked_for = 0;
+	return MemoryContextAllocZero(TopMemoryContext, sizeof(LeThrottle));
 }
 
 /* The store is busy; "asked": how long to leave it alone, or 0. */
 void
-le_throttle_busy(le_duration asked)
+le_throttle_busy(LeThrottle *throttle, le_duration asked)
 {
-	if (level < MAX_LEVEL)
-		level++;
-	changed = le_now();
-	asked_for = Min(asked, MOST_ASKED);
-	busy_at = changed;
+	if (throttle->level < MAX_LEVEL)
+		throttle->level++;
+	throttle->changed = le_now();
+	throttle->asked_for = Min(asked, MOST_ASKED);
+	throttle->busy_at = throttle->changed;
 }
 
 static void
-calm_down(void)
+calm_down(LeThrottle *throttle)
 {
-	while (level > 0 && le_now() >= changed + QUIET)
+	while (throttle->level > 0 && le_now() >= throttle->changed + QUIET)
 	{
-		level--;
-		changed += QUIET;
+		throttle->level--;
+		throttle->changed += QUIET;
 	}
 }
 
 /* The time until the next look, which would otherwise be "gap". */
 le_duration
-le_throttle_look(le_duration gap)
+le_throttle_look(LeThrottle *throttle, le_duration gap)
 {
 	le_duration longer;
 
-	calm_down();
-	if (level == 0)
+	calm_down(throttle);
+	if (throttle->level == 0)
 		return gap;
-	longer = Min(Max(gap, LEAST_GAP) << level, Max(gap, LONGEST_GAP));
-	return Max(longer, busy_at + asked_for - le_now());
+	longer = Min(Max(gap, LEAST_GAP) << throttle->level,
+				 Max(gap, LONGEST_GAP));
+	return Max(longer, throttle->busy_at + throttle->asked_for - le_now());
 }
 
 /*
@@ -91,21 +86,22 @@ le_throttle_look(le_duration gap)
  * lease is as long as a renewal waits for its next attempt.
  */
 le_time
-le_throttle_campaign(le_duration lease)
+le_throttle_campaign(LeThrottle *throttle, le_duration lease)
 {
 	le_duration gap;
 	le_time		from;
 
-	calm_down();
-	if (level < CAMPAIGN_LEVEL)
+	calm_down(throttle);
+	if (throttle->level < CAMPAIGN_LEVEL)
 		return 0;
-	gap = Min(CAMPAIGN_GAP << (level - CAMPAIGN_LEVEL), lease / 6);
-	from = Max(campaigned + gap, busy_at + Min(asked_for, lease / 6));
+	gap = Min(CAMPAIGN_GAP << (throttle->level - CAMPAIGN_LEVEL), lease / 6);
+	from = Max(throttle->campaigned + gap,
+			   throttle->busy_at + Min(throttle->asked_for, lease / 6));
 	return from > le_now() ? from : 0;
 }
 
 void
-le_throttle_campaigned(void)
+le_throttle_campaigned(LeThrottle *throttle)
 {
-	campaigned = le_now();
+	throttle->campaigned = le_now();
 }
