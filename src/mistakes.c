@@ -54,7 +54,7 @@ is_ours(const char *name)
 
 /* NULL: there is no such setting. */
 static struct config_generic *
-find(const char *name)
+find_setting(const char *name)
 {
 	struct config_generic **all;
 	struct config_generic *found = NULL;
@@ -70,7 +70,7 @@ find(const char *name)
 bool
 le_setting_is_default(const char *name)
 {
-	struct config_generic *setting = find(name);
+	struct config_generic *setting = find_setting(name);
 
 	return setting == NULL || setting->source == PGC_S_DEFAULT;
 }
@@ -138,7 +138,7 @@ le_mistakes_taken(void)
 	foreach(cell, given)
 	{
 		Given	   *g = lfirst(cell);
-		struct config_generic *setting = find(g->name);
+		struct config_generic *setting = find_setting(g->name);
 
 		if (setting == NULL)
 		{
@@ -166,11 +166,11 @@ counts(const ConfigVariable *item)
 }
 
 static void
-judge(const ConfigVariable *item, StringInfo detail)
+judge_line(const ConfigVariable *item, StringInfo detail)
 {
 	const char *where = in_line(item->filename, item->sourceline);
 
-	if (find(item->name) == NULL)
+	if (find_setting(item->name) == NULL)
 		complain(detail, NO_SETTING, item->name, where);
 	else if (set_config_option(item->name, item->value, PGC_POSTMASTER,
 							   PGC_S_FILE, GUC_ACTION_SET, false, DEBUG2,
@@ -186,7 +186,7 @@ static bool
 is_fatal(const ConfigVariable *item)
 {
 	return item->name == NULL ||
-		(strchr(item->name, '.') == NULL && find(item->name) == NULL);
+		(strchr(item->name, '.') == NULL && find_setting(item->name) == NULL);
 }
 
 /* The file could not be opened; the next attempt may succeed. */
@@ -231,7 +231,7 @@ read_files(StringInfo detail, uint64 *taken)
 		if (item->name == NULL || !is_ours(item->name) || !counts(item))
 			continue;
 		appendStringInfo(&ours, "%s=%s\n", item->name, item->value);
-		judge(item, detail);
+		judge_line(item, detail);
 	}
 	if (whole)
 		*taken = sum_of(&ours);

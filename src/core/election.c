@@ -64,7 +64,7 @@ send(LeElection *e, LeActions *act, LeSend what, uint64_t index, LeState next)
 }
 
 static void
-say(LeActions *act, LeVerdict verdict, LeOutcome outcome)
+set_verdict(LeActions *act, LeVerdict verdict, LeOutcome outcome)
 {
 	act->verdict = verdict;
 	act->outcome = outcome;
@@ -229,7 +229,7 @@ silent(const LeKeyView *v, le_time now)
 
 /* A candidate learnt the key's state: take it, wait, or give up on it. */
 static void
-judge(LeElection *e, const LeInput *in, LeActions *act)
+judge_key(LeElection *e, const LeInput *in, LeActions *act)
 {
 	const LeKeyView *v = in->view;
 	le_time		until;
@@ -237,7 +237,7 @@ judge(LeElection *e, const LeInput *in, LeActions *act)
 	e->failures = 0;
 	if (v->exists && !v->usable)
 	{
-		say(act, LE_SAY_FAILED, LE_REFUSED);
+		set_verdict(act, LE_SAY_FAILED, LE_REFUSED);
 		wait_until(e, in->now + in->timing->lease);
 	}
 	else if (v->holder == LE_KEY_OURS)
@@ -249,12 +249,12 @@ judge(LeElection *e, const LeInput *in, LeActions *act)
 		e->seen_index = 0;
 		e->look_at = in->now + in->timing->lease -
 			le_jitter(in->timing->lease / 10, in->random);
-		say(act, LE_SAY_DENIED, LE_DONE);
+		set_verdict(act, LE_SAY_DENIED, LE_DONE);
 		wait_for_holder(e, in, v->silent_at);
 	}
 	else if (in->now < e->refused_until)
 	{
-		say(act, LE_SAY_TOKEN_WENT_BACK, LE_REFUSED);
+		set_verdict(act, LE_SAY_TOKEN_WENT_BACK, LE_REFUSED);
 		wait_until(e, e->refused_until);
 	}
 	else if (!v->exists || v->released || v->holder_ended)
@@ -263,7 +263,7 @@ judge(LeElection *e, const LeInput *in, LeActions *act)
 		acquire(e, act, v->index);
 	else
 	{
-		say(act, LE_SAY_DENIED, LE_DONE);
+		set_verdict(act, LE_SAY_DENIED, LE_DONE);
 		wait_until(e, until + le_jitter(in->timing->lease / 20, in->random));
 	}
 }
@@ -317,7 +317,7 @@ begin_term(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 		e->renew_at = in->sent + in->timing->renew_interval -
 			le_jitter(in->timing->renew_interval / 2, in->random);
 	act->term_begins = true;
-	say(act, LE_SAY_GRANTED, LE_DONE);
+	set_verdict(act, LE_SAY_GRANTED, LE_DONE);
 }
 
 /* The key is ours at this index: the acquire was applied. */
@@ -333,7 +333,7 @@ acquired(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 		 * gone before its answer came.
 		 */
 		act->unresolved = true;
-		say(act, LE_SAY_FAILED, LE_UNKNOWN);
+		set_verdict(act, LE_SAY_FAILED, LE_UNKNOWN);
 		start_over(e, act);
 	}
 	else if (index <= e->token_floor)
@@ -343,7 +343,7 @@ acquired(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 		 * next one is hardly higher, so do not try at once.
 		 */
 		e->refused_until = in->now + in->timing->lease;
-		say(act, LE_SAY_TOKEN_WENT_BACK, LE_REFUSED);
+		set_verdict(act, LE_SAY_TOKEN_WENT_BACK, LE_REFUSED);
 		act->reason = LE_REASON_TOKEN;
 		release(e, act, index);
 	}
@@ -356,7 +356,7 @@ acquired(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 	{
 		/* Learnt too late: no belief is left in the lease. */
 		act->unresolved = true;
-		say(act, LE_SAY_FAILED, LE_UNKNOWN);
+		set_verdict(act, LE_SAY_FAILED, LE_UNKNOWN);
 		release(e, act, index);
 	}
 	else
@@ -383,16 +383,16 @@ held_again(LeElection *e, LeActions *act)
 }
 
 static void
-lose(LeElection *e, LeActions *act, LeReason reason)
+lose_term(LeElection *e, LeActions *act, LeReason reason)
 {
 	bool		expected = e->token == 0 || e->drain_until != 0;
 
 	end_term(e, act, reason);
 	start_over(e, act);
 	if (!expected)
-		say(act, LE_SAY_LOST, LE_DONE);
+		set_verdict(act, LE_SAY_LOST, LE_DONE);
 	else
-		say(act, LE_SAY_RELEASED, LE_DONE);
+		set_verdict(act, LE_SAY_RELEASED, LE_DONE);
 }
 
 /* ---- handlers, by the state they serve ---- */
@@ -477,7 +477,7 @@ read_again(LeElection *e, const LeInput *in, LeActions *act)
 static void
 candidate_read_failed(LeElection *e, const LeInput *in, LeActions *act)
 {
-	say(act, LE_SAY_FAILED, in->outcome);
+	set_verdict(act, LE_SAY_FAILED, in->outcome);
 	e->state = LE_WAITING;
 	retry_later(e, in);
 }
@@ -503,7 +503,7 @@ static void
 waiting_seen(LeElection *e, const LeInput *in, LeActions *act)
 {
 	if (!has_timer(e) || in->view->index >= e->seen_index)
-		judge(e, in, act);
+		judge_key(e, in, act);
 }
 
 static void
@@ -513,13 +513,13 @@ unsure_read_failed(LeElection *e, const LeInput *in, LeActions *act)
 	switch (e->state)
 	{
 		case LE_PUBLISH_UNSURE:
-			say(act, LE_SAY_PUBLISH_FAILED, LE_UNKNOWN);
+			set_verdict(act, LE_SAY_PUBLISH_FAILED, LE_UNKNOWN);
 			break;
 		case LE_RELEASE_UNSURE:
-			say(act, LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
+			set_verdict(act, LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
 			break;
 		default:
-			say(act, LE_SAY_FAILED, LE_UNKNOWN);
+			set_verdict(act, LE_SAY_FAILED, LE_UNKNOWN);
 			break;
 	}
 	retry_later(e, in);
@@ -575,7 +575,7 @@ acquire_denied(LeElection *e, const LeInput *in, LeActions *act)
 		start_over(e, act);
 		return;
 	}
-	say(act, LE_SAY_DENIED, LE_DONE);
+	set_verdict(act, LE_SAY_DENIED, LE_DONE);
 	wait_until(e, in->now + tenth + le_jitter(tenth, in->random));
 }
 
@@ -600,9 +600,9 @@ acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
 	{
 		/* by the time of this answer, an earlier copy may have got it */
 		if (e->attempt.unsure)
-			say(act, LE_SAY_FAILED, LE_UNKNOWN);
+			set_verdict(act, LE_SAY_FAILED, LE_UNKNOWN);
 		else
-			say(act, LE_SAY_DENIED, LE_DONE);
+			set_verdict(act, LE_SAY_DENIED, LE_DONE);
 		e->state = le_election_is_repeating(e) ?
 			LE_ACQUIRE_UNSURE : LE_WAITING;
 		e->timer_at = in->now + LE_SEC / 2 + le_jitter(LE_SEC, in->random);
@@ -620,7 +620,7 @@ acquire_not_applied(LeElection *e, const LeInput *in, LeActions *act)
 		unsure_read_failed(e, in, act);
 		return;
 	}
-	say(act, LE_SAY_FAILED, in->outcome);
+	set_verdict(act, LE_SAY_FAILED, in->outcome);
 	if (e->wanted)
 	{
 		e->state = LE_WAITING;
@@ -651,7 +651,7 @@ taken_over_read_back(LeElection *e, const LeInput *in, LeActions *act)
 	else if (in->view->silent_at == 0)
 		unsure_read_failed(e, in, act); /* nothing is known of the holder */
 	else if (e->wanted)
-		judge(e, in, act);
+		judge_key(e, in, act);
 	else
 		start_over(e, act);
 }
@@ -674,7 +674,7 @@ acquire_read_back(LeElection *e, const LeInput *in, LeActions *act)
 		/* The index moved: no copy can apply, but one may have. */
 		act->unresolved = e->attempt.unsure;
 		if (e->wanted)
-			judge(e, in, act);
+			judge_key(e, in, act);
 		else
 			start_over(e, act);
 	}
@@ -695,7 +695,7 @@ publish_done(LeElection *e, const LeInput *in, LeActions *act)
 	if (e->write_index < in->index)
 		e->write_index = in->index;
 	extend(e, in, act);
-	say(act, act->term_ends ? LE_SAY_LOST : LE_SAY_PUBLISHED, LE_DONE);
+	set_verdict(act, act->term_ends ? LE_SAY_LOST : LE_SAY_PUBLISHED, LE_DONE);
 	held_again(e, act);
 }
 
@@ -708,8 +708,8 @@ publish_unsure(LeElection *e, const LeInput *in, LeActions *act)
 static void
 publish_not_applied(LeElection *e, const LeInput *in, LeActions *act)
 {
-	say(act, LE_SAY_PUBLISH_FAILED,
-		le_election_is_repeating(e) ? LE_UNKNOWN : in->outcome);
+	set_verdict(act, LE_SAY_PUBLISH_FAILED,
+				le_election_is_repeating(e) ? LE_UNKNOWN : in->outcome);
 	held_again(e, act);
 }
 
@@ -722,7 +722,7 @@ static void
 publish_read_back(LeElection *e, const LeInput *in, LeActions *act)
 {
 	if (in->view->holder != LE_KEY_OURS)
-		lose(e, act, LE_REASON_KEY_LOST);
+		lose_term(e, act, LE_REASON_KEY_LOST);
 	else
 	{
 		e->write_index = in->view->index;
@@ -763,7 +763,7 @@ holder_seen(LeElection *e, const LeInput *in, LeActions *act)
 	if (v->holder == LE_KEY_OURS && !anew)
 		own_key_seen(e, in, act);
 	else if (v->as_of > e->write_index)
-		lose(e, act, LE_REASON_KEY_LOST);
+		lose_term(e, act, LE_REASON_KEY_LOST);
 }
 
 /* Without a term the answer to the write in flight leads on. */
@@ -774,7 +774,7 @@ not_ours(LeElection *e, const LeInput *in, LeActions *act)
 	if (e->token == 0)
 		return;
 	e->request++;
-	lose(e, act, LE_REASON_KEY_LOST);
+	lose_term(e, act, LE_REASON_KEY_LOST);
 }
 
 /*
@@ -791,7 +791,7 @@ expired(LeElection *e, const LeInput *in, LeActions *act)
 	end_term(e, act, LE_REASON_EXPIRED);
 	if (e->state == LE_HELD || e->state == LE_DRAINING)
 		release(e, act, e->write_index);
-	say(act, LE_SAY_LOST, LE_DONE);
+	set_verdict(act, LE_SAY_LOST, LE_DONE);
 }
 
 static void
@@ -832,7 +832,7 @@ release_done(LeElection *e, const LeInput *in, LeActions *act)
 	e->free_index = in->index;
 	start_over(e, act);
 	if (act->verdict == LE_SAY_NOTHING)
-		say(act, LE_SAY_RELEASED, LE_DONE);
+		set_verdict(act, LE_SAY_RELEASED, LE_DONE);
 }
 
 /* Applied or not, only the key itself shows whether it is still ours. */
@@ -845,7 +845,7 @@ release_unsure(LeElection *e, const LeInput *in, LeActions *act)
 static void
 release_not_applied(LeElection *e, const LeInput *in, LeActions *act)
 {
-	say(act, LE_SAY_RELEASE_FAILED, in->outcome);
+	set_verdict(act, LE_SAY_RELEASE_FAILED, in->outcome);
 	e->state = LE_RELEASE_UNSURE;
 	retry_later(e, in);
 }
@@ -879,7 +879,7 @@ node_ended(LeElection *e, const LeInput *in, LeActions *act)
 	e->free = false;
 	e->state = e->wanted ? LE_WAITING : LE_IDLE;
 	if (had_term && !drained)
-		say(act, LE_SAY_LOST, LE_DONE);
+		set_verdict(act, LE_SAY_LOST, LE_DONE);
 	else if (drained || was == LE_PUBLISHING || was == LE_PUBLISH_UNSURE ||
 			 was == LE_RELEASING || was == LE_RELEASE_UNSURE)
 	{
@@ -887,12 +887,13 @@ node_ended(LeElection *e, const LeInput *in, LeActions *act)
 		 * A session that only expired here may still hold the key there.  So
 		 * may one that a new leader of the store did not know yet.
 		 */
-		say(act, LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
+		set_verdict(act, LE_SAY_RELEASE_FAILED, LE_UNKNOWN);
 	}
 	else if (was == LE_ACQUIRING || was == LE_ACQUIRE_UNSURE)
 	{
 		act->unresolved = was == LE_ACQUIRING || e->attempt.unsure;
-		say(act, LE_SAY_FAILED, act->unresolved ? LE_UNKNOWN : LE_LOST);
+		set_verdict(act, LE_SAY_FAILED, act->unresolved ? LE_UNKNOWN :
+					LE_LOST);
 	}
 }
 
@@ -911,7 +912,7 @@ static const Handler table[LE_NSTATES] ROW = {
 	[LE_READING] = {
 		[LE_IN_WANT] = want_noted,
 		[LE_IN_UNWANT] = unwant_candidate,
-		[LE_IN_READ] = judge,
+		[LE_IN_READ] = judge_key,
 		[LE_IN_READ_FAILED] = candidate_read_failed,
 		[LE_IN_NODE_ENDED] = node_ended,
 	},

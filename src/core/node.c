@@ -102,7 +102,7 @@ finished(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 
 /* Belief is over; take the session out of the store. */
 static void
-leave(LeNode *n, LeNodeActions *act, LeReason reason)
+leave_store(LeNode *n, LeNodeActions *act, LeReason reason)
 {
 	end_terms(n, act, reason);
 	n->epoch++;					/* answers to proofs are of no use any more */
@@ -118,7 +118,7 @@ static void
 session_gone(LeNode *n, LeNodeActions *act)
 {
 	n->gone = true;
-	leave(n, act, LE_REASON_SESSION_LOST);
+	leave_store(n, act, LE_REASON_SESSION_LOST);
 }
 
 static void
@@ -149,7 +149,7 @@ extend(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 									   n->renew_sent);
 
 	if (!le_believes(in->now, n->deadline))
-		leave(n, act, LE_REASON_EXPIRED);
+		leave_store(n, act, LE_REASON_EXPIRED);
 	else if (deadline > n->deadline)
 	{
 		n->deadline = deadline;
@@ -198,7 +198,7 @@ unwant_live(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	(void) in;
 	n->wanted = false;
-	leave(n, act, LE_REASON_RELEASED);
+	leave_store(n, act, LE_REASON_RELEASED);
 }
 
 static void
@@ -210,7 +210,7 @@ created(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 	if (n->wanted)
 		step(n, act, LE_NODE_VERIFYING, LE_NODE_SEND_VERIFY);
 	else
-		leave(n, act, LE_REASON_RELEASED);
+		leave_store(n, act, LE_REASON_RELEASED);
 }
 
 /*
@@ -246,7 +246,7 @@ setup_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 	act->outcome = in->outcome;
 	if (in->outcome == LE_LOST)
 		n->gone = true;
-	leave(n, act, LE_REASON_SESSION_LOST);
+	leave_store(n, act, LE_REASON_SESSION_LOST);
 }
 
 static void
@@ -256,7 +256,7 @@ registered(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 
 	if (!n->wanted || !le_believes(in->now, deadline))
 	{
-		leave(n, act, LE_REASON_RELEASED);
+		leave_store(n, act, LE_REASON_RELEASED);
 		return;
 	}
 	n->state = LE_NODE_LIVE;
@@ -334,7 +334,7 @@ proof_failed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 	if (in->outcome == LE_LOST)
 	{
 		/* The list will show if the session still lives. */
-		leave(n, act, LE_REASON_SESSION_LOST);
+		leave_store(n, act, LE_REASON_SESSION_LOST);
 		return;
 	}
 	proof_retry(n, in);
@@ -360,7 +360,7 @@ prove_now(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	if (!le_believes(in->now, n->deadline))
 	{
-		leave(n, act, LE_REASON_EXPIRED);
+		leave_store(n, act, LE_REASON_EXPIRED);
 		return;
 	}
 	if (n->proving)
@@ -390,7 +390,7 @@ live_timer(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 
 	if (!le_believes(in->now, n->deadline))
 	{
-		leave(n, act, LE_REASON_EXPIRED);
+		leave_store(n, act, LE_REASON_EXPIRED);
 		return;
 	}
 	if (in->now < le_node_timer(n))
@@ -407,7 +407,7 @@ live_timer(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
  * everyone, this node included.
  */
 static void
-listed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
+held_keys_listed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 {
 	n->named = in->named;
 	n->unlocks = in->held;
@@ -546,7 +546,7 @@ static const Handler table[LE_NODE_NSTATES] ROW = {
 	[LE_NODE_LISTING] = {
 		[LE_NODE_IN_WANT] = want_noted,
 		[LE_NODE_IN_UNWANT] = unwant_noted,
-		[LE_NODE_IN_LISTED] = listed,
+		[LE_NODE_IN_LISTED] = held_keys_listed,
 		[LE_NODE_IN_FAILED] = step_failed,
 		[LE_NODE_IN_TIMER] = step_again,
 	},

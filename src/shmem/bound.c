@@ -233,7 +233,7 @@ is_excused(Bindings *b, int slot)
 
 /* The backend's entry; NULL: it is not bound to the term. */
 static Bound *
-place_of(Bindings *b, int slot, uint64 token)
+entry_of(Bindings *b, int slot, uint64 token)
 {
 	Assert(token != 0);			/* 0 marks a free place */
 	if (pg_atomic_read_u32(&b->used) == 0)
@@ -253,7 +253,7 @@ le_bound_to(int slot, uint64 token)
 	{
 		Bindings   *b = &backends[i];
 
-		if (place_of(b, slot, token) != NULL && !is_excused(b, slot) &&
+		if (entry_of(b, slot, token) != NULL && !is_excused(b, slot) &&
 			le_owner_lives(pg_atomic_read_u64(&b->owner), i))
 			return true;
 	}
@@ -274,7 +274,7 @@ le_bound_commit_under_way(int slot, uint64 token)
 		Bindings   *b = &backends[i];
 
 		if (pg_atomic_read_u32(&b->commits) != 0 &&
-			place_of(b, slot, token) != NULL && !is_excused(b, slot) &&
+			entry_of(b, slot, token) != NULL && !is_excused(b, slot) &&
 			le_owner_lives(pg_atomic_read_u64(&b->owner), i) &&
 			!le_waits_for_standby(i))
 			return true;
@@ -286,7 +286,7 @@ le_bound_commit_under_way(int slot, uint64 token)
 static bool
 is_concerned(Bindings *b, int slot, uint64 token, LeOwner owner, bool all)
 {
-	Bound	   *place = place_of(b, slot, token);
+	Bound	   *place = entry_of(b, slot, token);
 
 	if (place != NULL && (all || pg_atomic_read_u32(&place->stops) != 0))
 		return true;

@@ -123,7 +123,7 @@ set_detail(LeEvent *record, const char *text)
 }
 
 static uint64
-append(LeEvent *record)
+append_event(LeEvent *record)
 {
 	LeRing	   *ring = ring_of(ring_for(record->what));
 	uint64		place = le_ring_draw(ring);
@@ -159,10 +159,10 @@ repeat(Outage *outage, const LeEvent *record)
 }
 
 static void
-begin(Outage *outage, const LeEvent *record)
+begin_outage(Outage *outage, const LeEvent *record)
 {
 	outage->event = *record;
-	outage->place = append(&outage->event);
+	outage->place = append_event(&outage->event);
 	outage->first = record->at;
 	outage->times = 1;
 }
@@ -180,7 +180,7 @@ note_store(LeEvent *record)
 		if (is_newest(&up) && up.event.hidden)
 			repeat(&up, record);
 		else
-			begin(&up, record);
+			begin_outage(&up, record);
 		return;
 	}
 	if (is_newest(&up) && !up.event.hidden && up.place == down.place + 1 &&
@@ -193,7 +193,7 @@ note_store(LeEvent *record)
 		repeat(&down, record);
 	}
 	else
-		begin(&down, record);
+		begin_outage(&down, record);
 }
 
 static void pg_attribute_printf(5, 0)
@@ -219,7 +219,7 @@ record_event(const char *node, LeEventKind what, const char *election,
 		what == LE_EVENT_STORE_UP)
 		note_store(&record);
 	else
-		append(&record);
+		append_event(&record);
 }
 
 void

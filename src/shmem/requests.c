@@ -132,7 +132,7 @@ static uint64 pending = 0;		/* number of our unanswered question */
  * decline the term: it ends unless another call was told of it, too.
  */
 static void
-withdraw(void)
+withdraw_question(void)
 {
 	Place	   *place = &places[LE_MY_PROC];
 	Slot	   *slot = &slots[LE_MY_PROC];
@@ -160,7 +160,7 @@ withdraw(void)
 static void
 leave(int code, Datum arg)
 {
-	withdraw();
+	withdraw_question();
 	pg_atomic_write_u64(&places[LE_MY_PROC].owner, 0);
 	le_hint_worker();
 }
@@ -397,13 +397,13 @@ le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience)
 	}
 	PG_CATCH();
 	{
-		withdraw();
+		withdraw_question();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	if (!answered)
 	{
-		withdraw();
+		withdraw_question();
 		return false;
 	}
 	take_reply(reply);
@@ -459,7 +459,7 @@ le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
 		if (le_now() >= until || interrupted(place) ||
 			worker_gave_out(&absent_since))
 		{
-			withdraw();
+			withdraw_question();
 			return false;
 		}
 		if (ProcSignalBarrierPending)

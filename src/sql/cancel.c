@@ -88,7 +88,7 @@ static volatile sig_atomic_t others_before = -1;
 
 /* Set the timer, unless it fires earlier; 0: nothing to wait for. */
 static void
-set_timer(le_time when)
+set_cancel_timer(le_time when)
 {
 	struct itimerspec at = {.it_interval = {0}};
 
@@ -215,7 +215,7 @@ handle_signal(int signo)
 
 	(void) signo;
 	if (looking)
-		set_timer(look());
+		set_cancel_timer(look());
 	else
 		missed_signal = true;
 	errno = save_errno;
@@ -314,7 +314,7 @@ le_cancel_resume(void)
 	{
 		le_cancel_pause();
 		missed_signal = false;
-		set_timer(look());
+		set_cancel_timer(look());
 		pg_compiler_barrier();
 		looking = true;
 		pg_compiler_barrier();

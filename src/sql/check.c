@@ -82,8 +82,8 @@ say(Report *report, const char *level, const char *topic,
 /* ---- worker ---- */
 
 static bool
-ask(const char *election, LeCheck check, le_duration patience,
-	LeReply *reply)
+ask_worker(const char *election, LeCheck check, le_duration patience,
+		   LeReply *reply)
 {
 	LeAsk		question = {0};
 
@@ -104,7 +104,7 @@ check_worker(Report *report)
 	if (pg_atomic_read_u32(&le_table->worker_proc) == 0)
 		say(report, BAD, "worker",
 			"The worker is not running; the server log says why. It starts again one second after it fails.");
-	else if (!ask("", LE_CHECK_WORKER, WORKER_PATIENCE, &reply))
+	else if (!ask_worker("", LE_CHECK_WORKER, WORKER_PATIENCE, &reply))
 		say(report, BAD, "worker",
 			"The worker, process %u, has not answered for %d ms: it hangs or is stopped.",
 			pid, LE_MS(WORKER_PATIENCE));
@@ -126,7 +126,7 @@ check_settings(Report *report)
 	LeReply		reply;
 
 	if (!report->may_ask ||
-		!ask("", LE_CHECK_SETTINGS, WORKER_PATIENCE, &reply) ||
+		!ask_worker("", LE_CHECK_SETTINGS, WORKER_PATIENCE, &reply) ||
 		reply.kind != LE_REPLY_ERROR)
 		return;
 	report->eligible = false;
@@ -157,7 +157,7 @@ check_claim_file(Report *report)
 {
 	LeReply		reply;
 
-	if (!ask("", LE_CHECK_CLAIM_FILE, WORKER_PATIENCE, &reply) ||
+	if (!ask_worker("", LE_CHECK_CLAIM_FILE, WORKER_PATIENCE, &reply) ||
 		reply.kind != LE_REPLY_ERROR)
 		return true;
 	say(report, BAD, "files", "Nothing can be claimed: %s", reply.detail);
@@ -174,7 +174,7 @@ check_files(Report *report)
 	if (!report->may_ask)
 		return;
 	well = check_claim_file(report);
-	if (!ask("", LE_CHECK_FILES, WORKER_PATIENCE, &reply))
+	if (!ask_worker("", LE_CHECK_FILES, WORKER_PATIENCE, &reply))
 		return;
 	if (reply.kind == LE_REPLY_ERROR && reply.sqlstate == ERRCODE_WARNING)
 		say(report, WARN, "files",
@@ -605,10 +605,11 @@ check_secrets(Report *report)
 	LeReply		reply;
 
 	if (report->may_ask &&
-		ask("", LE_CHECK_SECRET, WORKER_PATIENCE, &reply) &&
+		ask_worker("", LE_CHECK_SECRET, WORKER_PATIENCE, &reply) &&
 		reply.kind == LE_REPLY_ERROR)
 		report_secret(report, &reply);
-	if (report->may_ask && ask("", LE_CHECK_TLS, WORKER_PATIENCE, &reply) &&
+	if (report->may_ask && ask_worker("", LE_CHECK_TLS, WORKER_PATIENCE,
+									  &reply) &&
 		reply.kind == LE_REPLY_ERROR)
 		say(report, BAD, "secrets",
 			"No connection by TLS can be made: %s", reply.detail);
@@ -646,7 +647,7 @@ check_store(Report *report, LeCheck check, const char *election,
 {
 	LeReply		reply;
 
-	if (!ask(election, check, STORE_PATIENCE, &reply))
+	if (!ask_worker(election, check, STORE_PATIENCE, &reply))
 		say(report, BAD, "store", "Could not %s: no answer from the worker.",
 			what);
 	else if (reply.kind == LE_REPLY_ERROR)
@@ -667,7 +668,7 @@ check_claims(Report *report, const char *election)
 	LeReply		reply;
 	const char *trouble = NULL;
 
-	if (!ask(election, LE_CHECK_CLAIM, STORE_PATIENCE, &reply))
+	if (!ask_worker(election, LE_CHECK_CLAIM, STORE_PATIENCE, &reply))
 		trouble = "no answer from the worker";
 	else if (reply.kind == LE_REPLY_ERROR)
 		trouble = reply.detail;

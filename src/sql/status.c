@@ -56,7 +56,7 @@ typedef struct Row
 } Row;
 
 static void
-put(Row *row, Datum value, bool isnull)
+put_column(Row *row, Datum value, bool isnull)
 {
 	row->values[row->n] = value;
 	row->nulls[row->n] = isnull;
@@ -67,15 +67,15 @@ static void
 put_text(Row *row, const char *s)
 {
 	if (s == NULL || s[0] == '\0')
-		put(row, (Datum) 0, true);
+		put_column(row, (Datum) 0, true);
 	else
-		put(row, CStringGetTextDatum(le_shown(s)), false);
+		put_column(row, CStringGetTextDatum(le_shown(s)), false);
 }
 
 static void
 put_time(Row *row, TimestampTz when)
 {
-	put(row, TimestampTzGetDatum(when), when == 0);
+	put_column(row, TimestampTzGetDatum(when), when == 0);
 }
 
 Tuplestorestate *
@@ -174,10 +174,10 @@ put_status(int number, LeSlot *slot, const LeTrouble *trouble,
 	put_text(&row, owner == LE_OWNER_NONE ? NULL : le_scope_name(owner));
 	put_text(&row, !leads ? holder_of(slot) :
 			 le_believes(le_now(), deadline) ? le_my_name() : NULL);
-	put(&row, Int64GetDatum((int64) token), !leads);
+	put_column(&row, Int64GetDatum((int64) token), !leads);
 	put_time(&row, leads && deadline != 0 ? le_wall(deadline) : 0);
-	put(&row, Int32GetDatum(slot->owner_pid),
-		owner == LE_OWNER_NONE || owner == LE_OWNER_NODE);
+	put_column(&row, Int32GetDatum(slot->owner_pid),
+			   owner == LE_OWNER_NONE || owner == LE_OWNER_NODE);
 	put_time(&row, leads ? slot->term_started : 0);
 	put_time(&row, leads ? slot->renewed_at : 0);
 	put_progress(&row, number, leads);
@@ -230,9 +230,9 @@ put_node(const LeNodeInfo *info, const char *state, Tuplestorestate *rows,
 
 	lease->time = info->lease / 1000;
 	put_text(&row, info->node);
-	put(&row, BoolGetDatum(info->self), false);
+	put_column(&row, BoolGetDatum(info->self), false);
 	put_text(&row, state);
-	put(&row, IntervalPGetDatum(lease), info->lease == 0);
+	put_column(&row, IntervalPGetDatum(lease), info->lease == 0);
 	put_time(&row, info->first_seen_wall);
 	put_text(&row, info->incarnation);
 	put_text(&row, info->session);
@@ -308,13 +308,13 @@ put_event(const LeEvent *record, Tuplestorestate *rows, TupleDesc desc)
 {
 	Row			row = {.n = 0};
 
-	put(&row, Int64GetDatum((int64) record->number), false);
+	put_column(&row, Int64GetDatum((int64) record->number), false);
 	put_time(&row, record->at);
 	put_text(&row, le_event_name(record->what));
 	put_text(&row, record->election);
 	put_text(&row, record->node);
-	put(&row, Int64GetDatum((int64) record->token), record->token == 0);
-	put(&row, Int32GetDatum(record->pid), false);
+	put_column(&row, Int64GetDatum((int64) record->token), record->token == 0);
+	put_column(&row, Int32GetDatum(record->pid), false);
 	put_text(&row, record->detail);
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
@@ -344,7 +344,7 @@ le_events(PG_FUNCTION_ARGS)
 static void
 put_ms(Row *row, double microseconds, bool isnull)
 {
-	put(row, Float8GetDatum(rint(microseconds) / 1000), isnull);
+	put_column(row, Float8GetDatum(rint(microseconds) / 1000), isnull);
 }
 
 static void
@@ -362,9 +362,9 @@ put_stat(const char *election, int slot, Tuplestorestate *rows, TupleDesc desc)
 		if (i == LE_STAT_RUN_TIME)
 			put_ms(&row, (double) stat.counts[i], false);
 		else
-			put(&row, Int64GetDatum((int64) stat.counts[i]), false);
+			put_column(&row, Int64GetDatum((int64) stat.counts[i]), false);
 	}
-	put(&row, Int64GetDatum((int64) stat.trips), false);
+	put_column(&row, Int64GetDatum((int64) stat.trips), false);
 	put_ms(&row, (double) stat.trips_total, false);
 	put_ms(&row, stat.trip_last, none);
 	put_ms(&row, stat.trip_min, none);
@@ -415,14 +415,14 @@ put_claim(const LeClaimRow *claim, void *arg)
 	put_text(&row, claim->election);
 	put_text(&row, claim->job);
 	put_text(&row, le_claim_state_name(claim->state));
-	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
-	put(&row, Int32GetDatum(claim->try), false);
+	put_column(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
+	put_column(&row, Int32GetDatum(claim->try), false);
 	put_text(&row, claim->node);
-	put(&row, Int64GetDatum((int64) claim->token), false);
-	put(&row, TimestampTzGetDatum(le_from_tick(claim->claimed_at)),
-		claim->claimed_at == 0);
-	put(&row, TimestampTzGetDatum(le_from_tick(claim->ended_at)),
-		claim->ended_at == 0);
+	put_column(&row, Int64GetDatum((int64) claim->token), false);
+	put_column(&row, TimestampTzGetDatum(le_from_tick(claim->claimed_at)),
+			   claim->claimed_at == 0);
+	put_column(&row, TimestampTzGetDatum(le_from_tick(claim->ended_at)),
+			   claim->ended_at == 0);
 	put_text(&row, claim->id);
 	tuplestore_putvalues(to->rows, to->desc, row.values, row.nulls);
 }
@@ -451,7 +451,7 @@ job_state(const LeJobRow *job)
 static void
 put_tick(Row *row, int64 ms)
 {
-	put(row, TimestampTzGetDatum(le_from_tick(ms)), ms == 0);
+	put_column(row, TimestampTzGetDatum(le_from_tick(ms)), ms == 0);
 }
 
 static void
@@ -460,7 +460,7 @@ put_ms_interval(Row *row, int64 ms, bool isnull)
 	Interval   *interval = palloc0(sizeof(Interval));
 
 	interval->time = ms * 1000;
-	put(row, IntervalPGetDatum(interval), isnull);
+	put_column(row, IntervalPGetDatum(interval), isnull);
 }
 
 /* The run's duration, up to "then" if it is still running. */
@@ -485,7 +485,7 @@ put_every(Row *row, int64 ms)
 
 	interval->day = (int32) (us / USECS_PER_DAY);
 	interval->time = us % USECS_PER_DAY;
-	put(row, IntervalPGetDatum(interval), ms == 0);
+	put_column(row, IntervalPGetDatum(interval), ms == 0);
 }
 
 static void
@@ -512,13 +512,13 @@ put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 	put_text(&row, claim->election);
 	put_text(&row, claim->job);
 	put_text(&row, job_state(job));
-	put(&row, BoolGetDatum(le_tick_is_late(then, claim->tick,
-										   claim->claimed_at, claim->every,
-										   claim->wait)),
-		!planned);
-	put(&row, Int32GetDatum(claim->failures), claim->failures < 0);
-	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
-	put(&row, Int32GetDatum(claim->try), false);
+	put_column(&row, BoolGetDatum(le_tick_is_late(then, claim->tick,
+												  claim->claimed_at,
+												  claim->every, claim->wait)),
+			   !planned);
+	put_column(&row, Int32GetDatum(claim->failures), claim->failures < 0);
+	put_column(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
+	put_column(&row, Int32GetDatum(claim->try), false);
 	put_text(&row, claim->node);
 	put_duration(&row, job, then);
 	put_failure(&row, claim);
@@ -526,8 +526,8 @@ put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 	put_tick(&row, claim->ended_at);
 	put_tick(&row, claim->last_success);
 	put_every(&row, claim->every);
-	put(&row, TimestampTzGetDatum(le_from_tick(next)), !planned);
-	put(&row, Int64GetDatum((int64) claim->token), false);
+	put_column(&row, TimestampTzGetDatum(le_from_tick(next)), !planned);
+	put_column(&row, Int64GetDatum((int64) claim->token), false);
 	put_time(&row, le_wall(as_of));
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
@@ -590,9 +590,9 @@ put_run(const LeJobRow *run, Tuplestorestate *rows, TupleDesc desc)
 
 	put_text(&row, claim->election);
 	put_text(&row, claim->job);
-	put(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), !claimed);
+	put_column(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), !claimed);
 	put_text(&row, job_state(run));
-	put(&row, Int32GetDatum(claim->try), !claimed);
+	put_column(&row, Int32GetDatum(claim->try), !claimed);
 	put_text(&row, claim->node);
 	put_duration(&row, run, le_tick_now());
 	put_failure(&row, claim);

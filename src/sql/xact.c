@@ -35,7 +35,7 @@ typedef struct Held
 
 /* End the leases taken in this subtransaction, or in all of them. */
 static void
-give_up(SubTransactionId subxact)
+give_up_leases(SubTransactionId subxact)
 {
 	slist_mutable_iter iter;
 	bool		any = false;
@@ -62,7 +62,7 @@ at_xact_end(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
-			give_up(InvalidSubTransactionId);
+			give_up_leases(InvalidSubTransactionId);
 			Assert(slist_is_empty(&le_session->held));
 			break;
 		default:
@@ -77,7 +77,7 @@ at_subxact_end(SubXactEvent event, SubTransactionId mine,
 	slist_iter	iter;
 
 	if (event == SUBXACT_EVENT_ABORT_SUB)
-		give_up(mine);
+		give_up_leases(mine);
 	if (event != SUBXACT_EVENT_COMMIT_SUB)
 		return;
 	slist_foreach(iter, &le_session->held)

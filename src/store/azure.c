@@ -127,8 +127,8 @@ add_number(LeHttpRequest *request, int field, uint64 n)
 }
 
 static void
-begin(LeHttpRequest *request, const char *method, const char *name,
-	  const char *query)
+begin_request(LeHttpRequest *request, const char *method, const char *name,
+			  const char *query)
 {
 	request->method = method;
 	appendStringInfoChar(&request->path, '/');
@@ -140,7 +140,7 @@ static void
 begin_lease(LeHttpRequest *request, const char *name, const char *action,
 			const char *id)
 {
-	begin(request, "PUT", name, "?comp=lease");
+	begin_request(request, "PUT", name, "?comp=lease");
 	add_line(request, "x-ms-lease-action", action);
 	add_line(request, "x-ms-lease-id", id);
 }
@@ -149,7 +149,7 @@ begin_lease(LeHttpRequest *request, const char *name, const char *action,
 static void
 begin_create(LeHttpRequest *request, const char *name)
 {
-	begin(request, "PUT", name, "");
+	begin_request(request, "PUT", name, "");
 	add_line(request, "x-ms-blob-type", "BlockBlob");
 	add_line(request, "If-None-Match", "*");
 	add_number(request, F_PROTO, LE_AZURE_PROTO);
@@ -159,7 +159,7 @@ begin_create(LeHttpRequest *request, const char *name)
 static void
 begin_metadata(LeHttpRequest *request, const char *name, const char *etag)
 {
-	begin(request, "PUT", name, "?comp=metadata");
+	begin_request(request, "PUT", name, "?comp=metadata");
 	add_line(request, "If-Match", etag);
 	add_number(request, F_PROTO, LE_AZURE_PROTO);
 }
@@ -167,7 +167,7 @@ begin_metadata(LeHttpRequest *request, const char *name, const char *etag)
 static void
 encode_acquire(const LeOp *op, const char *name, LeHttpRequest *request)
 {
-	begin(request, "PUT", name, "?comp=lease");
+	begin_request(request, "PUT", name, "?comp=lease");
 	add_line(request, "x-ms-lease-action", "acquire");
 	add_line(request, "x-ms-lease-duration",
 			 psprintf("%d", (int) ((op->lease + LE_SEC - 1) / LE_SEC)));
@@ -257,10 +257,10 @@ encode_step(const LeOp *op, const char *name, LeHttpRequest *request)
 	switch (op->step.number)
 	{
 		case STEP_HEAD:
-			begin(request, "HEAD", name, "");
+			begin_request(request, "HEAD", name, "");
 			break;
 		case STEP_WHOSE:
-			begin(request, "HEAD", name, "");
+			begin_request(request, "HEAD", name, "");
 			add_line(request, "x-ms-lease-id", op->step.tag);
 			break;
 		case STEP_CREATE:

@@ -203,7 +203,7 @@ judge_settings(LeWorker *w)
 }
 
 static void
-reload(LeWorker *w)
+reload_settings(LeWorker *w)
 {
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
@@ -293,7 +293,7 @@ static const Pass passes[] = {
 };
 
 static void
-turn(LeWorker *w, Phase phase)
+run_passes(LeWorker *w, Phase phase)
 {
 	pg_atomic_fetch_add_u64(&le_table->turns, 1);
 	for (int i = 0; i < lengthof(passes); i++)
@@ -336,13 +336,13 @@ drain(LeWorker *w)
 	while (le_now() < until && !le_elect_all_released(w))
 	{
 		sleep_until(w, le_earliest(next_timer(w, RELEASING), until));
-		turn(w, RELEASING);
+		run_passes(w, RELEASING);
 	}
 	le_session_unwant(w);
 	while (le_now() < until && !le_session_none())
 	{
 		sleep_until(w, le_earliest(next_timer(w, LEAVING), until));
-		turn(w, LEAVING);
+		run_passes(w, LEAVING);
 	}
 	if (!le_session_none())
 		ereport(LOG,
@@ -395,7 +395,7 @@ new_worker(const LeLimits *limits)
 }
 
 static void
-start(LeWorker *w)
+start_worker(LeWorker *w)
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
@@ -441,7 +441,7 @@ le_worker_main(Datum arg)
 							   (const LeLimits *) DatumGetPointer(arg));
 	MemoryContext turn_context;
 
-	start(w);
+	start_worker(w);
 	turn_context = AllocSetContextCreate(TopMemoryContext,
 										 "leader_election turn",
 										 ALLOCSET_DEFAULT_SIZES);
@@ -454,7 +454,7 @@ le_worker_main(Datum arg)
 		if (w->orphaned)
 			leave_as_orphan(w);
 		if (ConfigReloadPending)
-			reload(w);
+			reload_settings(w);
 		else if (le_settings_timer(w->eligibility) != 0 &&
 				 le_now() >= le_settings_timer(w->eligibility))
 			judge_again(w);
@@ -468,7 +468,7 @@ le_worker_main(Datum arg)
 					(errcode(ERRCODE_ADMIN_SHUTDOWN),
 					 errmsg("terminating the leader_election worker due to administrator command"),
 					 errdetail("It starts again in one second and keeps its leases.")));
-		turn(w, SERVING);
+		run_passes(w, SERVING);
 		MemoryContextReset(turn_context);
 		le_stat_turn(le_now() - began);
 		sleep_until(w, next_work(w));

@@ -96,7 +96,7 @@ keep_string(char *to, const char *s, size_t size)
 }
 
 static void
-remember(LeClaims *claims, const LeClaim *claim)
+remember_claim(LeClaims *claims, const LeClaim *claim)
 {
 	Key			key;
 	Entry	   *entry;
@@ -123,7 +123,7 @@ remember(LeClaims *claims, const LeClaim *claim)
 }
 
 static const LeClaim *
-find(LeClaims *claims, const char *election, const char *job)
+find_claim(LeClaims *claims, const char *election, const char *job)
 {
 	Key			key;
 	Entry	   *entry;
@@ -156,7 +156,7 @@ first_after(LeClaims *claims, uint64 number)
 
 /* The claim after this number, whatever was added or dropped since. */
 static const LeClaim *
-next(LeClaims *claims, uint64 *cursor)
+next_claim(LeClaims *claims, uint64 *cursor)
 {
 	Entry	   *entry = first_after(claims, *cursor);
 
@@ -169,7 +169,7 @@ next(LeClaims *claims, uint64 *cursor)
 
 /* It may come back until the file is rewritten, which is no harm. */
 static void
-drop(LeClaims *claims, Entry *entry)
+drop_claim(LeClaims *claims, Entry *entry)
 {
 	if (claims->shown == entry)
 		claims->shown = NULL;
@@ -182,7 +182,7 @@ drop(LeClaims *claims, Entry *entry)
  * long make way.
  */
 static bool
-has_room(LeClaims *claims, const char *election)
+has_room_for_job(LeClaims *claims, const char *election)
 {
 	int64		old = le_tick_now() - KEPT_MS;
 	int			njobs = 0;
@@ -205,7 +205,7 @@ has_room(LeClaims *claims, const char *election)
 			entry->claim.tick > old ||
 			Max(entry->claim.claimed_at, entry->claim.ended_at) > old)
 			continue;
-		drop(claims, entry);
+		drop_claim(claims, entry);
 		njobs--;
 	}
 	return njobs < le_max_jobs;
@@ -214,7 +214,7 @@ has_room(LeClaims *claims, const char *election)
 /* ---- on disk ---- */
 
 static void
-put(LeLogLines *lines, const LeClaim *claim)
+put_claim(LeLogLines *lines, const LeClaim *claim)
 {
 	StringInfoData text;
 
@@ -226,19 +226,19 @@ put(LeLogLines *lines, const LeClaim *claim)
 }
 
 static void
-put_all(void *owner, LeLogLines *lines)
+put_claims(void *owner, LeLogLines *lines)
 {
 	LeClaims   *claims = owner;
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &claims->order)
-		put(lines, &dlist_container(Entry, place, iter.cur)->claim);
+		put_claim(lines, &dlist_container(Entry, place, iter.cur)->claim);
 	if (claims->keeping != NULL)
-		put(lines, claims->keeping);
+		put_claim(lines, claims->keeping);
 }
 
 static bool
-take(void *owner, char *line)
+take_claim(void *owner, char *line)
 {
 	LeClaims   *claims = owner;
 	char	   *record = strchr(line, ' ');
@@ -251,24 +251,24 @@ take(void *owner, char *line)
 		!le_valid_election_name(line))
 		return false;
 	claim.election = line;
-	remember(claims, &claim);
+	remember_claim(claims, &claim);
 	return true;
 }
 
 static bool
-keep(LeClaims *claims, const LeClaim *claim)
+keep_claim(LeClaims *claims, const LeClaim *claim)
 {
 	LeLogLines	lines;
 	bool		ok;
 
 	le_log_begin(&lines);
-	put(&lines, claim);
+	put_claim(&lines, claim);
 	claims->keeping = claim;
 	ok = le_log_append(&claims->file, &lines, true);
 	claims->keeping = NULL;
 	pfree(lines.text.data);
 	if (ok)
-		remember(claims, claim);
+		remember_claim(claims, claim);
 	return ok;
 }
 
@@ -282,13 +282,13 @@ exists(const char *name)
 
 /* Is the loss of the file known, so that a whole one is waited for? */
 static bool
-offered(void)
+file_offered(void)
 {
 	return exists(LE_UPGRADED_FILE) || exists(REST_FILE);
 }
 
 static void
-withdraw(const char *name)
+withdraw_file(const char *name)
 {
 	if (unlink(name) != 0 && errno != ENOENT)
 		ereport(LOG,
@@ -298,13 +298,13 @@ withdraw(const char *name)
 
 /* Offered files stay until they are not needed, even after a crash. */
 static void
-settle(LeClaims *claims)
+accept_claims(LeClaims *claims)
 {
 	claims->known = true;
 	if (!le_log_rewrite(&claims->file))
 		return;
-	withdraw(LE_UPGRADED_FILE);
-	withdraw(REST_FILE);
+	withdraw_file(LE_UPGRADED_FILE);
+	withdraw_file(REST_FILE);
 }
 
 /* Report why nothing can be claimed, and the remedy. */
@@ -328,9 +328,9 @@ wait_for_file(LeClaims *claims, const char *fault)
 }
 
 static void
-lose(LeClaims *claims)
+lose_claims(LeClaims *claims)
 {
-	if (offered() || le_log_copy(&claims->file, REST_FILE))
+	if (file_offered() || le_log_copy(&claims->file, REST_FILE))
 		wait_for_file(claims, NULL);
 }
 
@@ -341,7 +341,7 @@ lose(LeClaims *claims)
 static void
 found_damaged(LeClaims *claims, const char *fault, StringInfo text)
 {
-	if (offered())
+	if (file_offered())
 	{
 		wait_for_file(claims, fault);
 		return;
@@ -360,11 +360,11 @@ forget_all(LeClaims *claims)
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, &claims->order)
-		drop(claims, dlist_container(Entry, place, iter.cur));
+		drop_claim(claims, dlist_container(Entry, place, iter.cur));
 }
 
 static void
-load(LeClaims *claims)
+load_claims(LeClaims *claims)
 {
 	StringInfoData text;
 	const char *fault;
@@ -381,10 +381,10 @@ load(LeClaims *claims)
 		}
 	}
 	if (found == LE_LOG_WHOLE ||
-		(found == LE_LOG_ABSENT && !claims->led_before && !offered()))
-		settle(claims);
+		(found == LE_LOG_ABSENT && !claims->led_before && !file_offered()))
+		accept_claims(claims);
 	else if (found == LE_LOG_ABSENT)
-		lose(claims);
+		lose_claims(claims);
 	else if (found == LE_LOG_DAMAGED)
 		found_damaged(claims, fault, &text);
 	pfree(text.data);
@@ -392,22 +392,22 @@ load(LeClaims *claims)
 
 /* The file may have been brought since. */
 static const char *
-lost(LeClaims *claims)
+why_lost(LeClaims *claims)
 {
 	if (!claims->known)
-		load(claims);
+		load_claims(claims);
 	return claims->known ? NULL : claims->file.trouble;
 }
 
 /* The obstacle may be gone. */
 static const char *
-trouble(LeClaims *claims)
+why_no_claim(LeClaims *claims)
 {
-	const char *why = lost(claims);
+	const char *why = why_lost(claims);
 
 	if (why != NULL || claims->file.trouble[0] == '\0')
 		return why;
-	settle(claims);
+	accept_claims(claims);
 	return claims->file.trouble[0] == '\0' ? NULL : claims->file.trouble;
 }
 
@@ -429,12 +429,12 @@ le_claim_log_upgraded(void)
 }
 
 const LeClaimLog le_claim_log = {
-	.find = find,
-	.next = next,
-	.has_room = has_room,
-	.keep = keep,
-	.lost = lost,
-	.trouble = trouble,
+	.find = find_claim,
+	.next = next_claim,
+	.has_room = has_room_for_job,
+	.keep = keep_claim,
+	.lost = why_lost,
+	.trouble = why_no_claim,
 };
 
 /*
@@ -454,8 +454,8 @@ le_claims_load(bool led)
 	claims->file.file = LE_CLAIMS_FILE;
 	claims->file.kind = CLAIMS_KIND;
 	claims->file.owner = claims;
-	claims->file.take = take;
-	claims->file.put_all = put_all;
+	claims->file.take = take_claim;
+	claims->file.put_all = put_claims;
 	claims->file.meanwhile = "Nothing can be claimed until then.";
 	ctl.keysize = sizeof(Key);
 	ctl.entrysize = sizeof(Entry);
@@ -466,6 +466,6 @@ le_claims_load(bool led)
 	if (le_log_read(&claims->file, REST_FILE, &text, &fault) == LE_LOG_WHOLE)
 		(void) le_log_take(&claims->file, &text);
 	pfree(text.data);
-	load(claims);
+	load_claims(claims);
 	return claims;
 }

@@ -123,7 +123,7 @@ find_or_add(LeTokens *tokens, const Key *key)
 /* ---- the file ---- */
 
 static void
-put(LeTokens *tokens, LeLogLines *lines, const Entry *entry)
+put_token(LeTokens *tokens, LeLogLines *lines, const Entry *entry)
 {
 	char	   *text = psprintf(UINT64_FORMAT " %s %s", entry->token,
 								(char *) list_nth(tokens->places,
@@ -135,7 +135,7 @@ put(LeTokens *tokens, LeLogLines *lines, const Entry *entry)
 }
 
 static void
-put_all(void *owner, LeLogLines *lines)
+put_tokens(void *owner, LeLogLines *lines)
 {
 	LeTokens   *tokens = owner;
 	HASH_SEQ_STATUS status;
@@ -144,11 +144,11 @@ put_all(void *owner, LeLogLines *lines)
 	hash_seq_init(&status, tokens->entries);
 	while ((entry = hash_seq_search(&status)) != NULL)
 		if (entry->token != 0)
-			put(tokens, lines, entry);
+			put_token(tokens, lines, entry);
 }
 
 static bool
-take(void *owner, char *line)
+take_token(void *owner, char *line)
 {
 	LeTokens   *tokens = owner;
 	char		place[MAX_PLACE_LEN + 1];
@@ -166,11 +166,11 @@ take(void *owner, char *line)
 	return true;
 }
 
-StaticAssertDecl(MAX_PLACE_LEN == 473, "take() says 473");
+StaticAssertDecl(MAX_PLACE_LEN == 473, "take_token() says 473");
 
 /* False: the file may hold tokens that are not known. */
 static bool
-load(LeTokens *tokens)
+load_tokens(LeTokens *tokens)
 {
 	StringInfoData text;
 	const char *fault;
@@ -201,7 +201,7 @@ all_written(LeTokens *tokens)
 }
 
 static bool
-rewrite(LeTokens *tokens)
+rewrite_tokens(LeTokens *tokens)
 {
 	bool		ok = le_log_rewrite(&tokens->file);
 
@@ -211,7 +211,7 @@ rewrite(LeTokens *tokens)
 }
 
 static bool
-append(LeTokens *tokens, bool sync)
+append_tokens(LeTokens *tokens, bool sync)
 {
 	LeLogLines	lines;
 	ListCell   *cell;
@@ -219,7 +219,7 @@ append(LeTokens *tokens, bool sync)
 
 	le_log_begin(&lines);
 	foreach(cell, tokens->unwritten)
-		put(tokens, &lines, lfirst(cell));
+		put_token(tokens, &lines, lfirst(cell));
 	ok = le_log_append(&tokens->file, &lines, sync);
 	if (ok)
 		all_written(tokens);
@@ -239,7 +239,7 @@ le_tokens_keep(LeTokens *tokens, bool sync)
 	/* Not in each turn: le_tokens_try() tells when it can be written again. */
 	if (!tokens->loaded || (tokens->file.trouble[0] != '\0' && !sync))
 		return false;
-	return append(tokens, sync);
+	return append_tokens(tokens, sync);
 }
 
 /* Is the obstacle gone?  Costs nothing while all is well. */
@@ -249,8 +249,8 @@ le_tokens_try(LeTokens *tokens)
 	if (tokens->file.trouble[0] == '\0')
 		return true;
 	if (!tokens->loaded)
-		tokens->loaded = load(tokens);
-	return tokens->loaded && rewrite(tokens);
+		tokens->loaded = load_tokens(tokens);
+	return tokens->loaded && rewrite_tokens(tokens);
 }
 
 /* The reason why tokens cannot be kept; "" if they can. */
@@ -271,16 +271,16 @@ le_tokens_load(void)
 	tokens->file.file = LE_TOKENS_FILE;
 	tokens->file.kind = "tokens";
 	tokens->file.owner = tokens;
-	tokens->file.take = take;
-	tokens->file.put_all = put_all;
+	tokens->file.take = take_token;
+	tokens->file.put_all = put_tokens;
 	tokens->file.meanwhile = "This node begins no term until the file can be used.";
 	ctl.keysize = sizeof(Key);
 	ctl.entrysize = sizeof(Entry);
 	tokens->entries = hash_create("leader_election tokens", 256, &ctl,
 								  HASH_ELEM | HASH_BLOBS);
-	tokens->loaded = load(tokens);
+	tokens->loaded = load_tokens(tokens);
 	if (tokens->loaded)
-		(void) rewrite(tokens);
+		(void) rewrite_tokens(tokens);
 	return tokens;
 }
 

@@ -125,7 +125,7 @@ le_ask_complete(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 
 /* The holder of the key in the store is enough here. */
 static void
-leader_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
+holder_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeClaimAsk *c = le_claim_ask_of(w, flight);
 
@@ -151,7 +151,7 @@ judge_care(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 		le_reply(&c->p, LE_REPLY_TRUE);
 	else
 	{
-		flight = le_claim_flight(c, LE_OP_READ, leader_read);
+		flight = le_claim_flight(c, LE_OP_READ, holder_read);
 		flight->op.token = found->token;
 		slot = le_find_slot(c->p.ask.election);
 		le_flight_local_key(flight, slot);

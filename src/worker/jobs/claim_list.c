@@ -198,10 +198,10 @@ reply_rest(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 	le_answer(proc, number, &r);
 }
 
-static void list_next_page(LeWorker *w, Listing *l);
+static void list_next_claims(LeWorker *w, Listing *l);
 
 static void
-page_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
+claims_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LePending  *p = le_pending_in(w->claim_listings, flight->asker.number,
 								  flight->asker.proc);
@@ -216,11 +216,11 @@ page_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		return;
 	}
 	le_claim_list_add(&l->list, answer);
-	list_next_page(w, l);
+	list_next_claims(w, l);
 }
 
 static void
-list_next_page(LeWorker *w, Listing *l)
+list_next_claims(LeWorker *w, Listing *l)
 {
 	LeFlight   *flight;
 	const char *election;
@@ -230,7 +230,7 @@ list_next_page(LeWorker *w, Listing *l)
 		reply_rows(l);
 		return;
 	}
-	flight = le_flight_new(LE_OP_LIST_CLAIMS, page_listed);
+	flight = le_flight_new(LE_OP_LIST_CLAIMS, claims_listed);
 	flight->op.election = le_flight_string(flight, election);
 	flight->op.page = le_flight_string(flight, l->list.page);
 	flight->asker.number = l->p.number;
@@ -250,5 +250,5 @@ le_ask_claims(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 	}
 	l = (Listing *) le_pending_add(w->claim_listings, proc, number, ask);
 	l->list.size = sizeof(LeClaimRow);
-	list_next_page(w, l);
+	list_next_claims(w, l);
 }

@@ -71,9 +71,9 @@ le_job_scan_new(void)
 	return scan;
 }
 
-static void list_next_page(LeWorker *w);
+static void list_next_jobs(LeWorker *w);
 static void look_at_terms(LeWorker *w);
-static void look_again(LeWorker *w);
+static void look_at_doubted(LeWorker *w);
 
 /* ---- replies ---- */
 
@@ -117,7 +117,7 @@ end_round(LeWorker *w, LeOutcome outcome)
 
 /* Is it an answer for this round? */
 static bool
-is_current(LeWorker *w, const LeFlight *flight)
+is_of_round(LeWorker *w, const LeFlight *flight)
 {
 	LeJobScan  *scan = w->job_scan;
 
@@ -126,8 +126,8 @@ is_current(LeWorker *w, const LeFlight *flight)
 }
 
 static void
-send(LeWorker *w, LeOpKind kind, const char *election, const char *job,
-	 LeFlightDone done)
+send_read(LeWorker *w, LeOpKind kind, const char *election, const char *job,
+		  LeFlightDone done)
 {
 	LeJobScan  *scan = w->job_scan;
 
@@ -167,9 +167,9 @@ compare_rows(const void *a, const void *b)
 }
 
 static void
-page_listed(LeWorker *w, LeFlight *flight, const LeAnswer *found)
+jobs_listed(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 {
-	if (!is_current(w, flight))
+	if (!is_of_round(w, flight))
 		return;
 	if (found->outcome != LE_DONE)
 	{
@@ -177,11 +177,11 @@ page_listed(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 		return;
 	}
 	le_claim_list_add(&w->job_scan->list, found);
-	list_next_page(w);
+	list_next_jobs(w);
 }
 
 static void
-list_next_page(LeWorker *w)
+list_next_jobs(LeWorker *w)
 {
 	LeJobScan  *scan = w->job_scan;
 
@@ -189,7 +189,7 @@ list_next_page(LeWorker *w)
 
 	if (le_claim_list_next(&scan->list, &election))
 	{
-		send(w, LE_OP_LIST_CLAIMS, election, NULL, page_listed);
+		send_read(w, LE_OP_LIST_CLAIMS, election, NULL, jobs_listed);
 		return;
 	}
 	if (scan->list.nrows > 1)
@@ -216,7 +216,7 @@ term_read(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 	const LeKey *key = found->nkeys > 0 ? &found->keys[0] : NULL;
 	uint64		token;
 
-	if (!is_current(w, flight))
+	if (!is_of_round(w, flight))
 		return;
 	if (found->outcome != LE_DONE)
 	{
@@ -247,25 +247,25 @@ look_at_terms(LeWorker *w)
 		scan->at++;
 	if (scan->at < scan->list.nrows)
 	{
-		send(w, LE_OP_READ, row_at(w, scan->at)->job.claim.election,
-			 NULL, term_read);
+		send_read(w, LE_OP_READ, row_at(w, scan->at)->job.claim.election,
+				  NULL, term_read);
 		return;
 	}
 	scan->at = 0;
-	look_again(w);
+	look_at_doubted(w);
 }
 
 /* ---- again ---- */
 
 static void
-read_again(LeWorker *w, LeFlight *flight, const LeAnswer *found)
+doubted_read(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 {
 	LeJobScan  *scan = w->job_scan;
 
 	LeClaimRow *row;
 	bool		same;
 
-	if (!is_current(w, flight))
+	if (!is_of_round(w, flight))
 		return;
 	if (found->outcome != LE_DONE)
 	{
@@ -281,13 +281,13 @@ read_again(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 			row->state == LE_CLAIM_RUNNING;
 	}
 	scan->at++;
-	look_again(w);
+	look_at_doubted(w);
 }
 
 /* ---- publish ---- */
 
 static void
-tell(LeEventKind what, const LeClaimRow *row)
+tell_of_job(LeEventKind what, const LeClaimRow *row)
 {
 	int64		due = what == LE_EVENT_JOB_LATE ? row->tick + row->every :
 		row->tick;
@@ -314,17 +314,17 @@ tell_news(LeJobRow *now, const LeJobRow *before)
 	if (now->abandoned && (before == NULL || !before->told_abandoned))
 	{
 		le_history_note(now);
-		tell(LE_EVENT_JOB_ABANDONED, row);
+		tell_of_job(LE_EVENT_JOB_ABANDONED, row);
 	}
 	if (late && (before == NULL || !before->told_late))
-		tell(LE_EVENT_JOB_LATE, row);
+		tell_of_job(LE_EVENT_JOB_LATE, row);
 	now->told_abandoned = now->abandoned ||
 		(before != NULL && before->told_abandoned);
 	now->told_late = late || (before != NULL && before->told_late);
 }
 
 static void
-publish(LeWorker *w)
+publish_jobs(LeWorker *w)
 {
 	LeJobScan  *scan = w->job_scan;
 
@@ -351,7 +351,7 @@ publish(LeWorker *w)
 }
 
 static void
-look_again(LeWorker *w)
+look_at_doubted(LeWorker *w)
 {
 	LeJobScan  *scan = w->job_scan;
 
@@ -359,11 +359,11 @@ look_again(LeWorker *w)
 		   !row_at(w, scan->at)->doubted)
 		scan->at++;
 	if (scan->at < scan->list.nrows)
-		send(w, LE_OP_READ_CLAIM, row_at(w,
-										 scan->at)->job.claim.election,
-			 row_at(w, scan->at)->job.claim.job, read_again);
+		send_read(w, LE_OP_READ_CLAIM, row_at(w,
+											  scan->at)->job.claim.election,
+				  row_at(w, scan->at)->job.claim.job, doubted_read);
 	else
-		publish(w);
+		publish_jobs(w);
 }
 
 /* ---- called by ask.c and the loop ---- */
@@ -376,7 +376,7 @@ start_round(LeWorker *w)
 	scan->round++;
 	scan->under_way = true;
 	scan->as_of = le_now();
-	list_next_page(w);
+	list_next_jobs(w);
 }
 
 void
@@ -404,7 +404,7 @@ is_asked_for(LeWorker *w)
 
 /* Is a scan due without a question?  Only if this node leads, or seeks to. */
 static bool
-is_due(LeWorker *w, le_time now)
+is_scan_due(LeWorker *w, le_time now)
 {
 	LeJobScan  *scan = w->job_scan;
 
@@ -427,7 +427,7 @@ le_job_scan_run_timers(LeWorker *w)
 	le_time		now = le_now();
 
 	le_list_run_timers(w, w->job_scan->waiters, now);
-	if (is_asked_for(w) || is_due(w, now))
+	if (is_asked_for(w) || is_scan_due(w, now))
 		start_round(w);
 }
 

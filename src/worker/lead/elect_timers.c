@@ -44,9 +44,9 @@ struct LeElectTimers
 	bool		tokens_kept;	/* when that was last looked at */
 };
 
-static void seek(LeWorker *w, int number);
-static void recheck(LeWorker *w, int number);
-static void look(LeWorker *w, int number);
+static void seek_election(LeWorker *w, int number);
+static void recheck_election(LeWorker *w, int number);
+static void look_at_election(LeWorker *w, int number);
 
 LeElectTimers *
 le_elect_timers_new(void)
@@ -54,9 +54,9 @@ le_elect_timers_new(void)
 	LeElectTimers *timers = MemoryContextAllocZero(TopMemoryContext,
 												   sizeof(LeElectTimers));
 
-	timers->seeking.look = seek;
-	timers->rechecking.look = recheck;
-	timers->looking.look = look;
+	timers->seeking.look = seek_election;
+	timers->rechecking.look = recheck_election;
+	timers->looking.look = look_at_election;
 	timers->tokens_kept = true;
 	return timers;
 }
@@ -104,7 +104,7 @@ le_elect_can_begin(LeWorker *w)
  * a read has shown another state since.
  */
 static void
-look_again(LeWorker *w, LeSlot *slot)
+look_at_key_again(LeWorker *w, LeSlot *slot)
 {
 	LeInput		input = {.kind = LE_IN_SEEN};
 	const LeKey *key = le_cache_key(w->cache, slot->name);
@@ -172,7 +172,7 @@ run_slot_timer(LeWorker *w, int i, le_time now)
 		else if (slot->election.state != LE_WAITING)
 			le_elect_feed(w, slot, LE_IN_TIMER);
 		else if (le_session_live())
-			look_again(w, slot);	/* if not, le_elect_node_live() asks
+			look_at_key_again(w, slot);	/* if not, le_elect_node_live() asks
 									 * again */
 	}
 	if (w->briefs[i].progress_due != 0 && now >= w->briefs[i].progress_due)
@@ -265,7 +265,7 @@ le_elect_timer(LeWorker *w)
 /* ---- sweeps ---- */
 
 static void
-seek(LeWorker *w, int number)
+seek_election(LeWorker *w, int number)
 {
 	LeSlot	   *slot = le_slot(number);
 
@@ -319,13 +319,13 @@ recheck_holder(LeWorker *w, LeSlot *slot)
 		return;
 	input.silent_at = le_cache_silent_at(w->cache, holder);
 	if (holder->revoked)
-		look_again(w, slot);	/* and take it */
+		look_at_key_again(w, slot);	/* and take it */
 	else
 		le_elect_input(w, slot, &input);
 }
 
 static void
-recheck(LeWorker *w, int number)
+recheck_election(LeWorker *w, int number)
 {
 	LeSlot	   *slot = le_slot(number);
 
@@ -333,7 +333,7 @@ recheck(LeWorker *w, int number)
 		recheck_holder(w, slot);
 	else if (w->briefs[number].active && slot->election.state == LE_WAITING &&
 			 slot->election.seen_index != 0)
-		look_again(w, slot);
+		look_at_key_again(w, slot);
 }
 
 /* The node keys have news about holders whose terms candidates wait for. */
@@ -350,11 +350,11 @@ le_elect_recheck_waiting(LeWorker *w)
 }
 
 static void
-look(LeWorker *w, int number)
+look_at_election(LeWorker *w, int number)
 {
 	if (w->briefs[number].active &&
 		le_slot(number)->election.state == LE_WAITING)
-		look_again(w, le_slot(number));
+		look_at_key_again(w, le_slot(number));
 }
 
 /*

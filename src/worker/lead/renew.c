@@ -23,8 +23,8 @@
 
 /* Tell the core the outcome for one of the terms. */
 static void
-tell(LeWorker *w, LeFlight *flight, int i, const LeRenewal *renewal,
-	 uint32 random)
+tell_core(LeWorker *w, LeFlight *flight, int i, const LeRenewal *renewal,
+		  uint32 random)
 {
 	LeSlot	   *slot = le_slot(flight->held_slots[i]);
 	LeInput		input = {.kind = LE_IN_RENEW_FAILED};
@@ -46,7 +46,7 @@ tell(LeWorker *w, LeFlight *flight, int i, const LeRenewal *renewal,
 /* Is the term still the one that the request was sent for?  If it ended since,
  * it needs nothing any more. */
 static bool
-is_current(const LeFlight *flight, int i)
+is_same_term(const LeFlight *flight, int i)
 {
 	const LeSlot *slot = le_slot(flight->held_slots[i]);
 
@@ -59,7 +59,7 @@ static void
 try_again(LeWorker *w, LeFlight *flight)
 {
 	for (int i = 0; i < flight->op.nterms; i++)
-		if (is_current(flight, i))
+		if (is_same_term(flight, i))
 			le_elect_renewal_unsent(w, le_slot(flight->held_slots[i]));
 }
 
@@ -85,10 +85,10 @@ terms_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		const LeRenewal *renewal = answer->outcome == LE_DONE ?
 			&answer->renewals[i] : &all;
 
-		if (!is_current(flight, i))
+		if (!is_same_term(flight, i))
 			continue;
 		le_stat_answer(number, flight->sent, renewal->outcome);
-		tell(w, flight, i, renewal, random);
+		tell_core(w, flight, i, renewal, random);
 		le_note_error(slot, flight->op.kind, renewal->outcome, answer->cause,
 					  renewal->detail);
 		if (renewal->outcome == LE_DONE)

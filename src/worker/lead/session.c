@@ -41,7 +41,7 @@ struct LeStoreSession
 };
 
 static void perform(LeWorker *w, const LeNodeActions *act);
-static void listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer);
+static void keys_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer);
 
 static void
 feed(LeWorker *w, LeNodeInput *input)
@@ -109,7 +109,7 @@ remember_session(LeWorker *w, const char *session)
 }
 
 static void
-created(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
+session_created(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	if (stale(w, flight))
 		return;
@@ -120,7 +120,7 @@ created(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 
 /* The session is as asked for; the place of the keys must be, too. */
 static void
-verified(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
+session_verified(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	if (stale(w, flight))
 		return;
@@ -248,7 +248,7 @@ next_page(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 
 	if (answer->page == NULL)
 		return false;
-	next = le_flight_new(LE_OP_LIST_HELD, listed);
+	next = le_flight_new(LE_OP_LIST_HELD, keys_listed);
 	next->op.page = le_flight_string(next, answer->page);
 	old = MemoryContextSwitchTo(next->context);
 	next->earlier = keep_held(flight->earlier, answer);
@@ -258,7 +258,7 @@ next_page(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 }
 
 static void
-listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
+keys_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeNodeInput input = {.kind = LE_NODE_IN_LISTED};
 	List	   *held;
@@ -349,11 +349,11 @@ send_requests(LeWorker *w, const LeNodeActions *act)
 		LeOpKind	kind;
 		LeFlightDone done;
 	}			steps[] = {
-		{LE_NODE_SEND_CREATE, LE_OP_CREATE_SESSION, created},
-		{LE_NODE_SEND_VERIFY, LE_OP_VERIFY_SESSION, verified},
+		{LE_NODE_SEND_CREATE, LE_OP_CREATE_SESSION, session_created},
+		{LE_NODE_SEND_VERIFY, LE_OP_VERIFY_SESSION, session_verified},
 		{LE_NODE_SEND_REGISTER, LE_OP_REGISTER_NODE, step_answered},
 		{LE_NODE_SEND_RENEW, LE_OP_RENEW_SESSION, renewal_answered},
-		{LE_NODE_SEND_LIST, LE_OP_LIST_HELD, listed},
+		{LE_NODE_SEND_LIST, LE_OP_LIST_HELD, keys_listed},
 		{LE_NODE_SEND_DESTROY, LE_OP_DESTROY_SESSION, step_answered},
 		{LE_NODE_SEND_REVOKE, LE_OP_REVOKE_NODE, step_answered},
 		{LE_NODE_SEND_FORGET, LE_OP_FORGET_NODE, step_answered},
@@ -546,7 +546,7 @@ le_session_unwant(LeWorker *w)
 }
 
 static void
-want(LeWorker *w)
+want_session(LeWorker *w)
 {
 	LeStoreSession *session = w->session;
 
@@ -563,7 +563,7 @@ static void
 hear_wishes(LeWorker *w)
 {
 	if (le_take_session_wish(w->wishes))
-		want(w);
+		want_session(w);
 	if (le_take_proof_wish(w->wishes))
 		feed_kind(w, LE_NODE_IN_PROVE_NOW);
 }
@@ -574,7 +574,7 @@ leave_if_idle(LeWorker *w)
 	LeStoreSession *session = w->session;
 
 	if (le_elect_need_session(w))
-		want(w);
+		want_session(w);
 	else if (!session->node->wanted)
 		session->idle_since = 0;
 	else if (session->idle_since == 0)

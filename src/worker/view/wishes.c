@@ -63,7 +63,7 @@ le_wish_fresh_nodes(LeWishes *wishes)
 }
 
 static bool
-take(bool *wish)
+take_wish(bool *wish)
 {
 	bool		wished = *wish;
 
@@ -74,13 +74,13 @@ take(bool *wish)
 bool
 le_take_session_wish(LeWishes *wishes)
 {
-	return take(&wishes->session);
+	return take_wish(&wishes->session);
 }
 
 bool
 le_take_proof_wish(LeWishes *wishes)
 {
-	return take(&wishes->proof);
+	return take_wish(&wishes->proof);
 }
 
 /* 0: nobody wants the nodes listed sooner than planned. */
@@ -90,7 +90,7 @@ le_take_nodes_wish(LeWishes *wishes, bool *fresh)
 	le_time		by = wishes->nodes_by;
 
 	wishes->nodes_by = 0;
-	*fresh = take(&wishes->fresh);
+	*fresh = take_wish(&wishes->fresh);
 	return by;
 }
 

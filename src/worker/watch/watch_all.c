@@ -481,7 +481,7 @@ may_tell(LeWorker *w)
 
 /* Tell the others news that went with no write. */
 static void
-tell(LeWorker *w)
+tell_news(LeWorker *w)
 {
 	LeWatchAll *watch_all = w->watch_all;
 	LeFlight   *flight;
@@ -627,7 +627,7 @@ hear_wish(LeWorker *w)
 /* ---- timers ---- */
 
 static bool
-needed(LeWorker *w)
+is_watch_needed(LeWorker *w)
 {
 	return le_configured_store()->watching == LE_WATCH_ALL &&
 		le_session_live() && le_elect_need_watch(w);
@@ -656,8 +656,8 @@ le_watch_all_run_timers(LeWorker *w)
 	le_time		now = le_now();
 
 	hear_wish(w);
-	tell(w);
-	if (!needed(w))
+	tell_news(w);
+	if (!is_watch_needed(w))
 		return;
 	if (watch_all->watch.epoch != le_table->node.epoch)
 		start_anew(w);
@@ -681,7 +681,7 @@ le_watch_all_timer(LeWorker *w)
 
 	if (may_tell(w) && le_gossip_timer(w->gossip) != 0)
 		next = Max(le_gossip_timer(w->gossip), watch_all->telling.next_at);
-	if (!needed(w))
+	if (!is_watch_needed(w))
 		return next;
 	if (watch_all->watch.showing.under_way)
 		next = le_now();

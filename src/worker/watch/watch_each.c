@@ -129,7 +129,7 @@ park(LeWorker *w, int i, int watched)
 }
 
 static bool
-is_due(LeWorker *w, int i, le_time now)
+is_wait_due(LeWorker *w, int i, le_time now)
 {
 	LeWatchEach *watch_each = w->watch_each;
 
@@ -138,7 +138,7 @@ is_due(LeWorker *w, int i, le_time now)
 }
 
 static bool
-needed(void)
+is_wait_needed(void)
 {
 	return le_configured_store()->watching == LE_WATCH_EACH &&
 		le_session_live();
@@ -152,12 +152,12 @@ le_watch_each_run_timers(LeWorker *w)
 	le_time		now = le_now();
 	int			watched;
 
-	if (!needed() || (watched = count_watched()) == 0)
+	if (!is_wait_needed() || (watched = count_watched()) == 0)
 		return;
 	for (int k = 0; k < le_table->nused && watch_each->parked < most; k++)
 	{
 		watch_each->turn = (watch_each->turn + 1) % le_table->nused;
-		if (is_due(w, watch_each->turn, now))
+		if (is_wait_due(w, watch_each->turn, now))
 			park(w, watch_each->turn, watched);
 	}
 }
@@ -169,7 +169,8 @@ le_watch_each_timer(LeWorker *w)
 	le_time		next = 0;
 	le_time		now = le_now();
 
-	if (!needed() || watch_each->parked >= le_configured_store()->max_parked)
+	if (!is_wait_needed() || watch_each->parked >=
+		le_configured_store()->max_parked)
 		return 0;
 	for (int i = 0; i < le_table->nused; i++)
 		if (to_be_watched(i) && !watch_each->polls[i].parked)

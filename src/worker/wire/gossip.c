@@ -272,7 +272,7 @@ le_gossip_attach(LeGossiper *gossip, LeOp *op)
 
 /* The writes with this number were applied.  False: they are not listed. */
 static bool
-settle(LeGossiper *gossip, uint64 number, const LeAnswer *answer)
+note_applied(LeGossiper *gossip, uint64 number, const LeAnswer *answer)
 {
 	int			part = 0;
 
@@ -333,7 +333,7 @@ le_gossip_landed(LeGossiper *gossip, const LeOp *op, const LeAnswer *answer)
 	{
 		if (op->kind == LE_OP_TELL_NEWS)
 			;					/* no new fact */
-		else if (settle(gossip, number, answer))
+		else if (note_applied(gossip, number, answer))
 			note_fact(gossip);
 		else
 			begin_with_gap(gossip);

@@ -164,7 +164,7 @@ watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 }
 
 static int
-set_timer(CURLM *m, long ms, void *arg)
+set_pool_timer(CURLM *m, long ms, void *arg)
 {
 	Pool	   *pool = arg;
 
@@ -368,7 +368,7 @@ le_http_start(LeWorker *w, const int connections[LE_NLANES])
 		http->pools[i].epoll_fd = http->epoll_fd;
 		curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
 		curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, &http->pools[i]);
-		curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, set_timer);
+		curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, set_pool_timer);
 		curl_multi_setopt(multi, CURLMOPT_TIMERDATA, &http->pools[i]);
 		curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, kept[i]);
 	}
@@ -827,7 +827,7 @@ le_http_push(LeWorker *w)
 
 /* Tell libcurl which sockets are ready and what time it is. */
 static void
-drive(LeWorker *w)
+drive_libcurl(LeWorker *w)
 {
 	LeHttp	   *http = w->http;
 	struct epoll_event events[32];
@@ -919,7 +919,7 @@ enforce_limits(LeWorker *w, le_time now)
  * call left behind comes here again when its look-up is over.
  */
 static void
-settle(LeWorker *w, Call *call)
+settle_call(LeWorker *w, Call *call)
 {
 	if (call->left_behind && !call->handed_out)
 	{
@@ -942,9 +942,9 @@ le_http_run(LeWorker *w)
 {
 	LeHttp	   *http = w->http;
 
-	drive(w);
+	drive_libcurl(w);
 	enforce_limits(w, le_now());
 	while (!dlist_is_empty(&http->finished))
-		settle(w, dlist_container(Call, node,
-								  dlist_pop_head_node(&http->finished)));
+		settle_call(w, dlist_container(Call, node,
+									   dlist_pop_head_node(&http->finished)));
 }

@@ -124,7 +124,7 @@ read_secret(LeSecrets *secrets, const char *path, char *secret, size_t size)
 }
 
 static void
-forget(char **secret)
+forget_secret(char **secret)
 {
 	if (*secret == NULL)
 		return;
@@ -134,9 +134,9 @@ forget(char **secret)
 }
 
 static void
-keep(char **secret, const char *value)
+keep_secret(char **secret, const char *value)
 {
-	forget(secret);
+	forget_secret(secret);
 	if (value[0] != '\0')
 		*secret = MemoryContextStrdup(TopMemoryContext, value);
 }
@@ -241,7 +241,7 @@ le_secret_is_in_file(LeSecrets *secrets)
 
 /* If the file cannot be used, the last secret stays. */
 static void
-load(LeSecrets *secrets)
+load_token_file(LeSecrets *secrets)
 {
 	char		secret[LE_MAX_SECRET_LEN];
 
@@ -249,14 +249,14 @@ load(LeSecrets *secrets)
 		read_secret(secrets, file_name(), secret, sizeof(secret)))
 	{
 		secrets->complaint[0] = '\0';
-		keep(&secrets->of_file, secret);
+		keep_secret(&secrets->of_file, secret);
 	}
 	explicit_bzero(secret, sizeof(secret));
 }
 
 /* A secret other than before gets a new number. */
 static void
-compare(LeSecrets *secrets, char *before)
+number_secret(LeSecrets *secrets, char *before)
 {
 	bool		same = secrets->of_file == NULL || before == NULL ?
 		secrets->of_file == before : strcmp(secrets->of_file, before) == 0;
@@ -264,7 +264,7 @@ compare(LeSecrets *secrets, char *before)
 	if (!same && !is_fetched(secrets))
 		secrets->number++;
 	log_change(secrets, file_name(), before);
-	forget(&before);
+	forget_secret(&before);
 }
 
 /*
@@ -277,13 +277,13 @@ le_secret_read_again(LeSecrets *secrets)
 	char	   *before = secrets->of_file == NULL ? NULL :
 		MemoryContextStrdup(TopMemoryContext, secrets->of_file);
 
-	load(secrets);
-	compare(secrets, before);
+	load_token_file(secrets);
+	number_secret(secrets, before);
 }
 
 /* At start and reload: a file that cannot be used counts as empty. */
 static void
-read_file(LeSecrets *secrets)
+read_token_file(LeSecrets *secrets)
 {
 	char	   *before = secrets->of_file;
 
@@ -292,11 +292,11 @@ read_file(LeSecrets *secrets)
 	if (file_name()[0] != '\0')
 	{
 		warn_of_mode("token", file_name());
-		load(secrets);
+		load_token_file(secrets);
 		if (secrets->of_file != NULL)
 			warn_of_transport();
 	}
-	compare(secrets, before);
+	number_secret(secrets, before);
 }
 
 /* Judge the file's secret by its own contents.  False: they say nothing.  The
@@ -315,7 +315,7 @@ le_secret_judge(LeSecrets *secrets, LeFinding *finding)
 
 /* Log each fault of the secret once. */
 static void
-judge(LeSecrets *secrets)
+judge_file(LeSecrets *secrets)
 {
 	LeFinding	finding;
 	bool		bad = le_secret_judge(secrets, &finding) &&
@@ -349,7 +349,7 @@ le_secret_configure(LeSecrets *secrets)
 	warn_of_tls(secrets);
 	if (strcmp(secrets->identity, configured_identity()) != 0)
 	{
-		forget(&secrets->fetched);
+		forget_secret(&secrets->fetched);
 		strlcpy(secrets->identity, configured_identity(),
 				sizeof(secrets->identity));
 		secrets->number++;
@@ -363,9 +363,9 @@ le_secret_configure(LeSecrets *secrets)
 		secrets->due_at = le_now();
 	else if (!is_fetched(secrets))
 		secrets->due_at = 0;
-	read_file(secrets);
+	read_token_file(secrets);
 	secrets->judged[0] = '\0';
-	judge(secrets);
+	judge_file(secrets);
 }
 
 /* NULL: there is none. */
@@ -416,7 +416,7 @@ le_secret_missing(LeSecrets *secrets)
 void
 le_secret_fetched(LeSecrets *secrets, const char *secret, le_duration lasts)
 {
-	keep(&secrets->fetched, secret);
+	keep_secret(&secrets->fetched, secret);
 	secrets->number++;
 	secrets->fetched_at = le_now();
 	secrets->due_at = lasts == 0 ? 0 :
@@ -464,7 +464,7 @@ le_secret_refused(LeSecrets *secrets, uint32 which)
 		le_secret_read_again(secrets);
 		if (which == secrets->number)
 			return LE_SECRET_GIVE_UP;
-		judge(secrets);
+		judge_file(secrets);
 		return LE_SECRET_AGAIN;
 	}
 	if (secrets->fetched != NULL && secrets->refused == secrets->number)
@@ -489,7 +489,7 @@ void
 le_secret_run_timers(LeSecrets *secrets)
 {
 	if (secrets->judge_at != 0 && le_now() >= secrets->judge_at)
-		judge(secrets);
+		judge_file(secrets);
 }
 
 le_time

@@ -73,7 +73,7 @@ le_servers_configure(LeWorker *w, const char *urls)
 }
 
 static Server *
-find(LeWorker *w, LeServerRef ref)
+find_server(LeWorker *w, LeServerRef ref)
 {
 	LeServers  *servers = w->servers;
 
@@ -126,7 +126,7 @@ le_server_pick(LeWorker *w, unsigned *tried, LeServerRef *server)
 const char *
 le_server_url(LeWorker *w, LeServerRef ref)
 {
-	const Server *server = find(w, ref);
+	const Server *server = find_server(w, ref);
 
 	return server == NULL ? "" : server->url;
 }
@@ -145,7 +145,7 @@ le_server_place(LeWorker *w)
 void
 le_server_failed(LeWorker *w, LeServerRef ref, const char *why)
 {
-	Server	   *server = find(w, ref);
+	Server	   *server = find_server(w, ref);
 	bool		news;
 
 	if (server == NULL)
@@ -168,7 +168,7 @@ le_server_failed(LeWorker *w, LeServerRef ref, const char *why)
 void
 le_server_answered(LeWorker *w, LeServerRef ref)
 {
-	Server	   *server = find(w, ref);
+	Server	   *server = find_server(w, ref);
 
 	if (server == NULL || !server->failed)
 		return;
@@ -185,7 +185,7 @@ static void
 probe_answered(LeWorker *w, void *arg, const LeHttpResponse *response)
 {
 	LeServerRef *ref = arg;
-	Server	   *server = find(w, *ref);
+	Server	   *server = find_server(w, *ref);
 
 	if (server != NULL)
 	{
