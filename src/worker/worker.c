@@ -47,7 +47,6 @@
 #include "worker/jobs/claim_take.h"
 #include "worker/jobs/claims.h"
 #include "worker/jobs/job_scan.h"
-#include "worker/lead/brief.h"
 #include "worker/lead/candidacy.h"
 #include "worker/lead/elect.h"
 #include "worker/lead/elect_all.h"
@@ -55,6 +54,7 @@
 #include "worker/lead/grants.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/renew.h"
+#include "worker/lead/roster.h"
 #include "worker/lead/session.h"
 #include "worker/view/cache.h"
 #include "worker/view/eligible.h"
@@ -380,7 +380,7 @@ new_worker(const LeLimits *limits)
 	w->eligibility = le_eligibility_new();
 	w->cache = le_cache_new();
 	w->pendings = le_pendings_new();
-	w->briefs = le_briefs_new();
+	w->roster = le_roster_new();
 	w->candidacies = le_candidacies_new();
 	w->grants = le_grants_new();
 	w->elect_timers = le_elect_timers_new();

@@ -15,6 +15,7 @@
 
 #include "access/xlog.h"
 #include "lib/ilist.h"
+#include "lib/pairingheap.h"
 #include "libpq/pqsignal.h"
 #include "nodes/pg_list.h"
 #include "postmaster/bgworker.h"
@@ -605,6 +606,41 @@ le_each_campaign(void (*act) (const char *election, void *arg), void *arg)
 	for (int e = 0; e < sim.nelections; e++)
 		if ((sim_node->campaigns >> e) & 1)
 			act(name_of_election(e), arg);
+}
+
+/* ---- a heap of few: a list, of which the first is looked for ---- */
+
+void
+pairingheap_add(pairingheap *heap, pairingheap_node *node)
+{
+	node->next_sibling = heap->ph_root;
+	node->prev_or_parent = NULL;
+	if (heap->ph_root != NULL)
+		heap->ph_root->prev_or_parent = node;
+	heap->ph_root = node;
+}
+
+void
+pairingheap_remove(pairingheap *heap, pairingheap_node *node)
+{
+	if (node->prev_or_parent != NULL)
+		node->prev_or_parent->next_sibling = node->next_sibling;
+	else
+		heap->ph_root = node->next_sibling;
+	if (node->next_sibling != NULL)
+		node->next_sibling->prev_or_parent = node->prev_or_parent;
+}
+
+pairingheap_node *
+pairingheap_first(pairingheap *heap)
+{
+	pairingheap_node *first = heap->ph_root;
+
+	for (pairingheap_node *node = first; node != NULL;
+		 node = node->next_sibling)
+		if (heap->ph_compare(node, first, heap->ph_arg) > 0)
+			first = node;
+	return first;
 }
 
 /* Lists only grow here; old arrays go with their context. */

@@ -71,7 +71,7 @@ typedef struct LeWorker
 
 	/* lead */
 	struct LePendingList *pendings;
-	struct LeBrief *briefs;
+	struct LeRoster *roster;
 	struct LeCandidacies *candidacies;
 	struct LeGrants *grants;
 	int			refused_slot;	/* key_op.c: the last that was asked again */

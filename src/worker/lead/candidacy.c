@@ -15,9 +15,9 @@
 #include "shmem/clock.h"
 #include "shmem/progress.h"
 #include "worker/disk/tokens.h"
-#include "worker/lead/brief.h"
 #include "worker/lead/candidacy.h"
 #include "worker/lead/pending.h"
+#include "worker/lead/roster.h"
 #include "worker/view/eligible.h"
 #include "worker/view/wishes.h"
 
@@ -110,18 +110,18 @@ le_pause_campaign(LeWorker *w, LeSlot *slot, le_duration how_long)
 static bool
 refused_all(LeWorker *w)
 {
-	bool		any = false;
+	const LeRoster *roster = w->roster;
+	bool		any = roster->too_low.n > 0;
 
-	for (int i = 0; i < le_table->nused; i++)
+	if (roster->held.n > 0)
+		return false;
+	le_foreach_slot(i, &roster->active)
 	{
 		const LeSlot *slot = le_slot(i);
 
-		if (w->briefs[i].has_term)
-			return false;
-		if (!w->briefs[i].token_refused &&
-			(!w->briefs[i].active || !slot->election.wanted))
+		if (le_set_has(&roster->too_low, i) || !slot->election.wanted)
 			continue;
-		if (!w->briefs[i].token_refused && !slot->refused)
+		if (!slot->refused)
 			return false;
 		any = true;
 	}

@@ -23,12 +23,12 @@
 #include "shmem/progress.h"
 #include "shmem/stats.h"
 #include "worker/disk/tokens.h"
-#include "worker/lead/brief.h"
 #include "worker/lead/candidacy.h"
 #include "worker/lead/elect.h"
 #include "worker/lead/grants.h"
 #include "worker/lead/key_op.h"
 #include "worker/lead/pending.h"
+#include "worker/lead/roster.h"
 #include "worker/lead/term.h"
 #include "worker/view/cache.h"
 #include "worker/view/eligible.h"
@@ -147,7 +147,7 @@ le_elect_seen(LeWorker *w, LeSlot *slot, const LeKey *key, uint64 as_of)
 		le_elect_begin_terms(w);	/* their log needs the old holder */
 	le_make_view(w, &view, key, as_of);
 	le_note_holder(w, slot, key, &view);
-	le_brief_refresh(w->briefs, slot);	/* refused_token may be 0 now */
+	le_roster_update(w->roster, slot);	/* refused_token may be 0 now */
 	if (!le_election_has_term(&slot->election))
 		slot->rev = key == NULL ? 0 : key->rev;
 	if (!le_session_live())
@@ -385,7 +385,7 @@ step(LeWorker *w, LeSlot *slot, LeInput *input)
 	if (le_pass_verdict(w, slot, &act, answered) &&
 		slot->election.state == LE_WAITING)
 		next = LE_IN_WANT;
-	le_brief_refresh(w->briefs, slot);
+	le_roster_update(w->roster, slot);
 	if (act.verdict == LE_SAY_TOKEN_WENT_BACK)
 		le_tell_fitness(w);
 	return next;
@@ -402,7 +402,7 @@ le_elect_input(LeWorker *w, LeSlot *slot, LeInput *input)
 
 		next = step(w, slot, &following);
 	}
-	if (le_waits_for_holder(w->briefs, le_slot_number(slot)))
+	if (le_waits_for_holder(w->roster, le_slot_number(slot)))
 		le_wish_nodes(w->wishes, le_table->node.timing.lease / 4);
 }
 
@@ -452,7 +452,7 @@ begin_term(LeWorker *w, LeSlot *slot, uint32 answered)
 	{
 		le_begin_term(w, slot, now);
 		(void) le_pass_verdict(w, slot, &act, answered);
-		le_brief_refresh(w->briefs, slot);
+		le_roster_update(w->roster, slot);
 	}
 	le_elect_advance(w, slot);
 }
@@ -471,7 +471,7 @@ void
 le_elect_renewal_sent(LeWorker *w, LeSlot *slot)
 {
 	le_election_renewal_sent(&slot->election);
-	le_brief_refresh(w->briefs, slot);
+	le_roster_update(w->roster, slot);
 }
 
 /* The renewal got no turn and was not sent: it is due as before. */
@@ -479,14 +479,14 @@ void
 le_elect_renewal_unsent(LeWorker *w, LeSlot *slot)
 {
 	le_election_renewal_unsent(&slot->election);
-	le_brief_refresh(w->briefs, slot);
+	le_roster_update(w->roster, slot);
 }
 
 void
 le_elect_renew_now(LeWorker *w, LeSlot *slot)
 {
 	le_election_renew_now(&slot->election, le_now());
-	le_brief_refresh(w->briefs, slot);
+	le_roster_update(w->roster, slot);
 }
 
 /* ---- questions of backends ---- */
@@ -500,14 +500,14 @@ le_elect_drain(LeWorker *w, LeSlot *slot, le_duration patience,
 			   le_duration grace)
 {
 	LeInput		input = {.kind = LE_IN_DRAIN};
-	const LeBrief *brief = &w->briefs[le_slot_number(slot)];
-	bool		told = brief->draining;
+	const LeSlotSet *draining = &w->roster->draining;
+	bool		told = le_set_has(draining, le_slot_number(slot));
 
 	input.until = le_now() + patience + grace;
 	slot->drain_grace = grace;
 	le_elect_input(w, slot, &input);
 	le_elect_advance(w, slot);
-	if (brief->draining && !told)
+	if (le_set_has(draining, le_slot_number(slot)) && !told)
 		ereport(LOG,
 				(errmsg("giving up election \"%s\" with fencing token " UINT64_FORMAT " when the transactions bound to it are done",
 						slot->name, slot->election.token),
@@ -557,7 +557,7 @@ le_elect_set_campaign(LeWorker *w, LeSlot *slot, bool campaign,
 		p->within = within;
 	if (campaign && slot->candidate == LE_OWNER_NODE)
 		p->candidate_within = within;
-	le_brief_refresh(w->briefs, slot);
+	le_roster_update(w->roster, slot);
 }
 
 /* A later caller relies on the term, with a progress_within of its own. */
@@ -565,7 +565,7 @@ void
 le_elect_shorten_progress(LeWorker *w, LeSlot *slot, le_duration within)
 {
 	le_progress_shorten(le_slot_number(slot), within);
-	le_brief_refresh(w->briefs, slot);
+	le_roster_update(w->roster, slot);
 }
 
 /*
@@ -584,7 +584,7 @@ le_elect_slot(LeWorker *w, const char *election)
 	{
 		le_stat_forget(le_slot_number(slot));
 		le_progress_forget(le_slot_number(slot));
-		le_brief_refresh(w->briefs, slot);
+		le_roster_update(w->roster, slot);
 	}
 	slot->election.token_floor = Max(slot->election.token_floor,
 									 le_token_floor(w->tokens, election));

@@ -13,11 +13,11 @@
 #include "shmem/clock.h"
 #include "shmem/stats.h"
 #include "worker/disk/tokens.h"
-#include "worker/lead/brief.h"
 #include "worker/lead/candidacy.h"
 #include "worker/lead/elect.h"
 #include "worker/lead/elect_all.h"
 #include "worker/lead/pending.h"
+#include "worker/lead/roster.h"
 #include "worker/view/eligible.h"
 
 /* A proof moved the deadline of every term; 0 ends all belief. */
@@ -29,12 +29,10 @@ le_elect_deadline(LeWorker *w, le_time deadline)
 	if (le_configured_store()->key_leases)
 		return;					/* each has a deadline of its own */
 
-	for (int i = 0; i < le_table->nused; i++)
+	le_foreach_slot(i, &w->roster->held)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		if (!w->briefs[i].has_term)
-			continue;
 		pg_atomic_write_u64(&slot->deadline, deadline);
 		slot->renewed_at = now;
 	}
@@ -56,7 +54,7 @@ mark_configured(const char *election, void *arg)
 	else
 	{
 		slot->configured = true;
-		le_brief_refresh(w->briefs, slot);
+		le_roster_update(w->roster, slot);
 	}
 }
 
@@ -85,7 +83,7 @@ sweep_configured(LeWorker *w)
 		if (!slot->configured || named[i])
 			continue;
 		slot->configured = false;
-		le_brief_refresh(w->briefs, slot);
+		le_roster_update(w->roster, slot);
 		if (le_owner_of(slot) == LE_OWNER_NODE && !slot->campaign)
 			le_elect_give_up(w, slot);
 	}
@@ -105,8 +103,8 @@ le_elect_refresh(LeWorker *w)
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		/* progress_within may have changed */
-		le_brief_refresh(w->briefs, le_slot(i));
-		if (!w->candidacies->may_lead && w->briefs[i].has_term)
+		le_roster_update(w->roster, le_slot(i));
+		if (!w->candidacies->may_lead && le_set_has(&w->roster->held, i))
 			le_elect_give_up(w, le_slot(i));
 		le_elect_advance(w, le_slot(i));
 	}
@@ -120,9 +118,8 @@ le_elect_refresh(LeWorker *w)
 void
 le_elect_recheck(LeWorker *w)
 {
-	for (int i = 0; i < le_table->nused; i++)
-		if (w->briefs[i].active)
-			le_elect_advance(w, le_slot(i));
+	le_foreach_slot(i, &w->roster->active)
+		le_elect_advance(w, le_slot(i));
 }
 
 /*
@@ -140,7 +137,7 @@ le_elect_moved(LeWorker *w)
 		slot->election.refused_until = 0;
 		slot->campaign_after = 0;
 		slot->refused_token = 0;
-		le_brief_refresh(w->briefs, slot);
+		le_roster_update(w->roster, slot);
 	}
 }
 
@@ -164,17 +161,17 @@ pick(int i, int n, int *numbers, const char **names)
 int
 le_elect_pick_held(LeWorker *w, int max, int *numbers, const char **names)
 {
+	const LeSlotSet *held = &w->roster->held;
 	int			n = 0;
-	int			total = le_table->nused;
 
-	for (int i = 0; i < total && n < max; i++)
-		if (w->briefs[i].has_term && le_renewal_asked(w, i))
+	for (int i = le_set_next(held, -1); i >= 0 && n < max;
+		 i = le_set_next(held, i))
+		if (le_renewal_asked(w, i))
 			n = pick(i, n, numbers, names);
-	for (int k = 0; k < total && n < max; k++)
+	for (int k = held->n; k > 0 && n < max; k--)
 	{
-		w->proved_slot = (w->proved_slot + 1) % total;
-		if (w->briefs[w->proved_slot].has_term)
-			n = pick(w->proved_slot, n, numbers, names);
+		w->proved_slot = le_set_after(held, w->proved_slot);
+		n = pick(w->proved_slot, n, numbers, names);
 	}
 	return n;
 }
@@ -195,23 +192,12 @@ le_elect_count_proof(LeWorker *w, le_time sent, LeOutcome outcome,
 {
 	if (le_configured_store()->key_leases)
 		return;					/* it exists in name only */
-	for (int i = 0; i < le_table->nused; i++)
+	le_foreach_slot(i, &w->roster->held)
 	{
-		if (!w->briefs[i].has_term)
-			continue;
 		le_stat_answer(i, sent, outcome);
 		if (renewed)
 			le_stat_count_slot(i, LE_STAT_RENEWALS);
 	}
-}
-
-bool
-le_elect_any_renewal_due(LeWorker *w, le_time now)
-{
-	for (int i = 0; i < le_table->nused; i++)
-		if (w->briefs[i].renew_at != 0 && now >= w->briefs[i].renew_at)
-			return true;
-	return false;
 }
 
 /* ---- needs of all elections ---- */
@@ -220,10 +206,10 @@ le_elect_any_renewal_due(LeWorker *w, le_time now)
 bool
 le_elect_need_session(LeWorker *w)
 {
-
-	for (int i = 0; i < le_table->nused; i++)
-		if (w->briefs[i].active ||
-			(w->briefs[i].candidate && le_sought(w, le_slot(i))))
+	if (w->roster->active.n > 0)
+		return true;
+	le_foreach_slot(i, &w->roster->candidates)
+		if (le_sought(w, le_slot(i)))
 			return true;
 	return le_any_seeker(w, le_sought);
 }
@@ -232,19 +218,14 @@ le_elect_need_session(LeWorker *w)
 bool
 le_elect_need_watch(LeWorker *w)
 {
-	if (w->candidacies->list_by != 0)
-		return true;
-	for (int i = 0; i < le_table->nused; i++)
-		if (w->briefs[i].active)
-			return true;
-	return false;
+	return w->candidacies->list_by != 0 || w->roster->active.n > 0;
 }
 
 bool
 le_elect_waits_for_holder(LeWorker *w)
 {
-	for (int i = 0; i < le_table->nused; i++)
-		if (le_waits_for_holder(w->briefs, i))
+	le_foreach_slot(i, &w->roster->waiting)
+		if (le_waits_for_holder(w->roster, i))
 			return true;
 	return false;
 }
@@ -253,10 +234,7 @@ le_elect_waits_for_holder(LeWorker *w)
 bool
 le_elect_any_waiting(LeWorker *w)
 {
-	for (int i = 0; i < le_table->nused; i++)
-		if (w->briefs[i].waiting)
-			return true;
-	return false;
+	return w->roster->waiting.n > 0;
 }
 
 /* ---- shutdown ---- */
@@ -274,9 +252,9 @@ le_elect_release_all(LeWorker *w, bool patiently)
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		le_slot(i)->hold_off_until = le_now() + 3600 * LE_SEC;
-		if (w->briefs[i].has_term)
+		if (le_set_has(&w->roster->held, i))
 			le_elect_drain(w, le_slot(i), patience, time / 4);
-		else if (w->briefs[i].active)
+		else if (le_set_has(&w->roster->active, i))
 			le_elect_feed(w, le_slot(i), LE_IN_UNWANT);
 	}
 }
@@ -284,8 +262,5 @@ le_elect_release_all(LeWorker *w, bool patiently)
 bool
 le_elect_all_released(LeWorker *w)
 {
-	for (int i = 0; i < le_table->nused; i++)
-		if (w->briefs[i].active)
-			return false;
-	return true;
+	return w->roster->active.n == 0;
 }

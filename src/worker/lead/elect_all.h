@@ -27,7 +27,6 @@ extern void le_elect_proved(LeWorker *w, le_time sent, const int *slots,
 							int n);
 extern void le_elect_count_proof(LeWorker *w, le_time sent, LeOutcome outcome,
 								 bool renewed);
-extern bool le_elect_any_renewal_due(LeWorker *w, le_time now);
 
 /* needs of all elections */
 extern bool le_elect_need_session(LeWorker *w);

@@ -17,13 +17,13 @@
 #include "shmem/clock.h"
 #include "shmem/progress.h"
 #include "worker/disk/tokens.h"
-#include "worker/lead/brief.h"
 #include "worker/lead/candidacy.h"
 #include "worker/lead/elect.h"
 #include "worker/lead/elect_all.h"
 #include "worker/lead/elect_timers.h"
 #include "worker/lead/grants.h"
 #include "worker/lead/pending.h"
+#include "worker/lead/roster.h"
 #include "worker/view/cache.h"
 #include "worker/view/eligible.h"
 #include "worker/view/key_view.h"
@@ -155,32 +155,57 @@ static void
 run_slot_timer(LeWorker *w, int i, le_time now)
 {
 	LeSlot	   *slot = le_slot(i);
+	LeElection *e = &slot->election;
+	le_time		progress_due;
 
-	if (w->briefs[i].deadline != 0 && now >= w->briefs[i].deadline)
+	if (e->deadline != 0 && now >= e->deadline)
 	{
 		le_elect_feed(w, slot, LE_IN_EXPIRED);
 		le_elect_advance(w, slot);
 	}
-	if (w->briefs[i].timer != 0 && now >= w->briefs[i].timer)
+	if (e->timer_at != 0 && now >= e->timer_at)
 	{
 		bool		outlasted = commit_outlasts_drain(slot);
 
-		slot->election.timer_at = outlasted ? now + DRAIN_POLL : 0;
-		le_brief_refresh(w->briefs, slot);
+		e->timer_at = outlasted ? now + DRAIN_POLL : 0;
+		le_roster_update(w->roster, slot);
 		if (outlasted)
 			le_elect_advance(w, slot);
-		else if (slot->election.state != LE_WAITING)
+		else if (e->state != LE_WAITING)
 			le_elect_feed(w, slot, LE_IN_TIMER);
 		else if (le_session_live())
 			look_at_key_again(w, slot);	/* if not, le_elect_node_live() asks
 									 * again */
 	}
-	if (w->briefs[i].progress_due != 0 && now >= w->briefs[i].progress_due)
-	{
-		le_brief_refresh(w->briefs, slot);
-		if (w->briefs[i].progress_due != 0 && now >= w->briefs[i].progress_due)
-			give_up_useless(w, slot);
-	}
+	progress_due = le_progress_due(i);
+	if (progress_due != 0 && now >= progress_due)
+		give_up_useless(w, slot);
+	le_roster_update(w->roster, slot);
+}
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	return *(const int *) a - *(const int *) b;
+}
+
+/* In the order of their slots, each once in a turn. */
+static void
+run_slot_timers(LeWorker *w, le_time now)
+{
+	int		   *due;
+	int			n = 0;
+
+	if (le_roster_timer(w->roster) == 0 || le_roster_timer(w->roster) > now)
+		return;
+	due = palloc(le_table->nused * sizeof(int));
+	while ((due[n] = le_roster_take_due(w->roster, now)) >= 0)
+		if (++n == le_table->nused)
+			break;
+	qsort(due, n, sizeof(int), compare_numbers);
+	for (int k = 0; k < n; k++)
+		run_slot_timer(w, due[k], now);
+	pfree(due);
 }
 
 static void
@@ -220,13 +245,10 @@ le_elect_run_timers(LeWorker *w)
 		le_elect_refresh(w);
 	if (w->candidacies->list_by != 0 && now >= w->candidacies->list_by)
 		le_elect_listed(w);
-	for (int i = 0; i < le_table->nused; i++)
-		if (w->briefs[i].next != 0 && now >= w->briefs[i].next)
-			run_slot_timer(w, i, now);
+	run_slot_timers(w, now);
 	end_hold_offs(w, now);
-	for (int i = 0; i < le_table->nused; i++)
-		if (w->briefs[i].draining)
-			le_elect_advance(w, le_slot(i));
+	le_foreach_slot(i, &w->roster->draining)
+		le_elect_advance(w, le_slot(i));
 }
 
 le_time
@@ -234,30 +256,25 @@ le_elect_timer(LeWorker *w)
 {
 	LeElectTimers *elect_timers = w->elect_timers;
 	le_time		next = w->candidacies->list_by;
-	bool		campaigning = false;
 
-	le_briefs_check(w->briefs);
+	le_roster_check(w->roster);
 	if (elect_timers->seeking.under_way ||
 		elect_timers->rechecking.under_way || elect_timers->looking.under_way)
 		return le_now();
 
 	if (le_tokens_trouble(w->tokens)[0] != '\0')
 		next = le_earliest(next, elect_timers->tokens_try_at);
-	for (int i = 0; i < le_table->nused; i++)
+	next = le_earliest(next, le_roster_timer(w->roster));
+	if (w->roster->draining.n > 0)
+		next = le_earliest(next, le_now() + DRAIN_POLL);
+	for (int i = 0; w->candidacies->any_pause && i < le_table->nused; i++)
 	{
-		if (w->briefs[i].next != 0 && (next == 0 || w->briefs[i].next < next))
-			next = w->briefs[i].next;
-		if (w->briefs[i].draining)
-			next = le_earliest(next, le_now() + DRAIN_POLL);
-		if (w->candidacies->any_pause)
-		{
-			next = le_earliest(next, le_slot(i)->hold_off_until);
-			next = le_earliest(next, le_slot(i)->campaign_after);
-		}
-		campaigning = campaigning || w->briefs[i].candidate;
+		next = le_earliest(next, le_slot(i)->hold_off_until);
+		next = le_earliest(next, le_slot(i)->campaign_after);
 	}
 	/* Nobody tells a worker that its standby was promoted. */
-	if (campaigning && !w->candidacies->may_lead && RecoveryInProgress())
+	if (w->roster->candidates.n > 0 && !w->candidacies->may_lead &&
+		RecoveryInProgress())
 		next = le_earliest(next, le_now() + LE_SEC);
 	return next;
 }
@@ -282,13 +299,10 @@ void
 le_elect_node_live(LeWorker *w)
 {
 	LeElectTimers *elect_timers = w->elect_timers;
-	int			candidates = 0;
 
 	le_pending_session_live(w);
-	for (int i = 0; i < le_table->nused; i++)
-		candidates += w->briefs[i].candidate ? 1 : 0;
 	w->candidacies->list_by = 0;
-	if (candidates > w->limits->list_from &&
+	if (w->roster->candidates.n > w->limits->list_from &&
 		le_configured_store()->watching == LE_WATCH_ALL)
 		w->candidacies->list_by = le_now() +
 			le_table->node.timing.request_timeout;
@@ -329,9 +343,9 @@ recheck_election(LeWorker *w, int number)
 {
 	LeSlot	   *slot = le_slot(number);
 
-	if (le_waits_for_holder(w->briefs, number))
+	if (le_waits_for_holder(w->roster, number))
 		recheck_holder(w, slot);
-	else if (w->briefs[number].active && slot->election.state == LE_WAITING &&
+	else if (slot->election.state == LE_WAITING &&
 			 slot->election.seen_index != 0)
 		look_at_key_again(w, slot);
 }
@@ -352,8 +366,7 @@ le_elect_recheck_waiting(LeWorker *w)
 static void
 look_at_election(LeWorker *w, int number)
 {
-	if (w->briefs[number].active &&
-		le_slot(number)->election.state == LE_WAITING)
+	if (le_set_has(&w->roster->waiting, number))
 		look_at_key_again(w, le_slot(number));
 }
 
@@ -400,23 +413,20 @@ le_elect_node_ended(LeWorker *w, LeReason reason)
 	 * All belief ends, and the backends concerned are told, before the first
 	 * message about it is written.
 	 */
-	for (int i = 0; i < le_table->nused; i++)
+	le_foreach_slot(i, &w->roster->held)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		if (!w->briefs[i].has_term)
-			continue;
 		pg_atomic_write_u64(&slot->deadline, 0);
 		le_bound_nudge(i, pg_atomic_read_u64(&slot->token),
 					   le_owner_of(slot), false);
 	}
-	for (int i = 0; i < le_table->nused; i++)
+	le_foreach_slot(i, &w->roster->active)
 	{
 		LeInput		input = {.kind = LE_IN_NODE_ENDED};
 
 		input.reason = reason;
-		if (w->briefs[i].active)
-			le_elect_input(w, le_slot(i), &input);
+		le_elect_input(w, le_slot(i), &input);
 	}
 }
 
@@ -431,7 +441,7 @@ resume(LeWorker *w, LeSlot *slot)
 	LeInput		input = {0};
 
 	le_election_resume(e, le_now());
-	le_brief_refresh(w->briefs, slot);
+	le_roster_update(w->roster, slot);
 	switch (e->state)
 	{
 		case LE_ACQUIRING:
@@ -459,7 +469,7 @@ le_elect_start(LeWorker *w)
 	for (int i = 0; i < le_table->nused; i++)
 	{
 		le_elect_settle(w, le_slot(i));
-		le_brief_refresh(w->briefs, le_slot(i));
+		le_roster_update(w->roster, le_slot(i));
 	}
 	le_bound_nudge_all();
 	w->candidacies->any_pause = true;

@@ -18,33 +18,38 @@
 
 struct LeGrants
 {
-	bool		any;
-	uint32		granted[FLEXIBLE_ARRAY_MEMBER]; /* by slot: request of the
-												 * acquire that begins its
-												 * term; 0: none */
+	LeSlotSet	open;
+	uint32	   *answered;		/* by slot, if open: request of the acquire
+								 * that begins its term */
 };
 
 LeGrants *
 le_grants_new(void)
 {
-	return MemoryContextAllocZero(TopMemoryContext,
-								  offsetof(LeGrants, granted) +
-								  le_table->nslots * sizeof(uint32));
+	LeGrants   *grants = MemoryContextAllocZero(TopMemoryContext,
+												sizeof(LeGrants));
+
+	le_set_init(&grants->open, le_table->nslots);
+	grants->answered = MemoryContextAllocZero(TopMemoryContext,
+											  le_table->nslots *
+											  sizeof(uint32));
+	return grants;
 }
 
 void
 le_grant_add(LeWorker *w, const LeSlot *slot, uint32 answered)
 {
-	LeGrants   *grants = w->grants;
+	int			number = le_slot_number(slot);
 
-	grants->granted[le_slot_number(slot)] = answered;
-	grants->any = true;
+	Assert(answered != 0);
+	w->grants->answered[number] = answered;
+	le_set_put(&w->grants->open, number, true);
 }
 
 bool
 le_grant_open(LeWorker *w, const LeSlot *slot)
 {
-	return w->grants->granted[le_slot_number(slot)] != 0;
+	return le_set_has(&w->grants->open, le_slot_number(slot));
 }
 
 /*
@@ -57,29 +62,23 @@ le_grants_settle(LeWorker *w,
 				 void (*begin) (LeWorker *w, LeSlot *slot, uint32 answered),
 				 void (*refuse) (LeWorker *w, LeSlot *slot))
 {
-	LeGrants   *grants = w->grants;
+	LeSlotSet  *open = &w->grants->open;
 	bool		kept;
 
-	if (!grants->any)
+	if (open->n == 0)
 	{
 		(void) le_tokens_keep(w->tokens, false);	/* tokens of other nodes */
 		return;
 	}
-	for (int i = 0; i < le_table->nused; i++)
-		if (grants->granted[i] != 0)
-			le_token_seen(w->tokens, le_slot(i)->name,
-						  le_slot(i)->election.token);
+	le_foreach_slot(i, open)
+		le_token_seen(w->tokens, le_slot(i)->name,
+					  le_slot(i)->election.token);
 	kept = le_tokens_keep(w->tokens, le_configured_store()->between_instances);
-	grants->any = false;
-	for (int i = 0; i < le_table->nused; i++)
+	le_foreach_slot(i, open)
 	{
-		uint32		answered = grants->granted[i];
-
-		grants->granted[i] = 0;
-		if (answered == 0)
-			continue;
+		le_set_put(open, i, false);
 		if (kept)
-			begin(w, le_slot(i), answered);
+			begin(w, le_slot(i), w->grants->answered[i]);
 		else
 			refuse(w, le_slot(i));
 	}
@@ -92,13 +91,9 @@ le_grants_settle(LeWorker *w,
 void
 le_grants_forget(LeWorker *w)
 {
-	LeGrants   *grants = w->grants;
-
-	for (int i = 0; i < le_table->nused; i++)
-		if (grants->granted[i] != 0)
-		{
-			le_pending_unresolved(w, le_slot(i));
-			grants->granted[i] = 0;
-		}
-	grants->any = false;
+	le_foreach_slot(i, &w->grants->open)
+	{
+		le_pending_unresolved(w, le_slot(i));
+		le_set_put(&w->grants->open, i, false);
+	}
 }

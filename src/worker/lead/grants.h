@@ -12,6 +12,7 @@
 
 #include "shmem/leases.h"
 #include "worker/base/context.h"
+#include "worker/base/slot_set.h"
 
 typedef struct LeGrants LeGrants;
 

@@ -10,10 +10,10 @@
 #include "postgres.h"
 
 #include "settings.h"
-#include "worker/lead/brief.h"
 #include "worker/lead/candidacy.h"
 #include "worker/lead/key_op.h"
 #include "worker/lead/pending.h"
+#include "worker/lead/roster.h"
 #include "worker/view/cache.h"
 #include "worker/view/key_view.h"
 
@@ -177,14 +177,11 @@ asked_again(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		le_key_op_note_error(slot, flight, answer);
 }
 
-/* The election waits for another's term: the store refused its acquire. */
+/* The store refused its acquire. */
 static bool
-waits_in_vain(LeWorker *w, int i)
+was_refused(const LeSlot *slot)
 {
-	const LeSlot *slot = le_slot(i);
-
-	return w->briefs[i].active && slot->election.state == LE_WAITING &&
-		slot->refused && slot->refused_kind == LE_OP_ACQUIRE;
+	return slot->refused && slot->refused_kind == LE_OP_ACQUIRE;
 }
 
 /*
@@ -195,17 +192,18 @@ waits_in_vain(LeWorker *w, int i)
 void
 le_ask_refused_again(LeWorker *w)
 {
+	const LeSlotSet *waiting = &w->roster->waiting;
 	int			n = 0;
 
-	for (int k = 0; k < le_table->nused && n < ASKED_AGAIN; k++)
+	for (int k = waiting->n; k > 0 && n < ASKED_AGAIN; k--)
 	{
 		LeFlight   *flight;
 		LeSlot	   *slot;
 
-		w->refused_slot = (w->refused_slot + 1) % le_table->nused;
-		if (!waits_in_vain(w, w->refused_slot))
-			continue;
+		w->refused_slot = le_set_after(waiting, w->refused_slot);
 		slot = le_slot(w->refused_slot);
+		if (!was_refused(slot))
+			continue;
 		flight = le_flight_without_effect(LE_OP_RELEASE, slot->name,
 										  asked_again);
 		flight->slot = w->refused_slot;

@@ -19,6 +19,7 @@
 #include "worker/lead/elect_all.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/renew.h"
+#include "worker/lead/roster.h"
 #include "worker/wire/dispatch.h"
 
 /* Tell the core the outcome for one of the terms. */
@@ -162,23 +163,23 @@ send_batch(LeWorker *w, const Due *due, int n)
 void
 le_renew_run_timers(LeWorker *w)
 {
+	const LeSlotSet *held = &w->roster->held;
+	le_time		next = le_roster_timer(w->roster);
 	le_time		now = le_now();
 	Due		   *due;
-	int			held = 0;
 	int			n = 0;
 	le_duration ahead;
 	int			together = le_configured_store()->max_renewals;
 	int			most = now < w->renew_alone_until ? 1 : together;
 
-	if (!le_configured_store()->key_leases ||
-		!le_elect_any_renewal_due(w, now))
+	/* A renewal that is due has a timer that is due. */
+	if (!le_configured_store()->key_leases || held->n == 0 ||
+		next == 0 || next > now)
 		return;
-	due = palloc(le_table->nused * sizeof(Due));
-	for (int i = 0; i < le_table->nused; i++)
-		held += le_election_has_term(&le_slot(i)->election) ? 1 : 0;
+	due = palloc(held->n * sizeof(Due));
 	ahead = le_table->node.timing.renew_interval /
-		(2 * (1 + (held - 1) / together));
-	for (int i = 0; i < le_table->nused; i++)
+		(2 * (1 + (held->n - 1) / together));
+	le_foreach_slot(i, held)
 	{
 		le_time		at = le_election_renew_at(&le_slot(i)->election);
 

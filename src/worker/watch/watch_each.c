@@ -23,6 +23,7 @@
 
 #include "settings.h"
 #include "worker/lead/elect.h"
+#include "worker/lead/roster.h"
 #include "worker/watch/watch_each.h"
 #include "worker/wire/dispatch.h"
 #include "worker/wire/throttle.h"
@@ -50,22 +51,6 @@ le_watch_each_new(void)
 	return MemoryContextAllocZero(TopMemoryContext,
 								  offsetof(LeWatchEach, polls) +
 								  le_table->nslots * sizeof(Poll));
-}
-
-static bool
-to_be_watched(int i)
-{
-	return le_slot(i)->election.state == LE_WAITING;
-}
-
-static int
-count_watched(void)
-{
-	int			n = 0;
-
-	for (int i = 0; i < le_table->nused; i++)
-		n += to_be_watched(i) ? 1 : 0;
-	return n;
 }
 
 /* A parked wait is followed by another at once.  If the store answers each at
@@ -133,8 +118,7 @@ is_wait_due(LeWorker *w, int i, le_time now)
 {
 	LeWatchEach *watch_each = w->watch_each;
 
-	return to_be_watched(i) && !watch_each->polls[i].parked &&
-		now >= watch_each->polls[i].next_at;
+	return !watch_each->polls[i].parked && now >= watch_each->polls[i].next_at;
 }
 
 static bool
@@ -148,17 +132,17 @@ void
 le_watch_each_run_timers(LeWorker *w)
 {
 	LeWatchEach *watch_each = w->watch_each;
+	const LeSlotSet *waiting = &w->roster->waiting;
 	int			most = le_configured_store()->max_parked;
 	le_time		now = le_now();
-	int			watched;
 
-	if (!is_wait_needed() || (watched = count_watched()) == 0)
+	if (!is_wait_needed())
 		return;
-	for (int k = 0; k < le_table->nused && watch_each->parked < most; k++)
+	for (int k = waiting->n; k > 0 && watch_each->parked < most; k--)
 	{
-		watch_each->turn = (watch_each->turn + 1) % le_table->nused;
+		watch_each->turn = le_set_after(waiting, watch_each->turn);
 		if (is_wait_due(w, watch_each->turn, now))
-			park(w, watch_each->turn, watched);
+			park(w, watch_each->turn, waiting->n);
 	}
 }
 
@@ -172,8 +156,8 @@ le_watch_each_timer(LeWorker *w)
 	if (!is_wait_needed() || watch_each->parked >=
 		le_configured_store()->max_parked)
 		return 0;
-	for (int i = 0; i < le_table->nused; i++)
-		if (to_be_watched(i) && !watch_each->polls[i].parked)
+	le_foreach_slot(i, &w->roster->waiting)
+		if (!watch_each->polls[i].parked)
 			next = le_earliest(next, Max(watch_each->polls[i].next_at, now));
 	return next;
 }
