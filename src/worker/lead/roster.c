@@ -5,7 +5,8 @@
  *
  * A turn must not touch each slot of a large table, most of whose cache lines
  * are cold: sets tell which elections are held, active or sought, and a heap
- * whose timer is the next.
+ * whose timer is the next.  "make bench ONLY=names" measures that a pair of calls
+ * costs the same whether 1 or 20,000 names have been used.
  *
  * src/worker/lead/roster.c
  *
