@@ -254,17 +254,18 @@ valid_url(const char *url, const LeStore *store)
 {
 	const char *fault;
 
-	if (store->url_fault == NULL &&
+	if (store->servers.url_fault == NULL &&
 		strncmp(url, LE_UNIX_SCHEME, strlen(LE_UNIX_SCHEME)) == 0)
 		return valid_socket(url);
 	if (host_of(url) == NULL)
 	{
-		if (strchr(url, '@') != NULL && store->secret_setting != NULL)
+		if (strchr(url, '@') != NULL && store->secret.setting != NULL)
 			GUC_check_errhint("Put a token into the file that \"%s\" names.",
-							  store->secret_setting);
+							  store->secret.setting);
 		return false;
 	}
-	if (store->url_fault != NULL && (fault = store->url_fault(url)) != NULL)
+	if (store->servers.url_fault != NULL &&
+		(fault = store->servers.url_fault(url)) != NULL)
 	{
 		GUC_check_errdetail("%s", fault);
 		return false;
@@ -275,8 +276,8 @@ valid_url(const char *url, const LeStore *store)
 static bool
 takes_list(const LeStore *store)
 {
-	for (int i = 0; i < store->nsettings; i++)
-		if (store->settings[i].kind == LE_SETTING_URLS)
+	for (int i = 0; i < store->settings.n; i++)
+		if (store->settings.list[i].kind == LE_SETTING_URLS)
 			return true;
 	return false;
 }
@@ -599,8 +600,8 @@ define_store_settings(void)
 	const LeStore *store;
 
 	for (int i = 0; (store = le_store_number(i)) != NULL; i++)
-		for (int k = 0; k < store->nsettings; k++)
-			define_store_setting(&store->settings[k], i);
+		for (int k = 0; k < store->settings.n; k++)
+			define_store_setting(&store->settings.list[k], i);
 }
 
 static void

@@ -25,22 +25,22 @@
 
 typedef struct Bound
 {
-	pg_atomic_uint64 token;		/* 0: the place is free */
+	pg_atomic_uint64 token;		/* 0: the entry is free */
 	pg_atomic_uint32 slot;
 	pg_atomic_uint32 stops;		/* stop the session when the term is lost */
 } Bound;
 
 typedef struct Bindings
 {
-	pg_atomic_uint64 owner;		/* the session that owns the places */
+	pg_atomic_uint64 owner;		/* the session that owns the entries */
 	pg_atomic_uint32 pid;
 	pg_atomic_uint32 holding;	/* terms in its own name that stop it without
 								 * binding it */
-	pg_atomic_uint32 used;		/* number of places in use */
+	pg_atomic_uint32 used;		/* number of entries in use */
 	pg_atomic_uint32 commits;	/* its transaction is about to commit */
 	pg_atomic_uint32 excused;	/* slot + 1 of the election that this backend
 								 * itself is about to end; 0: none */
-	Bound		places[LE_MAX_BOUND];
+	Bound		entries[LE_MAX_BOUND];
 } Bindings;
 
 #define EXCUSED_ALL		PG_UINT32_MAX
@@ -74,9 +74,9 @@ le_bound_init(bool found, void *where)
 		pg_atomic_init_u32(&b->excused, 0);
 		for (int k = 0; k < LE_MAX_BOUND; k++)
 		{
-			pg_atomic_init_u64(&b->places[k].token, 0);
-			pg_atomic_init_u32(&b->places[k].slot, 0);
-			pg_atomic_init_u32(&b->places[k].stops, 0);
+			pg_atomic_init_u64(&b->entries[k].token, 0);
+			pg_atomic_init_u32(&b->entries[k].slot, 0);
+			pg_atomic_init_u32(&b->entries[k].stops, 0);
 		}
 	}
 }
@@ -123,7 +123,7 @@ my_bindings(void)
 	pg_atomic_write_u64(&b->owner, LE_OWNER_NONE);
 	pg_write_barrier();
 	for (int k = 0; k < LE_MAX_BOUND; k++)
-		pg_atomic_write_u64(&b->places[k].token, 0);
+		pg_atomic_write_u64(&b->entries[k].token, 0);
 	pg_atomic_write_u32(&b->pid, MyProcPid);
 	pg_atomic_write_u32(&b->holding, 0);
 	pg_atomic_write_u32(&b->used, 0);
@@ -135,7 +135,7 @@ my_bindings(void)
 }
 
 /*
- * Register this session.  Returns its place, or -1 if none is free.  The
+ * Register this session.  Returns its entry, or -1 if none is free.  The
  * caller must check the term again afterwards: the worker marks a term that is
  * to end before it scans these entries, so one of the two sees the other.
  */
@@ -147,14 +147,14 @@ le_bound_enter(int slot, uint64 token)
 	Assert(slot >= 0 && token != 0);
 	for (int k = 0; k < LE_MAX_BOUND; k++)
 	{
-		Bound	   *place = &b->places[k];
+		Bound	   *entry = &b->entries[k];
 
-		if (pg_atomic_read_u64(&place->token) != 0)
+		if (pg_atomic_read_u64(&entry->token) != 0)
 			continue;
-		pg_atomic_write_u32(&place->slot, (uint32) slot);
-		pg_atomic_write_u32(&place->stops, 0);
+		pg_atomic_write_u32(&entry->slot, (uint32) slot);
+		pg_atomic_write_u32(&entry->stops, 0);
 		pg_write_barrier();
-		pg_atomic_write_u64(&place->token, token);
+		pg_atomic_write_u64(&entry->token, token);
 		pg_atomic_write_u32(&b->used, pg_atomic_read_u32(&b->used) + 1);
 		Assert(pg_atomic_read_u32(&b->used) <= LE_MAX_BOUND);
 		pg_memory_barrier();
@@ -164,14 +164,14 @@ le_bound_enter(int slot, uint64 token)
 }
 
 void
-le_bound_leave(int place)
+le_bound_leave(int entry)
 {
 	Bindings   *b = &backends[LE_MY_PROC];
 
-	Assert(place >= 0 && place < LE_MAX_BOUND);
-	Assert(pg_atomic_read_u64(&b->places[place].token) != 0);
+	Assert(entry >= 0 && entry < LE_MAX_BOUND);
+	Assert(pg_atomic_read_u64(&b->entries[entry].token) != 0);
 	Assert(pg_atomic_read_u32(&b->used) > 0);
-	pg_atomic_write_u64(&b->places[place].token, 0);
+	pg_atomic_write_u64(&b->entries[entry].token, 0);
 	pg_atomic_write_u32(&b->used, pg_atomic_read_u32(&b->used) - 1);
 }
 
@@ -180,10 +180,10 @@ le_bound_leave(int place)
  * caller checks the term again afterwards.
  */
 void
-le_bound_stops(int place, bool stops)
+le_bound_stops(int entry, bool stops)
 {
-	Assert(place >= 0 && place < LE_MAX_BOUND);
-	pg_atomic_write_u32(&backends[LE_MY_PROC].places[place].stops, stops);
+	Assert(entry >= 0 && entry < LE_MAX_BOUND);
+	pg_atomic_write_u32(&backends[LE_MY_PROC].entries[entry].stops, stops);
 	pg_memory_barrier();
 }
 
@@ -235,13 +235,13 @@ is_excused(Bindings *b, int slot)
 static Bound *
 entry_of(Bindings *b, int slot, uint64 token)
 {
-	Assert(token != 0);			/* 0 marks a free place */
+	Assert(token != 0);			/* 0 marks a free entry */
 	if (pg_atomic_read_u32(&b->used) == 0)
 		return NULL;
 	for (int k = 0; k < LE_MAX_BOUND; k++)
-		if (pg_atomic_read_u64(&b->places[k].token) == token &&
-			pg_atomic_read_u32(&b->places[k].slot) == (uint32) slot)
-			return &b->places[k];
+		if (pg_atomic_read_u64(&b->entries[k].token) == token &&
+			pg_atomic_read_u32(&b->entries[k].slot) == (uint32) slot)
+			return &b->entries[k];
 	return NULL;
 }
 
@@ -286,9 +286,9 @@ le_bound_commit_under_way(int slot, uint64 token)
 static bool
 is_concerned(Bindings *b, int slot, uint64 token, LeOwner owner, bool all)
 {
-	Bound	   *place = entry_of(b, slot, token);
+	Bound	   *entry = entry_of(b, slot, token);
 
-	if (place != NULL && (all || pg_atomic_read_u32(&place->stops) != 0))
+	if (entry != NULL && (all || pg_atomic_read_u32(&entry->stops) != 0))
 		return true;
 	return (owner & ~LE_OWNER_XACT) == pg_atomic_read_u64(&b->owner) &&
 		pg_atomic_read_u32(&b->holding) > 0;
@@ -320,11 +320,11 @@ is_to_look(Bindings *b)
 {
 	for (int k = 0; k < LE_MAX_BOUND; k++)
 	{
-		Bound	   *place = &b->places[k];
+		Bound	   *entry = &b->entries[k];
 
-		if (pg_atomic_read_u64(&place->token) != 0 &&
-			pg_atomic_read_u32(&place->stops) != 0 &&
-			!is_excused(b, (int) pg_atomic_read_u32(&place->slot)))
+		if (pg_atomic_read_u64(&entry->token) != 0 &&
+			pg_atomic_read_u32(&entry->stops) != 0 &&
+			!is_excused(b, (int) pg_atomic_read_u32(&entry->slot)))
 			return true;
 	}
 	return pg_atomic_read_u32(&b->holding) > 0 &&

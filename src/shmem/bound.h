@@ -27,8 +27,8 @@ extern void le_bound_install(void);
 /* in a backend */
 extern int	le_bound_signal(void);
 extern int	le_bound_enter(int slot, uint64 token);
-extern void le_bound_leave(int place);
-extern void le_bound_stops(int place, bool stops);
+extern void le_bound_leave(int entry);
+extern void le_bound_stops(int entry, bool stops);
 extern void le_bound_holds(int change);
 extern void le_bound_commits(bool yes);
 extern void le_bound_do_not_wait(int slot);

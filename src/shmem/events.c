@@ -36,7 +36,7 @@ static Rings *rings = NULL;
 typedef struct Outage
 {
 	LeEvent		event;
-	uint64		place;			/* 0: none */
+	uint64		entry;			/* 0: none */
 	TimestampTz first;
 	int			times;
 } Outage;
@@ -63,7 +63,7 @@ void
 le_events_init(bool found, void *where)
 {
 	rings = where;
-	down.place = up.place = 0;
+	down.entry = up.entry = 0;
 	if (found)
 		return;
 	pg_atomic_init_u64(&rings->numbers, 0);
@@ -126,19 +126,19 @@ static uint64
 append_event(LeEvent *record)
 {
 	LeRing	   *ring = ring_of(ring_for(record->what));
-	uint64		place = le_ring_draw(ring);
+	uint64		entry = le_ring_draw(ring);
 
 	record->number = pg_atomic_add_fetch_u64(&rings->numbers, 1);
-	le_ring_write(ring, place, record);
-	return place;
+	le_ring_write(ring, entry, record);
+	return entry;
 }
 
 /* Is this the newest event in the ring of terms? */
 static bool
 is_newest(const Outage *outage)
 {
-	return outage->place != 0 &&
-		outage->place == le_ring_newest(ring_of(LE_RING_TERMS));
+	return outage->entry != 0 &&
+		outage->entry == le_ring_newest(ring_of(LE_RING_TERMS));
 }
 
 /* A repeated event takes the place, and the number, of the last one. */
@@ -155,14 +155,14 @@ repeat(Outage *outage, const LeEvent *record)
 			 timestamptz_to_str(outage->first),
 			 record->detail[0] != '\0' ? ": " : "", record->detail);
 	set_detail(&outage->event, text);
-	le_ring_write(ring_of(LE_RING_TERMS), outage->place, &outage->event);
+	le_ring_write(ring_of(LE_RING_TERMS), outage->entry, &outage->event);
 }
 
 static void
 begin_outage(Outage *outage, const LeEvent *record)
 {
 	outage->event = *record;
-	outage->place = append_event(&outage->event);
+	outage->entry = append_event(&outage->event);
 	outage->first = record->at;
 	outage->times = 1;
 }
@@ -183,13 +183,13 @@ note_store(LeEvent *record)
 			begin_outage(&up, record);
 		return;
 	}
-	if (is_newest(&up) && !up.event.hidden && up.place == down.place + 1 &&
+	if (is_newest(&up) && !up.event.hidden && up.entry == down.entry + 1 &&
 		down.event.what == record->what &&
 		strcmp(down.event.election, record->election) == 0 &&
 		record->at - up.event.at < LE_REPEATED_WITHIN)
 	{
 		up.event.hidden = true;
-		le_ring_write(ring_of(LE_RING_TERMS), up.place, &up.event);
+		le_ring_write(ring_of(LE_RING_TERMS), up.entry, &up.event);
 		repeat(&down, record);
 	}
 	else
@@ -258,12 +258,12 @@ le_events_oldest(LeEventRing of)
 
 /*
  * False: it was dropped, was overwritten, or is being written right now, or
- * the place is higher than any drawn.
+ * the entry is higher than any drawn.
  */
 bool
-le_copy_event(LeEventRing of, uint64 place, LeEvent *copy)
+le_copy_event(LeEventRing of, uint64 entry, LeEvent *copy)
 {
-	return le_ring_copy(ring_of(of), place, copy);
+	return le_ring_copy(ring_of(of), entry, copy);
 }
 
 static void

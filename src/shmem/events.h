@@ -98,10 +98,10 @@ typedef enum LeEventRing
 
 #define LE_NEVENTRINGS	(LE_RING_JOBS + 1)
 
-/* The range of places in a ring; a copy of one, false if it is not there. */
+/* The range of entries in a ring; a copy of one, false if it is not there. */
 extern uint64 le_events_oldest(LeEventRing of);
 extern uint64 le_events_newest(LeEventRing of);
-extern bool le_copy_event(LeEventRing of, uint64 place, LeEvent *copy);
+extern bool le_copy_event(LeEventRing of, uint64 entry, LeEvent *copy);
 
 /* Reads all rings, in the order of the events' numbers. */
 typedef struct LeEventReader

@@ -40,10 +40,16 @@
 LeTable    *le_table = NULL;
 
 static pg_atomic_uint32 *buckets;
-static LeSlot *slots;
+static char *slots;				/* see slot_at() */
 
 /* The number of tries before a reader fails closed. */
 #define LE_READ_TRIES	64
+
+static inline LeSlot *
+slot_at(int number)
+{
+	return (LeSlot *) (slots + (Size) number * LE_SLOT_SIZE);
+}
 
 static int
 bucket_count(int nslots)
@@ -55,30 +61,42 @@ bucket_count(int nslots)
 	return n;
 }
 
+/* The table, the buckets and the slots lie behind one another. */
+static Size
+slots_offset(int nbuckets)
+{
+	return CACHELINEALIGN(add_size(MAXALIGN(sizeof(LeTable)),
+								   mul_size(nbuckets,
+											sizeof(pg_atomic_uint32))));
+}
+
 Size
 le_leases_size(void)
 {
-	Size		size = MAXALIGN(sizeof(LeTable));
+	return add_size(slots_offset(bucket_count(le_max_elections)),
+					mul_size(le_max_elections, LE_SLOT_SIZE));
+}
 
-	size = add_size(size, mul_size(bucket_count(le_max_elections),
-								   sizeof(pg_atomic_uint32)));
-	size = add_size(MAXALIGN(size),
-					mul_size(le_max_elections, sizeof(LeSlot)));
-	return size;
+/* A slot of any table, from its address alone. */
+LeSlot *
+le_slot_of(LeTable *table, int number)
+{
+	return (LeSlot *) ((char *) table + slots_offset(table->nbuckets) +
+					   (Size) number * LE_SLOT_SIZE);
 }
 
 /* All but the versions, which must not go back while readers watch them. */
 static void
 init_slot(LeSlot *slot)
 {
-	const Size	versions = offsetof(LeSlot, deadline);
+	const Size	versions = offsetof(LeSlot, term.deadline);
 
 	memset((char *) slot + versions, 0, sizeof(*slot) - versions);
-	pg_atomic_init_u64(&slot->deadline, 0);
-	pg_atomic_init_u64(&slot->owner, LE_OWNER_NONE);
-	pg_atomic_init_u64(&slot->token, 0);
-	pg_atomic_init_u64(&slot->given_up, 0);
-	pg_atomic_init_u64(&slot->drain_until, 0);
+	pg_atomic_init_u64(&slot->term.deadline, 0);
+	pg_atomic_init_u64(&slot->term.owner, LE_OWNER_NONE);
+	pg_atomic_init_u64(&slot->term.token, 0);
+	pg_atomic_init_u64(&slot->term.given_up, 0);
+	pg_atomic_init_u64(&slot->term.drain_until, 0);
 	pg_atomic_init_u32(&slot->next, 0);
 	pg_atomic_init_u32(&slot->grants, 0);
 }
@@ -116,26 +134,23 @@ init_table(void)
 void
 le_leases_init(bool found, void *where)
 {
-	char	   *base = where;
-	Size		offset = MAXALIGN(sizeof(LeTable));
-
 	le_table = where;
 	if (!found)
 		init_table();
 	Assert(le_table->nslots == le_max_elections);
 	Assert((le_table->nbuckets & (le_table->nbuckets - 1)) == 0);
-	buckets = (pg_atomic_uint32 *) (base + offset);
-	offset += (Size) le_table->nbuckets * sizeof(pg_atomic_uint32);
-	slots = (LeSlot *) (base + MAXALIGN(offset));
+	buckets = (pg_atomic_uint32 *)
+		((char *) where + MAXALIGN(sizeof(LeTable)));
+	slots = (char *) le_slot_of(le_table, 0);
 	if (found)
 		return;
 	for (int i = 0; i < le_table->nbuckets; i++)
 		pg_atomic_init_u32(&buckets[i], 0);
 	for (int i = 0; i < le_table->nslots; i++)
 	{
-		pg_atomic_init_u64(&slots[i].version, 0);
-		pg_atomic_init_u64(&slots[i].shown, 0);
-		init_slot(&slots[i]);
+		pg_atomic_init_u64(&slot_at(i)->term.version, 0);
+		pg_atomic_init_u64(&slot_at(i)->shown, 0);
+		init_slot(slot_at(i));
 	}
 }
 
@@ -156,7 +171,7 @@ follow_chain(const char *election)
 	/* A chain that changes under us could lead in a circle. */
 	for (int steps = 0; next != 0 && steps < le_table->nslots; steps++)
 	{
-		LeSlot	   *slot = &slots[next - 1];
+		LeSlot	   *slot = slot_at(next - 1);
 
 		Assert(next <= (uint32) le_table->nslots);
 		if (strncmp(slot->name, election, sizeof(slot->name)) == 0)
@@ -170,14 +185,14 @@ follow_chain(const char *election)
 static bool
 is_named(LeSlot *slot, const char *election)
 {
-	uint64		version = pg_atomic_read_u64(&slot->version);
+	uint64		version = pg_atomic_read_u64(&slot->term.version);
 	bool		same;
 
 	pg_read_barrier();
 	same = strncmp(slot->name, election, sizeof(slot->name)) == 0;
 	pg_read_barrier();
 	return same && (version & 1) == 0 &&
-		pg_atomic_read_u64(&slot->version) == version;
+		pg_atomic_read_u64(&slot->term.version) == version;
 }
 
 /*
@@ -196,7 +211,7 @@ look_up(const char *election, uint64 *layout)
 		number = follow_chain(election);
 		pg_read_barrier();
 		if (pg_atomic_read_u64(&le_table->layout) == *layout ||
-			(number >= 0 && is_named(&slots[number], election)))
+			(number >= 0 && is_named(slot_at(number), election)))
 			return number;
 	}
 	*layout = 0;
@@ -241,28 +256,28 @@ note_missing(const char *election)
 {
 	uint32		hash = hash_bytes((const unsigned char *) election,
 								  strlen(election));
-	LeMissing  *place = NULL;
+	LeMissing  *entry = NULL;
 	uint64		version;
 
-	for (int i = 0; i < LE_MAX_MISSING && place == NULL; i++)
+	for (int i = 0; i < LE_MAX_MISSING && entry == NULL; i++)
 		if (is_missing(&le_table->missing[i], hash, election))
-			place = &le_table->missing[i];
-	if (place == NULL)
+			entry = &le_table->missing[i];
+	if (entry == NULL)
 	{
 		uint32		n = pg_atomic_fetch_add_u32(&le_table->nmissing, 1);
 
-		place = &le_table->missing[n % LE_MAX_MISSING];
+		entry = &le_table->missing[n % LE_MAX_MISSING];
 	}
-	version = pg_atomic_read_u64(&place->version);
+	version = pg_atomic_read_u64(&entry->version);
 	if ((version & 1) != 0 ||
-		!pg_atomic_compare_exchange_u64(&place->version, &version,
+		!pg_atomic_compare_exchange_u64(&entry->version, &version,
 										version + 1))
 		return;
-	place->hash = hash;
-	strlcpy(place->name, election, sizeof(place->name));
-	place->at = GetCurrentTimestamp();
+	entry->hash = hash;
+	strlcpy(entry->name, election, sizeof(entry->name));
+	entry->at = GetCurrentTimestamp();
 	pg_write_barrier();
-	pg_atomic_write_u64(&place->version, version + 2);
+	pg_atomic_write_u64(&entry->version, version + 2);
 }
 
 /*
@@ -272,17 +287,17 @@ note_missing(const char *election)
 TimestampTz
 le_copy_missing(int number, char *name)
 {
-	LeMissing  *place = &le_table->missing[number];
-	uint64		version = pg_atomic_read_u64(&place->version);
+	LeMissing  *entry = &le_table->missing[number];
+	uint64		version = pg_atomic_read_u64(&entry->version);
 	TimestampTz at;
 
 	Assert(number < LE_MAX_MISSING);
 	pg_read_barrier();
-	strlcpy(name, place->name, LE_MAX_ELECTION_LEN + 1);
-	at = place->at;
+	strlcpy(name, entry->name, LE_MAX_ELECTION_LEN + 1);
+	at = entry->at;
 	pg_read_barrier();
 	if (version == 0 || (version & 1) != 0 ||
-		pg_atomic_read_u64(&place->version) != version)
+		pg_atomic_read_u64(&entry->version) != version)
 		return 0;
 	return at;
 }
@@ -325,24 +340,25 @@ le_read_term_at(int number, const char *election, LeTerm *term)
 	if (number < 0)
 		return false;
 	Assert(number < le_table->nslots);
-	slot = &slots[number];
+	slot = slot_at(number);
 	for (int i = 0; i < LE_READ_TRIES; i++)
 	{
-		uint64		version = pg_atomic_read_u64(&slot->version);
+		uint64		version = pg_atomic_read_u64(&slot->term.version);
 		bool		same;
 
 		if (version & 1)
 			continue;
 		pg_read_barrier();
-		term->deadline = (le_time) pg_atomic_read_u64(&slot->deadline);
-		term->owner = pg_atomic_read_u64(&slot->owner);
-		term->token = pg_atomic_read_u64(&slot->token);
-		term->drain_until = (le_time) pg_atomic_read_u64(&slot->drain_until);
-		if (pg_atomic_read_u64(&slot->given_up) == term->token)
+		term->deadline = (le_time) pg_atomic_read_u64(&slot->term.deadline);
+		term->owner = pg_atomic_read_u64(&slot->term.owner);
+		term->token = pg_atomic_read_u64(&slot->term.token);
+		term->drain_until =
+			(le_time) pg_atomic_read_u64(&slot->term.drain_until);
+		if (pg_atomic_read_u64(&slot->term.given_up) == term->token)
 			term->deadline = 0;
 		same = strncmp(slot->name, election, sizeof(slot->name)) == 0;
 		pg_read_barrier();
-		if (pg_atomic_read_u64(&slot->version) == version)
+		if (pg_atomic_read_u64(&slot->term.version) == version)
 			return same && term->deadline != 0 && term->token != 0;
 	}
 	return false;
@@ -377,7 +393,7 @@ copy_whole(pg_atomic_uint64 *version, void *to, const void *from, Size size)
 bool
 le_copy_slot(int number, LeSlot *copy)
 {
-	LeSlot	   *slot = &slots[number];
+	LeSlot	   *slot = slot_at(number);
 
 	Assert(number >= 0 && number < le_table->nslots);
 	return copy_whole(&slot->shown, copy, slot, sizeof(*copy)) && copy->used;
@@ -441,9 +457,9 @@ le_give_up_term(const char *election, uint64 token)
 
 	if (number < 0)
 		return;
-	marked = pg_atomic_read_u64(&slots[number].given_up);
+	marked = pg_atomic_read_u64(&slot_at(number)->term.given_up);
 	while (marked < token &&
-		   !pg_atomic_compare_exchange_u64(&slots[number].given_up,
+		   !pg_atomic_compare_exchange_u64(&slot_at(number)->term.given_up,
 										   &marked, token))
 		;
 }
@@ -456,10 +472,10 @@ le_give_up_terms_of(LeOwner owner)
 
 	for (int i = 0; i < le_table->nused; i++)
 	{
-		LeSlot	   *slot = &slots[i];
+		LeSlot	   *slot = slot_at(i);
 		LeTerm		term;
 
-		if (pg_atomic_read_u64(&slot->owner) != owner ||
+		if (pg_atomic_read_u64(&slot->term.owner) != owner ||
 			!le_read_term_at(i, slot->name, &term) || term.owner != owner)
 			continue;
 		le_give_up_term(slot->name, term.token);
@@ -483,9 +499,10 @@ slot_of_term(const char *election, uint64 token)
 {
 	int			number = find_cached(election);
 
-	if (number < 0 || pg_atomic_read_u64(&slots[number].token) != token)
+	if (number < 0 || pg_atomic_read_u64(&slot_at(number)->term.token) !=
+		token)
 		return NULL;
-	return &slots[number];
+	return slot_at(number);
 }
 
 void
@@ -535,7 +552,7 @@ le_end_grants(LeSlot *slot)
 		pg_atomic_fetch_and_u32(&slot->grants, ~TELLING);
 
 	if (others == 0)
-		le_give_up_term(slot->name, pg_atomic_read_u64(&slot->token));
+		le_give_up_term(slot->name, pg_atomic_read_u64(&slot->term.token));
 }
 
 /* ---- the worker's side ---- */
@@ -544,20 +561,23 @@ LeSlot *
 le_slot(int number)
 {
 	Assert(number >= 0 && number < le_table->nslots);
-	return &slots[number];
+	return slot_at(number);
 }
 
 int
 le_slot_number(const LeSlot *slot)
 {
-	Assert(slot >= slots && slot < slots + le_table->nslots);	/* no copy */
-	return (int) (slot - slots);
+	Size		offset = (const char *) slot - slots;
+
+	Assert(offset % LE_SLOT_SIZE == 0 &&
+		   offset / LE_SLOT_SIZE < (Size) le_table->nslots);	/* no copy */
+	return (int) (offset / LE_SLOT_SIZE);
 }
 
 LeOwner
 le_owner_of(const LeSlot *slot)
 {
-	return pg_atomic_read_u64(&((LeSlot *) slot)->owner);
+	return pg_atomic_read_u64(&((LeSlot *) slot)->term.owner);
 }
 
 /*
@@ -570,7 +590,7 @@ le_term_stands(const LeSlot *slot)
 {
 	return le_election_has_term(&slot->election) &&
 		le_believes(le_now(), (le_time)
-					pg_atomic_read_u64(&((LeSlot *) slot)->deadline));
+					pg_atomic_read_u64(&((LeSlot *) slot)->term.deadline));
 }
 
 LeSlot *
@@ -578,7 +598,7 @@ le_find_slot(const char *election)
 {
 	int			number = follow_chain(election);
 
-	return number < 0 ? NULL : &slots[number];
+	return number < 0 ? NULL : slot_at(number);
 }
 
 const char *
@@ -621,17 +641,17 @@ make_even(pg_atomic_uint64 *version)
 void
 le_begin_change(LeSlot *slot)
 {
-	make_odd(&slot->version);
+	make_odd(&slot->term.version);
 	make_odd(&slot->shown);
 }
 
 void
 le_end_change(LeSlot *slot)
 {
-	Assert(((pg_atomic_read_u64(&slot->version) |
+	Assert(((pg_atomic_read_u64(&slot->term.version) |
 			 pg_atomic_read_u64(&slot->shown)) & 1) != 0);
 	make_even(&slot->shown);
-	make_even(&slot->version);
+	make_even(&slot->term.version);
 }
 
 /* Around changes of fields that only status views show. */
@@ -657,8 +677,8 @@ le_end_note(LeSlot *slot)
 static bool
 is_over(const LeSlot *slot, LeOpKind kind)
 {
-	return slot->last_error_at != 0 && slot->refused_token == 0 &&
-		(!slot->refused || slot->refused_kind == le_op_right(kind));
+	return slot->error.at != 0 && slot->refused_token == 0 &&
+		(!slot->error.refused || slot->error.kind == le_op_right(kind));
 }
 
 /* Keep an error of the election for le_status, until it is over. */
@@ -671,13 +691,13 @@ le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome, LeCause cause,
 	if (well && !is_over(slot, kind))
 		return;
 	le_begin_note(slot);
-	strlcpy(slot->last_error, well ? "" :
+	strlcpy(slot->error.text, well ? "" :
 			detail ? detail : le_outcome_name(outcome),
-			sizeof(slot->last_error));
-	slot->last_error_at = well ? 0 : GetCurrentTimestamp();
-	slot->refused = outcome == LE_REFUSED;
-	slot->refused_kind = le_op_right(kind);
-	slot->refused_cause = cause;
+			sizeof(slot->error.text));
+	slot->error.at = well ? 0 : GetCurrentTimestamp();
+	slot->error.refused = outcome == LE_REFUSED;
+	slot->error.kind = le_op_right(kind);
+	slot->error.cause = cause;
 	le_end_note(slot);
 }
 
@@ -741,7 +761,7 @@ le_held_off(void)
 	int			n = 0;
 
 	for (int i = 0; i < le_table->nused; i++)
-		n += is_idle(&slots[i]) && !can_be_reused(&slots[i]);
+		n += is_idle(slot_at(i)) && !can_be_reused(slot_at(i));
 	return n;
 }
 
@@ -749,12 +769,12 @@ static void
 unlink_slot(LeSlot *slot)
 {
 	pg_atomic_uint32 *link = bucket_of(slot->name);
-	uint32		self = (uint32) (slot - slots) + 1;
+	uint32		self = (uint32) le_slot_number(slot) + 1;
 
 	while (pg_atomic_read_u32(link) != self)
 	{
 		Assert(pg_atomic_read_u32(link) != 0);	/* it is in its chain */
-		link = &slots[pg_atomic_read_u32(link) - 1].next;
+		link = &slot_at(pg_atomic_read_u32(link) - 1)->next;
 	}
 	pg_atomic_write_u32(link, pg_atomic_read_u32(&slot->next));
 }
@@ -766,11 +786,11 @@ slot_for_new_name(void)
 	LeSlot	   *oldest = NULL;
 
 	if (le_table->nused < le_table->nslots)
-		return &slots[le_table->nused];
+		return slot_at(le_table->nused);
 	for (int i = 0; i < le_table->nslots; i++)
-		if (can_be_reused(&slots[i]) &&
-			(oldest == NULL || slots[i].used_at < oldest->used_at))
-			oldest = &slots[i];
+		if (can_be_reused(slot_at(i)) &&
+			(oldest == NULL || slot_at(i)->used_at < oldest->used_at))
+			oldest = slot_at(i);
 	return oldest;
 }
 
@@ -817,7 +837,7 @@ le_find_or_add_slot(const char *election, bool *added)
 	slot->election.request = request + 1;	/* late answers are not for it */
 	pg_atomic_write_u32(&slot->next, pg_atomic_read_u32(bucket));
 	pg_write_barrier();
-	pg_atomic_write_u32(bucket, (uint32) (slot - slots) + 1);
+	pg_atomic_write_u32(bucket, (uint32) le_slot_number(slot) + 1);
 	le_end_change(slot);
 	pg_write_barrier();
 	pg_atomic_fetch_add_u64(&le_table->layout, 1);

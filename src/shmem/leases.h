@@ -40,78 +40,109 @@ typedef uint64 LeOwner;
 
 #define LE_MAX_ERROR_LEN	200
 
-/* One election. */
+/*
+ * One election.  A check reads the first cache line, and the name: the
+ * changes of its term are bracketed by "version".
+ */
 typedef struct LeSlot
 {
-	/* Fields that a check reads; their changes are bracketed by "version". */
-	pg_atomic_uint64 version;	/* odd while the term is being changed */
 	pg_atomic_uint64 shown;		/* odd while anything is being changed */
-	pg_atomic_uint64 deadline;	/* le_time; 0: no belief */
-	pg_atomic_uint64 owner;		/* LeOwner of the term */
-	pg_atomic_uint64 token;		/* the term's */
-	pg_atomic_uint64 given_up;	/* token of the term that its owner ended by
-								 * itself; written by that backend only */
-	pg_atomic_uint64 drain_until;	/* le_time; from then on transactions
-									 * bound to the term may not commit; 0: it
-									 * is not to end */
+	struct
+	{
+		pg_atomic_uint64 version;	/* odd while the term is being changed */
+		pg_atomic_uint64 deadline;	/* le_time; 0: no belief */
+		pg_atomic_uint64 owner; /* LeOwner */
+		pg_atomic_uint64 token; /* 0: there is no term */
+		pg_atomic_uint64 given_up;	/* token of the term that its owner ended
+									 * by itself; written by that backend
+									 * only */
+		pg_atomic_uint64 drain_until;	/* le_time; from then on transactions
+										 * bound to the term may not commit;
+										 * 0: it is not to end */
+	}			term;
 	pg_atomic_uint32 next;		/* in the bucket's chain: slot number + 1 */
 	pg_atomic_uint32 grants;	/* calls told of the term that have not
 								 * declined it, and marks; see leases.c */
+
 	bool		used;
 	char		name[LE_MAX_ELECTION_LEN + 1];
 
 	/* The worker's own state; status views copy it under "shown". */
-	LeElection	election;
-	LeLocalKey	local;
-	int			owner_proc;		/* number of the owning backend */
-	int			owner_pid;
 	bool		campaign;		/* le_campaign() */
 	bool		configured;		/* in the setting leader_election.campaign */
 	bool		stepping_down;	/* le_step_down() ends the term */
 	bool		drain_told;		/* bound sessions were signaled to stop */
-	bool		end_confirmed;	/* the store knows of the end of ... */
-	uint64		ended_token;	/* ... the term that ended last */
+	bool		end_confirmed;	/* the store knows of the end of the term that
+								 * ended last */
+	bool		fault_told;		/* an unusable key was logged */
+	LeElection	election;
+	LeLocalKey	local;
+	int			owner_proc;		/* number of the owning backend */
+	int			owner_pid;
+	struct						/* the acquire in flight is for this owner */
+	{
+		LeOwner		owner;
+		int			proc;
+		int			pid;
+	}			candidate;
+	int			asked;			/* questions under way about the slot */
+	le_duration drain_grace;	/* between drain_until and the term's end */
+	uint64		ended_token;	/* the term that ended last */
 	le_time		hold_off_until; /* do not contend before */
 	le_time		campaign_after; /* a campaign pauses until then */
-	le_duration drain_grace;	/* between drain_until and the term's end */
-	LeOwner		candidate;		/* the acquire in flight is for this owner */
-	int			candidate_proc;
-	int			candidate_pid;
-	int			asked;			/* questions under way about the slot */
 	le_time		used_at;		/* for choosing a slot to reuse */
-
-	/* For views and messages. */
-	TimestampTz term_started;
-	TimestampTz renewed_at;
-	TimestampTz last_change;
-	LeReason	last_reason;
-	LeOpKind	refused_kind;	/* if "refused": the le_op_right() of it */
 	uint64		refused_token;	/* the store's last token, if it was too low;
 								 * else 0 */
-	TimestampTz last_error_at;
-	char		last_error[LE_MAX_ERROR_LEN + 1];
-	bool		refused;		/* the last error is a refusal ... */
-	uint8		refused_cause;	/* ... for this LeCause */
-	bool		fault_told;		/* an unusable key was logged */
 
-	/* The value to publish, and the record last seen in the store. */
-	char		value[LE_MAX_VALUE_LEN + 1];
+	/* For views and messages. */
+	struct
+	{
+		TimestampTz term_started;
+		TimestampTz renewed_at;
+		TimestampTz last_change;
+		LeReason	last_reason;
+	}			view;
+	struct						/* the last error */
+	{
+		TimestampTz at;
+		LeOpKind	kind;		/* if "refused": its le_op_right() ... */
+		uint8		cause;		/* ... and its LeCause */
+		bool		refused;
+		char		text[LE_MAX_ERROR_LEN + 1];
+	}			error;
+
+	/* The value to publish. */
 	bool		has_value;
-	char		holder[LE_MAX_NODE_NAME_LEN + 1];
-	uint64		holder_index;
-	le_time		holder_seen;	/* receipt; 0: never */
-	char		holder_session[LE_SESSION_LEN + 1]; /* another node's, to be
-													 * waited for; "": none */
-	bool		holder_holds;	/* the holder has the key; false: left it
-								 * unreleased */
-	uint64		holder_token;	/* its term's; 0: not known */
+	char		value[LE_MAX_VALUE_LEN + 1];
 
-	/* For stores where each key has a lease of its own. */
-	uint64		rev;			/* the key's revision, as last shown */
-	char		attempt[LE_ATTEMPT_LEN + 1];	/* the newest acquire's id */
-	uint32		attempt_of;		/* its number, among the decisions */
+	/* The record last seen in the store. */
+	struct
+	{
+		uint64		index;
+		le_time		seen;		/* receipt; 0: never */
+		uint64		token;		/* its term's; 0: not known */
+		bool		holds;		/* the holder has the key; false: left it
+								 * unreleased */
+		char		session[LE_SESSION_LEN + 1];	/* another node's, to be
+													 * waited for; "": none */
+		char		node[LE_MAX_NODE_NAME_LEN + 1];
+	}			holder;
+
+	struct						/* where each key has a lease of its own */
+	{
+		uint64		rev;		/* the key's revision, as last shown */
+		uint32		attempt_of; /* number of the newest acquire, among the
+								 * decisions ... */
+		char		attempt[LE_ATTEMPT_LEN + 1];	/* ... and its id */
+	}			key;
 } LeSlot;
 
+/* Bytes of a cache line of most processors; a slot begins with a new one. */
+#define LE_CACHE_LINE	64
+#define LE_SLOT_SIZE	TYPEALIGN(LE_CACHE_LINE, sizeof(LeSlot))
+
+StaticAssertDecl(offsetof(LeSlot, used) == LE_CACHE_LINE,
+				 "a check must read one cache line of a slot");
 StaticAssertDecl(sizeof(LeSlot) <= 2048, "a slot must fit into 2 KB");
 
 /* A node of the cluster, as read from the store. */
@@ -189,7 +220,7 @@ typedef struct LeTable
 	char		session[LE_SESSION_LEN + 1];
 	char		session_incarnation[LE_INCARNATION_LEN + 1];
 	char		previous[LE_SESSION_LEN + 1];	/* the session before it */
-	LePlace		place;			/* where the session was created */
+	LeNamespace namespace;		/* where the session was created */
 
 	/* the cluster; changes bracketed by nodes_version */
 	pg_atomic_uint64 nodes_version;
@@ -224,6 +255,7 @@ typedef struct LeTerm
 } LeTerm;
 
 extern Size le_leases_size(void);
+extern LeSlot *le_slot_of(LeTable *table, int number);
 extern void le_leases_init(bool found, void *where);
 
 /* reading, from any process */

@@ -175,7 +175,8 @@ le_progress_due(int slot)
 	LeProgress *p = &all[slot];
 	LeSlot	   *s = le_slot(slot);
 
-	if (pg_atomic_read_u64(&s->token) == 0 || s->election.drain_until != 0)
+	if (pg_atomic_read_u64(&s->term.token) == 0 ||
+		s->election.drain_until != 0)
 		return 0;
 	if (le_progress_limit(slot) != p->limit)
 	{

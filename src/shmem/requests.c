@@ -3,14 +3,14 @@
  * requests.c
  *		Questions of backends to the worker, and its replies.
  *
- * Every backend has one slot in shared memory.  It writes its question there,
- * numbers it, and wakes the worker; the worker copies the question, and
+ * Every backend can have one question in shared memory.  It writes and numbers
+ * the question, and wakes the worker; the worker copies the question, and
  * writes the reply if the number still stands.  A backend that is canceled
  * or terminated withdraws its number: the worker then finds that the backend
  * does not wait, and undoes effects of that call alone.
  *
- * The numbers live apart from the slots, close together, so that the worker
- * finds the questions without touching the slots of silent backends.
+ * The numbers live apart from the questions, close together, so that the
+ * worker finds the new ones without touching those of silent backends.
  *
  * src/shmem/requests.c
  *
@@ -28,7 +28,7 @@
 #include "settings.h"
 #include "shmem/requests.h"
 
-/* A slot's word is its state in the low two bits and its number above. */
+/* An entry's word is its state in the low two bits and its number above. */
 #define STATE_FREE		0
 #define STATE_POSTED	1		/* the worker has not seen it */
 #define STATE_TAKEN		2		/* the worker has begun it */
@@ -38,11 +38,11 @@
 #define WORD_STATE(word)		((int) ((word) & 3))
 #define WORD_NUMBER(word)		((word) >> 2)
 
-typedef struct Place
+typedef struct Entry
 {
 	pg_atomic_uint64 word;
 	pg_atomic_uint64 owner;		/* the backend's number; 0: none */
-} Place;
+} Entry;
 
 /*
  * The worker's note that it has begun a question that gives up terms.  Without
@@ -56,15 +56,15 @@ typedef struct Begun
 	uint64		token;			/* the ended term's; 0: none, or several */
 } Begun;
 
-typedef struct Slot
+typedef struct Question
 {
 	LeAsk		ask;
 	LeReply		reply;
 	Begun		begun;
-} Slot;
+} Question;
 
-static Place *places;
-static Slot *slots;
+static Entry *entries;
+static Question *questions;
 
 /* The time for which a backend waits for an absent worker. */
 #define LE_WORKER_ABSENCE	(3 * LE_SEC)
@@ -75,23 +75,23 @@ static Slot *slots;
 Size
 le_requests_size(void)
 {
-	return add_size(MAXALIGN(mul_size(MaxBackends, sizeof(Place))),
-					mul_size(MaxBackends, sizeof(Slot)));
+	return add_size(MAXALIGN(mul_size(MaxBackends, sizeof(Entry))),
+					mul_size(MaxBackends, sizeof(Question)));
 }
 
 void
 le_requests_init(bool found, void *where)
 {
-	places = where;
-	slots = (Slot *) ((char *) where +
-					  MAXALIGN(MaxBackends * sizeof(Place)));
+	entries = where;
+	questions = (Question *) ((char *) where +
+							  MAXALIGN(MaxBackends * sizeof(Entry)));
 	if (found)
 		return;
 	memset(where, 0, le_requests_size());
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		pg_atomic_init_u64(&places[i].word, WORD(UINT64CONST(0), STATE_FREE));
-		pg_atomic_init_u64(&places[i].owner, 0);
+		pg_atomic_init_u64(&entries[i].word, WORD(UINT64CONST(0), STATE_FREE));
+		pg_atomic_init_u64(&entries[i].owner, 0);
 	}
 }
 
@@ -134,20 +134,20 @@ static uint64 pending = 0;		/* number of our unanswered question */
 static void
 withdraw_question(void)
 {
-	Place	   *place = &places[LE_MY_PROC];
-	Slot	   *slot = &slots[LE_MY_PROC];
+	Entry	   *entry = &entries[LE_MY_PROC];
+	Question   *question = &questions[LE_MY_PROC];
 	uint64		word = WORD(pending, STATE_POSTED);
 
 	if (pending == 0)
 		return;
-	if (!pg_atomic_compare_exchange_u64(&place->word, &word,
+	if (!pg_atomic_compare_exchange_u64(&entry->word, &word,
 										WORD(pending, STATE_FREE)))
 	{
 		word = WORD(pending, STATE_TAKEN);
-		if (!pg_atomic_compare_exchange_u64(&place->word, &word,
+		if (!pg_atomic_compare_exchange_u64(&entry->word, &word,
 											WORD(pending, STATE_FREE)) &&
-			slot->ask.kind == LE_ASK_ACQUIRE && slot->reply.fresh)
-			le_decline_term(slot->ask.election, slot->reply.token);
+			question->ask.kind == LE_ASK_ACQUIRE && question->reply.fresh)
+			le_decline_term(question->ask.election, question->reply.token);
 	}
 	pending = 0;
 	le_hint_worker();
@@ -161,13 +161,13 @@ static void
 leave(int code, Datum arg)
 {
 	withdraw_question();
-	pg_atomic_write_u64(&places[LE_MY_PROC].owner, 0);
+	pg_atomic_write_u64(&entries[LE_MY_PROC].owner, 0);
 	le_hint_worker();
 }
 
 /*
  * The number of this backend, or of its present transaction.  Numbers are
- * never used twice, so the next backend in this place has another.
+ * never used twice, so the next backend in this entry has another.
  */
 LeOwner
 le_my_owner(bool xact)
@@ -176,7 +176,7 @@ le_my_owner(bool xact)
 	{
 		before_shmem_exit(leave, (Datum) 0);
 		my_owner = pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
-		pg_atomic_write_u64(&places[LE_MY_PROC].owner, my_owner);
+		pg_atomic_write_u64(&entries[LE_MY_PROC].owner, my_owner);
 	}
 	Assert((my_owner & LE_OWNER_XACT) == 0);
 	return xact ? my_owner | LE_OWNER_XACT : my_owner;
@@ -187,7 +187,7 @@ void
 le_renew_owner(void)
 {
 	my_owner = pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
-	pg_atomic_write_u64(&places[LE_MY_PROC].owner, my_owner);
+	pg_atomic_write_u64(&entries[LE_MY_PROC].owner, my_owner);
 }
 
 /* Does this backend have a number already?  If not, it holds nothing. */
@@ -211,9 +211,9 @@ worker_is_there(void)
 
 /* May the worker have carried out the question, without a reply? */
 static bool
-may_have_acted(const Place *place, LeRequestKind kind)
+may_have_acted(const Entry *entry, LeRequestKind kind)
 {
-	if (WORD_STATE(pg_atomic_read_u64((pg_atomic_uint64 *) &place->word)) !=
+	if (WORD_STATE(pg_atomic_read_u64((pg_atomic_uint64 *) &entry->word)) !=
 		STATE_TAKEN)
 		return false;
 	return kind != LE_ASK_LEADER && kind != LE_ASK_CHECK &&
@@ -221,9 +221,9 @@ may_have_acted(const Place *place, LeRequestKind kind)
 }
 
 static void
-no_worker(const Place *place, LeRequestKind kind)
+no_worker(const Entry *entry, LeRequestKind kind)
 {
-	bool		unknown = may_have_acted(place, kind);
+	bool		unknown = may_have_acted(entry, kind);
 
 	ereport(ERROR,
 			(errcode(unknown ? LE_ERRCODE_UNKNOWN :
@@ -234,9 +234,9 @@ no_worker(const Place *place, LeRequestKind kind)
 }
 
 static void
-worker_stands_still(const Place *place, LeRequestKind kind)
+worker_stands_still(const Entry *entry, LeRequestKind kind)
 {
-	bool		unknown = may_have_acted(place, kind);
+	bool		unknown = may_have_acted(entry, kind);
 
 	ereport(ERROR,
 			(errcode(unknown ? LE_ERRCODE_UNKNOWN : LE_ERRCODE_UNAVAILABLE),
@@ -274,7 +274,7 @@ typedef struct Pulse
  * last check, which woke it.
  */
 static void
-feel_pulse(Pulse *pulse, const Place *place, LeRequestKind kind)
+feel_pulse(Pulse *pulse, const Entry *entry, LeRequestKind kind)
 {
 	uint64		turns = pg_atomic_read_u64(&le_table->turns);
 
@@ -285,7 +285,7 @@ feel_pulse(Pulse *pulse, const Place *place, LeRequestKind kind)
 	else
 	{
 		if (pulse->known && pulse->turns == turns)
-			worker_stands_still(place, kind);
+			worker_stands_still(entry, kind);
 		pulse->known = true;
 		pulse->turns = turns;
 		wake_worker();
@@ -298,24 +298,25 @@ static bool
 wait_for_answer(le_time until)
 {
 	static uint32 wait_event = 0;
-	Place	   *place = &places[LE_MY_PROC];
+	Entry	   *entry = &entries[LE_MY_PROC];
 	le_time		absent_since = 0;
-	LeRequestKind kind = slots[LE_MY_PROC].ask.kind;
+	LeRequestKind kind = questions[LE_MY_PROC].ask.kind;
 	Pulse		pulse = {0};
 
-	pulse.look_at = answer_due(&slots[LE_MY_PROC].ask) - LE_WORKER_STANDSTILL;
-	while (pg_atomic_read_u64(&place->word) != WORD(pending, STATE_ANSWERED))
+	pulse.look_at = answer_due(&questions[LE_MY_PROC].ask) -
+		LE_WORKER_STANDSTILL;
+	while (pg_atomic_read_u64(&entry->word) != WORD(pending, STATE_ANSWERED))
 	{
 		if (worker_is_there())
 			absent_since = 0;
 		else if (absent_since == 0)
 			absent_since = le_now();
 		else if (le_now() - absent_since > LE_WORKER_ABSENCE)
-			no_worker(place, kind);
+			no_worker(entry, kind);
 		if (until != 0 && le_now() >= until)
 			return false;
 		if (until == 0)
-			feel_pulse(&pulse, place, kind);
+			feel_pulse(&pulse, entry, kind);
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
 						 absent_since == 0 && until == 0 ? 1000 : 100,
@@ -339,34 +340,34 @@ le_is_mine(LeOwner owner)
 static void
 post(LeAsk *ask)
 {
-	Place	   *place;
+	Entry	   *entry;
 
 	(void) le_my_owner(false);
-	place = &places[LE_MY_PROC];
+	entry = &entries[LE_MY_PROC];
 	Assert(pending == 0);		/* one question at a time */
-	Assert(WORD_STATE(pg_atomic_read_u64(&place->word)) != STATE_POSTED &&
-		   WORD_STATE(pg_atomic_read_u64(&place->word)) != STATE_TAKEN);
+	Assert(WORD_STATE(pg_atomic_read_u64(&entry->word)) != STATE_POSTED &&
+		   WORD_STATE(pg_atomic_read_u64(&entry->word)) != STATE_TAKEN);
 	ask->proc = LE_MY_PROC;
 	ask->pid = MyProcPid;
 
-	slots[LE_MY_PROC].ask = *ask;
-	pending = WORD_NUMBER(pg_atomic_read_u64(&place->word)) + 1;
+	questions[LE_MY_PROC].ask = *ask;
+	pending = WORD_NUMBER(pg_atomic_read_u64(&entry->word)) + 1;
 	pg_write_barrier();
-	pg_atomic_write_u64(&place->word, WORD(pending, STATE_POSTED));
+	pg_atomic_write_u64(&entry->word, WORD(pending, STATE_POSTED));
 	wake_worker();
 }
 
 static void
 take_reply(LeReply *reply)
 {
-	const Slot *slot = &slots[LE_MY_PROC];
+	const Question *question = &questions[LE_MY_PROC];
 
-	Assert(pg_atomic_read_u64(&places[LE_MY_PROC].word) ==
+	Assert(pg_atomic_read_u64(&entries[LE_MY_PROC].word) ==
 		   WORD(pending, STATE_ANSWERED));
-	*reply = slot->reply;
-	if (slot->ask.kind == LE_ASK_ACQUIRE && reply->fresh)
-		le_keep_term(slot->ask.election, reply->token);
-	pg_atomic_write_u64(&places[LE_MY_PROC].word, WORD(pending, STATE_FREE));
+	*reply = question->reply;
+	if (question->ask.kind == LE_ASK_ACQUIRE && reply->fresh)
+		le_keep_term(question->ask.election, reply->token);
+	pg_atomic_write_u64(&entries[LE_MY_PROC].word, WORD(pending, STATE_FREE));
 	pending = 0;
 }
 
@@ -412,10 +413,10 @@ le_ask_within(LeAsk *ask, LeReply *reply, le_duration patience)
 
 /* Is there an interrupt that should not wait for the worker's reply? */
 static bool
-interrupted(Place *place)
+interrupted(Entry *entry)
 {
 	return (QueryCancelPending || ProcDiePending) &&
-		WORD_STATE(pg_atomic_read_u64(&place->word)) != STATE_POSTED;
+		WORD_STATE(pg_atomic_read_u64(&entry->word)) != STATE_POSTED;
 }
 
 /*
@@ -448,15 +449,15 @@ bool
 le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
 {
 	static uint32 wait_event = 0;
-	Place	   *place;
+	Entry	   *entry;
 	le_time		until = le_now() + patience;
 	le_time		absent_since = 0;
 
 	post(ask);
-	place = &places[LE_MY_PROC];
-	while (pg_atomic_read_u64(&place->word) != WORD(pending, STATE_ANSWERED))
+	entry = &entries[LE_MY_PROC];
+	while (pg_atomic_read_u64(&entry->word) != WORD(pending, STATE_ANSWERED))
 	{
-		if (le_now() >= until || interrupted(place) ||
+		if (le_now() >= until || interrupted(entry) ||
 			worker_gave_out(&absent_since))
 		{
 			withdraw_question();
@@ -485,17 +486,17 @@ le_each_request(LeRequestTaken act, void *arg, bool taken_too)
 {
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		uint64		word = pg_atomic_read_u64(&places[i].word);
+		uint64		word = pg_atomic_read_u64(&entries[i].word);
 		LeAsk		ask;
 
 		if (WORD_STATE(word) == STATE_POSTED ||
 			(taken_too && WORD_STATE(word) == STATE_TAKEN))
 		{
 			pg_read_barrier();
-			ask = slots[i].ask;
+			ask = questions[i].ask;
 			ask.again |= WORD_STATE(word) == STATE_TAKEN;
 			/* After a withdrawal the copy might be torn. */
-			if (pg_atomic_compare_exchange_u64(&places[i].word, &word,
+			if (pg_atomic_compare_exchange_u64(&entries[i].word, &word,
 											   WORD(WORD_NUMBER(word),
 													STATE_TAKEN)))
 			{
@@ -510,12 +511,12 @@ le_each_request(LeRequestTaken act, void *arg, bool taken_too)
 bool
 le_still_asked(int proc, uint64 number)
 {
-	return pg_atomic_read_u64(&places[proc].word) ==
+	return pg_atomic_read_u64(&entries[proc].word) ==
 		WORD(number, STATE_TAKEN);
 }
 
 /*
- * The slot is written only while the question stands; see le_ask().  False:
+ * The reply is written only while the question stands; see le_ask().  False:
  * the question was withdrawn.
  */
 bool
@@ -525,9 +526,9 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 
 	if (!le_still_asked(proc, number))
 		return false;
-	slots[proc].reply = *reply;
+	questions[proc].reply = *reply;
 	pg_write_barrier();
-	if (!pg_atomic_compare_exchange_u64(&places[proc].word, &word,
+	if (!pg_atomic_compare_exchange_u64(&entries[proc].word, &word,
 										WORD(number, STATE_ANSWERED)))
 		return false;
 	set_latch_of(proc + 1);
@@ -539,7 +540,7 @@ void
 le_note_begun(int proc, uint64 number, uint64 token)
 {
 	Assert(number != 0);
-	slots[proc].begun = (Begun)
+	questions[proc].begun = (Begun)
 	{
 		.number = number, .token = token
 	};
@@ -548,8 +549,8 @@ le_note_begun(int proc, uint64 number, uint64 token)
 bool
 le_was_begun(int proc, uint64 number, uint64 *token)
 {
-	*token = slots[proc].begun.token;
-	return slots[proc].begun.number == number;
+	*token = questions[proc].begun.token;
+	return questions[proc].begun.number == number;
 }
 
 /* Is the backend that this term belongs to still there? */
@@ -559,7 +560,7 @@ le_owner_lives(LeOwner owner, int proc)
 	if (owner == LE_OWNER_NODE)
 		return true;
 	return owner != LE_OWNER_NONE &&
-		pg_atomic_read_u64(&places[proc].owner) == (owner & ~LE_OWNER_XACT);
+		pg_atomic_read_u64(&entries[proc].owner) == (owner & ~LE_OWNER_XACT);
 }
 
 /* Does this backend wait for a standby, after its commit record? */

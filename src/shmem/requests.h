@@ -34,16 +34,16 @@ typedef enum LeRequestKind
 typedef enum LeCheck
 {
 	LE_CHECK_WORKER,			/* does it answer? */
-	LE_CHECK_SETTINGS,			/* did the settings take effect? */
-	LE_CHECK_SECRET,			/* could it be read? */
-	LE_CHECK_TLS,				/* does a connection by TLS work? */
-	LE_CHECK_FILES,				/* can tokens and state be kept on disk? */
-	LE_CHECK_CLAIM_FILE,		/* and claims, if they are kept there? */
-	LE_CHECK_PREFIX,			/* is the place of the keys ours to use? */
-	LE_CHECK_SESSION,			/* can a store session be created? */
-	LE_CHECK_READ,				/* may the election's key be read ... */
-	LE_CHECK_WRITE,				/* ... and written? */
-	LE_CHECK_CLAIM				/* may ticks of its jobs be claimed? */
+		LE_CHECK_SETTINGS,		/* did the settings take effect? */
+		LE_CHECK_SECRET,		/* could it be read? */
+		LE_CHECK_TLS,			/* does a connection by TLS work? */
+		LE_CHECK_FILES,			/* can tokens and state be kept on disk? */
+		LE_CHECK_CLAIM_FILE,	/* and claims, if they are kept there? */
+		LE_CHECK_PREFIX,		/* is the namespace ours to use? */
+		LE_CHECK_SESSION,		/* can a store session be created? */
+		LE_CHECK_READ,			/* may the election's key be read ... */
+		LE_CHECK_WRITE,			/* ... and written? */
+		LE_CHECK_CLAIM			/* may ticks of its jobs be claimed? */
 } LeCheck;
 
 /* A question of a backend. */

@@ -15,8 +15,8 @@
 
 typedef struct LeRing LeRing;
 
-extern Size le_ring_size(int nplaces, Size record_size);
-extern void le_ring_init(LeRing *ring, int nplaces, Size record_size);
+extern Size le_ring_size(int nentries, Size record_size);
+extern void le_ring_init(LeRing *ring, int nentries, Size record_size);
 extern uint64 le_ring_draw(LeRing *ring);
 extern void le_ring_write(LeRing *ring, uint64 number, const void *record);
 extern uint64 le_ring_newest(LeRing *ring);

@@ -10,9 +10,9 @@
  *
  * Each claim's id ends in a number that this incarnation draws only once.  A
  * claim of le_run() has a number of its own, which stands in one of its
- * backend's places for as long as the run may act on the claim.  A claim made
+ * backend's entries for as long as the run may act on the claim.  A claim made
  * by hand has the number of its session, valid for the session's life, or
- * until DISCARD ALL replaces it.  A number in no place is over for good: only
+ * until DISCARD ALL replaces it.  A number in no entry is over for good: only
  * its backend stores it there, once, and before it asks for the claim.
  *
  * A run that ends without knowing the outcome of its claim parks its number:
@@ -20,7 +20,7 @@
  * for another session, finds that no backend acts on the claim.  Each removes
  * the parked number in one step, so the other finds it gone.
  *
- * The places of a backend that ends are void from the moment when none of its
+ * The entries of a backend that ends are void from the moment when none of its
  * statements runs and its transaction cannot commit any more.  A crash of a
  * backend is the end of this memory, and of all terms.
  *
@@ -43,8 +43,8 @@
 
 typedef struct Backend
 {
-	pg_atomic_uint64 owner;		/* the session that owns the places */
-	pg_atomic_uint64 places[LE_RUN_PLACES];	/* 0: free */
+	pg_atomic_uint64 owner;		/* the session that owns the entries */
+	pg_atomic_uint64 entries[LE_RUN_ENTRIES];	/* 0: free */
 } Backend;
 
 static Backend *backends;
@@ -64,8 +64,8 @@ le_run_registry_init(bool found, void *where)
 	for (int i = 0; i < MaxBackends; i++)
 	{
 		pg_atomic_init_u64(&backends[i].owner, LE_OWNER_NONE);
-		for (int k = 0; k < LE_RUN_PLACES; k++)
-			pg_atomic_init_u64(&backends[i].places[k], 0);
+		for (int k = 0; k < LE_RUN_ENTRIES; k++)
+			pg_atomic_init_u64(&backends[i].entries[k], 0);
 	}
 }
 
@@ -73,7 +73,7 @@ le_run_registry_init(bool found, void *where)
 
 /* The previous backend with this number may have left entries behind. */
 static Backend *
-my_places(void)
+my_entries(void)
 {
 	Backend    *b = &backends[LE_MY_PROC];
 	LeOwner		owner = le_my_owner(false);
@@ -82,23 +82,23 @@ my_places(void)
 		return b;
 	pg_atomic_write_u64(&b->owner, LE_OWNER_NONE);
 	pg_write_barrier();
-	for (int k = 0; k < LE_RUN_PLACES; k++)
-		pg_atomic_write_u64(&b->places[k], 0);
+	for (int k = 0; k < LE_RUN_ENTRIES; k++)
+		pg_atomic_write_u64(&b->entries[k], 0);
 	pg_write_barrier();
 	pg_atomic_write_u64(&b->owner, owner);
 	return b;
 }
 
-/* A free place, or that of the oldest parked number; -1: neither. */
+/* A free entry, or that of the oldest parked number; -1: neither. */
 static int
-find_place(Backend *b)
+find_entry(Backend *b)
 {
 	uint64		oldest = PG_UINT64_MAX;
 	int			found = -1;
 
-	for (int k = 0; k < LE_RUN_PLACES; k++)
+	for (int k = 0; k < LE_RUN_ENTRIES; k++)
 	{
-		uint64		word = pg_atomic_read_u64(&b->places[k]);
+		uint64		word = pg_atomic_read_u64(&b->entries[k]);
 
 		if (word == 0)
 			return k;
@@ -112,32 +112,32 @@ find_place(Backend *b)
 }
 
 static pg_atomic_uint64 *
-word_at(int place)
+word_at(int entry)
 {
-	Assert(place >= 0 && place < LE_RUN_PLACES);
-	return &backends[LE_MY_PROC].places[place];
+	Assert(entry >= 0 && entry < LE_RUN_ENTRIES);
+	return &backends[LE_MY_PROC].entries[entry];
 }
 
 /*
- * A run may act on a claim from here on.  Returns its place and its number;
- * -1, and the session's number, if there is no place.
+ * A run may act on a claim from here on.  Returns its entry and its number;
+ * -1, and the session's number, if there is no entry.
  */
 int
 le_run_registry_begin(uint64 *number)
 {
-	Backend    *b = my_places();
-	int			place = find_place(b);
+	Backend    *b = my_entries();
+	int			entry = find_entry(b);
 
-	if (place < 0)
+	if (entry < 0)
 	{
 		*number = le_my_owner(false);
 		return -1;
 	}
 	*number = pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
 	Assert(*number > LE_OWNER_NODE);
-	pg_atomic_write_u64(&b->places[place], ACTIVE(*number));
+	pg_atomic_write_u64(&b->entries[entry], ACTIVE(*number));
 	pg_memory_barrier();
-	return place;
+	return entry;
 }
 
 /* The end of the id of a claim with this number. */
@@ -151,40 +151,40 @@ le_run_print(char *to, uint64 number)
 
 /* The run does not act on the claim any more, and never will again. */
 void
-le_run_registry_end(int place, uint64 number)
+le_run_registry_end(int entry, uint64 number)
 {
 	pg_atomic_uint64 *word;
 
-	if (place < 0)
+	if (entry < 0)
 		return;
-	word = word_at(place);
+	word = word_at(entry);
 	if (pg_atomic_read_u64(word) >> 1 == number)
 		pg_atomic_write_u64(word, 0);
 }
 
 /* The run does not act, but may resume unless the worker retires it. */
 void
-le_run_registry_park(int place, uint64 number)
+le_run_registry_park(int entry, uint64 number)
 {
 	pg_atomic_uint64 *word;
 
-	if (place < 0)
+	if (entry < 0)
 		return;
-	word = word_at(place);
+	word = word_at(entry);
 	if (pg_atomic_read_u64(word) == ACTIVE(number))
 		pg_atomic_write_u64(word, PARKED(number));
 }
 
 /* May the run act again?  False is final. */
 bool
-le_run_registry_resume(int place, uint64 number)
+le_run_registry_resume(int entry, uint64 number)
 {
 	pg_atomic_uint64 *word;
 	uint64		expected = PARKED(number);
 
-	if (place < 0)
+	if (entry < 0)
 		return true;			/* the session's */
-	word = word_at(place);
+	word = word_at(entry);
 	return pg_atomic_read_u64(word) == ACTIVE(number) ||
 		pg_atomic_compare_exchange_u64(word, &expected, ACTIVE(number));
 }
@@ -209,8 +209,8 @@ acts(Backend *b, int proc, uint64 number)
 		return true;
 	if (!le_owner_lives(pg_atomic_read_u64(&b->owner), proc))
 		return false;
-	for (int k = 0; k < LE_RUN_PLACES; k++)
-		if (stands(&b->places[k], number))
+	for (int k = 0; k < LE_RUN_ENTRIES; k++)
+		if (stands(&b->entries[k], number))
 			return true;
 	return false;
 }

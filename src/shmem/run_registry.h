@@ -14,10 +14,10 @@
 #define LE_RUN_DIGITS	24
 
 /*
- * A run acts on one claim at a time.  The other places are for parked numbers;
- * if there are more, the oldest ticks cannot be asked for again.
+ * A run acts on one claim at a time.  The other entries are for parked
+ * numbers; if there are more, the oldest ticks cannot be asked for again.
  */
-#define LE_RUN_PLACES	8
+#define LE_RUN_ENTRIES	8
 
 extern Size le_run_registry_size(void);
 extern void le_run_registry_init(bool found, void *where);
@@ -25,9 +25,9 @@ extern void le_run_registry_init(bool found, void *where);
 /* in a backend */
 extern int	le_run_registry_begin(uint64 *number);
 extern void le_run_print(char *to, uint64 number);
-extern void le_run_registry_end(int place, uint64 number);
-extern void le_run_registry_park(int place, uint64 number);
-extern bool le_run_registry_resume(int place, uint64 number);
+extern void le_run_registry_end(int entry, uint64 number);
+extern void le_run_registry_park(int entry, uint64 number);
+extern bool le_run_registry_resume(int entry, uint64 number);
 
 /* in the worker */
 extern bool le_run_retire(const char *claim_id, const char *asker);

@@ -288,7 +288,8 @@ check_progress(Report *report)
 		le_duration left;
 
 		if (!le_copy_slot(i, slot) || p->idled == 0 ||
-			(pg_atomic_read_u64(&slot->token) != 0 && le_made_progress(i)))
+			(pg_atomic_read_u64(&slot->term.token) != 0 &&
+			 le_made_progress(i)))
 			continue;
 		left = p->idles ? slot->hold_off_until - le_now() : 0;
 		say(report, WARN, "progress",
@@ -327,7 +328,7 @@ check_names(Report *report)
 static const char *
 also_takes(const Report *report, const char *before)
 {
-	const char *what = report->store->takes_more;
+	const char *what = report->store->lease.takes_more;
 
 	return what == NULL ? "" : psprintf("%s%s", before, what);
 }
@@ -351,7 +352,7 @@ check_timing(Report *report)
 			LE_MS(t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT),
 			LE_MS(t->lease - t->margin - t->granularity), LE_MS(t->lease),
 			LE_MS(t->margin + t->granularity), also_takes(report, "; "),
-			report->store->takes_more == NULL ? "" :
+			report->store->lease.takes_more == NULL ? "" :
 			" takes its part of them");
 	pfree(detail.data);
 }
@@ -424,9 +425,9 @@ static void
 check_findings(Report *report)
 {
 	LeFinding	findings[LE_MAX_FINDINGS];
-	int			n = report->store->explain == NULL ? 0 :
-		report->store->explain(&report->timing, count_campaigns(),
-							   findings);
+	int			n = report->store->people.explain == NULL ? 0 :
+		report->store->people.explain(&report->timing, count_campaigns(),
+									  findings);
 
 	for (int i = 0; i < n; i++)
 		say(report, findings[i].level == LE_LEVEL_OK ? OK :
@@ -457,11 +458,11 @@ check_outage(Report *report)
 {
 	le_duration budget = round_budget(&report->timing);
 
-	if (budget < report->store->hiccup)
+	if (budget < report->store->lease.hiccup)
 		say(report, WARN, "store outage",
 			"A store that does not answer for %d ms (lease_ttl - safety_margin - renew_interval) may depose every leader; %s was seen to take %d ms.",
-			LE_MS(budget), report->store->hiccup_cause,
-			LE_MS(report->store->hiccup));
+			LE_MS(budget), report->store->lease.hiccup_cause,
+			LE_MS(report->store->lease.hiccup));
 	else
 		say(report, OK, "store outage",
 			"Leaders survive a store that does not answer for %d ms: lease_ttl - safety_margin - renew_interval.",
@@ -554,7 +555,7 @@ check_url(Report *report, const char *url, const char *token_file)
 	if (le_goes_in_clear(url))
 		say(report, WARN, "store",
 			"\"%s\" is neither encrypted (https) nor on this machine: %s",
-			le_configured_store()->url_setting,
+			le_configured_store()->servers.setting,
 			token_file[0] != '\0' ?
 			"the token can be read on the network." :
 			"answers can be forged on the network.");
@@ -564,12 +565,12 @@ static void
 check_transport(Report *report)
 {
 	const LeStore *store = report->store;
-	const char *list = store->servers();
+	const char *list = store->servers.urls();
 	char		url[MAXPGPATH];
 
 	while (le_next_name(&list, url, sizeof(url)))
 		check_url(report, url,
-				  store->secret_file == NULL ? "" : store->secret_file());
+				  store->secret.file == NULL ? "" : store->secret.file());
 }
 
 /* The worker's findings about the secret. */
@@ -583,12 +584,13 @@ report_secret(Report *report, const LeReply *reply)
 
 	if (reply->message[0] != '\0')
 		say(report, level, "secrets", "%s", reply->message);
-	else if (store->authenticates == NULL || store->authenticates()[0] == '\0')
+	else if (store->secret.authenticates == NULL ||
+			 store->secret.authenticates()[0] == '\0')
 		say(report, level, "secrets",
 			bad ?
 			"No token is sent, although \"%s\" names a file: %s" :
 			"The token is an old one, from the file that \"%s\" names: %s",
-			store->secret_setting, reply->detail);
+			store->secret.setting, reply->detail);
 	else
 		say(report, level, "secrets",
 			bad ? "A token could not be fetched: %s" :
@@ -601,7 +603,7 @@ static void
 check_secrets(Report *report)
 {
 	const LeStore *store = report->store;
-	const char *file = store->secret_file == NULL ? "" : store->secret_file();
+	const char *file = store->secret.file == NULL ? "" : store->secret.file();
 	LeReply		reply;
 
 	if (report->may_ask &&
@@ -746,7 +748,8 @@ check_stores(Report *report, le_time last_contact)
 	check_leftovers(report);
 	if (!report->may_ask)
 		return;
-	if (!check_store(report, LE_CHECK_PREFIX, "", report->store->place_verb))
+	if (!check_store(report, LE_CHECK_PREFIX, "",
+					 report->store->people.namespace_verb))
 		return;
 	if (report->sound && report->eligible &&
 		(!report->store->has_sessions ||

@@ -59,7 +59,7 @@ typedef struct Binding
 	dlist_node	node;
 	Kind		kind;
 	SubTransactionId subxact;	/* BOUND: ends with its rollback */
-	int			place;			/* in bound.c; -1: not bound */
+	int			entry;			/* in bound.c; -1: not bound */
 	le_time		checked_at;		/* the last check that found the term held */
 	LeStop		stop;			/* the term */
 } Binding;
@@ -114,11 +114,11 @@ why_over(int number, const char *election, uint64 token)
 	if (number < 0 || !le_copy_slot(number, copy) ||
 		strcmp(copy->name, election) != 0)
 		return "the term is over";
-	if (pg_atomic_read_u64(&copy->token) == token)
+	if (pg_atomic_read_u64(&copy->term.token) == token)
 		return "given up";
-	if (pg_atomic_read_u64(&copy->token) != 0)
+	if (pg_atomic_read_u64(&copy->term.token) != 0)
 		return "a later term has begun";
-	return le_reason_name(copy->last_reason);
+	return le_reason_name(copy->view.last_reason);
 }
 
 static void
@@ -247,13 +247,14 @@ resume_watch(void)
 static void
 remove_binding(Binding *b)
 {
-	Assert((b->kind == HOLDING) == (b->place < 0));
+	Assert((b->kind == HOLDING) == (b->entry < 0));
 	note_stop(b);
 	le_cancel_unwatch(&b->stop);
-	if (b->place >= 0)
+	if (b->entry >= 0)
 	{
-		le_bound_leave(b->place);
-		if (pg_atomic_read_u64(&le_slot(b->stop.number)->drain_until) != 0)
+		le_bound_leave(b->entry);
+		if (pg_atomic_read_u64(&le_slot(b->stop.number)->term.drain_until) !=
+			0)
 			le_hint_worker();
 	}
 	else if (b->kind == HOLDING)
@@ -265,10 +266,10 @@ remove_binding(Binding *b)
 static void
 enter(Binding *b)
 {
-	b->place = le_bound_enter(b->stop.number, b->stop.token);
-	if (b->place >= 0)
+	b->entry = le_bound_enter(b->stop.number, b->stop.token);
+	if (b->entry >= 0)
 	{
-		le_bound_stops(b->place, b->stop.cancels);
+		le_bound_stops(b->entry, b->stop.cancels);
 		return;
 	}
 	pfree(b);
@@ -291,7 +292,7 @@ add_binding(Kind kind, const char *election, uint64 token, LeOnLoss on_loss)
 	b->stop.token = token;
 	b->stop.cancels = on_loss == LE_ON_LOSS_CANCEL;
 	b->stop.in_xact_only = kind == HOLDING;
-	b->place = -1;
+	b->entry = -1;
 	strlcpy(b->stop.election, election, sizeof(b->stop.election));
 	if (kind == HOLDING)
 		le_bound_holds(1);
@@ -312,7 +313,7 @@ tighten(Binding *b, LeOnLoss on_loss)
 	le_cancel_prepare(true);
 	le_cancel_pause();
 	b->stop.cancels = true;
-	le_bound_stops(b->place, true);
+	le_bound_stops(b->entry, true);
 	resume_watch();
 }
 

@@ -124,26 +124,26 @@ holder_of(const LeSlot *slot)
 {
 	const LeStore *store = le_configured_store();
 	le_duration fresh = 2 * Max(le_table->node.timing.lease,
-								store->park_ms * LE_MSEC);
+								store->watch.park_ms * LE_MSEC);
 
-	if (slot->holder_seen == 0 || le_now() - slot->holder_seen > fresh)
+	if (slot->holder.seen == 0 || le_now() - slot->holder.seen > fresh)
 		return NULL;
-	return slot->holder;
+	return slot->holder.node;
 }
 
 /* The newer of this election's last error and the node's. */
 static void
 put_error(Row *row, const LeSlot *slot, const LeTrouble *trouble)
 {
-	if (trouble->at > slot->last_error_at)
+	if (trouble->at > slot->error.at)
 	{
 		put_time(row, trouble->at);
 		put_text(row, trouble->text);
 	}
 	else
 	{
-		put_time(row, slot->last_error_at);
-		put_text(row, slot->last_error);
+		put_time(row, slot->error.at);
+		put_text(row, slot->error.text);
 	}
 }
 
@@ -163,9 +163,9 @@ static void
 put_status(int number, LeSlot *slot, const LeTrouble *trouble,
 		   Tuplestorestate *rows, TupleDesc desc)
 {
-	LeOwner		owner = pg_atomic_read_u64(&slot->owner);
-	le_time		deadline = (le_time) pg_atomic_read_u64(&slot->deadline);
-	uint64		token = pg_atomic_read_u64(&slot->token);
+	LeOwner		owner = pg_atomic_read_u64(&slot->term.owner);
+	le_time		deadline = (le_time) pg_atomic_read_u64(&slot->term.deadline);
+	uint64		token = pg_atomic_read_u64(&slot->term.token);
 	bool		leads = token != 0;
 	Row			row = {.n = 0};
 
@@ -178,12 +178,12 @@ put_status(int number, LeSlot *slot, const LeTrouble *trouble,
 	put_time(&row, leads && deadline != 0 ? le_wall(deadline) : 0);
 	put_column(&row, Int32GetDatum(slot->owner_pid),
 			   owner == LE_OWNER_NONE || owner == LE_OWNER_NODE);
-	put_time(&row, leads ? slot->term_started : 0);
-	put_time(&row, leads ? slot->renewed_at : 0);
+	put_time(&row, leads ? slot->view.term_started : 0);
+	put_time(&row, leads ? slot->view.renewed_at : 0);
 	put_progress(&row, number, leads);
-	put_time(&row, slot->last_change);
-	put_text(&row, slot->last_reason == LE_REASON_NONE ? NULL :
-			 le_reason_name(slot->last_reason));
+	put_time(&row, slot->view.last_change);
+	put_text(&row, slot->view.last_reason == LE_REASON_NONE ? NULL :
+			 le_reason_name(slot->view.last_reason));
 	put_text(&row, le_configured_store()->between_instances ?
 			 le_configured_store()->name : "local (this instance only)");
 	put_error(&row, slot, trouble);

@@ -99,45 +99,45 @@ is_probe(const LeOp *op)
 static void
 go_on(LeAnswer *answer, int step, uint64 index, const char *tag)
 {
-	answer->again = true;
-	answer->next.number = step;
-	answer->next.index = index;
-	strlcpy(answer->next.tag, tag, sizeof(answer->next.tag));
+	answer->wire.again = true;
+	answer->wire.next.number = step;
+	answer->wire.next.index = index;
+	strlcpy(answer->wire.next.tag, tag, sizeof(answer->wire.next.tag));
 }
 
 /* ---- requests ---- */
 
 static void
-add_line(LeHttpRequest *request, const char *name, const char *value)
+add_line(LeRequest *request, const char *name, const char *value)
 {
-	appendStringInfo(&request->headers, "%s: %s\n", name, value);
+	appendStringInfo(&request->http.headers, "%s: %s\n", name, value);
 }
 
 static void
-add_field(LeHttpRequest *request, int field, const char *value)
+add_field(LeRequest *request, int field, const char *value)
 {
 	add_line(request, psprintf("x-ms-meta-%s", le_azure_field_names[field]),
 			 value);
 }
 
 static void
-add_number(LeHttpRequest *request, int field, uint64 n)
+add_number(LeRequest *request, int field, uint64 n)
 {
 	add_field(request, field, psprintf(UINT64_FORMAT, n));
 }
 
 static void
-begin_request(LeHttpRequest *request, const char *method, const char *name,
+begin_request(LeRequest *request, const char *method, const char *name,
 			  const char *query)
 {
-	request->method = method;
-	appendStringInfoChar(&request->path, '/');
-	le_append_encoded(&request->path, name, "/=");
-	appendStringInfoString(&request->path, query);
+	request->http.method = method;
+	appendStringInfoChar(&request->http.path, '/');
+	le_append_encoded(&request->http.path, name, "/=");
+	appendStringInfoString(&request->http.path, query);
 }
 
 static void
-begin_lease(LeHttpRequest *request, const char *name, const char *action,
+begin_lease(LeRequest *request, const char *name, const char *action,
 			const char *id)
 {
 	begin_request(request, "PUT", name, "?comp=lease");
@@ -147,7 +147,7 @@ begin_lease(LeHttpRequest *request, const char *name, const char *action,
 
 /* Creates an empty blob, unless it exists. */
 static void
-begin_create(LeHttpRequest *request, const char *name)
+begin_create(LeRequest *request, const char *name)
 {
 	begin_request(request, "PUT", name, "");
 	add_line(request, "x-ms-blob-type", "BlockBlob");
@@ -157,7 +157,7 @@ begin_create(LeHttpRequest *request, const char *name)
 
 /* Replaces all metadata: a field that is not named is deleted. */
 static void
-begin_metadata(LeHttpRequest *request, const char *name, const char *etag)
+begin_metadata(LeRequest *request, const char *name, const char *etag)
 {
 	begin_request(request, "PUT", name, "?comp=metadata");
 	add_line(request, "If-Match", etag);
@@ -165,26 +165,26 @@ begin_metadata(LeHttpRequest *request, const char *name, const char *etag)
 }
 
 static void
-encode_acquire(const LeOp *op, const char *name, LeHttpRequest *request)
+encode_acquire(const LeOp *op, const char *name, LeRequest *request)
 {
 	begin_request(request, "PUT", name, "?comp=lease");
 	add_line(request, "x-ms-lease-action", "acquire");
 	add_line(request, "x-ms-lease-duration",
 			 psprintf("%d", (int) ((op->lease + LE_SEC - 1) / LE_SEC)));
 	add_line(request, "x-ms-proposed-lease-id",
-			 le_azure_lease_id(op->attempt));
-	add_line(request, "If-Match", op->step.tag);
+			 le_azure_lease_id(op->term.attempt));
+	add_line(request, "If-Match", op->wire.step.tag);
 }
 
 /* The term: for its stamp, and for each value published in it. */
 static void
 encode_term(const LeOp *op, const char *name, uint64 token,
-			LeHttpRequest *request)
+			LeRequest *request)
 {
-	begin_metadata(request, name, op->step.tag);
-	add_line(request, "x-ms-lease-id", le_azure_lease_id(op->attempt));
+	begin_metadata(request, name, op->wire.step.tag);
+	add_line(request, "x-ms-lease-id", le_azure_lease_id(op->term.attempt));
 	add_number(request, F_TOKEN, token);
-	add_field(request, F_ATTEMPT, le_azure_lease_id(op->attempt));
+	add_field(request, F_ATTEMPT, le_azure_lease_id(op->term.attempt));
 	add_field(request, F_SESSION, op->session);
 	add_field(request, F_NODE, le_azure_to_text(op->node_name));
 	add_number(request, F_LEASE, op->lease / LE_MSEC);
@@ -193,7 +193,7 @@ encode_term(const LeOp *op, const char *name, uint64 token,
 }
 
 static void
-add_ms(LeHttpRequest *request, int field, int64 ms)
+add_ms(LeRequest *request, int field, int64 ms)
 {
 	if (ms != 0)
 		add_number(request, field, ms);
@@ -201,14 +201,14 @@ add_ms(LeHttpRequest *request, int field, int64 ms)
 
 /* The record of a job without one, or in place of the one with this ETag. */
 static void
-encode_record(const LeOp *op, const char *name, LeHttpRequest *request)
+encode_record(const LeOp *op, const char *name, LeRequest *request)
 {
-	const LeClaim *claim = op->claim;
+	const LeClaim *claim = op->claim.record;
 
-	if (op->step.tag[0] == '\0')
+	if (op->wire.step.tag[0] == '\0')
 		begin_create(request, name);
 	else
-		begin_metadata(request, name, op->step.tag);
+		begin_metadata(request, name, op->wire.step.tag);
 	add_field(request, F_JOB, le_azure_to_text(claim->job));
 	add_number(request, F_TICK, claim->tick);
 	add_number(request, F_TRY, claim->try);
@@ -231,37 +231,37 @@ encode_record(const LeOp *op, const char *name, LeHttpRequest *request)
 }
 
 static void
-encode_list(const LePlace *place, const LeOp *op, LeHttpRequest *request)
+encode_list(const LeNamespace *ns, const LeOp *op, LeRequest *request)
 {
-	request->method = "GET";
+	request->http.method = "GET";
 	request->max_answer = MAX_LIST_ANSWER;
-	appendStringInfo(&request->path,
+	appendStringInfo(&request->http.path,
 					 "?restype=container&comp=list&include=metadata"
 					 "&maxresults=%d&prefix=", LE_AZURE_PAGE_SIZE);
-	le_append_encoded(&request->path,
-					  le_azure_name_prefix(place,
+	le_append_encoded(&request->http.path,
+					  le_azure_name_prefix(ns,
 										   op->kind == LE_OP_LIST_CLAIMS),
 					  "");
 	if (op->page != NULL)
 	{
-		appendStringInfoString(&request->path, "&marker=");
-		le_append_encoded(&request->path, op->page, "");
+		appendStringInfoString(&request->http.path, "&marker=");
+		le_append_encoded(&request->http.path, op->page, "");
 	}
 }
 
 static void
-encode_step(const LeOp *op, const char *name, LeHttpRequest *request)
+encode_step(const LeOp *op, const char *name, LeRequest *request)
 {
-	uint64		token = op->step.index;
+	uint64		token = op->wire.step.index;
 
-	switch (op->step.number)
+	switch (op->wire.step.number)
 	{
 		case STEP_HEAD:
 			begin_request(request, "HEAD", name, "");
 			break;
 		case STEP_WHOSE:
 			begin_request(request, "HEAD", name, "");
-			add_line(request, "x-ms-lease-id", op->step.tag);
+			add_line(request, "x-ms-lease-id", op->wire.step.tag);
 			break;
 		case STEP_CREATE:
 			begin_create(request, name);
@@ -276,15 +276,15 @@ encode_step(const LeOp *op, const char *name, LeHttpRequest *request)
 		case STEP_CHECK:
 		case STEP_RENEW:
 			begin_lease(request, name, "renew",
-						le_azure_lease_id(op->attempt));
+						le_azure_lease_id(op->term.attempt));
 			break;
 		case STEP_GIVE_BACK:
 			begin_lease(request, name, "release",
-						le_azure_lease_id(op->attempt));
+						le_azure_lease_id(op->term.attempt));
 			break;
 		default:				/* STEP_WRITE */
 			if (op->kind == LE_OP_RELEASE)
-				begin_lease(request, name, "release", op->step.tag);
+				begin_lease(request, name, "release", op->wire.step.tag);
 			else if (op->kind == LE_OP_PUBLISH)
 				encode_term(op, name, token, request);
 			else
@@ -295,31 +295,31 @@ encode_step(const LeOp *op, const char *name, LeHttpRequest *request)
 
 /* The blob that this request of the operation is about. */
 static const char *
-blob_name(const LePlace *place, const LeOp *op)
+blob_name(const LeNamespace *ns, const LeOp *op)
 {
 	switch (op->kind)
 	{
 		case LE_OP_READ_CLAIM:
-			return le_azure_claim_name(place, op->election, op->job);
+			return le_azure_claim_name(ns, op->election, op->claim.job);
 		case LE_OP_CLAIM:
 		case LE_OP_COMPLETE:
-			if (op->step.number != STEP_CHECK)
-				return le_azure_claim_name(place, op->election,
-										   op->claim->job);
-			return le_azure_leader_name(place, op->election);
+			if (op->wire.step.number != STEP_CHECK)
+				return le_azure_claim_name(ns, op->election,
+										   op->claim.record->job);
+			return le_azure_leader_name(ns, op->election);
 		case LE_OP_RENEW_TERMS:
-			return le_azure_leader_name(place, op->terms[0].election);
+			return le_azure_leader_name(ns, op->renew.terms[0].election);
 		default:
-			return le_azure_leader_name(place, op->election);
+			return le_azure_leader_name(ns, op->election);
 	}
 }
 
 /*
- * The place of a session has the container's URL: a change of the setting must
- * not send requests about its terms elsewhere.
+ * The namespace of a session has the container's URL: a change of the setting
+ * must not send requests about its terms elsewhere.
  */
 void
-le_azure_encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
+le_azure_encode(const LeNamespace *ns, const LeOp *op, LeRequest *request)
 {
 	if (op->kind == LE_OP_AUTHENTICATE)
 	{
@@ -327,19 +327,19 @@ le_azure_encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
 						   request);
 		return;
 	}
-	if (place->part[0] != '\0')
-		request->base = place->part;
+	if (ns->part[0] != '\0')
+		request->base = ns->part;
 	request->max_answer = MAX_SMALL_ANSWER;
 	add_line(request, "x-ms-version", API_VERSION);
 	if (is_list(op))
-		encode_list(place, op, request);
+		encode_list(ns, op, request);
 	else if (op->kind == LE_OP_RENEW_TERMS)
-		begin_lease(request, blob_name(place, op), "renew",
-					le_azure_lease_id(op->terms[0].attempt));
+		begin_lease(request, blob_name(ns, op), "renew",
+					le_azure_lease_id(op->renew.terms[0].attempt));
 	else if (is_probe(op))
-		begin_lease(request, blob_name(place, op), "release", NO_LEASE);
+		begin_lease(request, blob_name(ns, op), "release", NO_LEASE);
 	else
-		encode_step(op, blob_name(place, op), request);
+		encode_step(op, blob_name(ns, op), request);
 }
 
 /* ---- errors ---- */
@@ -461,25 +461,25 @@ static void
 fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
 {
 	le_fail(answer, le_op_writes(op->kind) &&
-			op->step.number >= first_write(op) && !is_probe(op) ?
+			op->wire.step.number >= first_write(op) && !is_probe(op) ?
 			LE_UNKNOWN : LE_UNAVAILABLE, detail);
 }
 
 static void
-fail_shape(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+fail_shape(const LeOp *op, const LeResponse *response, LeAnswer *answer)
 {
 	fail_open(op, answer,
 			  psprintf("HTTP %d with an answer that is not Azure's",
-					   response->status));
+					   response->http.status));
 }
 
 static void
-fail_network(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+fail_network(const LeOp *op, const LeResponse *response, LeAnswer *answer)
 {
 	const char *error = response->net_error;
 
 	if (response->net == LE_NET_NOT_SENT &&
-		op->step.number <= first_write(op))
+		op->wire.step.number <= first_write(op))
 		le_fail(answer, LE_UNAVAILABLE,
 				error != NULL ? error : "no connection");
 	else
@@ -554,7 +554,7 @@ decode_read(const LeOp *op, const LeAzureBlob *blob, LeAnswer *answer)
 		show_nothing(answer);
 		return;
 	}
-	if (op->step.number == STEP_HEAD && blob->lease == LE_AZURE_HELD &&
+	if (op->wire.step.number == STEP_HEAD && blob->lease == LE_AZURE_HELD &&
 		(op->for_people ||
 		 le_azure_field_is(blob, F_SESSION, op->session)))
 	{
@@ -578,7 +578,7 @@ show_unnamed(const LeOp *op, LeAnswer *answer)
 	key->election = op->election;
 	key->holder = key->value_session = UNNAMED;
 	key->node = "";
-	key->index = key->token = answer->index = op->step.index;
+	key->index = key->token = answer->index = op->wire.step.index;
 	key->usable = key->ours = true;
 }
 
@@ -594,7 +594,8 @@ judge_moved(const LeOp *op, const LeAzureBlob *blob, uint64 token,
 		le_azure_field_is(blob, F_SESSION, op->session);
 
 	if (next &&
-		le_azure_field_is(blob, F_ATTEMPT, le_azure_lease_id(op->attempt)))
+		le_azure_field_is(blob, F_ATTEMPT,
+						  le_azure_lease_id(op->term.attempt)))
 		go_on(answer, STEP_RENEW, token, "");
 	else if (next)
 	{
@@ -623,7 +624,7 @@ static void
 grant(const LeOp *op, uint64 token, LeAnswer *answer)
 {
 	answer->index = token;
-	answer->trust = op->lease - LE_SEC;
+	answer->term.trust = op->lease - LE_SEC;
 }
 
 /* ---- claims ---- */
@@ -632,8 +633,9 @@ grant(const LeOp *op, uint64 token, LeAnswer *answer)
 static bool
 is_as_read(const LeOp *op, const LeClaim *found)
 {
-	return op->previous != NULL && strcmp(found->id, op->previous->id) == 0 &&
-		found->state == op->previous->state;
+	return op->claim.previous != NULL &&
+		strcmp(found->id, op->claim.previous->id) == 0 &&
+		found->state == op->claim.previous->state;
 }
 
 /* A claim is written, then checked: a record with our id is not yet a yes. */
@@ -647,11 +649,12 @@ decode_claim_head(const LeOp *op, const LeClaim *found, const char *etag,
 		answer->claims[0] = *found;
 		answer->nclaims = 1;
 	}
-	else if (op->kind == LE_OP_CLAIM && strcmp(found->id, op->claim->id) == 0)
+	else if (op->kind == LE_OP_CLAIM &&
+			 strcmp(found->id, op->claim.record->id) == 0)
 		go_on(answer, STEP_CHECK, 0, "");
 	else if (op->kind == LE_OP_COMPLETE &&
-			 strcmp(found->id, op->claim->id) == 0 &&
-			 found->state == op->claim->state)
+			 strcmp(found->id, op->claim.record->id) == 0 &&
+			 found->state == op->claim.record->state)
 		answer->index = found->index;	/* by an earlier copy */
 	else if (is_as_read(op, found))
 		go_on(answer, STEP_WRITE, 0, etag);
@@ -673,7 +676,8 @@ decode_claim_blob(const LeOp *op, const LeAzureBlob *blob, const char *etag,
 				  LeAnswer *answer)
 {
 	LeClaim		found;
-	const char *job = op->kind == LE_OP_READ_CLAIM ? op->job : op->claim->job;
+	const char *job = op->kind == LE_OP_READ_CLAIM ? op->claim.job :
+		op->claim.record->job;
 
 	if (!le_azure_read_claim(blob, op->election, &found) ||
 		strcmp(found.job, job) != 0)
@@ -709,14 +713,15 @@ decode_publish_head(const LeOp *op, const LeAzureBlob *blob, const char *etag,
 	uint64		token;
 
 	if (le_azure_read_term(blob, &token) && token == op->index &&
-		le_azure_field_is(blob, F_ATTEMPT, le_azure_lease_id(op->attempt)))
+		le_azure_field_is(blob, F_ATTEMPT,
+						  le_azure_lease_id(op->term.attempt)))
 		go_on(answer, STEP_WRITE, token, etag);
 	else
 		changed(answer);
 }
 
 static void
-decode_head(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+decode_head(const LeOp *op, const LeResponse *response, LeAnswer *answer)
 {
 	char		etag[LE_MAX_TAG_LEN + 1];
 	LeAzureBlob blob;
@@ -739,7 +744,7 @@ decode_head(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
 
 /* Does the answer name this lease id? */
 static bool
-names(const LeHttpResponse *response, const char *id)
+names(const LeResponse *response, const char *id)
 {
 	char		found[LE_SESSION_LEN + 1];
 
@@ -748,7 +753,7 @@ names(const LeHttpResponse *response, const char *id)
 }
 
 static void
-decode_created(const LeOp *op, const LeHttpResponse *response,
+decode_created(const LeOp *op, const LeResponse *response,
 			   LeAnswer *answer)
 {
 	char		etag[LE_MAX_TAG_LEN + 1];
@@ -761,36 +766,36 @@ decode_created(const LeOp *op, const LeHttpResponse *response,
 
 /* A lease was acquired or renewed; but is it ours? */
 static void
-decode_lease(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+decode_lease(const LeOp *op, const LeResponse *response, LeAnswer *answer)
 {
-	if (!names(response, le_azure_lease_id(op->attempt)))
+	if (!names(response, le_azure_lease_id(op->term.attempt)))
 		fail_shape(op, response, answer);
-	else if (op->step.number == STEP_CHECK)
+	else if (op->wire.step.number == STEP_CHECK)
 		answer->index = op->token;
-	else if (op->step.number == STEP_RENEW)
-		grant(op, op->step.index, answer);
+	else if (op->wire.step.number == STEP_RENEW)
+		grant(op, op->wire.step.index, answer);
 	else
-		go_on(answer, STEP_STAMP, op->step.index, op->step.tag);
-	answer->anchors = answer->outcome == LE_DONE &&
-		op->step.number != STEP_CHECK;
+		go_on(answer, STEP_STAMP, op->wire.step.index, op->wire.step.tag);
+	answer->wire.anchors = answer->outcome == LE_DONE &&
+		op->wire.step.number != STEP_CHECK;
 }
 
 /* Azurite lets a lease that ran out be renewed in another's name. */
 static void
-decode_renewal(const LeOp *op, const LeHttpResponse *response,
+decode_renewal(const LeOp *op, const LeResponse *response,
 			   LeAnswer *answer)
 {
 	char		found[LE_SESSION_LEN + 1];
 
 	if (!le_header(response, "x-ms-lease-id", found, sizeof(found)))
 		fail_shape(op, response, answer);
-	else if (!names(response, le_azure_lease_id(op->terms[0].attempt)))
+	else if (!names(response, le_azure_lease_id(op->renew.terms[0].attempt)))
 		renewal_lost(answer, "another lease was renewed");
 	else
 	{
 		answer->renewals = palloc0(sizeof(LeRenewal));
 		answer->renewals->outcome = LE_DONE;
-		answer->renewals->rev = op->terms[0].rev;
+		answer->renewals->rev = op->renew.terms[0].rev;
 		answer->renewals->trust = op->lease - LE_SEC;
 	}
 }
@@ -801,31 +806,32 @@ decode_written(const LeOp *op, LeAnswer *answer)
 	if (op->kind == LE_OP_CLAIM)
 		go_on(answer, STEP_CHECK, 0, "");
 	else if (op->kind == LE_OP_COMPLETE)
-		answer->index = op->claim->token;
+		answer->index = op->claim.record->token;
 	else
 		answer->index = op->index;	/* no publish renews the lease */
 }
 
 static void
-decode_success(const LePlace *place, const LeOp *op,
-			   const LeHttpResponse *response, LeAnswer *answer)
+decode_success(const LeNamespace *ns, const LeOp *op,
+			   const LeResponse *response, LeAnswer *answer)
 {
 	if (is_list(op))
 	{
-		if (!le_azure_read_list(place, op, response, answer))
+		if (!le_azure_read_list(ns, op, response, answer))
 			fail_shape(op, response, answer);
 	}
 	else if (op->kind == LE_OP_RENEW_TERMS)
 		decode_renewal(op, response, answer);
 	else if (is_probe(op))
 		released(op, answer);
-	else if (op->step.number == STEP_HEAD || op->step.number == STEP_WHOSE)
+	else if (op->wire.step.number == STEP_HEAD ||
+			 op->wire.step.number == STEP_WHOSE)
 		decode_head(op, response, answer);
-	else if (op->step.number == STEP_CREATE)
+	else if (op->wire.step.number == STEP_CREATE)
 		decode_created(op, response, answer);
-	else if (op->step.number == STEP_STAMP)
-		grant(op, op->step.index + 1, answer);
-	else if (op->step.number == STEP_WRITE)
+	else if (op->wire.step.number == STEP_STAMP)
+		grant(op, op->wire.step.index + 1, answer);
+	else if (op->wire.step.number == STEP_WRITE)
 		decode_written(op, answer);
 	else
 		decode_lease(op, response, answer);
@@ -858,7 +864,7 @@ decode_no_blob(const LeOp *op, LeAnswer *answer)
 				changed(answer);
 			break;
 		case LE_OP_CLAIM:
-			if (op->previous == NULL)
+			if (op->claim.previous == NULL)
 				go_on(answer, STEP_WRITE, 0, "");
 			else
 				changed(answer);
@@ -917,7 +923,7 @@ is_expected(const LeOp *op, Trouble trouble, LeAnswer *answer)
 {
 	bool		over = trouble == OVER || trouble == NO_BLOB;
 
-	switch (op->step.number)
+	switch (op->wire.step.number)
 	{
 		case STEP_HEAD:
 			return first_expects(op, trouble, answer);
@@ -947,31 +953,31 @@ is_expected(const LeOp *op, Trouble trouble, LeAnswer *answer)
  * of refusal.  AuthorizationFailure is not about a token, but about networks.
  */
 static bool
-may_be_stale(const LeHttpResponse *response, const char *code)
+may_be_stale(const LeResponse *response, const char *code)
 {
 	if (le_azure_identity[0] == '\0')
-		return response->status == 401 || response->status == 403;
-	return response->status == 401 ||
+		return response->http.status == 401 || response->http.status == 403;
+	return response->http.status == 401 ||
 		strcmp(code, "AuthenticationFailed") == 0;
 }
 
 static void
-decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
+decode_error(const LeOp *op, const LeResponse *response, const char *code,
 			 LeAnswer *answer)
 {
-	Trouble		trouble = trouble_of(response->status, code);
+	Trouble		trouble = trouble_of(response->http.status, code);
 
 	if (is_expected(op, trouble, answer))
 		return;
 	/* The claim written before the check stays, for any refusal of that. */
-	if (trouble == REFUSED && op->step.number == STEP_STAMP)
-		go_on(answer, STEP_GIVE_BACK, response->status, code);
+	if (trouble == REFUSED && op->wire.step.number == STEP_STAMP)
+		go_on(answer, STEP_GIVE_BACK, response->http.status, code);
 	else if ((trouble == REFUSED || trouble == UNKNOWN_ASKER) &&
-		op->step.number != STEP_CHECK)
-		refuse(response->status, code, answer);
+			 op->wire.step.number != STEP_CHECK)
+		refuse(response->http.status, code, answer);
 	else
-		fail_open(op, answer, detail_of(response->status, code));
-	answer->stale_secret = may_be_stale(response, code);
+		fail_open(op, answer, detail_of(response->http.status, code));
+	answer->wire.stale_secret = may_be_stale(response, code);
 }
 
 /*
@@ -981,11 +987,11 @@ decode_error(const LeOp *op, const LeHttpResponse *response, const char *code,
 static void
 given_back(const LeOp *op, LeAnswer *answer)
 {
-	refuse((int) op->step.index, op->step.tag, answer);
+	refuse((int) op->wire.step.index, op->wire.step.tag, answer);
 }
 
 static bool
-has(const LeHttpResponse *response, const char *header)
+has(const LeResponse *response, const char *header)
 {
 	char		value[256];
 
@@ -994,24 +1000,24 @@ has(const LeHttpResponse *response, const char *header)
 
 /* Answers of an overloaded service, or of a proxy. */
 static void
-note_busy(const LeHttpResponse *response, const char *code, LeAnswer *answer)
+note_busy(const LeResponse *response, const char *code, LeAnswer *answer)
 {
 	char		seconds[16];
 
 	if (response->net != LE_NET_OK ||
-		(response->status != 429 && response->status != 503 &&
+		(response->http.status != 429 && response->http.status != 503 &&
 		 strcmp(code, "OperationTimedOut") != 0))
 		return;
-	answer->busy = true;
+	answer->wire.busy = true;
 	if (le_header(response, "Retry-After", seconds, sizeof(seconds)) &&
 		strlen(seconds) <= 4 &&
 		strspn(seconds, "0123456789") == strlen(seconds))
-		answer->busy_for = atoi(seconds) * LE_SEC;
+		answer->wire.busy_for = atoi(seconds) * LE_SEC;
 }
 
 void
-le_azure_decode(const LePlace *place, const LeOp *op,
-				const LeHttpResponse *response, LeAnswer *answer)
+le_azure_decode(const LeNamespace *ns, const LeOp *op,
+				const LeResponse *response, LeAnswer *answer)
 {
 	char		code[128];
 
@@ -1021,19 +1027,19 @@ le_azure_decode(const LePlace *place, const LeOp *op,
 		code[0] = '\0';
 	if (op->kind == LE_OP_AUTHENTICATE)
 		le_azure_take_token(le_azure_identity, response, answer);
-	else if (op->step.number == STEP_GIVE_BACK)
+	else if (op->wire.step.number == STEP_GIVE_BACK)
 		given_back(op, answer);
 	else if (response->net != LE_NET_OK)
 		fail_network(op, response, answer);
-	else if (response->status >= 200 && response->status <= 202 &&
+	else if (response->http.status >= 200 && response->http.status <= 202 &&
 			 has(response, "x-ms-request-id") &&
 			 has(response, "x-ms-version") && code[0] == '\0')
-		decode_success(place, op, response, answer);
+		decode_success(ns, op, response, answer);
 	else if (has(response, "x-ms-request-id") && code[0] != '\0')
 		decode_error(op, response, code, answer);
-	else if (response->status == 400 || response->status == 413 ||
-			 response->status == 414 || response->status == 431 ||
-			 response->status / 100 == 3)
+	else if (response->http.status == 400 || response->http.status == 413 ||
+			 response->http.status == 414 || response->http.status == 431 ||
+			 response->http.status / 100 == 3)
 		decode_error(op, response, "", answer);
 	else
 		fail_shape(op, response, answer);

@@ -12,10 +12,10 @@
 
 #include "store/store.h"
 
-extern void le_azure_encode(const LePlace *place, const LeOp *op,
-							LeHttpRequest *request);
-extern void le_azure_decode(const LePlace *place, const LeOp *op,
-							const LeHttpResponse *response,
+extern void le_azure_encode(const LeNamespace *ns, const LeOp *op,
+							LeRequest *request);
+extern void le_azure_decode(const LeNamespace *ns, const LeOp *op,
+							const LeResponse *response,
 							LeAnswer *answer);
 
 #endif							/* LE_AZURE_H */

@@ -97,19 +97,20 @@ le_azure_is_workload(const char *identity)
 }
 
 static void
-ask_metadata(const char *identity, const char *url, LeHttpRequest *request)
+ask_metadata(const char *identity, const char *url, LeRequest *request)
 {
-	request->method = "GET";
+	request->http.method = "GET";
 	request->base = url;
-	appendStringInfoString(&request->path, "/metadata/identity/oauth2/token"
+	appendStringInfoString(&request->http.path,
+						   "/metadata/identity/oauth2/token"
 						   "?api-version=2018-02-01&resource=");
-	le_append_encoded(&request->path, AUDIENCE, "");
+	le_append_encoded(&request->http.path, AUDIENCE, "");
 	if (strcmp(identity, LE_AZURE_SYSTEM) != 0)
 	{
-		appendStringInfoString(&request->path, "&client_id=");
-		le_append_encoded(&request->path, identity, "");
+		appendStringInfoString(&request->http.path, "&client_id=");
+		le_append_encoded(&request->http.path, identity, "");
 	}
-	appendStringInfoString(&request->headers, "Metadata: true\n");
+	appendStringInfoString(&request->http.headers, "Metadata: true\n");
 }
 
 static void
@@ -121,34 +122,34 @@ add_pair(StringInfo form, const char *name, const char *value)
 
 /* No token goes to a host that is not known to be safe. */
 static void
-exchange_token(const LeOp *op, LeHttpRequest *request)
+exchange_token(const LeOp *op, LeRequest *request)
 {
 	const char *host = is_safe(authority()) ? authority() : LOGIN;
 	size_t		len = strlen(host);
 
 	while (len > 0 && host[len - 1] == '/')
 		len--;
-	request->method = "POST";
+	request->http.method = "POST";
 	request->base = pnstrdup(host, len);
-	request->has_body = true;
-	appendStringInfoChar(&request->path, '/');
-	le_append_encoded(&request->path, environment("AZURE_TENANT_ID"), "");
-	appendStringInfoString(&request->path, "/oauth2/v2.0/token");
-	appendStringInfoString(&request->headers,
+	request->http.has_body = true;
+	appendStringInfoChar(&request->http.path, '/');
+	le_append_encoded(&request->http.path, environment("AZURE_TENANT_ID"), "");
+	appendStringInfoString(&request->http.path, "/oauth2/v2.0/token");
+	appendStringInfoString(&request->http.headers,
 						   "Content-Type: application/x-www-form-urlencoded\n");
-	add_pair(&request->body, "grant_type", "client_credentials");
-	add_pair(&request->body, "client_id", environment("AZURE_CLIENT_ID"));
-	add_pair(&request->body, "scope", AUDIENCE ".default");
-	add_pair(&request->body, "client_assertion_type",
+	add_pair(&request->http.body, "grant_type", "client_credentials");
+	add_pair(&request->http.body, "client_id", environment("AZURE_CLIENT_ID"));
+	add_pair(&request->http.body, "scope", AUDIENCE ".default");
+	add_pair(&request->http.body, "client_assertion_type",
 			 "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
-	add_pair(&request->body, "client_assertion",
+	add_pair(&request->http.body, "client_assertion",
 			 op->secret == NULL ? "" : op->secret);
 }
 
 /* "url" is the metadata service's. */
 void
 le_azure_ask_token(const char *identity, const char *url, const LeOp *op,
-				   LeHttpRequest *request)
+				   LeRequest *request)
 {
 	request->without_secret = true;
 	request->max_answer = MAX_TOKEN_ANSWER;
@@ -209,7 +210,7 @@ is_token(const char *s)
 }
 
 static bool
-read_token(const LeHttpResponse *response, Token *token)
+read_token(const LeResponse *response, Token *token)
 {
 	memset(token, 0, sizeof(*token));
 	return le_json_walk(response->body, response->body_len, token_visit,
@@ -224,10 +225,10 @@ read_token(const LeHttpResponse *response, Token *token)
  * service is updated, 429 if it was asked too often: they pass.
  */
 static void
-refuse_token(const char *identity, const LeHttpResponse *response,
+refuse_token(const char *identity, const LeResponse *response,
 			 LeAnswer *answer)
 {
-	int			status = response->status;
+	int			status = response->http.status;
 	const char *whom = le_azure_is_workload(identity) ? "Microsoft Entra" :
 		"the machine's metadata service";
 	bool		refused = status == 400 || status == 401 || status == 403;
@@ -249,12 +250,12 @@ refuse_token(const char *identity, const LeHttpResponse *response,
 }
 
 void
-le_azure_take_token(const char *identity, const LeHttpResponse *response,
+le_azure_take_token(const char *identity, const LeResponse *response,
 					LeAnswer *answer)
 {
 	Token		token;
 
-	if (response->net == LE_NET_OK && response->status == 200 &&
+	if (response->net == LE_NET_OK && response->http.status == 200 &&
 		read_token(response, &token))
 	{
 		answer->secret = token.value;

@@ -24,9 +24,9 @@ extern bool le_azure_is_workload(const char *identity);
 extern const char *le_azure_token_file(void);
 extern const char *le_azure_workload_fault(void);
 extern void le_azure_ask_token(const char *identity, const char *url,
-							   const LeOp *op, LeHttpRequest *request);
+							   const LeOp *op, LeRequest *request);
 extern void le_azure_take_token(const char *identity,
-								const LeHttpResponse *response,
+								const LeResponse *response,
 								LeAnswer *answer);
 extern void le_azure_judge_sas(const char *sas, int64 now,
 							   LeFinding *finding);

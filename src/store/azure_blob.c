@@ -41,12 +41,12 @@ append_path(StringInfo name, const char *path)
 /* "~" is in no election's name.  So "a" and "a/b" are never one blob, nor is
  * one the directory of the other. */
 char *
-le_azure_leader_name(const LePlace *place, const char *election)
+le_azure_leader_name(const LeNamespace *ns, const char *election)
 {
 	StringInfoData name;
 
 	initStringInfo(&name);
-	append_path(&name, psprintf("%s/%s", place->prefix, election));
+	append_path(&name, psprintf("%s/%s", ns->prefix, election));
 	appendStringInfoString(&name, "~leader");
 	return name.data;
 }
@@ -69,13 +69,13 @@ append_job(StringInfo name, const char *job)
 /* At most 200 + 8 + 200 + 2 + 3 * 200 characters, and a few for dots; the
  * service takes 1024. */
 char *
-le_azure_claim_name(const LePlace *place, const char *election,
+le_azure_claim_name(const LeNamespace *ns, const char *election,
 					const char *job)
 {
 	StringInfoData name;
 
 	initStringInfo(&name);
-	append_path(&name, place->prefix);
+	append_path(&name, ns->prefix);
 	appendStringInfoString(&name, "~claims/");
 	append_path(&name, election);
 	appendStringInfoString(&name, "~/");
@@ -85,18 +85,18 @@ le_azure_claim_name(const LePlace *place, const char *election,
 
 /* The common prefix of the names of all keys, or of all claims. */
 char *
-le_azure_name_prefix(const LePlace *place, bool claims)
+le_azure_name_prefix(const LeNamespace *ns, bool claims)
 {
 	StringInfoData name;
 
 	initStringInfo(&name);
 	if (claims)
 	{
-		append_path(&name, place->prefix);
+		append_path(&name, ns->prefix);
 		appendStringInfoString(&name, "~claims/");
 	}
 	else
-		append_path(&name, psprintf("%s/", place->prefix));
+		append_path(&name, psprintf("%s/", ns->prefix));
 	return name.data;
 }
 
@@ -116,9 +116,9 @@ election_between(const char *start, const char *end)
 
 /* The election of a blob; NULL: the blob belongs to none. */
 char *
-le_azure_election_of(const LePlace *place, const char *name)
+le_azure_election_of(const LeNamespace *ns, const char *name)
 {
-	const char *prefix = le_azure_name_prefix(place, false);
+	const char *prefix = le_azure_name_prefix(ns, false);
 	const char *end = strrchr(name, '~');
 	char	   *election;
 
@@ -127,17 +127,17 @@ le_azure_election_of(const LePlace *place, const char *name)
 		return NULL;
 	election = election_between(name + strlen(prefix), end);
 	if (election == NULL ||
-		strcmp(le_azure_leader_name(place, election), name) != 0)
+		strcmp(le_azure_leader_name(ns, election), name) != 0)
 		return NULL;
 	return election;
 }
 
 /* The election of a claim's blob, if the blob belongs to the job. */
 char *
-le_azure_election_of_claim(const LePlace *place, const char *name,
+le_azure_election_of_claim(const LeNamespace *ns, const char *name,
 						   const char *job)
 {
-	const char *prefix = le_azure_name_prefix(place, true);
+	const char *prefix = le_azure_name_prefix(ns, true);
 	const char *end = strrchr(name, '/');
 	char	   *election;
 
@@ -146,7 +146,7 @@ le_azure_election_of_claim(const LePlace *place, const char *name,
 		return NULL;
 	election = election_between(name + strlen(prefix), end);
 	if (election == NULL ||
-		strcmp(le_azure_claim_name(place, election, job), name) != 0)
+		strcmp(le_azure_claim_name(ns, election, job), name) != 0)
 		return NULL;
 	return election;
 }
@@ -240,7 +240,7 @@ le_azure_lease_of(const char *state)
 }
 
 void
-le_azure_read_blob(const LeHttpResponse *response, LeAzureBlob *blob)
+le_azure_read_blob(const LeResponse *response, LeAzureBlob *blob)
 {
 	char		value[MAX_FIELD_LEN + 1];
 

@@ -43,13 +43,13 @@ typedef struct LeAzureBlob
 
 /* ---- names ---- */
 
-extern char *le_azure_leader_name(const LePlace *place, const char *election);
-extern char *le_azure_claim_name(const LePlace *place, const char *election,
+extern char *le_azure_leader_name(const LeNamespace *ns, const char *election);
+extern char *le_azure_claim_name(const LeNamespace *ns, const char *election,
 								 const char *job);
-extern char *le_azure_name_prefix(const LePlace *place, bool claims);
-extern char *le_azure_election_of(const LePlace *place, const char *name);
-extern char *le_azure_election_of_claim(const LePlace *place, const char *name,
-										const char *job);
+extern char *le_azure_name_prefix(const LeNamespace *ns, bool claims);
+extern char *le_azure_election_of(const LeNamespace *ns, const char *name);
+extern char *le_azure_election_of_claim(const LeNamespace *ns,
+										const char *name, const char *job);
 
 /* ---- metadata and leases ---- */
 
@@ -58,7 +58,7 @@ extern const char *const le_azure_field_names[LE_AZURE_NFIELDS];
 extern char *le_azure_to_text(const char *s);
 extern LeAzureLease le_azure_lease_of(const char *state);
 extern char *le_azure_lease_id(const char *attempt);
-extern void le_azure_read_blob(const LeHttpResponse *response,
+extern void le_azure_read_blob(const LeResponse *response,
 							   LeAzureBlob *blob);
 extern bool le_azure_field_is(const LeAzureBlob *blob, int field,
 							  const char *value);

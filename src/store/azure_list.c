@@ -18,7 +18,7 @@
 
 typedef struct List
 {
-	const LePlace *place;
+	const LeNamespace *ns;
 	const LeOp *op;
 	char	   *name;			/* the present blob's */
 	LeAzureBlob blob;
@@ -32,7 +32,7 @@ typedef struct List
 static bool
 list_key(List *list)
 {
-	char	   *election = le_azure_election_of(list->place, list->name);
+	char	   *election = le_azure_election_of(list->ns, list->name);
 	uint64		token;
 
 	if (election == NULL || !le_azure_read_term(&list->blob, &token) ||
@@ -56,7 +56,7 @@ list_claim(List *list)
 
 	if (!le_azure_read_claim(&list->blob, NULL, &claim))
 		return true;
-	claim.election = le_azure_election_of_claim(list->place, list->name,
+	claim.election = le_azure_election_of_claim(list->ns, list->name,
 												claim.job);
 	if (claim.election == NULL)
 		return true;
@@ -126,10 +126,10 @@ list_visit(void *arg, const LeXmlNode *node)
 
 /* False: the answer is no list. */
 bool
-le_azure_read_list(const LePlace *place, const LeOp *op,
-				   const LeHttpResponse *response, LeAnswer *answer)
+le_azure_read_list(const LeNamespace *ns, const LeOp *op,
+				   const LeResponse *response, LeAnswer *answer)
 {
-	List		list = {.place = place, .op = op};
+	List		list = {.ns = ns, .op = op};
 
 	list.blob.lease = LE_AZURE_UNCLEAR;
 	if (!le_xml_walk(response->body, response->body_len, list_visit, &list))

@@ -15,8 +15,8 @@
 /* Blobs on one page. */
 #define LE_AZURE_PAGE_SIZE		1000
 
-extern bool le_azure_read_list(const LePlace *place, const LeOp *op,
-							   const LeHttpResponse *response,
+extern bool le_azure_read_list(const LeNamespace *ns, const LeOp *op,
+							   const LeResponse *response,
 							   LeAnswer *answer);
 
 #endif							/* LE_AZURE_LIST_H */

@@ -80,10 +80,10 @@ azure_servers(void)
 }
 
 static void
-azure_place(LePlace *place)
+azure_namespace(LeNamespace *ns)
 {
-	strlcpy(place->prefix, prefix, sizeof(place->prefix));
-	strlcpy(place->part, container_url, sizeof(place->part));
+	strlcpy(ns->prefix, prefix, sizeof(ns->prefix));
+	strlcpy(ns->part, container_url, sizeof(ns->part));
 }
 
 static const char *
@@ -231,34 +231,52 @@ const LeStore le_store_azure = {
 	.name = "azure",
 	.between_instances = true,
 	.key_leases = true,
-	.renews_apart = true,
-	.claims_apart = true,
-	.least_lease = 15 * LE_SEC,
-	.most_lease = LE_MAX_LEASE,
-	.granularity = LE_SEC,
-	.max_renewals = 1,
-	.watching = LE_WATCH_EACH,
-	.park_grace_ms = 5000,
-	.max_parked = MAX_PARKED,
-	.poll_ms = &poll_interval,
-	.lists_all_claims = true,
-	.settings = settings,
-	.nsettings = lengthof(settings),
-	.servers = azure_servers,
-	.url_setting = "leader_election.azure_container_url",
-	.url_fault = azure_url_fault,
-	.place = azure_place,
-	.secret_file = azure_secret_file,
-	.secret_setting = "leader_election.azure_sas_file",
-	.authenticates = azure_identity,
-	.fetched_header = "Authorization: Bearer ",
-	.judge_secret = azure_judge_secret,
-	.place_check = LE_OP_LIST_HELD,
-	.place_verb = "list blobs",
-	.foreign_key = "the blob was not written by this extension",
-	.explain = azure_explain,
-	.encode = le_azure_encode,
-	.decode = le_azure_decode,
-	.performs = azure_performs,
-	.perform = le_perform_session,
+	.lease = {
+		.renews_apart = true,
+		.least = 15 * LE_SEC,
+		.most = LE_MAX_LEASE,
+		.granularity = LE_SEC,
+	},
+	.batch = {
+		.max_renewals = 1,
+	},
+	.watch = {
+		.kind = LE_WATCH_EACH,
+		.park_grace_ms = 5000,
+		.max_parked = MAX_PARKED,
+		.poll_ms = &poll_interval,
+	},
+	.claims = {
+		.apart = true,
+		.lists_all = true,
+	},
+	.settings = {
+		.list = settings,
+		.n = lengthof(settings),
+		.namespace = azure_namespace,
+	},
+	.servers = {
+		.urls = azure_servers,
+		.setting = "leader_election.azure_container_url",
+		.url_fault = azure_url_fault,
+	},
+	.secret = {
+		.file = azure_secret_file,
+		.setting = "leader_election.azure_sas_file",
+		.authenticates = azure_identity,
+		.fetched_header = "Authorization: Bearer ",
+		.judge = azure_judge_secret,
+	},
+	.people = {
+		.namespace_check = LE_OP_LIST_HELD,
+		.namespace_verb = "list blobs",
+		.foreign_key = "the blob was not written by this extension",
+		.explain = azure_explain,
+	},
+	.codec = {
+		.encode = le_azure_encode,
+		.decode = le_azure_decode,
+		.performs = azure_performs,
+		.perform = le_perform_session,
+	},
 };

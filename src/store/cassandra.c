@@ -99,10 +99,10 @@ show_owner(const char *owner, LeKey *key)
 
 /* One path segment for any name: the words of the API cannot clash. */
 static void
-append_lock(LeHttpRequest *request, const char *election)
+append_lock(LeRequest *request, const char *election)
 {
-	appendStringInfoString(&request->path, "/v1/locks/");
-	le_append_encoded(&request->path, election, "");
+	appendStringInfoString(&request->http.path, "/v1/locks/");
+	le_append_encoded(&request->http.path, election, "");
 }
 
 static void
@@ -125,49 +125,49 @@ static void
 append_min_token(StringInfo body, const LeOp *op)
 {
 	appendStringInfo(body, ",\"min_token\":" UINT64_FORMAT "}",
-					 Min(op->token_floor, (uint64) PG_INT64_MAX));
+					 Min(op->term.token_floor, (uint64) PG_INT64_MAX));
 }
 
 static void
-encode_acquire(const LeOp *op, LeHttpRequest *request)
+encode_acquire(const LeOp *op, LeRequest *request)
 {
-	StringInfo	body = &request->body;
+	StringInfo	body = &request->http.body;
 
-	request->method = "PUT";
+	request->http.method = "PUT";
 	append_lock(request, op->election);
 	appendStringInfoChar(body, '{');
 	append_field(body, "owner", owner_of(op));
-	append_field(body, "attempt", op->attempt);
+	append_field(body, "attempt", op->term.attempt);
 	append_field(body, "value", op->value);
 	append_ttl(body, op);
 	append_min_token(body, op);
 }
 
 static void
-encode_publish(const LeOp *op, LeHttpRequest *request)
+encode_publish(const LeOp *op, LeRequest *request)
 {
-	StringInfo	body = &request->body;
+	StringInfo	body = &request->http.body;
 
-	request->method = "POST";
+	request->http.method = "POST";
 	append_lock(request, op->election);
-	appendStringInfoString(&request->path, "/renew");
+	appendStringInfoString(&request->http.path, "/renew");
 	appendStringInfoChar(body, '{');
 	append_field(body, "owner", owner_of(op));
 	append_field(body, "value", op->value);
 	append_ttl(body, op);
 	appendStringInfo(body, ",\"token\":" UINT64_FORMAT
-					 ",\"rev\":" UINT64_FORMAT "}", op->index, op->rev);
+					 ",\"rev\":" UINT64_FORMAT "}", op->index, op->term.rev);
 }
 
 /* A request about several locks, up to the first of them. */
 static void
-begin_batch(const LeOp *op, const char *path, LeHttpRequest *request)
+begin_batch(const LeOp *op, const char *path, LeRequest *request)
 {
-	StringInfo	body = &request->body;
+	StringInfo	body = &request->http.body;
 
-	request->method = "POST";
+	request->http.method = "POST";
 	request->max_answer = MAX_BATCH_ANSWER;
-	appendStringInfoString(&request->path, path);
+	appendStringInfoString(&request->http.path, path);
 	appendStringInfoChar(body, '{');
 	if (op->kind != LE_OP_READ)
 		append_field(body, "owner", owner_of(op));
@@ -193,45 +193,46 @@ append_term(StringInfo body, uint64 token, uint64 rev)
 }
 
 static void
-encode_renewals(const LeOp *op, LeHttpRequest *request)
+encode_renewals(const LeOp *op, LeRequest *request)
 {
 	begin_batch(op, "/v1/renew", request);
-	for (int i = 0; i < op->nterms; i++)
+	for (int i = 0; i < op->renew.nterms; i++)
 	{
-		append_entry(&request->body, i, op->terms[i].election);
-		append_term(&request->body, op->terms[i].token, op->terms[i].rev);
+		append_entry(&request->http.body, i, op->renew.terms[i].election);
+		append_term(&request->http.body, op->renew.terms[i].token,
+					op->renew.terms[i].rev);
 	}
-	appendStringInfoString(&request->body, "]}");
+	appendStringInfoString(&request->http.body, "]}");
 }
 
 /* The operation at this position of its request: itself, or a joined one. */
 static const LeOp *
 part_of(const LeOp *op, int i)
 {
-	return i == 0 ? op : op->joined[i - 1];
+	return i == 0 ? op : op->wire.joined[i - 1];
 }
 
 static void
-encode_joined(const LeOp *op, LeHttpRequest *request)
+encode_joined(const LeOp *op, LeRequest *request)
 {
-	StringInfo	body = &request->body;
+	StringInfo	body = &request->http.body;
 
 	begin_batch(op, op->kind == LE_OP_ACQUIRE ? "/v1/acquire" :
 				op->kind == LE_OP_RELEASE ? "/v1/release" : "/v1/read",
 				request);
-	for (int i = 0; i <= op->njoined; i++)
+	for (int i = 0; i <= op->wire.njoined; i++)
 	{
 		const LeOp *part = part_of(op, i);
 
 		append_entry(body, i, part->election);
 		if (op->kind == LE_OP_ACQUIRE)
 		{
-			append_field(body, "attempt", part->attempt);
+			append_field(body, "attempt", part->term.attempt);
 			append_field(body, "value", part->value);
 			append_min_token(body, part);
 		}
 		else if (op->kind == LE_OP_RELEASE)
-			append_term(body, Min(part->index, MAX_TOKEN), part->rev);
+			append_term(body, Min(part->index, MAX_TOKEN), part->term.rev);
 		else
 			appendStringInfoChar(body, '}');
 	}
@@ -239,48 +240,49 @@ encode_joined(const LeOp *op, LeHttpRequest *request)
 }
 
 static void
-encode_release(const LeOp *op, LeHttpRequest *request)
+encode_release(const LeOp *op, LeRequest *request)
 {
-	request->method = "DELETE";
+	request->http.method = "DELETE";
 	append_lock(request, op->election);
-	appendStringInfoString(&request->path, "?owner=");
-	le_append_encoded(&request->path, owner_of(op), "");
-	appendStringInfo(&request->path, "&token=" UINT64_FORMAT
-					 "&rev=" UINT64_FORMAT, Min(op->index, MAX_TOKEN), op->rev);
+	appendStringInfoString(&request->http.path, "?owner=");
+	le_append_encoded(&request->http.path, owner_of(op), "");
+	appendStringInfo(&request->http.path, "&token=" UINT64_FORMAT
+					 "&rev=" UINT64_FORMAT, Min(op->index, MAX_TOKEN),
+					 op->term.rev);
 }
 
 static void
-encode_watch(const LeOp *op, LeHttpRequest *request)
+encode_watch(const LeOp *op, LeRequest *request)
 {
 	append_lock(request, op->election);
-	appendStringInfo(&request->path, "?wait=%dms&token=" UINT64_FORMAT
+	appendStringInfo(&request->http.path, "?wait=%dms&token=" UINT64_FORMAT
 					 "&rev=" UINT64_FORMAT,
-					 Min(op->wait_ms, LE_MAX_WATCH_MS), op->watch_index,
-					 op->rev);
+					 Min(op->watch.wait_ms, LE_MAX_WATCH_MS), op->watch.index,
+					 op->term.rev);
 }
 
 static void
-encode_list(const LeOp *op, LeHttpRequest *request)
+encode_list(const LeOp *op, LeRequest *request)
 {
 	request->max_answer = MAX_LIST_ANSWER;
-	appendStringInfo(&request->path, "/v1/locks?limit=%d", PAGE_SIZE);
+	appendStringInfo(&request->http.path, "/v1/locks?limit=%d", PAGE_SIZE);
 	if (op->page != NULL)
 	{
-		appendStringInfoString(&request->path, "&page=");
-		le_append_encoded(&request->path, op->page, "");
+		appendStringInfoString(&request->http.path, "&page=");
+		le_append_encoded(&request->http.path, op->page, "");
 	}
 }
 
 /* The record of a job, or with NULL all records of the election. */
 static void
-append_claim(const LeOp *op, const char *job, LeHttpRequest *request)
+append_claim(const LeOp *op, const char *job, LeRequest *request)
 {
 	append_lock(request, op->election);
-	appendStringInfoString(&request->path, "/claims");
+	appendStringInfoString(&request->http.path, "/claims");
 	if (job == NULL)
 		return;
-	appendStringInfoChar(&request->path, '/');
-	le_append_encoded(&request->path, job, "");
+	appendStringInfoChar(&request->http.path, '/');
+	le_append_encoded(&request->http.path, job, "");
 }
 
 /*
@@ -298,22 +300,22 @@ append_info(StringInfo body, const LeClaim *claim)
 }
 
 static void
-encode_claim(const LeOp *op, LeHttpRequest *request)
+encode_claim(const LeOp *op, LeRequest *request)
 {
-	const LeClaim *claim = op->claim;
-	StringInfo	body = &request->body;
+	const LeClaim *claim = op->claim.record;
+	StringInfo	body = &request->http.body;
 
-	request->method = "POST";
+	request->http.method = "POST";
 	append_claim(op, claim->job, request);
 	appendStringInfoChar(body, '{');
 	append_field(body, "owner", owner_of(op));
 	append_field(body, "claim", claim->id);
 	append_info(body, claim);
-	if (op->previous != NULL)
+	if (op->claim.previous != NULL)
 	{
-		append_field(body, "prev_claim", op->previous->id);
+		append_field(body, "prev_claim", op->claim.previous->id);
 		append_field(body, "prev_state",
-					 le_claim_state_name(op->previous->state));
+					 le_claim_state_name(op->claim.previous->state));
 	}
 	appendStringInfo(body, ",\"token\":" UINT64_FORMAT ",\"tick\":"
 					 INT64_FORMAT ",\"try\":%d}",
@@ -321,31 +323,31 @@ encode_claim(const LeOp *op, LeHttpRequest *request)
 }
 
 static void
-encode_complete(const LeOp *op, LeHttpRequest *request)
+encode_complete(const LeOp *op, LeRequest *request)
 {
-	StringInfo	body = &request->body;
+	StringInfo	body = &request->http.body;
 
-	request->method = "POST";
-	append_claim(op, op->claim->job, request);
-	appendStringInfoString(&request->path, "/complete");
+	request->http.method = "POST";
+	append_claim(op, op->claim.record->job, request);
+	appendStringInfoString(&request->http.path, "/complete");
 	appendStringInfoChar(body, '{');
-	append_field(body, "claim", op->claim->id);
-	append_info(body, op->claim);
-	append_field(body, "state", le_claim_state_name(op->claim->state));
+	append_field(body, "claim", op->claim.record->id);
+	append_info(body, op->claim.record);
+	append_field(body, "state", le_claim_state_name(op->claim.record->state));
 	appendStringInfoChar(body, '}');
 }
 
 static void
-cassandra_encode(const LePlace *place, const LeOp *op,
-				 LeHttpRequest *request)
+cassandra_encode(const LeNamespace *ns, const LeOp *op,
+				 LeRequest *request)
 {
-	(void) place;
-	request->method = "GET";
+	(void) ns;
+	request->http.method = "GET";
 	request->max_answer = MAX_SMALL_ANSWER;
-	if (op->njoined > 0)
+	if (op->wire.njoined > 0)
 	{
 		encode_joined(op, request);
-		request->has_body = true;
+		request->http.has_body = true;
 		return;
 	}
 	switch (op->kind)
@@ -372,7 +374,7 @@ cassandra_encode(const LePlace *place, const LeOp *op,
 			encode_list(op, request);
 			break;
 		case LE_OP_READ_CLAIM:
-			append_claim(op, op->job, request);
+			append_claim(op, op->claim.job, request);
 			break;
 		case LE_OP_CLAIM:
 			encode_claim(op, request);
@@ -388,7 +390,7 @@ cassandra_encode(const LePlace *place, const LeOp *op,
 			Assert(false);		/* answered by perform() */
 			break;
 	}
-	request->has_body = request->body.len > 0;
+	request->http.has_body = request->http.body.len > 0;
 }
 
 /* ---- documents ---- */
@@ -481,7 +483,7 @@ doc_visit(void *arg, const LeJsonNode *node)
 }
 
 static bool
-read_doc(const LeHttpResponse *response, Doc *doc)
+read_doc(const LeResponse *response, Doc *doc)
 {
 	memset(doc, 0, sizeof(*doc));
 	return le_json_walk(response->body, response->body_len, doc_visit, doc);
@@ -490,7 +492,7 @@ read_doc(const LeHttpResponse *response, Doc *doc)
 /* ---- errors ---- */
 
 static void
-fail_shape(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+fail_shape(const LeOp *op, const LeResponse *response, LeAnswer *answer)
 {
 	le_fail_shape(op, response, "the gateway's", answer);
 }
@@ -543,7 +545,7 @@ conflict(LeAnswer *answer, LeConflict what, const Doc *doc)
 	le_fail(answer, LE_CONFLICT, problem_detail(doc));
 	answer->conflict = what;
 	answer->index = doc->token;
-	answer->rev = doc->rev;
+	answer->term.rev = doc->rev;
 }
 
 static void
@@ -594,7 +596,7 @@ is(const Doc *doc, const char *type)
 static bool
 is_batch(const LeOp *op)
 {
-	return op->njoined > 0 || op->kind == LE_OP_RENEW_TERMS;
+	return op->wire.njoined > 0 || op->kind == LE_OP_RENEW_TERMS;
 }
 
 /*
@@ -605,23 +607,25 @@ is_batch(const LeOp *op)
 static bool
 spoils_one(const LeOp *op, const Doc *doc)
 {
-	return op->njoined > 0 && !is(doc, "unauthorized") && !is(doc, "bad-ttl");
+	return op->wire.njoined > 0 && !is(doc, "unauthorized") &&
+		!is(doc, "bad-ttl");
 }
 
 /* A problem with the request, not with the lock's state. */
 static void
-take_failure(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+take_failure(const LeOp *op, const LeResponse *response, const Doc *doc,
 			 LeAnswer *answer)
 {
 	le_fail(answer, problem_outcome(op, doc->type),
-			psprintf("HTTP %d: %s", response->status, problem_detail(doc)));
-	answer->next_server = answer->outcome == LE_UNAVAILABLE;
+			psprintf("HTTP %d: %s", response->http.status,
+					 problem_detail(doc)));
+	answer->wire.next_server = answer->outcome == LE_UNAVAILABLE;
 	answer->cause = is(doc, "unauthorized") ? LE_CAUSE_STRANGER :
 		is(doc, "forbidden") ? LE_CAUSE_PERMISSION : LE_CAUSE_OTHER;
 }
 
 static void
-take_problem(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+take_problem(const LeOp *op, const LeResponse *response, const Doc *doc,
 			 LeAnswer *answer)
 {
 	bool		reads = op->kind == LE_OP_READ || op->kind == LE_OP_WATCH;
@@ -647,7 +651,7 @@ take_problem(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
 }
 
 static void
-decode_problem(const LeOp *op, const LeHttpResponse *response,
+decode_problem(const LeOp *op, const LeResponse *response,
 			   LeAnswer *answer)
 {
 	Doc			doc;
@@ -657,7 +661,8 @@ decode_problem(const LeOp *op, const LeHttpResponse *response,
 	else if (is_batch(op))
 	{
 		take_failure(op, response, &doc, answer);
-		answer->apart = answer->outcome == LE_REFUSED && spoils_one(op, &doc);
+		answer->wire.apart = answer->outcome == LE_REFUSED &&
+			spoils_one(op, &doc);
 	}
 	else
 		take_problem(op, response, &doc, answer);
@@ -685,23 +690,23 @@ grants(const LeOp *op, const Doc *doc, const char *election)
 }
 
 static void
-take_grant(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+take_grant(const LeOp *op, const LeResponse *response, const Doc *doc,
 		   LeAnswer *answer)
 {
 	if (!grants(op, doc, op->election) ||
 		(op->kind == LE_OP_PUBLISH &&
-		 (doc->token != op->index || doc->rev != op->rev + 1)))
+		 (doc->token != op->index || doc->rev != op->term.rev + 1)))
 	{
 		fail_shape(op, response, answer);
 		return;
 	}
 	answer->index = doc->token;
-	answer->rev = doc->rev;
-	answer->trust = trust_of(op, doc);
+	answer->term.rev = doc->rev;
+	answer->term.trust = trust_of(op, doc);
 }
 
 static void
-take_lock(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+take_lock(const LeOp *op, const LeResponse *response, const Doc *doc,
 		  LeAnswer *answer)
 {
 	if (doc->name == NULL || strcmp(doc->name, op->election) != 0 ||
@@ -719,10 +724,10 @@ take_lock(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
 
 /* The operation on one lock was done; the document shows the lock. */
 static void
-take_success(const LeOp *op, const LeHttpResponse *response, const Doc *doc,
+take_success(const LeOp *op, const LeResponse *response, const Doc *doc,
 			 LeAnswer *answer)
 {
-	if ((response->status == 204) != (op->kind == LE_OP_RELEASE))
+	if ((response->http.status == 204) != (op->kind == LE_OP_RELEASE))
 		fail_shape(op, response, answer);
 	else if (op->kind == LE_OP_RELEASE)
 		answer->index = op->index;
@@ -782,7 +787,7 @@ list_visit(void *arg, const LeJsonNode *node)
 }
 
 static void
-decode_list(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
+decode_list(const LeOp *op, const LeResponse *response, LeAnswer *answer)
 {
 	List		list = {.keys = NULL};
 
@@ -800,7 +805,7 @@ decode_list(const LeOp *op, const LeHttpResponse *response, LeAnswer *answer)
 typedef struct Batch
 {
 	const LeOp *op;
-	const LeHttpResponse *response;
+	const LeResponse *response;
 	Doc			doc;
 	char	   *name;
 	uint64		status;
@@ -847,12 +852,12 @@ judge_renewal(const Batch *batch, const LeTermRef *term, LeRenewal *renewal)
 static void
 judge_part(const Batch *batch, const LeOp *op, LeAnswer *answer)
 {
-	LeHttpResponse response = *batch->response;
+	LeResponse response = *batch->response;
 
-	response.status = (int) Min(batch->status, 1000);
+	response.http.status = (int) Min(batch->status, 1000);
 	memset(answer, 0, sizeof(*answer));
 	answer->outcome = LE_DONE;
-	if (is_success(response.status))
+	if (is_success(response.http.status))
 		take_success(op, &response, &batch->doc, answer);
 	else if (batch->doc.type != NULL)
 		take_problem(op, &response, &batch->doc, answer);
@@ -863,7 +868,7 @@ judge_part(const Batch *batch, const LeOp *op, LeAnswer *answer)
 static const char *
 election_at(const LeOp *op, int i)
 {
-	return op->kind == LE_OP_RENEW_TERMS ? op->terms[i].election :
+	return op->kind == LE_OP_RENEW_TERMS ? op->renew.terms[i].election :
 		part_of(op, i)->election;
 }
 
@@ -877,7 +882,7 @@ batch_entry(Batch *batch)
 		strcmp(batch->name, election_at(op, i)) != 0)
 		return false;
 	if (op->kind == LE_OP_RENEW_TERMS)
-		judge_renewal(batch, &op->terms[i], &batch->renewals[i]);
+		judge_renewal(batch, &op->renew.terms[i], &batch->renewals[i]);
 	else
 		judge_part(batch, part_of(op, i), &batch->parts[i]);
 	batch->n++;
@@ -912,7 +917,7 @@ batch_visit(void *arg, const LeJsonNode *node)
 
 /* Reads all results, each in its place; false if the answer is invalid. */
 static bool
-read_batch(const LeHttpResponse *response, Batch *batch)
+read_batch(const LeResponse *response, Batch *batch)
 {
 	return le_json_walk(response->body, response->body_len, batch_visit,
 						batch) && batch->n == batch->total;
@@ -926,23 +931,24 @@ static void
 fail_here(LeAnswer *answer, const char *detail)
 {
 	le_fail(answer, LE_UNAVAILABLE, detail);
-	answer->next_server = true;
+	answer->wire.next_server = true;
 }
 
 static void
-decode_renewals(const LeOp *op, const LeHttpResponse *response,
+decode_renewals(const LeOp *op, const LeResponse *response,
 				LeAnswer *answer)
 {
-	Batch		batch = {.op = op,.response = response,.total = op->nterms};
-	bool		elsewhere = op->nterms > 0;
+	Batch		batch = {.op = op,.response = response,.total =
+		op->renew.nterms};
+	bool		elsewhere = op->renew.nterms > 0;
 
-	batch.renewals = palloc0(Max(op->nterms, 1) * sizeof(LeRenewal));
+	batch.renewals = palloc0(Max(op->renew.nterms, 1) * sizeof(LeRenewal));
 	if (!read_batch(response, &batch))
 	{
 		fail_shape(op, response, answer);
 		return;
 	}
-	for (int i = 0; i < op->nterms; i++)
+	for (int i = 0; i < op->renew.nterms; i++)
 		elsewhere = elsewhere && batch.renewals[i].outcome == LE_UNAVAILABLE;
 	if (elsewhere)
 		fail_here(answer, batch.renewals[0].detail);
@@ -951,11 +957,11 @@ decode_renewals(const LeOp *op, const LeHttpResponse *response,
 }
 
 static void
-decode_joined(const LeOp *op, const LeHttpResponse *response,
+decode_joined(const LeOp *op, const LeResponse *response,
 			  LeAnswer *answer)
 {
 	Batch		batch = {.op = op,.response = response,
-	.total = 1 + op->njoined};
+	.total = 1 + op->wire.njoined};
 	bool		elsewhere = true;
 
 	batch.parts = palloc0(batch.total * sizeof(LeAnswer));
@@ -965,10 +971,10 @@ decode_joined(const LeOp *op, const LeHttpResponse *response,
 		return;
 	}
 	for (int i = 0; i < batch.total; i++)
-		elsewhere = elsewhere && batch.parts[i].next_server;
+		elsewhere = elsewhere && batch.parts[i].wire.next_server;
 	if (elsewhere)
 		fail_here(answer, batch.parts[0].detail);
-	answer->parts = batch.parts;
+	answer->wire.parts = batch.parts;
 }
 
 /* ---- claims ---- */
@@ -1105,7 +1111,7 @@ claims_visit(void *arg, const LeJsonNode *node)
 static bool
 shows_claim(const LeOp *op, const LeClaim *found)
 {
-	const LeClaim *claim = op->claim;
+	const LeClaim *claim = op->claim.record;
 
 	if (strcmp(found->job, claim->job) != 0 ||
 		strcmp(found->id, claim->id) != 0)
@@ -1117,7 +1123,7 @@ shows_claim(const LeOp *op, const LeClaim *found)
 }
 
 static void
-decode_claims(const LeOp *op, const LeHttpResponse *response,
+decode_claims(const LeOp *op, const LeResponse *response,
 			  LeAnswer *answer)
 {
 	Claims		list = {.op = op};
@@ -1126,7 +1132,7 @@ decode_claims(const LeOp *op, const LeHttpResponse *response,
 	if (!le_json_walk(response->body, response->body_len,
 					  all ? claims_visit : claim_visit, &list) ||
 		(op->kind == LE_OP_READ_CLAIM &&
-		 strcmp(list.claims[0].job, op->job) != 0) ||
+		 strcmp(list.claims[0].job, op->claim.job) != 0) ||
 		(le_op_writes(op->kind) && !shows_claim(op, &list.claims[0])))
 	{
 		fail_shape(op, response, answer);
@@ -1149,50 +1155,50 @@ is_about_claims(LeOpKind kind)
 }
 
 static void
-decode_success(const LeOp *op, const LeHttpResponse *response,
+decode_success(const LeOp *op, const LeResponse *response,
 			   LeAnswer *answer)
 {
 	Doc			doc;
 
-	if (op->njoined > 0)
+	if (op->wire.njoined > 0)
 		decode_joined(op, response, answer);
-	else if (is_about_claims(op->kind) && response->status != 204)
+	else if (is_about_claims(op->kind) && response->http.status != 204)
 		decode_claims(op, response, answer);
 	else if (op->kind == LE_OP_RENEW_TERMS)
 		decode_renewals(op, response, answer);
 	else if (op->kind == LE_OP_LIST_HELD)
 		decode_list(op, response, answer);
-	else if (response->status == 204 || read_doc(response, &doc))
+	else if (response->http.status == 204 || read_doc(response, &doc))
 		take_success(op, response, &doc, answer);
 	else
 		fail_shape(op, response, answer);
 }
 
 static void
-cassandra_decode(const LePlace *place, const LeOp *op,
-				 const LeHttpResponse *response, LeAnswer *answer)
+cassandra_decode(const LeNamespace *ns, const LeOp *op,
+				 const LeResponse *response, LeAnswer *answer)
 {
 	static const char problem[] = "application/problem+json";
 
-	(void) place;
+	(void) ns;
 	memset(answer, 0, sizeof(*answer));
 	answer->outcome = LE_DONE;
 	if (response->net != LE_NET_OK)
 	{
 		le_fail_network(op, response, answer);
-		answer->next_server = answer->outcome == LE_UNAVAILABLE;
+		answer->wire.next_server = answer->outcome == LE_UNAVAILABLE;
 	}
-	else if (is_success(response->status))
+	else if (is_success(response->http.status))
 		decode_success(op, response, answer);
-	else if (pg_strncasecmp(response->content_type, problem,
+	else if (pg_strncasecmp(response->http.content_type, problem,
 							strlen(problem)) == 0)
 		decode_problem(op, response, answer);
-	else if (response->status >= 300 && response->status < 500 &&
-			 response->status != 408 && response->status != 429)
+	else if (response->http.status >= 300 && response->http.status < 500 &&
+			 response->http.status != 408 && response->http.status != 429)
 	{
 		le_fail(answer, LE_REFUSED,
 				psprintf("HTTP %d, which is not the gateway's answer",
-						 response->status));
+						 response->http.status));
 		answer->cause = LE_CAUSE_NOT_STORE;
 	}
 	else
@@ -1306,31 +1312,47 @@ const LeStore le_store_cassandra = {
 	.name = "cassandra",
 	.between_instances = true,
 	.key_leases = true,
-	.least_lease = 5 * LE_SEC,
-	.most_lease = LE_MAX_LEASE,
-	.granularity = LE_SEC,
-	.takes_more = "the gateway's --max-clock-skew",
-	.room = LE_MAX_JOINED,
-	.takes = cassandra_takes,
-	.joins = cassandra_joins,
-	.max_renewals = 100,
-	.watching = LE_WATCH_EACH,
-	.park_ms = 30000,
-	.park_grace_ms = 10000,
-	.max_parked = MAX_PARKED,
-	.settings = settings,
-	.nsettings = lengthof(settings),
-	.servers = cassandra_servers,
-	.url_setting = "leader_election.gateway_url",
-	.secret_file = cassandra_token_file,
-	.secret_setting = "leader_election.gateway_token_file",
-	.secret_header = "Authorization: Bearer ",
-	.ready_path = "/readyz",
-	.place_check = LE_OP_LIST_HELD,
-	.place_verb = "list locks",
-	.explain = cassandra_explain,
-	.encode = cassandra_encode,
-	.decode = cassandra_decode,
-	.performs = cassandra_performs,
-	.perform = le_perform_session,
+	.lease = {
+		.least = 5 * LE_SEC,
+		.most = LE_MAX_LEASE,
+		.granularity = LE_SEC,
+		.takes_more = "the gateway's --max-clock-skew",
+	},
+	.batch = {
+		.capacity = LE_MAX_JOINED,
+		.takes = cassandra_takes,
+		.joins = cassandra_joins,
+		.max_renewals = 100,
+	},
+	.watch = {
+		.kind = LE_WATCH_EACH,
+		.park_ms = 30000,
+		.park_grace_ms = 10000,
+		.max_parked = MAX_PARKED,
+	},
+	.settings = {
+		.list = settings,
+		.n = lengthof(settings),
+	},
+	.servers = {
+		.urls = cassandra_servers,
+		.setting = "leader_election.gateway_url",
+		.ready_path = "/readyz",
+	},
+	.secret = {
+		.file = cassandra_token_file,
+		.setting = "leader_election.gateway_token_file",
+		.header = "Authorization: Bearer ",
+	},
+	.people = {
+		.namespace_check = LE_OP_LIST_HELD,
+		.namespace_verb = "list locks",
+		.explain = cassandra_explain,
+	},
+	.codec = {
+		.encode = cassandra_encode,
+		.decode = cassandra_decode,
+		.performs = cassandra_performs,
+		.perform = le_perform_session,
+	},
 };

@@ -74,10 +74,10 @@ consul_token_file(void)
 }
 
 static void
-consul_place(LePlace *place)
+consul_namespace(LeNamespace *ns)
 {
-	strlcpy(place->prefix, prefix, sizeof(place->prefix));
-	strlcpy(place->part, datacenter, sizeof(place->part));
+	strlcpy(ns->prefix, prefix, sizeof(ns->prefix));
+	strlcpy(ns->part, datacenter, sizeof(ns->part));
 }
 
 static bool
@@ -138,31 +138,49 @@ const LeStore le_store_consul = {
 	.between_instances = true,
 	.has_sessions = true,
 	.takes_over = consul_takes_over,
-	.most_lease = LE_MAX_LEASE,
-	.least_session = LE_CONSUL_LEAST_SESSION,
-	.hiccup = 4 * LE_SEC,
-	.hiccup_cause = "a change of Consul's own leader",
-	.room = LE_CONSUL_MAX_STEPS - LE_CONSUL_COMMON_STEPS,
-	.takes = le_consul_takes,
-	.joins = le_consul_joins,
-	.watching = LE_WATCH_ALL,
-	.tells = true,
-	.park_ms = 10000,
-	.park_grace_ms = 10000 / 16 + 8000, /* a sixteenth, and 7 s when Consul has
-										 * no leader */
-	.lists_all_claims = true,
-	.settings = settings,
-	.nsettings = lengthof(settings),
-	.servers = consul_servers,
-	.url_setting = "leader_election.consul_url",
-	.place = consul_place,
-	.secret_file = consul_token_file,
-	.secret_setting = "leader_election.consul_token_file",
-	.secret_header = "X-Consul-Token: ",
-	.place_check = LE_OP_CHECK_PREFIX,
-	.place_verb = "use the key prefix",
-	.foreign_key = "the election's key was made by something else: it lacks the lock flag of Consul's clients",
-	.explain = consul_explain,
-	.encode = le_consul_encode,
-	.decode = le_consul_decode,
+	.lease = {
+		.most = LE_MAX_LEASE,
+		.least_session = LE_CONSUL_LEAST_SESSION,
+		.hiccup = 4 * LE_SEC,
+		.hiccup_cause = "a change of Consul's own leader",
+	},
+	.batch = {
+		.capacity = LE_CONSUL_MAX_STEPS - LE_CONSUL_COMMON_STEPS,
+		.takes = le_consul_takes,
+		.joins = le_consul_joins,
+	},
+	.watch = {
+		.kind = LE_WATCH_ALL,
+		.tells = true,
+		.park_ms = 10000,
+		.park_grace_ms = 10000 / 16 + 8000, /* a sixteenth, and 7 s when
+											 * Consul has no leader */
+	},
+	.claims = {
+		.lists_all = true,
+	},
+	.settings = {
+		.list = settings,
+		.n = lengthof(settings),
+		.namespace = consul_namespace,
+	},
+	.servers = {
+		.urls = consul_servers,
+		.setting = "leader_election.consul_url",
+	},
+	.secret = {
+		.file = consul_token_file,
+		.setting = "leader_election.consul_token_file",
+		.header = "X-Consul-Token: ",
+	},
+	.people = {
+		.namespace_check = LE_OP_CHECK_PREFIX,
+		.namespace_verb = "use the key prefix",
+		.foreign_key = "the election's key was made by something else: it lacks the lock flag of Consul's clients",
+		.explain = consul_explain,
+	},
+	.codec = {
+		.encode = le_consul_encode,
+		.decode = le_consul_decode,
+	},
 };

@@ -143,7 +143,7 @@ only_entry(List *list)
 	if (op->kind == LE_OP_READ)
 		add_key(list, op->election);
 	else
-		list->foreign = !add_claim(list, op->election, op->job);
+		list->foreign = !add_claim(list, op->election, op->claim.job);
 	return true;
 }
 
@@ -236,7 +236,7 @@ names_visit(void *arg, const LeJsonNode *node)
 }
 
 static void
-start_list(const LePlace *place, const LeOp *op,
+start_list(const LeNamespace *ns, const LeOp *op,
 		   LeAnswer *answer, List *list)
 {
 	const char *below = "/";
@@ -251,20 +251,20 @@ start_list(const LePlace *place, const LeOp *op,
 	memset(list, 0, sizeof(*list));
 	list->op = op;
 	list->answer = answer;
-	list->prefix = psprintf("%s%s", le_consul_key_prefix(place), below);
+	list->prefix = psprintf("%s%s", le_consul_key_prefix(ns), below);
 	/* at most the size that grow() had reached in the part before */
 	have = Max(Max(answer->nkeys, answer->nnodes), answer->nclaims);
 	for (list->allocated = 8; list->allocated < have;)
 		list->allocated *= 2;
 	if (op->kind == LE_OP_READ)
-		list->only = le_consul_key_text(place, &(LeConsulKey)
+		list->only = le_consul_key_text(ns, &(LeConsulKey)
 		{
 			.kind = LE_CONSUL_LEADER, .name = op->election
 		});
 	else if (op->kind == LE_OP_READ_CLAIM)
-		list->only = le_consul_key_text(place, &(LeConsulKey)
+		list->only = le_consul_key_text(ns, &(LeConsulKey)
 		{
-			.kind = LE_CONSUL_CLAIM, .name = op->election, .job = op->job
+			.kind = LE_CONSUL_CLAIM, .name = op->election, .job = op->claim.job
 		});
 }
 
@@ -284,7 +284,7 @@ fail_foreign(const List *list, LeAnswer *answer)
 
 /* Each answer of Consul's own about keys has an index. */
 bool
-le_consul_has_index(const LeHttpResponse *response, uint64 *index)
+le_consul_has_index(const LeResponse *response, uint64 *index)
 {
 	char		value[24];
 	char	   *end;
@@ -298,7 +298,7 @@ le_consul_has_index(const LeHttpResponse *response, uint64 *index)
 
 /* Does the answer leave out keys that the token may not read? */
 static bool
-is_filtered(const LeHttpResponse *response)
+is_filtered(const LeResponse *response)
 {
 	char		value[8];
 
@@ -354,7 +354,7 @@ walk_part(const char *body, size_t from, size_t end, List *list)
 }
 
 static size_t
-skip_space(const LeHttpResponse *response, size_t at)
+skip_space(const LeResponse *response, size_t at)
 {
 	while (at < response->body_len &&
 		   strchr(" \t\r\n", response->body[at]) != NULL &&
@@ -368,11 +368,11 @@ skip_space(const LeHttpResponse *response, size_t at)
  * has to be one more element, as in one piece.
  */
 static bool
-walk_slice(const LeOp *op, const LeHttpResponse *response, List *list)
+walk_slice(const LeOp *op, const LeResponse *response, List *list)
 {
 	const char *body = response->body;
 	size_t		len = response->body_len;
-	size_t		from = op->from;
+	size_t		from = op->wire.from;
 	size_t		end;
 
 	if (from == 0)
@@ -383,15 +383,15 @@ walk_slice(const LeOp *op, const LeHttpResponse *response, List *list)
 		from++;
 	}
 	end = slice_end(body, len, from);
-	if (op->from != 0 && skip_space(response, from) >= end)
+	if (op->wire.from != 0 && skip_space(response, from) >= end)
 		return false;
 	if (end == len || !walk_part(body, from, end, list))
 		return false;
 	if (body[end] == ',')
-		list->answer->rest = end + 1;
+		list->answer->wire.rest = end + 1;
 	else if (body[end] == ']')
 	{
-		list->answer->rest = 0;
+		list->answer->wire.rest = 0;
 		return skip_space(response, end + 1) == len;
 	}
 	else
@@ -407,7 +407,7 @@ may_be_long(LeOpKind kind)
 }
 
 static bool
-walk_list(const LeOp *op, const LeHttpResponse *response, List *list)
+walk_list(const LeOp *op, const LeResponse *response, List *list)
 {
 	if (op->kind == LE_OP_CHECK_PREFIX)
 		return le_json_walk(response->body, response->body_len, names_visit,
@@ -418,13 +418,13 @@ walk_list(const LeOp *op, const LeHttpResponse *response, List *list)
 }
 
 void
-le_consul_decode_list(const LePlace *place, const LeOp *op,
-					  const LeHttpResponse *response, LeAnswer *answer)
+le_consul_decode_list(const LeNamespace *ns, const LeOp *op,
+					  const LeResponse *response, LeAnswer *answer)
 {
 	List		list;
 	uint64		index;
 
-	start_list(place, op, answer, &list);
+	start_list(ns, op, answer, &list);
 
 	if (is_filtered(response))
 	{
@@ -435,7 +435,7 @@ le_consul_decode_list(const LePlace *place, const LeOp *op,
 	}
 	else if (!le_consul_has_index(response, &index))
 		le_consul_fail_shape(op, response, answer);
-	else if (response->status == 200 &&
+	else if (response->http.status == 200 &&
 			 (!walk_list(op, response, &list) ||
 			  (list.only != NULL && !list.foreign &&
 			   answer->nkeys + answer->nclaims != 1)))

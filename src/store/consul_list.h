@@ -15,10 +15,10 @@
 /* Bytes of a list to decode at a time; for tests to set. */
 extern size_t le_consul_slice;
 
-extern bool le_consul_has_index(const LeHttpResponse *response,
+extern bool le_consul_has_index(const LeResponse *response,
 								uint64 *index);
-extern void le_consul_decode_list(const LePlace *place, const LeOp *op,
-								  const LeHttpResponse *response,
+extern void le_consul_decode_list(const LeNamespace *ns, const LeOp *op,
+								  const LeResponse *response,
 								  LeAnswer *answer);
 
 #endif							/* LE_CONSUL_LIST_H */

@@ -80,8 +80,8 @@ claim_key(const LeOp *op)
 {
 	return (LeConsulKey)
 	{
-		.kind = LE_CONSUL_CLAIM, .name = op->election, .job = op->claim->job
-	};
+		.kind = LE_CONSUL_CLAIM, .name = op->election,
+			.job = op->claim.record->job };
 }
 
 static const LeConsulValue no_value = {.kind = LE_CONSUL_NOTHING};
@@ -192,8 +192,9 @@ plan_prove(const LeOp *op, LeConsulPlan *plan)
 
 	check_session(plan, LE_CONSUL_OWN, node, op->session);
 	write_key(plan, LE_CONSUL_LOCK, node, op->session, node_value(op, false));
-	for (int i = 0; i < op->nheld && plan->nsteps < LE_CONSUL_MAX_STEPS; i++)
-		check_session(plan, LE_CONSUL_HELD, leader_key(op->held[i]),
+	for (int i = 0; i < op->proof.nheld &&
+		 plan->nsteps < LE_CONSUL_MAX_STEPS; i++)
+		check_session(plan, LE_CONSUL_HELD, leader_key(op->proof.held[i]),
 					  op->session);
 }
 
@@ -266,7 +267,7 @@ take_from(LeConsulPlan *plan, LeConsulVerb verb, LeConsulKey key,
 static void
 plan_revoke(const LeOp *op, LeConsulPlan *plan)
 {
-	const LeNodeKey *target = op->target;
+	const LeNodeKey *target = op->takeover.target;
 	LeConsulKey node = node_key(target->session);
 	LeConsulValue value = {
 		.kind = LE_CONSUL_VALUE_OF_TARGET, .op = op, .ended = true
@@ -290,8 +291,9 @@ plan_take_over(const LeOp *op, LeConsulKey key, LeConsulPlan *plan)
 	LeConsulValue value = leader_value(op, false);
 
 	check_index(plan, key, op->index);
-	if (op->target_holds)
-		take_from(plan, LE_CONSUL_UNLOCK, key, op->target->session, value);
+	if (op->takeover.target_holds)
+		take_from(plan, LE_CONSUL_UNLOCK, key, op->takeover.target->session,
+				  value);
 	else
 		check_session(plan, LE_CONSUL_UNCHANGED, key, "");
 	write_key(plan, LE_CONSUL_LOCK, key, op->session, value);
@@ -331,7 +333,7 @@ plan_part(const LeOp *op, LeConsulPlan *plan)
 static void
 plan_joined(const LeOp *op, LeConsulPlan *plan)
 {
-	plan->nparts = 1 + op->njoined;
+	plan->nparts = 1 + op->wire.njoined;
 	plan->part = LE_CONSUL_ALL_PARTS;
 	if (op->kind == LE_OP_TAKE_OVER)
 		plan_revoke(op, plan);
@@ -339,7 +341,8 @@ plan_joined(const LeOp *op, LeConsulPlan *plan)
 		check_session(plan, LE_CONSUL_OWN, node_key(op->session),
 					  op->session);
 	for (plan->part = 0; plan->part < plan->nparts; plan->part++)
-		plan_part(plan->part == 0 ? op : op->joined[plan->part - 1], plan);
+		plan_part(plan->part == 0 ? op : op->wire.joined[plan->part - 1],
+				  plan);
 	plan->part = LE_CONSUL_ALL_PARTS;
 	if (op->news != NULL)
 		add_news(op, plan);
@@ -366,8 +369,8 @@ plan_claim(const LeOp *op, LeConsulPlan *plan)
 	check_session(plan, LE_CONSUL_OWN, node_key(op->session), op->session);
 	check_session(plan, LE_CONSUL_UNCHANGED, leader, op->session);
 	check_index(plan, leader, op->index);
-	if (op->previous != NULL)
-		check_index(plan, claim_key(op), op->previous->index);
+	if (op->claim.previous != NULL)
+		check_index(plan, claim_key(op), op->claim.previous->index);
 	else
 		check_absent(plan, LE_CONSUL_UNCHANGED, claim_key(op));
 	write_claim(op, plan);
@@ -377,7 +380,7 @@ plan_claim(const LeOp *op, LeConsulPlan *plan)
 static void
 plan_complete(const LeOp *op, LeConsulPlan *plan)
 {
-	check_index(plan, claim_key(op), op->previous->index);
+	check_index(plan, claim_key(op), op->claim.previous->index);
 	write_claim(op, plan);
 }
 
@@ -429,7 +432,7 @@ le_consul_begin(LeConsulOutcome *outcome, const LeConsulPlan *plan,
 				LeAnswer *answer)
 {
 	outcome->plan = plan;
-	outcome->answers = plan->op->njoined == 0 ? answer :
+	outcome->answers = plan->op->wire.njoined == 0 ? answer :
 		palloc0(plan->nparts * sizeof(LeAnswer));
 	outcome->nrefused = 0;
 	for (int i = 0; i < plan->nparts; i++)
@@ -591,7 +594,7 @@ settle_refused(LeConsulOutcome *outcome)
 		{
 			le_fail(answer, LE_UNAVAILABLE, "another election's part of the "
 					"transaction was refused");
-			answer->unjudged = true;
+			answer->wire.unjudged = true;
 		}
 		if (answer->outcome != LE_CONFLICT)
 			answer->nlost = 0;
@@ -605,13 +608,13 @@ le_consul_settle(LeConsulOutcome *outcome, bool refused, LeAnswer *answer)
 {
 	if (!(refused ? settle_refused(outcome) : settle_done(outcome)))
 		return false;
-	if (outcome->plan->op->njoined == 0)
+	if (outcome->plan->op->wire.njoined == 0)
 		return true;			/* the only part's answer is the whole */
 	if (refused)
 		le_fail(answer, LE_CONFLICT, "one of the elections was refused");
 	else
 		answer->index = outcome->answers[0].index;
-	answer->parts = outcome->answers;
+	answer->wire.parts = outcome->answers;
 	return true;
 }
 
@@ -638,7 +641,7 @@ le_consul_token(const LeKey *key, uint64 written)
 uint64
 le_consul_next_index(const LeOp *op, uint64 index)
 {
-	if (index < op->watch_index)
+	if (index < op->watch.index)
 		return 0;
 	return Max(index, 1);
 }
@@ -668,7 +671,7 @@ le_consul_date_items(const LeGossip *news, LeGossipItem *items)
 
 /* ---- several operations in one transaction ---- */
 
-/* Places of a transaction that the operation takes: the number of steps of
+/* Units of a transaction that the operation takes: the number of steps of
  * plan_part(). */
 int
 le_consul_takes(const LeOp *op)
@@ -691,8 +694,8 @@ le_consul_takes(const LeOp *op)
 bool
 le_consul_joins(const LeOp *op, const LeOp *other)
 {
-	const LeNodeKey *a = op->target;
-	const LeNodeKey *b = other->target;
+	const LeNodeKey *a = op->takeover.target;
+	const LeNodeKey *b = other->takeover.target;
 
 	return op->kind == other->kind &&
 		strcmp(op->session, other->session) == 0 &&

@@ -25,14 +25,14 @@
  * 1.7.
  */
 void
-le_consul_encode_create(const LePlace *place, const LeOp *op,
-						LeHttpRequest *request)
+le_consul_encode_create(const LeNamespace *ns, const LeOp *op,
+						LeRequest *request)
 {
-	StringInfo	body = &request->body;
+	StringInfo	body = &request->http.body;
 
-	le_consul_start_request(place, request, "PUT", "session/create", "",
+	le_consul_start_request(ns, request, "PUT", "session/create", "",
 							LE_CONSUL_MAX_SMALL_ANSWER);
-	request->has_body = true;
+	request->http.has_body = true;
 	appendStringInfoString(body, "{\"Name\":");
 	le_json_append_string(body, psprintf(SESSION_NAME "%s", op->node_name));
 	appendStringInfo(body, ",\"TTL\":\"" INT64_FORMAT "s\","
@@ -172,7 +172,7 @@ verify_session(const LeOp *op, const SessionInfo *info, LeAnswer *answer)
 }
 
 void
-le_consul_decode_session(const LeOp *op, const LeHttpResponse *response,
+le_consul_decode_session(const LeOp *op, const LeResponse *response,
 						 LeAnswer *answer)
 {
 	SessionAnswer s;
@@ -207,7 +207,7 @@ created_visit(void *arg, const LeJsonNode *node)
 }
 
 void
-le_consul_decode_created(const LeOp *op, const LeHttpResponse *response,
+le_consul_decode_created(const LeOp *op, const LeResponse *response,
 						 LeAnswer *answer)
 {
 	if (!le_json_walk(response->body, response->body_len, created_visit,
@@ -222,7 +222,7 @@ true_visit(void *arg, const LeJsonNode *node)
 }
 
 void
-le_consul_decode_true(const LeOp *op, const LeHttpResponse *response,
+le_consul_decode_true(const LeOp *op, const LeResponse *response,
 					  LeAnswer *answer)
 {
 	if (!le_json_walk(response->body, response->body_len, true_visit, NULL))

@@ -12,16 +12,16 @@
 
 #include "store/store.h"
 
-extern void le_consul_encode_create(const LePlace *place, const LeOp *op,
-									LeHttpRequest *request);
+extern void le_consul_encode_create(const LeNamespace *ns, const LeOp *op,
+									LeRequest *request);
 extern void le_consul_decode_created(const LeOp *op,
-									 const LeHttpResponse *response,
+									 const LeResponse *response,
 									 LeAnswer *answer);
 extern void le_consul_decode_session(const LeOp *op,
-									 const LeHttpResponse *response,
+									 const LeResponse *response,
 									 LeAnswer *answer);
 extern void le_consul_decode_true(const LeOp *op,
-								  const LeHttpResponse *response,
+								  const LeResponse *response,
 								  LeAnswer *answer);
 
 #endif							/* LE_CONSUL_SESSION_H */

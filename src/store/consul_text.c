@@ -35,9 +35,9 @@
 
 /* The prefix in the form for keys: no slash at either end. */
 char *
-le_consul_key_prefix(const LePlace *place)
+le_consul_key_prefix(const LeNamespace *ns)
 {
-	const char *p = place->prefix;
+	const char *p = ns->prefix;
 	size_t		len;
 
 	p += strspn(p, "/");
@@ -48,20 +48,20 @@ le_consul_key_prefix(const LePlace *place)
 }
 
 static char *
-claim_key(const LePlace *place, const char *election, const char *job)
+claim_key(const LeNamespace *ns, const char *election, const char *job)
 {
 	StringInfoData key;
 
 	initStringInfo(&key);
-	appendStringInfo(&key, "%s.claims/", le_consul_key_prefix(place));
+	appendStringInfo(&key, "%s.claims/", le_consul_key_prefix(ns));
 	le_claim_append_key(&key, election, job);
 	return key.data;
 }
 
 char *
-le_consul_key_text(const LePlace *place, const LeConsulKey *key)
+le_consul_key_text(const LeNamespace *ns, const LeConsulKey *key)
 {
-	char	   *prefix = le_consul_key_prefix(place);
+	char	   *prefix = le_consul_key_prefix(ns);
 
 	switch (key->kind)
 	{
@@ -79,36 +79,37 @@ le_consul_key_text(const LePlace *place, const LeConsulKey *key)
 		case LE_CONSUL_CLAIM:
 			break;
 	}
-	return claim_key(place, key->name, key->job);
+	return claim_key(ns, key->name, key->job);
 }
 
 void
-le_consul_add_query(LeHttpRequest *request, const char *parameter)
+le_consul_add_query(LeRequest *request, const char *parameter)
 {
-	char		mark = strchr(request->path.data, '?') == NULL ? '?' : '&';
+	char		mark = strchr(request->http.path.data, '?') == NULL ? '?' :
+		'&';
 
-	appendStringInfo(&request->path, "%c%s", mark, parameter);
+	appendStringInfo(&request->http.path, "%c%s", mark, parameter);
 }
 
 /* Starts a request for /v1/<endpoint><what>, without a body. */
 void
-le_consul_start_request(const LePlace *place, LeHttpRequest *request,
+le_consul_start_request(const LeNamespace *ns, LeRequest *request,
 						const char *method, const char *endpoint,
 						const char *what,
 						size_t max_answer)
 {
 	memset(request, 0, sizeof(*request));
-	initStringInfo(&request->path);
-	initStringInfo(&request->headers);
-	initStringInfo(&request->body);
-	request->method = method;
+	initStringInfo(&request->http.path);
+	initStringInfo(&request->http.headers);
+	initStringInfo(&request->http.body);
+	request->http.method = method;
 	request->max_answer = max_answer;
-	appendStringInfo(&request->path, "/v1/%s", endpoint);
-	le_append_encoded(&request->path, what, "/");
-	if (place->part[0] != '\0')
+	appendStringInfo(&request->http.path, "/v1/%s", endpoint);
+	le_append_encoded(&request->http.path, what, "/");
+	if (ns->part[0] != '\0')
 	{
 		le_consul_add_query(request, "dc=");
-		le_append_encoded(&request->path, place->part, "");
+		le_append_encoded(&request->http.path, ns->part, "");
 	}
 }
 
@@ -183,9 +184,9 @@ node_value(const LeConsulValue *value)
 	key.node = op->node_name;
 	key.incarnation = op->incarnation;
 	key.lease = op->lease;
-	key.seq = op->seq;
+	key.seq = op->proof.seq;
 	key.revoked = value->ended;
-	key.unfit = op->unfit;
+	key.unfit = op->proof.unfit;
 	return node_key_value(&key);
 }
 
@@ -193,7 +194,7 @@ node_value(const LeConsulValue *value)
 static char *
 target_value(const LeConsulValue *value)
 {
-	LeNodeKey	key = *value->op->target;
+	LeNodeKey	key = *value->op->takeover.target;
 
 	key.revoked = value->ended;
 	return node_key_value(&key);
@@ -244,7 +245,7 @@ claim_value(const LeOp *op)
 	StringInfoData value;
 
 	initStringInfo(&value);
-	le_claim_append_text(&value, op->claim);
+	le_claim_append_text(&value, op->claim.record);
 	return value.data;
 }
 
@@ -273,7 +274,7 @@ le_consul_value_text(const LeConsulValue *value)
 /* ---- answers: texts for people ---- */
 
 void
-le_consul_fail_shape(const LeOp *op, const LeHttpResponse *response,
+le_consul_fail_shape(const LeOp *op, const LeResponse *response,
 					 LeAnswer *answer)
 {
 	le_fail_shape(op, response, "Consul's", answer);

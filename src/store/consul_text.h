@@ -48,20 +48,20 @@ typedef struct LeConsulEntry
 
 /* ---- requests ---- */
 
-extern char *le_consul_key_prefix(const LePlace *place);
-extern char *le_consul_key_text(const LePlace *place, const LeConsulKey *key);
+extern char *le_consul_key_prefix(const LeNamespace *ns);
+extern char *le_consul_key_text(const LeNamespace *ns, const LeConsulKey *key);
 extern char *le_consul_value_text(const LeConsulValue *value);
-extern void le_consul_start_request(const LePlace *place,
-									LeHttpRequest *request,
+extern void le_consul_start_request(const LeNamespace *ns,
+									LeRequest *request,
 									const char *method, const char *endpoint,
 									const char *what, size_t max_answer);
-extern void le_consul_add_query(LeHttpRequest *request,
+extern void le_consul_add_query(LeRequest *request,
 								const char *parameter);
 
 /* ---- answers ---- */
 
 extern void le_consul_fail_shape(const LeOp *op,
-								 const LeHttpResponse *response,
+								 const LeResponse *response,
 								 LeAnswer *answer);
 extern bool le_consul_valid_session(const char *s);
 extern bool le_consul_valid_name(const char *s);

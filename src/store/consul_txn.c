@@ -40,11 +40,11 @@ append_value(StringInfo body, const LeConsulValue *value)
 }
 
 static void
-append_step(StringInfo body, const LePlace *place, const LeConsulStep *step)
+append_step(StringInfo body, const LeNamespace *ns, const LeConsulStep *step)
 {
 	appendStringInfo(body, "{\"KV\":{\"Verb\":\"%s\",\"Key\":",
 					 verbs[step->verb]);
-	le_json_append_string(body, le_consul_key_text(place, &step->key));
+	le_json_append_string(body, le_consul_key_text(ns, &step->key));
 	if (step->session != NULL)
 	{
 		appendStringInfoString(body, ",\"Session\":");
@@ -58,25 +58,25 @@ append_step(StringInfo body, const LePlace *place, const LeConsulStep *step)
 }
 
 void
-le_consul_encode_plan(const LePlace *place, const LeConsulPlan *plan,
-					  LeHttpRequest *request)
+le_consul_encode_plan(const LeNamespace *ns, const LeConsulPlan *plan,
+					  LeRequest *request)
 {
-	le_consul_start_request(place, request, "PUT", "txn", "",
+	le_consul_start_request(ns, request, "PUT", "txn", "",
 							LE_CONSUL_MAX_SMALL_ANSWER);
-	request->has_body = true;
+	request->http.has_body = true;
 	for (int i = 0; i < plan->nsteps; i++)
 	{
-		appendStringInfoChar(&request->body, i == 0 ? '[' : ',');
-		append_step(&request->body, place, &plan->steps[i]);
+		appendStringInfoChar(&request->http.body, i == 0 ? '[' : ',');
+		append_step(&request->http.body, ns, &plan->steps[i]);
 	}
-	appendStringInfoChar(&request->body, ']');
+	appendStringInfoChar(&request->http.body, ']');
 }
 
 /* ---- results ---- */
 
 typedef struct TxnAnswer
 {
-	const LePlace *place;
+	const LeNamespace *ns;
 	const LeConsulPlan *plan;
 	LeConsulOutcome outcome;
 	char	   *keys[LE_MAX_JOINED];	/* each part's written key */
@@ -112,7 +112,7 @@ detail_of(const TxnAnswer *txn, const LeConsulStep *step,
 		strstr(txn->what, "denied") == NULL)
 		return le_clean_detail(psprintf("key \"%s\" exists: this name "
 										"belongs to Patroni",
-										le_consul_key_text(txn->place,
+										le_consul_key_text(txn->ns,
 														   &step->key)));
 	return le_clean_detail(txn->what);
 }
@@ -211,19 +211,19 @@ txn_visit(void *arg, const LeJsonNode *node)
 
 /* A refused transaction has status 409. */
 void
-le_consul_decode_plan(const LePlace *place, const LeConsulPlan *plan,
-					  const LeHttpResponse *response, LeAnswer *answer)
+le_consul_decode_plan(const LeNamespace *ns, const LeConsulPlan *plan,
+					  const LeResponse *response, LeAnswer *answer)
 {
 	TxnAnswer  *txn = palloc0(sizeof(TxnAnswer));
-	bool		refused = response->status == 409;
+	bool		refused = response->http.status == 409;
 
-	txn->place = place;
+	txn->ns = ns;
 	txn->plan = plan;
 	txn->failed_step = plan->nsteps;
 	le_consul_begin(&txn->outcome, plan, answer);
 	for (int i = 0; i < plan->nparts; i++)
 		txn->keys[i] =
-			le_consul_key_text(place, &plan->steps[plan->write[i]].key);
+			le_consul_key_text(ns, &plan->steps[plan->write[i]].key);
 	if (!le_json_walk(response->body, response->body_len, txn_visit, txn) ||
 		!(refused || txn->has_results) ||
 		!le_consul_settle(&txn->outcome, refused, answer))

@@ -12,12 +12,12 @@
 
 #include "store/consul_plan.h"
 
-extern void le_consul_encode_plan(const LePlace *place,
+extern void le_consul_encode_plan(const LeNamespace *ns,
 								  const LeConsulPlan *plan,
-								  LeHttpRequest *request);
-extern void le_consul_decode_plan(const LePlace *place,
+								  LeRequest *request);
+extern void le_consul_decode_plan(const LeNamespace *ns,
 								  const LeConsulPlan *plan,
-								  const LeHttpResponse *response,
+								  const LeResponse *response,
 								  LeAnswer *answer);
 
 #endif							/* LE_CONSUL_TXN_H */

@@ -28,31 +28,31 @@
 /* ---- requests ---- */
 
 static void
-encode_session(const LePlace *place, const LeOp *op,
+encode_session(const LeNamespace *ns, const LeOp *op,
 			   const char *method, const char *endpoint,
-			   LeHttpRequest *request)
+			   LeRequest *request)
 {
-	le_consul_start_request(place, request, method, endpoint, op->session,
+	le_consul_start_request(ns, request, method, endpoint, op->session,
 							LE_CONSUL_MAX_SMALL_ANSWER);
-	request->has_body = strcmp(method, "PUT") == 0; /* an empty one */
+	request->http.has_body = strcmp(method, "PUT") == 0;	/* an empty one */
 }
 
 /* Reads one key, linearizably. */
 static void
-encode_read(const LePlace *place, LeConsulKey key, LeHttpRequest *request)
+encode_read(const LeNamespace *ns, LeConsulKey key, LeRequest *request)
 {
-	le_consul_start_request(place, request, "GET", "kv/",
-							le_consul_key_text(place, &key),
+	le_consul_start_request(ns, request, "GET", "kv/",
+							le_consul_key_text(ns, &key),
 							LE_CONSUL_MAX_KEY_ANSWER);
 	le_consul_add_query(request, "consistent");
 }
 
 static void
-encode_list(const LePlace *place, const char *suffix,
-			const char *parameter, LeHttpRequest *request)
+encode_list(const LeNamespace *ns, const char *suffix,
+			const char *parameter, LeRequest *request)
 {
-	le_consul_start_request(place, request, "GET", "kv/",
-							psprintf("%s%s", le_consul_key_prefix(place), suffix),
+	le_consul_start_request(ns, request, "GET", "kv/",
+							psprintf("%s%s", le_consul_key_prefix(ns), suffix),
 							LE_CONSUL_MAX_LIST_ANSWER);
 	le_consul_add_query(request, parameter);
 }
@@ -63,71 +63,72 @@ encode_list(const LePlace *place, const char *suffix,
  * ask a quorum at each wake-up.
  */
 static void
-encode_watch(const LePlace *place, const LeOp *op, const char *below,
-			 LeHttpRequest *request)
+encode_watch(const LeNamespace *ns, const LeOp *op, const char *below,
+			 LeRequest *request)
 {
-	encode_list(place, below, "recurse", request);
-	if (op->watch_index != 0)
-		le_consul_add_query(request, psprintf("index=" UINT64_FORMAT "&wait=%dms",
-											  op->watch_index, op->wait_ms));
+	encode_list(ns, below, "recurse", request);
+	if (op->watch.index != 0)
+		le_consul_add_query(request,
+							psprintf("index=" UINT64_FORMAT "&wait=%dms",
+									 op->watch.index, op->watch.wait_ms));
 }
 
 void
-le_consul_encode(const LePlace *place, const LeOp *op,
-				 LeHttpRequest *request)
+le_consul_encode(const LeNamespace *ns, const LeOp *op,
+				 LeRequest *request)
 {
 	LeConsulPlan plan;
 
 	switch (op->kind)
 	{
 		case LE_OP_CREATE_SESSION:
-			le_consul_encode_create(place, op, request);
+			le_consul_encode_create(ns, op, request);
 			break;
 		case LE_OP_VERIFY_SESSION:
-			encode_session(place, op, "GET", "session/info/", request);
+			encode_session(ns, op, "GET", "session/info/", request);
 			/* a server that is behind might not show it yet */
 			le_consul_add_query(request, "consistent");
 			break;
 		case LE_OP_SESSION_NAME:
-			encode_session(place, op, "GET", "session/info/", request);
+			encode_session(ns, op, "GET", "session/info/", request);
 			break;
 		case LE_OP_RENEW_SESSION:
-			encode_session(place, op, "PUT", "session/renew/", request);
+			encode_session(ns, op, "PUT", "session/renew/", request);
 			break;
 		case LE_OP_DESTROY_SESSION:
-			encode_session(place, op, "PUT", "session/destroy/", request);
+			encode_session(ns, op, "PUT", "session/destroy/", request);
 			break;
 		case LE_OP_CHECK_PREFIX:
-			encode_list(place, "/", "keys&consistent", request);
+			encode_list(ns, "/", "keys&consistent", request);
 			break;
 		case LE_OP_LIST_HELD:
-			encode_list(place, "/", "recurse&consistent", request);
+			encode_list(ns, "/", "recurse&consistent", request);
 			break;
 		case LE_OP_LIST_NODES:
-			encode_list(place, ".nodes/",
+			encode_list(ns, ".nodes/",
 						op->fresh ? "recurse" : "recurse&stale", request);
 			break;
 		case LE_OP_WATCH:
-			encode_watch(place, op, "/", request);
+			encode_watch(ns, op, "/", request);
 			break;
 		case LE_OP_WATCH_NEWS:
-			encode_watch(place, op, LE_CONSUL_NEWS_BELOW, request);
+			encode_watch(ns, op, LE_CONSUL_NEWS_BELOW, request);
 			break;
 		case LE_OP_READ:
-			encode_read(place, (LeConsulKey)
+			encode_read(ns, (LeConsulKey)
 						{
 							.kind = LE_CONSUL_LEADER, .name = op->election
 						}, request);
 			break;
 		case LE_OP_READ_CLAIM:
-			encode_read(place, (LeConsulKey)
+			encode_read(ns, (LeConsulKey)
 						{
 							.kind = LE_CONSUL_CLAIM, .name = op->election,
-							.job = op->job
+							.job = op->claim.job
 						}, request);
 			break;
 		case LE_OP_LIST_CLAIMS:
-			encode_list(place, ".claims/", "recurse&consistent", request);
+			encode_list(ns, ".claims/", "recurse&consistent", request);
 			break;
 		case LE_OP_REGISTER_NODE:
 		case LE_OP_PROVE_NODE:
@@ -141,7 +142,7 @@ le_consul_encode(const LePlace *place, const LeOp *op,
 		case LE_OP_CLAIM:
 		case LE_OP_COMPLETE:
 			le_consul_plan(op, &plan);
-			le_consul_encode_plan(place, &plan, request);
+			le_consul_encode_plan(ns, &plan, request);
 			break;
 		case LE_OP_RENEW_TERMS: /* the node's proof carries all terms */
 		case LE_OP_AUTHENTICATE:	/* a token does not run out */
@@ -155,12 +156,12 @@ le_consul_encode(const LePlace *place, const LeOp *op,
  * proxy is not worth repeating, and might repeat our headers.
  */
 static char *
-error_text(const LeHttpResponse *response)
+error_text(const LeResponse *response)
 {
 	size_t		len = Min(response->body_len, LE_CONSUL_MAX_ERROR_LEN);
 	char	   *text;
 
-	if (pg_strncasecmp(response->content_type, "text/html", 9) == 0)
+	if (pg_strncasecmp(response->http.content_type, "text/html", 9) == 0)
 		return pstrdup("");
 	text = palloc(len + 1);
 	if (len > 0)
@@ -179,11 +180,11 @@ error_text(const LeHttpResponse *response)
 }
 
 static const char *
-status_detail(const LeHttpResponse *response, const char *text)
+status_detail(const LeResponse *response, const char *text)
 {
 	if (text[0] == '\0')
-		return psprintf("HTTP %d", response->status);
-	return psprintf("HTTP %d: %s", response->status, text);
+		return psprintf("HTTP %d", response->http.status);
+	return psprintf("HTTP %d: %s", response->http.status, text);
 }
 
 /* ---- answers: status codes and error texts ---- */
@@ -268,7 +269,7 @@ acts_for_session(LeOpKind kind)
 
 /* The server failed: only its words tell if anything was applied. */
 static void
-decode_server_error(const LeOp *op, const LeHttpResponse *response,
+decode_server_error(const LeOp *op, const LeResponse *response,
 					LeAnswer *answer)
 {
 	char	   *text = error_text(response);
@@ -293,7 +294,7 @@ decode_server_error(const LeOp *op, const LeHttpResponse *response,
  * except for reads (see decode) comes from another server.
  */
 static void
-decode_not_found(const LeOp *op, const LeHttpResponse *response,
+decode_not_found(const LeOp *op, const LeResponse *response,
 				 LeAnswer *answer)
 {
 	char	   *text = error_text(response);
@@ -307,10 +308,10 @@ decode_not_found(const LeOp *op, const LeHttpResponse *response,
 }
 
 static void
-decode_status(const LeOp *op, const LeHttpResponse *response,
+decode_status(const LeOp *op, const LeResponse *response,
 			  LeAnswer *answer)
 {
-	int			status = response->status;
+	int			status = response->http.status;
 
 	if (status >= 300 && status <= 399)
 	{
@@ -351,15 +352,15 @@ reads_keys(LeOpKind kind)
 
 /* A complete answer, with the status that goes with a meaningful body. */
 static void
-decode_body(const LePlace *place, const LeOp *op,
-			const LeHttpResponse *response, LeAnswer *answer)
+decode_body(const LeNamespace *ns, const LeOp *op,
+			const LeResponse *response, LeAnswer *answer)
 {
 	LeConsulPlan plan;
 
 	if (le_consul_plan(op, &plan))
-		le_consul_decode_plan(place, &plan, response, answer);
+		le_consul_decode_plan(ns, &plan, response, answer);
 	else if (reads_keys(op->kind))
-		le_consul_decode_list(place, op, response, answer);
+		le_consul_decode_list(ns, op, response, answer);
 	else if (op->kind == LE_OP_CREATE_SESSION)
 		le_consul_decode_created(op, response, answer);
 	else if (op->kind == LE_OP_DESTROY_SESSION)
@@ -376,13 +377,13 @@ is_transaction(LeOpKind kind)
 }
 
 void
-le_consul_decode(const LePlace *place, const LeOp *op,
-				 const LeHttpResponse *response, LeAnswer *answer)
+le_consul_decode(const LeNamespace *ns, const LeOp *op,
+				 const LeResponse *response, LeAnswer *answer)
 {
-	int			status = response->status;
+	int			status = response->http.status;
 	uint64		index;
 
-	if (op->from == 0)
+	if (op->wire.from == 0)
 		memset(answer, 0, sizeof(*answer));
 	answer->outcome = LE_DONE;
 	if (response->net != LE_NET_OK)
@@ -391,7 +392,7 @@ le_consul_decode(const LePlace *place, const LeOp *op,
 			 (status == 409 && is_transaction(op->kind)) ||
 			 (status == 404 && reads_keys(op->kind) &&
 			  le_consul_has_index(response, &index)))
-		decode_body(place, op, response, answer);
+		decode_body(ns, op, response, answer);
 	else
 		decode_status(op, response, answer);
 }

@@ -12,10 +12,10 @@
 
 #include "store/store.h"
 
-extern void le_consul_encode(const LePlace *place, const LeOp *op,
-							 LeHttpRequest *request);
-extern void le_consul_decode(const LePlace *place, const LeOp *op,
-							 const LeHttpResponse *response,
+extern void le_consul_encode(const LeNamespace *ns, const LeOp *op,
+							 LeRequest *request);
+extern void le_consul_decode(const LeNamespace *ns, const LeOp *op,
+							 const LeResponse *response,
 							 LeAnswer *answer);
 
 #endif							/* LE_CONSUL_WIRE_H */

@@ -34,19 +34,19 @@ read_key(const LeOp *op, LeAnswer *answer)
 {
 	LeKey	   *key;
 
-	answer->index = op->local->index;
-	if (op->local->index == 0)
+	answer->index = op->local.key->index;
+	if (op->local.key->index == 0)
 		return;
 	key = palloc0(sizeof(LeKey));
 	key->election = op->election;
-	key->holder = op->local->held ? op->session : NULL;
-	key->index = op->local->index;
+	key->holder = op->local.key->held ? op->session : NULL;
+	key->index = op->local.key->index;
 	key->usable = true;
 	key->ours = true;
 	key->node = op->node_name;
 	key->value_session = op->session;
-	key->token = op->local->held ? op->local->index : 0;
-	key->released = !op->local->held;
+	key->token = op->local.key->held ? op->local.key->index : 0;
+	key->released = !op->local.key->held;
 	answer->keys = key;
 	answer->nkeys = 1;
 }
@@ -56,25 +56,25 @@ acquire(const LeOp *op, LeAnswer *answer)
 {
 	uint64		token;
 
-	if (op->local->held)
+	if (op->local.key->held)
 	{
 		conflict(answer, LE_CONFLICT_HELD, "the key is held");
 		return;
 	}
-	if (op->local->index != op->index)
+	if (op->local.key->index != op->index)
 	{
 		conflict(answer, LE_CONFLICT_CHANGED, "the key has changed");
 		return;
 	}
-	token = op->next_token(op->tokens);
+	token = op->local.next_token(op->local.tokens);
 	if (token == 0)
 	{
 		answer->outcome = LE_UNAVAILABLE;
 		answer->detail = "a standby cannot lead with the local store";
 		return;
 	}
-	op->local->index = token;
-	op->local->held = true;
+	op->local.key->index = token;
+	op->local.key->held = true;
 	answer->index = token;
 }
 
@@ -82,13 +82,13 @@ acquire(const LeOp *op, LeAnswer *answer)
 static void
 update(const LeOp *op, bool held, LeAnswer *answer)
 {
-	if (!op->local->held || op->local->index != op->index)
+	if (!op->local.key->held || op->local.key->index != op->index)
 	{
 		conflict(answer, LE_CONFLICT_CHANGED, "the key has changed");
 		return;
 	}
-	op->local->held = held;
-	answer->index = op->local->index;
+	op->local.key->held = held;
+	answer->index = op->local.key->index;
 }
 
 /* ---- claims ---- */
@@ -136,7 +136,7 @@ list_claims(const LeOp *op, LeAnswer *answer)
 
 	answer->claims = palloc(LE_CLAIMS_PAGE * sizeof(LeClaim));
 	while (answer->nclaims < LE_CLAIMS_PAGE &&
-		   (claim = op->log->next(op->claims, &cursor)) != NULL)
+		   (claim = op->local.log->next(op->local.claims, &cursor)) != NULL)
 		answer->claims[answer->nclaims++] = copy_of(claim);
 	if (answer->nclaims == LE_CLAIMS_PAGE)
 		answer->page = psprintf(UINT64_FORMAT, cursor);
@@ -146,21 +146,23 @@ list_claims(const LeOp *op, LeAnswer *answer)
 static bool
 unchanged(const LeOp *op)
 {
-	const LeClaim *found = op->log->find(op->claims, op->election,
-										 op->claim->job);
+	const LeClaim *found = op->local.log->find(op->local.claims, op->election,
+											   op->claim.record->job);
 
-	if (found == NULL || op->previous == NULL)
-		return found == NULL && op->previous == NULL;
-	return strcmp(found->id, op->previous->id) == 0 &&
-		found->state == op->previous->state;
+	if (found == NULL || op->claim.previous == NULL)
+		return found == NULL && op->claim.previous == NULL;
+	return strcmp(found->id, op->claim.previous->id) == 0 &&
+		found->state == op->claim.previous->state;
 }
 
 /* An unknown job is new only if no records were lost. */
 static void
 read_claim(const LeOp *op, LeAnswer *answer)
 {
-	const LeClaim *found = op->log->find(op->claims, op->election, op->job);
-	const char *lost = found != NULL ? NULL : op->log->lost(op->claims);
+	const LeClaim *found = op->local.log->find(op->local.claims, op->election,
+											   op->claim.job);
+	const char *lost = found != NULL ? NULL :
+		op->local.log->lost(op->local.claims);
 
 	if (lost != NULL)
 		le_fail(answer, LE_REFUSED, lost);
@@ -171,13 +173,13 @@ read_claim(const LeOp *op, LeAnswer *answer)
 static void
 keep_claim(const LeOp *op, LeAnswer *answer)
 {
-	const char *trouble = op->log->trouble(op->claims);
+	const char *trouble = op->local.log->trouble(op->local.claims);
 
 	if (trouble != NULL)
 		le_fail(answer, LE_REFUSED, trouble);
 	else if (!unchanged(op))
 		conflict(answer, LE_CONFLICT_CHANGED, "the claim has changed");
-	else if (!op->log->keep(op->claims, op->claim))
+	else if (!op->local.log->keep(op->local.claims, op->claim.record))
 	{
 		/* It may be in the file all the same. */
 		answer->outcome = LE_UNKNOWN;
@@ -188,11 +190,11 @@ keep_claim(const LeOp *op, LeAnswer *answer)
 static void
 claim(const LeOp *op, LeAnswer *answer)
 {
-	if (op->local == NULL || !op->local->held ||
-		op->local->index != op->index)
+	if (op->local.key == NULL || !op->local.key->held ||
+		op->local.key->index != op->index)
 		conflict(answer, LE_CONFLICT_HELD, "the term is over");
-	else if (op->previous == NULL &&
-			 !op->log->has_room(op->claims, op->election))
+	else if (op->claim.previous == NULL &&
+			 !op->local.log->has_room(op->local.claims, op->election))
 		le_fail(answer, LE_REFUSED, "the election has as many jobs as leader_election.max_jobs allows");
 	else
 		keep_claim(op, answer);
@@ -252,7 +254,13 @@ local_perform(const LeOp *op, LeAnswer *answer)
 
 const LeStore le_store_local = {
 	.name = "local",
-	.most_lease = LE_MAX_LEASE,
-	.lists_all_claims = true,
-	.perform = local_perform,
+	.lease = {
+		.most = LE_MAX_LEASE,
+	},
+	.claims = {
+		.lists_all = true,
+	},
+	.codec = {
+		.perform = local_perform,
+	},
 };

@@ -54,7 +54,7 @@ le_perform_session(const LeOp *op, LeAnswer *answer)
 			answer->index = 1;
 			break;
 		case LE_OP_PROVE_NODE:
-			answer->index = op->seq + 1;	/* each proof above the last */
+			answer->index = op->proof.seq + 1;	/* each proof above the last */
 			break;
 		case LE_OP_TAKE_OVER:
 			answer->outcome = LE_CONFLICT;

@@ -416,10 +416,10 @@ start_worker(LeWorker *w)
 					le_my_name()),
 			 le_configured_store()->between_instances ?
 			 errdetail("Store %s at %s.", le_configured_store()->name,
-					   le_store_place(w)) :
+					   le_store_address(w)) :
 			 errdetail("Store local: elections are decided inside this instance only, not between instances.")));
 	le_event(LE_EVENT_WORKER_STARTED, NULL, 0, NULL);
-	if (le_configured_store()->tells)
+	if (le_configured_store()->watch.tells)
 		le_gossip_start(w->gossip);
 	le_session_start(w);
 	le_elect_start(w);

@@ -162,12 +162,33 @@ subtest 'a store' => sub {
 	my $page = page('docs/adding-a-store.md');
 	my ($struct) = slurp_file("$top/src/store/store.h") =~
 	  /^typedef struct LeStore\n\{\n(.*?)^\} LeStore;$/ms;
-	my @fields = $struct =~ s{/\*.*?\*/}{}gsr =~
-	  /^\t\w[^;(]*?(\w+);|\(\*(\w+)\) \(/mg;
+	my %rows;
 
-	@fields = grep { defined } @fields;
-	cmp_ok(scalar @fields, '>', 40, 'fields of LeStore');
-	like($page, qr/`$_`/, $_) foreach @fields;
+	# A row without a part goes on with that of the row before.
+	my $part = '';
+	foreach my $row ($page =~ /^\|(.*)\|$/mg)
+	{
+		my ($of, $fields) = split /\s*\|\s*/, $row =~ s/^\s+//r;
+		$part = $1 if $of =~ /^`(\w+)`$/;
+		$rows{$part} .= $fields // '';
+	}
+
+	my $n = 0;
+	my $check = sub {
+		my ($part, $text) = @_;
+		foreach my $field (grep { defined }
+			$text =~ /^\t+\w[^;(]*?(\w+);|\(\*(\w+)\) \(/mg)
+		{
+			like($rows{$part}, qr/`$field`/, $part ? "$part.$field" : $field);
+			$n++;
+		}
+	};
+
+	$struct =~ s{/\*.*?\*/}{}gs;
+	$check->($2, $1)
+	  while $struct =~ s/^\tstruct\s*\n\t\{\n(.*?)^\t\}\s*(\w+);\n//ms;
+	$check->('', $struct);
+	cmp_ok($n, '>', 40, 'fields of LeStore');
 };
 
 # The first page is read to the end only if it is short.

@@ -31,8 +31,8 @@ extern void azure_asked_for(int session, le_duration lease);
 
 /* ---- azure_text.c ---- */
 
-extern void blob_read_request(const LeHttpRequest *request, Request *r);
-extern void blob_write_answer(const Answer *a, LeHttpResponse *response);
+extern void blob_read_request(const LeRequest *request, Request *r);
+extern void blob_write_answer(const Answer *a, LeResponse *response);
 extern const char *blob_field(const char *meta, const char *name);
 extern uint64 blob_lease_id(const char *text);
 

@@ -18,10 +18,11 @@
 /* ---- reading ---- */
 
 static void
-no_sense(const LeHttpRequest *request)
+no_sense(const LeRequest *request)
 {
-	fprintf(stderr, "sim: the service cannot read %s %s\n%s", request->method,
-			request->path.data, request->headers.data);
+	fprintf(stderr, "sim: the service cannot read %s %s\n%s",
+			request->http.method,
+			request->http.path.data, request->http.headers.data);
 	abort();
 }
 
@@ -142,15 +143,15 @@ blob_of_path(const char *path)
 
 /* The encoder notes the operation, which the text does not tell. */
 void
-blob_read_request(const LeHttpRequest *request, Request *r)
+blob_read_request(const LeRequest *request, Request *r)
 {
 	BlobRequest *b = &r->blob;
-	const char *path = request->path.data;
-	bool		puts = strcmp(request->method, "PUT") == 0;
+	const char *path = request->http.path.data;
+	bool		puts = strcmp(request->http.method, "PUT") == 0;
 
 	memset(b, 0, offsetof(BlobRequest, meta));
 	b->blob = blob_of_path(path);
-	if (strcmp(request->method, "GET") == 0)
+	if (strcmp(request->http.method, "GET") == 0)
 		b->verb = BLOB_LIST;
 	else if (!puts)
 		b->verb = BLOB_HEAD;
@@ -158,7 +159,7 @@ blob_read_request(const LeHttpRequest *request, Request *r)
 		b->verb = BLOB_METADATA;
 	else
 		b->verb = BLOB_PUT;
-	read_headers(request->headers.data, b);
+	read_headers(request->http.headers.data, b);
 	if (b->blob < 0 && b->verb != BLOB_LIST)
 		no_sense(request);
 }
@@ -228,17 +229,17 @@ put_headers(const BlobAnswer *b)
 }
 
 void
-blob_write_answer(const Answer *a, LeHttpResponse *response)
+blob_write_answer(const Answer *a, LeResponse *response)
 {
 	const BlobAnswer *b = &a->blob;
 
-	response->status = b->status;
+	response->http.status = b->status;
 	response->body = body;
-	response->content_type = "";
-	response->headers = headers;
+	response->http.content_type = "";
+	response->http.headers = headers;
 	if (b->foreign)
 	{
-		response->content_type = "text/html";
+		response->http.content_type = "text/html";
 		strcpy(headers, "Server: a proxy\n");
 		response->body_len = sprintf(body, "<html>Bad gateway</html>");
 		return;

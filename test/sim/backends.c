@@ -4,7 +4,7 @@
  *		Backends that ask the worker.
  *
  * The worker's half of requests.h, over backends that do not wait: a question
- * keeps its place until it is answered or withdrawn.
+ * keeps its proc until it is answered or withdrawn.
  *
  * test/sim/backends.c
  *
@@ -21,12 +21,12 @@
 void
 backends_reset(SimNode *n)
 {
-	for (int i = 0; i < PLACES; i++)
+	for (int i = 0; i < PROCS; i++)
 	{
 		process_end(n, i);
 		n->backends[i].owner = 0;
 		n->backends[i].begun_number = 0;
-		n->backends[i].state = PLACE_FREE;
+		n->backends[i].state = ASK_FREE;
 		memset(n->backends[i].told, 0, sizeof(n->backends[i].told));
 	}
 }
@@ -53,24 +53,24 @@ meddles(LeRequestKind kind)
 void
 backend_post(SimNode *n, Backend *b)
 {
-	int			place = (int) (b - n->backends);
+	int			proc = (int) (b - n->backends);
 
 	sim.counts.questions++;
 	if (meddles(b->ask.kind))
 		progress_meddled(n);
 	(void) owner_of(n, b);
-	b->ask.proc = place;
-	b->ask.pid = 100 + place;
+	b->ask.proc = proc;
+	b->ask.pid = 100 + proc;
 	b->number++;
 	b->asked_at = sim.now;
-	b->state = PLACE_POSTED;
+	b->state = ASK_POSTED;
 	node_wake(n);
 }
 
 void
-backend_ask(SimNode *n, int place, const LeAsk *ask, bool by_backend)
+backend_ask(SimNode *n, int proc, const LeAsk *ask, bool by_backend)
 {
-	Backend    *b = &n->backends[place];
+	Backend    *b = &n->backends[proc];
 
 	b->ask = *ask;
 	(void) owner_of(n, b);
@@ -83,31 +83,31 @@ backend_ask(SimNode *n, int place, const LeAsk *ask, bool by_backend)
 
 /* As withdraw() in requests.c: a term unknown to all sessions has to end. */
 void
-backend_cancel(SimNode *n, int place)
+backend_cancel(SimNode *n, int proc)
 {
-	Backend    *b = &n->backends[place];
+	Backend    *b = &n->backends[proc];
 
-	if (b->state == PLACE_ANSWERED && b->ask.kind == LE_ASK_ACQUIRE &&
+	if (b->state == ASK_ANSWERED && b->ask.kind == LE_ASK_ACQUIRE &&
 		b->reply.fresh)
 	{
 		LeSlot	   *slot = node_slot(n, election_of_name(b->ask.election));
 		uint64		marked = slot == NULL ? PG_UINT64_MAX :
-			pg_atomic_read_u64(&slot->given_up);
+			pg_atomic_read_u64(&slot->term.given_up);
 
 		if (marked < b->reply.token)
-			pg_atomic_write_u64(&slot->given_up, b->reply.token);
+			pg_atomic_write_u64(&slot->term.given_up, b->reply.token);
 	}
-	b->state = PLACE_FREE;
+	b->state = ASK_FREE;
 	pg_atomic_fetch_add_u64(&node_table(n)->hints, 1);
 	node_wake(n);
 }
 
 void
-backend_exit(SimNode *n, int place)
+backend_exit(SimNode *n, int proc)
 {
-	process_end(n, place);
-	backend_cancel(n, place);
-	n->backends[place].owner = 0;
+	process_end(n, proc);
+	backend_cancel(n, proc);
+	n->backends[proc].owner = 0;
 }
 
 /* ---- called by backends ---- */
@@ -138,14 +138,14 @@ le_each_request(LeRequestTaken act, void *arg, bool taken_too)
 	{
 		Backend    *b = &sim_node->backends[i];
 
-		if (b->state == PLACE_POSTED ||
-			(taken_too && b->state == PLACE_TAKEN))
+		if (b->state == ASK_POSTED ||
+			(taken_too && b->state == ASK_TAKEN))
 		{
 			LeAsk		ask = b->ask;
 
-			b->again = b->state == PLACE_TAKEN;
+			b->again = b->state == ASK_TAKEN;
 			ask.again |= b->again;
-			b->state = PLACE_TAKEN;
+			b->state = ASK_TAKEN;
 			act(arg, i, b->number, &ask);
 		}
 	}
@@ -154,7 +154,7 @@ le_each_request(LeRequestTaken act, void *arg, bool taken_too)
 bool
 le_still_asked(int proc, uint64 number)
 {
-	return sim_node->backends[proc].state == PLACE_TAKEN &&
+	return sim_node->backends[proc].state == ASK_TAKEN &&
 		sim_node->backends[proc].number == number;
 }
 
@@ -202,7 +202,7 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 	if (!le_still_asked(proc, number))
 		return false;
 	b->reply = *reply;
-	b->state = PLACE_ANSWERED;
+	b->state = ASK_ANSWERED;
 	check_answered_in_time(b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->kind == LE_REPLY_FALSE)
 		check_denied(sim_node, b);

@@ -540,7 +540,7 @@ cassandra_asked_for(int owner, le_duration lease)
 
 /* A worker takes notice of an answer ... */
 static void
-cass_write_answer(const Answer *a, LeHttpResponse *response)
+cass_write_answer(const Answer *a, LeResponse *response)
 {
 	const LockAnswer *l = &a->lock;
 	const SimNode *n = sim_node;
@@ -564,7 +564,7 @@ cass_write_answer(const Answer *a, LeHttpResponse *response)
 
 /* ... and does not repeat a revision that it knows to be over. */
 static void
-cass_read_request(const LeHttpRequest *request, Request *r)
+cass_read_request(const LeRequest *request, Request *r)
 {
 	const LockRequest *l = &r->lock;
 	const SimNode *n = sim_node;

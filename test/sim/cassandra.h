@@ -72,7 +72,7 @@ extern void gateway_serve(const Request *r, int node, uint32 process,
 /* ---- http_text.c ---- */
 
 extern bool lock_many(LockVerb verb);
-extern void text_read_request(const LeHttpRequest *request, Request *r);
-extern void text_write_answer(const Answer *a, LeHttpResponse *response);
+extern void text_read_request(const LeRequest *request, Request *r);
+extern void text_write_answer(const Answer *a, LeResponse *response);
 
 #endif							/* LE_SIM_CASSANDRA_H */

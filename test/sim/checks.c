@@ -66,13 +66,13 @@ static bool
 believes_slot(const SimNode *n, LeSlot *slot)
 {
 	LeOwner		owner = le_owner_of(slot);
-	uint64		token = pg_atomic_read_u64(&slot->token);
+	uint64		token = pg_atomic_read_u64(&slot->term.token);
 
-	if ((pg_atomic_read_u64(&slot->version) & 1) || token == 0 ||
-		pg_atomic_read_u64(&slot->given_up) == token)
+	if ((pg_atomic_read_u64(&slot->term.version) & 1) || token == 0 ||
+		pg_atomic_read_u64(&slot->term.given_up) == token)
 		return false;
 	if (clock_boot(n, sim.now) >=
-		(le_time) pg_atomic_read_u64(&slot->deadline))
+		(le_time) pg_atomic_read_u64(&slot->term.deadline))
 		return false;
 	return owner == LE_OWNER_NODE ||
 		(owner != LE_OWNER_NONE &&
@@ -183,7 +183,7 @@ check_proof(SimNode *n, const Request *r)
 		int			e = r->steps[i].key;
 
 		if (r->steps[i].role == LE_CONSUL_HELD &&
-			pg_atomic_read_u64(&node_slot(n, e)->token) == 0)
+			pg_atomic_read_u64(&node_slot(n, e)->term.token) == 0)
 			sim_fail("n%d proves e%d, of which it shows no term", n->number, e);
 	}
 }
@@ -192,8 +192,8 @@ check_proof(SimNode *n, const Request *r)
 static void
 check_reason(const SimNode *n, int election, const LeSlot *slot)
 {
-	if (slot->last_reason == LE_REASON_KEY_LOST && !check_outside(election) &&
-		sim.model->safe != NULL &&
+	if (slot->view.last_reason == LE_REASON_KEY_LOST &&
+		!check_outside(election) && sim.model->safe != NULL &&
 		!sim.model->ran_out(election, n->term[election]) &&
 		sim.model->safe(n->term_session[election], election,
 						n->term[election]))
@@ -224,13 +224,14 @@ check_terms(SimNode *n)
 		check_refused(n, slot, e);
 		transactions_note_drain(n, e, slot);
 		transactions_told(n, le_slot_number(slot), slot);
-		token = pg_atomic_read_u64(&slot->token);
-		if (pg_atomic_read_u64(&slot->deadline) != 0)
-			n->deadline[e] = (le_time) pg_atomic_read_u64(&slot->deadline);
-		if ((pg_atomic_read_u64(&slot->version) & 1) ||
-			pg_atomic_read_u64(&slot->deadline) == 0)
+		token = pg_atomic_read_u64(&slot->term.token);
+		if (pg_atomic_read_u64(&slot->term.deadline) != 0)
+			n->deadline[e] =
+				(le_time) pg_atomic_read_u64(&slot->term.deadline);
+		if ((pg_atomic_read_u64(&slot->term.version) & 1) ||
+			pg_atomic_read_u64(&slot->term.deadline) == 0)
 			token = 0;
-		if (n->ends[e] && pg_atomic_read_u64(&slot->token) == 0)
+		if (n->ends[e] && pg_atomic_read_u64(&slot->term.token) == 0)
 			progress_term_ends(n, e, slot);
 		if (token == n->term[e])
 			continue;
@@ -262,9 +263,9 @@ check_terms(SimNode *n)
 
 /* Each backend counts its own questions, below 1,000. */
 static uint64
-question_of(const Backend *b, int place)
+question_of(const Backend *b, int proc)
 {
-	return b->number + 1000 * (uint64) place;
+	return b->number + 1000 * (uint64) proc;
 }
 
 /*
@@ -276,15 +277,15 @@ static void
 note_acquire(SimNode *n, int election, int session)
 {
 	const LeSlot *slot = node_slot(n, election);
-	const Backend *b = &n->backends[slot->candidate_proc];
+	const Backend *b = &n->backends[slot->candidate.proc];
 
 	n->asked_in[election] = session;
 
-	/* a repeated one may have no question, and another backend its place */
+	/* a repeated one may have no question, and another backend its proc */
 	n->asked_for[election] =
-		slot->candidate_pid == 0 || b->state != PLACE_TAKEN ||
-		b->ask.owner != slot->candidate ? 0 :
-		question_of(b, slot->candidate_proc);
+		slot->candidate.pid == 0 || b->state != ASK_TAKEN ||
+		b->ask.owner != slot->candidate.owner ? 0 :
+		question_of(b, slot->candidate.proc);
 }
 
 static void
@@ -365,9 +366,9 @@ static void
 check_renewed(SimNode *n, const Request *r)
 {
 	LeSlot	   *slot = node_slot(n, r->election);
-	le_time		deadline = (le_time) pg_atomic_read_u64(&slot->deadline);
+	le_time		deadline = (le_time) pg_atomic_read_u64(&slot->term.deadline);
 
-	if (pg_atomic_read_u64(&slot->token) == r->term && deadline != 0 &&
+	if (pg_atomic_read_u64(&slot->term.token) == r->term && deadline != 0 &&
 		clock_boot(n, n->awake_since) >= deadline)
 		sim_fail("n%d renews e%d %.3f s after the deadline of its term",
 				 n->number, r->election, (clock_boot(n, sim.now) - deadline) /
@@ -395,15 +396,16 @@ check_attempt(SimNode *n, int election)
 	const LeSlot *slot = node_slot(n, election);
 	uint32		decision;
 
-	if (slot == NULL || slot->attempt[0] == '\0')
+	if (slot == NULL || slot->key.attempt[0] == '\0')
 		return;
 	decision = slot->election.attempt.number;
 	if (decision != n->decision[election] &&
-		strcmp(slot->attempt, n->attempt[election]) == 0)
+		strcmp(slot->key.attempt, n->attempt[election]) == 0)
 		sim_fail("n%d acquires e%d with the id of an earlier decision",
 				 n->number, election);
 	n->decision[election] = decision;
-	strlcpy(n->attempt[election], slot->attempt, sizeof(n->attempt[election]));
+	strlcpy(n->attempt[election], slot->key.attempt,
+			sizeof(n->attempt[election]));
 }
 
 /* Belief in a term ends before the store is told of its end. */
@@ -608,12 +610,12 @@ check_told(const SimNode *n, int election)
 {
 	const LeSlot *slot = node_slot((SimNode *) n, election);
 	LeOwner		owner = le_owner_of(slot);
-	uint64		token = pg_atomic_read_u64(&((LeSlot *) slot)->token);
+	uint64		token = pg_atomic_read_u64(&((LeSlot *) slot)->term.token);
 	bool		told = false;
 
 	if (owner == LE_OWNER_NODE && (slot->campaign || slot->configured))
 		return;
-	for (int i = 0; i < PLACES; i++)
+	for (int i = 0; i < PROCS; i++)
 		if (owner == LE_OWNER_NODE || i == slot->owner_proc)
 			told = told || n->backends[i].told[election] == token;
 	if (!told)
@@ -635,7 +637,7 @@ check_grants(SimNode *n)
 		LeSlot	   *slot = node_slot(n, e);
 
 		if (slot != NULL && le_grants_open(slot) &&
-			pg_atomic_read_u64(&slot->token) != 0)
+			pg_atomic_read_u64(&slot->term.token) != 0)
 			sim_fail("n%d rests, and has not told who waited for e%d",
 					 n->number, e);
 	}
@@ -649,7 +651,7 @@ check_whole(SimNode *n)
 	{
 		LeSlot	   *slot = node_slot(n, e);
 
-		if (slot != NULL && ((pg_atomic_read_u64(&slot->version) |
+		if (slot != NULL && ((pg_atomic_read_u64(&slot->term.version) |
 							  pg_atomic_read_u64(&slot->shown)) & 1) != 0)
 			sim_fail("the slot of e%d on n%d is left half-written", e,
 					 n->number);

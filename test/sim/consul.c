@@ -78,7 +78,7 @@ static struct
 
 static Session sessions[MAX_SESSIONS];
 static Parked parked[MAX_PARKED];
-static int	nparked;			/* places in use, now or before */
+static int	nparked;			/* entries in use, now or before */
 
 static void fire_watches(bool news);
 
@@ -684,14 +684,14 @@ fire_watches(bool news)
 }
 
 void
-store_parked(int place, uint32 stamp)
+store_parked(int index, uint32 stamp)
 {
-	if (!parked[place].used || parked[place].stamp != stamp)
+	if (!parked[index].used || parked[index].stamp != stamp)
 		return;
 	if (sim.now < store.watches_hang_until)
-		network_at(store.watches_hang_until, AT_PARKED, place, stamp);
+		network_at(store.watches_hang_until, AT_PARKED, index, stamp);
 	else
-		answer_parked(&parked[place]);
+		answer_parked(&parked[index]);
 }
 
 /* All faults end. */

@@ -43,7 +43,7 @@ node_value(const LeConsulValue *from)
 		.session = session_of_name(op->session),
 		.incarnation = number_of_incarnation(op->incarnation),
 		.lease = op->lease,
-		.seq = op->seq,
+		.seq = op->proof.seq,
 		.revoked = from->ended
 	};
 }
@@ -51,7 +51,7 @@ node_value(const LeConsulValue *from)
 static Value
 target_value(const LeConsulValue *from)
 {
-	const LeNodeKey *target = from->op->target;
+	const LeNodeKey *target = from->op->takeover.target;
 
 	return (Value)
 	{
@@ -147,7 +147,7 @@ take_value(Request *r, const LeConsulValue *from)
 			*to = news_value(r, from->op);
 			break;
 		case LE_CONSUL_VALUE_OF_CLAIM:
-			*to = claim_value(from->op->claim);
+			*to = claim_value(from->op->claim.record);
 			break;
 	}
 	to->ours = true;
@@ -203,25 +203,25 @@ take_plan(Request *r, const LeConsulPlan *plan)
 	{
 		r->write[i] = plan->write[i];
 		r->elections[i] = i == 0 ? r->election :
-			election_of_name(op->joined[i - 1]->election);
+			election_of_name(op->wire.joined[i - 1]->election);
 	}
-	sim.counts.joined += op->njoined;
+	sim.counts.joined += op->wire.njoined;
 }
 
 void
-le_consul_encode(const LePlace *place, const LeOp *op,
-				 LeHttpRequest *request)
+le_consul_encode(const LeNamespace *ns, const LeOp *op,
+				 LeRequest *request)
 {
 	Request    *r = &sim_node->encoded;
 	LeConsulPlan plan;
 
-	(void) place;
+	(void) ns;
 	(void) request;
 	r->kind = op->kind;
 	r->node = sim_node->number;
 	r->session = session_of_name(op->session);
 	r->election = op->election == NULL ? -1 : election_of_name(op->election);
-	r->job = op->job == NULL ? -1 : job_of_name(op->job);
+	r->job = op->claim.job == NULL ? -1 : job_of_name(op->claim.job);
 	r->fresh = op->fresh;
 	r->lease = op->lease;
 	if (op->kind == LE_OP_CREATE_SESSION)
@@ -229,8 +229,8 @@ le_consul_encode(const LePlace *place, const LeOp *op,
 		r->ttl = le_consul_ttl_seconds(op->lease) * LE_SEC;
 		r->lock_delay = le_consul_lock_delay_seconds(op->lease) * LE_SEC;
 	}
-	r->watch_index = op->watch_index;
-	r->wait = op->wait_ms * LE_MSEC;
+	r->watch_index = op->watch.index;
+	r->wait = op->watch.wait_ms * LE_MSEC;
 	r->nvalues = r->nsteps = r->nparts = 0;
 	r->tells = false;
 	if (le_consul_plan(op, &plan))
@@ -340,7 +340,7 @@ show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
 		return;
 	claim = palloc0(sizeof(LeClaim));
 	claim->election = op->election;
-	claim->job = op->job;
+	claim->job = op->claim.job;
 	claim->tick = record.tick;
 	claim->try = record.try;
 	claim->id = name_of_claim(record.id);
@@ -374,8 +374,8 @@ show_results(const Answer *from, const LeConsulPlan *plan, LeAnswer *to)
 		};
 	if (!le_consul_settle(&outcome, from->nrefused > 0, to))
 		le_fail_open(plan->op, to, "an answer that is not Consul's");
-	for (int i = 0; to->parts != NULL && i < plan->nparts; i++)
-		sim.counts.unjudged += to->parts[i].unjudged;
+	for (int i = 0; to->wire.parts != NULL && i < plan->nparts; i++)
+		sim.counts.unjudged += to->wire.parts[i].wire.unjudged;
 }
 
 static void
@@ -414,13 +414,13 @@ show_read(const Answer *from, const LeOp *op, LeAnswer *to)
 }
 
 void
-le_consul_decode(const LePlace *place, const LeOp *op,
-				 const LeHttpResponse *response, LeAnswer *to)
+le_consul_decode(const LeNamespace *ns, const LeOp *op,
+				 const LeResponse *response, LeAnswer *to)
 {
 	const Answer *from = (const Answer *) response->body;
 	LeConsulPlan plan;
 
-	(void) place;
+	(void) ns;
 	memset(to, 0, sizeof(*to));
 	if (response->net == LE_NET_NOT_SENT)
 		to->outcome = LE_UNAVAILABLE;

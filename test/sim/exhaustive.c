@@ -101,8 +101,8 @@ hash_node(uint64 hash, SimNode *n)
 			   slot->election.wanted);
 	hash = add(hash, slot->election.token == 0 ? 0 :
 			   store_index() - slot->election.token);
-	if (pg_atomic_read_u64(&slot->deadline) != 0)
-		hash = add(hash, ((le_time) pg_atomic_read_u64(&slot->deadline) -
+	if (pg_atomic_read_u64(&slot->term.deadline) != 0)
+		hash = add(hash, ((le_time) pg_atomic_read_u64(&slot->term.deadline) -
 						  clock) / LE_MSEC);
 	return hash;
 }

@@ -112,7 +112,7 @@ typedef struct Job
 static Gateway gateways[GATEWAYS];
 static Job *jobs[MAX_JOBS];
 static Reply replies[MAX_JOBS];
-static int	nused;				/* places in use, now or before */
+static int	nused;				/* entries in use, now or before */
 static uint64 arrivals;
 static uint32 stamps;
 static Job *self;				/* the coroutine that runs */
@@ -1775,10 +1775,10 @@ wake(int number, uint32 stamp)
 }
 
 static void
-look_now(int place, uint32 stamp)
+look_now(int index, uint32 stamp)
 {
-	int			gateway = place / MAX_ELECTIONS;
-	int			election = place % MAX_ELECTIONS;
+	int			gateway = index / MAX_ELECTIONS;
+	int			election = index % MAX_ELECTIONS;
 	const Gateway *g = &gateways[gateway];
 
 	if (!g->up || g->hubs[election].stamp != stamp || stamp == 0)

@@ -18,11 +18,11 @@
 /* ---- reading ---- */
 
 static void
-no_sense(const LeHttpRequest *request)
+no_sense(const LeRequest *request)
 {
-	fprintf(stderr, "sim: a gateway cannot read %s %s %s\n", request->method,
-			request->path.data,
-			request->has_body ? request->body.data : "");
+	fprintf(stderr, "sim: a gateway cannot read %s %s %s\n",
+			request->http.method, request->http.path.data,
+			request->http.has_body ? request->http.body.data : "");
 	abort();
 }
 
@@ -283,10 +283,10 @@ note_parts(Request *r)
 }
 
 void
-text_read_request(const LeHttpRequest *request, Request *r)
+text_read_request(const LeRequest *request, Request *r)
 {
 	LockRequest *l = &r->lock;
-	const char *path = request->path.data;
+	const char *path = request->http.path.data;
 	const char *lock = strncmp(path, "/v1/locks/", 10) == 0 ? path + 10 :
 		NULL;
 
@@ -298,7 +298,7 @@ text_read_request(const LeHttpRequest *request, Request *r)
 	if (lock != NULL)
 	{
 		r->election = election_of_name(lock);
-		l->verb = lock_verb(request->method, lock + 2, l);
+		l->verb = lock_verb(request->http.method, lock + 2, l);
 	}
 	else if (batch_verb(path) != LOCK_NONE)
 		l->verb = batch_verb(path);
@@ -306,8 +306,8 @@ text_read_request(const LeHttpRequest *request, Request *r)
 		l->verb = LOCK_READY;
 	else if (strncmp(path, "/v1/locks?", 10) == 0)
 		l->verb = LOCK_LIST;
-	if (request->has_body)
-		read_body(request->body.data, l);
+	if (request->http.has_body)
+		read_body(request->http.body.data, l);
 	else if (lock != NULL)
 		read_query(lock, r);
 	if (l->verb == LOCK_NONE)
@@ -482,26 +482,26 @@ put_results(const LockAnswer *l)
 }
 
 void
-text_write_answer(const Answer *a, LeHttpResponse *response)
+text_write_answer(const Answer *a, LeResponse *response)
 {
 	const LockAnswer *l = &a->lock;
 	const LockDoc *first = &l->docs[0];
 
 	end = buffer;
 	*end = '\0';
-	response->content_type = "application/json";
-	response->status = 200;
+	response->http.content_type = "application/json";
+	response->http.status = 200;
 	if (l->foreign)
 	{
-		response->status = 502;
-		response->content_type = "text/html";
+		response->http.status = 502;
+		response->http.content_type = "text/html";
 		put("<html>Bad gateway</html>");
 	}
 	else if (l->ndocs == 1 && first->election < 0)
 	{
 		/* about the request, not about a lock */
-		response->status = first->status;
-		response->content_type = "application/problem+json";
+		response->http.status = first->status;
+		response->http.content_type = "application/problem+json";
 		put_doc(first);
 	}
 	else if (l->verb == LOCK_READY)
@@ -512,9 +512,9 @@ text_write_answer(const Answer *a, LeHttpResponse *response)
 		put_results(l);
 	else
 	{
-		response->status = first->status;
+		response->http.status = first->status;
 		if (first->problem != NULL)
-			response->content_type = "application/problem+json";
+			response->http.content_type = "application/problem+json";
 		if (first->shows_claim)
 			put_claim(&first->claim, l->job);
 		else if (first->status != 204)

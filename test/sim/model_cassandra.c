@@ -76,7 +76,7 @@ static void
 name_term(Ask *a, const Row *row)
 {
 	a->op.index = fitting() ? row->epoch : sim_below(row->epoch + 3);
-	a->op.rev = fitting() ? row->rev : sim_below(row->rev + 3);
+	a->op.term.rev = fitting() ? row->rev : sim_below(row->rev + 3);
 }
 
 static void
@@ -87,11 +87,11 @@ fill_acquire(Ask *a, const Row *row)
 
 	pg_snprintf(a->attempt, sizeof(a->attempt), "%08x%08x%016d",
 				(unsigned) (attempt >> 32), (unsigned) attempt, 0);
-	a->op.attempt = a->attempt;
+	a->op.term.attempt = a->attempt;
 	if (sim_below(8) == 0)
-		a->op.token_floor = row->epoch + sim_below(10);
+		a->op.term.token_floor = row->epoch + sim_below(10);
 	else if (sim_below(16) == 0)
-		a->op.token_floor = row->epoch + (UINT64CONST(1) << 41);
+		a->op.term.token_floor = row->epoch + (UINT64CONST(1) << 41);
 	if (sim_below(16) == 0)
 		a->op.lease = LE_SEC;	/* below a gateway's minimum */
 }
@@ -99,8 +99,8 @@ fill_acquire(Ask *a, const Row *row)
 static void
 fill_terms(Ask *a)
 {
-	a->op.terms = a->terms;
-	a->op.nterms = ELECTIONS;
+	a->op.renew.terms = a->terms;
+	a->op.renew.nterms = ELECTIONS;
 	for (int e = 0; e < ELECTIONS; e++)
 	{
 		ClaimRecord record;
@@ -118,7 +118,7 @@ fill_claim(Ask *a, const Row *row, const ClaimRecord *record)
 	uint32		id = record->exists && sim_below(3) == 0 ? record->id :
 		claim_draw();
 
-	a->op.claim = &a->claim;
+	a->op.claim.record = &a->claim;
 	a->claim.id = name_of_claim(id);
 	a->claim.tick = record->tick + (int64) sim_below(2) * 1000;
 	a->claim.try = record->try + (int) sim_below(2);
@@ -133,7 +133,7 @@ fill_claim(Ask *a, const Row *row, const ClaimRecord *record)
 	a->op.token = fitting() ? row->epoch : row->epoch + sim_below(2);
 	if (record->exists == fitting())
 	{
-		a->op.previous = &a->previous;
+		a->op.claim.previous = &a->previous;
 		a->previous.id = name_of_claim(record->exists ? record->id : id);
 		a->previous.state = fitting() ? record->state : LE_CLAIM_DONE;
 	}
@@ -142,7 +142,7 @@ fill_claim(Ask *a, const Row *row, const ClaimRecord *record)
 static void
 fill_complete(Ask *a, const ClaimRecord *record)
 {
-	a->op.claim = &a->claim;
+	a->op.claim.record = &a->claim;
 	a->claim.id = name_of_claim(record->exists && fitting() ? record->id :
 								claim_draw());
 	a->claim.state = sim_below(2) == 0 ? LE_CLAIM_DONE : LE_CLAIM_FAILED;
@@ -153,7 +153,7 @@ static void
 well_formed(LeOp *op)
 {
 	op->index = Max(op->index, 1);
-	op->rev = Max(op->rev, 1);
+	op->term.rev = Max(op->term.rev, 1);
 }
 
 /* The same for the other elections, by one request. */
@@ -184,8 +184,8 @@ join_others(Ask *a, int election)
 	}
 	if (n > 0)
 		well_formed(&a->op);
-	a->op.joined = a->joined;
-	a->op.njoined = n;
+	a->op.wire.joined = a->joined;
+	a->op.wire.njoined = n;
 }
 
 static void
@@ -207,7 +207,7 @@ draw(Ask *a)
 	a->op.kind = kinds[sim_below(lengthof(kinds))];
 	a->op.election = name_of_election(election);
 	a->op.lease = LEASE;
-	a->op.job = a->claim.job = name_of_job(job);
+	a->op.claim.job = a->claim.job = name_of_job(job);
 	a->op.value = name_of_value((uint32) sim_below(4));
 	ask_as(a, row.owner != 0 && fitting() ? OWNER_NODE(row.owner) :
 		   some_owner());
@@ -227,32 +227,32 @@ draw(Ask *a)
 			fill_complete(a, &record);
 			break;
 		case LE_OP_WATCH:
-			a->op.watch_index = row.epoch + 1;	/* so nothing waits for it */
-			a->op.wait_ms = 1000;
+			a->op.watch.index = row.epoch + 1;	/* so nothing waits for it */
+			a->op.watch.wait_ms = 1000;
 			break;
 		default:
 			break;
 	}
-	if (le_store_cassandra.takes(&a->op) > 0 && sim_below(3) == 0)
+	if (le_store_cassandra.batch.takes(&a->op) > 0 && sim_below(3) == 0)
 		join_others(a, election);
 }
 
 static void
-encode(const Ask *a, LeHttpRequest *request)
+encode(const Ask *a, LeRequest *request)
 {
-	static const LePlace place = {""};
+	static const LeNamespace ns = {""};
 
 	memset(request, 0, sizeof(*request));
-	initStringInfo(&request->path);
-	initStringInfo(&request->headers);
-	initStringInfo(&request->body);
+	initStringInfo(&request->http.path);
+	initStringInfo(&request->http.headers);
+	initStringInfo(&request->http.body);
 	request->base = "http://g0";
-	le_store_cassandra.encode(&place, &a->op, request);
+	le_store_cassandra.codec.encode(&ns, &a->op, request);
 }
 
 /* All the way: to the gateway, through its statements, and back. */
 static void
-answer_to(const LeHttpRequest *request, LeHttpResponse *response)
+answer_to(const LeRequest *request, LeResponse *response)
 {
 	SimNode    *n = sim_node;
 	Flight	   *f = &n->flights[0];
@@ -270,11 +270,12 @@ answer_to(const LeHttpRequest *request, LeHttpResponse *response)
 }
 
 static void
-print(const LeHttpRequest *request, const LeHttpResponse *response)
+print(const LeRequest *request, const LeResponse *response)
 {
 	printf("{\"method\":\"%s\",\"path\":\"%s\",\"body\":%s,\"status\":%d,"
-		   "\"answer\":%.*s}\n", request->method, request->path.data,
-		   request->has_body ? request->body.data : "null", response->status,
+		   "\"answer\":%.*s}\n", request->http.method, request->http.path.data,
+		   request->http.has_body ? request->http.body.data : "null",
+		   response->http.status,
 		   response->body_len > 0 ? (int) response->body_len : 4,
 		   response->body_len > 0 ? response->body : "null");
 }
@@ -302,8 +303,8 @@ model_cassandra_run(uint64 seed, int operations)
 	for (int i = 0; i < operations; i++)
 	{
 		Ask			ask;
-		LeHttpRequest request;
-		LeHttpResponse response;
+		LeRequest request;
+		LeResponse response;
 
 		MemoryContextReset(CurrentMemoryContext);
 		draw(&ask);

@@ -357,7 +357,7 @@ network_step(void)
 				node_start_worker(n);
 			break;
 		case AT_BACKEND:
-			process_run(sim.node[e.a / PLACES], e.a % PLACES, e.b);
+			process_run(sim.node[e.a / PROCS], e.a % PROCS, e.b);
 			break;
 		case AT_CRON:
 			cron_fires(sim.node[e.a]);
@@ -406,7 +406,7 @@ le_http_push(LeWorker *w)
 
 /* libcurl times its requests by CLOCK_MONOTONIC. */
 void
-le_http_send(LeWorker *w, const LeHttpRequest *request, LeLane lane,
+le_http_send(LeWorker *w, const LeRequest *request, LeLane lane,
 			 le_duration timeout, LeHttpDone done, void *arg)
 {
 	SimNode    *n = sim_node;
@@ -463,7 +463,7 @@ le_http_timer(LeWorker *w)
 static void
 give_up_waiting(LeWorker *w, const Flight *f)
 {
-	LeHttpResponse response = {.net = LE_NET_BROKEN, .status = 200};
+	LeResponse response = {.net = LE_NET_BROKEN, .http.status = 200};
 
 	trace(sim_node, "gives up waiting for an answer to %s",
 		  le_op_name(f->kind));
@@ -476,7 +476,7 @@ take_notice(LeWorker *w, const Flight *f)
 {
 	int			message = f->message;
 	const Answer *answer = network_answer_to(f);
-	LeHttpResponse response = {.net = answer->net, .status = 200};
+	LeResponse response = {.net = answer->net, .http.status = 200};
 
 	trace(sim_node, "gets answer to %s: %s", le_op_name(f->kind),
 		  answer->net != LE_NET_OK ? "nothing that counts" :

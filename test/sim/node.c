@@ -133,7 +133,7 @@ node_enter_process(SimNode *n, SimProcess *p)
 	PG_exception_stack = p->exceptions;
 	TopMemoryContext = (MemoryContext) p->top;
 	CurrentMemoryContext = (MemoryContext) p->context;
-	process_has_place(p->place);
+	process_has_proc(p->proc);
 	le_lease_ttl = n->lease_ms;
 	le_safety_margin = n->margin_ms;
 }
@@ -168,26 +168,24 @@ LeSlot *
 node_find_slot(SimNode *n, int election)
 {
 	LeTable    *t = node_table(n);
-	Size		offset = MAXALIGN(sizeof(LeTable)) +
-		t->nbuckets * sizeof(pg_atomic_uint32);
-	LeSlot	   *slots = (LeSlot *) (n->shmem + MAXALIGN(offset));
 
 	for (int i = 0; i < t->nused; i++)
-		if (slots[i].name[0] != '\0' &&
-			election_of_name(slots[i].name) == election)
-			return n->slots[election] = &slots[i];
+	{
+		LeSlot	   *slot = le_slot_of(t, i);
+
+		if (slot->name[0] != '\0' && election_of_name(slot->name) == election)
+			return n->slots[election] = slot;
+	}
 	return NULL;
 }
 
 LeProgress *
 node_progress(SimNode *n, const LeSlot *slot)
 {
-	LeTable    *t = node_table(n);
-	Size		offset = MAXALIGN(sizeof(LeTable)) +
-		t->nbuckets * sizeof(pg_atomic_uint32);
-	const LeSlot *slots = (LeSlot *) (n->shmem + MAXALIGN(offset));
+	Size		offset = (const char *) slot -
+		(const char *) le_slot_of(node_table(n), 0);
 
-	return (LeProgress *) (n->shmem + PROGRESS_AT) + (slot - slots);
+	return (LeProgress *) (n->shmem + PROGRESS_AT) + offset / LE_SLOT_SIZE;
 }
 
 /* ---- times of its turns ---- */
@@ -396,7 +394,7 @@ node_stop(SimNode *n)
 	network_forget(n);
 	n->up = n->running = n->stopping = false;
 	n->run_at = NEVER;
-	for (int i = 0; i < PLACES; i++)
+	for (int i = 0; i < PROCS; i++)
 		process_end(n, i);
 	for (int e = 0; e < MAX_ELECTIONS; e++)
 		n->term[e] = 0;
@@ -419,7 +417,7 @@ node_reset(SimNode *n, const Schedule *s)
 	clean.campaigns = s->campaigns[i];
 	clock_start(&clean, s->ppm[i]);
 	memcpy(n, &clean, offsetof(SimNode, flights));
-	for (int k = 0; k < PLACES; k++)
+	for (int k = 0; k < PROCS; k++)
 		n->backends[k].number = 0;
 }
 

@@ -73,14 +73,14 @@ process_of_pid(pid_t pid)
 
 /* The present value of LE_MY_PROC. */
 void
-process_has_place(int place)
+process_has_proc(int proc)
 {
 #if PG_VERSION_NUM >= 170000
-	MyProcNumber = place;
+	MyProcNumber = proc;
 #else
-	MyProc->pgprocno = place;
+	MyProc->pgprocno = proc;
 #endif
-	MyProcPid = place + 1;
+	MyProcPid = proc + 1;
 }
 
 /* ---- messages ---- */

@@ -37,7 +37,7 @@ main_of_process(void)
 	}
 	else
 	{
-		trace(sim_node, "b%d: error, %s", b->process.place,
+		trace(sim_node, "b%d: error, %s", b->process.proc,
 			  b->sqlstate == LE_ERRCODE_NOT_LEADER ? "not leader" :
 			  b->sqlstate == LE_ERRCODE_LOST ? "lost" : "other");
 		PG_exception_stack = NULL;
@@ -49,21 +49,21 @@ main_of_process(void)
 	b->busy = false;
 	b->acting = 0;
 	if (b->goes)
-		backend_exit(sim_node, b->process.place);
+		backend_exit(sim_node, b->process.proc);
 }
 
 /* Continues, unless it was woken since. */
 void
-process_run(SimNode *n, int place, uint32 stamp)
+process_run(SimNode *n, int proc, uint32 stamp)
 {
-	Backend    *b = &n->backends[place];
+	Backend    *b = &n->backends[proc];
 
 	if (!b->busy || b->stamp != stamp)
 		return;
 	if (sim.now < n->wakes_at)
 	{
 		network_at(n->wakes_at, AT_BACKEND,
-				   n->number * PLACES + place, stamp);
+				   n->number * PROCS + proc, stamp);
 		return;
 	}
 	node_enter_process(n, &b->process);
@@ -73,24 +73,24 @@ process_run(SimNode *n, int place, uint32 stamp)
 }
 
 static void
-run_at(SimNode *n, int place, le_time at)
+run_at(SimNode *n, int proc, le_time at)
 {
-	network_at(at, AT_BACKEND, n->number * PLACES + place,
-			   ++n->backends[place].stamp);
+	network_at(at, AT_BACKEND, n->number * PROCS + proc,
+			   ++n->backends[proc].stamp);
 }
 
 /* It must not be busy. */
 void
-process_start(SimNode *n, int place, const Script *script)
+process_start(SimNode *n, int proc, const Script *script)
 {
-	Backend    *b = &n->backends[place];
+	Backend    *b = &n->backends[proc];
 
 	if (b->coroutine == NULL)
 		b->coroutine = coroutine_new(main_of_process);
 	if (!b->begun)
 	{
 		coroutine_reset(b->coroutine);
-		b->process.place = place;
+		b->process.proc = proc;
 		node_begin_process(n, &b->process);
 		b->begun = true;
 		b->ncallbacks = 0;
@@ -103,14 +103,14 @@ process_start(SimNode *n, int place, const Script *script)
 	b->passed = b->watched = b->in_memory = false;
 	b->reports = 0;
 	b->token = b->stops_for = 0;
-	run_at(n, place, sim.now + script->delay);
+	run_at(n, proc, sim.now + script->delay);
 }
 
 /* It ends, wherever it stood. */
 void
-process_end(SimNode *n, int place)
+process_end(SimNode *n, int proc)
 {
-	Backend    *b = &n->backends[place];
+	Backend    *b = &n->backends[proc];
 
 	progress_cut_off(n, b);
 	b->stops_for = 0;
@@ -146,10 +146,10 @@ check_for_interrupts(void)
 
 /* The event that the backend waits for. */
 void
-process_wake(SimNode *n, int place)
+process_wake(SimNode *n, int proc)
 {
-	if (!n->backends[place].stopped)
-		run_at(n, place, sim.now + sim_span(20 * LE_MSEC / 1000, LE_MSEC));
+	if (!n->backends[proc].stopped)
+		run_at(n, proc, sim.now + sim_span(20 * LE_MSEC / 1000, LE_MSEC));
 }
 
 /* An answer, a cancel or the end of a sleep continues it here. */
@@ -158,7 +158,7 @@ process_sleep(le_duration span)
 {
 	SimNode    *n = sim_node;
 
-	run_at(n, sim_backend->process.place, sim.now + span);
+	run_at(n, sim_backend->process.proc, sim.now + span);
 	wait_to_go_on();
 	check_for_interrupts();
 }
@@ -170,20 +170,20 @@ process_sleep_deaf(le_duration span)
 	Backend    *b = sim_backend;
 
 	b->stopped = true;
-	run_at(sim_node, b->process.place, sim.now + span);
+	run_at(sim_node, b->process.proc, sim.now + span);
 	wait_to_go_on();
 	b->stopped = false;
 }
 
 void
-process_cancel(SimNode *n, int place)
+process_cancel(SimNode *n, int proc)
 {
-	Backend    *b = &n->backends[place];
+	Backend    *b = &n->backends[proc];
 
 	if (!b->busy || b->canceled)
 		return;
 	b->canceled = true;
-	process_wake(n, place);
+	process_wake(n, proc);
 }
 
 /* SIGSTOP; only its end wakes it up. */
@@ -196,9 +196,9 @@ process_may_stop(void)
 		return;
 	sim.counts.backend_pauses++;
 	b->stopped = true;
-	run_at(sim_node, b->process.place,
+	run_at(sim_node, b->process.proc,
 		   sim.now + sim_span(LE_MSEC, 25 * LE_SEC));
-	trace(sim_node, "b%d stops in the middle", b->process.place);
+	trace(sim_node, "b%d stops in the middle", b->process.proc);
 	wait_to_go_on();
 	b->stopped = false;
 }
@@ -209,7 +209,7 @@ process_may_stop(void)
 static void
 withdraw(void)
 {
-	backend_cancel(sim_node, sim_backend->process.place);
+	backend_cancel(sim_node, sim_backend->process.proc);
 }
 
 static void
@@ -220,7 +220,7 @@ post(LeAsk *ask)
 	if (ask->kind == LE_ASK_COMPLETE && ask->ending == LE_CLAIM_DONE &&
 		b->in_memory)
 		sim_fail("b%d of n%d marks a tick of %s as done, whose work a crash "
-				 "would undo", b->process.place, sim_node->number, ask->job);
+				 "would undo", b->process.proc, sim_node->number, ask->job);
 	b->ask = *ask;
 	backend_post(sim_node, b);
 	if (ask->kind == LE_ASK_CLAIM)
@@ -236,7 +236,7 @@ take_reply(LeReply *reply)
 	*reply = b->reply;
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->fresh)
 		le_keep_term(b->ask.election, reply->token);
-	b->state = PLACE_FREE;
+	b->state = ASK_FREE;
 	claim_told(&b->ask, reply);
 }
 
@@ -246,7 +246,7 @@ le_ask(LeAsk *ask, LeReply *reply)
 	Backend    *b = sim_backend;
 
 	post(ask);
-	while (b->state != PLACE_ANSWERED)
+	while (b->state != ASK_ANSWERED)
 	{
 		b->awaits = true;
 		wait_to_go_on();
@@ -267,16 +267,16 @@ le_tell(LeAsk *ask, LeReply *reply, le_duration patience)
 	le_time		until = le_now() + patience;
 
 	post(ask);
-	while (b->state != PLACE_ANSWERED)
+	while (b->state != ASK_ANSWERED)
 	{
 		if (le_now() >= until ||
-			(b->canceled && b->state != PLACE_POSTED))
+			(b->canceled && b->state != ASK_POSTED))
 		{
 			withdraw();
 			return false;
 		}
 		b->awaits = true;
-		run_at(sim_node, b->process.place, sim.now + LE_SEC / 5);
+		run_at(sim_node, b->process.proc, sim.now + LE_SEC / 5);
 		wait_to_go_on();
 		b->awaits = false;
 	}

@@ -92,10 +92,10 @@ cron_fires(SimNode *n)
 	Script		script = {.what = HAPPEN_CRON_STOPS};
 
 	network_at(sim.now + LIMIT / 3, AT_CRON, n->number, 0);
-	if (!n->up || n->backends[CRON_PLACE].busy || sim.now < n->wakes_at)
+	if (!n->up || n->backends[CRON_PROC].busy || sim.now < n->wakes_at)
 		return;
 	script.random = sim.storm && sim.now < n->cron_until;
-	process_start(n, CRON_PLACE, &script);
+	process_start(n, CRON_PROC, &script);
 }
 
 /* ---- invariants ---- */
@@ -103,7 +103,7 @@ cron_fires(SimNode *n)
 static bool
 any_reports(const SimNode *n, int election)
 {
-	for (int i = 0; i < PLACES; i++)
+	for (int i = 0; i < PROCS; i++)
 		if (n->backends[i].busy && n->backends[i].reports == election + 1)
 			return true;
 	return false;
@@ -171,7 +171,7 @@ progress_term_ends(SimNode *n, int election, LeSlot *slot)
 	if (le_progress_within == 0)
 		return;
 	/* a worker that stopped in the middle has not ended the term yet */
-	n->ends[election] = pg_atomic_read_u64(&slot->token) != 0;
+	n->ends[election] = pg_atomic_read_u64(&slot->term.token) != 0;
 	if (n->ends[election])
 		return;
 	if (p->useless != 0)

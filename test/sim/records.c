@@ -119,7 +119,7 @@ claim_asked(const LeAsk *ask)
 	Claim	   *c = &claims[claim_of_name(ask->claim_id)];
 
 	trace(sim_node, "b%d claims tick " INT64_FORMAT " of job%d of %s%s "
-		  "as claim %u, token " UINT64_FORMAT, sim_backend->process.place,
+		  "as claim %u, token " UINT64_FORMAT, sim_backend->process.proc,
 		  ask->tick, job_of_name(ask->job), ask->election,
 		  ask->catch_up ? ", to catch up" : "",
 		  claim_of_name(ask->claim_id), ask->token);
@@ -232,7 +232,7 @@ told_true(uint32 id, const LeReply *reply)
 	Claim	   *c = &claims[id];
 
 	sim.counts.claims_granted++;
-	if (sim.model->store->claims_apart && !c->confirmed)
+	if (sim.model->store->claims.apart && !c->confirmed)
 		sim_fail("claim %u was granted, and nobody knew whether its term was "
 				 "over when it was written", id);
 	c->granted = true;
@@ -345,7 +345,7 @@ claim_told(const LeAsk *ask, const LeReply *reply)
 	if (trace_on && (ask->kind == LE_ASK_CLAIM ||
 					 ask->kind == LE_ASK_COMPLETE))
 		trace(sim_node, "b%d hears of claim %u: %s%s",
-			  sim_backend->process.place, id,
+			  sim_backend->process.proc, id,
 			  reply->kind == LE_REPLY_TRUE ? "yes" :
 			  reply->kind == LE_REPLY_FALSE ? "no" :
 			  reply->sqlstate == LE_ERRCODE_UNKNOWN ? "perhaps" :
@@ -512,7 +512,7 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 	}
 	else
 	{
-		if (!sim.model->store->claims_apart &&
+		if (!sim.model->store->claims.apart &&
 			(holder != node || (token != 0 && token != after->token)))
 			sim_fail("claim %u was written for n%d with token " UINT64_FORMAT
 					 ", and e%d is held by n%d with token " UINT64_FORMAT,

@@ -692,10 +692,10 @@ ask(SimNode *n, const Intervention *v, LeRequestKind kind)
 {
 	LeAsk		a;
 	bool		by_backend = false;
-	int			place = (int) (v->random % MAX_BACKENDS);
+	int			proc = (int) (v->random % MAX_BACKENDS);
 
-	if (n->backends[place].state == PLACE_POSTED ||
-		n->backends[place].state == PLACE_TAKEN || n->backends[place].busy)
+	if (n->backends[proc].state == ASK_POSTED ||
+		n->backends[proc].state == ASK_TAKEN || n->backends[proc].busy)
 		return;
 	memset(&a, 0, offsetof(LeAsk, election));
 	a.kind = kind;
@@ -722,7 +722,7 @@ ask(SimNode *n, const Intervention *v, LeRequestKind kind)
 		a.has_value = true;
 		pg_snprintf(a.value, sizeof(a.value), "v%u", (v->random >> 16) % 3);
 	}
-	backend_ask(n, place, &a, by_backend);
+	backend_ask(n, proc, &a, by_backend);
 }
 
 static void
@@ -777,28 +777,28 @@ shut_down(SimNode *n, const Intervention *v)
 static void
 on_backend(SimNode *n, const Intervention *v)
 {
-	int			place = (int) (v->random % MAX_BACKENDS);
-	Backend    *b = &n->backends[place];
+	int			proc = (int) (v->random % MAX_BACKENDS);
+	Backend    *b = &n->backends[proc];
 
 	if (v->what == HAPPEN_EXIT)
-		backend_exit(n, place);
+		backend_exit(n, proc);
 	else if (b->busy)
-		process_cancel(n, place);
-	else if (b->state != PLACE_ANSWERED || ((v->random >> 8) & 1) != 0)
-		backend_cancel(n, place);
+		process_cancel(n, proc);
+	else if (b->state != ASK_ANSWERED || ((v->random >> 8) & 1) != 0)
+		backend_cancel(n, proc);
 }
 
-/* A place whose backend is idle; -1: all are busy. */
+/* A proc whose backend is idle; -1: all are busy. */
 static int
-idle_place(const SimNode *n, uint32 from)
+idle_proc(const SimNode *n, uint32 from)
 {
 	for (int i = 0; i < MAX_BACKENDS; i++)
 	{
-		int			place = (int) ((from + i) % MAX_BACKENDS);
-		const Backend *b = &n->backends[place];
+		int			proc = (int) ((from + i) % MAX_BACKENDS);
+		const Backend *b = &n->backends[proc];
 
-		if (!b->busy && b->state == PLACE_FREE)
-			return place;
+		if (!b->busy && b->state == ASK_FREE)
+			return proc;
 	}
 	return -1;
 }
@@ -816,14 +816,14 @@ fire_job(const Intervention *v)
 	for (int i = 0; i < sim.nnodes; i++, r = sim_mix(r))
 	{
 		SimNode    *n = sim.node[i];
-		int			place = idle_place(n, v->random);
+		int			proc = idle_proc(n, v->random);
 
-		if (!n->up || place < 0)
+		if (!n->up || proc < 0)
 			continue;
 		script.random = (uint32) (r >> 8);
 		script.delay = (le_duration) ((r >> 40) % (300 * LE_MSEC));
 		script_set_tick(&script);
-		process_start(n, place, &script);
+		process_start(n, proc, &script);
 	}
 }
 
@@ -840,14 +840,14 @@ static void
 begin_transaction(SimNode *n, const Intervention *v)
 {
 	Script		script = {.what = HAPPEN_TRANSACTION};
-	int			place = idle_place(n, v->random);
+	int			proc = idle_proc(n, v->random);
 
-	if (place < 0)
+	if (proc < 0)
 		return;
 	script.election = v->election;
 	script.span = v->span;
 	script.random = v->random;
-	process_start(n, place, &script);
+	process_start(n, proc, &script);
 }
 
 /* Only a leader has a value to publish, or a term to release. */
@@ -1041,7 +1041,7 @@ all_led(void)
 static void
 dismiss_backends(SimNode *n)
 {
-	for (int i = 0; n->up && i < PLACES; i++)
+	for (int i = 0; n->up && i < PROCS; i++)
 	{
 		const Backend *b = &n->backends[i];
 
@@ -1142,10 +1142,10 @@ static bool
 begin_last_job(int election)
 {
 	SimNode    *n = sim.node[check_leader(election)];
-	int			place = idle_place(n, 0);
+	int			proc = idle_proc(n, 0);
 	Script		script = {.what = HAPPEN_JOB};
 
-	if (sim.claims == 0 || place < 0 ||
+	if (sim.claims == 0 || proc < 0 ||
 		le_owner_of(node_slot(n, election)) != LE_OWNER_NODE)
 		return false;
 	script.election = election;
@@ -1157,7 +1157,7 @@ begin_last_job(int election)
 					script_is_run(&script)) ||
 		job_under_way(n, election))
 		script.random &= ~CALM_JOB_CATCHES_UP;
-	process_start(n, place, &script);
+	process_start(n, proc, &script);
 	return true;
 }
 
@@ -1175,7 +1175,8 @@ time_to_notice(void)
 	/* only the watch may tell of a key edited by hand */
 	for (int e = 0; e < sim.nelections; e++)
 		if (sim.outside_until[e] != 0)
-			longest = (store->park_ms + store->park_grace_ms) * LE_MSEC *
+			longest = (store->watch.park_ms +
+					   store->watch.park_grace_ms) * LE_MSEC *
 				11 / 10;
 	for (int i = 0; i < sim.nnodes; i++)
 	{

@@ -36,8 +36,8 @@
 #define MAX_STEPS		(4 * MAX_ELECTIONS + LE_CONSUL_COMMON_STEPS)
 #define MAX_FLIGHTS		64		/* per node at a time */
 #define MAX_BACKENDS	3		/* per node, that ask questions */
-#define CRON_PLACE		MAX_BACKENDS	/* the node's scheduler */
-#define PLACES			(MAX_BACKENDS + 1)
+#define CRON_PROC		MAX_BACKENDS	/* the node's scheduler */
+#define PROCS			(MAX_BACKENDS + 1)
 #define MAX_EVENTS		48		/* interventions of one schedule */
 #define ELECTION_JOBS	2		/* per election */
 #define MAX_CLAIMS		1024	/* asked for in one schedule */
@@ -526,7 +526,7 @@ typedef struct SimProcess
 	struct SimContext *top;
 	struct SimContext *context;
 	sigjmp_buf *exceptions;
-	int			place;			/* MyProc's */
+	int			proc;			/* MyProc's */
 } SimProcess;
 
 typedef void (*SimCallback) (void);
@@ -550,7 +550,7 @@ typedef struct Backend
 	LeOwner		owner;			/* 0: no backend */
 	enum
 	{
-		PLACE_FREE, PLACE_POSTED, PLACE_TAKEN, PLACE_ANSWERED
+		ASK_FREE, ASK_POSTED, ASK_TAKEN, ASK_ANSWERED
 	}			state;
 	uint64		number;
 	LeAsk		ask;
@@ -714,7 +714,7 @@ typedef struct SimNode
 
 	/* not cleared from here on, but by its users */
 	Flight		flights[MAX_FLIGHTS];
-	Backend		backends[PLACES];
+	Backend		backends[PROCS];
 } SimNode;
 
 /* ---- the world ---- */
@@ -812,8 +812,8 @@ typedef struct StoreModel
 	le_duration (*lease) (int session);
 
 	/* where the codec's text is real; else NULL */
-	void		(*read_request) (const LeHttpRequest *request, Request *r);
-	void		(*write_answer) (const Answer *a, LeHttpResponse *response);
+	void		(*read_request) (const LeRequest *request, Request *r);
+	void		(*write_answer) (const Answer *a, LeResponse *response);
 
 	/* certainly closed to all other nodes, by any clock?  NULL: unknown */
 	bool		(*safe) (int session, int election, uint64 token);
@@ -950,7 +950,7 @@ extern bool store_apply(const Request *request, Answer *answer, int node,
 extern uint32 store_try(const Request *request, Answer *answer);
 extern int	store_create(const Request *request);
 extern void store_expiry(int session, uint32 stamp);
-extern void store_parked(int place, uint32 stamp);
+extern void store_parked(int proc, uint32 stamp);
 extern void store_invalidate(int session);
 extern void store_new_server(le_duration down);
 extern void store_hang_watches(le_time until);
@@ -1026,25 +1026,25 @@ node_slot(SimNode *n, int election)
 
 /* ---- backends.c ---- */
 
-extern void backend_ask(SimNode *n, int place, const LeAsk *ask,
+extern void backend_ask(SimNode *n, int proc, const LeAsk *ask,
 						bool by_backend);
-extern void backend_cancel(SimNode *n, int place);
-extern void backend_exit(SimNode *n, int place);
+extern void backend_cancel(SimNode *n, int proc);
+extern void backend_exit(SimNode *n, int proc);
 extern void backends_reset(SimNode *n);
 extern void backend_post(SimNode *n, Backend *b);
 
 /* ---- postgres.c ---- */
 
-extern void process_has_place(int place);
+extern void process_has_proc(int proc);
 extern int	process_of_pid(pid_t pid);
 
 /* ---- process.c: backends with code of their own ---- */
 
-extern void process_start(SimNode *n, int place, const Script *script);
-extern void process_run(SimNode *n, int place, uint32 stamp);
-extern void process_wake(SimNode *n, int place);
-extern void process_cancel(SimNode *n, int place);
-extern void process_end(SimNode *n, int place);
+extern void process_start(SimNode *n, int proc, const Script *script);
+extern void process_run(SimNode *n, int proc, uint32 stamp);
+extern void process_wake(SimNode *n, int proc);
+extern void process_cancel(SimNode *n, int proc);
+extern void process_end(SimNode *n, int proc);
 extern void process_sleep(le_duration span);
 extern void process_sleep_deaf(le_duration span);
 extern void process_may_stop(void);

@@ -21,19 +21,20 @@ two_gateways(void)
 
 /* Facts that a request's text lacks: its purpose, and its term. */
 static void
-noting_encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
+noting_encode(const LeNamespace *ns, const LeOp *op, LeRequest *request)
 {
 	Request    *r = &sim_node->encoded;
 	const char *election = op->kind == LE_OP_RENEW_TERMS ?
-		op->terms[0].election : op->election;
+		op->renew.terms[0].election : op->election;
 
 	r->kind = op->kind;
 	r->node = sim_node->number;
 	r->session = session_of_name(op->session);
 	r->election = election == NULL ? -1 : election_of_name(election);
-	r->term = op->kind == LE_OP_RENEW_TERMS ? op->terms[0].token : op->index;
+	r->term = op->kind == LE_OP_RENEW_TERMS ? op->renew.terms[0].token :
+		op->index;
 	azure_asked_for(r->session, op->lease);
-	le_store_azure.encode(place, op, request);
+	le_store_azure.codec.encode(ns, op, request);
 }
 
 static bool
@@ -49,7 +50,7 @@ stores_adapt(void)
 	sim_consul = le_store_consul;
 	sim_consul.takes_over = node_takes_over;
 	sim_cassandra = le_store_cassandra;
-	sim_cassandra.servers = two_gateways;
+	sim_cassandra.servers.urls = two_gateways;
 	sim_azure = le_store_azure;
-	sim_azure.encode = noting_encode;
+	sim_azure.codec.encode = noting_encode;
 }

@@ -103,9 +103,9 @@ le_cancel_prepare(bool cancels)
 static bool
 is_to_stop(LeSlot *slot, uint64 token)
 {
-	return pg_atomic_read_u64(&slot->token) != token ||
-		pg_atomic_read_u64(&slot->deadline) == 0 ||
-		pg_atomic_read_u64(&slot->drain_until) != 0;
+	return pg_atomic_read_u64(&slot->term.token) != token ||
+		pg_atomic_read_u64(&slot->term.deadline) == 0 ||
+		pg_atomic_read_u64(&slot->term.drain_until) != 0;
 }
 
 /* The backend reads its term. */
@@ -142,7 +142,7 @@ kill(pid_t pid, int signo)
 
 	(void) signo;
 	if (!b->knows && b->stops_for != 0 &&
-		pg_atomic_read_u64(&le_slot(b->stops_in)->token) != b->stops_for)
+		pg_atomic_read_u64(&le_slot(b->stops_in)->term.token) != b->stops_for)
 		sim.counts.nudges_late++;
 	b->knows = true;
 	sim.counts.nudges++;
@@ -217,12 +217,12 @@ objection(SimNode *n, const Backend *b, int election)
 		return "it gave the term up itself";
 	if (sim.released[election] >= b->token && !check_outside(election))
 		return "the store was told of its end";
-	if (slot == NULL || pg_atomic_read_u64(&slot->token) != b->token)
+	if (slot == NULL || pg_atomic_read_u64(&slot->term.token) != b->token)
 		return "it is over";
-	if ((le_time) pg_atomic_read_u64(&slot->deadline) - now <=
+	if ((le_time) pg_atomic_read_u64(&slot->term.deadline) - now <=
 		le_commit_margin * LE_MSEC)
 		return "its deadline is too close";
-	drained = (le_time) pg_atomic_read_u64(&slot->drain_until);
+	drained = (le_time) pg_atomic_read_u64(&slot->term.drain_until);
 	if (drained != 0 && now >= drained)
 		return "it was waited for long enough";
 	return others_believe(n, election);
@@ -236,7 +236,7 @@ hindrance(SimNode *n, int election)
 
 	if (slot == NULL || !check_believes(n, election))
 		return "it does not lead";
-	if (pg_atomic_read_u64(&slot->drain_until) != 0)
+	if (pg_atomic_read_u64(&slot->term.drain_until) != 0)
 		return "the term is given up";
 	return others_believe(n, election);
 }
@@ -258,7 +258,7 @@ transaction_may_begin(void)
 {
 	if (sim_backend->hindered != NULL)
 		sim_fail("b%d of n%d begins something under e%d: %s",
-				 sim_backend->process.place, sim_node->number,
+				 sim_backend->process.proc, sim_node->number,
 				 sim_backend->script.election, sim_backend->hindered);
 }
 
@@ -271,13 +271,13 @@ transaction_bound(uint64 token)
 
 	if (sim_node->hasty[b->script.election] == token)
 		sim_fail("e%d is given up under b%d of n%d, which has passed the gate",
-				 b->script.election, b->process.place, sim_node->number);
+				 b->script.election, b->process.proc, sim_node->number);
 	sim.counts.bound++;
 	b->bound = true;
 	b->token = token;
 	b->left = false;
 	trace(sim_node, "b%d is bound to token " UINT64_FORMAT " of e%d",
-		  b->process.place, token, b->script.election);
+		  b->process.proc, token, b->script.election);
 }
 
 static void
@@ -286,8 +286,8 @@ note_refusal(void)
 	LeSlot	   *slot = node_slot(sim_node, sim_backend->script.election);
 
 	sim.counts.refused_commits++;
-	if (slot != NULL && pg_atomic_read_u64(&slot->token) ==
-		sim_backend->token && pg_atomic_read_u64(&slot->drain_until) != 0)
+	if (slot != NULL && pg_atomic_read_u64(&slot->term.token) ==
+		sim_backend->token && pg_atomic_read_u64(&slot->term.drain_until) != 0)
 		sim.counts.cut++;
 }
 
@@ -315,11 +315,11 @@ is_to_be_canceled(const Backend *b)
 
 	if (!b->looking || !b->watched || !b->bound)
 		return false;
-	if (slot == NULL || pg_atomic_read_u64(&slot->token) != b->token)
+	if (slot == NULL || pg_atomic_read_u64(&slot->term.token) != b->token)
 		return true;
-	drained = (le_time) pg_atomic_read_u64(&slot->drain_until);
+	drained = (le_time) pg_atomic_read_u64(&slot->term.drain_until);
 	return (drained != 0 && now >= drained) ||
-		(le_time) pg_atomic_read_u64(&slot->deadline) - now <=
+		(le_time) pg_atomic_read_u64(&slot->term.deadline) - now <=
 		le_commit_margin * LE_MSEC;
 }
 
@@ -380,7 +380,7 @@ record_commit(void)
 	if (objection_now != NULL)
 		sim_fail("b%d of n%d has waited for long, and commits under token "
 				 UINT64_FORMAT " of e%d: %s",
-				 b->process.place, sim_node->number, b->token,
+				 b->process.proc, sim_node->number, b->token,
 				 b->script.election, objection_now);
 	if (commit_waits(b, 28))
 		process_sleep_deaf(b->script.span);
@@ -400,7 +400,7 @@ transaction_commit(bool stays_bound)
 	call_back(XACT_EVENT_PRE_COMMIT);
 	if (b->bound && b->objected != NULL)
 		sim_fail("b%d of n%d commits under token " UINT64_FORMAT " of e%d: %s",
-				 b->process.place, sim_node->number, b->token,
+				 b->process.proc, sim_node->number, b->token,
 				 b->script.election, b->objected);
 	record_commit();
 	b->in_memory = true;		/* synchronous_commit = off */
@@ -408,7 +408,7 @@ transaction_commit(bool stays_bound)
 	if (b->bound)
 		sim.counts.commits++;
 	if (trace_on && b->bound)
-		trace(sim_node, "b%d commits", b->process.place);
+		trace(sim_node, "b%d commits", b->process.proc);
 	process_may_stop();
 	b->ending = !stays_bound;
 	call_back(XACT_EVENT_COMMIT);
@@ -440,7 +440,7 @@ transactions_ended(SimNode *n, int election, uint64 token)
 
 	if (sim.model->store->key_leases)
 		deadline = Min(deadline, n->deadline[election]);
-	if (slot == NULL || pg_atomic_read_u64(&slot->given_up) == token ||
+	if (slot == NULL || pg_atomic_read_u64(&slot->term.given_up) == token ||
 		deadline - now <= le_commit_margin * LE_MSEC)
 		return;
 	if (n->drained[election] == 0)
@@ -468,7 +468,7 @@ transactions_ended(SimNode *n, int election, uint64 token)
 void
 transactions_told(SimNode *n, int number, LeSlot *slot)
 {
-	if (pg_atomic_read_u64(&slot->version) & 1)
+	if (pg_atomic_read_u64(&slot->term.version) & 1)
 		return;
 	for (int i = 0; i < MAX_BACKENDS; i++)
 	{
@@ -524,7 +524,7 @@ transactions_check_drain(SimNode *n, int election)
 void
 transactions_note_drain(SimNode *n, int election, LeSlot *slot)
 {
-	if (pg_atomic_read_u64(&slot->token) != 0)
+	if (pg_atomic_read_u64(&slot->term.token) != 0)
 		n->drained[election] =
-			(le_time) pg_atomic_read_u64(&slot->drain_until);
+			(le_time) pg_atomic_read_u64(&slot->term.drain_until);
 }

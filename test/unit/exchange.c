@@ -102,7 +102,7 @@ static const LeGossip news = {
 	.nitems = lengthof(news_items),
 };
 
-const LePlace test_place = {
+const LeNamespace test_namespace = {
 	.prefix = "leader_election",
 };
 
@@ -119,20 +119,20 @@ test_op(LeOpKind kind)
 	op.lease = 15 * LE_SEC;
 	op.election = "billing";
 	op.index = 7;
-	op.seq = 3;
-	op.held = held;
-	op.nheld = lengthof(held);
-	op.wait_ms = 30000;
-	op.rev = 2;
-	op.token_floor = 6;
-	op.attempt = ATTEMPT;
-	op.terms = terms;
-	op.nterms = lengthof(terms);
-	op.target = &target;
-	op.target_holds = true;
-	op.job = "nightly";
-	op.claim = &claim;
-	op.previous = &previous;
+	op.proof.seq = 3;
+	op.proof.held = held;
+	op.proof.nheld = lengthof(held);
+	op.watch.wait_ms = 30000;
+	op.term.rev = 2;
+	op.term.token_floor = 6;
+	op.term.attempt = ATTEMPT;
+	op.renew.terms = terms;
+	op.renew.nterms = lengthof(terms);
+	op.takeover.target = &target;
+	op.takeover.target_holds = true;
+	op.claim.job = "nightly";
+	op.claim.record = &claim;
+	op.claim.previous = &previous;
 	if (kind == LE_OP_TELL_NEWS)
 		op.news = &news;
 	return op;
@@ -151,31 +151,34 @@ join_ops(LeOp *op, int n)
 {
 	const LeOp **others = palloc(LE_MAX_JOINED * sizeof(LeOp *));
 
-	if (le_store_consul.takes(op) == 0 && le_store_cassandra.takes(op) == 0)
+	if (le_store_consul.batch.takes(op) == 0 &&
+		le_store_cassandra.batch.takes(op) == 0)
 		return;
-	op->joined = others;
-	op->njoined = 0;			/* the header may be repeated */
+	op->wire.joined = others;
+	op->wire.njoined = 0;		/* the header may be repeated */
 	for (int i = 0; i < n && i < 10; i++)
 	{
 		LeOp	   *other = palloc(sizeof(LeOp));
 
 		*other = *op;
-		other->njoined = 0;
+		other->wire.njoined = 0;
 		other->election = psprintf("e%d", i);
-		others[op->njoined++] = other;
+		others[op->wire.njoined++] = other;
 	}
 }
 
 /* One more line of an answer's headers. */
 void
-add_header(LeHttpResponse *response, const char *name, const char *value)
+add_header(LeResponse *response, const char *name, const char *value)
 {
-	response->headers = psprintf("%s%s: %s\r\n", response->headers == NULL ?
-								 "" : response->headers, name, value);
+	response->http.headers = psprintf("%s%s: %s\r\n",
+									  response->http.headers == NULL ?
+									  "" : response->http.headers, name,
+									  value);
 }
 
 bool
-shows_header(const LeHttpResponse *response, const char *name)
+shows_header(const LeResponse *response, const char *name)
 {
 	char		value[256];
 
@@ -184,7 +187,7 @@ shows_header(const LeHttpResponse *response, const char *name)
 
 /* Does the answer say that keys were left out? */
 bool
-says_filtered(const LeHttpResponse *response)
+says_filtered(const LeResponse *response)
 {
 	char		value[8];
 
@@ -194,7 +197,7 @@ says_filtered(const LeHttpResponse *response)
 
 static bool
 parse_line(const char *name, const char *value, LeOp *op,
-		   LeHttpResponse *response)
+		   LeResponse *response)
 {
 	if (strcmp(name, "kind") == 0)
 	{
@@ -209,26 +212,27 @@ parse_line(const char *name, const char *value, LeOp *op,
 		return false;
 	}
 	if (strcmp(name, "status") == 0)
-		response->status = atoi(value);
+		response->http.status = atoi(value);
 	else if (strcmp(name, "type") == 0)
-		response->content_type = value;
+		response->http.content_type = value;
 	else if (strcmp(name, "index") == 0)
 		add_header(response, "X-Consul-Index", value);
 	else if (strcmp(name, "filtered") == 0)
 		add_header(response, FILTERED, value);
 	else if (strcmp(name, "watch") == 0)
-		op->watch_index = strtoull(value, NULL, 10);
+		op->watch.index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "condition") == 0)
 		op->index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "rev") == 0)
-		op->rev = strtoull(value, NULL, 10);
+		op->term.rev = strtoull(value, NULL, 10);
 	else if (strcmp(name, "step") == 0)
-		op->step.number = atoi(value);
+		op->wire.step.number = atoi(value);
 	else if (strcmp(name, "token") == 0)
-		op->step.index = strtoull(value, NULL, 10);
+		op->wire.step.index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "header") == 0)
-		response->headers = psprintf("%s%s\r\n", response->headers == NULL ?
-									 "" : response->headers, value);
+		response->http.headers = psprintf("%s%s\r\n",
+										  response->http.headers == NULL ?
+										  "" : response->http.headers, value);
 	else if (strcmp(name, "joined") == 0)
 		join_ops(op, atoi(value));
 	else if (strcmp(name, "news") == 0)
@@ -243,13 +247,13 @@ parse_line(const char *name, const char *value, LeOp *op,
 
 bool
 parse_exchange(const char *text, size_t len, LeOp *op,
-			   LeHttpResponse *response)
+			   LeResponse *response)
 {
 	const char *end = text + len;
 	bool		has_op = false;
 
 	memset(response, 0, sizeof(*response));
-	response->content_type = "";
+	response->http.content_type = "";
 	while (text < end)
 	{
 		const char *eol = memchr(text, '\n', end - text);
@@ -386,7 +390,7 @@ check_claim(const LeOp *op, const LeAnswer *answer, const LeClaim *c)
 	if (op->kind == LE_OP_READ_CLAIM)
 	{
 		require(strcmp(c->election, op->election) == 0);
-		require(strcmp(c->job, op->job) == 0);
+		require(strcmp(c->job, op->claim.job) == 0);
 	}
 }
 
@@ -422,14 +426,14 @@ is_transaction(LeOpKind kind)
 }
 
 static void
-check_done(const LeOp *op, const LeHttpResponse *response,
+check_done(const LeOp *op, const LeResponse *response,
 		   const LeAnswer *answer)
 {
-	bool		read_nothing = response->status == 404 &&
+	bool		read_nothing = response->http.status == 404 &&
 		!le_op_writes(op->kind) && shows_header(response, "X-Consul-Index");
 
 	require(response->net == LE_NET_OK);
-	require(response->status == 200 || read_nothing);
+	require(response->http.status == 200 || read_nothing);
 	require(!says_filtered(response) || le_op_writes(op->kind) ||
 			op->kind == LE_OP_VERIFY_SESSION ||
 			op->kind == LE_OP_SESSION_NAME);
@@ -442,14 +446,14 @@ check_done(const LeOp *op, const LeHttpResponse *response,
 }
 
 static void
-check_conflict(const LeOp *op, const LeHttpResponse *response,
+check_conflict(const LeOp *op, const LeResponse *response,
 			   const LeAnswer *answer)
 {
-	require(response->status == 409 && is_transaction(op->kind));
+	require(response->http.status == 409 && is_transaction(op->kind));
 	require((op->kind == LE_OP_PROVE_NODE) == (answer->nlost > 0));
 	for (int i = 0; i < answer->nlost; i++)
 	{
-		require(answer->lost[i] >= 0 && answer->lost[i] < op->nheld);
+		require(answer->lost[i] >= 0 && answer->lost[i] < op->proof.nheld);
 		for (int j = 0; j < i; j++)
 			require(answer->lost[i] != answer->lost[j]);
 	}
@@ -468,7 +472,7 @@ check_detail(const LeOp *op, const LeAnswer *answer)
 }
 
 void
-check_answer(const LeOp *op, const LeHttpResponse *response,
+check_answer(const LeOp *op, const LeResponse *response,
 			 const LeAnswer *answer)
 {
 	bool		writes = le_op_writes(op->kind);
@@ -477,14 +481,14 @@ check_answer(const LeOp *op, const LeHttpResponse *response,
 		require(answer->outcome == LE_UNAVAILABLE);
 	if (response->net == LE_NET_BROKEN)
 		require(answer->outcome == (writes ? LE_UNKNOWN : LE_UNAVAILABLE));
-	if (response->net == LE_NET_OK && response->status / 100 == 3)
+	if (response->net == LE_NET_OK && response->http.status / 100 == 3)
 		require(answer->outcome == LE_REFUSED);
 	require(answer->nlost == 0 || answer->outcome == LE_CONFLICT);
-	for (int i = 0; answer->parts != NULL && i <= op->njoined; i++)
-		check_answer(i == 0 ? op : op->joined[i - 1], response,
-					 &answer->parts[i]);
-	require(!answer->unjudged || (answer->outcome == LE_UNAVAILABLE &&
-								  response->status == 409));
+	for (int i = 0; answer->wire.parts != NULL && i <= op->wire.njoined; i++)
+		check_answer(i == 0 ? op : op->wire.joined[i - 1], response,
+					 &answer->wire.parts[i]);
+	require(!answer->wire.unjudged || (answer->outcome == LE_UNAVAILABLE &&
+									   response->http.status == 409));
 	check_lists(op, answer);
 	switch (answer->outcome)
 	{
@@ -497,8 +501,9 @@ check_answer(const LeOp *op, const LeHttpResponse *response,
 		case LE_LOST:
 			require(writes && op->kind != LE_OP_CREATE_SESSION &&
 					op->kind != LE_OP_DESTROY_SESSION);
-			require(response->status == 409 || response->status >= 500 ||
-					(response->status == 404 &&
+			require(response->http.status == 409 ||
+					response->http.status >= 500 ||
+					(response->http.status == 404 &&
 					 op->kind == LE_OP_RENEW_SESSION));
 			break;
 		case LE_UNKNOWN:
@@ -535,11 +540,11 @@ check_renewal(const LeOp *op, const LeAnswer *answer, int i)
 	require(renewal->trust >= 0 && renewal->trust <= op->lease);
 	require(renewal->outcome == LE_DONE || renewal->trust == 0);
 	if (renewal->outcome == LE_DONE)
-		require(renewal->rev == op->terms[i].rev + 1);
+		require(renewal->rev == op->renew.terms[i].rev + 1);
 }
 
 static void
-check_lease_done(const LeOp *op, const LeHttpResponse *response,
+check_lease_done(const LeOp *op, const LeResponse *response,
 				 const LeAnswer *answer)
 {
 	bool		grants = op->kind == LE_OP_ACQUIRE ||
@@ -549,62 +554,64 @@ check_lease_done(const LeOp *op, const LeHttpResponse *response,
 	require(answer->nkeys == 0 || !le_op_writes(op->kind));
 	require(answer->nkeys <= 1 || op->kind == LE_OP_LIST_HELD);
 	require((op->kind == LE_OP_RENEW_TERMS) == (answer->renewals != NULL));
-	require(grants || answer->trust == 0);
-	require(answer->trust >= 0 && answer->trust <= op->lease);
-	require(!grants || (answer->index > 0 && answer->rev > 0));
+	require(grants || answer->term.trust == 0);
+	require(answer->term.trust >= 0 && answer->term.trust <= op->lease);
+	require(!grants || (answer->index > 0 && answer->term.rev > 0));
 	require(op->kind != LE_OP_PUBLISH ||
-			(answer->index == op->index && answer->rev == op->rev + 1));
+			(answer->index == op->index &&
+			 answer->term.rev == op->term.rev + 1));
 	for (int i = 0; i < answer->nkeys; i++)
 		check_leased_key(op, answer, &answer->keys[i]);
-	for (int i = 0; answer->renewals != NULL && i < op->nterms; i++)
+	for (int i = 0; answer->renewals != NULL && i < op->renew.nterms; i++)
 		check_renewal(op, answer, i);
 }
 
 /* Each on its own; all together only if none could be carried out. */
 static void
-check_lease_parts(const LeOp *op, const LeHttpResponse *response,
+check_lease_parts(const LeOp *op, const LeResponse *response,
 				  const LeAnswer *answer)
 {
 	bool		none = true;
 
-	require(response->net == LE_NET_OK && op->njoined > 0);
-	for (int i = 0; i <= op->njoined; i++)
+	require(response->net == LE_NET_OK && op->wire.njoined > 0);
+	for (int i = 0; i <= op->wire.njoined; i++)
 	{
-		const LeAnswer *part = &answer->parts[i];
-		LeOp		alone = i == 0 ? *op : *op->joined[i - 1];
+		const LeAnswer *part = &answer->wire.parts[i];
+		LeOp		alone = i == 0 ? *op : *op->wire.joined[i - 1];
 
-		alone.njoined = 0;
-		require(part->parts == NULL && !part->apart && !part->unjudged);
+		alone.wire.njoined = 0;
+		require(part->wire.parts == NULL && !part->wire.apart &&
+				!part->wire.unjudged);
 		check_lease_answer(&alone, response, part);
-		none = none && part->next_server;
+		none = none && part->wire.next_server;
 	}
-	require(answer->next_server == none && !answer->apart);
+	require(answer->wire.next_server == none && !answer->wire.apart);
 	require(answer->outcome == (none ? LE_UNAVAILABLE : LE_DONE));
 	require(answer->nkeys == 0 && answer->renewals == NULL);
-	require(answer->trust == 0 && answer->index == 0);
+	require(answer->term.trust == 0 && answer->index == 0);
 }
 
 void
-check_lease_answer(const LeOp *op, const LeHttpResponse *response,
+check_lease_answer(const LeOp *op, const LeResponse *response,
 				   const LeAnswer *answer)
 {
 	bool		writes = le_op_writes(op->kind);
 
-	if (answer->parts != NULL)
+	if (answer->wire.parts != NULL)
 	{
 		check_lease_parts(op, response, answer);
 		return;
 	}
 	/* One lock's state never answers a request about several. */
-	require(op->njoined == 0 || (answer->outcome != LE_DONE &&
-								 answer->outcome != LE_CONFLICT));
-	require(!answer->apart || (answer->outcome == LE_REFUSED &&
-							   op->njoined > 0));
+	require(op->wire.njoined == 0 || (answer->outcome != LE_DONE &&
+									  answer->outcome != LE_CONFLICT));
+	require(!answer->wire.apart || (answer->outcome == LE_REFUSED &&
+									op->wire.njoined > 0));
 	if (response->net == LE_NET_NOT_SENT)
-		require(answer->outcome == LE_UNAVAILABLE && answer->next_server);
+		require(answer->outcome == LE_UNAVAILABLE && answer->wire.next_server);
 	if (response->net == LE_NET_BROKEN)
 		require(answer->outcome == (writes ? LE_UNKNOWN : LE_UNAVAILABLE));
-	require(!answer->next_server || answer->outcome == LE_UNAVAILABLE);
+	require(!answer->wire.next_server || answer->outcome == LE_UNAVAILABLE);
 	require(answer->outcome != LE_UNKNOWN || writes);
 	require(answer->outcome != LE_LOST);
 	if (answer->outcome == LE_DONE)
@@ -616,7 +623,7 @@ check_lease_answer(const LeOp *op, const LeHttpResponse *response,
 	for (const char *s = answer->detail; *s != '\0'; s++)
 		require(*s >= ' ' && *s <= '~');
 	require(answer->nkeys == 0 && answer->renewals == NULL);
-	require(answer->trust == 0);
+	require(answer->term.trust == 0);
 }
 
 /* ---- the same for leases on blobs ---- */
@@ -647,7 +654,7 @@ check_blob_key(const LeOp *op, const LeAnswer *answer, const LeKey *key)
 
 /* Belief needs an answer that names our lease id, and ends a second early. */
 static void
-check_blob_trust(const LeOp *op, const LeHttpResponse *response,
+check_blob_trust(const LeOp *op, const LeResponse *response,
 				 const LeAnswer *answer)
 {
 	const LeRenewal *renewal = answer->renewals;
@@ -657,38 +664,38 @@ check_blob_trust(const LeOp *op, const LeHttpResponse *response,
 	(void) le_header(response, "x-ms-lease-id", id, sizeof(id));
 	ours = strcmp(id, le_session_of_incarnation(ATTEMPT)) == 0;
 	require((op->kind == LE_OP_RENEW_TERMS) == (renewal != NULL));
-	require(!answer->anchors || (ours && op->kind == LE_OP_ACQUIRE));
+	require(!answer->wire.anchors || (ours && op->kind == LE_OP_ACQUIRE));
 	if (renewal != NULL)
 	{
 		require(renewal->outcome == LE_DONE || renewal->outcome == LE_LOST);
 		require(renewal->outcome != LE_DONE ||
-				(ours && response->status / 100 == 2));
+				(ours && response->http.status / 100 == 2));
 		require(renewal->trust == (renewal->outcome == LE_DONE ?
 								   op->lease - LE_SEC : 0));
 	}
-	require(answer->again || answer->trust ==
+	require(answer->wire.again || answer->term.trust ==
 			(op->kind == LE_OP_ACQUIRE ? op->lease - LE_SEC : 0));
-	require(!answer->again || answer->trust == 0);
-	if (op->kind == LE_OP_ACQUIRE && !answer->again)
-		require(answer->anchors || op->step.number == 5);
+	require(!answer->wire.again || answer->term.trust == 0);
+	if (op->kind == LE_OP_ACQUIRE && !answer->wire.again)
+		require(answer->wire.anchors || op->wire.step.number == 5);
 }
 
 static void
-check_blob_done(const LeOp *op, const LeHttpResponse *response,
+check_blob_done(const LeOp *op, const LeResponse *response,
 				const LeAnswer *answer)
 {
 	require(response->net == LE_NET_OK && answer->detail == NULL);
 	require(shows_header(response, "x-ms-request-id") ||
-			(answer->again && answer->next.number == 8));
+			(answer->wire.again && answer->wire.next.number == 8));
 	require(answer->nkeys == 0 || !le_op_writes(op->kind));
 	require(answer->nkeys <= 1 || op->kind == LE_OP_LIST_HELD);
 	require(answer->nclaims <= 1 || op->kind == LE_OP_LIST_CLAIMS);
-	if (answer->again)
+	if (answer->wire.again)
 	{
 		/* only a read may begin anew, if its findings are over by then */
-		require(answer->next.number <= 8 &&
-				(answer->next.number >= 1 || op->step.number == 7));
-		require(strlen(answer->next.tag) <= LE_MAX_TAG_LEN);
+		require(answer->wire.next.number <= 8 &&
+				(answer->wire.next.number >= 1 || op->wire.step.number == 7));
+		require(strlen(answer->wire.next.tag) <= LE_MAX_TAG_LEN);
 		require(answer->nkeys == 0 && answer->nclaims == 0);
 	}
 	check_blob_trust(op, response, answer);
@@ -699,7 +706,7 @@ check_blob_done(const LeOp *op, const LeHttpResponse *response,
 }
 
 void
-check_blob_answer(const LeOp *op, const LeHttpResponse *response,
+check_blob_answer(const LeOp *op, const LeResponse *response,
 				  const LeAnswer *answer)
 {
 	if (answer->outcome == LE_DONE)
@@ -710,7 +717,8 @@ check_blob_answer(const LeOp *op, const LeHttpResponse *response,
 	require(answer->outcome != LE_UNKNOWN || le_op_writes(op->kind));
 	require(answer->outcome != LE_CONFLICT || le_op_writes(op->kind));
 	require(answer->outcome != LE_LOST || op->kind == LE_OP_CLAIM);
-	require(!answer->again && !answer->anchors && answer->trust == 0);
+	require(!answer->wire.again && !answer->wire.anchors &&
+			answer->term.trust == 0);
 	require(answer->detail != NULL && strlen(answer->detail) <= 200);
 	for (const char *s = answer->detail; *s != '\0'; s++)
 		require(*s >= ' ' && *s <= '~');
@@ -722,10 +730,10 @@ check_blob_answer(const LeOp *op, const LeHttpResponse *response,
 
 /* The value that a transaction writes, in base64: the last in its body. */
 static char *
-written_value(const LeHttpRequest *request)
+written_value(const LeRequest *request)
 {
 	char	   *value = NULL;
-	char	   *s = request->body.data;
+	char	   *s = request->http.body.data;
 
 	while ((s = strstr(s, "\"Value\":\"")) != NULL)
 		value = s += strlen("\"Value\":\"");
@@ -738,23 +746,23 @@ check_value(const char *value)
 	LeOp		write = test_op(LE_OP_PUBLISH);
 	LeOp		read = test_op(LE_OP_READ);
 	const LeOp *op = &read;
-	LeHttpRequest request;
-	LeHttpResponse response;
+	LeRequest request;
+	LeResponse response;
 	LeAnswer	result;
 	LeAnswer   *answer = &result;
 
 	write.value = value;
-	le_store_consul.encode(&test_place, &write, &request);
+	le_store_consul.codec.encode(&test_namespace, &write, &request);
 	memset(&response, 0, sizeof(response));
-	response.status = 200;
-	response.content_type = "application/json";
+	response.http.status = 200;
+	response.http.content_type = "application/json";
 	add_header(&response, "X-Consul-Index", "9");
 	response.body = psprintf("[{\"Key\":\"leader_election/billing/leader\","
 							 "\"Flags\":3304740253564472344,\"Value\":\"%s\","
 							 "\"Session\":\"%s\",\"ModifyIndex\":9}]",
 							 written_value(&request), SESSION);
 	response.body_len = strlen(response.body);
-	le_store_consul.decode(&test_place, &read, &response, answer);
+	le_store_consul.codec.decode(&test_namespace, &read, &response, answer);
 	check_answer(&read, &response, answer);
 	require(answer->outcome == LE_DONE && answer->nkeys == 1);
 	require(answer->keys[0].ours && answer->keys[0].usable);

@@ -22,14 +22,14 @@
 #define CLAIM		"0123456789abcdef0123456789abcdef"
 #define PREVIOUS_CLAIM	"fedcba9876543210fedcba9876543210"
 
-extern const LePlace test_place;
+extern const LeNamespace test_namespace;
 
 #define FILTERED	"X-Consul-Results-Filtered-By-ACLs"
 
-extern void add_header(LeHttpResponse *response, const char *name,
+extern void add_header(LeResponse *response, const char *name,
 					   const char *value);
-extern bool says_filtered(const LeHttpResponse *response);
-extern bool shows_header(const LeHttpResponse *response, const char *name);
+extern bool says_filtered(const LeResponse *response);
+extern bool shows_header(const LeResponse *response, const char *name);
 
 
 /* An operation of the kind, with all values that it may need. */
@@ -38,18 +38,18 @@ extern void add_test_news(LeOp *op);
 
 /* Reads a file of the corpus; false if it is none.  Memory is palloc'd. */
 extern bool parse_exchange(const char *text, size_t len, LeOp *op,
-						   LeHttpResponse *response);
+						   LeResponse *response);
 
 /* Aborts with a message if an answer breaks the rules. */
-extern void check_answer(const LeOp *op, const LeHttpResponse *response,
+extern void check_answer(const LeOp *op, const LeResponse *response,
 						 const LeAnswer *answer);
 
 /* The same for a store where each key has a lease of its own. */
-extern void check_lease_answer(const LeOp *op, const LeHttpResponse *response,
+extern void check_lease_answer(const LeOp *op, const LeResponse *response,
 							   const LeAnswer *answer);
 
 /* The same for a store whose leases are on blobs. */
-extern void check_blob_answer(const LeOp *op, const LeHttpResponse *response,
+extern void check_blob_answer(const LeOp *op, const LeResponse *response,
 							  const LeAnswer *answer);
 
 /* The user's value must survive being stored.  Aborts if it does not. */

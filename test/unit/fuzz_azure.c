@@ -42,8 +42,8 @@ has_step(LeOpKind kind, int step)
 static bool
 has_index(const LeOp *op)
 {
-	return op->step.number != 7 ||
-		(op->step.index > 0 && op->step.index <= PG_INT64_MAX);
+	return op->wire.step.number != 7 ||
+		(op->wire.step.index > 0 && op->wire.step.index <= PG_INT64_MAX);
 }
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -52,15 +52,15 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	LeOp		op;
-	LeHttpResponse response;
+	LeResponse response;
 	LeAnswer	answer;
 
 	if (parse_exchange((const char *) data, size, &op, &response) &&
-		!le_store_azure.performs(op.kind) &&
-		has_step(op.kind, op.step.number) && has_index(&op))
+		!le_store_azure.codec.performs(op.kind) &&
+		has_step(op.kind, op.wire.step.number) && has_index(&op))
 	{
-		op.nterms = 1;
-		le_store_azure.decode(&test_place, &op, &response, &answer);
+		op.renew.nterms = 1;
+		le_store_azure.codec.decode(&test_namespace, &op, &response, &answer);
 		check_blob_answer(&op, &response, &answer);
 	}
 	reset_memory();

@@ -21,13 +21,14 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	LeOp		op;
-	LeHttpResponse response;
+	LeResponse response;
 	LeAnswer	answer;
 
 	if (parse_exchange((const char *) data, size, &op, &response) &&
-		!le_store_cassandra.performs(op.kind))
+		!le_store_cassandra.codec.performs(op.kind))
 	{
-		le_store_cassandra.decode(&test_place, &op, &response, &answer);
+		le_store_cassandra.codec.decode(&test_namespace, &op, &response,
+										&answer);
 		check_lease_answer(&op, &response, &answer);
 	}
 	reset_memory();

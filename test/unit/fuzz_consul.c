@@ -24,7 +24,7 @@ static void
 as_answer(const char *text, size_t len)
 {
 	LeOp		op;
-	LeHttpResponse response;
+	LeResponse response;
 	LeAnswer	answer;
 
 	if (!parse_exchange(text, len, &op, &response))
@@ -32,9 +32,9 @@ as_answer(const char *text, size_t len)
 	le_consul_slice = 64;		/* a list comes in parts */
 	do
 	{
-		le_store_consul.decode(&test_place, &op, &response, &answer);
-		op.from = answer.rest;
-	} while (answer.outcome == LE_DONE && answer.rest != 0);
+		le_store_consul.codec.decode(&test_namespace, &op, &response, &answer);
+		op.wire.from = answer.wire.rest;
+	} while (answer.outcome == LE_DONE && answer.wire.rest != 0);
 	check_answer(&op, &response, &answer);
 }
 

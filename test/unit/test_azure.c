@@ -29,19 +29,19 @@ enum
 
 /* ---- requests ---- */
 
-static LeHttpRequest
+static LeRequest
 encode(const LeOp *op)
 {
-	LeHttpRequest r;
+	LeRequest r;
 
 	memset(&r, 0, sizeof(r));
-	initStringInfo(&r.path);
-	initStringInfo(&r.headers);
-	initStringInfo(&r.body);
-	le_store_azure.encode(&test_place, op, &r);
+	initStringInfo(&r.http.path);
+	initStringInfo(&r.http.headers);
+	initStringInfo(&r.http.body);
+	le_store_azure.codec.encode(&test_namespace, op, &r);
 	assert_true(r.max_answer > 0);
-	assert_false(r.has_body);
-	assert_false(le_store_azure.performs(op->kind));
+	assert_false(r.http.has_body);
+	assert_false(le_store_azure.codec.performs(op->kind));
 	return r;
 }
 
@@ -50,10 +50,10 @@ op_at(LeOpKind kind, int step, uint64 index)
 {
 	LeOp		op = test_op(kind);
 
-	op.step.number = step;
-	op.step.index = index;
-	strcpy(op.step.tag, ETAG);
-	op.nterms = 1;
+	op.wire.step.number = step;
+	op.wire.step.index = index;
+	strcpy(op.wire.step.tag, ETAG);
+	op.renew.nterms = 1;
 	op.value = "v";
 	op.token = 7;
 	return op;
@@ -63,11 +63,11 @@ static void
 expect_request(LeOp op, const char *method, const char *path,
 			   const char *headers)
 {
-	LeHttpRequest r = encode(&op);
+	LeRequest r = encode(&op);
 
-	assert_string_equal(r.method, method);
-	assert_string_equal(r.path.data, path);
-	assert_string_equal(r.headers.data, psprintf(VERSION "%s", headers));
+	assert_string_equal(r.http.method, method);
+	assert_string_equal(r.http.path.data, path);
+	assert_string_equal(r.http.headers.data, psprintf(VERSION "%s", headers));
 }
 
 #define TERM(token, session) \
@@ -111,7 +111,7 @@ test_requests(void **state)
 	expect_request(op_at(LE_OP_RENEW_TERMS, HEAD, 0), "PUT", K "?comp=lease",
 				   LEASES("renew") "x-ms-lease-id: " OURS "\n");
 	op = op_at(LE_OP_RELEASE, WRITE, 7);
-	strcpy(op.step.tag, OTHERS);
+	strcpy(op.wire.step.tag, OTHERS);
 	expect_request(op, "PUT", K "?comp=lease",
 				   LEASES("release") "x-ms-lease-id: " OTHERS "\n");
 	op = op_at(LE_OP_RELEASE, HEAD, 0);
@@ -121,7 +121,7 @@ test_requests(void **state)
 	expect_request(op_at(LE_OP_READ_CLAIM, HEAD, 0), "HEAD", C, "");
 	op = op_at(LE_OP_CLAIM, WRITE, 0);
 	expect_request(op, "PUT", C "?comp=metadata", METADATA RECORD);
-	op.step.tag[0] = '\0';
+	op.wire.step.tag[0] = '\0';
 	expect_request(op, "PUT", C, CREATES RECORD);
 	expect_request(op_at(LE_OP_CLAIM, CHECK, 0), "PUT", K "?comp=lease",
 				   LEASES("renew") "x-ms-lease-id: " OURS "\n");
@@ -144,24 +144,24 @@ test_durations(void **state)
 	LeOp		op = op_at(LE_OP_ACQUIRE, LEASE, 7);
 
 	op.lease = 15500 * LE_MSEC;
-	assert_non_null(strstr(encode(&op).headers.data,
+	assert_non_null(strstr(encode(&op).http.headers.data,
 						   "x-ms-lease-duration: 16\n"));
-	assert_int_equal(le_store_azure.least_lease, 15 * LE_SEC);
-	assert_int_equal(le_store_azure.granularity, LE_SEC);
+	assert_int_equal(le_store_azure.lease.least, 15 * LE_SEC);
+	assert_int_equal(le_store_azure.lease.granularity, LE_SEC);
 }
 
 /* Requests of a session go to its own store, even if the setting changes. */
 static void
-test_place_of_session(void **state)
+test_namespace_of_session(void **state)
 {
-	LePlace		place = test_place;
+	LeNamespace		ns = test_namespace;
 	LeOp		op = op_at(LE_OP_READ, HEAD, 0);
-	LeHttpRequest r = {0};
+	LeRequest r = {0};
 
-	initStringInfo(&r.path);
-	initStringInfo(&r.headers);
-	strcpy(place.part, "https://a.blob.core.windows.net/old");
-	le_store_azure.encode(&place, &op, &r);
+	initStringInfo(&r.http.path);
+	initStringInfo(&r.http.headers);
+	strcpy(ns.part, "https://a.blob.core.windows.net/old");
+	le_store_azure.codec.encode(&ns, &op, &r);
 	assert_string_equal(r.base, "https://a.blob.core.windows.net/old");
 }
 
@@ -169,22 +169,22 @@ test_place_of_session(void **state)
 static void
 check_longest_name(void)
 {
-	LePlace		place = test_place;
+	LeNamespace		ns = test_namespace;
 	LeOp		op = op_at(LE_OP_READ_CLAIM, HEAD, 0);
-	LeHttpRequest r = {0};
+	LeRequest r = {0};
 	char		name[LE_MAX_ELECTION_LEN + 1] = "";
 	char		job[LE_MAX_JOB_LEN + 1] = "";
 
 	memset(name, 'a', LE_MAX_ELECTION_LEN);
 	memset(job, '.', LE_MAX_JOB_LEN);
-	strcpy(place.prefix, name);
+	strcpy(ns.prefix, name);
 	op.election = name;
-	op.job = job;
-	initStringInfo(&r.path);
-	initStringInfo(&r.headers);
-	le_store_azure.encode(&place, &op, &r);
-	assert_int_equal(strlen(r.path.data), 1 + 1010);
-	assert_null(strchr(r.path.data, '%'));
+	op.claim.job = job;
+	initStringInfo(&r.http.path);
+	initStringInfo(&r.http.headers);
+	le_store_azure.codec.encode(&ns, &op, &r);
+	assert_int_equal(strlen(r.http.path.data), 1 + 1010);
+	assert_null(strchr(r.http.path.data, '%'));
 }
 
 static void
@@ -210,7 +210,7 @@ test_names(void **state)
 	check_longest_name();
 	op = op_at(LE_OP_READ_CLAIM, HEAD, 0);
 	op.election = "a./b";
-	op.job = "../x y?=\xc3\xa9";
+	op.claim.job = "../x y?=\xc3\xa9";
 	expect_request(op, "HEAD", "/leader_election~claims/a.~/b~/"
 				   "=2E=2E=2Fx=20y=3F=3D=C3=A9", "");
 }
@@ -218,12 +218,12 @@ test_names(void **state)
 /* ---- answers ---- */
 
 static LeAnswer
-decode(const LeOp *op, const LeHttpResponse *response)
+decode(const LeOp *op, const LeResponse *response)
 {
 	LeAnswer	a;
 
 	memset(&a, 0x55, sizeof(a));
-	le_store_azure.decode(&test_place, op, response, &a);
+	le_store_azure.codec.decode(&test_namespace, op, response, &a);
 	check_blob_answer(op, response, &a);
 	return a;
 }
@@ -234,7 +234,7 @@ decode_file(const char *name, LeOp *op)
 	char	   *path = psprintf("test/unit/corpus/azure/%s", name);
 	FILE	   *file = fopen(path, "r");
 	char	   *text = palloc(65536);
-	LeHttpResponse response;
+	LeResponse response;
 	size_t		len;
 
 	if (file == NULL)
@@ -242,19 +242,21 @@ decode_file(const char *name, LeOp *op)
 	len = fread(text, 1, 65536, file);
 	fclose(file);
 	assert_true(parse_exchange(text, len, op, &response));
-	op->nterms = 1;
+	op->renew.nterms = 1;
 	return decode(op, &response);
 }
 
 /* An answer of the service, made up. */
-static LeHttpResponse
+static LeResponse
 answer_of(int status, const char *code, const char *headers)
 {
-	LeHttpResponse r = {.status = status, .content_type = "", .body = ""};
+	LeResponse r = {.http.status = status, .http.content_type = "",
+		.body = ""};
 
-	r.headers = psprintf("x-ms-request-id: r\r\nx-ms-version: 2021-12-02\r\n"
-						 "%s%s%s%s", code ? "x-ms-error-code: " : "",
-						 code ? code : "", code ? "\r\n" : "", headers);
+	r.http.headers =
+		psprintf("x-ms-request-id: r\r\nx-ms-version: 2021-12-02\r\n"
+				 "%s%s%s%s", code ? "x-ms-error-code: " : "",
+				 code ? code : "", code ? "\r\n" : "", headers);
 	return r;
 }
 
@@ -323,13 +325,13 @@ test_recorded(void **state)
 		LeAnswer	a = decode_file(cases[i].file, &op);
 
 		if (a.outcome != cases[i].outcome ||
-			a.again != (cases[i].next != NOTHING) ||
-			(a.again && a.next.number != cases[i].next) ||
+			a.wire.again != (cases[i].next != NOTHING) ||
+			(a.wire.again && a.wire.next.number != cases[i].next) ||
 			(a.outcome == LE_CONFLICT && a.conflict != cases[i].conflict))
 			fail_msg("%s: outcome %s (%s), conflict %d, next %d",
 					 cases[i].file, le_outcome_name(a.outcome),
 					 a.detail ? a.detail : "", a.conflict,
-					 a.again ? a.next.number : NOTHING);
+					 a.wire.again ? a.wire.next.number : NOTHING);
 	}
 }
 
@@ -413,9 +415,9 @@ test_recorded_keys(void **state)
 static void
 test_report(void **state)
 {
-	LeClaim		told = *test_op(LE_OP_CLAIM).claim;
+	LeClaim		told = *test_op(LE_OP_CLAIM).claim.record;
 	LeOp		op = op_at(LE_OP_CLAIM, WRITE, 0);
-	LeHttpResponse response;
+	LeResponse response;
 	LeAnswer	a;
 
 	told.every = 60000;
@@ -424,7 +426,7 @@ test_report(void **state)
 	told.failures = 2;
 	told.sqlstate = "22012";
 	told.message = "Br\xc3\xbc" "cke: 7";
-	op.claim = &told;
+	op.claim.record = &told;
 	expect_request(op, "PUT", C "?comp=metadata", METADATA RECORD
 				   "x-ms-meta-le_every: 60000\nx-ms-meta-le_wait: 5000\n"
 				   "x-ms-meta-le_success: 1700000000000\n"
@@ -433,7 +435,7 @@ test_report(void **state)
 				   "x-ms-meta-le_message: QnLDvGNrZTogNw\n");
 	response = answer_of(200, NULL, psprintf("ETag: " ETAG "\r\n"
 											 "x-ms-lease-state: available\r\n%s",
-											 encode(&op).headers.data));
+											 encode(&op).http.headers.data));
 	op = op_at(LE_OP_READ_CLAIM, HEAD, 0);
 	a = decode(&op, &response);
 	assert_int_equal(a.outcome, LE_DONE);
@@ -483,18 +485,18 @@ test_anchor(void **state)
 	LeOp		op;
 	LeAnswer	a = decode_file("acquire-head", &op);
 
-	assert_false(a.anchors);
+	assert_false(a.wire.anchors);
 	a = decode_file("acquire-lease", &op);
-	assert_true(a.anchors);
+	assert_true(a.wire.anchors);
 	a = decode_file("acquire-stamp", &op);
-	assert_false(a.anchors);
+	assert_false(a.wire.anchors);
 	assert_int_equal(a.index, 1);
-	assert_int_equal(a.trust, 14 * LE_SEC);
+	assert_int_equal(a.term.trust, 14 * LE_SEC);
 	a = decode_file("acquire-renew", &op);
-	assert_true(a.anchors);
+	assert_true(a.wire.anchors);
 	assert_int_equal(a.index, 1);
 	a = decode_file("publish", &op);
-	assert_int_equal(a.trust, 0);
+	assert_int_equal(a.term.trust, 0);
 }
 
 /* Azurite renews an expired lease for any client. */
@@ -509,7 +511,7 @@ test_lease_ids(void **state)
 		{LE_OP_ACQUIRE, LEASE}, {LE_OP_ACQUIRE, RENEW}, {LE_OP_CLAIM, CHECK}
 	};
 	LeOp		op = op_at(LE_OP_RENEW_TERMS, HEAD, 0);
-	LeHttpResponse r = answer_of(200, NULL, "x-ms-lease-id: " OTHERS "\r\n");
+	LeResponse r = answer_of(200, NULL, "x-ms-lease-id: " OTHERS "\r\n");
 	LeAnswer	a = decode(&op, &r);
 
 	assert_int_equal(a.renewals[0].outcome, LE_LOST);
@@ -526,7 +528,7 @@ test_lease_ids(void **state)
 }
 
 /* The metadata of a term, as a HEAD shows it. */
-static LeHttpResponse
+static LeResponse
 term_of(const char *state, const char *token, const char *session,
 		const char *attempt)
 {
@@ -544,19 +546,21 @@ static void
 test_acquire_head(void **state)
 {
 	LeOp		op = op_at(LE_OP_ACQUIRE, HEAD, 0);
-	LeHttpResponse r;
+	LeResponse r;
 	LeAnswer	a;
 
 	/* any old metadata: asks for the lease */
 	r = term_of("leased", "7", FOREIGN, OTHERS);
 	a = decode(&op, &r);
-	assert_true(a.again && a.next.number == LEASE && a.next.index == 7);
-	assert_string_equal(a.next.tag, ETAG);
+	assert_true(a.wire.again && a.wire.next.number == LEASE &&
+				a.wire.next.index == 7);
+	assert_string_equal(a.wire.next.tag, ETAG);
 
 	/* stamped by an earlier copy of this very acquire */
 	r = term_of("leased", "8", SESSION, OURS);
 	a = decode(&op, &r);
-	assert_true(a.again && a.next.number == RENEW && a.next.index == 8);
+	assert_true(a.wire.again && a.wire.next.number == RENEW &&
+				a.wire.next.index == 8);
 
 	/* expired since: nothing to revive */
 	r = term_of("expired", "8", SESSION, OURS);
@@ -603,16 +607,16 @@ test_foreign_blobs(void **state)
 
 	for (int i = 0; i < lengthof(cases); i++)
 	{
-		LeHttpResponse r = answer_of(200, NULL,
-									 psprintf("ETag: " ETAG "\r\n"
-											  "x-ms-lease-state: leased\r\n%s",
-											  cases[i]));
+		LeResponse r = answer_of(200, NULL,
+								 psprintf("ETag: " ETAG "\r\n"
+										  "x-ms-lease-state: leased\r\n%s",
+										  cases[i]));
 		LeOp		op = op_at(LE_OP_READ, HEAD, 0);
 		LeAnswer	a = decode(&op, &r);
 
 		assert_true(a.nkeys == 1 && !a.keys[0].usable);
 		op = op_at(LE_OP_RELEASE, HEAD, 0);
-		assert_false(decode(&op, &r).again);
+		assert_false(decode(&op, &r).wire.again);
 		op = op_at(LE_OP_PUBLISH, HEAD, 0);
 		assert_int_equal(decode(&op, &r).outcome, LE_CONFLICT);
 		op = op_at(LE_OP_CLAIM, HEAD, 0);
@@ -647,20 +651,20 @@ test_who_asks_whose(void **state)
 
 	for (int i = 0; i < lengthof(cases); i++)
 	{
-		LeHttpResponse r = term_of(cases[i].lease, "7", cases[i].session,
-								   OTHERS);
+		LeResponse r = term_of(cases[i].lease, "7", cases[i].session,
+							   OTHERS);
 		LeOp		op = op_at(cases[i].kind, HEAD, 0);
 		LeAnswer	a;
 
 		op.for_people = cases[i].for_people;
 		a = decode(&op, &r);
 		assert_int_equal(a.outcome, LE_DONE);
-		assert_int_equal(a.again, cases[i].asks);
-		if (!a.again)
+		assert_int_equal(a.wire.again, cases[i].asks);
+		if (!a.wire.again)
 			continue;
-		assert_int_equal(a.next.number, WHOSE);
-		assert_int_equal(a.next.index, 7);
-		assert_string_equal(a.next.tag, OTHERS);
+		assert_int_equal(a.wire.next.number, WHOSE);
+		assert_int_equal(a.wire.next.index, 7);
+		assert_string_equal(a.wire.next.tag, OTHERS);
 	}
 }
 
@@ -692,17 +696,17 @@ test_other_terms(void **state)
 
 	for (int i = 0; i < lengthof(cases); i++)
 	{
-		LeHttpResponse r = term_of(cases[i].lease, cases[i].token,
-								   cases[i].session, cases[i].attempt);
+		LeResponse r = term_of(cases[i].lease, cases[i].token,
+							   cases[i].session, cases[i].attempt);
 		LeOp		op = op_at(LE_OP_RELEASE, HEAD, 0);
 		LeAnswer	a = decode(&op, &r);
 
 		assert_int_equal(a.outcome, LE_DONE);
-		assert_int_equal(a.again, cases[i].releases);
-		if (a.again)
-			assert_string_equal(a.next.tag, cases[i].attempt);
+		assert_int_equal(a.wire.again, cases[i].releases);
+		if (a.wire.again)
+			assert_string_equal(a.wire.next.tag, cases[i].attempt);
 		op = op_at(LE_OP_PUBLISH, HEAD, 0);
-		assert_int_equal(decode(&op, &r).again, cases[i].publishes);
+		assert_int_equal(decode(&op, &r).wire.again, cases[i].publishes);
 	}
 }
 
@@ -711,16 +715,16 @@ static void
 test_refused_stamp(void **state)
 {
 	LeOp		op = op_at(LE_OP_ACQUIRE, STAMP, 7);
-	LeHttpResponse r = answer_of(409, "BlobImmutableDueToPolicy", "");
+	LeResponse r = answer_of(409, "BlobImmutableDueToPolicy", "");
 	LeAnswer	a = decode(&op, &r);
 
-	assert_true(a.again && !a.anchors);
-	assert_int_equal(a.next.number, GIVE_BACK);
-	op.step = a.next;
+	assert_true(a.wire.again && !a.wire.anchors);
+	assert_int_equal(a.wire.next.number, GIVE_BACK);
+	op.wire.step = a.wire.next;
 	for (int i = 0; i < 2; i++)
 	{
 		r = i == 0 ? answer_of(200, NULL, "") :
-			(LeHttpResponse) {.net = LE_NET_BROKEN, .content_type = "",
+			(LeResponse) {.net = LE_NET_BROKEN, .http.content_type = "",
 			.body = ""};
 		a = decode(&op, &r);
 		assert_int_equal(a.outcome, LE_REFUSED);
@@ -729,7 +733,7 @@ test_refused_stamp(void **state)
 	/* a rejected identity could not release it either */
 	op = op_at(LE_OP_ACQUIRE, STAMP, 7);
 	r = answer_of(403, "AuthenticationFailed", "");
-	assert_false(decode(&op, &r).again);
+	assert_false(decode(&op, &r).wire.again);
 }
 
 /* No node takes an infinite lease: its holder has to release it. */
@@ -740,17 +744,18 @@ test_infinite_lease(void **state)
 
 	for (int i = 0; i < lengthof(tokens); i++)
 	{
-		LeHttpResponse r = term_of("leased", tokens[i], FOREIGN, OTHERS);
+		LeResponse r = term_of("leased", tokens[i], FOREIGN, OTHERS);
 		LeOp		op = op_at(LE_OP_READ, HEAD, 0);
 		LeAnswer	a;
 
-		r.headers = psprintf("%sx-ms-lease-duration: infinite\r\n",
-							 r.headers);
+		r.http.headers = psprintf("%sx-ms-lease-duration: infinite\r\n",
+								  r.http.headers);
 		a = decode(&op, &r);
 		assert_true(a.nkeys == 1 && !a.keys[0].usable);
 		assert_non_null(strstr(a.keys[0].fault, "az storage blob lease break"));
 		r = term_of("leased", tokens[i], FOREIGN, OTHERS);
-		r.headers = psprintf("%sx-ms-lease-duration: fixed\r\n", r.headers);
+		r.http.headers = psprintf("%sx-ms-lease-duration: fixed\r\n",
+								  r.http.headers);
 		a = decode(&op, &r);
 		assert_true(a.nkeys == 0 || a.keys[0].usable);
 	}
@@ -760,16 +765,16 @@ test_infinite_lease(void **state)
 static void
 test_no_term(void **state)
 {
-	LeHttpResponse r = answer_of(200, NULL,
-								 "ETag: " ETAG "\r\n"
-								 "x-ms-lease-state: leased\r\n"
-								 "x-ms-meta-le_proto: 1\r\n"
-								 "x-ms-meta-le_token: 0\r\n"
-								 "x-ms-meta-le_session: " SESSION "\r\n");
+	LeResponse r = answer_of(200, NULL,
+							 "ETag: " ETAG "\r\n"
+							 "x-ms-lease-state: leased\r\n"
+							 "x-ms-meta-le_proto: 1\r\n"
+							 "x-ms-meta-le_token: 0\r\n"
+							 "x-ms-meta-le_session: " SESSION "\r\n");
 	LeOp		op = op_at(LE_OP_RELEASE, HEAD, 0);
 
 	op.index = 0;
-	assert_false(decode(&op, &r).again);
+	assert_false(decode(&op, &r).wire.again);
 	op.kind = LE_OP_PUBLISH;
 	assert_int_equal(decode(&op, &r).outcome, LE_CONFLICT);
 	op.kind = LE_OP_READ;
@@ -833,7 +838,7 @@ test_errors(void **state)
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		LeOp		op = op_at(cases[i].kind, cases[i].step, 7);
-		LeHttpResponse r = answer_of(cases[i].status, cases[i].code, "");
+		LeResponse r = answer_of(cases[i].status, cases[i].code, "");
 		LeAnswer	a = decode(&op, &r);
 
 		if (a.outcome != cases[i].outcome)
@@ -875,7 +880,7 @@ test_network(void **state)
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		LeOp		op = op_at(cases[i].kind, cases[i].step, 7);
-		LeHttpResponse r = {.content_type = "", .body = ""};
+		LeResponse r = {.http.content_type = "", .body = ""};
 
 		r.net = LE_NET_NOT_SENT;
 		assert_int_equal(decode(&op, &r).outcome, cases[i].not_sent);
@@ -914,7 +919,7 @@ test_causes(void **state)
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		LeOp		op = op_at(LE_OP_READ, HEAD, 0);
-		LeHttpResponse r = answer_of(cases[i].status, cases[i].code, "");
+		LeResponse r = answer_of(cases[i].status, cases[i].code, "");
 		LeAnswer	a = decode(&op, &r);
 
 		assert_int_equal(a.outcome, LE_REFUSED);
@@ -925,7 +930,7 @@ test_causes(void **state)
 			continue;
 		/* the stamp's refusal, reported after the release */
 		op = op_at(LE_OP_ACQUIRE, GIVE_BACK, cases[i].status);
-		strlcpy(op.step.tag, cases[i].code, sizeof(op.step.tag));
+		strlcpy(op.wire.step.tag, cases[i].code, sizeof(op.wire.step.tag));
 		r = answer_of(200, NULL, "");
 		assert_int_equal(decode(&op, &r).cause, cases[i].cause);
 	}
@@ -943,9 +948,9 @@ test_proxies(void **state)
 
 	for (int i = 0; i < lengthof(statuses); i++)
 	{
-		LeHttpResponse r = {.status = statuses[i]};
+		LeResponse r = {.http.status = statuses[i]};
 
-		r.content_type = "text/html";
+		r.http.content_type = "text/html";
 		r.body = "<html></html>";
 		r.body_len = strlen(r.body);
 		for (int k = 0; k < lengthof(reads); k++)
@@ -957,7 +962,7 @@ test_proxies(void **state)
 		assert_int_equal(decode(&op, &r).outcome, LE_UNKNOWN);
 		op = op_at(LE_OP_ACQUIRE, STAMP, 7);
 		assert_int_equal(decode(&op, &r).outcome, LE_UNKNOWN);
-		r.status = 307;
+		r.http.status = 307;
 		assert_int_equal(decode(&op, &r).outcome, LE_REFUSED);
 	}
 }
@@ -967,7 +972,7 @@ static void
 test_details(void **state)
 {
 	LeOp		op = op_at(LE_OP_READ, HEAD, 0);
-	LeHttpResponse r = answer_of(403, "AuthorizationPermissionMismatch", "");
+	LeResponse r = answer_of(403, "AuthorizationPermissionMismatch", "");
 
 	r.body = "<Error><Message>sig=secret</Message></Error>";
 	r.body_len = strlen(r.body);
@@ -995,7 +1000,7 @@ static LeAnswer
 decode_list(const char *body)
 {
 	LeOp		op = op_at(LE_OP_LIST_HELD, HEAD, 0);
-	LeHttpResponse r = answer_of(200, NULL, "");
+	LeResponse r = answer_of(200, NULL, "");
 
 	r.body_len = strlen(body);
 	r.body = palloc(r.body_len);	/* the sanitizer sees reads past its end */
@@ -1073,13 +1078,13 @@ static void
 check_round_trip(const char *value)
 {
 	LeOp		op = op_at(LE_OP_PUBLISH, WRITE, 7);
-	LeHttpResponse r;
+	LeResponse r;
 	LeAnswer	a;
 
 	op.value = value;
 	r = answer_of(200, NULL,
 				  psprintf("ETag: " ETAG "\r\nx-ms-lease-state: leased\r\n%s",
-						   encode(&op).headers.data));
+						   encode(&op).http.headers.data));
 	op = op_at(LE_OP_READ, WHOSE, 7);
 	a = decode(&op, &r);
 	assert_int_equal(a.nkeys, 1);
@@ -1112,12 +1117,12 @@ test_bad_values(void **state)
 
 	for (int i = 0; i < lengthof(bad); i++)
 	{
-		LeHttpResponse r = term_of("leased", "7", FOREIGN, OTHERS);
+		LeResponse r = term_of("leased", "7", FOREIGN, OTHERS);
 		LeOp		op = op_at(LE_OP_READ, HEAD, 0);
 
-		r.headers = psprintf("%sx-ms-meta-le_value: %s\r\n"
-							 "x-ms-meta-le_node: %s\r\n",
-							 r.headers, bad[i], bad[i]);
+		r.http.headers = psprintf("%sx-ms-meta-le_value: %s\r\n"
+								  "x-ms-meta-le_node: %s\r\n",
+								  r.http.headers, bad[i], bad[i]);
 		(void) decode(&op, &r);	/* judged by check_blob_answer() */
 	}
 }
@@ -1148,9 +1153,11 @@ test_urls(void **state)
 	};
 
 	for (int i = 0; i < lengthof(cases); i++)
-		if ((le_store_azure.url_fault(cases[i].url) == NULL) != cases[i].ok)
+		if ((le_store_azure.servers.url_fault(cases[i].url) == NULL) !=
+			cases[i].ok)
 			fail_msg("%s", cases[i].url);
-	assert_null(le_store_azure.url_fault(le_store_azure.servers()));
+	assert_null(
+		le_store_azure.servers.url_fault(le_store_azure.servers.urls()));
 }
 
 static void
@@ -1159,13 +1166,13 @@ test_costs(void **state)
 	LeTiming	timing = {.lease = 15 * LE_SEC, .renew_interval = 5 * LE_SEC};
 	LeFinding	findings[LE_MAX_FINDINGS];
 
-	assert_int_equal(le_store_azure.explain(&timing, 10, findings), 3);
+	assert_int_equal(le_store_azure.people.explain(&timing, 10, findings), 3);
 	/* 518,400 and 1,296,000 for each, and a twentieth more for the jitter */
 	assert_non_null(strstr(findings[1].text, "10 elections take"));
 	assert_non_null(strstr(findings[1].text, "5456842 requests"));
 	assert_non_null(strstr(findings[1].text, "13642105 if it waits"));
 	assert_non_null(strstr(findings[1].text, "2.40 to 6.00 $"));
-	assert_int_equal(le_store_azure.explain(&timing, 0, findings), 3);
+	assert_int_equal(le_store_azure.people.explain(&timing, 0, findings), 3);
 	assert_non_null(strstr(findings[1].text, "1 election takes about 545684"));
 }
 
@@ -1174,34 +1181,34 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		store_test(test_requests),
-		store_test(test_durations),
-		store_test(test_place_of_session),
-		store_test(test_names),
-		store_test(test_recorded),
-		store_test(test_recorded_renewals),
-		store_test(test_recorded_keys),
-		store_test(test_report),
-		store_test(test_recorded_lists),
-		store_test(test_anchor),
-		store_test(test_lease_ids),
-		store_test(test_acquire_head),
-		store_test(test_foreign_blobs),
-		store_test(test_who_asks_whose),
-		store_test(test_other_terms),
-		store_test(test_refused_stamp),
-		store_test(test_infinite_lease),
-		store_test(test_no_term),
-		store_test(test_errors),
-		store_test(test_network),
-		store_test(test_causes),
-		store_test(test_proxies),
-		store_test(test_details),
-		store_test(test_lists),
-		store_test(test_long_list),
-		store_test(test_values),
-		store_test(test_bad_values),
-		store_test(test_urls),
-		store_test(test_costs),
+			store_test(test_durations),
+			store_test(test_namespace_of_session),
+			store_test(test_names),
+			store_test(test_recorded),
+			store_test(test_recorded_renewals),
+			store_test(test_recorded_keys),
+			store_test(test_report),
+			store_test(test_recorded_lists),
+			store_test(test_anchor),
+			store_test(test_lease_ids),
+			store_test(test_acquire_head),
+			store_test(test_foreign_blobs),
+			store_test(test_who_asks_whose),
+			store_test(test_other_terms),
+			store_test(test_refused_stamp),
+			store_test(test_infinite_lease),
+			store_test(test_no_term),
+			store_test(test_errors),
+			store_test(test_network),
+			store_test(test_causes),
+			store_test(test_proxies),
+			store_test(test_details),
+			store_test(test_lists),
+			store_test(test_long_list),
+			store_test(test_values),
+			store_test(test_bad_values),
+			store_test(test_urls),
+			store_test(test_costs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

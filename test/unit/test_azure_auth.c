@@ -24,9 +24,9 @@
 static void
 set(const char *name, const char *value)
 {
-	for (int i = 0; i < le_store_azure.nsettings; i++)
+	for (int i = 0; i < le_store_azure.settings.n; i++)
 	{
-		const LeSetting *s = &le_store_azure.settings[i];
+		const LeSetting *s = &le_store_azure.settings.list[i];
 
 		if (strcmp(s->name, psprintf("leader_election.%s", name)) == 0)
 		{
@@ -49,26 +49,26 @@ forget_settings(void **state)
 	return forget_memory(state);
 }
 
-static LeHttpRequest
+static LeRequest
 encode(const LeOp *op)
 {
-	LeHttpRequest r;
+	LeRequest r;
 
 	memset(&r, 0, sizeof(r));
-	initStringInfo(&r.path);
-	initStringInfo(&r.headers);
-	initStringInfo(&r.body);
-	le_store_azure.encode(&test_place, op, &r);
+	initStringInfo(&r.http.path);
+	initStringInfo(&r.http.headers);
+	initStringInfo(&r.http.body);
+	le_store_azure.codec.encode(&test_namespace, op, &r);
 	return r;
 }
 
 static LeAnswer
-decode(const LeOp *op, const LeHttpResponse *response)
+decode(const LeOp *op, const LeResponse *response)
 {
 	LeAnswer	a;
 
 	memset(&a, 0x55, sizeof(a));
-	le_store_azure.decode(&test_place, op, response, &a);
+	le_store_azure.codec.decode(&test_namespace, op, response, &a);
 	return a;
 }
 
@@ -81,20 +81,20 @@ static void
 test_machine(void **state)
 {
 	LeOp		op = test_op(LE_OP_AUTHENTICATE);
-	LeHttpRequest r;
+	LeRequest r;
 
 	set("azure_identity", "system");
-	assert_string_equal(le_store_azure.authenticates(), "system");
-	assert_string_equal(le_store_azure.secret_file(), "");
-	assert_false(le_store_azure.performs(LE_OP_AUTHENTICATE));
+	assert_string_equal(le_store_azure.secret.authenticates(), "system");
+	assert_string_equal(le_store_azure.secret.file(), "");
+	assert_false(le_store_azure.codec.performs(LE_OP_AUTHENTICATE));
 	r = encode(&op);
-	assert_string_equal(r.method, "GET");
+	assert_string_equal(r.http.method, "GET");
 	assert_string_equal(r.base, "http://169.254.169.254");
-	assert_string_equal(r.path.data, METADATA);
-	assert_string_equal(r.headers.data, "Metadata: true\n");
-	assert_true(r.without_secret && !r.has_body && r.max_answer > 4096);
+	assert_string_equal(r.http.path.data, METADATA);
+	assert_string_equal(r.http.headers.data, "Metadata: true\n");
+	assert_true(r.without_secret && !r.http.has_body && r.max_answer > 4096);
 	set("azure_identity", CLIENT);
-	assert_string_equal(encode(&op).path.data,
+	assert_string_equal(encode(&op).http.path.data,
 						METADATA "&client_id=" CLIENT);
 }
 
@@ -102,26 +102,26 @@ static void
 test_workload(void **state)
 {
 	LeOp		op = test_op(LE_OP_AUTHENTICATE);
-	LeHttpRequest r;
+	LeRequest r;
 
 	set("azure_identity", "workload");
-	assert_string_equal(le_store_azure.secret_file(), "");
+	assert_string_equal(le_store_azure.secret.file(), "");
 	assert_non_null(strstr(le_azure_workload_fault(), "FEDERATED_TOKEN_FILE"));
 	setenv("AZURE_FEDERATED_TOKEN_FILE", "/run/token", 1);
 	setenv("AZURE_CLIENT_ID", CLIENT, 1);
 	assert_non_null(strstr(le_azure_workload_fault(), "AZURE_TENANT_ID"));
 	setenv("AZURE_TENANT_ID", "ten/ant", 1);
 	assert_null(le_azure_workload_fault());
-	assert_string_equal(le_store_azure.secret_file(), "/run/token");
+	assert_string_equal(le_store_azure.secret.file(), "/run/token");
 	op.secret = "a.b+c";
 	r = encode(&op);
-	assert_string_equal(r.method, "POST");
+	assert_string_equal(r.http.method, "POST");
 	assert_string_equal(r.base, "https://login.microsoftonline.com");
-	assert_string_equal(r.path.data, "/ten%2Fant/oauth2/v2.0/token");
-	assert_string_equal(r.headers.data,
+	assert_string_equal(r.http.path.data, "/ten%2Fant/oauth2/v2.0/token");
+	assert_string_equal(r.http.headers.data,
 						"Content-Type: application/x-www-form-urlencoded\n");
-	assert_true(r.without_secret && r.has_body);
-	assert_string_equal(r.body.data,
+	assert_true(r.without_secret && r.http.has_body);
+	assert_string_equal(r.http.body.data,
 						"grant_type=client_credentials&client_id=" CLIENT
 						"&scope=https%3A%2F%2Fstorage.azure.com%2F.default"
 						"&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth"
@@ -137,10 +137,11 @@ test_workload(void **state)
 
 /* ---- answers ---- */
 
-static LeHttpResponse
+static LeResponse
 answer_of(int status, const char *body)
 {
-	LeHttpResponse r = {.status = status, .content_type = "", .body = body};
+	LeResponse r = {.http.status = status, .http.content_type = "",
+		.body = body};
 
 	r.body_len = strlen(body);
 	return r;
@@ -178,7 +179,7 @@ test_tokens(void **state)
 	set("azure_identity", "system");
 	for (int i = 0; i < lengthof(cases); i++)
 	{
-		LeHttpResponse r = answer_of(200, cases[i].body);
+		LeResponse r = answer_of(200, cases[i].body);
 		LeAnswer	a = decode(&op, &r);
 
 		assert_int_equal(a.outcome,
@@ -199,7 +200,7 @@ test_long_token(void **state)
 {
 	char	   *long_token = palloc0(LE_MAX_SECRET_LEN + 1);
 	LeOp		op = test_op(LE_OP_AUTHENTICATE);
-	LeHttpResponse r;
+	LeResponse r;
 
 	set("azure_identity", "system");
 	memset(long_token, 'a', LE_MAX_SECRET_LEN);
@@ -232,24 +233,24 @@ test_no_token(void **state)
 		{302, LE_UNAVAILABLE, false},
 	};
 	LeOp		op = test_op(LE_OP_AUTHENTICATE);
-	LeHttpResponse r;
+	LeResponse r;
 	LeAnswer	a;
 
 	set("azure_identity", "system");
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		r = answer_of(cases[i].status, "{\"error\":\"eyJ0\"}");
-		r.headers = "Retry-After: 7\r\n";
+		r.http.headers = "Retry-After: 7\r\n";
 		a = decode(&op, &r);
 		assert_int_equal(a.outcome, cases[i].outcome);
-		assert_int_equal(a.busy, cases[i].busy);
-		assert_true(a.busy_for == (cases[i].busy ? 7 * LE_SEC : 0));
+		assert_int_equal(a.wire.busy, cases[i].busy);
+		assert_true(a.wire.busy_for == (cases[i].busy ? 7 * LE_SEC : 0));
 		assert_null(a.secret);
 		assert_null(strstr(a.detail, "eyJ0"));
 		assert_non_null(strstr(a.detail, psprintf("HTTP %d", cases[i].status)));
 		assert_non_null(strstr(a.detail, "metadata service"));
 	}
-	r = (LeHttpResponse) {.net = LE_NET_BROKEN, .net_error = "timed out"};
+	r = (LeResponse) {.net = LE_NET_BROKEN, .net_error = "timed out"};
 	a = decode(&op, &r);
 	assert_int_equal(a.outcome, LE_UNAVAILABLE);
 	assert_string_equal(a.detail, "no token from the machine's metadata service: timed out");
@@ -263,10 +264,11 @@ static LeAnswer
 refusal(int status, const char *code, const char *more)
 {
 	LeOp		op = test_op(LE_OP_READ);
-	LeHttpResponse r = answer_of(status, "");
+	LeResponse r = answer_of(status, "");
 
-	r.headers = psprintf("x-ms-request-id: r\r\nx-ms-error-code: %s\r\n%s",
-						 code, more);
+	r.http.headers =
+		psprintf("x-ms-request-id: r\r\nx-ms-error-code: %s\r\n%s",
+				 code, more);
 	return decode(&op, &r);
 }
 
@@ -293,10 +295,10 @@ test_stale(void **state)
 	{
 		LeAnswer	a = refusal(cases[i].status, cases[i].code, "");
 
-		assert_int_equal(a.stale_secret, cases[i].sas);
+		assert_int_equal(a.wire.stale_secret, cases[i].sas);
 		set("azure_identity", "system");
 		a = refusal(cases[i].status, cases[i].code, "");
-		assert_int_equal(a.stale_secret, cases[i].token);
+		assert_int_equal(a.wire.stale_secret, cases[i].token);
 		if (a.detail != NULL)
 			assert_null(strstr(a.detail, "SAS"));
 		set("azure_identity", "");
@@ -311,21 +313,24 @@ static void
 test_busy(void **state)
 {
 	LeOp		op = test_op(LE_OP_READ);
-	LeHttpResponse r = answer_of(429, "<html>");
+	LeResponse r = answer_of(429, "<html>");
 
-	assert_true(refusal(503, "ServerBusy", "").busy);
-	assert_true(refusal(503, "ServerBusy", "").busy_for == 0);
-	assert_true(refusal(503, "ServerBusy", "Retry-After: 12\r\n").busy_for ==
-				12 * LE_SEC);
-	assert_true(refusal(429, "TooManyRequests", "Retry-After: x\r\n").busy);
-	assert_true(refusal(500, "OperationTimedOut", "").busy);
-	assert_false(refusal(500, "InternalError", "").busy);
-	assert_false(refusal(404, "BlobNotFound", "").busy);
-	assert_true(decode(&op, &r).busy);	/* a proxy's */
-	r.net = LE_NET_BROKEN;
-	assert_false(decode(&op, &r).busy);
+	assert_true(refusal(503, "ServerBusy", "").wire.busy);
+	assert_true(refusal(503, "ServerBusy", "").wire.busy_for == 0);
 	assert_true(refusal(503, "ServerBusy",
-						"Retry-After: Sun, 17 Mar 2030\r\n").busy_for == 0);
+						"Retry-After: 12\r\n").wire.busy_for ==
+				12 * LE_SEC);
+	assert_true(refusal(429, "TooManyRequests",
+						"Retry-After: x\r\n").wire.busy);
+	assert_true(refusal(500, "OperationTimedOut", "").wire.busy);
+	assert_false(refusal(500, "InternalError", "").wire.busy);
+	assert_false(refusal(404, "BlobNotFound", "").wire.busy);
+	assert_true(decode(&op, &r).wire.busy);	/* a proxy's */
+	r.net = LE_NET_BROKEN;
+	assert_false(decode(&op, &r).wire.busy);
+	assert_true(refusal(503, "ServerBusy",
+						"Retry-After: Sun, 17 Mar 2030\r\n").wire.busy_for ==
+				0);
 }
 
 /* ---- signatures ---- */
@@ -372,7 +377,7 @@ test_signatures(void **state)
 
 	for (int i = 0; i < lengthof(cases); i++)
 	{
-		le_store_azure.judge_secret(cases[i].sas, NOW, &finding);
+		le_store_azure.secret.judge(cases[i].sas, NOW, &finding);
 		if (finding.level != cases[i].level ||
 			strstr(finding.text, cases[i].says) == NULL)
 			fail_msg("%s: %d %s", cases[i].sas, finding.level, finding.text);
@@ -382,7 +387,7 @@ test_signatures(void **state)
 	}
 	/* a workload's token is no SAS */
 	set("azure_identity", "workload");
-	le_store_azure.judge_secret("eyJ", NOW, &finding);
+	le_store_azure.secret.judge("eyJ", NOW, &finding);
 	assert_null(finding.text);
 }
 
@@ -393,19 +398,19 @@ test_findings(void **state)
 	LeTiming	timing = {.lease = 15 * LE_SEC, .renew_interval = 5 * LE_SEC};
 	LeFinding	f[LE_MAX_FINDINGS];
 
-	assert_int_equal(le_store_azure.explain(&timing, 1, f), 3);
+	assert_int_equal(le_store_azure.people.explain(&timing, 1, f), 3);
 	assert_int_equal(f[2].level, LE_LEVEL_ERROR);
 	set("azure_sas_file", "/sas");
-	assert_int_equal(le_store_azure.explain(&timing, 1, f), 2);
+	assert_int_equal(le_store_azure.people.explain(&timing, 1, f), 2);
 	set("azure_identity", "system");
-	assert_int_equal(le_store_azure.explain(&timing, 1, f), 3);
+	assert_int_equal(le_store_azure.people.explain(&timing, 1, f), 3);
 	assert_int_equal(f[2].level, LE_LEVEL_WARNING);
 	set("azure_identity", "workload");
 	set("azure_sas_file", "");
-	assert_int_equal(le_store_azure.explain(&timing, 1, f), 3);
+	assert_int_equal(le_store_azure.people.explain(&timing, 1, f), 3);
 	assert_non_null(strstr(f[2].text, "AZURE_FEDERATED_TOKEN_FILE"));
 	set("azure_identity", CLIENT);
-	assert_int_equal(le_store_azure.explain(&timing, 1, f), 2);
+	assert_int_equal(le_store_azure.people.explain(&timing, 1, f), 2);
 }
 
 #define auth_test(f)	cmocka_unit_test_setup_teardown(f, forget_settings, \

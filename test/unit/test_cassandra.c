@@ -19,15 +19,15 @@
 
 /* ---- requests ---- */
 
-static LeHttpRequest
+static LeRequest
 encode(const LeOp *op)
 {
-	LeHttpRequest r;
+	LeRequest r;
 
 	memset(&r, 0, sizeof(r));
-	initStringInfo(&r.path);
-	initStringInfo(&r.body);
-	le_store_cassandra.encode(&test_place, op, &r);
+	initStringInfo(&r.http.path);
+	initStringInfo(&r.http.body);
+	le_store_cassandra.codec.encode(&test_namespace, op, &r);
 	return r;
 }
 
@@ -35,14 +35,14 @@ static void
 expect_request(const LeOp *op, const char *method, const char *path,
 			   const char *body)
 {
-	LeHttpRequest r = encode(op);
+	LeRequest r = encode(op);
 
-	assert_string_equal(r.method, method);
-	assert_string_equal(r.path.data, path);
-	assert_int_equal(r.has_body, body != NULL);
-	assert_string_equal(r.body.data, body ? body : "");
+	assert_string_equal(r.http.method, method);
+	assert_string_equal(r.http.path.data, path);
+	assert_int_equal(r.http.has_body, body != NULL);
+	assert_string_equal(r.http.body.data, body ? body : "");
 	assert_true(body == NULL ||
-				le_json_walk(r.body.data, r.body.len, NULL, NULL));
+				le_json_walk(r.http.body.data, r.http.body.len, NULL, NULL));
 	assert_true(r.max_answer > 0);
 }
 
@@ -94,9 +94,9 @@ test_requests(void **state)
 		LeOp		op = test_op(cases[i].kind);
 
 		op.value = "v";
-		op.watch_index = 5;
+		op.watch.index = 5;
 		op.token = 7;
-		assert_false(le_store_cassandra.performs(op.kind));
+		assert_false(le_store_cassandra.codec.performs(op.kind));
 		expect_request(&op, cases[i].method, cases[i].path, cases[i].body);
 	}
 }
@@ -120,7 +120,7 @@ test_hostile_names(void **state)
 				   "\"value\":\"\\\",\\\"token\\\":1}\\n\","
 				   "\"ttl\":\"15000ms\",\"token\":7,\"rev\":2}");
 	op = test_op(LE_OP_READ_CLAIM);
-	op.job = "../complete a/b?\xc3\xa9";
+	op.claim.job = "../complete a/b?\xc3\xa9";
 	expect_request(&op, "GET", "/v1/locks/billing/claims/"
 				   "..%2Fcomplete%20a%2Fb%3F%C3%A9", NULL);
 	op = test_op(LE_OP_LIST_HELD);
@@ -135,17 +135,17 @@ test_limits(void **state)
 	LeOp		op = test_op(LE_OP_ACQUIRE);
 
 	op.lease = 5 * LE_SEC + 1;	/* rounded up, never down */
-	op.token_floor = PG_UINT64_MAX;
-	assert_non_null(strstr(encode(&op).body.data, "\"ttl\":\"5001ms\""));
-	assert_non_null(strstr(encode(&op).body.data,
+	op.term.token_floor = PG_UINT64_MAX;
+	assert_non_null(strstr(encode(&op).http.body.data, "\"ttl\":\"5001ms\""));
+	assert_non_null(strstr(encode(&op).http.body.data,
 						   "\"min_token\":9223372036854775807}"));
 	op = test_op(LE_OP_RELEASE);
 	op.index = PG_INT64_MAX;	/* as of a dry run */
-	assert_non_null(strstr(encode(&op).path.data,
+	assert_non_null(strstr(encode(&op).http.path.data,
 						   "&token=9007199254740992&rev=2"));
 	op = test_op(LE_OP_WATCH);
-	op.wait_ms = 1000000;
-	assert_non_null(strstr(encode(&op).path.data, "wait=60000ms"));
+	op.watch.wait_ms = 1000000;
+	assert_non_null(strstr(encode(&op).http.path.data, "wait=60000ms"));
 }
 
 /* The session exists in name only; the name tells the incarnation. */
@@ -159,16 +159,16 @@ test_session(void **state)
 		LeOp		op = test_op(kind);
 		LeAnswer	a;
 
-		if (!le_store_cassandra.performs(kind))
+		if (!le_store_cassandra.codec.performs(kind))
 			continue;
 		performed++;
-		le_store_cassandra.perform(&op, &a);
+		le_store_cassandra.codec.perform(&op, &a);
 		assert_int_equal(a.outcome,
 						 kind == LE_OP_TAKE_OVER ? LE_CONFLICT : LE_DONE);
 		if (kind == LE_OP_CREATE_SESSION)
 			assert_string_equal(a.session, HELD_BY_US);
 		if (kind == LE_OP_PROVE_NODE)
-			assert_true(a.index > op.seq);
+			assert_true(a.index > op.proof.seq);
 	}
 	assert_int_equal(performed, LE_OP_SESSION_NAME + 1 - 11);
 }
@@ -176,12 +176,12 @@ test_session(void **state)
 /* ---- recorded answers ---- */
 
 static LeAnswer
-decode(const LeOp *op, const LeHttpResponse *response)
+decode(const LeOp *op, const LeResponse *response)
 {
 	LeAnswer	a;
 
 	memset(&a, 0xff, sizeof(a));
-	le_store_cassandra.decode(&test_place, op, response, &a);
+	le_store_cassandra.codec.decode(&test_namespace, op, response, &a);
 	check_lease_answer(op, response, &a);
 	return a;
 }
@@ -194,7 +194,7 @@ recorded(const char *file)
 	char	   *text = palloc(65536);
 	size_t		len;
 	LeOp	   *op = palloc(sizeof(LeOp));
-	LeHttpResponse response;
+	LeResponse response;
 
 	if (f == NULL)
 		fail_msg("could not open %s", path);
@@ -251,15 +251,15 @@ test_recorded(void **state)
 		LeAnswer	a = recorded(cases[i].file);
 
 		if (a.outcome != cases[i].outcome || a.index != cases[i].index ||
-			a.rev != cases[i].rev || a.nkeys != cases[i].nkeys ||
+			a.term.rev != cases[i].rev || a.nkeys != cases[i].nkeys ||
 			a.conflict != cases[i].conflict)
 			fail_msg("%s: outcome %s, conflict %d, index %d, rev %d, %d keys",
 					 cases[i].file, le_outcome_name(a.outcome), a.conflict,
-					 (int) a.index, (int) a.rev, a.nkeys);
+					 (int) a.index, (int) a.term.rev, a.nkeys);
 		if (cases[i].trust_s >= 0)
-			assert_int_equal(a.trust, cases[i].trust_s * LE_SEC);
+			assert_int_equal(a.term.trust, cases[i].trust_s * LE_SEC);
 		else
-			assert_in_range(a.trust, 1, 12 * LE_SEC);
+			assert_in_range(a.term.trust, 1, 12 * LE_SEC);
 		if (cases[i].detail != NULL &&
 			strstr(a.detail, cases[i].detail) == NULL)
 			fail_msg("%s: %s", cases[i].file, a.detail);
@@ -324,30 +324,30 @@ test_recorded_joined(void **state)
 {
 	LeAnswer	a = recorded("acquire-many");
 
-	assert_int_equal(a.parts[0].outcome, LE_DONE);
-	assert_int_equal(a.parts[0].index, 9);
-	assert_int_equal(a.parts[0].trust, 12 * LE_SEC);
-	assert_int_equal(a.parts[1].conflict, LE_CONFLICT_HELD);
-	assert_int_equal(a.parts[1].index, 3);
-	assert_int_equal(a.parts[2].outcome, LE_DONE);
-	assert_int_equal(a.parts[2].index, 7);
+	assert_int_equal(a.wire.parts[0].outcome, LE_DONE);
+	assert_int_equal(a.wire.parts[0].index, 9);
+	assert_int_equal(a.wire.parts[0].term.trust, 12 * LE_SEC);
+	assert_int_equal(a.wire.parts[1].conflict, LE_CONFLICT_HELD);
+	assert_int_equal(a.wire.parts[1].index, 3);
+	assert_int_equal(a.wire.parts[2].outcome, LE_DONE);
+	assert_int_equal(a.wire.parts[2].index, 7);
 	a = recorded("acquire-many-repeated");
-	assert_int_equal(a.parts[0].index, 9);
-	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
-	assert_in_range(a.parts[2].trust, 1, 12 * LE_SEC);
+	assert_int_equal(a.wire.parts[0].index, 9);
+	assert_int_equal(a.wire.parts[1].outcome, LE_CONFLICT);
+	assert_in_range(a.wire.parts[2].term.trust, 1, 12 * LE_SEC);
 	a = recorded("read-many");
-	assert_string_equal(a.parts[0].keys[0].holder, SESSION);
-	assert_string_equal(a.parts[1].keys[0].node, "other");
-	assert_string_equal(a.parts[2].keys[0].election, "e1");
+	assert_string_equal(a.wire.parts[0].keys[0].holder, SESSION);
+	assert_string_equal(a.wire.parts[1].keys[0].node, "other");
+	assert_string_equal(a.wire.parts[2].keys[0].election, "e1");
 	a = recorded("release-many");
-	assert_int_equal(a.parts[0].outcome, LE_DONE);
-	assert_int_equal(a.parts[1].outcome, LE_DONE);	/* not ours any more */
-	assert_int_equal(a.parts[2].conflict, LE_CONFLICT_CHANGED);
+	assert_int_equal(a.wire.parts[0].outcome, LE_DONE);
+	assert_int_equal(a.wire.parts[1].outcome, LE_DONE);	/* not ours any more */
+	assert_int_equal(a.wire.parts[2].conflict, LE_CONFLICT_CHANGED);
 	a = recorded("read-many-free");
-	assert_true(a.parts[0].keys[0].released);
-	assert_null(a.parts[0].keys[0].holder);
+	assert_true(a.wire.parts[0].keys[0].released);
+	assert_null(a.wire.parts[0].keys[0].holder);
 	a = recorded("acquire-many-not-applied");
-	assert_true(a.next_server);
+	assert_true(a.wire.next_server);
 }
 
 /* ---- answers made up ---- */
@@ -365,12 +365,12 @@ static LeAnswer
 made_up(LeOpKind kind, int status, const char *type, const char *body)
 {
 	LeOp	   *op = palloc(sizeof(LeOp));
-	LeHttpResponse response;
+	LeResponse response;
 
 	*op = test_op(kind);
 	memset(&response, 0, sizeof(response));
-	response.status = status;
-	response.content_type = type;
+	response.http.status = status;
+	response.http.content_type = type;
 	response.body = body;
 	response.body_len = strlen(body);
 	return decode(op, &response);
@@ -420,7 +420,7 @@ test_grants_of_something_else(void **state)
 	/* no belief outlasts the requested lease */
 	assert_int_equal(made_up(LE_OP_ACQUIRE, 201, JSON,
 							 LOCK("billing", OWNER, "8", "1",
-								  ",\"trust_ms\":86400000")).trust,
+								  ",\"trust_ms\":86400000")).term.trust,
 					 15 * LE_SEC);
 }
 
@@ -477,7 +477,8 @@ test_statuses(void **state)
 		LeAnswer	a = made_up(cases[i].kind, cases[i].status,
 								cases[i].type, cases[i].body);
 
-		if (a.outcome != cases[i].outcome || a.next_server != cases[i].next)
+		if (a.outcome != cases[i].outcome ||
+			a.wire.next_server != cases[i].next)
 			fail_msg("case %d, %s: %s", i, cases[i].body,
 					 le_outcome_name(a.outcome));
 	}
@@ -533,17 +534,17 @@ test_network(void **state)
 	for (int i = 0; i < lengthof(kinds); i++)
 	{
 		LeOp		op = test_op(kinds[i]);
-		LeHttpResponse response;
+		LeResponse response;
 
 		memset(&response, 0, sizeof(response));
-		response.content_type = response.body = "";
+		response.http.content_type = response.body = "";
 		response.net_error = "Failed\r\nto\x01" "connect";
 		response.net = LE_NET_NOT_SENT;
 		assert_string_equal(decode(&op, &response).detail,
 							"Failed to connect");
 		response.net = LE_NET_BROKEN;
 		/* a read that another gateway can answer is repeated */
-		assert_int_equal(decode(&op, &response).next_server,
+		assert_int_equal(decode(&op, &response).wire.next_server,
 						 !le_op_writes(op.kind));
 		response.net_error = NULL;
 		assert_string_equal(decode(&op, &response).detail, "no answer");
@@ -581,7 +582,7 @@ test_batches(void **state)
 				RESULT("a", "\"status\":503,\"problem\":"
 					   TYPE("not-applied") "}") "]}");
 	assert_int_equal(a.outcome, LE_UNAVAILABLE);
-	assert_true(a.next_server);
+	assert_true(a.wire.next_server);
 	assert_null(a.renewals);
 
 	/* another term, revision or name inside */
@@ -636,14 +637,14 @@ joined_op(LeOpKind kind)
 		*other = test_op(kind);
 		other->election = names[i];
 		other->index = 9 + i;
-		other->rev = 4 + i;
-		other->token_floor = 8 + i;
-		other->attempt = i == 0 ? "second" : "third";
+		other->term.rev = 4 + i;
+		other->term.token_floor = 8 + i;
+		other->term.attempt = i == 0 ? "second" : "third";
 		others[i] = other;
-		assert_true(le_store_cassandra.joins(&op, other));
+		assert_true(le_store_cassandra.batch.joins(&op, other));
 	}
-	op.joined = others;
-	op.njoined = lengthof(names);
+	op.wire.joined = others;
+	op.wire.njoined = lengthof(names);
 	return op;
 }
 
@@ -688,14 +689,14 @@ test_joined_room(void **state)
 	value[LE_MAX_VALUE_LEN] = '\0';
 	op.election = name;
 	op.value = value;
-	op.token_floor = PG_UINT64_MAX;
-	assert_int_equal(le_store_cassandra.takes(&op), 1);
-	for (int i = 0; i < le_store_cassandra.room - 1; i++)
+	op.term.token_floor = PG_UINT64_MAX;
+	assert_int_equal(le_store_cassandra.batch.takes(&op), 1);
+	for (int i = 0; i < le_store_cassandra.batch.capacity - 1; i++)
 		others[i] = &op;
-	op.joined = others;
-	op.njoined = le_store_cassandra.room - 1;
-	assert_true(op.njoined < LE_MAX_JOINED);
-	assert_in_range(encode(&op).body.len, 600 * 1024, 1024 * 1024);
+	op.wire.joined = others;
+	op.wire.njoined = le_store_cassandra.batch.capacity - 1;
+	assert_true(op.wire.njoined < LE_MAX_JOINED);
+	assert_in_range(encode(&op).http.body.len, 600 * 1024, 1024 * 1024);
 }
 
 static void
@@ -704,20 +705,20 @@ test_not_joined(void **state)
 	LeOp		a = test_op(LE_OP_ACQUIRE);
 	LeOp		b = test_op(LE_OP_RELEASE);
 
-	assert_false(le_store_cassandra.joins(&a, &b));
+	assert_false(le_store_cassandra.batch.joins(&a, &b));
 	b = a;
 	b.session = FOREIGN;		/* this node's predecessor's */
-	assert_false(le_store_cassandra.joins(&a, &b));
+	assert_false(le_store_cassandra.batch.joins(&a, &b));
 	b = a;
 	b.node_name = "n2";
-	assert_false(le_store_cassandra.joins(&a, &b));
+	assert_false(le_store_cassandra.batch.joins(&a, &b));
 	b = a;
 	b.lease++;
-	assert_false(le_store_cassandra.joins(&a, &b));
+	assert_false(le_store_cassandra.batch.joins(&a, &b));
 	for (int kind = 0; kind <= LE_OP_SESSION_NAME; kind++)
 	{
 		a = test_op(kind);
-		assert_true((le_store_cassandra.takes(&a) > 0) ==
+		assert_true((le_store_cassandra.batch.takes(&a) > 0) ==
 					(kind == LE_OP_ACQUIRE || kind == LE_OP_RELEASE ||
 					 kind == LE_OP_READ));
 	}
@@ -727,11 +728,11 @@ static LeAnswer
 joined_answer(LeOpKind kind, int status, const char *type, const char *body)
 {
 	LeOp		op = joined_op(kind);
-	LeHttpResponse response;
+	LeResponse response;
 
 	memset(&response, 0, sizeof(response));
-	response.status = status;
-	response.content_type = type;
+	response.http.status = status;
+	response.http.content_type = type;
 	response.body = body;
 	response.body_len = strlen(body);
 	return decode(&op, &response);
@@ -756,16 +757,16 @@ test_joined(void **state)
 							  GRANTED("reports/daily", "12"),
 							  FAILED("a", "unknown", "")));
 	assert_int_equal(a.outcome, LE_DONE);
-	assert_false(a.next_server);
-	assert_int_equal(a.parts[0].outcome, LE_CONFLICT);
-	assert_int_equal(a.parts[0].conflict, LE_CONFLICT_HELD);
-	assert_int_equal(a.parts[0].index, 3);
-	assert_int_equal(a.parts[0].rev, 5);
-	assert_int_equal(a.parts[1].outcome, LE_DONE);
-	assert_int_equal(a.parts[1].index, 12);
-	assert_int_equal(a.parts[1].rev, 1);
-	assert_int_equal(a.parts[1].trust, 12 * LE_SEC);
-	assert_int_equal(a.parts[2].outcome, LE_UNKNOWN);
+	assert_false(a.wire.next_server);
+	assert_int_equal(a.wire.parts[0].outcome, LE_CONFLICT);
+	assert_int_equal(a.wire.parts[0].conflict, LE_CONFLICT_HELD);
+	assert_int_equal(a.wire.parts[0].index, 3);
+	assert_int_equal(a.wire.parts[0].term.rev, 5);
+	assert_int_equal(a.wire.parts[1].outcome, LE_DONE);
+	assert_int_equal(a.wire.parts[1].index, 12);
+	assert_int_equal(a.wire.parts[1].term.rev, 1);
+	assert_int_equal(a.wire.parts[1].term.trust, 12 * LE_SEC);
+	assert_int_equal(a.wire.parts[2].outcome, LE_UNKNOWN);
 
 	/* known outcomes, and a name that the token does not open */
 	a = joined_answer(LE_OP_ACQUIRE, 200, JSON,
@@ -773,24 +774,24 @@ test_joined(void **state)
 							  FAILED("reports/daily", "forbidden", ""),
 							  FAILED("a", "held", ",\"owner\":\"" OWNER
 									 "\",\"token\":4,\"rev\":2")));
-	assert_int_equal(a.parts[0].outcome, LE_UNAVAILABLE);
-	assert_int_equal(a.parts[1].outcome, LE_REFUSED);
-	assert_non_null(strstr(a.parts[1].detail, "HTTP 409"));
-	assert_int_equal(a.parts[2].conflict, LE_CONFLICT_OWN);
-	assert_false(a.next_server);
+	assert_int_equal(a.wire.parts[0].outcome, LE_UNAVAILABLE);
+	assert_int_equal(a.wire.parts[1].outcome, LE_REFUSED);
+	assert_non_null(strstr(a.wire.parts[1].detail, "HTTP 409"));
+	assert_int_equal(a.wire.parts[2].conflict, LE_CONFLICT_OWN);
+	assert_false(a.wire.next_server);
 
 	a = joined_answer(LE_OP_RELEASE, 200, JSON,
 					  RESULTS(RESULT("billing", "\"status\":204"),
 							  FAILED("reports/daily", "free", ",\"token\":9"),
 							  FAILED("a", "stale-revision",
 									 ",\"token\":10,\"rev\":6")));
-	assert_int_equal(a.parts[0].outcome, LE_DONE);
-	assert_int_equal(a.parts[0].index, 7);
-	assert_int_equal(a.parts[1].outcome, LE_DONE);
-	assert_int_equal(a.parts[1].index, 9);
-	assert_int_equal(a.parts[2].outcome, LE_CONFLICT);
-	assert_int_equal(a.parts[2].conflict, LE_CONFLICT_CHANGED);
-	assert_int_equal(a.parts[2].rev, 6);
+	assert_int_equal(a.wire.parts[0].outcome, LE_DONE);
+	assert_int_equal(a.wire.parts[0].index, 7);
+	assert_int_equal(a.wire.parts[1].outcome, LE_DONE);
+	assert_int_equal(a.wire.parts[1].index, 9);
+	assert_int_equal(a.wire.parts[2].outcome, LE_CONFLICT);
+	assert_int_equal(a.wire.parts[2].conflict, LE_CONFLICT_CHANGED);
+	assert_int_equal(a.wire.parts[2].term.rev, 6);
 
 	a = joined_answer(LE_OP_READ, 200, JSON,
 					  RESULTS(FAILED("billing", "free", ",\"token\":0"),
@@ -798,14 +799,14 @@ test_joined(void **state)
 									 LOCK("reports/daily", "n2#" INCARNATION,
 										  "9", "4", "")),
 							  FAILED("a", "free", ",\"token\":2")));
-	assert_int_equal(a.parts[0].nkeys, 0);
-	assert_int_equal(a.parts[0].index, 1);
-	assert_int_equal(a.parts[1].nkeys, 1);
-	assert_string_equal(a.parts[1].keys[0].holder, HELD_BY_US);
-	assert_string_equal(a.parts[1].keys[0].election, "reports/daily");
-	assert_int_equal(a.parts[2].nkeys, 1);
-	assert_true(a.parts[2].keys[0].released);
-	assert_string_equal(a.parts[2].keys[0].election, "a");
+	assert_int_equal(a.wire.parts[0].nkeys, 0);
+	assert_int_equal(a.wire.parts[0].index, 1);
+	assert_int_equal(a.wire.parts[1].nkeys, 1);
+	assert_string_equal(a.wire.parts[1].keys[0].holder, HELD_BY_US);
+	assert_string_equal(a.wire.parts[1].keys[0].election, "reports/daily");
+	assert_int_equal(a.wire.parts[2].nkeys, 1);
+	assert_true(a.wire.parts[2].keys[0].released);
+	assert_string_equal(a.wire.parts[2].keys[0].election, "a");
 }
 
 /* A result without a verdict on its lock leaves that lock's outcome open, and
@@ -837,12 +838,12 @@ test_joined_results(void **state)
 											   GRANTED("a", "3")));
 
 		assert_int_equal(a.outcome, LE_DONE);
-		assert_int_equal(a.parts[0].outcome, LE_DONE);
-		if (a.parts[1].outcome != LE_UNKNOWN)
+		assert_int_equal(a.wire.parts[0].outcome, LE_DONE);
+		if (a.wire.parts[1].outcome != LE_UNKNOWN)
 			fail_msg("%s: %s", second[i],
-					 le_outcome_name(a.parts[1].outcome));
-		assert_int_equal(a.parts[2].outcome, LE_DONE);
-		assert_int_equal(a.parts[2].index, 3);
+					 le_outcome_name(a.wire.parts[1].outcome));
+		assert_int_equal(a.wire.parts[2].outcome, LE_DONE);
+		assert_int_equal(a.wire.parts[2].index, 3);
 	}
 }
 
@@ -889,8 +890,8 @@ test_joined_garbled(void **state)
 			LeAnswer	a = joined_answer(kinds[k], cases[i].status,
 										  cases[i].type, cases[i].body);
 
-			assert_null(a.parts);
-			assert_false(a.apart);
+			assert_null(a.wire.parts);
+			assert_false(a.wire.apart);
 			if (a.outcome != (kinds[k] == LE_OP_READ ? LE_UNAVAILABLE :
 							  LE_UNKNOWN))
 				fail_msg("%d %s: %s", cases[i].status, cases[i].body,
@@ -932,14 +933,15 @@ test_joined_refused(void **state)
 		LeAnswer	a = joined_answer(LE_OP_ACQUIRE, cases[i].status,
 									  cases[i].type, cases[i].body);
 
-		assert_null(a.parts);
-		if (a.outcome != cases[i].outcome || a.apart != cases[i].apart ||
-			a.next_server != cases[i].next)
+		assert_null(a.wire.parts);
+		if (a.outcome != cases[i].outcome || a.wire.apart != cases[i].apart ||
+			a.wire.next_server != cases[i].next)
 			fail_msg("%d %s: %s%s", cases[i].status, cases[i].body,
-					 le_outcome_name(a.outcome), a.apart ? ", apart" : "");
+					 le_outcome_name(a.outcome), a.wire.apart ? ", apart" :
+					 "");
 		/* refused alone, it is refused for good */
 		assert_false(made_up(LE_OP_ACQUIRE, cases[i].status, cases[i].type,
-							 cases[i].body).apart);
+							 cases[i].body).wire.apart);
 	}
 }
 
@@ -954,16 +956,16 @@ test_joined_network(void **state)
 	for (int i = 0; i < lengthof(kinds); i++)
 	{
 		LeOp		op = joined_op(kinds[i]);
-		LeHttpResponse response = {.net = LE_NET_BROKEN};
+		LeResponse response = {.net = LE_NET_BROKEN};
 		LeAnswer	a;
 
-		response.content_type = response.body = "";
+		response.http.content_type = response.body = "";
 		a = decode(&op, &response);
-		assert_null(a.parts);
+		assert_null(a.wire.parts);
 		assert_int_equal(a.outcome, kinds[i] == LE_OP_READ ?
 						 LE_UNAVAILABLE : LE_UNKNOWN);
 		response.net = LE_NET_NOT_SENT;
-		assert_true(decode(&op, &response).next_server);
+		assert_true(decode(&op, &response).wire.next_server);
 	}
 }
 
@@ -978,9 +980,9 @@ test_joined_elsewhere(void **state)
 										  FAILED("a", "not-applied", "")));
 
 	assert_int_equal(a.outcome, LE_UNAVAILABLE);
-	assert_true(a.next_server);
+	assert_true(a.wire.next_server);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(a.parts[i].outcome, LE_UNAVAILABLE);
+		assert_int_equal(a.wire.parts[i].outcome, LE_UNAVAILABLE);
 }
 
 /* Any client may hold a lock; its name's text must not reach a terminal. */
@@ -1121,17 +1123,17 @@ test_claims(void **state)
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		LeOp		op = test_op(cases[i].kind);
-		LeHttpResponse response;
+		LeResponse response;
 		LeAnswer	a;
 
 		op.token = 7;
 		memset(&response, 0, sizeof(response));
-		response.status = cases[i].status;
-		response.content_type = cases[i].status < 300 ? JSON : PROBLEM;
+		response.http.status = cases[i].status;
+		response.http.content_type = cases[i].status < 300 ? JSON : PROBLEM;
 		response.body = cases[i].body;
 		response.body_len = strlen(cases[i].body);
 		memset(&a, 0xff, sizeof(a));
-		le_store_cassandra.decode(&test_place, &op, &response, &a);
+		le_store_cassandra.codec.decode(&test_namespace, &op, &response, &a);
 		if (a.outcome != cases[i].outcome || a.nclaims != cases[i].nclaims)
 			fail_msg("line %d: %s, %d claims (%s)", cases[i].line,
 					 le_outcome_name(a.outcome), a.nclaims,
@@ -1179,7 +1181,7 @@ test_info(void **state)
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		LeOp		op = test_op(LE_OP_READ_CLAIM);
-		LeHttpResponse response = {.status = 200, .content_type = JSON};
+		LeResponse response = {.http.status = 200, .http.content_type = JSON};
 		LeAnswer	a;
 
 		response.body = psprintf("{\"info\":%s,\"job\":\"nightly\","
@@ -1187,7 +1189,7 @@ test_info(void **state)
 								 "\"token\":6,\"state\":\"failed\"}",
 								 cases[i].info);
 		response.body_len = strlen(response.body);
-		le_store_cassandra.decode(&test_place, &op, &response, &a);
+		le_store_cassandra.codec.decode(&test_namespace, &op, &response, &a);
 		assert_int_equal(a.outcome, LE_DONE);
 		assert_int_equal(a.nclaims, 1);
 		assert_int_equal(a.claims[0].failures, cases[i].failures);

@@ -54,13 +54,13 @@ static const char *corpus = "test/unit/corpus/consul";
 
 /* ---- requests ---- */
 
-static LeHttpRequest
-encode(const LePlace *place, const LeOp *op)
+static LeRequest
+encode(const LeNamespace *ns, const LeOp *op)
 {
-	LeHttpRequest request;
+	LeRequest request;
 
 	memset(&request, 0xff, sizeof(request));
-	le_store_consul.encode(place, op, &request);
+	le_store_consul.codec.encode(ns, op, &request);
 	assert_true(request.max_answer > 0);
 	return request;
 }
@@ -223,15 +223,17 @@ test_requests(void **state)
 	{
 		const RequestCase *c = &requests[i];
 		LeOp		op = test_op(c->kind);
-		LeHttpRequest r = encode(&test_place, &op);
+		LeRequest r = encode(&test_namespace, &op);
 
-		assert_string_equal(r.method, c->method);
-		assert_string_equal(r.path.data, c->path);
-		assert_int_equal(r.has_body, c->body != NULL);
-		assert_string_equal(readable(r.body.data), c->body ? c->body : "");
-		assert_true(r.body.len == 0 || r.has_body);
-		assert_true(r.body.len == 0 ||
-					le_json_walk(r.body.data, r.body.len, NULL, NULL));
+		assert_string_equal(r.http.method, c->method);
+		assert_string_equal(r.http.path.data, c->path);
+		assert_int_equal(r.http.has_body, c->body != NULL);
+		assert_string_equal(readable(r.http.body.data), c->body ? c->body :
+							"");
+		assert_true(r.http.body.len == 0 || r.http.has_body);
+		assert_true(r.http.body.len == 0 ||
+					le_json_walk(r.http.body.data, r.http.body.len, NULL,
+								 NULL));
 	}
 }
 
@@ -246,10 +248,12 @@ test_takes_news(void **state)
 	for (int i = 0; i < lengthof(kinds); i++)
 	{
 		LeOp		op = test_op(kinds[i]);
-		const char *without = readable(encode(&test_place, &op).body.data);
+		const char *without = readable(encode(&test_namespace,
+											  &op).http.body.data);
 
 		add_test_news(&op);
-		assert_string_equal(readable(encode(&test_place, &op).body.data),
+		assert_string_equal(readable(encode(&test_namespace,
+											&op).http.body.data),
 							psprintf("%.*s," NEWS_STEP "]",
 									 (int) strlen(without) - 1, without));
 	}
@@ -263,7 +267,7 @@ test_acquire_new(void **state)
 
 	op.index = 0;
 	op.value = "{\"a\":1}";
-	assert_string_equal(readable(encode(&test_place, &op).body.data),
+	assert_string_equal(readable(encode(&test_namespace, &op).http.body.data),
 						"[{\"KV\":{\"Verb\":\"check-session\","
 						"\"Key\":\"" NODE "\",\"Session\":\"" SESSION "\"}},"
 						"{\"KV\":{\"Verb\":\"check-not-exists\","
@@ -287,7 +291,7 @@ static void
 test_take_over_dead(void **state)
 {
 	LeOp		op = test_op(LE_OP_TAKE_OVER);
-	LeNodeKey	dead = *op.target;
+	LeNodeKey	dead = *op.takeover.target;
 	const char *rest = "{\"KV\":{\"Verb\":\"check-session\","
 		"\"Key\":\"" NODE "\",\"Session\":\"" SESSION "\"}},"
 		"{\"KV\":{\"Verb\":\"check-index\",\"Key\":\"" KEY "\","
@@ -305,25 +309,25 @@ test_take_over_dead(void **state)
 		"\",\"Index\":5,\"Flags\":" FLAG ",\"Value\":" MARKED "}},";
 
 	dead.held = false;
-	op.target = &dead;
-	op.target_holds = false;
-	assert_string_equal(readable(encode(&test_place, &op).body.data),
+	op.takeover.target = &dead;
+	op.takeover.target_holds = false;
+	assert_string_equal(readable(encode(&test_namespace, &op).http.body.data),
 						psprintf("%s%s%s", start, mark, rest));
 	dead.revoked = true;
-	assert_string_equal(readable(encode(&test_place, &op).body.data),
+	assert_string_equal(readable(encode(&test_namespace, &op).http.body.data),
 						psprintf("%s%s", start, rest));
 }
 
 static const char *
 path_of(LeOpKind kind, const char *prefix, const char *dc)
 {
-	LePlace		place = {""};
+	LeNamespace		ns = {""};
 	LeOp		op = test_op(kind);
 
-	strlcpy(place.prefix, prefix, sizeof(place.prefix));
-	strlcpy(place.part, dc, sizeof(place.part));
-	op.watch_index = 12;
-	return encode(&place, &op).path.data;
+	strlcpy(ns.prefix, prefix, sizeof(ns.prefix));
+	strlcpy(ns.part, dc, sizeof(ns.part));
+	op.watch.index = 12;
+	return encode(&ns, &op).http.path.data;
 }
 
 /* The first claim of a job; a job whose name cannot stand in a URL. */
@@ -331,17 +335,18 @@ static void
 test_claim_new(void **state)
 {
 	LeOp		op = test_op(LE_OP_CLAIM);
-	LeHttpRequest r;
+	LeRequest r;
 
-	op.previous = NULL;
-	r = encode(&test_place, &op);
-	assert_non_null(strstr(r.body.data,
+	op.claim.previous = NULL;
+	r = encode(&test_namespace, &op);
+	assert_non_null(strstr(r.http.body.data,
 						   "{\"KV\":{\"Verb\":\"check-not-exists\","
 						   "\"Key\":\"" CLAIM_KEY "\"}},"));
 	op = test_op(LE_OP_READ_CLAIM);
-	op.job = "../a b/\xc3\xa4%";
-	r = encode(&test_place, &op);
-	assert_string_equal(r.path.data, "/v1/kv/leader_election.claims/billing/"
+	op.claim.job = "../a b/\xc3\xa4%";
+	r = encode(&test_namespace, &op);
+	assert_string_equal(r.http.path.data,
+						"/v1/kv/leader_election.claims/billing/"
 						"%252E.%252Fa%2520b%252F%25C3%25A4%2525?consistent");
 }
 
@@ -370,17 +375,19 @@ test_paths(void **state)
 static void
 test_odd_names(void **state)
 {
-	LePlace		place = {"a\"b\\c", ""};
+	LeNamespace		ns = {"a\"b\\c", ""};
 	LeOp		op = test_op(LE_OP_RELEASE);
-	LeHttpRequest r;
+	LeRequest r;
 
 	op.node_name = "n\"1\\";
-	r = encode(&place, &op);
-	assert_non_null(strstr(r.body.data, "\"Key\":\"a\\\"b\\\\c/billing/"));
-	assert_non_null(strstr(readable(r.body.data), "\"node\":\"n\\\"1\\\\\""));
+	r = encode(&ns, &op);
+	assert_non_null(strstr(r.http.body.data,
+						   "\"Key\":\"a\\\"b\\\\c/billing/"));
+	assert_non_null(strstr(readable(r.http.body.data),
+						   "\"node\":\"n\\\"1\\\\\""));
 	op.kind = LE_OP_CREATE_SESSION;
-	r = encode(&place, &op);
-	assert_non_null(strstr(r.body.data,
+	r = encode(&ns, &op);
+	assert_non_null(strstr(r.http.body.data,
 						   "\"Name\":\"leader_election: n\\\"1\\\\\""));
 }
 
@@ -391,14 +398,15 @@ test_lease_rounding(void **state)
 	LeOp		op = test_op(LE_OP_CREATE_SESSION);
 
 	op.lease = 15 * LE_SEC + 1;
-	assert_non_null(strstr(encode(&test_place, &op).body.data,
+	assert_non_null(strstr(encode(&test_namespace, &op).http.body.data,
 						   "\"TTL\":\"16s\",\"LockDelay\":\"16s\""));
 	op.lease = 60 * LE_SEC;
-	assert_non_null(strstr(encode(&test_place, &op).body.data,
+	assert_non_null(strstr(encode(&test_namespace, &op).http.body.data,
 						   "\"TTL\":\"60s\",\"LockDelay\":\"60s\""));
 	op.kind = LE_OP_REGISTER_NODE;
 	op.lease = 15500 * LE_MSEC;
-	assert_non_null(strstr(readable(encode(&test_place, &op).body.data),
+	assert_non_null(strstr(readable(encode(&test_namespace,
+										   &op).http.body.data),
 						   "\"lease_ms\":15500,"));
 }
 
@@ -412,9 +420,9 @@ test_proof_size(void **state)
 
 	for (int i = 0; i < lengthof(names); i++)
 		names[i] = "x";
-	op.held = names;
-	op.nheld = LE_MAX_CHECKED_KEYS;
-	s = encode(&test_place, &op).body.data;
+	op.proof.held = names;
+	op.proof.nheld = LE_MAX_CHECKED_KEYS;
+	s = encode(&test_namespace, &op).http.body.data;
 	while ((s = strstr(s, "\"Verb\"")) != NULL)
 	{
 		steps++;
@@ -454,33 +462,35 @@ test_values(void **state)
 static int	nparts;				/* the last answer's */
 
 static LeAnswer
-decode(const LeOp *op, const LeHttpResponse *response)
+decode(const LeOp *op, const LeResponse *response)
 {
 	LeAnswer	answer;
 
 
 	memset(&answer, 0xff, sizeof(answer));
-	le_store_consul.decode(&test_place, op, response, &answer);
-	for (nparts = 1; answer.outcome == LE_DONE && answer.rest != 0; nparts++)
+	le_store_consul.codec.decode(&test_namespace, op, response, &answer);
+	for (nparts = 1; answer.outcome == LE_DONE &&
+		 answer.wire.rest != 0; nparts++)
 	{
 		LeOp		next = *op;
 
-		assert_true(answer.rest > next.from);
-		next.from = answer.rest;
-		le_store_consul.decode(&test_place, &next, response, &answer);
+		assert_true(answer.wire.rest > next.wire.from);
+		next.wire.from = answer.wire.rest;
+		le_store_consul.codec.decode(&test_namespace, &next, response,
+									 &answer);
 	}
 	check_answer(op, response, &answer);
 	return answer;
 }
 
-static LeHttpResponse
+static LeResponse
 response(int status, const char *type, const char *body)
 {
-	LeHttpResponse r;
+	LeResponse r;
 
 	memset(&r, 0, sizeof(r));
-	r.status = status;
-	r.content_type = type;
+	r.http.status = status;
+	r.http.content_type = type;
 	r.body_len = strlen(body);
 	/* not terminated, so that the sanitizer sees reads past the end */
 	r.body = memcpy(palloc(Max(r.body_len, 1)), body, r.body_len);
@@ -491,7 +501,7 @@ static LeAnswer
 answer_to(LeOpKind kind, int status, const char *type, const char *body)
 {
 	LeOp		op = test_op(kind);
-	LeHttpResponse r = response(status, type, body);
+	LeResponse r = response(status, type, body);
 
 	return decode(&op, &r);
 }
@@ -689,7 +699,7 @@ test_network(void **state)
 	for (int kind = 0; kind <= LE_OP_SESSION_NAME; kind++)
 	{
 		LeOp		op = test_op(kind);
-		LeHttpResponse r = response(200, JSON, "true");
+		LeResponse r = response(200, JSON, "true");
 		LeAnswer	a;
 
 		r.net = LE_NET_NOT_SENT;
@@ -838,7 +848,7 @@ test_transactions(void **state)
 	{
 		const TxnCase *c = &transactions[i];
 		LeOp		op = test_op(c->kind);
-		LeHttpResponse r;
+		LeResponse r;
 		LeAnswer	a;
 
 		op.index = c->index;
@@ -856,7 +866,7 @@ test_transactions(void **state)
 			fail_msg("%s, %s: cause %d", le_op_name(c->kind), c->errors,
 					 a.cause);
 		/* with a status of success, the outcome is unknown */
-		r.status = 200;
+		r.http.status = 200;
 		a = decode(&op, &r);
 		assert_int_equal(a.outcome, LE_UNKNOWN);
 	}
@@ -880,8 +890,8 @@ static void
 test_patroni_detail(void **state)
 {
 	LeOp		op = test_op(LE_OP_ACQUIRE);
-	LeHttpResponse r = response(409, JSON,
-								"{\"Errors\":[" ERR(1, EXISTS) "]}");
+	LeResponse r = response(409, JSON,
+							"{\"Errors\":[" ERR(1, EXISTS) "]}");
 
 	op.index = 0;
 	assert_string_equal(decode(&op, &r).detail,
@@ -973,8 +983,8 @@ joined_op(LeOpKind kind, LeOp *second)
 	second->election = "payroll";
 	second->index = 11;
 	joined[0] = second;
-	op.joined = joined;
-	op.njoined = 1;
+	op.wire.joined = joined;
+	op.wire.njoined = 1;
 	return op;
 }
 
@@ -998,10 +1008,10 @@ test_joined(void **state)
 	{
 		LeOp		second;
 		LeOp		op = joined_op(cases[i].kind, &second);
-		const char *at = encode(&test_place, &op).body.data;
+		const char *at = encode(&test_namespace, &op).http.body.data;
 		StringInfoData verbs;
 
-		assert_true(le_store_consul.joins(&op, &second));
+		assert_true(le_store_consul.batch.joins(&op, &second));
 		initStringInfo(&verbs);
 		while ((at = strstr(at, "\"Verb\":\"")) != NULL)
 		{
@@ -1029,19 +1039,19 @@ test_joined_room(void **state)
 
 		op.index = i % 2 == 0 ? 7 : 0;
 		add_test_news(&op);
-		left = le_store_consul.room;
-		op.joined = others;
-		left -= le_store_consul.takes(&op);
-		while (left >= le_store_consul.takes(&op))
+		left = le_store_consul.batch.capacity;
+		op.wire.joined = others;
+		left -= le_store_consul.batch.takes(&op);
+		while (left >= le_store_consul.batch.takes(&op))
 		{
 			LeOp	   *other = palloc(sizeof(LeOp));
 
 			*other = op;
-			other->njoined = 0;
-			others[op.njoined++] = other;
-			left -= le_store_consul.takes(&op);
+			other->wire.njoined = 0;
+			others[op.wire.njoined++] = other;
+			left -= le_store_consul.batch.takes(&op);
 		}
-		for (const char *at = encode(&test_place, &op).body.data;
+		for (const char *at = encode(&test_namespace, &op).http.body.data;
 			 (at = strstr(at, "\"Verb\"")) != NULL; at++)
 			steps++;
 		assert_in_range(steps, 61 - 3, 64);
@@ -1053,7 +1063,7 @@ joined_answer(LeOpKind kind, int status, const char *body)
 {
 	LeOp		second;
 	LeOp		op = joined_op(kind, &second);
-	LeHttpResponse r = response(status, JSON, body);
+	LeResponse r = response(status, JSON, body);
 
 	return decode(&op, &r);
 }
@@ -1065,28 +1075,28 @@ test_joined_refused(void **state)
 	LeAnswer	a = joined_answer(LE_OP_ACQUIRE, 409, "{\"Errors\":["
 								  ERR(3, BAD_INDEX) "]}");
 
-	assert_non_null(a.parts);
-	assert_true(a.parts[0].unjudged);
-	assert_int_equal(a.parts[0].outcome, LE_UNAVAILABLE);
-	assert_false(a.parts[1].unjudged);
-	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
-	assert_int_equal(a.parts[1].conflict, LE_CONFLICT_CHANGED);
+	assert_non_null(a.wire.parts);
+	assert_true(a.wire.parts[0].wire.unjudged);
+	assert_int_equal(a.wire.parts[0].outcome, LE_UNAVAILABLE);
+	assert_false(a.wire.parts[1].wire.unjudged);
+	assert_int_equal(a.wire.parts[1].outcome, LE_CONFLICT);
+	assert_int_equal(a.wire.parts[1].conflict, LE_CONFLICT_CHANGED);
 
 	a = joined_answer(LE_OP_ACQUIRE, 409, "{\"Errors\":["
 					  ERR(2, DENIED) "," ERR(4, IS_HELD) "]}");
-	assert_int_equal(a.parts[0].outcome, LE_REFUSED);
-	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
-	assert_int_equal(a.parts[1].conflict, LE_CONFLICT_HELD);
+	assert_int_equal(a.wire.parts[0].outcome, LE_REFUSED);
+	assert_int_equal(a.wire.parts[1].outcome, LE_CONFLICT);
+	assert_int_equal(a.wire.parts[1].conflict, LE_CONFLICT_HELD);
 
 	/* our node key, or the holder's: it concerns them all */
 	a = joined_answer(LE_OP_ACQUIRE, 409, "{\"Errors\":["
 					  ERR(0, NO_KEY) "," ERR(1, BAD_INDEX) "]}");
-	assert_int_equal(a.parts[0].outcome, LE_LOST);
-	assert_int_equal(a.parts[1].outcome, LE_LOST);
+	assert_int_equal(a.wire.parts[0].outcome, LE_LOST);
+	assert_int_equal(a.wire.parts[1].outcome, LE_LOST);
 	a = joined_answer(LE_OP_TAKE_OVER, 409, "{\"Errors\":["
 					  ERR(0, BAD_INDEX) "]}");
-	assert_int_equal(a.parts[0].outcome, LE_CONFLICT);
-	assert_int_equal(a.parts[1].outcome, LE_CONFLICT);
+	assert_int_equal(a.wire.parts[0].outcome, LE_CONFLICT);
+	assert_int_equal(a.wire.parts[1].outcome, LE_CONFLICT);
 }
 
 /* A list with missing results shows none. */
@@ -1099,21 +1109,21 @@ test_joined_applied(void **state)
 								  psprintf("{\"Results\":[%s,%s]}",
 										   first, second));
 
-	assert_int_equal(a.parts[0].outcome, LE_DONE);
-	assert_int_equal(a.parts[1].outcome, LE_DONE);
-	assert_true(a.parts[0].index == 9 && a.parts[1].index == 9);
+	assert_int_equal(a.wire.parts[0].outcome, LE_DONE);
+	assert_int_equal(a.wire.parts[1].outcome, LE_DONE);
+	assert_true(a.wire.parts[0].index == 9 && a.wire.parts[1].index == 9);
 	a = joined_answer(LE_OP_ACQUIRE, 200,
 					  psprintf("{\"Results\":[%s]}", first));
-	assert_null(a.parts);
+	assert_null(a.wire.parts);
 	assert_int_equal(a.outcome, LE_UNKNOWN);
 	a = joined_answer(LE_OP_ACQUIRE, 200,
 					  psprintf("{\"Results\":[%s,%s],\"Errors\":["
 							   ERR(3, EXISTS) "]}", first, second));
-	assert_null(a.parts);
+	assert_null(a.wire.parts);
 	assert_int_equal(a.outcome, LE_UNKNOWN);
 	/* a verdict on the whole request is one on each */
 	a = joined_answer(LE_OP_ACQUIRE, 500, "No cluster leader");
-	assert_null(a.parts);
+	assert_null(a.wire.parts);
 	assert_int_equal(a.outcome, LE_UNAVAILABLE);
 }
 
@@ -1123,22 +1133,22 @@ test_not_joined(void **state)
 {
 	LeOp		a = test_op(LE_OP_TAKE_OVER);
 	LeOp		b = a;
-	LeNodeKey	other = *a.target;
+	LeNodeKey	other = *a.takeover.target;
 
-	assert_true(le_store_consul.joins(&a, &b));
+	assert_true(le_store_consul.batch.joins(&a, &b));
 	b.kind = LE_OP_ACQUIRE;
-	assert_false(le_store_consul.joins(&a, &b));
+	assert_false(le_store_consul.batch.joins(&a, &b));
 	b = a;
 	other.index++;
-	b.target = &other;
-	assert_false(le_store_consul.joins(&a, &b));
+	b.takeover.target = &other;
+	assert_false(le_store_consul.batch.joins(&a, &b));
 	a = b = test_op(LE_OP_RELEASE);
 	b.session = FOREIGN;
-	assert_false(le_store_consul.joins(&a, &b));
+	assert_false(le_store_consul.batch.joins(&a, &b));
 	for (int kind = 0; kind < LE_NOPS; kind++)
 	{
 		a = test_op(kind);
-		assert_true((le_store_consul.takes(&a) > 0) ==
+		assert_true((le_store_consul.batch.takes(&a) > 0) ==
 					(kind == LE_OP_ACQUIRE || kind == LE_OP_TAKE_OVER ||
 					 kind == LE_OP_PUBLISH || kind == LE_OP_RELEASE));
 	}
@@ -1172,7 +1182,7 @@ static LeAnswer
 list(LeOpKind kind, const char *entries)
 {
 	LeOp		op = test_op(kind);
-	LeHttpResponse r = response(200, JSON, psprintf("[%s]", entries));
+	LeResponse r = response(200, JSON, psprintf("[%s]", entries));
 
 	add_header(&r, "X-Consul-Index", "50");
 	return decode(&op, &r);
@@ -1279,10 +1289,11 @@ test_token(void **state)
 			fail_msg("%s: " UINT64_FORMAT, value, a.keys[0].token);
 	}
 	op.token = 5;
-	assert_non_null(strstr(readable(encode(&test_place, &op).body.data),
+	assert_non_null(strstr(readable(encode(&test_namespace,
+										   &op).http.body.data),
 						   ",\"token\":5,\"released\":false}"));
 	op.kind = LE_OP_ACQUIRE;
-	assert_null(strstr(readable(encode(&test_place, &op).body.data),
+	assert_null(strstr(readable(encode(&test_namespace, &op).http.body.data),
 					   "token"));
 }
 
@@ -1369,7 +1380,7 @@ test_nothing_there(void **state)
 	for (int i = 0; i < lengthof(kinds); i++)
 	{
 		LeOp		op = test_op(kinds[i]);
-		LeHttpResponse r = response(404, "", "");
+		LeResponse r = response(404, "", "");
 		LeAnswer	a;
 
 		a = decode(&op, &r);
@@ -1391,7 +1402,7 @@ test_nothing_there(void **state)
 	for (int kind = 0; kind <= LE_OP_SESSION_NAME; kind++)
 	{
 		LeOp		op = test_op(kind);
-		LeHttpResponse r = response(404, TEXT, "");
+		LeResponse r = response(404, TEXT, "");
 
 		add_header(&r, "X-Consul-Index", "0");
 		if (le_op_writes(kind))
@@ -1486,7 +1497,7 @@ test_slices(void **state)
 		{
 			LeOp		op = test_op(kinds[le_consul_slice % 4]);
 			char	   *body = palloc(1000);
-			LeHttpResponse r;
+			LeResponse r;
 
 			pg_snprintf(body, 1000, broken[i], entries);
 			r = response(200, JSON, body);
@@ -1548,9 +1559,9 @@ test_watch_index(void **state)
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		LeOp		op = test_op(LE_OP_WATCH);
-		LeHttpResponse r = response(200, JSON, "[]");
+		LeResponse r = response(200, JSON, "[]");
 
-		op.watch_index = cases[i].waited;
+		op.watch.index = cases[i].waited;
 		add_header(&r, "X-Consul-Index",
 				   psprintf("%lld", (long long) cases[i].shown));
 		assert_int_equal(decode(&op, &r).index, cases[i].next);
@@ -2066,7 +2077,7 @@ static const Recorded recorded[] = {
 };
 
 static void
-load(const char *name, LeOp *op, LeHttpResponse *r)
+load(const char *name, LeOp *op, LeResponse *r)
 {
 	FILE	   *f = fopen(psprintf("%s/%s", corpus, name), "rb");
 	char	   *text = palloc(1 << 20);
@@ -2084,7 +2095,7 @@ static LeAnswer
 decode_file(const char *name)
 {
 	LeOp		op;
-	LeHttpResponse r;
+	LeResponse r;
 
 	load(name, &op, &r);
 	return decode(&op, &r);
@@ -2230,12 +2241,12 @@ test_truncated(void **state)
 	for (int i = 0; i < lengthof(recorded); i++)
 	{
 		LeOp		op;
-		LeHttpResponse r;
+		LeResponse r;
 		LeOutcome	expect;
 		size_t		full;
 
 		load(recorded[i].file, &op, &r);
-		if (r.status != 200 && r.status != 409)
+		if (r.http.status != 200 && r.http.status != 409)
 			continue;
 		expect = le_op_writes(op.kind) ? LE_UNKNOWN : LE_UNAVAILABLE;
 		if (says_filtered(&r))
@@ -2263,7 +2274,7 @@ test_damaged(void **state)
 	for (int i = 0; i < lengthof(recorded); i++)
 	{
 		LeOp		op;
-		LeHttpResponse r;
+		LeResponse r;
 
 		load(recorded[i].file, &op, &r);
 		for (size_t bit = 0; bit < r.body_len * 8; bit++)
@@ -2286,7 +2297,7 @@ static LeClaim claim;
 static LeClaim previous;
 
 static bool
-set_argument(LeOp *op, LePlace *place, const char *name,
+set_argument(LeOp *op, LeNamespace *ns, const char *name,
 			 char *value)
 {
 	if (strcmp(name, "session") == 0)
@@ -2298,34 +2309,34 @@ set_argument(LeOp *op, LePlace *place, const char *name,
 	else if (strcmp(name, "index") == 0)
 		op->index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "seq") == 0)
-		op->seq = strtoull(value, NULL, 10);
+		op->proof.seq = strtoull(value, NULL, 10);
 	else if (strcmp(name, "lease") == 0)
 		op->lease = strtoll(value, NULL, 10) * LE_SEC;
 	else if (strcmp(name, "watch") == 0)
-		op->watch_index = strtoull(value, NULL, 10);
+		op->watch.index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "wait") == 0)
-		op->wait_ms = atoi(value);
+		op->watch.wait_ms = atoi(value);
 	else if (strcmp(name, "target") == 0)
 		target.session = value;
 	else if (strcmp(name, "target_index") == 0)
 		target.index = strtoull(value, NULL, 10);
 	else if (strcmp(name, "target_held") == 0)
-		target.held = op->target_holds = strcmp(value, "1") == 0;
+		target.held = op->takeover.target_holds = strcmp(value, "1") == 0;
 	else if (strcmp(name, "job") == 0)
-		op->job = claim.job = value;
+		op->claim.job = claim.job = value;
 	else if (strcmp(name, "previous") == 0)
 	{
 		previous.index = strtoull(value, NULL, 10);
-		op->previous = previous.index == 0 ? NULL : &previous;
+		op->claim.previous = previous.index == 0 ? NULL : &previous;
 	}
 	else if (strcmp(name, "dc") == 0)
-		strlcpy(place->part, value, sizeof(place->part));
+		strlcpy(ns->part, value, sizeof(ns->part));
 	else if (strcmp(name, "held") == 0)
 	{
-		op->held = held;
-		op->nheld = 0;
+		op->proof.held = held;
+		op->proof.nheld = 0;
 		for (char *s = strtok(value, ","); s != NULL; s = strtok(NULL, ","))
-			held[op->nheld++] = s;
+			held[op->proof.nheld++] = s;
 	}
 	else
 		return false;
@@ -2353,8 +2364,8 @@ kind_by_name(const char *name, LeOpKind *kind)
 static int
 print_request(int argc, char **argv)
 {
-	LePlace		place = test_place;
-	LeHttpRequest request;
+	LeNamespace		ns = test_namespace;
+	LeRequest request;
 	LeOpKind	kind;
 	LeOp		op;
 
@@ -2362,10 +2373,10 @@ print_request(int argc, char **argv)
 		!kind_by_name(argv[0] + 5, &kind))
 		return 2;
 	op = test_op(kind);
-	target = *op.target;
-	op.target = &target;
-	claim = *op.claim;
-	op.claim = &claim;
+	target = *op.takeover.target;
+	op.takeover.target = &target;
+	claim = *op.claim.record;
+	op.claim.record = &claim;
 	for (int i = 1; i < argc; i++)
 	{
 		char	   *equal = strchr(argv[i], '=');
@@ -2373,12 +2384,12 @@ print_request(int argc, char **argv)
 		if (equal == NULL)
 			return 2;
 		*equal = '\0';
-		if (!set_argument(&op, &place, argv[i], equal + 1))
+		if (!set_argument(&op, &ns, argv[i], equal + 1))
 			return 2;
 	}
-	le_store_consul.encode(&place, &op, &request);
-	printf("%s\n%s\n%s", request.method, request.path.data,
-		   request.body.data);
+	le_store_consul.codec.encode(&ns, &op, &request);
+	printf("%s\n%s\n%s", request.http.method, request.http.path.data,
+		   request.http.body.data);
 	reset_memory();
 	return 0;
 }

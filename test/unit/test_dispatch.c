@@ -79,14 +79,14 @@ le_http_push(LeWorker *worker)
 }
 
 void
-le_http_send(LeWorker *worker, const LeHttpRequest *request, LeLane lane,
+le_http_send(LeWorker *worker, const LeRequest *request, LeLane lane,
 			 le_duration timeout, LeHttpDone done, void *arg)
 {
 	Sent	   *s = &sent[nsent++];
 
 	assert_true(nsent < MAX_SENT && timeout > 0);
 	strlcpy(s->base, request->base, sizeof(s->base));
-	strlcpy(s->path, request->path.data, sizeof(s->path));
+	strlcpy(s->path, request->http.path.data, sizeof(s->path));
 	strlcpy(s->secret, request->secret ? request->secret : "",
 			sizeof(s->secret));
 	strlcpy(s->secret_header, request->secret_header ?
@@ -104,14 +104,14 @@ le_http_send(LeWorker *worker, const LeHttpRequest *request, LeLane lane,
 static void
 answer_to(int number, le_duration after, int status)
 {
-	LeHttpResponse response = {.net = LE_NET_OK, .status = status};
+	LeResponse response = {.net = LE_NET_OK, .http.status = status};
 	char		body[] = "long";
 	Sent		s;
 
 	assert_true(number < nsent);
 	s = sent[number];
 
-	response.content_type = response.body = "";
+	response.http.content_type = response.body = "";
 	if (status == LONG)
 	{
 		response.body = body;
@@ -205,72 +205,75 @@ judge_by_end(const char *secret, int64 wall, LeFinding *finding)
 }
 
 static void
-encode(const LePlace *place, const LeOp *op, LeHttpRequest *request)
+encode(const LeNamespace *ns, const LeOp *op, LeRequest *request)
 {
-	request->method = "PUT";
+	request->http.method = "PUT";
 	request->without_secret = op->kind == LE_OP_AUTHENTICATE;
-	appendStringInfo(&request->path, "/%s/%d%s", le_op_name(op->kind),
-					 op->step.number, op->step.tag);
-	if (op->njoined > 0)
-		appendStringInfo(&request->path, "+%d", op->njoined);
+	appendStringInfo(&request->http.path, "/%s/%d%s", le_op_name(op->kind),
+					 op->wire.step.number, op->wire.step.tag);
+	if (op->wire.njoined > 0)
+		appendStringInfo(&request->http.path, "+%d", op->wire.njoined);
 }
 
 static void
-decode(const LePlace *place, const LeOp *op, const LeHttpResponse *response,
+decode(const LeNamespace *ns, const LeOp *op, const LeResponse *response,
 	   LeAnswer *a)
 {
-	if (response->status == LONG)
+	if (response->http.status == LONG)
 	{
 		assert_string_equal(response->body, "long");
-		assert_int_equal(op->from, a->index);
+		assert_int_equal(op->wire.from, a->index);
 		a->index++;
-		a->rest = a->index < 3 ? a->index : 0;
+		a->wire.rest = a->index < 3 ? a->index : 0;
 		return;
 	}
 	memset(a, 0, sizeof(*a));
-	a->anchors = response->status == OK_ANCHORS ||
-		response->status == GO_ON_ANCHORS;
-	if (response->status == GO_ON || response->status == GO_ON_ANCHORS)
+	a->wire.anchors = response->http.status == OK_ANCHORS ||
+		response->http.status == GO_ON_ANCHORS;
+	if (response->http.status == GO_ON ||
+		response->http.status == GO_ON_ANCHORS)
 	{
-		a->again = true;
-		a->next.number = op->step.number + 1;
-		strlcpy(a->next.tag, "-tag", sizeof(a->next.tag));
+		a->wire.again = true;
+		a->wire.next.number = op->wire.step.number + 1;
+		strlcpy(a->wire.next.tag, "-tag", sizeof(a->wire.next.tag));
 	}
-	else if (response->status == STALE || response->status == ELSEWHERE)
+	else if (response->http.status == STALE ||
+			 response->http.status == ELSEWHERE)
 	{
 		le_fail(a, LE_UNAVAILABLE, "no");
-		a->stale_secret = response->status == STALE;
-		a->next_server = response->status == ELSEWHERE;
+		a->wire.stale_secret = response->http.status == STALE;
+		a->wire.next_server = response->http.status == ELSEWHERE;
 	}
-	else if (response->status == BUSY)
+	else if (response->http.status == BUSY)
 	{
 		le_fail(a, LE_UNAVAILABLE, "busy");
-		a->busy = true;
+		a->wire.busy = true;
 	}
-	else if (response->status == STALE_REFUSED)
+	else if (response->http.status == STALE_REFUSED)
 	{
 		le_fail(a, LE_REFUSED, "refused");
-		a->stale_secret = true;
+		a->wire.stale_secret = true;
 	}
-	else if (response->status == REFUSED || response->status == STRANGER)
+	else if (response->http.status == REFUSED ||
+			 response->http.status == STRANGER)
 	{
 		le_fail(a, LE_REFUSED, le_op_name(op->kind));
-		a->cause = response->status == STRANGER ? LE_CAUSE_STRANGER :
+		a->cause = response->http.status == STRANGER ? LE_CAUSE_STRANGER :
 			LE_CAUSE_PERMISSION;
 	}
-	else if (response->status == NOT_TOGETHER)
+	else if (response->http.status == NOT_TOGETHER)
 	{
 		le_fail(a, LE_REFUSED, "no such resource");
-		a->apart = op->njoined > 0;
+		a->wire.apart = op->wire.njoined > 0;
 	}
-	else if (response->status == FIRST_REFUSED)
+	else if (response->http.status == FIRST_REFUSED)
 	{
-		a->parts = palloc0((1 + op->njoined) * sizeof(LeAnswer));
-		a->parts[0].outcome = LE_CONFLICT;
-		for (int i = 1; i <= op->njoined; i++)
+		a->wire.parts = palloc0((1 + op->wire.njoined) * sizeof(LeAnswer));
+		a->wire.parts[0].outcome = LE_CONFLICT;
+		for (int i = 1; i <= op->wire.njoined; i++)
 		{
-			a->parts[i].outcome = LE_UNAVAILABLE;
-			a->parts[i].unjudged = true;
+			a->wire.parts[i].outcome = LE_UNAVAILABLE;
+			a->wire.parts[i].wire.unjudged = true;
 		}
 	}
 	else if (op->kind == LE_OP_AUTHENTICATE)
@@ -298,19 +301,19 @@ joins(const LeOp *op, const LeOp *other)
 
 static LeStore test_store = {
 	.name = "test",
-	.room = 20,
-	.takes = takes,
-	.joins = joins,
+	.batch.capacity = 20,
+	.batch.takes = takes,
+	.batch.joins = joins,
 	.between_instances = true,
-	.ready_path = "/ready",
-	.servers = servers_of_store,
-	.secret_file = file_of_secret,
-	.secret_header = "Secret: ",
-	.authenticates = identity_of_node,
-	.fetched_header = "Fetched: ",
-	.judge_secret = judge_by_end,
-	.encode = encode,
-	.decode = decode,
+	.servers.ready_path = "/ready",
+	.servers.urls = servers_of_store,
+	.secret.file = file_of_secret,
+	.secret.header = "Secret: ",
+	.secret.authenticates = identity_of_node,
+	.secret.fetched_header = "Fetched: ",
+	.secret.judge = judge_by_end,
+	.codec.encode = encode,
+	.codec.decode = decode,
 };
 
 /* ---- stubs of the rest of the extension ---- */
@@ -1268,9 +1271,9 @@ campaign(int n)
 static void
 give_answer(int number, int status)
 {
-	LeHttpResponse response = {.net = LE_NET_OK, .status = status};
+	LeResponse response = {.net = LE_NET_OK, .http.status = status};
 
-	response.content_type = response.body = "";
+	response.http.content_type = response.body = "";
 	sent[number].done(w, sent[number].arg, &response);
 	le_dispatch_send(w);
 }
@@ -1452,7 +1455,7 @@ static void
 many_are_not_let_loose_at_once(void **state)
 {
 	test_store.key_leases = true;
-	test_store.room = LE_MAX_JOINED;
+	test_store.batch.capacity = LE_MAX_JOINED;
 	table.node.timing.lease = 16 * LE_SEC;
 	le_dispatch_start(w);
 	release(250);
@@ -1484,7 +1487,7 @@ many_are_not_let_loose_at_once(void **state)
 	assert_int_equal(w->lanes->together, LE_LEAST_TOGETHER);
 	assert_int_equal(w->lanes->each[LE_LANE_RELEASE].carrying, 0);
 	test_store.key_leases = false;
-	test_store.room = 20;
+	test_store.batch.capacity = 20;
 }
 
 /* While one carries several, others of its kind wait, but no other kind. */
@@ -1494,7 +1497,7 @@ another_kind_is_not_held_up(void **state)
 	int			lane = LE_LANE_RELEASE;
 
 	test_store.key_leases = true;
-	test_store.room = LE_MAX_JOINED;
+	test_store.batch.capacity = LE_MAX_JOINED;
 	le_dispatch_start(w);
 	release(400);
 	assert_int_equal(nsent, 1);
@@ -1512,7 +1515,7 @@ another_kind_is_not_held_up(void **state)
 	assert_int_equal(answers, 102);
 	assert_int_equal(nsent, 4);
 	test_store.key_leases = false;
-	test_store.room = 20;
+	test_store.batch.capacity = 20;
 }
 
 /* A dry run, which the store is to refuse, must not join real operations. */
@@ -1534,7 +1537,7 @@ static void
 perform(const LeOp *op, LeAnswer *a)
 {
 	memset(a, 0, sizeof(*a));
-	a->index = op->next_token(op->tokens);
+	a->index = op->local.next_token(op->local.tokens);
 }
 
 /* A token that becomes visible is flushed. */
@@ -1551,7 +1554,7 @@ static void
 the_local_store_takes_turns(void **state)
 {
 	test_store.between_instances = false;
-	test_store.perform = perform;
+	test_store.codec.perform = perform;
 	le_dispatch_start(w);
 	inserted = flushed = nflushes = 0;
 	for (int i = 0; i < LE_LOCAL_AT_ONCE + 6; i++)
@@ -1566,7 +1569,7 @@ the_local_store_takes_turns(void **state)
 	pass(0);
 	assert_int_equal(nflushes, 2);
 	test_store.between_instances = true;
-	test_store.perform = NULL;
+	test_store.codec.perform = NULL;
 }
 
 /* One is refused: the others go again, at once, and in the end alone. */

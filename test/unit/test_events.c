@@ -93,9 +93,9 @@ pg_encoding_mbcliplen(int encoding, const char *s, int len, int limit)
 /* ---- tools ---- */
 
 static void
-make_ring(int nplaces)
+make_ring(int nentries)
 {
-	le_max_events = nplaces;
+	le_max_events = nentries;
 	free(memory);
 	memory = malloc(le_events_size());
 	memset(memory, 0xa5, le_events_size());
@@ -121,9 +121,9 @@ newest(void)
 }
 
 static bool
-copy_event(uint64 place, LeEvent *copy)
+copy_event(uint64 entry, LeEvent *copy)
 {
-	return le_copy_event(LE_RING_TERMS, place, copy);
+	return le_copy_event(LE_RING_TERMS, entry, copy);
 }
 
 /* Each part of such an event tells its token. */
@@ -158,7 +158,7 @@ token_of(uint64 number)
 
 	if (!copy_event(number, &r))
 		return 0;
-	/* when two draw at once the second may get the first place */
+	/* when two draw at once the second may get the first entry */
 	assert_in_range(r.number, 1,
 					pg_atomic_read_u64(&begun));
 	assert_true(is_whole(&r));
@@ -337,7 +337,7 @@ test_wrap(void **state)
 
 /*
  * A writer stops before each of its steps in turn, and others write "many"
- * events meanwhile.  All of theirs are there at once, except in its own place;
+ * events meanwhile.  All of theirs are there at once, except in its own entry;
  * afterwards its own is there, unless the ring has passed it.
  */
 static int	many;
@@ -387,10 +387,10 @@ test_stopped_writer(void **state)
 			assert_in_range(all, Min(many + 2, 4) - 1, 4);
 			if (many < 3)
 				assert_int_equal(own, 1);
-			/* passed before it was in its place, it must stay out */
+			/* passed before it was in its entry, it must stay out */
 			if (many >= 4 && step < 4)
 				assert_int_equal(all, 4);
-			/* the next time round the place is in use again */
+			/* the next time round the entry is in use again */
 			for (int i = 0; i < 4; i++)
 				write_event(300 + i);
 			for (int i = 0; i < 4; i++)
@@ -428,7 +428,7 @@ test_stopped_reader(void **state)
 	}
 }
 
-/* A writer that stops for good takes one place and no more. */
+/* A writer that stops for good takes one entry and no more. */
 static jmp_buf never;
 
 static void
@@ -444,7 +444,7 @@ test_writer_gone(void **state)
 
 	make_ring(4);
 	interruption = stay_away;
-	steps_left = 4;				/* place, number, version, swap; the end */
+	steps_left = 4;				/* entry, number, version, swap; the end */
 	if (setjmp(never) == 0)
 		write_event(50);
 	steps_left = -1;

@@ -318,10 +318,10 @@ test_joined(void **state)
 	const LeOp *joined[] = {&second};
 	LeOp		op = op_on(LE_OP_PUBLISH, "a");
 	LeAnswer	parts[2] = {{.index = 70}, {.index = 80}};
-	LeAnswer	answer = {.index = 70, .parts = parts};
+	LeAnswer	answer = {.index = 70, .wire.parts = parts};
 
-	op.joined = joined;
-	op.njoined = 1;
+	op.wire.joined = joined;
+	op.wire.njoined = 1;
 	le_gossip_attach(w->gossip, &op);
 	applied(&op);
 	assert_int_equal(shown.nitems, 2);
@@ -350,8 +350,8 @@ test_too_many(void **state)
 	for (int i = 0; i < 2; i++)
 	{
 		many[i] = op_on(LE_OP_ACQUIRE, i == 0 ? "a" : "b");
-		many[i].joined = joined;
-		many[i].njoined = 4;
+		many[i].wire.joined = joined;
+		many[i].wire.njoined = 4;
 		le_gossip_attach(w->gossip, &many[i]);
 		assert_int_equal(many[i].news->nitems, 0);
 	}

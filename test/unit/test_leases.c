@@ -136,9 +136,9 @@ begin_term(LeSlot *slot, LeOwner owner, uint64 token, le_time deadline)
 {
 	le_begin_change(slot);
 	slot->election.state = LE_HELD;
-	pg_atomic_write_u64(&slot->owner, owner);
-	pg_atomic_write_u64(&slot->token, token);
-	pg_atomic_write_u64(&slot->deadline, deadline);
+	pg_atomic_write_u64(&slot->term.owner, owner);
+	pg_atomic_write_u64(&slot->term.token, token);
+	pg_atomic_write_u64(&slot->term.deadline, deadline);
 	le_end_change(slot);
 }
 
@@ -147,9 +147,9 @@ end_term(LeSlot *slot)
 {
 	le_begin_change(slot);
 	slot->election.state = LE_IDLE;
-	pg_atomic_write_u64(&slot->deadline, 0);
-	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
-	pg_atomic_write_u64(&slot->token, 0);
+	pg_atomic_write_u64(&slot->term.deadline, 0);
+	pg_atomic_write_u64(&slot->term.owner, LE_OWNER_NONE);
+	pg_atomic_write_u64(&slot->term.token, 0);
 	le_end_change(slot);
 }
 
@@ -271,7 +271,7 @@ test_reuse(void **state)
 	/* an answer that is still to come for b must not be taken for c's */
 	b->hold_off_until = 0;
 	b->election.request = 7;
-	pg_atomic_write_u64(&b->given_up, 6);
+	pg_atomic_write_u64(&b->term.given_up, 6);
 	assert_false(has_term("b"));
 	c = find_or_add("c");
 	assert_ptr_equal(c, b);
@@ -346,8 +346,8 @@ static void
 die_in_change(void)
 {
 	le_begin_change(le_slot(0));
-	pg_atomic_write_u64(&le_slot(0)->deadline, 200);
-	pg_atomic_write_u64(&le_slot(0)->owner, 8);
+	pg_atomic_write_u64(&le_slot(0)->term.deadline, 200);
+	pg_atomic_write_u64(&le_slot(0)->term.owner, 8);
 }
 
 static void
@@ -600,16 +600,16 @@ test_errors(void **state)
 		wall++;
 		le_note_error(slot, cases[i].failed, cases[i].outcome,
 					  LE_CAUSE_PERMISSION, NULL);
-		assert_string_equal(slot->last_error,
+		assert_string_equal(slot->error.text,
 							le_outcome_name(cases[i].outcome));
-		assert_int_equal(slot->last_error_at, wall);
-		assert_int_equal(slot->refused, cases[i].outcome == LE_REFUSED);
+		assert_int_equal(slot->error.at, wall);
+		assert_int_equal(slot->error.refused, cases[i].outcome == LE_REFUSED);
 		le_note_error(slot, cases[i].went_well, LE_CONFLICT,
 					  LE_CAUSE_OTHER, "who cares");
-		assert_int_equal(slot->last_error_at, cases[i].over ? 0 : wall);
-		assert_int_equal(slot->last_error[0] == '\0', cases[i].over);
-		assert_int_equal(slot->refused, !cases[i].over);
-		assert_int_equal(slot->refused_cause, cases[i].over ?
+		assert_int_equal(slot->error.at, cases[i].over ? 0 : wall);
+		assert_int_equal(slot->error.text[0] == '\0', cases[i].over);
+		assert_int_equal(slot->error.refused, !cases[i].over);
+		assert_int_equal(slot->error.cause, cases[i].over ?
 						 LE_CAUSE_OTHER : LE_CAUSE_PERMISSION);
 	}
 }

@@ -26,10 +26,10 @@ perform(LeOpKind kind, uint64 index, LeLocalKey *key)
 	LeAnswer	answer;
 
 	op.index = index;
-	op.local = key;
-	op.next_token = next_token;
+	op.local.key = key;
+	op.local.next_token = next_token;
 	memset(&answer, 0xff, sizeof(answer));
-	le_store_local.perform(&op, &answer);
+	le_store_local.codec.perform(&op, &answer);
 	return answer;
 }
 
@@ -52,9 +52,9 @@ test_session(void **state)
 	assert_int_equal(a.outcome, LE_DONE);
 	assert_int_equal(a.index, 1);
 	before = a.index;
-	for (op.seq = 1; op.seq < 4; op.seq++)
+	for (op.proof.seq = 1; op.proof.seq < 4; op.proof.seq++)
 	{
-		le_store_local.perform(&op, &a);
+		le_store_local.codec.perform(&op, &a);
 		assert_int_equal(a.outcome, LE_DONE);
 		assert_true(a.index > before);
 		assert_int_equal(a.nlost, 0);
@@ -77,7 +77,7 @@ test_short_incarnation(void **state)
 	LeAnswer	a;
 
 	op.incarnation = "abc";
-	le_store_local.perform(&op, &a);
+	le_store_local.codec.perform(&op, &a);
 	assert_string_equal(a.session, "abc00000-0000-0000-0000-000000000000");
 }
 
@@ -216,11 +216,11 @@ perform_claim(LeOpKind kind, uint64 index, LeLocalKey *key,
 	LeAnswer	answer;
 
 	op.index = index;
-	op.local = key;
-	op.log = &claim_log;
-	op.previous = previous;
+	op.local.key = key;
+	op.local.log = &claim_log;
+	op.claim.previous = previous;
 	memset(&answer, 0xff, sizeof(answer));
-	le_store_local.perform(&op, &answer);
+	le_store_local.codec.perform(&op, &answer);
 	return answer;
 }
 
@@ -304,26 +304,27 @@ test_standby(void **state)
 static void
 check_complete(const LeStore *store)
 {
-	assert_true(store->most_lease == LE_MAX_LEASE);
+	assert_true(store->lease.most == LE_MAX_LEASE);
 	assert_non_null(store->between_instances && !store->has_sessions ?
-					(void *) store->performs : (void *) store);
+					(void *) store->codec.performs : (void *) store);
 	if (!store->between_instances)
 	{
-		assert_non_null(store->perform);
-		assert_int_equal(store->watching, LE_WATCH_NOTHING);
+		assert_non_null(store->codec.perform);
+		assert_int_equal(store->watch.kind, LE_WATCH_NOTHING);
 		return;
 	}
-	assert_non_null(store->encode);
-	assert_non_null(store->decode);
-	assert_non_null(store->url_setting);
-	assert_non_null(store->place_verb);
+	assert_non_null(store->codec.encode);
+	assert_non_null(store->codec.decode);
+	assert_non_null(store->servers.setting);
+	assert_non_null(store->people.namespace_verb);
 	assert_true(store->has_sessions != store->key_leases);
-	assert_true(strstr(store->servers(), "://") != NULL);
-	assert_true(!store->key_leases || store->max_renewals > 0);
-	assert_true(store->hiccup == 0 || store->hiccup_cause != NULL);
-	assert_true(store->watching != LE_WATCH_EACH ||
-				(store->max_parked > 0 &&
-				 (store->poll_ms != NULL) != (store->park_ms > 0)));
+	assert_true(strstr(store->servers.urls(), "://") != NULL);
+	assert_true(!store->key_leases || store->batch.max_renewals > 0);
+	assert_true(store->lease.hiccup == 0 || store->lease.hiccup_cause != NULL);
+	assert_true(store->watch.kind != LE_WATCH_EACH ||
+				(store->watch.max_parked > 0 &&
+				 (store->watch.poll_ms != NULL) !=
+				 (store->watch.park_ms > 0)));
 }
 
 /* Its findings are few, and each has its words. */
@@ -335,8 +336,8 @@ check_findings(const LeStore *store)
 	int			n = 0;
 
 	le_store_limits(store, &timing);
-	if (store->explain != NULL)
-		n = store->explain(&timing, 2, findings);
+	if (store->people.explain != NULL)
+		n = store->people.explain(&timing, 2, findings);
 	assert_in_range(n, 0, LE_MAX_FINDINGS);
 	for (int i = 0; i < n; i++)
 		assert_true(findings[i].topic[0] != '\0' &&
@@ -346,9 +347,9 @@ check_findings(const LeStore *store)
 static void
 check_settings(const LeStore *store)
 {
-	for (int i = 0; i < store->nsettings; i++)
+	for (int i = 0; i < store->settings.n; i++)
 	{
-		const LeSetting *s = &store->settings[i];
+		const LeSetting *s = &store->settings.list[i];
 
 		assert_int_equal(strncmp(s->name, "leader_election.", 16), 0);
 		assert_non_null(s->brief);
@@ -380,8 +381,9 @@ test_registry(void **state)
 static void
 test_headers(void **state)
 {
-	LeHttpResponse r = {.headers = "HTTP/1.1 200 OK\r\nA: 1\r\nAB:\t two  \r\n"
-	"a: 3\r\nEmpty:\r\nLast: x"};
+	LeResponse r = {.http.headers =
+		"HTTP/1.1 200 OK\r\nA: 1\r\nAB:\t two  \r\n"
+		"a: 3\r\nEmpty:\r\nLast: x"};
 	char		value[8];
 
 	assert_true(le_header(&r, "ab", value, sizeof(value)));
@@ -394,7 +396,7 @@ test_headers(void **state)
 	assert_string_equal(value, "x");
 	assert_false(le_header(&r, "HTTP/1.1", value, sizeof(value)));
 	assert_false(le_header(&r, "AB", value, 3));	/* does not fit */
-	r.headers = NULL;
+	r.http.headers = NULL;
 	assert_false(le_header(&r, "A", value, sizeof(value)));
 }
 
@@ -517,12 +519,12 @@ test_pages(void **state)
 
 	has_record = true;
 	nrecords = 2 * LE_CLAIMS_PAGE + 1;
-	op.log = &claim_log;
+	op.local.log = &claim_log;
 	do
 	{
 		LeAnswer	a = {0};
 
-		le_store_local.perform(&op, &a);
+		le_store_local.codec.perform(&op, &a);
 		assert_int_equal(a.outcome, LE_DONE);
 		assert_true(a.nclaims <= LE_CLAIMS_PAGE);
 		rows += a.nclaims;

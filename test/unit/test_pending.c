@@ -94,7 +94,7 @@ le_configured_store(void)
 }
 
 const char *
-le_store_place(LeWorker *worker)
+le_store_address(LeWorker *worker)
 {
 	return "local";
 }
@@ -267,12 +267,12 @@ ask_again(int proc, LeOwner owner)
 static void
 begin_term(LeOwner owner)
 {
-	slot->candidate = owner;
+	slot->candidate.owner = owner;
 	slot->election.token = TOKEN;
 	le_begin_grants(slot);
-	pg_atomic_write_u64(&slot->token, TOKEN);
-	pg_atomic_write_u64(&slot->owner, owner);
-	pg_atomic_write_u64(&slot->deadline, now + LE_SEC);
+	pg_atomic_write_u64(&slot->term.token, TOKEN);
+	pg_atomic_write_u64(&slot->term.owner, owner);
+	pg_atomic_write_u64(&slot->term.deadline, now + LE_SEC);
 }
 
 /* The core has granted it to the callers for this owner. */
@@ -288,7 +288,7 @@ grant(LeOwner owner)
 static bool
 is_given_up(void)
 {
-	return pg_atomic_read_u64(&slot->given_up) == TOKEN;
+	return pg_atomic_read_u64(&slot->term.given_up) == TOKEN;
 }
 
 static void
@@ -426,7 +426,7 @@ what_was_sent_before_is_not_known(void **state)
 
 	ask(0, 5);
 	ask_again(1, 5);
-	slot->candidate = 5;
+	slot->candidate.owner = 5;
 	assert_false(le_pass_verdict(w, slot, &act, 1));
 	assert_int_equal(replies[0].kind, LE_REPLY_FALSE);
 	assert_int_equal(replies[1].kind, LE_REPLY_ERROR);
@@ -462,7 +462,7 @@ give_up_acquire(int failures, bool unsent)
 {
 	slot->election.state = LE_ACQUIRING;
 	slot->election.failures = failures;
-	slot->candidate = LE_OWNER_NODE;
+	slot->candidate.owner = LE_OWNER_NODE;
 	waits = unsent;
 	ask(0, LE_OWNER_NODE);
 	now += 3 * le_request_timeout * LE_MSEC;
@@ -530,7 +530,7 @@ a_hint_follows_from_the_cause(void **state)
 		assert_false(le_pass_verdict(w, slot, &act, 1));
 		assert_string_equal(replies[0].detail, "no");
 		assert_int_equal(replies[0].hint[0] != '\0', hinted[i]);
-		slot->last_error[0] = '\0';
+		slot->error.text[0] = '\0';
 	}
 	store = &le_store_local;
 }

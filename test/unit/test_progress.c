@@ -53,7 +53,7 @@ le_slot(int number)
 LeOwner
 le_owner_of(const LeSlot *slot)
 {
-	return pg_atomic_read_u64(&((LeSlot *) slot)->owner);
+	return pg_atomic_read_u64(&((LeSlot *) slot)->term.owner);
 }
 
 /* ---- a term ---- */
@@ -69,8 +69,8 @@ start(void **state)
 	memset(slots, 0, sizeof(slots));
 	for (int i = 0; i < NSLOTS; i++)
 	{
-		pg_atomic_init_u64(&slots[i].owner, LE_OWNER_NODE);
-		pg_atomic_init_u64(&slots[i].token, 7);
+		pg_atomic_init_u64(&slots[i].term.owner, LE_OWNER_NODE);
+		pg_atomic_init_u64(&slots[i].term.token, 7);
 	}
 	le_progress_within = 10;
 	le_progress_begin(1, BEGIN);
@@ -133,7 +133,7 @@ nothing_is_due_without_a_term_that_stays(void **state)
 	slots[1].election.drain_until = BEGIN + LE_SEC;
 	assert_int_equal(le_progress_due(1), 0);
 	slots[1].election.drain_until = 0;
-	pg_atomic_write_u64(&slots[1].token, 0);
+	pg_atomic_write_u64(&slots[1].term.token, 0);
 	assert_int_equal(le_progress_due(1), 0);
 }
 
@@ -141,12 +141,12 @@ static void
 setting_is_for_terms_of_the_node(void **state)
 {
 	(void) state;
-	pg_atomic_write_u64(&slots[1].owner, 5);	/* a session's */
+	pg_atomic_write_u64(&slots[1].term.owner, 5);	/* a session's */
 	assert_int_equal(le_progress_limit(1), 0);
 	le_progress_of(1)->candidate_within = 3 * LE_SEC;
 	le_progress_begin(1, BEGIN);
 	assert_int_equal(le_progress_limit(1), 3 * LE_SEC);
-	pg_atomic_write_u64(&slots[1].owner, LE_OWNER_NODE);
+	pg_atomic_write_u64(&slots[1].term.owner, LE_OWNER_NODE);
 	assert_int_equal(le_progress_limit(1), 3 * LE_SEC);
 	le_progress_of(1)->within = LE_WITHIN_ANY;
 	assert_int_equal(le_progress_limit(1), 0);
@@ -224,7 +224,7 @@ hold_off_begins_anew_after_an_hour(void **state)
 }
 
 static void
-place_is_anothers(void **state)
+entry_is_anothers(void **state)
 {
 	LeProgress *p = le_progress_of(1);
 
@@ -249,14 +249,14 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(term_begins_with_progress),
-		TEST(only_what_is_newer_counts),
-		TEST(limit_that_changes_begins_anew),
-		TEST(nothing_is_due_without_a_term_that_stays),
-		TEST(setting_is_for_terms_of_the_node),
-		TEST(strictest_counts),
-		TEST(hold_off_doubles_until_there_is_progress),
-		TEST(hold_off_begins_anew_after_an_hour),
-		TEST(place_is_anothers),
+			TEST(only_what_is_newer_counts),
+			TEST(limit_that_changes_begins_anew),
+			TEST(nothing_is_due_without_a_term_that_stays),
+			TEST(setting_is_for_terms_of_the_node),
+			TEST(strictest_counts),
+			TEST(hold_off_doubles_until_there_is_progress),
+			TEST(hold_off_begins_anew_after_an_hour),
+			TEST(entry_is_anothers),
 	};
 
 	return cmocka_run_group_tests_name("progress", tests, NULL, NULL);

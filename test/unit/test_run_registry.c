@@ -23,7 +23,7 @@
 #include "shmem/requests.h"
 #include "shmem/run_registry.h"
 
-int			my_place;			/* read by test_run_registry.h */
+int			my_proc;			/* read by test_run_registry.h */
 
 /* ---- stubs of the server ---- */
 
@@ -43,10 +43,10 @@ mul_size(Size a, Size b)
 LeOwner
 le_my_owner(bool xact)
 {
-	if (owners[my_place] == 0)
-		owners[my_place] =
+	if (owners[my_proc] == 0)
+		owners[my_proc] =
 			pg_atomic_add_fetch_u64(&le_table->last_owner, 1);
-	return owners[my_place];
+	return owners[my_proc];
 }
 
 bool
@@ -59,7 +59,7 @@ le_owner_lives(LeOwner owner, int proc)
 
 typedef struct Claimed
 {
-	int			place;
+	int			entry;
 	uint64		number;
 	char		id[LE_CLAIM_ID_LEN + 1];
 } Claimed;
@@ -76,8 +76,8 @@ begin(int backend)
 {
 	Claimed		c;
 
-	my_place = backend;
-	c.place = le_run_registry_begin(&c.number);
+	my_proc = backend;
+	c.entry = le_run_registry_begin(&c.number);
 	name(&c);
 	return c;
 }
@@ -87,8 +87,8 @@ by_hand(int backend)
 {
 	Claimed		c;
 
-	my_place = backend;
-	c.place = -1;
+	my_proc = backend;
+	c.entry = -1;
 	c.number = le_my_owner(false);
 	name(&c);
 	return c;
@@ -127,14 +127,14 @@ test_a_run(void **state)
 	assert_int_equal(strlen(one.id), LE_CLAIM_ID_LEN);
 	assert_string_not_equal(one.id, other.id);
 	assert_false(le_run_retire(one.id, ""));
-	my_place = 1;
-	le_run_registry_end(one.place, one.number);
+	my_proc = 1;
+	le_run_registry_end(one.entry, one.number);
 	assert_true(le_run_retire(one.id, ""));
 	assert_false(le_run_retire(other.id, ""));
-	/* the next owner of the place is another session */
-	assert_int_equal(begin(1).place, one.place);
+	/* the next owner of the entry is another session */
+	assert_int_equal(begin(1).entry, one.entry);
 	assert_true(le_run_retire(one.id, ""));
-	assert_false(le_run_registry_resume(one.place, one.number));
+	assert_false(le_run_registry_resume(one.entry, one.number));
 }
 
 static void
@@ -142,15 +142,15 @@ test_by_hand(void **state)
 {
 	Claimed		one = by_hand(0);
 
-	le_run_registry_end(one.place, one.number);
-	le_run_registry_park(one.place, one.number);
+	le_run_registry_end(one.entry, one.number);
+	le_run_registry_park(one.entry, one.number);
 	assert_false(le_run_retire(one.id, ""));
-	assert_true(le_run_registry_resume(one.place, one.number));
+	assert_true(le_run_registry_resume(one.entry, one.number));
 	owners[0] = 0;
 	assert_true(le_run_retire(one.id, ""));
 }
 
-/* It exits, and the next backend in its seat has not used its places yet. */
+/* It exits, and the next backend in its seat has not used its entries yet. */
 static void
 test_exit(void **state)
 {
@@ -158,7 +158,7 @@ test_exit(void **state)
 
 	owners[1] = 0;
 	assert_true(le_run_retire(run.id, ""));
-	my_place = 1;
+	my_proc = 1;
 	(void) le_my_owner(false);
 	assert_true(le_run_retire(run.id, ""));
 	(void) begin(1);
@@ -171,16 +171,16 @@ test_parked(void **state)
 {
 	Claimed		one = begin(1);
 
-	le_run_registry_park(one.place, one.number);
-	assert_true(le_run_registry_resume(one.place, one.number));
-	assert_true(le_run_registry_resume(one.place, one.number));
+	le_run_registry_park(one.entry, one.number);
+	assert_true(le_run_registry_resume(one.entry, one.number));
+	assert_true(le_run_registry_resume(one.entry, one.number));
 	assert_false(le_run_retire(one.id, ""));
-	le_run_registry_park(one.place, one.number);
+	le_run_registry_park(one.entry, one.number);
 	assert_true(le_run_retire(one.id, ""));
-	assert_false(le_run_registry_resume(one.place, one.number));
+	assert_false(le_run_registry_resume(one.entry, one.number));
 	assert_true(le_run_retire(one.id, ""));
-	le_run_registry_park(one.place, one.number);
-	assert_false(le_run_registry_resume(one.place, one.number));
+	le_run_registry_park(one.entry, one.number);
+	assert_false(le_run_registry_resume(one.entry, one.number));
 }
 
 /* A session that asks for its own claim again does not end it. */
@@ -190,40 +190,40 @@ test_asks_for_its_own(void **state)
 	Claimed		other = begin(2);
 	Claimed		one = begin(1);
 
-	le_run_registry_park(one.place, one.number);
+	le_run_registry_park(one.entry, one.number);
 	assert_false(le_run_retire(one.id, one.id));
-	assert_true(le_run_registry_resume(one.place, one.number));
-	le_run_registry_park(one.place, one.number);
+	assert_true(le_run_registry_resume(one.entry, one.number));
+	le_run_registry_park(one.entry, one.number);
 	assert_true(le_run_retire(one.id, other.id));
-	assert_false(le_run_registry_resume(one.place, one.number));
+	assert_false(le_run_registry_resume(one.entry, one.number));
 }
 
 static void
-test_places(void **state)
+test_entries(void **state)
 {
-	Claimed		c[LE_RUN_PLACES + 2];
+	Claimed		c[LE_RUN_ENTRIES + 2];
 
 	/* the oldest parked one makes room */
-	for (int i = 0; i < LE_RUN_PLACES; i++)
+	for (int i = 0; i < LE_RUN_ENTRIES; i++)
 	{
 		c[i] = begin(1);
 		if (i == 3 || i == 5)
-			le_run_registry_park(c[i].place, c[i].number);
+			le_run_registry_park(c[i].entry, c[i].number);
 	}
-	c[LE_RUN_PLACES] = begin(1);
-	assert_int_equal(c[LE_RUN_PLACES].place, c[3].place);
-	le_run_registry_end(c[3].place, c[3].number);	/* no longer the
+	c[LE_RUN_ENTRIES] = begin(1);
+	assert_int_equal(c[LE_RUN_ENTRIES].entry, c[3].entry);
+	le_run_registry_end(c[3].entry, c[3].number);	/* no longer the
 													 * session's */
-	assert_false(le_run_retire(c[LE_RUN_PLACES].id, ""));
+	assert_false(le_run_retire(c[LE_RUN_ENTRIES].id, ""));
 	assert_true(le_run_retire(c[3].id, ""));
-	assert_true(le_run_registry_resume(c[5].place, c[5].number));
+	assert_true(le_run_registry_resume(c[5].entry, c[5].number));
 
 	/* none does: as long as the session lives, it may act */
-	c[LE_RUN_PLACES + 1] = begin(1);
-	assert_int_equal(c[LE_RUN_PLACES + 1].place, -1);
-	le_run_registry_end(-1, c[LE_RUN_PLACES + 1].number);
-	assert_false(le_run_retire(c[LE_RUN_PLACES + 1].id, ""));
-	for (int i = 0; i < LE_RUN_PLACES + 1; i++)
+	c[LE_RUN_ENTRIES + 1] = begin(1);
+	assert_int_equal(c[LE_RUN_ENTRIES + 1].entry, -1);
+	le_run_registry_end(-1, c[LE_RUN_ENTRIES + 1].number);
+	assert_false(le_run_retire(c[LE_RUN_ENTRIES + 1].id, ""));
+	for (int i = 0; i < LE_RUN_ENTRIES + 1; i++)
 		if (i != 3)
 			assert_false(le_run_retire(c[i].id, ""));
 }
@@ -257,12 +257,12 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		runs_test(test_a_run),
-		runs_test(test_by_hand),
-		runs_test(test_exit),
-		runs_test(test_parked),
-		runs_test(test_asks_for_its_own),
-		runs_test(test_places),
-		runs_test(test_others),
+			runs_test(test_by_hand),
+			runs_test(test_exit),
+			runs_test(test_parked),
+			runs_test(test_asks_for_its_own),
+			runs_test(test_entries),
+			runs_test(test_others),
 	};
 
 	return cmocka_run_group_tests_name("runs", tests, NULL, NULL);

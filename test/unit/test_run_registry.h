@@ -13,7 +13,7 @@
 #include "compat.h"
 #include "storage/proc.h"
 
-extern int	my_place;
+extern int	my_proc;
 
 #undef LE_MY_PROC
-#define LE_MY_PROC	my_place
+#define LE_MY_PROC	my_proc

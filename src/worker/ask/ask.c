@@ -408,7 +408,7 @@ ask_reset_token(LeWorker *w, LePending *p)
 		slot->campaign_after = 0;
 		le_begin_note(slot);
 		slot->refused_token = 0;
-		slot->last_error[0] = '\0';
+		slot->error.text[0] = '\0';
 		le_end_note(slot);
 	}
 	ereport(LOG,

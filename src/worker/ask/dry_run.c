@@ -66,7 +66,7 @@ send_check(LeWorker *w, const LePending *p, LeOpKind kind)
 	/* Once only: kept connections say nothing about the files of TLS. */
 	flight->fresh = p->ask.check == LE_CHECK_PREFIX;
 	if (kind == LE_OP_COMPLETE)
-		flight->op.claim = flight->op.previous = &no_claim;
+		flight->op.claim.record = flight->op.claim.previous = &no_claim;
 	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }
 
@@ -174,7 +174,7 @@ le_ask_check(LeWorker *w, LePending *p)
 	else if (p->ask.check == LE_CHECK_SESSION || !store->between_instances)
 		le_reply(p, LE_REPLY_TRUE);
 	else if (p->ask.check == LE_CHECK_PREFIX)
-		send_check(w, p, store->place_check);
+		send_check(w, p, store->people.namespace_check);
 	else if (p->ask.check == LE_CHECK_READ)
 		send_check(w, p, LE_OP_READ);
 	else if (p->ask.check == LE_CHECK_WRITE)

@@ -52,7 +52,7 @@ typedef struct Key
 typedef struct Entry
 {
 	Key			key;			/* hash key, first */
-	dlist_node	place;			/* in the order of ... */
+	dlist_node	in_order;		/* in the order of ... */
 	uint64		number;
 	LeClaim		claim;			/* its strings are here: */
 	char		id[LE_CLAIM_ID_LEN + 1];
@@ -107,7 +107,7 @@ remember_claim(LeClaims *claims, const LeClaim *claim)
 	if (!found)
 	{
 		entry->number = ++claims->last_number;
-		dlist_push_tail(&claims->order, &entry->place);
+		dlist_push_tail(&claims->order, &entry->in_order);
 	}
 	strlcpy(entry->id, claim->id, sizeof(entry->id));
 	strlcpy(entry->node, claim->node, sizeof(entry->node));
@@ -140,13 +140,14 @@ first_after(LeClaims *claims, uint64 number)
 
 	if (number != 0 && claims->shown != NULL &&
 		claims->shown->number == number)
-		return !dlist_has_next(&claims->order, &claims->shown->place) ? NULL :
-			dlist_container(Entry, place,
+		return !dlist_has_next(&claims->order, &claims->shown->in_order) ?
+			NULL :
+			dlist_container(Entry, in_order,
 							dlist_next_node(&claims->order,
-											&claims->shown->place));
+											&claims->shown->in_order));
 	dlist_foreach(iter, &claims->order)
 	{
-		Entry	   *entry = dlist_container(Entry, place, iter.cur);
+		Entry	   *entry = dlist_container(Entry, in_order, iter.cur);
 
 		if (entry->number > number)
 			return entry;
@@ -173,7 +174,7 @@ drop_claim(LeClaims *claims, Entry *entry)
 {
 	if (claims->shown == entry)
 		claims->shown = NULL;
-	dlist_delete(&entry->place);
+	dlist_delete(&entry->in_order);
 	(void) hash_search(claims->entries, &entry->key, HASH_REMOVE, NULL);
 }
 
@@ -191,7 +192,7 @@ has_room_for_job(LeClaims *claims, const char *election)
 
 	dlist_foreach(each, &claims->order)
 	{
-		Entry	   *entry = dlist_container(Entry, place, each.cur);
+		Entry	   *entry = dlist_container(Entry, in_order, each.cur);
 
 		njobs += strcmp(entry->key.election, election) == 0;
 	}
@@ -199,7 +200,7 @@ has_room_for_job(LeClaims *claims, const char *election)
 		return true;
 	dlist_foreach_modify(iter, &claims->order)
 	{
-		Entry	   *entry = dlist_container(Entry, place, iter.cur);
+		Entry	   *entry = dlist_container(Entry, in_order, iter.cur);
 
 		if (strcmp(entry->key.election, election) != 0 ||
 			entry->claim.tick > old ||
@@ -232,7 +233,7 @@ put_claims(void *owner, LeLogLines *lines)
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &claims->order)
-		put_claim(lines, &dlist_container(Entry, place, iter.cur)->claim);
+		put_claim(lines, &dlist_container(Entry, in_order, iter.cur)->claim);
 	if (claims->keeping != NULL)
 		put_claim(lines, claims->keeping);
 }
@@ -360,7 +361,7 @@ forget_all(LeClaims *claims)
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, &claims->order)
-		drop_claim(claims, dlist_container(Entry, place, iter.cur));
+		drop_claim(claims, dlist_container(Entry, in_order, iter.cur));
 }
 
 static void

@@ -98,10 +98,11 @@ write_contents(FILE *file, const LePredecessor *p)
 
 	if (!identify(fileno(file), &id))
 		return false;
-	fprintf(file, "%s\nboot %s\nfile %llu %llu\nsession %s\nincarnation %s\nlease_ms %d\nprefix %s\ndatacenter %s\npath %s\n",
+	fprintf(file,
+			"%s\nboot %s\nfile %llu %llu\nsession %s\nincarnation %s\nlease_ms %d\nprefix %s\ndatacenter %s\npath %s\n",
 			STATE_FORMAT, id.boot_id, id.device, id.inode,
 			p->session, p->incarnation, (int) (p->lease / LE_MSEC),
-			shown(p->place.prefix), shown(p->place.part), id.path);
+			shown(p->namespace.prefix), shown(p->namespace.part), id.path);
 	return fflush(file) == 0 && !ferror(file);
 }
 
@@ -165,14 +166,15 @@ read_contents(FILE *file, LePredecessor *p)
 
 	memset(p, 0, sizeof(*p));
 	if (!identify(fileno(file), &now) ||
-		fscanf(file, STATE_FORMAT "\nboot %63s\nfile %llu %llu\nsession %36s\nincarnation %32s\nlease_ms %d\nprefix %200s\ndatacenter %255s\npath %1023[^\n]",
+		fscanf(file,
+			   STATE_FORMAT "\nboot %63s\nfile %llu %llu\nsession %36s\nincarnation %32s\nlease_ms %d\nprefix %200s\ndatacenter %255s\npath %1023[^\n]",
 			   then.boot_id, &then.device, &then.inode, p->session,
-			   p->incarnation, &lease_ms, p->place.prefix, p->place.part,
-			   then.path) != 9)
+			   p->incarnation, &lease_ms, p->namespace.prefix,
+			   p->namespace.part, then.path) != 9)
 		return false;
 	p->lease = lease_ms * LE_MSEC;
-	unshow(p->place.prefix);
-	unshow(p->place.part);
+	unshow(p->namespace.prefix);
+	unshow(p->namespace.part);
 	return strcmp(then.boot_id, now.boot_id) == 0 &&
 		then.device == now.device && then.inode == now.inode &&
 		strcmp(then.path, now.path) == 0;

@@ -16,7 +16,7 @@ typedef struct LePredecessor
 {
 	char		session[LE_SESSION_LEN + 1];
 	char		incarnation[LE_INCARNATION_LEN + 1];
-	LePlace		place;
+	LeNamespace namespace;
 	le_duration lease;
 } LePredecessor;
 

@@ -23,7 +23,7 @@
  * store "local" needs not even that: its token is a position of the
  * write-ahead log that was flushed before, and no later one can be lower.
  *
- * The file is a checked log, "<token> <place> <election>" per line; the
+ * The file is a checked log, "<token> <namespace> <election>" per line; the
  * highest line of an election counts, except that a line with token 0 forgets
  * all before it.  A damaged file is kept aside, under another name, for people
  * to look at; its readable lines count.
@@ -46,12 +46,12 @@
 #include "worker/disk/tokens.h"
 
 /* "<store>:<datacenter>:<prefix>"; none of them holds a colon or a blank. */
-#define MAX_PLACE_LEN	(16 + LE_MAX_PART_LEN + LE_MAX_ELECTION_LEN + 2)
+#define MAX_NAMESPACE_LEN	(16 + LE_MAX_PART_LEN + LE_MAX_ELECTION_LEN + 2)
 
 typedef struct Key
 {
 	char		election[LE_MAX_ELECTION_LEN + 1];
-	int			place;			/* index in "places" */
+	int			namespace;		/* index in "namespaces" */
 } Key;
 
 typedef struct Entry
@@ -64,46 +64,47 @@ typedef struct Entry
 struct LeTokens
 {
 	HTAB	   *entries;
-	List	   *places;			/* strings; few */
+	List	   *namespaces;		/* strings; few */
 	List	   *unwritten;		/* entries */
 	bool		loaded;			/* the file's contents are in "entries" */
 	bool		damaged;		/* there may have been more in it */
 	LeCheckedLog file;
 };
 
-/* The number of a place; a new one gets the next. */
+/* The number of a namespace; a new one gets the next. */
 static int
-number_of(LeTokens *tokens, const char *place)
+number_of(LeTokens *tokens, const char *namespace)
 {
 	MemoryContext old;
 	ListCell   *cell;
 
-	foreach(cell, tokens->places)
-		if (strcmp(lfirst(cell), place) == 0)
+	foreach(cell, tokens->namespaces)
+		if (strcmp(lfirst(cell), namespace) == 0)
 			return foreach_current_index(cell);
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	tokens->places = lappend(tokens->places, pstrdup(place));
+	tokens->namespaces = lappend(tokens->namespaces, pstrdup(namespace));
 	MemoryContextSwitchTo(old);
-	return list_length(tokens->places) - 1;
+	return list_length(tokens->namespaces) - 1;
 }
 
-/* The place of the keys that this node sees at present. */
+/* The namespace of the keys that this node sees at present. */
 static int
-this_place(LeTokens *tokens)
+this_namespace(LeTokens *tokens)
 {
-	char		place[MAX_PLACE_LEN + 1];
+	char		namespace[MAX_NAMESPACE_LEN + 1];
 
-	snprintf(place, sizeof(place), "%s:%s:%s", le_configured_store()->name,
-			 le_table->place.part, le_table->place.prefix);
-	return number_of(tokens, place);
+	snprintf(namespace, sizeof(namespace), "%s:%s:%s",
+			 le_configured_store()->name,
+			 le_table->namespace.part, le_table->namespace.prefix);
+	return number_of(tokens, namespace);
 }
 
 static void
-set_key(Key *key, int place, const char *election)
+set_key(Key *key, int namespace, const char *election)
 {
 	memset(key, 0, sizeof(*key));
 	strlcpy(key->election, election, sizeof(key->election));
-	key->place = place;
+	key->namespace = namespace;
 }
 
 static Entry *
@@ -126,8 +127,8 @@ static void
 put_token(LeTokens *tokens, LeLogLines *lines, const Entry *entry)
 {
 	char	   *text = psprintf(UINT64_FORMAT " %s %s", entry->token,
-								(char *) list_nth(tokens->places,
-												  entry->key.place),
+								(char *) list_nth(tokens->namespaces,
+												  entry->key.namespace),
 								entry->key.election);
 
 	le_log_line(lines, text);
@@ -151,22 +152,22 @@ static bool
 take_token(void *owner, char *line)
 {
 	LeTokens   *tokens = owner;
-	char		place[MAX_PLACE_LEN + 1];
+	char		namespace[MAX_NAMESPACE_LEN + 1];
 	char		election[LE_MAX_ELECTION_LEN + 1];
 	unsigned long long token;
 	Key			key;
 	Entry	   *entry;
 
-	if (sscanf(line, "%llu %473s %200s", &token, place, election) != 3)
+	if (sscanf(line, "%llu %473s %200s", &token, namespace, election) != 3)
 		return false;
-	set_key(&key, number_of(tokens, place), election);
+	set_key(&key, number_of(tokens, namespace), election);
 	entry = find_or_add(tokens, &key);
 	if (token == 0 || token > entry->token)
 		entry->token = token;
 	return true;
 }
 
-StaticAssertDecl(MAX_PLACE_LEN == 473, "take_token() says 473");
+StaticAssertDecl(MAX_NAMESPACE_LEN == 473, "take_token() says 473");
 
 /* False: the file may hold tokens that are not known. */
 static bool
@@ -297,24 +298,24 @@ le_tokens_led_before(LeTokens *tokens)
 	size_t		len = strlen(store);
 	ListCell   *cell;
 
-	foreach(cell, tokens->places)
+	foreach(cell, tokens->namespaces)
 	{
-		const char *place = lfirst(cell);
+		const char *namespace = lfirst(cell);
 
-		if (strncmp(place, store, len) == 0 && place[len] == ':')
+		if (strncmp(namespace, store, len) == 0 && namespace[len] == ':')
 			return true;
 	}
 	return tokens->damaged || !tokens->loaded;
 }
 
-/* The highest token that was seen at the present place; 0: none. */
+/* The highest token that was seen at the present namespace; 0: none. */
 uint64
 le_token_floor(LeTokens *tokens, const char *election)
 {
 	Key			key;
 	Entry	   *entry;
 
-	set_key(&key, this_place(tokens), election);
+	set_key(&key, this_namespace(tokens), election);
 	entry = hash_search(tokens->entries, &key, HASH_FIND, NULL);
 	return entry == NULL ? 0 : entry->token;
 }
@@ -326,7 +327,7 @@ set_token(LeTokens *tokens, const char *election, uint64 token)
 	Key			key;
 	Entry	   *entry;
 
-	set_key(&key, this_place(tokens), election);
+	set_key(&key, this_namespace(tokens), election);
 	entry = find_or_add(tokens, &key);
 	entry->token = token;
 	if (!entry->unwritten)

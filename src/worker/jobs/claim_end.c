@@ -40,8 +40,8 @@ end_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		return;
 	if (answer->outcome == LE_DONE)
 	{
-		le_keep_record(w->claim_cache, flight->op.claim, answer->index);
-		note_failed(c, flight->op.claim);
+		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
+		note_failed(c, flight->op.claim.record);
 		le_reply(&c->p, LE_REPLY_TRUE);
 	}
 	else
@@ -93,10 +93,10 @@ judge_end(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 		return;
 	}
 	flight = le_claim_flight(c, LE_OP_COMPLETE, end_written);
-	flight->op.previous = le_copy_claim(flight->context, found);
+	flight->op.claim.previous = le_copy_claim(flight->context, found);
 	claim = le_copy_claim(flight->context, found);
 	set_ending(flight, claim, &c->p.ask);
-	flight->op.claim = claim;
+	flight->op.claim.record = claim;
 	c->writing = true;
 	le_claim_send(w, flight);
 }

@@ -67,7 +67,7 @@ bool
 le_claim_list_next(LeClaimList *list, const char **election)
 {
 	*election = NULL;
-	if (le_configured_store()->lists_all_claims)
+	if (le_configured_store()->claims.lists_all)
 		return list->next_slot == 0;
 	while (list->next_slot < le_table->nused &&
 		   !le_slot(list->next_slot)->used)

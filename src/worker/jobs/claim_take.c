@@ -193,12 +193,12 @@ claim_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		le_wish_proof(w->wishes);
 	if (c == NULL)
 		return;
-	if (answer->outcome == LE_DONE && flight->op.previous == NULL)
+	if (answer->outcome == LE_DONE && flight->op.claim.previous == NULL)
 		new_jobs(w, c)->n++;
 	if (answer->outcome == LE_DONE)
 	{
-		le_keep_record(w->claim_cache, flight->op.claim, answer->index);
-		reply_claimed(c, flight->op.claim->try);
+		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
+		reply_claimed(c, flight->op.claim.record->try);
 	}
 	else
 		le_claim_not_written(w, c, answer->outcome);
@@ -243,15 +243,15 @@ send_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found, int try)
 		claim.state = LE_CLAIM_DONE;
 		claim.ended_at = claim.claimed_at;
 	}
-	flight->op.claim = le_copy_claim(flight->context, &claim);
+	flight->op.claim.record = le_copy_claim(flight->context, &claim);
 	if (found != NULL)
-		flight->op.previous = le_copy_claim(flight->context, found);
+		flight->op.claim.previous = le_copy_claim(flight->context, found);
 	flight->op.index = slot->election.write_index;
 	flight->op.token = slot->election.token;
-	flight->op.attempt = le_flight_string(flight, slot->attempt);
-	flight->op.local = &slot->local;
+	flight->op.term.attempt = le_flight_string(flight, slot->key.attempt);
+	flight->op.local.key = &slot->local;
 	/* The last request renews the lease; a late one would keep others off. */
-	if (le_configured_store()->claims_apart)
+	if (le_configured_store()->claims.apart)
 		flight->not_after = slot->election.deadline;
 	c->writing = true;
 	le_claim_send(w, flight);
@@ -323,7 +323,7 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 	wish.token = c->p.ask.token;
 	wish.catch_up = c->p.ask.catch_up;
 	wish.forget = c->p.ask.forget;
-	wish.term_is_judged = !le_configured_store()->claims_apart;
+	wish.term_is_judged = !le_configured_store()->claims.apart;
 	wish.every = c->p.ask.every;
 	wish.due = Max(c->p.ask.due, c->p.ask.tick);
 	wish.missed = c->p.ask.missed;
@@ -352,7 +352,7 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 	switch (verdict)
 	{
 		case LE_CLAIM_OURS:
-			if (!le_configured_store()->claims_apart)
+			if (!le_configured_store()->claims.apart)
 				reply_claimed(c, try);
 			else if (its_term_stands(c))
 			{

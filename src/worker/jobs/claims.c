@@ -107,7 +107,7 @@ le_claim_flight(const LeClaimAsk *c, LeOpKind kind,
 	LeFlight   *flight = le_flight_new(kind, done);
 
 	flight->op.election = le_flight_string(flight, c->p.ask.election);
-	flight->op.job = le_flight_string(flight, c->p.ask.job);
+	flight->op.claim.job = le_flight_string(flight, c->p.ask.job);
 	flight->asker.number = c->p.number;
 	flight->asker.proc = c->p.proc;
 	return flight;
@@ -129,7 +129,7 @@ le_claim_reply_outcome(LeWorker *w, LeClaimAsk *c, LeOutcome outcome)
 
 	snprintf(message, sizeof(message),
 			 "could not %s of election \"%s\" at the lease store %s",
-			 c->kind->what, c->p.ask.election, le_store_place(w));
+			 c->kind->what, c->p.ask.election, le_store_address(w));
 	le_reply_error(&c->p, unknown ? LE_ERRCODE_UNKNOWN :
 				   outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
 				   LE_ERRCODE_UNAVAILABLE, message, le_store_trouble(w),
@@ -198,7 +198,7 @@ le_claim_not_written(LeWorker *w, LeClaimAsk *c, LeOutcome outcome)
 		case LE_CONFLICT:
 			if (c->guessed)
 				le_claim_read(w, c);	/* another node wrote it */
-			else if (le_configured_store()->watching == LE_WATCH_ALL)
+			else if (le_configured_store()->watch.kind == LE_WATCH_ALL)
 				look_at_leader(w, c);
 			else
 				le_claim_try_again(c, LE_UNAVAILABLE);

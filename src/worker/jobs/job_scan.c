@@ -135,7 +135,7 @@ send_read(LeWorker *w, LeOpKind kind, const char *election, const char *job,
 	LeSlot	   *slot = election == NULL ? NULL : le_find_slot(election);
 
 	flight->op.election = le_flight_string(flight, election);
-	flight->op.job = le_flight_string(flight, job);
+	flight->op.claim.job = le_flight_string(flight, job);
 	flight->op.page = le_flight_string(flight, scan->list.page);
 	le_flight_local_key(flight, slot);
 	flight->asker.number = scan->round;

@@ -50,11 +50,11 @@ le_choose_candidate(LeWorker *w, LeSlot *slot)
 	progress->candidate_within = progress->campaign_within;
 	if (ask != NULL)
 	{
-		slot->candidate = ask->owner;
+		slot->candidate.owner = ask->owner;
 		if (ask->within != LE_WITHIN_SETTING || ask->owner != LE_OWNER_NODE)
 			progress->candidate_within = ask->within;
-		slot->candidate_proc = ask->proc;
-		slot->candidate_pid = ask->pid;
+		slot->candidate.proc = ask->proc;
+		slot->candidate.pid = ask->pid;
 		if (ask->has_value)
 			value = ask->value;
 		else if (slot->campaign && slot->has_value)
@@ -62,8 +62,8 @@ le_choose_candidate(LeWorker *w, LeSlot *slot)
 	}
 	else if (le_campaigns(slot))
 	{
-		slot->candidate = LE_OWNER_NODE;
-		slot->candidate_proc = slot->candidate_pid = 0;
+		slot->candidate.owner = LE_OWNER_NODE;
+		slot->candidate.proc = slot->candidate.pid = 0;
 		if (slot->campaign && slot->has_value)
 			value = slot->value;
 	}
@@ -83,9 +83,9 @@ le_choose_candidate(LeWorker *w, LeSlot *slot)
 bool
 le_candidate_waits(LeWorker *w, LeSlot *slot)
 {
-	if (slot->candidate == LE_OWNER_NODE && le_campaigns(slot))
+	if (slot->candidate.owner == LE_OWNER_NODE && le_campaigns(slot))
 		return true;
-	return le_seeker_waits(w, slot, slot->candidate);
+	return le_seeker_waits(w, slot, slot->candidate.owner);
 }
 
 /* Candidacies wait for the list of keys, calls of backends do not. */
@@ -121,7 +121,7 @@ refused_all(LeWorker *w)
 
 		if (le_set_has(&roster->too_low, i) || !slot->election.wanted)
 			continue;
-		if (!slot->refused)
+		if (!slot->error.refused)
 			return false;
 		any = true;
 	}

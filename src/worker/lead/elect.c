@@ -104,9 +104,9 @@ static void
 set_error(LeSlot *slot, const char *text)
 {
 	le_begin_note(slot);
-	strlcpy(slot->last_error, text, sizeof(slot->last_error));
-	slot->last_error_at = GetCurrentTimestamp();
-	slot->refused = false;
+	strlcpy(slot->error.text, text, sizeof(slot->error.text));
+	slot->error.at = GetCurrentTimestamp();
+	slot->error.refused = false;
 	le_end_note(slot);
 }
 
@@ -125,7 +125,7 @@ token_refused(LeWorker *w, LeSlot *slot, bool anew)
 		slot->refused_token = slot->election.write_index;
 		le_event(LE_EVENT_TOKEN_REFUSED, slot->name, slot->refused_token,
 				 "not higher than " UINT64_FORMAT ", the highest seen at store %s",
-				 slot->election.token_floor, le_store_place(w));
+				 slot->election.token_floor, le_store_address(w));
 	}
 	snprintf(text, sizeof(text),
 			 "fencing token " UINT64_FORMAT " is not higher than " UINT64_FORMAT ", the highest seen",
@@ -149,7 +149,7 @@ le_elect_seen(LeWorker *w, LeSlot *slot, const LeKey *key, uint64 as_of)
 	le_note_holder(w, slot, key, &view);
 	le_roster_update(w->roster, slot);	/* refused_token may be 0 now */
 	if (!le_election_has_term(&slot->election))
-		slot->rev = key == NULL ? 0 : key->rev;
+		slot->key.rev = key == NULL ? 0 : key->rev;
 	if (!le_session_live())
 		return;					/* without a session nothing follows */
 	if (key == NULL && le_election_has_term(&slot->election))
@@ -204,7 +204,7 @@ read_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 			key = le_cache_key(w->cache, slot->name);
 		le_make_view(w, &view, key, answer->index);
 		le_note_holder(w, slot, key, &view);
-		slot->rev = key == NULL ? 0 : key->rev;
+		slot->key.rev = key == NULL ? 0 : key->rev;
 		input.view = &view;
 	}
 	else
@@ -224,19 +224,19 @@ note_lease(LeWorker *w, LeSlot *slot, LeInput *input, const LeFlight *flight,
 	LeOpKind	kind = flight->op.kind;
 
 	if (answer->outcome == LE_CONFLICT && answer->conflict == LE_CONFLICT_OWN)
-		slot->rev = answer->rev;
+		slot->key.rev = answer->term.rev;
 	if (answer->outcome != LE_DONE ||
 		(kind != LE_OP_ACQUIRE && kind != LE_OP_PUBLISH))
 		return;
-	slot->rev = answer->rev;
-	input->renews_apart = le_configured_store()->renews_apart;
+	slot->key.rev = answer->term.rev;
+	input->renews_apart = le_configured_store()->lease.renews_apart;
 	if (kind == LE_OP_PUBLISH && input->renews_apart)
 		return;					/* written, but not renewed */
 	input->sent = flight->sent;
 	input->deadline = le_trusted_until(&le_table->node.timing,
-									   flight->sent, answer->trust);
+									   flight->sent, answer->term.trust);
 	if (kind == LE_OP_ACQUIRE && !le_election_is_repeating(&slot->election))
-		le_check_trust(w->eligibility, answer->trust);
+		le_check_trust(w->eligibility, answer->term.trust);
 }
 
 static void
@@ -267,7 +267,7 @@ write_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		note_lease(w, slot, &input, flight, answer);
 	if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_CONFLICT)
 	{
-		le_cache_doubt(flight->op.target->session);
+		le_cache_doubt(flight->op.takeover.target->session);
 		le_wish_fresh_nodes(w->wishes);
 	}
 	else if (flight->op.kind == LE_OP_TAKE_OVER && answer->outcome == LE_DONE)
@@ -361,7 +361,7 @@ step(LeWorker *w, LeSlot *slot, LeInput *input)
 		le_pending_unresolved(w, slot);	/* before the candidate changes */
 	else if (act.unresolved && act.outcome == LE_UNKNOWN)
 		act.outcome = LE_UNAVAILABLE;	/* it was never sent */
-	if (act.term_ends && pg_atomic_read_u64(&slot->token) != 0)
+	if (act.term_ends && pg_atomic_read_u64(&slot->term.token) != 0)
 		end_term(w, slot, act.reason);
 	if (act.term_drains)
 		le_drain_term(slot);
@@ -374,7 +374,7 @@ step(LeWorker *w, LeSlot *slot, LeInput *input)
 		le_move_deadline(slot);
 	if ((act.send == LE_SEND_ACQUIRE || act.send == LE_SEND_TAKE_OVER) &&
 		!le_choose_candidate(w, slot))
-		slot->candidate = LE_OWNER_NONE;	/* a grant is given back */
+		slot->candidate.owner = LE_OWNER_NONE;	/* a grant is given back */
 	if (act.send != LE_SEND_NOTHING)
 		le_key_op_send(w, slot, &act, act.send == LE_SEND_READ ?
 					   read_answered : write_answered);
@@ -555,7 +555,7 @@ le_elect_set_campaign(LeWorker *w, LeSlot *slot, bool campaign,
 	p->campaign_within = within;
 	if (campaign && le_owner_of(slot) == LE_OWNER_NODE)
 		p->within = within;
-	if (campaign && slot->candidate == LE_OWNER_NODE)
+	if (campaign && slot->candidate.owner == LE_OWNER_NODE)
 		p->candidate_within = within;
 	le_roster_update(w->roster, slot);
 }
@@ -602,10 +602,10 @@ le_elect_slot(LeWorker *w, const char *election)
 void
 le_elect_settle(LeWorker *w, LeSlot *slot)
 {
-	uint64		token = pg_atomic_read_u64(&slot->token);
+	uint64		token = pg_atomic_read_u64(&slot->term.token);
 
 	/* A worker died in a change: end it, as nobody believes a torn slot. */
-	if ((pg_atomic_read_u64(&slot->version) |
+	if ((pg_atomic_read_u64(&slot->term.version) |
 		 pg_atomic_read_u64(&slot->shown)) & 1)
 		le_end_change(slot);
 	if (token != slot->election.token)
@@ -613,9 +613,9 @@ le_elect_settle(LeWorker *w, LeSlot *slot)
 		if (token != 0)
 			stay_away(w, slot);
 		le_begin_change(slot);
-		pg_atomic_write_u64(&slot->deadline, 0);
-		pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
-		pg_atomic_write_u64(&slot->token, 0);
+		pg_atomic_write_u64(&slot->term.deadline, 0);
+		pg_atomic_write_u64(&slot->term.owner, LE_OWNER_NONE);
+		pg_atomic_write_u64(&slot->term.token, 0);
 		le_end_change(slot);
 	}
 	slot->asked = 0;

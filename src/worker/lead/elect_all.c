@@ -33,8 +33,8 @@ le_elect_deadline(LeWorker *w, le_time deadline)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		pg_atomic_write_u64(&slot->deadline, deadline);
-		slot->renewed_at = now;
+		pg_atomic_write_u64(&slot->term.deadline, deadline);
+		slot->view.renewed_at = now;
 	}
 }
 
@@ -123,8 +123,8 @@ le_elect_recheck(LeWorker *w)
 }
 
 /*
- * The keys are at another place from now on, with tokens of their own.  There
- * is no session yet, so there is no term and nothing is under way.
+ * The keys are in another namespace from now on, with tokens of their own.
+ * There is no session yet, so there is no term and nothing is under way.
  */
 void
 le_elect_moved(LeWorker *w)

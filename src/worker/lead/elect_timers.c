@@ -114,7 +114,7 @@ look_at_key_again(LeWorker *w, LeSlot *slot)
 	slot->election.timer_at = 0;
 	if (slot->election.failures > 0 ||
 		!le_cache_lately(w->cache, le_table->node.timing.lease, &as_of) ||
-		slot->holder_index != (key == NULL ? 0 : key->index))
+		slot->holder.index != (key == NULL ? 0 : key->index))
 	{
 		le_elect_feed(w, slot, LE_IN_TIMER);
 		return;
@@ -303,7 +303,7 @@ le_elect_node_live(LeWorker *w)
 	le_pending_session_live(w);
 	w->candidacies->list_by = 0;
 	if (w->roster->candidates.n > w->limits->list_from &&
-		le_configured_store()->watching == LE_WATCH_ALL)
+		le_configured_store()->watch.kind == LE_WATCH_ALL)
 		w->candidacies->list_by = le_now() +
 			le_table->node.timing.request_timeout;
 	le_sweep_start(&elect_timers->seeking);
@@ -326,7 +326,7 @@ le_elect_listed(LeWorker *w)
 static void
 recheck_holder(LeWorker *w, LeSlot *slot)
 {
-	const LeNodeInfo *holder = le_cache_node(slot->holder_session);
+	const LeNodeInfo *holder = le_cache_node(slot->holder.session);
 	LeInput		input = {.kind = LE_IN_HOLDER};
 
 	if (!le_takes_over() || holder == NULL)
@@ -417,8 +417,8 @@ le_elect_node_ended(LeWorker *w, LeReason reason)
 	{
 		LeSlot	   *slot = le_slot(i);
 
-		pg_atomic_write_u64(&slot->deadline, 0);
-		le_bound_nudge(i, pg_atomic_read_u64(&slot->token),
+		pg_atomic_write_u64(&slot->term.deadline, 0);
+		le_bound_nudge(i, pg_atomic_read_u64(&slot->term.token),
 					   le_owner_of(slot), false);
 	}
 	le_foreach_slot(i, &w->roster->active)

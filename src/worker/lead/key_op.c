@@ -42,7 +42,8 @@ le_key_op_stale(const LeFlight *flight)
 bool
 le_key_op_marks_holder(const LeFlight *flight)
 {
-	return flight->op.kind == LE_OP_TAKE_OVER && !flight->op.target->revoked;
+	return flight->op.kind == LE_OP_TAKE_OVER &&
+		!flight->op.takeover.target->revoked;
 }
 
 /*
@@ -57,10 +58,10 @@ add_target(LeFlight *flight, const LeSlot *slot)
 	const LeNodeInfo *from;
 	LeNodeKey  *target;
 
-	if (slot->holder_session[0] == '\0' || flight->op.index == 0 ||
-		slot->holder_index != flight->op.index ||
-		(from = le_cache_node(slot->holder_session)) == NULL ||
-		(!slot->holder_holds && (from->held || from->revoked)))
+	if (slot->holder.session[0] == '\0' || flight->op.index == 0 ||
+		slot->holder.index != flight->op.index ||
+		(from = le_cache_node(slot->holder.session)) == NULL ||
+		(!slot->holder.holds && (from->held || from->revoked)))
 		return false;
 	target = MemoryContextAllocZero(flight->context, sizeof(LeNodeKey));
 	target->session = le_flight_string(flight, from->session);
@@ -71,8 +72,8 @@ add_target(LeFlight *flight, const LeSlot *slot)
 	target->seq = from->seq;
 	target->held = from->held && !from->revoked;
 	target->revoked = from->revoked;
-	flight->op.target = target;
-	flight->op.target_holds = slot->holder_holds;
+	flight->op.takeover.target = target;
+	flight->op.takeover.target_holds = slot->holder.holds;
 	return true;
 }
 
@@ -88,21 +89,21 @@ add_lease(LeFlight *flight, LeSlot *slot)
 {
 	uint8		id[LE_ATTEMPT_LEN / 2];
 
-	flight->op.rev = slot->rev;
-	flight->op.token_floor = slot->election.token_floor;
+	flight->op.term.rev = slot->key.rev;
+	flight->op.term.token_floor = slot->election.token_floor;
 	if (flight->op.kind == LE_OP_ACQUIRE &&
-		(slot->attempt_of != slot->election.attempt.number ||
-		 slot->attempt[0] == '\0'))
+		(slot->key.attempt_of != slot->election.attempt.number ||
+		 slot->key.attempt[0] == '\0'))
 	{
 		if (!pg_strong_random(id, sizeof(id)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INTERNAL_ERROR),
 					 errmsg("could not generate random bytes")));
 		for (int i = 0; i < (int) sizeof(id); i++)
-			snprintf(slot->attempt + 2 * i, 3, "%02x", id[i]);
-		slot->attempt_of = slot->election.attempt.number;
+			snprintf(slot->key.attempt + 2 * i, 3, "%02x", id[i]);
+		slot->key.attempt_of = slot->election.attempt.number;
 	}
-	flight->op.attempt = le_flight_string(flight, slot->attempt);
+	flight->op.term.attempt = le_flight_string(flight, slot->key.attempt);
 }
 
 /*
@@ -123,8 +124,8 @@ still_wanted(LeWorker *w, LeFlight *flight)
 		return true;
 	if (!e->wanted)
 		return false;
-	if (slot->candidate == LE_OWNER_NODE ? slot->campaign || slot->configured :
-		le_seeker_heard_of(w, slot, slot->candidate))
+	if (slot->candidate.owner == LE_OWNER_NODE ? slot->campaign ||
+		slot->configured : le_seeker_heard_of(w, slot, slot->candidate.owner))
 		return true;
 	if (!le_choose_candidate(w, slot))
 		return false;
@@ -150,7 +151,7 @@ le_key_op_send(LeWorker *w, LeSlot *slot, const LeActions *act,
 	flight->op.election = le_flight_string(flight, slot->name);
 	flight->op.index = act->index;
 	flight->op.token = slot->election.token;
-	flight->op.local = &slot->local;
+	flight->op.local.key = &slot->local;
 	if (slot->has_value)
 		flight->op.value = le_flight_string(flight, slot->value);
 	if (le_configured_store()->key_leases)
@@ -181,7 +182,7 @@ asked_again(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 static bool
 was_refused(const LeSlot *slot)
 {
-	return slot->refused && slot->refused_kind == LE_OP_ACQUIRE;
+	return slot->error.refused && slot->error.kind == LE_OP_ACQUIRE;
 }
 
 /*
@@ -207,7 +208,7 @@ le_ask_refused_again(LeWorker *w)
 		flight = le_flight_without_effect(LE_OP_RELEASE, slot->name,
 										  asked_again);
 		flight->slot = w->refused_slot;
-		flight->op.local = &slot->local;
+		flight->op.local.key = &slot->local;
 		le_flight_send(w, flight, le_table->node.timing.request_timeout);
 		n++;
 	}

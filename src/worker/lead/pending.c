@@ -79,16 +79,16 @@ store_hint(LeOutcome outcome, LeCause cause, char *hint, size_t size)
 {
 	const LeStore *store = le_configured_store();
 
-	if (outcome == LE_UNAVAILABLE && store->url_setting != NULL)
+	if (outcome == LE_UNAVAILABLE && store->servers.setting != NULL)
 		snprintf(hint, size,
 				 "Check that the store runs and that \"%s\" is right.",
-				 store->url_setting);
-	else if (outcome == LE_REFUSED && store->secret_setting != NULL &&
-			 (store->authenticates == NULL ||
-			  store->authenticates()[0] == '\0') &&
+				 store->servers.setting);
+	else if (outcome == LE_REFUSED && store->secret.setting != NULL &&
+			 (store->secret.authenticates == NULL ||
+			  store->secret.authenticates()[0] == '\0') &&
 			 (cause == LE_CAUSE_PERMISSION || cause == LE_CAUSE_STRANGER))
 		snprintf(hint, size, "Check the token in \"%s\" and its policy.",
-				 store->secret_setting);
+				 store->secret.setting);
 }
 
 /* The store was not asked, so the hint is not to check it or its address. */
@@ -114,10 +114,10 @@ trouble_with(LeWorker *w, const LePending *p, LeOutcome outcome,
 	const LeSlot *slot = p->slot >= 0 ? le_slot(p->slot) : NULL;
 
 	if (outcome == LE_REFUSED && p->ask.kind == LE_ASK_ACQUIRE &&
-		slot != NULL && slot->last_error[0] != '\0')
+		slot != NULL && slot->error.text[0] != '\0')
 	{
-		*cause = slot->refused ? slot->refused_cause : LE_CAUSE_OTHER;
-		return slot->last_error;
+		*cause = slot->error.refused ? slot->error.cause : LE_CAUSE_OTHER;
+		return slot->error.text;
 	}
 	*cause = le_store_trouble_cause(w);
 	return le_store_trouble(w);
@@ -136,11 +136,11 @@ le_reply_outcome(LeWorker *w, LePending *p, LeOutcome outcome)
 	if (p->ask.all)
 		snprintf(message, sizeof(message),
 				 "could not release all elections at the lease store %s",
-				 le_store_place(w));
+				 le_store_address(w));
 	else
 		snprintf(message, sizeof(message),
 				 "could not %s election \"%s\" at the lease store %s",
-				 verb(p->ask.kind), p->ask.election, le_store_place(w));
+				 verb(p->ask.kind), p->ask.election, le_store_address(w));
 	if (outcome == LE_UNAVAILABLE && le_contest(p)->unsent)
 		explain_no_turn(p, detail, sizeof(detail), hint, sizeof(hint));
 	else
@@ -322,7 +322,7 @@ verdict_granted(LeWorker *w, LeSlot *slot)
 {
 	le_foreach_pending(p, w->pendings)
 	{
-		if (!seeks(p, slot) || p->ask.owner != slot->candidate)
+		if (!seeks(p, slot) || p->ask.owner != slot->candidate.owner)
 			continue;
 		le_progress_shorten(p->slot, p->ask.within);
 		le_reply_granted(p, slot);
@@ -376,7 +376,7 @@ void
 le_pending_unresolved(LeWorker *w, const LeSlot *slot)
 {
 	le_foreach_pending(p, w->pendings)
-		if (seeks(p, slot) && p->ask.owner == slot->candidate)
+		if (seeks(p, slot) && p->ask.owner == slot->candidate.owner)
 			le_contest(p)->unresolved = true;
 }
 
@@ -402,7 +402,7 @@ verdict_failed(LeWorker *w, LeSlot *slot, LeOutcome outcome)
 		le_contest(p)->known = true;
 		le_contest(p)->denied = false;
 		p->outcome = outcome;
-		if (outcome == LE_UNKNOWN && p->ask.owner != slot->candidate)
+		if (outcome == LE_UNKNOWN && p->ask.owner != slot->candidate.owner)
 			p->outcome = LE_UNAVAILABLE;
 		if (p->ask.wait_until <= le_now() || outcome == LE_REFUSED)
 			le_reply_not_granted(w, p, false, p->outcome);
@@ -428,7 +428,7 @@ verdict_token(LeWorker *w, LeSlot *slot)
 
 	snprintf(message, sizeof(message),
 			 "store %s gave election \"%s\" a fencing token that is not higher than one seen before",
-			 le_store_place(w), slot->name);
+			 le_store_address(w), slot->name);
 	snprintf(detail, sizeof(detail), "Highest token seen: " UINT64_FORMAT ".",
 			 slot->election.token_floor);
 	ereport(LOG,
@@ -670,7 +670,7 @@ may_be_applied(LeWorker *w, const LePending *p)
 	{
 		case LE_ASK_ACQUIRE:
 			return slot != NULL && acquire_under_way(w, slot) &&
-				slot->candidate == p->ask.owner;
+				slot->candidate.owner == p->ask.owner;
 		case LE_ASK_RENEW:
 			return le_contest(p)->publishing && write_under_way(slot);
 		case LE_ASK_RELEASE:

@@ -118,7 +118,7 @@ le_reply_unread(LeWorker *w, LePending *p, LeOutcome outcome)
 
 	snprintf(message, sizeof(message),
 			 "could not read the %s from the lease store %s", p->list->what,
-			 le_store_place(w));
+			 le_store_address(w));
 	le_reply_error(p, outcome == LE_REFUSED ? LE_ERRCODE_REFUSED :
 				   LE_ERRCODE_UNAVAILABLE, message, le_store_trouble(w), "");
 }

@@ -40,7 +40,7 @@ tell_core(LeWorker *w, LeFlight *flight, int i, const LeRenewal *renewal,
 										  renewal->trust);
 	}
 	if (renewal->outcome == LE_DONE || renewal->outcome == LE_CONFLICT)
-		slot->rev = renewal->rev;
+		slot->key.rev = renewal->rev;
 	le_elect_input(w, slot, &input);
 }
 
@@ -52,14 +52,14 @@ is_same_term(const LeFlight *flight, int i)
 	const LeSlot *slot = le_slot(flight->held_slots[i]);
 
 	return slot->election.token == flight->held_tokens[i] &&
-		strcmp(slot->name, flight->op.terms[i].election) == 0;
+		strcmp(slot->name, flight->op.renew.terms[i].election) == 0;
 }
 
 /* The request got no turn: nothing has failed, the terms are due as before. */
 static void
 try_again(LeWorker *w, LeFlight *flight)
 {
-	for (int i = 0; i < flight->op.nterms; i++)
+	for (int i = 0; i < flight->op.renew.nterms; i++)
 		if (is_same_term(flight, i))
 			le_elect_renewal_unsent(w, le_slot(flight->held_slots[i]));
 }
@@ -70,16 +70,16 @@ terms_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	uint32		random = le_random();	/* one for all: they stay together */
 	LeRenewal	all = {.outcome = answer->outcome, .detail = answer->detail};
 	int			ndone = 0;
-	int		   *done = palloc(flight->op.nterms * sizeof(int));
+	int		   *done = palloc(flight->op.renew.nterms * sizeof(int));
 
 	if (answer->unsent)
 	{
 		try_again(w, flight);
 		return;
 	}
-	if (answer->outcome == LE_REFUSED && flight->op.nterms > 1)
+	if (answer->outcome == LE_REFUSED && flight->op.renew.nterms > 1)
 		w->renew_alone_until = le_now() + le_table->node.timing.lease;
-	for (int i = 0; i < flight->op.nterms; i++)
+	for (int i = 0; i < flight->op.renew.nterms; i++)
 	{
 		int			number = flight->held_slots[i];
 		LeSlot	   *slot = le_slot(number);
@@ -142,14 +142,14 @@ send_batch(LeWorker *w, const Due *due, int n)
 		flight->held_tokens[i] = slot->election.token;
 		terms[i].election = le_flight_string(flight, slot->name);
 		terms[i].token = slot->election.token;
-		terms[i].rev = slot->rev;
-		terms[i].attempt = le_flight_string(flight, slot->attempt);
+		terms[i].rev = slot->key.rev;
+		terms[i].attempt = le_flight_string(flight, slot->key.attempt);
 		deadline = le_earliest(deadline, slot->election.deadline);
 		failures = Max(failures, slot->election.renew_failures);
 		le_elect_renewal_sent(w, slot);
 	}
-	flight->op.terms = terms;
-	flight->op.nterms = n;
+	flight->op.renew.terms = terms;
+	flight->op.renew.nterms = n;
 	flight->not_after = deadline;	/* later it would only keep others off */
 	le_flight_send(w, flight, le_attempt_timeout(&le_table->node.timing,
 												 le_now(), deadline,
@@ -169,7 +169,7 @@ le_renew_run_timers(LeWorker *w)
 	Due		   *due;
 	int			n = 0;
 	le_duration ahead;
-	int			together = le_configured_store()->max_renewals;
+	int			together = le_configured_store()->batch.max_renewals;
 	int			most = now < w->renew_alone_until ? 1 : together;
 
 	/* A renewal that is due has a timer that is due. */

@@ -125,7 +125,7 @@ le_roster_new(void)
 static bool
 has_term(const LeSlot *slot)
 {
-	return pg_atomic_read_u64(&((LeSlot *) slot)->token) != 0;
+	return pg_atomic_read_u64(&((LeSlot *) slot)->term.token) != 0;
 }
 
 static bool
@@ -172,7 +172,7 @@ le_waits_for_holder(const LeRoster *roster, int number)
 	const LeSlot *slot = le_slot(number);
 
 	return le_set_has(&roster->waiting, number) &&
-		slot->holder_session[0] != '\0' && slot->holder_holds;
+		slot->holder.session[0] != '\0' && slot->holder.holds;
 }
 
 #ifdef USE_ASSERT_CHECKING

@@ -103,7 +103,7 @@ remember_session(LeWorker *w, const char *session)
 		return;
 	strlcpy(mine.session, session, sizeof(mine.session));
 	strlcpy(mine.incarnation, le_table->incarnation, sizeof(mine.incarnation));
-	mine.place = le_table->place;
+	mine.namespace = le_table->namespace;
 	mine.lease = w->session->node->timing.lease;
 	le_statefile_write(w->statefile, &mine);
 }
@@ -118,7 +118,7 @@ session_created(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	step_answered(w, flight, answer);
 }
 
-/* The session is as asked for; the place of the keys must be, too. */
+/* The session is as asked for; the namespace must be, too. */
 static void
 session_verified(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
@@ -177,7 +177,8 @@ proof_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	feed(w, &input);
 	if (answer->outcome != LE_DONE || session->node->proof_index <= before)
 		return;
-	le_elect_proved(w, flight->sent, flight->held_slots, flight->op.nheld);
+	le_elect_proved(w, flight->sent, flight->held_slots,
+					flight->op.proof.nheld);
 	le_ask_refused_again(w);
 }
 
@@ -205,7 +206,7 @@ unlock(LeWorker *w, const LeKey *key)
 
 	flight->op.election = le_flight_string(flight, key->election);
 	flight->op.index = key->index;
-	flight->op.rev = key->rev;
+	flight->op.term.rev = key->rev;
 	flight->op.value = le_flight_string(flight, key->value);
 	if (key->node != NULL)
 		flight->op.node_name = le_flight_string(flight, key->node);
@@ -296,7 +297,7 @@ add_fitness(LeWorker *w, LeFlight *flight)
 {
 	(void) le_note_fitness(w, false);
 	if (le_table->unfit[0] != '\0')
-		flight->op.unfit = le_flight_string(flight, le_table->unfit);
+		flight->op.proof.unfit = le_flight_string(flight, le_table->unfit);
 }
 
 static void
@@ -305,7 +306,7 @@ send_step(LeWorker *w, LeOpKind kind,
 {
 	LeFlight   *flight = le_flight_new(kind, done);
 
-	flight->op.seq = w->session->node->seq;
+	flight->op.proof.seq = w->session->node->seq;
 	if (kind == LE_OP_REGISTER_NODE)
 		add_fitness(w, flight);
 	if (kind == LE_OP_REVOKE_NODE)
@@ -326,16 +327,16 @@ send_proof(LeWorker *w, le_duration timeout)
 	flight->held_tokens = MemoryContextAlloc(flight->context,
 											 LE_MAX_CHECKED_KEYS *
 											 sizeof(uint64));
-	flight->op.nheld = le_elect_pick_held(w, LE_MAX_CHECKED_KEYS,
-										  flight->held_slots, names);
-	for (int i = 0; i < flight->op.nheld; i++)
+	flight->op.proof.nheld = le_elect_pick_held(w, LE_MAX_CHECKED_KEYS,
+												flight->held_slots, names);
+	for (int i = 0; i < flight->op.proof.nheld; i++)
 	{
 		names[i] = le_flight_string(flight, names[i]);
 		flight->held_tokens[i] =
 			le_slot(flight->held_slots[i])->election.token;
 	}
-	flight->op.held = names;
-	flight->op.seq = w->session->node->seq;
+	flight->op.proof.held = names;
+	flight->op.proof.seq = w->session->node->seq;
 	add_fitness(w, flight);
 	le_flight_send(w, flight, timeout);
 }
@@ -378,28 +379,28 @@ session_over(void)
 		le_statefile_remove();
 }
 
-static LePlace
-configured_place(void)
+static LeNamespace
+configured_namespace(void)
 {
-	LePlace		place = {0};
+	LeNamespace		ns = {0};
 
-	if (le_configured_store()->place != NULL)
-		le_configured_store()->place(&place);
-	return place;
+	if (le_configured_store()->settings.namespace != NULL)
+		le_configured_store()->settings.namespace(&ns);
+	return ns;
 }
 
 static bool
-place_changed(void)
+namespace_changed(void)
 {
-	LePlace		place = configured_place();
+	LeNamespace		ns = configured_namespace();
 
-	return strcmp(le_table->place.prefix, place.prefix) != 0 ||
-		strcmp(le_table->place.part, place.part) != 0;
+	return strcmp(le_table->namespace.prefix, ns.prefix) != 0 ||
+		strcmp(le_table->namespace.part, ns.part) != 0;
 }
 
 /*
- * Adopt the lease of the next session, and the place of its keys.  A session
- * that has been asked for already keeps its place.
+ * Adopt the lease of the next session, and its namespace.  A session
+ * that has been asked for already keeps its namespace.
  */
 static void
 adopt_settings(LeWorker *w, bool creating)
@@ -411,10 +412,10 @@ adopt_settings(LeWorker *w, bool creating)
 	le_node_set_timing(session->node, &timing);
 	if (session->node->state != LE_NODE_NONE && !creating)
 		return;
-	if (!place_changed())
+	if (!namespace_changed())
 		return;
 	le_cache_forget_keys(w->cache);
-	le_table->place = configured_place();
+	le_table->namespace = configured_namespace();
 	le_elect_moved(w);
 }
 
@@ -476,26 +477,27 @@ le_session_start(LeWorker *w)
 		strlcpy(le_table->session, before.session, sizeof(le_table->session));
 		strlcpy(le_table->session_incarnation, before.incarnation,
 				sizeof(le_table->session_incarnation));
-		le_table->place = before.place;
+		le_table->namespace = before.namespace;
 		ereport(LOG,
 				(errmsg("ending the leases of this node's previous incarnation"),
 				 errdetail("Store session %s at %s.", before.session,
-						   le_store_place(w))));
+						   le_store_address(w))));
 		le_node_adopt_predecessor(session->node, &timing, le_now());
 	}
 }
 
 static bool
-lease_or_place_changed(LeWorker *w)
+lease_or_namespace_changed(LeWorker *w)
 {
 	LeTiming	timing;
 
 	le_configured_timing(&timing);
-	return timing.lease != w->session->node->timing.lease || place_changed();
+	return timing.lease != w->session->node->timing.lease ||
+		namespace_changed();
 }
 
 /*
- * After a reload.  A session keeps its lease and its place for life, so a
+ * After a reload.  A session keeps its lease and its namespace for life, so a
  * change of those ends it: the node releases everything, and acquires anew the
  * elections that it still wants.  Other settings take effect from the next
  * round on.  While a session is being made, all of it waits until it is.
@@ -513,7 +515,7 @@ apply_settings(LeWorker *w)
 	session->settings_new = false;
 	if (session->node->state == LE_NODE_NONE)
 		return;
-	if (lease_or_place_changed(w))
+	if (lease_or_namespace_changed(w))
 	{
 		if (session->node->state == LE_NODE_LIVE)
 		{

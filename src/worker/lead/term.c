@@ -26,8 +26,8 @@
 static void
 log_takeover(const LeSlot *slot)
 {
-	const LeNodeInfo *from = slot->holder_session[0] == '\0' ? NULL :
-		le_cache_node(slot->holder_session);
+	const LeNodeInfo *from = slot->holder.session[0] == '\0' ? NULL :
+		le_cache_node(slot->holder.session);
 	double		silence;
 
 	if (!slot->election.attempt.takeover || from == NULL)
@@ -37,11 +37,11 @@ log_takeover(const LeSlot *slot)
 			(errmsg("took over election \"%s\" from node \"%s\" after %.1f s of silence",
 					slot->name, from->node, silence),
 			 errdetail("Its fencing token was " UINT64_FORMAT ", its lease %d ms; the new token is " UINT64_FORMAT ".",
-					   slot->holder_token, (int) (from->lease / LE_MSEC),
+					   slot->holder.token, (int) (from->lease / LE_MSEC),
 					   slot->election.token)));
 	le_event(LE_EVENT_TOOK_OVER, slot->name, slot->election.token,
 			 "from node \"%s\" with token " UINT64_FORMAT " after %.1f s of silence",
-			 from->node, slot->holder_token, silence);
+			 from->node, slot->holder.token, silence);
 }
 
 /* The term's token is on disk by now. */
@@ -51,36 +51,37 @@ le_begin_term(LeWorker *w, LeSlot *slot, le_time now)
 	LeElection *e = &slot->election;
 
 	le_begin_change(slot);
-	slot->owner_proc = slot->candidate_proc;
-	slot->owner_pid = slot->candidate_pid;
-	slot->term_started = slot->last_change = GetCurrentTimestamp();
-	slot->renewed_at = slot->term_started;
-	slot->last_reason = LE_REASON_NONE;
+	slot->owner_proc = slot->candidate.proc;
+	slot->owner_pid = slot->candidate.pid;
+	slot->view.term_started = slot->view.last_change = GetCurrentTimestamp();
+	slot->view.renewed_at = slot->view.term_started;
+	slot->view.last_reason = LE_REASON_NONE;
 	slot->stepping_down = false;
-	slot->last_error[0] = '\0';
+	slot->error.text[0] = '\0';
 	slot->refused_token = 0;
-	slot->last_error_at = 0;
-	slot->refused = false;
-	strlcpy(slot->holder, le_my_name(), sizeof(slot->holder));
+	slot->error.at = 0;
+	slot->error.refused = false;
+	strlcpy(slot->holder.node, le_my_name(), sizeof(slot->holder.node));
 	/* After le_reset_token() a mark could be too high to be replaced. */
-	if (pg_atomic_read_u64(&slot->given_up) >= e->token)
-		pg_atomic_write_u64(&slot->given_up, 0);
-	pg_atomic_write_u64(&slot->drain_until, 0);
+	if (pg_atomic_read_u64(&slot->term.given_up) >= e->token)
+		pg_atomic_write_u64(&slot->term.given_up, 0);
+	pg_atomic_write_u64(&slot->term.drain_until, 0);
 	le_begin_grants(slot);
-	pg_atomic_write_u64(&slot->owner, slot->candidate);
+	pg_atomic_write_u64(&slot->term.owner, slot->candidate.owner);
 	le_progress_begin(le_slot_number(slot), now);
-	pg_atomic_write_u64(&slot->token, e->token);
-	pg_atomic_write_u64(&slot->deadline, e->deadline != 0 ? e->deadline :
+	pg_atomic_write_u64(&slot->term.token, e->token);
+	pg_atomic_write_u64(&slot->term.deadline, e->deadline != 0 ? e->deadline :
 						le_table->node.deadline);
 	le_end_change(slot);
 	ereport(LOG,
 			(errmsg("leader of election \"%s\" with fencing token " UINT64_FORMAT,
 					slot->name, e->token),
-			 errdetail("Scope %s, store %s.", le_scope_name(slot->candidate),
-					   le_store_place(w))));
+			 errdetail("Scope %s, store %s.",
+					   le_scope_name(slot->candidate.owner),
+					   le_store_address(w))));
 	le_stat_count_slot(le_slot_number(slot), LE_STAT_TERMS);
 	le_event(LE_EVENT_ACQUIRED, slot->name, e->token, "scope %s",
-			 le_scope_name(slot->candidate));
+			 le_scope_name(slot->candidate.owner));
 	log_takeover(slot);
 }
 
@@ -111,7 +112,7 @@ note_end(const LeSlot *slot, LeReason reason, uint64 token)
 void
 le_end_term(LeSlot *slot, LeReason reason)
 {
-	uint64		token = pg_atomic_read_u64(&slot->token);
+	uint64		token = pg_atomic_read_u64(&slot->term.token);
 	LeOwner		owner = le_owner_of(slot);
 	const LeProgress *p = le_progress_of(le_slot_number(slot));
 
@@ -120,16 +121,16 @@ le_end_term(LeSlot *slot, LeReason reason)
 	else if (reason == LE_REASON_RELEASED && slot->stepping_down)
 		reason = LE_REASON_STEPPED_DOWN;
 	le_begin_change(slot);
-	pg_atomic_write_u64(&slot->deadline, 0);
-	pg_atomic_write_u64(&slot->owner, LE_OWNER_NONE);
-	pg_atomic_write_u64(&slot->token, 0);
-	pg_atomic_write_u64(&slot->drain_until, 0);
+	pg_atomic_write_u64(&slot->term.deadline, 0);
+	pg_atomic_write_u64(&slot->term.owner, LE_OWNER_NONE);
+	pg_atomic_write_u64(&slot->term.token, 0);
+	pg_atomic_write_u64(&slot->term.drain_until, 0);
 	slot->ended_token = token;
 	slot->end_confirmed = false;
-	slot->last_reason = reason;
-	slot->last_change = GetCurrentTimestamp();
-	slot->holder[0] = '\0';
-	slot->holder_seen = 0;
+	slot->view.last_reason = reason;
+	slot->view.last_change = GetCurrentTimestamp();
+	slot->holder.node[0] = '\0';
+	slot->holder.seen = 0;
 	le_end_change(slot);
 	le_bound_nudge(le_slot_number(slot), token, owner, false);
 	ereport(LOG,
@@ -146,8 +147,8 @@ le_end_term(LeSlot *slot, LeReason reason)
 void
 le_move_deadline(LeSlot *slot)
 {
-	pg_atomic_write_u64(&slot->deadline, slot->election.deadline);
-	slot->renewed_at = GetCurrentTimestamp();
+	pg_atomic_write_u64(&slot->term.deadline, slot->election.deadline);
+	slot->view.renewed_at = GetCurrentTimestamp();
 }
 
 /*
@@ -162,7 +163,7 @@ void
 le_drain_term(LeSlot *slot)
 {
 	slot->drain_told = false;
-	pg_atomic_write_u64(&slot->drain_until,
+	pg_atomic_write_u64(&slot->term.drain_until,
 						slot->election.drain_until - slot->drain_grace);
 	pg_memory_barrier();
 	le_bound_nudge(le_slot_number(slot), slot->election.token,
@@ -179,7 +180,7 @@ void
 le_stop_drained(LeSlot *slot)
 {
 	if (slot->drain_told ||
-		le_now() < (le_time) pg_atomic_read_u64(&slot->drain_until))
+		le_now() < (le_time) pg_atomic_read_u64(&slot->term.drain_until))
 		return;
 	slot->drain_told = true;
 	le_bound_nudge(le_slot_number(slot), slot->election.token,
@@ -193,7 +194,7 @@ le_term_abandoned(const LeSlot *slot)
 	LeOwner		owner = le_owner_of(slot);
 
 	return !le_owner_lives(owner, slot->owner_proc) ||
-		pg_atomic_read_u64(&((LeSlot *) slot)->given_up) ==
+		pg_atomic_read_u64(&((LeSlot *) slot)->term.given_up) ==
 		slot->election.token;
 }
 

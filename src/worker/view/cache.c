@@ -55,7 +55,7 @@ by_name(const void *a, const void *b)
 
 /* The index of the key among those known, or where it would be. */
 static int
-place_of(LeCache *cache, const char *election, bool *there)
+index_of(LeCache *cache, const char *election, bool *there)
 {
 	int			low = 0;
 	int			high = cache->known.nkeys;
@@ -85,10 +85,10 @@ static bool
 keep_key(LeCache *cache, const LeKey *key)
 {
 	bool		there;
-	int			place = place_of(cache, key->election, &there);
+	int			index = index_of(cache, key->election, &there);
 	MemoryContext old;
 
-	if (there ? key->index <= cache->known.keys[place].index :
+	if (there ? key->index <= cache->known.keys[index].index :
 		key->index <= cache->known.index)
 		return false;
 	old = MemoryContextSwitchTo(cache->known.context);
@@ -100,11 +100,11 @@ keep_key(LeCache *cache, const LeKey *key)
 	}
 	if (!there)
 	{
-		memmove(cache->known.keys + place + 1, cache->known.keys + place,
-				(cache->known.nkeys - place) * sizeof(LeKey));
+		memmove(cache->known.keys + index + 1, cache->known.keys + index,
+				(cache->known.nkeys - index) * sizeof(LeKey));
 		cache->known.nkeys++;
 	}
-	le_copy_key(&cache->known.keys[place], key);
+	le_copy_key(&cache->known.keys[index], key);
 	MemoryContextSwitchTo(old);
 	return true;
 }
@@ -174,7 +174,7 @@ le_cache_heard(LeCache *cache)
 		cache->known.heard_at = le_now();
 }
 
-/* The keys are at another place from now on: the known ones say nothing. */
+/* The keys are in another namespace: the known ones say nothing. */
 void
 le_cache_forget_keys(LeCache *cache)
 {

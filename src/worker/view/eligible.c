@@ -154,7 +154,7 @@ le_unfit(void)
 void
 le_check_trust(LeEligibility *eligibility, le_duration trust)
 {
-	const char *more = le_configured_store()->takes_more;
+	const char *more = le_configured_store()->lease.takes_more;
 	const LeTiming *t = &le_table->node.timing;
 	le_duration need = t->renew_interval + LE_ATTEMPTS * LE_MIN_ATTEMPT +
 		t->margin;

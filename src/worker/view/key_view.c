@@ -128,10 +128,10 @@ note_holder_session(LeSlot *slot, const LeKey *key, const LeKeyView *view)
 		(slot->election.state == LE_ACQUIRING ||
 		 slot->election.state == LE_ACQUIRE_UNSURE))
 		return;
-	strlcpy(slot->holder_session, waited_for ? key->value_session : "",
-			sizeof(slot->holder_session));
-	slot->holder_holds = view->holder == LE_KEY_OTHER;
-	slot->holder_token = waited_for ? key->token : 0;
+	strlcpy(slot->holder.session, waited_for ? key->value_session : "",
+			sizeof(slot->holder.session));
+	slot->holder.holds = view->holder == LE_KEY_OTHER;
+	slot->holder.token = waited_for ? key->token : 0;
 }
 
 /* A key that people have to look at is in the log, too, once. */
@@ -139,7 +139,7 @@ static void
 note_unusable(LeSlot *slot, const LeKey *key)
 {
 	const char *why = key->fault != NULL ? key->fault :
-		le_configured_store()->foreign_key;
+		le_configured_store()->people.foreign_key;
 
 	if (key->fault != NULL && !slot->fault_told)
 		ereport(LOG,
@@ -172,12 +172,13 @@ le_note_holder(LeWorker *w, LeSlot *slot, const LeKey *key,
 	else if (le_election_has_term(&slot->election))
 		strlcpy(name, le_my_name(), sizeof(name));
 	other_leads = view->holder == LE_KEY_OTHER && name[0] != '\0' &&
-		strcmp(slot->holder, name) != 0;
-	if (slot->holder_index != view->index || strcmp(slot->holder, name) != 0)
+		strcmp(slot->holder.node, name) != 0;
+	if (slot->holder.index != view->index ||
+		strcmp(slot->holder.node, name) != 0)
 	{
 		le_begin_note(slot);
-		slot->holder_index = view->index;
-		strlcpy(slot->holder, name, sizeof(slot->holder));
+		slot->holder.index = view->index;
+		strlcpy(slot->holder.node, name, sizeof(slot->holder.node));
 		le_end_note(slot);
 	}
 	if (other_leads)
@@ -187,5 +188,5 @@ le_note_holder(LeWorker *w, LeSlot *slot, const LeKey *key,
 		note_unusable(slot, key);
 	else
 		slot->fault_told = false;
-	slot->holder_seen = le_now();
+	slot->holder.seen = le_now();
 }

@@ -178,7 +178,7 @@ show_slot(LeWorker *w, int number)
 	uint64		index = key == NULL ? 0 : key->index;
 
 	watch_all->watch.changed = watch_all->watch.changed ||
-		slot->holder_index != index;
+		slot->holder.index != index;
 	le_elect_seen(w, slot, key, Max(watch_all->watch.shown_as_of, index));
 }
 
@@ -187,7 +187,7 @@ are_many(LeWorker *w)
 {
 	const LeKey *keys;
 
-	return le_configured_store()->tells &&
+	return le_configured_store()->watch.tells &&
 		le_cache_keys(w->cache, &keys) > w->limits->gossip_from;
 }
 
@@ -248,7 +248,7 @@ watch_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	le_time		began = le_now();
 
 	if (flight->epoch != le_table->node.epoch)
-		return;					/* the keys may be at another place by now */
+		return;					/* the namespace may be another by now */
 	watch_all->watch.in_flight = false;
 	if (answer->outcome != LE_DONE)
 	{
@@ -277,7 +277,7 @@ watch_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 static int
 park_ms(void)
 {
-	return (int) Min(le_configured_store()->park_ms,
+	return (int) Min(le_configured_store()->watch.park_ms,
 					 le_table->node.timing.lease / LE_MSEC / 2);
 }
 
@@ -288,14 +288,14 @@ send_watch(LeWorker *w)
 	const LeStore *store = le_configured_store();
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH, watch_answered);
 
-	flight->op.watch_index = watch_all->watch.by_news ? 0 :
+	flight->op.watch.index = watch_all->watch.by_news ? 0 :
 		watch_all->watch.index;
-	flight->op.wait_ms = park_ms();
+	flight->op.watch.wait_ms = park_ms();
 	watch_all->watch.in_flight = true;
 	watch_all->watch.wanted = false;
 	watch_all->watch.next_at = 0;
-	le_flight_send(w, flight, (store->park_ms +
-							   store->park_grace_ms) * LE_MSEC);
+	le_flight_send(w, flight, (store->watch.park_ms +
+							   store->watch.park_grace_ms) * LE_MSEC);
 }
 
 /* When is the next query to be sent, if none is under way? */
@@ -322,7 +322,7 @@ show_told(LeWorker *w, const char *election)
 	const LeKey *key = le_cache_key(w->cache, election);
 	LeSlot	   *slot = key == NULL ? NULL : slot_of(w, key);
 
-	if (slot != NULL && slot->holder_index < key->index)
+	if (slot != NULL && slot->holder.index < key->index)
 		le_elect_seen(w, slot, key, key->index);
 }
 
@@ -412,7 +412,7 @@ news_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	watch_all->news.failures = 0;
 	watch_all->news.index = answer->index;
 	watch_all->news.next_at = le_now() + LEAST_REST;
-	if (flight->op.watch_index == 0)
+	if (flight->op.watch.index == 0)
 		watch_all->watch.wanted = true;
 	hear(w, answer);
 	if (!watch_all->watch.wanted && !watch_all->watch.in_flight &&
@@ -429,11 +429,11 @@ send_news_watch(LeWorker *w)
 	const LeStore *store = le_configured_store();
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH_NEWS, news_answered);
 
-	flight->op.watch_index = watch_all->news.index;
-	flight->op.wait_ms = park_ms();
+	flight->op.watch.index = watch_all->news.index;
+	flight->op.watch.wait_ms = park_ms();
 	watch_all->news.in_flight = true;
-	le_flight_send(w, flight, (store->park_ms +
-							   store->park_grace_ms) * LE_MSEC);
+	le_flight_send(w, flight, (store->watch.park_ms +
+							   store->watch.park_grace_ms) * LE_MSEC);
 }
 
 /* Choose between watching the keys and hearing the news. */
@@ -475,7 +475,7 @@ news_told(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 static bool
 may_tell(LeWorker *w)
 {
-	return le_configured_store()->tells && le_session_live() &&
+	return le_configured_store()->watch.tells && le_session_live() &&
 		!w->watch_all->telling.in_flight;
 }
 
@@ -525,8 +525,8 @@ is_superseded(const LeNodeInfo *info)
 static bool
 is_leftover(LeWorker *w, const LeNodeInfo *info)
 {
-	le_duration ttl = le_session_ttl(info->lease,
-									 le_configured_store()->least_session);
+	const LeStore *store = le_configured_store();
+	le_duration ttl = le_session_ttl(info->lease, store->lease.least_session);
 	le_duration life = is_superseded(info) ? SUPERSEDED_LIFE * ttl :
 		NODE_KEY_LIFE;
 
@@ -629,11 +629,11 @@ hear_wish(LeWorker *w)
 static bool
 is_watch_needed(LeWorker *w)
 {
-	return le_configured_store()->watching == LE_WATCH_ALL &&
+	return le_configured_store()->watch.kind == LE_WATCH_ALL &&
 		le_session_live() && le_elect_need_watch(w);
 }
 
-/* A session that has just become live has a place of its own to watch. */
+/* A session that has just become live has a namespace of its own to watch. */
 static void
 start_anew(LeWorker *w)
 {

@@ -58,7 +58,7 @@ le_watch_each_new(void)
 static le_time
 next_look(LeWorker *w)
 {
-	const int  *ms = le_configured_store()->poll_ms;
+	const int  *ms = le_configured_store()->watch.poll_ms;
 	le_duration gap = le_throttle_look(w->throttle, ms == NULL ? 0 :
 									   *ms * LE_MSEC);
 
@@ -99,18 +99,20 @@ park(LeWorker *w, int i, int watched)
 	LeSlot	   *slot = le_slot(i);
 	LeFlight   *flight = le_flight_new(LE_OP_WATCH, poll_answered);
 	const LeStore *store = le_configured_store();
-	int			wait_ms = store->park_ms;
+	int			wait_ms = store->watch.park_ms;
 
-	if (watched > store->max_parked)
-		wait_ms = Max(wait_ms / watched * store->max_parked, LEAST_PARK_MS);
+	if (watched > store->watch.max_parked)
+		wait_ms = Max(wait_ms / watched * store->watch.max_parked,
+					  LEAST_PARK_MS);
 	flight->slot = i;
 	flight->op.election = le_flight_string(flight, slot->name);
-	flight->op.watch_index = slot->holder_index;
-	flight->op.rev = slot->rev;
-	flight->op.wait_ms = wait_ms;
+	flight->op.watch.index = slot->holder.index;
+	flight->op.term.rev = slot->key.rev;
+	flight->op.watch.wait_ms = wait_ms;
 	watch_each->polls[i].parked = true;
 	watch_each->parked++;
-	le_flight_send(w, flight, (wait_ms + store->park_grace_ms) * LE_MSEC);
+	le_flight_send(w, flight, (wait_ms +
+							   store->watch.park_grace_ms) * LE_MSEC);
 }
 
 static bool
@@ -124,7 +126,7 @@ is_wait_due(LeWorker *w, int i, le_time now)
 static bool
 is_wait_needed(void)
 {
-	return le_configured_store()->watching == LE_WATCH_EACH &&
+	return le_configured_store()->watch.kind == LE_WATCH_EACH &&
 		le_session_live();
 }
 
@@ -133,7 +135,7 @@ le_watch_each_run_timers(LeWorker *w)
 {
 	LeWatchEach *watch_each = w->watch_each;
 	const LeSlotSet *waiting = &w->roster->waiting;
-	int			most = le_configured_store()->max_parked;
+	int			most = le_configured_store()->watch.max_parked;
 	le_time		now = le_now();
 
 	if (!is_wait_needed())
@@ -154,7 +156,7 @@ le_watch_each_timer(LeWorker *w)
 	le_time		now = le_now();
 
 	if (!is_wait_needed() || watch_each->parked >=
-		le_configured_store()->max_parked)
+		le_configured_store()->watch.max_parked)
 		return 0;
 	le_foreach_slot(i, &w->roster->waiting)
 		if (!watch_each->polls[i].parked)

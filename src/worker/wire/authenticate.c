@@ -74,7 +74,7 @@ authenticated(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome == LE_DONE)
 		le_secret_fetched(w->secrets, answer->secret, answer->lasts);
 	else
-		le_secret_failed(w->secrets, why, answer->busy_for, le_random());
+		le_secret_failed(w->secrets, why, answer->wire.busy_for, le_random());
 	forget_text(answer->secret);
 	forget_text(flight->op.secret);
 	while (waiting != NIL)
@@ -180,13 +180,14 @@ le_authenticate_timer(LeWorker *w)
 
 /* Has the store refused the request, or a part of it, and so applied none? */
 static bool
-is_refusal(const LeFlight *flight, const LeHttpResponse *response,
+is_refusal(const LeFlight *flight, const LeResponse *response,
 		   const LeAnswer *answer)
 {
-	if (response->net != LE_NET_OK || response->status < 400)
+	if (response->net != LE_NET_OK || response->http.status < 400)
 		return false;
-	for (int i = 0; answer->parts != NULL && i <= flight->op.njoined; i++)
-		if (answer->parts[i].outcome == LE_REFUSED)
+	for (int i = 0; answer->wire.parts != NULL &&
+		 i <= flight->op.wire.njoined; i++)
+		if (answer->wire.parts[i].outcome == LE_REFUSED)
 			return true;
 	return answer->outcome == LE_REFUSED;
 }
@@ -218,11 +219,11 @@ explain_file(LeWorker *w, const LeFlight *flight, LeAnswer *answer)
  */
 bool
 le_ask_with_new_secret(LeWorker *w, LeFlight *flight,
-					   const LeHttpResponse *response, LeAnswer *answer)
+					   const LeResponse *response, LeAnswer *answer)
 {
 	LeSecretAdvice advice;
 
-	if (!answer->stale_secret &&
+	if (!answer->wire.stale_secret &&
 		!(le_secret_is_in_file(w->secrets) &&
 		  is_refusal(flight, response, answer)))
 		return false;

@@ -17,7 +17,7 @@ typedef struct LeAuthentication LeAuthentication;
 extern LeAuthentication *le_authentication_new(void);
 extern void le_await_secret(LeWorker *w, LeFlight *flight);
 extern bool le_ask_with_new_secret(LeWorker *w, LeFlight *flight,
-								   const LeHttpResponse *response,
+								   const LeResponse *response,
 								   LeAnswer *answer);
 extern void le_authenticate_run(LeWorker *w);
 extern le_time le_authenticate_timer(LeWorker *w);

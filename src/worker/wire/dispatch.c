@@ -44,15 +44,15 @@ struct LeDispatch
  * may have been applied does not, since only its caller knows how to find out.
  */
 static bool
-ask_another(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
+ask_another(LeWorker *w, LeFlight *flight, const LeResponse *response,
 			const LeAnswer *answer)
 {
-	if (response->net != LE_NET_OK || answer->next_server)
+	if (response->net != LE_NET_OK || answer->wire.next_server)
 		le_server_failed(w, flight->server,
 						 answer->detail ? answer->detail : "no answer");
 	else
 		le_server_answered(w, flight->server);
-	if (!answer->next_server || le_flight_is_past(flight) ||
+	if (!answer->wire.next_server || le_flight_is_past(flight) ||
 		flight->until - le_now() < LE_MIN_ATTEMPT / 2)
 		return false;
 	return le_exchange_send(w, flight);
@@ -62,9 +62,9 @@ ask_another(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
 static bool
 go_on(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	if (!answer->again)
+	if (!answer->wire.again)
 		return false;
-	flight->op.step = answer->next;
+	flight->op.wire.step = answer->wire.next;
 	flight->tried = 0;
 	if (le_flight_is_past(flight))
 		le_lanes_give_up(w, flight, "its session has ended");
@@ -80,14 +80,14 @@ go_on(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
  * of the lease.
  */
 static void
-act_on(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
+act_on(LeWorker *w, LeFlight *flight, const LeResponse *response,
 	   LeAnswer *answer)
 {
 	le_gossip_landed(w->gossip, &flight->op, answer);
 	flight->op.news = NULL;
-	if (answer->busy && flight->op.kind != LE_OP_AUTHENTICATE)
-		le_throttle_busy(w->throttle, answer->busy_for);
-	flight->anchored = flight->anchored || answer->anchors;
+	if (answer->wire.busy && flight->op.kind != LE_OP_AUTHENTICATE)
+		le_throttle_busy(w->throttle, answer->wire.busy_for);
+	flight->anchored = flight->anchored || answer->wire.anchors;
 	if (!ask_another(w, flight, response, answer) &&
 		!le_ask_with_new_secret(w, flight, response, answer) &&
 		!go_on(w, flight, answer))
@@ -130,7 +130,7 @@ le_dispatch_configure(LeWorker *w)
 	if (!dispatch->store->between_instances)
 		return;
 	le_lanes_configure(w);
-	le_servers_configure(w, dispatch->store->servers());
+	le_servers_configure(w, dispatch->store->servers.urls());
 	le_secret_configure(w->secrets);
 }
 
@@ -248,11 +248,11 @@ perform_next(LeWorker *w, LeFlight **flight, LeAnswer *answer)
 	*flight = linitial(dispatch->answered);
 	dispatch->answered = list_delete_first(dispatch->answered);
 	old = MemoryContextSwitchTo((*flight)->context);
-	(*flight)->op.next_token = le_local_token_next;
-	(*flight)->op.tokens = w->local_tokens;
-	(*flight)->op.log = &le_claim_log;
-	(*flight)->op.claims = w->claims;
-	dispatch->store->perform(&(*flight)->op, answer);
+	(*flight)->op.local.next_token = le_local_token_next;
+	(*flight)->op.local.tokens = w->local_tokens;
+	(*flight)->op.local.log = &le_claim_log;
+	(*flight)->op.local.claims = w->claims;
+	dispatch->store->codec.perform(&(*flight)->op, answer);
 	MemoryContextSwitchTo(old);
 }
 

@@ -28,7 +28,7 @@
 typedef struct Unread
 {
 	LeFlight   *flight;
-	LeHttpResponse response;
+	LeResponse response;
 	LeAnswer	answer;			/* the parts so far */
 } Unread;
 
@@ -54,7 +54,7 @@ explain_refusal(LeWorker *w, LeAnswer *answer)
 {
 	LeFinding	finding;
 
-	if (!answer->stale_secret || answer->outcome != LE_REFUSED ||
+	if (!answer->wire.stale_secret || answer->outcome != LE_REFUSED ||
 		!le_secret_judge(w->secrets, &finding) ||
 		finding.level != LE_LEVEL_ERROR)
 		return;
@@ -65,22 +65,22 @@ explain_refusal(LeWorker *w, LeAnswer *answer)
 
 /* Decode a part of the response, or all, in the flight's memory. */
 static void
-decode_part(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
+decode_part(LeWorker *w, LeFlight *flight, const LeResponse *response,
 			LeAnswer *answer)
 {
 	MemoryContext old = MemoryContextSwitchTo(flight->context);
 
-	flight->op.from = answer->rest;
-	le_configured_store()->decode(&le_table->place, &flight->op, response,
-								  answer);
-	if (answer->rest == 0)
+	flight->op.wire.from = answer->wire.rest;
+	le_configured_store()->codec.decode(&le_table->namespace, &flight->op,
+										response, answer);
+	if (answer->wire.rest == 0)
 		explain_refusal(w, answer);
 	MemoryContextSwitchTo(old);
 }
 
 /* Decode the rest later, from a copy: the response is gone by then. */
 static void
-read_later(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
+read_later(LeWorker *w, LeFlight *flight, const LeResponse *response,
 		   const LeAnswer *answer)
 {
 	LeExchange *exchange = w->exchange;
@@ -91,22 +91,22 @@ read_later(LeWorker *w, LeFlight *flight, const LeHttpResponse *response,
 	u->response = *response;
 	u->response.body = memcpy(palloc(response->body_len), response->body,
 							  response->body_len);
-	u->response.content_type = pstrdup(response->content_type);
-	if (response->headers != NULL)
-		u->response.headers = pstrdup(response->headers);
+	u->response.http.content_type = pstrdup(response->http.content_type);
+	if (response->http.headers != NULL)
+		u->response.http.headers = pstrdup(response->http.headers);
 	u->answer = *answer;
 	MemoryContextSwitchTo(old);
 	exchange->unread = le_flights_append(exchange->unread, u);
 }
 
 static void
-response_came(LeWorker *w, void *arg, const LeHttpResponse *response)
+response_came(LeWorker *w, void *arg, const LeResponse *response)
 {
 	LeFlight   *flight = arg;
 	LeAnswer	answer = {0};
 
 	decode_part(w, flight, response, &answer);
-	if (answer.rest != 0)
+	if (answer.wire.rest != 0)
 		read_later(w, flight, response, &answer);
 	else
 		w->exchange->heard(w, flight, response, &answer);
@@ -124,7 +124,7 @@ le_exchange_run(LeWorker *w)
 
 		exchange->unread = list_delete_first(exchange->unread);
 		decode_part(w, u->flight, &u->response, &u->answer);
-		if (u->answer.rest == 0)
+		if (u->answer.wire.rest == 0)
 			exchange->heard(w, u->flight, &u->response, &u->answer);
 		else
 			exchange->unread = le_flights_append(exchange->unread, u);
@@ -160,19 +160,19 @@ bool
 le_exchange_send(LeWorker *w, LeFlight *flight)
 {
 	const LeStore *store = le_configured_store();
-	LeHttpRequest request = {0};
+	LeRequest request = {0};
 	MemoryContext old;
 
 	Assert(flight->under_way);
 	if (!le_server_pick(w, &flight->tried, &flight->server))
 		return false;
 	old = MemoryContextSwitchTo(flight->context);
-	initStringInfo(&request.path);
-	initStringInfo(&request.headers);
-	initStringInfo(&request.body);
-	if (store->tells && !flight->op.dry_run)
+	initStringInfo(&request.http.path);
+	initStringInfo(&request.http.headers);
+	initStringInfo(&request.http.body);
+	if (store->watch.tells && !flight->op.dry_run)
 		le_gossip_attach(w->gossip, &flight->op);
-	store->encode(&le_table->place, &flight->op, &request);
+	store->codec.encode(&le_table->namespace, &flight->op, &request);
 	if (request.base == NULL)
 		request.base = le_server_url(w, flight->server);
 	if (!request.without_secret)
@@ -186,7 +186,7 @@ le_exchange_send(LeWorker *w, LeFlight *flight)
 	if (!flight->anchored)
 		flight->sent = flight->transmitted;
 	flight->handed_over = true;
-	for (int i = 0; i < flight->op.njoined; i++)
+	for (int i = 0; i < flight->op.wire.njoined; i++)
 	{
 		flight->joined[i]->handed_over = true;
 		flight->joined[i]->sent = flight->sent;

@@ -14,7 +14,7 @@
 
 /* The answer, decoded to its end. */
 typedef void (*LeHeard) (LeWorker *w, LeFlight *flight,
-						 const LeHttpResponse *response, LeAnswer *answer);
+						 const LeResponse *response, LeAnswer *answer);
 
 typedef struct LeExchange LeExchange;
 

@@ -96,7 +96,7 @@ le_flight_without_effect(LeOpKind kind, const char *election,
 		flight->op.election = le_flight_string(flight, election);
 	flight->op.dry_run = true;
 	flight->op.index = flight->op.token = LE_NO_INDEX;
-	flight->op.rev = 1;
+	flight->op.term.rev = 1;
 	flight->lane = LE_LANE_READ;
 	return flight;
 }
@@ -111,7 +111,7 @@ le_flight_string(LeFlight *flight, const char *s)
 void
 le_flight_local_key(LeFlight *flight, LeSlot *slot)
 {
-	flight->op.local = slot != NULL ? &slot->local :
+	flight->op.local.key = slot != NULL ? &slot->local :
 		MemoryContextAllocZero(flight->context, sizeof(LeLocalKey));
 }
 
@@ -169,7 +169,7 @@ void
 le_flight_fail_rest(const LeFlight *flight, LeAnswer *answer,
 					LeOutcome outcome, const char *why)
 {
-	if (flight->op.step.number > 0)
+	if (flight->op.wire.step.number > 0)
 		le_fail_open(&flight->op, answer, why);
 	else
 		le_fail(answer, outcome, why);

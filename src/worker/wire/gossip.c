@@ -197,7 +197,7 @@ add_item(LeGossiper *gossip, const LeOp *op)
 static void
 add_items(LeGossiper *gossip, const LeOp *op)
 {
-	int			n = 1 + op->njoined;
+	int			n = 1 + op->wire.njoined;
 
 	while (gossip->told->nitems > 0 &&
 		   gossip->told->nitems + n > gossip->room &&
@@ -210,8 +210,8 @@ add_items(LeGossiper *gossip, const LeOp *op)
 	}
 	gossip->told->number++;
 	add_item(gossip, op);
-	for (int i = 0; i < op->njoined; i++)
-		add_item(gossip, op->joined[i]);
+	for (int i = 0; i < op->wire.njoined; i++)
+		add_item(gossip, op->wire.joined[i]);
 }
 
 /* A copy in the caller's memory: the list may change before it is sent. */
@@ -279,8 +279,8 @@ note_applied(LeGossiper *gossip, uint64 number, const LeAnswer *answer)
 	for (int i = 0; i < gossip->told->nitems; i++)
 		if (gossip->told->items[i].item.number == number)
 		{
-			gossip->told->items[i].item.index = answer->parts == NULL ?
-				answer->index : answer->parts[part].index;
+			gossip->told->items[i].item.index = answer->wire.parts == NULL ?
+				answer->index : answer->wire.parts[part].index;
 			part++;
 		}
 	return part > 0;
@@ -465,7 +465,7 @@ le_gossip_heard(LeGossiper *gossip, const LeAnswer *answer)
 	return missed;
 }
 
-/* The keys are at another place, or were not watched for a while. */
+/* The keys are in another namespace, or were not watched for a while. */
 void
 le_gossip_forget(LeGossiper *gossip)
 {

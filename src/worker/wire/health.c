@@ -55,11 +55,11 @@ le_health_new(void)
 
 /* The name of the store in messages. */
 const char *
-le_store_place(LeWorker *w)
+le_store_address(LeWorker *w)
 {
 	const LeStore *store = le_configured_store();
 
-	return store->between_instances ? le_server_place(w) : store->name;
+	return store->between_instances ? le_server_address(w) : store->name;
 }
 
 /* The reason of the last failure; "" if the store answers. */
@@ -134,7 +134,7 @@ note_failure(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 				(errmsg(refused ?
 						"leader_election store at %s refused to %s: %s" :
 						"leader_election store at %s is down: could not %s: %s",
-						le_store_place(w), le_op_name(kind), detail)));
+						le_store_address(w), le_op_name(kind), detail)));
 		le_event(refused ? LE_EVENT_STORE_REFUSED : LE_EVENT_STORE_DOWN,
 				 flight->op.election, 0, "could not %s: %s", le_op_name(kind),
 				 detail);
@@ -200,7 +200,7 @@ note_success(LeWorker *w, const LeFlight *flight)
 	health->cause = LE_CAUSE_OTHER;
 	ereport(LOG,
 			(errmsg("leader_election store at %s answers again",
-					le_store_place(w))));
+					le_store_address(w))));
 	le_event(LE_EVENT_STORE_UP, NULL, 0, NULL);
 }
 

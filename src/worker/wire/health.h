@@ -17,7 +17,7 @@ typedef struct LeHealth LeHealth;
 extern LeHealth *le_health_new(void);
 extern void le_health_note(LeWorker *w, const LeFlight *flight,
 						   const LeAnswer *answer);
-extern const char *le_store_place(LeWorker *w);
+extern const char *le_store_address(LeWorker *w);
 extern const char *le_store_trouble(LeWorker *w);
 extern LeCause le_store_trouble_cause(LeWorker *w);
 

@@ -389,7 +389,7 @@ forget_directory(CURL *easy, CURLoption option)
 }
 
 static bool
-set_transport(LeWorker *w, Call *call, const LeHttpRequest *request)
+set_transport(LeWorker *w, Call *call, const LeRequest *request)
 {
 	CURL	   *easy = call->easy;
 	bool		ok = true;
@@ -475,7 +475,7 @@ path_of_socket(const char *base)
 }
 
 static bool
-set_request(Call *call, const LeHttpRequest *request, const char *url)
+set_request(Call *call, const LeRequest *request, const char *url)
 {
 	CURL	   *easy = call->easy;
 	bool		ok = true;
@@ -483,13 +483,13 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 	SET(CURLOPT_URL, url);
 	if (path_of_socket(request->base) != NULL)
 		SET(CURLOPT_UNIX_SOCKET_PATH, path_of_socket(request->base));
-	call->writes = strcmp(request->method, "GET") != 0 &&
-		strcmp(request->method, "HEAD") != 0;
+	call->writes = strcmp(request->http.method, "GET") != 0 &&
+		strcmp(request->http.method, "HEAD") != 0;
 	/* Given only its name, libcurl would wait for a body that never comes. */
-	if (strcmp(request->method, "HEAD") == 0)
+	if (strcmp(request->http.method, "HEAD") == 0)
 		SET(CURLOPT_NOBODY, 1L);
 	else
-		SET(CURLOPT_CUSTOMREQUEST, request->method);
+		SET(CURLOPT_CUSTOMREQUEST, request->http.method);
 	SET(CURLOPT_CONNECTTIMEOUT_MS, NEVER_MS);
 	SET(CURLOPT_RESOLVER_START_FUNCTION, start_lookup);
 	SET(CURLOPT_RESOLVER_START_DATA, call);
@@ -517,16 +517,16 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
 		SET(CURLOPT_READDATA, call);
 #endif
 	}
-	else if (strcmp(request->method, "PUT") == 0)
+	else if (strcmp(request->http.method, "PUT") == 0)
 	{
 		SET(CURLOPT_POSTFIELDSIZE, 0L);
 		SET(CURLOPT_COPYPOSTFIELDS, "");
 	}
 	ok = ok && add_header(call, "Expect:") &&
-		(strncmp(request->headers.data, CONTENT_TYPE,
+		(strncmp(request->http.headers.data, CONTENT_TYPE,
 				 strlen(CONTENT_TYPE)) == 0 ||
 		 add_header(call, CONTENT_TYPE " application/json")) &&
-		add_headers(call, request->headers.data) &&
+		add_headers(call, request->http.headers.data) &&
 		(request->secret == NULL || request->secret_header == NULL ||
 		 add_header(call, psprintf("%s%s", request->secret_header,
 								   request->secret)));
@@ -540,15 +540,15 @@ set_request(Call *call, const LeHttpRequest *request, const char *url)
  * without the question mark that some tools put before it.
  */
 static char *
-url_of(const LeHttpRequest *request)
+url_of(const LeRequest *request)
 {
 	const char *base = path_of_socket(request->base) == NULL ?
 		request->base : "http://localhost";
 
 	if (request->secret == NULL || request->secret_header != NULL)
-		return psprintf("%s%s", base, request->path.data);
-	return psprintf("%s%s%c%s", base, request->path.data,
-					strchr(request->path.data, '?') == NULL ? '?' : '&',
+		return psprintf("%s%s", base, request->http.path.data);
+	return psprintf("%s%s%c%s", base, request->http.path.data,
+					strchr(request->http.path.data, '?') == NULL ? '?' : '&',
 					request->secret + (request->secret[0] == '?'));
 }
 
@@ -582,7 +582,7 @@ resolver_hangs(LeWorker *w, Call *call)
  * there is none.
  */
 void
-le_http_send(LeWorker *w, const LeHttpRequest *request, LeLane lane,
+le_http_send(LeWorker *w, const LeRequest *request, LeLane lane,
 			 le_duration timeout, LeHttpDone done, void *arg)
 {
 	LeHttp	   *http = w->http;
@@ -605,11 +605,11 @@ le_http_send(LeWorker *w, const LeHttpRequest *request, LeLane lane,
 		call->secret = MemoryContextStrdup(TopMemoryContext, request->secret);
 	call->done = done;
 	call->arg = arg;
-	if (request->has_body)
+	if (request->http.has_body)
 	{
 		call->request_body = MemoryContextStrdup(TopMemoryContext,
-												 request->body.data);
-		call->request_len = request->body.len;
+												 request->http.body.data);
+		call->request_len = request->http.body.len;
 	}
 
 	enter_curl(&saved);
@@ -698,10 +698,10 @@ hide_secret(const Call *call, char *text, size_t text_len)
 static void
 hand_out(LeWorker *w, Call *call)
 {
-	LeHttpResponse response = {0};
+	LeResponse response = {0};
 	long		status = 0;
 
-	response.content_type = "";
+	response.http.content_type = "";
 	if (call->ended && call->result == CURLE_WRITE_ERROR)
 		call->result = CURLE_OK;
 	if (call->result == CURLE_OK)
@@ -710,13 +710,13 @@ hand_out(LeWorker *w, Call *call)
 		if (status != 200)
 			hide_secret(call, call->body, call->body_len);
 		response.net = LE_NET_OK;
-		response.status = (int) status;
+		response.http.status = (int) status;
 		response.body = call->body ? call->body : "";
 		response.body_len = call->body_len;
-		response.headers = call->header_text;
+		response.http.headers = call->header_text;
 		if (le_header(&response, "Content-Type", call->content_type,
 					  sizeof(call->content_type)))
-			response.content_type = call->content_type;
+			response.http.content_type = call->content_type;
 	}
 	else
 	{

@@ -31,11 +31,11 @@ typedef enum LeLane
 typedef struct LeHttp LeHttp;
 
 typedef void (*LeHttpDone) (LeWorker *w, void *arg,
-							const LeHttpResponse *response);
+							const LeResponse *response);
 
 extern bool le_http_looks_up_apart(void);
 extern void le_http_start(LeWorker *w, const int connections[LE_NLANES]);
-extern void le_http_send(LeWorker *w, const LeHttpRequest *request,
+extern void le_http_send(LeWorker *w, const LeRequest *request,
 						 LeLane lane,
 						 le_duration timeout, LeHttpDone done, void *arg);
 extern void le_http_push(LeWorker *w);

@@ -75,7 +75,7 @@ le_lanes_new(const int windows[LE_NLANES], int connections[LE_NLANES])
 		dlist_init(&lane->waiting);
 		lane->window = windows[i];
 		if (i == LE_LANE_WATCH)
-			lane->window += le_configured_store()->max_parked;
+			lane->window += le_configured_store()->watch.max_parked;
 		connections[i] = lane->window;
 	}
 	return lanes;
@@ -96,7 +96,7 @@ le_lane_is_free(LeWorker *w, LeLane lane)
 	return lanes->each[lane].under_way < lanes->each[lane].window;
 }
 
-/* The flight has no place in its lane, and is in no other's request. */
+/* The flight is not in its lane, and is in no other's request. */
 pg_attribute_unused() static bool
 waits_for_turn(const LeFlight *flight)
 {
@@ -124,7 +124,7 @@ le_lane_change(LeWorker *w, LeFlight *flight, LeLane lane)
 	dlist_push_tail(&w->lanes->each[lane].waiting, &flight->node);
 }
 
-/* The flight takes a place in its lane, and its time begins. */
+/* The flight enters its lane, and its time begins. */
 void
 le_lane_enter(LeWorker *w, LeFlight *flight)
 {
@@ -159,7 +159,7 @@ count_answer(const LeFlight *flight, const LeAnswer *answer)
 }
 
 static void
-leave_place(LeWorker *w, LeFlight *flight)
+leave_lane(LeWorker *w, LeFlight *flight)
 {
 	LeLanes	   *lanes = w->lanes;
 
@@ -189,7 +189,7 @@ is_of_interest(LeWorker *w, const LeFlight *flight)
 void
 le_lanes_finish(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	leave_place(w, flight);
+	leave_lane(w, flight);
 	if (is_of_interest(w, flight))
 	{
 		count_answer(flight, answer);
@@ -213,9 +213,10 @@ goes_alone(LeWorker *w, const LeFlight *flight)
 {
 	const LeStore *store = le_configured_store();
 
-	return store->room == 0 || flight->fresh ||
+	return store->batch.capacity == 0 || flight->fresh ||
 		flight->unjudged >= MAX_UNJUDGED ||
-		store->takes(&flight->op) == 0 || le_now() < w->lanes->apart_until;
+		store->batch.takes(&flight->op) == 0 ||
+		le_now() < w->lanes->apart_until;
 }
 
 /* Is each carried out by itself, although it could go with others? */
@@ -224,8 +225,8 @@ is_one_of_many(const LeFlight *flight)
 {
 	const LeStore *store = le_configured_store();
 
-	return store->key_leases && store->room > 0 &&
-		store->takes(&flight->op) > 0;
+	return store->key_leases && store->batch.capacity > 0 &&
+		store->batch.takes(&flight->op) > 0;
 }
 
 /*
@@ -234,7 +235,7 @@ is_one_of_many(const LeFlight *flight)
  * terms.
  */
 static bool
-has_place(const LeLaneQueue *lane, const LeFlight *next)
+has_turn(const LeLaneQueue *lane, const LeFlight *next)
 {
 	return lane->under_way < lane->window &&
 		(lane->carrying == 0 || !is_one_of_many(next));
@@ -266,8 +267,9 @@ is_about_another(const LeFlight *flight, const LeFlight *other)
 {
 	if (strcmp(other->op.election, flight->op.election) == 0)
 		return false;
-	for (int i = 0; i < flight->op.njoined; i++)
-		if (strcmp(other->op.election, flight->op.joined[i]->election) == 0)
+	for (int i = 0; i < flight->op.wire.njoined; i++)
+		if (strcmp(other->op.election, flight->op.wire.joined[i]->election) ==
+			0)
 			return false;
 	return true;
 }
@@ -275,7 +277,7 @@ is_about_another(const LeFlight *flight, const LeFlight *other)
 static void
 join(LeFlight *flight, LeFlight *other)
 {
-	const LeOp **ops = (const LeOp **) flight->op.joined;
+	const LeOp **ops = (const LeOp **) flight->op.wire.joined;
 
 	Assert(waits_for_turn(other) && other->lane == flight->lane);
 	if (flight->joined == NULL)
@@ -284,10 +286,10 @@ join(LeFlight *flight, LeFlight *other)
 											sizeof(LeFlight *));
 		ops = MemoryContextAlloc(flight->context,
 								 LE_MAX_JOINED * sizeof(LeOp *));
-		flight->op.joined = ops;
+		flight->op.wire.joined = ops;
 	}
-	ops[flight->op.njoined] = &other->op;
-	flight->joined[flight->op.njoined++] = other;
+	ops[flight->op.wire.njoined] = &other->op;
+	flight->joined[flight->op.wire.njoined++] = other;
 	other->handed_over = true;	/* in no lane any more, from here on */
 }
 
@@ -302,27 +304,27 @@ join_others(LeWorker *w, LeLaneQueue *lane, LeFlight *flight)
 
 	if (goes_alone(w, flight))
 		return;
-	room = store->room - store->takes(&flight->op);
+	room = store->batch.capacity - store->batch.takes(&flight->op);
 	dlist_foreach_modify(iter, &lane->waiting)
 	{
 		LeFlight   *other = dlist_container(LeFlight, node, iter.cur);
 
 		if (looks-- == 0 || room <= 0 ||
-			flight->op.njoined == LE_MAX_JOINED - 1 ||
+			flight->op.wire.njoined == LE_MAX_JOINED - 1 ||
 			(is_one_of_many(flight) &&
-			 flight->op.njoined + 1 >= w->lanes->together))
+			 flight->op.wire.njoined + 1 >= w->lanes->together))
 			break;
-		if (goes_alone(w, other) || store->takes(&other->op) > room ||
-			!store->joins(&flight->op, &other->op) ||
+		if (goes_alone(w, other) || store->batch.takes(&other->op) > room ||
+			!store->batch.joins(&flight->op, &other->op) ||
 			!is_about_another(flight, other) ||
 			(other->wanted != NULL && !other->wanted(w, other)))
 			continue;
-		room -= store->takes(&other->op);
+		room -= store->batch.takes(&other->op);
 		dlist_delete(&other->node);
 		count_wait(w, other);
 		join(flight, other);
 	}
-	flight->carries = flight->op.njoined > 0 && is_one_of_many(flight);
+	flight->carries = flight->op.wire.njoined > 0 && is_one_of_many(flight);
 	if (flight->carries)
 		lane->carrying++;
 }
@@ -333,14 +335,15 @@ land_one(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeLanes	   *lanes = w->lanes;
 
-	if (!answer->unjudged && !answer->apart)
+	if (!answer->wire.unjudged && !answer->wire.apart)
 	{
 		le_lanes_finish(w, flight, answer);
 		return;
 	}
-	leave_place(w, flight);
-	flight->unjudged = answer->apart ? MAX_UNJUDGED : flight->unjudged + 1;
-	flight->op.njoined = 0;
+	leave_lane(w, flight);
+	flight->unjudged = answer->wire.apart ? MAX_UNJUDGED :
+		flight->unjudged + 1;
+	flight->op.wire.njoined = 0;
 	flight->tried = 0;
 	flight->turn = lanes->turns;
 	dlist_push_head(&lanes->each[flight->lane].waiting, &flight->node);
@@ -355,10 +358,10 @@ note_apart(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 	if (lanes->apart_until == 0)
 		ereport(LOG,
 				(errmsg("leader_election store at %s does not take several elections in one request: %s",
-						le_store_place(w), answer->detail),
+						le_store_address(w), answer->detail),
 				 errdetail("Could not %s %d at once; it may be of an earlier version. Each goes by itself, until it is tried again in %d seconds.",
 						   le_op_name(flight->op.kind),
-						   1 + flight->op.njoined,
+						   1 + flight->op.wire.njoined,
 						   (int) (LE_APART / LE_SEC))));
 	lanes->apart_until = le_now() + LE_APART;
 }
@@ -367,18 +370,18 @@ note_apart(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 void
 le_lanes_land(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
-	int			n = flight->op.njoined;
+	int			n = flight->op.wire.njoined;
 
 	Assert(flight->under_way);
-	if (answer->apart)
+	if (answer->wire.apart)
 		note_apart(w, flight, answer);
 	else
 		note_pace(w, flight);
 	for (int i = n; i > 0; i--)
 		land_one(w, flight->joined[i - 1],
-				 answer->parts != NULL ? &answer->parts[i] : answer);
-	land_one(w, flight, n > 0 && answer->parts != NULL ? &answer->parts[0] :
-			 answer);
+				 answer->wire.parts != NULL ? &answer->wire.parts[i] : answer);
+	land_one(w, flight, n > 0 && answer->wire.parts != NULL ?
+			 &answer->wire.parts[0] : answer);
 }
 
 /* The next request cannot be sent. */
@@ -405,7 +408,7 @@ paused_until(LeWorker *w, const LeLaneQueue *lane)
 static bool
 is_passed_by(LeWorker *w, const LeLaneQueue *lane, const LeFlight *next)
 {
-	return lane->under_way < lane->window && !has_place(lane, next) &&
+	return lane->under_way < lane->window && !has_turn(lane, next) &&
 		paused_until(w, lane) == 0;
 }
 
@@ -416,7 +419,7 @@ take_turn(LeWorker *w, LeLaneQueue *lane, LeFlight *next, const char **unsent)
 	bool		wanted = next->wanted == NULL || next->wanted(w, next);
 	bool		late = !next->keeps_waiting && le_now() >= next->until;
 
-	if (wanted && !late && (!has_place(lane, next) ||
+	if (wanted && !late && (!has_turn(lane, next) ||
 							paused_until(w, lane) != 0))
 		return false;
 	dlist_delete(&next->node);
@@ -468,7 +471,7 @@ le_lanes_end_turn(LeWorker *w)
 	w->lanes->turns++;
 }
 
-/* When has a flight waited for too long, should no place become free? */
+/* When has a flight waited for too long, should it get no turn? */
 le_time
 le_lanes_timer(LeWorker *w)
 {
@@ -487,7 +490,7 @@ le_lanes_timer(LeWorker *w)
 		paused = paused_until(w, &lanes->each[i]);
 		if (paused != 0)
 			next = le_earliest(next, paused);
-		else if (has_place(&lanes->each[i], first))
+		else if (has_turn(&lanes->each[i], first))
 			return le_now();
 		if (!first->keeps_waiting)
 			next = le_earliest(next, first->until);

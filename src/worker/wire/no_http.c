@@ -28,7 +28,7 @@ le_http_start(LeWorker *w, const int connections[LE_NLANES])
 }
 
 void
-le_http_send(LeWorker *w, const LeHttpRequest *request, LeLane lane,
+le_http_send(LeWorker *w, const LeRequest *request, LeLane lane,
 			 le_duration timeout, LeHttpDone done, void *arg)
 {
 	elog(ERROR, "this library was built without libcurl");

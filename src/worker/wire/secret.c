@@ -156,15 +156,17 @@ static void
 warn_of_transport(void)
 {
 	const LeStore *store = le_configured_store();
-	const char *list = store->servers();
+	const char *list = store->servers.urls();
 	char		url[MAXPGPATH];
 
 	while (le_next_name(&list, url, sizeof(url)))
 		if (le_goes_in_clear(url))
 			ereport(LOG,
 					(errcode(ERRCODE_CONFIG_FILE_ERROR),
-					 errmsg("the token for %s can be read on the network", url),
-					 errhint("Use https:// in \"%s\".", store->url_setting)));
+					 errmsg("the token for %s can be read on the network",
+							url),
+					 errhint("Use https:// in \"%s\".",
+							 store->servers.setting)));
 }
 
 /* The fault in the files of the settings that prevents TLS, where it is used;
@@ -173,7 +175,7 @@ const char *
 le_secret_tls_trouble(LeSecrets *secrets)
 {
 	const LeStore *store = le_configured_store();
-	const char *list = store->between_instances ? store->servers() : "";
+	const char *list = store->between_instances ? store->servers.urls() : "";
 	char	   *trouble = secrets->tls_trouble;
 	char		url[MAXPGPATH];
 
@@ -215,7 +217,8 @@ configured_identity(void)
 {
 	const LeStore *store = le_configured_store();
 
-	return store->authenticates == NULL ? "" : store->authenticates();
+	return store->secret.authenticates == NULL ? "" :
+		store->secret.authenticates();
 }
 
 static bool
@@ -229,7 +232,7 @@ file_name(void)
 {
 	const LeStore *store = le_configured_store();
 
-	return store->secret_file == NULL ? "" : store->secret_file();
+	return store->secret.file == NULL ? "" : store->secret.file();
 }
 
 /* Is the secret read from a file, rather than fetched? */
@@ -307,9 +310,9 @@ le_secret_judge(LeSecrets *secrets, LeFinding *finding)
 	const LeStore *store = le_configured_store();
 
 	memset(finding, 0, sizeof(*finding));
-	if (store->judge_secret == NULL || secrets->of_file == NULL)
+	if (store->secret.judge == NULL || secrets->of_file == NULL)
 		return false;
-	store->judge_secret(secrets->of_file, (int64) time(NULL) * 1000, finding);
+	store->secret.judge(secrets->of_file, (int64) time(NULL) * 1000, finding);
 	return finding->text != NULL;
 }
 
@@ -324,7 +327,7 @@ judge_file(LeSecrets *secrets)
 		finding.text;
 
 	secrets->judge_at = secrets->of_file == NULL ||
-		le_configured_store()->judge_secret == NULL ? 0 : le_now() + JUDGE_GAP;
+		le_configured_store()->secret.judge == NULL ? 0 : le_now() + JUDGE_GAP;
 	if (!bad)
 		secrets->judged[0] = '\0';
 	else if (strcmp(secrets->judged, what) != 0)
@@ -396,7 +399,8 @@ le_secret_header(LeSecrets *secrets)
 {
 	const LeStore *store = le_configured_store();
 
-	return is_fetched(secrets) ? store->fetched_header : store->secret_header;
+	return is_fetched(secrets) ? store->secret.fetched_header :
+		store->secret.header;
 }
 
 /* The number of the present secret; another has another number. */

@@ -91,7 +91,7 @@ static bool
 passed_over(const Server *server)
 {
 	return server->failed &&
-		(le_configured_store()->ready_path != NULL ||
+		(le_configured_store()->servers.ready_path != NULL ||
 		 le_now() < server->probe_at);
 }
 
@@ -133,7 +133,7 @@ le_server_url(LeWorker *w, LeServerRef ref)
 
 /* The name of the store in messages: the server that is asked at present. */
 const char *
-le_server_place(LeWorker *w)
+le_server_address(LeWorker *w)
 {
 	unsigned	tried = 0;
 	LeServerRef first;
@@ -153,7 +153,7 @@ le_server_failed(LeWorker *w, LeServerRef ref, const char *why)
 	news = !server->failed;
 	server->failed = true;
 	server->failed_at = le_now();
-	if (news || le_configured_store()->ready_path == NULL)
+	if (news || le_configured_store()->servers.ready_path == NULL)
 		server->probe_at = le_now() + PROBE_GAP;
 	if (!news)
 		return;
@@ -162,7 +162,7 @@ le_server_failed(LeWorker *w, LeServerRef ref, const char *why)
 				(errmsg("leader_election store server at %s failed: %s",
 						server->url, why),
 				 errdetail("The next request goes to %s.",
-						   le_server_place(w))));
+						   le_server_address(w))));
 }
 
 void
@@ -182,7 +182,7 @@ le_server_answered(LeWorker *w, LeServerRef ref)
 /* ---- probes of failed servers ---- */
 
 static void
-probe_answered(LeWorker *w, void *arg, const LeHttpResponse *response)
+probe_answered(LeWorker *w, void *arg, const LeResponse *response)
 {
 	LeServerRef *ref = arg;
 	Server	   *server = find_server(w, *ref);
@@ -191,7 +191,7 @@ probe_answered(LeWorker *w, void *arg, const LeHttpResponse *response)
 	{
 		server->probing = false;
 		server->probe_at = le_now() + PROBE_GAP;
-		if (response->net == LE_NET_OK && response->status == 200)
+		if (response->net == LE_NET_OK && response->http.status == 200)
 			le_server_answered(w, *ref);
 	}
 	pfree(ref);
@@ -201,28 +201,29 @@ static void
 probe(LeWorker *w, int number)
 {
 	LeServers  *servers = w->servers;
-	LeHttpRequest request = {.method = "GET", .max_answer = 64 * 1024};
+	LeRequest request = {.http.method = "GET", .max_answer = 64 * 1024};
 	LeServerRef *ref = MemoryContextAlloc(TopMemoryContext,
 										   sizeof(LeServerRef));
 
 	ref->list = servers->list;
 	ref->number = number;
 	servers->each[number].probing = true;
-	initStringInfo(&request.path);
-	initStringInfo(&request.headers);
-	appendStringInfoString(&request.path, le_configured_store()->ready_path);
+	initStringInfo(&request.http.path);
+	initStringInfo(&request.http.headers);
+	appendStringInfoString(&request.http.path,
+						   le_configured_store()->servers.ready_path);
 	request.base = servers->each[number].url;
 	le_http_send(w, &request, LE_LANE_READ, PROBE_TIMEOUT, probe_answered,
 				 ref);
-	pfree(request.path.data);
-	pfree(request.headers.data);
+	pfree(request.http.path.data);
+	pfree(request.http.headers.data);
 }
 
 static bool
 to_be_probed(LeWorker *w, const Server *server)
 {
 	return w->servers->n > 1 && server->failed && !server->probing &&
-		le_configured_store()->ready_path != NULL;
+		le_configured_store()->servers.ready_path != NULL;
 }
 
 void

@@ -27,7 +27,7 @@ extern void le_servers_configure(LeWorker *w, const char *urls);
 extern bool le_servers_several(LeWorker *w);
 extern bool le_server_pick(LeWorker *w, unsigned *tried, LeServerRef *server);
 extern const char *le_server_url(LeWorker *w, LeServerRef server);
-extern const char *le_server_place(LeWorker *w);
+extern const char *le_server_address(LeWorker *w);
 extern void le_server_failed(LeWorker *w, LeServerRef server, const char *why);
 extern void le_server_answered(LeWorker *w, LeServerRef server);
 extern void le_servers_run_timers(LeWorker *w);
