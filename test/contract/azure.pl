@@ -1,4 +1,4 @@
-# Tier: long, 189 s
+# Tier: long, 70 s
 #
 # The contract on Azurite's blobs, with signatures.
 

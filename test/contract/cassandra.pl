@@ -1,4 +1,4 @@
-# Tier: long, 126 s
+# Tier: long, 60 s
 #
 # The contract on a real Cassandra, through a gateway with tokens.
 

@@ -276,14 +276,6 @@ subtest 'another worker' => sub {
 	is($session->query(claim('replaced')), 't', 'as asking again tells');
 };
 
-# A new value moves the index of the leader's key, not the term.
-subtest 'published' => sub {
-	ok($a->sql(q{SELECT le_renew('billing', 'another value')}), 'a new value');
-	is($a->sql(claim('published')), 't', 'and a claim');
-	my $before = leader_key($consul, 'billing')->{ModifyIndex};
-	isnt($before, $a->token('billing'), 'though the index is not the token');
-};
-
 # A request for a term does not count in a later one.
 subtest 'late' => sub {
 	my $mark = $recorder->mark;

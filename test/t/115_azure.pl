@@ -1,7 +1,7 @@
-# Tier: test, 116 s
+# Tier: test, 98 s
 #
-# Two instances and Azurite: who leads, what everybody sees of it, how it
-# changes hands, and what an instance that dies or restarts leaves behind.
+# Two instances and Azurite: what is special about leases of blobs.  What all stores
+# have in common is in test/contract.
 
 use strict;
 use warnings;
@@ -30,41 +30,23 @@ sub wait_for_state
 		$node->name . ": $election $state");
 }
 
-# The first duty, and what SQL says about it on both sides.
+# The term, as the blob shows it.
 subtest 'one leads' => sub {
 	my $blob;
 
 	ok($one->acquire('billing'), 'the first gets it');
-	ok(!$two->acquire('billing'), 'the second does not');
-	still_leads($one, 'billing', 'the first leads');
-	ok(!$two->is_leader('billing'), 'alone');
 	$blob = $azurite->blob('billing');
 	is($blob->{state}, 'leased', 'the blob is leased');
 	is($blob->{node}, 'one', 'and says to whom');
 	is($one->token('billing'), $blob->{token}, 'the token is in its metadata');
-	is($two->token('billing'), undef, 'no token without a term');
-	is($_->leader('billing'), 'one', $_->name . ' knows who leads')
-	  foreach $one, $two;
 };
-
 
 # A value is written under the lease, and does not renew it.
 subtest 'value' => sub {
 	my $token = $one->token('billing');
 	my $session = LeaderElection::Session->new($one);
-	my $long = "é\n" x 341;
 	my $began = boottime_ns();
 	my $n = 0;
-
-	is($session->query("SELECT le_renew('billing', '$long')"),
-		't', 'published');
-	is($two->sql("SELECT value = '$long' FROM le_leader('billing')"),
-		't', 'seen by the other node as it is');
-	is($one->sql(q(SELECT le_renew('billing', ''))), 't', 'an empty one');
-	is($two->sql(q(SELECT value = '' FROM le_leader('billing'))),
-		't', 'is not none');
-	is($two->sql(q(SELECT le_renew('billing', 'mine'))),
-		'f', 'nobody else can publish');
 
 	# for longer than a lease lasts, and more often than it has to be renewed
 	while (boottime_ns() - $began < 16e9 || $n < 7)
@@ -77,118 +59,8 @@ subtest 'value' => sub {
 		WHERE election = 'billing')), '0|0', 'without a loss');
 };
 
-# A waiter looks at the blob every two seconds, and finds it free: the lease, which
-# lasts for 15 s, need not run out.
-subtest 'handoff' => sub {
-	my @nodes = ($one, $two);
-	my @samplers = map { LeaderElection::Sampler->new($_, 'handoff') } @nodes;
-	my %session = map { $_->name => LeaderElection::Session->new($_) } @nodes;
-	my $handoffs = 5;
-	my (@tokens, @took, %attempts, $began);
-
-	ok($one->acquire('handoff'), 'one leads');
-	push @tokens, $one->token('handoff');
-	$began = boottime_ns();
-	foreach my $n (1 .. $handoffs)
-	{
-		my ($from, $to) = @nodes;
-		my $waiting = $session{ $to->name };
-
-		$waiting->start(q(SELECT le_acquire('handoff', wait => '3 min')));
-		wait_for_state($to, 'handoff', 'waiting');
-		push @took, scalar timed(
-			sub {
-				$session{ $from->name }->query(q(SELECT le_release('handoff')));
-				is($waiting->finish->{output}, 't', "$n: had by who waited");
-			});
-		push @tokens, $to->token('handoff');
-		$attempts{ $azurite->blob('handoff')->{attempt} } = 1;
-		@nodes = ($to, $from);
-	}
-	before(boottime_ns(), $began + $handoffs * 15e9, 'none took what a lease takes');
-	guarantee('G2', \@tokens, 'tokens rise');
-	is_deeply(\@tokens, [ 1 .. $handoffs + 1 ], 'by one');
-	is(scalar keys %attempts, $handoffs, 'no lease id serves twice');
-	$_->stop foreach @samplers;
-	guarantee('G1', [ LeaderElection::Sampler->overlaps(@samplers) ],
-		'terms do not overlap');
-	@took = sort { $a <=> $b } @took;
-	diag(sprintf 'handoff: %.1f to %.1f s', @took[ 0, -1 ]);
-	ok($nodes[0]->release('handoff'), 'the end');
-	is($azurite->blob('handoff')->{state}, 'available', 'nothing is held');
-	$_->quit foreach values %session;
-};
-
-subtest 'scopes and drain' => sub {
-	my $session = LeaderElection::Session->new($one);
-
-	is($session->query(q(SELECT le_acquire('mine', scope => 'session'))),
-		't', 'a session holds it');
-	$session->quit;
-	poll_until(sub { $azurite->blob('mine')->{state} eq 'available' },
-		'its release with the session');
-	is( $one->sql(
-			q(BEGIN; SELECT le_acquire('mine', scope => 'transaction'),
-			le_is_leader('mine'); COMMIT; SELECT le_is_leader('mine'))),
-		"t|t\nf",
-		'a transaction holds it until its end');
-	$one->sql(q(SELECT le_campaign('mine')));
-	$one->wait_for_leadership('mine');
-	is($one->sql(q(SELECT le_step_down('mine', '1 h'))), 't', 'stepped down');
-	$two->acquire('mine', wait => '3 min');
-	is($two->leader('mine'), 'two', 'for another');
-	ok($two->release('mine'), 'the end');
-	$one->sql(q(SELECT le_withdraw('mine')));
-};
-
-# Names of any form that an election can have are blobs of their own.
-subtest 'names' => sub {
-	foreach my $election ('a', 'a/b', 'a.', 'a./b', 'A/b.c/d')
-	{
-		ok($one->acquire($election), "$election acquired");
-		is($two->leader($election), 'one', 'and found');
-	}
-	is($azurite->request('HEAD', 'leader_election/a.~/b~leader')->{status},
-		200, 'no segment ends in a dot');
-	$one->release($_) foreach 'a', 'a/b', 'a.', 'a./b', 'A/b.c/d';
-};
-
-# A tick is claimed once, whoever asks, and only by the leader.
-subtest 'claims' => sub {
+subtest 'le_run' => sub {
 	my $tick = '2020-01-01 00:00:00+00';
-	my $job = "nächtlich/1 = %2F.\x{27}\x{27}";
-	my $claim = "SELECT le_claim('billing', '$job', '$tick')";
-	my $session = LeaderElection::Session->new($one);
-	my @sessions =
-	  map { my $node = $_; map { LeaderElection::Session->new($node) } 1 .. 2 }
-	  $one, $two;
-	my (@claimed, @won, %won);
-
-	is($two->sql($claim), 'f', 'not by who does not lead');
-	@claimed = ($session->query($claim), $one->sql($claim));
-	guarantee('G4', [ "@claimed" eq 't t' ? $job : () ], 'not twice');
-	is("@claimed", 't f', 'claimed, once');
-	is( $two->sql(
-			"SELECT state, try, tick = '$tick', fencing_token, node
-			FROM le_claims WHERE job = '$job'"),
-		'running|1|t|' . $one->token('billing') . '|one',
-		'seen by the other node');
-	is($session->query($claim =~ s/le_claim/le_complete/r), 't', 'completed');
-	is($two->sql("SELECT state FROM le_claims WHERE job = '$job'"),
-		'done', 'which is seen, too');
-
-	$_->start(
-		"WITH s AS MATERIALIZED (SELECT n FROM generate_series(1, 10) n
-		ORDER BY random())
-		SELECT n FROM s WHERE le_claim('billing', 'job/' || n, '$tick')")
-	  foreach @sessions;
-	@won = map { [ split /\n/, $_->finish->{output} ] } @sessions;
-	$won{$_}++ foreach map { @$_ } @won;
-	is(scalar keys %won, 10, 'each job is claimed');
-	is(scalar(map { @$_ } @won), 10, 'once');
-	guarantee('G4', [ grep { $won{$_} > 1 } sort keys %won ], 'and none twice');
-	is(scalar(map { @$_ } @won[ 2, 3 ]), 0, 'by the leader');
-	is($two->sql('SELECT count(*) FROM le_claims'), 11, 'all are listed');
 
 	$one->sql('CREATE TABLE ran (tick timestamptz, token bigint)');
 	$one->sql(
@@ -199,23 +71,6 @@ subtest 'claims' => sub {
 	guarantee('G4',
 		[ split /\n/, $one->sql('SELECT tick FROM ran GROUP BY tick HAVING count(*) > 1') ],
 		'and none twice');
-};
-
-# A blob that is not ours is left alone, however it got its name.
-subtest 'a foreign blob' => sub {
-	my $name = 'leader_election/foreign~leader';
-	my $etag;
-
-	$azurite->request('PUT', $name, '', 'x-ms-blob-type' => 'BlockBlob',
-		'x-ms-meta-owner' => 'somebody');
-	$etag = $azurite->blob('foreign')->{etag};
-	like($one->sql_error(q(SELECT le_acquire('foreign'))),
-		qr/LE00\d|42501|55000/, 'refused');
-	is($one->leader('foreign'), undef, 'nobody leads it');
-	is($azurite->blob('foreign')->{etag}, $etag, 'untouched');
-	is($azurite->blob('foreign')->{state}, 'available', 'and not leased');
-	like($one->sql(q(SELECT last_error FROM le_status WHERE election = 'foreign')),
-		qr/not written by this extension/, 'which is said');
 };
 
 # Its lease broken by an operator: the term ends with the next renewal.  One who

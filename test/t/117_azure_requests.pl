@@ -66,7 +66,7 @@ subtest 'claim without an answer' => sub {
 subtest 'acquire without an answer' => sub {
 	my ($recorder, $node) = behind_recorder('acquire');
 	my $n = 0;
-	my $token;
+	my ($token, %attempts);
 
 	foreach my $step (
 		qr/^HEAD \S*unsure/, qr/^PUT \S*unsure\S*comp=lease/,
@@ -85,12 +85,14 @@ subtest 'acquire without an answer' => sub {
 				't', 'published');
 			$recorder->clear_rules;
 			is($azurite->blob('unsure')->{value}, $n, 'which can be read');
+			$attempts{ $azurite->blob('unsure')->{attempt} } = 1;
 			$recorder->rule(match => $step, action => $action, count => 1);
 			ok($node->release('unsure'), 'released');
 			$recorder->clear_rules;
 			is($azurite->blob('unsure')->{state}, 'available', 'for others');
 		}
 	}
+	is(scalar keys %attempts, $n, 'no lease id serves two terms');
 	$node->stop;
 };
 

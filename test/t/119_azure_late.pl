@@ -260,21 +260,6 @@ subtest 'a claim whose term is not confirmed' => sub {
 	ok($two->release('claims'), 'the end');
 };
 
-# A tick is done whoever leads when that is said.
-subtest 'an end after the term' => sub {
-	my $session = LeaderElection::Session->new($one);
-	my $tick = q('2020-01-01 00:00+00');
-
-	ok($one->acquire('ends'), 'leads');
-	is($session->query("SELECT le_claim('ends', 'job', $tick)"), 't', 'claims');
-	ok($one->release('ends'), 'leads no more');
-	ok($two->acquire('ends', wait => '3 min'), 'another does');
-	is($session->query("SELECT le_complete('ends', 'job', $tick)"), 't', 'done all the same');
-	is($two->sql(q(SELECT state FROM le_claims WHERE election = 'ends')), 'done', 'as everybody sees');
-	ok($two->release('ends'), 'the end');
-	$session->quit;
-};
-
 # Without a period a lease stays until it would have run out, and Azurite keeps it
 # for all of a longer one; its holder believes in it no more.
 subtest 'leases broken in good order' => sub {

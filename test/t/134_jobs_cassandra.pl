@@ -2,8 +2,8 @@
 #
 # le_jobs on a real Cassandra, through two gateways: the gateway keeps with each
 # claim what its claimant tells.  A claim of another client tells nothing.
-# And what le_run makes of ticks that nobody has claimed, of another interval and
-# of its timeout, by what another instance has left there.
+# And what le_run makes of ticks that nobody has claimed or that a dead leader left,
+# of another interval and of its timeout, by what another instance has left there.
 
 use strict;
 use warnings;
@@ -146,7 +146,8 @@ subtest 'a leader that dies' => sub {
 		is($session->query("SELECT le_complete('billing', '$days days', $then)"), 't', 'is done');
 	}
 	is($a->sql_error(q(CALL le_run('billing', 'SELECT 1', job => 'changed', every => '1 day'))), '', 'a job that runs once a day');
-	is($session->query("SELECT le_claim('billing', 'dead', '$tick')"), 't', 'and one that is under way');
+	is($session->query("SELECT le_claim('billing', '$_', '$tick')"), 't', "and one that is under way: $_")
+	  foreach 'dead', 'unfinished';
 	$a->crash;
 	ok($b->acquire('billing', wait => '3 min'), 'b leads');
 	is(job($b, 'dead', 'state, node, failures, ended_at'), 'abandoned|a|0|', 'which has abandoned it');
@@ -178,6 +179,16 @@ subtest 'ticks of another leader' => sub {
 	is($b->sql(q(SELECT count(*) FROM work WHERE job = 'changed')), 1, 'no flood');
 	is(job($b, 'changed', 'state, every'), 'done|00:00:01', 'from now on it is known');
 	is($b->sql(events($b, 'job missed', 'changed')), 0, 'and none was missed');
+
+	# the dead leader's tick runs again only where that is asked for
+	my $run = q{CALL le_run('billing', 'INSERT INTO work (job, tick) VALUES (''unfinished'', le_tick())', job => 'unfinished', tick => '%s'};
+	my $ran = q(SELECT string_agg(extract(minute FROM tick)::int::text, ',' ORDER BY tick) FROM work WHERE job = 'unfinished');
+
+	$session->error(sprintf($run, $tick) . ')');
+	denied('G4', $b->sql(q(SELECT count(*) FROM work WHERE job = 'unfinished')), 'it does not run again');
+	$session->error(sprintf($run, '2020-01-01 00:01+00') . ', catch_up => true)') foreach 1 .. 2;
+	is($b->sql($ran), '0,1', 'but is caught up');
+	is(job($b, 'unfinished', 'state, failures'), 'done|0', 'done');
 };
 
 subtest 'when the store is down' => sub {

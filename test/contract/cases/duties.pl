@@ -113,11 +113,13 @@ contract 'a waiter follows a release' => sub {
 	my ($store) = @_;
 	my @nodes = ($store->one, $store->two);
 	my @samplers = map { LeaderElection::Sampler->new($_, 'handoff') } @nodes;
-	my @tokens;
+	my $handoffs = 4;
+	my (@tokens, $began);
 
 	ok($nodes[0]->acquire('handoff'), 'one leads');
 	push @tokens, $nodes[0]->token('handoff');
-	foreach my $n (1 .. 4)
+	$began = boottime_ns();
+	foreach my $n (1 .. $handoffs)
 	{
 		my ($from, $to) = @nodes;
 		my $waiting = LeaderElection::Session->new($to);
@@ -130,6 +132,8 @@ contract 'a waiter follows a release' => sub {
 		$waiting->quit;
 		@nodes = ($to, $from);
 	}
+	before(boottime_ns(), $began + $handoffs * $store->lease * 1e9,
+		'none took what a lease takes');
 	rising('tokens rise', @tokens);
 	apart('no two lead at once', @samplers);
 	ok($nodes[0]->release('handoff'), 'release');
