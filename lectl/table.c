@@ -13,10 +13,11 @@ table_add(Table *table, const char *const *cells, int rank)
 {
 	TableRow   *row;
 
-	if (table->n == table->room)
+	if (table->n == table->capacity)
 	{
-		table->room = 2 * table->room + 16;
-		table->rows = pg_realloc(table->rows, table->room * sizeof(TableRow));
+		table->capacity = 2 * table->capacity + 16;
+		table->rows = pg_realloc(table->rows,
+								 table->capacity * sizeof(TableRow));
 	}
 	row = &table->rows[table->n++];
 	for (int i = 0; i < TABLE_COLUMNS; i++)

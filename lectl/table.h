@@ -29,7 +29,7 @@ typedef struct Table
 	const bool *numbers;
 	TableRow   *rows;
 	int			n;
-	int			room;
+	int			capacity;
 } Table;
 
 /* cells are copied */

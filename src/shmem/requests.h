@@ -89,7 +89,7 @@ typedef struct LeAsk
 
 	/* CLAIMS */
 	uint32		segment;		/* handle of the memory to fill ... */
-	int			room;			/* ... rows that fit */
+	int			capacity;		/* ... rows that fit */
 	int			from;			/* rows already delivered; 0: list anew */
 
 	char		election[LE_MAX_ELECTION_LEN + 1];

@@ -637,7 +637,7 @@ le_each_claim(void (*act) (const LeClaimRow *row, void *arg), void *arg)
 	ask.kind = LE_ASK_CLAIMS;
 	ask.owner = le_my_owner(false);
 	ask.segment = dsm_segment_handle(segment);
-	ask.room = LE_CLAIMS_PAGE;
+	ask.capacity = LE_CLAIMS_PAGE;
 	do
 	{
 		le_ask_worker(&ask, &reply);
@@ -647,9 +647,9 @@ le_each_claim(void (*act) (const LeClaimRow *row, void *arg), void *arg)
 					 errmsg("could not read the claims to their end"),
 					 errdetail("The leader_election worker has been replaced, or this session took too long."),
 					 errhint("Try again.")));
-		for (int i = 0; i < Min(reply.rows - ask.from, ask.room); i++)
+		for (int i = 0; i < Min(reply.rows - ask.from, ask.capacity); i++)
 			act(&rows[i], arg);
-		ask.from += ask.room;
+		ask.from += ask.capacity;
 	} while (ask.from < reply.rows);
 	dsm_detach(segment);
 }

@@ -989,7 +989,7 @@ typedef struct Claims
 	char	   *info;			/* NULL: none */
 	LeClaim    *claims;
 	int			nclaims;
-	int			room;
+	int			capacity;
 } Claims;
 
 static bool
@@ -1070,12 +1070,12 @@ take_claim(Claims *list)
 	claim->try = (int) list->try;
 	claim->index = claim->token;
 	take_info(claim, list->info);
-	if (list->nclaims == list->room)
+	if (list->nclaims == list->capacity)
 	{
-		list->room = Max(16, 2 * list->room);
+		list->capacity = Max(16, 2 * list->capacity);
 		list->claims = list->claims == NULL ?
-			palloc(list->room * sizeof(LeClaim)) :
-			repalloc(list->claims, list->room * sizeof(LeClaim));
+			palloc(list->capacity * sizeof(LeClaim)) :
+			repalloc(list->claims, list->capacity * sizeof(LeClaim));
 	}
 	list->claims[list->nclaims++] = *claim;
 	memset(claim, 0, sizeof(*claim));

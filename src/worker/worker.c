@@ -75,7 +75,7 @@ const LeLimits le_usual_limits = {
 	.list_from = 8,
 	.slots_at_once = 500,
 	.gossip_from = 100,
-	.gossip_room = LE_MAX_NEWS,
+	.gossip_capacity = LE_MAX_NEWS,
 };
 
 /* Does nothing; PostgreSQL's SIG_IGN is not a handler in every version. */

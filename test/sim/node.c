@@ -69,7 +69,7 @@ force_news(SimNode *n)
 		return;
 	n->limits.gossip_from = 0;
 	if (kind > 3)
-		n->limits.gossip_room = 1;
+		n->limits.gossip_capacity = 1;
 }
 
 static void

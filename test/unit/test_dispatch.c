@@ -39,7 +39,7 @@
 static int	lane_windows[LE_NLANES];
 static const LeLimits limits = {
 	.lane_windows = lane_windows,
-	.gossip_room = LE_MAX_NEWS,
+	.gossip_capacity = LE_MAX_NEWS,
 };
 static LeWorker worker = {.limits = &limits};
 static LeWorker *const w = &worker;

@@ -138,13 +138,13 @@ hears(void)
 }
 
 static int
-begin_with(int room)
+begin_with(int capacity)
 {
 	memset(&table, 0, sizeof(table));
 	strlcpy(table.session, ME, sizeof(table.session));
 	now = 100 * LE_SEC;
 	at_index = 1000;
-	w->gossip = le_gossip_new(room);
+	w->gossip = le_gossip_new(capacity);
 	le_gossip_begin(w->gossip, 6 * LE_SEC);
 	assert_true(le_gossip_untold(w->gossip));
 	(void) written(LE_OP_TELL_NEWS, NULL);

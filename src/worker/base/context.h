@@ -30,8 +30,8 @@ typedef struct LeLimits
 								 * all keys.  An answer that shows so many has
 								 * 40 kB, and takes half a millisecond to
 								 * process, as long as a whole request. */
-	int			gossip_room;	/* length of the list of news, at most
-								 * LE_MAX_NEWS */
+	int			gossip_capacity;	/* length of the list of news, at most
+									 * LE_MAX_NEWS */
 } LeLimits;
 
 typedef struct LeWorker

@@ -154,7 +154,7 @@ reply_rows(Listing *l)
 {
 	LeReply		r = {0};
 	const LeAsk *ask = &l->p.ask;
-	int			n = Min(l->list.nrows - ask->from, ask->room);
+	int			n = Min(l->list.nrows - ask->from, ask->capacity);
 	dsm_segment *segment;
 
 	r.kind = LE_REPLY_TRUE;

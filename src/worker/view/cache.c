@@ -25,7 +25,7 @@ struct LeCache
 		MemoryContext context;	/* holds the keys */
 		LeKey	   *keys;		/* sorted by name */
 		int			nkeys;
-		int			room;		/* capacity */
+		int			capacity;
 		uint64		index;		/* the answer's */
 		le_time		as_of;		/* when the query behind them was sent; 0:
 								 * nothing is known */
@@ -92,11 +92,11 @@ keep_key(LeCache *cache, const LeKey *key)
 		key->index <= cache->known.index)
 		return false;
 	old = MemoryContextSwitchTo(cache->known.context);
-	if (!there && cache->known.nkeys == cache->known.room)
+	if (!there && cache->known.nkeys == cache->known.capacity)
 	{
-		cache->known.room = 2 * cache->known.room;
+		cache->known.capacity = 2 * cache->known.capacity;
 		cache->known.keys = repalloc(cache->known.keys,
-									 cache->known.room * sizeof(LeKey));
+									 cache->known.capacity * sizeof(LeKey));
 	}
 	if (!there)
 	{
@@ -129,8 +129,8 @@ le_cache_keep_keys(LeCache *cache, const LeAnswer *answer, le_time sent)
 	cache->known.heard_at = le_now();
 	cache->known.index = answer->index;
 	cache->known.nkeys = answer->nkeys;
-	cache->known.room = answer->nkeys + 16;
-	cache->known.keys = palloc(cache->known.room * sizeof(LeKey));
+	cache->known.capacity = answer->nkeys + 16;
+	cache->known.keys = palloc(cache->known.capacity * sizeof(LeKey));
 	for (int i = 0; i < answer->nkeys; i++)
 		le_copy_key(&cache->known.keys[i], &answer->keys[i]);
 	qsort(cache->known.keys, cache->known.nkeys, sizeof(LeKey), by_name);

@@ -109,7 +109,7 @@ le_dispatch_start(LeWorker *w)
 	w->secrets = le_secrets_new();
 	w->servers = le_servers_new();
 	w->throttle = le_throttle_new();
-	w->gossip = le_gossip_new(w->limits->gossip_room);
+	w->gossip = le_gossip_new(w->limits->gossip_capacity);
 	w->local_tokens = le_local_tokens_new();
 	if (w->dispatch->store->between_instances)
 		le_http_start(w, connections);

@@ -86,7 +86,7 @@ typedef struct Heard
 
 struct LeGossiper
 {
-	int			room;			/* length of the list */
+	int			capacity;		/* length of the list */
 	Told	   *told;			/* NULL: this node tells nothing */
 	le_time		settled_at;		/* all writes without news are answered by
 								 * then; 0: they are */
@@ -94,14 +94,14 @@ struct LeGossiper
 	int			nheard;
 };
 
-/* "room": the longest list of news, at most LE_MAX_NEWS. */
+/* "capacity": the longest list of news, at most LE_MAX_NEWS. */
 LeGossiper *
-le_gossip_new(int room)
+le_gossip_new(int capacity)
 {
 	LeGossiper *gossip = MemoryContextAllocZero(TopMemoryContext,
 												sizeof(LeGossiper));
 
-	gossip->room = room;
+	gossip->capacity = capacity;
 	return gossip;
 }
 
@@ -200,10 +200,10 @@ add_items(LeGossiper *gossip, const LeOp *op)
 	int			n = 1 + op->wire.njoined;
 
 	while (gossip->told->nitems > 0 &&
-		   gossip->told->nitems + n > gossip->room &&
+		   gossip->told->nitems + n > gossip->capacity &&
 		   gossip->told->items[0].item.index != 0)
 		drop_oldest(gossip);
-	if (gossip->told->nitems + n > gossip->room)
+	if (gossip->told->nitems + n > gossip->capacity)
 	{
 		begin_with_gap(gossip);
 		return;

@@ -17,7 +17,7 @@
 
 typedef struct LeGossiper LeGossiper;
 
-extern LeGossiper *le_gossip_new(int room);
+extern LeGossiper *le_gossip_new(int capacity);
 
 /* telling */
 extern void le_gossip_start(LeGossiper *gossip);

@@ -13,9 +13,9 @@
  *
  * Operations that wait together go together, if the store can have several in
  * one request.  Each of them is answered for itself; those that were not
- * applied only because another was refused are sent again.  A server that does
- * not take them together, as one of an earlier version, is asked for one after
- * the other, and tried again after a while.
+ * applied only because another was refused are sent again.  A server that
+ * refuses them all together, as it does for the fault of one, is asked for one
+ * after the other, and tried again after a while.
  *
  * src/worker/wire/lanes.c
  *
@@ -298,28 +298,29 @@ static void
 join_others(LeWorker *w, LeLaneQueue *lane, LeFlight *flight)
 {
 	const LeStore *store = le_configured_store();
-	int			room;
+	int			capacity;
 	int			looks = 2 * LE_MAX_JOINED;
 	dlist_mutable_iter iter;
 
 	if (goes_alone(w, flight))
 		return;
-	room = store->batch.capacity - store->batch.takes(&flight->op);
+	capacity = store->batch.capacity - store->batch.takes(&flight->op);
 	dlist_foreach_modify(iter, &lane->waiting)
 	{
 		LeFlight   *other = dlist_container(LeFlight, node, iter.cur);
 
-		if (looks-- == 0 || room <= 0 ||
+		if (looks-- == 0 || capacity <= 0 ||
 			flight->op.wire.njoined == LE_MAX_JOINED - 1 ||
 			(is_one_of_many(flight) &&
 			 flight->op.wire.njoined + 1 >= w->lanes->together))
 			break;
-		if (goes_alone(w, other) || store->batch.takes(&other->op) > room ||
+		if (goes_alone(w, other) ||
+			store->batch.takes(&other->op) > capacity ||
 			!store->batch.joins(&flight->op, &other->op) ||
 			!is_about_another(flight, other) ||
 			(other->wanted != NULL && !other->wanted(w, other)))
 			continue;
-		room -= store->batch.takes(&other->op);
+		capacity -= store->batch.takes(&other->op);
 		dlist_delete(&other->node);
 		count_wait(w, other);
 		join(flight, other);
@@ -359,7 +360,7 @@ note_apart(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 		ereport(LOG,
 				(errmsg("leader_election store at %s does not take several elections in one request: %s",
 						le_store_address(w), answer->detail),
-				 errdetail("Could not %s %d at once; it may be of an earlier version. Each goes by itself, until it is tried again in %d seconds.",
+				 errdetail("Could not %s %d at once; one of them may be the cause. Each goes by itself, until it is tried again in %d seconds.",
 						   le_op_name(flight->op.kind),
 						   1 + flight->op.wire.njoined,
 						   (int) (LE_APART / LE_SEC))));
