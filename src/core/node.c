@@ -401,10 +401,19 @@ live_timer(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 		send_renewal(n, in, act);
 }
 
+static void
+list_later(LeNode *n, const LeNodeInput *in)
+{
+	n->step_failures++;
+	n->state = LE_NODE_LISTING;
+	n->step_at = in->now + le_retry_delay(&n->timing, n->step_failures,
+										  in->random);
+}
+
 /*
- * Only a consistent list that shows no key of the session allows to destroy
- * it: destroying a session that holds keys starts the lock-delay of each for
- * everyone, this node included.
+ * Only a consistent list that shows no key of the session, sent when none of
+ * its acquires was under way, allows to destroy it: destroying a session that
+ * holds keys starts the lock-delay of each for everyone, this node included.
  */
 static void
 held_keys_listed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
@@ -413,6 +422,8 @@ held_keys_listed(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 	n->unlocks = in->held;
 	if (in->held > 0)
 		step(n, act, LE_NODE_UNLOCKING, LE_NODE_SEND_UNLOCKS);
+	else if (in->early)
+		list_later(n, in);
 	else
 	{
 		n->step_failures = 0;
@@ -432,14 +443,13 @@ unlocked(LeNode *n, const LeNodeInput *in, LeNodeActions *act)
 		n->unlocks--;
 	if (n->unlocks > 0)
 		return;
-	if (n->step_failures++ == 0)
-		step(n, act, LE_NODE_LISTING, LE_NODE_SEND_LIST);
-	else
+	if (n->step_failures == 0)
 	{
-		n->state = LE_NODE_LISTING;
-		n->step_at = in->now + le_retry_delay(&n->timing, n->step_failures,
-											  in->random);
+		n->step_failures++;
+		step(n, act, LE_NODE_LISTING, LE_NODE_SEND_LIST);
 	}
+	else
+		list_later(n, in);
 }
 
 /*

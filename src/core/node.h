@@ -44,7 +44,7 @@ typedef enum LeNodeInputKind
 	LE_NODE_IN_PROVED,			/* the proof was applied: sent, index */
 	LE_NODE_IN_PROOF_FAILED,	/* outcome; LE_LOST: the node key is not ours;
 								 * LE_CONFLICT: an election's key is not */
-	LE_NODE_IN_LISTED,			/* held, named */
+	LE_NODE_IN_LISTED,			/* held, named, early */
 	LE_NODE_IN_UNLOCKED,		/* one of the releases was answered */
 	LE_NODE_IN_PROVE_NOW,		/* a proof is wanted at once */
 	LE_NODE_IN_TIMER
@@ -62,6 +62,7 @@ typedef struct LeNodeInput
 	uint64_t	index;			/* the node key's: registered, PROVED */
 	int			held;			/* LISTED: keys that the session holds */
 	int			named;			/* LISTED: free keys left unreleased by it */
+	bool		early;			/* LISTED: it may have acquired a key since */
 } LeNodeInput;
 
 /* The requests to send; several may be asked for at once. */

@@ -28,6 +28,7 @@ typedef struct LeKey
 	const char *value_session;	/* the session that wrote the value */
 	const char *value;			/* the user's value, NULL: none */
 	uint64		token;			/* the term that wrote it; 0: not known */
+	le_duration lease;			/* its writer's; 0: not known */
 	bool		released;
 	bool		told;			/* known from news, which leave out "value" */
 	uint64		rev;			/* if the key has a lease of its own: revision

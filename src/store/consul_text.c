@@ -143,6 +143,8 @@ leader_value(const LeConsulValue *value)
 	}
 	if (value->token != 0)
 		appendStringInfo(&buf, ",\"token\":" UINT64_FORMAT, value->token);
+	appendStringInfo(&buf, ",\"lease_ms\":" UINT64_FORMAT,
+					 (uint64) (op->lease / LE_MSEC));
 	appendStringInfo(&buf, ",\"released\":%s}",
 					 value->ended ? "true" : "false");
 	return buf.data;
@@ -433,11 +435,18 @@ take_bool(const LeJsonNode *node, bool *value)
 	return *value || node->type == LE_JSON_FALSE;
 }
 
+static bool
+valid_lease(uint64 lease_ms)
+{
+	return lease_ms >= 1 && lease_ms <= LE_MAX_LEASE / LE_MSEC;
+}
+
 typedef struct LeaderValue
 {
 	Header		header;
 	char	   *value;
 	uint64		token;			/* 0: not shown */
+	uint64		lease_ms;		/* 0: the same */
 	bool		released;
 } LeaderValue;
 
@@ -467,6 +476,8 @@ leader_visit(void *arg, const LeJsonNode *node)
 		return user_value(node, &v->value);
 	if (le_json_at(node, 0, "token"))
 		return le_json_uint64(node, &v->token) && valid_index(v->token);
+	if (le_json_at(node, 0, "lease_ms"))
+		return le_json_uint64(node, &v->lease_ms) && valid_lease(v->lease_ms);
 	if (le_json_at(node, 0, "released"))
 		return take_bool(node, &v->released);
 	return header_field(&v->header, node);
@@ -491,6 +502,7 @@ le_consul_entry_to_key(const LeConsulEntry *entry, const char *election,
 	key->value_session = v.header.session;
 	key->value = v.value;
 	key->token = le_consul_token(key, v.token);
+	key->lease = (le_duration) v.lease_ms * LE_MSEC;
 	key->released = v.released;
 }
 
@@ -554,7 +566,7 @@ le_consul_entry_to_node(const LeConsulEntry *entry, const char *session,
 	memset(&v, 0, sizeof(v));
 	if (!walk_value(entry, node_visit, &v) || !header_complete(&v.header) ||
 		v.incarnation == NULL || strcmp(v.header.session, session) != 0 ||
-		v.lease_ms < 1 || v.lease_ms > LE_MAX_LEASE / LE_MSEC)
+		!valid_lease(v.lease_ms))
 		return false;
 	memset(node, 0, sizeof(*node));
 	node->session = session;

@@ -28,6 +28,7 @@ leader_value(const LeConsulValue *from)
 		.session = session_of_name(op->session),
 		.user = number_of_value(op->value),
 		.token = from->token,
+		.lease = op->lease,
 		.released = from->ended
 	};
 }
@@ -256,6 +257,7 @@ show_key(LeKey *to, int election, const Key *from)
 	to->value_session = name_of_session(v->session);
 	to->value = name_of_value(v->user);
 	to->token = le_consul_token(to, v->token);
+	to->lease = v->lease;
 	to->released = v->released;
 }
 

@@ -48,6 +48,9 @@
 #define HANDOFF_BOUND(store) \
 	((store) == STORE_AZURE ? 2 * LE_SEC * 11 / 10 + LE_SEC / 2 : LE_SEC / 2)
 
+/* New sessions for all, and a handoff or two. */
+#define RELOADED_BOUND	LE_SEC
+
 /*
  * le_claim() and le_complete(), or le_run() whose commits do not wait;
  * scripts.c and transactions.c explain the bits.
@@ -556,6 +559,23 @@ make_handoff(Schedule *s, Intervention *v)
 		make_newcomer(s, random >> 24);
 }
 
+/* All nodes get another lease, each while the others may seek its terms. */
+static void
+make_reloads(Schedule *s, Intervention *v, uint64 random)
+{
+	v->what = HAPPEN_RELOAD;
+	v->random = s->lease_ms[0] == 15000 ? 0 : 1;
+	for (int i = 0; i < s->nnodes; i++)
+	{
+		Intervention *earlier = &s->events[s->nevents++];
+
+		*earlier = *v;
+		earlier->node = i;
+		earlier->at -= random % (40 * LE_MSEC);
+		random = sim_mix(random);
+	}
+}
+
 /* Or the store ends it: an operator's order, or no node may take it over. */
 static void
 make_ended(Schedule *s, Intervention *v)
@@ -570,6 +590,8 @@ make_ended(Schedule *s, Intervention *v)
 	else if (random % 4 == 1)
 		for (int i = 0; i < s->nnodes; i++)
 			s->takeover[i] = false;
+	else if (random % 4 == 2)
+		make_reloads(s, v, random >> 8);
 }
 
 /* A term ends in fair weather, to compare with the stated bounds. */
@@ -1242,6 +1264,8 @@ handover_bound(const Schedule *s)
 
 	if (s->events[0].what == HAPPEN_INVALIDATE)
 		return Max(DESTROYED_BOUND(lease), DELAYED_BOUND(lease)) + LE_SEC / 2;
+	if (s->events[0].what == HAPPEN_RELOAD)
+		return RELOADED_BOUND;
 	if (s->events[0].what != HAPPEN_CRASH)
 		return HANDOFF_BOUND(s->store);
 	if (!s->takeover[0])
@@ -1264,7 +1288,8 @@ check_handover(const Schedule *s)
 	run_until(sim.now + bound);
 	if (sim.failed)
 		return;
-	if (!all_led() || sim.last_token[v->election] == token)
+	if (!all_led() || (sim.last_token[v->election] == token &&
+					   v->what != HAPPEN_RELOAD))
 		sim_fail("no new leader %.2f s after a %s, lease %d ms",
 				 bound / (double) LE_SEC, kinds[v->what].name, s->lease_ms[0]);
 	sim.counts.fair_handovers++;

@@ -38,6 +38,14 @@ LeTable    *le_table = &table;
 MemoryContext TopMemoryContext;
 MemoryContext CurrentMemoryContext;
 
+static LeSlot slots[2];
+
+LeSlot *
+le_slot(int number)
+{
+	return &slots[number];
+}
+
 static le_time now;
 
 le_time
@@ -317,6 +325,36 @@ test_doubted(void **state)
 				10 * LE_SEC);
 }
 
+/* Of more nodes than the table shows, it has those that may be waited for. */
+static void
+test_many_nodes(void **state)
+{
+	LeNodeKey  *nodes = palloc0((LE_MAX_NODES + 100) * sizeof(LeNodeKey));
+	LeAnswer	answer = {.nodes = nodes, .nnodes = LE_MAX_NODES + 100};
+
+	for (int i = 0; i < answer.nnodes; i++)
+	{
+		nodes[i].session = psprintf("%08d-0000-0000-0000-000000000000", i);
+		nodes[i].node = "n2";
+		nodes[i].incarnation = "y";
+		nodes[i].lease = LE_SEC;
+		nodes[i].index = i + 1;
+	}
+	for (int i = 0; i < 3; i++)
+	{
+		const char *holder = nodes[(LE_MAX_NODES + 99) * i / 2].session;
+
+		le_cache_keep_nodes(w->cache, &answer);
+		assert_int_equal(table.nnodes, LE_MAX_NODES);
+		table.nused = 2;
+		strcpy(slots[1].holder.session, holder);
+		le_cache_keep_nodes(w->cache, &answer);
+		assert_int_equal(table.nnodes, LE_MAX_NODES);
+		assert_non_null(le_cache_node(holder));
+		slots[1].holder.session[0] = '\0';
+	}
+}
+
 #define known_test(f)	cmocka_unit_test_setup_teardown(f, begin, end)
 
 int
@@ -330,6 +368,7 @@ main(void)
 		known_test(test_lately),
 		known_test(test_all_tell),
 		known_test(test_doubted),
+		known_test(test_many_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

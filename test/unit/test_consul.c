@@ -42,7 +42,7 @@
 	"\"revoked\":true}"
 #define TAKEN \
 	"{\"proto\":1,\"node\":\"n1\",\"session\":\"" SESSION "\"," \
-	"\"released\":false}"
+	"\"lease_ms\":15000,\"released\":false}"
 
 #define CLAIM_KEY	"leader_election.claims/billing/nightly"
 #define CLAIM_TEXT \
@@ -154,7 +154,7 @@ static const RequestCase requests[] = {
 		"{\"KV\":{\"Verb\":\"lock\",\"Key\":\"" KEY "\","
 		"\"Session\":\"" SESSION "\",\"Flags\":" FLAG ",\"Value\":"
 		"{\"proto\":1,\"node\":\"n1\",\"session\":\"" SESSION "\","
-	"\"released\":false}}}]"},
+	"\"lease_ms\":15000,\"released\":false}}}]"},
 	{LE_OP_TAKE_OVER, "PUT", "/v1/txn",
 		"[{\"KV\":{\"Verb\":\"check-index\",\"Key\":\"" OTHER_NODE "\","
 		"\"Index\":5}},"
@@ -181,14 +181,14 @@ static const RequestCase requests[] = {
 		"{\"KV\":{\"Verb\":\"lock\",\"Key\":\"" KEY "\","
 		"\"Session\":\"" SESSION "\",\"Flags\":" FLAG ",\"Value\":"
 		"{\"proto\":1,\"node\":\"n1\",\"session\":\"" SESSION "\","
-	"\"released\":false}}}]"},
+	"\"lease_ms\":15000,\"released\":false}}}]"},
 	{LE_OP_RELEASE, "PUT", "/v1/txn",
 		"[{\"KV\":{\"Verb\":\"check-index\",\"Key\":\"" KEY "\","
 		"\"Index\":7}},"
 		"{\"KV\":{\"Verb\":\"unlock\",\"Key\":\"" KEY "\","
 		"\"Session\":\"" SESSION "\",\"Flags\":" FLAG ",\"Value\":"
 		"{\"proto\":1,\"node\":\"n1\",\"session\":\"" SESSION "\","
-	"\"released\":true}}}]"},
+	"\"lease_ms\":15000,\"released\":true}}}]"},
 	{LE_OP_READ_CLAIM, "GET", "/v1/kv/" CLAIM_KEY "?consistent"},
 	{LE_OP_CLAIM, "PUT", "/v1/txn",
 		"[{\"KV\":{\"Verb\":\"check-session\",\"Key\":\"" NODE "\","
@@ -280,7 +280,7 @@ test_acquire_new(void **state)
 						"\"Session\":\"" SESSION "\",\"Flags\":" FLAG ","
 						"\"Value\":{\"proto\":1,\"node\":\"n1\","
 						"\"session\":\"" SESSION "\",\"value\":{\"a\":1},"
-						"\"released\":false}}}]");
+						"\"lease_ms\":15000,\"released\":false}}}]");
 }
 
 /*
@@ -1221,7 +1221,8 @@ test_leader_value(void **state)
 		"{\"proto\":1,\"node\":\"n2\"}",
 		"[" VALUE("") "]", VALUE("") " x", VALUE(",\"released\":1"),
 		VALUE(",\"released\":null"), VALUE(",\"value\":\"\\u0000\""),
-		VALUE(",\"value\":[1"), "\xff"
+		VALUE(",\"value\":[1"), VALUE(",\"lease_ms\":0"),
+		VALUE(",\"lease_ms\":60001"), VALUE(",\"lease_ms\":\"1000\""), "\xff"
 	};
 	LeKey		key = key_of(VALUE(",\"released\":true,\"new\":[{\"x\":1}]"));
 
@@ -1231,6 +1232,9 @@ test_leader_value(void **state)
 	assert_null(key.value);
 	assert_null(key.holder);
 	assert_int_equal(key.index, 9);
+	assert_true(key.lease == 0);
+	key = key_of(VALUE(",\"lease_ms\":60000"));
+	assert_true(key.ours && key.lease == LE_MAX_LEASE);
 	key = key_of(VALUE(",\"value\":{\"released\":true,\"proto\":7}"));
 	assert_true(key.ours && !key.released);
 	assert_string_equal(key.value, "{\"released\":true,\"proto\":7}");
@@ -1291,7 +1295,7 @@ test_token(void **state)
 	op.token = 5;
 	assert_non_null(strstr(readable(encode(&test_namespace,
 										   &op).http.body.data),
-						   ",\"token\":5,\"released\":false}"));
+						   ",\"token\":5,\"lease_ms\":15000,\"released\":false}"));
 	op.kind = LE_OP_ACQUIRE;
 	assert_null(strstr(readable(encode(&test_namespace, &op).http.body.data),
 					   "token"));

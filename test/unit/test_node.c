@@ -51,6 +51,7 @@ typedef struct Cell
 	uint64_t	index;
 	int			held;
 	int			named;
+	bool		early;
 
 	/* expected */
 	LeNodeState to;
@@ -232,6 +233,12 @@ static const Cell cells[] = {
 		.to = LE_NODE_DESTROYING, .send = LE_NODE_SEND_DESTROY},
 	{AT, LE_NODE_LISTING, .event = LE_NODE_IN_LISTED, .held = 1,
 		.to = LE_NODE_UNLOCKING, .send = LE_NODE_SEND_UNLOCKS},
+	{AT, LE_NODE_LISTING, .event = LE_NODE_IN_LISTED, .held = 1, .early = true,
+		.to = LE_NODE_UNLOCKING, .send = LE_NODE_SEND_UNLOCKS},
+	{AT, LE_NODE_LISTING, .event = LE_NODE_IN_LISTED, .early = true,
+		.to = LE_NODE_LISTING, .pause = PAUSE1},
+	{AT, LE_NODE_LISTING, OFTEN, LE_NODE_IN_LISTED, .early = true,
+		.to = LE_NODE_LISTING, .pause = PAUSE3},
 	{AT, LE_NODE_LISTING, .event = LE_NODE_IN_FAILED, .outcome = LE_REFUSED,
 		.to = LE_NODE_LISTING, .failed = true, .because = LE_REFUSED,
 		.pause = PAUSE1},
@@ -419,7 +426,8 @@ every_cell_does_what_the_table_says(void **state)
 		LeNodeInput ev = {
 			.kind = c->event, .now = NOW, .random = RANDOM,
 			.outcome = c->outcome, .sent = NOW - c->sent,
-			.index = c->index, .held = c->held, .named = c->named
+			.index = c->index, .held = c->held, .named = c->named,
+			.early = c->early
 		};
 		LeNodeActions act;
 
@@ -1760,7 +1768,7 @@ view_of(ModelNode *m, int election, const Message *shown)
 		.holder_ended = author->exists && author->revoked,
 		.silent_at = waits && !author->revoked ? s->at + author->lease : 0,
 		.index = k->index, .as_of = shown->as_of,
-		.holder_lease = author->exists ? author->lease : LE_MAX_LEASE
+		.holder_lease = author->lease
 	};
 }
 
@@ -1822,6 +1830,7 @@ answered(ModelNode *m, const Message *a)
 		else if (done && p->what == LE_NODE_SEND_LIST)
 		{
 			ev.kind = LE_NODE_IN_LISTED;
+			ev.early = chance(200);
 			for (int e = 0; e < ELECTIONS; e++)
 			{
 				m->listed[e] = a->indexes[e];

@@ -251,6 +251,7 @@ next_page(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		return false;
 	next = le_flight_new(LE_OP_LIST_HELD, keys_listed);
 	next->op.page = le_flight_string(next, answer->page);
+	next->early = flight->early;
 	old = MemoryContextSwitchTo(next->context);
 	next->earlier = keep_held(flight->earlier, answer);
 	MemoryContextSwitchTo(old);
@@ -284,6 +285,7 @@ keys_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	}
 	held = keep_held(flight->earlier, answer);
 	input.held = list_length(held);
+	input.early = flight->early;
 	feed(w, &input);
 	foreach(cell, held)
 		unlock(w, lfirst(cell));
@@ -309,6 +311,8 @@ send_step(LeWorker *w, LeOpKind kind,
 	flight->op.proof.seq = w->session->node->seq;
 	if (kind == LE_OP_REGISTER_NODE)
 		add_fitness(w, flight);
+	if (kind == LE_OP_LIST_HELD)
+		flight->early = le_flights_acquire(w);
 	if (kind == LE_OP_REVOKE_NODE)
 		flight->op.incarnation = le_table->session_incarnation;
 	le_flight_send(w, flight, timeout);

@@ -327,14 +327,63 @@ fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 	warn_of_namesake(cache, info, alive);
 }
 
+static int
+by_session(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+/* The sessions that hold, or left, an election of this node; sorted. */
+static const char **
+sessions_waited_for(int *n)
+{
+	const char **sessions = palloc(Max(le_table->nused, 1) * sizeof(char *));
+
+	*n = 0;
+	for (int i = 0; i < le_table->nused; i++)
+		if (le_slot(i)->holder.session[0] != '\0')
+			sessions[(*n)++] = le_slot(i)->holder.session;
+	qsort(sessions, *n, sizeof(char *), by_session);
+	return sessions;
+}
+
+/*
+ * If there are more nodes than the table shows, those come first that this
+ * node's candidacies may have to wait for: how long depends on their keys.
+ */
+static LeNodeKey *
+chosen_nodes(const LeAnswer *answer)
+{
+	int			nwanted;
+	const char **wanted = sessions_waited_for(&nwanted);
+	LeNodeKey  *chosen = palloc(answer->nnodes * sizeof(LeNodeKey));
+	int			first = 0;
+	int			last = answer->nnodes;
+
+	for (int i = 0; i < answer->nnodes; i++)
+	{
+		const LeNodeKey *key = &answer->nodes[i];
+
+		if (bsearch(&key->session, wanted, nwanted, sizeof(char *),
+					by_session) != NULL)
+			chosen[first++] = *key;
+		else
+			chosen[--last] = *key;
+	}
+	pfree(wanted);
+	return chosen;
+}
+
 void
 le_cache_keep_nodes(LeCache *cache, const LeAnswer *answer)
 {
 	int			n = Min(answer->nnodes, LE_MAX_NODES);
+	const LeNodeKey *nodes = answer->nnodes > LE_MAX_NODES ?
+		chosen_nodes(answer) : answer->nodes;
 	LeNodeInfo *fresh = palloc(Max(n, 1) * sizeof(LeNodeInfo));
 
 	for (int i = 0; i < n; i++)
-		fill_node(cache, &fresh[i], &answer->nodes[i]);
+		fill_node(cache, &fresh[i], &nodes[i]);
 
 	le_set_nodes(fresh, n);
 	pfree(fresh);

@@ -34,7 +34,7 @@ judge_last_holder(LeWorker *w, LeKeyView *view, const LeKey *key)
 {
 	const LeNodeInfo *last;
 
-	view->holder_lease = LE_MAX_LEASE;
+	view->holder_lease = key->lease != 0 ? key->lease : LE_MAX_LEASE;
 	if (le_foreign_key(key))
 	{
 		/* Another client's key: its lease is unknown, so ours stands in. */
@@ -50,10 +50,7 @@ judge_last_holder(LeWorker *w, LeKeyView *view, const LeKey *key)
 	if (last == NULL)
 		le_wish_nodes(w->wishes, LE_SOON);
 	else
-	{
-		view->holder_lease = Min(last->lease, LE_MAX_LEASE);
 		view->holder_ended = last->revoked;
-	}
 }
 
 /* Does this node depose silent holders, rather than wait for the store to? */

@@ -17,7 +17,7 @@
 
 struct LeFlights
 {
-	int			n;
+	int			acquires;		/* without an answer so far */
 	LeFlight   *newest[FLEXIBLE_ARRAY_MEMBER];	/* by slot: the election's,
 												 * until its answer */
 };
@@ -126,6 +126,13 @@ le_flights_append(List *flights, void *member)
 	return flights;
 }
 
+static bool
+is_acquire(const LeFlight *flight)
+{
+	return flight->op.kind == LE_OP_ACQUIRE ||
+		flight->op.kind == LE_OP_TAKE_OVER;
+}
+
 /* From here on the election waits for its answer. */
 void
 le_flight_expect(LeWorker *w, LeFlight *flight)
@@ -133,6 +140,14 @@ le_flight_expect(LeWorker *w, LeFlight *flight)
 	Assert(flight->request == 0 || flight->asker.number == 0);
 	if (flight->request != 0)
 		w->flights->newest[flight->slot] = flight;
+	w->flights->acquires += is_acquire(flight);
+}
+
+/* Has an acquire no answer yet? */
+bool
+le_flights_acquire(LeWorker *w)
+{
+	return w->flights->acquires > 0;
 }
 
 LeFlight *
@@ -156,9 +171,7 @@ le_flight_may_park(const LeFlight *flight)
 bool
 le_flight_is_past(const LeFlight *flight)
 {
-	return (flight->op.kind == LE_OP_ACQUIRE ||
-			flight->op.kind == LE_OP_TAKE_OVER) &&
-		flight->epoch != le_table->node.epoch;
+	return is_acquire(flight) && flight->epoch != le_table->node.epoch;
 }
 
 /*
@@ -183,6 +196,7 @@ le_flight_deliver(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 
 	if (flight->request != 0 && flights->newest[flight->slot] == flight)
 		flights->newest[flight->slot] = NULL;
+	flights->acquires -= is_acquire(flight);
 	flight->done(w, flight, answer);
 	MemoryContextDelete(flight->context);
 }

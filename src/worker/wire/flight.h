@@ -60,7 +60,8 @@ struct LeFlight
 	}			asker;
 	int		   *held_slots;		/* PROVE_NODE: slots of op.held ... */
 	uint64	   *held_tokens;	/* ... and their terms; also for RENEW_TERMS */
-	List	   *earlier;		/* LIST_HELD: keys of the pages before */
+	List	   *earlier;		/* LIST_HELD: keys of the pages before ... */
+	bool		early;			/* ... and were acquires under way? */
 	LeServerRef server;			/* asked last ... */
 	unsigned	tried;			/* ... and all that were asked, by bits */
 	uint32		secret_number;	/* the secret last sent with it ... */
@@ -85,6 +86,7 @@ extern void le_flight_local_key(LeFlight *flight, LeSlot *slot);
 extern List *le_flights_append(List *flights, void *member);
 extern void le_flight_expect(LeWorker *w, LeFlight *flight);
 extern LeFlight *le_flight_newest(LeWorker *w, int slot);
+extern bool le_flights_acquire(LeWorker *w);
 extern bool le_flight_may_park(const LeFlight *flight);
 extern bool le_flight_is_past(const LeFlight *flight);
 extern void le_flight_fail_rest(const LeFlight *flight, LeAnswer *answer,
