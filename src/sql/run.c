@@ -29,11 +29,13 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "tcop/cmdtag.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
@@ -71,6 +73,9 @@ typedef struct Run
 
 /* The command's time limit; "at" is 0 unless such a command runs. */
 static LeStop time_limit;
+
+/* The command has set statement_timeout. */
+static bool own_statement_timeout = false;
 
 /* The tick that is being run in this session. */
 static bool running = false;
@@ -400,6 +405,31 @@ execute_statement(const char *text, bool may_commit)
 }
 
 /*
+ * PostgreSQL starts statement_timeout at each statement of a string, but takes
+ * the CALL for one.  A value that the command sets limits its next statements,
+ * as it would without le_run(); any other limits the whole CALL.
+ */
+static void
+start_statement_timeout(int before)
+{
+	if (StatementTimeout == before && !own_statement_timeout)
+		return;
+	own_statement_timeout = true;
+	if (StatementTimeout > 0)
+		enable_timeout_after(STATEMENT_TIMEOUT, StatementTimeout);
+	else
+		disable_timeout(STATEMENT_TIMEOUT, false);
+}
+
+static void
+end_statement_timeout(void)
+{
+	if (own_statement_timeout)
+		disable_timeout(STATEMENT_TIMEOUT, false);
+	own_statement_timeout = false;
+}
+
+/*
  * One statement after the other, so that each sees the effects of those
  * before: SPI takes a snapshot for each statement, except where it may commit.
  */
@@ -407,6 +437,7 @@ static void
 execute(const char *command)
 {
 	List	   *statements = pg_parse_query(command);
+	int			timeout = StatementTimeout;
 	ListCell   *lc;
 
 	foreach(lc, statements)
@@ -415,6 +446,7 @@ execute(const char *command)
 		const char *text = command + statement->stmt_location;
 		int			len = statement->stmt_len;
 
+		start_statement_timeout(timeout);
 		execute_statement(len == 0 ? text : pnstrdup(text, len),
 						  IsA(statement->stmt, CallStmt) ||
 						  IsA(statement->stmt, DoStmt));
@@ -599,6 +631,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 		(void) le_fence_bind(run->ask.election, 0, run->on_loss);
 		start_time_limit(run);
 		execute(run->command);
+		end_statement_timeout();
 		check_time_limit();
 		SPI_commit();
 		(void) end_time_limit();
@@ -608,6 +641,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 	{
 		ErrorData  *error;
 
+		end_statement_timeout();
 		timed_out = end_time_limit() &&
 			geterrcode() == ERRCODE_QUERY_CANCELED &&
 			!le_fence_stopped(run->ask.election);

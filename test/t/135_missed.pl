@@ -346,6 +346,22 @@ $session->query("SET statement_timeout = '300 ms'");
 like($session->error(call('shorter', "timeout => '1 h'", 'SELECT pg_sleep(600)')),
 	qr/57014: canceling statement due to statement timeout/, 'a shorter statement_timeout goes on to count');
 $session->query('RESET statement_timeout');
+
+# Guards against a limit that a job brings along, and that a CALL, one statement
+# to PostgreSQL, would not have.
+foreach my $set ('SET', 'SET LOCAL')
+{
+	like($session->error(call($set, "timeout => '1 h'", "$set statement_timeout = '300 ms'; SELECT pg_sleep(600)")),
+		qr/57014: canceling statement due to statement timeout/, "$set in the command");
+	is(state($set), 'failed', "$set: the claim says failed");
+}
+is($session->error(call('each limited', "timeout => '1 h'", "SET LOCAL statement_timeout = '3 s';" . 'SELECT pg_sleep(0.1);' x 35)),
+	'', 'each statement by itself');
+is(state('each limited'), 'done', 'and none is limited afterwards');
+$session->query("SET statement_timeout = '1 h'");
+like($session->error(call('no limit', "timeout => '300 ms'", 'SET LOCAL statement_timeout = 0; SELECT pg_sleep(600)')),
+	$too_long, 'or none of its own');
+$session->query('RESET statement_timeout');
 like(timed_out('idle', 'SELECT pg_sleep(600)', ", wait => '900 ms'"), $too_long, 'not of the wait');
 
 # ---- refusals ----
