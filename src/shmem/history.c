@@ -13,6 +13,9 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+
 #include "settings.h"
 #include "shmem/history.h"
 #include "shmem/ring.h"
@@ -52,21 +55,52 @@ complete(LeClaimRow *run, const LeClaimRow *older)
 	strlcpy(run->message, older->message, sizeof(run->message));
 }
 
+typedef struct Shown
+{
+	char		id[LE_CLAIM_ID_LEN + 1];	/* key */
+	LeJobRow   *run;
+} Shown;
+
+static HTAB *
+shown_by_id(int most)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = LE_CLAIM_ID_LEN + 1;
+	ctl.entrysize = sizeof(Shown);
+	ctl.hcxt = CurrentMemoryContext;
+	return hash_create("runs that are shown", Max(most, 1), &ctl,
+					   HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
+
 /*
  * Is the run there already, from a later note?  A run without a claim has no
  * id, and is noted once.
  */
 static bool
-is_among(const LeJobRow *run, LeJobRow *runs, int n)
+is_among(const LeJobRow *run, HTAB *shown)
 {
-	for (int i = 0; i < n && run->claim.id[0] != '\0'; i++)
-	{
-		if (strcmp(runs[i].claim.id, run->claim.id) != 0)
-			continue;
-		complete(&runs[i].claim, &run->claim);
-		return true;
-	}
-	return false;
+	Shown	   *entry;
+
+	if (run->claim.id[0] == '\0')
+		return false;
+	entry = hash_search(shown, run->claim.id, HASH_FIND, NULL);
+	if (entry == NULL)
+		return false;
+	complete(&entry->run->claim, &run->claim);
+	return true;
+}
+
+static void
+add_run(const LeJobRow *run, LeJobRow *to, HTAB *shown)
+{
+	Shown	   *entry;
+
+	*to = *run;
+	if (run->claim.id[0] == '\0')
+		return;
+	entry = hash_search(shown, run->claim.id, HASH_ENTER, NULL);
+	entry->run = to;
 }
 
 /* The newest first, each from its last note. */
@@ -75,17 +109,20 @@ le_history_copy(const char *election, const char *job, int most,
 				LeJobRow *runs)
 {
 	uint64		oldest = le_ring_oldest(ring);
+	HTAB	   *shown = shown_by_id(most);
 	int			n = 0;
 
 	for (uint64 number = le_ring_newest(ring); number >= oldest; number--)
 	{
 		LeJobRow	run;
 
+		CHECK_FOR_INTERRUPTS();
 		if (le_ring_copy(ring, number, &run) &&
 			(election == NULL || strcmp(run.claim.election, election) == 0) &&
 			(job == NULL || strcmp(run.claim.job, job) == 0) &&
-			!is_among(&run, runs, n) && n < most)
-			runs[n++] = run;
+			!is_among(&run, shown) && n < most)
+			add_run(&run, &runs[n++], shown);
 	}
+	hash_destroy(shown);
 	return n;
 }

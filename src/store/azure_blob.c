@@ -266,7 +266,7 @@ read_number(const char *text, uint64 *n)
 		strspn(text, "0123456789") != strlen(text))
 		return false;
 	*n = strtoull(text, NULL, 10);
-	return *n <= (uint64) PG_INT64_MAX;
+	return *n < LE_NO_INDEX;
 }
 
 static bool

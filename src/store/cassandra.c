@@ -442,7 +442,7 @@ take_type(const LeJsonNode *node, char **type)
 static bool
 take_number(const LeJsonNode *node, uint64 *n)
 {
-	return le_json_uint64(node, n) && *n <= (uint64) PG_INT64_MAX;
+	return le_json_uint64(node, n) && *n < LE_NO_INDEX;
 }
 
 /* Takes a field of the document, which is "level" containers deep. */

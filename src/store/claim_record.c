@@ -242,7 +242,7 @@ complete(const Record *r)
 		r->id != NULL && r->id[0] != '\0' && is_shown(r->id) &&
 		r->has_tick && r->tick <= LE_MAX_TICK &&
 		r->try >= 1 && r->try < PG_INT32_MAX &&
-		r->token >= 1 && r->token <= PG_INT64_MAX && r->has_state &&
+		r->token >= 1 && r->token < LE_NO_INDEX && r->has_state &&
 		r->claimed_at <= LE_MAX_TICK && r->ended_at <= LE_MAX_TICK &&
 		r->every <= LE_MAX_TICK && r->wait <= LE_MAX_TICK &&
 		r->last_success <= LE_MAX_TICK && r->failures < PG_INT32_MAX &&

@@ -288,7 +288,7 @@ le_consul_fail_shape(const LeOp *op, const LeResponse *response,
 static bool
 valid_index(uint64 index)
 {
-	return index >= 1 && index <= PG_INT64_MAX;
+	return index >= 1 && index < LE_NO_INDEX;
 }
 
 bool

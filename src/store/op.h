@@ -22,6 +22,9 @@
 #define LE_ATTEMPT_LEN			32	/* hex digits in the id of an acquire */
 #define LE_MAX_JOB_LEN			200 /* bytes in a job's name */
 #define LE_CLAIM_ID_LEN			32	/* hex digits */
+
+/* No key has it, neither as index nor as token. */
+#define LE_NO_INDEX				((uint64) PG_INT64_MAX)
 #define LE_MAX_TICK				(INT64CONST(1) << 52)	/* ms */
 #define LE_SQLSTATE_LEN			5
 #define LE_MAX_MESSAGE_LEN		200 /* bytes of a failed run's message */

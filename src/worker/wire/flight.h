@@ -75,8 +75,6 @@ struct LeFlight
 	LeFlightDone done;
 };
 
-#define LE_NO_INDEX	((uint64) PG_INT64_MAX)	/* no key has it */
-
 extern LeFlights *le_flights_new(void);
 extern LeFlight *le_flight_new(LeOpKind kind, LeFlightDone done);
 extern LeFlight *le_flight_without_effect(LeOpKind kind, const char *election,
