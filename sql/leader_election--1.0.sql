@@ -568,6 +568,7 @@ CREATE FUNCTION le_jobs(
 	OUT election pg_catalog.text,
 	OUT job pg_catalog.text,
 	OUT state pg_catalog.text,
+	OUT observed_at pg_catalog.timestamptz,
 	OUT late pg_catalog.bool,
 	OUT failures pg_catalog.int4,
 	OUT tick pg_catalog.timestamptz,
@@ -580,8 +581,7 @@ CREATE FUNCTION le_jobs(
 	OUT last_success pg_catalog.timestamptz,
 	OUT every pg_catalog.interval,
 	OUT next_expected pg_catalog.timestamptz,
-	OUT fencing_token pg_catalog.int8,
-	OUT observed_at pg_catalog.timestamptz)
+	OUT fencing_token pg_catalog.int8)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'le_jobs'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -59,6 +59,13 @@ extern PGDLLEXPORT void _PG_init(void);
 #define le_all_settings(n)	(*(n) = GetNumConfigOptions(), get_guc_variables())
 #endif
 
+/* A setting's part for its type, as in LE_SETTING_PART(setting, enum). */
+#if PG_VERSION_NUM >= 190000
+#define LE_SETTING_PART(setting, type)	(&(setting)->_##type)
+#else
+#define LE_SETTING_PART(setting, type)	((struct config_##type *) (setting))
+#endif
+
 /* For the life of the process; since 17 a set has a resource owner. */
 #if PG_VERSION_NUM >= 170000
 #define le_create_wait_event_set(n)	CreateWaitEventSet(NULL, (n))

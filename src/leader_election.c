@@ -9,7 +9,9 @@
  */
 #include "postgres.h"
 
+#include "commands/extension.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -26,6 +28,7 @@
 #include "shmem/requests.h"
 #include "shmem/run_registry.h"
 #include "shmem/stats.h"
+#include "sql/arguments.h"
 #include "sql/fence.h"
 #include "sql/statement.h"
 #include "worker/disk/claimlog.h"
@@ -101,7 +104,13 @@ _PG_init(void)
 	if (IsBinaryUpgrade)
 		le_claim_log_upgraded();
 	if (!process_shared_preload_libraries_in_progress)
+	{
+		if (creating_extension && !IsBinaryUpgrade)
+			ereport(WARNING,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg(LE_NOT_PRELOADED), errhint(LE_PRELOAD)));
 		return;
+	}
 	le_mistakes_given();
 	le_define_settings();
 	le_mistakes_taken();

@@ -16,7 +16,8 @@
  * the files again, as PostgreSQL does for pg_file_settings, when it starts and
  * after each reload.
  *
- * Messages show no values, since every caller of le_acquire() sees them.
+ * Messages show no values, since every caller of le_acquire() sees them, but
+ * those that the setting takes.
  *
  * src/mistakes.c
  *
@@ -67,6 +68,21 @@ find_setting(const char *name)
 	return found;
 }
 
+/* Append our settings that will have another value from a restart on. */
+void
+le_explain_pending(StringInfo names)
+{
+	struct config_generic **all;
+	int			n;
+
+	all = le_all_settings(&n);
+	for (int i = 0; i < n; i++)
+		if (is_ours(all[i]->name) &&
+			(all[i]->status & GUC_PENDING_RESTART) != 0)
+			appendStringInfo(names, "%s\"%s\"", names->len > 0 ? ", " : "",
+							 all[i]->name);
+}
+
 bool
 le_setting_is_default(const char *name)
 {
@@ -84,20 +100,64 @@ in_line(const char *file, int line)
 					name == NULL ? file : name + 1);
 }
 
-/* One sentence for each, up to a few. */
-static void
-complain(StringInfo detail, const char *format, const char *name,
-		 const char *where)
+/* Put a blank before the next sentence; false: there are enough. */
+static bool
+begin_sentence(StringInfo detail)
 {
 	if (detail->len > 300)
-		return;
+		return false;
 	if (detail->len > 0)
 		appendStringInfoChar(detail, ' ');
-	appendStringInfo(detail, format, name, where);
+	return true;
 }
 
-#define NO_VALUE	"\"%s\" has a value that is not valid, %s."
-#define NO_SETTING	"There is no setting \"%s\", which is set %s."
+static void
+no_setting(StringInfo detail, const char *name, const char *where)
+{
+	if (begin_sentence(detail))
+		appendStringInfo(detail,
+						 "There is no setting \"%s\", which is set %s.", name,
+						 where);
+}
+
+static void
+append_names(StringInfo detail, const struct config_enum_entry *entry)
+{
+	const char *before = "";
+
+	for (; entry->name != NULL; entry++)
+	{
+		if (entry->hidden)
+			continue;
+		appendStringInfo(detail, "%s\"%s\"", before, entry->name);
+		before = ", ";
+	}
+}
+
+/* A number without a unit is often taken for seconds. */
+static void
+not_valid(StringInfo detail, struct config_generic *setting,
+		  const char *where)
+{
+	if (!begin_sentence(detail))
+		return;
+	appendStringInfo(detail, "\"%s\" has a value that is not valid, %s",
+					 setting->name, where);
+	if (setting->vartype == PGC_INT)
+		appendStringInfo(detail, ": it takes %d to %d%s",
+						 LE_SETTING_PART(setting, int)->min,
+						 LE_SETTING_PART(setting, int)->max,
+						 (setting->flags & GUC_UNIT) == GUC_UNIT_MS ?
+						 " ms, the unit of a number without one" :
+						 (setting->flags & GUC_UNIT) == GUC_UNIT_S ?
+						 " s, the unit of a number without one" : "");
+	else if (setting->vartype == PGC_ENUM)
+	{
+		appendStringInfoString(detail, ": it takes ");
+		append_names(detail, LE_SETTING_PART(setting, enum)->options);
+	}
+	appendStringInfoChar(detail, '.');
+}
 
 /* ---- at the start ---- */
 
@@ -143,11 +203,11 @@ le_mistakes_taken(void)
 		if (setting == NULL)
 		{
 			if (!g->in_file)
-				complain(&lasting, NO_SETTING, g->name, g->where);
+				no_setting(&lasting, g->name, g->where);
 		}
 		else if (setting->source == PGC_S_DEFAULT &&
 				 (!g->in_file || setting->context == PGC_POSTMASTER))
-			complain(&lasting, NO_VALUE, g->name, g->where);
+			not_valid(&lasting, setting, g->where);
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -169,13 +229,14 @@ static void
 judge_line(const ConfigVariable *item, StringInfo detail)
 {
 	const char *where = in_line(item->filename, item->sourceline);
+	struct config_generic *setting = find_setting(item->name);
 
-	if (find_setting(item->name) == NULL)
-		complain(detail, NO_SETTING, item->name, where);
+	if (setting == NULL)
+		no_setting(detail, item->name, where);
 	else if (set_config_option(item->name, item->value, PGC_POSTMASTER,
 							   PGC_S_FILE, GUC_ACTION_SET, false, DEBUG2,
 							   false) == 0)
-		complain(detail, NO_VALUE, item->name, where);
+		not_valid(detail, setting, where);
 }
 
 /*

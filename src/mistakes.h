@@ -25,6 +25,7 @@ typedef enum LeMistakes
 
 /* at any time after that */
 extern LeMistakes le_explain_mistakes(StringInfo detail, uint64 *taken);
+extern void le_explain_pending(StringInfo names);
 extern bool le_setting_is_default(const char *name);
 
 #endif							/* LE_MISTAKES_H */

@@ -25,8 +25,7 @@ le_check_preloaded(void)
 	if (le_table == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("leader_election must be loaded via \"shared_preload_libraries\""),
-				 errhint("Add leader_election to \"shared_preload_libraries\" and restart the server.")));
+				 errmsg(LE_NOT_PRELOADED), errhint(LE_PRELOAD)));
 }
 
 void
@@ -215,6 +214,18 @@ le_ask_worker(LeAsk *ask, LeReply *reply)
 		le_throw(reply);
 }
 
+/* The same; the hint is for a caller who can do without the store. */
+void
+le_ask_store(LeAsk *ask, LeReply *reply, const char *hint)
+{
+	le_ask(ask, reply);
+	if (reply->kind != LE_REPLY_ERROR)
+		return;
+	if (reply->sqlstate == LE_ERRCODE_UNAVAILABLE && reply->hint[0] == '\0')
+		strlcpy(reply->hint, hint, sizeof(reply->hint));
+	le_throw(reply);
+}
+
 /*
  * The term of this backend, if it holds now.  The clock must be read after the
  * deadline: otherwise, after a pause in between, an old instant would meet a
@@ -266,4 +277,44 @@ le_make_progress(const char *election)
 		return false;
 	le_note_progress(le_find_term(election), now);
 	return true;
+}
+
+/*
+ * The leader as last seen; NULL if that was long ago, since an instance that
+ * takes no part, or cannot reach the store, would name an outdated one.
+ */
+const char *
+le_leader_seen(const LeSlot *slot)
+{
+	const LeStore *store = le_configured_store();
+	le_duration fresh = 2 * Max(le_table->node.timing.lease,
+								store->watch.park_ms * LE_MSEC);
+
+	if (slot->holder.seen == 0 || le_now() - slot->holder.seen > fresh)
+		return NULL;
+	return slot->holder.node;
+}
+
+/* For an error: the leader, or else the trouble, as last seen. */
+const char *
+le_leader_instead(const char *election)
+{
+	int			number = le_find_term(election);
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+	LeTrouble	trouble;
+	const char *holder;
+	const char *error;
+
+	if (number < 0 || !le_copy_slot(number, slot))
+		return "This instance does not seek it.";
+	holder = le_leader_seen(slot);
+	if (holder != NULL && holder[0] != '\0')
+		return psprintf("Node \"%s\" leads, as last seen.",
+						le_from_utf8(holder));
+	le_copy_trouble(&trouble);
+	error = trouble.at > slot->error.at ? trouble.text : slot->error.text;
+	if (error[0] != '\0')
+		return psprintf("No leader is known. The last error: %s",
+						le_shown(error));
+	return "No leader is known.";
 }

@@ -15,6 +15,12 @@
 
 #include "shmem/requests.h"
 
+/* message and hint */
+#define LE_NOT_PRELOADED \
+	"leader_election must be loaded via \"shared_preload_libraries\""
+#define LE_PRELOAD \
+	"Add leader_election to \"shared_preload_libraries\" and restart the server."
+
 extern void le_check_preloaded(void);
 extern void le_check_not_null(FunctionCallInfo fcinfo, int n,
 							  const char *name);
@@ -28,10 +34,13 @@ extern char *le_from_utf8(const char *s);
 extern char *le_shown(const char *s);
 extern void le_throw(const LeReply *reply);
 extern void le_ask_worker(LeAsk *ask, LeReply *reply);
+extern void le_ask_store(LeAsk *ask, LeReply *reply, const char *hint);
 extern bool le_my_term(const char *election, LeTerm *term);
 extern bool le_make_progress(const char *election);
 extern le_duration le_to_within(FunctionCallInfo fcinfo, int n);
 extern bool le_may_begin(const char *election, LeTerm *term);
 extern bool le_takes_part(const char *election);
+extern const char *le_leader_seen(const LeSlot *slot);
+extern const char *le_leader_instead(const char *election);
 
 #endif							/* LE_ARGUMENTS_H */

@@ -21,12 +21,14 @@
 #include "storage/fd.h"
 #include "utils/builtins.h"
 
+#include "mistakes.h"
 #include "settings.h"
 #include "shmem/leases.h"
 #include "shmem/progress.h"
 #include "shmem/requests.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
+#include "sql/cron.h"
 #include "sql/status.h"
 
 PG_FUNCTION_INFO_V1(le_check_config);
@@ -119,12 +121,26 @@ check_worker(Report *report)
 
 /* ---- settings ---- */
 
+static void
+check_pending(Report *report)
+{
+	StringInfoData names;
+
+	initStringInfo(&names);
+	le_explain_pending(&names);
+	if (names.len > 0)
+		say(report, WARN, "settings",
+			"Another value from the next restart on: %s. Instances with different stores elect apart, and each leads: if it is the store, stop all of them before the first starts again.",
+			names.data);
+}
+
 /* Settings that PostgreSQL rejected, or that are hardly intended. */
 static void
 check_settings(Report *report)
 {
 	LeReply		reply;
 
+	check_pending(report);
 	if (!report->may_ask ||
 		!ask_worker("", LE_CHECK_SETTINGS, WORKER_PATIENCE, &reply) ||
 		reply.kind != LE_REPLY_ERROR)
@@ -189,21 +205,43 @@ check_files(Report *report)
 			"What must outlive a restart can be kept in the data directory.");
 }
 
-/* ---- this node ---- */
+/* ---- pg_cron ---- */
 
 static void
-check_namesakes(Report *report)
+check_cron(Report *report)
+{
+	if (le_cron_runs_one_job())
+		say(report, WARN, "pg_cron",
+			"\"cron.use_background_workers\" is on, and this version of pg_cron starts no job while another runs. Turn it off, and set \"cron.host\".");
+}
+
+/* ---- this node ---- */
+
+/*
+ * As last seen: two live nodes of one name, or only this one, as where another
+ * has a different store or prefix.
+ */
+static void
+check_nodes(Report *report)
 {
 	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
 	int			n = report->store->has_sessions ? le_copy_nodes(nodes) : 0;
+	int			others = 0;
 
 	for (int i = 0; i < n; i++)
-		if (!nodes[i].self && nodes[i].held && !nodes[i].revoked &&
-			strcmp(nodes[i].node, le_my_name()) == 0 &&
+	{
+		if (nodes[i].self || !nodes[i].held || nodes[i].revoked)
+			continue;
+		others++;
+		if (strcmp(nodes[i].node, le_my_name()) == 0 &&
 			le_now() - nodes[i].first_seen < 2 * nodes[i].lease)
 			say(report, BAD, "node",
 				"Another live node calls itself \"%s\"; its store session is %s. Set \"leader_election.node_name\" to a different name on each instance.",
 				nodes[i].node, nodes[i].session);
+	}
+	if (n > 0 && others == 0)
+		say(report, OK, "node",
+			"No other live node has been seen. If there is one, compare \"leader_election.backend\", and address and prefix of the store: instances with different ones elect apart, and each leads.");
 	pfree(nodes);
 }
 
@@ -213,7 +251,7 @@ check_node(Report *report)
 	say(report, OK, "node",
 		"This is node \"%s\", incarnation %s, with the store \"%s\".",
 		le_my_name(), le_table->incarnation, le_configured_store()->name);
-	check_namesakes(report);
+	check_nodes(report);
 	report->eligible = le_eligible &&
 		(!RecoveryInProgress() ||
 		 (le_standby_eligible && report->store->between_instances));
@@ -772,6 +810,7 @@ le_check_config(PG_FUNCTION_ARGS)
 	check_node(&report);
 	check_settings(&report);
 	check_files(&report);
+	check_cron(&report);
 	check_campaigns(&report);
 	check_tokens(&report);
 	check_progress(&report);

@@ -1,10 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * cron.c
- *		The time zone of pg_cron's schedules.
+ *		Settings of pg_cron that decide when jobs run.
  *
  * pg_cron shows its settings to superusers only.  But an author of a schedule
  * must know its time zone, and would find out anyway.
+ *
+ * A version is told by the settings that it has: its number in a catalog is
+ * that of one database, and need not be the library's.
  *
  * src/sql/cron.c
  *
@@ -16,7 +19,37 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
+#include "sql/cron.h"
+
 PG_FUNCTION_INFO_V1(le_cron_timezone);
+
+/* Has a library defined the setting?  Any value can be in the files. */
+static bool
+is_defined(const char *name)
+{
+	return GetConfigOption(name, true, false) != NULL &&
+		(GetConfigOptionFlags(name, true) & GUC_CUSTOM_PLACEHOLDER) == 0;
+}
+
+/* Before 1.5, schedules are in GMT. */
+static bool
+is_old(void)
+{
+	return is_defined("cron.database_name") && !is_defined("cron.timezone");
+}
+
+/*
+ * Does a job keep others from starting?  pg_cron 1.4 waits for the result of
+ * each background worker: https://github.com/citusdata/pg_cron/issues/200.
+ */
+bool
+le_cron_runs_one_job(void)
+{
+	const char *workers = "cron.use_background_workers";
+
+	return is_old() && is_defined(workers) &&
+		strcmp(GetConfigOption(workers, true, false), "on") == 0;
+}
 
 /* GMT if pg_cron is not loaded, or is older than the setting. */
 Datum
@@ -24,7 +57,7 @@ le_cron_timezone(PG_FUNCTION_ARGS)
 {
 	const char *zone = GetConfigOption("cron.timezone", true, false);
 
-	if (zone == NULL || zone[0] == '\0')
+	if (zone == NULL || zone[0] == '\0' || is_old())
 		zone = "GMT";
 	PG_RETURN_TEXT_P(cstring_to_text(zone));
 }

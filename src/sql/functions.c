@@ -189,6 +189,8 @@ le_step_down(PG_FUNCTION_ARGS)
 {
 	LeAsk		ask = {0};
 	LeReply		reply;
+	LeTerm		term;
+	bool		led;
 
 	if (PG_ARGISNULL(0))
 	{
@@ -202,7 +204,14 @@ le_step_down(PG_FUNCTION_ARGS)
 		le_start_ask(&ask, LE_ASK_STEP_DOWN, fcinfo);
 	le_check_not_null(fcinfo, 1, "hold_off");
 	ask.hold_off = le_to_hold_off(PG_GETARG_INTERVAL_P(1));
+	led = !ask.all && le_read_term(ask.election, &term) &&
+		le_believes(le_now(), term.deadline);
 	ask_to_leave(&ask, &reply);
+	if (reply.kind == LE_REPLY_TRUE && !ask.all && !led && ask.hold_off > 0)
+		ereport(NOTICE,
+				(errmsg("this instance did not lead election \"%s\"",
+						ask.election),
+				 errdetail("It does not contend for it during the hold-off.")));
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 
@@ -367,7 +376,8 @@ ask_leader(FunctionCallInfo fcinfo, LeReply *reply)
 	le_start_ask(&ask, LE_ASK_LEADER, fcinfo);
 	le_check_not_null(fcinfo, 1, "max_staleness");
 	ask.max_staleness = le_to_duration(PG_GETARG_INTERVAL_P(1), "max_staleness");
-	le_ask_worker(&ask, reply);
+	le_ask_store(&ask, reply,
+				 "The view le_status shows the leader as it was last seen.");
 }
 
 Datum

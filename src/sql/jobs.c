@@ -593,6 +593,7 @@ le_forget_job(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(LE_ERRCODE_NOT_LEADER),
 				 errmsg("not leader of election \"%s\"", ask.election),
+				 errdetail_internal("%s", le_leader_instead(ask.election)),
 				 errhint("Call it where the election is led; le_current_leader() says where.")));
 	ask.tick = le_tick_now();
 	ask.forget = true;

@@ -115,22 +115,6 @@ state_of(int number, const LeSlot *slot, le_time deadline)
 	return le_state_name(slot->election.state);
 }
 
-/*
- * The leader as last seen; NULL if that was long ago, since an instance that
- * takes no part, or cannot reach the store, would name an outdated one.
- */
-static const char *
-holder_of(const LeSlot *slot)
-{
-	const LeStore *store = le_configured_store();
-	le_duration fresh = 2 * Max(le_table->node.timing.lease,
-								store->watch.park_ms * LE_MSEC);
-
-	if (slot->holder.seen == 0 || le_now() - slot->holder.seen > fresh)
-		return NULL;
-	return slot->holder.node;
-}
-
 /* The newer of this election's last error and the node's. */
 static void
 put_error(Row *row, const LeSlot *slot, const LeTrouble *trouble)
@@ -172,7 +156,7 @@ put_status(int number, LeSlot *slot, const LeTrouble *trouble,
 	put_text(&row, slot->name);
 	put_text(&row, state_of(number, slot, deadline));
 	put_text(&row, owner == LE_OWNER_NONE ? NULL : le_scope_name(owner));
-	put_text(&row, !leads ? holder_of(slot) :
+	put_text(&row, !leads ? le_leader_seen(slot) :
 			 le_believes(le_now(), deadline) ? le_my_name() : NULL);
 	put_column(&row, Int64GetDatum((int64) token), !leads);
 	put_time(&row, leads && deadline != 0 ? le_wall(deadline) : 0);
@@ -512,6 +496,7 @@ put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 	put_text(&row, claim->election);
 	put_text(&row, claim->job);
 	put_text(&row, job_state(job));
+	put_time(&row, le_wall(as_of));
 	put_column(&row, BoolGetDatum(le_tick_is_late(then, claim->tick,
 												  claim->claimed_at,
 												  claim->every, claim->wait)),
@@ -528,7 +513,6 @@ put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 	put_every(&row, claim->every);
 	put_column(&row, TimestampTzGetDatum(le_from_tick(next)), !planned);
 	put_column(&row, Int64GetDatum((int64) claim->token), false);
-	put_time(&row, le_wall(as_of));
 	tuplestore_putvalues(rows, desc, row.values, row.nulls);
 }
 
@@ -540,7 +524,8 @@ have_jobs_looked_at(void)
 
 	ask.kind = LE_ASK_JOBS;
 	ask.owner = le_my_owner(false);
-	le_ask_worker(&ask, &reply);
+	le_ask_store(&ask, &reply,
+				 "le_jobs(NULL) shows the jobs as they were last seen.");
 }
 
 /*

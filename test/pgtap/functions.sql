@@ -108,6 +108,7 @@ SELECT bag_eq(
 		'OUT ended_at timestamp with time zone, OUT claim text'),
 	('le_jobs', 'max_staleness interval DEFAULT ''00:00:00''::interval, '
 		'OUT election text, OUT job text, OUT state text, '
+		'OUT observed_at timestamp with time zone, '
 		'OUT late boolean, OUT failures integer, '
 		'OUT tick timestamp with time zone, OUT try integer, '
 		'OUT node text, OUT duration interval, OUT error text, '
@@ -115,8 +116,7 @@ SELECT bag_eq(
 		'OUT ended_at timestamp with time zone, '
 		'OUT last_success timestamp with time zone, OUT every interval, '
 		'OUT next_expected timestamp with time zone, '
-		'OUT fencing_token bigint, '
-		'OUT observed_at timestamp with time zone'),
+		'OUT fencing_token bigint'),
 	('le_history', 'election text DEFAULT NULL::text, '
 		'job text DEFAULT NULL::text, max_rows integer DEFAULT 20, '
 		'OUT election text, OUT job text, '

@@ -71,7 +71,7 @@ sub refused
 	like(
 		$node->sql(q(SELECT level || ':' || message FROM le_check_config()
 			WHERE topic = 'settings')),
-		qr/^error:This node does not lead: $why/,
+		qr/^error:This node does not lead: $why/m,
 		"$what: the check");
 	is($node->sql(q(SELECT count(*) FROM le_status
 			WHERE le_is_leader(election))), 0, "$what: it leads nothing");
@@ -108,8 +108,14 @@ $right->wait_for_leadership('billing');
 # At the start PostgreSQL goes on with the default: another store, or another
 # place.
 subtest 'at the start' => sub {
+	my $takes = {
+		backend => ': it takes "local", ',
+		lease_ttl => ': it takes 3000 to 60000 ms, the unit of a number without one.'
+	};
+
 	foreach my $case (
 		[ backend => 'consull' ],
+		[ lease_ttl => 20 ],
 		[ consul_key_prefix => 'app/' ],
 		[ lease_ttl => '10 sek' ],
 		[ Consul_Prefix => 'app' ])
@@ -128,7 +134,8 @@ subtest 'at the start' => sub {
 			$setting)
 		  . ' in line '
 		  . last_line($wrong)
-		  . ' of file "postgresql.conf"';
+		  . ' of file "postgresql.conf"'
+		  . ($takes->{$setting} // '');
 		$wrong->restart;
 		refused($wrong, quotemeta($why) =~ s/\\ / /gr, $what, $offset);
 		still_leads($right, 'billing', "$what: the other leads");

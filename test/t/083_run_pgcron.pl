@@ -30,7 +30,8 @@ my %node = map {
 		settings => { short_lease(lease_ttl => '10s'), campaign => 'billing' },
 		conf => {
 			shared_preload_libraries => 'leader_election,pg_cron',
-			'cron.use_background_workers' => $mode{$_}
+			'cron.use_background_workers' => $mode{$_},
+			'cron.timezone' => 'Asia/Kolkata'
 		},
 		start => 0);
 
@@ -57,6 +58,18 @@ SELECT cron.schedule('books', '* * * * *',
 SELECT cron.schedule('broken', '* * * * *',
 	$$CALL le_run('billing', 'SELECT 1/0', job => 'broken', every => '1 min')$$);
 END
+}
+
+# Before 1.5 a background worker keeps the next job waiting, and a time zone in
+# the files means nothing.
+foreach my $name (sort keys %node)
+{
+	my $node = $node{$name};
+	my $old = $node->sql(q(SELECT extversion FROM pg_extension WHERE extname = 'pg_cron')) =~ /^1\.[0-4]\b/;
+
+	is($node->sql(q(SELECT count(*) FROM le_check_config() WHERE topic = 'pg_cron' AND level = 'warning')),
+		$old && $mode{$name} eq 'on' ? 1 : 0, "$name: a job that keeps others waiting");
+	is($node->sql('SELECT le_cron_timezone()'), $old ? 'GMT' : 'Asia/Kolkata', "$name: the time zone");
 }
 
 # All runs that pg_cron has recorded as ended

@@ -89,6 +89,7 @@ subtest 'all is well' => sub {
 		qr/lock-delay\|.* \(15000 ms\) covers the 14000 ms .* TTL 15000 ms/,
 		qr/store outage\|.* for 9000 ms:/,
 		qr/contact\|The store last answered \d+\.\d s before this check\./,
+		qr/node\|No other live node has been seen\./,
 		qr/store\|The store lets this instance use the key prefix\./,
 		qr/store\|.* have a store session and a node key\./,
 		qr/store\|.* read election "billing"\./,
@@ -267,8 +268,15 @@ subtest 'store and worker' => sub {
 	$node->thaw_worker($worker);
 	wait_for_row($node, qr/^ok\|worker/m, 'goes on');
 
+	$node->set('leader_election.max_events', 17);
+	$node->reload;
+	wait_for_row($node,
+		qr/^warning\|settings\|Another value from the next restart on: "leader_election.max_events"\./m,
+		'a value that waits for a restart');
+
 	$node->set('max_worker_processes', 0);
 	$node->restart;
+	unlike(report($node), qr/next restart/, 'which has come');
 	like(report($node), qr/^error\|worker\|The worker is not running/m,
 		'no worker');
 	$node->stop;

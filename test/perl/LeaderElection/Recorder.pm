@@ -201,7 +201,12 @@ sub requests
 	my (%request, @ids);
 
 	open(my $fh, '<', "$self->{dir}/record") or return;
-	seek($fh, $since // 0, 0);
+	if ($since)
+	{
+		# an entry that was being written at the mark came before it
+		seek($fh, $since - 1, 0);
+		<$fh>;
+	}
 	while (my $line = <$fh>)
 	{
 		last if $line !~ /\n$/;    # it is being written

@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * cron.h
+ *		Settings of pg_cron that decide when jobs run.
+ *
+ * src/sql/cron.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_CRON_H
+#define LE_CRON_H
+
+extern bool le_cron_runs_one_job(void);
+
+#endif							/* LE_CRON_H */
