@@ -106,9 +106,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 	{
 		if (creating_extension && !IsBinaryUpgrade)
-			ereport(WARNING,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg(LE_NOT_PRELOADED), errhint(LE_PRELOAD)));
+			le_say_not_preloaded(WARNING);
 		return;
 	}
 	le_mistakes_given();

@@ -20,12 +20,19 @@
 #define MAX_INTERVAL	(INT64CONST(366) * 86400 * LE_SEC)
 
 void
+le_say_not_preloaded(int elevel)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("leader_election must be loaded via \"shared_preload_libraries\""),
+			 errhint("Add leader_election to \"shared_preload_libraries\" and restart the server.")));
+}
+
+void
 le_check_preloaded(void)
 {
 	if (le_table == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg(LE_NOT_PRELOADED), errhint(LE_PRELOAD)));
+		le_say_not_preloaded(ERROR);
 }
 
 void

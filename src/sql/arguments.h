@@ -15,12 +15,7 @@
 
 #include "shmem/requests.h"
 
-/* message and hint */
-#define LE_NOT_PRELOADED \
-	"leader_election must be loaded via \"shared_preload_libraries\""
-#define LE_PRELOAD \
-	"Add leader_election to \"shared_preload_libraries\" and restart the server."
-
+extern void le_say_not_preloaded(int elevel);
 extern void le_check_preloaded(void);
 extern void le_check_not_null(FunctionCallInfo fcinfo, int n,
 							  const char *name);

@@ -43,7 +43,6 @@
 #include "shmem/progress.h"
 #include "shmem/requests.h"
 #include "shmem/stats.h"
-#include "sql/arguments.h"
 #include "sql/cancel.h"
 #include "sql/fence.h"
 #include "sql/session.h"
@@ -695,8 +694,7 @@ raise_not_leader(const char *election, Standing standing, le_duration left,
 			 errdetail("The deadline of its term passed %d ms ago.",
 					   (int) (-left / LE_MSEC)) :
 			 standing == GIVEN_UP ?
-			 errdetail("This node is giving it up.") :
-			 errdetail_internal("%s", le_leader_instead(election))));
+			 errdetail("This node is giving it up.") : 0));
 }
 
 /* Does the term allow new work now? */
