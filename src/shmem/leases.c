@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "miscadmin.h"
 #include "storage/shmem.h"
 
 #include "settings.h"
@@ -121,7 +122,7 @@ init_table(void)
 	pg_atomic_init_u64(&le_table->hints, 0);
 	pg_atomic_init_u64(&le_table->nodes_version, 0);
 	pg_atomic_init_u64(&le_table->trouble_version, 0);
-	pg_atomic_init_u32(&le_table->nmissing, 0);
+	pg_atomic_init_u64(&le_table->nmissing, 0);
 	for (int i = 0; i < LE_MAX_MISSING; i++)
 		pg_atomic_init_u64(&le_table->missing[i].version, 0);
 	pg_atomic_init_u64(&le_table->layout, 1);
@@ -246,6 +247,32 @@ is_missing(const LeMissing *missing, uint32 hash, const char *election)
 }
 
 /*
+ * The entry for one more name: the oldest.  But anybody may check any names,
+ * so a role that has its share of the entries replaces its own oldest.
+ */
+static LeMissing *
+next_missing(Oid role)
+{
+	LeMissing  *oldest = &le_table->missing[0];
+	LeMissing  *own = NULL;
+	int			share = 0;
+
+	for (int i = 0; i < LE_MAX_MISSING; i++)
+	{
+		LeMissing  *entry = &le_table->missing[i];
+
+		if (entry->number < oldest->number)
+			oldest = entry;
+		if (entry->role != role)
+			continue;
+		share++;
+		if (own == NULL || entry->number < own->number)
+			own = entry;
+	}
+	return share >= LE_MAX_MISSING_OF_ROLE ? own : oldest;
+}
+
+/*
  * Note a check of an election without a slot.  It returns false, for ever if
  * the name is misspelt, so le_check_config() lists the last few such names.
  * Like any check this must not wait, so it skips an entry that is being
@@ -257,6 +284,8 @@ note_missing(const char *election)
 	uint32		hash = hash_bytes((const unsigned char *) election,
 								  strlen(election));
 	LeMissing  *entry = NULL;
+	Oid			role = GetSessionUserId();
+	uint64		number;
 	uint64		version;
 
 	for (int i = 0; i < LE_MAX_MISSING && entry == NULL; i++)
@@ -264,9 +293,13 @@ note_missing(const char *election)
 			entry = &le_table->missing[i];
 	if (entry == NULL)
 	{
-		uint32		n = pg_atomic_fetch_add_u32(&le_table->nmissing, 1);
-
-		entry = &le_table->missing[n % LE_MAX_MISSING];
+		entry = next_missing(role);
+		number = pg_atomic_add_fetch_u64(&le_table->nmissing, 1);
+	}
+	else
+	{
+		role = entry->role;		/* whoever asks for it, too */
+		number = entry->number;
 	}
 	version = pg_atomic_read_u64(&entry->version);
 	if ((version & 1) != 0 ||
@@ -275,6 +308,8 @@ note_missing(const char *election)
 		return;
 	entry->hash = hash;
 	strlcpy(entry->name, election, sizeof(entry->name));
+	entry->role = role;
+	entry->number = number;
 	entry->at = GetCurrentTimestamp();
 	pg_write_barrier();
 	pg_atomic_write_u64(&entry->version, version + 2);

@@ -193,10 +193,13 @@ typedef struct LeMissing
 	pg_atomic_uint64 version;	/* odd while it is being written; 0: unused */
 	uint32		hash;
 	char		name[LE_MAX_ELECTION_LEN + 1];
-	TimestampTz at;
+	Oid			role;			/* that was logged in when it was noted ... */
+	uint64		number;			/* ... as the n-th */
+	TimestampTz at;				/* its last lookup */
 } LeMissing;
 
-#define LE_MAX_MISSING	16
+#define LE_MAX_MISSING			16
+#define LE_MAX_MISSING_OF_ROLE	4
 
 /* The whole table, followed by the buckets and the slots. */
 typedef struct LeTable
@@ -233,7 +236,7 @@ typedef struct LeTable
 	LeTrouble	troubles[LE_NTROUBLES];
 
 	/* written by any backend, see note_missing() */
-	pg_atomic_uint32 nmissing;	/* number of names noted */
+	pg_atomic_uint64 nmissing;	/* number of names noted */
 	LeMissing	missing[LE_MAX_MISSING];
 
 	/* elections */

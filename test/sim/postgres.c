@@ -303,6 +303,12 @@ RecoveryInProgress(void)
 	return false;
 }
 
+Oid
+GetSessionUserId(void)
+{
+	return 10;
+}
+
 /* The incarnation of a new instance; later the id of an attempt. */
 bool
 pg_strong_random(void *buf, size_t len)

@@ -71,6 +71,14 @@ mul_size(Size a, Size b)
 	return a * b;
 }
 
+static Oid	role = 10;
+
+Oid
+GetSessionUserId(void)
+{
+	return role;
+}
+
 bool
 pg_strong_random(void *buf, size_t len)
 {
@@ -643,13 +651,15 @@ test_missing(void **state)
 		assert_false(has_term("a"));
 	}
 	assert_true(is_noted("b"));
-	assert_int_equal(pg_atomic_read_u32(&le_table->nmissing), 1);
+	assert_int_equal(pg_atomic_read_u64(&le_table->nmissing), 1);
 	for (int i = 1; i < LE_MAX_MISSING; i++)
 	{
+		role++;
 		snprintf(name, sizeof(name), "c%d", i);
 		assert_false(has_term(name));
 	}
 	assert_true(is_noted("b") && is_noted("c1"));
+	role++;
 	assert_false(has_term("d"));
 	assert_true(!is_noted("b") && is_noted("c1") && is_noted("d"));
 
@@ -658,6 +668,43 @@ test_missing(void **state)
 		pg_atomic_fetch_add_u64(&le_table->missing[i].version, 1);
 	assert_false(has_term("e"));
 	assert_true(!is_noted("e") && !is_noted("d"));
+}
+
+/* However many names one role makes up, those of others stay. */
+static void
+test_missing_of_roles(void **state)
+{
+	char		name[8];
+	int			noted = 0;
+
+	make_table(4);
+	role = 10;
+	assert_false(has_term("mine"));
+	role = 20;
+	for (int i = 0; i < 100; i++)
+	{
+		snprintf(name, sizeof(name), "e%d", i);
+		assert_false(has_term(name));
+		if (i == 50)
+			assert_false(has_term("mine"));	/* which makes it nobody else's */
+	}
+	for (int i = 0; i < 100; i++)
+	{
+		snprintf(name, sizeof(name), "e%d", i);
+		noted += is_noted(name);
+	}
+	assert_int_equal(noted, LE_MAX_MISSING_OF_ROLE);
+	assert_true(is_noted("e99") && is_noted("e96"));	/* the last ones */
+	assert_true(is_noted("mine"));
+
+	/* others use the rest */
+	for (int i = 0; i < LE_MAX_MISSING - LE_MAX_MISSING_OF_ROLE - 1; i++)
+	{
+		role++;
+		snprintf(name, sizeof(name), "c%d", i);
+		assert_false(has_term(name));
+	}
+	assert_true(is_noted("e99") && is_noted("mine") && is_noted("c0"));
 }
 
 int
@@ -671,6 +718,7 @@ main(void)
 		cmocka_unit_test_teardown(test_late_decline, drop_table),
 		cmocka_unit_test_teardown(test_errors, drop_table),
 		cmocka_unit_test_teardown(test_missing, drop_table),
+		cmocka_unit_test_teardown(test_missing_of_roles, drop_table),
 		cmocka_unit_test_teardown(test_reuse, drop_table),
 		cmocka_unit_test_teardown(test_chains, drop_table),
 		cmocka_unit_test_teardown(test_interrupted, drop_table),

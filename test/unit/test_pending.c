@@ -74,6 +74,12 @@ GetCurrentTimestamp(void)
 	return 0;
 }
 
+Oid
+GetSessionUserId(void)
+{
+	return 10;
+}
+
 bool
 le_campaigns(const LeSlot *slot)
 {
