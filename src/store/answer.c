@@ -150,7 +150,20 @@ le_fail_shape(const LeOp *op, const LeResponse *response,
 						  response->http.content_type : "no type"));
 }
 
-/* No answer came, or the request was not even sent. */
+/*
+ * An answer came that could not be taken.  The next would be no smaller, so a
+ * person has to be told.  With "open" something may have been applied.
+ */
+void
+le_fail_untaken(const LeResponse *response, bool open, LeAnswer *answer)
+{
+	le_fail(answer, open ? LE_UNKNOWN : LE_REFUSED,
+			response->net_error != NULL ? response->net_error :
+			"the answer could not be taken");
+	answer->wire.untaken = true;
+}
+
+/* No answer came, or none that fits, or the request was not even sent. */
 void
 le_fail_network(const LeOp *op, const LeResponse *response,
 				LeAnswer *answer)
@@ -160,6 +173,8 @@ le_fail_network(const LeOp *op, const LeResponse *response,
 	if (response->net == LE_NET_NOT_SENT)
 		le_fail(answer, LE_UNAVAILABLE,
 				error != NULL ? error : "no connection");
+	else if (response->net == LE_NET_UNTAKEN)
+		le_fail_untaken(response, le_op_writes(op->kind), answer);
 	else
 		le_fail_open(op, answer, error != NULL ? error : "no answer");
 }

@@ -121,6 +121,7 @@ typedef struct LeAnswer
 								 * the same LeAnswer; 0: that is all */
 		bool		next_server;	/* certainly not applied, but perhaps by
 									 * another server of the list */
+		bool		untaken;	/* LE_NET_UNTAKEN: the server is well */
 		bool		stale_secret;	/* certainly not applied, but perhaps with
 									 * a new one */
 		bool		busy;		/* the store is overloaded, or was asked too
@@ -139,6 +140,8 @@ extern char *le_shown_name(const char *name, size_t len);
 extern void le_fail(LeAnswer *answer, LeOutcome outcome, const char *detail);
 extern void le_fail_open(const LeOp *op, LeAnswer *answer,
 						 const char *detail);
+extern void le_fail_untaken(const LeResponse *response, bool open,
+							LeAnswer *answer);
 extern void le_fail_shape(const LeOp *op, const LeResponse *response,
 						  const char *whose, LeAnswer *answer);
 extern void le_fail_network(const LeOp *op, const LeResponse *response,

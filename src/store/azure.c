@@ -457,12 +457,17 @@ refuse(int status, const char *code, LeAnswer *answer)
 }
 
 /* The operation failed in one of its steps: may one have changed anything? */
+static bool
+is_open(const LeOp *op)
+{
+	return le_op_writes(op->kind) &&
+		op->wire.step.number >= first_write(op) && !is_probe(op);
+}
+
 static void
 fail_open(const LeOp *op, LeAnswer *answer, const char *detail)
 {
-	le_fail(answer, le_op_writes(op->kind) &&
-			op->wire.step.number >= first_write(op) && !is_probe(op) ?
-			LE_UNKNOWN : LE_UNAVAILABLE, detail);
+	le_fail(answer, is_open(op) ? LE_UNKNOWN : LE_UNAVAILABLE, detail);
 }
 
 static void
@@ -482,6 +487,8 @@ fail_network(const LeOp *op, const LeResponse *response, LeAnswer *answer)
 		op->wire.step.number <= first_write(op))
 		le_fail(answer, LE_UNAVAILABLE,
 				error != NULL ? error : "no connection");
+	else if (response->net == LE_NET_UNTAKEN)
+		le_fail_untaken(response, is_open(op), answer);
 	else
 		fail_open(op, answer, error != NULL ? error : "no answer");
 }

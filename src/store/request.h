@@ -28,8 +28,7 @@ typedef struct LeRequest
 		bool		has_body;
 	}			http;
 
-	size_t		max_answer;		/* larger answers are cut off and count as
-								 * broken */
+	size_t		max_answer;		/* larger answers are not taken */
 
 	/*
 	 * Is this much of the answer enough?  If so it ends there, whole; NULL:
@@ -54,7 +53,9 @@ typedef enum LeNet
 	LE_NET_OK,					/* a complete response */
 	LE_NET_NOT_SENT,			/* no connection, TLS refused: the store
 								 * cannot have acted on it */
-	LE_NET_BROKEN				/* sent, perhaps in part; no (whole) answer */
+	LE_NET_BROKEN,				/* sent, perhaps in part; no (whole) answer */
+	LE_NET_UNTAKEN				/* answered; but the answer is too large, or
+								 * there was no memory for it */
 } LeNet;
 
 typedef struct LeResponse

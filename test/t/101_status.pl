@@ -9,6 +9,7 @@ use warnings;
 use LeaderElection::Consul;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
+use LeaderElection::Requests;
 use LeaderElection::Session;
 use LeaderElection::Takeover;
 use LeaderElection::Util;
@@ -164,6 +165,38 @@ subtest 'the holder' => sub {
 	$consul->thaw;
 	$_->wait_for("SELECT last_error IS NULL AND holder IS NOT NULL FROM le_status WHERE election = 'e'", 'all well')
 	  foreach $a, $b;
+};
+
+# Guards against a store that counts as down, each second anew, because of one list
+# for which there is no room.  (Headers have the lowest limit.)
+subtest 'an answer that is too large' => sub {
+	my $offset = $b->log_offset;
+	my $mark = $recorder->mark;
+	my $leader = status($a, 'holder');
+	my $claims = qr{^GET /v1/kv/leader_election\.claims/};
+
+	$recorder->rule(
+		match => qr{$claims|@{[request_like('list_nodes')]}},
+		action => 'answer',
+		status => 200,
+		body => '[]',
+		headers => { 'X-Consul-Index' => 7, 'X-Pad' => 'x' x (80 * 1024) });
+	like($b->sql_error('SELECT * FROM le_claims'),
+		qr/ERROR:  LE005: .*\nDETAIL:  the answer is too large$/m, "refused: try $_")
+	  foreach 1 .. 2;
+	poll_until(sub { $recorder->requests(request_like('list_nodes'), $mark) >= 4 }, 'lists of nodes');
+	is($b->sql("SELECT le_current_leader('e')"), $leader, 'others are answered');
+	is(status($b, 'holder'), $leader, 'and the watch goes on');
+	$b->wait_for("SELECT last_error ~ 'too large' FROM le_status WHERE election = 'e'", 'what does not');
+
+	my $log = $b->log_since($offset);
+
+	is(scalar(() = $log =~ /could not use the answer of the store at \S+ could not list $_: the answer is too large/g),
+		1, "told once: $_")
+	  foreach 'claims', 'nodes';
+	unlike($log, qr/ is down|answers again/, 'the store is not down');
+	$recorder->clear_rules;
+	$b->wait_for("SELECT last_error IS NULL FROM le_status WHERE election = 'e'", 'all well');
 };
 
 # Guards against a check that says no for ever without anybody noticing.

@@ -238,8 +238,8 @@ parse_line(const char *name, const char *value, LeOp *op,
 	else if (strcmp(name, "news") == 0)
 		op->news = &news;
 	else if (strcmp(name, "net") == 0)
-		response->net = strcmp(value, "broken") == 0 ?
-			LE_NET_BROKEN : LE_NET_NOT_SENT;
+		response->net = strcmp(value, "broken") == 0 ? LE_NET_BROKEN :
+			strcmp(value, "untaken") == 0 ? LE_NET_UNTAKEN : LE_NET_NOT_SENT;
 	else
 		return false;
 	return true;
@@ -481,6 +481,8 @@ check_answer(const LeOp *op, const LeResponse *response,
 		require(answer->outcome == LE_UNAVAILABLE);
 	if (response->net == LE_NET_BROKEN)
 		require(answer->outcome == (writes ? LE_UNKNOWN : LE_UNAVAILABLE));
+	if (response->net == LE_NET_UNTAKEN)
+		require(answer->outcome == (writes ? LE_UNKNOWN : LE_REFUSED));
 	if (response->net == LE_NET_OK && response->http.status / 100 == 3)
 		require(answer->outcome == LE_REFUSED);
 	require(answer->nlost == 0 || answer->outcome == LE_CONFLICT);
@@ -611,6 +613,8 @@ check_lease_answer(const LeOp *op, const LeResponse *response,
 		require(answer->outcome == LE_UNAVAILABLE && answer->wire.next_server);
 	if (response->net == LE_NET_BROKEN)
 		require(answer->outcome == (writes ? LE_UNKNOWN : LE_UNAVAILABLE));
+	if (response->net == LE_NET_UNTAKEN)
+		require(answer->outcome == (writes ? LE_UNKNOWN : LE_REFUSED));
 	require(!answer->wire.next_server || answer->outcome == LE_UNAVAILABLE);
 	require(answer->outcome != LE_UNKNOWN || writes);
 	require(answer->outcome != LE_LOST);

@@ -886,6 +886,10 @@ test_network(void **state)
 		assert_int_equal(decode(&op, &r).outcome, cases[i].not_sent);
 		r.net = LE_NET_BROKEN;
 		assert_int_equal(decode(&op, &r).outcome, cases[i].broken);
+		r.net = LE_NET_UNTAKEN;
+		assert_int_equal(decode(&op, &r).outcome,
+						 cases[i].broken == LE_UNKNOWN ?
+						 LE_UNKNOWN : LE_REFUSED);
 	}
 }
 

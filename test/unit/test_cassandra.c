@@ -535,6 +535,7 @@ test_network(void **state)
 	{
 		LeOp		op = test_op(kinds[i]);
 		LeResponse response;
+		LeAnswer	a;
 
 		memset(&response, 0, sizeof(response));
 		response.http.content_type = response.body = "";
@@ -550,6 +551,14 @@ test_network(void **state)
 		assert_string_equal(decode(&op, &response).detail, "no answer");
 		response.net = LE_NET_NOT_SENT;
 		assert_string_equal(decode(&op, &response).detail, "no connection");
+		response.net = LE_NET_UNTAKEN;
+		response.net_error = "the answer is too large";
+		a = decode(&op, &response);
+		assert_int_equal(a.outcome, le_op_writes(op.kind) ?
+						 LE_UNKNOWN : LE_REFUSED);
+		assert_string_equal(a.detail, response.net_error);
+		/* another gateway's would be as large */
+		assert_true(a.wire.untaken && !a.wire.next_server);
 	}
 }
 

@@ -712,6 +712,13 @@ test_network(void **state)
 		a = decode(&op, &r);
 		assert_int_equal(a.outcome, le_op_writes(kind) ?
 						 LE_UNKNOWN : LE_UNAVAILABLE);
+		r.net = LE_NET_UNTAKEN;
+		r.net_error = "the answer is too large";
+		a = decode(&op, &r);
+		assert_int_equal(a.outcome, le_op_writes(kind) ?
+						 LE_UNKNOWN : LE_REFUSED);
+		assert_string_equal(a.detail, r.net_error);
+		assert_true(a.wire.untaken);
 	}
 }
 

@@ -99,6 +99,7 @@ le_http_send(LeWorker *worker, const LeRequest *request, LeLane lane,
 }
 
 #define LONG		206			/* takes three parts to decode */
+#define UNTAKEN		0			/* no status: it was too large for us */
 
 /* The newest request is answered after so long: just a status, below. */
 static void
@@ -112,6 +113,11 @@ answer_to(int number, le_duration after, int status)
 	s = sent[number];
 
 	response.http.content_type = response.body = "";
+	if (status == UNTAKEN)
+	{
+		response.net = LE_NET_UNTAKEN;
+		response.net_error = "too large";
+	}
 	if (status == LONG)
 	{
 		response.body = body;
@@ -219,6 +225,12 @@ static void
 decode(const LeNamespace *ns, const LeOp *op, const LeResponse *response,
 	   LeAnswer *a)
 {
+	if (response->net == LE_NET_UNTAKEN)
+	{
+		memset(a, 0, sizeof(*a));
+		le_fail_network(op, response, a);
+		return;
+	}
 	if (response->http.status == LONG)
 	{
 		assert_string_equal(response->body, "long");
@@ -395,6 +407,7 @@ le_stat_count_slot(int slot, LeStat what)
 }
 
 static int	ups;				/* "store up" */
+static int	downs;
 static int	events;
 
 void
@@ -403,6 +416,7 @@ le_event(LeEventKind what, const char *election, uint64 token,
 {
 	events++;
 	ups += what == LE_EVENT_STORE_UP;
+	downs += what == LE_EVENT_STORE_DOWN;
 }
 
 /* le_status: the state of all elections. */
@@ -602,7 +616,7 @@ begin(void **state)
 	file_secret = "";
 	memcpy(lane_windows, le_lane_windows, sizeof(lane_windows));
 	table.node.timing.lease = 15 * LE_SEC;
-	ups = 0;
+	ups = downs = 0;
 	events = 0;
 	waits = 0;
 	table.node.timing.request_timeout = 5 * LE_SEC;
@@ -1232,6 +1246,35 @@ a_list_of_nodes_speaks_for_itself(void **state)
 	assert_int_equal(ups, 2);
 }
 
+/* The store is there, and so is its server; this is told once. */
+static void
+an_answer_too_large_is_no_outage(void **state)
+{
+	static const LeOpKind kinds[] = {LE_OP_LIST_NODES, LE_OP_ACQUIRE};
+
+	for (int i = 0; i < lengthof(kinds); i++)
+	{
+		begin(state);
+		for (int j = 0; j < 3; j++)
+		{
+			ask_and_hear(kinds[i], UNTAKEN);
+			assert_int_equal(outcome, le_op_writes(kinds[i]) ?
+							 LE_UNKNOWN : LE_REFUSED);
+			assert_string_equal(detail, "too large");
+			assert_string_equal(le_store_trouble(w), "too large");
+			ask_and_hear(LE_OP_PROVE_NODE, OK);
+		}
+		assert_int_equal(events, 1);
+		assert_int_equal(downs, 0);
+		ask(LE_OP_READ);
+		assert_sent(0, "http://a", "/read/0");
+		answer(LE_MSEC, OK);
+		nsent = 0;
+		ask_and_hear(kinds[i], OK);
+		assert_int_equal(ups, 1);
+	}
+}
+
 /* ---- lanes ---- */
 
 static bool still_wanted;
@@ -1724,6 +1767,7 @@ main(void)
 		cmocka_unit_test_setup(trouble_is_what_is_wrong_now, begin),
 		cmocka_unit_test_setup(a_long_answer_is_decoded_in_parts, begin),
 		cmocka_unit_test_setup(a_list_of_nodes_speaks_for_itself, begin),
+		cmocka_unit_test_setup(an_answer_too_large_is_no_outage, begin),
 		cmocka_unit_test_setup(campaigns_have_a_window, begin),
 		cmocka_unit_test_setup(time_begins_when_it_is_sent, begin),
 		cmocka_unit_test_setup(what_is_not_wanted_is_not_sent, begin),

@@ -47,7 +47,8 @@ static bool
 ask_another(LeWorker *w, LeFlight *flight, const LeResponse *response,
 			const LeAnswer *answer)
 {
-	if (response->net != LE_NET_OK || answer->wire.next_server)
+	if ((response->net != LE_NET_OK && response->net != LE_NET_UNTAKEN) ||
+		answer->wire.next_server)
 		le_server_failed(w, flight->server,
 						 answer->detail ? answer->detail : "no answer");
 	else

@@ -99,11 +99,18 @@ end_trouble(LeWorker *w)
 	le_set_trouble(LE_TROUBLE_STORE, "");
 }
 
+/* A store whose answer could not be taken is not down, either. */
+static bool
+is_refusal(const LeAnswer *answer)
+{
+	return answer->outcome == LE_REFUSED || answer->wire.untaken;
+}
+
 /* Does the failure concern the node, so that all elections depend on it? */
 static bool
 concerns_node(const LeFlight *flight, const LeAnswer *answer)
 {
-	if (answer->outcome != LE_REFUSED || le_refuses_all(answer->cause))
+	if (!is_refusal(answer) || le_refuses_all(answer->cause))
 		return true;
 	switch (flight->op.kind)
 	{
@@ -124,14 +131,16 @@ note_failure(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 	LeHealth   *health = w->health;
 	LeOpKind	kind = flight->op.kind;
 	LeOpKind	right = le_op_right(kind);
-	bool		refused = answer->outcome == LE_REFUSED;
+	bool		refused = is_refusal(answer);
 	const char *detail = answer->detail ? answer->detail : "no answer";
 
 	if (refused ? health->failing[right].at == 0 ||
 		!health->failing[right].refused : !is_down(w))
 	{
 		ereport(LOG,
-				(errmsg(refused ?
+				(errmsg(answer->wire.untaken ?
+						"leader_election could not use the answer of the store at %s: could not %s: %s" :
+						refused ?
 						"leader_election store at %s refused to %s: %s" :
 						"leader_election store at %s is down: could not %s: %s",
 						le_store_address(w), le_op_name(kind), detail)));

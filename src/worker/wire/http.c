@@ -60,6 +60,9 @@
 /* The body is JSON, unless the first of a request's headers gives its type. */
 #define CONTENT_TYPE	"Content-Type:"
 
+static const char too_large[] = "the answer is too large";
+static const char no_memory[] = "there is no memory for the answer";
+
 /* None of libcurl's own time limits may come first. */
 #define NEVER_MS		(24L * 3600 * 1000)
 
@@ -114,7 +117,8 @@ typedef struct Call
 	char	   *header_text;	/* all lines, from malloc */
 	bool		(*enough) (const char *body, size_t len);
 	bool		ended;			/* enough of it had come */
-	bool		too_large;
+	const char *untaken;		/* why the answer could not be taken; NULL: no
+								 * such reason */
 	bool		answer_is_secret;
 	char		content_type[256];
 	bool		tls;
@@ -242,23 +246,27 @@ give_body(char *to, size_t size, size_t n, void *arg)
 #endif
 
 static size_t
+cannot_take(Call *call, const char *why)
+{
+	call->untaken = why;
+	return 0;
+}
+
+static size_t
 take_body(char *data, size_t size, size_t n, void *arg)
 {
 	Call	   *call = arg;
 	size_t		len = size * n;
 
 	if (len > call->max_body - call->body_len)
-	{
-		call->too_large = true;
-		return 0;
-	}
+		return cannot_take(call, too_large);
 	if (call->body_len + len > call->body_size)
 	{
 		size_t		want = Max(call->body_size * 2, call->body_len + len);
 		char	   *bigger = realloc(call->body, want);
 
 		if (bigger == NULL)
-			return 0;
+			return cannot_take(call, no_memory);
 		call->body = bigger;
 		call->body_size = want;
 	}
@@ -281,13 +289,10 @@ take_header(char *data, size_t size, size_t n, void *arg)
 	char	   *bigger;
 
 	if (call->header_bytes + len > MAX_HEADERS)
-	{
-		call->too_large = true;
-		return 0;
-	}
+		return cannot_take(call, too_large);
 	bigger = realloc(call->header_text, call->header_bytes + len + 1);
 	if (bigger == NULL)
-		return 0;
+		return cannot_take(call, no_memory);
 	call->header_text = bigger;
 	memcpy(bigger + call->header_bytes, data, len);
 	call->header_bytes += len;
@@ -721,9 +726,10 @@ hand_out(LeWorker *w, Call *call)
 	else
 	{
 		hide_secret(call, call->error, strlen(call->error));
-		response.net = never_sent(call) ? LE_NET_NOT_SENT : LE_NET_BROKEN;
+		response.net = never_sent(call) ? LE_NET_NOT_SENT :
+			call->untaken != NULL ? LE_NET_UNTAKEN : LE_NET_BROKEN;
 		response.body = "";
-		response.net_error = call->too_large ? "the answer is too large" :
+		response.net_error = call->untaken != NULL ? call->untaken :
 			call->file_trouble[0] ? call->file_trouble :
 			call->error[0] ? call->error : curl_easy_strerror(call->result);
 	}
