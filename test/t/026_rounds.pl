@@ -216,22 +216,24 @@ subtest 'lost keys are found without the watch' => sub {
 # Guards against a watch that is at the store while the next change is: all that
 # watch would be told of this one while somebody waits for the answer to it.
 subtest 'the watch rests' => sub {
+	my $watched =
+	  LeaderElection::Recorder->new('watched', $consul->host_port)->start;
 	my $busy = LeaderElection::Node->create(
 		'busy',
-		consul => $consul,
+		consul => $watched,
 		settings => { consul_key_prefix => 'busy' });
 
 	ok($busy->acquire('other'), 'there is something to watch');
 
 	my $watches_of_terms = sub {
-		my $offset = $consul->log_size;
+		my $mark = $watched->mark;
 		my ($took, $done) = timed(
 			sub {
 				$busy->sql(
 					'SELECT count(*) FROM generate_series(1, 300) '
 					  . "WHERE le_acquire('quick') AND le_release('quick')");
 			});
-		my $watches = $consul->requests($offset, qr{^GET /v1/kv/busy/\?});
+		my $watches = $watched->requests(qr{^GET /v1/kv/busy/\?}, $mark);
 
 		note "$watches in $took s";
 		is($done, 300, 'three hundred terms');
