@@ -98,24 +98,33 @@ next_tick(const LeClaimView *found, const LeClaimWish *wish)
 	return wish->due - runs * wish->every;
 }
 
+/* Does a claim of wish->tick step forward from the tick on record? */
+static bool
+steps_on(const LeClaimView *found, const LeClaimWish *wish)
+{
+	return wish->every > 0 && !wish->forget && found->exists &&
+		found->tick < wish->tick;
+}
+
 /*
- * The ticks that a claim of wish->tick passes over.  A record only goes
- * forward, so they are missed for good.
+ * Another interval on record, so nobody knows how many ticks a claim of
+ * wish->tick passes over; 0: the same interval, or none.
  */
-LeGap
-le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
+int64_t
+le_every_before(const LeClaimView *found, const LeClaimWish *wish)
+{
+	return steps_on(found, wish) && found->every != wish->every ?
+		found->every : 0;
+}
+
+/* A record only goes forward, so ticks between are missed for good. */
+static LeGap
+gap_between(const LeClaimView *found, const LeClaimWish *wish)
 {
 	LeGap		gap = {0};
 
-	if (wish->every <= 0 || wish->forget || !found->exists ||
-		found->tick >= wish->tick)
+	if (!steps_on(found, wish) || !same_row(found, wish))
 		return gap;
-	if (!same_row(found, wish))
-	{
-		if (found->every != wish->every)
-			gap.every_before = found->every;
-		return gap;
-	}
 	gap.n = count_between(found->tick, wish->tick, wish->every);
 	if (gap.n > 0)
 	{
@@ -123,6 +132,39 @@ le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
 		gap.last = wish->tick - wish->every;
 	}
 	return gap;
+}
+
+/*
+ * The ticks that the claim on record has passed over, and perhaps nobody has
+ * reported: its claimant is told of the claim after the report, and only a
+ * claimant who was told ends the claim.
+ */
+LeGap
+le_gap_kept(const LeClaimView *found)
+{
+	LeGap		none = {0};
+
+	return found->exists && found->state == LE_CLAIM_RUNNING ?
+		found->gap : none;
+}
+
+/*
+ * The ticks to report with a claim of wish->tick: those that it passes over,
+ * and those that the claim in whose place it comes has left to report.  Between
+ * the two lies the tick of that claim, which is not one of them.
+ */
+LeGap
+le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
+{
+	LeGap		kept = le_gap_kept(found);
+	LeGap		gap = gap_between(found, wish);
+
+	if (kept.n == 0)
+		return gap;
+	if (gap.n > 0)
+		kept.last = gap.last;
+	kept.n += gap.n;
+	return kept;
 }
 
 /*

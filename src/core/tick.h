@@ -37,6 +37,14 @@ typedef enum LeMissed
 
 #define LE_NMISSED	(LE_MISSED_ALL + 1)
 
+/* Ticks that claims have passed over, which nobody will claim any more. */
+typedef struct LeGap
+{
+	int64_t		n;				/* so many; 0: none */
+	int64_t		first;
+	int64_t		last;
+} LeGap;
+
 /* A job's record, as far as the next claim depends on it. */
 typedef struct LeClaimView
 {
@@ -49,6 +57,8 @@ typedef struct LeClaimView
 	bool		over;			/* in the claimant's own term: certainly no
 								 * backend acts on it, or ever will */
 	int64_t		every;			/* ms between ticks; 0: not known */
+	LeGap		gap;			/* passed over by the claim, and perhaps not
+								 * reported if that is running */
 } LeClaimView;
 
 /* A claim to be made. */
@@ -77,21 +87,14 @@ typedef enum LeClaimVerdict
 	LE_CLAIM_UNDER_WAY			/* an older tick may be under way yet */
 } LeClaimVerdict;
 
-/* The ticks that a claim passes over, which nobody will claim any more. */
-typedef struct LeGap
-{
-	int64_t		n;				/* so many; 0: none */
-	int64_t		first;
-	int64_t		last;
-	int64_t		every_before;	/* another interval on record, so the number
-								 * is not known; 0: the same interval */
-} LeGap;
-
 extern LeClaimVerdict le_judge_claim(const LeClaimView *found,
 									 const LeClaimWish *wish, int *try,
 									 int64_t *older);
 extern bool le_claims_in_order(const LeClaimWish *wish);
 extern LeGap le_gap_before(const LeClaimView *found, const LeClaimWish *wish);
+extern LeGap le_gap_kept(const LeClaimView *found);
+extern int64_t le_every_before(const LeClaimView *found,
+							   const LeClaimWish *wish);
 extern int64_t le_tick_at(int64_t now, int64_t every);
 extern int64_t le_next_expected(int64_t tick, int64_t claimed_at,
 								int64_t every);

@@ -222,6 +222,12 @@ encode_record(const LeOp *op, const char *name, LeRequest *request)
 	add_ms(request, F_EVERY, claim->every);
 	add_ms(request, F_WAIT, claim->wait);
 	add_ms(request, F_SUCCESS, claim->last_success);
+	if (claim->gap.n > 0)
+	{
+		add_number(request, F_MISSED, claim->gap.n);
+		add_number(request, F_MISSED_FROM, claim->gap.first);
+		add_number(request, F_MISSED_TO, claim->gap.last);
+	}
 	if (claim->failures >= 0)
 		add_number(request, F_FAILURES, claim->failures);
 	if (claim->sqlstate != NULL)

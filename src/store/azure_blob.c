@@ -222,6 +222,9 @@ const char *const le_azure_field_names[LE_AZURE_NFIELDS] = {
 	[F_EVERY] = "le_every",
 	[F_WAIT] = "le_wait",
 	[F_SUCCESS] = "le_success",
+	[F_MISSED] = "le_missed",
+	[F_MISSED_FROM] = "le_missed_from",
+	[F_MISSED_TO] = "le_missed_to",
 	[F_FAILURES] = "le_failures",
 	[F_SQLSTATE] = "le_sqlstate",
 	[F_MESSAGE] = "le_message",
@@ -329,6 +332,20 @@ read_ms(const char *text)
 	return read_number(text, &ms) && ms <= LE_MAX_TICK ? (int64) ms : 0;
 }
 
+/* Ticks that were passed over: none if a field is missing or invalid. */
+static void
+read_gap(const LeAzureBlob *blob, LeClaim *claim)
+{
+	const char *const *f = blob->fields;
+	LeGap		gap = {0};
+
+	gap.n = read_ms(f[F_MISSED]);
+	gap.first = read_ms(f[F_MISSED_FROM]);
+	gap.last = read_ms(f[F_MISSED_TO]);
+	if (le_valid_gap(&gap, claim->tick))
+		claim->gap = gap;
+}
+
 /* The fields for people. */
 static void
 read_report(const LeAzureBlob *blob, LeClaim *claim)
@@ -379,6 +396,7 @@ le_azure_read_claim(const LeAzureBlob *blob, const char *election,
 	claim->claimed_at = (int64) claimed;
 	claim->ended_at = (int64) ended;
 	claim->index = claim->token;
+	read_gap(blob, claim);
 	read_report(blob, claim);
 	return true;
 }

@@ -1049,6 +1049,7 @@ take_info(LeClaim *claim, const char *info)
 	claim->claimed_at = told.claimed_at;
 	claim->ended_at = told.ended_at;
 	claim->every = told.every;
+	claim->gap = told.gap;
 	claim->wait = told.wait;
 	claim->last_success = told.last_success;
 	claim->failures = told.failures;

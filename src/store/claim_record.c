@@ -9,10 +9,12 @@
  *		{"proto":1,"node":N,"job":J,"tick":MS,"try":N,"token":N,"claim":ID,
  *		 "state":"running","claimed_at":MS,"ended_at":MS,
  *		 "every":MS,"wait":MS,"failures":N,"last_success":MS,
+ *		 "missed":N,"missed_from":MS,"missed_to":MS,
  *		 "sqlstate":CODE,"message":TEXT}
  *
- * Each field from ended_at on may be missing.  A reader ignores unknown
- * fields, so a later version may add some.
+ * Each field from ended_at on may be missing, but of the three about missed
+ * ticks all or none.  A reader ignores unknown fields, so a later version may
+ * add some.
  *
  * The job's key is ELECTION/JOB with the job's name escaped, so that the last
  * slash is the one between the two.
@@ -132,6 +134,11 @@ le_claim_append_text(StringInfo text, const LeClaim *claim)
 	append_ms(text, "every", claim->every);
 	append_ms(text, "wait", claim->wait);
 	append_ms(text, "last_success", claim->last_success);
+	if (claim->gap.n > 0)
+		appendStringInfo(text, ",\"missed\":" INT64_FORMAT
+						 ",\"missed_from\":" INT64_FORMAT
+						 ",\"missed_to\":" INT64_FORMAT, claim->gap.n,
+						 claim->gap.first, claim->gap.last);
 	if (claim->failures >= 0)
 		appendStringInfo(text, ",\"failures\":%d", claim->failures);
 	if (claim->sqlstate != NULL)
@@ -161,11 +168,25 @@ typedef struct Record
 	uint64		every;
 	uint64		wait;
 	uint64		last_success;
+	uint64		missed;
+	uint64		missed_from;
+	uint64		missed_to;
 	bool		has_failures;
 	uint64		failures;
 	char	   *sqlstate;
 	char	   *message;
 } Record;
+
+/* The fields about ticks that were passed over. */
+static bool
+gap_visit(Record *r, const LeJsonNode *node)
+{
+	uint64	   *to = le_json_at(node, 0, "missed") ? &r->missed :
+		le_json_at(node, 0, "missed_from") ? &r->missed_from :
+		le_json_at(node, 0, "missed_to") ? &r->missed_to : NULL;
+
+	return to == NULL || le_json_uint64(node, to);
+}
 
 /* The fields for people. */
 static bool
@@ -183,7 +204,7 @@ report_visit(Record *r, const LeJsonNode *node)
 		return (r->sqlstate = le_json_string(node, LE_SQLSTATE_LEN)) != NULL;
 	if (le_json_at(node, 0, "message"))
 		return (r->message = le_json_string(node, LE_MAX_MESSAGE_LEN)) != NULL;
-	return true;
+	return gap_visit(r, node);
 }
 
 static bool
@@ -234,6 +255,21 @@ is_shown(const char *s)
 	return true;
 }
 
+/* False if some of the fields are missing or contradict each other. */
+static bool
+take_gap(const Record *r, LeGap *gap)
+{
+	if (r->missed == 0 && r->missed_from == 0 && r->missed_to == 0)
+		return true;
+	if (r->missed > LE_MAX_TICK || r->missed_from > LE_MAX_TICK ||
+		r->missed_to > LE_MAX_TICK)
+		return false;
+	gap->n = (int64) r->missed;
+	gap->first = (int64) r->missed_from;
+	gap->last = (int64) r->missed_to;
+	return le_valid_gap(gap, (int64) r->tick);
+}
+
 static bool
 complete(const Record *r)
 {
@@ -261,7 +297,8 @@ le_claim_parse(const char *text, size_t len, LeClaim *claim)
 
 	memset(&r, 0, sizeof(r));
 	memset(claim, 0, sizeof(*claim));
-	if (!le_json_walk(text, len, record_visit, &r) || !complete(&r))
+	if (!le_json_walk(text, len, record_visit, &r) || !complete(&r) ||
+		!take_gap(&r, &claim->gap))
 		return false;
 	claim->job = r.job;
 	claim->tick = (int64) r.tick;

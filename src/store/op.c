@@ -182,3 +182,14 @@ le_valid_sqlstate(const char *sqlstate)
 		strspn(sqlstate, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") ==
 		LE_SQLSTATE_LEN;
 }
+
+/*
+ * Can a claim of this tick have passed over these, at least one?  Each comes
+ * after another tick, so none is the first of all.
+ */
+bool
+le_valid_gap(const LeGap *gap, int64 tick)
+{
+	return gap->n >= 1 && gap->first >= 1 && gap->last < tick &&
+		gap->n - 1 <= gap->last - gap->first;
+}

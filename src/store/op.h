@@ -141,6 +141,13 @@ typedef struct LeClaim
 	int64		ended_at;		/* ... 0: not ended, or not kept */
 
 	/*
+	 * Ticks that this claim has passed over, and the claims before it that
+	 * never ended.  They may not be reported yet: so the record keeps them
+	 * until the claim ends, and a claim in its place reports them.
+	 */
+	LeGap		gap;
+
+	/*
 	 * For people: no decision depends on it, and a record of an earlier
 	 * version lacks it.
 	 */
@@ -347,6 +354,7 @@ extern const char *le_op_name(LeOpKind kind);
 extern bool le_valid_election_name(const char *name);
 extern bool le_valid_job_name(const char *name);
 extern bool le_valid_sqlstate(const char *sqlstate);
+extern bool le_valid_gap(const LeGap *gap, int64 tick);
 extern const char *le_claim_state_name(LeClaimState state);
 extern bool le_claim_state_named(const char *name, LeClaimState *state);
 

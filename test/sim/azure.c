@@ -259,6 +259,9 @@ read_claim(Blob *b)
 	c->tick = (int64) number_of_field(b->meta, "tick");
 	c->try = (int) number_of_field(b->meta, "try");
 	c->every = (int64) number_of_field(b->meta, "every");
+	c->gap.n = (int64) number_of_field(b->meta, "missed");
+	c->gap.first = (int64) number_of_field(b->meta, "missed_from");
+	c->gap.last = (int64) number_of_field(b->meta, "missed_to");
 	c->token = b->token;
 	for (int i = 0; i < LE_CLAIM_NSTATES; i++)
 		if (strncmp(state, le_claim_state_name(i),

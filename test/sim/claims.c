@@ -161,10 +161,13 @@ pg_mbcliplen(const char *mbstr, int len, int limit)
 	abort();
 }
 
-/* Only messages and events show it. */
+/* Only messages and events show it: a tick in ms. */
 const char *
 timestamptz_to_str(TimestampTz t)
 {
-	(void) t;
-	return "";
+	static char text[32];
+
+	pg_snprintf(text, sizeof(text), INT64_FORMAT,
+				(t - le_from_tick(0)) / 1000);
+	return text;
 }

@@ -77,7 +77,8 @@ claim_value(const LeClaim *claim)
 		.incarnation = (uint32) claim->try,
 		.token = claim->token,
 		.lease = claim->state,
-		.session = (int) claim->every
+		.session = (int) claim->every,
+		.gap = claim->gap
 	};
 }
 
@@ -94,6 +95,7 @@ record_of_key(const Key *key)
 	record.token = v->token;
 	record.state = (LeClaimState) v->lease;
 	record.every = v->session;
+	record.gap = v->gap;
 	return record;
 }
 
@@ -350,6 +352,7 @@ show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
 	claim->node = name_of_node(from->keys[0].value.node);
 	claim->state = record.state;
 	claim->every = record.every;
+	claim->gap = record.gap;
 	claim->index = from->keys[0].index;
 	to->claims = claim;
 	to->nclaims = 1;

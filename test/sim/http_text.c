@@ -137,6 +137,9 @@ read_claim(const char *body, LockRequest *l)
 	c->try = (int) number_at(find(body, "\"try\":"));
 	c->token = l->terms[0].token;
 	c->every = (int64) number_at(find(body, "\\\"every\\\":"));
+	c->gap.n = (int64) number_at(find(body, "\\\"missed\\\":"));
+	c->gap.first = (int64) number_at(find(body, "\\\"missed_from\\\":"));
+	c->gap.last = (int64) number_at(find(body, "\\\"missed_to\\\":"));
 	c->state = LE_CLAIM_RUNNING;
 	(void) read_state(find(body, "\"state\":\""), &c->state);
 	if (previous == NULL)
@@ -387,7 +390,7 @@ put_row(const Row *row)
 static void
 put_info(const ClaimRecord *c, int job)
 {
-	if (c->every == 0)
+	if (c->every == 0 && c->gap.n == 0)
 		return;
 	put(",\"info\":\"{\\\"proto\\\":1,\\\"node\\\":\\\"-\\\",\\\"job\\\":\\\"");
 	put(name_of_job(job));
@@ -398,6 +401,12 @@ put_info(const ClaimRecord *c, int job)
 	put_number(",\\\"try\\\":", c->try);
 	put_number(",\\\"token\\\":", c->token);
 	put_number(",\\\"every\\\":", (uint64) c->every);
+	if (c->gap.n > 0)
+	{
+		put_number(",\\\"missed\\\":", (uint64) c->gap.n);
+		put_number(",\\\"missed_from\\\":", (uint64) c->gap.first);
+		put_number(",\\\"missed_to\\\":", (uint64) c->gap.last);
+	}
 	put("}\"");
 }
 

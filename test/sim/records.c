@@ -29,7 +29,11 @@ typedef struct Claim
 	bool		otherwise;		/* ... which was not always the same */
 	uint32		process;		/* the worker of the first question ... */
 	bool		again;			/* ... and a later question was sent */
-	int64		gap;			/* ticks that it passed over, to be reported */
+	LeGap		gap;			/* ticks that it passed over ... */
+	bool		told;			/* ... somebody has reported them */
+	LeGap		due;			/* what its record kept: to be reported before
+								 * the caller hears of it ... */
+	int			reports;		/* ... as was done so often */
 	bool		by_run;			/* by le_run(), not by hand */
 	int			try;			/* its try in the store; 0: none */
 	LeClaimState state;			/* the store's latest record */
@@ -44,26 +48,11 @@ static Claim claims[MAX_CLAIMS];
 /* The claim of each record at this instant. */
 static uint32 current[MAX_ELECTIONS][ELECTION_JOBS];
 
-/* Ticks passed over, of all jobs; and those reported. */
-static int64 passed[MAX_ELECTIONS];
-static int64 noted[MAX_ELECTIONS];
-
-/* Ticks reported by each node, and those that it must have reported. */
-static int64 noted_by[MAX_NODES][MAX_ELECTIONS];
-static int64 heard_of[MAX_NODES][MAX_ELECTIONS];
-
 void
 claims_reset(void)
 {
 	sim.claims = 0;
 	memset(current, 0, sizeof(current));
-	memset(passed, 0, sizeof(passed));
-	memset(noted, 0, sizeof(noted));
-	for (int i = 0; i < sim.nnodes; i++)
-	{
-		memset(noted_by[i], 0, sizeof(noted_by[i]));
-		memset(heard_of[i], 0, sizeof(heard_of[i]));
-	}
 }
 
 /* As its caller wrote it, if it did. */
@@ -193,37 +182,128 @@ claims_confirmed(int election, uint64 token)
 	}
 }
 
-/* The worker reports how many ticks a claim has passed over. */
-void
-missed_noted(const char *election, uint64 n)
-{
-	int			e = election_of_name(election);
+/* ---- ticks that were passed over ---- */
 
-	sim.counts.missed_told += n;
-	noted[e] += n;
-	noted_by[sim_node->number][e] += n;
-	if (noted[e] > passed[e])
-		sim_fail(INT64_FORMAT " ticks of e%d are reported as missed, and "
-				 INT64_FORMAT " were", noted[e], e, passed[e]);
+static bool
+same_gap(const LeGap *a, const LeGap *b)
+{
+	return a->n == b->n && (a->n == 0 || (a->first == b->first &&
+										  a->last == b->last));
+}
+
+/* Are all ticks of the one among those of the other? */
+static bool
+covers(const LeGap *gap, const LeGap *part)
+{
+	return gap->n > 0 && gap->first <= part->first && part->last <= gap->last;
 }
 
 /*
- * If a caller asked once, of one worker, the ticks that its claim passed over
- * were reported.  Facts of a worker that ended, or was told to forget, may be
- * lost.
+ * Is it time for the claim's report?  A worker that is asked again, or comes
+ * after another, cannot know whether that was done.
+ */
+static bool
+may_report(const Claim *c)
+{
+	return c->reports == 0 || c->again || c->process != sim_node->process;
+}
+
+/* A worker reports ticks that a claim of its node has passed over. */
+void
+missed_reported(const char *election, const char *job, const LeGap *gap)
+{
+	int			e = election_of_name(election);
+	int			j = job_of_name(job);
+	Claim	   *reported = NULL;
+
+	sim.counts.missed_told += gap->n;
+	for (uint32 i = 1; i <= sim.claims; i++)
+	{
+		Claim	   *c = &claims[i];
+
+		if (c->election != e || c->job != j || c->try == 0)
+			continue;
+		if (covers(gap, &c->gap))
+			c->told = true;
+		if (c->node == sim_node->number && same_gap(gap, &c->due) &&
+			may_report(c))
+			reported = c;
+	}
+	trace(sim_node, INT64_FORMAT " ticks of job%d of e%d were missed, from "
+		  INT64_FORMAT " to " INT64_FORMAT, gap->n, j, e, gap->first,
+		  gap->last);
+	if (reported == NULL)
+		sim_fail("n%d reports " INT64_FORMAT " missed ticks of job%d of e%d, "
+				 "which no claim has passed over, or again",
+				 sim_node->number, gap->n, j, e);
+	else
+		reported->reports++;
+}
+
+/* Whoever hears that he has the claim: what it passed over was reported. */
+static void
+check_told_of(uint32 id)
+{
+	const Claim *c = &claims[id];
+
+	if (c->due.n > 0 && c->reports == 0)
+		sim_fail("claim %u was granted, and nobody has reported the "
+				 INT64_FORMAT " ticks that it passed over", id, c->due.n);
+}
+
+/* Ticks that nobody has run or reported are in the job's record. */
+static void
+check_kept(int election, int job, const ClaimRecord *record)
+{
+	for (uint32 i = 1; i <= sim.claims; i++)
+	{
+		const Claim *c = &claims[i];
+
+		if (c->election == election && c->job == job && c->gap.n > 0 &&
+			!c->told && !covers(&record->gap, &c->gap))
+			sim_fail("claim %u has passed over " INT64_FORMAT " ticks, which "
+					 "nobody has reported, and the record of claim %u does "
+					 "not say so", i, c->gap.n, record->id);
+	}
+}
+
+/* The ticks between the two, if nobody can run them any more. */
+static LeGap
+gap_between(const ClaimRecord *before, const ClaimRecord *after)
+{
+	LeGap		gap = {0};
+
+	if (!before->exists || after->every == 0 ||
+		before->every != after->every || after->tick <= before->tick ||
+		(after->tick - before->tick) % after->every != 0)
+		return gap;
+	gap.n = (after->tick - before->tick) / after->every - 1;
+	gap.first = before->tick + after->every;
+	gap.last = after->tick - after->every;
+	return gap;
+}
+
+/*
+ * A claim's record keeps what the claim has passed over, and what the claim
+ * before it kept, unless that has ended.
  */
 static void
-check_told_of(const Claim *c)
+check_gap(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 {
-	int			n = c->node;
-	int			e = c->election;
-
-	if (c->again || c->process != sim_node->process)
-		return;
-	heard_of[n][e] += c->gap;
-	if (heard_of[n][e] > noted_by[n][e])
-		sim_fail("n%d has reported " INT64_FORMAT " missed ticks of e%d, and "
-				 INT64_FORMAT " were", n, noted_by[n][e], e, heard_of[n][e]);
+	c->gap = gap_between(before, after);
+	c->due = c->gap;
+	if (before->exists && before->state == LE_CLAIM_RUNNING &&
+		before->gap.n > 0)
+	{
+		c->due.n += before->gap.n;
+		c->due.first = before->gap.first;
+		if (c->gap.n == 0)
+			c->due.last = before->gap.last;
+	}
+	if (!same_gap(&c->due, &after->gap))
+		sim_fail("claim %u has passed over " INT64_FORMAT " ticks with those "
+				 "of claim %u, and its record says " INT64_FORMAT, after->id,
+				 c->due.n, before->id, after->gap.n);
 }
 
 static void
@@ -254,7 +334,7 @@ told_true(uint32 id, const LeReply *reply)
 					 c->election);
 	}
 	sim_backend->acting = id;
-	check_told_of(c);
+	check_told_of(id);
 }
 
 /* Has another session of the node asked to go on in place of this claim? */
@@ -361,15 +441,6 @@ claim_told(const LeAsk *ask, const LeReply *reply)
 
 /* ---- writes of the store ---- */
 
-static void
-note_gap(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
-{
-	if (after->every == 0 || before->every != after->every)
-		return;
-	c->gap = (after->tick - before->tick) / after->every - 1;
-	passed[c->election] += c->gap;
-}
-
 /*
  * Each tick after the one on record is claimed in its turn, or passed over by
  * request: the newest one runs, or the newest few.
@@ -384,10 +455,7 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 
 	/* the store does not tell which of the wishes was written */
 	if (c->otherwise)
-	{
-		note_gap(c, before, after);
 		return;
-	}
 	if (wish->missed != LE_MISSED_SKIP &&
 		before->state == LE_CLAIM_RUNNING && before->token == after->token &&
 		claims[before->id].node == c->node && acts(before->id))
@@ -414,7 +482,6 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 				 after->id, after->tick, before->tick, wish->due, (int) runs);
 	if (runs > 0)
 		sim.counts.missed_run++;
-	note_gap(c, before, after);
 }
 
 static void
@@ -486,6 +553,9 @@ check_end(int node, const Claim *c, const ClaimRecord *before,
 	else if (!c->granted)
 		sim_fail("claim %u is ended, and nobody knew that he had it",
 				 after->id);
+	else if (after->gap.n > 0)
+		sim_fail("claim %u has ended, and its record still has ticks to be "
+				 "reported", after->id);
 }
 
 /*
@@ -522,8 +592,10 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 		if (c->denied)
 			sim_fail("claim %u was refused, and is written now", after->id);
 		check_claim(c, before, after);
+		check_gap(c, before, after);
 		c->try = after->try;
 	}
 	c->state = after->state;
 	current[election][job] = after->id;
+	check_kept(election, job, after);
 }

@@ -74,6 +74,7 @@ typedef struct Value
 	uint64		token;
 	uint64		seq;
 	le_duration lease;
+	LeGap		gap;			/* a claim's */
 } Value;
 
 /* The record of a job; each store keeps it in its own form. */
@@ -86,6 +87,7 @@ typedef struct ClaimRecord
 	uint64		token;
 	LeClaimState state;
 	int64		every;
+	LeGap		gap;
 } ClaimRecord;
 
 typedef struct Key
@@ -236,7 +238,7 @@ typedef struct LockAnswer
 
 /* ---- the store, as azure.c models it ---- */
 
-#define META_SIZE		480
+#define META_SIZE		640
 
 typedef enum BlobVerb
 {
@@ -1102,7 +1104,8 @@ extern const char *name_of_claim(uint32 id);
 extern const char *name_of_job(int job);
 extern int	job_of_name(const char *name);
 extern void claim_asked(const LeAsk *ask);
-extern void missed_noted(const char *election, uint64 n);
+extern void missed_reported(const char *election, const char *job,
+							const LeGap *gap);
 extern void claim_told(const LeAsk *ask, const LeReply *reply);
 extern bool claim_stays(int election, int job, uint64 token, bool by_run);
 extern void claim_written(int node, int election, int job,

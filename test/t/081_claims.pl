@@ -276,6 +276,53 @@ subtest 'another worker' => sub {
 	is($session->query(claim('replaced')), 't', 'as asking again tells');
 };
 
+# Ticks that nobody has claimed are reported by the claim that passes over them,
+# whatever becomes of its answer: by the next worker, if it is asked again, or with
+# the next claim.
+subtest 'missed, and lost' => sub {
+	my $every = sub {
+		return "SELECT le_claim_tick('billing', 'gap', '$tick'::timestamptz + '$_[0] s', every => '1 s') IS NOT NULL";
+	};
+	my $told = sub {
+		return $a->sql(<<"END");
+SELECT string_agg(coalesce(m[1], '1') || ' from ' || extract(epoch FROM m[2]::timestamptz - '$tick')::int
+	|| ' to ' || extract(epoch FROM coalesce(m[3], m[2])::timestamptz - '$tick')::int, ', ' ORDER BY number)
+FROM le_events,
+	LATERAL (SELECT regexp_match(detail, '^job gap, (?:([0-9]+) ticks from|tick) (.*?)(?: to (.*))?\$') m) m
+WHERE event = 'job missed' AND detail LIKE 'job gap,%'
+END
+	};
+	my $session = LeaderElection::Session->new($a);
+	my $other = LeaderElection::Session->new($a);
+	my $lost = sub {
+		my ($second, $ends) = @_;
+		my $mark = $recorder->mark;
+
+		$recorder->rule(match => request_like('claim'), action => 'hang_reply', count => 1);
+		$session->start($every->($second));
+		$recorder->wait_for_request(request_like('claim'), $mark);
+		poll_until(sub { record('gap', "extract(second FROM tick)::int") eq $second }, 'the record');
+		$a->sql('SELECT pg_terminate_backend(' . $session->pid . ', 60000)') if $ends;
+		$a->kill_worker('TERM');
+		$recorder->clear_rules;
+		return $session->finish->{output};
+	};
+
+	is($session->query($every->(0)), 't', 'the first tick');
+	is($session->query(complete('gap')), 't', 'done');
+	is($lost->(4, 0), 't', 'claimed, as the next worker finds');
+	is($told->(), '3 from 1 to 3', 'which reports what was missed');
+	is($session->query(complete('gap', 4)), 't', 'done');
+	is($lost->(6, 1) // '', '', 'nobody hears of another claim');
+	is($told->(), '3 from 1 to 3', 'nor of what it has passed over');
+	is(record('gap', 'state'), 'running', 'which stays');
+	is($other->query($every->(9)), 't', 'another session claims');
+	is($told->(), '3 from 1 to 3, 3 from 5 to 8', 'which reports that, too');
+	is($other->query(complete('gap', 9)), 't', 'done');
+	is($other->query($every->(10)), 't', 'the next tick');
+	is($told->(), '3 from 1 to 3, 3 from 5 to 8', 'reports nothing again');
+};
+
 # A request for a term does not count in a later one.
 subtest 'late' => sub {
 	my $mark = $recorder->mark;

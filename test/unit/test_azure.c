@@ -411,6 +411,11 @@ test_recorded_keys(void **state)
 	assert_int_equal(a.claims[0].state, LE_CLAIM_RUNNING);
 }
 
+#define MISSED(n, from, to) \
+	"x-ms-meta-le_missed: " n "\r\n" \
+	"x-ms-meta-le_missed_from: " from "\r\n" \
+	"x-ms-meta-le_missed_to: " to "\r\n"
+
 /* A record's text for people; one of an earlier version has none. */
 static void
 test_report(void **state)
@@ -423,6 +428,7 @@ test_report(void **state)
 	told.every = 60000;
 	told.wait = 5000;
 	told.last_success = 1700000000000;
+	told.gap = (LeGap) {2, 1799999820000, 1799999940000};
 	told.failures = 2;
 	told.sqlstate = "22012";
 	told.message = "Br\xc3\xbc" "cke: 7";
@@ -430,6 +436,9 @@ test_report(void **state)
 	expect_request(op, "PUT", C "?comp=metadata", METADATA RECORD
 				   "x-ms-meta-le_every: 60000\nx-ms-meta-le_wait: 5000\n"
 				   "x-ms-meta-le_success: 1700000000000\n"
+				   "x-ms-meta-le_missed: 2\n"
+				   "x-ms-meta-le_missed_from: 1799999820000\n"
+				   "x-ms-meta-le_missed_to: 1799999940000\n"
 				   "x-ms-meta-le_failures: 2\n"
 				   "x-ms-meta-le_sqlstate: 22012\n"
 				   "x-ms-meta-le_message: QnLDvGNrZTogNw\n");
@@ -443,15 +452,57 @@ test_report(void **state)
 	assert_int_equal(a.claims[0].every, 60000);
 	assert_int_equal(a.claims[0].wait, 5000);
 	assert_int_equal(a.claims[0].last_success, 1700000000000);
+	assert_int_equal(a.claims[0].gap.n, 2);
+	assert_int_equal(a.claims[0].gap.first, 1799999820000);
+	assert_int_equal(a.claims[0].gap.last, 1799999940000);
 	assert_int_equal(a.claims[0].failures, 2);
 	assert_string_equal(a.claims[0].sqlstate, "22012");
 	assert_string_equal(a.claims[0].message, "Br\xc3\xbc" "cke: 7");
 
 	a = decode_file("read-claim", &op);
 	assert_int_equal(a.claims[0].every, 0);
+	assert_int_equal(a.claims[0].gap.n, 0);
 	assert_int_equal(a.claims[0].failures, -1);
 	assert_null(a.claims[0].sqlstate);
 	assert_null(a.claims[0].message);
+}
+
+/* What a claim has passed over is whole, or nothing; the record stands. */
+static void
+test_gap(void **state)
+{
+	static const struct
+	{
+		const char *meta;
+		int64		n;
+	}			cases[] = {
+		{MISSED("1", "1799999940000", "1799999940000"), 1},
+		{MISSED("0", "1799999940000", "1799999940000"), 0},
+		{MISSED("-1", "1799999940000", "1799999940000"), 0},
+		{MISSED("2", "1799999940000", "1799999940000"), 0},
+		{MISSED("1", "1799999940000", "1800000000000"), 0},
+		{MISSED("1", "1799999940000", "1799999820000"), 0},
+		{MISSED("1", "x", "1799999940000"), 0},
+		{"x-ms-meta-le_missed: 1\r\n", 0},
+		{"x-ms-meta-le_missed_from: 1\r\nx-ms-meta-le_missed_to: 1\r\n", 0},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeOp		op = op_at(LE_OP_CLAIM, WRITE, 0);
+		LeResponse response =
+			answer_of(200, NULL, psprintf("ETag: " ETAG "\r\n"
+										  "x-ms-lease-state: available\r\n%s%s",
+										  encode(&op).http.headers.data,
+										  cases[i].meta));
+		LeAnswer	a;
+
+		op = op_at(LE_OP_READ_CLAIM, HEAD, 0);
+		a = decode(&op, &response);
+		assert_int_equal(a.outcome, LE_DONE);
+		if (a.nclaims != 1 || a.claims[0].gap.n != cases[i].n)
+			fail_msg("case %d", i);
+	}
 }
 
 static void
@@ -1192,6 +1243,7 @@ main(void)
 			store_test(test_recorded_renewals),
 			store_test(test_recorded_keys),
 			store_test(test_report),
+		store_test(test_gap),
 			store_test(test_recorded_lists),
 			store_test(test_anchor),
 			store_test(test_lease_ids),

@@ -1176,6 +1176,7 @@ test_info(void **state)
 			"\\\"state\\\":\\\"failed\\\",\\\"claimed_at\\\":7,"
 			"\\\"ended_at\\\":8,\\\"every\\\":60000,\\\"wait\\\":5000,"
 			"\\\"failures\\\":2,\\\"last_success\\\":4,"
+			"\\\"missed\\\":2,\\\"missed_from\\\":1,\\\"missed_to\\\":3,"
 		"\\\"sqlstate\\\":\\\"22012\\\"}\"", 2},
 		{"\"{\\\"proto\\\":1,\\\"node\\\":\\\"n1\\\","
 			"\\\"job\\\":\\\"nightly\\\",\\\"tick\\\":5,\\\"try\\\":3,"
@@ -1207,6 +1208,7 @@ test_info(void **state)
 			assert_null(a.claims[0].node);
 			assert_null(a.claims[0].sqlstate);
 			assert_int_equal(a.claims[0].claimed_at, 0);
+			assert_int_equal(a.claims[0].gap.n, 0);
 			continue;
 		}
 		assert_string_equal(a.claims[0].node, "n1");
@@ -1215,6 +1217,9 @@ test_info(void **state)
 		assert_int_equal(a.claims[0].every, 60000);
 		assert_int_equal(a.claims[0].wait, 5000);
 		assert_int_equal(a.claims[0].last_success, 4);
+		assert_int_equal(a.claims[0].gap.n, 2);
+		assert_int_equal(a.claims[0].gap.first, 1);
+		assert_int_equal(a.claims[0].gap.last, 3);
 		assert_string_equal(a.claims[0].sqlstate, "22012");
 	}
 }

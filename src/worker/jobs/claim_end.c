@@ -53,6 +53,7 @@ static void
 set_ending(LeFlight *flight, LeClaim *claim, const LeAsk *ask)
 {
 	claim->state = ask->ending;
+	memset(&claim->gap, 0, sizeof(claim->gap)); /* reported */
 	claim->ended_at = le_tick_now();
 	if (claim->node == NULL)
 		claim->node = le_flight_string(flight, le_my_name());	/* not kept */

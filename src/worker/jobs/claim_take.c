@@ -48,7 +48,10 @@ note_passed(const LeClaimAsk *c)
 			 state);
 }
 
-/* No leader claims older ticks, now that a later one is claimed. */
+/*
+ * No leader claims older ticks, now that a later one is claimed.  Told before
+ * the claimant hears of the claim, so that a claim that has ended was reported.
+ */
 static void
 note_missed(const LeClaimAsk *c)
 {
@@ -63,7 +66,7 @@ note_missed(const LeClaimAsk *c)
 	ereport(LOG,
 			(errmsg("ticks of job \"%s\" of election \"%s\" were missed: "
 					INT64_FORMAT, c->p.ask.job, c->p.ask.election, c->gap.n),
-			 errdetail("No leader has claimed what was due from %s to %s.",
+			 errdetail("No leader has claimed them. The first was due at %s, the last at %s.",
 					   first, last)));
 	if (c->gap.n == 1)
 		le_event(LE_EVENT_JOB_MISSED, c->p.ask.election, c->p.ask.token,
@@ -82,7 +85,7 @@ reply_claimed(LeClaimAsk *c, int try)
 	note_passed(c);
 	note_missed(c);
 	r.tick = c->tick_before;
-	r.every_before = c->gap.every_before;
+	r.every_before = c->every_before;
 	(void) le_pending_answer(&c->p, &r);
 }
 
@@ -236,7 +239,10 @@ send_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found, int try)
 	claim.claimed_at = le_tick_now();
 	claim.wait = c->p.ask.wait;
 	if (!c->p.ask.forget)
+	{
 		carry_on(&claim, found);
+		claim.gap = c->gap;
+	}
 	/* Some stores accept only a running claim first; its end comes next. */
 	if (c->p.ask.forget)
 	{
@@ -275,9 +281,8 @@ retire_run(LeWorker *w, const LeClaimAsk *c, const LeClaim *found)
 
 /* The facts to report once the claim has replaced the record. */
 static void
-note_found(LeClaimAsk *c, const LeClaim *found, const LeGap *gap, bool retired)
+note_found(LeClaimAsk *c, const LeClaim *found, bool retired)
 {
-	c->gap = *gap;
 	c->tick_before = found == NULL ? 0 : found->tick;
 	memset(&c->passed, 0, sizeof(c->passed));
 	if (found == NULL || found->state != LE_CLAIM_RUNNING ||
@@ -286,6 +291,17 @@ note_found(LeClaimAsk *c, const LeClaim *found, const LeGap *gap, bool retired)
 	c->passed.tick = found->tick;
 	c->passed.try = found->try;
 	c->passed.over = found->token != c->p.ask.token || retired;
+}
+
+/*
+ * The claim is written, perhaps by a worker before this one.  Its record says
+ * what it has passed over; one that forgets keeps nothing.
+ */
+static void
+take_gap(LeClaimAsk *c, const LeClaimView *found)
+{
+	if (!c->p.ask.forget)
+		c->gap = le_gap_kept(found);
 }
 
 /* May the claim replace one of a run that is over? */
@@ -314,7 +330,6 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 	LeClaimView view = {0};
 	LeClaimWish wish = {0};
 	LeClaimVerdict verdict;
-	LeGap		gap;
 	bool		replaces = false;
 	int64		older;
 	int			try;
@@ -337,6 +352,7 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 		view.token = found->token;
 		view.state = found->state;
 		view.every = found->every;
+		view.gap = found->gap;
 
 		/* A run whose claim is not replaced stays parked, and may resume. */
 		replaces = may_replace(&wish, found);
@@ -352,6 +368,7 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 	switch (verdict)
 	{
 		case LE_CLAIM_OURS:
+			take_gap(c, &view);
 			if (!le_configured_store()->claims.apart)
 				reply_claimed(c, try);
 			else if (its_term_stands(c))
@@ -380,8 +397,9 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 				reply_too_many(w, c);
 			else if (its_term_stands(c))
 			{
-				gap = le_gap_before(&view, &wish);
-				note_found(c, found, &gap,
+				c->gap = le_gap_before(&view, &wish);
+				c->every_before = le_every_before(&view, &wish);
+				note_found(c, found,
 						   replaces ? view.over :
 						   found != NULL && retire_run(w, c, found));
 				send_claim(w, c, found, try);

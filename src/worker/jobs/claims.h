@@ -31,7 +31,8 @@ typedef struct LeClaimAsk
 		bool		over;		/* nobody acts on it */
 	}			passed;			/* by the claim that is written */
 	int64		tick_before;	/* the record's; 0: there was none */
-	LeGap		gap;			/* ticks that the claim passes over */
+	int64		every_before;	/* ... and its interval, if that is another */
+	LeGap		gap;			/* ticks to be reported with the claim */
 } LeClaimAsk;
 
 typedef struct LeClaimKind

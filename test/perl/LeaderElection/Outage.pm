@@ -275,6 +275,7 @@ Tests what became of each tick since the first of each job: of those that no cal
 has found due as many have run as may, the newest ones, and the others are
 reported.  A tick that was claimed by a term that ended before it ran, as it may on
 a machine that is slow, was not missed: it is passed over, and reported as that.
+What that claim had passed over itself may be reported twice.
 
 =back
 
@@ -298,12 +299,20 @@ sub _check_job
 	my %passed = %{ $self->{passed}{$job} // {} };
 	my @outages = @{ $self->{outages} };
 	my (%ran, @wrong, @lost, $last);
+	my $is_left = sub {
+		my ($tick) = @_;
 
+		$tick += $every while $reported{$tick};
+		return $passed{$tick};
+	};
+
+	# the first and the last that were missed may enclose it
+	delete @reported{ keys %passed };
 	$ran{$_}++ foreach map { @$_ } @calls;
 	guarantee('G4', [ grep { $ran{$_} > 1 } keys %ran ], "$job: no tick ran twice");
 	guarantee('G4', [ grep { $ran{$_} } keys %reported, keys %passed ],
 		"$job: none that ran is reported as missed or passed over");
-	is(join(' ', grep { keys %{ $reported{$_} } > 1 } keys %reported), '', "$job: none twice");
+	is(join(' ', grep { keys %{ $reported{$_} } > 1 && !$is_left->($_) } keys %reported), '', "$job: none twice");
 	foreach my $call (@calls)
 	{
 		my $due = $call->[-1];
