@@ -90,6 +90,32 @@ contract 'a job is forgotten' => sub {
 	ok($one->release('forget'), 'release');
 };
 
+contract 'ticks passed over, until the claim ends' => sub {
+	my ($store) = @_;
+	my $one = $store->one;
+	my $session = LeaderElection::Session->new($one);
+	my $claim = sub {
+		$session->query("SELECT le_claim_tick('gaps', 'job', '$tick'::timestamptz + '$_[0] min', every => '1 min') IS NOT NULL");
+	};
+	my $complete = sub { $session->query("SELECT le_complete('gaps', 'job', '$tick'::timestamptz + '$_[0] min')") };
+	my $told = sub {
+		$one->sql(q(SELECT coalesce(string_agg(substring(detail FROM ', (.*ticks?) '), ', ' ORDER BY number), '')
+			FROM le_events WHERE event = 'job missed' AND election = 'gaps'));
+	};
+
+	ok($one->acquire('gaps'), 'one leads');
+	is($claim->(0), 't', 'the first tick');
+	is($claim->(4), 't', 'a later one');
+	is($told->(), '3 ticks', 'what lies between is reported');
+	is($claim->(6), 't', 'another one, and the one before has not ended');
+	is($told->(), '3 ticks, 4 ticks', 'all is reported, since nobody may have heard');
+	is($complete->(6), 't', 'done');
+	is($claim->(8), 't', 'the next one');
+	is($told->(), '3 ticks, 4 ticks, tick', 'reports only its own');
+	ok($one->release('gaps'), 'release');
+	$session->quit;
+};
+
 contract 'claims over a change of leader' => sub {
 	my ($store) = @_;
 	my ($one, $two) = ($store->one, $store->two);
