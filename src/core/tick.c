@@ -150,8 +150,8 @@ le_gap_kept(const LeClaimView *found)
 
 /*
  * The ticks to report with a claim of wish->tick: those that it passes over,
- * and those that the claim in whose place it comes has left to report.  Between
- * the two lies the tick of that claim, which is not one of them.
+ * and those that the claim in whose place it comes has left to report.  The
+ * tick of that claim lies between the two and is not one of them.
  */
 LeGap
 le_gap_before(const LeClaimView *found, const LeClaimWish *wish)

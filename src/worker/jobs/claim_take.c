@@ -49,8 +49,8 @@ note_passed(const LeClaimAsk *c)
 }
 
 /*
- * No leader claims older ticks, now that a later one is claimed.  Told before
- * the claimant hears of the claim, so that a claim that has ended was reported.
+ * No leader claims older ticks, now that a later one is claimed.  That is told
+ * before the claimant hears of the claim, and so before the claim can end.
  */
 static void
 note_missed(const LeClaimAsk *c)
