@@ -28,6 +28,7 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "parser/analyze.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "tcop/cmdtag.h"
@@ -387,13 +388,20 @@ wait_for_renewal(const Run *run, uint64 token)
 		sleep_a_little();
 }
 
+/*
+ * Some statements must not have a snapshot (SET TRANSACTION), or should take
+ * none (LOCK): so one is taken here only for those whose analysis needs it.
+ */
 static void
-execute_statement(const char *text, bool may_commit)
+execute_statement(RawStmt *statement, const char *text)
 {
+	bool		may_commit = IsA(statement->stmt, CallStmt) ||
+		IsA(statement->stmt, DoStmt);
 	SPIExecuteOptions options = {0};
 	int			rc;
 
-	EnsurePortalSnapshotExists();
+	if (analyze_requires_snapshot(statement))
+		EnsurePortalSnapshotExists();
 	options.allow_nonatomic = may_commit;
 	options.dest = None_Receiver;
 	rc = SPI_execute_extended(text, &options);
@@ -447,9 +455,7 @@ execute(const char *command)
 		int			len = statement->stmt_len;
 
 		start_statement_timeout(timeout);
-		execute_statement(len == 0 ? text : pnstrdup(text, len),
-						  IsA(statement->stmt, CallStmt) ||
-						  IsA(statement->stmt, DoStmt));
+		execute_statement(statement, len == 0 ? text : pnstrdup(text, len));
 	}
 }
 

@@ -109,6 +109,42 @@ is(worked('made') . worked('made1'), '11', 'each sees what was done before it');
 is(le_run("DO \$\$ BEGIN CALL work('do'); ROLLBACK; CALL work('do'); COMMIT; END \$\$", at('do')), '', 'a DO block');
 is(worked('do'), 1, 'with its own rollback');
 
+# SET TRANSACTION, as in a block of a client
+my $characteristics = q(DO $$ BEGIN RAISE '% % %', current_setting('transaction_isolation'),
+	current_setting('transaction_read_only'), current_setting('transaction_deferrable'); END $$);
+foreach my $set (
+	'TRANSACTION ISOLATION LEVEL SERIALIZABLE', 'TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE',
+	'TRANSACTION READ ONLY', 'LOCAL transaction_isolation = serializable', 'SESSION CHARACTERISTICS AS TRANSACTION READ ONLY')
+{
+	my ($as_client) = $node->sql_error("BEGIN; SET $set; $characteristics") =~ /ERROR: (.*)/;
+
+	like(le_run("SET $set; $characteristics"), qr/ERROR: \Q$as_client\E/, "SET $set:$as_client");
+}
+like(le_run("SET TRANSACTION READ ONLY; CALL work('read only')"), qr/25006/, 'what is read only writes nothing');
+like(le_run("CALL work('query'); SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"), qr/25001: SET TRANSACTION ISOLATION LEVEL must/,
+	'after a query it is too late');
+is(le_run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; CALL batches(2); CALL work('committed')"), '', 'it commits');
+is(worked('committed'), 1, 'what was done');
+{
+	my ($holder, $caller) = map { LeaderElection::Session->new($node) } 1 .. 2;
+	my $saw = sub {
+		my ($waits, $meanwhile) = @_;
+
+		$holder->query("INSERT INTO work (what) VALUES ('$meanwhile')");
+		$caller->start("CALL le_run('billing', 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; $waits; "
+			  . "INSERT INTO work (what) SELECT ''saw '' || count(*) FROM work WHERE what = ''$meanwhile''')");
+		$node->wait_for('SELECT count(*) = 1 FROM pg_locks WHERE NOT granted AND pid = ' . $caller->pid);
+		$holder->query('COMMIT');
+		is($caller->finish->{error}, '', "$waits waits");
+		return $node->sql("DELETE FROM work WHERE what LIKE 'saw %' RETURNING what");
+	};
+
+	$holder->query('BEGIN; SELECT pg_advisory_xact_lock(82)');
+	is($saw->('SELECT pg_advisory_xact_lock(82)', 'later'), 'saw 0', 'all its statements see what the first one saw');
+	$holder->query('BEGIN');
+	is($saw->('LOCK TABLE work IN SHARE ROW EXCLUSIVE MODE', 'earlier'), 'saw 1', 'a LOCK, which comes first, sees nothing yet');
+}
+
 # every: a tick named by the clock
 is(le_run("CALL work('every')", ", job => 'every', every => '1 day'"), '', 'every');
 is(le_run("CALL work('every')", ", job => 'every', every => '1 day'"), '', 'every, again');
