@@ -117,6 +117,20 @@ le_cluster_runs_alone(Node *statement)
 	(((ClusterStmt *) (statement))->relation == NULL)
 #endif
 
+/* 19 has another REFRESH, of sequences, which may run in a transaction. */
+#if PG_VERSION_NUM >= 190000
+#define LE_ALTER_SUBSCRIPTION_REFRESH	ALTER_SUBSCRIPTION_REFRESH_PUBLICATION
+#else
+#define LE_ALTER_SUBSCRIPTION_REFRESH	ALTER_SUBSCRIPTION_REFRESH
+#endif
+
+/* WAIT FOR came with 19, for clients only: it must have no snapshot. */
+#if PG_VERSION_NUM >= 190000
+#define le_is_wait(statement)	IsA(statement, WaitStmt)
+#else
+#define le_is_wait(statement)	false
+#endif
+
 #if PG_VERSION_NUM >= 180000
 #define LE_MODULE_MAGIC \
 	PG_MODULE_MAGIC_EXT(.name = "leader_election", .version = LE_VERSION)

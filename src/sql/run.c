@@ -158,9 +158,31 @@ detaches_concurrently(AlterTableStmt *statement)
 	return false;
 }
 
+/* Does it change something at the publisher, which no rollback undoes? */
+static bool
+alters_publisher(AlterSubscriptionStmt *statement)
+{
+	switch (statement->kind)
+	{
+		case LE_ALTER_SUBSCRIPTION_REFRESH:
+			return true;
+		case ALTER_SUBSCRIPTION_SET_PUBLICATION:
+		case ALTER_SUBSCRIPTION_ADD_PUBLICATION:
+		case ALTER_SUBSCRIPTION_DROP_PUBLICATION:
+			return has_option(statement->options, "refresh", true);
+		case ALTER_SUBSCRIPTION_OPTIONS:
+			return names_option(statement->options, "failover") ||
+				!has_option(statement->options, "two_phase", true);
+		default:
+			return false;
+	}
+}
+
 /*
  * Does the statement need a transaction of its own?  Covers the callers of
- * PreventInTransactionBlock(), as far as the statement shows.
+ * PreventInTransactionBlock(), as far as the statement shows.  Whether a table
+ * has partitions (CLUSTER, REINDEX), or a subscription that is dropped a slot,
+ * is known only when it runs.
  */
 static bool
 runs_alone(Node *statement)
@@ -190,6 +212,8 @@ runs_alone(Node *statement)
 							  "connect", true) &&
 				has_option(((CreateSubscriptionStmt *) statement)->options,
 						   "create_slot", true);
+		case T_AlterSubscriptionStmt:
+			return alters_publisher((AlterSubscriptionStmt *) statement);
 		case LE_T_CLUSTER:
 			return le_cluster_runs_alone(statement);
 		case T_CreatedbStmt:
@@ -199,7 +223,7 @@ runs_alone(Node *statement)
 		case T_AlterSystemStmt:
 			return true;
 		default:
-			return false;
+			return le_is_wait(statement);
 	}
 }
 

@@ -17,7 +17,10 @@ my $cron = -e "$sharedir/extension/pg_cron.control";
 my $node = LeaderElection::Node->create(
 	'local',
 	settings => { lease_ttl => '60s', campaign => 'billing' },
-	conf => { $cron ? (shared_preload_libraries => 'leader_election,pg_cron') : () });
+	conf => {
+		$cron ? (shared_preload_libraries => 'leader_election,pg_cron') : (),
+		max_logical_replication_workers => 0
+	});
 
 $node->wait_for_leadership('billing');
 
@@ -91,24 +94,68 @@ subtest 'an election that nobody seeks' => sub {
 
 # ---- commands that cannot run in a transaction ----
 
+# PostgreSQL itself says which those are. A block runs statements as le_run() does.
 subtest 'refused before a claim' => sub {
+	my $version = $node->sql('SHOW server_version_num');
 	my @refused = (
-		'REINDEX TABLE CONCURRENTLY t', 'REINDEX INDEX CONCURRENTLY i', 'REINDEX (CONCURRENTLY) TABLE t',
-		'REINDEX SCHEMA s', 'REINDEX (VERBOSE, CONCURRENTLY true) INDEX i',
-		'ALTER TABLE t DETACH PARTITION p CONCURRENTLY', 'ALTER DATABASE d SET TABLESPACE s',
-		'DISCARD ALL', q(CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p));
+		'VACUUM', 'VACUUM (ANALYZE) t', 'CLUSTER', 'DISCARD ALL', q(ALTER SYSTEM SET work_mem = '8MB'),
+		'CREATE INDEX CONCURRENTLY ON t (i)', 'DROP INDEX CONCURRENTLY ti',
+		'REINDEX TABLE CONCURRENTLY t', 'REINDEX INDEX CONCURRENTLY ti', 'REINDEX (CONCURRENTLY) TABLE t',
+		'REINDEX (VERBOSE, CONCURRENTLY true) INDEX ti', 'REINDEX SCHEMA s', 'REINDEX DATABASE postgres',
+		'REINDEX SYSTEM postgres', 'ALTER TABLE parts DETACH PARTITION part CONCURRENTLY',
+		'CREATE DATABASE d', 'DROP DATABASE d', 'ALTER DATABASE postgres SET TABLESPACE pg_default',
+		q(CREATE TABLESPACE s LOCATION '/nowhere'), 'DROP TABLESPACE s',
+		q(CREATE SUBSCRIPTION new CONNECTION 'dbname=none' PUBLICATION p),
+		'ALTER SUBSCRIPTION enabled REFRESH PUBLICATION',
+		'ALTER SUBSCRIPTION enabled REFRESH PUBLICATION WITH (copy_data = false)',
+		'ALTER SUBSCRIPTION enabled SET PUBLICATION p',
+		'ALTER SUBSCRIPTION enabled SET PUBLICATION p WITH (refresh)',
+		'ALTER SUBSCRIPTION enabled ADD PUBLICATION r',
+		'ALTER SUBSCRIPTION enabled DROP PUBLICATION q WITH (copy_data = false, refresh = on)');
 	my @taken = (
-		'REINDEX TABLE t', 'REINDEX (CONCURRENTLY false) TABLE t', 'REINDEX INDEX i',
-		'ALTER TABLE t DETACH PARTITION p', 'ALTER DATABASE d CONNECTION LIMIT 5', 'DISCARD PLANS',
-		q(CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p WITH (connect = false)));
+		'ANALYZE t', 'CLUSTER t USING ti', 'DISCARD PLANS', 'DROP INDEX ti', 'CREATE INDEX ON t (i)',
+		'REINDEX TABLE t', 'REINDEX (CONCURRENTLY false) TABLE t', 'REINDEX INDEX ti',
+		'ALTER TABLE parts DETACH PARTITION part', 'ALTER DATABASE postgres CONNECTION LIMIT 50',
+		q(CREATE SUBSCRIPTION new CONNECTION 'dbname=none' PUBLICATION p WITH (connect = false)),
+		'ALTER SUBSCRIPTION enabled SET PUBLICATION p WITH (refresh = false)',
+		'ALTER SUBSCRIPTION enabled ADD PUBLICATION r WITH (refresh = off)',
+		'ALTER SUBSCRIPTION enabled DROP PUBLICATION q WITH (refresh = false)',
+		'ALTER SUBSCRIPTION enabled SET (binary = true)', 'ALTER SUBSCRIPTION enabled DISABLE',
+		'ALTER SUBSCRIPTION disabled ENABLE', q(ALTER SUBSCRIPTION enabled CONNECTION 'dbname=other'),
+		'ALTER SUBSCRIPTION enabled SKIP (lsn = NONE)');
+
+	push @refused, 'ALTER SUBSCRIPTION disabled SET (failover = true)', 'ALTER SUBSCRIPTION disabled SET (failover = false)'
+	  if $version >= 170000;
+	push @refused, 'ALTER SUBSCRIPTION disabled SET (binary = true, two_phase = false)' if $version >= 180000;
+	push @taken, 'ALTER SUBSCRIPTION disabled SET (two_phase = true)' if $version >= 180000;
+	push @refused, 'REPACK', 'REPACK (CONCURRENTLY) t', q(WAIT FOR LSN '0/0') if $version >= 190000;
+	push @taken, 'REPACK t' if $version >= 190000;
+
+	$node->sql(<<'END');
+CREATE TABLE t (i int);
+CREATE INDEX ti ON t (i);
+CREATE TABLE parts (i int) PARTITION BY LIST (i);
+CREATE TABLE part PARTITION OF parts FOR VALUES IN (1);
+CREATE SCHEMA s;
+CREATE SUBSCRIPTION enabled CONNECTION 'dbname=none' PUBLICATION p, q
+	WITH (connect = false, slot_name = 'one');
+ALTER SUBSCRIPTION enabled ENABLE;
+CREATE SUBSCRIPTION disabled CONNECTION 'dbname=none' PUBLICATION p
+	WITH (connect = false, slot_name = 'two');
+END
+	my $in_block = sub { $node->sql_error("BEGIN; DO \$d\$ BEGIN EXECUTE \$c\$$_[0]\$c\$; END \$d\$") };
+	my $call = sub { $node->sql_error("SELECT le_run_call('billing', \$c\$$_[0]\$c\$)") };
 
 	foreach my $command (@refused)
 	{
-		my $error = $node->sql_error("SELECT le_run_call('billing', \$c\$$command\$c\$)");
-
-		like($error, qr/0A000: le_run\(\) cannot run/, $command);
+		like($in_block->($command), qr/25001: |0A000: WAIT FOR/, "PostgreSQL: $command");
+		like($call->($command), qr/0A000: le_run\(\) cannot run/, "refused: $command");
 	}
-	is($node->sql_error("SELECT le_run_call('billing', \$c\$$_\$c\$)"), '', "taken: $_") foreach @taken;
+	foreach my $command (@taken)
+	{
+		is($in_block->($command), '', "PostgreSQL: $command");
+		is($call->($command), '', "taken: $command");
+	}
 };
 
 # ---- the extension is gone ----
