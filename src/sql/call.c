@@ -19,7 +19,6 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/lsyscache.h"
@@ -176,7 +175,7 @@ le_run_call(PG_FUNCTION_ARGS)
 static FuncCall *
 call_of_le_run(const char *text)
 {
-	List	   *statements = pg_parse_query(text);
+	List	   *statements = le_parse_command(text);
 	Node	   *statement;
 	FuncCall   *call;
 

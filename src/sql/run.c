@@ -83,6 +83,41 @@ static bool running = false;
 static bool running_tick = false;
 static int64 current_tick;
 
+/* ---- the command's text ---- */
+
+/* As SPI does with errors in a statement that it is given. */
+static void
+point_into_command(void *command)
+{
+	int			position = geterrposition();
+
+	if (position <= 0)
+		return;
+	errposition(0);
+	internalerrposition(position);
+	internalerrquery(command);
+}
+
+/*
+ * The statements.  The position of a syntax error is one in the command, not
+ * in the statement of the client, of which the command is only a literal.
+ */
+List *
+le_parse_command(const char *command)
+{
+	ErrorContextCallback pointer = {
+		.previous = error_context_stack,
+		.callback = point_into_command,
+		.arg = unconstify(char *, command)
+	};
+	List	   *statements;
+
+	error_context_stack = &pointer;
+	statements = pg_parse_query(command);
+	error_context_stack = pointer.previous;
+	return statements;
+}
+
 /* ---- arguments ---- */
 
 static void
@@ -234,7 +269,7 @@ runs_alone(Node *statement)
 static void
 check_command(const char *command)
 {
-	List	   *statements = pg_parse_query(command);
+	List	   *statements = le_parse_command(command);
 	ListCell   *lc;
 
 	if (statements == NIL)
@@ -262,7 +297,7 @@ check_command(const char *command)
 static text *
 name_of_command(const char *command)
 {
-	RawStmt    *first = linitial_node(RawStmt, pg_parse_query(command));
+	RawStmt    *first = linitial_node(RawStmt, le_parse_command(command));
 
 	return cstring_to_text(GetCommandTagName(CreateCommandTag(first->stmt)));
 }

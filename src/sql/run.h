@@ -11,7 +11,9 @@
 #define LE_RUN_H
 
 #include "fmgr.h"
+#include "nodes/pg_list.h"
 
+extern List *le_parse_command(const char *command);
 extern void le_run_check_arguments(FunctionCallInfo fcinfo);
 
 #endif							/* LE_RUN_H */

@@ -286,6 +286,11 @@ foreach my $case (
 
 	like(le_run($command, at('refused')), $pattern, "refused: $command");
 }
+is(le_run("SELECT 1;\nSELEC 'ä' FROM x", at('refused')) =~ s/^.*?(?=ERROR)//sr =~ s/^LOCATION.*//msr,
+	"ERROR:  42601: syntax error at or near \"SELEC\"\nLINE 2: SELEC 'ä' FROM x\n        ^\n"
+	  . "QUERY:  SELECT 1;\nSELEC 'ä' FROM x\n", 'a syntax error is shown in the command');
+like(le_run("SELECT 1; SELECT 'ä', n FROM nowhere"),
+	qr/42P01: .*\nLINE 1: +SELECT 'ä', n FROM nowhere\n +\^\nQUERY: +SELECT 'ä', n FROM nowhere\n/, 'as any other error');
 SKIP:
 {
 	skip 'REPACK came with 19', 5
