@@ -21,9 +21,9 @@
 #include "nodes/parsenodes.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
-#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "sql/arguments.h"
 #include "sql/run.h"
 
 PG_FUNCTION_INFO_V1(le_run_call);
@@ -135,21 +135,6 @@ append_options(StringInfo call, FunctionCallInfo run)
 		append_interval(call, "timeout", run, LE_RUN_TIMEOUT);
 }
 
-/* le_run() is in the schema of this function; the job's path may differ. */
-static const char *
-my_schema(FunctionCallInfo fcinfo)
-{
-	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
-	char	   *name = get_namespace_name(schema);
-
-	/* A function can be dropped while it runs. */
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("extension \"leader_election\" has been dropped")));
-	return quote_identifier(name);
-}
-
 Datum
 le_run_call(PG_FUNCTION_ARGS)
 {
@@ -161,7 +146,7 @@ le_run_call(PG_FUNCTION_ARGS)
 	set_arguments(run, fcinfo);
 	le_run_check_arguments(run);
 	initStringInfo(&call);
-	appendStringInfo(&call, "CALL %s.le_run(", my_schema(fcinfo));
+	appendStringInfo(&call, "CALL %s.le_run(", le_schema_of(fcinfo));
 	append_text(&call, "", run, LE_RUN_ELECTION);
 	append_text(&call, ", ", run, LE_RUN_COMMAND);
 	append_options(&call, run);

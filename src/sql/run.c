@@ -885,17 +885,22 @@ run_when_leading(Run *run)
 	}
 }
 
-/* Make a job noticeable that would never run anywhere. */
+/*
+ * Make a job noticeable that would never run anywhere.  Whether somebody else
+ * leads only the store knows, which is not asked at each tick.
+ */
 static void
-warn_if_idle(const Run *run)
+warn_if_idle(const Run *run, FunctionCallInfo fcinfo)
 {
-	if (le_takes_part(run->ask.election))
+	const char *election = run->ask.election;
+
+	if (le_takes_part(election))
 		return;
 	ereport(WARNING,
-			(errmsg("this instance does not seek election \"%s\"",
-					run->ask.election),
-			 errdetail("The command is not run here."),
-			 errhint("Is the name spelled right, and in \"leader_election.campaign\"?")));
+			(errmsg("this instance does not seek election \"%s\"", election),
+			 errdetail("Until it does, and leads, the command is not run here."),
+			 errhint("Is the name spelled right, and in \"leader_election.campaign\"? A role that may call it sees whether another instance leads: SELECT %s.le_current_leader(%s)",
+					 le_schema_of(fcinfo), quote_literal_cstr(election))));
 }
 
 /* ---- SQL ---- */
@@ -908,11 +913,14 @@ le_run(PG_FUNCTION_ARGS)
 
 	check_context(fcinfo);
 	get_arguments(&run, fcinfo);
-	if (!leads(&run, &term) && le_now() >= run.until)
+	if (!leads(&run, &term))
 	{
-		warn_if_idle(&run);
-		le_stat_count(run.ask.election, LE_STAT_SKIPS);
-		return (Datum) 0;
+		warn_if_idle(&run, fcinfo);
+		if (le_now() >= run.until)
+		{
+			le_stat_count(run.ask.election, LE_STAT_SKIPS);
+			return (Datum) 0;
+		}
 	}
 
 	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)

@@ -77,7 +77,20 @@ subtest 'an election that nobody seeks' => sub {
 	is($node->sql("SELECT le_seeks('billing'), le_seeks('biling'), le_seeks(repeat('x', 300))"), 't|f|f', 'it is known');
 	like($session->error("CALL le_run('biling', 'SELECT 1')"), $idle, 'le_run() warns');
 	like($session->error("CALL le_run('biling', 'SELECT 1', job => 'j', every => '1 min')"), $idle, 'for a tick, too');
+	like($session->error("CALL le_run('biling', 'SELECT 1', job => 'j', every => '1 min', wait => '10 ms')"), $idle, 'and where it waits');
 	is($session->error("CALL le_run('billing', 'SELECT 1')"), '', 'where it is sought it does not');
+
+	# The hint has a query for whether another instance leads, and who may ask it.
+	$node->sql('CREATE ROLE runner LOGIN; GRANT EXECUTE ON PROCEDURE le_run TO runner');
+	my $runner = LeaderElection::Session->new($node, user => 'runner', options => '-c search_path=pg_catalog');
+	my ($query) = $runner->error("CALL public.le_run('biling', 'SELECT 1')") =~
+	  /^HINT: .* A role that may call it sees whether another instance leads: (SELECT .*)$/m;
+	is($query, "SELECT public.le_current_leader('biling')", 'a role without rights reads how to ask');
+	like($runner->error($query), qr/42501: permission denied for function le_current_leader/, 'and that it may not');
+	$node->sql('GRANT EXECUTE ON FUNCTION le_current_leader TO runner');
+	is($runner->error($query), '', 'with that right it asks');
+	is($runner->query($query), '', 'that nobody leads');
+	is($runner->query($query =~ s/biling/billing/r), $node->sql('SHOW leader_election.node_name'), 'or who');
 	return if !$cron;
 
 	$node->sql('CREATE EXTENSION pg_cron');
