@@ -13,6 +13,7 @@
 #define LE_COMPAT_H
 
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "postmaster/bgworker.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
@@ -91,30 +92,18 @@ extern PGDLLEXPORT void _PG_init(void);
 #endif
 
 /*
- * 19 made CLUSTER a form of REPACK.  Without a table, each of them uses one
- * transaction per table; REPACK CONCURRENTLY uses several, too.
+ * 19 made CLUSTER a form of REPACK, which can be told to work concurrently, by
+ * several transactions.
  */
 #if PG_VERSION_NUM >= 190000
-#include "commands/defrem.h"
 #define LE_T_CLUSTER	T_RepackStmt
-
-static inline bool
-le_cluster_runs_alone(Node *statement)
-{
-	RepackStmt *repack = (RepackStmt *) statement;
-
-	foreach_node(DefElem, option, repack->params)
-	{
-		if (strcmp(option->defname, "concurrently") == 0 &&
-			defGetBoolean(option))
-			return true;
-	}
-	return repack->relation == NULL;
-}
+typedef RepackStmt LeClusterStmt;
+#define le_clustered(statement) \
+	((statement)->relation == NULL ? NULL : (statement)->relation->relation)
 #else
 #define LE_T_CLUSTER	T_ClusterStmt
-#define le_cluster_runs_alone(statement) \
-	(((ClusterStmt *) (statement))->relation == NULL)
+typedef ClusterStmt LeClusterStmt;
+#define le_clustered(statement)	((statement)->relation)
 #endif
 
 /* 19 has another REFRESH, of sequences, which may run in a transaction. */

@@ -24,6 +24,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -36,6 +38,7 @@
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 
@@ -193,6 +196,32 @@ detaches_concurrently(AlterTableStmt *statement)
 	return false;
 }
 
+/* Each partition gets a transaction.  What is not there yet has none. */
+static bool
+is_partitioned(RangeVar *name)
+{
+	char		kind = get_rel_relkind(RangeVarGetRelid(name, NoLock, true));
+
+	return kind == RELKIND_PARTITIONED_TABLE ||
+		kind == RELKIND_PARTITIONED_INDEX;
+}
+
+static bool
+clusters_alone(LeClusterStmt *statement)
+{
+	return le_clustered(statement) == NULL ||
+		has_option(statement->params, "concurrently", false) ||
+		is_partitioned(le_clustered(statement));
+}
+
+static bool
+reindexes_alone(ReindexStmt *statement)
+{
+	return statement->kind >= REINDEX_OBJECT_SCHEMA ||
+		has_option(statement->params, "concurrently", false) ||
+		is_partitioned(statement->relation);
+}
+
 /* Does it change something at the publisher, which no rollback undoes? */
 static bool
 alters_publisher(AlterSubscriptionStmt *statement)
@@ -215,9 +244,8 @@ alters_publisher(AlterSubscriptionStmt *statement)
 
 /*
  * Does the statement need a transaction of its own?  Covers the callers of
- * PreventInTransactionBlock(), as far as the statement shows.  Whether a table
- * has partitions (CLUSTER, REINDEX), or a subscription that is dropped a slot,
- * is known only when it runs.
+ * PreventInTransactionBlock(), except DROP SUBSCRIPTION: whether there is a
+ * slot to be dropped may be decided by the statement before.
  */
 static bool
 runs_alone(Node *statement)
@@ -231,10 +259,7 @@ runs_alone(Node *statement)
 		case T_DropStmt:
 			return ((DropStmt *) statement)->concurrent;
 		case T_ReindexStmt:
-			if (((ReindexStmt *) statement)->kind >= REINDEX_OBJECT_SCHEMA)
-				return true;
-			return has_option(((ReindexStmt *) statement)->params,
-							  "concurrently", false);
+			return reindexes_alone((ReindexStmt *) statement);
 		case T_AlterTableStmt:
 			return detaches_concurrently((AlterTableStmt *) statement);
 		case T_AlterDatabaseStmt:
@@ -250,7 +275,7 @@ runs_alone(Node *statement)
 		case T_AlterSubscriptionStmt:
 			return alters_publisher((AlterSubscriptionStmt *) statement);
 		case LE_T_CLUSTER:
-			return le_cluster_runs_alone(statement);
+			return clusters_alone((LeClusterStmt *) statement);
 		case T_CreatedbStmt:
 		case T_DropdbStmt:
 		case T_CreateTableSpaceStmt:

@@ -115,7 +115,8 @@ subtest 'refused before a claim' => sub {
 		'CREATE INDEX CONCURRENTLY ON t (i)', 'DROP INDEX CONCURRENTLY ti',
 		'REINDEX TABLE CONCURRENTLY t', 'REINDEX INDEX CONCURRENTLY ti', 'REINDEX (CONCURRENTLY) TABLE t',
 		'REINDEX (VERBOSE, CONCURRENTLY true) INDEX ti', 'REINDEX SCHEMA s', 'REINDEX DATABASE postgres',
-		'REINDEX SYSTEM postgres', 'ALTER TABLE parts DETACH PARTITION part CONCURRENTLY',
+		'REINDEX SYSTEM postgres', 'REINDEX TABLE parts', 'REINDEX INDEX partsi', 'CLUSTER parts USING partsi',
+		'ALTER TABLE parts DETACH PARTITION part CONCURRENTLY',
 		'CREATE DATABASE d', 'DROP DATABASE d', 'ALTER DATABASE postgres SET TABLESPACE pg_default',
 		q(CREATE TABLESPACE s LOCATION '/nowhere'), 'DROP TABLESPACE s',
 		q(CREATE SUBSCRIPTION new CONNECTION 'dbname=none' PUBLICATION p),
@@ -127,7 +128,7 @@ subtest 'refused before a claim' => sub {
 		'ALTER SUBSCRIPTION enabled DROP PUBLICATION q WITH (copy_data = false, refresh = on)');
 	my @taken = (
 		'ANALYZE t', 'CLUSTER t USING ti', 'DISCARD PLANS', 'DROP INDEX ti', 'CREATE INDEX ON t (i)',
-		'REINDEX TABLE t', 'REINDEX (CONCURRENTLY false) TABLE t', 'REINDEX INDEX ti',
+		'REINDEX TABLE t', 'REINDEX (CONCURRENTLY false) TABLE t', 'REINDEX INDEX ti', 'REINDEX TABLE part',
 		'ALTER TABLE parts DETACH PARTITION part', 'ALTER DATABASE postgres CONNECTION LIMIT 50',
 		q(CREATE SUBSCRIPTION new CONNECTION 'dbname=none' PUBLICATION p WITH (connect = false)),
 		'ALTER SUBSCRIPTION enabled SET PUBLICATION p WITH (refresh = false)',
@@ -141,7 +142,7 @@ subtest 'refused before a claim' => sub {
 	  if $version >= 170000;
 	push @refused, 'ALTER SUBSCRIPTION disabled SET (binary = true, two_phase = false)' if $version >= 180000;
 	push @taken, 'ALTER SUBSCRIPTION disabled SET (two_phase = true)' if $version >= 180000;
-	push @refused, 'REPACK', 'REPACK (CONCURRENTLY) t', q(WAIT FOR LSN '0/0') if $version >= 190000;
+	push @refused, 'REPACK', 'REPACK (CONCURRENTLY) t', 'REPACK parts', q(WAIT FOR LSN '0/0') if $version >= 190000;
 	push @taken, 'REPACK t' if $version >= 190000;
 
 	$node->sql(<<'END');
@@ -149,6 +150,7 @@ CREATE TABLE t (i int);
 CREATE INDEX ti ON t (i);
 CREATE TABLE parts (i int) PARTITION BY LIST (i);
 CREATE TABLE part PARTITION OF parts FOR VALUES IN (1);
+CREATE INDEX partsi ON parts (i);
 CREATE SCHEMA s;
 CREATE SUBSCRIPTION enabled CONNECTION 'dbname=none' PUBLICATION p, q
 	WITH (connect = false, slot_name = 'one');
