@@ -163,7 +163,7 @@ END
 
 	foreach my $command (@refused)
 	{
-		like($in_block->($command), qr/25001: |0A000: WAIT FOR/, "PostgreSQL: $command");
+		like($in_block->($command), qr/25001: |0A000: WAIT/, "PostgreSQL: $command");
 		like($call->($command), qr/0A000: le_run\(\) cannot run/, "refused: $command");
 	}
 	foreach my $command (@taken)
