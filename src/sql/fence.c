@@ -43,6 +43,7 @@
 #include "shmem/progress.h"
 #include "shmem/requests.h"
 #include "shmem/stats.h"
+#include "sql/arguments.h"
 #include "sql/cancel.h"
 #include "sql/fence.h"
 #include "sql/session.h"
@@ -680,6 +681,8 @@ static void
 raise_not_leader(const char *election, Standing standing, le_duration left,
 				 le_duration min_remaining, LeOnLoss on_loss)
 {
+	const char *instead = standing == OVER ? le_leader_instead(election) : "";
+
 	le_stat_count(election, LE_STAT_GATE_REFUSED);
 	ereport(ERROR,
 			(errcode(LE_ERRCODE_NOT_LEADER),
@@ -694,7 +697,8 @@ raise_not_leader(const char *election, Standing standing, le_duration left,
 			 errdetail("The deadline of its term passed %d ms ago.",
 					   (int) (-left / LE_MSEC)) :
 			 standing == GIVEN_UP ?
-			 errdetail("This node is giving it up.") : 0));
+			 errdetail("This node is giving it up.") :
+			 errdetail_internal("%s", instead)));
 }
 
 /* Does the term allow new work now? */

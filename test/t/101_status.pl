@@ -150,11 +150,15 @@ subtest 'not eligible' => sub {
 # Guards against a name that was right once.
 subtest 'the holder' => sub {
 	is(status($b, 'holder'), 'a', 'seen');
+	like($b->sql_error("SELECT le_require_leader('e')"), qr/LE001: .*\nDETAIL:  Node "a" leads, as last seen\.$/m, 'and named by the gate');
 	$consul->freeze;
 	poll_until(sub { status($a, 'state') ne 'leader' }, 'the term to end');
 	isnt(status($a, 'holder'), 'a', 'not as it sees itself');
 	$b->wait_for("SELECT holder IS NULL FROM le_status WHERE election = 'e'", 'nobody to be known');
 	isnt(status($b, 'last_error'), '', 'and why');
+	like($_->sql_error("SELECT le_require_leader('e')"),
+		qr/LE001: .*\nDETAIL:  No leader is known\. The last error: .*timed out$/m, 'which the gate says')
+	  foreach $a, $b;
 
 	my $mark = $recorder->mark;
 
