@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Lectl;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
 use LeaderElection::Requests;
@@ -103,6 +104,12 @@ subtest 'a token that nobody knows' => sub {
 		  . "AND last_error_at > now() - interval '1 min' FROM le_status WHERE election = 'e'",
 		'le_status to say why');
 	poll_until(sub { state_of($b, $b) eq 'refused' }, 'le_nodes to say it');
+
+	my ($code, $out) = lectl($b, 'check', 'store');
+
+	is($code, 2, 'lectl check store');
+	like($out, qr/^LECTL STORE CRITICAL - .*ACL not found/, 'says it, too');
+	is((lectl($a, 'check', 'store'))[0], 0, "another's token is not refused");
 
 	my $offset = $b->log_offset;
 	my $healed = boottime_ns();
