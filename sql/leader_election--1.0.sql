@@ -400,8 +400,10 @@ COMMENT ON COLUMN le_stat_store.avg_time IS 'mean time, in milliseconds';
 COMMENT ON COLUMN le_stat_store.max_time IS 'time of the slowest, in milliseconds';
 
 CREATE VIEW le_stat_info AS
-	SELECT max(last_answer_at) AS last_answer_at, sum(waits)::bigint AS waits,
-		max(longest_turn) AS longest_turn, max(stats_reset) AS stats_reset
+	SELECT pg_catalog.max(last_answer_at) AS last_answer_at,
+		pg_catalog.sum(waits)::pg_catalog.int8 AS waits,
+		pg_catalog.max(longest_turn) AS longest_turn,
+		pg_catalog.max(stats_reset) AS stats_reset
 	FROM le_stat();
 
 COMMENT ON VIEW le_stat_info IS

@@ -49,7 +49,7 @@ END
 	$node->sql('DROP PROCEDURE le_run(text, text, text, interval, interval, text)');
 };
 
-# Faults that pgspot looks for, in our functions that are not C.
+# As pgspot does, but in the text of EXECUTE, too (test/pgspot).
 subtest 'functions look up nothing on a path' => sub {
 	is($node->sql(<<'END'), '', 'the path of each is that of the system');
 SELECT proname FROM pg_proc p JOIN pg_language l ON l.oid = prolang
