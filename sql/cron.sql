@@ -3,8 +3,8 @@ CREATE EXTENSION leader_election;
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
 
--- the longest interval of which no two runs share a multiple
--- and whether each multiple has a run
+-- the longest interval by which no two runs have the same tick
+-- and whether each tick has a run, as long after it as the others
 SELECT schedule, t.* FROM unnest(ARRAY[
 	'* * * * *', '*/5 * * * *', '0,15,30,45 * * * *', '*/7 * * * *',
 	'0,7,14 * * * *', '58,59 * * * *', '*/40 * * * *', '7 * * * *',
@@ -36,14 +36,27 @@ FROM unnest(ARRAY[
 SELECT le_cron_every('@reboot');
 \set VERBOSITY terse
 
--- summer time takes an hour, and the tick's boundaries are those of UTC
+-- summer time takes an hour, and the tick's boundaries are those of UTC: a day
+-- has a run of its own only where both hours are in the same one
 SET cron.timezone = 'Europe/Berlin';
 SELECT schedule, t.*
 FROM unnest(ARRAY['*/5 * * * *', '0 * * * *', '0,59 1,3 * * *', '0 */6 * * *',
-	'0 3 * * *', '0 3 * * 1']) schedule, le_cron_ticks(schedule) t;
+	'30 0 * * *', '0 1 * * *', '30 1 * * *', '0 2 * * *', '30 2 * * *',
+	'0 3 * * *', '0 3 * * 1', '30 1 * * 1', '30 1,23 * * 1',
+	'0 3 1 * *']) schedule, le_cron_ticks(schedule) t;
+SET cron.timezone = 'America/New_York';
+SELECT schedule, le_cron_every(schedule)
+FROM unnest(ARRAY['0 18 * * *', '0 19 * * *', '0 20 * * *']) schedule;
 SET cron.timezone = 'Asia/Kolkata';
-SELECT le_cron_every('0 3 * * *');
+SELECT schedule, le_cron_every(schedule)
+FROM unnest(ARRAY['0 3 * * *', '0 3,12 * * *', '0 3,12 * * 1',
+	'10,50 5 * * *']) schedule;
 RESET cron.timezone;
+
+-- all runs of ten years at 03:00 in Berlin, and their ticks of a day
+SELECT count(*) = count(DISTINCT date_bin(le_cron_every('0 3 * * *'),
+	t AT TIME ZONE 'Europe/Berlin', '2000-01-01 00:00Z'))
+FROM generate_series('2026-01-01 03:00', timestamp '2036-01-01 03:00', '1 day') t;
 
 -- the CALL, quoted, and back
 SELECT le_run_call('e', 'SELECT 1');

@@ -697,8 +697,8 @@ COMMENT ON FUNCTION le_cron_timezone() IS
 -- and no objects of others on the caller's search_path or in that schema: each
 -- call names its schema, and has arguments of known types.
 
--- every: two runs at least this far apart never have the same tick.  each: all
--- ticks have a run; otherwise ticks without one were never due.
+-- every: the longest by which no two runs have the same tick.  each: all ticks have
+-- a run, each as long after it as the others; otherwise nobody knows when one is due.
 CREATE FUNCTION le_cron_ticks(
 	IN schedule pg_catalog.text,
 	OUT every pg_catalog.interval,
@@ -724,9 +724,12 @@ DECLARE
 	agree bool;
 	ours text;
 	zone text;
-	shift int;		-- the minutes that summer time takes from a gap
-	gap int;
+	gap int;		-- the minutes between two runs, in local time
 	longest int;
+	apart int;		-- the days between two days with runs
+	once bool;		-- one run on each
+	slip int;		-- the days of UTC by which summer time moves them
+	shift int;		-- the minutes by which it does
 BEGIN
 	each := false;
 	IF line ~* '^[0-9]{1,2}\s*seconds?$' THEN
@@ -781,12 +784,6 @@ BEGIN
 		SELECT extnamespace::regnamespace INTO STRICT ours
 		FROM pg_extension WHERE extname = 'leader_election';
 		EXECUTE format('SELECT %s.le_cron_timezone()', ours) INTO zone;
-		SELECT max(h) - min(h) INTO shift
-		FROM (SELECT extract(epoch FROM (t AT TIME ZONE zone) -
-					(t AT TIME ZONE 'UTC'))::int / 60 AS h
-			FROM generate_series(now(), now() + interval '1 year',
-				interval '1 week') t) h;
-
 		-- days of the month and of the week come round in 28 years
 		WITH times AS (
 			SELECT h * 60 + m AS t
@@ -807,23 +804,59 @@ BEGIN
 				CASE WHEN agree THEN by_month AND by_week
 				ELSE by_month OR by_week END),
 		gaps AS (
-			SELECT t - lag(t) OVER (ORDER BY t) AS minutes FROM times
-			WHERE EXISTS (SELECT FROM due_days)
+			SELECT t - lag(t) OVER (ORDER BY t) AS minutes, NULL::int AS days
+			FROM times
 			UNION ALL
 			SELECT (n - lag(n) OVER (ORDER BY n)) * 1440 +
-				(SELECT min(t) - max(t) FROM times) FROM due_days)
-		SELECT min(CASE WHEN minutes > shift THEN minutes - shift
-			ELSE minutes END), max(minutes) INTO gap, longest FROM gaps;
-		EXIT cron_line WHEN gap IS NULL;
+				(SELECT min(t) - max(t) FROM times),
+				n - lag(n) OVER (ORDER BY n)
+			FROM due_days)
+		SELECT min(minutes), max(minutes), min(days), (SELECT count(*) = 1 FROM times)
+			INTO gap, longest, apart, once
+			FROM gaps;
+		EXIT cron_line WHEN apart IS NULL;
 
-		-- a divisor of a day, so that ticks are at the same times each day
-		IF gap >= 1440 THEN
-			every := make_interval(days => least(gap / 1440, 366));
-		ELSE
-			every := make_interval(mins => max(n)) FROM generate_series(1, gap) n
-				WHERE 1440 % n = 0;
+		-- Ticks are those of UTC.  Which runs share one shows in the days around
+		-- now, and around each change to or from summer time within a year, on
+		-- whichever day it will be.  A time that comes twice then is one run.
+		WITH hours AS (
+			SELECT t, (t AT TIME ZONE zone) - (t AT TIME ZONE 'UTC') AS ahead
+			FROM generate_series(date_trunc('hour', now()),
+				now() + interval '1 year', interval '1 hour') t),
+		changes AS (
+			SELECT t, ahead FROM (
+				SELECT t, ahead, lag(ahead) OVER (ORDER BY t) AS before
+				FROM hours) h
+			WHERE ahead IS DISTINCT FROM before),
+		runs AS (
+			SELECT c.t AS around, due_at::date - date '1970-01-01' AS day,
+				min(extract(epoch FROM i)::int / 60) AS at
+			FROM changes c,
+				generate_series(c.t - interval '2 days',
+					c.t + interval '2 days', interval '1 minute') i,
+				timezone(zone, i) due_at
+			WHERE due[2] >> extract(hour FROM due_at)::int & 1 = 1
+			  AND due[1] >> extract(minute FROM due_at)::int & 1 = 1
+			GROUP BY c.t, due_at),
+		pairs AS (
+			SELECT at, lag(at) OVER (PARTITION BY around,
+				CASE WHEN apart > 1 THEN day END ORDER BY at) AS last
+			FROM runs)
+		SELECT (SELECT max(n) FROM generate_series(1, 1440) n
+				WHERE 1440 % n = 0 AND
+					NOT EXISTS (SELECT FROM pairs WHERE at / n = last / n)),
+			(SELECT max(at / 1440 - day) - min(at / 1440 - day) FROM runs),
+			(SELECT extract(epoch FROM max(ahead) - min(ahead))::int / 60
+				FROM changes)
+			INTO step, slip, shift;
+
+		-- A divisor of a day, so that ticks are at the same times each day, or as many
+		-- days as there are between two runs.
+		IF step = 1440 AND once THEN
+			step := least(greatest(apart - slip, 1), 366) * 1440;
 		END IF;
-		each := gap = longest AND every = make_interval(mins => gap);
+		every := make_interval(days => step / 1440, mins => step % 1440);
+		each := gap = longest AND gap = step AND shift % gap = 0;
 		RETURN;
 	END;
 	RAISE EXCEPTION 'cannot derive "every" from schedule "%"', schedule
@@ -832,7 +865,7 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION le_cron_ticks(pg_catalog.text) IS
-'the longest interval that can be "every" for a schedule of pg_cron, and whether each tick of it has a run';
+'the longest interval by which no two runs of a schedule of pg_cron have the same tick, and whether each tick has a run, as long after it as the others';
 
 CREATE FUNCTION le_cron_every(schedule pg_catalog.text)
 RETURNS pg_catalog.interval
@@ -851,7 +884,7 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION le_cron_every(pg_catalog.text) IS
-'the longest interval that can be "every" for a schedule of pg_cron, so that no two runs have the same tick';
+'the longest interval by which no two runs of a schedule of pg_cron have the same tick';
 
 -- The schema "cron" is pg_cron's only if pg_cron owns its table.
 CREATE FUNCTION le_cron_check()
@@ -986,14 +1019,26 @@ BEGIN
 			INTO ticks USING schedule;
 		every := ticks.every;
 		IF missed IN ('last', 'all') AND NOT ticks.each THEN
-			RAISE EXCEPTION 'schedule "%" does not have a run for each multiple of %',
+			RAISE EXCEPTION 'schedule "%" does not have a run exactly every %',
 				schedule, every
 				USING ERRCODE = 'invalid_parameter_value',
-				DETAIL = format('With missed => %L those that it leaves out would be run as well.', missed),
+				DETAIL = format('With missed => %L ticks that it leaves out would be run as well.', missed),
 				HINT = 'Give the argument "every" if it has a run for each multiple of that.';
 		END IF;
 		missed := coalesce(missed,
 			CASE WHEN ticks.each THEN 'skip' ELSE 'ignore' END);
+	ELSE
+		BEGIN
+			EXECUTE format('SELECT * FROM %s.le_cron_ticks($1)', ours)
+				INTO ticks USING schedule;
+			IF every > ticks.every THEN
+				RAISE WARNING 'argument "every" is too long for schedule "%"', schedule
+					USING DETAIL = format('Two of its runs can be in the same tick of %s, and the second then does nothing.', every),
+					HINT = format('The longest with a tick for each run is %s.', ticks.every);
+			END IF;
+		EXCEPTION WHEN invalid_parameter_value THEN
+			NULL;	-- nobody knows, as with @reboot
+		END;
 	END IF;
 	EXECUTE format('SELECT %s.le_run_call($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', ours)
 		INTO command USING election, command, job, every, wait, catch_up,

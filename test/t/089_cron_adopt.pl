@@ -272,7 +272,7 @@ subtest 'le_cron_schedule' => sub {
 		q(CALL public.le_run('billing'::text, 'SELECT 1'::text, job => 'new'::text, every => interval '1 day', missed => 'ignore'::text)),
 		'ticks outside a schedule are not missed');
 	like($node->sql_error(q(SELECT le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing', missed => 'all'))),
-		qr/22023: schedule "0 3 \* \* 1-5" does not have a run for each multiple of 1 day\nDETAIL:  With missed => 'all'/, 'nor run');
+		qr/22023: schedule "0 3 \* \* 1-5" does not have a run exactly every 1 day\nDETAIL:  With missed => 'all'/, 'nor run');
 	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing', every => '7 days', missed => 'last'))),
 		q(CALL public.le_run('billing'::text, 'SELECT 1'::text, job => 'new'::text, every => interval '7 days', missed => 'last'::text)),
 		'unless the tick is our own');

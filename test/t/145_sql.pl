@@ -105,6 +105,30 @@ subtest 'an election that nobody seeks' => sub {
 	$node->sql('SELECT cron.unschedule(jobid) FROM cron.job');
 };
 
+# ---- intervals by which runs would be lost ----
+
+subtest 'two runs in a tick' => sub {
+	plan skip_all => 'pg_cron is not installed' unless $cron;
+	my $session = LeaderElection::Session->new($node);
+
+	foreach my $case (
+		[ '*/5 * * * *', '5 min', undef ],
+		[ '*/5 * * * *', '6 min', '00:05:00' ],
+		[ '0 3 * * *', '1 day', undef ],
+		[ '0 3 * * *', '36 h', '1 day' ],
+		[ '0 0,23 * * *', '12 h', undef ],
+		[ '@reboot', '1 day', undef ])
+	{
+		my ($schedule, $every, $longest) = @$case;
+		my $said = $session->error("SELECT le_cron_schedule('ours', '$schedule', 'SELECT 1', 'billing', every => '$every')");
+
+		like( $said,
+			$longest ? qr/WARNING: .*argument "every" is too long for schedule "\Q$schedule\E".*longest .* is $longest\./s : qr/^$/,
+			"$schedule by $every");
+	}
+	$node->sql('SELECT cron.unschedule(jobid) FROM cron.job');
+};
+
 # ---- commands that cannot run in a transaction ----
 
 # PostgreSQL itself says which those are. A block runs statements as le_run() does.
