@@ -97,7 +97,7 @@ subtest 'settings' => sub {
 	$line = $node->sql(block('which line'));
 	like($line, qr{^\Q$etc/conf.d/leader_election.conf\E\|\d+\|.*leader_election}, 'which line counts');
 	unlike($line, qr/\n/, 'one');
-	is($node->sql('SHOW cron.use_background_workers'), 'on', 'pg_cron without connections') if $cron;
+	is($node->sql('SHOW cron.host'), '/var/run/postgresql', 'pg_cron by the socket') if $cron;
 };
 
 subtest 'they are enough' => sub {

@@ -2,7 +2,7 @@
 #
 # le_run() as pg_cron calls it, in a background worker and over a connection,
 # on three instances: each minute once, also when the leader is killed just
-# before the minute.
+# before the minute.  And the fence as the pages have it for either mode.
 #
 # pg_cron knows no shorter interval than a minute, so this test takes two.
 
@@ -10,6 +10,7 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Docs;
 use LeaderElection::Node;
 use LeaderElection::Takeover;
 use LeaderElection::Util;
@@ -41,8 +42,24 @@ my %node = map {
 	$_ => $node
 } sort keys %mode;
 
+# A page's job for each minute, under a name, in an election that this instance
+# leads all the time.
+sub fenced_job
+{
+	my ($node, $name, $block) = @_;
+
+	$block =~ s{\*/5 }{* };
+	$block =~ s{'fenced'}{'$name'};
+	$block =~ s{'billing'}{'of_@{[ $node->name ]}'};
+	$block =~ s{my_job\(\)}{my_job('$name')};
+	$node->sql($block);
+	return;
+}
+
 foreach my $node (values %node)
 {
+	$node->sql("SELECT le_campaign('of_@{[ $node->name ]}')");
+	$node->wait_for_leadership('of_' . $node->name);
 	$node->sql(<<'END');
 CREATE EXTENSION pg_cron;
 CREATE TABLE work (tick timestamptz, token bigint, batch int);
@@ -57,7 +74,12 @@ SELECT cron.schedule('books', '* * * * *',
 	$$CALL le_run('billing', 'CALL close_books()', job => 'books', every => '1 min', wait => '50 s', catch_up => true)$$);
 SELECT cron.schedule('broken', '* * * * *',
 	$$CALL le_run('billing', 'SELECT 1/0', job => 'broken', every => '1 min')$$);
+CREATE TABLE fenced (job text, xid xid8);
+CREATE FUNCTION my_job(text) RETURNS void LANGUAGE sql AS
+	$$INSERT INTO fenced VALUES ($1, pg_current_xact_id())$$;
 END
+	fenced_job($node, 'fenced', block('fenced job'));
+	fenced_job($node, 'begins', block('fenced job that begins'));
 }
 
 # Before 1.5 a background worker keeps the next job waiting, and a time zone in
@@ -113,6 +135,35 @@ sub work
 	return $node{$name}->sql('SELECT count(*), count(DISTINCT tick), count(DISTINCT token) FROM work');
 }
 
+# On followers a background worker of "books" may keep these waiting.
+my ($two) = grep { $mode{$_} eq 'off' } keys %node;
+
+foreach my $name ($first, $two)
+{
+	my $node = $node{$name};
+
+	poll_until(sub { ended($node, 'fenced', $since) && ended($node, 'begins', $since) }, 'the fenced jobs');
+	my %said = map { split /\|/, $_, 2 } split /\n/, $node->sql(<<'END');
+SELECT DISTINCT ON (jobname) jobname, d.status || ': ' || translate(return_message, E'\n', ' ')
+FROM cron.job_run_details d JOIN cron.job j USING (jobid)
+WHERE jobname IN ('fenced', 'begins') AND d.status NOT IN ('starting', 'running')
+ORDER BY jobname, start_time
+END
+	my $done = $node->sql('SELECT job FROM fenced GROUP BY job ORDER BY job');
+
+	like($said{fenced}, qr/^succeeded/, "$name: a fence without BEGIN");
+	if ($mode{$name} eq 'off')
+	{
+		like($said{begins}, qr/^succeeded/, "$name: and with it, over a connection");
+		is($done, "begins\nfenced", "$name: both have worked");
+	}
+	else
+	{
+		like($said{begins}, qr/^failed: .*unexpected state BEGIN/, "$name: not with it, in a background worker");
+		is($done, 'fenced', "$name: one has worked");
+	}
+}
+
 my %others = map { $_ => 1 } grep { $_ ne $first } keys %node;
 is(work($first), '2|1|1', "$first: the job ran once, in a background worker, and could commit");
 is(work($_), '0|0|0', "$_: not on the others") foreach sort keys %others;
@@ -127,7 +178,6 @@ is($node{$first}->sql("SELECT string_agg(job || ' ' || state, ', ' ORDER BY job)
 	'books done, broken failed', 'and what the claims say');
 
 # The leader dies just before the minute: nobody leads when pg_cron fires.
-my ($two) = grep { $mode{$_} eq 'off' } keys %node;
 my $last = $node{$two}->sql("SELECT max(tick) FROM le_claims WHERE job = 'books'");
 
 # A clock that is read once the leader is dead may show that minute already, and
