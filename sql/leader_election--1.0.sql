@@ -1047,7 +1047,7 @@ BEGIN
 	IF NOT seeks THEN
 		RAISE WARNING 'this instance does not seek election "%"', election
 			USING DETAIL = 'Until it does, and leads, the job does nothing here.',
-			HINT = 'Is the name spelled right, and in "leader_election.campaign"?';
+			HINT = format('Is the name spelled right, and in "leader_election.campaign"? Whether anybody leads it says SELECT %s.le_current_leader(%L).', ours, election);
 	END IF;
 	jobid := cron.schedule(job, schedule, command);
 	IF NOT EXISTS (SELECT FROM cron.job j
@@ -1147,6 +1147,7 @@ DECLARE
 		'\m(le_(?:is_leader|require_leader|fence_guard|fencing_token|remaining|progress|acquire|claim|claim_tick|run))"?\s*\(';
 	ours text;
 	seeks bool;
+	hint text;
 	old record;
 	ticks record;
 BEGIN
@@ -1164,15 +1165,16 @@ BEGIN
 
 	-- Working jobs would stop doing anything, and report success.
 	EXECUTE format('SELECT %s.le_seeks($1)', ours) INTO seeks USING election;
+	hint := format('Is the name spelled right, and in "leader_election.campaign"? Whether anybody leads it says SELECT %s.le_current_leader(%L).', ours, election);
 	IF NOT seeks AND dry_run THEN
 		RAISE WARNING 'this instance does not seek election "%"', election
 			USING DETAIL = 'Its jobs would do nothing here.',
-			HINT = 'Is the name spelled right, and in "leader_election.campaign"?';
+			HINT = hint;
 	ELSIF NOT seeks AND NOT force THEN
 		RAISE EXCEPTION 'this instance does not seek election "%"', election
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 			DETAIL = 'Its jobs would do nothing here.',
-			HINT = 'Is the name spelled right, and in "leader_election.campaign"? With force => true jobs are adopted all the same.';
+			HINT = hint || ' With force => true jobs are adopted all the same.';
 	END IF;
 
 	FOR old IN

@@ -74,6 +74,15 @@ subtest 'an election that nobody seeks' => sub {
 	my $session = LeaderElection::Session->new($node);
 	my $idle = qr/WARNING: .*this instance does not seek election "biling"/;
 
+	# The query in a hint, which shows whether anybody leads.
+	my $look = sub {
+		my ($said, $who) = @_;
+		my ($query) = $said =~ /HINT: .* says (SELECT \S+\('biling'\))/;
+
+		ok(defined $query && $node->sql("SELECT ($query) IS NULL") eq 't', "$who says how to see that nobody leads");
+		return;
+	};
+
 	is($node->sql("SELECT le_seeks('billing'), le_seeks('biling'), le_seeks(repeat('x', 300))"), 't|f|f', 'it is known');
 	like($session->error("CALL le_run('biling', 'SELECT 1')"), $idle, 'le_run() warns');
 	like($session->error("CALL le_run('biling', 'SELECT 1', job => 'j', every => '1 min')"), $idle, 'for a tick, too');
@@ -94,11 +103,16 @@ subtest 'an election that nobody seeks' => sub {
 	return if !$cron;
 
 	$node->sql('CREATE EXTENSION pg_cron');
-	like($session->error("SELECT le_cron_schedule('new', '0 3 * * *', 'SELECT 1', 'biling')"), $idle, 'le_cron_schedule() warns');
+	my $said = $session->error("SELECT le_cron_schedule('new', '0 3 * * *', 'SELECT 1', 'biling')");
+	like($said, $idle, 'le_cron_schedule() warns');
+	$look->($said, 'it');
 	$node->sql("SELECT cron.schedule('old', '0 3 * * *', 'SELECT 1')");
-	like($session->error("SELECT le_cron_adopt('biling', 'old')"), $idle, 'le_cron_adopt() warns in a dry run');
-	like($session->error("SELECT le_cron_adopt('biling', 'old', dry_run => false)"),
-		qr/55000: this instance does not seek election "biling"/, 'and refuses otherwise');
+	$said = $session->error("SELECT le_cron_adopt('biling', 'old')");
+	like($said, $idle, 'le_cron_adopt() warns in a dry run');
+	$look->($said, 'it');
+	$said = $session->error("SELECT le_cron_adopt('biling', 'old', dry_run => false)");
+	like($said, qr/55000: this instance does not seek election "biling"/, 'and refuses otherwise');
+	$look->($said, 'it');
 	is($node->sql("SELECT command FROM cron.job WHERE jobname = 'old'"), 'SELECT 1', 'so that the job goes on');
 	is($node->sql("SELECT count(*) FROM le_cron_adopt('biling', 'old', dry_run => false, force => true)"), 1, 'unless one insists');
 	is($session->error("SELECT le_cron_adopt('billing', 'new')"), '', 'where it is sought it does neither');
