@@ -414,8 +414,8 @@ age_of(const PGresult *result, int row)
 }
 
 /*
- * Judges the result of the last run, the age of its tick, and a tick that is
- * overdue.
+ * Judges the result of the last run, the age of its tick, a tick that is
+ * overdue, and one that a wrong clock claimed.
  */
 static void
 check_jobs(Check *check)
@@ -428,6 +428,7 @@ check_jobs(Check *check)
 	Jobs		failed = {.what = "failed"};
 	Jobs		abandoned = {.what = "abandoned"};
 	Jobs		late = {.what = "late"};
+	Jobs		ahead = {.what = "ahead of the clock"};
 	int			oldest = 0;
 	Level		level;
 	Level		said;
@@ -450,20 +451,24 @@ check_jobs(Check *check)
 			add_job(&abandoned, result, r);
 		if (*PQgetvalue(result, r, JOBS_LATE) == 't')
 			add_job(&late, result, r);
+		if (*PQgetvalue(result, r, JOBS_AHEAD) == 't')
+			add_job(&ahead, result, r);
 	}
 	level = level_of(check, age_of(result, oldest));
-	said = failed.n + abandoned.n > 0 ? CRITICAL : late.n > 0 ? WARNING : OK;
+	said = failed.n + abandoned.n > 0 ? CRITICAL :
+		late.n + ahead.n > 0 ? WARNING : OK;
 	text = psprintf("the newest tick of %s of %s was at %s",
 					PQgetvalue(result, oldest, JOBS_JOB),
 					PQgetvalue(result, oldest, JOBS_ELECTION),
 					PQgetvalue(result, oldest, JOBS_TICK));
-	wrong = append(append(failed.names, abandoned.names), late.names);
+	wrong = append(append(failed.names, abandoned.names),
+				   append(late.names, ahead.names));
 	if (wrong != NULL)
 		text = level == OK ? wrong : append(wrong, text);
 	tell(check, Max(said, level), text,
-		 psprintf("%s failed=%d;;0;0 abandoned=%d;;0;0 late=%d;0;;0 jobs=%d;;;0",
+		 psprintf("%s failed=%d;;0;0 abandoned=%d;;0;0 late=%d;0;;0 ahead=%d;0;;0 jobs=%d;;;0",
 				  performance(check, "age", psprintf("%ss", PQgetvalue(result, oldest, JOBS_AGE))),
-				  failed.n, abandoned.n, late.n, PQntuples(result)));
+				  failed.n, abandoned.n, late.n, ahead.n, PQntuples(result)));
 }
 
 static bool

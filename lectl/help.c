@@ -70,7 +70,7 @@ static const char check[] =
 "                     contend for it, the fewest of several\n"
 "  jobs               seconds since the newest tick of a job, the most of\n"
 "                     several; critical, too, if the last run of any failed or\n"
-"                     was abandoned; warning if a job is late\n"
+"                     was abandoned; warning if a job is late, or ahead\n"
 "  store              seconds until the store answers\n"
 "  -w, --warning=RANGE   warning outside of it; after the word check -w is this\n"
 "  -c, --critical=RANGE  critical outside of it.  N is 0 to N, N: at least N,\n"

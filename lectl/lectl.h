@@ -96,7 +96,8 @@ typedef enum JobsColumn
 	JOBS_REMARK,
 	JOBS_LOCAL,					/* only this instance has the record */
 	JOBS_AGE,					/* seconds since the tick */
-	JOBS_LATE					/* the next tick should have been claimed */
+	JOBS_LATE,					/* the next tick should have been claimed */
+	JOBS_AHEAD					/* the last one lies ahead of the clock */
 } JobsColumn;
 
 /* A query with its parameters. */

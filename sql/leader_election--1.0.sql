@@ -572,6 +572,7 @@ CREATE FUNCTION le_jobs(
 	OUT state pg_catalog.text,
 	OUT observed_at pg_catalog.timestamptz,
 	OUT late pg_catalog.bool,
+	OUT ahead pg_catalog.bool,
 	OUT failures pg_catalog.int4,
 	OUT tick pg_catalog.timestamptz,
 	OUT try pg_catalog.int4,
@@ -605,6 +606,8 @@ COMMENT ON COLUMN le_jobs.state IS
 'state of its last tick: running, done, failed, or abandoned: it ran when its leader''s term ended';
 COMMENT ON COLUMN le_jobs.late IS
 'the next tick was not claimed by next_expected, nor within the wait of le_run() after it; null: it is not known when';
+COMMENT ON COLUMN le_jobs.ahead IS
+'the tick, or its claim, lies ahead of this instance''s clock: one of the clocks is or was wrong, and the job rests until the tick has passed';
 COMMENT ON COLUMN le_jobs.failures IS
 'ticks in a row, up to the last, that were not done';
 COMMENT ON COLUMN le_jobs.tick IS

@@ -40,6 +40,7 @@ int			le_max_elections;
 int			le_max_events;
 int			le_max_jobs = 1000;
 int			le_max_tick_ahead = 86400;
+int			le_max_clock_offset = 60;
 int			le_job_check_interval = 60000;
 bool		le_log_error = false;
 int			le_lease_ttl;
@@ -454,6 +455,11 @@ define_identity_settings(void)
 							"Sets how far ahead of the clock a tick can be claimed.",
 							"A tick in the far future would make all before it count as taken.",
 							&le_max_tick_ahead, 86400, 0, 366 * 86400,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("leader_election.max_clock_offset",
+							"Sets how far the wall clocks of this instance and the store may differ.",
+							"Beyond it no tick is claimed here. No lease depends on wall clocks.",
+							&le_max_clock_offset, 60, 1, 366 * 86400,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	define_ms("leader_election.job_check_interval",
 			  "Sets how often the records of all jobs are read, for events and monitoring.",

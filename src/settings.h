@@ -41,6 +41,7 @@ extern int	le_max_elections;
 extern int	le_max_events;
 extern int	le_max_jobs;	/* per election */
 extern int	le_max_tick_ahead;	/* s */
+extern int	le_max_clock_offset;	/* s */
 extern int	le_job_check_interval;	/* ms; 0: only when asked */
 extern bool le_log_error;		/* keep the messages of jobs that fail */
 extern int	le_lease_ttl;		/* ms, as all times here */

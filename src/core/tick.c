@@ -12,6 +12,9 @@
 /* How early or late a timer may fire and still name its tick, in µs. */
 #define MAX_EARLY	INT64_C(2000000)
 
+/* How far the clocks of two nodes may differ before anybody is told, in ms. */
+#define MAX_APART	INT64_C(60000)
+
 /*
  * Did a term or a run that is over leave the record running?  Tokens only
  * grow, so a token below that of a term that holds now is of the past.  A
@@ -260,4 +263,28 @@ le_tick_is_late(int64_t now, int64_t tick, int64_t claimed_at, int64_t every,
 
 	return every > 0 &&
 		now > le_next_expected(tick, claimed_at, every) + wait + grace;
+}
+
+/*
+ * By how much is our clock ahead of another, at least, of which the bounds are
+ * known?  Negative: behind; 0: perhaps neither.
+ */
+int64_t
+le_clock_ahead(int64_t ours, int64_t least, int64_t most)
+{
+	return ours > most ? ours - most : ours < least ? ours - least : 0;
+}
+
+/*
+ * Does a claim lie ahead of this node's clock?  Then one of the two clocks is
+ * or was wrong, and the job rests, since a record only goes forward.  A caller
+ * by hand may name a tick of the future; where ticks have an interval, none
+ * after the next.  All in ms; claimed_at is 0 if unknown, every is 0 if ticks
+ * have no interval.
+ */
+bool
+le_claim_is_ahead(int64_t now, int64_t tick, int64_t claimed_at, int64_t every)
+{
+	return claimed_at > now + MAX_APART ||
+		(every > 0 && tick > now + every + MAX_APART);
 }

@@ -100,5 +100,8 @@ extern int64_t le_next_expected(int64_t tick, int64_t claimed_at,
 								int64_t every);
 extern bool le_tick_is_late(int64_t now, int64_t tick, int64_t claimed_at,
 							int64_t every, int64_t wait);
+extern int64_t le_clock_ahead(int64_t ours, int64_t least, int64_t most);
+extern bool le_claim_is_ahead(int64_t now, int64_t tick, int64_t claimed_at,
+							  int64_t every);
 
 #endif							/* LE_TICK_H */

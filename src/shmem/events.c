@@ -107,6 +107,7 @@ le_event_name(LeEventKind what)
 		[LE_EVENT_JOB_MISSED] = "job missed",
 		[LE_EVENT_JOB_ABANDONED] = "job abandoned",
 		[LE_EVENT_JOB_LATE] = "job late",
+		[LE_EVENT_JOB_AHEAD] = "job ahead",
 	};
 
 	return names[what];

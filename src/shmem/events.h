@@ -50,10 +50,11 @@ typedef enum LeEventKind
 	LE_EVENT_JOB_FAILED,		/* a claim of this node ended as failed */
 	LE_EVENT_JOB_MISSED,		/* ticks that were never claimed */
 	LE_EVENT_JOB_ABANDONED,		/* a tick runs no more: its term is over */
-	LE_EVENT_JOB_LATE			/* the next tick was not claimed in time */
+	LE_EVENT_JOB_LATE,			/* the next tick was not claimed in time */
+	LE_EVENT_JOB_AHEAD			/* the last one lies ahead of our clock */
 } LeEventKind;
 
-#define LE_NEVENTKINDS	(LE_EVENT_JOB_LATE + 1)
+#define LE_NEVENTKINDS	(LE_EVENT_JOB_AHEAD + 1)
 
 #define LE_MAX_EVENT_DETAIL	255
 
@@ -93,7 +94,7 @@ typedef enum LeEventRing
 {
 	LE_RING_TERMS,				/* terms, the store, the worker */
 	LE_RING_RUNS,				/* runs of jobs */
-	LE_RING_JOBS				/* missed, abandoned and late ticks */
+	LE_RING_JOBS				/* what jobs have left undone */
 } LeEventRing;
 
 #define LE_NEVENTRINGS	(LE_RING_JOBS + 1)

@@ -18,6 +18,7 @@ typedef struct LeJobRow
 	bool		abandoned;		/* running, but its leader's term is over */
 	bool		told_abandoned; /* this instance has an event of that ... */
 	bool		told_late;		/* ... and of the next tick being late */
+	bool		told_ahead;		/* ... and of the claimant's clock */
 } LeJobRow;
 
 extern Size le_job_snapshot_size(void);

@@ -37,6 +37,7 @@ typedef enum LeCheck
 		LE_CHECK_SETTINGS,		/* did the settings take effect? */
 		LE_CHECK_SECRET,		/* could it be read? */
 		LE_CHECK_TLS,			/* does a connection by TLS work? */
+		LE_CHECK_CLOCK,			/* does the store's wall clock agree? */
 		LE_CHECK_FILES,			/* can tokens and state be kept on disk? */
 		LE_CHECK_CLAIM_FILE,	/* and claims, if they are kept there? */
 		LE_CHECK_PREFIX,		/* is the namespace ours to use? */
@@ -123,6 +124,9 @@ typedef struct LeReply
 	/* CLAIM */
 	bool		behind;			/* FALSE: an older tick comes first ... */
 	int64		tick;			/* ... this one; TRUE: the old record's */
+	bool		ahead;			/* FALSE: the record lies ahead of the clock,
+								 * by that tick, or by ... */
+	int64		claimed_at;		/* ... the time of its claim; 0: not known */
 	bool		under_way;		/* FALSE: that tick may still be under way */
 	bool		no_term;		/* FALSE: the term is over, and the tick is
 								 * not known to be claimed */

@@ -680,6 +680,24 @@ check_contact(Report *report, le_time last, bool holds)
 			holds ? "" : "; nothing is held or sought");
 }
 
+/* Wall clocks: as of the store's last answer. */
+static void
+check_store_clock(Report *report)
+{
+	LeReply		reply;
+
+	if (!report->may_ask ||
+		!ask_worker("", LE_CHECK_CLOCK, WORKER_PATIENCE, &reply))
+		return;
+	if (reply.kind == LE_REPLY_ERROR)
+		say(report, BAD, "clock", "%s No tick is claimed here.",
+			reply.detail);
+	else
+		say(report, OK, "clock",
+			"The store's answers show no wall clock that differs by more than \"leader_election.max_clock_offset\", %d s.",
+			le_max_clock_offset);
+}
+
 /* Asks the worker and reports the result. */
 static bool
 check_store(Report *report, LeCheck check, const char *election,
@@ -789,6 +807,7 @@ check_stores(Report *report, le_time last_contact)
 	if (!check_store(report, LE_CHECK_PREFIX, "",
 					 report->store->people.namespace_verb))
 		return;
+	check_store_clock(report);
 	if (report->sound && report->eligible &&
 		(!report->store->has_sessions ||
 		 check_store(report, LE_CHECK_SESSION, "",

@@ -338,6 +338,23 @@ note_way(LeMyClaim *claim, LeAsk *ask)
 	ask->otherwise = claim->otherwise;
 }
 
+/* Without a word nobody would see why the job rests. */
+static void
+tell_ahead(const LeAsk *ask, const LeReply *reply)
+{
+	char	   *tick = pstrdup(timestamptz_to_str(le_from_tick(reply->tick)));
+	char	   *now = pstrdup(timestamptz_to_str(GetCurrentTimestamp()));
+
+	ereport(WARNING,
+			(errmsg("the last claim of job \"%s\" of election \"%s\" lies ahead of this instance's clock",
+					le_from_utf8(ask->job), ask->election),
+			 errdetail("Tick %s was claimed at %s; the clock here shows %s. The job rests until that tick has passed.",
+					   tick,
+					   timestamptz_to_str(le_from_tick(reply->claimed_at)),
+					   now),
+			 errhint("One of the clocks is or was wrong. If this one is right, le_forget_job() lets the job run again.")));
+}
+
 /*
  * Claims the tick for this term; NULL on failure, with the reason, or the
  * error, in the reply.  A claim with unknown outcome keeps its id in the same
@@ -380,6 +397,8 @@ le_try_claim(LeAsk *ask, const LeTerm *term, bool run, LeReply *reply)
 	if (reply->kind != LE_REPLY_TRUE)
 	{
 		le_forget_claim(claim);
+		if (reply->ahead)
+			tell_ahead(ask, reply);
 		return NULL;
 	}
 	claim->ours = true;

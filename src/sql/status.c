@@ -501,6 +501,9 @@ put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 												  claim->claimed_at,
 												  claim->every, claim->wait)),
 			   !planned);
+	put_column(&row, BoolGetDatum(le_claim_is_ahead(then, claim->tick,
+													claim->claimed_at,
+													claim->every)), false);
 	put_column(&row, Int32GetDatum(claim->failures), claim->failures < 0);
 	put_column(&row, TimestampTzGetDatum(le_from_tick(claim->tick)), false);
 	put_column(&row, Int32GetDatum(claim->try), false);

@@ -72,6 +72,8 @@ typedef struct LeResponse
 		const char *content_type;	/* "" if none */
 		const char *headers;	/* as they came, a line each; NULL: none.  See
 								 * le_header() */
+		int64		date;		/* the server's wall clock when it answered,
+								 * in s since 1970; 0: not told */
 	}			http;
 } LeResponse;
 

@@ -406,6 +406,7 @@ subtest 'jobs' => sub {
 			abandoned => always(0),
 			late => always(0),
 			missed => always(0),
+			ahead => always(0),
 			running_seconds => always(0),
 			every_seconds => always(3600),
 			%with);
@@ -447,6 +448,7 @@ subtest 'jobs' => sub {
 		{ $with->(running_seconds => '0x9 6000+60x80', every_seconds => always(86400)) });
 	fires('runs for less than an hour, of two hours', 60,
 		{ $with->(running_seconds => '0x9 300+60x80', every_seconds => always(7200)) });
+	fires('ahead', 61, { $with->(ahead => since(60, 0, 1)) }, [ JobAhead => @job ]);
 	fires('missed', 61, { $with->(missed => since(60, 0, 1)) }, [ JobMissed => @job ]);
 	fires('missed, long ago', 85, { $with->(missed => '0x9 1x59 0x30') });
 };

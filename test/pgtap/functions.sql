@@ -109,7 +109,7 @@ SELECT bag_eq(
 	('le_jobs', 'max_staleness interval DEFAULT ''00:00:00''::interval, '
 		'OUT election text, OUT job text, OUT state text, '
 		'OUT observed_at timestamp with time zone, '
-		'OUT late boolean, OUT failures integer, '
+		'OUT late boolean, OUT ahead boolean, OUT failures integer, '
 		'OUT tick timestamp with time zone, OUT try integer, '
 		'OUT node text, OUT duration interval, OUT error text, '
 		'OUT started_at timestamp with time zone, '

@@ -59,6 +59,7 @@ int			le_request_timeout = 5000;
 int			le_shutdown_timeout = 2000;
 int			le_max_jobs = 1000;
 int			le_max_tick_ahead = 86400;
+int			le_max_clock_offset = 60;
 int			le_job_check_interval = 0;	/* nothing depends on it */
 int			le_drain_timeout = 5000;
 int			le_max_hold_off = 86400;

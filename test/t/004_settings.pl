@@ -250,6 +250,7 @@ subtest 'reload under a leader' => sub {
 		drain_timeout => '4s',
 		max_jobs => '500',
 		max_tick_ahead => '1h',
+		max_clock_offset => '2min',
 		consul_token_file => "$dir/no_token",
 		consul_url => $recorder->url,
 		consul_takeover => 'off',

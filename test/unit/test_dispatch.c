@@ -64,6 +64,8 @@ typedef struct Sent
 static Sent sent[MAX_SENT];
 static int	nsent;
 static le_time now;
+static TimestampTz wall;		/* as le_unix_us() has it */
+static int64 date;				/* of answers; 0: they have none */
 
 void
 le_http_start(LeWorker *worker, const int connections[LE_NLANES])
@@ -118,6 +120,7 @@ answer_to(int number, le_duration after, int status)
 		response.net = LE_NET_UNTAKEN;
 		response.net_error = "too large";
 	}
+	response.http.date = date;
 	if (status == LONG)
 	{
 		response.body = body;
@@ -335,12 +338,25 @@ LeTable    *le_table = &table;
 int			MyProcPid = 1;
 MemoryContext TopMemoryContext;
 MemoryContext CurrentMemoryContext;
+int			le_max_clock_offset = 60;
 const LeClaimLog le_claim_log = {NULL};
 
 le_time
 le_now(void)
 {
 	return now;
+}
+
+TimestampTz
+GetCurrentTimestamp(void)
+{
+	return wall;
+}
+
+int64
+le_unix_us(TimestampTz when)
+{
+	return when;
 }
 
 uint32
@@ -1212,6 +1228,51 @@ trouble_is_what_is_wrong_now(void **state)
 	assert_int_equal(ups, 1);
 }
 
+/*
+ * An answer tells the second, which began at least so long ago.  Setting our
+ * clock changes what is found, but the time that passes does not.
+ */
+static void
+the_store_s_clock_is_compared(void **state)
+{
+	const int64 second = INT64CONST(1000000);
+	const int64 at = 1795973000;
+	char		text[512];
+
+	date = at;
+	ask(LE_OP_READ);
+	answer(2 * LE_SEC, OK);
+	date = 0;
+	ask(LE_OP_READ);
+	answer(0, OK);				/* tells nothing */
+	now += 3600 * LE_SEC;
+
+	/* by then the answer's second was at + 1 h, and 3 s more at most */
+	wall = (at + 3600 + 3 + 61) * second - 1;
+	assert_false(le_store_clock_differs(w, text, sizeof(text)));
+	wall++;
+	assert_true(le_store_clock_differs(w, text, sizeof(text)));
+	assert_non_null(strstr(text, "is 61 s ahead of that of the store"));
+	wall = (at + 3600 - 61) * second + 1;
+	assert_false(le_store_clock_differs(w, text, sizeof(text)));
+	wall--;
+	assert_true(le_store_clock_differs(w, text, sizeof(text)));
+	assert_non_null(strstr(text, "is 61 s behind that of the store"));
+}
+
+/* A parked query may be answered long after its send. */
+static void
+a_parked_query_tells_no_time(void **state)
+{
+	char		text[512];
+
+	date = 1795973000;
+	ask(LE_OP_WATCH);
+	answer(0, OK);
+	date = wall = 0;
+	assert_false(le_store_clock_differs(w, text, sizeof(text)));
+}
+
 /* A part in each turn, though no other event makes one; the answer is one. */
 static void
 a_long_answer_is_decoded_in_parts(void **state)
@@ -1765,6 +1826,8 @@ main(void)
 		cmocka_unit_test_setup(a_refusal_ends_with_its_like, begin),
 		cmocka_unit_test_setup(a_stranger_s_refusals_end_together, begin),
 		cmocka_unit_test_setup(trouble_is_what_is_wrong_now, begin),
+		cmocka_unit_test_setup(the_store_s_clock_is_compared, begin),
+		cmocka_unit_test_setup(a_parked_query_tells_no_time, begin),
 		cmocka_unit_test_setup(a_long_answer_is_decoded_in_parts, begin),
 		cmocka_unit_test_setup(a_list_of_nodes_speaks_for_itself, begin),
 		cmocka_unit_test_setup(an_answer_too_large_is_no_outage, begin),

@@ -595,6 +595,35 @@ test_late(void **state)
 #define HOUR	INT64_C(3600000)
 #define MINUTE	INT64_C(60000)
 
+/* Between the bounds nothing is known to be apart. */
+static void
+test_clock_ahead(void **state)
+{
+	assert_int_equal(le_clock_ahead(9, 10, 20), -1);
+	assert_int_equal(le_clock_ahead(10, 10, 20), 0);
+	assert_int_equal(le_clock_ahead(20, 10, 20), 0);
+	assert_int_equal(le_clock_ahead(21, 10, 20), 1);
+}
+
+/* A record lies ahead of the clock: by its tick, or the time of its claim. */
+static void
+test_ahead(void **state)
+{
+	int64_t		now = INT64_C(1000000000);
+
+	/* claimed a little later than now, by a clock that may differ */
+	assert_false(le_claim_is_ahead(now, now, now + 60000, 1000));
+	assert_true(le_claim_is_ahead(now, now, now + 60001, 1000));
+	assert_true(le_claim_is_ahead(now, 0, now + 60001, 0));
+	/* the next tick, but not the one after it */
+	assert_false(le_claim_is_ahead(now, now + 61000, now, 1000));
+	assert_true(le_claim_is_ahead(now, now + 61001, now, 1000));
+	/* without an interval a tick may lie anywhere */
+	assert_false(le_claim_is_ahead(now, now + 86400000, now, 0));
+	assert_false(le_claim_is_ahead(now, now + 86400000, 0, 0));
+	assert_true(le_claim_is_ahead(now, now + 86400000, 0, 1000));
+}
+
 /* A job of 03:00 claims the tick of midnight, each day three hours late. */
 static void
 test_late_by_phase(void **state)
@@ -670,6 +699,8 @@ main(void)
 		store_test(test_missed_in_order),
 		store_test(test_tick),
 		store_test(test_late),
+		store_test(test_ahead),
+		store_test(test_clock_ahead),
 		store_test(test_late_by_phase),
 		store_test(test_keys),
 		store_test(test_record),

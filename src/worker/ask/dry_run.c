@@ -141,6 +141,17 @@ check_files(LeWorker *w, LePending *p)
 }
 
 static void
+check_clock(LeWorker *w, LePending *p)
+{
+	char		text[512];
+
+	if (le_store_clock_differs(w, text, sizeof(text)))
+		le_reply_error(p, LE_ERRCODE_REFUSED, "", text, "");
+	else
+		le_reply(p, LE_REPLY_TRUE);
+}
+
+static void
 check_claim_file(LeWorker *w, LePending *p)
 {
 	const char *trouble = le_configured_store()->between_instances ? NULL :
@@ -163,6 +174,8 @@ le_ask_check(LeWorker *w, LePending *p)
 		check_secret(w, p);
 	else if (p->ask.check == LE_CHECK_TLS)
 		check_tls(w, p);
+	else if (p->ask.check == LE_CHECK_CLOCK)
+		check_clock(w, p);
 	else if (p->ask.check == LE_CHECK_FILES)
 		check_files(w, p);
 	else if (p->ask.check == LE_CHECK_CLAIM_FILE)

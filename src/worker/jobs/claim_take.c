@@ -24,6 +24,7 @@
 #include "worker/lead/term.h"
 #include "worker/view/eligible.h"
 #include "worker/view/wishes.h"
+#include "worker/wire/health.h"
 
 /* ---- replies ---- */
 
@@ -100,6 +101,23 @@ reply_older(LeClaimAsk *c, int64 tick, LeClaimVerdict verdict)
 	(void) le_pending_answer(&c->p, &r);
 }
 
+/* The tick is taken.  A caller is told of a record ahead of our clock. */
+static void
+reply_taken(LeClaimAsk *c, const LeClaim *found)
+{
+	LeReply		r = {.kind = LE_REPLY_FALSE};
+
+	if (found != NULL &&
+		le_claim_is_ahead(le_tick_now(), found->tick, found->claimed_at,
+						  found->every))
+	{
+		r.ahead = true;
+		r.tick = found->tick;
+		r.claimed_at = found->claimed_at;
+	}
+	(void) le_pending_answer(&c->p, &r);
+}
+
 /* The term ended before anything was written. */
 static void
 reply_no_term(LeClaimAsk *c)
@@ -167,6 +185,22 @@ reply_too_many(LeWorker *w, LeClaimAsk *c)
 			 "In this term %d of them got their first record, as many as \"leader_election.max_jobs\" allows.",
 			 new_jobs(w, c)->n);
 	le_reply_error(&c->p, LE_ERRCODE_REFUSED, message, detail, "");
+}
+
+/*
+ * A tick is a wall-clock time, and a record only goes forward: a claim by a
+ * clock that is ahead would silence the job everywhere until its tick is past.
+ */
+static void
+reply_clock(LeClaimAsk *c, const char *detail)
+{
+	char		message[256];
+
+	snprintf(message, sizeof(message),
+			 "could not claim a tick of election \"%s\": clocks differ",
+			 c->p.ask.election);
+	le_reply_error(&c->p, LE_ERRCODE_REFUSED, message, detail,
+				   "Set the clock that is wrong. Leadership does not depend on it.");
 }
 
 /* ---- the write ---- */
@@ -331,6 +365,7 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 	LeClaimWish wish = {0};
 	LeClaimVerdict verdict;
 	bool		replaces = false;
+	char		clock[512];
 	int64		older;
 	int			try;
 
@@ -381,7 +416,7 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 				reply_lost(c);
 			break;
 		case LE_CLAIM_TAKEN:
-			le_reply(&c->p, LE_REPLY_FALSE);
+			reply_taken(c, found);
 			break;
 		case LE_CLAIM_BEHIND:
 		case LE_CLAIM_UNDER_WAY:
@@ -395,6 +430,9 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 			if (its_term_stands(c) && found == NULL &&
 				new_jobs(w, c)->n >= le_max_jobs)
 				reply_too_many(w, c);
+			else if (its_term_stands(c) &&
+					 le_store_clock_differs(w, clock, sizeof(clock)))
+				reply_clock(c, clock);
 			else if (its_term_stands(c))
 			{
 				c->gap = le_gap_before(&view, &wish);

@@ -298,6 +298,17 @@ tell_of_job(LeEventKind what, const LeClaimRow *row)
 				what == LE_EVENT_JOB_LATE ? ": not claimed yet" : "");
 }
 
+static void
+tell_of_clock(const LeClaimRow *row)
+{
+	char	   *tick = pstrdup(timestamptz_to_str(le_from_tick(row->tick)));
+
+	le_event_of(row->node, LE_EVENT_JOB_AHEAD, row->election, row->token,
+				"job %s, tick %s: claimed at %s by its clock", row->job, tick,
+				timestamptz_to_str(le_from_tick(row->claimed_at)));
+	pfree(tick);
+}
+
 /* Report the changes of the job since the last scan (NULL: it is new). */
 static void
 tell_news(LeJobRow *now, const LeJobRow *before)
@@ -305,6 +316,8 @@ tell_news(LeJobRow *now, const LeJobRow *before)
 	const LeClaimRow *row = &now->claim;
 	bool		late = le_tick_is_late(le_tick_now(), row->tick,
 									   row->claimed_at, row->every, row->wait);
+	bool		ahead = le_claim_is_ahead(le_tick_now(), row->tick,
+										  row->claimed_at, row->every);
 
 	if (before != NULL && strcmp(before->claim.id, row->id) != 0)
 		before = NULL;
@@ -320,7 +333,10 @@ tell_news(LeJobRow *now, const LeJobRow *before)
 		tell_of_job(LE_EVENT_JOB_LATE, row);
 	now->told_abandoned = now->abandoned ||
 		(before != NULL && before->told_abandoned);
+	if (ahead && (before == NULL || !before->told_ahead))
+		tell_of_clock(row);
 	now->told_late = late || (before != NULL && before->told_late);
+	now->told_ahead = ahead || (before != NULL && before->told_ahead);
 }
 
 static void

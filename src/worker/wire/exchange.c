@@ -19,6 +19,7 @@
 #include "shmem/leases.h"
 #include "worker/wire/exchange.h"
 #include "worker/wire/gossip.h"
+#include "worker/wire/health.h"
 #include "worker/wire/secret.h"
 
 /* Time for a server to accept a connection, if there are others. */
@@ -105,6 +106,7 @@ response_came(LeWorker *w, void *arg, const LeResponse *response)
 	LeFlight   *flight = arg;
 	LeAnswer	answer = {0};
 
+	le_health_note_clock(w, flight, response);
 	decode_part(w, flight, response, &answer);
 	if (answer.wire.rest != 0)
 		read_later(w, flight, response, &answer);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * health.c
- *		The health of the store: missing answers and refusals.
+ *		The health of the store: missing answers and refusals, and its clock.
  *
  * The log says when the store goes and when it comes back, once each.
  *
@@ -13,6 +13,7 @@
 
 #include "utils/memutils.h"
 
+#include "core/tick.h"
 #include "settings.h"
 #include "shmem/clock.h"
 #include "shmem/events.h"
@@ -39,6 +40,14 @@ struct LeHealth
 	}			failing[LE_NOPS];
 	char		trouble[LE_MAX_ERROR_LEN + 1];	/* the last one's reason */
 	LeCause		cause;
+
+	/*
+	 * The store's wall clock less CLOCK_BOOTTIME, in µs, as its last answer
+	 * shows: so it stays right while ours is set.
+	 */
+	bool		knows_clock;
+	int64		clock_least;
+	int64		clock_most;
 };
 
 /* Forget the failures that the worker before knew of. */
@@ -232,4 +241,47 @@ le_health_note(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 			note_failure(w, flight, answer);
 			break;
 	}
+}
+
+/* ---- its wall clock ---- */
+
+/*
+ * An answer tells the second in which it was made, between the send of the
+ * request and its receipt.  A parked query says too little, and a server that
+ * gives out tokens is another one.
+ */
+void
+le_health_note_clock(LeWorker *w, const LeFlight *flight,
+					 const LeResponse *response)
+{
+	LeHealth   *health = w->health;
+	int64		date = response->http.date * USECS_PER_SEC;
+
+	if (date == 0 || le_flight_may_park(flight) ||
+		flight->op.kind == LE_OP_AUTHENTICATE)
+		return;
+	health->knows_clock = true;
+	health->clock_least = date - le_now() / 1000;
+	health->clock_most = date + USECS_PER_SEC - flight->transmitted / 1000;
+}
+
+/*
+ * Does the store's wall clock differ from ours by more than is allowed?  Then
+ * the text says so.  No lease depends on it, but the time of a tick does.
+ */
+bool
+le_store_clock_differs(LeWorker *w, char *text, size_t size)
+{
+	const LeHealth *health = w->health;
+	int64		ours = le_unix_us(GetCurrentTimestamp()) - le_now() / 1000;
+	int64		s = le_clock_ahead(ours, health->clock_least,
+								   health->clock_most) / USECS_PER_SEC;
+
+	if (!health->knows_clock || Abs(s) <= le_max_clock_offset)
+		return false;
+	snprintf(text, size,
+			 "The wall clock of this instance is " INT64_FORMAT " s %s that of the store at %s; \"leader_election.max_clock_offset\" is %d s.",
+			 Abs(s), s > 0 ? "ahead of" : "behind", le_store_address(w),
+			 le_max_clock_offset);
+	return true;
 }

@@ -17,6 +17,9 @@ typedef struct LeHealth LeHealth;
 extern LeHealth *le_health_new(void);
 extern void le_health_note(LeWorker *w, const LeFlight *flight,
 						   const LeAnswer *answer);
+extern void le_health_note_clock(LeWorker *w, const LeFlight *flight,
+								 const LeResponse *response);
+extern bool le_store_clock_differs(LeWorker *w, char *text, size_t size);
 extern const char *le_store_address(LeWorker *w);
 extern const char *le_store_trouble(LeWorker *w);
 extern LeCause le_store_trouble_cause(LeWorker *w);

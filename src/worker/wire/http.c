@@ -705,6 +705,7 @@ hand_out(LeWorker *w, Call *call)
 {
 	LeResponse response = {0};
 	long		status = 0;
+	char		date[64];
 
 	response.http.content_type = "";
 	if (call->ended && call->result == CURLE_WRITE_ERROR)
@@ -722,6 +723,8 @@ hand_out(LeWorker *w, Call *call)
 		if (le_header(&response, "Content-Type", call->content_type,
 					  sizeof(call->content_type)))
 			response.http.content_type = call->content_type;
+		if (le_header(&response, "Date", date, sizeof(date)))
+			response.http.date = Max(curl_getdate(date, NULL), 0);
 	}
 	else
 	{

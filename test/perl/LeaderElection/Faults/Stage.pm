@@ -29,15 +29,13 @@ use LeaderElection::Faults::Witness;
 use LeaderElection::Node;
 use LeaderElection::Toxiproxy;
 use LeaderElection::Util;
+use LeaderElection::WallClock;
 use PostgreSQL::Test::Utils ();
 use Time::HiRes ();
 
 # Elections that all instances campaign for all the time.  "edited" is the one
 # whose key is meddled with.
 use constant JOBS => map { "job/$_" } 1 .. 4;
-
-my %litter;
-my $owner = $$;
 
 =pod
 
@@ -81,7 +79,7 @@ sub set_up
 	$self->{toxiproxy} = LeaderElection::Toxiproxy->new->start;
 	foreach my $number (1 .. 3)
 	{
-		my $faked = $number == 3 && $self->_fake_clock;
+		my $faked = $number == 3 && $self->_clock;
 		my $target = $self->add("n$number", faked => $faked);
 
 		$self->{faked} = $target if $faked;
@@ -227,6 +225,8 @@ sub add
 			request_timeout => $timing->{request_timeout},
 			max_elections => 48,
 			campaign => join(', ', JOBS, 'edited'),
+			# the wall clock that jumps goes on claiming
+			max_clock_offset => '1d',
 			%settings
 		},
 		%params);
@@ -270,16 +270,21 @@ sub start_node
 	my ($self, $node, %params) = @_;
 	my $environment = $self->{environment}{ $node->name } // {};
 
-	my %before = map { $_ => 1 } _faketime_files();
-
 	local @ENV{ keys %$environment } = values %$environment;
-	my $started = $node->start(%params);
 
-	if (%$environment)
-	{
-		$litter{$_} = 1 foreach grep { !$before{$_} } _faketime_files();
-	}
+	my $started =
+	  LeaderElection::WallClock::tidily(sub { $node->start(%params) });
+
+	LeaderElection::WallClock::reach_worker($node)
+	  if $started && $environment->{FAKETIME_TIMESTAMP_FILE};
 	return $started;
+}
+
+sub _clock
+{
+	my ($self) = @_;
+
+	return $self->{clock} = LeaderElection::WallClock->new('stage');
 }
 
 # The surroundings of an instance: a disk that can be filled, and perhaps a wall
@@ -288,7 +293,7 @@ sub _environment
 {
 	my ($self, $name, $faked) = @_;
 	my $library = "$ENV{LE_BIN}/full-disk.so";
-	my %environment = %{ $faked || {} };
+	my %environment = $faked ? %{ $faked->environment } : ();
 
 	croak "no $library" unless -e $library;
 	$environment{LD_PRELOAD} = join(':',
@@ -296,65 +301,6 @@ sub _environment
 	$environment{FULL_DISK} =
 	  "$PostgreSQL::Test::Utils::tmp_check/full_disk_$name";
 	return \%environment;
-}
-
-# libfaketime does not remove what it made when its process is killed.
-sub _faketime_files
-{
-	return glob '/dev/shm/*faketime_s*';
-}
-
-END
-{
-	my $rc = $?;
-
-	unlink keys %litter if $$ == $owner;
-	$? = $rc;
-}
-
-# libfaketime for one instance.  It must leave CLOCK_BOOTTIME alone: were that
-# shifted, too, a jump of it would look like a machine that slept for an hour.
-sub _fake_clock
-{
-	my ($self) = @_;
-	my ($library) = glob '/usr/lib/*/faketime/libfaketime.so.1';
-
-	return unless $library;
-	$self->{clock_file} = "$PostgreSQL::Test::Utils::tmp_check/faketime";
-
-	my %environment = (
-		LD_PRELOAD => $library,
-		FAKETIME_TIMESTAMP_FILE => $self->{clock_file},
-		FAKETIME_CACHE_DURATION => 1,
-		FAKETIME_DONT_FAKE_MONOTONIC => 1);
-
-	$self->_set_clock(3600);
-
-	my ($boot, $wall) = do {
-		local @ENV{ keys %environment } = values %environment;
-
-		split / /,
-		  `$^X -MTime::HiRes -e 'printf "%.3f %d", Time::HiRes::clock_gettime(7), time'`;
-	};
-
-	croak 'faketime: the wall clock does not move'
-	  if abs($wall - time() - 3600) > 60;
-	croak 'faketime: CLOCK_BOOTTIME moves'
-	  if abs($boot - boottime_ns() / 1e9) > 60;
-	$self->_set_clock(0);
-	return \%environment;
-}
-
-sub _set_clock
-{
-	my ($self, $offset) = @_;
-
-	open(my $fh, '>', "$self->{clock_file}.new") or croak "faketime: $!";
-	printf $fh "%+d\n", $offset;
-	close $fh;
-	rename("$self->{clock_file}.new", $self->{clock_file})
-	  or croak "faketime: $!";
-	return;
 }
 
 =pod
@@ -372,7 +318,7 @@ sub jump
 	my $node = $self->{faked}{node};
 	my $lease = $self->{store}->timing->{trust} / 1e9;
 
-	$self->_set_clock($offset);
+	$self->{clock}->set($offset);
 	poll_until(
 		sub {
 			my ($wall, $left) = split /\|/,
