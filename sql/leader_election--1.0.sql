@@ -1050,7 +1050,7 @@ BEGIN
 	IF NOT seeks THEN
 		RAISE WARNING 'this instance does not seek election "%"', election
 			USING DETAIL = 'Until it does, and leads, the job does nothing here.',
-			HINT = format('Is the name spelled right, and in "leader_election.campaign"? Whether anybody leads it says SELECT %s.le_current_leader(%L).', ours, election);
+			HINT = format('Is the name spelled right, and in "leader_election.campaign"? To see the leader, run SELECT %s.le_current_leader(%L) as a role that may call it.', ours, election);
 	END IF;
 	jobid := cron.schedule(job, schedule, command);
 	IF NOT EXISTS (SELECT FROM cron.job j
@@ -1168,7 +1168,7 @@ BEGIN
 
 	-- Working jobs would stop doing anything, and report success.
 	EXECUTE format('SELECT %s.le_seeks($1)', ours) INTO seeks USING election;
-	hint := format('Is the name spelled right, and in "leader_election.campaign"? Whether anybody leads it says SELECT %s.le_current_leader(%L).', ours, election);
+	hint := format('Is the name spelled right, and in "leader_election.campaign"? To see the leader, run SELECT %s.le_current_leader(%L) as a role that may call it.', ours, election);
 	IF NOT seeks AND dry_run THEN
 		RAISE WARNING 'this instance does not seek election "%"', election
 			USING DETAIL = 'Its jobs would do nothing here.',

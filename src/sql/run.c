@@ -924,7 +924,7 @@ warn_if_idle(const Run *run, FunctionCallInfo fcinfo)
 	ereport(WARNING,
 			(errmsg("this instance does not seek election \"%s\"", election),
 			 errdetail("Until it does, and leads, the command is not run here."),
-			 errhint("Is the name spelled right, and in \"leader_election.campaign\"? A role that may call it sees whether another instance leads: SELECT %s.le_current_leader(%s)",
+			 errhint("Is the name spelled right, and in \"leader_election.campaign\"? To see the leader, run SELECT %s.le_current_leader(%s) as a role that may call it.",
 					 le_schema_of(fcinfo), quote_literal_cstr(election))));
 }
 
