@@ -11,6 +11,7 @@ use warnings;
 use LeaderElection::Certificates;
 use LeaderElection::Consul;
 use LeaderElection::Node;
+use LeaderElection::Recorder;
 use LeaderElection::Util;
 use POSIX ();
 use PostgreSQL::Test::Utils;
@@ -124,6 +125,85 @@ foreach my $name ('in place', 'by rename', 'by symlink')
 }
 $node->stop;
 $acl->stop;
+
+#
+# The secrets for the other stores.  Which one is sent shows which was read, so
+# something that refuses them all does for the store.
+#
+my $refuser = LeaderElection::Recorder->new('refuser', $acl->host_port)->start;
+my %other = (
+	cassandra => {
+		settings => {
+			gateway_url => $refuser->url,
+			gateway_token_file => $file{token}
+		},
+		status => 401,
+		headers => { 'Content-Type' => 'application/problem+json' },
+		body => '{"type":"urn:leader-election:problem:unauthorized","outcome":"rejected","detail":"no"}',
+		secret => sub { return "token-number-$_[0]" },
+		sent => sub { return $_[0]{headers}{Authorization} =~ s/^Bearer //r }
+	},
+	azure => {
+		settings => {
+			azure_container_url => $refuser->url . '/account/container',
+			azure_sas_file => $file{token}
+		},
+		status => 403,
+		headers => {
+			'x-ms-request-id' => 'r',
+			'x-ms-version' => '2023-11-03',
+			'x-ms-error-code' => 'AuthenticationFailed'
+		},
+		body => '',
+		secret => sub { return "sp=rwl&sv=2023-11-03&se=2999-01-01&sig=$_[0]" },
+		sent => sub { return $_[0]{path} =~ s/^.*(?=sp=rwl)//r }
+	});
+
+foreach my $store (sort keys %other)
+{
+	my $other = $other{$store};
+	my $secret = 0;
+
+	$refuser->clear_rules;
+	$refuser->rule(
+		match => qr/^/,
+		action => 'answer',
+		map { $_ => $other->{$_} } 'status', 'headers', 'body');
+	unlink $file{token};
+	write_file($file{token}, $other->{secret}($secret) . "\n");
+
+	my $asker = LeaderElection::Node->create(
+		$store,
+		settings => { backend => $store, %{ $other->{settings} } });
+	my $ask = sub {
+		my $mark = $refuser->mark;
+		my $error = $asker->sql_error("SELECT le_current_leader('e')");
+
+		like($error, qr/ERROR:  LE005: /, "$_[0]: refused");
+		return map { $other->{sent}($_) } $refuser->requests(undef, $mark);
+	};
+
+	foreach my $reload (0, 1)
+	{
+		foreach my $name ('in place', 'by rename', 'by symlink')
+		{
+			my $what = "$store, $name, " . ($reload ? 'with a reload' : 'without a reload');
+			my $old = $other->{secret}($secret);
+			my $new = $other->{secret}(++$secret);
+			my $offset = $asker->log_offset;
+
+			$way{$name}->($file{token}, "$new\n");
+			if ($reload)
+			{
+				$asker->reload;
+				$asker->wait_for_log_like(qr/read a new token from file/, $offset);
+			}
+			is_deeply([ $ask->($what) ], $reload ? [$new] : [ $old, $new ],
+				"$what: the new one is sent" . ($reload ? '' : ' once the old one is refused'));
+		}
+	}
+	$asker->stop;
+}
 
 #
 # Certificates and keys
