@@ -171,6 +171,11 @@ node_key_value(const LeNodeKey *key)
 		appendStringInfoString(&buf, ",\"unfit\":");
 		le_json_append_string(&buf, key->unfit);
 	}
+	if (key->system != 0)		/* not every reader's numbers are that long */
+		appendStringInfo(&buf, ",\"system\":\"" UINT64_FORMAT "\"",
+						 key->system);
+	if (key->since != 0)
+		appendStringInfo(&buf, ",\"since\":" UINT64_FORMAT, key->since);
 	appendStringInfoChar(&buf, '}');
 	return buf.data;
 }
@@ -189,6 +194,8 @@ node_value(const LeConsulValue *value)
 	key.seq = op->proof.seq;
 	key.revoked = value->ended;
 	key.unfit = op->proof.unfit;
+	key.system = op->proof.system;
+	key.since = op->proof.since;
 	return node_key_value(&key);
 }
 
@@ -514,6 +521,8 @@ typedef struct NodeValue
 	uint64		seq;
 	bool		revoked;
 	char	   *unfit;
+	uint64		system;
+	uint64		since;
 } NodeValue;
 
 /*
@@ -529,6 +538,25 @@ take_unfit(const LeJsonNode *node, char **unfit)
 	if (*unfit != NULL && ((*unfit)[0] == '\0' ||
 						   (*unfit)[strspn(*unfit, letters)] != '\0'))
 		*unfit = NULL;
+}
+
+/*
+ * The system identifier, as text.  Anything else is none, and no reason to
+ * lose the other fields.
+ */
+static void
+take_system(const LeJsonNode *node, uint64 *system)
+{
+	char	   *text = le_json_string(node, 20);
+
+	*system = 0;
+	if (text == NULL || text[0] == '\0' ||
+		text[strspn(text, "0123456789")] != '\0')
+		return;
+	errno = 0;
+	*system = strtoull(text, NULL, 10);
+	if (errno != 0)
+		*system = 0;
 }
 
 static bool
@@ -553,6 +581,10 @@ node_visit(void *arg, const LeJsonNode *node)
 		return take_bool(node, &v->revoked);
 	if (le_json_at(node, 0, "unfit"))
 		take_unfit(node, &v->unfit);
+	if (le_json_at(node, 0, "system"))
+		take_system(node, &v->system);
+	if (le_json_at(node, 0, "since") && !le_json_uint64(node, &v->since))
+		v->since = 0;
 	return header_field(&v->header, node);
 }
 
@@ -579,6 +611,8 @@ le_consul_entry_to_node(const LeConsulEntry *entry, const char *session,
 	node->seq = v.seq;
 	node->revoked = v.revoked;
 	node->unfit = v.unfit;
+	node->system = v.system;
+	node->since = v.since != 0 ? v.since : entry->index;
 	return true;
 }
 

@@ -200,6 +200,9 @@ typedef struct LeNodeKey
 								 * NULL: it can.  A later version may use
 								 * other words */
 	bool		tells;			/* it publishes news of all its writes */
+	uint64		system;			/* see LeInstance; 0: not told */
+	uint64		since;			/* index of the first session that its
+								 * incarnation had, and of its node key */
 } LeNodeKey;
 
 /* One write of an election's key, as its writer's news list it. */
@@ -281,6 +284,8 @@ typedef struct LeOp
 	{
 		uint64		seq;
 		const char *unfit;		/* see LeNodeKey; not for REVOKE_NODE */
+		uint64		system;		/* the same */
+		uint64		since;		/* the same; 0: this is the first session */
 		const char *const *held;	/* PROVE_NODE: elections to check */
 		int			nheld;		/* at most LE_MAX_CHECKED_KEYS */
 	}			proof;

@@ -410,6 +410,21 @@ test_lease_rounding(void **state)
 						   "\"lease_ms\":15500,"));
 }
 
+/* The system identifier, which needs all 64 bits, is text. */
+static void
+test_system_is_told(void **state)
+{
+	LeOp		op = test_op(LE_OP_PROVE_NODE);
+
+	assert_null(strstr(readable(encode(&test_namespace, &op).http.body.data),
+					   "\"system\""));
+	op.proof.system = PG_UINT64_MAX;
+	op.proof.since = 7;
+	assert_non_null(strstr(readable(encode(&test_namespace,
+										   &op).http.body.data),
+						   ",\"system\":\"18446744073709551615\",\"since\":7}"));
+}
+
 static void
 test_proof_size(void **state)
 {
@@ -1616,8 +1631,33 @@ test_nodes(void **state)
 		NODE_VALUE(FOREIGN, "15000", ",\"unfit\":{\"a\":[\"b\"]}"),
 		NODE_VALUE(FOREIGN, "15000", ",\"of later\":{\"proto\":2}"),
 	};
+	static const struct
+	{
+		const char *fields;
+		uint64		system;
+		uint64		since;
+	}			systems[] = {
+		{"", 0, 9},				/* of an earlier version */
+		{",\"system\":\"7300000000000000001\"", 7300000000000000001, 9},
+		{",\"system\":\"18446744073709551615\",\"since\":7", PG_UINT64_MAX, 7},
+		{",\"system\":\"18446744073709551616\"", 0, 9},
+		{",\"system\":7300000000000000001", 0, 9},
+		{",\"system\":\"\",\"since\":\"7\"", 0, 9},
+		{",\"system\":\"+1\",\"since\":-7", 0, 9},
+		{",\"system\":{\"a\":1},\"since\":null", 0, 9},
+	};
 	LeAnswer	a;
 
+	for (int i = 0; i < lengthof(systems); i++)
+	{
+		a = list(LE_OP_LIST_NODES,
+				 node_entry(FOREIGN, FOREIGN,
+							psprintf(NODE_VALUE(FOREIGN, "15500", "%s"),
+									 systems[i].fields)));
+		assert_int_equal(a.nnodes, 1);
+		assert_true(a.nodes[0].system == systems[i].system);
+		assert_true(a.nodes[0].since == systems[i].since);
+	}
 	a = list(LE_OP_LIST_NODES, node_entry(FOREIGN, FOREIGN,
 										  NODE_VALUE(FOREIGN, "15500", "")));
 	assert_int_equal(a.nnodes, 1);
@@ -2426,6 +2466,7 @@ main(int argc, char **argv)
 		store_test(test_paths),
 		store_test(test_odd_names),
 		store_test(test_lease_rounding),
+		store_test(test_system_is_told),
 		store_test(test_proof_size),
 		store_test(test_values),
 		store_test(test_errors),

@@ -1,0 +1,45 @@
+/*-------------------------------------------------------------------------
+ *
+ * clone.h
+ *		Is this instance a clone of another that lives?
+ *
+ * A data directory that was copied from a running instance's, with its
+ * configuration, makes a second instance that seeks the same elections, with
+ * the same system identifier.  Each primary tells its identifier; of two that
+ * live, the one that joined later is the clone.  A standby tells none, so it
+ * and its primary are never clones of each other.
+ *
+ * src/core/clone.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_CLONE_H
+#define LE_CLONE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An instance, as its node key and its signs of life show it. */
+typedef struct LeInstance
+{
+	uint64_t	system;			/* the system identifier; 0: not told, as by a
+								 * standby or by an older version */
+	uint64_t	since;			/* index at which its incarnation joined */
+	bool		silent;			/* its session is over, or its lease is */
+	bool		moved;			/* it has given a sign of life that was seen
+								 * here: it is more than what a crash left */
+	bool		contends;		/* it may lead */
+} LeInstance;
+
+typedef enum LeKinship
+{
+	LE_KIN_NONE,				/* another system, or it is gone */
+	LE_KIN_UNCLEAR,				/* the original, if it lives */
+	LE_KIN_ORIGINAL,			/* it is; this one is its clone */
+	LE_KIN_OTHER				/* both live; this one need not step back */
+} LeKinship;
+
+extern LeKinship le_kinship(uint64_t system, uint64_t since, bool promoted,
+							const LeInstance *other);
+
+#endif							/* LE_CLONE_H */

@@ -1,0 +1,117 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_clone.c
+ *		Tests of src/core/clone.c: which of two instances is the clone.
+ *
+ * test/unit/test_clone.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "core_test.h"
+
+#include "core/clone.h"
+
+#define SYSTEM		UINT64_C(7300000000000000001)
+#define MOVED		.moved = true
+#define CONTENDS	.contends = true
+#define PROMOTED	true
+
+typedef struct KinCase
+{
+	int			line;
+	uint64_t	system;			/* this instance's */
+	uint64_t	since;
+	bool		promoted;
+	LeInstance	other;
+	LeKinship	kin;
+} KinCase;
+
+static const KinCase cases[] = {
+	/* the other was there before, and lives */
+	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, false, MOVED, CONTENDS},
+	LE_KIN_ORIGINAL},
+	/* it came later */
+	{__LINE__, SYSTEM, 100, false, {SYSTEM, 101, false, MOVED, CONTENDS},
+	LE_KIN_OTHER},
+	/* the next two may be what a crash of this one has left */
+	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, false, CONTENDS},
+	LE_KIN_UNCLEAR},
+	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, true, MOVED, CONTENDS},
+	LE_KIN_NONE},
+	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, true, CONTENDS},
+	LE_KIN_NONE},
+	/* one that came later need not be waited for */
+	{__LINE__, SYSTEM, 100, false, {SYSTEM, 101, false, CONTENDS},
+	LE_KIN_NONE},
+
+	/* the other has stepped back, or may not lead: production's restart */
+	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, false, MOVED},
+	LE_KIN_OTHER},
+	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100}, LE_KIN_NONE},
+
+	/* a former standby does not give way to its primary; that one may have to,
+	 * if it came back later */
+	{__LINE__, SYSTEM, 101, PROMOTED, {SYSTEM, 100, false, MOVED, CONTENDS},
+	LE_KIN_OTHER},
+	{__LINE__, SYSTEM, 101, PROMOTED, {SYSTEM, 100, false, CONTENDS},
+	LE_KIN_NONE},
+
+	/* another system; a standby, or an older version, on either side */
+	{__LINE__, SYSTEM, 101, false, {SYSTEM + 1, 100, false, MOVED, CONTENDS},
+	LE_KIN_NONE},
+	{__LINE__, SYSTEM, 101, false, {0, 100, false, MOVED, CONTENDS},
+	LE_KIN_NONE},
+	{__LINE__, 0, 101, false, {SYSTEM, 100, false, MOVED, CONTENDS},
+	LE_KIN_NONE},
+	{__LINE__, 0, 101, false, {0, 100, false, MOVED, CONTENDS}, LE_KIN_NONE},
+};
+
+static void
+kinship(void **state)
+{
+	(void) state;
+	for (size_t i = 0; i < lengthof(cases); i++)
+	{
+		const KinCase *c = &cases[i];
+		LeKinship	kin = le_kinship(c->system, c->since, c->promoted,
+									 &c->other);
+
+		if (kin != c->kin)
+			fail_msg("case in line %d: %d", c->line, kin);
+	}
+}
+
+/* Whatever two see of each other, they do not both step back. */
+static void
+one_goes_on(void **state)
+{
+	(void) state;
+	for (int i = 0; i < 1 << 5; i++)
+	{
+		uint64_t	since[2] = {100 + (i & 1), 101 - (i & 1)};
+		LeKinship	kin[2];
+
+		for (int k = 0; k < 2; k++)
+		{
+			LeInstance	other = {
+				SYSTEM, since[1 - k], false, MOVED,
+				.contends = (i >> (1 + k)) & 1,
+			};
+
+			kin[k] = le_kinship(SYSTEM, since[k], (i >> (3 + k)) & 1, &other);
+		}
+		assert_false(kin[0] == LE_KIN_ORIGINAL && kin[1] == LE_KIN_ORIGINAL);
+		assert_true(kin[0] != LE_KIN_NONE && kin[1] != LE_KIN_NONE);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kinship),
+		cmocka_unit_test(one_goes_on),
+	};
+
+	return cmocka_run_group_tests_name("clone", tests, NULL, NULL);
+}
