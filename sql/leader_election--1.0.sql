@@ -266,7 +266,7 @@ COMMENT ON COLUMN le_nodes.node IS
 COMMENT ON COLUMN le_nodes.is_self IS
 'is it this instance?';
 COMMENT ON COLUMN le_nodes.state IS
-'live: it may lead; ineligible, standby, refused: it cannot; silent; ended, revoked: gone';
+'live: it may lead; ineligible, standby, clone, refused: it cannot; silent; ended, revoked: gone';
 COMMENT ON COLUMN le_nodes.lease IS
 'how long its leases last without renewal';
 COMMENT ON COLUMN le_nodes.last_proof_seen_at IS

@@ -36,6 +36,7 @@ char	   *le_allowed_list;
 int			le_max_hold_off;
 bool		le_eligible;
 bool		le_standby_eligible;
+bool		le_clone_eligible;
 int			le_max_elections;
 int			le_max_events;
 int			le_max_jobs = 1000;
@@ -435,6 +436,11 @@ define_identity_settings(void)
 							 "Allows this instance to lead while it is a standby.",
 							 NULL,
 							 &le_standby_eligible, false, PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("leader_election.clone_eligible",
+							 "Allows this instance to lead beside one with the same system identifier.",
+							 "Off: of two primaries that are copies of one data directory, the one that joined later does not lead.",
+							 &le_clone_eligible, false, PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("leader_election.max_elections",
 							"Sets how many elections the lease table has room for.",

@@ -20,6 +20,7 @@
 /* Files of the data directory that several processes use. */
 #define LE_CLAIMS_FILE		"leader_election.claims"
 #define LE_TOKENS_FILE		"leader_election.tokens"
+#define LE_CLONE_FILE		"leader_election.clone"
 #define LE_UPGRADED_FILE	"leader_election.upgraded"
 
 /* In the name of a damaged file that was set aside; a number follows. */
@@ -37,6 +38,7 @@ extern char *le_allowed_list;	/* elections that this session may change */
 extern int	le_max_hold_off;	/* s */
 extern bool le_eligible;
 extern bool le_standby_eligible;
+extern bool le_clone_eligible;
 extern int	le_max_elections;
 extern int	le_max_events;
 extern int	le_max_jobs;	/* per election */

@@ -96,6 +96,7 @@ le_event_name(LeEventKind what)
 		[LE_EVENT_WORKER_STARTED] = "worker started",
 		[LE_EVENT_FILE_TROUBLE] = "file trouble",
 		[LE_EVENT_FILE_WRITTEN] = "file written",
+		[LE_EVENT_CLONE] = "clone",
 		[LE_EVENT_FENCE_ABORTED] = "fence aborted",
 		[LE_EVENT_CANCELED] = "canceled",
 		[LE_EVENT_CLAIMED] = "claimed",

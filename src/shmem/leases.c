@@ -464,6 +464,16 @@ le_copy_unfit(char *unfit)
 		unfit[0] = '\0';
 }
 
+/* The node whose clone this one is, in LE_MAX_NODE_NAME_LEN + 1 bytes, or
+ * "". */
+void
+le_copy_clone_of(char *original)
+{
+	if (!copy_whole(&le_table->nodes_version, original, le_table->clone_of,
+					sizeof(le_table->clone_of)))
+		original[0] = '\0';
+}
+
 /* The trouble that concerns all elections, if any. */
 void
 le_copy_trouble(LeTrouble *trouble)
@@ -767,6 +777,14 @@ le_set_unfit(const char *unfit)
 {
 	make_odd(&le_table->nodes_version);
 	strlcpy(le_table->unfit, unfit, sizeof(le_table->unfit));
+	make_even(&le_table->nodes_version);
+}
+
+void
+le_set_clone_of(const char *original)
+{
+	make_odd(&le_table->nodes_version);
+	strlcpy(le_table->clone_of, original, sizeof(le_table->clone_of));
 	make_even(&le_table->nodes_version);
 }
 

@@ -165,6 +165,11 @@ typedef struct LeNodeInfo
 	bool		self;
 	bool		tells;			/* it publishes news of all its writes */
 	char		unfit[LE_UNFIT_LEN + 1];	/* why it cannot lead; "": it can */
+	uint64		system;			/* the system identifier; 0: not told */
+	uint64		since;			/* index at which its incarnation joined */
+	bool		moved;			/* it has given a sign of life since it was
+								 * first shown here */
+	bool		told;			/* that it has this one's system identifier */
 } LeNodeInfo;
 
 #define LE_MAX_NODES	256
@@ -230,6 +235,15 @@ typedef struct LeTable
 	int			nnodes;
 	LeNodeInfo	nodes[LE_MAX_NODES];
 	char		unfit[LE_UNFIT_LEN + 1];	/* this node's; see LeNodeInfo */
+	uint64		system;			/* the same */
+	uint64		since;			/* the same */
+	char		clone_of[LE_MAX_NODE_NAME_LEN + 1]; /* its original; "": it is
+													 * no clone */
+
+	/* written by workers in turn; see worker/view/clones.c */
+	bool		promoted;		/* a standby, or one until lately */
+	char		joined[512];	/* the place in which "since" counts */
+	le_time		unclear_until;	/* it may be a clone; 0: that is clear */
 
 	/* trouble of all elections; bracketed by trouble_version */
 	pg_atomic_uint64 trouble_version;
@@ -270,6 +284,7 @@ extern TimestampTz le_copy_missing(int number, char *name);
 extern bool le_copy_slot(int number, LeSlot *copy);
 extern int	le_copy_nodes(LeNodeInfo *copy);
 extern void le_copy_unfit(char *unfit);
+extern void le_copy_clone_of(char *original);
 extern void le_copy_trouble(LeTrouble *trouble);
 extern void le_give_up_term(const char *election, uint64 token);
 extern bool le_give_up_terms_of(LeOwner owner);
@@ -299,6 +314,7 @@ extern void le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome,
 						  const char *detail);
 extern void le_set_nodes(const LeNodeInfo *nodes, int n);
 extern void le_set_unfit(const char *unfit);
+extern void le_set_clone_of(const char *original);
 extern void le_set_trouble(LeTroubleKind kind, const char *text);
 
 #endif							/* LE_LEASES_H */

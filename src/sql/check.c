@@ -230,11 +230,18 @@ check_nodes(Report *report)
 
 	for (int i = 0; i < n; i++)
 	{
+		bool		lives = le_now() - nodes[i].first_seen <
+			2 * nodes[i].lease;
+
 		if (nodes[i].self || !nodes[i].held || nodes[i].revoked)
 			continue;
 		others++;
-		if (strcmp(nodes[i].node, le_my_name()) == 0 &&
-			le_now() - nodes[i].first_seen < 2 * nodes[i].lease)
+		if (lives && nodes[i].system != 0 && !RecoveryInProgress() &&
+			!le_clone_eligible && nodes[i].system == GetSystemIdentifier())
+			say(report, BAD, "node",
+				"Live node \"%s\" is a primary with the same system identifier: one of the two is a clone. Give that one another prefix or store, or an empty \"leader_election.campaign\".",
+				nodes[i].node);
+		if (lives && strcmp(nodes[i].node, le_my_name()) == 0)
 			say(report, BAD, "node",
 				"Another live node calls itself \"%s\"; its store session is %s. Set \"leader_election.node_name\" to a different name on each instance.",
 				nodes[i].node, nodes[i].session);
@@ -248,11 +255,14 @@ check_nodes(Report *report)
 static void
 check_node(Report *report)
 {
+	char		original[LE_MAX_NODE_NAME_LEN + 1];
+
 	say(report, OK, "node",
 		"This is node \"%s\", incarnation %s, with the store \"%s\".",
 		le_my_name(), le_table->incarnation, le_configured_store()->name);
 	check_nodes(report);
-	report->eligible = le_eligible &&
+	le_copy_clone_of(original);
+	report->eligible = le_eligible && original[0] == '\0' &&
 		(!RecoveryInProgress() ||
 		 (le_standby_eligible && report->store->between_instances));
 	if (!le_eligible)
@@ -264,6 +274,10 @@ check_node(Report *report)
 	else if (RecoveryInProgress() && !le_standby_eligible)
 		say(report, OK, "node",
 			"It does not lead while it is a standby: \"leader_election.standby_eligible\" is off.");
+	else if (original[0] != '\0')
+		say(report, BAD, "node",
+			"It does not lead: it is a clone of node \"%s\", and \"leader_election.clone_eligible\" is off.",
+			original);
 }
 
 static int

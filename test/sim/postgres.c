@@ -29,6 +29,7 @@
 #include "compat.h"
 #include "mistakes.h"
 #include "settings.h"
+#include "worker/disk/clonefile.h"
 #include "worker/disk/tokens.h"
 
 /* ---- variables ---- */
@@ -51,6 +52,7 @@ ErrorContextCallback *error_context_stack = NULL;
 
 bool		le_eligible = true;
 bool		le_standby_eligible = false;
+bool		le_clone_eligible = false;
 int			le_max_elections = MAX_ELECTIONS;
 int			le_lease_ttl = 15000;
 int			le_renew_interval = 0;
@@ -310,6 +312,13 @@ GetSessionUserId(void)
 	return 10;
 }
 
+/* Each node has one of its own, so none is another's clone; but all look. */
+uint64
+GetSystemIdentifier(void)
+{
+	return sim_node->number + 1;
+}
+
 /* The incarnation of a new instance; later the id of an attempt. */
 bool
 pg_strong_random(void *buf, size_t len)
@@ -514,6 +523,28 @@ void
 le_statefile_remove(void)
 {
 	sim_node->has_statefile = false;
+}
+
+bool
+le_clonefile_read(LeClonemark *mark)
+{
+	return false;
+}
+
+void
+le_clonefile_write(const LeClonemark *mark)
+{
+}
+
+void
+le_clonefile_remove(void)
+{
+}
+
+bool
+le_follows_primary(void)
+{
+	return false;
 }
 
 /* ---- settings ---- */

@@ -233,6 +233,7 @@ subtest 'reload under a leader' => sub {
 	my %change = (
 		node_value => 'published by a later term',
 		standby_eligible => 'on',
+		clone_eligible => 'off',
 		renew_interval => '2s',
 		safety_margin => '1500ms',
 		request_timeout => '3s',

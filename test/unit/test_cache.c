@@ -355,6 +355,43 @@ test_many_nodes(void **state)
 	}
 }
 
+/* Only a node key that changes under its session shows that the node lives. */
+static void
+test_moved(void **state)
+{
+	static const struct
+	{
+		uint64		index;
+		bool		held;
+		bool		revoked;
+		bool		moved;
+	}			steps[] = {
+		{10, true, false, false},
+		{10, true, false, false},
+		{11, true, true, false},	/* marked by another */
+		{12, true, false, true},
+		{12, true, false, true},
+		{11, true, true, true}, /* an old answer */
+		{13, false, false, true},
+	};
+	LeNodeKey	node = {
+		.session = S2, .node = "n2", .incarnation = "y", .lease = LE_SEC,
+		.system = 77, .since = 5,
+	};
+	LeAnswer	answer = {.nodes = &node, .nnodes = 1};
+
+	for (int i = 0; i < lengthof(steps); i++)
+	{
+		node.index = steps[i].index;
+		node.held = steps[i].held;
+		node.revoked = steps[i].revoked;
+		le_cache_keep_nodes(w->cache, &answer);
+		assert_int_equal(le_cache_node(S2)->moved, steps[i].moved);
+		assert_true(le_cache_node(S2)->system == 77);
+		assert_true(le_cache_node(S2)->since == 5);
+	}
+}
+
 #define known_test(f)	cmocka_unit_test_setup_teardown(f, begin, end)
 
 int
@@ -369,6 +406,7 @@ main(void)
 		known_test(test_all_tell),
 		known_test(test_doubted),
 		known_test(test_many_nodes),
+		known_test(test_moved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

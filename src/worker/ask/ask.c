@@ -30,6 +30,7 @@
 #include "worker/lead/elect_timers.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/term.h"
+#include "worker/view/clones.h"
 #include "worker/view/eligible.h"
 #include "worker/view/wishes.h"
 #include "worker/wire/dispatch.h"
@@ -81,6 +82,14 @@ ask_acquire(LeWorker *w, LePending *p)
 	if (!le_may_lead(why, sizeof(why), &sqlstate))
 	{
 		le_reply_refused(w, p, sqlstate, message, why, "");
+		return;
+	}
+	if (le_clones_unclear() && p->ask.wait_until < le_table->unclear_until)
+	{
+		le_reply_refused(w, p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+						 message,
+						 "It may be a clone: a node that joined earlier has the same system identifier, and it will be seen shortly if that node lives.",
+						 "Wait, or try again.");
 		return;
 	}
 	if ((slot = slot_for(w, p)) == NULL)

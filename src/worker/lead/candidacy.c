@@ -18,6 +18,7 @@
 #include "worker/lead/candidacy.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/roster.h"
+#include "worker/view/clones.h"
 #include "worker/view/eligible.h"
 #include "worker/view/wishes.h"
 
@@ -30,7 +31,8 @@ le_candidacies_new(void)
 bool
 le_sought(LeWorker *w, const LeSlot *slot)
 {
-	if (!w->candidacies->may_lead || le_tokens_trouble(w->tokens)[0] != '\0' ||
+	if (!w->candidacies->may_lead || le_clones_unclear() ||
+		le_tokens_trouble(w->tokens)[0] != '\0' ||
 		le_now() < slot->hold_off_until)
 		return false;
 	return le_campaigns(slot) || le_first_seeker(w, slot) != NULL;
@@ -130,19 +132,22 @@ refused_all(LeWorker *w)
 
 /*
  * Recompute whether this node could lead, for le_nodes here and, with the next
- * proof, elsewhere.  A node that cannot keep tokens begins no term, but goes
- * on with those it has.  True if the result changed.
+ * proof, elsewhere; and the system identifier that goes with it.  A node that
+ * cannot keep tokens begins no term, but goes on with those it has.  True if
+ * the result changed.
  */
 bool
 le_note_fitness(LeWorker *w, bool session_refused)
 {
+	uint64		system = le_clones_system();
 	const char *unfit = le_unfit();
 
 	if (unfit == NULL)
 		unfit = session_refused || le_tokens_trouble(w->tokens)[0] != '\0' ||
 			refused_all(w) ? "refused" : "";
-	if (strcmp(le_table->unfit, unfit) == 0)
+	if (strcmp(le_table->unfit, unfit) == 0 && le_table->system == system)
 		return false;
+	le_table->system = system;
 	le_set_unfit(unfit);
 	return true;
 }

@@ -18,6 +18,7 @@
 #include "worker/lead/elect_all.h"
 #include "worker/lead/pending.h"
 #include "worker/lead/roster.h"
+#include "worker/view/clones.h"
 #include "worker/view/eligible.h"
 
 /* A proof moved the deadline of every term; 0 ends all belief. */
@@ -97,6 +98,7 @@ le_elect_refresh(LeWorker *w)
 	char		why[LE_MAX_ERROR_LEN + 1];
 	int			sqlstate;
 
+	(void) le_clones_system();	/* nor is it a clone any more, perhaps */
 	w->candidacies->may_lead = le_may_lead(why, sizeof(why), &sqlstate);
 	sweep_configured(w);
 	le_each_campaign(mark_configured, w);
@@ -208,6 +210,11 @@ le_elect_need_session(LeWorker *w)
 {
 	if (w->roster->active.n > 0)
 		return true;
+	/* A clone lets the others see it; an instance that may be one waits for
+	 * its original to give a sign of life. */
+	if (le_clones_unclear() ||
+		(w->roster->candidates.n > 0 && le_steps_back()))
+		return true;
 	le_foreach_slot(i, &w->roster->candidates)
 		if (le_sought(w, le_slot(i)))
 			return true;
@@ -218,7 +225,8 @@ le_elect_need_session(LeWorker *w)
 bool
 le_elect_need_watch(LeWorker *w)
 {
-	return w->candidacies->list_by != 0 || w->roster->active.n > 0;
+	return w->candidacies->list_by != 0 || w->roster->active.n > 0 ||
+		le_clones_unclear();
 }
 
 bool

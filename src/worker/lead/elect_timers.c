@@ -25,6 +25,7 @@
 #include "worker/lead/pending.h"
 #include "worker/lead/roster.h"
 #include "worker/view/cache.h"
+#include "worker/view/clones.h"
 #include "worker/view/eligible.h"
 #include "worker/view/key_view.h"
 #include "worker/view/sweep.h"
@@ -241,7 +242,8 @@ le_elect_run_timers(LeWorker *w)
 		(void) le_elect_can_begin(w);
 	note_tokens(w);
 	/* A promotion comes without a message. */
-	if (w->candidacies->may_lead != le_may_lead(why, sizeof(why), &sqlstate))
+	if (w->candidacies->may_lead != le_may_lead(why, sizeof(why), &sqlstate) ||
+		le_clones_clear_now())
 		le_elect_refresh(w);
 	if (w->candidacies->list_by != 0 && now >= w->candidacies->list_by)
 		le_elect_listed(w);
@@ -255,7 +257,8 @@ le_time
 le_elect_timer(LeWorker *w)
 {
 	LeElectTimers *elect_timers = w->elect_timers;
-	le_time		next = w->candidacies->list_by;
+	le_time		next = le_earliest(w->candidacies->list_by,
+								   le_table->unclear_until);
 
 	le_roster_check(w->roster);
 	if (elect_timers->seeking.under_way ||

@@ -25,6 +25,7 @@
 #include "worker/lead/pending.h"
 #include "worker/lead/session.h"
 #include "worker/view/cache.h"
+#include "worker/view/clones.h"
 #include "worker/view/wishes.h"
 #include "worker/wire/dispatch.h"
 
@@ -34,6 +35,8 @@
 struct LeStoreSession
 {
 	LeNode	   *node;
+	le_time		registered_sent;	/* the last registration, */
+	uint64		registered_index;	/* and its index */
 	le_time		idle_since;
 	bool		settings_new;	/* The session may have been made under other
 								 * settings, and the worker before may have
@@ -129,6 +132,63 @@ session_verified(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 					   w->session->node->timing.request_timeout);
 	else
 		step_answered(w, flight, answer);
+}
+
+/*
+ * The instances that were there before.  An answer that they are not to be
+ * seen is the store's last word: takeovers do without them, too.
+ */
+static void
+others_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
+{
+	LeStoreSession *session = w->session;
+	LeNodeInput input = {.kind = LE_NODE_IN_DONE, .outcome = LE_DONE};
+
+	if (stale(w, flight))
+		return;
+	if (answer->outcome != LE_DONE && answer->outcome != LE_REFUSED)
+	{
+		step_answered(w, flight, answer);
+		return;
+	}
+	if (answer->outcome == LE_DONE)
+	{
+		le_cache_keep_nodes(w->cache, answer);
+		if (le_clones_judge(w))
+			le_elect_refresh(w);
+	}
+	input.sent = session->registered_sent;
+	input.index = session->registered_index;
+	feed(w, &input);
+}
+
+/*
+ * An instance whose original lives must not acquire anything.  So one that
+ * tells its system identifier looks who is there before its session is live:
+ * of two that join at the same time, the later one then sees the other.
+ */
+static void
+node_registered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
+{
+	LeStoreSession *session = w->session;
+	LeFlight   *next;
+
+	if (stale(w, flight))
+		return;
+	if (answer->outcome == LE_DONE)
+		le_clones_joined(w, answer->index);
+	if (answer->outcome != LE_DONE || flight->op.proof.system == 0 ||
+		!le_configured_store()->has_sessions)
+	{
+		step_answered(w, flight, answer);
+		return;
+	}
+	session->registered_sent = flight->sent;
+	session->registered_index = answer->index;
+	next = le_flight_new(LE_OP_LIST_NODES, others_listed);
+	next->op.fresh = true;
+	next->lane = LE_LANE_LIFE;
+	le_flight_send(w, next, session->node->timing.request_timeout);
 }
 
 static void
@@ -293,13 +353,15 @@ keys_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 
 /* ---- requests ---- */
 
-/* The node key's field about this node's fitness. */
+/* The node key's fields about this node's fitness. */
 static void
 add_fitness(LeWorker *w, LeFlight *flight)
 {
 	(void) le_note_fitness(w, false);
 	if (le_table->unfit[0] != '\0')
 		flight->op.proof.unfit = le_flight_string(flight, le_table->unfit);
+	flight->op.proof.system = le_table->system;
+	flight->op.proof.since = le_table->since;
 }
 
 static void
@@ -356,7 +418,7 @@ send_requests(LeWorker *w, const LeNodeActions *act)
 	}			steps[] = {
 		{LE_NODE_SEND_CREATE, LE_OP_CREATE_SESSION, session_created},
 		{LE_NODE_SEND_VERIFY, LE_OP_VERIFY_SESSION, session_verified},
-		{LE_NODE_SEND_REGISTER, LE_OP_REGISTER_NODE, step_answered},
+		{LE_NODE_SEND_REGISTER, LE_OP_REGISTER_NODE, node_registered},
 		{LE_NODE_SEND_RENEW, LE_OP_RENEW_SESSION, renewal_answered},
 		{LE_NODE_SEND_LIST, LE_OP_LIST_HELD, keys_listed},
 		{LE_NODE_SEND_DESTROY, LE_OP_DESTROY_SESSION, step_answered},

@@ -311,8 +311,11 @@ fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 	info->tells = key->tells;
 	if (key->unfit != NULL)
 		strlcpy(info->unfit, key->unfit, sizeof(info->unfit));
+	info->system = key->system;
+	info->since = key->since;
 	info->self = strcmp(key->incarnation, le_table->incarnation) == 0;
 	info->doubted = before != NULL ? before->doubted : 0;
+	info->told = before != NULL && before->told;
 	if (before != NULL && (before->index == key->index || key->revoked))
 	{
 		info->first_seen = before->first_seen;
@@ -324,6 +327,7 @@ fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 		info->first_seen = le_now();
 		info->first_seen_wall = GetCurrentTimestamp();
 	}
+	info->moved = alive || (before != NULL && before->moved);
 	warn_of_namesake(cache, info, alive);
 }
 

@@ -89,12 +89,9 @@ le_settings_fault(void)
 	return le_table->settings_fault;
 }
 
-/*
- * May this node contend at all?  If not, "why" is the reason, for an error
- * message or for the status view.
- */
-bool
-le_may_lead(char *why, size_t size, int *sqlstate)
+/* As le_may_lead(), whether it is a clone or not. */
+static bool
+may_lead_as_original(char *why, size_t size, int *sqlstate)
 {
 	bool		between = le_configured_store()->between_instances;
 	LeTiming	timing;
@@ -132,6 +129,36 @@ le_may_lead(char *why, size_t size, int *sqlstate)
 	return true;
 }
 
+/*
+ * May this node contend at all?  If not, "why" is the reason, for an error
+ * message or for the status view.
+ */
+bool
+le_may_lead(char *why, size_t size, int *sqlstate)
+{
+	if (!may_lead_as_original(why, size, sqlstate))
+		return false;
+	if (le_table->clone_of[0] != '\0')
+	{
+		snprintf(why, size,
+				 "This instance is a clone of node \"%s\", and \"leader_election.clone_eligible\" is off.",
+				 le_table->clone_of);
+		return false;
+	}
+	return true;
+}
+
+/* Would it contend if it were no clone? */
+bool
+le_steps_back(void)
+{
+	char		why[LE_MAX_ERROR_LEN + 1];
+	int			sqlstate;
+
+	return le_table->clone_of[0] != '\0' &&
+		may_lead_as_original(why, sizeof(why), &sqlstate);
+}
+
 /* The same in a word, for other nodes to show; NULL: it may. */
 const char *
 le_unfit(void)
@@ -141,6 +168,8 @@ le_unfit(void)
 
 	if (le_may_lead(why, sizeof(why), &sqlstate))
 		return NULL;
+	if (le_steps_back())
+		return "clone";
 	return le_eligible && RecoveryInProgress() &&
 		!(le_standby_eligible && le_configured_store()->between_instances) ?
 		"standby" : "ineligible";

@@ -20,6 +20,7 @@ extern le_time le_settings_timer(LeEligibility *eligibility);
 extern const char *le_settings_fault(void);
 extern bool le_may_lead(char *why, size_t size, int *sqlstate);
 extern const char *le_unfit(void);
+extern bool le_steps_back(void);
 extern bool le_campaigns(const LeSlot *slot);
 extern void le_check_trust(LeEligibility *eligibility, le_duration trust);
 

@@ -33,6 +33,7 @@
 #include "worker/lead/elect_all.h"
 #include "worker/lead/elect_timers.h"
 #include "worker/view/cache.h"
+#include "worker/view/clones.h"
 #include "worker/view/sweep.h"
 #include "worker/view/wishes.h"
 #include "worker/watch/watch_all.h"
@@ -559,14 +560,14 @@ tidy(LeWorker *w)
 /*
  * Once per lease; four times as often while a candidacy waits for a holder,
  * since the wait is counted from the receipt of the holder's last sign of
- * life.
+ * life, or for one of what may be this instance's original.
  */
 static le_time
 next_listing(LeWorker *w)
 {
 	le_duration gap = le_table->node.timing.lease;
 
-	if (le_elect_waits_for_holder(w))
+	if (le_elect_waits_for_holder(w) || le_clones_unclear())
 		gap /= 4;
 	return le_now() + gap - le_jitter(gap / 10, le_random());
 }
@@ -592,6 +593,8 @@ nodes_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	watch_all->listing.next_at = watch_all->listing.fresh ?
 		le_now() + LE_SOON : next_listing(w);
 	le_cache_keep_nodes(w->cache, answer);
+	if (le_clones_judge(w))
+		le_elect_refresh(w);
 	tidy(w);
 	le_elect_recheck_waiting(w);
 }

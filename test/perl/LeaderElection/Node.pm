@@ -116,6 +116,9 @@ sub create
 	{
 		$settings{backend} //= 'consul';
 		$settings{consul_url} //= ref $consul ? $consul->url : $consul;
+
+		# all are copies of one data directory; see init()
+		$settings{clone_eligible} //= 'on';
 	}
 	if ($gateway)
 	{

@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * clones.h
+ *		Instances with the system identifier of this one.
+ *
+ * src/worker/view/clones.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LE_CLONES_H
+#define LE_CLONES_H
+
+#include "core/timing.h"
+
+struct LeWorker;
+
+extern void le_clones_configure(struct LeWorker *w);
+extern uint64 le_clones_system(void);
+extern void le_clones_joined(struct LeWorker *w, uint64 index);
+extern bool le_clones_judge(struct LeWorker *w);
+extern bool le_clones_unclear(void);
+extern bool le_clones_clear_now(void);
+
+#endif							/* LE_CLONES_H */

@@ -1,0 +1,203 @@
+# Tier: test, 60 s
+#
+# A clone of a running instance, its configuration included, does not lead:
+# neither beside its original, nor while that one is away.  A restored backup
+# and a promoted standby do.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Util;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my %cluster = (
+	consul => $consul,
+	settings => {
+		lease_ttl => '10s',
+		campaign => 'billing',
+		clone_eligible => 'off'
+	});
+my $mark = 'leader_election.clone';
+
+sub clone_of
+{
+	my ($node, $name, $campaign, %streaming) = @_;
+
+	$node->backup($name);
+	return LeaderElection::Node->create(
+		$name, %cluster,
+		settings => { %{ $cluster{settings} }, campaign => $campaign },
+		backup => [ $node, $name, %streaming ]);
+}
+
+sub state_of_itself
+{
+	my ($node) = @_;
+
+	return $node->sql(q(SELECT coalesce(string_agg(state, ' '), '') FROM le_nodes WHERE is_self AND state NOT IN ('ended', 'revoked')));
+}
+
+# As one shows the other.
+sub state_of
+{
+	my ($node, $other) = @_;
+
+	return $node->sql("SELECT coalesce(string_agg(DISTINCT state, ' '), '') FROM le_nodes WHERE node = '"
+		  . $other->name
+		  . "' AND state NOT IN ('ended', 'revoked')");
+}
+
+sub is_clone
+{
+	my ($node, $of, $what) = @_;
+
+	poll_until(sub { state_of_itself($node) eq 'clone' }, "$what to step back");
+	ok(-e $node->data_dir . "/$mark", "$what: its data directory says so");
+	like($node->sql_error(q(SELECT le_acquire('other'))),
+		qr/55000: this node may not lead.*is a clone of node "\Q$of\E"/s,
+		"$what: it may not lead");
+	denied('G1', $node->sql(q(SELECT count(*) FROM le_events WHERE event = 'acquired')),
+		"$what: it has led nothing, not even what is free");
+	return;
+}
+
+sub check
+{
+	my ($node) = @_;
+
+	return $node->sql(q(SELECT level || ': ' || message FROM le_check_config() WHERE topic = 'node'));
+}
+
+my $production = LeaderElection::Node->create('production', %cluster, allows_streaming => 1);
+my $staging;
+
+$production->wait_for_leadership('billing');
+
+subtest 'clone joins' => sub {
+	my $token = $production->token('billing');
+
+	$staging = clone_of($production, 'staging', 'billing, free');
+	is_clone($staging, 'production', 'a clone');
+	same_term($token, $production->token('billing'), 'the original leads on');
+	poll_until(sub { state_of($production, $staging) eq 'clone' }, 'the original to see it');
+	$production->wait_for_log_like(qr/WARNING: .*live node "staging" has the system identifier of this one/);
+	is(scalar(() = $staging->log_since =~ /WARNING: .*is a clone of node "production"/g), 1,
+		'the clone warns once');
+	like(check($production), qr/Live node "staging" is a primary with the same system identifier/,
+		'le_check_config() of the original');
+	like(check($staging), qr/does not lead: it is a clone of node "production"/,
+		'and of the clone');
+	is($_->sql(q(SELECT count(*) FROM le_events WHERE event = 'clone')), 1, 'an event')
+	  foreach $production, $staging;
+};
+
+subtest 'the original is away' => sub {
+	my $token = $production->token('billing');
+
+	$production->stop('fast');
+	poll_until(sub { !$consul->kv('leader_election/billing/leader')->{Session} }, 'the release');
+	$staging->restart;
+	is_clone($staging, 'production', 'a clone that restarts');
+	$production->start;
+	$production->wait_for_leadership('billing');
+	guarantee('G2', [ $token, $production->token('billing') ], 'the original is back');
+	is_clone($staging, 'production', 'the clone, still');
+	ok(!-e $production->data_dir . "/$mark", 'the original has no mark');
+};
+
+# A crash leaves a session that looks alive, here of a machine that is gone:
+# the backup is restored elsewhere.
+subtest 'restored backup' => sub {
+	my $restored;
+
+	$production->backup('restored');
+	$production->crash;
+	$restored = LeaderElection::Node->create(
+		'restored', %cluster,
+		backup => [ $production, 'restored', has_streaming => 0 ],
+		settings => { %{ $cluster{settings} }, node_name => 'production' });
+	ok($restored->acquire('other', wait => '3 min'), 'it leads, once its original is silent');
+	$restored->wait_for_leadership('billing');
+	ok(!-e $restored->data_dir . "/$mark", 'it is no clone');
+
+	# the machine was not gone
+	$production->start;
+	is_clone($production, 'production', 'the original, back from the dead');
+	still_leads($restored, 'billing', 'the successor leads on');
+
+	# it was the wrong one, and is to lead after all
+	$restored->stop('fast');
+	$production->configure(clone_eligible => 'on');
+	$production->wait_for_leadership('billing');
+	ok(!-e $production->data_dir . "/$mark", 'the setting takes the mark away');
+	$production->configure(clone_eligible => 'off');
+	still_leads($production, 'billing', 'and may be off then');
+};
+
+subtest 'promotion' => sub {
+	my $standby = clone_of($production, 'standby', 'billing', has_streaming => 1);
+	my $token = $production->token('billing');
+
+	is(state_of_itself($standby), 'standby', 'a standby is no clone');
+	$standby->promote;
+	$standby->wait_for(
+		q(SELECT state = 'waiting' FROM le_status WHERE election = 'billing'), 'it to contend');
+	$standby->wait_for_log_like(qr/WARNING: .*live node "production" has the system identifier of this one/);
+	still_leads($production, 'billing', 'the former primary leads on');
+	$production->stop('fast');
+	$standby->wait_for_leadership('billing');
+	guarantee('G2', [ $token, $standby->token('billing') ], 'then the promoted one');
+	ok(!-e $standby->data_dir . "/$mark", 'which is no clone');
+
+	# split brain: the former primary is back, as a primary
+	$production->start;
+	is_clone($production, 'standby', 'the former primary');
+	$production->stop('fast');
+
+	# repaired: it follows the new one
+	$production->enable_streaming($standby);
+	$production->set_standby_mode;
+	$production->start;
+	poll_until(sub { state_of_itself($production) eq 'standby' }, 'the former primary to know');
+	ok(!-e $production->data_dir . "/$mark", 'as a standby it is no clone');
+	$standby->stop('fast');
+	$production->promote;
+	$production->wait_for_leadership('billing');
+};
+
+# With keys of its own the clone is nobody's.  It was there first now, but
+# elsewhere: back beside its original it is a clone.
+subtest 'another prefix' => sub {
+	$staging->configure(consul_key_prefix => 'staging');
+	$staging->wait_for_leadership('billing');
+	$staging->restart;
+	$staging->wait_for_leadership('billing');
+	unlink $staging->data_dir . "/$mark" or die "unlink: $!";
+	$staging->restart;
+	$staging->wait_for_leadership('billing');
+	$production->restart;
+	$production->wait_for_leadership('billing');
+	$staging->configure(consul_key_prefix => 'leader_election');
+	poll_until(sub { state_of_itself($staging) eq 'clone' }, 'it to step back');
+	ok(-e $staging->data_dir . "/$mark", 'with a mark');
+	still_leads($production, 'billing', 'the original leads on');
+};
+
+# Both may lead; the instance that allows it is nobody's clone or original.
+subtest 'allowed' => sub {
+	$staging->configure(clone_eligible => 'on');
+	poll_until(sub { !-e $staging->data_dir . "/$mark" }, 'the mark to go');
+	$staging->wait_for(
+		q(SELECT state = 'waiting' FROM le_status WHERE election = 'billing'), 'it to contend');
+	$production->stop('fast');
+	$staging->wait_for_leadership('billing');
+	$production->start;
+	$production->wait_for(
+		q(SELECT state = 'waiting' FROM le_status WHERE election = 'billing'), 'the other to contend, too');
+	ok(!-e $production->data_dir . "/$mark", 'no mark there either');
+};
+
+done_testing();
