@@ -9,10 +9,12 @@ use warnings;
 
 use LeaderElection::Consul;
 use LeaderElection::Node;
+use LeaderElection::Recorder;
 use LeaderElection::Util;
 use Test::More;
 
 my $consul = LeaderElection::Consul->new('consul')->start;
+my $through = LeaderElection::Recorder->new('staging', $consul->host_port)->start;
 my %cluster = (
 	consul => $consul,
 	settings => {
@@ -24,11 +26,12 @@ my $mark = 'leader_election.clone';
 
 sub clone_of
 {
-	my ($node, $name, $campaign, %streaming) = @_;
+	my ($node, $name, $campaign, $store, %streaming) = @_;
 
 	$node->backup($name);
 	return LeaderElection::Node->create(
 		$name, %cluster,
+		consul => $store,
 		settings => { %{ $cluster{settings} }, campaign => $campaign },
 		backup => [ $node, $name, %streaming ]);
 }
@@ -79,7 +82,13 @@ $production->wait_for_leadership('billing');
 subtest 'clone joins' => sub {
 	my $token = $production->token('billing');
 
-	$staging = clone_of($production, 'staging', 'billing, free');
+	# It has to look before it acquires anything, however long that takes.
+	$through->rule(
+		match => qr{^GET /v1/kv/leader_election\.nodes},
+		action => 'delay_request',
+		delay => 2,
+		count => 1);
+	$staging = clone_of($production, 'staging', 'billing, free', $through);
 	is_clone($staging, 'production', 'a clone');
 	same_term($token, $production->token('billing'), 'the original leads on');
 	poll_until(sub { state_of($production, $staging) eq 'clone' }, 'the original to see it');
@@ -138,7 +147,7 @@ subtest 'restored backup' => sub {
 };
 
 subtest 'promotion' => sub {
-	my $standby = clone_of($production, 'standby', 'billing', has_streaming => 1);
+	my $standby = clone_of($production, 'standby', 'billing', $consul, has_streaming => 1);
 	my $token = $production->token('billing');
 
 	is(state_of_itself($standby), 'standby', 'a standby is no clone');
