@@ -493,7 +493,7 @@ check_store(Check *check)
 	const Question judge =
 	PLAIN("SELECT level, message FROM le_check_config() WHERE level <> 'ok' AND "
 		  "(topic IN ('worker', 'store', 'contact', 'claims', 'token') "
-		  "OR level = 'error' AND topic IN ('secrets', 'files')) "
+		  "OR level = 'error' AND topic IN ('node', 'secrets', 'files')) "
 		  "ORDER BY level = 'error' DESC LIMIT 1");
 	PGconn	   *conn;
 	PGresult   *result;

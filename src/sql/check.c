@@ -218,11 +218,12 @@ check_cron(Report *report)
 /* ---- this node ---- */
 
 /*
- * As last seen: two live nodes of one name, or only this one, as where another
- * has a different store or prefix.
+ * As last seen: two live nodes of one name or of one system identifier (a
+ * clone is told of that elsewhere), or only this one, as where another has a
+ * different store or prefix.
  */
 static void
-check_nodes(Report *report)
+check_nodes(Report *report, bool is_clone)
 {
 	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
 	int			n = report->store->has_sessions ? le_copy_nodes(nodes) : 0;
@@ -236,9 +237,11 @@ check_nodes(Report *report)
 		if (nodes[i].self || !nodes[i].held || nodes[i].revoked)
 			continue;
 		others++;
-		if (lives && nodes[i].system != 0 && !RecoveryInProgress() &&
-			!le_clone_eligible && nodes[i].system == GetSystemIdentifier())
-			say(report, BAD, "node",
+		if (lives && nodes[i].system != 0 && !is_clone && !le_clone_eligible &&
+			!RecoveryInProgress() &&
+			nodes[i].system == GetSystemIdentifier())
+			say(report, strcmp(nodes[i].unfit, "clone") == 0 ? WARN : BAD,
+				"node",
 				"Live node \"%s\" is a primary with the same system identifier: one of the two is a clone. Give that one another prefix or store, or an empty \"leader_election.campaign\".",
 				nodes[i].node);
 		if (lives && strcmp(nodes[i].node, le_my_name()) == 0)
@@ -260,8 +263,8 @@ check_node(Report *report)
 	say(report, OK, "node",
 		"This is node \"%s\", incarnation %s, with the store \"%s\".",
 		le_my_name(), le_table->incarnation, le_configured_store()->name);
-	check_nodes(report);
 	le_copy_clone_of(original);
+	check_nodes(report, original[0] != '\0');
 	report->eligible = le_eligible && original[0] == '\0' &&
 		(!RecoveryInProgress() ||
 		 (le_standby_eligible && report->store->between_instances));

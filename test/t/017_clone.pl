@@ -8,6 +8,7 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Lectl;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
 use LeaderElection::Util;
@@ -95,10 +96,14 @@ subtest 'clone joins' => sub {
 	$production->wait_for_log_like(qr/WARNING: .*live node "staging" has the system identifier of this one/);
 	is(scalar(() = $staging->log_since =~ /WARNING: .*is a clone of node "production"/g), 1,
 		'the clone warns once');
-	like(check($production), qr/Live node "staging" is a primary with the same system identifier/,
+	like(check($production), qr/warning: Live node "staging" is a primary with the same system identifier/,
 		'le_check_config() of the original');
-	like(check($staging), qr/does not lead: it is a clone of node "production"/,
+	like(check($staging), qr/error: It does not lead: it is a clone of node "production"/,
 		'and of the clone');
+	is((lectl($production, 'check', 'store'))[0], 0, 'lectl check store: the original is well');
+	my ($code, $out) = lectl($staging, 'check', 'store');
+	is($code, 2, 'the clone is not');
+	like($out, qr/CRITICAL - It does not lead: it is a clone/, 'and says why');
 	is($_->sql(q(SELECT count(*) FROM le_events WHERE event = 'clone')), 1, 'an event')
 	  foreach $production, $staging;
 };
