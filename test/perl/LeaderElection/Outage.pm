@@ -275,7 +275,7 @@ Tests what became of each tick since the first of each job: of those that no cal
 has found due as many have run as may, the newest ones, and the others are
 reported.  A tick that was claimed by a term that ended before it ran, as it may on
 a machine that is slow, was not missed: it is passed over, and reported as that.
-What that claim had passed over itself may be reported twice.
+The ticks that claim itself had passed over may be reported twice.
 
 =back
 

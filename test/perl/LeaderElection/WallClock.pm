@@ -84,7 +84,7 @@ sub new
 
 =item environment()
 
-Of the processes whose clock it is, a hash.
+The environment of processes with this clock, a hash.
 
 =item start($node)
 
@@ -100,8 +100,8 @@ The clock is so many seconds ahead, within a second.
 
 =item LeaderElection::WallClock::tidily(sub { ... })
 
-Runs the code. What libfaketime leaves in shared memory meanwhile is removed in
-the end: it does not remove it when its process is killed.
+Runs the code. Files that libfaketime makes in shared memory meanwhile are removed
+in the end: it leaves them when its process is killed.
 
 =back
 
