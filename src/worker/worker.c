@@ -210,7 +210,7 @@ reload_settings(LeWorker *w)
 	ProcessConfigFile(PGC_SIGHUP);
 	judge_settings(w);
 	le_dispatch_configure(w);
-	le_clones_configure(w);
+	le_clones_configure();
 	le_session_configure(w);
 	le_elect_refresh(w);
 }
@@ -421,7 +421,7 @@ start_worker(LeWorker *w)
 					   le_store_address(w)) :
 			 errdetail("Store local: elections are decided inside this instance only, not between instances.")));
 	le_event(LE_EVENT_WORKER_STARTED, NULL, 0, NULL);
-	le_clones_configure(w);
+	le_clones_configure();
 	if (le_configured_store()->watch.tells)
 		le_gossip_start(w->gossip);
 	le_session_start(w);

@@ -22,7 +22,6 @@
 #include "worker/disk/clonefile.h"
 #include "worker/view/cache.h"
 #include "worker/view/clones.h"
-#include "worker/wire/health.h"
 
 static void
 forget_mark(void)
@@ -52,17 +51,22 @@ le_clones_system(void)
 	return recovers || le_clone_eligible ? 0 : GetSystemIdentifier();
 }
 
-/* Keys that instances share.  Somewhere else this one is nobody's clone. */
+/*
+ * Keys that instances share.  Somewhere else this one is nobody's clone.  All
+ * servers, as set: the one that is asked changes with each that fails.
+ */
 static const char *
-place(LeWorker *w, const LeNamespace *ns)
+place(const LeNamespace *ns)
 {
-	return psprintf("%s:%s:%s:%s", le_configured_store()->name, ns->part,
-					ns->prefix, le_store_address(w));
+	const LeStore *store = le_configured_store();
+
+	return psprintf("%s:%s:%s:%s", store->name, ns->part, ns->prefix,
+					store->servers.urls());
 }
 
 /* After a start or a reload: what has been found out before. */
 void
-le_clones_configure(LeWorker *w)
+le_clones_configure(void)
 {
 	const LeStore *store = le_configured_store();
 	LeNamespace ns = {0};
@@ -73,7 +77,7 @@ le_clones_configure(LeWorker *w)
 		return;
 	store->settings.namespace(&ns);
 	if (!le_clonefile_read(&mark) || mark.system != GetSystemIdentifier() ||
-		strcmp(mark.place, place(w, &ns)) != 0)
+		strncmp(mark.place, place(&ns), sizeof(mark.place) - 1) != 0)
 		mark.original[0] = '\0';
 	le_set_clone_of(mark.original);
 	(void) le_clones_system();
@@ -89,9 +93,9 @@ le_clones_configure(LeWorker *w)
  * place, or the store counts anew.
  */
 void
-le_clones_joined(LeWorker *w, uint64 index)
+le_clones_joined(uint64 index)
 {
-	const char *here = place(w, &le_table->namespace);
+	const char *here = place(&le_table->namespace);
 
 	if (le_table->since != 0 && index >= le_table->since &&
 		strncmp(le_table->joined, here, sizeof(le_table->joined) - 1) == 0)
@@ -135,12 +139,12 @@ warn(LeNodeInfo *info)
 }
 
 static void
-step_back(LeWorker *w, const LeNodeInfo *original)
+step_back(const LeNodeInfo *original)
 {
 	LeClonemark mark = {.system = le_table->system};
 
 	strlcpy(mark.original, original->node, sizeof(mark.original));
-	strlcpy(mark.place, place(w, &le_table->namespace), sizeof(mark.place));
+	strlcpy(mark.place, place(&le_table->namespace), sizeof(mark.place));
 	le_set_clone_of(original->node);
 	le_clonefile_write(&mark);
 	ereport(WARNING,
@@ -170,7 +174,7 @@ le_clones_judge(LeWorker *w)
 		LeKinship	kin = kinship(w, info);
 
 		if (kin == LE_KIN_ORIGINAL && le_table->clone_of[0] == '\0')
-			step_back(w, info);
+			step_back(info);
 		if (kin == LE_KIN_OTHER)
 			warn(info);
 		if (kin == LE_KIN_UNCLEAR)

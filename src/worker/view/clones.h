@@ -14,9 +14,9 @@
 
 struct LeWorker;
 
-extern void le_clones_configure(struct LeWorker *w);
+extern void le_clones_configure(void);
 extern uint64 le_clones_system(void);
-extern void le_clones_joined(struct LeWorker *w, uint64 index);
+extern void le_clones_joined(uint64 index);
 extern bool le_clones_judge(struct LeWorker *w);
 extern bool le_clones_unclear(void);
 extern bool le_clones_clear_now(void);
