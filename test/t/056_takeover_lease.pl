@@ -1,12 +1,12 @@
-# Tier: long, 33 s
+# Tier: long, 39 s
 #
-# The holder acquires more while it is being deposed; and leases that are
+# The holder acquires more while it is being deposed; sessions that are not its; and leases that are
 # shorter than the shortest session Consul grants.
 
 use strict;
 use warnings;
 
-use JSON::PP qw(decode_json);
+use JSON::PP qw(decode_json encode_json);
 use LeaderElection::Consul;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
@@ -175,6 +175,48 @@ subtest 'session on its own schedule' => sub {
 		qr/no longer leader of election "schedule" .*: deadline passed/);
 	$recorder{a}->clear_rules;
 	never_overlap($case);
+};
+
+# Guards against the longest lease, a minute, for a last holder whose session nobody
+# knows: this instance's own, once Consul has named sessions to it that were never its.
+# The key says which lease its holder had.
+subtest 'sessions that are not ours' => sub {
+	my $foreign = '00000000-1111-2222-3333-444444444444';
+
+	$a->sql("SELECT le_campaign('foreign')");
+	$a->wait_for_leadership('foreign');
+
+	my $token = $a->token('foreign');
+	my $session = leader_key($consul, 'foreign')->{Session};
+	my $mark = $recorder{a}->mark;
+	my $freed = boottime_ns();
+
+	$recorder{a}->rule(
+		match => request_like('create'),
+		action => 'answer',
+		status => 200,
+		body => encode_json({ ID => $foreign }),
+		headers => { 'Content-Type' => 'application/json' });
+	$consul->put("/v1/session/destroy/$session");
+	$consul->delete("/v1/kv/leader_election.nodes/$session");
+	poll_until(
+		sub {
+			(grep { $_->{action} } $recorder{a}->requests(request_like('create'), $mark)) >= 2;
+		},
+		'foreign sessions');
+	denied('G5', $a->is_leader('foreign'), 'not leader in such a one');
+
+	my $key = leader_key($consul, 'foreign');
+
+	ok(!$key->{Session} && !$key->{json}{released} && $key->{json}{session} eq $session,
+		'the key is free, and its last holder has not said that it ended')
+	  or diag(explain($key));
+
+	$recorder{a}->clear_rules;
+	$a->wait_for_leadership('foreign');
+	before(boottime_ns(), $freed + 60e9, 'leads again after its own lease');
+	guarantee('G2', [ $token, $a->token('foreign') ], 'with a higher token');
+	ok($a->sql("SELECT le_withdraw('foreign')"), 'withdraws');
 };
 
 # Guards against limits that do not hold, and a lease that does not work.
