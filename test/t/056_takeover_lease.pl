@@ -1,7 +1,7 @@
 # Tier: long, 39 s
 #
-# The holder acquires more while it is being deposed; sessions that are not its; and leases that are
-# shorter than the shortest session Consul grants.
+# The holder acquires more while it is being deposed; Consul names sessions that
+# are nobody's; and leases that are shorter than the shortest session Consul grants.
 
 use strict;
 use warnings;
