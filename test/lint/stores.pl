@@ -43,10 +43,6 @@ my @others = (
 		  test/unit/record-corpus test/unit/test_node.c test/unit/test_pending.c)
 	],
 	[
-		'the secret of each store is read from its file in the same way' => 'azure',
-		qw(test/t/032_rotation.pl)
-	],
-	[
 		'nothing in SQL says whether the store has node keys' => 'consul',
 		qw(lectl/check.c)
 	],
