@@ -175,7 +175,7 @@ node_registered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 
 	if (stale(w, flight))
 		return;
-	if (answer->outcome == LE_DONE)
+	if (answer->outcome == LE_DONE && le_configured_store()->has_sessions)
 		le_clones_joined(answer->index);
 	if (answer->outcome != LE_DONE || flight->op.proof.system == 0 ||
 		!le_configured_store()->has_sessions)
