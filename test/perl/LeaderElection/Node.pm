@@ -39,6 +39,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 
 my %frozen;    # pids to wake up before the instances are stopped
+my $initialized = 0;    # instances of this test
 
 =pod
 
@@ -117,8 +118,8 @@ sub create
 		$settings{backend} //= 'consul';
 		$settings{consul_url} //= ref $consul ? $consul->url : $consul;
 
-		# all are copies of one data directory; see init()
-		$settings{clone_eligible} //= 'on';
+		# a copy of one that may run yet
+		$settings{clone_eligible} //= 'on' if $backup;
 	}
 	if ($gateway)
 	{
@@ -157,8 +158,9 @@ sub create
 
 =item init(%params)
 
-As the one of PostgreSQL::Test::Cluster, but what initdb makes is made once in a
-sandbox and copied from then on: that takes half of the processor's time.
+As the one of PostgreSQL::Test::Cluster, but what initdb makes is copied by other
+tests of the sandbox: that takes half of the processor's time. Instances of one test
+are no copies of each other, since clones do not lead side by side.
 
 =cut
 
@@ -174,7 +176,7 @@ sub init
 		return $run->($command, @arguments)
 		  if $command ne 'initdb' || $params{extra} || !$ENV{LE_SANDBOX};
 
-		my $template = "$ENV{LE_SANDBOX}/template";
+		my $template = "$ENV{LE_SANDBOX}/template" . ++$initialized;
 
 		open(my $lock, '>', "$template.lock") or croak "could not open the lock: $!";
 		flock($lock, LOCK_EX) or croak "could not lock: $!";
