@@ -276,12 +276,13 @@ le_store_clock_differs(LeWorker *w, char *text, size_t size)
 	int64		ours = le_unix_us(GetCurrentTimestamp()) - le_now() / 1000;
 	int64		s = le_clock_ahead(ours, health->clock_least,
 								   health->clock_most) / USECS_PER_SEC;
+	int64		apart = s < 0 ? -s : s;
 
-	if (!health->knows_clock || Abs(s) <= le_max_clock_offset)
+	if (!health->knows_clock || apart <= le_max_clock_offset)
 		return false;
 	snprintf(text, size,
 			 "The wall clock of this instance is " INT64_FORMAT " s %s that of the store at %s; \"leader_election.max_clock_offset\" is %d s.",
-			 Abs(s), s > 0 ? "ahead of" : "behind", le_store_address(w),
+			 apart, s > 0 ? "ahead of" : "behind", le_store_address(w),
 			 le_max_clock_offset);
 	return true;
 }
