@@ -1127,10 +1127,15 @@ le_election_renew_now(LeElection *e, le_time now)
 		e->renew_at = now;
 }
 
-/* A new worker: the outcome of a renewal in flight is unknown. */
+/*
+ * A new worker: the outcome of a renewal in flight is unknown, and the end of
+ * a drain may have been noticed but not yet acted on.
+ */
 void
 le_election_resume(LeElection *e, le_time now)
 {
+	if (e->state == LE_DRAINING)
+		e->timer_at = e->drain_until;
 	e->renewing = false;
 	le_election_renew_now(e, now);
 }

@@ -1136,6 +1136,13 @@ draining_ends_with_the_last_or_in_time(void **state)
 	assert_true(s.act.term_ends);
 	expect_send(LE_SEND_RELEASE, 20);
 
+	/* a worker that took the timer died before it acted on it */
+	s = leader();
+	EV(.kind = LE_IN_DRAIN, .until = s.now + 5 * LE_SEC);
+	s.e.timer_at = 0;
+	le_election_resume(&s.e, s.now);
+	assert_int_equal(s.e.timer_at, s.now + 5 * LE_SEC);
+
 	/* while a value is on its way: that comes first, the request is kept */
 	s = leader();
 	EV(.kind = LE_IN_PUBLISH);
