@@ -219,8 +219,8 @@ end_show(LeWorker *w)
 		(watch_all->watch.cost > COSTLY ? REST * watch_all->watch.cost : 0);
 
 	/* A key that is absent while others change makes the query return at once,
-	 * again and again. */
-	if (watch_all->watch.changed)
+	 * again and again.  One that news make necessary does not wait at all. */
+	if (watch_all->watch.changed || watch_all->watch.by_news)
 		watch_all->watch.idle_answers = 0;
 	else if (watch_all->watch.shown_at - watch_all->watch.listed_at >=
 			 IDLE_GAP)
