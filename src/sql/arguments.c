@@ -11,7 +11,6 @@
 
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 #include "settings.h"
 #include "shmem/progress.h"
@@ -43,24 +42,6 @@ le_check_not_null(FunctionCallInfo fcinfo, int n, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("argument \"%s\" must not be null", name)));
-}
-
-/*
- * The schema of the function, quoted: other functions of ours are there, too,
- * and the path of whoever pastes a statement may differ.
- */
-const char *
-le_schema_of(FunctionCallInfo fcinfo)
-{
-	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
-	char	   *name = get_namespace_name(schema);
-
-	/* A function can be dropped while it runs. */
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("extension \"leader_election\" has been dropped")));
-	return quote_identifier(name);
 }
 
 static void

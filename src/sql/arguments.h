@@ -19,7 +19,6 @@ extern void le_say_not_preloaded(int elevel);
 extern void le_check_preloaded(void);
 extern void le_check_not_null(FunctionCallInfo fcinfo, int n,
 							  const char *name);
-extern const char *le_schema_of(FunctionCallInfo fcinfo);
 extern void le_set_election(LeAsk *ask, text *name);
 extern void le_set_value(LeAsk *ask, text *value);
 extern le_duration le_to_duration(Interval *interval, const char *name);

@@ -911,6 +911,24 @@ run_when_leading(Run *run)
 }
 
 /*
+ * The schema of the function, quoted: other functions of ours are there, too,
+ * and the path of whoever pastes a statement may differ.
+ */
+const char *
+le_schema_of(FunctionCallInfo fcinfo)
+{
+	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	char	   *name = get_namespace_name(schema);
+
+	/* A function can be dropped while it runs. */
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"leader_election\" has been dropped")));
+	return quote_identifier(name);
+}
+
+/*
  * Make a job noticeable that would never run anywhere.  Whether somebody else
  * leads only the store knows, which is not asked at each tick.
  */

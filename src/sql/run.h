@@ -13,6 +13,7 @@
 #include "fmgr.h"
 #include "nodes/pg_list.h"
 
+extern const char *le_schema_of(FunctionCallInfo fcinfo);
 extern List *le_parse_command(const char *command);
 extern void le_run_check_arguments(FunctionCallInfo fcinfo);
 
