@@ -228,8 +228,12 @@ le_ask_store(LeAsk *ask, LeReply *reply, const char *hint)
 	le_ask(ask, reply);
 	if (reply->kind != LE_REPLY_ERROR)
 		return;
-	if (reply->sqlstate == LE_ERRCODE_UNAVAILABLE && reply->hint[0] == '\0')
-		strlcpy(reply->hint, hint, sizeof(reply->hint));
+	if (reply->sqlstate == LE_ERRCODE_UNAVAILABLE)
+	{
+		if (reply->hint[0] != '\0')
+			strlcat(reply->hint, " ", sizeof(reply->hint));
+		strlcat(reply->hint, hint, sizeof(reply->hint));
+	}
 	le_throw(reply);
 }
 

@@ -243,6 +243,7 @@ subtest 'when the store is down' => sub {
 
 	$consul->stop;
 	like($b->sql_error(q(SELECT * FROM le_jobs('0'))), qr/ERROR:  LE003: could not read the jobs from the lease store .*^HINT:  le_jobs\(NULL\) shows/ms, 'an error');
+	like($b->sql_error(q(SELECT le_current_leader('other', '0'))), qr/ERROR:  LE003: .*^HINT:  Check that the store runs .* The view le_status shows the leader as it was last seen\.$/ms, 'an error of le_current_leader()');
 	is($b->sql(q(SELECT string_agg(job || state, ',' ORDER BY job) FROM le_jobs(NULL))), $before, 'but not for what is known');
 	is($b->sql(q(SELECT string_agg(job || state, ',' ORDER BY job) FROM le_jobs('1 h'))), $before, 'nor for what is not too old');
 	$b->freeze_worker;
