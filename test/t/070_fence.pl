@@ -258,10 +258,40 @@ subtest 'guard' => sub {
 	# the same from another database server
 	$refused->("SELECT le_fence_guard('far_guard', 'e')",
 		qr/ERROR:  LE002.*Table public.far_guard has seen a higher/s, 'refused through a foreign table');
-	$new->query('TRUNCATE guard');
+	$new->query('UPDATE guard SET fencing_token = 0');
 	like($old->query("SELECT le_fence_guard('far_guard', 'e')"), qr/^\d+$/, 'a first token through it');
 	is($old->query("SELECT le_fence_guard('far_guard', 'e')"),
 		$new->query('SELECT fencing_token FROM guard'), 'and again');
+
+	# which cannot be asked for its key: exactly one row, and none by the guard
+	$new->query('TRUNCATE guard');
+	$refused->("SELECT le_fence_guard('far_guard', 'e')",
+		qr/ERROR:  42P16.*0 rows of the election instead of one.*HINT:.*once/s, 'no row');
+	is($new->query('SELECT count(*) FROM guard'), 0, 'and none is inserted');
+	$new->query(q(ALTER TABLE guard DROP CONSTRAINT guard_pkey; )
+		  . q(INSERT INTO guard VALUES ('e', 0), ('e', 1000000000)));
+	$refused->("SELECT le_fence_guard('far_guard', 'e')", qr/ERROR:  42P16.*2 rows/s, 'two');
+
+	# where a second row would find place; sql/guard.sql has more
+	foreach my $key ('SELECT',
+		'CREATE UNIQUE INDEX ON keyless (election) WHERE fencing_token < 0',
+		'CREATE UNIQUE INDEX ON keyless (election, fencing_token)',
+		'ALTER TABLE keyless ADD UNIQUE (election) DEFERRABLE')
+	{
+		$new->query('CREATE TABLE keyless (election text, fencing_token bigint); '
+			  . "INSERT INTO keyless VALUES ('e', 1000000000); $key");
+		$refused->("SELECT le_fence_guard('keyless', 'e')",
+			qr/ERROR:  42P16.*HINT:  ALTER TABLE public.keyless ADD PRIMARY KEY \(election\);/s, "keyless: $key");
+		$new->query('DROP TABLE keyless');
+	}
+
+	# a trigger that swallows the write is no later leader
+	$new->query(<<'END');
+CREATE TABLE swallows (election text PRIMARY KEY, fencing_token bigint);
+CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER swallow BEFORE INSERT OR UPDATE ON swallows FOR EACH ROW EXECUTE FUNCTION swallow();
+END
+	$refused->("SELECT le_fence_guard('swallows', 'e')", qr/ERROR:  42P16.*shows 0 rows.*HINT:  Triggers/s, 'no row');
 };
 
 # Settings that could not stop a statement in time.

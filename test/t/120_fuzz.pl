@@ -76,7 +76,7 @@ CREATE EXTENSION leader_election;
 CREATE TABLE fuzz (i int);
 CREATE TABLE guard (election text PRIMARY KEY, fencing_token bigint);
 CREATE VIEW guarded_view AS SELECT * FROM guard;
-CREATE TABLE parted (election text, fencing_token bigint) PARTITION BY LIST (election);
+CREATE TABLE parted (election text PRIMARY KEY, fencing_token bigint) PARTITION BY LIST (election);
 CREATE SEQUENCE seq;
 CREATE FUNCTION bind() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
