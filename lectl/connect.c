@@ -36,9 +36,9 @@ const Question preparations[PREPARATIONS] = {
 /*
  * Keepalives detect a silent loss of the server while we wait for our turn;
  * the connection string comes later and can set other times.  A host out of
- * several comes after that, whatever its session attributes.  exec leaves the
- * client encoding alone, so command and server get the caller's bytes.  With
- * ping we only look for a server.
+ * several comes after that, whatever its session attributes.  Arguments are
+ * UTF-8, so that a job has one name whatever the database's encoding; to exec
+ * the caller can say that they are not.  With ping we only look for a server.
  */
 static PGconn *
 try_connect(const Options *options, const char *password, const Host *host,
@@ -54,7 +54,8 @@ try_connect(const Options *options, const char *password, const Host *host,
 		progname, getenv("PGCONNECT_TIMEOUT") ? NULL :
 		CppAsString2(CONNECT_TIMEOUT), "10",
 		"5", "3", options->host, options->port, options->user,
-		password, strcmp(options->word, "exec") == 0 ? NULL : "UTF8",
+		password, strcmp(options->word, "exec") == 0 &&
+		getenv("PGCLIENTENCODING") ? NULL : "UTF8",
 		options->dbname,
 		host ? host->host : NULL, host ? host->hostaddr : NULL,
 		host ? host->port : NULL, "any", NULL

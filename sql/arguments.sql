@@ -149,16 +149,14 @@ SELECT convert_to(value, 'LATIN1') AS latin1, convert_to(value, 'UTF8') AS utf8
 FROM le_leader('regress/latin1');
 -- 1024 of these are 2048 bytes of UTF-8
 SELECT le_renew('regress/latin1', repeat(convert_from('\xfc', 'LATIN1'), 1024));
--- a view must not fail for a character missing in this encoding
+-- nothing fails for a character missing in this encoding
 SELECT value FROM le_status WHERE election = 'regress/latin1';
 \c :home
 SELECT le_renew('regress/latin1', U&'\20ac');
 \c regress_le_latin1
 SET client_encoding = 'UTF8';
 SELECT value FROM le_status WHERE election = 'regress/latin1';
-SELECT le_current_leader('regress/latin1') IS NOT NULL AS known;
 SELECT value FROM le_leader('regress/latin1');
-\echo :LAST_ERROR_SQLSTATE
 \c regress_le_ascii
 CREATE EXTENSION leader_election;
 SELECT le_renew('regress/latin1', E'\xfc');

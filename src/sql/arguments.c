@@ -15,6 +15,7 @@
 #include "settings.h"
 #include "shmem/progress.h"
 #include "sql/arguments.h"
+#include "sql/encoding.h"
 
 /* The longest wait or hold-off, so that nanoseconds cannot overflow. */
 #define MAX_INTERVAL	(INT64CONST(366) * 86400 * LE_SEC)
@@ -83,7 +84,7 @@ void
 le_set_value(LeAsk *ask, text *value)
 {
 	char	   *server = text_to_cstring(value);
-	char	   *utf8 = pg_server_to_any(server, strlen(server), PG_UTF8);
+	char	   *utf8 = le_to_utf8(server);
 
 	if (strlen(utf8) > LE_MAX_VALUE_LEN)
 		ereport(ERROR,
@@ -177,39 +178,16 @@ le_start_ask(LeAsk *ask, LeRequestKind kind, FunctionCallInfo fcinfo)
 		le_set_election(ask, PG_GETARG_TEXT_PP(0));
 }
 
-/*
- * A copy of UTF-8 text from the store or the worker for a view, or the other
- * way round.  Replaces what the database cannot show, instead of failing.
- */
-char *
-le_shown(const char *s)
-{
-	char	   *shown = pstrdup(s);
-
-	if (GetDatabaseEncoding() == PG_UTF8 &&
-		pg_verify_mbstr(PG_UTF8, shown, strlen(shown), true))
-		return shown;
-	for (char *p = shown; *p != '\0'; p++)
-		if (IS_HIGHBIT_SET(*p))
-			*p = '?';
-	return shown;
-}
-
-char *
-le_from_utf8(const char *s)
-{
-	return pg_any_to_server(pstrdup(s), strlen(s), PG_UTF8);
-}
-
 /* Raise the error that the worker replied. */
 void
 le_throw(const LeReply *reply)
 {
 	ereport(ERROR,
 			(errcode(reply->sqlstate),
-			 errmsg_internal("%s", reply->message),
-			 reply->detail[0] ? errdetail_internal("%s", reply->detail) : 0,
-			 reply->hint[0] ? errhint("%s", reply->hint) : 0));
+			 errmsg_internal("%s", le_shown(reply->message)),
+			 reply->detail[0] ?
+			 errdetail_internal("%s", le_shown(reply->detail)) : 0,
+			 reply->hint[0] ? errhint("%s", le_shown(reply->hint)) : 0));
 }
 
 /* Ask the worker; raises the error that it replies. */
@@ -320,8 +298,7 @@ le_leader_instead(const char *election)
 		return "This instance does not seek it.";
 	holder = le_leader_seen(slot);
 	if (holder != NULL && holder[0] != '\0')
-		return psprintf("Node \"%s\" leads, as last seen.",
-						le_from_utf8(holder));
+		return psprintf("Node \"%s\" leads, as last seen.", le_shown(holder));
 	le_copy_trouble(&trouble);
 	error = trouble.at > slot->error.at ? trouble.text : slot->error.text;
 	if (error[0] != '\0')

@@ -25,8 +25,6 @@ extern le_duration le_to_duration(Interval *interval, const char *name);
 extern le_duration le_to_hold_off(Interval *interval);
 extern void le_start_ask(LeAsk *ask, LeRequestKind kind,
 						 FunctionCallInfo fcinfo);
-extern char *le_from_utf8(const char *s);
-extern char *le_shown(const char *s);
 extern void le_throw(const LeReply *reply);
 extern void le_ask_worker(LeAsk *ask, LeReply *reply);
 extern void le_ask_store(LeAsk *ask, LeReply *reply, const char *hint);

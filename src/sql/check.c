@@ -29,6 +29,7 @@
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/cron.h"
+#include "sql/encoding.h"
 #include "sql/status.h"
 
 PG_FUNCTION_INFO_V1(le_check_config);

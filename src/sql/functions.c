@@ -23,6 +23,7 @@
 #include "shmem/bound.h"
 #include "shmem/requests.h"
 #include "sql/arguments.h"
+#include "sql/encoding.h"
 #include "sql/fence.h"
 #include "sql/guard.h"
 #include "sql/xact.h"
@@ -388,7 +389,7 @@ le_current_leader(PG_FUNCTION_ARGS)
 	ask_leader(fcinfo, &reply);
 	if (!reply.has_leader)
 		PG_RETURN_NULL();
-	PG_RETURN_TEXT_P(cstring_to_text(le_from_utf8(reply.leader)));
+	PG_RETURN_TEXT_P(cstring_to_text(le_shown(reply.leader)));
 }
 
 Datum
@@ -406,10 +407,10 @@ le_leader(PG_FUNCTION_ARGS)
 	values[0] = PG_GETARG_DATUM(0);
 	nulls[1] = !reply.has_leader;
 	if (reply.has_leader)
-		values[1] = CStringGetTextDatum(le_from_utf8(reply.leader));
+		values[1] = CStringGetTextDatum(le_shown(reply.leader));
 	nulls[2] = !reply.has_value;
 	if (reply.has_value)
-		values[2] = CStringGetTextDatum(le_from_utf8(reply.value));
+		values[2] = CStringGetTextDatum(le_shown(reply.value));
 	nulls[3] = reply.leader_token == 0;
 	values[3] = Int64GetDatum((int64) reply.leader_token);
 	values[4] = BoolGetDatum(reply.is_self);

@@ -32,6 +32,7 @@
 #include "shmem/run_registry.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
+#include "sql/encoding.h"
 #include "sql/jobs.h"
 #include "sql/session.h"
 
@@ -85,7 +86,7 @@ void
 le_set_job(LeAsk *ask, text *job)
 {
 	char	   *server = text_to_cstring(job);
-	char	   *utf8 = pg_server_to_any(server, strlen(server), PG_UTF8);
+	char	   *utf8 = le_to_utf8(server);
 
 	if (!le_valid_job_name(utf8))
 		ereport(ERROR,
@@ -308,7 +309,7 @@ tell_other_interval(const LeAsk *ask, const LeReply *reply)
 
 	ereport(WARNING,
 			(errmsg("the interval of job \"%s\" of election \"%s\" has changed from %g s to %g s",
-					le_from_utf8(ask->job), ask->election,
+					le_shown(ask->job), ask->election,
 					reply->every_before / 1000.0, ask->every / 1000.0),
 			 errdetail("No tick between %s and %s counts as missed.", from,
 					   timestamptz_to_str(le_from_tick(ask->tick)))));
@@ -347,7 +348,7 @@ tell_ahead(const LeAsk *ask, const LeReply *reply)
 
 	ereport(WARNING,
 			(errmsg("the last claim of job \"%s\" of election \"%s\" lies ahead of this instance's clock",
-					le_from_utf8(ask->job), ask->election),
+					le_shown(ask->job), ask->election),
 			 errdetail("Tick %s was claimed at %s; the clock here shows %s. The job rests until that tick has passed.",
 					   tick,
 					   timestamptz_to_str(le_from_tick(reply->claimed_at)),

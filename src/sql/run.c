@@ -28,6 +28,7 @@
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "parser/analyze.h"
@@ -48,6 +49,7 @@
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/cancel.h"
+#include "sql/encoding.h"
 #include "sql/fence.h"
 #include "sql/jobs.h"
 #include "sql/run.h"
@@ -619,18 +621,22 @@ note(LeEventKind what, const Run *run, uint64 token, const LeMyClaim *claim)
 
 /*
  * An error message can contain the command's data, so only a setting of the
- * administrator adds it.  Nothing may fail here, so there is no encoding
- * conversion.
+ * administrator adds it.  Nothing may fail here.  No more of it is converted
+ * than can be kept.
  */
 static void
 set_error(LeAsk *ask, const ErrorData *error)
 {
+	char	   *message = error->message;
+
 	strlcpy(ask->sqlstate, unpack_sql_state(error->sqlerrcode),
 			sizeof(ask->sqlstate));
-	if (!le_log_error || error->message == NULL)
+	if (!le_log_error || message == NULL)
 		return;
+	message = pnstrdup(message, pg_mbcliplen(message, strlen(message),
+											 LE_MAX_MESSAGE_LEN));
 	ask->has_value = true;
-	strlcpy(ask->value, le_shown_message(le_shown(error->message)),
+	strlcpy(ask->value, le_shown_message(le_to_utf8_anyway(message)),
 			sizeof(ask->value));
 }
 
@@ -675,13 +681,13 @@ mark_done(LeMyClaim *claim)
 				(errcode(LE_ERRCODE_UNKNOWN),
 				 errmsg("could not confirm that the tick %s of job \"%s\" is marked as done",
 						timestamptz_to_str(le_from_tick(claim->tick)),
-						le_from_utf8(claim->job)),
+						le_shown(claim->job)),
 				 errdetail("The command was run and committed. The worker goes on telling the store.")));
 	else if (reply.kind != LE_REPLY_TRUE)
 		ereport(WARNING,
 				(errmsg("the tick %s of job \"%s\" was overtaken by a later one before it was done",
 						timestamptz_to_str(le_from_tick(claim->tick)),
-						le_from_utf8(claim->job)),
+						le_shown(claim->job)),
 				 errdetail("The command was run and committed.")));
 }
 
@@ -799,7 +805,7 @@ tell_under_way(const Run *run, int64 older)
 	ereport(NOTICE,
 			(errmsg("tick %s of job \"%s\" is not claimed: tick %s may still be under way",
 					timestamptz_to_str(le_from_tick(run->ask.tick)),
-					le_from_utf8(run->ask.job), tick)));
+					le_shown(run->ask.job), tick)));
 }
 
 /* One claim as leader of the term, and its run. */
@@ -956,6 +962,7 @@ le_run(PG_FUNCTION_ARGS)
 
 	check_context(fcinfo);
 	get_arguments(&run, fcinfo);
+	le_find_conversions();
 	if (!leads(&run, &term))
 	{
 		warn_if_idle(&run, fcinfo);

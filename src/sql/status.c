@@ -16,7 +16,6 @@
 
 #include "access/tupdesc.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -31,6 +30,7 @@
 #include "shmem/requests.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
+#include "sql/encoding.h"
 #include "sql/jobs.h"
 #include "sql/status.h"
 
@@ -593,12 +593,9 @@ put_run(const LeJobRow *run, Tuplestorestate *rows, TupleDesc desc)
 static char *
 name_or_any(FunctionCallInfo fcinfo, int n)
 {
-	char	   *name;
-
 	if (PG_ARGISNULL(n))
 		return NULL;
-	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
-	return pg_server_to_any(name, strlen(name), PG_UTF8);
+	return le_to_utf8(text_to_cstring(PG_GETARG_TEXT_PP(n)));
 }
 
 /* The newest first. */

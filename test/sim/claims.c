@@ -96,21 +96,17 @@ pg_detoast_datum_packed(struct varlena *datum)
 }
 
 char *
-pg_server_to_any(const char *s, int len, int encoding)
+le_to_utf8(const char *text)
 {
-	(void) s;
-	(void) len;
-	(void) encoding;
+	(void) text;
 	abort();
 }
 
 /* Only messages show it. */
 char *
-pg_any_to_server(const char *s, int len, int encoding)
+le_shown(const char *utf8)
 {
-	(void) len;
-	(void) encoding;
-	return (char *) s;
+	return (char *) utf8;
 }
 
 void
@@ -134,12 +130,6 @@ le_job_snapshot_put(const LeJobRow *rows, int nrows, le_time as_of)
 	(void) rows;
 	(void) nrows;
 	(void) as_of;
-}
-
-int
-GetDatabaseEncoding(void)
-{
-	return PG_UTF8;
 }
 
 bool
