@@ -57,7 +57,7 @@ le_find_conversions(void)
 	found = true;
 }
 
-/* Converts what it can of the beginning; how many bytes of the text is that? */
+/* Converts what it can of the beginning; how many bytes of it were that? */
 static int
 convert_some(const char *s, int len, int from, int to, FmgrInfo *conversion,
 			 char *result)

@@ -1,4 +1,4 @@
-# Tier: test, 10 s
+# Tier: test, 17 s
 #
 # Databases of several encodings in one instance: what the store and other nodes say,
 # and what jobs are called, is text that not each of them can show.  Each function,
