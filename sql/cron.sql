@@ -100,9 +100,9 @@ SELECT le_run_call('e', 'SELECT 1', 'j', '1 min', max_missed => 0);
 SELECT le_run_call('e', 'SELECT 1', 'j', '1 min', timeout => '-1 s');
 SELECT le_run_call('e', 'SELECT 1', missed => 'all');
 
-SELECT * FROM le_cron_adopt(NULL);
+SELECT * FROM le_cron_adopt(NULL, '%');
 SELECT * FROM le_cron_adopt('e', jobs => NULL);
-SELECT * FROM le_cron_adopt('e', dry_run => NULL);
+SELECT * FROM le_cron_adopt('e', '%', dry_run => NULL);
 SELECT * FROM le_cron_release(NULL);
 SELECT * FROM le_cron_release('e', dry_run => NULL);
 
@@ -110,12 +110,12 @@ SELECT * FROM le_cron_release('e', dry_run => NULL);
 \set VERBOSITY default
 SELECT le_cron_schedule('j', '* * * * *', 'SELECT 1', 'e');
 SET cron.database_name = 'elsewhere';
-SELECT * FROM le_cron_adopt('e');
+SELECT * FROM le_cron_adopt('e', '%');
 RESET cron.database_name;
 \set VERBOSITY terse
 SELECT le_cron_unschedule('j');
 SELECT * FROM le_cron_jobs();
-SELECT * FROM le_cron_adopt('no name');
+SELECT * FROM le_cron_adopt('no name', '%');
 SELECT * FROM le_cron_release('e', dry_run => false);
 
 -- another table of that name is not taken for pg_cron's

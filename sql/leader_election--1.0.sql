@@ -696,6 +696,16 @@ LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION le_cron_timezone() IS
 'the time zone of the schedules of pg_cron';
 
+CREATE FUNCTION le_cron_server(
+	nodename pg_catalog.text,
+	nodeport pg_catalog.int4)
+RETURNS pg_catalog.text
+AS 'MODULE_PATHNAME', 'le_cron_server'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION le_cron_server(pg_catalog.text, pg_catalog.int4) IS
+'the server on which pg_cron runs a job with these columns, null if it is this one';
+
 -- The functions below find each other in the schema of the extension, "ours",
 -- and no objects of others on the caller's search_path or in that schema: each
 -- call names its schema, and has arguments of known types.
@@ -932,6 +942,7 @@ CREATE FUNCTION le_cron_jobs(
 	OUT command pg_catalog.text,
 	OUT database pg_catalog.text,
 	OUT username pg_catalog.text,
+	OUT server pg_catalog.text,
 	OUT election pg_catalog.text,
 	OUT runs pg_catalog.text)
 RETURNS SETOF record
@@ -947,10 +958,11 @@ BEGIN
 	FROM pg_extension WHERE extname = 'leader_election';
 	EXECUTE format('SELECT %s.le_cron_check()', ours);
 
-	FOR jobid, jobname, schedule, command, database, username IN
-		SELECT j.jobid, j.jobname, j.schedule, j.command, j.database,
-			j.username
-		FROM cron.job j ORDER BY j.jobid
+	FOR jobid, jobname, schedule, command, database, username, server IN
+		EXECUTE format('SELECT j.jobid, j.jobname, j.schedule, j.command,
+				j.database, j.username,
+				%s.le_cron_server(j.nodename, j.nodeport)
+			FROM cron.job j ORDER BY j.jobid', ours)
 	LOOP
 		BEGIN
 			EXECUTE format('SELECT * FROM %s.le_run_command($1)', ours)
@@ -994,6 +1006,7 @@ DECLARE
 	other text;
 	ticks record;
 	seeks bool;
+	server text;
 BEGIN
 	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
@@ -1059,6 +1072,15 @@ BEGIN
 	THEN
 		RAISE EXCEPTION 'job name "%" is too long for pg_cron', job
 			USING ERRCODE = 'name_too_long';
+	END IF;
+	-- A job that existed keeps its server.
+	EXECUTE format('SELECT j.server FROM %s.le_cron_jobs() j WHERE j.jobid = $1',
+		ours) INTO server USING jobid;
+	IF server IS NOT NULL THEN
+		RAISE EXCEPTION 'job "%" runs on server "%"', job, server
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'It exists, and pg_cron runs its command there, not on this instance.',
+			HINT = 'Unschedule it first, or choose another name.';
 	END IF;
 END $$;
 
@@ -1132,7 +1154,7 @@ COMMENT ON FUNCTION le_cron_alter(pg_catalog.int8, pg_catalog.text) IS
 
 CREATE FUNCTION le_cron_adopt(
 	IN election pg_catalog.text,
-	IN jobs pg_catalog.text DEFAULT '%',
+	IN jobs pg_catalog.text,
 	IN dry_run pg_catalog.bool DEFAULT true,
 	IN force pg_catalog.bool DEFAULT false,
 	OUT jobid pg_catalog.int8,
@@ -1148,8 +1170,25 @@ AS $$
 DECLARE
 	gate CONSTANT text :=
 		'\m(le_(?:is_leader|require_leader|fence_guard|fencing_token|remaining|progress|acquire|claim|claim_tick|run))"?\s*\(';
+	-- at the beginning of a statement
+	begins CONSTANT text := '(?:^|;|\mbegin\M)(?:\s|/\*.*?\*/|--[^\n]*\n)*';
+	-- What an instance does for itself, since no other can do it: a pattern each,
+	-- and what a job with it does.
+	own CONSTANT text[] := ARRAY[
+		['\mcron"?\s*\.', 'works on tables of pg_cron'],
+		[begins || 'vacuum\M', 'runs VACUUM'],
+		['\mreindex\M', 'runs REINDEX'],
+		[begins || 'analy[sz]e\M', 'runs ANALYZE'],
+		[begins || 'cluster\M', 'runs CLUSTER'],
+		[begins || 'checkpoint\M', 'runs CHECKPOINT'],
+		['\mrefresh\s+materialized\s+view\M', 'refreshes a materialized view'],
+		['\mpg_stat\w*_reset\w*"?\s*\(', 'resets statistics'],
+		['\mrun_maintenance(?:_proc)?"?\s*\(', 'maintains partitions'],
+		['\mpg_(?:terminate|cancel)_backend"?\s*\(', 'ends sessions'],
+		['\mpg_(?:reload_conf|rotate_logfile|switch_wal|prewarm)"?\s*\(', 'looks after the server']];
 	ours text;
 	seeks bool;
+	likely text;
 	hint text;
 	old record;
 	ticks record;
@@ -1201,6 +1240,8 @@ BEGIN
 						(regexp_match(old.command, gate, 'i'))[1])
 				WHEN old.database <> current_database() THEN
 					format('runs in database "%s"', old.database)
+				WHEN old.server IS NOT NULL THEN
+					format('runs on server "%s"', old.server)
 				WHEN old.namesakes > 1 THEN
 					format('%s jobs would have the name "%s"', old.namesakes,
 						old.job)
@@ -1211,6 +1252,17 @@ BEGIN
 					format('role "%s" may not call le_run()', old.username)
 				END;
 			IF remark IS NULL THEN
+				likely := NULL;
+				FOR i IN 1..array_length(own, 1) LOOP
+					IF old.command ~* own[i][1] THEN
+						likely := 'is likely each instance''s own: ' || own[i][2];
+						EXIT;
+					END IF;
+				END LOOP;
+				remark := likely;
+			END IF;
+			-- Whoever names such a job means it.
+			IF remark IS NULL OR remark = likely AND job = jobs THEN
 				EXECUTE format('SELECT * FROM %s.le_cron_ticks($1)', ours)
 					INTO ticks USING old.schedule;
 				every := ticks.every;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cron.c
- *		Settings of pg_cron that decide when jobs run.
+ *		Settings of pg_cron that decide when and where jobs run.
  *
  * pg_cron shows its settings to superusers only.  But an author of a schedule
  * must know its time zone, and would find out anyway.
@@ -16,12 +16,14 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "postmaster/postmaster.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
 #include "sql/cron.h"
 
 PG_FUNCTION_INFO_V1(le_cron_timezone);
+PG_FUNCTION_INFO_V1(le_cron_server);
 
 /* Has a library defined the setting?  Any value can be in the files. */
 static bool
@@ -60,4 +62,32 @@ le_cron_timezone(PG_FUNCTION_ARGS)
 	if (zone == NULL || zone[0] == '\0' || is_old())
 		zone = "GMT";
 	PG_RETURN_TEXT_P(cstring_to_text(zone));
+}
+
+/* Does pg_cron connect to the server that a job's row names? */
+static bool
+connects(void)
+{
+	const char *workers =
+		GetConfigOption("cron.use_background_workers", true, false);
+
+	return workers == NULL || strcmp(workers, "on") != 0;
+}
+
+/*
+ * Null: this one, which is that of the columns as pg_cron writes them for a
+ * new job.  Another name for it may be right, but nobody can tell.
+ */
+Datum
+le_cron_server(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	int32		port = PG_GETARG_INT32(1);
+	const char *host = GetConfigOption("cron.host", true, false);
+
+	if (host == NULL)
+		host = "localhost";
+	if (!connects() || (port == PostPortNumber && strcmp(name, host) == 0))
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s:%d", name, port)));
 }

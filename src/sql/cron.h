@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cron.h
- *		Settings of pg_cron that decide when jobs run.
+ *		Settings of pg_cron that decide when and where jobs run.
  *
  * src/sql/cron.h
  *

@@ -76,13 +76,14 @@ SELECT bag_eq(
 	('le_run_command', 'call text, OUT election text, OUT job text, '
 		'OUT command text'),
 	('le_cron_timezone', ''),
+	('le_cron_server', 'nodename text, nodeport integer'),
 	('le_cron_check', ''),
 	('le_cron_ticks', 'schedule text, OUT every interval, '
 		'OUT each boolean'),
 	('le_cron_every', 'schedule text'),
 	('le_cron_jobs', 'OUT jobid bigint, OUT job text, OUT schedule text, '
 		'OUT command text, OUT database text, OUT username text, '
-		'OUT election text, OUT runs text'),
+		'OUT server text, OUT election text, OUT runs text'),
 	('le_cron_schedule', 'OUT jobid bigint, job text, schedule text, '
 		'INOUT command text, election text, '
 		'INOUT every interval DEFAULT NULL::interval, '
@@ -94,7 +95,7 @@ SELECT bag_eq(
 		'timeout interval DEFAULT ''00:00:00''::interval'),
 	('le_cron_unschedule', 'job text'),
 	('le_cron_alter', 'jobid bigint, command text'),
-	('le_cron_adopt', 'election text, jobs text DEFAULT ''%''::text, '
+	('le_cron_adopt', 'election text, jobs text, '
 		'dry_run boolean DEFAULT true, force boolean DEFAULT false, '
 		'OUT jobid bigint, OUT job text, OUT every interval, OUT old_command text, '
 		'OUT new_command text, OUT remark text'),
@@ -187,6 +188,7 @@ SELECT bag_eq(
 	('le_run_call', 'text'),
 	('le_run_command', 'record'),
 	('le_cron_timezone', 'text'),
+	('le_cron_server', 'text'),
 	('le_cron_check', 'void'),
 	('le_cron_ticks', 'record'),
 	('le_cron_every', 'interval'),
@@ -240,6 +242,7 @@ SELECT bag_eq(
 	('le_run_call', 's', false, 'r'),
 	('le_run_command', 'i', true, 's'),
 	('le_cron_timezone', 's', true, 's'),
+	('le_cron_server', 's', true, 's'),
 	('le_cron_check', 's', true, 'u'),
 	('le_cron_ticks', 's', true, 'u'),
 	('le_cron_every', 's', true, 'u'),
@@ -268,12 +271,14 @@ SELECT is_empty(
 	'functions that run with the rights of their caller');
 SELECT is_empty(
 	$$SELECT oid::regprocedure FROM mine
-	WHERE proname LIKE 'le\_cron\_%' AND proname <> 'le_cron_timezone'
+	WHERE proname LIKE 'le\_cron\_%'
+	  AND proname NOT IN ('le_cron_timezone', 'le_cron_server')
 	  AND proconfig IS DISTINCT FROM '{"search_path=pg_catalog, pg_temp"}'$$,
 	'those in PL/pgSQL do not depend on the search path of the caller');
 SELECT is_empty(
 	$$SELECT oid::regprocedure FROM mine
-	WHERE (proname NOT LIKE 'le\_cron\_%' OR proname = 'le_cron_timezone')
+	WHERE (proname NOT LIKE 'le\_cron\_%'
+	   OR proname IN ('le_cron_timezone', 'le_cron_server'))
 	  AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')
 	   OR probin <> 'leader_election' OR proconfig IS NOT NULL)$$,
 	'all others are plain C functions');

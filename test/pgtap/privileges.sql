@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(121);
+SELECT plan(122);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -19,6 +19,7 @@ FROM (VALUES
 		'boolean', 'text', 'text', 'integer', 'interval']),
 	('le_run_command', ARRAY['text']),
 	('le_cron_timezone', ARRAY[]::text[]),
+	('le_cron_server', ARRAY['text', 'integer']),
 	('le_cron_check', ARRAY[]::text[]),
 	('le_cron_ticks', ARRAY['text']),
 	('le_cron_every', ARRAY['text']),
@@ -101,7 +102,8 @@ SELECT bag_eq(
 		('le_run_call', 'public'), ('le_run_command', 'public'),
 		('le_cron_every', 'public'), ('le_cron_jobs', 'public'),
 		('le_cron_ticks', 'public'),
-		('le_cron_timezone', 'public'), ('le_cron_check', 'public'),
+		('le_cron_timezone', 'public'), ('le_cron_server', 'public'),
+		('le_cron_check', 'public'),
 		('le_cron_schedule', 'public'), ('le_cron_unschedule', 'public'),
 		('le_cron_alter', 'public'), ('le_cron_adopt', 'public'),
 		('le_cron_release', 'public'),

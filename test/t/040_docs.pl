@@ -294,9 +294,9 @@ END
 	my $before = $node->sql($jobs);
 	is($node->sql(block('le_cron_adopt')), <<'END' =~ s/\n\z//r, 'le_cron_adopt()');
 nightly|1 day|/* le_cron_adopt */ CALL public.le_run('billing'::text, 'CALL close_books()'::text, job => 'nightly'::text, every => interval '1 day')|
-nightly clean|||le_run() cannot run VACUUM
+nightly clean|||is likely each instance's own: runs VACUUM
 nightly|
-nightly clean|le_run() cannot run VACUUM
+nightly clean|is likely each instance's own: runs VACUUM
 nightly
 END
 	is($node->sql($jobs), $before, 'and le_cron_release()');

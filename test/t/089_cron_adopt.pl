@@ -52,7 +52,7 @@ $node->sql('CREATE EXTENSION leader_election');
 # ---- without pg_cron, and in another database ----
 
 like(
-	$node->sql_error("SELECT * FROM le_cron_adopt('billing')"),
+	$node->sql_error("SELECT * FROM le_cron_adopt('billing', '%')"),
 	qr/55000: extension "pg_cron" is not installed/,
 	'without pg_cron');
 $node->sql('CREATE EXTENSION pg_cron');
@@ -107,10 +107,25 @@ my %runs = (
 	with => [ "WITH a AS (SELECT 'w' AS w) INSERT INTO work SELECT 'with', le_tick(), w FROM a RETURNING what", 'w' ],
 	"it's \\ \"odd\"" => [ q(INSERT INTO work VALUES ('it''s \ "odd"', le_tick(), 'o')), 'o' ]);
 
+sub own
+{
+	return qr/^is likely each instance's own: $_[0]$/;
+}
+
 # ... and what is left alone, why.
 my %left = (
-	vacuum => [ 'VACUUM work', qr/^le_run\(\) cannot run VACUUM$/ ],
-	vacuums => [ 'SELECT 1; VACUUM', qr/^le_run\(\) cannot run VACUUM$/ ],
+	purge => [ 'DELETE FROM cron.job_run_details WHERE false', own('works on tables of pg_cron') ],
+	vacuum => [ 'VACUUM work', own('runs VACUUM') ],
+	vacuums => [ "SELECT 1;\n/* a */ -- b\nVACUUM", own('runs VACUUM') ],
+	reindex => [ "DO \$\$BEGIN EXECUTE 'reindex table work'; END\$\$", own('runs REINDEX') ],
+	analyze => [ 'DO $$BEGIN ANALYZE work; END$$', own('runs ANALYZE') ],
+	cluster => [ 'CLUSTER', own('runs CLUSTER') ],
+	checkpoint => [ 'CHECKPOINT', own('runs CHECKPOINT') ],
+	refresh => [ 'REFRESH MATERIALIZED VIEW none', own('refreshes a materialized view') ],
+	resets => [ 'SELECT pg_stat_statements_reset()', own('resets statistics') ],
+	partitions => [ 'CALL partman.run_maintenance_proc()', own('maintains partitions') ],
+	idlers => [ 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE false', own('ends sessions') ],
+	reload => [ 'SELECT pg_reload_conf()', own('looks after the server') ],
 	index => [ 'CREATE INDEX CONCURRENTLY ON work (job)', qr/^le_run\(\) cannot run CREATE INDEX$/ ],
 	commits => [ "BEGIN; SELECT work('commits'); COMMIT", qr/^le_run\(\) cannot run BEGIN$/ ],
 	stdout => [ 'COPY work TO STDOUT', qr/^le_run\(\) cannot run COPY$/ ],
@@ -164,6 +179,9 @@ my $unnamed = $node->sql(q(SELECT cron.schedule('* * * * *', $$INSERT INTO work 
 schedule('night', 'SELECT 1', '0 3 * * *');
 $node->sql(q(SELECT cron.alter_job(jobid, active => false) FROM cron.job WHERE jobname = 'night'));
 
+# A background worker runs a job where it is, whatever server its row names.
+$node->sql("UPDATE cron.job SET nodename = 'elsewhere', nodeport = 1 WHERE jobname = 'quotes'");
+
 # Only pg_cron 1.5 and later knows these.
 my $seconds = $node->sql(q(SELECT string_to_array(split_part(extversion, '-', 1), '.')::int[] >= '{1,5}' FROM pg_extension WHERE extname = 'pg_cron')) eq 't';
 if ($seconds)
@@ -191,7 +209,7 @@ sub adopt
 }
 
 subtest 'dry run' => sub {
-	adopt('');
+	adopt(", '%'");
 	is(jobs(), $before, 'changes nothing');
 	foreach my $name (sort keys %left)
 	{
@@ -212,9 +230,16 @@ subtest 'dry run' => sub {
 	  if $row{seconds};
 	is($row{night}{every}, '1 day', 'the tick is that of the schedule');
 	is($node->sql("SELECT count(*) FROM le_cron_adopt('billing', 'qu%')"), 1, 'some jobs only');
+	like($node->sql_error("SELECT le_cron_adopt('billing')"), qr/42883: function le_cron_adopt\(.*\) does not exist/, 'never all without saying so');
+	adopt(", 'purge'");
+	like($row{purge}{new_command}, qr/CALL public\.le_run/, "an instance's own, by its name");
+	like($row{purge}{remark}, $left{purge}[1], 'with the remark');
+	adopt(", 'vacuum'");
+	is($row{vacuum}{remark}, 'le_run() cannot run VACUUM', 'unless it cannot be run');
+	is($row{vacuum}{new_command}, undef, 'and is left as it is');
 	is( $node->sql("SELECT DISTINCT remark FROM le_cron_adopt('billing', 'twice')"),
 		'2 jobs would have the name "twice"', 'one name for two');
-	like($node->sql_error("SELECT le_cron_adopt('no name')"),
+	like($node->sql_error("SELECT le_cron_adopt('no name', '%')"),
 		qr/22023: invalid election name/, 'a name that cannot be');
 };
 
@@ -224,11 +249,11 @@ subtest 'as an ordinary role' => sub {
 	my $alice = as('alice');
 	my $carol = as('carol');
 
-	is($alice->query("SELECT string_agg(job, ',') FROM le_cron_adopt('billing')"), 'twice', 'its own jobs only');
+	is($alice->query("SELECT string_agg(job, ',') FROM le_cron_adopt('billing', '%')"), 'twice', 'its own jobs only');
 	$alice->query("SELECT cron.schedule('0 4 * * *', 'SELECT 4')");
 	my $then = jobs();
 	like(
-		$alice->error("SELECT le_cron_adopt('billing', dry_run => false)"),
+		$alice->error("SELECT le_cron_adopt('billing', '%', dry_run => false)"),
 		qr/42501: permission denied to change job \d+.*cron\.alter_job/s,
 		'a job without a name needs a grant');
 	is(jobs(), $then, 'nothing was changed');
@@ -239,7 +264,7 @@ subtest 'as an ordinary role' => sub {
 	is($alice->query("SELECT count(*) FROM le_cron_release('billing', dry_run => false)"), 1, 'released');
 	is(jobs(), $then, 'as before');
 	$node->sql('GRANT EXECUTE ON FUNCTION cron.alter_job TO alice');
-	is($alice->query("SELECT count(*) FROM le_cron_adopt('billing', dry_run => false)"), 2, 'with the grant both');
+	is($alice->query("SELECT count(*) FROM le_cron_adopt('billing', '%', dry_run => false)"), 2, 'with the grant both');
 	is($alice->query("SELECT count(*) FROM le_cron_release('billing', dry_run => false)"), 2, 'and back');
 	is(jobs(), $then, 'exactly');
 	$alice->query("SELECT cron.unschedule(jobid) FROM cron.job WHERE schedule = '0 4 * * *'");
@@ -290,12 +315,37 @@ subtest 'le_cron_schedule' => sub {
 	is(jobs(), $before, 'and gone');
 };
 
+# ---- on other servers ----
+
+subtest 'a job that pg_cron runs on another server' => sub {
+	my $host = $pair{two}->host;
+	my $port = $pair{two}->port;
+	my $remark = sub { $pair{two}->sql("SELECT remark, new_command IS NULL FROM le_cron_adopt('billing', 'remote')") };
+	my $server = sub { $pair{two}->sql("SELECT server FROM le_cron_jobs() WHERE job = 'remote'") };
+
+	$pair{two}->sql('CREATE EXTENSION leader_election; CREATE EXTENSION pg_cron');
+	$pair{two}->sql("SELECT cron.schedule('remote', '* * * * *', 'SELECT 1')");
+	is($server->(), '', 'as pg_cron schedules it, it runs here');
+	is($remark->(), '|f', 'and is adopted');
+	$pair{two}->sql("UPDATE cron.job SET nodeport = 1");
+	is($server->(), "$host:1", 'another port');
+	is($remark->(), "runs on server \"$host:1\"|t", 'is left alone');
+	$pair{two}->sql("UPDATE cron.job SET nodeport = $port, nodename = 'elsewhere'");
+	is($remark->(), "runs on server \"elsewhere:$port\"|t", 'so is another host');
+	my $before = $pair{two}->sql('SELECT j::text FROM cron.job j');
+	like($pair{two}->sql_error("SELECT le_cron_schedule('remote', '* * * * *', 'SELECT 1', 'billing')"),
+		qr/55000: job "remote" runs on server "elsewhere:$port"/, 'it would keep its server');
+	$pair{two}->sql("SELECT le_cron_adopt('billing', 'remote', dry_run => false)");
+	is($pair{two}->sql('SELECT j::text FROM cron.job j'), $before, 'nothing was changed');
+	$pair{two}->sql('SELECT cron.unschedule(jobid) FROM cron.job; DROP EXTENSION leader_election');
+	is($node->sql("SELECT server IS NULL FROM le_cron_jobs() WHERE job = 'quotes'"), 't', 'a background worker connects nowhere');
+};
+
 # ---- run by pg_cron ----
 
 # On Consul, where the extension is somewhere else and one of two leads.  Jobs
 # have other numbers there.
 $pair{two}->sql(<<'END');
-CREATE EXTENSION pg_cron;
 SELECT cron.unschedule(cron.schedule('* * * * *', 'SELECT 1'));
 END
 foreach my $one (values %pair)
@@ -307,7 +357,7 @@ CREATE EXTENSION IF NOT EXISTS pg_cron;
 CREATE TABLE work (job text, tick timestamptz);
 SELECT cron.schedule('adopted', '* * * * *', $$INSERT INTO work VALUES ('adopted', "le's".le_tick())$$);
 SELECT cron.schedule('* * * * *', $$INSERT INTO work VALUES ('unnamed', "le's".le_tick())$$);
-SELECT "le's".le_cron_adopt('billing', dry_run => false);
+SELECT "le's".le_cron_adopt('billing', '%', dry_run => false);
 SELECT "le's".le_cron_schedule('scheduled', '* * * * *', $$INSERT INTO work VALUES ('scheduled', "le's".le_tick())$$, 'billing');
 END
 }
@@ -321,13 +371,13 @@ my $leader = poll_until(
 	'a leader on Consul');
 my ($other) = grep { $_ != $leader } values %pair;
 
-adopt(', dry_run => false');
+adopt(", '%', dry_run => false");
 my $since = $node->sql('SELECT clock_timestamp()');
 my $adopted = jobs();
 my $count = $node->sql("SELECT count(*) FROM cron.job WHERE command LIKE '/* le_cron_adopt */ CALL %'");
 
 is($count, 2 + keys %runs, 'adopted: what can be, without and with a name');
-adopt(', dry_run => false');
+adopt(", '%', dry_run => false");
 is(jobs(), $adopted, 'once');
 like($row{quotes}{remark}, qr/^is run by le_run\(\) already/, 'and it says so');
 
