@@ -935,6 +935,17 @@ END $$;
 COMMENT ON FUNCTION le_cron_check() IS
 'raise an error unless pg_cron has its jobs in this database';
 
+CREATE FUNCTION le_cron_taken(
+	job pg_catalog.text,
+	election pg_catalog.text,
+	username pg_catalog.text)
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME', 'le_cron_taken'
+LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION le_cron_taken(pg_catalog.text, pg_catalog.text, pg_catalog.text) IS
+'does a job of pg_cron that another role has call le_run() by that name in that election?';
+
 CREATE FUNCTION le_cron_jobs(
 	OUT jobid pg_catalog.int8,
 	OUT job pg_catalog.text,
@@ -1003,7 +1014,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	ours text;
-	other text;
+	taken bool;
 	ticks record;
 	seeks bool;
 	server text;
@@ -1011,14 +1022,14 @@ BEGIN
 	SELECT extnamespace::regnamespace INTO STRICT ours
 	FROM pg_extension WHERE extname = 'leader_election';
 
-	EXECUTE format('SELECT j.username FROM %s.le_cron_jobs() j
-		WHERE j.job = $1 AND j.username <> current_user AND j.election = $2
-		LIMIT 1', ours)
-		INTO other USING job, election;
-	IF other IS NOT NULL THEN
+	EXECUTE format('SELECT %s.le_cron_check()', ours);
+	EXECUTE format('SELECT %s.le_cron_taken($1, $2, $3)', ours)
+		INTO taken USING job, election, current_user::text;
+	IF taken THEN
 		RAISE EXCEPTION 'job "%" of election "%" exists', job, election
 			USING ERRCODE = 'duplicate_object',
-			DETAIL = format('It is scheduled for role "%s"; both would have the same ticks.', other);
+			DETAIL = 'It is of another role; both would have the same ticks, and one of the two would run at each.',
+			HINT = 'Choose another name.';
 	END IF;
 	IF schedule IS NULL THEN
 		RAISE EXCEPTION 'argument "schedule" must not be null'
@@ -1189,6 +1200,7 @@ DECLARE
 	ours text;
 	seeks bool;
 	likely text;
+	taken bool;
 	hint text;
 	old record;
 	ticks record;
@@ -1251,6 +1263,14 @@ BEGIN
 						ours::regnamespace, 'USAGE') THEN
 					format('role "%s" may not call le_run()', old.username)
 				END;
+			IF remark IS NULL THEN
+				EXECUTE format('SELECT %s.le_cron_taken($1, $2, $3)', ours)
+					INTO taken USING job, election, old.username;
+				IF taken THEN
+					remark := format('another role has a job "%s" in election "%s"',
+						job, election);
+				END IF;
+			END IF;
 			IF remark IS NULL THEN
 				likely := NULL;
 				FOR i IN 1..array_length(own, 1) LOOP

@@ -24,6 +24,7 @@
 #include "utils/timestamp.h"
 
 #include "sql/arguments.h"
+#include "sql/call.h"
 #include "sql/run.h"
 
 PG_FUNCTION_INFO_V1(le_run_call);
@@ -211,6 +212,36 @@ set_text(Datum *value, bool *isnull, const char *text)
 	*isnull = text == NULL;
 	if (text != NULL)
 		*value = CStringGetTextDatum(text);
+}
+
+/*
+ * Does the text call le_run(), and with which literals?  What cannot be parsed
+ * does not.  The parser holds nothing that an error would have to release.
+ */
+bool
+le_calls_run(const char *text, char **election, char **job)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	FuncCall   *volatile call = NULL;
+
+	PG_TRY();
+	{
+		call = call_of_le_run(text);
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() == ERRCODE_QUERY_CANCELED ||
+			geterrcode() == ERRCODE_ADMIN_SHUTDOWN ||
+			geterrcode() == ERRCODE_OUT_OF_MEMORY)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	*election = call == NULL ? NULL :
+		literal_of(call, LE_RUN_ELECTION, "election");
+	*job = call == NULL ? NULL : literal_of(call, LE_RUN_JOB, "job");
+	return call != NULL;
 }
 
 /* election, job and command; nulls unless the text is a CALL of le_run() */

@@ -29,6 +29,7 @@
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/cron.h"
+#include "sql/cron_jobs.h"
 #include "sql/encoding.h"
 #include "sql/status.h"
 
@@ -208,12 +209,49 @@ check_files(Report *report)
 
 /* ---- pg_cron ---- */
 
+/* An adopted job asks the election of the server that runs it. */
+static void
+check_cron_server(Report *report, const LeCronJob *job)
+{
+	if (job->calls_run && job->server != NULL)
+		say(report, WARN, "pg_cron",
+			"Job \"%s\" of role \"%s\" calls le_run(), but pg_cron runs it on server \"%s\". Unschedule it, and schedule it anew to run it here.",
+			job->name, job->role, job->server);
+}
+
+static void
+check_cron_clash(Report *report, const LeCronJob *job, const LeCronJob *other)
+{
+	if (job->active && other->active && strcmp(job->role, other->role) != 0 &&
+		le_have_same_ticks(job, other))
+		say(report, WARN, "pg_cron",
+			"Roles \"%s\" and \"%s\" each have a job \"%s\" of election \"%s\": at each tick one of the two runs. Give one of them another name.",
+			job->role, other->role, job->job, job->election);
+}
+
+/* Those of this database, unless it is a standby's, where none runs. */
+static void
+check_cron_jobs(Report *report)
+{
+	List	   *jobs = RecoveryInProgress() ? NIL : le_all_cron_jobs();
+
+	for (int i = 0; i < list_length(jobs); i++)
+	{
+		LeCronJob  *job = list_nth(jobs, i);
+
+		check_cron_server(report, job);
+		for (int j = i + 1; j < list_length(jobs); j++)
+			check_cron_clash(report, job, list_nth(jobs, j));
+	}
+}
+
 static void
 check_cron(Report *report)
 {
 	if (le_cron_runs_one_job())
 		say(report, WARN, "pg_cron",
 			"\"cron.use_background_workers\" is on, and this version of pg_cron starts no job while another runs. Turn it off, and set \"cron.host\".");
+	check_cron_jobs(report);
 }
 
 /* ---- this node ---- */

@@ -15,7 +15,9 @@
  */
 #include "postgres.h"
 
+#include "commands/dbcommands.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "postmaster/postmaster.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -31,6 +33,16 @@ is_defined(const char *name)
 {
 	return GetConfigOption(name, true, false) != NULL &&
 		(GetConfigOptionFlags(name, true) & GUC_CUSTOM_PLACEHOLDER) == 0;
+}
+
+/* Does pg_cron, if it is loaded, have its jobs in this database? */
+bool
+le_cron_is_here(void)
+{
+	const char *database = GetConfigOption("cron.database_name", true, false);
+
+	return database == NULL || database[0] == '\0' ||
+		strcmp(database, get_database_name(MyDatabaseId)) == 0;
 }
 
 /* Before 1.5, schedules are in GMT. */
@@ -75,19 +87,29 @@ connects(void)
 }
 
 /*
- * Null: this one, which is that of the columns as pg_cron writes them for a
+ * NULL: this one, which is that of the columns as pg_cron writes them for a
  * new job.  Another name for it may be right, but nobody can tell.
  */
-Datum
-le_cron_server(PG_FUNCTION_ARGS)
+char *
+le_cron_server_of(const char *name, int port)
 {
-	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	int32		port = PG_GETARG_INT32(1);
 	const char *host = GetConfigOption("cron.host", true, false);
 
 	if (host == NULL)
 		host = "localhost";
 	if (!connects() || (port == PostPortNumber && strcmp(name, host) == 0))
+		return NULL;
+	return psprintf("%s:%d", name, port);
+}
+
+Datum
+le_cron_server(PG_FUNCTION_ARGS)
+{
+	char	   *server =
+		le_cron_server_of(text_to_cstring(PG_GETARG_TEXT_PP(0)),
+						  PG_GETARG_INT32(1));
+
+	if (server == NULL)
 		PG_RETURN_NULL();
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s:%d", name, port)));
+	PG_RETURN_TEXT_P(cstring_to_text(server));
 }

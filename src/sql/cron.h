@@ -10,6 +10,8 @@
 #ifndef LE_CRON_H
 #define LE_CRON_H
 
+extern bool le_cron_is_here(void);
 extern bool le_cron_runs_one_job(void);
+extern char *le_cron_server_of(const char *name, int port);
 
 #endif							/* LE_CRON_H */

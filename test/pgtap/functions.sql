@@ -77,6 +77,7 @@ SELECT bag_eq(
 		'OUT command text'),
 	('le_cron_timezone', ''),
 	('le_cron_server', 'nodename text, nodeport integer'),
+	('le_cron_taken', 'job text, election text, username text'),
 	('le_cron_check', ''),
 	('le_cron_ticks', 'schedule text, OUT every interval, '
 		'OUT each boolean'),
@@ -189,6 +190,7 @@ SELECT bag_eq(
 	('le_run_command', 'record'),
 	('le_cron_timezone', 'text'),
 	('le_cron_server', 'text'),
+	('le_cron_taken', 'boolean'),
 	('le_cron_check', 'void'),
 	('le_cron_ticks', 'record'),
 	('le_cron_every', 'interval'),
@@ -243,6 +245,7 @@ SELECT bag_eq(
 	('le_run_command', 'i', true, 's'),
 	('le_cron_timezone', 's', true, 's'),
 	('le_cron_server', 's', true, 's'),
+	('le_cron_taken', 's', true, 'u'),
 	('le_cron_check', 's', true, 'u'),
 	('le_cron_ticks', 's', true, 'u'),
 	('le_cron_every', 's', true, 'u'),
@@ -272,13 +275,15 @@ SELECT is_empty(
 SELECT is_empty(
 	$$SELECT oid::regprocedure FROM mine
 	WHERE proname LIKE 'le\_cron\_%'
-	  AND proname NOT IN ('le_cron_timezone', 'le_cron_server')
+	  AND proname NOT IN ('le_cron_timezone', 'le_cron_server',
+		'le_cron_taken')
 	  AND proconfig IS DISTINCT FROM '{"search_path=pg_catalog, pg_temp"}'$$,
 	'those in PL/pgSQL do not depend on the search path of the caller');
 SELECT is_empty(
 	$$SELECT oid::regprocedure FROM mine
 	WHERE (proname NOT LIKE 'le\_cron\_%'
-	   OR proname IN ('le_cron_timezone', 'le_cron_server'))
+	   OR proname IN ('le_cron_timezone', 'le_cron_server',
+		'le_cron_taken'))
 	  AND (prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')
 	   OR probin <> 'leader_election' OR proconfig IS NOT NULL)$$,
 	'all others are plain C functions');

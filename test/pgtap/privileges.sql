@@ -1,6 +1,6 @@
 -- Who may call and read what, unless somebody grants more.
 BEGIN;
-SELECT plan(122);
+SELECT plan(123);
 
 CREATE ROLE le_tap_nobody;
 CREATE ROLE le_tap_monitor IN ROLE pg_monitor;
@@ -20,6 +20,7 @@ FROM (VALUES
 	('le_run_command', ARRAY['text']),
 	('le_cron_timezone', ARRAY[]::text[]),
 	('le_cron_server', ARRAY['text', 'integer']),
+	('le_cron_taken', ARRAY['text', 'text', 'text']),
 	('le_cron_check', ARRAY[]::text[]),
 	('le_cron_ticks', ARRAY['text']),
 	('le_cron_every', ARRAY['text']),
@@ -103,6 +104,7 @@ SELECT bag_eq(
 		('le_cron_every', 'public'), ('le_cron_jobs', 'public'),
 		('le_cron_ticks', 'public'),
 		('le_cron_timezone', 'public'), ('le_cron_server', 'public'),
+		('le_cron_taken', 'public'),
 		('le_cron_check', 'public'),
 		('le_cron_schedule', 'public'), ('le_cron_unschedule', 'public'),
 		('le_cron_alter', 'public'), ('le_cron_adopt', 'public'),

@@ -79,6 +79,7 @@ END $$;
 CREATE ROLE alice LOGIN;
 CREATE ROLE bob LOGIN;
 CREATE ROLE carol LOGIN;
+CREATE ROLE nobody LOGIN;
 GRANT USAGE ON SCHEMA cron TO alice, bob, carol;
 GRANT EXECUTE ON PROCEDURE le_run TO alice, carol;
 END
@@ -158,6 +159,17 @@ sub schedule
 sub as
 {
 	return LeaderElection::Session->new($node, user => $_[0]);
+}
+
+# Are there warnings of jobs of pg_cron with such texts?
+sub warns
+{
+	my ($which, @texts) = @_;
+	my $ours = $which->sql("SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'leader_election'");
+
+	$which->sql("SELECT * FROM $ours.le_jobs()");
+	my $said = $which->sql("SELECT message FROM $ours.le_check_config() WHERE topic = 'pg_cron' AND level = 'warning'");
+	return join ' ', map { $said =~ $_ ? 't' : 'f' } @texts;
 }
 
 # All that pg_cron knows of its jobs.
@@ -248,6 +260,7 @@ subtest 'dry run' => sub {
 subtest 'as an ordinary role' => sub {
 	my $alice = as('alice');
 	my $carol = as('carol');
+	my $nobody = as('nobody');
 
 	is($alice->query("SELECT string_agg(job, ',') FROM le_cron_adopt('billing', '%')"), 'twice', 'its own jobs only');
 	$alice->query("SELECT cron.schedule('0 4 * * *', 'SELECT 4')");
@@ -267,6 +280,33 @@ subtest 'as an ordinary role' => sub {
 	is($alice->query("SELECT count(*) FROM le_cron_adopt('billing', '%', dry_run => false)"), 2, 'with the grant both');
 	is($alice->query("SELECT count(*) FROM le_cron_release('billing', dry_run => false)"), 2, 'and back');
 	is(jobs(), $then, 'exactly');
+
+	# Row security hides them from each other.
+	$alice->query("SELECT le_cron_adopt('billing', 'twice', dry_run => false)");
+	is($carol->query("SELECT count(*) FROM cron.job WHERE jobname = 'twice'"), 1, 'carol sees but her own job');
+	is($carol->query("SELECT remark, new_command IS NULL FROM le_cron_adopt('billing', 'twice', dry_run => false)"),
+		'another role has a job "twice" in election "billing"|t', 'one that is hidden has the name');
+	my $said = $carol->error("SELECT le_cron_schedule('twice', '* * * * *', 'SELECT 1', 'billing')");
+	like($said, qr/42710: job "twice" of election "billing" exists/, 'so it cannot be scheduled');
+	unlike($said, qr/alice/, 'whose it is stays hidden');
+	is($carol->query("SELECT le_cron_taken('twice', 'billing', 'carol'), le_cron_taken('twice', 'other', 'carol'),
+		le_cron_taken('twice', 'billing', 'alice'), le_cron_taken('thrice', 'billing', 'carol')"),
+		't|f|f|f', 'another election or name is free, and so is its own');
+	is($carol->query("SELECT remark IS NULL FROM le_cron_adopt('other', 'twice', force => true)"), 't', 'in another election it could be adopted');
+	like($nobody->error("SELECT le_cron_taken('twice', 'billing', 'nobody')"),
+		qr/42501: permission denied for schema cron/, 'nobody else may ask');
+	# As where both were scheduled at the same time.
+	my $clash = qr/Roles "alice" and "carol" each have a job "twice" of election "billing"/;
+
+	is(warns($node, $clash), 'f', 'no clash');
+	$node->sql("UPDATE cron.job j SET command = a.command FROM cron.job a
+		WHERE a.jobname = 'twice' AND a.username = 'alice' AND j.jobname = 'twice'");
+	is(warns($node, $clash), 't', 'a clash is told');
+	$node->sql("UPDATE cron.job SET active = false WHERE jobname = 'twice' AND username = 'carol'");
+	is(warns($node, $clash), 'f', 'if both are active');
+	$node->sql("UPDATE cron.job SET active = true, command = 'SELECT 1' WHERE jobname = 'twice' AND username = 'carol'");
+	$alice->query("SELECT le_cron_release('billing', 'twice', dry_run => false)");
+	is(jobs(), $then, 'released');
 	$alice->query("SELECT cron.unschedule(jobid) FROM cron.job WHERE schedule = '0 4 * * *'");
 
 	my $bob = as('bob');
@@ -337,6 +377,8 @@ subtest 'a job that pg_cron runs on another server' => sub {
 		qr/55000: job "remote" runs on server "elsewhere:$port"/, 'it would keep its server');
 	$pair{two}->sql("SELECT le_cron_adopt('billing', 'remote', dry_run => false)");
 	is($pair{two}->sql('SELECT j::text FROM cron.job j'), $before, 'nothing was changed');
+	$pair{two}->sql("UPDATE cron.job SET command = le_run_call('billing', 'SELECT 1', 'remote')");
+	is(warns($pair{two}, qr/Job "remote" of role "\w+" calls le_run\(\), but pg_cron runs it on server "elsewhere:$port"/), 't', 'one that calls le_run() is told');
 	$pair{two}->sql('SELECT cron.unschedule(jobid) FROM cron.job; DROP EXTENSION leader_election');
 	is($node->sql("SELECT server IS NULL FROM le_cron_jobs() WHERE job = 'quotes'"), 't', 'a background worker connects nowhere');
 };

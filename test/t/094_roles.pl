@@ -253,7 +253,7 @@ ORDER BY p.proname
 END
 	# those for pg_cron do nothing that their caller may not do without them
 	my $cron = 'le_cron_adopt le_cron_alter le_cron_check le_cron_every le_cron_jobs'
-	  . ' le_cron_release le_cron_schedule le_cron_server le_cron_ticks le_cron_timezone le_cron_unschedule';
+	  . ' le_cron_release le_cron_schedule le_cron_server le_cron_taken le_cron_ticks le_cron_timezone le_cron_unschedule';
 	my $public = "$cron le_fencing_token le_is_leader le_remaining le_run_call le_run_command le_seeks le_tick le_version";
 	my $rows = 'le_claims le_events le_jobs le_nodes le_stat le_status';
 	my $views = "$rows le_stat_info le_stat_jobs le_stat_store";
