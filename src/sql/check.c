@@ -14,15 +14,18 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
 #include "utils/builtins.h"
 
 #include "mistakes.h"
 #include "settings.h"
+#include "shmem/job_snapshot.h"
 #include "shmem/leases.h"
 #include "shmem/progress.h"
 #include "shmem/requests.h"
@@ -229,12 +232,62 @@ check_cron_clash(Report *report, const LeCronJob *job, const LeCronJob *other)
 			job->role, other->role, job->job, job->election);
 }
 
+/* A record that was forgotten has ended, but not as a success. */
+static bool
+is_forgotten(const LeClaimRow *record)
+{
+	return record->state == LE_CLAIM_DONE &&
+		record->last_success != record->ended_at;
+}
+
+/* Does the text mention a function of ours? */
+static bool
+mentions_ours(const char *command)
+{
+	for (const char *p = command; *p != '\0'; p++)
+		if (pg_strncasecmp(p, "le_", 3) == 0 &&
+			(p == command || !(isalnum((unsigned char) p[-1]) ||
+							   p[-1] == '_' || IS_HIGHBIT_SET(p[-1]))))
+			return true;
+	return false;
+}
+
+/*
+ * Has the job become a plain one here?  A migration that schedules it again
+ * does that, and so does an adoption on another instance only.  A command that
+ * mentions a function of ours is not plain: it may ask by itself.
+ */
+static void
+check_cron_plain(Report *report, const LeCronJob *job, const LeJobRow *records,
+				 int nrecords)
+{
+	char	   *name;
+
+	if (!job->active || job->server != NULL || mentions_ours(job->command))
+		return;
+	name = pg_server_to_any(job->name, strlen(job->name), PG_UTF8);
+	for (int i = 0; i < nrecords; i++)
+	{
+		const LeClaimRow *record = &records[i].claim;
+
+		if (strcmp(record->job, name) == 0 && !is_forgotten(record))
+			say(report, WARN, "pg_cron",
+				"Job \"%s\" of role \"%s\" has a record in election \"%s\", but does not call le_run() here: this instance runs it whoever leads. Adopt it, and use le_cron_schedule() where it was scheduled; or le_forget_job(), if it is to run on each.",
+				job->name, job->role, record->election);
+	}
+}
+
 /* Those of this database, unless it is a standby's, where none runs. */
 static void
 check_cron_jobs(Report *report)
 {
 	List	   *jobs = RecoveryInProgress() ? NIL : le_all_cron_jobs();
+	LeJobRow   *records;
+	int			nrecords;
+	le_time		as_of;
 
+	if (!le_job_snapshot_copy(&records, &nrecords, &as_of))
+		nrecords = 0;
 	for (int i = 0; i < list_length(jobs); i++)
 	{
 		LeCronJob  *job = list_nth(jobs, i);
@@ -242,6 +295,7 @@ check_cron_jobs(Report *report)
 		check_cron_server(report, job);
 		for (int j = i + 1; j < list_length(jobs); j++)
 			check_cron_clash(report, job, list_nth(jobs, j));
+		check_cron_plain(report, job, records, nrecords);
 	}
 }
 

@@ -399,6 +399,7 @@ CREATE EXTENSION IF NOT EXISTS pg_cron;
 CREATE TABLE work (job text, tick timestamptz);
 SELECT cron.schedule('adopted', '* * * * *', $$INSERT INTO work VALUES ('adopted', "le's".le_tick())$$);
 SELECT cron.schedule('* * * * *', $$INSERT INTO work VALUES ('unnamed', "le's".le_tick())$$);
+SELECT cron.schedule('* * * * *', 'SELECT 1');
 SELECT "le's".le_cron_adopt('billing', '%', dry_run => false);
 SELECT "le's".le_cron_schedule('scheduled', '* * * * *', $$INSERT INTO work VALUES ('scheduled', "le's".le_tick())$$, 'billing');
 END
@@ -472,6 +473,24 @@ is($leader->sql(q(SELECT remark FROM "le's".le_cron_adopt('billing', 'doras'))),
 	'role "dora" may not call le_run()', 'a role that cannot use its schema');
 is($_->sql(q(SELECT "le's".le_cron_unschedule('scheduled'))), 't', 'unscheduled') foreach values %pair;
 
+# ---- a deployment schedules the job again ----
+
+my $plain = qr/Job "adopted" of role "\w+" has a record in election "billing", but does not call le_run\(\) here/;
+my $nameless = qr/Job "cron-[0-9a-f]{16}" of role "\w+" has a record in election "billing"/;
+
+is(warns($_, $plain, $nameless), 'f f', 'jobs that call le_run()') foreach values %pair;
+$other->sql(q(SELECT cron.schedule('adopted', '* * * * *', $$UPDATE work SET job = 'table_' WHERE false$$)));
+is(warns($other, $plain, $nameless), 't f', 'a plain command on one instance');
+is(warns($leader, $plain), 'f', 'which the others cannot see');
+$other->sql(q(SELECT cron.schedule('adopted', '* * * * *', $$SELECT "le's".LE_is_leader('billing')$$)));
+is(warns($other, $plain), 'f', 'a command that asks by itself');
+$other->sql(q(SELECT cron.schedule('adopted', '* * * * *', 'SELECT 1');
+	SELECT "le's".le_cron_adopt('billing', 'adopted', dry_run => false)));
+is(warns($other, $plain), 'f', 'adopted again');
+$other->sql(q(SELECT cron.schedule('* * * * *', 'SELECT 1')));
+is(warns($other, $nameless), 't', 'a job without a name');
+$other->sql(q(SELECT cron.unschedule(jobid) FROM cron.job WHERE jobname IS NULL AND command = 'SELECT 1'));
+
 # ---- and back ----
 
 is($node->sql("SELECT count(*) FROM le_cron_release('billing')"), $count, 'to be released');
@@ -481,6 +500,12 @@ $node->sql("SELECT le_cron_release('billing', 'qu%', false)");
 is($node->sql("SELECT command FROM cron.job WHERE jobname = 'quotes'"), $runs{quotes}[0], 'one');
 is($node->sql("SELECT count(*) FROM le_cron_release('billing', dry_run => false)"), $count - 1, 'the others');
 is(jobs(), $before, 'exactly as they were');
+my $quotes = qr/Job "quotes" of .* does not call le_run\(\) here/;
+$node->sql(q(UPDATE cron.job SET command = 'SELECT 1' WHERE jobname = 'quotes'));
+is(warns($node, $quotes), 't', 'released, it has a record');
+$node->sql("SELECT le_forget_job('billing', 'quotes')");
+is(warns($node, $quotes), 'f', 'which can be forgotten');
+schedule('quotes', $runs{quotes}[0]);
 
 # ---- backslashes as they once were, which 19 does not know any more ----
 
