@@ -21,6 +21,7 @@
 #include "postmaster/postmaster.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 
 #include "sql/cron.h"
 

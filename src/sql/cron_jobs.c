@@ -22,7 +22,6 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
-#include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "fmgr.h"
 #include "miscadmin.h"
