@@ -23,8 +23,10 @@
  */
 #include "postgres.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "postmaster/interrupt.h"
 #include "storage/fd.h"
@@ -396,6 +398,27 @@ new_worker(const LeLimits *limits)
 	return w;
 }
 
+/*
+ * A server in the foreground has a terminal for its standard input, and so do
+ * its processes.  Nothing here may read it, libraries included: nobody need
+ * sit there.  Another file with that number may be one of the server's own.
+ */
+static void
+leave_terminal(void)
+{
+	int			nobody;
+
+	if (!isatty(STDIN_FILENO))
+		return;
+	nobody = open(DEVNULL, O_RDONLY | O_CLOEXEC);
+	if (nobody < 0 || dup2(nobody, STDIN_FILENO) < 0)
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", DEVNULL)));
+	if (nobody >= 0)
+		close(nobody);
+}
+
 static void
 start_worker(LeWorker *w)
 {
@@ -405,6 +428,7 @@ start_worker(LeWorker *w)
 	pqsignal(SIGUSR1, procsignal_sigusr1_handler);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	leave_terminal();
 
 	before_shmem_exit(worker_leaves, (Datum) 0);
 	pg_atomic_write_u32(&le_table->worker_pid, (uint32) MyProcPid);

@@ -1,4 +1,4 @@
-# Tier: test, 12 s
+# Tier: test, 14 s
 #
 # Files that settings name are replaced while the server runs, as tools do it:
 # in place, by another file of that name, by a link that points elsewhere.  A
@@ -8,6 +8,7 @@
 use strict;
 use warnings;
 
+use IPC::Run ();
 use LeaderElection::Certificates;
 use LeaderElection::Consul;
 use LeaderElection::Node;
@@ -361,6 +362,90 @@ complains(
 	'a certificate without its key');
 $tls->configure(key_file => $file{key});
 well_again();
+
+#
+# Nobody can be asked for the pass phrase of a key.
+#
+sub encrypted
+{
+	my ($how, $key) = @_;
+	my $text = '';
+
+	IPC::Run::run([ 'openssl', @$how, '-passout', 'pass:secret' ], '<', \$key, '>', \$text)
+	  or die "openssl @$how";
+	return $text;
+}
+
+my $plain = content_of($file{key});
+my $locked;
+
+foreach my $case (
+	[ 'a new', 'pkcs8', '-topk8', '-v2', 'aes256' ],
+	[ 'an old', 'ec', '-aes256' ])
+{
+	my ($age, @how) = @$case;
+
+	$locked = encrypted(\@how, $plain);
+	write_file($file{key}, $locked);
+	complains(
+		qr/the key in private key file "\Q$file{key}\E" is encrypted: "leader_election.key_file" takes only one without a pass phrase/,
+		"$age form of encrypted key");
+	write_file($file{key}, $plain);
+	well_again();
+}
+
+write_file($file{cert}, content_of($client[$n][0]) . $locked);
+$tls->configure(key_file => '');
+complains(
+	qr/the key in certificate file "\Q$file{cert}\E" is encrypted: "leader_election.cert_file" takes only one without a pass phrase/,
+	'an encrypted key beside its certificate');
+write_file($file{cert}, content_of($client[$n][0]) . $plain . $locked);
+well_again();
+write_file($file{cert}, content_of($client[$n][0]));
+$tls->configure(key_file => $file{key});
+well_again();
+
+# A server in the foreground has a terminal, and libraries ask there.  So far
+# behind the beginning only the library itself finds the key.
+subtest 'a server at a terminal' => sub {
+	plan skip_all => 'needs IO::Pty' unless eval { require IO::Pty; 1 };
+	write_file($file{key}, "# far from the beginning\n" x 12000 . $locked);
+	$tls->stop;
+
+	my $offset = $tls->log_offset;
+	my $pty = IO::Pty->new;
+	my $server = fork() // die "fork: $!";
+
+	if ($server == 0)
+	{
+		# From here on only exec or _exit: no END block of the test.
+		eval {
+			$pty->make_slave_controlling_terminal;
+			POSIX::dup2($pty->slave->fileno, 0);
+			open(my $log, '>>', $tls->logfile) or die;
+			POSIX::dup2(fileno($log), $_) foreach 1, 2;
+			exec 'setpriv', '--pdeathsig', 'KILL', 'postgres', '-D',
+			  $tls->data_dir;
+		};
+		POSIX::_exit(127);
+	}
+	$pty->close_slave;
+	poll_until(sub { -e $tls->data_dir . '/postmaster.pid'
+			  && $tls->psql('postgres', 'SELECT 1', timeout => 10) eq 0 }, 'the server');
+	$tls->_update_pid(1);
+
+	# before anything else, as it would answer nothing while it asks
+	is(readlink('/proc/' . $tls->worker_pid . '/fd/0'),
+		'/dev/null', 'the worker reads from nobody');
+	like($tls->sql_error("SELECT le_current_leader('a')"),
+		qr/could not read election "a"/, 'the error');
+	unlike($tls->log_since($offset), qr/pass ?phrase:/i, 'and asks nobody');
+	$tls->stop;
+	waitpid($server, 0);
+	is($?, 0, 'a fast shutdown');
+	write_file($file{key}, $plain);
+	$tls->start;
+};
 
 # Kept connections know nothing of it: the check makes one of its own.
 is($tls->sql_error("SELECT le_current_leader('a')"), '', 'a connection');

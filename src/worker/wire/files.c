@@ -84,36 +84,90 @@ can_be_read(const char *what, const char *path, char *trouble)
 		le_read_file(what, path, &byte, 1, &len, trouble);
 }
 
-/* Does a line of the file begin a private key of any kind? */
-static bool
-holds_key(const char *path, char *trouble)
+/* The first private key of a file, which is the one that TLS takes. */
+typedef enum Key
 {
-	static const char mark[] = "PRIVATE KEY-----";
-	char		text[4096 + sizeof(mark)];
-	size_t		keep = 0;
+	KEY_NONE, KEY_BEGUN, KEY_PLAIN, KEY_ENCRYPTED
+} Key;
+
+/*
+ * Newer keys say in their first line that they are encrypted, older ones in
+ * their second.
+ */
+static Key
+with_line(Key before, const char *line)
+{
+	static const char kind[] = "PRIVATE KEY-----";
+	static const char by_pass_phrase[] = "Proc-Type: 4,ENCRYPTED";
+
+	if (before == KEY_BEGUN)
+		return strncmp(line, by_pass_phrase, strlen(by_pass_phrase)) == 0 ?
+			KEY_ENCRYPTED : KEY_PLAIN;
+	if (strstr(line, kind) == NULL)
+		return KEY_NONE;
+	return strstr(line, "ENCRYPTED PRIVATE KEY") != NULL ? KEY_ENCRYPTED :
+		KEY_BEGUN;
+}
+
+static Key
+key_in(int fd)
+{
+	char		text[4096];
+	char		line[128];		/* longer ones are of no interest */
+	size_t		len = 0;
 	size_t		all = 0;
 	ssize_t		n;
-	bool		found = false;
-	int			fd = open_regular("certificate", path, trouble);
+	Key			key = KEY_NONE;
+
+	while (key <= KEY_BEGUN && all < MAX_PEM &&
+		   (n = read(fd, text, sizeof(text))) > 0)
+	{
+		for (ssize_t i = 0; i < n && key <= KEY_BEGUN; i++)
+		{
+			if (text[i] != '\n' && len < sizeof(line) - 1)
+				line[len++] = text[i];
+			if (text[i] != '\n')
+				continue;
+			line[len] = '\0';
+			key = with_line(key, line);
+			len = 0;
+		}
+		all += n;
+	}
+	line[len] = '\0';
+	if (key <= KEY_BEGUN)
+		key = with_line(key, line);
+	explicit_bzero(text, sizeof(text));
+	explicit_bzero(line, sizeof(line));
+	return key;
+}
+
+/*
+ * Can the private key be used?  Nobody can be asked for its pass phrase.  A
+ * key file without a key is left to the TLS library: it knows more kinds.
+ */
+static bool
+has_usable_key(char *trouble)
+{
+	bool		apart = le_key_file[0] != '\0';
+	const char *what = apart ? "private key" : "certificate";
+	const char *path = apart ? le_key_file : le_cert_file;
+	int			fd = open_regular(what, path, trouble);
+	Key			key;
 
 	if (fd < 0)
 		return false;
-	while (!found && all < MAX_PEM && (n = read(fd, text + keep, 4096)) > 0)
-	{
-		size_t		len = keep + n;
-
-		for (size_t i = 0; i + strlen(mark) <= len && !found; i++)
-			found = memcmp(text + i, mark, strlen(mark)) == 0;
-		keep = Min(len, strlen(mark));
-		memmove(text, text + len - keep, keep);
-		all += n;
-	}
-	explicit_bzero(text, sizeof(text));
+	key = key_in(fd);
 	close(fd);
-	if (!found)
-		(void) fails(trouble, "%s file \"%s\" holds no private key, and \"leader_election.key_file\" is not set",
-					 "certificate", path);
-	return found;
+	if (key == KEY_ENCRYPTED)
+		return fails(trouble, apart ?
+					 "the key in %s file \"%s\" is encrypted: \"leader_election.key_file\" takes only one without a pass phrase" :
+					 "the key in %s file \"%s\" is encrypted: \"leader_election.cert_file\" takes only one without a pass phrase",
+					 what, path);
+	if (key == KEY_NONE && !apart)
+		return fails(trouble, "%s file \"%s\" holds no private key, and \"leader_election.key_file\" is not set",
+					 what, path);
+	return true;
 }
 
 /* The reason why the files as they are prevent TLS connections; "": no fault
@@ -125,6 +179,6 @@ le_tls_trouble(char *trouble)
 	if (can_be_read("CA", le_ca_file, trouble) &&
 		can_be_read("certificate", le_cert_file, trouble) &&
 		can_be_read("private key", le_key_file, trouble) &&
-		le_cert_file[0] != '\0' && le_key_file[0] == '\0')
-		(void) holds_key(le_cert_file, trouble);
+		le_cert_file[0] != '\0')
+		(void) has_usable_key(trouble);
 }

@@ -440,6 +440,8 @@ set_transport(LeWorker *w, Call *call, const LeRequest *request)
 		SET(CURLOPT_SSLCERT, le_cert_file);
 	if (le_key_file[0] != '\0')
 		SET(CURLOPT_SSLKEY, le_key_file);
+	/* An answer to a question that the worker could wait for, for ever. */
+	SET(CURLOPT_KEYPASSWD, "");
 	return ok;
 }
 
