@@ -100,6 +100,50 @@ le_shown_name(const char *name, size_t len)
 	return without_controls(name, len, LE_MAX_NODE_NAME_LEN, '?');
 }
 
+/* So much of a secret at the end of a text may be one that was cut. */
+#define LEAST_OF_SECRET		4
+
+/* A copy with the secret blotted out. */
+char *
+le_without_secret(const char *text, const char *secret)
+{
+	char	   *shown = pstrdup(text);
+	size_t		len = strlen(secret);
+	size_t		text_len = strlen(text);
+
+	for (size_t i = 0; len > 0 && i < text_len; i++)
+	{
+		size_t		part = Min(len, text_len - i);
+
+		if ((part == len || part >= LEAST_OF_SECRET) &&
+			memcmp(text + i, secret, part) == 0)
+			memset(shown + i, '*', part);
+	}
+	return shown;
+}
+
+static void
+hide_in(const char **text, const char *secret)
+{
+	if (*text != NULL)
+		*text = le_without_secret(*text, secret);
+}
+
+/*
+ * The store, and everything in front of it, may quote the request, and texts
+ * for people quote the answer in turn.  This is done once the answer has been
+ * understood: a secret may be like one of the words that it is judged by.
+ */
+void
+le_hide_secret(const LeOp *op, const char *secret, LeAnswer *answer)
+{
+	hide_in(&answer->detail, secret);
+	for (int i = 0; answer->wire.parts != NULL && i <= op->wire.njoined; i++)
+		hide_in(&answer->wire.parts[i].detail, secret);
+	for (int i = 0; answer->renewals != NULL && i < op->renew.nterms; i++)
+		hide_in(&answer->renewals[i].detail, secret);
+}
+
 /* ---- answers that are not DONE ---- */
 
 /* Text for people: one line of limited length, plain ASCII. */

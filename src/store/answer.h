@@ -137,6 +137,9 @@ extern void le_copy_key(LeKey *to, const LeKey *from);
 extern const char *le_clean_detail(const char *s);
 extern char *le_shown_message(const char *message);
 extern char *le_shown_name(const char *name, size_t len);
+extern char *le_without_secret(const char *text, const char *secret);
+extern void le_hide_secret(const LeOp *op, const char *secret,
+						   LeAnswer *answer);
 extern void le_fail(LeAnswer *answer, LeOutcome outcome, const char *detail);
 extern void le_fail_open(const LeOp *op, LeAnswer *answer,
 						 const char *detail);

@@ -64,6 +64,8 @@ typedef struct LeResponse
 	const char *net_error;		/* for people, when net is not OK */
 	const char *body;			/* not terminated */
 	size_t		body_len;
+	const char *secret;			/* sent with the request, and perhaps quoted:
+								 * not to be shown; NULL: none */
 
 	/* of the transport HTTP */
 	struct

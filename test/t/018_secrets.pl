@@ -93,6 +93,20 @@ subtest 'a file that cannot be used' => sub {
 	reloaded(qr/LOG: .* does not hold one printable token/, 'two: the log');
 	like(check('secrets'), qr/does not hold one/, 'two: the check');
 
+	use_token("{\n  \"SecretID\": \"$tokens[0]\"\n}");
+	reloaded(qr/LOG: +token file "\Q$file\E" holds JSON, not the token alone/,
+		'JSON: the log');
+	like(check('secrets'), qr/^error:No token is sent.* holds JSON/, 'JSON: the check');
+	use_token(qq("$tokens[0]"));
+	reloaded(qr/LOG: .* holds JSON/, 'in quotes');
+
+	use_token('abc');
+	reloaded(qr/LOG: +the first line of token file "\Q$file\E" is too short for a token/,
+		'too short: the log');
+	like(check('secrets'), qr/^error:.* is too short/, 'too short: the check');
+	use_token('root');
+	is(check_after_reload(), '', 'the shortest one');
+
 	unlink $file;
 	mkdir $file or die "$file: $!";
 	reloaded(qr/LOG: +could not read token file .*: Is a directory/,

@@ -302,4 +302,39 @@ is(scalar(grep { ($_->{headers}{'X-Consul-Token'} // '') ne $secret }
 		$recorder->requests),
 	0, 'it was sent with every request');
 
+# Guards against an answer that is judged with a part of it blotted out: a token
+# may be like any word of it.
+subtest 'a token that is a word of the answer' => sub {
+	my $offset = $node->log_offset;
+	my $number = 0;
+
+	unlink $token_file;
+	append_to_file($token_file, "OpIndex\n");
+	$node->reload;
+	$node->wait_for_log_like(qr/read a new token from file/, $offset);
+	foreach my $case (
+		[
+			'in a refusal', 409,
+			'{"Results":null,"Errors":[{"OpIndex":4,"What":'
+			  . '"failed to lock key \"x\" due to lock delay"}]}', ''
+		],
+		[ 'in plain text', 403, 'the token OpIndex is not good', 'LE005' ])
+	{
+		my ($name, $status, $body, $state) = @$case;
+		my $election = 'word' . ++$number;
+
+		$recorder->rule(
+			match => request_like('acquire', $election),
+			action => 'answer',
+			status => $status,
+			body => $body,
+			headers => $status == 403 ? \%text : {});
+		is(outcome("SELECT le_acquire('$election')"), $state, $name);
+		$recorder->clear_rules;
+	}
+	$log = $node->log_since($offset);
+	like($log, qr/the token \*{7} is not good/, 'the text is quoted without it');
+	unlike($log, qr/OpIndex/, 'nowhere with it');
+};
+
 done_testing();

@@ -980,21 +980,21 @@ a_useless_secret_is_left_alone(void **state)
 static void
 a_file_is_read_again(void **state)
 {
-	file_secret = "one";
+	file_secret = "first";
 	le_dispatch_configure(w);
 	ask(LE_OP_ACQUIRE);
-	assert_string_equal(sent[0].secret, "one");
+	assert_string_equal(sent[0].secret, "first");
 	assert_string_equal(sent[0].secret_header, "Secret: ");
 	answer(0, STALE_REFUSED);
 	assert_int_equal(nsent, 1);
 	assert_int_equal(outcome, LE_REFUSED);
 	assert_string_equal(detail, "refused");
-	file_secret = "two!";
+	file_secret = "second!";
 	ask(LE_OP_ACQUIRE);
-	assert_string_equal(sent[1].secret, "one");
+	assert_string_equal(sent[1].secret, "first");
 	answer(0, STALE_REFUSED);
 	assert_int_equal(answers, 1);
-	assert_string_equal(sent[2].secret, "two!");
+	assert_string_equal(sent[2].secret, "second!");
 	answer(0, STALE_REFUSED);
 	assert_int_equal(answers, 2);
 	assert_string_equal(detail, "it is over refused");
@@ -1016,14 +1016,14 @@ not_after_its_time(void **state)
 {
 	LeFlight   *flight;
 
-	file_secret = "one";
+	file_secret = "first";
 	le_dispatch_configure(w);
 	flight = le_flight_new(LE_OP_RENEW_TERMS, done);
 	flight->not_after = now + 3 * LE_SEC;
 	le_flight_send(w, flight, 10 * LE_SEC);
 	assert_int_equal(nsent, 1);
 	assert_true(sent[0].timeout <= 3 * LE_SEC);
-	file_secret = "two";
+	file_secret = "second";
 	answer(3 * LE_SEC, STALE_REFUSED);
 	assert_int_equal(nsent, 1);
 	assert_int_equal(answers, 1);
@@ -1057,7 +1057,7 @@ not_after_its_time(void **state)
 static void
 a_secret_that_ends_soon(void **state)
 {
-	file_secret = "one?";
+	file_secret = "first?";
 	logged = 0;
 	le_dispatch_configure(w);
 	assert_true(logged > 0);
@@ -1065,7 +1065,7 @@ a_secret_that_ends_soon(void **state)
 	for (int i = 0; i < 24 * 7; i++)
 		pass(3600 * LE_SEC);
 	assert_int_equal(logged, 0);
-	file_secret = "two!";
+	file_secret = "second!";
 	le_secret_read_again(w->secrets);
 	logged = 0;
 	pass(3600 * LE_SEC);

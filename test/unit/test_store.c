@@ -58,6 +58,25 @@ test_shown_name(void **state)
 					 LE_MAX_NODE_NAME_LEN - 1);
 }
 
+/* The whole secret, each time, and what was left of one that was cut. */
+static void
+test_without_secret(void **state)
+{
+	static const char *const cases[][3] = {
+		{"a secret: abcdef", "abcdef", "a secret: ******"},
+		{"abcdefabcdef, abcdef", "abcdef", "************, ******"},
+		{"cut at abcd", "abcdef", "cut at ****"},
+		{"cut at abc", "abcdef", "cut at abc"},
+		{"in the middle abcde of it", "abcdef", "in the middle abcde of it"},
+		{"ababab", "abab", "******"},
+		{"", "abcdef", ""},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+		assert_string_equal(le_without_secret(cases[i][0], cases[i][1]),
+							cases[i][2]);
+}
+
 static void
 test_claim_states(void **state)
 {
@@ -79,6 +98,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		store_test(test_loopback),
 		store_test(test_shown_name),
+		store_test(test_without_secret),
 		store_test(test_claim_states),
 	};
 

@@ -75,7 +75,11 @@ decode_part(LeWorker *w, LeFlight *flight, const LeResponse *response,
 	le_configured_store()->codec.decode(&le_table->namespace, &flight->op,
 										response, answer);
 	if (answer->wire.rest == 0)
+	{
+		if (response->secret != NULL)
+			le_hide_secret(&flight->op, response->secret, answer);
 		explain_refusal(w, answer);
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -90,6 +94,7 @@ read_later(LeWorker *w, LeFlight *flight, const LeResponse *response,
 
 	u->flight = flight;
 	u->response = *response;
+	u->response.secret = NULL;	/* a long answer is quoted nowhere */
 	u->response.body = memcpy(palloc(response->body_len), response->body,
 							  response->body_len);
 	u->response.http.content_type = pstrdup(response->http.content_type);

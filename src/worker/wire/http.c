@@ -685,21 +685,12 @@ never_sent(Call *call)
 							 &pretransfer) == CURLE_OK && pretransfer == 0;
 }
 
-/*
- * Everything in front of the store, and libcurl, may quote the request, and
- * messages quote it in turn: so the secret is taken out first, in the form in
- * which url_of() sends it.
- */
-static void
-hide_secret(const Call *call, char *text, size_t text_len)
+/* The secret as url_of() or a header has it. */
+static const char *
+sent_secret(const Call *call)
 {
-	const char *secret = call->secret == NULL ? "" :
+	return call->secret == NULL ? NULL :
 		call->secret + (call->secret[0] == '?');
-	size_t		len = strlen(secret);
-
-	for (size_t i = 0; len > 0 && i + len <= text_len; i++)
-		if (memcmp(text + i, secret, len) == 0)
-			memset(text + i, '*', len);
 }
 
 static void
@@ -710,13 +701,12 @@ hand_out(LeWorker *w, Call *call)
 	char		date[64];
 
 	response.http.content_type = "";
+	response.secret = sent_secret(call);
 	if (call->ended && call->result == CURLE_WRITE_ERROR)
 		call->result = CURLE_OK;
 	if (call->result == CURLE_OK)
 	{
 		curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
-		if (status != 200)
-			hide_secret(call, call->body, call->body_len);
 		response.net = LE_NET_OK;
 		response.http.status = (int) status;
 		response.body = call->body ? call->body : "";
@@ -730,7 +720,6 @@ hand_out(LeWorker *w, Call *call)
 	}
 	else
 	{
-		hide_secret(call, call->error, strlen(call->error));
 		response.net = never_sent(call) ? LE_NET_NOT_SENT :
 			call->untaken != NULL ? LE_NET_UNTAKEN : LE_NET_BROKEN;
 		response.body = "";

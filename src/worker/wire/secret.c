@@ -40,6 +40,12 @@
 /* Interval of checks whether the file's secret ends soon. */
 #define JUDGE_GAP		(3600 * LE_SEC)
 
+/*
+ * No store gives out shorter ones, though Consul takes any that somebody has
+ * chosen; in messages so little could not be told from other words.
+ */
+#define LEAST_SECRET	4
+
 struct LeSecrets
 {
 	char	   *of_file;
@@ -120,6 +126,14 @@ read_secret(LeSecrets *secrets, const char *path, char *secret, size_t size)
 			return cannot_use(secrets,
 							  "token file \"%s\" does not hold one printable token",
 							  path);
+	if (strchr("{[\"", secret[0]) != NULL)
+		return cannot_use(secrets,
+						  "token file \"%s\" holds JSON, not the token alone",
+						  path);
+	if (end < LEAST_SECRET)
+		return cannot_use(secrets,
+						  "the first line of token file \"%s\" is too short for a token",
+						  path);
 	return true;
 }
 
