@@ -44,13 +44,15 @@ typedef struct LeRenewal
 	const char *detail;
 } LeRenewal;
 
-/* Why was it REFUSED?  The last two concern every request. */
+/* Why was it REFUSED?  See le_refuses_all(). */
 typedef enum LeCause
 {
 	LE_CAUSE_OTHER,				/* see the text; for other outcomes: none */
 	LE_CAUSE_PERMISSION,		/* the secret does not allow it */
 	LE_CAUSE_STRANGER,			/* this node is not known, or not let in */
-	LE_CAUSE_NOT_STORE			/* the answer is not the store's */
+	LE_CAUSE_NOT_STORE,			/* the answer is not the store's */
+	LE_CAUSE_SETTING			/* a setting is wrong, of ours or of the
+								 * store's own: the text names it */
 } LeCause;
 
 /*

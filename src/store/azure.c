@@ -52,6 +52,8 @@
 /* The session of a holder that has a lease, but has written nothing yet. */
 #define UNNAMED			NO_LEASE
 
+#define NO_CONTAINER	"ContainerNotFound"
+
 /* ---- steps of operations that take several requests ---- */
 
 enum
@@ -381,7 +383,7 @@ static const struct
 	{"LeaseNotPresentWithBlobOperation", NOT_LEASED},
 	{"LeaseIdMissing", UNDER_LEASE},
 	{"LeaseLost", NOT_LEASED},
-	{"ContainerNotFound", REFUSED},
+	{NO_CONTAINER, REFUSED},
 	{"ContainerBeingDeleted", REFUSED},
 	{"ContainerDisabled", REFUSED},
 	{"ResourceNotFound", REFUSED},
@@ -439,6 +441,8 @@ detail_of(int status, const char *code)
 		why = by_sas ?
 			" (is the SAS right and not expired, and is the network allowed?)" :
 			" (is the identity's token accepted, and is the network allowed?)";
+	else if (strcmp(code, NO_CONTAINER) == 0)
+		why = " (see \"leader_election.azure_container_url\")";
 	return psprintf("HTTP %d: %s%s", status,
 					code[0] != '\0' ? code : "no error code", why);
 }
@@ -450,6 +454,8 @@ cause_of(int status, const char *code)
 	if (strcmp(code, "AuthorizationPermissionMismatch") == 0 ||
 		strcmp(code, "InsufficientAccountPermissions") == 0)
 		return LE_CAUSE_PERMISSION;
+	if (strcmp(code, NO_CONTAINER) == 0)
+		return LE_CAUSE_SETTING;
 	if (trouble_of(status, code) != UNKNOWN_ASKER)
 		return LE_CAUSE_OTHER;
 	return code[0] != '\0' ? LE_CAUSE_STRANGER : LE_CAUSE_NOT_STORE;

@@ -617,11 +617,13 @@ take_failure(const LeOp *op, const LeResponse *response, const Doc *doc,
 			 LeAnswer *answer)
 {
 	le_fail(answer, problem_outcome(op, doc->type),
-			psprintf("HTTP %d: %s", response->http.status,
-					 problem_detail(doc)));
+			psprintf("HTTP %d: %s%s", response->http.status,
+					 problem_detail(doc), is(doc, "no-resource") ?
+					 " (see \"leader_election.gateway_url\")" : ""));
 	answer->wire.next_server = answer->outcome == LE_UNAVAILABLE;
 	answer->cause = is(doc, "unauthorized") ? LE_CAUSE_STRANGER :
-		is(doc, "forbidden") ? LE_CAUSE_PERMISSION : LE_CAUSE_OTHER;
+		is(doc, "forbidden") ? LE_CAUSE_PERMISSION :
+		is(doc, "no-resource") ? LE_CAUSE_SETTING : LE_CAUSE_OTHER;
 }
 
 static void

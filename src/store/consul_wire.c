@@ -247,6 +247,77 @@ cause_of(const char *text)
 	return LE_CAUSE_OTHER;
 }
 
+/* Refusals that no further attempt will change, and what does. */
+typedef struct Mistake
+{
+	const char *text;			/* part of the error text */
+	const char *cure;
+} Mistake;
+
+static const Mistake mistakes[] = {
+	{"cross datacenter lock must be created", "\"leader_election.consul_datacenter\" must be empty or the agent's own"},
+	{"Access is restricted", "\"http_config.allow_write_http_from\" of the agent leaves this machine out"},
+	{"Invalid Session TTL", "\"session_ttl_min\" of the servers is above \"leader_election.lease_ttl\""},
+};
+
+/* May be a mistake, or pass. */
+static const Mistake doubts[] = {
+	{"No path to datacenter", "is \"leader_election.consul_datacenter\" right?"},
+	{"Missing node registration", "if it lasts: \"leader_election.consul_datacenter\" must be empty or the agent's own"},
+};
+
+static const char *
+cure_of(const Mistake *list, int n, const char *text)
+{
+	for (int i = 0; i < n; i++)
+		if (strstr(text, list[i].text) != NULL)
+			return list[i].cure;
+	return NULL;
+}
+
+/* The endpoint as "http_config.block_endpoints" names it. */
+static char *
+endpoint_of(const LeNamespace *ns, const LeOp *op)
+{
+	static const char session[] = "/v1/session/";
+	LeRequest	request = {0};
+	const char *path;
+	size_t		len;
+
+	if (op->kind == LE_OP_RENEW_TERMS || op->kind == LE_OP_AUTHENTICATE)
+		return pstrdup("it");	/* nobody asks Consul that */
+	initStringInfo(&request.http.path);
+	initStringInfo(&request.http.headers);
+	initStringInfo(&request.http.body);
+	le_consul_encode(ns, op, &request);
+	path = request.http.path.data;
+	len = strncmp(path, session, strlen(session)) == 0 ? strlen(session) :
+		strlen("/v1/");
+	len += strcspn(path + len, "/?");
+	return pnstrdup(path, len);
+}
+
+/* The detail of a refusal that a setting causes; NULL: none is known to. */
+static const char *
+mistaken_setting(const LeNamespace *ns, const LeOp *op, const char *text)
+{
+	if (strstr(text, "Endpoint is blocked") != NULL)
+		return psprintf("\"http_config.block_endpoints\" of the agent has %s",
+						endpoint_of(ns, op));
+	return cure_of(mistakes, lengthof(mistakes), text);
+}
+
+static void
+refuse(const LeNamespace *ns, const LeOp *op, const char *text,
+	   const char *detail, LeAnswer *answer)
+{
+	const char *cure = mistaken_setting(ns, op, text);
+
+	le_fail(answer, LE_REFUSED,
+			cure == NULL ? detail : psprintf("%s (%s)", cure, detail));
+	answer->cause = cure == NULL ? cause_of(detail) : LE_CAUSE_SETTING;
+}
+
 /* Does the request act for a session, so that "invalid session" means LOST? */
 static bool
 acts_for_session(LeOpKind kind)
@@ -269,11 +340,12 @@ acts_for_session(LeOpKind kind)
 
 /* The server failed: only its words tell if anything was applied. */
 static void
-decode_server_error(const LeOp *op, const LeResponse *response,
-					LeAnswer *answer)
+decode_server_error(const LeNamespace *ns, const LeOp *op,
+					const LeResponse *response, LeAnswer *answer)
 {
 	char	   *text = error_text(response);
 	const char *detail = status_detail(response, text);
+	const char *doubt;
 
 	for (int i = 0; i < lengthof(phrases); i++)
 	{
@@ -282,8 +354,15 @@ decode_server_error(const LeOp *op, const LeResponse *response,
 		if (phrases[i].outcome == LE_UNKNOWN ||
 			(phrases[i].outcome == LE_LOST && !acts_for_session(op->kind)))
 			break;
-		le_fail(answer, phrases[i].outcome, detail);
-		answer->cause = cause_of(phrases[i].text);
+		if (phrases[i].outcome == LE_REFUSED)
+			refuse(ns, op, text, detail, answer);
+		else
+		{
+			doubt = cure_of(doubts, ns->part[0] == '\0' ? 0 :
+							lengthof(doubts), phrases[i].text);
+			le_fail(answer, phrases[i].outcome, doubt == NULL ? detail :
+					psprintf("%s (%s)", detail, doubt));
+		}
 		return;
 	}
 	le_fail_open(op, answer, detail);
@@ -308,10 +387,11 @@ decode_not_found(const LeOp *op, const LeResponse *response,
 }
 
 static void
-decode_status(const LeOp *op, const LeResponse *response,
-			  LeAnswer *answer)
+decode_status(const LeNamespace *ns, const LeOp *op,
+			  const LeResponse *response, LeAnswer *answer)
 {
 	int			status = response->http.status;
+	char	   *text;
 
 	if (status >= 300 && status <= 399)
 	{
@@ -329,12 +409,11 @@ decode_status(const LeOp *op, const LeResponse *response,
 					 status_detail(response, error_text(response)));
 	else if (status >= 400 && status <= 499)
 	{
-		le_fail(answer, LE_REFUSED,
-				status_detail(response, error_text(response)));
-		answer->cause = cause_of(answer->detail);
+		text = error_text(response);
+		refuse(ns, op, text, status_detail(response, text), answer);
 	}
 	else if (status >= 500 && status <= 599)
-		decode_server_error(op, response, answer);
+		decode_server_error(ns, op, response, answer);
 	else
 		le_consul_fail_shape(op, response, answer);
 }
@@ -394,5 +473,5 @@ le_consul_decode(const LeNamespace *ns, const LeOp *op,
 			  le_consul_has_index(response, &index)))
 		decode_body(ns, op, response, answer);
 	else
-		decode_status(op, response, answer);
+		decode_status(ns, op, response, answer);
 }

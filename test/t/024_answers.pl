@@ -337,4 +337,50 @@ subtest 'a token that is a word of the answer' => sub {
 	unlike($log, qr/OpIndex/, 'nowhere with it');
 };
 
+# Guards against a mistake of configuration that looks like an outage.
+subtest 'settings that are wrong' => sub {
+	my $blocking = LeaderElection::Consul->new(
+		'blocking',
+		config => 'http_config { block_endpoints = ["/v1/txn"] }')->start;
+	my $own = 'Trying again does not help: correct the setting that';
+
+	$recorder->rule(
+		match => request_like('create'),
+		action => 'answer',
+		status => 500,
+		body => 'cross datacenter lock must be created at server agent',
+		headers => \%text);
+	foreach my $case (
+		[
+			'datacenter', $recorder,
+			qr/"leader_election.consul_datacenter" must be empty or the agent's own \(HTTP 500: cross/
+		],
+		[
+			'endpoint', $blocking,
+			qr{"http_config.block_endpoints" of the agent has /v1/txn \(HTTP 403: Endpoint}
+		])
+	{
+		my ($name, $at, $text) = @$case;
+		my $wrong = LeaderElection::Node->create(
+			$name,
+			consul => $at,
+			settings => { consul_datacenter => 'dc1', campaign => 'billing' });
+
+		$wrong->wait_for_log_like(qr/refused to [a-z ]+: $text/);
+		like($wrong->sql_error("SELECT le_acquire('a')"),
+			qr/LE005: .*DETAIL: +$text.*HINT: +$own the detail names/s,
+			"$name: the error");
+		like($wrong->sql("SELECT string_agg(message, ' / ') FROM le_check_config() WHERE level = 'error'"),
+			qr/^Could not have a store session and a node key: $text/,
+			"$name: the check");
+		like($wrong->sql("SELECT last_error FROM le_status WHERE election = 'billing'"),
+			$text, "$name: the view");
+		my @told = $wrong->log_since =~ /refused to [a-z ]+: $text/g;
+		is(scalar @told, 1, "$name: told once");
+		like($wrong->log_since, qr/HINT: +$own is named/, "$name: the cure");
+		$wrong->stop;
+	}
+	$recorder->clear_rules;
+};
+
 done_testing();

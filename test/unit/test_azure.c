@@ -960,7 +960,7 @@ test_causes(void **state)
 		{403, "AuthorizationFailure", LE_CAUSE_STRANGER},
 		{400, "InvalidAuthenticationInfo", LE_CAUSE_STRANGER},
 		{401, "NoAuthenticationInformation", LE_CAUSE_STRANGER},
-		{404, "ContainerNotFound", LE_CAUSE_OTHER},
+		{404, "ContainerNotFound", LE_CAUSE_SETTING},
 		{409, "ContainerBeingDeleted", LE_CAUSE_OTHER},
 		{409, "ContainerDisabled", LE_CAUSE_OTHER},
 		{404, "ResourceNotFound", LE_CAUSE_OTHER},

@@ -502,7 +502,7 @@ test_causes(void **state)
 		{400, PROBLEM, TYPE("bad-duration") "}", LE_CAUSE_OTHER},
 		{400, PROBLEM, TYPE("bad-ttl") "}", LE_CAUSE_OTHER},
 		{403, PROBLEM, TYPE("cross-origin") "}", LE_CAUSE_OTHER},
-		{404, PROBLEM, TYPE("no-resource") "}", LE_CAUSE_OTHER},
+		{404, PROBLEM, TYPE("no-resource") "}", LE_CAUSE_SETTING},
 		{405, PROBLEM, TYPE("method") "}", LE_CAUSE_OTHER},
 		{413, PROBLEM, TYPE("too-large") "}", LE_CAUSE_OTHER},
 		/* the outcome for a term, which no file has */

@@ -608,8 +608,9 @@ static const ErrorCase errors[] = {
 	LE_REFUSED, LE_CAUSE_PERMISSION},
 	{500, TEXT, "ACL not found", LE_REFUSED, LE_REFUSED, LE_CAUSE_STRANGER},
 	{403, TEXT, "Endpoint is blocked by agent configuration", LE_REFUSED,
-	LE_REFUSED},
-	{403, TEXT, "Access is restricted", LE_REFUSED, LE_REFUSED},
+	LE_REFUSED, LE_CAUSE_SETTING},
+	{403, TEXT, "Access is restricted", LE_REFUSED, LE_REFUSED,
+	LE_CAUSE_SETTING},
 	{403, HTML, "<html>Forbidden</html>", LE_REFUSED, LE_REFUSED},
 	{401, HTML, "<html>Unauthorized</html>", LE_REFUSED, LE_REFUSED},
 	{400, TEXT, "Client sent an HTTP request to an HTTPS server.\n",
@@ -618,11 +619,11 @@ static const ErrorCase errors[] = {
 	{413, TEXT, "Request body(700000 bytes) too large", LE_REFUSED,
 	LE_REFUSED},
 	{500, TEXT, "Invalid Session TTL '5000000000', must be between "
-	"[10s=24h0m0s]", LE_REFUSED, LE_REFUSED},
+	"[10s=24h0m0s]", LE_REFUSED, LE_REFUSED, LE_CAUSE_SETTING},
 	{500, TEXT, "invalid key name, keys should respect the ...", LE_REFUSED,
 	LE_REFUSED},
 	{500, TEXT, "cross datacenter lock must be created at server agent",
-	LE_REFUSED, LE_REFUSED},
+	LE_REFUSED, LE_REFUSED, LE_CAUSE_SETTING},
 	{301, HTML, "<a href=\"/x\">Moved</a>", LE_REFUSED, LE_REFUSED,
 	LE_CAUSE_NOT_STORE},
 	{302, TEXT, "No cluster leader", LE_REFUSED, LE_REFUSED,
@@ -2196,6 +2197,9 @@ test_causes(void **state)
 			expect = LE_CAUSE_STRANGER;
 		if (strstr(file, "redirect") != NULL)
 			expect = LE_CAUSE_NOT_STORE;
+		if (strcmp(file, "create-blocked") == 0 ||
+			strcmp(file, "create-ttl-too-short") == 0)
+			expect = LE_CAUSE_SETTING;
 		if (decode_file(file).cause != expect)
 			fail_msg("%s: cause %d", file, decode_file(file).cause);
 	}

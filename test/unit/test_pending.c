@@ -509,33 +509,36 @@ no_turn_is_no_fault_of_the_store(void **state)
 	assert_string_equal(replies[1].detail, "");
 }
 
-/* The secret's file is named if the secret was refused. */
+/* The setting is named that the refusal may come of. */
 static void
 a_hint_follows_from_the_cause(void **state)
 {
-	static const bool hinted[] = {
-		[LE_CAUSE_OTHER] = false,
-		[LE_CAUSE_PERMISSION] = true,
-		[LE_CAUSE_STRANGER] = true,
-		[LE_CAUSE_NOT_STORE] = false,
+	static const char *const hints[] = {
+		[LE_CAUSE_OTHER] = NULL,
+		[LE_CAUSE_PERMISSION] = "consul_token_file",
+		[LE_CAUSE_STRANGER] = "consul_token_file",
+		[LE_CAUSE_NOT_STORE] = "consul_url",
+		[LE_CAUSE_SETTING] = "that the detail names",
 	};
 	LeActions	act = {.verdict = LE_SAY_FAILED, .outcome = LE_REFUSED};
 
 	store = &le_store_consul;
-	for (int i = 0; i < lengthof(hinted); i++)
+	for (int i = 0; i < lengthof(hints); i++)
 	{
 		cause = i;
 		ask(0, LE_OWNER_NODE);
 		assert_false(le_pass_verdict(w, slot, &act, 1));
-		assert_int_equal(strstr(replies[0].hint, "consul_token_file") != NULL,
-						 hinted[i]);
+		if (hints[i] == NULL)
+			assert_string_equal(replies[0].hint, "");
+		else
+			assert_non_null(strstr(replies[0].hint, hints[i]));
 		/* the election's own error outranks that */
 		cause = LE_CAUSE_PERMISSION;
 		le_note_error(slot, LE_OP_ACQUIRE, LE_REFUSED, i, "no");
 		ask(0, LE_OWNER_NODE);
 		assert_false(le_pass_verdict(w, slot, &act, 1));
 		assert_string_equal(replies[0].detail, "no");
-		assert_int_equal(replies[0].hint[0] != '\0', hinted[i]);
+		assert_int_equal(replies[0].hint[0] != '\0', hints[i] != NULL);
 		slot->error.text[0] = '\0';
 	}
 	store = &le_store_local;

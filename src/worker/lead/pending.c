@@ -89,6 +89,12 @@ store_hint(LeOutcome outcome, LeCause cause, char *hint, size_t size)
 			 (cause == LE_CAUSE_PERMISSION || cause == LE_CAUSE_STRANGER))
 		snprintf(hint, size, "Check the token in \"%s\" and its policy.",
 				 store->secret.setting);
+	else if (outcome == LE_REFUSED && cause == LE_CAUSE_SETTING)
+		strlcpy(hint, "Trying again does not help: correct the setting that the detail names.",
+				size);
+	else if (outcome == LE_REFUSED && cause == LE_CAUSE_NOT_STORE &&
+			 store->servers.setting != NULL)
+		snprintf(hint, size, "Check \"%s\".", store->servers.setting);
 }
 
 /* The store was not asked, so the hint is not to check it or its address. */

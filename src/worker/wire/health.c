@@ -152,7 +152,10 @@ note_failure(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 						refused ?
 						"leader_election store at %s refused to %s: %s" :
 						"leader_election store at %s is down: could not %s: %s",
-						le_store_address(w), le_op_name(kind), detail)));
+						le_store_address(w), le_op_name(kind), detail),
+				 refused && answer->cause == LE_CAUSE_SETTING ?
+				 errhint("Trying again does not help: correct the setting that is named.") :
+				 0));
 		le_event(refused ? LE_EVENT_STORE_REFUSED : LE_EVENT_STORE_DOWN,
 				 flight->op.election, 0, "could not %s: %s", le_op_name(kind),
 				 detail);
