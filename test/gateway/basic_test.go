@@ -504,6 +504,23 @@ func schemaCheck(t *testing.T) {
 		}
 		must(t, s.Query("ALTER TABLE broken.leases WITH default_time_to_live = 0 AND gc_grace_seconds = 864000").Exec())
 	}
+	served := start(t, "broken")
+	expect(t, 201, "")(served.put("y", "o", "a", 60))
+	must(t, s.Query("ALTER TABLE broken.leases WITH gc_grace_seconds = 600").Exec())
+	var l lock
+	until(t, "refusal after the ALTER", func() bool {
+		var err error
+		l, err = served.put("z", "o", "a", 60)
+		return err == nil && l.Status == 503
+	})
+	if !strings.Contains(l.Detail, "gc_grace_seconds") || l.Outcome != "not-applied" {
+		t.Errorf("after an ALTER: %s", l.raw)
+	}
+	must(t, s.Query("ALTER TABLE broken.leases WITH gc_grace_seconds = 864000").Exec())
+	until(t, "service with the schema right again", func() bool {
+		l, err := served.put("z", "o", "a", 60)
+		return err == nil && l.Status == 201
+	})
 	must(t, s.Query("ALTER TABLE broken.leases DROP info").Exec())
 	if why := refusal("broken"); !strings.Contains(why, "column info should be text") {
 		t.Errorf("a column is missing: %s", why)

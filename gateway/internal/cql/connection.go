@@ -67,11 +67,16 @@ func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`
 type connection struct {
 	s   atomic.Pointer[gocql.Session]
 	why atomic.Pointer[error]
+	// unfit is the fault of a schema that was right when the session was opened.
+	unfit atomic.Pointer[error]
 	// missed is set when a statement found no connection to go over.
 	missed atomic.Bool
 }
 
 func (c *connection) session() (*gocql.Session, error) {
+	if unfit := c.unfit.Load(); unfit != nil {
+		return nil, *unfit
+	}
 	if s := c.s.Load(); s != nil {
 		return s, nil
 	}
@@ -99,7 +104,45 @@ func (db *DB) Connect(ctx context.Context) {
 		}
 		db.opt.Log.Info("connected to Cassandra", "keyspace", db.opt.Keyspace,
 			"serial_consistency", db.opt.serial(), "consistency", db.opt.write())
+		db.conn.unfit.Store(nil)
+		watching, stop := context.WithCancel(ctx)
+		go db.watchSchema(watching, s)
 		db.watch(ctx)
+		stop()
+	}
+}
+
+// schemaLook is how often the schema is looked at. An unfit table does harm by
+// and by: tokens expire, Paxos forgets.
+const schemaLook = 5 * time.Second
+
+// watchSchema refuses to serve while the schema is unfit, as after an ALTER.
+func (db *DB) watchSchema(ctx context.Context, s *gocql.Session) {
+	look := time.NewTicker(schemaLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		work, cancel := context.WithTimeout(ctx, db.opt.Timeout)
+		db.judge(CheckSchema(work, s, db.opt))
+		cancel()
+	}
+}
+
+// judge notes what a look at the schema found. One that failed says nothing of
+// the schema.
+func (db *DB) judge(err error) {
+	var unfit *Unfit
+	switch {
+	case errors.As(err, &unfit):
+		if old := db.conn.unfit.Swap(&err); old == nil || (*old).Error() != err.Error() {
+			db.opt.Log.Error("cannot use Cassandra any more", "error", err)
+		}
+	case err == nil && db.conn.unfit.Swap(nil) != nil:
+		db.opt.Log.Info("the schema is right again")
 	}
 }
 
@@ -110,6 +153,9 @@ func (db *DB) open(ctx context.Context) *gocql.Session {
 		s, err := Open(db.opt)
 		if err == nil {
 			if err = CheckSchema(ctx, s, db.opt); err == nil {
+				err = warnOfReplication(ctx, s, db.opt)
+			}
+			if err == nil {
 				return s
 			}
 			s.Close()

@@ -119,8 +119,18 @@ func Apply(ctx context.Context, opt Options, r Replication) error {
 	if !maps.Equal(found, r) {
 		return fmt.Errorf("keyspace %s existed before with replication %v, not %v: left as it is", opt.Keyspace, found, r)
 	}
-	return CheckSchema(ctx, s, opt)
+	if err := CheckSchema(ctx, s, opt); err != nil {
+		return err
+	}
+	return warnOfReplication(ctx, s, opt)
 }
+
+// Unfit is the fault of a schema that was read.
+type Unfit struct{ what string }
+
+func (u *Unfit) Error() string { return u.what }
+
+func unfit(format string, args ...any) error { return &Unfit{fmt.Sprintf(format, args...)} }
 
 // CheckSchema refuses a table that would break the statements: with a default
 // TTL a token could expire, with a short gc_grace a won ballot could be below
@@ -131,18 +141,23 @@ func CheckSchema(ctx context.Context, s *gocql.Session, opt Options) error {
 		WHERE keyspace_name = ? AND table_name = 'leases'`, opt.Keyspace).Consistency(gocql.One).ScanContext(ctx, &ttl, &grace)
 	switch {
 	case errors.Is(err, gocql.ErrNotFound):
-		return fmt.Errorf("table %s does not exist: run le-gateway schema --apply", opt.Table())
+		return unfit("table %s does not exist: run le-gateway schema --apply", opt.Table())
 	case err != nil:
 		return err
 	case ttl != 0:
-		return fmt.Errorf("table %s has default_time_to_live = %d: fencing tokens would expire; it must be 0", opt.Table(), ttl)
+		return unfit("table %s has default_time_to_live = %d: fencing tokens would expire; it must be 0", opt.Table(), ttl)
 	case grace < minGrace:
-		return fmt.Errorf("table %s has gc_grace_seconds = %d: Paxos would forget too early; it must be %d or more",
+		return unfit("table %s has gc_grace_seconds = %d: Paxos would forget too early; it must be %d or more",
 			opt.Table(), grace, minGrace)
 	}
 	if err := checkColumns(ctx, s, opt); err != nil {
 		return err
 	}
+	return nil
+}
+
+// warnOfReplication tells that a lost node would take locks with it.
+func warnOfReplication(ctx context.Context, s *gocql.Session, opt Options) error {
 	r, err := replication(ctx, s, opt)
 	if err != nil {
 		return err
@@ -166,7 +181,7 @@ func checkColumns(ctx context.Context, s *gocql.Session, opt Options) error {
 	}
 	for name, want := range columns {
 		if found[name] != want {
-			return fmt.Errorf("table %s: column %s should be %s, %s and is %v", opt.Table(), name, want[0], want[1], found[name])
+			return unfit("table %s: column %s should be %s, %s and is %v", opt.Table(), name, want[0], want[1], found[name])
 		}
 	}
 	return nil
