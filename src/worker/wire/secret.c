@@ -41,7 +41,7 @@
 #define JUDGE_GAP		(3600 * LE_SEC)
 
 /*
- * No store gives out shorter ones, though Consul takes any that somebody has
+ * No store gives out shorter ones, though some take any that somebody has
  * chosen; in messages so little could not be told from other words.
  */
 #define LEAST_SECRET	4
