@@ -245,6 +245,9 @@ typedef struct LeTable
 	char		joined[512];	/* the place in which "since" counts */
 	le_time		unclear_until;	/* it may be a clone; 0: that is clear */
 
+	/* the postmaster takes no more connections; see worker/view/eligible.c */
+	bool		stopping;
+
 	/* trouble of all elections; bracketed by trouble_version */
 	pg_atomic_uint64 trouble_version;
 	LeTrouble	troubles[LE_NTROUBLES];

@@ -359,9 +359,13 @@ check_node(Report *report)
 	le_copy_clone_of(original);
 	check_nodes(report, original[0] != '\0');
 	report->eligible = le_eligible && original[0] == '\0' &&
+		!le_table->stopping &&
 		(!RecoveryInProgress() ||
 		 (le_standby_eligible && report->store->between_instances));
-	if (!le_eligible)
+	if (le_table->stopping)
+		say(report, WARN, "node",
+			"It does not lead: it is shutting down, and ends when its last client has gone.");
+	else if (!le_eligible)
 		say(report, WARN, "node",
 			"It does not lead: \"leader_election.eligible\" is off.");
 	else if (RecoveryInProgress() && !report->store->between_instances)

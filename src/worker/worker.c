@@ -11,7 +11,8 @@
  * It is restarted one second after it fails or is terminated, and takes its
  * leases up from shared memory.  At a shutdown of the instance it first
  * releases everything, for at most shutdown_timeout.  SIGTERM means both;
- * postmaster.pid tells which.
+ * postmaster.pid tells which.  It tells of a smart shutdown as well, in which
+ * SIGTERM comes only when the last client has gone: terms end before.
  *
  * If the postmaster dies, this process lives on for a moment, and uses it as
  * at a shutdown: belief ends, then the store is told, so that others need not
@@ -29,7 +30,6 @@
 #include <unistd.h>
 
 #include "postmaster/interrupt.h"
-#include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/procsignal.h"
@@ -85,39 +85,6 @@ const LeLimits le_usual_limits = {
 static void
 handle_sigint(SIGNAL_ARGS)
 {
-}
-
-/*
- * Is the instance shutting down, or was only this process terminated?  The
- * postmaster notes the first in its lock file before it sends any signal.
- *
- * A file that cannot be read, perhaps for want of descriptors, does not tell.
- * To take that for a terminate is the smaller mistake: at a shutdown the
- * leases run out by themselves, while a worker that released them and left for
- * good would have no successor.
- */
-static bool
-instance_stops(void)
-{
-	FILE	   *file = AllocateFile("postmaster.pid", "r");
-	char		line[MAXPGPATH];
-	bool		stopping = false;
-
-	if (file == NULL && errno == ENOENT)
-		return true;			/* no lock file: no server */
-	if (file == NULL)
-	{
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not open file \"%s\": %m",
-						"postmaster.pid")));
-		return false;
-	}
-	for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++)
-		if (number == 8)		/* LOCK_FILE_LINE_PM_STATUS */
-			stopping = strncmp(line, "stopping", 8) == 0;
-	FreeFile(file);
-	return stopping;
 }
 
 /* Nobody should wait for a worker that is not there. */
@@ -243,6 +210,12 @@ look_after_backends(LeWorker *w)
 }
 
 static void
+look_for_stop(LeWorker *w)
+{
+	le_look_for_stop(w->eligibility);
+}
+
+static void
 take_request(void *arg, int proc, uint64 number, const LeAsk *ask)
 {
 	le_question(arg, proc, number, ask);
@@ -280,6 +253,7 @@ typedef struct Pass
 } Pass;
 
 static const Pass passes[] = {
+	{look_for_stop, NULL, SERVING},
 	{le_dispatch_run, le_dispatch_timer, SERVING | RELEASING | LEAVING},
 	{le_elect_begin_terms, NULL, SERVING | RELEASING | LEAVING},
 	{le_elect_go_on, NULL, SERVING | RELEASING},
@@ -485,7 +459,7 @@ le_worker_main(Datum arg)
 		else if (le_settings_timer(w->eligibility) != 0 &&
 				 le_now() >= le_settings_timer(w->eligibility))
 			judge_again(w);
-		if (ShutdownRequestPending && instance_stops())
+		if (ShutdownRequestPending && le_instance_stops())
 		{
 			drain(w);
 			proc_exit(0);

@@ -448,21 +448,30 @@ subtest 'shutdown' => sub {
 	$node->wait_for_leadership('c');
 	before(boottime_ns(), $lease_ends->(), 'nor does this one');
 
-	# Smart: as long as somebody is there to do the work, it is led.
+	# Smart: a client may stay for long, but nobody can come in to do the work.
+	$node->configure(drain_timeout => '60s');
+	$node->sql('CREATE TABLE smart (i int)');
 	$node->hang_up;
 	$client = LeaderElection::Session->new($node);
+	$client->query("BEGIN; SELECT le_require_leader('c')");
 	$offset = $node->log_offset;
 	system_or_bail('pg_ctl', '-D', $node->data_dir, '-m', 'smart',
 		'--no-wait', 'stop');
-	$node->wait_for_log_like(qr/received smart shutdown request/, $offset);
-	is($client->query("SELECT le_is_leader('c'), le_renew('c')"),
-		't|t', 'smart: led while a client is connected');
+	$node->wait_for_log_like(qr/giving up election "c".*when the transactions bound to it are done/, $offset);
+	is($client->query('INSERT INTO smart VALUES (1); COMMIT'), '', 'smart: what is bound may finish');
+	poll_until(sub { !$consul->kv('leader_election/c/leader')->{Session} },
+		'release');
+	$key = $consul->kv('leader_election/c/leader');
+	like($key->{Value}, qr/"released":true/, 'released while a client is connected');
+	like($client->error("SELECT le_acquire('c')"), qr/55000: this node may not lead.*This instance is shutting down/s, 'and for good');
+	is($client->query("SELECT state FROM le_nodes WHERE is_self"), 'stopping', 'le_nodes says why');
+	is($client->query("SELECT detail FROM le_events WHERE event = 'released' ORDER BY number DESC LIMIT 1"),
+		'state: stopping', 'so does the event');
+	like($client->query("SELECT message FROM le_check_config() WHERE level <> 'ok' AND topic = 'node'"), qr/shutting down/, 'and the check');
 	$client->quit;
 	poll_until(sub { !-e $node->data_dir . '/postmaster.pid' }, 'shutdown');
 	$node->_update_pid(0);
-	$key = $consul->kv('leader_election/c/leader');
-	ok(!$key->{Session}, 'then it is released');
-	like($key->{Value}, qr/"released":true/, 'properly');
+	is_deeply($consul->kv_tree('leader_election.nodes/'), {}, 'it has left the store');
 	$node->start;
 	$node->wait_for_leadership('c');
 };

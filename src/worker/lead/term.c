@@ -20,6 +20,7 @@
 #include "shmem/stats.h"
 #include "worker/lead/term.h"
 #include "worker/view/cache.h"
+#include "worker/view/eligible.h"
 #include "worker/wire/dispatch.h"
 
 /* Log the former holder of the term, and why the takeover was allowed. */
@@ -89,6 +90,7 @@ static void
 note_end(const LeSlot *slot, LeReason reason, uint64 token)
 {
 	const LeProgress *p = le_progress_of(le_slot_number(slot));
+	const char *unfit = le_unfit();
 	bool		by_itself = reason == LE_REASON_RELEASED ||
 		reason == LE_REASON_STEPPED_DOWN ||
 		reason == LE_REASON_NO_PROGRESS;
@@ -100,9 +102,11 @@ note_end(const LeSlot *slot, LeReason reason, uint64 token)
 				 "none for %.1f s; does not contend for %.1f s",
 				 p->useless / (double) LE_SEC,
 				 p->idled / (double) LE_SEC);
+	else if (reason == LE_REASON_STEPPED_DOWN)
+		le_event(LE_EVENT_STEPPED_DOWN, slot->name, token, NULL);
 	else if (by_itself)
-		le_event(reason == LE_REASON_RELEASED ? LE_EVENT_RELEASED :
-				 LE_EVENT_STEPPED_DOWN, slot->name, token, NULL);
+		le_event(LE_EVENT_RELEASED, slot->name, token,
+				 unfit == NULL ? NULL : "state: %s", unfit);
 	else
 		le_event(LE_EVENT_LOST, slot->name, token, "%s",
 				 le_reason_name(reason));

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "storage/fd.h"
 #include "utils/memutils.h"
 
 #include "mistakes.h"
@@ -22,11 +23,15 @@
 #define READ_TRIES	5
 #define READ_PAUSE	LE_SEC
 
+/* Least interval of looks whether the instance shuts down. */
+#define STOP_LOOKS	LE_SEC
+
 struct LeEligibility
 {
 	le_time		judge_again_at; /* 0: not by itself */
 	int			tries;			/* to read the files, in a row */
 	le_duration told_trust;		/* that was reported as too short */
+	le_time		look_at;		/* whether the instance shuts down */
 };
 
 LeEligibility *
@@ -89,6 +94,77 @@ le_settings_fault(void)
 	return le_table->settings_fault;
 }
 
+/* ---- shutdown ---- */
+
+/* The postmaster notes it in its lock file before it does anything else. */
+static bool
+says_stopping(FILE *file)
+{
+	char		line[MAXPGPATH];
+	bool		stopping = false;
+
+	for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++)
+		if (number == 8)		/* LOCK_FILE_LINE_PM_STATUS */
+			stopping = strncmp(line, "stopping", 8) == 0;
+	FreeFile(file);
+	return stopping;
+}
+
+/*
+ * After SIGTERM: is the instance shutting down, or was only this process
+ * terminated?
+ *
+ * A file that cannot be read, perhaps for want of descriptors, does not tell.
+ * To take that for a terminate is the smaller mistake: at a shutdown the
+ * leases run out by themselves, while a worker that released them and left for
+ * good would have no successor.
+ */
+bool
+le_instance_stops(void)
+{
+	FILE	   *file = AllocateFile("postmaster.pid", "r");
+
+	if (file == NULL && errno == ENOENT)
+		return true;			/* no lock file: no server */
+	if (file == NULL)
+	{
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m",
+						"postmaster.pid")));
+		return false;
+	}
+	return says_stopping(file);
+}
+
+/*
+ * In a smart shutdown clients may stay for as long as they like, but no new
+ * one is let in, and whoever is to run a job connects for it.  No signal tells
+ * the worker, so it looks when it is awake, as it is to prove each term.  What
+ * cannot be read changes nothing.
+ *
+ * With the store "local" nobody else would lead instead.
+ */
+void
+le_look_for_stop(LeEligibility *eligibility)
+{
+	FILE	   *file;
+
+	if (le_table->stopping || !le_configured_store()->between_instances ||
+		le_now() < eligibility->look_at)
+		return;
+	eligibility->look_at = le_now() + STOP_LOOKS;
+	file = AllocateFile("postmaster.pid", "r");
+	if (file == NULL || !says_stopping(file))
+		return;
+	le_table->stopping = true;
+	ereport(LOG,
+			(errmsg("leader_election hands over, since the instance is shutting down"),
+			 errdetail("The postmaster takes no more connections, though clients may stay.")));
+}
+
+/* ---- the verdict ---- */
+
 /* As le_may_lead(), whether it is a clone or not. */
 static bool
 may_lead_as_original(char *why, size_t size, int *sqlstate)
@@ -104,6 +180,11 @@ may_lead_as_original(char *why, size_t size, int *sqlstate)
 		return false;
 	}
 	*sqlstate = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+	if (le_table->stopping)
+	{
+		strlcpy(why, "This instance is shutting down.", size);
+		return false;
+	}
 	if (!le_eligible)
 	{
 		strlcpy(why, "\"leader_election.eligible\" is off on this instance.", size);
@@ -170,6 +251,8 @@ le_unfit(void)
 		return NULL;
 	if (le_steps_back())
 		return "clone";
+	if (le_table->stopping)
+		return "stopping";
 	return le_eligible && RecoveryInProgress() &&
 		!(le_standby_eligible && le_configured_store()->between_instances) ?
 		"standby" : "ineligible";

@@ -18,6 +18,8 @@ extern LeEligibility *le_eligibility_new(void);
 extern void le_judge_settings(LeEligibility *eligibility);
 extern le_time le_settings_timer(LeEligibility *eligibility);
 extern const char *le_settings_fault(void);
+extern bool le_instance_stops(void);
+extern void le_look_for_stop(LeEligibility *eligibility);
 extern bool le_may_lead(char *why, size_t size, int *sqlstate);
 extern const char *le_unfit(void);
 extern bool le_steps_back(void);
