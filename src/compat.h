@@ -12,6 +12,7 @@
 #ifndef LE_COMPAT_H
 #define LE_COMPAT_H
 
+#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "postmaster/bgworker.h"
@@ -118,6 +119,19 @@ typedef ClusterStmt LeClusterStmt;
 #define le_is_wait(statement)	IsA(statement, WaitStmt)
 #else
 #define le_is_wait(statement)	false
+#endif
+
+/* The postmaster's list of background workers, doubly linked since 18. */
+#if PG_VERSION_NUM >= 180000
+typedef dlist_iter LeRegisteredIter;
+#define le_foreach_registered(iter)	dlist_foreach(iter, &BackgroundWorkerList)
+#define le_registered(iter) \
+	dlist_container(RegisteredBgWorker, rw_lnode, (iter).cur)
+#else
+typedef slist_iter LeRegisteredIter;
+#define le_foreach_registered(iter)	slist_foreach(iter, &BackgroundWorkerList)
+#define le_registered(iter) \
+	slist_container(RegisteredBgWorker, rw_lnode, (iter).cur)
 #endif
 
 #if PG_VERSION_NUM >= 180000

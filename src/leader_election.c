@@ -12,6 +12,7 @@
 #include "commands/extension.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "postmaster/bgworker_internals.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -94,6 +95,26 @@ shmem_startup(void)
 }
 
 /*
+ * Did the postmaster take our worker on?  It writes a line into the log, but
+ * does not tell us, if max_worker_processes leaves no room.
+ */
+static bool
+worker_is_registered(void)
+{
+	LeRegisteredIter iter;
+
+	le_foreach_registered(iter)
+	{
+		const RegisteredBgWorker *registered = le_registered(iter);
+
+		if (strcmp(registered->rw_worker.bgw_library_name,
+				   "leader_election") == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
  * Without preloading there is no shared memory and no worker.  The library
  * still loads, so that CREATE EXTENSION works and the functions can name the
  * missing setting.  pg_upgrade and single-user mode must not elect anybody.
@@ -123,4 +144,5 @@ _PG_init(void)
 	le_fence_install();
 	le_install_statement_hooks();
 	le_register_worker();
+	le_worker_left_out = !worker_is_registered();
 }

@@ -63,6 +63,8 @@ typedef struct Question
 	Begun		begun;
 } Question;
 
+bool		le_worker_left_out = false;
+
 static Entry *entries;
 static Question *questions;
 
@@ -225,6 +227,12 @@ no_worker(const Entry *entry, LeRequestKind kind)
 {
 	bool		unknown = may_have_acted(entry, kind);
 
+	if (le_worker_left_out)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the leader_election worker is not running"),
+				 errdetail(LE_LEFT_OUT_DETAIL, max_worker_processes),
+				 errhint(LE_LEFT_OUT_HINT)));
 	ereport(ERROR,
 			(errcode(unknown ? LE_ERRCODE_UNKNOWN :
 					 ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -30,6 +30,13 @@ typedef enum LeRequestKind
 	LE_ASK_JOBS					/* read all jobs (job_snapshot.c) */
 } LeRequestKind;
 
+/* max_worker_processes leaves no room: there will be no worker. */
+extern bool le_worker_left_out;
+
+#define LE_LEFT_OUT_DETAIL \
+	"When the server started, \"max_worker_processes\" (%d) left no process for it."
+#define LE_LEFT_OUT_HINT	"Raise \"max_worker_processes\" and restart."
+
 /* The subjects of LE_ASK_CHECK; none of them changes anything. */
 typedef enum LeCheck
 {

@@ -108,7 +108,11 @@ check_worker(Report *report)
 	LeReply		reply;
 
 	report->may_ask = false;
-	if (pg_atomic_read_u32(&le_table->worker_proc) == 0)
+	if (le_worker_left_out)
+		say(report, BAD, "worker",
+			"The worker is not running. " LE_LEFT_OUT_DETAIL " " LE_LEFT_OUT_HINT,
+			max_worker_processes);
+	else if (pg_atomic_read_u32(&le_table->worker_proc) == 0)
 		say(report, BAD, "worker",
 			"The worker is not running; the server log says why. It starts again one second after it fails.");
 	else if (!ask_worker("", LE_CHECK_WORKER, WORKER_PATIENCE, &reply))
@@ -944,10 +948,14 @@ le_check_config(PG_FUNCTION_ARGS)
 	check_settings(&report);
 	check_files(&report);
 	check_cron(&report);
-	check_campaigns(&report);
-	check_tokens(&report);
-	check_progress(&report);
-	check_names(&report);
+	/* Until a worker has made a turn, nobody knows what is contended for. */
+	if (pg_atomic_read_u64(&le_table->turns) > 0)
+	{
+		check_campaigns(&report);
+		check_tokens(&report);
+		check_progress(&report);
+		check_names(&report);
+	}
 	check_arithmetic(&report);
 	check_clock(&report);
 	check_stores(&report, last_contact);

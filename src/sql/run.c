@@ -945,6 +945,15 @@ warn_if_idle(const Run *run, FunctionCallInfo fcinfo)
 
 	if (le_takes_part(election))
 		return;
+	if (le_worker_left_out)
+	{
+		ereport(WARNING,
+				(errmsg("the leader_election worker is not running"),
+				 errdetail(LE_LEFT_OUT_DETAIL " The command is not run here.",
+						   max_worker_processes),
+				 errhint(LE_LEFT_OUT_HINT)));
+		return;
+	}
 	ereport(WARNING,
 			(errmsg("this instance does not seek election \"%s\"", election),
 			 errdetail("Until it does, and leads, the command is not run here."),

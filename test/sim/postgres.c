@@ -46,6 +46,7 @@ ProcNumber	MyProcNumber = 0;
 PROC_HDR   *ProcGlobal = NULL;
 int			MyProcPid = 1;
 int			MaxBackends = MAX_BACKENDS;
+int			max_worker_processes = 8;
 char	   *DataDir = NULL;
 sigjmp_buf *PG_exception_stack = NULL;
 ErrorContextCallback *error_context_stack = NULL;

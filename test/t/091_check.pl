@@ -274,11 +274,20 @@ subtest 'store and worker' => sub {
 		qr/^warning\|settings\|Another value from the next restart on: "leader_election.max_events"\./m,
 		'a value that waits for a restart');
 
+	# Nobody promises that it starts again, or takes settings for empty.
 	$node->set('max_worker_processes', 0);
 	$node->restart;
-	unlike(report($node), qr/next restart/, 'which has come');
-	like(report($node), qr/^error\|worker\|The worker is not running/m,
+	$rows = report($node);
+	unlike($rows, qr/next restart/, 'which has come');
+	like($rows, qr/^error\|worker\|The worker is not running\. .*"max_worker_processes" \(0\)/m,
 		'no worker');
+	unlike($rows, qr/^\w+\|(?:campaign|names)\|/m, 'whose part nobody knows');
+	like($node->sql_error("SELECT le_acquire('billing')"),
+		qr/55000: the leader_election worker is not running.*"max_worker_processes" \(0\) left no process for it\..*Raise/s,
+		'a call says so');
+	like(($node->psql('postgres', "CALL le_run('billing', 'SELECT 1')"))[2],
+		qr/WARNING:  the leader_election worker is not running.*"max_worker_processes" \(0\).*not run here/s,
+		'le_run, too');
 	$node->stop;
 };
 
