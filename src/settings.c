@@ -37,6 +37,7 @@ int			le_max_hold_off;
 bool		le_eligible;
 bool		le_standby_eligible;
 bool		le_clone_eligible;
+bool		le_read_only_eligible;
 int			le_max_elections;
 int			le_max_events;
 int			le_max_jobs = 1000;
@@ -441,6 +442,11 @@ define_identity_settings(void)
 							 "Allows this instance to lead beside one with the same system identifier.",
 							 "Off: of two primaries that are copies of one data directory, the one that joined later does not lead.",
 							 &le_clone_eligible, false, PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("leader_election.read_only_eligible",
+							 "Allows this instance to lead while its transactions are read-only by default.",
+							 "Off: with \"default_transaction_read_only\" in its configuration it does not lead, and with that of a role or database le_run() runs nothing there.",
+							 &le_read_only_eligible, false, PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("leader_election.max_elections",
 							"Sets how many elections the lease table has room for.",

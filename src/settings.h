@@ -39,6 +39,7 @@ extern int	le_max_hold_off;	/* s */
 extern bool le_eligible;
 extern bool le_standby_eligible;
 extern bool le_clone_eligible;
+extern bool le_read_only_eligible;
 extern int	le_max_elections;
 extern int	le_max_events;
 extern int	le_max_jobs;	/* per election */

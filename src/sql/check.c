@@ -17,6 +17,7 @@
 #include <ctype.h>
 #include <unistd.h>
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -356,14 +357,18 @@ static void
 check_node(Report *report)
 {
 	char		original[LE_MAX_NODE_NAME_LEN + 1];
+	char		unfit[LE_UNFIT_LEN + 1];
+	bool		reads_only;
 
 	say(report, OK, "node",
 		"This is node \"%s\", incarnation %s, with the store \"%s\".",
 		le_my_name(), le_table->incarnation, le_configured_store()->name);
 	le_copy_clone_of(original);
 	check_nodes(report, original[0] != '\0');
+	le_copy_unfit(unfit);
+	reads_only = strcmp(unfit, "readonly") == 0;
 	report->eligible = le_eligible && original[0] == '\0' &&
-		!le_table->stopping &&
+		!le_table->stopping && !reads_only &&
 		(!RecoveryInProgress() ||
 		 (le_standby_eligible && report->store->between_instances));
 	if (le_table->stopping)
@@ -372,6 +377,9 @@ check_node(Report *report)
 	else if (!le_eligible)
 		say(report, WARN, "node",
 			"It does not lead: \"leader_election.eligible\" is off.");
+	else if (reads_only)
+		say(report, WARN, "node",
+			"It does not lead: \"default_transaction_read_only\" is on in the server's configuration, so jobs could not write. If they only read, turn \"leader_election.read_only_eligible\" on.");
 	else if (RecoveryInProgress() && !report->store->between_instances)
 		say(report, WARN, "node",
 			"It does not lead: a standby cannot with the store \"local\".");
@@ -382,6 +390,26 @@ check_node(Report *report)
 		say(report, BAD, "node",
 			"It does not lead: it is a clone of node \"%s\", and \"leader_election.clone_eligible\" is off.",
 			original);
+}
+
+/* Can what is led here do its work? */
+static void
+check_writes(Report *report)
+{
+	LeSlot	   *slot = palloc(sizeof(LeSlot));
+	int			n = 0;
+
+	for (int i = 0; i < le_table->nused; i++)
+		n += le_copy_slot(i, slot) &&
+			pg_atomic_read_u64(&slot->term.token) != 0;
+	pfree(slot);
+	if (n > 0 && RecoveryInProgress())
+		say(report, WARN, "writes",
+			"This standby leads %d %s: jobs that write fail here, and do nothing on instances that could write. \"leader_election.standby_eligible\" is for jobs that only read.",
+			n, n == 1 ? "election" : "elections");
+	else if (n > 0 && DefaultXactReadOnly && !le_read_only_eligible)
+		say(report, WARN, "writes",
+			"\"default_transaction_read_only\" is on for this role or in this database: le_run() runs nothing there.");
 }
 
 static int
@@ -952,6 +980,7 @@ le_check_config(PG_FUNCTION_ARGS)
 	if (pg_atomic_read_u64(&le_table->turns) > 0)
 	{
 		check_campaigns(&report);
+		check_writes(&report);
 		check_tokens(&report);
 		check_progress(&report);
 		check_names(&report);

@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
@@ -430,6 +431,43 @@ leads(const Run *run, LeTerm *term)
 	return le_may_begin(run->ask.election, term) && leaves_time(run, term);
 }
 
+/* Does the command itself say whether its transaction may write? */
+static bool
+sets_access_mode(const char *command)
+{
+	List	   *statements = pg_parse_query(command);
+	ListCell   *lc;
+
+	foreach(lc, statements)
+	{
+		VariableSetStmt *set = (VariableSetStmt *) lfirst_node(RawStmt, lc)->stmt;
+
+		if (IsA(set, VariableSetStmt) && set->name != NULL &&
+			(strcmp(set->name, "transaction_read_only") == 0 ||
+			 (strcmp(set->name, "TRANSACTION") == 0 &&
+			  names_option(set->args, "transaction_read_only"))))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A command that writes would fail, and its tick with it, so that no other
+ * instance could run it.  A standby leads only where that is meant.
+ */
+static void
+check_writable(const Run *run)
+{
+	if (!DefaultXactReadOnly || le_read_only_eligible ||
+		RecoveryInProgress() || sets_access_mode(run->command))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+			 errmsg("le_run() does not run a command in a read-only transaction"),
+			 errdetail("\"default_transaction_read_only\" is on. No tick was claimed."),
+			 errhint("Turn it off for this role in this database. If jobs only read, turn \"leader_election.read_only_eligible\" on.")));
+}
+
 /*
  * Binds this session before the last check of the term (bound.c): from here
  * on, a term being given up waits for the run.  Without cancel on loss, which
@@ -440,6 +478,7 @@ bind_session(const Run *run, uint64 token)
 {
 	LeTerm		term;
 
+	check_writable(run);
 	le_fence_set_standing(run->ask.election, token, LE_ON_LOSS_NONE);
 	if (leads(run, &term) && term.token == token)
 		return true;

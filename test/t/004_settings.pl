@@ -234,6 +234,7 @@ subtest 'reload under a leader' => sub {
 		node_value => 'published by a later term',
 		standby_eligible => 'on',
 		clone_eligible => 'off',
+		read_only_eligible => 'on',
 		renew_interval => '2s',
 		safety_margin => '1500ms',
 		request_timeout => '3s',

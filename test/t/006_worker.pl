@@ -498,6 +498,8 @@ subtest 'promotion' => sub {
 	$standby->configure(standby_eligible => 'on');
 	$standby->wait_for_leadership('p');
 	is($standby->sql('SELECT pg_is_in_recovery()'), 't', 'unless it may');
+	like($standby->sql("SELECT level, message FROM le_check_config() WHERE topic = 'writes'"),
+		qr/^warning\|This standby leads 1 election: jobs that write fail here/, 'with a warning');
 	$token = $standby->token('p');
 	$offset = $standby->log_offset;
 	$standby->configure(standby_eligible => 'off');

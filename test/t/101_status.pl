@@ -247,6 +247,47 @@ subtest 'width' => sub {
 	}
 };
 
+# Where jobs cannot write, a tick would be claimed and lost, and nobody else would
+# run it.
+subtest 'read-only' => sub {
+	my $reader = LeaderElection::Session->new($a, options => '-c default_transaction_read_only=on');
+	my $run = sub { return "CALL le_run('e', '$_[1]', job => '$_[0]', every => '1 h', missed => 'skip')" };
+	my $jobs = "SELECT string_agg(job || ' ' || state, ', ' ORDER BY job) FROM le_jobs('0')";
+	my $check = "SELECT topic, message FROM le_check_config() WHERE level = 'warning' AND topic IN ('node', 'writes')";
+
+	$b->sql("SELECT le_step_down('e', '10 s')");
+	$a->wait_for_leadership('e');
+	$a->sql('CREATE TABLE written (job text)');
+	like($reader->error($run->('lost', 'INSERT INTO written VALUES (1)')),
+		qr/25006: le_run\(\) does not run a command in a read-only transaction.*No tick was claimed.*read_only_eligible/s,
+		'by a role or database: refused');
+	is($a->sql($jobs), '', 'before the claim');
+	like($reader->query($check), qr/^writes\|"default_transaction_read_only" is on for this role/m, 'the check says so');
+	is($a->sql($check), '', 'where it is so');
+	is($reader->query($run->('writes', 'SET TRANSACTION READ WRITE; INSERT INTO written VALUES (2)')), '',
+		'a command may decide for itself');
+	$a->configure(read_only_eligible => 'on');
+	poll_until(sub { $reader->query('SHOW leader_election.read_only_eligible') eq 'on' }, 'reload');
+	is($reader->query($run->('reads', 'SELECT 1')), '', 'one that reads may run where that is meant');
+	is($a->sql($jobs), 'reads done, writes done', 'they were run');
+	$reader->quit;
+
+	# In the server's configuration: another instance is to lead.
+	$a->set('default_transaction_read_only', 'on');
+	$a->reload;
+	$a->wait_for("SELECT current_setting('default_transaction_read_only') = 'on'");
+	still_leads($a, 'e', 'where that is meant');
+	$a->configure(read_only_eligible => 'off');
+	$b->wait_for_leadership('e');
+	is(state_of($a, $a), 'readonly', 'le_nodes says why');
+	like($a->sql_error("SELECT le_acquire('e')"), qr/55000: .*"default_transaction_read_only" is on in the server's configuration/s, 'le_acquire says why');
+	like($a->sql($check), qr/^node\|It does not lead: "default_transaction_read_only" is on/m, 'so does the check');
+	is($a->sql("SELECT detail FROM le_events WHERE event = 'released' ORDER BY number DESC LIMIT 1"), 'state: readonly', 'and the event');
+	$a->set('default_transaction_read_only', 'off');
+	$a->reload;
+	poll_until(sub { state_of($a, $a) eq 'live' }, 'and back');
+};
+
 $_->stop foreach $a, $b;
 $consul->stop;
 done_testing();

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "storage/fd.h"
 #include "utils/memutils.h"
@@ -165,6 +166,17 @@ le_look_for_stop(LeEligibility *eligibility)
 
 /* ---- the verdict ---- */
 
+/*
+ * Would jobs fail to write?  The worker, without database and user, sees what
+ * the server's configuration says.  A standby has a setting of its own.
+ */
+static bool
+reads_only(void)
+{
+	return DefaultXactReadOnly && !le_read_only_eligible &&
+		!RecoveryInProgress();
+}
+
 /* As le_may_lead(), whether it is a clone or not. */
 static bool
 may_lead_as_original(char *why, size_t size, int *sqlstate)
@@ -195,6 +207,11 @@ may_lead_as_original(char *why, size_t size, int *sqlstate)
 		strlcpy(why, between ?
 				"This instance is a standby and \"leader_election.standby_eligible\" is off." :
 				"A standby cannot lead with the store \"local\".", size);
+		return false;
+	}
+	if (reads_only())
+	{
+		strlcpy(why, "\"default_transaction_read_only\" is on in the server's configuration, so jobs could not write, and \"leader_election.read_only_eligible\" is off.", size);
 		return false;
 	}
 	le_configured_timing(&timing);
@@ -253,6 +270,8 @@ le_unfit(void)
 		return "clone";
 	if (le_table->stopping)
 		return "stopping";
+	if (le_eligible && reads_only())
+		return "readonly";
 	return le_eligible && RecoveryInProgress() &&
 		!(le_standby_eligible && le_configured_store()->between_instances) ?
 		"standby" : "ineligible";
