@@ -440,7 +440,8 @@ sets_access_mode(const char *command)
 
 	foreach(lc, statements)
 	{
-		VariableSetStmt *set = (VariableSetStmt *) lfirst_node(RawStmt, lc)->stmt;
+		RawStmt    *statement = lfirst_node(RawStmt, lc);
+		VariableSetStmt *set = (VariableSetStmt *) statement->stmt;
 
 		if (IsA(set, VariableSetStmt) && set->name != NULL &&
 			(strcmp(set->name, "transaction_read_only") == 0 ||
