@@ -217,7 +217,7 @@ check_row(const Guard *guard, const char *election, uint64 token, bool taken)
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 				 errmsg("foreign table %s cannot guard election \"%s\"",
 						guard->table, election),
-				 errdetail("It shows %d rows of the election instead of one. What its server keeps unique is not known here, so the row is not inserted.",
+				 errdetail("It shows %d rows of the election instead of one. Its server's keys are not known here, so no row is inserted.",
 						   nrows),
 				 errhint("Insert the row once, with fencing token 0.")));
 	ereport(ERROR,

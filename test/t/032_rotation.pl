@@ -8,6 +8,7 @@
 use strict;
 use warnings;
 
+use IO::Pty;
 use IPC::Run ();
 use LeaderElection::Certificates;
 use LeaderElection::Consul;
@@ -408,7 +409,6 @@ well_again();
 # A server in the foreground has a terminal, and libraries ask there.  So far
 # behind the beginning only the library itself finds the key.
 subtest 'a server at a terminal' => sub {
-	plan skip_all => 'needs IO::Pty' unless eval { require IO::Pty; 1 };
 	write_file($file{key}, "# far from the beginning\n" x 12000 . $locked);
 	$tls->stop;
 
