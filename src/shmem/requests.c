@@ -519,7 +519,7 @@ le_each_request(LeRequestTaken act, void *arg, bool taken_too)
 bool
 le_still_asked(int proc, uint64 number)
 {
-	return pg_atomic_read_u64(&entries[proc].word) ==
+	return proc != LE_NO_PROC && pg_atomic_read_u64(&entries[proc].word) ==
 		WORD(number, STATE_TAKEN);
 }
 

@@ -188,6 +188,10 @@ extern bool le_tell(LeAsk *ask, LeReply *reply, le_duration patience);
 extern void le_hint_worker(void);
 
 /* in the worker */
+
+/* Instead of a backend's number: a question of the worker itself. */
+#define LE_NO_PROC	(-1)
+
 typedef void (*LeRequestTaken) (void *arg, int proc, uint64 number,
 								const LeAsk *ask);
 

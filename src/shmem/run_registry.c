@@ -191,6 +191,35 @@ le_run_registry_resume(int entry, uint64 number)
 
 /* ---- in the worker ---- */
 
+static const char *
+tail_of(const char *claim_id)
+{
+	return claim_id + LE_CLAIM_ID_LEN - LE_RUN_DIGITS;
+}
+
+static bool
+is_of_this_incarnation(const char *claim_id)
+{
+	return strlen(claim_id) == LE_CLAIM_ID_LEN &&
+		strncmp(tail_of(claim_id), le_table->incarnation,
+				INCARNATION_DIGITS) == 0;
+}
+
+/* The number at the end of an id of this incarnation; 0: it has none. */
+static uint64
+number_of(const char *claim_id)
+{
+	uint64		number;
+
+	if (!is_of_this_incarnation(claim_id))
+		return 0;
+	number = strtoull(tail_of(claim_id) + INCARNATION_DIGITS, NULL, 16);
+	if (number <= LE_OWNER_NODE ||
+		number > pg_atomic_read_u64(&le_table->last_owner))
+		return 0;
+	return number;
+}
+
 /* Does the number stand in this word?  Removes a parked one. */
 static bool
 stands(pg_atomic_uint64 *word, uint64 number)
@@ -202,16 +231,22 @@ stands(pg_atomic_uint64 *word, uint64 number)
 	return expected == ACTIVE(number);
 }
 
+/* Does the session act on it, or may it resume to, unless that is retired? */
 static bool
-acts(Backend *b, int proc, uint64 number)
+acts(Backend *b, int proc, uint64 number, bool retire)
 {
 	if (le_owner_lives(number, proc))
 		return true;
 	if (!le_owner_lives(pg_atomic_read_u64(&b->owner), proc))
 		return false;
 	for (int k = 0; k < LE_RUN_ENTRIES; k++)
-		if (stands(&b->entries[k], number))
+	{
+		pg_atomic_uint64 *word = &b->entries[k];
+
+		if (retire ? stands(word, number) :
+			pg_atomic_read_u64(word) >> 1 == number)
 			return true;
+	}
 	return false;
 }
 
@@ -228,20 +263,34 @@ acts(Backend *b, int proc, uint64 number)
 bool
 le_run_retire(const char *claim_id, const char *asker)
 {
-	const char *tail;
 	uint64		number;
 
 	if (strlen(claim_id) != LE_CLAIM_ID_LEN || strcmp(claim_id, asker) == 0)
 		return false;
-	tail = strchr(claim_id, '\0') - LE_RUN_DIGITS;
-	if (strncmp(tail, le_table->incarnation, INCARNATION_DIGITS) != 0)
+	if (!is_of_this_incarnation(claim_id))
 		return true;
-	number = strtoull(tail + INCARNATION_DIGITS, NULL, 16);
-	if (number <= LE_OWNER_NODE ||
-		number > pg_atomic_read_u64(&le_table->last_owner))
+	number = number_of(claim_id);
+	if (number == 0)
 		return false;
 	for (int i = 0; i < MaxBackends; i++)
-		if (acts(&backends[i], i, number))
+		if (acts(&backends[i], i, number, true))
+			return false;
+	return true;
+}
+
+/*
+ * Has the run ended for good, without anybody's help?  Other than by
+ * le_run_retire(), a parked run may still resume, so it has not.
+ */
+bool
+le_run_is_over(const char *claim_id)
+{
+	uint64		number = number_of(claim_id);
+
+	if (number == 0)
+		return false;
+	for (int i = 0; i < MaxBackends; i++)
+		if (acts(&backends[i], i, number, false))
 			return false;
 	return true;
 }

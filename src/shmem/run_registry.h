@@ -31,5 +31,6 @@ extern bool le_run_registry_resume(int entry, uint64 number);
 
 /* in the worker */
 extern bool le_run_retire(const char *claim_id, const char *asker);
+extern bool le_run_is_over(const char *claim_id);
 
 #endif							/* LE_RUN_REGISTRY_H */

@@ -39,7 +39,7 @@ le_discard_done(const Node *statement)
 		return;
 	le_fence_hold_nothing();
 	le_forget_claims();
-	if (le_give_up_terms_of(le_my_owner(false)))
-		le_hint_worker();
+	(void) le_give_up_terms_of(le_my_owner(false));
 	le_renew_owner();
+	le_hint_worker();
 }

@@ -22,6 +22,7 @@
 #include "lib/ilist.h"
 #include "mb/pg_wchar.h"
 #include "storage/dsm.h"
+#include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -223,10 +224,56 @@ le_forget_claim(LeMyClaim *claim)
 	pfree(claim);
 }
 
-/* The session begins anew: others may take over its open claims. */
+/*
+ * The run ends with its session, which knows no result.  The worker tells the
+ * store (claim_end.c); what this instance counts and lists is told here, at
+ * once.
+ */
+static void
+tell_abandoned(const LeMyClaim *claim)
+{
+	LeAsk		ask = {0};
+
+	if (!claim->ours || claim->ending)
+		return;
+	strlcpy(ask.election, claim->election, sizeof(ask.election));
+	strlcpy(ask.job, claim->job, sizeof(ask.job));
+	le_stat_count(claim->election, LE_STAT_FAILED);
+	le_event(LE_EVENT_RUN_FAILED, claim->election, claim->token,
+			 "job %s, tick %s, try %d: its session ended", claim->job,
+			 timestamptz_to_str(le_from_tick(claim->tick)), claim->try);
+	le_note_run(claim, &ask, LE_CLAIM_RUNNING, claim->claimed_at);
+}
+
+static void
+session_ends(int code, Datum arg)
+{
+	slist_iter	iter;
+
+	slist_foreach(iter, &le_session->claims)
+		tell_abandoned(slist_container(LeMyClaim, node, iter.cur));
+}
+
+/* Before the first claim of a session. */
+static void
+watch_end_of_session(void)
+{
+	static bool watched = false;
+
+	if (watched)
+		return;
+	before_shmem_exit(session_ends, (Datum) 0);
+	watched = true;
+}
+
+/*
+ * The session begins anew: others may take over its open claims.  The caller
+ * hints the worker when they count as over.
+ */
 void
 le_forget_claims(void)
 {
+	session_ends(0, (Datum) 0);
 	while (!slist_is_empty(&le_session->claims))
 		le_forget_claim(slist_container(LeMyClaim, node,
 										slist_head_node(&le_session->claims)));
@@ -278,6 +325,7 @@ new_claim(const LeAsk *ask, uint64 token, bool run)
 											   sizeof(LeMyClaim));
 	uint8		random[(LE_CLAIM_ID_LEN - LE_RUN_DIGITS) / 2];
 
+	watch_end_of_session();
 	if (!pg_strong_random(random, sizeof(random)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
@@ -447,8 +495,9 @@ make_durable(void)
 
 /* The question that ends a claim; flushes the finished work before. */
 void
-le_end_ask(LeAsk *ask, const LeMyClaim *claim, LeClaimState ending)
+le_end_ask(LeAsk *ask, LeMyClaim *claim, LeClaimState ending)
 {
+	claim->ending = true;
 	memset(ask, 0, sizeof(*ask));
 	ask->kind = LE_ASK_COMPLETE;
 	ask->owner = le_my_owner(false);

@@ -25,6 +25,7 @@ typedef struct LeMyClaim
 	int			try;
 	int64		claimed_at;		/* as known here, in ms */
 	bool		ours;			/* the store has confirmed it */
+	bool		ending;			/* the worker was asked to tell of its end */
 	bool		maybe;			/* a write may be applied or in flight ... */
 	bool		otherwise;		/* ... with other options than now */
 	bool		catch_up;		/* the options of the first call whose outcome
@@ -47,8 +48,7 @@ extern int64 le_to_tick(TimestampTz when);
 extern void le_check_not_ahead(TimestampTz tick);
 extern LeMyClaim *le_try_claim(LeAsk *ask, const LeTerm *term, bool run,
 							   LeReply *reply);
-extern void le_end_ask(LeAsk *ask, const LeMyClaim *claim,
-					   LeClaimState ending);
+extern void le_end_ask(LeAsk *ask, LeMyClaim *claim, LeClaimState ending);
 extern void le_note_run(const LeMyClaim *claim, const LeAsk *ask,
 						LeClaimState state, int64 began);
 extern void le_forget_claim(LeMyClaim *claim);

@@ -797,6 +797,8 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 			if (failed)
 				mark_failed(claim, error);
 			le_forget_claim(claim);
+			if (!failed)
+				le_hint_worker();	/* it may lead on */
 		}
 		if (timed_out)
 		{

@@ -672,8 +672,7 @@ decode_claim_head(const LeOp *op, const LeClaim *found, const char *etag,
 			 strcmp(found->id, op->claim.record->id) == 0)
 		go_on(answer, STEP_CHECK, 0, "");
 	else if (op->kind == LE_OP_COMPLETE &&
-			 strcmp(found->id, op->claim.record->id) == 0 &&
-			 found->state == op->claim.record->state)
+			 le_claim_ends_alike(found, op->claim.record))
 		answer->index = found->index;	/* by an earlier copy */
 	else if (is_as_read(op, found))
 		go_on(answer, STEP_WRITE, 0, etag);

@@ -1120,7 +1120,7 @@ shows_claim(const LeOp *op, const LeClaim *found)
 		strcmp(found->id, claim->id) != 0)
 		return false;
 	if (op->kind == LE_OP_COMPLETE)
-		return found->state == claim->state;
+		return le_claim_ends_alike(found, claim);
 	return found->tick == claim->tick && found->try == claim->try &&
 		found->token == op->token;
 }

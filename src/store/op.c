@@ -123,6 +123,15 @@ le_claim_state_named(const char *name, LeClaimState *state)
 	return false;
 }
 
+/* Does the record say what this one says about the end of the same claim? */
+bool
+le_claim_ends_alike(const LeClaim *found, const LeClaim *claim)
+{
+	return strcmp(found->id, claim->id) == 0 && found->state == claim->state &&
+		(found->state != LE_CLAIM_RUNNING ||
+		 (found->ended_at != 0) == (claim->ended_at != 0));
+}
+
 static bool
 valid_segment(const char *s, size_t len)
 {

@@ -138,7 +138,9 @@ typedef struct LeClaim
 	int64		every;			/* ms from tick to tick; 0: not known, as from
 								 * an earlier version */
 	int64		claimed_at;		/* by the claimant's wall clock, as tick ... */
-	int64		ended_at;		/* ... 0: not ended, or not kept */
+	int64		ended_at;		/* ... 0: not ended, or not kept; of one that
+								 * is running: its run is over, without a
+								 * result */
 
 	/*
 	 * Ticks that this claim has passed over, and the claims before it that
@@ -361,6 +363,7 @@ extern bool le_valid_job_name(const char *name);
 extern bool le_valid_sqlstate(const char *sqlstate);
 extern bool le_valid_gap(const LeGap *gap, int64 tick);
 extern const char *le_claim_state_name(LeClaimState state);
+extern bool le_claim_ends_alike(const LeClaim *found, const LeClaim *claim);
 extern bool le_claim_state_named(const char *name, LeClaimState *state);
 
 #endif							/* LE_OP_H */

@@ -47,6 +47,7 @@
 #include "worker/jobs/claim_cache.h"
 #include "worker/jobs/claim_list.h"
 #include "worker/jobs/claim_take.h"
+#include "worker/jobs/claim_end.h"
 #include "worker/jobs/claims.h"
 #include "worker/jobs/job_scan.h"
 #include "worker/lead/candidacy.h"
@@ -206,6 +207,7 @@ look_after_backends(LeWorker *w)
 	w->hints = hints;
 	le_pending_withdrawn(w);
 	le_claims_withdrawn(w);
+	le_claims_end_abandoned(w);
 	le_elect_recheck(w);
 }
 

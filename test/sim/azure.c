@@ -259,6 +259,7 @@ read_claim(Blob *b)
 	c->tick = (int64) number_of_field(b->meta, "tick");
 	c->try = (int) number_of_field(b->meta, "try");
 	c->every = (int64) number_of_field(b->meta, "every");
+	c->ended = number_of_field(b->meta, "ended") != 0;
 	c->gap.n = (int64) number_of_field(b->meta, "missed");
 	c->gap.first = (int64) number_of_field(b->meta, "missed_from");
 	c->gap.last = (int64) number_of_field(b->meta, "missed_to");

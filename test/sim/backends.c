@@ -107,6 +107,8 @@ backend_exit(SimNode *n, int proc)
 {
 	process_end(n, proc);
 	backend_cancel(n, proc);
+	if (n->backends[proc].owner != 0)
+		claims_left(n->number, n->backends[proc].owner);
 	n->backends[proc].owner = 0;
 }
 
@@ -154,7 +156,8 @@ le_each_request(LeRequestTaken act, void *arg, bool taken_too)
 bool
 le_still_asked(int proc, uint64 number)
 {
-	return sim_node->backends[proc].state == ASK_TAKEN &&
+	return proc != LE_NO_PROC &&
+		sim_node->backends[proc].state == ASK_TAKEN &&
 		sim_node->backends[proc].number == number;
 }
 
@@ -195,8 +198,11 @@ check_answered_in_time(const Backend *b)
 bool
 le_answer(int proc, uint64 number, const LeReply *reply)
 {
-	Backend    *b = &sim_node->backends[proc];
+	Backend    *b;
 
+	if (proc == LE_NO_PROC)
+		return false;
+	b = &sim_node->backends[proc];
 	if (meddles(b->ask.kind) || b->number != number)
 		progress_meddled(sim_node);
 	if (!le_still_asked(proc, number))

@@ -292,6 +292,7 @@ judge(const Cql *cql, const Cells *now, Cells *after)
 				record->state != LE_CLAIM_RUNNING)
 				return false;
 			after->claims[cql->job].state = cql->claim.state;
+			after->claims[cql->job].ended = cql->claim.ended;
 			after->claims[cql->job].gap = cql->claim.gap;
 			return true;
 		case CQL_POLL:

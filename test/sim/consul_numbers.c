@@ -77,6 +77,7 @@ claim_value(const LeClaim *claim)
 		.incarnation = (uint32) claim->try,
 		.token = claim->token,
 		.lease = claim->state,
+		.revoked = claim->ended_at != 0,
 		.session = (int) claim->every,
 		.gap = claim->gap
 	};
@@ -94,6 +95,7 @@ record_of_key(const Key *key)
 	record.try = (int) v->incarnation;
 	record.token = v->token;
 	record.state = (LeClaimState) v->lease;
+	record.ended = v->revoked;
 	record.every = v->session;
 	record.gap = v->gap;
 	return record;
@@ -352,6 +354,7 @@ show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
 	claim->token = record.token;
 	claim->node = name_of_node(from->keys[0].value.node);
 	claim->state = record.state;
+	claim->ended_at = record.ended;
 	claim->every = record.every;
 	claim->gap = record.gap;
 	claim->index = from->keys[0].index;

@@ -137,6 +137,7 @@ read_claim(const char *body, LockRequest *l)
 	c->try = (int) number_at(find(body, "\"try\":"));
 	c->token = l->terms[0].token;
 	c->every = (int64) number_at(find(body, "\\\"every\\\":"));
+	c->ended = number_at(find(body, "\\\"ended_at\\\":")) != 0;
 	c->gap.n = (int64) number_at(find(body, "\\\"missed\\\":"));
 	c->gap.first = (int64) number_at(find(body, "\\\"missed_from\\\":"));
 	c->gap.last = (int64) number_at(find(body, "\\\"missed_to\\\":"));
@@ -390,7 +391,7 @@ put_row(const Row *row)
 static void
 put_info(const ClaimRecord *c, int job)
 {
-	if (c->every == 0 && c->gap.n == 0)
+	if (c->every == 0 && c->gap.n == 0 && !c->ended)
 		return;
 	put(",\"info\":\"{\\\"proto\\\":1,\\\"node\\\":\\\"-\\\",\\\"job\\\":\\\"");
 	put(name_of_job(job));
@@ -401,6 +402,8 @@ put_info(const ClaimRecord *c, int job)
 	put_number(",\\\"try\\\":", c->try);
 	put_number(",\\\"token\\\":", c->token);
 	put_number(",\\\"every\\\":", (uint64) c->every);
+	if (c->ended)
+		put_number(",\\\"ended_at\\\":", 1);
 	if (c->gap.n > 0)
 	{
 		put_number(",\\\"missed\\\":", (uint64) c->gap.n);

@@ -248,10 +248,11 @@ summary(double elapsed, int njobs, int failed)
 	printf("claims: %llu asked, %llu granted (%llu as another try, %llu of "
 		   "these in the same term), %llu refused, %llu behind an older tick, "
 		   "%llu while one was under way, %llu unknown or lost; "
-		   "%llu completed, %llu after the term\n", N(claims_asked),
+		   "%llu completed, %llu after the term, %llu abandoned in it\n", N(claims_asked),
 		   N(claims_granted), N(claims_again), N(claims_same_term),
 		   N(claims_refused), N(claims_behind), N(claims_under_way),
-		   N(claims_unknown), N(completed), N(completed_late));
+		   N(claims_unknown), N(completed), N(completed_late),
+		   N(claims_abandoned));
 	printf("ticks that were missed: %llu run, %llu reported; %llu claims by "
 		   "another interval than the one before\n", N(missed_run),
 		   N(missed_told), N(intervals));

@@ -270,7 +270,8 @@ ProcessInterrupts(void)
 void
 before_shmem_exit(pg_on_exit_callback function, Datum arg)
 {
-	sim_node->on_exit = function;
+	if (sim_backend == NULL)	/* the worker's */
+		sim_node->on_exit = function;
 }
 
 /* An exit with 0 is the instance's: its worker is not restarted. */

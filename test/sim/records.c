@@ -36,7 +36,9 @@ typedef struct Claim
 	int			reports;		/* ... as was done so often */
 	bool		by_run;			/* by le_run(), not by hand */
 	int			try;			/* its try in the store; 0: none */
-	LeClaimState state;			/* the store's latest record */
+	LeClaimState state;			/* the store's latest record ... */
+	bool		abandoned;		/* ... which says that its run is over */
+	le_time		left_at;		/* its session went; 0: it is there */
 	bool		confirmed;		/* its term held after it was written */
 	bool		granted;		/* the caller was told so */
 	bool		denied;			/* the last answer: certainly not the
@@ -44,6 +46,9 @@ typedef struct Claim
 } Claim;
 
 static Claim claims[MAX_CLAIMS];
+
+/* Time for a worker to tell the store, in calm weather. */
+#define LEFT_BOUND	(5 * LE_SEC)
 
 /* The claim of each record at this instant. */
 static uint32 current[MAX_ELECTIONS][ELECTION_JOBS];
@@ -316,6 +321,8 @@ told_true(uint32 id, const LeReply *reply)
 		sim_fail("claim %u was granted, and nobody knew whether its term was "
 				 "over when it was written", id);
 	c->granted = true;
+	if (c->abandoned && c->state == LE_CLAIM_RUNNING)
+		sim_fail("claim %u was abandoned, and is granted", id);
 	if (c->try == 0 || c->try != reply->try)
 		sim_fail("claim %u was granted as try %d, and the store has it as %d",
 				 id, reply->try, c->try);
@@ -558,6 +565,58 @@ check_end(int node, const Claim *c, const ClaimRecord *before,
 				 "reported", after->id);
 }
 
+/* Its own node writes that the run is over without a result. */
+static void
+check_abandoned(int node, uint32 id, const ClaimRecord *before,
+				const ClaimRecord *after)
+{
+	const Claim *c = &claims[id];
+
+	sim.counts.claims_abandoned++;
+	if (node != c->node)
+		sim_fail("claim %u is abandoned by n%d, which has not got it", id,
+				 node);
+	else if (acts(id))
+		sim_fail("claim %u is abandoned, and somebody acts on it", id);
+	else if (before->tick != after->tick || before->try != after->try ||
+			 before->token != after->token ||
+			 !same_gap(&before->gap, &after->gap))
+		sim_fail("claim %u is another one when it is abandoned", id);
+}
+
+/* A session of the node has ended. */
+void
+claims_left(int node, LeOwner owner)
+{
+	for (uint32 i = 1; i <= sim.claims; i++)
+		if (claims[i].node == node && claims[i].owner == owner &&
+			claims[i].left_at == 0)
+			claims[i].left_at = sim.now;
+}
+
+/*
+ * In calm weather, for a while: whoever leads on knows of the runs whose
+ * sessions have ended, and the record says so.  A worker after the one that
+ * has claimed finds them by its look at all jobs, which is not done here.
+ */
+void
+claims_check_left(int election, int leader)
+{
+	for (int j = 0; j < ELECTION_JOBS; j++)
+	{
+		uint32		id = current[election][j];
+		const Claim *c = &claims[id];
+
+		if (id != 0 && c->state == LE_CLAIM_RUNNING && !c->abandoned &&
+			c->granted && c->node == leader &&
+			c->token == sim.last_token[election] &&
+			c->process == sim.node[leader]->process && c->left_at != 0 &&
+			sim.now > c->left_at + LEFT_BOUND)
+			sim_fail("claim %u is still running %.1f s after its session "
+					 "ended", id, (sim.now - c->left_at) / (double) LE_SEC);
+	}
+}
+
 /*
  * The record of a job was written, in the name of this node.  The holder of
  * the election is -1 if there is none, its token 0 if unknown.
@@ -580,6 +639,8 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 			sim.counts.completed_late++;
 		check_end(node, c, before, after);
 	}
+	else if (before->exists && before->id == after->id && after->ended)
+		check_abandoned(node, after->id, before, after);
 	else
 	{
 		if (!sim.model->store->claims.apart &&
@@ -596,6 +657,7 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 		c->try = after->try;
 	}
 	c->state = after->state;
+	c->abandoned = after->ended;
 	current[election][job] = after->id;
 	check_kept(election, job, after);
 }

@@ -1231,7 +1231,10 @@ check_they_stay(void)
 	if (sim.failed)
 		return;
 	for (int e = 0; e < sim.nelections; e++)
+	{
+		claims_check_left(e, check_leader(e));
 		token[e] = sim.last_token[e];
+	}
 	requests = sim.counts.requests;
 	jobs = sim.counts.completed;
 	for (int e = 0; e < sim.nelections; e++)
@@ -1245,6 +1248,8 @@ check_they_stay(void)
 	for (int e = 0; e < sim.nelections; e++)
 		if (check_leader(e) < 0 || sim.last_token[e] != token[e])
 			sim_fail("e%d changed its leader in calm weather", e);
+		else
+			claims_check_left(e, check_leader(e));
 	most = sim.nnodes * (sim.nelections + 2) * 8 * (int) (span / LE_SEC);
 	if (sim.counts.requests - requests > (uint64) most)
 		sim_fail(UINT64_FORMAT " requests in %.0f s of calm weather",

@@ -86,6 +86,7 @@ typedef struct ClaimRecord
 	int64		tick;
 	uint64		token;
 	LeClaimState state;
+	bool		ended;			/* has a time at which it ended */
 	int64		every;
 	LeGap		gap;
 } ClaimRecord;
@@ -733,6 +734,7 @@ typedef struct Counts
 	uint64		unjudged;		/* ... repeated because of another */
 	uint64		apart;			/* batches that a gateway did not know */
 	uint64		told;			/* writes told by news in an answer */
+	uint64		claims_abandoned;
 	uint64		gaps;			/* news that begin with one */
 	uint64		expired;		/* sessions that the store ended */
 	uint64		invalidated;
@@ -1112,6 +1114,8 @@ extern void claim_written(int node, int election, int job,
 						  const ClaimRecord *before,
 						  const ClaimRecord *after, int holder,
 						  uint64 token);
+extern void claims_left(int node, LeOwner owner);
+extern void claims_check_left(int election, int leader);
 extern void claims_confirmed(int election, uint64 token);
 
 /* ---- schedule.c ---- */

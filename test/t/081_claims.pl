@@ -92,8 +92,8 @@ subtest 'answers lost' => sub {
 		my $mark = $recorder->mark;
 		my $session = LeaderElection::Session->new($a);
 
-		$recorder->rule(match => request_like('claim'), action => $action, count => 1);
-		$recorder->rule(match => request_like('complete'), action => $action, count => 1);
+		$recorder->rule(match => request_like('claim', 'billing', $action), action => $action, count => 1);
+		$recorder->rule(match => request_like('complete', 'billing', $action), action => $action, count => 1);
 		my $claimed = $session->query(claim($action));
 		is($claimed, 't', "$action: claimed");
 		is($session->query(complete($action)), 't', 'completed');
@@ -103,7 +103,7 @@ subtest 'answers lost' => sub {
 
 		foreach my $kind ('claim', 'complete')
 		{
-			my @sent = $recorder->requests(request_like($kind), $mark);
+			my @sent = $recorder->requests(request_like($kind, 'billing', $action), $mark);
 
 			cmp_ok(scalar @sent, $times == 1 ? '==' : '>=', $times,
 				"$kind: sent " . ($times == 1 ? 'once' : 'again'));

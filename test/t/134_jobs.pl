@@ -168,6 +168,66 @@ subtest 'abandoned' => sub {
 	is($b->sql(events($b, 'job abandoned', 'left')), 1, 'events tell it once');
 };
 
+# The session of a run ends, and its leader leads on: the instance knows that
+# nobody will tell of the run any more.
+subtest 'abandoned in a term that goes on' => sub {
+	my ($by_run, $by_hand, $reset) = map { LeaderElection::Session->new($a) } 1 .. 3;
+	my $token;
+
+	$a->acquire('billing', wait => '3 min');
+	$token = $a->sql(q(SELECT le_fencing_token('billing')));
+	my $failed = "SELECT failed FROM le_stat_jobs WHERE election = 'billing'";
+	my $before = $a->sql($failed);
+
+	$by_run->start("CALL le_run('billing', 'SELECT pg_sleep(3600)', job => 'ended', catch_up => true, " . at(20) . ')');
+	is($by_hand->query("SELECT le_claim('billing', 'manual', '$tick')"), 't', 'claimed by hand');
+	is($reset->query("SELECT le_claim('billing', 'reset', '$tick')"), 't', 'claimed by hand, in another session');
+	$a->wait_for(q(SELECT count(*) = 1 FROM le_jobs('0') WHERE job = 'ended' AND state = 'running'), 'the run has begun');
+	sleep_until_checked($a);
+	is($a->sql(events($a, 'job abandoned', $_)), 0, "$_ is under way") foreach 'ended', 'manual', 'reset';
+
+	$a->sql(q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CALL le_run%' AND pid <> pg_backend_pid()));
+	$by_hand->quit;
+	$reset->query('DISCARD ALL');
+	foreach my $job ('ended', 'manual', 'reset')
+	{
+		$a->wait_for("SELECT count(*) = 1 FROM le_jobs(NULL) WHERE job = '$job' AND state = 'abandoned'", "$job is abandoned");
+		foreach my $by ($a, $b)
+		{
+			is(job($by, $job, 'state, failures, duration IS NOT NULL, ended_at IS NOT NULL'), 'abandoned|1|t|t', "$job, seen by " . $by->name);
+		}
+		is($a->sql(events($a, 'job abandoned', $job)), 1, 'events tell it');
+		is($a->sql(events($a, 'run failed', $job) . q( AND detail LIKE '%: its session ended')), 1, '... and why');
+		is($a->sql("SELECT string_agg(state, ',') FROM le_history('billing', '$job')"), 'abandoned', '... and the history');
+	}
+	is($a->sql($failed), $before + 3, 'each counts as failed');
+	is($a->sql(q(SELECT le_fencing_token('billing'))), $token, 'the term goes on');
+
+	# The same if another worker has claimed.
+	my $replaced = LeaderElection::Session->new($a);
+	my $worker = q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'leader_election worker');
+	my $was = $a->sql($worker);
+
+	is($replaced->query("SELECT le_claim('billing', 'replaced', '$tick')"), 't', 'claimed before its worker ends');
+	$a->sql("SELECT pg_terminate_backend($was)");
+	$a->wait_for("SELECT count(*) = 1 FROM ($worker) w WHERE pid <> $was", 'another worker');
+	$replaced->quit;
+	is($a->sql(q(SELECT le_acquire('billing', wait => '3 min'))), 't', 'it leads');
+	$a->wait_for(q(SELECT count(*) = 1 FROM le_jobs(NULL) WHERE job = 'replaced' AND state = 'abandoned'), 'replaced is abandoned');
+	is($a->sql(q(SELECT le_fencing_token('billing'))), $token, 'in the same term');
+	is(job($b, 'replaced', 'state, failures'), 'abandoned|1', 'replaced, seen by b');
+
+	# The tick is there for a call that catches up, once; then it is done.
+	my $again = q(job => 'ended', catch_up => true, ) . at(20);
+	is(run($a, 'SELECT 1', $again =~ s/true/false/r), '', 'without catch_up');
+	is(job($a, 'ended', 'state'), 'abandoned', '... it stays');
+	is(run($a, 'SELECT 1', $again), '', 'a call catches up');
+	is(job($_, 'ended', 'state, try, failures'), 'done|2|0', 'done, seen by ' . $_->name) foreach $a, $b;
+	isnt(run($a, 'SELECT 1/0', q(job => 'manual', ) . at(21)), '', 'the next tick fails');
+	is(job($b, 'manual', 'state, failures'), 'failed|2', '... and the abandoned one counted once');
+	$a->release('billing');
+};
+
 # A tick is a multiple of its interval, and a job is called when it is called,
 # somewhere between two.  "offset" runs half an interval after its tick; "waits"
 # is claimed by somebody who may have waited for its turn.

@@ -285,7 +285,11 @@ func TestClaimLife(t *testing.T) {
 	if c, _ := a.doc["claim"].(map[string]any); c["claim"] != "c1" || c["state"] != "running" {
 		t.Errorf("%s", a.raw)
 	}
-	f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c1","state":"running"}`, 400, "bad-request")
+	f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c1","state":"undone"}`, 400, "bad-request")
+	a = f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c1","state":"running","info":"over"}`, 200, "")
+	if a.doc["state"] != "running" || a.doc["info"] != "over" {
+		t.Errorf("%s", a.raw)
+	}
 	f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c1","state":"done"}`, 200, "")
 	infoLife(f, t)
 	f.want("POST", "/v1/locks/l/claims/j/complete", `{"claim":"c1","state":"failed"}`, 409, "claim-refused")

@@ -243,8 +243,8 @@ type completeBody struct {
 }
 
 func (b completeBody) check() error {
-	if !ended(b.State) {
-		return invalid("bad-request", "state is done or failed")
+	if !ended(b.State) && b.State != lease.Running {
+		return invalid("bad-request", "state is done, failed or running")
 	}
 	return errors.Join(checkText("claim", b.Claim, idBytes), checkInfo(b.Info))
 }

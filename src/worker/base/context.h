@@ -88,6 +88,7 @@ typedef struct LeWorker
 	/* jobs */
 	struct LeClaimCache *claim_cache;
 	struct LePendingList *claim_asks;
+	uint64		claims_abandoned;	/* numbers questions about them */
 	struct LePendingList *claim_listings;
 	struct LeNewJobs *new_jobs;
 	struct LeJobScan *job_scan;

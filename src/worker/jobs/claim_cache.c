@@ -87,13 +87,32 @@ drop_kept(LeClaimCache *cache, Kept *entry)
 	MemoryContextDelete(entry->context);
 }
 
-/* The store has confirmed the write of this record, with this index. */
+/* Was the one written after the other? */
+static bool
+is_later(const LeClaim *one, const LeClaim *other)
+{
+	if (one->token != other->token)
+		return one->token > other->token;
+	if (one->tick != other->tick)
+		return one->tick > other->tick;
+	if (strcmp(one->id, other->id) == 0)
+		return one->state != LE_CLAIM_RUNNING &&
+			other->state == LE_CLAIM_RUNNING;
+	return one->try > other->try;
+}
+
+/*
+ * The store has confirmed the write of this record, with this index.  That
+ * answer may come late, after one that confirmed a later record.
+ */
 void
 le_keep_record(LeClaimCache *cache, const LeClaim *claim, uint64 index)
 {
 	MemoryContext context;
-	Kept	   *entry;
+	Kept	   *entry = find_kept(cache, claim->election, claim->job);
 
+	if (entry != NULL && is_later(entry->claim, claim))
+		return;
 	le_forget_record(cache, claim->election, claim->job);
 	if (cache->n >= MAX_KEPT)
 		drop_kept(cache, dlist_tail_element(Kept, node, &cache->kept));
@@ -123,4 +142,28 @@ le_forget_record(LeClaimCache *cache, const char *election, const char *job)
 
 	if (entry != NULL)
 		drop_kept(cache, entry);
+}
+
+/*
+ * The record was read.  Another node may have written it since this one did;
+ * or the answer comes late, and shows it as it was before.
+ */
+void
+le_record_seen(LeClaimCache *cache, const LeClaim *found)
+{
+	Kept	   *entry = find_kept(cache, found->election, found->job);
+
+	if (entry != NULL && is_later(found, entry->claim))
+		drop_kept(cache, entry);
+}
+
+/* The act may keep and forget records of the same job. */
+void
+le_each_kept(LeClaimCache *cache,
+			 void (*act) (LeWorker *w, const LeClaim *claim), LeWorker *w)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &cache->kept)
+		act(w, dlist_container(Kept, node, iter.cur)->claim);
 }

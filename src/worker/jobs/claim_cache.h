@@ -11,6 +11,7 @@
 #define LE_CLAIM_CACHE_H
 
 #include "store/store.h"
+#include "worker/base/context.h"
 
 typedef struct LeClaimCache LeClaimCache;
 
@@ -23,5 +24,9 @@ extern const LeClaim *le_kept_record(LeClaimCache *cache, const char *election,
 									 const char *job);
 extern void le_forget_record(LeClaimCache *cache, const char *election,
 							 const char *job);
+extern void le_record_seen(LeClaimCache *cache, const LeClaim *found);
+extern void le_each_kept(LeClaimCache *cache,
+						 void (*act) (LeWorker *w, const LeClaim *claim),
+						 LeWorker *w);
 
 #endif							/* LE_CLAIM_CACHE_H */

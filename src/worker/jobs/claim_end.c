@@ -11,9 +11,11 @@
 
 #include "settings.h"
 #include "shmem/events.h"
+#include "shmem/run_registry.h"
 #include "worker/jobs/claim_cache.h"
 #include "worker/jobs/claim_end.h"
 #include "worker/jobs/claims.h"
+#include "worker/jobs/job_scan.h"
 #include "worker/view/eligible.h"
 
 /* ---- completing ---- */
@@ -31,6 +33,16 @@ note_failed(const LeClaimAsk *c, const LeClaim *claim)
 			 claim->sqlstate == NULL ? "" : claim->sqlstate);
 }
 
+/*
+ * A run that is over without a result stays "running", for a call that catches
+ * up, and has a time at which it ended.  The next look at all jobs tells of it.
+ */
+static bool
+is_abandoned(const LeClaim *claim)
+{
+	return claim->state == LE_CLAIM_RUNNING && claim->ended_at != 0;
+}
+
 static void
 end_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
@@ -42,6 +54,8 @@ end_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	{
 		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
 		note_failed(c, flight->op.claim.record);
+		if (is_abandoned(flight->op.claim.record))
+			le_job_scan_soon(w);
 		le_reply(&c->p, LE_REPLY_TRUE);
 	}
 	else
@@ -53,7 +67,8 @@ static void
 set_ending(LeFlight *flight, LeClaim *claim, const LeAsk *ask)
 {
 	claim->state = ask->ending;
-	memset(&claim->gap, 0, sizeof(claim->gap)); /* reported */
+	if (ask->ending != LE_CLAIM_RUNNING)
+		memset(&claim->gap, 0, sizeof(claim->gap)); /* reported */
 	claim->ended_at = le_tick_now();
 	if (claim->node == NULL)
 		claim->node = le_flight_string(flight, le_my_name());	/* not kept */
@@ -71,6 +86,17 @@ set_ending(LeFlight *flight, LeClaim *claim, const LeAsk *ask)
 		claim->message = le_flight_string(flight, ask->value);
 }
 
+/* The store has another claim. */
+static void
+forget_claim(LeWorker *w, const LeAsk *ask)
+{
+	const LeClaim *known = le_kept_record(w->claim_cache, ask->election,
+										  ask->job);
+
+	if (known != NULL && strcmp(known->id, ask->claim_id) == 0)
+		le_forget_record(w->claim_cache, ask->election, ask->job);
+}
+
 static void
 judge_end(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 {
@@ -79,6 +105,7 @@ judge_end(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 
 	if (found == NULL || strcmp(found->id, c->p.ask.claim_id) != 0)
 	{
+		forget_claim(w, &c->p.ask);
 		/* The claim may have been ended before it was replaced. */
 		if (c->maybe)
 			le_claim_reply_outcome(w, c, LE_UNKNOWN);
@@ -86,7 +113,8 @@ judge_end(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 			le_reply(&c->p, LE_REPLY_FALSE);
 		return;
 	}
-	if (found->state != LE_CLAIM_RUNNING)
+	if (found->state != LE_CLAIM_RUNNING ||
+		(c->p.ask.ending == LE_CLAIM_RUNNING && is_abandoned(found)))
 	{
 		note_failed(c, found);
 		le_reply(&c->p, found->state == c->p.ask.ending ? LE_REPLY_TRUE :
@@ -120,6 +148,60 @@ void
 le_ask_complete(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
 	le_claim_begin(w, le_claim_ask_new(w, proc, number, ask, &claim_ending));
+}
+
+/* ---- runs that are over without a result ---- */
+
+/*
+ * Is it the claim of a term of ours, on which nobody here acts any more?  Then
+ * nobody acts on it at all: only this incarnation has that term.
+ */
+bool
+le_claim_is_abandoned(LeWorker *w, const char *election, uint64 token,
+					  const char *claim_id)
+{
+	const LeSlot *slot = le_find_slot(election);
+
+	return slot != NULL && le_election_has_term(&slot->election) &&
+		slot->election.token == token && le_run_is_over(claim_id) &&
+		!le_claim_is_being_ended(w, claim_id);
+}
+
+/* The worker's own question, unless there is one: nobody waits for it. */
+void
+le_claim_abandon(LeWorker *w, const char *election, const char *job,
+				 int64 tick, const char *claim_id)
+{
+	LeAsk		ask = {.kind = LE_ASK_COMPLETE};
+
+	if (le_claim_is_being_abandoned(w, claim_id))
+		return;
+	strlcpy(ask.election, election, sizeof(ask.election));
+	strlcpy(ask.job, job, sizeof(ask.job));
+	strlcpy(ask.claim_id, claim_id, sizeof(ask.claim_id));
+	ask.tick = tick;
+	ask.ending = LE_CLAIM_RUNNING;
+	ask.to_the_end = true;
+	le_ask_complete(w, LE_NO_PROC, ++w->claims_abandoned, &ask);
+}
+
+static void
+abandon_kept(LeWorker *w, const LeClaim *claim)
+{
+	if (claim->state == LE_CLAIM_RUNNING && claim->ended_at == 0 &&
+		le_claim_is_abandoned(w, claim->election, claim->token, claim->id))
+		le_claim_abandon(w, claim->election, claim->job, claim->tick,
+						 claim->id);
+}
+
+/*
+ * A session has ended, or has given up claims.  Those that this worker has not
+ * written itself are found by the look at all jobs.
+ */
+void
+le_claims_end_abandoned(LeWorker *w)
+{
+	le_each_kept(w->claim_cache, abandon_kept, w);
 }
 
 /* ---- is the tick taken care of? ---- */

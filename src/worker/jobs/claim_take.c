@@ -19,6 +19,7 @@
 #include "shmem/run_registry.h"
 #include "shmem/stats.h"
 #include "worker/jobs/claim_cache.h"
+#include "worker/jobs/claim_end.h"
 #include "worker/jobs/claim_take.h"
 #include "worker/jobs/claims.h"
 #include "worker/lead/term.h"
@@ -228,20 +229,33 @@ claim_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		(answer->outcome == LE_CONFLICT &&
 		 answer->conflict == LE_CONFLICT_HELD))
 		le_wish_proof(w->wishes);
+	if (answer->outcome == LE_DONE)
+	{
+		/* the tick of a job that was forgotten may go back */
+		if (c != NULL && c->p.ask.forget)
+			le_forget_record(w->claim_cache, c->p.ask.election,
+							 c->p.ask.job);
+		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
+	}
 	if (c == NULL)
+	{
+		le_claims_end_abandoned(w);
 		return;
+	}
 	if (answer->outcome == LE_DONE && flight->op.claim.previous == NULL)
 		new_jobs(w, c)->n++;
 	if (answer->outcome == LE_DONE)
 	{
-		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
 		reply_claimed(c, flight->op.claim.record->try);
 	}
 	else
 		le_claim_not_written(w, c, answer->outcome);
 }
 
-/* The record keeps its history.  A run left undone counts as a failure. */
+/*
+ * The record keeps its history.  A run left undone counts as a failure,
+ * once: one that is known to be abandoned was counted then.
+ */
 static void
 carry_on(LeClaim *claim, const LeClaim *found)
 {
@@ -249,7 +263,8 @@ carry_on(LeClaim *claim, const LeClaim *found)
 		return;
 	claim->last_success = found->last_success;
 	claim->failures = Max(found->failures, 0);
-	if (found->state == LE_CLAIM_RUNNING && strcmp(found->id, claim->id) != 0)
+	if (found->state == LE_CLAIM_RUNNING && found->ended_at == 0 &&
+		strcmp(found->id, claim->id) != 0)
 		claim->failures++;
 }
 
@@ -405,7 +420,10 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 		case LE_CLAIM_OURS:
 			take_gap(c, &view);
 			if (!le_configured_store()->claims.apart)
+			{
+				le_keep_record(w->claim_cache, found, found->index);
 				reply_claimed(c, try);
+			}
 			else if (its_term_stands(c))
 			{
 				/* written, but not checked: it stays in any case */

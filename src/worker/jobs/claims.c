@@ -87,15 +87,29 @@ le_claim_ask_of(LeWorker *w, const LeFlight *flight)
 										flight->asker.proc);
 }
 
+static bool
+is_being_told(LeWorker *w, const char *claim_id, bool result)
+{
+	le_foreach_pending(p, w->claim_asks)
+		if (p->ask.kind == LE_ASK_COMPLETE &&
+			(p->ask.ending != LE_CLAIM_RUNNING) == result &&
+			strcmp(p->ask.claim_id, claim_id) == 0)
+			return true;
+	return false;
+}
+
 /* Is the store still being told how the claim ended? */
 bool
 le_claim_is_being_ended(LeWorker *w, const char *claim_id)
 {
-	le_foreach_pending(p, w->claim_asks)
-		if (p->ask.kind == LE_ASK_COMPLETE &&
-			strcmp(p->ask.claim_id, claim_id) == 0)
-			return true;
-	return false;
+	return is_being_told(w, claim_id, true);
+}
+
+/* ... that it ended without a result, which keeps nobody from another try? */
+bool
+le_claim_is_being_abandoned(LeWorker *w, const char *claim_id)
+{
+	return is_being_told(w, claim_id, false);
 }
 
 /* ---- requests ---- */
@@ -144,11 +158,15 @@ le_claim_try_again(LeClaimAsk *c, LeOutcome outcome)
 		le_retry_delay(&le_table->node.timing, ++c->failures, le_random());
 }
 
-/* The store did not answer, or refused. */
+/*
+ * The store did not answer, or refused.  A backend is told at once of what it
+ * may have to mend.
+ */
 void
 le_claim_failed(LeWorker *w, LeClaimAsk *c, LeOutcome outcome)
 {
-	if (outcome == LE_REFUSED && !c->maybe && !c->writing)
+	if (outcome == LE_REFUSED && !c->maybe && !c->writing &&
+		c->p.proc != LE_NO_PROC)
 		le_claim_reply_outcome(w, c, outcome);
 	else
 		le_claim_try_again(c, outcome);
@@ -232,6 +250,8 @@ record_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		return;
 	}
 	c->writing = c->guessed = false;
+	if (answer->nclaims > 0)
+		le_record_seen(w->claim_cache, &answer->claims[0]);
 	c->kind->judge(w, c, answer->nclaims > 0 ? &answer->claims[0] : NULL);
 }
 
@@ -239,7 +259,6 @@ void
 le_claim_read(LeWorker *w, LeClaimAsk *c)
 {
 	c->again_at = 0;
-	le_forget_record(w->claim_cache, c->p.ask.election, c->p.ask.job);
 	le_claim_send(w, le_claim_flight(c, LE_OP_READ_CLAIM, record_read));
 }
 

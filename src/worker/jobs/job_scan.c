@@ -30,6 +30,7 @@
 #include "shmem/events.h"
 #include "shmem/history.h"
 #include "shmem/job_snapshot.h"
+#include "worker/jobs/claim_end.h"
 #include "worker/jobs/claim_list.h"
 #include "worker/jobs/job_scan.h"
 #include "worker/lead/elect_all.h"
@@ -54,6 +55,7 @@ struct LeJobScan
 	LePendingList *waiters;
 	uint64		round;			/* the present one, or the last */
 	bool		under_way;
+	bool		soon;			/* another one at once */
 	le_time		next_at;		/* without a question; 0: not yet known */
 	le_time		as_of;
 	LeClaimList list;			/* its rows are Row */
@@ -109,7 +111,7 @@ end_round(LeWorker *w, LeOutcome outcome)
 
 	le_claim_list_clear(&scan->list);
 	scan->under_way = false;
-	scan->next_at = next_of_its_own();
+	scan->next_at = scan->soon ? le_now() : next_of_its_own();
 	reply_round(w, outcome);
 }
 
@@ -145,6 +147,14 @@ send_read(LeWorker *w, LeOpKind kind, const char *election, const char *job,
 }
 
 /* ---- list ---- */
+
+/* The claim's own node has written that the run is over without a result. */
+static void
+note_abandoned(LeJobRow *job)
+{
+	job->abandoned = job->claim.state == LE_CLAIM_RUNNING &&
+		job->claim.ended_at != 0;
+}
 
 static Row *
 row_at(LeWorker *w, int i)
@@ -192,6 +202,8 @@ list_next_jobs(LeWorker *w)
 		send_read(w, LE_OP_LIST_CLAIMS, election, NULL, jobs_listed);
 		return;
 	}
+	for (int i = 0; i < scan->list.nrows; i++)
+		note_abandoned(&row_at(w, i)->job);
 	if (scan->list.nrows > 1)
 		qsort(scan->list.rows, scan->list.nrows, sizeof(Row),
 			  compare_rows);
@@ -231,7 +243,8 @@ term_read(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 		if (strcmp(row->job.claim.election, flight->op.election) != 0)
 			break;				/* the rows are in order */
 		row->judged = true;
-		row->doubted = runs(row) && row->job.claim.token != token;
+		row->doubted = runs(row) && !row->job.abandoned &&
+			row->job.claim.token != token;
 	}
 	look_at_terms(w);
 }
@@ -339,6 +352,22 @@ tell_news(LeJobRow *now, const LeJobRow *before)
 	now->told_ahead = ahead || (before != NULL && before->told_ahead);
 }
 
+/*
+ * A run of ours that is over without a result, and whose record does not say
+ * so yet: by a worker before this one, say.  The record is read once more, and
+ * the look after that shows it.
+ */
+static void
+end_if_abandoned(LeWorker *w, const LeJobRow *job)
+{
+	const LeClaimRow *claim = &job->claim;
+
+	if (claim->state == LE_CLAIM_RUNNING && claim->ended_at == 0 &&
+		le_claim_is_abandoned(w, claim->election, claim->token, claim->id))
+		le_claim_abandon(w, claim->election, claim->job, claim->tick,
+						 claim->id);
+}
+
 static void
 publish_jobs(LeWorker *w)
 {
@@ -363,6 +392,8 @@ publish_jobs(LeWorker *w)
 				  compare_jobs(&before[k], &jobs[i]) == 0 ? &before[k] : NULL);
 	}
 	le_job_snapshot_put(jobs, scan->list.nrows, scan->as_of);
+	for (int i = 0; i < scan->list.nrows; i++)
+		end_if_abandoned(w, &jobs[i]);
 	end_round(w, LE_DONE);
 }
 
@@ -391,6 +422,7 @@ start_round(LeWorker *w)
 
 	scan->round++;
 	scan->under_way = true;
+	scan->soon = false;
 	scan->as_of = le_now();
 	list_next_jobs(w);
 }
@@ -406,6 +438,14 @@ le_ask_jobs(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 	waiter->round = scan->round + 1;
 	if (!scan->under_way)
 		start_round(w);
+}
+
+/* A record has changed in a way that events tell of. */
+void
+le_job_scan_soon(LeWorker *w)
+{
+	w->job_scan->soon = true;
+	w->job_scan->next_at = le_now();
 }
 
 /* Does a question wait for the next round? */

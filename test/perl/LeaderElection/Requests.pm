@@ -55,8 +55,8 @@ my $nodes = qr{leader_election\.nodes/};
 Kinds: create, verify, register, renew, prove, read, list, watch, list_nodes,
 acquire, publish, take_over, release, revoke, forget, destroy, claim, complete,
 read_claim.  The patterns of acquire and publish match whatever locks the key.
-Who means the read of one job's claim names it: a worker that has just started
-reads those of all jobs, for le_jobs.
+Who means one job's claim, its read or its end, names it: a worker that has just
+started reads those of all jobs, for le_jobs, and ends those that are abandoned.
 
 =cut
 
@@ -84,9 +84,9 @@ sub request_like
 		release =>
 		  qr{\n\[\{"KV":\{"Verb":"check-index","Key":"leader_election/.*"unlock","Key":"leader_election/$key/leader"},
 		claim =>
-		  qr{\n\[\{"KV":\{"Verb":"check-session".*"set","Key":"leader_election\.claims/$key/},
+		  qr{\n\[\{"KV":\{"Verb":"check-session".*"set","Key":"leader_election\.claims/$key/$claim"},
 		complete =>
-		  qr{\n\[\{"KV":\{"Verb":"check-index"[^\}]*\}\},\{"KV":\{"Verb":"set","Key":"leader_election\.claims/$key/},
+		  qr{\n\[\{"KV":\{"Verb":"check-index"[^\}]*\}\},\{"KV":\{"Verb":"set","Key":"leader_election\.claims/$key/$claim"},
 		read_claim => qr{^GET /v1/kv/leader_election\.claims/$key/$claim\?},
 		revoke => qr{"Verb":"set","Key":"$nodes},
 		forget => qr{"Verb":"delete","Key":"$nodes},
