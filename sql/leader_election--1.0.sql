@@ -603,7 +603,7 @@ COMMENT ON COLUMN le_jobs.election IS
 COMMENT ON COLUMN le_jobs.job IS
 'its name';
 COMMENT ON COLUMN le_jobs.state IS
-'state of its last tick: running, done, failed, or abandoned: it ran when its leader''s term ended';
+'state of its last tick: running, done, failed, or abandoned: it ran when its session or its leader''s term ended';
 COMMENT ON COLUMN le_jobs.late IS
 'the next tick was not claimed by next_expected, nor within the wait of le_run() after it; null: it is not known when';
 COMMENT ON COLUMN le_jobs.ahead IS
