@@ -170,4 +170,12 @@ typedef slist_iter LeRegisteredIter;
 	LogLogicalMessage((prefix), (message), (size), false)
 #endif
 
+/* 17 has transaction_timeout: this transaction is not ended by it. */
+#if PG_VERSION_NUM >= 170000
+#define le_stop_transaction_timeout() \
+	disable_timeout(TRANSACTION_TIMEOUT, false)
+#else
+#define le_stop_transaction_timeout() ((void) 0)
+#endif
+
 #endif							/* LE_COMPAT_H */

@@ -739,6 +739,18 @@ count_time(const Run *run, le_time began)
 }
 
 /*
+ * A transaction in which to wait, without a snapshot: there must be one, and
+ * it holds nothing.  So transaction_timeout, which may be set for all of a
+ * server's short transactions, does not count it.
+ */
+static void
+begin_to_wait(void)
+{
+	SPI_commit();
+	le_stop_transaction_timeout();
+}
+
+/*
  * Run and commit the command as leader of this term, to which the session is
  * bound; the claim is NULL if there is none.  The transaction that is open
  * afterwards is not bound.
@@ -769,7 +781,7 @@ run_command(const Run *run, uint64 token, LeMyClaim *claim)
 		execute(run->command);
 		end_statement_timeout();
 		check_time_limit();
-		SPI_commit();
+		begin_to_wait();		/* for the mark */
 		(void) end_time_limit();
 		le_fence_clear_standing();
 	}
@@ -1029,7 +1041,7 @@ le_run(PG_FUNCTION_ARGS)
 	running = true;
 	PG_TRY();
 	{
-		SPI_commit();			/* hold no snapshot while waiting */
+		begin_to_wait();
 		if (run.has_tick)
 			run_when_leading(&run);
 		else if (bind_session(&run, term.token))
