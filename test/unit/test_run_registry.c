@@ -183,6 +183,34 @@ test_parked(void **state)
 	assert_false(le_run_registry_resume(one.entry, one.number));
 }
 
+/* Only a look: a run that may resume is not over, and still may. */
+static void
+test_over(void **state)
+{
+	Claimed		hand = by_hand(2);
+	Claimed		one = begin(1);
+	Claimed		other = begin(1);
+	char		id[LE_CLAIM_ID_LEN + 1];
+
+	assert_false(le_run_is_over(one.id));
+	le_run_registry_park(one.entry, one.number);
+	assert_false(le_run_is_over(one.id));
+	assert_true(le_run_registry_resume(one.entry, one.number));
+	le_run_registry_end(one.entry, one.number);
+	assert_true(le_run_is_over(one.id));
+	assert_false(le_run_is_over(other.id));
+	assert_false(le_run_is_over(hand.id));
+	owners[1] = owners[2] = 0;
+	assert_true(le_run_is_over(other.id));
+	assert_true(le_run_is_over(hand.id));
+
+	/* another incarnation's, and none of ours: nothing is known of them */
+	strlcpy(id, one.id, sizeof(id));
+	id[LE_CLAIM_ID_LEN - LE_RUN_DIGITS] ^= 1;
+	assert_false(le_run_is_over(id));
+	assert_false(le_run_is_over("by hand"));
+}
+
 /* A session that asks for its own claim again does not end it. */
 static void
 test_asks_for_its_own(void **state)
@@ -260,6 +288,7 @@ main(void)
 			runs_test(test_by_hand),
 			runs_test(test_exit),
 			runs_test(test_parked),
+			runs_test(test_over),
 			runs_test(test_asks_for_its_own),
 			runs_test(test_entries),
 			runs_test(test_others),
