@@ -92,6 +92,7 @@ typedef struct LeWorker
 	struct LePendingList *claim_listings;
 	struct LeNewJobs *new_jobs;
 	struct LeJobScan *job_scan;
+	bool		job_news;		/* for the next look at all jobs, at once */
 } LeWorker;
 
 #endif							/* LE_CONTEXT_H */

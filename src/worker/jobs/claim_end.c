@@ -15,7 +15,6 @@
 #include "worker/jobs/claim_cache.h"
 #include "worker/jobs/claim_end.h"
 #include "worker/jobs/claims.h"
-#include "worker/jobs/job_scan.h"
 #include "worker/view/eligible.h"
 
 /* ---- completing ---- */
@@ -35,7 +34,8 @@ note_failed(const LeClaimAsk *c, const LeClaim *claim)
 
 /*
  * A run that is over without a result stays "running", for a call that catches
- * up, and has a time at which it ended.  The next look at all jobs tells of it.
+ * up, and has a time at which it ended.  The next look at all jobs tells of
+ * it.
  */
 static bool
 is_abandoned(const LeClaim *claim)
@@ -55,7 +55,7 @@ end_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
 		note_failed(c, flight->op.claim.record);
 		if (is_abandoned(flight->op.claim.record))
-			le_job_scan_soon(w);
+			w->job_news = true;
 		le_reply(&c->p, LE_REPLY_TRUE);
 	}
 	else

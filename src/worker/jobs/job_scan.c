@@ -55,7 +55,6 @@ struct LeJobScan
 	LePendingList *waiters;
 	uint64		round;			/* the present one, or the last */
 	bool		under_way;
-	bool		soon;			/* another one at once */
 	le_time		next_at;		/* without a question; 0: not yet known */
 	le_time		as_of;
 	LeClaimList list;			/* its rows are Row */
@@ -111,7 +110,7 @@ end_round(LeWorker *w, LeOutcome outcome)
 
 	le_claim_list_clear(&scan->list);
 	scan->under_way = false;
-	scan->next_at = scan->soon ? le_now() : next_of_its_own();
+	scan->next_at = next_of_its_own();
 	reply_round(w, outcome);
 }
 
@@ -422,7 +421,7 @@ start_round(LeWorker *w)
 
 	scan->round++;
 	scan->under_way = true;
-	scan->soon = false;
+	w->job_news = false;
 	scan->as_of = le_now();
 	list_next_jobs(w);
 }
@@ -438,14 +437,6 @@ le_ask_jobs(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 	waiter->round = scan->round + 1;
 	if (!scan->under_way)
 		start_round(w);
-}
-
-/* A record has changed in a way that events tell of. */
-void
-le_job_scan_soon(LeWorker *w)
-{
-	w->job_scan->soon = true;
-	w->job_scan->next_at = le_now();
 }
 
 /* Does a question wait for the next round? */
@@ -469,6 +460,9 @@ is_scan_due(LeWorker *w, le_time now)
 	/* the setting may be shorter by now */
 	scan->next_at = Min(scan->next_at,
 							   now + le_job_check_interval * LE_MSEC);
+	if (w->job_news)
+		scan->next_at = now;
+	w->job_news = false;
 	if (now < scan->next_at)
 		return false;
 	if (le_session_live() && le_elect_need_session(w))
@@ -497,6 +491,6 @@ le_job_scan_timer(LeWorker *w)
 	if (is_asked_for(w))
 		return le_now();
 	if (le_job_check_interval > 0 && !scan->under_way)
-		next = Max(scan->next_at, 1);
+		next = w->job_news ? le_now() : Max(scan->next_at, 1);
 	return le_earliest(next, le_list_timer(w, scan->waiters));
 }

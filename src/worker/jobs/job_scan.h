@@ -18,7 +18,6 @@ typedef struct LeJobScan LeJobScan;
 extern LeJobScan *le_job_scan_new(void);
 extern void le_ask_jobs(LeWorker *w, int proc, uint64 number,
 						const LeAsk *ask);
-extern void le_job_scan_soon(LeWorker *w);
 extern void le_job_scan_run_timers(LeWorker *w);
 extern le_time le_job_scan_timer(LeWorker *w);
 
