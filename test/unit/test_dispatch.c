@@ -706,6 +706,23 @@ the_last_step_may_anchor(void **state)
 	assert_true(counted_from == sent[1].at);
 }
 
+/* Nothing more is sent for a session that has ended; the first part may hold. */
+static void
+no_rest_after_the_session(void **state)
+{
+	ask(LE_OP_ACQUIRE);
+	table.node.epoch++;
+	answer(LE_SEC, GO_ON);
+	assert_int_equal(nsent, 1);
+	assert_int_equal(answers, 1);
+	assert_int_equal(outcome, LE_UNKNOWN);
+	assert_string_equal(detail, "its session has ended");
+	ask(LE_OP_READ);
+	table.node.epoch++;
+	answer(LE_SEC, GO_ON);
+	assert_int_equal(nsent, 3);
+}
+
 /* A write that cannot be sent to its end in time may have been applied. */
 static void
 no_time_for_the_rest(void **state)
@@ -1802,6 +1819,7 @@ main(void)
 		cmocka_unit_test_setup(another_server_does_not_move_the_anchor,
 							   begin),
 		cmocka_unit_test_setup(the_last_step_may_anchor, begin),
+		cmocka_unit_test_setup(no_rest_after_the_session, begin),
 		cmocka_unit_test_setup(no_time_for_the_rest, begin),
 		cmocka_unit_test_setup(all_servers_are_tried_once, begin),
 		cmocka_unit_test_setup(a_failed_server_is_asked_whether_it_is_ready,
