@@ -171,6 +171,39 @@ le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
 }
 
 /*
+ * Has the store lost the record that was seen?  Each write of a record is
+ * based on the one before it, so it was written more often than any before,
+ * unless the store was restored or its data was deleted.  A record of another
+ * client counts no writes; a later tick shows that it came later.  "tick" is
+ * negative if there is no record.
+ */
+bool
+le_record_is_lost(const LeSeenRecord *seen, uint64_t writes, int64_t tick)
+{
+	return writes < seen->writes && tick <= seen->tick;
+}
+
+/*
+ * Where the store has lost a record, what was seen counts in its place: the
+ * ticks up to there may have run, and a claim of a later tick brings the
+ * record up to date.
+ */
+void
+le_count_seen(LeClaimView *found, const LeSeenRecord *seen)
+{
+	LeGap		none = {0};
+
+	if (!le_record_is_lost(seen, found->writes,
+						   found->exists ? found->tick : -1))
+		return;
+	found->lost = found->exists = true;
+	found->writes = seen->writes;
+	found->tick = seen->tick;
+	found->state = LE_CLAIM_DONE;
+	found->gap = none;
+}
+
+/*
  * A tick is claimed once, and again only to catch up: in a later term, or in
  * the same one when the run before is over.  So two runs of one tick are never
  * under way at the same time.  A claimant that catches up does not pass over a
@@ -193,6 +226,8 @@ le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try,
 	}
 	if (wish->forget)
 		return LE_CLAIM_TAKE;
+	if (found->lost && found->tick >= wish->tick)
+		return LE_CLAIM_LOST;
 	if (found->tick > wish->tick)
 		return LE_CLAIM_TAKEN;
 	if (wish->catch_up && left_undone(found, wish))

@@ -59,7 +59,17 @@ typedef struct LeClaimView
 	int64_t		every;			/* ms between ticks; 0: not known */
 	LeGap		gap;			/* passed over by the claim, and perhaps not
 								 * reported if that is running */
+	uint64_t	writes;			/* of the record so far; 0: not known */
+	bool		lost;			/* the store has lost a later record: that one
+								 * counts */
 } LeClaimView;
+
+/* The latest record of a job that this node has seen. */
+typedef struct LeSeenRecord
+{
+	uint64_t	writes;			/* 0: it has seen none */
+	int64_t		tick;
+} LeSeenRecord;
 
 /* A claim to be made. */
 typedef struct LeClaimWish
@@ -84,9 +94,14 @@ typedef enum LeClaimVerdict
 	LE_CLAIM_OURS,				/* it is written already */
 	LE_CLAIM_TAKEN,				/* no: the tick, or a later one, is taken */
 	LE_CLAIM_BEHIND,			/* an older tick comes first */
-	LE_CLAIM_UNDER_WAY			/* an older tick may be under way yet */
+	LE_CLAIM_UNDER_WAY,			/* an older tick may be under way yet */
+	LE_CLAIM_LOST				/* no: the store has lost the record of the
+								 * tick, or of a later one */
 } LeClaimVerdict;
 
+extern bool le_record_is_lost(const LeSeenRecord *seen, uint64_t writes,
+							  int64_t tick);
+extern void le_count_seen(LeClaimView *found, const LeSeenRecord *seen);
 extern LeClaimVerdict le_judge_claim(const LeClaimView *found,
 									 const LeClaimWish *wish, int *try,
 									 int64_t *older);

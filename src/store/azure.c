@@ -230,6 +230,8 @@ encode_record(const LeOp *op, const char *name, LeRequest *request)
 		add_number(request, F_MISSED_FROM, claim->gap.first);
 		add_number(request, F_MISSED_TO, claim->gap.last);
 	}
+	if (claim->writes > 0)
+		add_number(request, F_WRITES, claim->writes);
 	if (claim->failures >= 0)
 		add_number(request, F_FAILURES, claim->failures);
 	if (claim->sqlstate != NULL)

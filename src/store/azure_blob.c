@@ -225,6 +225,7 @@ const char *const le_azure_field_names[LE_AZURE_NFIELDS] = {
 	[F_MISSED] = "le_missed",
 	[F_MISSED_FROM] = "le_missed_from",
 	[F_MISSED_TO] = "le_missed_to",
+	[F_WRITES] = "le_writes",
 	[F_FAILURES] = "le_failures",
 	[F_SQLSTATE] = "le_sqlstate",
 	[F_MESSAGE] = "le_message",
@@ -375,6 +376,7 @@ le_azure_read_claim(const LeAzureBlob *blob, const char *election,
 	uint64		try;
 	uint64		claimed = 0;
 	uint64		ended = 0;
+	uint64		writes;
 
 	memset(claim, 0, sizeof(*claim));
 	claim->job = from_text(f[F_JOB], LE_MAX_JOB_LEN);
@@ -396,6 +398,8 @@ le_azure_read_claim(const LeAzureBlob *blob, const char *election,
 	claim->claimed_at = (int64) claimed;
 	claim->ended_at = (int64) ended;
 	claim->index = claim->token;
+	if (read_number(f[F_WRITES], &writes) && writes < LE_NO_INDEX)
+		claim->writes = writes;
 	read_gap(blob, claim);
 	read_report(blob, claim);
 	return true;

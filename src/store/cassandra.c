@@ -1052,6 +1052,7 @@ take_info(LeClaim *claim, const char *info)
 	claim->ended_at = told.ended_at;
 	claim->every = told.every;
 	claim->gap = told.gap;
+	claim->writes = told.writes;
 	claim->wait = told.wait;
 	claim->last_success = told.last_success;
 	claim->failures = told.failures;

@@ -9,7 +9,7 @@
  *		{"proto":1,"node":N,"job":J,"tick":MS,"try":N,"token":N,"claim":ID,
  *		 "state":"running","claimed_at":MS,"ended_at":MS,
  *		 "every":MS,"wait":MS,"failures":N,"last_success":MS,
- *		 "missed":N,"missed_from":MS,"missed_to":MS,
+ *		 "missed":N,"missed_from":MS,"missed_to":MS,"writes":N,
  *		 "sqlstate":CODE,"message":TEXT}
  *
  * Each field from ended_at on may be missing, but of the three about missed
@@ -139,6 +139,8 @@ le_claim_append_text(StringInfo text, const LeClaim *claim)
 						 ",\"missed_from\":" INT64_FORMAT
 						 ",\"missed_to\":" INT64_FORMAT, claim->gap.n,
 						 claim->gap.first, claim->gap.last);
+	if (claim->writes > 0)
+		appendStringInfo(text, ",\"writes\":" UINT64_FORMAT, claim->writes);
 	if (claim->failures >= 0)
 		appendStringInfo(text, ",\"failures\":%d", claim->failures);
 	if (claim->sqlstate != NULL)
@@ -171,6 +173,7 @@ typedef struct Record
 	uint64		missed;
 	uint64		missed_from;
 	uint64		missed_to;
+	uint64		writes;
 	bool		has_failures;
 	uint64		failures;
 	char	   *sqlstate;
@@ -198,6 +201,8 @@ report_visit(Record *r, const LeJsonNode *node)
 		return le_json_uint64(node, &r->wait);
 	if (le_json_at(node, 0, "last_success"))
 		return le_json_uint64(node, &r->last_success);
+	if (le_json_at(node, 0, "writes"))
+		return le_json_uint64(node, &r->writes);
 	if (le_json_at(node, 0, "failures"))
 		return r->has_failures = le_json_uint64(node, &r->failures);
 	if (le_json_at(node, 0, "sqlstate"))
@@ -282,6 +287,7 @@ complete(const Record *r)
 		r->claimed_at <= LE_MAX_TICK && r->ended_at <= LE_MAX_TICK &&
 		r->every <= LE_MAX_TICK && r->wait <= LE_MAX_TICK &&
 		r->last_success <= LE_MAX_TICK && r->failures < PG_INT32_MAX &&
+		r->writes < LE_NO_INDEX &&
 		(r->sqlstate == NULL || le_valid_sqlstate(r->sqlstate));
 }
 
@@ -311,6 +317,7 @@ le_claim_parse(const char *text, size_t len, LeClaim *claim)
 	claim->ended_at = (int64) r.ended_at;
 	claim->every = (int64) r.every;
 	claim->wait = (int64) r.wait;
+	claim->writes = r.writes;
 	claim->last_success = (int64) r.last_success;
 	claim->failures = r.has_failures ? (int) r.failures : -1;
 	claim->sqlstate = r.sqlstate;

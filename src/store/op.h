@@ -150,6 +150,14 @@ typedef struct LeClaim
 	LeGap		gap;
 
 	/*
+	 * So many times the record was written, this one included; 0: not known,
+	 * as from an earlier version.  Each write is based on the one before it.
+	 * So a store whose record was written fewer times than one that it had
+	 * before has lost that one: it was restored, or the record was deleted.
+	 */
+	uint64		writes;
+
+	/*
 	 * For people: no decision depends on it, and a record of an earlier
 	 * version lacks it.
 	 */

@@ -71,6 +71,7 @@ typedef struct Blob
 static struct
 {
 	Blob		blobs[BLOBS];
+	Blob		kept[BLOBS];	/* a copy of those that hold records */
 	uint64		etags;			/* so far */
 	uint64		changes;
 	int			node;			/* node that acts, -1: none */
@@ -263,6 +264,7 @@ read_claim(Blob *b)
 	c->gap.n = (int64) number_of_field(b->meta, "missed");
 	c->gap.first = (int64) number_of_field(b->meta, "missed_from");
 	c->gap.last = (int64) number_of_field(b->meta, "missed_to");
+	c->writes = number_of_field(b->meta, "writes");
 	c->token = b->token;
 	for (int i = 0; i < LE_CLAIM_NSTATES; i++)
 		if (strncmp(state, le_claim_state_name(i),
@@ -926,6 +928,25 @@ az_ran_out(int election, uint64 token)
 	return az.blobs[election].by_hand;
 }
 
+static void
+az_records(bool restore)
+{
+	for (int i = MAX_ELECTIONS; i < BLOBS; i++)
+	{
+		Blob	   *b = &az.blobs[i];
+
+		if (!restore)
+		{
+			az.kept[i] = *b;
+			continue;
+		}
+		*b = az.kept[i];
+		b->etag = ++az.etags;
+		record_restored((i - MAX_ELECTIONS) / ELECTION_JOBS,
+						(i - MAX_ELECTIONS) % ELECTION_JOBS, &b->claim);
+	}
+}
+
 const StoreModel azure_model = {
 	.store = &sim_azure,
 	.reset = az_reset,
@@ -939,6 +960,7 @@ const StoreModel azure_model = {
 	.key = az_key,
 	.write_by_hand = az_by_hand,
 	.foreign_lock = az_foreign_lock,
+	.records = az_records,
 	.forget = az_forget,
 	.index = az_index,
 	.owner = az_owner,

@@ -51,6 +51,7 @@ typedef struct Stored
 static struct
 {
 	Stored		rows[MAX_ELECTIONS];
+	ClaimRecord kept[MAX_ELECTIONS][ELECTION_JOBS]; /* a copy of the records */
 	le_duration phase;			/* shift of its seconds from true time */
 	le_duration offset[COORDINATORS];
 	int			first;			/* a coordinator with the fastest clock ... */
@@ -294,6 +295,7 @@ judge(const Cql *cql, const Cells *now, Cells *after)
 			after->claims[cql->job].state = cql->claim.state;
 			after->claims[cql->job].ended = cql->claim.ended;
 			after->claims[cql->job].gap = cql->claim.gap;
+			after->claims[cql->job].writes = cql->claim.writes;
 			return true;
 		case CQL_POLL:
 		case CQL_READ:
@@ -665,6 +667,26 @@ cass_ran_out(int election, uint64 token)
 	return cass.rows[election].ran_out == token;
 }
 
+static void
+cass_records(bool restore)
+{
+	for (int e = 0; e < MAX_ELECTIONS; e++)
+	{
+		Stored	   *s = &cass.rows[e];
+
+		if (!restore)
+		{
+			memcpy(cass.kept[e], s->now.claims, sizeof(cass.kept[e]));
+			continue;
+		}
+		memcpy(s->now.claims, cass.kept[e], sizeof(cass.kept[e]));
+		memcpy(s->before.claims, cass.kept[e], sizeof(cass.kept[e]));
+		memcpy(s->proposal.claims, cass.kept[e], sizeof(cass.kept[e]));
+		for (int j = 0; j < ELECTION_JOBS; j++)
+			record_restored(e, j, &s->now.claims[j]);
+	}
+}
+
 const StoreModel cassandra_model = {
 	.store = &sim_cassandra,
 	.reset = cass_reset,
@@ -678,6 +700,7 @@ const StoreModel cassandra_model = {
 	.key = cass_key,
 	.write_by_hand = cass_by_hand,
 	.foreign_lock = cass_foreign_lock,
+	.records = cass_records,
 	.index = cass_index,
 	.owner = cass_owner,
 	.lease = cass_lease,

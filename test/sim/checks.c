@@ -53,6 +53,7 @@ check_reset(void)
 	claims_reset();
 	memset(sim.last_token, 0, sizeof(sim.last_token));
 	memset(sim.forgotten, 0, sizeof(sim.forgotten));
+	sim.restored = false;
 	memset(anew, 0, sizeof(anew));
 	memset(sim.released, 0, sizeof(sim.released));
 	memset(sim.outside_until, 0, sizeof(sim.outside_until));

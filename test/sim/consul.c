@@ -66,6 +66,7 @@ static struct
 	int			nsessions;
 	Key			keys[MAX_ELECTIONS];
 	Key			claims[MAX_ELECTIONS * ELECTION_JOBS];
+	Key			kept[MAX_ELECTIONS * ELECTION_JOBS];	/* a copy of these */
 	Key			patroni;		/* never exists */
 	uint64		deleted;		/* tombstones: newest index ... */
 	uint64		deleted_news;	/* ... and newest index of news */
@@ -391,7 +392,7 @@ same_value(const Value *a, const Value *b)
 		a->session == b->session && a->user == b->user &&
 		a->incarnation == b->incarnation && a->token == b->token &&
 		a->seq == b->seq && a->lease == b->lease &&
-		memcmp(&a->gap, &b->gap, sizeof(LeGap)) == 0;
+		memcmp(&a->gap, &b->gap, sizeof(LeGap)) == 0 && a->writes == b->writes;
 }
 
 static void
@@ -907,6 +908,24 @@ store_foreign_lock(int election)
 	fire_watches(false);
 }
 
+/* The index goes on, as after "consul snapshot restore" in the same cluster. */
+static void
+store_records(bool restore)
+{
+	if (!restore)
+	{
+		memcpy(store.kept, store.claims, sizeof(store.kept));
+		return;
+	}
+	memcpy(store.claims, store.kept, sizeof(store.kept));
+	for (int i = 0; i < lengthof(store.kept); i++)
+	{
+		ClaimRecord now = record_of_key(&store.claims[i]);
+
+		record_restored(i / ELECTION_JOBS, i % ELECTION_JOBS, &now);
+	}
+}
+
 static void
 store_event(int what, int a, uint32 b)
 {
@@ -929,6 +948,7 @@ const StoreModel consul_model = {
 	.key = store_key,
 	.write_by_hand = store_write_by_hand,
 	.foreign_lock = store_foreign_lock,
+	.records = store_records,
 	.index = store_index,
 	.owner = store_owner,
 	.lease = store_lease,

@@ -79,7 +79,8 @@ claim_value(const LeClaim *claim)
 		.lease = claim->state,
 		.revoked = claim->ended_at != 0,
 		.session = (int) claim->every,
-		.gap = claim->gap
+		.gap = claim->gap,
+		.writes = claim->writes
 	};
 }
 
@@ -98,6 +99,7 @@ record_of_key(const Key *key)
 	record.ended = v->revoked;
 	record.every = v->session;
 	record.gap = v->gap;
+	record.writes = v->writes;
 	return record;
 }
 
@@ -357,6 +359,7 @@ show_claim(const Answer *from, const LeOp *op, LeAnswer *to)
 	claim->ended_at = record.ended;
 	claim->every = record.every;
 	claim->gap = record.gap;
+	claim->writes = record.writes;
 	claim->index = from->keys[0].index;
 	to->claims = claim;
 	to->nclaims = 1;

@@ -141,6 +141,7 @@ read_claim(const char *body, LockRequest *l)
 	c->gap.n = (int64) number_at(find(body, "\\\"missed\\\":"));
 	c->gap.first = (int64) number_at(find(body, "\\\"missed_from\\\":"));
 	c->gap.last = (int64) number_at(find(body, "\\\"missed_to\\\":"));
+	c->writes = number_at(find(body, "\\\"writes\\\":"));
 	c->state = LE_CLAIM_RUNNING;
 	(void) read_state(find(body, "\"state\":\""), &c->state);
 	if (previous == NULL)
@@ -391,7 +392,7 @@ put_row(const Row *row)
 static void
 put_info(const ClaimRecord *c, int job)
 {
-	if (c->every == 0 && c->gap.n == 0 && !c->ended)
+	if (c->every == 0 && c->gap.n == 0 && !c->ended && c->writes == 0)
 		return;
 	put(",\"info\":\"{\\\"proto\\\":1,\\\"node\\\":\\\"-\\\",\\\"job\\\":\\\"");
 	put(name_of_job(job));
@@ -404,6 +405,8 @@ put_info(const ClaimRecord *c, int job)
 	put_number(",\\\"every\\\":", (uint64) c->every);
 	if (c->ended)
 		put_number(",\\\"ended_at\\\":", 1);
+	if (c->writes > 0)
+		put_number(",\\\"writes\\\":", c->writes);
 	if (c->gap.n > 0)
 	{
 		put_number(",\\\"missed\\\":", (uint64) c->gap.n);

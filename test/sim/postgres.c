@@ -428,6 +428,7 @@ le_tokens_load(void)
 {
 	memcpy(sim_node->token_floor, sim_node->token_kept,
 		   sizeof(sim_node->token_floor));
+	memcpy(sim_node->seen, sim_node->seen_kept, sizeof(sim_node->seen));
 	sim_node->unkept = false;
 	return NULL;
 }
@@ -453,10 +454,32 @@ le_token_seen(LeTokens *tokens, const char *election, uint64 token)
 	*floor = Max(*floor, token);
 }
 
-bool
-le_token_forget(LeTokens *tokens, const char *election)
+LeSeenRecord
+le_record_seen_last(LeTokens *tokens, const char *election, const char *job)
 {
-	sim_node->token_floor[election_of_name(election)] = 0;
+	return sim_node->seen[election_of_name(election)][job_of_name(job)];
+}
+
+void
+le_record_seen(LeTokens *tokens, const LeClaim *claim)
+{
+	LeSeenRecord *seen = &sim_node->seen[election_of_name(claim->election)]
+		[job_of_name(claim->job)];
+
+	node_may_pause();
+	if (claim->writes <= seen->writes)
+		return;
+	seen->writes = claim->writes;
+	seen->tick = claim->tick;
+}
+
+bool
+le_tokens_forget(LeTokens *tokens, const char *election)
+{
+	int			e = election_of_name(election);
+
+	sim_node->token_floor[e] = 0;
+	memset(sim_node->seen[e], 0, sizeof(sim_node->seen[e]));
 	return le_tokens_keep(tokens, true);
 }
 
@@ -474,12 +497,17 @@ le_tokens_try(LeTokens *tokens)
 	return true;
 }
 
-/* A write without a sync may be lost, and counts for nothing here. */
+/*
+ * Tokens that are written without a sync may be lost with the machine, and
+ * count for nothing here.  Records outlive the worker and the server.
+ */
 bool
 le_tokens_keep(LeTokens *tokens, bool sync)
 {
 	SimNode    *n = sim_node;
 
+	node_may_pause();
+	memcpy(n->seen_kept, n->seen, sizeof(n->seen_kept));
 	if (!sync)
 		return !n->unkept;
 	node_may_pause();

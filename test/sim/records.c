@@ -40,9 +40,11 @@ typedef struct Claim
 	bool		abandoned;		/* ... which says that its run is over */
 	le_time		left_at;		/* its session went; 0: it is there */
 	bool		confirmed;		/* its term held after it was written */
-	bool		granted;		/* the caller was told so */
+	bool		granted;		/* the caller was told so ... */
+	uint32		last_asked;		/* ... when this was the newest claim */
 	bool		denied;			/* the last answer: certainly not the
 								 * caller's */
+	bool		lost;			/* the store has an older record now */
 } Claim;
 
 static Claim claims[MAX_CLAIMS];
@@ -237,6 +239,8 @@ missed_reported(const char *election, const char *job, const LeGap *gap)
 	trace(sim_node, INT64_FORMAT " ticks of job%d of e%d were missed, from "
 		  INT64_FORMAT " to " INT64_FORMAT, gap->n, j, e, gap->first,
 		  gap->last);
+	if (sim.restored)
+		return;
 	if (reported == NULL)
 		sim_fail("n%d reports " INT64_FORMAT " missed ticks of job%d of e%d, "
 				 "which no claim has passed over, or again",
@@ -260,7 +264,7 @@ check_told_of(uint32 id)
 static void
 check_kept(int election, int job, const ClaimRecord *record)
 {
-	for (uint32 i = 1; i <= sim.claims; i++)
+	for (uint32 i = 1; i <= sim.claims && !sim.restored; i++)
 	{
 		const Claim *c = &claims[i];
 
@@ -295,6 +299,8 @@ gap_between(const ClaimRecord *before, const ClaimRecord *after)
 static void
 check_gap(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 {
+	if (sim.restored)
+		return;
 	c->gap = gap_between(before, after);
 	c->due = c->gap;
 	if (before->exists && before->state == LE_CLAIM_RUNNING &&
@@ -323,6 +329,7 @@ told_true(uint32 id, const LeReply *reply)
 	c->granted = true;
 	if (c->abandoned && c->state == LE_CLAIM_RUNNING)
 		sim_fail("claim %u was abandoned, and is granted", id);
+	c->last_asked = sim.claims;
 	if (c->try == 0 || c->try != reply->try)
 		sim_fail("claim %u was granted as try %d, and the store has it as %d",
 				 id, reply->try, c->try);
@@ -330,7 +337,9 @@ told_true(uint32 id, const LeReply *reply)
 	{
 		if (i == id || !same_tick(&claims[i], c))
 			continue;
-		if (claims[i].granted && claims[i].try == c->try)
+		/* another node cannot know what the store has lost */
+		if (claims[i].granted && claims[i].try == c->try &&
+			!(claims[i].lost && claims[i].node != c->node))
 			sim_fail("claims %u and %u were both granted the tick "
 					 INT64_FORMAT " of job%d of e%d, try %d", i, id, c->tick,
 					 c->job, c->election, c->try);
@@ -397,7 +406,7 @@ told_no(uint32 id, const LeReply *reply)
 		sim.counts.claims_behind++;
 	if (reply->under_way)
 		sim.counts.claims_under_way++;
-	if (c->granted)
+	if (c->granted && !c->lost)
 		sim_fail("claim %u was granted, and then it was not", id);
 	c->denied = reply->kind == LE_REPLY_FALSE ||
 		(reply->sqlstate != LE_ERRCODE_UNKNOWN &&
@@ -406,7 +415,7 @@ told_no(uint32 id, const LeReply *reply)
 		sim_fail("claim %u was refused, and the record is its", id);
 	if (reply->kind == LE_REPLY_FALSE)
 		check_not_his(id);
-	if (c->denied && c->try != 0 && reply->kind == LE_REPLY_ERROR)
+	if (c->denied && c->try != 0 && reply->kind == LE_REPLY_ERROR && !c->lost)
 		sim_fail("claim %u had no effect, and was written", id);
 }
 
@@ -416,7 +425,7 @@ told_end(const LeAsk *ask, const LeReply *reply)
 	uint32		id = claim_of_name(ask->claim_id);
 	const Claim *c = &claims[id];
 
-	if (reply->kind == LE_REPLY_TRUE && c->state != ask->ending)
+	if (reply->kind == LE_REPLY_TRUE && c->state != ask->ending && !c->lost)
 		sim_fail("claim %u was said to be %s, and is %s in the store", id,
 				 le_claim_state_name(ask->ending),
 				 le_claim_state_name(c->state));
@@ -461,7 +470,7 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 	int64		runs;
 
 	/* the store does not tell which of the wishes was written */
-	if (c->otherwise)
+	if (c->otherwise || sim.restored)
 		return;
 	if (wish->missed != LE_MISSED_SKIP &&
 		before->state == LE_CLAIM_RUNNING && before->token == after->token &&
@@ -505,7 +514,7 @@ check_claim(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 		sim_fail("claim %u goes back from tick " INT64_FORMAT " to "
 				 INT64_FORMAT, after->id, before->tick, after->tick);
 	/* written only while the term holds, so the claim before it is over */
-	if (c->always_catch_up && after->tick > before->tick &&
+	if (c->always_catch_up && after->tick > before->tick && !sim.restored &&
 		before->state == LE_CLAIM_RUNNING &&
 		(before->token <= after->token || sim.model != &azure_model))
 		sim_fail("claim %u passes over a tick that was left undone",
@@ -618,6 +627,62 @@ claims_check_left(int election, int leader)
 }
 
 /*
+ * The store has this record of the job again.  Later claims are lost, and
+ * with an end that is lost the claim runs again.
+ */
+void
+record_restored(int election, int job, const ClaimRecord *now)
+{
+	uint32		id = now->exists ? now->id : 0;
+
+	if (current[election][job] == id &&
+		(id == 0 || (claims[id].state == now->state &&
+					 claims[id].abandoned == now->ended)))
+		return;
+	sim.restored = true;
+	for (uint32 i = 1; i <= sim.claims; i++)
+	{
+		Claim	   *c = &claims[i];
+
+		if (c->election == election && c->job == job && c->try != 0 &&
+			(id == 0 || c->tick > now->tick ||
+			 (i == id && c->state != now->state) ||
+			 (c->tick == now->tick && c->try > now->try)))
+			c->lost = true;
+	}
+	if (id != 0)
+	{
+		claims[id].state = now->state;
+		claims[id].abandoned = now->ended;
+	}
+	current[election][job] = id;
+	trace(NULL, "the record of job%d of e%d is that of claim %u again", job,
+		  election, id);
+}
+
+/*
+ * No node claims again what it had, nor what comes before that.  A request
+ * that was on its way already may be written, as if it had come in time.
+ */
+static void
+check_not_lost(uint32 id)
+{
+	const Claim *c = &claims[id];
+
+	for (uint32 i = 1; i <= sim.claims; i++)
+	{
+		const Claim *had = &claims[i];
+
+		if (had->lost && had->granted && id > had->last_asked &&
+			had->node == c->node &&
+			had->election == c->election && had->job == c->job &&
+			c->tick <= had->tick)
+			sim_fail("claim %u is for a tick that n%d had before, or an older "
+					 "one: the store has lost claim %u", id, c->node, i);
+	}
+}
+
+/*
  * The record of a job was written, in the name of this node.  The holder of
  * the election is -1 if there is none, its token 0 if unknown.
  */
@@ -648,8 +713,10 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 			sim_fail("claim %u was written for n%d with token " UINT64_FORMAT
 					 ", and e%d is held by n%d with token " UINT64_FORMAT,
 					 after->id, node, after->token, election, holder, token);
-		if (c->try != 0)
+		if (c->try != 0 && !c->lost)
 			sim_fail("claim %u was written twice", after->id);
+		c->lost = false;		/* a late copy of its request */
+		check_not_lost(after->id);
 		if (c->denied)
 			sim_fail("claim %u was refused, and is written now", after->id);
 		check_claim(c, before, after);

@@ -100,6 +100,7 @@ static const Kind kinds[HAPPEN_KINDS] = {
 	[HAPPEN_JOB] = {"job", 0, true},	/* see make_work() */
 	[HAPPEN_TRANSACTION] = {"transaction", 0, true},
 	[HAPPEN_CRON_STOPS] = {"cron-stops", 0, true},	/* see make_progress() */
+	[HAPPEN_RECORDS] = {"records", 0, true},	/* see make_restore() */
 };
 
 const char *
@@ -502,6 +503,28 @@ make_haste(Schedule *s)
 }
 
 /*
+ * The store gets the records of jobs back that it had a while ago, or loses
+ * them all, as of a snapshot that is restored or a table that is emptied.
+ */
+static void
+make_restore(Schedule *s)
+{
+	uint64		before = sim.random;
+	le_time		at;
+
+	sim.random = sim_mix(s->seed ^ UINT64CONST(0x4E57));
+	if (sim_below(8) == 0 && s->nevents + 2 <= MAX_EVENTS)
+	{
+		at = 2 * LE_SEC + sim_span(0, s->storm / 2);
+		if (sim_below(4) != 0)
+			add_event(s, HAPPEN_RECORDS, 0, 0, at);
+		at += sim_span(0, s->storm / 2);
+		add_event(s, HAPPEN_RECORDS, 0, 0, at)->random = 1;
+	}
+	sim.random = before;
+}
+
+/*
  * Or the only candidate crashes and comes back like a copy of itself: it knows
  * its predecessor by name only, and has to wait it out.
  */
@@ -659,6 +682,7 @@ schedule_make_for(Schedule *s, uint64 seed, StoreKind store)
 		make_work(s);
 		make_disk(s);
 		make_progress(s);
+		make_restore(s);
 	}
 	if (store == STORE_CASSANDRA)
 		make_clocks(s);
@@ -1001,6 +1025,9 @@ schedule_happen(int number)
 			break;
 		case HAPPEN_AMBUSH:
 			n->ambush = v->span;
+			break;
+		case HAPPEN_RECORDS:
+			sim.model->records(v->random != 0);
 			break;
 		case HAPPEN_JOB:
 		case HAPPEN_CRON_STOPS:

@@ -74,7 +74,8 @@ typedef struct Value
 	uint64		token;
 	uint64		seq;
 	le_duration lease;
-	LeGap		gap;			/* a claim's */
+	LeGap		gap;			/* a claim's ... */
+	uint64		writes;			/* ... and how often its record was written */
 } Value;
 
 /* The record of a job; each store keeps it in its own form. */
@@ -89,6 +90,7 @@ typedef struct ClaimRecord
 	bool		ended;			/* has a time at which it ended */
 	int64		every;
 	LeGap		gap;
+	uint64		writes;
 } ClaimRecord;
 
 typedef struct Key
@@ -407,6 +409,8 @@ typedef enum Happening
 	HAPPEN_JOB,					/* it is time for a job, on every node */
 	HAPPEN_TRANSACTION,			/* a backend works under the gate */
 	HAPPEN_CRON_STOPS,			/* the node's scheduler, or all */
+	HAPPEN_RECORDS,				/* a copy of the jobs' records is taken, or the
+								 * store gets it back */
 	HAPPEN_KINDS
 } Happening;
 
@@ -657,6 +661,8 @@ typedef struct SimNode
 	uint64		token_floor[MAX_ELECTIONS]; /* in the worker's memory, and
 											 * ... */
 	uint64		token_kept[MAX_ELECTIONS];	/* ... as it is on disk */
+	LeSeenRecord seen[MAX_ELECTIONS][ELECTION_JOBS];	/* in memory ... */
+	LeSeenRecord seen_kept[MAX_ELECTIONS][ELECTION_JOBS];	/* ... and file */
 	bool		unkept;			/* it could not be written */
 	le_time		disk_full_until;
 	bool		has_statefile;
@@ -811,6 +817,7 @@ typedef struct StoreModel
 	void		(*foreign_lock) (int election);
 	/* tokens began anew, and an operator permits it everywhere */
 	void		(*forget) (int election);
+	void		(*records) (bool restore);
 	uint64		(*index) (void);
 	int			(*owner) (int session);
 	le_duration (*lease) (int session);
@@ -857,6 +864,7 @@ typedef struct World
 	Travel		travel;			/* way of the applied request */
 	uint64		last_token[MAX_ELECTIONS];
 	bool		forgotten[MAX_ELECTIONS];	/* tokens begin anew */
+	bool		restored;		/* records of jobs went back */
 	uint64		released[MAX_ELECTIONS];	/* the last term whose end reached
 											 * the store */
 	le_time		outside_until[MAX_ELECTIONS];	/* belief may overlap */
@@ -1117,6 +1125,7 @@ extern void claim_written(int node, int election, int job,
 extern void claims_left(int node, LeOwner owner);
 extern void claims_check_left(int election, int leader);
 extern void claims_confirmed(int election, uint64 token);
+extern void record_restored(int election, int job, const ClaimRecord *now);
 
 /* ---- schedule.c ---- */
 

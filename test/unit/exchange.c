@@ -381,6 +381,7 @@ check_claim(const LeOp *op, const LeAnswer *answer, const LeClaim *c)
 	require(c->index >= 1 && c->index <= PG_INT64_MAX);
 	require(c->every >= 0 && c->wait >= 0 && c->last_success >= 0);
 	require(c->failures >= -1);
+	require(c->writes <= PG_INT64_MAX);
 	require(c->gap.n == 0 || le_valid_gap(&c->gap, c->tick));
 	require(c->sqlstate == NULL || le_valid_sqlstate(c->sqlstate));
 	if (c->message != NULL)

@@ -428,6 +428,7 @@ test_report(void **state)
 	told.every = 60000;
 	told.wait = 5000;
 	told.last_success = 1700000000000;
+	told.writes = 12;
 	told.gap = (LeGap) {2, 1799999820000, 1799999940000};
 	told.failures = 2;
 	told.sqlstate = "22012";
@@ -439,6 +440,7 @@ test_report(void **state)
 				   "x-ms-meta-le_missed: 2\n"
 				   "x-ms-meta-le_missed_from: 1799999820000\n"
 				   "x-ms-meta-le_missed_to: 1799999940000\n"
+				   "x-ms-meta-le_writes: 12\n"
 				   "x-ms-meta-le_failures: 2\n"
 				   "x-ms-meta-le_sqlstate: 22012\n"
 				   "x-ms-meta-le_message: QnLDvGNrZTogNw\n");
@@ -452,6 +454,7 @@ test_report(void **state)
 	assert_int_equal(a.claims[0].every, 60000);
 	assert_int_equal(a.claims[0].wait, 5000);
 	assert_int_equal(a.claims[0].last_success, 1700000000000);
+	assert_int_equal(a.claims[0].writes, 12);
 	assert_int_equal(a.claims[0].gap.n, 2);
 	assert_int_equal(a.claims[0].gap.first, 1799999820000);
 	assert_int_equal(a.claims[0].gap.last, 1799999940000);

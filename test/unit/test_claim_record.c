@@ -38,7 +38,7 @@ test_there_and_back(void **state)
 		.job = "j", .tick = 5, .try = 1, .id = ID, .token = 7, .node = "n1",
 		.state = LE_CLAIM_FAILED, .claimed_at = 6, .ended_at = 8,
 		.every = 60000, .wait = 5000, .last_success = 4, .failures = 2,
-		.gap = {3, 1, 4}, .sqlstate = "22012", .message = "\"\\ \xc3\xa9",
+		.writes = 9, .gap = {3, 1, 4}, .sqlstate = "22012", .message = "\"\\ \xc3\xa9",
 	};
 	StringInfoData text;
 	LeClaim		read;
@@ -50,6 +50,7 @@ test_there_and_back(void **state)
 	assert_int_equal(read.wait, 5000);
 	assert_int_equal(read.last_success, 4);
 	assert_int_equal(read.failures, 2);
+	assert_int_equal(read.writes, 9);
 	assert_int_equal(read.gap.n, 3);
 	assert_int_equal(read.gap.first, 1);
 	assert_int_equal(read.gap.last, 4);
@@ -77,6 +78,7 @@ test_other_versions(void **state)
 	assert_int_equal(claim.last_success, 0);
 	assert_int_equal(claim.failures, -1);
 	assert_int_equal(claim.gap.n, 0);
+	assert_int_equal(claim.writes, 0);
 	assert_null(claim.sqlstate);
 	assert_null(claim.message);
 	claim = parsed(OLD ",\"mood\":{\"every\":1},\"failures\":0}");

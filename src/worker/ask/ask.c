@@ -403,7 +403,7 @@ ask_reset_token(LeWorker *w, LePending *p)
 {
 	LeSlot	   *slot = le_find_slot(p->ask.election);
 
-	if (!le_token_forget(w->tokens, p->ask.election))
+	if (!le_tokens_forget(w->tokens, p->ask.election))
 	{
 		le_reply_error(p, ERRCODE_IO_ERROR,
 					   "could not reset the fencing token",

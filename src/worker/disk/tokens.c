@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tokens.c
- *		The highest fencing token seen of each election, kept on disk.
+ *		The highest fencing tokens and the latest records seen, kept on disk.
  *
  * A store that was rebuilt or restored hands out tokens that are lower than
  * ones already in use, and a check of tokens would then refuse the new leader
@@ -14,19 +14,24 @@
  * that was tried first does not keep a node from leading in another.  The URL
  * does not count: a store that was rebuilt elsewhere must be noticed too, and
  * an instance that is to use another cluster on purpose is told to call
- * le_reset_token().
+ * le_accept_store().
+ *
+ * The same is true of the records of jobs: a store that was restored has older
+ * ones, and by those a tick would run again.  So the node remembers of each
+ * job how often the latest record that it has seen was written, and its tick.
  *
  * A term begins when its token is on disk, and not if it cannot be written: a
  * node must not lead with a token that it would not know after a crash.  The
- * tokens of others, which it merely sees, are written too, but not synced one
- * by one.  All tokens of a turn are written together, with one sync.  The
+ * tokens of others, which it merely sees, and records are written too, but not
+ * synced one by one: a record that was seen is not lost with the server, but
+ * with the machine.  All tokens of a turn are written together, with one sync.  The
  * store "local" needs not even that: its token is a position of the
  * write-ahead log that was flushed before, and no later one can be lower.
  *
- * The file is a checked log, "<token> <namespace> <election>" per line; the
- * highest line of an election counts, except that a line with token 0 forgets
- * all before it.  A damaged file is kept aside, under another name, for people
- * to look at; its readable lines count.
+ * The file is a checked log, "<token> <namespace> <election>" per line, and
+ * "<writes> <namespace> <job's key> <tick>" for a record; the highest line of
+ * an election or a job counts.  A damaged file is kept aside, under another name, for people to look
+ * at; its readable lines count.
  *
  * The file lies in the data directory and is part of a base backup on purpose:
  * a restored node should remember too.
@@ -42,22 +47,28 @@
 #include "utils/memutils.h"
 
 #include "settings.h"
+#include "store/claim_record.h"
 #include "worker/disk/checkedlog.h"
 #include "worker/disk/tokens.h"
 
 /* "<store>:<datacenter>:<prefix>"; none of them holds a colon or a blank. */
 #define MAX_NAMESPACE_LEN	(16 + LE_MAX_PART_LEN + LE_MAX_ELECTION_LEN + 2)
 
+/* "<election>/<job>", with three characters for an escaped one. */
+#define MAX_NAME_LEN	(LE_MAX_ELECTION_LEN + 1 + 3 * LE_MAX_JOB_LEN)
+
 typedef struct Key
 {
-	char		election[LE_MAX_ELECTION_LEN + 1];
 	int			namespace;		/* index in "namespaces" */
+	char		election[LE_MAX_ELECTION_LEN + 1];
+	char		job[LE_MAX_JOB_LEN + 1];	/* "": the election itself */
 } Key;
 
 typedef struct Entry
 {
 	Key			key;			/* hash key, first */
-	uint64		token;
+	uint64		number;			/* the token, or the record's writes */
+	int64		tick;			/* the record's */
 	bool		unwritten;		/* is in "unwritten" */
 } Entry;
 
@@ -100,10 +111,11 @@ this_namespace(LeTokens *tokens)
 }
 
 static void
-set_key(Key *key, int namespace, const char *election)
+set_key(Key *key, int namespace, const char *election, const char *job)
 {
 	memset(key, 0, sizeof(*key));
 	strlcpy(key->election, election, sizeof(key->election));
+	strlcpy(key->job, job, sizeof(key->job));
 	key->namespace = namespace;
 }
 
@@ -115,7 +127,8 @@ find_or_add(LeTokens *tokens, const Key *key)
 
 	if (!found)
 	{
-		entry->token = 0;
+		entry->number = 0;
+		entry->tick = 0;
 		entry->unwritten = false;
 	}
 	return entry;
@@ -124,15 +137,23 @@ find_or_add(LeTokens *tokens, const Key *key)
 /* ---- the file ---- */
 
 static void
-put_token(LeTokens *tokens, LeLogLines *lines, const Entry *entry)
+put_entry(LeTokens *tokens, LeLogLines *lines, const Entry *entry)
 {
-	char	   *text = psprintf(UINT64_FORMAT " %s %s", entry->token,
-								(char *) list_nth(tokens->namespaces,
-												  entry->key.namespace),
-								entry->key.election);
+	const char *namespace = list_nth(tokens->namespaces,
+									 entry->key.namespace);
+	StringInfoData text;
 
-	le_log_line(lines, text);
-	pfree(text);
+	initStringInfo(&text);
+	appendStringInfo(&text, UINT64_FORMAT " %s ", entry->number, namespace);
+	if (entry->key.job[0] == '\0')
+		appendStringInfoString(&text, entry->key.election);
+	else
+	{
+		le_claim_append_key(&text, entry->key.election, entry->key.job);
+		appendStringInfo(&text, " " INT64_FORMAT, entry->tick);
+	}
+	le_log_line(lines, text.data);
+	pfree(text.data);
 }
 
 static void
@@ -144,30 +165,40 @@ put_tokens(void *owner, LeLogLines *lines)
 
 	hash_seq_init(&status, tokens->entries);
 	while ((entry = hash_seq_search(&status)) != NULL)
-		if (entry->token != 0)
-			put_token(tokens, lines, entry);
+		if (entry->number != 0)
+			put_entry(tokens, lines, entry);
 }
 
 static bool
-take_token(void *owner, char *line)
+take_line(void *owner, char *line)
 {
 	LeTokens   *tokens = owner;
 	char		namespace[MAX_NAMESPACE_LEN + 1];
-	char		election[LE_MAX_ELECTION_LEN + 1];
-	unsigned long long token;
+	char		name[MAX_NAME_LEN + 1];
+	char	   *election = name;
+	char	   *job = "";
+	unsigned long long number;
+	long long	tick = 0;
+	int			n = sscanf(line, "%llu %473s %801s %lld", &number, namespace,
+						   name, &tick);
 	Key			key;
 	Entry	   *entry;
 
-	if (sscanf(line, "%llu %473s %200s", &token, namespace, election) != 3)
+	if (n == 4 ? !le_claim_split_key(name, &election, &job) :
+		n != 3 || !le_valid_election_name(election))
 		return false;
-	set_key(&key, number_of(tokens, namespace), election);
+	set_key(&key, number_of(tokens, namespace), election, job);
 	entry = find_or_add(tokens, &key);
-	if (token == 0 || token > entry->token)
-		entry->token = token;
+	if (number > entry->number)
+	{
+		entry->number = number;
+		entry->tick = tick;
+	}
 	return true;
 }
 
-StaticAssertDecl(MAX_NAMESPACE_LEN == 473, "take_token() says 473");
+StaticAssertDecl(MAX_NAMESPACE_LEN == 473, "take_line() says 473");
+StaticAssertDecl(MAX_NAME_LEN == 801, "take_line() says 801");
 
 /* False: the file may hold tokens that are not known. */
 static bool
@@ -220,7 +251,7 @@ append_tokens(LeTokens *tokens, bool sync)
 
 	le_log_begin(&lines);
 	foreach(cell, tokens->unwritten)
-		put_token(tokens, &lines, lfirst(cell));
+		put_entry(tokens, &lines, lfirst(cell));
 	ok = le_log_append(&tokens->file, &lines, sync);
 	if (ok)
 		all_written(tokens);
@@ -272,7 +303,7 @@ le_tokens_load(void)
 	tokens->file.file = LE_TOKENS_FILE;
 	tokens->file.kind = "tokens";
 	tokens->file.owner = tokens;
-	tokens->file.take = take_token;
+	tokens->file.take = take_line;
 	tokens->file.put_all = put_tokens;
 	tokens->file.meanwhile = "This node begins no term until the file can be used.";
 	ctl.keysize = sizeof(Key);
@@ -315,49 +346,105 @@ le_token_floor(LeTokens *tokens, const char *election)
 	Key			key;
 	Entry	   *entry;
 
-	set_key(&key, this_namespace(tokens), election);
+	set_key(&key, this_namespace(tokens), election, "");
 	entry = hash_search(tokens->entries, &key, HASH_FIND, NULL);
-	return entry == NULL ? 0 : entry->token;
+	return entry == NULL ? 0 : entry->number;
 }
 
+/* Note it in memory; le_tokens_keep() writes it. */
 static void
-set_token(LeTokens *tokens, const char *election, uint64 token)
+note(LeTokens *tokens, const char *election, const char *job, uint64 number,
+	 int64 tick)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	Key			key;
 	Entry	   *entry;
 
-	set_key(&key, this_namespace(tokens), election);
+	set_key(&key, this_namespace(tokens), election, job);
 	entry = find_or_add(tokens, &key);
-	entry->token = token;
+	entry->number = number;
+	entry->tick = tick;
 	if (!entry->unwritten)
 		tokens->unwritten = lappend(tokens->unwritten, entry);
 	entry->unwritten = true;
 	MemoryContextSwitchTo(old);
 }
 
-/* Note it in memory; le_tokens_keep() writes it. */
 void
 le_token_seen(LeTokens *tokens, const char *election, uint64 token)
 {
 	if (token > le_token_floor(tokens, election))
-		set_token(tokens, election, token);
+		note(tokens, election, "", token, 0);
+}
+
+/* The latest record of the job that was seen. */
+LeSeenRecord
+le_record_seen_last(LeTokens *tokens, const char *election, const char *job)
+{
+	LeSeenRecord seen = {0};
+	Key			key;
+	Entry	   *entry;
+
+	set_key(&key, this_namespace(tokens), election, job);
+	entry = hash_search(tokens->entries, &key, HASH_FIND, NULL);
+	if (entry != NULL)
+	{
+		seen.writes = entry->number;
+		seen.tick = entry->tick;
+	}
+	return seen;
+}
+
+/* The records of the store "local" are in this data directory themselves. */
+void
+le_record_seen(LeTokens *tokens, const LeClaim *claim)
+{
+	LeSeenRecord seen;
+
+	if (!le_configured_store()->between_instances)
+		return;
+	seen = le_record_seen_last(tokens, claim->election, claim->job);
+	if (claim->writes > seen.writes)
+		note(tokens, claim->election, claim->job, claim->writes, claim->tick);
 }
 
 /*
- * le_reset_token(): lower tokens are accepted from here on.  False: that could
- * not be written, and nothing has changed.
+ * le_accept_store(): what was seen of the election counts no more; NULL: of all
+ * elections.  False: that could not be written, and nothing has changed.
  */
 bool
-le_token_forget(LeTokens *tokens, const char *election)
+le_tokens_forget(LeTokens *tokens, const char *election)
 {
-	uint64		floor = le_token_floor(tokens, election);
+	int			namespace = this_namespace(tokens);
+	List	   *forgotten = NIL;
+	HASH_SEQ_STATUS status;
+	ListCell   *cell;
+	Entry	   *entry;
+	bool		ok;
 
 	if (!le_tokens_try(tokens))
 		return false;
-	set_token(tokens, election, 0);
-	if (le_tokens_keep(tokens, true))
-		return true;
-	set_token(tokens, election, floor);
-	return false;
+	hash_seq_init(&status, tokens->entries);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		Entry	   *copy;
+
+		if (entry->key.namespace != namespace ||
+			(election != NULL && strcmp(entry->key.election, election) != 0))
+			continue;
+		copy = palloc(sizeof(Entry));
+		*copy = *entry;
+		forgotten = lappend(forgotten, copy);
+		entry->number = 0;
+	}
+	ok = rewrite_tokens(tokens);
+	foreach(cell, forgotten)
+	{
+		const Entry *copy = lfirst(cell);
+
+		if (!ok)
+			find_or_add(tokens, &copy->key)->number = copy->number;
+	}
+	list_free_deep(forgotten);
+	return ok;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tokens.h
- *		The highest fencing token seen of each election, kept on disk.
+ *		The highest fencing tokens and the latest records seen, kept on disk.
  *
  * src/worker/disk/tokens.h
  *
@@ -9,6 +9,8 @@
  */
 #ifndef LE_TOKENS_H
 #define LE_TOKENS_H
+
+#include "store/store.h"
 
 #define LE_TOKENS_HINT \
 	"No term begins while fencing tokens cannot be kept in the data directory."
@@ -23,6 +25,10 @@ extern const char *le_tokens_trouble(LeTokens *tokens);
 extern uint64 le_token_floor(LeTokens *tokens, const char *election);
 extern void le_token_seen(LeTokens *tokens, const char *election,
 						  uint64 token);
-extern bool le_token_forget(LeTokens *tokens, const char *election);
+extern LeSeenRecord le_record_seen_last(LeTokens *tokens,
+										const char *election,
+										const char *job);
+extern void le_record_seen(LeTokens *tokens, const LeClaim *claim);
+extern bool le_tokens_forget(LeTokens *tokens, const char *election);
 
 #endif							/* LE_TOKENS_H */

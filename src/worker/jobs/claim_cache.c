@@ -87,20 +87,6 @@ drop_kept(LeClaimCache *cache, Kept *entry)
 	MemoryContextDelete(entry->context);
 }
 
-/* Was the one written after the other? */
-static bool
-is_later(const LeClaim *one, const LeClaim *other)
-{
-	if (one->token != other->token)
-		return one->token > other->token;
-	if (one->tick != other->tick)
-		return one->tick > other->tick;
-	if (strcmp(one->id, other->id) == 0)
-		return one->state != LE_CLAIM_RUNNING &&
-			other->state == LE_CLAIM_RUNNING;
-	return one->try > other->try;
-}
-
 /*
  * The store has confirmed the write of this record, with this index.  That
  * answer may come late, after one that confirmed a later record.
@@ -111,7 +97,7 @@ le_keep_record(LeClaimCache *cache, const LeClaim *claim, uint64 index)
 	MemoryContext context;
 	Kept	   *entry = find_kept(cache, claim->election, claim->job);
 
-	if (entry != NULL && is_later(entry->claim, claim))
+	if (entry != NULL && entry->claim->writes > claim->writes)
 		return;
 	le_forget_record(cache, claim->election, claim->job);
 	if (cache->n >= MAX_KEPT)
@@ -149,11 +135,11 @@ le_forget_record(LeClaimCache *cache, const char *election, const char *job)
  * or the answer comes late, and shows it as it was before.
  */
 void
-le_record_seen(LeClaimCache *cache, const LeClaim *found)
+le_record_read(LeClaimCache *cache, const LeClaim *found)
 {
 	Kept	   *entry = find_kept(cache, found->election, found->job);
 
-	if (entry != NULL && is_later(found, entry->claim))
+	if (entry != NULL && found->writes > entry->claim->writes)
 		drop_kept(cache, entry);
 }
 

@@ -24,7 +24,7 @@ extern const LeClaim *le_kept_record(LeClaimCache *cache, const char *election,
 									 const char *job);
 extern void le_forget_record(LeClaimCache *cache, const char *election,
 							 const char *job);
-extern void le_record_seen(LeClaimCache *cache, const LeClaim *found);
+extern void le_record_read(LeClaimCache *cache, const LeClaim *found);
 extern void le_each_kept(LeClaimCache *cache,
 						 void (*act) (LeWorker *w, const LeClaim *claim),
 						 LeWorker *w);

@@ -12,6 +12,7 @@
 #include "settings.h"
 #include "shmem/events.h"
 #include "shmem/run_registry.h"
+#include "worker/disk/tokens.h"
 #include "worker/jobs/claim_cache.h"
 #include "worker/jobs/claim_end.h"
 #include "worker/jobs/claims.h"
@@ -53,6 +54,7 @@ end_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome == LE_DONE)
 	{
 		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
+		le_record_seen(w->tokens, flight->op.claim.record);
 		note_failed(c, flight->op.claim.record);
 		if (is_abandoned(flight->op.claim.record))
 			w->job_news = true;
@@ -67,6 +69,7 @@ static void
 set_ending(LeFlight *flight, LeClaim *claim, const LeAsk *ask)
 {
 	claim->state = ask->ending;
+	claim->writes++;
 	if (ask->ending != LE_CLAIM_RUNNING)
 		memset(&claim->gap, 0, sizeof(claim->gap)); /* reported */
 	claim->ended_at = le_tick_now();

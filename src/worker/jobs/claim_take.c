@@ -18,6 +18,7 @@
 #include "shmem/events.h"
 #include "shmem/run_registry.h"
 #include "shmem/stats.h"
+#include "worker/disk/tokens.h"
 #include "worker/jobs/claim_cache.h"
 #include "worker/jobs/claim_end.h"
 #include "worker/jobs/claim_take.h"
@@ -204,6 +205,26 @@ reply_clock(LeClaimAsk *c, const char *detail)
 				   "Set the clock that is wrong. Leadership does not depend on it.");
 }
 
+/*
+ * The tick was claimed, or a later one, but the store does not know it any
+ * more.  Only people know whether its work is to be done again.
+ */
+static void
+reply_record_lost(LeClaimAsk *c, int64 tick)
+{
+	char		message[256];
+	char		detail[512];
+
+	snprintf(message, sizeof(message),
+			 "could not claim a tick of election \"%s\": the lease store has lost records",
+			 c->p.ask.election);
+	snprintf(detail, sizeof(detail),
+			 "Tick %s of job \"%s\" was claimed, which the job's record does not show.",
+			 timestamptz_to_str(le_from_tick(tick)), c->p.ask.job);
+	le_reply_error(&c->p, LE_ERRCODE_REFUSED, message, detail,
+				   "If the store was restored or rebuilt, follow the runbook for that and call le_accept_store().");
+}
+
 /* ---- the write ---- */
 
 /* Does the term of the claim still hold? */
@@ -231,11 +252,8 @@ claim_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		le_wish_proof(w->wishes);
 	if (answer->outcome == LE_DONE)
 	{
-		/* the tick of a job that was forgotten may go back */
-		if (c != NULL && c->p.ask.forget)
-			le_forget_record(w->claim_cache, c->p.ask.election,
-							 c->p.ask.job);
 		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
+		le_record_seen(w->tokens, flight->op.claim.record);
 	}
 	if (c == NULL)
 	{
@@ -245,9 +263,7 @@ claim_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome == LE_DONE && flight->op.claim.previous == NULL)
 		new_jobs(w, c)->n++;
 	if (answer->outcome == LE_DONE)
-	{
 		reply_claimed(c, flight->op.claim.record->try);
-	}
 	else
 		le_claim_not_written(w, c, answer->outcome);
 }
@@ -287,6 +303,7 @@ send_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found, int try)
 	claim.state = LE_CLAIM_RUNNING;
 	claim.claimed_at = le_tick_now();
 	claim.wait = c->p.ask.wait;
+	claim.writes = c->writes;
 	if (!c->p.ask.forget)
 	{
 		carry_on(&claim, found);
@@ -403,10 +420,18 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 		view.state = found->state;
 		view.every = found->every;
 		view.gap = found->gap;
+		view.writes = found->writes;
 
 		/* A run whose claim is not replaced stays parked, and may resume. */
 		replaces = may_replace(&wish, found);
 		view.over = replaces && retire_run(w, c, found);
+	}
+	if (!view.ours)
+	{
+		LeSeenRecord seen = le_record_seen_last(w->tokens, c->p.ask.election,
+												c->p.ask.job);
+
+		le_count_seen(&view, &seen);
 	}
 	verdict = le_judge_claim(&view, &wish, &try, &older);
 	if (verdict != LE_CLAIM_OURS && verdict != LE_CLAIM_TAKE &&
@@ -428,6 +453,7 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 			{
 				/* written, but not checked: it stays in any case */
 				c->maybe = true;
+				c->writes = view.writes;
 				send_claim(w, c, found, try);
 			}
 			else
@@ -435,6 +461,9 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 			break;
 		case LE_CLAIM_TAKEN:
 			reply_taken(c, found);
+			break;
+		case LE_CLAIM_LOST:
+			reply_record_lost(c, view.tick);
 			break;
 		case LE_CLAIM_BEHIND:
 		case LE_CLAIM_UNDER_WAY:
@@ -455,6 +484,7 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 			{
 				c->gap = le_gap_before(&view, &wish);
 				c->every_before = le_every_before(&view, &wish);
+				c->writes = view.writes + 1;
 				note_found(c, found,
 						   replaces ? view.over :
 						   found != NULL && retire_run(w, c, found));

@@ -22,6 +22,7 @@
 
 #include "settings.h"
 #include "shmem/clock.h"
+#include "worker/disk/tokens.h"
 #include "worker/jobs/claim_cache.h"
 #include "worker/jobs/claim_list.h"
 #include "worker/jobs/claims.h"
@@ -251,7 +252,10 @@ record_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	}
 	c->writing = c->guessed = false;
 	if (answer->nclaims > 0)
-		le_record_seen(w->claim_cache, &answer->claims[0]);
+	{
+		le_record_read(w->claim_cache, &answer->claims[0]);
+		le_record_seen(w->tokens, &answer->claims[0]);
+	}
 	c->kind->judge(w, c, answer->nclaims > 0 ? &answer->claims[0] : NULL);
 }
 

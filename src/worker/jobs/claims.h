@@ -33,6 +33,7 @@ typedef struct LeClaimAsk
 	int64		tick_before;	/* the record's; 0: there was none */
 	int64		every_before;	/* ... and its interval, if that is another */
 	LeGap		gap;			/* ticks to be reported with the claim */
+	uint64		writes;			/* ... of its record, the claim included */
 } LeClaimAsk;
 
 typedef struct LeClaimKind
