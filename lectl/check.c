@@ -427,6 +427,7 @@ check_jobs(Check *check)
 	PGresult   *result;
 	Jobs		failed = {.what = "failed"};
 	Jobs		abandoned = {.what = "abandoned"};
+	Jobs		lost = {.what = "lost by the store"};
 	Jobs		late = {.what = "late"};
 	Jobs		ahead = {.what = "ahead of the clock"};
 	int			oldest = 0;
@@ -449,26 +450,29 @@ check_jobs(Check *check)
 			add_job(&failed, result, r);
 		if (strcmp(state, "abandoned") == 0)
 			add_job(&abandoned, result, r);
+		if (strcmp(state, "lost") == 0)
+			add_job(&lost, result, r);
 		if (*PQgetvalue(result, r, JOBS_LATE) == 't')
 			add_job(&late, result, r);
 		if (*PQgetvalue(result, r, JOBS_AHEAD) == 't')
 			add_job(&ahead, result, r);
 	}
 	level = level_of(check, age_of(result, oldest));
-	said = failed.n + abandoned.n > 0 ? CRITICAL :
+	said = failed.n + abandoned.n + lost.n > 0 ? CRITICAL :
 		late.n + ahead.n > 0 ? WARNING : OK;
 	text = psprintf("the newest tick of %s of %s was at %s",
 					PQgetvalue(result, oldest, JOBS_JOB),
 					PQgetvalue(result, oldest, JOBS_ELECTION),
 					PQgetvalue(result, oldest, JOBS_TICK));
-	wrong = append(append(failed.names, abandoned.names),
-				   append(late.names, ahead.names));
+	wrong = append(append(failed.names, abandoned.names), lost.names);
+	wrong = append(wrong, append(late.names, ahead.names));
 	if (wrong != NULL)
 		text = level == OK ? wrong : append(wrong, text);
 	tell(check, Max(said, level), text,
-		 psprintf("%s failed=%d;;0;0 abandoned=%d;;0;0 late=%d;0;;0 ahead=%d;0;;0 jobs=%d;;;0",
+		 psprintf("%s failed=%d;;0;0 abandoned=%d;;0;0 lost=%d;;0;0 late=%d;0;;0 ahead=%d;0;;0 jobs=%d;;;0",
 				  performance(check, "age", psprintf("%ss", PQgetvalue(result, oldest, JOBS_AGE))),
-				  failed.n, abandoned.n, late.n, ahead.n, PQntuples(result)));
+				  failed.n, abandoned.n, lost.n, late.n, ahead.n,
+				  PQntuples(result)));
 }
 
 static bool

@@ -148,7 +148,7 @@ SELECT le_step_down('regress/all/1', '0');
 SELECT le_acquire('regress/acquire');
 SELECT le_fencing_token('regress/acquire') AS token \gset
 SELECT le_release('regress/acquire');
-SELECT le_reset_token('regress/acquire');
+SELECT le_accept_store('regress/acquire');
 SELECT le_acquire('regress/acquire');
 SELECT le_fencing_token('regress/acquire') > :token AS higher;
 SELECT le_release('regress/acquire');

@@ -17,7 +17,7 @@ SELECT le_campaign('regress/b');
 SELECT le_progress('regress/b');
 SELECT le_withdraw('regress/b');
 SELECT le_step_down('regress/b');
-SELECT le_reset_token('regress/b');
+SELECT le_accept_store('regress/b');
 SELECT le_require_leader('regress/b');
 SELECT le_fence_guard('regress_le_guard', 'regress/b');
 SELECT le_claim('regress/b', 'job', '2030-01-01 00:00:00+00');

@@ -26,7 +26,7 @@ SELECT le_release('a b');
 SELECT le_campaign('a b');
 SELECT le_withdraw('a b');
 SELECT le_step_down('a b');
-SELECT le_reset_token('a b');
+SELECT le_accept_store('a b');
 SELECT le_current_leader('a b');
 SELECT * FROM le_leader('a b');
 \echo :LAST_ERROR_SQLSTATE
@@ -50,7 +50,6 @@ SELECT le_renew(NULL);
 SELECT le_release(NULL);
 SELECT le_campaign(NULL);
 SELECT le_withdraw(NULL);
-SELECT le_reset_token(NULL);
 SELECT le_current_leader(NULL);
 SELECT * FROM le_leader(NULL);
 SELECT le_acquire('regress/arg', wait => NULL);

@@ -67,13 +67,13 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION le_step_down(pg_catalog.text, pg_catalog.interval) IS
 'release an election, or all that this instance holds or seeks, and do not contend for hold_off; false: it neither held nor sought any';
 
-CREATE FUNCTION le_reset_token(election pg_catalog.text)
+CREATE FUNCTION le_accept_store(election pg_catalog.text DEFAULT NULL)
 RETURNS pg_catalog.void
-AS 'MODULE_PATHNAME', 'le_reset_token'
+AS 'MODULE_PATHNAME', 'le_accept_store'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION le_reset_token(pg_catalog.text) IS
-'accept lower fencing tokens than seen before, after the store was rebuilt';
+COMMENT ON FUNCTION le_accept_store(pg_catalog.text) IS
+'accept what the store says now of an election, or of all: lower fencing tokens and older records of jobs than were seen, after it was rebuilt or restored';
 
 --
 -- Asking
@@ -603,7 +603,7 @@ COMMENT ON COLUMN le_jobs.election IS
 COMMENT ON COLUMN le_jobs.job IS
 'its name';
 COMMENT ON COLUMN le_jobs.state IS
-'state of its last tick: running, done, failed, or abandoned: it ran when its session or its leader''s term ended';
+'state of its last tick: running, done, failed, abandoned: it ran when its session or its leader''s term ended, or lost: the store has lost its record';
 COMMENT ON COLUMN le_jobs.late IS
 'the next tick was not claimed by next_expected, nor within the wait of le_run() after it; null: it is not known when';
 COMMENT ON COLUMN le_jobs.ahead IS
@@ -1362,7 +1362,7 @@ REVOKE ALL ON FUNCTION
 	le_campaign(pg_catalog.text, pg_catalog.text, pg_catalog.interval),
 	le_withdraw(pg_catalog.text),
 	le_step_down(pg_catalog.text, pg_catalog.interval),
-	le_reset_token(pg_catalog.text),
+	le_accept_store(pg_catalog.text),
 	le_progress(pg_catalog.text),
 	le_require_leader(pg_catalog.text, pg_catalog.interval, pg_catalog.text),
 	le_fence_guard(pg_catalog.regclass, pg_catalog.text),

@@ -24,7 +24,7 @@ SELECT le_campaign('regress/privileges');
 SELECT le_withdraw('regress/privileges');
 SELECT le_step_down();
 SELECT le_step_down('regress/led');
-SELECT le_reset_token('regress/led');
+SELECT le_accept_store('regress/led');
 SELECT le_require_leader('regress/led');
 SELECT le_fence_guard('pg_class', 'regress/led');
 SELECT le_current_leader('regress/led');
@@ -54,10 +54,10 @@ SELECT le_campaign('regress/privileges');
 SELECT * FROM le_status;
 RESET ROLE;
 
--- le_reset_token() is for superusers, even with a grant
-GRANT EXECUTE ON FUNCTION le_reset_token(text) TO regress_le_job;
+-- le_accept_store() is for superusers, even with a grant
+GRANT EXECUTE ON FUNCTION le_accept_store(text) TO regress_le_job;
 SET ROLE regress_le_job;
-SELECT le_reset_token('regress/privileges');
+SELECT le_accept_store('regress/privileges');
 \echo :LAST_ERROR_SQLSTATE
 RESET ROLE;
 

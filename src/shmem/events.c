@@ -109,6 +109,7 @@ le_event_name(LeEventKind what)
 		[LE_EVENT_JOB_ABANDONED] = "job abandoned",
 		[LE_EVENT_JOB_LATE] = "job late",
 		[LE_EVENT_JOB_AHEAD] = "job ahead",
+		[LE_EVENT_JOB_LOST] = "job lost",
 	};
 
 	return names[what];

@@ -53,10 +53,11 @@ typedef enum LeEventKind
 	LE_EVENT_JOB_MISSED,		/* ticks that were never claimed */
 	LE_EVENT_JOB_ABANDONED,		/* a tick runs no more: its term is over */
 	LE_EVENT_JOB_LATE,			/* the next tick was not claimed in time */
-	LE_EVENT_JOB_AHEAD			/* the last one lies ahead of our clock */
+	LE_EVENT_JOB_AHEAD,			/* the last one lies ahead of our clock */
+	LE_EVENT_JOB_LOST			/* the store has lost its record */
 } LeEventKind;
 
-#define LE_NEVENTKINDS	(LE_EVENT_JOB_AHEAD + 1)
+#define LE_NEVENTKINDS	(LE_EVENT_JOB_LOST + 1)
 
 #define LE_MAX_EVENT_DETAIL	255
 

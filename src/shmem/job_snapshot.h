@@ -16,9 +16,11 @@ typedef struct LeJobRow
 {
 	LeClaimRow	claim;
 	bool		abandoned;		/* running, but its leader's term is over */
+	bool		lost;			/* the store has lost the tick's record */
 	bool		told_abandoned; /* this instance has an event of that ... */
 	bool		told_late;		/* ... and of the next tick being late */
 	bool		told_ahead;		/* ... and of the claimant's clock */
+	bool		told_lost;		/* ... and of the lost record */
 } LeJobRow;
 
 extern Size le_job_snapshot_size(void);

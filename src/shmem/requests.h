@@ -21,7 +21,7 @@ typedef enum LeRequestKind
 	LE_ASK_CAMPAIGN,
 	LE_ASK_WITHDRAW,
 	LE_ASK_STEP_DOWN,
-	LE_ASK_RESET_TOKEN,
+	LE_ASK_ACCEPT_STORE,
 	LE_ASK_CHECK,
 	LE_ASK_CLAIM,				/* a tick */
 	LE_ASK_COMPLETE,			/* the end of a claim */
@@ -163,6 +163,7 @@ typedef struct LeClaimRow
 	int64		wait;
 	int64		last_success;	/* 0: never, or not known */
 	int			failures;		/* -1: not known */
+	uint64		writes;			/* of the record so far; 0: not known */
 	char		sqlstate[LE_SQLSTATE_LEN + 1];	/* "": none */
 	char		message[LE_MAX_MESSAGE_LEN + 1];	/* "": none */
 } LeClaimRow;

@@ -434,9 +434,36 @@ check_tokens(Report *report)
 	for (int i = 0; i < le_table->nused; i++)
 		if (le_copy_slot(i, slot) && slot->refused_token != 0)
 			say(report, BAD, "token",
-				"This instance does not lead election \"%s\": the store gave it fencing token " UINT64_FORMAT ", which is not higher than " UINT64_FORMAT ", the highest seen. If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_reset_token().",
+				"This instance does not lead election \"%s\": the store gave it fencing token " UINT64_FORMAT ", which is not higher than " UINT64_FORMAT ", the highest seen. If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_accept_store().",
 				slot->name, slot->refused_token, slot->election.token_floor);
 	pfree(slot);
+}
+
+/* Jobs that the store knows less of than this instance has seen. */
+static void
+check_records(Report *report)
+{
+	LeJobRow   *jobs = NULL;
+	const LeJobRow *first = NULL;
+	le_time		as_of;
+	int			njobs = 0;
+	int			n = 0;
+
+	if (!le_job_snapshot_copy(&jobs, &njobs, &as_of))
+		return;
+	for (int i = 0; i < njobs; i++)
+		if (jobs[i].lost)
+		{
+			first = first == NULL ? &jobs[i] : first;
+			n++;
+		}
+	if (n > 0)
+		say(report, BAD, "records",
+			"The store has lost the records of %d %s, as of job \"%s\" of election \"%s\": this instance has seen its tick %s, and claims none up to there. If the store was restored or rebuilt on purpose, follow the runbook for that and call le_accept_store().",
+			n, n == 1 ? "job" : "jobs", first->claim.job,
+			first->claim.election,
+			timestamptz_to_str(le_from_tick(first->claim.tick)));
+	pfree(jobs);
 }
 
 static void
@@ -982,6 +1009,7 @@ le_check_config(PG_FUNCTION_ARGS)
 		check_campaigns(&report);
 		check_writes(&report);
 		check_tokens(&report);
+		check_records(&report);
 		check_progress(&report);
 		check_names(&report);
 	}

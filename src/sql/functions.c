@@ -43,7 +43,7 @@ PG_FUNCTION_INFO_V1(le_fence_guard);
 PG_FUNCTION_INFO_V1(le_campaign);
 PG_FUNCTION_INFO_V1(le_withdraw);
 PG_FUNCTION_INFO_V1(le_step_down);
-PG_FUNCTION_INFO_V1(le_reset_token);
+PG_FUNCTION_INFO_V1(le_accept_store);
 PG_FUNCTION_INFO_V1(le_version);
 
 /* ---- arguments ---- */
@@ -216,17 +216,26 @@ le_step_down(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(reply.kind == LE_REPLY_TRUE);
 }
 
+/* NULL: of all elections. */
 Datum
-le_reset_token(PG_FUNCTION_ARGS)
+le_accept_store(PG_FUNCTION_ARGS)
 {
-	LeAsk		ask;
+	LeAsk		ask = {0};
 	LeReply		reply;
 
 	if (!superuser())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to reset the fencing token of an election")));
-	le_start_ask(&ask, LE_ASK_RESET_TOKEN, fcinfo);
+				 errmsg("must be superuser to accept lower fencing tokens and older records")));
+	if (PG_ARGISNULL(0))
+	{
+		le_check_preloaded();
+		ask.kind = LE_ASK_ACCEPT_STORE;
+		ask.owner = le_my_owner(false);
+		ask.all = true;
+	}
+	else
+		le_start_ask(&ask, LE_ASK_ACCEPT_STORE, fcinfo);
 	le_ask_worker(&ask, &reply);
 	PG_RETURN_VOID();
 }

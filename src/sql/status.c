@@ -427,7 +427,7 @@ le_claims(PG_FUNCTION_ARGS)
 static const char *
 job_state(const LeJobRow *job)
 {
-	return job->abandoned ? "abandoned" :
+	return job->lost ? "lost" : job->abandoned ? "abandoned" :
 		le_claim_state_name(job->claim.state);
 }
 

@@ -448,6 +448,7 @@ subtest 'jobs' => sub {
 		{ $with->(running_seconds => '0x9 6000+60x80', every_seconds => always(86400)) });
 	fires('runs for less than an hour, of two hours', 60,
 		{ $with->(running_seconds => '0x9 300+60x80', every_seconds => always(7200)) });
+	fires('lost', 61, { $with->(lost => since(60, 0, 1)) }, [ JobLost => @job ]);
 	fires('ahead', 61, { $with->(ahead => since(60, 0, 1)) }, [ JobAhead => @job ]);
 	fires('missed', 61, { $with->(missed => since(60, 0, 1)) }, [ JobMissed => @job ]);
 	fires('missed, long ago', 85, { $with->(missed => '0x9 1x59 0x30') });

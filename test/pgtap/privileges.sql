@@ -54,7 +54,7 @@ INSERT INTO restricted VALUES
 	('le_campaign', ARRAY['text', 'text', 'interval']),
 	('le_withdraw', ARRAY['text']),
 	('le_step_down', ARRAY['text', 'interval']),
-	('le_reset_token', ARRAY['text']),
+	('le_accept_store', ARRAY['text']),
 	('le_current_leader', ARRAY['text', 'interval']),
 	('le_leader', ARRAY['text', 'interval']),
 	('le_stat_reset', ARRAY[]::text[]),

@@ -781,7 +781,7 @@ az_busy(le_time until)
 		  (until - sim.now) / (double) LE_SEC);
 }
 
-/* As le_reset_token() on every instance. */
+/* As le_accept_store() on every instance. */
 static void
 az_forget(int election)
 {

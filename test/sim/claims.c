@@ -127,9 +127,11 @@ le_job_snapshot_copy(LeJobRow **rows, int *nrows, le_time *as_of)
 void
 le_job_snapshot_put(const LeJobRow *rows, int nrows, le_time as_of)
 {
-	(void) rows;
-	(void) nrows;
 	(void) as_of;
+	for (int i = 0; i < nrows; i++)
+		if (rows[i].lost && !sim.restored)
+			sim_fail("n%d says that the store has lost a record of %s, which "
+					 "it has not", sim_node->number, rows[i].claim.election);
 }
 
 bool

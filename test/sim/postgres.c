@@ -461,6 +461,19 @@ le_record_seen_last(LeTokens *tokens, const char *election, const char *job)
 }
 
 void
+le_each_record_seen(LeTokens *tokens,
+					void (*act) (void *arg, const char *election,
+								 const char *job, const LeSeenRecord *seen),
+					void *arg)
+{
+	for (int e = 0; e < sim.nelections; e++)
+		for (int j = 0; j < ELECTION_JOBS; j++)
+			if (sim_node->seen[e][j].writes > 0)
+				act(arg, name_of_election(e), name_of_job(j),
+					&sim_node->seen[e][j]);
+}
+
+void
 le_record_seen(LeTokens *tokens, const LeClaim *claim)
 {
 	LeSeenRecord *seen = &sim_node->seen[election_of_name(claim->election)]

@@ -45,6 +45,7 @@ typedef struct Claim
 	bool		denied;			/* the last answer: certainly not the
 								 * caller's */
 	bool		lost;			/* the store has an older record now */
+	bool		restored;		/* ... which is this one */
 } Claim;
 
 static Claim claims[MAX_CLAIMS];
@@ -617,6 +618,7 @@ claims_check_left(int election, int leader)
 		const Claim *c = &claims[id];
 
 		if (id != 0 && c->state == LE_CLAIM_RUNNING && !c->abandoned &&
+			!c->restored &&
 			c->granted && c->node == leader &&
 			c->token == sim.last_token[election] &&
 			c->process == sim.node[leader]->process && c->left_at != 0 &&
@@ -654,6 +656,7 @@ record_restored(int election, int job, const ClaimRecord *now)
 	{
 		claims[id].state = now->state;
 		claims[id].abandoned = now->ended;
+		claims[id].restored = true;
 	}
 	current[election][job] = id;
 	trace(NULL, "the record of job%d of e%d is that of claim %u again", job,

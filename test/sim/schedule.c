@@ -504,7 +504,8 @@ make_haste(Schedule *s)
 
 /*
  * The store gets the records of jobs back that it had a while ago, or loses
- * them all, as of a snapshot that is restored or a table that is emptied.
+ * them all, as of a snapshot that is restored or a table that is emptied; and
+ * perhaps it loses all terms, too.
  */
 static void
 make_restore(Schedule *s)
@@ -519,7 +520,8 @@ make_restore(Schedule *s)
 		if (sim_below(4) != 0)
 			add_event(s, HAPPEN_RECORDS, 0, 0, at);
 		at += sim_span(0, s->storm / 2);
-		add_event(s, HAPPEN_RECORDS, 0, 0, at)->random = 1;
+		add_event(s, HAPPEN_RECORDS, 0, 0, at)->random =
+			1 + 2 * (sim_below(3) == 0);
 	}
 	sim.random = before;
 }
@@ -1027,7 +1029,12 @@ schedule_happen(int number)
 			n->ambush = v->span;
 			break;
 		case HAPPEN_RECORDS:
-			sim.model->records(v->random != 0);
+			sim.model->records((v->random & 1) != 0);
+			for (int e = 0; e < sim.nelections && (v->random & 2) != 0; e++)
+			{
+				check_allow_overlap(e);
+				sim.model->write_by_hand(e, true);
+			}
 			break;
 		case HAPPEN_JOB:
 		case HAPPEN_CRON_STOPS:

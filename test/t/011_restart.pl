@@ -252,7 +252,7 @@ subtest 'Consul forgets everything' => sub {
 			settings => \%patient)
 	} 'rich', 'poor';
 	my ($rich, $poor) = @nodes;
-	my $refused = qr/LE005.*fencing token.*\n(.*\n)?HINT: .*le_reset_token/;
+	my $refused = qr/LE005.*fencing token.*\n(.*\n)?HINT: .*le_accept_store/;
 	my ($token, $offset, $sampler);
 
 	$dev->put("/v1/kv/elsewhere/$_", 'x') foreach 1 .. 200;
@@ -286,14 +286,14 @@ subtest 'Consul forgets everything' => sub {
 
 	# a refused node gives back its lease, a moment later
 	poll_until(sub { !key('gold', $dev)->{Session} }, 'release by the last');
-	is($rich->sql(q(SELECT le_reset_token('gold'))), '', 'reset');
+	is($rich->sql(q(SELECT le_accept_store('gold'))), '', 'reset');
 	ok($rich->acquire('gold'), 'leads at once');
 	cmp_ok($rich->token('gold'), '<', $token, 'with a lower token');
 	ok(!$poor->acquire('gold'), 'the other node sees that');
 	ok($rich->release('gold'), 'released');
 	like($poor->sql_error(q(SELECT le_acquire('gold'))),
 		$refused, 'a reset counts for the node where it was called');
-	$poor->sql(q(SELECT le_reset_token('gold')));
+	$poor->sql(q(SELECT le_accept_store('gold')));
 	ok($poor->acquire('gold'), 'like here');
 	$poor->restart;
 	ok($poor->acquire('gold'), 'for good');
@@ -308,7 +308,7 @@ subtest 'Consul forgets everything' => sub {
 	$rich->wait_for(
 		q(SELECT state NOT LIKE 'leader%' FROM le_status
 		WHERE election = 'silver'), 'the candidate to let go');
-	$rich->sql(q(SELECT le_reset_token('silver')));
+	$rich->sql(q(SELECT le_accept_store('silver')));
 	$rich->wait_for_leadership('silver');
 	pass('a candidate goes on after the reset');
 	is(scalar(() = $rich->log_since($offset) =~ /that is not higher/g),

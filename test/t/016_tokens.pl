@@ -120,16 +120,16 @@ subtest 'a refused token is shown' => sub {
 	like(
 		$node->sql(q(SELECT level || ':' || message FROM le_check_config()
 			WHERE topic = 'token')),
-		qr/^error:.* does not lead election "billing": .* \d{3}, .*le_reset_token\(\)/,
+		qr/^error:.* does not lead election "billing": .* \d{3}, .*le_accept_store\(\)/,
 		'the check');
 	is_seen_as($node, 'refused');
 	is(contends($node, 'billing'), 0, 'the metric');
 	like(
 		$node->log_since($offset),
-		qr/LOG: .*fencing token that is not higher.*\n.*DETAIL: .*\n.*HINT: .*le_reset_token\(\)/,
+		qr/LOG: .*fencing token that is not higher.*\n.*DETAIL: .*\n.*HINT: .*le_accept_store\(\)/,
 		'the log');
 
-	$node->sql(q(SELECT le_reset_token('billing')));
+	$node->sql(q(SELECT le_accept_store('billing')));
 	$node->wait_for_leadership('billing');
 	cmp_ok($node->token('billing'), '<', $token, 'leads when told to');
 	is_seen_as($node, 'live');
@@ -196,8 +196,8 @@ sub unwritable
 		},
 		'the release of what was granted');
 	like($leader->{Value}, qr/"released": ?true/, 'given back in good order');
-	like($node->sql_error("SELECT le_reset_token('$name/x')"),
-		qr/58030: .*\nDETAIL: +$said/, 'le_reset_token() says so, too');
+	like($node->sql_error("SELECT le_accept_store('$name/x')"),
+		qr/58030: .*\nDETAIL: +$said/, 'le_accept_store() says so, too');
 	$node->sql("SELECT le_campaign('$name/y')");
 	$node->wait_for(
 		"SELECT last_error LIKE 'could not write file%' FROM le_status "

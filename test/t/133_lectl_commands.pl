@@ -351,11 +351,11 @@ subtest 'check' => sub {
 	$other->ask("SELECT le_step_down('billing', '0')");
 
 	tick_of('hourly', '2 h', 'le_complete');
-	$check->(0, qr/JOBS OK - the newest tick of hourly of billing\/j was at .* \| age=7\d\d\ds;;;0 failed=0;;0;0 abandoned=0;;0;0 late=0;0;;0 ahead=0;0;;0 jobs=1;;;0/, $one, 'jobs', 'billing/j');
+	$check->(0, qr/JOBS OK - the newest tick of hourly of billing\/j was at .* \| age=7\d\d\ds;;;0 failed=0;;0;0 abandoned=0;;0;0 lost=0;;0;0 late=0;0;;0 ahead=0;0;;0 jobs=1;;;0/, $one, 'jobs', 'billing/j');
 	$check->(1, qr/JOBS WARNING - .* \| age=7\d\d\ds;3600;86400;0 .*/, $one, 'jobs', 'billing/j', '--warning', '3600', '--critical', '86400');
 	$check->(2, qr/JOBS CRITICAL - .* \| age=7\d\d\ds;60;3600;0 .*/, hosts('looker', $a), 'jobs', '--job', 'hourly', '-w', '60', '-c', '3600');
 	tick_of('half|hourly', '5 min', 'le_fail');
-	$check->(2, qr/JOBS CRITICAL - failed: half\/hourly of billing\/j \| age=7\d\d\ds;;;0 failed=1;;0;0 abandoned=0;;0;0 late=0;0;;0 ahead=0;0;;0 jobs=2;;;0/, $one, 'jobs', 'billing/j');
+	$check->(2, qr/JOBS CRITICAL - failed: half\/hourly of billing\/j \| age=7\d\d\ds;;;0 failed=1;;0;0 abandoned=0;;0;0 lost=0;;0;0 late=0;0;;0 ahead=0;0;;0 jobs=2;;;0/, $one, 'jobs', 'billing/j');
 	$check->(0, qr/JOBS OK - .*/, $one, 'jobs', '--job', 'hourly');
 	$check->(3, qr/JOBS UNKNOWN - no job has run/, $one, 'jobs', '--job', 'daily');
 	tick_of('often', '1 h', 'le_complete', '1 min');
@@ -511,7 +511,7 @@ subtest 'abandoned' => sub {
 	is($lectl->code, 79, 'no more');
 	poll_until(sub { (lectl(@check))[0] == 2 }, 'the end of its lease');
 	like((lectl(@check))[1],
-		qr/^LECTL JOBS CRITICAL - abandoned: nightly of billing\/c \| .* failed=0;;0;0 abandoned=1;;0;0 late=0;0;;0 ahead=0;0;;0 jobs=1;;;0$/,
+		qr/^LECTL JOBS CRITICAL - abandoned: nightly of billing\/c \| .* failed=0;;0;0 abandoned=1;;0;0 lost=0;;0;0 late=0;0;;0 ahead=0;0;;0 jobs=1;;;0$/,
 		'check');
 	is(listed_job('nightly', operator($a), 'list', 'billing/c')->{state}, 'abandoned', 'list');
 	$b->start;

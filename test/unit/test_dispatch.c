@@ -706,7 +706,7 @@ the_last_step_may_anchor(void **state)
 	assert_true(counted_from == sent[1].at);
 }
 
-/* Nothing more is sent for a session that has ended; the first part may hold. */
+/* Nothing more is sent for a session that has ended; a part may hold. */
 static void
 no_rest_after_the_session(void **state)
 {

@@ -1719,7 +1719,7 @@ token_that_went_back_is_refused_and_not_retried(void **state)
 	}
 	assert_in_range(acquires, 3, 5);
 
-	/* the effect of le_reset_token */
+	/* the effect of le_accept_store */
 	s.e.token_floor = 0;
 	s.now = s.e.timer_at;
 	TIMER();

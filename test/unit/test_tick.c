@@ -137,6 +137,60 @@ test_judge(void **state)
 	}
 }
 
+/* What was seen counts where the store has an older record, or none. */
+static void
+test_lost(void **state)
+{
+	static const struct
+	{
+		int			line;
+		LeClaimView found;
+		LeSeenRecord seen;
+		int64		tick;		/* that is wished for */
+		LeClaimVerdict verdict;
+	}			cases[] = {
+		{__LINE__, {.exists = false}, {0, 0}, 100, LE_CLAIM_TAKE},
+		{__LINE__, {.exists = false}, {2, 100}, 99, LE_CLAIM_LOST},
+		{__LINE__, {.exists = false}, {2, 100}, 100, LE_CLAIM_LOST},
+		{__LINE__, {.exists = false}, {2, 100}, 101, LE_CLAIM_TAKE},
+		{__LINE__, {FOUND, .tick = 90, .writes = 3}, {5, 100}, 95,
+		LE_CLAIM_LOST},
+		{__LINE__, {FOUND, .tick = 90, .writes = 3}, {5, 100}, 101,
+		LE_CLAIM_TAKE},
+		/* its end was lost */
+		{__LINE__, {FOUND, .tick = 100, .state = LE_CLAIM_RUNNING,
+		.writes = 4}, {5, 100}, 100, LE_CLAIM_LOST},
+		{__LINE__, {FOUND, .tick = 100, .state = LE_CLAIM_RUNNING,
+		.writes = 5}, {5, 100}, 100, LE_CLAIM_TAKE},
+		/* made to begin anew, at an earlier tick */
+		{__LINE__, {FOUND, .tick = 90, .state = LE_CLAIM_DONE, .writes = 6},
+		{5, 100}, 95, LE_CLAIM_TAKE},
+		/* by another client, which counts no writes */
+		{__LINE__, {FOUND, .tick = 110, .writes = 0}, {5, 100}, 105,
+		LE_CLAIM_TAKEN},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		LeClaimView found = cases[i].found;
+		LeClaimWish wish = {
+			.tick = cases[i].tick, .token = 50, .catch_up = true
+		};
+		LeClaimVerdict verdict;
+		int			try;
+		int64		older;
+
+		le_count_seen(&found, &cases[i].seen);
+		verdict = le_judge_claim(&found, &wish, &try, &older);
+		if (verdict != cases[i].verdict)
+			fail_msg("line %d: verdict %d", cases[i].line, verdict);
+		wish.forget = true;
+		if (verdict == LE_CLAIM_LOST)
+			assert_int_equal(le_judge_claim(&found, &wish, &try, &older),
+							 LE_CLAIM_TAKE);
+	}
+}
+
 /* ---- missed ticks ---- */
 
 #define ORIGIN		1000
@@ -693,6 +747,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		store_test(test_judge),
+		store_test(test_lost),
 		store_test(test_missed),
 		store_test(test_missed_not_known),
 		store_test(test_missed_and_kept),

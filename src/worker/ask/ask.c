@@ -398,36 +398,43 @@ ask_step_down(LeWorker *w, LePending *p)
 	}
 }
 
+/* A lower token of the store counts from here on. */
 static void
-ask_reset_token(LeWorker *w, LePending *p)
+accept_tokens(LeWorker *w, LeSlot *slot)
 {
-	LeSlot	   *slot = le_find_slot(p->ask.election);
+	slot->election.token_floor = 0;
+	slot->election.refused_until = 0;
+	slot->campaign_after = 0;
+	le_begin_note(slot);
+	slot->refused_token = 0;
+	slot->error.text[0] = '\0';
+	le_end_note(slot);
+	le_elect_advance(w, slot);
+}
 
-	if (!le_tokens_forget(w->tokens, p->ask.election))
+static void
+ask_accept_store(LeWorker *w, LePending *p)
+{
+	const char *election = p->ask.all ? NULL : p->ask.election;
+
+	if (!le_tokens_forget(w->tokens, election))
 	{
 		le_reply_error(p, ERRCODE_IO_ERROR,
-					   "could not reset the fencing token",
+					   "could not forget what was seen of the lease store",
 					   le_tokens_trouble(w->tokens), LE_TOKENS_HINT);
 		return;
 	}
-	if (slot != NULL)
-	{
-		slot->election.token_floor = 0;
-		slot->election.refused_until = 0;
-		slot->campaign_after = 0;
-		le_begin_note(slot);
-		slot->refused_token = 0;
-		slot->error.text[0] = '\0';
-		le_end_note(slot);
-	}
 	ereport(LOG,
-			(errmsg("fencing tokens of election \"%s\" start anew",
-					p->ask.election),
-			 errdetail("le_reset_token() was called by process %d.",
+			(p->ask.all ?
+			 errmsg("what the lease store says of all elections is accepted") :
+			 errmsg("what the lease store says of election \"%s\" is accepted",
+					election),
+			 errdetail("le_accept_store() was called by process %d.",
 					   p->ask.pid)));
+	for (int i = 0; i < le_table->nused; i++)
+		if (p->ask.all || strcmp(le_slot(i)->name, election) == 0)
+			accept_tokens(w, le_slot(i));
 	le_reply(p, LE_REPLY_TRUE);
-	if (slot != NULL)
-		le_elect_advance(w, slot);
 }
 
 /* May the question have to wait for transactions bound to a term? */
@@ -450,7 +457,7 @@ le_question(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 		[LE_ASK_CAMPAIGN] = ask_campaign,
 		[LE_ASK_WITHDRAW] = ask_withdraw,
 		[LE_ASK_STEP_DOWN] = ask_step_down,
-		[LE_ASK_RESET_TOKEN] = ask_reset_token,
+		[LE_ASK_ACCEPT_STORE] = ask_accept_store,
 		[LE_ASK_CHECK] = le_ask_check,
 	};
 	static void (*const of_jobs[]) (LeWorker *, int, uint64, const LeAsk *) = {

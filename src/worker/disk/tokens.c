@@ -24,14 +24,14 @@
  * node must not lead with a token that it would not know after a crash.  The
  * tokens of others, which it merely sees, and records are written too, but not
  * synced one by one: a record that was seen is not lost with the server, but
- * with the machine.  All tokens of a turn are written together, with one sync.  The
- * store "local" needs not even that: its token is a position of the
+ * with the machine.  All tokens of a turn are written together, with one sync.
+ * The store "local" needs not even that: its token is a position of the
  * write-ahead log that was flushed before, and no later one can be lower.
  *
  * The file is a checked log, "<token> <namespace> <election>" per line, and
  * "<writes> <namespace> <job's key> <tick>" for a record; the highest line of
- * an election or a job counts.  A damaged file is kept aside, under another name, for people to look
- * at; its readable lines count.
+ * an election or a job counts.  A damaged file is kept aside, under another
+ * name, for people to look at; its readable lines count.
  *
  * The file lies in the data directory and is part of a base backup on purpose:
  * a restored node should remember too.
@@ -395,6 +395,28 @@ le_record_seen_last(LeTokens *tokens, const char *election, const char *job)
 	return seen;
 }
 
+/* All records that were seen at the present namespace. */
+void
+le_each_record_seen(LeTokens *tokens,
+					void (*act) (void *arg, const char *election,
+								 const char *job, const LeSeenRecord *seen),
+					void *arg)
+{
+	int			namespace = this_namespace(tokens);
+	HASH_SEQ_STATUS status;
+	Entry	   *entry;
+
+	hash_seq_init(&status, tokens->entries);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		LeSeenRecord seen = {.writes = entry->number, .tick = entry->tick};
+
+		if (entry->key.namespace == namespace && entry->key.job[0] != '\0' &&
+			entry->number != 0)
+			act(arg, entry->key.election, entry->key.job, &seen);
+	}
+}
+
 /* The records of the store "local" are in this data directory themselves. */
 void
 le_record_seen(LeTokens *tokens, const LeClaim *claim)
@@ -409,8 +431,8 @@ le_record_seen(LeTokens *tokens, const LeClaim *claim)
 }
 
 /*
- * le_accept_store(): what was seen of the election counts no more; NULL: of all
- * elections.  False: that could not be written, and nothing has changed.
+ * le_accept_store(): what was seen of the election counts no more; NULL: of
+ * all elections.  False: that could not be written, and nothing has changed.
  */
 bool
 le_tokens_forget(LeTokens *tokens, const char *election)

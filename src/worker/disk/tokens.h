@@ -28,6 +28,11 @@ extern void le_token_seen(LeTokens *tokens, const char *election,
 extern LeSeenRecord le_record_seen_last(LeTokens *tokens,
 										const char *election,
 										const char *job);
+extern void le_each_record_seen(LeTokens *tokens,
+								void (*act) (void *arg, const char *election,
+											 const char *job,
+											 const LeSeenRecord *seen),
+								void *arg);
 extern void le_record_seen(LeTokens *tokens, const LeClaim *claim);
 extern bool le_tokens_forget(LeTokens *tokens, const char *election);
 

@@ -87,6 +87,15 @@ drop_kept(LeClaimCache *cache, Kept *entry)
 	MemoryContextDelete(entry->context);
 }
 
+/* Was it written before the one that is kept?  By the rule for lost ones. */
+static bool
+is_older(const LeClaim *claim, const LeClaim *kept)
+{
+	LeSeenRecord seen = {.writes = kept->writes, .tick = kept->tick};
+
+	return le_record_is_lost(&seen, claim->writes, claim->tick);
+}
+
 /*
  * The store has confirmed the write of this record, with this index.  That
  * answer may come late, after one that confirmed a later record.
@@ -97,7 +106,7 @@ le_keep_record(LeClaimCache *cache, const LeClaim *claim, uint64 index)
 	MemoryContext context;
 	Kept	   *entry = find_kept(cache, claim->election, claim->job);
 
-	if (entry != NULL && entry->claim->writes > claim->writes)
+	if (entry != NULL && is_older(claim, entry->claim))
 		return;
 	le_forget_record(cache, claim->election, claim->job);
 	if (cache->n >= MAX_KEPT)
@@ -139,7 +148,9 @@ le_record_read(LeClaimCache *cache, const LeClaim *found)
 {
 	Kept	   *entry = find_kept(cache, found->election, found->job);
 
-	if (entry != NULL && found->writes > entry->claim->writes)
+	if (entry != NULL && !is_older(found, entry->claim) &&
+		(found->writes != entry->claim->writes ||
+		 found->tick != entry->claim->tick))
 		drop_kept(cache, entry);
 }
 

@@ -53,6 +53,7 @@ le_claim_row(LeClaimRow *row, const LeClaim *claim)
 	row->wait = claim->wait;
 	row->last_success = claim->last_success;
 	row->failures = claim->failures;
+	row->writes = claim->writes;
 	if (claim->sqlstate != NULL)
 		strlcpy(row->sqlstate, claim->sqlstate, sizeof(row->sqlstate));
 	if (claim->message != NULL)
@@ -78,27 +79,39 @@ le_claim_list_next(LeClaimList *list, const char **election)
 	return true;
 }
 
+static void
+make_room(LeClaimList *list, int n)
+{
+	Size		size;
+
+	if (list->nrows + n <= list->capacity)
+		return;
+	list->capacity = 2 * list->nrows + n;
+	size = mul_size(list->capacity, list->size);
+	list->rows = list->rows == NULL ?
+		MemoryContextAllocHuge(TopMemoryContext, size) :
+		repalloc_huge(list->rows, size);
+}
+
+/* Another row, all zeros.  It begins with a LeClaimRow. */
+void *
+le_claim_list_new_row(LeClaimList *list)
+{
+	char	   *row;
+
+	make_room(list, 1);
+	row = (char *) list->rows + list->nrows++ * list->size;
+	memset(row, 0, list->size);
+	return row;
+}
+
 /* A page has come. */
 void
 le_claim_list_add(LeClaimList *list, const LeAnswer *answer)
 {
-	if (list->nrows + answer->nclaims > list->capacity)
-	{
-		Size		size;
-
-		list->capacity = 2 * list->nrows + answer->nclaims;
-		size = mul_size(list->capacity, list->size);
-		list->rows = list->rows == NULL ?
-			MemoryContextAllocHuge(TopMemoryContext, size) :
-			repalloc_huge(list->rows, size);
-	}
+	make_room(list, answer->nclaims);
 	for (int i = 0; i < answer->nclaims; i++)
-	{
-		char	   *row = (char *) list->rows + list->nrows++ * list->size;
-
-		memset(row, 0, list->size);
-		le_claim_row((LeClaimRow *) row, &answer->claims[i]);
-	}
+		le_claim_row(le_claim_list_new_row(list), &answer->claims[i]);
 	if (list->page != NULL)
 		pfree(list->page);
 	list->page = answer->page == NULL ? NULL :

@@ -28,6 +28,7 @@ extern LePendingList *le_claim_listings_new(void);
 
 extern void le_claim_row(LeClaimRow *row, const LeClaim *claim);
 extern bool le_claim_list_next(LeClaimList *list, const char **election);
+extern void *le_claim_list_new_row(LeClaimList *list);
 extern void le_claim_list_add(LeClaimList *list, const LeAnswer *answer);
 extern void le_claim_list_clear(LeClaimList *list);
 extern void le_ask_claims(LeWorker *w, int proc, uint64 number,

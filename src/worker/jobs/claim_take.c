@@ -427,12 +427,7 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 		view.over = replaces && retire_run(w, c, found);
 	}
 	if (!view.ours)
-	{
-		LeSeenRecord seen = le_record_seen_last(w->tokens, c->p.ask.election,
-												c->p.ask.job);
-
-		le_count_seen(&view, &seen);
-	}
+		le_count_seen(&view, &c->seen);
 	verdict = le_judge_claim(&view, &wish, &try, &older);
 	if (verdict != LE_CLAIM_OURS && verdict != LE_CLAIM_TAKE &&
 		may_yet_be_written(c, found))

@@ -263,6 +263,8 @@ void
 le_claim_read(LeWorker *w, LeClaimAsk *c)
 {
 	c->again_at = 0;
+	c->seen = le_record_seen_last(w->tokens, c->p.ask.election,
+								  c->p.ask.job);
 	le_claim_send(w, le_claim_flight(c, LE_OP_READ_CLAIM, record_read));
 }
 
@@ -276,12 +278,17 @@ judge_kept_record(LeWorker *w, LeClaimAsk *c)
 {
 	const LeClaim *known = le_kept_record(w->claim_cache, c->p.ask.election,
 										  c->p.ask.job);
+	LeSeenRecord seen = le_record_seen_last(w->tokens, c->p.ask.election,
+											c->p.ask.job);
 
-	if (known == NULL || c->maybe)
+	/* a store that was restored may have the known one again */
+	if (known == NULL || c->maybe ||
+		le_record_is_lost(&seen, known->writes, known->tick))
 		return false;
 	if (c->kind->may_guess == NULL || !c->kind->may_guess(c, known))
 		return false;
 	c->guessed = true;
+	memset(&c->seen, 0, sizeof(c->seen));
 	c->kind->judge(w, c, known);
 	return true;
 }

@@ -34,6 +34,8 @@ typedef struct LeClaimAsk
 	int64		every_before;	/* ... and its interval, if that is another */
 	LeGap		gap;			/* ticks to be reported with the claim */
 	uint64		writes;			/* ... of its record, the claim included */
+	LeSeenRecord seen;			/* the latest one when the read was sent: the
+								 * record that it shows is no older */
 } LeClaimAsk;
 
 typedef struct LeClaimKind

@@ -11,7 +11,8 @@
  *		terms	the key of the election of each job that runs: is its term
  *				still the same?
  *		again	the records of jobs whose term is over, since a run may have
- *				been marked as done between the two
+ *				been marked as done between the two, and of those of which a
+ *				later record was seen: has the store lost it?
  *		publish	in shared memory (job_snapshot.c), with events for the news
  *
  * One scan is under way at a time.  The next one answers a question that comes
@@ -30,6 +31,7 @@
 #include "shmem/events.h"
 #include "shmem/history.h"
 #include "shmem/job_snapshot.h"
+#include "worker/disk/tokens.h"
 #include "worker/jobs/claim_end.h"
 #include "worker/jobs/claim_list.h"
 #include "worker/jobs/job_scan.h"
@@ -48,6 +50,7 @@ typedef struct Row
 	LeJobRow	job;
 	bool		judged;			/* its term was read */
 	bool		doubted;		/* ... and is over: look again */
+	LeSeenRecord seen;			/* ... or a later record was seen */
 } Row;
 
 struct LeJobScan
@@ -58,6 +61,7 @@ struct LeJobScan
 	le_time		next_at;		/* without a question; 0: not yet known */
 	le_time		as_of;
 	LeClaimList list;			/* its rows are Row */
+	int			listed;			/* rows that are in the store's list */
 	int			at;				/* the row at hand */
 };
 
@@ -185,8 +189,73 @@ jobs_listed(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 		end_round(w, found->outcome);
 		return;
 	}
+	for (int i = 0; i < found->nclaims; i++)
+		le_record_seen(w->tokens, &found->claims[i]);
 	le_claim_list_add(&w->job_scan->list, found);
 	list_next_jobs(w);
+}
+
+/* ---- records that the store has lost ---- */
+
+static Row *
+find_row(LeWorker *w, int n, const char *election, const char *job)
+{
+	Row		   *key = palloc0(sizeof(Row));
+	Row		   *found;
+
+	strlcpy(key->job.claim.election, election,
+			sizeof(key->job.claim.election));
+	strlcpy(key->job.claim.job, job, sizeof(key->job.claim.job));
+	found = bsearch(key, w->job_scan->list.rows, n, sizeof(Row),
+					compare_rows);
+	pfree(key);
+	return found;
+}
+
+/* A record was seen: does the list have it, or a later one? */
+static void
+doubt_if_lost(void *arg, const char *election, const char *job,
+			  const LeSeenRecord *seen)
+{
+	LeWorker   *w = arg;
+	LeClaimList *list = &w->job_scan->list;
+	Row		   *row = find_row(w, w->job_scan->listed, election, job);
+
+	if (row != NULL && !le_record_is_lost(seen, row->job.claim.writes,
+										  row->job.claim.tick))
+		return;
+	if (row == NULL)
+	{
+		/* not all stores list all elections */
+		if (!le_configured_store()->claims.lists_all &&
+			le_find_slot(election) == NULL)
+			return;
+		row = le_claim_list_new_row(list);
+		strlcpy(row->job.claim.election, election,
+				sizeof(row->job.claim.election));
+		strlcpy(row->job.claim.job, job, sizeof(row->job.claim.job));
+		row->job.claim.state = LE_CLAIM_DONE;
+	}
+	row->judged = row->doubted = true;
+	row->seen = *seen;
+}
+
+/* The record was read again; 0 writes of tick -1: there is none. */
+static void
+judge_lost(Row *row, uint64 writes, int64 tick)
+{
+	row->job.lost = le_record_is_lost(&row->seen, writes, tick);
+	if (row->job.lost)
+		row->job.claim.tick = row->seen.tick;
+}
+
+static void
+sort_rows(LeWorker *w)
+{
+	LeClaimList *list = &w->job_scan->list;
+
+	if (list->nrows > 1)
+		qsort(list->rows, list->nrows, sizeof(Row), compare_rows);
 }
 
 static void
@@ -203,9 +272,10 @@ list_next_jobs(LeWorker *w)
 	}
 	for (int i = 0; i < scan->list.nrows; i++)
 		note_abandoned(&row_at(w, i)->job);
-	if (scan->list.nrows > 1)
-		qsort(scan->list.rows, scan->list.nrows, sizeof(Row),
-			  compare_rows);
+	sort_rows(w);
+	scan->listed = scan->list.nrows;
+	le_each_record_seen(w->tokens, doubt_if_lost, w);
+	sort_rows(w);
 	scan->at = 0;
 	look_at_terms(w);
 }
@@ -241,6 +311,8 @@ term_read(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 
 		if (strcmp(row->job.claim.election, flight->op.election) != 0)
 			break;				/* the rows are in order */
+		if (row->judged)
+			continue;			/* perhaps lost */
 		row->judged = true;
 		row->doubted = runs(row) && !row->job.abandoned &&
 			row->job.claim.token != token;
@@ -291,7 +363,10 @@ doubted_read(LeWorker *w, LeFlight *flight, const LeAnswer *found)
 		le_claim_row(row, &found->claims[0]);
 		row_at(w, scan->at)->job.abandoned = same &&
 			row->state == LE_CLAIM_RUNNING;
+		judge_lost(row_at(w, scan->at), row->writes, row->tick);
 	}
+	else
+		judge_lost(row_at(w, scan->at), 0, -1);
 	scan->at++;
 	look_at_doubted(w);
 }
@@ -321,6 +396,14 @@ tell_of_clock(const LeClaimRow *row)
 	pfree(tick);
 }
 
+static void
+tell_of_loss(const LeClaimRow *row)
+{
+	le_event_of(row->node, LE_EVENT_JOB_LOST, row->election, row->token,
+				"job %s: the store has lost the record of tick %s", row->job,
+				timestamptz_to_str(le_from_tick(row->tick)));
+}
+
 /* Report the changes of the job since the last scan (NULL: it is new). */
 static void
 tell_news(LeJobRow *now, const LeJobRow *before)
@@ -333,6 +416,13 @@ tell_news(LeJobRow *now, const LeJobRow *before)
 
 	if (before != NULL && strcmp(before->claim.id, row->id) != 0)
 		before = NULL;
+	now->told_lost = now->lost;
+	if (now->lost)
+	{
+		if (before == NULL || !before->told_lost)
+			tell_of_loss(row);
+		return;
+	}
 	if (row->state != LE_CLAIM_RUNNING &&
 		(before == NULL || before->claim.state != row->state))
 		le_history_note(now);
@@ -361,7 +451,8 @@ end_if_abandoned(LeWorker *w, const LeJobRow *job)
 {
 	const LeClaimRow *claim = &job->claim;
 
-	if (claim->state == LE_CLAIM_RUNNING && claim->ended_at == 0 &&
+	if (!job->lost && claim->state == LE_CLAIM_RUNNING &&
+		claim->ended_at == 0 &&
 		le_claim_is_abandoned(w, claim->election, claim->token, claim->id))
 		le_claim_abandon(w, claim->election, claim->job, claim->tick,
 						 claim->id);

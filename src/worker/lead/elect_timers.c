@@ -65,7 +65,7 @@ le_elect_timers_new(void)
 /* ---- tokens ---- */
 
 /*
- * A term that was to begin, or le_reset_token(), may have found that tokens
+ * A term that was to begin, or le_accept_store(), may have found that tokens
  * can be kept again: candidacies that stopped for it resume.
  */
 static void

@@ -428,7 +428,7 @@ le_pending_refuse(LeWorker *w, const LeSlot *slot, int sqlstate,
 static void
 verdict_token(LeWorker *w, LeSlot *slot)
 {
-	static const char hint[] = "If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_reset_token().";
+	static const char hint[] = "If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_accept_store().";
 	char		message[256];
 	char		detail[128];
 

@@ -63,7 +63,7 @@ le_begin_term(LeWorker *w, LeSlot *slot, le_time now)
 	slot->error.at = 0;
 	slot->error.refused = false;
 	strlcpy(slot->holder.node, le_my_name(), sizeof(slot->holder.node));
-	/* After le_reset_token() a mark could be too high to be replaced. */
+	/* After le_accept_store() a mark could be too high to be replaced. */
 	if (pg_atomic_read_u64(&slot->term.given_up) >= e->token)
 		pg_atomic_write_u64(&slot->term.given_up, 0);
 	pg_atomic_write_u64(&slot->term.drain_until, 0);

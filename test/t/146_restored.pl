@@ -1,0 +1,134 @@
+# Tier: test, 30 s
+#
+# A store that has lost records of jobs: restored from a snapshot while it goes on, or
+# with a record deleted.  No instance claims a tick again that it has seen, and each
+# says so.
+
+use strict;
+use warnings;
+
+use LeaderElection::Consul;
+use LeaderElection::Node;
+use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $consul = LeaderElection::Consul->new('consul')->start;
+my $snapshot = PostgreSQL::Test::Utils::tempdir . '/snapshot';
+my ($a, $b) = map {
+	LeaderElection::Node->create($_, consul => $consul,
+		settings => { lease_ttl => '10s', job_check_interval => '1s' })
+} 'a', 'b';
+my $lost = qr/LE005: could not claim a tick of election "billing": the lease store has lost records/;
+
+sub snapshot
+{
+	my ($verb) = @_;
+
+	system_or_bail($consul->binary, 'snapshot', $verb,
+		'-http-addr', $consul->host_port, $snapshot);
+	return;
+}
+
+# The nth minute of a day long ago; what went wrong.
+sub run
+{
+	my ($node, $minute, $options) = @_;
+
+	return $node->sql_error(sprintf(
+			q(CALL le_run('billing', 'INSERT INTO runs VALUES (le_tick())', job => 'nightly', tick => '2020-01-01 00:%02d:00+00'%s)),
+			$minute, $options // ''));
+}
+
+sub ticks
+{
+	my ($node) = @_;
+
+	return $node->sql(q(SELECT string_agg(extract(minute FROM tick)::text, ' ' ORDER BY number) FROM runs));
+}
+
+sub wait_for_job
+{
+	my ($node, $state, $minute) = @_;
+
+	return $node->wait_for(sprintf(
+			q(SELECT state = '%s' AND tick = '2020-01-01 00:%02d:00+00' FROM le_jobs(NULL) WHERE job = 'nightly'),
+			$state, $minute), $node->name . ": $state");
+}
+
+sub leads
+{
+	my ($node) = @_;
+
+	$node->wait_for_leadership('billing');
+	return;
+}
+
+$_->sql(q(CREATE TABLE runs (tick timestamptz, number serial)))	foreach $a, $b;
+$_->sql(q(SELECT le_campaign('billing'))) foreach $a, $b;
+leads($a) if $a->sql(q(SELECT le_acquire('billing', wait => '3 min'))) eq 't';
+BAIL_OUT('a does not lead') if $a->sql(q(SELECT le_is_leader('billing'))) ne 't';
+
+# Guards against records that go back and let ticks run again.
+subtest 'a snapshot is restored' => sub {
+	is(run($a, 1), '', 'a tick runs');
+	snapshot('save');
+	is(run($a, $_), '', "tick $_ runs after the snapshot") foreach 2, 3;
+	wait_for_job($b, 'done', 3);
+	snapshot('restore');
+	leads($a);
+	like(run($a, 2), $lost, 'not one from before the restored record');
+	like(run($a, 3), qr/$lost.*^DETAIL:  Tick 2020-01-01 00:03:00\+00 of job "nightly" was claimed.*^HINT:  .*runbook.*le_accept_store\(\)/ms, 'nor the last');
+	like(run($a, 3, ', catch_up => true'), $lost, 'nor to catch up');
+	is(ticks($a), '1 2 3', 'each has run once');
+};
+
+subtest 'everybody says so' => sub {
+	foreach my $node ($a, $b)
+	{
+		my $name = $node->name;
+
+		wait_for_job($node, 'lost', 3);
+		$node->wait_for(q(SELECT count(*) = 1 FROM le_events WHERE event = 'job lost' AND election = 'billing' AND detail LIKE 'job nightly: the store has lost the record of tick 2020-01-01 00:03:00+00'), "$name: an event");
+		like($node->sql(q(SELECT level || ': ' || message FROM le_check_config() WHERE topic = 'records')),
+			qr/^error: The store has lost the records of 1 job, as of job "nightly" of election "billing": .* 2020-01-01 00:03:00\+00, .*le_accept_store/, "$name: the check");
+	}
+};
+
+# What was seen outlives the instance.
+subtest 'after a restart' => sub {
+	$a->restart;
+	$a->sql(q(SELECT le_campaign('billing')));
+	leads($b);
+	like(run($b, 3), $lost, 'the other has seen it as well');
+	$b->sql(q(SELECT le_step_down('billing', '1 s')));
+	leads($a);
+	like(run($a, 3), $lost, 'and the first still knows');
+	wait_for_job($a, 'lost', 3);
+};
+
+subtest 'the next tick' => sub {
+	is(run($a, 4), '', 'runs');
+	is(ticks($a), '1 2 3 4', '... once');
+	foreach my $node ($a, $b)
+	{
+		wait_for_job($node, 'done', 4);
+		is($node->sql(q(SELECT count(*) FROM le_check_config() WHERE topic = 'records')), 0, $node->name . ': all is well');
+	}
+};
+
+subtest 'accepted' => sub {
+	$consul->delete('/v1/kv/leader_election.claims/billing/nightly');
+	wait_for_job($_, 'lost', 4) foreach $a, $b;
+	like(run($a, 4), $lost, 'a record that is deleted');
+	$a->sql(q(SELECT le_accept_store()));
+	is(run($a, 4), '', 'the tick runs once more');
+	is(ticks($a), '1 2 3 4 4', 'as was asked for');
+	$b->sql(q(SELECT le_accept_store('billing')));
+	wait_for_job($_, 'done', 4) foreach $a, $b;
+	ok($a->log_like(qr/LOG: .*what the lease store says of all elections is accepted/), 'the log says so');
+};
+
+$_->stop foreach $a, $b;
+$consul->stop;
+done_testing();
