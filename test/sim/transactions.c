@@ -22,8 +22,11 @@
 #include "settings.h"
 #include "sql/cancel.h"
 
-/* Turns of the worker that the end of a term takes beyond its time. */
-#define DRAIN_SLACK	(LE_SEC / 10)
+/*
+ * The worker looks each 100 ms at a commit that outlasts the drain.  The commit
+ * may end just after a look, and the next one is late by a turn.
+ */
+#define DRAIN_SLACK	(LE_SEC / 5)
 
 int			le_commit_margin = 250;
 int			le_cancel_lead = 1000;
