@@ -212,6 +212,8 @@ le_answer(int proc, uint64 number, const LeReply *reply)
 	check_answered_in_time(b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->kind == LE_REPLY_FALSE)
 		check_denied(sim_node, b);
+	if (b->ask.kind == LE_ASK_RENEW && reply->kind == LE_REPLY_TRUE)
+		check_told_renewed(sim_node, b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && says_nothing_done(b, reply))
 		check_nothing_done(sim_node, b);
 	if (b->ask.kind == LE_ASK_ACQUIRE && reply->token != 0)

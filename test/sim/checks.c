@@ -415,6 +415,8 @@ check_sent(SimNode *n, const Request *r)
 {
 	if (r->kind == LE_OP_RENEW_TERMS && sim.model == &azure_model)
 		check_renewed(n, r);
+	if (r->kind == LE_OP_PROVE_NODE)
+		n->proved_by = sim.now;
 	for (int i = 0; i < Max(r->nparts, 1); i++)
 	{
 		int			e = r->nparts > 0 ? r->elections[i] : r->election;
@@ -423,6 +425,8 @@ check_sent(SimNode *n, const Request *r)
 			check_believes(n, e))
 			sim_fail("n%d gives up e%d at the store, and believes in its term",
 					 n->number, e);
+		if (r->kind == LE_OP_RENEW_TERMS)
+			n->renewed_by[e] = sim.now;
 		if (r->kind == LE_OP_ACQUIRE || r->kind == LE_OP_TAKE_OVER)
 		{
 			note_acquire(n, e, r->session);
@@ -554,6 +558,20 @@ check_denied(const SimNode *n, const Backend *b)
 				 (int) (b - n->backends), n->number, e,
 				 (sim.now - b->asked_at) / (double) LE_SEC,
 				 (sim.now - sim.free_since[e]) / (double) LE_SEC);
+}
+
+/* A caller is told that its term was renewed: by a request sent since. */
+void
+check_told_renewed(const SimNode *n, const Backend *b)
+{
+	int			e = election_of_name(b->ask.election);
+	le_time		sent = sim.model->store->key_leases ? n->renewed_by[e] :
+		n->proved_by;
+
+	if (sent < b->asked_at)
+		sim_fail("b%d of n%d is told that e%d was renewed, and nothing was "
+				 "sent to the store since it asked",
+				 (int) (b - n->backends), n->number, e);
 }
 
 void

@@ -274,16 +274,18 @@ batch_verb(const char *path)
 	return LOCK_NONE;
 }
 
-/* Operations that go together, for the checks. */
+/* The elections of a batch, for the checks. */
 static void
 note_parts(Request *r)
 {
 	const LockRequest *l = &r->lock;
 
-	r->election = l->terms[0].election;
 	r->nparts = l->n;
 	for (int i = 0; i < l->n; i++)
 		r->elections[i] = l->terms[i].election;
+	if (l->verb == LOCK_RENEW_MANY)
+		return;					/* one operation */
+	r->election = l->terms[0].election;
 	sim.counts.joined += l->n - 1;
 }
 
@@ -317,7 +319,7 @@ text_read_request(const LeRequest *request, Request *r)
 		read_query(lock, r);
 	if (l->verb == LOCK_NONE)
 		no_sense(request);
-	if (lock_many(l->verb) && l->verb != LOCK_RENEW_MANY)
+	if (lock_many(l->verb))
 		note_parts(r);
 	r->kind = kind_of(l->verb);
 	r->job = l->job;

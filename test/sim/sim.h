@@ -683,6 +683,9 @@ typedef struct SimNode
 	le_time		deadline[MAX_ELECTIONS];	/* the last term's */
 	uint64		term_believed[MAX_ELECTIONS];	/* the last that counted */
 	int			term_session[MAX_ELECTIONS];
+	le_time		renewed_by[MAX_ELECTIONS];	/* last request to renew it was
+											 * sent then, ... */
+	le_time		proved_by;		/* ... or one to prove all its terms */
 	le_time		lost_at[MAX_ELECTIONS]; /* its key, on its clock */
 	le_duration lost_lease[MAX_ELECTIONS];
 	le_time		drained[MAX_ELECTIONS]; /* how long its term is waited for */
@@ -1148,6 +1151,7 @@ extern void check_shut_down(const SimNode *n);
 extern void check_proof(SimNode *n, const Request *r);
 extern void check_grants(SimNode *n);
 extern void check_denied(const SimNode *n, const Backend *b);
+extern void check_told_renewed(const SimNode *n, const Backend *b);
 extern void check_nothing_done(const SimNode *n, const Backend *b);
 extern void check_write(int session, int election, const Key *before,
 						const Key *after);

@@ -237,8 +237,9 @@ proof_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	feed(w, &input);
 	if (answer->outcome != LE_DONE || session->node->proof_index <= before)
 		return;
-	le_elect_proved(w, flight->sent, flight->held_slots,
-					flight->op.proof.nheld);
+	if (!le_configured_store()->key_leases) /* else it exists in name only */
+		le_elect_proved(w, flight->sent, flight->held_slots,
+						flight->op.proof.nheld);
 	le_ask_refused_again(w);
 }
 
