@@ -141,7 +141,11 @@ check_gone(SimNode *n, const LeNode *node, int session)
 	n->gone = node->gone;
 }
 
-/* Older facts about other nodes never replace newer ones. */
+/*
+ * Older facts about other nodes never replace newer ones.  A node that is
+ * missing in between is new; what a worker that stops in its turn showed
+ * before, nobody has seen.
+ */
 static void
 check_knowledge(SimNode *n, LeTable *t)
 {
@@ -149,8 +153,8 @@ check_knowledge(SimNode *n, LeTable *t)
 
 	if (version == n->nodes_version)
 		return;
+	n->look += version - n->nodes_version > 2 ? 2 : 1;	/* a change adds 2 */
 	n->nodes_version = version;
-	n->look++;
 	for (int i = 0; i < t->nnodes; i++)
 	{
 		int			session = session_of_name(t->nodes[i].session);
