@@ -496,7 +496,7 @@ check_store(Check *check)
 	const Question read = PLAIN("SELECT le_current_leader('lectl/check')");
 	const Question judge =
 	PLAIN("SELECT level, message FROM le_check_config() WHERE level <> 'ok' AND "
-		  "(topic IN ('worker', 'store', 'contact', 'claims', 'token') "
+		  "(topic IN ('worker', 'store', 'contact', 'claims', 'token', 'restore') "
 		  "OR level = 'error' AND topic IN ('node', 'secrets', 'files')) "
 		  "ORDER BY level = 'error' DESC LIMIT 1");
 	PGconn	   *conn;

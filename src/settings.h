@@ -21,6 +21,7 @@
 #define LE_CLAIMS_FILE		"leader_election.claims"
 #define LE_TOKENS_FILE		"leader_election.tokens"
 #define LE_CLONE_FILE		"leader_election.clone"
+#define LE_PAST_FILE		"leader_election.past"
 #define LE_UPGRADED_FILE	"leader_election.upgraded"
 
 /* In the name of a damaged file that was set aside; a number follows. */

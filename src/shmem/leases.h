@@ -245,6 +245,11 @@ typedef struct LeTable
 	char		joined[512];	/* the place in which "since" counts */
 	le_time		unclear_until;	/* it may be a clone; 0: that is clear */
 
+	/* of a primary, noted once; see worker/disk/pastfile.c */
+	uint32		timeline;		/* 0: not yet */
+	TimestampTz past_ended;		/* 0: not known */
+	TimestampTz past_left;		/* 0: never */
+
 	/* the postmaster takes no more connections; see worker/view/eligible.c */
 	bool		stopping;
 

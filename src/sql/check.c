@@ -466,6 +466,54 @@ check_records(Report *report)
 	pfree(jobs);
 }
 
+/* Was the run done at a time that this database does not have? */
+static bool
+is_outside_past(const LeJobRow *job)
+{
+	TimestampTz done = le_from_tick(job->claim.ended_at);
+
+	return job->claim.state == LE_CLAIM_DONE && job->claim.ended_at != 0 &&
+		!job->lost && !is_forgotten(&job->claim) &&
+		done > le_table->past_ended && done < le_table->past_left;
+}
+
+/*
+ * Runs that are done by the store's records, and whose work this database may
+ * lack, since it was restored or promoted after them.  The clocks of instances
+ * are compared.  A run that was under way when the past has ended may have
+ * committed before: its own commit may be the end.
+ */
+static void
+check_past(Report *report)
+{
+	TimestampTz ended = le_table->past_ended;
+	TimestampTz left = le_table->past_left;
+	LeJobRow   *jobs;
+	le_time		as_of;
+	int			njobs;
+	char	   *shown_end = ended == 0 ? "" :
+		psprintf(", and its past ends at %s", timestamptz_to_str(ended));
+
+	if (left == 0 || !le_job_snapshot_copy(&jobs, &njobs, &as_of))
+		return;
+	for (int i = 0; i < njobs; i++)
+	{
+		const LeClaimRow *record = &jobs[i].claim;
+
+		if (!is_outside_past(&jobs[i]))
+			continue;
+		say(report, WARN, "restore",
+			"Tick %s of job \"%s\" of election \"%s\" is recorded as done at %s on node \"%s\", but this database was restored or promoted at %s%s: what that run wrote here %s missing. Follow the runbook for a restored database. The job's next tick ends this warning, or le_forget_job().",
+			pstrdup(timestamptz_to_str(le_from_tick(record->tick))),
+			record->job, record->election,
+			pstrdup(timestamptz_to_str(le_from_tick(record->ended_at))),
+			record->node, pstrdup(timestamptz_to_str(left)), shown_end,
+			ended != 0 && le_from_tick(record->claimed_at) > ended ?
+			"is" : "may be");
+	}
+	pfree(jobs);
+}
+
 static void
 check_campaigns(Report *report)
 {
@@ -1010,6 +1058,7 @@ le_check_config(PG_FUNCTION_ARGS)
 		check_writes(&report);
 		check_tokens(&report);
 		check_records(&report);
+		check_past(&report);
 		check_progress(&report);
 		check_names(&report);
 	}

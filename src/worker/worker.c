@@ -42,6 +42,7 @@
 #include "shmem/stats.h"
 #include "worker/ask/ask.h"
 #include "worker/disk/claimlog.h"
+#include "worker/disk/pastfile.h"
 #include "worker/disk/statefile.h"
 #include "worker/disk/tokens.h"
 #include "worker/jobs/claim_cache.h"
@@ -255,6 +256,7 @@ typedef struct Pass
 } Pass;
 
 static const Pass passes[] = {
+	{le_past_look, NULL, SERVING},
 	{look_for_stop, NULL, SERVING},
 	{le_dispatch_run, le_dispatch_timer, SERVING | RELEASING | LEAVING},
 	{le_elect_begin_terms, NULL, SERVING | RELEASING | LEAVING},

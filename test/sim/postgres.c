@@ -30,6 +30,7 @@
 #include "mistakes.h"
 #include "settings.h"
 #include "worker/disk/clonefile.h"
+#include "worker/disk/pastfile.h"
 #include "worker/disk/tokens.h"
 
 /* ---- variables ---- */
@@ -590,6 +591,12 @@ bool
 le_follows_primary(void)
 {
 	return false;
+}
+
+/* No database goes back here. */
+void
+le_past_look(LeWorker *w)
+{
 }
 
 /* ---- settings ---- */

@@ -17,7 +17,7 @@
 SIM_MODELLED = $(addprefix src/,shmem/ring.o shmem/events.o shmem/history.o \
 	shmem/job_snapshot.o shmem/requests.o shmem/stats.o \
 	worker/disk/checkedlog.o worker/disk/claimlog.o worker/wire/http.o worker/disk/statefile.o \
-	worker/disk/clonefile.o \
+	worker/disk/clonefile.o worker/disk/pastfile.o \
 	worker/disk/tokens.o)
 SIM_REAL = $(CORE_OBJS) $(filter-out $(SIM_MODELLED), \
 	$(call in_room,shmem/) $(WORKER_OBJS)) \
