@@ -135,6 +135,18 @@ subtest 'a server that is started on a backup' => sub {
 	is(named($bare, ''), 'before may be, hourly may be, kept may be', 'all that may be missing is named');
 	is(has($bare), 'before', 'some is');
 	$bare->stop;
+
+	my $file = $bare->data_dir . '/leader_election.past';
+	my $text = slurp_file($file);
+
+	like($text, qr/^left [1-9]/m, 'the file says when');
+	open(my $fh, '>', $file) or BAIL_OUT("$file: $!");
+	print $fh $text =~ s/^system \d+/system 1/mr;
+	close($fh);
+	$bare->start;
+	is(named($bare, ''), 'none', 'a file of another system counts for nothing, as after pg_upgrade');
+	unlike(slurp_file($file), qr/^left [1-9]/m, '... and is replaced');
+	$bare->stop;
 };
 
 $consul->stop;

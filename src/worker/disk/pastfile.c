@@ -173,6 +173,8 @@ le_past_look(LeWorker *w)
 	if (le_table->timeline != 0 || RecoveryInProgress())
 		return;
 	known = read_past(&last) && last.system == GetSystemIdentifier();
+	if (!known)
+		memset(&last, 0, sizeof(last));
 	now.system = GetSystemIdentifier();
 	now.timeline = GetWALInsertionTimeLine();
 	now.ended = GetLatestXTime();
