@@ -31,6 +31,7 @@
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/fence.h"
+#include "sql/job_callers.h"
 #include "sql/statement.h"
 #include "worker/disk/claimlog.h"
 #include "worker/worker.h"
@@ -50,7 +51,8 @@ shmem_request(void)
 	RequestAddinShmemSpace(add_size(le_bound_size(), le_run_registry_size()));
 	RequestAddinShmemSpace(add_size(le_history_size(),
 									 le_job_snapshot_size()));
-	RequestAddinShmemSpace(le_progress_size());
+	RequestAddinShmemSpace(add_size(le_progress_size(),
+									 le_job_callers_size()));
 }
 
 /*
@@ -91,6 +93,9 @@ shmem_startup(void)
 	where = ShmemInitStruct("leader_election progress", le_progress_size(),
 							&found);
 	le_progress_init(found, where);
+	where = ShmemInitStruct("leader_election callers", le_job_callers_size(),
+							&found);
+	le_job_callers_init(found, where);
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -35,6 +35,7 @@
 #include "sql/cron.h"
 #include "sql/cron_jobs.h"
 #include "sql/encoding.h"
+#include "sql/run.h"
 #include "sql/status.h"
 
 PG_FUNCTION_INFO_V1(le_check_config);
@@ -302,6 +303,34 @@ check_cron_jobs(Report *report)
 			check_cron_clash(report, job, list_nth(jobs, j));
 		check_cron_plain(report, job, records, nrecords);
 	}
+}
+
+/* Jobs that two roles, or two databases, call in turn. */
+static void
+check_callers(Report *report)
+{
+	LeJobRow   *records;
+	int			nrecords;
+	le_time		as_of;
+
+	if (!le_job_snapshot_copy(&records, &nrecords, &as_of))
+		return;
+	for (int i = 0; i < nrecords; i++)
+	{
+		const LeClaimRow *record = &records[i].claim;
+		LeJobCallers callers;
+		const char *who;
+
+		if (!le_copy_callers(record->election, record->job, &callers) ||
+			!le_callers_clash(&callers))
+			continue;
+		who = le_name_callers(&callers);
+		if (who != NULL)
+			say(report, WARN, "jobs",
+				"Job \"%s\" of election \"%s\" has two callers. %s %s",
+				record->job, record->election, who, LE_CALLERS_HINT);
+	}
+	pfree(records);
 }
 
 static void
@@ -1051,6 +1080,7 @@ le_check_config(PG_FUNCTION_ARGS)
 	check_settings(&report);
 	check_files(&report);
 	check_cron(&report);
+	check_callers(&report);
 	/* Until a worker has made a turn, nobody knows what is contended for. */
 	if (pg_atomic_read_u64(&le_table->turns) > 0)
 	{

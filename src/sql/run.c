@@ -27,6 +27,7 @@
 #include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
@@ -1015,6 +1016,47 @@ warn_if_idle(const Run *run, FunctionCallInfo fcinfo)
 					 le_schema_of(fcinfo), quote_literal_cstr(election))));
 }
 
+/* For people; NULL: one of them is gone. */
+const char *
+le_name_callers(const LeJobCallers *callers)
+{
+	char	   *role = GetUserNameFromId(callers->last.role, true);
+	char	   *other = GetUserNameFromId(callers->other.role, true);
+	char	   *database = get_database_name(callers->last.database);
+	char	   *elsewhere = get_database_name(callers->other.database);
+
+	if (role == NULL || other == NULL || database == NULL ||
+		elsewhere == NULL)
+		return NULL;
+	return psprintf("Role \"%s\" calls it in database \"%s\", and role \"%s\" in database \"%s\": at each tick one command runs, and the other does not.",
+					role, database, other, elsewhere);
+}
+
+/*
+ * Two schedulers have a job of that name, and nobody would see why a command
+ * does not run.  The log has it once, each caller at each of its calls.
+ */
+static void
+warn_if_called_by_two(const Run *run)
+{
+	LeCaller	me = {GetUserId(), MyDatabaseId};
+	LeJobCallers callers;
+	const char *who;
+	bool		first;
+
+	if (!run->has_tick)
+		return;
+	first = le_note_caller(run->ask.election, run->ask.job, me, &callers);
+	who = le_callers_clash(&callers) ? le_name_callers(&callers) : NULL;
+	if (who == NULL)
+		return;
+	ereport(first ? WARNING : WARNING_CLIENT_ONLY,
+			(errmsg("job \"%s\" of election \"%s\" has two callers",
+					le_shown(run->ask.job), run->ask.election),
+			 errdetail("%s", who),
+			 errhint("%s", LE_CALLERS_HINT)));
+}
+
 /* ---- SQL ---- */
 
 Datum
@@ -1026,6 +1068,7 @@ le_run(PG_FUNCTION_ARGS)
 	check_context(fcinfo);
 	get_arguments(&run, fcinfo);
 	le_find_conversions();
+	warn_if_called_by_two(&run);
 	if (!leads(&run, &term))
 	{
 		warn_if_idle(&run, fcinfo);

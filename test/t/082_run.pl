@@ -38,6 +38,11 @@ BEGIN
 	CALL work('after');
 	RAISE EXCEPTION SQLSTATE 'XX123' USING MESSAGE = 'as it does', HINT = 'none';
 END $$;
+CREATE ROLE alice LOGIN;
+CREATE ROLE bob LOGIN;
+GRANT EXECUTE ON PROCEDURE le_run TO alice, bob;
+GRANT INSERT ON work TO alice, bob;
+GRANT USAGE ON SEQUENCE work_n_seq TO alice, bob;
 END
 
 my $tick = '2020-01-01 00:00:00+00';
@@ -331,6 +336,42 @@ is($node->sql('SELECT count(*) FROM le_claims'), $claims, 'no claim is made of i
 is($node->sql_error(q{DO $$ BEGIN CALL le_run('billing', 'CALL work(''nested'')'); COMMIT; END $$}), '',
 	'from a procedure that may commit it runs');
 is(worked('nested'), 1, 'and works');
+
+# One name for two roles' jobs: at each tick one runs, and each is told. Another
+# owner, or a tick by hand, is nothing of the kind.
+subtest 'two callers' => sub {
+	my %role = map { $_ => LeaderElection::Session->new($node, user => $_) } qw(alice bob);
+	my $since = $node->log_offset;
+	my $logged = sub { scalar(() = $node->log_since($since) =~ /WARNING: .*has two callers/g) };
+	my $call = sub {
+		my ($who, $second) = @_;
+
+		return $role{$who}->error("CALL le_run('billing', 'INSERT INTO work (what) VALUES (''by $who'')'" . at('shared', $second) . ')');
+	};
+	my $check = sub {
+		$node->sql('SELECT * FROM le_jobs()');
+		return $node->sql("SELECT level, message FROM le_check_config() WHERE topic = 'jobs'");
+	};
+	my $pair = sub { qr/Role "$_[0]" calls it in database "postgres", and role "$_[1]" in database "postgres": at each tick one/ };
+
+	is($call->('alice', $_), '', "alice, $_") foreach 0 .. 2;
+	is($call->('bob', $_), '', "bob, the new owner, $_") foreach 3 .. 5;
+	is(le_run('SELECT 1', at('shared', 6)), '', 'somebody else, by hand');
+	is($call->('bob', $_), '', "bob, $_") foreach 7 .. 10;
+	is($check->(), '', 'nothing to say');
+
+	is($call->($_, 11), '', "$_, 11") foreach qw(alice bob);
+	is(worked('by alice') . worked('by bob'), '47', 'who came first ran it');
+	like($call->('alice', 12), $pair->('alice', 'bob'), 'alice is told');
+	like($call->('bob', 12), $pair->('bob', 'alice'), 'so is bob');
+	like($call->('bob', 13), $pair->('bob', 'alice'), 'at each call');
+	like($call->('alice', 13), qr/WARNING:  01000: job "shared" of election "billing" has two callers\nDETAIL.*\nHINT:  Give one/, 'both of them');
+	is($logged->(), 1, 'the log has it once');
+	like($check->(), qr/^warning\|Job "shared" of election "billing" has two callers\. @{[$pair->('alice', 'bob')]}/, 'and the check');
+	$call->('alice', $_) foreach 14 .. 17;
+	is($call->('alice', 18), '', 'it ends when only one calls');
+	is($check->(), '', 'and the check is clean');
+};
 
 # Traces afterwards
 is( $node->sql(
