@@ -65,7 +65,9 @@ expect (number of servers of its cluster), join (agents to join; a client
 agent unless expect is given), config (HCL, or an array of such), https
 (needs a tls stanza in config; adds the port), http (0 turns it off),
 log_level (default debug, so that requests can be counted), acl (1: default
-deny, a management token made up and used by this object's requests).
+deny, a management token made up and used by this object's requests),
+datacenter (default dc1), wan (servers of other datacenters to join, [] for
+the first one).
 
 =cut
 
@@ -81,6 +83,7 @@ sub new
 	$self->{address} = '127.0.0.1';
 	$self->{port}{$_} = free_port() foreach qw(http server serf_lan);
 	$self->{port}{https} = free_port() if $params{https};
+	$self->{port}{serf_wan} = free_port() if $params{wan};
 	$self->{dev} = !($params{persistent} || $params{expect} || $params{join});
 	if ($params{acl})
 	{
@@ -169,6 +172,11 @@ autopilot { cleanup_dead_servers = false }
 disable_update_check = true
 retry_interval = "1s"
 END
+	push @hcl, "datacenter = \"$self->{datacenter}\"\n" if $self->{datacenter};
+	push @hcl, 'retry_join_wan = ['
+	  . join(', ', map { qq("$_->{address}:$_->{port}{serf_wan}") } @{ $self->{wan} })
+	  . "]\nretry_interval_wan = \"1s\"\n"
+	  if $self->{wan};
 	push @hcl, <<"END" if $self->{acl};
 primary_datacenter = "dc1"
 acl {
