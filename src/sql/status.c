@@ -78,6 +78,14 @@ put_time(Row *row, TimestampTz when)
 	put_column(row, TimestampTzGetDatum(when), when == 0);
 }
 
+/* There may be a million of them. */
+static void
+put_row(Row *row, Tuplestorestate *rows, TupleDesc desc)
+{
+	CHECK_FOR_INTERRUPTS();
+	tuplestore_putvalues(rows, desc, row->values, row->nulls);
+}
+
 Tuplestorestate *
 le_begin_rows(FunctionCallInfo fcinfo, TupleDesc *desc)
 {
@@ -172,7 +180,7 @@ put_status(int number, LeSlot *slot, const LeTrouble *trouble,
 			 le_configured_store()->name : "local (this instance only)");
 	put_error(&row, slot, trouble);
 	put_text(&row, leads && slot->has_value ? slot->value : NULL);
-	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+	put_row(&row, rows, desc);
 }
 
 Datum
@@ -220,7 +228,7 @@ put_node(const LeNodeInfo *info, const char *state, Tuplestorestate *rows,
 	put_time(&row, info->first_seen_wall);
 	put_text(&row, info->incarnation);
 	put_text(&row, info->session);
-	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+	put_row(&row, rows, desc);
 }
 
 static bool
@@ -300,7 +308,7 @@ put_event(const LeEvent *record, Tuplestorestate *rows, TupleDesc desc)
 	put_column(&row, Int64GetDatum((int64) record->token), record->token == 0);
 	put_column(&row, Int32GetDatum(record->pid), false);
 	put_text(&row, record->detail);
-	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+	put_row(&row, rows, desc);
 }
 
 /* The newest last, as in a log. */
@@ -357,7 +365,7 @@ put_stat(const char *election, int slot, Tuplestorestate *rows, TupleDesc desc)
 	put_ms(&row, (double) le_longest_turn(), false);
 	put_time(&row, le_last_contact() == 0 ? 0 : le_wall(le_last_contact()));
 	put_time(&row, le_stat_since());
-	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+	put_row(&row, rows, desc);
 }
 
 Datum
@@ -408,7 +416,7 @@ put_claim(const LeClaimRow *claim, void *arg)
 	put_column(&row, TimestampTzGetDatum(le_from_tick(claim->ended_at)),
 			   claim->ended_at == 0);
 	put_text(&row, claim->id);
-	tuplestore_putvalues(to->rows, to->desc, row.values, row.nulls);
+	put_row(&row, to->rows, to->desc);
 }
 
 Datum
@@ -516,7 +524,7 @@ put_job(const LeJobRow *job, le_time as_of, Tuplestorestate *rows,
 	put_every(&row, claim->every);
 	put_column(&row, TimestampTzGetDatum(le_from_tick(next)), !planned);
 	put_column(&row, Int64GetDatum((int64) claim->token), false);
-	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+	put_row(&row, rows, desc);
 }
 
 static void
@@ -586,7 +594,7 @@ put_run(const LeJobRow *run, Tuplestorestate *rows, TupleDesc desc)
 	put_failure(&row, claim);
 	put_tick(&row, claim->claimed_at);
 	put_tick(&row, claim->ended_at);
-	tuplestore_putvalues(rows, desc, row.values, row.nulls);
+	put_row(&row, rows, desc);
 }
 
 /* A name to look for, in the store's encoding; NULL: any. */

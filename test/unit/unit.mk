@@ -25,6 +25,7 @@ test_dispatch_PARTS = shmem/process $(addprefix worker/wire/,authenticate \
 	throttle)
 test_events_PARTS = shmem/events shmem/ring
 test_gossip_PARTS = worker/wire/gossip
+test_history_PARTS = shmem/history shmem/ring
 test_job_callers_PARTS = sql/job_callers
 test_leases_PARTS = shmem/clock shmem/leases shmem/process
 test_pending_PARTS = shmem/leases shmem/process worker/lead/pending \
