@@ -55,8 +55,10 @@ my $nodes = qr{leader_election\.nodes/};
 Kinds: create, verify, register, renew, prove, read, list, watch, list_nodes,
 acquire, publish, take_over, release, revoke, forget, destroy, claim, complete,
 read_claim.  The patterns of acquire and publish match whatever locks the key.
-Who means one job's claim, its read or its end, names it: a worker that has just
-started reads those of all jobs, for le_jobs, and ends those that are abandoned.
+A test that waits for a request about one job's claim (claim, complete or
+read_claim) gives $job.  Without it the pattern matches those of all jobs, and a
+worker that has just started makes some by itself: it reads all claims, for
+le_jobs, and ends those that are abandoned.
 
 =cut
 
