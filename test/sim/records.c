@@ -44,6 +44,7 @@ typedef struct Claim
 	uint32		last_asked;		/* ... when this was the newest claim */
 	bool		denied;			/* the last answer: certainly not the
 								 * caller's */
+	bool		end_told;		/* the caller was told of its end */
 	bool		lost;			/* the store has an older record now */
 	bool		restored;		/* ... which is this one */
 } Claim;
@@ -222,7 +223,7 @@ missed_reported(const char *election, const char *job, const LeGap *gap)
 {
 	int			e = election_of_name(election);
 	int			j = job_of_name(job);
-	Claim	   *reported = NULL;
+	bool		due = false;
 
 	sim.counts.missed_told += gap->n;
 	for (uint32 i = 1; i <= sim.claims; i++)
@@ -233,21 +234,23 @@ missed_reported(const char *election, const char *job, const LeGap *gap)
 			continue;
 		if (covers(gap, &c->gap))
 			c->told = true;
+		/* a claim in the place of one that never ended has the same due */
 		if (c->node == sim_node->number && same_gap(gap, &c->due) &&
 			may_report(c))
-			reported = c;
+		{
+			due = true;
+			c->reports++;
+		}
 	}
 	trace(sim_node, INT64_FORMAT " ticks of job%d of e%d were missed, from "
 		  INT64_FORMAT " to " INT64_FORMAT, gap->n, j, e, gap->first,
 		  gap->last);
 	if (sim.restored)
 		return;
-	if (reported == NULL)
+	if (!due)
 		sim_fail("n%d reports " INT64_FORMAT " missed ticks of job%d of e%d, "
 				 "which no claim has passed over, or again",
 				 sim_node->number, gap->n, j, e);
-	else
-		reported->reports++;
 }
 
 /*
@@ -427,14 +430,17 @@ static void
 told_end(const LeAsk *ask, const LeReply *reply)
 {
 	uint32		id = claim_of_name(ask->claim_id);
-	const Claim *c = &claims[id];
+	Claim	   *c = &claims[id];
 
 	if (reply->kind == LE_REPLY_TRUE && c->state != ask->ending && !c->lost)
 		sim_fail("claim %u was said to be %s, and is %s in the store", id,
 				 le_claim_state_name(ask->ending),
 				 le_claim_state_name(c->state));
 	if (reply->kind == LE_REPLY_TRUE)
+	{
+		c->end_told = true;
 		sim.counts.completed++;
+	}
 }
 
 void
@@ -653,7 +659,10 @@ record_restored(int election, int job, const ClaimRecord *now)
 			(id == 0 || c->tick > now->tick ||
 			 (i == id && c->state != now->state) ||
 			 (c->tick == now->tick && c->try > now->try)))
+		{
 			c->lost = true;
+			c->restored = i == id;
+		}
 	}
 	if (id != 0)
 	{
@@ -679,8 +688,9 @@ check_not_lost(uint32 id)
 	{
 		const Claim *had = &claims[i];
 
+		/* of an end that is lost only its caller's node must know */
 		if (had->lost && had->granted && id > had->last_asked &&
-			had->node == c->node &&
+			(had->end_told || !had->restored) && had->node == c->node &&
 			had->election == c->election && had->job == c->job &&
 			c->tick <= had->tick)
 			sim_fail("claim %u is for a tick that n%d had before, or an older "
@@ -721,7 +731,8 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 					 after->id, node, after->token, election, holder, token);
 		if (c->try != 0 && !c->lost)
 			sim_fail("claim %u was written twice", after->id);
-		c->lost = false;		/* a late copy of its request */
+		c->restored = c->lost;	/* by a late copy of its request */
+		c->lost = false;
 		check_not_lost(after->id);
 		if (c->denied)
 			sim_fail("claim %u was refused, and is written now", after->id);

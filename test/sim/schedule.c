@@ -1265,10 +1265,7 @@ check_they_stay(void)
 	if (sim.failed)
 		return;
 	for (int e = 0; e < sim.nelections; e++)
-	{
-		claims_check_left(e, check_leader(e));
 		token[e] = sim.last_token[e];
-	}
 	requests = sim.counts.requests;
 	jobs = sim.counts.completed;
 	for (int e = 0; e < sim.nelections; e++)

@@ -475,6 +475,8 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 			else if (its_term_stands(c) &&
 					 le_store_clock_differs(w, clock, sizeof(clock)))
 				reply_clock(c, clock);
+			else if (its_term_stands(c) && le_job_is_being_claimed(w, c))
+				le_claim_try_again(c, LE_UNAVAILABLE);
 			else if (its_term_stands(c))
 			{
 				c->gap = le_gap_before(&view, &wish);

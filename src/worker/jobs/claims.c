@@ -113,6 +113,31 @@ le_claim_is_being_abandoned(LeWorker *w, const char *claim_id)
 	return is_being_told(w, claim_id, false);
 }
 
+/*
+ * Does another question write a claim of the same job?  A store that loses
+ * records while both are under way would take both.  The older question goes
+ * first where nobody knows whether its write was applied.
+ */
+bool
+le_job_is_being_claimed(LeWorker *w, const LeClaimAsk *c)
+{
+	bool		older = true;
+
+	le_foreach_pending(p, w->claim_asks)
+	{
+		const LeClaimAsk *other = (const LeClaimAsk *) p;
+
+		if (other == c)
+			older = false;
+		else if ((other->writing || (other->maybe && older)) &&
+				 p->ask.kind == c->p.ask.kind &&
+				 strcmp(p->ask.election, c->p.ask.election) == 0 &&
+				 strcmp(p->ask.job, c->p.ask.job) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* ---- requests ---- */
 
 LeFlight *
@@ -238,6 +263,24 @@ le_claim_not_written(LeWorker *w, LeClaimAsk *c, LeOutcome outcome)
 
 /* ---- the record ---- */
 
+/*
+ * Was a later record seen while the read was under way?  Nobody knows which of
+ * the two came first, so neither the claim nor the loss of that record may rest
+ * on this answer.
+ */
+static bool
+is_out_of_date(LeWorker *w, const LeClaimAsk *c, const LeAnswer *answer)
+{
+	const LeClaim *found = answer->nclaims > 0 ? &answer->claims[0] : NULL;
+	LeSeenRecord seen = le_record_seen_last(w->tokens, c->p.ask.election,
+											c->p.ask.job);
+	uint64		writes = found != NULL ? found->writes : 0;
+	int64		tick = found != NULL ? found->tick : -1;
+
+	return le_record_is_lost(&seen, writes, tick) &&
+		!le_record_is_lost(&c->seen, writes, tick);
+}
+
 static void
 record_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
@@ -251,6 +294,11 @@ record_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		return;
 	}
 	c->writing = c->guessed = false;
+	if (is_out_of_date(w, c, answer))
+	{
+		le_claim_read(w, c);
+		return;
+	}
 	if (answer->nclaims > 0)
 	{
 		le_record_read(w->claim_cache, &answer->claims[0]);

@@ -57,6 +57,7 @@ extern LeClaimAsk *le_claim_ask_new(LeWorker *w, int proc, uint64 number,
 extern LeClaimAsk *le_claim_ask_of(LeWorker *w, const LeFlight *flight);
 extern bool le_claim_is_being_ended(LeWorker *w, const char *claim_id);
 extern bool le_claim_is_being_abandoned(LeWorker *w, const char *claim_id);
+extern bool le_job_is_being_claimed(LeWorker *w, const LeClaimAsk *c);
 extern LeFlight *le_claim_flight(const LeClaimAsk *c, LeOpKind kind,
 								 LeFlightDone done);
 extern void le_claim_send(LeWorker *w, LeFlight *flight);
