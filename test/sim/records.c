@@ -44,7 +44,9 @@ typedef struct Claim
 	uint32		last_asked;		/* ... when this was the newest claim */
 	bool		denied;			/* the last answer: certainly not the
 								 * caller's */
-	bool		end_told;		/* the caller was told of its end */
+	uint64		claim_writes;	/* its record's, with the claim ... */
+	uint64		end_writes;		/* ... and its end ... */
+	uint64		known_writes;	/* ... the last that its node must know */
 	bool		lost;			/* the store has an older record now */
 	bool		restored;		/* ... which is this one */
 } Claim;
@@ -334,6 +336,7 @@ told_true(uint32 id, const LeReply *reply)
 		sim_fail("claim %u was granted, and nobody knew whether its term was "
 				 "over when it was written", id);
 	c->granted = true;
+	c->known_writes = Max(c->known_writes, c->claim_writes);
 	if (c->abandoned && c->state == LE_CLAIM_RUNNING)
 		sim_fail("claim %u was abandoned, and is granted", id);
 	c->last_asked = sim.claims;
@@ -356,7 +359,6 @@ told_true(uint32 id, const LeReply *reply)
 					 INT64_FORMAT " of job%d of e%d", i, id, c->tick, c->job,
 					 c->election);
 	}
-	sim_backend->acting = id;
 	check_told_of(id);
 }
 
@@ -438,7 +440,7 @@ told_end(const LeAsk *ask, const LeReply *reply)
 				 le_claim_state_name(c->state));
 	if (reply->kind == LE_REPLY_TRUE)
 	{
-		c->end_told = true;
+		c->known_writes = Max(c->known_writes, c->end_writes);
 		sim.counts.completed++;
 	}
 }
@@ -677,10 +679,11 @@ record_restored(int election, int job, const ClaimRecord *now)
 
 /*
  * No node claims again what it had, nor what comes before that.  A request
- * that was on its way already may be written, as if it had come in time.
+ * that was on its way already may be written, as if it had come in time.  Once
+ * others have written the record as often again, nobody can tell.
  */
 static void
-check_not_lost(uint32 id)
+check_not_lost(uint32 id, uint64 writes)
 {
 	const Claim *c = &claims[id];
 
@@ -688,9 +691,8 @@ check_not_lost(uint32 id)
 	{
 		const Claim *had = &claims[i];
 
-		/* of an end that is lost only its caller's node must know */
 		if (had->lost && had->granted && id > had->last_asked &&
-			(had->end_told || !had->restored) && had->node == c->node &&
+			writes < had->known_writes && had->node == c->node &&
 			had->election == c->election && had->job == c->job &&
 			c->tick <= had->tick)
 			sim_fail("claim %u is for a tick that n%d had before, or an older "
@@ -733,13 +735,16 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 			sim_fail("claim %u was written twice", after->id);
 		c->restored = c->lost;	/* by a late copy of its request */
 		c->lost = false;
-		check_not_lost(after->id);
+		check_not_lost(after->id, before->exists ? before->writes : 0);
 		if (c->denied)
 			sim_fail("claim %u was refused, and is written now", after->id);
 		check_claim(c, before, after);
 		check_gap(c, before, after);
 		c->try = after->try;
+		c->claim_writes = after->writes;
 	}
+	if (after->state != LE_CLAIM_RUNNING)
+		c->end_writes = after->writes;
 	c->state = after->state;
 	c->abandoned = after->ended;
 	current[election][job] = after->id;

@@ -127,6 +127,14 @@ do_transaction(const Script *s)
 
 /* ---- a job ---- */
 
+/* It does not act on the claim any more, and then says so. */
+static void
+leave_claim(LeMyClaim *claim)
+{
+	sim_backend->acting = 0;
+	le_forget_claim(claim);
+}
+
 /* As le_complete(): ask until the answer is certain, or the caller stops. */
 static void
 complete(LeMyClaim *claim, int tries)
@@ -143,7 +151,7 @@ complete(LeMyClaim *claim, int tries)
 		process_sleep(sim_span(LE_MSEC, 2 * LE_SEC));
 	} while (--tries > 0);
 	sim_backend->goes = reply.kind == LE_REPLY_ERROR;
-	le_forget_claim(claim);
+	leave_claim(claim);
 	if (reply.kind == LE_REPLY_TRUE)
 		progress_report(ask.election);
 }
@@ -158,7 +166,7 @@ mark(LeMyClaim *claim, LeClaimState ending, le_duration patience)
 	le_end_ask(&ask, claim, ending);
 	ask.to_the_end = true;
 	(void) le_tell(&ask, &reply, patience);
-	le_forget_claim(claim);
+	leave_claim(claim);
 }
 
 /* le_run(), or else le_claim(). */
@@ -233,7 +241,7 @@ run_command(const Script *s, LeMyClaim *claim)
 		if ((s->random & 8) != 0)
 			mark(claim, LE_CLAIM_FAILED, 2 * LE_SEC);
 		else
-			le_forget_claim(claim);
+			leave_claim(claim);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -254,6 +262,7 @@ script_goes(const Script *s)
 static void
 work(const Script *s, LeMyClaim *claim)
 {
+	sim_backend->acting = claim_of_name(claim->id);
 	if (script_is_run(s))
 		run_command(s, claim);
 	else
@@ -262,7 +271,7 @@ work(const Script *s, LeMyClaim *claim)
 	{
 		case 0:
 			sim_backend->goes = true;
-			le_forget_claim(claim);
+			leave_claim(claim);
 			break;
 		case 1:
 			mark(claim, LE_CLAIM_FAILED, 2 * LE_SEC);
@@ -275,7 +284,6 @@ work(const Script *s, LeMyClaim *claim)
 			complete(claim, 3);
 			break;
 	}
-	sim_backend->acting = 0;
 }
 
 /*
