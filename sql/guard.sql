@@ -21,7 +21,7 @@ SELECT le_acquire('regress/guard', wait => '1 min');
 
 -- no key: an older leader would be let in by a second row
 CREATE TABLE guard (election text, fencing_token bigint, note text);
-INSERT INTO guard VALUES ('regress/guard', 1000000000);
+INSERT INTO guard VALUES ('regress/guard', 9000000000000000000);
 SELECT told('guard');
 SELECT count(*) FROM guard;
 \pset tuples_only on
@@ -114,7 +114,7 @@ UPDATE guard SET fencing_token = le_fencing_token('regress/guard');
 ALTER TABLE guard ENABLE TRIGGER keep;
 SELECT told('guard');
 ALTER TABLE guard DISABLE TRIGGER keep;
-UPDATE guard SET fencing_token = 1000000000;
+UPDATE guard SET fencing_token = 9000000000000000000;
 ALTER TABLE guard ENABLE TRIGGER keep;
 SELECT told('guard');
 DELETE FROM guard;
@@ -151,7 +151,7 @@ UPDATE guard SET note = NULL;
 SET ROLE regress_le_guard;
 SELECT told('guard');
 RESET ROLE;
-UPDATE guard SET fencing_token = 1000000000;
+UPDATE guard SET fencing_token = 9000000000000000000;
 SET ROLE regress_le_guard;
 SELECT told('guard');
 RESET ROLE;

@@ -486,7 +486,12 @@ check_records(Report *report)
 			first = first == NULL ? &jobs[i] : first;
 			n++;
 		}
-	if (n > 0)
+	if (n > 0 && !report->store->between_instances)
+		say(report, BAD, "records",
+			"Ticks of %d %s, as of job \"%s\" of election \"%s\", may have run before this server was promoted or restored, which the store \"local\" does not know: of those that were due before, none is claimed. If ticks without a record are to run, call le_accept_store().",
+			n, n == 1 ? "job" : "jobs", first->claim.job,
+			first->claim.election);
+	else if (n > 0)
 		say(report, BAD, "records",
 			"The store has lost the records of %d %s, as of job \"%s\" of election \"%s\": this instance has seen its tick %s, and claims none up to there. If the store was restored or rebuilt on purpose, follow the runbook for that and call le_accept_store().",
 			n, n == 1 ? "job" : "jobs", first->claim.job,

@@ -70,7 +70,7 @@ acquire(const LeOp *op, LeAnswer *answer)
 	if (token == 0)
 	{
 		answer->outcome = LE_UNAVAILABLE;
-		answer->detail = "a standby cannot lead with the local store";
+		answer->detail = "the local store has no fencing token: this server is in recovery, or has had too many timelines";
 		return;
 	}
 	op->local.key->index = token;

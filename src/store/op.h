@@ -342,7 +342,7 @@ typedef struct LeOp
 		LeLocalKey *key;
 		const LeClaimLog *log;
 		struct LeClaims *claims;	/* ... and its data */
-		/* 0: none to be had (standby) */
+		/* 0: none to be had, as on a standby */
 		uint64		(*next_token) (struct LeLocalTokens *tokens);
 		struct LeLocalTokens *tokens;
 	}			local;

@@ -440,6 +440,13 @@ le_tokens_led_before(LeTokens *tokens)
 	return true;
 }
 
+/* Of the store "local", which is not simulated. */
+uint64
+le_tokens_generation(LeTokens *tokens)
+{
+	return 0;
+}
+
 uint64
 le_token_floor(LeTokens *tokens, const char *election)
 {

@@ -30,9 +30,11 @@
 #include "shmem/events.h"
 #include "shmem/stats.h"
 #include "worker/disk/claimlog.h"
+#include "worker/disk/tokens.h"
 #include "worker/wire/dispatch.h"
 #include "worker/wire/files.h"
 #include "worker/wire/lanes.h"
+#include "worker/wire/local_tokens.h"
 #include "worker/wire/secret.h"
 #include "worker/wire/throttle.h"
 
@@ -516,11 +518,18 @@ le_tls_trouble(char *trouble)
 static XLogRecPtr inserted;
 static XLogRecPtr flushed;
 static int	nflushes;
+static uint64 generation = 1;
 
 bool
 RecoveryInProgress(void)
 {
 	return false;
+}
+
+uint64
+le_tokens_generation(LeTokens *tokens)
+{
+	return generation;
 }
 
 XLogRecPtr
@@ -1665,7 +1674,7 @@ perform(const LeOp *op, LeAnswer *a)
 static void
 done_flushed(LeWorker *of, LeFlight *flight, const LeAnswer *a)
 {
-	assert_true(a->index <= flushed);
+	assert_true(a->index <= LE_FIRST_OF_GENERATION(generation) + flushed);
 	done(of, flight, a);
 }
 
@@ -1691,6 +1700,32 @@ the_local_store_takes_turns(void **state)
 	assert_int_equal(nflushes, 2);
 	test_store.between_instances = true;
 	test_store.codec.perform = NULL;
+}
+
+static uint64
+token_at(uint64 of_generation, XLogRecPtr position)
+{
+	le_local_tokens_begin(w->local_tokens, of_generation);
+	inserted = position - 1;
+	return le_local_token_next(w->local_tokens);
+}
+
+/* A later timeline has higher tokens, wherever its log goes on. */
+static void
+local_tokens_by_timeline(void **state)
+{
+	const uint64 pos = UINT64CONST(1) << 52;
+
+	assert_true(token_at(1, 1) > 1);
+	assert_true(token_at(1, pos + 1) > token_at(1, pos));
+	assert_true(token_at(2, pos - 1000000) > token_at(1, pos));
+	assert_true(token_at(3, 16) > token_at(2, pos / 8));
+	/* not known yet; and where the next one would be negative */
+	assert_true(token_at(0, 16) == 0);
+	assert_true(token_at(LE_LAST_GENERATION, 16) > 0);
+	assert_true(token_at(LE_LAST_GENERATION, UINT64CONST(1) << 50) == 0);
+	assert_true(token_at(LE_LAST_GENERATION + 1, 16) == 0);
+	assert_true(token_at(UINT64CONST(1) << 32, 16) == 0);
 }
 
 /* One is refused: the others go again, at once, and in the end alone. */
@@ -1861,6 +1896,7 @@ main(void)
 		cmocka_unit_test_setup(a_probe_goes_by_itself, begin),
 		cmocka_unit_test_setup(others_go_again, begin),
 		cmocka_unit_test_setup(the_local_store_takes_turns, begin),
+		cmocka_unit_test_setup(local_tokens_by_timeline, begin),
 		cmocka_unit_test_setup(a_turn_that_does_not_come, begin),
 		cmocka_unit_test_setup(a_question_overtakes_campaigns, begin),
 		cmocka_unit_test_setup(a_question_is_not_kept_waiting, begin),

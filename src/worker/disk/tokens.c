@@ -28,10 +28,21 @@
  * The store "local" needs not even that: its token is a position of the
  * write-ahead log that was flushed before, and no later one can be lower.
  *
+ * The store "local" goes back together with this file: on a standby that is
+ * promoted, or a server that was restored, both are as old as the base backup.
+ * But such a server begins a new timeline.  Then each tick up to this moment
+ * counts as one that was seen and lost, whatever the job, and tokens get a new
+ * generation, which is higher than all before.  There are as many generations
+ * as there were timelines, and one more where pg_upgrade began anew with the
+ * first.
+ *
  * The file is a checked log, "<token> <namespace> <election>" per line, and
  * "<writes> <namespace> <job's key> <tick>" for a record; the highest line of
- * an election or a job counts.  A damaged file is kept aside, under another
- * name, for people to look at; its readable lines count.
+ * an election or a job counts.  "<generation and timeline> <namespace> / <tick>"
+ * is the change of timeline, with the tick up to which none is claimed, and an
+ * election's name before the slash if the tick is another there.  A damaged
+ * file is kept aside, under another name, for people to look at; its readable
+ * lines count.
  *
  * The file lies in the data directory and is part of a base backup on purpose:
  * a restored node should remember too.
@@ -42,11 +53,13 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "nodes/pg_list.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
 #include "settings.h"
+#include "shmem/clock.h"
 #include "store/claim_record.h"
 #include "worker/disk/checkedlog.h"
 #include "worker/disk/tokens.h"
@@ -56,6 +69,15 @@
 
 /* "<election>/<job>", with three characters for an escaped one. */
 #define MAX_NAME_LEN	(LE_MAX_ELECTION_LEN + 1 + 3 * LE_MAX_JOB_LEN)
+
+/* In the place of a job, which has no such name: the change of timeline. */
+#define TIMELINE		"\1"
+
+/*
+ * By how much the clock of the server that ran ticks before this one may have
+ * been ahead of ours, and its timers early; in ms.
+ */
+#define APART			INT64CONST(60000)
 
 typedef struct Key
 {
@@ -67,8 +89,9 @@ typedef struct Key
 typedef struct Entry
 {
 	Key			key;			/* hash key, first */
-	uint64		number;			/* the token, or the record's writes */
-	int64		tick;			/* the record's */
+	uint64		number;			/* the token, the record's writes, or the
+								 * generation and the timeline */
+	int64		tick;			/* the record's, or the last that is refused */
 	bool		unwritten;		/* is in "unwritten" */
 } Entry;
 
@@ -79,6 +102,8 @@ struct LeTokens
 	List	   *unwritten;		/* entries */
 	bool		loaded;			/* the file's contents are in "entries" */
 	bool		damaged;		/* there may have been more in it */
+	uint64		generation;		/* of tokens of the store "local"; 0: not known
+								 * yet */
 	LeCheckedLog file;
 };
 
@@ -149,7 +174,10 @@ put_entry(LeTokens *tokens, LeLogLines *lines, const Entry *entry)
 		appendStringInfoString(&text, entry->key.election);
 	else
 	{
-		le_claim_append_key(&text, entry->key.election, entry->key.job);
+		if (strcmp(entry->key.job, TIMELINE) == 0)
+			appendStringInfo(&text, "%s/", entry->key.election);
+		else
+			le_claim_append_key(&text, entry->key.election, entry->key.job);
 		appendStringInfo(&text, " " INT64_FORMAT, entry->tick);
 	}
 	le_log_line(lines, text.data);
@@ -169,6 +197,20 @@ put_tokens(void *owner, LeLogLines *lines)
 			put_entry(tokens, lines, entry);
 }
 
+/* The election and the job of a line with a tick. */
+static bool
+split_name(char *name, char **election, char **job)
+{
+	size_t		len = strlen(name);
+
+	if (name[len - 1] != '/')
+		return le_claim_split_key(name, election, job);
+	name[len - 1] = '\0';
+	*election = name;
+	*job = TIMELINE;
+	return name[0] == '\0' || le_valid_election_name(name);
+}
+
 static bool
 take_line(void *owner, char *line)
 {
@@ -184,7 +226,7 @@ take_line(void *owner, char *line)
 	Key			key;
 	Entry	   *entry;
 
-	if (n == 4 ? !le_claim_split_key(name, &election, &job) :
+	if (n == 4 ? !split_name(name, &election, &job) :
 		n != 3 || !le_valid_election_name(election))
 		return false;
 	set_key(&key, number_of(tokens, namespace), election, job);
@@ -316,6 +358,99 @@ le_tokens_load(void)
 	return tokens;
 }
 
+/* ---- timelines of the store "local" ---- */
+
+static uint64
+timeline_number(uint64 generation, TimeLineID timeline)
+{
+	return generation << 32 | timeline;
+}
+
+/* What is known of the change of timeline; NULL: there was none. */
+static Entry *
+find_timeline(LeTokens *tokens, const char *election)
+{
+	Key			key;
+	Entry	   *entry;
+
+	set_key(&key, this_namespace(tokens), election, TIMELINE);
+	entry = hash_search(tokens->entries, &key, HASH_FIND, NULL);
+	return entry == NULL || entry->number == 0 ? NULL : entry;
+}
+
+/* The server is on another timeline than the one of this file. */
+static void
+change_timeline(LeTokens *tokens, uint64 generation, TimeLineID timeline)
+{
+	int			namespace = this_namespace(tokens);
+	HASH_SEQ_STATUS status;
+	Entry	   *entry;
+	Key			key;
+
+	hash_seq_init(&status, tokens->entries);
+	while ((entry = hash_seq_search(&status)) != NULL)
+		if (entry->key.namespace == namespace &&
+			strcmp(entry->key.job, TIMELINE) == 0)
+			entry->number = 0;
+	set_key(&key, namespace, "", TIMELINE);
+	entry = find_or_add(tokens, &key);
+	entry->number = timeline_number(generation, timeline);
+	entry->tick = le_tick_now() + APART;
+	/* no term begins before it is on disk */
+	(void) rewrite_tokens(tokens);
+	ereport(LOG,
+			(errmsg("no tick up to %s is claimed: this server is on timeline %u now",
+					timestamptz_to_str(le_from_tick(entry->tick)), timeline),
+			 errdetail("Before it was promoted or restored such ticks may have run, and the store \"local\" does not know of it."),
+			 errhint("le_accept_store() lets them run.")));
+}
+
+/*
+ * The generation of tokens of the store "local", once the server is not in
+ * recovery; 0: it is, or the file could not be read.
+ */
+uint64
+le_tokens_generation(LeTokens *tokens)
+{
+	const Entry *entry;
+	uint64		before = timeline_number(1, 1);
+	uint64		generation;
+	TimeLineID	timeline;
+
+	if (tokens->generation != 0 || !tokens->loaded || RecoveryInProgress())
+		return tokens->generation;
+	timeline = GetWALInsertionTimeLine();
+	entry = find_timeline(tokens, "");
+	if (entry != NULL)
+		before = entry->number;
+	generation = before >> 32;
+	if (timeline != (TimeLineID) before)
+	{
+		generation += timeline > (TimeLineID) before ?
+			timeline - (TimeLineID) before : 1;
+		change_timeline(tokens, generation, timeline);
+	}
+	tokens->generation = generation;
+	return generation;
+}
+
+/* A job of which nothing is known but the change of timeline. */
+static LeSeenRecord
+seen_before_timeline(LeTokens *tokens, const char *election)
+{
+	const Entry *entry = find_timeline(tokens, election);
+	LeSeenRecord seen = {0};
+
+	if (entry == NULL)
+		entry = find_timeline(tokens, "");
+	if (entry != NULL && entry->tick != 0)
+	{
+		seen.writes = LE_FIRST_OF_GENERATION(entry->number >> 32);
+		seen.tick = entry->tick;
+	}
+	return seen;
+}
+
 /* ---- questions of the worker ---- */
 
 /*
@@ -377,7 +512,11 @@ le_token_seen(LeTokens *tokens, const char *election, uint64 token)
 		note(tokens, election, "", token, 0);
 }
 
-/* The latest record of the job that was seen. */
+/*
+ * The latest record of the job that was seen.  Records of the store "local"
+ * that were written on this timeline count their writes from the first number
+ * of its generation.
+ */
 LeSeenRecord
 le_record_seen_last(LeTokens *tokens, const char *election, const char *job)
 {
@@ -385,6 +524,8 @@ le_record_seen_last(LeTokens *tokens, const char *election, const char *job)
 	Key			key;
 	Entry	   *entry;
 
+	if (!le_configured_store()->between_instances)
+		return seen_before_timeline(tokens, election);
 	set_key(&key, this_namespace(tokens), election, job);
 	entry = hash_search(tokens->entries, &key, HASH_FIND, NULL);
 	if (entry != NULL)
@@ -412,7 +553,7 @@ le_each_record_seen(LeTokens *tokens,
 		LeSeenRecord seen = {.writes = entry->number, .tick = entry->tick};
 
 		if (entry->key.namespace == namespace && entry->key.job[0] != '\0' &&
-			entry->number != 0)
+			strcmp(entry->key.job, TIMELINE) != 0 && entry->number != 0)
 			act(arg, entry->key.election, entry->key.job, &seen);
 	}
 }
@@ -433,19 +574,30 @@ le_record_seen(LeTokens *tokens, const LeClaim *claim)
 /*
  * le_accept_store(): what was seen of the election counts no more; NULL: of
  * all elections.  False: that could not be written, and nothing has changed.
+ * The change of timeline stays known, but no tick is refused for it.
  */
 bool
 le_tokens_forget(LeTokens *tokens, const char *election)
 {
 	int			namespace = this_namespace(tokens);
 	List	   *forgotten = NIL;
+	const Entry *timeline;
 	HASH_SEQ_STATUS status;
 	ListCell   *cell;
 	Entry	   *entry;
+	Entry	   *kept = NULL;
 	bool		ok;
 
 	if (!le_tokens_try(tokens))
 		return false;
+	timeline = find_timeline(tokens, "");
+	if (timeline != NULL)
+	{
+		Key			key;
+
+		set_key(&key, namespace, election == NULL ? "" : election, TIMELINE);
+		kept = find_or_add(tokens, &key);
+	}
 	hash_seq_init(&status, tokens->entries);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
@@ -457,15 +609,24 @@ le_tokens_forget(LeTokens *tokens, const char *election)
 		copy = palloc(sizeof(Entry));
 		*copy = *entry;
 		forgotten = lappend(forgotten, copy);
-		entry->number = 0;
+		if (entry == kept)
+		{
+			kept->number = timeline->number;
+			kept->tick = 0;
+		}
+		else
+			entry->number = 0;
 	}
 	ok = rewrite_tokens(tokens);
 	foreach(cell, forgotten)
 	{
 		const Entry *copy = lfirst(cell);
 
-		if (!ok)
-			find_or_add(tokens, &copy->key)->number = copy->number;
+		if (ok)
+			continue;
+		entry = find_or_add(tokens, &copy->key);
+		entry->number = copy->number;
+		entry->tick = copy->tick;
 	}
 	list_free_deep(forgotten);
 	return ok;

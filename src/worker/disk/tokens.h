@@ -15,6 +15,13 @@
 #define LE_TOKENS_HINT \
 	"No term begins while fencing tokens cannot be kept in the data directory."
 
+/*
+ * Fencing tokens of the store "local" are positions in the write-ahead log,
+ * plus this.  By less than that the log goes back where its end is lost.
+ */
+#define LE_FIRST_OF_GENERATION(n)	((uint64) (n) << 50)
+#define LE_LAST_GENERATION			((uint64) PG_INT64_MAX >> 50)
+
 typedef struct LeTokens LeTokens;
 
 extern LeTokens *le_tokens_load(void);
@@ -22,6 +29,7 @@ extern bool le_tokens_led_before(LeTokens *tokens);
 extern bool le_tokens_try(LeTokens *tokens);
 extern bool le_tokens_keep(LeTokens *tokens, bool sync);
 extern const char *le_tokens_trouble(LeTokens *tokens);
+extern uint64 le_tokens_generation(LeTokens *tokens);
 extern uint64 le_token_floor(LeTokens *tokens, const char *election);
 extern void le_token_seen(LeTokens *tokens, const char *election,
 						  uint64 token);

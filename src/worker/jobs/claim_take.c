@@ -225,6 +225,23 @@ reply_record_lost(LeClaimAsk *c, int64 tick)
 				   "If the store was restored or rebuilt, follow the runbook for that and call le_accept_store().");
 }
 
+/* The same, of the store "local" on a new timeline: the tick is a guess. */
+static void
+reply_earlier_timeline(LeClaimAsk *c, int64 tick)
+{
+	char		message[256];
+	char		detail[512];
+
+	snprintf(message, sizeof(message),
+			 "could not claim a tick of election \"%s\": it may have run before this server was promoted or restored",
+			 c->p.ask.election);
+	snprintf(detail, sizeof(detail),
+			 "Ticks up to %s are not claimed: the store \"local\" does not know which of them ran.",
+			 timestamptz_to_str(le_from_tick(tick)));
+	le_reply_error(&c->p, LE_ERRCODE_REFUSED, message, detail,
+				   "If those without a record are to run, call le_accept_store().");
+}
+
 /* ---- the write ---- */
 
 /* Does the term of the claim still hold? */
@@ -458,7 +475,10 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 			reply_taken(c, found);
 			break;
 		case LE_CLAIM_LOST:
-			reply_record_lost(c, view.tick);
+			if (le_configured_store()->between_instances)
+				reply_record_lost(c, view.tick);
+			else
+				reply_earlier_timeline(c, view.tick);
 			break;
 		case LE_CLAIM_BEHIND:
 		case LE_CLAIM_UNDER_WAY:

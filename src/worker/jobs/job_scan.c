@@ -212,40 +212,56 @@ find_row(LeWorker *w, int n, const char *election, const char *job)
 	return found;
 }
 
-/* A record was seen: does the list have it, or a later one? */
 static void
-doubt_if_lost(void *arg, const char *election, const char *job,
-			  const LeSeenRecord *seen)
+doubt(Row *row, const LeSeenRecord *seen)
 {
-	LeWorker   *w = arg;
-	LeClaimList *list = &w->job_scan->list;
-	Row		   *row = find_row(w, w->job_scan->listed, election, job);
-
-	if (row != NULL && !le_record_is_lost(seen, row->job.claim.writes,
-										  row->job.claim.tick))
-		return;
-	if (row == NULL)
-	{
-		/* not all stores list all elections */
-		if (!le_configured_store()->claims.lists_all &&
-			le_find_slot(election) == NULL)
-			return;
-		row = le_claim_list_new_row(list);
-		strlcpy(row->job.claim.election, election,
-				sizeof(row->job.claim.election));
-		strlcpy(row->job.claim.job, job, sizeof(row->job.claim.job));
-		row->job.claim.state = LE_CLAIM_DONE;
-	}
 	row->judged = row->doubted = true;
 	row->seen = *seen;
 }
 
-/* The record was read again; 0 writes of tick -1: there is none. */
+/* Was a later record seen than the one in the list? */
+static void
+doubt_if_lost(LeWorker *w, Row *row)
+{
+	const LeClaimRow *claim = &row->job.claim;
+	LeSeenRecord seen = le_record_seen_last(w->tokens, claim->election,
+											claim->job);
+
+	if (le_record_is_lost(&seen, claim->writes, claim->tick))
+		doubt(row, &seen);
+}
+
+/* A record was seen: does the list have the job? */
+static void
+doubt_if_missing(void *arg, const char *election, const char *job,
+				 const LeSeenRecord *seen)
+{
+	LeWorker   *w = arg;
+	Row		   *row;
+
+	if (find_row(w, w->job_scan->listed, election, job) != NULL)
+		return;
+	/* not all stores list all elections */
+	if (!le_configured_store()->claims.lists_all &&
+		le_find_slot(election) == NULL)
+		return;
+	row = le_claim_list_new_row(&w->job_scan->list);
+	strlcpy(row->job.claim.election, election,
+			sizeof(row->job.claim.election));
+	strlcpy(row->job.claim.job, job, sizeof(row->job.claim.job));
+	row->job.claim.state = LE_CLAIM_DONE;
+	doubt(row, seen);
+}
+
+/*
+ * The record was read again; 0 writes of tick -1: there is none.  The store
+ * "local" has seen no other tick than that on record: it is on a new timeline.
+ */
 static void
 judge_lost(Row *row, uint64 writes, int64 tick)
 {
 	row->job.lost = le_record_is_lost(&row->seen, writes, tick);
-	if (row->job.lost)
+	if (row->job.lost && le_configured_store()->between_instances)
 		row->job.claim.tick = row->seen.tick;
 }
 
@@ -271,10 +287,13 @@ list_next_jobs(LeWorker *w)
 		return;
 	}
 	for (int i = 0; i < scan->list.nrows; i++)
+	{
 		note_abandoned(&row_at(w, i)->job);
+		doubt_if_lost(w, row_at(w, i));
+	}
 	sort_rows(w);
 	scan->listed = scan->list.nrows;
-	le_each_record_seen(w->tokens, doubt_if_lost, w);
+	le_each_record_seen(w->tokens, doubt_if_missing, w);
 	sort_rows(w);
 	scan->at = 0;
 	look_at_terms(w);
@@ -400,8 +419,10 @@ static void
 tell_of_loss(const LeClaimRow *row)
 {
 	le_event_of(row->node, LE_EVENT_JOB_LOST, row->election, row->token,
-				"job %s: the store has lost the record of tick %s", row->job,
-				timestamptz_to_str(le_from_tick(row->tick)));
+				le_configured_store()->between_instances ?
+				"job %s: the store has lost the record of tick %s" :
+				"job %s: ticks after %s may have run before this server was promoted or restored",
+				row->job, timestamptz_to_str(le_from_tick(row->tick)));
 }
 
 /* Report the changes of the job since the last scan (NULL: it is new). */

@@ -275,9 +275,13 @@ le_elect_timer(LeWorker *w)
 		next = le_earliest(next, le_slot(i)->hold_off_until);
 		next = le_earliest(next, le_slot(i)->campaign_after);
 	}
-	/* Nobody tells a worker that its standby was promoted. */
-	if (w->roster->candidates.n > 0 && !w->candidacies->may_lead &&
-		RecoveryInProgress())
+	/*
+	 * Nobody tells a worker that its standby was promoted.  With the store
+	 * "local" no tick up to when it is seen is claimed.
+	 */
+	if (RecoveryInProgress() &&
+		(!le_configured_store()->between_instances ||
+		 (w->roster->candidates.n > 0 && !w->candidacies->may_lead)))
 		next = le_earliest(next, le_now() + LE_SEC);
 	return next;
 }

@@ -20,6 +20,7 @@
 #include "shmem/clock.h"
 #include "shmem/leases.h"
 #include "worker/disk/claimlog.h"
+#include "worker/disk/tokens.h"
 #include "worker/wire/authenticate.h"
 #include "worker/wire/dispatch.h"
 #include "worker/wire/exchange.h"
@@ -287,6 +288,9 @@ le_dispatch_run(LeWorker *w)
 		le_secret_run_timers(w->secrets);
 		le_authenticate_run(w);
 	}
+	else
+		le_local_tokens_begin(w->local_tokens,
+							  le_tokens_generation(w->tokens));
 	run_local(w);
 }
 

@@ -13,6 +13,7 @@
 typedef struct LeLocalTokens LeLocalTokens;
 
 extern LeLocalTokens *le_local_tokens_new(void);
+extern void le_local_tokens_begin(LeLocalTokens *tokens, uint64 generation);
 extern uint64 le_local_token_next(LeLocalTokens *tokens);
 extern void le_local_tokens_flush(LeLocalTokens *tokens);
 
