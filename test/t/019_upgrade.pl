@@ -18,7 +18,7 @@ plan skip_all => 'pg_upgrade is not installed' unless -x "$bin/pg_upgrade";
 
 my $tick = '2026-01-01 00:00:00+00';
 my $claim = "SELECT le_claim('billing', 'nightly', '$tick')";
-my $old = LeaderElection::Node->create('old');
+my $old = LeaderElection::Node->create('old', conf => { wal_level => 'replica' });
 
 sub upgraded
 {
@@ -94,18 +94,36 @@ $new->acquire('billing');
 denied('G4', $claimed eq 't' && $new->sql($claim), 'after a restart as well');
 $new->stop;
 
-# an administrator who wants to do without says so
+# the old one is promoted, and pg_upgrade begins with the first timeline again
+append_to_file($old->data_dir . '/standby.signal', '');
+$old->start;
+$old->promote;
+ok($old->acquire('billing'), 'the old one leads on another timeline');
+guarantee('G2', [ $token, $old->token('billing') ], 'with a higher token');
+$token = $old->token('billing');
+$old->stop;
+
+# an administrator who wants to do without the claims says so
 my $other = upgraded('other');
 
+copy($old->data_dir . '/leader_election.tokens',
+	$other->data_dir . '/leader_election.tokens') or die $!;
 $other->start;
 $other->acquire('billing');
+guarantee('G2', [ $token, $other->token('billing') ], 'with the file of tokens they are higher');
 like($other->sql_error($claim), qr/LE005/, 'another one');
 $other->stop;
 rename($other->data_dir . '/leader_election.upgraded',
 	$other->data_dir . '/leader_election.claims') or die $!;
 $other->start;
 $other->acquire('billing');
+like($other->sql_error($claim), qr/LE005: .*promoted or restored/, 'refused on another timeline than the file of tokens');
+$other->sql('SELECT le_accept_store()');
+$token = $other->token('billing');
 is($other->sql($claim), 't', 'claims when the mark is renamed');
+ok($other->release('billing'), 'released');
+ok($other->acquire('billing'), 'it leads again');
+guarantee('G2', [ $token, $other->token('billing') ], 'what is accepted are no lower tokens');
 $other->stop;
 
 # an instance that has never led has nothing to lose
