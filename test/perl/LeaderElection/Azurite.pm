@@ -205,6 +205,10 @@ container; the query without question mark.
 What its blob shows: token, node, value, attempt, session, state of the lease
 and etag; undef if there is none.
 
+=item empty()
+
+Deletes the container and makes another of its name.
+
 =item tells_no_secret($node)
 
 Tests that nothing of a signature is in the node's log or among its events.
@@ -242,6 +246,14 @@ sub blob
 			$_ => defined $text ? decode_base64url($text) : undef
 		} qw(node value)
 	};
+}
+
+sub empty
+{
+	my ($self) = @_;
+
+	$self->_sas($_, $self->url, 'rwl') foreach '--delete', '--create';
+	return;
 }
 
 sub tells_no_secret

@@ -28,6 +28,7 @@ use warnings;
 
 use Carp;
 use Fcntl qw(:flock);
+use IO::Socket::INET;
 use IPC::Run;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils ();
@@ -94,6 +95,11 @@ sub hosts { return $_[0]->{hosts}; }
 The name of a new keyspace with the gateway's table, also when a test is run
 again.
 
+=item truncate($keyspace)
+
+Deletes what the gateway has there, as the statement does that an administrator
+may give.
+
 =back
 
 =cut
@@ -118,6 +124,34 @@ sub keyspace
 		'>', \$out, '2>', \$err)
 	  or croak "le-gateway schema: $out$err";
 	return $name;
+}
+
+# A message of the native protocol, version 4, and the kind of the answer.
+sub _message
+{
+	my ($socket, $kind, $body) = @_;
+	my $header;
+	my $text = '';
+
+	print $socket pack('CCnCN/a*', 4, 0, 0, $kind, $body);
+	read($socket, $header, 9) == 9 or croak 'no answer from Cassandra';
+	my ($answer, $size) = (unpack('CCnCN', $header))[3, 4];
+	read($socket, $text, $size) == $size or croak 'half an answer from Cassandra';
+	croak "Cassandra: $text" if $answer == 0;
+	return $answer;
+}
+
+sub truncate
+{
+	my ($self, $keyspace) = @_;
+	my $socket = IO::Socket::INET->new(
+		PeerAddr => $self->hosts, PeerPort => 9042, Timeout => 10)
+	  or croak "Cassandra: $@";
+
+	$socket->autoflush;
+	_message($socket, 1, pack('n(n/a*)2', 1, 'CQL_VERSION', '3.0.0'));
+	_message($socket, 7, pack('N/a*nC', "TRUNCATE $keyspace.leases", 1, 0));
+	return;
 }
 
 1;
