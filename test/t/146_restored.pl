@@ -9,6 +9,8 @@ use warnings;
 
 use LeaderElection::Consul;
 use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Session;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -30,14 +32,22 @@ sub snapshot
 	return;
 }
 
-# The nth minute of a day long ago; what went wrong.
+# The nth minute of a day long ago.
+sub call
+{
+	my ($minute, $options) = @_;
+
+	return sprintf(
+		q(CALL le_run('billing', 'INSERT INTO runs VALUES (le_tick())', job => 'nightly', tick => '2020-01-01 00:%02d:00+00'%s)),
+		$minute, $options // '');
+}
+
+# What went wrong.
 sub run
 {
 	my ($node, $minute, $options) = @_;
 
-	return $node->sql_error(sprintf(
-			q(CALL le_run('billing', 'INSERT INTO runs VALUES (le_tick())', job => 'nightly', tick => '2020-01-01 00:%02d:00+00'%s)),
-			$minute, $options // ''));
+	return $node->sql_error(call($minute, $options));
 }
 
 sub ticks
@@ -127,6 +137,36 @@ subtest 'accepted' => sub {
 	$b->sql(q(SELECT le_accept_store('billing')));
 	wait_for_job($_, 'done', 4) foreach $a, $b;
 	ok($a->log_like(qr/LOG: .*what the lease store says of all elections is accepted/), 'the log says so');
+};
+
+# Guards against two runs of one tick by sessions that claim it at the same time: the
+# claim of the first is written, and lost, before anybody here has heard of it.
+subtest 'lost while a claim is under way' => sub {
+	my $recorder = LeaderElection::Recorder->new('a', $consul->host_port)->start;
+	my ($first, $second) = map { LeaderElection::Session->new($a) } 1, 2;
+	my $writes = qr{^PUT /v1/txn.*"set".*claims/billing/nightly}s;
+	my $reads = qr{^(?!PUT /v1/txn.*"set").*claims/billing/nightly}s;
+	my ($mark, $held);
+
+	$a->configure(consul_url => $recorder->url);
+	poll_until(sub { $recorder->requests(qr{/v1/session/renew}) }, 'the recorder to be asked');
+	leads($a);
+	is(run($a, 5), '', 'a tick runs');
+	$mark = $recorder->mark;
+	$held = $recorder->rule(match => $writes, action => 'hold_reply', count => 1);
+	$first->start(call(6));
+	is($recorder->wait_for_request($writes, $mark)->{status}, 200, 'the next one is claimed');
+	$consul->delete('/v1/kv/leader_election.claims/billing/nightly');
+	$mark = $recorder->mark;
+	$second->start(call(6));
+	poll_until(sub { $recorder->requests($writes, $mark) || 2 <= $recorder->requests($reads, $mark) },
+		'the second to have judged');
+	$recorder->remove_rule($held);
+	like($first->finish->{error}, qr/^WARNING: .*The command was run and committed/s, 'the first has the tick');
+	like($second->finish->{error}, $lost, 'the second does not');
+	is(ticks($a), '1 2 3 4 4 5 6', 'which has run once');
+	$a->configure(consul_url => $consul->url);
+	$_->quit foreach $first, $second;
 };
 
 $_->stop foreach $a, $b;

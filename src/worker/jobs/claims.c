@@ -274,11 +274,10 @@ is_out_of_date(LeWorker *w, const LeClaimAsk *c, const LeAnswer *answer)
 	const LeClaim *found = answer->nclaims > 0 ? &answer->claims[0] : NULL;
 	LeSeenRecord seen = le_record_seen_last(w->tokens, c->p.ask.election,
 											c->p.ask.job);
-	uint64		writes = found != NULL ? found->writes : 0;
-	int64		tick = found != NULL ? found->tick : -1;
 
-	return le_record_is_lost(&seen, writes, tick) &&
-		!le_record_is_lost(&c->seen, writes, tick);
+	return seen.writes != c->seen.writes &&
+		le_record_is_lost(&seen, found != NULL ? found->writes : 0,
+						  found != NULL ? found->tick : -1);
 }
 
 static void
