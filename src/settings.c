@@ -439,7 +439,7 @@ define_identity_settings(void)
 							 &le_standby_eligible, false, PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);
 	DefineCustomBoolVariable("leader_election.clone_eligible",
-							 "Allows this instance to lead beside one with the same system identifier.",
+							 "Allows this instance to lead beside one that shares a system identifier with it.",
 							 "Off: of two primaries that are copies of one data directory, the one that joined later does not lead.",
 							 &le_clone_eligible, false, PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);

@@ -22,6 +22,7 @@
 #define LE_TOKENS_FILE		"leader_election.tokens"
 #define LE_CLONE_FILE		"leader_election.clone"
 #define LE_PAST_FILE		"leader_election.past"
+#define LE_SYSTEMS_FILE		"leader_election.systems"
 #define LE_UPGRADED_FILE	"leader_election.upgraded"
 
 /* In the name of a damaged file that was set aside; a number follows. */

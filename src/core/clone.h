@@ -9,6 +9,10 @@
  * live, the one that joined later is the clone.  A standby tells none, so it
  * and its primary are never clones of each other.
  *
+ * pg_createsubscriber gives a copy another identifier.  So a primary tells
+ * also those that its data directory had earlier, and one that two of them
+ * share makes them copies.
+ *
  * src/core/clone.h
  *
  *-------------------------------------------------------------------------
@@ -19,11 +23,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define LE_MAX_SYSTEMS	8
+
+/*
+ * The system identifiers that a data directory has had, the present one first,
+ * zeros behind the last.  None at all: not told, as by a standby or by an
+ * older version.
+ */
+typedef struct LeSystems
+{
+	uint64_t	ids[LE_MAX_SYSTEMS];
+} LeSystems;
+
 /* An instance, as its node key and its signs of life show it. */
 typedef struct LeInstance
 {
-	uint64_t	system;			/* the system identifier; 0: not told, as by a
-								 * standby or by an older version */
+	LeSystems	systems;
 	uint64_t	since;			/* index at which its incarnation joined */
 	bool		silent;			/* its session is over, or its lease is */
 	bool		moved;			/* it has given a sign of life that was seen
@@ -39,7 +54,9 @@ typedef enum LeKinship
 	LE_KIN_OTHER				/* both live; this one need not step back */
 } LeKinship;
 
-extern LeKinship le_kinship(uint64_t system, uint64_t since, bool promoted,
-							const LeInstance *other);
+extern void le_add_system(LeSystems *systems, uint64_t id);
+extern uint64_t le_shared_system(const LeSystems *a, const LeSystems *b);
+extern LeKinship le_kinship(const LeSystems *systems, uint64_t since,
+							bool promoted, const LeInstance *other);
 
 #endif							/* LE_CLONE_H */

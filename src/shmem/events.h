@@ -38,7 +38,7 @@ typedef enum LeEventKind
 	LE_EVENT_FILE_TROUBLE,		/* a file that must outlive a restart cannot
 								 * be written, or was damaged */
 	LE_EVENT_FILE_WRITTEN,		/* the file can be written again */
-	LE_EVENT_CLONE,				/* another instance has the same system
+	LE_EVENT_CLONE,				/* another instance shares a system
 								 * identifier */
 
 	/* jobs */

@@ -474,6 +474,14 @@ le_copy_clone_of(char *original)
 		original[0] = '\0';
 }
 
+void
+le_copy_systems(LeSystems *systems)
+{
+	if (!copy_whole(&le_table->nodes_version, systems, &le_table->systems,
+					sizeof(le_table->systems)))
+		memset(systems, 0, sizeof(*systems));
+}
+
 /* The trouble that concerns all elections, if any. */
 void
 le_copy_trouble(LeTrouble *trouble)
@@ -785,6 +793,14 @@ le_set_clone_of(const char *original)
 {
 	make_odd(&le_table->nodes_version);
 	strlcpy(le_table->clone_of, original, sizeof(le_table->clone_of));
+	make_even(&le_table->nodes_version);
+}
+
+void
+le_set_systems(const LeSystems *systems)
+{
+	make_odd(&le_table->nodes_version);
+	le_table->systems = *systems;
 	make_even(&le_table->nodes_version);
 }
 

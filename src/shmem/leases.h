@@ -16,6 +16,7 @@
 #include "port/atomics.h"
 #include "utils/timestamp.h"
 
+#include "core/clone.h"
 #include "core/election.h"
 #include "core/node.h"
 #include "shmem/clock.h"
@@ -165,11 +166,11 @@ typedef struct LeNodeInfo
 	bool		self;
 	bool		tells;			/* it publishes news of all its writes */
 	char		unfit[LE_UNFIT_LEN + 1];	/* why it cannot lead; "": it can */
-	uint64		system;			/* the system identifier; 0: not told */
+	LeSystems	systems;		/* see there */
 	uint64		since;			/* index at which its incarnation joined */
 	bool		moved;			/* it has given a sign of life since it was
 								 * first shown here */
-	bool		told;			/* that it has this one's system identifier */
+	bool		told;			/* that it is a copy, as this one */
 } LeNodeInfo;
 
 #define LE_MAX_NODES	256
@@ -235,8 +236,9 @@ typedef struct LeTable
 	int			nnodes;
 	LeNodeInfo	nodes[LE_MAX_NODES];
 	char		unfit[LE_UNFIT_LEN + 1];	/* this node's; see LeNodeInfo */
-	uint64		system;			/* the same */
-	uint64		since;			/* the same */
+	LeSystems	systems;		/* this data directory's */
+	bool		shows_systems;	/* to other nodes */
+	uint64		since;			/* see LeNodeInfo */
 	char		clone_of[LE_MAX_NODE_NAME_LEN + 1]; /* its original; "": it is
 													 * no clone */
 
@@ -293,6 +295,7 @@ extern bool le_copy_slot(int number, LeSlot *copy);
 extern int	le_copy_nodes(LeNodeInfo *copy);
 extern void le_copy_unfit(char *unfit);
 extern void le_copy_clone_of(char *original);
+extern void le_copy_systems(LeSystems *systems);
 extern void le_copy_trouble(LeTrouble *trouble);
 extern void le_give_up_term(const char *election, uint64 token);
 extern bool le_give_up_terms_of(LeOwner owner);
@@ -323,6 +326,7 @@ extern void le_note_error(LeSlot *slot, LeOpKind kind, LeOutcome outcome,
 extern void le_set_nodes(const LeNodeInfo *nodes, int n);
 extern void le_set_unfit(const char *unfit);
 extern void le_set_clone_of(const char *original);
+extern void le_set_systems(const LeSystems *systems);
 extern void le_set_trouble(LeTroubleKind kind, const char *text);
 
 #endif							/* LE_LEASES_H */

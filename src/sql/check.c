@@ -345,8 +345,8 @@ check_cron(Report *report)
 /* ---- this node ---- */
 
 /*
- * As last seen: two live nodes of one name or of one system identifier (a
- * clone is told of that elsewhere), or only this one, as where another has a
+ * As last seen: two live nodes of one name or with a common system identifier
+ * (a clone is told of that elsewhere), or only this one, as where another has a
  * different store or prefix.
  */
 static void
@@ -354,8 +354,10 @@ check_nodes(Report *report, bool is_clone)
 {
 	LeNodeInfo *nodes = palloc(LE_MAX_NODES * sizeof(LeNodeInfo));
 	int			n = report->store->has_sessions ? le_copy_nodes(nodes) : 0;
+	LeSystems	systems;
 	int			others = 0;
 
+	le_copy_systems(&systems);
 	for (int i = 0; i < n; i++)
 	{
 		bool		lives = le_now() - nodes[i].first_seen <
@@ -364,12 +366,12 @@ check_nodes(Report *report, bool is_clone)
 		if (nodes[i].self || !nodes[i].held || nodes[i].revoked)
 			continue;
 		others++;
-		if (lives && nodes[i].system != 0 && !is_clone && !le_clone_eligible &&
+		if (lives && !is_clone && !le_clone_eligible &&
 			!RecoveryInProgress() &&
-			nodes[i].system == GetSystemIdentifier())
+			le_shared_system(&nodes[i].systems, &systems) != 0)
 			say(report, strcmp(nodes[i].unfit, "clone") == 0 ? WARN : BAD,
 				"node",
-				"Live node \"%s\" is a primary with the same system identifier: one of the two is a clone. Give that one another prefix or store, or an empty \"leader_election.campaign\".",
+				"Live node \"%s\" is a primary that shares a system identifier with this one: one of the two is a clone. Give that one another prefix or store, or an empty \"leader_election.campaign\".",
 				nodes[i].node);
 		if (lives && strcmp(nodes[i].node, le_my_name()) == 0)
 			say(report, BAD, "node",

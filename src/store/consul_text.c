@@ -150,6 +150,23 @@ leader_value(const LeConsulValue *value)
 	return buf.data;
 }
 
+/* As text: not every reader's numbers are that long. */
+static void
+append_systems(StringInfo buf, const LeSystems *systems)
+{
+	if (systems->ids[0] == 0)
+		return;
+	appendStringInfo(buf, ",\"system\":\"" UINT64_FORMAT "\"",
+					 systems->ids[0]);
+	if (systems->ids[1] == 0)
+		return;
+	appendStringInfoString(buf, ",\"earlier_systems\":[");
+	for (int i = 1; i < LE_MAX_SYSTEMS && systems->ids[i] != 0; i++)
+		appendStringInfo(buf, "%s\"" UINT64_FORMAT "\"", i > 1 ? "," : "",
+						 systems->ids[i]);
+	appendStringInfoChar(buf, ']');
+}
+
 static char *
 node_key_value(const LeNodeKey *key)
 {
@@ -171,9 +188,7 @@ node_key_value(const LeNodeKey *key)
 		appendStringInfoString(&buf, ",\"unfit\":");
 		le_json_append_string(&buf, key->unfit);
 	}
-	if (key->system != 0)		/* not every reader's numbers are that long */
-		appendStringInfo(&buf, ",\"system\":\"" UINT64_FORMAT "\"",
-						 key->system);
+	append_systems(&buf, &key->systems);
 	if (key->since != 0)
 		appendStringInfo(&buf, ",\"since\":" UINT64_FORMAT, key->since);
 	appendStringInfoChar(&buf, '}');
@@ -194,7 +209,7 @@ node_value(const LeConsulValue *value)
 	key.seq = op->proof.seq;
 	key.revoked = value->ended;
 	key.unfit = op->proof.unfit;
-	key.system = op->proof.system;
+	key.systems = op->proof.systems;
 	key.since = op->proof.since;
 	return node_key_value(&key);
 }
@@ -521,7 +536,8 @@ typedef struct NodeValue
 	uint64		seq;
 	bool		revoked;
 	char	   *unfit;
-	uint64		system;
+	LeSystems	systems;
+	int			nearlier;		/* the present one may come later */
 	uint64		since;
 } NodeValue;
 
@@ -541,22 +557,30 @@ take_unfit(const LeJsonNode *node, char **unfit)
 }
 
 /*
- * The system identifier, as text.  Anything else is none, and no reason to
- * lose the other fields.
+ * A system identifier, as text.  Anything else is none, and no reason to lose
+ * the other fields.
  */
-static void
-take_system(const LeJsonNode *node, uint64 *system)
+static uint64
+system_of(const LeJsonNode *node)
 {
 	char	   *text = le_json_string(node, 20);
+	uint64		system;
 
-	*system = 0;
 	if (text == NULL || text[0] == '\0' ||
 		text[strspn(text, "0123456789")] != '\0')
-		return;
+		return 0;
 	errno = 0;
-	*system = strtoull(text, NULL, 10);
-	if (errno != 0)
-		*system = 0;
+	system = strtoull(text, NULL, 10);
+	return errno == 0 ? system : 0;
+}
+
+static void
+take_earlier(const LeJsonNode *node, NodeValue *v)
+{
+	uint64		system = system_of(node);
+
+	if (system != 0 && v->nearlier < LE_MAX_SYSTEMS - 1)
+		v->systems.ids[++v->nearlier] = system;
 }
 
 static bool
@@ -566,6 +590,8 @@ node_visit(void *arg, const LeJsonNode *node)
 
 	if (node->depth == 0)
 		return node->type == LE_JSON_OBJECT;
+	if (node->depth == 2 && le_json_at(node, 0, "earlier_systems"))
+		take_earlier(node, v);
 	if (node->depth > 1)
 		return true;
 	if (le_json_at(node, 0, "incarnation"))
@@ -582,7 +608,7 @@ node_visit(void *arg, const LeJsonNode *node)
 	if (le_json_at(node, 0, "unfit"))
 		take_unfit(node, &v->unfit);
 	if (le_json_at(node, 0, "system"))
-		take_system(node, &v->system);
+		v->systems.ids[0] = system_of(node);
 	if (le_json_at(node, 0, "since") && !le_json_uint64(node, &v->since))
 		v->since = 0;
 	return header_field(&v->header, node);
@@ -611,7 +637,7 @@ le_consul_entry_to_node(const LeConsulEntry *entry, const char *session,
 	node->seq = v.seq;
 	node->revoked = v.revoked;
 	node->unfit = v.unfit;
-	node->system = v.system;
+	node->systems = v.systems;
 	node->since = v.since != 0 ? v.since : entry->index;
 	return true;
 }

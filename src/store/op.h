@@ -10,6 +10,7 @@
 #ifndef LE_OP_H
 #define LE_OP_H
 
+#include "core/clone.h"
 #include "core/election.h"
 #include "core/tick.h"
 
@@ -210,7 +211,7 @@ typedef struct LeNodeKey
 								 * NULL: it can.  A later version may use
 								 * other words */
 	bool		tells;			/* it publishes news of all its writes */
-	uint64		system;			/* see LeInstance; 0: not told */
+	LeSystems	systems;		/* see there */
 	uint64		since;			/* index of the first session that its
 								 * incarnation had, and of its node key */
 } LeNodeKey;
@@ -294,7 +295,7 @@ typedef struct LeOp
 	{
 		uint64		seq;
 		const char *unfit;		/* see LeNodeKey; not for REVOKE_NODE */
-		uint64		system;		/* the same */
+		LeSystems	systems;	/* the same */
 		uint64		since;		/* the same; 0: this is the first session */
 		const char *const *held;	/* PROVE_NODE: elections to check */
 		int			nheld;		/* at most LE_MAX_CHECKED_KEYS */

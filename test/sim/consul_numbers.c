@@ -295,7 +295,8 @@ show_nodes(const Answer *from, LeAnswer *to)
 		key->revoked = n->value.revoked;
 		key->tells = n->tells;
 		key->unfit = NULL;		/* nothing depends on it */
-		key->system = key->since = 0;	/* no node is another's clone */
+		key->since = 0;			/* no node is another's clone */
+		memset(&key->systems, 0, sizeof(key->systems));
 	}
 }
 

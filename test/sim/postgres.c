@@ -594,6 +594,12 @@ le_clonefile_remove(void)
 {
 }
 
+void
+le_clonefile_systems(LeSystems *systems)
+{
+	le_add_system(systems, GetSystemIdentifier());
+}
+
 bool
 le_follows_primary(void)
 {

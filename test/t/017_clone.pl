@@ -1,8 +1,8 @@
-# Tier: test, 60 s
+# Tier: test, 85 s
 #
 # A clone of a running instance, its configuration included, does not lead:
-# neither beside its original, nor while that one is away.  A restored backup
-# and a promoted standby do.
+# neither beside its original, nor while that one is away, also if it was given
+# another system identifier.  A restored backup and a promoted standby do.
 
 use strict;
 use warnings;
@@ -12,6 +12,7 @@ use LeaderElection::Lectl;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
 use LeaderElection::Util;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $consul = LeaderElection::Consul->new('consul')->start;
@@ -68,6 +69,71 @@ sub is_clone
 	return;
 }
 
+sub system_identifier
+{
+	my ($node) = @_;
+
+	return $node->sql('SELECT system_identifier FROM pg_control_system()');
+}
+
+# What pg_createsubscriber does at its end, where there is none: the first field
+# of the control file, whose last one is a checksum, and of each segment of WAL.
+sub change_identifier
+{
+	my ($node) = @_;
+	my $file = $node->data_dir . '/global/pg_control';
+	my $control = slurp_file($file);
+	my $length = (grep { substr($control, $_, 4) eq pack('L', crc32c(substr($control, 0, $_))) }
+		  map { 4 * $_ } 50 .. 120)[0] // die 'the checksum was not found';
+
+	substr($control, 0, 8) = pack('Q', unpack('Q', $control) + 1);
+	substr($control, $length, 4) = pack('L', crc32c(substr($control, 0, $length)));
+	open(my $out, '+<:raw', $file) or die "could not open $file: $!";
+	syswrite($out, $control) == length $control or die "could not write $file: $!";
+	close($out);
+	system_or_bail('pg_resetwal', '-D', $node->data_dir);
+	return;
+}
+
+sub crc32c
+{
+	my ($data) = @_;
+	my $crc = 0xFFFFFFFF;
+
+	foreach my $byte (unpack('C*', $data))
+	{
+		$crc ^= $byte;
+		$crc = $crc >> 1 ^ ($crc & 1 ? 0x82F63B78 : 0) foreach 1 .. 8;
+	}
+	return $crc ^ 0xFFFFFFFF;
+}
+
+# Of a standby, a primary with another identifier.
+sub make_subscriber
+{
+	my ($standby, $primary) = @_;
+
+	if ($standby->pg_version < 17)
+	{
+		$standby->promote;
+		$standby->stop('fast');
+		change_identifier($standby);
+		return;
+	}
+	$standby->stop('fast');
+	command_ok(
+		[
+			'pg_createsubscriber',
+			'--pgdata' => $standby->data_dir,
+			'--publisher-server' => $primary->connstr('postgres'),
+			'--socketdir' => $standby->host,
+			'--subscriber-port' => $standby->port,
+			'--database' => 'postgres'
+		],
+		'pg_createsubscriber');
+	return;
+}
+
 sub check
 {
 	my ($node) = @_;
@@ -75,7 +141,7 @@ sub check
 	return $node->sql(q(SELECT level || ': ' || message FROM le_check_config() WHERE topic = 'node'));
 }
 
-my $production = LeaderElection::Node->create('production', %cluster, allows_streaming => 1);
+my $production = LeaderElection::Node->create('production', %cluster, allows_streaming => 'logical');
 my $staging;
 
 $production->wait_for_leadership('billing');
@@ -93,10 +159,10 @@ subtest 'clone joins' => sub {
 	is_clone($staging, 'production', 'a clone');
 	same_term($token, $production->token('billing'), 'the original leads on');
 	poll_until(sub { state_of($production, $staging) eq 'clone' }, 'the original to see it');
-	$production->wait_for_log_like(qr/WARNING: .*live node "staging" has the system identifier of this one/);
+	$production->wait_for_log_like(qr/WARNING: .*live node "staging" shares a system identifier with this one/);
 	is(scalar(() = $staging->log_since =~ /WARNING: .*is a clone of node "production"/g), 1,
 		'the clone warns once');
-	like(check($production), qr/warning: Live node "staging" is a primary with the same system identifier/,
+	like(check($production), qr/warning: Live node "staging" is a primary that shares a system identifier with this one/,
 		'le_check_config() of the original');
 	like(check($staging), qr/error: It does not lead: it is a clone of node "production"/,
 		'and of the clone');
@@ -159,7 +225,7 @@ subtest 'promotion' => sub {
 	$standby->promote;
 	$standby->wait_for(
 		q(SELECT state = 'waiting' FROM le_status WHERE election = 'billing'), 'it to contend');
-	$standby->wait_for_log_like(qr/WARNING: .*live node "production" has the system identifier of this one/);
+	$standby->wait_for_log_like(qr/WARNING: .*live node "production" shares a system identifier with this one/);
 	still_leads($production, 'billing', 'the former primary leads on');
 	$production->stop('fast');
 	$standby->wait_for_leadership('billing');
@@ -180,6 +246,49 @@ subtest 'promotion' => sub {
 	$standby->stop('fast');
 	$production->promote;
 	$production->wait_for_leadership('billing');
+};
+
+# A copy that pg_createsubscriber made has another identifier than its original,
+# which goes on.
+subtest 'another identifier' => sub {
+	my $blue = $production;
+	my $green = clone_of($blue, 'green', 'billing, free', $consul, has_streaming => 1);
+	my $token = $blue->token('billing');
+
+	is(state_of_itself($green), 'standby', 'a standby');
+	make_subscriber($green, $blue);
+	$green->start;
+	isnt(system_identifier($green), system_identifier($blue), 'that becomes a primary of its own');
+	is_clone($green, 'production', 'the copy');
+	same_term($token, $blue->token('billing'), 'the original leads on');
+	$blue->wait_for_log_like(qr/WARNING: .*live node "green" shares a system identifier with this one.*\n.*identifier \Q@{[system_identifier($blue)]};/);
+	like(check($blue), qr/warning: Live node "green" is a primary that shares a system identifier/,
+		'le_check_config() of the original');
+	like(check($green), qr/error: It does not lead: it is a clone of node "production"/,
+		'and of the copy');
+
+	$blue->stop('fast');
+	poll_until(sub { !$consul->kv('leader_election/billing/leader')->{Session} }, 'the release');
+	$green->restart;
+	is_clone($green, 'production', 'the copy, while the original restarts');
+	$blue->start;
+	$blue->wait_for_leadership('billing');
+	guarantee('G2', [ $token, $blue->token('billing') ], 'the original is back');
+
+	# the work moves to the copy for good, and the original comes back by mistake
+	$blue->stop('fast');
+	$green->configure(clone_eligible => 'on');
+	$green->wait_for_leadership('billing');
+	$green->configure(clone_eligible => 'off');
+	still_leads($green, 'billing', 'the copy leads without the setting');
+	ok(!-e $green->data_dir . "/$mark", 'and without a mark');
+	$blue->start;
+	is_clone($blue, 'green', 'the original, now');
+	still_leads($green, 'billing', 'the copy leads on');
+	$green->stop('fast');
+	$blue->configure(clone_eligible => 'on');
+	$blue->wait_for_leadership('billing');
+	$blue->configure(clone_eligible => 'off');
 };
 
 # With keys of its own the clone is nobody's.  It was there first now, but

@@ -376,7 +376,7 @@ test_moved(void **state)
 	};
 	LeNodeKey	node = {
 		.session = S2, .node = "n2", .incarnation = "y", .lease = LE_SEC,
-		.system = 77, .since = 5,
+		.systems = {{77, 76}}, .since = 5,
 	};
 	LeAnswer	answer = {.nodes = &node, .nnodes = 1};
 
@@ -387,7 +387,8 @@ test_moved(void **state)
 		node.revoked = steps[i].revoked;
 		le_cache_keep_nodes(w->cache, &answer);
 		assert_int_equal(le_cache_node(S2)->moved, steps[i].moved);
-		assert_true(le_cache_node(S2)->system == 77);
+		assert_true(le_cache_node(S2)->systems.ids[0] == 77);
+		assert_true(le_cache_node(S2)->systems.ids[1] == 76);
 		assert_true(le_cache_node(S2)->since == 5);
 	}
 }

@@ -11,7 +11,11 @@
 
 #include "core/clone.h"
 
-#define SYSTEM		UINT64_C(7300000000000000001)
+#define A			UINT64_C(7300000000000000001)
+#define B			UINT64_C(7300000000000000002)
+#define C			UINT64_C(7300000000000000003)
+#define SYSTEM		{{A}}
+#define NONE		{{0}}
 #define MOVED		.moved = true
 #define CONTENDS	.contends = true
 #define PROMOTED	true
@@ -19,7 +23,7 @@
 typedef struct KinCase
 {
 	int			line;
-	uint64_t	system;			/* this instance's */
+	LeSystems	systems;		/* this instance's */
 	uint64_t	since;
 	bool		promoted;
 	LeInstance	other;
@@ -56,14 +60,35 @@ static const KinCase cases[] = {
 	{__LINE__, SYSTEM, 101, PROMOTED, {SYSTEM, 100, false, CONTENDS},
 	LE_KIN_NONE},
 
+	/* copies that were given another identifier, each as seen by the other,
+	 * and two of one original */
+	{__LINE__, {{B, A}}, 101, false, {SYSTEM, 100, false, MOVED, CONTENDS},
+	LE_KIN_ORIGINAL},
+	{__LINE__, SYSTEM, 101, false, {{{B, A}}, 100, false, MOVED, CONTENDS},
+	LE_KIN_ORIGINAL},
+	{__LINE__, {{B, A}}, 101, false, {{{C, A}}, 100, false, MOVED, CONTENDS},
+	LE_KIN_ORIGINAL},
+	{__LINE__, {{B, A}}, 100, false, {SYSTEM, 101, false, MOVED, CONTENDS},
+	LE_KIN_OTHER},
+	{__LINE__, {{B, A}}, 101, false, {SYSTEM, 100, false, CONTENDS},
+	LE_KIN_UNCLEAR},
+	/* a former standby of the copy is none of the original */
+	{__LINE__, {{B, A}}, 101, PROMOTED, {SYSTEM, 100, false, MOVED, CONTENDS},
+	LE_KIN_ORIGINAL},
+	{__LINE__, {{B, A}}, 101, PROMOTED,
+		{{{B, A}}, 100, false, MOVED, CONTENDS}, LE_KIN_OTHER},
+
 	/* another system; a standby, or an older version, on either side */
-	{__LINE__, SYSTEM, 101, false, {SYSTEM + 1, 100, false, MOVED, CONTENDS},
+	{__LINE__, SYSTEM, 101, false, {{{B}}, 100, false, MOVED, CONTENDS},
 	LE_KIN_NONE},
-	{__LINE__, SYSTEM, 101, false, {0, 100, false, MOVED, CONTENDS},
+	{__LINE__, {{B, A}}, 101, false, {{{C}}, 100, false, MOVED, CONTENDS},
 	LE_KIN_NONE},
-	{__LINE__, 0, 101, false, {SYSTEM, 100, false, MOVED, CONTENDS},
+	{__LINE__, SYSTEM, 101, false, {NONE, 100, false, MOVED, CONTENDS},
 	LE_KIN_NONE},
-	{__LINE__, 0, 101, false, {0, 100, false, MOVED, CONTENDS}, LE_KIN_NONE},
+	{__LINE__, NONE, 101, false, {SYSTEM, 100, false, MOVED, CONTENDS},
+	LE_KIN_NONE},
+	{__LINE__, NONE, 101, false, {NONE, 100, false, MOVED, CONTENDS},
+	LE_KIN_NONE},
 };
 
 static void
@@ -73,7 +98,7 @@ kinship(void **state)
 	for (size_t i = 0; i < lengthof(cases); i++)
 	{
 		const KinCase *c = &cases[i];
-		LeKinship	kin = le_kinship(c->system, c->since, c->promoted,
+		LeKinship	kin = le_kinship(&c->systems, c->since, c->promoted,
 									 &c->other);
 
 		if (kin != c->kin)
@@ -86,23 +111,43 @@ static void
 one_goes_on(void **state)
 {
 	(void) state;
-	for (int i = 0; i < 1 << 5; i++)
+	for (int i = 0; i < 1 << 6; i++)
 	{
+		LeSystems	systems[2] = {SYSTEM, {{(i & 32) ? B : A, A}}};
 		uint64_t	since[2] = {100 + (i & 1), 101 - (i & 1)};
 		LeKinship	kin[2];
 
 		for (int k = 0; k < 2; k++)
 		{
 			LeInstance	other = {
-				SYSTEM, since[1 - k], false, MOVED,
+				systems[1 - k], since[1 - k], false, MOVED,
 				.contends = (i >> (1 + k)) & 1,
 			};
 
-			kin[k] = le_kinship(SYSTEM, since[k], (i >> (3 + k)) & 1, &other);
+			kin[k] = le_kinship(&systems[k], since[k], (i >> (3 + k)) & 1,
+								&other);
 		}
 		assert_false(kin[0] == LE_KIN_ORIGINAL && kin[1] == LE_KIN_ORIGINAL);
 		assert_true(kin[0] != LE_KIN_NONE && kin[1] != LE_KIN_NONE);
 	}
+}
+
+/* The present one is the first, each is there once, the oldest are dropped. */
+static void
+earlier_systems(void **state)
+{
+	LeSystems	systems = NONE;
+
+	(void) state;
+	le_add_system(&systems, A);
+	le_add_system(&systems, B);
+	le_add_system(&systems, A);
+	assert_true(systems.ids[0] == A && systems.ids[1] == B);
+	assert_true(systems.ids[2] == 0);
+	for (uint64_t i = 1; i <= LE_MAX_SYSTEMS; i++)
+		le_add_system(&systems, i);
+	for (int i = 0; i < LE_MAX_SYSTEMS; i++)
+		assert_true(systems.ids[i] == (uint64_t) (LE_MAX_SYSTEMS - i));
 }
 
 int
@@ -111,6 +156,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kinship),
 		cmocka_unit_test(one_goes_on),
+		cmocka_unit_test(earlier_systems),
 	};
 
 	return cmocka_run_group_tests_name("clone", tests, NULL, NULL);

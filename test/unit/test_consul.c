@@ -418,11 +418,16 @@ test_system_is_told(void **state)
 
 	assert_null(strstr(readable(encode(&test_namespace, &op).http.body.data),
 					   "\"system\""));
-	op.proof.system = PG_UINT64_MAX;
+	op.proof.systems.ids[0] = PG_UINT64_MAX;
 	op.proof.since = 7;
 	assert_non_null(strstr(readable(encode(&test_namespace,
 										   &op).http.body.data),
 						   ",\"system\":\"18446744073709551615\",\"since\":7}"));
+	op.proof.systems.ids[1] = 6;
+	op.proof.systems.ids[2] = 5;
+	assert_non_null(strstr(readable(encode(&test_namespace,
+										   &op).http.body.data),
+						   ",\"earlier_systems\":[\"6\",\"5\"],\"since\":7}"));
 }
 
 static void
@@ -1635,17 +1640,26 @@ test_nodes(void **state)
 	static const struct
 	{
 		const char *fields;
-		uint64		system;
+		LeSystems	systems;
 		uint64		since;
 	}			systems[] = {
-		{"", 0, 9},				/* of an earlier version */
-		{",\"system\":\"7300000000000000001\"", 7300000000000000001, 9},
-		{",\"system\":\"18446744073709551615\",\"since\":7", PG_UINT64_MAX, 7},
-		{",\"system\":\"18446744073709551616\"", 0, 9},
-		{",\"system\":7300000000000000001", 0, 9},
-		{",\"system\":\"\",\"since\":\"7\"", 0, 9},
-		{",\"system\":\"+1\",\"since\":-7", 0, 9},
-		{",\"system\":{\"a\":1},\"since\":null", 0, 9},
+		{"", {{0}}, 9},			/* of an earlier version */
+		{",\"system\":\"7300000000000000001\"", {{7300000000000000001}}, 9},
+		{",\"system\":\"18446744073709551615\",\"since\":7",
+			{{PG_UINT64_MAX}}, 7},
+		{",\"system\":\"18446744073709551616\"", {{0}}, 9},
+		{",\"system\":7300000000000000001", {{0}}, 9},
+		{",\"system\":\"\",\"since\":\"7\"", {{0}}, 9},
+		{",\"system\":\"+1\",\"since\":-7", {{0}}, 9},
+		{",\"system\":{\"a\":1},\"since\":null", {{0}}, 9},
+		/* a copy that was given another; what is no identifier does not count,
+		 * nor do more than there may be */
+		{",\"earlier_systems\":[\"6\",\"5\"],\"system\":\"7\"", {{7, 6, 5}}, 9},
+		{",\"system\":\"7\",\"earlier_systems\":[5,\"\",[\"4\"],\"6\"]",
+			{{7, 6}}, 9},
+		{",\"system\":\"7\",\"earlier_systems\":\"6\"", {{7}}, 9},
+		{",\"system\":\"9\",\"earlier_systems\":[\"8\",\"7\",\"6\",\"5\",\"4\",\"3\",\"2\",\"1\"]",
+			{{9, 8, 7, 6, 5, 4, 3, 2}}, 9},
 	};
 	LeAnswer	a;
 
@@ -1656,7 +1670,8 @@ test_nodes(void **state)
 							psprintf(NODE_VALUE(FOREIGN, "15500", "%s"),
 									 systems[i].fields)));
 		assert_int_equal(a.nnodes, 1);
-		assert_true(a.nodes[0].system == systems[i].system);
+		assert_memory_equal(&a.nodes[0].systems, &systems[i].systems,
+							sizeof(LeSystems));
 		assert_true(a.nodes[0].since == systems[i].since);
 	}
 	a = list(LE_OP_LIST_NODES, node_entry(FOREIGN, FOREIGN,

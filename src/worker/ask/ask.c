@@ -88,7 +88,7 @@ ask_acquire(LeWorker *w, LePending *p)
 	{
 		le_reply_refused(w, p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 						 message,
-						 "It may be a clone: a node that joined earlier has the same system identifier, and it will be seen shortly if that node lives.",
+						 "It may be a clone: a node that joined earlier shares a system identifier with this one, and it will be seen shortly if that node lives.",
 						 "Wait, or try again.");
 		return;
 	}

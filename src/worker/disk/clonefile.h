@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * clonefile.h
- *		The mark of a clone's data directory, and of a standby's.
+ *		The mark of a clone's data directory, the system identifiers that it
+ *		has had, and the mark of a standby's.
  *
  * src/worker/disk/clonefile.h
  *
@@ -22,6 +23,7 @@ typedef struct LeClonemark
 extern bool le_clonefile_read(LeClonemark *mark);
 extern void le_clonefile_write(const LeClonemark *mark);
 extern void le_clonefile_remove(void);
+extern void le_clonefile_systems(LeSystems *systems);
 extern bool le_follows_primary(void);
 
 #endif							/* LE_CLONEFILE_H */

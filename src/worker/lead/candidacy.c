@@ -132,22 +132,22 @@ refused_all(LeWorker *w)
 
 /*
  * Recompute whether this node could lead, for le_nodes here and, with the next
- * proof, elsewhere; and the system identifier that goes with it.  A node that
+ * proof, elsewhere; and whether its system identifiers go with it.  A node that
  * cannot keep tokens begins no term, but goes on with those it has.  True if
  * the result changed.
  */
 bool
 le_note_fitness(LeWorker *w, bool session_refused)
 {
-	uint64		system = le_clones_system();
+	bool		shows = le_clones_show_systems();
 	const char *unfit = le_unfit();
 
 	if (unfit == NULL)
 		unfit = session_refused || le_tokens_trouble(w->tokens)[0] != '\0' ||
 			refused_all(w) ? "refused" : "";
-	if (strcmp(le_table->unfit, unfit) == 0 && le_table->system == system)
+	if (strcmp(le_table->unfit, unfit) == 0 && le_table->shows_systems == shows)
 		return false;
-	le_table->system = system;
+	le_table->shows_systems = shows;
 	le_set_unfit(unfit);
 	return true;
 }

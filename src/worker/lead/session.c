@@ -164,7 +164,7 @@ others_listed(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 
 /*
  * An instance whose original lives must not acquire anything.  So one that
- * tells its system identifier looks who is there before its session is live:
+ * tells its system identifiers looks who is there before its session is live:
  * of two that join at the same time, the later one then sees the other.
  */
 static void
@@ -177,7 +177,7 @@ node_registered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		return;
 	if (answer->outcome == LE_DONE && le_configured_store()->has_sessions)
 		le_clones_joined(answer->index);
-	if (answer->outcome != LE_DONE || flight->op.proof.system == 0 ||
+	if (answer->outcome != LE_DONE || flight->op.proof.systems.ids[0] == 0 ||
 		!le_configured_store()->has_sessions)
 	{
 		step_answered(w, flight, answer);
@@ -361,7 +361,8 @@ add_fitness(LeWorker *w, LeFlight *flight)
 	(void) le_note_fitness(w, false);
 	if (le_table->unfit[0] != '\0')
 		flight->op.proof.unfit = le_flight_string(flight, le_table->unfit);
-	flight->op.proof.system = le_table->system;
+	if (le_table->shows_systems)
+		flight->op.proof.systems = le_table->systems;
 	flight->op.proof.since = le_table->since;
 }
 

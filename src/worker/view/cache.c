@@ -311,7 +311,7 @@ fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 	info->tells = key->tells;
 	if (key->unfit != NULL)
 		strlcpy(info->unfit, key->unfit, sizeof(info->unfit));
-	info->system = key->system;
+	info->systems = key->systems;
 	info->since = key->since;
 	info->self = strcmp(key->incarnation, le_table->incarnation) == 0;
 	info->doubted = before != NULL ? before->doubted : 0;

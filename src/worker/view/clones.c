@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * clones.c
- *		Instances with the system identifier of this one.
+ *		Instances that share a system identifier with this one.
  *
  * core/clone.c says which of two is the clone.  Here is what follows from it:
  * the clone steps back, marks its data directory, and both tell people.
@@ -36,11 +36,11 @@ forget_mark(void)
 }
 
 /*
- * The identifier that this instance tells the others; 0: none, since it is a
- * standby or may lead as a clone.  Those are no clones, whatever they were.
+ * Does this instance tell others its identifiers?  Not if it is a standby or
+ * may lead as a clone.  Those are no clones, whatever they were.
  */
-uint64
-le_clones_system(void)
+bool
+le_clones_show_systems(void)
 {
 	bool		recovers = RecoveryInProgress();
 	bool		follows = recovers && le_follows_primary();
@@ -48,7 +48,7 @@ le_clones_system(void)
 	le_table->promoted = le_table->promoted || follows;
 	if (follows || le_clone_eligible)
 		forget_mark();
-	return recovers || le_clone_eligible ? 0 : GetSystemIdentifier();
+	return !recovers && !le_clone_eligible;
 }
 
 /*
@@ -64,6 +64,14 @@ place(const LeNamespace *ns)
 					store->servers.urls());
 }
 
+static bool
+had_system(uint64 system)
+{
+	LeSystems	one = {{system}};
+
+	return le_shared_system(&one, &le_table->systems) != 0;
+}
+
 /* After a start or a reload: what has been found out before. */
 void
 le_clones_configure(void)
@@ -71,16 +79,19 @@ le_clones_configure(void)
 	const LeStore *store = le_configured_store();
 	LeNamespace ns = {0};
 	LeClonemark mark;
+	LeSystems	systems = {{0}};
 	bool		known = le_table->clone_of[0] != '\0';
 
+	le_clonefile_systems(&systems);
+	le_set_systems(&systems);
 	if (!store->has_sessions)
 		return;
 	store->settings.namespace(&ns);
-	if (!le_clonefile_read(&mark) || mark.system != GetSystemIdentifier() ||
+	if (!le_clonefile_read(&mark) || !had_system(mark.system) ||
 		strncmp(mark.place, place(&ns), sizeof(mark.place) - 1) != 0)
 		mark.original[0] = '\0';
 	le_set_clone_of(mark.original);
-	(void) le_clones_system();
+	(void) le_clones_show_systems();
 	if (le_table->clone_of[0] != '\0' && !known)
 		ereport(LOG,
 				(errmsg("this instance is a clone of node \"%s\" and does not lead",
@@ -107,18 +118,17 @@ le_clones_joined(uint64 index)
 static LeKinship
 kinship(LeWorker *w, const LeNodeInfo *info)
 {
-	LeInstance	other = {0};
+	LeInstance	other = {.systems = info->systems};
 
-	if (info->self)
+	if (info->self || !le_table->shows_systems)
 		return LE_KIN_NONE;
-	other.system = info->system;
 	other.since = info->since;
 	other.silent = !info->held || info->revoked ||
 		le_now() >= le_cache_silent_at(w->cache, info);
 	other.moved = info->moved;
 	other.contends = info->unfit[0] == '\0' ||
 		strcmp(info->unfit, "refused") == 0;	/* by the store, for now */
-	return le_kinship(le_table->system, le_table->since, le_table->promoted,
+	return le_kinship(&le_table->systems, le_table->since, le_table->promoted,
 					  &other);
 }
 
@@ -129,19 +139,22 @@ warn(LeNodeInfo *info)
 		return;
 	info->told = true;
 	ereport(WARNING,
-			(errmsg("live node \"%s\" has the system identifier of this one",
+			(errmsg("live node \"%s\" shares a system identifier with this one",
 					info->node),
-			 errdetail("Both are primaries with identifier " UINT64_FORMAT "; its store session is %s.",
-					   info->system, info->session),
+			 errdetail("Both are primaries that have, or had, identifier " UINT64_FORMAT "; its store session is %s.",
+					   le_shared_system(&info->systems, &le_table->systems),
+					   info->session),
 			 errhint("Give a copy of this instance another prefix or store, or an empty \"leader_election.campaign\".")));
 	le_event(LE_EVENT_CLONE, NULL, 0,
-			 "node %s has the same system identifier", info->node);
+			 "node %s shares a system identifier", info->node);
 }
 
 static void
 step_back(const LeNodeInfo *original)
 {
-	LeClonemark mark = {.system = le_table->system};
+	uint64		shared = le_shared_system(&original->systems,
+										  &le_table->systems);
+	LeClonemark mark = {.system = shared};
 
 	strlcpy(mark.original, original->node, sizeof(mark.original));
 	strlcpy(mark.place, place(&le_table->namespace), sizeof(mark.place));
@@ -150,8 +163,8 @@ step_back(const LeNodeInfo *original)
 	ereport(WARNING,
 			(errmsg("this instance is a clone of node \"%s\" and does not lead",
 					original->node),
-			 errdetail("That node lives, has the same system identifier, " UINT64_FORMAT ", and joined earlier.",
-					   le_table->system),
+			 errdetail("That node lives, joined earlier and has, or had, a system identifier of this one, " UINT64_FORMAT ".",
+					   shared),
 			 errhint("Give this instance another prefix or store, or an empty \"leader_election.campaign\". If it is the one that is to lead, turn \"leader_election.clone_eligible\" on.")));
 	le_event(LE_EVENT_CLONE, NULL, 0, "clone of node %s: does not lead",
 			 original->node);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * clones.h
- *		Instances with the system identifier of this one.
+ *		Instances that share a system identifier with this one.
  *
  * src/worker/view/clones.h
  *
@@ -15,7 +15,7 @@
 struct LeWorker;
 
 extern void le_clones_configure(void);
-extern uint64 le_clones_system(void);
+extern bool le_clones_show_systems(void);
 extern void le_clones_joined(uint64 index);
 extern bool le_clones_judge(struct LeWorker *w);
 extern bool le_clones_unclear(void);

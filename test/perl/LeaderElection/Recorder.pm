@@ -88,8 +88,7 @@ sub start
 		log => $self->{log},
 		command => [
 			$^X, '-I', $module =~ s{/LeaderElection/[^/]*$}{}r,
-			'-e', 'require LeaderElection::Recorder; '
-			  . 'LeaderElection::Recorder::_serve(@ARGV)',
+			'-MLeaderElection::Recorder', '-e', 'LeaderElection::Recorder::_serve(@ARGV)',
 			$self->{port}, $self->{upstream}
 		]);
 	poll_until(
