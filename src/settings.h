@@ -17,6 +17,10 @@
 #define LE_SECRET_MODE \
 	"It must have permissions u=rw (0600) or less, or u=rw,g=r (0640) or less if owned by root."
 
+/* Where the store knows less than this instance has seen. */
+#define LE_ACCEPT_HINT \
+	"If the store was rebuilt, restored or replaced on purpose, or this is a copied data directory with a store of its own, follow the runbook for that and call le_accept_store()."
+
 /* Files of the data directory that several processes use. */
 #define LE_CLAIMS_FILE		"leader_election.claims"
 #define LE_TOKENS_FILE		"leader_election.tokens"

@@ -465,7 +465,7 @@ check_tokens(Report *report)
 	for (int i = 0; i < le_table->nused; i++)
 		if (le_copy_slot(i, slot) && slot->refused_token != 0)
 			say(report, BAD, "token",
-				"This instance does not lead election \"%s\": the store gave it fencing token " UINT64_FORMAT ", which is not higher than " UINT64_FORMAT ", the highest seen. If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_accept_store().",
+				"This instance does not lead election \"%s\": the store gave it fencing token " UINT64_FORMAT ", which is not higher than " UINT64_FORMAT ", the highest seen. " LE_ACCEPT_HINT,
 				slot->name, slot->refused_token, slot->election.token_floor);
 	pfree(slot);
 }
@@ -495,7 +495,7 @@ check_records(Report *report)
 			first->claim.election);
 	else if (n > 0)
 		say(report, BAD, "records",
-			"The store has lost the records of %d %s, as of job \"%s\" of election \"%s\": this instance has seen its tick %s, and claims none up to there. If the store was restored or rebuilt on purpose, follow the runbook for that and call le_accept_store().",
+			"The store has lost the records of %d %s, as of job \"%s\" of election \"%s\": this instance has seen its tick %s, and claims none up to there. " LE_ACCEPT_HINT,
 			n, n == 1 ? "job" : "jobs", first->claim.job,
 			first->claim.election,
 			timestamptz_to_str(le_from_tick(first->claim.tick)));

@@ -1,8 +1,9 @@
 # Tier: test, 30 s
 #
 # A store that has lost records of jobs: restored from a snapshot while it goes on, or
-# with a record deleted.  No instance claims a tick again that it has seen, and each
-# says so.
+# with a record deleted; or that another takes the place of, as in a staging system.  No
+# instance claims a tick again that it has seen, and each says so, until it is told to
+# accept the store.
 
 use strict;
 use warnings;
@@ -18,7 +19,7 @@ use Test::More;
 my $consul = LeaderElection::Consul->new('consul')->start;
 my $snapshot = PostgreSQL::Test::Utils::tempdir . '/snapshot';
 my ($a, $b) = map {
-	LeaderElection::Node->create($_, consul => $consul,
+	LeaderElection::Node->create($_, consul => $consul, allows_streaming => 1,
 		settings => { lease_ttl => '10s', job_check_interval => '1s' })
 } 'a', 'b';
 my $lost = qr/LE005: could not claim a tick of election "billing": the lease store has lost records/;
@@ -139,6 +140,49 @@ subtest 'accepted' => sub {
 	ok($a->log_like(qr/LOG: .*what the lease store says of all elections is accepted/), 'the log says so');
 };
 
+# A staging system has a copy of the data directory and a Consul that knows nothing.
+subtest 'a copied data directory with another Consul' => sub {
+	my $own = LeaderElection::Consul->new('own')->start;
+	my $copied = qr/copied data directory with a store of its own, .*le_accept_store\(\)/;
+	my ($staging, $token);
+
+	$b->stop;
+	$consul->put("/v1/kv/elsewhere/$_", 'x') foreach 1 .. 200;
+	$a->sql(q(SELECT le_step_down('billing', '0')));
+	$a->sql(q(SELECT le_campaign('silver')));
+	leads($a);
+	$a->wait_for_leadership('silver');
+	is(run($a, 5), '', 'a tick runs on the original');
+	$token = $a->token('silver');
+	$a->backup('copy');
+	$staging = LeaderElection::Node->create(
+		'staging', consul => $own,
+		backup => [ $a, 'copy' ],
+		settings => {
+			lease_ttl => '1min',
+			job_check_interval => '1s',
+			campaign => 'billing, silver',
+			clone_eligible => 'off'
+		});
+	foreach my $election (qw(billing silver))
+	{
+		$staging->wait_for_log_like(qr/LOG: .*store \S+ gave election "$election" a fencing token that is not higher.*\n.*\n.*HINT: .*$copied/);
+		like($staging->sql_error("SELECT le_acquire('$election')"), qr/LE005.*HINT: .*$copied/s, "the copy does not lead $election, and says why");
+		like($staging->sql("SELECT message FROM le_check_config() WHERE level = 'error' AND topic = 'token' AND message LIKE '%\"$election\"%'"), $copied, 'so does the check');
+	}
+	$staging->sql(q(SELECT le_accept_store()));
+	leads($staging);
+	$staging->wait_for_leadership('silver');
+	cmp_ok($staging->token('silver'), '<', $token, 'one call, and it leads all with tokens of the new store');
+	is(run($staging, 5), '', 'a tick that the original ran runs here');
+	$staging->restart;
+	leads($staging);
+	is(run($staging, 6), '', 'and the next after a restart');
+	is($staging->sql(q(SELECT count(*) FROM le_check_config() WHERE topic IN ('token', 'records'))), 0, 'all is well');
+	$staging->stop;
+	$own->stop;
+};
+
 # Guards against two runs of one tick by sessions that claim it at the same time: the
 # claim of the first is written, and lost, before anybody here has heard of it.
 subtest 'lost while a claim is under way' => sub {
@@ -151,24 +195,24 @@ subtest 'lost while a claim is under way' => sub {
 	$a->configure(consul_url => $recorder->url);
 	poll_until(sub { $recorder->requests(qr{/v1/session/renew}) }, 'the recorder to be asked');
 	leads($a);
-	is(run($a, 5), '', 'a tick runs');
+	is(run($a, 6), '', 'a tick runs');
 	$mark = $recorder->mark;
 	$held = $recorder->rule(match => $writes, action => 'hold_reply', count => 1);
-	$first->start(call(6));
+	$first->start(call(7));
 	is($recorder->wait_for_request($writes, $mark)->{status}, 200, 'the next one is claimed');
 	$consul->delete('/v1/kv/leader_election.claims/billing/nightly');
 	$mark = $recorder->mark;
-	$second->start(call(6));
+	$second->start(call(7));
 	poll_until(sub { $recorder->requests($writes, $mark) || 2 <= $recorder->requests($reads, $mark) },
 		'the second to have judged');
 	$recorder->remove_rule($held);
 	like($first->finish->{error}, qr/^WARNING: .*The command was run and committed/s, 'the first has the tick');
 	like($second->finish->{error}, $lost, 'the second does not');
-	is(ticks($a), '1 2 3 4 4 5 6', 'which has run once');
+	is(ticks($a), '1 2 3 4 4 5 6 7', 'which has run once');
 	$a->configure(consul_url => $consul->url);
 	$_->quit foreach $first, $second;
 };
 
-$_->stop foreach $a, $b;
+$a->stop;
 $consul->stop;
 done_testing();

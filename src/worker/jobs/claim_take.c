@@ -222,7 +222,7 @@ reply_record_lost(LeClaimAsk *c, int64 tick)
 			 "Tick %s of job \"%s\" was claimed, which the job's record does not show.",
 			 timestamptz_to_str(le_from_tick(tick)), c->p.ask.job);
 	le_reply_error(&c->p, LE_ERRCODE_REFUSED, message, detail,
-				   "If the store was restored or rebuilt, follow the runbook for that and call le_accept_store().");
+				   LE_ACCEPT_HINT);
 }
 
 /* The same, of the store "local" on a new timeline: the tick is a guess. */

@@ -428,7 +428,6 @@ le_pending_refuse(LeWorker *w, const LeSlot *slot, int sqlstate,
 static void
 verdict_token(LeWorker *w, LeSlot *slot)
 {
-	static const char hint[] = "If the store was rebuilt, restored or replaced on purpose, follow the runbook for that and call le_accept_store().";
 	char		message[256];
 	char		detail[128];
 
@@ -441,8 +440,9 @@ verdict_token(LeWorker *w, LeSlot *slot)
 			(errcode(LE_ERRCODE_REFUSED),
 			 errmsg_internal("%s", message),
 			 errdetail_internal("%s", detail),
-			 errhint("%s", hint)));
-	le_pending_refuse(w, slot, LE_ERRCODE_REFUSED, message, detail, hint);
+			 errhint(LE_ACCEPT_HINT)));
+	le_pending_refuse(w, slot, LE_ERRCODE_REFUSED, message, detail,
+					  LE_ACCEPT_HINT);
 }
 
 static bool
