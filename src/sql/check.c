@@ -345,9 +345,9 @@ check_cron(Report *report)
 /* ---- this node ---- */
 
 /*
- * As last seen: two live nodes of one name or with a common system identifier
- * (a clone is told of that elsewhere), or only this one, as where another has a
- * different store or prefix.
+ * As last seen: two live nodes of one name or that share a system identifier
+ * (a clone is told of that elsewhere), or only this one, as where another has
+ * a different store or prefix.
  */
 static void
 check_nodes(Report *report, bool is_clone)

@@ -40,7 +40,8 @@ my @others = (
 		qw(.ci/run bench/ test/all expected/arguments.out sql/arguments.sql sql/settings.sql
 		  test/lint/alerts.pl test/lint/guarantees.pl test/perl/ test/run test/t/
 		  test/unit/core_test.h test/unit/exchange.c test/unit/exchange.h
-		  test/unit/record-corpus test/unit/test_node.c test/unit/test_pending.c)
+		  test/unit/record-corpus test/unit/test_node.c test/unit/test_pending.c
+		  test/versions/)
 	],
 	[
 		'nothing in SQL says whether the store has node keys' => 'consul',

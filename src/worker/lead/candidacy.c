@@ -132,9 +132,9 @@ refused_all(LeWorker *w)
 
 /*
  * Recompute whether this node could lead, for le_nodes here and, with the next
- * proof, elsewhere; and whether its system identifiers go with it.  A node that
- * cannot keep tokens begins no term, but goes on with those it has.  True if
- * the result changed.
+ * proof, elsewhere; and whether its system identifiers go with it.  A node
+ * that cannot keep tokens begins no term, but goes on with those it has.  True
+ * if the result changed.
  */
 bool
 le_note_fitness(LeWorker *w, bool session_refused)
@@ -145,7 +145,8 @@ le_note_fitness(LeWorker *w, bool session_refused)
 	if (unfit == NULL)
 		unfit = session_refused || le_tokens_trouble(w->tokens)[0] != '\0' ||
 			refused_all(w) ? "refused" : "";
-	if (strcmp(le_table->unfit, unfit) == 0 && le_table->shows_systems == shows)
+	if (strcmp(le_table->unfit, unfit) == 0 &&
+		le_table->shows_systems == shows)
 		return false;
 	le_table->shows_systems = shows;
 	le_set_unfit(unfit);

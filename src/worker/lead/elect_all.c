@@ -98,7 +98,7 @@ le_elect_refresh(LeWorker *w)
 	char		why[LE_MAX_ERROR_LEN + 1];
 	int			sqlstate;
 
-	(void) le_clones_show_systems();	/* nor is it a clone any more, perhaps */
+	(void) le_clones_show_systems();	/* perhaps it is no clone any more */
 	w->candidacies->may_lead = le_may_lead(why, sizeof(why), &sqlstate);
 	sweep_configured(w);
 	le_each_campaign(mark_configured, w);
