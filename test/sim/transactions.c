@@ -23,8 +23,8 @@
 #include "sql/cancel.h"
 
 /*
- * The worker looks each 100 ms at a commit that outlasts the drain.  The commit
- * may end just after a look, and the next one is late by a turn.
+ * The worker looks each 100 ms at a commit that outlasts the drain.  It may
+ * end just after a look, and the next one is late by a turn.
  */
 #define DRAIN_SLACK	(LE_SEC / 5)
 

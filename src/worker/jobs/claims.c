@@ -264,9 +264,9 @@ le_claim_not_written(LeWorker *w, LeClaimAsk *c, LeOutcome outcome)
 /* ---- the record ---- */
 
 /*
- * Was a later record seen while the read was under way?  Nobody knows which of
- * the two came first, so neither the claim nor the loss of that record may rest
- * on this answer.
+ * Was a later record seen while the read was under way?  Nobody knows which
+ * came first, so neither a claim nor the loss of that record may rest on the
+ * answer.
  */
 static bool
 is_out_of_date(LeWorker *w, const LeClaimAsk *c, const LeAnswer *answer)
