@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job_callers.c
- *		Who called le_run() for a job on this instance.
+ *		The callers of each job on this instance.
  *
  * A job's record goes by election and name.  So two schedulers' jobs of one
  * name have the same ticks: at each one of them runs, and the other's call
