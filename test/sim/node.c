@@ -301,7 +301,7 @@ node_run(SimNode *n)
 	if (++n->turns > MAX_TURNS)
 		sim_fail("n%d runs in a tight loop", n->number);
 	if (n->frozen_until <= sim.now)
-		n->went_on = n->frozen_until;
+		n->went_on = Max(n->went_on, n->frozen_until);
 	node_enter(n);
 	sim.exposed = sim.storm;
 	coroutine_resume(n->worker);

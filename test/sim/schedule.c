@@ -1247,6 +1247,20 @@ time_to_notice(void)
 	return longest;
 }
 
+/* A term that was given up in the storm, or for what was left undone there. */
+static bool
+any_term_ends(void)
+{
+	for (int e = 0; e < sim.nelections; e++)
+	{
+		int			leader = check_leader(e);
+
+		if (leader >= 0 && sim.node[leader]->drained[e] != 0)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Leaders stay, and no node asks the store in a tight loop.  But first nodes
  * get the time to notice losses.
@@ -1262,6 +1276,11 @@ check_they_stay(void)
 
 	run_until(sim.now + time_to_notice());
 	check_leaders_come();
+	if (!sim.failed && any_term_ends())
+	{
+		run_until(sim.now + le_drain_timeout * LE_MSEC + 2 * LE_DRAIN_GRACE);
+		check_leaders_come();
+	}
 	if (sim.failed)
 		return;
 	for (int e = 0; e < sim.nelections; e++)
