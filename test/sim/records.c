@@ -349,7 +349,7 @@ told_true(uint32 id, const LeReply *reply)
 			continue;
 		/* another node cannot know what the store has lost */
 		if (claims[i].granted && claims[i].try == c->try &&
-			!(claims[i].lost && claims[i].node != c->node))
+			!((claims[i].lost || c->lost) && claims[i].node != c->node))
 			sim_fail("claims %u and %u were both granted the tick "
 					 INT64_FORMAT " of job%d of e%d, try %d", i, id, c->tick,
 					 c->job, c->election, c->try);
