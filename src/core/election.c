@@ -641,7 +641,9 @@ acquire_unknown(LeElection *e, const LeInput *in, LeActions *act)
  * A takeover of unknown outcome, and the key is unchanged.  While the holder
  * is silent the same takeover is sent again.  After a sign of life its node
  * key has moved, so the late copy must fail; a takeover with the new index
- * would depose a live leader.
+ * would depose a live leader.  But the wait also starts anew where only doubts
+ * arose about the holder, and then the copy may yet be applied: nobody is told
+ * a certain "no".
  */
 static void
 taken_over_read_back(LeElection *e, const LeInput *in, LeActions *act)
@@ -650,10 +652,14 @@ taken_over_read_back(LeElection *e, const LeInput *in, LeActions *act)
 		take_over(e, act, e->attempt.index);
 	else if (in->view->silent_at == 0)
 		unsure_read_failed(e, in, act); /* nothing is known of the holder */
-	else if (e->wanted)
-		judge_key(e, in, act);
 	else
-		start_over(e, act);
+	{
+		act->unresolved = e->attempt.unsure;
+		if (e->wanted)
+			judge_key(e, in, act);
+		else
+			start_over(e, act);
+	}
 }
 
 static void

@@ -242,8 +242,39 @@ typedef struct LeElection
 								 * older ones are dropped by the caller */
 } LeElection;
 
+/*
+ * The contract with the caller.
+ *
+ * Each answer is fed once, while it is awaited: the caller drops answers to
+ * requests other than the newest, to renewals of an earlier term, and to all
+ * that an earlier store session sent.  A renewal is one that
+ * le_election_renewal_sent() told of.
+ *
+ * A deadline comes with LE_IN_RENEWED, or with the LE_IN_DONE of an acquire or
+ * a publish, and is at most a lease, less the margin, after the sending of
+ * that request.  Where keys have leases of their own, the answer to an acquire
+ * and to a renewal has one.
+ *
+ * LE_IN_TIMER is fed once the time has come; to LE_WAITING also earlier, and
+ * the key is then read sooner.  LE_IN_EXPIRED may come at any time.
+ *
+ * Between two inputs the caller may raise token_floor, or set it to 0 where a
+ * person accepts lower tokens, take the timer of LE_WAITING away, put off that
+ * of LE_DRAINING, and call the functions below.  It changes nothing else.
+ *
+ * The time never goes back.  The node's timing may change at any time; a
+ * deadline stays as it was made.
+ *
+ * le_election_sound() is the invariant of a state, le_election_contract() the
+ * above for one input, le_election_check() what then holds of the step: NULL,
+ * or in words what does not hold.  Builds with Asserts check all three
+ * whenever the worker feeds an input.
+ */
 extern void le_election_init(LeElection *e, uint64_t token_floor);
 extern LeActions le_election_input(LeElection *e, const LeInput *input);
+extern const char *le_election_sound(const LeElection *e);
+extern const char *le_election_contract(const LeElection *e,
+										const LeInput *input);
 extern const char *le_election_check(const LeElection *before,
 									 const LeInput *input,
 									 const LeElection *after,

@@ -1,11 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * invariants.c
- *		Invariants of every step of the two machines.
+ *		Invariants of the two machines, and their contract with the caller.
  *
- * Each check gets the machine before and after one input, the input and the
- * actions.  It returns NULL, or says in words which invariant does not hold.
- * A check changes nothing: a build without Asserts does the same.
+ * For each machine there are three checks: of a state ("sound"), of what the
+ * caller feeds to a sound state ("contract"), and of the step that follows
+ * ("check").  Each returns NULL, or says in words what does not hold.  A check
+ * changes nothing: a build without Asserts does the same.
+ *
+ * The three belong together.  A sound state and an input that keeps the
+ * contract lead to a sound state again, so what "check" promises of one step
+ * holds for runs of any length.
  *
  * src/core/invariants.c
  *
@@ -66,8 +71,9 @@ static const ElectionFields election_fields[LE_NSTATES] = {
 	[LE_RELEASE_UNSURE] =	{MAY, NO,  NO,  MAY, NO,  YES, MAY},
 };
 
-static const char *
-check_election_state(const LeElection *e)
+/* Does this state of an election ever arise? */
+const char *
+le_election_sound(const LeElection *e)
 {
 	const ElectionFields *f = &election_fields[e->state];
 
@@ -99,6 +105,157 @@ check_election_state(const LeElection *e)
 		 "a holder waits out no key");
 	return NULL;
 }
+
+/* ---- the contract of an election ---- */
+
+/* Is an answer to a write, or to a read, still to come? */
+static bool
+awaits_write(const LeElection *e)
+{
+	return e->state == LE_ACQUIRING || e->state == LE_PUBLISHING ||
+		e->state == LE_RELEASING;
+}
+
+static bool
+awaits_read(const LeElection *e)
+{
+	return le_election_in_flight(e) && !awaits_write(e);
+}
+
+static const char *
+check_view(const LeKeyView *v)
+{
+	MUST(v != NULL, "a view of the key comes along");
+	MUST(v->exists || v->index == 0, "no key has no index");
+	MUST(!v->exists || v->index != 0 || v->own_lease,
+		 "a key has an index, unless its holder is yet to write one");
+	MUST(v->exists || v->holder == LE_KEY_FREE, "no key has no holder");
+	MUST(v->silent_at >= 0 &&
+		 (v->silent_at == 0 || v->holder == LE_KEY_OTHER),
+		 "only another holder falls silent");
+	MUST(v->silent_at == 0 || !v->own_lease,
+		 "a key with a lease of its own is not taken from anybody");
+	MUST(v->holder_lease >= 0 && v->holder_lease <= LE_MAX_LEASE,
+		 "no lease is longer than the longest");
+	MUST(v->holder != LE_KEY_FREE || !v->usable || v->released ||
+		 v->holder_lease > 0, "a key that was not released is waited for");
+	return NULL;
+}
+
+/* What an answer says of the term's own lease. */
+static const char *
+check_deadline(const LeElection *e, const LeInput *in)
+{
+	bool		renewed = in->kind == LE_IN_RENEWED;
+
+	if (in->deadline == 0)
+	{
+		MUST(!renewed, "a renewal says how far it carries");
+		return NULL;
+	}
+	MUST(renewed || (in->kind == LE_IN_DONE && e->state != LE_RELEASING),
+		 "a deadline comes with the answer to a renewal, or to a write");
+	MUST(in->sent > 0 && in->sent <= in->now,
+		 "an answer comes after its request");
+	MUST(in->deadline <= in->sent + in->timing->lease - in->timing->margin,
+		 "a lease counts from the sending of its request");
+	return NULL;
+}
+
+static const char *
+check_answer(const LeElection *e, const LeInput *in)
+{
+	switch (in->kind)
+	{
+		case LE_IN_READ:
+			MUST(awaits_read(e), "a read is answered once");
+			break;
+		case LE_IN_READ_FAILED:
+			MUST(awaits_read(e), "a read is answered once");
+			MUST(in->outcome != LE_DONE, "a read that failed is not done");
+			break;
+		case LE_IN_DONE:
+			MUST(awaits_write(e), "a write is answered once");
+			MUST(in->index != 0 || e->state != LE_ACQUIRING,
+				 "a key that was acquired has an index");
+			break;
+		case LE_IN_CONFLICT:
+			MUST(awaits_write(e), "a write is answered once");
+			MUST(in->conflict != LE_CONFLICT_OWN ||
+				 (e->state == LE_ACQUIRING && in->index != 0),
+				 "only an acquire is in the way of an acquire");
+			break;
+		case LE_IN_NOT_APPLIED:
+			MUST(awaits_write(e), "a write is answered once");
+			MUST(in->outcome == LE_LOST || in->outcome == LE_REFUSED ||
+				 in->outcome == LE_UNAVAILABLE,
+				 "a write that was not applied was refused");
+			break;
+		case LE_IN_UNKNOWN:
+			MUST(awaits_write(e), "a write is answered once");
+			break;
+		case LE_IN_RENEWED:
+			MUST(e->renewing, "a renewal is answered once");
+			break;
+		case LE_IN_RENEW_FAILED:
+			MUST(e->renewing, "a renewal is answered once");
+			MUST(in->outcome != LE_DONE,
+				 "a renewal that failed is not done");
+			break;
+		default:
+			break;
+	}
+	return check_deadline(e, in);
+}
+
+/* What comes from this node's sessions, its clock and its own session. */
+static const char *
+check_event(const LeElection *e, const LeInput *in)
+{
+	switch (in->kind)
+	{
+		case LE_IN_PUBLISH:
+			MUST(e->state == LE_HELD, "a holder publishes");
+			break;
+		case LE_IN_DRAIN:
+			MUST(in->until > 0, "a term drains until some time");
+			break;
+		case LE_IN_TIMER:
+			MUST(e->state == LE_WAITING ||
+				 (e->timer_at != 0 && in->now >= e->timer_at),
+				 "a timer comes when it has come");
+			break;
+		case LE_IN_HOLDER:
+			MUST(in->silent_at >= 0, "a holder falls silent some time");
+			break;
+		case LE_IN_NODE_ENDED:
+			MUST(in->reason != LE_REASON_NONE, "a session ends for a reason");
+			break;
+		default:
+			break;
+	}
+	return NULL;
+}
+
+/* Does the caller keep the contract in election.h with this input? */
+const char *
+le_election_contract(const LeElection *e, const LeInput *input)
+{
+	const char *broken = NULL;
+
+	MUST(input->timing != NULL && input->timing->lease > 0 &&
+		 input->timing->lease <= LE_MAX_LEASE, "a node has a lease");
+	MUST(input->now > 0 && input->now >= e->seen_at, "time goes on");
+	if (input->kind == LE_IN_READ || input->kind == LE_IN_SEEN)
+		broken = check_view(input->view);
+	if (broken == NULL)
+		broken = check_answer(e, input);
+	if (broken == NULL)
+		broken = check_event(e, input);
+	return broken;
+}
+
+/* ---- steps of an election ---- */
 
 /* Terms, and their tokens and deadlines. */
 static const char *
@@ -184,7 +341,7 @@ const char *
 le_election_check(const LeElection *before, const LeInput *input,
 				  const LeElection *after, const LeActions *act)
 {
-	const char *broken = check_election_state(after);
+	const char *broken = le_election_sound(after);
 
 	if (broken == NULL)
 		broken = check_term(before, input, after, act);
@@ -199,8 +356,9 @@ le_election_check(const LeElection *before, const LeInput *input,
 
 /* ---- the node ---- */
 
-static const char *
-check_node_state(const LeNode *n)
+/* Does this state of the node ever arise? */
+const char *
+le_node_sound(const LeNode *n)
 {
 	bool		live = n->state == LE_NODE_LIVE;
 
@@ -237,6 +395,86 @@ check_node_state(const LeNode *n)
 	}
 	return NULL;
 }
+
+/* ---- the contract of the node ---- */
+
+/* Is the present step's request in flight? */
+static bool
+awaits_step(const LeNode *n)
+{
+	return n->step_at == 0 && n->state != LE_NODE_NONE &&
+		n->state != LE_NODE_LIVE;
+}
+
+static const char *
+check_node_answer(const LeNode *n, const LeNodeInput *in)
+{
+	switch (in->kind)
+	{
+		case LE_NODE_IN_DONE:
+			MUST(awaits_step(n) && n->state != LE_NODE_LISTING &&
+				 n->state != LE_NODE_UNLOCKING, "a step is answered once");
+			break;
+		case LE_NODE_IN_FAILED:
+			MUST(awaits_step(n) && n->state != LE_NODE_UNLOCKING,
+				 "a step is answered once");
+			MUST(in->outcome != LE_DONE, "a step that failed is not done");
+			break;
+		case LE_NODE_IN_LISTED:
+			MUST(awaits_step(n) && n->state == LE_NODE_LISTING,
+				 "a list is answered once");
+			MUST(in->held >= 0 && in->named >= 0, "a list has a length");
+			break;
+		case LE_NODE_IN_UNLOCKED:
+			MUST(n->state == LE_NODE_UNLOCKING, "a release is answered once");
+			break;
+		case LE_NODE_IN_RENEWED:
+			MUST(n->renewing, "a renewal is answered once");
+			break;
+		case LE_NODE_IN_RENEW_FAILED:
+			MUST(n->renewing, "a renewal is answered once");
+			MUST(in->outcome != LE_DONE,
+				 "a renewal that failed is not done");
+			break;
+		case LE_NODE_IN_PROVED:
+			MUST(n->proving, "a proof is answered once");
+			break;
+		case LE_NODE_IN_PROOF_FAILED:
+			MUST(n->proving, "a proof is answered once");
+			MUST(in->outcome != LE_DONE, "a proof that failed is not done");
+			break;
+		default:
+			break;
+	}
+	return NULL;
+}
+
+/* Is this the answer to a request whose sending counts? */
+static bool
+counts_from_sending(const LeNode *n, LeNodeInputKind kind)
+{
+	return kind == LE_NODE_IN_RENEWED || kind == LE_NODE_IN_PROVED ||
+		(kind == LE_NODE_IN_DONE && (n->state == LE_NODE_CREATING ||
+									 n->state == LE_NODE_REGISTERING));
+}
+
+/* Does the caller keep the contract in node.h with this input? */
+const char *
+le_node_contract(const LeNode *n, const LeNodeInput *input)
+{
+	const char *broken = check_node_answer(n, input);
+
+	if (broken != NULL)
+		return broken;
+	MUST(input->now > 0 && input->now >= n->proof_sent &&
+		 input->now >= n->renew_sent, "time goes on");
+	MUST(!counts_from_sending(n, input->kind) ||
+		 (input->sent > 0 && input->sent <= input->now),
+		 "an answer comes after its request");
+	return NULL;
+}
+
+/* ---- steps of the node ---- */
 
 /* Belief, and the numbers that identify late answers. */
 static const char *
@@ -312,7 +550,7 @@ const char *
 le_node_check(const LeNode *before, const LeNodeInput *input,
 			  const LeNode *after, const LeNodeActions *act)
 {
-	const char *broken = check_node_state(after);
+	const char *broken = le_node_sound(after);
 
 	if (broken == NULL)
 		broken = check_belief(before, input, after, act);

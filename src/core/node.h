@@ -119,12 +119,33 @@ typedef struct LeNode
 	int			named;			/* as of the last list */
 } LeNode;
 
+/*
+ * The contract with the caller.
+ *
+ * Each answer is fed once, while it is awaited: to the present step, to the
+ * proof or the renewal in flight.  The caller drops what was sent under an
+ * earlier epoch.  A step of several requests is answered by the last, or by
+ * the first that fails.  The releases of LE_NODE_SEND_UNLOCKS are as many as
+ * LE_NODE_IN_LISTED told, and each is answered, whatever its outcome.
+ *
+ * "sent" is when the answered request was sent, which a session, a proof and
+ * a renewal count from.  LE_NODE_IN_TIMER may come at any time.  The time
+ * never goes back.
+ *
+ * Between two inputs the caller may replace the timing of a session by one
+ * with the same lease, and call the functions below.  It changes nothing else.
+ * The deadline stays as it was made until the next proof or renewal.
+ *
+ * The checks are as those in election.h.
+ */
 extern void le_node_init(LeNode *n);
 extern void le_node_adopt_predecessor(LeNode *n, const LeTiming *timing,
 									  le_time now);
 extern void le_node_resume(LeNode *n, le_time now);
 extern void le_node_set_timing(LeNode *n, const LeTiming *timing);
 extern LeNodeActions le_node_input(LeNode *n, const LeNodeInput *input);
+extern const char *le_node_sound(const LeNode *n);
+extern const char *le_node_contract(const LeNode *n, const LeNodeInput *input);
 extern const char *le_node_check(const LeNode *before,
 								 const LeNodeInput *input, const LeNode *after,
 								 const LeNodeActions *act);

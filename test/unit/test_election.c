@@ -443,8 +443,6 @@ static const Cell cells[] = {
 		.send = LE_SEND_RELEASE, .on = 105, .say = LE_SAY_PUBLISHED},
 	{AT, LE_PUBLISHING, LEASED, LE_IN_RENEWED, .trusted = 10 * LE_SEC,
 		.to = LE_PUBLISHING, .until = 10 * LE_SEC, W},
-	{AT, LE_PUBLISHING, GIVEN_UP, LE_IN_RENEWED, .trusted = 10 * LE_SEC,
-		.to = LE_PUBLISHING},
 	{AT, LE_PUBLISHING, LEASED, LE_IN_RENEW_FAILED, .outcome = LE_LOST,
 		.to = LE_READING, .send = LE_SEND_READ, .say = LE_SAY_LOST,
 		.ends = LE_REASON_KEY_LOST, W},
@@ -718,7 +716,7 @@ election_in(LeState state, int past, LeInputKind event)
 		e.drain_until = due != 0 ? due : NOW + 3 * LE_SEC;
 	if (past & (LEASED | LAPSED))
 		e.deadline = e.renew_at = past & LAPSED ? NOW : NOW + TRUSTED;
-	e.renewing = (past & LEASED) != 0;
+	e.renewing = e.deadline != 0;
 	if (past & LOOKING)
 		e.look_at = NOW + 2 * LE_SEC;
 	if (past & (COUNTING | COUNTED))
@@ -756,10 +754,13 @@ every_cell_does_what_the_table_says(void **state)
 			.deadline = c->trusted != 0 ? NOW + c->trusted : 0,
 			.until = NOW + UNTIL
 		};
-		LeActions	act = le_election_input(&e, &ev);
+		LeActions	act;
 		le_time		timer = c->timer == 0 ? 0 :
 			c->timer == -1 ? before.timer_at : NOW + c->timer;
 
+		check_holds(line, le_election_sound(&before));
+		check_holds(line, le_election_contract(&before, &ev));
+		act = le_election_input(&e, &ev);
 		check_holds(line, le_election_check(&before, &ev, &e, &act));
 		check_int(e.state, c->to);
 		check_int(act.send, c->send);
@@ -863,6 +864,7 @@ feed(Story *s, LeInput ev)
 
 	ev.now = s->now;
 	ev.timing = &defaults;
+	check_holds(0, le_election_contract(&before, &ev));
 	s->act = le_election_input(&s->e, &ev);
 	check_holds(0, le_election_check(&before, &ev, &s->e, &s->act));
 }
@@ -1037,6 +1039,15 @@ acquire_that_stays_unresolved(void **state)
 
 	s = unsure_seeker();
 	READ(OTHER(30));			/* or it was, and was taken */
+	assert_true(s.act.unresolved);
+	expect_say(LE_SAY_DENIED, LE_DONE);
+
+	s = begin();				/* a takeover, and then a sign of life */
+	WANT();
+	READ(OTHER(10), .silent_at = s.now);
+	expect_send(LE_SEND_TAKE_OVER, 10);
+	UNKNOWN();
+	READ(OTHER(10), .silent_at = s.now + HIS_LEASE);
 	assert_true(s.act.unresolved);
 	expect_say(LE_SAY_DENIED, LE_DONE);
 
@@ -1232,7 +1243,6 @@ held_in_between_forgets_the_wait(void **state)
 	(void) state;
 	WANT();
 	READ(SILENT(10));
-	READ(SILENT(10));			/* empty cell: no read is in flight */
 	TIMER();
 	READ(OTHER(10));			/* a rebuilt store repeats its indexes */
 	s.now += HIS_LEASE;
@@ -1878,6 +1888,7 @@ a_lease_of_its_own_is_renewed(void **state)
 	EV(.kind = LE_IN_UNKNOWN);
 	expect_state(LE_PUBLISH_UNSURE);
 	assert_int_equal(le_election_renew_at(&s.e), s.now + 5 * LE_SEC);
+	le_election_renewal_sent(&s.e);
 	EV(.kind = LE_IN_RENEWED, .random = NO_LUCK, .sent = s.now,
 	   .deadline = s.now + 13 * LE_SEC);
 	assert_int_equal(s.e.deadline, s.now + 13 * LE_SEC);

@@ -146,7 +146,7 @@ static const Cell cells[] = {
 		.send = LE_NODE_SEND_REVOKE, .failed = true, .because = LE_LOST},
 
 	/* live: proof sent 5 s ago, renewal 4 s ago, deadline in 9 s */
-	{AT, LE_NODE_LIVE, UNWANTED, LE_NODE_IN_WANT, .to = LE_NODE_LIVE},
+	{AT, LE_NODE_LIVE, .event = LE_NODE_IN_WANT, .to = LE_NODE_LIVE},
 	{AT, LE_NODE_LIVE, .event = LE_NODE_IN_UNWANT,
 		.to = LE_NODE_LISTING, .send = LE_NODE_SEND_LIST,
 		.ends = LE_REASON_RELEASED, U},
@@ -434,6 +434,8 @@ every_cell_does_what_the_table_says(void **state)
 		if (c->from == LE_NODE_DESTROYING)
 			n.named = c->named;
 		before = n;
+		check_holds(line, le_node_sound(&n));
+		check_holds(line, le_node_contract(&n, &ev));
 		act = le_node_input(&n, &ev);
 		check_holds(line, le_node_check(&before, &ev, &n, &act));
 		check_int(n.state, c->to);
@@ -517,6 +519,7 @@ feed(Story *s, LeNodeInput ev)
 	LeNode		before = s->n;
 
 	ev.now = s->now;
+	check_holds(0, le_node_contract(&s->n, &ev));
 	s->act = le_node_input(&s->n, &ev);
 	check_holds(0, le_node_check(&before, &ev, &s->n, &s->act));
 }
@@ -703,9 +706,7 @@ expiry_is_final(void **state)
 	assert_int_not_equal(s.n.epoch, epoch);
 	expect_send(LE_NODE_SEND_LIST);
 
-	/* answers that come now, or a new worker, change nothing */
-	EV(RENEWED, .sent = T0 + 5 * LE_SEC);
-	EV(PROVED, .sent = T0 + 5 * LE_SEC, .index = 11);
+	/* a wish that comes now, or a new worker, changes nothing */
 	EV(PROVE_NOW);
 	assert_int_equal(s.n.deadline, 0);
 	le_node_resume(&s.n, s.now);
@@ -1643,6 +1644,7 @@ node_event(ModelNode *m, LeNodeInput ev)
 
 	ev.now = clock_of(m);
 	ev.random = draw(&model.seed);
+	check_holds(0, le_node_contract(&m->node, &ev));
 	act = le_node_input(&m->node, &ev);
 	check_holds(0, le_node_check(&before, &ev, &m->node, &act));
 
@@ -1714,8 +1716,11 @@ election_event(ModelNode *m, int election, LeInput ev)
 	ev.now = clock_of(m);
 	ev.random = draw(&model.seed);
 	ev.timing = &m->timing;
+	check_holds(0, le_election_contract(e, &ev));
 	act = le_election_input(e, &ev);
 	check_holds(0, le_election_check(&before, &ev, e, &act));
+	if (e->request != before.request)
+		m->pending[election].active = false;	/* it is of no use now */
 
 	model.drained += act.term_drains;
 	model.lost += act.term_ends && act.reason != LE_REASON_RELEASED;
@@ -1768,7 +1773,7 @@ view_of(ModelNode *m, int election, const Message *shown)
 		.holder_ended = author->exists && author->revoked,
 		.silent_at = waits && !author->revoked ? s->at + author->lease : 0,
 		.index = k->index, .as_of = shown->as_of,
-		.holder_lease = author->lease
+		.holder_lease = author->lease != 0 ? author->lease : LE_MAX_LEASE
 	};
 }
 

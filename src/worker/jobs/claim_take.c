@@ -61,7 +61,8 @@ note_missed(const LeClaimAsk *c)
 	char	   *first;
 	char	   *last;
 
-	if (c->gap.n == 0)
+	Assert(c->gap.n >= 0);
+	if (c->gap.n <= 0)
 		return;
 	le_stat_add(c->p.ask.election, LE_STAT_MISSED, (uint64) c->gap.n);
 	first = pstrdup(timestamptz_to_str(le_from_tick(c->gap.first)));

@@ -353,6 +353,8 @@ step(LeWorker *w, LeSlot *slot, LeInput *input)
 	if (input->random == 0)
 		input->random = le_random();
 	input->timing = &le_table->node.timing;
+	le_assert_holds(le_election_sound(&slot->election));
+	le_assert_holds(le_election_contract(&slot->election, input));
 	before = slot->election;
 	act = le_election_input(&slot->election, input);
 	le_assert_holds(le_election_check(&before, input, &slot->election, &act));

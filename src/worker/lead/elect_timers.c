@@ -168,15 +168,17 @@ run_slot_timer(LeWorker *w, int i, le_time now)
 	{
 		bool		outlasted = commit_outlasts_drain(slot);
 
-		e->timer_at = outlasted ? now + DRAIN_POLL : 0;
+		if (outlasted)
+			e->timer_at = now + DRAIN_POLL;
+		else if (e->state == LE_WAITING)
+			e->timer_at = 0;	/* le_elect_node_live() asks again */
 		le_roster_update(w->roster, slot);
 		if (outlasted)
 			le_elect_advance(w, slot);
 		else if (e->state != LE_WAITING)
 			le_elect_feed(w, slot, LE_IN_TIMER);
 		else if (le_session_live())
-			look_at_key_again(w, slot);	/* if not, le_elect_node_live() asks
-									 * again */
+			look_at_key_again(w, slot);
 	}
 	progress_due = le_progress_due(i);
 	if (progress_due != 0 && now >= progress_due)
@@ -445,29 +447,16 @@ static void
 resume(LeWorker *w, LeSlot *slot)
 {
 	LeElection *e = &slot->election;
-	LeInput		input = {0};
+	LeInput		input = {.kind = LE_IN_READ_FAILED, .outcome = LE_UNAVAILABLE};
 
 	le_election_resume(e, le_now());
 	le_roster_update(w->roster, slot);
-	switch (e->state)
-	{
-		case LE_ACQUIRING:
-		case LE_PUBLISHING:
-		case LE_RELEASING:
-			input.kind = LE_IN_UNKNOWN;
-			le_elect_input(w, slot, &input);
-			break;
-		case LE_READING:
-		case LE_ACQUIRE_UNSURE:
-		case LE_PUBLISH_UNSURE:
-		case LE_RELEASE_UNSURE:
-			input.kind = LE_IN_READ_FAILED;
-			input.outcome = LE_UNAVAILABLE;
-			le_elect_input(w, slot, &input);
-			break;
-		default:
-			break;
-	}
+	if (!le_election_in_flight(e))
+		return;
+	if (e->state == LE_ACQUIRING || e->state == LE_PUBLISHING ||
+		e->state == LE_RELEASING)
+		input.kind = LE_IN_UNKNOWN;
+	le_elect_input(w, slot, &input);
 }
 
 void

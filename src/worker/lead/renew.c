@@ -44,15 +44,18 @@ tell_core(LeWorker *w, LeFlight *flight, int i, const LeRenewal *renewal,
 	le_elect_input(w, slot, &input);
 }
 
-/* Is the term still the one that the request was sent for?  If it ended since,
- * it needs nothing any more. */
+/*
+ * Is the term still the one that the request was sent for?  If it ended since,
+ * it needs nothing any more.  Its token may be another's by now, where the
+ * store went back and a person accepted that; the id of its attempt is not.
+ */
 static bool
 is_same_term(const LeFlight *flight, int i)
 {
 	const LeSlot *slot = le_slot(flight->held_slots[i]);
 
 	return slot->election.token == flight->held_tokens[i] &&
-		strcmp(slot->name, flight->op.renew.terms[i].election) == 0;
+		strcmp(slot->key.attempt, flight->op.renew.terms[i].attempt) == 0;
 }
 
 /* The request got no turn: nothing has failed, the terms are due as before. */

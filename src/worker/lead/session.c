@@ -56,6 +56,8 @@ feed(LeWorker *w, LeNodeInput *input)
 
 	input->now = le_now();
 	input->random = le_random();
+	le_assert_holds(le_node_sound(session->node));
+	le_assert_holds(le_node_contract(session->node, input));
 	act = le_node_input(session->node, input);
 	le_assert_holds(le_node_check(&before, input, session->node, &act));
 	perform(w, &act);
