@@ -9,7 +9,8 @@
  * without a fault every decision is "no", and all times are fixed.  A run is
  * the list of decisions that are "yes".  From each run one more fault is tried
  * at every decision after its last, up to the given number; each run starts
- * from the beginning.
+ * from the beginning.  Delays and pauses have one length in a run; with one
+ * fault at most every run is tried with each length.
  *
  * A state consists of the content of machines, store and network, and the time
  * left to each deadline, in ms.  States are counted, not pruned: two that look
@@ -26,6 +27,8 @@
 #include <unistd.h>
 
 #define MAX_FAULTS		6
+#define LEASE			(3 * LE_SEC)
+#define MARGIN			(LE_SEC / 2)
 #define SET_BITS		25
 #define SET_SIZE		(UINT64CONST(1) << SET_BITS)
 
@@ -47,6 +50,17 @@ static struct
 	uint64		seen[SET_SIZE]; /* open addressing; 0: empty */
 }		   *set;
 
+/*
+ * How long delays and pauses are: in the middle of what is possible, or such
+ * that the request or the worker is there just before the deadline, just after
+ * it, or after the lease.
+ */
+static const le_duration lengths[] = {
+	0, LEASE - MARGIN - 50 * LE_MSEC, LEASE - MARGIN + 50 * LE_MSEC,
+	LEASE + LE_SEC / 2
+};
+static int	length = 0;
+
 static int	jobs = 1;
 static int	job = 0;
 static Schedule schedule;
@@ -65,6 +79,17 @@ exhaustive_decide(void)
 		return true;
 	}
 	return false;
+}
+
+/* What is shorter than a second in any case is as short as can be. */
+le_duration
+exhaustive_span(le_duration least, le_duration most)
+{
+	if (most - least < LE_SEC)
+		return least;
+	if (lengths[length] == 0)
+		return (least + most) / 2;
+	return Min(Max(lengths[length], least), most);
 }
 
 static uint64
@@ -151,7 +176,7 @@ explore(int nyes, int most)
 	if (sim.failed)
 	{
 		__sync_fetch_and_add(&set->failed, 1);
-		printf("failed with faults");
+		printf("failed with length %d, faults", length);
 		for (int i = 0; i < nyes; i++)
 			printf(" %d", now.yes[i]);
 		printf(": %s\n", sim.failure);
@@ -209,20 +234,24 @@ prepare(void)
 	add_event(HAPPEN_JOB, 4 * LE_SEC);
 	for (int i = 0; i < 2; i++)
 	{
-		schedule.lease_ms[i] = 3000;
-		schedule.margin_ms[i] = 500;
+		schedule.lease_ms[i] = LEASE / LE_MSEC;
+		schedule.margin_ms[i] = MARGIN / LE_MSEC;
 		schedule.takeover[i] = true;
 		schedule.campaigns[i] = 1;
 	}
 }
 
-/* Exactly these faults, with a trace for people. */
+/* LENGTH:FAULT,...: exactly these faults, with a trace for people. */
 int
 exhaustive_replay(const char *faults)
 {
 	char	   *end;
 
 	prepare();
+	length = (int) strtol(faults, &end, 10);
+	if (*end != ':' || length < 0 || length >= (int) lengthof(lengths))
+		return 2;
+	faults = end + 1;
 	while (*faults != '\0' && now.nyes < MAX_FAULTS)
 	{
 		now.yes[now.nyes++] = (int) strtol(faults, &end, 10);
@@ -245,7 +274,9 @@ exhaustive_run(int most)
 	for (job = 0; job < jobs; job++)
 		if (fork() == 0)
 		{
-			explore(0, most);
+			do
+				explore(0, most);
+			while (most == 1 && ++length < (int) lengthof(lengths));
 			__sync_fetch_and_add(&set->steps, sim.counts.steps);
 			fflush(stdout);
 			_exit(0);
@@ -257,9 +288,10 @@ exhaustive_run(int most)
 		wait(&status);
 		set->failed += status != 0;
 	}
-	printf("exhaustive search, 2 nodes, 1 election, at most %d faults: "
+	printf("exhaustive search, 2 nodes, 1 election, at most %d faults%s: "
 		   UINT64_FORMAT " schedules, " UINT64_FORMAT " steps, "
 		   UINT64_FORMAT "%s states, failed: " UINT64_FORMAT "\n", most,
+		   most == 1 ? " of four lengths each" : "",
 		   set->runs, set->steps, set->states,
 		   set->states > SET_SIZE / 2 ? " or more" : "", set->failed);
 	return set->failed != 0;

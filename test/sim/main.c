@@ -8,7 +8,7 @@
  *				[kill=...]
  *	sim shrink seed=SEED
  *	sim regress FILE ...
- *	sim exhaust faults=N|replay=N,...
+ *	sim exhaust faults=N|replay=LENGTH:N,...
  *	sim kills [seeds=N] [from=SEED]
  *	sim load
  *	sim model SEED OPERATIONS
@@ -40,7 +40,7 @@ usage(void)
 			"       sim replay|shrink seed=SEED [store=NAME] [drop=N,...] "
 			"[calm=NAME,...] [storm=MS] [kill=N]\n"
 			"       sim regress FILE ...\n"
-			"       sim exhaust faults=N|replay=N,...\n"
+			"       sim exhaust faults=N|replay=LENGTH:N,...\n"
 			"       sim kills [seeds=N] [from=SEED]\n"
 			"       sim load\n"
 			"       sim model SEED OPERATIONS\n"

@@ -46,7 +46,7 @@ sim_span(le_duration least, le_duration most)
 	if (most <= least)
 		return least;
 	if (exhaustive)
-		return most - least < LE_SEC ? least : (least + most) / 2;
+		return exhaustive_span(least, most);
 	return least + (le_duration) (((sim_random() >> 40) *
 								   (uint64) ((most - least) >> 10) >> 24)
 								  << 10);

@@ -57,6 +57,7 @@ extern uint64 sim_mix(uint64 seed);
 
 extern bool exhaustive;
 extern bool exhaustive_decide(void);
+extern le_duration exhaustive_span(le_duration least, le_duration most);
 extern void exhaustive_note_state(void);
 
 /* ---- the store, as consul.c models it ---- */
