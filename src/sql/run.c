@@ -726,10 +726,10 @@ mark_done(LeMyClaim *claim)
 				 errdetail("The command was run and committed. The worker goes on telling the store.")));
 	else if (reply.kind != LE_REPLY_TRUE)
 		ereport(WARNING,
-				(errmsg("the tick %s of job \"%s\" was overtaken by a later one before it was done",
+				(errmsg("the tick %s of job \"%s\" is not marked as done",
 						timestamptz_to_str(le_from_tick(claim->tick)),
 						le_shown(claim->job)),
-				 errdetail("The command was run and committed.")));
+				 errdetail("The command was run and committed. Its claim is not in the store any more: that of a later tick has replaced it, or the store has lost it.")));
 }
 
 static void
