@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -53,6 +54,28 @@ func TestLevels(t *testing.T) {
 	}
 	if local.serial() != gocql.LocalSerial || local.write() != gocql.LocalQuorum || local.readLevel(lease.Decide) != gocql.LocalSerial {
 		t.Error("LOCAL_SERIAL goes with LOCAL_QUORUM")
+	}
+}
+
+// A look that failed says nothing of the schema.
+func TestServesNothingWhileTheTableIsUnfit(t *testing.T) {
+	db := New(Options{Keyspace: "k", Log: slog.New(slog.DiscardHandler)}, nil)
+	db.conn.s.Store(new(gocql.Session))
+	for _, c := range []struct {
+		found  error
+		serves bool
+	}{
+		{nil, true},
+		{errors.New("timeout"), true},
+		{unfit("tokens would expire"), false},
+		{errors.New("timeout"), false},
+		{unfit("tokens would expire"), false},
+		{nil, true},
+	} {
+		db.judge(c.found)
+		if _, err := db.conn.session(); (err == nil) != c.serves {
+			t.Errorf("after a look that found %v: %v", c.found, err)
+		}
 	}
 }
 
