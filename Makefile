@@ -69,7 +69,7 @@ CLANG_QUIET = -Wno-unknown-warning-option -Wno-ignored-attributes \
 CC_QUIET = $(if $(findstring clang,$(CC)),$(CLANG_QUIET))
 
 PG_CPPFLAGS = -I$(srcdir)/src -DLE_VERSION='"$(EXTVERSION)"' \
-	$(if $(ASSERT),-DUSE_ASSERT_CHECKING) \
+	$(if $(ASSERT),-DUSE_ASSERT_CHECKING -DLE_TRACES) \
 	$(if $(WITHOUT_CURL),-DLE_WITHOUT_CURL)
 PG_CFLAGS = $(WARNINGS) $(CC_QUIET) -MMD -MP
 EXTRA_CLEAN = build tmp_check $(OBJS:.o=.d)

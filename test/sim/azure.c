@@ -785,6 +785,7 @@ az_busy(le_time until)
 static void
 az_forget(int election)
 {
+	traces_deed(election, "lower tokens count");
 	for (int i = 0; i < sim.nnodes; i++)
 	{
 		SimNode    *n = sim.node[i];

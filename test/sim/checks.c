@@ -114,6 +114,7 @@ void
 check_allow_overlap(int election)
 {
 	sim.outside_until[election] = sim.now + 61 * LE_SEC;
+	traces_deed(election, "two may believe");
 }
 
 /*
@@ -126,6 +127,7 @@ check_begins_anew(int election)
 	sim.last_token[election] = sim.released[election] = 0;
 	sim.forgotten[election] = true;
 	anew[election] = true;
+	traces_deed(election, "tokens begin anew");
 	for (int i = 0; i < sim.nnodes; i++)
 		if (!check_believes(sim.node[i], election))
 			sim.node[i]->term_believed[election] = 0;

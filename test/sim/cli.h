@@ -18,7 +18,12 @@ extern void edit_print(const Schedule *s);
 
 /* jobs.c */
 extern void jobs_store(const char *name);
+extern void jobs_trace(const char *dir, uint64 every);
 extern int	jobs_run(uint64 from, uint64 schedules, int jobs, bool first);
+
+/* traces.c */
+extern void traces_begin(const char *dir, const Schedule *s);
+extern void traces_end(void);
 
 /* shrink.c */
 extern void shrink(Schedule *s);

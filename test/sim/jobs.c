@@ -37,6 +37,8 @@ typedef struct Job
 static Job *jobs;
 static Counts total;
 static int	only_store = -1;	/* overrides the seeds */
+static const char *trace_dir;	/* NULL: none leaves a record */
+static uint64 trace_every = 997;	/* with all kinds of seeds */
 
 extern int	__real_clock_gettime(clockid_t id, struct timespec *ts);
 
@@ -58,6 +60,16 @@ jobs_store(const char *name)
 			only_store = k;
 }
 
+/* Seeds that can be divided by "every" leave a record; 0: the usual ones. */
+void
+jobs_trace(const char *dir, uint64 every)
+{
+	if (dir != NULL)
+		trace_dir = dir;
+	if (every != 0)
+		trace_every = every;
+}
+
 static void
 make(Schedule *s, uint64 seed)
 {
@@ -76,7 +88,10 @@ work(Job *job, uint64 first, uint64 end, int stride)
 	{
 		job->current = seed;
 		make(&s, seed);
+		if (trace_dir != NULL && seed % trace_every == 0)
+			traces_begin(trace_dir, &s);
 		schedule_run(&s);
+		traces_end();
 		job->done++;
 		if (sim.failed)
 		{

@@ -4,6 +4,7 @@
  *		The simulator's command line.
  *
  *	sim run [schedules=N] [from=SEED] [jobs=N] [first=1] [store=NAME]
+ *			[traces=DIR] [every=N]
  *	sim replay seed=SEED [store=...] [drop=...] [calm=...] [storm=...]
  *				[kill=...]
  *	sim shrink seed=SEED
@@ -23,6 +24,8 @@
 
 #include <unistd.h>
 
+#include "worker/base/trace.h"
+
 static Schedule schedule;
 
 static bool
@@ -37,6 +40,7 @@ usage(void)
 {
 	fprintf(stderr, "usage: sim run [schedules=N] [from=SEED] [jobs=N] [first=1] "
 			"[store=NAME]\n"
+			"               [traces=DIR] [every=N]\n"
 			"       sim replay|shrink seed=SEED [store=NAME] [drop=N,...] "
 			"[calm=NAME,...] [storm=MS] [kill=N]\n"
 			"       sim regress FILE ...\n"
@@ -70,6 +74,10 @@ run(int argc, char **argv)
 			first = atoi(value) != 0;
 		else if (is(argv[i], "store=", &value))
 			jobs_store(value);
+		else if (is(argv[i], "traces=", &value))
+			jobs_trace(value, 0);
+		else if (is(argv[i], "every=", &value))
+			jobs_trace(NULL, strtoull(value, NULL, 10));
 		else
 			return usage();
 	}
@@ -186,6 +194,7 @@ main(int argc, char **argv)
 	argv += 2;
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 	stores_adapt();
+	le_trace_sink = NULL;
 	if (strcmp(mode, "run") == 0)
 		return run(argc, argv);
 	if (strcmp(mode, "replay") == 0)

@@ -998,6 +998,7 @@ schedule_happen(int number)
 		case HAPPEN_FOREIGN_LOCK:
 			if (sim.schedule->store == STORE_CONSUL)
 				check_allow_overlap(v->election);
+			traces_deed(v->election, "another client's lock");
 			sim.model->foreign_lock(v->election);
 			break;
 		case HAPPEN_ACQUIRE:

@@ -1165,6 +1165,10 @@ extern bool check_outside(int election);
 extern void check_allow_overlap(int election);
 extern void sim_fail(const char *format,...) pg_attribute_printf(1, 2);
 
+/* ---- traces.c ---- */
+
+extern void traces_deed(int election, const char *what);
+
 /* ---- trace.c ---- */
 
 extern bool trace_on;

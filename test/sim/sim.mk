@@ -36,7 +36,7 @@ SIM_OBJS = $(patsubst test/sim/%.c,build/sim/%.o,$(wildcard test/sim/*.c)) \
 SIM_UNIT = $(if $(findstring clang,$(TEST_CC)),,-flto -flto-partition=one \
 	--param inline-unit-growth=150 --param max-inline-insns-auto=60)
 SIM_CFLAGS = -std=gnu99 -O3 -fno-pie $(TEST_WARNINGS) -fno-strict-aliasing \
-	-fwrapv -D_GNU_SOURCE -DUSE_ASSERT_CHECKING -MMD -MP -Isrc -Itest/sim \
+	-fwrapv -D_GNU_SOURCE -DUSE_ASSERT_CHECKING -DLE_TRACES -MMD -MP -Isrc -Itest/sim \
 	-I$(call pg_dir,includedir-server) -I$(call pg_dir,includedir)/internal \
 	-I$(call pg_dir,pkgincludedir)/internal
 

@@ -21,6 +21,7 @@
 #include "worker/ask/ask.h"
 #include "worker/ask/dry_run.h"
 #include "worker/ask/find_leader.h"
+#include "worker/base/trace.h"
 #include "worker/disk/tokens.h"
 #include "worker/jobs/claim_end.h"
 #include "worker/jobs/claim_list.h"
@@ -404,6 +405,7 @@ accept_tokens(LeWorker *w, LeSlot *slot)
 {
 	slot->election.token_floor = 0;
 	slot->election.refused_until = 0;
+	le_trace_accept(slot);
 	slot->campaign_after = 0;
 	le_begin_note(slot);
 	slot->refused_token = 0;

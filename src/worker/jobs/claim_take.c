@@ -18,6 +18,7 @@
 #include "shmem/events.h"
 #include "shmem/run_registry.h"
 #include "shmem/stats.h"
+#include "worker/base/trace.h"
 #include "worker/disk/tokens.h"
 #include "worker/jobs/claim_cache.h"
 #include "worker/jobs/claim_end.h"
@@ -447,6 +448,8 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 	if (!view.ours)
 		le_count_seen(&view, &c->seen);
 	verdict = le_judge_claim(&view, &wish, &try, &older);
+	le_trace_claim(c->p.ask.election, c->p.ask.job, &view, &wish, verdict, try,
+				   older);
 	if (verdict != LE_CLAIM_OURS && verdict != LE_CLAIM_TAKE &&
 		may_yet_be_written(c, found))
 	{

@@ -22,6 +22,7 @@
 #include "shmem/events.h"
 #include "shmem/progress.h"
 #include "shmem/stats.h"
+#include "worker/base/trace.h"
 #include "worker/disk/tokens.h"
 #include "worker/lead/candidacy.h"
 #include "worker/lead/elect.h"
@@ -357,6 +358,7 @@ step(LeWorker *w, LeSlot *slot, LeInput *input)
 	le_assert_holds(le_election_contract(&slot->election, input));
 	before = slot->election;
 	act = le_election_input(&slot->election, input);
+	le_trace_election(slot, &before, input, &act);
 	le_assert_holds(le_election_check(&before, input, &slot->election, &act));
 
 	if (act.unresolved && !unsent)

@@ -16,6 +16,7 @@
 #include "shmem/bound.h"
 #include "shmem/clock.h"
 #include "shmem/progress.h"
+#include "worker/base/trace.h"
 #include "worker/disk/tokens.h"
 #include "worker/lead/candidacy.h"
 #include "worker/lead/elect.h"
@@ -446,10 +447,12 @@ le_elect_node_ended(LeWorker *w, LeReason reason)
 static void
 resume(LeWorker *w, LeSlot *slot)
 {
+	LeElection	before PG_USED_FOR_ASSERTS_ONLY = slot->election;
 	LeElection *e = &slot->election;
 	LeInput		input = {.kind = LE_IN_READ_FAILED, .outcome = LE_UNAVAILABLE};
 
 	le_election_resume(e, le_now());
+	le_trace_election(slot, &before, NULL, NULL);
 	le_roster_update(w->roster, slot);
 	if (!le_election_in_flight(e))
 		return;

@@ -16,6 +16,7 @@
 
 #include "compat.h"
 #include "settings.h"
+#include "worker/base/trace.h"
 #include "worker/disk/statefile.h"
 #include "worker/lead/candidacy.h"
 #include "worker/lead/elect.h"
@@ -59,6 +60,7 @@ feed(LeWorker *w, LeNodeInput *input)
 	le_assert_holds(le_node_sound(session->node));
 	le_assert_holds(le_node_contract(session->node, input));
 	act = le_node_input(session->node, input);
+	le_trace_node(&before, input, &act);
 	le_assert_holds(le_node_check(&before, input, session->node, &act));
 	perform(w, &act);
 }
@@ -254,6 +256,8 @@ is_session(const char *a, const char *b)
 static void
 unlock_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
+	le_trace_unlocked(flight->op.election, flight->op.index, answer->outcome,
+					  answer->index);
 	if (!stale(w, flight))
 		feed_kind(w, LE_NODE_IN_UNLOCKED);
 }
@@ -273,6 +277,7 @@ unlock(LeWorker *w, const LeKey *key)
 	flight->op.value = le_flight_string(flight, key->value);
 	if (key->node != NULL)
 		flight->op.node_name = le_flight_string(flight, key->node);
+	le_trace_unlock(flight->op.election, flight->op.index);
 	le_flight_send(w, flight, w->session->node->timing.request_timeout);
 }
 
@@ -525,13 +530,16 @@ le_session_start(LeWorker *w)
 	LeStoreSession *session = MemoryContextAllocZero(TopMemoryContext,
 													 sizeof(LeStoreSession));
 	LePredecessor before;
+	LeNode		found PG_USED_FOR_ASSERTS_ONLY = le_table->node;
 
 	session->node = &le_table->node;
 	session->settings_new = true;
 	w->session = session;
+	le_trace_worker();
 	if (le_table->worker_started)
 	{
 		le_node_resume(session->node, le_now());
+		le_trace_node(&found, NULL, NULL);
 		return;
 	}
 	le_table->worker_started = true;
@@ -553,6 +561,7 @@ le_session_start(LeWorker *w)
 				 errdetail("Store session %s at %s.", before.session,
 						   le_store_address(w))));
 		le_node_adopt_predecessor(session->node, &timing, le_now());
+		le_trace_node(&found, NULL, NULL);
 	}
 }
 

@@ -1,0 +1,3 @@
+module github.com/leader-election/leader_election/test/traces
+
+go 1.21

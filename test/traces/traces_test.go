@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Forged records: the judge must accept the good ones, and reject each in which
+// one thing is changed, with the words for it. Leases are of 5000 ns here.
+
+// worker is the line of one that has started.
+func worker(at int, node, store string) string {
+	return fmt.Sprintf(`{"at":%d,"line":"worker","node":"%s","incarnation":"%s1","store":"%s",%s}`,
+		at, node, node, store, map[string]string{
+			"consul": `"sessions":1`, "cassandra": `"key_leases":1`}[store])
+}
+
+// node is a step of a node's machine: the states before and after, the input,
+// and what is sent, with more of the actions.
+func node(at int, node, was, input, send, is string) string {
+	const timing = `,"lease":5000,"ttl":9000,"margin":500`
+	return fmt.Sprintf(`{"at":%d,"line":"node","node":"%s","incarnation":"%[2]s1",`+
+		`"session":"s%[2]s","was":{"state":%s%s},"input":{"now":%[1]d,"kind":%[5]s},`+
+		`"does":{"send":[%s]},"is":{"state":%s%[4]s}}`, at, node, was, timing, input, send, is)
+}
+
+// elect is a step of the election "e".
+func elect(at int, node, was, input, does, is string) string {
+	return fmt.Sprintf(`{"at":%d,"line":"election","node":"%s","incarnation":"%[2]s1",`+
+		`"session":"s%[2]s","election":"e","was":{"state":%s},"input":{"now":%[1]d,"lease":5000,`+
+		`"margin":500,"kind":%[4]s},"does":{%s},"is":{"state":%s}}`, at, node, was, input, does, is)
+}
+
+// other is a line without a machine.
+func other(at int, node, line string) string {
+	return fmt.Sprintf(`{"at":%d,"node":"%s","incarnation":"%[2]s1","session":"s%[2]s","line":%s}`,
+		at, node, line)
+}
+
+// withSessions: a leads, publishes, releases; b waits for that, leads, and ends.
+func withSessions() string {
+	return strings.Join([]string{
+		worker(1000, "a", "consul"),
+		node(1000, "a", `"none"`, `"want"`, `"create"`, `"creating"`),
+		node(1010, "a", `"creating"`, `"done","sent":1000`, `"register"`, `"registering"`),
+		node(1020, "a", `"registering"`, `"done","sent":1010,"index":7`, ``, `"live","deadline":5510`),
+		elect(1020, "a", `"idle"`, `"want"`, `"send":"read"`, `"reading","wanted":1`),
+		elect(1030, "a", `"reading","wanted":1`, `"read","view":{"holder":"free"}`,
+			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`),
+		elect(1040, "a", `"acquiring","wanted":1,"attempt_number":1`, `"done","index":8`,
+			`"term_begins":1`, `"held","wanted":1,"attempt_number":1,"token":8,"write_index":8,"token_floor":8`),
+		worker(1500, "b", "consul"),
+		node(1500, "b", `"none"`, `"want"`, `"create"`, `"creating"`),
+		node(1510, "b", `"creating"`, `"done","sent":1500`, `"register"`, `"registering"`),
+		node(1520, "b", `"registering"`, `"done","sent":1510,"index":9`, ``, `"live","deadline":6010`),
+		elect(1520, "b", `"idle"`, `"want"`, `"send":"read"`, `"reading","wanted":1`),
+		elect(1530, "b", `"reading","wanted":1`,
+			`"read","view":{"holder":"other","exists":1,"usable":1,"index":8,"token":8}`, ``,
+			`"waiting","wanted":1`),
+		node(2000, "a", `"live","deadline":5510`, `"timer"`, `"renew","proof"`,
+			`"live","deadline":5510,"proving":1,"renewing":1`),
+		node(2010, "a", `"live","deadline":5510,"proving":1,"renewing":1`,
+			`"proved","sent":2000,"index":10`, ``, `"live","deadline":6500,"renewing":1`),
+		node(2020, "a", `"live","deadline":6500,"renewing":1`, `"renewed","sent":2000`, ``,
+			`"live","deadline":6500`),
+		elect(3000, "a", `"held","wanted":1,"attempt_number":1,"token":8,"write_index":8,"token_floor":8`,
+			`"publish"`, `"send":"publish","index":8`,
+			`"publishing","wanted":1,"attempt_number":1,"token":8,"write_index":8,"token_floor":8`),
+		elect(3010, "a", `"publishing","wanted":1,"attempt_number":1,"token":8,"write_index":8,"token_floor":8`,
+			`"done","index":11`, ``,
+			`"held","wanted":1,"attempt_number":1,"token":8,"write_index":11,"token_floor":8`),
+		elect(4000, "a", `"held","wanted":1,"attempt_number":1,"token":8,"write_index":11,"token_floor":8`,
+			`"unwant"`, `"term_ends":1,"send":"release","index":11`,
+			`"releasing","attempt_number":1,"write_index":11,"token_floor":8`),
+		elect(4010, "a", `"releasing","attempt_number":1,"write_index":11,"token_floor":8`,
+			`"done","index":12`, ``, `"idle","attempt_number":1,"write_index":11,"token_floor":8`),
+		elect(4020, "b", `"waiting","wanted":1,"token_floor":12`,
+			`"seen","view":{"holder":"free","exists":1,"usable":1,"released":1,"index":12}`,
+			`"send":"acquire","index":12`, `"acquiring","wanted":1,"attempt_number":1,"token_floor":12`),
+		elect(4030, "b", `"acquiring","wanted":1,"attempt_number":1,"token_floor":12`, `"done","index":13`,
+			`"term_begins":1`, `"held","wanted":1,"attempt_number":1,"token":13,"write_index":13,"token_floor":13`),
+		other(4040, "b", `"claim","election":"e","job":"j","found":{"exists":1,"tick":60,"try":1,"token":8,"state":"done"},"wish":{"tick":120,"token":13},"verdict":"take","try":1`),
+		elect(4050, "a", `"idle","attempt_number":1,"write_index":11,"token_floor":13`,
+			`"seen","view":{"holder":"other","exists":1,"usable":1,"index":13,"token":13}`, ``,
+			`"idle","attempt_number":1,"write_index":11,"token_floor":13`),
+		elect(5000, "b", `"held","wanted":1,"attempt_number":1,"token":13,"write_index":13,"token_floor":13`,
+			`"node ended"`, `"term_ends":1`, `"waiting","wanted":1,"attempt_number":1,"write_index":13,"token_floor":13`),
+		other(5010, "b", `"unlock","election":"e","index":13`),
+		other(5020, "b", `"unlocked","election":"e","index":13,"outcome":"done","written":14`),
+		elect(5030, "a", `"idle","attempt_number":1,"write_index":11,"token_floor":14`,
+			`"seen","view":{"holder":"free","exists":1,"usable":1,"released":1,"index":14}`, ``,
+			`"idle","attempt_number":1,"write_index":11,"token_floor":14`),
+		node(5040, "b", `"live","deadline":6010`, `"proved","sent":5035,"index":15`, ``, `"live","deadline":6010`),
+	}, "\n") + "\n"
+}
+
+// withLeases: a leads by a lease of the key's own, renews it and lets it run out;
+// then b has it.
+func withLeases() string {
+	return strings.Join([]string{
+		worker(1000, "a", "cassandra"),
+		elect(1000, "a", `"idle"`, `"want"`, `"send":"read"`, `"reading","wanted":1`),
+		elect(1010, "a", `"reading","wanted":1`, `"read","view":{"holder":"free"}`,
+			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`),
+		elect(1020, "a", `"acquiring","wanted":1,"attempt_number":1`,
+			`"done","index":1,"sent":1010,"deadline":5510`, `"term_begins":1,"deadline_moved":1`,
+			`"held","wanted":1,"attempt_number":1,"token":1,"write_index":1,"token_floor":1,"deadline":5510`),
+		elect(2020, "a", `"held","wanted":1,"attempt_number":1,"token":1,"write_index":1,"token_floor":1,"deadline":5510,"renewing":1`,
+			`"renewed","sent":2000,"deadline":6500`, `"deadline_moved":1`,
+			`"held","wanted":1,"attempt_number":1,"token":1,"write_index":1,"token_floor":1,"deadline":6500`),
+		worker(3000, "b", "cassandra"),
+		elect(3000, "b", `"idle"`, `"want"`, `"send":"read"`, `"reading","wanted":1`),
+		elect(3010, "b", `"reading","wanted":1`, `"read","view":{"holder":"other","exists":1,"usable":1,"index":1,"token":1}`,
+			``, `"waiting","wanted":1`),
+		elect(7000, "b", `"waiting","wanted":1`, `"seen","view":{"holder":"free","exists":1,"usable":1,"released":1,"index":1,"token":1}`,
+			`"send":"acquire","index":1`, `"acquiring","wanted":1,"attempt_number":1`),
+		elect(7010, "b", `"acquiring","wanted":1,"attempt_number":1`,
+			`"done","index":2,"sent":7000,"deadline":11500`, `"term_begins":1,"deadline_moved":1`,
+			`"held","wanted":1,"attempt_number":1,"token":2,"write_index":2,"token_floor":2,"deadline":11500`),
+	}, "\n") + "\n"
+}
+
+func judge(t *testing.T, text string) *Judgement {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "worker-1.jsonl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Judge(lines)
+}
+
+func TestAcceptsSteps(t *testing.T) {
+	for _, record := range []string{withSessions(), withLeases()} {
+		j := judge(t, record)
+		for _, wrong := range j.Wrong {
+			t.Error(wrong)
+		}
+		if j.Terms != 2 || j.Handovers != 1 || j.sum() < 20 {
+			t.Errorf("%d terms, %d handovers, %d checks", j.Terms, j.Handovers, j.sum())
+		}
+	}
+}
+
+// Each: in which record what becomes of which text, and the words for it.
+var forged = []struct {
+	record   func() string
+	from, to string
+	words    string
+}{
+	// deadlines of sessions
+	{withSessions, `"live","deadline":5510`, `"live","deadline":5511`, "later than lease - margin after the proof"},
+	{withSessions, `"proved","sent":2000,"index":10`, `"proved","sent":2000,"index":7`, "later than lease - margin after the proof"},
+	{withSessions, `"done","sent":1000`, `"done","sent":-3000`, "later than session TTL - margin after the renewal"},
+	{withSessions, `"proved","sent":2000`, `"proved","sent":1999`, "at which it was not sent"},
+	{withSessions, `"renewed","sent":2000`, `"renewed","sent":2021`, "at which it was not sent"},
+	// one register
+	{withSessions, `"done","index":11`, `"done","index":7`, "gave index 7"},
+	{withSessions, `"send":"acquire","index":12`, `"send":"acquire","index":8`, "were both applied"},
+	{withSessions, `"done","index":13`, `"done","index":12`, "gave index 12"},
+	{withSessions, `"send":"release","index":11`, `"send":"release","index":9`, "which nobody has shown"},
+	{withSessions, `"releasing","attempt_number":1,`, `"releasing","token":8,"attempt_number":1,`, "released while believing"},
+	{withSessions, `"index":8,"token":8}`, `"index":9,"token":9}`, "which nobody here wrote"},
+	{withSessions, `"other","exists":1,"usable":1,"index":13`, `"ours","exists":1,"usable":1,"index":13`, "ours at index 13"},
+	{withSessions, `"other","exists":1,"usable":1,"index":13`, `"free","exists":1,"usable":1,"index":13`, "free at index 13"},
+	{withSessions, `"index":14}`, `"index":16}`, "which nobody here wrote"},
+	{withSessions, `"written":14`, `"written":13`, "gave index 13"},
+	{withSessions, `"send":"acquire","index":12`, `"send":"take over","index":12`, "somebody who is not silent"},
+	{withSessions, `"usable":1,"released":1,"index":14}`, `"usable":1,"index":15}`, "without a word"},
+	// terms
+	{withSessions, `"done","index":13`, `"done","index":14`, "which the store did not give"},
+	{withSessions, `"term_ends":1,"send":"release"`, `"send":"release"`, "before the end of token 8"},
+	// claims
+	{withSessions, `"tick":60`, `"tick":180`, "tick 120 is claimed after 180"},
+	{withSessions, `"tick":60`, `"tick":120`, "not to catch up"},
+	{withSessions, `"verdict":"take","try":1`, `"verdict":"take","try":2`, "a first try is number 2"},
+	// nobody else changes a machine
+	{withSessions, `"waiting","wanted":1,"token_floor":12`, `"waiting","token_floor":12`, "wanted changed"},
+	{withSessions, `"idle","attempt_number":1,"write_index":11,"token_floor":14`, `"idle","attempt_number":1,"write_index":11,"token_floor":12`, "sank"},
+	{withSessions, `"was":{"state":"live","deadline":6500,"renewing":1,"lease":5000`, `"was":{"state":"live","deadline":6500,"renewing":1,"lease":6000`, "lease changed"},
+	// leases of keys
+	{withLeases, `"deadline":5510`, `"deadline":5511`, "trust beyond lease - margin"},
+	{withLeases, `"sent":1010`, `"sent":1009`, "at which it was not sent"},
+	{withLeases, `"sent":2000,"deadline":6500`, `"sent":1019,"deadline":5519`, "not the answer's"},
+	{withLeases, `"deadline":5510,"renewing":1`, `"deadline":5510`, "a renewal that was not sent"},
+	{withLeases, `"done","index":2`, `"done","index":1`, "gave index 1"},
+	{withLeases, `"other","exists":1`, `"ours","exists":1`, "ours at index 1"},
+	{withLeases, `"at":7010`, `"at":6020`, "before the end of token 1"},
+}
+
+func TestRejectsForgedSteps(t *testing.T) {
+	for _, f := range forged {
+		record := f.record()
+		if !strings.Contains(record, f.from) {
+			t.Errorf("no %s to forge", f.from)
+			continue
+		}
+		said := strings.Join(judge(t, strings.ReplaceAll(record, f.from, f.to)).Wrong, "\n")
+		if !strings.Contains(said, f.words) {
+			t.Errorf("%s for %s: not rejected as %q, but: %s", f.to, f.from, f.words, said)
+		}
+	}
+}
+
+// A session of which the store has freed a key proves nothing any more.
+func TestSessionsThatHaveEnded(t *testing.T) {
+	record := withSessions()
+	for _, forge := range [][2]string{
+		{`"unlock","election":"e","index":13`, `"accept","election":"other"`},
+		{`"unlocked","election":"e"`, `"accept","election":"other"`},
+		{`"released":1,"index":14}`, `"index":14}`},
+	} {
+		record = strings.ReplaceAll(record, forge[0], forge[1])
+	}
+	j := judge(t, record)
+	if len(j.Wrong) != 1 || !strings.Contains(j.Wrong[0], "after its session had ended, at 14") {
+		t.Error("a proof by a session that has ended is not all that is wrong: ", j.Wrong)
+	}
+}
+
+// A deed explains what nobody wrote, and nothing else.
+func TestDeeds(t *testing.T) {
+	hand := other(1525, "", `"deed","election":"e","what":"key overwritten"`) + "\n"
+	written := strings.ReplaceAll(withSessions(), `"index":8,"token":8}`, `"index":9,"token":9}`)
+	if j := judge(t, hand+written); len(j.Wrong) > 0 {
+		t.Error("a deed does not explain a state of the key: ", j.Wrong)
+	}
+	late := strings.ReplaceAll(withSessions(), `"live","deadline":5510`, `"live","deadline":5511`)
+	if j := judge(t, hand+late); len(j.Wrong) == 0 {
+		t.Error("a deed excuses a deadline")
+	}
+}
+
+// A line that a kill has cut off is none; one of another kind is an error.
+func TestReads(t *testing.T) {
+	if j := judge(t, withSessions()+`{"at":9000,"line":"elec`); len(j.Wrong) > 0 {
+		t.Error("a line that is cut off is judged: ", j.Wrong)
+	}
+	file := filepath.Join(t.TempDir(), "worker-1.jsonl")
+	_ = os.WriteFile(file, []byte(`{"at":9000,"line":"news"}`+"\n"), 0o600)
+	if _, err := Read(file); err == nil {
+		t.Error("a line of an unknown kind is read")
+	}
+}
+
+// Nothing to judge is no success.
+func TestReports(t *testing.T) {
+	var out bytes.Buffer
+	Report(&out, judge(t, worker(1000, "a", "consul")+"\n"), 1)
+	if !strings.Contains(out.String(), "NOTHING TO JUDGE") {
+		t.Error("a record without a term: ", out.String())
+	}
+}
