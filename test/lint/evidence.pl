@@ -38,6 +38,12 @@ G5    who hears nothing stops believing by its deadline           377        0  
 
 broken on purpose, where nothing is promised, and judged apart: I1 2, I3 0, I6 1
 END
+	'traces-consul' => <<'END',
+store consul, seed 7, lease 5.0 s, margin 0.5 s, 2.3 min
+traces: 241083 lines of 18 workers in 1 runs, 2184 terms, 1186 handovers, 453176 checks
+       2184  tokens rise
+traces: accepted
+END
 	mutants => "120 mutants, not caught: 0\n");
 
 sub report
@@ -72,6 +78,9 @@ like($text, qr/Real faults, $_\*\* \(`[^`]*`\)\. Not run yet\./, "and what has n
   foreach 'Cassandra', 'Azure';
 like($text, qr/120 deliberate defects, one at a time\. Not caught: 0\./, 'mutants');
 
+like($text, qr/Traces, Consul\*\* \(`make traces STORE=consul`\)\. On .* 2\.3 minutes: 241,083 decisions .* 2,184 terms, 1,186 handovers, 453,176 checks\. The record: accepted\./,
+	'traces');
+
 # the other store comes later, from a tree without the first one's report
 my $whole = slurp_file($page);
 report('faults-consul');
@@ -102,6 +111,8 @@ like(evidence(), qr/Not caught: 2\./, 'survivors');
 report('faults-cassandra',
 	$report{'faults-consul'} =~ s/(19755 +3 +)0/${1}7/r);
 like(evidence(), qr/\| 19,755 \/ 3 \/ 7 \|/, 'violations');
+report('traces-consul', $report{'traces-consul'} =~ s/accepted/REJECTED, 3 steps/r);
+like(evidence(), qr/The record: REJECTED, 3 steps\./, 'steps that were none');
 
 # a check that had nothing to judge has shown nothing
 my $idle = $report{'faults-consul'} =~ s/store consul/store azure/r;

@@ -12,11 +12,10 @@ import (
 // Forged records: the judge must accept the good ones, and reject each in which
 // one thing is changed, with the words for it. Leases are of 5000 ns here.
 
-// worker is the line of one that has started.
-func worker(at int, node, store string) string {
-	return fmt.Sprintf(`{"at":%d,"line":"worker","node":"%s","incarnation":"%s1","store":"%s",%s}`,
-		at, node, node, store, map[string]string{
-			"consul": `"sessions":1`, "cassandra": `"key_leases":1`}[store])
+// worker is the line of one that has started, with what its store has.
+func worker(at int, node, has string) string {
+	return fmt.Sprintf(`{"at":%d,"line":"worker","node":"%s","incarnation":"%[2]s1","%s":1}`,
+		at, node, has)
 }
 
 // node is a step of a node's machine: the states before and after, the input,
@@ -44,7 +43,7 @@ func other(at int, node, line string) string {
 // withSessions: a leads, publishes, releases; b waits for that, leads, and ends.
 func withSessions() string {
 	return strings.Join([]string{
-		worker(1000, "a", "consul"),
+		worker(1000, "a", "sessions"),
 		node(1000, "a", `"none"`, `"want"`, `"create"`, `"creating"`),
 		node(1010, "a", `"creating"`, `"done","sent":1000`, `"register"`, `"registering"`),
 		node(1020, "a", `"registering"`, `"done","sent":1010,"index":7`, ``, `"live","deadline":5510`),
@@ -53,7 +52,7 @@ func withSessions() string {
 			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`),
 		elect(1040, "a", `"acquiring","wanted":1,"attempt_number":1`, `"done","index":8`,
 			`"term_begins":1`, `"held","wanted":1,"attempt_number":1,"token":8,"write_index":8,"token_floor":8`),
-		worker(1500, "b", "consul"),
+		worker(1500, "b", "sessions"),
 		node(1500, "b", `"none"`, `"want"`, `"create"`, `"creating"`),
 		node(1510, "b", `"creating"`, `"done","sent":1500`, `"register"`, `"registering"`),
 		node(1520, "b", `"registering"`, `"done","sent":1510,"index":9`, ``, `"live","deadline":6010`),
@@ -102,7 +101,7 @@ func withSessions() string {
 // then b has it.
 func withLeases() string {
 	return strings.Join([]string{
-		worker(1000, "a", "cassandra"),
+		worker(1000, "a", "key_leases"),
 		elect(1000, "a", `"idle"`, `"want"`, `"send":"read"`, `"reading","wanted":1`),
 		elect(1010, "a", `"reading","wanted":1`, `"read","view":{"holder":"free"}`,
 			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`),
@@ -112,7 +111,7 @@ func withLeases() string {
 		elect(2020, "a", `"held","wanted":1,"attempt_number":1,"token":1,"write_index":1,"token_floor":1,"deadline":5510,"renewing":1`,
 			`"renewed","sent":2000,"deadline":6500`, `"deadline_moved":1`,
 			`"held","wanted":1,"attempt_number":1,"token":1,"write_index":1,"token_floor":1,"deadline":6500`),
-		worker(3000, "b", "cassandra"),
+		worker(3000, "b", "key_leases"),
 		elect(3000, "b", `"idle"`, `"want"`, `"send":"read"`, `"reading","wanted":1`),
 		elect(3010, "b", `"reading","wanted":1`, `"read","view":{"holder":"other","exists":1,"usable":1,"index":1,"token":1}`,
 			``, `"waiting","wanted":1`),
@@ -253,7 +252,7 @@ func TestReads(t *testing.T) {
 // Nothing to judge is no success.
 func TestReports(t *testing.T) {
 	var out bytes.Buffer
-	Report(&out, judge(t, worker(1000, "a", "consul")+"\n"), 1)
+	Report(&out, judge(t, worker(1000, "a", "sessions")+"\n"), 1)
 	if !strings.Contains(out.String(), "NOTHING TO JUDGE") {
 		t.Error("a record without a term: ", out.String())
 	}

@@ -396,6 +396,29 @@ election_input(const LeInput *in)
 	end_object();
 }
 
+/*
+ * Each answer of the watch shows all keys anew, most of which nobody has
+ * written since.  One line is enough for what changes nothing and was shown
+ * before.
+ */
+static bool
+was_shown(const LeSlot *slot, const LeElection *before, const LeInput *input)
+{
+	static uint64 shown[4096];
+	const LeKeyView *v = input->view;
+	uint64		key;
+
+	if (input->kind != LE_IN_SEEN || le_trace_sink != to_file ||
+		memcmp(before, &slot->election, sizeof(*before)) != 0)
+		return false;
+	key = (v->index * 4 + v->holder + 1) * UINT64CONST(0x9E3779B97F4A7C15) +
+		(uintptr_t) slot;
+	if (shown[key % lengthof(shown)] == key)
+		return true;
+	shown[key % lengthof(shown)] = key;
+	return false;
+}
+
 void
 le_trace_election(const LeSlot *slot, const LeElection *before,
 				  const LeInput *input, const LeActions *act)
@@ -403,6 +426,8 @@ le_trace_election(const LeSlot *slot, const LeElection *before,
 	int			was;
 	int			is;
 
+	if (input != NULL && was_shown(slot, before, input))
+		return;
 	if (!begin(input == NULL ? "election resumed" : "election"))
 		return;
 	string("election", slot->name);
