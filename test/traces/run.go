@@ -109,12 +109,17 @@ func (r *Run) take(line *Line) {
 		r.nodeContinues(p, line)
 		if line.Input != nil {
 			r.nodeStep(p, line)
+		} else {
+			r.resumed(line, "state", "epoch", "renewing", "proving", "prove_again", "prove_at",
+				"renew_at", "step_at", "lease", "ttl", "margin")
 		}
 	case "election", "election resumed":
 		p := r.process(line)
 		r.electionContinues(p, line)
 		if line.Input != nil {
 			r.electionStep(p, line)
+		} else {
+			r.resumed(line, "renewing", "renew_at", "timer_at")
 		}
 	}
 }
@@ -138,6 +143,16 @@ func (r *Run) forget(p *Process) {
 		}
 	}
 	p.pending = map[string]*Write{}
+}
+
+// resumed: a new worker changes no more than this; least of all a term.
+func (r *Run) resumed(line *Line, may ...string) {
+	for _, name := range differences(line.Was, line.Is) {
+		if !Sends(may).has(name) {
+			r.wrong(line, "a new worker has changed %s", name)
+		}
+	}
+	r.Checks["a new worker resumes"]++
 }
 
 const nobodyElse = "nobody else changes a machine"

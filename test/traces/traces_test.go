@@ -72,6 +72,9 @@ func withSessions() string {
 		elect(3010, "a", `"publishing","wanted":1,"attempt_number":1,"token":8,"write_index":8,"token_floor":8`,
 			`"done","index":11`, ``,
 			`"held","wanted":1,"attempt_number":1,"token":8,"write_index":11,"token_floor":8`),
+		worker(3020, "a", "sessions"),
+		other(3020, "a", `"node resumed","was":{"state":"live","deadline":6500,"lease":5000,"ttl":9000,"margin":500}`),
+		other(3020, "a", `"election resumed","election":"e","was":{"state":"held","wanted":1,"attempt_number":1,"token":8,"write_index":11,"token_floor":8}`),
 		elect(4000, "a", `"held","wanted":1,"attempt_number":1,"token":8,"write_index":11,"token_floor":8`,
 			`"unwant"`, `"term_ends":1,"send":"release","index":11`,
 			`"releasing","attempt_number":1,"write_index":11,"token_floor":8`),
@@ -184,6 +187,8 @@ var forged = []struct {
 	{withSessions, `"waiting","wanted":1,"token_floor":12`, `"waiting","token_floor":12`, "wanted changed"},
 	{withSessions, `"idle","attempt_number":1,"write_index":11,"token_floor":14`, `"idle","attempt_number":1,"write_index":11,"token_floor":12`, "sank"},
 	{withSessions, `"was":{"state":"live","deadline":6500,"renewing":1,"lease":5000`, `"was":{"state":"live","deadline":6500,"renewing":1,"lease":6000`, "lease changed"},
+	{withSessions, `"token":8,"write_index":11,"token_floor":8}}`, `"token":8,"write_index":11,"token_floor":8},"is":{"state":"held"}}`, "a new worker has changed token"},
+	{withSessions, `"deadline":6500,"lease":5000,"ttl":9000,"margin":500}}`, `"deadline":6500,"lease":5000,"ttl":9000,"margin":500},"is":{"state":"live","deadline":6501}}`, "a new worker has changed deadline"},
 	// leases of keys
 	{withLeases, `"deadline":5510`, `"deadline":5511`, "trust beyond lease - margin"},
 	{withLeases, `"sent":1010`, `"sent":1009`, "at which it was not sent"},
