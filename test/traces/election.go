@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // electionStep: one write at a time, each on an index that is known, and a term
 // only on what the store gave.
 func (r *Run) electionStep(p *Process, line *Line) {
@@ -7,12 +9,27 @@ func (r *Run) electionStep(p *Process, line *Line) {
 	if line.Input.View != nil {
 		reg.views = append(reg.views, line)
 	}
+	r.awaited(line)
 	asked := r.answered(p, reg, line)
 	r.lease(p, line, asked)
 	r.sent(p, reg, line)
 	r.term(p, reg, line)
 	if line.Is.Renewing == 0 {
 		p.calm[line.Election] = line.Input.Now
+	}
+}
+
+// awaited: an answer comes to a request.
+func (r *Run) awaited(line *Line) {
+	state := line.Was.State
+	unsure := strings.HasSuffix(state, "unsure") && line.Was.Timer == 0
+	switch line.Input.Kind {
+	case "done", "conflict", "not applied", "unknown":
+		r.must("an answer comes to a request", state == "acquiring" || state == "publishing" ||
+			state == "releasing", line, "an answer to a write that nobody sent")
+	case "read", "read failed":
+		r.must("an answer comes to a request", state == "reading" || unsure, line,
+			"an answer to a read that nobody sent")
 	}
 }
 

@@ -162,7 +162,11 @@ var forged = []struct {
 	{withSessions, `"proved","sent":2000,"index":10`, `"proved","sent":2000,"index":7`, "later than lease - margin after the proof"},
 	{withSessions, `"done","sent":1000`, `"done","sent":-3000`, "later than session TTL - margin after the renewal"},
 	{withSessions, `"proved","sent":2000`, `"proved","sent":1999`, "at which it was not sent"},
-	{withSessions, `"renewed","sent":2000`, `"renewed","sent":2021`, "at which it was not sent"},
+	{withSessions, `"renewed","sent":2000`, `"renewed","sent":2020`, "at which it was not sent"},
+	{withSessions, `"renew","proof"`, `"renew","proof","destroy"`, "that may hold keys"},
+	// requests
+	{withSessions, `"was":{"state":"publishing"`, `"was":{"state":"held"`, "an answer to a write that nobody sent"},
+	{withSessions, `"was":{"state":"reading"`, `"was":{"state":"waiting"`, "an answer to a read that nobody sent"},
 	// one register
 	{withSessions, `"done","index":11`, `"done","index":7`, "gave index 7"},
 	{withSessions, `"send":"acquire","index":12`, `"send":"acquire","index":8`, "were both applied"},
