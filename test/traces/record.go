@@ -25,10 +25,7 @@ type State struct {
 	Attempt  uint64 `json:"attempt_number"`
 	Deadline int64
 	Renewing int
-	Proving  int
-	Proof    int64 `json:"proof_sent"`
 	Timer    int64 `json:"timer_at"`
-	Drain    int64 `json:"drain_until"`
 	Request  uint32
 	raw      json.RawMessage
 }
