@@ -1,18 +1,19 @@
 # test/unit/unit.mk
 #
-# Unit tests of the rooms core and store, by flavour: asan (the default), plain
-# (for valgrind) and fuzz.  Each test_NAME.c is one cmocka program, each
+# Unit tests of the rooms core and store, by flavour: asan (the default), nowrap (those
+# of core), plain (for valgrind) and fuzz.  Each test_NAME.c is one cmocka program, each
 # fuzz_NAME.c one libFuzzer target; the other files of the directory are linked
 # into all of them.  Part of the Makefile, which sets WARNINGS, CORE_OBJS, ...
 
 #: Unit tests:
-#:   unit           unit tests of core and store under ASan and UBSan;
-#:                  UNIT_TESTS=test_node for one
+#:   unit           unit tests of core and store under ASan and UBSan, those of core
+#:                  without -fwrapv, too; UNIT_TESTS=test_node for one
 #:   valgrind       the same under valgrind
 #:   fuzz           the stores' codecs under libFuzzer; FUZZ_SECONDS=n each (20)
 #:
 
 UNIT_TESTS = $(basename $(notdir $(wildcard test/unit/test_*.c)))
+CORE_TESTS = $(filter $(CORE_OBJS:src/core/%.o=test_%),$(UNIT_TESTS))
 UNIT_FUZZERS = $(basename $(notdir $(wildcard test/unit/fuzz_*.c)))
 UNIT_COMMON = $(basename $(notdir $(filter-out test/unit/test_% \
 	test/unit/fuzz_%,$(wildcard test/unit/*.c))))
@@ -71,6 +72,8 @@ $$(addprefix build/$(1)/,$$(UNIT_TESTS) $$(UNIT_FUZZERS)): build/$(1)/%: \
 -include $$(wildcard build/$(1)/*/*.d build/$(1)/*/*/*.d build/$(1)/*/*/*/*.d)
 endef
 $(eval $(call unit_flavour,asan,$$(TEST_CC),-O1 $$(SANITIZE)))
+# Under -fwrapv, which PostgreSQL has, UBSan sees no overflow.
+$(eval $(call unit_flavour,nowrap,$$(TEST_CC),-O1 $$(SANITIZE) -fno-wrapv))
 $(eval $(call unit_flavour,plain,$$(TEST_CC),-O1))
 $(foreach t,$(UNIT_TESTS), \
 	$(eval $(call unit_parts,asan,$$(TEST_CC),-O1 $$(SANITIZE),$(t))) \
@@ -83,7 +86,7 @@ run_each = @rc=0; for t in $(2); do echo "$(1)$$t"; \
 	$(1)$$t || rc=1; done; exit $$rc
 
 .PHONY: unit valgrind fuzz
-unit: $(UNIT_TESTS:%=build/asan/%)
+unit: $(UNIT_TESTS:%=build/asan/%) $(CORE_TESTS:%=build/nowrap/%)
 	$(call run_each,,$^)
 
 valgrind: $(UNIT_TESTS:%=build/plain/%)
