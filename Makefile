@@ -147,7 +147,7 @@ BUILD = $(MAKE) --no-print-directory all with_llvm=no
 #:                  but PostgreSQL; installs what they need
 #:   test           unit, sim, gateway-test, faults, regress, pgtap and tap, some side
 #:                  by side, in a quarter of an hour; installs what they need
-#:   test-long      what takes longer: the other TAP tests, more schedules, long
+#:   test-long      what takes longer: the other TAP tests, proofs, more schedules, long
 #:                  faults on each store, the gateway for longer, a quick bench,
 #:                  packages-test
 #:   test-list      the TAP tests: in which of the two, how many seconds, what they show
@@ -281,8 +281,8 @@ pg_dir = $(shell $(PG_CONFIG) --$(1))
 TEST_LIBS = -L$(call pg_dir,pkglibdir) -L$(call pg_dir,libdir) \
 	-lpgcommon -lpgport -lm -lpthread
 
-PARTS = test/unit/unit.mk test/sim/sim.mk test/faults/faults.mk bench/bench.mk \
-	lectl/lectl.mk packages/packages.mk
+PARTS = test/unit/unit.mk test/sim/sim.mk test/prove/prove.mk \
+	test/faults/faults.mk bench/bench.mk lectl/lectl.mk packages/packages.mk
 # A release has no tests and no measurements.
 THERE = $(wildcard $(PARTS:%=$(srcdir)/%))
 include $(THERE)

@@ -101,8 +101,7 @@ le_election_sound(const LeElection *e)
 	MUST(e->state != LE_ACQUIRING || !e->attempt.unsure ||
 		 le_election_is_repeating(e),
 		 "a first copy cannot have been applied before");
-	MUST(e->state != LE_HELD || e->seen_index == 0,
-		 "a holder waits out no key");
+	MUST(e->token == 0 || e->seen_index == 0, "a holder waits out no key");
 	return NULL;
 }
 
@@ -393,6 +392,12 @@ le_node_sound(const LeNode *n)
 				 "a session that has ended is not worked with");
 			break;
 	}
+	MUST(n->proof_index == 0 || (n->state != LE_NODE_VERIFYING &&
+								 n->state != LE_NODE_REGISTERING),
+		 "a session that is being set up has no proof");
+	MUST(n->state != LE_NODE_CREATING || n->step_at != 0 ||
+		 (!n->gone && !n->destroyed && n->proof_index == 0),
+		 "a session that is being created is new");
 	return NULL;
 }
 

@@ -44,7 +44,12 @@ G5    who hears nothing stops believing by its deadline           377        0  
 
 broken on purpose, where nothing is promised, and judged apart: I1 2, I3 0, I6 1
 END
-	mutants => "120 mutants, not caught: 0\n");
+	mutants => "120 mutants, not caught: 0\n",
+	prove => <<'END');
+explore: two nodes, nobody late: 152693 states, which are all, 798818 steps, depth 47, 1.0 s
+explore: two nodes, 1 may be late: 94880 states, not all, 4260630 steps, depth 24, 6.0 s
+prove: 153 hold, 0 fail, 1 without a result, 600 s
+END
 
 sub report
 {
@@ -79,6 +84,9 @@ like($text, qr/Traces, Consul\*\* \(`make traces STORE=consul`\)\. On .* 2\.3 mi
 like($text, qr/Real faults, $_\*\* \(`[^`]*`\)\. Not run yet\./, "and what has not run: $_")
   foreach 'Cassandra', 'Azure';
 like($text, qr/120 deliberate defects, one at a time\. Not caught: 0\./, 'mutants');
+like($text,
+	qr/153 proofs and searches hold, 0 fail, 1 had no result in their time\. Two nodes, nobody late: 152,693 states, which are all, 798,818 steps; 1 may be late: 94,880 /,
+	'proofs');
 
 # the other store comes later, from a tree without the first one's report
 my $whole = slurp_file($page);
