@@ -100,12 +100,15 @@ HARNESS(add_system)
 	int			last = LE_MAX_SYSTEMS - 1;
 
 	ASSUME(id != 0 && other != 0);
+	for (int i = 0; i < LE_MAX_SYSTEMS; i++)
+		for (int k = 0; k < i; k++)
+			ASSUME(was.ids[i] != id || was.ids[k] != id);
 	le_add_system(&s, id);
 	for (int i = 0; i < LE_MAX_SYSTEMS; i++)
 	{
 		there = there || s.ids[i] == other;
 		before = before || was.ids[i] == other;
-		CLAIM(IMPLIES(i > 0, s.ids[i] != id), "it is there once");
+		CLAIM(IMPLIES(i > 0, s.ids[i] != id), "and is there once again");
 	}
 	CLAIM(s.ids[0] == id, "it is the present one");
 	CLAIM(IMPLIES(before && was.ids[last] != other, there),
