@@ -129,7 +129,7 @@ subtest 'names of the source' => sub {
 	my %text = map { s{^\Q$top\E/}{}r => slurp_file($_) }
 	  map { glob "$top/$_" }
 	  qw(src/*.[ch] src/*/*.[ch] src/*/*/*.[ch] sql/*.sql test/sim/*.[ch] test/unit/*.[ch]
-	  test/faults/*.[ch] bench/*.[ch] lectl/*.[ch] test/perl/*/*.pm scripts/* gateway/cmd/*/*.go);
+	  test/prove/*.[ch] test/faults/*.[ch] bench/*.[ch] lectl/*.[ch] test/perl/*/*.pm scripts/* gateway/cmd/*/*.go);
 	my %file = map { $_ => 1, s{^src/}{}r => 1, s{.*/}{}r => 1 } keys %text;
 	my %word = map { $_ => 1 } map { /\w+/g } values %text;
 
