@@ -157,6 +157,53 @@ subtest 'names of the source' => sub {
 	}
 };
 
+# A mutant that has another name by now, a seed that was dropped: what stands for a
+# defect of the past is there.
+subtest 'past defects' => sub {
+	my $page = page('docs/past-defects.md');
+	my %mutant = map { $_ => 1 } map { /^Name: (.*)$/mg }
+	  map { slurp_file($_) } glob "$top/test/mutants/*.txt";
+	my %seed = map { $_ => 1 } map { /^(seed=[^#\n]*?) *(?:#|$)/mg }
+	  map { slurp_file($_) } glob "$top/test/sim/seeds/*.seeds";
+	my %finder = map { $_->[0] => 1 } table('found by');
+	my $n = 0;
+
+	while ($page =~ /^\| defect \| .*\n\|[-|]+\n((?:\|.*\n)+)/mg)
+	{
+		foreach my $row (split /\n/, $1)
+		{
+			my ($defect, $finders, $stand, $mended) =
+			  map { $_ // '' } $row =~ /^\| (.*?) \| (.*?) \| (.*) \| (.*) \|$/;
+
+			ok($finder{$_}, "$defect: found by $_") foreach split /, /, $finders, -1;
+			like($mended, qr/^[0-9a-f]{7}(?:, [0-9a-f]{7})*$/, "$defect: mended");
+			foreach my $part (split /; /, $stand, -1)
+			{
+				if (my ($kind, $names) = $part =~ /^(mutant|seed) (`.*`)$/)
+				{
+					my $is_there = $kind eq 'mutant' ? \%mutant : \%seed;
+
+					ok($is_there->{$_}, "$defect: $kind $_")
+					  foreach split /`, `/, $names =~ s/^`|`$//gr;
+				}
+				elsif ($part =~ /^\[\w+\]\(\.\.\/(.*?)\) "(.*)"$/)
+				{
+					my ($file, $name) = ($1, $2);
+
+					ok(index(slurp_file("$top/$file"), $name) >= 0,
+						"$defect: $file has \"$name\"");
+				}
+				else
+				{
+					fail("$defect: \"$part\" stands for it");
+				}
+			}
+			$n++;
+		}
+	}
+	cmp_ok($n, '>=', 30, 'there are some');
+};
+
 # A page that leads through a struct names each of its fields.
 subtest 'a store' => sub {
 	my $page = page('docs/adding-a-store.md');
