@@ -52,6 +52,10 @@ my @others = (
 		qw(docs/ lectl/help.c scripts/source-id sql/leader_election--1.0.sql)
 	],
 	[
+		'a history, which says in which store a defect was' => 'azure cassandra consul',
+		qw(docs/past-defects.md)
+	],
+	[
 		'a comment that says which store is why' => 'consul',
 		qw(src/settings.c src/store/claim_record.c src/worker/disk/tokens.c
 		  src/worker/watch/watch_all.c src/worker/wire/http.c)
