@@ -24,7 +24,6 @@ HARNESS(deadlines)
 	LeTiming	t = any_timing();
 	le_time		proof = any_instant();
 	le_time		renewal = any_instant();
-	le_time		later = any_instant();
 	le_time		d = le_deadline(&t, proof, renewal);
 
 	CLAIM((d == 0) == (proof == 0 || renewal == 0),
@@ -39,6 +38,17 @@ HARNESS(deadlines)
 	CLAIM(d > proof || d > renewal, "some trust is left");
 	CLAIM(!le_believes(d, d), "at the deadline belief is over");
 	CLAIM(le_believes(d - 1, d), "before it belief holds");
+}
+
+HARNESS(later_deadlines)
+{
+	LeTiming	t = any_timing();
+	le_time		proof = any_instant();
+	le_time		renewal = any_instant();
+	le_time		later = any_instant();
+	le_time		d = le_deadline(&t, proof, renewal);
+
+	ASSUME(d != 0);
 	CLAIM(IMPLIES(later >= proof, le_deadline(&t, later, renewal) >= d),
 		  "a later proof never shortens trust");
 	CLAIM(IMPLIES(later >= renewal, le_deadline(&t, proof, later) >= d),
