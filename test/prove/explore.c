@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * explore.c
- *		All states that two nodes and a store like Consul can reach, within
+ *		All states that two nodes and a store with sessions can reach, within
  *		bounds: breadth first, by the object code of src/core.
  *
  * What the worker does around the core is written here once more, in short,
