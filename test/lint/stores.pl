@@ -56,10 +56,6 @@ my @others = (
 		qw(docs/past-defects.md)
 	],
 	[
-		'a store like Consul, in all states of two nodes' => 'consul',
-		qw(test/prove/)
-	],
-	[
 		'a comment that says which store is why' => 'consul',
 		qw(src/settings.c src/store/claim_record.c src/worker/disk/tokens.c
 		  src/worker/watch/watch_all.c src/worker/wire/http.c)
