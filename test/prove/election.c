@@ -345,6 +345,7 @@ HARNESS(election_step)
 	claim_requests(&was, &in, &e, &act);
 	claim_verdicts(&was, &in, &e, &act);
 	claim_timers(&was, &in, &e, &act);
+	CLAIM_REACHED();
 }
 
 HARNESS(election_start)

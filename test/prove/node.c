@@ -217,6 +217,7 @@ HARNESS(node_step)
 	claim_belief(&was, &in, &n, &act);
 	claim_requests(&was, &in, &n, &act);
 	claim_timers(&was, &in, &n, &act);
+	CLAIM_REACHED();
 }
 
 HARNESS(node_start)

@@ -4,7 +4,8 @@
  *		Words of the harnesses for CBMC, and values that settings let through.
  *
  * any_...() is any value of its type.  ASSUME() leaves out what the caller
- * promises never to pass.  CLAIM() must hold for all the rest.
+ * promises never to pass.  CLAIM() must hold for all the rest.  With REACHED it
+ * is only to be shown that there is a rest: CLAIM_REACHED() must fail then.
  *
  * test/prove/prove.h
  *
@@ -34,7 +35,13 @@ extern void __CPROVER_assert(_Bool condition, const char *text);
 #define any_int()		nondet_int()
 #define any_bool()		((nondet_uchar() & 1) != 0)
 #define ASSUME(c)		__CPROVER_assume(c)
+#ifndef REACHED
 #define CLAIM(c, text)	__CPROVER_assert((c), text)
+#define CLAIM_REACHED()	((void) 0)
+#else
+#define CLAIM(c, text)	((void) (c))
+#define CLAIM_REACHED()	__CPROVER_assert(false, "nothing gets here")
+#endif
 #define IMPLIES(a, b)	(!(a) || (b))
 
 /* test/prove/run finds harnesses by this word. */
