@@ -4,8 +4,8 @@
  *		Words of the harnesses for CBMC, and values that settings let through.
  *
  * any_...() is any value of its type.  ASSUME() leaves out what the caller
- * promises never to pass.  CLAIM() must hold for all the rest.  With REACHED it
- * is only to be shown that there is a rest: CLAIM_REACHED() must fail then.
+ * promises never to pass.  CLAIM() must hold for all the rest.  That there is
+ * a rest is shown with REACHED, under which CLAIM_REACHED() must fail.
  *
  * test/prove/prove.h
  *
