@@ -173,13 +173,16 @@ le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
 /*
  * Has the store lost the record that was seen?  Each write of a record is
  * based on the one before it, so it was written more often than any before,
- * unless the store was restored or its data was deleted.  A record of another
- * client counts no writes; a later tick shows that it came later.  "tick" is
- * negative if there is no record.
+ * unless the store was restored or its data was deleted.  After that it may
+ * have been written as often again, as by the end of an older claim: then its
+ * tick is another one.  A record of another client counts no writes; a later
+ * tick shows that it came later.  "tick" is negative if there is no record.
  */
 bool
 le_record_is_lost(const LeSeenRecord *seen, uint64_t writes, int64_t tick)
 {
+	if (writes == seen->writes)
+		return seen->writes != 0 && tick < seen->tick;
 	return writes < seen->writes && tick <= seen->tick;
 }
 

@@ -197,14 +197,18 @@ HARNESS(seen_records)
 	CLAIM(IMPLIES(was.exists, v.exists && v.tick >= was.tick),
 		  "a record never goes back");
 	CLAIM(v.writes >= was.writes, "nor do its writes");
-	CLAIM(IMPLIES(was.writes >= seen.writes, v.tick == was.tick &&
-				  v.state == was.state && v.gap.n == was.gap.n),
-		  "what was written as often is not lost");
+	CLAIM(IMPLIES(was.writes > seen.writes || seen.writes == 0,
+				  v.tick == was.tick && v.state == was.state &&
+				  v.gap.n == was.gap.n),
+		  "what was written more often is not lost");
 	CLAIM(IMPLIES(was.writes < seen.writes &&
 				  (!was.exists || was.tick <= seen.tick),
 				  v.exists && v.lost && v.tick == seen.tick &&
 				  v.state == LE_CLAIM_DONE),
 		  "what was seen counts where the store has lost it");
+	CLAIM(IMPLIES(was.writes == seen.writes && was.writes != 0,
+				  v.exists && v.tick >= seen.tick),
+		  "nor where another record was written as often");
 }
 
 /* PostgreSQL's timestamps, in µs, and intervals as a job may have. */

@@ -680,19 +680,23 @@ record_restored(int election, int job, const ClaimRecord *now)
 /*
  * No node claims again what it had, nor what comes before that.  A request
  * that was on its way already may be written, as if it had come in time.  Once
- * others have written the record as often again, nobody can tell.
+ * the record was written more often again, nobody can tell; as often, its tick
+ * does.
  */
 static void
-check_not_lost(uint32 id, uint64 writes)
+check_not_lost(uint32 id, const ClaimRecord *before)
 {
 	const Claim *c = &claims[id];
+	uint64		writes = before->exists ? before->writes : 0;
 
 	for (uint32 i = 1; i <= sim.claims; i++)
 	{
 		const Claim *had = &claims[i];
 
 		if (had->lost && had->granted && id > had->last_asked &&
-			writes < had->known_writes && had->node == c->node &&
+			(writes < had->known_writes ||
+			 (writes == had->known_writes && before->tick < had->tick)) &&
+			had->node == c->node &&
 			had->election == c->election && had->job == c->job &&
 			c->tick <= had->tick)
 			sim_fail("claim %u is for a tick that n%d had before, or an older "
@@ -735,7 +739,7 @@ claim_written(int node, int election, int job, const ClaimRecord *before,
 			sim_fail("claim %u was written twice", after->id);
 		c->restored = c->lost;	/* by a late copy of its request */
 		c->lost = false;
-		check_not_lost(after->id, before->exists ? before->writes : 0);
+		check_not_lost(after->id, before);
 		/* one that was lost may come again, after the last word about it */
 		if (c->denied && !c->restored)
 			sim_fail("claim %u was refused, and is written now", after->id);

@@ -162,6 +162,14 @@ test_lost(void **state)
 		.writes = 4}, {5, 100}, 100, LE_CLAIM_LOST},
 		{__LINE__, {FOUND, .tick = 100, .state = LE_CLAIM_RUNNING,
 		.writes = 5}, {5, 100}, 100, LE_CLAIM_TAKE},
+		/* an older claim has ended since, on the store that lost this one */
+		{__LINE__, {FOUND, .tick = 90, .state = LE_CLAIM_DONE, .writes = 5},
+		{5, 100}, 95, LE_CLAIM_LOST},
+		{__LINE__, {FOUND, .tick = 90, .state = LE_CLAIM_DONE, .writes = 5},
+		{5, 100}, 101, LE_CLAIM_TAKE},
+		/* nothing was seen */
+		{__LINE__, {FOUND, .tick = 90, .state = LE_CLAIM_DONE}, {0, 100}, 95,
+		LE_CLAIM_TAKE},
 		/* made to begin anew, at an earlier tick */
 		{__LINE__, {FOUND, .tick = 90, .state = LE_CLAIM_DONE, .writes = 6},
 		{5, 100}, 95, LE_CLAIM_TAKE},
