@@ -171,19 +171,43 @@ le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
 }
 
 /*
- * Has the store lost the record that was seen?  Each write of a record is
- * based on the one before it, so it was written more often than any before,
- * unless the store was restored or its data was deleted.  After that it may
- * have been written as often again, as by the end of an older claim: then its
- * tick is another one.  A record of another client counts no writes; a later
- * tick shows that it came later.  "tick" is negative if there is no record.
+ * Each write of a record is based on the one before it, and counts one more.
+ * Its tick never goes back but where the job was made to begin anew: then a
+ * new count begins, in the upper half of the number.
+ */
+#define COUNT_OF(writes)	((writes) >> 32)
+
+/* The number of a write by which the job begins anew. */
+uint64_t
+le_begin_anew(uint64_t writes)
+{
+	return (COUNT_OF(writes) + 1) << 32;
+}
+
+/* Which of two records of a job came later?  The other one may be none. */
+bool
+le_record_is_later(const LeSeenRecord *record, const LeSeenRecord *other)
+{
+	if (COUNT_OF(record->writes) != COUNT_OF(other->writes))
+		return record->writes > other->writes;
+	if (record->tick != other->tick)
+		return record->tick > other->tick;
+	return record->writes > other->writes;
+}
+
+/*
+ * Has the store lost the record that was seen?  Then it was restored, or its
+ * data was deleted, and it may have been written since, by others who had not
+ * seen it.  A record of another client counts no writes; a later tick shows
+ * that it came later.  "tick" is negative if there is no record.
  */
 bool
 le_record_is_lost(const LeSeenRecord *seen, uint64_t writes, int64_t tick)
 {
-	if (writes == seen->writes)
-		return seen->writes != 0 && tick < seen->tick;
-	return writes < seen->writes && tick <= seen->tick;
+	LeSeenRecord found = {.writes = writes, .tick = tick};
+
+	return seen->writes != 0 && tick <= seen->tick &&
+		le_record_is_later(seen, &found);
 }
 
 /*

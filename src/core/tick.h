@@ -99,6 +99,9 @@ typedef enum LeClaimVerdict
 								 * tick, or of a later one */
 } LeClaimVerdict;
 
+extern uint64_t le_begin_anew(uint64_t writes);
+extern bool le_record_is_later(const LeSeenRecord *record,
+							   const LeSeenRecord *other);
 extern bool le_record_is_lost(const LeSeenRecord *seen, uint64_t writes,
 							  int64_t tick);
 extern void le_count_seen(LeClaimView *found, const LeSeenRecord *seen);

@@ -487,11 +487,12 @@ le_record_seen(LeTokens *tokens, const LeClaim *claim)
 	LeSeenRecord *seen = &sim_node->seen[election_of_name(claim->election)]
 		[job_of_name(claim->job)];
 
+	LeSeenRecord record = {.writes = claim->writes, .tick = claim->tick};
+
 	node_may_pause();
-	if (claim->writes <= seen->writes)
-		return;
-	seen->writes = claim->writes;
-	seen->tick = claim->tick;
+	if (record.writes != 0 &&
+		(seen->writes == 0 || le_record_is_later(&record, seen)))
+		*seen = record;
 }
 
 bool

@@ -679,23 +679,20 @@ record_restored(int election, int job, const ClaimRecord *now)
 
 /*
  * No node claims again what it had, nor what comes before that.  A request
- * that was on its way already may be written, as if it had come in time.  Once
- * the record was written more often again, nobody can tell; as often, its tick
- * does.
+ * that was on its way already may be written, as if it had come in time.
  */
 static void
 check_not_lost(uint32 id, const ClaimRecord *before)
 {
 	const Claim *c = &claims[id];
-	uint64		writes = before->exists ? before->writes : 0;
 
 	for (uint32 i = 1; i <= sim.claims; i++)
 	{
 		const Claim *had = &claims[i];
 
 		if (had->lost && had->granted && id > had->last_asked &&
-			(writes < had->known_writes ||
-			 (writes == had->known_writes && before->tick < had->tick)) &&
+			(!before->exists || before->tick < had->tick ||
+			 before->writes < had->known_writes) &&
 			had->node == c->node &&
 			had->election == c->election && had->job == c->job &&
 			c->tick <= had->tick)

@@ -137,6 +137,8 @@ test_judge(void **state)
 	}
 }
 
+#define NEW_COUNT	(UINT64CONST(1) << 32)
+
 /* What was seen counts where the store has an older record, or none. */
 static void
 test_lost(void **state)
@@ -170,9 +172,13 @@ test_lost(void **state)
 		/* nothing was seen */
 		{__LINE__, {FOUND, .tick = 90, .state = LE_CLAIM_DONE}, {0, 100}, 95,
 		LE_CLAIM_TAKE},
-		/* made to begin anew, at an earlier tick */
 		{__LINE__, {FOUND, .tick = 90, .state = LE_CLAIM_DONE, .writes = 6},
-		{5, 100}, 95, LE_CLAIM_TAKE},
+		{5, 100}, 100, LE_CLAIM_LOST},
+		/* made to begin anew, at an earlier tick */
+		{__LINE__, {FOUND, .tick = 90, .state = LE_CLAIM_DONE,
+		.writes = NEW_COUNT}, {5, 100}, 95, LE_CLAIM_TAKE},
+		{__LINE__, {FOUND, .tick = 70, .state = LE_CLAIM_DONE, .writes = 6},
+		{NEW_COUNT, 80}, 75, LE_CLAIM_LOST},
 		/* by another client, which counts no writes */
 		{__LINE__, {FOUND, .tick = 110, .writes = 0}, {5, 100}, 105,
 		LE_CLAIM_TAKEN},
@@ -196,6 +202,24 @@ test_lost(void **state)
 		if (verdict == LE_CLAIM_LOST)
 			assert_int_equal(le_judge_claim(&found, &wish, &try, &older),
 							 LE_CLAIM_TAKE);
+	}
+}
+
+/* Each time that a job begins anew its record counts from a higher number. */
+static void
+test_anew(void **state)
+{
+	uint64		writes = 5;
+
+	for (int i = 1; i <= 3; i++)
+	{
+		LeSeenRecord before = {.writes = writes + i, .tick = 100};
+		LeSeenRecord after = {.writes = le_begin_anew(before.writes), .tick = 50};
+
+		assert_int_equal(after.writes, i * NEW_COUNT);
+		assert_true(le_record_is_later(&after, &before));
+		assert_false(le_record_is_later(&before, &after));
+		writes = after.writes;
 	}
 }
 
@@ -756,6 +780,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		store_test(test_judge),
 		store_test(test_lost),
+		store_test(test_anew),
 		store_test(test_missed),
 		store_test(test_missed_not_known),
 		store_test(test_missed_and_kept),

@@ -37,8 +37,8 @@
  * first.
  *
  * The file is a checked log, "<token> <namespace> <election>" per line, and
- * "<writes> <namespace> <job's key> <tick>" for a record; the highest line of
- * an election or a job counts.  "<generation and timeline> <namespace> / <tick>"
+ * "<writes> <namespace> <job's key> <tick>" for a record; the highest token of
+ * an election counts, and the latest record of a job.  "<generation and timeline> <namespace> / <tick>"
  * is the change of timeline, with the tick up to which none is claimed, and an
  * election's name before the slash if the tick is another there.  A damaged
  * file is kept aside, under another name, for people to look at; its readable
@@ -211,6 +211,19 @@ split_name(char *name, char **election, char **job)
 	return name[0] == '\0' || le_valid_election_name(name);
 }
 
+/* Does the line have more than the ones before it? */
+static bool
+is_later(const Entry *entry, uint64 number, int64 tick)
+{
+	LeSeenRecord record = {.writes = number, .tick = tick};
+	LeSeenRecord before = {.writes = entry->number, .tick = entry->tick};
+	bool		is_record = entry->key.job[0] != '\0' &&
+		strcmp(entry->key.job, TIMELINE) != 0;
+
+	return is_record && before.writes != 0 ?
+		le_record_is_later(&record, &before) : number > entry->number;
+}
+
 static bool
 take_line(void *owner, char *line)
 {
@@ -231,7 +244,7 @@ take_line(void *owner, char *line)
 		return false;
 	set_key(&key, number_of(tokens, namespace), election, job);
 	entry = find_or_add(tokens, &key);
-	if (number > entry->number)
+	if (is_later(entry, number, tick))
 	{
 		entry->number = number;
 		entry->tick = tick;
@@ -562,12 +575,13 @@ le_each_record_seen(LeTokens *tokens,
 void
 le_record_seen(LeTokens *tokens, const LeClaim *claim)
 {
+	LeSeenRecord record = {.writes = claim->writes, .tick = claim->tick};
 	LeSeenRecord seen;
 
-	if (!le_configured_store()->between_instances)
+	if (!le_configured_store()->between_instances || record.writes == 0)
 		return;
 	seen = le_record_seen_last(tokens, claim->election, claim->job);
-	if (claim->writes > seen.writes)
+	if (seen.writes == 0 || le_record_is_later(&record, &seen))
 		note(tokens, claim->election, claim->job, claim->writes, claim->tick);
 }
 

@@ -505,7 +505,8 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 			{
 				c->gap = le_gap_before(&view, &wish);
 				c->every_before = le_every_before(&view, &wish);
-				c->writes = view.writes + 1;
+				c->writes = wish.forget ? le_begin_anew(view.writes) :
+					view.writes + 1;
 				note_found(c, found,
 						   replaces ? view.over :
 						   found != NULL && retire_run(w, c, found));

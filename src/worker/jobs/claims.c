@@ -275,7 +275,7 @@ is_out_of_date(LeWorker *w, const LeClaimAsk *c, const LeAnswer *answer)
 	LeSeenRecord seen = le_record_seen_last(w->tokens, c->p.ask.election,
 											c->p.ask.job);
 
-	return seen.writes != c->seen.writes &&
+	return le_record_is_later(&seen, &c->seen) &&
 		le_record_is_lost(&seen, found != NULL ? found->writes : 0,
 						  found != NULL ? found->tick : -1);
 }
