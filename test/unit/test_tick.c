@@ -214,7 +214,9 @@ test_anew(void **state)
 	for (int i = 1; i <= 3; i++)
 	{
 		LeSeenRecord before = {.writes = writes + i, .tick = 100};
-		LeSeenRecord after = {.writes = le_begin_anew(before.writes), .tick = 50};
+		LeSeenRecord after = {
+			.writes = le_begin_anew(before.writes), .tick = 50
+		};
 
 		assert_int_equal(after.writes, i * NEW_COUNT);
 		assert_true(le_record_is_later(&after, &before));
