@@ -435,7 +435,7 @@ subtest 'a server at a terminal' => sub {
 	$tls->_update_pid(1);
 
 	# before anything else, as it would answer nothing while it asks
-	is(readlink('/proc/' . $tls->worker_pid . '/fd/0'),
+	is(readlink('/proc/' . $tls->wait_for_worker . '/fd/0'),
 		'/dev/null', 'the worker reads from nobody');
 	like($tls->sql_error("SELECT le_current_leader('a')"),
 		qr/could not read election "a"/, 'the error');
