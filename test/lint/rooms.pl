@@ -1,10 +1,13 @@
 # scripts/rooms, part of make lint: who may include whom. A refused include does not
-# get in; so each of its rules is broken once, in a copy of the sources.
+# get in; so each of its rules is broken once, in a copy of the sources.  And the
+# drawings of docs/architecture.md are what the includes are.
 
 use strict;
 use warnings;
 
 use IPC::Run;
+use LeaderElection::Docs;
+use List::Util qw(max uniq);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -79,5 +82,71 @@ body(void)
 	return no_other(1, 2);
 }
 END
+
+# The drawings of docs/architecture.md against the includes that there are: rooms of one
+# row do not include each other, each includes one of the next row, and none above it.
+IPC::Run::run([ "$ENV{TESTDIR}/scripts/rooms", '--found' ], '>', \my $found) or die 'rooms';
+my @pairs = map { [ split ] } split /\n/, $found;
+my @includes = grep { $_->[0] !~ /\.[ch]$/ && $_->[0] ne 'entry' } @pairs;
+my %is_in = map { ($_->[0] =~ s{.*/}{}r) . " $_->[1]" => 1 } @pairs;
+
+sub drawing_is_true
+{
+	my ($name, $rows, @pairs) = @_;
+	my (%row, %next, @up);
+
+	foreach my $n (0 .. $#$rows) { $row{$_} = $n foreach @{ $rows->[$n] } }
+	is_deeply([ sort keys %row ], [ uniq sort map { @$_ } @pairs ], "$name: all rooms");
+	foreach my $pair (@pairs)
+	{
+		my ($from, $to) = map { $row{$_} // 0 } @$pair;
+
+		push @up, "@$pair" if $to <= $from;
+		$next{ $pair->[0] } = 1 if $to == $from + 1;
+	}
+	is("@up", '', "$name: no include goes up or aside");
+	is_deeply(
+		[ grep { !$next{$_} } map { @$_ } @$rows[ 0 .. $#$rows - 1 ] ],
+		[], "$name: each includes one of the next row");
+	return;
+}
+
+my $page = page('docs/architecture.md');
+my ($drawing) = map { $_->{text} }
+  grep { $_->{name} eq 'a drawing of the rooms' } blocks('docs/architecture.md');
+my ($order) = $page =~ m{^\| `worker/` \|.*?((?:`\w+`[ <,]*){2,})}m;
+
+drawing_is_true('src/',
+	[ grep { @$_ } map { [/\w+/g] } split /\n/, $drawing ],
+	grep { $_->[0] ne $_->[1] } map { [ map { s{/.*}{}r } @$_ ] } @includes);
+drawing_is_true('src/worker/',
+	[ reverse map { [/\w+/g] } split /</, $order ],
+	map { [ map { s{^worker/}{}r } @$_ ] }
+	  grep { $_->[0] =~ m{/} && $_->[1] =~ m{/} } @includes);
+
+# The strokes between two rows: as many as the wider of the two has rooms.
+my @lines = split /\n/, $drawing;
+foreach my $n (grep { $_ % 2 } 1 .. $#lines)
+{
+	my ($above, $below) = map { scalar(() = $lines[$_] =~ /\w+/g) } $n - 1, $n + 1;
+
+	is(scalar(() = $lines[$n] =~ m{[|\\/]}g), max($above, $below), "strokes of line $n");
+}
+
+# Each file stands below its room's heading.
+my $heading = '';
+my @elsewhere;
+foreach my $row (table('files'))
+{
+	my ($names) = @$row;
+
+	if ($names =~ m{^\*\*([\w/]+)\*\*$}) { $heading = $1 }
+	else
+	{
+		push @elsewhere, grep { $heading && !$is_in{"$_ $heading"} }
+		  $names =~ /`([^`]+)`/g;
+	}
+}
+is("@elsewhere", '', 'the table of files: each below its room');
 
 done_testing();
