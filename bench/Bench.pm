@@ -23,8 +23,8 @@ Bench - rounds, medians and results of a row of "make bench"
 
 A row is a program in bench/rows, run by bench/run.  Within a round whatever it
 compares takes turns, so that a busy moment of the machine meets all of them
-alike.  Of a round counts its median, of the rounds their median, least and
-most.  A ratio is taken within each round, and then the median of these.
+alike.  Each round contributes its median; the row has the median, least and
+most of the rounds.  A ratio is taken within each round, and then the median of these.
 
 =cut
 
@@ -216,7 +216,7 @@ Runs it ROUNDS times (5), once if quick.
 
 =item take($case, @samples)
 
-What was measured in this round; a row may take without rounds, which is one.
+Takes the samples of this round; a row may take without rounds, which is one.
 
 =item take_lines($prefix, $scale, @lines)
 
@@ -228,7 +228,7 @@ The number of rounds, for a row that runs them itself, its cases side by side.
 
 =item take_rounds($case, @samples)
 
-What it has measured, a sample of each round.
+Takes its own measurements, a sample of each round.
 
 =item this_round($case)
 
@@ -424,7 +424,7 @@ sub metric
 
 =item note($text)
 
-What a reader of the numbers has to know.
+Adds a remark for readers of the numbers.
 
 =item leave_out($peer, $why)
 

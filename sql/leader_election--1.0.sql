@@ -1183,8 +1183,8 @@ DECLARE
 		'\m(le_(?:is_leader|require_leader|fence_guard|fencing_token|remaining|progress|acquire|claim|claim_tick|run))"?\s*\(';
 	-- at the beginning of a statement
 	begins CONSTANT text := '(?:^|;|\mbegin\M)(?:\s|/\*.*?\*/|--[^\n]*\n)*';
-	-- What an instance does for itself, since no other can do it: a pattern each,
-	-- and what a job with it does.
+	-- Work that an instance does for itself, since no other can do it: a pattern
+	-- each, and the words for such a job.
 	own CONSTANT text[] := ARRAY[
 		['\mcron"?\s*\.', 'works on tables of pg_cron'],
 		[begins || 'vacuum\M', 'runs VACUUM'],

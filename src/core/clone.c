@@ -37,10 +37,10 @@ le_shared_system(const LeSystems *a, const LeSystems *b)
  * The other instance, as seen by one that tells these identifiers and joined
  * at this index.
  *
- * What a crash leaves in the store, of this very instance perhaps, looks alive
- * until its lease is over.  So nobody is an original before he has given a
- * sign of life.  One that has stepped back itself, or may not lead for other
- * reasons, does not make anybody step back.  Nor does a primary make its
+ * The traces of a crash, of this very instance perhaps, look alive in the
+ * store until their lease is over.  So nobody is an original before he has
+ * given a sign of life.  One that has stepped back itself, or may not lead for
+ * other reasons, does not make anybody step back.  Nor does a primary make its
  * former standby ("promoted"), which has its identifier: whoever promotes it
  * means it to take over.
  */

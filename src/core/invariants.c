@@ -95,9 +95,9 @@ le_election_sound(const LeElection *e)
 	MUST(e->deadline == 0 || e->token != 0,
 		 "a deadline belongs to a term");
 	MUST((e->renew_at != 0) == (e->deadline != 0),
-		 "what has a deadline has a renewal");
+		 "an election with a deadline has a renewal");
 	MUST(!e->renewing || e->deadline != 0,
-		 "what is being renewed has a deadline");
+		 "a term that is renewed has a deadline");
 	MUST(e->state != LE_ACQUIRING || !e->attempt.unsure ||
 		 le_election_is_repeating(e),
 		 "a first copy cannot have been applied before");
@@ -141,7 +141,7 @@ check_view(const LeKeyView *v)
 	return NULL;
 }
 
-/* What an answer says of the term's own lease. */
+/* An answer's words on the term's own lease. */
 static const char *
 check_deadline(const LeElection *e, const LeInput *in)
 {
@@ -207,7 +207,7 @@ check_answer(const LeElection *e, const LeInput *in)
 	return check_deadline(e, in);
 }
 
-/* What comes from this node's sessions, its clock and its own session. */
+/* Inputs from this node's sessions, its clock and its own session. */
 static const char *
 check_event(const LeElection *e, const LeInput *in)
 {
@@ -322,7 +322,7 @@ check_request(const LeElection *was, const LeInput *in, const LeElection *e,
 	MUST(!is_write(act->send) || in->kind == LE_IN_READ ||
 		 in->kind == LE_IN_DONE || in->kind == LE_IN_CONFLICT ||
 		 in->kind == LE_IN_NOT_APPLIED,
-		 "what nobody knows the outcome of is read back before a write");
+		 "a request of unknown outcome is read back before a write");
 	return NULL;
 }
 

@@ -215,8 +215,9 @@ set_text(Datum *value, bool *isnull, const char *text)
 }
 
 /*
- * Does the text call le_run(), and with which literals?  What cannot be parsed
- * does not.  The parser holds nothing that an error would have to release.
+ * Does the text call le_run(), and with which literals?  One that cannot be
+ * parsed does not.  The parser holds nothing that an error would have to
+ * release.
  */
 bool
 le_calls_run(const char *text, char **election, char **job)

@@ -25,7 +25,7 @@
 
 #include "sql/encoding.h"
 
-/* Of this session's database. */
+/* The conversions of this session's database. */
 static bool found;
 static FmgrInfo from_utf8;
 static FmgrInfo into_utf8;
@@ -116,7 +116,7 @@ le_shown(const char *utf8)
 				   &from_utf8);
 }
 
-/* What a caller gives has to be kept as it is, or refused. */
+/* A caller's text has to be kept as it is, or refused. */
 char *
 le_to_utf8(const char *text)
 {

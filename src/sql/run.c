@@ -200,7 +200,7 @@ detaches_concurrently(AlterTableStmt *statement)
 	return false;
 }
 
-/* Each partition gets a transaction.  What is not there yet has none. */
+/* Each partition gets a transaction.  A table not there yet has none. */
 static bool
 is_partitioned(RangeVar *name)
 {

@@ -234,7 +234,7 @@ sub judge
 		note(sprintf '%s: %.1f s', $title, (boottime_ns() - $began) / 1e9);
 		$self->{link}->clear_rules if $self->{link};
 	}
-	is(join(', ', sort keys %cannot), '', 'what the store cannot have are cases');
+	is(join(', ', sort keys %cannot), '', 'each case that the store cannot have is there');
 	$_->stop foreach grep { defined } @$self{qw(one two)};
 	done_testing();
 	return;

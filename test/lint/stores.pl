@@ -1,5 +1,5 @@
-# What a new store touches is what docs/adding-a-store.md lists, at most 20 entries: no
-# other file names a store, but for those below.  An entry that is no longer true is
+# A new store touches the entries that docs/adding-a-store.md lists, at most 20: no other
+# file names a store, but for those below.  An entry that is no longer true is
 # an error, so that the list only gets shorter.
 
 use strict;
@@ -131,7 +131,7 @@ my @idle = grep { !$used{$_} } map { @$_[ 2 .. $#$_ ] } @others;
 
 is("@idle", '', 'no entry of the test is in vain');
 
-# What is on the page is there, for one of the stores at least.
+# Each entry of the page is there, for one of the stores at least.
 my @tracked = split(/\n/, qx(git -C '$top' ls-files));
 my @missing;
 

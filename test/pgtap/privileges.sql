@@ -1,4 +1,4 @@
--- Who may call and read what, unless somebody grants more.
+-- The privileges of each role, unless somebody grants more.
 BEGIN;
 SELECT plan(123);
 

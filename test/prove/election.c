@@ -274,7 +274,7 @@ claim_requests(const LeElection *was, const LeInput *in, const LeElection *e,
 		  "that another has the key needs no read");
 }
 
-/* What waiting sessions are told. */
+/* The replies to waiting sessions. */
 static void
 claim_verdicts(const LeElection *was, const LeInput *in, const LeElection *e,
 			   const LeActions *act)
@@ -358,7 +358,7 @@ HARNESS(election_start)
 	CLAIM(e.token_floor == floor, "with the token that it was given");
 }
 
-/* What the worker does between inputs leaves the state sound. */
+/* The worker's acts between inputs leave the state sound. */
 HARNESS(election_calls)
 {
 	le_time		now = any_instant();

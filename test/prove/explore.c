@@ -4,8 +4,8 @@
  *		All states that two nodes and a store with sessions can reach, within
  *		bounds: breadth first, by the object code of src/core.
  *
- * What the worker does around the core is written here once more, in short,
- * for one election without publishing.
+ * The worker's acts around the core are written here once more, in short, for
+ * one election without publishing.
  *
  * A request is carried out and answered at once, or "parked", one at a time:
  * then it is applied at any later time or never, and its answer comes at any
@@ -111,7 +111,7 @@ typedef struct Message
 	Key			key;
 } Message;
 
-/* What a node knows of a session of another. */
+/* A node's knowledge of a session of another. */
 typedef struct Info
 {
 	uint8_t		known;
@@ -493,7 +493,7 @@ outdate_one(Message *m, int i, bool of_the_node)
 		m->current = 0;
 }
 
-/* What was asked under another number, or by another session, is stale. */
+/* A request under another number, or by another session, is stale. */
 static void
 outdate(int i, bool of_the_node)
 {

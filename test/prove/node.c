@@ -72,7 +72,7 @@ any_input(void)
 	return in;
 }
 
-/* What the node may trust in. */
+/* The node's beliefs. */
 static void
 claim_belief(const LeNode *was, const LeNodeInput *in, const LeNode *n,
 			 const LeNodeActions *act)

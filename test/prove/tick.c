@@ -24,7 +24,7 @@ any_tick(void)
 	return (int64_t) (any_uint64() & LAST_TICK);
 }
 
-/* What the codecs let through. */
+/* A record that the codecs let through. */
 static LeClaimView
 any_record(void)
 {
@@ -52,7 +52,7 @@ any_record(void)
 	return v;
 }
 
-/* What a session's question can be. */
+/* A possible question of a session. */
 static LeClaimWish
 any_wish(void)
 {
@@ -150,7 +150,7 @@ HARNESS(claims)
 			  "lost records count up to the tick that was seen");
 }
 
-/* Of the ticks between the record and the claim each is run or reported. */
+/* Each tick between the record and the claim is run or reported. */
 HARNESS(gaps)
 {
 	LeClaimView v = any_record();

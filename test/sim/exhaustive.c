@@ -81,7 +81,7 @@ exhaustive_decide(void)
 	return false;
 }
 
-/* What is shorter than a second in any case is as short as can be. */
+/* A span that is shorter than a second in any case is as short as can be. */
 le_duration
 exhaustive_span(le_duration least, le_duration most)
 {
@@ -195,7 +195,7 @@ explore(int nyes, int most)
 	}
 }
 
-/* Of the leader; also work, and the end of the term under it. */
+/* The leader's events; also work, and the end of the term under it. */
 static void
 add_event(Happening what, le_time at)
 {

@@ -440,7 +440,7 @@ le_tokens_led_before(LeTokens *tokens)
 	return true;
 }
 
-/* Of the store "local", which is not simulated. */
+/* The store "local" needs it, which is not simulated. */
 uint64
 le_tokens_generation(LeTokens *tokens)
 {

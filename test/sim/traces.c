@@ -19,7 +19,7 @@
 static FILE *file;
 static bool clocks_told;
 
-/* What each node's clock shows now, and how fast it is. */
+/* Each node's clock: the time that it shows now, and its speed. */
 static void
 tell_clocks(void)
 {

@@ -76,7 +76,7 @@ sub system_identifier
 	return $node->sql('SELECT system_identifier FROM pg_control_system()');
 }
 
-# What pg_createsubscriber does at its end, where there is none: another identifier
+# The last act of pg_createsubscriber, where there is none: another identifier
 # in the control file, whose last field is a checksum, and by pg_resetwal in the WAL.
 sub change_identifier
 {
@@ -108,7 +108,7 @@ sub crc32c
 	return $crc ^ 0xFFFFFFFF;
 }
 
-# Of a standby, a primary with another identifier.
+# Makes a standby a primary with another identifier.
 sub make_subscriber
 {
 	my ($standby, $primary) = @_;

@@ -123,7 +123,7 @@ $token = $other->token('billing');
 is($other->sql($claim), 't', 'claims when the mark is renamed');
 ok($other->release('billing'), 'released');
 ok($other->acquire('billing'), 'it leads again');
-guarantee('G2', [ $token, $other->token('billing') ], 'what is accepted are no lower tokens');
+guarantee('G2', [ $token, $other->token('billing') ], 'no lower token is accepted');
 $other->stop;
 
 # an instance that has never led has nothing to lose

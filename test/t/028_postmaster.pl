@@ -90,7 +90,7 @@ subtest 'the next leader comes at once' => sub {
 
 # Sessions end as soon as they look at the postmaster, which one that works in
 # its own function does not.
-subtest 'what a session goes on with is not committed' => sub {
+subtest 'later work of a session is not committed' => sub {
 	my (@sessions, $worker, $offset);
 
 	$two->sql("SELECT le_withdraw('job')");

@@ -16,7 +16,7 @@ use Test::More;
 
 my @databases = qw(postgres ascii latin1 win1251);
 
-# What can be said in each of them, beside ASCII.
+# Words that each of them has, beside ASCII.
 my %own = (map({ $_ => 'Größe' } qw(postgres ascii latin1)), win1251 => 'отчёт 2');
 
 my $consul = LeaderElection::Consul->new('consul', log_level => 'warn')->start;
@@ -123,7 +123,7 @@ foreach my $database (@databases)
 	};
 }
 
-# What callers give is UTF-8 in the store, and the same for each database.
+# Texts of callers are UTF-8 in the store, and the same for each database.
 subtest 'to the store' => sub {
 	my $count = 'SELECT count(*) FROM ran';
 	my $run = "CALL le_run('billing', 'INSERT INTO ran VALUES (1)', job => 'отчёт', every => '1 day')";
@@ -145,7 +145,7 @@ subtest 'to the store' => sub {
 		$node->safe_psql($database, 'CREATE TABLE ran (i int)');
 		is(answer($database, "$run; $count"), 0, "$database: a tick that was run from another database");
 	}
-	like(answer('latin1', "SELECT le_renew('billing', '€')"), qr/22P05/, 'what an encoding does not have is refused');
+	like(answer('latin1', "SELECT le_renew('billing', '€')"), qr/22P05/, 'a character that the encoding lacks is refused');
 	like(answer('ascii', q(SELECT le_renew('billing', E'\xfc'))), qr/22021/, 'bytes that are no UTF-8, too');
 	like(answer('ascii', q(SELECT le_claim('billing', E'\xfc', now()))), qr/22021/, 'in the name of a job');
 	like(answer('ascii', q(SET client_encoding = 'SQL_ASCII'; CALL le_run('billing', E'DO $$BEGIN RAISE ''\xfcx''; END$$', job => 'bytes', every => '1 day'))),

@@ -142,7 +142,7 @@ subtest 'rotation' => sub {
 };
 
 # Fenced work without an error on the instances that do not lead.
-subtest 'who does not lead says nothing' => sub {
+subtest 'an instance that does not lead says nothing' => sub {
 	$node->sql('CREATE TABLE done (n int); CREATE FUNCTION my_job() RETURNS void '
 		  . 'LANGUAGE sql AS $$INSERT INTO done VALUES (1)$$');
 	is($node->sql_error(block('quiet fence')), '', 'on the leader');

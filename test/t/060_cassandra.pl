@@ -1,7 +1,7 @@
 # Tier: test, 30 s
 #
 # Two instances, a real Cassandra and two gateways; nothing goes wrong: what is
-# special about this store.  What all stores have in common is in test/contract.
+# special about this store.  Common traits of all stores are in test/contract.
 
 use strict;
 use warnings;

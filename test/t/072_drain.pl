@@ -109,7 +109,7 @@ subtest 'short work is waited for' => sub {
 		ok(key_is_held(), 'the store knows nothing yet');
 		$early = $next->is_done && $next->finish->{output} eq 't';
 		ok(!$next->is_done, 'nobody else leads');
-		ok(!$other->is_done, 'who asked waits') if $ways{$way};
+		ok(!$other->is_done, 'the caller waits') if $ways{$way};
 		is($worker->error('COMMIT'), '', 'the work is committed');
 		$committed = boottime_ns();
 		is(work_done(), 1, 'and there');
@@ -214,7 +214,7 @@ subtest 'idle in transaction' => sub {
 	$a->wait_for_leadership('again');
 };
 
-subtest 'who gives up its own term is not waited for' => sub {
+subtest 'a session that gives up its own term is not waited for' => sub {
 	foreach my $end ("SELECT le_release('e')", "SELECT le_step_down('e')",
 		"SELECT le_withdraw('e')", 'SELECT le_step_down()')
 	{

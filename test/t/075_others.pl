@@ -263,7 +263,7 @@ subtest 'the gate at commit' => sub {
 
 # A transaction that is bound is looked at when its deadline comes close, of which
 # a signal tells; before that, nothing may be cut short.
-subtest 'what waits is not cut short' => sub {
+subtest 'a wait is not cut short' => sub {
 	my %sessions;
 
 	$node->wait_for_leadership('e');

@@ -125,7 +125,7 @@ foreach my $set (
 
 	like(le_run("SET $set; $characteristics"), qr/ERROR: \Q$as_client\E/, "SET $set:$as_client");
 }
-like(le_run("SET TRANSACTION READ ONLY; CALL work('read only')"), qr/25006/, 'what is read only writes nothing');
+like(le_run("SET TRANSACTION READ ONLY; CALL work('read only')"), qr/25006/, 'a read-only transaction writes nothing');
 like(le_run("CALL work('query'); SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"), qr/25001: SET TRANSACTION ISOLATION LEVEL must/,
 	'after a query it is too late');
 is(le_run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; CALL batches(2); CALL work('committed')"), '', 'it commits');
@@ -361,7 +361,7 @@ subtest 'two callers' => sub {
 	is($check->(), '', 'nothing to say');
 
 	is($call->($_, 11), '', "$_, 11") foreach qw(alice bob);
-	is(worked('by alice') . worked('by bob'), '47', 'who came first ran it');
+	is(worked('by alice') . worked('by bob'), '47', 'the first caller ran it');
 	like($call->('alice', 12), $pair->('alice', 'bob'), 'alice is told');
 	like($call->('bob', 12), $pair->('bob', 'alice'), 'so is bob');
 	like($call->('bob', 13), $pair->('bob', 'alice'), 'at each call');

@@ -35,7 +35,7 @@ sub limited
 	return $session;
 }
 
-# What becomes of the call: the SQLSTATE of its error, or else its rows; and
+# The outcome of the call: the SQLSTATE of its error, or else its rows; and
 # whether the session is there afterwards.
 sub outcome
 {

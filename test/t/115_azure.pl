@@ -1,7 +1,7 @@
 # Tier: test, 98 s
 #
-# Two instances and Azurite: what is special about leases of blobs.  What all stores
-# have in common is in test/contract.
+# Two instances and Azurite: what is special about leases of blobs.  Common traits of
+# all stores are in test/contract.
 
 use strict;
 use warnings;

@@ -242,7 +242,7 @@ subtest 'blobs that are tampered with' => sub {
 		201, 'a lease for ever');
 	like($node->sql_error(q(SELECT le_acquire('endless'))),
 		qr/LE005.*infinite lease.*az storage blob lease break/s,
-		'what to do is said')
+		'the remedy is said')
 	  foreach 1 .. 2;
 	is(scalar(() = $node->log_since =~ /cannot be led: .*lease break/g),
 		1, 'in the log, too, once');

@@ -43,7 +43,7 @@ sub call
 		$minute, $options // '');
 }
 
-# What went wrong.
+# Runs the job, and returns the error.
 sub run
 {
 	my ($node, $minute, $options) = @_;
@@ -106,7 +106,7 @@ subtest 'everybody says so' => sub {
 	}
 };
 
-# What was seen outlives the instance.
+# The memory of seen records outlives the instance.
 subtest 'after a restart' => sub {
 	$a->restart;
 	$a->sql(q(SELECT le_campaign('billing')));
@@ -137,7 +137,7 @@ subtest 'accepted' => sub {
 	is(ticks($a), '1 2 3 4 4', 'as was asked for');
 	$b->sql(q(SELECT le_accept_store('billing')));
 	wait_for_job($_, 'done', 4) foreach $a, $b;
-	ok($a->log_like(qr/LOG: .*what the lease store says of all elections is accepted/), 'the log says so');
+	ok($a->log_like(qr/LOG: .*the lease store's records of all elections are accepted/), 'the log says so');
 };
 
 # A staging system has a copy of the data directory and a Consul that knows nothing.

@@ -66,7 +66,7 @@ my $standby = LeaderElection::Node->create('standby', %cluster,
 	conf => {%off});
 my $long = LeaderElection::Session->new($a);
 
-# What follows is in the past of the standby and of the restored database ...
+# The next runs are in the past of the standby and of the restored database ...
 run($a, 'kept', 1);
 $long->query(q(SELECT le_claim('billing', 'long', '2020-01-01 00:01:00+00')));
 $a->sql(q(CREATE TABLE last ()));

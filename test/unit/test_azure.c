@@ -470,7 +470,7 @@ test_report(void **state)
 	assert_null(a.claims[0].message);
 }
 
-/* What a claim has passed over is whole, or nothing; the record stands. */
+/* The gap of a claim is whole, or nothing; the record stands. */
 static void
 test_gap(void **state)
 {

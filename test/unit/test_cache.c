@@ -325,7 +325,7 @@ test_doubted(void **state)
 				10 * LE_SEC);
 }
 
-/* Of more nodes than the table shows, it has those that may be waited for. */
+/* With more nodes than fit, the table has those that may be waited for. */
 static void
 test_many_nodes(void **state)
 {

@@ -139,7 +139,7 @@ test_judge(void **state)
 
 #define NEW_COUNT	(UINT64CONST(1) << 32)
 
-/* What was seen counts where the store has an older record, or none. */
+/* A record once seen counts where the store has an older one, or none. */
 static void
 test_lost(void **state)
 {
@@ -380,8 +380,8 @@ test_missed_not_known(void **state)
 }
 
 /*
- * What a claim has passed over is reported by the next one, too, unless that
- * claim has ended: nobody knows if it was.
+ * The gap of a claim is reported by the next one, too, unless that claim has
+ * ended: nobody knows if it was.
  */
 static void
 test_missed_and_kept(void **state)

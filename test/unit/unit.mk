@@ -18,8 +18,8 @@ UNIT_FUZZERS = $(basename $(notdir $(wildcard test/unit/fuzz_*.c)))
 UNIT_COMMON = $(basename $(notdir $(filter-out test/unit/test_% \
 	test/unit/fuzz_%,$(wildcard test/unit/*.c))))
 
-# The server's files that a test links beside core and store.  What they call of
-# the rest, the test defines.  A header test_NAME.h is included in each of them.
+# The server's files that a test links beside core and store.  The test defines the
+# other functions that they call.  A header test_NAME.h is included in each of them.
 test_cache_PARTS = worker/view/cache
 test_dispatch_PARTS = shmem/process $(addprefix worker/wire/,authenticate \
 	dispatch exchange flight gossip health lanes local_tokens secret servers \

@@ -428,8 +428,8 @@ ask_accept_store(LeWorker *w, LePending *p)
 	}
 	ereport(LOG,
 			(p->ask.all ?
-			 errmsg("what the lease store says of all elections is accepted") :
-			 errmsg("what the lease store says of election \"%s\" is accepted",
+			 errmsg("the lease store's records of all elections are accepted") :
+			 errmsg("the lease store's records of election \"%s\" are accepted",
 					election),
 			 errdetail("le_accept_store() was called by process %d.",
 					   p->ask.pid)));

@@ -577,7 +577,7 @@ le_trace_unlocked(const char *election, uint64 index, LeOutcome result,
 	le_trace_sink(line);
 }
 
-/* What le_judge_claim() was asked, and what it said. */
+/* The question to le_judge_claim(), and its verdict. */
 void
 le_trace_claim(const char *election, const char *job,
 			   const LeClaimView *found, const LeClaimWish *wish,

@@ -120,7 +120,7 @@ le_clonefile_remove(void)
 				 errmsg("could not remove file \"%s\": %m", LE_CLONE_FILE)));
 }
 
-/* Of a damaged file, what can be read counts.  False: do not replace it. */
+/* The readable part of a damaged file counts.  False: do not replace it. */
 static bool
 read_systems(LeSystems *systems)
 {
@@ -164,7 +164,7 @@ write_systems(const LeSystems *systems)
 			   "A copy of this data directory that is given another system identifier will not be known for a copy.");
 }
 
-/* What this data directory has had until now.  A new one is noted. */
+/* The identifiers of this data directory so far.  A new one is noted. */
 void
 le_clonefile_systems(LeSystems *systems)
 {
@@ -179,7 +179,7 @@ le_clonefile_systems(LeSystems *systems)
 }
 
 /*
- * Of a server in recovery: does it follow a primary?  One that is restored
+ * Does a server in recovery follow a primary?  One that is restored
  * from an archive is in recovery too, but ends it by itself, as a primary.
  */
 bool

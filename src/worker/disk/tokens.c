@@ -379,7 +379,7 @@ timeline_number(uint64 generation, TimeLineID timeline)
 	return generation << 32 | timeline;
 }
 
-/* What is known of the change of timeline; NULL: there was none. */
+/* The entry of the change of timeline; NULL: there was none. */
 static Entry *
 find_timeline(LeTokens *tokens, const char *election)
 {

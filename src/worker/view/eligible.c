@@ -141,8 +141,8 @@ le_instance_stops(void)
 /*
  * In a smart shutdown clients may stay for as long as they like, but no new
  * one is let in, and whoever is to run a job connects for it.  No signal tells
- * the worker, so it looks when it is awake, as it is to prove each term.  What
- * cannot be read changes nothing.
+ * the worker, so it looks when it is awake, as it is to prove each term.  A
+ * file that cannot be read changes nothing.
  *
  * With the store "local" nobody else would lead instead.
  */

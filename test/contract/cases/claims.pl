@@ -106,7 +106,7 @@ contract 'ticks passed over, until the claim ends' => sub {
 	ok($one->acquire('gaps'), 'one leads');
 	is($claim->(0), 't', 'the first tick');
 	is($claim->(4), 't', 'a later one');
-	is($told->(), '3 ticks', 'what lies between is reported');
+	is($told->(), '3 ticks', 'the ticks between are reported');
 	is($claim->(6), 't', 'another one, and the one before has not ended');
 	is($told->(), '3 ticks, 4 ticks', 'all is reported, since nobody may have heard');
 	is($complete->(6), 't', 'done');

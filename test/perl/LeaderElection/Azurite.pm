@@ -202,7 +202,7 @@ container; the query without question mark.
 
 =item blob($election)
 
-What its blob shows: token, node, value, attempt, session, state of the lease
+The contents of its blob: token, node, value, attempt, session, state of the lease
 and etag; undef if there is none.
 
 =item empty()

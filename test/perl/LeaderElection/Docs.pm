@@ -53,9 +53,9 @@ The text of the one that is so marked.
 
 =item curl($name, $from, $to)
 
-Of an example that is a call of curl and, as a comment, what it prints: carries
-it out with the address $to in place of $from, and returns what came and what
-is shown, both as decoded JSON.
+The example is a call of curl with its output as a comment: carries it out with the
+address $to in place of $from, and returns the real output and the shown one, both as
+decoded JSON.
 
 =item table($name)
 
@@ -63,7 +63,7 @@ The rows of the table so marked, without its head, each an array of its cells.
 
 =item section($path, $heading)
 
-What follows that heading, up to the next of its level or above.
+The text below that heading, up to the next of its level or above.
 
 =item anchors($path)
 

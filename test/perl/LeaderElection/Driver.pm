@@ -22,8 +22,8 @@ LeaderElection::Driver - jobs each few seconds on instances that fail
 
 It stands in for a scheduler with seconds: it fires a job on all instances
 together, and on each again only when the last call has returned.  All jobs
-call le_run() in the election "billing".  What ran is written down outside of
-the elections, by an observer that the jobs tell at once, so that runs whose
+call le_run() in the election "billing".  Runs are written down outside of the
+elections, by an observer that the jobs tell at once, so that runs whose
 commit is refused count too.
 
 JOBS_DURATION in the environment says for how long, as "10min" or "1h", and has
@@ -461,8 +461,8 @@ sub catch_up
 
 =item runs([ $pattern ])
 
-What the observer has seen of the jobs whose names match: the fencing tokens
-of the runs, in their order, by "job|tick".
+The runs of the jobs whose names match, as the observer has seen them: their fencing
+tokens, in their order, by "job|tick".
 
 =item committed()
 

@@ -99,7 +99,7 @@ sub start
 
 =item text()
 
-What it says when it is asked, empty if it does not answer.
+Its answer to a request, empty if there is none.
 
 =item scrape()
 

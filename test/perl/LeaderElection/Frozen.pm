@@ -164,7 +164,7 @@ Waits until it leads, and tests that it may do what the frozen one may not.
 
 =item attempts()
 
-What to say about all of them.
+A text about all of them.
 
 =back
 

@@ -129,7 +129,7 @@ Until the worker of that name has started (for the nth time).
 
 =item runs([ $name ])
 
-What started: name, fencing token, process and when (CLOCK_BOOTTIME, ns), each an
+The runs that started: name, fencing token, process and when (CLOCK_BOOTTIME, ns), each an
 array.
 
 =item overlaps()

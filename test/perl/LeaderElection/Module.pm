@@ -14,7 +14,7 @@ LeaderElection::Module - libraries of test/modules, for a server to load
 
 =head1 DESCRIPTION
 
-What other extensions may do and SQL cannot, in C.  Built for the PostgreSQL
+Deeds in C, which other extensions may do and SQL cannot.  Built for the PostgreSQL
 under test, in the sandbox's copy of the tree, by the first test that asks.
 
 =cut

@@ -180,7 +180,7 @@ sub terminate
 
 =item log([ $offset ]), log_size()
 
-What it wrote so far, or since an earlier log_size().
+Its output so far, or since an earlier log_size().
 
 =back
 

@@ -107,9 +107,9 @@ sub url { return 'http://' . $_[0]->host_port; }
 =item rule(match => regexp, action => name, [ count => n ], [ all_but => n ],
 [ delay => s ], [ status => n, body => text, headers => hash ])
 
-What to do with a request whose "METHOD path\nbody" matches, for the next n of
-them (default: all), or for all but each n-th; transaction values appear decoded in that text, after the
-body, one per line.  The first rule that matches counts.  Actions:
+Applies the action to requests whose "METHOD path\nbody" matches, to the next n of
+them (default: all), or to all but each n-th; transaction values appear decoded in
+that text, after the body, one per line.  The first rule that matches counts.  Actions:
 
   lose_reply    forward, then close the connection without a reply
   hang_reply    forward, then never reply
@@ -176,7 +176,7 @@ A position in the record, for requests().
 
 =item requests([ $pattern ], [ $since ])
 
-What was asked so far: a list of hashes with method, path, body, text (what
+The requests so far: a list of hashes with method, path, body, text (what
 rules match), received and, if there was an answer from the store, status,
 reply and answered; times in nanoseconds of CLOCK_BOOTTIME; action if a rule
 applied.

@@ -99,7 +99,7 @@ sub new
 
 =item preloaded($what)
 
-What is started in there uses it.
+A program started in there uses it.
 
 =item hang(), answer()
 

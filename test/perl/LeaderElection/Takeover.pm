@@ -140,7 +140,7 @@ sub never_overlap
 
 =item log_line($node, $election, [ $offset ])
 
-What the node's log says about its newest takeover of the election: a hash of
+The log's words on the node's newest takeover of the election: a hash of
 from, silence, old, lease_ms, new; undef if there is none.
 
 =cut

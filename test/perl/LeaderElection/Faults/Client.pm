@@ -7,8 +7,8 @@ LeaderElection::Faults::Client - a session that acquires, renews, releases, asks
 
 =head1 DESCRIPTION
 
-One process and one connection.  What it does is drawn from a seed; what it was
-answered, and when it had asked, is its history.  Parameters: node, number,
+One process and one connection.  Its acts are drawn from a seed; their times and
+answers are its history.  Parameters: node, number,
 seed, scope (node, or session, which includes transactions), busy (does not
 pause).
 

@@ -408,7 +408,7 @@ witnesses are blind proves nothing.
 
 =item leaders()
 
-Of how many of the jobs somebody believes to be the leader.
+The number of jobs of which somebody believes to be the leader.
 
 =item claim($tick)
 
