@@ -137,7 +137,7 @@ subtest 'accepted' => sub {
 	is(ticks($a), '1 2 3 4 4', 'as was asked for');
 	$b->sql(q(SELECT le_accept_store('billing')));
 	wait_for_job($_, 'done', 4) foreach $a, $b;
-	ok($a->log_like(qr/LOG: .*the lease store's records of all elections are accepted/), 'the log says so');
+	ok($a->log_like(qr/LOG: .*the state of the lease store is accepted for all elections/), 'the log says so');
 };
 
 # A staging system has a copy of the data directory and a Consul that knows nothing.

@@ -428,8 +428,8 @@ ask_accept_store(LeWorker *w, LePending *p)
 	}
 	ereport(LOG,
 			(p->ask.all ?
-			 errmsg("the lease store's records of all elections are accepted") :
-			 errmsg("the lease store's records of election \"%s\" are accepted",
+			 errmsg("the state of the lease store is accepted for all elections") :
+			 errmsg("the state of the lease store is accepted for election \"%s\"",
 					election),
 			 errdetail("le_accept_store() was called by process %d.",
 					   p->ask.pid)));
