@@ -460,6 +460,10 @@ sub stepping_down
 	cmp_ok((boottime_ns() - $after) / 1e9, '>=', 2, 'held off');
 	guarantee('G2', [ $token, $node->token('d') ], 'a new term');
 	is($node->sql("SELECT le_step_down('nothing')"), 'f', 'nothing to leave');
+	is($node->sql("SELECT le_acquire('left'), le_release('left'), le_step_down('left', '1 h')"),
+		't|t|f', 'nothing is left of what was released');
+	ok($node->acquire('left'), 'so that it can be taken again');
+	ok($node->release('left'), 'and left');
 
 	is($node->sql("SELECT le_step_down(hold_off => '1 min')"),
 		't', 'stepped down from all');
@@ -469,8 +473,13 @@ sub stepping_down
 		0,
 		'every election of the node');
 	is($node->leader($_), undef, "$_ is free") foreach 'c', 'd';
+	like(session()->error("SELECT le_step_down('d', '1 min')"),
+		qr/NOTICE: .*this instance did not lead election "d"\n.*DETAIL: .*does not contend for it during the hold-off/s,
+		'it is held off without a term, and says so');
 	$node->sql("SELECT le_campaign('c'), le_campaign('d')");
 	$node->wait_for_leadership($_) foreach 'c', 'd';
+	unlike(session()->error("SELECT le_step_down('d', '1 s')"), qr/did not lead/, 'not where it leads');
+	$node->wait_for_leadership('d');
 	return;
 }
 
