@@ -308,6 +308,7 @@ subtest 'when the store is down' => sub {
 	is($b->sql(q(SELECT string_agg(job || state, ',' ORDER BY job) FROM le_jobs('1 h'))), $before, 'nor for what is not too old');
 	$b->freeze_worker;
 	is($b->sql(q(SELECT string_agg(job || state, ',' ORDER BY job) FROM le_jobs(NULL))), $before, 'nor when the worker hangs');
+	is($b->sql(q(SELECT bool_and(observed_at < now()) FROM le_jobs(NULL))), 't', 'which says that it was seen before');
 	$b->thaw_worker;
 	$consul->start;
 };
