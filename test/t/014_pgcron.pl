@@ -1,7 +1,8 @@
 # Tier: test, 106 s
 #
 # pg_cron on two instances, the same job every minute on both, gated by
-# le_is_leader(): it works where the leader is, and follows it.
+# le_is_leader(): it works where the leader is, and follows it.  And the fence, as
+# the pages have it for a background worker.
 #
 # pg_cron knows no shorter interval than a minute, so this test takes two.
 
@@ -9,6 +10,7 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Docs;
 use LeaderElection::Node;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
@@ -43,10 +45,11 @@ sub leader
 # How often pg_cron has run the job to its end, and how often that did work.
 sub ended
 {
-	my ($node, $since) = @_;
+	my ($node, $since, $job) = @_;
 
-	return $node->sql("SELECT count(*) FROM cron.job_run_details
-		WHERE status NOT IN ('starting', 'running') AND start_time > '$since'");
+	$job //= 'billing';
+	return $node->sql("SELECT count(*) FROM cron.job_run_details JOIN cron.job j USING (jobid)
+		WHERE jobname = '$job' AND status NOT IN ('starting', 'running') AND start_time > '$since'");
 }
 
 sub worked
@@ -76,15 +79,19 @@ CREATE FUNCTION bill() RETURNS void LANGUAGE sql AS
 	$$INSERT INTO work VALUES (now(), le_fencing_token('billing'))$$;
 SELECT cron.schedule('billing', '* * * * *',
 	$$SELECT bill() WHERE le_is_leader('billing')$$);
+CREATE TABLE fenced (xid xid8);
+CREATE FUNCTION my_job() RETURNS void LANGUAGE sql AS
+	$$INSERT INTO fenced VALUES (pg_current_xact_id())$$;
 END
+	$node->sql(block('fenced job') =~ s{\*/5 }{* }r);
 }
 my ($leader, $other) = leader();
 my $token = $leader->token('billing');
 
 wait_for_run('-infinity');
 is( $_->sql(
-		q(SELECT count(*) FROM cron.job_run_details
-		WHERE status <> 'succeeded')),
+		q(SELECT count(*) FROM cron.job_run_details JOIN cron.job j USING (jobid)
+		WHERE jobname = 'billing' AND status <> 'succeeded')),
 	0,
 	'the job ran without an error on ' . $_->name)
   foreach @nodes;
@@ -93,6 +100,16 @@ is(worked($leader, '-infinity'),
 is(worked($other, '-infinity'), 0, 'and none elsewhere');
 is($leader->sql('SELECT DISTINCT token FROM work'),
 	$token, 'as leader of this term');
+
+# The fence, in a background worker.
+poll_until(sub { !grep { !ended($_, '-infinity', 'fenced') } @nodes }, 'the fenced job', interval => 0.1);
+my $said = q(SELECT DISTINCT status || ': ' || translate(return_message, E'\n', ' ')
+	FROM cron.job_run_details JOIN cron.job j USING (jobid)
+	WHERE jobname = 'fenced' AND status NOT IN ('starting', 'running'));
+like($leader->sql($said), qr/^succeeded/, 'the fenced job has committed on the leader');
+cmp_ok($leader->sql('SELECT count(*) FROM fenced'), '>', 0, 'with its work');
+like($other->sql($said), qr/^failed: .*not leader of/, 'and is refused elsewhere');
+is($other->sql('SELECT count(*) FROM fenced'), 0, 'without any');
 
 # The leader's machine dies and comes back, somebody else leads.
 $leader->crash;

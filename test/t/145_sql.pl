@@ -18,7 +18,12 @@ my $node = LeaderElection::Node->create(
 	'local',
 	settings => { lease_ttl => '60s', campaign => 'billing' },
 	conf => {
-		$cron ? (shared_preload_libraries => 'leader_election,pg_cron') : (),
+		$cron
+		? (
+			shared_preload_libraries => 'leader_election,pg_cron',
+			'cron.use_background_workers' => 'on',
+			'cron.timezone' => 'Asia/Kolkata')
+		: (),
 		max_logical_replication_workers => 0
 	});
 
@@ -117,6 +122,20 @@ subtest 'an election that nobody seeks' => sub {
 	is($node->sql("SELECT count(*) FROM le_cron_adopt('biling', 'old', dry_run => false, force => true)"), 1, 'unless one insists');
 	is($session->error("SELECT le_cron_adopt('billing', 'new')"), '', 'where it is sought it does neither');
 	$node->sql('SELECT cron.unschedule(jobid) FROM cron.job');
+};
+
+# ---- what pg_cron makes of its settings ----
+
+# Before 1.5 a background worker keeps the next job waiting, and a time zone in
+# the files means nothing.
+subtest 'pg_cron of this version' => sub {
+	plan skip_all => 'pg_cron is not installed' unless $cron;
+	my $old = $node->sql(q(SELECT extversion FROM pg_extension WHERE extname = 'pg_cron')) =~ /^1\.[0-4]\b/;
+	my $warned = q(SELECT message FROM le_check_config() WHERE topic = 'pg_cron' AND level = 'warning');
+	my $keeps = qr/^"cron.use_background_workers" is on, .* starts no job while another runs\./;
+
+	like($node->sql($warned), $old ? $keeps : qr/^$/, 'a job that keeps others waiting');
+	is($node->sql('SELECT le_cron_timezone()'), $old ? 'GMT' : 'Asia/Kolkata', 'the time zone of schedules');
 };
 
 # ---- intervals by which runs would be lost ----
