@@ -32,7 +32,7 @@ mkdir $etc;
 mkdir "$etc/conf.d";
 system_or_bail('cp', '-R', "$ENV{LE_SANDBOX}/stage", $stage) if $uninstall ne ':';
 
-my $version = 15;    # any will do
+my $version = 99;    # which no path of a page has by itself
 
 # Runs a block for the shell, with the paths, users and names of this test in
 # place of those of Debian; returns what it prints.
@@ -166,6 +166,13 @@ subtest 'removing it' => sub {
 	{
 		$node->sql(block('pg_cron extension') . block('pg_cron'));
 		like($node->sql($remove =~ s/^(.*?;).*/$1/sr), qr/^\d+\|billing\|/, 'jobs');
+
+		# what the page says to do first
+		my ($release) = section('docs/setup.md', 'Removing it') =~ /`(le_cron_release\(.*?\))`/;
+		$node->sql("SELECT cron.schedule('adopted', '0 3 * * *', 'SELECT 1')");
+		is($node->sql("SELECT count(*) FROM le_cron_adopt('billing', 'adopted', dry_run => false)"), 1, 'one that was adopted');
+		$node->sql("SELECT $release");
+		is($node->sql("SELECT command FROM cron.job WHERE jobname = 'adopted'"), 'SELECT 1', 'gets its command back');
 	}
 	else
 	{
