@@ -10,6 +10,7 @@ use warnings;
 
 use CPAN::Meta::YAML;
 use LeaderElection::Consul;
+use LeaderElection::Lectl;
 use LeaderElection::Node;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
@@ -122,6 +123,9 @@ subtest 'a refused token is shown' => sub {
 			WHERE topic = 'token')),
 		qr/^error:.* does not lead election "billing": .* \d{3}, .*le_accept_store\(\)/,
 		'the check');
+	my ($code, $out) = lectl($node, 'check', 'store');
+	is($code, 2, 'lectl check store');
+	like($out, qr/^LECTL STORE CRITICAL - .* does not lead election "billing"/, 'says it, too');
 	is_seen_as($node, 'refused');
 	is(contends($node, 'billing'), 0, 'the metric');
 	like(
@@ -139,6 +143,7 @@ subtest 'a refused token is shown' => sub {
 		$node->sql(q(SELECT count(*) FROM le_check_config()
 			WHERE topic = 'token')),
 		0, 'nor in the check');
+	is((lectl($node, 'check', 'store'))[0], 0, 'of either kind');
 	$node->stop;
 };
 

@@ -293,7 +293,11 @@ subtest 'what lectl has not started' => sub {
 
 		if ($pid == 0)
 		{
-			eval { $SIG{$_} = 'IGNORE' foreach @$ignored; exec 'setpriv', '--pdeathsig', 'KILL', @command; };
+			eval {
+				$SIG{$_} = 'IGNORE' foreach @$ignored;
+				POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new(POSIX::SIGCHLD(), POSIX::SIGTERM()));
+				exec 'setpriv', '--pdeathsig', 'KILL', @command;
+			};
 			POSIX::_exit(127);
 		}
 		return $pid;
@@ -302,7 +306,7 @@ subtest 'what lectl has not started' => sub {
 	my $code;
 
 	poll_until(sub { waitpid($pid, POSIX::WNOHANG()) == $pid && (($code = $? >> 8), 1) }, 'its end');
-	is($code, 3, 'with SIGCHLD ignored by the parent it ends with its command');
+	is($code, 3, 'with SIGCHLD ignored and blocked by the parent it ends with its command');
 	$pid = $ignoring->([ 'CHLD', 'TERM' ], 'bash', '-c', "exec $exec -- sh -c 'touch $dir/up; exec sleep 60'");
 	poll_until(sub { -e "$dir/up" }, 'the command');
 	kill('TERM', $pid);
