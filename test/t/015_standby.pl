@@ -65,7 +65,7 @@ subtest 'standby' => sub {
 			  @{ $consul->get('/v1/session/list')->{json} }),
 		0,
 		'and needs no store session for that');
-	is(state_of($standby, $standby), 'standby', 'le_nodes says why');
+	is($standby->sql('SELECT node, state FROM le_nodes'), 'standby|standby', 'le_nodes says why, and shows no other');
 };
 
 # Nobody leads while only a standby is there.

@@ -291,6 +291,21 @@ subtest 'store and worker' => sub {
 	$node->stop;
 };
 
+# Attempts are none that the store has answered.
+subtest 'a store that has never answered' => sub {
+	my $node = LeaderElection::Node->create(
+		'unheard',
+		settings => {
+			backend => 'consul',
+			consul_url => 'http://127.0.0.1:9',
+			campaign => 'billing'
+		});
+
+	$node->wait_for("SELECT last_error IS NOT NULL FROM le_status WHERE election = 'billing'", 'an attempt');
+	like(report($node), qr/^ok\|contact\|The store has not answered since the start\.$/m, 'it has not answered');
+	$node->stop;
+};
+
 subtest 'store local' => sub {
 	my $local = LeaderElection::Node->create('local',
 		settings => { campaign => 'billing' });
