@@ -307,7 +307,7 @@ subtest 'what lectl has not started' => sub {
 
 	poll_until(sub { waitpid($pid, POSIX::WNOHANG()) == $pid && (($code = $? >> 8), 1) }, 'its end');
 	is($code, 3, 'with SIGCHLD ignored and blocked by the parent it ends with its command');
-	$pid = $ignoring->([ 'CHLD', 'TERM' ], 'bash', '-c', "exec $exec -- sh -c 'grep ^SigBlk: /proc/self/status > $dir/mask; touch $dir/up; exec sleep 60'");
+	$pid = $ignoring->([ 'CHLD', 'TERM' ], 'bash', '-c', "exec $exec -- bash -c 'grep ^SigBlk: /proc/self/status > $dir/mask; touch $dir/up; exec sleep 60'");
 	poll_until(sub { -e "$dir/up" }, 'the command');
 	my ($blocked) = slurp_file("$dir/mask") =~ /([0-9a-f]+)$/;
 	is(hex($blocked) & (1 << POSIX::SIGTERM() - 1), 0, 'the command can be told to end');
