@@ -38,9 +38,9 @@ le_shared_system(const LeSystems *a, const LeSystems *b)
  * at this index.
  *
  * The traces of a crash, of this very instance perhaps, look alive in the
- * store until their lease is over.  So nobody is an original before he has
- * given a sign of life.  One that has stepped back itself, or may not lead for
- * other reasons, does not make anybody step back.  Nor does a primary make its
+ * store for a while.  So nobody is an original before its signs of life tell
+ * more.  One that has stepped back itself, or may not lead for other reasons,
+ * does not make anybody step back.  Nor does a primary make its
  * former standby ("promoted"), which has its identifier: whoever promotes it
  * means it to take over.
  */
@@ -53,7 +53,7 @@ le_kinship(const LeSystems *systems, uint64_t since, bool promoted,
 
 	if (le_shared_system(systems, &other->systems) == 0 || other->silent)
 		return LE_KIN_NONE;
-	if (!other->moved)
+	if (!other->lives)
 		return older ? LE_KIN_UNCLEAR : LE_KIN_NONE;
 	return older ? LE_KIN_ORIGINAL : LE_KIN_OTHER;
 }

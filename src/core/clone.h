@@ -41,8 +41,8 @@ typedef struct LeInstance
 	LeSystems	systems;
 	uint64_t	since;			/* index at which its incarnation joined */
 	bool		silent;			/* its session is over, or its lease is */
-	bool		moved;			/* it has given a sign of life that was seen
-								 * here: it is more than what a crash left */
+	bool		lives;			/* it has given more signs of life than a crash
+								 * and late messages can leave */
 	bool		contends;		/* it may lead */
 } LeInstance;
 

@@ -168,8 +168,8 @@ typedef struct LeNodeInfo
 	char		unfit[LE_UNFIT_LEN + 1];	/* why it cannot lead; "": it can */
 	LeSystems	systems;		/* see there */
 	uint64		since;			/* index at which its incarnation joined */
-	bool		moved;			/* it has given a sign of life since it was
-								 * first shown here */
+	le_time		moved;			/* receipt of the first answer that showed a
+								 * sign of life since; 0: none */
 	bool		told;			/* that it is a copy, as this one */
 } LeNodeInfo;
 

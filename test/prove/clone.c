@@ -38,7 +38,7 @@ any_instance(void)
 	x.systems = any_systems(3);
 	x.since = any_number();
 	x.silent = any_bool();
-	x.moved = any_bool();
+	x.lives = any_bool();
 	x.contends = any_bool();
 	return x;
 }
@@ -65,9 +65,9 @@ HARNESS(kinship)
 	CLAIM(IMPLIES(steps_back(of_a), shared != 0 && !b.silent && b.contends &&
 				  b.since < a.since),
 		  "for one that lives, may lead and joined earlier");
-	CLAIM(IMPLIES(of_a == LE_KIN_ORIGINAL, b.moved),
+	CLAIM(IMPLIES(of_a == LE_KIN_ORIGINAL, b.lives),
 		  "what a crash left is nobody's original");
-	CLAIM(IMPLIES(promoted && shared != 0 && !b.silent && b.moved &&
+	CLAIM(IMPLIES(promoted && shared != 0 && !b.silent && b.lives &&
 				  b.contends && b.since < a.since &&
 				  a.systems.ids[0] != b.systems.ids[0],
 				  of_a == LE_KIN_ORIGINAL),

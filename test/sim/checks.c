@@ -157,6 +157,8 @@ check_knowledge(SimNode *n, LeTable *t)
 		return;
 	n->look += version - n->nodes_version > 2 ? 2 : 1;	/* a change adds 2 */
 	n->nodes_version = version;
+	if (t->clone_of[0] != '\0')
+		sim_fail("n%d, which has no copy, takes itself for one", n->number);
 	for (int i = 0; i < t->nnodes; i++)
 	{
 		int			session = session_of_name(t->nodes[i].session);

@@ -391,7 +391,8 @@ same_value(const Value *a, const Value *b)
 		a->revoked == b->revoked && a->node == b->node &&
 		a->session == b->session && a->user == b->user &&
 		a->incarnation == b->incarnation && a->token == b->token &&
-		a->seq == b->seq && a->lease == b->lease &&
+		a->seq == b->seq && a->system == b->system &&
+		a->since == b->since && a->lease == b->lease &&
 		memcmp(&a->gap, &b->gap, sizeof(LeGap)) == 0 && a->writes == b->writes;
 }
 

@@ -45,6 +45,8 @@ node_value(const LeConsulValue *from)
 		.incarnation = number_of_incarnation(op->incarnation),
 		.lease = op->lease,
 		.seq = op->proof.seq,
+		.system = op->proof.systems.ids[0],
+		.since = op->proof.since,
 		.revoked = from->ended
 	};
 }
@@ -61,6 +63,8 @@ target_value(const LeConsulValue *from)
 		.incarnation = number_of_incarnation(target->incarnation),
 		.lease = target->lease,
 		.seq = target->seq,
+		.system = target->systems.ids[0],
+		.since = target->since,
 		.revoked = from->ended
 	};
 }
@@ -295,8 +299,9 @@ show_nodes(const Answer *from, LeAnswer *to)
 		key->revoked = n->value.revoked;
 		key->tells = n->tells;
 		key->unfit = NULL;		/* nothing depends on it */
-		key->since = 0;			/* no node is another's clone */
+		key->since = n->value.since != 0 ? n->value.since : n->index;
 		memset(&key->systems, 0, sizeof(key->systems));
+		key->systems.ids[0] = n->value.system;
 	}
 }
 

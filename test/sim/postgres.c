@@ -317,7 +317,7 @@ GetSessionUserId(void)
 	return 10;
 }
 
-/* Each node has one of its own, so none is another's clone; but all look. */
+/* Each node has one of its own, so none is another's clone. */
 uint64
 GetSystemIdentifier(void)
 {

@@ -74,6 +74,8 @@ typedef struct Value
 	uint32		incarnation;
 	uint64		token;
 	uint64		seq;
+	uint64		system;
+	uint64		since;
 	le_duration lease;
 	LeGap		gap;			/* a claim's ... */
 	uint64		writes;			/* ... and how often its record was written */

@@ -355,38 +355,45 @@ test_many_nodes(void **state)
 	}
 }
 
-/* Only a node key that changes under its session shows that the node lives. */
+/*
+ * A node lives whose key has changed under its session, and again at least a
+ * lease later.
+ */
 static void
-test_moved(void **state)
+test_lives(void **state)
 {
 	static const struct
 	{
+		int			after;			/* seconds since the step before */
 		uint64		index;
 		bool		held;
 		bool		revoked;
-		bool		moved;
+		bool		lives;
 	}			steps[] = {
-		{10, true, false, false},
-		{10, true, false, false},
-		{11, true, true, false},	/* marked by another */
-		{12, true, false, true},
-		{12, true, false, true},
-		{11, true, true, true}, /* an old answer */
-		{13, false, false, true},
+		{0, 10, true, false, false},
+		{9, 10, true, false, false},
+		{0, 11, true, true, false}, /* marked by another */
+		{0, 12, true, false, false},	/* the first sign of life */
+		{2, 13, true, false, false},
+		{9, 13, true, false, false},	/* time alone is none */
+		{0, 14, true, false, true},
+		{0, 13, true, true, true},	/* an old answer */
+		{0, 15, false, false, true},
 	};
 	LeNodeKey	node = {
-		.session = S2, .node = "n2", .incarnation = "y", .lease = LE_SEC,
-		.systems = {{77, 76}}, .since = 5,
+		.session = S2, .node = "n2", .incarnation = "y",
+		.lease = 10 * LE_SEC, .systems = {{77, 76}}, .since = 5,
 	};
 	LeAnswer	answer = {.nodes = &node, .nnodes = 1};
 
 	for (int i = 0; i < lengthof(steps); i++)
 	{
+		now += steps[i].after * LE_SEC;
 		node.index = steps[i].index;
 		node.held = steps[i].held;
 		node.revoked = steps[i].revoked;
 		le_cache_keep_nodes(w->cache, &answer);
-		assert_int_equal(le_cache_node(S2)->moved, steps[i].moved);
+		assert_int_equal(le_cache_lives(le_cache_node(S2)), steps[i].lives);
 		assert_true(le_cache_node(S2)->systems.ids[0] == 77);
 		assert_true(le_cache_node(S2)->systems.ids[1] == 76);
 		assert_true(le_cache_node(S2)->since == 5);
@@ -407,7 +414,7 @@ main(void)
 		known_test(test_all_tell),
 		known_test(test_doubted),
 		known_test(test_many_nodes),
-		known_test(test_moved),
+		known_test(test_lives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 #define C			UINT64_C(7300000000000000003)
 #define SYSTEM		{{A}}
 #define NONE		{{0}}
-#define MOVED		.moved = true
+#define LIVES		.lives = true
 #define CONTENDS	.contends = true
 #define PROMOTED	true
 
@@ -32,15 +32,15 @@ typedef struct KinCase
 
 static const KinCase cases[] = {
 	/* the other was there before, and lives */
-	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, false, MOVED, CONTENDS},
+	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, false, LIVES, CONTENDS},
 	LE_KIN_ORIGINAL},
 	/* it came later */
-	{__LINE__, SYSTEM, 100, false, {SYSTEM, 101, false, MOVED, CONTENDS},
+	{__LINE__, SYSTEM, 100, false, {SYSTEM, 101, false, LIVES, CONTENDS},
 	LE_KIN_OTHER},
 	/* the next two may be what a crash of this one has left */
 	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, false, CONTENDS},
 	LE_KIN_UNCLEAR},
-	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, true, MOVED, CONTENDS},
+	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, true, LIVES, CONTENDS},
 	LE_KIN_NONE},
 	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, true, CONTENDS},
 	LE_KIN_NONE},
@@ -49,45 +49,45 @@ static const KinCase cases[] = {
 	LE_KIN_NONE},
 
 	/* the other has stepped back, or may not lead: production's restart */
-	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, false, MOVED},
+	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100, false, LIVES},
 	LE_KIN_OTHER},
 	{__LINE__, SYSTEM, 101, false, {SYSTEM, 100}, LE_KIN_NONE},
 
 	/* a former standby does not give way to its primary; that one may have to,
 	 * if it came back later */
-	{__LINE__, SYSTEM, 101, PROMOTED, {SYSTEM, 100, false, MOVED, CONTENDS},
+	{__LINE__, SYSTEM, 101, PROMOTED, {SYSTEM, 100, false, LIVES, CONTENDS},
 	LE_KIN_OTHER},
 	{__LINE__, SYSTEM, 101, PROMOTED, {SYSTEM, 100, false, CONTENDS},
 	LE_KIN_NONE},
 
 	/* copies that were given another identifier, each as seen by the other,
 	 * and two of one original */
-	{__LINE__, {{B, A}}, 101, false, {SYSTEM, 100, false, MOVED, CONTENDS},
+	{__LINE__, {{B, A}}, 101, false, {SYSTEM, 100, false, LIVES, CONTENDS},
 	LE_KIN_ORIGINAL},
-	{__LINE__, SYSTEM, 101, false, {{{B, A}}, 100, false, MOVED, CONTENDS},
+	{__LINE__, SYSTEM, 101, false, {{{B, A}}, 100, false, LIVES, CONTENDS},
 	LE_KIN_ORIGINAL},
-	{__LINE__, {{B, A}}, 101, false, {{{C, A}}, 100, false, MOVED, CONTENDS},
+	{__LINE__, {{B, A}}, 101, false, {{{C, A}}, 100, false, LIVES, CONTENDS},
 	LE_KIN_ORIGINAL},
-	{__LINE__, {{B, A}}, 100, false, {SYSTEM, 101, false, MOVED, CONTENDS},
+	{__LINE__, {{B, A}}, 100, false, {SYSTEM, 101, false, LIVES, CONTENDS},
 	LE_KIN_OTHER},
 	{__LINE__, {{B, A}}, 101, false, {SYSTEM, 100, false, CONTENDS},
 	LE_KIN_UNCLEAR},
 	/* a former standby of the copy is none of the original */
-	{__LINE__, {{B, A}}, 101, PROMOTED, {SYSTEM, 100, false, MOVED, CONTENDS},
+	{__LINE__, {{B, A}}, 101, PROMOTED, {SYSTEM, 100, false, LIVES, CONTENDS},
 	LE_KIN_ORIGINAL},
 	{__LINE__, {{B, A}}, 101, PROMOTED,
-		{{{B, A}}, 100, false, MOVED, CONTENDS}, LE_KIN_OTHER},
+		{{{B, A}}, 100, false, LIVES, CONTENDS}, LE_KIN_OTHER},
 
 	/* another system; a standby, or an older version, on either side */
-	{__LINE__, SYSTEM, 101, false, {{{B}}, 100, false, MOVED, CONTENDS},
+	{__LINE__, SYSTEM, 101, false, {{{B}}, 100, false, LIVES, CONTENDS},
 	LE_KIN_NONE},
-	{__LINE__, {{B, A}}, 101, false, {{{C}}, 100, false, MOVED, CONTENDS},
+	{__LINE__, {{B, A}}, 101, false, {{{C}}, 100, false, LIVES, CONTENDS},
 	LE_KIN_NONE},
-	{__LINE__, SYSTEM, 101, false, {NONE, 100, false, MOVED, CONTENDS},
+	{__LINE__, SYSTEM, 101, false, {NONE, 100, false, LIVES, CONTENDS},
 	LE_KIN_NONE},
-	{__LINE__, NONE, 101, false, {SYSTEM, 100, false, MOVED, CONTENDS},
+	{__LINE__, NONE, 101, false, {SYSTEM, 100, false, LIVES, CONTENDS},
 	LE_KIN_NONE},
-	{__LINE__, NONE, 101, false, {NONE, 100, false, MOVED, CONTENDS},
+	{__LINE__, NONE, 101, false, {NONE, 100, false, LIVES, CONTENDS},
 	LE_KIN_NONE},
 };
 
@@ -120,7 +120,7 @@ one_goes_on(void **state)
 		for (int k = 0; k < 2; k++)
 		{
 			LeInstance	other = {
-				systems[1 - k], since[1 - k], false, MOVED,
+				systems[1 - k], since[1 - k], false, LIVES,
 				.contends = (i >> (1 + k)) & 1,
 			};
 

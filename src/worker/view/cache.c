@@ -261,6 +261,18 @@ le_cache_silent_at(LeCache *cache, const LeNodeInfo *info)
 }
 
 /*
+ * Has the node lived since it was first shown here?  After a crash its key may
+ * still change: a late copy of its last proof is applied, or the first answer
+ * with it was stale.  So one sign of life does not tell, but another, later by
+ * its lease, does.
+ */
+bool
+le_cache_lives(const LeNodeInfo *info)
+{
+	return info->moved != 0 && info->first_seen - info->moved >= info->lease;
+}
+
+/*
  * The first term that is taken from a silent node marks its node key, on whose
  * index all other takeovers depend: sent together with it, they would be
  * refused.  So no node counts as silent until that is answered, and then there
@@ -275,9 +287,9 @@ le_cache_marking(LeCache *cache, bool under_way)
 /* Two live instances under one name: their incarnations tell them apart, but
  * people cannot. */
 static void
-warn_of_namesake(LeCache *cache, const LeNodeInfo *info, bool alive)
+warn_of_namesake(LeCache *cache, const LeNodeInfo *info)
 {
-	if (!alive || !info->held || info->self || info->revoked ||
+	if (!le_cache_lives(info) || !info->held || info->self || info->revoked ||
 		strcmp(info->node, le_my_name()) != 0 ||
 		strcmp(info->incarnation, cache->warned) == 0)
 		return;
@@ -292,7 +304,6 @@ static void
 fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 {
 	const LeNodeInfo *before = le_cache_node(key->session);
-	bool		alive = false;
 
 	if (before != NULL && before->index > key->index)
 	{
@@ -316,6 +327,7 @@ fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 	info->self = strcmp(key->incarnation, le_table->incarnation) == 0;
 	info->doubted = before != NULL ? before->doubted : 0;
 	info->told = before != NULL && before->told;
+	info->moved = before != NULL ? before->moved : 0;
 	if (before != NULL && (before->index == key->index || key->revoked))
 	{
 		info->first_seen = before->first_seen;
@@ -323,12 +335,12 @@ fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 	}
 	else
 	{
-		alive = before != NULL;
 		info->first_seen = le_now();
 		info->first_seen_wall = GetCurrentTimestamp();
+		if (before != NULL && info->moved == 0)
+			info->moved = info->first_seen;
 	}
-	info->moved = alive || (before != NULL && before->moved);
-	warn_of_namesake(cache, info, alive);
+	warn_of_namesake(cache, info);
 }
 
 static int

@@ -32,6 +32,7 @@ extern bool le_cache_to_be_named(LeCache *cache, const char *session);
 extern void le_cache_keep_nodes(LeCache *cache, const LeAnswer *answer);
 extern const LeNodeInfo *le_cache_node(const char *session);
 extern le_time le_cache_silent_at(LeCache *cache, const LeNodeInfo *info);
+extern bool le_cache_lives(const LeNodeInfo *info);
 extern bool le_cache_all_tell(void);
 extern void le_cache_doubt(const char *session);
 extern void le_cache_marking(LeCache *cache, bool under_way);

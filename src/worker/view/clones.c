@@ -125,7 +125,7 @@ kinship(LeWorker *w, const LeNodeInfo *info)
 	other.since = info->since;
 	other.silent = !info->held || info->revoked ||
 		le_now() >= le_cache_silent_at(w->cache, info);
-	other.moved = info->moved;
+	other.lives = le_cache_lives(info);
 	other.contends = info->unfit[0] == '\0' ||
 		strcmp(info->unfit, "refused") == 0;	/* by the store, for now */
 	return le_kinship(&le_table->systems, le_table->since, le_table->promoted,
