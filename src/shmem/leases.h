@@ -168,8 +168,9 @@ typedef struct LeNodeInfo
 	char		unfit[LE_UNFIT_LEN + 1];	/* why it cannot lead; "": it can */
 	LeSystems	systems;		/* see there */
 	uint64		since;			/* index at which its incarnation joined */
-	le_time		moved;			/* receipt of the first answer that showed a
-								 * sign of life since; 0: none */
+	le_time		lives_since;	/* receipt of the first in a row of new proofs;
+								 * 0: there was none */
+	le_time		proved;			/* ... and of the last one */
 	bool		told;			/* that it is a copy, as this one */
 } LeNodeInfo;
 

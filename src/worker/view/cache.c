@@ -262,14 +262,15 @@ le_cache_silent_at(LeCache *cache, const LeNodeInfo *info)
 
 /*
  * Has the node lived since it was first shown here?  After a crash its key may
- * still change: a late copy of its last proof is applied, or the first answer
- * with it was stale.  So one sign of life does not tell, but another, later by
- * its lease, does.
+ * still change: late copies of its last proofs are applied, each once, and in
+ * any order, or the first answer with it was stale.  So one new proof does not
+ * tell; a row of them does, if it is as long as the lease.
  */
 bool
 le_cache_lives(const LeNodeInfo *info)
 {
-	return info->moved != 0 && info->first_seen - info->moved >= info->lease;
+	return info->lives_since != 0 &&
+		info->proved - info->lives_since >= info->lease;
 }
 
 /*
@@ -300,6 +301,22 @@ warn_of_namesake(LeCache *cache, const LeNodeInfo *info)
 			 errhint("Set \"leader_election.node_name\" to a different name on each instance.")));
 }
 
+/*
+ * A new proof of the node; those that come in a row are counted from the first
+ * one on.  Nodes are listed once a lease, so that a row may seem to have a
+ * pause as long as that.
+ */
+static void
+note_proof(LeNodeInfo *info)
+{
+	le_time		now = le_now();
+
+	if (info->lives_since == 0 ||
+		now - info->proved >= info->lease + le_table->node.timing.lease)
+		info->lives_since = now;
+	info->proved = now;
+}
+
 static void
 fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 {
@@ -327,7 +344,8 @@ fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 	info->self = strcmp(key->incarnation, le_table->incarnation) == 0;
 	info->doubted = before != NULL ? before->doubted : 0;
 	info->told = before != NULL && before->told;
-	info->moved = before != NULL ? before->moved : 0;
+	info->lives_since = before != NULL ? before->lives_since : 0;
+	info->proved = before != NULL ? before->proved : 0;
 	if (before != NULL && (before->index == key->index || key->revoked))
 	{
 		info->first_seen = before->first_seen;
@@ -337,9 +355,9 @@ fill_node(LeCache *cache, LeNodeInfo *info, const LeNodeKey *key)
 	{
 		info->first_seen = le_now();
 		info->first_seen_wall = GetCurrentTimestamp();
-		if (before != NULL && info->moved == 0)
-			info->moved = info->first_seen;
 	}
+	if (before != NULL && key->seq > before->seq)
+		note_proof(info);
 	warn_of_namesake(cache, info);
 }
 
