@@ -50,6 +50,8 @@ my %forged = (
 	sanitizes => q(ok(1); server('==7==ERROR: AddressSanitizer: heap-use-after-free');),
 	overflows => q(ok(1); server('x.c:3:5: runtime error: signed integer overflow');),
 	races => q(ok(1); server('WARNING: DATA RACE');),
+	leaves => q(my $left = "$PostgreSQL::Test::Utils::tmp_check/left";
+		ok($try > 1 && !-e $left); append_to_file($left, 'x');),
 	killed => q(ok(1); server('LOG:  server process (PID 7) was terminated by signal 9: Killed');),
 	on_purpose => q(deliberate(qr/signal 6/); ok(1);
 		server('LOG:  server process (PID 7) was terminated by signal 6: Aborted');),
@@ -124,7 +126,7 @@ is( join(' ', $run->{said} =~ /^\[[^]]*\] \d+_(\w+)\.pl \.+ /mg),
 
 my @again = (
 	'once', 'in_part', 'late', 'waits', 'lost', 'no_token',
-	'no_term', 'no_belief', 'no_answer', 'dies');
+	'no_term', 'no_belief', 'no_answer', 'dies', 'leaves');
 
 $run = run_tap([ 'passes', @again ]);
 passes($run, 'those that fail once');

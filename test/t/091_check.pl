@@ -252,7 +252,7 @@ subtest 'store and worker' => sub {
 
 	$consul->freeze;
 	$node->configure(request_timeout => '300 ms');
-	like(report($node), qr/^error\|store\|Could not use the key prefix: .*timed out/m,
+	wait_for_row($node, qr/^error\|store\|Could not use the key prefix: .*timed out/m,
 		'store hangs');
 	wait_for_row($node,
 		qr/^warning\|contact\|The store last answered \d{2,}\.\d s before/m,
