@@ -231,7 +231,7 @@ subtest 'all is well' => sub {
 		});
 };
 
-subtest 'who leads' => sub {
+subtest 'the leader' => sub {
 	my %idle = (sought => always(0), contends => always(0));
 
 	fires('nobody', 60,
@@ -284,7 +284,7 @@ subtest 'who leads' => sub {
 		[ MixedStores => @x ]);
 };
 
-subtest 'what cannot be seen' => sub {
+subtest 'instances out of sight' => sub {
 	my @all = (
 		instance('x', 'a', gone => 40, elections => { billing => { leads() } }),
 		instance('x', 'b', gone => 40));
@@ -329,7 +329,7 @@ subtest 'what cannot be seen' => sub {
 		});
 };
 
-subtest 'who else could lead' => sub {
+subtest 'other candidates' => sub {
 	foreach my $store ('consul', 'cassandra')
 	{
 		fires("$store: nobody", 60,

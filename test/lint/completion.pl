@@ -52,7 +52,7 @@ sub options_of
 	return $text =~ /^  (?:-., )?(--[a-z-]+)/mg;
 }
 
-subtest 'what --help names' => sub {
+subtest 'words of --help' => sub {
 	is(scalar @commands, 6, 'there are commands');
 	lists('lectl ', @commands);
 	lists('lectl -', options_of($connection), options_of($others));
@@ -84,7 +84,7 @@ subtest 'options that have a value' => sub {
 	}
 };
 
-subtest 'what stands where' => sub {
+subtest 'words by position' => sub {
 	mkdir "$root/$_" foreach '15', '15/main', '17', '17/main', '17/empty';
 	append_to_file("$root/$_/main/postgresql.conf", '') foreach 15, 17;
 	lists('lectl ch', 'check');

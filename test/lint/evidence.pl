@@ -81,7 +81,7 @@ like($text, qr/60\.5 minutes with leases of 5\.0 s: 477 faults of 2 kinds, 171,4
 like($text, qr/\| I1 beliefs of two holders never overlap \| 19,755 \/ 3 \/ 0 \| \| \|/, 'a check');
 like($text, qr/Traces, Consul\*\* \(`make traces STORE=consul`\)\. On .* 2\.3 minutes: 241,083 decisions .* 2,184 terms, 1,186 handovers, 453,176 checks\. The record: accepted\./,
 	'traces');
-like($text, qr/Real faults, $_\*\* \(`[^`]*`\)\. Not run yet\./, "and what has not run: $_")
+like($text, qr/Real faults, $_\*\* \(`[^`]*`\)\. Not run yet\./, "and a part that has not run: $_")
   foreach 'Cassandra', 'Azure';
 like($text, qr/120 deliberate defects, one at a time\. Not caught: 0\./, 'mutants');
 like($text,

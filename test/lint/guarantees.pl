@@ -39,7 +39,7 @@ while ($text =~ /^\| \| shown by \|\n\|[-|]+\n((?:\|.*\n)+)/mg)
 			my @names = ($names // '') =~ /"([^"]*)"/g;
 
 			ok(defined $source, "$claim: $target") or next;
-			cmp_ok(scalar @names, '>', 0, "$claim: what of $target");
+			cmp_ok(scalar @names, '>', 0, "$claim: parts of $target");
 			ok(index($source, $_) >= 0, "$claim: $target has \"$_\"")
 			  foreach @names;
 			$early++ unless waits($target, $source);

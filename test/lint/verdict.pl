@@ -122,7 +122,7 @@ unlike($run->{said}, qr/unsteady/, 'and is steady');
 $run = run_tap([ 'passes3', 'passes', 'passes20' ], PROVE_JOBS => 1);
 is( join(' ', $run->{said} =~ /^\[[^]]*\] \d+_(\w+)\.pl \.+ /mg),
 	'passes20 passes3 passes',
-	'the longest comes first, and last who does not say');
+	'the longest test comes first, one without a duration last');
 
 my @again = (
 	'once', 'in_part', 'late', 'waits', 'lost', 'no_token',

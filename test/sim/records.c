@@ -256,8 +256,9 @@ missed_reported(const char *election, const char *job, const LeGap *gap)
 }
 
 /*
- * Whoever hears that he has the claim: what it passed over was reported.  The
- * store may have lost the claim since, and what it passed over with it.
+ * When a caller hears that it has the claim, the ticks that the claim passed
+ * over were reported.  The store may have lost the claim since, and those
+ * ticks with it.
  */
 static void
 check_told_of(uint32 id)
@@ -616,7 +617,7 @@ claims_left(int node, LeOwner owner)
 }
 
 /*
- * In calm weather, for a while: whoever leads on knows of the runs whose
+ * Without faults, for a while: a leader that stays knows of the runs whose
  * sessions have ended, and the record says so.  A worker after the one that
  * has claimed finds them by its look at all jobs, which is not done here.
  */
@@ -678,7 +679,7 @@ record_restored(int election, int job, const ClaimRecord *now)
 }
 
 /*
- * No node claims again what it had, nor what comes before that.  A request
+ * No node claims a tick again that it had, nor an earlier one.  A request
  * that was on its way already may be written, as if it had come in time.
  */
 static void

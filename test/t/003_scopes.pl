@@ -112,7 +112,7 @@ sub who_gets_it
 	$two->query('ROLLBACK');
 	is_free('mix', 'free');
 	is($two->query("SELECT le_current_leader('e')"),
-		$node->name, 'though the node is shown as leader');
+		$node->name, 'the node is shown as leader all the same');
 	is( $two->query(
 			"SELECT state, scope, pid FROM le_status WHERE election = 'e'"),
 		'leader|session|' . $one->pid,
@@ -200,9 +200,9 @@ sub ends_of_transactions
 		  . "SELECT le_acquire('kept', scope => 'session')");
 	is(believes($one, 'inner'), 't', 'led in the subtransaction');
 	$one->query('ROLLBACK TO s');
-	denied('G5', believes($one, 'inner'), 'ROLLBACK TO ends what it took');
-	is(believes($one, 'outer'), 't', 'not what was held before');
-	is(believes($one, 'kept'), 't', 'nor what the session holds');
+	denied('G5', believes($one, 'inner'), 'ROLLBACK TO ends the lease that was taken after the savepoint');
+	is(believes($one, 'outer'), 't', 'not the one that was held before');
+	is(believes($one, 'kept'), 't', 'nor that of the session');
 	$one->query("SELECT le_acquire('inner', scope => 'transaction', wait => '20s'); "
 		  . 'RELEASE s');
 	is(believes($one, 'inner'), 't', 'a released savepoint keeps');
@@ -253,7 +253,7 @@ sub prepare_is_refused
 	return;
 }
 
-# However a backend dies, what it held is free at once.
+# The leases of a backend are free at once, however it dies.
 sub ends_with_its_backend
 {
 	my %ways = (
@@ -317,7 +317,7 @@ sub reset_by_a_pool
 	$next = session()->start("SELECT le_acquire('e', scope => 'session', wait => '1 min')");
 	is($one->query('DISCARD ALL'), '', 'it ends them');
 	denied('G5', believes($one, $_), "$_: ended") foreach 'e', 'c';
-	is($next->finish->{output}, 't', 'and to be had');
+	is($next->finish->{output}, 't', 'and free');
 	is_free('c', 'the store is told of each');
 	is(believes($one, 'n'), 't', "the node's stays");
 	is(believes($two, 'two'), 't', "and the other session's");
@@ -461,8 +461,8 @@ sub stepping_down
 	guarantee('G2', [ $token, $node->token('d') ], 'a new term');
 	is($node->sql("SELECT le_step_down('nothing')"), 'f', 'nothing to leave');
 	is($node->sql("SELECT le_acquire('left'), le_release('left'), le_step_down('left', '1 h')"),
-		't|t|f', 'nothing is left of what was released');
-	ok($node->acquire('left'), 'so that it can be taken again');
+		't|t|f', 'nothing is left of the released term');
+	ok($node->acquire('left'), 'it can be taken again');
 	ok($node->release('left'), 'and left');
 
 	is($node->sql("SELECT le_step_down(hold_off => '1 min')"),
@@ -478,7 +478,7 @@ sub stepping_down
 		'it is held off without a term, and says so');
 	$node->sql("SELECT le_campaign('c'), le_campaign('d')");
 	$node->wait_for_leadership($_) foreach 'c', 'd';
-	unlike(session()->error("SELECT le_step_down('d', '1 s')"), qr/did not lead/, 'not where it leads');
+	unlike(session()->error("SELECT le_step_down('d', '1 s')"), qr/did not lead/, 'it does not hold off an election that it leads');
 	$node->wait_for_leadership('d');
 	return;
 }
@@ -542,7 +542,7 @@ foreach ('local', 'consul')
 			renew_interval => "$renew_interval s"
 		},
 		conf => \%conf);
-	subtest "$store: who gets it" => \&who_gets_it;
+	subtest "$store: the next holder" => \&who_gets_it;
 	subtest "$store: only the holder" => \&only_the_holder_releases;
 	subtest "$store: transactions" => \&ends_of_transactions;
 	subtest "$store: PREPARE" => \&prepare_is_refused;
@@ -554,7 +554,7 @@ foreach ('local', 'consul')
 	subtest "$store: eligible" => \&eligible_off;
 	subtest "$store: campaign setting" => \&campaign_setting;
 
-	# Nothing that was let go is held behind.
+	# No released key is still held in the store.
 	if ($store eq 'consul')
 	{
 		my @held = grep { $_->{Session} }

@@ -1,7 +1,7 @@
 # Tier: test, 23 s
 #
-# Settings: what is refused and why, what a reload changes under a leader and
-# what it leaves alone, and the limit of the lease table.
+# Settings: refusals and their reasons, the effects of a reload under a leader, and
+# the limit of the lease table.
 
 use strict;
 use warnings;
@@ -147,8 +147,8 @@ subtest 'check hooks' => sub {
 		'where the store is cannot be set from SQL');
 };
 
-# A value that is refused at reload changes nothing; but what others may have
-# taken, and this instance has not, keeps it from leading.
+# A value that is refused at reload changes nothing. But other instances may have
+# taken it, so this one does not lead.
 subtest 'bad value in the file' => sub {
 	my $offset = $node->log_offset;
 	my $token;

@@ -1,8 +1,8 @@
 # Tier: test, 88 s
 #
-# A session that waits for the worker or the store can be canceled, timed
-# out and terminated at any moment, and leaves nothing held behind: what its
-# call alone brought about is undone, what was held before stays.
+# A session that waits for the worker or the store can be canceled, timed out and
+# terminated at any moment, and leaves nothing held behind: effects of its call alone
+# are undone, leases from before stay.
 
 use strict;
 use warnings;
@@ -59,9 +59,9 @@ sub let_go
 	return;
 }
 
-# In each of the three ways: runs the statement until it hangs, interrupts it,
-# lets the store recover and looks at what is left.  That an error is one of the
-# interrupt shows that it was heeded, and not waited for what hangs.
+# In each of the three ways: runs the statement until it hangs, interrupts it, lets
+# the store recover and looks at the rest.  An error of the interrupt shows that the
+# session obeyed it, and did not wait for the request that hangs.
 sub interrupted
 {
 	my ($what, $sql, %params) = @_;
@@ -327,7 +327,7 @@ subtest 'asking who leads' => sub {
 	  foreach 'le_current_leader', 'le_leader';
 };
 
-# A waiter that has gone must not be handed what it waited for.
+# A waiter that has gone must not be granted its election.
 subtest 'waiting for another holder' => sub {
 	my $other = $consul->session;
 
@@ -458,8 +458,8 @@ subtest 'two answered, and canceled' => sub {
 	nothing_left('two answered, both canceled');
 };
 
-# The lease that arrives late was sought for one who has gone: it must go to
-# the next in line, not to that one.
+# The lease that arrives late was sought for a caller that has gone: it must go to the
+# next in line.
 subtest 'canceled with another behind' => sub {
 	my ($first, $second) =
 	  map { LeaderElection::Session->new($node) } 1 .. 2;

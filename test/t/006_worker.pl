@@ -1,8 +1,7 @@
 # Tier: test, 53 s
 #
-# The background worker: ended, killed and stopped in the middle of things;
-# shutdowns and DROP DATABASE while the store hangs; promotion; what it shows
-# and what it logs.
+# The background worker: ended, killed and stopped in the middle of things; shutdowns
+# and DROP DATABASE while the store hangs; promotion; its names and its log.
 
 use strict;
 use warnings;
@@ -52,7 +51,7 @@ sub count_lines
 	return scalar(() = $log =~ /$pattern/g);
 }
 
-subtest 'what it shows' => sub {
+subtest 'its names' => sub {
 	my $named = $node->sql('SHOW server_version_num') >= 170000;
 
 	$node->wait_for_leadership('c');
@@ -251,7 +250,7 @@ subtest 'DROP DATABASE while the store hangs' => sub {
 		'request that hangs');
 	$admin = LeaderElection::Session->new($node);
 	is($admin->query('DROP DATABASE dropped'), '', 'not held up by the worker');
-	ok(!$session->is_done, 'while what it was asked for hangs');
+	ok(!$session->is_done, 'although the request of another session hangs');
 	is($admin->query('DROP DATABASE forced WITH (FORCE)'),
 		'', 'nor by a session that waits, with FORCE');
 	ok($session->finish->{lost}, 'which was terminated');
@@ -391,7 +390,7 @@ subtest 'SIGSTOP' => sub {
 		is(scalar(grep { $_->[1] < $earliest - 0.1e9 } @false), 0, 'but until then');
 	}
 
-	# Woken, it must not take up what has expired.
+	# Woken, it must not take up an expired term.
 	$node->thaw_worker($worker);
 	$node->wait_for("SELECT coalesce(le_fencing_token('c') <> $token, false)");
 	guarantee('G2', [ $token, $node->token('c') ], 'a later term');
@@ -440,7 +439,7 @@ subtest 'shutdown' => sub {
 	$consul->freeze;
 	$node->stop('immediate');
 
-	# The postmaster itself kills, after 5 s, who does not go.
+	# After 5 s the postmaster itself kills processes that do not end.
 	ok(!$node->log_like(qr/to recalcitrant children/, $offset), 'immediate');
 	$consul->thaw;
 	$node->set('leader_election.shutdown_timeout', '60s');

@@ -30,7 +30,7 @@ my $meta = decode_json(slurp_file('META.json'));
 my ($provided) = values %{ $meta->{provides} };
 
 is($meta->{version}, $release, 'META.json');
-is($provided->{version}, $release, 'META.json, what it provides');
+is($provided->{version}, $release, 'META.json: the version that it provides');
 is($provided->{file}, "sql/leader_election--$version.sql", 'META.json, the install script');
 is(found('gateway/openapi.yaml', qr/^info:\n(?:  .*\n)*?  version: (\S+)$/m), $release, 'gateway/openapi.yaml');
 

@@ -1,7 +1,7 @@
 # Tier: test, 60 s
 #
-# The worker goes while it is at a question: its successor tells what came of
-# it, or that nobody knows, and never "no" of what was done.
+# The worker ends while it works on a question: its successor replies the outcome, or
+# that nobody knows it, and never "no" if the work was done.
 
 use strict;
 use warnings;
@@ -58,8 +58,8 @@ sub interrupted
 	return $session->finish;
 }
 
-# The store has confirmed, and the one who would have said so is gone.
-subtest 'what gives up a term' => sub {
+# The store has confirmed, and the worker that would have replied is gone.
+subtest 'questions that give up a term' => sub {
 	my %begin = (
 		release => "SELECT le_acquire('release', scope => 'session')",
 		withdraw => "SELECT le_campaign('withdraw')",
@@ -246,7 +246,7 @@ subtest 'others cannot begin a term' => sub {
 	like($session->finish->{error}, qr/ERROR:  LE00[45]: .*"first"/,
 		'a caller with a request under way gets an error');
 	isnt(scalar $recorder->requests($of_first, $mark),
-		0, '... when the store has said what became of it');
+		0, '... after the store has told the outcome');
 	poll_until(sub { key_is_released($consul, 'first') },
 		'grants to be given back');
 	rmdir $file or die "$file: $!";
@@ -255,7 +255,7 @@ subtest 'others cannot begin a term' => sub {
 		'it to lead again');
 };
 
-# A worker that does not come back: what it was at may be done.
+# A worker that does not come back: its last request may have been carried out.
 subtest 'no worker' => sub {
 	my $postmaster = $node->postmaster_pid;
 	my $mark = $recorder->mark;
@@ -364,7 +364,7 @@ END
 	my $longest = longest_absence($local);
 
 	is( $local->sql('SELECT count(*) FROM given_up'), 0,
-		'no worker was given up that came back in time')
+		'no call gave up a worker that came back in time')
 	  if $longest < 3;
 	is( $local->sql(q(SELECT count(*) FROM given_up
 			WHERE why <> 'the leader_election worker is not running')),

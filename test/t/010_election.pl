@@ -1,7 +1,7 @@
 # Tier: test, 86 s
 #
-# Two and three instances and one Consul, nothing goes wrong: who leads, what
-# everybody sees of it, how it changes hands, and what is left behind.
+# Two and three instances and one Consul, nothing goes wrong: the leader, as everybody
+# sees it; handoffs; and keys and sessions that are left behind.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ use Test::More;
 
 my $consul = LeaderElection::Consul->new('consul')->start;
 
-# So far away is what comes by the end of a lease, or by a timer, and not by news.
+# An end of a lease, or a timer, is so far away that only news can have come before.
 my $lease = 60;
 my $renew_interval = 3;
 my %cluster = (
@@ -74,7 +74,7 @@ subtest 'one leads' => sub {
 	is($two->token('billing'), undef, 'no token without a term');
 	is($_->leader('billing'), 'one', $_->name . ' knows who leads')
 	  foreach $one, $two;
-	is($two->leader('nothing'), undef, 'nobody leads what nobody sought');
+	is($two->leader('nothing'), undef, 'nobody leads an election that nobody sought');
 	is( $two->sql(
 			q(SELECT leader, value::json->>'node', is_self, fencing_token
 			FROM le_leader('billing'))),
@@ -184,7 +184,7 @@ subtest 'handoff' => sub {
 		push @called, boottime_ns();
 		is($session{ $from->name }->query(q(SELECT le_release('handoff'))),
 			't', "$n: released");
-		is($waiting->finish->{output}, 't', "$n: and had by who waited");
+		is($waiting->finish->{output}, 't', "$n: and the waiter has it");
 		@nodes = ($to, $from);
 	}
 	poll_until(sub { 11 == map { $_->beliefs } @samplers },
@@ -321,7 +321,7 @@ subtest 'rush' => sub {
 		'a session leads for nobody else');
 	$_->quit foreach @sessions, @keepers;
 	poll_until(sub { !key('rush')->{Session} },
-		'the release of what a session held that is gone');
+		'the release of the term of a session that is gone');
 	pass('a session lease ends with its session');
 	ok(leader_among('common', $one, $two)->release('common'), 'the end');
 };

@@ -139,7 +139,7 @@ subtest 'restart after a crash' => sub {
 	before(boottime_ns(), $ends, 'before its old lease ran out');
 	guarantee('G2', [ $token{mine}, $one->token('mine') ], 'in a new term');
 	$two->wait_for_leadership('theirs');
-	before(boottime_ns(), $ends, 'two has what it waited for before that, too');
+	before(boottime_ns(), $ends, 'two got its election before that, too');
 	guarantee('G2', [ $token{theirs}, $two->token('theirs') ],
 		'and the other instance could take the rest');
 	poll_until(
@@ -197,8 +197,8 @@ subtest 'clone by pg_basebackup' => sub {
 	still_leads($one, 'mine', 'also when the clone leaves');
 };
 
-# A copy of all files carries it, but not what is written in it: the file's
-# own inode and path.
+# A copy of all files has that file, but with another inode and path than those
+# written in it.
 subtest 'clone by cp -a' => sub {
 	my $sampler = LeaderElection::Sampler->new($one, 'mine');
 	my $session = LeaderElection::Session->new($one);
@@ -271,7 +271,7 @@ subtest 'Consul forgets everything' => sub {
 		pass($node->name . ' is refused and told what to do');
 	}
 	poll_until(sub { key('gold', $dev) && !key('gold', $dev)->{Session} },
-		'release of what was got');
+		'the release of the refused key');
 	cmp_ok(key('gold', $dev)->{ModifyIndex},
 		'<', $token, 'the tokens were indeed lower');
 	is($poor->leader('gold'), undef, 'nobody leads');

@@ -1,8 +1,8 @@
 # Tier: test, 34 s
 #
-# Somebody else meddles with a leader's keys: each way is noticed at once, the
-# next leader does not come before the end of the last one's belief, and what
-# is not ours is not touched.
+# Somebody else meddles with a leader's keys: each way is noticed at once, the next
+# leader does not come before the end of the last one's belief, and foreign keys are
+# not touched.
 
 use strict;
 use warnings;
@@ -149,7 +149,7 @@ subtest 'key deleted' => sub {
 	$consul->delete('/v1/kv/' . path('deleted'));
 	noticed($case, 'key deleted or taken');
 	succeeded($case);
-	is($one->leader('deleted'), 'two', 'as the first one sees');
+	is($one->leader('deleted'), 'two', 'the former leader sees that');
 	$two->sql(q(SELECT le_withdraw('deleted')));
 };
 
@@ -205,7 +205,7 @@ subtest 'keys of somebody else' => sub {
 			$one->sql_error(
 				"SELECT le_acquire('$election', 'value', '10 s', 'session')"),
 			qr/LE005/,
-			'at once, to who would wait');
+			'at once, although the call would wait');
 		$one->sql("SELECT le_campaign('$election')");
 		$one->wait_for(
 			"SELECT state = 'waiting' AND last_change_at IS NULL "
@@ -277,7 +277,7 @@ subtest 'keys of Patroni' => sub {
 	$three->stop;
 };
 
-# Held by a session that is not a node's: whoever it is, it is the leader.
+# Held by a session that is not a node's: its owner is the leader, though unknown.
 subtest 'key held by an unknown session' => sub {
 	my $session = $consul->session;
 	my $before;

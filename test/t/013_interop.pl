@@ -100,9 +100,9 @@ subtest 'held by a client' => sub {
 	$consul->destroy($hidden);
 };
 
-# It says unlock, but our value with its mark is not there: who knows what the
-# client does at its end.  So its key is waited for like one of a node that
-# vanished.  Consul would give it away at once.
+# It says unlock, but our value with its mark is not there: nobody knows what the
+# client does at its end.  So its key is waited for like one of a node that vanished.
+# Consul would give it away at once.
 my @unlocked;
 
 subtest 'unlocked by a client' => sub {

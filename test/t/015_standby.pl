@@ -51,9 +51,9 @@ sub state_of
 subtest 'standby' => sub {
 	$primary->wait_for_leadership('billing');
 	never([ $standby->is_leader('billing') ? 'a standby leads' : () ], 'a standby does not lead');
-	is($standby->leader('billing'), 'primary', 'but can ask who does');
+	is($standby->leader('billing'), 'primary', 'but can ask for the leader');
 	like($standby->sql_error(q(SELECT le_acquire('other'))),
-		qr/55000.*\n.*is a standby/, 'and may not lead what is free');
+		qr/55000.*\n.*is a standby/, 'and may not lead a free election');
 	ok($primary->acquire('other'), 'the primary may');
 	ok($primary->release('other'), 'the end');
 	is( $standby->sql(

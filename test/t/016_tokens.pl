@@ -1,9 +1,8 @@
 # Tier: test, 82 s
 #
-# The highest fencing tokens that an instance has seen: kept by store and place,
-# so that nobody who changes the store is kept from leading; one that is refused
-# is shown wherever somebody might look for the reason; and no term begins whose
-# token is not on disk.
+# The highest fencing tokens that an instance has seen: kept by store and namespace,
+# so that an instance with another store can lead; a refused token is shown in every
+# view that somebody might look at; and no term begins whose token is not on disk.
 
 use strict;
 use warnings;
@@ -31,7 +30,7 @@ sub restarted_with
 	return;
 }
 
-# One that has nothing to do with what follows, and sees the others in $new.
+# A node that takes no part in these tests, and sees the others in $new.
 my $witness = LeaderElection::Node->create(
 	'witness',
 	consul => $new,
@@ -147,7 +146,7 @@ subtest 'a refused token is shown' => sub {
 	$node->stop;
 };
 
-# The same without a restart, and to a place of another name.
+# The same without a restart, and with another prefix.
 subtest 'another prefix' => sub {
 	my $node = LeaderElection::Node->create(
 		'elsewhere',
@@ -227,7 +226,7 @@ sub unwritable
 	is($node->sql("$events 'file written'"), 1, 'and says so');
 	like($node->sql($check), qr/^ok:[^\n]*$/, 'the check');
 
-	# and what was begun then outlives a crash
+	# and a term that began then outlives a crash
 	my $token = $node->token("$name/x");
 
 	$node->crash;
@@ -260,7 +259,8 @@ subtest 'no room' => sub {
 		sub { $limit->($_[0], 'unlimited') });
 };
 
-# Trouble with a file that only saves the next start a wait is told, and no more.
+# A file that only saves the next start a wait: trouble with it is reported, and no
+# more.
 subtest 'the session cannot be remembered' => sub {
 	my $node = LeaderElection::Node->create(
 		'forgetful',

@@ -261,7 +261,7 @@ subtest 'another identifier' => sub {
 	isnt(system_identifier($green), system_identifier($blue), 'that becomes a primary of its own');
 	is( slurp_file($green->data_dir . '/leader_election.systems'),
 		join("\nsystem ", 'leader_election 1', map { system_identifier($_) } $green, $blue) . "\n",
-		'it knows what it was');
+		'it knows its former identifier');
 	is_clone($green, 'production', 'the copy');
 	same_term($token, $blue->token('billing'), 'the original leads on');
 

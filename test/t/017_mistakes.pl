@@ -1,7 +1,7 @@
 # Tier: test, 38 s
 #
-# A setting that did not take must not make a second leader: whichever it is and
-# wherever it comes from, its instance does not lead, and says so.
+# A setting that did not take effect must not make a second leader: whichever setting
+# it is, and wherever it comes from, its instance does not lead, and says so.
 
 use strict;
 use warnings;
@@ -106,7 +106,7 @@ sub leads
 $right->wait_for_leadership('billing');
 
 # At the start PostgreSQL goes on with the default: another store, or another
-# place.
+# namespace.
 subtest 'at the start' => sub {
 	my $takes = {
 		backend => ': it takes "local", ',

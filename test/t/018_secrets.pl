@@ -1,7 +1,7 @@
 # Tier: test, 13 s
 #
-# The token for the store: that it cannot be read, that others can read it, and
-# that it was replaced, is said, in the check and in the log; what it is, never.
+# The token for the store: check and log say if it cannot be read, if others can read
+# it, and if it was replaced; they never show the token.
 
 use strict;
 use warnings;
@@ -169,7 +169,7 @@ subtest 'others can read it' => sub {
 };
 
 # An address that only looks like this machine's is somebody else's.
-subtest 'over the network as it is' => sub {
+subtest 'in clear text over the network' => sub {
 	my $said = qr/can be read on the network/;
 
 	foreach my $url ('http://192.0.2.1:8500', 'http://127.example.com:8500',

@@ -177,7 +177,7 @@ subtest 'acquire: reply lost and no way to read' => sub {
 
 	like($error, qr/ERROR:  LE004: .*"unread".*\Q$url\E/,
 		'outcome unknown, said with election and store');
-	like($error, qr/HINT:  .*releases/, 'and what happens next');
+	like($error, qr/HINT:  .*releases/, 'and the hint says that a lease would be released');
 	ok(leader_key($consul, 'unread')->{Session}, 'it was applied');
 	ok(!$a->is_leader('unread'), 'not believed');
 	$through_a->clear_rules;
@@ -609,7 +609,7 @@ subtest 'destroy: reply lost' => sub {
 
 # Guards against a deadline that follows requests of unknown outcome, a
 # renewal without a proof, or an answer that shows no new write.
-subtest 'what does not extend' => sub {
+subtest 'answers that extend no deadline' => sub {
 	my %term = (a => 'renewals', b => 'proofs', c => 'rewrites');
 	my %kind = (a => 'renew', b => 'prove', c => 'prove');
 	my %first = (a => 'create', b => 'register', c => 'register');

@@ -43,7 +43,7 @@ sub wait_for_samples
 		'samples');
 }
 
-# Guards against giving up for what Consul survives.
+# Guards against giving up for a fault that Consul survives.
 subtest 'Consul loses its leader' => sub {
 	my ($server) = others(raft_leader());
 	my $node = LeaderElection::Node->create(

@@ -71,7 +71,7 @@ subtest 'down at start, up later' => sub {
 };
 
 # Guards against messages that leave the reader without a clue.
-subtest 'what the messages say' => sub {
+subtest 'the messages' => sub {
 	my $recorder =
 	  LeaderElection::Recorder->new('messages', $consul->host_port)->start;
 	my $silent = $toxiproxy->link('silent', $consul->host_port);
@@ -103,7 +103,7 @@ subtest 'what the messages say' => sub {
 		like(
 			$got,
 			qr/HINT:  Check that the store runs and that "leader_election.consul_url" is right\./,
-			'and what to look at');
+			'and the hint');
 		denied('G5', $node->is_leader('one'), 'not leader');
 	};
 
@@ -131,7 +131,7 @@ subtest 'what the messages say' => sub {
 
 	like($got, qr/ERROR:  LE004: .*"two"/, 'no answer to a write: LE004');
 	like($got, qr/DETAIL:  .*timed out/, 'with the reason');
-	like($got, qr/HINT:  /, 'and what to make of it');
+	like($got, qr/HINT:  /, 'and the hint');
 	$recorder->clear_rules;
 	$recorder->rule(
 		match => request_like('acquire', 'three'),
@@ -144,7 +144,7 @@ subtest 'what the messages say' => sub {
 	like(
 		$got,
 		qr/HINT:  Check the token in "leader_election.consul_token_file" and its policy\./,
-		'and what to look at');
+		'and the hint');
 	$node->stop;
 };
 

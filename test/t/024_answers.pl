@@ -1,8 +1,7 @@
 # Tier: test, 16 s
 #
-# Answers that are not what was hoped for, from Consul or from something in
-# front of it: each means what it can mean, nothing else is believed, and no
-# secret is repeated.
+# Unexpected answers, from Consul or from something in front of it: each is taken for
+# no more than it can mean, and no secret is repeated.
 
 use strict;
 use warnings;
@@ -289,7 +288,7 @@ subtest 'watch: key held by another' => sub {
 			return $now && $now > $before;
 		},
 		'another term');
-	pass('ends the term, and what is ours is given back and won again');
+	pass('the term ends; the key, which is ours, is given back and won again');
 };
 
 # Guards against secrets in messages.

@@ -112,7 +112,7 @@ subtest 'and not more than enough' => sub {
 };
 
 # Guards against "nobody leads" where the answer is hidden.
-subtest 'who may only look' => sub {
+subtest 'a token that may only read' => sub {
 	my $foreign = $consul->session(Name => 'somebody');
 
 	$node->stop;

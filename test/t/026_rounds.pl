@@ -27,8 +27,8 @@ my $node = LeaderElection::Node->create(
 		renew_interval => '1s'
 	});
 
-# Waits until so many rounds have passed, and returns what was asked in them,
-# by Consul's own log, as counts by kind: from one renewal to another.
+# Waits until so many rounds have passed, and returns the requests in them, by
+# Consul's own log, as counts by kind: from one renewal to another.
 sub requests_of_rounds
 {
 	my ($rounds) = @_;
@@ -197,7 +197,7 @@ subtest 'lost keys are found without the watch' => sub {
 
 	my @proofs = $recorder->requests(request_like('prove'), $mark);
 
-	# Two rounds, each again once it has dropped what was lost; before that one may
+	# Two rounds, each repeated once it has dropped the lost keys; before that one may
 	# have been under way.
 	foreach my $election (@lost)
 	{

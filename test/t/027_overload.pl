@@ -44,8 +44,8 @@ subtest 'a name server that hangs' => sub {
 	cmp_ok($node->sql('SELECT longest_turn FROM le_stat_info'),
 		'<', 10_000, 'no look-up is waited for');
 
-	# Each look-up costs a thread: for what people look at there is an end to
-	# it, but not for what keeps terms.
+	# Each look-up costs a thread: their number is limited for requests that show
+	# something to people, but not for those that keep terms.
 	my @readers = map { LeaderElection::Session->new($node) } 1 .. 12;
 
 	$_->start("SELECT le_current_leader('x')") foreach @readers;
@@ -56,8 +56,8 @@ subtest 'a name server that hangs' => sub {
 			  /name server does not answer/;
 		},
 		'not every question has a look-up of its own');
-	# It waits for longer than a look-up may take: at first the last that was
-	# heard of the store is what the last question was told.
+	# It waits for longer than a look-up may take: at first the last known error is
+	# that of the last question.
 	like(
 		$node->sql_error("SELECT le_acquire('x', wait => '5 s')"),
 		qr/ERROR:  LE003: .*DETAIL:  [^\n]*name[^\n]*timed out/s,
@@ -85,9 +85,9 @@ subtest 'a name server that hangs' => sub {
 		'a fast shutdown does not wait until the look-up ends, after 20 s');
 };
 
-# A caller that asks about an election is not kept waiting by those that nobody asks
-# about, and is told the truth if it is kept waiting by others who ask.
-subtest 'who waits for whom' => sub {
+# A caller that asks about an election does not wait behind elections that nobody asks
+# about, and is told the truth if it waits behind other callers.
+subtest 'the order of the lanes' => sub {
 	my $recorder =
 	  LeaderElection::Recorder->new('slow', $consul->host_port)->start;
 	my $node = LeaderElection::Node->create('asked',
@@ -148,9 +148,9 @@ HINT:  Try again later, or wait longer with the argument "wait"\.$/m
 	$node->stop;
 };
 
-# An acquire that waits for its turn is for whoever is still there when that
-# comes: the store hears of no holder whom nobody asked for.
-subtest 'for whoever is still there' => sub {
+# An acquire that waits for its turn is for a caller that is still there when the turn
+# comes: the store hears of no holder for which nobody asks any more.
+subtest 'an acquire for a caller that is still there' => sub {
 	my $recorder =
 	  LeaderElection::Recorder->new('turns', $consul->host_port)->start;
 	# The others are answered in time on any machine: after a failure of the store all
@@ -185,7 +185,7 @@ subtest 'for whoever is still there' => sub {
 		  . $next->pid);
 	$node->sql("SELECT pg_cancel_backend(" . $gone->pid . ")");
 	like($gone->finish->{error}, qr/57014/,
-		'the one for whom it waits has gone');
+		'the caller for whom it waits has gone');
 	$recorder->remove_rule($held);
 	is($next->finish->{output}, 't', 'another has it');
 	is_deeply(
@@ -195,7 +195,7 @@ subtest 'for whoever is still there' => sub {
 		],
 		[ 1, 0 ],
 		'by one request');
-	is(leader_key($consul, 'turn')->{json}{value}, 'next', 'which had his value');
+	is(leader_key($consul, 'turn')->{json}{value}, 'next', "with that one's value");
 	is_deeply([ map { $_->finish->{output} } @busy ],
 		[ ('t') x 8 ], 'the others were served');
 	$node->stop;

@@ -1,7 +1,7 @@
 # Tier: test, 64 s
 #
-# Many elections: a change costs what changed.  Nodes tell each other what they
-# write; who tells nothing is heard of when all keys are listed again.
+# Many elections: a change costs what changed.  Nodes tell each other what they write;
+# writes of a node that tells nothing are seen when all keys are listed again.
 
 use strict;
 use warnings;
@@ -55,7 +55,7 @@ sub wait_until_settled
 	return;
 }
 
-# How many times all keys were listed by whom it is handed over to, until that leads.
+# How many times the next leader has listed all keys until it leads.
 # No hold-off ends by itself: the time would be right for some machines.
 sub hand_over
 {
@@ -228,7 +228,7 @@ sub leads_all
 
 # Guards against a gap that is not noticed: each transaction writes more than
 # news can list.
-subtest 'more than there is room for' => sub {
+subtest 'more news than a list has room for' => sub {
 	my ($listed, $since, @lists);
 
 	# so that no other is due soon

@@ -20,9 +20,9 @@ my $node = LeaderElection::Node->create('table',
 	settings => { max_elections => $slots, lease_ttl => '60s' },
 	conf => { autovacuum => 'off', jit => 'off' });
 
-# Two questions that arrive before the node has a store session, and room for
-# one election: the slot of the first must not be given to the second, or its
-# caller would be told that it leads what it never asked for.
+# Two questions that arrive before the node has a store session, and room for one
+# election: the slot of the first must not be given to the second, or its caller would
+# be told that it leads an election that it never asked for.
 subtest 'no slot for two questions' => sub {
 	my $small = LeaderElection::Node->create('small',
 		settings => { max_elections => 1 });
@@ -63,8 +63,8 @@ subtest 'no slot for two questions' => sub {
 	$small->stop;
 };
 
-# A full table refuses new names, says so, and forgets no lease; a slot that is
-# of no use any more is given away, and who remembers its old name is not
+# A full table refuses new names, says so, and forgets no lease; a slot that is of no
+# use any more gets another name, and a session that has cached the old one is not
 # misled.
 subtest 'full table' => sub {
 	my $holder = LeaderElection::Session->new($node);
@@ -105,8 +105,8 @@ subtest 'full table' => sub {
 	$refused = $holder->start(
 		"SELECT le_acquire('full/10', scope => 'session')")->finish;
 	like($refused->{error}, qr/53400.*DETAIL:.*Of its $slots elections 2 are in the hold-off/s,
-		'the message says what keeps the slots');
-	like($refused->{error}, qr/HINT:.*le_step_down\(election, '0'\)/, 'and what ends it');
+		'the message names the hold-off');
+	like($refused->{error}, qr/HINT:.*le_step_down\(election, '0'\)/, 'and the way to end the hold-off');
 	like($holder->error("SELECT le_step_down('full/1', '2 days')"), qr/22023: argument "hold_off" must not exceed 86400 s/,
 		'not for as long as anybody likes');
 	is($holder->query("SELECT le_step_down('full/1', '0')"), 't', 'ended');

@@ -35,7 +35,7 @@ my $near = node('near', $first);
 
 $near->wait_for_leadership('billing');
 is($first->kv_tree('leader_election/')->{'leader_election/billing/leader'}{Key},
-	'leader_election/billing/leader', 'with an agent of the datacenter: a leader');
+	'leader_election/billing/leader', 'with an agent of the datacenter there is a leader');
 
 # Consul says it in two ways. A server's is also that of an agent which has just
 # started, so it may pass.

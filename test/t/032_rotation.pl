@@ -436,10 +436,10 @@ subtest 'a server at a terminal' => sub {
 
 	# before anything else, as it would answer nothing while it asks
 	is(readlink('/proc/' . $tls->wait_for_worker . '/fd/0'),
-		'/dev/null', 'the worker reads from nobody');
+		'/dev/null', 'the worker reads from no terminal');
 	like($tls->sql_error("SELECT le_current_leader('a')"),
 		qr/could not read election "a"/, 'the error');
-	unlike($tls->log_since($offset), qr/pass ?phrase:/i, 'and asks nobody');
+	unlike($tls->log_since($offset), qr/pass ?phrase:/i, 'and asks for no pass phrase');
 	$tls->stop;
 	waitpid($server, 0);
 	is($?, 0, 'a fast shutdown');

@@ -1,9 +1,9 @@
 # Tier: test, 17 s
 #
-# Databases of several encodings in one instance: what the store and other nodes say,
-# and what jobs are called, is text that not each of them can show.  Each function,
-# view and word of lectl answers in all of them, and what they are given is one
-# thing in the store.
+# Databases of several encodings in one instance: not each of them can show all text
+# of the store and of other nodes, or all names of jobs.  Each function, view and word
+# of lectl answers in all of them, and a text from any of them is the same in the
+# store.
 
 use strict;
 use warnings;

@@ -46,7 +46,7 @@ subtest 'make' => sub {
 	is($rc, 0, 'cleans') or diag($output);
 };
 
-# demo and test on a machine where they should install what is missing
+# demo and test on a machine where they should install their needs
 subtest 'deps' => sub {
 	chomp(my $version = `$ENV{PG_CONFIG} --version`);
 	my ($major) = $version =~ /^PostgreSQL (\d+)/;

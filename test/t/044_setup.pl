@@ -1,7 +1,8 @@
 # Tier: test, 16 s
 #
-# Setting up, and removing it: what the documentation has a new user paste, run
-# as it stands there against a real Consul, in directories of the test's own.
+# Setting up, and removing it: the commands that the documentation has a new user
+# paste, run as they stand there against a real Consul, in directories of the test's
+# own.
 
 use strict;
 use warnings;

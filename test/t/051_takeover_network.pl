@@ -116,8 +116,8 @@ subtest 'leader cut off: replies lost' => sub {
 	finish($case, $b);
 };
 
-# Guards against a takeover on the strength of what was known before the
-# outage: the leader has proven itself since.
+# Guards against a takeover that rests on knowledge from before the outage: the leader
+# has proven itself since.
 subtest 'waiters cut off, leader well' => sub {
 	my $case = set_up('well', $b, $c);
 	my %mark = map { $_ => $recorder{$_}->mark } 'b', 'c';

@@ -1,8 +1,8 @@
 # Tier: long, 92 s
 #
-# Several who wait, one who comes late, one who slept, one who is shown what
-# was: only one takes over, never from a leader that lives, and none before it
-# has itself seen a whole lease of silence.
+# Several waiters, one that comes late, one that slept, one that is shown an old
+# state: only one takes over, never from a leader that lives, and none before it has
+# itself seen a whole lease of silence.
 
 use strict;
 use warnings;
@@ -117,9 +117,9 @@ subtest 'a waiter that begins to wait' => sub {
 	ok($a->release('begun'), 'released');
 };
 
-# Guards against a list from a server that lags: it shows an index that does
-# not move, while the leader lives.  The transaction is refused, and the wait
-# starts anew, from a list that is not from just any server.
+# Guards against a list from a server that lags: it shows an index that does not move,
+# while the leader lives.  The transaction is refused, and the wait starts anew, from a
+# list by Consul's leader.
 subtest 'stale lists' => sub {
 	ok($a->acquire('stale', wait => '3 min'), 'a leads');
 	$b->sql("SELECT le_campaign('stale')");
@@ -232,8 +232,8 @@ subtest 'two waiters at once' => sub {
 	$a->start;
 };
 
-# Guards against a lease that is counted from anything but what the waiter saw
-# itself: c has seen nothing of a dead leader but its keys.
+# Guards against a lease that is not counted from the waiter's own observation: c has
+# seen nothing of a dead leader but its keys.
 subtest 'a waiter that starts late' => sub {
 	ok($a->acquire('late', wait => '3 min'), 'a leads');
 

@@ -110,7 +110,7 @@ foreach my $action ('lose_reply', 'lose_request', 'hang_reply')
 		ok($read, 'the key was read back');
 		if ($action eq 'lose_request')
 		{
-			cmp_ok(scalar @sent, '>', 1, 'nothing had moved: sent again');
+			cmp_ok(scalar @sent, '>', 1, 'the index had not moved: sent again');
 			is(scalar(grep { ($_->{status} // 0) == 200 } @sent), 1, 'applied once');
 			is_deeply(operations($sent[1]), operations($sent[0]),
 				'the same transaction');
@@ -129,9 +129,9 @@ foreach my $action ('lose_reply', 'lose_request', 'hang_reply')
 	};
 }
 
-# Guards against sending a takeover again on what is known by then: the copy
-# of a proof that was long under way came in between.  The holder does not
-# believe any more, but who waits cannot know that.
+# Guards against a repeated takeover on the basis of newer knowledge: the copy of a
+# proof that was long under way came in between.  The holder does not believe any more,
+# but the waiter cannot know that.
 subtest 'outcome unknown, and then a sign of life' => sub {
 	my $case = set_up('sign');
 	my $frozen = boottime_ns();

@@ -70,8 +70,8 @@ subtest 'foreign holders' => sub {
 	wait_for_waiter($b, 'copied', $a);
 	$a->crash;
 
-	# An operator frees the key before b may, the other client takes it, and
-	# keeps what was in it.
+	# An operator frees the key before b may, the other client takes it, and keeps its
+	# value.
 	ok($consul->unlock(path('copied'), $session, $value), 'freed');
 	ok($consul->lock(path('copied'), $foreign, $value), 'and taken');
 	pass_time(2 * lease_s() + 2);
@@ -85,13 +85,13 @@ subtest 'foreign holders' => sub {
 		0,
 		'b did not even try');
 
-	# Only who waits for a node lists the node keys often.
+	# Only an instance that waits for a node lists the node keys often.
 	my $mark = $recorder{b}->mark;
 	my $passed = pass_time(2 * lease_s());
 
 	cmp_ok(
 		scalar($recorder{b}->requests(request_like('list_nodes'), $mark)),
-		'<=', 1 + $passed / lease_s(), 'and nobody is watched for');
+		'<=', 1 + $passed / lease_s(), 'no node key is watched for it');
 
 	# They let go in their way.
 	ok($consul->unlock(path('foreign'), $foreign), 'released');

@@ -62,7 +62,7 @@ subtest 'the holder acquires another election meanwhile' => sub {
 
 	my @calls = map { LeaderElection::Session->new($a) } 1 .. 2;
 
-	# one after the other: what waits together goes in one transaction
+	# one after the other: requests that wait together go in one transaction
 	$calls[0]->start("SELECT le_acquire('before')");
 	$recorder{a}->wait_for_request(request_like('acquire', 'before'), $mark);
 	$calls[1]->start("SELECT le_acquire('after')");
@@ -204,7 +204,7 @@ subtest 'sessions that are not ours' => sub {
 			(grep { $_->{action} } $recorder{a}->requests(request_like('create'), $mark)) >= 2;
 		},
 		'foreign sessions');
-	denied('G5', $a->is_leader('foreign'), 'not leader in such a one');
+	denied('G5', $a->is_leader('foreign'), 'no leader by such a session');
 
 	my $key = leader_key($consul, 'foreign');
 

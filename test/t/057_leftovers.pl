@@ -62,7 +62,7 @@ poll_until(sub { !grep { $_ eq $session{back} } keys_of('back') },
 cmp_ok((boottime_ns() - $begun) / 1e9, '>', 40, 'after a while');
 is(scalar keys_of('back'), 1, 'the new one stays');
 is_deeply([ keys_of('away') ], [ $session{away} ],
-	'so does that of a node that is away');
+	'the key of a node that is away stays');
 is($node{back}->sql("SELECT le_renew('other')"), 't', 'a node that is back leads on');
 
 done_testing();

@@ -1,7 +1,7 @@
 # Tier: test, 30 s
 #
-# Two instances, a real Cassandra and two gateways; nothing goes wrong: what is
-# special about this store.  Common traits of all stores are in test/contract.
+# Two instances, a real Cassandra and two gateways; nothing goes wrong.  Peculiarities
+# of this store; common traits of all stores are in test/contract.
 
 use strict;
 use warnings;
@@ -138,7 +138,7 @@ subtest 'handoff' => sub {
 		$called = boottime_ns();
 		is($session{ $from->name }->query(q(SELECT le_release('handoff'))),
 			't', "$n: released");
-		is($waiting->finish->{output}, 't', "$n: and had by who waited");
+		is($waiting->finish->{output}, 't', "$n: and the waiter has it");
 		poll_until(sub { $n + 1 == map { $_->beliefs } @samplers },
 			'a sample of the term that began');
 		@nodes = ($to, $from);
@@ -166,7 +166,7 @@ subtest 'a foreign holder' => sub {
 
 	is($reply->{status}, 201, 'curl has the lock');
 	ok(!$one->acquire('foreign/x'), 'the instance does not');
-	is($one->leader('foreign/x'), 'shell script', 'and says who does');
+	is($one->leader('foreign/x'), 'shell script', 'and names the holder');
 	is( $gateways[0]->request('DELETE',
 			"/v1/locks/foreign%2Fx?owner=shell%20script&token=" .
 			  "$reply->{json}{token}&rev=1")->{status},

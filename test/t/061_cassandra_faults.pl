@@ -1,8 +1,8 @@
 # Tier: test, 129 s
 #
-# Two instances on a real Cassandra, and what can go wrong between them and it:
-# a gateway that dies or hangs, all of them, an instance that dies and comes
-# back, a worker that goes, a lock taken away.
+# Two instances on a real Cassandra, and faults between them and it: a gateway that
+# dies or hangs, all of them, an instance that dies and comes back, a worker that
+# ends, a lock taken away.
 
 use strict;
 use warnings;
@@ -111,7 +111,7 @@ subtest 'a gateway of two' => sub {
 		'all locks to be free');
 };
 
-# Belief ends by the deadline, whoever is silent.
+# Belief ends by the deadline, whichever part is silent.
 subtest 'no gateway at all' => sub {
 	my ($token, $expires, $offset);
 

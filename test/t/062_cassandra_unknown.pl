@@ -1,8 +1,8 @@
 # Tier: test, 41 s
 #
-# Answers of the gateway that never arrive, and who may ask it: an acquire is
-# repeated under the same attempt, never assumed; a copy that arrives late
-# changes nothing; tokens and certificates decide who is heard.
+# Answers of the gateway that never arrive, and access to it: an acquire is repeated
+# under the same attempt, never assumed; a copy that arrives late changes nothing;
+# only valid tokens and certificates open the gateway.
 
 use strict;
 use warnings;
@@ -144,7 +144,7 @@ subtest 'trust counts from the sending of the request' => sub {
 			map { join(' ', $_->{text}, $_->{status} // 'unanswered', $_->{action} // '') }
 			  $recorder->requests(qr{anchor})));
 	$sent = sent_at($renewal);
-	cmp_ok($node->sql($expires), '<=', $sent + $trust + 0.2, 'so here');
+	cmp_ok($node->sql($expires), '<=', $sent + $trust + 0.2, 'trusted as if it had been fast, too');
 	$recorder->clear_rules;
 	ok($node->release('anchor'), 'released');
 };
@@ -354,8 +354,8 @@ subtest 'TLS' => sub {
 };
 
 $node->stop;
-# One gateway of two has a name that a name server does not find out about: what
-# is asked of the other meanwhile, renewals above all, does not wait for that.
+# The name server never answers for the name of one of two gateways: requests to the
+# other, renewals above all, do not wait for that.
 subtest 'a gateway that is being looked up' => sub {
 	my $resolver = LeaderElection::Resolver->new;
 	my $named;

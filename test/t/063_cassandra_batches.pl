@@ -225,8 +225,8 @@ subtest 'some held by others' => sub {
 	give_up('some');
 };
 
-# Guards against belief in what nobody answered for, and against a second term
-# where the first was applied: each is asked for again under its own attempt.
+# Guards against belief without an answer, and against a second term where the first
+# was applied: each is asked for again under its own attempt.
 subtest 'answers lost' => sub {
 	foreach my $case (
 		[ lost => (action => 'lose_reply') ],

@@ -185,7 +185,7 @@ subtest 'a term that runs out' => sub {
 	guarantee('G3', [ split /\n/, $node->sql('TABLE plain') ], 'nothing was committed');
 };
 
-# The node leads again, but not for those who were bound before.
+# The node leads again, but not for transactions that were bound before.
 subtest 'a later term' => sub {
 	my $session = LeaderElection::Session->new($node);
 	my $token = $session->query("BEGIN; SELECT le_require_leader('e'); INSERT INTO plain VALUES (3)");
@@ -226,7 +226,7 @@ subtest 'counted' => sub {
 		"fence aborted|$token", 'event');
 };
 
-# A table for several instances: who is older fails, whatever its snapshot says.
+# A table for several instances: an older leader fails, whatever its snapshot says.
 subtest 'guard' => sub {
 	my ($old, $new) = map { LeaderElection::Session->new($node) } 1, 2;
 	my $guard = "SELECT le_fence_guard('guard', 'e')";
@@ -272,7 +272,7 @@ subtest 'guard' => sub {
 		  . q(INSERT INTO guard VALUES ('e', 0), ('e', 1000000000)));
 	$refused->("SELECT le_fence_guard('far_guard', 'e')", qr/ERROR:  42P16.*2 rows/s, 'two');
 
-	# where a second row would find place; sql/guard.sql has more
+	# a table that allows a second row; sql/guard.sql has more
 	foreach my $key ('SELECT',
 		'CREATE UNIQUE INDEX ON keyless (election) WHERE fencing_token < 0',
 		'CREATE UNIQUE INDEX ON keyless (election, fencing_token)',

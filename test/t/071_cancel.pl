@@ -192,7 +192,7 @@ subtest 'whatever it does' => sub {
 	$sessions{procedure}->start('CALL steps()');
 	$sessions{'one-statement'}->start("SELECT pg_sleep(60) FROM le_require_leader('e', on_loss => 'cancel')");
 	$result = run_out(%sessions);
-	unlike($result->{$_}->{error}, qr/swallowed/, "$_: WHEN OTHERS does not swallow it")
+	unlike($result->{$_}->{error}, qr/swallowed/, "$_: WHEN OTHERS does not swallow the cancel")
 	  foreach 'stubborn', 'swallows';
 	like($result->{deaf}->{error}, qr/WARNING:.*caught 57014/,
 		'inside it is a cancel; who catches that is canceled again');
@@ -299,7 +299,7 @@ subtest 'scopes and settings' => sub {
 	still_leads($node, 'e', 'before the deadline');
 	$node->thaw_worker($worker);
 	is($none->finish->{error}, '', 'on_loss => none: left alone');
-	is($idle->query('SELECT unrelated()'), 'unrelated', 'nor is hit who was idle meanwhile');
+	is($idle->query('SELECT unrelated()'), 'unrelated', 'no session is hit that was idle meanwhile');
 	is($session->query('SELECT unrelated()'), 'unrelated', 'nor a later statement');
 	wait_for_term();
 
@@ -331,7 +331,7 @@ subtest 'a sudden loss' => sub {
 		  if $round == 1;
 		before($result->{at}, $from + 40e9, 'long before the deadline') or last;
 		push @after_loss, ($result->{at} - $from) / 1e6;
-		is($none->finish->{error}, '', 'not who did not ask for it');
+		is($none->finish->{error}, '', 'a session that did not ask for it is not stopped');
 		like($none->error('COMMIT'), qr/LE002: no longer leader/, 'but the fence holds');
 		$node->wait_for_leadership('e');
 	}

@@ -162,7 +162,7 @@ subtest 'long work is canceled' => sub {
 	guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 };
 
-# The worker stands still meanwhile: who is to stop in time knows when.
+# The worker stands still meanwhile: sessions that are to stop in time know when.
 subtest 'long work is canceled without the worker' => sub {
 	my $worker = at_work(", on_loss => 'cancel'");
 	my $other = session();
@@ -225,7 +225,7 @@ subtest 'a session that gives up its own term is not waited for' => sub {
 		like($worker->error('COMMIT'), qr/ERROR:  LE002.*: (released|stepped down)/s, 'its commit is refused');
 		guarantee('G3', [ split /\n/, $a->sql('TABLE work') ], 'nothing was committed');
 	}
-	# but is by others, for what it does not give up
+	# but others are waited for, and so is it in terms that it does not give up
 	my $worker = at_work();
 	my $other = session();
 
@@ -238,8 +238,8 @@ subtest 'a session that gives up its own term is not waited for' => sub {
 	is($other->finish->{output}, 't', 'then given up');
 };
 
-# A tick that was claimed is not to be wasted: its run has not begun yet, but
-# who claims is bound already.
+# A claimed tick is not to be wasted: its run has not begun yet, but the claiming
+# session is bound already.
 subtest 'a tick that is being claimed' => sub {
 	foreach my $on_loss ('none', 'cancel')
 	{

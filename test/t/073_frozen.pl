@@ -1,9 +1,9 @@
 # Tier: test, 51 s
 #
-# A leader that freezes inside a transaction, and wakes up after its term: what
-# it was about to commit is refused, wherever it stood, each time.  A freeze
-# between the check and the commit record is the stated limit of the fence; it
-# is forced here, counted and reported apart.
+# A leader that freezes inside a transaction, and wakes up after its term: the commit
+# is refused, at whatever point it froze, each time.  A freeze between the check and
+# the commit record is the stated limit of the fence; it is forced here, counted and
+# reported apart.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ my %settings = (
 	campaign => 'e');
 my %conf = (track_commit_timestamp => 'on', max_connections => 60);
 
-# The lease, and what it may last longer.
+# The lease, and the time by which it may last longer.
 sub outlast
 {
 	my $over = boottime_ns() + 3.1e9;

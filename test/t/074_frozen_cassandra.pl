@@ -1,8 +1,8 @@
 # Tier: long, 37 s
 #
-# A leader on a real Cassandra that freezes inside a transaction, and wakes up
-# after another has taken over: what it was about to commit is refused,
-# wherever it stood, each time.
+# A leader on a real Cassandra that freezes inside a transaction, and wakes up after
+# another has taken over: the commit is refused, at whatever point it froze, each
+# time.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # Tier: test, 34 s
 #
-# Beside other extensions: what runs when a transaction is about to commit must
-# not get around the fence, nor the fence in the way of what others do.
+# Beside other extensions: their work when a transaction is about to commit must not
+# get around the fence, nor the fence in the way of their work.
 
 use strict;
 use warnings;
@@ -297,9 +297,9 @@ subtest 'no timer can be had' => sub {
 	is($session->error($gate{cancel}), '', 'nothing is used up');
 };
 
-# A user cancels while the cancel for a lost term is under way already, and that is
-# not needed any more when what was bound is rolled back: the user's still is.  Both
-# come while code of another extension is deaf to them.
+# A user cancels while the cancel for a lost term is under way already.  When the bound
+# work is rolled back, that one is not needed any more; the user's still is.  Both come
+# while code of another extension is deaf to them.
 subtest "a user's own cancel" => sub {
 	my $lead = 5000;
 	my $short = LeaderElection::Node->create(

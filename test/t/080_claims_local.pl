@@ -1,7 +1,7 @@
 # Tier: test, 55 s
 #
-# Claims with the store local: a tick is taken once, by who leads, and stays
-# taken whatever becomes of the instance.
+# Claims with the store local: a tick is taken once, by the leader, and stays taken
+# whatever becomes of the instance.
 
 use strict;
 use warnings;
@@ -64,7 +64,7 @@ is( record('nightly', "election, tick = '$minute', try, state, node, "
 	'as recorded');
 is(claim('nightly', '2020-01-01 00:00:00.001+00'), 't', 'a newer tick');
 
-# only who claimed may complete
+# only the session that claimed may complete
 my $session = LeaderElection::Session->new($node);
 is(claim('weekly', $minute, 'billing', $session), 't', 'claimed by a session');
 is(claim('weekly', $minute, 'billing', $session), 'f', 'which gets it once as well');
@@ -90,7 +90,7 @@ denied('G4', claim('late', '2021-01-01'), 'no claim after the term');
 $node->acquire('billing');
 guarantee('G2', [ $token, $node->token('billing') ], 'a later term');
 is(claim('late', $minute), 'f', 'a done tick stays done');
-is(claim('undone', $minute), 'f', 'and what is taken stays taken');
+is(claim('undone', $minute), 'f', 'and a taken tick stays taken');
 
 # a superseded claim is not completed
 is(claim('slow', $minute, 'billing', $session), 't', 'slow: claimed');
@@ -221,7 +221,7 @@ like($said, qr/WARNING:  job "nobody" of election "billing" has no record/, 'is 
 like($node->sql_error("SELECT le_forget_job('elsewhere', 'ahead')"), qr/LE001: not leader of election "elsewhere"/, 'on the leader only');
 $node->sql('CREATE ROLE claims_only LOGIN; GRANT EXECUTE ON FUNCTION le_claim TO claims_only');
 like(LeaderElection::Session->new($node, user => 'claims_only')->error("SELECT le_forget_job('billing', 'ahead')"),
-	qr/42501/, 'not by who may claim');
+	qr/42501/, 'not by a role that may only claim');
 # names that have to be escaped, and more rows than fit at once
 is( $node->sql(
 		"SELECT count(*) FROM generate_series(1, 200) n "
@@ -240,13 +240,13 @@ like(
 	$node->sql_error("SELECT le_claim('billing', 'one more', '$minute')"),
 	qr/LE005: .*leader_election\.max_jobs/s,
 	'one more than there may be');
-is(claim('many/ä 1', '2020-01-02 00:00+00'), 't', 'those that are there go on');
+is(claim('many/ä 1', '2020-01-02 00:00+00'), 't', 'existing jobs go on');
 $node->acquire('other');
 is(claim('one more', $minute, 'other'), 't', 'and other elections');
 $node->configure(max_jobs => 1000);
-is(claim('one more', $minute), 't', 'one more, when there may be');
+is(claim('one more', $minute), 't', 'one more under a higher limit');
 
-# Many of them hold nobody up, and what is over for long makes room.
+# Many jobs hold nobody up, and those that were silent for long make room.
 sub days_ago { return int((time() - $_[0] * 86400) * 1000); }
 
 sub old_claim
@@ -278,7 +278,7 @@ $node->configure(max_jobs => 4);
 is(claim('new', $minute, 'full'), 't', 'a new job, with room made for it');
 is($node->sql(q{SELECT string_agg(job, ',' ORDER BY job) FROM le_claims WHERE election = 'full'}),
 	'new,young', 'by those that were over for long');
-is(claim("new $_", $minute, 'full'), 't', 'as many as there may be') foreach 1, 2;
+is(claim("new $_", $minute, 'full'), 't', 'as many as the limit allows') foreach 1, 2;
 like($node->sql_error("SELECT le_claim('full', 'new 3', '$minute')"), qr/LE005: .*leader_election\.max_jobs/s, 'and no more');
 
 $node->stop;
@@ -477,7 +477,7 @@ my $more = $lost->sql($many);
 is($more, 0, 'all are there');
 denied('G4', $more > 300 - $had, 'and none is granted twice');
 
-# No room, also for what is written in place.
+# No room on the disk, not even to write within the file.
 system_or_bail('prlimit', '--pid', $lost->worker_pid, '--fsize=0:');
 $lost->configure(request_timeout => '200ms');
 like(try_to('full'), qr/LE004: .*could not claim/s, 'a write that fails: nobody knows');

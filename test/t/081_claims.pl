@@ -1,7 +1,7 @@
 # Tier: test, 72 s
 #
-# Claims on Consul: one for each tick, whoever asks at the same time, whatever
-# becomes of the answers, and never for a term that is over.
+# Claims on Consul: one for each tick, also with many callers at the same time and
+# whatever becomes of the answers, and never for a term that is over.
 
 use strict;
 use warnings;
@@ -45,10 +45,10 @@ sub record
 
 $a->acquire('billing', wait => '3 min');
 
-# All instances, several sessions on each, at the same time, each in an order of
-# its own; again, if one of the leader's sessions was done before the others
-# had begun.  The order is made first: the planner would claim before it sorts,
-# so that all went the same way, and who came first would win every job.
+# All instances, several sessions on each, at the same time, each in an order of its
+# own; again, if one of the leader's sessions was done before the others had begun.
+# The order is made first: the planner would claim before it sorts, so that all went
+# the same way, and the first session would win every job.
 subtest 'at the same time' => sub {
 	my $jobs = 60;
 	my $competed = 0;
@@ -130,7 +130,7 @@ subtest 'outcome unknown' => sub {
 
 	like($error, qr/ERROR:  LE004: could not claim a tick of election "billing" at the lease store \Q${\ $recorder->url}\E/,
 		'said as it is');
-	like($error, qr/HINT:  Call again in the same session/, 'and what to do');
+	like($error, qr/HINT:  Call again in the same session/, 'and the hint');
 	like($session->error(claim('unknown')), qr/ERROR:  LE004/, 'asked again, still not known');
 	is(record('unknown', 'state'), 'running', 'it was recorded');
 	denied('G4', $b->sql(claim('unknown')), 'nobody else');
@@ -314,7 +314,7 @@ END
 	is($told->(), '3 from 1 to 3', 'which reports what was missed');
 	is($session->query(complete('gap', 4)), 't', 'done');
 	is($lost->(6, 1) // '', '', 'nobody hears of another claim');
-	is($told->(), '3 from 1 to 3', 'nor of what it has passed over');
+	is($told->(), '3 from 1 to 3', 'nor of the ticks that it has passed over');
 	is(record('gap', 'state'), 'running', 'which stays');
 	is($other->query($every->(9)), 't', 'another session claims');
 	is($told->(), '3 from 1 to 3, 3 from 5 to 8', 'which reports that, too');
@@ -448,7 +448,7 @@ subtest 'so many new jobs' => sub {
 	is($b->sql($claim->($_)), 't', "$_: claimed in another term") foreach 4 .. 6;
 	$is_refused->(7);
 	$b->configure(max_jobs => 4);
-	is($b->sql($claim->(7)), 't', 'more, if there may be more');
+	is($b->sql($claim->(7)), 't', 'more under a higher limit');
 	$b->configure(max_jobs => 1000);
 };
 

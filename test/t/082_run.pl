@@ -1,6 +1,6 @@
 # Tier: test, 16 s
 #
-# le_run() on one instance: what it runs, what it refuses, what its claim says
+# le_run() on one instance: commands that it runs and that it refuses, and its claims
 # afterwards.
 
 use strict;
@@ -13,7 +13,7 @@ use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# A release does not wait for what runs: here it stands for a loss.
+# A release does not wait for running commands: here it stands for a loss.
 my $node = LeaderElection::Node->create('local',
 	settings => { drain_timeout => '0', lease_ttl => '60s' });
 
@@ -110,7 +110,7 @@ is( le_run("CREATE TABLE made AS SELECT 'made'::text AS what;\n"
 		  . " INSERT INTO work (what) SELECT what FROM made; /* ; */ UPDATE work SET token = 1 WHERE what = 'made';\n"
 		  . "CALL work(made_so_far()); DROP TABLE made;;", at('made')),
 	'', 'which build on each other');
-is(worked('made') . worked('made1'), '11', 'each sees what was done before it');
+is(worked('made') . worked('made1'), '11', 'each statement sees the effects of those before it');
 is(le_run("DO \$\$ BEGIN CALL work('do'); ROLLBACK; CALL work('do'); COMMIT; END \$\$", at('do')), '', 'a DO block');
 is(worked('do'), 1, 'with its own rollback');
 
@@ -129,7 +129,7 @@ like(le_run("SET TRANSACTION READ ONLY; CALL work('read only')"), qr/25006/, 'a 
 like(le_run("CALL work('query'); SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"), qr/25001: SET TRANSACTION ISOLATION LEVEL must/,
 	'after a query it is too late');
 is(le_run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; CALL batches(2); CALL work('committed')"), '', 'it commits');
-is(worked('committed'), 1, 'what was done');
+is(worked('committed'), 1, 'the rows');
 {
 	my ($holder, $caller) = map { LeaderElection::Session->new($node) } 1 .. 2;
 	my $saw = sub {
@@ -145,7 +145,7 @@ is(worked('committed'), 1, 'what was done');
 	};
 
 	$holder->query('BEGIN; SELECT pg_advisory_xact_lock(82)');
-	is($saw->('SELECT pg_advisory_xact_lock(82)', 'later'), 'saw 0', 'all its statements see what the first one saw');
+	is($saw->('SELECT pg_advisory_xact_lock(82)', 'later'), 'saw 0', 'all its statements see the snapshot of the first');
 	$holder->query('BEGIN');
 	is($saw->('LOCK TABLE work IN SHARE ROW EXCLUSIVE MODE', 'earlier'), 'saw 1', 'a LOCK, which comes first, sees nothing yet');
 }

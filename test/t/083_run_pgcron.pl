@@ -173,9 +173,9 @@ foreach my $name (sort keys %node)
 		'succeeded', "$name: pg_cron says that it succeeded");
 }
 like($node{$first}->sql("SELECT status || ': ' || return_message FROM cron.job_run_details d JOIN cron.job j USING (jobid) WHERE jobname = 'broken'"),
-	qr/failed: .*division by zero/s, 'an error of the command is what pg_cron reports');
+	qr/failed: .*division by zero/s, 'pg_cron reports the error of the command');
 is($node{$first}->sql("SELECT string_agg(job || ' ' || state, ', ' ORDER BY job) FROM le_claims"),
-	'books done, broken failed', 'and what the claims say');
+	'books done, broken failed', 'and so do the claims');
 
 # The leader dies just before the minute: nobody leads when pg_cron fires.
 my $last = $node{$two}->sql("SELECT max(tick) FROM le_claims WHERE job = 'books'");

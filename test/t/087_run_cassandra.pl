@@ -173,7 +173,7 @@ SKIP:
 	never([ map { 'lost: ' . tick_of($_) } grep { !led_by_uncalled($_) } @lost ],
 		'pg_cron: the tick of no minute is lost');
 	my %adopted = $driver->runs(qr/^adopted/);
-	guarantee('G4', [ grep { @{ $adopted{$_} } > 1 } keys %adopted ], 'pg_cron: no tick of what was adopted ran twice');
+	guarantee('G4', [ grep { @{ $adopted{$_} } > 1 } keys %adopted ], 'pg_cron: no tick of the adopted job ran twice');
 	note('pg_cron: ' . join('; ', map { "$_: @{ $runs{$_} }" } sort keys %runs));
 }
 

@@ -1,7 +1,7 @@
 # Tier: test, 16 s
 #
 # A tick that a run leaves undone is caught up in the same term, as soon as it is
-# certain that nobody is at it; and one that is passed over is said to be.
+# certain that nobody works on it; and a tick that is passed over is reported.
 
 use strict;
 use warnings;
@@ -32,7 +32,7 @@ sub call
 		$command, $job, $second, $more // '');
 }
 
-# With what was said besides errors.
+# With warnings and notices, besides errors.
 sub le_run
 {
 	my ($rc, $output, $said) =
@@ -107,7 +107,7 @@ is(catch_up('same', 0), '', 'and again');
 is(worked('same'), '0', 'not once it is done');
 denied('G4', $same eq '0 0|2|done' && worked('same') ne '0', 'which is final');
 
-# While the run goes on, whoever catches up neither joins it nor passes it over.
+# While the run goes on, a call that catches up neither joins it nor passes it over.
 my $under_way = begin('under way');
 
 is(catch_up('under way', 0), '', 'the same tick, under way');
@@ -164,10 +164,10 @@ is($hand->query("SELECT le_claim('billing', 'hand', '2026-01-01 00:00:02+00')"),
 $node->sql('SELECT pg_terminate_backend(' . $hand->pid . ')');
 $node->wait_for('SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = ' . $hand->pid);
 is(catch_up('hand', 3), '', 'the tick after');
-is(worked('hand'), '1,2,3', 'with what the session left');
+is(worked('hand'), '1,2,3', 'with the tick that the session left');
 
-# A session that is reset, for another client of a pool, has ended as far as this
-# goes: nobody waits for what it claimed, and the next client cannot end that.
+# A session that is reset, for another client of a pool, counts as ended here: nobody
+# waits for its claims, and the next client cannot end them.
 my $pooled = LeaderElection::Session->new($node);
 my $of_tick = sub { "SELECT $_[0]('billing', 'pooled', '2026-01-01 00:00:0$_[1]+00')" };
 

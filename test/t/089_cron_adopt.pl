@@ -1,8 +1,8 @@
 # Tier: test, 50 s
 #
 # Jobs of a real pg_cron, scheduled by le_cron_schedule() and rewritten by
-# le_cron_adopt(): what becomes of a dozen kinds of commands, that each does as
-# it did before, once per tick, and that le_cron_release() undoes it exactly.
+# le_cron_adopt(): a dozen kinds of commands, each of which has the same effect as
+# before, once per tick; and le_cron_release() undoes it exactly.
 #
 # pg_cron starts jobs on the minute, so this test takes one.
 
@@ -283,12 +283,12 @@ subtest 'as an ordinary role' => sub {
 
 	# Row security hides them from each other.
 	$alice->query("SELECT le_cron_adopt('billing', 'twice', dry_run => false)");
-	is($carol->query("SELECT count(*) FROM cron.job WHERE jobname = 'twice'"), 1, 'carol sees but her own job');
+	is($carol->query("SELECT count(*) FROM cron.job WHERE jobname = 'twice'"), 1, 'carol sees only her own job');
 	is($carol->query("SELECT remark, new_command IS NULL FROM le_cron_adopt('billing', 'twice', dry_run => false)"),
 		'another role has a job "twice" in election "billing"|t', 'one that is hidden has the name');
 	my $said = $carol->error("SELECT le_cron_schedule('twice', '* * * * *', 'SELECT 1', 'billing')");
 	like($said, qr/42710: job "twice" of election "billing" exists/, 'so it cannot be scheduled');
-	unlike($said, qr/alice/, 'whose it is stays hidden');
+	unlike($said, qr/alice/, 'its owner stays hidden');
 	is($carol->query("SELECT le_cron_taken('twice', 'billing', 'carol'), le_cron_taken('twice', 'other', 'carol'),
 		le_cron_taken('twice', 'billing', 'alice'), le_cron_taken('thrice', 'billing', 'carol')"),
 		't|f|f|f', 'another election or name is free, and so is its own');
@@ -332,7 +332,7 @@ subtest 'le_cron_schedule' => sub {
 		'and again, the same');
 	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * *', 'SELECT 1', 'billing', missed => 'all', max_missed => 7, timeout => '1 h'))),
 		q(CALL public.le_run('billing'::text, 'SELECT 1'::text, job => 'new'::text, every => interval '1 day', missed => 'all'::text, max_missed => 7, timeout => interval '01:00:00')),
-		'and what becomes of ticks that are missed');
+		'and the treatment of missed ticks');
 	is( $node->sql(q(SELECT command FROM le_cron_schedule('new', '0 3 * * 1-5', 'SELECT 1', 'billing'))),
 		q(CALL public.le_run('billing'::text, 'SELECT 1'::text, job => 'new'::text, every => interval '1 day', missed => 'ignore'::text)),
 		'ticks outside a schedule are not missed');
@@ -419,7 +419,7 @@ my $since = $node->sql('SELECT clock_timestamp()');
 my $adopted = jobs();
 my $count = $node->sql("SELECT count(*) FROM cron.job WHERE command LIKE '/* le_cron_adopt */ CALL %'");
 
-is($count, 2 + keys %runs, 'adopted: what can be, without and with a name');
+is($count, 2 + keys %runs, 'adopted: each job that can be, without and with a name');
 adopt(", '%', dry_run => false");
 is(jobs(), $adopted, 'once');
 like($row{quotes}{remark}, qr/^is run by le_run\(\) already/, 'and it says so');
@@ -445,7 +445,7 @@ foreach my $name (sort keys %runs)
 	my ($command, @writes) = @{ $runs{$name} };
 
 	is( $node->sql("SELECT string_agg(DISTINCT what, '|' ORDER BY what) FROM work WHERE tick IS NOT NULL AND job = " . quoted($name)),
-		join('|', @writes), "$name: does what it did");
+		join('|', @writes), "$name: has the same effect as before");
 	my $more = $node->sql('SELECT count(*) - ' . @writes . ' * count(DISTINCT tick) FROM work WHERE tick IS NOT NULL AND job = ' . quoted($name));
 	is($more, 0, 'once per tick') unless $name eq 'copy';
 	denied('G4', $more > 0, 'not twice') unless $name eq 'copy';

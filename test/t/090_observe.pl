@@ -64,7 +64,7 @@ sub readable
 	return;
 }
 
-subtest 'a term, and who sees it' => sub {
+subtest 'a term, seen by both' => sub {
 	my %since = (a => newest($a), b => newest($b));
 	my ($token, $other);
 
@@ -170,7 +170,7 @@ subtest 'renewals, and a store that does not answer' => sub {
 		$a->sql("SELECT detail FROM le_events WHERE number > $since "
 			  . "AND event = 'store down' ORDER BY number DESC LIMIT 1"),
 		qr/\Acould not .*: .+\z/,
-		'store down: what and why');
+		'store down: the operation and the reason');
 	$recorder->clear_rules;
 
 	$before = stat_of($a, 'failures');
@@ -188,7 +188,7 @@ subtest 'gate, fence and cancel' => sub {
 	my ($token, $worker, $canceled, $error);
 
 	like($a->sql_error("SELECT le_require_leader('gate')"),
-		qr/LE001/, 'refused, with no place in the table');
+		qr/LE001/, 'refused, for a name without a slot in the table');
 	is(stat_of($a, 'gate_refused'), 1, 'counted for none');
 	ok($a->acquire('gate', wait => '3 min'), 'a leads');
 	$token = $a->token('gate');
@@ -226,7 +226,7 @@ subtest 'gate, fence and cancel' => sub {
 	ok($a->release('gate'), 'released');
 };
 
-# Guards against a lock that a process may keep: what is stopped stays in it.
+# Guards against a lock that a process may keep: a stopped process would stay in it.
 subtest 'worker stopped' => sub {
 	my $worker;
 
@@ -268,7 +268,7 @@ subtest 'many events' => sub {
 		join('|', 40, $newest - 39, $newest),
 		'as many as max_events, the newest');
 
-	# runs have places of their own; the page's query is about who leads
+	# runs have a ring of their own; the page's query is about leaders
 	my $terms = $a->sql("SELECT array_agg(number) FROM le_events WHERE event IN ('acquired', 'released')");
 	my ($query) = slurp_file("$ENV{TESTDIR}/README.md") =~ /^\| Why did the leader change\? \| `(.*)` \|$/m;
 

@@ -1,7 +1,6 @@
 # Tier: test, 32 s
 #
-# le_check_config() says what is wrong, whatever it is, and says nothing wrong
-# of what is right.
+# le_check_config() names each fault, and finds none where there is none.
 
 use strict;
 use warnings;
@@ -281,7 +280,7 @@ subtest 'store and worker' => sub {
 	unlike($rows, qr/next restart/, 'which has come');
 	like($rows, qr/^error\|worker\|The worker is not running\. .*"max_worker_processes" \(0\)/m,
 		'no worker');
-	unlike($rows, qr/^\w+\|(?:campaign|names)\|/m, 'whose part nobody knows');
+	unlike($rows, qr/^\w+\|(?:campaign|names)\|/m, 'its part in elections is not reported');
 	like($node->sql_error("SELECT le_acquire('billing')"),
 		qr/55000: the leader_election worker is not running.*"max_worker_processes" \(0\) left no process for it\..*Raise/s,
 		'a call says so');

@@ -1,7 +1,7 @@
 # Tier: test, 17 s
 #
-# All that jobs and their operators do, as ordinary login roles that have the
-# documented grants only; and what everybody else is refused.
+# All acts of jobs and their operators, as ordinary login roles that have the
+# documented grants only; and refusals to everybody else.
 
 use strict;
 use warnings;
@@ -241,8 +241,8 @@ subtest 'the operator' => sub {
 	like($operator->error("SET leader_election.cancel_lead = '1s'"), qr/55P02/, 'settings of the instance are not for sessions');
 };
 
-# Every function and view of the extension is either in what is said of a role
-# or refused to it: before it looks at its arguments.
+# Every function and view of the extension is either documented for a role or refused
+# to it, before it looks at its arguments.
 subtest 'the others' => sub {
 	my $signatures = <<'END';
 SELECT p.prokind, p.proname, (SELECT coalesce(string_agg('NULL::' || t::regtype, ', ' ORDER BY o), '')

@@ -252,7 +252,7 @@ subtest 'values' => sub {
 	}
 	$leader->wait_for("SELECT count(*) = 2 FROM le_nodes WHERE state = 'live'");
 	is(value($leader, 'seen_nodes{state="live"}'), 2, 'two nodes');
-	is(value($leader, 'seen_nodes{state="revoked"}'), 0, 'and what there are none of');
+	is(value($leader, 'seen_nodes{state="revoked"}'), 0, 'and zeros, too');
 	is($get->($leader, 'stat_terms_total{election="billing"}'), 1, 'terms');
 	# for rates that can be divided
 	cmp_ok($get->($leader, 'store_round_trips_total{election=""}'), '>', 1, 'answers');
@@ -286,7 +286,7 @@ subtest 'Prometheus' => sub {
 		[ map { "job $_ of billing (x) failed" } 'invoices', 'reports' ],
 		'by their names');
 	my @series = $prometheus->query('{__name__=~"leader_election_.*"}');
-	cmp_ok(scalar @series, '>', 100, 'it has what the exporters show');
+	cmp_ok(scalar @series, '>', 100, 'it has the values of the exporters');
 	is_deeply([ grep { /^exported_/ } map { keys %{ $_->{metric} } } @series ], [], 'by the labels that we gave');
 	is_deeply([ map { "$_->{name}: $_->{lastError}" } grep { $_->{health} ne 'ok' } $prometheus->rules ], [],
 		'each rule can be evaluated on it');
@@ -295,7 +295,7 @@ subtest 'Prometheus' => sub {
 };
 
 # Nodes that do not contend, as alerts count.
-subtest 'who could lead' => sub {
+subtest 'instances that could lead' => sub {
 	my $wait = sub {
 		my ($series, $value, $what) = @_;
 

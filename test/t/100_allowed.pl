@@ -1,7 +1,7 @@
 # Tier: test, 4 s
 #
-# Settings that say which elections a session may change: those of the role and the
-# database it has logged in with, and nothing that it can do itself.
+# Settings that say which elections a session may change: those of its login role and
+# database, which the session itself cannot change.
 
 use strict;
 use warnings;
@@ -77,7 +77,7 @@ subtest 'step down from all' => sub {
 	my @leads = split /\|/, leads();
 
 	is($stepped_down, 't', 'stepped down');
-	is("@leads", 'f t', 'from what is allowed');
+	is("@leads", 'f t', 'from the allowed elections');
 	denied('G5', $leads[0], 'of which none is left') if $stepped_down eq 't';
 	like($operator->error("SELECT le_step_down('payroll')"), $denied, 'not by name, either');
 	is($operator->query("SELECT le_step_down('billing', '0')"), 't', 'undone');

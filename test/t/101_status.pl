@@ -1,7 +1,7 @@
 # Tier: test, 58 s
 #
-# The views when something is wrong: why nothing works, since when, until it works
-# again; who leads, as far as anybody knows; who could lead.
+# The views when something is wrong: the reason, and since when, until all works
+# again; the leader, as far as anybody knows; instances that could lead.
 
 use strict;
 use warnings;
@@ -160,7 +160,7 @@ subtest 'the holder' => sub {
 	like($b->sql_error("SELECT le_require_leader('e')"), qr/LE001: .*\nDETAIL:  Node "a" leads, as last seen\.$/m, 'and named by the gate');
 	$consul->freeze;
 	poll_until(sub { status($a, 'state') ne 'leader' }, 'the term to end');
-	isnt(status($a, 'holder'), 'a', 'not as it sees itself');
+	isnt(status($a, 'holder'), 'a', 'the former leader does not name itself');
 	$b->wait_for("SELECT holder IS NULL FROM le_status WHERE election = 'e'", 'nobody to be known');
 	isnt(status($b, 'last_error'), '', 'and why');
 	like($_->sql_error("SELECT le_require_leader('e')"),
@@ -219,7 +219,7 @@ subtest 'a misspelt name' => sub {
 	$a->sql("SELECT le_is_leader('b' || i || E'\\n') FROM generate_series(1, 3) i");
 	like($a->sql($names), qr/^A job asked at .* whether this instance leads "biling", which it never sought/m, 'listed');
 	like($a->sql($names), qr/"b3\?"/, 'on a line of its own');
-	unlike($a->sql($names), qr/"e"/, 'not what it seeks');
+	unlike($a->sql($names), qr/"e"/, 'not an election that it seeks');
 	$a->sql("SELECT le_is_leader('x' || i) FROM generate_series(1, 100) i");
 	is($a->sql("SELECT count(*) FROM ($names) x"), 4, 'the last few of a role');
 	like($a->sql($names), qr/"x99".*"x100"/s, 'with the last');

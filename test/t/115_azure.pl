@@ -1,7 +1,7 @@
 # Tier: test, 98 s
 #
-# Two instances and Azurite: what is special about leases of blobs.  Common traits of
-# all stores are in test/contract.
+# Two instances and Azurite: peculiarities of leases of blobs.  Common traits of all
+# stores are in test/contract.
 
 use strict;
 use warnings;
@@ -37,7 +37,7 @@ subtest 'one leads' => sub {
 	ok($one->acquire('billing'), 'the first gets it');
 	$blob = $azurite->blob('billing');
 	is($blob->{state}, 'leased', 'the blob is leased');
-	is($blob->{node}, 'one', 'and says to whom');
+	is($blob->{node}, 'one', 'and names its holder');
 	is($one->token('billing'), $blob->{token}, 'the token is in its metadata');
 };
 
@@ -73,9 +73,9 @@ subtest 'le_run' => sub {
 		'and none twice');
 };
 
-# Its lease broken by an operator: the term ends with the next renewal.  One who
-# is not told, and has four times as long a lease as the others, goes on for all
-# of it: nobody knows, so everybody waits for the longest that there is.
+# Its lease broken by an operator: the term ends with the next renewal.  A leader that
+# hears nothing, and has a lease four times as long as the others, goes on for all of
+# it: nobody knows, so everybody waits for the longest lease that there is.
 subtest 'a broken lease' => sub {
 	my $recorder =
 	  LeaderElection::Recorder->new('deaf', $azurite->host_port)->start;
@@ -110,9 +110,9 @@ subtest 'a broken lease' => sub {
 	poll_until(sub { !$one->is_leader('broken') }, 'the end of the term');
 	is($session{broken}->finish->{output}, 't', 'the other leads');
 	cmp_ok((boottime_ns() - $broken) / 1e9, '>', 14,
-		'but not before the first must have stopped');
+		'but not before the deadline of the first');
 	is($session{deaf}->finish->{output},
-		't', 'after who was not told as well');
+		't', 'also after a leader that heard nothing');
 	$_->stop foreach @samplers;
 	cmp_ok((max(map { $_->[1] } $samplers[0]->beliefs) - $broken) / 1e9,
 		'>', 25, 'the one that lasts longer than the others');

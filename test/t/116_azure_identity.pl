@@ -31,8 +31,8 @@ sub answer
 	return;
 }
 
-# From now on: a token that the service accepts for so long, and what is said
-# of that.
+# From now on: a token that the service accepts for so long, and the time that it
+# announces.
 sub give
 {
 	my ($accepted, $said) = @_;
@@ -77,8 +77,7 @@ sub statistics
 		FROM le_stat() WHERE election = 'billing'));
 }
 
-# Once, however short a life the token has been given, and said to have: there
-# is no more of it than that.
+# One request, however short the announced life of the token is.
 subtest 'a machine' => sub {
 	my $two;
 
@@ -89,21 +88,21 @@ subtest 'a machine' => sub {
 		[ map { $_->{path} } $metadata->requests($asked) ],
 		['/metadata/identity/oauth2/token?api-version=2018-02-01'
 			  . '&resource=https%3A%2F%2Fstorage.azure.com%2F'],
-		'asked once, for what is needed');
+		'one request for a token, with all parameters');
 	is(($metadata->requests($asked))[0]{headers}{Metadata}, 'true',
 		'as the service wants to be asked');
 	is($one->sql(q(SELECT count(*) FROM le_check_config()
 		WHERE level = 'error')), 0, 'nothing to complain of');
 	$two = node('two', '11111111-2222-3333-4444-555555555555');
 	ok(!$two->acquire('billing'), 'another is not leader');
-	is($two->leader('billing'), 'one', 'and knows who is');
+	is($two->leader('billing'), 'one', 'and knows the leader');
 	like(($metadata->requests($asked))[1]{path},
 		qr/&client_id=11111111-2222-3333-4444-555555555555$/,
 		'by a client id');
 	$two->stop;
 };
 
-# It is refused after a while, whatever was said of it: a new one serves.
+# It is refused after a while, whatever time was announced: a new one serves.
 subtest 'a token that is revoked' => sub {
 	my $token = $one->token('billing');
 	my ($mark, $given);
@@ -130,7 +129,7 @@ subtest 'a token that is revoked' => sub {
 	poll_until(sub { $metadata->requests($asked, $mark) }, 'another is fetched');
 	poll_until(sub { (statistics())[0] > 2 }, 'and serves');
 	same_term($token, $one->token('billing'), 'in the same term');
-	is(scalar $metadata->requests($asked, $mark), 1, 'for all who need it');
+	is(scalar $metadata->requests($asked, $mark), 1, 'for all requests');
 	is(join(' ', (statistics())[ 1, 2 ]), '0 0', 'and none has failed');
 };
 
@@ -228,7 +227,7 @@ subtest 'a workload' => sub {
 	is($request->{headers}{'Content-Type'},
 		'application/x-www-form-urlencoded', 'a form');
 	like($request->{body}, qr/&client_assertion=federated\.token$/,
-		'with what the file holds');
+		"with the file's contents");
 	ok(!$node->log_like(qr/federated\.token/), 'which nobody else sees');
 	$node->stop;
 	$one->configure(azure_identity => 'workload');

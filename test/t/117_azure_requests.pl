@@ -1,7 +1,7 @@
 # Tier: test, 99 s
 #
 # Requests to Azurite that are lost, late, sent twice, answered by somebody else, or
-# refused since there are too many: what comes of each.
+# refused since there are too many, and the outcome of each.
 
 use strict;
 use warnings;
@@ -216,7 +216,7 @@ subtest 'death between lease and stamp' => sub {
 	}
 	$node->crash;
 	is($other->sql(q(SELECT le_acquire('fresh'))),
-		'f', 'nor when who has the lease is dead');
+		'f', 'nor when the holder of the lease is dead');
 	$waiting{$_}->start("SELECT le_acquire('$_', wait => '3 min')")
 	  foreach keys %waiting;
 	is($waiting{$_}->finish->{output}, 't', "$_: the other leads")
@@ -231,8 +231,8 @@ subtest 'death between lease and stamp' => sub {
 	$other->stop;
 };
 
-# Three of four requests fail for a while, mostly since there are too many: who
-# leads goes on to, who looks looks less often.
+# Three of four requests fail for a while, mostly since there are too many: a leader
+# goes on to lead, a waiter looks less often.
 subtest 'throttling' => sub {
 	my ($before_leader, $leader) = behind_recorder('busy');
 	my ($before_waiter, $waiter) = behind_recorder('patient');

@@ -1,7 +1,7 @@
 # Tier: long, 116 s
 #
-# Blobs and settings in ways that nobody would have them; many who want the same;
-# and a worker that stands still.
+# Blobs and settings that nobody would want; many sessions that want the same
+# election; and a worker that stands still.
 
 use strict;
 use warnings;
@@ -84,7 +84,7 @@ subtest 'a signature that runs out' => sub {
 		settings => { azure_sas_file => $end_file });
 	my ($token, $offset);
 
-	ok($end->acquire('ending'), 'one leads whose file gets no other');
+	ok($end->acquire('ending'), 'one leads by a file that is not replaced');
 	rename($azurite->sas_file('rwl', $ends->(5)), $end_file) or die "$end_file: $!";
 	$end->reload;
 	ok($node->acquire('expiring'), 'leads');
@@ -173,7 +173,7 @@ subtest 'settings' => sub {
 		extract(epoch FROM expires_at - now()) FROM le_status
 		WHERE election = 'worth'));
 	$session->query('COMMIT');
-	cmp_ok($left, '<=', 13.5, 'no more of it is believed in than it is worth');
+	cmp_ok($left, '<=', 13.5, 'belief does not outlast the lease');
 	cmp_ok($at_first, '>', 13.4, 'nor less');
 	$node->stop;
 };

@@ -1,9 +1,9 @@
 # Tier: long, 265 s
 #
-# Leases on Azurite's blobs when time goes by: requests that arrive when nobody
-# counts on them any more, leases that an operator breaks, a service that stands
-# still for longer than any lease, claims that outlast their term, and names and
-# values as long as they may be.
+# Leases on Azurite's blobs when time goes by: requests that arrive when nobody waits
+# for them any more, leases that an operator breaks, a service that stands still for
+# longer than any lease, claims that outlast their term, and names and values as long
+# as they may be.
 
 use strict;
 use warnings;
@@ -182,7 +182,8 @@ subtest 'values in place of renewals' => sub {
 	ok($one->release('values'), 'the end');
 };
 
-# Azurite renews what has run out also for somebody else, and says for whom.
+# Azurite renews a lease that has run out also for another lease id, and names that
+# id.
 subtest 'renewed for another' => sub {
 	ok($one->acquire('foreign'), 'leads');
 	$recorder->rule(
@@ -300,7 +301,7 @@ subtest 'a service that stands still' => sub {
 		my $session = LeaderElection::Session->new($two);
 		my ($began, $frozen, $ended, $token, $alone, $last);
 
-		ok($one->acquire('alone', wait => '3 min'), "$seconds s: leads what nobody waits for");
+		ok($one->acquire('alone', wait => '3 min'), "$seconds s: leads an election that nobody waits for");
 		$alone = $one->token('alone');
 		ok($one->acquire('still', wait => '3 min'), 'leads');
 		$token = $one->token('still');

@@ -5,7 +5,7 @@
 # on Consul. With any argument no session ends, no error is an internal one, nothing
 # leaks, and the server answers afterwards.
 #
-# FUZZ_SEED=n asks something else, FUZZ_SECONDS=n for longer.
+# FUZZ_SEED=n makes other calls, FUZZ_SECONDS=n runs for longer.
 
 use strict;
 use warnings;
@@ -124,7 +124,7 @@ sub session
 	}
 }
 
-# One session's life, in a process of its own; leaves what it did in a file.
+# One session's life, in a process of its own; leaves a record of its calls in a file.
 sub fuzz
 {
 	my ($node, $number, $file, $until) = @_;

@@ -1,7 +1,7 @@
 # Tier: test, 12 s
 #
-# Preloaded with others that hook into the same places, in several orders: what
-# a job relies on works beside each of them, wherever in the row of hooks we are.
+# Preloaded with others that use the same hooks, in several orders: everything that a
+# job relies on works beside each of them, wherever in the row of hooks we are.
 
 use strict;
 use warnings;

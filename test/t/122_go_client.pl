@@ -1,9 +1,8 @@
 # Tier: test, 43 s
 #
-# Beside Consul's own Go client (test/goclient), on one key: its Lock, not what
-# we take it for, against instances of ours, each side killed while it holds.
-# They never hold at once, and whoever waits gets it; the times are those of
-# docs/failover-times.md.
+# Beside Consul's own Go client (test/goclient), on one key: its Lock itself, not our
+# model of it, against instances of ours, each side killed while it holds. They never
+# hold at once, and the waiter gets it; the times are those of docs/failover-times.md.
 
 use strict;
 use warnings;
@@ -38,7 +37,7 @@ my $long = LeaderElection::Node->create(
 my (%clients, @samplers);
 my $owner = $$;
 
-# A client of that name that wants the election, what it says in a file.
+# A client of that name that wants the election, with its output in a file.
 sub client
 {
 	my ($election) = @_;
@@ -158,7 +157,7 @@ wait_until_said($holds, 'locked');
 $two->sql(q(SELECT le_campaign('theirs')));
 wait_for_state($two, 'theirs', 'waiting');
 is($two->leader('theirs'), 'client of theirs', 'the client is known by its name');
-ok(!$one->acquire('theirs'), 'nobody gets what it holds');
+ok(!$one->acquire('theirs'), 'nobody gets its lock');
 
 # An instance holds, the client waits.
 ok($one->acquire('ours'), 'an instance leads');

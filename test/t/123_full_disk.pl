@@ -1,9 +1,9 @@
 # Tier: test, 39 s
 #
 # The store local on a disk that is full under its claims (test/faults/full_disk.c;
-# what the other stores write is in test/faults): what was promised once holds
-# afterwards, whatever could be written of it.  That a claim is refused meanwhile
-# is right, and so is one that was granted since it could be written.
+# test/faults has the files of the other stores): each promise holds afterwards,
+# however much of it could be written.  Meanwhile it is right to refuse a claim, and
+# also to grant one that could be written.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # Tier: test, 58 s
 #
-# lectl exec, while nothing fails: what the command gets and gives, who may run
-# it, and that nothing of it is left.  With the store local also what ends it.
+# lectl exec, while nothing fails: the command's environment and exit code,
+# privileges, and that nothing of it is left.  With the store local also what ends it.
 
 use strict;
 use warnings;
@@ -74,7 +74,7 @@ subtest 'the manual page' => sub {
 	{
 		like($page, qr/^\.SH $section\n\.nf\n\S*\s*\S/m, "section $section");
 	}
-	like($page =~ s/\\-/-/gr, qr/^  --settle=INTERVAL  time between winning/m, 'with what --help says');
+	like($page =~ s/\\-/-/gr, qr/^  --settle=INTERVAL  time between winning/m, 'with the text of --help');
 };
 
 subtest 'the command' => sub {
@@ -131,8 +131,8 @@ subtest 'signals' => sub {
 	# shells below cannot trap them
 	local @SIG{qw(INT QUIT)} = ('DEFAULT', 'DEFAULT');
 
-	# to the command and to what it waits for, but for those that a shell has what
-	# is in the background ignore
+	# to the command and to its children, but for the signals that a shell has
+	# background processes ignore
 	foreach my $signal (qw(HUP INT QUIT TERM USR1 USR2))
 	{
 		my $inner = $signal =~ /INT|QUIT/ ? "$dir/up.$signal" : "$dir/inner.$signal";
@@ -148,7 +148,7 @@ subtest 'signals' => sub {
 	released('e');
 };
 
-# A shell at a terminal of its own, and what it runs; each answer is typed when the
+# A shell at a terminal of its own, with its commands; each answer is typed when the
 # text before it has come.  All that comes, to the end.
 sub at_terminal
 {
@@ -206,8 +206,8 @@ subtest 'at a terminal' => sub {
 	released('e');
 };
 
-# All of these would go on for a minute, and none keeps open what lectl() reads: else
-# it would wait for them to end.
+# All of these would go on for a minute, and none keeps the output open that lectl()
+# reads: else it would wait for them to end.
 subtest 'no orphan' => sub {
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 	# each says itself that it is where it wanted to be before the command ends
@@ -266,7 +266,7 @@ subtest 'no orphan of a lectl that is gone' => sub {
 
 # Children that lectl had when it began, and orphans that come to it as process 1,
 # are not the command's.  Nor are signals as lectl's caller set them.
-subtest 'what lectl has not started' => sub {
+subtest 'processes that lectl has not started' => sub {
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 	my $exec = "$ENV{LE_BIN}/lectl -w -d '" . $node->connstr('postgres') . "' exec e @quick";
 
@@ -341,7 +341,7 @@ subtest 'for long' => sub {
 	released('e');
 };
 
-subtest 'who may' => sub {
+subtest 'privileges' => sub {
 	$node->sql(block('grants'));
 	$node->sql(block('allowed elections'));
 	$node->sql('CREATE ROLE nobody LOGIN; CREATE DATABASE other');

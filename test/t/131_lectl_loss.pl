@@ -112,7 +112,7 @@ subtest 'a deadline that is far away' => sub {
 	$ground = lose_between($a, $b, carries => $carries);
 };
 
-# Soon the instance itself leads; that is nobody lectl should believe.
+# Soon the instance itself leads; lectl should not take that for its own term.
 subtest 'another term of the same instance' => sub {
 	my ($one, $run) = begun(sub { exec_on($a, 0) });
 
@@ -178,7 +178,7 @@ subtest 'the guard' => sub {
 	$one->kill9;
 	death($run->[2], boottime_ns());
 	pass('dies with lectl');
-	guarantee('G1', [ $ground->overlaps ], 'never two at a time');
+	guarantee('G1', [ $ground->overlaps ], 'never two commands at a time');
 
 	# a command that lets go of the signal: the guard has the whole group
 	my $dir = PostgreSQL::Test::Utils::tempdir;
@@ -229,7 +229,7 @@ subtest 'an error that comes late' => sub {
 };
 
 # A process that somebody traces stays until that one has looked.
-subtest 'what cannot be ended' => sub {
+subtest 'a process that cannot be ended' => sub {
 	my %ptrace = (x86_64 => 101, aarch64 => 117);
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 	my $one = LeaderElection::Lectl->start('stays', $a, 'exec', 'e', '--wait', '3min', '--', 'sh', '-c',
@@ -323,7 +323,7 @@ subtest 'handovers' => sub {
 	$report->(sprintf('%d handovers, from one command to the next at least %.3f s, at most %.3f s',
 		scalar @gap, min(@gap), max(@gap)));
 	is(scalar @gap, $handovers, "$handovers handovers");
-	guarantee('G1', [ $ground->overlaps ], 'never two at a time');
+	guarantee('G1', [ $ground->overlaps ], 'never two commands at a time');
 };
 
 done_testing();

@@ -1,7 +1,7 @@
 # Tier: test, 10 s
 #
-# lectl exec --job --every: once per tick, whoever leads.  The tick that is due
-# is always the same here, since it is that of 90 days.
+# lectl exec --job --every: once per tick, across changes of the leader.  The tick that
+# is due is always the same here, since it is that of 90 days.
 
 use strict;
 use warnings;
@@ -167,7 +167,7 @@ subtest 'missed' => sub {
 		$session->query("SELECT le_release('e')");
 		$session->quit;
 		is((lectl($b, 'exec', 'e', '--wait', '3min', @every, '--job', $job, '--missed', $which, @tell))[1],
-			join('', map { "$_\n" } @{ $prints{$which} }), "$which: what is run");
+			join('', map { "$_\n" } @{ $prints{$which} }), "$which: the ticks that run");
 	}
 };
 

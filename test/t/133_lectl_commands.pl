@@ -275,7 +275,7 @@ subtest 'step-down' => sub {
 	is($code, 75, 'nor this');
 	($code, $out, $err) = lectl(operator($a), 'step-down', 'reports');
 	is($code, 77, 'that it may not');
-	is((lectl(hosts('looker', $leader), 'step-down', 'billing'))[0], 77, 'nor may who looks');
+	is((lectl(hosts('looker', $leader), 'step-down', 'billing'))[0], 77, 'nor may a role that only looks');
 	is($leader->ask("SELECT le_is_leader('billing')"), 't', 'and nothing was done');
 	is((lectl(operator($a, $b), 'step-down', '--all'))[0], 64, 'all of which?');
 
@@ -420,7 +420,7 @@ subtest 'watch' => sub {
 
 	$watch = LeaderElection::Lectl->start('first', operator($a), 'watch', 'billing', '--first', '--exec',
 		"trap 'sleep 0.3; touch $dir/ended; exit 1' TERM; touch $dir/began; while :; do sleep 0.02; done");
-	poll_until(sub { -e "$dir/began" }, 'the command, for what is found first');
+	poll_until(sub { -e "$dir/began" }, 'the command, for the leader found first');
 	kill('TERM', $watch->pid);
 	is($watch->code, 143, 'told to end');
 	ok(-e "$dir/ended", 'so was the command, and waited for');
@@ -428,11 +428,11 @@ subtest 'watch' => sub {
 	my ($code, $out, $err) = lectl(hosts('nobody', $a), 'watch', 'billing');
 	is("$code$out", '77', 'a role without the grant is told');
 	($code, $out, $err) = lectl(operator($nothing), 'watch', 'billing');
-	is($code, 69, 'and who reaches nobody');
+	is($code, 69, 'and a host that does not answer');
 };
 
 # Each with the grants that docs/lectl.md names for it, and without.
-subtest 'who may' => sub {
+subtest 'privileges' => sub {
 	my $leads = $leader->name;
 
 	foreach my $row (

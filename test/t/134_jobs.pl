@@ -1,8 +1,8 @@
 # Tier: test, 50 s
 #
-# The state of each job: le_jobs shows the same on every instance, le_history() what
-# this one has seen, and events tell of what nobody would notice. With the store
-# local, and with Consul.
+# The state of each job: le_jobs shows the same on every instance, le_history() the
+# runs that this one has seen, and events report jobs that nobody would notice. With
+# the store local, and with Consul.
 
 use strict;
 use warnings;
@@ -96,7 +96,7 @@ foreach my $node ($local, $a)
 	is($session->query("SELECT le_fail('billing', 'hand', '$tick')"), 't', 'failed');
 	is(job($_, 'hand', 'state, failures, error'), 'failed|1|', 'failed, seen by ' . $_->name) foreach @seen_by;
 
-	# le_forget_job() ends what looked like trouble, and is no success either
+	# le_forget_job() ends the failures, and is no success either
 	is($node->sql(q(SELECT le_forget_job('billing', 'hand'))), 't', 'forgotten');
 	is(job($node, 'hand', 'state, failures, last_success'), 'done|0|', 'begins anew');
 	is($node->sql(events($node, 'job failed', 'hand')), 1, 'and is not told of');
@@ -119,7 +119,8 @@ foreach my $node ($local, $a)
 	# counters
 	is($node->sql("SELECT runs, failed, run_time BETWEEN 200 AND 60000 FROM le_stat_jobs WHERE election = 'billing'"), '6|4|t', 'counted');
 
-	# history: what ran here, the newest first; each run once, although the survey sees it too
+	# history: the runs of this instance, the newest first; each once, although the
+	# scan sees it too
 	is( $node->sql(q(SELECT string_agg(extract(minute FROM tick) || state || coalesce(error, ''), ' ') FROM le_history('billing', 'nightly'))),
 		'5done 4failedXX123: für ' . 'x' x 195 . ' 3failed22012 2failed22012 1done', 'history');
 	is($node->sql(q(SELECT string_agg(extract(minute FROM tick)::text, ' ') FROM le_history('billing', 'nightly', 2))), '5 4', 'the last two');
@@ -159,7 +160,7 @@ subtest 'abandoned' => sub {
 		$by->wait_for(events($by, 'job abandoned', 'left') =~ s/count\(\*\)/count(*) = 1/r, 'and events of ' . $by->name . ' tell it') if $by == $b;
 	}
 
-	# done after all: that is what it is
+	# it was done after all, so it is done
 	is($session->query($claim =~ s/le_claim/le_complete/r), 't', 'completed, although the term is over');
 	is(job($_, 'left', 'state'), 'done', 'done, seen by ' . $_->name) foreach $a, $b;
 
@@ -168,8 +169,8 @@ subtest 'abandoned' => sub {
 	is($b->sql(events($b, 'job abandoned', 'left')), 1, 'events tell it once');
 };
 
-# The session of a run ends, and its leader leads on: the instance knows that
-# nobody will tell of the run any more.
+# The session of a run ends, and its leader leads on: the instance knows that nobody
+# will report the result of the run any more.
 subtest 'abandoned in a term that goes on' => sub {
 	my ($by_run, $by_hand, $reset) = map { LeaderElection::Session->new($a) } 1 .. 3;
 	my $token;
@@ -314,7 +315,7 @@ subtest 'when the store is down' => sub {
 };
 
 like($local->sql_error(q(SELECT * FROM le_jobs('1 month'))), qr/22023: argument "max_staleness" must not contain months/, 'a month');
-like($local->sql_error(q(SELECT * FROM le_history(max_rows => -1))), qr/22023: argument "max_rows" must not be negative/, 'less than nothing');
+like($local->sql_error(q(SELECT * FROM le_history(max_rows => -1))), qr/22023: argument "max_rows" must not be negative/, 'a negative age');
 like($local->sql_error(q(SELECT * FROM le_history(max_rows => NULL))), qr/22004: argument "max_rows" must not be null/, 'null');
 
 $_->stop foreach $local, $a, $b;

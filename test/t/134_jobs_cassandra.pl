@@ -1,9 +1,9 @@
 # Tier: long, 23 s
 #
-# le_jobs on a real Cassandra, through two gateways: the gateway keeps with each
-# claim what its claimant tells.  A claim of another client tells nothing.
-# And what le_run makes of ticks that nobody has claimed or that a dead leader left,
-# of another interval and of its timeout, by what another instance has left there.
+# le_jobs on a real Cassandra, through two gateways: the gateway keeps with each claim
+# the record that the claimant sends; another client sends none.  And le_run with ticks
+# that nobody has claimed or that a dead leader left, with another interval and with
+# its timeout, by the records that another instance has left there.
 
 use strict;
 use warnings;
@@ -94,7 +94,7 @@ subtest 'timeout' => sub {
 	  foreach $a, $b;
 };
 
-# as clients of the gateway claim and end that do not know of what is told
+# clients of the gateway that claim and end, and send no record
 subtest 'another client' => sub {
 	my $lock = $gateways[0]->lock('billing');
 	my %claim = (owner => $lock->{owner}, token => $lock->{token}, tick => 1577836800000, try => 1, claim => 'c1');
@@ -108,7 +108,7 @@ subtest 'another client' => sub {
 	is($a->sql_error(q(CALL le_run('billing', 'SELECT 1/0', job => 'old', tick => '2020-01-02 00:00+00'))) =~ /division/, 1, 'the next one is by this extension');
 	is(job($b, 'old', 'state, failures, node'), 'failed|1|a', 'and tells');
 
-	# one of ours, ended by another client: what was told stays
+	# one of ours, ended by another client: the record stays
 	my $session = LeaderElection::Session->new($a);
 
 	is($session->query("SELECT le_claim('billing', 'ours', '$tick')"), 't', 'claimed by le_claim');

@@ -52,7 +52,7 @@ sub claim
 	return $tick;
 }
 
-# All of it, until it is the turn of what is due.
+# All of them, until the tick that is due has its turn.
 sub claims
 {
 	my ($job, $second, $options) = @_;
@@ -92,7 +92,7 @@ is(missed('new'), '', 'and nothing is said');
 my $before = counted();
 
 is(claim('skip', 10), 10, 'skip');
-is(claims('skip', 15), '15', 'skip: what is due runs');
+is(claims('skip', 15), '15', 'skip: the due tick runs');
 is(missed('skip'), '4: 11-14', 'skip: the others are reported');
 is(claims('skip', 17), '17', 'skip: one is missed');
 is(missed('skip'), '4: 11-14, 16', 'skip: it is reported');
@@ -103,7 +103,7 @@ ok( $node->log_like(
 	'skip: they are logged');
 
 is(claim('last', 10), 10, 'last');
-is(claims('last', 15, "missed => 'last'"), '14 15', 'last: the newest runs, and what is due');
+is(claims('last', 15, "missed => 'last'"), '14 15', 'last: the newest missed tick runs, and the due one');
 is(missed('last'), '3: 11-13', 'last: the others are reported');
 is(claims('last', 16, "missed => 'last'"), '16', 'last: none is missed');
 is(claims('last', 18, "missed => 'last'"), '17 18', 'last: one is missed');
@@ -111,20 +111,20 @@ is(missed('last'), '3: 11-13', 'last: nothing is reported');
 
 is(claim('all', 10), 10, 'all');
 is(claims('all', 15, "missed => 'all'"), '11 12 13 14 15', 'all: the oldest first');
-is(claims('all', 115, "missed => 'all'"), join(' ', 16 .. 115), 'all: as many as may be');
+is(claims('all', 115, "missed => 'all'"), join(' ', 16 .. 115), 'all: as many as max_missed allows');
 is(missed('all'), '', 'all: nothing is reported');
-is(claims('all', 217, "missed => 'all'"), join(' ', 117 .. 217), 'all: one more than may be');
+is(claims('all', 217, "missed => 'all'"), join(' ', 117 .. 217), 'all: one more than max_missed');
 is(missed('all'), '116', 'all: it is reported, the oldest');
 is(claims('all', 227, "missed => 'all', max_missed => 2"), '225 226 227', 'all: two at most');
 is(missed('all'), '116, 7: 218-224', 'all: the others are reported');
 is(claims('all', 228, "missed => 'all', max_missed => 1"), '228', 'all: none is missed');
 
 is(claim('ignore', 10), 10, 'ignore');
-is(claims('ignore', 15, "missed => 'ignore'"), '15', 'ignore: what is due runs');
+is(claims('ignore', 15, "missed => 'ignore'"), '15', 'ignore: the due tick runs');
 is(missed('ignore'), '', 'ignore: nothing is reported');
 is( $node->sql("SELECT every, next_expected, late FROM le_jobs WHERE job = 'ignore'"),
 	'||', 'ignore: nobody expects the next');
-is(claims('ignore', 20, "missed => 'all'"), '20', 'ignore: what it left out is not missed later');
+is(claims('ignore', 20, "missed => 'all'"), '20', 'ignore: ticks that it left out are not missed later');
 
 # By whom, and that it is in order
 my $other = LeaderElection::Session->new($node);
@@ -232,7 +232,7 @@ all_ran('run', qr/^(?:[5-9]|\d\d+)\|t\|t\|t$/, 'le_run: each tick, in a transact
 is(missed('run'), '', 'le_run: none is reported');
 new_job('run bounded', 60);
 is($session->error(call('run bounded', "missed => 'all', max_missed => 2")), '', 'le_run, bounded');
-is(ran('run bounded'), '3|t|t|t', 'le_run, bounded: so many, and what is due');
+is(ran('run bounded'), '3|t|t|t', 'le_run, bounded: max_missed of them, and the due one');
 like(missed('run bounded'), qr/^(?:5[6-9]|[6-9]\d|\d{3,}): /, 'le_run, bounded: the others are reported');
 
 # One of them fails: the call does; the next one goes on.
@@ -277,7 +277,7 @@ $node->wait_for("SELECT le_is_leader('billing')");
 poll_until(sub { $session->error(call('together', "missed => 'all'")) eq '' }, 'the rest');
 all_ran('together', qr/^\d+\|t\|t\|t$/, 'none is run twice or left out');
 
-# While one is under way, who would run the others says so.
+# While one is under way, a call that would run the others says so.
 new_job('long', 3);
 $running->start(call('long', "missed => 'all'", "CALL work('long'); SELECT pg_sleep(600)"));
 $node->wait_for("SELECT state = 'running' FROM le_claims WHERE job = 'long'");

@@ -1,7 +1,7 @@
 # Tier: test, 66 s
 #
-# A leader that is of no use: what keeps a term where progress_within is set,
-# what does not, and what becomes of nodes whose jobs do not run or hang.
+# A leader that is of no use: acts that keep a term where progress_within is set, acts
+# that do not, and nodes whose jobs do not run or hang.
 
 use strict;
 use warnings;
@@ -86,7 +86,7 @@ subtest 'a term without progress' => sub {
 };
 
 # Each alone, for longer than the time allowed.
-subtest 'what keeps it' => sub {
+subtest 'acts that keep a term' => sub {
 	$local->sql('CREATE TABLE guard (election text PRIMARY KEY, fencing_token bigint)');
 	my %by = (
 		le_run => q(CALL le_run('%s', 'SELECT 1', job => 'j', every => '1 s')),
@@ -178,9 +178,9 @@ my %node = map {
 } 'one', 'two';
 my ($one, $two) = @node{ 'one', 'two' };
 
-# The scheduler does not start a job anew while it runs: it hangs, and so does
-# the election.  Guards against a term that waits for ever for who is bound to
-# it, and against one that ends while somebody else is of use.
+# The scheduler does not start a job anew while it runs: it hangs, and so does the
+# election.  Guards against a term that waits for ever for a bound session, and against
+# one that ends while another session makes progress.
 subtest 'a job that hangs' => sub {
 	# until all are there, which takes its time on a slow machine
 	$one->sql("SELECT le_campaign('hung', progress_within => '1 min')");
@@ -210,7 +210,7 @@ subtest 'a job that hangs' => sub {
 # No scheduler anywhere.  With hold-offs of 2, 4 and 8 s a node has begun four
 # terms after 2+2 + 2+4 + 2+8 = 20 s at the earliest; without doubling it would
 # have begun five.
-subtest 'nodes that are all of no use' => sub {
+subtest 'nodes without progress, all of them' => sub {
 	$_->sql("SELECT le_campaign('useless')") foreach $one, $two;
 	all_useless('useless', 2, $one, $two);
 	$_->sql('SELECT le_step_down()') foreach $one, $two;

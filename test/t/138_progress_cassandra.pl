@@ -67,7 +67,7 @@ subtest 'a job that hangs' => sub {
 	$_->sql("SELECT le_withdraw('hung')") foreach $a, $b;
 };
 
-subtest 'nodes that are all of no use' => sub {
+subtest 'nodes without progress, all of them' => sub {
 	$_->sql("SELECT le_campaign('useless', progress_within => '1 s')") foreach $a, $b;
 	all_useless('useless', 1, $a, $b);
 };

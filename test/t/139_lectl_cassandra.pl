@@ -1,7 +1,7 @@
 # Tier: long, 33 s
 #
-# lectl on Cassandra: what it shows differs, since instances do not know of each
-# other's there.  exec holds, counts ticks and ends its command as elsewhere.
+# lectl on Cassandra: its output differs, since there instances do not know of each
+# other. exec holds, counts ticks and ends its command as elsewhere.
 
 use strict;
 use warnings;
@@ -61,9 +61,9 @@ subtest 'exec' => sub {
 	is((lectl($b, 'exec', 'e', @quick, '--wait', '3min', '--job', 'broken', '--every', '90 days', 'false'))[0], 1, 'one that fails');
 };
 
-# The deadline is no further away than the lease, less a second of Cassandra's, what
-# its clocks may differ by, and the margin; nor any closer than a renewal later.
-subtest 'exec, and what ends it' => sub {
+# The deadline is no further away than the lease, less a second, the allowed clock
+# skew and the margin; nor any closer than a renewal later.
+subtest 'exec, and its end' => sub {
 	my $carries = 4;
 
 	lose_between($a, $b, carries => $carries);

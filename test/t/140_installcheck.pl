@@ -1,7 +1,7 @@
 # Tier: test, 4 s
 #
-# "make installcheck" touches no server that elects together with others, or that
-# leads what it was set up for.
+# "make installcheck" touches no server that elects together with others, or that has
+# elections of its own.
 
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ use Test::More;
 
 my $node = LeaderElection::Node->create('a', start => 0);
 
-# Returns what it said, and whether it passed.
+# Returns its output, and whether it passed.
 sub installcheck
 {
 	local $ENV{PGHOST} = $node->host;

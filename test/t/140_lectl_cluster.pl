@@ -91,7 +91,7 @@ conf(
 	'services' => "[there]\nhost=127.0.0.1\nport=1\n");
 chmod 0, "$root/15/closed/postgresql.conf", "$root/15/part/secret.conf";
 
-subtest 'what the files say' => sub {
+subtest 'the settings in files' => sub {
 	foreach my $case (
 		[ plain => "$nothing:5440" ],
 		[ words => "$nothing:5441" ],
@@ -116,7 +116,7 @@ subtest 'what the files say' => sub {
 		qr{is included too deeply\n.*:5447$}, 'one that includes itself');
 };
 
-subtest 'what comes first' => sub {
+subtest 'precedence' => sub {
 	my $plain = "$nothing:5440";
 	my @plain = ('--cluster', '15/plain');
 

@@ -104,7 +104,7 @@ subtest 'an election that nobody seeks' => sub {
 	$node->sql('GRANT EXECUTE ON FUNCTION le_current_leader TO runner');
 	is($runner->error($query), '', 'with that right it asks');
 	is($runner->query($query), '', 'that nobody leads');
-	is($runner->query($query =~ s/biling/billing/r), $node->sql('SHOW leader_election.node_name'), 'or who');
+	is($runner->query($query =~ s/biling/billing/r), $node->sql('SHOW leader_election.node_name'), 'or names the leader');
 	return if !$cron;
 
 	$node->sql('CREATE EXTENSION pg_cron');

@@ -1,4 +1,4 @@
-# A tick is claimed once, whoever asks, and only by the leader.
+# A tick is claimed once, by one of many callers, and only by the leader.
 
 use strict;
 use warnings;

@@ -133,7 +133,7 @@ contract 'a waiter follows a release' => sub {
 		@nodes = ($to, $from);
 	}
 	before(boottime_ns(), $began + $handoffs * $store->lease * 1e9,
-		'none took what a lease takes');
+		'no handoff waited for a lease');
 	rising('tokens rise', @tokens);
 	apart('no two lead at once', @samplers);
 	ok($nodes[0]->release('handoff'), 'release');

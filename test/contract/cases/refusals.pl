@@ -80,7 +80,7 @@ foreach my $case ([ 'a wrong secret', 'wrong' ], [ 'missing rights', 'poor' ])
 
 	contract $title => sub {
 		my ($store) = @_;
-		# at its end it may not even list what it might hold
+		# at its end it may not even list the keys that it might hold
 		my $node = $store->node("with_$kind", secret => $kind,
 			settings => { shutdown_timeout => '1s' });
 
@@ -89,7 +89,7 @@ foreach my $case ([ 'a wrong secret', 'wrong' ], [ 'missing rights', 'poor' ])
 			'acquire is not granted');
 		ok($store->two->release('poor'), 'released');
 		like($node->sql_error(q(SELECT le_acquire('poor'))),
-			qr/ERROR:  LE005: .*"poor"/, 'acquire of what is free: refused');
+			qr/ERROR:  LE005: .*"poor"/, 'acquire of a free election: refused');
 		denied('G5', $node->is_leader('poor'), 'it does not lead');
 		is($store->two->leader('poor'), undef, 'nobody leads');
 		$node->stop;

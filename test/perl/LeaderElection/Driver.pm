@@ -55,7 +55,7 @@ my $jobs = 10;
 my $every = 30;
 my $wait = 29;
 
-# So long at the end nothing fails, so that what is late is done.
+# So long at the end nothing fails, so that late ticks are done.
 my $quiet = 15;
 
 # Ticks at the end, of which each catches up what the one before left.
@@ -254,7 +254,7 @@ sub tick_of
 	return POSIX::strftime('%Y-%m-%d %H:%M:%S+00', gmtime($second));
 }
 
-# Waits for the next second, and fires what is due.
+# Waits for the next second, and starts the jobs that are due.
 sub _turn
 {
 	my ($self) = @_;

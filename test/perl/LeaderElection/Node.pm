@@ -608,7 +608,7 @@ sub crash
 	my ($self) = @_;
 	my @pids = $self->_all_processes;
 
-	# a worker that sees its postmaster dead first would release what it leads
+	# a worker that sees its postmaster dead first would release its terms
 	kill('STOP', @pids);
 	kill('KILL', @pids);
 	delete @frozen{@pids};

@@ -190,7 +190,7 @@ sub taken_over
 	guarantee('G2', [ $case->{token}, $term->[2] ], 'with a higher token');
 	return if exists $params{takeover} && !$params{takeover};
 	poll_until(sub { $line = log_line($to, $election) }, 'log line');
-	is($line->{from}, $params{from}->name, 'log: from whom');
+	is($line->{from}, $params{from}->name, 'log: the old leader');
 	is($line->{old}, $case->{token}, 'its token');
 	is($line->{new}, $term->[2], 'the new token');
 	cmp_ok($line->{silence}, '>=', $line->{lease_ms} / 1000,
