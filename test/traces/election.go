@@ -75,6 +75,7 @@ func (r *Run) sent(p *Process, reg *Register, line *Line) {
 	}
 	w := &Write{line: line, what: what, on: line.Does.Index, token: line.Is.Token}
 	p.pending[line.Election] = w
+	reg.sent = append(reg.sent, w)
 	view := line.Input.View
 	switch what {
 	case "release":

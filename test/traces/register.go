@@ -39,6 +39,7 @@ type Register struct {
 	at       map[uint64]*Write // by the index that it left
 	on       map[uint64]*Write // by the index that it was based on
 	maybe    []*Write
+	sent     []*Write
 	views    []*Line
 	freed    map[uint64]*Line // by index: freed without a word by its holder
 	deeds    []*Line
@@ -184,6 +185,9 @@ func (r *Run) seen(reg *Register, line *Line) {
 		r.byOthers(reg, line)
 	case v.Holder == "ours" && w.line.Session != line.Session && reg.anewAt == 0:
 		r.wrong(line, "ours at index %d, which is that of %s", v.Index, w)
+	case v.Holder == "other" && w.line.Session == line.Session && len(reg.deeds) == 0 &&
+		!reg.unstamped(keyLeases, line):
+		r.wrong(line, "another's at index %d, which is that of %s", v.Index, w)
 	case keyLeases:
 		return // the index tells no more than the term
 	case v.Holder == "free" && w.holds():
@@ -200,7 +204,7 @@ func (r *Run) unheardOf(reg *Register, line *Line) *Write {
 	var best *Write
 	for _, m := range reg.maybe {
 		based := m.on >= before || m.on == 0 && reg.touched(line.At, 0) || keyLeases
-		if m.fate == maybe && m.line.At <= line.At && based && m.fits(line, keyLeases) &&
+		if m.fate == maybe && m.line.At <= line.At && based && reg.fits(m, line, keyLeases) &&
 			(best == nil || m.line.At >= best.line.At) {
 			best = m
 		}
@@ -229,19 +233,34 @@ func (reg *Register) before(index uint64) (newest uint64) {
 // copy of one may be granted once more, to nobody's use.
 func (reg *Register) copyOf(line *Line) *Write {
 	for _, w := range reg.at {
-		if w.line.At <= line.At && w.fits(line, true) {
+		if w.line.At <= line.At && reg.fits(w, line, true) {
 			return &Write{line: w.line, what: w.what, on: w.on}
 		}
 	}
 	return nil
 }
 
+// unstamped: a store may have the lease of an acquire before the key shows its
+// token. Until that is written, or for as long as the lease lasts, the key shows
+// the token of the term before, under a holder without a name: another, even to
+// the node that had the term, and that has sent the acquire.
+func (reg *Register) unstamped(keyLeases bool, line *Line) bool {
+	for _, w := range reg.sent {
+		if keyLeases && w.what == "acquire" && w.on == line.Input.View.Index &&
+			w.line.At <= line.At {
+			return true
+		}
+	}
+	return false
+}
+
 // fits: could the key look like this after the write?
-func (w *Write) fits(line *Line, keyLeases bool) bool {
+func (reg *Register) fits(w *Write, line *Line, keyLeases bool) bool {
 	v := line.Input.View
+	own := w.line.Session == line.Session
 	switch {
-	case w.on >= v.Index || v.Holder != "free" && v.Holder == "ours" !=
-		(w.line.Session == line.Session):
+	case w.on >= v.Index, v.Holder == "ours" && !own,
+		v.Holder == "other" && own && !reg.unstamped(keyLeases, line):
 		return false
 	case keyLeases:
 		return w.what == "acquire" // others leave the token as it is
