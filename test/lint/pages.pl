@@ -177,6 +177,10 @@ subtest 'past defects' => sub {
 
 			ok($finder{$_}, "$defect: found by $_") foreach split /, /, $finders, -1;
 			like($mended, qr/^[0-9a-f]{7}(?:, [0-9a-f]{7})*$/, "$defect: mended");
+			# a test alone does not show that it can fail
+			my $trees = $mended =~ s/, /|/gr;
+			like($page, qr/^git worktree add --detach \S+ (?:$trees)\^$/m, "$defect: commands for its tree")
+			  if $stand !~ /(?:mutant|seed) `/;
 			foreach my $part (split /; /, $stand, -1)
 			{
 				if (my ($kind, $names) = $part =~ /^(mutant|seed) (`.*`)$/)
@@ -202,6 +206,15 @@ subtest 'past defects' => sub {
 		}
 	}
 	cmp_ok($n, '>=', 30, 'there are some');
+
+	# those that were tried on a tree of before
+	my @tried = $page =~ /^\| ([0-9a-f]{7})\^ \| (\d+) \|/mg;
+
+	cmp_ok(scalar @tried, '>', 0, 'seeds for trees of before');
+	while (my ($tree, $seed) = splice(@tried, 0, 2))
+	{
+		like($page, qr/^\| .*`seed=$seed\b.*\|[^|]*\b$tree\b[^|]*\|$/m, "seed $seed: mended by $tree");
+	}
 };
 
 # A page that leads through a struct names each of its fields.
