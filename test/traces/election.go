@@ -6,8 +6,9 @@ import "strings"
 // only on what the store gave.
 func (r *Run) electionStep(p *Process, line *Line) {
 	reg := r.register(line)
-	if line.Input.View != nil {
+	if v := line.Input.View; v != nil {
 		reg.views = append(reg.views, line)
+		reg.shown[v.Index] = append(reg.shown[v.Index], line)
 	}
 	r.awaited(line)
 	asked := r.answered(p, reg, line)
@@ -145,7 +146,8 @@ func (r *Run) term(p *Process, reg *Register, line *Line) {
 	p.open[line.Election] = t
 	r.Terms++
 	if t.until > line.At {
-		r.must("tokens rise", reg.rises(line.At, token), line, "token %d after %d", token, reg.highest)
+		r.must("tokens rise", reg.rises(line.At, token) || r.excused(line.Election, t), line,
+			"token %d after %d", token, reg.highest)
 		reg.highest = max(reg.highest, token)
 		r.terms[line.Election] = append(r.terms[line.Election], t)
 	}

@@ -41,7 +41,8 @@ type Register struct {
 	maybe    []*Write
 	sent     []*Write
 	views    []*Line
-	freed    map[uint64]*Line // by index: freed without a word by its holder
+	shown    map[uint64][]*Line // views, by index
+	freed    map[uint64]*Line   // by index: freed without a word by its holder
 	deeds    []*Line
 	highest  uint64 // token of any term
 	anewAt   int64  // tokens begin anew; 0: they do not
@@ -49,7 +50,7 @@ type Register struct {
 
 func newRegister(election string) *Register {
 	return &Register{election: election, at: map[uint64]*Write{}, on: map[uint64]*Write{},
-		freed: map[uint64]*Line{}}
+		shown: map[uint64][]*Line{}, freed: map[uint64]*Line{}}
 }
 
 const minute = 61 * int64(1e9)
@@ -197,16 +198,26 @@ func (r *Run) seen(reg *Register, line *Line) {
 	}
 }
 
-// unheardOf: the newest write without an answer that could have left this.
+// unheardOf: the write without an answer that could have left this: of those that
+// agree with most of what was shown of this index, the newest.
 func (r *Run) unheardOf(reg *Register, line *Line) *Write {
 	keyLeases := r.process(line).keyLeases
 	before := reg.before(line.Input.View.Index)
 	var best *Write
+	most := 0
 	for _, m := range reg.maybe {
 		based := m.on >= before || m.on == 0 && reg.touched(line.At, 0) || keyLeases
-		if m.fate == maybe && m.line.At <= line.At && based && reg.fits(m, line, keyLeases) &&
-			(best == nil || m.line.At >= best.line.At) {
-			best = m
+		if m.fate != maybe || !based || !reg.fits(m, line, keyLeases) {
+			continue
+		}
+		agreed := 0
+		for _, shown := range reg.shown[line.Input.View.Index] {
+			if !keyLeases && reg.fits(m, shown, false) {
+				agreed++
+			}
+		}
+		if best == nil || agreed > most || agreed == most && m.line.At >= best.line.At {
+			best, most = m, agreed
 		}
 	}
 	if best == nil && keyLeases {
@@ -233,7 +244,7 @@ func (reg *Register) before(index uint64) (newest uint64) {
 // copy of one may be granted once more, to nobody's use.
 func (reg *Register) copyOf(line *Line) *Write {
 	for _, w := range reg.at {
-		if w.line.At <= line.At && reg.fits(w, line, true) {
+		if reg.fits(w, line, true) {
 			return &Write{line: w.line, what: w.what, on: w.on}
 		}
 	}
@@ -259,7 +270,7 @@ func (reg *Register) fits(w *Write, line *Line, keyLeases bool) bool {
 	v := line.Input.View
 	own := w.line.Session == line.Session
 	switch {
-	case w.on >= v.Index, v.Holder == "ours" && !own,
+	case w.line.At > line.At, w.on >= v.Index, v.Holder == "ours" && !own,
 		v.Holder == "other" && own && !reg.unstamped(keyLeases, line):
 		return false
 	case keyLeases:

@@ -301,6 +301,82 @@ func TestDeeds(t *testing.T) {
 	}
 }
 
+// contended: a and b acquire a key that nobody has. The one of b is refused; that
+// of a was applied, which c sees first, and of which a has no answer yet.
+func contended() string {
+	const view = `"view":{"holder":"other","exists":1,"usable":1,"index":8,"token":8}`
+	return strings.Join([]string{
+		worker(1000, "a", "sessions"),
+		worker(1000, "b", "sessions"),
+		worker(1000, "c", "sessions"),
+		elect(1010, "a", `"reading","wanted":1`, `"read","view":{"holder":"free"}`,
+			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`),
+		elect(1020, "b", `"reading","wanted":1`, `"read","view":{"holder":"free"}`,
+			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`),
+		elect(1030, "b", `"acquiring","wanted":1,"attempt_number":1`, `"conflict","conflict":"held"`,
+			``, `"waiting","wanted":1,"attempt_number":1`),
+		elect(1040, "c", `"idle"`, `"seen",`+view, ``, `"idle"`),
+		elect(1050, "b", `"waiting","wanted":1,"attempt_number":1`, `"seen",`+view, ``,
+			`"waiting","wanted":1,"attempt_number":1`),
+		elect(1060, "a", `"acquiring","wanted":1,"attempt_number":1`, `"seen",`+
+			strings.Replace(view, "other", "ours", 1), ``, `"acquiring","wanted":1,"attempt_number":1`),
+	}, "\n") + "\n"
+}
+
+// A write without an answer is the one that agrees with all that was shown of it.
+func TestUnheard(t *testing.T) {
+	if j := judge(t, contended()); len(j.Wrong) > 0 {
+		t.Error("what a wrote is not taken for that: ", j.Wrong)
+	}
+	lines := strings.SplitAfter(contended(), "\n")
+	seenByB := strings.Join(lines[:8], "")
+	if j := judge(t, seenByB); len(j.Wrong) > 0 {
+		t.Error("what b did not write is taken for its own: ", j.Wrong)
+	}
+	for name, forged := range map[string]string{
+		"both see it as theirs": strings.Replace(contended(), `"seen","view":{"holder":"other"`,
+			`"seen","view":{"holder":"ours"`, 2),
+		"nobody but b has written": strings.Replace(seenByB, lines[3], "", 1),
+	} {
+		if j := judge(t, forged); len(j.Wrong) == 0 {
+			t.Error(name, ": not rejected")
+		}
+	}
+}
+
+// outOfOrder: somebody deletes the key of a, of which a has no answer yet, and b
+// gets it; then a begins its term, with the lower token.
+func outOfOrder(deed string) string {
+	return strings.Join([]string{
+		worker(1000, "a", "sessions"),
+		worker(1000, "b", "sessions"),
+		elect(1010, "a", `"reading","wanted":1`, `"read","view":{"holder":"free"}`,
+			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`),
+		deed,
+		elect(1030, "b", `"reading","wanted":1`, `"read","view":{"holder":"free"}`,
+			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`),
+		elect(1040, "b", `"acquiring","wanted":1,"attempt_number":1`, `"done","index":9,"sent":1030,"deadline":5530`,
+			`"term_begins":1`, `"held","wanted":1,"attempt_number":1,"token":9,"write_index":9,"token_floor":9,"deadline":5530`),
+		elect(1050, "a", `"acquiring","wanted":1,"attempt_number":1`, `"done","index":8,"sent":1010,"deadline":5510`,
+			`"term_begins":1`, `"held","wanted":1,"attempt_number":1,"token":8,"write_index":8,"token_floor":8,"deadline":5510`),
+	}, "\n") + "\n"
+}
+
+// Tokens rise, but for a minute after somebody has edited the key.
+func TestTokensAfterDeeds(t *testing.T) {
+	const deed = `{"at":%d,"line":"deed","election":"%s","what":"two may believe"}`
+	if j := judge(t, outOfOrder(fmt.Sprintf(deed, 1020, "e"))); len(j.Wrong) > 0 {
+		t.Error("a deed does not excuse a lower token: ", j.Wrong)
+	}
+	for _, other := range []string{fmt.Sprintf(deed, 1020, "f"), fmt.Sprintf(deed, 1060, "e"),
+		fmt.Sprintf(deed, 1050-minute-1, "e")} {
+		said := strings.Join(judge(t, outOfOrder(other)).Wrong, "\n")
+		if !strings.Contains(said, "token 8 after 9") {
+			t.Errorf("%s excuses a lower token: %s", other, said)
+		}
+	}
+}
+
 // A line that a kill has cut off is none; one of another kind is an error.
 func TestReads(t *testing.T) {
 	if j := judge(t, withSessions()+`{"at":9000,"line":"elec`); len(j.Wrong) > 0 {
