@@ -41,10 +41,12 @@ use Test::More;
 
 =over
 
-=item new($name, [ oauth => LeaderElection::Certificates ]), start()
+=item new($name, [ oauth => LeaderElection::Certificates ], [ address => ...,
+names => ... ]), start()
 
 With an authority it speaks https, with a certificate from there, and takes
-bearer tokens, too; only by curl can it be asked then.
+bearer tokens, too; only by curl can it be asked then.  At another address of this
+machine it has a certificate for other names, among which the address must be.
 
 =item url([ $host_port ])
 
@@ -67,6 +69,8 @@ sub new
 	$self->{port} = free_port();
 	$self->{files} = 0;
 	$self->{ca} = $params{oauth};
+	$self->{address} = $params{address} // '127.0.0.1';
+	$self->{names} = $params{names};
 	mkdir $self->{dir};
 	return $self;
 }
@@ -74,7 +78,7 @@ sub new
 sub start
 {
 	my ($self) = @_;
-	my ($cert, $key) = $self->{ca} ? $self->{ca}->issue($self->{name}) : ();
+	my ($cert, $key) = $self->{ca} ? $self->{ca}->issue($self->{name}, $self->{names}) : ();
 
 	$self->spawn(
 		cwd => $self->{dir},
@@ -83,7 +87,7 @@ sub start
 			'node',
 			"$ENV{LE_AZURITE}/node_modules/azurite/dist/src/blob/main.js",
 			'--silent', '--disableTelemetry', '--location', $self->{dir},
-			'--blobPort', $self->{port},
+			'--blobHost', $self->{address}, '--blobPort', $self->{port},
 			$cert ? ('--oauth', 'basic', '--cert', $cert, '--key', $key) : ()
 		]);
 	poll_until(
@@ -121,7 +125,7 @@ sub host_port
 {
 	my ($self) = @_;
 
-	return "127.0.0.1:$self->{port}";
+	return "$self->{address}:$self->{port}";
 }
 
 sub url

@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-LeaderElection::Resolver - a name server that hangs, for tests
+LeaderElection::Resolver - a name server that hangs, and a file of names, for tests
 
 =head1 SYNOPSIS
 
@@ -14,10 +14,14 @@ LeaderElection::Resolver - a name server that hangs, for tests
   $resolver->wait_for_lookup;
   $resolver->answer;
 
+  # as /etc/hosts, of one program
+  $resolver->preloaded(sub { $node->start }, $file);
+
 =head1 DESCRIPTION
 
 The name slow.example is 127.0.0.1, or takes 20 s to be found out not to be
-known while the resolver hangs: a getaddrinfo() that is preloaded.
+known while the resolver hangs: a getaddrinfo() that is preloaded.  With a file of
+names, which may change meanwhile, no other name with a dot is known.
 
 =cut
 
@@ -32,6 +36,7 @@ use PostgreSQL::Test::Utils ();
 use Time::HiRes ();
 
 my $source = <<'END';
+#include <ctype.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -49,13 +54,36 @@ note(const char *name)
 	close(open(file, O_WRONLY | O_CREAT | O_EXCL, 0600));
 }
 
+/* As in /etc/hosts, with one name in each line. */
+static int
+in_file(const char *hosts, const char *name, char *address)
+{
+	FILE	   *file = fopen(hosts, "r");
+	char		found[256];
+	int			known = 0;
+
+	if (file == NULL)
+		return 0;
+	while (!known && fscanf(file, "%63s %255s", address, found) == 2)
+		known = strcmp(found, name) == 0;
+	fclose(file);
+	return known;
+}
+
 int
 getaddrinfo(const char *name, const char *service,
 			const struct addrinfo *hints, struct addrinfo **result)
 {
 	int			(*real) (const char *, const char *, const struct addrinfo *,
 						 struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+	const char *hosts = getenv("LE_HOSTS");
+	char		address[64];
 
+	if (name != NULL && hosts != NULL && hosts[0] != '\0' &&
+		strchr(name, '.') != NULL && isalpha((unsigned char) name[strlen(name) - 1]))
+		return in_file(hosts, name, address) ?
+			real(address, service, hints, result) :
+			EAI_NONAME;
 	if (name == NULL || strcmp(name, "slow.example") != 0)
 		return real(name, service, hints, result);
 	note("asked");
@@ -97,9 +125,9 @@ sub new
 
 =pod
 
-=item preloaded($what)
+=item preloaded($what, [ $hosts ])
 
-A program started in there uses it.
+A program started in there uses it, with that file of names, if one is given.
 
 =item hang(), answer()
 
@@ -109,11 +137,12 @@ From the next look-up on; one that hangs ends within a second of answer().
 
 sub preloaded
 {
-	my ($self, $what) = @_;
+	my ($self, $what, $hosts) = @_;
 
 	local $ENV{LD_PRELOAD} =
 	  join(' ', "$self->{library}.so", $ENV{LD_PRELOAD} // ());
 	local $ENV{LE_HANGS} = $self->{hangs};
+	local $ENV{LE_HOSTS} = $hosts // '';
 	return $what->();
 }
 
