@@ -1,4 +1,4 @@
-# Tier: test, 16 s
+# Tier: test, 20 s
 #
 # Setting up, and removing it: the commands that the documentation has a new user
 # paste, run as they stand there against a real Consul, in directories of the test's
@@ -7,17 +7,21 @@
 use strict;
 use warnings;
 
+use IO::Socket::UNIX;
 use LeaderElection::Consul;
 use LeaderElection::Docs;
 use LeaderElection::Node;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
+use Socket qw(MSG_DONTWAIT SOCK_DGRAM);
 use Test::More;
 
 my $top = $ENV{TESTDIR};
 my $dir = $PostgreSQL::Test::Utils::tmp_check;
 my $etc = "$dir/t_044_etc";
-my $consul = LeaderElection::Consul->new('agent', acl => 1)->start;
+my $opt = "$dir/t_044_opt";
+my $stub = "$dir/t_044_stub";
+my $consul = LeaderElection::Consul->new('agent', acl => 1);
 my $node = LeaderElection::Node->create('db1', start => 0);
 my $data = $node->data_dir;
 my $cron = -e qx($ENV{PG_CONFIG} --sharedir) =~ s/\n//r . '/extension/pg_cron.control';
@@ -48,6 +52,9 @@ sub run_shell
 	$script =~ s{/etc/postgresql/$version/main/}{$etc/}g;
 	$script =~ s{/etc/postgresql/}{$etc/}g;
 	$script =~ s{/var/lib/postgresql/$version/main/}{$data/}g;
+	$script =~ s{/etc/(?=consul\.d|apt/|os-release)}{$etc/}g;
+	$script =~ s{/usr/share/keyrings/}{$etc/keyrings/}g;
+	$script =~ s{/opt/consul\b}{$opt/consul}g;
 	$script =~ s{^pg_ctlcluster $version main}{pg_ctl -s -w -D $data -l $data/log}mg;
 	$script =~ s{^make PG_CONFIG=\S+ uninstall\b.*$}{$uninstall}m;
 	unlike($script, qr{ /etc/| /var/}, "$name: all paths are replaced");
@@ -55,18 +62,95 @@ sub run_shell
 
 	local %ENV = (
 		%ENV, %env,
-		PATH => ($consul->binary =~ s{/[^/]*$}{}r) . ":$ENV{PATH}",
+		PATH => "$stub:" . ($consul->binary =~ s{/[^/]*$}{}r) . ":$ENV{PATH}",
 		CONSUL_HTTP_ADDR => $consul->url,
 		CONSUL_HTTP_TOKEN => $consul->{token},
 		PGHOST => $node->host,
 		PGPORT => $node->port,
 		PGDATABASE => 'postgres');
-	my $out = qx(sh $dir/t_044_block 2>&1);
+	my $limit = $LeaderElection::Util::timeout_default;
+	my $out = qx(timeout $limit sh $dir/t_044_block 2>&1);
 
 	is($?, 0, "$name: done") or diag($out);
 	unlink "$dir/t_044_block";
 	return $out;
 }
+
+# Programs that stand in for those of Debian.  The package's brings its directories,
+# and a file without a setting that counts.
+sub write_stub
+{
+	my ($name, $text) = @_;
+
+	append_to_file("$stub/$name", "#!/bin/sh\n$text");
+	chmod 0755, "$stub/$name";
+	return;
+}
+
+# Starts the agent as the package's unit does: all files of the directory, and ready
+# is (Type=notify) an agent that says so.
+sub start_consul
+{
+	my $socket = "$dir/t_044_notify";
+
+	unlink $socket;
+	my $notified = IO::Socket::UNIX->new(Type => SOCK_DGRAM, Local => $socket)
+	  or die "$socket: $!";
+	$consul->spawn(
+		cwd => $consul->{dir},
+		log => $consul->{log},
+		env => { NOTIFY_SOCKET => $socket },
+		command => [ $consul->binary, 'agent', "-config-dir=$etc/consul.d/" ]);
+	poll_until(
+		sub {
+			die 'the agent has ended: ' . substr($consul->log, -2000) unless $consul->is_running;
+			my $said = '';
+
+			return defined $notified->recv($said, 100, MSG_DONTWAIT) && $said eq 'READY=1';
+		},
+		'the agent to tell systemd that it is ready');
+	return;
+}
+
+# The block as it stands, but for packages and systemctl.
+subtest 'a first Consul' => sub {
+	my ($install, $look) = split /^systemctl enable --now consul\n/m, block('a first Consul');
+	my %port = (%{ $consul->{port} }, map { $_ => -1 } qw(dns grpc grpc_tls serf_wan));
+
+	mkdir $_ foreach $stub, $opt, "$etc/keyrings", "$etc/apt", "$etc/apt/sources.list.d";
+	append_to_file("$etc/os-release", "VERSION_CODENAME=forky\n");
+	write_stub('apt-get', <<"END");
+case \$* in
+	*'install -y consul') mkdir -p $opt/consul $etc/consul.d && echo '# all comments' > $etc/consul.d/consul.hcl ;;
+esac
+END
+	write_stub('wget', "echo key\n");
+	write_stub('gpg', "cat > \$3\n");
+	run_shell($install);
+	like(
+		slurp_file("$etc/apt/sources.list.d/hashicorp.list"),
+		qr{^deb \[signed-by=\Q$etc\E/keyrings/hashicorp\.gpg\] https://apt\.releases\.hashicorp\.com +forky main\n\z},
+		'the repository');
+	is(slurp_file("$etc/keyrings/hashicorp.gpg"), "key\n", 'and its key');
+
+	# what the test needs beside the page: ports of its own, and ACLs for what follows;
+	# an election that takes less time than usual, and no request that waits for its end
+	append_to_file("$etc/consul.d/test.hcl", <<"END");
+node_name = "agent"
+ports { @{[ map { "$_ = $port{$_}" } sort keys %port ]} }
+performance { raft_multiplier = 1, rpc_hold_timeout = "1ms" }
+disable_update_check = true
+acl {
+	enabled = true
+	default_policy = "deny"
+	tokens { initial_management = "$consul->{token}", agent = "$consul->{token}" }
+}
+END
+	start_consul();
+	is(scalar(() = run_shell($look) =~ /^\S+ .* leader +true /mg), 1, 'one leader');
+	ok(-d "$opt/consul/raft", 'its data is where the page says');
+	$consul->wait_until_ready;
+};
 
 my $token;
 
@@ -105,6 +189,25 @@ subtest 'they are enough' => sub {
 	$node->wait_for_leadership('billing');
 	is($node->sql("SELECT le_claim('billing', 'j', '2020-01-01')"), 't', 'claims');
 	is($node->sql("SELECT count(*) FROM le_check_config() WHERE level = 'error'"), 0, 'all is well');
+};
+
+# What "consul agent -dev" would forget.
+subtest 'Consul is started again' => sub {
+	my $made = sub { return ($consul->kv("leader_election$_[0]") // {})->{CreateIndex} };
+	my @keys = ('/billing/leader', '.claims/billing/j');
+	my @before = map { $made->($_) } @keys;
+	my $before = $node->token('billing');
+
+	$consul->terminate;
+	start_consul();
+	$consul->wait_until_ready;
+	is_deeply([ map { $made->($_) } @keys ], \@before, 'it knows the leader and the claim');
+	$node->wait_for_leadership('billing');
+	$node->sql("SELECT le_step_down('billing', '0')");
+	poll_until(sub { ($node->token('billing') || $before) ne $before }, 'a new term');
+	guarantee('G2', [ $before, $node->token('billing') ], 'a new term has a higher token');
+	denied('G4', $node->sql("SELECT le_claim('billing', 'j', '2020-01-01')"), 'the tick is not claimed again');
+	is($consul->get('/v1/acl/token/self', token => $token =~ s/\n//r)->{status}, 200, 'and the token of its ACL');
 };
 
 subtest 'curl with a token' => sub {
@@ -168,8 +271,9 @@ subtest 'removing it' => sub {
 		$node->sql(block('pg_cron extension') . block('pg_cron'));
 		like($node->sql($remove =~ s/^(.*?;).*/$1/sr), qr/^\d+\|billing\|/, 'jobs');
 
-		# what the page says to do first
-		my ($release) = section('docs/setup.md', 'Removing it') =~ /`(le_cron_release\(.*?\))`/;
+		# what the page says to do first, before the block
+		my ($first) = split /^<!-- test: remove -->$/m, section('docs/setup.md', 'Removing it');
+		my ($release) = $first =~ /`(le_cron_release\(.*?\))`/;
 		$node->sql("SELECT cron.schedule('adopted', '0 3 * * *', 'SELECT 1')");
 		is($node->sql("SELECT count(*) FROM le_cron_adopt('billing', 'adopted', dry_run => false)"), 1, 'one that was adopted');
 		$node->sql("SELECT $release");
