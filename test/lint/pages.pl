@@ -40,6 +40,18 @@ subtest 'examples' => sub {
 	}
 };
 
+# A page that has its reader restart the server before the library is there.
+subtest 'order' => sub {
+	foreach my $page ('README.md', 'docs/setup.md')
+	{
+		my (%seen, %at);
+		my @pasted = grep { !$seen{$_}++ } $pasted =~ /^\s*paste\w*(?: "\S+")? \Q$page\E '(.*)'/mg;
+
+		@at{ map { $_->{name} // '' } blocks($page) } = map { $_->{line} } blocks($page);
+		is_deeply(\@pasted, [ sort { $at{$a} <=> $at{$b} } @pasted ], "$page: pasted as it stands there");
+	}
+};
+
 # The names of tables are taken as well.
 subtest 'tables' => sub {
 	foreach my $page (pages())
