@@ -1,4 +1,4 @@
-# Tier: long, 77 s
+# Tier: long, 80 s
 #
 # The worker sleeps while there is nothing to do: nobody pays for an extension
 # that is installed and not used.
@@ -72,10 +72,36 @@ foreach (sort keys %node)
 	note("$_: $wakeups{$_} wake-ups in 4 s");
 }
 
-# A store session that nobody needs is left after a minute.
+# A store session that nobody needs is left after a minute.  A node that cannot lead
+# needs none, whatever it campaigns for; as long as it has one it tells the others.
+my $other = LeaderElection::Node->create('other', consul => $consul);
+
+ok($other->acquire('o'), 'another node takes part');
+
+my $barred = LeaderElection::Node->create('barred', consul => $consul, settings => { campaign => 'b' });
+
+# A node as another's view shows it.
+sub state_of
+{
+	my ($node, $seen_by) = @_;
+
+	return $seen_by->sql("SELECT string_agg(DISTINCT state, ' ') FROM le_nodes WHERE node = '" . $node->name . q('));
+}
+
+$barred->wait_for_leadership('b');
+poll_until(sub { state_of($node{consul}, $other) eq 'live' && state_of($barred, $other) eq 'live' && state_of($other, $barred) eq 'live' },
+	'them to see each other');
 ok($node{$_}->release('e'), "$_: releases") foreach sort keys %node;
-poll_until(sub { !@{ $consul->get('/v1/session/list')->{json} } },
-	'end of the store session', interval => 0.5);
+$barred->configure(eligible => 'off');
+poll_until(sub { state_of($barred, $other) eq 'ineligible' }, 'it to see that one cannot lead');
+poll_until(sub { @{ $consul->get('/v1/session/list')->{json} } == 1 },
+	'end of the store sessions', interval => 0.5);
+poll_until(sub { state_of($node{consul}, $other) eq '' && state_of($barred, $other) eq '' }, 'no row elsewhere', interval => 0.5);
+is(state_of($barred, $barred), 'ineligible', 'it shows itself, and why it cannot lead');
+poll_until(sub { state_of($other, $barred) eq 'silent' }, 'it to hear of no other', interval => 0.5);
+still_leads($other, 'o', 'which is there');
+is($barred->sql('SELECT state FROM le_status'), 'candidate', 'though it campaigns');
+$_->stop foreach $barred, $other;
 $node{$_}->wait_for("SELECT count(*) = 0 FROM le_nodes WHERE state = 'live'",
 	'end of the session', interval => 0.5)
   foreach sort keys %node;

@@ -1,4 +1,4 @@
-# Tier: test, 26 s
+# Tier: test, 28 s
 #
 # A primary and its standby are two nodes like any others, except that a
 # standby does not lead unless it may, and contends once it is promoted.
@@ -66,6 +66,14 @@ subtest 'standby' => sub {
 		0,
 		'and needs no store session for that');
 	is($standby->sql('SELECT node, state FROM le_nodes'), 'standby|standby', 'le_nodes says why, and shows no other');
+
+	# so it cannot know that another has its name
+	$standby->set('leader_election.node_name', 'primary');
+	$standby->restart;
+	is($standby->leader('billing'), 'primary', 'by the name of the other');
+	is($standby->sql(q(SELECT count(*) FROM le_check_config() WHERE message ~ 'calls itself')), 0, 'it does not notice');
+	$standby->set('leader_election.node_name', 'standby');
+	$standby->restart;
 };
 
 # Nobody leads while only a standby is there.
