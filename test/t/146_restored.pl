@@ -9,6 +9,7 @@ use strict;
 use warnings;
 
 use LeaderElection::Consul;
+use LeaderElection::Lectl;
 use LeaderElection::Node;
 use LeaderElection::Recorder;
 use LeaderElection::Session;
@@ -138,6 +139,37 @@ subtest 'accepted' => sub {
 	$b->sql(q(SELECT le_accept_store('billing')));
 	wait_for_job($_, 'done', 4) foreach $a, $b;
 	ok($a->log_like(qr/LOG: .*the state of the lease store is accepted for all elections/), 'the log says so');
+};
+
+# An instance that has seen the later record knows, and no other does.
+subtest 'an older record is imported' => sub {
+	my $file = PostgreSQL::Test::Utils::tempdir . '/export';
+	my $claim = q(SELECT le_claim('billing', 'imported', '2020-01-01 00:0%d:00+00'));
+	my $at = '-http-addr=' . $consul->host_port;
+	my ($new, $code, $out);
+
+	is($a->sql(sprintf $claim, 1), 't', 'a tick is claimed');
+	system_or_bail('sh', '-c', '"$0" "$@" > ' . $file,
+		$consul->binary, 'kv', 'export', $at, 'leader_election.claims/billing/imported');
+	is($a->sql(sprintf $claim, 2), 't', 'and the next');
+	$_->wait_for(q(SELECT extract(minute FROM tick) = 2 FROM le_jobs(NULL) WHERE job = 'imported'))
+	  foreach $a, $b;
+	system_or_bail($consul->binary, 'kv', 'import', $at, "\@$file");
+	$_->wait_for(q(SELECT state = 'lost' FROM le_jobs(NULL) WHERE job = 'imported')) foreach $a, $b;
+	like($a->sql_error(sprintf $claim, 2), $lost, 'not once more');
+	($code, $out) = lectl($b, 'check', 'jobs');
+	is($code, 2, 'lectl check jobs');
+	like($out, qr/^LECTL JOBS CRITICAL - lost by the store: imported of billing/, 'says why');
+	$new = LeaderElection::Node->create('new', consul => $consul);
+	$a->sql(q(SELECT le_step_down('billing', '0')));
+	$_->sql(q(SELECT le_withdraw('billing'))) foreach $a, $b;
+	ok($new->acquire('billing', wait => '3 min'), 'an instance that has not seen the record');
+	is($new->sql(sprintf $claim, 2), 't', 'claims the tick');
+	is($new->sql(q(SELECT count(*) FROM le_check_config() WHERE topic = 'records')), 0, 'and says nothing');
+	$new->stop;
+	$a->sql(q(SELECT le_campaign('billing')));
+	leads($a);
+	$b->sql(q(SELECT le_campaign('billing')));
 };
 
 # A staging system has a copy of the data directory and a Consul that knows nothing.

@@ -79,8 +79,10 @@ $standby->wait_for('SELECT count(*) = 0 FROM pg_stat_wal_receiver');
 # ... and this is not.
 $long->query(q(SELECT le_complete('billing', 'long', '2020-01-01 00:01:00+00')));
 $long->quit;
-run($a, $_, 1) foreach 'nightly', 'hourly';
-is(has($a), 'before hourly kept nightly', 'all have run');
+run($a, $_, 1) foreach 'nightly', 'hourly', 'failing';
+like($a->sql_error(q(CALL le_run('billing', 'SELECT 1 / 0', job => 'failing', tick => '2020-01-01 00:02:00+00'))),
+	qr/division by zero/, 'a tick fails');
+is(has($a), 'before failing hourly kept nightly', 'all have run');
 is(named($a, ''), 'none', 'and nothing is told');
 $a->restart;
 is(named($a, ''), 'none', 'nor after a restart');
@@ -105,7 +107,8 @@ my $restored = LeaderElection::Node->create('restored', %cluster,
 subtest 'a restore to a point in time' => sub {
 	$restored->wait_for('SELECT NOT pg_is_in_recovery()');
 	is(named($restored, $ends), 'hourly is, long may be, nightly is', 'the check names them');
-	is(has($restored), 'before kept', 'they are missing');
+	run($restored, 'nightly', 1);
+	is(has($restored), 'before kept', 'they are missing, and no call runs them again');
 	ok($restored->log_like(qr/LOG: .*this database was restored or promoted, on timeline 2\n.*DETAIL: .*The last transaction of its past was at/), 'the log says so');
 	my ($code, $out) = lectl($restored, 'check', 'store');
 
@@ -118,7 +121,7 @@ subtest 'a restore to a point in time' => sub {
 	is(named($restored, $ends), 'hourly is, long may be, nightly is', '... and a crash');
 	run($restored, 'long', 2);
 	is(named($restored, $ends), 'hourly is, nightly is', 'the next tick ends it');
-	is($restored->sql('WITH jobs AS (' . block('done since') =~ s/;//r . ") SELECT string_agg(job, ' ' ORDER BY job) FROM jobs"), 'before hourly kept long nightly', 'the query of the runbook');
+	is($restored->sql('WITH jobs AS (' . block('done since') =~ s/;//r . ") SELECT string_agg(job, ' ' ORDER BY job) FROM jobs"), 'before failing hourly kept long nightly', 'the query of the runbook has one whose last tick has failed, too');
 	$restored->sql(block('run again'));
 	is(has($restored), 'before kept long nightly again', 'run again by another name');
 	is(named($restored, $ends), 'hourly is', 'le_forget_job ends it');
