@@ -132,7 +132,11 @@ subtest 'a refused token is shown' => sub {
 		qr/LOG: .*fencing token that is not higher.*\n.*DETAIL: .*\n.*HINT: .*le_accept_store\(\)/,
 		'the log');
 
+	# in the order of the runbook
+	$node->configure(eligible => 'off');
+	is_seen_as($node, 'ineligible');
 	$node->sql(q(SELECT le_accept_store('billing')));
+	$node->configure(eligible => 'on');
 	$node->wait_for_leadership('billing');
 	cmp_ok($node->token('billing'), '<', $token, 'leads when told to');
 	is_seen_as($node, 'live');

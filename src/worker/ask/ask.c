@@ -30,6 +30,7 @@
 #include "worker/lead/elect.h"
 #include "worker/lead/elect_timers.h"
 #include "worker/lead/pending.h"
+#include "worker/lead/roster.h"
 #include "worker/lead/term.h"
 #include "worker/view/clones.h"
 #include "worker/view/eligible.h"
@@ -411,6 +412,7 @@ accept_tokens(LeWorker *w, LeSlot *slot)
 	slot->refused_token = 0;
 	slot->error.text[0] = '\0';
 	le_end_note(slot);
+	le_roster_update(w->roster, slot);	/* the wishes may stay as they are */
 	le_elect_advance(w, slot);
 }
 
