@@ -88,12 +88,14 @@ wait_until(LeElection *e, le_time when)
 {
 	e->state = LE_WAITING;
 	e->timer_at = when;
+	e->tries = 0;
 }
 
 static void
 retry_later(LeElection *e, const LeInput *in)
 {
 	e->failures++;
+	e->tries = 0;
 	e->timer_at = in->now +
 		le_retry_delay(in->timing, e->failures, in->random);
 }
@@ -140,6 +142,37 @@ take_over(LeElection *e, LeActions *act, uint64_t index)
 	attempt(e, act, LE_SEND_TAKE_OVER, index);
 }
 
+/* Does this candidate wait since its writes were all in vain? */
+static bool
+rests(const LeElection *e)
+{
+	return e->state == LE_WAITING && e->tries > 0;
+}
+
+/*
+ * A candidate writes.  Each write is on what it was shown last, so one in vain
+ * means that the key has changed since; but views may be wrong again and
+ * again, as after the store has gone back, and then each leads to the next
+ * write at once.  So after a few of them it rests, and writes one at a time.
+ */
+static void
+try_to(LeElection *e, const LeInput *in, LeActions *act, LeSend what,
+	   uint64_t index)
+{
+	if (e->tries >= LE_ATTEMPTS)
+	{
+		wait_until(e, in->now + le_retry_delay(in->timing, LE_ATTEMPTS,
+											   in->random));
+		e->tries = LE_ATTEMPTS - 1;
+		return;
+	}
+	e->tries++;
+	if (what == LE_SEND_RELEASE)
+		release(e, act, index);
+	else
+		attempt(e, act, what, index);
+}
+
 /*
  * Keep whether the key is free for any node.  However old this view is, an
  * acquire that depends on the index needs no read before: if another node came
@@ -178,6 +211,7 @@ start_over(LeElection *e, LeActions *act)
 	{
 		e->state = LE_IDLE;
 		e->timer_at = 0;
+		e->tries = 0;
 	}
 }
 
@@ -241,9 +275,9 @@ judge_key(LeElection *e, const LeInput *in, LeActions *act)
 		wait_until(e, in->now + in->timing->lease);
 	}
 	else if (v->holder == LE_KEY_OURS)
-		release(e, act, v->index);	/* it has no term */
+		try_to(e, in, act, LE_SEND_RELEASE, v->index);	/* it has no term */
 	else if (v->holder == LE_KEY_OTHER && silent(v, in->now))
-		take_over(e, act, v->index);
+		try_to(e, in, act, LE_SEND_TAKE_OVER, v->index);
 	else if (v->holder == LE_KEY_OTHER)
 	{
 		e->seen_index = 0;
@@ -258,9 +292,9 @@ judge_key(LeElection *e, const LeInput *in, LeActions *act)
 		wait_until(e, e->refused_until);
 	}
 	else if (!v->exists || v->released || v->holder_ended)
-		acquire(e, act, v->exists ? v->index : 0);
+		try_to(e, in, act, LE_SEND_ACQUIRE, v->exists ? v->index : 0);
 	else if ((until = unreleased_until(e, in)) <= in->now)
-		acquire(e, act, v->index);
+		try_to(e, in, act, LE_SEND_ACQUIRE, v->index);
 	else
 	{
 		set_verdict(act, LE_SAY_DENIED, LE_DONE);
@@ -308,6 +342,7 @@ begin_term(LeElection *e, const LeInput *in, LeActions *act, uint64_t index)
 	e->token_floor = index;
 	e->state = LE_HELD;
 	e->timer_at = 0;
+	e->tries = 0;
 	e->seen_index = 0;
 	e->deadline = 0;
 	e->renews_apart = in->renews_apart;
@@ -423,7 +458,7 @@ unwant_candidate(LeElection *e, const LeInput *in, LeActions *act)
 	e->state = LE_IDLE;
 	e->timer_at = 0;
 	e->look_at = 0;
-	e->failures = 0;
+	e->failures = e->tries = 0;
 	e->request++;				/* an answer to the read is of no use now */
 }
 
@@ -497,12 +532,13 @@ idle_seen(LeElection *e, const LeInput *in, LeActions *act)
 
 /*
  * The watch may be old, but the write that follows is conditional on the index
- * it showed.  An older one must not restart a wait that the timer is counting.
+ * it showed.  An older one must not restart a wait that the timer is counting,
+ * and none shortens a rest.
  */
 static void
 waiting_seen(LeElection *e, const LeInput *in, LeActions *act)
 {
-	if (!has_timer(e) || in->view->index >= e->seen_index)
+	if (!has_timer(e) || (in->view->index >= e->seen_index && !rests(e)))
 		judge_key(e, in, act);
 }
 
@@ -605,6 +641,7 @@ acquire_conflict(LeElection *e, const LeInput *in, LeActions *act)
 			set_verdict(act, LE_SAY_DENIED, LE_DONE);
 		e->state = le_election_is_repeating(e) ?
 			LE_ACQUIRE_UNSURE : LE_WAITING;
+		e->tries = 0;
 		e->timer_at = in->now + LE_SEC / 2 + le_jitter(LE_SEC, in->random);
 	}
 	else
@@ -881,7 +918,7 @@ node_ended(LeElection *e, const LeInput *in, LeActions *act)
 	e->request++;
 	e->timer_at = 0;
 	e->look_at = 0;
-	e->failures = 0;
+	e->failures = e->tries = 0;
 	e->free = false;
 	e->state = e->wanted ? LE_WAITING : LE_IDLE;
 	if (had_term && !drained)

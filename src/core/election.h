@@ -232,6 +232,8 @@ typedef struct LeElection
 								 * 0: no holder is waited for */
 	le_time		timer_at;		/* 0: none */
 	int			failures;		/* in a row; le_election_is_repeating() */
+	int			tries;			/* writes that this candidate has decided on
+								 * since it last had a term or waited */
 	le_time		deadline;		/* the end of the term's own lease; 0: the
 								 * node's deadline counts */
 	le_time		renew_at;		/* when that lease is to be renewed */

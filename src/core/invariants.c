@@ -102,6 +102,10 @@ le_election_sound(const LeElection *e)
 		 le_election_is_repeating(e),
 		 "a first copy cannot have been applied before");
 	MUST(e->token == 0 || e->seen_index == 0, "a holder waits out no key");
+	MUST(e->tries >= 0 && e->tries <= LE_ATTEMPTS,
+		 "a candidate rests after a few writes");
+	MUST(e->tries == 0 || (e->state != LE_IDLE && e->token == 0),
+		 "nobody but a candidate tries to write");
 	return NULL;
 }
 

@@ -180,7 +180,8 @@ reload_settings(LeWorker *w)
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
 	judge_settings(w);
-	le_dispatch_configure(w);
+	if (le_dispatch_configure(w))
+		le_cache_begin_anew(w);
 	le_clones_configure();
 	le_session_configure(w);
 	le_elect_refresh(w);

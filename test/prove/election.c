@@ -44,6 +44,7 @@ any_election(void)
 	e.look_at = any_instant();
 	e.timer_at = any_instant();
 	e.failures = any_int();
+	e.tries = any_int();
 	e.deadline = any_instant();
 	e.renew_at = any_instant();
 	e.renewing = any_bool();
@@ -321,6 +322,11 @@ claim_timers(const LeElection *was, const LeInput *in, const LeElection *e,
 	CLAIM(e->failures >= 0 && e->renew_failures >= 0 &&
 		  e->failures <= was->failures + 1 + (was->failures < 0),
 		  "failures are counted one by one");
+	CLAIM(e->tries <= was->tries + 1, "tries are counted one by one");
+	CLAIM(IMPLIES(was->state == LE_WAITING && was->tries > 0 &&
+				  was->timer_at != 0 && in->kind == LE_IN_SEEN,
+				  act->send == LE_SEND_NOTHING),
+		  "no answer of the watch cuts a rest short");
 	CLAIM(e->seen_at <= in->now || e->seen_at == was->seen_at,
 		  "what is waited out was seen by now");
 }

@@ -975,6 +975,7 @@ schedule_happen(int number)
 				sim.schedule->store == STORE_CASSANDRA ? 10000 :
 				sim.schedule->store == STORE_AZURE ? 20000 : 5000;
 			n->margin_ms = n->lease_ms / 5;
+			n->moved = n->moved != ((v->random & 2) != 0);
 			node_reload(n);
 			break;
 		case HAPPEN_NEW_SERVER:

@@ -657,6 +657,7 @@ typedef struct SimNode
 	/* settings */
 	int			lease_ms;
 	int			margin_ms;
+	bool		moved;			/* to other servers of the store */
 	bool		takeover;
 	uint32		campaigns;
 

@@ -13,10 +13,17 @@ LeStore		sim_consul;
 LeStore		sim_cassandra;
 LeStore		sim_azure;
 
+/* Other servers of the same store: what was seen counts no longer. */
 static const char *
 two_gateways(void)
 {
-	return "http://g0,http://g1";
+	return sim_node->moved ? "http://g1,http://g0" : "http://g0,http://g1";
+}
+
+static const char *
+an_agent(void)
+{
+	return sim_node->moved ? "http://agent1" : "http://agent0";
 }
 
 /* Facts that a request's text lacks: its purpose, and its term. */
@@ -49,6 +56,7 @@ stores_adapt(void)
 {
 	sim_consul = le_store_consul;
 	sim_consul.takes_over = node_takes_over;
+	sim_consul.servers.urls = an_agent;
 	sim_cassandra = le_store_cassandra;
 	sim_cassandra.servers.urls = two_gateways;
 	sim_azure = le_store_azure;

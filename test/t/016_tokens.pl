@@ -150,7 +150,59 @@ subtest 'a refused token is shown' => sub {
 	$node->stop;
 };
 
-# The same without a restart, and with another prefix.
+# A reload moves it to a Consul that was restored from an older snapshot, with the
+# store session.  Its views of the other one must not count any more, once the new one
+# is accepted; nor may it ask the store again and again.
+subtest 'another Consul by a reload' => sub {
+	my ($before, $after) =
+	  map { LeaderElection::Consul->new($_)->start } 'before', 'after';
+	my $node = LeaderElection::Node->create(
+		'reloaded',
+		consul => $before,
+		settings => { lease_ttl => '60s', renew_interval => '3s' });
+	my $file = PostgreSQL::Test::Utils::tempdir . '/snapshot';
+	my $snapshot = sub {
+		my ($consul, $verb) = @_;
+
+		system_or_bail($consul->binary, 'snapshot', $verb,
+			'-http-addr', $consul->host_port, $file);
+	};
+	my $writes = sub { return scalar(() = $after->log =~ m{method=PUT url=/v1/txn}g) };
+	my ($token, $count);
+
+	ok($node->acquire('e'), 'leads');
+	$token = $node->token('e');
+	$node->release('e');
+	$snapshot->($before, 'save');
+	$before->put("/v1/kv/elsewhere/$_", 'x') foreach 1 .. 200;
+	ok($node->acquire('e'), 'and again');
+	guarantee('G2', [ $token, $node->token('e') ], 'with a higher token');
+	$token = $node->token('e');
+	$node->release('e');
+	$snapshot->($after, 'restore');
+	$node->configure(consul_url => $after->url);
+	poll_until(
+		sub { $node->sql_error(q(SELECT le_acquire('e'))) =~ /not higher/ },
+		'the refusal');
+	pass('refused');
+
+	$count = $writes->();
+	$node->sql(q(SELECT le_accept_store()));
+	foreach my $try (1 .. 3)
+	{
+		is($node->sql_error(q(SELECT le_acquire('e'))), '', "led, $try");
+		cmp_ok($node->token('e'), '<', $token, 'with a lower token');
+		$node->release('e');
+
+		# which the query answers that is parked there
+		$before->put('/v1/kv/leader_election/woken', $try);
+	}
+	cmp_ok($writes->() - $count, '<', 100, 'by a few requests');
+	$node->stop;
+	$_->stop foreach $before, $after;
+};
+
+# A refused token, without a restart, and with another prefix.
 subtest 'another prefix' => sub {
 	my $node = LeaderElection::Node->create(
 		'elsewhere',

@@ -266,9 +266,39 @@ test_lately(void **state)
 	assert_true(le_cache_lately(w->cache, 3 * LE_SEC, &index));
 	assert_int_equal(index, 30);
 	assert_true(le_cache_as_of(w->cache) == now - 5 * LE_SEC);
-	le_cache_forget_keys(w->cache);
+	le_cache_begin_anew(w);
 	le_cache_heard(w->cache);
 	assert_false(le_cache_lately(w->cache, 3 * LE_SEC, &index));
+}
+
+/* Another store may have lower indexes, for keys and for nodes. */
+static void
+test_another_store(void **state)
+{
+	LeNodeKey	node = {.session = S1, .node = "n1", .incarnation = "x",
+		.lease = 10 * LE_SEC, .index = 500, .held = true,
+	};
+	LeAnswer	answer = {.nodes = &node, .nnodes = 1};
+	uint32		stores = w->stores;
+
+	list_b(400, 500);
+	assert_true(hear("n", LE_OP_ACQUIRE, 501));
+	le_cache_keep_nodes(w->cache, &answer);
+	now += 8 * LE_SEC;
+	le_cache_begin_anew(w);
+	assert_int_equal(w->stores, stores + 1);
+	assert_int_equal(index_of("b"), 0);
+	assert_null(le_cache_node(S1));
+	assert_false(hear("b", LE_OP_RELEASE, 502));
+	list_b(20, 30);
+	assert_int_equal(index_of("b"), 20);
+	assert_int_equal(index_of("n"), 0);
+	assert_true(hear("b", LE_OP_RELEASE, 31));
+	node.index = 25;
+	le_cache_keep_nodes(w->cache, &answer);
+	assert_int_equal(le_cache_node(S1)->index, 25);
+	assert_true(le_cache_silent_at(w->cache, le_cache_node(S1)) == now +
+				10 * LE_SEC);
 }
 
 static void
@@ -418,6 +448,7 @@ main(void)
 		known_test(test_new_names),
 		known_test(test_late_list),
 		known_test(test_lately),
+		known_test(test_another_store),
 		known_test(test_all_tell),
 		known_test(test_doubted),
 		known_test(test_many_nodes),

@@ -775,6 +775,109 @@ a_failed_server_is_asked_whether_it_is_ready(void **state)
 	assert_sent(4, "http://a", "/read/0");
 }
 
+/* A reload with other servers begins a list of them; any other leaves it. */
+static void
+a_reload_keeps_the_same_servers(void **state)
+{
+	ask(LE_OP_READ);
+	answer(LE_SEC, ELSEWHERE);
+	answer(LE_SEC, OK);
+	assert_false(le_dispatch_configure(w));
+	servers_setting = "http://a/,http://b//";
+	assert_false(le_dispatch_configure(w));
+	ask(LE_OP_READ);
+	assert_sent(2, "http://b", "/read/0");	/* the first has failed */
+	servers_setting = "http://a";
+	assert_true(le_dispatch_configure(w));
+	servers_setting = "http://a,http://c";
+	assert_true(le_dispatch_configure(w));
+	servers_setting = "http://c,http://a";
+	assert_true(le_dispatch_configure(w));
+	assert_false(le_dispatch_configure(w));
+	answer(LE_SEC, ELSEWHERE);	/* this says nothing about those */
+	ask(LE_OP_READ);
+	assert_sent(nsent - 1, "http://c", "/read/0");
+	servers_setting = "http://a,http://b";
+}
+
+/* Answers of another store say nothing of the one that is asked now. */
+static void
+another_store_s_answer_shows_nothing(void **state)
+{
+	ask(LE_OP_READ);
+	servers_setting = "http://c";
+	assert_true(le_dispatch_configure(w));
+	w->stores++;
+	answer(LE_SEC, OK);
+	assert_int_equal(answers, 0);
+	assert_sent(1, "http://c", "/read/0");
+	answer(LE_SEC, OK);
+	assert_int_equal(answers, 1);
+	assert_int_equal(outcome, LE_DONE);
+	assert_int_equal(nsent, 2);
+
+	/* nor does a part of it */
+	ask(LE_OP_READ);
+	answer(LE_SEC, GO_ON);
+	assert_sent(3, "http://c", "/read/1-tag");
+	w->stores++;
+	answer(LE_SEC, OK);
+	assert_int_equal(answers, 1);
+	assert_sent(4, "http://c", "/read/0");
+	answer(LE_SEC, OK);
+	assert_int_equal(answers, 2);
+
+	/* a failure is none of the present one */
+	ask(LE_OP_READ);
+	w->stores++;
+	answer(LE_SEC, REFUSED);
+	assert_int_equal(answers, 2);
+	answer(LE_SEC, OK);
+	assert_int_equal(answers, 3);
+	assert_int_equal(outcome, LE_DONE);
+
+	/* a write has its effect, wherever it was applied */
+	ask(LE_OP_ACQUIRE);
+	w->stores++;
+	answer(LE_SEC, OK);
+	assert_int_equal(answers, 4);
+	assert_int_equal(outcome, LE_DONE);
+	assert_true(counted_from == sent[nsent - 1].at);
+
+	/* its caller has sent the next parked query */
+	nsent = 0;
+	ask(LE_OP_WATCH);
+	w->stores++;
+	answer(LE_SEC, OK);
+	assert_int_equal(nsent, 1);
+	assert_int_equal(answers, 5);
+
+	/* the fate of a write there says nothing about the present one */
+	ask(LE_OP_ACQUIRE);
+	w->stores++;
+	answer(LE_SEC, ELSEWHERE);
+	assert_int_equal(answers, 6);
+	assert_int_equal(outcome, LE_UNAVAILABLE);
+	assert_int_equal(downs, 0);
+	answers--;
+
+	/* the caller's time does not begin anew */
+	ask(LE_OP_READ);
+	w->stores++;
+	answer(8 * LE_SEC, OK);
+	assert_true(sent[nsent - 1].timeout <= 2 * LE_SEC);
+	answer(LE_SEC, OK);
+	assert_int_equal(answers, 6);
+	assert_int_equal(outcome, LE_DONE);
+	ask(LE_OP_READ);
+	w->stores++;
+	answer(11 * LE_SEC, OK);
+	assert_int_equal(answers, 7);
+	assert_int_equal(outcome, LE_UNAVAILABLE);
+	assert_int_equal(downs, 0);
+	servers_setting = "http://a,http://b";
+}
+
 /* As in a reload. */
 static void
 use_identity(const char *name)
@@ -1857,6 +1960,8 @@ main(void)
 		cmocka_unit_test_setup(no_rest_after_the_session, begin),
 		cmocka_unit_test_setup(no_time_for_the_rest, begin),
 		cmocka_unit_test_setup(all_servers_are_tried_once, begin),
+		cmocka_unit_test_setup(a_reload_keeps_the_same_servers, begin),
+		cmocka_unit_test_setup(another_store_s_answer_shows_nothing, begin),
 		cmocka_unit_test_setup(a_failed_server_is_asked_whether_it_is_ready,
 							   begin),
 		cmocka_unit_test_setup(a_secret_is_fetched_first, begin),

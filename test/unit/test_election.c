@@ -1513,6 +1513,77 @@ losing_every_write_is_neither_hectic_nor_silent(void **state)
 	}
 }
 
+/*
+ * After the store has gone back, the keys of the watch may be newer by their
+ * indexes than any read.  However wrong views are: no write follows the last
+ * one at once, again and again.
+ */
+static void
+wrong_views_are_not_acted_on_for_ever(void **state)
+{
+	(void) state;
+	for (int held = 0; held < 2; held++)
+	{
+		Story		s = begin();
+		int			writes = 0;
+		int			rests = 0;
+		uint64_t	index = 10;
+
+		WANT();
+		while (s.now < T0 + 10 * LE_SEC)
+		{
+			s.now += LE_MSEC;
+			if (s.e.state == LE_WAITING && s.now < s.e.timer_at)
+			{
+				/* the watch goes on, and cuts no rest short */
+				if (held)
+					SEEN(OURS(214));
+				else
+					SEEN(RELEASED(214));
+				expect_state(LE_WAITING);
+				continue;
+			}
+			if (s.e.state == LE_WAITING)
+				TIMER();
+			else if (s.act.send != LE_SEND_READ)
+				CONFLICT(LE_CONFLICT_CHANGED);
+			else if (!held)
+				READ(RELEASED(index));
+			else if (s.e.state == LE_READING)
+				READ(OURS(214));	/* the watch's, newer by its index */
+			else
+				READ(RELEASED(19));
+			index++;
+			if (s.act.send != LE_SEND_NOTHING &&
+				s.act.send != LE_SEND_READ)
+			{
+				assert_int_equal(s.act.send, held ? LE_SEND_RELEASE :
+								 LE_SEND_ACQUIRE);
+				writes++;
+			}
+			rests += s.e.state == LE_WAITING;
+		}
+		assert_in_range(writes, 20, 60);
+		assert_true(rests > 20);
+
+		/* a rest is no obstacle once the views are right */
+		while (s.e.state != LE_WAITING)
+		{
+			if (s.act.send == LE_SEND_READ)
+				READ(RELEASED(19));
+			else
+				CONFLICT(LE_CONFLICT_CHANGED);
+		}
+		s.now = s.e.timer_at;
+		TIMER();
+		READ(RELEASED(19));
+		expect_send(LE_SEND_ACQUIRE, 19);
+		DONE(20);
+		expect_say(LE_SAY_GRANTED, LE_DONE);
+		assert_int_equal(s.e.tries, 0);
+	}
+}
+
 static void
 publish_mismatch_is_read_back_and_repeated(void **state)
 {
@@ -1933,6 +2004,7 @@ main(void)
 		cmocka_unit_test(unknown_acquire_that_was_given_up_leaves_nothing),
 		cmocka_unit_test(wish_may_come_back_while_unknown),
 		cmocka_unit_test(losing_every_write_is_neither_hectic_nor_silent),
+		cmocka_unit_test(wrong_views_are_not_acted_on_for_ever),
 		cmocka_unit_test(publish_mismatch_is_read_back_and_repeated),
 		cmocka_unit_test(release_mismatch_is_read_back_and_repeated),
 		cmocka_unit_test(unknown_release_is_resolved_before_a_new_term),

@@ -32,6 +32,7 @@
 #include "worker/lead/pending.h"
 #include "worker/lead/roster.h"
 #include "worker/lead/term.h"
+#include "worker/view/cache.h"
 #include "worker/view/clones.h"
 #include "worker/view/eligible.h"
 #include "worker/view/wishes.h"
@@ -435,6 +436,7 @@ ask_accept_store(LeWorker *w, LePending *p)
 					election),
 			 errdetail("le_accept_store() was called by process %d.",
 					   p->ask.pid)));
+	le_cache_begin_anew(w);
 	for (int i = 0; i < le_table->nused; i++)
 		if (p->ask.all || strcmp(le_slot(i)->name, election) == 0)
 			accept_tokens(w, le_slot(i));

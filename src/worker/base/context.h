@@ -42,6 +42,7 @@ typedef struct LeWorker
 	bool		orphaned;		/* the postmaster is dead */
 	bool		first_turn;
 	uint64		hints;			/* of backends, that were looked after */
+	uint32		stores;			/* counts stores: le_cache_begin_anew() */
 	struct WaitEventSet *wakes; /* the events that end a sleep */
 	uint32		wait_event;
 

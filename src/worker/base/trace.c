@@ -346,6 +346,7 @@ election_state(const char *name, const LeElection *e)
 	number("look_at", e->look_at);
 	number("timer_at", e->timer_at);
 	number("failures", e->failures);
+	number("tries", e->tries);
 	number("deadline", e->deadline);
 	number("renew_at", e->renew_at);
 	number("renewing", e->renewing);

@@ -114,7 +114,7 @@ look_at_key_again(LeWorker *w, LeSlot *slot)
 	uint64		as_of;
 
 	slot->election.timer_at = 0;
-	if (slot->election.failures > 0 ||
+	if (slot->election.failures > 0 || slot->election.tries > 0 ||
 		!le_cache_lately(w->cache, le_table->node.timing.lease, &as_of) ||
 		slot->holder.index != (key == NULL ? 0 : key->index))
 	{

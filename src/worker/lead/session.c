@@ -489,7 +489,7 @@ adopt_settings(LeWorker *w, bool creating)
 		return;
 	if (!namespace_changed())
 		return;
-	le_cache_forget_keys(w->cache);
+	le_cache_begin_anew(w);
 	le_table->namespace = configured_namespace();
 	le_elect_moved(w);
 }

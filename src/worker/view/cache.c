@@ -174,12 +174,22 @@ le_cache_heard(LeCache *cache)
 		cache->known.heard_at = le_now();
 }
 
-/* The keys are in another namespace: the known ones say nothing. */
+/*
+ * The store is another one, the keys are in another namespace, or the store
+ * has gone back in time and people have accepted that.  Earlier views say
+ * nothing of it, and would only be newer by numbers that another history has
+ * given: so they are forgotten, and answers to earlier reads show nothing.
+ */
 void
-le_cache_forget_keys(LeCache *cache)
+le_cache_begin_anew(LeWorker *w)
 {
+	LeCache    *cache = w->cache;
+
+	w->stores++;
 	cache->known.nkeys = 0;
+	cache->known.index = 0;
 	cache->known.as_of = cache->known.heard_at = 0;
+	le_set_nodes(le_table->nodes, 0);
 }
 
 /* The number of keys; valid until the next are kept. */

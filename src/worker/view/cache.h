@@ -11,6 +11,7 @@
 #define LE_CACHE_H
 
 #include "shmem/leases.h"
+#include "worker/base/context.h"
 
 /* election keys, as the newest list showed them, and news since */
 typedef struct LeCache LeCache;
@@ -21,7 +22,7 @@ extern void le_cache_keep_keys(LeCache *cache, const LeAnswer *answer,
 extern bool le_cache_hear(LeCache *cache, const LeGossip *news,
 						  const LeGossipItem *item);
 extern void le_cache_heard(LeCache *cache);
-extern void le_cache_forget_keys(LeCache *cache);
+extern void le_cache_begin_anew(LeWorker *w);
 extern int	le_cache_keys(LeCache *cache, const LeKey **keys);
 extern const LeKey *le_cache_key(LeCache *cache, const char *election);
 extern le_time le_cache_as_of(LeCache *cache);

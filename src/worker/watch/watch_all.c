@@ -81,7 +81,8 @@
 
 typedef struct Watch
 {
-	uint32		epoch;			/* its session's */
+	uint32		epoch;			/* its session's ... */
+	uint32		store;			/* ... and the number of the store */
 	bool		in_flight;
 	uint64		index;			/* to wait for */
 	le_time		next_at;		/* 0: not scheduled */
@@ -192,6 +193,14 @@ are_many(LeWorker *w)
 		le_cache_keys(w->cache, &keys) > w->limits->gossip_from;
 }
 
+/* The namespace, or the store, may be another by now. */
+static bool
+is_outdated(LeWorker *w, const LeFlight *flight)
+{
+	return flight->epoch != le_table->node.epoch ||
+		le_flight_is_outdated(w, flight);
+}
+
 static void
 watch_failed(LeWorker *w)
 {
@@ -248,8 +257,8 @@ watch_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	LeWatchAll *watch_all = w->watch_all;
 	le_time		began = le_now();
 
-	if (flight->epoch != le_table->node.epoch)
-		return;					/* the namespace may be another by now */
+	if (is_outdated(w, flight))
+		return;
 	watch_all->watch.in_flight = false;
 	if (answer->outcome != LE_DONE)
 	{
@@ -402,7 +411,7 @@ news_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
 	LeWatchAll *watch_all = w->watch_all;
 
-	if (flight->epoch != le_table->node.epoch)
+	if (is_outdated(w, flight))
 		return;
 	watch_all->news.in_flight = false;
 	if (answer->outcome != LE_DONE)
@@ -636,13 +645,15 @@ is_watch_needed(LeWorker *w)
 		le_session_live() && le_elect_need_watch(w);
 }
 
-/* A session that has just become live has a namespace of its own to watch. */
+/* A session that has just become live has a namespace of its own to watch, and
+ * another store has a history of its own. */
 static void
 start_anew(LeWorker *w)
 {
 	LeWatchAll *watch_all = w->watch_all;
 
 	watch_all->watch.epoch = le_table->node.epoch;
+	watch_all->watch.store = w->stores;
 	watch_all->watch.in_flight = watch_all->news.in_flight = false;
 	watch_all->watch.index = watch_all->news.index = 0;
 	watch_all->watch.by_news = watch_all->watch.wanted =
@@ -662,7 +673,8 @@ le_watch_all_run_timers(LeWorker *w)
 	tell_news(w);
 	if (!is_watch_needed(w))
 		return;
-	if (watch_all->watch.epoch != le_table->node.epoch)
+	if (watch_all->watch.epoch != le_table->node.epoch ||
+		watch_all->watch.store != w->stores)
 		start_anew(w);
 	choose(w);
 	if (watch_all->watch.showing.under_way)

@@ -85,9 +85,10 @@ poll_answered(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	}
 	poll->failures = 0;
 	poll->next_at = next_look(w);
-	/* The slot may have another name by now, or the node another session. */
+	/* The slot may have another name by now, the node another session. */
 	if (strcmp(slot->name, flight->op.election) == 0 &&
-		flight->epoch == le_table->node.epoch)
+		flight->epoch == le_table->node.epoch &&
+		!le_flight_is_outdated(w, flight))
 		le_elect_seen(w, slot, answer->nkeys > 0 ? &answer->keys[0] : NULL,
 					  answer->index);
 }

@@ -60,6 +60,28 @@ ask_another(LeWorker *w, LeFlight *flight, const LeResponse *response,
 	return le_exchange_send(w, flight);
 }
 
+/*
+ * A read was answered by a store that does not count any more: it begins anew
+ * with the present one.  A parked query does not, since the next one has been
+ * sent already.
+ */
+static bool
+ask_present_store(LeWorker *w, LeFlight *flight)
+{
+	if (!le_flight_is_outdated(w, flight) ||
+		le_op_writes(flight->op.kind) || le_flight_may_park(flight) ||
+		flight->op.kind == LE_OP_AUTHENTICATE)
+		return false;
+	memset(&flight->op.wire.step, 0, sizeof(flight->op.wire.step));
+	flight->tried = 0;
+	if (le_now() >= flight->until || !le_exchange_send(w, flight))
+		le_lanes_give_up(w, flight,
+						 "there was no time left to ask another store");
+	else
+		flight->store = w->stores;
+	return true;
+}
+
 /* The operation goes on with another request, to the best server now. */
 static bool
 go_on(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
@@ -90,7 +112,8 @@ act_on(LeWorker *w, LeFlight *flight, const LeResponse *response,
 	if (answer->wire.busy && flight->op.kind != LE_OP_AUTHENTICATE)
 		le_throttle_busy(w->throttle, answer->wire.busy_for);
 	flight->anchored = flight->anchored || answer->wire.anchors;
-	if (!ask_another(w, flight, response, answer) &&
+	if (!ask_present_store(w, flight) &&
+		!ask_another(w, flight, response, answer) &&
 		!le_ask_with_new_secret(w, flight, response, answer) &&
 		!go_on(w, flight, answer))
 		le_lanes_land(w, flight, answer);
@@ -120,20 +143,25 @@ le_dispatch_start(LeWorker *w)
 		(void) le_local_token_next(w->local_tokens);
 		le_local_tokens_flush(w->local_tokens);
 	}
-	le_dispatch_configure(w);
+	(void) le_dispatch_configure(w);
 }
 
-/* Adopt the settings, at start and after a reload. */
-void
+/*
+ * Adopt the settings, at start and after a reload.  True: other servers are
+ * asked from now on.
+ */
+bool
 le_dispatch_configure(LeWorker *w)
 {
 	LeDispatch *dispatch = w->dispatch;
+	bool		others;
 
 	if (!dispatch->store->between_instances)
-		return;
+		return false;
 	le_lanes_configure(w);
-	le_servers_configure(w, dispatch->store->servers.urls());
+	others = le_servers_configure(w, dispatch->store->servers.urls());
 	le_secret_configure(w->secrets);
+	return others;
 }
 
 /* ---- requests ---- */
@@ -157,6 +185,7 @@ le_flight_send(LeWorker *w, LeFlight *flight, le_duration timeout)
 {
 	LeDispatch *dispatch = w->dispatch;
 
+	flight->store = w->stores;
 	flight->sent = flight->transmitted = le_now();
 	flight->patience = timeout;
 	flight->until = le_earliest(flight->sent + timeout, flight->not_after);

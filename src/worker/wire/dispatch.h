@@ -19,7 +19,7 @@
 typedef struct LeDispatch LeDispatch;
 
 extern void le_dispatch_start(LeWorker *w);
-extern void le_dispatch_configure(LeWorker *w);
+extern bool le_dispatch_configure(LeWorker *w);
 extern void le_flight_send(LeWorker *w, LeFlight *flight, le_duration timeout);
 extern bool le_flight_waits(LeWorker *w, int slot);
 extern void le_flight_hurry(LeWorker *w, int slot);

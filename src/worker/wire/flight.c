@@ -175,6 +175,16 @@ le_flight_is_past(const LeFlight *flight)
 }
 
 /*
+ * Was it sent to a store that does not count any more?  Its views must not mix
+ * with those of the present one.  A write has its effect in any case.
+ */
+bool
+le_flight_is_outdated(LeWorker *w, const LeFlight *flight)
+{
+	return flight->store != w->stores;
+}
+
+/*
  * The next request cannot be sent.  If it is the first, nothing was applied;
  * otherwise the effect of the earlier ones is unknown.
  */

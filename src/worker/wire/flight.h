@@ -50,7 +50,8 @@ struct LeFlight
 								 * sent */
 	le_time		transmitted;	/* when its newest request was sent */
 	bool		anchored;		/* "sent" is that of an earlier request */
-	uint32		epoch;			/* the node session's when it was sent */
+	uint32		epoch;			/* the node session's when it was sent ... */
+	uint32		store;			/* ... and the number of the store */
 	int			slot;			/* the election's, or -1 */
 	uint32		request;		/* number of the election's request, or 0 */
 	struct
@@ -87,6 +88,7 @@ extern LeFlight *le_flight_newest(LeWorker *w, int slot);
 extern bool le_flights_acquire(LeWorker *w);
 extern bool le_flight_may_park(const LeFlight *flight);
 extern bool le_flight_is_past(const LeFlight *flight);
+extern bool le_flight_is_outdated(LeWorker *w, const LeFlight *flight);
 extern void le_flight_fail_rest(const LeFlight *flight, LeAnswer *answer,
 								LeOutcome outcome, const char *why);
 extern void le_flight_deliver(LeWorker *w, LeFlight *flight,

@@ -48,28 +48,57 @@ le_servers_new(void)
 	return MemoryContextAllocZero(TopMemoryContext, sizeof(LeServers));
 }
 
-/* Take over the setting, at start and after a reload. */
-void
+/* The next URL of the setting, without a slash at its end. */
+static bool
+next_url(const char **urls, char *url, size_t size)
+{
+	size_t		len;
+
+	if (!le_next_name(urls, url, size))
+		return false;
+	len = strlen(url);
+	while (len > 0 && url[len - 1] == '/')
+		url[--len] = '\0';
+	return true;
+}
+
+/* Are these the servers that are asked already? */
+static bool
+are_listed(const LeServers *servers, const char *urls)
+{
+	char		url[MAXPGPATH];
+	int			n = 0;
+
+	while (n < LE_MAX_SERVERS && next_url(&urls, url, sizeof(url)))
+	{
+		if (n == servers->n || strcmp(servers->each[n].url, url) != 0)
+			return false;
+		n++;
+	}
+	return n == servers->n;
+}
+
+/*
+ * Take over the setting, at start and after a reload.  True: other servers are
+ * asked from now on, perhaps of another store.
+ */
+bool
 le_servers_configure(LeWorker *w, const char *urls)
 {
 	LeServers  *servers = w->servers;
 	char		url[MAXPGPATH];
 
+	if (are_listed(servers, urls))
+		return false;
 	for (int i = 0; i < servers->n; i++)
 		pfree(servers->each[i].url);
 	memset(servers->each, 0, sizeof(servers->each));
 	servers->n = 0;
 	servers->list++;
-	while (servers->n < LE_MAX_SERVERS &&
-		   le_next_name(&urls, url, sizeof(url)))
-	{
-		size_t		len = strlen(url);
-
-		while (len > 0 && url[len - 1] == '/')
-			url[--len] = '\0';
+	while (servers->n < LE_MAX_SERVERS && next_url(&urls, url, sizeof(url)))
 		servers->each[servers->n++].url =
 			MemoryContextStrdup(TopMemoryContext, url);
-	}
+	return true;
 }
 
 static Server *

@@ -13,7 +13,7 @@
 #include "core/timing.h"
 #include "worker/base/context.h"
 
-/* A server of the present list; it means nothing after the next reload. */
+/* A server of the present list; it means nothing in another one. */
 typedef struct LeServerRef
 {
 	uint32_t	list;
@@ -23,7 +23,7 @@ typedef struct LeServerRef
 typedef struct LeServers LeServers;
 
 extern LeServers *le_servers_new(void);
-extern void le_servers_configure(LeWorker *w, const char *urls);
+extern bool le_servers_configure(LeWorker *w, const char *urls);
 extern bool le_servers_several(LeWorker *w);
 extern bool le_server_pick(LeWorker *w, unsigned *tried, LeServerRef *server);
 extern const char *le_server_url(LeWorker *w, LeServerRef server);
