@@ -69,6 +69,15 @@ sub is_clone
 	return;
 }
 
+# The store sessions of a node.
+sub sessions
+{
+	my ($node) = @_;
+
+	return grep { $_->{Name} eq 'leader_election: ' . $node->name }
+	  @{ $consul->get('/v1/session/list?consistent')->{json} };
+}
+
 sub system_identifier
 {
 	my ($node) = @_;
@@ -179,7 +188,11 @@ subtest 'the original is away' => sub {
 
 	$production->stop('fast');
 	poll_until(sub { !$consul->kv('leader_election/billing/leader')->{Session} }, 'the release');
-	$staging->restart;
+	is(scalar(sessions($staging)), 1, 'the clone has a store session');
+	$staging->stop('fast');
+	is(scalar(sessions($staging)), 0, '... and none when it has stopped');
+	ok(!$staging->log_like(qr/could not leave the store in time/), '... by itself, in time');
+	$staging->start;
 	is_clone($staging, 'production', 'a clone that restarts');
 	$production->start;
 	$production->wait_for_leadership('billing');

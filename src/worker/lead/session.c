@@ -622,6 +622,7 @@ le_session_unwant(LeWorker *w)
 {
 	LeStoreSession *session = w->session;
 
+	session->idle_since = 0;
 	if (session->node->wanted || session->node->state == LE_NODE_LIVE)
 		feed_kind(w, LE_NODE_IN_UNWANT);
 }
@@ -661,23 +662,35 @@ leave_if_idle(LeWorker *w)
 	else if (session->idle_since == 0)
 		session->idle_since = le_now();
 	else if (le_now() >= session->idle_since + LINGER)
-	{
-		session->idle_since = 0;
 		le_session_unwant(w);
-	}
+}
+
+static void
+run_node_timer(LeWorker *w)
+{
+	le_time		timer = le_node_timer(w->session->node);
+
+	if (timer != 0 && le_now() >= timer)
+		feed_kind(w, LE_NODE_IN_TIMER);
 }
 
 void
 le_session_run_timers(LeWorker *w)
 {
-	le_time		timer;
-
 	apply_settings(w);
 	hear_wishes(w);
 	leave_if_idle(w);
-	timer = le_node_timer(w->session->node);
-	if (timer != 0 && le_now() >= timer)
-		feed_kind(w, LE_NODE_IN_TIMER);
+	run_node_timer(w);
+}
+
+/*
+ * The instance leaves: its session is no longer wanted, whatever else is so.
+ * A clone wants one to be seen, and would leave another behind.
+ */
+void
+le_session_leave(LeWorker *w)
+{
+	run_node_timer(w);
 }
 
 le_time

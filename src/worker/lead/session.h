@@ -19,6 +19,7 @@ extern void le_session_start(LeWorker *w);
 extern void le_session_configure(LeWorker *w);
 extern void le_session_unwant(LeWorker *w);
 extern void le_session_run_timers(LeWorker *w);
+extern void le_session_leave(LeWorker *w);
 extern le_time le_session_timer(LeWorker *w);
 
 #endif							/* LE_SESSION_H */
