@@ -6,9 +6,8 @@ import "strings"
 // only on what the store gave.
 func (r *Run) electionStep(p *Process, line *Line) {
 	reg := r.register(line)
-	if v := line.Input.View; v != nil {
-		reg.views = append(reg.views, line)
-		reg.shown[v.Index] = append(reg.shown[v.Index], line)
+	if line.Input.View != nil {
+		reg.show(line)
 	}
 	r.awaited(line)
 	asked := r.answered(p, reg, line)

@@ -47,6 +47,7 @@ type View struct {
 	SilentAt    int64 `json:"silent_at"`
 	Index       uint64
 	Token       uint64
+	listed      bool // by a list of what a session holds: it has no token
 }
 
 // Input is what a machine was fed.

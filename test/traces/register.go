@@ -145,12 +145,19 @@ func (r *Run) ownFound(reg *Register, w *Write, index uint64, line *Line) {
 	}
 }
 
-// unlock: the worker frees a key of a session that ends.
+// unlock: the worker frees a key of a session that ends. A list has shown it as
+// that session's, at this index.
 func (r *Run) unlock(line *Line) {
-	p := r.process(line)
+	p, reg := r.process(line), r.register(line)
+	if !p.keyLeases {
+		listed := *line
+		listed.Input = &Input{View: &View{Holder: "ours", Exists: 1, Usable: 1,
+			Index: line.Index, listed: true}}
+		reg.show(&listed)
+	}
 	w := &Write{line: line, what: "unlock", on: line.Index}
 	p.pending[unlockOf(line)] = w
-	r.register(line).unheard(w)
+	reg.unheard(w)
 }
 
 func (r *Run) unlocked(line *Line) {
@@ -168,6 +175,13 @@ func unlockOf(line *Line) string {
 
 const views = "views show what was written"
 
+// show notes what an answer showed.
+func (reg *Register) show(line *Line) {
+	reg.views = append(reg.views, line)
+	index := line.Input.View.Index
+	reg.shown[index] = append(reg.shown[index], line)
+}
+
 // seen: what an answer showed must have been written, by a worker if not by the
 // store or by hand.
 func (r *Run) seen(reg *Register, line *Line) {
@@ -182,6 +196,8 @@ func (r *Run) seen(reg *Register, line *Line) {
 	}
 	keyLeases := r.process(line).keyLeases
 	switch {
+	case v.listed:
+		return // it tells who has written the key, if nobody else did
 	case w == nil:
 		r.byOthers(reg, line)
 	case v.Holder == "ours" && w.line.Session != line.Session && reg.anewAt == 0:
@@ -278,9 +294,9 @@ func (reg *Register) fits(w *Write, line *Line, keyLeases bool) bool {
 	case !w.holds():
 		return v.Holder == "free" && v.Released != 0
 	case w.what == "publish":
-		return v.Holder != "free" && v.Token == w.token
+		return v.Holder != "free" && (v.listed || v.Token == w.token)
 	default:
-		return v.Holder != "free" && v.Token == v.Index
+		return v.Holder != "free" && (v.listed || v.Token == v.Index)
 	}
 }
 

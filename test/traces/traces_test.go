@@ -344,6 +344,53 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
+// takenOver: c, which stands still, holds two keys, e at 5 and f at 6. A late
+// takeover of a, of which it never hears, gets e at 8, and a frees that, at 9,
+// when its session ends; the store ends that of c, and frees f at 7. Then c
+// releases e, to no effect.
+func takenOver() string {
+	const held = `"held","wanted":1,"attempt_number":1,"token":5,"write_index":5,"token_floor":5`
+	const over = `"silent_at":2000,"exists":1,"usable":1,"index":5,"token":5}`
+	f := strings.NewReplacer(`"election":"e"`, `"election":"f"`)
+	return strings.Join([]string{
+		worker(1000, "a", "sessions"),
+		worker(1000, "b", "sessions"),
+		worker(1000, "c", "sessions"),
+		node(1000, "c", `"registering"`, `"done","index":4`, ``, `"live"`),
+		elect(1010, "c", `"reading","wanted":1`, `"read","view":{"holder":"free"}`,
+			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`),
+		elect(1020, "c", `"acquiring","wanted":1,"attempt_number":1`, `"done","index":5`, `"term_begins":1`, held),
+		f.Replace(elect(1030, "c", `"reading","wanted":1`, `"read","view":{"holder":"free"}`,
+			`"send":"acquire"`, `"acquiring","wanted":1,"attempt_number":1`)),
+		f.Replace(elect(1040, "c", `"acquiring","wanted":1,"attempt_number":1`, `"done","index":6`,
+			``, `"releasing","wanted":1,"attempt_number":1`)),
+		elect(2010, "a", `"waiting","wanted":1`, `"seen","view":{"holder":"other",`+over,
+			`"send":"take over","index":5`, `"acquiring","wanted":1,"attempt_number":1`),
+		elect(2020, "a", `"acquiring","wanted":1,"attempt_number":1`, `"node ended"`,
+			``, `"waiting","wanted":1,"attempt_number":1`),
+		other(2030, "a", `"unlock","election":"e","index":8`),
+		other(2040, "a", `"unlocked","election":"e","index":8,"outcome":"conflict"`),
+		elect(2050, "c", held, `"unwant"`, `"term_ends":1,"send":"release","index":5`,
+			`"releasing","attempt_number":1,"write_index":5,"token_floor":5`),
+		elect(2060, "c", `"releasing","attempt_number":1,"write_index":5,"token_floor":5`, `"node ended"`,
+			``, `"idle","attempt_number":1,"write_index":5,"token_floor":5`),
+		f.Replace(elect(2070, "b", `"idle"`, `"seen","view":{"holder":"free","exists":1,"usable":1,"index":7}`, ``, `"idle"`)),
+		elect(2070, "b", `"idle"`, `"seen","view":{"holder":"free","exists":1,"usable":1,"released":1,"index":9}`, ``, `"idle"`),
+	}, "\n") + "\n"
+}
+
+// A key that a session frees was that session's.
+func TestUnlocks(t *testing.T) {
+	if j := judge(t, takenOver()); len(j.Wrong) > 0 {
+		t.Error("what c released is taken for what a freed: ", j.Wrong)
+	}
+	forged := strings.NewReplacer(`"unlock"`, `"accept"`, `"unlocked"`, `"accept"`).Replace(takenOver())
+	said := strings.Join(judge(t, forged).Wrong, "\n")
+	if !strings.Contains(said, "release by c on 5 was applied as 9, after its session had ended, at 7") {
+		t.Error("a session that has ended releases a key: ", said)
+	}
+}
+
 // outOfOrder: somebody deletes the key of a, of which a has no answer yet, and b
 // gets it; then a begins its term, with the lower token.
 func outOfOrder(deed string) string {
