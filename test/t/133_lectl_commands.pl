@@ -409,7 +409,7 @@ subtest 'watch' => sub {
 	poll_until(sub { $watch->log =~ /warning: .*terminat/ }, 'the loss to be said');
 	is((lectl(operator($a, $b), 'step-down', 'billing', '--hold-off', '1s'))[0], 0, 'the leader steps down');
 	poll_until(sub { slurp_file("$dir/log") =~ /^billing:(?:$first)?:$second:\d+$/m }, 'the change');
-	like($watch->log, qr/warning: going on/, 'connected again');
+	poll_until(sub { $watch->log =~ /warning: going on/ }, 'the word that it is connected again');
 	never([ grep { /overlap/ } split /\n/, slurp_file("$dir/log") ], 'one command at a time');
 
 	# told to end it passes that on, and waits
