@@ -226,15 +226,14 @@ func (r *Run) unheardOf(reg *Register, line *Line) *Write {
 		if m.fate != maybe || !based || !reg.fits(m, line, keyLeases) {
 			continue
 		}
-		agreed := 0
-		for _, shown := range reg.shown[line.Input.View.Index] {
-			if !keyLeases && reg.fits(m, shown, false) {
-				agreed++
-			}
-		}
+		agreed := reg.agreed(m, line.Input.View.Index, keyLeases)
 		if best == nil || agreed > most || agreed == most && m.line.At >= best.line.At {
 			best, most = m, agreed
 		}
+	}
+	if again := reg.again(line, keyLeases); again != nil &&
+		(best == nil || reg.agreed(again, line.Input.View.Index, keyLeases) > most) {
+		best = again
 	}
 	if best == nil && keyLeases {
 		best = reg.copyOf(line)
@@ -244,6 +243,31 @@ func (r *Run) unheardOf(reg *Register, line *Line) *Write {
 		r.applied(reg, best, line.Input.View.Index, line)
 	}
 	return best
+}
+
+// agreed counts the views of an index that fit the write.
+func (reg *Register) agreed(w *Write, index uint64, keyLeases bool) (n int) {
+	for _, shown := range reg.shown[index] {
+		if !keyLeases && reg.fits(w, shown, false) {
+			n++
+		}
+	}
+	return
+}
+
+// again: where somebody has deleted the key, a late copy of an acquire that was
+// applied, and that expected no key, is applied once more.
+func (reg *Register) again(line *Line, keyLeases bool) *Write {
+	if keyLeases || !reg.touched(line.At, 0) {
+		return nil
+	}
+	for _, w := range reg.sent {
+		if w.what == "acquire" && w.on == 0 && w.fate == applied &&
+			w.index < line.Input.View.Index && reg.fits(w, line, false) {
+			return &Write{line: w.line, what: w.what}
+		}
+	}
+	return nil
 }
 
 // before: the newest index that is known to have been written before this one.

@@ -424,6 +424,43 @@ func TestTokensAfterDeeds(t *testing.T) {
 	}
 }
 
+// twice: b, and then a, which gets it, acquire where no key is. The key is
+// deleted, a late copy of the request of a gets it again, and b is refused; c sees it.
+func twice(deed string) string {
+	const asks, held = `"acquiring","wanted":1,"attempt_number":1`,
+		`"held","wanted":1,"attempt_number":1,"token":8,"write_index":8,"token_floor":8`
+	return strings.Join([]string{
+		worker(1000, "a", "sessions"),
+		worker(1000, "b", "sessions"),
+		worker(1000, "c", "sessions"),
+		node(1000, "a", `"registering"`, `"done","sent":990,"index":7`, ``, `"live","deadline":5490`),
+		elect(1010, "a", `"reading","wanted":1`, `"read","view":{"holder":"free"}`, `"send":"acquire"`, asks),
+		elect(1010, "b", `"reading","wanted":1`, `"read","view":{"holder":"free"}`, `"send":"acquire"`, asks),
+		elect(1020, "a", asks, `"done","index":8`, `"term_begins":1`, held),
+		deed,
+		elect(1040, "b", asks, `"conflict","outcome":"conflict","conflict":"held"`, ``, `"waiting","wanted":1,"attempt_number":1`),
+		elect(1050, "c", `"waiting","wanted":1`,
+			`"seen","view":{"holder":"other","exists":1,"usable":1,"index":10,"token":10}`, ``, `"waiting","wanted":1`),
+		elect(1060, "a", held, `"seen","view":{"holder":"ours","exists":1,"usable":1,"index":10,"token":10}`,
+			`"term_ends":1`, `"reading","wanted":1,"attempt_number":1,"write_index":8,"token_floor":8`),
+	}, "\n") + "\n"
+}
+
+// A copy of an acquire is applied a second time only if somebody has deleted the
+// key.
+func TestCopiesAfterDeeds(t *testing.T) {
+	const deed = `{"at":%d,"line":"deed","election":"%s","what":"two may believe"}`
+	if j := judge(t, twice(fmt.Sprintf(deed, 1030, "e"))); len(j.Wrong) > 0 {
+		t.Error("a late copy is not known: ", j.Wrong)
+	}
+	for _, other := range []string{fmt.Sprintf(deed, 1030, "f"), fmt.Sprintf(deed, 1070, "e")} {
+		said := strings.Join(judge(t, twice(other)).Wrong, "\n")
+		if !strings.Contains(said, "at index 10, which nobody here wrote") {
+			t.Errorf("%s excuses a copy: %s", other, said)
+		}
+	}
+}
+
 // A line that a kill has cut off is none; one of another kind is an error.
 func TestReads(t *testing.T) {
 	if j := judge(t, withSessions()+`{"at":9000,"line":"elec`); len(j.Wrong) > 0 {
