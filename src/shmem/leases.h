@@ -245,7 +245,7 @@ typedef struct LeTable
 
 	/* written by workers in turn; see worker/view/clones.c */
 	bool		promoted;		/* a standby, or one until lately */
-	char		joined[512];	/* the place in which "since" counts */
+	char		joined[512];	/* the namespace in which "since" counts */
 	le_time		unclear_until;	/* it may be a clone; 0: that is clear */
 
 	/* of a primary, noted once; see worker/disk/pastfile.c */

@@ -28,8 +28,8 @@
 #include "sql/job_callers.h"
 
 /* Each job has its place among the next few from where its hash leads. */
-#define PLACES			1024
-#define PLACES_OF_JOB	4
+#define ENTRIES			1024
+#define ENTRIES_OF_JOB	4
 
 /* The calls that are in sight, as bits of "returns". */
 #define IN_SIGHT		0x0F
@@ -38,7 +38,7 @@ typedef struct JobCallers
 {
 	slock_t		mutex;
 	uint64		calls;			/* so far */
-	LeJobCallers jobs[PLACES];
+	LeJobCallers jobs[ENTRIES];
 } JobCallers;
 
 static JobCallers *memory = NULL;
@@ -71,18 +71,18 @@ hash_of(const char *election, const char *job)
 
 /* The job's place, or else that which it may take. */
 static LeJobCallers *
-place_of(uint64 job)
+entry_of_job(uint64 job)
 {
 	LeJobCallers *oldest = NULL;
 
-	for (int i = 0; i < PLACES_OF_JOB; i++)
+	for (int i = 0; i < ENTRIES_OF_JOB; i++)
 	{
-		LeJobCallers *place = &memory->jobs[(job + i) % PLACES];
+		LeJobCallers *entry = &memory->jobs[(job + i) % ENTRIES];
 
-		if (place->job == job)
-			return place;
-		if (oldest == NULL || place->at < oldest->at)
-			oldest = place;
+		if (entry->job == job)
+			return entry;
+		if (oldest == NULL || entry->at < oldest->at)
+			oldest = entry;
 	}
 	return oldest;
 }
@@ -115,20 +115,20 @@ le_note_caller(const char *election, const char *job, LeCaller caller,
 			   LeJobCallers *callers)
 {
 	uint64		hash = hash_of(election, job);
-	LeJobCallers *place;
+	LeJobCallers *entry;
 	bool		before;
 
 	SpinLockAcquire(&memory->mutex);
-	place = place_of(hash);
-	if (place->job != hash)
+	entry = entry_of_job(hash);
+	if (entry->job != hash)
 	{
-		memset(place, 0, sizeof(*place));
-		place->job = hash;
+		memset(entry, 0, sizeof(*entry));
+		entry->job = hash;
 	}
-	place->at = ++memory->calls;
-	before = le_callers_clash(place);
-	note(place, caller);
-	*callers = *place;
+	entry->at = ++memory->calls;
+	before = le_callers_clash(entry);
+	note(entry, caller);
+	*callers = *entry;
 	SpinLockRelease(&memory->mutex);
 	return !before && le_callers_clash(callers);
 }
@@ -140,7 +140,7 @@ le_copy_callers(const char *election, const char *job, LeJobCallers *callers)
 	uint64		hash = hash_of(election, job);
 
 	SpinLockAcquire(&memory->mutex);
-	*callers = *place_of(hash);
+	*callers = *entry_of_job(hash);
 	SpinLockRelease(&memory->mutex);
 	return callers->job == hash;
 }

@@ -4,7 +4,7 @@
  *		Tests of sql/job_callers.c: do two call one job in turn?
  *
  * The memory is our own.  A hash is the number at the end of a name, so that
- * a test chooses who shares a place.
+ * a test chooses who shares an entry.
  *
  * test/unit/test_job_callers.c
  *
@@ -150,9 +150,9 @@ test_two_databases(void **state)
 	assert_true(le_callers_clash(&callers));
 }
 
-/* Jobs whose hashes lead to one place: as many as have room. */
+/* Jobs whose hashes lead to one entry: as many as have room. */
 static void
-test_places(void **state)
+test_entries(void **state)
 {
 	LeJobCallers callers;
 
@@ -164,7 +164,7 @@ test_places(void **state)
 		assert_false(clashes_after("j2049", "a"));
 		assert_false(clashes_after("j3073", "a"));
 	}
-	/* the one more takes the place of the oldest */
+	/* the one more takes over the entry of the oldest */
 	assert_false(clashes_after("j4097", "a"));
 	assert_false(le_copy_callers("e0", "j1", &callers));
 	assert_true(le_copy_callers("e0", "j1025", &callers));
@@ -191,7 +191,8 @@ main(void)
 										free_memory),
 		cmocka_unit_test_setup_teardown(test_two_databases, make_memory,
 										free_memory),
-		cmocka_unit_test_setup_teardown(test_places, make_memory, free_memory),
+		cmocka_unit_test_setup_teardown(test_entries, make_memory,
+										free_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,11 +49,11 @@ le_clonefile_read(LeClonemark *mark)
 		return false;
 	}
 	StaticAssertStmt(sizeof(mark->original) == 129 &&
-					 sizeof(mark->place) == 1024,
+					 sizeof(mark->namespace) == 1024,
 					 "the format has the lengths of the fields");
 	n = fscanf(file,
 			   CLONE_FORMAT "\nsystem %llu\noriginal %128[^\n]\nplace %1023[^\n]",
-			   &system, mark->original, mark->place);
+			   &system, mark->original, mark->namespace);
 	FreeFile(file);
 	mark->system = system;
 	if (n != 3)
@@ -105,7 +105,7 @@ le_clonefile_write(const LeClonemark *mark)
 {
 	char	   *contents = psprintf("%s\nsystem " UINT64_FORMAT "\noriginal %s\nplace %s\n",
 									CLONE_FORMAT, mark->system,
-									mark->original, mark->place);
+									mark->original, mark->namespace);
 
 	write_file(LE_CLONE_FILE, contents,
 			   "After a restart this instance will not know that it is a clone until it meets its original again.");

@@ -17,7 +17,8 @@ typedef struct LeClonemark
 {
 	uint64		system;
 	char		original[LE_MAX_NODE_NAME_LEN + 1];
-	char		place[1024];	/* the keys that it shares with its original */
+	char		namespace[1024];	/* of the keys that it shares with its
+									 * original; "place" in the file */
 } LeClonemark;
 
 extern bool le_clonefile_read(LeClonemark *mark);

@@ -52,11 +52,12 @@ le_clones_show_systems(void)
 }
 
 /*
- * Keys that instances share.  Somewhere else this one is nobody's clone.  All
- * servers, as set: the one that is asked changes with each that fails.
+ * The namespace of keys that instances share, with the store and its servers.
+ * In another one this instance is nobody's clone.  All servers, as set: the
+ * one that is asked changes with each that fails.
  */
 static const char *
-place(const LeNamespace *ns)
+namespace_text(const LeNamespace *ns)
 {
 	const LeStore *store = le_configured_store();
 
@@ -88,7 +89,8 @@ le_clones_configure(void)
 		return;
 	store->settings.namespace(&ns);
 	if (!le_clonefile_read(&mark) || !had_system(mark.system) ||
-		strncmp(mark.place, place(&ns), sizeof(mark.place) - 1) != 0)
+		strncmp(mark.namespace, namespace_text(&ns),
+				sizeof(mark.namespace) - 1) != 0)
 		mark.original[0] = '\0';
 	le_set_clone_of(mark.original);
 	(void) le_clones_show_systems();
@@ -101,12 +103,12 @@ le_clones_configure(void)
 
 /*
  * The index of a new node key.  It is the incarnation's first one, in this
- * place, or the store counts anew.
+ * namespace, or the store counts anew.
  */
 void
 le_clones_joined(uint64 index)
 {
-	const char *here = place(&le_table->namespace);
+	const char *here = namespace_text(&le_table->namespace);
 
 	if (le_table->since != 0 && index >= le_table->since &&
 		strncmp(le_table->joined, here, sizeof(le_table->joined) - 1) == 0)
@@ -157,7 +159,8 @@ step_back(const LeNodeInfo *original)
 	LeClonemark mark = {.system = shared};
 
 	strlcpy(mark.original, original->node, sizeof(mark.original));
-	strlcpy(mark.place, place(&le_table->namespace), sizeof(mark.place));
+	strlcpy(mark.namespace, namespace_text(&le_table->namespace),
+			sizeof(mark.namespace));
 	le_set_clone_of(original->node);
 	le_clonefile_write(&mark);
 	ereport(WARNING,
