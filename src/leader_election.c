@@ -81,7 +81,8 @@ shmem_startup(void)
 	where = ShmemInitStruct("leader_election history", le_history_size(),
 							&found);
 	le_history_init(found, where);
-	where = ShmemInitStruct("leader_election board", le_job_snapshot_size(), &found);
+	where = ShmemInitStruct("leader_election job snapshot",
+							le_job_snapshot_size(), &found);
 	le_job_snapshot_init(found, where);
 	where = ShmemInitStruct("leader_election stats", le_stats_size(),
 							&found);

@@ -25,60 +25,61 @@
 
 #define NONE	0				/* no segment's handle */
 
-/* The number of times that a reader looks for the newest piece. */
+/* The number of times that a reader looks for the newest snapshot. */
 #define TRIES	10
 
-typedef struct Piece
+/* A segment's content. */
+typedef struct JobSnapshot
 {
 	uint64		magic;			/* it is ours */
 	le_time		as_of;
 	int			nrows;
 	LeJobRow	rows[FLEXIBLE_ARRAY_MEMBER];
-} Piece;
+} JobSnapshot;
 
 #define MAGIC	UINT64CONST(0x6c655f6a6f627301)
 
-typedef struct Board
+typedef struct Newest
 {
-	pg_atomic_uint32 handle;	/* the newest piece's */
-} Board;
+	pg_atomic_uint32 handle;	/* the newest snapshot's */
+} Newest;
 
-static Board *board = NULL;
+static Newest *newest = NULL;
 
 Size
 le_job_snapshot_size(void)
 {
-	return sizeof(Board);
+	return sizeof(Newest);
 }
 
 void
 le_job_snapshot_init(bool found, void *where)
 {
-	board = where;
+	newest = where;
 	if (!found)
-		pg_atomic_init_u32(&board->handle, NONE);
+		pg_atomic_init_u32(&newest->handle, NONE);
 }
 
 /* ---- in the worker ---- */
 
 /* NONE: out of segments. */
 static dsm_handle
-make_piece(const LeJobRow *rows, int nrows, le_time as_of)
+make_snapshot(const LeJobRow *rows, int nrows, le_time as_of)
 {
-	Size		size = add_size(offsetof(Piece, rows),
+	Size		size = add_size(offsetof(JobSnapshot, rows),
 								mul_size(nrows, sizeof(LeJobRow)));
 	dsm_segment *segment = dsm_create(size, DSM_CREATE_NULL_IF_MAXSEGMENTS);
 	dsm_handle	handle;
-	Piece	   *piece;
+	JobSnapshot *snapshot;
 
 	if (segment == NULL)
 		return NONE;
-	piece = dsm_segment_address(segment);
-	piece->magic = MAGIC;
-	piece->as_of = as_of;
-	piece->nrows = nrows;
+	snapshot = dsm_segment_address(segment);
+	snapshot->magic = MAGIC;
+	snapshot->as_of = as_of;
+	snapshot->nrows = nrows;
 	if (nrows > 0)
-		memcpy(piece->rows, rows, nrows * sizeof(LeJobRow));
+		memcpy(snapshot->rows, rows, nrows * sizeof(LeJobRow));
 	handle = dsm_segment_handle(segment);
 	dsm_pin_segment(segment);
 	dsm_detach(segment);
@@ -95,7 +96,7 @@ le_job_snapshot_put(const LeJobRow *rows, int nrows, le_time as_of)
 	Assert(nrows >= 0);
 	PG_TRY();
 	{
-		handle = make_piece(rows, nrows, as_of);
+		handle = make_snapshot(rows, nrows, as_of);
 	}
 	PG_CATCH();
 	{
@@ -104,7 +105,7 @@ le_job_snapshot_put(const LeJobRow *rows, int nrows, le_time as_of)
 		FlushErrorState();
 	}
 	PG_END_TRY();
-	old = pg_atomic_exchange_u32(&board->handle, handle);
+	old = pg_atomic_exchange_u32(&newest->handle, handle);
 	if (old != NONE)
 		dsm_unpin_segment(old);
 }
@@ -112,14 +113,15 @@ le_job_snapshot_put(const LeJobRow *rows, int nrows, le_time as_of)
 /* ---- reading ---- */
 
 static void
-copy_piece(const Piece *piece, LeJobRow **rows, int *nrows, le_time *as_of)
+copy_snapshot(const JobSnapshot *snapshot, LeJobRow **rows, int *nrows,
+			  le_time *as_of)
 {
-	Size		size = mul_size(piece->nrows, sizeof(LeJobRow));
+	Size		size = mul_size(snapshot->nrows, sizeof(LeJobRow));
 
 	*rows = MemoryContextAllocHuge(CurrentMemoryContext, Max(size, 1));
-	memcpy(*rows, piece->rows, size);
-	*nrows = piece->nrows;
-	*as_of = piece->as_of;
+	memcpy(*rows, snapshot->rows, size);
+	*nrows = snapshot->nrows;
+	*as_of = snapshot->as_of;
 }
 
 bool
@@ -127,19 +129,19 @@ le_job_snapshot_copy(LeJobRow **rows, int *nrows, le_time *as_of)
 {
 	for (int i = 0; i < TRIES; i++)
 	{
-		dsm_handle	handle = pg_atomic_read_u32(&board->handle);
+		dsm_handle	handle = pg_atomic_read_u32(&newest->handle);
 		dsm_segment *segment = handle == NONE ? NULL : dsm_attach(handle);
-		Piece	   *piece;
+		JobSnapshot *snapshot;
 		bool		ours;
 
 		if (handle == NONE)
 			return false;
 		if (segment == NULL)
 			continue;			/* replaced meanwhile */
-		piece = dsm_segment_address(segment);
-		ours = piece->magic == MAGIC;
+		snapshot = dsm_segment_address(segment);
+		ours = snapshot->magic == MAGIC;
 		if (ours)
-			copy_piece(piece, rows, nrows, as_of);
+			copy_snapshot(snapshot, rows, nrows, as_of);
 		dsm_detach(segment);
 		if (ours)
 			return true;
