@@ -91,9 +91,9 @@ is_list(const LeOp *op)
 	return op->kind == LE_OP_LIST_HELD || op->kind == LE_OP_LIST_CLAIMS;
 }
 
-/* A dry run must change nothing. */
+/* It must change nothing. */
 static bool
-is_probe(const LeOp *op)
+is_dry_release(const LeOp *op)
 {
 	return op->kind == LE_OP_RELEASE && op->dry_run;
 }
@@ -346,7 +346,7 @@ le_azure_encode(const LeNamespace *ns, const LeOp *op, LeRequest *request)
 	else if (op->kind == LE_OP_RENEW_TERMS)
 		begin_lease(request, blob_name(ns, op), "renew",
 					le_azure_lease_id(op->renew.terms[0].attempt));
-	else if (is_probe(op))
+	else if (is_dry_release(op))
 		begin_lease(request, blob_name(ns, op), "release", NO_LEASE);
 	else
 		encode_step(op, blob_name(ns, op), request);
@@ -475,7 +475,7 @@ static bool
 is_open(const LeOp *op)
 {
 	return le_op_writes(op->kind) &&
-		op->wire.step.number >= first_write(op) && !is_probe(op);
+		op->wire.step.number >= first_write(op) && !is_dry_release(op);
 }
 
 static void
@@ -842,7 +842,7 @@ decode_success(const LeNamespace *ns, const LeOp *op,
 	}
 	else if (op->kind == LE_OP_RENEW_TERMS)
 		decode_renewal(op, response, answer);
-	else if (is_probe(op))
+	else if (is_dry_release(op))
 		released(op, answer);
 	else if (op->wire.step.number == STEP_HEAD ||
 			 op->wire.step.number == STEP_WHOSE)
@@ -903,7 +903,7 @@ first_expects(const LeOp *op, Trouble trouble, LeAnswer *answer)
 		decode_no_blob(op, answer);
 	else if (trouble == OVER && op->kind == LE_OP_RENEW_TERMS)
 		renewal_lost(answer, "the lease is over");
-	else if (trouble == OVER && is_probe(op))
+	else if (trouble == OVER && is_dry_release(op))
 		released(op, answer);
 	else
 		return false;

@@ -1753,12 +1753,12 @@ another_kind_is_not_held_up(void **state)
 
 /* A dry run, which the store is to refuse, must not join real operations. */
 static void
-a_probe_goes_by_itself(void **state)
+a_dry_run_goes_by_itself(void **state)
 {
-	LeFlight   *probe = le_flight_without_effect(LE_OP_RELEASE, "probe", done);
+	LeFlight   *dry_run = le_flight_without_effect(LE_OP_RELEASE, "e", done);
 
-	probe->slot = 9;
-	le_flight_send(w, probe, 10 * LE_SEC);
+	dry_run->slot = 9;
+	le_flight_send(w, dry_run, 10 * LE_SEC);
 	release(2);
 	assert_int_equal(nsent, 2);
 	assert_sent(0, "http://a", "/release/0+1");
@@ -1998,7 +1998,7 @@ main(void)
 		cmocka_unit_test_setup(some_servers_take_one_at_a_time, begin),
 		cmocka_unit_test_setup(many_are_not_let_loose_at_once, begin),
 		cmocka_unit_test_setup(another_kind_is_not_held_up, begin),
-		cmocka_unit_test_setup(a_probe_goes_by_itself, begin),
+		cmocka_unit_test_setup(a_dry_run_goes_by_itself, begin),
 		cmocka_unit_test_setup(others_go_again, begin),
 		cmocka_unit_test_setup(the_local_store_takes_turns, begin),
 		cmocka_unit_test_setup(local_tokens_by_timeline, begin),

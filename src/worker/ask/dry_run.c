@@ -62,7 +62,7 @@ send_check(LeWorker *w, const LePending *p, LeOpKind kind)
 
 	flight->asker.proc = p->proc;
 	flight->asker.number = p->number;
-	flight->probe = true;
+	flight->may_be_refused = true;
 	/* Once only: kept connections say nothing about the files of TLS. */
 	flight->fresh = p->ask.check == LE_CHECK_PREFIX;
 	if (kind == LE_OP_COMPLETE)

@@ -145,7 +145,7 @@ send_read(LeWorker *w, LeOpKind kind, const char *election, const char *job,
 	le_flight_local_key(flight, slot);
 	flight->asker.number = scan->round;
 	flight->lane = LE_LANE_READ;
-	flight->probe = true;		/* a node may do without jobs */
+	flight->may_be_refused = true;	/* a node may do without jobs */
 	le_flight_send(w, flight, le_table->node.timing.request_timeout);
 }
 

@@ -68,7 +68,7 @@ struct LeFlight
 	uint32		secret_number;	/* the secret last sent with it ... */
 	bool		renewed_secret; /* ... which was replaced for its sake, once */
 	bool		fresh;			/* over a new connection, to try it */
-	bool		probe;			/* asks whether it may; the caller is told */
+	bool		may_be_refused; /* only the caller is told: no log, no event */
 	le_duration patience;		/* for the answer ... */
 	le_time		until;			/* ... and when it ends */
 	le_time		not_after;		/* no request is sent from then on; 0: no such

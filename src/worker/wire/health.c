@@ -231,7 +231,7 @@ le_health_note(LeWorker *w, const LeFlight *flight, const LeAnswer *answer)
 	if (le_flight_is_outdated(w, flight))
 		return;					/* it tells of another store */
 	/* Nothing of this instance's was refused: the caller is told. */
-	if (flight->probe && answer->outcome == LE_REFUSED)
+	if (flight->may_be_refused && answer->outcome == LE_REFUSED)
 		return;
 	switch (answer->outcome)
 	{
