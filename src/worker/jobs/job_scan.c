@@ -39,11 +39,11 @@
 #include "worker/wire/dispatch.h"
 
 /* A backend's question. */
-typedef struct Waiter
+typedef struct JobsAsk
 {
 	LePending	p;
 	uint64		round;			/* the scan that answers, or a later one */
-} Waiter;
+} JobsAsk;
 
 typedef struct Row
 {
@@ -55,7 +55,7 @@ typedef struct Row
 
 struct LeJobScan
 {
-	LePendingList *waiters;
+	LePendingList *asks;
 	uint64		round;			/* the present one, or the last */
 	bool		under_way;
 	le_time		next_at;		/* without a question; 0: not yet known */
@@ -71,7 +71,7 @@ le_job_scan_new(void)
 	LeJobScan  *scan = MemoryContextAllocZero(TopMemoryContext,
 											  sizeof(LeJobScan));
 
-	scan->waiters = le_pending_list_new(sizeof(Waiter), "jobs");
+	scan->asks = le_pending_list_new(sizeof(JobsAsk), "jobs");
 	scan->list.size = sizeof(Row);
 	return scan;
 }
@@ -88,9 +88,9 @@ reply_round(LeWorker *w, LeOutcome outcome)
 {
 	LeJobScan  *scan = w->job_scan;
 
-	le_foreach_pending(p, scan->waiters)
+	le_foreach_pending(p, scan->asks)
 	{
-		if (((Waiter *) p)->round > scan->round)
+		if (((JobsAsk *) p)->round > scan->round)
 			continue;
 		if (outcome == LE_DONE)
 			le_reply(p, LE_REPLY_TRUE);
@@ -543,10 +543,10 @@ le_ask_jobs(LeWorker *w, int proc, uint64 number, const LeAsk *ask)
 {
 	LeJobScan  *scan = w->job_scan;
 
-	Waiter	   *waiter = (Waiter *) le_pending_add(scan->waiters, proc,
-												   number, ask);
+	JobsAsk    *jobs_ask = (JobsAsk *) le_pending_add(scan->asks, proc,
+													  number, ask);
 
-	waiter->round = scan->round + 1;
+	jobs_ask->round = scan->round + 1;
 	if (!scan->under_way)
 		start_round(w);
 }
@@ -558,7 +558,7 @@ is_asked_for(LeWorker *w)
 	LeJobScan  *scan = w->job_scan;
 
 	return !scan->under_way &&
-		!dlist_is_empty(&scan->waiters->head);
+		!dlist_is_empty(&scan->asks->head);
 }
 
 /* Is a scan due without a question?  Only if this node leads, or seeks to. */
@@ -588,7 +588,7 @@ le_job_scan_run_timers(LeWorker *w)
 {
 	le_time		now = le_now();
 
-	le_list_run_timers(w, w->job_scan->waiters, now);
+	le_list_run_timers(w, w->job_scan->asks, now);
 	if (is_asked_for(w) || is_scan_due(w, now))
 		start_round(w);
 }
@@ -604,5 +604,5 @@ le_job_scan_timer(LeWorker *w)
 		return le_now();
 	if (le_job_check_interval > 0 && !scan->under_way)
 		next = w->job_news ? le_now() : Max(scan->next_at, 1);
-	return le_earliest(next, le_list_timer(w, scan->waiters));
+	return le_earliest(next, le_list_timer(w, scan->asks));
 }
