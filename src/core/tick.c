@@ -23,20 +23,20 @@
  * there a higher token counts as past, too.
  */
 static bool
-left_undone(const LeClaimView *found, const LeClaimWish *wish)
+left_undone(const LeClaimView *found, const LeClaimPlan *plan)
 {
 	if (found->state != LE_CLAIM_RUNNING)
 		return false;
-	if (found->token == wish->token)
+	if (found->token == plan->token)
 		return found->over;
-	return found->token < wish->token || wish->term_is_judged;
+	return found->token < plan->token || plan->term_is_judged;
 }
 
 /* May a run of our own term still be under way? */
 static bool
-under_way(const LeClaimView *found, const LeClaimWish *wish)
+under_way(const LeClaimView *found, const LeClaimPlan *plan)
 {
-	return found->state == LE_CLAIM_RUNNING && found->token == wish->token &&
+	return found->state == LE_CLAIM_RUNNING && found->token == plan->token &&
 		!found->over;
 }
 
@@ -45,33 +45,33 @@ under_way(const LeClaimView *found, const LeClaimWish *wish)
  * the record of the first.
  */
 bool
-le_claims_in_order(const LeClaimWish *wish)
+le_claims_in_order(const LeClaimPlan *plan)
 {
-	return wish->catch_up || wish->missed == LE_MISSED_LAST ||
-		wish->missed == LE_MISSED_ALL;
+	return plan->catch_up || plan->missed == LE_MISSED_LAST ||
+		plan->missed == LE_MISSED_ALL;
 }
 
 /*
- * Does the tick on record belong to the same row of ticks as the wish?  After
+ * Does the tick on record belong to the same row of ticks as the plan?  After
  * a change of the interval nobody can tell which ticks were due since, and a
  * shorter one would cause a flood.
  */
 static bool
-same_row(const LeClaimView *found, const LeClaimWish *wish)
+same_row(const LeClaimView *found, const LeClaimPlan *plan)
 {
-	return found->exists && wish->every > 0 && found->every == wish->every &&
-		found->tick < wish->due &&
-		(wish->due - found->tick) % wish->every == 0;
+	return found->exists && plan->every > 0 && found->every == plan->every &&
+		found->tick < plan->due &&
+		(plan->due - found->tick) % plan->every == 0;
 }
 
 /*
- * Is the wish for a tick before the due one outdated?  The record showed that
+ * Is the plan for a tick before the due one outdated?  The record showed that
  * tick as missed or undone; a record of another row no longer does.
  */
 static bool
-is_outdated(const LeClaimView *found, const LeClaimWish *wish)
+is_outdated(const LeClaimView *found, const LeClaimPlan *plan)
 {
-	return wish->tick < wish->due && !same_row(found, wish);
+	return plan->tick < plan->due && !same_row(found, plan);
 }
 
 /* How many ticks lie between the two? */
@@ -86,53 +86,53 @@ count_between(int64_t after, int64_t before, int64_t every)
  * first of the missed ticks that are to be run.
  */
 static int64_t
-next_tick(const LeClaimView *found, const LeClaimWish *wish)
+next_tick(const LeClaimView *found, const LeClaimPlan *plan)
 {
 	int64_t		missed;
 	int64_t		runs = 0;
 
-	if (!same_row(found, wish))
-		return wish->tick;
-	missed = count_between(found->tick, wish->due, wish->every);
-	if (wish->missed == LE_MISSED_ALL)
-		runs = missed < wish->max_missed ? missed : wish->max_missed;
-	else if (wish->missed == LE_MISSED_LAST && missed > 0)
+	if (!same_row(found, plan))
+		return plan->tick;
+	missed = count_between(found->tick, plan->due, plan->every);
+	if (plan->missed == LE_MISSED_ALL)
+		runs = missed < plan->max_missed ? missed : plan->max_missed;
+	else if (plan->missed == LE_MISSED_LAST && missed > 0)
 		runs = 1;
-	return wish->due - runs * wish->every;
+	return plan->due - runs * plan->every;
 }
 
-/* Does a claim of wish->tick step forward from the tick on record? */
+/* Does a claim of plan->tick step forward from the tick on record? */
 static bool
-steps_on(const LeClaimView *found, const LeClaimWish *wish)
+steps_on(const LeClaimView *found, const LeClaimPlan *plan)
 {
-	return wish->every > 0 && !wish->forget && found->exists &&
-		found->tick < wish->tick;
+	return plan->every > 0 && !plan->forget && found->exists &&
+		found->tick < plan->tick;
 }
 
 /*
  * Another interval on record, so nobody knows how many ticks a claim of
- * wish->tick passes over; 0: the same interval, or none.
+ * plan->tick passes over; 0: the same interval, or none.
  */
 int64_t
-le_every_before(const LeClaimView *found, const LeClaimWish *wish)
+le_every_before(const LeClaimView *found, const LeClaimPlan *plan)
 {
-	return steps_on(found, wish) && found->every != wish->every ?
+	return steps_on(found, plan) && found->every != plan->every ?
 		found->every : 0;
 }
 
 /* A record only goes forward, so ticks between are missed for good. */
 static LeGap
-gap_between(const LeClaimView *found, const LeClaimWish *wish)
+gap_between(const LeClaimView *found, const LeClaimPlan *plan)
 {
 	LeGap		gap = {0};
 
-	if (!steps_on(found, wish) || !same_row(found, wish))
+	if (!steps_on(found, plan) || !same_row(found, plan))
 		return gap;
-	gap.n = count_between(found->tick, wish->tick, wish->every);
+	gap.n = count_between(found->tick, plan->tick, plan->every);
 	if (gap.n > 0)
 	{
-		gap.first = found->tick + wish->every;
-		gap.last = wish->tick - wish->every;
+		gap.first = found->tick + plan->every;
+		gap.last = plan->tick - plan->every;
 	}
 	return gap;
 }
@@ -152,15 +152,15 @@ le_gap_kept(const LeClaimView *found)
 }
 
 /*
- * The ticks to report with a claim of wish->tick: those that it passes over,
+ * The ticks to report with a claim of plan->tick: those that it passes over,
  * and those that the claim in whose place it comes has left to report.  The
  * tick of that claim lies between the two and is not one of them.
  */
 LeGap
-le_gap_before(const LeClaimView *found, const LeClaimWish *wish)
+le_gap_before(const LeClaimView *found, const LeClaimPlan *plan)
 {
 	LeGap		kept = le_gap_kept(found);
-	LeGap		gap = gap_between(found, wish);
+	LeGap		gap = gap_between(found, plan);
 
 	if (kept.n == 0)
 		return gap;
@@ -238,40 +238,40 @@ le_count_seen(LeClaimView *found, const LeSeenRecord *seen)
  * is the tick that comes first, or may be under way.
  */
 LeClaimVerdict
-le_judge_claim(const LeClaimView *found, const LeClaimWish *wish, int *try,
+le_judge_claim(const LeClaimView *found, const LeClaimPlan *plan, int *try,
 			   int64_t *older)
 {
 	*try = 1;
 	*older = found->tick;
 	if (!found->exists)
-		return wish->forget || is_outdated(found, wish) ?
+		return plan->forget || is_outdated(found, plan) ?
 			LE_CLAIM_TAKEN : LE_CLAIM_TAKE;
 	if (found->ours)
 	{
 		*try = found->try;
 		return LE_CLAIM_OURS;
 	}
-	if (wish->forget)
+	if (plan->forget)
 		return LE_CLAIM_TAKE;
-	if (found->lost && found->tick >= wish->tick)
+	if (found->lost && found->tick >= plan->tick)
 		return LE_CLAIM_LOST;
-	if (found->tick > wish->tick)
+	if (found->tick > plan->tick)
 		return LE_CLAIM_TAKEN;
-	if (wish->catch_up && left_undone(found, wish))
+	if (plan->catch_up && left_undone(found, plan))
 	{
-		if (found->tick < wish->tick)
+		if (found->tick < plan->tick)
 			return LE_CLAIM_BEHIND;
 		*try = found->try + 1;
 		return LE_CLAIM_TAKE;
 	}
-	if (found->tick >= wish->tick)
+	if (found->tick >= plan->tick)
 		return LE_CLAIM_TAKEN;
-	if (le_claims_in_order(wish) && under_way(found, wish))
+	if (le_claims_in_order(plan) && under_way(found, plan))
 		return LE_CLAIM_UNDER_WAY;
-	if (is_outdated(found, wish))
+	if (is_outdated(found, plan))
 		return LE_CLAIM_TAKEN;
-	*older = next_tick(found, wish);
-	return *older < wish->tick ? LE_CLAIM_BEHIND : LE_CLAIM_TAKE;
+	*older = next_tick(found, plan);
+	return *older < plan->tick ? LE_CLAIM_BEHIND : LE_CLAIM_TAKE;
 }
 
 /*

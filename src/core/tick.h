@@ -72,7 +72,7 @@ typedef struct LeSeenRecord
 } LeSeenRecord;
 
 /* A claim to be made. */
-typedef struct LeClaimWish
+typedef struct LeClaimPlan
 {
 	int64_t		tick;
 	uint64_t	token;			/* the claimant's term's */
@@ -86,7 +86,7 @@ typedef struct LeClaimWish
 	int64_t		due;			/* the tick it is time for: "tick", or later */
 	LeMissed	missed;			/* how to treat those before "due" */
 	int64_t		max_missed;		/* how many LE_MISSED_ALL runs, at least 1 */
-} LeClaimWish;
+} LeClaimPlan;
 
 typedef enum LeClaimVerdict
 {
@@ -106,13 +106,13 @@ extern bool le_record_is_lost(const LeSeenRecord *seen, uint64_t writes,
 							  int64_t tick);
 extern void le_count_seen(LeClaimView *found, const LeSeenRecord *seen);
 extern LeClaimVerdict le_judge_claim(const LeClaimView *found,
-									 const LeClaimWish *wish, int *try,
+									 const LeClaimPlan *plan, int *try,
 									 int64_t *older);
-extern bool le_claims_in_order(const LeClaimWish *wish);
-extern LeGap le_gap_before(const LeClaimView *found, const LeClaimWish *wish);
+extern bool le_claims_in_order(const LeClaimPlan *plan);
+extern LeGap le_gap_before(const LeClaimView *found, const LeClaimPlan *plan);
 extern LeGap le_gap_kept(const LeClaimView *found);
 extern int64_t le_every_before(const LeClaimView *found,
-							   const LeClaimWish *wish);
+							   const LeClaimPlan *plan);
 extern int64_t le_tick_at(int64_t now, int64_t every);
 extern int64_t le_next_expected(int64_t tick, int64_t claimed_at,
 								int64_t every);

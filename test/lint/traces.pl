@@ -28,7 +28,7 @@ my %variable = (
 	LeNodeActions => 'act->',
 	LeNode => 'n->',
 	LeClaimView => 'found->',
-	LeClaimWish => 'wish->');
+	LeClaimPlan => 'plan->');
 my %used;
 
 # The members of a struct or enum, by its name.
@@ -47,7 +47,7 @@ sub members
 foreach my $struct (
 	[ election => qw(LeKeyView LeInput LeActions LeAttempt LeElection) ],
 	[ node => qw(LeNodeInput LeNodeActions LeNode) ],
-	[ tick => qw(LeClaimView LeClaimWish) ])
+	[ tick => qw(LeClaimView LeClaimPlan) ])
 {
 	my ($header, @names) = @$struct;
 

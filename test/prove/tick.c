@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tick.c
- *		Which tick may be claimed, for every record and every wish.
+ *		Which tick may be claimed, for every record and every plan.
  *
  * Ticks and intervals are milliseconds below 2^TICK_BITS.  Where they are
  * divided, that is too much for a solver at the 52 bits of the stores: there
@@ -52,101 +52,101 @@ any_record(void)
 	return v;
 }
 
-/* A possible question of a session. */
-static LeClaimWish
-any_wish(void)
+/* By a possible question of a session. */
+static LeClaimPlan
+any_plan(void)
 {
-	LeClaimWish w;
+	LeClaimPlan p;
 
-	w.tick = any_tick();
-	w.token = any_uint64();
-	w.catch_up = any_bool();
-	w.forget = any_bool();
-	w.term_is_judged = any_bool();
-	w.every = any_tick();
-	w.due = any_tick();
-	w.missed = (LeMissed) any_of(LE_NMISSED);
-	w.max_missed = any_uint32() & 0xffff & LAST_TICK;
-	ASSUME(w.due >= w.tick);
-	ASSUME(IMPLIES(w.every == 0,
-				   w.due == w.tick && w.missed == LE_MISSED_SKIP));
-	ASSUME(w.max_missed >= 1);
-	ASSUME(IMPLIES(w.forget, !w.catch_up && w.every == 0));
-	return w;
+	p.tick = any_tick();
+	p.token = any_uint64();
+	p.catch_up = any_bool();
+	p.forget = any_bool();
+	p.term_is_judged = any_bool();
+	p.every = any_tick();
+	p.due = any_tick();
+	p.missed = (LeMissed) any_of(LE_NMISSED);
+	p.max_missed = any_uint32() & 0xffff & LAST_TICK;
+	ASSUME(p.due >= p.tick);
+	ASSUME(IMPLIES(p.every == 0,
+				   p.due == p.tick && p.missed == LE_MISSED_SKIP));
+	ASSUME(p.max_missed >= 1);
+	ASSUME(IMPLIES(p.forget, !p.catch_up && p.every == 0));
+	return p;
 }
 
 /* The tick that is due, or one that a verdict has named: of the same row. */
 static bool
-is_of_the_row(const LeClaimWish *w)
+is_of_the_row(const LeClaimPlan *p)
 {
-	return w->every == 0 || (w->due - w->tick) % w->every == 0;
+	return p->every == 0 || (p->due - p->tick) % p->every == 0;
 }
 
 HARNESS(claims)
 {
 	LeClaimView v = any_record();
-	LeClaimWish w = any_wish();
+	LeClaimPlan p = any_plan();
 	int			try;
 	int64_t		older;
-	LeClaimVerdict verdict = le_judge_claim(&v, &w, &try, &older);
+	LeClaimVerdict verdict = le_judge_claim(&v, &p, &try, &older);
 	bool		running = v.exists && v.state == LE_CLAIM_RUNNING;
-	bool		again = v.exists && v.tick == w.tick && !w.forget;
-	bool		onward = v.exists && v.tick < w.tick && !w.forget;
-	bool		in_order = w.catch_up || w.missed != LE_MISSED_SKIP;
+	bool		again = v.exists && v.tick == p.tick && !p.forget;
+	bool		onward = v.exists && v.tick < p.tick && !p.forget;
+	bool		in_order = p.catch_up || p.missed != LE_MISSED_SKIP;
 
-	CLAIM(le_claims_in_order(&w) == in_order, "missed ticks run in order");
+	CLAIM(le_claims_in_order(&p) == in_order, "missed ticks run in order");
 	CLAIM(try >= 1, "tries count from one");
 	if (verdict == LE_CLAIM_TAKE)
 	{
 		CLAIM(!v.ours, "what is ours is not taken again");
-		CLAIM(!v.exists || w.forget || again || onward,
+		CLAIM(!v.exists || p.forget || again || onward,
 			  "a record never goes back");
-		CLAIM(IMPLIES(again, running && w.catch_up),
+		CLAIM(IMPLIES(again, running && p.catch_up),
 			  "a tick that is done or failed is final");
 		CLAIM(IMPLIES(again, try == v.try + 1), "the next try");
 		CLAIM(IMPLIES(!again, try == 1), "the first try");
-		CLAIM(IMPLIES(again && v.token == w.token, v.over),
+		CLAIM(IMPLIES(again && v.token == p.token, v.over),
 			  "no second run beside the first in one term");
-		CLAIM(IMPLIES(again && v.token > w.token, w.term_is_judged),
+		CLAIM(IMPLIES(again && v.token > p.token, p.term_is_judged),
 			  "against a later term the store decides");
 		CLAIM(IMPLIES(onward && in_order && running &&
-					  v.token == w.token, v.over),
+					  v.token == p.token, v.over),
 			  "in order, no tick begins before the last is over");
-		CLAIM(IMPLIES(onward && w.catch_up && running,
-					  v.token > w.token && !w.term_is_judged),
+		CLAIM(IMPLIES(onward && p.catch_up && running,
+					  v.token > p.token && !p.term_is_judged),
 			  "to catch up passes over nothing that was left undone");
-		CLAIM(IMPLIES(!v.exists && w.tick < w.due, false),
+		CLAIM(IMPLIES(!v.exists && p.tick < p.due, false),
 			  "without a record nobody catches up");
-		CLAIM(IMPLIES(onward && v.lost && w.tick < w.due,
-					  v.every == w.every),
+		CLAIM(IMPLIES(onward && v.lost && p.tick < p.due,
+					  v.every == p.every),
 			  "nor by a record of another row");
 	}
 	if (verdict == LE_CLAIM_BEHIND)
 	{
 		CLAIM(v.exists, "behind what is on record");
-		CLAIM(older >= v.tick && older < w.tick,
+		CLAIM(older >= v.tick && older < p.tick,
 			  "an older tick, and no older than the record");
-		CLAIM(IMPLIES(older > v.tick, w.missed != LE_MISSED_SKIP),
+		CLAIM(IMPLIES(older > v.tick, p.missed != LE_MISSED_SKIP),
 			  "missed ticks run only where that is asked for");
-		CLAIM(IMPLIES(older > v.tick, (w.due - older) % w.every == 0),
+		CLAIM(IMPLIES(older > v.tick, (p.due - older) % p.every == 0),
 			  "a tick of the row");
-		CLAIM(IMPLIES(older > v.tick && w.missed == LE_MISSED_ALL,
-					  (w.due - older) / w.every <= w.max_missed),
+		CLAIM(IMPLIES(older > v.tick && p.missed == LE_MISSED_ALL,
+					  (p.due - older) / p.every <= p.max_missed),
 			  "no more missed ticks than max_missed");
-		CLAIM(IMPLIES(older > v.tick && w.missed == LE_MISSED_ALL,
-					  older == v.tick + w.every ||
-					  (w.due - older) / w.every == w.max_missed),
+		CLAIM(IMPLIES(older > v.tick && p.missed == LE_MISSED_ALL,
+					  older == v.tick + p.every ||
+					  (p.due - older) / p.every == p.max_missed),
 			  "the oldest of them first");
-		CLAIM(IMPLIES(older > v.tick && w.missed == LE_MISSED_LAST,
-					  w.due - older == w.every), "the last missed tick");
+		CLAIM(IMPLIES(older > v.tick && p.missed == LE_MISSED_LAST,
+					  p.due - older == p.every), "the last missed tick");
 	}
 	if (verdict == LE_CLAIM_UNDER_WAY)
-		CLAIM(running && v.tick < w.tick && v.token == w.token,
+		CLAIM(running && v.tick < p.tick && v.token == p.token,
 			  "an older tick runs in this term");
 	if (verdict == LE_CLAIM_OURS)
 		CLAIM(v.exists && v.ours && try == v.try, "as it was written");
 	if (verdict == LE_CLAIM_LOST)
-		CLAIM(v.lost && v.tick >= w.tick,
+		CLAIM(v.lost && v.tick >= p.tick,
 			  "lost records count up to the tick that was seen");
 }
 
@@ -154,23 +154,23 @@ HARNESS(claims)
 HARNESS(gaps)
 {
 	LeClaimView v = any_record();
-	LeClaimWish w = any_wish();
+	LeClaimPlan p = any_plan();
 	LeGap		kept = le_gap_kept(&v);
 	LeGap		g;
 
-	ASSUME(is_of_the_row(&w));
-	g = le_gap_before(&v, &w);
+	ASSUME(is_of_the_row(&p));
+	g = le_gap_before(&v, &p);
 	CLAIM(g.n >= kept.n, "what is not reported yet stays to report");
 	CLAIM(IMPLIES(kept.n > 0, g.first == kept.first),
 		  "what is not reported yet is reported again");
 	if (g.n > kept.n)
 	{
-		CLAIM(v.exists && !w.forget && v.every == w.every,
+		CLAIM(v.exists && !p.forget && v.every == p.every,
 			  "ticks are counted only in a row");
-		CLAIM(g.last == w.tick - w.every, "up to the tick before");
-		CLAIM(IMPLIES(kept.n == 0, g.first == v.tick + w.every),
+		CLAIM(g.last == p.tick - p.every, "up to the tick before");
+		CLAIM(IMPLIES(kept.n == 0, g.first == v.tick + p.every),
 			  "from the tick after the one on record");
-		CLAIM((g.n - kept.n + 1) * w.every == w.tick - v.tick,
+		CLAIM((g.n - kept.n + 1) * p.every == p.tick - v.tick,
 			  "each tick between the two");
 	}
 }
@@ -178,11 +178,11 @@ HARNESS(gaps)
 HARNESS(every_before)
 {
 	LeClaimView v = any_record();
-	LeClaimWish w = any_wish();
-	int64_t		every = le_every_before(&v, &w);
+	LeClaimPlan p = any_plan();
+	int64_t		every = le_every_before(&v, &p);
 
 	CLAIM(IMPLIES(every != 0, v.exists && every == v.every &&
-				  every != w.every), "another interval on record");
+				  every != p.every), "another interval on record");
 }
 
 HARNESS(seen_records)

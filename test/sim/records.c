@@ -25,7 +25,7 @@ typedef struct Claim
 	uint64		token;
 	bool		catch_up;		/* asked for at least once */
 	bool		always_catch_up;	/* each time: any of them may be written */
-	LeClaimWish wish;			/* the wish sent to the worker ... */
+	LeClaimPlan plan;			/* the plan sent to the worker ... */
 	bool		otherwise;		/* ... which was not always the same */
 	uint32		process;		/* the worker of the first question ... */
 	bool		again;			/* ... and a later question was sent */
@@ -137,10 +137,10 @@ claim_asked(const LeAsk *ask)
 	if (c->process == 0)
 		c->process = sim_node->process;
 	c->again = c->again || ask->again || c->process != sim_node->process;
-	c->wish.every = ask->every;
-	c->wish.due = ask->due;
-	c->wish.missed = ask->missed;
-	c->wish.max_missed = ask->max_missed;
+	c->plan.every = ask->every;
+	c->plan.due = ask->due;
+	c->plan.missed = ask->missed;
+	c->plan.max_missed = ask->max_missed;
 	c->otherwise = c->otherwise || ask->otherwise;
 	c->by_run = c->by_run || script_is_run(&sim_backend->script);
 	strlcpy(names[c - claims], ask->claim_id, sizeof(names[0]));
@@ -477,15 +477,15 @@ claim_told(const LeAsk *ask, const LeReply *reply)
 static void
 check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 {
-	const LeClaimWish *wish = &c->wish;
-	int64		every = wish->every;
+	const LeClaimPlan *plan = &c->plan;
+	int64		every = plan->every;
 	int64		missed;
 	int64		runs;
 
-	/* the store does not tell which of the wishes was written */
+	/* the store does not tell which of the plans was written */
 	if (c->otherwise || sim.restored)
 		return;
-	if (wish->missed != LE_MISSED_SKIP &&
+	if (plan->missed != LE_MISSED_SKIP &&
 		before->state == LE_CLAIM_RUNNING && before->token == after->token &&
 		claims[before->id].node == c->node && acts(before->id))
 		sim_fail("claim %u stands beside claim %u, which somebody acts on",
@@ -495,20 +495,20 @@ check_missed(Claim *c, const ClaimRecord *before, const ClaimRecord *after)
 		if (every != 0 && before->every != 0)
 			sim.counts.intervals++;
 		/* ticks of another interval were not yet visible */
-		if (after->tick != Max(wish->due, c->tick) && before->id < after->id)
+		if (after->tick != Max(plan->due, c->tick) && before->id < after->id)
 			sim_fail("claim %u is for an older tick, whose interval nobody "
 					 "knows", after->id);
 		return;
 	}
-	if ((wish->due - before->tick) % every != 0)
+	if ((plan->due - before->tick) % every != 0)
 		return;
-	missed = (wish->due - before->tick) / every - 1;
-	runs = wish->missed == LE_MISSED_ALL ? Min(missed, wish->max_missed) :
-		wish->missed == LE_MISSED_LAST ? Min(missed, 1) : 0;
-	if (after->tick != wish->due - runs * every)
+	missed = (plan->due - before->tick) / every - 1;
+	runs = plan->missed == LE_MISSED_ALL ? Min(missed, plan->max_missed) :
+		plan->missed == LE_MISSED_LAST ? Min(missed, 1) : 0;
+	if (after->tick != plan->due - runs * every)
 		sim_fail("claim %u of tick " INT64_FORMAT " follows tick " INT64_FORMAT
 				 ", when " INT64_FORMAT " is due and %d may be run before it",
-				 after->id, after->tick, before->tick, wish->due, (int) runs);
+				 after->id, after->tick, before->tick, plan->due, (int) runs);
 	if (runs > 0)
 		sim.counts.missed_run++;
 }

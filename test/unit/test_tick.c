@@ -26,7 +26,7 @@ typedef struct JudgeCase
 	bool		judged;			/* the term, by the store */
 } JudgeCase;
 
-/* The wish for tick 100, in the term 50. */
+/* The plan for tick 100, in the term 50. */
 static const JudgeCase judgements[] = {
 	{__LINE__, {.exists = false}, false, LE_CLAIM_TAKE, 1},
 	{__LINE__, {.exists = false}, true, LE_CLAIM_TAKE, 1},
@@ -106,19 +106,19 @@ static const JudgeCase judgements[] = {
 static void
 test_judge(void **state)
 {
-	const LeClaimWish plain = {.tick = 100, .token = 50};
+	const LeClaimPlan usual = {.tick = 100, .token = 50};
 
 	for (int i = 0; i < lengthof(judgements); i++)
 	{
 		const JudgeCase *c = &judgements[i];
-		LeClaimWish wish = plain;
+		LeClaimPlan plan = usual;
 		int			try = -1;
 		int64		older;
 		LeClaimVerdict verdict;
 
-		wish.catch_up = c->catch_up;
-		wish.term_is_judged = c->judged;
-		verdict = le_judge_claim(&c->found, &wish, &try, &older);
+		plan.catch_up = c->catch_up;
+		plan.term_is_judged = c->judged;
+		verdict = le_judge_claim(&c->found, &plan, &try, &older);
 		if (verdict != c->verdict)
 			fail_msg("line %d: verdict %d", c->line, verdict);
 		if (c->try != 0 && try != c->try)
@@ -127,8 +127,8 @@ test_judge(void **state)
 			assert_int_equal(older, c->found.tick);
 
 		/* the record begins anew, if there is one */
-		wish.forget = true;
-		verdict = le_judge_claim(&c->found, &wish, &try, &older);
+		plan.forget = true;
+		verdict = le_judge_claim(&c->found, &plan, &try, &older);
 		if (verdict != (!c->found.exists ? LE_CLAIM_TAKEN : c->found.ours ?
 						LE_CLAIM_OURS : LE_CLAIM_TAKE))
 			fail_msg("line %d: verdict %d on forgetting", c->line, verdict);
@@ -148,7 +148,7 @@ test_lost(void **state)
 		int			line;
 		LeClaimView found;
 		LeSeenRecord seen;
-		int64		tick;		/* that is wished for */
+		int64		tick;		/* to be claimed */
 		LeClaimVerdict verdict;
 	}			cases[] = {
 		{__LINE__, {.exists = false}, {0, 0}, 100, LE_CLAIM_TAKE},
@@ -187,7 +187,7 @@ test_lost(void **state)
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		LeClaimView found = cases[i].found;
-		LeClaimWish wish = {
+		LeClaimPlan plan = {
 			.tick = cases[i].tick, .token = 50, .catch_up = true
 		};
 		LeClaimVerdict verdict;
@@ -195,12 +195,12 @@ test_lost(void **state)
 		int64		older;
 
 		le_count_seen(&found, &cases[i].seen);
-		verdict = le_judge_claim(&found, &wish, &try, &older);
+		verdict = le_judge_claim(&found, &plan, &try, &older);
 		if (verdict != cases[i].verdict)
 			fail_msg("line %d: verdict %d", cases[i].line, verdict);
-		wish.forget = true;
+		plan.forget = true;
 		if (verdict == LE_CLAIM_LOST)
-			assert_int_equal(le_judge_claim(&found, &wish, &try, &older),
+			assert_int_equal(le_judge_claim(&found, &plan, &try, &older),
 							 LE_CLAIM_TAKE);
 	}
 }
@@ -246,11 +246,11 @@ nth(int n)
 
 /* A claim is written in the place of the record, and then done. */
 static void
-write_claim(LeClaimView *record, const LeClaimWish *wish, Fate *fate)
+write_claim(LeClaimView *record, const LeClaimPlan *plan, Fate *fate)
 {
-	LeGap		gap = le_gap_before(record, wish);
+	LeGap		gap = le_gap_before(record, plan);
 
-	assert_int_equal(le_every_before(record, wish), 0);
+	assert_int_equal(le_every_before(record, plan), 0);
 	for (int64 i = 0; i < gap.n; i++)
 	{
 		int64		tick = gap.first + i * EVERY;
@@ -260,10 +260,10 @@ write_claim(LeClaimView *record, const LeClaimWish *wish, Fate *fate)
 	}
 	if (gap.n > 0)
 		assert_int_equal(gap.first + (gap.n - 1) * EVERY, gap.last);
-	fate->ran[(wish->tick - ORIGIN) / EVERY] = ++fate->nran;
+	fate->ran[(plan->tick - ORIGIN) / EVERY] = ++fate->nran;
 	record->exists = true;
-	record->tick = wish->tick;
-	record->every = wish->every;
+	record->tick = plan->tick;
+	record->every = plan->every;
 	record->state = LE_CLAIM_DONE;
 }
 
@@ -272,25 +272,25 @@ write_claim(LeClaimView *record, const LeClaimWish *wish, Fate *fate)
  * that is due.
  */
 static void
-run_all(LeClaimView *record, const LeClaimWish *due, Fate *fate)
+run_all(LeClaimView *record, const LeClaimPlan *due, Fate *fate)
 {
 	int			try;
 	int64		older;
-	LeClaimWish wish;
+	LeClaimPlan plan;
 
 	for (;;)
 	{
-		wish = *due;
-		if (le_judge_claim(record, &wish, &try, &older) == LE_CLAIM_BEHIND)
+		plan = *due;
+		if (le_judge_claim(record, &plan, &try, &older) == LE_CLAIM_BEHIND)
 		{
 			assert_in_range(older, record->tick + 1, due->tick - 1);
-			wish.tick = older;
+			plan.tick = older;
 		}
-		assert_int_equal(le_judge_claim(record, &wish, &try, &older),
+		assert_int_equal(le_judge_claim(record, &plan, &try, &older),
 						 LE_CLAIM_TAKE);
 		assert_int_equal(try, 1);
-		write_claim(record, &wish, fate);
-		if (wish.tick == due->tick)
+		write_claim(record, &plan, fate);
+		if (plan.tick == due->tick)
 			return;
 	}
 }
@@ -325,11 +325,11 @@ test_missed(void **state)
 						/* an unfinished run belongs to an earlier term */
 						LeClaimView record = {FOUND, false, nth(last), 1, 49,
 						ending, false, EVERY};
-						LeClaimWish wish = {nth(due), 50, .every = EVERY,
+						LeClaimPlan plan = {nth(due), 50, .every = EVERY,
 						.due = nth(due), .missed = missed, .max_missed = most};
 						Fate		fate = {0};
 
-						run_all(&record, &wish, &fate);
+						run_all(&record, &plan, &fate);
 						check_fate(&fate, last, due, missed, most);
 					}
 }
@@ -359,22 +359,22 @@ test_missed_not_known(void **state)
 		{
 			LeClaimView record = {cases[i].exists, false, cases[i].tick, 1, 49,
 			LE_CLAIM_DONE, false, cases[i].every};
-			LeClaimWish wish = {nth(5), 50, .every = EVERY, .due = nth(5),
+			LeClaimPlan plan = {nth(5), 50, .every = EVERY, .due = nth(5),
 			.missed = missed, .max_missed = 100};
 			int			try;
 			int64		older;
 			int64		told;
 
-			if (le_judge_claim(&record, &wish, &try, &older) != LE_CLAIM_TAKE)
+			if (le_judge_claim(&record, &plan, &try, &older) != LE_CLAIM_TAKE)
 				fail_msg("line %d", cases[i].line);
-			assert_int_equal(le_gap_before(&record, &wish).n, 0);
-			told = le_every_before(&record, &wish);
+			assert_int_equal(le_gap_before(&record, &plan).n, 0);
+			told = le_every_before(&record, &plan);
 			if (told != cases[i].told)
 				fail_msg("line %d: %d", cases[i].line, (int) told);
 
 			/* a missed one, by the earlier record */
-			wish.tick = nth(4);
-			if (le_judge_claim(&record, &wish, &try, &older) != LE_CLAIM_TAKEN)
+			plan.tick = nth(4);
+			if (le_judge_claim(&record, &plan, &try, &older) != LE_CLAIM_TAKEN)
 				fail_msg("line %d: outdated", cases[i].line);
 		}
 }
@@ -420,10 +420,10 @@ test_missed_and_kept(void **state)
 	{
 		LeClaimView record = {FOUND, false, nth(4), 1, 49, cases[i].state,
 		false, EVERY, {cases[i].kept, nth(1), nth(cases[i].kept)}};
-		LeClaimWish wish = {nth(cases[i].tick), 50, .every = cases[i].every,
+		LeClaimPlan plan = {nth(cases[i].tick), 50, .every = cases[i].every,
 			.forget = cases[i].forget, .due = nth(cases[i].tick),
 		.missed = LE_MISSED_SKIP, .max_missed = 100};
-		LeGap		gap = le_gap_before(&record, &wish);
+		LeGap		gap = le_gap_before(&record, &plan);
 
 		if (gap.n != cases[i].n)
 			fail_msg("line %d: %d", cases[i].line, (int) gap.n);
@@ -450,13 +450,13 @@ test_missed_in_order(void **state)
 				missed == LE_MISSED_ALL;
 			LeClaimView record = {FOUND, false, nth(2), 1, 50,
 			LE_CLAIM_RUNNING, false, EVERY};
-			LeClaimWish wish = {nth(5), 50, catch_up, .every = EVERY,
+			LeClaimPlan plan = {nth(5), 50, catch_up, .every = EVERY,
 			.due = nth(5), .missed = missed, .max_missed = 100};
 			LeClaimVerdict verdict;
 			int			try;
 			int64		older;
 
-			verdict = le_judge_claim(&record, &wish, &try, &older);
+			verdict = le_judge_claim(&record, &plan, &try, &older);
 			assert_int_equal(verdict, in_order ? LE_CLAIM_UNDER_WAY :
 							 LE_CLAIM_TAKE);
 			if (in_order)
@@ -464,7 +464,7 @@ test_missed_in_order(void **state)
 
 			/* over: at least once, or at most once */
 			record.over = true;
-			verdict = le_judge_claim(&record, &wish, &try, &older);
+			verdict = le_judge_claim(&record, &plan, &try, &older);
 			if (catch_up)
 				assert_int_equal(older, nth(2));
 			else if (missed == LE_MISSED_ALL)
@@ -473,12 +473,12 @@ test_missed_in_order(void **state)
 							 LE_CLAIM_TAKE);
 
 			/* another session was quicker */
-			wish.tick = nth(2);
-			wish.catch_up = false;
-			assert_int_equal(le_judge_claim(&record, &wish, &try, &older),
+			plan.tick = nth(2);
+			plan.catch_up = false;
+			assert_int_equal(le_judge_claim(&record, &plan, &try, &older),
 							 LE_CLAIM_TAKEN);
-			wish.tick = nth(1);
-			assert_int_equal(le_judge_claim(&record, &wish, &try, &older),
+			plan.tick = nth(1);
+			assert_int_equal(le_judge_claim(&record, &plan, &try, &older),
 							 LE_CLAIM_TAKEN);
 		}
 }

@@ -581,7 +581,7 @@ le_trace_unlocked(const char *election, uint64 index, LeOutcome result,
 /* The question to le_judge_claim(), and its verdict. */
 void
 le_trace_claim(const char *election, const char *job,
-			   const LeClaimView *found, const LeClaimWish *wish,
+			   const LeClaimView *found, const LeClaimPlan *plan,
 			   LeClaimVerdict verdict, int try, int64 older)
 {
 	if (!begin("claim"))
@@ -603,15 +603,15 @@ le_trace_claim(const char *election, const char *job,
 	number("lost", found->lost);
 	end_object();
 	object("wish");
-	number("tick", wish->tick);
-	number("token", wish->token);
-	number("catch_up", wish->catch_up);
-	number("forget", wish->forget);
-	number("term_is_judged", wish->term_is_judged);
-	number("every", wish->every);
-	number("due", wish->due);
-	number("missed", wish->missed);
-	number("max_missed", wish->max_missed);
+	number("tick", plan->tick);
+	number("token", plan->token);
+	number("catch_up", plan->catch_up);
+	number("forget", plan->forget);
+	number("term_is_judged", plan->term_is_judged);
+	number("every", plan->every);
+	number("due", plan->due);
+	number("missed", plan->missed);
+	number("max_missed", plan->max_missed);
 	end_object();
 	string("verdict", NAME_OF(verdict, claim_verdicts));
 	number("try", try);

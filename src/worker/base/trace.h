@@ -35,7 +35,7 @@ extern void le_trace_unlock(const char *election, uint64 index);
 extern void le_trace_unlocked(const char *election, uint64 index,
 							  LeOutcome outcome, uint64 written);
 extern void le_trace_claim(const char *election, const char *job,
-						   const LeClaimView *found, const LeClaimWish *wish,
+						   const LeClaimView *found, const LeClaimPlan *plan,
 						   LeClaimVerdict verdict, int try, int64 older);
 #else
 static inline void
@@ -73,7 +73,7 @@ le_trace_unlocked(const char *election, uint64 index, LeOutcome outcome,
 
 static inline void
 le_trace_claim(const char *election, const char *job,
-			   const LeClaimView *found, const LeClaimWish *wish,
+			   const LeClaimView *found, const LeClaimPlan *plan,
 			   LeClaimVerdict verdict, int try, int64 older)
 {
 }

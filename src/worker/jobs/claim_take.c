@@ -391,10 +391,10 @@ take_gap(LeClaimAsk *c, const LeClaimView *found)
 
 /* May the claim replace one of a run that is over? */
 static bool
-may_replace(const LeClaimWish *wish, const LeClaim *found)
+may_replace(const LeClaimPlan *plan, const LeClaim *found)
 {
-	return wish->catch_up ||
-		(le_claims_in_order(wish) && found->tick < wish->tick);
+	return plan->catch_up ||
+		(le_claims_in_order(plan) && found->tick < plan->tick);
 }
 
 /*
@@ -413,22 +413,22 @@ static void
 judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 {
 	LeClaimView view = {0};
-	LeClaimWish wish = {0};
+	LeClaimPlan plan = {0};
 	LeClaimVerdict verdict;
 	bool		replaces = false;
 	char		clock[512];
 	int64		older;
 	int			try;
 
-	wish.tick = c->p.ask.tick;
-	wish.token = c->p.ask.token;
-	wish.catch_up = c->p.ask.catch_up;
-	wish.forget = c->p.ask.forget;
-	wish.term_is_judged = !le_configured_store()->claims.apart;
-	wish.every = c->p.ask.every;
-	wish.due = Max(c->p.ask.due, c->p.ask.tick);
-	wish.missed = c->p.ask.missed;
-	wish.max_missed = c->p.ask.max_missed;
+	plan.tick = c->p.ask.tick;
+	plan.token = c->p.ask.token;
+	plan.catch_up = c->p.ask.catch_up;
+	plan.forget = c->p.ask.forget;
+	plan.term_is_judged = !le_configured_store()->claims.apart;
+	plan.every = c->p.ask.every;
+	plan.due = Max(c->p.ask.due, c->p.ask.tick);
+	plan.missed = c->p.ask.missed;
+	plan.max_missed = c->p.ask.max_missed;
 	if (found != NULL)
 	{
 		view.exists = true;
@@ -442,13 +442,13 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 		view.writes = found->writes;
 
 		/* A run whose claim is not replaced stays parked, and may resume. */
-		replaces = may_replace(&wish, found);
+		replaces = may_replace(&plan, found);
 		view.over = replaces && retire_run(w, c, found);
 	}
 	if (!view.ours)
 		le_count_seen(&view, &c->seen);
-	verdict = le_judge_claim(&view, &wish, &try, &older);
-	le_trace_claim(c->p.ask.election, c->p.ask.job, &view, &wish, verdict, try,
+	verdict = le_judge_claim(&view, &plan, &try, &older);
+	le_trace_claim(c->p.ask.election, c->p.ask.job, &view, &plan, verdict, try,
 				   older);
 	if (verdict != LE_CLAIM_OURS && verdict != LE_CLAIM_TAKE &&
 		may_yet_be_written(c, found))
@@ -503,9 +503,9 @@ judge_claim(LeWorker *w, LeClaimAsk *c, const LeClaim *found)
 				le_claim_try_again(c, LE_UNAVAILABLE);
 			else if (its_term_stands(c))
 			{
-				c->gap = le_gap_before(&view, &wish);
-				c->every_before = le_every_before(&view, &wish);
-				c->writes = wish.forget ? le_begin_anew(view.writes) :
+				c->gap = le_gap_before(&view, &plan);
+				c->every_before = le_every_before(&view, &plan);
+				c->writes = plan.forget ? le_begin_anew(view.writes) :
 					view.writes + 1;
 				note_found(c, found,
 						   replaces ? view.over :
