@@ -113,7 +113,8 @@ typedef enum LeInputKind
 								 * the term is over; LE_CONFLICT: the key had
 								 * moved on, renew again */
 	LE_IN_EXPIRED,				/* the term's own deadline has come */
-	LE_IN_HOLDER,				/* news of the holder waited for: silent_at */
+	LE_IN_HOLDER,				/* a list shows the node that is waited for:
+								 * silent_at */
 	LE_IN_NODE_ENDED,			/* the store session is over: reason; once
 								 * another lives, LE_IN_WANT wakes waiters */
 	LE_IN_TIMER					/* timer_at has come */

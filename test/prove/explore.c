@@ -911,7 +911,7 @@ take_turn(int i)
 	settle();
 }
 
-/* The list of nodes, and news of the holder that is waited for. */
+/* The list of nodes, and in it the holder that is waited for. */
 static void
 list_nodes(int i)
 {

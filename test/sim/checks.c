@@ -490,7 +490,7 @@ check_token(SimNode *n, int election)
 		sim.last_token[election] = token;
 	else if (anew[election])
 	{
-		/* news of a term from before the deletion may have come after it */
+		/* a term from before the deletion may become known after it */
 		sim.last_token[election] = token;
 		anew[election] = false;
 	}

@@ -569,7 +569,7 @@ poll_hub(int gateway, int election)
 	Hub		   *hub = &gateways[gateway].hubs[election];
 	Cql			cql = {.kind = CQL_POLL, .election = election, .job = -1};
 	Row			row = {0};
-	bool		news = false;
+	bool		changed = false;
 
 	sim.counts.statements++;
 	look(gateway, election, sim.now + sim_span(POLL * 3 / 4, POLL));
@@ -578,15 +578,15 @@ poll_hub(int gateway, int election)
 	{
 		cql.second = cassandra_second(election);
 		cassandra_execute(&cql, &row);
-		news = !hub->seen || differs(&hub->row, &row);
+		changed = !hub->seen || differs(&hub->row, &row);
 	}
-	if (news)
+	if (changed)
 	{
 		hub->row = row;
 		hub->seen = true;
 		hub->version++;
 	}
-	wake_parked(gateway, election, news);
+	wake_parked(gateway, election, changed);
 }
 
 static void

@@ -9,7 +9,7 @@
  * own, which missed after the next change of the worker.  So every reading is
  * tried, one after another, until the schedule has no more.  Only seeds count
  * in which a session learns of its term's end late, or a term ends for lack of
- * progress: in most others no session could miss the news.
+ * progress: in most others no session could miss the change.
  *
  * test/sim/kills.c
  *

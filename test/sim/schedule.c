@@ -44,7 +44,7 @@
 /* By the node, without a wait, for one election; as ask() reads it. */
 #define STEP_DOWN_PLAIN 0x2200
 
-/* An announced end: the next leader gets the news, or polls. */
+/* An announced end: the next leader hears of it, or polls. */
 #define HANDOFF_BOUND(store) \
 	((store) == STORE_AZURE ? 2 * LE_SEC * 11 / 10 + LE_SEC / 2 : LE_SEC / 2)
 

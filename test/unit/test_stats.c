@@ -241,7 +241,7 @@ test_reset(void **state)
 	le_reset_stats();
 	trip(0, LE_MSEC);
 	assert_trips(0, 1, 1000, 1000, 1000, 1000);
-	/* a counter without news since */
+	/* a counter that has counted nothing since */
 	assert_trips(LE_STAT_NODE, 0, 0, 0, 0, 0);
 }
 

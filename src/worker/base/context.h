@@ -93,7 +93,7 @@ typedef struct LeWorker
 	struct LePendingList *claim_listings;
 	struct LeNewJobs *new_jobs;
 	struct LeJobScan *job_scan;
-	bool		job_news;		/* for the next look at all jobs, at once */
+	bool		job_scan_due;	/* at once: a run was recorded as abandoned */
 } LeWorker;
 
 #endif							/* LE_CONTEXT_H */

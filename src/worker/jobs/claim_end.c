@@ -57,7 +57,7 @@ end_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 		le_record_seen(w->tokens, flight->op.claim.record);
 		note_failed(c, flight->op.claim.record);
 		if (is_abandoned(flight->op.claim.record))
-			w->job_news = true;
+			w->job_scan_due = true;
 		le_reply(&c->p, LE_REPLY_TRUE);
 	}
 	else

@@ -13,7 +13,7 @@
  *		again	the records of jobs whose term is over, since a run may have
  *				been marked as done between the two, and of those of which a
  *				later record was seen: has the store lost it?
- *		publish	in shared memory (job_snapshot.c), with events for the news
+ *		publish	in shared memory (job_snapshot.c), with events for the changes
  *
  * One scan is under way at a time.  The next one answers a question that comes
  * meanwhile, since it must see what its caller has just done.
@@ -427,7 +427,7 @@ tell_of_loss(const LeClaimRow *row)
 
 /* Report the changes of the job since the last scan (NULL: it is new). */
 static void
-tell_news(LeJobRow *now, const LeJobRow *before)
+report_changes(LeJobRow *now, const LeJobRow *before)
 {
 	const LeClaimRow *row = &now->claim;
 	bool		late = le_tick_is_late(le_tick_now(), row->tick,
@@ -499,8 +499,9 @@ publish_jobs(LeWorker *w)
 		jobs[i] = row_at(w, i)->job;
 		while (k < nbefore && compare_jobs(&before[k], &jobs[i]) < 0)
 			k++;
-		tell_news(&jobs[i], k < nbefore &&
-				  compare_jobs(&before[k], &jobs[i]) == 0 ? &before[k] : NULL);
+		report_changes(&jobs[i], k < nbefore &&
+					   compare_jobs(&before[k], &jobs[i]) == 0 ?
+					   &before[k] : NULL);
 	}
 	le_job_snapshot_put(jobs, scan->list.nrows, scan->as_of);
 	for (int i = 0; i < scan->list.nrows; i++)
@@ -533,7 +534,7 @@ start_round(LeWorker *w)
 
 	scan->round++;
 	scan->under_way = true;
-	w->job_news = false;
+	w->job_scan_due = false;
 	scan->as_of = le_now();
 	list_next_jobs(w);
 }
@@ -572,9 +573,9 @@ is_scan_due(LeWorker *w, le_time now)
 	/* the setting may be shorter by now */
 	scan->next_at = Min(scan->next_at,
 							   now + le_job_check_interval * LE_MSEC);
-	if (w->job_news)
+	if (w->job_scan_due)
 		scan->next_at = now;
-	w->job_news = false;
+	w->job_scan_due = false;
 	if (now < scan->next_at)
 		return false;
 	if (le_session_live() && le_elect_need_session(w))
@@ -603,6 +604,6 @@ le_job_scan_timer(LeWorker *w)
 	if (is_asked_for(w))
 		return le_now();
 	if (le_job_check_interval > 0 && !scan->under_way)
-		next = w->job_news ? le_now() : Max(scan->next_at, 1);
+		next = w->job_scan_due ? le_now() : Max(scan->next_at, 1);
 	return le_earliest(next, le_list_timer(w, scan->asks));
 }

@@ -360,7 +360,7 @@ recheck_election(LeWorker *w, int number)
 		look_at_key_again(w, slot);
 }
 
-/* The node keys have news about holders whose terms candidates wait for. */
+/* The nodes were listed: look at the holders that candidates wait for. */
 void
 le_elect_recheck_waiting(LeWorker *w)
 {

@@ -257,8 +257,8 @@ le_cache_node(const char *session)
 
 /*
  * When will the node have been silent for its whole lease?  Counted from the
- * receipt of its last sign of life, or from the news of one that was not shown
- * here yet.
+ * receipt of its last sign of life, or from the refusal of a takeover: that
+ * tells of one that was not shown here yet.
  */
 le_time
 le_cache_silent_at(LeCache *cache, const LeNodeInfo *info)
@@ -286,8 +286,8 @@ le_cache_lives(const LeNodeInfo *info)
 /*
  * The first term that is taken from a silent node marks its node key, on whose
  * index all other takeovers depend: sent together with it, they would be
- * refused.  So no node counts as silent until that is answered, and then there
- * is news of the node.
+ * refused.  So no node counts as silent until that is answered, and then a
+ * fresh list shows the node.
  */
 void
 le_cache_marking(LeCache *cache, bool under_way)

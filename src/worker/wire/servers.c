@@ -175,16 +175,16 @@ void
 le_server_failed(LeWorker *w, LeServerRef ref, const char *why)
 {
 	Server	   *server = find_server(w, ref);
-	bool		news;
+	bool		newly_failed;
 
 	if (server == NULL)
 		return;
-	news = !server->failed;
+	newly_failed = !server->failed;
 	server->failed = true;
 	server->failed_at = le_now();
-	if (news || le_configured_store()->servers.ready_path == NULL)
+	if (newly_failed || le_configured_store()->servers.ready_path == NULL)
 		server->probe_at = le_now() + PROBE_GAP;
-	if (!news)
+	if (!newly_failed)
 		return;
 	if (w->servers->n > 1)
 		ereport(LOG,
