@@ -144,7 +144,7 @@ run_wait(const Options *options)
 		if (wait.conn == NULL)
 			reconnect(&wait);
 	}
-	pg_log_error("nobody that was waited for leads election \"%s\"",
+	pg_log_error("none of the awaited nodes leads election \"%s\"",
 				 options->election);
 	return LECTL_NOT_LEADER;
 }

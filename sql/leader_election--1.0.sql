@@ -266,7 +266,7 @@ COMMENT ON COLUMN le_nodes.node IS
 COMMENT ON COLUMN le_nodes.is_self IS
 'is it this instance?';
 COMMENT ON COLUMN le_nodes.state IS
-'live: it may lead; ineligible, standby, clone, refused: it cannot; silent; ended, revoked: gone';
+'live: it may lead; ineligible, standby, readonly, stopping, clone, refused: it cannot; silent; ended, revoked: gone';
 COMMENT ON COLUMN le_nodes.lease IS
 'how long its leases last without renewal';
 COMMENT ON COLUMN le_nodes.last_proof_seen_at IS
@@ -391,7 +391,7 @@ COMMENT ON VIEW le_stat_store IS
 COMMENT ON COLUMN le_stat_store.election IS 'null: counts that concern no election in particular';
 COMMENT ON COLUMN le_stat_store.renewals IS 'confirmations of the store by which a term was kept';
 COMMENT ON COLUMN le_stat_store.failures IS 'requests that certainly changed nothing';
-COMMENT ON COLUMN le_stat_store.unknown IS 'requests of which nobody knows whether they changed anything';
+COMMENT ON COLUMN le_stat_store.unknown IS 'requests with an unknown outcome';
 COMMENT ON COLUMN le_stat_store.round_trips IS 'answers of the store';
 COMMENT ON COLUMN le_stat_store.total_time IS 'time of all these together, in milliseconds';
 COMMENT ON COLUMN le_stat_store.last_time IS 'time of the last one, in milliseconds';
@@ -411,7 +411,7 @@ COMMENT ON VIEW le_stat_info IS
 COMMENT ON COLUMN le_stat_info.last_answer_at IS 'when the store last answered';
 COMMENT ON COLUMN le_stat_info.waits IS 'requests that waited until others were answered';
 COMMENT ON COLUMN le_stat_info.longest_turn IS 'for how long the worker was busy at a time, at most, in milliseconds';
-COMMENT ON COLUMN le_stat_info.stats_reset IS 'since when is counted';
+COMMENT ON COLUMN le_stat_info.stats_reset IS 'when the counting began';
 
 CREATE FUNCTION le_stat_reset()
 RETURNS pg_catalog.void
@@ -419,7 +419,7 @@ AS 'MODULE_PATHNAME', 'le_stat_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION le_stat_reset() IS
-'set all counters of le_stat and le_stat_store to zero';
+'set all counters of le_stat, le_stat_jobs and le_stat_store to zero';
 
 CREATE FUNCTION le_check_config(
 	OUT level pg_catalog.text,
@@ -625,7 +625,7 @@ COMMENT ON COLUMN le_jobs.started_at IS
 COMMENT ON COLUMN le_jobs.ended_at IS
 'when it was done or failed, by the clock of the claimant';
 COMMENT ON COLUMN le_jobs.last_success IS
-'when a tick was last done, by the clock of who did it';
+'when a tick was last done, by the clock of its claimant';
 COMMENT ON COLUMN le_jobs.every IS
 'the interval that le_run() was given';
 COMMENT ON COLUMN le_jobs.next_expected IS
@@ -633,7 +633,7 @@ COMMENT ON COLUMN le_jobs.next_expected IS
 COMMENT ON COLUMN le_jobs.fencing_token IS
 'fencing token of the term that claimed it';
 COMMENT ON COLUMN le_jobs.observed_at IS
-'when all this was so, at the latest';
+'when the worker began to read the records of jobs';
 
 CREATE FUNCTION le_history(
 	IN election pg_catalog.text DEFAULT NULL,
@@ -1125,7 +1125,7 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION le_cron_unschedule(pg_catalog.text) IS
-'end what le_cron_schedule() began; false: the caller has no such job';
+'unschedule a job that calls le_run(); false: the caller has no job of that name';
 
 CREATE FUNCTION le_cron_alter(
 	jobid pg_catalog.int8,

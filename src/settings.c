@@ -445,7 +445,7 @@ define_identity_settings(void)
 							 NULL, NULL, NULL);
 	DefineCustomBoolVariable("leader_election.read_only_eligible",
 							 "Allows this instance to lead while its transactions are read-only by default.",
-							 "Off: with \"default_transaction_read_only\" in its configuration it does not lead, and with that of a role or database le_run() runs nothing there.",
+							 "Off: an instance does not lead if its configuration turns \"default_transaction_read_only\" on, and le_run() runs nothing where a role or database turns it on.",
 							 &le_read_only_eligible, false, PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("leader_election.max_elections",
@@ -493,7 +493,7 @@ define_privilege_settings(void)
 							   &le_allowed_list, ALL_ELECTIONS, PGC_SUSET, 0,
 							   check_allowed, NULL, NULL);
 	DefineCustomIntVariable("leader_election.max_hold_off",
-							"Sets for how long a session may have this instance stay away from an election.",
+							"Sets the longest hold-off that a session may ask for.",
 							"It bounds the hold_off of le_step_down().",
 							&le_max_hold_off, 86400, 30, 366 * 86400,
 							PGC_SUSET, GUC_UNIT_S, NULL, NULL, NULL);

@@ -9,7 +9,7 @@
  * come out.  The state is plain data in shared memory, so that a new worker
  * finds what was in flight.
  *
- * The table of states and events is in election.c, a diagram of it in
+ * The table of states and inputs is in election.c, a diagram of it in
  * docs/architecture.md.
  *
  * src/core/election.h

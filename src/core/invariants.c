@@ -77,14 +77,14 @@ le_election_sound(const LeElection *e)
 {
 	const ElectionFields *f = &election_fields[e->state];
 
-	MUST(agrees(f->wanted, e->wanted), "a state and the wish for it");
-	MUST(agrees(f->token, e->token != 0), "a state and its term");
+	MUST(agrees(f->wanted, e->wanted), "the wish fits the state");
+	MUST(agrees(f->token, e->token != 0), "the term fits the state");
 	MUST(agrees(f->drain_until, e->drain_until != 0),
-		 "a state and the end that its term is to have");
-	MUST(agrees(f->timer_at, e->timer_at != 0), "a state and its timer");
+		 "the end of a drain fits the state");
+	MUST(agrees(f->timer_at, e->timer_at != 0), "the timer fits the state");
 	MUST(agrees(f->look_at, e->look_at != 0),
 		 "only a candidate that waits, waits for a holder");
-	MUST(agrees(f->failures, e->failures != 0), "a state and its failures");
+	MUST(agrees(f->failures, e->failures != 0), "the failures fit the state");
 	MUST(agrees(f->free, e->free), "a key is free where nothing uses that");
 
 	MUST(e->token == 0 || e->wanted || e->drain_until != 0,
@@ -213,7 +213,7 @@ check_answer(const LeElection *e, const LeInput *in)
 
 /* Inputs from this node's sessions, its clock and its own session. */
 static const char *
-check_event(const LeElection *e, const LeInput *in)
+check_input(const LeElection *e, const LeInput *in)
 {
 	switch (in->kind)
 	{
@@ -254,7 +254,7 @@ le_election_contract(const LeElection *e, const LeInput *input)
 	if (broken == NULL)
 		broken = check_answer(e, input);
 	if (broken == NULL)
-		broken = check_event(e, input);
+		broken = check_input(e, input);
 	return broken;
 }
 
@@ -266,9 +266,9 @@ check_term(const LeElection *was, const LeInput *in, const LeElection *e,
 		   const LeActions *act)
 {
 	MUST(act->term_ends == (was->token != 0 && e->token == 0),
-		 "a term that ends is said to");
+		 "the actions name the end of a term");
 	MUST(act->term_begins == (was->token == 0 && e->token != 0),
-		 "a term that begins is said to");
+		 "the actions name the beginning of a term");
 	MUST(was->token == 0 || e->token == 0 || was->token == e->token,
 		 "a term keeps its token");
 	MUST(!act->term_begins || e->token > was->token_floor,
@@ -284,7 +284,7 @@ check_term(const LeElection *was, const LeInput *in, const LeElection *e,
 		 "a term never drains for longer than was said");
 
 	MUST(act->deadline_moved == (e->deadline > was->deadline),
-		 "a deadline that moves is said to");
+		 "the actions name a moved deadline");
 	MUST(e->deadline >= was->deadline || act->term_ends,
 		 "a deadline never comes earlier");
 	MUST(!act->term_begins || e->deadline == 0 || in->now < e->deadline,
@@ -493,11 +493,11 @@ check_belief(const LeNode *was, const LeNodeInput *in, const LeNode *n,
 	bool		created = (act->send & LE_NODE_SEND_CREATE) != 0;
 
 	MUST(act->terms_end == (was->deadline != 0 && n->deadline == 0),
-		 "terms that end are said to");
+		 "the actions name the end of all terms");
 	MUST(act->deadline_moved == (was->deadline != n->deadline),
-		 "a deadline that moves is said to");
+		 "the actions name a moved deadline");
 	MUST(act->became_live == (was->deadline == 0 && n->deadline != 0),
-		 "a session that becomes live is said to");
+		 "the actions name a session that becomes live");
 	MUST(!act->terms_end || act->reason != LE_REASON_NONE,
 		 "terms end for a reason");
 	MUST(n->deadline >= was->deadline || act->terms_end,
@@ -550,7 +550,7 @@ check_steps(const LeNode *was, const LeNodeInput *in, const LeNode *n,
 		 "a session keeps its timing");
 	MUST(n->state == LE_NODE_NONE || n->state == was->state ||
 		 act->send != 0 || le_node_timer(n) != 0,
-		 "something leads on");
+		 "a state just entered has a request under way or a timer");
 	return NULL;
 }
 

@@ -237,7 +237,7 @@ no_worker(const Entry *entry, LeRequestKind kind)
 			(errcode(unknown ? LE_ERRCODE_UNKNOWN :
 					 ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the leader_election worker is not running"),
-			 unknown ? errdetail("It ended while it was at this request, which may have been carried out.") : 0,
+			 unknown ? errdetail("It ended while it worked on this request, which may have been carried out.") : 0,
 			 errhint("Look for its messages in the server log; it is restarted one second after it fails, and starts on a standby once that has reached a consistent state.")));
 }
 
@@ -249,7 +249,7 @@ worker_stands_still(const Entry *entry, LeRequestKind kind)
 	ereport(ERROR,
 			(errcode(unknown ? LE_ERRCODE_UNKNOWN : LE_ERRCODE_UNAVAILABLE),
 			 errmsg("the leader_election worker does not answer"),
-			 unknown ? errdetail("It was at this request, which may have been carried out, or may yet be.") :
+			 unknown ? errdetail("It had begun this request, which may have been carried out, or may yet be.") :
 			 errdetail("Process %u hangs or is stopped.",
 					   pg_atomic_read_u32(&le_table->worker_pid)),
 			 errhint("Continue the process, or end it; it is restarted one second later.")));

@@ -141,7 +141,7 @@ check_pending(Report *report)
 	le_explain_pending(&names);
 	if (names.len > 0)
 		say(report, WARN, "settings",
-			"Another value from the next restart on: %s. Instances with different stores elect apart, and each leads: if it is the store, stop all of them before the first starts again.",
+			"Settings that change with the next restart: %s. Instances with different stores elect separate leaders: if the store changes, stop all instances before the first starts again.",
 			names.data);
 }
 
@@ -213,7 +213,8 @@ check_files(Report *report)
 			reply.detail);
 	else if (well)
 		say(report, OK, "files",
-			"What must outlive a restart can be kept in the data directory.");
+			"Tokens and %s can be kept in the data directory.",
+			report->store->between_instances ? "state" : "claims");
 }
 
 /* ---- pg_cron ---- */
@@ -380,7 +381,7 @@ check_nodes(Report *report, bool is_clone)
 	}
 	if (n > 0 && others == 0)
 		say(report, OK, "node",
-			"No other live node has been seen. If there is one, compare \"leader_election.backend\", and address and prefix of the store: instances with different ones elect apart, and each leads.");
+			"No other live node has been seen. If there is one, compare \"leader_election.backend\", and address and prefix of the store: instances with different ones elect separate leaders.");
 	pfree(nodes);
 }
 
@@ -528,7 +529,8 @@ check_past(Report *report)
 	le_time		as_of;
 	int			njobs;
 	char	   *shown_end = ended == 0 ? "" :
-		psprintf(", and its past ends at %s", timestamptz_to_str(ended));
+		psprintf(", with its transactions up to %s",
+				 timestamptz_to_str(ended));
 
 	if (left == 0 || !le_job_snapshot_copy(&jobs, &njobs, &as_of))
 		return;
@@ -539,7 +541,7 @@ check_past(Report *report)
 		if (!is_outside_past(&jobs[i]))
 			continue;
 		say(report, WARN, "restore",
-			"Tick %s of job \"%s\" of election \"%s\" is recorded as done at %s on node \"%s\", but this database was restored or promoted at %s%s: what that run wrote here %s missing. Follow the runbook for a restored database. The job's next tick ends this warning, or le_forget_job().",
+			"Tick %s of job \"%s\" of election \"%s\" is recorded as done at %s on node \"%s\", but this database was restored or promoted at %s%s: the work of that run in this database %s missing. Follow the runbook for a restored database. The job's next tick ends this warning, or le_forget_job().",
 			pstrdup(timestamptz_to_str(le_from_tick(record->tick))),
 			record->job, record->election,
 			pstrdup(timestamptz_to_str(le_from_tick(record->ended_at))),
@@ -575,7 +577,7 @@ check_progress(Report *report)
 
 	if (le_progress_within != 0)
 		say(report, OK, "progress",
-			"What this instance leads it gives up after %d s without progress (progress_within), for as long again, and twice as long each time, up to an hour.",
+			"This instance gives up a term after %d s without progress (progress_within). It then does not contend for as long, and for twice as long each further time, up to an hour.",
 			le_progress_within);
 	for (int i = 0; i < le_table->nused; i++)
 	{
@@ -1009,7 +1011,7 @@ check_leftovers(Report *report)
 		over += !nodes[i].held;
 	if (over > 0)
 		say(report, OK, "leftovers",
-			"%d of %d node keys are of store sessions that are over. Whoever leads or contends removes them: five session TTL after their last sign of life if the node is back, else after an hour.",
+			"%d of %d node keys belong to store sessions that are over. Instances that lead or contend remove them: five session TTL after their last sign of life if the node is back, else after an hour.",
 			over, n);
 	pfree(nodes);
 }

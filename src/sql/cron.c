@@ -6,8 +6,8 @@
  * pg_cron shows its settings to superusers only.  But an author of a schedule
  * must know its time zone, and would find out anyway.
  *
- * A version is told by the settings that it has: its number in a catalog is
- * that of one database, and need not be the library's.
+ * The version follows from the settings that the library has: the number in a
+ * database's catalog need not be the library's.
  *
  * src/sql/cron.c
  *
@@ -88,8 +88,9 @@ connects(void)
 }
 
 /*
- * NULL: this one, which is that of the columns as pg_cron writes them for a
- * new job.  Another name for it may be right, but nobody can tell.
+ * NULL: this server, since pg_cron does not connect, or since the columns are
+ * as it writes them for a new job.  Another name may mean this server, too,
+ * but that cannot be known.
  */
 char *
 le_cron_server_of(const char *name, int port)

@@ -162,8 +162,8 @@ le_have_same_ticks(const LeCronJob *a, const LeCronJob *b)
 }
 
 /*
- * Has a job of another role that name in that election?  The caller, who has
- * to be somebody who may have jobs, learns no more than this.
+ * Has a job of another role that name in that election?  Only a role that may
+ * have jobs can ask, and it learns no more than this.
  */
 Datum
 le_cron_taken(PG_FUNCTION_ARGS)

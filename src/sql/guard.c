@@ -9,9 +9,9 @@
  * a stale leader would see an old snapshot, but its update of a row that a
  * later leader changed fails.
  *
- * That holds only if an election has no second row, for which an older leader
- * could find place.  A unique index sees to that.  The index of a foreign
- * table is not known here, so nothing is inserted there.
+ * That holds only if an election has no second row, by which an older leader
+ * could pass.  A unique index sees to that.  The index of a foreign table is
+ * not known here, so nothing is inserted there.
  *
  * src/sql/guard.c
  *

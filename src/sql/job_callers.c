@@ -7,14 +7,13 @@
  * name have the same ticks: at each one of them runs, and the other's call
  * does nothing, without a word.  Here it can be seen that two call in turn.
  *
- * A new caller takes the place of the old one, for which there are reasons
- * enough: another owner, somebody who runs a tick by hand.  They clash if one
- * that had gone came back, and not only once.  With the last return out of
- * sight the clash is over.
+ * A new caller may rightly replace the old one: another owner, or a tick run
+ * by hand, after which the old one returns.  Two returns among the last four
+ * calls are a clash.
  *
- * The memory is small, and keeps no names: a reader asks for a job that it
- * knows.  A job that finds no place takes that of the one whose last call is
- * the oldest.  It would take that for new, and say nothing.
+ * The table is small, and keeps hashes instead of names.  A job without a free
+ * entry takes over the one whose job was called least recently.  That job then
+ * looks new, and its clash is not reported until it shows again.
  *
  * src/sql/job_callers.c
  *
@@ -27,7 +26,7 @@
 
 #include "sql/job_callers.h"
 
-/* Each job has its place among the next few from where its hash leads. */
+/* A job's entry is one of a few, from that of its hash on. */
 #define ENTRIES			1024
 #define ENTRIES_OF_JOB	4
 
@@ -69,7 +68,7 @@ hash_of(const char *election, const char *job)
 									  strlen(job), seed));
 }
 
-/* The job's place, or else that which it may take. */
+/* The job's entry, or else the one that it may take over. */
 static LeJobCallers *
 entry_of_job(uint64 job)
 {
@@ -145,7 +144,7 @@ le_copy_callers(const char *election, const char *job, LeJobCallers *callers)
 	return callers->job == hash;
 }
 
-/* Do two callers call the job in turn: did one come back more than once? */
+/* Do two callers call the job in turn: is more than one return in sight? */
 bool
 le_callers_clash(const LeJobCallers *callers)
 {

@@ -685,7 +685,7 @@ le_forget_job(PG_FUNCTION_ARGS)
 	ereport(WARNING,
 			(errmsg("the record of job \"%s\" of election \"%s\" begins anew",
 					text_to_cstring(PG_GETARG_TEXT_PP(1)), ask.election),
-			 errdetail("Ticks up to now count as taken. What was claimed of later ones is forgotten: they can run again.")));
+			 errdetail("Ticks up to now count as taken. Claims of later ticks are forgotten, so those ticks can run again.")));
 	PG_RETURN_BOOL(true);
 }
 
@@ -714,7 +714,7 @@ le_each_claim(void (*act) (const LeClaimRow *row, void *arg), void *arg)
 		if (reply.kind != LE_REPLY_TRUE)
 			ereport(ERROR,
 					(errcode(LE_ERRCODE_UNAVAILABLE),
-					 errmsg("could not read the claims to their end"),
+					 errmsg("could not read all claims"),
 					 errdetail("The leader_election worker has been replaced, or this session took too long."),
 					 errhint("Try again.")));
 		for (int i = 0; i < Min(reply.rows - ask.from, ask.capacity); i++)

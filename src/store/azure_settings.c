@@ -66,7 +66,7 @@ static const LeSetting settings[] = {
 	{
 		.name = "leader_election.azure_poll_interval",
 		.kind = LE_SETTING_MS,
-		.brief = "Sets how often an election is looked at that another leads.",
+		.brief = "Sets how often an election that another instance leads is read.",
 		.ms = &poll_interval,
 		.min_ms = 500,
 		.max_ms = 30000

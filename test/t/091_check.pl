@@ -270,7 +270,7 @@ subtest 'store and worker' => sub {
 	$node->set('leader_election.max_events', 17);
 	$node->reload;
 	wait_for_row($node,
-		qr/^warning\|settings\|Another value from the next restart on: "leader_election.max_events"\./m,
+		qr/^warning\|settings\|Settings that change with the next restart: "leader_election.max_events"\./m,
 		'a value that waits for a restart');
 
 	# Nobody promises that it starts again, or takes settings for empty.

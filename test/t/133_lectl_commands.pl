@@ -235,7 +235,7 @@ subtest 'wait' => sub {
 	is((lectl(hosts('nobody', $leader), 'wait', 'billing', @look))[0], 0, 'a leader need not wait, nor have a grant');
 	my ($code, $out, $err) = lectl(hosts('nobody', $other), 'wait', 'billing', @look);
 	is("$code$out", '75', 'the other does');
-	like($err, qr/nobody that was waited for leads election "billing"/, 'in vain');
+	like($err, qr/none of the awaited nodes leads election "billing"/, 'in vain');
 	my $seconds = timed(sub { ($code) = lectl(operator($other), 'wait', 'billing', '--timeout', '1.5s') });
 	is($code, 75, 'for a while');
 	cmp_ok($seconds, '>', 1.5, 'for that long');

@@ -133,7 +133,7 @@ subtest 'the setting' => sub {
 	is($holder->query(q(SELECT le_is_leader('holds'))), 't', "the other session's is not");
 	still_leads($local, 'never', 'nor one that need not see progress');
 	like($local->sql("SELECT message FROM le_check_config() WHERE topic = 'progress' AND level = 'ok'"),
-		qr/gives up after 2 s without progress/, 'le_check_config() tells of it');
+		qr/gives up a term after 2 s without progress/, 'le_check_config() tells of it');
 
 	# a worker that is replaced goes on counting
 	$local->sql("SELECT le_step_down('set', '0')");

@@ -40,7 +40,7 @@ sub named
 	$node->sql('SELECT count(*) FROM le_jobs()');
 	return $node->sql(sprintf(<<'END', $words));
 SELECT coalesce(string_agg(job || ' ' || verb, ', ' ORDER BY job), 'none') FROM (
-	SELECT (regexp_match(message, '^Tick 2020-01-01 00:01:00\+00 of job "(.*)" of election "billing" is recorded as done at .* on node "a", but this database was restored or promoted at [^,]*%s: what that run wrote here (is|may be) missing\..*le_forget_job\(\)'))[1:2]
+	SELECT (regexp_match(message, '^Tick 2020-01-01 00:01:00\+00 of job "(.*)" of election "billing" is recorded as done at .* on node "a", but this database was restored or promoted at [^,]*%s: the work of that run in this database (is|may be) missing\..*le_forget_job\(\)'))[1:2]
 	FROM le_check_config() WHERE topic = 'restore' AND level = 'warning') AS rows (m),
 	LATERAL (SELECT m[1], m[2]) AS parts (job, verb)
 END
@@ -53,7 +53,7 @@ sub has
 	return $node->sql(q(SELECT string_agg(job, ' ' ORDER BY job) FROM runs));
 }
 
-my $ends = ', and its past ends at [^:]*:[^:]*:[^:]*';
+my $ends = ', with its transactions up to [^:]*:[^:]*:[^:]*';
 
 $a->sql('CREATE TABLE runs (job text, tick timestamptz)');
 $a->sql(q(CREATE PROCEDURE close_books() LANGUAGE sql AS $$INSERT INTO runs VALUES ('nightly again', le_tick())$$));
@@ -109,7 +109,7 @@ subtest 'a restore to a point in time' => sub {
 	is(named($restored, $ends), 'hourly is, long may be, nightly is', 'the check names them');
 	run($restored, 'nightly', 1);
 	is(has($restored), 'before kept', 'they are missing, and no call runs them again');
-	ok($restored->log_like(qr/LOG: .*this database was restored or promoted, on timeline 2\n.*DETAIL: .*The last transaction of its past was at/), 'the log says so');
+	ok($restored->log_like(qr/LOG: .*this database was restored or promoted, on timeline 2\n.*DETAIL: .*The last transaction before that ended at/), 'the log says so');
 	my ($code, $out) = lectl($restored, 'check', 'store');
 
 	is($code, 1, 'lectl check store warns');

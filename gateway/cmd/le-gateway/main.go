@@ -144,7 +144,7 @@ func serve(args []string, out, errOut io.Writer) error {
 	manager := notify.FromEnvironment()
 	tell := func(state, text string) {
 		if err := manager.Tell(state, text); err != nil {
-			log.Warn("the service manager cannot be told", "state", state, "error", err)
+			log.Warn("could not notify the service manager", "state", state, "error", err)
 		}
 	}
 	go db.Connect(ctx)

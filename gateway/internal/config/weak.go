@@ -23,7 +23,7 @@ func (c *Config) Weak() []string {
 	case c.ClientCA != "":
 		say("every certificate of --client-ca opens every name: set --token-file, too, to tell clients apart")
 	case open:
-		say("whoever reaches %s can take and release every lock: set --token-file or --client-ca", c.Listen)
+		say("anyone who reaches %s can take and release every lock: set --token-file or --client-ca", c.Listen)
 	}
 	o := &c.Cassandra
 	if o.Username != "" && !o.TLS && (o.Discover || slices.ContainsFunc(o.Hosts, func(h string) bool { return !loopback(h) })) {

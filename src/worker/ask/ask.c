@@ -49,8 +49,8 @@ reply_full(LeWorker *w, LePending *p)
 
 	if (held_off > 0)
 		snprintf(detail, sizeof(detail),
-				 "Of its %d elections %d are in the hold-off of le_step_down(), the others are held or sought.",
-				 le_table->nslots, held_off);
+				 "%d of its %d elections are in the hold-off of le_step_down(); the others are held or sought.",
+				 held_off, le_table->nslots);
 	le_reply_refused(w, p, ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
 					 "no room for another election in the lease table",
 					 detail, held_off > 0 ?
@@ -150,7 +150,7 @@ ask_acquire(LeWorker *w, LePending *p)
 	if (le_election_in_flight(&slot->election) && !le_flight_waits(w, p->slot))
 		le_contest(p)->joined = slot->election.request;
 	le_elect_advance(w, slot);
-	/* A wait in progress may rest on old news: ask the store again. */
+	/* A wait in progress may rest on an old state: ask the store again. */
 	if (slot->election.state == LE_WAITING && le_session_live())
 		le_elect_feed(w, slot, LE_IN_WANT);
 }

@@ -313,8 +313,8 @@ static void
 wait_for_file(LeClaims *claims, const char *fault)
 {
 	const char *offer = exists(LE_UPGRADED_FILE) ?
-		"copy it from there, or rename \"" LE_UPGRADED_FILE "\" to it to start without what was claimed" :
-		"put a whole copy in its place, or rename \"" REST_FILE "\" to it to go on with what was read";
+		"copy it from there, or rename \"" LE_UPGRADED_FILE "\" to it to start without earlier claims" :
+		"put a whole copy in its place, or rename \"" REST_FILE "\" to it to go on with the readable part";
 
 	if (fault != NULL)
 		le_log_trouble(&claims->file, "\"%s\" is not whole, %s: %s",
@@ -337,7 +337,7 @@ lose_claims(LeClaims *claims)
 
 /*
  * The first time, take the readable lines and move the file out of the way.
- * Later leave it alone: an administrator may be about to bring it.
+ * Later leave the file alone: an administrator may be copying a whole one.
  */
 static void
 found_damaged(LeClaims *claims, const char *fault, StringInfo text)
@@ -351,7 +351,7 @@ found_damaged(LeClaims *claims, const char *fault, StringInfo text)
 	if (le_log_copy(&claims->file, REST_FILE) &&
 		le_log_keep_aside(&claims->file, fault,
 						  "Nothing can be claimed, since ticks that have run might run again.",
-						  "Put a whole copy in its place, or rename \"" REST_FILE "\" to it to go on with what could be read."))
+						  "Put a whole copy in its place, or rename \"" REST_FILE "\" to it to go on with the readable part."))
 		wait_for_file(claims, NULL);
 }
 

@@ -10,8 +10,9 @@
  * backups have none.
  *
  * Every instance notes its system identifier in another file, under those that
- * its data directory had before.  Copies do have that: by it one that was
- * given another identifier, as by pg_createsubscriber, is known for a copy.
+ * its data directory had before.  Copies have this file, too: it shows what
+ * they are even after they were given another identifier, as by
+ * pg_createsubscriber.
  *
  * src/worker/disk/clonefile.c
  *

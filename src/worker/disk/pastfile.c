@@ -4,15 +4,16 @@
  *		The point at which this database has left its past.
  *
  * A database that is restored from a backup, or a standby that is promoted
- * without the last transactions, lacks what was committed later, while the
- * store still says that the runs of then are done.  So the worker of a primary
- * notes when the past of its database has ended, and when it went on from
- * there; le_check_config() compares the records of jobs with these.
+ * without the last transactions, lacks later commits, while the store still
+ * records the runs of that time as done.  So the worker of a primary notes the
+ * time of the last transaction before the restore or the promotion, and when
+ * it went on from there; le_check_config() compares the records of jobs with
+ * these.
  *
- * Two marks tell of it: the timeline, which each promotion and each recovery
- * to a target changes, and the last backup label that a server was started
- * with, which a backup brings whose server just recovers, and stays on its
- * timeline.  The file has those of the last time.  It lies in the data
+ * Two marks show it: the timeline, which each promotion and each recovery to a
+ * target changes; and the backup label that the server was started with last,
+ * for a backup whose server just recovers and stays on its timeline.  The file
+ * has the marks of the last start as a primary.  It lies in the data
  * directory, so a backup has those of its original.
  *
  * The time of the last transaction is in shared memory until the server
@@ -113,7 +114,7 @@ keep_past(const Past *past)
 	ereport(LOG,
 			(errcode_for_file_access(),
 			 errmsg("%s", trouble),
-			 errdetail("After a restart le_check_config() may not know when the past of this database has ended.")));
+			 errdetail("After a restart le_check_config() may not know the last transaction before the restore or the promotion.")));
 	le_event(LE_EVENT_FILE_TROUBLE, NULL, 0, "%s", trouble);
 }
 
@@ -139,9 +140,9 @@ tell(const Past *past)
 			(errmsg("this database was restored or promoted, on timeline %u",
 					past->timeline),
 			 past->ended == 0 ?
-			 errdetail("The time of the last transaction of its past is not known.") :
-			 errdetail("The last transaction of its past was at %s.", ended),
-			 errhint("le_check_config() shows which ticks are recorded as done after that.")));
+			 errdetail("The time of the last transaction before that is not known.") :
+			 errdetail("The last transaction before that ended at %s.", ended),
+			 errhint("le_check_config() shows which ticks are recorded as done after that transaction.")));
 	pfree(ended);
 }
 

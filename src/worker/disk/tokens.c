@@ -272,7 +272,7 @@ load_tokens(LeTokens *tokens)
 	tokens->damaged = fault != NULL;
 	return !tokens->damaged ||
 		le_log_keep_aside(&tokens->file, fault,
-						  "What could be read of it counts.",
+						  "Its readable lines count.",
 						  "Should the store have been rebuilt or restored lately, lower fencing tokens may not be noticed.");
 }
 
@@ -414,7 +414,7 @@ change_timeline(LeTokens *tokens, uint64 generation, TimeLineID timeline)
 	ereport(LOG,
 			(errmsg("no tick up to %s is claimed: this server is on timeline %u now",
 					timestamptz_to_str(le_from_tick(entry->tick)), timeline),
-			 errdetail("Before it was promoted or restored such ticks may have run, and the store \"local\" does not know of it."),
+			 errdetail("Such ticks may have run before the promotion or the restore, and the store \"local\" has no record of them."),
 			 errhint("le_accept_store() lets them run.")));
 }
 

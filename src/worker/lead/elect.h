@@ -13,7 +13,7 @@
 #include "shmem/leases.h"
 #include "worker/base/context.h"
 
-/* events of one election */
+/* inputs of one election */
 extern void le_elect_input(LeWorker *w, LeSlot *slot, LeInput *input);
 extern void le_elect_feed(LeWorker *w, LeSlot *slot, LeInputKind kind);
 extern void le_elect_advance(LeWorker *w, LeSlot *slot);

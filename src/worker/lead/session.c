@@ -494,7 +494,10 @@ adopt_settings(LeWorker *w, bool creating)
 	le_elect_moved(w);
 }
 
-/* Belief first, then messages, then news. */
+/*
+ * Belief first: its end, or a moved deadline.  Then requests, then elections
+ * and questions that wait for the session.
+ */
 static void
 perform(LeWorker *w, const LeNodeActions *act)
 {
