@@ -12,7 +12,6 @@
 #include "settings.h"
 #include "shmem/events.h"
 #include "shmem/run_registry.h"
-#include "worker/disk/tokens.h"
 #include "worker/jobs/claim_cache.h"
 #include "worker/jobs/claim_end.h"
 #include "worker/jobs/claims.h"
@@ -54,7 +53,7 @@ end_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome == LE_DONE)
 	{
 		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
-		le_record_seen(w->tokens, flight->op.claim.record);
+		le_claim_record_seen(w, flight->op.claim.record);
 		note_failed(c, flight->op.claim.record);
 		if (is_abandoned(flight->op.claim.record))
 			w->job_scan_due = true;

@@ -19,7 +19,6 @@
 #include "shmem/run_registry.h"
 #include "shmem/stats.h"
 #include "worker/base/trace.h"
-#include "worker/disk/tokens.h"
 #include "worker/jobs/claim_cache.h"
 #include "worker/jobs/claim_end.h"
 #include "worker/jobs/claim_take.h"
@@ -272,7 +271,7 @@ claim_written(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	if (answer->outcome == LE_DONE)
 	{
 		le_keep_record(w->claim_cache, flight->op.claim.record, answer->index);
-		le_record_seen(w->tokens, flight->op.claim.record);
+		le_claim_record_seen(w, flight->op.claim.record);
 	}
 	if (c == NULL)
 	{

@@ -280,6 +280,17 @@ is_out_of_date(LeWorker *w, const LeClaimAsk *c, const LeAnswer *answer)
 						  found != NULL ? found->tick : -1);
 }
 
+/*
+ * A caller is about to be told of the record.  So it is written first: this
+ * node must know it then, whatever becomes of the worker.
+ */
+void
+le_claim_record_seen(LeWorker *w, const LeClaim *record)
+{
+	le_record_seen(w->tokens, record);
+	(void) le_tokens_keep(w->tokens, false);
+}
+
 static void
 record_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 {
@@ -301,7 +312,7 @@ record_read(LeWorker *w, LeFlight *flight, const LeAnswer *answer)
 	if (answer->nclaims > 0)
 	{
 		le_record_read(w->claim_cache, &answer->claims[0]);
-		le_record_seen(w->tokens, &answer->claims[0]);
+		le_claim_record_seen(w, &answer->claims[0]);
 	}
 	c->kind->judge(w, c, answer->nclaims > 0 ? &answer->claims[0] : NULL);
 }

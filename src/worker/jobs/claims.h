@@ -63,6 +63,7 @@ extern LeFlight *le_claim_flight(const LeClaimAsk *c, LeOpKind kind,
 extern void le_claim_send(LeWorker *w, LeFlight *flight);
 extern void le_claim_begin(LeWorker *w, LeClaimAsk *c);
 extern void le_claim_read(LeWorker *w, LeClaimAsk *c);
+extern void le_claim_record_seen(LeWorker *w, const LeClaim *record);
 extern void le_claim_try_again(LeClaimAsk *c, LeOutcome outcome);
 extern void le_claim_failed(LeWorker *w, LeClaimAsk *c, LeOutcome outcome);
 extern void le_claim_not_written(LeWorker *w, LeClaimAsk *c,
