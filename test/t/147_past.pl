@@ -143,7 +143,7 @@ subtest 'a server that is started on a backup' => sub {
 	my $text = slurp_file($file);
 
 	like($text, qr/^left [1-9]/m, 'the file says when');
-	open(my $fh, '>', $file) or BAIL_OUT("$file: $!");
+	open(my $fh, '>', $file) or die "$file: $!";
 	print $fh $text =~ s/^system \d+/system 1/mr;
 	close($fh);
 	$bare->start;
