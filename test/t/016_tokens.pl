@@ -11,6 +11,8 @@ use CPAN::Meta::YAML;
 use LeaderElection::Consul;
 use LeaderElection::Lectl;
 use LeaderElection::Node;
+use LeaderElection::Recorder;
+use LeaderElection::Requests;
 use LeaderElection::Util;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -151,15 +153,20 @@ subtest 'a refused token is shown' => sub {
 };
 
 # A reload moves it to a Consul that was restored from an older snapshot, with the
-# store session.  Its views of the other one must not count any more, once the new one
-# is accepted; nor may it ask the store again and again.
+# store session.  Its views of the other one must not count any more, not even one that
+# comes only when the new one is accepted; nor may it ask the store again and again.
 subtest 'another Consul by a reload' => sub {
 	my ($before, $after) =
 	  map { LeaderElection::Consul->new($_)->start } 'before', 'after';
-	my $node = LeaderElection::Node->create(
-		'reloaded',
+	my ($asked_before, $asked_after) =
+	  map { LeaderElection::Recorder->new($_->name, $_->host_port)->start }
+	  $before, $after;
+	my %settings = (lease_ttl => '60s', renew_interval => '3s');
+	my $leader = LeaderElection::Node->create(
+		'stays',
 		consul => $before,
-		settings => { lease_ttl => '60s', renew_interval => '3s' });
+		settings => { %settings, campaign => 'awaited' });
+	my $node;
 	my $file = PostgreSQL::Test::Utils::tempdir . '/snapshot';
 	my $snapshot = sub {
 		my ($consul, $verb) = @_;
@@ -167,9 +174,13 @@ subtest 'another Consul by a reload' => sub {
 		system_or_bail($consul->binary, 'snapshot', $verb,
 			'-http-addr', $consul->host_port, $file);
 	};
-	my $writes = sub { return scalar(() = $after->log =~ m{method=PUT url=/v1/txn}g) };
-	my ($token, $count);
+	my ($token, $mark, $watch);
 
+	$leader->wait_for_leadership('awaited');
+	$node = LeaderElection::Node->create(
+		'reloaded',
+		consul => $asked_before,
+		settings => { %settings, campaign => 'awaited' });
 	ok($node->acquire('e'), 'leads');
 	$token = $node->token('e');
 	$node->release('e');
@@ -179,27 +190,42 @@ subtest 'another Consul by a reload' => sub {
 	guarantee('G2', [ $token, $node->token('e') ], 'with a higher token');
 	$token = $node->token('e');
 	$node->release('e');
+
+	# From now on its queries have no answer; the next comes when the one that is
+	# parked there has its own.
+	$mark = $asked_before->mark;
+	$asked_before->rule(match => request_like('watch'), action => 'hold_reply');
+	poll_until(
+		sub {
+			$before->put('/v1/kv/leader_election/woken', 'x');
+			return $asked_before->requests(request_like('watch'), $mark);
+		},
+		'a query that has no answer');
 	$snapshot->($after, 'restore');
-	$node->configure(consul_url => $after->url);
+	$node->configure(consul_url => $asked_after->url);
+	$watch = $asked_after->wait_for_request(request_like('watch'));
+	cmp_ok(
+		scalar(grep { $_->{received} < $watch->{received} }
+			  $asked_after->requests(request_like('renew'))),
+		'<', 5, 'watches the new one, and does not wait for the other');
 	poll_until(
 		sub { $node->sql_error(q(SELECT le_acquire('e'))) =~ /not higher/ },
 		'the refusal');
 	pass('refused');
 
-	$count = $writes->();
+	$mark = $asked_after->mark;
 	$node->sql(q(SELECT le_accept_store()));
+	$asked_before->clear_rules;
+	$asked_after->wait_for_request(request_like('renew'), $asked_after->mark);
 	foreach my $try (1 .. 3)
 	{
 		is($node->sql_error(q(SELECT le_acquire('e'))), '', "led, $try");
 		cmp_ok($node->token('e'), '<', $token, 'with a lower token');
 		$node->release('e');
-
-		# which the query answers that is parked there
-		$before->put('/v1/kv/leader_election/woken', $try);
 	}
-	cmp_ok($writes->() - $count, '<', 100, 'by a few requests');
-	$node->stop;
-	$_->stop foreach $before, $after;
+	cmp_ok(scalar($asked_after->requests(qr{^PUT /v1/txn}, $mark)),
+		'<', 100, 'by a few requests');
+	$_->stop foreach $node, $leader, $before, $after;
 };
 
 # A refused token, without a restart, and with another prefix.
