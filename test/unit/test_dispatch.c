@@ -1327,6 +1327,25 @@ a_refusal_ends_with_its_like(void **state)
 	assert_string_equal(le_store_trouble(w), "");
 }
 
+/* A query from before the failure says nothing of the time since. */
+static void
+an_earlier_success_ends_no_failure(void **state)
+{
+	ask(LE_OP_READ);
+	now += LE_SEC;
+	ask(LE_OP_READ);
+	answer_to(1, LE_SEC, REFUSED);
+	assert_string_equal(le_store_trouble(w), "read");
+	answer_to(0, LE_SEC, OK);
+	assert_int_equal(answers, 2);
+	assert_int_equal(ups, 0);
+	assert_string_equal(le_store_trouble(w), "read");
+	ask(LE_OP_READ);
+	answer(LE_SEC, OK);
+	assert_int_equal(ups, 1);
+	assert_string_equal(le_store_trouble(w), "");
+}
+
 /* An identity that was unknown, and is known now. */
 static void
 a_stranger_s_refusals_end_together(void **state)
@@ -1982,6 +2001,7 @@ main(void)
 		cmocka_unit_test_setup(a_busy_store_is_asked_less, begin),
 		cmocka_unit_test_setup(a_busy_store_says_for_how_long, begin),
 		cmocka_unit_test_setup(a_refusal_ends_with_its_like, begin),
+		cmocka_unit_test_setup(an_earlier_success_ends_no_failure, begin),
 		cmocka_unit_test_setup(a_stranger_s_refusals_end_together, begin),
 		cmocka_unit_test_setup(trouble_is_what_is_wrong_now, begin),
 		cmocka_unit_test_setup(the_store_s_clock_is_compared, begin),
